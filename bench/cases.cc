@@ -1,0 +1,116 @@
+#include "bench/cases.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/check.h"
+#include "src/base/rng.h"
+#include "src/expr/text.h"
+
+namespace lw {
+namespace {
+
+BenchCase gemm(int64_t m, int64_t n, int64_t k) {
+  return {absl::StrCat(m, "x", n, "x", k),
+          {"matmul", absl::StrCat("M=", m), absl::StrCat("N=", n), absl::StrCat("K=", k)}};
+}
+
+BenchCase op(const std::string& name, const std::string& workload, int64_t m, int64_t n) {
+  return {name, {workload, absl::StrCat("M=", m), absl::StrCat("N=", n)}};
+}
+
+BenchCase cube(const std::string& name, const std::string& workload, int64_t size,
+               const std::string& baseline = "") {
+  return {name,
+          {workload, absl::StrCat("M=", size), absl::StrCat("N=", size), absl::StrCat("K=", size)},
+          baseline};
+}
+
+// OP1 .. OP4 at batch 1 and 16.
+absl::Status add_suite(const std::string& file, const std::string& op,
+                       std::vector<BenchCase>* cases) {
+  std::vector<std::string> names;
+  for (int batch : {1, 16})
+    for (int i = 1; i <= 4; ++i) names.push_back(absl::StrCat(op, i, "_b", batch));
+  ASSIGN_OR_RETURN(const std::vector<SuiteCase> suite, load_suite(file, names));
+  for (const SuiteCase& c : suite) cases->push_back({c.name, c.words});
+  return absl::OkStatus();
+}
+
+std::vector<BenchCase> random_gemms(uint64_t seed) {
+  Rng rng(seed);
+  std::vector<BenchCase> cases;
+  while (cases.size() < 30) {
+    int64_t size[3];
+    for (int64_t& s : size) s = std::llround(std::exp(rng.uniform() * std::log(3000.0)));
+    if (2.0 * size[0] * size[1] * size[2] >= 4e9) continue;
+    cases.push_back(gemm(size[0], size[1], size[2]));
+    cases.back().trials = 60;
+  }
+  return cases;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<BenchRow>> bench_rows(const std::string& folder, uint64_t seed,
+                                                 const std::vector<int>& threads) {
+  const std::string te = folder + "/table.te:", suite = folder + "/ansor.json";
+  std::vector<BenchRow> rows;
+
+  BenchRow gemms{"gemm", "GMM1-4 and fixed shapes", {}, {}, threads};
+  RETURN_IF_ERROR(add_suite(suite, "GMM", &gemms.cases));
+  const std::vector<std::vector<int64_t>> shapes = {
+      {64, 64, 64},    {384, 384, 384},  {1000, 1000, 1000}, {1, 1000, 2048},
+      {128, 768, 768}, {128, 3072, 768}, {128, 768, 3072},   {127, 129, 131},
+      {4096, 64, 64},  {64, 64, 4096},   {64, 4096, 64}};
+  for (const auto& s : shapes) gemms.cases.push_back(gemm(s[0], s[1], s[2]));
+  gemms.bar = {.geomean_best = 1, .each_best = 0.95, .each_best_short = 0.90, .geomean_bound = 0.91};
+  rows.push_back(gemms);
+
+  rows.push_back({"thin", "8x4096x4096", {gemm(8, 4096, 4096)}, {.each_best = 2.3}, threads});
+  rows.push_back({"random", absl::StrCat("30 random shapes, seed ", seed), random_gemms(seed),
+                  {.geomean_best = 1, .each_best = 0.85, .geomean_openblas = 1.08}, threads});
+  rows.push_back({"peak", "512^3 and 1024^3", {cube("512", "matmul", 512), cube("1024", "matmul", 1024)},
+                  {.each_peak = 0.93}, {1}});
+  rows.push_back({"peak_const", "the same, B const",
+                  {cube("512 const", "dense", 512), cube("1024 const", "dense", 1024)},
+                  {.each_peak = 0.95}, {1}});
+  rows.push_back({"relu", "512^3 + bias + ReLU over the bare one",
+                  {cube("bare", "dense", 512), cube("bias relu", "dense_relu", 512, "bare")},
+                  {.over_baseline = 1.03}, threads});
+  rows.push_back({"gelu", "512^3 + bias + GELU over the bare one",
+                  {cube("bare", "dense", 512), cube("bias gelu", "dense_gelu", 512, "bare")},
+                  {.over_baseline = 1.07}, threads});
+
+  BenchRow reductions{"reduce", "norms, sums, maxima", {}, {.each_bound = 0.88}, threads};
+  RETURN_IF_ERROR(add_suite(suite, "NRM", &reductions.cases));
+  for (const char* name : {"row_sum", "column_sum", "row_max"})
+    for (int64_t size : {1024, 4096})
+      reductions.cases.push_back(op(absl::StrCat(name, " ", size), te + name, size, size));
+  rows.push_back(reductions);
+
+  BenchRow softmax{"softmax", "softmax", {}, {.each_best = 1.3}, threads};
+  BenchRow norms{"norms", "layer norm, RMS norm", {}, {.each_best = 1.3, .each_bound = 0.8}, threads};
+  for (const auto& [m, n] : {std::pair<int64_t, int64_t>{1024, 1024}, {4096, 1024}}) {
+    const std::string size = absl::StrCat(" ", m, "x", n);
+    softmax.cases.push_back(op("softmax" + size, te + "softmax", m, n));
+    norms.cases.push_back(op("layer_norm" + size, te + "layer_norm", m, n));
+    norms.cases.push_back(op("rms_norm" + size, te + "rms_norm", m, n));
+  }
+  rows.push_back(softmax);
+  rows.push_back(norms);
+  rows.push_back({"transpose", "transpose",
+                  {op("2048x2048", te + "transpose", 2048, 2048),
+                   op("1000x3000", te + "transpose", 1000, 3000)},
+                  {.each_bound = 0.7}, threads});
+  rows.push_back({"chain", "6 operations on 16 M elements",
+                  {{"chain 16M", {te + "chain", "N=16777216"}}}, {.each_bound = 0.9}, threads});
+  rows.push_back({"unknown", "expressions that no library has",
+                  {cube("min_plus", te + "min_plus", 512),
+                   {"bilinear", {te + "bilinear"}},
+                   {"weighted_norm", {te + "weighted_norm"}}},
+                  {}, threads});
+  return rows;
+}
+
+}  // namespace lw

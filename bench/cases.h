@@ -1,0 +1,42 @@
+// The table: its rows, their cases and their bars, as data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace lw {
+
+struct BenchCase {
+  std::string name;
+  std::vector<std::string> words;          // what load_workload and the command line take
+  std::string baseline;                    // case of the same row that this one is compared with
+  int trials = 200;
+  double seconds = 60;
+};
+
+// What must hold; 0 or less: no such bar. Ratios are the other's time over ours (higher is better).
+struct Bar {
+  double geomean_best = 0, each_best = 0;  // against the best peer
+  double each_best_short = 0;              // instead of each_best for cases under 5 us
+  double geomean_openblas = 0;
+  double geomean_bound = 0, each_bound = 0;  // fraction of the bound
+  double each_peak = 0;                    // fraction of the peak alone
+  double over_baseline = 0;                // time over the baseline's, at most
+};
+
+struct BenchRow {
+  std::string id, what;
+  std::vector<BenchCase> cases;
+  Bar bar;
+  std::vector<int> threads;
+};
+
+// All rows. `folder` holds ansor.json and table.te; `seed` draws the random shapes; `threads` are the
+// counts for rows that do not say their own.
+absl::StatusOr<std::vector<BenchRow>> bench_rows(const std::string& folder, uint64_t seed,
+                                                 const std::vector<int>& threads);
+
+}  // namespace lw

@@ -1,0 +1,195 @@
+// Problem: fractions of a few per cent decide the bars, on hosts whose clock drifts by more. So for
+// each case everything runs in one interleaved session on the same arguments: our kernel, every way
+// of every peer, and the peak and bandwidth are measured directly before and after it (the better of
+// the two counts: a bound is what the host can do). Results are compared with the reference at
+// sampled points before anything is timed; a contender that is wrong is named and left out.
+#include "bench/compare.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "bench/interleave.h"
+#include "bench/peers/loader.h"
+#include "bench/peers/match.h"
+#include "src/base/check.h"
+#include "src/base/parallel_pool.h"
+#include "src/expr/interpret.h"
+#include "src/expr/text.h"
+#include "src/measure/doctor.h"
+#include "src/measure/guarded.h"
+#include "src/measure/verify.h"
+
+namespace lw {
+namespace {
+
+constexpr uint64_t kSeed = 1;
+constexpr double kOracleSeconds = 5;       // a case's reference points take no longer
+constexpr double kSettleSeconds = 0.02;    // OpenMP's idle threads spin for some milliseconds
+
+// The program's arguments in memory, inputs filled.
+struct Arguments {
+  std::vector<GuardedMap> maps;
+  std::vector<void*> pointers;             // inputs, then outputs
+  std::vector<const std::byte*> in, out;
+};
+
+absl::StatusOr<Arguments> make_arguments(const Program& program) {
+  Arguments arguments;
+  const size_t input_count = inputs(program).size();
+  for (int t : lw::arguments(program)) {
+    const int64_t size = bytes(program.tensors[t]);
+    ASSIGN_OR_RETURN(GuardedMap map, GuardedMap::create(size, -1, true));
+    const bool is_input = arguments.pointers.size() < input_count;
+    if (is_input) {
+      const Data data = random_input(program, t, kSeed, false);
+      std::memcpy(map.data(), data.bytes.data(), size);
+    }
+    arguments.pointers.push_back(map.data());
+    (is_input ? arguments.in : arguments.out).push_back(map.data());
+    arguments.maps.push_back(std::move(map));
+  }
+  return arguments;
+}
+
+// The reference at sampled points, and a run's worst error relative to what is admissible.
+class Judge {
+ public:
+  Judge(const Program& program, const Arguments& arguments, int64_t count)
+      : program_(program), arguments_(arguments), points_(choose_points(program, count, kSeed)) {
+    if (static_cast<int64_t>(points_.size()) > 4 * count) points_.resize(4 * count);
+    values_.resize(points_.size());
+    evaluate_points(program, arguments.in, points_, 0, static_cast<int64_t>(points_.size()),
+                    now() + kOracleSeconds, values_.data());
+  }
+
+  Check run(const std::function<void()>& contender) const {
+    for (size_t o = 0; o < arguments_.out.size(); ++o)
+      std::memset(const_cast<std::byte*>(arguments_.out[o]), kPoison,
+                  bytes(program_.tensors[outputs(program_)[o]]));
+    contender();
+    return check_points(program_, arguments_.out, points_, values_.data());
+  }
+
+ private:
+  const Program& program_;
+  const Arguments& arguments_;
+  std::vector<Point> points_;
+  std::vector<PointValue> values_;
+};
+
+struct Limits {
+  double peak_gflops = 0, bandwidth_gbytes = 0;
+};
+
+absl::StatusOr<Limits> measure_limits(const Program& program, int threads) {
+  double read = 0, total = 0;
+  for (int t : lw::arguments(program)) {
+    total += static_cast<double>(bytes(program.tensors[t]));
+    if (program.tensors[t].role == Role::kInput) read += static_cast<double>(bytes(program.tensors[t]));
+  }
+  ASSIGN_OR_RETURN(const double peak, measure_peak_gflops(Type::kF32, threads));
+  ASSIGN_OR_RETURN(const Bandwidth bandwidth,
+                   measure_bandwidth(static_cast<int64_t>(total), read / total, threads));
+  return Limits{peak, bandwidth.gbytes_per_s};
+}
+
+nlohmann::json to_json(const Measured& m) {
+  return {{"name", m.name},
+          {"version", m.version},
+          {"mode", m.mode},
+          {"implementation", m.implementation},
+          {"time_us", m.time_us.median},
+          {"ci_us", {m.time_us.low, m.time_us.high}},
+          {"max_error", m.max_error}};
+}
+
+}  // namespace
+
+absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_case, int threads,
+                                   const OurSide& ours, const CompareOptions& options) {
+  ASSIGN_OR_RETURN(const Program program, load_workload(bench_case.words));
+  ASSIGN_OR_RETURN(const Arguments arguments, make_arguments(program));
+  CaseResult result;
+  result.row = row.id;
+  result.name = bench_case.name;
+  result.threads = threads;
+  result.useful_flops = count_flops(program).useful;
+  result.compulsory_bytes = compulsory_bytes(program);
+
+  std::vector<Measured> entries;
+  std::vector<Contender> contenders;
+  const Judge judge(program, arguments, options.points);
+  const auto enter = [&](Measured entry, Contender contender) {
+    if (contender.select) contender.select();
+    const Check check = judge.run(contender.run);
+    entry.max_error = check.worst;
+    if (!check.ok) {
+      result.wrong.push_back(absl::StrCat(contender.name, ": ", check.detail));
+      return false;
+    }
+    entries.push_back(std::move(entry));
+    contenders.push_back(std::move(contender));
+    return true;
+  };
+  if (ours) {
+    ASSIGN_OR_RETURN(OurKernel kernel,
+                     ours(bench_case, program, arguments.pointers.data(), threads));
+    result.tuning = kernel.tuning;
+    if (!enter({"loopwright", "", "", kernel.implementation, {}}, {"loopwright", kernel.run, {}}))
+      return absl::InternalError(result.wrong.back());
+  }
+  std::vector<int> cpus = options.cpus;
+  cpus.resize(std::min(cpus.size(), static_cast<size_t>(threads)));
+  pin_to({cpus.front()});
+  for (PeerContender& peer :
+       prepare_peers(match_peer_case(program), arguments.pointers.data(), threads, cpus))
+    enter({peer.name, peer.version, peer.mode, peer.implementation, {}},
+          {absl::StrCat(peer.name, " ", peer.mode), peer.run, peer.select});
+
+  ASSIGN_OR_RETURN(const Limits before, measure_limits(program, threads));
+  InterleaveOptions interleave_options;
+  interleave_options.budget_s = options.budget_s;
+  interleave_options.settle_s = threads > 1 ? kSettleSeconds : 0;
+  const std::vector<Series> series = interleave(contenders, interleave_options);
+  ASSIGN_OR_RETURN(const Limits after, measure_limits(program, threads));
+  pin_to(options.cpus);
+
+  result.peak_gflops = std::max(before.peak_gflops, after.peak_gflops);
+  result.bandwidth_gbytes = std::max(before.bandwidth_gbytes, after.bandwidth_gbytes);
+  const double compute_us = result.useful_flops / result.peak_gflops / 1e3;
+  const double memory_us = result.compulsory_bytes / result.bandwidth_gbytes / 1e3;
+  result.bound_us = std::max(compute_us, memory_us);
+  result.compute_bound = compute_us >= memory_us;
+  for (size_t i = 0; i < series.size(); ++i) {
+    entries[i].time_us = series[i].time_us;
+    if (ours && i == 0)
+      result.ours = entries[i];
+    else
+      result.peers.push_back(entries[i]);
+  }
+  std::sort(result.peers.begin(), result.peers.end(), [](const Measured& a, const Measured& b) {
+    return a.time_us.median < b.time_us.median;
+  });
+  return result;
+}
+
+nlohmann::json to_json(const CaseResult& r) {
+  nlohmann::json json = {{"row", r.row},
+                         {"name", r.name},
+                         {"threads", r.threads},
+                         {"useful_flops", r.useful_flops},
+                         {"compulsory_bytes", r.compulsory_bytes},
+                         {"peak_gflops", r.peak_gflops},
+                         {"bandwidth_gbytes_per_s", r.bandwidth_gbytes},
+                         {"bound_us", r.bound_us},
+                         {"bound_by", r.compute_bound ? "compute" : "memory"},
+                         {"wrong", r.wrong},
+                         {"peers", nlohmann::json::array()}};
+  if (r.ours) json["ours"] = to_json(*r.ours);
+  for (const Measured& peer : r.peers) json["peers"].push_back(to_json(peer));
+  if (!r.tuning.is_null()) json["tuning"] = r.tuning;
+  return json;
+}
+
+}  // namespace lw

@@ -1,0 +1,57 @@
+// One case, measured: our kernel and every peer's ways interleaved, beside the bound of the moment.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "bench/cases.h"
+#include "nlohmann/json.hpp"
+#include "src/expr/expr.h"
+#include "src/measure/timing.h"
+
+namespace lw {
+
+struct Measured {
+  std::string name, version, mode, implementation;
+  Estimate time_us;
+  double max_error = 0;                    // |error| over the admissible error, on sampled points
+};
+
+struct CaseResult {
+  std::string row, name;
+  int threads = 1;
+  double useful_flops = 0, compulsory_bytes = 0;
+  double peak_gflops = 0, bandwidth_gbytes = 0;
+  double bound_us = 0;                     // the larger of flops over peak and bytes over bandwidth
+  bool compute_bound = false;
+  std::optional<Measured> ours;
+  std::vector<Measured> peers;             // right ones only, fastest first
+  std::vector<std::string> wrong;          // contenders whose results were refused
+  nlohmann::json tuning;                   // what tune said; null without our side
+};
+
+// Our kernel for a case, on these arguments; `tuning` gets tune's JSON.
+struct OurKernel {
+  std::string implementation;
+  std::function<void()> run;
+  nlohmann::json tuning;
+};
+using OurSide = std::function<absl::StatusOr<OurKernel>(const BenchCase&, const Program&,
+                                                        void* const* arguments, int threads)>;
+
+struct CompareOptions {
+  double budget_s = 3;                     // for the interleaved samples of one case
+  std::vector<int> cpus;                   // to use; the caller is pinned to the first
+  int64_t points = 64;                     // of the output, checked against the reference
+};
+
+// `ours` may be empty: peers alone. Fails when the workload is wrong or our side does.
+absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_case, int threads,
+                                   const OurSide& ours, const CompareOptions& options);
+
+nlohmann::json to_json(const CaseResult& result);
+
+}  // namespace lw

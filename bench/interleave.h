@@ -1,0 +1,38 @@
+// Times several contenders in one run, in turn: clocks and neighbours drift by more than what the
+// bars allow, so nothing is compared with a figure from another minute.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/measure/timing.h"
+
+namespace lw {
+
+struct Contender {
+  std::string name;
+  std::function<void()> run;
+  std::function<void()> select;            // before each of its samples, untimed; may be empty
+};
+
+struct Series {
+  std::vector<double> samples_us;          // each the mean of `inner` calls
+  int64_t inner = 1;
+  Estimate time_us;                        // median and its 95 % confidence interval
+};
+
+struct InterleaveOptions {
+  int rounds = 15;                         // fewer where the budget says so, at least 3
+  double budget_s = 3;                     // for all contenders together
+  double min_sample_s = 1e-3;
+  double settle_s = 0;                     // pause before each sample: lets others' idle threads
+                                           // stop spinning
+};
+
+// Series i for contender i. Before each sample a contender runs untimed (its caches warm, its threads
+// awake) for as long as one sample or one call, whichever is more.
+std::vector<Series> interleave(const std::vector<Contender>& contenders,
+                               const InterleaveOptions& options);
+
+}  // namespace lw

@@ -1,0 +1,4 @@
+# bench/: the table of our figures beside the peers'.
+add_executable(lw_bench bench/main.cc bench/cases.cc bench/compare.cc
+               bench/report.cc bench/tuner.cc)
+target_link_libraries(lw_bench PRIVATE lw_peers lw_measure CLI11::CLI11 nlohmann_json::nlohmann_json)

@@ -1,0 +1,285 @@
+#include "cost_model/access.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lw::cost {
+namespace {
+
+constexpr double kGuardSlots = 2;          // a bound test and the blend with the fill, per dimension
+
+class BodyReader {
+ public:
+  BodyReader(const Nest& nest, int stage, bool epilogue, Body& body)
+      : nest_(nest), stage_(nest.stages[stage]), epilogue_(epilogue), body_(body) {}
+
+  void read(const Expr& expr, bool combined) { combined ? walk_args(*expr) : walk(*expr); }
+
+ private:
+  // Adds factor * (expr / divisor) to the form. What is not linear bounds the form's values instead.
+  void flatten(const ExprNode& e, double factor, bool stage_axes, IndexForm& form) const {
+    switch (e.op) {
+      case ExprOp::kConst: form.constant += factor * static_cast<double>(e.integer); return;
+      case ExprOp::kAxis: return add_axis(e.index, factor, stage_axes, form);
+      case ExprOp::kCast: return flatten(*e.args[0], factor, stage_axes, form);
+      case ExprOp::kAdd:
+      case ExprOp::kSub:
+        flatten(*e.args[0], factor, stage_axes, form);
+        return flatten(*e.args[1], e.op == ExprOp::kAdd ? factor : -factor, stage_axes, form);
+      case ExprOp::kMul: {
+        const bool second = e.args[1]->op == ExprOp::kConst;
+        const ExprNode& scale = *e.args[second ? 1 : 0];
+        if (scale.op != ExprOp::kConst) break;
+        return flatten(*e.args[second ? 0 : 1], factor * static_cast<double>(scale.integer), stage_axes, form);
+      }
+      case ExprOp::kDiv:
+      case ExprOp::kMod: {
+        if (e.args[1]->op != ExprOp::kConst || e.args[1]->integer <= 0) break;
+        return flatten_quotient(e, factor, stage_axes, form);
+      }
+      case ExprOp::kMin:
+      case ExprOp::kMax:
+        // A clamp keeps the shape of what it clamps.
+        return flatten(*e.args[e.args[0]->op == ExprOp::kConst ? 1 : 0], factor, stage_axes, form);
+      default: break;
+    }
+    form.gather = true;
+  }
+
+  void flatten_quotient(const ExprNode& e, double factor, bool stage_axes, IndexForm& form) const {
+    const double n = static_cast<double>(e.args[1]->integer);
+    IndexForm inner;
+    flatten(*e.args[0], 1, stage_axes, inner);
+    form.gather = form.gather || inner.gather;
+    const bool plain = inner.terms.size() == 1 && inner.terms[0].coefficient == 1;
+    for (IndexForm::Term term : inner.terms) {
+      if (e.op == ExprOp::kDiv && plain && term.modulus == 0) {
+        term.divisor *= n;
+      } else if (e.op == ExprOp::kMod && plain) {
+        term.modulus = term.modulus > 0 ? std::min(term.modulus, n) : n;
+      } else if (e.op == ExprOp::kDiv) {
+        term.coefficient /= n;
+      } else {
+        form.limit = std::abs(factor) * n;
+      }
+      term.coefficient *= factor;
+      form.terms.push_back(term);
+    }
+    form.constant += factor * (e.op == ExprOp::kDiv ? std::floor(inner.constant / n) : inner.constant);
+  }
+
+  void add_axis(int axis, double factor, bool stage_axes, IndexForm& form) const {
+    if (!stage_axes && !stage_.axis_value.empty()) {
+      return flatten(*stage_.axis_value[axis], factor, true, form);
+    }
+    IndexForm::Term term{axis, factor};
+    if (!stage_axes && stage_.factored_axis >= 0 && stage_.copy_of < 0) {
+      const Tensor& tensor = nest_.program->tensors[stage_.tensor];
+      const size_t own = tensor.axes.size() + tensor.reduce_axes.size();
+      if (axis == 0) {
+        term.axis = stage_.factored_axis;
+        term.divisor = static_cast<double>(stage_.factored_tile);
+      } else if (stage_.axes.size() < own) {
+        --term.axis;                       // the partial axis has no entry of its own
+      }
+    }
+    for (IndexForm::Term& known : form.terms) {
+      if (known.axis != term.axis || known.divisor != term.divisor || known.modulus != 0) continue;
+      known.coefficient += factor;
+      return;
+    }
+    form.terms.push_back(term);
+  }
+
+  AxisMask walk_args(const ExprNode& e) {
+    AxisMask axes = 0;
+    for (const Expr& arg : e.args) axes |= walk(*arg);
+    return axes;
+  }
+
+  // The axes that the value depends on.
+  AxisMask walk(const ExprNode& e) {
+    switch (e.op) {
+      case ExprOp::kConst: return 0;
+      case ExprOp::kAxis: return axes_of_index(e);
+      case ExprOp::kRead: return add_access(e, false);
+      case ExprOp::kPad: return add_access(*e.args[0], true) | walk(*e.args[1]);
+      case ExprOp::kSelect: {
+        const AxisMask axes = axes_of_condition(*e.args[0]) | walk(*e.args[1]) | walk(*e.args[2]);
+        add_ops(axes, slots_of(e.op));
+        body_.branches += 1;
+        return axes;
+      }
+      default: break;
+    }
+    const AxisMask axes = walk_args(e);
+    if (e.type != Type::kI64) add_ops(axes, slots_of(e.op));
+    return axes;
+  }
+
+  AxisMask axes_of_condition(const ExprNode& e) {
+    const bool compares = e.op >= ExprOp::kEq && e.op <= ExprOp::kGe;
+    if (compares && e.args[0]->type == Type::kI64) {
+      AxisMask axes = 0;
+      for (const Expr& arg : e.args) axes |= axes_of_index(*arg);
+      add_ops(axes, 1);
+      return axes;
+    }
+    if (e.op != ExprOp::kAnd && e.op != ExprOp::kOr && e.op != ExprOp::kNot) return walk(e);
+    AxisMask axes = 0;
+    for (const Expr& arg : e.args) axes |= axes_of_condition(*arg);
+    return axes;
+  }
+
+  AxisMask axes_of_index(const ExprNode& e) const {
+    IndexForm form;
+    flatten(e, 1, false, form);
+    return mask(form);
+  }
+
+  static AxisMask mask(const IndexForm& form) {
+    AxisMask axes = 0;
+    for (const IndexForm::Term& term : form.terms) axes |= AxisMask{1} << (term.axis & 63);
+    return axes;
+  }
+
+  AxisMask add_access(const ExprNode& read, bool padded) {
+    Access access;
+    access.tensor = read.index;
+    access.epilogue = epilogue_;
+    const Tensor& tensor = nest_.program->tensors[read.index];
+    for (size_t d = 0; d < read.args.size(); ++d) {
+      IndexForm form;
+      flatten(*read.args[d], 1, false, form);
+      if (form.gather) access.axes |= walk_gather(*read.args[d]);
+      access.gathers = access.gathers || form.gather;
+      access.axes |= mask(form);
+      if (padded && leaves(form, static_cast<double>(tensor.shape[d]))) {
+        access.guarded = true;
+        add_ops(mask(form), kGuardSlots);
+        body_.branches += 1;
+      }
+      access.dims.push_back(std::move(form));
+    }
+    const bool known = std::any_of(body_.accesses.begin(), body_.accesses.end(),
+                                   [&](const Access& other) { return same(other, access); });
+    const AxisMask axes = access.axes;
+    if (!known) body_.accesses.push_back(std::move(access));
+    return axes;
+  }
+
+  // Reads within an index.
+  AxisMask walk_gather(const ExprNode& e) {
+    AxisMask axes = 0;
+    if (e.op == ExprOp::kRead) return add_access(e, false);
+    for (const Expr& arg : e.args) axes |= walk_gather(*arg);
+    return axes;
+  }
+
+  bool leaves(const IndexForm& form, double size) const {
+    double lo = form.constant, hi = form.constant;
+    for (const IndexForm::Term& t : form.terms) {
+      double last = static_cast<double>(stage_.axes[t.axis].extent) - 1;
+      last = std::floor(last / t.divisor);
+      if (t.modulus > 0) last = std::min(last, t.modulus - 1);
+      (t.coefficient > 0 ? hi : lo) += t.coefficient * last;
+    }
+    return lo < 0 || hi > size - 1;
+  }
+
+  static bool same(const Access& a, const Access& b) {
+    if (a.tensor != b.tensor || a.gathers || b.gathers || a.epilogue != b.epilogue) return false;
+    for (size_t d = 0; d < a.dims.size(); ++d) {
+      const IndexForm &x = a.dims[d], &y = b.dims[d];
+      if (x.constant != y.constant || x.terms.size() != y.terms.size()) return false;
+      for (size_t t = 0; t < x.terms.size(); ++t) {
+        const bool equal = x.terms[t].axis == y.terms[t].axis && x.terms[t].coefficient == y.terms[t].coefficient &&
+                           x.terms[t].divisor == y.terms[t].divisor && x.terms[t].modulus == y.terms[t].modulus;
+        if (!equal) return false;
+      }
+    }
+    return true;
+  }
+
+  void add_ops(AxisMask axes, double slots) {
+    if (slots == 0) return;
+    for (Ops& known : body_.ops) {
+      if (known.axes != axes || known.epilogue != epilogue_) continue;
+      known.slots += slots;
+      return;
+    }
+    body_.ops.push_back({axes, slots, epilogue_});
+  }
+
+  const Nest& nest_;
+  const Stage& stage_;
+  const bool epilogue_;
+  Body& body_;
+};
+
+}  // namespace
+
+double extent(const IndexForm& form, const double* box, double size) {
+  if (form.gather) return size;
+  double values = 1;
+  for (const IndexForm::Term& t : form.terms) {
+    double points = box[t.axis];
+    if (t.divisor != 1) points = std::ceil(points / t.divisor);
+    if (t.modulus > 0) points = std::min(points, t.modulus);
+    values += std::abs(t.coefficient) * (points - 1);
+  }
+  if (form.limit > 0) values = std::min(values, form.limit);
+  return std::min(std::ceil(values), size);
+}
+
+double stride_of(const IndexForm& form, int axis) {
+  double stride = 0;
+  for (const IndexForm::Term& t : form.terms) {
+    if (t.axis == axis && t.divisor == 1) stride += t.coefficient;
+  }
+  return stride;
+}
+
+double slots_of(ExprOp op) {
+  switch (op) {
+    case ExprOp::kCast: return 1;
+    case ExprOp::kDiv: case ExprOp::kSqrt: return 8;
+    case ExprOp::kRsqrt: return 10;
+    case ExprOp::kMod: return 12;
+    case ExprOp::kExp: return 14;
+    case ExprOp::kLog: return 18;
+    case ExprOp::kTanh: case ExprOp::kSigmoid: return 22;
+    case ExprOp::kErf: return 26;
+    case ExprOp::kPow: return 45;
+    default: return 1;
+  }
+}
+
+Body make_body(const Nest& nest, int stage) {
+  const Stage& s = nest.stages[stage];
+  Body body;
+  const Expr expr = effective_body(nest, stage);
+  const Tensor& tensor = nest.program->tensors[s.tensor];
+  body.reduces = s.copy_of < 0 && tensor.reduce != Reduce::kNone;
+  // An AVX-512 or AVX2 machine multiplies and adds in one instruction; without it the product counts.
+  body.fma = body.reduces && tensor.reduce == Reduce::kSum && expr->op == ExprOp::kMul &&
+             expr->type == tensor.type && nest.target->fma && is_float(tensor.type);
+  BodyReader(nest, stage, false, body).read(expr, body.fma);
+  for (int e : s.epilogue) {
+    // Its axes are the host's spatial ones.
+    Body fused;
+    BodyReader(nest, stage, true, fused).read(effective_body(nest, e), false);
+    for (const Ops& ops : fused.ops) body.ops.push_back(ops);
+    for (Access& access : fused.accesses) {
+      // The host's value, and those of earlier epilogues, are at hand.
+      const bool at_hand = access.tensor == s.tensor || std::any_of(s.epilogue.begin(), s.epilogue.end(), [&](int f) {
+        return nest.stages[f].tensor == access.tensor;
+      });
+      if (!at_hand) body.accesses.push_back(std::move(access));
+    }
+    body.branches += fused.branches;
+  }
+  return body;
+}
+
+}  // namespace lw::cost

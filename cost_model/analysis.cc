@@ -1,0 +1,135 @@
+// Chains and boxes: where every stage stands, and which points of its axes the code inside each loop
+// covers. Stages are visited readers first, since the box of an attached stage is what its readers
+// read of it.
+#include "cost_model/analysis.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/base/check.h"
+
+namespace lw {
+namespace cost {
+namespace {
+
+bool runs(const Stage& stage) { return stage.place != Place::kInlined && stage.place != Place::kEpilogue; }
+
+// Grows `box` (dims of `tensor`) to what `reader` reads of it at a chain position.
+void include_reads(const Nest& nest, const StageCost& reader, int tensor, int position, std::vector<double>& box) {
+  const Tensor& t = nest.program->tensors[tensor];
+  for (const Access& access : reader.body.accesses) {
+    if (access.tensor != tensor) continue;
+    for (size_t d = 0; d < t.shape.size(); ++d) {
+      const double size = extent(access.dims[d], reader.box_at(position), static_cast<double>(t.shape[d]));
+      box[d] = std::max(box[d], size);
+    }
+  }
+}
+
+bool within(const Analysis& analysis, int cost, int host) {
+  while (cost >= 0 && cost != host) cost = analysis.stages[cost].host;
+  return cost == host;
+}
+
+// Extents of the stage's axes that one iteration at `position` of the host's chain needs.
+std::vector<double> region(const Nest& nest, const Analysis& analysis, const StageCost& cost, int position) {
+  const Stage& stage = nest.stages[cost.stage];
+  std::vector<int> tensors = {stage.copy_of >= 0 ? stage.copy_of : stage.tensor};
+  for (int e : stage.epilogue) tensors.push_back(nest.stages[e].tensor);
+  const size_t rank = nest.program->tensors[tensors[0]].shape.size();
+  std::vector<double> box(rank, 1);
+  for (int r = 0; r < static_cast<int>(analysis.stages.size()); ++r) {
+    const StageCost& reader = analysis.stages[r];
+    if (&reader == &cost || !within(analysis, r, cost.host) || reader.end < position) continue;
+    if (stage.copy_of >= 0 && r != cost.host) continue;
+    for (int tensor : tensors) {
+      if (nest.program->tensors[tensor].shape.size() == rank) include_reads(nest, reader, tensor, position, box);
+    }
+  }
+  std::vector<double> axes;
+  for (size_t a = 0; a < stage.axes.size(); ++a) {
+    const double whole = static_cast<double>(stage.axes[a].extent);
+    const bool spatial = a < rank && stage.axis_value.empty() && !stage.axes[a].reduction;
+    axes.push_back(spatial ? std::min(whole, box[a]) : whole);
+  }
+  return axes;
+}
+
+// The stage's own loops: trips, and the boxes inside them.
+void add_own_loops(const Stage& stage, std::vector<double> box, StageCost& cost) {
+  for (const Loop& loop : stage.loops) {
+    double trips = 1;
+    for (const LoopPart& part : loop.parts) {
+      const double tile = static_cast<double>(part.tile), range = box[part.axis];
+      const double ratio = std::max(1.0, range / tile);
+      trips *= loop.tail == Tail::kCompose ? ratio : std::ceil(ratio);
+      box[part.axis] = std::min(range, tile);
+    }
+    cost.trips.push_back(trips);
+    cost.box.insert(cost.box.end(), box.begin(), box.end());
+  }
+}
+
+void add_stage(const Nest& nest, int s, Analysis& analysis, std::vector<int>& cost_of) {
+  const Stage& stage = nest.stages[s];
+  cost_of[s] = static_cast<int>(analysis.stages.size());
+  analysis.stages.emplace_back();
+  StageCost& cost = analysis.stages.back();
+  cost.stage = s;
+  cost.timed = stage.place != Place::kPrepack;
+  cost.body = make_body(nest, s);
+  std::vector<double> box;
+  if (stage.place == Place::kAt) {
+    cost.host = cost_of[stage.host];
+    const StageCost& host = analysis.stages[cost.host];
+    cost.depth = host.depth + find_loop(nest.stages[stage.host], stage.loop) + 1;
+    cost.trips.assign(host.trips.begin(), host.trips.begin() + cost.depth);
+    for (int p = 0; p <= cost.depth; ++p) {
+      box = region(nest, analysis, cost, p);
+      cost.box.insert(cost.box.end(), box.begin(), box.end());
+    }
+  } else {
+    for (const NestAxis& axis : stage.axes) box.push_back(static_cast<double>(axis.extent));
+    cost.box = box;
+  }
+  cost.end = cost.depth + static_cast<int>(stage.loops.size());
+  cost.run = cost.depth + run_begin(stage);
+  cost.tile = cost.depth + tile_begin(stage);
+  add_own_loops(stage, std::move(box), cost);
+  cost.lanes = 1;
+  if (!stage.loops.empty() && stage.loops.back().kind == LoopKind::kVector) {
+    cost.lanes = stage_lanes(nest, s);
+    cost.vector_axis = stage.loops.back().parts[0].axis;
+    cost.vector_reduces = cost.body.reduces && stage.axes[cost.vector_axis].reduction;
+  }
+  for (int l = 0; l < cost.run - cost.depth && cost.body.reduces; ++l) {
+    cost.accumulates_in_memory = cost.accumulates_in_memory || is_reduction(stage, stage.loops[l]);
+  }
+}
+
+}  // namespace
+
+void find_chains(const Nest& nest, Analysis& analysis) {
+  std::vector<int> cost_of(nest.stages.size(), -1);
+  analysis.stages.reserve(nest.stages.size());
+  for (int s = static_cast<int>(nest.stages.size()) - 1; s >= 0; --s) {
+    if (runs(nest.stages[s])) add_stage(nest, s, analysis, cost_of);
+  }
+  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
+    if (nest.stages[s].place == Place::kRoot) analysis.order.push_back(cost_of[s]);
+  }
+}
+
+}  // namespace cost
+
+Analysis analyze(const Nest& nest) {
+  Analysis analysis;
+  cost::find_chains(nest, analysis);
+  cost::find_arrays(nest, analysis);
+  cost::cost_tiles(nest, analysis);
+  cost::find_traffic(nest, analysis);
+  cost::combine(nest, analysis);
+  return analysis;
+}
+
+}  // namespace lw

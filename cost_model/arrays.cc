@@ -1,0 +1,263 @@
+// Arrays: the cache lines and pages of each tensor that the code inside each loop touches.
+//
+// The storage of a tensor is a row-major box (a blocked copy: blocks outermost, the position within one
+// innermost). A sub-box of it is a number of contiguous runs; their length decides lines, pages, how
+// well prefetchers follow, and whether the runs crowd into few sets of a cache: rows a multiple of a
+// page apart all start in the same one.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "cost_model/analysis.h"
+
+namespace lw::cost {
+namespace {
+
+// The box in memory that holds a tensor for one stage.
+struct Storage {
+  absl::InlinedVector<double, 6> shape;
+  int block_dim = -1;
+  double block = 0;
+  bool local = false;
+  int from = 0;
+};
+
+const StageCost* find_cost(const Analysis& analysis, int stage) {
+  for (const StageCost& cost : analysis.stages) {
+    if (cost.stage == stage) return &cost;
+  }
+  return nullptr;
+}
+
+// Where stage `s` (a copy, or what computes `tensor`) keeps its result.
+Storage storage_of(const Nest& nest, const Analysis& analysis, int s, int tensor) {
+  Storage storage;
+  const Tensor& t = nest.program->tensors[tensor];
+  for (int64_t size : t.shape) storage.shape.push_back(static_cast<double>(size));
+  if (s < 0) return storage;
+  const Stage& stage = nest.stages[s];
+  if (stage.copy_of >= 0 && stage.block > 0) {
+    storage.block_dim = stage.block_dim;
+    storage.block = static_cast<double>(stage.block);
+  }
+  const int runs = stage.place == Place::kEpilogue ? stage.host : s;
+  const StageCost* cost = find_cost(analysis, runs);
+  if (cost == nullptr || nest.stages[runs].place != Place::kAt) return storage;
+  if (stage.copy_of < 0 && t.role == Role::kOutput) return storage;
+  storage.local = true;
+  storage.from = cost->depth;
+  for (size_t d = 0; d < storage.shape.size() && d < nest.stages[runs].axes.size(); ++d) {
+    if (nest.stages[runs].axis_value.empty()) storage.shape[d] = std::min(storage.shape[d], cost->box_at(cost->depth)[d]);
+  }
+  return storage;
+}
+
+Storage storage_read(const Nest& nest, const Analysis& analysis, const StageCost& cost, const Access& access) {
+  if (!access.epilogue) {
+    for (const Stage::Copy& copy : nest.stages[cost.stage].copies) {
+      if (copy.tensor == access.tensor) return storage_of(nest, analysis, copy.stage, access.tensor);
+    }
+  }
+  return storage_of(nest, analysis, stage_of_tensor(nest, access.tensor), access.tensor);
+}
+
+struct Shape {
+  double elements = 1, run = 1, lines = 1, crowded = 1, pages = 1, row_stride = 0;
+  bool conflict = false;
+};
+
+// Of the sub-box `box` of the storage.
+Shape shape_of(const Storage& storage, const double* box, double bytes, double page) {
+  absl::InlinedVector<std::pair<double, double>, 8> dims;  // (touched, size), outermost first
+  const bool blocked = storage.block_dim >= 0;
+  if (blocked) {
+    dims.push_back({std::ceil(box[storage.block_dim] / storage.block),
+                    std::ceil(storage.shape[storage.block_dim] / storage.block)});
+  }
+  for (int d = 0; d < static_cast<int>(storage.shape.size()); ++d) {
+    if (d != storage.block_dim) dims.push_back({std::min(box[d], storage.shape[d]), storage.shape[d]});
+  }
+  if (blocked) dims.push_back({std::min(box[storage.block_dim], storage.block), storage.block});
+  Shape shape;
+  int d = static_cast<int>(dims.size()) - 1;
+  double stride = 1;
+  for (bool whole = true; d >= 0 && whole; --d) {
+    shape.run *= dims[d].first;
+    stride *= dims[d].second;
+    whole = dims[d].first >= dims[d].second;
+  }
+  shape.elements = shape.run;
+  const double run_bytes = shape.run * bytes;
+  const double set_lines = page / kLineBytes;
+  double offsets = std::max(1.0, std::ceil(run_bytes / kLineBytes)), rows = 1;
+  shape.row_stride = stride * bytes;
+  bool several = false;
+  for (; d >= 0; stride *= dims[d--].second) {
+    const double count = dims[d].first;
+    if (count <= 1) continue;
+    const int64_t step = static_cast<int64_t>(stride * bytes);
+    if (!several) shape.row_stride = stride * bytes;
+    several = true;
+    rows *= count;
+    const int64_t common = std::gcd(step, static_cast<int64_t>(page));
+    shape.conflict = shape.conflict || common == static_cast<int64_t>(page);
+    offsets = std::min(set_lines, offsets * std::min(count, page / std::max<double>(static_cast<double>(common), kLineBytes)));
+  }
+  shape.elements *= rows;
+  // A run that is no multiple of a line starts anywhere in one.
+  const double ragged = shape.row_stride > 0 && std::fmod(shape.row_stride, kLineBytes) != 0 && several ? 0.5 : 0;
+  double per_row = std::max(run_bytes / kLineBytes, 0.0);
+  per_row = std::ceil(per_row) + ragged;
+  // Neighbouring short rows share lines.
+  if (several && shape.row_stride < kLineBytes) per_row = shape.row_stride / kLineBytes;
+  shape.lines = std::max(1.0, rows * per_row);
+  if (!several) offsets = set_lines;
+  const double excess = std::max(0.0, shape.lines - 4 * offsets);
+  shape.crowded = shape.lines + excess * (set_lines / std::min(offsets, set_lines) - 1);
+  const double span = several && shape.row_stride < page ? shape.row_stride : std::max(run_bytes, page);
+  shape.pages = std::max(1.0, rows * (several ? (shape.row_stride < page ? span / page : std::ceil(run_bytes / page))
+                                              : std::ceil(run_bytes / page)));
+  return shape;
+}
+
+void fill(const Nest& nest, const StageCost& cost, const Access& access, const Storage& storage, Array& array) {
+  const Target& target = *nest.target;
+  const size_t rank = storage.shape.size();
+  const int axes = cost.axes();
+  absl::InlinedVector<double, 6> box(rank, 1.0);
+  Shape shape;
+  absl::InlinedVector<double, 24> lines(array.until + 1), crowded(array.until + 1), pages(array.until + 1),
+      runs(array.until + 1);
+  for (int p = 0; p <= array.until; ++p) {
+    bool changed = p == 0;
+    for (int a = 0; a < axes && !changed; ++a) {
+      changed = (access.axes >> (a & 63) & 1) != 0 && cost.box_at(p)[a] != cost.box_at(p - 1)[a];
+    }
+    if (changed) {
+      for (size_t d = 0; d < rank; ++d) {
+        box[d] = extent(access.dims[d], cost.box_at(p), static_cast<double>(nest.program->tensors[access.tensor].shape[d]));
+      }
+      shape = shape_of(storage, box.data(), array.element_bytes, static_cast<double>(target.page_bytes));
+    }
+    lines[p] = shape.lines, crowded[p] = shape.crowded, pages[p] = shape.pages;
+    runs[p] = shape.run * array.element_bytes;
+  }
+  array.row_stride_bytes = shape.row_stride;
+  array.reused_rows_conflict = array.reused_rows_conflict || shape.conflict;
+  // A local buffer is the same place in every iteration of the loops around its stage.
+  for (int p = 0; p < std::min(storage.from, array.until); ++p) {
+    const int at = std::min(storage.from, array.until);
+    lines[p] = lines[at], crowded[p] = crowded[at], pages[p] = pages[at];
+  }
+  if (array.lines.empty()) {
+    array.lines = lines, array.crowded = crowded, array.pages = pages, array.run_bytes = runs;
+    return;
+  }
+  for (int p = 0; p <= array.until; ++p) {
+    array.lines[p] = std::max(array.lines[p], lines[p]);
+    array.crowded[p] = std::max(array.crowded[p], crowded[p]);
+    array.pages[p] = std::max(array.pages[p], pages[p]);
+    array.run_bytes[p] = std::min(array.run_bytes[p], runs[p]);
+  }
+}
+
+// The result, at the stage's own point.
+Access store_access(const Nest& nest, const StageCost& cost, int tensor) {
+  const Stage& stage = nest.stages[cost.stage];
+  Access access;
+  access.tensor = tensor;
+  const size_t rank = nest.program->tensors[tensor].shape.size();
+  const Tensor& own = nest.program->tensors[stage.tensor];
+  const bool shifted = stage.factored_axis >= 0 && stage.axes.size() < own.axes.size() + own.reduce_axes.size();
+  for (size_t d = 0; d < rank; ++d) {
+    IndexForm form;
+    if (!stage.axis_value.empty()) {
+      // Fused axes: a quotient and a remainder, which a box of the fused axis covers from the inside.
+      visit(stage.axis_value[d], [&](const ExprNode& e) {
+        if (e.op == ExprOp::kAxis) form.terms.push_back({e.index, 1});
+      });
+      const Expr& value = stage.axis_value[d];
+      if (value->op == ExprOp::kDiv && !form.terms.empty()) form.terms[0].divisor = static_cast<double>(value->args[1]->integer);
+      if (value->op == ExprOp::kMod && !form.terms.empty()) form.terms[0].modulus = static_cast<double>(value->args[1]->integer);
+    } else if (shifted && d == 0) {
+      form.terms.push_back({stage.factored_axis, 1, static_cast<double>(stage.factored_tile)});
+    } else {
+      form.terms.push_back({static_cast<int>(d) - shifted, 1});
+    }
+    for (const IndexForm::Term& term : form.terms) access.axes |= AxisMask{1} << (term.axis & 63);
+    access.dims.push_back(std::move(form));
+  }
+  return access;
+}
+
+void add_store(const Nest& nest, const Analysis& analysis, StageCost& cost, int s, int tensor) {
+  const Tensor& t = nest.program->tensors[tensor];
+  const Storage storage = storage_of(nest, analysis, s, tensor);
+  Array array;
+  array.tensor = tensor;
+  array.element_bytes = size_of(t.type);
+  array.written = true;
+  array.read_back = cost.accumulates_in_memory;
+  array.local = storage.local;
+  array.from = storage.from;
+  array.until = cost.run;
+  array.input_or_output = t.role != Role::kTemp && nest.stages[cost.stage].copy_of < 0;
+  fill(nest, cost, store_access(nest, cost, tensor), storage, array);
+  cost.arrays.push_back(std::move(array));
+}
+
+}  // namespace
+
+double storage_stride(const Nest& nest, const Analysis& analysis, const StageCost& cost, const Access& access,
+                      int axis) {
+  const Storage storage = storage_read(nest, analysis, cost, access);
+  double stride = storage.block_dim >= 0 ? storage.block : 1, sum = 0;
+  for (int d = static_cast<int>(storage.shape.size()) - 1; d >= 0; --d) {
+    const double step = stride_of(access.dims[d], axis);
+    if (d == storage.block_dim) {
+      sum += step;
+    } else {
+      sum += step * stride;
+      stride *= storage.shape[d];
+    }
+  }
+  return sum;
+}
+
+void find_arrays(const Nest& nest, Analysis& analysis) {
+  for (StageCost& cost : analysis.stages) {
+    const Stage& stage = nest.stages[cost.stage];
+    for (const Access& access : cost.body.accesses) {
+      const Tensor& t = nest.program->tensors[access.tensor];
+      const Storage storage = storage_read(nest, analysis, cost, access);
+      auto known = std::find_if(cost.arrays.begin(), cost.arrays.end(), [&](const Array& array) {
+        return array.tensor == access.tensor && array.epilogue == access.epilogue;
+      });
+      if (known == cost.arrays.end()) {
+        Array array;
+        array.tensor = access.tensor;
+        array.element_bytes = size_of(t.type);
+        array.epilogue = access.epilogue;
+        array.local = storage.local;
+        array.from = storage.from;
+        array.input_or_output = t.role != Role::kTemp && !storage.local;
+        array.until = access.epilogue ? cost.run : cost.tile;
+        cost.arrays.push_back(std::move(array));
+        known = cost.arrays.end() - 1;
+      }
+      fill(nest, cost, access, storage, *known);
+    }
+    if (stage.copy_of >= 0) {
+      add_store(nest, analysis, cost, cost.stage, stage.copy_of);
+      continue;
+    }
+    const bool own = stage.epilogue.empty() || nest.program->tensors[stage.tensor].role == Role::kOutput;
+    if (own) add_store(nest, analysis, cost, cost.stage, stage.tensor);
+    for (int e : stage.epilogue) {
+      const bool stored = e == stage.epilogue.back() || nest.program->tensors[nest.stages[e].tensor].role == Role::kOutput;
+      if (stored) add_store(nest, analysis, cost, e, nest.stages[e].tensor);
+    }
+  }
+}
+
+}  // namespace lw::cost

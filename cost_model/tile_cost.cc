@@ -1,0 +1,340 @@
+// Register tiles: what one update of a tile issues to which port, for the full tile and for each edge
+// instance, and which of them bounds it.
+//
+// Per update of a tile of r rows by c vectors by u reduction steps:
+//   arithmetic   r*c*u steps, plus the body's other operations, each once for all points that agree in
+//                the axes it depends on;
+//   loads        a vector where an operand follows the lanes, a broadcast element where it does not,
+//                `lanes` elements (or a transposed block) where lanes are apart in memory;
+//   latency      u dependent steps: too few accumulators wait for each other.
+#include <algorithm>
+#include <cmath>
+
+#include "cost_model/analysis.h"
+
+namespace lw::cost {
+namespace {
+
+constexpr double kRunStart = 8;            // cycles to fill the pipeline when a run of reductions starts
+constexpr double kLoopSlots = 2;           // increment, compare and branch
+constexpr double kFusedLoopCycles = 12;    // quotients and remainders of a fused counter
+constexpr double kIterationCycles = 1.5;
+constexpr double kDecodedSlots = 2500;     // longer bodies leave the cache of decoded instructions
+constexpr double kUndecodedIssue = 2;
+
+struct Sizes {
+  double size, count;
+};
+using Distribution = absl::InlinedVector<Sizes, 3>;
+
+// Sizes that an axis takes in the register tile, and how often, within one run of the stage.
+std::vector<Distribution> distributions(const Stage& stage, const StageCost& cost, double* instances) {
+  std::vector<Distribution> of(cost.axes());
+  for (int a = 0; a < cost.axes(); ++a) of[a].push_back({cost.box_at(cost.depth)[a], 1});
+  for (int l = 0; l < cost.tile - cost.depth; ++l) {
+    const Loop& loop = stage.loops[l];
+    for (const LoopPart& part : loop.parts) {
+      const double tile = static_cast<double>(part.tile);
+      Distribution next;
+      const auto add = [&](double size, double count) {
+        for (Sizes& known : next) {
+          if (known.size == size) return void(known.count += count);
+        }
+        next.push_back({size, count});
+      };
+      for (const Sizes& s : of[part.axis]) {
+        const double full = std::floor(s.size / tile), rest = s.size - full * tile;
+        if (full == 0) {
+          add(s.size, s.count);
+        } else if (rest > 0 && loop.tail == Tail::kCompose) {
+          add(tile, s.count * full);
+          add(rest, s.count);
+        } else {
+          add(tile, s.count * (full + (rest > 0 ? 1 : 0)));
+        }
+      }
+      of[part.axis] = std::move(next);
+    }
+  }
+  *instances = 1;
+  for (const Distribution& d : of) *instances *= static_cast<double>(d.size());
+  return of;
+}
+
+// How an operand's elements reach the lanes.
+enum class Pattern : uint8_t { kBroadcast, kVector, kTransposed, kStrided, kGather };
+
+struct Operand {
+  AxisMask axes;
+  Pattern pattern;
+  double split = 1;                        // vectors that cross a line are loaded twice
+  bool epilogue;
+};
+
+class Tiler {
+ public:
+  Tiler(const Nest& nest, const Analysis& analysis, StageCost& cost)
+      : nest_(nest), target_(*nest.target), stage_(nest.stages[cost.stage]), analysis_(analysis), cost_(cost) {
+    const Type type = nest.program->tensors[stage_.tensor].type;
+    for (const Atom& atom : target_.atoms) {
+      if (atom.acc != type || atom.group != 1) continue;
+      per_cycle_ = atom.per_cycle, latency_ = atom.latency;
+    }
+    vector_ = cost.vector_axis >= 0 ? AxisMask{1} << (cost.vector_axis & 63) : 0;
+    for (size_t a = 0; a < stage_.axes.size(); ++a) {
+      const bool factored = stage_.factored_axis == static_cast<int>(a);
+      if (stage_.axes[a].reduction && !factored) reductions_ |= AxisMask{1} << (a & 63);
+    }
+  }
+
+  void run() {
+    const std::vector<Distribution> sizes = distributions(stage_, cost_, &cost_.instances);
+    std::vector<double> full(sizes.size());
+    for (size_t a = 0; a < sizes.size(); ++a) full[a] = cost_.box_at(cost_.tile)[a];
+    for (const Access& access : cost_.body.accesses) operands_.push_back(operand(access, full));
+    times_ = 1;
+    for (int l = 0; l < cost_.depth; ++l) times_ *= cost_.trips[l];
+    describe(full);
+    std::vector<double> at(sizes.size());
+    enumerate(sizes, 0, times_, at, full);
+    control();
+    const double useful = cost_.updates > 0 ? full_updates_ / cost_.updates : 1;
+    cost_.full_share = useful;
+    finish();
+  }
+
+ private:
+  Operand operand(const Access& access, const std::vector<double>& full) const {
+    Operand result{access.axes, Pattern::kBroadcast, 1, access.epilogue};
+    if ((access.axes & vector_) == 0) return result;
+    const double stride = storage_stride(nest_, analysis_, cost_, access, cost_.vector_axis);
+    if (access.gathers) {
+      result.pattern = Pattern::kGather;
+    } else if (std::abs(stride) <= 1) {
+      result.pattern = stride == 0 ? Pattern::kGather : Pattern::kVector;  // 0: quotients of a fused axis
+      if (stride == 0 && !stage_.axis_value.empty()) result.pattern = Pattern::kVector;
+      result.split = line_split(access);
+    } else {
+      result.pattern = Pattern::kStrided;
+      for (int a = 0; a < cost_.axes(); ++a) {
+        const bool unrolled = a != cost_.vector_axis && full[a] >= cost_.lanes;
+        if (!unrolled || (access.axes >> (a & 63) & 1) == 0) continue;
+        if (std::abs(storage_stride(nest_, analysis_, cost_, access, a)) == 1) result.pattern = Pattern::kTransposed;
+      }
+    }
+    return result;
+  }
+
+  double line_split(const Access& access) const {
+    for (const Array& array : cost_.arrays) {
+      if (array.tensor != access.tensor || array.written) continue;
+      if (array.local || array.row_stride_bytes <= 0) return 1;
+      return std::fmod(array.row_stride_bytes, target_.vector_bytes) == 0 ? 1 : 1 + target_.vector_bytes / kLineBytes * 0.7;
+    }
+    return 1;
+  }
+
+  // Vectors that `points` lanes take; the lanes they have.
+  double chunks(double points) const {
+    if (cost_.vector_axis < 0) return 1;
+    const double whole = std::floor(points / cost_.lanes), rest = points - whole * cost_.lanes;
+    if (rest == 0) return whole;
+    const int64_t left = static_cast<int64_t>(rest);
+    if (cost_.vector_reduces || target_.masks || (left & (left - 1)) == 0) return whole + 1;
+    return whole + static_cast<double>(__builtin_popcountll(left));
+  }
+
+  // Points of the axes in `mask` (vectors of the vector axis).
+  double count(AxisMask mask, const std::vector<double>& size) const {
+    double n = 1;
+    for (size_t a = 0; a < size.size(); ++a) {
+      if ((mask >> (a & 63) & 1) == 0) continue;
+      n *= static_cast<int>(a) == cost_.vector_axis ? chunks(size[a]) : size[a];
+    }
+    return n;
+  }
+
+  void add_operands(bool epilogue, AxisMask within, const std::vector<double>& size, Mix& mix) const {
+    for (const Operand& o : operands_) {
+      if (o.epilogue != epilogue) continue;
+      const double n = count(o.axes & within, size), lanes = cost_.lanes;
+      switch (o.pattern) {
+        case Pattern::kBroadcast: mix.loads += n; mix.issue += n; break;
+        case Pattern::kVector: mix.loads += n * o.split; mix.issue += n; break;
+        case Pattern::kTransposed:
+          mix.loads += n, mix.shuffles += n * std::log2(lanes), mix.issue += n * (1 + std::log2(lanes));
+          break;
+        case Pattern::kStrided:
+          mix.loads += n * lanes, mix.shuffles += n * lanes, mix.issue += 2 * n * lanes;
+          break;
+        case Pattern::kGather:
+          mix.loads += n * lanes, mix.arithmetic += n * lanes * 0.5, mix.issue += 2 * n * lanes;
+          break;
+      }
+    }
+    for (const Ops& ops : cost_.body.ops) {
+      if (ops.epilogue != epilogue) continue;
+      const double slots = ops.slots * count(ops.axes & within, size);
+      mix.arithmetic += slots;
+      mix.issue += slots;
+    }
+  }
+
+  void add_stores(AxisMask within, const std::vector<double>& size, Mix& mix) const {
+    for (const Array& array : cost_.arrays) {
+      if (!array.written) continue;
+      const bool lanes_follow = cost_.vector_axis >= 0 && !cost_.vector_reduces;
+      const double n = count(within, size);
+      const double apart = lanes_follow && !contiguous_store(array) ? cost_.lanes : 1;
+      mix.stores += n * apart, mix.issue += n * apart * (apart > 1 ? 2 : 1);
+      if (array.read_back) mix.loads += n * apart, mix.arithmetic += n, mix.issue += 2 * n * apart;
+    }
+  }
+
+  bool contiguous_store(const Array& array) const {
+    if (stage_.copy_of >= 0 && stage_.block > 0) return stage_.block_dim == cost_.vector_axis;
+    if (!stage_.axis_value.empty()) return true;
+    const size_t rank = nest_.program->tensors[array.tensor].shape.size();
+    const Tensor& own = nest_.program->tensors[stage_.tensor];
+    const bool shifted = stage_.factored_axis >= 0 && stage_.axes.size() < own.axes.size() + own.reduce_axes.size();
+    return cost_.vector_axis == static_cast<int>(rank) - 1 - shifted;
+  }
+
+  Mix update_mix(const std::vector<double>& size) const {
+    Mix mix;
+    add_operands(false, ~AxisMask{0}, size, mix);
+    if (cost_.body.reduces) {
+      const double steps = count(~AxisMask{0}, size);
+      mix.arithmetic += steps, mix.issue += steps;
+    } else {
+      add_operands(true, ~AxisMask{0}, size, mix);
+      add_stores(~AxisMask{0}, size, mix);
+    }
+    // Accumulators that do not fit are stored and loaded again.
+    const double spilled = std::max(0.0, wanted(size) - target_.vector_registers);
+    mix.loads += spilled, mix.stores += spilled;
+    mix.issue += 2 * spilled + kLoopSlots + 0.5 * static_cast<double>(operands_.size());
+    return mix;
+  }
+
+  Mix finish_mix(const std::vector<double>& size) const {
+    Mix mix;
+    const AxisMask spatial = cost_.vector_reduces ? ~(reductions_ | vector_) : ~reductions_;
+    const double points = count(spatial, size);
+    if (cost_.vector_reduces) {
+      const double parts = chunks(size[cost_.vector_axis]);
+      mix.shuffles += points * std::log2(cost_.lanes), mix.arithmetic += points * (parts - 1 + std::log2(cost_.lanes));
+      mix.issue += points * (parts + 2 * std::log2(cost_.lanes));
+    }
+    add_operands(true, spatial, size, mix);
+    add_stores(spatial, size, mix);
+    mix.issue += points;                   // accumulators are set to the identity
+    return mix;
+  }
+
+  double wanted(const std::vector<double>& size) const {
+    if (!cost_.body.reduces) return 0;
+    const double columns = cost_.vector_axis >= 0 ? chunks(size[cost_.vector_axis]) : 1;
+    const double rows = count(~(reductions_ | vector_), size);
+    return rows * columns + (rows == 1 || columns == 1 ? 1 : std::min(rows, columns)) + (target_.fma ? 1 : 2);
+  }
+
+  double issue_rate(double slots) const {
+    return slots * cost_.instances > kDecodedSlots ? std::min(kUndecodedIssue, target_.issue_per_cycle) : target_.issue_per_cycle;
+  }
+
+  double bound(const Mix& mix, double latency) const {
+    return std::max({mix.arithmetic / per_cycle_ , (mix.arithmetic + 2 * mix.shuffles) / (2 * per_cycle_), mix.shuffles,
+                     mix.loads / target_.loads_per_cycle, mix.stores / target_.stores_per_cycle,
+                     mix.issue / issue_rate(cost_.body_slots), latency});
+  }
+
+  double latency(const std::vector<double>& size) const {
+    if (!cost_.body.reduces) return 0;
+    const AxisMask chain = reductions_ & ~vector_;
+    return latency_ * count(chain, size);
+  }
+
+  void describe(const std::vector<double>& full) {
+    cost_.rows = count(~(reductions_ | vector_), full);
+    cost_.columns = cost_.vector_axis >= 0 ? chunks(full[cost_.vector_axis]) : 1;
+    cost_.depth_unroll = count(reductions_ & ~vector_, full);
+    cost_.registers = wanted(full);
+    if (cost_.vector_axis >= 0) cost_.lanes_used = full[cost_.vector_axis] / (cost_.columns * cost_.lanes);
+    const Mix mix = update_mix(full);
+    cost_.body_slots = mix.issue;
+    cost_.latency_bound = latency(full);
+    cost_.port_bound = mix.arithmetic / per_cycle_;
+    cost_.load_bound = mix.loads / target_.loads_per_cycle;
+    cost_.update_cycles = bound(mix, cost_.latency_bound);
+  }
+
+  void enumerate(const std::vector<Distribution>& sizes, size_t a, double times, std::vector<double>& at,
+                 const std::vector<double>& full) {
+    if (a == sizes.size()) return add_instance(at, times, at == full);
+    for (const Sizes& s : sizes[a]) {
+      at[a] = s.size;
+      enumerate(sizes, a + 1, times * s.count, at, full);
+    }
+  }
+
+  // `times` updates of a tile of these sizes.
+  void add_instance(const std::vector<double>& size, double times, bool full) {
+    const Mix update = update_mix(size);
+    add(update, times);
+    cost_.updates += times;
+    if (full) full_updates_ += times;
+    update_cycles_ += times * bound(update, latency(size));
+    cost_.arithmetic_cycles += times * update.arithmetic / per_cycle_;
+    cost_.load_cycles += times * update.loads / target_.loads_per_cycle;
+    cost_.store_cycles += times * update.stores / target_.stores_per_cycle;
+    cost_.issue_cycles += times * update.issue / target_.issue_per_cycle;
+    if (!cost_.body.reduces) return;
+    double steps = 1;                      // updates between a tile's start and its finish
+    for (int l = cost_.run; l < cost_.tile; ++l) steps *= cost_.trips[l];
+    const Mix finish = finish_mix(size);
+    const double finishes = times / steps;
+    add(finish, finishes);
+    cost_.finishes += finishes;
+    finish_cycles_ += finishes * (bound(finish, 0) + kRunStart);
+  }
+
+  void add(const Mix& mix, double times) {
+    cost_.mix.arithmetic += times * mix.arithmetic;
+    cost_.mix.shuffles += times * mix.shuffles;
+    cost_.mix.loads += times * mix.loads;
+    cost_.mix.stores += times * mix.stores;
+    cost_.mix.issue += times * mix.issue;
+  }
+
+  void control() {
+    double times = times_;
+    for (int l = cost_.depth; l < cost_.tile; ++l) {
+      times *= cost_.trips[l];
+      const Loop& loop = stage_.loops[l - cost_.depth];
+      const bool fused = loop.parts.size() > 1 || loop.kind == LoopKind::kParallel;
+      if (cost_.trips[l] > 1) cost_.loop_cycles += times * (fused ? kFusedLoopCycles : l + 1 == cost_.tile ? 0 : kIterationCycles);
+    }
+    cost_.loop_cycles += cost_.updates * cost_.body.branches * cost_.rows * 0.5;
+  }
+
+  void finish() { cost_.compute_cycles = update_cycles_ + finish_cycles_ + cost_.loop_cycles; }
+
+  const Nest& nest_;
+  const Target& target_;
+  const Stage& stage_;
+  const Analysis& analysis_;
+  StageCost& cost_;
+  double per_cycle_ = 2, latency_ = 4;
+  AxisMask vector_ = 0, reductions_ = 0;
+  absl::InlinedVector<Operand, 4> operands_;
+  double times_ = 1, full_updates_ = 0, update_cycles_ = 0, finish_cycles_ = 0;
+};
+
+}  // namespace
+
+void cost_tiles(const Nest& nest, Analysis& analysis) {
+  for (StageCost& cost : analysis.stages) Tiler(nest, analysis, cost).run();
+}
+
+}  // namespace lw::cost

@@ -1,0 +1,208 @@
+// Traffic: how many lines cross each cache boundary in one call, and pages the TLB.
+//
+// Going outward from the register tile, a loop multiplies what an array moves by its trips when one
+// iteration touches more than the cache holds (nothing survives to the next), else only by the growth
+// of the array's own footprint. Between the two the share that survives falls linearly, which a cache
+// with imperfect replacement does, and which keeps the draft free of cliffs. Around all loops stands
+// that of the calls: a program that fits a cache brings nothing into it (the warm regime).
+#include <algorithm>
+#include <cmath>
+
+#include "cost_model/analysis.h"
+
+namespace lw::cost {
+namespace {
+
+constexpr double kFitsBelow = 0.6, kLostAbove = 1.2;  // of the capacity
+constexpr double kMisses = 10;             // outstanding at once
+constexpr double kPageCycles = 5;          // of a miss in the first-level TLB, mostly hidden
+constexpr double kOverlap = 0.25;          // share of the smaller bounds that is not hidden
+constexpr double kMemoryCores = 4;         // cores that saturate the shared levels
+
+double lost(double touched, double capacity) {
+  return std::clamp((touched / capacity - kFitsBelow) / (kLostAbove - kFitsBelow), 0.0, 1.0);
+}
+
+double footprint(const Array& array, int boundary, int position) {
+  position = std::min(position, array.until);
+  return boundary == kTlb ? array.pages[position] : array.lines[position];
+}
+double crowding(const Array& array, int boundary, int position) {
+  position = std::min(position, array.until);
+  return boundary == kTlb ? array.pages[position] : array.crowded[position];
+}
+
+class Traffic {
+ public:
+  Traffic(const Nest& nest, Analysis& analysis) : nest_(nest), target_(*nest.target), analysis_(analysis) {
+    boundaries_ = std::min<int>(static_cast<int>(target_.caches.size()) - 1, kTlb);
+  }
+
+  void run() {
+    for (StageCost& cost : analysis_.stages) {
+      for (int b = 0; b < kBoundaries; ++b) touch(cost, b);
+    }
+    sum_program();
+    for (StageCost& cost : analysis_.stages) {
+      for (int b = 0; b < kBoundaries; ++b) {
+        if (b < boundaries_ || b == kTlb) move(cost, b);
+      }
+      for (int b = 0; b < boundaries_; ++b) cost.memory_cycles[b] = cycles(cost, b);
+      for (const Array& array : cost.arrays) cost.memory_cycles[kTlb] += array.moved[kTlb] * kPageCycles;
+    }
+  }
+
+ private:
+  double capacity(int boundary) const {
+    return boundary == kTlb ? target_.tlb_entries : static_cast<double>(target_.caches[boundary].bytes) / kLineBytes;
+  }
+
+  // What is touched inside each loop of the stage, by itself and by what is attached within.
+  void touch(StageCost& cost, int boundary) {
+    absl::InlinedVector<double, 24>& touched = cost.touched[boundary];
+    touched.assign(cost.end + 1, 0);
+    for (int p = 0; p <= cost.end; ++p) {
+      for (const Array& array : cost.arrays) {
+        if (p <= array.until) touched[p] += crowding(array, boundary, p);
+      }
+    }
+    const int self = static_cast<int>(&cost - analysis_.stages.data());
+    for (const StageCost& inner : analysis_.stages) {
+      if (!inside(inner, self)) continue;
+      for (const Array& array : inner.arrays) {
+        // The buffer between the two is counted where it is read.
+        if (array.written && array.local) continue;
+        const int last = std::min(inner.depth, cost.end);
+        for (int p = 0; p <= last; ++p) touched[p] += crowding(array, boundary, p);
+      }
+    }
+  }
+
+  bool inside(const StageCost& inner, int host) const {
+    int at = inner.host;
+    while (at >= 0 && at != host) at = analysis_.stages[at].host;
+    return at == host;
+  }
+
+  // Every tensor once.
+  void sum_program() {
+    absl::InlinedVector<int, 16> seen;
+    for (const StageCost& cost : analysis_.stages) {
+      if (!cost.timed) continue;
+      for (const Array& array : cost.arrays) {
+        if (array.local) continue;
+        if (std::find(seen.begin(), seen.end(), array.tensor) != seen.end()) continue;
+        seen.push_back(array.tensor);
+        analysis_.program_lines += array.lines[0];
+        analysis_.program_pages += array.pages[0];
+      }
+    }
+  }
+
+  // What is touched inside position p of the stage's chain: by its hosts where the loop is theirs.
+  double touched(const StageCost& cost, int boundary, int position) const {
+    const StageCost* owner = &cost;
+    while (owner->host >= 0 && position <= owner->depth) owner = &analysis_.stages[owner->host];
+    return owner->touched[boundary][std::min(position, owner->end)];
+  }
+
+  void move(StageCost& cost, int boundary) {
+    const double room = capacity(boundary);
+    for (Array& array : cost.arrays) {
+      double moved = footprint(array, boundary, array.until);
+      for (int l = array.until - 1; l >= 0; --l) {
+        const double inner = footprint(array, boundary, l + 1), outer = footprint(array, boundary, l);
+        const double again = lost(touched(cost, boundary, l + 1), room);
+        moved *= again * cost.trips[l] + (1 - again) * std::max(1.0, std::min(outer / inner, cost.trips[l]));
+      }
+      // A temporary was written a moment ago, or is read in a moment.
+      double around = boundary == kTlb ? analysis_.program_pages : analysis_.program_lines;
+      if (!array.input_or_output) around = std::min(around, 2 * touched(cost, boundary, 0));
+      array.moved[boundary] = moved * lost(around, room);
+    }
+  }
+
+  // Time to move the stage's lines over the boundary below cache `b`.
+  double cycles(const StageCost& cost, int b) const {
+    const CacheLevel& from = target_.caches[b + 1];
+    const bool last = b + 1 == boundaries_;
+    const bool bypass = nest_.stages[cost.stage].non_temporal;
+    double sum = 0;
+    for (const Array& array : cost.arrays) {
+      const double read = kLineBytes / from.read_bytes_per_cycle, write = kLineBytes / from.write_bytes_per_cycle;
+      if (array.written && bypass) {
+        if (last) sum += visits(cost, array) * write;
+        continue;
+      }
+      // Prefetchers run ahead of long runs; short ones wait for the latency, `kMisses` at a time.
+      const double run = array.run_bytes[std::min(array.until, cost.run)] / kLineBytes;
+      const double waits = from.latency_cycles / kMisses * std::clamp(4 / std::max(run, 1.0), 0.0, 1.0);
+      sum += array.moved[b] * std::max(read, waits);
+      if (array.written) sum += array.moved[b] * write;
+    }
+    return sum;
+  }
+
+  double visits(const StageCost& cost, const Array& array) const {
+    double lines = array.lines[array.until];
+    for (int l = 0; l < array.until; ++l) lines *= cost.trips[l];
+    return lines;
+  }
+
+  const Nest& nest_;
+  const Target& target_;
+  Analysis& analysis_;
+  int boundaries_ = 0;
+};
+
+// Tasks of the parallel loop around or in the stage, and how often it is entered.
+void find_tasks(const Nest& nest, const Analysis& analysis, StageCost& cost) {
+  double entered = 1;
+  for (int l = 0; l < static_cast<int>(cost.trips.size()); ++l) {
+    const StageCost* owner = &cost;
+    while (owner->host >= 0 && l < owner->depth) owner = &analysis.stages[owner->host];
+    const Loop& loop = nest.stages[owner->stage].loops[l - owner->depth];
+    if (loop.kind == LoopKind::kParallel) {
+      cost.tasks = std::ceil(cost.trips[l] - 1e-9);
+      cost.regions = owner == &cost ? entered : 0;
+      return;
+    }
+    entered *= cost.trips[l];
+  }
+}
+
+}  // namespace
+
+void find_traffic(const Nest& nest, Analysis& analysis) { Traffic(nest, analysis).run(); }
+
+void combine(const Nest& nest, Analysis& analysis) {
+  const Target& target = *nest.target;
+  const double threads = std::max(1, nest.threads);
+  double total = 0, worst = -1;
+  for (int s = 0; s < static_cast<int>(analysis.stages.size()); ++s) {
+    StageCost& cost = analysis.stages[s];
+    find_tasks(nest, analysis, cost);
+    const double workers = std::min(threads, cost.tasks);
+    double bounds[kBoundaries + 1] = {cost.compute_cycles};
+    double largest = cost.compute_cycles, sum = cost.compute_cycles, slowest = 0;
+    for (int b = 0; b < kBoundaries; ++b) {
+      bounds[b + 1] = cost.memory_cycles[b];
+      largest = std::max(largest, bounds[b + 1]);
+      sum += bounds[b + 1];
+      const bool shared = b < kTlb && b + 1 < static_cast<int>(target.caches.size()) && target.caches[b + 1].shared;
+      if (shared) slowest = std::max(slowest, bounds[b + 1] / std::min(workers, kMemoryCores));
+    }
+    cost.cycles = largest + kOverlap * (sum - largest);
+    const double rounds = std::ceil(cost.tasks / threads) / cost.tasks;
+    cost.wall_cycles = std::max(cost.cycles * rounds, slowest);
+    const double overhead = threads > 1 ? target.parallel_overhead_us : 0.05 * target.parallel_overhead_us;
+    cost.wall_cycles += cost.regions * overhead * target.ghz * 1000;
+    if (!cost.timed) continue;
+    total += cost.wall_cycles;
+    if (cost.wall_cycles > worst) worst = cost.wall_cycles, analysis.main = s;
+    for (const Ops& ops : cost.body.ops) analysis.flops += ops.slots;
+  }
+  analysis.us = std::max(1e-3, total / (target.ghz * 1000));
+}
+
+}  // namespace lw::cost

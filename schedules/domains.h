@@ -1,0 +1,27 @@
+// What the domains of several steps are made of. Thread-safe, deterministic.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "schedules/nest.h"
+#include "schedules/steps.h"
+
+namespace lw {
+
+// Factors worth trying for a loop of `trips` iterations, ascending: a roughly geometric ladder, the
+// small divisors and their counterparts, and `trips` itself.
+std::vector<int64_t> ladder(int64_t trips);
+
+// Tail policies worth trying when the loop at `position` is cut into tiles of `tile` points: one when
+// they come out even, else those that are legal and that the target supports cheaply.
+// `fixed` >= 0: just that one, where it is legal.
+std::vector<int64_t> tails(const Nest& nest, int stage, int position, int64_t tile, int64_t fixed);
+
+// At most `most` entries, evenly spaced; order kept.
+void thin(std::vector<Decision>& decisions, size_t most);
+
+// Number `index` of the step, `absent` when it has fewer.
+int64_t number_or(const Step& step, size_t index, int64_t absent);
+
+}  // namespace lw

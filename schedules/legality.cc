@@ -1,0 +1,340 @@
+// The dependence test (see legality.h). Definitions are pure and each point of a tensor is written by
+// one stage, so order matters in four places only: partial sums (reductions run in parallel, or
+// recomputed by a shifted tile), where a producer stands relative to its readers, what an epilogue
+// reads, and what a copy is taken of. Everything else is freely reordered.
+#include "schedules/legality.h"
+
+#include <algorithm>
+
+#include "src/base/check.h"
+#include "src/expr/message.h"
+
+namespace lw {
+namespace {
+
+bool over_axis(const Loop& loop, int axis) {
+  return std::any_of(loop.parts.begin(), loop.parts.end(),
+                     [&](const LoopPart& part) { return part.axis == axis; });
+}
+
+absl::Status check_tile_size(const Nest& nest, int stage) {
+  const Stage& s = nest.stages[stage];
+  int64_t vectors = 1;
+  for (int l = 0; l < static_cast<int>(s.loops.size()); ++l) {
+    const Loop& loop = s.loops[l];
+    if (loop.kind != LoopKind::kUnroll && loop.kind != LoopKind::kVector) continue;
+    const int64_t lanes = loop.kind == LoopKind::kVector ? stage_lanes(nest, stage) : 1;
+    vectors *= (trips(s, l) + lanes - 1) / lanes;
+    if (vectors > kMaxTileVectors) {
+      return infeasible(concat("more than ", kMaxTileVectors, " unrolled vectors in ", s.name));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The stage that computes `tensor` where its value becomes final: epilogues stand with their host.
+int home_of(const Nest& nest, int stage) {
+  return nest.stages[stage].place == Place::kEpilogue ? nest.stages[stage].host : stage;
+}
+
+absl::Status check_inside(const Nest& nest, int producer, int tensor, int depth) {
+  const Stage& p = nest.stages[producer];
+  for (int reader : readers(nest, tensor)) {
+    if (home_of(nest, reader) == producer) continue;
+    const Stage& r = nest.stages[reader];
+    const bool copy = r.copy_of >= 0;
+    if (!nest.checks(copy ? Legality::kStageReadsFinal : Legality::kComputeAtConsumers)) continue;
+    if (depth_within(nest, reader, p.host) < depth) {
+      return infeasible(concat(copy ? "copy " : "reader ", r.name, " of ", p.name,
+                               " runs outside loop ", p.loop, " of ", nest.stages[p.host].name));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status check_place(const Nest& nest, int stage) {
+  const Stage& s = nest.stages[stage];
+  const Stage& host = nest.stages[s.host];
+  const int position = find_loop(host, s.loop);
+  if (position < 0) return infeasible(concat(s.name, " stands at a loop that is gone: ", s.loop));
+  if (position >= tile_begin(host)) {
+    return infeasible(concat(s.name, " would stand inside the register tile of ", host.name));
+  }
+  if (has_parallel(s) && inside_parallel(nest, stage)) {
+    return infeasible(concat("the parallel loop of ", s.name, " would run inside another"));
+  }
+  if (s.copy_of >= 0) return absl::OkStatus();
+  RETURN_IF_ERROR(check_inside(nest, stage, s.tensor, position + 1));
+  for (int e : s.epilogue) {
+    RETURN_IF_ERROR(check_inside(nest, stage, nest.stages[e].tensor, position + 1));
+  }
+  const int final_tensor = s.epilogue.empty() ? s.tensor : nest.stages[s.epilogue.back()].tensor;
+  if (nest.program->tensors[final_tensor].role == Role::kOutput ||
+      nest.program->tensors[s.tensor].role == Role::kOutput) {
+    return infeasible(concat(s.name, " is an output: it is computed whole"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status expect(const Step& step, const Arity& arity) {
+  const int names = static_cast<int>(step.names.size());
+  const int numbers = static_cast<int>(step.numbers.size());
+  if (names >= arity.min_names && names <= arity.max_names && numbers >= arity.min_numbers &&
+      numbers <= arity.max_numbers) {
+    return absl::OkStatus();
+  }
+  return infeasible(concat(step.kind->name, " does not take ", names, " names and ", numbers,
+                           " numbers"));
+}
+
+absl::StatusOr<int> target_stage(const Nest& nest, const Step& step) {
+  const int stage = step.names.empty() ? -1 : find_stage(nest, step.names[0]);
+  if (stage < 0) return infeasible(concat("no stage ", step.names.empty() ? "" : step.names[0]));
+  const Place place = nest.stages[stage].place;
+  if (place == Place::kInlined || place == Place::kEpilogue) {
+    return infeasible(concat(step.names[0], " runs no loops of its own"));
+  }
+  return stage;
+}
+
+absl::StatusOr<int> loop_position(const Stage& stage, std::string_view name) {
+  const int position = find_loop(stage, name);
+  if (position < 0) return infeasible(concat(stage.name, " has no loop ", name));
+  return position;
+}
+
+absl::StatusOr<Tail> tail_of(int64_t number) {
+  if (number < 0 || number > 2) return infeasible(concat("no tail policy ", number));
+  return static_cast<Tail>(number);
+}
+
+bool shift_is_harmless(const Stage& stage, int position) {
+  for (int l = 0; l <= position; ++l) {
+    if (is_reduction(stage, stage.loops[l])) return false;
+  }
+  return !over_axis(stage.loops[position], stage.factored_axis);
+}
+
+absl::Status check_loops(const Nest& nest, int stage) {
+  const Stage& s = nest.stages[stage];
+  const int count = static_cast<int>(s.loops.size());
+  int parallel = 0;
+  bool accumulates = false;  // partial sums in memory
+  for (int l = 0, run = run_begin(s); l < run; ++l) {
+    accumulates = accumulates || is_reduction(s, s.loops[l]);
+  }
+  for (int l = 0; l < count; ++l) {
+    const Loop& loop = s.loops[l];
+    if (loop.kind == LoopKind::kParallel) {
+      if (++parallel > 1) return infeasible(concat("parallel loops of ", s.name, " would nest"));
+      if (is_reduction(s, loop) && nest.checks(Legality::kParallelReduction)) {
+        return infeasible(concat("parallel loop ", loop.name, " would run a reduction"));
+      }
+    }
+    if (loop.kind == LoopKind::kVector && l + 1 < count &&
+        nest.checks(Legality::kVectorInnermost)) {
+      return infeasible(concat("vector loop ", loop.name, " is not the last"));
+    }
+    if (loop.tail == Tail::kShift && nest.checks(Legality::kShiftAccumulates) &&
+        (!shift_is_harmless(s, l) || (loop.kind == LoopKind::kParallel && accumulates))) {
+      return infeasible(concat("the shifted tail of ", loop.name, " would add partial sums twice"));
+    }
+  }
+  return check_tile_size(nest, stage);
+}
+
+absl::Status check_places(const Nest& nest) {
+  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
+    if (nest.stages[s].place == Place::kAt) RETURN_IF_ERROR(check_place(nest, s));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status check_blocks(const Nest& nest) {
+  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
+    const Stage& stage = nest.stages[s];
+    for (const Stage::Copy& served : stage.copies) {
+      const Stage& copy = nest.stages[served.stage];
+      if (copy.block == 0) continue;
+      const int axis = index_axis(nest, s, served.tensor, copy.block_dim);
+      bool aligned = axis >= 0 && inner_extents(stage, tile_begin(stage))[axis] % copy.block == 0;
+      for (int l = 0; aligned && l < static_cast<int>(stage.loops.size()); ++l) {
+        aligned = !(over_axis(stage.loops[l], axis) && stage.loops[l].tail == Tail::kShift);
+      }
+      if (!aligned) {
+        return infeasible(concat("blocks of ", copy.name, " do not fit the tile of ", stage.name));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status check_legal(const Nest& nest, int stage) {
+  RETURN_IF_ERROR(check_loops(nest, stage));
+  RETURN_IF_ERROR(check_places(nest));
+  return check_blocks(nest);
+}
+
+int depth_within(const Nest& nest, int stage, int host) {
+  for (int s = stage; s >= 0;) {
+    const Stage& inner = nest.stages[s];
+    const int loops = static_cast<int>(nest.stages[host].loops.size());
+    if (s == host) return loops;
+    if (inner.place != Place::kAt && inner.place != Place::kEpilogue) return -1;
+    if (inner.host == host && inner.place == Place::kAt) {
+      return find_loop(nest.stages[host], inner.loop) + 1;
+    }
+    s = inner.host;
+  }
+  return -1;
+}
+
+bool has_parallel(const Stage& stage) {
+  return std::any_of(stage.loops.begin(), stage.loops.end(),
+                     [](const Loop& loop) { return loop.kind == LoopKind::kParallel; });
+}
+
+bool inside_parallel(const Nest& nest, int stage) {
+  const Stage* s = &nest.stages[stage];
+  while (s->place == Place::kAt) {
+    const Stage& host = nest.stages[s->host];
+    for (const Loop& loop : host.loops) {
+      if (loop.kind == LoopKind::kParallel) return true;
+      if (loop.name == s->loop) break;
+    }
+    s = &host;
+  }
+  return false;
+}
+
+absl::Status split_loop(Nest& nest, int stage, int position, absl::Span<const int64_t> sizes,
+                        Tail tail) {
+  Stage& s = nest.stages[stage];
+  const Loop old = s.loops[position];
+  if (old.parts.size() != 1) return infeasible(concat("fused loop ", old.name, " is not split"));
+  if (old.kind != LoopKind::kSerial) return infeasible(concat(old.name, " is not serial"));
+  if (is_factored(s, old.parts[0])) return infeasible(concat(old.name, " is factored"));
+  const int count = static_cast<int>(sizes.size());
+  const int64_t range = range_of(s, position);
+  int64_t tile = old.parts[0].tile;
+  const int64_t most = (range + tile - 1) / tile;
+  int64_t product = 1;
+  s.loops.insert(s.loops.begin() + position, count, Loop());
+  for (int n = count; n >= 0; --n) {
+    Loop& loop = s.loops[position + n];
+    loop.name = concat(old.name, ".", n);
+    loop.parts = {{old.parts[0].axis, tile}};
+    loop.tail = n == count ? old.tail : tail;
+    if (n == 0) break;
+    if (sizes[n - 1] < 1) return infeasible(concat("factor ", sizes[n - 1]));
+    // The division keeps the product from overflowing.
+    if (sizes[n - 1] > most / product) {
+      return infeasible(concat("factors exceed the ", most, " iterations of ", old.name));
+    }
+    product *= sizes[n - 1];
+    tile *= sizes[n - 1];
+  }
+  if (tail == Tail::kShift && tile > range) {
+    return infeasible(concat("a tile of ", old.name, " does not fit: nowhere to shift it"));
+  }
+  for (Stage& other : nest.stages) {
+    if (other.place == Place::kAt && other.host == stage && other.loop == old.name) {
+      other.loop = s.loops[position + count].name;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status merge_loops(Nest& nest, int stage, int position) {
+  Stage& s = nest.stages[stage];
+  Loop& a = s.loops[position];
+  const Loop& b = s.loops[position + 1];
+  for (const LoopPart& part : b.parts) {
+    if (over_axis(a, part.axis)) return infeasible(concat(a.name, " and ", b.name, " run over one axis"));
+  }
+  const auto exact = [&](int l) {
+    for (size_t p = 0; p < s.loops[l].parts.size(); ++p) {
+      const LoopPart& part = s.loops[l].parts[p];
+      if (s.axes[part.axis].extent % part.tile != 0) return false;
+      if (range_of(s, l, static_cast<int>(p)) % part.tile != 0) return false;
+    }
+    return true;
+  };
+  if (a.tail != b.tail) {
+    if (exact(position)) {
+      a.tail = b.tail;
+    } else if (!exact(position + 1)) {
+      return infeasible(concat("tails of ", a.name, " and ", b.name, " differ"));
+    }
+  }
+  for (Stage& other : nest.stages) {
+    if (other.place != Place::kAt || other.host != stage) continue;
+    if (other.loop == a.name) return infeasible(concat(other.name, " stands at loop ", a.name));
+    if (other.loop == b.name) other.loop = concat(a.name, "*", b.name);
+  }
+  a.name = concat(a.name, "*", b.name);
+  a.parts.insert(a.parts.end(), b.parts.begin(), b.parts.end());
+  s.loops.erase(s.loops.begin() + position + 1);
+  return absl::OkStatus();
+}
+
+namespace {
+
+// Position among the stage's axes of the tensor's axis `axis`; -1 for what is no plain axis.
+int stage_axis(const Stage& stage, int axis) {
+  if (!stage.axis_value.empty()) {
+    const Expr& value = stage.axis_value[axis];
+    return value->op == ExprOp::kAxis ? value->index : -1;
+  }
+  return axis;
+}
+
+std::vector<Interval> axis_ranges(const Stage& stage, int loop) {
+  std::vector<Interval> ranges;
+  for (int64_t extent : inner_extents(stage, loop)) ranges.push_back({0, extent - 1});
+  if (stage.axis_value.empty()) return ranges;
+  std::vector<Interval> values;
+  for (const Expr& value : stage.axis_value) values.push_back(bounds(value, ranges));
+  return values;
+}
+
+}  // namespace
+
+std::vector<int64_t> read_region(const Nest& nest, int stage, int tensor, int loop) {
+  const std::vector<Interval> ranges = axis_ranges(nest.stages[stage], loop);
+  const std::vector<int64_t>& shape = nest.program->tensors[tensor].shape;
+  std::vector<Interval> box;
+  visit(effective_body(nest, stage), [&](const ExprNode& e) {
+    if (e.op != ExprOp::kRead || e.index != tensor) return;
+    const bool first = box.empty();
+    box.resize(shape.size());
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const Interval range = bounds(e.args[d], ranges);
+      box[d] = first ? range : Interval{std::min(box[d].lo, range.lo), std::max(box[d].hi, range.hi)};
+    }
+  });
+  std::vector<int64_t> region;
+  for (size_t d = 0; d < box.size(); ++d) {
+    const __int128 size = static_cast<__int128>(box[d].hi) - box[d].lo + 1;
+    region.push_back(size > shape[d] ? shape[d] : static_cast<int64_t>(size));
+  }
+  return region;
+}
+
+int index_axis(const Nest& nest, int stage, int tensor, int dim) {
+  const Stage& s = nest.stages[stage];
+  int axis = -1;
+  bool plain = true;
+  visit(effective_body(nest, stage), [&](const ExprNode& e) {
+    if (e.op != ExprOp::kRead || e.index != tensor) return;
+    const ExprNode& index = *e.args[dim];
+    const int found = index.op == ExprOp::kAxis ? stage_axis(s, index.index) : -1;
+    plain = plain && found >= 0 && (axis < 0 || axis == found);
+    axis = found;
+  });
+  return plain ? axis : -1;
+}
+
+}  // namespace lw

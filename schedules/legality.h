@@ -1,0 +1,63 @@
+// The dependence test, and the argument checks that steps share.
+//
+// A step first rewrites the nest and then asks check_legal whether what stands there still computes
+// the same values (up to reassociation). All answers are kFailedPrecondition with the reason.
+// Thread-safe, deterministic; a check whose bit is set in Nest::unchecked passes.
+#pragma once
+
+#include "schedules/nest.h"
+#include "schedules/steps.h"
+
+namespace lw {
+
+// Points of a register tile are unrolled: more than this many vectors is a code size mistake.
+constexpr int64_t kMaxTileVectors = 512;
+
+struct Arity {
+  int min_names, max_names, min_numbers, max_numbers;
+};
+absl::Status expect(const Step& step, const Arity& arity);
+
+// The stage named first, which must run loops (not inlined, not fused onto another).
+absl::StatusOr<int> target_stage(const Nest& nest, const Step& step);
+absl::StatusOr<int> loop_position(const Stage& stage, std::string_view name);
+
+// Decodes a tail policy.
+absl::StatusOr<Tail> tail_of(int64_t number);
+
+// Whether recomputing the neighbour's points is harmless for the loop at `position`: it is spatial,
+// and no reduction loop outside it would add to memory or registers twice.
+bool shift_is_harmless(const Stage& stage, int position);
+
+// The loops of one stage.
+absl::Status check_loops(const Nest& nest, int stage);
+// Where stages stand relative to each other: readers inside, no parallel loop within another.
+absl::Status check_places(const Nest& nest);
+// Blocks of copies hold whole register tiles of the stages they serve.
+absl::Status check_blocks(const Nest& nest);
+// All three.
+absl::Status check_legal(const Nest& nest, int stage);
+
+// Number of loops of `host` that enclose `stage`, transitively; all of them for host itself and for
+// its epilogues; -1 when it does not run inside host.
+int depth_within(const Nest& nest, int stage, int host);
+bool inside_parallel(const Nest& nest, int stage);
+bool has_parallel(const Stage& stage);
+
+// Cuts the loop at `position` (tile T) into sizes.size() + 1 loops NAME.0 .. NAME.n, whose tiles are
+// T * sizes[0] * ... * sizes[n-1], ..., T. What stood at the loop stands at NAME.n.
+absl::Status split_loop(Nest& nest, int stage, int position, absl::Span<const int64_t> sizes,
+                        Tail tail);
+
+// Replaces the adjacent loops at `position` and after it by one with the parts of both.
+absl::Status merge_loops(Nest& nest, int stage, int position);
+
+// Range of points of each dimension of `tensor` that the stage's body reads while the loops before
+// position `loop` stand still; clipped to the shape. Empty when the stage does not read it.
+std::vector<int64_t> read_region(const Nest& nest, int stage, int tensor, int loop);
+
+// The stage's axis that alone, with factor 1 and no offset, indexes dimension `dim` of every read of
+// `tensor`; -1 when there is none.
+int index_axis(const Nest& nest, int stage, int tensor, int dim);
+
+}  // namespace lw

@@ -1,0 +1,204 @@
+// The nest: in which order, and where, the definitions of a program are computed. Steps rewrite it,
+// the lowering executes it, features and the draft model read it. A value of a few kilobytes: copying
+// one costs a microsecond, which is what lets the search replay tens of thousands of traces a second.
+//
+// A program has one Stage per computed tensor (in program order), plus one per staged copy. A stage
+// runs the points of its tensor's axes (spatial axes, then reduction axes) in a list of loops.
+//
+// Loops and tiles. Every axis is covered by a chain of loops, outer before inner. An iteration of a
+// loop covers `tile` consecutive points of its axis within the tile of the next outer loop of the same
+// axis (or within the extent); the innermost loop of an axis has tile 1. Splitting `i` (extent 100) by
+// factors [_, 5, 6] gives loops i.0 (tile 30), i.1 (tile 6), i.2 (tile 1). Extents need not divide;
+// what the last, partial tile does is the outer loop's Tail:
+//   kCompose  the remainder gets a code instance of its own, with its exact smaller constant extents
+//             (a full tile of 6 rows and then one of 4): no checks at run time.
+//   kMask     one instance; points beyond the end are masked: lanes off, rows guarded.
+//   kShift    the last tile is moved back until it fits, recomputing points of its neighbour.
+//             Legal where recomputing is harmless: spatial axes, and no partial sums in memory that an
+//             outer reduction loop would add to twice.
+//
+// The register tile. The longest suffix of loops that are all kUnroll or kVector is the stage's tile:
+// its points are unrolled into registers. The reduction loops directly outside the tile (the longest
+// such run) keep their accumulators in registers; reduction loops further out accumulate in memory (in
+// the stage's buffer), the first iteration starting from the identity, the last applying the epilogue.
+// At most one loop is kVector, the last one of the list: its points are lanes (chunks of the vector
+// width, the last chunk masked). An unrolled reduction loop continues the same accumulator; a vector
+// reduction loop has an accumulator for each lane and chunk, combined when the run ends.
+//
+// Where a stage runs (Place):
+//   kRoot      on its own, in program order.
+//   kAt        inside `host`'s loop named `loop`, before that loop's other contents: computes just the
+//              region that one iteration reads, into a buffer of that size.
+//   kInlined   nowhere: its body is evaluated where it is read.
+//   kEpilogue  on the register tile of `host`, when a point of host is finished.
+//   kPrepack   (copies of const inputs) once, before the timed calls.
+//
+// Copies (packing): stage.copies maps a tensor that the stage reads to the copy stage that serves it.
+// A copy stage has `copy_of` >= 0: it copies the region of that tensor which one iteration of the loop
+// at which it stands reads (kAt), the whole (kRoot, kPrepack); its axes are the tensor's dimensions.
+// Its layout: row-major over the region, or with `block` > 0 dimension `block_dim` is cut into blocks
+// that come outermost, the position within a block innermost: [d/block][other dims in order][d%block].
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "schedules/target.h"
+#include "src/expr/expr.h"
+
+namespace lw {
+
+enum class LoopKind : uint8_t { kSerial, kUnroll, kVector, kParallel };
+enum class Tail : uint8_t { kCompose, kMask, kShift };  // values are part of the trace format
+
+struct LoopPart {
+  int axis;                                // index into Stage::axes
+  int64_t tile;                            // points that one iteration covers
+  bool operator==(const LoopPart&) const = default;
+};
+
+struct Loop {
+  std::string name;                        // "i", "i.0", "i.0.1"; fused: "i.0*j.0"
+  absl::InlinedVector<LoopPart, 2> parts;  // more than one: fused, the last part runs fastest
+  LoopKind kind = LoopKind::kSerial;
+  Tail tail = Tail::kCompose;              // of this loop's last iteration
+};
+
+struct NestAxis {
+  std::string name;
+  int64_t extent = 0;
+  bool reduction = false;
+};
+
+enum class Place : uint8_t { kRoot, kAt, kInlined, kEpilogue, kPrepack };
+
+struct Stage {
+  int tensor = -1;                         // what it computes; for copies the tensor copied
+  std::string name;                        // the tensor's; copies: "A.copy" (unique)
+  // Axes of the loops. Usually the tensor's axes then its reduction axes; `fuse` of whole axes
+  // replaces two by one. axis_value[a] is the value of the tensor's axis a (spatial, then reduction)
+  // over the stage's axes; empty: the identity.
+  std::vector<NestAxis> axes;
+  std::vector<Expr> axis_value;
+  std::vector<Loop> loops;                 // outermost first
+
+  Place place = Place::kRoot;
+  int host = -1;                           // kAt, kEpilogue: index of a stage
+  std::string loop;                        // kAt: name of a loop of host
+
+  int copy_of = -1;                        // copies only: the tensor
+  int block_dim = -1;
+  int64_t block = 0;
+
+  // rfactor: this stage computes partial results. The loop over `factored_axis` with tile
+  // `factored_tile` counts as spatial; its iteration number is axis 0 of the tensor and of the stage,
+  // which has no loop of its own (axes are [partial] ++ axes of the original).
+  int factored_axis = -1;
+  int64_t factored_tile = 0;
+
+  std::vector<int> epilogue;               // stages applied on the tile, in order
+  struct Copy {
+    int tensor, stage;
+  };
+  std::vector<Copy> copies;
+  struct Prefetch {
+    int tensor;
+    int64_t distance;                      // iterations of the innermost serial loop ahead
+  };
+  std::vector<Prefetch> prefetches;
+  bool non_temporal = false;               // the final store bypasses the caches
+};
+
+// Legality checks, each of which a property test turns off to see that it is needed.
+enum class Legality : uint8_t {
+  kParallelReduction,       // a parallel loop must not run a reduction
+  kShiftAccumulates,        // kShift where partial sums in memory would be added twice
+  kInlineReduction,         // only pure maps are inlined
+  kEpilogueIdentity,        // an epilogue reads its host at its own point only
+  kComputeAtConsumers,      // every reader stands inside the loop at which a stage is computed
+  kChainOrder,              // loops of an axis keep their order
+  kVectorInnermost,         // the vector loop is the last
+  kRfactorReduction,        // rfactor splits a reduction, of an associative kind
+  kEpilogueStoredElsewhere, // an epilogue's host that others read too is still stored
+  kStageReadsFinal,         // a copy is taken only of what is complete when it is taken
+};
+
+struct Nest {
+  std::shared_ptr<const Program> program;  // extended by rfactor (new tensors at the end's order)
+  std::shared_ptr<const Target> target;
+  int threads = 1;
+  std::vector<Stage> stages;               // in an order in which they may run: what a stage reads is
+                                           // computed by earlier ones, a copy precedes its reader
+  uint32_t unchecked = 0;                  // tests only: bit per Legality check that is turned off
+
+  bool checks(Legality check) const { return !(unchecked >> static_cast<int>(check) & 1); }
+};
+
+// The unscheduled nest: every stage at the root, one serial loop per axis, in order.
+Nest make_nest(std::shared_ptr<const Program> program, std::shared_ptr<const Target> target,
+               int threads);
+
+// The unscheduled stage of a computed tensor.
+Stage make_stage(const Program& program, int tensor);
+
+// Inserts `stage` so that it gets index `position`, and renumbers all mentions of later stages.
+void insert_stage(Nest& nest, int position, Stage stage);
+
+// Positions; -1 when there is none.
+int find_stage(const Nest& nest, std::string_view name);
+int find_loop(const Stage& stage, std::string_view name);
+int find_tensor(const Program& program, std::string_view name);
+int stage_of_tensor(const Nest& nest, int tensor);  // the stage that computes it (not a copy)
+
+// A loop is a reduction when any of its parts is over a reduction axis (the factored loop is not).
+bool is_reduction(const Stage& stage, const Loop& loop);
+bool is_factored(const Stage& stage, const LoopPart& part);
+
+// Points of its axis that the loop at position `loop` runs over in a full instance: the tile of the
+// next outer loop of the axis, or the extent where that is less (the outermost tile may exceed it by
+// less than the next inner tile: 500 in blocks of 11 x 48). Trips: iterations over those, rounded up.
+int64_t range_of(const Stage& stage, int loop, int part = 0);
+int64_t trips(const Stage& stage, int loop);
+
+// First loop of the register tile (== loops.size() when there is none), and first loop of the
+// reduction run whose accumulators are registers (== tile_begin when there is none).
+int tile_begin(const Stage& stage);
+int run_begin(const Stage& stage);
+
+// Points of the stage's axis that one iteration of the loops before position `loop` leaves: the
+// extent of each axis inside loop position `loop` (full instance).
+std::vector<int64_t> inner_extents(const Stage& stage, int loop);
+
+// The body that the stage evaluates, over the TENSOR's axes, with inlined producers substituted.
+// For copies: a read of the tensor at its axes.
+Expr effective_body(const Nest& nest, int stage);
+
+// Tensors that the stage's effective body reads, each once (the served ones of copies included).
+std::vector<int> body_reads(const Nest& nest, int stage);
+
+// Tensors read by the stage's effective body and by the stages fused onto it (host excluded).
+std::vector<int> stage_reads(const Nest& nest, int stage);
+
+// Stages that read `tensor` directly, after inlining; epilogue stages count as themselves, and where
+// a copy serves a stage's reads the copy counts instead.
+std::vector<int> readers(const Nest& nest, int tensor);
+
+// Lanes of the vectors the stage computes with: of the widest type that it holds in registers.
+int stage_lanes(const Nest& nest, int stage);
+
+// Structure every step must leave behind (chains cover axes, names unique, hosts valid, ...);
+// kInternal. Used after every step in debug builds and in all tests.
+absl::Status verify(const Nest& nest);
+
+// Readable text: stages, loops with kinds and trips, places, copies.
+std::string print(const Nest& nest);
+
+// kFailedPrecondition: the value "infeasible: why".
+absl::Status infeasible(std::string_view why);
+
+}  // namespace lw

@@ -1,0 +1,137 @@
+#include "schedules/rules/sketch.h"
+
+#include <algorithm>
+
+namespace lw::rules {
+namespace {
+
+// Steps per unit of every axis, of an index expression; false when it is not affine.
+bool coefficients(const Expr& expr, std::vector<int64_t>& per_axis, int64_t factor) {
+  const std::vector<Expr>& args = expr->args;
+  switch (expr->op) {
+    case ExprOp::kConst: return true;
+    case ExprOp::kAxis: per_axis[expr->index] += factor; return true;
+    case ExprOp::kAdd: return coefficients(args[0], per_axis, factor) & coefficients(args[1], per_axis, factor);
+    case ExprOp::kSub: return coefficients(args[0], per_axis, factor) & coefficients(args[1], per_axis, -factor);
+    case ExprOp::kNeg: return coefficients(args[0], per_axis, -factor);
+    case ExprOp::kMul:
+      if (args[1]->op == ExprOp::kConst) return coefficients(args[0], per_axis, factor * args[1]->integer);
+      if (args[0]->op == ExprOp::kConst) return coefficients(args[1], per_axis, factor * args[0]->integer);
+      return false;
+    default:
+      visit(expr, [&](const ExprNode& node) {
+        if (node.op == ExprOp::kAxis) per_axis[node.index] += factor;
+      });
+      return false;
+  }
+}
+
+void add_accesses(const Nest& nest, const Expr& expr, size_t axes, std::vector<Access>& list) {
+  if (expr->op == ExprOp::kRead) {
+    const Tensor& tensor = nest.program->tensors[expr->index];
+    Access access{expr->index, std::vector<int64_t>(axes, 0), true};
+    int64_t stride = 1;
+    for (size_t d = tensor.shape.size(); d-- > 0;) {
+      access.affine = coefficients(expr->args[d], access.stride, stride) && access.affine;
+      stride *= tensor.shape[d];
+    }
+    list.push_back(std::move(access));
+  }
+  for (const Expr& arg : expr->args) add_accesses(nest, arg, axes, list);
+}
+
+double op_cost(ExprOp op) {
+  switch (op) {
+    case ExprOp::kDiv: case ExprOp::kMod: case ExprOp::kSqrt: case ExprOp::kRsqrt: return 8;
+    case ExprOp::kExp: case ExprOp::kSigmoid: return 12;
+    case ExprOp::kLog: case ExprOp::kTanh: case ExprOp::kErf: return 20;
+    case ExprOp::kPow: return 40;
+    case ExprOp::kConst: case ExprOp::kAxis: return 0;
+    default: return 1;
+  }
+}
+
+}  // namespace
+
+void fixed(Draft& draft, std::string_view kind, std::vector<std::string> names, Decision numbers) {
+  Step step{find_step(kind), {names.begin(), names.end()}, std::move(numbers)};
+  if (draft.failed || step.kind == nullptr || !apply(draft.nest, step).ok()) {
+    draft.failed = true;
+    return;
+  }
+  draft.sketch.steps.push_back(std::move(step));
+  draft.sketch.open.push_back(false);
+}
+
+void open(Draft& draft, std::string_view kind, std::vector<std::string> names, Decision numbers) {
+  Step step{find_step(kind), {names.begin(), names.end()}, std::move(numbers)};
+  if (draft.failed || step.kind == nullptr || step.kind->domain == nullptr) {
+    draft.failed = true;
+    return;
+  }
+  const std::vector<Decision> domain = step.kind->domain(draft.nest, step);
+  // Any decision that applies will do: only what later steps are named after matters here.
+  const size_t middle = domain.size() / 2;
+  for (size_t i = 0; i < domain.size(); ++i) {
+    Step drawn = step;
+    drawn.numbers = domain[(middle + i) % domain.size()];
+    Nest next = draft.nest;
+    if (!apply(next, drawn).ok()) continue;
+    draft.nest = std::move(next);
+    draft.sketch.steps.push_back(std::move(step));
+    draft.sketch.open.push_back(true);
+    return;
+  }
+  draft.failed = true;
+}
+
+std::vector<Access> accesses(const Nest& nest, int stage) {
+  const Tensor& tensor = nest.program->tensors[nest.stages[stage].tensor];
+  std::vector<Access> list;
+  add_accesses(nest, effective_body(nest, stage), tensor.axes.size() + tensor.reduce_axes.size(), list);
+  return list;
+}
+
+bool uses(const Access& access, int axis) { return access.stride[axis] != 0; }
+
+bool is_map(const Nest& nest, int stage) {
+  return nest.program->tensors[nest.stages[stage].tensor].reduce == Reduce::kNone;
+}
+
+double body_cost(const Nest& nest, int stage) {
+  double cost = 0;
+  visit(effective_body(nest, stage), [&](const ExprNode& node) { cost += op_cost(node.op); });
+  return cost;
+}
+
+bool reads_at_prefix(const Nest& nest, int stage, int tensor, int dims) {
+  bool prefix = true;
+  visit(effective_body(nest, stage), [&](const ExprNode& node) {
+    if (node.op != ExprOp::kRead || node.index != tensor) return;
+    if (static_cast<int>(node.args.size()) < dims) prefix = false;
+    for (int d = 0; prefix && d < dims; ++d) {
+      prefix = node.args[d]->op == ExprOp::kAxis && node.args[d]->index == d;
+    }
+  });
+  return prefix;
+}
+
+bool has_reuse(const Nest& nest, int stage) {
+  if (is_map(nest, stage)) return false;
+  const Tensor& tensor = nest.program->tensors[nest.stages[stage].tensor];
+  double points = 1;
+  for (const Axis& axis : tensor.axes) points *= static_cast<double>(axis.extent);
+  for (const Access& access : accesses(nest, stage)) {
+    bool reduces = false;
+    for (size_t r = 0; r < tensor.reduce_axes.size(); ++r) {
+      reduces = reduces || uses(access, static_cast<int>(tensor.axes.size() + r));
+    }
+    if (!reduces) continue;
+    for (size_t a = 0; a < tensor.axes.size(); ++a) {
+      if (tensor.axes[a].extent > 1 && !uses(access, static_cast<int>(a))) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace lw::rules

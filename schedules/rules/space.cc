@@ -1,0 +1,212 @@
+// From a program to its sketches.
+//
+//   1. inline   cheap maps, and maps with a single reader, disappear into their readers;
+//   2. epilogue a map that reads a reduction at its own point runs on that reduction's register tile;
+//   3. rows     what feeds a map row by row (the maximum and sum of a softmax, the moments of a norm)
+//               is computed at the map's row loop, so that a row stays in the nearest cache;
+//   4. tile     every stage left at the root, and every stage attached to one, gets a register tile.
+// Where a structural choice is open (which axis carries the lanes, splitting a reduction over the
+// threads, inlining an expensive map), there is a sketch for each combination; numbers are decisions.
+#include <algorithm>
+
+#include "schedules/rules/sketch.h"
+
+namespace lw {
+namespace {
+
+using namespace rules;
+
+constexpr double kCheapBody = 6;           // vector instructions that are cheaper than a store and load
+
+// A map is inlined where recomputing it costs less than keeping it: into its only reader, unless that
+// reader would evaluate an expensive body many times; cheap bodies always.
+void inline_maps(Draft& d, bool expensive_too) {
+  for (int s = static_cast<int>(d.nest.stages.size()) - 1; s >= 0; --s) {
+    const Stage& stage = d.nest.stages[s];
+    const Tensor& tensor = d.nest.program->tensors[stage.tensor];
+    if (!is_map(d.nest, s) || tensor.role == Role::kOutput || stage.place != Place::kRoot) continue;
+    const std::vector<int> users = readers(d.nest, stage.tensor);
+    const bool reused = std::any_of(users.begin(), users.end(), [&](int u) { return has_reuse(d.nest, u); });
+    const bool cheap = body_cost(d.nest, s) <= kCheapBody;
+    if (cheap || expensive_too || (users.size() == 1 && !reused)) fixed(d, "inline_producer", {stage.name});
+    if (d.failed) return;
+  }
+}
+
+void fuse_epilogues(Draft& d) {
+  for (int s = 0; s < static_cast<int>(d.nest.stages.size()); ++s) {
+    if (is_map(d.nest, s) || d.nest.stages[s].place != Place::kRoot) continue;
+    int tail = s;
+    for (int f = s + 1; f < static_cast<int>(d.nest.stages.size()); ++f) {
+      const Stage& stage = d.nest.stages[f];
+      if (!is_map(d.nest, f) || stage.place != Place::kRoot) continue;
+      const std::vector<int> reads = body_reads(d.nest, f);
+      const int value = d.nest.stages[tail].tensor;
+      if (std::find(reads.begin(), reads.end(), value) == reads.end()) continue;
+      Draft attempt = d;
+      fixed(attempt, "reverse_inline", {stage.name, d.nest.stages[s].name});
+      if (attempt.failed) break;
+      d = std::move(attempt);
+      tail = f;
+    }
+  }
+}
+
+// Attaches what `host` reads, directly or through others, at its loop over the leading `rows` axes.
+void attach_rows(Draft& d, int host) {
+  const Tensor& result = d.nest.program->tensors[d.nest.stages[host].tensor];
+  int rows = static_cast<int>(result.axes.size()) - 1;
+  std::vector<int> group;
+  for (int s = host - 1; s >= 0; --s) {
+    const Stage& stage = d.nest.stages[s];
+    if (stage.place != Place::kRoot || stage.copy_of >= 0 || has_reuse(d.nest, s)) continue;
+    int tensor = stage.tensor;
+    if (!stage.epilogue.empty()) tensor = d.nest.stages[stage.epilogue.back()].tensor;
+    if (d.nest.program->tensors[tensor].role == Role::kOutput) continue;
+    const std::vector<int> users = readers(d.nest, tensor);
+    int common = rows;
+    bool inside = !users.empty();
+    for (int user : users) {
+      const bool fused = d.nest.stages[user].place == Place::kEpilogue;
+      const int at = fused ? d.nest.stages[user].host : user;
+      inside = inside && (at == host || std::find(group.begin(), group.end(), at) != group.end());
+      while (common > 0 && !reads_at_prefix(d.nest, user, tensor, common)) --common;
+    }
+    if (!inside || common == 0) continue;
+    rows = common;
+    group.push_back(s);
+  }
+  if (rows == 0) return;
+  std::vector<std::string> names;
+  for (int s : group) names.push_back(d.nest.stages[s].name);
+  const std::string host_name = d.nest.stages[host].name;
+  for (const std::string& name : names) fixed(d, "compute_at", {name, host_name}, {rows});
+}
+
+// A reduction too small in space for the threads is split among them and combined afterwards.
+bool wants_rfactor(const Nest& nest, int s) {
+  if (nest.threads <= 1 || is_map(nest, s) || nest.stages[s].place != Place::kRoot) return false;
+  const Tensor& tensor = nest.program->tensors[nest.stages[s].tensor];
+  double points = 1, reduced = 1;
+  for (const Axis& axis : tensor.axes) points *= static_cast<double>(axis.extent);
+  for (const Axis& axis : tensor.reduce_axes) reduced *= static_cast<double>(axis.extent);
+  const double tile = has_reuse(nest, s) ? 512 : 1;
+  return points < tile * nest.threads * 8 && reduced >= 64 * nest.threads;
+}
+
+void rfactor_outer(Draft& d, const std::string& name) {
+  const Tensor& tensor = d.nest.program->tensors[d.nest.stages[find_stage(d.nest, name)].tensor];
+  const Axis* widest = &tensor.reduce_axes[0];
+  for (const Axis& axis : tensor.reduce_axes) {
+    if (widest->extent < 2 * d.nest.threads) widest = &axis;
+  }
+  const std::string axis = widest->name;
+  // As many parts as threads, or a few times more.
+  const int64_t part = (widest->extent + d.nest.threads - 1) / d.nest.threads;
+  fixed(d, "split", {name, axis}, {part, 0});
+  fixed(d, "rfactor", {name, axis + ".0"});
+}
+
+void tile_all(Draft& d, bool vector_reduction) {
+  std::vector<std::string> names;
+  for (const Stage& stage : d.nest.stages) {
+    if (stage.place == Place::kRoot || stage.place == Place::kAt) names.push_back(stage.name);
+  }
+  for (const std::string& name : names) {
+    const int s = find_stage(d.nest, name);
+    if (s < 0 || d.nest.stages[s].copy_of >= 0) continue;
+    if (is_map(d.nest, s)) {
+      tile_map(d, s);
+      continue;
+    }
+    // What can be vectorized only one way ignores the choice.
+    bool spatial = false;
+    const Stage& stage = d.nest.stages[s];
+    for (size_t a = stage.factored_axis >= 0 ? 1 : 0; a < stage.axes.size(); ++a) {
+      spatial = spatial || (!stage.axes[a].reduction && stage.axes[a].extent > 1);
+    }
+    bool contiguous = false;
+    for (const Access& access : accesses(d.nest, s)) {
+      for (size_t a = 0; a < stage.axes.size() && stage.axis_value.empty(); ++a) {
+        contiguous = contiguous || (stage.axes[a].reduction && std::abs(access.stride[a]) == 1);
+      }
+    }
+    const bool row_sum = contiguous && (!spatial || vector_reduction || stage.place == Place::kAt);
+    const bool root = stage.place == Place::kRoot;
+    tile_reduction(d, s, row_sum, root);
+    if (d.failed) return;
+  }
+}
+
+// Whether both ways of vectorizing some reduction make sense.
+bool lanes_are_a_choice(const Nest& nest) {
+  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
+    const Stage& stage = nest.stages[s];
+    if (is_map(nest, s) || stage.place == Place::kEpilogue || stage.place == Place::kInlined) continue;
+    const std::vector<Access> list = accesses(nest, s);
+    const Tensor& tensor = nest.program->tensors[stage.tensor];
+    for (size_t r = 0; r < tensor.reduce_axes.size(); ++r) {
+      const size_t axis = tensor.axes.size() + r;
+      bool all = true;
+      for (const Access& access : list) all = all && (access.stride[axis] == 0 || std::abs(access.stride[axis]) == 1);
+      if (all && !list.empty()) return true;
+    }
+  }
+  return false;
+}
+
+bool has_expensive_shared_map(const Nest& nest) {
+  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
+    const Tensor& tensor = nest.program->tensors[nest.stages[s].tensor];
+    if (is_map(nest, s) && tensor.role != Role::kOutput && nest.stages[s].place != Place::kInlined &&
+        nest.stages[s].place != Place::kEpilogue) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<Sketch> make_space(const Nest& start) {
+  std::vector<Sketch> space;
+  auto add = [&](Draft d, std::string name) {
+    if (d.failed) return;
+    d.sketch.name = std::move(name);
+    space.push_back(std::move(d.sketch));
+  };
+  auto structure = [&](bool expensive_too) {
+    Draft d{start, {}, false};
+    fuse_epilogues(d);
+    inline_maps(d, expensive_too);
+    fuse_epilogues(d);
+    for (int s = static_cast<int>(d.nest.stages.size()) - 1; s >= 0 && !d.failed; --s) {
+      if (is_map(d.nest, s) && d.nest.stages[s].place == Place::kRoot) attach_rows(d, s);
+    }
+    return d;
+  };
+  for (const bool expensive_too : {false, true}) {
+    const Draft base = structure(expensive_too);
+    if (expensive_too && !has_expensive_shared_map(structure(false).nest)) break;
+    const std::string suffix = expensive_too ? ", recompute" : "";
+    for (const bool rows : {false, true}) {
+      if (rows && !lanes_are_a_choice(base.nest)) continue;
+      Draft d = base;
+      tile_all(d, rows);
+      add(std::move(d), (rows ? "lanes along the reduction" : "lanes along the result") + suffix);
+      // The same with the first reduction that is too small split over the threads.
+      for (int s = 0; s < static_cast<int>(base.nest.stages.size()); ++s) {
+        if (!wants_rfactor(base.nest, s)) continue;
+        Draft split = base;
+        rfactor_outer(split, base.nest.stages[s].name);
+        if (!split.failed) tile_all(split, rows);
+        add(std::move(split), (rows ? "split reduction, lanes along it" : "split reduction") + suffix);
+        break;
+      }
+    }
+  }
+  if (space.empty()) space.push_back({"unscheduled", {}, {}});
+  return space;
+}
+
+}  // namespace lw

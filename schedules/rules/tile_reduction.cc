@@ -1,0 +1,209 @@
+// A reduction at the root: register tile first, then everything around it.
+//
+//   register_tile(C, k, i, j; open)        rows x vectors x unrolled reduction, in registers
+//   split(C, i.0), split(C, j.0), split(C, k.0)      cache blocks
+//   reorder(outer three; open), reorder(inner two; open)
+//   stage(C, operand; open)                read in place, or packed at any depth in any block layout
+//   parallel(C; open)                      any run of outer spatial loops
+//   prefetch(C, operand; open)
+//
+// Which axes form the tile is read off the accesses. The lanes run along the result's last axis, or,
+// where every operand is contiguous along a reduction axis and none along the result's (row sums, dot
+// products), along that reduction axis. Rows are the spatial axis that some operand does not depend on:
+// its elements, once loaded, serve all rows. Everything else stays a loop outside.
+#include <algorithm>
+
+#include "schedules/rules/sketch.h"
+
+namespace lw::rules {
+namespace {
+
+struct TileAxes {
+  int vector = -1, rows = -1, unrolled = -1;  // stage axes; -1: none
+};
+
+int64_t extent(const Stage& stage, int axis) { return stage.axes[axis].extent; }
+
+// The reduction axis along which most operands are contiguous, innermost first.
+int inner_reduction(const Nest& nest, int stage) {
+  const Stage& s = nest.stages[stage];
+  const std::vector<Access> list = accesses(nest, stage);
+  int best = -1;
+  int best_score = -1;
+  for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
+    if (!s.axes[a].reduction || s.axes[a].extent < 2) continue;
+    int score = 0;
+    for (const Access& access : list) score += std::abs(access.stride[a]) == 1;
+    if (score >= best_score) {
+      best_score = score;
+      best = a;
+    }
+  }
+  return best;
+}
+
+TileAxes tile_axes(const Nest& nest, int stage, bool vector_reduction) {
+  const Stage& s = nest.stages[stage];
+  const std::vector<Access> list = accesses(nest, stage);
+  TileAxes tile;
+  const int reduction = inner_reduction(nest, stage);
+  if (vector_reduction) {
+    tile.vector = reduction;
+  } else {
+    for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
+      const bool partial = s.factored_axis >= 0 && a == 0;
+      if (!s.axes[a].reduction && s.axes[a].extent > 1 && !partial) tile.vector = a;
+    }
+    tile.unrolled = reduction;
+  }
+  // Rows: an axis that saves loads, preferring the innermost such.
+  int64_t best = 0;
+  for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
+    const bool partial = s.factored_axis >= 0 && a == 0;
+    if (a == tile.vector || s.axes[a].reduction || partial || extent(s, a) < 2) continue;
+    int64_t saved = 0;
+    for (const Access& access : list) saved += !uses(access, a);
+    // Without reuse rows still hide latency (vector reductions of many rows).
+    const int64_t score = saved * 1000 + (vector_reduction ? 2 : 0) + std::min<int64_t>(extent(s, a), 16) / 16;
+    if (score > 0 && score >= best) {
+      best = score;
+      tile.rows = a;
+    }
+  }
+  return tile;
+}
+
+std::string loop_of(const Stage& s, int axis) {
+  for (const Loop& loop : s.loops) {
+    if (loop.parts.size() == 1 && loop.parts[0].axis == axis && loop.parts[0].tile == 1) return loop.name;
+  }
+  return {};
+}
+
+// Inputs worth packing: those a tile reads that other tiles read again.
+std::vector<int> packable(const Nest& nest, int stage) {
+  const Tensor& tensor = nest.program->tensors[nest.stages[stage].tensor];
+  std::vector<int> list;
+  for (const Access& access : accesses(nest, stage)) {
+    if (!access.affine || std::find(list.begin(), list.end(), access.tensor) != list.end()) continue;
+    if (nest.program->tensors[access.tensor].shape.size() < 2) continue;
+    for (size_t a = 0; a < tensor.axes.size(); ++a) {
+      if (!uses(access, static_cast<int>(a)) && tensor.axes[a].extent > 1) {
+        list.push_back(access.tensor);
+        break;
+      }
+    }
+  }
+  return list;
+}
+
+std::string copy_name(const Nest& nest, int tensor) { return nest.program->tensors[tensor].name + ".copy"; }
+
+// Contiguous whole axes of the reduction (or of everything) become one: fewer, longer loops.
+void fuse_reductions(Draft& d, int stage) {
+  const std::string name = d.nest.stages[stage].name;
+  while (!d.failed) {
+    const Stage& s = d.nest.stages[find_stage(d.nest, name)];
+    if (s.factored_axis >= 0 || !s.axis_value.empty()) return;
+    const std::vector<Access> list = accesses(d.nest, find_stage(d.nest, name));
+    int first = -1;
+    for (int a = 0; a + 1 < static_cast<int>(s.axes.size()); ++a) {
+      if (!s.axes[a].reduction || !s.axes[a + 1].reduction) continue;
+      const bool flat = std::all_of(list.begin(), list.end(), [&](const Access& x) {
+        return x.affine && x.stride[a] == x.stride[a + 1] * s.axes[a + 1].extent;
+      });
+      if (flat) first = a;
+    }
+    if (first < 0) return;
+    const std::string outer = s.axes[first].name, inner = s.axes[first + 1].name;
+    fixed(d, "fuse", {name, outer, inner});
+    return;                                // one fusion: axes are renamed from here on
+  }
+}
+
+}  // namespace
+
+void tile_reduction(Draft& d, int stage, bool vector_reduction, bool wide) {
+  if (vector_reduction) fuse_reductions(d, stage);
+  const std::string name = d.nest.stages[stage].name;
+  stage = find_stage(d.nest, name);
+  const bool flattened = !d.nest.stages[stage].axis_value.empty();
+  TileAxes tile;
+  if (flattened) {
+    // After fusion the axes are the stage's own: the last reduction axis carries the lanes.
+    const Stage& s = d.nest.stages[stage];
+    for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
+      if (s.axes[a].reduction) tile.vector = a;
+    }
+  } else {
+    tile = tile_axes(d.nest, stage, vector_reduction);
+  }
+  if (tile.vector < 0 && tile.unrolled < 0) return;  // a single point: nothing to tile
+  std::vector<std::string> names{name}, blocks;
+  const Stage before = d.nest.stages[stage];
+  const std::vector<int> order = {tile.unrolled, tile.rows, tile.vector};
+  for (int axis : order) {
+    if (axis >= 0) names.push_back(loop_of(before, axis));
+  }
+  if (tile.vector < 0) return;
+  open(d, "register_tile", names);
+  if (d.failed) return;
+
+  // Cache blocks of the tile's axes; vector reductions stream, they need none.
+  std::vector<std::string> outer, inner;
+  std::string reduction;
+  if (!vector_reduction) {
+    for (int axis : {tile.rows, tile.vector, tile.unrolled}) {
+      if (axis < 0) continue;
+      const std::string loop = before.axes[axis].name + ".0";
+      open(d, "split", {name, loop}, {1, 0});
+      outer.push_back(loop + ".0");
+      if (axis == tile.unrolled) {
+        reduction = loop + ".1";
+      } else {
+        inner.push_back(loop + ".1");
+      }
+    }
+    // Blocks outside, then the other reduction loops, then tiles within the block, reduction innermost.
+    std::vector<std::string> all{name};
+    for (const std::string& loop : outer) all.push_back(loop);
+    for (const std::string& loop : inner) all.push_back(loop);
+    const Stage& s = d.nest.stages[find_stage(d.nest, name)];
+    for (const Loop& loop : s.loops) {
+      const bool whole_reduction = is_reduction(s, loop) && loop.kind == LoopKind::kSerial &&
+                                   loop.name.find('.') == std::string::npos;
+      if (whole_reduction) all.push_back(loop.name);
+    }
+    if (!reduction.empty()) all.push_back(reduction);
+    if (all.size() > 2) fixed(d, "reorder", all, {0});
+    if (outer.size() > 1) {
+      std::vector<std::string> list{name};
+      list.insert(list.end(), outer.begin(), outer.end());
+      open(d, "reorder", list, {0});
+    }
+    if (inner.size() > 1) open(d, "reorder", {name, inner[0], inner[1]}, {0});
+    for (int tensor : packable(d.nest, find_stage(d.nest, name))) {
+      open(d, "stage", {name, d.nest.program->tensors[tensor].name}, {-1, -1, 0});
+    }
+  }
+  if (d.nest.threads > 1) {
+    open(d, "parallel", {name}, {0, 0});
+    if (!vector_reduction) {
+      for (int tensor : packable(d.nest, find_stage(d.nest, name))) {
+        open(d, "parallel", {copy_name(d.nest, tensor)}, {0, 0});
+      }
+    }
+  }
+  if (wide) {
+    std::vector<int> seen;
+    for (const Access& access : accesses(d.nest, find_stage(d.nest, name))) {
+      if (std::find(seen.begin(), seen.end(), access.tensor) != seen.end()) continue;
+      seen.push_back(access.tensor);
+      if (!d.nest.program->tensors[access.tensor].shape.empty()) {
+        open(d, "prefetch", {name, d.nest.program->tensors[access.tensor].name}, {0});
+      }
+    }
+  }
+}
+
+}  // namespace lw::rules

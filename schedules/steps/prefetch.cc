@@ -1,0 +1,43 @@
+// prefetch(C, B; 4)
+//   before  C[..]           after  C[..], prefetches B by 4
+// What B's reads will need that many iterations of the innermost serial loop ahead is requested early.
+// 0: nothing.
+#include <algorithm>
+
+#include "schedules/legality.h"
+#include "src/base/check.h"
+#include "src/expr/message.h"
+
+namespace lw {
+namespace {
+
+constexpr int64_t kMaxDistance = 64;
+
+absl::Status apply_prefetch(Nest& nest, const Step& step) {
+  RETURN_IF_ERROR(expect(step, {2, 2, 1, 1}));
+  ASSIGN_OR_RETURN(const int stage, target_stage(nest, step));
+  const int tensor = find_tensor(*nest.program, step.names[1]);
+  const std::vector<int> reads = body_reads(nest, stage);
+  if (std::find(reads.begin(), reads.end(), tensor) == reads.end()) {
+    return infeasible(concat(step.names[0], " does not read ", step.names[1]));
+  }
+  const int64_t distance = step.numbers[0];
+  if (distance < 0 || distance > kMaxDistance) return infeasible(concat("distance ", distance));
+  std::vector<Stage::Prefetch>& list = nest.stages[stage].prefetches;
+  std::erase_if(list, [&](const Stage::Prefetch& prefetch) { return prefetch.tensor == tensor; });
+  if (distance > 0) list.push_back({tensor, distance});
+  return absl::OkStatus();
+}
+
+std::vector<Decision> prefetch_domain(const Nest&, const Step&) {
+  return {{0}, {1}, {2}, {4}, {8}, {16}};
+}
+
+}  // namespace
+
+const StepKind& prefetch() {
+  static constexpr StepKind kind = {"prefetch", 1, apply_prefetch, prefetch_domain};
+  return kind;
+}
+
+}  // namespace lw

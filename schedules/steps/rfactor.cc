@@ -1,0 +1,114 @@
+// rfactor(C, k.0)
+//   before  C[i: 8, k: 100 sum]      after  C.rf[k.0: 4, i: 8, k: 100 sum], partial over k by 25
+//             i: 8                            i: 8
+//               k.0: 4 of 25                    k.0: 4 of 25    (counts as spatial)
+//                 k.1: 25                         k.1: 25
+//                                           C[i: 8, k.0: 4 sum]
+//                                             i: 8
+//                                               k.0: 4
+// The partial sums of the loop's iterations are stored side by side and added by a stage of their
+// own, so the loop may run in parallel. Epilogues stay with C; loops, copies and what stands at the
+// loops go with C.rf.
+#include "schedules/legality.h"
+#include "src/base/check.h"
+#include "src/expr/message.h"
+
+namespace lw {
+namespace {
+
+// The program with the tensor of partial results inserted before `tensor`.
+std::shared_ptr<const Program> with_partials(const Program& old, int tensor, const std::string& loop,
+                                             int64_t trips) {
+  auto program = std::make_shared<Program>(old);
+  std::vector<int> position;
+  for (int t = 0; t < static_cast<int>(old.tensors.size()); ++t) position.push_back(t + (t >= tensor));
+  for (Tensor& later : program->tensors) {
+    for (int read : reads_of(later)) {
+      if (read < tensor) continue;
+      later.body = renumber_reads(later.body, position);
+      break;
+    }
+  }
+  Tensor& final_sum = program->tensors[tensor];
+  Tensor partial = final_sum;
+  partial.name = concat(final_sum.name, ".rf");
+  partial.role = Role::kTemp;
+  partial.shape.insert(partial.shape.begin(), trips);
+  partial.axes.insert(partial.axes.begin(), Axis{loop, trips});
+  const int rank = static_cast<int>(final_sum.axes.size());
+  std::vector<Expr> shifted;
+  for (size_t a = 0; a < final_sum.axes.size() + final_sum.reduce_axes.size(); ++a) {
+    shifted.push_back(make_axis(static_cast<int>(a) + 1));
+  }
+  partial.body = substitute(partial.body, shifted);
+  std::vector<Expr> indices = {make_axis(rank)};
+  for (int a = 0; a < rank; ++a) indices.push_back(make_axis(a));
+  final_sum.reduce_axes = {Axis{loop, trips}};
+  final_sum.body = make_read(tensor, final_sum.type, std::move(indices));
+  program->tensors.insert(program->tensors.begin() + tensor, std::move(partial));
+  return program;
+}
+
+absl::Status check_factorable(const Nest& nest, int stage, int position) {
+  const Stage& s = nest.stages[stage];
+  const Loop& loop = s.loops[position];
+  const Reduce reduce = nest.program->tensors[s.tensor].reduce;
+  if (s.copy_of >= 0 || s.place != Place::kRoot) return infeasible(concat(s.name, " is not at the root"));
+  if (s.factored_axis >= 0) return infeasible(concat(s.name, " is factored already"));
+  if (!s.axis_value.empty()) return infeasible(concat(s.name, " has fused axes"));
+  if (loop.parts.size() != 1 || loop.kind != LoopKind::kSerial) {
+    return infeasible(concat(loop.name, " is not a plain serial loop"));
+  }
+  if (reduce == Reduce::kNone) return infeasible(concat(s.name, " is no reduction"));
+  if (!is_reduction(s, loop) && nest.checks(Legality::kRfactorReduction)) {
+    return infeasible(concat(loop.name, " is no reduction loop"));
+  }
+  for (int l = 0; l < static_cast<int>(s.loops.size()); ++l) {
+    for (const LoopPart& part : s.loops[l].parts) {
+      if (l != position && part == loop.parts[0]) return infeasible(concat(loop.name, " has a twin"));
+    }
+  }
+  if (find_tensor(*nest.program, concat(s.name, ".rf")) >= 0) return infeasible("partial results exist");
+  return absl::OkStatus();
+}
+
+absl::Status apply_rfactor(Nest& nest, const Step& step) {
+  RETURN_IF_ERROR(expect(step, {2, 2, 0, 0}));
+  ASSIGN_OR_RETURN(const int stage, target_stage(nest, step));
+  ASSIGN_OR_RETURN(const int position, loop_position(nest.stages[stage], step.names[1]));
+  RETURN_IF_ERROR(check_factorable(nest, stage, position));
+  const int tensor = nest.stages[stage].tensor;
+  const LoopPart part = nest.stages[stage].loops[position].parts[0];
+  const int64_t parts = trips(nest.stages[stage], position);
+  nest.program = with_partials(*nest.program, tensor, step.names[1], parts);
+  for (Stage& other : nest.stages) {
+    const auto shift = [&](int& index) { index += index >= tensor; };
+    // C's own stage keeps index `tensor`: now the partial results'.
+    if (&other != &nest.stages[stage]) shift(other.tensor);
+    shift(other.copy_of);
+    for (Stage::Copy& copy : other.copies) shift(copy.tensor);
+    for (Stage::Prefetch& prefetch : other.prefetches) shift(prefetch.tensor);
+  }
+  insert_stage(nest, stage + 1, make_stage(*nest.program, tensor + 1));
+  Stage &partial = nest.stages[stage], &sum = nest.stages[stage + 1];
+  partial.name = nest.program->tensors[tensor].name;
+  partial.axes.insert(partial.axes.begin(), NestAxis{step.names[1], parts, false});
+  for (Loop& loop : partial.loops) {
+    for (LoopPart& other : loop.parts) ++other.axis;
+  }
+  partial.factored_axis = part.axis + 1;
+  partial.factored_tile = part.tile;
+  std::swap(partial.epilogue, sum.epilogue);
+  std::swap(partial.non_temporal, sum.non_temporal);
+  for (int e : sum.epilogue) nest.stages[e].host = stage + 1;
+  return check_legal(nest, stage);
+}
+
+}  // namespace
+
+const StepKind& rfactor() {
+  static constexpr StepKind kind = {"rfactor", 1, apply_rfactor, nullptr};
+  return kind;
+}
+
+}  // namespace lw

@@ -1,0 +1,162 @@
+// stage(C, B; 2, 1, 48)
+//   before  C[..] reading B                after  C[..], B from B.copy
+//             j.0: 11 of 48                         j.0: 11 of 48
+//               k.0: 2 of 256                         k.0: 2 of 256    <- B.copy runs here
+//                 ...                                   ...
+//                                                 B.copy[..] at C k.0, blocks of 48 along d1
+// C reads TENSOR from a copy (a packed panel). Numbers: depth, the number of C's loops around the copy
+// (0: the whole tensor at the root, once before the timed calls where it is const; -1: no copy); then
+// the layout (nest.h): block_dim and block, or -1 and 0 for row-major.
+//
+// The copy's own loops go in the order of the layout. Its last is a vector loop; where the source is
+// contiguous in another dimension than the layout, that dimension is unrolled by the lanes just
+// outside, so that blocks of lanes x lanes are transposed in registers.
+#include <algorithm>
+
+#include "schedules/domains.h"
+#include "schedules/legality.h"
+#include "src/base/check.h"
+#include "src/expr/message.h"
+
+namespace lw {
+namespace {
+
+// Vectors that one iteration of the innermost serial loop of a copy moves.
+constexpr int64_t kCopyVectors = 4;
+
+Stage make_copy(const Nest& nest, int tensor, int block_dim, int64_t block) {
+  const Tensor& source = nest.program->tensors[tensor];
+  const int rank = static_cast<int>(source.shape.size());
+  Stage copy;
+  copy.tensor = copy.copy_of = tensor;
+  copy.block_dim = block_dim;
+  copy.block = block;
+  for (int n = 1; copy.name.empty() || find_stage(nest, copy.name) >= 0; ++n) {
+    copy.name = n == 1 ? concat(source.name, ".copy") : concat(source.name, ".copy", n);
+  }
+  for (int d = 0; d < rank; ++d) copy.axes.push_back({concat("d", d), source.shape[d], false});
+  if (rank == 0) return copy;
+  const int64_t lanes = std::max<int64_t>(1, nest.target->vector_bytes / size_of(source.type));
+  const Tail tail = Tail::kCompose;         // full blocks run without masks, transposes included
+  const int innermost = block > 0 ? block_dim : rank - 1;
+  std::vector<Loop> inner;
+  const auto add = [&](int d, int64_t tile, LoopKind kind) {
+    const int64_t inside = std::min(tile, source.shape[d]);
+    copy.loops.push_back({concat("d", d, ".0"), {{d, inside}}, LoopKind::kSerial, tail});
+    inner.push_back({concat("d", d, ".1"), {{d, 1}}, kind, Tail::kCompose});
+  };
+  if (block > 0) add(block_dim, block, LoopKind::kVector);
+  for (int d = 0; d < rank; ++d) {
+    if (d == block_dim && block > 0) continue;
+    if (d == innermost) {
+      add(d, kCopyVectors * lanes, LoopKind::kVector);
+    } else if (d == rank - 1) {
+      add(d, lanes, LoopKind::kUnroll);
+    } else {
+      copy.loops.push_back({concat("d", d), {{d, 1}}, LoopKind::kSerial, Tail::kCompose});
+    }
+  }
+  std::stable_partition(inner.begin(), inner.end(),
+                        [](const Loop& loop) { return loop.kind == LoopKind::kUnroll; });
+  copy.loops.insert(copy.loops.end(), inner.begin(), inner.end());
+  return copy;
+}
+
+// A copy must be taken of what is complete: an input, what the root computed before, or what an
+// enclosing loop has computed.
+bool is_final(const Nest& nest, int tensor, int stage, int depth) {
+  int source = stage_of_tensor(nest, tensor);
+  if (source >= 0 && nest.stages[source].place == Place::kEpilogue) source = nest.stages[source].host;
+  if (source < 0 || nest.stages[source].place == Place::kRoot) return true;
+  const Stage& computed = nest.stages[source];
+  if (computed.place != Place::kAt || depth == 0) return false;
+  const int around = computed.host == stage ? depth : depth_within(nest, stage, computed.host);
+  return around > find_loop(nest.stages[computed.host], computed.loop);
+}
+
+absl::Status apply_stage(Nest& nest, const Step& step) {
+  RETURN_IF_ERROR(expect(step, {2, 2, 1, 3}));
+  ASSIGN_OR_RETURN(const int reader, target_stage(nest, step));
+  const int64_t depth = step.numbers[0];
+  if (depth == -1) return absl::OkStatus();
+  const Stage& s = nest.stages[reader];
+  const int tensor = find_tensor(*nest.program, step.names[1]);
+  const std::vector<int> reads = body_reads(nest, reader);
+  const bool read = std::find(reads.begin(), reads.end(), tensor) != reads.end();
+  if (!read || s.copy_of >= 0) return infeasible(concat(s.name, " does not read ", step.names[1]));
+  for (const Stage::Copy& copy : s.copies) {
+    if (copy.tensor == tensor) return infeasible(concat(step.names[1], " is copied already"));
+  }
+  if (depth < 0 || depth > tile_begin(s)) {
+    return infeasible(concat("no place for a copy at depth ", depth, " of ", s.name));
+  }
+  if (!is_final(nest, tensor, reader, static_cast<int>(depth)) &&
+      nest.checks(Legality::kStageReadsFinal)) {
+    return infeasible(concat(step.names[1], " is not complete at depth ", depth, " of ", s.name));
+  }
+  const int64_t block_dim = number_or(step, 1, -1), block = number_or(step, 2, 0);
+  const std::vector<int64_t>& shape = nest.program->tensors[tensor].shape;
+  const bool plain = block_dim == -1 && block == 0;
+  if (!plain && (block_dim < 0 || block_dim >= static_cast<int64_t>(shape.size()) || block < 1 ||
+                 block > shape[block_dim])) {
+    return infeasible(concat("no layout with blocks of ", block, " along dimension ", block_dim));
+  }
+  Stage copy = make_copy(nest, tensor, static_cast<int>(block_dim), block);
+  if (depth > 0) {
+    copy.place = Place::kAt;
+    copy.host = reader;
+    copy.loop = s.loops[depth - 1].name;
+  } else if (nest.program->tensors[tensor].is_const) {
+    copy.place = Place::kPrepack;
+  }
+  // Before its reader; insertion renumbers the host.
+  insert_stage(nest, reader, std::move(copy));
+  if (depth > 0) nest.stages[reader].host = reader + 1;
+  nest.stages[reader + 1].copies.push_back({tensor, reader});
+  RETURN_IF_ERROR(check_loops(nest, reader));
+  return check_blocks(nest);
+}
+
+std::vector<Decision> stage_domain(const Nest& nest, const Step& step) {
+  std::vector<Decision> domain = {{-1, -1, 0}};
+  const absl::StatusOr<int> stage = target_stage(nest, step);
+  if (!stage.ok() || step.names.size() != 2) return {};
+  const int tensor = find_tensor(*nest.program, step.names[1]);
+  if (tensor < 0) return domain;
+  const Stage& s = nest.stages[*stage];
+  for (const Stage::Copy& copy : s.copies) {
+    if (copy.tensor == tensor) return domain;
+  }
+  const int tile = tile_begin(s);
+  const std::vector<int64_t> in_tile = read_region(nest, *stage, tensor, tile);
+  if (in_tile.empty()) return domain;      // not read
+  std::vector<Decision> layouts = {{-1, 0}};
+  for (int d = 0; d < static_cast<int>(in_tile.size()); ++d) {
+    const int axis = index_axis(nest, *stage, tensor, d);
+    if (axis < 0 || s.axes[axis].reduction || in_tile[d] <= 1) continue;
+    bool shifts = false;
+    for (const Loop& loop : s.loops) {
+      for (const LoopPart& part : loop.parts) shifts = shifts || (part.axis == axis && loop.tail == Tail::kShift);
+    }
+    if (!shifts) layouts.push_back({d, in_tile[d]});
+  }
+  std::vector<int64_t> outer;
+  for (int depth = 0; depth <= tile; ++depth) {
+    std::vector<int64_t> region = read_region(nest, *stage, tensor, depth);
+    // A loop around the copy that leaves its region as it is only repeats the copy.
+    if (depth > 0 && region == outer) continue;
+    outer = std::move(region);
+    if (!is_final(nest, tensor, *stage, depth)) continue;
+    for (const Decision& layout : layouts) domain.push_back({depth, layout[0], layout[1]});
+  }
+  return domain;
+}
+
+}  // namespace
+
+const StepKind& stage() {
+  static constexpr StepKind kind = {"stage", 1, apply_stage, stage_domain};
+  return kind;
+}
+
+}  // namespace lw

@@ -1,0 +1,36 @@
+#include "src/base/hash.h"
+
+#include <openssl/evp.h>
+
+#include "src/base/check.h"
+
+namespace lw {
+
+std::string sha256(std::string_view bytes) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int size = 0;
+  CHECK(EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha256(), nullptr) == 1);
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string text;
+  for (unsigned int i = 0; i < size; ++i) {
+    text.push_back(kHex[digest[i] >> 4]);
+    text.push_back(kHex[digest[i] & 15]);
+  }
+  return text;
+}
+
+uint64_t hash_combine(uint64_t hash, uint64_t value) {
+  // The finalizer of splitmix64 over the running state.
+  uint64_t z = hash * 0x9e3779b97f4a7c15u + value + 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+uint64_t hash64(std::string_view bytes, uint64_t seed) {
+  uint64_t hash = 0xcbf29ce484222325u ^ seed;
+  for (unsigned char byte : bytes) hash = (hash ^ byte) * 0x100000001b3u;
+  return hash_combine(hash, bytes.size());
+}
+
+}  // namespace lw

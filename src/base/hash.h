@@ -1,0 +1,20 @@
+// Hashes that are stored. sha256 names workloads, targets and artifacts: the same on every machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace lw {
+
+// Lower-case hexadecimal SHA-256 of `bytes` (64 characters). Thread-safe.
+std::string sha256(std::string_view bytes);
+
+// 64-bit FNV-1a folded through a finalizer: for tables in memory and for deduplication, and for
+// seeds derived from names. Stable across machines and versions (seeds are stored).
+uint64_t hash64(std::string_view bytes, uint64_t seed = 0);
+
+// Mixes `value` into `hash`; order matters.
+uint64_t hash_combine(uint64_t hash, uint64_t value);
+
+}  // namespace lw

@@ -1,0 +1,34 @@
+// Seeded randomness, the only source of it in the project. Values are copied and split freely: a
+// stream is named by its seed, so the same seed gives the same draws on every machine.
+#pragma once
+
+#include <cstdint>
+
+#include "src/base/check.h"
+#include "src/base/hash.h"
+
+namespace lw {
+
+class Rng {
+ public:
+  explicit Rng(uint64_t seed) : state_(seed) {}
+
+  uint64_t next() { return hash_combine(0x6c62272e07bb0142u, state_++ * 0xd1342543de82ef95u + 1); }
+
+  // Uniform in [0, n). REQUIRES: n > 0. (The bias of the modulo is below 2^-40 for our n.)
+  int64_t below(int64_t n) {
+    CHECK(n > 0);
+    return static_cast<int64_t>(next() % static_cast<uint64_t>(n));
+  }
+
+  // Uniform in [0, 1).
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
+
+  // An independent stream for slot `index`.
+  Rng split(uint64_t index) const { return Rng(hash_combine(state_, index)); }
+
+ private:
+  uint64_t state_;
+};
+
+}  // namespace lw

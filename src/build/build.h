@@ -1,0 +1,50 @@
+// Machine code: one Backend per family. Thread-safe: a backend may be used from several threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "schedules/target.h"
+#include "src/build/context.h"
+#include "src/lower/kernel.h"
+
+namespace lw {
+
+// What a backend returns and the wire, the cache and `export` carry.
+struct Artifact {
+  std::string family;                      // "x86_64", "interpreter"
+  std::string bytes;                       // an ELF relocatable object without undefined symbols;
+                                           // for the interpreter: the kernel's text
+  std::string entry;                       // symbol; "<entry>_prepack" exists when packed_bytes > 0
+  int64_t workspace_bytes = 0, private_bytes = 0, packed_bytes = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  // kInvalidArgument: the kernel uses what the target lacks. kInternal: the code generator failed.
+  virtual absl::StatusOr<Artifact> build(const Kernel& kernel, const Target& target) const = 0;
+  // "llvm" | "asm": the text of that stage for `show`; kUnimplemented where there is none.
+  virtual absl::StatusOr<std::string> text(const Kernel& kernel, const Target& target,
+                                           std::string_view stage) const = 0;
+  // Enters results' keys: "llvm 19.1.7 r3"; changes whenever generated code may change.
+  virtual std::string version() const = 0;
+};
+
+// The backend of a family; kNotFound names those there are.
+absl::StatusOr<const Backend*> find_backend(std::string_view family);
+
+// Machine code in this process (code pages executable and read-only). Destroying it unmaps the code.
+class Loaded {
+ public:
+  virtual ~Loaded() = default;
+  // 0, or nonzero if the kernel refuses its context. REQUIRES: pointers as build/context.h says.
+  virtual int run(const lw_context* context, void* const* buffers) const = 0;
+  virtual int prepack(const lw_context* context, void* const* buffers) const = 0;
+};
+absl::StatusOr<std::unique_ptr<Loaded>> load(const Artifact& artifact);
+
+}  // namespace lw

@@ -1,0 +1,312 @@
+// Executes kernels without generating code, lane by lane, with the semantics that kernel.h states:
+// the second implementation that the LLVM backend is compared with, and a portable one. Values of
+// one operation come from src/expr/scalar.h, so that kernels and the reference cannot disagree;
+// what remains here is order, lanes and memory. Floats of every type travel as doubles rounded to
+// their type after each operation (for f32 that equals f32 arithmetic), integers as wrapped int64.
+#include "src/build/interpreter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "src/base/check.h"
+#include "src/expr/interpret.h"
+#include "src/expr/scalar.h"
+
+namespace lw {
+namespace {
+
+union Lane {
+  double number;
+  int64_t integer;
+};
+
+int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// One worker's view of a running kernel; a parallel For gives each iteration its own.
+class Frame {
+ public:
+  Frame(const Kernel& kernel, const lw_context* context, void* const* arguments, int64_t worker)
+      : kernel_(kernel), context_(context), arguments_(arguments),
+        variables_(kernel.variables), registers_(kernel.registers.size()) {
+    std::byte* workspace = static_cast<std::byte*>(context->workspace);
+    for (const Buffer& b : kernel.buffers) {
+      std::byte* base = nullptr;
+      switch (b.scope) {
+        case Scope::kArgument: base = static_cast<std::byte*>(arguments[b.slot]); break;
+        case Scope::kWorkspace: base = workspace + b.offset; break;
+        case Scope::kPrivate:
+          base = workspace + round_up(kernel.workspace_bytes) +
+                 worker * round_up(kernel.private_bytes) + b.offset;
+          break;
+        case Scope::kPacked: base = static_cast<std::byte*>(context->packed) + b.offset; break;
+      }
+      bases_.push_back(base);
+    }
+  }
+
+  void run(const std::vector<Stmt>& list) {
+    for (const Stmt& s : list) {
+      switch (s.kind) {
+        case Stmt::Kind::kFor:
+          if (s.parallel) run_parallel(s);
+          else for (int64_t i = 0; i < s.count; ++i) {
+            variables_[s.var] = i;
+            run(s.body);
+          }
+          break;
+        case Stmt::Kind::kIf: {
+          const bool holds = std::all_of(s.conditions.begin(), s.conditions.end(),
+                                         [&](const Affine& a) { return value(a) >= 0; });
+          run(holds ? s.body : s.otherwise);
+          break;
+        }
+        case Stmt::Kind::kInt: run_int(s); break;
+        case Stmt::Kind::kOp: run_op(s); break;
+      }
+    }
+  }
+
+ private:
+  using Lanes = std::vector<Lane>;
+
+  struct Closure {
+    Frame* outer;
+    const Stmt* loop;
+  };
+
+  static void run_iteration(void* closure, int64_t index, int64_t worker) {
+    const Closure& c = *static_cast<Closure*>(closure);
+    Frame frame(c.outer->kernel_, c.outer->context_, c.outer->arguments_, worker);
+    frame.variables_ = c.outer->variables_;
+    frame.variables_[c.loop->var] = index;
+    frame.run(c.loop->body);
+  }
+
+  void run_parallel(const Stmt& s) {
+    Closure closure = {this, &s};
+    if (context_->parallel_for != nullptr) {
+      context_->parallel_for(context_->pool, s.count, run_iteration, &closure);
+      return;
+    }
+    for (int64_t i = 0; i < s.count; ++i) run_iteration(&closure, i, 0);
+  }
+
+  int64_t value(const Affine& a) const {
+    int64_t sum = a.constant;
+    for (const Affine::Term& term : a.terms) sum += term.coefficient * variables_[term.var];
+    return sum;
+  }
+
+  void run_int(const Stmt& s) {
+    switch (s.int_op) {
+      case Stmt::IntOp::kAffine: variables_[s.var] = value(s.a); break;
+      case Stmt::IntOp::kDiv: variables_[s.var] = floor_div(value(s.a), s.divisor); break;
+      case Stmt::IntOp::kMod: variables_[s.var] = floor_mod(value(s.a), s.divisor); break;
+      case Stmt::IntOp::kMin: variables_[s.var] = std::min(value(s.a), value(s.b)); break;
+      case Stmt::IntOp::kMax: variables_[s.var] = std::max(value(s.a), value(s.b)); break;
+      case Stmt::IntOp::kRegister: variables_[s.var] = registers_[s.srcs[0]][0].integer; break;
+    }
+  }
+
+  // ---------------------------------------------------------------------------- memory
+
+  Lane read(int buffer, int64_t index) const {
+    const Buffer& b = kernel_.buffers[buffer];
+    CHECK(index >= 0 && index < b.elements);
+    Lane lane;
+    if (is_float(b.type)) lane.number = load_element(b.type, bases_[buffer], index);
+    else lane.integer = load_integer(b.type, bases_[buffer], index);
+    return lane;
+  }
+
+  void write(int buffer, int64_t index, Lane lane) {
+    const Buffer& b = kernel_.buffers[buffer];
+    CHECK(index >= 0 && index < b.elements);
+    if (is_float(b.type)) store_element(b.type, bases_[buffer], index, lane.number);
+    else store_integer(b.type, bases_[buffer], index, lane.integer);
+  }
+
+  void load(const Stmt& s, Lanes* dst) {
+    const int64_t index = value(s.index);
+    for (size_t l = 0; l < dst->size(); ++l) {
+      (*dst)[l].integer = 0;  // also the bits of 0.0
+      if (s.mask >= 0 && registers_[s.mask][l].integer == 0) continue;
+      const int64_t offset = s.indices >= 0 ? registers_[s.indices][l].integer : 0;
+      (*dst)[l] = read(s.buffer, index + static_cast<int64_t>(l) * s.stride + offset);
+    }
+  }
+
+  void store(const Stmt& s) {
+    const int64_t index = value(s.index);
+    const Lanes& src = registers_[s.srcs[0]];
+    for (size_t l = 0; l < src.size(); ++l) {
+      if (s.mask >= 0 && registers_[s.mask][l].integer == 0) continue;
+      write(s.buffer, index + static_cast<int64_t>(l) * s.stride, src[l]);
+    }
+  }
+
+  // ---------------------------------------------------------------------------- lanes
+
+  Type type_of(int reg) const { return kernel_.registers[reg].type; }
+
+  static Lane unary(const Stmt& s, Type type, Lane a) {
+    if (is_float(type)) return {.number = round_to(type, apply_float(s.expr_op, a.number))};
+    return {.integer = apply_int(s.expr_op, type, a.integer)};
+  }
+
+  static Lane binary(ExprOp op, Type type, Lane a, Lane b) {
+    if (!is_float(type)) return {.integer = apply_int(op, type, a.integer, b.integer)};
+    if (is_comparison(op)) return {.integer = compare(op, a.number, b.number)};
+    return {.number = round_to(type, apply_float(op, a.number, b.number))};
+  }
+
+  static Lane fma(Type type, Lane a, Lane b, Lane c) {
+    switch (type) {
+      case Type::kF64: return {.number = std::fma(a.number, b.number, c.number)};
+      case Type::kF32:
+        return {.number = std::fma(static_cast<float>(a.number), static_cast<float>(b.number),
+                                   static_cast<float>(c.number))};
+      default:
+        return {.integer = wrap(type, add_wrapping(mul_wrapping(a.integer, b.integer), c.integer))};
+    }
+  }
+
+  static Lane cast(Type to, Type from, Lane a) {
+    if (is_float(to)) {
+      const double exact = is_float(from) ? a.number : static_cast<double>(a.integer);
+      return {.number = round_to(to, exact)};
+    }
+    return {.integer = is_float(from) ? float_to_int(to, a.number) : wrap(to, a.integer)};
+  }
+
+  // In the order of the LLVM backend: halves, or one after the other.
+  static Lane horizontal(Reduce reduce, Type type, Lanes lanes) {
+    const auto combine = [&](Lane a, Lane b) {
+      switch (reduce) {
+        case Reduce::kSum:
+          return binary(type == Type::kBool ? ExprOp::kOr : ExprOp::kAdd, type, a, b);
+        case Reduce::kProd:
+          return binary(type == Type::kBool ? ExprOp::kAnd : ExprOp::kMul, type, a, b);
+        case Reduce::kMax: return binary(ExprOp::kMax, type, a, b);
+        default: return binary(ExprOp::kMin, type, a, b);
+      }
+    };
+    size_t count = lanes.size();
+    if ((count & (count - 1)) != 0) {
+      for (size_t i = 1; i < count; ++i) lanes[0] = combine(lanes[0], lanes[i]);
+      return lanes[0];
+    }
+    for (count /= 2; count >= 1; count /= 2) {
+      for (size_t i = 0; i < count; ++i) lanes[i] = combine(lanes[i], lanes[count + i]);
+    }
+    return lanes[0];
+  }
+
+  void transpose(const Stmt& s) {
+    const size_t half = s.many.size() / 2;
+    std::vector<Lanes> rows;
+    for (size_t i = 0; i < half; ++i) rows.push_back(registers_[s.many[i]]);
+    for (size_t i = 0; i < half; ++i) {
+      Lanes& column = registers_[s.many[half + i]];
+      column.resize(half);
+      for (size_t j = 0; j < half; ++j) column[j] = rows[j][i];
+    }
+  }
+
+  void run_op(const Stmt& s) {
+    if (s.op == Op::kStore) return store(s);
+    if (s.op == Op::kTranspose) return transpose(s);
+    if (s.op == Op::kPrefetch) return;
+    const Type type = type_of(s.dst);
+    Lanes result(kernel_.registers[s.dst].lanes);
+    const Lanes* src[3] = {};
+    for (int i = 0; i < 3; ++i) src[i] = s.srcs[i] >= 0 ? &registers_[s.srcs[i]] : nullptr;
+    if (s.op == Op::kLoad) {
+      load(s, &result);
+    } else if (s.op == Op::kHorizontal) {
+      result[0] = horizontal(s.reduce, type, *src[0]);
+    } else {
+      const int64_t index = s.op == Op::kIota || s.op == Op::kLaneMask ? value(s.index) : 0;
+      for (size_t l = 0; l < result.size(); ++l) {
+        const int64_t ramp = index + static_cast<int64_t>(l) * s.stride;
+        switch (s.op) {
+          case Op::kImmediate:
+            if (is_float(type)) result[l].number = round_to(type, s.number);
+            else result[l].integer = wrap(type, s.integer);
+            break;
+          case Op::kMove: result[l] = (*src[0])[l]; break;
+          case Op::kBroadcast: result[l] = (*src[0])[0]; break;
+          case Op::kUnary: result[l] = unary(s, type, (*src[0])[l]); break;
+          case Op::kBinary:
+            result[l] = binary(s.expr_op, type_of(s.srcs[0]), (*src[0])[l], (*src[1])[l]);
+            break;
+          case Op::kFma: result[l] = fma(type, (*src[0])[l], (*src[1])[l], (*src[2])[l]); break;
+          case Op::kSelect: result[l] = (*src[0])[l].integer ? (*src[1])[l] : (*src[2])[l]; break;
+          case Op::kCast: result[l] = cast(type, type_of(s.srcs[0]), (*src[0])[l]); break;
+          case Op::kIota: result[l].integer = wrap(type, ramp); break;
+          case Op::kLaneMask: result[l].integer = ramp >= 0; break;
+          default: CHECK(false);
+        }
+      }
+    }
+    registers_[s.dst] = std::move(result);
+  }
+
+  const Kernel& kernel_;
+  const lw_context* context_;
+  void* const* arguments_;
+  std::vector<std::byte*> bases_;
+  std::vector<int64_t> variables_;
+  std::vector<Lanes> registers_;
+};
+
+class InterpretedKernel : public Loaded {
+ public:
+  explicit InterpretedKernel(Kernel kernel) : kernel_(std::move(kernel)) {}
+  int run(const lw_context* context, void* const* buffers) const override {
+    Frame(kernel_, context, buffers, 0).run(kernel_.body);
+    return 0;
+  }
+  int prepack(const lw_context* context, void* const* buffers) const override {
+    Frame(kernel_, context, buffers, 0).run(kernel_.prepack);
+    return 0;
+  }
+
+ private:
+  Kernel kernel_;
+};
+
+class InterpreterBackend : public Backend {
+ public:
+  absl::StatusOr<Artifact> build(const Kernel& kernel, const Target& target) const override {
+    Artifact artifact;
+    artifact.family = "interpreter";
+    artifact.bytes = print(kernel);
+    artifact.entry = kernel.name;
+    artifact.workspace_bytes = kernel.workspace_bytes;
+    artifact.private_bytes = kernel.private_bytes;
+    artifact.packed_bytes = kernel.packed_bytes;
+    return artifact;
+  }
+  absl::StatusOr<std::string> text(const Kernel& kernel, const Target& target,
+                                   std::string_view stage) const override {
+    return absl::UnimplementedError("the interpreter has no stage after the kernel");
+  }
+  std::string version() const override { return "interpreter r1"; }
+};
+
+}  // namespace
+
+const Backend& interpreter_backend() {
+  static const InterpreterBackend backend;
+  return backend;
+}
+
+absl::StatusOr<std::unique_ptr<Loaded>> load_interpreted(const Artifact& artifact) {
+  ASSIGN_OR_RETURN(Kernel kernel, parse_kernel(artifact.bytes));
+  RETURN_IF_ERROR(verify(kernel));
+  return std::unique_ptr<Loaded>(std::make_unique<InterpretedKernel>(std::move(kernel)));
+}
+
+}  // namespace lw

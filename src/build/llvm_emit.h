@@ -1,0 +1,64 @@
+// A kernel on its way to LLVM IR: the state that the llvm_*.cc files share. Internal to src/build.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "schedules/target.h"
+#include "src/lower/kernel.h"
+
+namespace lw {
+
+// Emits operations on values: scalars where lanes == 1, else fixed vectors. f16 and bf16 travel as
+// i16, booleans as i1. What the target lacks is emulated; nothing ever becomes a library call.
+class Ops {
+ public:
+  Ops(llvm::IRBuilder<>* builder, const Target& target);
+
+  llvm::Type* type(Type type, int lanes) const;
+  llvm::Type* memory_type(Type type, int lanes) const;  // booleans are bytes
+
+  llvm::Value* unary(ExprOp op, Type type, llvm::Value* a);
+  llvm::Value* binary(ExprOp op, Type type, llvm::Value* a, llvm::Value* b);
+  llvm::Value* fma(Type type, llvm::Value* a, llvm::Value* b, llvm::Value* c);
+  llvm::Value* cast(Type to, Type from, llvm::Value* a);
+  llvm::Value* horizontal(Reduce reduce, Type type, llvm::Value* a);
+  void transpose(std::vector<llvm::Value*>* rows);      // square; rows become columns
+
+  bool has(std::string_view feature) const;
+  const Target& target() const { return target_; }
+  llvm::IRBuilder<>& builder() { return b_; }
+
+ private:
+  llvm::Value* float_unary(ExprOp op, llvm::Value* a);
+  llvm::Value* round(ExprOp op, llvm::Value* a);
+  llvm::Value* divide(ExprOp op, Type type, llvm::Value* a, llvm::Value* b);
+  llvm::Value* compare(ExprOp op, Type type, llvm::Value* a, llvm::Value* b);
+  llvm::Value* from_half(llvm::Value* a);
+  llvm::Value* to_half(llvm::Value* a);
+  llvm::Value* to_bfloat(llvm::Value* a);
+  llvm::Value* round_to_odd(llvm::Value* a);            // f64 -> f32
+
+  llvm::IRBuilder<>& b_;
+  const Target& target_;
+};
+
+// Inline vector mathematics (llvm_math.cc states every bound). `a` is f32 or f64, any lanes.
+llvm::Value* emit_math(ExprOp op, Ops* ops, llvm::Value* a);
+llvm::Value* emit_pow(Ops* ops, llvm::Value* a, llvm::Value* b);
+
+// The module of a kernel, before any pass.
+std::unique_ptr<llvm::Module> emit_module(const Kernel& kernel, const Target& target,
+                                          llvm::LLVMContext* context);
+
+// Runs the passes and emits an object (or assembly) for `target`.
+absl::StatusOr<std::string> emit_code(llvm::Module* module, const Target& target, bool assembly);
+// Only the passes on IR.
+absl::Status optimize(llvm::Module* module, const Target& target);
+
+}  // namespace lw

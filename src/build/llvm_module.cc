@@ -1,0 +1,434 @@
+// From a kernel to an LLVM module: functions, control flow, integer variables and addresses
+// (llvm_memory.cc: loads and stores; llvm_ops.cc, llvm_cast.cc, llvm_math.cc: values).
+//
+// Registers become one stack slot each, which mem2reg turns into values: a GEMM tile's accumulators
+// are then phis of its reduction loop. Integer variables are values from the start, since they are
+// live to the end of their list. The body of a parallel For becomes an internal function
+//   void body(closure*, int64 index, int64 worker)
+// whose closure, on the stack of the caller, holds the context, the argument table and the integer
+// variables in scope.
+//
+// Streaming stores need 64-byte alignment that the contract does not promise for arguments. A
+// kernel that has some is emitted twice, and the entry picks by the addresses it is called with.
+#include "src/build/llvm_module.h"
+
+#include <algorithm>
+
+#include "llvm/IR/IntrinsicsX86.h"
+#include "llvm/IR/MDBuilder.h"
+#include "src/base/check.h"
+
+namespace lw {
+namespace {
+
+// Fields of lw_context, in order.
+enum ContextField { kParallelFor, kPool, kWorkers, kWorkspace, kPacked };
+
+int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+bool any_streaming(const Emitter& e, const std::vector<Stmt>& list) {
+  return std::any_of(list.begin(), list.end(), [&](const Stmt& s) {
+    if (s.kind == Stmt::Kind::kOp) {
+      return e.streams(s) && e.kernel.buffers[s.buffer].scope == Scope::kArgument;
+    }
+    return any_streaming(e, s.body) || any_streaming(e, s.otherwise);
+  });
+}
+
+void collect_streamed(const Emitter& e, const std::vector<Stmt>& list, std::vector<int>* slots) {
+  for (const Stmt& s : list) {
+    if (s.kind == Stmt::Kind::kOp) {
+      if (e.streams(s) && e.kernel.buffers[s.buffer].scope == Scope::kArgument) {
+        slots->push_back(e.kernel.buffers[s.buffer].slot);
+      }
+      continue;
+    }
+    collect_streamed(e, s.body, slots);
+    collect_streamed(e, s.otherwise, slots);
+  }
+}
+
+}  // namespace
+
+Emitter::Emitter(const Kernel& kernel, const Target& target, llvm::Module* module)
+    : kernel(kernel), target(target), module(module), b(module->getContext()), ops(&b, target) {
+  llvm::FastMathFlags flags;
+  flags.setAllowContract(true);
+  b.setFastMathFlags(flags);
+  llvm::Type* pointer = b.getPtrTy();
+  context_type = llvm::StructType::get(pointer, pointer, b.getInt64Ty(), pointer, pointer);
+  make_scopes();
+}
+
+// Distinct arguments, the workspaces and the packed buffer do not overlap: one alias scope each.
+void Emitter::make_scopes() {
+  llvm::MDBuilder md(module->getContext());
+  llvm::MDNode* domain = md.createAnonymousAliasScopeDomain("kernel");
+  std::vector<llvm::Metadata*> all;
+  for (int i = 0; i < kernel.arguments + 3; ++i)
+    all.push_back(md.createAnonymousAliasScope(domain, "buffer"));
+  for (size_t i = 0; i < all.size(); ++i) {
+    std::vector<llvm::Metadata*> others = all;
+    others.erase(others.begin() + i);
+    scopes.push_back({llvm::MDNode::get(module->getContext(), {all[i]}),
+                      llvm::MDNode::get(module->getContext(), others)});
+  }
+  argument_written.assign(kernel.arguments, false);
+  for (const Buffer& buffer : kernel.buffers) {
+    if (buffer.scope == Scope::kArgument && buffer.written) argument_written[buffer.slot] = true;
+  }
+}
+
+llvm::Function* Emitter::make_function(llvm::StringRef name, llvm::FunctionType* type,
+                                       bool exported) {
+  llvm::Function* function = llvm::Function::Create(
+      type, exported ? llvm::Function::ExternalLinkage : llvm::Function::InternalLinkage, name,
+      module);
+  std::string features;
+  for (const std::string& feature : target.features)
+    features += (features.empty() ? "+" : ",+") + feature;
+  const std::string bits = std::to_string(target.vector_bytes * 8);
+  function->addFnAttr(llvm::Attribute::NoUnwind);
+  function->addFnAttr("target-cpu", "x86-64");
+  function->addFnAttr("tune-cpu", target.cpu);
+  function->addFnAttr("target-features", features);
+  // Without these, tuning for CPUs that lower their clock for 512-bit vectors halves every vector.
+  function->addFnAttr("prefer-vector-width", bits);
+  function->addFnAttr("min-legal-vector-width", bits);
+  return function;
+}
+
+// Starts emitting into `function`, whose context and argument table are these values.
+void Emitter::open(Frame* frame, llvm::Function* function, llvm::Value* context, llvm::Value* table,
+                   llvm::Value* worker) {
+  frame->function = function;
+  frame->context = context;
+  frame->table = table;
+  frame->variables.resize(kernel.variables);
+  frame->registers.resize(kernel.registers.size());
+  llvm::MDNode* empty = llvm::MDNode::get(module->getContext(), {});
+  const auto load = [&](llvm::Type* type, llvm::Value* from, llvm::Type* element, int index) {
+    llvm::LoadInst* value = b.CreateLoad(type, b.CreateConstGEP1_64(element, from, index));
+    value->setMetadata(llvm::LLVMContext::MD_invariant_load, empty);
+    return value;
+  };
+  llvm::Type* pointer = b.getPtrTy();
+  llvm::Value* workspace =
+      load(pointer, b.CreateStructGEP(context_type, context, kWorkspace), pointer, 0);
+  llvm::Value* packed =
+      load(pointer, b.CreateStructGEP(context_type, context, kPacked), pointer, 0);
+  llvm::Value* mine =
+      b.CreateConstGEP1_64(b.getInt8Ty(), workspace, round_up(kernel.workspace_bytes));
+  mine = b.CreateGEP(b.getInt8Ty(), mine,
+                     b.CreateNSWMul(worker, b.getInt64(round_up(kernel.private_bytes))));
+  std::vector<llvm::Value*> slots(kernel.arguments);
+  for (int i = 0; i < kernel.arguments; ++i) slots[i] = load(pointer, table, pointer, i);
+  for (const Buffer& buffer : kernel.buffers) {
+    llvm::Value* base = nullptr;
+    switch (buffer.scope) {
+      case Scope::kArgument: base = slots[buffer.slot]; break;
+      case Scope::kWorkspace: base = workspace; break;
+      case Scope::kPrivate: base = mine; break;
+      case Scope::kPacked: base = packed; break;
+    }
+    frame->bases.push_back(buffer.offset == 0 || buffer.scope == Scope::kArgument
+                               ? base : b.CreateConstGEP1_64(b.getInt8Ty(), base, buffer.offset));
+  }
+}
+
+void Emitter::close(Frame* frame) {
+  // Streaming stores are weakly ordered: whoever is told that this function returned must see them.
+  if (frame->streamed) b.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
+}
+
+// ------------------------------------------------------------------------------ statements
+
+void Emitter::list(const std::vector<Stmt>& list) {
+  for (const Stmt& s : list) {
+    switch (s.kind) {
+      case Stmt::Kind::kFor: s.parallel ? parallel_for(s) : serial_for(s); break;
+      case Stmt::Kind::kIf: branch(s); break;
+      case Stmt::Kind::kInt: integer(s); break;
+      case Stmt::Kind::kOp: op(s); break;
+    }
+  }
+  for (const Stmt& s : list) {  // out of scope: a closure must not capture them
+    if (s.kind == Stmt::Kind::kInt) frame->variables[s.var] = nullptr;
+  }
+}
+
+void Emitter::serial_for(const Stmt& s) {
+  if (s.count <= 0) return;
+  if (s.count == 1) {
+    define(s.var, b.getInt64(0));
+    list(s.body);
+    frame->variables[s.var] = nullptr;
+    return;
+  }
+  llvm::BasicBlock* before = b.GetInsertBlock();
+  llvm::BasicBlock* loop = llvm::BasicBlock::Create(b.getContext(), "for", frame->function);
+  b.CreateBr(loop);
+  b.SetInsertPoint(loop);
+  llvm::PHINode* index = b.CreatePHI(b.getInt64Ty(), 2);
+  index->addIncoming(b.getInt64(0), before);
+  define(s.var, index);
+  list(s.body);
+  frame->variables[s.var] = nullptr;
+  llvm::Value* next = b.CreateAdd(index, b.getInt64(1), "", true, true);
+  index->addIncoming(next, b.GetInsertBlock());
+  llvm::BasicBlock* after = llvm::BasicBlock::Create(b.getContext(), "end", frame->function);
+  b.CreateCondBr(b.CreateICmpNE(next, b.getInt64(s.count)), loop, after);
+  b.SetInsertPoint(after);
+}
+
+void Emitter::parallel_for(const Stmt& s) {
+  llvm::Type* i64 = b.getInt64Ty();
+  llvm::Type* pointer = b.getPtrTy();
+  std::vector<int> live;
+  for (int i = 0; i < kernel.variables; ++i) {
+    if (frame->variables[i] != nullptr) live.push_back(i);
+  }
+  std::vector<llvm::Type*> fields = {pointer, pointer};
+  fields.resize(2 + live.size(), i64);
+  llvm::StructType* closure_type = llvm::StructType::get(b.getContext(), fields);
+
+  llvm::IRBuilder<> entry(&frame->function->getEntryBlock(),
+                          frame->function->getEntryBlock().begin());
+  llvm::Value* closure = entry.CreateAlloca(closure_type);
+  b.CreateStore(frame->context, b.CreateStructGEP(closure_type, closure, 0));
+  b.CreateStore(frame->table, b.CreateStructGEP(closure_type, closure, 1));
+  for (size_t i = 0; i < live.size(); ++i) {
+    b.CreateStore(frame->variables[live[i]], b.CreateStructGEP(closure_type, closure, 2 + i));
+  }
+  llvm::Function* body = make_function(
+      "parallel_body", llvm::FunctionType::get(b.getVoidTy(), {pointer, i64, i64}, false), false);
+  call_body(s, body, closure);
+
+  // The body, in a frame of its own.
+  const llvm::IRBuilderBase::InsertPoint resume = b.saveIP();
+  Frame* outer = frame;
+  Frame inner;
+  frame = &inner;
+  b.SetInsertPoint(llvm::BasicBlock::Create(b.getContext(), "entry", body));
+  llvm::Value* from = body->getArg(0);
+  const auto field = [&](int i) {
+    return b.CreateLoad(fields[i], b.CreateStructGEP(closure_type, from, i));
+  };
+  open(&inner, body, field(0), field(1), body->getArg(2));
+  for (size_t i = 0; i < live.size(); ++i) define(live[i], field(2 + i));
+  define(s.var, body->getArg(1));
+  list(s.body);
+  close(&inner);
+  b.CreateRetVoid();
+  frame = outer;
+  b.restoreIP(resume);
+}
+
+// Through the context's parallel_for, or in order where it has none.
+void Emitter::call_body(const Stmt& s, llvm::Function* body, llvm::Value* closure) {
+  llvm::Type* pointer = b.getPtrTy();
+  const auto block = [&](const char* name) {
+    return llvm::BasicBlock::Create(b.getContext(), name, frame->function);
+  };
+  llvm::Value* run =
+      b.CreateLoad(pointer, b.CreateStructGEP(context_type, frame->context, kParallelFor));
+  llvm::BasicBlock* pooled = block("pooled");
+  llvm::BasicBlock* serial = block("serial");
+  llvm::BasicBlock* after = block("end");
+  llvm::BasicBlock* loop = block("for");
+  b.CreateCondBr(b.CreateIsNull(run), serial, pooled);
+
+  b.SetInsertPoint(pooled);
+  llvm::Value* pool = b.CreateLoad(pointer, b.CreateStructGEP(context_type, frame->context, kPool));
+  llvm::FunctionType* type = llvm::FunctionType::get(
+      b.getVoidTy(), {pointer, b.getInt64Ty(), pointer, pointer}, false);
+  b.CreateCall(type, run, {pool, b.getInt64(s.count), body, closure});
+  b.CreateBr(after);
+
+  b.SetInsertPoint(serial);
+  b.CreateBr(loop);
+  b.SetInsertPoint(loop);
+  llvm::PHINode* index = b.CreatePHI(b.getInt64Ty(), 2);
+  index->addIncoming(b.getInt64(0), serial);
+  b.CreateCall(body, {closure, index, b.getInt64(0)});
+  llvm::Value* next = b.CreateAdd(index, b.getInt64(1), "", true, true);
+  index->addIncoming(next, loop);
+  b.CreateCondBr(b.CreateICmpULT(next, b.getInt64(s.count)), loop, after);
+  b.SetInsertPoint(after);
+}
+
+void Emitter::branch(const Stmt& s) {
+  llvm::Value* condition = b.getTrue();
+  for (const Affine& a : s.conditions) {
+    condition = b.CreateAnd(condition, b.CreateICmpSGE(address(a), b.getInt64(0)));
+  }
+  llvm::BasicBlock* yes = llvm::BasicBlock::Create(b.getContext(), "then", frame->function);
+  llvm::BasicBlock* no = llvm::BasicBlock::Create(b.getContext(), "else", frame->function);
+  llvm::BasicBlock* after = llvm::BasicBlock::Create(b.getContext(), "end", frame->function);
+  b.CreateCondBr(condition, yes, no);
+  b.SetInsertPoint(yes);
+  list(s.body);
+  b.CreateBr(after);
+  b.SetInsertPoint(no);
+  list(s.otherwise);
+  b.CreateBr(after);
+  b.SetInsertPoint(after);
+}
+
+void Emitter::integer(const Stmt& s) {
+  llvm::Value* value = nullptr;
+  switch (s.int_op) {
+    case Stmt::IntOp::kAffine:
+      value = address(s.a);
+      break;
+    case Stmt::IntOp::kDiv: case Stmt::IntOp::kMod: {
+      const bool power = (s.divisor & (s.divisor - 1)) == 0;
+      llvm::Value* a = address(s.a);
+      llvm::Value* divisor = b.getInt64(s.divisor);
+      if (power) {
+        value = s.int_op == Stmt::IntOp::kDiv ? b.CreateAShr(a, __builtin_ctzll(s.divisor))
+                                              : b.CreateAnd(a, b.getInt64(s.divisor - 1));
+        break;
+      }
+      llvm::Value* quotient = b.CreateSDiv(a, divisor);
+      llvm::Value* rest = b.CreateSub(a, b.CreateMul(quotient, divisor));
+      llvm::Value* sign = b.CreateAShr(rest, 63);  // -1 where the division rounded up
+      value = s.int_op == Stmt::IntOp::kDiv ? b.CreateAdd(quotient, sign)
+                                            : b.CreateAdd(rest, b.CreateAnd(sign, divisor));
+      break;
+    }
+    case Stmt::IntOp::kMin:
+      value = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, address(s.a), address(s.b));
+      break;
+    case Stmt::IntOp::kMax:
+      value = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, address(s.a), address(s.b));
+      break;
+    case Stmt::IntOp::kRegister:
+      value = ops.cast(Type::kI64, kernel.registers[s.srcs[0]].type, get(s.srcs[0]));
+      break;
+  }
+  define(s.var, value);
+}
+
+// ------------------------------------------------------------------------------ values
+
+void Emitter::define(int var, llvm::Value* value) {
+  frame->variables[var] = value;
+  frame->order.resize(kernel.variables);
+  frame->order[var] = ++frame->defined;
+}
+
+// Terms from the outermost variable inwards, so that the part that an inner loop does not change is
+// one value outside of it.
+llvm::Value* Emitter::terms(const Affine& a) {
+  absl::InlinedVector<Affine::Term, 4> sorted = a.terms;
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const Affine::Term& x, const Affine::Term& y) {
+    return frame->order[x.var] < frame->order[y.var];
+  });
+  llvm::Value* sum = nullptr;
+  for (const Affine::Term& term : sorted) {
+    CHECK(frame->variables[term.var] != nullptr);
+    llvm::Value* product = b.CreateNSWMul(frame->variables[term.var], b.getInt64(term.coefficient));
+    sum = sum == nullptr ? product : b.CreateNSWAdd(sum, product);
+  }
+  return sum;
+}
+
+llvm::Value* Emitter::address(const Affine& a) {
+  llvm::Value* sum = terms(a);
+  if (sum == nullptr) return b.getInt64(a.constant);
+  return a.constant == 0 ? sum : b.CreateNSWAdd(sum, b.getInt64(a.constant));
+}
+
+// The constant last and apart: it becomes the displacement of the instruction.
+llvm::Value* Emitter::pointer(int buffer, const Affine& index) {
+  const int64_t size = size_of(kernel.buffers[buffer].type);
+  llvm::Value* place = frame->bases[buffer];
+  if (llvm::Value* sum = terms(index)) {
+    place = b.CreateGEP(ops.memory_type(kernel.buffers[buffer].type, 1), place, sum);
+  }
+  if (index.constant == 0) return place;
+  return b.CreateConstGEP1_64(b.getInt8Ty(), place, index.constant * size);
+}
+
+llvm::AllocaInst* Emitter::slot(int reg) {
+  llvm::AllocaInst*& found = frame->registers[reg];
+  if (found == nullptr) {
+    llvm::BasicBlock& entry = frame->function->getEntryBlock();
+    llvm::IRBuilder<> start(&entry, entry.begin());
+    found = start.CreateAlloca(ops.type(kernel.registers[reg].type, kernel.registers[reg].lanes));
+  }
+  return found;
+}
+
+llvm::Value* Emitter::get(int reg) {
+  llvm::AllocaInst* from = slot(reg);
+  return b.CreateLoad(from->getAllocatedType(), from);
+}
+
+void Emitter::set(int reg, llvm::Value* value) { b.CreateStore(value, slot(reg)); }
+
+// ------------------------------------------------------------------------------ entries
+
+llvm::Function* Emitter::function(const std::string& name, const std::vector<Stmt>& body,
+                                  bool exported) {
+  llvm::FunctionType* type =
+      llvm::FunctionType::get(b.getInt32Ty(), {b.getPtrTy(), b.getPtrTy()}, false);
+  llvm::Function* function = make_function(name, type, exported);
+  Frame top;
+  frame = &top;
+  b.SetInsertPoint(llvm::BasicBlock::Create(b.getContext(), "entry", function));
+  open(&top, function, function->getArg(0), function->getArg(1), b.getInt64(0));
+  list(body);
+  close(&top);
+  b.CreateRet(b.getInt32(0));
+  frame = nullptr;
+  return function;
+}
+
+void Emitter::entry(const std::string& name, const std::vector<Stmt>& body) {
+  if (!any_streaming(*this, body)) {
+    function(name, body, true);
+    return;
+  }
+  std::vector<int> slots;
+  collect_streamed(*this, body, &slots);
+  std::sort(slots.begin(), slots.end());
+  slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
+  aligned_slots = slots;
+  llvm::Function* streaming = function(name + ".streaming", body, false);
+  aligned_slots.clear();
+  llvm::Function* plain = function(name + ".plain", body, false);
+
+  llvm::Function* choose = make_function(name, plain->getFunctionType(), true);
+  llvm::Value* context = choose->getArg(0);
+  llvm::Value* table = choose->getArg(1);
+  b.SetInsertPoint(llvm::BasicBlock::Create(b.getContext(), "entry", choose));
+  llvm::Value* bits = b.getInt64(0);
+  for (int i : slots) {
+    llvm::Value* place = b.CreateLoad(b.getPtrTy(), b.CreateConstGEP1_64(b.getPtrTy(), table, i));
+    bits = b.CreateOr(bits, b.CreatePtrToInt(place, b.getInt64Ty()));
+  }
+  llvm::BasicBlock* yes = llvm::BasicBlock::Create(b.getContext(), "aligned", choose);
+  llvm::BasicBlock* no = llvm::BasicBlock::Create(b.getContext(), "unaligned", choose);
+  b.CreateCondBr(b.CreateICmpEQ(b.CreateAnd(bits, b.getInt64(63)), b.getInt64(0)), yes, no);
+  b.SetInsertPoint(yes);
+  b.CreateRet(b.CreateCall(streaming, {context, table}));
+  b.SetInsertPoint(no);
+  b.CreateRet(b.CreateCall(plain, {context, table}));
+}
+
+std::unique_ptr<llvm::Module> emit_module(const Kernel& kernel, const Target& target,
+                                          llvm::LLVMContext* context) {
+  std::unique_ptr<llvm::Module> module = std::make_unique<llvm::Module>(kernel.name, *context);
+  module->setTargetTriple(target.triple);
+  Emitter emitter(kernel, target, module.get());
+  emitter.entry(kernel.name, kernel.body);
+  if (kernel.packed_bytes > 0) {
+    emitter.in_prepack = true;
+    emitter.entry(kernel.name + "_prepack", kernel.prepack);
+  }
+  return module;
+}
+
+}  // namespace lw

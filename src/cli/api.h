@@ -1,0 +1,148 @@
+// The library behind the commands, and what a program that says find_package(Loopwright) calls: from
+// the words of a workload to a tuned, verified kernel that runs here or is exported.
+//
+//   ASSIGN_OR_RETURN(Task task, make_task({"matmul", "M=512"}, {}));
+//   ASSIGN_OR_RETURN(std::unique_ptr<Store> store, open_sqlite_store("loopwright.db"));
+//   ASSIGN_OR_RETURN(TuneResult tuned, tune_task(task, *store, {}));
+//   ASSIGN_OR_RETURN(Choice choice, choose(task, store.get()));
+//   ASSIGN_OR_RETURN(std::unique_ptr<Executable> kernel, Executable::create(task, choice));
+//   kernel->prepack(arguments);             // once, after the const inputs are there
+//   kernel->run(arguments);
+//
+// Errors: kInvalidArgument for what the caller asked wrongly, kNotFound for what is not there,
+// kUnavailable, kDataLoss and the like from the store as tuner_db/store.h says, kInternal for our bugs.
+// Functions are thread-safe on different objects unless said.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "schedules/steps.h"
+#include "src/build/build.h"
+#include "src/expr/interpret.h"
+#include "src/expr/text.h"
+#include "src/measure/local.h"
+#include "src/measure/runner.h"
+#include "src/search/search.h"
+#include "tuner_db/store.h"
+
+namespace lw {
+
+// ---- what is asked ------------------------------------------------------------------------------
+
+struct TaskOptions {
+  std::string target = "host";
+  int threads = 0;                         // 0: every processor that this process may use
+  const std::vector<std::string>* const_names = nullptr;  // as instantiate() takes them
+};
+
+// A workload on a target with so many threads: all that a schedule's time depends on.
+struct Task {
+  std::shared_ptr<const Program> program;
+  std::shared_ptr<const Target> target;
+  const Backend* backend = nullptr;
+  Nest start;                              // the unscheduled program
+  Key key;
+  WorkloadRow workload;
+  int threads() const { return key.threads; }
+};
+absl::StatusOr<Task> make_task(const std::vector<std::string>& words, const TaskOptions& options);
+absl::StatusOr<Task> make_task(Program program, const std::string& words, const TaskOptions& options);
+
+// The program of a stored workload, from the words it was first asked for with; kNotFound when these
+// no longer give it (its file is gone or has changed).
+absl::StatusOr<Program> reload_program(const WorkloadRow& row);
+
+// Whether the task's kernels can run in this process: kNotFound names the feature or the processors
+// that are missing, kInvalidArgument the memory.
+absl::Status check_runs_here(const Task& task);
+
+// Puts the rows that the task's measurements refer to; done by tune_task.
+absl::Status put_task(Store& store, const Task& task);
+
+// ---- which schedule -----------------------------------------------------------------------------
+
+struct Choice {
+  std::string outcome;                     // "exact": the stored best; "default": the zero-trial
+                                           // answer, not measured; "trace": the caller's
+  std::string trace;                       // text
+  std::optional<Measurement> measurement;  // of the stored best
+  Nest nest;
+  std::shared_ptr<const Kernel> kernel;
+};
+// The stored best of exactly this task, else the zero-trial answer. `store` may be null.
+absl::StatusOr<Choice> choose(const Task& task, const Store* store);
+absl::StatusOr<Choice> choose_trace(const Task& task, std::string_view trace);
+
+// The nearest thing that the store knows.
+struct Found {
+  std::string outcome;                     // exact | nearest-target | nearest-shape | default
+  WorkloadRow workload;                    // of the record
+  Key key;
+  Measurement measurement;                 // "default": a trace, never measured
+};
+absl::StatusOr<Found> look_up(const Task& task, const Store& store);
+
+// ---- what the machine could do ------------------------------------------------------------------
+
+// The bound of cli.md, measured now: call it beside the timing that it judges.
+struct Bound {
+  Flops flops;
+  double bytes = 0;                        // compulsory
+  double peak_gflops = 0, bandwidth_gbytes = 0;
+  double compute_us = 0, memory_us = 0, bound_us = 0;
+  bool compute_bound = false;
+};
+absl::StatusOr<Bound> measure_bound(const Task& task, double budget_s = 0.05);
+
+// ---- tuning -------------------------------------------------------------------------------------
+
+// Searches, measures, verifies and stores; resumes from what the store has. `hooks` and `model` may be
+// empty. kAlreadyExists: another process tunes this key. The calling thread must not be one of many
+// (worker processes are forked).
+absl::StatusOr<TuneResult> tune_task(const Task& task, Store& store, const SearchOptions& options,
+                                     std::unique_ptr<Model> model = nullptr, TuneHooks hooks = {});
+
+// ---- running and exporting ----------------------------------------------------------------------
+
+absl::StatusOr<Artifact> build(const Task& task, const Choice& choice);
+
+// A kernel in this process. Thread-compatible. `arguments`: one pointer per argument of the program
+// (build/context.h says how aligned).
+class Executable {
+ public:
+  static absl::StatusOr<std::unique_ptr<Executable>> create(const Task& task, const Choice& choice);
+  absl::Status prepack(void* const* arguments);
+  absl::Status run(void* const* arguments);
+
+ private:
+  std::unique_ptr<ParallelPool> pool_;
+  std::unique_ptr<Runner> runner_;
+};
+
+// Memory for all arguments of a program, 64-byte aligned.
+class ArgumentMemory {
+ public:
+  static absl::StatusOr<ArgumentMemory> create(const Program& program);
+  void* const* pointers() const { return pointers_.data(); }
+  std::byte* data(int argument) const { return static_cast<std::byte*>(pointers_[argument]); }
+  // Fills the inputs with random values in the range that their use implies.
+  void fill_inputs(const Program& program, uint64_t seed);
+  std::vector<const std::byte*> inputs(const Program& program) const;
+  std::vector<const std::byte*> outputs(const Program& program) const;
+
+ private:
+  std::vector<GuardedMap> maps_;
+  std::vector<void*> pointers_;
+};
+
+// Writes NAME.o, NAME.h and NAME.json into `folder` (made if needed) and returns their paths.
+// kUnavailable: what the file system says.
+absl::StatusOr<std::vector<std::string>> export_kernel(const Task& task, const Choice& choice,
+                                                       const std::string& folder);
+
+}  // namespace lw

@@ -1,0 +1,75 @@
+#include <cstring>
+
+#include "src/base/check.h"
+#include "src/cli/api.h"
+#include "src/expr/message.h"
+
+namespace lw {
+namespace {
+
+absl::Status refused(int code) {
+  if (code == 0) return absl::OkStatus();
+  return absl::InternalError(concat("the kernel refused its arguments with ", code));
+}
+
+}  // namespace
+
+absl::StatusOr<Artifact> build(const Task& task, const Choice& choice) {
+  return task.backend->build(*choice.kernel, *task.target);
+}
+
+absl::StatusOr<std::unique_ptr<Executable>> Executable::create(const Task& task,
+                                                               const Choice& choice) {
+  RETURN_IF_ERROR(check_runs_here(task));
+  ASSIGN_OR_RETURN(const Artifact artifact, build(task, choice));
+  std::unique_ptr<Executable> executable = std::make_unique<Executable>();
+  if (task.threads() > 1) {
+    std::vector<int> cpus = allowed_cpus();
+    cpus.resize(task.threads());
+    executable->pool_ = std::make_unique<ParallelPool>(task.threads(), cpus);
+  }
+  ASSIGN_OR_RETURN(executable->runner_, Runner::create(artifact, executable->pool_.get()));
+  return executable;
+}
+
+absl::Status Executable::prepack(void* const* arguments) {
+  return refused(runner_->prepack(arguments));
+}
+
+absl::Status Executable::run(void* const* arguments) { return refused(runner_->run(arguments)); }
+
+absl::StatusOr<ArgumentMemory> ArgumentMemory::create(const Program& program) {
+  ArgumentMemory memory;
+  for (int t : arguments(program)) {
+    ASSIGN_OR_RETURN(GuardedMap map, GuardedMap::create(bytes(program.tensors[t]), -1, true));
+    memory.pointers_.push_back(map.data());
+    memory.maps_.push_back(std::move(map));
+  }
+  return memory;
+}
+
+void ArgumentMemory::fill_inputs(const Program& program, uint64_t seed) {
+  const std::vector<int> all = arguments(program);
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (program.tensors[all[i]].role != Role::kInput) continue;
+    const Data values = random_input(program, all[i], seed, /*integers=*/false);
+    std::memcpy(pointers_[i], values.bytes.data(), values.bytes.size());
+  }
+}
+
+// Arguments are inputs, then outputs.
+std::vector<const std::byte*> ArgumentMemory::inputs(const Program& program) const {
+  std::vector<const std::byte*> all;
+  for (size_t i = 0; i < lw::inputs(program).size(); ++i) all.push_back(data(static_cast<int>(i)));
+  return all;
+}
+
+std::vector<const std::byte*> ArgumentMemory::outputs(const Program& program) const {
+  std::vector<const std::byte*> all;
+  for (size_t i = lw::inputs(program).size(); i < pointers_.size(); ++i) {
+    all.push_back(data(static_cast<int>(i)));
+  }
+  return all;
+}
+
+}  // namespace lw

@@ -1,0 +1,154 @@
+// From words to a Task: the program, its target, its identity in the database.
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "src/base/check.h"
+#include "src/base/hash.h"
+#include "src/base/parallel_pool.h"
+#include "src/cli/api.h"
+#include "src/expr/message.h"
+
+namespace lw {
+namespace {
+
+constexpr int kMaxThreads = 4096;
+
+// What two shapes of one operator share: the canonical text without extents, and without the float
+// constants, into which extents are folded (1 / N of a mean).
+std::string family_of(const std::string& canonical) {
+  std::string blanked;
+  bool in_brackets = false;
+  for (size_t i = 0; i < canonical.size(); ++i) {
+    const char c = canonical[i];
+    if (c == '[') in_brackets = true;
+    if (c == ']') in_brackets = false;
+    if (in_brackets && c >= '0' && c <= '9') continue;
+    blanked += c;
+    const bool float_constant = c == ':' && i >= 3 && canonical[i - 3] == 'f';
+    if (float_constant) i = canonical.find_first_of(" )\n", i) - 1;
+  }
+  return sha256(blanked);
+}
+
+WorkloadRow describe_workload(const Program& program, const std::string& words) {
+  WorkloadRow row;
+  row.canonical_text = canonical_text(program);
+  row.id = sha256(row.canonical_text);
+  row.name = program.name;
+  row.source_words = words;
+  row.flops = count_flops(program).useful;
+  row.bytes = compulsory_bytes(program);
+  row.family = family_of(row.canonical_text);
+  for (const Tensor& tensor : program.tensors) {
+    row.shape.insert(row.shape.end(), tensor.shape.begin(), tensor.shape.end());
+    for (const Axis& axis : tensor.reduce_axes) row.shape.push_back(axis.extent);
+  }
+  return row;
+}
+
+// A file's words must find it again from another directory.
+std::string absolute_words(const std::vector<std::string>& words) {
+  std::vector<std::string> all = absl::StrSplit(absl::StrJoin(words, " "), ' ', absl::SkipEmpty());
+  if (all.empty()) return "";
+  const size_t end = all[0].rfind(".te");
+  if (end != std::string::npos && (end + 3 == all[0].size() || all[0][end + 3] == ':')) {
+    std::error_code error;
+    const std::filesystem::path path = std::filesystem::absolute(all[0].substr(0, end + 3), error);
+    if (!error) all[0] = path.lexically_normal().string() + all[0].substr(end + 3);
+  }
+  return absl::StrJoin(all, " ");
+}
+
+double argument_bytes(const Program& program) {
+  double total = 0;
+  for (int t : arguments(program)) total += static_cast<double>(bytes(program.tensors[t]));
+  return total;
+}
+
+double physical_memory() {
+  struct sysinfo info {};
+  if (sysinfo(&info) != 0) return 1e18;
+  return static_cast<double>(info.totalram) * info.mem_unit;
+}
+
+}  // namespace
+
+absl::StatusOr<Task> make_task(const std::vector<std::string>& words, const TaskOptions& options) {
+  ASSIGN_OR_RETURN(Program program, load_workload(words, options.const_names));
+  return make_task(std::move(program), absolute_words(words), options);
+}
+
+absl::StatusOr<Task> make_task(Program program, const std::string& words, const TaskOptions& options) {
+  absl::StatusOr<Target> target = find_target(options.target);
+  if (!target.ok()) {
+    return absl::InvalidArgumentError(target.status().message());  // the request names it
+  }
+  if (options.threads < 0 || options.threads > kMaxThreads) {
+    return absl::InvalidArgumentError(
+        concat("the number of threads must be 1 to ", kMaxThreads, ", not ", options.threads));
+  }
+  Task task;
+  task.program = std::make_shared<const Program>(std::move(program));
+  task.target = std::make_shared<const Target>(*std::move(target));
+  ASSIGN_OR_RETURN(task.backend, find_backend(task.target->family));
+  task.workload = describe_workload(*task.program, words);
+  task.key.workload = task.workload.id;
+  task.key.target = sha256(to_text(*task.target));
+  task.key.backend = task.backend->version();
+  task.key.threads =
+      options.threads > 0 ? options.threads : static_cast<int>(allowed_cpus().size());
+  task.start = make_nest(task.program, task.target, task.key.threads);
+  return task;
+}
+
+absl::StatusOr<Program> reload_program(const WorkloadRow& row) {
+  const absl::Status gone = absl::NotFoundError(
+      concat("'", row.source_words, "' no longer gives the workload ", row.id.substr(0, 12)));
+  absl::StatusOr<Program> program = load_workload({row.source_words});
+  if (!program.ok()) return gone;
+  if (workload_id(*program) == row.id) return program;
+  // Perhaps --const was given: the canonical text says for which inputs.
+  const std::vector<std::string> lines = absl::StrSplit(row.canonical_text, '\n');
+  std::vector<std::string> const_names;
+  const std::vector<int> in = inputs(*program);
+  for (size_t i = 0; i < in.size() && i + 1 < lines.size(); ++i) {
+    if (lines[i + 1].size() > 7 && lines[i + 1].substr(lines[i + 1].size() - 7) == "] const") {
+      const_names.push_back(program->tensors[in[i]].name);
+    }
+  }
+  program = load_workload({row.source_words}, &const_names);
+  if (!program.ok() || workload_id(*program) != row.id) return gone;
+  return program;
+}
+
+absl::Status check_runs_here(const Task& task) {
+  const double needed = argument_bytes(*task.program), present = physical_memory();
+  if (needed > present) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("the tensors need %.1f GB, this machine has %.1f", needed / 1e9, present / 1e9));
+  }
+  ASSIGN_OR_RETURN(const Target host, find_target("host"));
+  const std::string missing = missing_feature(*task.target, host);
+  if (!missing.empty()) {
+    return absl::NotFoundError(
+        concat("no device for target '", task.target->name, "': this machine lacks ", missing));
+  }
+  const int processors = static_cast<int>(allowed_cpus().size());
+  if (task.threads() > processors) {
+    return absl::NotFoundError(concat("no device for ", task.threads(), " threads: this process may use ",
+                                      processors, processors == 1 ? " processor" : " processors"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status put_task(Store& store, const Task& task) {
+  RETURN_IF_ERROR(store.put_workload(task.workload));
+  return store.put_target(task.key.target, *task.target);
+}
+
+}  // namespace lw

@@ -1,0 +1,22 @@
+// The commands, one file each.
+#pragma once
+
+#include "src/cli/common.h"
+
+namespace lw {
+
+Action tune_command(CLI::App& app);
+Action best_command(CLI::App& app);
+Action bench_command(CLI::App& app);
+Action run_command(CLI::App& app);
+Action show_command(CLI::App& app);
+Action space_command(CLI::App& app);
+Action export_command(CLI::App& app);
+Action db_command(CLI::App& app);
+Action model_command(CLI::App& app);
+Action report_command(CLI::App& app);
+Action ops_command(CLI::App& app);
+Action targets_command(CLI::App& app);
+Action doctor_command(CLI::App& app);
+
+}  // namespace lw

@@ -1,0 +1,210 @@
+#include "src/cli/common.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+
+namespace lw {
+namespace {
+
+constexpr char kEnvironmentPayload[] = "loopwright/environment";
+
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  return "\"" + absl::StrReplaceAll(text, {{"\"", "\"\""}}) + "\"";
+}
+
+std::string as_csv(const Table& table) {
+  const auto line = [](const std::vector<std::string>& cells) {
+    return absl::StrJoin(cells, ",", [](std::string* out, const std::string& cell) {
+             *out += csv_cell(cell);
+           }) + "\n";
+  };
+  std::string out = line(table.columns);
+  for (const std::vector<std::string>& row : table.rows) out += line(row);
+  return out;
+}
+
+// Characters, not bytes: continuation bytes of UTF-8 take no room.
+size_t width(const std::string& text) {
+  size_t count = 0;
+  for (unsigned char c : text) count += (c & 0xC0) != 0x80;
+  return count;
+}
+
+std::string as_text(const Table& table) {
+  std::vector<size_t> widths;
+  for (const std::string& column : table.columns) widths.push_back(width(column));
+  for (const std::vector<std::string>& row : table.rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+  }
+  const auto line = [&](const std::vector<std::string>& cells) {
+    std::string out;
+    for (size_t i = 0; i < cells.size(); ++i) {
+      const std::string room(widths[i] - width(cells[i]), ' ');
+      const bool right = i < table.right.size() && table.right[i];
+      const bool last = i + 1 == cells.size();
+      out += (right ? room + cells[i] : last ? cells[i] : cells[i] + room) + (last ? "" : "  ");
+    }
+    return out;
+  };
+  std::string out = bold(line(table.columns)) + "\n";
+  for (const std::vector<std::string>& row : table.rows) out += line(row) + "\n";
+  return out;
+}
+
+}  // namespace
+
+int exit_code(const absl::Status& status) {
+  if (status.ok()) return kDone;
+  if (status.GetPayload(kEnvironmentPayload)) return kEnvironmentFailed;
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kUnimplemented: return kBadRequest;
+    case absl::StatusCode::kNotFound: return kNothingFound;
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kAlreadyExists: return kEnvironmentFailed;
+    default: return kOurBug;
+  }
+}
+
+absl::Status environment(absl::Status status) {
+  if (!status.ok() && !absl::IsInternal(status) && !absl::IsInvalidArgument(status)) {
+    status.SetPayload(kEnvironmentPayload, absl::Cord("1"));
+  }
+  return status;
+}
+
+TaskOptions WorkloadOptions::task_options() const {
+  return {target, threads, const_names ? &*const_names : nullptr};
+}
+
+absl::StatusOr<Task> WorkloadOptions::task() const { return task(words); }
+
+absl::StatusOr<Task> WorkloadOptions::task(const std::vector<std::string>& other_words) const {
+  return make_task(other_words, task_options());
+}
+
+void add_workload(CLI::App& app, WorkloadOptions* options, bool required) {
+  CLI::Option* words = app.add_option("workload", options->words,
+                                      "NAME[:OP] and overrides: matmul M=512, my.te:dense_relu");
+  if (required) words->required();
+  app.add_option("--target", options->target, "host, or a name that `targets` lists")
+      ->capture_default_str();
+  app.add_option("--threads", options->threads, "of the kernel (default: all cores)")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--const", options->const_text,
+                 "inputs known before the timed calls: NAME,... or none (default: as the op says)")
+      ->each([options](const std::string& text) {
+        options->const_names.emplace();
+        if (text != "none") *options->const_names = absl::StrSplit(text, ',', absl::SkipEmpty());
+      });
+}
+
+absl::StatusOr<std::unique_ptr<Store>> DatabaseOptions::open() const {
+  return environment(open_sqlite_store(path));
+}
+
+absl::StatusOr<std::unique_ptr<Store>> DatabaseOptions::open_to_read() const {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error) && !error) return std::unique_ptr<Store>();
+  SqliteOptions options;
+  options.read_only = true;
+  return environment(open_sqlite_store(path, options));
+}
+
+void add_database(CLI::App& app, DatabaseOptions* options) {
+  const char* variable = std::getenv("LOOPWRIGHT_DB");
+  options->path = variable != nullptr && *variable != 0 ? variable : "loopwright.db";
+  app.add_option("--db", options->path, "the database (default: $LOOPWRIGHT_DB, else loopwright.db)");
+}
+
+void add_frozen(CLI::App& app, DatabaseOptions* options) {
+  app.add_flag("--frozen", options->frozen, "only what was tuned before; exit 2 where it was not");
+}
+
+void add_output(CLI::App& app, Output* output) {
+  app.add_option("--format", output->format, "of the result")
+      ->check(CLI::IsMember({"table", "json", "csv"}))->capture_default_str();
+  app.add_flag("--json", output->json, "short for --format json");
+  app.add_flag("-q,--quiet", output->quiet, "no progress and no notes");
+  app.add_flag("-v,--verbose", output->verbose, "more progress: every stored trial");
+}
+
+void Output::note(std::string_view line) const {
+  if (!quiet) std::cerr << line << std::endl;
+}
+
+absl::StatusOr<Choice> choose_and_say(const Task& task, const DatabaseOptions& database,
+                                      const Output& output) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, database.open_to_read());
+  if (database.frozen) {
+    const absl::Status miss = absl::NotFoundError(
+        concat("'", task.workload.source_words, "' is not tuned for ", task.target->name, " with ",
+               task.threads(), task.threads() == 1 ? " thread in " : " threads in ", database.path));
+    if (store == nullptr) return miss;
+    const absl::Status best = store->best(task.key).status();
+    if (absl::IsNotFound(best)) return miss;
+    if (!best.ok()) return environment(best);
+  }
+  ASSIGN_OR_RETURN(Choice choice, choose(task, store.get()));
+  if (choice.outcome == "default") {
+    output.note("untuned: this is the zero-trial schedule, chosen without a measurement");
+  }
+  return choice;
+}
+
+void emit(const Output& output, const Json& document, const Table& table, const std::string& text) {
+  // Names of files may hold any bytes; JSON is UTF-8.
+  if (output.is_json()) {
+    std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+  } else if (output.format == "csv") {
+    std::cout << as_csv(table);
+  } else {
+    std::cout << (text.empty() ? as_text(table) : text);
+  }
+}
+
+std::string bold(const std::string& text) {
+  static const bool colors = isatty(STDOUT_FILENO) && std::getenv("NO_COLOR") == nullptr;
+  return colors ? "\x1b[1m" + text + "\x1b[0m" : text;
+}
+
+Json time_json(const Measurement& measurement) {
+  return {measurement.ci_low_us, measurement.ci_high_us};
+}
+
+absl::StatusOr<std::string> read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    return absl::InvalidArgumentError(concat("cannot read ", path, ": ", std::strerror(errno)));
+  }
+  return text.str();
+}
+
+absl::Status write_text(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (file) return absl::OkStatus();
+  return environment(
+      absl::UnavailableError(concat("cannot write ", path, ": ", std::strerror(errno))));
+}
+
+}  // namespace lw

@@ -1,0 +1,106 @@
+// What all commands share: options, the store, output in three formats, errors as exit codes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "nlohmann/json.hpp"
+#include "src/base/check.h"
+#include "src/cli/api.h"
+#include "src/cli/exit.h"
+#include "src/cli/format.h"
+#include "src/expr/message.h"
+
+namespace lw {
+
+using Json = nlohmann::ordered_json;
+
+// A command declares its options on `app` and returns what runs once they are parsed. The status of a
+// failed run becomes an exit code by exit_code().
+using Action = std::function<absl::StatusOr<int>()>;
+struct Command {
+  const char* name;
+  const char* help;
+  Action (*declare)(CLI::App& app);
+};
+
+// The code of an error: what environment() has marked is kEnvironmentFailed; else kInvalidArgument,
+// kFailedPrecondition (infeasible), kOutOfRange, kResourceExhausted (too large): kBadRequest;
+// kNotFound: kNothingFound; kInternal and what nobody expects: kOurBug.
+int exit_code(const absl::Status& status);
+// Marks an error of the store or the file system. kInternal and kInvalidArgument stay our bugs.
+absl::Status environment(absl::Status status);
+template <class Value>
+absl::StatusOr<Value> environment(absl::StatusOr<Value> value) {
+  if (!value.ok()) return environment(value.status());
+  return value;
+}
+
+// ---- options ------------------------------------------------------------------------------------
+
+struct WorkloadOptions {
+  std::vector<std::string> words;
+  std::string target = "host";
+  int threads = 0;
+  std::optional<std::vector<std::string>> const_names;
+  std::string const_text;
+
+  absl::StatusOr<Task> task() const;
+  absl::StatusOr<Task> task(const std::vector<std::string>& other_words) const;
+  TaskOptions task_options() const;
+};
+// `required`: a WORKLOAD must be given.
+void add_workload(CLI::App& app, WorkloadOptions* options, bool required = true);
+
+struct DatabaseOptions {
+  std::string path;
+  bool frozen = false;                     // a miss is exit 2
+
+  // For commands that write. Errors are marked.
+  absl::StatusOr<std::unique_ptr<Store>> open() const;
+  // For look-ups: null when there is no file yet.
+  absl::StatusOr<std::unique_ptr<Store>> open_to_read() const;
+};
+void add_database(CLI::App& app, DatabaseOptions* options);
+void add_frozen(CLI::App& app, DatabaseOptions* options);
+
+struct Output {
+  std::string format = "table";            // table | json | csv
+  bool json = false, quiet = false, verbose = false;
+
+  bool is_json() const { return json || format == "json"; }
+  // Lines for people, on stderr, unless -q.
+  void note(std::string_view line) const;
+};
+void add_output(CLI::App& app, Output* output);
+
+// The stored best, or the zero-trial answer with a note (an error with --frozen).
+absl::StatusOr<Choice> choose_and_say(const Task& task, const DatabaseOptions& database,
+                                      const Output& output);
+
+// ---- output -------------------------------------------------------------------------------------
+
+struct Table {
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows;
+  std::vector<bool> right;                 // right-aligned columns; missing: left
+};
+
+// Prints the one result in the format asked for. `text` replaces the aligned table where it is given.
+void emit(const Output& output, const Json& document, const Table& table, const std::string& text = "");
+
+// Text in bold where stdout is a terminal (and NO_COLOR is not set).
+std::string bold(const std::string& text);
+
+Json time_json(const Measurement& measurement);  // {low, high} as ci_us
+
+// Reads all of a text file. kInvalidArgument.
+absl::StatusOr<std::string> read_text(const std::string& path);
+absl::Status write_text(const std::string& path, const std::string& text);
+
+}  // namespace lw

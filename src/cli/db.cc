@@ -1,0 +1,196 @@
+// `db`: what the schedule database holds, and its upkeep.
+#include <ctime>
+#include <iostream>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "src/cli/commands.h"
+
+namespace lw {
+namespace {
+
+struct DbOptions {
+  DatabaseOptions database;
+  Output output;
+  std::string id, file;
+  int keep = 10;
+  double days = 30;
+};
+
+absl::StatusOr<std::unique_ptr<Store>> open_existing(const DbOptions& options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Store> store, options.database.open_to_read());
+  if (store == nullptr) return absl::NotFoundError(concat("there is no database ", options.database.path));
+  return store;
+}
+
+std::string time_text(int64_t unix_ms) {
+  const std::time_t seconds = unix_ms / 1000;
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  return absl::StrFormat("%04d-%02d-%02d %02d:%02d", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
+                         utc.tm_hour, utc.tm_min);
+}
+
+absl::StatusOr<int> ls(const DbOptions& options) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, open_existing(options));
+  ASSIGN_OR_RETURN(const std::vector<Key> keys, environment(store->keys()));
+  Json list = Json::array();
+  Table table{{"id", "workload", "target", "threads", "backend", "measured", "best", "GFLOP/s"}, {},
+              {false, false, false, true, false, true, true, true}};
+  for (const Key& key : keys) {
+    ASSIGN_OR_RETURN(const WorkloadRow workload, environment(store->workload(key.workload)));
+    ASSIGN_OR_RETURN(const Target target, environment(store->target(key.target)));
+    ASSIGN_OR_RETURN(const std::vector<Measurement> all, environment(store->measurements(key)));
+    const absl::StatusOr<BestRow> best = store->best(key);
+    if (!best.ok() && !absl::IsNotFound(best.status())) return environment(best.status());
+    const double us = best.ok() ? best->measurement.time_us : 0;
+    list.push_back({{"canonical_sha256", key.workload}, {"workload", workload.source_words},
+                    {"target", target.name}, {"threads", key.threads}, {"backend", key.backend},
+                    {"cache", key.cache}, {"measurements", all.size()},
+                    {"time_us", best.ok() ? Json(us) : Json()},
+                    {"gflops", best.ok() ? Json(workload.flops / us / 1e3) : Json()}});
+    table.rows.push_back({key.workload.substr(0, 12), workload.source_words, target.name,
+                          concat(key.threads), key.backend, concat(static_cast<int64_t>(all.size())),
+                          micros(us), best.ok() ? number(workload.flops / us / 1e3) : "-"});
+  }
+  emit(options.output, list, table);
+  return kDone;
+}
+
+Json measurement_json(const Measurement& m) {
+  return {{"id", m.id},
+          {"verdict", std::string(verdict_name(m.verdict))},
+          {"detail", m.detail},
+          {"time_us", m.time_us},
+          {"ci_us", time_json(m)},
+          {"samples_us", m.samples_us},
+          {"inner", m.inner},
+          {"verified", m.verified},
+          {"max_rel_error", m.max_rel_error},
+          {"source", m.source},
+          {"seed", m.seed},
+          {"wall_s", m.wall_s},
+          {"unix_ms", m.unix_ms},
+          {"environment", m.environment},
+          {"trace", m.trace}};
+}
+
+absl::StatusOr<int> show(const DbOptions& options) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, open_existing(options));
+  ASSIGN_OR_RETURN(const std::vector<Key> keys, environment(store->keys()));
+  Json list = Json::array();
+  Table table{{"id", "verdict", "time", "verified", "source", "when", "trace"}, {}, {true, false, true}};
+  for (const Key& key : keys) {
+    if (!absl::StartsWith(key.workload, options.id)) continue;
+    ASSIGN_OR_RETURN(const std::vector<Measurement> all, environment(store->measurements(key)));
+    for (const Measurement& m : all) {
+      list.push_back(measurement_json(m));
+      table.rows.push_back({concat(m.id), std::string(verdict_name(m.verdict)), micros(m.time_us),
+                            m.verified ? "yes" : "no", m.source, time_text(m.unix_ms),
+                            trace_as_line(m.trace)});
+    }
+  }
+  if (table.rows.empty()) {
+    return absl::NotFoundError(concat("no workload's id begins with '", options.id, "' (see `db ls`)"));
+  }
+  emit(options.output, list, table);
+  return kDone;
+}
+
+absl::StatusOr<int> stats(const DbOptions& options) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, open_existing(options));
+  ASSIGN_OR_RETURN(const Store::Stats s, environment(store->stats()));
+  const Json json = {{"workloads", s.workloads}, {"targets", s.targets}, {"keys", s.keys},
+                     {"measurements", s.measurements}, {"failed", s.failed}, {"bytes", s.bytes},
+                     {"schema_version", s.schema_version}};
+  Table table{{"what", "count"}, {}, {false, true}};
+  for (const auto& [name, value] : json.items()) table.rows.push_back({name, value.dump()});
+  emit(options.output, json, table);
+  return kDone;
+}
+
+absl::StatusOr<int> export_lines(const DbOptions& options) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, open_existing(options));
+  ASSIGN_OR_RETURN(const std::string lines, environment(export_records(*store)));
+  if (options.file.empty() || options.file == "-") {
+    std::cout << lines;                    // one JSON document a line, whatever the format
+    return kDone;
+  }
+  RETURN_IF_ERROR(write_text(options.file, lines));
+  emit(options.output, {{"file", options.file}, {"bytes", lines.size()}},
+       {{"file", "bytes"}, {{options.file, concat(static_cast<int64_t>(lines.size()))}}, {}});
+  return kDone;
+}
+
+absl::StatusOr<int> import_lines(const DbOptions& options) {
+  std::string lines;
+  if (options.file == "-") {
+    std::stringstream text;
+    text << std::cin.rdbuf();
+    lines = text.str();
+  } else {
+    ASSIGN_OR_RETURN(lines, read_text(options.file));
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, options.database.open());
+  int64_t imported = 0;
+  RETURN_IF_ERROR(environment(import_records(*store, lines, &imported)));
+  emit(options.output, {{"imported", imported}}, {{"imported"}, {{concat(imported)}}, {}},
+       concat(imported, " measurements imported\n"));
+  return kDone;
+}
+
+absl::StatusOr<int> prune(const DbOptions& options) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Store> existing, open_existing(options));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, options.database.open());
+  const int64_t before = (std::time(nullptr) - static_cast<int64_t>(options.days * 86400)) * 1000;
+  ASSIGN_OR_RETURN(const int64_t pruned, environment(store->prune(options.keep, before)));
+  emit(options.output, {{"pruned", pruned}}, {{"pruned"}, {{concat(pruned)}}, {}},
+       concat(pruned, " measurements deleted\n"));
+  return kDone;
+}
+
+absl::StatusOr<int> check(const DbOptions& options) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, open_existing(options));
+  ASSIGN_OR_RETURN(const std::vector<std::string> defects, environment(store->check()));
+  Table table{{"defect"}, {}, {}};
+  for (const std::string& defect : defects) table.rows.push_back({defect});
+  emit(options.output, {{"defects", defects}}, table,
+       defects.empty() ? "no defects\n" : absl::StrJoin(defects, "\n") + "\n");
+  return defects.empty() ? kDone : kEnvironmentFailed;
+}
+
+}  // namespace
+
+Action db_command(CLI::App& app) {
+  using Run = absl::StatusOr<int> (*)(const DbOptions&);
+  auto options = std::make_shared<DbOptions>();
+  auto chosen = std::make_shared<Run>(nullptr);
+  const auto add = [&](const char* name, const char* help, Run run) {
+    CLI::App* sub = app.add_subcommand(name, help);
+    sub->callback([chosen, run] { *chosen = run; });
+    add_database(*sub, &options->database);
+    add_output(*sub, &options->output);
+    return sub;
+  };
+  app.require_subcommand(1);
+  add("ls", "every key: workload, target, threads, best", ls);
+  add("show", "the measurements of a workload", show)
+      ->add_option("id", options->id, "the beginning of its id, as `db ls` prints it")->required();
+  add("stats", "counts and sizes", stats);
+  add("export", "all records, one JSON line each", export_lines)
+      ->add_option("-o,--output", options->file, "file to write (default: stdout)");
+  add("import", "records as `db export` writes them; those that are there already are skipped",
+      import_lines)
+      ->add_option("file", options->file, "file to read, - for stdin")->required();
+  CLI::App* pruning = add("prune", "forget what is not needed for look-ups", prune);
+  pruning->add_option("--keep", options->keep, "traces of each key, the best first")
+      ->check(CLI::Range(1, 1 << 30))->capture_default_str();
+  pruning->add_option("--days", options->days, "age after which failures go")
+      ->check(CLI::NonNegativeNumber)->capture_default_str();
+  add("check", "every invariant; exit 5 when one does not hold", check);
+  return [options, chosen] { return (*chosen)(*options); };
+}
+
+}  // namespace lw

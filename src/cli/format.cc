@@ -1,0 +1,40 @@
+#include "src/cli/format.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+namespace lw {
+
+std::string number(double value, int digits) {
+  if (!std::isfinite(value)) return "-";
+  const int before = value == 0 ? 1 : static_cast<int>(std::floor(std::log10(std::abs(value)))) + 1;
+  return absl::StrFormat("%.*f", std::clamp(digits - before, 0, 6), value);
+}
+
+std::string micros(double us) {
+  if (us <= 0 || !std::isfinite(us)) return "-";
+  if (us < 1e3) return number(us) + " us";
+  if (us < 1e6) return number(us / 1e3) + " ms";
+  return number(us / 1e6) + " s";
+}
+
+std::string percent(double fraction) { return absl::StrFormat("%.1f %%", 100 * fraction); }
+
+std::string byte_size(double bytes) {
+  if (bytes < 1e3) return absl::StrFormat("%.0f B", bytes);
+  if (bytes < 1e6) return number(bytes / 1e3, 3) + " kB";
+  if (bytes < 1e9) return number(bytes / 1e6, 3) + " MB";
+  return number(bytes / 1e9, 3) + " GB";
+}
+
+std::string trace_as_line(const std::string& trace) {
+  const std::vector<std::string> steps = absl::StrSplit(trace, '\n', absl::SkipEmpty());
+  return absl::StrJoin(steps, "; ");
+}
+
+}  // namespace lw

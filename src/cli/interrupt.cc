@@ -1,0 +1,83 @@
+#include "src/cli/interrupt.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <string>
+
+#include "src/cli/exit.h"
+
+namespace lw {
+namespace {
+
+std::atomic<int> signals{0};
+static_assert(std::atomic<int>::is_always_lock_free);
+pid_t main_process = 0;
+
+// Workers inherit the handlers but not the duty: they end with their parent.
+void on_signal(int) {
+  if (getpid() == main_process && signals.fetch_add(1) > 0) _exit(kInterrupted);
+}
+
+void on_abort(int signal_number) {
+  if (getpid() == main_process) _exit(kOurBug);
+  signal(signal_number, SIG_DFL);
+  raise(signal_number);
+}
+
+void handle(int signal_number, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;            // the store's writes are not to be cut short
+  sigaction(signal_number, &action, nullptr);
+}
+
+// Age of this process when this file's statics were initialized: field 22 of /proc/self/stat is when
+// it was started, in ticks since boot.
+double age_now() {
+  std::FILE* file = std::fopen("/proc/self/stat", "r");
+  if (file == nullptr) return 0;
+  char text[1024];
+  const size_t size = std::fread(text, 1, sizeof(text) - 1, file);
+  std::fclose(file);
+  text[size] = 0;
+  const char* at = std::strrchr(text, ')');
+  for (int field = 2; at != nullptr && field < 22; ++field) at = std::strchr(at + 1, ' ');
+  if (at == nullptr) return 0;
+  timespec boot{};
+  clock_gettime(CLOCK_BOOTTIME, &boot);
+  const double started = std::atof(at) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  const double age = static_cast<double>(boot.tv_sec) + 1e-9 * static_cast<double>(boot.tv_nsec) - started;
+  return age < 0 || age > 60 ? 0 : age;    // a container's boot time may not be ours
+}
+
+double monotonic() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+const double birth = monotonic() - age_now();
+
+}  // namespace
+
+void watch_interrupts() {
+  main_process = getpid();
+  for (int s : {SIGINT, SIGTERM, SIGHUP}) handle(s, on_signal);
+}
+
+bool interrupted() { return signals.load() > 0; }
+
+void exit_on_abort() {
+  main_process = getpid();
+  handle(SIGABRT, on_abort);
+}
+
+double process_seconds() { return monotonic() - birth; }
+
+}  // namespace lw

@@ -1,0 +1,110 @@
+// The command line: finds the command, parses its options, runs it, turns its end into an exit code.
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+
+#include "src/cli/commands.h"
+#include "src/cli/interrupt.h"
+
+namespace lw {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"tune", "search for the fastest kernel, measure, verify, store", tune_command},
+    {"best", "look the best stored schedule up", best_command},
+    {"bench", "re-measure the stored best, beside libraries with --peers", bench_command},
+    {"run", "run the best kernel on NumPy files", run_command},
+    {"show", "print a stage of the best, or of a trace", show_command},
+    {"space", "how many schedules there are, with samples", space_command},
+    {"export", "write an object file, its C header and its metadata", export_command},
+    {"db", "the schedule database: ls, show, stats, export, import, prune, check", db_command},
+    {"model", "the cost model: train, eval", model_command},
+    {"report", "one HTML page of everything measured", report_command},
+    {"ops", "the built-in operators", ops_command},
+    {"targets", "the targets", targets_command},
+    {"doctor", "what this machine can do, and how noisy it is", doctor_command},
+};
+
+// The names that a word which nobody knew may have meant: options, else subcommands.
+std::string hint_for(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  if (!word.empty() && word[0] == '-') {
+    for (const CLI::Option* option : app.get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+  } else {
+    for (const CLI::App* sub : app.get_subcommands({})) names.push_back(sub->get_name());
+  }
+  const std::string near = nearest_name(word.substr(0, word.find('=')), names);
+  return near.empty() ? "" : concat("; did you mean '", near, "'?");
+}
+
+// The innermost command that was recognized: its options are the ones to hint at.
+const CLI::App& innermost(const CLI::App& app) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  return chosen.empty() ? app : innermost(*chosen.front());
+}
+
+int usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& command = innermost(app);
+  std::string message = error.what();
+  const std::vector<std::string> extra = command.remaining();
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) && !extra.empty()) {
+    message = concat("unknown argument '", extra.front(), "'", hint_for(command, extra.front()));
+  } else if (&command == &app && !app.remaining().empty()) {
+    const std::string& word = app.remaining().front();
+    message = concat("unknown command '", word, "'", hint_for(app, word));
+  }
+  std::cerr << "loopwright: " << message << "\n"
+            << "Run `loopwright " << (&command == &app ? "" : command.get_name() + " ")
+            << "--help` for what there is.\n";
+  return kBadRequest;
+}
+
+int finish(const absl::StatusOr<int>& result) {
+  std::cout.flush();
+  if (result.ok() && (!std::cout || std::fflush(stdout) != 0)) {
+    std::cerr << "loopwright: the results could not be written\n";
+    return kEnvironmentFailed;
+  }
+  if (result.ok()) return *result;
+  const int code = exit_code(result.status());
+  std::string message(result.status().message());
+  while (!message.empty() && message.back() == '\n') message.pop_back();
+  // Diagnostics of a file begin with its name; everything else with ours.
+  const bool diagnostic = message.find(": error: ") != std::string::npos;
+  std::cerr << (diagnostic ? "" : "loopwright: ") << message << "\n";
+  if (code == kOurBug) std::cerr << "This is a bug in Loopwright.\n";
+  return code;
+}
+
+int main(int argc, char** argv) {
+  exit_on_abort();
+  signal(SIGPIPE, SIG_IGN);
+  std::ios::sync_with_stdio(false);
+  CLI::App app("Loopwright finds fast kernels for tensor expressions.", "loopwright");
+  app.set_version_flag("--version", "loopwright " LOOPWRIGHT_VERSION);
+  app.require_subcommand(1);
+  app.fallthrough(false);
+  std::vector<std::pair<CLI::App*, Action>> actions;
+  for (const Command& command : kCommands) {
+    CLI::App* sub = app.add_subcommand(command.name, command.help);
+    actions.emplace_back(sub, command.declare(*sub));
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help, --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return usage_error(app, error);
+  }
+  for (const auto& [sub, action] : actions) {
+    if (sub->parsed()) return finish(action());
+  }
+  return kBadRequest;
+}
+
+}  // namespace
+}  // namespace lw
+
+int main(int argc, char** argv) { return lw::main(argc, argv); }

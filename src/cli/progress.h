@@ -1,0 +1,33 @@
+// What a tune says while it runs: a live line on a terminal, a plain line every few seconds in a pipe,
+// and with -v one line per measurement once it is stored. All on stderr.
+#pragma once
+
+#include <string>
+
+#include "src/cli/common.h"
+
+namespace lw {
+
+class Progress {
+ public:
+  // `peak_gflops` 0: not known. `store` and `task` outlive it. REQUIRES: the task was put.
+  Progress(const Output& output, const Task& task, const Store& store, const SearchOptions& budget,
+           double peak_gflops);
+  ~Progress();                             // leaves the terminal's cursor on an empty line
+  void update(const TuneProgress& progress);
+
+ private:
+  std::string line(const TuneProgress& progress) const;
+  void announce();
+
+  const Output& output_;
+  const Task& task_;
+  const Store& store_;
+  SearchOptions budget_;
+  double useful_flops_, peak_gflops_;
+  bool terminal_, shown_ = false;
+  double last_line_s_ = 0;
+  int64_t last_id_ = 0;
+};
+
+}  // namespace lw

@@ -1,0 +1,133 @@
+// `report`: reads everything measured, measures what this machine could do, writes the page.
+#include "src/cli/report.h"
+
+#include <ctime>
+
+#include "absl/strings/str_format.h"
+#include "src/cli/commands.h"
+
+namespace lw {
+namespace {
+
+struct ReportOptions {
+  DatabaseOptions database;
+  Output output;
+  std::string file = "loopwright.html";
+  bool no_machine = false;
+};
+
+// The measurements of one key in order of arrival: its curve, failures and totals.
+void read_measurements(const std::vector<Measurement>& all, ReportTask* task) {
+  double before = 0, last = 0;             // of earlier processes; of this one
+  double incumbent = 0;
+  for (const Measurement& m : all) {
+    if (m.wall_s < last) before += last;   // a later run begins at zero
+    last = m.wall_s;
+    if (m.source == "finalist") {
+      // measured before, now once more: no trial
+    } else {
+      ++task->trials;
+    }
+    if (m.verdict != Verdict::kOk) {
+      ++task->failed;
+      ++task->failures[std::string(verdict_name(m.verdict))];
+      continue;
+    }
+    if (m.source == "zero" && task->zero_us == 0) task->zero_us = m.time_us;
+    if (!m.verified || (incumbent > 0 && m.time_us >= incumbent)) continue;
+    incumbent = m.time_us;
+    task->curve.push_back({before + last, task->trials, incumbent});
+  }
+  task->seconds = before + last;
+}
+
+absl::Status measure_task_bound(const WorkloadRow& row, const Key& key, const std::string& target,
+                                ReportTask* task) {
+  absl::StatusOr<Program> program = reload_program(row);
+  if (!program.ok()) return absl::OkStatus();
+  TaskOptions options;
+  options.target = target;
+  options.threads = key.threads;
+  ASSIGN_OR_RETURN(const Task now, make_task(*std::move(program), row.source_words, options));
+  if (now.key.target != key.target || !check_runs_here(now).ok()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Bound bound, measure_bound(now, 0.02));
+  task->bound_us = bound.bound_us;
+  task->compute_bound = bound.compute_bound;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Report> gather(const ReportOptions& options, const Store& store) {
+  Report report;
+  report.database = options.database.path;
+  char text[32];
+  const std::time_t seconds = std::time(nullptr);
+  std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M UTC", std::gmtime(&seconds));
+  report.generated = text;
+  ASSIGN_OR_RETURN(const std::vector<Key> keys, environment(store.keys()));
+  ASSIGN_OR_RETURN(const Target host, find_target("host"));
+  for (const Key& key : keys) {
+    ASSIGN_OR_RETURN(const WorkloadRow row, environment(store.workload(key.workload)));
+    ASSIGN_OR_RETURN(const Target target, environment(store.target(key.target)));
+    ASSIGN_OR_RETURN(const std::vector<Measurement> all, environment(store.measurements(key)));
+    ReportTask task;
+    task.words = row.source_words;
+    task.name = row.name;
+    task.id = row.id;
+    task.target = target.name;
+    task.threads = key.threads;
+    task.flops = row.flops;
+    task.bytes = row.bytes;
+    read_measurements(all, &task);
+    const absl::StatusOr<BestRow> best = store.best(key);
+    if (!best.ok() && !absl::IsNotFound(best.status())) return environment(best.status());
+    if (best.ok()) {
+      task.best_us = best->measurement.time_us;
+      task.ci_low_us = best->measurement.ci_low_us;
+      task.ci_high_us = best->measurement.ci_high_us;
+      task.trace = best->measurement.trace;
+      const std::string named = target.name == host.name ? "host" : target.name;
+      if (!options.no_machine) RETURN_IF_ERROR(measure_task_bound(row, key, named, &task));
+    }
+    report.tasks.push_back(std::move(task));
+  }
+  if (!options.no_machine) {
+    ASSIGN_OR_RETURN(report.machine, doctor(host, /*quick=*/true));
+  }
+  return report;
+}
+
+Json task_json(const ReportTask& task) {
+  return {{"workload", task.words}, {"canonical_sha256", task.id}, {"target", task.target},
+          {"threads", task.threads}, {"trials", task.trials}, {"failed", task.failed},
+          {"best_us", task.best_us}, {"zero_us", task.zero_us}, {"bound_us", task.bound_us},
+          {"seconds", task.seconds}, {"failures", task.failures}};
+}
+
+absl::StatusOr<int> run_report(const ReportOptions& options) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, options.database.open_to_read());
+  if (store == nullptr) return absl::NotFoundError(concat("there is no database ", options.database.path));
+  ASSIGN_OR_RETURN(const Report report, gather(options, *store));
+  if (report.tasks.empty()) {
+    return absl::NotFoundError(concat(options.database.path, " has no measurement yet"));
+  }
+  RETURN_IF_ERROR(write_text(options.file, report_page(report)));
+  Json tasks = Json::array();
+  for (const ReportTask& task : report.tasks) tasks.push_back(task_json(task));
+  emit(options.output, {{"file", options.file}, {"tasks", tasks}}, {{"file"}, {{options.file}}, {}},
+       options.file + "\n");
+  return kDone;
+}
+
+}  // namespace
+
+Action report_command(CLI::App& app) {
+  auto options = std::make_shared<ReportOptions>();
+  add_database(app, &options->database);
+  add_output(app, &options->output);
+  app.add_option("-o,--output", options->file, "the page to write")->capture_default_str();
+  app.add_flag("--no-machine", options->no_machine,
+               "do not measure this machine: no roofs and no bounds (the figures are from another)");
+  return [options] { return run_report(*options); };
+}
+
+}  // namespace lw

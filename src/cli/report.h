@@ -1,0 +1,51 @@
+// What the report says, gathered from the database and this machine, and its page.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/cli/format.h"
+#include "src/expr/message.h"
+#include "src/measure/doctor.h"
+
+namespace lw {
+
+struct ReportPoint {
+  double seconds = 0;                      // of tuning, all its runs one after the other
+  int trials = 0;
+  double best_us = 0;                      // of the verified incumbent
+};
+
+struct ReportTask {
+  std::string words, name, target, id;
+  int threads = 1, trials = 0, failed = 0;
+  double flops = 0, bytes = 0;
+  double best_us = 0, ci_low_us = 0, ci_high_us = 0;  // 0: none is valid
+  double zero_us = 0;                      // the zero-trial answer; 0: not measured
+  double seconds = 0;                      // of tuning
+  double bound_us = 0;                     // 0: not measured here
+  bool compute_bound = false;
+  std::string trace;
+  std::vector<ReportPoint> curve;
+  std::map<std::string, int> failures;     // by class
+};
+
+struct Report {
+  std::string database, generated;
+  std::vector<ReportTask> tasks;
+  std::optional<DoctorReport> machine;     // null: not measured
+};
+
+// One page without external resources.
+std::string report_page(const Report& report);
+
+// The parts of the page: charts as SVG.
+std::string curve_chart(const std::vector<ReportTask>& tasks, bool against_trials);
+std::string roofline_chart(const Report& report);
+
+// Text with &, <, > and quotes as HTML needs them.
+std::string escape_html(const std::string& text);
+
+}  // namespace lw

@@ -1,0 +1,171 @@
+// The report's charts.
+//
+// Curves: many workloads share one chart, so each is drawn as the share of its final speed that its
+// incumbent has, all thin, and their geometric mean thick. Roofline: useful FLOPs over compulsory
+// bytes against the speed reached, below the roofs measured on this machine.
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "src/cli/report.h"
+#include "src/cli/svg.h"
+
+namespace lw {
+namespace {
+
+constexpr int kWidth = 620, kHeight = 340;
+
+std::string tooltip(const ReportTask& task) {
+  std::string text = task.words + concat(" · ", task.threads, task.threads == 1 ? " thread" : " threads");
+  if (task.best_us > 0) text += " · " + micros(task.best_us);
+  if (task.best_us > 0 && task.flops > 0) text += " · " + number(task.flops / task.best_us / 1e3) + " GFLOP/s";
+  return escape_html(text);
+}
+
+double at(const ReportPoint& point, bool trials) {
+  return trials ? std::max(1, point.trials) : std::max(1e-2, point.seconds);
+}
+
+double final_us(const ReportTask& task) { return task.curve.back().best_us; }
+
+// The share of its final speed that the task had reached at `x`; 0 before its first point.
+double share_at(const ReportTask& task, double x, bool trials) {
+  double share = 0;
+  for (const ReportPoint& point : task.curve) {
+    if (at(point, trials) <= x) share = final_us(task) / point.best_us;
+  }
+  return share;
+}
+
+std::string color_of(int threads) { return threads == 1 ? "var(--one)" : "var(--more)"; }
+
+void draw_mean(const std::vector<const ReportTask*>& drawn, const Scale& x, bool trials, Chart* chart) {
+  std::vector<std::pair<double, double>> mean;
+  constexpr int kSteps = 160;
+  for (int i = 0; i <= kSteps; ++i) {
+    const double f = static_cast<double>(i) / kSteps;
+    const double at = x.log ? x.low * std::pow(x.high / x.low, f) : x.low + f * (x.high - x.low);
+    double sum = 0;
+    bool all = true;
+    for (const ReportTask* task : drawn) {
+      const double share = share_at(*task, at, trials);
+      all &= share > 0;
+      sum += std::log(std::max(share, 1e-9));
+    }
+    if (all) mean.emplace_back(at, std::exp(sum / static_cast<double>(drawn.size())));
+  }
+  if (mean.size() > 1) chart->line(mean, "class='mean'");
+}
+
+}  // namespace
+
+std::string curve_chart(const std::vector<ReportTask>& tasks, bool trials) {
+  std::vector<const ReportTask*> drawn;
+  Scale x{trials ? 0 : 1e9, trials ? 1.0 : 0.1, !trials};
+  double least = 1;
+  for (const ReportTask& task : tasks) {
+    if (task.curve.empty()) continue;
+    drawn.push_back(&task);
+    if (!trials) x.low = std::min(x.low, at(task.curve.front(), trials));
+    x.high = std::max(x.high, trials ? task.trials : std::max(task.seconds, 0.02));
+    least = std::min(least, final_us(task) / task.curve.front().best_us);
+  }
+  if (drawn.empty()) return "<p class='empty'>No verified measurement yet.</p>\n";
+  if (x.log) {
+    x.low *= 0.9;
+    x.high = std::max(x.high * 1.05, 3 * x.low);
+  }
+  Chart chart(kWidth, kHeight, x, {std::max(0.0, std::floor(10 * least - 0.5) / 10), 1.0, false});
+  chart.axes(trials ? "trials" : "seconds of tuning", "of the final speed", /*y_percent=*/true);
+  for (const ReportTask* task : drawn) {
+    std::vector<std::pair<double, double>> steps;
+    for (const ReportPoint& point : task->curve) {
+      const double share = final_us(*task) / point.best_us;
+      if (!steps.empty()) steps.emplace_back(at(point, trials), steps.back().second);
+      steps.emplace_back(at(point, trials), share);
+    }
+    steps.emplace_back(x.log ? std::max(task->seconds, steps.back().first)
+                             : std::max<double>(task->trials, steps.back().first), 1.0);
+    chart.line(steps, absl::StrFormat("class='curve' data-task='%d' data-tip='%s' stroke='%s'",
+                                      task - tasks.data(), tooltip(*task), color_of(task->threads)));
+  }
+  if (drawn.size() > 1) draw_mean(drawn, x, trials, &chart);
+  return chart.svg(trials ? "Best so far against trials" : "Best so far against time");
+}
+
+namespace {
+
+struct Roofs {
+  double peak = 0;
+  std::vector<std::pair<std::string, double>> bandwidths;  // GB/s by level, read
+};
+
+Roofs roofs_of(const DoctorReport& machine, int threads) {
+  Roofs roofs;
+  for (const DoctorReport::Peak& peak : machine.peaks) {
+    if (peak.type == Type::kF32 && peak.threads == threads) roofs.peak = peak.gflops;
+  }
+  for (const DoctorReport::Level& level : machine.levels) {
+    if (level.threads == threads) roofs.bandwidths.emplace_back(level.name, std::max(level.read, level.copy));
+  }
+  return roofs;
+}
+
+void draw_roofs(const Roofs& roofs, int threads, const Scale& x, Chart* chart) {
+  if (roofs.peak <= 0) return;
+  const std::string stroke = absl::StrFormat("class='roof' stroke='%s'", color_of(threads));
+  double leftmost = x.high;
+  int level_number = 0;
+  for (const auto& [name, gbytes] : roofs.bandwidths) {
+    if (gbytes <= 0) continue;
+    const double ridge = roofs.peak / gbytes;
+    leftmost = std::min(leftmost, ridge);
+    chart->line({{x.low, x.low * gbytes}, {ridge, roofs.peak}}, stroke);
+    // Names stand along the roof, each a little further in, so that near roofs do not collide.
+    const double label_at = x.low * std::pow(std::max(ridge / x.low, 1.01), 0.12 + 0.16 * level_number++);
+    chart->label(label_at, label_at * gbytes, name, "end", -3, -4);
+  }
+  chart->line({{std::max(x.low, leftmost), roofs.peak}, {x.high, roofs.peak}}, stroke);
+  chart->label(x.high, roofs.peak,
+               concat(number(roofs.peak, 3), " GFLOP/s, ", threads, threads == 1 ? " thread" : " threads"),
+               "end", -2, -6);
+}
+
+}  // namespace
+
+std::string roofline_chart(const Report& report) {
+  Scale x{0.05, 10, true}, y{1, 10, true};
+  std::vector<int> counts;
+  std::vector<const ReportTask*> drawn;
+  for (const ReportTask& task : report.tasks) {
+    if (task.best_us <= 0 || task.flops <= 0) continue;
+    drawn.push_back(&task);
+    x.high = std::max(x.high, 2 * task.flops / task.bytes);
+    x.low = std::min(x.low, 0.5 * task.flops / task.bytes);
+    y.low = std::min(y.low, 0.5 * task.flops / task.best_us / 1e3);
+    y.high = std::max(y.high, 2 * task.flops / task.best_us / 1e3);
+    if (std::find(counts.begin(), counts.end(), task.threads) == counts.end()) {
+      counts.push_back(task.threads);
+    }
+  }
+  if (drawn.empty()) return "<p class='empty'>No workload that computes has a verified result.</p>\n";
+  std::sort(counts.begin(), counts.end());
+  if (report.machine) {
+    for (int threads : counts) y.high = std::max(y.high, 1.8 * roofs_of(*report.machine, threads).peak);
+  }
+  Chart chart(2 * kWidth, kHeight + 80, x, y);
+  chart.axes("useful FLOPs per compulsory byte", "GFLOP/s");
+  if (report.machine) {
+    for (int threads : counts) draw_roofs(roofs_of(*report.machine, threads), threads, x, &chart);
+  }
+  for (const ReportTask* task : drawn) {
+    const double intensity = task->flops / task->bytes, gflops = task->flops / task->best_us / 1e3;
+    chart.dot(intensity, gflops, 5,
+              absl::StrFormat("class='point' data-task='%d' data-tip='%s' fill='%s'",
+                              task - report.tasks.data(), tooltip(*task), color_of(task->threads)));
+    if (drawn.size() <= 12) chart.label(intensity, gflops, task->name, "start", 8, 4);
+  }
+  return chart.svg("Roofline");
+}
+
+}  // namespace lw

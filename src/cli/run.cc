@@ -1,0 +1,144 @@
+// `run`: the best kernel, or the reference, on NumPy files.
+#include <cstring>
+#include <map>
+
+#include "absl/strings/str_join.h"
+#include "src/cli/commands.h"
+#include "src/cli/npy.h"
+#include "src/measure/timing.h"
+
+namespace lw {
+namespace {
+
+struct RunOptions {
+  WorkloadOptions workload;
+  DatabaseOptions database;
+  Output output;
+  std::vector<std::string> in, out;        // NAME=FILE
+  std::string trace_file;
+  bool reference = false;
+};
+
+// NAME=FILE of each of the tensors; every input must be there.
+absl::StatusOr<std::map<int, std::string>> bind(const Program& program,
+                                                const std::vector<std::string>& bindings, Role role) {
+  const std::vector<int> all = arguments(program);
+  std::map<int, std::string> files;        // by position among the arguments
+  std::vector<std::string> names;
+  for (int t : all) {
+    if (program.tensors[t].role == role) names.push_back(program.tensors[t].name);
+  }
+  for (const std::string& binding : bindings) {
+    const size_t equals = binding.find('=');
+    const std::string name = binding.substr(0, equals);
+    int position = -1;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const Tensor& tensor = program.tensors[all[i]];
+      if (tensor.role == role && tensor.name == name) position = static_cast<int>(i);
+    }
+    if (equals == std::string::npos || position < 0) {
+      const std::string near = nearest_name(name, names);
+      return absl::InvalidArgumentError(
+          concat("'", binding, "' is not NAME=FILE of an ", role == Role::kInput ? "input" : "output",
+                 near.empty() ? "; there are " + absl::StrJoin(names, ", ")
+                              : "; did you mean '" + near + "'?"));
+    }
+    if (!files.emplace(position, binding.substr(equals + 1)).second) {
+      return absl::InvalidArgumentError(concat(name, " is given twice"));
+    }
+  }
+  return files;
+}
+
+absl::Status read_inputs(const Program& program, const RunOptions& options, ArgumentMemory& memory) {
+  ASSIGN_OR_RETURN(const auto files, bind(program, options.in, Role::kInput));
+  std::string missing;
+  const std::vector<int> all = arguments(program);
+  for (size_t i = 0; i < inputs(program).size(); ++i) {
+    const Tensor& tensor = program.tensors[all[i]];
+    if (files.count(static_cast<int>(i)) > 0) continue;
+    missing += concat("\n  -i ", tensor.name, "=FILE.npy   ", type_name(tensor.type), " (",
+                      absl::StrJoin(tensor.shape, ", "), ")");
+  }
+  if (!missing.empty()) return absl::InvalidArgumentError("inputs are missing:" + missing);
+  for (const auto& [position, file] : files) {
+    RETURN_IF_ERROR(read_npy(file, program.tensors[all[position]], memory.data(position)));
+  }
+  return absl::OkStatus();
+}
+
+// Seconds of the reference, whose outputs are copied to where a kernel would write them.
+absl::StatusOr<double> run_reference(const Program& program, const ArgumentMemory& memory) {
+  const std::vector<int> all = arguments(program);
+  std::vector<Data> in;
+  for (size_t i = 0; i < inputs(program).size(); ++i) {
+    const std::byte* begin = memory.data(static_cast<int>(i));
+    in.push_back({std::vector<std::byte>(begin, begin + bytes(program.tensors[all[i]]))});
+  }
+  const double begin = now();
+  ASSIGN_OR_RETURN(const std::vector<Data> out, interpret(program, in));
+  const double seconds = now() - begin;
+  for (size_t o = 0; o < out.size(); ++o) {
+    std::memcpy(memory.data(static_cast<int>(in.size() + o)), out[o].bytes.data(), out[o].bytes.size());
+  }
+  return seconds;
+}
+
+absl::StatusOr<double> time_kernel(const Task& task, const Choice& choice, const ArgumentMemory& memory) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Executable> kernel, Executable::create(task, choice));
+  RETURN_IF_ERROR(kernel->prepack(memory.pointers()));
+  absl::Status status = absl::OkStatus();
+  Timed timed;
+  timed.call = [&] {
+    status = kernel->run(memory.pointers());
+    return status.ok();
+  };
+  const Timing timing = time_call(timed, TimingPlan());
+  RETURN_IF_ERROR(status);
+  return estimate(timing.samples_us).median * 1e-6;
+}
+
+absl::StatusOr<int> run_run(const RunOptions& options) {
+  ASSIGN_OR_RETURN(const Task task, options.workload.task());
+  RETURN_IF_ERROR(check_runs_here(task));
+  const Program& program = *task.program;
+  ASSIGN_OR_RETURN(const auto out_files, bind(program, options.out, Role::kOutput));
+  ASSIGN_OR_RETURN(ArgumentMemory memory, ArgumentMemory::create(program));
+  RETURN_IF_ERROR(read_inputs(program, options, memory));
+  double seconds = 0;
+  std::string outcome = "reference";
+  if (options.reference) {
+    ASSIGN_OR_RETURN(seconds, run_reference(program, memory));
+  } else {
+    ASSIGN_OR_RETURN(const Choice choice, choose_and_say(task, options.database, options.output));
+    ASSIGN_OR_RETURN(seconds, time_kernel(task, choice, memory));
+    outcome = choice.outcome;
+  }
+  const std::vector<int> all = arguments(program);
+  Json written = Json::array();
+  for (const auto& [position, file] : out_files) {
+    RETURN_IF_ERROR(environment(write_npy(file, program.tensors[all[position]], memory.data(position))));
+    written.push_back(file);
+  }
+  const double us = seconds * 1e6;
+  emit(options.output, {{"time_us", us}, {"outcome", outcome}, {"files", written}},
+       {{"time_us", "outcome"}, {{number(us, 5), outcome}}, {}},
+       concat(micros(us), outcome == "exact" ? "" : "  (" + outcome + ")", "\n"));
+  return kDone;
+}
+
+}  // namespace
+
+Action run_command(CLI::App& app) {
+  auto options = std::make_shared<RunOptions>();
+  add_workload(app, &options->workload);
+  add_database(app, &options->database);
+  add_frozen(app, &options->database);
+  add_output(app, &options->output);
+  app.add_option("-i,--input", options->in, "NAME=FILE.npy, once for each input")->allow_extra_args(false);
+  app.add_option("-o,--output", options->out, "NAME=FILE.npy, outputs to write")->allow_extra_args(false);
+  app.add_flag("--reference", options->reference, "the slow and obvious way instead of a kernel");
+  return [options] { return run_run(*options); };
+}
+
+}  // namespace lw

@@ -1,0 +1,56 @@
+#include "src/cli/commands.h"
+
+namespace lw {
+namespace {
+
+struct ShowOptions {
+  WorkloadOptions workload;
+  DatabaseOptions database;
+  Output output;
+  std::string stage = "nest", trace_file;
+};
+
+absl::StatusOr<std::string> stage_text(const ShowOptions& options, const Task& task) {
+  if (options.stage == "expr") return print(*task.program);
+  Choice choice;
+  if (options.trace_file.empty()) {
+    ASSIGN_OR_RETURN(choice, choose_and_say(task, options.database, options.output));
+  } else {
+    ASSIGN_OR_RETURN(const std::string text, read_text(options.trace_file));
+    absl::StatusOr<Choice> chosen = choose_trace(task, text);
+    if (!chosen.ok()) {
+      return absl::Status(chosen.status().code(), concat(options.trace_file, ": ",
+                                                         std::string(chosen.status().message())));
+    }
+    choice = *std::move(chosen);
+  }
+  if (options.stage == "trace") return choice.trace;
+  if (options.stage == "nest") return print(choice.nest);
+  if (options.stage == "kernel") return print(*choice.kernel);
+  return task.backend->text(*choice.kernel, *task.target, options.stage);
+}
+
+absl::StatusOr<int> run_show(const ShowOptions& options) {
+  ASSIGN_OR_RETURN(const Task task, options.workload.task());
+  ASSIGN_OR_RETURN(std::string text, stage_text(options, task));
+  if (text.empty() || text.back() != '\n') text += '\n';
+  emit(options.output, {{"stage", options.stage}, {"text", text}},
+       {{"stage", "text"}, {{options.stage, text}}, {}}, text);
+  return kDone;
+}
+
+}  // namespace
+
+Action show_command(CLI::App& app) {
+  auto options = std::make_shared<ShowOptions>();
+  add_workload(app, &options->workload);
+  add_database(app, &options->database);
+  add_frozen(app, &options->database);
+  add_output(app, &options->output);
+  app.add_option("--stage", options->stage, "how far down")->capture_default_str()
+      ->check(CLI::IsMember({"expr", "trace", "nest", "kernel", "llvm", "asm"}));
+  app.add_option("--trace", options->trace_file, "a file with a trace, instead of the best");
+  return [options] { return run_show(*options); };
+}
+
+}  // namespace lw

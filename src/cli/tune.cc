@@ -1,0 +1,242 @@
+// `tune`: one workload, or the cases of a suite one after the other.
+//
+// The bound is measured right after the timing it judges. A fraction of it over 1 means that one of
+// the two is wrong, mostly the bound on a machine that was disturbed just then: it is measured again,
+// longer, and what remains over 1 is said in `warnings`.
+#include <algorithm>
+#include <iostream>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "src/cli/commands.h"
+#include "src/cli/interrupt.h"
+#include "src/cli/progress.h"
+
+namespace lw {
+namespace {
+
+struct TuneOptions {
+  WorkloadOptions workload;
+  DatabaseOptions database;
+  Output output;
+  SearchOptions search;
+  std::string suite, model;
+};
+
+// One workload's end: what is printed about it, and the exit code it asks for.
+struct Tuned {
+  Json document;
+  std::vector<std::string> row;
+  std::string text;
+  int exit = kDone;
+};
+
+absl::StatusOr<Bound> bound_beside(const Task& task, double best_us) {
+  ASSIGN_OR_RETURN(Bound bound, measure_bound(task));
+  for (double budget_s = 0.2; bound.bound_us > best_us && budget_s <= 0.8; budget_s *= 4) {
+    ASSIGN_OR_RETURN(const Bound again, measure_bound(task, budget_s));
+    bound.peak_gflops = std::max(bound.peak_gflops, again.peak_gflops);
+    bound.bandwidth_gbytes = std::max(bound.bandwidth_gbytes, again.bandwidth_gbytes);
+    bound.compute_us = std::min(bound.compute_us, again.compute_us);
+    bound.memory_us = std::min(bound.memory_us, again.memory_us);
+    bound.bound_us = std::max(bound.compute_us, bound.memory_us);
+    bound.compute_bound = bound.compute_us >= bound.memory_us;
+  }
+  return bound;
+}
+
+Json best_json(const Measurement& best, const Bound& bound) {
+  const double us = best.time_us;
+  return {{"time_us", us},
+          {"ci_us", time_json(best)},
+          {"gflops", bound.flops.useful / us / 1e3},
+          {"gflops_counted", bound.flops.counted / us / 1e3},
+          {"bound_us", bound.bound_us},
+          {"bound_fraction", bound.bound_us / us},
+          {"bound_by", bound.compute_bound ? "compute" : "memory"},
+          {"peak_fraction", bound.compute_us / us},
+          {"peak_gflops", bound.peak_gflops},
+          {"bandwidth_gbytes_per_s", bound.bandwidth_gbytes},
+          {"trace", best.trace},
+          {"verified", best.verified},
+          {"max_rel_error", best.max_rel_error}};
+}
+
+std::string summary(const Task& task, const TuneResult& result, const Bound* bound, double wall_s) {
+  const Measurement& best = result.best.measurement;
+  std::string out = bold(task.workload.source_words) +
+                    absl::StrFormat("  on %s, %d thread%s\n", task.target->name, task.threads(),
+                                    task.threads() == 1 ? "" : "s");
+  if (bound == nullptr) {
+    out += "  best      none is valid\n";
+  } else {
+    out += absl::StrFormat("  best      %s  [%s, %s]  verified\n", micros(best.time_us),
+                           micros(best.ci_low_us), micros(best.ci_high_us));
+    if (bound->flops.useful > 0) {
+      out += absl::StrFormat("            %s GFLOP/s, %s of the peak (%s GFLOP/s)\n",
+                             number(bound->flops.useful / best.time_us / 1e3),
+                             percent(bound->compute_us / best.time_us), number(bound->peak_gflops));
+    }
+    out += absl::StrFormat("  bound     %s, set by %s: %s of it\n", micros(bound->bound_us),
+                           bound->compute_bound ? "compute"
+                                                : absl::StrFormat("memory (%s GB/s)",
+                                                                  number(bound->bandwidth_gbytes)),
+                           percent(bound->bound_us / best.time_us));
+    if (result.zero_us > 0) {
+      out += absl::StrFormat("  untuned   %s, %s of the best\n", micros(result.zero_us),
+                             percent(best.time_us / result.zero_us));
+    }
+  }
+  out += absl::StrFormat("  trials    %d, %d failed, %d duplicates skipped; %.1f s\n", result.trials,
+                         result.failed, result.deduped, wall_s);
+  if (bound != nullptr) out += "  schedule  " + trace_as_line(best.trace) + "\n";
+  return out;
+}
+
+Json curve_json(const std::vector<CurvePoint>& curve) {
+  Json points = Json::array();
+  for (const CurvePoint& point : curve) points.push_back({point.wall_s, point.trials, point.best_us});
+  return points;
+}
+
+absl::StatusOr<Tuned> describe(const Task& task, const TuneResult& result, double wall_s) {
+  Tuned tuned;
+  const Measurement& best = result.best.measurement;
+  const bool valid = best.verdict == Verdict::kOk && best.time_us > 0 && best.verified;
+  std::optional<Bound> bound;
+  Json warnings = Json::array();
+  if (valid) {
+    ASSIGN_OR_RETURN(bound, bound_beside(task, best.time_us));
+    if (bound->bound_us > best.time_us) {
+      warnings.push_back(absl::StrFormat("the bound of %s is above the measured %s: one of the two "
+                                         "measurements is wrong", micros(bound->bound_us),
+                                         micros(best.time_us)));
+    }
+  }
+  tuned.document = {{"workload", task.workload.source_words},
+                    {"canonical_sha256", task.workload.id},
+                    {"target", task.target->name},
+                    {"threads", task.threads()},
+                    {"trials", result.trials},
+                    {"failed", result.failed},
+                    {"deduped", result.deduped},
+                    {"wall_s", wall_s},
+                    {"best", valid ? best_json(best, *bound) : Json()},
+                    {"zero_trial", {{"time_us", result.zero_us}, {"verified", result.zero_verified}}},
+                    {"curve", curve_json(result.curve)},
+                    {"breakdown_s", {{"propose", result.propose_s}, {"build", result.build_s},
+                                     {"measure", result.measure_s}, {"learn", result.learn_s},
+                                     {"store", result.store_s}}},
+                    {"interrupted", result.interrupted},
+                    {"warnings", warnings}};
+  tuned.text = summary(task, result, valid ? &*bound : nullptr, wall_s);
+  for (const Json& warning : warnings) tuned.text += "  warning   " + warning.get<std::string>() + "\n";
+  tuned.row = {task.workload.source_words, task.target->name, concat(task.threads()),
+               concat(result.trials), concat(result.failed), absl::StrFormat("%.2f", wall_s)};
+  if (valid) {
+    const double us = best.time_us;
+    for (double value : {us, bound->flops.useful / us / 1e3, bound->bound_us, bound->bound_us / us,
+                         bound->compute_us / us, result.zero_us}) {
+      tuned.row.push_back(absl::StrFormat("%.5g", value));
+    }
+    tuned.row.push_back(trace_as_line(best.trace));
+  } else {
+    tuned.row.resize(13);
+  }
+  tuned.exit = result.interrupted ? kInterrupted : valid ? kDone : kNotValid;
+  return tuned;
+}
+
+absl::StatusOr<Tuned> tune_one(const TuneOptions& options, const std::vector<std::string>& words,
+                               Store& store, double begin_s) {
+  ASSIGN_OR_RETURN(const Task task, options.workload.task(words));
+  RETURN_IF_ERROR(check_runs_here(task));
+  RETURN_IF_ERROR(environment(put_task(store, task)));
+  std::unique_ptr<Model> model;
+  if (!options.model.empty()) {
+    ASSIGN_OR_RETURN(model, load_model(options.model));
+  }
+  double peak_gflops = 0;                  // for the live line; before the workers start
+  if (!options.output.quiet && !options.output.verbose && options.search.trials > 0) {
+    ASSIGN_OR_RETURN(const Bound bound, measure_bound(task, 0.02));
+    peak_gflops = bound.peak_gflops;
+  }
+  absl::StatusOr<TuneResult> result;
+  {
+    Progress progress(options.output, task, store, options.search, peak_gflops);
+    TuneHooks hooks;
+    hooks.now = [begin_s] { return process_seconds() - begin_s; };
+    hooks.interrupted = interrupted;
+    hooks.progress = [&](const TuneProgress& p) { progress.update(p); };
+    result = environment(tune_task(task, store, options.search, std::move(model), std::move(hooks)));
+  }
+  if (!result.ok()) return result.status();
+  return describe(task, *result, process_seconds() - begin_s);
+}
+
+const std::vector<std::string>& csv_columns() {
+  static const std::vector<std::string> columns = {
+      "workload", "target", "threads", "trials", "failed", "wall_s", "best_us", "gflops", "bound_us",
+      "bound_fraction", "peak_fraction", "zero_trial_us", "trace"};
+  return columns;
+}
+
+absl::StatusOr<int> run_suite(const TuneOptions& options, Store& store) {
+  ASSIGN_OR_RETURN(const std::vector<SuiteCase> cases,
+                   load_suite(options.suite, options.workload.words));
+  Json workloads = Json::array();
+  Table table{csv_columns(), {}, {}};
+  std::string text;
+  int exit = kDone;
+  for (const SuiteCase& suite_case : cases) {
+    if (interrupted()) {
+      exit = kInterrupted;
+      break;
+    }
+    options.output.note(absl::StrFormat("%s  (%d of %d)", suite_case.name, workloads.size() + 1,
+                                        cases.size()));
+    ASSIGN_OR_RETURN(Tuned tuned,
+                     tune_one(options, suite_case.words, store, process_seconds()));
+    tuned.document["name"] = suite_case.name;
+    workloads.push_back(tuned.document);
+    table.rows.push_back(tuned.row);
+    text += suite_case.name + "  " + tuned.text;
+    exit = std::max(exit, tuned.exit);     // interrupted is the worst of them
+  }
+  emit(options.output, {{"workloads", workloads}, {"wall_s", process_seconds()}}, table, text);
+  return exit;
+}
+
+absl::StatusOr<int> run_tune(const TuneOptions& options) {
+  watch_interrupts();
+  if (options.suite.empty() && options.workload.words.empty()) {
+    return absl::InvalidArgumentError("no workload is named (see `loopwright ops`)");
+  }
+  // A wrong request must not leave a database behind.
+  if (options.suite.empty()) RETURN_IF_ERROR(options.workload.task().status());
+  ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, options.database.open());
+  if (!options.suite.empty()) return run_suite(options, *store);
+  ASSIGN_OR_RETURN(const Tuned tuned, tune_one(options, options.workload.words, *store, 0));
+  emit(options.output, tuned.document, {csv_columns(), {tuned.row}, {}}, tuned.text);
+  return tuned.exit;
+}
+
+}  // namespace
+
+Action tune_command(CLI::App& app) {
+  auto options = std::make_shared<TuneOptions>();
+  add_workload(app, &options->workload, /*required=*/false);
+  add_database(app, &options->database);
+  add_output(app, &options->output);
+  app.add_option("--suite", options->suite, "a JSON file of cases; the words then name some of them");
+  app.add_option("--trials", options->search.trials, "stored ones of the same key count")
+      ->check(CLI::NonNegativeNumber)->capture_default_str();
+  app.add_option("--seconds", options->search.seconds, "of a workload, whichever comes first")
+      ->check(CLI::NonNegativeNumber)->capture_default_str();
+  app.add_option("--seed", options->search.seed, "of everything that is random")->capture_default_str();
+  app.add_option("--model", options->model, "a cost model to start from, as `model train` saves it");
+  app.add_flag("--random", options->search.random_only, "random sampling, nothing learned");
+  return [options] { return run_tune(*options); };
+}
+
+}  // namespace lw

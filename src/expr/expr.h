@@ -1,0 +1,176 @@
+// What to compute: the nodes of the tensor-expression language (README, "The language").
+//
+// A Program is a DAG of tensor definitions with every extent known. Each computed tensor is
+//   T[a0, a1, ...] = reduce[r0, r1, ...](body)        (or just body, when reduce is kNone)
+// where body is an Expr over the tensor's axes and over reads of inputs and of earlier tensors.
+// The front end splits nested reductions off, so a body never contains one.
+//
+// Semantics of Expr (all of them pure):
+//   integers wrap; / and % floor, and by zero give 0; float -> int casts round toward zero and
+//   saturate (NaN gives 0); int -> narrower int wraps; kRound is half to even;
+//   kSelect evaluates only the chosen side; kPad reads args[0] (a kRead) where all its indices are
+//   in bounds and is args[1] elsewhere; a kRead whose index itself reads a tensor (gather) is
+//   clamped into range in kernels and is an error in the reference.
+//   sum/prod accumulate in the tensor's type, which is the accumulator's (f32 for f16 and bf16
+//   bodies, i32 for i8, u8, i16); max/min keep the body's.
+//
+// Everything here is an immutable value; functions are thread-safe and deterministic.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace lw {
+
+enum class Type : uint8_t { kF64, kF32, kF16, kBF16, kI64, kI32, kI16, kI8, kU8, kBool };
+
+int size_of(Type type);                    // bytes: 8 4 2 2 8 4 2 1 1 1
+bool is_float(Type type);
+std::string_view type_name(Type type);     // "f32", "bool", ...
+bool parse_type(std::string_view name, Type* type);
+
+enum class ExprOp : uint8_t {
+  kConst,   // value in `number` (floats) or `integer` (the rest)
+  kAxis,    // `index`: position in Tensor::axes ++ Tensor::reduce_axes
+  kRead,    // `index`: tensor; args: one integer Expr per dimension
+  kPad,     // args: {kRead, fill value}
+  kSelect,  // args: {condition (bool), then, else}
+  kCast,    // to `type`
+  // binary
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kMod,
+  kMin,
+  kMax,
+  kPow,
+  kAnd,
+  kOr,
+  kEq,
+  kNe,
+  kLt,
+  kLe,
+  kGt,
+  kGe,  // comparisons give kBool
+  // unary
+  kNeg,
+  kNot,
+  kAbs,
+  kExp,
+  kLog,
+  kSqrt,
+  kRsqrt,
+  kTanh,
+  kErf,
+  kSigmoid,
+  kFloor,
+  kCeil,
+  kRound,
+};
+
+bool is_binary(ExprOp op);
+bool is_unary(ExprOp op);
+bool is_commutative(ExprOp op);            // add mul min max and or eq ne
+std::string_view op_name(ExprOp op);       // "add", "exp", ...
+
+struct ExprNode;
+using Expr = std::shared_ptr<const ExprNode>;
+
+struct ExprNode {
+  ExprOp op;
+  Type type;                               // of the value; indices are kI64
+  int index = -1;                          // kAxis, kRead
+  int64_t integer = 0;                     // kConst of integer or bool type
+  double number = 0;                       // kConst of float type
+  std::vector<Expr> args;
+};
+
+enum class Reduce : uint8_t { kNone, kSum, kProd, kMax, kMin };
+enum class Role : uint8_t { kInput, kTemp, kOutput };
+
+struct Axis {
+  std::string name;
+  int64_t extent = 0;
+};
+
+struct Tensor {
+  std::string name;
+  Type type = Type::kF32;
+  std::vector<int64_t> shape;              // row-major; empty for rank 0
+  Role role = Role::kTemp;
+  bool is_const = false;                   // inputs only
+  // Computed tensors only:
+  std::vector<Axis> axes;                  // one per dimension of `shape`
+  std::vector<Axis> reduce_axes;
+  Reduce reduce = Reduce::kNone;
+  Expr body;                               // null for inputs
+};
+
+struct Program {
+  std::string name;
+  std::vector<Tensor> tensors;             // inputs in order of declaration, then definitions, each
+                                           // after what it reads
+};
+
+// Number of elements; bytes.
+int64_t elements(const Tensor& tensor);
+int64_t bytes(const Tensor& tensor);
+
+// The kernel's arguments in order: inputs in order of declaration, then outputs in order of
+// declaration; positions in Program::tensors.
+std::vector<int> arguments(const Program& program);
+std::vector<int> inputs(const Program& program);
+std::vector<int> outputs(const Program& program);
+
+// The tensors that `tensor`'s body reads, each once, in order of first occurrence.
+std::vector<int> reads_of(const Tensor& tensor);
+
+// Calls `visit(node)` for every node of `expr`, parents first, shared nodes once per occurrence.
+template <class Visit>
+void visit(const Expr& expr, const Visit& visit_node) {
+  visit_node(*expr);
+  for (const Expr& arg : expr->args) visit(arg, visit_node);
+}
+
+// Constructors of nodes. They fold constants and the identities x+0, x*1, x*0 (integers only),
+// x/1, x%1; types of operands must agree (CHECKed).
+Expr make_const(Type type, double value);
+Expr make_int(Type type, int64_t value);
+Expr make_axis(int axis);                                   // type kI64
+Expr make_read(int tensor, Type type, std::vector<Expr> indices);
+Expr make_pad(Expr read, Expr fill);
+Expr make_select(Expr condition, Expr then_value, Expr else_value);
+Expr make_cast(Type type, Expr value);
+Expr make_binary(ExprOp op, Expr a, Expr b);
+Expr make_unary(ExprOp op, Expr a);
+
+// `expr` with every kAxis node i replaced by replacement[i] (null keeps it).
+Expr substitute(const Expr& expr, const std::vector<Expr>& replacement);
+
+// `expr` with every read of tensor i made a read of tensor position[i].
+Expr renumber_reads(const Expr& expr, const std::vector<int>& position);
+
+// The value that a reduction starts from: 0, 1, -inf or lowest, +inf or highest.
+double identity_float(Reduce reduce);
+int64_t identity_int(Reduce reduce, Type type);
+
+// Checks what every Program must satisfy: shapes positive and of matching rank, types agree, reads
+// are of earlier tensors, every unprotected read in bounds (by intervals), tensors below 2^40
+// elements. kInvalidArgument says which tensor and why.
+absl::Status verify(const Program& program);
+
+// The smallest and largest value `index` (an integer Expr) takes when axis i ranges over
+// [axis_range[i].lo, axis_range[i].hi]; exact for affine expressions, an enclosure otherwise.
+// Reads (gathers) give the whole i64 range.
+struct Interval {
+  int64_t lo = 0, hi = 0;
+};
+Interval bounds(const Expr& index, const std::vector<Interval>& axis_range);
+
+}  // namespace lw

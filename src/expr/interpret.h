@@ -1,0 +1,80 @@
+// The reference: executes a Program slowly and obviously right. Float reductions and bodies are
+// evaluated in f64 and rounded to the tensor's type when stored; integers exactly, wrapping.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/expr/expr.h"
+
+namespace lw {
+
+// Row-major data of one tensor; size = elements * size_of(type).
+struct Data {
+  std::vector<std::byte> bytes;
+};
+
+// `in`: one per input in order. Returns one per output in order. kOutOfRange for a gather index out
+// of range, naming the tensor and the value. kResourceExhausted when over `max_operations`.
+absl::StatusOr<std::vector<Data>> interpret(const Program& program, const std::vector<Data>& in,
+                                            double max_operations = 1e12);
+
+// Evaluates single points of outputs lazily (memoizing temporaries that are reductions):
+// for verification of large kernels. Thread-compatible.
+class PointOracle {
+ public:
+  // REQUIRES: `program` and the input buffers outlive the oracle; inputs in argument order.
+  PointOracle(const Program& program, std::vector<const std::byte*> in);
+  ~PointOracle();
+  struct Value {
+    double value;                          // the result (integers exactly when below 2^53)
+    double magnitude;  // sum of |terms| over the reductions behind it: the scale
+                       // of the admissible error c * u * sqrt(K) * magnitude
+    double terms;                          // K: number of terms of the longest reduction behind it
+  };
+  Value at(int tensor, const std::vector<int64_t>& index);
+  // Number of expression evaluations one more point may need (estimate), to budget with.
+  double cost_per_point(int tensor) const;
+
+ private:
+  struct Impl;
+  Impl* impl_;
+};
+
+// Floating-point operations that the program needs, padding's and where's zeros not counted
+// ("useful"), and with them counted. Multiply-add is 2.
+struct Flops {
+  double useful = 0, counted = 0;
+};
+Flops count_flops(const Program& program);
+
+// Bytes every implementation must move: each input read once, each output written once.
+double compulsory_bytes(const Program& program);
+
+// The range random inputs must come from, by the use the program makes of the tensor: indices of
+// gathers give [0, extent); otherwise floats [-1, 1], integers their natural small range.
+struct InputRange {
+  double lo = -1, hi = 1;
+};
+InputRange input_range(const Program& program, int tensor);
+
+// Fills an input: `integers` = small integers (exact sums in floats), else uniform in its range.
+Data random_input(const Program& program, int tensor, uint64_t seed, bool integers);
+
+// f16/bf16 conversions, round to nearest even.
+float f16_to_f32(uint16_t bits);
+uint16_t f32_to_f16(float value);
+float bf16_to_f32(uint16_t bits);
+uint16_t f32_to_bf16(float value);
+double round_f16(double value);            // the nearest f16 (bf16), in one rounding
+double round_bf16(double value);
+
+// Element access in any type (integers converted to double; i64 beyond 2^53 loses bits).
+double load_element(Type type, const std::byte* data, int64_t index);
+void store_element(Type type, std::byte* data, int64_t index, double value);
+int64_t load_integer(Type type, const std::byte* data, int64_t index);  // exact; integer types
+void store_integer(Type type, std::byte* data, int64_t index, int64_t value);
+
+}  // namespace lw

@@ -1,0 +1,72 @@
+// Text of programs: the parser of `.te` files, instantiation, the printer, the canonical form.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/expr/expr.h"
+
+namespace lw {
+
+// A parsed file: ops with their parameters still open. Opaque; cheap to copy (shared, immutable).
+struct OpSyntax;
+struct Parameter {
+  std::string name;
+  std::string default_text;                // as printed in the file: "512", "1e-5", "f32"
+};
+struct OpDefinition {
+  std::string name;
+  std::string doc;                         // the comment lines directly above the op
+  std::vector<Parameter> parameters;
+  std::shared_ptr<const OpSyntax> syntax;
+};
+struct Module {
+  std::string file;
+  std::vector<OpDefinition> ops;
+};
+
+// Parses a file and instantiates every op with its defaults, so that all errors of the file are
+// found in one run. The error message is the concatenation of all diagnostics, each
+// "FILE:LINE:COLUMN: error: what\n<source line>\n<caret>\n[hint: ...\n]". Never crashes on any
+// bytes.
+absl::StatusOr<Module> parse_module(std::string_view text, std::string_view file_name);
+
+// Binds parameters ("M" -> "128", "T" -> "bf16"; defaults for the rest), evaluates lets and
+// extents, infers types and shapes, splits reductions, checks bounds. Errors name the parameter or
+// the position; an unknown parameter names the nearest one. `const_names`: null keeps what the op
+// declares, otherwise exactly these inputs are const (an unknown name is an error).
+absl::StatusOr<Program> instantiate(const OpDefinition& op,
+                                    const std::map<std::string, std::string>& overrides,
+                                    const std::vector<std::string>* const_names = nullptr);
+
+// One readable definition a line, in the language itself (parses back to an equal Program).
+std::string print(const Program& program);
+std::string print(const Program& program, const Tensor& tensor, const Expr& expr);
+
+// The canonical text (names removed, operands sorted, language version first) and its sha256: the
+// workload id. Names, comments, formatting and the order of commutative operands do not change it.
+std::string canonical_text(const Program& program);
+std::string workload_id(const Program& program);
+
+// The operator library, compiled in from src/expr/ops/*.te.
+const std::vector<OpDefinition>& builtin_ops();
+
+// "matmul M=512 N=512", "my.te:dense_relu M=128", "my.te" (a file with one op): finds the op (in
+// the library or a file), instantiates it. Unknown names answer with the nearest ones.
+absl::StatusOr<Program> load_workload(const std::vector<std::string>& words,
+                                      const std::vector<std::string>* const_names = nullptr);
+
+// A suite: the format of workloads/ansor.json (name, op, params, flop, dtype), mapped to library
+// ops.
+struct SuiteCase {
+  std::string name;
+  std::vector<std::string> words;          // what load_workload takes
+  double flop_counted = 0;                 // as the file counts, zeros of padding included
+};
+absl::StatusOr<std::vector<SuiteCase>> load_suite(const std::string& path,
+                                                  const std::vector<std::string>& names);
+
+}  // namespace lw

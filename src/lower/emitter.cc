@@ -1,0 +1,132 @@
+#include "src/lower/emitter.h"
+
+#include <algorithm>
+
+#include "src/base/check.h"
+
+namespace lw::lowering {
+
+Stmt& Emitter::emit(Stmt stmt) {
+  if (++statements > options.max_statements && failure.ok()) {
+    failure = infeasible("the unrolled program is too large");
+  }
+  out->push_back(std::move(stmt));
+  return out->back();
+}
+
+Type register_type(Type type) {
+  return type == Type::kF16 || type == Type::kBF16 ? Type::kF32 : type;
+}
+
+int Emitter::new_register(Type type, int lanes) {
+  kernel.registers.push_back({type, lanes});
+  return static_cast<int>(kernel.registers.size()) - 1;
+}
+
+int Emitter::new_var(Interval range) {
+  var_range.push_back(range);
+  return kernel.variables++;
+}
+
+static int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
+
+Affine Emitter::emit_int(Stmt::IntOp op, const Affine& a, const Affine& b, int64_t divisor) {
+  const Interval ra = lowering::range_of(*this, a), rb = lowering::range_of(*this, b);
+  Interval range = ra;
+  switch (op) {
+    case Stmt::IntOp::kDiv: range = {floor_div(ra.lo, divisor), floor_div(ra.hi, divisor)}; break;
+    case Stmt::IntOp::kMod: range = {0, divisor - 1}; break;
+    case Stmt::IntOp::kMin: range = {std::min(ra.lo, rb.lo), std::min(ra.hi, rb.hi)}; break;
+    case Stmt::IntOp::kMax: range = {std::max(ra.lo, rb.lo), std::max(ra.hi, rb.hi)}; break;
+    default: break;
+  }
+  if (range.lo == range.hi) return affine(range.lo);
+  Stmt stmt;
+  stmt.kind = Stmt::Kind::kInt;
+  stmt.int_op = op;
+  stmt.var = new_var(range);
+  stmt.a = a;
+  stmt.b = b;
+  stmt.divisor = divisor;
+  const int var = stmt.var;
+  emit(std::move(stmt));
+  return variable(var);
+}
+
+int Emitter::stage_buffer(int stage, Type type, int64_t elements) {
+  auto [it, fresh] = stage_buffers_.try_emplace(stage, -1);
+  if (fresh) {
+    it->second = static_cast<int>(kernel.buffers.size());
+    Buffer buffer;
+    buffer.name = nest.stages[stage].name;
+    buffer.type = type;
+    buffer.scope = nest.stages[stage].place == Place::kPrepack ? Scope::kPacked
+                   : in_parallel                               ? Scope::kPrivate
+                                                               : Scope::kWorkspace;
+    kernel.buffers.push_back(buffer);
+  }
+  Buffer& buffer = kernel.buffers[it->second];
+  buffer.elements = std::max(buffer.elements, elements);
+  return it->second;
+}
+
+// Ranges of unknown values are huge: arithmetic on ranges saturates instead of overflowing.
+static int64_t saturate(__int128 value) {
+  constexpr __int128 kLimit = int64_t{1} << 60;
+  return static_cast<int64_t>(std::clamp<__int128>(value, -kLimit, kLimit));
+}
+
+Interval range_of(const Emitter& e, const Affine& a) {
+  Interval range{a.constant, a.constant};
+  for (const Affine::Term& term : a.terms) {
+    const Interval& v = e.var_range[term.var];
+    const __int128 c = term.coefficient;
+    range.lo = saturate(range.lo + c * (c > 0 ? v.lo : v.hi));
+    range.hi = saturate(range.hi + c * (c > 0 ? v.hi : v.lo));
+  }
+  return range;
+}
+
+Index make_index(const Emitter& e, const Affine& base, int64_t lane, int lanes) {
+  Index index;
+  index.base = base;
+  index.lane = lanes > 1 ? lane : 0;
+  index.range = range_of(e, base);
+  index.range.lo += std::min<int64_t>(0, index.lane * (lanes - 1));
+  index.range.hi += std::max<int64_t>(0, index.lane * (lanes - 1));
+  return index;
+}
+
+Index scale(const Index& a, int64_t factor) {
+  Index r;
+  if (factor == 0) return r;
+  r.base = a.base * factor;
+  r.lane = a.lane * factor;
+  for (const Index::Term& t : a.terms) r.terms.push_back({t.reg, t.coefficient * factor});
+  const int64_t lo = saturate(static_cast<__int128>(a.range.lo) * factor);
+  const int64_t hi = saturate(static_cast<__int128>(a.range.hi) * factor);
+  r.range = factor > 0 ? Interval{lo, hi} : Interval{hi, lo};
+  return r;
+}
+
+Index add(const Index& a, const Index& b, int64_t factor) {
+  const Index s = scale(b, factor);
+  Index r;
+  r.base = a.base + s.base;
+  r.lane = a.lane + s.lane;
+  r.terms = a.terms;
+  for (const Index::Term& t : s.terms) {
+    auto same = std::find_if(r.terms.begin(), r.terms.end(),
+                             [&](const Index::Term& x) { return x.reg == t.reg; });
+    if (same == r.terms.end()) {
+      r.terms.push_back(t);
+    } else if ((same->coefficient += t.coefficient) == 0) {
+      r.terms.erase(same);
+    }
+  }
+  r.range = {saturate(static_cast<__int128>(a.range.lo) + s.range.lo),
+             saturate(static_cast<__int128>(a.range.hi) + s.range.hi)};
+  return r;
+}
+
+}  // namespace lw::lowering

@@ -1,0 +1,113 @@
+// The lowering's working state: the kernel under construction, where tensors live, and the values of
+// integer expressions at a point, lane by lane. Internal to src/lower.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "schedules/nest.h"
+#include "src/lower/lower.h"
+
+namespace lw::lowering {
+
+// Value of an integer expression at a point: base + l * lane + sum(coefficient * register lane l).
+// The registers hold lane-varying quotients; they often cancel when an address is put together
+// (fused axes of a contiguous tensor: (f / E) * E + f % E = f).
+struct Index {
+  Affine base;
+  int64_t lane = 0;
+  struct Term {
+    int reg;                               // kI64 vector register
+    int64_t coefficient;
+  };
+  absl::InlinedVector<Term, 2> terms;
+  Interval range;                          // over all values of the variables and lanes
+  bool uniform() const { return lane == 0 && terms.empty(); }
+};
+
+// Where the points of a tensor are for the code being emitted: the box of `shape` from `origin`.
+struct Storage {
+  int buffer = -1;
+  std::vector<Affine> origin;
+  std::vector<int64_t> shape;
+  int block_dim = -1;
+  int64_t block = 0;
+};
+
+// An axis within the current instance: points base .. base + extent - 1, of which those below every
+// limit exist (limits come from Tail::kMask).
+struct AxisState {
+  Affine base;
+  int64_t extent = 0;
+  absl::InlinedVector<Affine, 1> limits;
+};
+
+// A vector of consecutive points of the vector axis: `active` of `lanes` lanes exist.
+struct Chunk {
+  int64_t offset = 0;
+  int lanes = 1;
+  int active = 1;
+};
+
+struct Emitter {
+  const Nest& nest;
+  const LowerOptions& options;
+  Kernel kernel;
+  std::vector<Stmt>* out = nullptr;        // where statements go
+  std::vector<Interval> var_range;         // of every integer variable
+  std::vector<Expr> bodies;                // effective body per stage
+  std::vector<Storage> home;               // per tensor: what readers without a copy read
+  std::vector<Storage> copies;             // per stage: of copy stages
+  bool in_parallel = false;
+  int64_t statements = 0;
+  absl::Status failure;                    // the first limit that was broken
+
+  Emitter(const Nest& n, const LowerOptions& o) : nest(n), options(o) {}
+  const Tensor& tensor(int t) const { return nest.program->tensors[t]; }
+
+  Stmt& emit(Stmt stmt);
+  int new_register(Type type, int lanes);  // f16 and bf16 become f32
+  int new_var(Interval range);
+  // var = op(a, b or divisor), its range derived.
+  Affine emit_int(Stmt::IntOp op, const Affine& a, const Affine& b, int64_t divisor);
+  // A buffer of at least `elements`; one per (stage), grown when asked again.
+  int stage_buffer(int stage, Type type, int64_t elements);
+
+ private:
+  absl::flat_hash_map<int, int> stage_buffers_;
+};
+
+// Types that registers compute in.
+Type register_type(Type type);
+
+Interval range_of(const Emitter& e, const Affine& a);
+Index make_index(const Emitter& e, const Affine& base, int64_t lane, int lanes);
+Index add(const Index& a, const Index& b, int64_t factor);  // a + factor * b
+Index scale(const Index& a, int64_t factor);
+
+// The box of points of a tensor dimension that an expression reaches.
+struct Range {
+  Affine lo;
+  int64_t extent = 1;
+  bool known = true;                       // false: anything
+};
+
+// Emits one stage at its place: `axes` are the points to compute (the whole for roots, a region for
+// attached stages). See loops.cc.
+void emit_stage(Emitter& e, int stage, std::vector<AxisState> axes);
+
+// The stages attached at `host`'s loop, each over the region that one iteration needs (region.cc).
+// `axes` are the host's, inside that loop.
+void emit_attached(Emitter& e, int host, const std::string& loop, const std::vector<AxisState>& axes);
+
+// Adds storage for what `stage` stores (its own tensor unless nothing but its epilogue reads it, and
+// its epilogue's tensors); region.cc.
+void allocate(Emitter& e, int stage, const std::vector<Range>& region);
+bool must_store(const Nest& nest, int stage);
+bool accumulates_in_memory(const Stage& stage);  // a reduction loop runs outside the register run
+
+// Initial states: the whole axes of a stage.
+std::vector<AxisState> whole_axes(const Nest& nest, int stage);
+
+}  // namespace lw::lowering

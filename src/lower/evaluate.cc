@@ -1,0 +1,314 @@
+// Expressions to registers: arithmetic, conditions, sharing. Reads are in load.cc, integer
+// expressions in index.cc.
+#include "src/lower/evaluate.h"
+
+#include <algorithm>
+
+#include "src/base/check.h"
+
+namespace lw::lowering {
+
+// Bit per tensor axis that the expression depends on; the top bit: an overlaid read (depends on all).
+uint64_t Evaluator::dependencies(const Expr& expr) {
+  auto it = dependencies_.find(expr.get());
+  if (it != dependencies_.end()) return it->second;
+  uint64_t mask = 0;
+  if (expr->op == ExprOp::kAxis) mask = uint64_t{1} << std::min(expr->index, 62);
+  if (expr->op == ExprOp::kRead && overlay_.contains(expr->index)) mask = ~uint64_t{0};
+  for (const Expr& arg : expr->args) mask |= dependencies(arg);
+  dependencies_[expr.get()] = mask;
+  return mask;
+}
+
+std::vector<int64_t> Evaluator::cache_key(const Expr& expr, const Point& point) {
+  const uint64_t mask = dependencies(expr);
+  std::vector<int64_t> key{reinterpret_cast<int64_t>(expr.get())};
+  bool varies = false;
+  for (size_t a = 0; a < point.key.size(); ++a) {
+    if (!(mask >> std::min<size_t>(a, 62) & 1)) continue;
+    key.push_back(point.key[a]);
+    varies = varies || point.varies[a];
+  }
+  if (varies) key.push_back(point.chunk.lanes * 4096 + point.chunk.active);
+  return key;
+}
+
+int Evaluator::varying_lanes(const Expr& expr, const Point& point) {
+  const uint64_t mask = dependencies(expr);
+  for (size_t a = 0; a < point.varies.size(); ++a) {
+    if (point.varies[a] && (mask >> std::min<size_t>(a, 62) & 1)) return point.chunk.lanes;
+  }
+  return 1;
+}
+
+Value Evaluator::evaluate(const Expr& expr, const Point& point) {
+  if (expr->op == ExprOp::kRead) {
+    auto over = overlay_.find(expr->index);
+    if (over != overlay_.end()) return over->second;
+  }
+  const std::vector<int64_t> key = cache_key(expr, point);
+  auto it = cache_.find(key);
+  if (it != cache_.end()) return it->second;
+  const Value value = compute(expr, point);
+  cache_[key] = value;
+  return value;
+}
+
+Value Evaluator::immediate(Type type, double number, int64_t integer, int lanes) {
+  Stmt stmt;
+  stmt.op = Op::kImmediate;
+  stmt.dst = e_.new_register(register_type(type), lanes);
+  stmt.number = number;
+  stmt.integer = integer;
+  const int dst = stmt.dst;
+  e_.emit(std::move(stmt));
+  return {dst, lanes};
+}
+
+Value Evaluator::broadcast(Value value, int lanes) {
+  if (value.lanes == lanes) return value;
+  CHECK(value.lanes == 1);
+  auto [it, fresh] = broadcasts_.try_emplace(std::make_pair(value.reg, lanes), -1);
+  if (fresh) {
+    Stmt stmt;
+    stmt.op = Op::kBroadcast;
+    stmt.srcs[0] = value.reg;
+    stmt.dst = it->second = e_.new_register(type_of(value), lanes);
+    e_.emit(std::move(stmt));
+  }
+  return {it->second, lanes};
+}
+
+Value Evaluator::binary(ExprOp op, Type type, Value a, Value b) {
+  const int lanes = std::max(a.lanes, b.lanes);
+  a = broadcast(a, lanes);
+  b = broadcast(b, lanes);
+  Stmt stmt;
+  stmt.op = Op::kBinary;
+  stmt.expr_op = op;
+  stmt.dst = e_.new_register(register_type(type), lanes);
+  stmt.srcs[0] = a.reg;
+  stmt.srcs[1] = b.reg;
+  const int dst = stmt.dst;
+  e_.emit(std::move(stmt));
+  return {dst, lanes};
+}
+
+Value Evaluator::cast(Type type, Value value) {
+  if (type_of(value) == register_type(type)) return value;
+  Stmt stmt;
+  stmt.op = Op::kCast;
+  stmt.dst = e_.new_register(register_type(type), value.lanes);
+  stmt.srcs[0] = value.reg;
+  const int dst = stmt.dst;
+  e_.emit(std::move(stmt));
+  return {dst, value.lanes};
+}
+
+Value Evaluator::select(Value condition, Value a, Value b) {
+  const int lanes = std::max({condition.lanes, a.lanes, b.lanes});
+  condition = broadcast(condition, lanes);
+  a = broadcast(a, lanes);
+  b = broadcast(b, lanes);
+  Stmt stmt;
+  stmt.op = Op::kSelect;
+  stmt.dst = e_.new_register(type_of(a), lanes);
+  stmt.srcs[0] = condition.reg;
+  stmt.srcs[1] = a.reg;
+  stmt.srcs[2] = b.reg;
+  const int dst = stmt.dst;
+  e_.emit(std::move(stmt));
+  return {dst, lanes};
+}
+
+Value Evaluator::compute(const Expr& expr, const Point& point) {
+  switch (expr->op) {
+    case ExprOp::kConst:
+      return immediate(expr->type, expr->number, expr->integer, 1);
+    case ExprOp::kAxis: {
+      const Index value = index(expr, point);
+      const int lanes = value.uniform() ? 1 : point.chunk.lanes;
+      return {materialize(value, Type::kI64, lanes), lanes};
+    }
+    case ExprOp::kRead:
+      return read(expr, point, nullptr);
+    case ExprOp::kPad: {
+      Truth in_bounds;
+      const Value value = read(expr->args[0], point, &in_bounds);
+      if (in_bounds.known == true) return value;
+      if (in_bounds.known == false) return evaluate(expr->args[1], point);
+      return select(in_bounds.value, value, cast(expr->type, evaluate(expr->args[1], point)));
+    }
+    case ExprOp::kSelect: {
+      const Truth truth = condition(expr->args[0], point);
+      if (truth.known) return evaluate(expr->args[*truth.known ? 1 : 2], point);
+      const Value a = evaluate(expr->args[1], point);
+      return select(truth.value, a, evaluate(expr->args[2], point));
+    }
+    case ExprOp::kCast: {
+      if (expr->args[0]->type == Type::kI64 && is_float(expr->type) == false) {
+        // Axes as values: known exactly as an index.
+        if (expr->args[0]->op == ExprOp::kAxis) {
+          const Index value = index(expr->args[0], point);
+          const int lanes = value.uniform() ? 1 : point.chunk.lanes;
+          return {materialize(value, expr->type, lanes), lanes};
+        }
+      }
+      Value value = evaluate(expr->args[0], point);
+      // A cast between two types that registers hold alike (f32 to bf16) still rounds.
+      if (expr->type == Type::kF16 || expr->type == Type::kBF16) {
+        Stmt narrow;
+        narrow.op = Op::kCast;
+        e_.kernel.registers.push_back({expr->type, value.lanes});
+        narrow.dst = static_cast<int>(e_.kernel.registers.size()) - 1;
+        narrow.srcs[0] = value.reg;
+        const Value rounded{narrow.dst, value.lanes};
+        e_.emit(std::move(narrow));
+        return cast(Type::kF32, rounded);
+      }
+      return cast(expr->type, value);
+    }
+    default: break;
+  }
+  if (expr->type == Type::kBool) {
+    const Truth truth = condition(expr, point);
+    return truth.known ? immediate(Type::kBool, *truth.known, *truth.known, 1) : truth.value;
+  }
+  if (is_binary(expr->op)) {
+    const Value a = evaluate(expr->args[0], point);
+    return binary(expr->op, expr->type, a, evaluate(expr->args[1], point));
+  }
+  CHECK(is_unary(expr->op));
+  const Value a = evaluate(expr->args[0], point);
+  Stmt stmt;
+  stmt.op = Op::kUnary;
+  stmt.expr_op = expr->op;
+  stmt.srcs[0] = a.reg;
+  stmt.dst = e_.new_register(register_type(expr->type), a.lanes);
+  const int dst = stmt.dst;
+  e_.emit(std::move(stmt));
+  return {dst, a.lanes};
+}
+
+Evaluator::Truth Evaluator::both(Truth a, Truth b) {
+  if (a.known == false || b.known == false) return {false, {}};
+  if (a.known == true) return b;
+  if (b.known == true) return a;
+  return {std::nullopt, binary(ExprOp::kAnd, Type::kBool, a.value, b.value)};
+}
+
+Evaluator::Truth Evaluator::at_least_zero(const Index& i, const Point& point) {
+  if (i.range.lo >= 0) return {true, {}};
+  if (i.range.hi < 0) return {false, {}};
+  const int lanes = i.uniform() ? 1 : point.chunk.lanes;
+  if (i.terms.empty()) {
+    Stmt stmt;
+    stmt.op = Op::kLaneMask;
+    stmt.dst = e_.new_register(Type::kBool, lanes);
+    stmt.index = i.base;
+    stmt.stride = lanes > 1 ? i.lane : 0;
+    const int dst = stmt.dst;
+    e_.emit(std::move(stmt));
+    return {std::nullopt, {dst, lanes}};
+  }
+  const Value value{vector_index(i, lanes), lanes};
+  return {std::nullopt,
+          binary(ExprOp::kGe, Type::kBool, value, immediate(Type::kI64, 0, 0, lanes))};
+}
+
+// Comparisons of index expressions are decided from the ranges of the loop variables where that is
+// possible: inside a tensor no check of its padding remains.
+Evaluator::Truth Evaluator::condition(const Expr& expr, const Point& point) {
+  const std::vector<Expr>& args = expr->args;
+  switch (expr->op) {
+    case ExprOp::kConst: return {expr->integer != 0, {}};
+    case ExprOp::kAnd: {
+      const Truth a = condition(args[0], point);
+      if (a.known == false) return a;
+      return both(a, condition(args[1], point));
+    }
+    case ExprOp::kOr: {
+      const Truth a = condition(args[0], point);
+      if (a.known == true) return a;
+      const Truth b = condition(args[1], point);
+      if (b.known == true || a.known == false) return b;
+      if (b.known == false) return a;
+      return {std::nullopt, binary(ExprOp::kOr, Type::kBool, a.value, b.value)};
+    }
+    case ExprOp::kNot: {
+      const Truth a = condition(args[0], point);
+      if (a.known) return {!*a.known, {}};
+      Stmt stmt;
+      stmt.op = Op::kUnary;
+      stmt.expr_op = ExprOp::kNot;
+      stmt.srcs[0] = a.value.reg;
+      stmt.dst = e_.new_register(Type::kBool, a.value.lanes);
+      const Value value{stmt.dst, a.value.lanes};
+      e_.emit(std::move(stmt));
+      return {std::nullopt, value};
+    }
+    case ExprOp::kEq: case ExprOp::kNe: case ExprOp::kLt:
+    case ExprOp::kLe: case ExprOp::kGt: case ExprOp::kGe: break;
+    default: return {std::nullopt, evaluate(expr, point)};
+  }
+  if (args[0]->type != Type::kI64) {
+    const Value a = evaluate(args[0], point);
+    return {std::nullopt, binary(expr->op, Type::kBool, a, evaluate(args[1], point))};
+  }
+  const Index a = index(args[0], point), b = index(args[1], point);
+  const Index one = make_index(e_, affine(1), 0, 1);
+  switch (expr->op) {
+    case ExprOp::kLt: return at_least_zero(add(add(b, a, -1), one, -1), point);
+    case ExprOp::kLe: return at_least_zero(add(b, a, -1), point);
+    case ExprOp::kGt: return at_least_zero(add(add(a, b, -1), one, -1), point);
+    case ExprOp::kGe: return at_least_zero(add(a, b, -1), point);
+    default: break;
+  }
+  const Truth equal = both(at_least_zero(add(a, b, -1), point), at_least_zero(add(b, a, -1), point));
+  if (expr->op == ExprOp::kEq) return equal;
+  if (equal.known) return {!*equal.known, {}};
+  Stmt stmt;
+  stmt.op = Op::kUnary;
+  stmt.expr_op = ExprOp::kNot;
+  stmt.srcs[0] = equal.value.reg;
+  stmt.dst = e_.new_register(Type::kBool, equal.value.lanes);
+  const Value value{stmt.dst, equal.value.lanes};
+  e_.emit(std::move(stmt));
+  return {std::nullopt, value};
+}
+
+Point Evaluator::tensor_point(const Stage& stage, Point point) {
+  Point result;
+  result.chunk = point.chunk;
+  result.valid = point.valid;
+  for (const Expr& value : stage.axis_value) {
+    result.axis.push_back(index(value, point));
+    int64_t key = 0;
+    bool varies = false;
+    visit(value, [&](const ExprNode& node) {
+      if (node.op != ExprOp::kAxis) return;
+      key = key * 1000003 + point.key[node.index];
+      varies = varies || point.varies[node.index];
+    });
+    result.key.push_back(key);
+    result.varies.push_back(varies);
+  }
+  return result;
+}
+
+int Evaluator::point_mask(const Point& point) {
+  Truth truth{true, {}};
+  if (point.chunk.active < point.chunk.lanes) {
+    Index lanes_left;
+    lanes_left.base = affine(point.chunk.active - 1);
+    lanes_left.lane = -1;
+    lanes_left.range = {point.chunk.active - point.chunk.lanes, point.chunk.active - 1};
+    truth = at_least_zero(lanes_left, point);
+  }
+  for (const Index& valid : point.valid) truth = both(truth, at_least_zero(valid, point));
+  if (truth.known == false) return immediate(Type::kBool, 0, 0, point.chunk.lanes).reg;
+  if (truth.known) return -1;
+  return broadcast(truth.value, point.chunk.lanes).reg;
+}
+
+}  // namespace lw::lowering

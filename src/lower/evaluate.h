@@ -1,0 +1,103 @@
+// Expressions to registers, at the points of one register tile. Internal to src/lower.
+//
+// Straight-line code with common subexpressions shared: a value is computed once for all points that
+// agree in the axes it depends on. So in C[i, j] += A[i, k] * B[k, j] on a tile of rows i and lanes j,
+// A's element is loaded once a row and broadcast, B's vector once for all rows.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "src/lower/emitter.h"
+
+namespace lw::lowering {
+
+// One point (or vector of points) of a stage: the value of every axis of its TENSOR there, and a key
+// for each axis that equals another point's key exactly when the values are equal within the tile.
+struct Point {
+  std::vector<Index> axis;
+  std::vector<int64_t> key;
+  std::vector<bool> varies;                // the axis differs between lanes
+  std::vector<Index> valid;                // exists only where all of these are >= 0
+  Chunk chunk;
+};
+
+struct Value {
+  int reg = -1;
+  int lanes = 1;
+};
+
+class Evaluator {
+ public:
+  // Values are shared for as long as the evaluator lives: one straight-line block.
+  // `stage`: whose copies serve reads (and whose prefetches apply, along variable `prefetch_var`).
+  Evaluator(Emitter& e, int stage, int prefetch_var) : e_(e), stage_(stage), prefetch_var_(prefetch_var) {}
+
+  Value evaluate(const Expr& expr, const Point& point);
+  // Reads of `tensor` at the point itself yield `value` from now on (epilogues).
+  void overlay(int tensor, Value value) { overlay_[tensor] = value; }
+  // Points around one at which loads of a strided vector may be made together (see load()).
+  void set_tile(const std::vector<Point>* points) { tile_ = points; }
+
+  void store(const Storage& storage, const Tensor& tensor, const Point& point, Value value, bool non_temporal);
+  Value load(const Storage& storage, int tensor, std::vector<Index> local, const Point& point, bool prefetches);
+  Index localize(const Storage& storage, size_t dimension, const Index& index, const Point& point);
+
+  Value broadcast(Value value, int lanes);
+  Value immediate(Type type, double number, int64_t integer, int lanes);
+  Value binary(ExprOp op, Type type, Value a, Value b);
+  Value cast(Type type, Value value);
+  Value select(Value condition, Value a, Value b);
+  // From a point over the stage's axes to one over its tensor's (they differ after whole axes were fused).
+  Point tensor_point(const Stage& stage, Point point);
+  // The point's validity as a mask of its lanes; -1 where all lanes exist.
+  int point_mask(const Point& point);
+  Type type_of(Value v) const { return e_.kernel.registers[v.reg].type; }
+
+ private:
+  struct Truth {
+    std::optional<bool> known;
+    Value value;
+  };
+  Value compute(const Expr& expr, const Point& point);
+  Truth condition(const Expr& expr, const Point& point);
+  Truth at_least_zero(const Index& index, const Point& point);
+  Truth both(Truth a, Truth b);
+  Index index(const Expr& expr, const Point& point);
+  Index divide(const Index& a, int64_t divisor, bool modulo, const Point& point);
+  Index gather_index(const Expr& expr, const Point& point, int64_t extent);
+  Index flatten(const Storage& storage, const std::vector<Index>& local, const Point& point);
+  void cancel_quotients(Index& index);
+  int vector_index(const Index& index, int lanes);
+  int materialize(const Index& index, Type type, int lanes);
+  Value transposed_load(const Storage& storage, const Index& address, const Point& point, const Expr& expr);
+  Value emit_load(int buffer, Type type, const Index& address, int lanes, int mask);
+  void prefetch(int tensor, int buffer, const Index& address, Type type);
+  Value read(const Expr& expr, const Point& point, Truth* in_bounds);
+  uint64_t dependencies(const Expr& expr);
+  std::vector<int64_t> cache_key(const Expr& expr, const Point& point);
+  int varying_lanes(const Expr& expr, const Point& point);
+
+  struct Quotient {
+    Index dividend;
+    int64_t divisor;
+    int lanes;
+    bool vector;
+    int quotient, remainder;               // variables, or kI64 vector registers
+  };
+
+  Emitter& e_;
+  int stage_;
+  int prefetch_var_;
+  const std::vector<Point>* tile_ = nullptr;
+  absl::flat_hash_map<std::vector<int64_t>, Value> cache_;
+  absl::flat_hash_map<const ExprNode*, uint64_t> dependencies_;
+  absl::flat_hash_map<int, Value> overlay_;
+  absl::flat_hash_map<std::pair<int, int>, int> broadcasts_;
+  std::vector<Quotient> quotients_;
+  std::vector<std::pair<int, Affine>> prefetched_;
+};
+
+}  // namespace lw::lowering

@@ -1,0 +1,334 @@
+// Reads what kernel_text.cc prints.
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include "src/lower/kernel.h"
+#include "src/lower/kernel_words.h"
+
+namespace lw {
+namespace {
+
+// Reads the text token by token; the first mistake is kept with its line and everything after it
+// reads as empty, so that the grammar below needs no error paths.
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : rest_(text) {}
+
+  absl::StatusOr<Kernel> parse() {
+    Kernel& k = kernel_;
+    expect("kernel");
+    k.name = std::string(word());
+    k.arguments = field("arguments");
+    k.variables = field("variables");
+    k.workspace_bytes = field("workspace");
+    k.private_bytes = field("private");
+    k.packed_bytes = field("packed");
+    while (accept("buffer")) buffer();
+    while (accept("registers")) registers();
+    if (accept("prepack")) k.prepack = block();
+    expect("body");
+    k.body = block();
+    space();
+    if (!rest_.empty()) fail("text after the kernel");
+    if (!error_.empty()) return absl::InvalidArgumentError(error_);
+    return std::move(kernel_);
+  }
+
+ private:
+  static bool is_word(char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
+  }
+
+  template <class Number>
+  static bool read(std::string_view text, Number* value) {
+    const char* end = text.data() + text.size();
+    const std::from_chars_result result = std::from_chars(text.data(), end, *value);
+    return result.ec == std::errc() && result.ptr == end;
+  }
+
+  void fail(std::string_view what) {
+    if (error_.empty()) {
+      error_ = "kernel text, line " + std::to_string(line_) + ": " + std::string(what);
+    }
+    rest_ = {};
+  }
+
+  void space() {
+    while (!rest_.empty() && std::isspace(static_cast<unsigned char>(rest_[0]))) {
+      if (rest_[0] == '\n') ++line_;
+      rest_.remove_prefix(1);
+    }
+  }
+
+  std::string_view peek_word() {
+    space();
+    size_t size = 0;
+    while (size < rest_.size() && is_word(rest_[size])) ++size;
+    return rest_.substr(0, size);
+  }
+
+  std::string_view word() {
+    std::string_view found = peek_word();
+    if (found.empty()) fail("a name is missing");
+    rest_.remove_prefix(std::min(found.size(), rest_.size()));
+    return found;
+  }
+
+  bool accept(std::string_view token) {
+    space();
+    if (!rest_.starts_with(token)) return false;
+    if (is_word(token[0]) && peek_word() != token) return false;
+    rest_.remove_prefix(token.size());
+    return true;
+  }
+
+  void expect(std::string_view token) {
+    if (!accept(token)) fail("expected '" + std::string(token) + "'");
+  }
+
+  int64_t integer() {
+    const bool negative = accept("-");
+    const std::string_view digits = word();
+    uint64_t value = 0;  // through unsigned, so that the smallest i64 reads back
+    if (!read(digits, &value)) fail("an integer is missing");
+    return static_cast<int64_t>(negative ? -value : value);
+  }
+
+  double number() {
+    space();
+    size_t size = 0;
+    const auto in_number = [](char c) { return is_word(c) || c == '-' || c == '+'; };
+    while (size < rest_.size() && in_number(rest_[size])) ++size;
+    double value = 0;
+    if (!read(rest_.substr(0, size), &value)) fail("a number is missing");
+    rest_.remove_prefix(std::min(size, rest_.size()));
+    return value;
+  }
+
+  int64_t field(std::string_view name) {
+    expect(name);
+    expect("=");
+    return integer();
+  }
+
+  int numbered(char prefix, int64_t limit) {
+    const std::string_view found = word();
+    int value = -1;
+    if (found.empty() || found[0] != prefix || !read(found.substr(1), &value) || value < 0 ||
+        value >= limit) {
+      fail("expected " + std::string(1, prefix) + "N below " + std::to_string(limit));
+      return -1;
+    }
+    return value;
+  }
+  int reg() { return numbered('r', kernel_.registers.size()); }
+  int var() { return numbered('v', kernel_.variables); }
+
+  Affine affine_sum() {
+    Affine sum;
+    bool negative = accept("-");
+    do {
+      int64_t factor = negative ? -1 : 1;
+      const std::string_view next = peek_word();
+      if (!next.empty() && next[0] == 'v') {
+        sum = sum + variable(var(), factor);
+      } else {
+        const int64_t value = integer() * factor;
+        sum = sum + (accept("*") ? variable(var(), value) : affine(value));
+      }
+      if (accept("+")) negative = false;
+      else if (accept("-")) negative = true;
+      else break;
+    } while (error_.empty());
+    return sum;
+  }
+
+  void buffer() {
+    Buffer b;
+    b.name = std::string(word());
+    if (!parse_type(word(), &b.type)) fail("unknown type");
+    b.elements = integer();
+    const std::string_view scope = word();
+    int index = 0;
+    while (index < 4 && kScopeWords[index] != scope) ++index;
+    if (index == 4) return fail("unknown scope");
+    b.scope = static_cast<Scope>(index);
+    const int64_t place = integer();
+    if (b.scope == Scope::kArgument) b.slot = static_cast<int>(place);
+    else b.offset = place;
+    b.written = accept("written");
+    buffers_.push_back(b.name);
+    kernel_.buffers.push_back(b);
+  }
+
+  void registers() {
+    const std::string_view shape = word();  // f32x16
+    const size_t cross = shape.rfind('x');
+    Register r;
+    if (cross == shape.npos || !parse_type(shape.substr(0, cross), &r.type) ||
+        !read(shape.substr(cross + 1), &r.lanes) || r.lanes < 1) {
+      return fail("expected TYPExLANES");
+    }
+    const int64_t count = integer();
+    if (count < 0 || count > (1 << 20)) return fail("too many registers");
+    kernel_.registers.insert(kernel_.registers.end(), count, r);
+  }
+
+  std::vector<Stmt> block() {
+    std::vector<Stmt> list;
+    if (++depth_ > 200) fail("too deep");
+    expect("{");
+    while (error_.empty() && !accept("}")) list.push_back(stmt());
+    --depth_;
+    return list;
+  }
+
+  Stmt stmt() {
+    Stmt s;
+    if (accept("for")) {
+      s.kind = Stmt::Kind::kFor;
+      s.var = var();
+      expect("<");
+      s.count = integer();
+      s.parallel = accept("parallel");
+      s.body = block();
+    } else if (accept("if")) {
+      s.kind = Stmt::Kind::kIf;
+      space();
+      while (error_.empty() && !rest_.starts_with('{')) {
+        s.conditions.push_back(affine_sum());
+        expect(">=");
+        expect("0");
+        if (!accept(",")) break;
+      }
+      s.body = block();
+      if (accept("else")) s.otherwise = block();
+    } else if (accept("int")) {
+      int_stmt(&s);
+    } else {
+      op(&s);
+    }
+    return s;
+  }
+
+  void int_stmt(Stmt* s) {
+    s->kind = Stmt::Kind::kInt;
+    s->var = var();
+    expect("=");
+    for (int i = 1; i < 6; ++i) {
+      if (accept(kIntWords[i])) s->int_op = static_cast<Stmt::IntOp>(i);
+    }
+    if (s->int_op == Stmt::IntOp::kRegister) {
+      s->srcs[0] = reg();
+      return;
+    }
+    s->a = affine_sum();
+    if (s->int_op == Stmt::IntOp::kAffine) return;
+    expect(",");
+    if (s->int_op == Stmt::IntOp::kDiv || s->int_op == Stmt::IntOp::kMod) s->divisor = integer();
+    else s->b = affine_sum();
+  }
+
+  void place(Stmt* s) {
+    const std::string_view name = word();
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      if (buffers_[i] == name) s->buffer = static_cast<int>(i);
+    }
+    if (s->buffer < 0) fail("unknown buffer '" + std::string(name) + "'");
+    expect("[");
+    s->index = affine_sum();
+    expect("]");
+  }
+
+  void op(Stmt* s) {
+    if (accept("store")) {
+      s->op = Op::kStore;
+      place(s);
+      expect("=");
+      s->srcs[0] = reg();
+      expect("stride");
+      s->stride = integer();
+      if (accept("mask")) s->mask = reg();
+      s->non_temporal = accept("nt");
+    } else if (accept("prefetch")) {
+      s->op = Op::kPrefetch;
+      place(s);
+      expect("locality");
+      s->integer = integer();
+    } else if (accept("transpose")) {
+      s->op = Op::kTranspose;
+      do s->many.push_back(reg());
+      while (accept(","));
+      const size_t sources = s->many.size();
+      expect("->");
+      do s->many.push_back(reg());
+      while (accept(","));
+      if (s->many.size() != 2 * sources) fail("as many destinations as sources are needed");
+    } else {
+      s->dst = reg();
+      expect("=");
+      value(s);
+    }
+  }
+
+  // The right-hand side of rN = ...
+  void value(Stmt* s) {
+    const std::string_view name = word();
+    int index = 0;
+    while (index < kOpCount && kOpWords[index] != name) ++index;
+    if (index < kOpCount) {
+      s->op = static_cast<Op>(index);
+    } else {
+      int expr_op = static_cast<int>(ExprOp::kAdd);
+      const int last = static_cast<int>(ExprOp::kRound);
+      while (expr_op <= last && op_name(static_cast<ExprOp>(expr_op)) != name) ++expr_op;
+      if (expr_op > last) return fail("unknown operation '" + std::string(name) + "'");
+      s->expr_op = static_cast<ExprOp>(expr_op);
+      s->op = is_unary(s->expr_op) ? Op::kUnary : Op::kBinary;
+    }
+    switch (s->op) {
+      case Op::kImmediate:
+        if (s->dst >= 0 && is_float(kernel_.registers[s->dst].type)) s->number = number();
+        else s->integer = integer();
+        return;
+      case Op::kIota: case Op::kLaneMask:
+        s->index = affine_sum();
+        expect("stride");
+        s->stride = integer();
+        return;
+      case Op::kLoad:
+        place(s);
+        expect("stride");
+        s->stride = integer();
+        if (accept("mask")) s->mask = reg();
+        if (accept("indices")) s->indices = reg();
+        return;
+      case Op::kHorizontal: {
+        const std::string_view reduce = word();
+        for (int i = 0; i < 5; ++i) {
+          if (kReduceWords[i] == reduce) s->reduce = static_cast<Reduce>(i);
+        }
+        if (s->reduce == Reduce::kNone) fail("unknown reduction");
+        break;
+      }
+      default:
+        break;
+    }
+    int count = 0;
+    do s->srcs[count++] = reg();
+    while (count < 3 && accept(","));
+  }
+
+  std::string_view rest_;
+  int line_ = 1, depth_ = 0;
+  std::string error_;
+  std::vector<std::string> buffers_;
+  Kernel kernel_;
+};
+
+}  // namespace
+
+absl::StatusOr<Kernel> parse_kernel(std::string_view text) { return Parser(text).parse(); }
+
+}  // namespace lw

@@ -1,0 +1,483 @@
+// Checks a kernel's invariants: a failure is a bug of lowering, found before it can become a wild
+// store. One walk in program order keeps
+//   the range of every integer variable in scope (an interval),
+//   facts: affine forms known to be >= 0 here (conditions of enclosing Ifs; what min, max, / and
+//          affine definitions say of their variable), and
+//   which registers are defined, and for lane masks, which affine form each lane asserts.
+//
+// An access is in bounds if index <= elements - 1 and index >= 0 follow. `e <= limit` is proved by
+// the interval of e, or else by adding a fact that cancels one of e's variables (with c * x in e
+// and d * x in the fact f of opposite sign, e <= limit follows from |d| e + |c| f <= |d| limit), to
+// a small depth. Lanes that a mask turns off need no proof. Gathers are clamped by the lowering,
+// and masks that depend on data cannot be followed; both are trusted.
+#include <algorithm>
+#include <optional>
+
+#include "src/base/check.h"
+#include "src/expr/scalar.h"
+#include "src/lower/kernel.h"
+#include "src/lower/kernel_words.h"
+
+namespace lw {
+namespace {
+
+using Wide = __int128;
+constexpr int kProofDepth = 3;
+
+struct Range {
+  int64_t lo, hi;
+};
+
+// One lane mask: lane l is on only if index + l * stride >= 0, for each of the forms.
+struct LaneForm {
+  Affine index;
+  int64_t stride;
+};
+using Mask = std::optional<std::vector<LaneForm>>;  // empty: unknown
+
+class Verifier {
+ public:
+  explicit Verifier(const Kernel& kernel) : kernel_(kernel) {}
+
+  absl::Status run() {
+    buffers();
+    walk(kernel_.prepack, "prepack", true);
+    walk(kernel_.body, "body", false);
+    if (error_.empty()) return absl::OkStatus();
+    return absl::InternalError("kernel " + kernel_.name + ": " + error_);
+  }
+
+ private:
+  // ---------------------------------------------------------------------------- errors
+
+  void fail(const std::string& what) {
+    if (error_.empty()) error_ = path_ + ": " + what;
+  }
+  bool require(bool condition, const char* what) {
+    if (!condition) fail(what);
+    return condition;
+  }
+
+  void walk(const std::vector<Stmt>& body, const char* name, bool prepack) {
+    path_ = name;
+    in_prepack_ = prepack;
+    ranges_.assign(kernel_.variables, std::nullopt);
+    defined_.assign(kernel_.registers.size(), false);
+    masks_.assign(kernel_.registers.size(), std::nullopt);
+    facts_.clear();
+    list(body);
+  }
+
+  void buffers() {
+    for (const Buffer& b : kernel_.buffers) {
+      path_ = "buffer " + b.name;
+      require(b.elements >= 0 && b.elements < (int64_t{1} << 50), "bad number of elements");
+      if (b.scope == Scope::kArgument) {
+        require(b.slot >= 0 && b.slot < kernel_.arguments, "no such argument");
+        continue;
+      }
+      const int64_t whole = b.scope == Scope::kWorkspace ? kernel_.workspace_bytes
+                            : b.scope == Scope::kPrivate ? kernel_.private_bytes
+                                                         : kernel_.packed_bytes;
+      require(b.offset >= 0 && b.offset % 64 == 0, "offset must be a multiple of 64");
+      require(b.offset + b.elements * size_of(b.type) <= whole, "reaches outside its scope");
+    }
+    for (const Register& r : kernel_.registers) {
+      path_ = "registers";
+      require(r.lanes >= 1, "a register needs lanes");
+    }
+  }
+
+  // ---------------------------------------------------------------------------- proofs
+
+  Range range(const Affine& a) const {
+    Wide lo = a.constant, hi = a.constant;
+    for (const Affine::Term& t : a.terms) {
+      const Range r = *ranges_[t.var];
+      lo += Wide{t.coefficient} * (t.coefficient > 0 ? r.lo : r.hi);
+      hi += Wide{t.coefficient} * (t.coefficient > 0 ? r.hi : r.lo);
+    }
+    const Wide limit = INT64_MAX;
+    return {static_cast<int64_t>(std::max(lo, -limit)), static_cast<int64_t>(std::min(hi, limit))};
+  }
+
+  bool at_most(const Affine& e, int64_t limit, int depth) const {
+    if (range(e).hi <= limit) return true;
+    if (depth == 0) return false;
+    for (const Affine::Term& t : e.terms) {
+      for (const Affine& fact : facts_) {
+        for (const Affine::Term& u : fact.terms) {
+          if (u.var != t.var || (u.coefficient > 0) == (t.coefficient > 0)) continue;
+          const int64_t c = std::abs(t.coefficient), d = std::abs(u.coefficient);
+          if (c > (1 << 30) || d > (1 << 30) || std::abs(limit) > (int64_t{1} << 60) / d) continue;
+          if (at_most(e * d + fact * c, limit * d, depth - 1)) return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  void in_bounds(const Stmt& s, const Affine& index) {
+    const Buffer& b = kernel_.buffers[s.buffer];
+    if (!at_most(index, b.elements - 1, kProofDepth)) {
+      fail("access to " + b.name + " may reach element " + std::to_string(range(index).hi) +
+           " of " + std::to_string(b.elements));
+    }
+    if (!at_most(affine(0) - index, 0, kProofDepth)) {
+      fail("access to " + b.name + " may reach element " + std::to_string(range(index).lo));
+    }
+  }
+
+  // ---------------------------------------------------------------------------- statements
+
+  void list(const std::vector<Stmt>& list) {
+    const size_t facts = facts_.size();
+    const std::string outer = path_;
+    for (size_t i = 0; i < list.size() && error_.empty(); ++i) {
+      path_ = outer + "[" + std::to_string(i) + "]";
+      stmt(list[i]);
+    }
+    if (error_.empty()) path_ = outer;
+    for (const Stmt& s : list) {
+      if (s.kind == Stmt::Kind::kInt && s.var >= 0 && s.var < kernel_.variables) leave(s.var);
+    }
+    facts_.resize(facts);
+  }
+
+  void stmt(const Stmt& s) {
+    switch (s.kind) {
+      case Stmt::Kind::kFor: return loop(s);
+      case Stmt::Kind::kIf: return branch(s);
+      case Stmt::Kind::kInt: return integer(s);
+      case Stmt::Kind::kOp: return op(s);
+    }
+  }
+
+  bool enter(int var, Range range) {
+    if (!require(var >= 0 && var < kernel_.variables, "no such variable") ||
+        !require(!ranges_[var].has_value(), "the variable is already in use")) {
+      return false;
+    }
+    ranges_[var] = range;
+    return true;
+  }
+
+  // The variable's name may be given to another: forget what was known in terms of it.
+  void leave(int var) {
+    ranges_[var] = std::nullopt;
+    for (Mask& mask : masks_) {
+      if (!mask.has_value()) continue;
+      for (const LaneForm& form : *mask) {
+        const auto uses = [&](const Affine::Term& t) { return t.var == var; };
+        if (std::any_of(form.index.terms.begin(), form.index.terms.end(), uses)) {
+          mask = std::nullopt;
+          break;
+        }
+      }
+    }
+  }
+
+  bool known(const Affine& a) {
+    for (const Affine::Term& t : a.terms) {
+      if (!require(t.var >= 0 && t.var < kernel_.variables && ranges_[t.var].has_value(),
+                   "a variable is used outside of its scope")) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // What a loop or a branch writes has no known mask afterwards (nor, in loops, before).
+  void forget_masks(const std::vector<Stmt>& list) {
+    for (const Stmt& s : list) {
+      if (s.kind != Stmt::Kind::kOp) {
+        forget_masks(s.body);
+        forget_masks(s.otherwise);
+      } else if (s.dst >= 0 && s.dst < static_cast<int>(masks_.size())) {
+        masks_[s.dst] = std::nullopt;
+      }
+    }
+  }
+
+  void loop(const Stmt& s) {
+    if (!require(s.count >= 1, "a loop must run at least once") ||
+        !enter(s.var, {0, s.count - 1})) {
+      return;
+    }
+    forget_masks(s.body);
+    path_ += s.parallel ? ".parallel" : ".for";
+    if (s.parallel) {
+      require(!in_parallel_, "parallel loops must not nest");
+      const std::vector<bool> defined = defined_;
+      defined_.assign(defined_.size(), false);
+      in_parallel_ = true;
+      list(s.body);
+      in_parallel_ = false;
+      defined_ = defined;
+    } else {
+      list(s.body);
+    }
+    forget_masks(s.body);
+    leave(s.var);
+  }
+
+  void branch(const Stmt& s) {
+    const size_t facts = facts_.size();
+    for (const Affine& condition : s.conditions) {
+      if (!known(condition)) return;
+      facts_.push_back(condition);
+    }
+    const std::string outer = path_;
+    const std::vector<bool> before = defined_;
+    path_ = outer + ".then";
+    list(s.body);
+    facts_.resize(facts);
+    std::vector<bool> after = defined_;
+    defined_ = before;
+    if (error_.empty()) path_ = outer + ".else";
+    if (s.conditions.size() == 1) facts_.push_back(s.conditions[0] * -1 - affine(1));
+    list(s.otherwise);
+    facts_.resize(facts);
+    for (size_t i = 0; i < after.size(); ++i) defined_[i] = defined_[i] && after[i];
+    forget_masks(s.body);
+    forget_masks(s.otherwise);
+  }
+
+  void integer(const Stmt& s) {
+    if (!known(s.a) || !known(s.b)) return;
+    const Range a = range(s.a), b = range(s.b);
+    const auto fact = [&](const Affine& f) { facts_.push_back(f); };
+    switch (s.int_op) {
+      case Stmt::IntOp::kAffine:
+        if (!enter(s.var, a)) return;
+        fact(s.a - variable(s.var));
+        return fact(variable(s.var) - s.a);
+      case Stmt::IntOp::kDiv: case Stmt::IntOp::kMod: {
+        if (!require(s.divisor > 0, "the divisor must be positive")) return;
+        const Range quotient = {floor_div(a.lo, s.divisor), floor_div(a.hi, s.divisor)};
+        if (s.int_op == Stmt::IntOp::kDiv) {
+          if (!enter(s.var, quotient)) return;
+          const Affine rest = s.a - variable(s.var, s.divisor);
+          fact(rest);
+          return fact(affine(s.divisor - 1) - rest);
+        }
+        if (quotient.lo != quotient.hi) {
+          enter(s.var, {0, s.divisor - 1});
+          return;
+        }
+        const int64_t base = quotient.lo * s.divisor;  // the remainder is a - base
+        if (!enter(s.var, {a.lo - base, a.hi - base})) return;
+        fact(s.a - affine(base) - variable(s.var));
+        return fact(variable(s.var) - s.a + affine(base));
+      }
+      case Stmt::IntOp::kMin:
+        if (!enter(s.var, {std::min(a.lo, b.lo), std::min(a.hi, b.hi)})) return;
+        fact(s.a - variable(s.var));
+        return fact(s.b - variable(s.var));
+      case Stmt::IntOp::kMax:
+        if (!enter(s.var, {std::max(a.lo, b.lo), std::max(a.hi, b.hi)})) return;
+        fact(variable(s.var) - s.a);
+        return fact(variable(s.var) - s.b);
+      case Stmt::IntOp::kRegister:
+        if (!source(s.srcs[0])) return;
+        require(!is_float(reg(s.srcs[0]).type) && reg(s.srcs[0]).lanes == 1,
+                "needs a scalar integer register");
+        enter(s.var, {INT64_MIN / 4, INT64_MAX / 4});
+        return;
+    }
+  }
+
+  // ---------------------------------------------------------------------------- operations
+
+  const Register& reg(int i) const { return kernel_.registers[i]; }
+
+  bool exists(int i) {
+    return require(i >= 0 && i < static_cast<int>(kernel_.registers.size()), "no such register");
+  }
+  bool source(int i) {
+    if (!exists(i)) return false;
+    if (!defined_[i]) fail("r" + std::to_string(i) + " is used before it is defined");
+    return defined_[i];
+  }
+  bool same_shape(int a, int b, bool types) {
+    return require(reg(a).lanes == reg(b).lanes, "lanes differ") &&
+           require(!types || reg(a).type == reg(b).type, "types differ");
+  }
+  bool sources(const Stmt& s, int count) {
+    for (int i = 0; i < count; ++i) {
+      if (!source(s.srcs[i])) return false;
+    }
+    return true;
+  }
+
+  void op(const Stmt& s) {
+    path_ += s.op == Op::kUnary || s.op == Op::kBinary
+                 ? " " + std::string(op_name(s.expr_op))
+                 : " " + std::string(kOpWords[static_cast<int>(s.op)]);
+    if (s.op == Op::kLoad || s.op == Op::kStore || s.op == Op::kPrefetch) return access(s);
+    if (s.op == Op::kTranspose) return transpose(s);
+    if (!exists(s.dst)) return;
+    Mask mask;
+    if (!value(s, &mask)) return;
+    defined_[s.dst] = true;
+    masks_[s.dst] = mask;
+  }
+
+  // Arithmetic happens in f32: the 16-bit floats only move.
+  bool computes(Type type) {
+    return require(type != Type::kF16 && type != Type::kBF16,
+                   "16-bit floats only move and convert");
+  }
+
+  bool value(const Stmt& s, Mask* mask) {
+    const Register& dst = reg(s.dst);
+    switch (s.op) {
+      case Op::kImmediate: return true;
+      case Op::kMove:
+        if (!sources(s, 1) || !same_shape(s.dst, s.srcs[0], true)) return false;
+        *mask = masks_[s.srcs[0]];
+        return true;
+      case Op::kBroadcast:
+        return sources(s, 1) && require(reg(s.srcs[0]).lanes == 1, "broadcasts a scalar") &&
+               require(reg(s.srcs[0]).type == dst.type, "types differ");
+      case Op::kUnary:
+        return require(is_unary(s.expr_op), "no unary operation") && sources(s, 1) &&
+               same_shape(s.dst, s.srcs[0], true) && computes(dst.type) &&
+               require(accepts(domain_of(s.expr_op), dst.type), "not for this type");
+      case Op::kBinary: return binary(s, mask);
+      case Op::kFma:
+        return sources(s, 3) && same_shape(s.dst, s.srcs[0], true) &&
+               same_shape(s.dst, s.srcs[1], true) && same_shape(s.dst, s.srcs[2], true) &&
+               computes(dst.type) && require(dst.type != Type::kBool, "not for booleans");
+      case Op::kSelect:
+        return sources(s, 3) && same_shape(s.dst, s.srcs[0], false) &&
+               require(reg(s.srcs[0]).type == Type::kBool, "the condition must be bool") &&
+               same_shape(s.dst, s.srcs[1], true) && same_shape(s.dst, s.srcs[2], true);
+      case Op::kCast: return sources(s, 1) && same_shape(s.dst, s.srcs[0], false);
+      case Op::kIota:
+        return known(s.index) && require(!is_float(dst.type) && dst.type != Type::kBool,
+                                         "needs an integer register");
+      case Op::kLaneMask:
+        if (!known(s.index) || !require(dst.type == Type::kBool, "needs a bool register"))
+          return false;
+        *mask = std::vector<LaneForm>{{s.index, s.stride}};
+        return true;
+      case Op::kHorizontal:
+        return sources(s, 1) && require(s.reduce != Reduce::kNone, "needs a reduction") &&
+               require(dst.lanes == 1 && dst.type == reg(s.srcs[0]).type, "types differ") &&
+               computes(dst.type);
+      default: return true;
+    }
+  }
+
+  bool binary(const Stmt& s, Mask* mask) {
+    if (!require(is_binary(s.expr_op), "no binary operation") || !sources(s, 2) ||
+        !same_shape(s.srcs[0], s.srcs[1], true) || !computes(reg(s.srcs[0]).type) ||
+        !require(accepts(domain_of(s.expr_op), reg(s.srcs[0]).type), "not for this type")) {
+      return false;
+    }
+    const bool gives_bool = is_comparison(s.expr_op);
+    if (!same_shape(s.dst, s.srcs[0], !gives_bool) ||
+        !require(!gives_bool || reg(s.dst).type == Type::kBool, "a comparison gives bool")) {
+      return false;
+    }
+    if (s.expr_op == ExprOp::kAnd) {  // what either side asserts
+      std::vector<LaneForm> both;
+      for (int i : {s.srcs[0], s.srcs[1]}) {
+        if (masks_[i].has_value()) both.insert(both.end(), masks_[i]->begin(), masks_[i]->end());
+      }
+      if (!both.empty()) *mask = both;
+    }
+    return true;
+  }
+
+  void transpose(const Stmt& s) {
+    const size_t half = s.many.size() / 2;
+    if (!require(half >= 1 && s.many.size() == 2 * half && (half & (half - 1)) == 0,
+                 "needs a power of two of sources and as many destinations")) {
+      return;
+    }
+    for (size_t i = 0; i < s.many.size(); ++i) {
+      if (!(i < half ? source(s.many[i]) : exists(s.many[i])) ||
+          !require(reg(s.many[i]).lanes == static_cast<int>(half), "the block must be square") ||
+          !require(reg(s.many[i]).type == reg(s.many[0]).type, "types differ")) {
+        return;
+      }
+      for (size_t j = half; j < i; ++j) require(s.many[j] != s.many[i], "destinations must differ");
+    }
+    for (size_t i = half; i < s.many.size(); ++i) {
+      defined_[s.many[i]] = true;
+      masks_[s.many[i]] = std::nullopt;
+    }
+  }
+
+  void access(const Stmt& s) {
+    const int buffers = static_cast<int>(kernel_.buffers.size());
+    if (!require(s.buffer >= 0 && s.buffer < buffers, "no such buffer") || !known(s.index)) return;
+    const Buffer& b = kernel_.buffers[s.buffer];
+    if (s.op == Op::kPrefetch) {
+      require(s.integer >= 1 && s.integer <= 3, "the locality must be 1, 2 or 3");
+      return;
+    }
+    const bool store = s.op == Op::kStore;
+    const int value = store ? s.srcs[0] : s.dst;
+    if (!(store ? source(value) : exists(value)) ||
+        !require(reg(value).type == b.type, "register and buffer differ in type")) {
+      return;
+    }
+    for (int i : {s.mask, s.indices}) {
+      if (i >= 0 && (!source(i) || !same_shape(i, value, false))) return;
+    }
+    if (s.mask >= 0 && !require(reg(s.mask).type == Type::kBool, "the mask must be bool")) return;
+    if (store) {
+      const bool writable = b.scope == Scope::kPacked ? in_prepack_
+                            : b.scope == Scope::kArgument ? b.written && !in_prepack_ : true;
+      if (!require(writable, "the buffer must not be written here")) return;
+      require(s.indices < 0, "there are no scattered stores");
+      require(s.stride != 0 || reg(value).lanes == 1, "lanes write the same element");
+    }
+    if (s.indices >= 0) {
+      require(reg(s.indices).type == Type::kI64, "indices must be i64");
+      require(s.stride == 0, "a gather has stride 0");
+    } else {
+      bounds(s, reg(value).lanes);
+    }
+    if (!store) {
+      defined_[value] = true;
+      masks_[value] = std::nullopt;
+    }
+  }
+
+  void bounds(const Stmt& s, int lanes) {
+    if (s.mask < 0) {
+      in_bounds(s, s.index);
+      if (s.stride != 0 && lanes > 1) in_bounds(s, s.index + affine((lanes - 1) * s.stride));
+      return;
+    }
+    if (!masks_[s.mask].has_value()) return;
+    const size_t facts = facts_.size();
+    for (int l = 0; l < lanes && error_.empty(); ++l) {
+      bool on = true;
+      for (const LaneForm& form : *masks_[s.mask]) {
+        facts_.push_back(form.index + affine(l * form.stride));
+        on = on && range(facts_.back()).hi >= 0;
+      }
+      if (on) in_bounds(s, s.index + affine(l * s.stride));
+      facts_.resize(facts);
+    }
+  }
+
+  const Kernel& kernel_;
+  std::string error_, path_;
+  bool in_prepack_ = false, in_parallel_ = false;
+  std::vector<std::optional<Range>> ranges_;  // by variable; empty: not in scope
+  std::vector<Affine> facts_;                 // each >= 0 here
+  std::vector<bool> defined_;                 // by register
+  std::vector<Mask> masks_;                   // by register
+};
+
+}  // namespace
+
+absl::Status verify(const Kernel& kernel) { return Verifier(kernel).run(); }
+
+}  // namespace lw

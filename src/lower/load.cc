@@ -1,0 +1,286 @@
+// Reads and writes at a point: addresses, masks at the edges, in-register transposes, prefetches.
+//
+// A read whose index may leave the tensor (under `pad` or `where`) is masked by its own bounds, so no
+// lane ever touches memory outside. Where the lanes of a read are a stride apart but an unrolled axis
+// of the tile runs along memory, lanes x lanes blocks are loaded along memory and transposed in
+// registers: log2(lanes) shuffles a vector instead of `lanes` element loads.
+#include <algorithm>
+
+#include "src/base/check.h"
+#include "src/lower/evaluate.h"
+
+namespace lw::lowering {
+namespace {
+
+bool reads_tensor(const Expr& expr) {
+  if (expr->op == ExprOp::kRead) return true;
+  return std::any_of(expr->args.begin(), expr->args.end(), reads_tensor);
+}
+
+}  // namespace
+
+// A dimension's index within the storage's box, with the tightest range that is known.
+Index Evaluator::localize(const Storage& s, size_t d, const Index& index, const Point& point) {
+  Index local = add(index, make_index(e_, s.origin[d], 0, 1), -1);
+  if (!local.terms.empty()) return local;
+  const Interval exact = make_index(e_, local.base, local.lane, local.lane == 0 ? 1 : point.chunk.active).range;
+  local.range = {std::max(local.range.lo, exact.lo), std::min(local.range.hi, exact.hi)};
+  local.range.hi = std::max(local.range.hi, local.range.lo);
+  return local;
+}
+
+// Address of a point in elements, given its indices within the box: row-major, or blocked.
+Index Evaluator::flatten(const Storage& s, const std::vector<Index>& local, const Point& point) {
+  Index address;
+  if (s.block_dim < 0) {
+    int64_t stride = 1;
+    for (int d = static_cast<int>(local.size()) - 1; d >= 0; --d) {
+      address = add(address, local[d], stride);
+      stride *= s.shape[d];
+    }
+  } else {
+    const Index block = divide(local[s.block_dim], s.block, false, point);
+    address = divide(local[s.block_dim], s.block, true, point);
+    int64_t stride = s.block;
+    for (int d = static_cast<int>(local.size()) - 1; d >= 0; --d) {
+      if (d == s.block_dim) continue;
+      address = add(address, local[d], stride);
+      stride *= s.shape[d];
+    }
+    address = add(address, block, stride);
+  }
+  cancel_quotients(address);
+  return address;
+}
+
+Value Evaluator::read(const Expr& expr, const Point& point, Truth* in_bounds) {
+  const int t = expr->index;
+  if (auto over = overlay_.find(t); over != overlay_.end() && in_bounds == nullptr) return over->second;
+  const Storage* storage = &e_.home[t];
+  for (const Stage::Copy& copy : e_.nest.stages[stage_].copies) {
+    if (copy.tensor == t) storage = &e_.copies[copy.stage];
+  }
+  CHECK(storage->buffer >= 0);
+  const Tensor& tensor = e_.tensor(t);
+  std::vector<Index> indices;
+  Truth inside{true, {}};
+  for (size_t d = 0; d < expr->args.size(); ++d) {
+    const bool gather = in_bounds == nullptr && reads_tensor(expr->args[d]);
+    Index i = gather ? gather_index(expr->args[d], point, tensor.shape[d]) : index(expr->args[d], point);
+    // Lanes past the chunk's end do not count: they are masked anyway.
+    Index active = i;
+    if (i.terms.empty() && i.lane != 0 && point.chunk.active < point.chunk.lanes) {
+      active.range = make_index(e_, i.base, i.lane, point.chunk.active).range;
+    }
+    inside = both(inside, at_least_zero(active, point));
+    const Index last = make_index(e_, affine(tensor.shape[d] - 1), 0, 1);
+    inside = both(inside, at_least_zero(add(last, active, -1), point));
+    indices.push_back(std::move(i));
+  }
+  if (in_bounds != nullptr) *in_bounds = inside;
+  // The box of a copy or an attached producer holds all that is read inside the tensor; where ranges do
+  // not show it, the address is checked too.
+  std::vector<Index> local;
+  for (size_t d = 0; d < indices.size(); ++d) {
+    local.push_back(localize(*storage, d, indices[d], point));
+    if (storage->shape[d] == tensor.shape[d]) continue;
+    inside = both(inside, at_least_zero(local[d], point));
+    const Index last = make_index(e_, affine(storage->shape[d] - 1), 0, 1);
+    inside = both(inside, at_least_zero(add(last, local[d], -1), point));
+  }
+  if (inside.known == false) return immediate(tensor.type, 0, 0, 1);
+
+  const bool uniform = std::all_of(indices.begin(), indices.end(), [](const Index& i) { return i.uniform(); });
+  if (uniform && !inside.known) {
+    // A scalar that may be outside: read the nearest element inside instead, and drop it.
+    for (size_t d = 0; d < local.size(); ++d) {
+      Affine clamped = e_.emit_int(Stmt::IntOp::kMax, local[d].base, affine(0), 1);
+      clamped = e_.emit_int(Stmt::IntOp::kMin, clamped, affine(storage->shape[d] - 1), 1);
+      local[d] = make_index(e_, clamped, 0, 1);
+    }
+    const Value value = load(*storage, t, local, point, true);
+    return select(inside.value, value, immediate(tensor.type, 0, 0, 1));
+  }
+  if (uniform) return load(*storage, t, local, point, true);
+
+  const Index address = flatten(*storage, local, point);
+  const Buffer& buffer = e_.kernel.buffers[storage->buffer];
+  int mask = -1;
+  Truth lanes_on = inside;
+  if (point.chunk.active < point.chunk.lanes) {
+    Index left;
+    left.base = affine(point.chunk.active - 1);
+    left.lane = -1;
+    left.range = {point.chunk.active - point.chunk.lanes, point.chunk.active - 1};
+    lanes_on = both(lanes_on, at_least_zero(left, point));
+  }
+  if (!lanes_on.known) mask = broadcast(lanes_on.value, point.chunk.lanes).reg;
+  prefetch(t, storage->buffer, address, buffer.type);
+  if (address.uniform()) {
+    const Value scalar = emit_load(storage->buffer, buffer.type, address, 1, -1);
+    if (mask < 0) return scalar;
+    return select({mask, point.chunk.lanes}, scalar, immediate(tensor.type, 0, 0, 1));
+  }
+  if (mask < 0 && address.terms.empty() && std::abs(address.lane) > 1 && tile_ != nullptr) {
+    const Value value = transposed_load(*storage, address, point, expr);
+    if (value.reg >= 0) return value;
+  }
+  return emit_load(storage->buffer, buffer.type, address, point.chunk.lanes, mask);
+}
+
+Value Evaluator::load(const Storage& storage, int t, std::vector<Index> local, const Point& point,
+                      bool prefetches) {
+  const Index address = flatten(storage, local, point);
+  const Type type = e_.kernel.buffers[storage.buffer].type;
+  if (prefetches) prefetch(t, storage.buffer, address, type);
+  const int mask = address.uniform() ? -1 : point_mask(point);
+  return emit_load(storage.buffer, type, address, address.uniform() ? 1 : point.chunk.lanes, mask);
+}
+
+Value Evaluator::emit_load(int buffer, Type type, const Index& address, int lanes, int mask) {
+  Stmt stmt;
+  stmt.op = Op::kLoad;
+  stmt.buffer = buffer;
+  stmt.index = address.base;
+  stmt.stride = address.lane;
+  stmt.mask = mask;
+  if (!address.terms.empty()) {
+    Index varying = address;
+    varying.base = {};
+    stmt.indices = vector_index(varying, lanes);
+    stmt.stride = 0;
+  }
+  e_.kernel.registers.push_back({type, lanes});
+  stmt.dst = static_cast<int>(e_.kernel.registers.size()) - 1;
+  const Value value{stmt.dst, lanes};
+  e_.emit(std::move(stmt));
+  return cast(register_type(type), value);
+}
+
+// Finds, among the tile's points, `lanes` whose addresses for this read follow each other by one
+// element (an unrolled axis along memory), loads along that axis and transposes.
+Value Evaluator::transposed_load(const Storage& storage, const Index& address, const Point& point,
+                                 const Expr& expr) {
+  const int buffer = storage.buffer;
+  const Type type = e_.kernel.buffers[buffer].type;
+  const int lanes = point.chunk.lanes;
+  if ((lanes & (lanes - 1)) != 0 || lanes < 2) return {};
+  std::vector<std::pair<int64_t, const Point*>> candidates;
+  for (const Point& other : *tile_) {
+    if (other.chunk.offset != point.chunk.offset || other.chunk.lanes != lanes) continue;
+    std::vector<Index> local;
+    for (const Expr& arg : expr->args) {
+      if (reads_tensor(arg)) return {};
+      local.push_back(localize(storage, local.size(), index(arg, other), other));
+    }
+    const Index there = add(flatten(storage, local, other), address, -1);
+    if (!there.base.is_constant() || !there.uniform()) continue;
+    if (std::any_of(candidates.begin(), candidates.end(),
+                    [&](const auto& c) { return c.first == there.base.constant; })) {
+      continue;
+    }
+    candidates.emplace_back(there.base.constant, &other);
+  }
+  std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  // The aligned group of `lanes` consecutive offsets that holds offset 0.
+  const auto self = std::find_if(candidates.begin(), candidates.end(), [](const auto& c) { return c.first == 0; });
+  const size_t first = (self - candidates.begin()) / lanes * lanes;
+  if (first + lanes > candidates.size()) return {};
+  for (int i = 0; i < lanes; ++i) {
+    if (candidates[first + i].first != candidates[first].first + i) return {};
+    if (!candidates[first + i].second->valid.empty()) return {};
+  }
+  std::vector<int> loaded;
+  for (int l = 0; l < lanes; ++l) {
+    Index row;
+    row.base = address.base + affine(candidates[first].first + l * address.lane);
+    row.lane = 1;
+    loaded.push_back(emit_load(buffer, type, row, lanes, -1).reg);
+  }
+  Stmt transpose;
+  transpose.op = Op::kTranspose;
+  transpose.many = loaded;
+  for (int i = 0; i < lanes; ++i) {
+    const int dst = e_.new_register(e_.kernel.registers[loaded[0]].type, lanes);
+    transpose.many.push_back(dst);
+    cache_[cache_key(expr, *candidates[first + i].second)] = {dst, lanes};
+  }
+  const int mine = transpose.many[lanes + (self - candidates.begin()) % lanes];
+  e_.emit(std::move(transpose));
+  return {mine, lanes};
+}
+
+// Asks for what the same read will need `distance` iterations of the innermost loop later, once per
+// cache line.
+void Evaluator::prefetch(int t, int buffer, const Index& address, Type type) {
+  if (prefetch_var_ < 0) return;
+  for (const Stage::Prefetch& p : e_.nest.stages[stage_].prefetches) {
+    if (p.tensor != t || p.distance == 0) continue;
+    const auto term = std::find_if(address.base.terms.begin(), address.base.terms.end(),
+                                   [&](const Affine::Term& x) { return x.var == prefetch_var_; });
+    if (term == address.base.terms.end()) continue;
+    const Affine ahead = address.base + affine(p.distance * term->coefficient);
+    const int64_t line = 64 / size_of(type);
+    const bool done = std::any_of(prefetched_.begin(), prefetched_.end(), [&](const auto& seen) {
+      if (seen.first != buffer) return false;
+      const Affine apart = ahead - seen.second;
+      return apart.is_constant() && std::abs(apart.constant) < line;
+    });
+    if (done) continue;
+    prefetched_.emplace_back(buffer, ahead);
+    Stmt stmt;
+    stmt.op = Op::kPrefetch;
+    stmt.buffer = buffer;
+    stmt.index = ahead;
+    stmt.integer = 3;
+    e_.emit(std::move(stmt));
+  }
+}
+
+void Evaluator::store(const Storage& storage, const Tensor& tensor, const Point& point, Value value,
+                      bool non_temporal) {
+  std::vector<Index> local;
+  for (size_t d = 0; d < tensor.shape.size(); ++d) local.push_back(localize(storage, d, point.axis[d], point));
+  const Index address = flatten(storage, local, point);
+  const int lanes = address.uniform() ? 1 : point.chunk.lanes;
+  const Buffer& buffer = e_.kernel.buffers[storage.buffer];
+  value = broadcast(value, std::max(lanes, value.lanes));
+  if (type_of(value) != buffer.type) {
+    Stmt stmt;
+    stmt.op = Op::kCast;
+    e_.kernel.registers.push_back({buffer.type, value.lanes});
+    stmt.dst = static_cast<int>(e_.kernel.registers.size()) - 1;
+    stmt.srcs[0] = value.reg;
+    value.reg = stmt.dst;
+    e_.emit(std::move(stmt));
+  }
+  Stmt stmt;
+  stmt.op = Op::kStore;
+  stmt.buffer = storage.buffer;
+  stmt.index = address.base;
+  stmt.stride = lanes == 1 ? 0 : address.lane;
+  stmt.srcs[0] = value.reg;
+  stmt.non_temporal = non_temporal && lanes > 1 && address.lane == 1;
+  e_.kernel.buffers[storage.buffer].written = true;
+  if (lanes > 1) {
+    CHECK(address.terms.empty());
+    stmt.mask = point_mask(point);
+    e_.emit(std::move(stmt));
+    return;
+  }
+  // A scalar that may lie past a masked tail: guarded.
+  Stmt guard;
+  guard.kind = Stmt::Kind::kIf;
+  for (const Index& valid : point.valid) {
+    if (valid.range.hi < 0) return;
+    if (valid.range.lo < 0) guard.conditions.push_back(valid.base);
+  }
+  if (guard.conditions.empty()) {
+    e_.emit(std::move(stmt));
+  } else {
+    guard.body.push_back(std::move(stmt));
+    e_.emit(std::move(guard));
+  }
+}
+
+}  // namespace lw::lowering

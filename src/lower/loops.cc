@@ -1,0 +1,190 @@
+// Loops: every instance of a loop body with its own constant extents.
+//
+// A loop whose tile does not divide its range runs its full tiles in a loop and the remainder once,
+// as code of its own (kCompose); or all tiles alike with a limit that masks points (kMask); or with the
+// last tile moved back (kShift). Fused and parallel loops decide by a branch what serial loops peel.
+#include <algorithm>
+#include <functional>
+
+#include "src/base/check.h"
+#include "src/lower/tile.h"
+
+namespace lw::lowering {
+namespace {
+
+using Body = std::function<void()>;
+
+// One instance: the axis stands at `start` (relative to the instance outside) for `extent` points.
+void instance(Frame& f, const LoopPart& part, const Affine& iteration, const Affine& start, int64_t extent,
+              bool limited, const Body& body) {
+  const AxisState saved = f.axes[part.axis];
+  AxisState& axis = f.axes[part.axis];
+  axis.base = saved.base + start;
+  axis.extent = extent;
+  if (limited) axis.limits.push_back(saved.base + affine(saved.extent));
+  const bool factored = f.stage.factored_axis == part.axis && f.stage.factored_tile == part.tile;
+  AxisState partial;
+  if (factored) {
+    partial = f.axes[0];
+    f.axes[0] = {partial.base + iteration, 1, {}};
+  }
+  body();
+  if (factored) f.axes[0] = partial;
+  f.axes[part.axis] = saved;
+}
+
+// Remembers, for reduction loops outside the register run, when a point is visited first and last.
+void tracked(Frame& f, bool track, const Affine& iteration, int64_t count, bool has_before, bool has_after,
+             const Body& body) {
+  if (!track) return body();
+  const auto first = f.first, last = f.last;
+  const bool never_first = f.never_first, never_last = f.never_last;
+  if (has_before) f.never_first = true;
+  if (has_after) f.never_last = true;
+  if (count > 1) {
+    f.first.push_back(iteration * -1);
+    f.last.push_back(iteration - affine(count - 1));
+  }
+  body();
+  f.first = first;
+  f.last = last;
+  f.never_first = never_first;
+  f.never_last = never_last;
+}
+
+// for (var = 0; var < count; ++var) body(var); one iteration needs no loop.
+void counted(Frame& f, int64_t count, bool parallel, const std::function<void(const Affine&)>& body) {
+  Emitter& e = f.e;
+  if (count == 1) return body(affine(0));
+  Stmt loop;
+  loop.kind = Stmt::Kind::kFor;
+  loop.count = count;
+  loop.parallel = parallel;
+  loop.var = e.new_var({0, count - 1});
+  std::vector<Stmt>* saved = e.out;
+  const int inner = f.inner_var;
+  const bool was_parallel = e.in_parallel;
+  e.out = &loop.body;
+  f.inner_var = loop.var;
+  e.in_parallel = was_parallel || parallel;
+  body(variable(loop.var));
+  e.in_parallel = was_parallel;
+  f.inner_var = inner;
+  e.out = saved;
+  e.emit(std::move(loop));
+}
+
+struct Trips {
+  int64_t extent, tile, full, rest, all;
+};
+Trips trips_of(const Frame& f, const LoopPart& part) {
+  const int64_t extent = f.axes[part.axis].extent;
+  const int64_t full = extent / part.tile, rest = extent % part.tile;
+  return {extent, part.tile, full, rest, full + (rest > 0 ? 1 : 0)};
+}
+
+// The instance for a run-time iteration number: full tile, or what its tail says.
+void dispatch(Frame& f, const LoopPart& part, Tail tail, const Affine& v, const Body& body) {
+  Emitter& e = f.e;
+  const Trips t = trips_of(f, part);
+  if (t.full == 0) return instance(f, part, affine(0), affine(0), t.rest, false, body);
+  if (t.rest == 0) return instance(f, part, v, v * t.tile, t.tile, false, body);
+  if (tail == Tail::kMask) return instance(f, part, v, v * t.tile, t.tile, true, body);
+  if (tail == Tail::kShift) {
+    const Affine start = e.emit_int(Stmt::IntOp::kMin, v * t.tile, affine(t.extent - t.tile), 1);
+    return instance(f, part, v, start, t.tile, false, body);
+  }
+  Stmt branch;
+  branch.kind = Stmt::Kind::kIf;
+  branch.conditions.push_back(affine(t.full - 1) - v);
+  std::vector<Stmt>* saved = e.out;
+  e.out = &branch.body;
+  instance(f, part, v, v * t.tile, t.tile, false, body);
+  e.out = &branch.otherwise;
+  instance(f, part, affine(t.full), affine(t.full * t.tile), t.rest, false, body);
+  e.out = saved;
+  e.emit(std::move(branch));
+}
+
+void dispatch_parts(Frame& f, const Loop& loop, size_t part, const std::vector<Affine>& v, const Body& body) {
+  if (part == loop.parts.size()) return body();
+  dispatch(f, loop.parts[part], loop.tail, v[part], [&] { dispatch_parts(f, loop, part + 1, v, body); });
+}
+
+// Parallel and fused loops: one counter for all parts, the last running fastest.
+void fused_loop(Frame& f, const Loop& loop, const Body& body) {
+  std::vector<int64_t> counts;
+  int64_t total = 1;
+  for (const LoopPart& part : loop.parts) {
+    counts.push_back(trips_of(f, part).all);
+    total *= counts.back();
+  }
+  counted(f, total, loop.kind == LoopKind::kParallel, [&](const Affine& counter) {
+    std::vector<Affine> v(counts.size());
+    Affine rest = counter;
+    for (size_t p = counts.size(); p-- > 1;) {
+      v[p] = f.e.emit_int(Stmt::IntOp::kMod, rest, {}, counts[p]);
+      rest = f.e.emit_int(Stmt::IntOp::kDiv, rest, {}, counts[p]);
+    }
+    v[0] = rest;
+    dispatch_parts(f, loop, 0, v, body);
+  });
+}
+
+void one_loop(Frame& f, const Loop& loop, bool track, const Body& body) {
+  if (loop.parts.size() > 1 || loop.kind == LoopKind::kParallel) return fused_loop(f, loop, body);
+  const LoopPart part = loop.parts[0];
+  const Trips t = trips_of(f, part);
+  if (t.full == 0) return instance(f, part, affine(0), affine(0), t.rest, false, body);
+  if (t.rest > 0 && loop.tail != Tail::kCompose) {
+    counted(f, t.all, false, [&](const Affine& v) {
+      tracked(f, track, v, t.all, false, false, [&] { dispatch(f, part, loop.tail, v, body); });
+    });
+    return;
+  }
+  counted(f, t.full, false, [&](const Affine& v) {
+    tracked(f, track, v, t.full, false, t.rest > 0,
+            [&] { instance(f, part, v, v * t.tile, t.tile, false, body); });
+  });
+  if (t.rest > 0) {
+    tracked(f, track, affine(0), 1, true, false,
+            [&] { instance(f, part, affine(t.full), affine(t.full * t.tile), t.rest, false, body); });
+  }
+}
+
+void run_loops(Frame& f, int l, const Accumulators& accumulators) {
+  if (l == f.tile) return update_accumulators(f, accumulators);
+  const Loop& loop = f.stage.loops[l];
+  one_loop(f, loop, false, [&] {
+    emit_attached(f.e, f.s, loop.name, f.axes);
+    run_loops(f, l + 1, accumulators);
+  });
+}
+
+void outer_loops(Frame& f, int l) {
+  if (!f.e.failure.ok()) return;
+  const bool reduction = f.stage.copy_of < 0 && f.e.tensor(f.stage.tensor).reduce != Reduce::kNone;
+  if (l == f.run) {
+    if (!reduction) return emit_map_tile(f);
+    const Accumulators accumulators = start_accumulators(f);
+    run_loops(f, l, accumulators);
+    return finish_accumulators(f, accumulators);
+  }
+  const Loop& loop = f.stage.loops[l];
+  one_loop(f, loop, reduction && is_reduction(f.stage, loop), [&] {
+    emit_attached(f.e, f.s, loop.name, f.axes);
+    outer_loops(f, l + 1);
+  });
+}
+
+}  // namespace
+
+void emit_stage(Emitter& e, int s, std::vector<AxisState> axes) {
+  const Stage& stage = e.nest.stages[s];
+  Frame f{e, s, stage, run_begin(stage), tile_begin(stage), std::move(axes), {}, {}, false, false, -1, 1};
+  f.lanes = stage_lanes(e.nest, s);
+  if (stage.factored_axis >= 0) f.axes[0] = {affine(0), 1, {}};
+  outer_loops(f, 0);
+}
+
+}  // namespace lw::lowering

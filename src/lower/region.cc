@@ -1,0 +1,295 @@
+// Which part of a tensor one iteration of a loop needs, and where it is kept.
+//
+// The region of a stage attached at a loop is the box around all the reads that its consumers make of
+// it in one iteration: each index expression maps the boxes of the axes to an interval (affine start,
+// constant extent). An interval that may leave the tensor is moved back inside: it still covers every
+// point that is read in bounds, and its extent stays constant.
+#include <algorithm>
+
+#include "src/base/check.h"
+#include "src/lower/emitter.h"
+
+namespace lw::lowering {
+namespace {
+
+int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
+
+Range unknown() { return {affine(0), 0, false}; }
+
+Range range_of_expr(Emitter& e, const Expr& expr, const std::vector<Range>& axes) {
+  const std::vector<Expr>& args = expr->args;
+  switch (expr->op) {
+    case ExprOp::kConst: return {affine(expr->integer), 1, true};
+    case ExprOp::kAxis: return axes[expr->index];
+    case ExprOp::kAdd:
+    case ExprOp::kSub: {
+      const Range a = range_of_expr(e, args[0], axes), b = range_of_expr(e, args[1], axes);
+      if (!a.known || !b.known) return unknown();
+      if (expr->op == ExprOp::kAdd) return {a.lo + b.lo, a.extent + b.extent - 1, true};
+      return {a.lo - b.lo - affine(b.extent - 1), a.extent + b.extent - 1, true};
+    }
+    case ExprOp::kMul: {
+      const bool second = args[1]->op == ExprOp::kConst;
+      if (!second && args[0]->op != ExprOp::kConst) return unknown();
+      const Range a = range_of_expr(e, args[second ? 0 : 1], axes);
+      const int64_t c = args[second ? 1 : 0]->integer;
+      if (!a.known) return unknown();
+      if (c >= 0) return {a.lo * c, (a.extent - 1) * c + 1, true};
+      return {(a.lo + affine(a.extent - 1)) * c, (a.extent - 1) * -c + 1, true};
+    }
+    case ExprOp::kDiv: {
+      const Range a = range_of_expr(e, args[0], axes);
+      if (!a.known || args[1]->op != ExprOp::kConst || args[1]->integer <= 0) return unknown();
+      const int64_t d = args[1]->integer;
+      const bool exact = std::all_of(a.lo.terms.begin(), a.lo.terms.end(),
+                                     [&](const Affine::Term& t) { return t.coefficient % d == 0; });
+      if (!exact) return {e.emit_int(Stmt::IntOp::kDiv, a.lo, {}, d), (a.extent + d - 2) / d + 1, true};
+      Affine lo = affine(floor_div(a.lo.constant, d));
+      for (const Affine::Term& t : a.lo.terms) lo = lo + variable(t.var, t.coefficient / d);
+      const int64_t rest = a.lo.constant - floor_div(a.lo.constant, d) * d;
+      return {lo, (rest + a.extent - 1) / d + 1, true};
+    }
+    case ExprOp::kMod: {
+      if (args[1]->op != ExprOp::kConst || args[1]->integer <= 0) return unknown();
+      const Range a = range_of_expr(e, args[0], axes);
+      if (a.known) {
+        const Interval all = range_of(e, a.lo);
+        if (all.lo >= 0 && all.hi + a.extent <= args[1]->integer) return a;
+      }
+      return {affine(0), args[1]->integer, true};
+    }
+    default: return unknown();
+  }
+}
+
+Range unite(Emitter& e, const Range& a, const Range& b) {
+  if (!a.known || !b.known) return unknown();
+  const Affine apart = b.lo - a.lo;
+  if (apart.is_constant()) {
+    const int64_t lo = std::min<int64_t>(0, apart.constant);
+    const int64_t hi = std::max(a.extent, apart.constant + b.extent);
+    return {a.lo + affine(lo), hi - lo, true};
+  }
+  return unknown();
+}
+
+// Moves the interval into [0, size).
+Range clamp(Emitter& e, Range r, int64_t size) {
+  if (!r.known || r.extent >= size) return {affine(0), size, true};
+  const Interval lo = range_of(e, r.lo);
+  if (lo.lo < 0) r.lo = e.emit_int(Stmt::IntOp::kMax, r.lo, affine(0), 1);
+  if (lo.hi + r.extent > size) r.lo = e.emit_int(Stmt::IntOp::kMin, r.lo, affine(size - r.extent), 1);
+  return r;
+}
+
+void collect_reads(const Expr& expr, int tensor, std::vector<const ExprNode*>& reads) {
+  if (expr->op == ExprOp::kRead && expr->index == tensor) reads.push_back(expr.get());
+  for (const Expr& arg : expr->args) collect_reads(arg, tensor, reads);
+}
+
+bool inside(const Nest& nest, int stage, int host) {
+  for (int s = stage; s >= 0; s = nest.stages[s].host) {
+    if (s == host) return true;
+    const Place place = nest.stages[s].place;
+    if (place != Place::kAt && place != Place::kEpilogue) return false;
+  }
+  return false;
+}
+
+// Values of the TENSOR's axes, given boxes of the stage's.
+std::vector<Range> tensor_axes(Emitter& e, const Stage& stage, const std::vector<Range>& axes) {
+  if (stage.axis_value.empty()) return axes;
+  std::vector<Range> values;
+  for (const Expr& value : stage.axis_value) values.push_back(range_of_expr(e, value, axes));
+  return values;
+}
+
+std::vector<Range> required(Emitter& e, int tensor, int host, const std::vector<AxisState>& axes, int only);
+
+// The stage's axis runs along dimension `d` of its tensor as it is (no whole axes were fused there).
+bool along(const Stage& stage, size_t d) {
+  return stage.axis_value.empty() || (stage.axis_value[d]->op == ExprOp::kAxis &&
+                                      stage.axis_value[d]->index == static_cast<int>(d));
+}
+
+// The box of points that a stage inside (host, one iteration) must compute: what is read of all that it
+// stores, its own tensor and those of its epilogue.
+std::vector<Range> own_region(Emitter& e, int s, int host, const std::vector<AxisState>& axes) {
+  const Stage& stage = e.nest.stages[s];
+  std::vector<Range> box;
+  auto include = [&](int writer) {
+    if (!must_store(e.nest, writer)) return;
+    const std::vector<Range> part = required(e, e.nest.stages[writer].tensor, host, axes, -1);
+    for (size_t d = 0; d < part.size(); ++d) {
+      if (d == box.size()) {
+        box.push_back(part[d]);
+      } else {
+        box[d] = unite(e, box[d], part[d]);
+      }
+    }
+  };
+  include(s);
+  for (int f : stage.epilogue) include(f);
+  const Tensor& tensor = e.tensor(stage.tensor);
+  for (size_t d = 0; d < box.size(); ++d) {
+    if (!along(stage, d)) box[d] = unknown();
+    box[d] = clamp(e, box[d], tensor.shape[d]);
+  }
+  return box;
+}
+
+// The box of `tensor` that everything inside (host, one iteration) reads. `only`: just this reader.
+std::vector<Range> required(Emitter& e, int tensor, int host, const std::vector<AxisState>& axes, int only) {
+  const Nest& nest = e.nest;
+  const Tensor& t = e.tensor(tensor);
+  std::vector<Range> box;
+  bool first = true;
+  auto include = [&](const Expr& body, const std::vector<Range>& boxes) {
+    std::vector<const ExprNode*> reads;
+    collect_reads(body, tensor, reads);
+    for (const ExprNode* read : reads) {
+      for (size_t d = 0; d < t.shape.size(); ++d) {
+        const Range r = range_of_expr(e, read->args[d], boxes);
+        if (first) {
+          box.push_back(r);
+        } else {
+          box[d] = unite(e, box[d], r);
+        }
+      }
+      first = false;
+    }
+  };
+  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
+    const Stage& reader = nest.stages[s];
+    if (only >= 0 && s != only) continue;
+    if (reader.place == Place::kInlined || reader.place == Place::kEpilogue) continue;
+    if (reader.copy_of >= 0 || !inside(nest, s, host)) continue;
+    // What a stage and its epilogue hand each other stays in registers.
+    const bool own = reader.tensor == tensor ||
+                     std::any_of(reader.epilogue.begin(), reader.epilogue.end(),
+                                 [&](int f) { return nest.stages[f].tensor == tensor; });
+    if (own) continue;
+    std::vector<const ExprNode*> any;
+    collect_reads(e.bodies[s], tensor, any);
+    for (int f : reader.epilogue) collect_reads(e.bodies[f], tensor, any);
+    if (any.empty()) continue;
+    std::vector<Range> boxes;
+    if (s == host) {
+      for (const AxisState& a : axes) boxes.push_back({a.base, a.extent, true});
+    } else {
+      // The reader computes its own region of its tensor, and its whole reductions.
+      const std::vector<Range> region = own_region(e, s, host, axes);
+      for (size_t a = 0; a < reader.axes.size(); ++a) {
+        const bool spatial = a < region.size() && along(reader, a);
+        boxes.push_back(spatial ? region[a] : Range{affine(0), reader.axes[a].extent, true});
+      }
+    }
+    const std::vector<Range> values = tensor_axes(e, reader, boxes);
+    include(e.bodies[s], values);
+    for (int f : reader.epilogue) include(e.bodies[f], values);
+  }
+  for (size_t d = 0; d < t.shape.size(); ++d) {
+    if (first) box.push_back(unknown());
+    box[d] = clamp(e, box[d], t.shape[d]);
+  }
+  return box;
+}
+
+}  // namespace
+
+bool must_store(const Nest& nest, int s) {
+  const Stage& stage = nest.stages[s];
+  if (nest.program->tensors[stage.tensor].role == Role::kOutput) return true;
+  const Stage& host = stage.place == Place::kEpilogue ? nest.stages[stage.host] : stage;
+  if (host.epilogue.empty()) return true;
+  if (!nest.checks(Legality::kEpilogueStoredElsewhere)) return false;
+  for (int reader : readers(nest, stage.tensor)) {
+    if (std::find(host.epilogue.begin(), host.epilogue.end(), reader) == host.epilogue.end()) return true;
+  }
+  return false;
+}
+
+bool accumulates_in_memory(const Stage& stage) {
+  const int run = run_begin(stage);
+  for (int l = 0; l < run; ++l) {
+    if (is_reduction(stage, stage.loops[l])) return true;
+  }
+  return false;
+}
+
+std::vector<AxisState> whole_axes(const Nest& nest, int s) {
+  std::vector<AxisState> axes;
+  for (const NestAxis& axis : nest.stages[s].axes) axes.push_back({affine(0), axis.extent, {}});
+  return axes;
+}
+
+void allocate(Emitter& e, int s, const std::vector<Range>& region) {
+  const Stage& stage = e.nest.stages[s];
+  auto place = [&](int owner, int tensor, Storage& storage) {
+    const Tensor& t = e.tensor(tensor);
+    if (storage.buffer >= 0 && e.kernel.buffers[storage.buffer].scope == Scope::kArgument) return;
+    int64_t size = 1;
+    storage.origin.clear();
+    storage.shape.clear();
+    for (size_t d = 0; d < t.shape.size(); ++d) {
+      storage.origin.push_back(region.empty() ? affine(0) : region[d].lo);
+      storage.shape.push_back(region.empty() ? t.shape[d] : region[d].extent);
+    }
+    const Stage& o = e.nest.stages[owner];
+    storage.block_dim = o.copy_of >= 0 && o.block > 0 ? o.block_dim : -1;
+    storage.block = storage.block_dim >= 0 ? o.block : 0;
+    for (size_t d = 0; d < t.shape.size(); ++d) {
+      const int64_t n = storage.shape[d];
+      const bool blocked = static_cast<int>(d) == storage.block_dim;
+      size *= blocked ? (n + storage.block - 1) / storage.block * storage.block : n;
+    }
+    if (size * size_of(t.type) > e.options.max_workspace_bytes && e.failure.ok()) {
+      e.failure = infeasible("the workspace is too large");
+    }
+    storage.buffer = e.stage_buffer(owner, t.type, size);
+  };
+  if (stage.copy_of >= 0) {
+    place(s, stage.copy_of, e.copies[s]);
+    return;
+  }
+  for (size_t i = 0; i < stage.epilogue.size(); ++i) {
+    const int f = stage.epilogue[i];
+    if (must_store(e.nest, f)) place(f, e.nest.stages[f].tensor, e.home[e.nest.stages[f].tensor]);
+  }
+  if (must_store(e.nest, s)) {
+    place(s, stage.tensor, e.home[stage.tensor]);
+  } else if (accumulates_in_memory(stage)) {
+    // Partial sums live in the final result's place where that has the same elements.
+    const int final_tensor = e.nest.stages[stage.epilogue.back()].tensor;
+    if (e.tensor(final_tensor).type == e.tensor(stage.tensor).type && e.home[final_tensor].buffer >= 0) {
+      e.home[stage.tensor] = e.home[final_tensor];
+    } else {
+      place(s, stage.tensor, e.home[stage.tensor]);
+    }
+  }
+}
+
+void emit_attached(Emitter& e, int host, const std::string& loop, const std::vector<AxisState>& axes) {
+  const Nest& nest = e.nest;
+  std::vector<int> attached;
+  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
+    const Stage& stage = nest.stages[s];
+    if (stage.place == Place::kAt && stage.host == host && stage.loop == loop) attached.push_back(s);
+  }
+  for (int s : attached) {
+    const Stage& stage = nest.stages[s];
+    const bool copy = stage.copy_of >= 0;
+    const std::vector<Range> region =
+        copy ? required(e, stage.copy_of, host, axes, host) : own_region(e, s, host, axes);
+    allocate(e, s, region);
+    std::vector<AxisState> box;
+    for (size_t a = 0; a < stage.axes.size(); ++a) {
+      const bool spatial = a < region.size() && along(stage, a);
+      box.push_back(spatial ? AxisState{region[a].lo, region[a].extent, {}}
+                            : AxisState{affine(0), stage.axes[a].extent, {}});
+    }
+    emit_stage(e, s, std::move(box));
+  }
+}
+
+}  // namespace lw::lowering

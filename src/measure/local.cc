@@ -1,0 +1,276 @@
+// The local Measurer: a short assembly line in threads of the parent that mostly wait.
+//
+//   submit -> [to build] -> builder threads, each with a builder process
+//          -> [built]    -> the measuring thread, with the measurer process -> [done] -> poll
+//
+// Where processors suffice, builders and the measurer have their own and run side by side: a 512^3
+// GEMM is built in about 15 ms and measured in about as much, so 30 candidates a second pass. Where
+// the kernel uses every processor, the line alternates: builders rest while the measurer works off
+// what is built, which it takes in small batches.
+#include "src/measure/local.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "src/base/check.h"
+#include "src/base/parallel_pool.h"
+#include "src/measure/measure_client.h"
+
+namespace lw {
+namespace {
+
+constexpr size_t kBatch = 8;  // built before the measurer takes over, when alternating
+
+// Finalists that are measured together; complete when every member is built or failed.
+struct Group {
+  std::vector<Built> members;
+  std::vector<Outcome> outcomes;
+  size_t missing = 0;
+  int rounds = 0;
+  bool done = false;
+};
+
+struct Job {
+  Built built;
+  std::shared_ptr<Group> group;  // null: an ordinary candidate
+  size_t member = 0;
+  bool retried = false;
+};
+
+class LocalMeasurer : public Measurer {
+ public:
+  LocalMeasurer(std::unique_ptr<Workbench> bench, std::unique_ptr<Zygote> zygote)
+      : bench_(std::move(bench)), zygote_(std::move(zygote)), callers_cpus_(allowed_cpus()) {
+    const LocalOptions& options = bench_->options;
+    reference_pending_ = options.reference != nullptr;
+    if (bench_->parted()) pin_to(bench_->building);
+    const int builders =
+        options.builders > 0 ? options.builders : static_cast<int>(bench_->building.size());
+    for (int i = 0; i < builders; ++i) threads_.emplace_back([this] { build_all(); });
+    threads_.emplace_back([this] { measure_all(); });
+  }
+
+  ~LocalMeasurer() override {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      stop_ = true;
+      to_build_.clear();
+      built_.clear();
+    }
+    changed_.notify_all();
+    zygote_->shut_down();  // nobody waits for the work in progress
+    for (std::thread& thread : threads_) thread.join();
+    if (bench_->parted() && std::this_thread::get_id() == caller_) pin_to(callers_cpus_);
+  }
+
+  void submit(std::vector<Candidate> batch) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (Candidate& candidate : batch) {
+      Job job;
+      job.built.candidate = std::move(candidate);
+      to_build_.push_back(std::move(job));
+    }
+    changed_.notify_all();
+  }
+
+  std::vector<Outcome> poll(double timeout_s) override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait_for(lock, std::chrono::duration<double>(std::min(timeout_s, 1e6)),
+                      [&] { return !done_.empty(); });
+    return std::exchange(done_, {});
+  }
+
+  void cancel() override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto ordinary = [](const Job& job) { return job.group == nullptr; };
+    to_build_.erase(std::remove_if(to_build_.begin(), to_build_.end(), ordinary), to_build_.end());
+    built_.erase(std::remove_if(built_.begin(), built_.end(), ordinary), built_.end());
+    changed_.notify_all();
+  }
+
+  std::vector<Outcome> interleave(std::vector<Candidate> batch, int rounds) override {
+    if (batch.empty()) return {};
+    std::shared_ptr<Group> group = std::make_shared<Group>();
+    group->members.resize(batch.size());
+    group->outcomes.resize(batch.size());
+    group->missing = batch.size();
+    group->rounds = std::max(rounds, 1);
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (size_t i = 0; i < batch.size(); ++i) {
+      Job job;
+      job.built.candidate = std::move(batch[i]);
+      job.group = group;
+      job.member = i;
+      to_build_.push_front(std::move(job));
+    }
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return group->done; });
+    return group->outcomes;
+  }
+
+ private:
+  // A builder's thread.
+  void build_all() {
+    WorkerLink builder(zygote_.get(), bench_.get(), kBuilder);
+    if (build_reference_first()) build_reference(builder);
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [&] { return stop_ || (!to_build_.empty() && may_build()); });
+      if (stop_) return;
+      Job job = std::move(to_build_.front());
+      to_build_.pop_front();
+      ++building_;
+      lock.unlock();
+      Outcome failure;
+      const bool ok = build(builder, &job.built, &failure);
+      lock.lock();
+      --building_;
+      if (!ok && failure.verdict == Verdict::kWorkerLost && !job.retried) {
+        job.retried = true;
+        to_build_.push_back(std::move(job));
+      } else if (job.group != nullptr) {
+        join_group(std::move(job), ok, std::move(failure));
+      } else if (ok) {
+        built_.push_back(std::move(job));
+      } else {
+        done_.push_back(std::move(failure));
+      }
+      changed_.notify_all();
+    }
+  }
+
+  bool build_reference_first() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return reference_pending_ && !std::exchange(reference_taken_, true);
+  }
+
+  void build_reference(WorkerLink& builder) {
+    Built reference;
+    reference.candidate.kernel = bench_->options.reference;
+    Outcome failure;
+    build(builder, &reference, &failure);
+    std::lock_guard<std::mutex> lock(mutex_);
+    reference_ = std::move(reference.artifact);
+    reference_pending_ = false;
+    changed_.notify_all();
+  }
+
+  bool build(WorkerLink& builder, Built* built, Outcome* failure) {
+    const double begin = now();
+    Answer answer;
+    if (built->candidate.kernel->arguments != static_cast<int>(bench_->arguments.size())) {
+      answer = {false, Verdict::kBuildError, "the kernel is of another program", ""};
+    } else {
+      answer = builder.ask(kBuild, Writer().put_string(print(*built->candidate.kernel)).bytes(),
+                           bench_->options.build_timeout_s, "building");
+    }
+    built->build_s = now() - begin;
+    built->artifact = std::move(answer.payload);
+    failure->ticket = built->candidate.ticket;
+    failure->build_s = built->build_s;
+    failure->verdict = answer.verdict;
+    failure->detail = answer.detail;
+    return answer.ok;
+  }
+
+  // REQUIRES: the lock is held.
+  void join_group(Job job, bool ok, Outcome failure) {
+    Group& group = *job.group;
+    if (!ok) group.outcomes[job.member] = std::move(failure);
+    group.members[job.member] = std::move(job.built);
+    if (--group.missing == 0) built_.push_front(std::move(job));
+  }
+
+  // The measuring thread.
+  void measure_all() {
+    MeasureClient client(zygote_.get(), bench_.get());
+    client.prepare([this] {
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [&] { return stop_ || !reference_pending_; });
+      return reference_;
+    });
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (true) {
+      measuring_ = false;
+      changed_.notify_all();
+      changed_.wait(lock, [&] { return stop_ || (!built_.empty() && may_measure()); });
+      if (stop_) return;
+      measuring_ = true;
+      while (!built_.empty() && !stop_) {
+        Job job = std::move(built_.front());
+        built_.pop_front();
+        lock.unlock();
+        std::vector<Outcome> outcomes = job.group ? std::vector<Outcome>() : measure(client, job);
+        if (job.group) measure_group(client, *job.group);
+        lock.lock();
+        if (job.group) job.group->done = true;
+        for (Outcome& outcome : outcomes) done_.push_back(std::move(outcome));
+        changed_.notify_all();
+      }
+    }
+  }
+
+  static std::vector<Outcome> measure(MeasureClient& client, const Job& job) {
+    Outcome outcome = client.measure(job.built);
+    // Nobody's fault: once more.
+    if (outcome.verdict != Verdict::kOk && !is_candidates_fault(outcome.verdict)) {
+      outcome = client.measure(job.built);
+    }
+    return {std::move(outcome)};
+  }
+
+  static void measure_group(MeasureClient& client, Group& group) {
+    std::vector<Built> whole;
+    std::vector<size_t> members;
+    for (size_t i = 0; i < group.members.size(); ++i) {
+      if (group.outcomes[i].verdict != Verdict::kOk) continue;
+      members.push_back(i);
+      whole.push_back(std::move(group.members[i]));
+    }
+    std::vector<Outcome> outcomes = client.interleave(whole, group.rounds);
+    for (size_t k = 0; k < members.size(); ++k) group.outcomes[members[k]] = std::move(outcomes[k]);
+  }
+
+  // Apart, everybody works at once. REQUIRES (both): the lock is held.
+  bool may_build() const { return bench_->parted() || (!measuring_ && built_.size() < kBatch); }
+  bool may_measure() const {
+    return bench_->parted() || (building_ == 0 && (to_build_.empty() || built_.size() >= kBatch));
+  }
+
+  const std::unique_ptr<Workbench> bench_;
+  const std::unique_ptr<Zygote> zygote_;
+  const std::thread::id caller_ = std::this_thread::get_id();
+  const std::vector<int> callers_cpus_;
+  std::vector<std::thread> threads_;
+
+  std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  bool stop_ = false;
+  bool measuring_ = false;
+  int building_ = 0;
+  bool reference_pending_ = false, reference_taken_ = false;
+  std::string reference_;
+  std::deque<Job> to_build_, built_;
+  std::vector<Outcome> done_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Measurer>> make_local_measurer(const Program& program,
+                                                              const Target& target,
+                                                              const LocalOptions& options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Workbench> bench, make_workbench(program, target, options));
+  Workbench* shared = bench.get();
+  Zygote::Main main = [shared](int role, int socket) {
+    if (role == kBuilder) builder_main(*shared, socket);
+    if (role == kMeasurer) measurer_main(*shared, socket);
+    if (role == kPreparer) preparer_main(*shared, socket);
+  };
+  ASSIGN_OR_RETURN(std::unique_ptr<Zygote> zygote, Zygote::start(main, descriptors(*bench)));
+  return std::make_unique<LocalMeasurer>(std::move(bench), std::move(zygote));
+}
+
+}  // namespace lw

@@ -1,0 +1,44 @@
+// The local Measurer: builder and measurer processes on this machine.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "schedules/target.h"
+#include "src/search/measurer.h"
+
+namespace lw {
+
+struct LocalOptions {
+  int threads = 1;             // of the kernel
+  std::string cache = "warm";  // warm | cold: flushed before every timed call
+  uint64_t seed = 1;           // of the inputs and the points
+  int builders = 0;            // processes; 0: one for each processor that may build
+  // The unscheduled kernel of the program: the second oracle. Null: interpret() where it is cheap,
+  // else more points.
+  std::shared_ptr<const Kernel> reference;
+  int64_t points = 4096;        // of each output, for the first oracle
+  double oracle_budget_s = 20;  // for all points, and again for the reference kernel
+  double build_timeout_s = 30;
+  double run_timeout_s = 10;                      // of one call; less once there is an incumbent
+  int64_t memory_limit_bytes = int64_t{4} << 30;  // workspace, and each process's growth
+  std::vector<int> cpus;                          // to use; empty: those this thread may use
+};
+
+// Inputs are random_input() of the program for the seed: one uniform set, one of small integers.
+//
+// With fewer threads than processors, the last `threads` processors measure and the others build,
+// and the calling thread is confined to the others while the Measurer lives. Otherwise building and
+// measuring alternate in small batches, and the caller should not compute while it waits.
+//
+// REQUIRES: target.family has a backend; target's features exist here; the calling thread lives as
+// long as the Measurer (the worker processes end with it). kResourceExhausted: no memory for the
+// tensors.
+absl::StatusOr<std::unique_ptr<Measurer>> make_local_measurer(const Program& program,
+                                                              const Target& target,
+                                                              const LocalOptions& options);
+
+}  // namespace lw

@@ -1,0 +1,347 @@
+// Measuring and judging one candidate, seen from the parent. The measurer's process runs the kernel
+// and takes the samples; everything that decides stands here, where no kernel can write: the wall
+// time around each request, the statistics, the oracles' values and the verdict. The outputs are
+// read where the kernel wrote them, in shared memory.
+//
+// After the timed calls the outputs hold the result for the uniform inputs, so the first oracle
+// costs a look at about 4,096 elements (60 us) and every candidate gets it. Only one that is to be
+// believed runs once more, on small integers in other places, and is compared as a whole.
+#include "src/measure/measure_client.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "src/measure/sandbox.h"
+
+namespace lw {
+namespace {
+
+constexpr double kSetupTimeout = 120;  // filling inputs: far more than any size takes
+constexpr double kLoadTimeout = 10;
+constexpr double kInterpretedOperations =
+    2e7;  // above this the interpreter is too slow for all points
+
+bool fail(const Answer& answer, Outcome* outcome) {
+  outcome->verdict = answer.verdict;
+  outcome->detail = answer.detail;
+  return false;
+}
+
+bool wrong(const std::string& detail, Outcome* outcome) {
+  outcome->verdict = Verdict::kWrongResult;
+  outcome->detail = detail;
+  outcome->verified = false;
+  return false;
+}
+
+std::string slot_request(int slot) { return Writer().put<int32_t>(slot).bytes(); }
+
+void summarize(Outcome* outcome) {
+  const Estimate e = estimate(outcome->samples_us);
+  outcome->time_us = e.median;
+  outcome->ci_low_us = e.low;
+  outcome->ci_high_us = e.high;
+}
+
+}  // namespace
+
+MeasureClient::MeasureClient(Zygote* zygote, const Workbench* bench)
+    : zygote_(zygote), bench_(bench), measurer_(zygote, bench, kMeasurer) {}
+
+// Runs `work` in one preparer process per processor, side by side.
+void MeasureClient::in_preparers(const std::function<void(WorkerLink&, int, int)>& work) {
+  std::vector<int> cpus = bench_->building;
+  if (bench_->parted()) cpus.insert(cpus.end(), bench_->measuring.begin(), bench_->measuring.end());
+  const int count = std::min<int>(static_cast<int>(cpus.size()), 8);
+  std::vector<std::thread> threads;
+  for (int p = 0; p < count; ++p) {
+    threads.emplace_back([&, p] {
+      WorkerLink link(zygote_, bench_, kPreparer);
+      work(link, p, count);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+void MeasureClient::prepare(const std::function<std::string()>& reference) {
+  in_preparers([](WorkerLink& link, int p, int count) {
+    for (int set = p; set < kInputSets; set += count) {
+      link.ask(kFill, slot_request(set), kSetupTimeout, "filling the inputs");
+    }
+  });
+  // The points and the reference kernel, side by side.
+  const double budget = bench_->options.oracle_budget_s;
+  std::thread points([&] {
+    in_preparers([&](WorkerLink& link, int p, int count) {
+      for (int set = 0; set < kInputSets; ++set) {
+        const int64_t n = static_cast<int64_t>(bench_->points[set].size());
+        Writer request;
+        request.put<int32_t>(set)
+            .put<int64_t>(n * p / count)
+            .put<int64_t>(n * (p + 1) / count)
+            .put(budget);
+        link.ask(kEvaluate, request.bytes(), budget + 5, "evaluating the points");
+      }
+    });
+  });
+  const std::string artifact = reference();
+  if (!artifact.empty()) run_reference(artifact);
+  points.join();
+  if (expected_.empty() && count_flops(bench_->program).counted <= kInterpretedOperations) {
+    interpret_whole();
+  }
+  const auto known = [&](int set) {
+    const PointValue* values = bench_->value_table(set);
+    return std::count_if(values, values + bench_->points[set].size(),
+                         [](const PointValue& v) { return v.terms >= 0; });
+  };
+  const int64_t uniform = known(kUniform);
+  points_known_ = uniform > 0 && known(kIntegers) > 0;
+  if (uniform < static_cast<int64_t>(bench_->points[kUniform].size())) {
+    oracle_problem_ = absl::StrFormat("%d of %d points within the budget of %g s", uniform,
+                                      bench_->points[kUniform].size(), budget);
+  }
+  scale_ = whole_scale(bench_->program, bench_->points[kIntegers], bench_->value_table(kIntegers));
+  if (expected_.empty()) return;
+  std::vector<const std::byte*> data;
+  for (const std::vector<std::byte>& e : expected_) data.push_back(e.data());
+  const Check agreement = check_points(bench_->program, data, bench_->points[kIntegers],
+                                       bench_->value_table(kIntegers));
+  if (agreement.ok) return;
+  // One of the two is wrong, which is our bug: trust the simpler one and say so with every result.
+  oracle_problem_ =
+      absl::StrCat("the reference kernel disagrees with the interpreter: ", agreement.detail);
+  expected_.clear();
+}
+
+void MeasureClient::interpret_whole() {
+  in_preparers([&](WorkerLink& link, int p, int) {
+    if (p != 0) return;
+    const Answer answer = link.ask(kInterpret, slot_request(kIntegers),
+                                   bench_->options.oracle_budget_s, "interpreting");
+    if (!answer.ok) return;
+    Reader reader(answer.payload);
+    for (int t : outputs(bench_->program)) {
+      const std::string bytes_of = reader.get_string();
+      if (static_cast<int64_t>(bytes_of.size()) != bytes(bench_->program.tensors[t])) {
+        expected_.clear();
+        return;
+      }
+      const std::byte* begin = reinterpret_cast<const std::byte*>(bytes_of.data());
+      expected_.emplace_back(begin, begin + bytes_of.size());
+    }
+  });
+}
+
+void MeasureClient::run_reference(const std::string& artifact) {
+  Outcome outcome;
+  Built built;
+  built.artifact = artifact;
+  if (load(built, 0, &outcome)) {
+    poison_outputs(*bench_);
+    const Answer answer =
+        measurer_.ask(kRunOnce, Writer().put<int32_t>(0).put<int32_t>(kIntegers).bytes(),
+                      bench_->options.oracle_budget_s, "running the reference kernel");
+    if (answer.ok) {
+      const std::vector<const std::byte*> data = output_data(*bench_, kIntegers);
+      const std::vector<int> out = outputs(bench_->program);
+      for (size_t o = 0; o < out.size(); ++o) {
+        expected_.emplace_back(data[o], data[o] + bytes(bench_->program.tensors[out[o]]));
+      }
+      return;
+    }
+    fail(answer, &outcome);
+  }
+  oracle_problem_ = absl::StrCat("no reference kernel: ", outcome.detail);
+}
+
+double MeasureClient::call_limit_s(double incumbent_us) const {
+  const double limit = bench_->options.run_timeout_s;
+  return incumbent_us <= 0 ? limit : std::min(limit, 0.5 + 20e-6 * incumbent_us);
+}
+
+bool MeasureClient::load(const Built& built, int slot, Outcome* outcome) {
+  const Answer answer =
+      measurer_.ask(kLoad, Writer().put<int32_t>(slot).put_string(built.artifact).bytes(),
+                    kLoadTimeout, "loading");
+  return answer.ok || fail(answer, outcome);
+}
+
+bool MeasureClient::time(const Built& built, int slot, Outcome* outcome) {
+  TimingPlan plan;
+  plan.incumbent_us = built.candidate.incumbent_us;
+  plan.cold = bench_->options.cache == "cold";
+  if (built.candidate.effort > 1) {
+    plan.max_samples = 30;
+    plan.budget_s = 0.1;
+  }
+  poison_outputs(*bench_);
+  const double limit = call_limit_s(plan.incumbent_us);
+  const double begin = now();
+  const Answer answer =
+      measurer_.ask(kTime, Writer().put<int32_t>(slot).put(plan).bytes(),
+                    limit + 12 * plan.budget_s + (plan.cold ? 5 : 0.5), "running");
+  if (!answer.ok) return fail(answer, outcome);
+  return parse_times(answer.payload, now() - begin, outcome);
+}
+
+// The samples come from a process in which a wild kernel may have run: they must fit into the time
+// that passed here.
+bool MeasureClient::parse_times(const std::string& payload, double wall_s, Outcome* outcome) {
+  Reader reader(payload);
+  const double inside_s = reader.get<double>();
+  outcome->inner = reader.get<int64_t>();
+  const bool raced_out = reader.get<bool>();
+  outcome->samples_us.resize(std::min<uint64_t>(reader.get<uint64_t>(), 1000));
+  double sum_s = 0;
+  for (double& us : outcome->samples_us) {
+    us = reader.get<double>();
+    sum_s += us * 1e-6 * static_cast<double>(outcome->inner);
+    if (!(us > 0)) outcome->samples_us.clear();
+    if (outcome->samples_us.empty()) break;
+  }
+  if (!reader.ok() || outcome->samples_us.empty() || !(sum_s <= inside_s) ||
+      !(inside_s <= wall_s)) {
+    outcome->verdict = Verdict::kDeviceUnhealthy;
+    outcome->detail = absl::StrFormat("samples of %.6f s in a request of %.6f s", sum_s, wall_s);
+    outcome->samples_us.clear();
+    return false;
+  }
+  summarize(outcome);
+  if (raced_out) outcome->detail = "raced out";
+  return true;
+}
+
+bool MeasureClient::check(int set, Outcome* outcome) {
+  std::string where;
+  if (!outputs_intact(*bench_, set, &where)) return wrong("wrote beside " + where, outcome);
+  const std::vector<const std::byte*> data = output_data(*bench_, set);
+  const Check points =
+      check_points(bench_->program, data, bench_->points[set], bench_->value_table(set));
+  outcome->max_rel_error = std::max(outcome->max_rel_error, points.worst);
+  if (!points.ok) return wrong(points.detail, outcome);
+  if (set == kUniform) return true;
+  const Check whole = expected_.empty() ? check_written(bench_->program, data)
+                                        : check_whole(bench_->program, data, expected_, scale_);
+  outcome->max_rel_error = std::max(outcome->max_rel_error, whole.worst);
+  return whole.ok || wrong(whole.detail, outcome);
+}
+
+bool MeasureClient::run_and_check(int slot, int set, Outcome* outcome) {
+  poison_outputs(*bench_);
+  const Answer answer =
+      measurer_.ask(kRunOnce, Writer().put<int32_t>(slot).put<int32_t>(set).bytes(),
+                    bench_->options.run_timeout_s + 1, "running");
+  if (!answer.ok) return fail(answer, outcome);
+  return check(set, outcome);
+}
+
+Outcome MeasureClient::measure(const Built& built) {
+  Outcome outcome;
+  const double begin = now();
+  const Candidate& candidate = built.candidate;
+  outcome.ticket = candidate.ticket;
+  outcome.build_s = built.build_s;
+  if (load(built, 0, &outcome) && time(built, 0, &outcome) && check(kUniform, &outcome)) {
+    const bool wanted =
+        candidate.verify || candidate.incumbent_us <= 0 || outcome.time_us < candidate.incumbent_us;
+    if (wanted && run_and_check(0, kIntegers, &outcome)) outcome.verified = points_known_;
+  }
+  outcome.measure_s = now() - begin;
+  outcome.environment = environment();
+  return outcome;
+}
+
+std::vector<Outcome> MeasureClient::interleave(const std::vector<Built>& built, int rounds) {
+  std::vector<Outcome> outcomes(built.size());
+  measurer_.ask(kUnloadAll, "", kLoadTimeout, "unloading");
+  // A crash takes the process and all that is loaded: charge it to its author, begin again without.
+  bool again = true;
+  while (again) {
+    again = false;
+    std::vector<int> slots;
+    for (size_t i = 0; i < built.size() && !again; ++i) {
+      outcomes[i].ticket = built[i].candidate.ticket;
+      outcomes[i].build_s = built[i].build_s;
+      outcomes[i].environment = environment();
+      if (outcomes[i].verdict != Verdict::kOk) continue;
+      const int slot = static_cast<int>(i);
+      if (load(built[i], slot, &outcomes[i]) && run_and_check(slot, kUniform, &outcomes[i]) &&
+          run_and_check(slot, kIntegers, &outcomes[i])) {
+        outcomes[i].verified = points_known_;
+        slots.push_back(slot);
+      } else {
+        again = outcomes[i].verdict != Verdict::kWrongResult;
+      }
+    }
+    if (!again && !slots.empty()) again = !compare_samples(slots, rounds, &outcomes);
+  }
+  measurer_.ask(kUnloadAll, "", kLoadTimeout, "unloading");
+  return outcomes;
+}
+
+// False: somebody crashed and has been charged.
+bool MeasureClient::compare_samples(const std::vector<int>& slots, int rounds,
+                                    std::vector<Outcome>* outcomes) {
+  TimingPlan plan;
+  plan.cold = bench_->options.cache == "cold";
+  plan.min_sample_s = 1e-3;
+  Writer request;
+  request.put<int32_t>(static_cast<int32_t>(slots.size()));
+  for (int slot : slots) request.put<int32_t>(slot);
+  request.put<int32_t>(rounds).put(plan);
+  const double n = static_cast<double>(slots.size());
+  const double begin = now();
+  const Answer answer = measurer_.ask(kInterleave, request.bytes(),
+                                      n * rounds * bench_->options.run_timeout_s, "comparing");
+  const double wall_s = now() - begin;
+  if (!answer.ok) {
+    const int culprit = reinterpret_cast<const ControlPage*>(bench_->control.data())->slot;
+    const bool known = std::count(slots.begin(), slots.end(), culprit) > 0;
+    fail(answer, &(*outcomes)[static_cast<size_t>(known ? culprit : slots[0])]);
+    return false;
+  }
+  Reader reader(answer.payload);
+  double sum_s = 0;
+  for (int slot : slots) {
+    Outcome& outcome = (*outcomes)[static_cast<size_t>(slot)];
+    outcome.inner = reader.get<int64_t>();
+    outcome.samples_us.resize(static_cast<size_t>(rounds));
+    for (double& us : outcome.samples_us) {
+      us = reader.get<double>();
+      sum_s += us * 1e-6 * static_cast<double>(outcome.inner);
+    }
+    summarize(&outcome);
+    outcome.measure_s = wall_s / n;
+  }
+  if (!reader.ok() || sum_s > wall_s) {
+    for (int slot : slots) {
+      (*outcomes)[static_cast<size_t>(slot)].verdict = Verdict::kDeviceUnhealthy;
+      (*outcomes)[static_cast<size_t>(slot)].detail = "samples do not add up";
+    }
+  }
+  return true;
+}
+
+std::string MeasureClient::environment() const {
+  double load = 0;
+  std::ifstream("/proc/loadavg") >> load;
+  std::string text = absl::StrFormat(
+      "{\"cache\":\"%s\",\"cpus\":[%s],\"load\":%.2f,\"parted\":%s,\"threads\":%d,\"timer_ns\":%."
+      "0f",
+      bench_->options.cache, absl::StrJoin(bench_->measuring, ","), load,
+      bench_->parted() ? "true" : "false", bench_->options.threads, timer_resolution() * 1e9);
+  if (!oracle_problem_.empty()) {
+    std::string quoted;
+    for (char c : oracle_problem_) quoted += c == '"' || c == '\\' || c < ' ' ? '\'' : c;
+    absl::StrAppend(&text, ",\"oracle\":\"", quoted, "\"");
+  }
+  return text + "}";
+}
+
+}  // namespace lw

@@ -1,0 +1,57 @@
+// The parent's view of measuring: one measurer process, the two oracles, and the verdict.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/measure/timing.h"
+#include "src/measure/worker_link.h"
+#include "src/search/measurer.h"
+
+namespace lw {
+
+// A built candidate.
+struct Built {
+  Candidate candidate;
+  std::string artifact;  // artifact_bytes()
+  double build_s = 0;
+};
+
+// Thread-compatible. `zygote` and `bench` outlive it.
+class MeasureClient {
+ public:
+  MeasureClient(Zygote* zygote, const Workbench* bench);
+
+  // Before anything is measured: fills the inputs, evaluates the points, and runs the reference
+  // that `reference` waits for (its artifact; "" if there is none). Deadlines are the options'
+  // budgets.
+  void prepare(const std::function<std::string()>& reference);
+
+  Outcome measure(const Built& built);
+  // Outcome i for built[i]: all loaded at once, samples taken in turn.
+  std::vector<Outcome> interleave(const std::vector<Built>& built, int rounds);
+
+ private:
+  void in_preparers(const std::function<void(WorkerLink&, int index, int count)>& work);
+  void interpret_whole();
+  void run_reference(const std::string& artifact);
+  bool load(const Built& built, int slot, Outcome* outcome);
+  bool time(const Built& built, int slot, Outcome* outcome);
+  bool parse_times(const std::string& payload, double wall_s, Outcome* outcome);
+  bool run_and_check(int slot, int set, Outcome* outcome);
+  bool check(int set, Outcome* outcome);
+  bool compare_samples(const std::vector<int>& slots, int rounds, std::vector<Outcome>* outcomes);
+  double call_limit_s(double incumbent_us) const;
+  std::string environment() const;
+
+  Zygote* zygote_;
+  const Workbench* bench_;
+  WorkerLink measurer_;
+  std::vector<std::vector<std::byte>> expected_;  // whole outputs for kIntegers; empty: unknown
+  WholeScale scale_;
+  bool points_known_ = false;
+  std::string oracle_problem_;  // why an oracle is missing; goes into the environment
+};
+
+}  // namespace lw

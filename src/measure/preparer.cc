@@ -1,0 +1,81 @@
+// The preparer's process: fills the inputs and asks the reference, beside the first builds.
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/check.h"
+#include "src/measure/sandbox.h"
+#include "src/measure/timing.h"
+#include "src/measure/workbench.h"
+
+namespace lw {
+namespace {
+
+std::vector<const std::byte*> input_data(const Workbench& bench, int set) {
+  std::vector<const std::byte*> data;
+  for (size_t i = 0; i < bench.arguments.size(); ++i) {
+    const Argument& a = bench.arguments[i];
+    if (!a.output)
+      data.push_back(a.memory[set].data() + argument_offset(bench, set, static_cast<int>(i)));
+  }
+  return data;
+}
+
+// What lies beside an input is poison too: a kernel that reads it shows NaN.
+void fill(const Workbench& bench, int set) {
+  for (size_t i = 0; i < bench.arguments.size(); ++i) {
+    const Argument& a = bench.arguments[i];
+    if (a.output) continue;
+    const Data data =
+        random_input(bench.program, a.tensor, bench.options.seed + i, set == kIntegers);
+    std::memset(a.memory[set].data(), kPoison, static_cast<size_t>(a.memory[set].bytes()));
+    std::memcpy(a.memory[set].data() + argument_offset(bench, set, static_cast<int>(i)),
+                data.bytes.data(), static_cast<size_t>(a.bytes));
+  }
+}
+
+absl::StatusOr<std::string> interpret_whole(const Workbench& bench, int set) {
+  std::vector<Data> in;
+  const std::vector<const std::byte*> data = input_data(bench, set);
+  const std::vector<int> tensors = inputs(bench.program);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const int64_t size = bytes(bench.program.tensors[tensors[i]]);
+    in.push_back({std::vector<std::byte>(data[i], data[i] + size)});
+  }
+  ASSIGN_OR_RETURN(std::vector<Data> out, interpret(bench.program, in));
+  Writer writer;
+  for (const Data& d : out) {
+    writer.put_string({reinterpret_cast<const char*>(d.bytes.data()), d.bytes.size()});
+  }
+  return writer.bytes();
+}
+
+absl::StatusOr<std::string> answer(const Workbench& bench, const Message& request) {
+  Reader reader(request.payload);
+  const int set = reader.get<int32_t>();
+  if (request.type == kFill) {
+    fill(bench, set);
+    return "";
+  }
+  if (request.type == kInterpret) return interpret_whole(bench, set);
+  const int64_t begin = reader.get<int64_t>(), end = reader.get<int64_t>();
+  evaluate_points(bench.program, input_data(bench, set), bench.points[set], begin, end,
+                  now() + reader.get<double>(), bench.value_table(set));
+  return "";
+}
+
+}  // namespace
+
+void preparer_main(const Workbench& bench, int socket) {
+  limit_resources(bench.options.memory_limit_bytes);
+  while (true) {
+    absl::StatusOr<Message> request = receive_message(socket);
+    if (!request.ok()) return;
+    const absl::StatusOr<std::string> result = answer(bench, *request);
+    const absl::Status sent = result.ok()
+                                  ? send_message(socket, kDone, *result)
+                                  : send_message(socket, kRefused, refusal(result.status()));
+    if (!sent.ok()) return;
+  }
+}
+
+}  // namespace lw

@@ -1,0 +1,56 @@
+// Taking samples of a call's time, and what they say. Time enters through the functions given:
+// everything but `now` and `timer_resolution` is deterministic for the same samples.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace lw {
+
+// Seconds on the monotonic clock.
+double now();
+// Smallest step of that clock, in seconds, measured once. Thread-safe.
+double timer_resolution();
+
+// Median and its 95 % confidence interval by order statistics (no assumption about the
+// distribution): for fewer than 6 samples the whole range. REQUIRES: samples not empty.
+struct Estimate {
+  double median = 0, low = 0, high = 0;
+};
+Estimate estimate(std::vector<double> samples);
+
+// How long, and for whom, to sample.
+struct TimingPlan {
+  double incumbent_us = 0;  // 0: no racing
+  int max_samples = 10;
+  double budget_s = 0.015;     // of timed calls; one sample is always taken
+  double min_sample_s = 3e-4;  // a sample repeats the call until it is this long
+  bool cold = false;           // `before` runs before every call; one call a sample
+};
+
+struct Timing {
+  bool ok = true;                  // false: a call failed, nothing else holds
+  std::vector<double> samples_us;  // each the mean of `inner` calls
+  int64_t inner = 1;
+  bool raced_out = false;  // stopped early: hopelessly behind the incumbent
+  double warm_s = 0;       // the discarded first call
+};
+
+// The call to time; false: it failed. And what makes the caches cold before it.
+struct Timed {
+  std::function<bool()> call;
+  std::function<void()> before;
+};
+
+// Racing: one discarded call (kept as the only sample if it lasts 10 budgets); then 1 -> 3 ->
+// max_samples samples, stopping when the candidate is certainly behind or the budget is spent.
+Timing time_call(const Timed& timed, const TimingPlan& plan);
+
+// One sample in microseconds a call; negative: the call failed.
+double take_sample(const Timed& timed, int64_t inner, bool cold);
+
+// Calls a sample needs so that it lasts min_sample_s and at least 100 times the timer's resolution.
+int64_t inner_repeats(double call_s, const TimingPlan& plan);
+
+}  // namespace lw

@@ -1,0 +1,89 @@
+// What the parent and its workers share: the question (program, target, options), the tensors and
+// the oracle's table in shared memory, and who runs on which processor. Made by the parent before
+// the zygote is forked, so that every worker inherits it. Read-only but for the shared memory.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/build/build.h"
+#include "src/measure/guarded.h"
+#include "src/measure/ipc.h"
+#include "src/measure/local.h"
+#include "src/measure/verify.h"
+
+namespace lw {
+
+// Two sets of inputs: uniform (timing, first oracle) and small integers (second oracle).
+enum InputSet : int { kUniform, kIntegers, kInputSets };
+
+struct Argument {
+  int tensor = 0;    // in Program::tensors
+  std::string name;  // "input A", "output D"
+  bool output = false;
+  int64_t bytes = 0, element_bytes = 1;
+  SharedMemory memory[kInputSets];  // outputs use the first only
+};
+
+struct Workbench {
+  Program program;
+  Target target;
+  LocalOptions options;
+  const Backend* backend = nullptr;
+  std::vector<Argument> arguments;
+  std::vector<Point> points[kInputSets];
+  SharedMemory values[kInputSets];       // PointValue per point
+  SharedMemory control;                  // a ControlPage
+  std::vector<int> measuring, building;  // processors; equal when there are not enough to part
+
+  bool parted() const { return measuring != building; }
+  PointValue* value_table(int set) const {
+    return reinterpret_cast<PointValue*>(values[set].data());
+  }
+};
+
+absl::StatusOr<std::unique_ptr<Workbench>> make_workbench(const Program& program,
+                                                          const Target& target,
+                                                          const LocalOptions& options);
+
+// Where argument `i` lies in a run on this set: the normal place in timed runs, odd ones else.
+int64_t argument_offset(const Workbench& bench, int set, int i);
+
+// The outputs in the parent's mapping, where a run on `set` writes them.
+std::vector<const std::byte*> output_data(const Workbench& bench, int set);
+// Fills the outputs' pages with poison; whether what lies beside the outputs still is.
+void poison_outputs(const Workbench& bench);
+bool outputs_intact(const Workbench& bench, int set, std::string* where);
+
+// Descriptors that workers need.
+std::vector<int> descriptors(const Workbench& bench);
+
+// The workers' main functions; they return when the parent is gone.
+enum WorkerRole : int { kBuilder, kMeasurer, kPreparer };
+void builder_main(const Workbench& bench, int socket);
+void measurer_main(Workbench& bench, int socket);
+void preparer_main(const Workbench& bench, int socket);
+
+// Requests and answers. Every request gets one answer: kDone with the fields below, or kRefused
+// with {int32 status code, string message}.
+enum MessageType : uint32_t {
+  kRefused = 1,
+  kDone,
+  kBuild,       // {kernel text} -> {artifact}
+  kLoad,        // {int32 slot, artifact} -> {}; replaces what was there
+  kUnloadAll,   // {} -> {}
+  kTime,        // {int32 slot, TimingPlan} -> {Timing's fields, double seconds inside}
+  kRunOnce,     // {int32 slot, int32 set} -> {}
+  kInterleave,  // {int32 n, n slots, int32 rounds, TimingPlan} -> {n times: int64 inner, rounds
+                // doubles}
+  kFill,        // {int32 set} -> {}: the inputs
+  kEvaluate,    // {int32 set, int64 begin, int64 end, double budget_s} -> {}: the points
+  kInterpret,   // {int32 set} -> {string per output}: the whole outputs
+};
+std::string artifact_bytes(const Artifact& artifact);
+absl::StatusOr<Artifact> parse_artifact(std::string_view bytes);
+std::string refusal(const absl::Status& status);
+
+}  // namespace lw

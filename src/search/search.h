@@ -1,0 +1,96 @@
+// Which schedule to try next: draft -> rank -> batch -> measure -> learn -> finish.
+//
+// The search is a step function: step(state, outcomes) -> batch. Its state is rebuilt from the seed and
+// the stored measurements in order of arrival, so a tune, a suite, a durable study or remote agents
+// drive the same function and an interrupted one resumes from what the database holds. Deterministic
+// for a seed when outcomes are (null measurer). tune() below is the loop around it, on one page.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cost_model/cost_model.h"
+#include "schedules/steps.h"
+#include "src/search/measurer.h"
+#include "tuner_db/store.h"
+
+namespace lw {
+
+struct SearchOptions {
+  uint64_t seed = 1;
+  int trials = 200;                        // stored ones of the same key count
+  double seconds = 60;
+  int batch = 16;
+  int drafts = 4000;                       // candidates drafted a round
+  bool use_draft = true, use_model = true, use_evolution = true, use_descent = true, use_warm = true;
+  bool random_only = false;                // ablation: random sampling, nothing learned
+};
+
+struct Proposal {
+  Trace trace;
+  std::string text;                        // to_text(trace)
+  std::shared_ptr<const Kernel> kernel;
+  std::vector<float> features;
+  double draft_us = 0;
+  std::string source;                      // "draft", "evolve", "random", "descent", "warm", "zero"
+};
+
+// The search of one workload on one target. Not thread-safe.
+class Search {
+ public:
+  Search(Nest start, SearchOptions options, std::unique_ptr<Model> model);
+  ~Search();
+  // Takes results of earlier proposals (by trace text; unknown ones, from the database, are replayed)
+  // and learns from them.
+  void observe(const std::vector<Measurement>& results);
+  // The next proposals, at most `count`, none of them measured or in flight before (by trace and by
+  // kernel hash). Empty: nothing is left to try.
+  std::vector<Proposal> propose(int count, int trials_left);
+  // The best candidate without any measurement: the argmax of draft and model. Under 0.1 s.
+  absl::StatusOr<Proposal> zero_trial();
+  // A finalist set: the statistically indistinguishable leaders, best first (at most `count`).
+  std::vector<Proposal> finalists(int count);
+  int64_t deduplicated() const;            // proposals dropped because an equal kernel was measured
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+struct CurvePoint {
+  double wall_s;
+  int trials;
+  double best_us;
+};
+struct TuneResult {
+  int trials = 0, failed = 0;
+  int64_t deduped = 0;
+  bool interrupted = false;
+  BestRow best;                            // verified; best.measurement.trace empty when none is valid
+  double zero_us = 0;                      // zero-trial answer, measured
+  bool zero_verified = false;
+  std::vector<CurvePoint> curve;           // verified incumbents
+  double propose_s = 0, build_s = 0, measure_s = 0, learn_s = 0, store_s = 0;
+};
+struct TuneProgress {
+  int trials = 0, failed = 0;
+  double best_us = 0, elapsed_s = 0, candidates_per_s = 0;
+};
+
+// Clock and interruption enter as arguments. `progress` is called after every acknowledged batch.
+struct TuneHooks {
+  std::function<double()> now;             // seconds since the process started
+  std::function<bool()> interrupted;
+  std::function<void(const TuneProgress&)> progress;
+};
+
+// Runs the search until trials, seconds or an interruption; every outcome is stored (and so
+// acknowledged) before it is counted. Resumes from the store. Store errors end the run at once and are
+// returned. REQUIRES: the key claimed.
+absl::StatusOr<TuneResult> tune(const Nest& start, const Key& key, Store& store, Measurer& measurer,
+                                const SearchOptions& options, std::unique_ptr<Model> model,
+                                const TuneHooks& hooks);
+
+}  // namespace lw

@@ -1,0 +1,233 @@
+// The reference: what each operation means, on the values where implementations differ.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "src/expr/interpret.h"
+#include "src/expr/text.h"
+
+namespace lw {
+namespace {
+
+Program parse(const std::string& statements) {
+  absl::StatusOr<Module> module = parse_module("op f() {\n" + statements + "\n}\n", "t.te");
+  EXPECT_TRUE(module.ok()) << module.status().message();
+  return module.ok() ? *instantiate(module->ops[0], {}) : Program();
+}
+
+Data data_of(Type type, const std::vector<double>& values) {
+  Data data;
+  data.bytes.resize(values.size() * static_cast<size_t>(size_of(type)));
+  for (size_t i = 0; i < values.size(); ++i) {
+    store_element(type, data.bytes.data(), static_cast<int64_t>(i), values[i]);
+  }
+  return data;
+}
+
+std::vector<double> values_of(const Tensor& tensor, const Data& data) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < elements(tensor); ++i) {
+    values.push_back(load_element(tensor.type, data.bytes.data(), i));
+  }
+  return values;
+}
+
+// The output of `Y[i: N] = expression` on x, of type `type`.
+std::vector<double> run(const std::string& type, const std::string& expression,
+                        const std::vector<double>& x) {
+  const std::string n = std::to_string(x.size());
+  Program program = parse("in X: " + type + "[" + n + "]\nout Y[i: " + n + "] = " + expression);
+  if (program.tensors.empty()) return {};
+  absl::StatusOr<std::vector<Data>> out = interpret(program, {data_of(program.tensors[0].type, x)});
+  EXPECT_TRUE(out.ok()) << out.status().message();
+  return values_of(program.tensors.back(), (*out)[0]);
+}
+
+using V = std::vector<double>;
+constexpr double kInf = INFINITY;
+
+TEST(Interpret, IntegersWrap) {
+  EXPECT_EQ(run("i8", "X[i] + 1", {127, -128, 5}), (V{-128, -127, 6}));
+  EXPECT_EQ(run("u8", "X[i] - 1", {0, 255}), (V{255, 254}));
+  EXPECT_EQ(run("i8", "X[i] * X[i]", {100, -128}), (V{16, 0}));
+  EXPECT_EQ(run("i8", "-X[i]", {-128, 1}), (V{-128, -1}));
+  EXPECT_EQ(run("i8", "abs(X[i])", {-128, -5}), (V{-128, 5}));
+  EXPECT_EQ(run("i32", "X[i] * 2", {2147483647, -2147483648.0}), (V{-2, 0}));
+}
+
+TEST(Interpret, DivisionAndRemainderFloorAndByZeroGiveZero) {
+  EXPECT_EQ(run("i32", "X[i] / 4", {7, -7, -8, 3}), (V{1, -2, -2, 0}));
+  EXPECT_EQ(run("i32", "X[i] / -4", {7, -7, -8, 3}), (V{-2, 1, 2, -1}));
+  EXPECT_EQ(run("i32", "X[i] % 4", {7, -7, -8, 3}), (V{3, 1, 0, 3}));
+  EXPECT_EQ(run("i32", "X[i] % -4", {7, -7, -8, 3}), (V{-1, -3, 0, -1}));
+  EXPECT_EQ(run("i32", "7 / X[i] + 7 % X[i]", {0, 2}), (V{0, 4}));
+  EXPECT_EQ(run("i8", "X[i] / -1", {-128, 5}), (V{-128, -5}));
+  EXPECT_EQ(run("f32", "1 / X[i]", {0, 4, -kInf}), (V{kInf, 0.25, 0}));
+}
+
+TEST(Interpret, CastsRoundSaturateAndWrap) {
+  EXPECT_EQ(run("f32", "cast(i8, X[i])", {1.9, -1.9, 300, -300, NAN, kInf}),
+            (V{1, -1, 127, -128, 0, 127}));
+  EXPECT_EQ(run("f32", "cast(u8, X[i])", {-1, 255.9, 256}), (V{0, 255, 255}));
+  EXPECT_EQ(run("f32", "cast(i32, X[i])", {3e9, -3e9}), (V{2147483647, -2147483648.0}));
+  EXPECT_EQ(run("i32", "cast(i8, X[i])", {300, -129, 128}), (V{44, 127, -128}));
+  EXPECT_EQ(run("i32", "cast(f16, X[i])", {2049, 2051, 65519, 65520}),
+            (V{2048, 2052, 65504, kInf}));
+  EXPECT_EQ(run("i32", "cast(f32, X[i])", {16777217, 16777219}), (V{16777216, 16777220}));
+  EXPECT_EQ(run("f64", "cast(bf16, X[i])", {1.00390625, 1.01171875, 3.4e38}),
+            (V{1, 1.015625, kInf}));
+  EXPECT_EQ(run("f32", "cast(i32, cast(bool, X[i]))", {0, 0.5, -2}), (V{0, 1, 1}));
+  EXPECT_EQ(run("i32", "cast(i32, cast(bool, X[i]))", {0, 256}), (V{0, 1}));
+}
+
+TEST(Interpret, RoundIsHalfToEven) {
+  EXPECT_EQ(run("f32", "round(X[i])", {0.5, 1.5, 2.5, -0.5, -1.5, 2.4999, -2.5001}),
+            (V{0, 2, 2, 0, -2, 2, -3}));
+  EXPECT_EQ(run("f32", "floor(X[i]) * 10 + ceil(X[i])", {1.5, -1.5, 2}), (V{12, -21, 22}));
+}
+
+TEST(Interpret, ElementaryFunctions) {
+  const V x = {0.5, 2, 1e-3};
+  const auto check = [&](const char* text, double (*f)(double)) {
+    const V got = run("f64", text, x);
+    for (size_t i = 0; i < x.size(); ++i) EXPECT_DOUBLE_EQ(got[i], f(x[i])) << text;
+  };
+  check("exp(X[i])", std::exp);
+  check("log(X[i])", std::log);
+  check("sqrt(X[i])", std::sqrt);
+  check("rsqrt(X[i])", [](double v) { return 1 / std::sqrt(v); });
+  check("tanh(X[i])", std::tanh);
+  check("erf(X[i])", std::erf);
+  check("sigmoid(X[i])", [](double v) { return 1 / (1 + std::exp(-v)); });
+  check("pow(X[i], 2.5)", [](double v) { return std::pow(v, 2.5); });
+  EXPECT_EQ(run("f32", "clamp(X[i], -1, 1)", {-5, 0.5, 5}), (V{-1, 0.5, 1}));
+  EXPECT_EQ(run("f32", "exp(X[i])", {-kInf, 1000}), (V{0, kInf}));
+}
+
+TEST(Interpret, WhereAndPadEvaluateTheChosenSideOnly) {
+  EXPECT_EQ(run("f32", "where(i > 0, X[i - 1], 9)", {1, 2, 3}), (V{9, 1, 2}));
+  EXPECT_EQ(run("f32", "pad(X[i + 1], X[i] * 10)", {1, 2, 3}), (V{2, 3, 30}));
+  EXPECT_EQ(run("f32", "where(X[i] > 1 && !(X[i] >= 3) || X[i] == 0, 1, X[i])", {0, 1, 2, 3}),
+            (V{1, 1, 1, 3}));
+  // A gather that is not chosen may be out of range.
+  EXPECT_EQ(run("i32", "where(X[i] < 3 && X[i] >= 0, X[X[i]], -1)", {2, 7, -4}), (V{-4, -1, -1}));
+  EXPECT_EQ(run("i32", "where(X[i] < 3 && X[i] >= 0, sum[k: 1](X[X[i] + k]), -1)", {2, 7, -4}),
+            (V{-4, -1, -1}));
+  EXPECT_EQ(run("i32", "pad(X[X[i]], -7)", {2, 7, -4}), (V{-4, -7, -7}));
+}
+
+TEST(Interpret, AGatherOutOfRangeIsAnErrorThatNamesIt) {
+  Program program = parse("in T: f32[5]\nin R: i32[2]\nout Y[i: 2] = T[R[i] + 1]");
+  absl::StatusOr<std::vector<Data>> out =
+      interpret(program, {data_of(Type::kF32, {1, 2, 3, 4, 5}), data_of(Type::kI32, {3, 4})});
+  EXPECT_EQ(out.status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(out.status().message(), "index 5 of dimension 1 of T is out of range [0, 5) in Y");
+}
+
+TEST(Interpret, Reductions) {
+  EXPECT_EQ(run("f32", "sum[k: 3](X[k])", {1, 2, 3}), (V{6, 6, 6}));
+  EXPECT_EQ(run("f32", "prod[k: 3](X[k])", {2, 3, 4}), (V{24, 24, 24}));
+  EXPECT_EQ(run("f32", "max[k: 3](X[k]) - min[k: 3](X[k])", {2, -3, 4}), (V{7, 7, 7}));
+  EXPECT_EQ(run("i8", "sum[k: 3](X[k])", {127, 127, 127}), (V{381, 381, 381}));
+  EXPECT_EQ(run("i8", "sum[k: 3](X[k] * X[k])", {127, -128, 127}), (V{48642, 48642, 48642}));
+  EXPECT_EQ(run("u8", "min[k: 2](X[k])", {9, 4}), (V{4, 4}));
+  EXPECT_EQ(run("f16", "sum[k: 3](X[k])", {2048, 1, 1}), (V{2050, 2050, 2050}));  // in f32
+  // More than one strip, several points in a strip.
+  EXPECT_EQ(run("f32", "sum[j: 300, k: 2](X[k]) + sum[k: 2](X[k] * cast(f32, i))", {1, 2}),
+            (V{900, 903}));
+}
+
+TEST(Interpret, SixteenBitFloatsRoundTrip) {
+  for (int bits = 0; bits < 65536; ++bits) {
+    const uint16_t half = static_cast<uint16_t>(bits);
+    const float a = f16_to_f32(half), b = bf16_to_f32(half);
+    EXPECT_TRUE(std::isnan(a) || f32_to_f16(a) == half);
+    EXPECT_TRUE(std::isnan(b) || f32_to_bf16(b) == half);
+    EXPECT_EQ(std::isnan(a), std::isnan(f16_to_f32(f32_to_f16(a))));
+    EXPECT_EQ(std::isnan(b), std::isnan(bf16_to_f32(f32_to_bf16(b))));
+    EXPECT_TRUE(std::isnan(a) || round_f16(a) == a);
+    EXPECT_TRUE(std::isnan(b) || round_bf16(b) == b);
+  }
+  EXPECT_EQ(round_f16(1 + 0x1p-11), 1);                    // a tie goes to the even neighbour
+  EXPECT_EQ(round_f16(1 + 0x1p-11 + 0x1p-40), 1 + 0x1p-10);  // through f32 this would be a tie
+  EXPECT_EQ(round_f16(0x1p-25), 0);
+  EXPECT_EQ(round_f16(0x1.8p-25), 0x1p-24);
+}
+
+TEST(Interpret, EffortIsBounded) {
+  Program program = parse("in X: f32[8]\nout Y[i: 8] = sum[k: 1000000, l: 1000000](X[i])");
+  EXPECT_EQ(interpret(program, {data_of(Type::kF32, V(8))}, 1e9).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(interpret(program, {}).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// The oracle agrees with the reference on every point of every operator of the library, in small.
+TEST(PointOracle, AgreesWithTheReference) {
+  const std::vector<std::vector<std::string>> workloads = {
+      {"matmul M=7 N=9 K=150"},         {"softmax M=5 N=200"},
+      {"layer_norm M=4 N=33"},          {"attention S=5 T=6 H=2 D=4"},
+      {"causal_attention S=6 H=2 D=4"}, {"conv2d H=6 W=5 CI=3 CO=4 stride=2"},
+      {"dense_i8 M=5 N=6 K=7"},         {"conv2d_transpose H=3 W=4 CI=5 CO=6"},
+      {"elementwise_chain N=300"},      {"gather_rows M=5 V=9 N=4"},
+      {"max_pool2d H=7 W=7 C=3"},       {"row_prod M=6 N=5"},
+      {"matmul M=4 N=5 K=6 T=f16"},     {"total_sum M=20 N=30"}};
+  for (const std::vector<std::string>& words : workloads) {
+    SCOPED_TRACE(words[0]);
+    Program program = *load_workload(words);
+    std::vector<Data> in;
+    std::vector<const std::byte*> pointers;
+    for (int input : inputs(program)) in.push_back(random_input(program, input, 3, false));
+    for (const Data& data : in) pointers.push_back(data.bytes.data());
+    absl::StatusOr<std::vector<Data>> out = interpret(program, in);
+    ASSERT_TRUE(out.ok()) << out.status().message();
+    PointOracle oracle(program, pointers);
+    const int output = outputs(program)[0];
+    const Tensor& tensor = program.tensors[static_cast<size_t>(output)];
+    const V want = values_of(tensor, (*out)[0]);
+    EXPECT_GT(oracle.cost_per_point(output), 0);
+    for (size_t at = want.size(); at-- > 0;) {
+      std::vector<int64_t> index(tensor.shape.size());
+      int64_t rest = static_cast<int64_t>(at);
+      for (size_t d = index.size(); d-- > 0; rest /= tensor.shape[d])
+        index[d] = rest % tensor.shape[d];
+      PointOracle::Value value = oracle.at(output, index);
+      ASSERT_EQ(value.value, want[at]) << at;
+      ASSERT_GE(value.magnitude, std::fabs(value.value) * 0.999) << at;
+      ASSERT_TRUE(std::isfinite(value.magnitude));
+    }
+  }
+}
+
+TEST(PointOracle, MagnitudeIsTheSumOfAbsoluteTerms) {
+  Program program = *load_workload({"matmul M=1 N=1 K=4"});
+  const Data a = data_of(Type::kF32, {1, -2, 3, -4}), b = data_of(Type::kF32, {1, 1, 1, 0.5});
+  PointOracle oracle(program, {a.bytes.data(), b.bytes.data()});
+  PointOracle::Value value = oracle.at(2, {0, 0});
+  EXPECT_EQ(value.value, 0);
+  EXPECT_EQ(value.magnitude, 8);
+  EXPECT_EQ(value.terms, 4);
+}
+
+TEST(Inputs, ComeFromTheRangeTheirUseImplies) {
+  Program program = parse("in T: f32[7, 3]\nin R: i32[50]\nin L: f32[50]\nin B: u8[50]\n"
+                          "out Y[i: 50] = T[R[i] - 2, 0] + log(L[i]) + cast(f32, B[i])");
+  EXPECT_EQ(input_range(program, 0).lo, -1);
+  EXPECT_EQ(input_range(program, 1).lo, 2);
+  EXPECT_EQ(input_range(program, 1).hi, 8);
+  EXPECT_GT(input_range(program, 2).lo, 0);
+  EXPECT_EQ(input_range(program, 3).hi, 255);
+  for (bool integers : {false, true}) {
+    std::vector<Data> in;
+    for (int input : inputs(program)) in.push_back(random_input(program, input, 5, integers));
+    EXPECT_TRUE(interpret(program, in).ok());
+  }
+  const Data once = random_input(program, 0, 5, true), again = random_input(program, 0, 5, true);
+  EXPECT_EQ(once.bytes, again.bytes);
+  for (int64_t i = 0; i < 21; ++i) {
+    const double value = load_element(Type::kF32, once.bytes.data(), i);
+    EXPECT_EQ(value, std::floor(value));
+  }
+}
+
+}  // namespace
+}  // namespace lw

@@ -1,0 +1,266 @@
+// The kernel language: affine forms, its text and back, what the verifier refuses, and hashes.
+#include "src/lower/kernel.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "gtest/gtest.h"
+
+namespace lw {
+namespace {
+
+const char* const kText =
+    R"(kernel dense arguments=3 variables=6 workspace=4096 private=128 packed=1024
+buffer A f32 1024 argument 0
+buffer B i8 1024 argument 1
+buffer C f32 1024 argument 2 written
+buffer shared f32 512 workspace 1024
+buffer mine f32 32 private 0
+buffer panel f32 256 packed 0
+registers f32x16 4
+registers boolx16 2
+registers i64x16 1
+registers f32x1 1
+registers i32x1 1
+registers f32x4 8
+prepack {
+  for v0 < 16 {
+    r0 = load A[16*v0] stride 1
+    store panel[16*v0] = r0 stride 1
+  }
+}
+body {
+  for v0 < 8 parallel {
+    r0 = const -1.5
+    r1 = const inf
+    for v1 < 4 {
+      int v2 = div 3*v0 - v1 + 5, 4
+      int v3 = mod 3*v0, 4
+      int v4 = min v2, 6
+      int v5 = max v4, 0
+      r2 = load panel[16*v1] stride 1
+      r0 = fma r0, r1, r2
+      r0 = max r0, r1
+      r4 = lanemask 100*v5 - 3 stride -1
+      r5 = lt r0, r1
+      r4 = and r4, r5
+      r3 = load A[100*v5] stride 1 mask r4
+      r3 = select r5, r3, r0
+      r3 = exp r3
+    }
+    if v0 - 3 >= 0, -v0 + 6 >= 0 {
+      store C[16*v0 - 48] = r0 stride 1 nt
+    } else {
+      prefetch C[16*v0 - 4000] locality 2
+    }
+    r6 = iota 5 stride 1
+    r2 = load A[7] stride 0 indices r6
+    r7 = reduce sum r2
+    store mine[v0] = r7 stride 1
+    r8 = const -7
+    r9 = const 0
+    r10 = const 1
+    r11 = const 2
+    r12 = const 3
+    transpose r9, r10, r11, r12 -> r13, r14, r15, r16
+  }
+}
+)";
+
+Kernel parse(const std::string& text) {
+  absl::StatusOr<Kernel> kernel = parse_kernel(text);
+  EXPECT_TRUE(kernel.ok()) << kernel.status();
+  return kernel.ok() ? *std::move(kernel) : Kernel();
+}
+
+std::string with(std::string text, const std::string& from, const std::string& to) {
+  const size_t place = text.find(from);
+  EXPECT_NE(place, std::string::npos) << from;
+  return text.replace(place, from.size(), to);
+}
+
+TEST(Affine, TermsStaySortedWithoutZeros) {
+  const Affine a = variable(3, 2) + affine(5) + variable(1);
+  ASSERT_EQ(a.terms.size(), 2u);
+  EXPECT_EQ(a.terms[0].var, 1);
+  EXPECT_EQ(a.terms[1].coefficient, 2);
+  EXPECT_EQ(a - variable(3, 2), affine(5) + variable(1));
+  EXPECT_TRUE((a - a).is_constant());
+  EXPECT_EQ(a - a, affine(0));
+  EXPECT_EQ(a * 0, affine(0));
+  EXPECT_EQ(a * -3, variable(1, -3) + variable(3, -6) + affine(-15));
+  EXPECT_EQ(variable(2, 0), affine(0));
+}
+
+TEST(KernelText, PrintsWhatItParses) {
+  const Kernel kernel = parse(kText);
+  EXPECT_EQ(print(kernel), kText);
+  EXPECT_TRUE(verify(kernel).ok()) << verify(kernel);
+  EXPECT_EQ(hash(parse(print(kernel))), hash(kernel));
+}
+
+TEST(KernelText, EqualNamesAreToldApart) {
+  Kernel kernel = parse(kText);
+  kernel.buffers[3].name = kernel.buffers[4].name = "A";
+  kernel.buffers[5].name = "";
+  const Kernel again = parse(print(kernel));
+  EXPECT_EQ(hash(again), hash(kernel));
+  EXPECT_EQ(print(again), print(kernel));
+}
+
+TEST(KernelText, NumbersSurvive) {
+  for (double number : {0.1, -0.0, 1e-300, 1.7976931348623157e308, 3.0, -1.0 / 3}) {
+    Kernel kernel = parse(kText);
+    kernel.body[0].body[0].number = number;
+    const Kernel again = parse(print(kernel));
+    EXPECT_EQ(std::signbit(again.body[0].body[0].number), std::signbit(number));
+    EXPECT_EQ(again.body[0].body[0].number, number);
+  }
+  Kernel kernel = parse(kText);
+  kernel.body[0].body[0].number = NAN;
+  kernel.body[0].body[8].integer = INT64_MIN;
+  const Kernel again = parse(print(kernel));
+  EXPECT_TRUE(std::isnan(again.body[0].body[0].number));
+  EXPECT_EQ(again.body[0].body[8].integer, INT64_MIN);
+}
+
+TEST(KernelText, ErrorsNameTheLine) {
+  const absl::Status status =
+      parse_kernel(with(kText, "r0 = fma r0, r1, r2", "r0 = frob r0, r1, r2")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.ToString().find("line 30: unknown operation 'frob'"), std::string::npos)
+      << status;
+  EXPECT_FALSE(parse_kernel(with(kText, "r11, r12 -> r13", "r11 -> r12, r13")).ok());
+}
+
+TEST(KernelText, NoPrefixOrMutationCrashesTheParser) {
+  const std::string text = kText;
+  for (size_t size = 0; size + 3 < text.size(); ++size) {
+    EXPECT_FALSE(parse_kernel(text.substr(0, size)).ok());
+  }
+  for (size_t i = 0; i < text.size(); ++i) {
+    for (char c : {'0', '9', '-', '{', '}', 'r', ' ', '\n', '\xff'}) {
+      std::string changed = text;
+      changed[i] = c;
+      const absl::StatusOr<Kernel> kernel = parse_kernel(changed);
+      if (kernel.ok()) (void)verify(*kernel);  // whatever it says, it must survive
+    }
+  }
+}
+
+struct Mistake {
+  const char* from;
+  const char* to;
+  const char* message;
+};
+
+TEST(KernelVerifier, RefusesWhatIsWrong) {
+  const Mistake mistakes[] = {
+      {"store C[16*v0 - 48]", "store C[16*v0 - 49]", "may reach element -"},
+      {"store C[16*v0 - 48]", "store C[16*v0 + 944]", "of 1024"},
+      {"store C[16*v0 - 48]", "store A[16*v0 - 48]", "must not be written"},
+      {"store C[16*v0 - 48]", "store panel[16*v0 - 48]", "must not be written"},
+      {"store panel[16*v0]", "store C[16*v0]", "must not be written"},
+      {"if v0 - 3 >= 0, -v0 + 6 >= 0", "if -v0 + 6 >= 0", "may reach element -48"},
+      {"load A[100*v5] stride 1 mask r4", "load A[100*v5 + 500] stride 1 mask r4", "of 1024"},
+      {"load A[100*v5] stride 1 mask r4", "load A[100*v5] stride 80", "of 1024"},
+      {"load panel[16*v1]", "load panel[16*v1 + 208]", "of 256"},
+      {"load panel[16*v1]", "load panel[64*v2]", "may reach"},
+      {"int v5 = max v4, 0", "int v5 = max v4, 13", "of 1024"},
+      {"int v5 = max v4, 0", "int v4 = max v4, 0", "already in use"},
+      {"r0 = const -1.5\n", "", "r0 is used before"},
+      {"r0 = fma r0, r1, r2", "r0 = fma r0, r1, r7", "r7 is used before"},
+      {"r1 = const inf", "r1 = const inf\n for v1 < 3 parallel {\n}", "must not nest"},
+      {"r7 = reduce sum r2", "r7 = reduce sum r6", "types differ"},
+      {"r3 = exp r3", "r3 = not r3", "not for this type"},
+      {"r5 = lt r0, r1", "r0 = lt r0, r1", "gives bool"},
+      {"r3 = select r5, r3, r0", "r3 = select r0, r3, r0", "must be bool"},
+      {"for v1 < 4", "for v1 < 0", "at least once"},
+      {"locality 2", "locality 4", "locality"},
+      {"-> r13, r14, r15, r16", "-> r13, r14, r15, r15", "must differ"},
+      {"workspace 1024", "workspace 4000", "multiple of 64"},
+      {"workspace 1024", "workspace 3072", "outside its scope"},
+      {"indices r6", "indices r4", "must be i64"},
+      {"store mine[v0] = r7 stride 1", "store B[v0] = r7 stride 1", "differ in type"},
+      {"r8 = const -7", "store mine[0] = r0 stride 0", "same element"},
+  };
+  for (const Mistake& mistake : mistakes) {
+    const absl::Status status = verify(parse(with(kText, mistake.from, mistake.to)));
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << mistake.to;
+    EXPECT_NE(status.ToString().find(mistake.message), std::string::npos)
+        << mistake.to << ": " << status;
+  }
+}
+
+TEST(KernelVerifier, DefinitionsHoldOnEveryPath) {
+  const std::string head =
+      "kernel f arguments=1 variables=1 workspace=0 private=0 packed=0\n"
+      "buffer Y f32 8 argument 0 written\nregisters f32x1 1\nbody {\nfor v0 < 8 {\n";
+  const std::string tail = "store Y[v0] = r0 stride 1\n}\n}\n";
+  EXPECT_TRUE(
+      verify(parse(head + "if v0 - 3 >= 0 {\nr0 = const 1\n} else {\nr0 = const 2\n}\n" + tail))
+          .ok());
+  EXPECT_FALSE(verify(parse(head + "if v0 - 3 >= 0 {\nr0 = const 1\n}\n" + tail)).ok());
+}
+
+TEST(KernelVerifier, FollowsTailsThroughMinimaAndMasks) {
+  // A loop of 7 tiles of 16 over 100 elements, twice: with a mask, and with a shifted last tile.
+  const std::string head = "kernel f arguments=2 variables=3 workspace=0 private=0 packed=0\n"
+                           "buffer X f32 100 argument 0\nbuffer Y f32 100 argument 1 written\n"
+                           "registers f32x16 1\nregisters boolx16 1\nbody {\nfor v0 < 7 {\n";
+  EXPECT_TRUE(
+      verify(parse(head + "r1 = lanemask -16*v0 + 99 stride -1\nr0 = load X[16*v0] stride 1 "
+                          "mask r1\nstore Y[16*v0] = r0 stride 1 mask r1\n}\n}\n"))
+          .ok());
+  EXPECT_FALSE(
+      verify(parse(head + "r1 = lanemask -16*v0 + 100 stride -1\nr0 = load X[16*v0] stride 1 "
+                          "mask r1\n}\n}\n"))
+          .ok());
+  EXPECT_TRUE(
+      verify(parse(head + "int v1 = min 16*v0, 84\nr0 = load X[v1] stride 1\n}\n}\n")).ok());
+  EXPECT_FALSE(
+      verify(parse(head + "int v1 = min 16*v0, 85\nr0 = load X[v1] stride 1\n}\n}\n")).ok());
+  EXPECT_TRUE(
+      verify(parse(head + "if -16*v0 + 84 >= 0 {\nr0 = load X[16*v0] stride 1\n}\n}\n}\n")).ok());
+  EXPECT_TRUE(
+      verify(parse(head + "int v1 = div v0, 3\nint v2 = mod v0, 3\nr0 = load X[v0] stride 1\n"
+                          "r0 = load X[36*v1 + 6*v2] stride 0\n}\n}\n"))
+          .ok());
+}
+
+TEST(KernelHash, NamesDoNotCountAndEverythingElseDoes) {
+  const Kernel kernel = parse(kText);
+  Kernel renamed = kernel;
+  renamed.name = "other";
+  renamed.buffers[0].name = "weights";
+  EXPECT_EQ(hash(renamed), hash(kernel));
+  const Mistake changes[] = {
+      {"for v1 < 4", "for v1 < 3", ""},        {"16*v0 - 48", "16*v0 - 32", ""},
+      {" parallel", "", ""},                   {" nt\n", "\n", ""},
+      {"stride -1", "stride -2", ""},          {"r0 = max r0, r1", "r0 = min r0, r1", ""},
+      {"const -1.5", "const -1.25", ""},       {"div 3*v0", "div 2*v0", ""},
+      {"+ 5, 4", "+ 5, 8", ""},                {"min v2, 6", "min v2, 5", ""},
+      {"reduce sum", "reduce max", ""},        {"locality 2", "locality 3", ""},
+      {" mask r4", "", ""},                    {" indices r6", "", ""},
+      {"f32x16 4", "f32x8 4", ""},             {"private=128", "private=192", ""},
+      {"B i8", "B u8", ""},                    {"-v0 + 6 >= 0", "-v0 + 5 >= 0", ""},
+      {"-> r13, r14", "-> r14, r13", ""},      {"r3 = exp r3", "r3 = log r3", ""},
+  };
+  for (const Mistake& change : changes) {
+    EXPECT_NE(hash(parse(with(kText, change.from, change.to))), hash(kernel)) << change.to;
+  }
+}
+
+TEST(KernelHash, TakesMicroseconds) {
+  const Kernel kernel = parse(kText);
+  uint64_t sum = 0;
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 10000; ++i) sum += hash(kernel);
+  const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - start;
+  std::printf("%.2f us a hash (%llu)\n", time.count() / 10000,
+              static_cast<unsigned long long>(sum));
+  EXPECT_LT(time.count() / 10000, 100);  // generous: sanitizers, busy machines
+}
+
+}  // namespace
+}  // namespace lw

@@ -1,0 +1,59 @@
+// kill -9 at any moment: what progress has shown is in the database, the file is sound, and the same
+// command goes on from there and finishes. 50 moments, drawn from a seed.
+#include <chrono>
+#include <set>
+#include <thread>
+
+#include "src/base/rng.h"
+#include "tests/cli_fixture.h"
+
+namespace lw {
+namespace {
+
+constexpr int kKills = 50;
+constexpr int kTrials = 100000;            // never reached while killing
+constexpr double kLongestLife = 1.2;       // seconds
+
+std::vector<std::string> tune_words(int trials) {
+  return {"tune", "matmul", "M=32", "N=48", "K=32", "--threads", "1", "--seconds", "60", "-v",
+          "--trials", std::to_string(trials)};
+}
+
+// Ids of the measurements that complete lines of the progress have acknowledged.
+std::set<int64_t> acknowledged(const std::string& progress) {
+  std::set<int64_t> ids;
+  for (size_t at = 0, end; (end = progress.find('\n', at)) != std::string::npos; at = end + 1) {
+    if (progress.compare(at, 7, "stored ") == 0) ids.insert(std::atoll(progress.c_str() + at + 7));
+  }
+  return ids;
+}
+
+TEST_F(CliTest, KilledTuneLosesNothingAcknowledged) {
+  Rng rng(20240601);
+  std::set<int64_t> shown;
+  for (int i = 0; i < kKills; ++i) {
+    const pid_t child = start(command(tune_words(kTrials)));
+    std::this_thread::sleep_for(std::chrono::duration<double>(0.02 + rng.uniform() * kLongestLife));
+    kill(child, SIGKILL);
+    const CliRun run = finish(child);
+    ASSERT_EQ(run.code, 128 + SIGKILL) << run.err;
+    const std::set<int64_t> now = acknowledged(run.err);
+    shown.insert(now.begin(), now.end());
+  }
+  ASSERT_FALSE(shown.empty()) << "no measurement was ever shown: the lives are too short";
+  EXPECT_EQ(cli("db check").code, 0);
+  const auto keys = cli("db ls --json").json();
+  ASSERT_EQ(keys.size(), 1u);
+  const auto rows =
+      cli("db show --json " + keys[0]["canonical_sha256"].get<std::string>()).json();
+  std::set<int64_t> stored;
+  for (const auto& row : rows) stored.insert(row["id"].get<int64_t>());
+  for (int64_t id : shown) EXPECT_EQ(stored.count(id), 1u) << "measurement " << id << " is lost";
+
+  const CliRun rest = program(command(tune_words(static_cast<int>(stored.size()) + 10)));
+  EXPECT_EQ(rest.code, 0) << rest.err;
+  EXPECT_EQ(cli("best --frozen matmul M=32 N=48 K=32 --threads 1").code, 0);
+}
+
+}  // namespace
+}  // namespace lw

@@ -1,0 +1,102 @@
+// The story has an order: an include may only point up it. And a file stays small enough to be held
+// in mind at once.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// In the order that data flows; a file belongs to the longest prefix that fits.
+const std::vector<std::string> kStory = {
+    "proto/", "src/base/", "src/expr/", "schedules/", "src/lower/", "cost_model/", "tuner_db/",
+    "src/search/", "src/build/", "src/measure/",
+    "bench/peers/", "bench/interleave.",   // what the `bench` command shares with the table
+    "src/serve/", "src/cli/", "bench/"};
+
+// Search sees building and measuring only through src/search/measurer.h, which the order implies:
+// both stand below it.
+
+constexpr int kMaxLines = 500;
+
+int layer(const std::string& path) {
+  int best = -1;
+  size_t length = 0;
+  for (size_t i = 0; i < kStory.size(); ++i) {
+    const std::string& prefix = kStory[i];
+    if (path.rfind(prefix, 0) != 0 || prefix.size() <= length) continue;
+    best = static_cast<int>(i);
+    length = prefix.size();
+  }
+  return best;
+}
+
+std::vector<fs::path> sources() {
+  std::vector<fs::path> files;
+  for (const char* folder : {"proto", "src", "schedules", "cost_model", "tuner_db", "bench", "tests",
+                             "fuzz"}) {
+    const fs::path root = fs::path(LW_SOURCE_DIR) / folder;
+    if (!fs::is_directory(root)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(root)) {
+      const std::string extension = entry.path().extension();
+      if (extension == ".cc" || extension == ".h") files.push_back(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string path_in_repository(const fs::path& file) {
+  return fs::relative(file, LW_SOURCE_DIR).generic_string();
+}
+
+TEST(Layers, IncludesPointUpTheStory) {
+  for (const fs::path& file : sources()) {
+    const int own = layer(path_in_repository(file));
+    if (own < 0) continue;                 // tests may include anything
+    std::ifstream in(file);
+    for (std::string line; std::getline(in, line);) {
+      const std::string start = "#include \"";
+      if (line.rfind(start, 0) != 0) continue;
+      const std::string included = line.substr(start.size(), line.rfind('"') - start.size());
+      const int other = layer(included);
+      if (other < 0) continue;
+      EXPECT_LE(other, own) << path_in_repository(file) << " includes " << included;
+    }
+  }
+}
+
+TEST(Layers, EveryFolderOfCodeHasItsPlace) {
+  for (const fs::path& file : sources()) {
+    const std::string path = path_in_repository(file);
+    if (path.rfind("tests/", 0) == 0 || path.rfind("fuzz/", 0) == 0) continue;
+    EXPECT_GE(layer(path), 0) << path << " stands in no folder of the story";
+  }
+}
+
+TEST(Layers, FilesStaySmall) {
+  for (const fs::path& file : sources()) {
+    std::ifstream in(file);
+    int lines = 0;
+    for (std::string line; std::getline(in, line);) ++lines;
+    EXPECT_LE(lines, kMaxLines) << path_in_repository(file);
+  }
+}
+
+TEST(Layers, HeadersAreIncludedOnce) {
+  for (const fs::path& file : sources()) {
+    if (file.extension() != ".h") continue;
+    std::ifstream in(file);
+    const std::string text((std::istreambuf_iterator<char>(in)), {});
+    const bool guarded = text.find("#pragma once") != std::string::npos ||
+                         text.find("#ifndef LOOPWRIGHT_") != std::string::npos;
+    EXPECT_TRUE(guarded) << path_in_repository(file);
+  }
+}
+
+}  // namespace

@@ -1,0 +1,126 @@
+// Programs are recognised by what they compute, and every peer that answers computes the same.
+#include <cstdlib>
+
+#include "absl/strings/str_split.h"
+#include "bench/peers/loader.h"
+#include "bench/peers/match.h"
+#include "gtest/gtest.h"
+#include "src/expr/interpret.h"
+#include "src/expr/text.h"
+
+namespace lw {
+namespace {
+
+Program workload(const std::string& words) {
+  absl::StatusOr<Program> program = load_workload(absl::StrSplit(words, ' '));
+  EXPECT_TRUE(program.ok()) << program.status();
+  return *std::move(program);
+}
+
+Program parsed(const std::string& text) {
+  absl::StatusOr<Module> module = parse_module(text, "test.te");
+  EXPECT_TRUE(module.ok()) << module.status();
+  absl::StatusOr<Program> program = instantiate(module->ops[0], {});
+  EXPECT_TRUE(program.ok()) << program.status();
+  return *std::move(program);
+}
+
+std::string recognised(const Program& program) { return describe(match_peer_case(program)); }
+
+TEST(Match, NamesLibraryOperators) {
+  EXPECT_EQ(recognised(workload("matmul M=3 N=4 K=5")), "gemm 3 x 4 x 5");
+  EXPECT_EQ(recognised(workload("dense_relu M=3 N=4 K=5")), "gemm 3 x 4 x 5, bias + relu");
+  EXPECT_EQ(recognised(workload("dense_gelu M=3 N=4 K=5")), "gemm 3 x 4 x 5, bias + gelu");
+  EXPECT_EQ(recognised(workload("batch_matmul B=2 M=3 N=4 K=5")), "gemm 2 of 3 x 4 x 5");
+  EXPECT_EQ(recognised(workload("softmax M=3 N=40")), "softmax 3 x 40");
+}
+
+TEST(Match, ConvolutionsOfAllKinds) {
+  EXPECT_EQ(recognised(workload("conv2d N=2 H=8 W=7 CI=4 CO=6")),
+            "convolution of 2 x 8 x 7 x 1 x (4 -> 6), kernel 3 x 3");
+  EXPECT_EQ(recognised(workload("conv2d_bn_relu N=2 H=8 W=7 CI=4 CO=6")),
+            "convolution of 2 x 8 x 7 x 1 x (4 -> 6), kernel 3 x 3, scale + shift + relu");
+  EXPECT_EQ(recognised(workload("conv2d_grouped H=8 W=7 CI=8 CO=12 groups=4")),
+            "convolution of 1 x 8 x 7 x 4 x (2 -> 3), kernel 3 x 3");
+  EXPECT_EQ(recognised(workload("conv2d_depthwise H=8 W=7 C=5")),
+            "convolution of 1 x 8 x 7 x 5 x (1 -> 1), kernel 3 x 3");
+  EXPECT_EQ(recognised(workload("conv2d H=8 W=7 CI=4 CO=6 R=1 S=1 pad=0")),
+            "convolution of 1 x 8 x 7 x 1 x (4 -> 6), kernel 1 x 1");
+}
+
+TEST(Match, TranspositionsAreStrides) {
+  EXPECT_EQ(recognised(parsed("op f(M = 6, N = 7, K = 5) {\n in A: f32[K, M]\n in B: f32[N, K]\n"
+                              " out C[i: M, j: N] = sum[k: K](B[j, k] * A[k, i])\n}\n")),
+            "gemm 6 x 7 x 5");
+  EXPECT_EQ(recognised(parsed("op f(M = 6, N = 7) {\n in A: f32[M, N]\n"
+                              " out C[j: N, i: M] = A[i, j]\n}\n")),
+            "transpose 6 x 7");
+}
+
+TEST(Match, FormsOfTheSameFunction) {
+  EXPECT_EQ(recognised(parsed("op f(M = 6, N = 7) {\n in X: f32[M, N]\n"
+                              " out Y[i: M] = sqrt(sum[j: N](X[i, j] * X[i, j]))\n}\n")),
+            "2-norm of 6 x 7 (reduced)");
+  EXPECT_EQ(recognised(parsed("op f(M = 6, N = 7) {\n in X: f32[M, N]\n"
+                              " out Y[j: N] = sum[i: M](X[i, j]) / 6\n}\n")),
+            "mean of 6 (reduced) x 7");
+  EXPECT_EQ(recognised(parsed("op f(M = 6, N = 7) {\n in X: f32[M, N]\n in g: f32[N]\n"
+                              " S[i: M] = sum[j: N](X[i, j] * X[i, j])\n"
+                              " out Y[i: M, j: N] = g[j] * X[i, j] / sqrt(S[i] / N + 1e-5)\n}\n")),
+            "rms norm 6 x 7");
+}
+
+TEST(Match, RefusesWhatNoLibraryHas) {
+  const std::string nothing = "nothing a library knows";
+  EXPECT_EQ(recognised(parsed("op f(M = 6, N = 7, K = 5) {\n in A: f32[M, K]\n in B: f32[K, N]\n"
+                              " out C[i: M, j: N] = min[k: K](A[i, k] + B[k, j])\n}\n")),
+            nothing);
+  EXPECT_EQ(recognised(parsed("op f(M = 6, N = 7) {\n in X: f32[M, N]\n"
+                              " out Y[i: M, j: N] = X[i, j] * X[i, j] + 1\n}\n")),
+            nothing);
+  EXPECT_EQ(recognised(workload("dense_i8")), nothing);
+}
+
+class PeersAgree : public testing::TestWithParam<const char*> {};
+
+TEST_P(PeersAgree, WithTheReference) {
+  setenv("LOOPWRIGHT_PEERS", LW_BINARY_DIR "/peers", 1);
+  if (load_peers().peers.empty()) GTEST_SKIP() << "[SKIP] no peer is installed";
+  const Program program = workload(GetParam());
+  std::vector<Data> in;
+  for (int t : inputs(program)) in.push_back(random_input(program, t, 7 + t, false));
+  const absl::StatusOr<std::vector<Data>> expected = interpret(program, in);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  std::vector<Data> out = *expected;
+  std::vector<void*> arguments;
+  for (Data& d : in) arguments.push_back(d.bytes.data());
+  for (Data& d : out) arguments.push_back(d.bytes.data());
+
+  for (int threads : {1, 2}) {
+    for (const PeerContender& peer :
+         prepare_peers(match_peer_case(program), arguments.data(), threads, {})) {
+      std::fill(out[0].bytes.begin(), out[0].bytes.end(), std::byte{0x7f});
+      peer.select();
+      peer.run();
+      const auto* got = reinterpret_cast<const float*>(out[0].bytes.data());
+      const auto* want = reinterpret_cast<const float*>((*expected)[0].bytes.data());
+      for (size_t i = 0; i < out[0].bytes.size() / sizeof(float); ++i)
+        ASSERT_NEAR(got[i], want[i], 1e-4 * (1 + std::abs(want[i])))
+            << peer.name << " " << peer.mode << " " << peer.implementation << " element " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Workloads, PeersAgree,
+    testing::Values("matmul M=31 N=17 K=23", "matmul M=1 N=33 K=29", "matmul M=33 N=1 K=29",
+                    "dense M=16 N=32 K=48", "dense_relu M=16 N=32 K=48",
+                    "dense_gelu M=16 N=32 K=48", "batch_matmul B=3 M=9 N=10 K=11",
+                    "softmax M=5 N=100", "conv2d N=2 H=8 W=7 CI=4 CO=6",
+                    "conv2d N=1 H=9 W=7 CI=3 CO=5 R=5 S=3 stride=2 pad=2",
+                    "conv2d_bn_relu N=2 H=8 W=7 CI=4 CO=6",
+                    "conv2d_grouped H=8 W=7 CI=8 CO=12 groups=4",
+                    "conv2d_dilated H=12 W=11 CI=4 CO=6", "conv2d_depthwise H=8 W=7 C=5"));
+
+}  // namespace
+}  // namespace lw

@@ -1,0 +1,151 @@
+#include "tuner_db/best.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "src/base/check.h"
+
+namespace lw {
+namespace {
+
+constexpr int64_t kOrderStatisticsFrom = 6;  // min..max of five samples covers only 93.75 %
+// Student's t, 97.5 % quantile, by degrees of freedom.
+constexpr double kStudent[] = {0, 12.706, 4.303, 3.182, 2.776};
+
+// How many samples may lie outside the interval on each side: the largest k with
+// P(Binomial(n, 1/2) < k) <= 2.5 %, so that [x(k), x(n + 1 - k)] covers the median at 95 %.
+int64_t outside(int64_t n) {
+  if (n > 100) return static_cast<int64_t>(n / 2.0 - 0.98 * std::sqrt(static_cast<double>(n)));
+  double term = std::pow(0.5, static_cast<double>(n)), below = 0;
+  int64_t k = 0;
+  while (below + term <= 0.025) {
+    below += term;
+    term *= static_cast<double>(n - k) / static_cast<double>(k + 1);
+    ++k;
+  }
+  return k;
+}
+
+bool disqualifies(Verdict verdict) {
+  return verdict == Verdict::kWrongResult || verdict == Verdict::kCrash;
+}
+
+std::vector<double> pooled_samples(absl::Span<const Measurement* const> measurements) {
+  std::vector<double> samples;
+  for (const Measurement* m : measurements) {
+    if (m->verdict == Verdict::kOk) {
+      samples.insert(samples.end(), m->samples_us.begin(), m->samples_us.end());
+    }
+  }
+  return samples;
+}
+
+}  // namespace
+
+MedianInterval median_interval(std::vector<double> samples) {
+  CHECK(!samples.empty());
+  std::sort(samples.begin(), samples.end());
+  const int64_t n = static_cast<int64_t>(samples.size());
+  const double median = (samples[(n - 1) / 2] + samples[n / 2]) / 2;
+  if (n == 1) return {0, median, std::numeric_limits<double>::infinity()};
+  if (n >= kOrderStatisticsFrom) {
+    const int64_t k = outside(n);
+    return {samples[k - 1], median, samples[n - k]};
+  }
+  const double mean = std::accumulate(samples.begin(), samples.end(), 0.0) / n;
+  double squares = 0;
+  for (double sample : samples) squares += (sample - mean) * (sample - mean);
+  const double half = kStudent[n - 1] * std::sqrt(squares / (n - 1) / n);
+  return {std::max(0.0, median - half), median, median + half};
+}
+
+Pool pool(absl::Span<const Measurement* const> measurements) {
+  Pool pool;
+  bool verified = false, disqualified = false;
+  for (const Measurement* m : measurements) {
+    verified |= m->verdict == Verdict::kOk && m->verified;
+    disqualified |= disqualifies(m->verdict);
+  }
+  std::vector<double> samples = pooled_samples(measurements);
+  if (samples.empty()) return pool;
+  pool.samples = static_cast<int64_t>(samples.size());
+  const MedianInterval interval = median_interval(std::move(samples));
+  pool.median_us = interval.median;
+  pool.high_us = interval.high;
+  pool.eligible = verified && !disqualified;
+  return pool;
+}
+
+int64_t best_of(absl::Span<const Pool> pools) {
+  std::vector<int64_t> order;
+  for (size_t i = 0; i < pools.size(); ++i) {
+    if (pools[i].eligible) order.push_back(static_cast<int64_t>(i));
+  }
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    if (pools[a].samples != pools[b].samples) return pools[a].samples > pools[b].samples;
+    return pools[a].median_us < pools[b].median_us;
+  });
+  int64_t best = -1;
+  for (int64_t i : order) {
+    if (best < 0 || pools[i].high_us < pools[best].median_us) best = i;
+  }
+  return best;
+}
+
+Measurement represent(absl::Span<const Measurement* const> measurements) {
+  const Measurement* chosen = nullptr;
+  int64_t ok = 0;
+  for (const Measurement* m : measurements) {
+    if (m->verdict != Verdict::kOk) continue;
+    ++ok;
+    if (chosen == nullptr || m->samples_us.size() >= chosen->samples_us.size()) chosen = m;
+  }
+  CHECK(chosen != nullptr);
+  Measurement result = *chosen;
+  if (ok > 1) {
+    result.samples_us = pooled_samples(measurements);
+    const MedianInterval interval = median_interval(result.samples_us);
+    result.time_us = interval.median;
+    result.ci_low_us = interval.low;
+    result.ci_high_us = interval.high;
+  }
+  result.verified = true;  // the trace is, whichever of its measurements the checks ran on
+  for (const Measurement* m : measurements) {
+    if (m->verdict == Verdict::kOk) {
+      result.max_rel_error = std::max(result.max_rel_error, m->max_rel_error);
+    }
+  }
+  return result;
+}
+
+std::set<int64_t> to_prune(absl::Span<const std::vector<const Measurement*>> traces, int keep,
+                           int64_t unix_ms) {
+  std::vector<Pool> pools;
+  std::vector<size_t> ranked;
+  for (size_t t = 0; t < traces.size(); ++t) {
+    pools.push_back(pool(traces[t]));
+    const bool trusted = std::none_of(traces[t].begin(), traces[t].end(), [](const Measurement* m) {
+      return disqualifies(m->verdict);
+    });
+    if (trusted && pools[t].samples > 0) ranked.push_back(t);
+  }
+  const int64_t best = best_of(pools);
+  std::stable_sort(ranked.begin(), ranked.end(), [&](size_t a, size_t b) {
+    if (static_cast<int64_t>(b) == best) return false;
+    return static_cast<int64_t>(a) == best || pools[a].median_us < pools[b].median_us;
+  });
+  ranked.resize(std::min(ranked.size(), static_cast<size_t>(std::max(0, keep))));
+  const std::set<size_t> kept(ranked.begin(), ranked.end());
+  std::set<int64_t> dropped;
+  for (size_t t = 0; t < traces.size(); ++t) {
+    if (kept.contains(t)) continue;
+    for (const Measurement* m : traces[t]) {
+      if (m->verdict == Verdict::kOk || m->unix_ms < unix_ms) dropped.insert(m->id);
+    }
+  }
+  return dropped;
+}
+
+}  // namespace lw

@@ -1,0 +1,56 @@
+// Which candidate of a key is the fastest, when every sample is noisy. Pure functions, shared by
+// both stores so that they cannot disagree.
+//
+// All samples of one trace are pooled. The lowest median of many lightly sampled candidates is
+// mostly luck (the winner's curse), so samples buy trust: candidates are visited from the most
+// sampled to the least, and one with fewer samples replaces the incumbent only when the upper end
+// of its median's 95 % interval lies below the incumbent's median. Hence an incumbent's median
+// never rises along the way, which is what lets a store leave out all candidates above the first
+// incumbent's median.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "tuner_db/store.h"
+
+namespace lw {
+
+// The statistics of one trace's measurements.
+struct Pool {
+  int64_t samples = 0;                     // of its OK measurements together
+  double median_us = 0;
+  double high_us = 0;                      // upper end of the 95 % interval; one sample: infinite
+  bool eligible = false;                   // verified, and never crashed or gave a wrong result
+  bool operator==(const Pool&) const = default;
+};
+
+struct MedianInterval {
+  double low, median, high;
+};
+// The median and its 95 % interval: from six samples on by order statistics, which assume nothing
+// about the noise; below, where those cannot reach 95 %, by Student's t around the median. One
+// sample knows nothing about its noise: (0, infinity). REQUIRES: not empty.
+MedianInterval median_interval(std::vector<double> samples);
+
+// REQUIRES: all of one trace.
+Pool pool(absl::Span<const Measurement* const> measurements);
+
+// Index of the best eligible pool, -1 when there is none. Ties: the earlier in `pools`.
+int64_t best_of(absl::Span<const Pool> pools);
+
+// What `best` returns for a trace: its measurement with the most samples (the latest of these),
+// carrying the pooled samples, median and interval. REQUIRES: all of one trace, eligible.
+Measurement represent(absl::Span<const Measurement* const> measurements);
+
+// Ids of what prune() deletes of one key, whose measurements are given by trace. Traces are ranked:
+// the best first, the others by their median, verified or not; one that ever crashed or was wrong
+// has no rank. OK measurements go unless their trace ranks among the first `keep`; failures go when
+// older than `unix_ms`, unless their trace keeps its OK ones (of which they may be the reason for
+// distrust).
+std::set<int64_t> to_prune(absl::Span<const std::vector<const Measurement*>> traces, int keep,
+                           int64_t unix_ms);
+
+}  // namespace lw

@@ -1,0 +1,224 @@
+// The Store that forgets: for tests, for --db none, and as the specification of the other one,
+// which one conformance suite compares with it.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/check.h"
+#include "tuner_db/best.h"
+#include "tuner_db/invariants.h"
+#include "tuner_db/process.h"
+#include "tuner_db/store.h"
+
+namespace lw {
+namespace {
+
+struct KeyOrder {
+  static auto tuple(const Key& k) {
+    return std::tie(k.workload, k.target, k.backend, k.threads, k.cache, k.objective);
+  }
+  bool operator()(const Key& a, const Key& b) const { return tuple(a) < tuple(b); }
+};
+
+// The measurements of one key. Traces are kept in order of first arrival, as best_of's ties want
+// it.
+struct Results {
+  std::vector<Measurement> rows;
+  std::vector<std::string> traces;
+  std::map<std::string, size_t> index;               // of a trace in the vectors beside
+  std::vector<std::vector<size_t>> rows_of;          // per trace
+  std::vector<Pool> pools;                           // per trace
+
+  std::vector<const Measurement*> of_trace(size_t trace) const {
+    std::vector<const Measurement*> found;
+    for (size_t row : rows_of[trace]) found.push_back(&rows[row]);
+    return found;
+  }
+
+  void add(const std::vector<Measurement>& measurements) {
+    std::set<size_t> touched;
+    for (const Measurement& m : measurements) {
+      const auto [place, is_new] = index.emplace(m.trace, traces.size());
+      if (is_new) {
+        traces.push_back(m.trace);
+        rows_of.emplace_back();
+        pools.emplace_back();
+      }
+      rows_of[place->second].push_back(rows.size());
+      rows.push_back(m);
+      touched.insert(place->second);
+    }
+    for (size_t trace : touched) pools[trace] = pool(of_trace(trace));
+  }
+};
+
+class MemoryStore : public Store {
+ public:
+  absl::Status put_workload(const WorkloadRow& row) override {
+    const std::lock_guard guard(mutex_);
+    workloads_.emplace(row.id, row);
+    return absl::OkStatus();
+  }
+
+  absl::Status put_target(const std::string& id, const Target& target) override {
+    const std::lock_guard guard(mutex_);
+    targets_.emplace(id, target);
+    return absl::OkStatus();
+  }
+
+  absl::Status append(const Key& key, std::vector<Measurement>& measurements) override {
+    const std::lock_guard guard(mutex_);
+    RETURN_IF_ERROR(admit(key, measurements));
+    RETURN_IF_ERROR(workload_of(key.workload).status());
+    RETURN_IF_ERROR(target_of(key.target).status());
+    for (Measurement& m : measurements) m.id = ++last_id_;
+    if (!measurements.empty()) results_[key].add(measurements);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<Measurement>> measurements(const Key& key) const override {
+    const std::lock_guard guard(mutex_);
+    const auto found = results_.find(key);
+    return found == results_.end() ? std::vector<Measurement>() : found->second.rows;
+  }
+
+  absl::StatusOr<BestRow> best(const Key& key) const override {
+    const std::lock_guard guard(mutex_);
+    return best_of_key(key);
+  }
+
+  absl::StatusOr<std::vector<BestRow>> best_in_family(const std::string& family,
+                                                      int threads) const override {
+    const std::lock_guard guard(mutex_);
+    std::vector<BestRow> rows;
+    for (const auto& [key, results] : results_) {
+      if (key.threads != threads || workloads_.at(key.workload).family != family) continue;
+      if (absl::StatusOr<BestRow> row = best_of_key(key); row.ok()) rows.push_back(*std::move(row));
+    }
+    return rows;
+  }
+
+  absl::StatusOr<WorkloadRow> workload(const std::string& id) const override {
+    const std::lock_guard guard(mutex_);
+    return workload_of(id);
+  }
+
+  absl::StatusOr<std::vector<WorkloadRow>> workloads() const override {
+    const std::lock_guard guard(mutex_);
+    std::vector<WorkloadRow> rows;
+    for (const auto& [id, row] : workloads_) rows.push_back(row);
+    return rows;
+  }
+
+  absl::StatusOr<Target> target(const std::string& id) const override {
+    const std::lock_guard guard(mutex_);
+    return target_of(id);
+  }
+
+  absl::StatusOr<std::vector<Key>> keys() const override {
+    const std::lock_guard guard(mutex_);
+    std::vector<Key> keys;
+    for (const auto& [key, results] : results_) keys.push_back(key);
+    return keys;
+  }
+
+  absl::Status claim(const Key& key) override {
+    const std::lock_guard guard(mutex_);
+    if (!claims_.insert(key).second) return claimed(key, this_process().pid);
+    return absl::OkStatus();
+  }
+
+  void release(const Key& key) override {
+    const std::lock_guard guard(mutex_);
+    claims_.erase(key);
+  }
+
+  absl::StatusOr<Stats> stats() const override {
+    const std::lock_guard guard(mutex_);
+    Stats stats;
+    stats.workloads = static_cast<int64_t>(workloads_.size());
+    stats.targets = static_cast<int64_t>(targets_.size());
+    stats.keys = static_cast<int64_t>(results_.size());
+    for (const auto& [key, results] : results_) {
+      stats.measurements += static_cast<int64_t>(results.rows.size());
+      for (const Measurement& m : results.rows) stats.failed += m.verdict != Verdict::kOk;
+    }
+    return stats;
+  }
+
+  absl::StatusOr<int64_t> prune(int keep, int64_t unix_ms) override {
+    const std::lock_guard guard(mutex_);
+    int64_t deleted = 0;
+    for (auto it = results_.begin(); it != results_.end();) {
+      std::vector<std::vector<const Measurement*>> traces;
+      for (size_t t = 0; t < it->second.traces.size(); ++t) {
+        traces.push_back(it->second.of_trace(t));
+      }
+      const std::set<int64_t> dropped = to_prune(traces, keep, unix_ms);
+      std::vector<Measurement> kept;
+      for (Measurement& m : it->second.rows) {
+        if (!dropped.contains(m.id)) kept.push_back(std::move(m));
+      }
+      deleted += static_cast<int64_t>(dropped.size());
+      it->second = Results();
+      it->second.add(kept);
+      it = kept.empty() ? results_.erase(it) : std::next(it);
+    }
+    return deleted;
+  }
+
+  absl::StatusOr<std::vector<std::string>> check() const override {
+    const std::lock_guard guard(mutex_);
+    std::vector<std::string> lines;
+    auto report = [&](const std::string& what, const std::string& problem) {
+      if (!problem.empty()) lines.push_back(absl::StrCat(what, ": ", problem));
+    };
+    for (const auto& [id, row] : workloads_) report(absl::StrCat("workload ", id), defect(row));
+    for (const auto& [id, target] : targets_) {
+      report(absl::StrCat("target ", id), target_defect(id, to_text(target)));
+    }
+    for (const auto& [key, results] : results_) {
+      for (const std::string& trace : results.traces) {
+        report(absl::StrCat("key ", describe(key)), trace_defect(trace));
+      }
+    }
+    return lines;
+  }
+
+ private:
+  absl::StatusOr<WorkloadRow> workload_of(const std::string& id) const {
+    const auto found = workloads_.find(id);
+    if (found == workloads_.end()) return unknown("workload", id);
+    return found->second;
+  }
+
+  absl::StatusOr<Target> target_of(const std::string& id) const {
+    const auto found = targets_.find(id);
+    if (found == targets_.end()) return unknown("target", id);
+    return found->second;
+  }
+
+  absl::StatusOr<BestRow> best_of_key(const Key& key) const {
+    const auto found = results_.find(key);
+    const int64_t best = found == results_.end() ? -1 : best_of(found->second.pools);
+    if (best < 0) return no_result(key);
+    return BestRow{key, represent(found->second.of_trace(static_cast<size_t>(best)))};
+  }
+
+  mutable std::mutex mutex_;
+  int64_t last_id_ = 0;
+  std::map<std::string, WorkloadRow> workloads_;
+  std::map<std::string, Target> targets_;
+  std::map<Key, Results, KeyOrder> results_;
+  std::set<Key, KeyOrder> claims_;
+};
+
+}  // namespace
+
+std::unique_ptr<Store> make_memory_store() { return std::make_unique<MemoryStore>(); }
+
+}  // namespace lw

@@ -1,0 +1,308 @@
+// Opening a database file: everything that can be wrong with one is found here, before anything of
+// it is changed, and told apart. In order: the path; the file system; a connection this process has
+// already; permissions; who made the file (application_id) and when (user_version), read while
+// SQLite is forbidden to checkpoint; then WAL mode and migrations.
+//
+// Read-only opening must work where nothing can be written, but WAL needs its -shm file. If SQLite
+// cannot have one, and no WAL with content lies beside the file, the file alone is the whole
+// database and is read as immutable; every read then checks afterwards that the file is still the
+// same.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <map>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "src/base/check.h"
+#include "src/base/hash.h"
+#include "tuner_db/database.h"
+
+namespace lw {
+
+// Generated from tuner_db/*.sql: (file name, text).
+const std::vector<std::pair<const char*, const char*>>& schema_texts();
+
+namespace {
+
+// A new version appends its file here; released files are never edited.
+constexpr std::string_view kSteps[] = {"schema.sql"};
+
+// Read-write connections of this process, by device and inode.
+struct Registry {
+  std::mutex mutex;
+  std::map<std::pair<dev_t, ino_t>, std::weak_ptr<Database>> open;
+};
+
+Registry& registry() {
+  static Registry& registry = *new Registry;  // never destroyed: stores may outlive static objects
+  return registry;
+}
+
+absl::Status refuse(const std::string& path, const std::string& what) {
+  return absl::FailedPreconditionError(absl::StrCat(path, ": ", what));
+}
+
+// "file:" with what SQLite's URI parser would interpret escaped.
+std::string immutable_uri(const std::string& path) {
+  std::string uri = "file:";
+  for (unsigned char c : path) {
+    if (c == '%' || c == '?' || c == '#') {
+      absl::StrAppendFormat(&uri, "%%%02X", c);
+    } else {
+      uri.push_back(static_cast<char>(c));
+    }
+  }
+  return uri + "?immutable=1";
+}
+
+}  // namespace
+
+std::string_view network_file_system(uint32_t magic) {
+  static constexpr std::pair<uint32_t, std::string_view> kNames[] = {
+      {0x00006969, "NFS"},  {0x0000517B, "SMB"},    {0xFE534D42, "SMB"},    {0xFF534D42, "CIFS"},
+      {0x01021997, "9P"},   {0x65735546, "FUSE"},   {0x00C36400, "Ceph"},   {0x5346414F, "AFS"},
+      {0x73757245, "Coda"}, {0x0BD00BD0, "Lustre"}, {0x47504653, "GPFS"},   {0x19830326, "BeeGFS"},
+  };
+  for (const auto& [known, name] : kNames) {
+    if (known == magic) return name;
+  }
+  return "";
+}
+
+const std::vector<std::string>& schema_steps() {
+  static const std::vector<std::string>& steps = *[] {
+    auto* texts = new std::vector<std::string>;
+    for (std::string_view wanted : kSteps) {
+      for (const auto& [name, text] : schema_texts()) {
+        if (name == wanted) texts->push_back(text);
+      }
+    }
+    CHECK(texts->size() == std::size(kSteps));
+    return texts;
+  }();
+  return steps;
+}
+
+// The steps of one open(); a friend of Database so that a Database is either open or does not
+// exist.
+class Opening {
+ public:
+  Opening(const std::string& path, const SqliteOptions& options)
+      : given_(path), options_(options), database_(new Database) {}
+
+  absl::StatusOr<std::shared_ptr<Database>> run() {
+    RETURN_IF_ERROR(resolve());
+    Registry& known = registry();
+    const std::lock_guard guard(known.mutex);
+    if (exists_) {
+      if (auto shared = known.open[identity()].lock(); shared != nullptr) {
+        CHECK(shared->owner_ == getpid());  // SQLite knows this process by its parent's locks
+        return shared;
+      }
+    }
+    if (options_.read_only) {
+      RETURN_IF_ERROR(open_to_read());
+      return database_;
+    }
+    RETURN_IF_ERROR(open_to_write());
+    if (stat(database_->path_.c_str(), &stat_) != 0) return database_->error(SQLITE_CANTOPEN);
+    known.open[identity()] = database_;
+    return database_;
+  }
+
+ private:
+  std::pair<dev_t, ino_t> identity() const { return {stat_.st_dev, stat_.st_ino}; }
+
+  absl::Status resolve();
+  absl::Status open_to_read();
+  absl::Status open_to_write();
+  absl::Status connect(const std::string& name, int flags);
+  absl::Status identify(int* version);
+  absl::Status prepare_file();
+
+  std::string given_;
+  SqliteOptions options_;
+  std::shared_ptr<Database> database_;
+  bool exists_ = false;
+  struct stat stat_ {};
+  std::string directory_;
+};
+
+// The absolute path, the directory and the file as they are now.
+absl::Status Opening::resolve() {
+  if (given_.empty()) return absl::InvalidArgumentError("the database's path is empty");
+  std::error_code failure;
+  const std::filesystem::path path = std::filesystem::weakly_canonical(
+      std::filesystem::absolute(given_), failure);
+  if (failure) {
+    return absl::InvalidArgumentError(absl::StrCat(given_, ": ", failure.message()));
+  }
+  database_->path_ = path.string();
+  database_->owner_ = getpid();
+  database_->read_only_ = options_.read_only;
+  database_->patience_s_ = options_.patience_s;
+  directory_ = path.parent_path().string();
+  exists_ = stat(database_->path_.c_str(), &stat_) == 0;
+  if (exists_ && !S_ISREG(stat_.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(database_->path_, ": not a regular file"));
+  }
+  if (!exists_ && errno == EACCES) return database_->error(SQLITE_PERM);
+  if (!exists_ && options_.read_only) {
+    return absl::NotFoundError(absl::StrCat(
+        database_->path_, ": no such database; 'loopwright tune' makes one, --db names another"));
+  }
+  struct statfs system;
+  if (statfs(directory_.c_str(), &system) != 0) {
+    return absl::NotFoundError(absl::StrFormat("%s: the directory %s cannot be used: %s",
+                                               database_->path_, directory_, std::strerror(errno)));
+  }
+  const std::string_view network = network_file_system(static_cast<uint32_t>(system.f_type));
+  if (!network.empty()) {
+    return absl::UnavailableError(absl::StrFormat(
+        "%s: lies on a network file system (%s), where locks do not protect it; name a file on a "
+        "local disk with --db", database_->path_, network));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Opening::connect(const std::string& name, int flags) {
+  database_->disconnect();
+  // NOMUTEX: Database's mutex guards the connection.
+  const int code = sqlite3_open_v2(name.c_str(), &database_->handle_,
+                                   flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
+  if (code != SQLITE_OK) return database_->error(code);
+  sqlite3* handle = database_->handle_;
+  // Until the file is known to be ours, closing must not touch it.
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_FKEY, 1, nullptr);
+  database_->set_patience(options_.patience_s);
+  for (const char* pragma : {"PRAGMA cell_size_check = ON", "PRAGMA synchronous = FULL",
+                             "PRAGMA temp_store = MEMORY", "PRAGMA mmap_size = 0"}) {
+    RETURN_IF_ERROR(database_->run(pragma));
+  }
+  return absl::OkStatus();
+}
+
+// Whose file it is and of which version; changes nothing.
+absl::Status Opening::identify(int* version) {
+  int64_t application = 0, tables = 0;
+  const std::pair<const char*, int64_t*> facts[] = {
+      {"PRAGMA application_id", &application},
+      {"SELECT count(*) FROM sqlite_schema", &tables},
+  };
+  for (const auto& [sql, value] : facts) {
+    Query query = database_->query(sql);
+    if (query.next()) *value = query.integer(0);
+    RETURN_IF_ERROR(query.status());
+  }
+  Query query = database_->query("PRAGMA user_version");
+  if (query.next()) *version = static_cast<int>(query.integer(0));
+  RETURN_IF_ERROR(query.status());
+  const bool is_new = application == 0 && *version == 0 && tables == 0;
+  if (application != kApplicationId && !is_new) {
+    return refuse(database_->path_,
+                  "a database of another program; name another file with --db");
+  }
+  const int ours = static_cast<int>(schema_steps().size());
+  if (*version < 0 || *version > ours) {
+    return refuse(database_->path_, absl::StrFormat(
+        "written by a newer Loopwright (schema version %d, this one knows %d); update Loopwright, "
+        "or name another file with --db", *version, ours));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Opening::open_to_read() {
+  const std::string& path = database_->path_;
+  absl::Status status = connect(path, SQLITE_OPEN_READONLY);
+  int version = 0;
+  if (status.ok()) status = identify(&version);
+  struct stat wal;
+  const bool has_wal = stat((path + "-wal").c_str(), &wal) == 0 && wal.st_size > 0;
+  const bool wants_shm = status.code() == absl::StatusCode::kPermissionDenied ||
+                         status.code() == absl::StatusCode::kUnavailable;
+  if (wants_shm && faccessat(AT_FDCWD, path.c_str(), R_OK, AT_EACCESS) == 0) {
+    if (has_wal) {
+      return absl::PermissionDeniedError(absl::StrCat(
+          path, ": holds results that are still in ", path, "-wal, which cannot be read without "
+          "permission to write; open it once with that permission"));
+    }
+    database_->immutable_ = true;
+    status = connect(immutable_uri(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
+    if (status.ok()) status = identify(&version);
+    database_->fingerprint_ = database_->fingerprint();
+  }
+  RETURN_IF_ERROR(status);
+  if (version < static_cast<int>(schema_steps().size())) {
+    return refuse(path, absl::StrFormat(
+        "has schema version %d and cannot be brought to %d read-only; open it once for writing",
+        version, schema_steps().size()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Opening::open_to_write() {
+  const std::string& path = database_->path_;
+  // SQLite would silently open such a file for reading.
+  const bool file_writable = !exists_ || faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
+  if (!file_writable || faccessat(AT_FDCWD, directory_.c_str(), W_OK, AT_EACCESS) != 0) {
+    return database_->error(SQLITE_READONLY);
+  }
+  database_->directory_ = open_lock(directory_);
+  if (database_->directory_ < 0) return database_->error(SQLITE_CANTOPEN);
+  Database::DirectoryLock lock;
+  RETURN_IF_ERROR(database_->lock_directory(options_.patience_s, &lock));
+  return prepare_file();
+}
+
+// REQUIRES: the directory is locked.
+absl::Status Opening::prepare_file() {
+  RETURN_IF_ERROR(connect(database_->path_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE));
+  int version = 0;
+  RETURN_IF_ERROR(identify(&version));
+  sqlite3_db_config(database_->handle_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
+  {
+    Query mode = database_->query("PRAGMA journal_mode = WAL");
+    const bool is_wal = mode.next() && mode.text(0) == "wal";
+    RETURN_IF_ERROR(mode.status());
+    if (!is_wal) return database_->error(SQLITE_READONLY);
+  }
+  RETURN_IF_ERROR(database_->run("PRAGMA journal_size_limit = 67108864"));
+  if (version == static_cast<int>(schema_steps().size())) return absl::OkStatus();
+  RETURN_IF_ERROR(database_->run("BEGIN IMMEDIATE"));
+  absl::Status status = migrate(*database_, schema_steps());
+  if (status.ok()) status = database_->run("COMMIT");
+  if (!status.ok() && sqlite3_get_autocommit(database_->handle_) == 0) {
+    database_->run("ROLLBACK").IgnoreError();
+  }
+  return status;
+}
+
+absl::Status migrate(Database& database, const std::vector<std::string>& steps) {
+  int version = 0;
+  {
+    Query query = database.query("PRAGMA user_version");
+    if (query.next()) version = static_cast<int>(query.integer(0));
+    RETURN_IF_ERROR(query.status());
+  }
+  for (; version < static_cast<int>(steps.size()); ++version) {
+    RETURN_IF_ERROR(database.run_script(steps[version]));
+  }
+  RETURN_IF_ERROR(database.run(absl::StrCat("PRAGMA application_id = ", kApplicationId)));
+  return database.run(absl::StrCat("PRAGMA user_version = ", version));
+}
+
+absl::StatusOr<std::shared_ptr<Database>> Database::open(const std::string& path,
+                                                         const SqliteOptions& options) {
+  return Opening(path, options).run();
+}
+
+}  // namespace lw

@@ -1,0 +1,33 @@
+// Rows of schema.sql as values, and the check of all of them. REQUIRE: inside a transaction. A
+// value that our statements cannot have stored is kDataLoss.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tuner_db/database.h"
+#include "tuner_db/store.h"
+
+namespace lw {
+
+Blob as_blob(const std::vector<double>& samples);  // of the vector's own memory
+
+// In order of arrival.
+absl::Status read_key(Database& database, int64_t key, std::vector<Measurement>* rows);
+absl::Status read_candidate(Database& database, int64_t candidate, std::vector<Measurement>* rows);
+
+// The one with this id, if it is there; all for "".
+absl::Status read_workloads(Database& database, std::string_view id,
+                            std::vector<WorkloadRow>* rows);
+
+std::vector<const Measurement*> pointers(const std::vector<Measurement>& rows);
+
+absl::Status damaged(const Database& database, const std::string& what,
+                     const std::string& problem);
+
+// Every invariant of the file, one line a defect; damage never makes it fail, it is what it
+// reports.
+absl::Status check_database(Database& database, std::vector<std::string>* lines);
+
+}  // namespace lw

@@ -1,0 +1,138 @@
+// What we learned: workloads, studies' keys, and every measurement ever taken, append-only; `best`
+// is a view over them. Two implementations, one conformance suite: SQLite (the embedded default;
+// WAL, synchronous=FULL, one writer) and memory.
+//
+// Errors (every one names the file and what to do): kFailedPrecondition: the file is newer than
+// this program, or not ours (application_id, or no database at all); kDataLoss: corrupt;
+// kUnavailable: locked by another process beyond the patience, on a network file system, or the
+// disk fails; kResourceExhausted: disk full; kPermissionDenied: read-only; kNotFound: nothing to
+// read. After any of them what was stored is untouched, and a Store goes on when the cause is gone.
+// A Store is thread-safe; one that was opened before a fork must not be used in the child. What
+// append() returned OK for survives kill -9 and power loss.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "schedules/target.h"
+
+namespace lw {
+
+// What a result is valid for. Two results are comparable only when their keys are equal.
+struct Key {
+  std::string workload;                    // workload id (sha256 of the canonical text)
+  std::string target;                      // id of the target's row: sha256 of to_text(target)
+  std::string backend;                     // "llvm 19.1.7 r1"
+  int threads = 1;
+  std::string cache = "warm";              // warm | cold
+  std::string objective = "time";
+  bool operator==(const Key&) const = default;
+};
+
+// Charged to the candidate: build_error .. device_limit. The last three are retried, never learned
+// from.
+enum class Verdict : uint8_t {
+  kOk, kBuildError, kCrash, kTimeout, kWrongResult, kDeviceLimit,
+  kWorkerLost, kDeviceUnhealthy, kThrottled,
+};
+std::string_view verdict_name(Verdict verdict);  // "ok", "build_error", ...: stored
+bool parse_verdict(std::string_view name, Verdict* verdict);
+bool is_candidates_fault(Verdict verdict);
+
+struct Measurement {
+  int64_t id = 0;                          // assigned by append, increasing in order of arrival
+  std::string trace;                       // text; empty steps allowed
+  uint64_t kernel_hash = 0;                // equal kernels are measured once
+  Verdict verdict = Verdict::kOk;
+  std::string detail;                      // the error, the signal, the worst wrong element
+  std::vector<double> samples_us;          // each the mean of `inner` calls
+  int64_t inner = 1;
+  double time_us = 0, ci_low_us = 0, ci_high_us = 0;  // median and its 95 % interval
+  bool verified = false;                   // passed both oracles
+  double max_rel_error = 0;                // largest |error| / admissible one; NaN is stored as inf
+  double wall_s = 0;                       // since the study's process started
+  double build_s = 0;
+  uint64_t seed = 0;
+  std::string source;                      // "draft", "evolve", "random", "descent", "warm",
+                                           // "zero", "finalist"
+  std::string environment;                 // JSON: host facts, clock, load, versions
+  int64_t unix_ms = 0;
+};
+
+struct WorkloadRow {
+  std::string id, name, canonical_text;
+  std::string source_words;                // "matmul M=512 ..." as first asked for
+  double flops = 0, bytes = 0;
+  std::vector<int64_t> shape;              // concatenated extents: for nearest-shape look-ups
+  std::string family;                      // sha256 of the canonical text with extents blanked
+};
+
+struct BestRow {
+  Key key;
+  Measurement measurement;
+};
+
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  virtual absl::Status put_workload(const WorkloadRow& row) = 0;         // idempotent
+  virtual absl::Status put_target(const std::string& id, const Target& target) = 0;  // idempotent
+  // Appends durably, all or none, in one transaction; assigns ids into `measurements`.
+  // kInvalidArgument for what does not add up (invariants.h: an OK measurement has samples and its
+  // time lies among them); kNotFound before the key's workload and target were put.
+  virtual absl::Status append(const Key& key, std::vector<Measurement>& measurements) = 0;
+  // Of one key, in order of arrival.
+  virtual absl::StatusOr<std::vector<Measurement>> measurements(const Key& key) const = 0;
+  // The statistically best verified OK measurement: samples of the same kernel (by trace) are
+  // pooled, and a challenger with fewer samples replaces the incumbent only when its interval's
+  // upper end is below the incumbent's median (ties: more samples, then earlier); see best.h. A
+  // trace that ever crashed or gave a wrong result is never best. What is returned carries the
+  // pooled samples. kNotFound when there is none.
+  virtual absl::StatusOr<BestRow> best(const Key& key) const = 0;
+  // The best of every key whose workload is of the family, with that many threads: candidates for
+  // nearest-shape and nearest-target look-ups and warm starts.
+  virtual absl::StatusOr<std::vector<BestRow>> best_in_family(const std::string& family,
+                                                              int threads) const = 0;
+
+  virtual absl::StatusOr<WorkloadRow> workload(const std::string& id) const = 0;
+  virtual absl::StatusOr<std::vector<WorkloadRow>> workloads() const = 0;
+  virtual absl::StatusOr<Target> target(const std::string& id) const = 0;
+  virtual absl::StatusOr<std::vector<Key>> keys() const = 0;             // with results
+
+  // Claims a key for this process while a Tuning lives; kAlreadyExists names the other process's
+  // id. Claims of dead processes are taken over; a Store gives its own back when destroyed.
+  virtual absl::Status claim(const Key& key) = 0;
+  virtual void release(const Key& key) = 0;
+
+  struct Stats {
+    int64_t workloads = 0, targets = 0, keys = 0, measurements = 0, failed = 0, bytes = 0;
+    int schema_version = 0;
+  };
+  virtual absl::StatusOr<Stats> stats() const = 0;
+  // Of each key, deletes the OK measurements of all but the best `keep` traces, and failures older
+  // than `unix_ms` (but those of the traces kept). Returns how many.
+  virtual absl::StatusOr<int64_t> prune(int keep, int64_t unix_ms) = 0;
+  // Every invariant: SQLite's integrity, foreign keys, traces that parse, samples that add up. One
+  // line a defect.
+  virtual absl::StatusOr<std::vector<std::string>> check() const = 0;
+};
+
+std::unique_ptr<Store> make_memory_store();
+struct SqliteOptions {
+  bool read_only = false;
+  double patience_s = 10;                  // how long a locked database is waited for
+};
+absl::StatusOr<std::unique_ptr<Store>> open_sqlite_store(const std::string& path,
+                                                         const SqliteOptions& options = {});
+
+// One JSON line a record ("db export" and "db import"): the Record message's JSON form. Import is
+// idempotent: a measurement equal in every field but its id is stored once.
+absl::StatusOr<std::string> export_records(const Store& store);
+absl::Status import_records(Store& store, std::string_view lines, int64_t* imported);
+
+}  // namespace lw
