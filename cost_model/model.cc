@@ -303,7 +303,7 @@ absl::StatusOr<std::unique_ptr<Model>> load_model(const std::string& path) {
   }
   auto model = std::make_unique<XgboostModel>();
   const absl::Status status = model->load(in);
-  if (!status.ok()) return absl::DataLossError(concat(path, ": ", status.message()));
+  if (!status.ok()) return absl::DataLossError(concat(path, ": ", std::string(status.message())));
   return std::unique_ptr<Model>(std::move(model));
 }
 

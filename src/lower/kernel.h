@@ -3,8 +3,8 @@
 // thought (tiling, tails, masks, storage, order) has already happened.
 //
 // Meaning:
-//   integer variables  are i64, defined by a For or an Int statement, live to the end of that
-//                      statement's enclosing list; addresses are affine in them.
+//   integer variables  are i64; a For's lives in its body, an Int's to the end of the enclosing list;
+//                      addresses are affine in them.
 //   registers          are mutable typed vectors (lanes == 1: scalars), defined before use on every
 //                      path; they never cross the boundary of a parallel For.
 //   masks              are registers of type kBool; lanes that are off neither read nor write

@@ -20,12 +20,14 @@ namespace lw {
 
 struct SearchOptions {
   uint64_t seed = 1;
-  int trials = 200;                        // stored ones of the same key count
+  int trials = 200;                        // stored ones of the same key count; neither the zero-trial
+                                           // answer nor the finalists' second measurement is one
   double seconds = 60;
   int batch = 16;
-  int drafts = 4000;                       // candidates drafted a round
+  int drafts = 4000;                       // candidates drafted in the first rounds together
   bool use_draft = true, use_model = true, use_evolution = true, use_descent = true, use_warm = true;
   bool random_only = false;                // ablation: random sampling, nothing learned
+  std::vector<Sketch> space;               // tests; empty: make_space(start)
 };
 
 struct Proposal {
@@ -45,6 +47,8 @@ class Search {
   // Takes results of earlier proposals (by trace text; unknown ones, from the database, are replayed)
   // and learns from them.
   void observe(const std::vector<Measurement>& results);
+  // Traces of similar workloads, nearest first: adapted to this one, they are tried early.
+  void warm_start(const std::vector<Trace>& foreign);
   // The next proposals, at most `count`, none of them measured or in flight before (by trace and by
   // kernel hash). Empty: nothing is left to try.
   std::vector<Proposal> propose(int count, int trials_left);

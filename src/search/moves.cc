@@ -1,0 +1,142 @@
+// Where options come from. Sketches compete: each gets draws in proportion to how its best compares with
+// the best of all, and a fifth of the draws go to all alike, so that none is given up for good.
+#include <algorithm>
+#include <cmath>
+
+#include "src/base/check.h"
+#include "src/search/pool.h"
+
+namespace lw::search {
+namespace {
+
+constexpr double kEvenShare = 0.2;         // of the draws, over all sketches alike
+constexpr double kSharpness = 3;           // weight of a sketch: (best of all / its best) ^ this
+constexpr int kFirstDraws = 8;             // of every sketch before they compete
+constexpr double kCrossed = 0.3;           // of the children
+constexpr int kTournament = 3;
+
+int feature(std::string_view name) {
+  const std::vector<Feature>& table = feature_table();
+  for (size_t i = 0; i < table.size(); ++i) {
+    if (name == table[i].name) return static_cast<int>(i);
+  }
+  CHECK(false);
+}
+
+}  // namespace
+
+Option make_option(int sketch, Sample sample, const char* source) {
+  static const int draft = feature("log_draft_us"), rows = feature("tile_rows"), columns = feature("tile_columns"),
+                   copies = feature("copies");
+  Option option;
+  option.sketch = sketch;
+  option.features = features(sample.nest);
+  option.trace = std::move(sample.trace);
+  option.text = to_text(option.trace);
+  option.draft_us = std::exp2(static_cast<double>(option.features[draft]));
+  option.kind = hash_combine(hash_combine(static_cast<uint64_t>(sketch), static_cast<uint64_t>(option.features[rows])),
+                             static_cast<uint64_t>(16 * option.features[columns] + option.features[copies]));
+  option.source = source;
+  return option;
+}
+
+Moves::Moves(const Nest& start, std::vector<Sketch> space, uint64_t seed)
+    : start_(start), space_(std::move(space)), arms_(space_.size()), seed_(seed) {
+  CHECK(!space_.empty());
+}
+
+int Moves::choose_sketch(Rng& rng) const {
+  const int count = static_cast<int>(space_.size());
+  for (int s = 0; s < count; ++s) {
+    if (arms_[s].drawn < kFirstDraws) return s;
+  }
+  if (rng.uniform() < kEvenShare) return static_cast<int>(rng.below(count));
+  double best = 0;
+  std::vector<double> time(count, 0);
+  for (int s = 0; s < count; ++s) {
+    time[s] = arms_[s].measured_us > 0 ? arms_[s].measured_us : arms_[s].drafted_us;
+    if (time[s] > 0 && (best == 0 || time[s] < best)) best = time[s];
+  }
+  double sum = 0;
+  for (double& t : time) sum += t = t > 0 ? std::pow(best / t, kSharpness) : 0;
+  double at = rng.uniform() * sum;
+  for (int s = 0; s < count; ++s) {
+    at -= time[s];
+    if (at < 0) return s;
+  }
+  return static_cast<int>(rng.below(count));
+}
+
+void Moves::draft(int count, std::vector<Option>& out) {
+  for (int i = 0; i < count; ++i) {
+    Rng rng = next_stream();
+    const int s = choose_sketch(rng);
+    ++arms_[s].drawn;
+    absl::StatusOr<Sample> drawn = sample(start_, space_[s], rng);
+    if (!drawn.ok()) {
+      ++arms_[s].failed;
+      continue;
+    }
+    out.push_back(make_option(s, *std::move(drawn), "draft"));
+    credit(s, out.back().draft_us, false);
+  }
+}
+
+void Moves::credit(int sketch, double time_us, bool measured) {
+  if (sketch < 0) return;
+  double& best = measured ? arms_[sketch].measured_us : arms_[sketch].drafted_us;
+  if (best == 0 || time_us < best) best = time_us;
+}
+
+void Moves::breed(const std::vector<const Option*>& parents, int count, std::vector<Option>& out) {
+  if (parents.empty()) return;
+  const int64_t n = static_cast<int64_t>(parents.size());
+  const auto choose = [&](Rng& rng) {
+    int64_t best = n - 1;
+    for (int i = 0; i < kTournament; ++i) best = std::min(best, rng.below(n));
+    return parents[best];
+  };
+  for (int i = 0; i < count; ++i) {
+    Rng rng = next_stream();
+    const Option* a = choose(rng);
+    if (a->sketch < 0) continue;
+    const Sketch& sketch = space_[a->sketch];
+    absl::StatusOr<Sample> child = absl::NotFoundError("");
+    if (rng.uniform() < kCrossed) {
+      const Option* b = choose(rng);
+      if (b != a && b->sketch == a->sketch) child = cross(start_, sketch, a->trace, b->trace, rng);
+    }
+    if (!child.ok()) child = mutate(start_, sketch, a->trace, rng);
+    if (child.ok()) out.push_back(make_option(a->sketch, *std::move(child), "evolve"));
+  }
+}
+
+void Moves::neighbours(const Option& option, std::vector<Option>& out) {
+  if (option.sketch < 0) return;
+  for (Sample& sample : lw::neighbours(start_, space_[option.sketch], option.trace)) {
+    out.push_back(make_option(option.sketch, std::move(sample), "descent"));
+  }
+}
+
+void Moves::adapt(const Trace& foreign, std::vector<Option>& out) {
+  for (size_t s = 0; s < space_.size(); ++s) {
+    absl::StatusOr<Sample> adapted = lw::adapt(start_, space_[s], foreign);
+    if (adapted.ok()) out.push_back(make_option(static_cast<int>(s), *std::move(adapted), "warm"));
+  }
+}
+
+int Moves::sketch_of(const Trace& trace) const {
+  for (size_t s = 0; s < space_.size(); ++s) {
+    const Sketch& sketch = space_[s];
+    bool same = sketch.steps.size() == trace.size();
+    for (size_t i = 0; same && i < trace.size(); ++i) {
+      const Step &a = sketch.steps[i], &b = trace[i];
+      const bool open = i < sketch.open.size() && sketch.open[i];
+      same = a.kind == b.kind && a.names == b.names && (open || a.numbers == b.numbers);
+    }
+    if (same) return static_cast<int>(s);
+  }
+  return -1;
+}
+
+}  // namespace lw::search

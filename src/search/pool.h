@@ -1,0 +1,75 @@
+// The candidates that the search chooses from, and what is known of those tried. Internal to src/search.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "cost_model/cost_model.h"
+#include "schedules/steps.h"
+#include "src/search/search.h"
+
+namespace lw::search {
+
+// A schedule that could be tried.
+struct Option {
+  int sketch = -1;                         // index into the space; -1: none of them
+  Trace trace;
+  std::string text;
+  std::vector<float> features;
+  double draft_us = 0;
+  float score = 0;                         // higher is better
+  uint64_t kind = 0;                       // sketch and register tile: batches are spread over kinds
+  const char* source = "draft";
+};
+
+// A schedule that was tried.
+struct Tried {
+  Option option;
+  bool failed = false;
+  double time_us = 0, ci_low_us = 0, ci_high_us = 0;
+  size_t samples = 0;
+};
+
+// Makes an option of a replayed trace (scores are given later).
+Option make_option(int sketch, Sample sample, const char* source);
+
+// Draws options: from the space, from parents, from foreign traces. Deterministic for the seed; each draw
+// has a stream of its own, numbered in order.
+class Moves {
+ public:
+  Moves(const Nest& start, std::vector<Sketch> space, uint64_t seed);
+
+  const Nest& start() const { return start_; }
+  const std::vector<Sketch>& space() const { return space_; }
+  Rng next_stream() { return Rng(seed_).split(++drawn_); }
+
+  // `count` tries over the sketches, each sketch in proportion to its weight.
+  void draft(int count, std::vector<Option>& out);
+  // A child of one or two of `parents` (best first), chosen by tournament.
+  void breed(const std::vector<const Option*>& parents, int count, std::vector<Option>& out);
+  void neighbours(const Option& option, std::vector<Option>& out);
+  void adapt(const Trace& foreign, std::vector<Option>& out);
+  // The sketch that the trace is drawn from; -1 when there is none.
+  int sketch_of(const Trace& trace) const;
+  // A sketch's best time so far (drafted, or measured, which replaces what was drafted).
+  void credit(int sketch, double time_us, bool measured);
+
+ private:
+  struct Arm {
+    double drafted_us = 0, measured_us = 0;
+    int drawn = 0, failed = 0;
+  };
+  int choose_sketch(Rng& rng) const;
+
+  Nest start_;
+  std::vector<Sketch> space_;
+  std::vector<Arm> arms_;
+  uint64_t seed_;
+  uint64_t drawn_ = 0;
+};
+
+}  // namespace lw::search
