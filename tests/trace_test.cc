@@ -129,7 +129,7 @@ TEST(TraceTest, SurvivesMutatedText) {
       ++applied;
     }
   }
-  EXPECT_GT(accepted, 2000);
+  EXPECT_GT(accepted, 1500);
   EXPECT_GT(applied, 10000);
 }
 
@@ -177,7 +177,9 @@ TEST(TraceTest, MovesStayFeasible) {
       ASSERT_TRUE(again.ok()) << again.status();
       ASSERT_EQ(print(*again), print(next->nest));
       (mutating ? mutated : crossed) += 1;
-      if (mutating) ASSERT_NE(to_text(next->trace), to_text(one->trace));
+      if (mutating) {
+        ASSERT_NE(to_text(next->trace), to_text(one->trace));
+      }
     }
   }
   EXPECT_GT(drawn, kRounds * 95 / 100);

@@ -38,7 +38,7 @@ bool reads_at_prefix(const Nest& nest, int stage, int tensor, int dims);
 bool has_reuse(const Nest& nest, int stage);
 
 // The rules: each appends what schedules one stage (and what is attached to it).
-void tile_reduction(Draft& draft, int stage, bool vector_reduction, bool wide);
+void tile_reduction(Draft& draft, int stage, bool vector_reduction);
 void tile_map(Draft& draft, int stage);
 
 }  // namespace lw::rules

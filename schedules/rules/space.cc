@@ -132,8 +132,7 @@ void tile_all(Draft& d, bool vector_reduction) {
       }
     }
     const bool row_sum = contiguous && (!spatial || vector_reduction || stage.place == Place::kAt);
-    const bool root = stage.place == Place::kRoot;
-    tile_reduction(d, s, row_sum, root);
+    tile_reduction(d, s, row_sum);
     if (d.failed) return;
   }
 }

@@ -71,7 +71,14 @@ void tile_map(Draft& d, int stage) {
     // One long loop: chunks for the threads.
     open(d, "split", {name, axes[0] + ".0"}, {1, 0});
   }
-  if (attached) return;
+  if (attached) {
+    // While a row is computed, the next one can be on its way.
+    for (int t : body_reads(d.nest, find_stage(d.nest, name))) {
+      const Tensor& tensor = d.nest.program->tensors[t];
+      if (tensor.role == Role::kInput && tensor.shape.size() > 1) open(d, "prefetch", {name, tensor.name}, {0});
+    }
+    return;
+  }
   if (d.nest.threads > 1) open(d, "parallel", {name}, {0, 0});
   for (int t : body_reads(d.nest, find_stage(d.nest, name))) {
     const Tensor& tensor = d.nest.program->tensors[t];

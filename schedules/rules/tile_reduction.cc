@@ -123,7 +123,7 @@ void fuse_reductions(Draft& d, int stage) {
 
 }  // namespace
 
-void tile_reduction(Draft& d, int stage, bool vector_reduction, bool wide) {
+void tile_reduction(Draft& d, int stage, bool vector_reduction) {
   if (vector_reduction) fuse_reductions(d, stage);
   const std::string name = d.nest.stages[stage].name;
   stage = find_stage(d.nest, name);
@@ -186,7 +186,7 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction, bool wide) {
       open(d, "stage", {name, d.nest.program->tensors[tensor].name}, {-1, -1, 0});
     }
   }
-  if (d.nest.threads > 1) {
+  if (d.nest.threads > 1 && d.nest.stages[find_stage(d.nest, name)].place == Place::kRoot) {
     open(d, "parallel", {name}, {0, 0});
     if (!vector_reduction) {
       for (int tensor : packable(d.nest, find_stage(d.nest, name))) {
@@ -194,14 +194,14 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction, bool wide) {
       }
     }
   }
-  if (wide) {
-    std::vector<int> seen;
-    for (const Access& access : accesses(d.nest, find_stage(d.nest, name))) {
-      if (std::find(seen.begin(), seen.end(), access.tensor) != seen.end()) continue;
-      seen.push_back(access.tensor);
-      if (!d.nest.program->tensors[access.tensor].shape.empty()) {
-        open(d, "prefetch", {name, d.nest.program->tensors[access.tensor].name}, {0});
-      }
+  std::vector<int> seen;
+  for (const Access& access : accesses(d.nest, find_stage(d.nest, name))) {
+    if (std::find(seen.begin(), seen.end(), access.tensor) != seen.end()) continue;
+    seen.push_back(access.tensor);
+    const Tensor& tensor = d.nest.program->tensors[access.tensor];
+    const bool attached = d.nest.stages[find_stage(d.nest, name)].place == Place::kAt;
+    if (!tensor.shape.empty() && (!attached || tensor.role == Role::kInput)) {
+      open(d, "prefetch", {name, tensor.name}, {0});
     }
   }
 }

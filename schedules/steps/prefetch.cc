@@ -11,7 +11,7 @@
 namespace lw {
 namespace {
 
-constexpr int64_t kMaxDistance = 64;
+constexpr int64_t kMaxDistance = 1 << 20;
 
 absl::Status apply_prefetch(Nest& nest, const Step& step) {
   RETURN_IF_ERROR(expect(step, {2, 2, 1, 1}));
@@ -29,8 +29,21 @@ absl::Status apply_prefetch(Nest& nest, const Step& step) {
   return absl::OkStatus();
 }
 
-std::vector<Decision> prefetch_domain(const Nest&, const Step&) {
-  return {{0}, {1}, {2}, {4}, {8}, {16}};
+// A few iterations ahead, or the whole of the innermost loop: the next row while this one is computed.
+std::vector<Decision> prefetch_domain(const Nest& nest, const Step& step) {
+  std::vector<Decision> domain = {{0}, {1}, {2}, {4}, {8}, {16}};
+  const absl::StatusOr<int> stage = target_stage(nest, step);
+  if (!stage.ok()) return domain;
+  const Stage& s = nest.stages[*stage];
+  for (int l = tile_begin(s) - 1; l >= 0; --l) {
+    if (s.loops[l].kind != LoopKind::kSerial) continue;
+    const int64_t row = trips(s, l);
+    if (row > 1 && row <= kMaxDistance && std::find(domain.begin(), domain.end(), Decision{row}) == domain.end()) {
+      domain.push_back({row});
+    }
+    break;
+  }
+  return domain;
 }
 
 }  // namespace

@@ -62,6 +62,7 @@ class Evaluator {
     Value value;
   };
   Value compute(const Expr& expr, const Point& point);
+  Value reciprocal(Value b);
   Truth condition(const Expr& expr, const Point& point);
   Truth at_least_zero(const Index& index, const Point& point);
   Truth both(Truth a, Truth b);
@@ -96,6 +97,7 @@ class Evaluator {
   absl::flat_hash_map<const ExprNode*, uint64_t> dependencies_;
   absl::flat_hash_map<int, Value> overlay_;
   absl::flat_hash_map<std::pair<int, int>, int> broadcasts_;
+  absl::flat_hash_map<int, int> reciprocals_;
   std::vector<Quotient> quotients_;
   std::vector<std::pair<int, Affine>> prefetched_;
 };

@@ -1,0 +1,295 @@
+// Random programs in the language, and random traces on them, for the property test. Values stay
+// small integers wherever the type can hold them, so that reassociated float sums are exact and a
+// point computed twice, not at all or from the wrong place differs by far more than rounding.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schedules/steps.h"
+#include "src/base/rng.h"
+#include "src/expr/message.h"
+
+namespace lw {
+
+class ProgramWriter {
+ public:
+  explicit ProgramWriter(Rng& rng) : rng_(rng) {}
+
+  // One op of one to four definitions, the types of one family.
+  std::string write() {
+    static constexpr const char* kTypes[] = {"f32", "f32", "f32", "f64", "f16", "bf16",
+                                             "i64", "i32", "i16", "i8",  "u8"};
+    type_ = kTypes[rng_.below(std::size(kTypes))];
+    work_ = type_[0] == 'f' || type_[0] == 'b' ? (type_ == "f64" ? "f64" : "f32")
+                                               : (type_ == "i64" ? "i64" : "i32");
+    std::string text = "op p() {\n";
+    const int64_t inputs = 1 + rng_.below(3);
+    for (int64_t n = 0; n < inputs; ++n) {
+      Known input{concat("A", n), {}, type_};
+      for (int64_t rank = 1 + rng_.below(3); rank > 0; --rank) input.shape.push_back(extent());
+      text += concat("  in ", input.name, ": ", type_, shape_text(input.shape), rng_.below(4) == 0 ? " const\n" : "\n");
+      known_.push_back(std::move(input));
+    }
+    if (rng_.below(4) == 0) {
+      text += concat("  in F: bool", shape_text(known_[0].shape), "\n");
+      flags_ = true;
+    }
+    const int64_t definitions = 1 + rng_.below(4);
+    for (int64_t n = 0; n < definitions; ++n) text += define(n, n + 1 == definitions);
+    return text + "}\n";
+  }
+
+ private:
+  struct Known {
+    std::string name;
+    std::vector<int64_t> shape;
+    std::string type;
+  };
+  struct Axis {
+    std::string name;
+    int64_t extent;
+  };
+
+  bool chance(int percent) { return rng_.below(100) < percent; }
+  int64_t extent() { return chance(15) ? 1 : chance(20) ? 16 + rng_.below(24) : 2 + rng_.below(12); }
+
+  static std::string shape_text(const std::vector<int64_t>& shape) {
+    std::string text = "[";
+    for (size_t d = 0; d < shape.size(); ++d) text += concat(d ? ", " : "", shape[d]);
+    return text + "]";
+  }
+  static std::string axes_text(const std::vector<Axis>& axes) {
+    std::string text = "[";
+    for (size_t a = 0; a < axes.size(); ++a) text += concat(a ? ", " : "", axes[a].name, ": ", axes[a].extent);
+    return text + "]";
+  }
+
+  // An index below `size`; *padded: it may leave the tensor.
+  std::string index(const std::vector<Axis>& axes, int64_t size, size_t dim, bool* padded) {
+    if (axes.empty() || chance(4)) return concat(rng_.below(size));
+    const Axis& a = chance(60) && dim < axes.size() ? axes[dim] : axes[rng_.below(static_cast<int64_t>(axes.size()))];
+    const Axis& b = axes[rng_.below(static_cast<int64_t>(axes.size()))];
+    const int64_t room = size - a.extent;
+    const int64_t kind = rng_.below(20);
+    if (kind == 0 && room >= 0) return concat(size - 1, " - ", a.name);
+    if (kind == 1 && 2 * a.extent - 1 <= size) return concat(a.name, " * 2");
+    if (kind <= 3 && a.extent + b.extent - 1 <= size && &a != &b) return concat(a.name, " + ", b.name);
+    if (kind == 4 && room > 0) return concat(a.name, " + ", rng_.below(room + 1));
+    if (kind == 5) return concat(a.name, " / 2 % ", size);
+    if (room >= 0) return a.name;
+    if (chance(50)) return concat(a.name, " % ", size);
+    *padded = true;
+    return concat(a.name, " + ", b.name, " - ", 1 + rng_.below(2));
+  }
+
+  std::string read(const Known& tensor, const std::vector<Axis>& axes, bool identity) {
+    bool padded = false;
+    std::string text = tensor.name + "[";
+    for (size_t d = 0; d < tensor.shape.size(); ++d) {
+      text += concat(d ? ", " : "", identity ? axes[d].name : index(axes, tensor.shape[d], d, &padded));
+    }
+    text += "]";
+    if (padded) text = concat("pad(", text, ", 0)");
+    return tensor.type == work_ ? text : concat("cast(", work_, ", ", text, ")");
+  }
+
+  std::string define(int64_t number, bool last) {
+    Known made{last ? "Y" : concat("T", number), {}, work_};
+    const Known* before = number > 0 ? &known_.back() : nullptr;
+    const bool identity = before != nullptr && chance(50);
+    std::vector<Axis> axes;
+    const int64_t rank = identity ? static_cast<int64_t>(before->shape.size()) : rng_.below(4);
+    for (int64_t d = 0; d < rank; ++d) {
+      const std::string name(1, static_cast<char>('a' + d));
+      const Known& source = known_[rng_.below(static_cast<int64_t>(known_.size()))];
+      const bool follow = chance(70) && d < static_cast<int64_t>(source.shape.size());
+      axes.push_back({name, identity ? before->shape[d] : follow ? source.shape[d] : extent()});
+      made.shape.push_back(axes.back().extent);
+    }
+    const bool reduces = !identity && chance(65);
+    const std::vector<Axis> spatial = axes;
+    std::vector<Axis> reduced;
+    for (int64_t r = reduces ? 1 + rng_.below(2) : 0; r > 0; --r) {
+      reduced.push_back({concat("k", r), extent()});
+      axes.push_back(reduced.back());
+    }
+    std::string body = before != nullptr ? read(*before, axes, identity) : read(known_[0], axes, false);
+    for (int64_t terms = rng_.below(3); terms > 0; --terms) {
+      const std::string other = read(known_[rng_.below(static_cast<int64_t>(known_.size()))], axes, false);
+      switch (rng_.below(5)) {
+        case 0: body = concat("max(", body, ", ", other, ")"); break;
+        case 1: body = concat(body, " - ", other); break;
+        case 2: body = number == 0 ? concat("(", body, ") * ", other) : concat(body, " + ", other); break;
+        case 3: body = concat("where(", axes.empty() ? "1" : axes[0].name, " < 3, ", body, ", ", other, ")"); break;
+        default: body = concat(body, " + ", other);
+      }
+    }
+    if (flags_ && number == 0) {
+      Known flags{"F", known_[0].shape, work_};
+      bool padded = false;
+      std::string condition = "F[";
+      for (size_t d = 0; d < flags.shape.size(); ++d) {
+        std::string i = index(axes, flags.shape[d], d, &padded);
+        condition += concat(d ? ", " : "", padded ? concat("0") : i);
+        padded = false;
+      }
+      body = concat("where(", condition, "], ", body, ", 1)");
+    }
+    if (reduces) {
+      static constexpr const char* kReduces[] = {"sum", "sum", "sum", "max", "min", "prod"};
+      body = concat(kReduces[rng_.below(std::size(kReduces))], axes_text(reduced), "(", body, ")");
+    } else if (chance(15)) {
+      made.type = type_;
+      body = concat("cast(", type_, ", ", body, ")");
+    }
+    const bool output = last || chance(15);
+    const std::string text = concat(output ? "  out " : "  ", made.name, axes_text(spatial), " = ", body, "\n");
+    known_.push_back(std::move(made));
+    return text;
+  }
+
+  Rng& rng_;
+  std::string type_, work_;
+  std::vector<Known> known_;
+  bool flags_ = false;
+};
+
+// Draws steps from what the nest offers: names at random, decisions mostly from the step's domain.
+class TraceWriter {
+ public:
+  // `favoured`: step kinds that are drawn more often.
+  TraceWriter(Rng& rng, std::vector<std::string> favoured) : rng_(rng), favoured_(std::move(favoured)) {}
+
+  int attempted = 0, accepted = 0;
+
+  // Applies up to `steps` random steps to `nest`.
+  Trace write(Nest& nest, int steps) {
+    Trace trace;
+    for (int n = 0; n < steps; ++n) {
+      Step step = draw(nest);
+      if (step.kind == nullptr) continue;
+      ++attempted;
+      Nest next = nest;
+      if (!apply(next, step).ok()) continue;
+      ++accepted;
+      nest = std::move(next);
+      trace.push_back(std::move(step));
+    }
+    return trace;
+  }
+
+ private:
+  template <class List>
+  const auto& any(const List& list) { return list[rng_.below(static_cast<int64_t>(list.size()))]; }
+  bool chance(int percent) { return rng_.below(100) < percent; }
+
+  Step draw(const Nest& nest) {
+    Step step;
+    step.kind = !favoured_.empty() && chance(50) ? find_step(any(favoured_)) : any(lw_step_table());
+    const std::string_view kind = step.kind->name;
+    const Stage& stage = any(nest.stages);
+    step.names.push_back(stage.name);
+    const int index = static_cast<int>(&stage - nest.stages.data());
+    if (kind == "reverse_inline" || kind == "compute_at" || kind == "stage" || kind == "prefetch") {
+      if (!add_relation(nest, index, kind, step)) return {};
+    } else if (kind != "inline_producer" && kind != "non_temporal" && !add_loops(stage, kind, step)) {
+      return {};
+    }
+    decide(nest, step);
+    return step;
+  }
+
+  bool add_relation(const Nest& nest, int stage, std::string_view kind, Step& step) {
+    const std::vector<int> reads = body_reads(nest, stage);
+    if (kind == "compute_at") {
+      const std::vector<int> users = readers(nest, nest.stages[stage].tensor);
+      if (users.empty()) return false;
+      const Stage& user = nest.stages[any(users)];
+      step.names.push_back(user.host >= 0 && chance(50) ? nest.stages[user.host].name : user.name);
+      return true;
+    }
+    if (reads.empty()) return false;
+    const int tensor = any(reads);
+    if (kind != "reverse_inline") {
+      step.names.push_back(nest.program->tensors[tensor].name);
+      return true;
+    }
+    int host = stage_of_tensor(nest, tensor);
+    if (host < 0) return false;
+    if (nest.stages[host].place == Place::kEpilogue) host = nest.stages[host].host;
+    step.names.push_back(nest.stages[host].name);
+    return true;
+  }
+
+  bool add_loops(const Stage& stage, std::string_view kind, Step& step) {
+    const int64_t count = static_cast<int64_t>(stage.loops.size());
+    if (count == 0) return false;
+    if (kind == "parallel" && chance(50)) return true;
+    if (kind == "unroll" || kind == "vectorize") {
+      const int64_t from_last = chance(60) ? 0 : rng_.below(count);
+      step.names.push_back(stage.loops[count - 1 - from_last].name);
+    } else if (kind == "fuse" || kind == "parallel") {
+      const int64_t first = rng_.below(count);
+      const int64_t most = kind == "fuse" ? 2 : 1 + rng_.below(2);
+      for (int64_t l = first; l < std::min(count, first + most); ++l) step.names.push_back(stage.loops[l].name);
+      return kind == "parallel" || step.names.size() == 3;
+    } else if (kind == "reorder" || kind == "register_tile") {
+      std::vector<std::string> names;
+      for (const Loop& loop : stage.loops) {
+        const bool whole = loop.parts.size() == 1 && loop.parts[0].tile == 1 && loop.kind == LoopKind::kSerial;
+        if (kind == "reorder" || whole) names.push_back(loop.name);
+      }
+      for (int64_t n = 1 + rng_.below(3); n > 0 && !names.empty(); --n) {
+        const int64_t at = rng_.below(static_cast<int64_t>(names.size()));
+        step.names.push_back(names[at]);
+        names.erase(names.begin() + at);
+      }
+      return step.names.size() > (kind == "reorder" ? 2u : 1u);
+    } else if (kind == "rfactor") {
+      std::vector<std::string> names;
+      for (const Loop& loop : stage.loops) {
+        if (is_reduction(stage, loop) || chance(10)) names.push_back(loop.name);
+      }
+      if (names.empty()) return false;
+      step.names.push_back(any(names));
+    } else {
+      step.names.push_back(stage.loops[rng_.below(count)].name);
+    }
+    return true;
+  }
+
+  void decide(const Nest& nest, Step& step) {
+    if (step.kind->domain == nullptr) return;
+    const std::string_view kind = step.kind->name;
+    const int64_t loops = static_cast<int64_t>(step.names.size()) - 1;
+    // Domains leave out what is legal but slow; that has to be right as well.
+    if (kind == "split" && chance(60)) {
+      step.numbers = {1 + rng_.below(6), rng_.below(3)};
+      if (chance(30)) step.numbers.insert(step.numbers.begin(), 1 + rng_.below(3));
+      return;
+    }
+    if (kind == "register_tile" && chance(60)) {
+      for (int64_t n = 0; n < loops; ++n) step.numbers.push_back(1 + rng_.below(n + 1 < loops ? 5 : 20));
+      for (int64_t n = 0; n < loops; ++n) step.numbers.push_back(rng_.below(3));
+      return;
+    }
+    if (kind == "reorder" && chance(30)) {
+      step.numbers = {rng_.below(loops == 2 ? 2 : 6)};
+      return;
+    }
+    if (kind == "split") step.numbers = {1, -1};
+    const std::vector<Decision> domain = step.kind->domain(nest, step);
+    if (!domain.empty()) {
+      step.numbers = any(domain);
+    } else if (step.numbers.empty()) {
+      step.numbers = {rng_.below(3), rng_.below(3) - 1};
+    }
+  }
+
+  Rng& rng_;
+  std::vector<std::string> favoured_;
+};
+
+}  // namespace lw
