@@ -26,10 +26,10 @@ std::string micros(double us) {
 std::string percent(double fraction) { return absl::StrFormat("%.1f %%", 100 * fraction); }
 
 std::string byte_size(double bytes) {
-  if (bytes < 1e3) return absl::StrFormat("%.0f B", bytes);
-  if (bytes < 1e6) return number(bytes / 1e3, 3) + " kB";
-  if (bytes < 1e9) return number(bytes / 1e6, 3) + " MB";
-  return number(bytes / 1e9, 3) + " GB";
+  constexpr const char* kUnits[] = {" B", " KiB", " MiB", " GiB"};
+  int unit = 0;
+  for (; bytes >= 1024 && unit < 3; ++unit) bytes /= 1024;
+  return (bytes == std::floor(bytes) ? absl::StrFormat("%.0f", bytes) : number(bytes, 2)) + kUnits[unit];
 }
 
 std::string trace_as_line(const std::string& trace) {

@@ -49,11 +49,11 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = innermost(app);
   std::string message = error.what();
   const std::vector<std::string> extra = command.remaining();
-  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) && !extra.empty()) {
+  const bool unknown = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+  if (unknown && !extra.empty()) {
     message = concat("unknown argument '", extra.front(), "'", hint_for(command, extra.front()));
-  } else if (&command == &app && !app.remaining().empty()) {
-    const std::string& word = app.remaining().front();
-    message = concat("unknown command '", word, "'", hint_for(app, word));
+  } else if (command.get_require_subcommand_min() > 0 && !extra.empty()) {
+    message = concat("unknown command '", extra.front(), "'", hint_for(command, extra.front()));
   }
   std::cerr << "loopwright: " << message << "\n"
             << "Run `loopwright " << (&command == &app ? "" : command.get_name() + " ")

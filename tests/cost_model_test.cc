@@ -1,0 +1,234 @@
+// The cost model: facts about nests, metrics by hand, what the trees learn, models on disk.
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <fstream>
+
+#include "cost_model/analysis.h"
+#include "cost_model/cost_model.h"
+#include "gtest/gtest.h"
+#include "schedules/steps.h"
+#include "src/expr/text.h"
+
+namespace lw {
+namespace {
+
+Nest start_of(const std::vector<std::string>& words, const std::string& target = "x86_avx512", int threads = 1) {
+  absl::StatusOr<Program> program = load_workload(words);
+  CHECK(program.ok());
+  return make_nest(std::make_shared<const Program>(*std::move(program)),
+                   std::make_shared<const Target>(*find_target(target)), threads);
+}
+
+Nest scheduled(const Nest& start, const std::string& text) {
+  absl::StatusOr<Trace> trace = parse_trace(text);
+  EXPECT_TRUE(trace.ok()) << trace.status();
+  absl::StatusOr<Nest> nest = replay(start, *trace);
+  EXPECT_TRUE(nest.ok()) << nest.status() << "\n" << text;
+  return *std::move(nest);
+}
+
+float feature(const Nest& nest, std::string_view name) {
+  const std::vector<float> values = features(nest);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (name == feature_table()[i].name) return values[i];
+  }
+  ADD_FAILURE() << name;
+  return 0;
+}
+
+Example example(double time_us, uint64_t group = 0, bool failed = false) { return {{}, group, time_us, failed}; }
+
+TEST(Metrics, PairwiseAndPeakMatchHandComputedValues) {
+  // Labels 1, 1/2, 1/4, 0; predicted order: second, first, failed, third.
+  const std::vector<Example> examples = {example(10), example(20), example(40), example(0, 0, true)};
+  const RankingMetrics m = evaluate({3, 4, 1, 2}, examples);
+  EXPECT_DOUBLE_EQ(m.pairwise, 4.0 / 6);   // wrong: (1st, 2nd) and (3rd, failed)
+  EXPECT_DOUBLE_EQ(m.peak_at_1, 0.5);
+  EXPECT_DOUBLE_EQ(m.peak_at_5, (0.5 + 1 + 1 + 1) / 4);
+  EXPECT_DOUBLE_EQ(m.recall_at_30, 1);
+  EXPECT_DOUBLE_EQ(m.random_peak_at_1, (1 + 0.5 + 0.25) / 4);
+  EXPECT_EQ(m.examples, 4);
+}
+
+TEST(Metrics, RandomPeakIsTheMeanOverAllOrders) {
+  std::vector<Example> examples = {example(1), example(3), example(2), example(7), example(5), example(4)};
+  std::vector<int> order = {0, 1, 2, 3, 4, 5};
+  double sum = 0;
+  int count = 0;
+  do {
+    std::vector<float> score(6);
+    for (int i = 0; i < 6; ++i) score[order[i]] = static_cast<float>(-i);
+    sum += evaluate(score, examples).peak_at_5;
+    ++count;
+  } while (std::next_permutation(order.begin(), order.end()));
+  EXPECT_NEAR(evaluate({1, 2, 3, 4, 5, 6}, examples).random_peak_at_5, sum / count, 1e-9);
+}
+
+TEST(Metrics, GroupsAreWeightedByTheirSizeAndNeverCompared) {
+  const std::vector<Example> examples = {example(1, 1), example(2, 1), example(100, 2), example(200, 2), example(400, 2)};
+  const RankingMetrics m = evaluate({2, 1, 1, 2, 3}, examples);
+  EXPECT_DOUBLE_EQ(m.pairwise, (2 * 1.0 + 3 * 0.0) / 5);
+  EXPECT_EQ(m.groups, 2);
+}
+
+TEST(Metrics, RecallCountsTheTopK) {
+  std::vector<Example> examples;
+  std::vector<float> score;
+  for (int i = 0; i < 60; ++i) {
+    examples.push_back(example(i + 1));
+    score.push_back(static_cast<float>(i < 15 || i >= 45 ? 100 - i : -i));  // 15 of the best 30 stay on top
+  }
+  EXPECT_DOUBLE_EQ(evaluate(score, examples).recall_at_30, 0.5);
+}
+
+TEST(Features, SchemaIsStableAndValuesAreFinite) {
+  EXPECT_EQ(feature_schema(), feature_schema());
+  EXPECT_GE(feature_table().size(), 60u);
+  const std::vector<std::vector<std::string>> workloads = {
+      {"matmul", "M=96", "N=100", "K=33"}, {"softmax", "M=8", "N=100"}, {"conv2d", "H=14", "W=14"}};
+  for (const std::vector<std::string>& words : workloads) {
+    for (const char* target : {"x86_avx512", "x86_avx2", "x86_sse2"}) {
+      const Nest start = start_of(words, target, 2);
+      Rng rng(3);
+      for (const Sketch& sketch : make_space(start)) {
+        for (int i = 0; i < 20; ++i) {
+          const absl::StatusOr<Sample> drawn = sample(start, sketch, rng);
+          if (!drawn.ok()) continue;
+          for (float value : features(drawn->nest)) ASSERT_TRUE(std::isfinite(value)) << to_text(drawn->trace);
+          ASSERT_GT(draft_us(drawn->nest), 0);
+          ASSERT_EQ(draft_us(drawn->nest), draft_us(drawn->nest));
+        }
+      }
+    }
+  }
+}
+
+TEST(Features, TileOfAMatmulIsDescribedExactly) {
+  const Nest nest = scheduled(start_of({"matmul", "M=512", "N=512", "K=512"}),
+                              "register_tile(C, k, i, j; 1, 8, 48, 0, 0, 0)\n");
+  EXPECT_EQ(feature(nest, "tile_rows"), 8);
+  EXPECT_EQ(feature(nest, "tile_columns"), 3);
+  EXPECT_EQ(feature(nest, "tile_unroll"), 1);
+  const Analysis a = analyze(nest);
+  const StageCost& c = a.stages[a.main];
+  // 512 / 48 leaves 32 columns: two vectors instead of three.
+  EXPECT_DOUBLE_EQ(c.updates, 64 * 11 * 512.0);
+  EXPECT_DOUBLE_EQ(c.mix.arithmetic, 512.0 * 512 * 32);
+  EXPECT_DOUBLE_EQ(c.mix.loads, 64 * 512.0 * (10 * (8 + 3) + (8 + 2)));
+}
+
+TEST(Draft, OrdersWhatEveryoneKnows) {
+  const Nest start = start_of({"matmul", "M=512", "N=512", "K=512"});
+  const double unscheduled = draft_us(start);
+  const double tiled = draft_us(scheduled(start, "register_tile(C, k, i, j; 1, 8, 48, 0, 0, 0)\n"));
+  const double narrow = draft_us(scheduled(start, "register_tile(C, k, i, j; 1, 1, 16, 0, 0, 0)\n"));
+  EXPECT_LT(tiled, narrow);
+  EXPECT_LT(narrow, unscheduled);
+  // No faster than the arithmetic ports.
+  const Target& target = *start.target;
+  EXPECT_GE(tiled, 512.0 * 512 * 32 / 2 / (target.ghz * 1000));
+}
+
+TEST(Draft, ThreadsDivideParallelWork) {
+  const std::string trace = "register_tile(C, k, i, j; 1, 8, 48, 0, 0, 0)\nparallel(C, i.0; 1)\n";
+  const double one = draft_us(scheduled(start_of({"matmul", "M=512", "N=512", "K=512"}, "x86_avx512", 1), trace));
+  const double four = draft_us(scheduled(start_of({"matmul", "M=512", "N=512", "K=512"}, "x86_avx512", 4), trace));
+  EXPECT_LT(four, 0.4 * one);
+  EXPECT_GT(four, 0.2 * one);
+}
+
+// Times follow a feature that the draft does not see.
+std::vector<Example> hidden_rule(int count, uint64_t seed, uint64_t group) {
+  std::vector<Example> examples;
+  Rng rng(seed);
+  for (int i = 0; i < count; ++i) {
+    Example e;
+    e.group = group;
+    for (size_t f = 0; f < feature_table().size(); ++f) e.features.push_back(static_cast<float>(rng.uniform() * 8));
+    e.time_us = 10 * std::exp2(0.3 * e.features[20] + (e.features[30] > 4 ? 1 : 0));
+    e.failed = e.features[40] > 7.2;
+    examples.push_back(std::move(e));
+  }
+  return examples;
+}
+
+std::vector<float> scores(const Model& model, const std::vector<Example>& examples) {
+  std::vector<std::vector<float>> rows;
+  for (const Example& e : examples) rows.push_back(e.features);
+  return model.score(rows);
+}
+
+TEST(Xgboost, LearnsToRankAndFromFailures) {
+  auto model = make_xgboost_model();
+  EXPECT_FALSE(model->trained());
+  const std::vector<Example> train = hidden_rule(300, 1, 7), test = hidden_rule(200, 2, 7);
+  const double before = evaluate(scores(*model, test), test).pairwise;
+  ASSERT_TRUE(model->fit(train, 1).ok());
+  EXPECT_TRUE(model->trained());
+  const RankingMetrics after = evaluate(scores(*model, test), test);
+  EXPECT_GT(after.pairwise, 0.75);
+  EXPECT_GT(after.pairwise, before + 0.15);
+  EXPECT_GT(after.peak_at_5, after.random_peak_at_5);
+  // A failed candidate lowers the score of its neighbours: same features but the one that fails.
+  std::vector<float> good = test[0].features, bad = good;
+  good[40] = 2, bad[40] = 7.9f;
+  EXPECT_GT(model->score({good})[0], model->score({bad})[0]);
+}
+
+TEST(Xgboost, SameExamplesAndSeedGiveTheSameScores) {
+  const std::vector<Example> train = hidden_rule(200, 1, 7);
+  auto a = make_xgboost_model(), b = make_xgboost_model();
+  ASSERT_TRUE(a->fit(train, 5).ok());
+  ASSERT_TRUE(b->fit(train, 5).ok());
+  EXPECT_EQ(scores(*a, train), scores(*b, train));
+}
+
+std::string temporary(const std::string& name) {
+  return testing::TempDir() + "/" + std::to_string(getpid()) + name;
+}
+
+TEST(Xgboost, SavedModelScoresEquallyAndStaysTheBaseOfMore) {
+  const std::vector<Example> train = hidden_rule(200, 1, 7), more = hidden_rule(100, 3, 8);
+  auto model = make_xgboost_model();
+  ASSERT_TRUE(model->fit(train, 1).ok());
+  const std::string path = temporary("model");
+  ASSERT_TRUE(save_model(*model, path).ok());
+  absl::StatusOr<std::unique_ptr<Model>> loaded = load_model(path);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_TRUE((*loaded)->trained());
+  const std::vector<float> before = scores(*model, more), after = scores(**loaded, more);
+  for (size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(before[i], after[i], 1e-4);
+  // Few examples of a new workload refine the base instead of replacing it, also across another save.
+  const std::vector<Example> few(more.begin(), more.begin() + 10);
+  ASSERT_TRUE((*loaded)->fit(few, 1).ok());
+  EXPECT_GT(evaluate(scores(**loaded, more), more).pairwise, 0.7);
+  ASSERT_TRUE(save_model(**loaded, path).ok());
+  absl::StatusOr<std::unique_ptr<Model>> again = load_model(path);
+  ASSERT_TRUE(again.ok()) << again.status();
+  const std::vector<float> refined = scores(**loaded, more), reread = scores(**again, more);
+  for (size_t i = 0; i < refined.size(); ++i) EXPECT_NEAR(refined[i], reread[i], 1e-4);
+  unlink(path.c_str());
+}
+
+TEST(Xgboost, ModelsOfOtherFeaturesAndDamagedFilesAreRefused) {
+  const std::string path = temporary("bad");
+  EXPECT_EQ(load_model(path).status().code(), absl::StatusCode::kNotFound);
+  std::ofstream(path) << "something else\n";
+  EXPECT_EQ(load_model(path).status().code(), absl::StatusCode::kInvalidArgument);
+  std::ofstream(path) << "loopwright model 1\n12ab\n0\n";
+  const absl::Status other = load_model(path).status();
+  EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(other.message().find("12ab"), std::string::npos);
+  auto model = make_xgboost_model();
+  ASSERT_TRUE(model->fit(hidden_rule(50, 1, 1), 1).ok());
+  ASSERT_TRUE(save_model(*model, path).ok());
+  ASSERT_EQ(truncate(path.c_str(), 200), 0);
+  EXPECT_EQ(load_model(path).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_FALSE(save_model(*make_draft_model(), path).ok());
+  unlink(path.c_str());
+}
+
+}  // namespace
+}  // namespace lw
