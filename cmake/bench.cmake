@@ -2,3 +2,7 @@
 add_executable(lw_bench bench/main.cc bench/cases.cc bench/compare.cc
                bench/report.cc bench/tuner.cc)
 target_link_libraries(lw_bench PRIVATE lw_peers lw_measure CLI11::CLI11 nlohmann_json::nlohmann_json)
+
+# Candidates a second, replayed and scored.
+add_executable(lw_throughput bench/throughput.cc)
+target_link_libraries(lw_throughput PRIVATE lw_cost_model)

@@ -14,7 +14,8 @@ namespace lw::cost {
 namespace {
 
 constexpr double kFitsBelow = 0.6, kLostAbove = 1.2;  // of the capacity
-constexpr double kMisses = 10;             // outstanding at once
+constexpr double kMisses = 24;             // outstanding at once
+constexpr double kAskedFor = 0.5;          // share of the wait left where software prefetches
 constexpr double kPageCycles = 5;          // of a miss in the first-level TLB, mostly hidden
 constexpr double kOverlap = 0.25;          // share of the smaller bounds that is not hidden
 constexpr double kMemoryCores = 4;         // cores that saturate the shared levels
@@ -115,11 +116,49 @@ class Traffic {
         const double again = lost(touched(cost, boundary, l + 1), room);
         moved *= again * cost.trips[l] + (1 - again) * std::max(1.0, std::min(outer / inner, cost.trips[l]));
       }
-      // A temporary was written a moment ago, or is read in a moment.
-      double around = boundary == kTlb ? analysis_.program_pages : analysis_.program_lines;
-      if (!array.input_or_output) around = std::min(around, 2 * touched(cost, boundary, 0));
-      array.moved[boundary] = moved * lost(around, room);
+      array.moved[boundary] = moved * lost(since_last_use(cost, array, boundary), room);
     }
+  }
+
+  // What is touched between the array's last use by anyone and this stage: a whole call; less where a
+  // stage before, under the same loops, touched the tensor in the same iteration; a temporary was
+  // written a moment ago, or is read in a moment.
+  double since_last_use(const StageCost& cost, const Array& array, int boundary) const {
+    double since = boundary == kTlb ? analysis_.program_pages : analysis_.program_lines;
+    if (!array.input_or_output) since = std::min(since, 2 * touched(cost, boundary, 0));
+    if (array.local) return since;
+    for (const StageCost& earlier : analysis_.stages) {
+      if (earlier.stage >= cost.stage || !earlier.timed) continue;
+      const bool used = std::any_of(earlier.arrays.begin(), earlier.arrays.end(),
+                                    [&](const Array& other) { return other.tensor == array.tensor && !other.local; });
+      if (used) since = std::min(since, between(earlier, cost, boundary));
+    }
+    return since;
+  }
+
+  // What is touched from the earlier stage to the later one, in one iteration of the loops both share.
+  double between(const StageCost& earlier, const StageCost& later, int boundary) const {
+    const int host = common_host(earlier, later);
+    if (host < 0) return touched(earlier, boundary, 0) + touched(later, boundary, 0);
+    const StageCost& shared = analysis_.stages[host];
+    return shared.touched[boundary][std::min({depth_in(earlier, host), depth_in(later, host), shared.end})];
+  }
+
+  int common_host(const StageCost& a, const StageCost& b) const {
+    const int first = static_cast<int>(&a - analysis_.stages.data());
+    for (int at = first; at >= 0; at = analysis_.stages[at].host) {
+      const StageCost& host = analysis_.stages[at];
+      if (&host == &b || inside(b, at)) return at;
+    }
+    return -1;
+  }
+
+  // Loops of the chain of `host` around the stage (all of them for the host itself).
+  int depth_in(const StageCost& cost, int host) const {
+    const StageCost* at = &cost;
+    int depth = at->end;
+    while (at != &analysis_.stages[host]) depth = at->depth, at = &analysis_.stages[at->host];
+    return depth;
   }
 
   // Time to move the stage's lines over the boundary below cache `b`.
@@ -135,12 +174,24 @@ class Traffic {
         continue;
       }
       // Prefetchers run ahead of long runs; short ones wait for the latency, `kMisses` at a time.
-      const double run = array.run_bytes[std::min(array.until, cost.run)] / kLineBytes;
-      const double waits = from.latency_cycles / kMisses * std::clamp(4 / std::max(run, 1.0), 0.0, 1.0);
+      const double run = array.run_bytes[run_position(cost, array)] / kLineBytes;
+      double waits = from.latency_cycles / kMisses * std::clamp(4 / std::max(run, 1.0), 0.0, 1.0);
+      if (prefetched(cost, array)) waits *= kAskedFor;
       sum += array.moved[b] * std::max(read, waits);
       if (array.written) sum += array.moved[b] * write;
     }
     return sum;
+  }
+
+  // Inside the innermost loop that walks along memory.
+  static int run_position(const StageCost& cost, const Array& array) {
+    const int reduction = std::min(array.until, cost.run);
+    return cost.body.reduces ? reduction : std::max(0, reduction - 1);
+  }
+
+  bool prefetched(const StageCost& cost, const Array& array) const {
+    const std::vector<Stage::Prefetch>& all = nest_.stages[cost.stage].prefetches;
+    return std::any_of(all.begin(), all.end(), [&](const Stage::Prefetch& p) { return p.tensor == array.tensor && p.distance > 0; });
   }
 
   double visits(const StageCost& cost, const Array& array) const {

@@ -1,5 +1,5 @@
-// libFuzzer target for the trace reader: any bytes parse or are refused, and what parses applies to a
-// nest or is infeasible. Build with clang -fsanitize=fuzzer,address,undefined.
+// libFuzzer target for the trace reader: any bytes parse or are refused, and what parses applies to
+// a nest or is infeasible. Build with clang -fsanitize=fuzzer,address,undefined.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -11,7 +11,8 @@
 namespace {
 
 lw::Nest start_nest() {
-  const absl::StatusOr<lw::Program> program = lw::load_workload({"dense_relu", "M=37", "N=50", "K=64"});
+  const absl::StatusOr<lw::Program> program =
+      lw::load_workload({"dense_relu", "M=37", "N=50", "K=64"});
   const absl::StatusOr<lw::Target> target = lw::find_target("x86_avx512");
   CHECK(program.ok() && target.ok());
   return lw::make_nest(std::make_shared<const lw::Program>(*program),

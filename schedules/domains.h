@@ -13,9 +13,9 @@ namespace lw {
 // small divisors and their counterparts, and `trips` itself.
 std::vector<int64_t> ladder(int64_t trips);
 
-// Tail policies worth trying when the loop at `position` is cut into tiles of `tile` points: one when
-// they come out even, else those that are legal and that the target supports cheaply.
-// `fixed` >= 0: just that one, where it is legal.
+// Tail policies worth trying when the loop at `position` is cut into tiles of `tile` points: one
+// when they come out even, else those that are legal and that the target supports cheaply. `fixed`
+// >= 0: just that one, where it is legal.
 std::vector<int64_t> tails(const Nest& nest, int stage, int position, int64_t tile, int64_t fixed);
 
 // At most `most` entries, evenly spaced; order kept.

@@ -1,5 +1,5 @@
-// The dependence test (see legality.h). Definitions are pure and each point of a tensor is written by
-// one stage, so order matters in four places only: partial sums (reductions run in parallel, or
+// The dependence test (see legality.h). Definitions are pure and each point of a tensor is written
+// by one stage, so order matters in four places only: partial sums (reductions run in parallel, or
 // recomputed by a shifted tile), where a producer stands relative to its readers, what an epilogue
 // reads, and what a copy is taken of. Everything else is freely reordered.
 #include "schedules/legality.h"
@@ -85,8 +85,8 @@ absl::Status expect(const Step& step, const Arity& arity) {
       numbers <= arity.max_numbers) {
     return absl::OkStatus();
   }
-  return infeasible(concat(step.kind->name, " does not take ", names, " names and ", numbers,
-                           " numbers"));
+  return infeasible(
+      concat(step.kind->name, " does not take ", names, " names and ", numbers, " numbers"));
 }
 
 absl::StatusOr<int> target_stage(const Nest& nest, const Step& step) {
@@ -252,7 +252,8 @@ absl::Status merge_loops(Nest& nest, int stage, int position) {
   Loop& a = s.loops[position];
   const Loop& b = s.loops[position + 1];
   for (const LoopPart& part : b.parts) {
-    if (over_axis(a, part.axis)) return infeasible(concat(a.name, " and ", b.name, " run over one axis"));
+    if (over_axis(a, part.axis))
+      return infeasible(concat(a.name, " and ", b.name, " run over one axis"));
   }
   const auto exact = [&](int l) {
     for (size_t p = 0; p < s.loops[l].parts.size(); ++p) {
@@ -312,7 +313,8 @@ std::vector<int64_t> read_region(const Nest& nest, int stage, int tensor, int lo
     box.resize(shape.size());
     for (size_t d = 0; d < shape.size(); ++d) {
       const Interval range = bounds(e.args[d], ranges);
-      box[d] = first ? range : Interval{std::min(box[d].lo, range.lo), std::max(box[d].hi, range.hi)};
+      box[d] =
+          first ? range : Interval{std::min(box[d].lo, range.lo), std::max(box[d].hi, range.hi)};
     }
   });
   std::vector<int64_t> region;

@@ -5,6 +5,7 @@
 // Thread-safe, deterministic; a check whose bit is set in Nest::unchecked passes.
 #pragma once
 
+#include "absl/types/span.h"
 #include "schedules/nest.h"
 #include "schedules/steps.h"
 
@@ -44,8 +45,8 @@ int depth_within(const Nest& nest, int stage, int host);
 bool inside_parallel(const Nest& nest, int stage);
 bool has_parallel(const Stage& stage);
 
-// Cuts the loop at `position` (tile T) into sizes.size() + 1 loops NAME.0 .. NAME.n, whose tiles are
-// T * sizes[0] * ... * sizes[n-1], ..., T. What stood at the loop stands at NAME.n.
+// Cuts the loop at `position` (tile T) into sizes.size() + 1 loops NAME.0 .. NAME.n, whose tiles
+// are T * sizes[0] * ... * sizes[n-1], ..., T. What stood at the loop stands at NAME.n.
 absl::Status split_loop(Nest& nest, int stage, int position, absl::Span<const int64_t> sizes,
                         Tail tail);
 
@@ -56,8 +57,8 @@ absl::Status merge_loops(Nest& nest, int stage, int position);
 // position `loop` stand still; clipped to the shape. Empty when the stage does not read it.
 std::vector<int64_t> read_region(const Nest& nest, int stage, int tensor, int loop);
 
-// The stage's axis that alone, with factor 1 and no offset, indexes dimension `dim` of every read of
-// `tensor`; -1 when there is none.
+// The stage's axis that alone, with factor 1 and no offset, indexes dimension `dim` of every read
+// of `tensor`; -1 when there is none.
 int index_axis(const Nest& nest, int stage, int tensor, int dim);
 
 }  // namespace lw

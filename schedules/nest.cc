@@ -26,7 +26,8 @@ Stage make_stage(const Program& program, int tensor) {
   stage.tensor = tensor;
   stage.name = computed.name;
   for (const Axis& axis : computed.axes) stage.axes.push_back({axis.name, axis.extent, false});
-  for (const Axis& axis : computed.reduce_axes) stage.axes.push_back({axis.name, axis.extent, true});
+  for (const Axis& axis : computed.reduce_axes)
+    stage.axes.push_back({axis.name, axis.extent, true});
   for (int a = 0; a < static_cast<int>(stage.axes.size()); ++a) {
     // The language lets a reduction shadow a spatial axis only in split-off tensors; loops are
     // addressed by name, so the later of two equal names gets a number.

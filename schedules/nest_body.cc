@@ -48,7 +48,8 @@ Expr in_bounds(const Tensor& tensor, const std::vector<Expr>& indices) {
 
 Expr expand(const Nest& nest, const Expr& e) {
   if (e->args.empty()) {
-    return e->op == ExprOp::kRead && inlined(nest, e->index) ? inlined_value(nest, e->index, {}) : e;
+    return e->op == ExprOp::kRead && inlined(nest, e->index) ? inlined_value(nest, e->index, {})
+                                                             : e;
   }
   if (e->op == ExprOp::kPad && inlined(nest, e->args[0]->index)) {
     const Expr read = e->args[0];
@@ -113,7 +114,8 @@ Expr effective_body(const Nest& nest, int stage) {
   const Tensor& tensor = nest.program->tensors[s.tensor];
   if (s.copy_of >= 0) {
     std::vector<Expr> indices;
-    for (size_t d = 0; d < tensor.shape.size(); ++d) indices.push_back(make_axis(static_cast<int>(d)));
+    for (size_t d = 0; d < tensor.shape.size(); ++d)
+      indices.push_back(make_axis(static_cast<int>(d)));
     return make_read(s.copy_of, tensor.type, std::move(indices));
   }
   return reads_inlined(nest, tensor.body) ? expand(nest, tensor.body) : tensor.body;

@@ -15,7 +15,8 @@ constexpr std::string_view kTailWords[] = {"compose", "mask", "shift"};
 constexpr std::string_view kReduceWords[] = {"", "sum", "prod", "max", "min"};
 
 std::string axes_text(const Nest& nest, const Stage& stage) {
-  const Reduce reduce = stage.copy_of >= 0 ? Reduce::kNone : nest.program->tensors[stage.tensor].reduce;
+  const Reduce reduce =
+      stage.copy_of >= 0 ? Reduce::kNone : nest.program->tensors[stage.tensor].reduce;
   std::string text = "[";
   for (const NestAxis& axis : stage.axes) {
     if (text.size() > 1) text += ", ";
@@ -38,8 +39,8 @@ std::string place_text(const Nest& nest, const Stage& stage) {
 
 std::string loop_text(const Stage& stage, int position) {
   const Loop& loop = stage.loops[position];
-  std::string text = concat(kKindWords[static_cast<int>(loop.kind)], loop.name, ": ",
-                            trips(stage, position));
+  std::string text =
+      concat(kKindWords[static_cast<int>(loop.kind)], loop.name, ": ", trips(stage, position));
   bool partial = false, tiled = false;
   std::string tiles;
   for (size_t p = 0; p < loop.parts.size(); ++p) {
@@ -48,7 +49,8 @@ std::string loop_text(const Stage& stage, int position) {
     partial = partial || range_of(stage, position, static_cast<int>(p)) % loop.parts[p].tile != 0;
   }
   if (tiled) text += tiles;
-  if (partial || loop.tail != Tail::kCompose) text += concat(", ", kTailWords[static_cast<int>(loop.tail)]);
+  if (partial || loop.tail != Tail::kCompose)
+    text += concat(", ", kTailWords[static_cast<int>(loop.tail)]);
   return text;
 }
 
@@ -61,13 +63,16 @@ std::string print(const Nest& nest) {
     if (stage.copy_of >= 0) text += concat(", copies ", nest.program->tensors[stage.copy_of].name);
     if (stage.block > 0) text += concat(", blocks of ", stage.block, " along d", stage.block_dim);
     if (stage.factored_axis >= 0) {
-      text += concat(", partial over ", stage.axes[stage.factored_axis].name, " by ", stage.factored_tile);
+      text += concat(", partial over ", stage.axes[stage.factored_axis].name, " by ",
+                     stage.factored_tile);
     }
     for (const Stage::Copy& copy : stage.copies) {
-      text += concat(", ", nest.program->tensors[copy.tensor].name, " from ", nest.stages[copy.stage].name);
+      text += concat(", ", nest.program->tensors[copy.tensor].name, " from ",
+                     nest.stages[copy.stage].name);
     }
     for (const Stage::Prefetch& prefetch : stage.prefetches) {
-      text += concat(", prefetches ", nest.program->tensors[prefetch.tensor].name, " by ", prefetch.distance);
+      text += concat(", prefetches ", nest.program->tensors[prefetch.tensor].name, " by ",
+                     prefetch.distance);
     }
     if (stage.non_temporal) text += ", non-temporal";
     text += "\n";

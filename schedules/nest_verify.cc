@@ -28,11 +28,13 @@ absl::Status verify_chains(const Nest& nest, const Stage& stage) {
   // Partial results: axis 0 is the number of the factored loop's iteration, no loop runs over it.
   for (size_t a = stage.factored_axis >= 0 ? 1 : 0; a < tiles.size(); ++a) {
     const NestAxis& axis = stage.axes[a];
-    if (tiles[a].empty() || tiles[a].back() != 1) return broken(stage, concat("axis ", axis.name, " is not covered"));
+    if (tiles[a].empty() || tiles[a].back() != 1)
+      return broken(stage, concat("axis ", axis.name, " is not covered"));
     int64_t range = axis.extent;
     for (size_t n = 0; n < tiles[a].size(); ++n) {
       const int64_t inner = n + 1 < tiles[a].size() ? tiles[a][n + 1] : 1;
-      if (tiles[a][n] >= range + inner) return broken(stage, concat("a tile of ", axis.name, " exceeds its range"));
+      if (tiles[a][n] >= range + inner)
+        return broken(stage, concat("a tile of ", axis.name, " exceeds its range"));
       range = std::min(range, tiles[a][n]);
     }
   }
@@ -56,7 +58,8 @@ absl::Status verify_loops(const Nest& nest, const Stage& stage) {
       return broken(stage, concat("vector loop ", loop.name, " is not over single points"));
     }
   }
-  if (vectors > 1 && nest.checks(Legality::kVectorInnermost)) return broken(stage, "two vector loops");
+  if (vectors > 1 && nest.checks(Legality::kVectorInnermost))
+    return broken(stage, "two vector loops");
   if (parallels > 1) return broken(stage, "two parallel loops");
   return verify_chains(nest, stage);
 }
@@ -65,25 +68,30 @@ absl::Status verify_place(const Nest& nest, int index) {
   const Stage& stage = nest.stages[index];
   const int count = static_cast<int>(nest.stages.size());
   const bool hosted = stage.place == Place::kAt || stage.place == Place::kEpilogue;
-  if (hosted != (stage.host >= 0) || stage.host >= count) return broken(stage, "host does not fit the place");
-  if ((stage.place == Place::kAt) != !stage.loop.empty()) return broken(stage, "loop does not fit the place");
+  if (hosted != (stage.host >= 0) || stage.host >= count)
+    return broken(stage, "host does not fit the place");
+  if ((stage.place == Place::kAt) != !stage.loop.empty())
+    return broken(stage, "loop does not fit the place");
   if (stage.place == Place::kPrepack) {
     const bool constant = stage.copy_of >= 0 && nest.program->tensors[stage.copy_of].is_const;
     if (!constant) return broken(stage, "prepacks what is not const");
   }
   if (!hosted) return absl::OkStatus();
   const Stage& host = nest.stages[stage.host];
-  if (host.place == Place::kInlined || host.place == Place::kEpilogue) return broken(stage, "host runs no loops");
+  if (host.place == Place::kInlined || host.place == Place::kEpilogue)
+    return broken(stage, "host runs no loops");
   int steps = 0;
   for (int s = index; s >= 0 && steps <= count; s = nest.stages[s].host) ++steps;
   if (steps > count) return broken(stage, "hosts form a cycle");
   if (stage.place == Place::kEpilogue) {
     const auto& list = host.epilogue;
-    if (std::count(list.begin(), list.end(), index) != 1) return broken(stage, "host does not list it");
+    if (std::count(list.begin(), list.end(), index) != 1)
+      return broken(stage, "host does not list it");
     return absl::OkStatus();
   }
   const int position = find_loop(host, stage.loop);
-  if (position < 0 || position >= tile_begin(host)) return broken(stage, "stands at no loop outside the tile");
+  if (position < 0 || position >= tile_begin(host))
+    return broken(stage, "stands at no loop outside the tile");
   return absl::OkStatus();
 }
 
@@ -106,8 +114,8 @@ absl::Status verify_lists(const Nest& nest, int index) {
 
 absl::Status verify_axes(const Nest& nest, const Stage& stage) {
   const Tensor& tensor = nest.program->tensors[stage.tensor];
-  const size_t rank = stage.copy_of >= 0 ? tensor.shape.size()
-                                         : tensor.axes.size() + tensor.reduce_axes.size();
+  const size_t rank =
+      stage.copy_of >= 0 ? tensor.shape.size() : tensor.axes.size() + tensor.reduce_axes.size();
   const bool factored = stage.factored_axis >= 0;
   if (stage.axis_value.empty()) {
     if (stage.axes.size() != rank) return broken(stage, "axes do not match the tensor");
@@ -137,7 +145,8 @@ absl::Status verify(const Nest& nest) {
     if (stage.copy_of >= 0 ? stage.copy_of != stage.tensor : ++computed[stage.tensor] > 1) {
       return broken(stage, "computes what another does");
     }
-    if (stage.place == Place::kInlined && nest.program->tensors[stage.tensor].role == Role::kOutput) {
+    if (stage.place == Place::kInlined &&
+        nest.program->tensors[stage.tensor].role == Role::kOutput) {
       return broken(stage, "an output is inlined");
     }
     RETURN_IF_ERROR(verify_axes(nest, stage));
@@ -148,7 +157,8 @@ absl::Status verify(const Nest& nest) {
   for (int t = 0; t < tensors; ++t) {
     const Tensor& tensor = nest.program->tensors[t];
     if ((tensor.role == Role::kInput) == (computed[t] == 1)) {
-      return absl::InternalError(concat("tensor ", tensor.name, " is computed ", computed[t], " times"));
+      return absl::InternalError(
+          concat("tensor ", tensor.name, " is computed ", computed[t], " times"));
     }
   }
   return absl::OkStatus();

@@ -1,6 +1,6 @@
 // Generic moves over the decisions of a sketch: no step kind is named here. Every move ends in
-// `repaired`: replay with the decisions wanted, each kept where it still applies and else replaced by
-// the nearest one of its domain, so offspring are almost always feasible.
+// `repaired`: replay with the decisions wanted, each kept where it still applies and else replaced
+// by the nearest one of its domain, so offspring are almost always feasible.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -13,10 +13,11 @@
 namespace lw {
 namespace {
 
-constexpr int kMaxTries = 8;               // nearest decisions tried before a step is given up
+constexpr int kMaxTries = 8;  // nearest decisions tried before a step is given up
 
 bool is_open(const Sketch& sketch, size_t step) {
-  return step < sketch.open.size() && sketch.open[step] && sketch.steps[step].kind->domain != nullptr;
+  return step < sketch.open.size() && sketch.open[step] &&
+         sketch.steps[step].kind->domain != nullptr;
 }
 
 std::vector<Decision> domain_of(const Nest& nest, const Sketch& sketch, size_t step) {
@@ -38,9 +39,11 @@ double distance(const Decision& a, const Decision& b) {
 }
 
 // Positions in the domain by distance from `wanted`; equals in the domain's order.
-std::vector<int> by_distance(const std::vector<Decision>& domain, const Decision& wanted, size_t most) {
+std::vector<int> by_distance(const std::vector<Decision>& domain, const Decision& wanted,
+                             size_t most) {
   std::vector<std::pair<double, int>> order;
-  for (size_t n = 0; n < domain.size(); ++n) order.push_back({distance(domain[n], wanted), static_cast<int>(n)});
+  for (size_t n = 0; n < domain.size(); ++n)
+    order.push_back({distance(domain[n], wanted), static_cast<int>(n)});
   most = std::min(most, order.size());
   std::partial_sort(order.begin(), order.begin() + most, order.end());
   std::vector<int> positions;
@@ -64,7 +67,8 @@ absl::StatusOr<Sample> repaired(const Nest& start, const Sketch& sketch, Trace t
     std::optional<std::vector<Decision>> domain;
     if (strict && open) domain = domain_of(nest, sketch, step);
     const Decision wanted = trace[step].numbers;
-    const bool known = !domain || std::find(domain->begin(), domain->end(), wanted) != domain->end();
+    const bool known =
+        !domain || std::find(domain->begin(), domain->end(), wanted) != domain->end();
     if (known) {
       const absl::Status status = apply(nest, trace[step]);
       if (status.ok()) continue;
@@ -97,8 +101,10 @@ std::vector<int> neighbours_of(const std::vector<Decision>& domain, int position
       bool alone = other.size() == here.size() && other[number] != here[number];
       for (size_t m = 0; alone && m < here.size(); ++m) alone = m == number || other[m] == here[m];
       if (!alone) continue;
-      if (other[number] < here[number] && (below < 0 || other[number] > domain[below][number])) below = n;
-      if (other[number] > here[number] && (above < 0 || other[number] < domain[above][number])) above = n;
+      if (other[number] < here[number] && (below < 0 || other[number] > domain[below][number]))
+        below = n;
+      if (other[number] > here[number] && (above < 0 || other[number] < domain[above][number]))
+        above = n;
     }
     found.insert(found.end(), {below, above});
   }
@@ -132,7 +138,8 @@ absl::StatusOr<Sample> sample(const Nest& start, const Sketch& sketch, Rng& rng)
   return drawn;
 }
 
-absl::StatusOr<Sample> mutate(const Nest& start, const Sketch& sketch, const Trace& parent, Rng& rng) {
+absl::StatusOr<Sample> mutate(const Nest& start, const Sketch& sketch, const Trace& parent,
+                              Rng& rng) {
   CHECK(parent.size() == sketch.steps.size());
   std::vector<size_t> steps = open_steps(sketch);
   while (!steps.empty()) {
@@ -161,8 +168,8 @@ absl::StatusOr<Sample> mutate(const Nest& start, const Sketch& sketch, const Tra
   return infeasible("no decision is open");
 }
 
-absl::StatusOr<Sample> cross(const Nest& start, const Sketch& sketch, const Trace& a, const Trace& b,
-                             Rng& rng) {
+absl::StatusOr<Sample> cross(const Nest& start, const Sketch& sketch, const Trace& a,
+                             const Trace& b, Rng& rng) {
   CHECK(a.size() == sketch.steps.size() && b.size() == sketch.steps.size());
   Trace trace = a;
   for (size_t step : open_steps(sketch)) {
@@ -184,7 +191,8 @@ std::vector<Sample> neighbours(const Nest& start, const Sketch& sketch, const Tr
         for (int next : neighbours_of(domain, now)) {
           Trace trace = parent;
           trace[step].numbers = domain[next];
-          absl::StatusOr<Sample> moved = repaired(start, sketch, std::move(trace), step, nest, false);
+          absl::StatusOr<Sample> moved =
+              repaired(start, sketch, std::move(trace), step, nest, false);
           if (!moved.ok()) continue;
           std::string text = to_text(moved->trace);
           if (std::find(seen.begin(), seen.end(), text) != seen.end()) continue;
@@ -203,7 +211,9 @@ absl::StatusOr<Sample> adapt(const Nest& start, const Sketch& sketch, const Trac
   std::vector<bool> taken(foreign.size());
   const auto find = [&](const Step& step, bool same_names) {
     for (size_t f = 0; f < foreign.size(); ++f) {
-      if (!taken[f] && foreign[f].kind == step.kind && (!same_names || foreign[f].names == step.names)) return f;
+      if (!taken[f] && foreign[f].kind == step.kind &&
+          (!same_names || foreign[f].names == step.names))
+        return f;
     }
     return foreign.size();
   };

@@ -82,7 +82,8 @@ class Parser {
     int64_t value = 0;
     const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (word.empty() || code != std::errc() || end != word.data() + word.size()) {
-      return error_at(at_ - word.size(), word.empty() ? "expected a number" : concat("'", word, "' is no integer"));
+      return error_at(at_ - word.size(),
+                      word.empty() ? "expected a number" : concat("'", word, "' is no integer"));
     }
     return value;
   }
@@ -121,7 +122,8 @@ class Parser {
     do {
       const std::string_view name = take_name();
       if (name.empty()) return error("expected a name");
-      if (name.size() > kMaxName || step.names.size() == kMaxItems) return error("name too long or too many");
+      if (name.size() > kMaxName || step.names.size() == kMaxItems)
+        return error("name too long or too many");
       step.names.emplace_back(name);
     } while (take(','));
     return absl::OkStatus();
@@ -131,8 +133,9 @@ class Parser {
     std::vector<std::string> names;
     for (const StepKind* known : lw_step_table()) names.push_back(known->name);
     const std::string nearest = nearest_name(kind, names);
-    return error_at(begin, concat("no step '", kind, "'",
-                                  nearest.empty() ? "" : concat("; did you mean '", nearest, "'?")));
+    return error_at(begin,
+                    concat("no step '", kind, "'",
+                           nearest.empty() ? "" : concat("; did you mean '", nearest, "'?")));
   }
 
   std::string_view text_;
@@ -170,7 +173,8 @@ absl::Status apply(Nest& nest, const Step& step) {
   RETURN_IF_ERROR(step.kind->apply(nest, step));
 #ifndef NDEBUG
   const absl::Status structure = verify(nest);
-  if (!structure.ok()) std::fprintf(stderr, "%s: %s\n", to_text(step).c_str(), structure.ToString().c_str());
+  if (!structure.ok())
+    std::fprintf(stderr, "%s: %s\n", to_text(step).c_str(), structure.ToString().c_str());
   CHECK(structure.ok());
 #endif
   return absl::OkStatus();
@@ -181,7 +185,8 @@ absl::StatusOr<Nest> replay(const Nest& start, const Trace& trace) {
   for (const Step& step : trace) {
     const absl::Status status = apply(nest, step);
     if (status.ok()) continue;
-    return absl::Status(status.code(), concat(std::string(status.message()), " in ", to_text(step)));
+    return absl::Status(status.code(),
+                        concat(std::string(status.message()), " in ", to_text(step)));
   }
   return nest;
 }

@@ -29,7 +29,8 @@ class ProgramWriter {
     for (int64_t n = 0; n < inputs; ++n) {
       Known input{concat("A", n), {}, type_};
       for (int64_t rank = 1 + rng_.below(3); rank > 0; --rank) input.shape.push_back(extent());
-      text += concat("  in ", input.name, ": ", type_, shape_text(input.shape), rng_.below(4) == 0 ? " const\n" : "\n");
+      text += concat("  in ", input.name, ": ", type_, shape_text(input.shape),
+                     rng_.below(4) == 0 ? " const\n" : "\n");
       known_.push_back(std::move(input));
     }
     if (rng_.below(4) == 0) {
@@ -53,7 +54,9 @@ class ProgramWriter {
   };
 
   bool chance(int percent) { return rng_.below(100) < percent; }
-  int64_t extent() { return chance(15) ? 1 : chance(20) ? 16 + rng_.below(24) : 2 + rng_.below(12); }
+  int64_t extent() {
+    return chance(15) ? 1 : chance(20) ? 16 + rng_.below(24) : 2 + rng_.below(12);
+  }
 
   static std::string shape_text(const std::vector<int64_t>& shape) {
     std::string text = "[";
@@ -62,20 +65,24 @@ class ProgramWriter {
   }
   static std::string axes_text(const std::vector<Axis>& axes) {
     std::string text = "[";
-    for (size_t a = 0; a < axes.size(); ++a) text += concat(a ? ", " : "", axes[a].name, ": ", axes[a].extent);
+    for (size_t a = 0; a < axes.size(); ++a)
+      text += concat(a ? ", " : "", axes[a].name, ": ", axes[a].extent);
     return text + "]";
   }
 
   // An index below `size`; *padded: it may leave the tensor.
   std::string index(const std::vector<Axis>& axes, int64_t size, size_t dim, bool* padded) {
     if (axes.empty() || chance(4)) return concat(rng_.below(size));
-    const Axis& a = chance(60) && dim < axes.size() ? axes[dim] : axes[rng_.below(static_cast<int64_t>(axes.size()))];
+    const Axis& a = chance(60) && dim < axes.size()
+                        ? axes[dim]
+                        : axes[rng_.below(static_cast<int64_t>(axes.size()))];
     const Axis& b = axes[rng_.below(static_cast<int64_t>(axes.size()))];
     const int64_t room = size - a.extent;
     const int64_t kind = rng_.below(20);
     if (kind == 0 && room >= 0) return concat(size - 1, " - ", a.name);
     if (kind == 1 && 2 * a.extent - 1 <= size) return concat(a.name, " * 2");
-    if (kind <= 3 && a.extent + b.extent - 1 <= size && &a != &b) return concat(a.name, " + ", b.name);
+    if (kind <= 3 && a.extent + b.extent - 1 <= size && &a != &b)
+      return concat(a.name, " + ", b.name);
     if (kind == 4 && room > 0) return concat(a.name, " + ", rng_.below(room + 1));
     if (kind == 5) return concat(a.name, " / 2 % ", size);
     if (room >= 0) return a.name;
@@ -88,7 +95,8 @@ class ProgramWriter {
     bool padded = false;
     std::string text = tensor.name + "[";
     for (size_t d = 0; d < tensor.shape.size(); ++d) {
-      text += concat(d ? ", " : "", identity ? axes[d].name : index(axes, tensor.shape[d], d, &padded));
+      text +=
+          concat(d ? ", " : "", identity ? axes[d].name : index(axes, tensor.shape[d], d, &padded));
     }
     text += "]";
     if (padded) text = concat("pad(", text, ", 0)");
@@ -115,14 +123,21 @@ class ProgramWriter {
       reduced.push_back({concat("k", r), extent()});
       axes.push_back(reduced.back());
     }
-    std::string body = before != nullptr ? read(*before, axes, identity) : read(known_[0], axes, false);
+    std::string body =
+        before != nullptr ? read(*before, axes, identity) : read(known_[0], axes, false);
     for (int64_t terms = rng_.below(3); terms > 0; --terms) {
-      const std::string other = read(known_[rng_.below(static_cast<int64_t>(known_.size()))], axes, false);
+      const std::string other =
+          read(known_[rng_.below(static_cast<int64_t>(known_.size()))], axes, false);
       switch (rng_.below(5)) {
         case 0: body = concat("max(", body, ", ", other, ")"); break;
         case 1: body = concat(body, " - ", other); break;
-        case 2: body = number == 0 ? concat("(", body, ") * ", other) : concat(body, " + ", other); break;
-        case 3: body = concat("where(", axes.empty() ? "1" : axes[0].name, " < 3, ", body, ", ", other, ")"); break;
+        case 2:
+          body = number == 0 ? concat("(", body, ") * ", other) : concat(body, " + ", other);
+          break;
+        case 3:
+          body =
+              concat("where(", axes.empty() ? "1" : axes[0].name, " < 3, ", body, ", ", other, ")");
+          break;
         default: body = concat(body, " + ", other);
       }
     }
@@ -148,7 +163,8 @@ class ProgramWriter {
       body = concat("cast(", type_, ", ", body, ")");
     }
     const bool output = last || chance(15);
-    const std::string text = concat(output ? "  out " : "  ", made.name, axes_text(spatial), " = ", body, "\n");
+    const std::string text =
+        concat(output ? "  out " : "  ", made.name, axes_text(spatial), " = ", body, "\n");
     known_.push_back(std::move(made));
     return text;
   }
@@ -163,7 +179,8 @@ class ProgramWriter {
 class TraceWriter {
  public:
   // `favoured`: step kinds that are drawn more often.
-  TraceWriter(Rng& rng, std::vector<std::string> favoured) : rng_(rng), favoured_(std::move(favoured)) {}
+  TraceWriter(Rng& rng, std::vector<std::string> favoured)
+      : rng_(rng), favoured_(std::move(favoured)) {}
 
   int attempted = 0, accepted = 0;
 
@@ -185,7 +202,9 @@ class TraceWriter {
 
  private:
   template <class List>
-  const auto& any(const List& list) { return list[rng_.below(static_cast<int64_t>(list.size()))]; }
+  const auto& any(const List& list) {
+    return list[rng_.below(static_cast<int64_t>(list.size()))];
+  }
   bool chance(int percent) { return rng_.below(100) < percent; }
 
   Step draw(const Nest& nest) {
@@ -197,7 +216,8 @@ class TraceWriter {
     const int index = static_cast<int>(&stage - nest.stages.data());
     if (kind == "reverse_inline" || kind == "compute_at" || kind == "stage" || kind == "prefetch") {
       if (!add_relation(nest, index, kind, step)) return {};
-    } else if (kind != "inline_producer" && kind != "non_temporal" && !add_loops(stage, kind, step)) {
+    } else if (kind != "inline_producer" && kind != "non_temporal" &&
+               !add_loops(stage, kind, step)) {
       return {};
     }
     decide(nest, step);
@@ -236,12 +256,14 @@ class TraceWriter {
     } else if (kind == "fuse" || kind == "parallel") {
       const int64_t first = rng_.below(count);
       const int64_t most = kind == "fuse" ? 2 : 1 + rng_.below(2);
-      for (int64_t l = first; l < std::min(count, first + most); ++l) step.names.push_back(stage.loops[l].name);
+      for (int64_t l = first; l < std::min(count, first + most); ++l)
+        step.names.push_back(stage.loops[l].name);
       return kind == "parallel" || step.names.size() == 3;
     } else if (kind == "reorder" || kind == "register_tile") {
       std::vector<std::string> names;
       for (const Loop& loop : stage.loops) {
-        const bool whole = loop.parts.size() == 1 && loop.parts[0].tile == 1 && loop.kind == LoopKind::kSerial;
+        const bool whole =
+            loop.parts.size() == 1 && loop.parts[0].tile == 1 && loop.kind == LoopKind::kSerial;
         if (kind == "reorder" || whole) names.push_back(loop.name);
       }
       for (int64_t n = 1 + rng_.below(3); n > 0 && !names.empty(); --n) {
@@ -274,7 +296,8 @@ class TraceWriter {
       return;
     }
     if (kind == "register_tile" && chance(60)) {
-      for (int64_t n = 0; n < loops; ++n) step.numbers.push_back(1 + rng_.below(n + 1 < loops ? 5 : 20));
+      for (int64_t n = 0; n < loops; ++n)
+        step.numbers.push_back(1 + rng_.below(n + 1 < loops ? 5 : 20));
       for (int64_t n = 0; n < loops; ++n) step.numbers.push_back(rng_.below(3));
       return;
     }

@@ -66,7 +66,9 @@ inline std::vector<Data> run_guarded(const Loaded& code, const Kernel& kernel, c
       add(rounded(kernel.workspace_bytes) + context.workers * rounded(kernel.private_bytes));
   context.packed = kernel.packed_bytes > 0 ? add(rounded(kernel.packed_bytes)) : nullptr;
   void* const* buffers = reinterpret_cast<void* const*>(table.data());
-  if (kernel.packed_bytes > 0) EXPECT_EQ(code.prepack(&context, buffers), 0);
+  if (kernel.packed_bytes > 0) {
+    EXPECT_EQ(code.prepack(&context, buffers), 0);
+  }
   EXPECT_EQ(code.run(&context, buffers), 0);
   for (size_t n = 0; n < in.size(); ++n) {
     EXPECT_EQ(std::memcmp(table[n], in[n].bytes.data(), in[n].bytes.size()), 0) << "an input changed";

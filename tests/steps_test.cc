@@ -1,4 +1,5 @@
-// Every step before -> after, and every refusal with its reason: tests/steps/NAME.test. A file holds
+// Every step before -> after, and every refusal with its reason: tests/steps/NAME.test. A file
+// holds
 //   === title
 //   program text
 //   --- trace [threads N]
@@ -6,6 +7,8 @@
 //   --- nest | infeasible
 //   what print(Nest) gives, or the message of replay
 // LW_UPDATE=1 rewrites the expectations.
+#include "schedules/steps.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -13,7 +16,6 @@
 #include <sstream>
 
 #include "gtest/gtest.h"
-#include "schedules/steps.h"
 #include "src/expr/message.h"
 #include "src/expr/text.h"
 
@@ -78,7 +80,8 @@ TEST(StepsTest, EveryCaseOfTheTextFiles) {
     std::string rewritten;
     for (const Case& c : read_cases(path)) {
       const auto [kind, text] = run_case(c);
-      rewritten += concat("=== ", c.title, "\n", c.program, "--- ", c.header, "\n", c.trace, "--- ", kind, "\n", text);
+      rewritten += concat("=== ", c.title, "\n", c.program, "--- ", c.header, "\n", c.trace, "--- ",
+                          kind, "\n", text);
       if (update) continue;
       EXPECT_EQ(kind, c.kind) << path << ": " << c.title << "\n" << text;
       EXPECT_EQ(text, c.expected) << path << ": " << c.title;

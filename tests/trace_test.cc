@@ -16,7 +16,8 @@ Nest start_of(const std::vector<std::string>& words, int threads = 2) {
   const absl::StatusOr<Program> program = load_workload(words);
   const absl::StatusOr<Target> target = find_target("x86_avx512");
   EXPECT_TRUE(program.ok() && target.ok()) << program.status();
-  return make_nest(std::make_shared<const Program>(*program), std::make_shared<const Target>(*target), threads);
+  return make_nest(std::make_shared<const Program>(*program),
+                   std::make_shared<const Target>(*target), threads);
 }
 
 // A line a step; those that begin with '?' have their decision drawn.
@@ -53,7 +54,9 @@ Sketch matmul_sketch() {
 
 Nest matmul_start() { return start_of({"dense_relu", "M=127", "N=200", "K=300"}); }
 
-std::string error_of(std::string_view text) { return std::string(parse_trace(text).status().message()); }
+std::string error_of(std::string_view text) {
+  return std::string(parse_trace(text).status().message());
+}
 
 TEST(TraceTest, TextRoundTrips) {
   const std::string text =
@@ -62,7 +65,8 @@ TEST(TraceTest, TextRoundTrips) {
   const absl::StatusOr<Trace> trace = parse_trace(text);
   ASSERT_TRUE(trace.ok()) << trace.status();
   EXPECT_EQ(to_text(*trace), text);
-  const absl::StatusOr<Trace> spaced = parse_trace("# C\n\n split @1( C ,i;5,6 , 0 )  # tile\r\n\n");
+  const absl::StatusOr<Trace> spaced =
+      parse_trace("# C\n\n split @1( C ,i;5,6 , 0 )  # tile\r\n\n");
   ASSERT_TRUE(spaced.ok()) << spaced.status();
   EXPECT_EQ(to_text(*spaced), "split(C, i; 5, 6, 0)\n");
   EXPECT_TRUE(parse_trace("")->empty());
@@ -73,12 +77,14 @@ TEST(TraceTest, ErrorsSayWhereAndWhat) {
   EXPECT_EQ(error_of("fuse(C, i, j)\nsplit@7(C, i; 5, 0)"),
             "trace:2:1: step split has version 7, this program knows version 1");
   EXPECT_EQ(error_of("split(C, i; five)"), "trace:1:13: 'five' is no integer");
-  EXPECT_EQ(error_of("split(C, i; 99999999999999999999)"), "trace:1:13: '99999999999999999999' is no integer");
+  EXPECT_EQ(error_of("split(C, i; 99999999999999999999)"),
+            "trace:1:13: '99999999999999999999' is no integer");
   EXPECT_EQ(error_of("split(C, i; )"), "trace:1:13: expected a number");
   EXPECT_EQ(error_of("split C"), "trace:1:7: expected '('");
   EXPECT_EQ(error_of("split(C, i; 5, 0"), "trace:1:17: expected ',', ';' or ')'");
   EXPECT_EQ(error_of("split(C,, i; 5)"), "trace:1:9: expected a name");
-  EXPECT_EQ(error_of("split(C, i; 5, 0) fuse(C, i, j)"), "trace:1:19: expected the end of the line");
+  EXPECT_EQ(error_of("split(C, i; 5, 0) fuse(C, i, j)"),
+            "trace:1:19: expected the end of the line");
   EXPECT_EQ(error_of("\n (C)"), "trace:2:2: expected a step");
 }
 
@@ -86,7 +92,8 @@ TEST(TraceTest, ReplayNamesTheStepThatFails) {
   const Nest start = matmul_start();
   const absl::StatusOr<Trace> trace = parse_trace("fuse(C, i, j)\nsplit(C, i; 5, 0)");
   ASSERT_TRUE(trace.ok());
-  EXPECT_EQ(replay(start, *trace).status().message(), "infeasible: C has no loop i in split(C, i; 5, 0)");
+  EXPECT_EQ(replay(start, *trace).status().message(),
+            "infeasible: C has no loop i in split(C, i; 5, 0)");
 }
 
 // Whatever bytes come, the parser answers, and what it accepts applies or is infeasible.
@@ -95,7 +102,8 @@ TEST(TraceTest, SurvivesMutatedText) {
   Rng rng(1);
   const absl::StatusOr<Sample> drawn = sample(start, matmul_sketch(), rng);
   ASSERT_TRUE(drawn.ok()) << drawn.status();
-  const std::string good = to_text(drawn->trace) + "rfactor(C, k.0.0)\ncompute_at(C, D; 1)\ninline_producer(C)\n";
+  const std::string good =
+      to_text(drawn->trace) + "rfactor(C, k.0.0)\ncompute_at(C, D; 1)\ninline_producer(C)\n";
   const std::string alphabet = "0123456789-,;()@#.* \nCDkij";
   int accepted = 0, applied = 0;
   for (int round = 0; round < 20000; ++round) {
@@ -105,8 +113,12 @@ TEST(TraceTest, SurvivesMutatedText) {
       const size_t length = std::min<size_t>(rng.below(8), text.size() - at);
       switch (rng.below(4)) {
         case 0: text[at] = static_cast<char>(rng.below(256)); break;
-        case 1: text.insert(at, 1, alphabet[rng.below(static_cast<int64_t>(alphabet.size()))]); break;
-        case 2: text.insert(rng.below(static_cast<int64_t>(text.size())), std::string(text, at, length)); break;
+        case 1:
+          text.insert(at, 1, alphabet[rng.below(static_cast<int64_t>(alphabet.size()))]);
+          break;
+        case 2:
+          text.insert(rng.below(static_cast<int64_t>(text.size())), std::string(text, at, length));
+          break;
         default: text.erase(at, length);
       }
     }
@@ -199,7 +211,8 @@ TEST(TraceTest, DomainsHoldWhatApplies) {
         const std::vector<Decision> domain = step.kind->domain(nest, step);
         ASSERT_FALSE(domain.empty()) << to_text(step);
         EXPECT_LE(domain.size(), 1024u) << to_text(step);
-        EXPECT_EQ(std::set<Decision>(domain.begin(), domain.end()).size(), domain.size()) << to_text(step);
+        EXPECT_EQ(std::set<Decision>(domain.begin(), domain.end()).size(), domain.size())
+            << to_text(step);
         for (const Decision& decision : domain) {
           Nest trial = nest;
           step.numbers = decision;

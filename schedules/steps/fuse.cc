@@ -54,7 +54,8 @@ absl::Status apply_fuse(Nest& nest, const Step& step) {
   Stage& s = nest.stages[stage];
   ASSIGN_OR_RETURN(const int position, loop_position(s, step.names[1]));
   ASSIGN_OR_RETURN(const int next, loop_position(s, step.names[2]));
-  if (next != position + 1) return infeasible(concat(step.names[1], " and ", step.names[2], " are not adjacent"));
+  if (next != position + 1)
+    return infeasible(concat(step.names[1], " and ", step.names[2], " are not adjacent"));
   const Loop &a = s.loops[position], &b = s.loops[next];
   if (is_reduction(s, a) != is_reduction(s, b)) return infeasible("a reduction and a spatial loop");
   if (a.kind != b.kind || (a.kind != LoopKind::kSerial && a.kind != LoopKind::kParallel)) {
@@ -63,7 +64,8 @@ absl::Status apply_fuse(Nest& nest, const Step& step) {
   const int axis_a = a.parts[0].axis, axis_b = b.parts[0].axis;
   // Regions of hosted stages, of copies and of partial results are boxes over the tensor's axes.
   const bool boxes = s.place == Place::kAt || s.copy_of >= 0 || s.factored_axis >= 0;
-  const bool small = s.axes[axis_a].extent < (int64_t{1} << 31) && s.axes[axis_b].extent < (int64_t{1} << 31);
+  const bool small =
+      s.axes[axis_a].extent < (int64_t{1} << 31) && s.axes[axis_b].extent < (int64_t{1} << 31);
   const bool whole = !boxes && small && covers_axis(s, position) && covers_axis(s, next) &&
                      only_loop_of_axis(s, position) && only_loop_of_axis(s, next);
   if (!whole && is_reduction(s, a)) return infeasible("reduction loops that are not whole axes");

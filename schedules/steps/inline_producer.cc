@@ -23,7 +23,8 @@ absl::Status apply_inline(Nest& nest, const Step& step) {
     return infeasible(concat(s.name, " hosts other stages"));
   }
   for (const Stage& other : nest.stages) {
-    const bool mentions = (other.place == Place::kAt && other.host == stage) || other.copy_of == s.tensor;
+    const bool mentions =
+        (other.place == Place::kAt && other.host == stage) || other.copy_of == s.tensor;
     if (mentions) return infeasible(concat(other.name, " depends on the place of ", s.name));
   }
   s.place = Place::kInlined;

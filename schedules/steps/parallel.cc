@@ -5,8 +5,8 @@
 // The first n of the loops named become one loop whose iterations the workers share; 0: none (then
 // the stage need not exist: a copy that was not drawn has no loops to run). Without loop names the
 // numbers are the position of the first loop and their count: parallel(C; 0, 2).
-// parallel(C; d, n) does the same to n loops at depth d, whatever their names: for sketches in which
-// the order of the loops is itself a decision.
+// parallel(C; d, n) does the same to n loops at depth d, whatever their names: for sketches in
+// which the order of the loops is itself a decision.
 #include "schedules/legality.h"
 #include "src/base/check.h"
 #include "src/expr/message.h"
@@ -16,7 +16,8 @@ namespace {
 
 absl::Status check_serial(const Nest& nest, int stage, int position) {
   const Stage& s = nest.stages[stage];
-  if (position >= static_cast<int>(s.loops.size())) return infeasible(concat(s.name, " has no more loops"));
+  if (position >= static_cast<int>(s.loops.size()))
+    return infeasible(concat(s.name, " has no more loops"));
   const Loop& loop = s.loops[position];
   if (loop.kind != LoopKind::kSerial) return infeasible(concat(loop.name, " is not serial"));
   if (is_reduction(s, loop) && nest.checks(Legality::kParallelReduction)) {
@@ -94,7 +95,7 @@ std::vector<Decision> parallel_domain(const Nest& nest, const Step& step) {
   const Stage& s = nest.stages[*stage];
   if (named) {
     const int position = find_loop(s, step.names[1]);
-    size_t most = 1;                       // names that are adjacent
+    size_t most = 1;  // names that are adjacent
     while (most + 1 < step.names.size() &&
            find_loop(s, step.names[most + 1]) == position + static_cast<int>(most)) {
       ++most;

@@ -1,7 +1,7 @@
 // prefetch(C, B; 4)
 //   before  C[..]           after  C[..], prefetches B by 4
-// What B's reads will need that many iterations of the innermost serial loop ahead is requested early.
-// 0: nothing.
+// What B's reads will need that many iterations of the innermost serial loop ahead is requested
+// early. 0: nothing.
 #include <algorithm>
 
 #include "schedules/legality.h"
@@ -29,7 +29,8 @@ absl::Status apply_prefetch(Nest& nest, const Step& step) {
   return absl::OkStatus();
 }
 
-// A few iterations ahead, or the whole of the innermost loop: the next row while this one is computed.
+// A few iterations ahead, or the whole of the innermost loop: the next row while this one is
+// computed.
 std::vector<Decision> prefetch_domain(const Nest& nest, const Step& step) {
   std::vector<Decision> domain = {{0}, {1}, {2}, {4}, {8}, {16}};
   const absl::StatusOr<int> stage = target_stage(nest, step);
@@ -38,7 +39,8 @@ std::vector<Decision> prefetch_domain(const Nest& nest, const Step& step) {
   for (int l = tile_begin(s) - 1; l >= 0; --l) {
     if (s.loops[l].kind != LoopKind::kSerial) continue;
     const int64_t row = trips(s, l);
-    if (row > 1 && row <= kMaxDistance && std::find(domain.begin(), domain.end(), Decision{row}) == domain.end()) {
+    if (row > 1 && row <= kMaxDistance &&
+        std::find(domain.begin(), domain.end(), Decision{row}) == domain.end()) {
       domain.push_back({row});
     }
     break;

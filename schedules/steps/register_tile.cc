@@ -5,8 +5,9 @@
 //                                        unroll k.1: 4
 //                                          unroll i.1: 8
 //                                            vector j.1: 48
-// Every loop named is cut in two; the inner parts become the innermost loops in the order listed, the
-// last a vector, the others unrolled. The numbers are the tile sizes, then the tails of the outer parts.
+// Every loop named is cut in two; the inner parts become the innermost loops in the order listed,
+// the last a vector, the others unrolled. The numbers are the tile sizes, then the tails of the
+// outer parts.
 //
 // The domain holds the few tiles that fit the target's registers and hide the latency of its
 // arithmetic. For a tile of r rows and v column vectors (r the product of unrolled spatial loops):
@@ -30,7 +31,7 @@ constexpr size_t kMaxDomain = 400;
 constexpr int kMaxNames = 8;
 // Of a multiply-add: what a load costs beyond its port, as not all come from the nearest cache.
 constexpr double kLoadCost = 0.25;
-constexpr double kWorstScore = 0.75;       // of the best tile's
+constexpr double kWorstScore = 0.75;  // of the best tile's
 
 absl::Status apply_register_tile(Nest& nest, const Step& step) {
   const int count = static_cast<int>(step.names.size()) - 1;
@@ -38,7 +39,8 @@ absl::Status apply_register_tile(Nest& nest, const Step& step) {
   ASSIGN_OR_RETURN(const int stage, target_stage(nest, step));
   Stage& s = nest.stages[stage];
   for (const Loop& loop : s.loops) {
-    if (loop.kind == LoopKind::kVector) return infeasible(concat(s.name, " has a vector loop already"));
+    if (loop.kind == LoopKind::kVector)
+      return infeasible(concat(s.name, " has a vector loop already"));
   }
   for (int n = 0; n < count; ++n) {
     const std::string& name = step.names[n + 1];
@@ -56,13 +58,13 @@ absl::Status apply_register_tile(Nest& nest, const Step& step) {
 }
 
 struct Dimension {
-  int position;                            // of the loop
+  int position;  // of the loop
   int64_t extent;
   bool reduction;
 };
 
 struct Tile {
-  Decision sizes;                          // per dimension, in the step's order
+  Decision sizes;  // per dimension, in the step's order
   double score;
 };
 
@@ -71,7 +73,10 @@ int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 class Tiles {
  public:
   Tiles(const Nest& nest, int stage, const std::vector<Dimension>& dimensions)
-      : nest_(nest), target_(*nest.target), stage_(nest.stages[stage]), dimensions_(dimensions),
+      : nest_(nest),
+        target_(*nest.target),
+        stage_(nest.stages[stage]),
+        dimensions_(dimensions),
         lanes_(stage_lanes(nest, stage)) {
     for (const Loop& loop : stage_.loops) reduces_ = reduces_ || is_reduction(stage_, loop);
     const Type type = nest.program->tensors[stage_.tensor].type;
@@ -106,7 +111,8 @@ class Tiles {
     const int64_t limit = dimension.reduction ? 8 / steps : most_rows_ / rows;
     for (int64_t size = 1; size <= std::min(limit, dimension.extent); ++size) {
       const bool power = (size & (size - 1)) == 0;
-      // Maps are bound by memory: between few rows and a transposed block there is nothing to choose.
+      // Maps are bound by memory: between few rows and a transposed block there is nothing to
+      // choose.
       if (!power && (dimension.reduction || !reduces_)) continue;
       sizes[n] = size;
       dimension.reduction ? choose(n + 1, rows, steps * size, sizes)
@@ -169,11 +175,12 @@ struct TailOptions {
   std::vector<int64_t> even, uneven;
 };
 
-std::vector<TailOptions> tail_options(const Nest& nest, int stage, const std::vector<Dimension>& dimensions,
-                                      const Step& step) {
+std::vector<TailOptions> tail_options(const Nest& nest, int stage,
+                                      const std::vector<Dimension>& dimensions, const Step& step) {
   const size_t count = dimensions.size();
   bool reduces = false;
-  for (const Loop& loop : nest.stages[stage].loops) reduces = reduces || is_reduction(nest.stages[stage], loop);
+  for (const Loop& loop : nest.stages[stage].loops)
+    reduces = reduces || is_reduction(nest.stages[stage], loop);
   std::vector<TailOptions> options;
   for (size_t n = 0; n < count; ++n) {
     const int position = dimensions[n].position;
@@ -234,7 +241,8 @@ std::vector<Decision> register_tile_domain(const Nest& nest, const Step& step) {
   if (most == 0) return domain;
   const double worst = std::max(scores[most - 1], kWorstScore * scores[0]);
   for (const Tile& tile : tiles) {
-    if (tile.score >= worst && domain.size() < kMaxDomain) add_tails(dimensions, options, tile.sizes, domain);
+    if (tile.score >= worst && domain.size() < kMaxDomain)
+      add_tails(dimensions, options, tile.sizes, domain);
   }
   return domain;
 }

@@ -2,8 +2,9 @@
 //   before  i: 8            after  j: 4
 //             k: 2                   k: 2
 //               j: 4                   i: 8
-// The loops named take, in the positions that they occupy now, the order given by permutation number
-// `index` of the names as listed, in lexicographic order: 0 is as listed, 3 of (i, j, k) is (j, k, i).
+// The loops named take, in the positions that they occupy now, the order given by permutation
+// number `index` of the names as listed, in lexicographic order: 0 is as listed, 3 of (i, j, k) is
+// (j, k, i).
 #include <algorithm>
 
 #include "schedules/domains.h"
@@ -89,7 +90,7 @@ struct Enumeration {
   const Step& step;
   const Stage& stage;
   Order listed;
-  bool simple;                             // nothing but chain order can be violated
+  bool simple;  // nothing but chain order can be violated
   std::vector<Decision> domain;
 
   // Chooses the next loop among listed[n] with used[n] false; `index` is the number so far.

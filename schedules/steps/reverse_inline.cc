@@ -1,8 +1,8 @@
 // reverse_inline(D, C)
 //   before  C[i, j] = sum[k](..)          after  C[..]
 //           D[i, j] = max(C[i, j] + b[j], 0)     D[..] epilogue of C
-// A pure map that reads C only at its own point is applied to C's register tile before it is stored,
-// after the epilogues that C has. Whatever else it reads must be complete by then.
+// A pure map that reads C only at its own point is applied to C's register tile before it is
+// stored, after the epilogues that C has. Whatever else it reads must be complete by then.
 #include <algorithm>
 
 #include "schedules/legality.h"
@@ -23,17 +23,18 @@ bool is_identity(const ExprNode& read) {
 // Whether `tensor` is computed before the register tile of `host` begins.
 bool complete_before(const Nest& nest, int tensor, int host) {
   int source = stage_of_tensor(nest, tensor);
-  if (source < 0) return true;             // an input
+  if (source < 0) return true;  // an input
   if (nest.stages[source].place == Place::kEpilogue) source = nest.stages[source].host;
   const Stage& s = nest.stages[source];
   if (source >= host) return false;
   if (s.place == Place::kRoot) return true;
-  return s.place == Place::kAt && depth_within(nest, host, s.host) > find_loop(nest.stages[s.host], s.loop);
+  return s.place == Place::kAt &&
+         depth_within(nest, host, s.host) > find_loop(nest.stages[s.host], s.loop);
 }
 
 absl::Status check_reads(const Nest& nest, int consumer, int host) {
   const Stage& h = nest.stages[host];
-  std::vector<int> tile = {h.tensor};      // what the register tile holds
+  std::vector<int> tile = {h.tensor};  // what the register tile holds
   for (int e : h.epilogue) tile.push_back(nest.stages[e].tensor);
   const std::vector<int64_t>& shape = nest.program->tensors[nest.stages[consumer].tensor].shape;
   bool any = false, identity = true;
@@ -52,7 +53,8 @@ absl::Status check_reads(const Nest& nest, int consumer, int host) {
   for (int tensor : body_reads(nest, consumer)) {
     if (std::find(tile.begin(), tile.end(), tensor) != tile.end()) continue;
     if (!complete_before(nest, tensor, host)) {
-      return infeasible(concat(nest.program->tensors[tensor].name, " is not complete when ", h.name, " is"));
+      return infeasible(
+          concat(nest.program->tensors[tensor].name, " is not complete when ", h.name, " is"));
     }
   }
   return absl::OkStatus();
@@ -62,16 +64,21 @@ absl::Status apply_reverse_inline(Nest& nest, const Step& step) {
   RETURN_IF_ERROR(expect(step, {2, 2, 0, 0}));
   ASSIGN_OR_RETURN(const int consumer, target_stage(nest, step));
   const int host = find_stage(nest, step.names[1]);
-  if (host < 0 || host >= consumer) return infeasible(concat("no stage ", step.names[1], " before ", step.names[0]));
+  if (host < 0 || host >= consumer)
+    return infeasible(concat("no stage ", step.names[1], " before ", step.names[0]));
   Stage &c = nest.stages[consumer], &h = nest.stages[host];
   if (c.copy_of >= 0 || h.copy_of >= 0) return infeasible("a copy has no epilogue");
-  if (h.place != Place::kRoot && h.place != Place::kAt) return infeasible(concat(h.name, " runs no loops of its own"));
+  if (h.place != Place::kRoot && h.place != Place::kAt)
+    return infeasible(concat(h.name, " runs no loops of its own"));
   if (h.factored_axis >= 0) return infeasible(concat(h.name, " holds partial results"));
   if (c.place != Place::kRoot) return infeasible(concat(c.name, " has been placed"));
-  if (nest.program->tensors[c.tensor].reduce != Reduce::kNone) return infeasible(concat(c.name, " is a reduction"));
-  if (!c.epilogue.empty() || !c.copies.empty()) return infeasible(concat(c.name, " hosts other stages"));
+  if (nest.program->tensors[c.tensor].reduce != Reduce::kNone)
+    return infeasible(concat(c.name, " is a reduction"));
+  if (!c.epilogue.empty() || !c.copies.empty())
+    return infeasible(concat(c.name, " hosts other stages"));
   for (const Stage& other : nest.stages) {
-    if (other.place == Place::kAt && other.host == consumer) return infeasible(concat(c.name, " hosts ", other.name));
+    if (other.place == Place::kAt && other.host == consumer)
+      return infeasible(concat(c.name, " hosts ", other.name));
   }
   RETURN_IF_ERROR(check_reads(nest, consumer, host));
   c.place = Place::kEpilogue;

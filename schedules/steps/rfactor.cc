@@ -17,11 +17,12 @@ namespace lw {
 namespace {
 
 // The program with the tensor of partial results inserted before `tensor`.
-std::shared_ptr<const Program> with_partials(const Program& old, int tensor, const std::string& loop,
-                                             int64_t trips) {
+std::shared_ptr<const Program> with_partials(const Program& old, int tensor,
+                                             const std::string& loop, int64_t trips) {
   auto program = std::make_shared<Program>(old);
   std::vector<int> position;
-  for (int t = 0; t < static_cast<int>(old.tensors.size()); ++t) position.push_back(t + (t >= tensor));
+  for (int t = 0; t < static_cast<int>(old.tensors.size()); ++t)
+    position.push_back(t + (t >= tensor));
   for (Tensor& later : program->tensors) {
     for (int read : reads_of(later)) {
       if (read < tensor) continue;
@@ -53,7 +54,8 @@ absl::Status check_factorable(const Nest& nest, int stage, int position) {
   const Stage& s = nest.stages[stage];
   const Loop& loop = s.loops[position];
   const Reduce reduce = nest.program->tensors[s.tensor].reduce;
-  if (s.copy_of >= 0 || s.place != Place::kRoot) return infeasible(concat(s.name, " is not at the root"));
+  if (s.copy_of >= 0 || s.place != Place::kRoot)
+    return infeasible(concat(s.name, " is not at the root"));
   if (s.factored_axis >= 0) return infeasible(concat(s.name, " is factored already"));
   if (!s.axis_value.empty()) return infeasible(concat(s.name, " has fused axes"));
   if (loop.parts.size() != 1 || loop.kind != LoopKind::kSerial) {
@@ -65,10 +67,12 @@ absl::Status check_factorable(const Nest& nest, int stage, int position) {
   }
   for (int l = 0; l < static_cast<int>(s.loops.size()); ++l) {
     for (const LoopPart& part : s.loops[l].parts) {
-      if (l != position && part == loop.parts[0]) return infeasible(concat(loop.name, " has a twin"));
+      if (l != position && part == loop.parts[0])
+        return infeasible(concat(loop.name, " has a twin"));
     }
   }
-  if (find_tensor(*nest.program, concat(s.name, ".rf")) >= 0) return infeasible("partial results exist");
+  if (find_tensor(*nest.program, concat(s.name, ".rf")) >= 0)
+    return infeasible("partial results exist");
   return absl::OkStatus();
 }
 

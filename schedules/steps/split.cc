@@ -3,8 +3,8 @@
 //   after   i.0: 4 of 30        (the partial last tile as the tail policy says: 0 compose)
 //             i.1: 5 of 6
 //               i.2: 6
-// The numbers are the trips of all loops but the outermost, then the Tail of the new loops. The tail
-// that the loop had stays with the innermost, whose tile it concerns.
+// The numbers are the trips of all loops but the outermost, then the Tail of the new loops. The
+// tail that the loop had stays with the innermost, whose tile it concerns.
 #include "schedules/domains.h"
 #include "schedules/legality.h"
 #include "src/base/check.h"
@@ -25,8 +25,8 @@ absl::Status apply_split(Nest& nest, const Step& step) {
 }
 
 // Extends `prefix`, the first trips of the step, to all decisions.
-void extend(const Nest& nest, int stage, int position, size_t count, int64_t left, int64_t fixed_tail,
-            Decision& prefix, std::vector<Decision>& domain) {
+void extend(const Nest& nest, int stage, int position, size_t count, int64_t left,
+            int64_t fixed_tail, Decision& prefix, std::vector<Decision>& domain) {
   if (prefix.size() == count) {
     int64_t tile = nest.stages[stage].loops[position].parts[0].tile;
     for (int64_t size : prefix) tile *= size;
@@ -55,7 +55,8 @@ std::vector<Decision> split_domain(const Nest& nest, const Step& step) {
   const size_t count = step.numbers.size() < 2 ? 1 : step.numbers.size() - 1;
   std::vector<Decision> domain;
   Decision prefix;
-  extend(nest, *stage, position, count, trips(s, position), number_or(step, count, -1), prefix, domain);
+  extend(nest, *stage, position, count, trips(s, position), number_or(step, count, -1), prefix,
+         domain);
   thin(domain, kMaxDomain);
   return domain;
 }

@@ -4,12 +4,12 @@
 //               k.0: 2 of 256                         k.0: 2 of 256    <- B.copy runs here
 //                 ...                                   ...
 //                                                 B.copy[..] at C k.0, blocks of 48 along d1
-// C reads TENSOR from a copy (a packed panel). Numbers: depth, the number of C's loops around the copy
-// (0: the whole tensor at the root, once before the timed calls where it is const; -1: no copy); then
-// the layout (nest.h): block_dim and block, or -1 and 0 for row-major.
+// C reads TENSOR from a copy (a packed panel). Numbers: depth, the number of C's loops around the
+// copy (0: the whole tensor at the root, once before the timed calls where it is const; -1: no
+// copy); then the layout (nest.h): block_dim and block, or -1 and 0 for row-major.
 //
-// The copy's own loops go in the order of the layout. Its last is a vector loop; where the source is
-// contiguous in another dimension than the layout, that dimension is unrolled by the lanes just
+// The copy's own loops go in the order of the layout. Its last is a vector loop; where the source
+// is contiguous in another dimension than the layout, that dimension is unrolled by the lanes just
 // outside, so that blocks of lanes x lanes are transposed in registers.
 #include <algorithm>
 
@@ -37,7 +37,7 @@ Stage make_copy(const Nest& nest, int tensor, int block_dim, int64_t block) {
   for (int d = 0; d < rank; ++d) copy.axes.push_back({concat("d", d), source.shape[d], false});
   if (rank == 0) return copy;
   const int64_t lanes = std::max<int64_t>(1, nest.target->vector_bytes / size_of(source.type));
-  const Tail tail = Tail::kCompose;         // full blocks run without masks, transposes included
+  const Tail tail = Tail::kCompose;  // full blocks run without masks, transposes included
   const int innermost = block > 0 ? block_dim : rank - 1;
   std::vector<Loop> inner;
   const auto add = [&](int d, int64_t tile, LoopKind kind) {
@@ -66,7 +66,8 @@ Stage make_copy(const Nest& nest, int tensor, int block_dim, int64_t block) {
 // enclosing loop has computed.
 bool is_final(const Nest& nest, int tensor, int stage, int depth) {
   int source = stage_of_tensor(nest, tensor);
-  if (source >= 0 && nest.stages[source].place == Place::kEpilogue) source = nest.stages[source].host;
+  if (source >= 0 && nest.stages[source].place == Place::kEpilogue)
+    source = nest.stages[source].host;
   if (source < 0 || nest.stages[source].place == Place::kRoot) return true;
   const Stage& computed = nest.stages[source];
   if (computed.place != Place::kAt || depth == 0) return false;
@@ -129,14 +130,15 @@ std::vector<Decision> stage_domain(const Nest& nest, const Step& step) {
   }
   const int tile = tile_begin(s);
   const std::vector<int64_t> in_tile = read_region(nest, *stage, tensor, tile);
-  if (in_tile.empty()) return domain;      // not read
+  if (in_tile.empty()) return domain;  // not read
   std::vector<Decision> layouts = {{-1, 0}};
   for (int d = 0; d < static_cast<int>(in_tile.size()); ++d) {
     const int axis = index_axis(nest, *stage, tensor, d);
     if (axis < 0 || s.axes[axis].reduction || in_tile[d] <= 1) continue;
     bool shifts = false;
     for (const Loop& loop : s.loops) {
-      for (const LoopPart& part : loop.parts) shifts = shifts || (part.axis == axis && loop.tail == Tail::kShift);
+      for (const LoopPart& part : loop.parts)
+        shifts = shifts || (part.axis == axis && loop.tail == Tail::kShift);
     }
     if (!shifts) layouts.push_back({d, in_tile[d]});
   }

@@ -15,7 +15,8 @@ absl::Status apply_unroll(Nest& nest, const Step& step) {
   Loop& loop = nest.stages[stage].loops[position];
   if (loop.kind != LoopKind::kSerial) return infeasible(concat(loop.name, " is not serial"));
   if (loop.parts.size() != 1) return infeasible(concat(loop.name, " is fused"));
-  if (is_factored(nest.stages[stage], loop.parts[0])) return infeasible(concat(loop.name, " is factored"));
+  if (is_factored(nest.stages[stage], loop.parts[0]))
+    return infeasible(concat(loop.name, " is factored"));
   loop.kind = LoopKind::kUnroll;
   return check_legal(nest, stage);
 }

@@ -98,6 +98,10 @@ struct Bound {
   bool compute_bound = false;
 };
 absl::StatusOr<Bound> measure_bound(const Task& task, double budget_s = 0.05);
+// The same beside a measured time. A bound above it means that one of the two is wrong, mostly the
+// bound on a machine that was disturbed just then: it is measured again, longer, a few times. What is
+// still above then is for the caller to say.
+absl::StatusOr<Bound> measure_bound_beside(const Task& task, double time_us, double budget_s = 0.05);
 
 // ---- tuning -------------------------------------------------------------------------------------
 

@@ -147,7 +147,7 @@ absl::StatusOr<int> run_bench(const BenchOptions& options) {
   const std::vector<Series> series = interleave(contest.contenders, interleaving);
   for (size_t i = 0; i < series.size(); ++i) contest.rows[i].time_us = series[i].time_us;
   pin_to(allowed);
-  ASSIGN_OR_RETURN(const Bound bound, measure_bound(task));
+  ASSIGN_OR_RETURN(const Bound bound, measure_bound_beside(task, contest.rows.front().time_us.median));
   print_contest(options, task, choice, contest.rows, bound);
   return kDone;
 }

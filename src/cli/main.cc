@@ -50,10 +50,13 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error) {
   std::string message = error.what();
   const std::vector<std::string> extra = command.remaining();
   const bool unknown = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
-  if (unknown && !extra.empty()) {
-    message = concat("unknown argument '", extra.front(), "'", hint_for(command, extra.front()));
-  } else if (command.get_require_subcommand_min() > 0 && !extra.empty()) {
+  const bool lacks_command = command.get_require_subcommand_min() > 0;
+  if (lacks_command && extra.empty()) {
+    message = "no command is given";
+  } else if (lacks_command) {
     message = concat("unknown command '", extra.front(), "'", hint_for(command, extra.front()));
+  } else if (unknown && !extra.empty()) {
+    message = concat("unknown argument '", extra.front(), "'", hint_for(command, extra.front()));
   }
   std::cerr << "loopwright: " << message << "\n"
             << "Run `loopwright " << (&command == &app ? "" : command.get_name() + " ")

@@ -2,6 +2,7 @@
 #include "src/cli/report.h"
 
 #include <ctime>
+#include <set>
 
 #include "absl/strings/str_format.h"
 #include "src/cli/commands.h"
@@ -23,11 +24,8 @@ void read_measurements(const std::vector<Measurement>& all, ReportTask* task) {
   for (const Measurement& m : all) {
     if (m.wall_s < last) before += last;   // a later run begins at zero
     last = m.wall_s;
-    if (m.source == "finalist") {
-      // measured before, now once more: no trial
-    } else {
-      ++task->trials;
-    }
+    // The zero-trial answer and finalists, which were measured before, are no trials.
+    if (m.source != "zero" && m.source != "finalist") ++task->trials;
     if (m.verdict != Verdict::kOk) {
       ++task->failed;
       ++task->failures[std::string(verdict_name(m.verdict))];
@@ -50,9 +48,32 @@ absl::Status measure_task_bound(const WorkloadRow& row, const Key& key, const st
   options.threads = key.threads;
   ASSIGN_OR_RETURN(const Task now, make_task(*std::move(program), row.source_words, options));
   if (now.key.target != key.target || !check_runs_here(now).ok()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const Bound bound, measure_bound(now, 0.02));
+  ASSIGN_OR_RETURN(const Bound bound, measure_bound_beside(now, task->best_us, 0.02));
   task->bound_us = bound.bound_us;
   task->compute_bound = bound.compute_bound;
+  return absl::OkStatus();
+}
+
+// The quick doctor looks at the caches with one thread; the roofs of other counts are measured here.
+absl::Status measure_roofs(const Target& host, const std::vector<ReportTask>& tasks,
+                           DoctorReport* machine) {
+  const std::vector<DoctorReport::Level> known = machine->levels;
+  std::set<int> missing;
+  for (const ReportTask& task : tasks) missing.insert(task.threads);
+  for (const DoctorReport::Level& level : known) missing.erase(level.threads);
+  for (int threads : missing) {
+    if (threads > machine->cores) continue;
+    for (DoctorReport::Level level : known) {
+      level.threads = threads;
+      ASSIGN_OR_RETURN(const Bandwidth read,
+                       measure_bandwidth(host, level.footprint_bytes, 1, threads));
+      ASSIGN_OR_RETURN(const Bandwidth copy,
+                       measure_bandwidth(host, level.footprint_bytes, 0.5, threads));
+      level.read = read.gbytes_per_s;
+      level.copy = copy.gbytes_per_s;
+      machine->levels.push_back(level);
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -92,6 +113,7 @@ absl::StatusOr<Report> gather(const ReportOptions& options, const Store& store) 
   }
   if (!options.no_machine) {
     ASSIGN_OR_RETURN(report.machine, doctor(host, /*quick=*/true));
+    RETURN_IF_ERROR(measure_roofs(host, report.tasks, &*report.machine));
   }
   return report;
 }

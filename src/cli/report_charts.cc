@@ -23,7 +23,7 @@ std::string tooltip(const ReportTask& task) {
 }
 
 double at(const ReportPoint& point, bool trials) {
-  return trials ? std::max(1, point.trials) : std::max(1e-2, point.seconds);
+  return trials ? point.trials : std::max(1e-2, point.seconds);
 }
 
 double final_us(const ReportTask& task) { return task.curve.back().best_us; }
@@ -158,12 +158,19 @@ std::string roofline_chart(const Report& report) {
   if (report.machine) {
     for (int threads : counts) draw_roofs(roofs_of(*report.machine, threads), threads, x, &chart);
   }
+  std::vector<std::pair<double, double>> labelled;  // where names stand already
   for (const ReportTask* task : drawn) {
     const double intensity = task->flops / task->bytes, gflops = task->flops / task->best_us / 1e3;
     chart.dot(intensity, gflops, 5,
               absl::StrFormat("class='point' data-task='%d' data-tip='%s' fill='%s'",
                               task - report.tasks.data(), tooltip(*task), color_of(task->threads)));
-    if (drawn.size() <= 12) chart.label(intensity, gflops, task->name, "start", 8, 4);
+    const double px = chart.px(intensity), py = chart.py(gflops);
+    const bool free = std::none_of(labelled.begin(), labelled.end(), [&](const auto& other) {
+      return std::abs(other.first - px) < 110 && std::abs(other.second - py) < 13;
+    });
+    if (!free) continue;                   // the pointer still tells
+    labelled.emplace_back(px, py);
+    chart.label(intensity, gflops, task->name, "start", 8, 4);
   }
   return chart.svg("Roofline");
 }

@@ -137,11 +137,11 @@ std::string table_row(const ReportTask& task, size_t index) {
   absl::StrAppendFormat(&out, "</td><td class='n'>%d</td>", task.threads);
   if (task.best_us > 0) {
     absl::StrAppendFormat(&out, "<td class='n'>%s<br><small>%s .. %s</small></td>", micros(task.best_us),
-                          number(task.ci_low_us), number(task.ci_high_us));
+                          micros(task.ci_low_us), micros(task.ci_high_us));
     const double us = task.best_us;
     absl::StrAppendFormat(&out, "<td class='n'>%s</td><td class='n'>%s</td>",
                           task.flops > 0 ? number(task.flops / us / 1e3) : "-",
-                          number(task.bytes / us / 1e3));
+                          number(task.bytes / us / 1e3, 3));
     absl::StrAppendFormat(&out, "<td>%s</td>",
                           task.bound_us > 0 ? meter(task.bound_us / us) + "<small>" +
                                                   (task.compute_bound ? "compute" : "memory") + "</small>"

@@ -1,8 +1,7 @@
 // `tune`: one workload, or the cases of a suite one after the other.
 //
-// The bound is measured right after the timing it judges. A fraction of it over 1 means that one of
-// the two is wrong, mostly the bound on a machine that was disturbed just then: it is measured again,
-// longer, and what remains over 1 is said in `warnings`.
+// The bound is measured right after the timing it judges; a fraction of it that stays over 1 is said in
+// `warnings`.
 #include <algorithm>
 #include <iostream>
 
@@ -30,20 +29,6 @@ struct Tuned {
   std::string text;
   int exit = kDone;
 };
-
-absl::StatusOr<Bound> bound_beside(const Task& task, double best_us) {
-  ASSIGN_OR_RETURN(Bound bound, measure_bound(task));
-  for (double budget_s = 0.2; bound.bound_us > best_us && budget_s <= 0.8; budget_s *= 4) {
-    ASSIGN_OR_RETURN(const Bound again, measure_bound(task, budget_s));
-    bound.peak_gflops = std::max(bound.peak_gflops, again.peak_gflops);
-    bound.bandwidth_gbytes = std::max(bound.bandwidth_gbytes, again.bandwidth_gbytes);
-    bound.compute_us = std::min(bound.compute_us, again.compute_us);
-    bound.memory_us = std::min(bound.memory_us, again.memory_us);
-    bound.bound_us = std::max(bound.compute_us, bound.memory_us);
-    bound.compute_bound = bound.compute_us >= bound.memory_us;
-  }
-  return bound;
-}
 
 Json best_json(const Measurement& best, const Bound& bound) {
   const double us = best.time_us;
@@ -106,7 +91,7 @@ absl::StatusOr<Tuned> describe(const Task& task, const TuneResult& result, doubl
   std::optional<Bound> bound;
   Json warnings = Json::array();
   if (valid) {
-    ASSIGN_OR_RETURN(bound, bound_beside(task, best.time_us));
+    ASSIGN_OR_RETURN(bound, measure_bound_beside(task, best.time_us));
     if (bound->bound_us > best.time_us) {
       warnings.push_back(absl::StrFormat("the bound of %s is above the measured %s: one of the two "
                                          "measurements is wrong", micros(bound->bound_us),

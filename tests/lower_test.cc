@@ -1,0 +1,238 @@
+// Lowering: every operator of the library, unscheduled and under random schedules, against the
+// reference through the interpreter of kernels; and what the kernels of known schedules look like.
+#include <functional>
+#include <map>
+
+#include "tests/scheduled_kernels.h"
+
+namespace lw {
+namespace {
+
+constexpr int kSchedules = 3;
+
+std::shared_ptr<const Target> target_named(const char* name) {
+  return std::make_shared<const Target>(*find_target(name));
+}
+
+std::shared_ptr<const Program> program_of(const std::vector<std::string>& words) {
+  const absl::StatusOr<Program> program = load_workload(words);
+  EXPECT_TRUE(program.ok()) << program.status();
+  return std::make_shared<const Program>(*program);
+}
+
+// The kernel of a trace, on the widest machine.
+Kernel kernel_of_trace(const std::vector<std::string>& words, std::string_view text, int threads = 1) {
+  const Nest start = make_nest(program_of(words), target_named("x86_avx512"), threads);
+  const absl::StatusOr<Trace> trace = parse_trace(text);
+  EXPECT_TRUE(trace.ok()) << trace.status();
+  const absl::StatusOr<Nest> nest = replay(start, *trace);
+  EXPECT_TRUE(nest.ok()) << nest.status();
+  if (!nest.ok()) return {};
+  std::optional<Scheduled> scheduled = schedule_kernel(*nest, *trace);
+  EXPECT_TRUE(scheduled.has_value());
+  return scheduled ? std::move(scheduled->kernel) : Kernel();
+}
+
+using Matches = std::function<bool(const Stmt&)>;
+
+int count(const std::vector<Stmt>& list, const Matches& matches) {
+  int found = 0;
+  for (const Stmt& s : list) found += matches(s) + count(s.body, matches) + count(s.otherwise, matches);
+  return found;
+}
+
+Matches op(Op op) {
+  return [op](const Stmt& s) { return s.kind == Stmt::Kind::kOp && s.op == op; };
+}
+bool is_loop(const Stmt& s) { return s.kind == Stmt::Kind::kFor; }
+bool is_branch(const Stmt& s) { return s.kind == Stmt::Kind::kIf; }
+bool is_strided(const Stmt& s) {
+  return (op(Op::kLoad)(s) || op(Op::kStore)(s)) && (s.stride != 0 && s.stride != 1);
+}
+
+std::vector<const Stmt*> innermost_loops(const std::vector<Stmt>& list) {
+  std::vector<const Stmt*> loops;
+  for (const Stmt& s : list) {
+    for (const std::vector<Stmt>* inside : {&s.body, &s.otherwise}) {
+      const std::vector<const Stmt*> inner = innermost_loops(*inside);
+      loops.insert(loops.end(), inner.begin(), inner.end());
+    }
+    if (is_loop(s) && count(s.body, is_loop) == 0) loops.push_back(&s);
+  }
+  return loops;
+}
+
+const std::vector<std::string> kOddMatmul = {"matmul", "M=37", "N=41", "K=19"};
+
+TEST(LowerTest, ComposedTailsNeedNoConditions) {
+  const Kernel kernel = kernel_of_trace(kOddMatmul, "register_tile(C, k, i, j; 4, 8, 32, 0, 0, 0)");
+  EXPECT_EQ(count(kernel.body, is_branch), 0);
+  // 37 = 4 * 8 + 5 rows, 41 = 32 + 9 columns, 19 = 4 * 4 + 3 terms: eight instances of their own.
+  // 4 x 4 x 4 and its tails: each product of rows x vectors x terms is unrolled once.
+  EXPECT_EQ(count(kernel.body, op(Op::kFma)), (8 + 5) * (2 + 1) * (4 + 3));
+}
+
+TEST(LowerTest, MaskedRowsAreGuarded) {
+  const Kernel kernel = kernel_of_trace(kOddMatmul, "register_tile(C, k, i, j; 4, 8, 32, 0, 1, 0)");
+  EXPECT_GT(count(kernel.body, is_branch), 0);
+  EXPECT_EQ(count(kernel.body, op(Op::kFma)), 8 * (2 + 1) * (4 + 3));
+}
+
+TEST(LowerTest, ShiftedRowsRunFullTilesOnly) {
+  const Kernel kernel = kernel_of_trace(kOddMatmul, "register_tile(C, k, i, j; 4, 8, 32, 0, 2, 0)");
+  EXPECT_EQ(count(kernel.body, is_branch), 0);
+  EXPECT_EQ(count(kernel.body, op(Op::kFma)), 8 * (2 + 1) * (4 + 3));
+  EXPECT_EQ(count(kernel.body, [](const Stmt& s) {
+    return s.kind == Stmt::Kind::kInt && s.int_op == Stmt::IntOp::kMin;
+  }), 1);
+}
+
+TEST(LowerTest, AccumulatorsAreRegisters) {
+  const Kernel kernel = kernel_of_trace(kOddMatmul, "register_tile(C, k, i, j; 4, 8, 32, 0, 0, 0)");
+  int products = 0;
+  for (const Stmt* loop : innermost_loops(kernel.body)) {
+    products += count(loop->body, op(Op::kFma));
+    EXPECT_EQ(count(loop->body, op(Op::kStore)), 0);
+    EXPECT_EQ(count(loop->body, op(Op::kMove)), 0);
+  }
+  EXPECT_GT(products, 0);
+  EXPECT_EQ(kernel.workspace_bytes + kernel.private_bytes, 0);
+  // Reduction loops further out keep partial sums in memory, and only they read the result.
+  const auto reads_result = [](const Kernel& k) {
+    return count(k.body, [&](const Stmt& s) {
+      return op(Op::kLoad)(s) && k.buffers[s.buffer].name == "C";
+    });
+  };
+  EXPECT_EQ(reads_result(kernel), 0);
+  const Kernel blocked = kernel_of_trace({"matmul", "M=32", "N=32", "K=64"},
+                                         "register_tile(C, k, i, j; 4, 8, 32, 0, 0, 0)\n"
+                                         "split(C, k.0; 4, 0)\nreorder(C, k.0.0, i.0, j.0; 0)\n");
+  EXPECT_GT(reads_result(blocked), 0);
+}
+
+TEST(LowerTest, EpiloguesRunOnRegisters) {
+  const Kernel kernel = kernel_of_trace({"dense_relu", "M=16", "N=64", "K=32"},
+                                        "reverse_inline(D, C)\nregister_tile(C, k, i, j; 4, 8, 32, 0, 0, 0)\n");
+  EXPECT_EQ(kernel.workspace_bytes + kernel.private_bytes, 0);
+  EXPECT_EQ(count(kernel.body, op(Op::kStore)), 8 * 2);
+  EXPECT_EQ(count(kernel.body, [](const Stmt& s) {
+    return op(Op::kBinary)(s) && s.expr_op == ExprOp::kMax;
+  }), 8 * 2);
+}
+
+TEST(LowerTest, TransposesHappenInRegisters) {
+  const Kernel kernel =
+      kernel_of_trace({"transpose", "M=64", "N=64"}, "register_tile(Y, j, i; 16, 16, 0, 0)\n");
+  EXPECT_EQ(count(kernel.body, op(Op::kTranspose)), 1);
+  EXPECT_EQ(count(kernel.body, op(Op::kLoad)), 16);
+  EXPECT_EQ(count(kernel.body, op(Op::kStore)), 16);
+  EXPECT_EQ(count(kernel.body, is_strided), 0);
+  const Kernel plain = kernel_of_trace({"transpose", "M=64", "N=64"}, "vectorize(Y, i; 16)\n");
+  EXPECT_GT(count(plain.body, is_strided), 0);
+}
+
+TEST(LowerTest, ConstOperandsArePrepacked) {
+  const std::string trace =
+      "register_tile(C, k, i, j; 4, 8, 32, 0, 0, 0)\nstage(C, B; 0, 1, 32)\n";
+  const Kernel dense = kernel_of_trace({"dense", "M=16", "N=64", "K=32"}, trace);
+  EXPECT_EQ(dense.packed_bytes, 64 * 32 * 4);
+  EXPECT_EQ(dense.workspace_bytes, 0);
+  EXPECT_GT(count(dense.prepack, op(Op::kStore)), 0);
+  const auto reads_b = [&](const Stmt& s) {
+    return op(Op::kLoad)(s) && dense.buffers[s.buffer].name == "B";
+  };
+  EXPECT_GT(count(dense.prepack, reads_b), 0);
+  EXPECT_EQ(count(dense.body, reads_b), 0);
+  // The same copy of an operand that changes is made in every call.
+  const Kernel matmul = kernel_of_trace({"matmul", "M=16", "N=64", "K=32"}, trace);
+  EXPECT_EQ(matmul.packed_bytes, 0);
+  EXPECT_EQ(matmul.workspace_bytes, 64 * 32 * 4);
+  EXPECT_TRUE(matmul.prepack.empty());
+}
+
+TEST(LowerTest, ParallelLoopsOfOneNestAreOneLoop) {
+  const Kernel kernel = kernel_of_trace({"matmul", "M=32", "N=64", "K=32"},
+                                        "register_tile(C, k, i, j; 4, 8, 32, 0, 0, 0)\n"
+                                        "fuse(C, i.0, j.0)\nparallel(C; 0, 1)\n", 2);
+  EXPECT_EQ(count(kernel.body, [](const Stmt& s) { return is_loop(s) && s.parallel && s.count == 4 * 2; }), 1);
+  EXPECT_EQ(count(kernel.body, [](const Stmt& s) { return is_loop(s) && s.parallel; }), 1);
+}
+
+TEST(LowerTest, HashTellsKernelsApart) {
+  const char* tile = "register_tile(C, k, i, j; 4, 8, 32, 0, 0, 0)";
+  const Kernel once = kernel_of_trace(kOddMatmul, tile);
+  EXPECT_EQ(hash(once), hash(kernel_of_trace(kOddMatmul, tile)));
+  EXPECT_NE(hash(once), hash(kernel_of_trace(kOddMatmul, "register_tile(C, k, i, j; 4, 4, 32, 0, 0, 0)")));
+  // No copy is no difference: decisions that come to the same are measured once.
+  EXPECT_EQ(hash(once), hash(kernel_of_trace(kOddMatmul, std::string(tile) + "\nstage(C, B; -1, -1, 0)")));
+}
+
+TEST(LowerTest, LimitsAreInfeasibleNotErrors) {
+  const Nest nest = make_nest(program_of({"softmax", "M=8", "N=8"}), target_named("x86_avx2"), 1);
+  LowerOptions options;
+  options.max_statements = 3;
+  EXPECT_EQ(lower(nest, options).status().code(), absl::StatusCode::kFailedPrecondition);
+  options = {};
+  options.max_workspace_bytes = 16;
+  EXPECT_EQ(lower(nest, options).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// Extents small enough for the reference, odd where the operator takes that; redrawn until it does.
+std::map<std::string, std::string> reduced_parameters(const OpDefinition& op, Rng& rng) {
+  constexpr int64_t kKept = 4, kLargest = 19;
+  while (true) {
+    std::map<std::string, std::string> values;
+    for (const Parameter& parameter : op.parameters) {
+      const std::string& text = parameter.default_text;
+      const bool whole = text.find_first_not_of("0123456789") == std::string::npos;
+      if (!whole || std::stoll(text) <= kKept) continue;
+      const bool window = op.name.find("conv") == 0 || op.name.find("attention") != std::string::npos;
+      values[parameter.name] = std::to_string(2 + rng.below((window ? 9 : kLargest) - 1));
+    }
+    if (instantiate(op, values).ok()) return values;
+  }
+}
+
+// "" when all elements agree: integers exactly, floats to the rounding of short sums.
+std::string difference(const Tensor& tensor, const Data& got, const Data& want) {
+  const double eps = tensor.type == Type::kF64 ? 1e-9 : tensor.type == Type::kF32 ? 1e-4 : 2e-2;
+  for (int64_t i = 0; i < elements(tensor); ++i) {
+    const double x = load_element(tensor.type, got.bytes.data(), i);
+    const double y = load_element(tensor.type, want.bytes.data(), i);
+    const bool same = x == y || (std::isnan(x) && std::isnan(y)) ||
+                      (is_float(tensor.type) && std::abs(x - y) <= eps * std::max(1.0, std::abs(y)));
+    if (!same) return tensor.name + "[" + text(i) + "] is " + std::to_string(x) + ", not " + std::to_string(y);
+  }
+  return "";
+}
+
+TEST(LowerTest, EveryOperatorComputesTheReference) {
+  static constexpr const char* kTargets[] = {"x86_avx512", "x86_avx2", "x86_sse2"};
+  const Machine& interpreter = machines()[0];
+  for (size_t o = 0; o < builtin_ops().size(); ++o) {
+    const OpDefinition& op = builtin_ops()[o];
+    Rng rng = Rng(5).split(o);
+    const std::map<std::string, std::string> parameters = reduced_parameters(op, rng);
+    SCOPED_TRACE(op.name + " " + testing::PrintToString(parameters));
+    const auto program = std::make_shared<const Program>(*instantiate(op, parameters));
+    const std::vector<Data> in = random_inputs(*program, rng, /*integers=*/false);
+    const absl::StatusOr<std::vector<Data>> want = interpret(*program, in);
+    ASSERT_TRUE(want.ok()) << want.status();
+    for (int n = 0; n <= kSchedules; ++n) {
+      const Nest start = make_nest(program, target_named(kTargets[n % 3]), 1 + n % 2);
+      std::optional<Scheduled> scheduled =
+          n == 0 ? schedule_kernel(start, {}) : draw_kernel(start, make_space(start), rng, 40, {4000});
+      ASSERT_TRUE(scheduled.has_value()) << "schedule " << n;
+      const std::unique_ptr<Loaded> code = load_on(interpreter, scheduled->kernel);
+      ASSERT_NE(code, nullptr);
+      const std::vector<Data> got = run_guarded(*code, scheduled->kernel, *program, in, {}, n % 2 == 0);
+      for (size_t i = 0; i < got.size(); ++i) {
+        EXPECT_EQ(difference(program->tensors[outputs(*program)[i]], got[i], (*want)[i]), "")
+            << start.target->name << "\n" << scheduled->schedule;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lw
