@@ -6,7 +6,7 @@
 namespace lw::cost {
 namespace {
 
-constexpr double kGuardSlots = 2;          // a bound test and the blend with the fill, per dimension
+constexpr double kGuardSlots = 2;  // a bound test and the blend with the fill, per dimension
 
 class BodyReader {
  public:
@@ -16,7 +16,8 @@ class BodyReader {
   void read(const Expr& expr, bool combined) { combined ? walk_args(*expr) : walk(*expr); }
 
  private:
-  // Adds factor * (expr / divisor) to the form. What is not linear bounds the form's values instead.
+  // Adds factor * (expr / divisor) to the form. What is not linear bounds the form's values
+  // instead.
   void flatten(const ExprNode& e, double factor, bool stage_axes, IndexForm& form) const {
     switch (e.op) {
       case ExprOp::kConst: form.constant += factor * static_cast<double>(e.integer); return;
@@ -30,7 +31,8 @@ class BodyReader {
         const bool second = e.args[1]->op == ExprOp::kConst;
         const ExprNode& scale = *e.args[second ? 1 : 0];
         if (scale.op != ExprOp::kConst) break;
-        return flatten(*e.args[second ? 0 : 1], factor * static_cast<double>(scale.integer), stage_axes, form);
+        return flatten(*e.args[second ? 0 : 1], factor * static_cast<double>(scale.integer),
+                       stage_axes, form);
       }
       case ExprOp::kDiv:
       case ExprOp::kMod: {
@@ -65,7 +67,8 @@ class BodyReader {
       term.coefficient *= factor;
       form.terms.push_back(term);
     }
-    form.constant += factor * (e.op == ExprOp::kDiv ? std::floor(inner.constant / n) : inner.constant);
+    form.constant +=
+        factor * (e.op == ExprOp::kDiv ? std::floor(inner.constant / n) : inner.constant);
   }
 
   void add_axis(int axis, double factor, bool stage_axes, IndexForm& form) const {
@@ -80,7 +83,7 @@ class BodyReader {
         term.axis = stage_.factored_axis;
         term.divisor = static_cast<double>(stage_.factored_tile);
       } else if (stage_.axes.size() < own) {
-        --term.axis;                       // the partial axis has no entry of its own
+        --term.axis;  // the partial axis has no entry of its own
       }
     }
     for (IndexForm::Term& known : form.terms) {
@@ -193,8 +196,10 @@ class BodyReader {
       const IndexForm &x = a.dims[d], &y = b.dims[d];
       if (x.constant != y.constant || x.terms.size() != y.terms.size()) return false;
       for (size_t t = 0; t < x.terms.size(); ++t) {
-        const bool equal = x.terms[t].axis == y.terms[t].axis && x.terms[t].coefficient == y.terms[t].coefficient &&
-                           x.terms[t].divisor == y.terms[t].divisor && x.terms[t].modulus == y.terms[t].modulus;
+        const bool equal = x.terms[t].axis == y.terms[t].axis &&
+                           x.terms[t].coefficient == y.terms[t].coefficient &&
+                           x.terms[t].divisor == y.terms[t].divisor &&
+                           x.terms[t].modulus == y.terms[t].modulus;
         if (!equal) return false;
       }
     }
@@ -243,12 +248,14 @@ double stride_of(const IndexForm& form, int axis) {
 double slots_of(ExprOp op) {
   switch (op) {
     case ExprOp::kCast: return 1;
-    case ExprOp::kDiv: case ExprOp::kSqrt: return 8;
-    case ExprOp::kRsqrt: return 10;
-    case ExprOp::kMod: return 12;
+    case ExprOp::kDiv:
+    case ExprOp::kSqrt: return 14;
+    case ExprOp::kRsqrt: return 16;
+    case ExprOp::kMod: return 18;
     case ExprOp::kExp: return 14;
     case ExprOp::kLog: return 18;
-    case ExprOp::kTanh: case ExprOp::kSigmoid: return 22;
+    case ExprOp::kTanh:
+    case ExprOp::kSigmoid: return 22;
     case ExprOp::kErf: return 26;
     case ExprOp::kPow: return 45;
     default: return 1;
@@ -261,7 +268,8 @@ Body make_body(const Nest& nest, int stage) {
   const Expr expr = effective_body(nest, stage);
   const Tensor& tensor = nest.program->tensors[s.tensor];
   body.reduces = s.copy_of < 0 && tensor.reduce != Reduce::kNone;
-  // An AVX-512 or AVX2 machine multiplies and adds in one instruction; without it the product counts.
+  // An AVX-512 or AVX2 machine multiplies and adds in one instruction; without it the product
+  // counts.
   body.fma = body.reduces && tensor.reduce == Reduce::kSum && expr->op == ExprOp::kMul &&
              expr->type == tensor.type && nest.target->fma && is_float(tensor.type);
   BodyReader(nest, stage, false, body).read(expr, body.fma);
@@ -272,9 +280,10 @@ Body make_body(const Nest& nest, int stage) {
     for (const Ops& ops : fused.ops) body.ops.push_back(ops);
     for (Access& access : fused.accesses) {
       // The host's value, and those of earlier epilogues, are at hand.
-      const bool at_hand = access.tensor == s.tensor || std::any_of(s.epilogue.begin(), s.epilogue.end(), [&](int f) {
-        return nest.stages[f].tensor == access.tensor;
-      });
+      const bool at_hand = access.tensor == s.tensor ||
+                           std::any_of(s.epilogue.begin(), s.epilogue.end(), [&](int f) {
+                             return nest.stages[f].tensor == access.tensor;
+                           });
       if (!at_hand) body.accesses.push_back(std::move(access));
     }
     body.branches += fused.branches;

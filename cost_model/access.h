@@ -1,9 +1,9 @@
-// What one point of a stage reads and computes, as linear forms over the axes of its loops. Internal
-// to cost_model.
+// What one point of a stage reads and computes, as linear forms over the axes of its loops.
+// Internal to cost_model.
 //
-// The draft scores tens of thousands of nests a second, so index expressions are not interpreted per
-// loop: each dimension of each read becomes a sum of (axis / divisor) % modulus * coefficient once per
-// nest, from which the extent of the box touched inside any loop follows in closed form.
+// The draft scores tens of thousands of nests a second, so index expressions are not interpreted
+// per loop: each dimension of each read becomes a sum of (axis / divisor) % modulus * coefficient
+// once per nest, from which the extent of the box touched inside any loop follows in closed form.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@
 
 namespace lw::cost {
 
-using AxisMask = uint64_t;                 // bit per axis of the stage
+using AxisMask = uint64_t;  // bit per axis of the stage
 
 struct IndexForm {
   struct Term {
     int axis;
-    double coefficient;                    // fractional under a division: (y + r) / 2
-    double divisor = 1, modulus = 0;       // of fused axes; modulus 0: none
+    double coefficient;               // fractional under a division: (y + r) / 2
+    double divisor = 1, modulus = 0;  // of fused axes; modulus 0: none
   };
   absl::InlinedVector<Term, 3> terms;
   double constant = 0;
-  double limit = 0;                        // under a modulus: at most so many values; 0: no limit
-  bool gather = false;                     // follows data: anything in the dimension
+  double limit = 0;     // under a modulus: at most so many values; 0: no limit
+  bool gather = false;  // follows data: anything in the dimension
 };
 
 // How many values the form takes over a box of axes (at most `size`, the dimension's).
@@ -36,25 +36,25 @@ double stride_of(const IndexForm& form, int axis);
 struct Access {
   int tensor = -1;
   absl::InlinedVector<IndexForm, 4> dims;
-  AxisMask axes = 0;                       // the ones it depends on
-  bool guarded = false;                    // bounds are tested where it is read
+  AxisMask axes = 0;     // the ones it depends on
+  bool guarded = false;  // bounds are tested where it is read
   bool gathers = false;
-  bool epilogue = false;                   // read once a finished point
+  bool epilogue = false;  // read once a finished point
 };
 
 // Arithmetic that depends on the same axes: done once for all points of a tile that agree in them.
 struct Ops {
   AxisMask axes;
-  double slots;                            // issue slots of an arithmetic port, per vector
+  double slots;  // issue slots of an arithmetic port, per vector
   bool epilogue;
 };
 
 struct Body {
-  std::vector<Access> accesses;            // distinct ones
-  absl::InlinedVector<Ops, 6> ops;         // without the step of the reduction
+  std::vector<Access> accesses;     // distinct ones
+  absl::InlinedVector<Ops, 6> ops;  // without the step of the reduction
   bool reduces = false;
-  bool fma = false;                        // sum of a product: one instruction a step
-  double branches = 0;                     // selects and bound tests per point
+  bool fma = false;     // sum of a product: one instruction a step
+  double branches = 0;  // selects and bound tests per point
 };
 
 Body make_body(const Nest& nest, int stage);

@@ -1,6 +1,6 @@
-// Chains and boxes: where every stage stands, and which points of its axes the code inside each loop
-// covers. Stages are visited readers first, since the box of an attached stage is what its readers
-// read of it.
+// Chains and boxes: where every stage stands, and which points of its axes the code inside each
+// loop covers. Stages are visited readers first, since the box of an attached stage is what its
+// readers read of it.
 #include "cost_model/analysis.h"
 
 #include <algorithm>
@@ -12,15 +12,19 @@ namespace lw {
 namespace cost {
 namespace {
 
-bool runs(const Stage& stage) { return stage.place != Place::kInlined && stage.place != Place::kEpilogue; }
+bool runs(const Stage& stage) {
+  return stage.place != Place::kInlined && stage.place != Place::kEpilogue;
+}
 
 // Grows `box` (dims of `tensor`) to what `reader` reads of it at a chain position.
-void include_reads(const Nest& nest, const StageCost& reader, int tensor, int position, std::vector<double>& box) {
+void include_reads(const Nest& nest, const StageCost& reader, int tensor, int position,
+                   std::vector<double>& box) {
   const Tensor& t = nest.program->tensors[tensor];
   for (const Access& access : reader.body.accesses) {
     if (access.tensor != tensor) continue;
     for (size_t d = 0; d < t.shape.size(); ++d) {
-      const double size = extent(access.dims[d], reader.box_at(position), static_cast<double>(t.shape[d]));
+      const double size =
+          extent(access.dims[d], reader.box_at(position), static_cast<double>(t.shape[d]));
       box[d] = std::max(box[d], size);
     }
   }
@@ -32,7 +36,8 @@ bool within(const Analysis& analysis, int cost, int host) {
 }
 
 // Extents of the stage's axes that one iteration at `position` of the host's chain needs.
-std::vector<double> region(const Nest& nest, const Analysis& analysis, const StageCost& cost, int position) {
+std::vector<double> region(const Nest& nest, const Analysis& analysis, const StageCost& cost,
+                           int position) {
   const Stage& stage = nest.stages[cost.stage];
   std::vector<int> tensors = {stage.copy_of >= 0 ? stage.copy_of : stage.tensor};
   for (int e : stage.epilogue) tensors.push_back(nest.stages[e].tensor);
@@ -43,7 +48,8 @@ std::vector<double> region(const Nest& nest, const Analysis& analysis, const Sta
     if (&reader == &cost || !within(analysis, r, cost.host) || reader.end < position) continue;
     if (stage.copy_of >= 0 && r != cost.host) continue;
     for (int tensor : tensors) {
-      if (nest.program->tensors[tensor].shape.size() == rank) include_reads(nest, reader, tensor, position, box);
+      if (nest.program->tensors[tensor].shape.size() == rank)
+        include_reads(nest, reader, tensor, position, box);
     }
   }
   std::vector<double> axes;

@@ -1,13 +1,16 @@
-// The facts about a nest that decide its speed, gathered once, in microseconds: what features and the
-// draft model read. Internal to cost_model (and to the tests of features).
+// The facts about a nest that decide its speed, gathered once, in microseconds: what features and
+// the draft model read. Internal to cost_model (and to the tests of features).
 //
 // Every stage that runs has a chain of loops: those of its hosts around it, then its own. For each
-// position of the chain (inside the loops before it) the box of the stage's axes is known, hence, in
-// closed form, the elements, cache lines and pages of every array that the code inside touches.
+// position of the chain (inside the loops before it) the box of the stage's axes is known, hence,
+// in closed form, the elements, cache lines and pages of every array that the code inside touches.
 //
-//   tile      the instances of the register tile (full ones and edges), each with its instruction mix,
-//             bound by arithmetic ports, loads, stores, issue width or the latency of its accumulators;
-//   traffic   lines that cross each cache boundary: an array is fetched again by a loop when what one
+//   tile      the instances of the register tile (full ones and edges), each with its instruction
+//   mix,
+//             bound by arithmetic ports, loads, stores, issue width or the latency of its
+//             accumulators;
+//   traffic   lines that cross each cache boundary: an array is fetched again by a loop when what
+//   one
 //             iteration touches exceeds the cache, else only its new lines are;
 //   parallel  ceil(tasks / threads), the regions entered.
 #pragma once
@@ -21,7 +24,7 @@
 namespace lw {
 
 constexpr double kLineBytes = 64;
-constexpr int kBoundaries = 4;             // L1, L2, L3 (as far as the target has them), and the TLB
+constexpr int kBoundaries = 4;  // L1, L2, L3 (as far as the target has them), and the TLB
 constexpr int kTlb = 3;
 
 // An array as one stage touches it, by chain position (0: outside all loops).
@@ -29,16 +32,16 @@ struct Array {
   int tensor = -1;
   double element_bytes = 4;
   bool written = false;
-  bool read_back = false;                  // written: partial sums are read again
-  bool local = false;                      // a copy or an attached producer's buffer
-  bool epilogue = false;                   // touched once a finished point
+  bool read_back = false;  // written: partial sums are read again
+  bool local = false;      // a copy or an attached producer's buffer
+  bool epilogue = false;   // touched once a finished point
   bool input_or_output = false;
-  int from = 0;                            // position of a local buffer's stage: it is one place there
-  int until = 0;                           // innermost position at which memory is touched
+  int from = 0;   // position of a local buffer's stage: it is one place there
+  int until = 0;  // innermost position at which memory is touched
   absl::InlinedVector<double, 24> lines, crowded, pages, run_bytes;  // until + 1 entries
-  double row_stride_bytes = 0;             // between contiguous runs, at `until`
-  bool reused_rows_conflict = false;       // rows a multiple of the page apart
-  double moved[kBoundaries] = {};          // lines (pages) that cross each boundary in one call
+  double row_stride_bytes = 0;        // between contiguous runs, at `until`
+  bool reused_rows_conflict = false;  // rows a multiple of the page apart
+  double moved[kBoundaries] = {};     // lines (pages) that cross each boundary in one call
 };
 
 // Instruction mix of register tiles, summed over all that run in one call.
@@ -48,50 +51,56 @@ struct Mix {
 
 struct StageCost {
   int stage = -1;
-  int host = -1;                           // index into Analysis::stages
-  bool timed = true;                       // false: before the timed calls
-  int depth = 0;                           // loops of hosts around it
-  int run = 0, tile = 0, end = 0;          // chain positions
+  int host = -1;                   // index into Analysis::stages
+  bool timed = true;               // false: before the timed calls
+  int depth = 0;                   // loops of hosts around it
+  int run = 0, tile = 0, end = 0;  // chain positions
   int lanes = 1;
   int vector_axis = -1;
   bool vector_reduces = false;
   bool accumulates_in_memory = false;
   cost::Body body;
-  absl::InlinedVector<double, 24> trips;   // of each loop of the chain
-  std::vector<double> box;                 // (end + 1) x axes
+  absl::InlinedVector<double, 24> trips;  // of each loop of the chain
+  std::vector<double> box;                // (end + 1) x axes
   std::vector<Array> arrays;
-  absl::InlinedVector<double, 24> touched[kBoundaries];  // lines (pages) inside each own position, for each boundary
+  absl::InlinedVector<double, 24>
+      touched[kBoundaries];  // lines (pages) inside each own position, for each boundary
 
   // The register tile (full instance).
-  double rows = 1, columns = 1, depth_unroll = 1;   // spatial points, vectors, reduction steps
-  double registers = 0;                    // wanted
-  double full_share = 1;                   // of the updates that run a full tile
-  double lanes_used = 1;                   // of the lanes computed
-  double body_slots = 0;                   // instructions of one full update
-  double instances = 1;                    // code copies for edges
-  double updates = 0, finishes = 0;        // register tiles run in one call, and results stored
+  double rows = 1, columns = 1, depth_unroll = 1;  // spatial points, vectors, reduction steps
+  double registers = 0;                            // wanted
+  double full_share = 1;                           // of the updates that run a full tile
+  double lanes_used = 1;                           // of the lanes computed
+  double body_slots = 0;                           // instructions of one full update
+  double instances = 1;                            // code copies for edges
+  double updates = 0, finishes = 0;  // register tiles run in one call, and results stored
   Mix mix;
-  double update_cycles = 0;                // of a full tile, the tightest bound
+  double update_cycles = 0;                                  // of a full tile, the tightest bound
   double latency_bound = 0, port_bound = 0, load_bound = 0;  // of a full tile
-  double arithmetic_cycles = 0, load_cycles = 0, store_cycles = 0, issue_cycles = 0;  // all, one call
-  double loop_cycles = 0;                  // control of the loops outside
+  double arithmetic_cycles = 0, load_cycles = 0, store_cycles = 0,
+         issue_cycles = 0;  // all, one call
+  double loop_cycles = 0;   // control of the loops outside
   double compute_cycles = 0;
   double memory_cycles[kBoundaries] = {};
-  double cycles = 0;                       // both together, one core
-  double tasks = 1, regions = 0;           // of its parallel loop (its own or a host's)
-  double wall_cycles = 0;                  // with the nest's threads
+  double cycles = 0;              // both together, one core
+  double tasks = 1, regions = 0;  // of its parallel loop (its own or a host's)
+  double wall_cycles = 0;         // with the nest's threads
 
-  int axes() const { return static_cast<int>(trips.empty() && box.empty() ? 0 : box.size() / (end + 1)); }
-  const double* box_at(int position) const { return box.data() + static_cast<size_t>(position) * axes(); }
+  int axes() const {
+    return static_cast<int>(trips.empty() && box.empty() ? 0 : box.size() / (end + 1));
+  }
+  const double* box_at(int position) const {
+    return box.data() + static_cast<size_t>(position) * axes();
+  }
 };
 
 struct Analysis {
-  std::vector<StageCost> stages;           // those that run, hosts before what is attached to them
-  std::vector<int> order;                  // of the roots, as they run (indices into stages)
-  int main = -1;                           // the stage that costs most
+  std::vector<StageCost> stages;  // those that run, hosts before what is attached to them
+  std::vector<int> order;         // of the roots, as they run (indices into stages)
+  int main = -1;                  // the stage that costs most
   double program_lines = 0, program_pages = 0;  // touched by one call
-  double flops = 0;                        // arithmetic slots of the program's points, unscheduled
-  double us = 0;                           // the draft's answer
+  double flops = 0;  // arithmetic slots of the program's points, unscheduled
+  double us = 0;     // the draft's answer
 };
 
 Analysis analyze(const Nest& nest);

@@ -1,9 +1,9 @@
 // Arrays: the cache lines and pages of each tensor that the code inside each loop touches.
 //
-// The storage of a tensor is a row-major box (a blocked copy: blocks outermost, the position within one
-// innermost). A sub-box of it is a number of contiguous runs; their length decides lines, pages, how
-// well prefetchers follow, and whether the runs crowd into few sets of a cache: rows a multiple of a
-// page apart all start in the same one.
+// The storage of a tensor is a row-major box (a blocked copy: blocks outermost, the position within
+// one innermost). A sub-box of it is a number of contiguous runs; their length decides lines,
+// pages, how well prefetchers follow, and whether the runs crowd into few sets of a cache: rows a
+// multiple of a page apart all start in the same one.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -47,15 +47,18 @@ Storage storage_of(const Nest& nest, const Analysis& analysis, int s, int tensor
   storage.local = true;
   storage.from = cost->depth;
   for (size_t d = 0; d < storage.shape.size() && d < nest.stages[runs].axes.size(); ++d) {
-    if (nest.stages[runs].axis_value.empty()) storage.shape[d] = std::min(storage.shape[d], cost->box_at(cost->depth)[d]);
+    if (nest.stages[runs].axis_value.empty())
+      storage.shape[d] = std::min(storage.shape[d], cost->box_at(cost->depth)[d]);
   }
   return storage;
 }
 
-Storage storage_read(const Nest& nest, const Analysis& analysis, const StageCost& cost, const Access& access) {
+Storage storage_read(const Nest& nest, const Analysis& analysis, const StageCost& cost,
+                     const Access& access) {
   if (!access.epilogue) {
     for (const Stage::Copy& copy : nest.stages[cost.stage].copies) {
-      if (copy.tensor == access.tensor) return storage_of(nest, analysis, copy.stage, access.tensor);
+      if (copy.tensor == access.tensor)
+        return storage_of(nest, analysis, copy.stage, access.tensor);
     }
   }
   return storage_of(nest, analysis, stage_of_tensor(nest, access.tensor), access.tensor);
@@ -75,7 +78,8 @@ Shape shape_of(const Storage& storage, const double* box, double bytes, double p
                     std::ceil(storage.shape[storage.block_dim] / storage.block)});
   }
   for (int d = 0; d < static_cast<int>(storage.shape.size()); ++d) {
-    if (d != storage.block_dim) dims.push_back({std::min(box[d], storage.shape[d]), storage.shape[d]});
+    if (d != storage.block_dim)
+      dims.push_back({std::min(box[d], storage.shape[d]), storage.shape[d]});
   }
   if (blocked) dims.push_back({std::min(box[storage.block_dim], storage.block), storage.block});
   Shape shape;
@@ -101,11 +105,14 @@ Shape shape_of(const Storage& storage, const double* box, double bytes, double p
     rows *= count;
     const int64_t common = std::gcd(step, static_cast<int64_t>(page));
     shape.conflict = shape.conflict || common == static_cast<int64_t>(page);
-    offsets = std::min(set_lines, offsets * std::min(count, page / std::max<double>(static_cast<double>(common), kLineBytes)));
+    offsets = std::min(
+        set_lines, offsets * std::min(count, page / std::max<double>(static_cast<double>(common),
+                                                                     kLineBytes)));
   }
   shape.elements *= rows;
   // A run that is no multiple of a line starts anywhere in one.
-  const double ragged = shape.row_stride > 0 && std::fmod(shape.row_stride, kLineBytes) != 0 && several ? 0.5 : 0;
+  const double ragged =
+      shape.row_stride > 0 && std::fmod(shape.row_stride, kLineBytes) != 0 && several ? 0.5 : 0;
   double per_row = std::max(run_bytes / kLineBytes, 0.0);
   per_row = std::ceil(per_row) + ragged;
   // Neighbouring short rows share lines.
@@ -114,20 +121,23 @@ Shape shape_of(const Storage& storage, const double* box, double bytes, double p
   if (!several) offsets = set_lines;
   const double excess = std::max(0.0, shape.lines - 4 * offsets);
   shape.crowded = shape.lines + excess * (set_lines / std::min(offsets, set_lines) - 1);
-  const double span = several && shape.row_stride < page ? shape.row_stride : std::max(run_bytes, page);
-  shape.pages = std::max(1.0, rows * (several ? (shape.row_stride < page ? span / page : std::ceil(run_bytes / page))
-                                              : std::ceil(run_bytes / page)));
+  const double span =
+      several && shape.row_stride < page ? shape.row_stride : std::max(run_bytes, page);
+  shape.pages = std::max(
+      1.0, rows * (several ? (shape.row_stride < page ? span / page : std::ceil(run_bytes / page))
+                           : std::ceil(run_bytes / page)));
   return shape;
 }
 
-void fill(const Nest& nest, const StageCost& cost, const Access& access, const Storage& storage, Array& array) {
+void fill(const Nest& nest, const StageCost& cost, const Access& access, const Storage& storage,
+          Array& array) {
   const Target& target = *nest.target;
   const size_t rank = storage.shape.size();
   const int axes = cost.axes();
   absl::InlinedVector<double, 6> box(rank, 1.0);
   Shape shape;
-  absl::InlinedVector<double, 24> lines(array.until + 1), crowded(array.until + 1), pages(array.until + 1),
-      runs(array.until + 1);
+  absl::InlinedVector<double, 24> lines(array.until + 1), crowded(array.until + 1),
+      pages(array.until + 1), runs(array.until + 1);
   for (int p = 0; p <= array.until; ++p) {
     bool changed = p == 0;
     for (int a = 0; a < axes && !changed; ++a) {
@@ -135,9 +145,11 @@ void fill(const Nest& nest, const StageCost& cost, const Access& access, const S
     }
     if (changed) {
       for (size_t d = 0; d < rank; ++d) {
-        box[d] = extent(access.dims[d], cost.box_at(p), static_cast<double>(nest.program->tensors[access.tensor].shape[d]));
+        box[d] = extent(access.dims[d], cost.box_at(p),
+                        static_cast<double>(nest.program->tensors[access.tensor].shape[d]));
       }
-      shape = shape_of(storage, box.data(), array.element_bytes, static_cast<double>(target.page_bytes));
+      shape = shape_of(storage, box.data(), array.element_bytes,
+                       static_cast<double>(target.page_bytes));
     }
     lines[p] = shape.lines, crowded[p] = shape.crowded, pages[p] = shape.pages;
     runs[p] = shape.run * array.element_bytes;
@@ -168,17 +180,21 @@ Access store_access(const Nest& nest, const StageCost& cost, int tensor) {
   access.tensor = tensor;
   const size_t rank = nest.program->tensors[tensor].shape.size();
   const Tensor& own = nest.program->tensors[stage.tensor];
-  const bool shifted = stage.factored_axis >= 0 && stage.axes.size() < own.axes.size() + own.reduce_axes.size();
+  const bool shifted =
+      stage.factored_axis >= 0 && stage.axes.size() < own.axes.size() + own.reduce_axes.size();
   for (size_t d = 0; d < rank; ++d) {
     IndexForm form;
     if (!stage.axis_value.empty()) {
-      // Fused axes: a quotient and a remainder, which a box of the fused axis covers from the inside.
+      // Fused axes: a quotient and a remainder, which a box of the fused axis covers from the
+      // inside.
       visit(stage.axis_value[d], [&](const ExprNode& e) {
         if (e.op == ExprOp::kAxis) form.terms.push_back({e.index, 1});
       });
       const Expr& value = stage.axis_value[d];
-      if (value->op == ExprOp::kDiv && !form.terms.empty()) form.terms[0].divisor = static_cast<double>(value->args[1]->integer);
-      if (value->op == ExprOp::kMod && !form.terms.empty()) form.terms[0].modulus = static_cast<double>(value->args[1]->integer);
+      if (value->op == ExprOp::kDiv && !form.terms.empty())
+        form.terms[0].divisor = static_cast<double>(value->args[1]->integer);
+      if (value->op == ExprOp::kMod && !form.terms.empty())
+        form.terms[0].modulus = static_cast<double>(value->args[1]->integer);
     } else if (shifted && d == 0) {
       form.terms.push_back({stage.factored_axis, 1, static_cast<double>(stage.factored_tile)});
     } else {
@@ -208,8 +224,8 @@ void add_store(const Nest& nest, const Analysis& analysis, StageCost& cost, int 
 
 }  // namespace
 
-double storage_stride(const Nest& nest, const Analysis& analysis, const StageCost& cost, const Access& access,
-                      int axis) {
+double storage_stride(const Nest& nest, const Analysis& analysis, const StageCost& cost,
+                      const Access& access, int axis) {
   const Storage storage = storage_read(nest, analysis, cost, access);
   double stride = storage.block_dim >= 0 ? storage.block : 1, sum = 0;
   for (int d = static_cast<int>(storage.shape.size()) - 1; d >= 0; --d) {
@@ -251,10 +267,12 @@ void find_arrays(const Nest& nest, Analysis& analysis) {
       add_store(nest, analysis, cost, cost.stage, stage.copy_of);
       continue;
     }
-    const bool own = stage.epilogue.empty() || nest.program->tensors[stage.tensor].role == Role::kOutput;
+    const bool own =
+        stage.epilogue.empty() || nest.program->tensors[stage.tensor].role == Role::kOutput;
     if (own) add_store(nest, analysis, cost, cost.stage, stage.tensor);
     for (int e : stage.epilogue) {
-      const bool stored = e == stage.epilogue.back() || nest.program->tensors[nest.stages[e].tensor].role == Role::kOutput;
+      const bool stored = e == stage.epilogue.back() ||
+                          nest.program->tensors[nest.stages[e].tensor].role == Role::kOutput;
       if (stored) add_store(nest, analysis, cost, e, nest.stages[e].tensor);
     }
   }

@@ -1,8 +1,9 @@
-// The features: one table of {name, function}, from which width and schema follow. Counts are logarithms
-// (a tree splits ratios), shares are plain; target numbers let one model serve several machines.
+// The features: one table of {name, function}, from which width and schema follow. Counts are
+// logarithms (a tree splits ratios), shares are plain; target numbers let one model serve several
+// machines.
 //
-// What concerns one stage is taken of the main one, the stage that the draft says costs most; the other
-// stages enter through sums.
+// What concerns one stage is taken of the main one, the stage that the draft says costs most; the
+// other stages enter through sums.
 #include <algorithm>
 #include <cmath>
 
@@ -60,12 +61,23 @@ float is_local(const Analysis& a, int n) {
   return array != nullptr && array->local ? 1.f : 0.f;
 }
 
+// How far ahead software asks for the operand.
+float asked_ahead(const Nest& nest, const Analysis& a, int n) {
+  const Array* array = array_of(a, n);
+  if (array == nullptr) return 0;
+  for (const Stage::Prefetch& p : nest.stages[main_of(a).stage].prefetches) {
+    if (p.tensor == array->tensor) return log1(static_cast<double>(p.distance));
+  }
+  return 0;
+}
+
 // Lines inside the main stage's position (from the tile outward) against a cache.
 float fill(const Nest& nest, const Analysis& a, int outward, int boundary) {
   const StageCost& cost = main_of(a);
   const int p = std::max(0, cost.tile - outward);
   const bool known = boundary + 1 < static_cast<int>(nest.target->caches.size());
-  const double room = !known ? 1e9 : static_cast<double>(nest.target->caches[boundary].bytes) / kLineBytes;
+  const double room =
+      !known ? 1e9 : static_cast<double>(nest.target->caches[boundary].bytes) / kLineBytes;
   return ratio(cost.touched[std::min<int>(boundary, kTlb)][p], room);
 }
 // How far outward the working set still fits.
@@ -90,15 +102,21 @@ double copy_lines(const Nest& nest, const Analysis& a) {
   return lines;
 }
 double copy_cycles(const Nest& nest, const Analysis& a) {
-  return sum(a, [&](const StageCost& c) { return nest.stages[c.stage].copy_of >= 0 ? c.cycles : 0.0; });
+  return sum(
+      a, [&](const StageCost& c) { return nest.stages[c.stage].copy_of >= 0 ? c.cycles : 0.0; });
 }
-double cycles(const Analysis& a) { return sum(a, [](const StageCost& c) { return c.cycles; }); }
-double compute(const Analysis& a) { return sum(a, [](const StageCost& c) { return c.compute_cycles; }); }
+double cycles(const Analysis& a) {
+  return sum(a, [](const StageCost& c) { return c.cycles; });
+}
+double compute(const Analysis& a) {
+  return sum(a, [](const StageCost& c) { return c.compute_cycles; });
+}
 double memory(const Analysis& a, int b) {
   return sum(a, [&](const StageCost& c) { return c.memory_cycles[b]; });
 }
 int count_kind(const Stage& stage, LoopKind kind) {
-  return static_cast<int>(std::count_if(stage.loops.begin(), stage.loops.end(), [&](const Loop& l) { return l.kind == kind; }));
+  return static_cast<int>(std::count_if(stage.loops.begin(), stage.loops.end(),
+                                        [&](const Loop& l) { return l.kind == kind; }));
 }
 double trips_at(const Analysis& a, int outward) {
   const StageCost& cost = main_of(a);
@@ -106,8 +124,14 @@ double trips_at(const Analysis& a, int outward) {
   return l >= 0 && l < static_cast<int>(cost.trips.size()) ? cost.trips[l] : 1;
 }
 
-#define F(name, expression) \
-  {name, [](const Nest& nest, const Analysis& a) -> float { (void)nest; (void)a; return expression; }}
+#define F(name, expression)                                  \
+  {                                                          \
+    name, [](const Nest& nest, const Analysis& a) -> float { \
+      (void)nest;                                            \
+      (void)a;                                               \
+      return expression;                                     \
+    }                                                        \
+  }
 
 const Feature kTable[] = {
     // the draft
@@ -124,7 +148,8 @@ const Feature kTable[] = {
     F("tile_columns", static_cast<float>(main_of(a).columns)),
     F("tile_unroll", static_cast<float>(main_of(a).depth_unroll)),
     F("tile_accumulators", static_cast<float>(main_of(a).rows * main_of(a).columns)),
-    F("tile_registers_left", static_cast<float>(nest.target->vector_registers - main_of(a).registers)),
+    F("tile_registers_left",
+      static_cast<float>(nest.target->vector_registers - main_of(a).registers)),
     F("tile_lanes_used", static_cast<float>(main_of(a).lanes_used)),
     F("tile_full_share", static_cast<float>(main_of(a).full_share)),
     F("tile_instances", log1(main_of(a).instances)),
@@ -134,11 +159,16 @@ const Feature kTable[] = {
     F("tile_update_vs_ports", ratio(main_of(a).update_cycles, main_of(a).port_bound)),
     F("tile_vector_reduces", main_of(a).vector_reduces ? 1.f : 0.f),
     F("tile_lanes", static_cast<float>(main_of(a).lanes)),
-    F("tile_shifted", count_kind(stage_of(nest, a), LoopKind::kVector) > 0 &&
-          std::any_of(stage_of(nest, a).loops.begin(), stage_of(nest, a).loops.end(),
-                      [](const Loop& l) { return l.tail == Tail::kShift; }) ? 1.f : 0.f),
+    F("tile_shifted",
+      count_kind(stage_of(nest, a), LoopKind::kVector) > 0 &&
+              std::any_of(stage_of(nest, a).loops.begin(), stage_of(nest, a).loops.end(),
+                          [](const Loop& l) { return l.tail == Tail::kShift; })
+          ? 1.f
+          : 0.f),
     F("tile_masked", std::any_of(stage_of(nest, a).loops.begin(), stage_of(nest, a).loops.end(),
-                                 [](const Loop& l) { return l.tail == Tail::kMask; }) ? 1.f : 0.f),
+                                 [](const Loop& l) { return l.tail == Tail::kMask; })
+                         ? 1.f
+                         : 0.f),
     // instructions
     F("updates", log1(main_of(a).updates)),
     F("finishes", log1(main_of(a).finishes)),
@@ -180,12 +210,14 @@ const Feature kTable[] = {
     F("first_run", run_length(a, 0)),
     F("first_conflicts", conflicts(a, 0)),
     F("first_copied", is_local(a, 0)),
+    F("first_prefetch", asked_ahead(nest, a, 0)),
     F("second_moved_l1", moved(a, 1, 0)),
     F("second_moved_l2", moved(a, 1, 1)),
     F("second_moved_tlb", moved(a, 1, kTlb)),
     F("second_run", run_length(a, 1)),
     F("second_conflicts", conflicts(a, 1)),
     F("second_copied", is_local(a, 1)),
+    F("second_prefetch", asked_ahead(nest, a, 1)),
     F("result_moved_l1", moved(a, -1, 0)),
     F("result_moved_l2", moved(a, -1, 1)),
     F("result_run", run_length(a, -1)),
@@ -195,25 +227,30 @@ const Feature kTable[] = {
     F("copies", static_cast<float>(stage_of(nest, a).copies.size())),
     F("copy_lines", log1(copy_lines(nest, a))),
     F("copy_share", share(copy_cycles(nest, a), cycles(a))),
-    F("prepacked", static_cast<float>(std::count_if(nest.stages.begin(), nest.stages.end(), [](const Stage& s) {
-        return s.place == Place::kPrepack; }))),
+    F("prepacked",
+      static_cast<float>(std::count_if(nest.stages.begin(), nest.stages.end(),
+                                       [](const Stage& s) { return s.place == Place::kPrepack; }))),
     F("stages", static_cast<float>(a.stages.size())),
-    F("attached", static_cast<float>(std::count_if(nest.stages.begin(), nest.stages.end(), [](const Stage& s) {
-        return s.place == Place::kAt; }))),
+    F("attached",
+      static_cast<float>(std::count_if(nest.stages.begin(), nest.stages.end(),
+                                       [](const Stage& s) { return s.place == Place::kAt; }))),
     F("epilogues", static_cast<float>(stage_of(nest, a).epilogue.size())),
-    F("prefetches", static_cast<float>(stage_of(nest, a).prefetches.size())),
     F("non_temporal", stage_of(nest, a).non_temporal ? 1.f : 0.f),
     // parallel
     F("threads", static_cast<float>(nest.threads)),
     F("tasks", log1(main_of(a).tasks)),
-    F("balance", share(main_of(a).tasks / nest.threads, std::ceil(main_of(a).tasks / nest.threads))),
+    F("balance",
+      share(main_of(a).tasks / nest.threads, std::ceil(main_of(a).tasks / nest.threads))),
     F("regions", log1(sum(a, [](const StageCost& c) { return c.regions; }))),
-    F("serial_share", share(sum(a, [](const StageCost& c) { return c.tasks <= 1 ? c.cycles : 0.0; }), cycles(a))),
+    F("serial_share",
+      share(sum(a, [](const StageCost& c) { return c.tasks <= 1 ? c.cycles : 0.0; }), cycles(a))),
     // the machine
     F("vector_bytes", static_cast<float>(nest.target->vector_bytes)),
     F("vector_registers", static_cast<float>(nest.target->vector_registers)),
-    F("l1_bytes", log1(static_cast<double>(nest.target->caches.empty() ? 0 : nest.target->caches[0].bytes))),
-    F("l2_bytes", log1(static_cast<double>(nest.target->caches.size() < 2 ? 0 : nest.target->caches[1].bytes))),
+    F("l1_bytes",
+      log1(static_cast<double>(nest.target->caches.empty() ? 0 : nest.target->caches[0].bytes))),
+    F("l2_bytes",
+      log1(static_cast<double>(nest.target->caches.size() < 2 ? 0 : nest.target->caches[1].bytes))),
 };
 
 #undef F
@@ -221,7 +258,8 @@ const Feature kTable[] = {
 }  // namespace
 
 const std::vector<Feature>& feature_table() {
-  static const std::vector<Feature>* table = new std::vector<Feature>(std::begin(kTable), std::end(kTable));
+  static const std::vector<Feature>* table =
+      new std::vector<Feature>(std::begin(kTable), std::end(kTable));
   return *table;
 }
 

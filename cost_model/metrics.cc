@@ -11,12 +11,13 @@ namespace {
 
 struct Group {
   std::vector<float> score;
-  std::vector<double> label;               // best time / time; 0 for failures
+  std::vector<double> label;  // best time / time; 0 for failures
 };
 
 std::vector<size_t> descending(const std::vector<size_t>& order, const auto& key) {
   std::vector<size_t> sorted = order;
-  std::stable_sort(sorted.begin(), sorted.end(), [&](size_t a, size_t b) { return key[a] > key[b]; });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](size_t a, size_t b) { return key[a] > key[b]; });
   return sorted;
 }
 
@@ -42,7 +43,8 @@ double pairwise(const Group& g) {
   return pairs > 0 ? agree / pairs : 1;
 }
 
-double recall_at(const std::vector<size_t>& by_score, const std::vector<size_t>& by_label, size_t k) {
+double recall_at(const std::vector<size_t>& by_score, const std::vector<size_t>& by_label,
+                 size_t k) {
   k = std::min(k, by_score.size());
   double found = 0;
   for (size_t i = 0; i < k; ++i) {
@@ -94,7 +96,8 @@ RankingMetrics evaluate(const std::vector<float>& score, const std::vector<Examp
     const double weight = static_cast<double>(n);
     std::vector<size_t> order(n);
     for (size_t i = 0; i < n; ++i) order[i] = i;
-    const std::vector<size_t> by_score = descending(order, g.score), by_label = descending(order, g.label);
+    const std::vector<size_t> by_score = descending(order, g.score),
+                              by_label = descending(order, g.label);
     m.pairwise += weight * pairwise(g);
     m.peak_at_1 += weight * peak_at(g, by_score, 1);
     m.peak_at_5 += weight * peak_at(g, by_score, 5);
@@ -105,8 +108,8 @@ RankingMetrics evaluate(const std::vector<float>& score, const std::vector<Examp
     m.examples += static_cast<int>(n);
   }
   if (m.examples == 0) return m;
-  for (double* metric : {&m.pairwise, &m.peak_at_1, &m.peak_at_5, &m.recall_at_30, &m.random_peak_at_1,
-                         &m.random_peak_at_5}) {
+  for (double* metric : {&m.pairwise, &m.peak_at_1, &m.peak_at_5, &m.recall_at_30,
+                         &m.random_peak_at_1, &m.random_peak_at_5}) {
     *metric /= m.examples;
   }
   return m;

@@ -1,12 +1,13 @@
-// Learned models: gradient-boosted trees (XGBoost, through its C API) that rank on top of the draft.
+// Learned models: gradient-boosted trees (XGBoost, through its C API) that rank on top of the
+// draft.
 //
-// The margin a model starts from is the draft's own ranking, -kDraftScale * log2(draft_us), plus what
-// a pre-trained base adds; trees learn the residual. The loss is RankNet's: for pairs of one workload,
-// log(1 + exp(s_worse - s_better)), weighted by how far apart their labels (best time / time, 0 for a
-// failure) are. So failures are learned from, and times are only compared within a workload. Its
-// gradients are computed here and handed to XGBoost, which makes the fit independent of the library's
-// own sampling of pairs: the same examples and seed give the same trees.
-// 200 examples, 60 trees of depth 6: about 30 ms on one core.
+// The margin a model starts from is the draft's own ranking, -kDraftScale * log2(draft_us), plus
+// what a pre-trained base adds; trees learn the residual. The loss is RankNet's: for pairs of one
+// workload, log(1 + exp(s_worse - s_better)), weighted by how far apart their labels (best time /
+// time, 0 for a failure) are. So failures are learned from, and times are only compared within a
+// workload. Its gradients are computed here and handed to XGBoost, which makes the fit independent
+// of the library's own sampling of pairs: the same examples and seed give the same trees. 200
+// examples, 60 trees of depth 6: about 30 ms on one core.
 #include <xgboost/c_api.h>
 
 #include <algorithm>
@@ -23,10 +24,10 @@
 namespace lw {
 namespace {
 
-constexpr int kTrees = 60;
-constexpr int kPartners = 24;              // pairs drawn for each example a tree
-constexpr size_t kAllPairs = 64;           // groups up to this size use every pair
-constexpr double kDraftScale = 2;          // logits a factor of two is worth
+constexpr int kTrees = 50;
+constexpr int kPartners = 16;      // pairs drawn for each example a tree
+constexpr size_t kAllPairs = 64;   // groups up to this size use every pair
+constexpr double kDraftScale = 2;  // logits a factor of two is worth
 constexpr char kMagic[] = "loopwright model 1";
 
 absl::Status check(int code, std::string_view what) {
@@ -54,8 +55,8 @@ struct Booster {
   }
 };
 
-absl::Status make_matrix(const std::vector<const std::vector<float>*>& rows, const std::vector<float>& margin,
-                         Matrix& matrix) {
+absl::Status make_matrix(const std::vector<const std::vector<float>*>& rows,
+                         const std::vector<float>& margin, Matrix& matrix) {
   const size_t width = feature_table().size();
   std::vector<float> flat;
   flat.reserve(rows.size() * width);
@@ -63,17 +64,22 @@ absl::Status make_matrix(const std::vector<const std::vector<float>*>& rows, con
     if (row->size() != width) return absl::InvalidArgumentError("features of another schema");
     flat.insert(flat.end(), row->begin(), row->end());
   }
-  RETURN_IF_ERROR(check(XGDMatrixCreateFromMat(flat.data(), rows.size(), width, NAN, &matrix.handle), "matrix"));
-  return check(XGDMatrixSetFloatInfo(matrix.handle, "base_margin", margin.data(), margin.size()), "margin");
+  RETURN_IF_ERROR(check(
+      XGDMatrixCreateFromMat(flat.data(), rows.size(), width, NAN, &matrix.handle), "matrix"));
+  return check(XGDMatrixSetFloatInfo(matrix.handle, "base_margin", margin.data(), margin.size()),
+               "margin");
 }
 
 absl::Status predict(BoosterHandle booster, DMatrixHandle matrix, std::vector<float>& out) {
   const char* config =
-      "{\"type\": 1, \"training\": false, \"iteration_begin\": 0, \"iteration_end\": 0, \"strict_shape\": false}";
+      "{\"type\": 1, \"training\": false, \"iteration_begin\": 0, \"iteration_end\": 0, "
+      "\"strict_shape\": false}";
   const bst_ulong* shape = nullptr;
   bst_ulong dimensions = 0;
   const float* result = nullptr;
-  RETURN_IF_ERROR(check(XGBoosterPredictFromDMatrix(booster, matrix, config, &shape, &dimensions, &result), "predict"));
+  RETURN_IF_ERROR(
+      check(XGBoosterPredictFromDMatrix(booster, matrix, config, &shape, &dimensions, &result),
+            "predict"));
   bst_ulong count = 1;
   for (bst_ulong d = 0; d < dimensions; ++d) count *= shape[d];
   out.assign(result, result + count);
@@ -125,7 +131,8 @@ class RankLoss {
     }
   }
 
-  void gradients(const std::vector<float>& margin, Rng rng, std::vector<float>& gradient, std::vector<float>& hessian) {
+  void gradients(const std::vector<float>& margin, Rng rng, std::vector<float>& gradient,
+                 std::vector<float>& hessian) {
     gradient.assign(margin.size(), 0);
     hessian.assign(margin.size(), 1e-6f);
     for (const std::vector<size_t>& members : groups_) {
@@ -176,9 +183,19 @@ class XgboostModel : public Model {
     auto booster = std::make_unique<Booster>();
     RETURN_IF_ERROR(check(XGBoosterCreate(&matrix.handle, 1, &booster->handle), "booster"));
     const std::pair<const char*, std::string> parameters[] = {
-        {"booster", "gbtree"}, {"objective", "reg:squarederror"}, {"base_score", "0"}, {"tree_method", "hist"},
-        {"max_depth", "6"}, {"max_bin", "64"}, {"eta", "0.15"}, {"lambda", "1"}, {"gamma", "0.01"},
-        {"min_child_weight", "0.1"}, {"colsample_bytree", "0.7"}, {"nthread", "1"}, {"verbosity", "0"},
+        {"booster", "gbtree"},
+        {"objective", "reg:squarederror"},
+        {"base_score", "0"},
+        {"tree_method", "hist"},
+        {"max_depth", "6"},
+        {"max_bin", "32"},
+        {"eta", "0.15"},
+        {"lambda", "1"},
+        {"gamma", "0.01"},
+        {"min_child_weight", "0.5"},
+        {"colsample_bytree", "0.7"},
+        {"nthread", "1"},
+        {"verbosity", "0"},
         {"seed", std::to_string(seed & 0x7fffffff)}};
     for (const auto& [name, value] : parameters) {
       RETURN_IF_ERROR(check(XGBoosterSetParam(booster->handle, name, value.c_str()), name));
@@ -187,8 +204,9 @@ class XgboostModel : public Model {
     std::vector<float> current = margin, gradient, hessian;
     for (int tree = 0; tree < kTrees; ++tree) {
       loss.gradients(current, Rng(seed).split(tree), gradient, hessian);
-      RETURN_IF_ERROR(check(XGBoosterBoostOneIter(booster->handle, matrix.handle, gradient.data(), hessian.data(),
-                                                  gradient.size()), "boost"));
+      RETURN_IF_ERROR(check(XGBoosterBoostOneIter(booster->handle, matrix.handle, gradient.data(),
+                                                  hessian.data(), gradient.size()),
+                            "boost"));
       RETURN_IF_ERROR(predict(booster->handle, matrix.handle, current));
     }
     residual_ = std::move(booster);
@@ -217,7 +235,8 @@ class XgboostModel : public Model {
       bst_ulong size = 0;
       const char* bytes = nullptr;
       const char* config = "{\"format\": \"ubj\"}";
-      RETURN_IF_ERROR(check(XGBoosterSaveModelToBuffer(booster->handle, config, &size, &bytes), "save"));
+      RETURN_IF_ERROR(
+          check(XGBoosterSaveModelToBuffer(booster->handle, config, &size, &bytes), "save"));
       out << size << "\n";
       out.write(bytes, static_cast<std::streamsize>(size));
     }
@@ -230,20 +249,24 @@ class XgboostModel : public Model {
     if (!(in >> forests) || forests > 1000) return absl::DataLossError("damaged");
     for (size_t f = 0; f < forests; ++f) {
       size_t size = 0;
-      if (!(in >> size) || in.get() != '\n' || size > (size_t{1} << 30)) return absl::DataLossError("damaged");
+      if (!(in >> size) || in.get() != '\n' || size > (size_t{1} << 30))
+        return absl::DataLossError("damaged");
       std::string bytes(size, '\0');
-      if (!in.read(bytes.data(), static_cast<std::streamsize>(size))) return absl::DataLossError("cut off");
+      if (!in.read(bytes.data(), static_cast<std::streamsize>(size)))
+        return absl::DataLossError("cut off");
       auto booster = std::make_unique<Booster>();
       RETURN_IF_ERROR(check(XGBoosterCreate(nullptr, 0, &booster->handle), "booster"));
       RETURN_IF_ERROR(check(XGBoosterSetParam(booster->handle, "nthread", "1"), "nthread"));
-      RETURN_IF_ERROR(check(XGBoosterLoadModelFromBuffer(booster->handle, bytes.data(), size), "load"));
+      RETURN_IF_ERROR(
+          check(XGBoosterLoadModelFromBuffer(booster->handle, bytes.data(), size), "load"));
       base_.push_back(std::move(booster));
     }
     return absl::OkStatus();
   }
 
  private:
-  static absl::StatusOr<std::vector<float>> with(const Booster& booster, const std::vector<const std::vector<float>*>& rows,
+  static absl::StatusOr<std::vector<float>> with(const Booster& booster,
+                                                 const std::vector<const std::vector<float>*>& rows,
                                                  const std::vector<float>& margin) {
     Matrix matrix;
     RETURN_IF_ERROR(make_matrix(rows, margin, matrix));
@@ -252,10 +275,12 @@ class XgboostModel : public Model {
     return scores;
   }
 
-  absl::StatusOr<std::vector<float>> base_margin(const std::vector<const std::vector<float>*>& rows) const {
+  absl::StatusOr<std::vector<float>> base_margin(
+      const std::vector<const std::vector<float>*>& rows) const {
     std::vector<float> margin;
     for (const std::vector<float>* row : rows) {
-      if (row->size() != feature_table().size()) return absl::InvalidArgumentError("features of another schema");
+      if (row->size() != feature_table().size())
+        return absl::InvalidArgumentError("features of another schema");
       margin.push_back(draft_margin(*row));
     }
     for (const std::unique_ptr<Booster>& booster : base_) {
@@ -298,8 +323,9 @@ absl::StatusOr<std::unique_ptr<Model>> load_model(const std::string& path) {
   std::getline(in, schema);
   if (magic != kMagic) return absl::InvalidArgumentError(concat(path, " is not a cost model"));
   if (schema != schema_text()) {
-    return absl::FailedPreconditionError(concat(path, " was trained on other features (schema ", schema,
-                                                ", this program has ", schema_text(), "): train it again"));
+    return absl::FailedPreconditionError(concat(path, " was trained on other features (schema ",
+                                                schema, ", this program has ", schema_text(),
+                                                "): train it again"));
   }
   auto model = std::make_unique<XgboostModel>();
   const absl::Status status = model->load(in);

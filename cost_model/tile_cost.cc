@@ -1,10 +1,12 @@
-// Register tiles: what one update of a tile issues to which port, for the full tile and for each edge
-// instance, and which of them bounds it.
+// Register tiles: what one update of a tile issues to which port, for the full tile and for each
+// edge instance, and which of them bounds it.
 //
 // Per update of a tile of r rows by c vectors by u reduction steps:
-//   arithmetic   r*c*u steps, plus the body's other operations, each once for all points that agree in
+//   arithmetic   r*c*u steps, plus the body's other operations, each once for all points that agree
+//   in
 //                the axes it depends on;
-//   loads        a vector where an operand follows the lanes, a broadcast element where it does not,
+//   loads        a vector where an operand follows the lanes, a broadcast element where it does
+//   not,
 //                `lanes` elements (or a transposed block) where lanes are apart in memory;
 //   latency      u dependent steps: too few accumulators wait for each other.
 #include <algorithm>
@@ -15,11 +17,12 @@
 namespace lw::cost {
 namespace {
 
-constexpr double kRunStart = 8;            // cycles to fill the pipeline when a run of reductions starts
-constexpr double kLoopSlots = 2;           // increment, compare and branch
-constexpr double kFusedLoopCycles = 12;    // quotients and remainders of a fused counter
+constexpr double kRunStart = 8;     // cycles to fill the pipeline when a run of reductions starts
+constexpr double kGatherLoads = 4;  // load slots an element, of a gather instruction
+constexpr double kLoopSlots = 2;    // increment, compare and branch
+constexpr double kFusedLoopCycles = 12;  // quotients and remainders of a fused counter
 constexpr double kIterationCycles = 1.5;
-constexpr double kDecodedSlots = 2500;     // longer bodies leave the cache of decoded instructions
+constexpr double kDecodedSlots = 2500;  // longer bodies leave the cache of decoded instructions
 constexpr double kUndecodedIssue = 2;
 
 struct Sizes {
@@ -28,7 +31,8 @@ struct Sizes {
 using Distribution = absl::InlinedVector<Sizes, 3>;
 
 // Sizes that an axis takes in the register tile, and how often, within one run of the stage.
-std::vector<Distribution> distributions(const Stage& stage, const StageCost& cost, double* instances) {
+std::vector<Distribution> distributions(const Stage& stage, const StageCost& cost,
+                                        double* instances) {
   std::vector<Distribution> of(cost.axes());
   for (int a = 0; a < cost.axes(); ++a) of[a].push_back({cost.box_at(cost.depth)[a], 1});
   for (int l = 0; l < cost.tile - cost.depth; ++l) {
@@ -62,19 +66,24 @@ std::vector<Distribution> distributions(const Stage& stage, const StageCost& cos
 }
 
 // How an operand's elements reach the lanes.
-enum class Pattern : uint8_t { kBroadcast, kVector, kTransposed, kStrided, kGather };
+enum class Pattern : uint8_t { kBroadcast, kVector, kInterleaved, kTransposed, kStrided, kGather };
 
 struct Operand {
   AxisMask axes;
   Pattern pattern;
-  double split = 1;                        // vectors that cross a line are loaded twice
+  double split = 1;  // vectors that cross a line are loaded twice
   bool epilogue;
+  double stride = 1;
 };
 
 class Tiler {
  public:
   Tiler(const Nest& nest, const Analysis& analysis, StageCost& cost)
-      : nest_(nest), target_(*nest.target), stage_(nest.stages[cost.stage]), analysis_(analysis), cost_(cost) {
+      : nest_(nest),
+        target_(*nest.target),
+        stage_(nest.stages[cost.stage]),
+        analysis_(analysis),
+        cost_(cost) {
     const Type type = nest.program->tensors[stage_.tensor].type;
     for (const Atom& atom : target_.atoms) {
       if (atom.acc != type || atom.group != 1) continue;
@@ -111,25 +120,47 @@ class Tiler {
     if (access.gathers) {
       result.pattern = Pattern::kGather;
     } else if (std::abs(stride) <= 1) {
-      result.pattern = stride == 0 ? Pattern::kGather : Pattern::kVector;  // 0: quotients of a fused axis
+      result.pattern =
+          stride == 0 ? Pattern::kGather : Pattern::kVector;  // 0: quotients of a fused axis
       if (stride == 0 && !stage_.axis_value.empty()) result.pattern = Pattern::kVector;
       result.split = line_split(access);
+    } else if (access.guarded || masked(full)) {
+      result.pattern = Pattern::kGather;  // lanes that are off must not be touched
     } else {
-      result.pattern = Pattern::kStrided;
+      result.stride = std::abs(stride);
+      result.pattern = result.stride <= 4 ? Pattern::kInterleaved : Pattern::kStrided;
       for (int a = 0; a < cost_.axes(); ++a) {
         const bool unrolled = a != cost_.vector_axis && full[a] >= cost_.lanes;
         if (!unrolled || (access.axes >> (a & 63) & 1) == 0) continue;
-        if (std::abs(storage_stride(nest_, analysis_, cost_, access, a)) == 1) result.pattern = Pattern::kTransposed;
+        if (std::abs(storage_stride(nest_, analysis_, cost_, access, a)) == 1)
+          result.pattern = Pattern::kTransposed;
       }
     }
     return result;
+  }
+
+  // Whether points of a full tile are masked: by a narrow last vector, or a tail that keeps one
+  // instance.
+  bool masked(const std::vector<double>& full) const {
+    const int64_t rest = static_cast<int64_t>(full[cost_.vector_axis]) % cost_.lanes;
+    if (target_.masks && (rest & (rest - 1)) != 0) return true;
+    for (int l = cost_.depth; l < cost_.tile; ++l) {
+      const Loop& loop = stage_.loops[l - cost_.depth];
+      for (const LoopPart& part : loop.parts) {
+        const double range = cost_.box_at(l)[part.axis], tile = static_cast<double>(part.tile);
+        if (loop.tail == Tail::kMask && range > tile && std::fmod(range, tile) != 0) return true;
+      }
+    }
+    return false;
   }
 
   double line_split(const Access& access) const {
     for (const Array& array : cost_.arrays) {
       if (array.tensor != access.tensor || array.written) continue;
       if (array.local || array.row_stride_bytes <= 0) return 1;
-      return std::fmod(array.row_stride_bytes, target_.vector_bytes) == 0 ? 1 : 1 + target_.vector_bytes / kLineBytes * 0.7;
+      return std::fmod(array.row_stride_bytes, target_.vector_bytes) == 0
+                 ? 1
+                 : 1 + target_.vector_bytes / kLineBytes * 0.7;
     }
     return 1;
   }
@@ -154,21 +185,32 @@ class Tiler {
     return n;
   }
 
-  void add_operands(bool epilogue, AxisMask within, const std::vector<double>& size, Mix& mix) const {
+  void add_operands(bool epilogue, AxisMask within, const std::vector<double>& size,
+                    Mix& mix) const {
     for (const Operand& o : operands_) {
       if (o.epilogue != epilogue) continue;
       const double n = count(o.axes & within, size), lanes = cost_.lanes;
       switch (o.pattern) {
-        case Pattern::kBroadcast: mix.loads += n; mix.issue += n; break;
-        case Pattern::kVector: mix.loads += n * o.split; mix.issue += n; break;
+        case Pattern::kBroadcast:
+          mix.loads += n;
+          mix.issue += n;
+          break;
+        case Pattern::kVector:
+          mix.loads += n * o.split;
+          mix.issue += n;
+          break;
+        case Pattern::kInterleaved:
+          mix.loads += n * o.stride, mix.shuffles += n * o.stride, mix.issue += 2 * n * o.stride;
+          break;
         case Pattern::kTransposed:
-          mix.loads += n, mix.shuffles += n * std::log2(lanes), mix.issue += n * (1 + std::log2(lanes));
+          mix.loads += n, mix.shuffles += n * std::log2(lanes),
+              mix.issue += n * (1 + std::log2(lanes));
           break;
         case Pattern::kStrided:
           mix.loads += n * lanes, mix.shuffles += n * lanes, mix.issue += 2 * n * lanes;
           break;
         case Pattern::kGather:
-          mix.loads += n * lanes, mix.arithmetic += n * lanes * 0.5, mix.issue += 2 * n * lanes;
+          mix.loads += kGatherLoads * n * lanes, mix.issue += kGatherLoads * n * lanes;
           break;
       }
     }
@@ -196,7 +238,8 @@ class Tiler {
     if (!stage_.axis_value.empty()) return true;
     const size_t rank = nest_.program->tensors[array.tensor].shape.size();
     const Tensor& own = nest_.program->tensors[stage_.tensor];
-    const bool shifted = stage_.factored_axis >= 0 && stage_.axes.size() < own.axes.size() + own.reduce_axes.size();
+    const bool shifted =
+        stage_.factored_axis >= 0 && stage_.axes.size() < own.axes.size() + own.reduce_axes.size();
     return cost_.vector_axis == static_cast<int>(rank) - 1 - shifted;
   }
 
@@ -223,12 +266,13 @@ class Tiler {
     const double points = count(spatial, size);
     if (cost_.vector_reduces) {
       const double parts = chunks(size[cost_.vector_axis]);
-      mix.shuffles += points * std::log2(cost_.lanes), mix.arithmetic += points * (parts - 1 + std::log2(cost_.lanes));
+      mix.shuffles += points * std::log2(cost_.lanes),
+          mix.arithmetic += points * (parts - 1 + std::log2(cost_.lanes));
       mix.issue += points * (parts + 2 * std::log2(cost_.lanes));
     }
     add_operands(true, spatial, size, mix);
     add_stores(spatial, size, mix);
-    mix.issue += points;                   // accumulators are set to the identity
+    mix.issue += points;  // accumulators are set to the identity
     return mix;
   }
 
@@ -236,15 +280,19 @@ class Tiler {
     if (!cost_.body.reduces) return 0;
     const double columns = cost_.vector_axis >= 0 ? chunks(size[cost_.vector_axis]) : 1;
     const double rows = count(~(reductions_ | vector_), size);
-    return rows * columns + (rows == 1 || columns == 1 ? 1 : std::min(rows, columns)) + (target_.fma ? 1 : 2);
+    return rows * columns + (rows == 1 || columns == 1 ? 1 : std::min(rows, columns)) +
+           (target_.fma ? 1 : 2);
   }
 
   double issue_rate(double slots) const {
-    return slots * cost_.instances > kDecodedSlots ? std::min(kUndecodedIssue, target_.issue_per_cycle) : target_.issue_per_cycle;
+    return slots * cost_.instances > kDecodedSlots
+               ? std::min(kUndecodedIssue, target_.issue_per_cycle)
+               : target_.issue_per_cycle;
   }
 
   double bound(const Mix& mix, double latency) const {
-    return std::max({mix.arithmetic / per_cycle_ , (mix.arithmetic + 2 * mix.shuffles) / (2 * per_cycle_), mix.shuffles,
+    return std::max({mix.arithmetic / per_cycle_,
+                     (mix.arithmetic + 2 * mix.shuffles) / (2 * per_cycle_), mix.shuffles,
                      mix.loads / target_.loads_per_cycle, mix.stores / target_.stores_per_cycle,
                      mix.issue / issue_rate(cost_.body_slots), latency});
   }
@@ -260,7 +308,8 @@ class Tiler {
     cost_.columns = cost_.vector_axis >= 0 ? chunks(full[cost_.vector_axis]) : 1;
     cost_.depth_unroll = count(reductions_ & ~vector_, full);
     cost_.registers = wanted(full);
-    if (cost_.vector_axis >= 0) cost_.lanes_used = full[cost_.vector_axis] / (cost_.columns * cost_.lanes);
+    if (cost_.vector_axis >= 0)
+      cost_.lanes_used = full[cost_.vector_axis] / (cost_.columns * cost_.lanes);
     const Mix mix = update_mix(full);
     cost_.body_slots = mix.issue;
     cost_.latency_bound = latency(full);
@@ -269,8 +318,8 @@ class Tiler {
     cost_.update_cycles = bound(mix, cost_.latency_bound);
   }
 
-  void enumerate(const std::vector<Distribution>& sizes, size_t a, double times, std::vector<double>& at,
-                 const std::vector<double>& full) {
+  void enumerate(const std::vector<Distribution>& sizes, size_t a, double times,
+                 std::vector<double>& at, const std::vector<double>& full) {
     if (a == sizes.size()) return add_instance(at, times, at == full);
     for (const Sizes& s : sizes[a]) {
       at[a] = s.size;
@@ -290,7 +339,7 @@ class Tiler {
     cost_.store_cycles += times * update.stores / target_.stores_per_cycle;
     cost_.issue_cycles += times * update.issue / target_.issue_per_cycle;
     if (!cost_.body.reduces) return;
-    double steps = 1;                      // updates between a tile's start and its finish
+    double steps = 1;  // updates between a tile's start and its finish
     for (int l = cost_.run; l < cost_.tile; ++l) steps *= cost_.trips[l];
     const Mix finish = finish_mix(size);
     const double finishes = times / steps;
@@ -313,7 +362,10 @@ class Tiler {
       times *= cost_.trips[l];
       const Loop& loop = stage_.loops[l - cost_.depth];
       const bool fused = loop.parts.size() > 1 || loop.kind == LoopKind::kParallel;
-      if (cost_.trips[l] > 1) cost_.loop_cycles += times * (fused ? kFusedLoopCycles : l + 1 == cost_.tile ? 0 : kIterationCycles);
+      if (cost_.trips[l] > 1)
+        cost_.loop_cycles += times * (fused                 ? kFusedLoopCycles
+                                      : l + 1 == cost_.tile ? 0
+                                                            : kIterationCycles);
     }
     cost_.loop_cycles += cost_.updates * cost_.body.branches * cost_.rows * 0.5;
   }

@@ -1,10 +1,11 @@
 // Traffic: how many lines cross each cache boundary in one call, and pages the TLB.
 //
 // Going outward from the register tile, a loop multiplies what an array moves by its trips when one
-// iteration touches more than the cache holds (nothing survives to the next), else only by the growth
-// of the array's own footprint. Between the two the share that survives falls linearly, which a cache
-// with imperfect replacement does, and which keeps the draft free of cliffs. Around all loops stands
-// that of the calls: a program that fits a cache brings nothing into it (the warm regime).
+// iteration touches more than the cache holds (nothing survives to the next), else only by the
+// growth of the array's own footprint. Between the two the share that survives falls linearly,
+// which a cache with imperfect replacement does, and which keeps the draft free of cliffs. Around
+// all loops stands that of the calls: a program that fits a cache brings nothing into it (the warm
+// regime).
 #include <algorithm>
 #include <cmath>
 
@@ -14,11 +15,11 @@ namespace lw::cost {
 namespace {
 
 constexpr double kFitsBelow = 0.6, kLostAbove = 1.2;  // of the capacity
-constexpr double kMisses = 24;             // outstanding at once
-constexpr double kAskedFor = 0.5;          // share of the wait left where software prefetches
-constexpr double kPageCycles = 5;          // of a miss in the first-level TLB, mostly hidden
-constexpr double kOverlap = 0.25;          // share of the smaller bounds that is not hidden
-constexpr double kMemoryCores = 4;         // cores that saturate the shared levels
+constexpr double kMisses = 24;                        // outstanding at once
+constexpr double kAskedFor = 0.5;   // share of the wait left where software prefetches
+constexpr double kPageCycles = 5;   // of a miss in the first-level TLB, mostly hidden
+constexpr double kOverlap = 0.25;   // share of the smaller bounds that is not hidden
+constexpr double kMemoryCores = 4;  // cores that saturate the shared levels
 
 double lost(double touched, double capacity) {
   return std::clamp((touched / capacity - kFitsBelow) / (kLostAbove - kFitsBelow), 0.0, 1.0);
@@ -35,7 +36,8 @@ double crowding(const Array& array, int boundary, int position) {
 
 class Traffic {
  public:
-  Traffic(const Nest& nest, Analysis& analysis) : nest_(nest), target_(*nest.target), analysis_(analysis) {
+  Traffic(const Nest& nest, Analysis& analysis)
+      : nest_(nest), target_(*nest.target), analysis_(analysis) {
     boundaries_ = std::min<int>(static_cast<int>(target_.caches.size()) - 1, kTlb);
   }
 
@@ -49,13 +51,15 @@ class Traffic {
         if (b < boundaries_ || b == kTlb) move(cost, b);
       }
       for (int b = 0; b < boundaries_; ++b) cost.memory_cycles[b] = cycles(cost, b);
-      for (const Array& array : cost.arrays) cost.memory_cycles[kTlb] += array.moved[kTlb] * kPageCycles;
+      for (const Array& array : cost.arrays)
+        cost.memory_cycles[kTlb] += array.moved[kTlb] * kPageCycles;
     }
   }
 
  private:
   double capacity(int boundary) const {
-    return boundary == kTlb ? target_.tlb_entries : static_cast<double>(target_.caches[boundary].bytes) / kLineBytes;
+    return boundary == kTlb ? target_.tlb_entries
+                            : static_cast<double>(target_.caches[boundary].bytes) / kLineBytes;
   }
 
   // What is touched inside each loop of the stage, by itself and by what is attached within.
@@ -112,16 +116,18 @@ class Traffic {
     for (Array& array : cost.arrays) {
       double moved = footprint(array, boundary, array.until);
       for (int l = array.until - 1; l >= 0; --l) {
-        const double inner = footprint(array, boundary, l + 1), outer = footprint(array, boundary, l);
+        const double inner = footprint(array, boundary, l + 1),
+                     outer = footprint(array, boundary, l);
         const double again = lost(touched(cost, boundary, l + 1), room);
-        moved *= again * cost.trips[l] + (1 - again) * std::max(1.0, std::min(outer / inner, cost.trips[l]));
+        moved *= again * cost.trips[l] +
+                 (1 - again) * std::max(1.0, std::min(outer / inner, cost.trips[l]));
       }
       array.moved[boundary] = moved * lost(since_last_use(cost, array, boundary), room);
     }
   }
 
-  // What is touched between the array's last use by anyone and this stage: a whole call; less where a
-  // stage before, under the same loops, touched the tensor in the same iteration; a temporary was
+  // What is touched between the array's last use by anyone and this stage: a whole call; less where
+  // a stage before, under the same loops, touched the tensor in the same iteration; a temporary was
   // written a moment ago, or is read in a moment.
   double since_last_use(const StageCost& cost, const Array& array, int boundary) const {
     double since = boundary == kTlb ? analysis_.program_pages : analysis_.program_lines;
@@ -129,19 +135,22 @@ class Traffic {
     if (array.local) return since;
     for (const StageCost& earlier : analysis_.stages) {
       if (earlier.stage >= cost.stage || !earlier.timed) continue;
-      const bool used = std::any_of(earlier.arrays.begin(), earlier.arrays.end(),
-                                    [&](const Array& other) { return other.tensor == array.tensor && !other.local; });
+      const bool used = std::any_of(
+          earlier.arrays.begin(), earlier.arrays.end(),
+          [&](const Array& other) { return other.tensor == array.tensor && !other.local; });
       if (used) since = std::min(since, between(earlier, cost, boundary));
     }
     return since;
   }
 
-  // What is touched from the earlier stage to the later one, in one iteration of the loops both share.
+  // What is touched from the earlier stage to the later one, in one iteration of the loops both
+  // share.
   double between(const StageCost& earlier, const StageCost& later, int boundary) const {
     const int host = common_host(earlier, later);
     if (host < 0) return touched(earlier, boundary, 0) + touched(later, boundary, 0);
     const StageCost& shared = analysis_.stages[host];
-    return shared.touched[boundary][std::min({depth_in(earlier, host), depth_in(later, host), shared.end})];
+    return shared
+        .touched[boundary][std::min({depth_in(earlier, host), depth_in(later, host), shared.end})];
   }
 
   int common_host(const StageCost& a, const StageCost& b) const {
@@ -168,7 +177,8 @@ class Traffic {
     const bool bypass = nest_.stages[cost.stage].non_temporal;
     double sum = 0;
     for (const Array& array : cost.arrays) {
-      const double read = kLineBytes / from.read_bytes_per_cycle, write = kLineBytes / from.write_bytes_per_cycle;
+      const double read = kLineBytes / from.read_bytes_per_cycle,
+                   write = kLineBytes / from.write_bytes_per_cycle;
       if (array.written && bypass) {
         if (last) sum += visits(cost, array) * write;
         continue;
@@ -191,7 +201,9 @@ class Traffic {
 
   bool prefetched(const StageCost& cost, const Array& array) const {
     const std::vector<Stage::Prefetch>& all = nest_.stages[cost.stage].prefetches;
-    return std::any_of(all.begin(), all.end(), [&](const Stage::Prefetch& p) { return p.tensor == array.tensor && p.distance > 0; });
+    return std::any_of(all.begin(), all.end(), [&](const Stage::Prefetch& p) {
+      return p.tensor == array.tensor && p.distance > 0;
+    });
   }
 
   double visits(const StageCost& cost, const Array& array) const {
@@ -240,13 +252,15 @@ void combine(const Nest& nest, Analysis& analysis) {
       bounds[b + 1] = cost.memory_cycles[b];
       largest = std::max(largest, bounds[b + 1]);
       sum += bounds[b + 1];
-      const bool shared = b < kTlb && b + 1 < static_cast<int>(target.caches.size()) && target.caches[b + 1].shared;
+      const bool shared =
+          b < kTlb && b + 1 < static_cast<int>(target.caches.size()) && target.caches[b + 1].shared;
       if (shared) slowest = std::max(slowest, bounds[b + 1] / std::min(workers, kMemoryCores));
     }
     cost.cycles = largest + kOverlap * (sum - largest);
     const double rounds = std::ceil(cost.tasks / threads) / cost.tasks;
     cost.wall_cycles = std::max(cost.cycles * rounds, slowest);
-    const double overhead = threads > 1 ? target.parallel_overhead_us : 0.05 * target.parallel_overhead_us;
+    const double overhead =
+        threads > 1 ? target.parallel_overhead_us : 0.05 * target.parallel_overhead_us;
     cost.wall_cycles += cost.regions * overhead * target.ghz * 1000;
     if (!cost.timed) continue;
     total += cost.wall_cycles;

@@ -20,7 +20,8 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 // A float array as a .npy file, by the library's own writer.
-void save(const std::string& path, const std::vector<int64_t>& shape, const std::vector<float>& values) {
+void save(const std::string& path, const std::vector<int64_t>& shape,
+          const std::vector<float>& values) {
   Tensor tensor;
   tensor.name = "t";
   tensor.shape = shape;
@@ -39,7 +40,8 @@ std::vector<float> load_floats(const std::string& path, const std::vector<int64_
 
 std::vector<float> ramp(size_t count, int period) {
   std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(static_cast<int>(i % period) - period / 2);
+  for (size_t i = 0; i < count; ++i)
+    values[i] = static_cast<float>(static_cast<int>(i % period) - period / 2);
   return values;
 }
 
@@ -70,10 +72,11 @@ TEST_F(CliTest, WrongWorkloadsAreRefused) {
   EXPECT_EQ(op.code, 1);
   EXPECT_TRUE(contains(op.err, "did you mean 'matmul'")) << op.err;
   EXPECT_FALSE(std::filesystem::exists(path("loopwright.db")));
-  for (const char* words : {"tune matmul M=0", "tune matmul M=-5", "tune matmul M=99999999999999999999",
-                            "tune matmul M=4000000000 N=4000000000", "tune matmul Q=3",
-                            "tune matmul M=1000000 N=1000000 K=8", "tune nothing.te",
-                            "show matmul --target riscv", "tune matmul --const Z"}) {
+  for (const char* words :
+       {"tune matmul M=0", "tune matmul M=-5", "tune matmul M=99999999999999999999",
+        "tune matmul M=4000000000 N=4000000000", "tune matmul Q=3",
+        "tune matmul M=1000000 N=1000000 K=8", "tune nothing.te", "show matmul --target riscv",
+        "tune matmul --const Z"}) {
     const CliRun run = cli(words);
     EXPECT_EQ(run.code, 1) << words << "\n" << run.err;
     EXPECT_FALSE(run.err.empty());
@@ -124,8 +127,8 @@ TEST_F(CliTest, TuneStoresAndAnswersFromTheStore) {
                             "deduped", "wall_s", "best", "zero_trial", "curve", "breakdown_s"}) {
     EXPECT_TRUE(result.contains(field)) << field;
   }
-  for (const char* field : {"time_us", "ci_us", "gflops", "bound_us", "bound_fraction", "peak_fraction",
-                            "trace", "verified", "max_rel_error"}) {
+  for (const char* field : {"time_us", "ci_us", "gflops", "bound_us", "bound_fraction",
+                            "peak_fraction", "trace", "verified", "max_rel_error"}) {
     EXPECT_TRUE(result["best"].contains(field)) << field;
   }
   EXPECT_EQ(result["best"]["verified"], true);
@@ -159,7 +162,8 @@ TEST_F(CliTest, TuneWithoutTrialsVerifiesTheZeroTrialAnswer) {
 
 TEST_F(CliTest, TuneOfASuiteTunesEveryNamedCase) {
   const std::string suite = LW_SOURCE_DIR "/bench/workloads/ansor.json";
-  const CliRun run = cli("tune --json -q --trials 4 --seconds 20 --threads 1 --suite " + suite + " GMM1_b1");
+  const CliRun run =
+      cli("tune --json -q --trials 4 --seconds 20 --threads 1 --suite " + suite + " GMM1_b1");
   ASSERT_EQ(run.code, 0) << run.err;
   ASSERT_EQ(run.json()["workloads"].size(), 1u);
   EXPECT_EQ(run.json()["workloads"][0]["name"], "GMM1_b1");
@@ -169,8 +173,8 @@ TEST_F(CliTest, TuneOfASuiteTunesEveryNamedCase) {
 }
 
 TEST_F(CliTest, InterruptedTuneKeepsWhatItMeasured) {
-  const pid_t child = start(command({"tune", "matmul", "M=96", "N=96", "K=96", "--threads", "1", "--trials",
-                                     "100000", "--seconds", "120", "-v", "--json"}));
+  const pid_t child = start(command({"tune", "matmul", "M=96", "N=96", "K=96", "--threads", "1",
+                                     "--trials", "100000", "--seconds", "120", "-v", "--json"}));
   for (int i = 0; i < 1200 && !contains(slurp(path("stderr")), "stored "); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
@@ -242,6 +246,36 @@ TEST_F(CliTest, RunSaysWhatAnInputShouldBe) {
   EXPECT_EQ(cli("run -i A=none.npy -i B=a.npy" + words).code, 1);
 }
 
+TEST_F(CliTest, RunAgreesWithNumPy) {
+  write("make.py", R"(import numpy as np
+r = np.random.default_rng(1)
+for name, shape in (("A", (24, 16)), ("B", (16, 40)), ("bias", (40,))):
+    np.save(name, r.standard_normal(shape, dtype=np.float32))
+np.save("F", np.asfortranarray(np.load("A.npy")))
+np.save("D", np.load("A.npy").astype(np.float64))
+)");
+  write("check.py", R"(import numpy as np
+A, B, bias = (np.load(n + ".npy").astype(np.float64) for n in ("A", "B", "bias"))
+want = np.maximum(A @ B + bias, 0)
+got = np.load("out.npy")
+assert got.dtype == np.float32 and got.shape == want.shape and got.flags.c_contiguous
+assert np.abs(got - want).max() < 1e-5, np.abs(got - want).max()
+)");
+  const CliRun make = program({"/usr/bin/python3", "make.py"});
+  if (make.code != 0) GTEST_SKIP() << "[SKIP] no NumPy: " << make.err;
+  const std::string op = LW_SOURCE_DIR "/examples/dense_relu.te M=24 N=40 K=16 --threads 1";
+  const CliRun run = cli("run -i A=A.npy -i B=B.npy -i bias=bias.npy -o D=out.npy " + op);
+  ASSERT_EQ(run.code, 0) << run.err;
+  const CliRun check = program({"/usr/bin/python3", "check.py"});
+  EXPECT_EQ(check.code, 0) << check.err;
+  const CliRun order = cli("run -i A=F.npy -i B=B.npy -i bias=bias.npy " + op);
+  EXPECT_EQ(order.code, 1);
+  EXPECT_TRUE(contains(order.err, "Fortran")) << order.err;
+  const CliRun type = cli("run -i A=D.npy -i B=B.npy -i bias=bias.npy " + op);
+  EXPECT_EQ(type.code, 1);
+  EXPECT_TRUE(contains(type.err, "f32") && contains(type.err, "<f8")) << type.err;
+}
+
 TEST_F(CliTest, BenchTimesTheBest) {
   const CliRun run = cli(std::string("bench --json --seconds 0.2 ") + kTiny);
   ASSERT_EQ(run.code, 0) << run.err;
@@ -281,7 +315,8 @@ int main(void) {
   return 0;
 }
 )");
-  const CliRun compile = program({"gcc", "-std=c11", "-Wall", "-Werror", "-o", "main", "main.c", "out/matmul.o"});
+  const CliRun compile =
+      program({"gcc", "-std=c11", "-Wall", "-Werror", "-o", "main", "main.c", "out/matmul.o"});
   ASSERT_EQ(compile.code, 0) << compile.err;
   const CliRun ran = program({path("main")});
   EXPECT_EQ(ran.code, 0);
@@ -322,10 +357,25 @@ TEST_F(CliTest, BadDatabasesAreTheEnvironmentsFault) {
   EXPECT_EQ(slurp(path("text.db")), std::string(8192, 'x'));
 }
 
+TEST_F(CliTest, NewerDatabaseAndFullDiskAreSaid) {
+  ASSERT_EQ(cli(std::string("tune -q --trials 2 --seconds 20 ") + kTiny).code, 0);
+  const CliRun full = cli("db export -o /dev/full");
+  EXPECT_EQ(full.code, 5) << full.err;
+  EXPECT_EQ(cli("run --reference -o C=/dev/full matmul M=1").code, 1);  // inputs are missing
+  std::string file = slurp(path("loopwright.db"));
+  file[60 + 2] = 9;                        // user_version, big-endian at byte 60
+  write("newer.db", file);
+  const CliRun newer = cli(std::string("tune -q --trials 2 --db newer.db ") + kTiny);
+  EXPECT_EQ(newer.code, 5) << newer.err;
+  EXPECT_TRUE(contains(newer.err, "newer.db") && contains(newer.err, "newer")) << newer.err;
+  EXPECT_EQ(slurp(path("newer.db")), file);
+}
+
 TEST_F(CliTest, ModelLearnsAndIsEvaluatedOnUnseenWorkloads) {
   EXPECT_EQ(cli("model eval").code, 2);
   for (const char* shape : {"M=24 N=40 K=16", "M=64 N=32 K=48", "M=16 N=96 K=64"}) {
-    ASSERT_EQ(cli(std::string("tune -q --trials 10 --seconds 20 --threads 1 matmul ") + shape).code, 0);
+    ASSERT_EQ(cli(std::string("tune -q --trials 10 --seconds 20 --threads 1 matmul ") + shape).code,
+              0);
   }
   const json eval = cli("model eval --json").json();
   for (const char* field : {"pairwise", "peak_at_1", "peak_at_5", "random_peak_at_1", "draft"}) {
@@ -337,8 +387,8 @@ TEST_F(CliTest, ModelLearnsAndIsEvaluatedOnUnseenWorkloads) {
 }
 
 TEST_F(CliTest, LoserOfTwoTunesOnOneKeyNamesTheOther) {
-  const pid_t first = start(command({"tune", "matmul", "M=96", "N=96", "K=96", "--threads", "1", "--trials",
-                                     "100000", "--seconds", "120", "-v"}));
+  const pid_t first = start(command({"tune", "matmul", "M=96", "N=96", "K=96", "--threads", "1",
+                                     "--trials", "100000", "--seconds", "120", "-v"}));
   for (int i = 0; i < 1200 && !contains(slurp(path("stderr")), "stored "); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }

@@ -1,4 +1,6 @@
 // The cost model: facts about nests, metrics by hand, what the trees learn, models on disk.
+#include "cost_model/cost_model.h"
+
 #include <unistd.h>
 
 #include <chrono>
@@ -6,7 +8,6 @@
 #include <fstream>
 
 #include "cost_model/analysis.h"
-#include "cost_model/cost_model.h"
 #include "gtest/gtest.h"
 #include "schedules/steps.h"
 #include "src/expr/text.h"
@@ -14,7 +15,8 @@
 namespace lw {
 namespace {
 
-Nest start_of(const std::vector<std::string>& words, const std::string& target = "x86_avx512", int threads = 1) {
+Nest start_of(const std::vector<std::string>& words, const std::string& target = "x86_avx512",
+              int threads = 1) {
   absl::StatusOr<Program> program = load_workload(words);
   CHECK(program.ok());
   return make_nest(std::make_shared<const Program>(*std::move(program)),
@@ -38,13 +40,16 @@ float feature(const Nest& nest, std::string_view name) {
   return 0;
 }
 
-Example example(double time_us, uint64_t group = 0, bool failed = false) { return {{}, group, time_us, failed}; }
+Example example(double time_us, uint64_t group = 0, bool failed = false) {
+  return {{}, group, time_us, failed};
+}
 
 TEST(Metrics, PairwiseAndPeakMatchHandComputedValues) {
   // Labels 1, 1/2, 1/4, 0; predicted order: second, first, failed, third.
-  const std::vector<Example> examples = {example(10), example(20), example(40), example(0, 0, true)};
+  const std::vector<Example> examples = {example(10), example(20), example(40),
+                                         example(0, 0, true)};
   const RankingMetrics m = evaluate({3, 4, 1, 2}, examples);
-  EXPECT_DOUBLE_EQ(m.pairwise, 4.0 / 6);   // wrong: (1st, 2nd) and (3rd, failed)
+  EXPECT_DOUBLE_EQ(m.pairwise, 4.0 / 6);  // wrong: (1st, 2nd) and (3rd, failed)
   EXPECT_DOUBLE_EQ(m.peak_at_1, 0.5);
   EXPECT_DOUBLE_EQ(m.peak_at_5, (0.5 + 1 + 1 + 1) / 4);
   EXPECT_DOUBLE_EQ(m.recall_at_30, 1);
@@ -53,7 +58,8 @@ TEST(Metrics, PairwiseAndPeakMatchHandComputedValues) {
 }
 
 TEST(Metrics, RandomPeakIsTheMeanOverAllOrders) {
-  std::vector<Example> examples = {example(1), example(3), example(2), example(7), example(5), example(4)};
+  std::vector<Example> examples = {example(1), example(3), example(2),
+                                   example(7), example(5), example(4)};
   std::vector<int> order = {0, 1, 2, 3, 4, 5};
   double sum = 0;
   int count = 0;
@@ -67,7 +73,8 @@ TEST(Metrics, RandomPeakIsTheMeanOverAllOrders) {
 }
 
 TEST(Metrics, GroupsAreWeightedByTheirSizeAndNeverCompared) {
-  const std::vector<Example> examples = {example(1, 1), example(2, 1), example(100, 2), example(200, 2), example(400, 2)};
+  const std::vector<Example> examples = {example(1, 1), example(2, 1), example(100, 2),
+                                         example(200, 2), example(400, 2)};
   const RankingMetrics m = evaluate({2, 1, 1, 2, 3}, examples);
   EXPECT_DOUBLE_EQ(m.pairwise, (2 * 1.0 + 3 * 0.0) / 5);
   EXPECT_EQ(m.groups, 2);
@@ -78,7 +85,8 @@ TEST(Metrics, RecallCountsTheTopK) {
   std::vector<float> score;
   for (int i = 0; i < 60; ++i) {
     examples.push_back(example(i + 1));
-    score.push_back(static_cast<float>(i < 15 || i >= 45 ? 100 - i : -i));  // 15 of the best 30 stay on top
+    score.push_back(
+        static_cast<float>(i < 15 || i >= 45 ? 100 - i : -i));  // 15 of the best 30 stay on top
   }
   EXPECT_DOUBLE_EQ(evaluate(score, examples).recall_at_30, 0.5);
 }
@@ -96,7 +104,8 @@ TEST(Features, SchemaIsStableAndValuesAreFinite) {
         for (int i = 0; i < 20; ++i) {
           const absl::StatusOr<Sample> drawn = sample(start, sketch, rng);
           if (!drawn.ok()) continue;
-          for (float value : features(drawn->nest)) ASSERT_TRUE(std::isfinite(value)) << to_text(drawn->trace);
+          for (float value : features(drawn->nest))
+            ASSERT_TRUE(std::isfinite(value)) << to_text(drawn->trace);
           ASSERT_GT(draft_us(drawn->nest), 0);
           ASSERT_EQ(draft_us(drawn->nest), draft_us(drawn->nest));
         }
@@ -123,7 +132,8 @@ TEST(Draft, OrdersWhatEveryoneKnows) {
   const Nest start = start_of({"matmul", "M=512", "N=512", "K=512"});
   const double unscheduled = draft_us(start);
   const double tiled = draft_us(scheduled(start, "register_tile(C, k, i, j; 1, 8, 48, 0, 0, 0)\n"));
-  const double narrow = draft_us(scheduled(start, "register_tile(C, k, i, j; 1, 1, 16, 0, 0, 0)\n"));
+  const double narrow =
+      draft_us(scheduled(start, "register_tile(C, k, i, j; 1, 1, 16, 0, 0, 0)\n"));
   EXPECT_LT(tiled, narrow);
   EXPECT_LT(narrow, unscheduled);
   // No faster than the arithmetic ports.
@@ -133,8 +143,10 @@ TEST(Draft, OrdersWhatEveryoneKnows) {
 
 TEST(Draft, ThreadsDivideParallelWork) {
   const std::string trace = "register_tile(C, k, i, j; 1, 8, 48, 0, 0, 0)\nparallel(C, i.0; 1)\n";
-  const double one = draft_us(scheduled(start_of({"matmul", "M=512", "N=512", "K=512"}, "x86_avx512", 1), trace));
-  const double four = draft_us(scheduled(start_of({"matmul", "M=512", "N=512", "K=512"}, "x86_avx512", 4), trace));
+  const double one =
+      draft_us(scheduled(start_of({"matmul", "M=512", "N=512", "K=512"}, "x86_avx512", 1), trace));
+  const double four =
+      draft_us(scheduled(start_of({"matmul", "M=512", "N=512", "K=512"}, "x86_avx512", 4), trace));
   EXPECT_LT(four, 0.4 * one);
   EXPECT_GT(four, 0.2 * one);
 }
@@ -146,7 +158,8 @@ std::vector<Example> hidden_rule(int count, uint64_t seed, uint64_t group) {
   for (int i = 0; i < count; ++i) {
     Example e;
     e.group = group;
-    for (size_t f = 0; f < feature_table().size(); ++f) e.features.push_back(static_cast<float>(rng.uniform() * 8));
+    for (size_t f = 0; f < feature_table().size(); ++f)
+      e.features.push_back(static_cast<float>(rng.uniform() * 8));
     e.time_us = 10 * std::exp2(0.3 * e.features[20] + (e.features[30] > 4 ? 1 : 0));
     e.failed = e.features[40] > 7.2;
     examples.push_back(std::move(e));
@@ -200,7 +213,8 @@ TEST(Xgboost, SavedModelScoresEquallyAndStaysTheBaseOfMore) {
   EXPECT_TRUE((*loaded)->trained());
   const std::vector<float> before = scores(*model, more), after = scores(**loaded, more);
   for (size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(before[i], after[i], 1e-4);
-  // Few examples of a new workload refine the base instead of replacing it, also across another save.
+  // Few examples of a new workload refine the base instead of replacing it, also across another
+  // save.
   const std::vector<Example> few(more.begin(), more.begin() + 10);
   ASSERT_TRUE((*loaded)->fit(few, 1).ok());
   EXPECT_GT(evaluate(scores(**loaded, more), more).pairwise, 0.7);

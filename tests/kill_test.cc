@@ -1,5 +1,5 @@
-// kill -9 at any moment: what progress has shown is in the database, the file is sound, and the same
-// command goes on from there and finishes. 50 moments, drawn from a seed.
+// kill -9 at any moment: what progress has shown is in the database, the file is sound, and the
+// same command goes on from there and finishes. 50 moments, drawn from a seed.
 #include <chrono>
 #include <set>
 #include <thread>

@@ -14,7 +14,8 @@ std::string npy(int version, const std::string& dict, const std::string& data = 
   std::string header = dict + "\n", out("\x93NUMPY", 6);
   out += static_cast<char>(version);
   out += '\0';
-  for (int i = 0; i < (version == 1 ? 2 : 4); ++i) out += static_cast<char>(header.size() >> (8 * i) & 255);
+  for (int i = 0; i < (version == 1 ? 2 : 4); ++i)
+    out += static_cast<char>(header.size() >> (8 * i) & 255);
   return out + header + data;
 }
 
@@ -38,45 +39,51 @@ class NpyFile : public testing::Test {
 
 TEST(NpyHeader, AllVersionsAndSpellings) {
   for (int version : {1, 2, 3}) {
-    const auto header =
-        parse_npy_header(npy(version, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }"));
+    const auto header = parse_npy_header(
+        npy(version, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }"));
     ASSERT_TRUE(header.ok()) << header.status();
     EXPECT_EQ(header->descr, "<f4");
     EXPECT_EQ(header->shape, (std::vector<int64_t>{3, 4}));
     EXPECT_FALSE(header->fortran_order);
   }
-  EXPECT_TRUE(parse_npy_header(npy(1, "{\"shape\":(),\"descr\":\"|b1\",\"fortran_order\":True}")).ok());
+  EXPECT_TRUE(
+      parse_npy_header(npy(1, "{\"shape\":(),\"descr\":\"|b1\",\"fortran_order\":True}")).ok());
   EXPECT_EQ(parse_npy_header(npy(1, "{'descr':'<f4','fortran_order':False,'shape':(7,)}"))->shape,
             std::vector<int64_t>{7});
 }
 
 TEST(NpyHeader, NonsenseIsRefused) {
-  for (const char* dict : {"", "{}", "[]", "{'descr': '<f4'}", "{'descr': '<f4', 'shape': (3,",
-                           "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,)}",
-                           "{'descr': '<f4', 'fortran_order': 0, 'shape': (3,)}",
-                           "{'descr': '<f4', 'fortran_order': False, 'shape': (-3,)}",
-                           "{'descr': '<f4', 'fortran_order': False, 'shape': (3,)} x",
-                           "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}"}) {
+  for (const char* dict :
+       {"", "{}", "[]", "{'descr': '<f4'}", "{'descr': '<f4', 'shape': (3,",
+        "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,)}",
+        "{'descr': '<f4', 'fortran_order': 0, 'shape': (3,)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-3,)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (3,)} x",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}"}) {
     EXPECT_FALSE(parse_npy_header(npy(1, dict)).ok()) << dict;
   }
   EXPECT_FALSE(parse_npy_header("").ok());
-  EXPECT_FALSE(parse_npy_header(npy(4, "{'descr': '<f4', 'fortran_order': False, 'shape': ()}")).ok());
+  EXPECT_FALSE(
+      parse_npy_header(npy(4, "{'descr': '<f4', 'fortran_order': False, 'shape': ()}")).ok());
 }
 
 TEST(NpyHeader, RandomBytesNeverCrash) {
   const std::string good = npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }");
   Rng rng(1);
   for (int i = 0; i < 200000; ++i) {
-    std::string bytes = good.substr(0, static_cast<size_t>(rng.below(static_cast<int64_t>(good.size()) + 1)));
+    std::string bytes =
+        good.substr(0, static_cast<size_t>(rng.below(static_cast<int64_t>(good.size()) + 1)));
     for (int64_t flips = rng.below(5); flips > 0 && !bytes.empty(); --flips) {
-      bytes[static_cast<size_t>(rng.below(static_cast<int64_t>(bytes.size())))] = static_cast<char>(rng.next());
+      bytes[static_cast<size_t>(rng.below(static_cast<int64_t>(bytes.size())))] =
+          static_cast<char>(rng.next());
     }
     parse_npy_header(bytes).status().IgnoreError();
   }
 }
 
 TEST_F(NpyFile, MismatchesSayWhatWasExpectedAndFound) {
-  const std::string f4 = npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2)}", std::string(16, 0));
+  const std::string f4 =
+      npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2)}", std::string(16, 0));
   EXPECT_TRUE(read(f4, tensor(Type::kF32, {2, 2})).ok());
   const std::string type(read(f4, tensor(Type::kF64, {2, 2})).message());
   EXPECT_NE(type.find("f64 ('<f8')"), std::string::npos) << type;
@@ -93,8 +100,8 @@ TEST_F(NpyFile, MismatchesSayWhatWasExpectedAndFound) {
 }
 
 TEST_F(NpyFile, EveryTypeSurvivesARoundTrip) {
-  for (Type type : {Type::kF64, Type::kF32, Type::kF16, Type::kBF16, Type::kI64, Type::kI32, Type::kI16,
-                    Type::kI8, Type::kU8, Type::kBool}) {
+  for (Type type : {Type::kF64, Type::kF32, Type::kF16, Type::kBF16, Type::kI64, Type::kI32,
+                    Type::kI16, Type::kI8, Type::kU8, Type::kBool}) {
     for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, {5}, {2, 3, 4}}) {
       const Tensor t = tensor(type, shape);
       std::vector<std::byte> data(static_cast<size_t>(bytes(t))), back(data.size());
@@ -110,7 +117,8 @@ TEST_F(NpyFile, EveryTypeSurvivesARoundTrip) {
 TEST_F(NpyFile, BrainFloatsAreBitsOfAnyTwoByteKind) {
   for (const char* descr : {"<u2", "|V2"}) {
     const std::string file =
-        npy(1, std::string("{'descr': '") + descr + "', 'fortran_order': False, 'shape': (2,)}", "abcd");
+        npy(1, std::string("{'descr': '") + descr + "', 'fortran_order': False, 'shape': (2,)}",
+            "abcd");
     EXPECT_TRUE(read(file, tensor(Type::kBF16, {2})).ok()) << descr;
   }
 }

@@ -23,8 +23,8 @@ TEST_F(CliTest, ReportIsOneSelfContainedPage) {
   for (const char* resource : {"http://", "https://", "src=", "@import", "url("}) {
     EXPECT_EQ(count(page, resource), 0u) << resource;
   }
-  for (const char* tag : {"div", "svg", "table", "tbody", "tr", "td", "th", "details", "script", "style",
-                          "body", "html", "main"}) {
+  for (const char* tag : {"div", "svg", "table", "tbody", "tr", "td", "th", "details", "script",
+                          "style", "body", "html", "main"}) {
     EXPECT_EQ(count(page, std::string("<") + tag + ">") + count(page, std::string("<") + tag + " "),
               count(page, std::string("</") + tag + ">")) << tag;
   }

@@ -22,11 +22,11 @@ inline std::optional<Scheduled> schedule_kernel(const Nest& nest, const Trace& t
   absl::StatusOr<Kernel> kernel = lower(nest, options);
   if (!kernel.ok()) {
     EXPECT_EQ(kernel.status().code(), absl::StatusCode::kFailedPrecondition)
-        << kernel.status() << "\n" << to_text(trace) << print(nest);
+        << kernel.status() << "\n" << to_text(trace) << print(nest) << (getenv("LW_KERNELS") ? print(*kernel) : "");
     return std::nullopt;
   }
   const absl::Status status = verify(*kernel);
-  EXPECT_TRUE(status.ok()) << status << "\n" << to_text(trace) << print(nest) << print(*kernel);
+  EXPECT_TRUE(status.ok()) << status << "\n" << to_text(trace) << print(nest) << (getenv("LW_KERNELS") ? print(*kernel) : "");
   if (!status.ok()) return std::nullopt;
   return Scheduled{to_text(trace), *std::move(kernel)};
 }

@@ -21,7 +21,8 @@ struct Task {
   Key key;
   WorkloadRow row;
 
-  explicit Task(const std::vector<std::string>& words, const std::string& target_name = "x86_avx512") {
+  explicit Task(const std::vector<std::string>& words,
+                const std::string& target_name = "x86_avx512") {
     absl::StatusOr<Program> loaded = load_workload(words);
     CHECK(loaded.ok());
     auto program = std::make_shared<const Program>(*std::move(loaded));
@@ -52,14 +53,15 @@ SearchOptions options_of(int trials, uint64_t seed = 1) {
   options.trials = trials;
   options.seed = seed;
   options.seconds = 1000;
-  options.drafts = 400;                    // tests run on slow machines too
+  options.drafts = 400;  // tests run on slow machines too
   return options;
 }
 
 TuneHooks hooks_of(std::function<bool()> interrupted = nullptr) {
   TuneHooks hooks;
   hooks.now = [] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
   };
   hooks.interrupted = std::move(interrupted);
   return hooks;
@@ -71,7 +73,9 @@ absl::StatusOr<TuneResult> tune_null(const Task& task, Store& store, const Searc
   return tune(task.start, task.key, store, *measurer, options, make_xgboost_model(), hooks);
 }
 
-std::vector<Measurement> rows_of(const Task& task, const Store& store) { return *store.measurements(task.key); }
+std::vector<Measurement> rows_of(const Task& task, const Store& store) {
+  return *store.measurements(task.key);
+}
 
 std::vector<std::string> traces_of(const Task& task, const Store& store) {
   std::vector<std::string> traces;
@@ -113,7 +117,8 @@ TEST(Tune, RunsExactlyTheTrialsAskedForAndNothingTwice) {
   EXPECT_EQ(zeros, 1);
   EXPECT_LE(result->best.measurement.time_us, 1.02 * result->zero_us);
   EXPECT_TRUE(result->best.measurement.verified);
-  for (size_t i = 1; i < result->curve.size(); ++i) EXPECT_LT(result->curve[i].best_us, result->curve[i - 1].best_us);
+  for (size_t i = 1; i < result->curve.size(); ++i)
+    EXPECT_LT(result->curve[i].best_us, result->curve[i - 1].best_us);
 }
 
 TEST(Tune, AFinishedTuneReturnsAtOnceAndMoreTrialsGoOn) {
@@ -274,8 +279,8 @@ TEST(Search, EveryComponentCanBeTurnedOff) {
   const Task task = small_matmul();
   for (int off = 0; off < 5; ++off) {
     SearchOptions options = options_of(12);
-    bool* switches[] = {&options.use_draft, &options.use_model, &options.use_evolution, &options.use_descent,
-                        &options.use_warm};
+    bool* switches[] = {&options.use_draft, &options.use_model, &options.use_evolution,
+                        &options.use_descent, &options.use_warm};
     *switches[off] = false;
     EXPECT_GT(tuned_us(task, options), 0);
   }

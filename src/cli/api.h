@@ -1,5 +1,5 @@
-// The library behind the commands, and what a program that says find_package(Loopwright) calls: from
-// the words of a workload to a tuned, verified kernel that runs here or is exported.
+// The library behind the commands, and what a program that says find_package(Loopwright) calls:
+// from the words of a workload to a tuned, verified kernel that runs here or is exported.
 //
 //   ASSIGN_OR_RETURN(Task task, make_task({"matmul", "M=512"}, {}));
 //   ASSIGN_OR_RETURN(std::unique_ptr<Store> store, open_sqlite_store("loopwright.db"));
@@ -10,8 +10,8 @@
 //   kernel->run(arguments);
 //
 // Errors: kInvalidArgument for what the caller asked wrongly, kNotFound for what is not there,
-// kUnavailable, kDataLoss and the like from the store as tuner_db/store.h says, kInternal for our bugs.
-// Functions are thread-safe on different objects unless said.
+// kUnavailable, kDataLoss and the like from the store as tuner_db/store.h says, kInternal for our
+// bugs. Functions are thread-safe on different objects unless said.
 #pragma once
 
 #include <memory>
@@ -51,10 +51,11 @@ struct Task {
   int threads() const { return key.threads; }
 };
 absl::StatusOr<Task> make_task(const std::vector<std::string>& words, const TaskOptions& options);
-absl::StatusOr<Task> make_task(Program program, const std::string& words, const TaskOptions& options);
+absl::StatusOr<Task> make_task(Program program, const std::string& words,
+                               const TaskOptions& options);
 
-// The program of a stored workload, from the words it was first asked for with; kNotFound when these
-// no longer give it (its file is gone or has changed).
+// The program of a stored workload, from the words it was first asked for with; kNotFound when
+// these no longer give it (its file is gone or has changed).
 absl::StatusOr<Program> reload_program(const WorkloadRow& row);
 
 // Whether the task's kernels can run in this process: kNotFound names the feature or the processors
@@ -99,15 +100,16 @@ struct Bound {
 };
 absl::StatusOr<Bound> measure_bound(const Task& task, double budget_s = 0.05);
 // The same beside a measured time. A bound above it means that one of the two is wrong, mostly the
-// bound on a machine that was disturbed just then: it is measured again, longer, a few times. What is
-// still above then is for the caller to say.
-absl::StatusOr<Bound> measure_bound_beside(const Task& task, double time_us, double budget_s = 0.05);
+// bound on a machine that was disturbed just then: it is measured again, longer, a few times. What
+// is still above then is for the caller to say.
+absl::StatusOr<Bound> measure_bound_beside(const Task& task, double time_us,
+                                           double budget_s = 0.05);
 
 // ---- tuning -------------------------------------------------------------------------------------
 
-// Searches, measures, verifies and stores; resumes from what the store has. `hooks` and `model` may be
-// empty. kAlreadyExists: another process tunes this key. The calling thread must not be one of many
-// (worker processes are forked).
+// Searches, measures, verifies and stores; resumes from what the store has. `hooks` and `model` may
+// be empty. kAlreadyExists: another process tunes this key. The calling thread must not be one of
+// many (worker processes are forked).
 absl::StatusOr<TuneResult> tune_task(const Task& task, Store& store, const SearchOptions& options,
                                      std::unique_ptr<Model> model = nullptr, TuneHooks hooks = {});
 

@@ -38,8 +38,8 @@ class Judge {
   Judge(const Program& program, const ArgumentMemory& memory)
       : program_(program), outputs_(memory.outputs(program)),
         points_(choose_points(program, kPoints, 1)), values_(points_.size()) {
-    evaluate_points(program, memory.inputs(program), points_, 0, static_cast<int64_t>(points_.size()),
-                    now() + kOracleSeconds, values_.data());
+    evaluate_points(program, memory.inputs(program), points_, 0,
+                    static_cast<int64_t>(points_.size()), now() + kOracleSeconds, values_.data());
   }
   Check run(const Contender& contender) const {
     for (size_t o = 0; o < outputs_.size(); ++o) {
@@ -63,8 +63,9 @@ struct Contest {
   std::vector<Contender> contenders;
 };
 
-absl::Status enter_peers(const BenchOptions& options, const Task& task, const ArgumentMemory& memory,
-                         const std::vector<int>& cpus, const Judge& judge, Contest* contest) {
+absl::Status enter_peers(const BenchOptions& options, const Task& task,
+                         const ArgumentMemory& memory, const std::vector<int>& cpus,
+                         const Judge& judge, Contest* contest) {
   for (const std::string& why : load_peers().missing) options.output.note("no peer " + why);
   const PeerCase description = match_peer_case(*task.program);
   if (std::holds_alternative<std::monostate>(description)) {
@@ -96,7 +97,8 @@ void print_contest(const BenchOptions& options, const Task& task, const Choice& 
     return a.time_us.median < b.time_us.median;
   });
   Json peers = Json::array();
-  Table table{{"who", "version", "mode", "time", "95 % interval", "GFLOP/s", "of bound", "ours is"}, {},
+  Table table{{"who", "version", "mode", "time", "95 % interval", "GFLOP/s", "of bound", "ours is"},
+              {},
               {false, false, false, true, true, true, true, true}};
   for (const Row& row : rows) {
     const bool is_ours = row.name == ours.name;
@@ -134,7 +136,8 @@ absl::StatusOr<int> run_bench(const BenchOptions& options) {
   const Judge judge(*task.program, memory);
   Contest contest;
   contest.rows.push_back({"loopwright", LOOPWRIGHT_VERSION, choice.outcome, {}});
-  contest.contenders.push_back({"loopwright", [&] { CHECK(kernel->run(memory.pointers()).ok()); }, {}});
+  contest.contenders.push_back(
+      {"loopwright", [&] { CHECK(kernel->run(memory.pointers()).ok()); }, {}});
   const Check check = judge.run(contest.contenders.front());
   if (!check.ok) {
     options.output.note("our result is wrong: " + check.detail);
@@ -147,7 +150,8 @@ absl::StatusOr<int> run_bench(const BenchOptions& options) {
   const std::vector<Series> series = interleave(contest.contenders, interleaving);
   for (size_t i = 0; i < series.size(); ++i) contest.rows[i].time_us = series[i].time_us;
   pin_to(allowed);
-  ASSIGN_OR_RETURN(const Bound bound, measure_bound_beside(task, contest.rows.front().time_us.median));
+  ASSIGN_OR_RETURN(const Bound bound,
+                   measure_bound_beside(task, contest.rows.front().time_us.median));
   print_contest(options, task, choice, contest.rows, bound);
   return kDone;
 }

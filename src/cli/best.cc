@@ -36,7 +36,8 @@ absl::StatusOr<int> run_best(const BestOptions& options) {
   ASSIGN_OR_RETURN(const Found found, environment(look_up(task, *store)));
   if (options.database.frozen && found.outcome != "exact") {
     return absl::NotFoundError(concat("nothing is stored for exactly '", task.workload.source_words,
-                                      "' on ", task.target->name, "; the nearest is ", found.outcome));
+                                      "' on ", task.target->name, "; the nearest is ",
+                                      found.outcome));
   }
   const Measurement& m = found.measurement;
   const bool measured = found.outcome != "default";
@@ -49,7 +50,8 @@ absl::StatusOr<int> run_best(const BestOptions& options) {
   text += "  schedule  " + trace_as_line(m.trace) + "\n";
   const Table table{{"outcome", "workload", "time_us", "trace"},
                     {{found.outcome, found.workload.source_words,
-                      measured ? absl::StrFormat("%.5g", m.time_us) : "", trace_as_line(m.trace)}}, {}};
+                      measured ? absl::StrFormat("%.5g", m.time_us) : "", trace_as_line(m.trace)}},
+                    {}};
   emit(options.output, {{"outcome", found.outcome}, {"record", record_json(found)}}, table, text);
   return kDone;
 }

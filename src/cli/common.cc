@@ -131,7 +131,8 @@ absl::StatusOr<std::unique_ptr<Store>> DatabaseOptions::open_to_read() const {
 void add_database(CLI::App& app, DatabaseOptions* options) {
   const char* variable = std::getenv("LOOPWRIGHT_DB");
   options->path = variable != nullptr && *variable != 0 ? variable : "loopwright.db";
-  app.add_option("--db", options->path, "the database (default: $LOOPWRIGHT_DB, else loopwright.db)");
+  app.add_option("--db", options->path,
+                 "the database (default: $LOOPWRIGHT_DB, else loopwright.db)");
 }
 
 void add_frozen(CLI::App& app, DatabaseOptions* options) {
@@ -154,9 +155,9 @@ absl::StatusOr<Choice> choose_and_say(const Task& task, const DatabaseOptions& d
                                       const Output& output) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, database.open_to_read());
   if (database.frozen) {
-    const absl::Status miss = absl::NotFoundError(
-        concat("'", task.workload.source_words, "' is not tuned for ", task.target->name, " with ",
-               task.threads(), task.threads() == 1 ? " thread in " : " threads in ", database.path));
+    const absl::Status miss = absl::NotFoundError(concat(
+        "'", task.workload.source_words, "' is not tuned for ", task.target->name, " with ",
+        task.threads(), task.threads() == 1 ? " thread in " : " threads in ", database.path));
     if (store == nullptr) return miss;
     const absl::Status best = store->best(task.key).status();
     if (absl::IsNotFound(best)) return miss;

@@ -20,8 +20,8 @@ namespace lw {
 
 using Json = nlohmann::ordered_json;
 
-// A command declares its options on `app` and returns what runs once they are parsed. The status of a
-// failed run becomes an exit code by exit_code().
+// A command declares its options on `app` and returns what runs once they are parsed. The status of
+// a failed run becomes an exit code by exit_code().
 using Action = std::function<absl::StatusOr<int>()>;
 struct Command {
   const char* name;
@@ -91,8 +91,10 @@ struct Table {
   std::vector<bool> right;                 // right-aligned columns; missing: left
 };
 
-// Prints the one result in the format asked for. `text` replaces the aligned table where it is given.
-void emit(const Output& output, const Json& document, const Table& table, const std::string& text = "");
+// Prints the one result in the format asked for. `text` replaces the aligned table where it is
+// given.
+void emit(const Output& output, const Json& document, const Table& table,
+          const std::string& text = "");
 
 // Text in bold where stdout is a terminal (and NO_COLOR is not set).
 std::string bold(const std::string& text);

@@ -21,7 +21,8 @@ struct DbOptions {
 
 absl::StatusOr<std::unique_ptr<Store>> open_existing(const DbOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<Store> store, options.database.open_to_read());
-  if (store == nullptr) return absl::NotFoundError(concat("there is no database ", options.database.path));
+  if (store == nullptr)
+    return absl::NotFoundError(concat("there is no database ", options.database.path));
   return store;
 }
 
@@ -29,8 +30,8 @@ std::string time_text(int64_t unix_ms) {
   const std::time_t seconds = unix_ms / 1000;
   std::tm utc{};
   gmtime_r(&seconds, &utc);
-  return absl::StrFormat("%04d-%02d-%02d %02d:%02d", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
-                         utc.tm_hour, utc.tm_min);
+  return absl::StrFormat("%04d-%02d-%02d %02d:%02d", utc.tm_year + 1900, utc.tm_mon + 1,
+                         utc.tm_mday, utc.tm_hour, utc.tm_min);
 }
 
 absl::StatusOr<int> ls(const DbOptions& options) {
@@ -52,8 +53,9 @@ absl::StatusOr<int> ls(const DbOptions& options) {
                     {"time_us", best.ok() ? Json(us) : Json()},
                     {"gflops", best.ok() ? Json(workload.flops / us / 1e3) : Json()}});
     table.rows.push_back({key.workload.substr(0, 12), workload.source_words, target.name,
-                          concat(key.threads), key.backend, concat(static_cast<int64_t>(all.size())),
-                          micros(us), best.ok() ? number(workload.flops / us / 1e3) : "-"});
+                          concat(key.threads), key.backend,
+                          concat(static_cast<int64_t>(all.size())), micros(us),
+                          best.ok() ? number(workload.flops / us / 1e3) : "-"});
   }
   emit(options.output, list, table);
   return kDone;
@@ -81,7 +83,8 @@ absl::StatusOr<int> show(const DbOptions& options) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, open_existing(options));
   ASSIGN_OR_RETURN(const std::vector<Key> keys, environment(store->keys()));
   Json list = Json::array();
-  Table table{{"id", "verdict", "time", "verified", "source", "when", "trace"}, {}, {true, false, true}};
+  Table table{
+      {"id", "verdict", "time", "verified", "source", "when", "trace"}, {}, {true, false, true}};
   for (const Key& key : keys) {
     if (!absl::StartsWith(key.workload, options.id)) continue;
     ASSIGN_OR_RETURN(const std::vector<Measurement> all, environment(store->measurements(key)));
@@ -93,7 +96,8 @@ absl::StatusOr<int> show(const DbOptions& options) {
     }
   }
   if (table.rows.empty()) {
-    return absl::NotFoundError(concat("no workload's id begins with '", options.id, "' (see `db ls`)"));
+    return absl::NotFoundError(
+        concat("no workload's id begins with '", options.id, "' (see `db ls`)"));
   }
   emit(options.output, list, table);
   return kDone;

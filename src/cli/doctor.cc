@@ -21,11 +21,13 @@ Table as_table(const DoctorReport& report) {
   for (const DoctorReport::Level& level : report.levels) {
     for (const auto& [what, rate] : {std::pair<const char*, double>{"read", level.read},
                                      {"write", level.write}, {"copy", level.copy}}) {
-      table.rows.push_back({concat(level.name, " ", what), concat(level.threads), number(rate), "GB/s"});
+      table.rows.push_back(
+          {concat(level.name, " ", what), concat(level.threads), number(rate), "GB/s"});
     }
   }
   table.rows.push_back({"noise", "1", absl::StrFormat("%.5f", report.noise), ""});
-  table.rows.push_back({"timer resolution", "1", absl::StrFormat("%.3g", report.timer_resolution_s), "s"});
+  table.rows.push_back(
+      {"timer resolution", "1", absl::StrFormat("%.3g", report.timer_resolution_s), "s"});
   return table;
 }
 

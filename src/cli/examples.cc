@@ -19,7 +19,8 @@ struct Seen {
 };
 
 uint64_t group_of(const Key& key) {
-  return hash64(concat(key.workload, key.target, key.backend, key.cache), static_cast<uint64_t>(key.threads));
+  return hash64(concat(key.workload, key.target, key.backend, key.cache),
+                static_cast<uint64_t>(key.threads));
 }
 
 }  // namespace
@@ -54,7 +55,8 @@ absl::StatusOr<Examples> load_examples(const Store& store) {
       example.features = features(*nest);
       example.group = group_of(key);
       example.failed = seen.failed;
-      if (!seen.times.empty()) example.time_us = *std::min_element(seen.times.begin(), seen.times.end());
+      if (!seen.times.empty())
+        example.time_us = *std::min_element(seen.times.begin(), seen.times.end());
       result.examples.push_back(std::move(example));
     }
   }

@@ -29,7 +29,8 @@ std::string byte_size(double bytes) {
   constexpr const char* kUnits[] = {" B", " KiB", " MiB", " GiB"};
   int unit = 0;
   for (; bytes >= 1024 && unit < 3; ++unit) bytes /= 1024;
-  return (bytes == std::floor(bytes) ? absl::StrFormat("%.0f", bytes) : number(bytes, 2)) + kUnits[unit];
+  return (bytes == std::floor(bytes) ? absl::StrFormat("%.0f", bytes) : number(bytes, 2)) +
+         kUnits[unit];
 }
 
 std::string trace_as_line(const std::string& trace) {

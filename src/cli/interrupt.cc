@@ -37,8 +37,8 @@ void handle(int signal_number, void (*handler)(int)) {
   sigaction(signal_number, &action, nullptr);
 }
 
-// Age of this process when this file's statics were initialized: field 22 of /proc/self/stat is when
-// it was started, in ticks since boot.
+// Age of this process when this file's statics were initialized: field 22 of /proc/self/stat is
+// when it was started, in ticks since boot.
 double age_now() {
   std::FILE* file = std::fopen("/proc/self/stat", "r");
   if (file == nullptr) return 0;
@@ -52,7 +52,8 @@ double age_now() {
   timespec boot{};
   clock_gettime(CLOCK_BOOTTIME, &boot);
   const double started = std::atof(at) / static_cast<double>(sysconf(_SC_CLK_TCK));
-  const double age = static_cast<double>(boot.tv_sec) + 1e-9 * static_cast<double>(boot.tv_nsec) - started;
+  const double age =
+      static_cast<double>(boot.tv_sec) + 1e-9 * static_cast<double>(boot.tv_nsec) - started;
   return age < 0 || age > 60 ? 0 : age;    // a container's boot time may not be ours
 }
 

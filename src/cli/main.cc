@@ -1,6 +1,7 @@
-// The command line: finds the command, parses its options, runs it, turns its end into an exit code.
+// The command line: finds the command, parses its options, runs it, turns its end into an exit
+// code.
+#include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <iostream>
 
 #include "src/cli/commands.h"
@@ -65,8 +66,10 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 int finish(const absl::StatusOr<int>& result) {
+  errno = 0;
   std::cout.flush();
-  if (result.ok() && (!std::cout || std::fflush(stdout) != 0)) {
+  // A reader that has seen enough (EPIPE) is no failure.
+  if (result.ok() && !std::cout && errno != EPIPE) {
     std::cerr << "loopwright: the results could not be written\n";
     return kEnvironmentFailed;
   }
@@ -84,6 +87,7 @@ int finish(const absl::StatusOr<int>& result) {
 int main(int argc, char** argv) {
   exit_on_abort();
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);                // a file over its limit is an error of the write
   std::ios::sync_with_stdio(false);
   CLI::App app("Loopwright finds fast kernels for tensor expressions.", "loopwright");
   app.set_version_flag("--version", "loopwright " LOOPWRIGHT_VERSION);

@@ -16,10 +16,12 @@ struct ModelOptions {
 
 absl::StatusOr<Examples> examples_of(const ModelOptions& options) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, options.database.open_to_read());
-  if (store == nullptr) return absl::NotFoundError(concat("there is no database ", options.database.path));
+  if (store == nullptr)
+    return absl::NotFoundError(concat("there is no database ", options.database.path));
   ASSIGN_OR_RETURN(Examples examples, environment(load_examples(*store)));
   if (examples.skipped > 0) {
-    options.output.note(concat(examples.skipped, " measurements cannot be replayed and are left out"));
+    options.output.note(
+        concat(examples.skipped, " measurements cannot be replayed and are left out"));
   }
   if (examples.examples.empty()) {
     return absl::NotFoundError(concat(options.database.path, " has nothing to learn from"));
@@ -57,9 +59,12 @@ absl::StatusOr<int> train(const ModelOptions& options) {
   Json json = {{"file", options.file}, {"features", feature_table().size()}};
   json.update(metrics_json(fit));
   emit(options.output, json,
-       {{"file", "examples", "groups"}, {{options.file, concat(fit.examples), concat(fit.groups)}}, {}},
-       absl::StrFormat("%s: learned from %d examples of %d tasks (%.1f %% of their pairs in order)\n",
-                       options.file, fit.examples, fit.groups, 100 * fit.pairwise));
+       {{"file", "examples", "groups"},
+        {{options.file, concat(fit.examples), concat(fit.groups)}},
+        {}},
+       absl::StrFormat(
+           "%s: learned from %d examples of %d tasks (%.1f %% of their pairs in order)\n",
+           options.file, fit.examples, fit.groups, 100 * fit.pairwise));
   return kDone;
 }
 
@@ -72,12 +77,14 @@ absl::StatusOr<int> eval(const ModelOptions& options) {
   if (draft.groups < 2) {
     return absl::NotFoundError("evaluating on unseen workloads takes at least two in the database");
   }
-  ASSIGN_OR_RETURN(const std::vector<float> scores, held_out_scores(examples, options.folds, options.seed));
+  ASSIGN_OR_RETURN(const std::vector<float> scores,
+                   held_out_scores(examples, options.folds, options.seed));
   const RankingMetrics model = evaluate(scores, examples);
   Json json = metrics_json(model);
   json["held_out_by"] = "workload";
   json["draft"] = metrics_json(draft);
-  Table table{{"model", "pairwise", "peak@1", "peak@5", "recall@30"}, {}, {false, true, true, true, true}};
+  Table table{
+      {"model", "pairwise", "peak@1", "peak@5", "recall@30"}, {}, {false, true, true, true, true}};
   table.rows.push_back(metrics_row("xgboost, held out", model));
   table.rows.push_back(metrics_row("draft", draft));
   table.rows.push_back({"random", "0.500", absl::StrFormat("%.3f", model.random_peak_at_1),

@@ -11,7 +11,8 @@
 
 namespace lw {
 
-// Only what our tensors can be: little-endian, C order. bf16, which NumPy does not have, is "<u2" or
+// Only what our tensors can be: little-endian, C order. bf16, which NumPy does not have, is "<u2"
+// or
 // "|V2" holding its bits.
 struct NpyHeader {
   std::string descr;                       // "<f4"

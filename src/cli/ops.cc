@@ -38,8 +38,8 @@ absl::StatusOr<int> run_ops(const std::string& name, const Output& output) {
   }
   if (!name.empty() && table.rows.empty()) {
     const std::string near = nearest_name(name, names);
-    return absl::InvalidArgumentError(
-        concat("there is no op '", name, "'", near.empty() ? "" : "; did you mean '" + near + "'?"));
+    return absl::InvalidArgumentError(concat("there is no op '", name, "'",
+                                             near.empty() ? "" : "; did you mean '" + near + "'?"));
   }
   emit(output, document, table, text);
   return kDone;

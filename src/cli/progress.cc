@@ -36,7 +36,8 @@ std::string Progress::line(const TuneProgress& p) const {
     text += "  best " + micros(p.best_us);
     const double gflops = useful_flops_ / p.best_us / 1e3;
     if (useful_flops_ > 0) text += "  " + number(gflops) + " GFLOP/s";
-    if (useful_flops_ > 0 && peak_gflops_ > 0) text += " = " + percent(gflops / peak_gflops_) + " of peak";
+    if (useful_flops_ > 0 && peak_gflops_ > 0)
+      text += " = " + percent(gflops / peak_gflops_) + " of peak";
   }
   text += absl::StrFormat("  %.0f candidates/s", p.candidates_per_s);
   // Whichever budget ends first, at the pace so far.

@@ -1,5 +1,5 @@
-// What a tune says while it runs: a live line on a terminal, a plain line every few seconds in a pipe,
-// and with -v one line per measurement once it is stored. All on stderr.
+// What a tune says while it runs: a live line on a terminal, a plain line every few seconds in a
+// pipe, and with -v one line per measurement once it is stored. All on stderr.
 #pragma once
 
 #include <string>

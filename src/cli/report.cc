@@ -54,7 +54,8 @@ absl::Status measure_task_bound(const WorkloadRow& row, const Key& key, const st
   return absl::OkStatus();
 }
 
-// The quick doctor looks at the caches with one thread; the roofs of other counts are measured here.
+// The quick doctor looks at the caches with one thread; the roofs of other counts are measured
+// here.
 absl::Status measure_roofs(const Target& host, const std::vector<ReportTask>& tasks,
                            DoctorReport* machine) {
   const std::vector<DoctorReport::Level> known = machine->levels;
@@ -127,7 +128,8 @@ Json task_json(const ReportTask& task) {
 
 absl::StatusOr<int> run_report(const ReportOptions& options) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, options.database.open_to_read());
-  if (store == nullptr) return absl::NotFoundError(concat("there is no database ", options.database.path));
+  if (store == nullptr)
+    return absl::NotFoundError(concat("there is no database ", options.database.path));
   ASSIGN_OR_RETURN(const Report report, gather(options, *store));
   if (report.tasks.empty()) {
     return absl::NotFoundError(concat(options.database.path, " has no measurement yet"));
@@ -147,8 +149,9 @@ Action report_command(CLI::App& app) {
   add_database(app, &options->database);
   add_output(app, &options->output);
   app.add_option("-o,--output", options->file, "the page to write")->capture_default_str();
-  app.add_flag("--no-machine", options->no_machine,
-               "do not measure this machine: no roofs and no bounds (the figures are from another)");
+  app.add_flag(
+      "--no-machine", options->no_machine,
+      "do not measure this machine: no roofs and no bounds (the figures are from another)");
   return [options] { return run_report(*options); };
 }
 

@@ -16,9 +16,11 @@ namespace {
 constexpr int kWidth = 620, kHeight = 340;
 
 std::string tooltip(const ReportTask& task) {
-  std::string text = task.words + concat(" · ", task.threads, task.threads == 1 ? " thread" : " threads");
+  std::string text =
+      task.words + concat(" · ", task.threads, task.threads == 1 ? " thread" : " threads");
   if (task.best_us > 0) text += " · " + micros(task.best_us);
-  if (task.best_us > 0 && task.flops > 0) text += " · " + number(task.flops / task.best_us / 1e3) + " GFLOP/s";
+  if (task.best_us > 0 && task.flops > 0)
+    text += " · " + number(task.flops / task.best_us / 1e3) + " GFLOP/s";
   return escape_html(text);
 }
 
@@ -39,7 +41,8 @@ double share_at(const ReportTask& task, double x, bool trials) {
 
 std::string color_of(int threads) { return threads == 1 ? "var(--one)" : "var(--more)"; }
 
-void draw_mean(const std::vector<const ReportTask*>& drawn, const Scale& x, bool trials, Chart* chart) {
+void draw_mean(const std::vector<const ReportTask*>& drawn, const Scale& x, bool trials,
+               Chart* chart) {
   std::vector<std::pair<double, double>> mean;
   constexpr int kSteps = 160;
   for (int i = 0; i <= kSteps; ++i) {
@@ -86,8 +89,9 @@ std::string curve_chart(const std::vector<ReportTask>& tasks, bool trials) {
     }
     steps.emplace_back(x.log ? std::max(task->seconds, steps.back().first)
                              : std::max<double>(task->trials, steps.back().first), 1.0);
-    chart.line(steps, absl::StrFormat("class='curve' data-task='%d' data-tip='%s' stroke='%s'",
-                                      task - tasks.data(), tooltip(*task), color_of(task->threads)));
+    chart.line(steps,
+               absl::StrFormat("class='curve' data-task='%d' data-tip='%s' stroke='%s'",
+                               task - tasks.data(), tooltip(*task), color_of(task->threads)));
   }
   if (drawn.size() > 1) draw_mean(drawn, x, trials, &chart);
   return chart.svg(trials ? "Best so far against trials" : "Best so far against time");
@@ -106,7 +110,8 @@ Roofs roofs_of(const DoctorReport& machine, int threads) {
     if (peak.type == Type::kF32 && peak.threads == threads) roofs.peak = peak.gflops;
   }
   for (const DoctorReport::Level& level : machine.levels) {
-    if (level.threads == threads) roofs.bandwidths.emplace_back(level.name, std::max(level.read, level.copy));
+    if (level.threads == threads)
+      roofs.bandwidths.emplace_back(level.name, std::max(level.read, level.copy));
   }
   return roofs;
 }
@@ -122,13 +127,15 @@ void draw_roofs(const Roofs& roofs, int threads, const Scale& x, Chart* chart) {
     leftmost = std::min(leftmost, ridge);
     chart->line({{x.low, x.low * gbytes}, {ridge, roofs.peak}}, stroke);
     // Names stand along the roof, each a little further in, so that near roofs do not collide.
-    const double label_at = x.low * std::pow(std::max(ridge / x.low, 1.01), 0.12 + 0.16 * level_number++);
+    const double label_at =
+        x.low * std::pow(std::max(ridge / x.low, 1.01), 0.12 + 0.16 * level_number++);
     chart->label(label_at, label_at * gbytes, name, "end", -3, -4);
   }
   chart->line({{std::max(x.low, leftmost), roofs.peak}, {x.high, roofs.peak}}, stroke);
-  chart->label(x.high, roofs.peak,
-               concat(number(roofs.peak, 3), " GFLOP/s, ", threads, threads == 1 ? " thread" : " threads"),
-               "end", -2, -6);
+  chart->label(
+      x.high, roofs.peak,
+      concat(number(roofs.peak, 3), " GFLOP/s, ", threads, threads == 1 ? " thread" : " threads"),
+      "end", -2, -6);
 }
 
 }  // namespace
@@ -148,10 +155,12 @@ std::string roofline_chart(const Report& report) {
       counts.push_back(task.threads);
     }
   }
-  if (drawn.empty()) return "<p class='empty'>No workload that computes has a verified result.</p>\n";
+  if (drawn.empty())
+    return "<p class='empty'>No workload that computes has a verified result.</p>\n";
   std::sort(counts.begin(), counts.end());
   if (report.machine) {
-    for (int threads : counts) y.high = std::max(y.high, 1.8 * roofs_of(*report.machine, threads).peak);
+    for (int threads : counts)
+      y.high = std::max(y.high, 1.8 * roofs_of(*report.machine, threads).peak);
   }
   Chart chart(2 * kWidth, kHeight + 80, x, y);
   chart.axes("useful FLOPs per compulsory byte", "GFLOP/s");

@@ -1,5 +1,5 @@
-// The report's page: one file, no external resources, light or dark as the reader's system is. A task
-// under the pointer is highlighted in every chart and in the table.
+// The report's page: one file, no external resources, light or dark as the reader's system is. A
+// task under the pointer is highlighted in every chart and in the table.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -111,8 +111,10 @@ std::string tiles(const Report& report) {
   std::string out = "<div class='tiles'>\n";
   out += tile(concat(report.tasks.size()), report.tasks.size() == 1 ? "task" : "tasks");
   out += tile(concat(trials), concat("trials, ", failed, " failed"));
-  out += tile(seconds < 120 ? number(seconds, 3) + " s" : number(seconds / 60, 3) + " min", "of tuning");
-  const double bound = geomean(report.tasks, [](const ReportTask& t) { return t.bound_us / t.best_us; });
+  out += tile(seconds < 120 ? number(seconds, 3) + " s" : number(seconds / 60, 3) + " min",
+              "of tuning");
+  const double bound =
+      geomean(report.tasks, [](const ReportTask& t) { return t.bound_us / t.best_us; });
   if (bound > 0) out += tile(percent(bound), "of the bound, geometric mean");
   const double zero = geomean(report.tasks, [](const ReportTask& t) {
     return t.zero_us > 0 ? t.best_us / t.zero_us : 0;
@@ -136,21 +138,23 @@ std::string table_row(const ReportTask& task, size_t index) {
   }
   absl::StrAppendFormat(&out, "</td><td class='n'>%d</td>", task.threads);
   if (task.best_us > 0) {
-    absl::StrAppendFormat(&out, "<td class='n'>%s<br><small>%s .. %s</small></td>", micros(task.best_us),
-                          micros(task.ci_low_us), micros(task.ci_high_us));
+    absl::StrAppendFormat(&out, "<td class='n'>%s<br><small>%s .. %s</small></td>",
+                          micros(task.best_us), micros(task.ci_low_us), micros(task.ci_high_us));
     const double us = task.best_us;
     absl::StrAppendFormat(&out, "<td class='n'>%s</td><td class='n'>%s</td>",
                           task.flops > 0 ? number(task.flops / us / 1e3) : "-",
                           number(task.bytes / us / 1e3, 3));
     absl::StrAppendFormat(&out, "<td>%s</td>",
-                          task.bound_us > 0 ? meter(task.bound_us / us) + "<small>" +
-                                                  (task.compute_bound ? "compute" : "memory") + "</small>"
-                                            : "<small>not measured</small>");
+                          task.bound_us > 0
+                              ? meter(task.bound_us / us) + "<small>" +
+                                    (task.compute_bound ? "compute" : "memory") + "</small>"
+                              : "<small>not measured</small>");
   } else {
     out += "<td class='n none'>none valid</td><td class='n'>-</td><td class='n'>-</td><td></td>";
   }
   const double zero = task.best_us > 0 && task.zero_us > 0 ? task.best_us / task.zero_us : 0;
-  absl::StrAppendFormat(&out, "<td class='n'>%s</td><td class='n'>%d</td><td class='n'>%s s</td></tr>\n",
+  absl::StrAppendFormat(&out,
+                        "<td class='n'>%s</td><td class='n'>%d</td><td class='n'>%s s</td></tr>\n",
                         zero > 0 ? percent(zero) : "-", task.trials, number(task.seconds, 3));
   return out;
 }
@@ -159,7 +163,8 @@ std::string bests_table(const Report& report) {
   std::string out =
       "<div class='card'><h2>Best of each task</h2><table><thead><tr><th>workload</th>"
       "<th class='n'>threads</th><th class='n'>best, 95 % interval</th><th class='n'>GFLOP/s</th>"
-      "<th class='n'>GB/s</th><th>of the bound</th><th class='n'>zero-trial</th><th class='n'>trials</th>"
+      "<th class='n'>GB/s</th><th>of the bound</th><th class='n'>zero-trial</th><th "
+      "class='n'>trials</th>"
       "<th class='n'>tuned in</th></tr></thead><tbody>\n";
   for (size_t i = 0; i < report.tasks.size(); ++i) out += table_row(report.tasks[i], i);
   return out + "</tbody></table></div>\n";
@@ -183,12 +188,13 @@ std::string failures(const Report& report) {
 
 std::string machine_card(const DoctorReport& machine) {
   std::string out = "<div class='card'><h2>This machine</h2><table><tbody>\n";
-  absl::StrAppendFormat(&out, "<tr><td>processor</td><td>%s, %d cores, %.2f GHz measured</td></tr>\n",
+  absl::StrAppendFormat(&out,
+                        "<tr><td>processor</td><td>%s, %d cores, %.2f GHz measured</td></tr>\n",
                         escape_html(machine.cpu), machine.cores, machine.clock_ghz);
   for (const DoctorReport::Peak& peak : machine.peaks) {
     absl::StrAppendFormat(&out, "<tr><td>peak %s, %d thread%s</td><td>%s GFLOP/s</td></tr>\n",
-                          std::string(type_name(peak.type)), peak.threads, peak.threads == 1 ? "" : "s",
-                          number(peak.gflops));
+                          std::string(type_name(peak.type)), peak.threads,
+                          peak.threads == 1 ? "" : "s", number(peak.gflops));
   }
   for (const DoctorReport::Level& level : machine.levels) {
     absl::StrAppendFormat(&out, "<tr><td>%s, %d thread%s</td><td>read %s, copy %s GB/s</td></tr>\n",
@@ -196,7 +202,8 @@ std::string machine_card(const DoctorReport& machine) {
                           number(level.read, 3), number(level.copy, 3));
   }
   for (const std::string& problem : machine.problems) {
-    absl::StrAppendFormat(&out, "<tr><td class='none'>note</td><td>%s</td></tr>\n", escape_html(problem));
+    absl::StrAppendFormat(&out, "<tr><td class='none'>note</td><td>%s</td></tr>\n",
+                          escape_html(problem));
   }
   return out + "</tbody></table></div>\n";
 }
@@ -228,10 +235,12 @@ std::string report_page(const Report& report) {
                         escape_html(report.database), report.generated);
   out += tiles(report);
   out += "<div class='grid2'>\n<div class='card'><h2>Best so far against time</h2>" + curve_legend +
-         curve_chart(report.tasks, false) + "</div>\n<div class='card'><h2>Best so far against trials</h2>" +
-         curve_legend + curve_chart(report.tasks, true) + "</div>\n</div>\n";
+         curve_chart(report.tasks, false) +
+         "</div>\n<div class='card'><h2>Best so far against trials</h2>" + curve_legend +
+         curve_chart(report.tasks, true) + "</div>\n</div>\n";
   out += "<div class='card'><h2>Roofline</h2>" + legend + "</div>" + roofline_chart(report) +
-         "<p class='note'>Dashed: what this machine was measured to reach now, for f32. A point above its "
+         "<p class='note'>Dashed: what this machine was measured to reach now, for f32. A point "
+         "above its "
          "roof was measured in another minute or holds its data in a nearer cache.</p></div>\n";
   out += bests_table(report);
   out += "<div class='grid2'>\n" + failures(report);

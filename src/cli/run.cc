@@ -21,7 +21,8 @@ struct RunOptions {
 
 // NAME=FILE of each of the tensors; every input must be there.
 absl::StatusOr<std::map<int, std::string>> bind(const Program& program,
-                                                const std::vector<std::string>& bindings, Role role) {
+                                                const std::vector<std::string>& bindings,
+                                                Role role) {
   const std::vector<int> all = arguments(program);
   std::map<int, std::string> files;        // by position among the arguments
   std::vector<std::string> names;
@@ -38,10 +39,10 @@ absl::StatusOr<std::map<int, std::string>> bind(const Program& program,
     }
     if (equals == std::string::npos || position < 0) {
       const std::string near = nearest_name(name, names);
-      return absl::InvalidArgumentError(
-          concat("'", binding, "' is not NAME=FILE of an ", role == Role::kInput ? "input" : "output",
-                 near.empty() ? "; there are " + absl::StrJoin(names, ", ")
-                              : "; did you mean '" + near + "'?"));
+      return absl::InvalidArgumentError(concat(
+          "'", binding, "' is not NAME=FILE of an ", role == Role::kInput ? "input" : "output",
+          near.empty() ? "; there are " + absl::StrJoin(names, ", ")
+                       : "; did you mean '" + near + "'?"));
     }
     if (!files.emplace(position, binding.substr(equals + 1)).second) {
       return absl::InvalidArgumentError(concat(name, " is given twice"));
@@ -50,7 +51,8 @@ absl::StatusOr<std::map<int, std::string>> bind(const Program& program,
   return files;
 }
 
-absl::Status read_inputs(const Program& program, const RunOptions& options, ArgumentMemory& memory) {
+absl::Status read_inputs(const Program& program, const RunOptions& options,
+                         ArgumentMemory& memory) {
   ASSIGN_OR_RETURN(const auto files, bind(program, options.in, Role::kInput));
   std::string missing;
   const std::vector<int> all = arguments(program);
@@ -79,12 +81,14 @@ absl::StatusOr<double> run_reference(const Program& program, const ArgumentMemor
   ASSIGN_OR_RETURN(const std::vector<Data> out, interpret(program, in));
   const double seconds = now() - begin;
   for (size_t o = 0; o < out.size(); ++o) {
-    std::memcpy(memory.data(static_cast<int>(in.size() + o)), out[o].bytes.data(), out[o].bytes.size());
+    std::memcpy(memory.data(static_cast<int>(in.size() + o)), out[o].bytes.data(),
+                out[o].bytes.size());
   }
   return seconds;
 }
 
-absl::StatusOr<double> time_kernel(const Task& task, const Choice& choice, const ArgumentMemory& memory) {
+absl::StatusOr<double> time_kernel(const Task& task, const Choice& choice,
+                                   const ArgumentMemory& memory) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Executable> kernel, Executable::create(task, choice));
   RETURN_IF_ERROR(kernel->prepack(memory.pointers()));
   absl::Status status = absl::OkStatus();
@@ -117,7 +121,8 @@ absl::StatusOr<int> run_run(const RunOptions& options) {
   const std::vector<int> all = arguments(program);
   Json written = Json::array();
   for (const auto& [position, file] : out_files) {
-    RETURN_IF_ERROR(environment(write_npy(file, program.tensors[all[position]], memory.data(position))));
+    RETURN_IF_ERROR(
+        environment(write_npy(file, program.tensors[all[position]], memory.data(position))));
     written.push_back(file);
   }
   const double us = seconds * 1e6;
@@ -135,8 +140,10 @@ Action run_command(CLI::App& app) {
   add_database(app, &options->database);
   add_frozen(app, &options->database);
   add_output(app, &options->output);
-  app.add_option("-i,--input", options->in, "NAME=FILE.npy, once for each input")->allow_extra_args(false);
-  app.add_option("-o,--output", options->out, "NAME=FILE.npy, outputs to write")->allow_extra_args(false);
+  app.add_option("-i,--input", options->in, "NAME=FILE.npy, once for each input")
+      ->allow_extra_args(false);
+  app.add_option("-o,--output", options->out, "NAME=FILE.npy, outputs to write")
+      ->allow_extra_args(false);
   app.add_flag("--reference", options->reference, "the slow and obvious way instead of a kernel");
   return [options] { return run_run(*options); };
 }

@@ -27,7 +27,8 @@ absl::StatusOr<int> run_space(const SpaceOptions& options) {
     const Sketch& sketch = sketches[s];
     Rng rng = Rng(options.seed).split(s);
     double size = 0;
-    for (int i = 0; i < kSizePaths; ++i) size += estimate_size(task.start, sketch, rng) / kSizePaths;
+    for (int i = 0; i < kSizePaths; ++i)
+      size += estimate_size(task.start, sketch, rng) / kSizePaths;
     total += size;
     int feasible = 0;
     Json samples = Json::array();
@@ -35,23 +36,32 @@ absl::StatusOr<int> run_space(const SpaceOptions& options) {
       const absl::StatusOr<Sample> drawn = sample(task.start, sketch, rng);
       if (!drawn.ok()) continue;
       ++feasible;
-      if (static_cast<int>(samples.size()) < options.samples) samples.push_back(to_text(drawn->trace));
+      if (static_cast<int>(samples.size()) < options.samples)
+        samples.push_back(to_text(drawn->trace));
     }
     const int64_t open = std::count(sketch.open.begin(), sketch.open.end(), true);
-    list.push_back({{"name", sketch.name}, {"steps", sketch.steps.size()}, {"decisions", open},
-                    {"size", size}, {"draws", kDraws}, {"feasible", feasible}, {"samples", samples}});
+    list.push_back({{"name", sketch.name},
+                    {"steps", sketch.steps.size()},
+                    {"decisions", open},
+                    {"size", size},
+                    {"draws", kDraws},
+                    {"feasible", feasible},
+                    {"samples", samples}});
     table.rows.push_back({sketch.name, concat(sketch.steps.size()), concat(open),
-                          absl::StrFormat("%.2g", size), percent(static_cast<double>(feasible) / kDraws),
+                          absl::StrFormat("%.2g", size),
+                          percent(static_cast<double>(feasible) / kDraws),
                           samples.empty() ? "" : trace_as_line(samples[0])});
     text += bold(sketch.name) +
-            absl::StrFormat("  about %.2g schedules, %d decisions in %d steps, %s of draws feasible\n",
-                            size, open, sketch.steps.size(),
-                            percent(static_cast<double>(feasible) / kDraws));
+            absl::StrFormat(
+                "  about %.2g schedules, %d decisions in %d steps, %s of draws feasible\n", size,
+                open, sketch.steps.size(), percent(static_cast<double>(feasible) / kDraws));
     for (const Json& one : samples) text += "    " + trace_as_line(one) + "\n";
   }
-  text += absl::StrFormat("%d sketches, about %.2g schedules\n", sketches.size(), total);
-  emit(options.output, {{"workload", task.workload.source_words}, {"size", total}, {"sketches", list}},
-       table, text);
+  text += absl::StrFormat("%d %s, about %.2g schedules\n", sketches.size(),
+                          sketches.size() == 1 ? "sketch" : "sketches", total);
+  emit(options.output,
+       {{"workload", task.workload.source_words}, {"size", total}, {"sketches", list}}, table,
+       text);
   return kDone;
 }
 

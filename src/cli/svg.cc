@@ -35,18 +35,25 @@ std::vector<double> ticks(const Scale& scale, int about) {
       for (double step : steps) all.push_back(step * std::pow(10, e));
     }
   } else {
-    const double raw = (scale.high - scale.low) / about, unit = std::pow(10, std::floor(std::log10(raw)));
-    const double step = unit * (raw / unit <= 1 ? 1 : raw / unit <= 2 ? 2 : raw / unit <= 5 ? 5 : 10);
+    const double raw = (scale.high - scale.low) / about,
+                 unit = std::pow(10, std::floor(std::log10(raw)));
+    const double step = unit * (raw / unit <= 1   ? 1
+                                : raw / unit <= 2 ? 2
+                                : raw / unit <= 5 ? 5
+                                                  : 10);
     for (double v = std::ceil(scale.low / step) * step; v <= scale.high * (1 + 1e-9); v += step) {
       all.push_back(v);
     }
   }
-  const auto outside = [&](double v) { return v < scale.low * (1 - 1e-9) || v > scale.high * (1 + 1e-9); };
+  const auto outside = [&](double v) {
+    return v < scale.low * (1 - 1e-9) || v > scale.high * (1 + 1e-9);
+  };
   all.erase(std::remove_if(all.begin(), all.end(), outside), all.end());
   return all;
 }
 
-Chart::Chart(int width, int height, Scale x, Scale y) : width_(width), height_(height), x_(x), y_(y) {}
+Chart::Chart(int width, int height, Scale x, Scale y)
+    : width_(width), height_(height), x_(x), y_(y) {}
 
 double Chart::px(double x) const { return kLeft + fraction(x_, x) * (width_ - kLeft - kRight); }
 double Chart::py(double y) const {
@@ -68,9 +75,10 @@ void Chart::axes(const std::string& x_title, const std::string& y_title, bool y_
                           kLeft, right, py(v), py(v), kLeft - 8, py(v) + 4,
                           y_percent ? tick_text(100 * v) + " %" : tick_text(v));
   }
-  absl::StrAppendFormat(&body_, "<line class='axis' x1='%d' x2='%d' y1='%d' y2='%d'/>\n", kLeft, right,
-                        bottom, bottom);
-  absl::StrAppendFormat(&body_, "<text class='title' x='%d' y='%d' text-anchor='middle'>%s</text>\n",
+  absl::StrAppendFormat(&body_, "<line class='axis' x1='%d' x2='%d' y1='%d' y2='%d'/>\n", kLeft,
+                        right, bottom, bottom);
+  absl::StrAppendFormat(&body_,
+                        "<text class='title' x='%d' y='%d' text-anchor='middle'>%s</text>\n",
                         (kLeft + right) / 2, height_ - 8, escape_html(x_title));
   absl::StrAppendFormat(&body_,
                         "<text class='title' transform='translate(14 %d) rotate(-90)' "
@@ -78,7 +86,8 @@ void Chart::axes(const std::string& x_title, const std::string& y_title, bool y_
                         (kTop + bottom) / 2, escape_html(y_title));
 }
 
-void Chart::line(const std::vector<std::pair<double, double>>& points, const std::string& attributes) {
+void Chart::line(const std::vector<std::pair<double, double>>& points,
+                 const std::string& attributes) {
   std::string path;
   for (const auto& [x, y] : points) {
     absl::StrAppendFormat(&path, "%s%.1f %.1f", path.empty() ? "M" : "L", px(x), py(y));
@@ -91,8 +100,10 @@ void Chart::dot(double x, double y, double radius, const std::string& attributes
                         attributes);
 }
 
-void Chart::label(double x, double y, const std::string& text, const char* anchor, double dx, double dy) {
-  absl::StrAppendFormat(&body_, "<text class='label' x='%.1f' y='%.1f' text-anchor='%s'>%s</text>\n",
+void Chart::label(double x, double y, const std::string& text, const char* anchor, double dx,
+                  double dy) {
+  absl::StrAppendFormat(&body_,
+                        "<text class='label' x='%.1f' y='%.1f' text-anchor='%s'>%s</text>\n",
                         px(x) + dx, py(y) + dy, anchor, escape_html(text));
 }
 

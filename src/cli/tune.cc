@@ -1,7 +1,7 @@
 // `tune`: one workload, or the cases of a suite one after the other.
 //
-// The bound is measured right after the timing it judges; a fraction of it that stays over 1 is said in
-// `warnings`.
+// The bound is measured right after the timing it judges; a fraction of it that stays over 1 is
+// said in `warnings`.
 #include <algorithm>
 #include <iostream>
 
@@ -72,15 +72,16 @@ std::string summary(const Task& task, const TuneResult& result, const Bound* bou
                              percent(best.time_us / result.zero_us));
     }
   }
-  out += absl::StrFormat("  trials    %d, %d failed, %d duplicates skipped; %.1f s\n", result.trials,
-                         result.failed, result.deduped, wall_s);
+  out += absl::StrFormat("  trials    %d, %d failed, %d duplicates skipped; %.1f s\n",
+                         result.trials, result.failed, result.deduped, wall_s);
   if (bound != nullptr) out += "  schedule  " + trace_as_line(best.trace) + "\n";
   return out;
 }
 
 Json curve_json(const std::vector<CurvePoint>& curve) {
   Json points = Json::array();
-  for (const CurvePoint& point : curve) points.push_back({point.wall_s, point.trials, point.best_us});
+  for (const CurvePoint& point : curve)
+    points.push_back({point.wall_s, point.trials, point.best_us});
   return points;
 }
 
@@ -98,24 +99,29 @@ absl::StatusOr<Tuned> describe(const Task& task, const TuneResult& result, doubl
                                          micros(best.time_us)));
     }
   }
-  tuned.document = {{"workload", task.workload.source_words},
-                    {"canonical_sha256", task.workload.id},
-                    {"target", task.target->name},
-                    {"threads", task.threads()},
-                    {"trials", result.trials},
-                    {"failed", result.failed},
-                    {"deduped", result.deduped},
-                    {"wall_s", wall_s},
-                    {"best", valid ? best_json(best, *bound) : Json()},
-                    {"zero_trial", {{"time_us", result.zero_us}, {"verified", result.zero_verified}}},
-                    {"curve", curve_json(result.curve)},
-                    {"breakdown_s", {{"propose", result.propose_s}, {"build", result.build_s},
-                                     {"measure", result.measure_s}, {"learn", result.learn_s},
-                                     {"store", result.store_s}}},
-                    {"interrupted", result.interrupted},
-                    {"warnings", warnings}};
+  tuned.document = {
+      {"workload", task.workload.source_words},
+      {"canonical_sha256", task.workload.id},
+      {"target", task.target->name},
+      {"threads", task.threads()},
+      {"trials", result.trials},
+      {"failed", result.failed},
+      {"deduped", result.deduped},
+      {"wall_s", wall_s},
+      {"best", valid ? best_json(best, *bound) : Json()},
+      {"zero_trial", {{"time_us", result.zero_us}, {"verified", result.zero_verified}}},
+      {"curve", curve_json(result.curve)},
+      {"breakdown_s",
+       {{"propose", result.propose_s},
+        {"build", result.build_s},
+        {"measure", result.measure_s},
+        {"learn", result.learn_s},
+        {"store", result.store_s}}},
+      {"interrupted", result.interrupted},
+      {"warnings", warnings}};
   tuned.text = summary(task, result, valid ? &*bound : nullptr, wall_s);
-  for (const Json& warning : warnings) tuned.text += "  warning   " + warning.get<std::string>() + "\n";
+  for (const Json& warning : warnings)
+    tuned.text += "  warning   " + warning.get<std::string>() + "\n";
   tuned.row = {task.workload.source_words, task.target->name, concat(task.threads()),
                concat(result.trials), concat(result.failed), absl::StrFormat("%.2f", wall_s)};
   if (valid) {
@@ -153,7 +159,8 @@ absl::StatusOr<Tuned> tune_one(const TuneOptions& options, const std::vector<std
     hooks.now = [begin_s] { return process_seconds() - begin_s; };
     hooks.interrupted = interrupted;
     hooks.progress = [&](const TuneProgress& p) { progress.update(p); };
-    result = environment(tune_task(task, store, options.search, std::move(model), std::move(hooks)));
+    result =
+        environment(tune_task(task, store, options.search, std::move(model), std::move(hooks)));
   }
   if (!result.ok()) return result.status();
   return describe(task, *result, process_seconds() - begin_s);
@@ -161,8 +168,9 @@ absl::StatusOr<Tuned> tune_one(const TuneOptions& options, const std::vector<std
 
 const std::vector<std::string>& csv_columns() {
   static const std::vector<std::string> columns = {
-      "workload", "target", "threads", "trials", "failed", "wall_s", "best_us", "gflops", "bound_us",
-      "bound_fraction", "peak_fraction", "zero_trial_us", "trace"};
+      "workload",      "target",        "threads", "trials",   "failed",
+      "wall_s",        "best_us",       "gflops",  "bound_us", "bound_fraction",
+      "peak_fraction", "zero_trial_us", "trace"};
   return columns;
 }
 
@@ -213,13 +221,16 @@ Action tune_command(CLI::App& app) {
   add_workload(app, &options->workload, /*required=*/false);
   add_database(app, &options->database);
   add_output(app, &options->output);
-  app.add_option("--suite", options->suite, "a JSON file of cases; the words then name some of them");
+  app.add_option("--suite", options->suite,
+                 "a JSON file of cases; the words then name some of them");
   app.add_option("--trials", options->search.trials, "stored ones of the same key count")
       ->check(CLI::NonNegativeNumber)->capture_default_str();
   app.add_option("--seconds", options->search.seconds, "of a workload, whichever comes first")
       ->check(CLI::NonNegativeNumber)->capture_default_str();
-  app.add_option("--seed", options->search.seed, "of everything that is random")->capture_default_str();
-  app.add_option("--model", options->model, "a cost model to start from, as `model train` saves it");
+  app.add_option("--seed", options->search.seed, "of everything that is random")
+      ->capture_default_str();
+  app.add_option("--model", options->model,
+                 "a cost model to start from, as `model train` saves it");
   app.add_flag("--random", options->search.random_only, "random sampling, nothing learned");
   return [options] { return run_tune(*options); };
 }

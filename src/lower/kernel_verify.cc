@@ -33,6 +33,13 @@ struct LaneForm {
   Affine index;
   int64_t stride;
 };
+
+// var = floor(of / divisor)
+struct Quotient {
+  Affine of;
+  int64_t divisor;
+  int var;
+};
 using Mask = std::optional<std::vector<LaneForm>>;  // empty: unknown
 
 class Verifier {
@@ -48,8 +55,6 @@ class Verifier {
   }
 
  private:
-  // ---------------------------------------------------------------------------- errors
-
   void fail(const std::string& what) {
     if (error_.empty()) error_ = path_ + ": " + what;
   }
@@ -88,8 +93,6 @@ class Verifier {
     }
   }
 
-  // ---------------------------------------------------------------------------- proofs
-
   Range range(const Affine& a) const {
     Wide lo = a.constant, hi = a.constant;
     for (const Affine::Term& t : a.terms) {
@@ -127,8 +130,6 @@ class Verifier {
       fail("access to " + b.name + " may reach element " + std::to_string(range(index).lo));
     }
   }
-
-  // ---------------------------------------------------------------------------- statements
 
   void list(const std::vector<Stmt>& list) {
     const size_t facts = facts_.size();
@@ -257,12 +258,20 @@ class Verifier {
         const Range quotient = {floor_div(a.lo, s.divisor), floor_div(a.hi, s.divisor)};
         if (s.int_op == Stmt::IntOp::kDiv) {
           if (!enter(s.var, quotient)) return;
+          quotients_.push_back({s.a, s.divisor, s.var});
           const Affine rest = s.a - variable(s.var, s.divisor);
           fact(rest);
           return fact(affine(s.divisor - 1) - rest);
         }
         if (quotient.lo != quotient.hi) {
-          enter(s.var, {0, s.divisor - 1});
+          if (!enter(s.var, {0, s.divisor - 1})) return;
+          // Where the quotient has a variable too, the remainder is exact.
+          for (const Quotient& q : quotients_) {
+            if (!(q.of == s.a) || q.divisor != s.divisor || !ranges_[q.var].has_value()) continue;
+            const Affine rest = s.a - variable(q.var, s.divisor);
+            fact(rest - variable(s.var));
+            return fact(variable(s.var) - rest);
+          }
           return;
         }
         const int64_t base = quotient.lo * s.divisor;  // the remainder is a - base
@@ -286,8 +295,6 @@ class Verifier {
         return;
     }
   }
-
-  // ---------------------------------------------------------------------------- operations
 
   const Register& reg(int i) const { return kernel_.registers[i]; }
 
@@ -338,8 +345,15 @@ class Verifier {
         *mask = masks_[s.srcs[0]];
         return true;
       case Op::kBroadcast:
-        return sources(s, 1) && require(reg(s.srcs[0]).lanes == 1, "broadcasts a scalar") &&
-               require(reg(s.srcs[0]).type == dst.type, "types differ");
+        if (!sources(s, 1) || !require(reg(s.srcs[0]).lanes == 1, "broadcasts a scalar") ||
+            !require(reg(s.srcs[0]).type == dst.type, "types differ")) {
+          return false;
+        }
+        *mask = masks_[s.srcs[0]];         // what the scalar asserts, every lane does
+        if (mask->has_value()) {
+          for (LaneForm& form : **mask) form.stride = 0;
+        }
+        return true;
       case Op::kUnary:
         return require(is_unary(s.expr_op), "no unary operation") && sources(s, 1) &&
                same_shape(s.dst, s.srcs[0], true) && computes(dst.type) &&
@@ -472,6 +486,7 @@ class Verifier {
   bool in_prepack_ = false, in_parallel_ = false;
   std::vector<std::optional<Range>> ranges_;  // by variable; empty: not in scope
   std::vector<Affine> facts_;                 // each >= 0 here
+  std::vector<Quotient> quotients_;           // those whose variable is in scope count
   std::vector<bool> defined_;                 // by register
   std::vector<Mask> masks_;                   // by register
 };

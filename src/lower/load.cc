@@ -130,6 +130,13 @@ Value Evaluator::read(const Expr& expr, const Point& point, Truth* in_bounds) {
 
 Value Evaluator::load(const Storage& storage, int t, std::vector<Index> local, const Point& point,
                       bool prefetches) {
+  // A scalar past a masked tail: some element inside is read, and dropped with the rest of the point.
+  const bool exists = std::all_of(point.valid.begin(), point.valid.end(), [](const Index& v) { return v.range.lo >= 0; });
+  const bool scalar = std::all_of(local.begin(), local.end(), [](const Index& i) { return i.uniform(); });
+  for (size_t d = 0; scalar && !exists && d < local.size(); ++d) {
+    const Affine inside = e_.emit_int(Stmt::IntOp::kMin, local[d].base, affine(storage.shape[d] - 1), 1);
+    local[d] = make_index(e_, inside, 0, 1);
+  }
   const Index address = flatten(storage, local, point);
   const Type type = e_.kernel.buffers[storage.buffer].type;
   if (prefetches) prefetch(t, storage.buffer, address, type);
@@ -169,10 +176,14 @@ Value Evaluator::transposed_load(const Storage& storage, const Index& address, c
   for (const Point& other : *tile_) {
     if (other.chunk.offset != point.chunk.offset || other.chunk.lanes != lanes) continue;
     std::vector<Index> local;
+    bool inside = true;                    // with all its lanes: whole rows are loaded
     for (const Expr& arg : expr->args) {
       if (reads_tensor(arg)) return {};
-      local.push_back(localize(storage, local.size(), index(arg, other), other));
+      const Index at = index(arg, other);
+      inside = inside && at.range.lo >= 0 && at.range.hi < e_.tensor(expr->index).shape[local.size()];
+      local.push_back(localize(storage, local.size(), at, other));
     }
+    if (!inside) continue;
     const Index there = add(flatten(storage, local, other), address, -1);
     if (!there.base.is_constant() || !there.uniform()) continue;
     if (std::any_of(candidates.begin(), candidates.end(),

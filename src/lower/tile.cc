@@ -116,8 +116,7 @@ Point make_point(const Frame& f, Evaluator& evaluator, const Row& row, int va, c
 std::vector<int64_t> position(const Frame& f, const Row& row, const Chunk& chunk) {
   std::vector<int64_t> key;
   for (size_t a = 0; a < row.offset.size(); ++a) {
-    const bool partial = f.stage.factored_axis == static_cast<int>(a);
-    if (!f.stage.axes[a].reduction || partial) key.push_back(row.offset[a]);
+    if (!f.stage.axes[a].reduction) key.push_back(row.offset[a]);
   }
   key.push_back(chunk.offset);
   return key;
@@ -317,7 +316,7 @@ void finish_accumulators(Frame& f, const Accumulators& accumulators) {
   };
   if (in_memory) {
     auto add_stored = [&] {
-      Evaluator loads(e, f.s, -1);
+      Evaluator loads = evaluator;         // knows what was computed before the branch
       for (size_t i = 0; i < points.size(); ++i) {
         const Storage& sums = e.home[f.stage.tensor];
         std::vector<Index> at;
@@ -339,11 +338,11 @@ void finish_accumulators(Frame& f, const Accumulators& accumulators) {
     }
   }
   auto finish = [&] {
-    Evaluator stores(e, f.s, -1);
+    Evaluator stores = evaluator;
     for (size_t i = 0; i < points.size(); ++i) finish_point(f, stores, points[i], values[i]);
   };
   auto store_partial = [&] {
-    Evaluator stores(e, f.s, -1);
+    Evaluator stores = evaluator;
     for (size_t i = 0; i < points.size(); ++i) {
       stores.store(e.home[f.stage.tensor], tensor, points[i], values[i], false);
     }

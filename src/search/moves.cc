@@ -1,5 +1,6 @@
-// Where options come from. Sketches compete: each gets draws in proportion to how its best compares with
-// the best of all, and a fifth of the draws go to all alike, so that none is given up for good.
+// Where options come from. Sketches compete: each gets draws in proportion to how its best compares
+// with the best of all, and a fifth of the draws go to all alike, so that none is given up for
+// good.
 #include <algorithm>
 #include <cmath>
 
@@ -9,10 +10,10 @@
 namespace lw::search {
 namespace {
 
-constexpr double kEvenShare = 0.2;         // of the draws, over all sketches alike
-constexpr double kSharpness = 3;           // weight of a sketch: (best of all / its best) ^ this
-constexpr int kFirstDraws = 8;             // of every sketch before they compete
-constexpr double kCrossed = 0.3;           // of the children
+constexpr double kEvenShare = 0.2;  // of the draws, over all sketches alike
+constexpr double kSharpness = 3;    // weight of a sketch: (best of all / its best) ^ this
+constexpr int kFirstDraws = 8;      // of every sketch before they compete
+constexpr double kCrossed = 0.3;    // of the children
 constexpr int kTournament = 3;
 
 int feature(std::string_view name) {
@@ -26,16 +27,17 @@ int feature(std::string_view name) {
 }  // namespace
 
 Option make_option(int sketch, Sample sample, const char* source) {
-  static const int draft = feature("log_draft_us"), rows = feature("tile_rows"), columns = feature("tile_columns"),
-                   copies = feature("copies");
+  static const int draft = feature("log_draft_us"), rows = feature("tile_rows"),
+                   columns = feature("tile_columns"), copies = feature("copies");
   Option option;
   option.sketch = sketch;
   option.features = features(sample.nest);
   option.trace = std::move(sample.trace);
   option.text = to_text(option.trace);
   option.draft_us = std::exp2(static_cast<double>(option.features[draft]));
-  option.kind = hash_combine(hash_combine(static_cast<uint64_t>(sketch), static_cast<uint64_t>(option.features[rows])),
-                             static_cast<uint64_t>(16 * option.features[columns] + option.features[copies]));
+  option.kind = hash_combine(
+      hash_combine(static_cast<uint64_t>(sketch), static_cast<uint64_t>(option.features[rows])),
+      static_cast<uint64_t>(16 * option.features[columns] + option.features[copies]));
   option.source = source;
   return option;
 }

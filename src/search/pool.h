@@ -1,4 +1,5 @@
-// The candidates that the search chooses from, and what is known of those tried. Internal to src/search.
+// The candidates that the search chooses from, and what is known of those tried. Internal to
+// src/search.
 #pragma once
 
 #include <memory>
@@ -16,13 +17,13 @@ namespace lw::search {
 
 // A schedule that could be tried.
 struct Option {
-  int sketch = -1;                         // index into the space; -1: none of them
+  int sketch = -1;  // index into the space; -1: none of them
   Trace trace;
   std::string text;
   std::vector<float> features;
   double draft_us = 0;
-  float score = 0;                         // higher is better
-  uint64_t kind = 0;                       // sketch and register tile: batches are spread over kinds
+  float score = 0;    // higher is better
+  uint64_t kind = 0;  // sketch and register tile: batches are spread over kinds
   const char* source = "draft";
 };
 
@@ -37,8 +38,8 @@ struct Tried {
 // Makes an option of a replayed trace (scores are given later).
 Option make_option(int sketch, Sample sample, const char* source);
 
-// Draws options: from the space, from parents, from foreign traces. Deterministic for the seed; each draw
-// has a stream of its own, numbered in order.
+// Draws options: from the space, from parents, from foreign traces. Deterministic for the seed;
+// each draw has a stream of its own, numbered in order.
 class Moves {
  public:
   Moves(const Nest& start, std::vector<Sketch> space, uint64_t seed);

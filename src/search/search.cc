@@ -1,11 +1,11 @@
 // The search: what to try next.
 //
-// A pool of options, scored by the model (which starts from the draft), is kept fresh: draws from the
-// sketches, children of the best tried and of the best scored. A batch takes the best of the pool, few
-// of each kind of register tile, a tenth at random. Towards the end, or when nothing improves, the
-// neighbours of the best two come first (coordinate descent). Nothing is tried twice: neither a trace
-// nor a kernel, which another trace may share.
-// A round (500 draws, 400 children, scoring, lowering of 16) takes under a tenth of a second.
+// A pool of options, scored by the model (which starts from the draft), is kept fresh: draws from
+// the sketches, children of the best tried and of the best scored. A batch takes the best of the
+// pool, few of each kind of register tile, a tenth at random. Towards the end, or when nothing
+// improves, the neighbours of the best two come first (coordinate descent). Nothing is tried twice:
+// neither a trace nor a kernel, which another trace may share. A round (500 draws, later 150; 240
+// children; scoring; lowering of 16) takes 40 to 90 ms.
 #include "src/search/search.h"
 
 #include <algorithm>
@@ -24,17 +24,17 @@ using search::Tried;
 
 namespace {
 
-constexpr size_t kPool = 400;              // options kept
-constexpr int kRoundDrafts = 8;            // rounds over which the first drafts are spread
-constexpr int kLaterDrafts = 200;          // a round, after the first drafts
-constexpr int kChildren = 300;             // a round
+constexpr size_t kPool = 400;      // options kept
+constexpr int kRoundDrafts = 8;    // rounds over which the first drafts are spread
+constexpr int kLaterDrafts = 150;  // a round, after the first drafts
+constexpr int kChildren = 240;     // a round
 constexpr int kZeroDrafts = 500, kZeroGenerations = 3, kZeroChildren = 100;
 constexpr size_t kParents = 24;
-constexpr int kRandomEvery = 10;           // one proposal in so many is random
-constexpr size_t kFirstFit = 12;           // results before the model is fitted
-constexpr double kDescentShare = 0.2;      // of the trials, the last ones
-constexpr int kStagnant = 48;              // results without a better one: descend too
-constexpr int kWarmTries = 4;              // adapted traces a batch
+constexpr int kRandomEvery = 10;       // one proposal in so many is random
+constexpr size_t kFirstFit = 12;       // results before the model is fitted
+constexpr double kDescentShare = 0.2;  // of the trials, the last ones
+constexpr int kStagnant = 48;          // results without a better one: descend too
+constexpr int kWarmTries = 4;          // adapted traces a batch
 
 bool better(const Option* a, const Option* b) {
   return a->score != b->score ? a->score > b->score : a->text < b->text;
@@ -44,23 +44,24 @@ bool better(const Option* a, const Option* b) {
 
 struct Search::Impl {
   Impl(Nest start, SearchOptions o, std::unique_ptr<Model> m)
-      : options(std::move(o)), model(std::move(m)),
+      : options(std::move(o)),
+        model(std::move(m)),
         moves(start, options.space.empty() ? make_space(start) : options.space, options.seed) {}
 
   SearchOptions options;
   std::unique_ptr<Model> model;
   Moves moves;
-  std::vector<Option> pool;                // sorted by score, best first
+  std::vector<Option> pool;  // sorted by score, best first
   std::vector<Option> descent, warm;
   std::vector<Tried> tried;
-  absl::flat_hash_map<std::string, int> tried_at;         // by trace text
+  absl::flat_hash_map<std::string, int> tried_at;  // by trace text
   absl::flat_hash_map<std::string, Option> in_flight;
-  absl::flat_hash_set<std::string> dropped;               // equal to another's kernel, or not lowered
-  absl::flat_hash_set<uint64_t> kernels;                  // tried or in flight
+  absl::flat_hash_set<std::string> dropped;  // equal to another's kernel, or not lowered
+  absl::flat_hash_set<uint64_t> kernels;     // tried or in flight
   int64_t deduplicated = 0;
   int drafted = 0, proposed = 0;
-  size_t fitted = 0;                       // results at the last fit
-  int best = -1, best_at = 0;              // into `tried`; number of results when it came
+  size_t fitted = 0;           // results at the last fit
+  int best = -1, best_at = 0;  // into `tried`; number of results when it came
   int descended_from[2] = {-1, -1};
 
   bool known(const std::string& text) const {
@@ -78,7 +79,8 @@ struct Search::Impl {
     }
     for (Option& option : scored) {
       const double by_chance = static_cast<double>(hash64(option.text, options.seed) >> 40);
-      option.score = static_cast<float>(options.use_draft ? -std::log2(option.draft_us) : by_chance);
+      option.score =
+          static_cast<float>(options.use_draft ? -std::log2(option.draft_us) : by_chance);
     }
   }
 
@@ -87,7 +89,8 @@ struct Search::Impl {
     for (Option& option : fresh) pool.push_back(std::move(option));
     std::erase_if(pool, [&](const Option& option) { return known(option.text); });
     score(pool);
-    std::sort(pool.begin(), pool.end(), [](const Option& a, const Option& b) { return better(&a, &b); });
+    std::sort(pool.begin(), pool.end(),
+              [](const Option& a, const Option& b) { return better(&a, &b); });
     pool.erase(std::unique(pool.begin(), pool.end(),
                            [](const Option& a, const Option& b) { return a.text == b.text; }),
                pool.end());
@@ -100,7 +103,8 @@ struct Search::Impl {
     for (const Tried& t : tried) {
       if (!t.failed && t.option.sketch >= 0) fastest.push_back(&t);
     }
-    std::stable_sort(fastest.begin(), fastest.end(), [](const Tried* a, const Tried* b) { return a->time_us < b->time_us; });
+    std::stable_sort(fastest.begin(), fastest.end(),
+                     [](const Tried* a, const Tried* b) { return a->time_us < b->time_us; });
     std::vector<const Option*> result;
     for (size_t i = 0; i < kParents; ++i) {
       if (i < fastest.size()) result.push_back(&fastest[i]->option);
@@ -112,7 +116,8 @@ struct Search::Impl {
   void refill() {
     std::vector<Option> fresh;
     const int share = std::max(1, options.drafts / kRoundDrafts);
-    const int count = drafted < options.drafts ? std::min(share, options.drafts - drafted) : std::min(kLaterDrafts, share);
+    const int count = drafted < options.drafts ? std::min(share, options.drafts - drafted)
+                                               : std::min(kLaterDrafts, share);
     drafted += count;
     moves.draft(count, fresh);
     if (options.use_evolution) moves.breed(parents(), std::min(kChildren, share), fresh);
@@ -152,7 +157,8 @@ struct Search::Impl {
     }
     std::erase_if(descent, [&](const Option& option) { return known(option.text); });
     score(descent);
-    std::sort(descent.begin(), descent.end(), [](const Option& a, const Option& b) { return better(&a, &b); });
+    std::sort(descent.begin(), descent.end(),
+              [](const Option& a, const Option& b) { return better(&a, &b); });
   }
 
   // Lowers and registers a proposal; false when its kernel is known or cannot be made.
@@ -183,8 +189,8 @@ struct Search::Impl {
   }
 
   // The best option whose kind is not yet taken too often.
-  bool take_best(std::vector<Option>& from, size_t& at, absl::flat_hash_map<uint64_t, int>& kinds, int most,
-                 std::vector<Proposal>& batch) {
+  bool take_best(std::vector<Option>& from, size_t& at, absl::flat_hash_map<uint64_t, int>& kinds,
+                 int most, std::vector<Proposal>& batch) {
     for (; at < from.size(); ++at) {
       const Option& option = from[at];
       if (kinds[option.kind] >= most || known(option.text)) continue;
@@ -208,7 +214,8 @@ struct Search::Impl {
     std::vector<Proposal> batch;
     const auto wanted = static_cast<size_t>(std::max(0, std::min(count, trials_left)));
     if (options.random_only) {
-      while (batch.size() < wanted && take_random(batch)) {}
+      while (batch.size() < wanted && take_random(batch)) {
+      }
       return batch;
     }
     refill();
@@ -230,7 +237,7 @@ struct Search::Impl {
       if (local && take_best(descent, in_descent, kinds, count, batch)) continue;
       if (take_best(pool, in_pool, kinds, most, batch)) continue;
       if (most < count) {
-        most = count, in_pool = 0;         // rather much of one kind than too few
+        most = count, in_pool = 0;  // rather much of one kind than too few
       } else if (!take_best(descent, in_descent, kinds, count, batch) && !take_random(batch)) {
         break;
       }
@@ -262,7 +269,7 @@ struct Search::Impl {
 
   void observe_one(const Measurement& m) {
     if (!is_candidates_fault(m.verdict) && m.verdict != Verdict::kOk) {
-      in_flight.erase(m.trace);            // nobody's fault: it may be proposed again
+      in_flight.erase(m.trace);  // nobody's fault: it may be proposed again
       kernels.erase(m.kernel_hash);
       return;
     }
@@ -316,7 +323,8 @@ struct Search::Impl {
   }
 
   void learn() {
-    if (!options.use_model || model == nullptr || options.random_only || tried.size() < kFirstFit) return;
+    if (!options.use_model || model == nullptr || options.random_only || tried.size() < kFirstFit)
+      return;
     if (tried.size() < fitted + std::max<size_t>(8, fitted / 10)) return;
     std::vector<Example> examples;
     for (const Tried& t : tried) examples.push_back({t.option.features, 0, t.time_us, t.failed});
@@ -340,13 +348,16 @@ void Search::warm_start(const std::vector<Trace>& foreign) {
     std::vector<Option> adapted;
     impl_->moves.adapt(trace, adapted);
     impl_->score(adapted);
-    const auto top = std::max_element(adapted.begin(), adapted.end(),
-                                      [](const Option& a, const Option& b) { return better(&b, &a); });
+    const auto top =
+        std::max_element(adapted.begin(), adapted.end(),
+                         [](const Option& a, const Option& b) { return better(&b, &a); });
     if (top != adapted.end()) impl_->warm.push_back(std::move(*top));
   }
 }
 
-std::vector<Proposal> Search::propose(int count, int trials_left) { return impl_->propose(count, trials_left); }
+std::vector<Proposal> Search::propose(int count, int trials_left) {
+  return impl_->propose(count, trials_left);
+}
 absl::StatusOr<Proposal> Search::zero_trial() { return impl_->zero_trial(); }
 int64_t Search::deduplicated() const { return impl_->deduplicated; }
 
@@ -355,16 +366,19 @@ std::vector<Proposal> Search::finalists(int count) {
   for (const Tried& t : impl_->tried) {
     if (!t.failed) leaders.push_back(&t);
   }
-  std::stable_sort(leaders.begin(), leaders.end(), [](const Tried* a, const Tried* b) { return a->time_us < b->time_us; });
+  std::stable_sort(leaders.begin(), leaders.end(),
+                   [](const Tried* a, const Tried* b) { return a->time_us < b->time_us; });
   std::vector<Proposal> result;
   for (const Tried* t : leaders) {
-    const bool apart = t->ci_low_us > leaders[0]->ci_high_us && t->time_us > 1.03 * leaders[0]->time_us;
+    const bool apart =
+        t->ci_low_us > leaders[0]->ci_high_us && t->time_us > 1.03 * leaders[0]->time_us;
     if (static_cast<int>(result.size()) >= count || apart) break;
     absl::StatusOr<Nest> nest = replay(impl_->moves.start(), t->option.trace);
     absl::StatusOr<Kernel> kernel = nest.ok() ? lower(*nest) : nest.status();
     if (!kernel.ok()) continue;
-    result.push_back({t->option.trace, t->option.text, std::make_shared<const Kernel>(*std::move(kernel)),
-                      t->option.features, t->option.draft_us, "finalist"});
+    result.push_back({t->option.trace, t->option.text,
+                      std::make_shared<const Kernel>(*std::move(kernel)), t->option.features,
+                      t->option.draft_us, "finalist"});
   }
   return result;
 }

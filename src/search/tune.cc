@@ -1,8 +1,8 @@
 // tune(): the loop around Search and a Measurer.
 //
-// One batch is measured while the next is proposed, so builders and the measurer never wait; results
-// are stored before they are counted, so that whatever was shown survives a crash. What fails through
-// nobody's fault (a lost worker, a throttled clock) is tried again and is no trial.
+// One batch is measured while the next is proposed, so builders and the measurer never wait;
+// results are stored before they are counted, so that whatever was shown survives a crash. What
+// fails through nobody's fault (a lost worker, a throttled clock) is tried again and is no trial.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -15,12 +15,14 @@
 namespace lw {
 namespace {
 
-constexpr int kRetries = 3;                // of a candidate, when nobody is at fault
-constexpr int kLostInARow = 24;            // then the device is given up
+constexpr int kRetries = 3;      // of a candidate, when nobody is at fault
+constexpr int kLostInARow = 24;  // then the device is given up
 constexpr double kPollSeconds = 0.05;
-constexpr double kDrainSeconds = 2;        // for what runs when the search ends
-constexpr double kFinalShare = 0.06;       // of the seconds, kept for the finalists
-constexpr int kFinalists = 5, kFinalRounds = 15;
+constexpr double kDrainSeconds = 0.25;  // patience for what still runs when the search ends
+constexpr double kFinalShare = 0.06;    // of the seconds, kept for the finalists
+constexpr int kFinalists = 5;
+constexpr int kLeastRounds = 3, kMostRounds = 15;
+constexpr double kRoundSeconds = 0.01;  // of a finalist at least: samples are lengthened to that
 constexpr size_t kWarmTraces = 4;
 
 bool is_trial(const Measurement& m) {
@@ -35,10 +37,15 @@ int64_t unix_ms() {
 
 class Tuning {
  public:
-  Tuning(const Nest& start, const Key& key, Store& store, Measurer& measurer, const SearchOptions& options,
-         std::unique_ptr<Model> model, const TuneHooks& hooks)
-      : key_(key), store_(store), measurer_(measurer), options_(options), hooks_(hooks),
-        search_(start, options, std::move(model)), began_(hooks.now()) {}
+  Tuning(const Nest& start, const Key& key, Store& store, Measurer& measurer,
+         const SearchOptions& options, std::unique_ptr<Model> model, const TuneHooks& hooks)
+      : key_(key),
+        store_(store),
+        measurer_(measurer),
+        options_(options),
+        hooks_(hooks),
+        search_(start, options, std::move(model)),
+        began_(hooks.now()) {}
 
   absl::StatusOr<TuneResult> run() {
     RETURN_IF_ERROR(resume());
@@ -47,7 +54,7 @@ class Tuning {
     RETURN_IF_ERROR(zero_trial());
     while (going()) {
       fill();
-      if (flying_.empty()) break;          // nothing is left to try
+      if (flying_.empty()) break;  // nothing is left to try
       RETURN_IF_ERROR(take(measurer_.poll(kPollSeconds)));
     }
     RETURN_IF_ERROR(drain());
@@ -62,7 +69,9 @@ class Tuning {
   };
 
   double elapsed() const { return hooks_.now() - began_; }
-  bool complete() const { return trials_ >= options_.trials && has_zero_ && (has_final_ || options_.trials == 0); }
+  bool complete() const {
+    return trials_ >= options_.trials && has_zero_ && (has_final_ || options_.trials == 0);
+  }
   bool going() {
     result_.interrupted = result_.interrupted || (hooks_.interrupted && hooks_.interrupted());
     const bool time_left = elapsed() < options_.seconds * (1 - kFinalShare);
@@ -86,7 +95,8 @@ class Tuning {
       result_.zero_us = m.verdict == Verdict::kOk ? m.time_us : 0;
       result_.zero_verified = m.verified;
     }
-    const bool leads = m.verdict == Verdict::kOk && m.verified && (incumbent_us_ == 0 || m.time_us < incumbent_us_);
+    const bool leads = m.verdict == Verdict::kOk && m.verified &&
+                       (incumbent_us_ == 0 || m.time_us < incumbent_us_);
     if (!leads) return;
     incumbent_us_ = m.time_us;
     result_.curve.push_back({m.wall_s, trials_, m.time_us});
@@ -96,7 +106,8 @@ class Tuning {
   absl::Status warm_start() {
     if (!options_.use_warm || trials_ > 0 || options_.trials == 0) return absl::OkStatus();
     const absl::StatusOr<WorkloadRow> mine = store_.workload(key_.workload);
-    if (!mine.ok()) return mine.status().code() == absl::StatusCode::kNotFound ? absl::OkStatus() : mine.status();
+    if (!mine.ok())
+      return mine.status().code() == absl::StatusCode::kNotFound ? absl::OkStatus() : mine.status();
     ASSIGN_OR_RETURN(std::vector<BestRow> rows, store_.best_in_family(mine->family, key_.threads));
     std::vector<std::pair<double, Trace>> near;
     for (const BestRow& row : rows) {
@@ -105,7 +116,8 @@ class Tuning {
       if (row.key == key_ || !other.ok() || !trace.ok()) continue;
       near.emplace_back(shape_distance(mine->shape, other->shape), *std::move(trace));
     }
-    std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::stable_sort(near.begin(), near.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
     if (near.size() > kWarmTraces) near.resize(kWarmTraces);
     std::vector<Trace> traces;
     for (auto& [distance, trace] : near) traces.push_back(std::move(trace));
@@ -145,7 +157,8 @@ class Tuning {
     const int left = options_.trials - trials_ - in_flight() - static_cast<int>(ready_.size());
     if (left <= 0) return;
     const double began = hooks_.now();
-    for (Proposal& p : search_.propose(std::min(options_.batch, left), left)) ready_.push_back(std::move(p));
+    for (Proposal& p : search_.propose(std::min(options_.batch, left), left))
+      ready_.push_back(std::move(p));
     result_.propose_s += hooks_.now() - began;
   }
 
@@ -213,10 +226,12 @@ class Tuning {
       const bool counts = o.verdict == Verdict::kOk || is_candidates_fault(o.verdict);
       lost_ = counts ? 0 : lost_ + 1;
       if (lost_ > kLostInARow) {
-        return absl::UnavailableError(concat("nothing can be measured: ", verdict_name(o.verdict), ": ", o.detail));
+        return absl::UnavailableError(
+            concat("nothing can be measured: ", verdict_name(o.verdict), ": ", o.detail));
       }
       if (!counts && ++it->second.tries <= kRetries + 1) {
-        again.push_back(candidate(o.ticket, it->second.proposal, it->second.proposal.source == "zero"));
+        again.push_back(
+            candidate(o.ticket, it->second.proposal, it->second.proposal.source == "zero"));
         continue;
       }
       (counts ? done : released).push_back(measurement(it->second.proposal, o));
@@ -244,17 +259,25 @@ class Tuning {
     return absl::OkStatus();
   }
 
-  // What is running when the search ends still counts, if it ends soon and within the budget.
+  // What is running when the search ends still counts; what waited was dropped.
   absl::Status drain() {
     if (flying_.empty()) return absl::OkStatus();
     measurer_.cancel();
-    const double until = hooks_.now() + kDrainSeconds;
-    while (!flying_.empty() && hooks_.now() < until) {
-      const std::vector<Outcome> outcomes = measurer_.poll(2 * kPollSeconds);
+    while (!flying_.empty()) {
+      const std::vector<Outcome> outcomes = measurer_.poll(kDrainSeconds);
       if (outcomes.empty()) break;
       RETURN_IF_ERROR(take(outcomes));
     }
     return absl::OkStatus();
+  }
+
+  // As many as the time allows.
+  int final_rounds(size_t finalists) const {
+    const double left = std::max(options_.seconds - elapsed(), options_.seconds * kFinalShare);
+    const double round =
+        static_cast<double>(finalists) * std::max(incumbent_us_ * 1e-6, kRoundSeconds);
+    return static_cast<int>(std::clamp(left / round, static_cast<double>(kLeastRounds),
+                                       static_cast<double>(kMostRounds)));
   }
 
   // The leaders, measured in turns: only so are their times comparable.
@@ -266,13 +289,16 @@ class Tuning {
       batch.push_back(candidate(++ticket_, proposal, /*verify=*/true));
       batch.back().effort = 2;
     }
-    const std::vector<Outcome> outcomes = measurer_.interleave(std::move(batch), kFinalRounds);
+    const std::vector<Outcome> outcomes =
+        measurer_.interleave(std::move(batch), final_rounds(finalists.size()));
     CHECK(outcomes.size() == finalists.size());
     std::vector<Measurement> done;
     for (size_t i = 0; i < outcomes.size(); ++i) {
+      result_.build_s += outcomes[i].build_s;
       result_.measure_s += outcomes[i].measure_s;
       const Verdict verdict = outcomes[i].verdict;
-      if (verdict == Verdict::kOk || is_candidates_fault(verdict)) done.push_back(measurement(finalists[i], outcomes[i]));
+      if (verdict == Verdict::kOk || is_candidates_fault(verdict))
+        done.push_back(measurement(finalists[i], outcomes[i]));
     }
     return acknowledge(std::move(done));
   }

@@ -1,5 +1,5 @@
-// The bound of a task: the larger of useful FLOPs over the measured peak and compulsory bytes over the
-// bandwidth measured at the task's own footprint and mix of reads and writes.
+// The bound of a task: the larger of useful FLOPs over the measured peak and compulsory bytes over
+// the bandwidth measured at the task's own footprint and mix of reads and writes.
 #include <algorithm>
 
 #include "src/base/check.h"

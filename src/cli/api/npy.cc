@@ -1,7 +1,7 @@
 // A .npy file is a magic string, two bytes of version, the header's length (two bytes in version 1,
-// four in 2 and 3), a header that is a Python dict literal with exactly the keys descr, fortran_order
-// and shape, and the raw data. The header is parsed as the small language that it is; nothing in the
-// file is trusted before it is compared with the file's size.
+// four in 2 and 3), a header that is a Python dict literal with exactly the keys descr,
+// fortran_order and shape, and the raw data. The header is parsed as the small language that it is;
+// nothing in the file is trusted before it is compared with the file's size.
 #include "src/cli/npy.h"
 
 #include <cerrno>
@@ -42,7 +42,8 @@ class HeaderParser {
     }
     if (!seen[0] || !seen[1] || !seen[2]) return bad("descr, fortran_order or shape is missing");
     skip();
-    return at_ == text_.size() ? absl::OkStatus() : bad("something follows the header's dictionary");
+    return at_ == text_.size() ? absl::OkStatus()
+                               : bad("something follows the header's dictionary");
   }
 
  private:
@@ -186,8 +187,9 @@ absl::Status read_npy(const std::string& path, const Tensor& tensor, std::byte* 
 }
 
 absl::Status write_npy(const std::string& path, const Tensor& tensor, const std::byte* data) {
-  std::string header = concat("{'descr': '", descriptions(tensor.type).front(),
-                              "', 'fortran_order': False, 'shape': ", shape_text(tensor.shape), ", }");
+  std::string header =
+      concat("{'descr': '", descriptions(tensor.type).front(),
+             "', 'fortran_order': False, 'shape': ", shape_text(tensor.shape), ", }");
   const size_t fixed = kMagic.size() + 4;
   while ((fixed + header.size() + 1) % 64 != 0) header += ' ';  // the data starts aligned
   header += '\n';

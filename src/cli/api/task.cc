@@ -83,7 +83,8 @@ absl::StatusOr<Task> make_task(const std::vector<std::string>& words, const Task
   return make_task(std::move(program), absolute_words(words), options);
 }
 
-absl::StatusOr<Task> make_task(Program program, const std::string& words, const TaskOptions& options) {
+absl::StatusOr<Task> make_task(Program program, const std::string& words,
+                               const TaskOptions& options) {
   absl::StatusOr<Target> target = find_target(options.target);
   if (!target.ok()) {
     return absl::InvalidArgumentError(target.status().message());  // the request names it
@@ -129,8 +130,8 @@ absl::StatusOr<Program> reload_program(const WorkloadRow& row) {
 absl::Status check_runs_here(const Task& task) {
   const double needed = argument_bytes(*task.program), present = physical_memory();
   if (needed > present) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("the tensors need %.1f GB, this machine has %.1f", needed / 1e9, present / 1e9));
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "the tensors need %.1f GB, this machine has %.1f", needed / 1e9, present / 1e9));
   }
   ASSIGN_OR_RETURN(const Target host, find_target("host"));
   const std::string missing = missing_feature(*task.target, host);
@@ -140,8 +141,9 @@ absl::Status check_runs_here(const Task& task) {
   }
   const int processors = static_cast<int>(allowed_cpus().size());
   if (task.threads() > processors) {
-    return absl::NotFoundError(concat("no device for ", task.threads(), " threads: this process may use ",
-                                      processors, processors == 1 ? " processor" : " processors"));
+    return absl::NotFoundError(concat("no device for ", task.threads(),
+                                      " threads: this process may use ", processors,
+                                      processors == 1 ? " processor" : " processors"));
   }
   return absl::OkStatus();
 }

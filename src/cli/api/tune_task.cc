@@ -20,7 +20,8 @@ class Claim {
 };
 
 // What the second oracle compares with: every definition on its own, in program order, loops as
-// written; only the last axis of each result runs in vectors, or a large reference would take seconds.
+// written; only the last axis of each result runs in vectors, or a large reference would take
+// seconds.
 std::shared_ptr<const Kernel> reference_kernel(const Nest& start) {
   Nest nest = start;
   for (const Stage& stage : start.stages) {
@@ -30,7 +31,8 @@ std::shared_ptr<const Kernel> reference_kernel(const Nest& start) {
     }
     if (last == nullptr) continue;
     const int64_t extent = stage.axes[last->parts[0].axis].extent;
-    const int64_t tile = std::min<int64_t>(extent, 2 * stage_lanes(start, find_stage(start, stage.name)));
+    const int64_t tile =
+        std::min<int64_t>(extent, 2 * stage_lanes(start, find_stage(start, stage.name)));
     Nest tiled = nest;
     const Step step{find_step("register_tile"), {stage.name, last->name}, {tile, 0}};
     if (apply(tiled, step).ok()) nest = std::move(tiled);
