@@ -9,6 +9,7 @@ namespace lw {
 namespace {
 
 constexpr int kSchedules = 3;
+constexpr int kAttempts = 40;
 
 std::shared_ptr<const Target> target_named(const char* name) {
   return std::make_shared<const Target>(*find_target(name));
@@ -77,7 +78,8 @@ TEST(LowerTest, MaskedRowsAreNotStored) {
   EXPECT_EQ(count(kernel.body, is_branch), 0);
   EXPECT_EQ(count(kernel.body, op(Op::kFma)), 8 * (2 + 1) * (4 + 3));
   // 9 columns are always masked, rows 5, 6 and 7 of the last tile do not exist.
-  EXPECT_EQ(count(kernel.body, [](const Stmt& s) { return op(Op::kStore)(s) && s.mask >= 0; }), 8 + 2 * 3);
+  const auto is_masked = [](const Stmt& s) { return op(Op::kStore)(s) && s.mask >= 0; };
+  EXPECT_EQ(count(kernel.body, is_masked), 8 + 2 * 3);
 }
 
 TEST(LowerTest, ShiftedRowsRunFullTilesOnly) {
@@ -114,7 +116,8 @@ TEST(LowerTest, AccumulatorsAreRegisters) {
 
 TEST(LowerTest, EpiloguesRunOnRegisters) {
   const Kernel kernel = kernel_of_trace({"dense_relu", "M=16", "N=64", "K=32"},
-                                        "reverse_inline(D, C)\nregister_tile(C, k, i, j; 4, 8, 32, 0, 0, 0)\n");
+                                        "reverse_inline(D, C)\n"
+                                        "register_tile(C, k, i, j; 4, 8, 32, 0, 0, 0)\n");
   EXPECT_EQ(kernel.workspace_bytes + kernel.private_bytes, 0);
   EXPECT_EQ(count(kernel.body, op(Op::kStore)), 8 * 2);
   EXPECT_EQ(count(kernel.body, [](const Stmt& s) {
@@ -156,17 +159,20 @@ TEST(LowerTest, ParallelLoopsOfOneNestAreOneLoop) {
   const Kernel kernel = kernel_of_trace({"matmul", "M=32", "N=64", "K=32"},
                                         "register_tile(C, k, i, j; 4, 8, 32, 0, 0, 0)\n"
                                         "fuse(C, i.0, j.0)\nparallel(C; 0, 1)\n", 2);
-  EXPECT_EQ(count(kernel.body, [](const Stmt& s) { return is_loop(s) && s.parallel && s.count == 4 * 2; }), 1);
-  EXPECT_EQ(count(kernel.body, [](const Stmt& s) { return is_loop(s) && s.parallel; }), 1);
+  const auto is_parallel = [](const Stmt& s) { return is_loop(s) && s.parallel; };
+  EXPECT_EQ(count(kernel.body, is_parallel), 1);
+  EXPECT_EQ(count(kernel.body, [&](const Stmt& s) { return is_parallel(s) && s.count == 4 * 2; }), 1);
 }
 
 TEST(LowerTest, HashTellsKernelsApart) {
   const char* tile = "register_tile(C, k, i, j; 4, 8, 32, 0, 0, 0)";
   const Kernel once = kernel_of_trace(kOddMatmul, tile);
   EXPECT_EQ(hash(once), hash(kernel_of_trace(kOddMatmul, tile)));
-  EXPECT_NE(hash(once), hash(kernel_of_trace(kOddMatmul, "register_tile(C, k, i, j; 4, 4, 32, 0, 0, 0)")));
+  const char* other = "register_tile(C, k, i, j; 4, 4, 32, 0, 0, 0)";
+  EXPECT_NE(hash(once), hash(kernel_of_trace(kOddMatmul, other)));
   // No copy is no difference: decisions that come to the same are measured once.
-  EXPECT_EQ(hash(once), hash(kernel_of_trace(kOddMatmul, std::string(tile) + "\nstage(C, B; -1, -1, 0)")));
+  const std::string no_copy = std::string(tile) + "\nstage(C, B; -1, -1, 0)";
+  EXPECT_EQ(hash(once), hash(kernel_of_trace(kOddMatmul, no_copy)));
 }
 
 TEST(LowerTest, LimitsAreInfeasibleNotErrors) {
@@ -203,7 +209,8 @@ std::string difference(const Tensor& tensor, const Data& got, const Data& want) 
     const double y = load_element(tensor.type, want.bytes.data(), i);
     const bool same = x == y || (std::isnan(x) && std::isnan(y)) ||
                       (is_float(tensor.type) && std::abs(x - y) <= eps * std::max(1.0, std::abs(y)));
-    if (!same) return tensor.name + "[" + text(i) + "] is " + std::to_string(x) + ", not " + std::to_string(y);
+    if (same) continue;
+    return tensor.name + "[" + text(i) + "] is " + std::to_string(x) + ", not " + std::to_string(y);
   }
   return "";
 }
@@ -222,8 +229,9 @@ TEST(LowerTest, EveryOperatorComputesTheReference) {
     ASSERT_TRUE(want.ok()) << want.status();
     for (int n = 0; n <= kSchedules; ++n) {
       const Nest start = make_nest(program, target_named(kTargets[n % 3]), 1 + n % 2);
-      std::optional<Scheduled> scheduled =
-          n == 0 ? schedule_kernel(start, {}) : draw_kernel(start, make_space(start), rng, 40, {4000});
+      const std::optional<Scheduled> scheduled =
+          n == 0 ? schedule_kernel(start, {})
+                 : draw_kernel(start, make_space(start), rng, kAttempts, {.max_statements = 4000});
       ASSERT_TRUE(scheduled.has_value()) << "schedule " << n;
       const std::unique_ptr<Loaded> code = load_on(interpreter, scheduled->kernel);
       ASSERT_NE(code, nullptr);

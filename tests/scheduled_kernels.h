@@ -22,18 +22,19 @@ inline std::optional<Scheduled> schedule_kernel(const Nest& nest, const Trace& t
   absl::StatusOr<Kernel> kernel = lower(nest, options);
   if (!kernel.ok()) {
     EXPECT_EQ(kernel.status().code(), absl::StatusCode::kFailedPrecondition)
-        << kernel.status() << "\n" << to_text(trace) << print(nest) << (getenv("LW_KERNELS") ? print(*kernel) : "");
+        << kernel.status() << "\n" << to_text(trace) << print(nest);
     return std::nullopt;
   }
   const absl::Status status = verify(*kernel);
-  EXPECT_TRUE(status.ok()) << status << "\n" << to_text(trace) << print(nest) << (getenv("LW_KERNELS") ? print(*kernel) : "");
+  EXPECT_TRUE(status.ok()) << status << "\n" << to_text(trace) << print(nest);
   if (!status.ok()) return std::nullopt;
   return Scheduled{to_text(trace), *std::move(kernel)};
 }
 
 // Draws from random sketches until a schedule is feasible; nullopt when none of `attempts` is.
-inline std::optional<Scheduled> draw_kernel(const Nest& start, const std::vector<Sketch>& space, Rng& rng,
-                                            int attempts, const LowerOptions& options = {}) {
+inline std::optional<Scheduled> draw_kernel(const Nest& start, const std::vector<Sketch>& space,
+                                            Rng& rng, int attempts,
+                                            const LowerOptions& options = {}) {
   for (int n = 0; n < attempts; ++n) {
     const Sketch& sketch = space[rng.below(static_cast<int64_t>(space.size()))];
     const absl::StatusOr<Sample> drawn = sample(start, sketch, rng);

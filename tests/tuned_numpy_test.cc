@@ -138,18 +138,24 @@ TEST(Tuned, KernelsAgreeWithNumPy) {
       }
       for (const Machine* machine : machines_for(shape)) {
         for (int threads = 1; threads <= kThreads; ++threads) {
-          const Nest start = make_nest(program, std::make_shared<const Target>(machine->target), threads);
-          const std::vector<Sketch> space = make_space(start);
+          const auto target = std::make_shared<const Target>(machine->target);
+          const Nest start = make_nest(program, target, threads);
           ++wanted;
-          const std::optional<Scheduled> drawn = draw_kernel(start, space, rng, kAttempts, kSmallKernels);
+          const std::optional<Scheduled> drawn =
+              draw_kernel(start, make_space(start), rng, kAttempts, kSmallKernels);
           if (!drawn) continue;
           ++accepted;
           const std::unique_ptr<Loaded> code = load_on(*machine, drawn->kernel);
           ASSERT_NE(code, nullptr) << testing::PrintToString(words) << "\n" << drawn->schedule;
           lw_context context = {};
-          if (threads > 1) context = {ParallelPool::parallel_for, &pool, pool.workers(), nullptr, nullptr};
+          if (threads > 1) {
+            context.parallel_for = ParallelPool::parallel_for;
+            context.pool = &pool;
+            context.workers = pool.workers();
+          }
+          const bool at_end = (shape + threads) % 3 > 0;
           const std::vector<Data> out =
-              run_guarded(*code, drawn->kernel, *program, in, context, /*at_end=*/(shape + threads) % 3 > 0);
+              run_guarded(*code, drawn->kernel, *program, in, context, at_end);
           entry["runs"].push_back({{"target", machine->name}, {"threads", threads},
                                    {"schedule", drawn->schedule},
                                    {"output", batch.save(program->tensors[result], out[0])}});

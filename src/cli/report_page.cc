@@ -15,7 +15,8 @@ constexpr char kHead[] = R"html(<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Loopwright report</title><style>
 :root { --page: #f6f7f9; --card: #fff; --ink: #1b2430; --soft: #5b6776; --line: #e3e7ec;
-  --one: #2563c9; --more: #c2570c; --mean: #1b2430; --good: #1a7f4b; --bad: #b3261e; --bar: #dbe6f8; }
+  --one: #2563c9; --more: #c2570c; --mean: #1b2430; --good: #1a7f4b; --bad: #b3261e;
+  --bar: #dbe6f8; }
 @media (prefers-color-scheme: dark) { :root { --page: #12161c; --card: #1a2029; --ink: #e8ecf1;
   --soft: #9aa6b4; --line: #2c3541; --one: #6ea8fe; --more: #f4a259; --mean: #fff; --good: #5fcf93;
   --bad: #ff8a80; --bar: #24385a; } }
@@ -26,7 +27,8 @@ main { max-width: 1280px; margin: 0 auto }
 h1 { font-size: 24px; margin: 0 } h2 { font-size: 15px; margin: 0 0 8px }
 .sub { color: var(--soft); margin: 2px 0 24px }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px }
-.grid2 { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr)); gap: 16px }
+.grid2 { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr));
+  gap: 16px }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 16px;
   margin-top: 16px; overflow-x: auto }
 .tiles .card { margin: 0; padding: 12px 16px }
@@ -40,24 +42,31 @@ svg .label { fill: var(--ink); font-size: 11.5px }
 .roof { stroke-width: 1.3; opacity: .7; stroke-dasharray: 5 3 }
 .point { opacity: .9; stroke: var(--card); stroke-width: 1.5 }
 svg.pick .curve, svg.pick .point { opacity: .12 }
-svg .curve.on { opacity: 1 !important; stroke-width: 3 } svg .point.on { opacity: 1 !important; r: 8px }
-.key { display: flex; flex-wrap: wrap; gap: 4px 18px; margin: 0 0 6px; color: var(--soft); font-size: 12.5px }
+svg .curve.on { opacity: 1 !important; stroke-width: 3 }
+svg .point.on { opacity: 1 !important; r: 8px }
+.key { display: flex; flex-wrap: wrap; gap: 4px 18px; margin: 0 0 6px; color: var(--soft);
+  font-size: 12.5px }
 .key i { display: inline-block; width: 14px; height: 3px; border-radius: 2px; margin-right: 6px;
   vertical-align: middle }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
-th { text-align: left; color: var(--soft); font-weight: 500; font-size: 12.5px; white-space: nowrap }
+th { text-align: left; color: var(--soft); font-weight: 500; font-size: 12.5px;
+  white-space: nowrap }
 th, td { padding: 6px 10px; border-bottom: 1px solid var(--line); vertical-align: middle }
-td.n, th.n { text-align: right; white-space: nowrap } tbody tr:hover, tr.on { background: var(--bar) }
+td.n, th.n { text-align: right; white-space: nowrap }
+tbody tr:hover, tr.on { background: var(--bar) }
 td small { color: var(--soft) } code { font: 12px/1.5 ui-monospace, "DejaVu Sans Mono", monospace }
-.meter { position: relative; min-width: 110px; height: 18px; background: var(--line); border-radius: 4px;
-  overflow: hidden } .meter i { position: absolute; inset: 0 auto 0 0; background: var(--one); opacity: .35 }
+.meter { position: relative; min-width: 110px; height: 18px; background: var(--line);
+  border-radius: 4px; overflow: hidden }
+.meter i { position: absolute; inset: 0 auto 0 0; background: var(--one);
+  opacity: .35 }
 .meter span { position: absolute; inset: 0 6px 0 auto; font-size: 12px; line-height: 18px }
 details { margin-top: 2px } summary { cursor: pointer; color: var(--soft); font-size: 12px }
-.bars { display: grid; grid-template-columns: max-content 1fr max-content; gap: 6px 12px; align-items: center }
+.bars { display: grid; grid-template-columns: max-content 1fr max-content; gap: 6px 12px;
+  align-items: center }
 .bars i { display: block; height: 14px; border-radius: 3px; background: var(--bad); opacity: .75 }
 .none { color: var(--bad) } .empty { color: var(--soft) }
-#tip { position: fixed; pointer-events: none; background: var(--ink); color: var(--page); padding: 4px 9px;
-  border-radius: 6px; font-size: 12.5px; max-width: 480px; display: none; z-index: 2 }
+#tip { position: fixed; pointer-events: none; background: var(--ink); color: var(--page);
+  padding: 4px 9px; border-radius: 6px; font-size: 12.5px; max-width: 480px; display: none; z-index: 2 }
 </style></head><body><main>
 )html";
 
@@ -66,7 +75,8 @@ const tip = document.getElementById('tip');
 function pick(id) {
   document.querySelectorAll('.on').forEach(e => e.classList.remove('on'));
   document.querySelectorAll('svg').forEach(e => e.classList.toggle('pick', id !== null));
-  if (id !== null) document.querySelectorAll(`[data-task="${id}"]`).forEach(e => e.classList.add('on'));
+  if (id === null) return;
+  document.querySelectorAll(`[data-task="${id}"]`).forEach(e => e.classList.add('on'));
 }
 document.querySelectorAll('[data-task]').forEach(e => {
   e.addEventListener('mouseenter', () => pick(e.dataset.task));
