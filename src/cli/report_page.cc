@@ -66,7 +66,8 @@ details { margin-top: 2px } summary { cursor: pointer; color: var(--soft); font-
 .bars i { display: block; height: 14px; border-radius: 3px; background: var(--bad); opacity: .75 }
 .none { color: var(--bad) } .empty { color: var(--soft) }
 #tip { position: fixed; pointer-events: none; background: var(--ink); color: var(--page);
-  padding: 4px 9px; border-radius: 6px; font-size: 12.5px; max-width: 480px; display: none; z-index: 2 }
+  padding: 4px 9px; border-radius: 6px; font-size: 12.5px;
+  max-width: 480px; display: none; z-index: 2 }
 </style></head><body><main>
 )html";
 
