@@ -4,8 +4,7 @@
 //               k.0: 8
 // The first n of the loops named become one loop whose iterations the workers share; 0: none (then
 // the stage need not exist: a copy that was not drawn has no loops to run). Without loop names the
-// numbers are the position of the first loop and their count: parallel(C; 0, 2).
-// parallel(C; d, n) does the same to n loops at depth d, whatever their names: for sketches in
+// numbers are the position of the first loop and their count, parallel(C; 0, 2): for sketches in
 // which the order of the loops is itself a decision.
 #include "schedules/legality.h"
 #include "src/base/check.h"

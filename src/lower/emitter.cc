@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/expr/scalar.h"
 
 namespace lw::lowering {
 
@@ -27,8 +28,6 @@ int Emitter::new_var(Interval range) {
   var_range.push_back(range);
   return kernel.variables++;
 }
-
-static int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
 
 Affine Emitter::emit_int(Stmt::IntOp op, const Affine& a, const Affine& b, int64_t divisor) {
   const Interval ra = lowering::range_of(*this, a), rb = lowering::range_of(*this, b);

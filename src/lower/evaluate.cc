@@ -79,6 +79,17 @@ Value Evaluator::broadcast(Value value, int lanes) {
   return {it->second, lanes};
 }
 
+Value Evaluator::unary(ExprOp op, Type type, Value a) {
+  Stmt stmt;
+  stmt.op = Op::kUnary;
+  stmt.expr_op = op;
+  stmt.srcs[0] = a.reg;
+  stmt.dst = e_.new_register(register_type(type), a.lanes);
+  const int dst = stmt.dst;
+  e_.emit(std::move(stmt));
+  return {dst, a.lanes};
+}
+
 Value Evaluator::binary(ExprOp op, Type type, Value a, Value b) {
   const int lanes = std::max(a.lanes, b.lanes);
   a = broadcast(a, lanes);
@@ -191,15 +202,7 @@ Value Evaluator::compute(const Expr& expr, const Point& point) {
     return binary(expr->op, expr->type, a, b);
   }
   CHECK(is_unary(expr->op));
-  const Value a = evaluate(expr->args[0], point);
-  Stmt stmt;
-  stmt.op = Op::kUnary;
-  stmt.expr_op = expr->op;
-  stmt.srcs[0] = a.reg;
-  stmt.dst = e_.new_register(register_type(expr->type), a.lanes);
-  const int dst = stmt.dst;
-  e_.emit(std::move(stmt));
-  return {dst, a.lanes};
+  return unary(expr->op, expr->type, evaluate(expr->args[0], point));
 }
 
 Evaluator::Truth Evaluator::both(Truth a, Truth b) {
@@ -250,14 +253,7 @@ Evaluator::Truth Evaluator::condition(const Expr& expr, const Point& point) {
     case ExprOp::kNot: {
       const Truth a = condition(args[0], point);
       if (a.known) return {!*a.known, {}};
-      Stmt stmt;
-      stmt.op = Op::kUnary;
-      stmt.expr_op = ExprOp::kNot;
-      stmt.srcs[0] = a.value.reg;
-      stmt.dst = e_.new_register(Type::kBool, a.value.lanes);
-      const Value value{stmt.dst, a.value.lanes};
-      e_.emit(std::move(stmt));
-      return {std::nullopt, value};
+      return {std::nullopt, unary(ExprOp::kNot, Type::kBool, a.value)};
     }
     case ExprOp::kEq: case ExprOp::kNe: case ExprOp::kLt:
     case ExprOp::kLe: case ExprOp::kGt: case ExprOp::kGe: break;
@@ -279,14 +275,7 @@ Evaluator::Truth Evaluator::condition(const Expr& expr, const Point& point) {
   const Truth equal = both(at_least_zero(add(a, b, -1), point), at_least_zero(add(b, a, -1), point));
   if (expr->op == ExprOp::kEq) return equal;
   if (equal.known) return {!*equal.known, {}};
-  Stmt stmt;
-  stmt.op = Op::kUnary;
-  stmt.expr_op = ExprOp::kNot;
-  stmt.srcs[0] = equal.value.reg;
-  stmt.dst = e_.new_register(Type::kBool, equal.value.lanes);
-  const Value value{stmt.dst, equal.value.lanes};
-  e_.emit(std::move(stmt));
-  return {std::nullopt, value};
+  return {std::nullopt, unary(ExprOp::kNot, Type::kBool, equal.value)};
 }
 
 Point Evaluator::tensor_point(const Stage& stage, Point point) {
@@ -308,15 +297,17 @@ Point Evaluator::tensor_point(const Stage& stage, Point point) {
   return result;
 }
 
+Evaluator::Truth Evaluator::lanes_exist(const Point& point) {
+  if (point.chunk.active == point.chunk.lanes) return {true, {}};
+  Index left;
+  left.base = affine(point.chunk.active - 1);
+  left.lane = -1;
+  left.range = {point.chunk.active - point.chunk.lanes, point.chunk.active - 1};
+  return at_least_zero(left, point);
+}
+
 int Evaluator::point_mask(const Point& point) {
-  Truth truth{true, {}};
-  if (point.chunk.active < point.chunk.lanes) {
-    Index lanes_left;
-    lanes_left.base = affine(point.chunk.active - 1);
-    lanes_left.lane = -1;
-    lanes_left.range = {point.chunk.active - point.chunk.lanes, point.chunk.active - 1};
-    truth = at_least_zero(lanes_left, point);
-  }
+  Truth truth = lanes_exist(point);
   for (const Index& valid : point.valid) truth = both(truth, at_least_zero(valid, point));
   if (truth.known == false) return immediate(Type::kBool, 0, 0, point.chunk.lanes).reg;
   if (truth.known) return -1;

@@ -47,6 +47,7 @@ class Evaluator {
 
   Value broadcast(Value value, int lanes);
   Value immediate(Type type, double number, int64_t integer, int lanes);
+  Value unary(ExprOp op, Type type, Value a);
   Value binary(ExprOp op, Type type, Value a, Value b);
   Value cast(Type type, Value value);
   Value select(Value condition, Value a, Value b);
@@ -66,6 +67,7 @@ class Evaluator {
   Truth condition(const Expr& expr, const Point& point);
   Truth at_least_zero(const Index& index, const Point& point);
   Truth both(Truth a, Truth b);
+  Truth lanes_exist(const Point& point);   // the chunk's active lanes
   Index index(const Expr& expr, const Point& point);
   Index divide(const Index& a, int64_t divisor, bool modulo, const Point& point);
   Index gather_index(const Expr& expr, const Point& point, int64_t extent);

@@ -2,12 +2,11 @@
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/expr/scalar.h"
 #include "src/lower/evaluate.h"
 
 namespace lw::lowering {
 namespace {
-
-int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
 
 bool divides(const Affine& a, int64_t divisor) {
   return std::all_of(a.terms.begin(), a.terms.end(),

@@ -106,14 +106,7 @@ Value Evaluator::read(const Expr& expr, const Point& point, Truth* in_bounds) {
   const Index address = flatten(*storage, local, point);
   const Buffer& buffer = e_.kernel.buffers[storage->buffer];
   int mask = -1;
-  Truth lanes_on = inside;
-  if (point.chunk.active < point.chunk.lanes) {
-    Index left;
-    left.base = affine(point.chunk.active - 1);
-    left.lane = -1;
-    left.range = {point.chunk.active - point.chunk.lanes, point.chunk.active - 1};
-    lanes_on = both(lanes_on, at_least_zero(left, point));
-  }
+  const Truth lanes_on = both(inside, lanes_exist(point));
   if (!lanes_on.known) mask = broadcast(lanes_on.value, point.chunk.lanes).reg;
   prefetch(t, storage->buffer, address, buffer.type);
   if (address.uniform()) {

@@ -7,12 +7,11 @@
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/expr/scalar.h"
 #include "src/lower/emitter.h"
 
 namespace lw::lowering {
 namespace {
-
-int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
 
 Range unknown() { return {affine(0), 0, false}; }
 
