@@ -11,7 +11,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "src/base/check.h"
 #include "src/lower/lower.h"
 #include "src/search/pool.h"
