@@ -61,12 +61,13 @@ float is_local(const Analysis& a, int n) {
   return array != nullptr && array->local ? 1.f : 0.f;
 }
 
-// How far ahead software asks for the operand.
+// How far ahead software asks for the operand; below 0 along the second innermost loop.
 float asked_ahead(const Nest& nest, const Analysis& a, int n) {
   const Array* array = array_of(a, n);
   if (array == nullptr) return 0;
   for (const Stage::Prefetch& p : nest.stages[main_of(a).stage].prefetches) {
-    if (p.tensor == array->tensor) return log1(static_cast<double>(p.distance));
+    const float distance = log1(static_cast<double>(p.distance));
+    if (p.tensor == array->tensor) return p.loop > 0 ? -distance : distance;
   }
   return 0;
 }

@@ -108,7 +108,9 @@ struct Stage {
   std::vector<Copy> copies;
   struct Prefetch {
     int tensor;
-    int64_t distance;                      // iterations of the innermost serial loop ahead
+    int64_t distance;                      // iterations ahead
+    int loop = 0;                          // of the innermost loop that moves the address; 1: of the
+                                           // second innermost such loop
   };
   std::vector<Prefetch> prefetches;
   bool non_temporal = false;               // the final store bypasses the caches

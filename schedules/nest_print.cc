@@ -72,7 +72,7 @@ std::string print(const Nest& nest) {
     }
     for (const Stage::Prefetch& prefetch : stage.prefetches) {
       text += concat(", prefetches ", nest.program->tensors[prefetch.tensor].name, " by ",
-                     prefetch.distance);
+                     prefetch.distance, prefetch.loop > 0 ? " blocks" : "");
     }
     if (stage.non_temporal) text += ", non-temporal";
     text += "\n";

@@ -164,6 +164,28 @@ TEST(LowerTest, ParallelLoopsOfOneNestAreOneLoop) {
   EXPECT_EQ(count(kernel.body, [&](const Stmt& s) { return is_parallel(s) && s.count == 4 * 2; }), 1);
 }
 
+// How far, in elements, the first prefetch looks ahead of the load beside it.
+int64_t looks_ahead(std::string_view prefetch) {
+  const std::string trace = "register_tile(C, k, i, j; 4, 8, 32, 0, 0, 0)\n";
+  const Kernel kernel =
+      kernel_of_trace({"matmul", "M=16", "N=256", "K=64"}, trace + std::string(prefetch));
+  const Stmt *asked = nullptr, *loaded = nullptr;
+  for (const Stmt* loop : innermost_loops(kernel.body)) {
+    for (const Stmt& s : loop->body) {
+      if (asked == nullptr && op(Op::kPrefetch)(s)) asked = &s;
+      if (asked != nullptr && loaded == nullptr && op(Op::kLoad)(s)) loaded = &s;
+    }
+  }
+  if (loaded == nullptr || asked->buffer != loaded->buffer) return -1;
+  const Affine ahead = asked->index - loaded->index;
+  return ahead.is_constant() ? ahead.constant : -1;
+}
+
+TEST(LowerTest, PrefetchesLookAlongEitherLoop) {
+  EXPECT_EQ(looks_ahead("prefetch(C, B; 2)"), 2 * 4 * 256);  // two unrolled blocks of 4 rows
+  EXPECT_EQ(looks_ahead("prefetch(C, B; 1, 1)"), 32);        // the next tile of columns
+}
+
 TEST(LowerTest, HashTellsKernelsApart) {
   const char* tile = "register_tile(C, k, i, j; 4, 8, 32, 0, 0, 0)";
   const Kernel once = kernel_of_trace(kOddMatmul, tile);

@@ -32,8 +32,9 @@ struct Value {
 class Evaluator {
  public:
   // Values are shared for as long as the evaluator lives: one straight-line block.
-  // `stage`: whose copies serve reads (and whose prefetches apply, along variable `prefetch_var`).
-  Evaluator(Emitter& e, int stage, int prefetch_var) : e_(e), stage_(stage), prefetch_var_(prefetch_var) {}
+  // `stage`: whose copies serve reads (and whose prefetches apply, along the loops of `vars`, the
+  // innermost last; none: nothing is prefetched).
+  Evaluator(Emitter& e, int stage, std::vector<int> vars) : e_(e), stage_(stage), vars_(std::move(vars)) {}
 
   Value evaluate(const Expr& expr, const Point& point);
   // Reads of `tensor` at the point itself yield `value` from now on (epilogues).
@@ -93,7 +94,7 @@ class Evaluator {
 
   Emitter& e_;
   int stage_;
-  int prefetch_var_;
+  std::vector<int> vars_;
   const std::vector<Point>* tile_ = nullptr;
   absl::flat_hash_map<std::vector<int64_t>, Value> cache_;
   absl::flat_hash_map<const ExprNode*, uint64_t> dependencies_;

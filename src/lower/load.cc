@@ -214,16 +214,19 @@ Value Evaluator::transposed_load(const Storage& storage, const Index& address, c
   return {mine, lanes};
 }
 
-// Asks for what the same read will need `distance` iterations of the innermost loop later, once per
-// cache line.
+// Asks for what the same read will need `distance` iterations of a loop later, once per cache line.
 void Evaluator::prefetch(int t, int buffer, const Index& address, Type type) {
-  if (prefetch_var_ < 0) return;
   for (const Stage::Prefetch& p : e_.nest.stages[stage_].prefetches) {
     if (p.tensor != t || p.distance == 0) continue;
-    const auto term = std::find_if(address.base.terms.begin(), address.base.terms.end(),
-                                   [&](const Affine::Term& x) { return x.var == prefetch_var_; });
-    if (term == address.base.terms.end()) continue;
-    const Affine ahead = address.base + affine(p.distance * term->coefficient);
+    // How far each of the loops around moves the address, from inside out.
+    std::vector<int64_t> moves;
+    for (auto var = vars_.rbegin(); var != vars_.rend(); ++var) {
+      for (const Affine::Term& term : address.base.terms) {
+        if (term.var == *var) moves.push_back(term.coefficient);
+      }
+    }
+    if (p.loop >= static_cast<int>(moves.size())) continue;
+    const Affine ahead = address.base + affine(p.distance * moves[p.loop]);
     const int64_t line = 64 / size_of(type);
     const bool done = std::any_of(prefetched_.begin(), prefetched_.end(), [&](const auto& seen) {
       if (seen.first != buffer) return false;

@@ -62,14 +62,13 @@ void counted(Frame& f, int64_t count, bool parallel, const std::function<void(co
   loop.parallel = parallel;
   loop.var = e.new_var({0, count - 1});
   std::vector<Stmt>* saved = e.out;
-  const int inner = f.inner_var;
   const bool was_parallel = e.in_parallel;
   e.out = &loop.body;
-  f.inner_var = loop.var;
+  f.vars.push_back(loop.var);
   e.in_parallel = was_parallel || parallel;
   body(variable(loop.var));
   e.in_parallel = was_parallel;
-  f.inner_var = inner;
+  f.vars.pop_back();
   e.out = saved;
   e.emit(std::move(loop));
 }
@@ -181,7 +180,7 @@ void outer_loops(Frame& f, int l) {
 
 void emit_stage(Emitter& e, int s, std::vector<AxisState> axes) {
   const Stage& stage = e.nest.stages[s];
-  Frame f{e, s, stage, run_begin(stage), tile_begin(stage), std::move(axes), {}, {}, false, false, -1, 1};
+  Frame f{e, s, stage, run_begin(stage), tile_begin(stage), std::move(axes), {}, {}, false, false, {}, 1};
   f.lanes = stage_lanes(e.nest, s);
   if (stage.factored_axis >= 0) f.axes[0] = {affine(0), 1, {}};
   outer_loops(f, 0);

@@ -188,7 +188,7 @@ void finish_point(Frame& f, Evaluator& evaluator, const Point& point, Value valu
 
 void emit_map_tile(Frame& f) {
   const int va = vector_axis(f);
-  Evaluator evaluator(f.e, f.s, f.inner_var);
+  Evaluator evaluator(f.e, f.s, f.vars);
   std::vector<Point> points;
   for (const Row& row : rows_of(f, true)) {
     const int64_t extent = va >= 0 ? row.axes[va].extent : 1;
@@ -204,7 +204,7 @@ Accumulators start_accumulators(Frame& f) {
   Accumulators accumulators;
   const Tensor& tensor = f.e.tensor(f.stage.tensor);
   const int va = vector_axis(f);
-  Evaluator evaluator(f.e, f.s, -1);
+  Evaluator evaluator(f.e, f.s, {});
   for (const Row& row : rows_of(f, false)) {
     const bool partials = vector_reduces(f);
     const int64_t extent = va < 0 ? 1 : partials ? vector_extent(f, va) : row.axes[va].extent;
@@ -222,7 +222,7 @@ void update_accumulators(Frame& f, const Accumulators& accumulators) {
   const Expr& body = e.bodies[f.s];
   const int va = vector_axis(f);
   const bool partials = vector_reduces(f);
-  Evaluator evaluator(e, f.s, f.inner_var);
+  Evaluator evaluator(e, f.s, f.vars);
   std::vector<Point> points;
   std::vector<Value> sums;
   for (const Row& row : rows_of(f, true)) {
@@ -272,7 +272,7 @@ void finish_accumulators(Frame& f, const Accumulators& accumulators) {
   const ExprOp combine = combiner(tensor.reduce);
   const bool partials = vector_reduces(f);
   const int va = partials ? -1 : vector_axis(f);
-  Evaluator evaluator(e, f.s, -1);
+  Evaluator evaluator(e, f.s, {});
   std::vector<Point> points;
   std::vector<Value> values;
   for (const Row& row : rows_of(f, false)) {

@@ -20,7 +20,7 @@ struct Frame {
   // unless never.
   std::vector<Affine> first, last;
   bool never_first = false, never_last = false;
-  int inner_var = -1;                      // innermost serial loop's variable
+  std::vector<int> vars;                   // of the loops around, the innermost last
   int lanes = 1;                           // of a vector of the stage's widest type
 };
 
