@@ -164,6 +164,17 @@ TEST(LowerTest, ParallelLoopsOfOneNestAreOneLoop) {
   EXPECT_EQ(count(kernel.body, [&](const Stmt& s) { return is_parallel(s) && s.count == 4 * 2; }), 1);
 }
 
+// The branch that runs full tiles knows that they are inside: no access in it is masked.
+TEST(LowerTest, FullTilesOfAPeeledParallelLoopAreNotMasked) {
+  const Kernel kernel = kernel_of_trace({"matmul", "M=20", "N=64", "K=32"},
+                                        "register_tile(C, k, i, j; 4, 8, 32, 0, 0, 0)\n"
+                                        "parallel(C; 0, 1)\n", 2);
+  EXPECT_EQ(count(kernel.body, is_branch), 1);
+  EXPECT_GT(count(kernel.body, op(Op::kLoad)), 0);
+  EXPECT_EQ(count(kernel.body, [](const Stmt& s) { return op(Op::kLoad)(s) && s.mask >= 0; }), 0);
+  EXPECT_EQ(count(kernel.body, [](const Stmt& s) { return op(Op::kSelect)(s); }), 0);
+}
+
 // How far, in elements, the first prefetch looks ahead of the load beside it.
 int64_t looks_ahead(std::string_view prefetch) {
   const std::string trace = "register_tile(C, k, i, j; 4, 8, 32, 0, 0, 0)\n";

@@ -98,7 +98,10 @@ void dispatch(Frame& f, const LoopPart& part, Tail tail, const Affine& v, const 
   branch.conditions.push_back(affine(t.full - 1) - v);
   std::vector<Stmt>* saved = e.out;
   e.out = &branch.body;
-  instance(f, part, v, v * t.tile, t.tile, false, body);
+  // Says what the branch knows: without it every read in here would look as if it could run out of
+  // its tensor, and be masked.
+  const Affine full = e.emit_int(Stmt::IntOp::kMin, v, affine(t.full - 1), 1);
+  instance(f, part, full, full * t.tile, t.tile, false, body);
   e.out = &branch.otherwise;
   instance(f, part, affine(t.full), affine(t.full * t.tile), t.rest, false, body);
   e.out = saved;
