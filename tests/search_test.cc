@@ -94,6 +94,46 @@ TEST(Tune, SameSeedGivesTheSameTracesInTheSameOrder) {
   EXPECT_NE(traces_of(task, *a), traces_of(task, *c));
 }
 
+// Says that it wants quiet, and sees whether it got it: nothing is submitted while candidates are in
+// flight (which is when the next are proposed and results learned from).
+class QuietMeasurer : public Measurer {
+ public:
+  void submit(std::vector<Candidate> batch) override {
+    EXPECT_EQ(flying_, 0);
+    flying_ += static_cast<int>(batch.size());
+    inner_->submit(std::move(batch));
+  }
+  std::vector<Outcome> poll(double timeout_s) override {
+    if (ready_.empty()) ready_ = inner_->poll(timeout_s);
+    if (ready_.empty()) return {};
+    const std::vector<Outcome> one = {ready_.front()};
+    ready_.erase(ready_.begin());
+    --flying_;
+    return one;
+  }
+  void cancel() override { inner_->cancel(); }
+  std::vector<Outcome> interleave(std::vector<Candidate> batch, int rounds) override {
+    return inner_->interleave(std::move(batch), rounds);
+  }
+  bool wants_quiet() const override { return true; }
+
+ private:
+  std::unique_ptr<Measurer> inner_ = make_null_measurer({});
+  std::vector<Outcome> ready_;
+  int flying_ = 0;
+};
+
+TEST(Tune, LeavesAMeasurerThatWantsQuietAlone) {
+  const Task task = small_matmul();
+  auto store = make_memory_store();
+  task.put(*store);
+  QuietMeasurer measurer;
+  const absl::StatusOr<TuneResult> result = tune(task.start, task.key, *store, measurer,
+                                                 options_of(40), make_xgboost_model(), hooks_of());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->trials, 40);
+}
+
 TEST(Tune, RunsExactlyTheTrialsAskedForAndNothingTwice) {
   const Task task = small_matmul();
   auto store = make_memory_store();

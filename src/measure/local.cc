@@ -83,6 +83,8 @@ class LocalMeasurer : public Measurer {
     return std::exchange(done_, {});
   }
 
+  bool wants_quiet() const override { return !bench_->parted(); }
+
   void cancel() override {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto ordinary = [](const Job& job) { return job.group == nullptr; };

@@ -50,6 +50,9 @@ class Measurer {
   // Measures these interleaved with each other, round by round (finalists, A/B): outcome i for
   // candidate i, samples taken in turn. Blocking.
   virtual std::vector<Outcome> interleave(std::vector<Candidate> batch, int rounds) = 0;
+  // Measuring takes every processor: what the caller computes while candidates are in flight
+  // disturbs their times.
+  virtual bool wants_quiet() const { return false; }
 };
 
 }  // namespace lw

@@ -1,12 +1,14 @@
 // tune(): the loop around Search and a Measurer.
 //
-// One batch is measured while the next is proposed, so builders and the measurer never wait;
-// results are stored before they are counted, so that whatever was shown survives a crash. What
+// One batch is measured while the next is proposed, so builders and the measurer never wait; where
+// measuring takes every processor, proposing and learning wait instead, or they would be measured
+// too. Results are stored before they are counted, so that whatever was shown survives a crash. What
 // fails through nobody's fault (a lost worker, a throttled clock) is tried again and is no trial.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "src/base/check.h"
 #include "src/expr/message.h"
@@ -144,7 +146,7 @@ class Tuning {
     std::vector<Proposal> batch;
     batch.push_back(*std::move(zero));
     submit(std::move(batch), /*verify=*/true);
-    propose();
+    if (!measurer_.wants_quiet()) propose();
     while (!flying_.empty()) {
       result_.interrupted = result_.interrupted || (hooks_.interrupted && hooks_.interrupted());
       if (result_.interrupted || elapsed() > options_.seconds) break;
@@ -162,9 +164,9 @@ class Tuning {
     result_.propose_s += hooks_.now() - began;
   }
 
-  // Two batches at most are with the measurer.
+  // Two batches at most are with the measurer, one where it wants quiet.
   void fill() {
-    if (in_flight() > options_.batch) return;
+    if (in_flight() > (measurer_.wants_quiet() ? 0 : options_.batch)) return;
     if (ready_.empty()) propose();
     submit(std::move(ready_), /*verify=*/false);
     ready_.clear();
@@ -238,20 +240,26 @@ class Tuning {
       flying_.erase(it);
     }
     if (!again.empty()) measurer_.submit(std::move(again));
-    search_.observe(released);
-    return acknowledge(std::move(done));
+    unlearned_.insert(unlearned_.end(), released.begin(), released.end());
+    RETURN_IF_ERROR(acknowledge(std::move(done)));
+    if (flying_.empty() || !measurer_.wants_quiet()) learn();
+    return absl::OkStatus();
+  }
+
+  void learn() {
+    const double began = hooks_.now();
+    search_.observe(std::exchange(unlearned_, {}));
+    result_.learn_s += hooks_.now() - began;
   }
 
   absl::Status acknowledge(std::vector<Measurement> done) {
     if (done.empty()) return absl::OkStatus();
     const double began = hooks_.now();
     RETURN_IF_ERROR(store_.append(key_, done));
-    const double stored = hooks_.now();
+    result_.store_s += hooks_.now() - began;
     for (const Measurement& m : done) count(m);
     taken_ += static_cast<int>(done.size());
-    search_.observe(done);
-    result_.store_s += stored - began;
-    result_.learn_s += hooks_.now() - stored;
+    unlearned_.insert(unlearned_.end(), done.begin(), done.end());
     if (hooks_.progress) {
       const double seconds = std::max(elapsed(), 1e-9);
       hooks_.progress({trials_, result_.failed, incumbent_us_, elapsed(), taken_ / seconds});
@@ -268,6 +276,7 @@ class Tuning {
       if (outcomes.empty()) break;
       RETURN_IF_ERROR(take(outcomes));
     }
+    learn();                               // the finalists are chosen among all that is known
     return absl::OkStatus();
   }
 
@@ -324,6 +333,7 @@ class Tuning {
   const double began_;
   std::map<int64_t, Flying> flying_;
   std::vector<Proposal> ready_;
+  std::vector<Measurement> unlearned_;     // stored and counted, not yet shown to the search
   int64_t ticket_ = 0;
   int trials_ = 0, taken_ = 0, lost_ = 0;
   bool has_zero_ = false, has_final_ = false;
