@@ -1,6 +1,6 @@
 // Chains and boxes: where every stage stands, and which points of its axes the code inside each
-// loop covers. Stages are visited readers first, since the box of an attached stage is what its
-// readers read of it.
+// loop covers; then the same for one thread's part of it. Stages are visited readers first, since
+// the box of an attached stage is what its readers read of it.
 #include "cost_model/analysis.h"
 
 #include <algorithm>
@@ -16,15 +16,15 @@ bool runs(const Stage& stage) {
   return stage.place != Place::kInlined && stage.place != Place::kEpilogue;
 }
 
-// Grows `box` (dims of `tensor`) to what `reader` reads of it at a chain position.
-void include_reads(const Nest& nest, const StageCost& reader, int tensor, int position,
+// Grows `box` (dims of `tensor`) to what `reader` reads of it where its axes span `reader_box`.
+void include_reads(const Nest& nest, const StageCost& reader, int tensor, const double* reader_box,
                    std::vector<double>& box) {
   const Tensor& t = nest.program->tensors[tensor];
   for (const Access& access : reader.body.accesses) {
     if (access.tensor != tensor) continue;
     for (size_t d = 0; d < t.shape.size(); ++d) {
       const double size =
-          extent(access.dims[d], reader.box_at(position), static_cast<double>(t.shape[d]));
+          extent(access.dims[d], reader_box, static_cast<double>(t.shape[d]));
       box[d] = std::max(box[d], size);
     }
   }
@@ -35,9 +35,10 @@ bool within(const Analysis& analysis, int cost, int host) {
   return cost == host;
 }
 
-// Extents of the stage's axes that one iteration at `position` of the host's chain needs.
+// Extents of the stage's axes that one iteration at `position` of the host's chain needs, of all
+// threads or of one.
 std::vector<double> region(const Nest& nest, const Analysis& analysis, const StageCost& cost,
-                           int position) {
+                           int position, bool of_one) {
   const Stage& stage = nest.stages[cost.stage];
   std::vector<int> tensors = {stage.copy_of >= 0 ? stage.copy_of : stage.tensor};
   for (int e : stage.epilogue) tensors.push_back(nest.stages[e].tensor);
@@ -48,8 +49,9 @@ std::vector<double> region(const Nest& nest, const Analysis& analysis, const Sta
     if (&reader == &cost || !within(analysis, r, cost.host) || reader.end < position) continue;
     if (stage.copy_of >= 0 && r != cost.host) continue;
     for (int tensor : tensors) {
+      const double* at = of_one ? reader.share_at(position) : reader.box_at(position);
       if (nest.program->tensors[tensor].shape.size() == rank)
-        include_reads(nest, reader, tensor, position, box);
+        include_reads(nest, reader, tensor, at, box);
     }
   }
   std::vector<double> axes;
@@ -76,6 +78,56 @@ void add_own_loops(const Stage& stage, std::vector<double> box, StageCost& cost)
   }
 }
 
+const StageCost& owner_of(const Analysis& analysis, const StageCost& cost, int loop) {
+  const StageCost* owner = &cost;
+  while (owner->host >= 0 && loop < owner->depth) owner = &analysis.stages[owner->host];
+  return *owner;
+}
+
+// Tasks of the parallel loop around or in the stage, and how often it is entered.
+void find_tasks(const Nest& nest, const Analysis& analysis, StageCost& cost) {
+  double entered = 1;
+  for (int l = 0; l < static_cast<int>(cost.trips.size()) && cost.parallel < 0; ++l) {
+    const StageCost& owner = owner_of(analysis, cost, l);
+    if (nest.stages[owner.stage].loops[l - owner.depth].kind == LoopKind::kParallel) {
+      cost.parallel = l;
+      cost.tasks = std::ceil(cost.trips[l] - 1e-9);
+      // The last task of a loop may be a small rest.
+      cost.chunk = std::min(cost.trips[l], std::ceil(cost.tasks / std::max(1, nest.threads)));
+      cost.regions = &owner == &cost ? entered : 0;
+    }
+    entered *= cost.trips[l];
+  }
+}
+
+// One thread's part: consecutive iterations of the parallel loop, of whose parts the last run
+// fastest. Outside that loop it covers a fraction of the parts' axes; inside, everything.
+void find_share(const Nest& nest, const Analysis& analysis, StageCost& cost) {
+  cost.share = cost.box;
+  if (cost.parallel < 0) return;
+  const size_t axes = static_cast<size_t>(cost.axes());
+  if (cost.parallel < cost.depth) {        // a host's loop
+    for (int p = 0; p <= cost.depth; ++p) {
+      const std::vector<double> box = region(nest, analysis, cost, p, /*of_one=*/true);
+      std::copy(box.begin(), box.end(), cost.share.begin() + static_cast<long>(p * axes));
+    }
+    return;
+  }
+  double left = cost.chunk;
+  const Loop& loop = nest.stages[cost.stage].loops[cost.parallel - cost.depth];
+  for (size_t i = loop.parts.size(); i-- > 0;) {
+    const LoopPart& part = loop.parts[i];
+    const double count =
+        std::max(1.0, cost.box_at(cost.parallel)[part.axis] / static_cast<double>(part.tile));
+    const double covered = std::min(count, left);
+    left = std::max(1.0, left / count);
+    for (int p = 0; p <= cost.parallel; ++p) {
+      double& size = cost.share[p * axes + part.axis];
+      size = std::max(size * covered / count, cost.box_at(cost.parallel + 1)[part.axis]);
+    }
+  }
+}
+
 void add_stage(const Nest& nest, int s, Analysis& analysis, std::vector<int>& cost_of) {
   const Stage& stage = nest.stages[s];
   cost_of[s] = static_cast<int>(analysis.stages.size());
@@ -91,7 +143,7 @@ void add_stage(const Nest& nest, int s, Analysis& analysis, std::vector<int>& co
     cost.depth = host.depth + find_loop(nest.stages[stage.host], stage.loop) + 1;
     cost.trips.assign(host.trips.begin(), host.trips.begin() + cost.depth);
     for (int p = 0; p <= cost.depth; ++p) {
-      box = region(nest, analysis, cost, p);
+      box = region(nest, analysis, cost, p, /*of_one=*/false);
       cost.box.insert(cost.box.end(), box.begin(), box.end());
     }
   } else {
@@ -111,6 +163,8 @@ void add_stage(const Nest& nest, int s, Analysis& analysis, std::vector<int>& co
   for (int l = 0; l < cost.run - cost.depth && cost.body.reduces; ++l) {
     cost.accumulates_in_memory = cost.accumulates_in_memory || is_reduction(stage, stage.loops[l]);
   }
+  find_tasks(nest, analysis, cost);
+  find_share(nest, analysis, cost);
 }
 
 }  // namespace

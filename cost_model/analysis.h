@@ -62,6 +62,10 @@ struct StageCost {
   cost::Body body;
   absl::InlinedVector<double, 24> trips;  // of each loop of the chain
   std::vector<double> box;                // (end + 1) x axes
+  std::vector<double> share;  // the same of one thread, which runs `chunk` of the parallel loop's
+                              // iterations: what it reads that the others read too is not shared
+  int parallel = -1;          // the parallel loop's place in the chain, -1: none
+  double chunk = 1;
   std::vector<Array> arrays;
   absl::InlinedVector<double, 24>
       touched[kBoundaries];  // lines (pages) inside each own position, for each boundary
@@ -82,7 +86,7 @@ struct StageCost {
   double loop_cycles = 0;   // control of the loops outside
   double compute_cycles = 0;
   double memory_cycles[kBoundaries] = {};
-  double cycles = 0;              // both together, one core
+  double cycles = 0;              // both together, of one thread
   double tasks = 1, regions = 0;  // of its parallel loop (its own or a host's)
   double wall_cycles = 0;         // with the nest's threads
 
@@ -92,6 +96,10 @@ struct StageCost {
   const double* box_at(int position) const {
     return box.data() + static_cast<size_t>(position) * axes();
   }
+  const double* share_at(int position) const {
+    return share.data() + static_cast<size_t>(position) * axes();
+  }
+  double thread_trips(int loop) const { return loop == parallel ? chunk : trips[loop]; }
 };
 
 struct Analysis {

@@ -141,11 +141,11 @@ void fill(const Nest& nest, const StageCost& cost, const Access& access, const S
   for (int p = 0; p <= array.until; ++p) {
     bool changed = p == 0;
     for (int a = 0; a < axes && !changed; ++a) {
-      changed = (access.axes >> (a & 63) & 1) != 0 && cost.box_at(p)[a] != cost.box_at(p - 1)[a];
+      changed = (access.axes >> (a & 63) & 1) != 0 && cost.share_at(p)[a] != cost.share_at(p - 1)[a];
     }
     if (changed) {
       for (size_t d = 0; d < rank; ++d) {
-        box[d] = extent(access.dims[d], cost.box_at(p),
+        box[d] = extent(access.dims[d], cost.share_at(p),
                         static_cast<double>(nest.program->tensors[access.tensor].shape[d]));
       }
       shape = shape_of(storage, box.data(), array.element_bytes,

@@ -119,8 +119,8 @@ class Traffic {
         const double inner = footprint(array, boundary, l + 1),
                      outer = footprint(array, boundary, l);
         const double again = lost(touched(cost, boundary, l + 1), room);
-        moved *= again * cost.trips[l] +
-                 (1 - again) * std::max(1.0, std::min(outer / inner, cost.trips[l]));
+        moved *= again * cost.thread_trips(l) +
+                 (1 - again) * std::max(1.0, std::min(outer / inner, cost.thread_trips(l)));
       }
       array.moved[boundary] = moved * lost(since_last_use(cost, array, boundary), room);
     }
@@ -208,7 +208,7 @@ class Traffic {
 
   double visits(const StageCost& cost, const Array& array) const {
     double lines = array.lines[array.until];
-    for (int l = 0; l < array.until; ++l) lines *= cost.trips[l];
+    for (int l = 0; l < array.until; ++l) lines *= cost.thread_trips(l);
     return lines;
   }
 
@@ -217,22 +217,6 @@ class Traffic {
   Analysis& analysis_;
   int boundaries_ = 0;
 };
-
-// Tasks of the parallel loop around or in the stage, and how often it is entered.
-void find_tasks(const Nest& nest, const Analysis& analysis, StageCost& cost) {
-  double entered = 1;
-  for (int l = 0; l < static_cast<int>(cost.trips.size()); ++l) {
-    const StageCost* owner = &cost;
-    while (owner->host >= 0 && l < owner->depth) owner = &analysis.stages[owner->host];
-    const Loop& loop = nest.stages[owner->stage].loops[l - owner->depth];
-    if (loop.kind == LoopKind::kParallel) {
-      cost.tasks = std::ceil(cost.trips[l] - 1e-9);
-      cost.regions = owner == &cost ? entered : 0;
-      return;
-    }
-    entered *= cost.trips[l];
-  }
-}
 
 }  // namespace
 
@@ -244,21 +228,21 @@ void combine(const Nest& nest, Analysis& analysis) {
   double total = 0, worst = -1;
   for (int s = 0; s < static_cast<int>(analysis.stages.size()); ++s) {
     StageCost& cost = analysis.stages[s];
-    find_tasks(nest, analysis, cost);
     const double workers = std::min(threads, cost.tasks);
-    double bounds[kBoundaries + 1] = {cost.compute_cycles};
-    double largest = cost.compute_cycles, sum = cost.compute_cycles, slowest = 0;
+    // Of the thread that does most.
+    const double share = cost.parallel < 0 ? 1 : cost.chunk / cost.trips[cost.parallel];
+    double bounds[kBoundaries + 1] = {cost.compute_cycles * share};
+    double largest = bounds[0], sum = bounds[0], slowest = 0;
     for (int b = 0; b < kBoundaries; ++b) {
       bounds[b + 1] = cost.memory_cycles[b];
       largest = std::max(largest, bounds[b + 1]);
       sum += bounds[b + 1];
       const bool shared =
           b < kTlb && b + 1 < static_cast<int>(target.caches.size()) && target.caches[b + 1].shared;
-      if (shared) slowest = std::max(slowest, bounds[b + 1] / std::min(workers, kMemoryCores));
+      if (shared) slowest = std::max(slowest, bounds[b + 1] * workers / std::min(workers, kMemoryCores));
     }
     cost.cycles = largest + kOverlap * (sum - largest);
-    const double rounds = std::ceil(cost.tasks / threads) / cost.tasks;
-    cost.wall_cycles = std::max(cost.cycles * rounds, slowest);
+    cost.wall_cycles = std::max(cost.cycles, slowest);
     const double overhead =
         threads > 1 ? target.parallel_overhead_us : 0.05 * target.parallel_overhead_us;
     cost.wall_cycles += cost.regions * overhead * target.ghz * 1000;
