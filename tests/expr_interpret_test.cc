@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "src/expr/interpret.h"
 #include "src/expr/text.h"
@@ -185,6 +186,11 @@ TEST(PointOracle, AgreesWithTheReference) {
     const Tensor& tensor = program.tensors[static_cast<size_t>(output)];
     const V want = values_of(tensor, (*out)[0]);
     EXPECT_GT(oracle.cost_per_point(output), 0);
+    std::vector<int64_t> addresses(want.size());
+    std::iota(addresses.begin(), addresses.end(), 0);
+    PointOracle together(program, pointers);
+    const std::vector<PointOracle::Value> all = together.values(output, addresses);
+    for (size_t at = 0; at < want.size(); ++at) ASSERT_EQ(all[at].value, want[at]) << at;
     for (size_t at = want.size(); at-- > 0;) {
       std::vector<int64_t> index(tensor.shape.size());
       int64_t rest = static_cast<int64_t>(at);

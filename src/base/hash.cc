@@ -19,14 +19,6 @@ std::string sha256(std::string_view bytes) {
   return text;
 }
 
-uint64_t hash_combine(uint64_t hash, uint64_t value) {
-  // The finalizer of splitmix64 over the running state.
-  uint64_t z = hash * 0x9e3779b97f4a7c15u + value + 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
 uint64_t hash64(std::string_view bytes, uint64_t seed) {
   uint64_t hash = 0xcbf29ce484222325u ^ seed;
   for (unsigned char byte : bytes) hash = (hash ^ byte) * 0x100000001b3u;

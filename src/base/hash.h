@@ -14,7 +14,12 @@ std::string sha256(std::string_view bytes);
 // seeds derived from names. Stable across machines and versions (seeds are stored).
 uint64_t hash64(std::string_view bytes, uint64_t seed = 0);
 
-// Mixes `value` into `hash`; order matters.
-uint64_t hash_combine(uint64_t hash, uint64_t value);
+// Mixes `value` into `hash`; order matters. The finalizer of splitmix64 over the running state.
+inline uint64_t hash_combine(uint64_t hash, uint64_t value) {
+  uint64_t z = hash * 0x9e3779b97f4a7c15u + value + 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
 
 }  // namespace lw

@@ -201,6 +201,29 @@ int Engine::fill_axes(int at, int n) {
   return run;
 }
 
+// Neighbours read the same cache lines: each strip holds a few terms of every point, so a line is
+// used by all of them while it is at hand. Point by point, the columns of a large matrix would be
+// fetched from memory once for each.
+void Engine::evaluate_together(const int64_t* points, int count, int64_t terms, Element* out) {
+  std::vector<std::vector<int64_t>> at;
+  for (int p = 0; p < count; ++p) {
+    start_point(points[p]);
+    at.push_back(index_);
+  }
+  for (int64_t done = 0; done < terms;) {
+    const int share = static_cast<int>(std::min<int64_t>(kStrip / count, terms - done));
+    for (int p = 0; p < count; ++p) {
+      index_.swap(at[static_cast<size_t>(p)]);
+      for (int n = 0; n < share;) n += fill_axes(p * share + n, share - n);
+      index_.swap(at[static_cast<size_t>(p)]);
+    }
+    run_strip(count * share);
+    for (int p = 0; p < count; ++p) accumulate(p * share, share, &out[p]);
+    done += share;
+  }
+  for (int p = 0; p < count; ++p) finish(&out[p]);
+}
+
 void Engine::evaluate(const int64_t* points, int64_t count, Element* out) {
   int64_t terms = 1;
   for (const Axis& axis : tensor_.reduce_axes) terms *= axis.extent;
@@ -211,10 +234,17 @@ void Engine::evaluate(const int64_t* points, int64_t count, Element* out) {
     // A product's error starts from its first factor.
     if (tensor_.reduce == Reduce::kProd) out[i].magnitude = 1;
   }
+  last_point_ = -2;
+  if (terms >= kStrip) {
+    for (int64_t i = 0; i < count; i += kTogether) {
+      const int some = static_cast<int>(std::min<int64_t>(kTogether, count - i));
+      evaluate_together(points + i, some, terms, out + i);
+    }
+    return;
+  }
   // Lanes of one strip may belong to several points: `started` is the next to begin, `stored` the
   // one that the next result belongs to, each with how many of its terms are left.
   int64_t started = 0, to_start = 0, stored = 0, to_store = terms;
-  last_point_ = -2;
   while (stored < count) {
     int n = 0;
     while (n < kStrip && (to_start > 0 || started < count)) {

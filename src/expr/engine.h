@@ -85,12 +85,14 @@ class Engine {
   void run_select(const Step& step, int n);
   void run_magnitude(const Step& step, int n);
   bool resolve(const Load& load, int lane, bool active, int64_t* address);
+  void evaluate_together(const int64_t* points, int count, int64_t terms, Element* out);
   void start_point(int64_t point);
   int fill_axes(int at, int n);
   void accumulate(int first, int n, Element* into);
   void finish(Element* element) const;
 
   static constexpr int kStrip = 128;
+  static constexpr int kTogether = 16;     // points whose long reductions advance side by side
   const Program& program_;
   const Tensor& tensor_;
   bool magnitudes_;

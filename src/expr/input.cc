@@ -3,6 +3,7 @@
 // without such a use are uniform in [-1, 1], or small integers.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "src/base/check.h"
 #include "src/base/rng.h"
@@ -116,6 +117,14 @@ InputRange input_range(const Program& program, int tensor) {
 }
 
 Data random_input(const Program& program, int tensor, uint64_t seed, bool integers) {
+  Data data;
+  data.bytes.resize(static_cast<size_t>(bytes(program.tensors[static_cast<size_t>(tensor)])));
+  fill_random_input(program, tensor, seed, integers, data.bytes.data());
+  return data;
+}
+
+void fill_random_input(const Program& program, int tensor, uint64_t seed, bool integers,
+                       std::byte* out) {
   const Tensor& input = program.tensors[static_cast<size_t>(tensor)];
   CHECK(input.role == Role::kInput);
   InputRange range = input_range(program, tensor);
@@ -126,25 +135,24 @@ Data random_input(const Program& program, int tensor, uint64_t seed, bool intege
     range = {input.type == Type::kU8 ? 0.0 : -3, 3};
   if (integers && !free && is_float(input.type)) range = {1, 4};
   Rng rng = Rng(seed).split(static_cast<uint64_t>(tensor));
-  Data data;
-  data.bytes.resize(static_cast<size_t>(bytes(input)));
   const int64_t count = elements(input);
-  if (is_float(input.type) && !integers) {
-    for (int64_t i = 0; i < count; ++i) {
-      store_element(input.type, data.bytes.data(), i,
-                    range.lo + rng.uniform() * (range.hi - range.lo));
-    }
-    return data;
-  }
   const int64_t lo = static_cast<int64_t>(range.lo);
   const int64_t width = static_cast<int64_t>(range.hi) - lo + 1;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t value = lo + rng.below(width);
-    if (is_float(input.type))
-      store_element(input.type, data.bytes.data(), i, static_cast<double>(value));
-    else store_integer(input.type, data.bytes.data(), i, value);
+  const auto real = [&] { return range.lo + rng.uniform() * (range.hi - range.lo); };
+  const auto whole = [&] { return lo + rng.below(width); };
+  if (input.type == Type::kF32) {          // the type of most large inputs, without a switch
+    const auto fill = [&](const auto& draw) {
+      for (int64_t i = 0; i < count; ++i) {
+        const float value = static_cast<float>(draw());
+        std::memcpy(out + i * 4, &value, 4);
+      }
+    };
+    return integers ? fill(whole) : fill(real);
   }
-  return data;
+  for (int64_t i = 0; i < count; ++i) {
+    if (!is_float(input.type)) store_integer(input.type, out, i, whole());
+    else store_element(input.type, out, i, integers ? static_cast<double>(whole()) : real());
+  }
 }
 
 }  // namespace lw

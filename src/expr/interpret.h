@@ -35,6 +35,8 @@ class PointOracle {
     double terms;                          // K: number of terms of the longest reduction behind it
   };
   Value at(int tensor, const std::vector<int64_t>& index);
+  // One for each row-major address; neighbours that follow each other are cheaper together.
+  std::vector<Value> values(int tensor, const std::vector<int64_t>& addresses);
   // Number of expression evaluations one more point may need (estimate), to budget with.
   double cost_per_point(int tensor) const;
 
@@ -62,6 +64,9 @@ InputRange input_range(const Program& program, int tensor);
 
 // Fills an input: `integers` = small integers (exact sums in floats), else uniform in its range.
 Data random_input(const Program& program, int tensor, uint64_t seed, bool integers);
+// The same, into bytes(tensor) bytes at `out`.
+void fill_random_input(const Program& program, int tensor, uint64_t seed, bool integers,
+                       std::byte* out);
 
 // f16/bf16 conversions, round to nearest even.
 float f16_to_f32(uint16_t bits);

@@ -88,22 +88,30 @@ PointOracle::PointOracle(const Program& program, std::vector<const std::byte*> i
 PointOracle::~PointOracle() { delete impl_; }
 
 PointOracle::Value PointOracle::at(int tensor, const std::vector<int64_t>& index) {
-  Impl::Node& node = impl_->nodes[static_cast<size_t>(tensor)];
   const std::vector<int64_t>& shape = impl_->program.tensors[static_cast<size_t>(tensor)].shape;
-  CHECK(node.engine != nullptr && index.size() == shape.size());
-  // Between points nothing remembered is in use, so a memory that has grown large may go.
-  constexpr size_t kMaxKnown = size_t{1} << 21;
-  for (Impl::Node& other : impl_->nodes) {
-    if (other.known.size() > kMaxKnown) other.known.clear();
-  }
+  CHECK(index.size() == shape.size());
   int64_t address = 0;
   for (size_t d = 0; d < shape.size(); ++d) {
     CHECK(index[d] >= 0 && index[d] < shape[d]);
     address = address * shape[d] + index[d];
   }
-  Element element;
-  impl_->fetch(&node, &address, 1, &element);
-  return {element.number, element.magnitude, node.terms};
+  return values(tensor, {address})[0];
+}
+
+std::vector<PointOracle::Value> PointOracle::values(int tensor,
+                                                    const std::vector<int64_t>& addresses) {
+  Impl::Node& node = impl_->nodes[static_cast<size_t>(tensor)];
+  CHECK(node.engine != nullptr);
+  // Between calls nothing remembered is in use, so a memory that has grown large may go.
+  constexpr size_t kMaxKnown = size_t{1} << 21;
+  for (Impl::Node& other : impl_->nodes) {
+    if (other.known.size() > kMaxKnown) other.known.clear();
+  }
+  std::vector<Element> elements(addresses.size());
+  impl_->fetch(&node, addresses.data(), static_cast<int>(addresses.size()), elements.data());
+  std::vector<Value> result;
+  for (const Element& e : elements) result.push_back({e.number, e.magnitude, node.terms});
+  return result;
 }
 
 double PointOracle::cost_per_point(int tensor) const {

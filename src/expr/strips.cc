@@ -38,6 +38,17 @@ void load_strip(const std::byte* data, const int64_t* addresses, int n, To* out)
   for (int i = 0; i < n; ++i) out[i] = static_cast<To>(typed[addresses[i]]);
 }
 
+// In four chains: an addition's latency would be the whole cost.
+double sum(const double* values, int n) {
+  double sums[4] = {};
+  int i = 0;
+  for (; i + 4 <= n; i += 4) {
+    for (int j = 0; j < 4; ++j) sums[j] += values[i + j];
+  }
+  for (; i < n; ++i) sums[0] += values[i];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
 double finite_size(double value) { return std::isfinite(value) ? std::fabs(value) : 0; }
 
 }  // namespace
@@ -238,17 +249,10 @@ void Engine::accumulate(int first, int n, Element* into) {
       into->number = v[0];
       into->magnitude = m ? m[0] : 0;
       break;
-    case Reduce::kSum: {
-      double sums[4] = {};  // four chains: an addition's latency would be the whole cost
-      int i = 0;
-      for (; i + 4 <= n; i += 4) {
-        for (int j = 0; j < 4; ++j) sums[j] += v[i + j];
-      }
-      for (; i < n; ++i) sums[0] += v[i];
-      into->number += (sums[0] + sums[1]) + (sums[2] + sums[3]);
-      magnitude([](double all, double one) { return all + one; });
+    case Reduce::kSum:
+      into->number += sum(v, n);
+      if (m) into->magnitude += sum(m, n);
       break;
-    }
     case Reduce::kProd:
       for (int i = 0; i < n; ++i) {
         const double product = std::fabs(into->number * v[i]);

@@ -25,11 +25,13 @@ void fill(const Workbench& bench, int set) {
   for (size_t i = 0; i < bench.arguments.size(); ++i) {
     const Argument& a = bench.arguments[i];
     if (a.output) continue;
-    const Data data =
-        random_input(bench.program, a.tensor, bench.options.seed + i, set == kIntegers);
-    std::memset(a.memory[set].data(), kPoison, static_cast<size_t>(a.memory[set].bytes()));
-    std::memcpy(a.memory[set].data() + argument_offset(bench, set, static_cast<int>(i)),
-                data.bytes.data(), static_cast<size_t>(a.bytes));
+    std::byte* memory = a.memory[set].data();
+    const int64_t offset = argument_offset(bench, set, static_cast<int>(i));
+    const int64_t end = offset + a.bytes;
+    std::memset(memory, kPoison, static_cast<size_t>(offset));
+    std::memset(memory + end, kPoison, static_cast<size_t>(a.memory[set].bytes() - end));
+    fill_random_input(bench.program, a.tensor, bench.options.seed + i, set == kIntegers,
+                      memory + offset);
   }
 }
 

@@ -217,14 +217,14 @@ void evaluate_points(const Program& program, const std::vector<const std::byte*>
                      PointValue* values) {
   PointOracle oracle(program, inputs);
   const std::vector<int> out = outputs(program);
-  for (int64_t i = begin; i < end; ++i) {
-    if (now() > deadline) return;
-    const int tensor = out[points[i].output];
-    const PointOracle::Value v =
-        oracle.at(tensor, unflatten(points[i].index, program.tensors[tensor].shape));
-    values[i].value = v.value;
-    values[i].magnitude = v.magnitude;
-    values[i].terms = std::max(v.terms, 1.0);
+  while (begin < end && now() < deadline) {
+    // A few neighbours of one output at a time.
+    std::vector<int64_t> addresses;
+    const int output = points[begin].output;
+    for (int64_t i = begin; i < end && points[i].output == output && addresses.size() < 16; ++i)
+      addresses.push_back(points[i].index);
+    for (const PointOracle::Value& v : oracle.values(out[output], addresses))
+      values[begin++] = {v.value, v.magnitude, std::max(v.terms, 1.0)};
   }
 }
 
