@@ -53,6 +53,18 @@ TEST(Best, LuckySingleSampleDoesNotReplaceAWellSampledIncumbent) {
   EXPECT_EQ(best_of({incumbent, Pool{5, 95, 99, true}}), 1);
 }
 
+TEST(Best, OneSampleOfASlowKernelBeatsAFarSlowerIncumbent) {
+  const auto pool_of = [](double us, int samples) {
+    Measurement m;
+    m.verified = true;
+    m.samples_us.assign(samples, us);
+    const Measurement* only = &m;
+    return pool({&only, 1});
+  };
+  EXPECT_EQ(best_of({pool_of(84000, 10), pool_of(18600, 1)}), 1);
+  EXPECT_EQ(best_of({pool_of(20000, 10), pool_of(18600, 1)}), 0);
+}
+
 TEST(Best, EquallySampledGoByMedianThenByArrival) {
   EXPECT_EQ(best_of({Pool{3, 100, 110, true}, Pool{3, 90, 120, true}}), 1);
   EXPECT_EQ(best_of({Pool{3, 90, 110, true}, Pool{3, 90, 120, true}}), 0);
@@ -176,7 +188,7 @@ TEST_P(StoreTest, BestPoolsTheSamplesOfATrace) {
 TEST_P(StoreTest, BestIsNotTheLowestSingleSample) {
   const Key key = put_key(*store_);
   std::vector<Measurement> batch = {make_measurement(1, std::vector<double>(20, 100.0)),
-                                    make_measurement(2, {50}), make_measurement(3, {90, 105, 92})};
+                                    make_measurement(2, {80}), make_measurement(3, {90, 105, 92})};
   ASSERT_TRUE(store_->append(key, batch).ok());
   EXPECT_EQ(store_->best(key)->measurement.trace, make_trace(1));
 }

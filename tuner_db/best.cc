@@ -11,6 +11,9 @@ namespace lw {
 namespace {
 
 constexpr int64_t kOrderStatisticsFrom = 6;  // min..max of five samples covers only 93.75 %
+// What disturbs a sample lengthens it: that a kernel takes this much longer than in each of its few
+// samples is not noise. So one sample of a slow kernel beats a candidate that is far slower still.
+constexpr double kBeyondNoise = 1.5;
 // Student's t, 97.5 % quantile, by degrees of freedom.
 constexpr double kStudent[] = {0, 12.706, 4.303, 3.182, 2.776};
 
@@ -71,9 +74,10 @@ Pool pool(absl::Span<const Measurement* const> measurements) {
   std::vector<double> samples = pooled_samples(measurements);
   if (samples.empty()) return pool;
   pool.samples = static_cast<int64_t>(samples.size());
+  const double slowest = *std::max_element(samples.begin(), samples.end());
   const MedianInterval interval = median_interval(std::move(samples));
   pool.median_us = interval.median;
-  pool.high_us = interval.high;
+  pool.high_us = std::min(interval.high, kBeyondNoise * slowest);
   pool.eligible = verified && !disqualified;
   return pool;
 }

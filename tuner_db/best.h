@@ -22,7 +22,8 @@ namespace lw {
 struct Pool {
   int64_t samples = 0;                     // of its OK measurements together
   double median_us = 0;
-  double high_us = 0;                      // upper end of the 95 % interval; one sample: infinite
+  double high_us = 0;                      // upper end of the 95 % interval, at most 1.5 times the
+                                           // slowest sample
   bool eligible = false;                   // verified, and never crashed or gave a wrong result
   bool operator==(const Pool&) const = default;
 };
