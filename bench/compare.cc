@@ -1,7 +1,7 @@
 // Problem: fractions of a few per cent decide the bars, on hosts whose clock drifts by more. So for
 // each case everything runs in one interleaved session on the same arguments: our kernel, every way
-// of every peer, and the peak and bandwidth are measured directly before and after it (the better of
-// the two counts: a bound is what the host can do). Results are compared with the reference at
+// of every peer, and, a few times between the rounds, the peak and the bandwidth that they are judged
+// by (the median of these counts). Results are compared with the reference at
 // sampled points before anything is timed; a contender that is wrong is named and left out.
 #include "bench/compare.h"
 
@@ -16,8 +16,8 @@
 #include "src/base/parallel_pool.h"
 #include "src/expr/interpret.h"
 #include "src/expr/text.h"
-#include "src/measure/doctor.h"
 #include "src/measure/guarded.h"
+#include "src/measure/limits.h"
 #include "src/measure/verify.h"
 
 namespace lw {
@@ -78,22 +78,6 @@ class Judge {
   std::vector<PointValue> values_;
 };
 
-struct Limits {
-  double peak_gflops = 0, bandwidth_gbytes = 0;
-};
-
-absl::StatusOr<Limits> measure_limits(const Program& program, int threads) {
-  double read = 0, total = 0;
-  for (int t : lw::arguments(program)) {
-    total += static_cast<double>(bytes(program.tensors[t]));
-    if (program.tensors[t].role == Role::kInput) read += static_cast<double>(bytes(program.tensors[t]));
-  }
-  ASSIGN_OR_RETURN(const double peak, measure_peak_gflops(Type::kF32, threads));
-  ASSIGN_OR_RETURN(const Bandwidth bandwidth,
-                   measure_bandwidth(static_cast<int64_t>(total), read / total, threads));
-  return Limits{peak, bandwidth.gbytes_per_s};
-}
-
 nlohmann::json to_json(const Measured& m) {
   return {{"name", m.name},
           {"version", m.version},
@@ -147,16 +131,29 @@ absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_c
     enter({peer.name, peer.version, peer.mode, peer.implementation, {}},
           {absl::StrCat(peer.name, " ", peer.mode), peer.run, peer.select});
 
-  ASSIGN_OR_RETURN(const Limits before, measure_limits(program, threads));
+  ASSIGN_OR_RETURN(const Target host, find_target("host"));
+  std::vector<double> peaks, bandwidths;
+  absl::Status limits_status;
   InterleaveOptions interleave_options;
   interleave_options.budget_s = options.budget_s;
   interleave_options.settle_s = threads > 1 ? kSettleSeconds : 0;
+  interleave_options.beside = [&] {
+    const absl::StatusOr<Limits> limits = measure_limits(program, host, threads);
+    if (!limits.ok()) {
+      limits_status = limits.status();
+      return;
+    }
+    peaks.push_back(limits->peak_gflops);
+    bandwidths.push_back(limits->bandwidth_gbytes);
+    pin_to({cpus.front()});
+  };
   const std::vector<Series> series = interleave(contenders, interleave_options);
-  ASSIGN_OR_RETURN(const Limits after, measure_limits(program, threads));
   pin_to(options.cpus);
+  RETURN_IF_ERROR(limits_status);
 
-  result.peak_gflops = std::max(before.peak_gflops, after.peak_gflops);
-  result.bandwidth_gbytes = std::max(before.bandwidth_gbytes, after.bandwidth_gbytes);
+  // Each is the fastest of many short samples; over the minute they drift like the contenders.
+  result.peak_gflops = estimate(peaks).median;
+  result.bandwidth_gbytes = estimate(bandwidths).median;
   const double compute_us = result.useful_flops / result.peak_gflops / 1e3;
   const double memory_us = result.compulsory_bytes / result.bandwidth_gbytes / 1e3;
   result.bound_us = std::max(compute_us, memory_us);

@@ -8,6 +8,8 @@
 namespace lw {
 namespace {
 
+constexpr int kBeside = 4;                 // times that `beside` is called, and once more at the end
+
 double seconds_of(const Contender& contender, int64_t calls) {
   const double begin = now();
   for (int64_t i = 0; i < calls; ++i) contender.run();
@@ -46,7 +48,9 @@ std::vector<Series> interleave(const std::vector<Contender>& contenders,
   }
   const int rounds = std::clamp(static_cast<int>(options.budget_s / std::max(round_s, 1e-9)), 3,
                                 std::max(3, options.rounds));
-  for (int round = 0; round < rounds; ++round)
+  const int stride = (rounds + kBeside - 1) / kBeside;
+  for (int round = 0; round < rounds; ++round) {
+    if (options.beside && round % stride == 0) options.beside();
     for (size_t i = 0; i < contenders.size(); ++i) {
       settle(options.settle_s);
       if (contenders[i].select) contenders[i].select();
@@ -54,6 +58,8 @@ std::vector<Series> interleave(const std::vector<Contender>& contenders,
       const double s = seconds_of(contenders[i], series[i].inner);
       series[i].samples_us.push_back(1e6 * s / static_cast<double>(series[i].inner));
     }
+  }
+  if (options.beside) options.beside();
   for (Series& s : series) s.time_us = estimate(s.samples_us);
   return series;
 }

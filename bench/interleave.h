@@ -28,6 +28,9 @@ struct InterleaveOptions {
   double min_sample_s = 1e-3;
   double settle_s = 0;                     // pause before each sample: lets others' idle threads
                                            // stop spinning
+  std::function<void()> beside;            // called before, between and after the rounds, a few
+                                           // times evenly: to measure what the contenders are
+                                           // judged by in the same minute
 };
 
 // Series i for contender i. Before each sample a contender runs untimed (its caches warm, its threads

@@ -143,8 +143,16 @@ std::vector<BarVerdict> judge_search(const std::vector<CaseResult>& results) {
                 return *best / *zero;
               },
               &verdicts);
-  add_worst({"zero trials: seconds, whole process", 0.5, true}, results,
-            [](const CaseResult& r) { return number(r.tuning, "/zero_trial_process_wall_s"); },
+  add_worst({"first answer (compiled, exported): seconds", 0.5, true}, results,
+            [](const CaseResult& r) { return number(r.tuning, "/first_answer_s"); }, &verdicts);
+  add_geomean({"the same verified and timed: seconds, geomean", 0.5, true}, results,
+              [](const CaseResult& r) { return number(r.tuning, "/zero_trial_process_wall_s"); },
+              &verdicts);
+  add_worst({"tune: MB, all processes, tensors aside", 600, true}, results,
+            [](const CaseResult& r) -> std::optional<double> {
+              const std::optional<double> peak = number(r.tuning, "/peak_bytes");
+              return peak ? std::optional<double>((*peak - r.compulsory_bytes) / 1e6) : std::nullopt;
+            },
             &verdicts);
   add_geomean({"seconds to 95 % of the final, geomean", 6, true}, results, seconds_to_95, &verdicts);
   return verdicts;

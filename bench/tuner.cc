@@ -66,7 +66,7 @@ class MemoryWatch {
     thread_ = std::thread([this, root] {
       while (!stop_) {
         peak_ = std::max(peak_, tree_bytes(root));
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        std::this_thread::sleep_for(std::chrono::milliseconds(250));
       }
     });
   }
@@ -106,6 +106,23 @@ absl::StatusOr<Artifact> read_export(const std::filesystem::path& folder) {
   if (artifact.bytes.empty() || artifact.entry.empty())
     return absl::NotFoundError(absl::StrCat("no object and metadata in ", folder.string()));
   return artifact;
+}
+
+// Writes the kernel that `database` knows, or else the first answer, into `folder`.
+absl::StatusOr<ProcessRun> run_export(const TunerOptions& options, const BenchCase& bench_case,
+                                      int threads, const std::string& database, bool frozen,
+                                      const std::string& folder) {
+  std::vector<std::string> command = {options.binary, "export"};
+  command.insert(command.end(), bench_case.words.begin(), bench_case.words.end());
+  for (const std::string& word :
+       {std::string("--threads"), absl::StrCat(threads), std::string("--db"), database,
+        std::string("-q"), std::string("-o"), folder})
+    command.push_back(word);
+  if (frozen) command.push_back("--frozen");
+  ASSIGN_OR_RETURN(const ProcessRun exported, run_process(command));
+  if (exported.exit_code != 0)
+    return absl::InternalError(absl::StrCat("export ended with ", exported.exit_code));
+  return exported;
 }
 
 // A loaded kernel with the pool that it runs on.
@@ -188,22 +205,21 @@ OurSide our_side(const TunerOptions& options) {
     const std::string scratch = absl::StrCat(options.folder, "/zero_", key, ".db");
     BenchCase untuned = bench_case;
     untuned.trials = 0;
+    const std::string answer = absl::StrCat(options.folder, "/answer_", key);
+    ASSIGN_OR_RETURN(const ProcessRun answered,
+                     run_export(options, bench_case, threads, scratch, false, answer));
+    std::filesystem::remove_all(answer);
     ASSIGN_OR_RETURN(const Json zero, tune(options, untuned, threads, scratch));
     for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(scratch + suffix);
     OurKernel kernel;
-    ASSIGN_OR_RETURN(kernel.tuning, tune(options, bench_case, threads, database));
+    ProcessRun tuned;
+    ASSIGN_OR_RETURN(kernel.tuning, tune(options, bench_case, threads, database, &tuned, true));
+    kernel.tuning["peak_bytes"] = tuned.peak_bytes;
+    kernel.tuning["first_answer_s"] = answered.wall_s;
     kernel.tuning["zero_trial_process_wall_s"] = zero["process_wall_s"];
 
-    const std::filesystem::path folder = absl::StrCat(options.folder, "/kernel_", key);
-    std::vector<std::string> command = {options.binary, "export"};
-    command.insert(command.end(), bench_case.words.begin(), bench_case.words.end());
-    for (const std::string& word :
-         {std::string("--threads"), absl::StrCat(threads), std::string("--db"), database,
-          std::string("--frozen"), std::string("-o"), folder.string()})
-      command.push_back(word);
-    ASSIGN_OR_RETURN(const ProcessRun exported, run_process(command));
-    if (exported.exit_code != 0)
-      return absl::InternalError(absl::StrCat("export ended with ", exported.exit_code));
+    const std::string folder = absl::StrCat(options.folder, "/kernel_", key);
+    RETURN_IF_ERROR(run_export(options, bench_case, threads, database, true, folder).status());
     ASSIGN_OR_RETURN(kernel.run, load_export(folder, arguments, threads, options.cpus));
     kernel.implementation = kernel.tuning.value(Json::json_pointer("/best/trace"), std::string());
     return kernel;

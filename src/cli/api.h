@@ -104,6 +104,10 @@ absl::StatusOr<Bound> measure_bound(const Task& task, double budget_s = 0.05);
 // is still above then is for the caller to say.
 absl::StatusOr<Bound> measure_bound_beside(const Task& task, double time_us,
                                            double budget_s = 0.05);
+// The same of a stored measurement: by the peak and the bandwidth that were measured with it, where
+// it carries them (a finalist does) and they are credible, else measured now.
+absl::StatusOr<Bound> bound_beside(const Task& task, const Measurement& measurement,
+                                   double budget_s = 0.05);
 
 // ---- tuning -------------------------------------------------------------------------------------
 

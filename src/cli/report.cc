@@ -39,8 +39,8 @@ void read_measurements(const std::vector<Measurement>& all, ReportTask* task) {
   task->seconds = before + last;
 }
 
-absl::Status measure_task_bound(const WorkloadRow& row, const Key& key, const std::string& target,
-                                ReportTask* task) {
+absl::Status find_task_bound(const WorkloadRow& row, const Key& key, const std::string& target,
+                             const Measurement& best, ReportTask* task) {
   absl::StatusOr<Program> program = reload_program(row);
   if (!program.ok()) return absl::OkStatus();
   TaskOptions options;
@@ -48,7 +48,7 @@ absl::Status measure_task_bound(const WorkloadRow& row, const Key& key, const st
   options.threads = key.threads;
   ASSIGN_OR_RETURN(const Task now, make_task(*std::move(program), row.source_words, options));
   if (now.key.target != key.target || !check_runs_here(now).ok()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const Bound bound, measure_bound_beside(now, task->best_us, 0.02));
+  ASSIGN_OR_RETURN(const Bound bound, bound_beside(now, best, 0.02));
   task->bound_us = bound.bound_us;
   task->compute_bound = bound.compute_bound;
   return absl::OkStatus();
@@ -108,7 +108,8 @@ absl::StatusOr<Report> gather(const ReportOptions& options, const Store& store) 
       task.ci_high_us = best->measurement.ci_high_us;
       task.trace = best->measurement.trace;
       const std::string named = target.name == host.name ? "host" : target.name;
-      if (!options.no_machine) RETURN_IF_ERROR(measure_task_bound(row, key, named, &task));
+      if (!options.no_machine)
+        RETURN_IF_ERROR(find_task_bound(row, key, named, best->measurement, &task));
     }
     report.tasks.push_back(std::move(task));
   }

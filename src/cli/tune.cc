@@ -92,7 +92,7 @@ absl::StatusOr<Tuned> describe(const Task& task, const TuneResult& result, doubl
   std::optional<Bound> bound;
   Json warnings = Json::array();
   if (valid) {
-    ASSIGN_OR_RETURN(bound, measure_bound_beside(task, best.time_us));
+    ASSIGN_OR_RETURN(bound, bound_beside(task, best));
     if (bound->bound_us > best.time_us) {
       warnings.push_back(absl::StrFormat("the bound of %s is above the measured %s: one of the two "
                                          "measurements is wrong", micros(bound->bound_us),

@@ -44,6 +44,7 @@ class MeasureClient {
   bool compare_samples(const std::vector<int>& slots, int rounds, std::vector<Outcome>* outcomes);
   double call_limit_s(double incumbent_us) const;
   std::string environment() const;
+  void note_limits(std::vector<Outcome>* outcomes);
 
   Zygote* zygote_;
   const Workbench* bench_;

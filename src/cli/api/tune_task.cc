@@ -52,6 +52,7 @@ absl::StatusOr<TuneResult> tune_task(const Task& task, Store& store, const Searc
 
   LocalOptions local;
   local.threads = task.threads();
+  local.cache = task.key.cache;
   local.seed = options.seed;
   local.reference = reference_kernel(task.start);
   ASSIGN_OR_RETURN(std::unique_ptr<Measurer> measurer,

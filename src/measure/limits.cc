@@ -1,0 +1,45 @@
+#include "src/measure/limits.h"
+
+#include "src/base/check.h"
+#include "src/measure/doctor.h"
+
+namespace lw {
+namespace {
+
+// The type that most of the work is done in: of the largest reduction, else of the largest map.
+Type working_type(const Program& program) {
+  double most = -1;
+  Type type = Type::kF32;
+  for (const Tensor& tensor : program.tensors) {
+    if (tensor.body == nullptr) continue;
+    double points = static_cast<double>(elements(tensor));
+    for (const Axis& axis : tensor.reduce_axes) points *= static_cast<double>(axis.extent);
+    if (points <= most) continue;
+    most = points;
+    type = tensor.type;
+  }
+  if (type == Type::kF64) return type;
+  return is_float(type) ? Type::kF32 : Type::kI32;
+}
+
+}  // namespace
+
+absl::StatusOr<Limits> measure_limits(const Program& program, const Target& target, int threads,
+                                      double budget_s) {
+  double read = 0, total = 0;
+  for (int t : arguments(program)) {
+    const double size = static_cast<double>(bytes(program.tensors[t]));
+    total += size;
+    if (program.tensors[t].role == Role::kInput) read += size;
+  }
+  Limits limits;
+  ASSIGN_OR_RETURN(limits.peak_gflops,
+                   measure_peak_gflops(target, working_type(program), threads, budget_s));
+  ASSIGN_OR_RETURN(const Bandwidth bandwidth,
+                   measure_bandwidth(target, static_cast<int64_t>(total), read / total, threads,
+                                     budget_s));
+  limits.bandwidth_gbytes = bandwidth.gbytes_per_s;
+  return limits;
+}
+
+}  // namespace lw
