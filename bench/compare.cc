@@ -6,10 +6,10 @@
 #include "bench/compare.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "bench/interleave.h"
+#include "bench/judge.h"
 #include "bench/peers/loader.h"
 #include "bench/peers/match.h"
 #include "src/base/check.h"
@@ -18,65 +18,31 @@
 #include "src/expr/text.h"
 #include "src/measure/guarded.h"
 #include "src/measure/limits.h"
-#include "src/measure/verify.h"
 
 namespace lw {
 namespace {
 
 constexpr uint64_t kSeed = 1;
-constexpr double kOracleSeconds = 5;       // a case's reference points take no longer
 constexpr double kSettleSeconds = 0.02;    // OpenMP's idle threads spin for some milliseconds
 
 // The program's arguments in memory, inputs filled.
 struct Arguments {
   std::vector<GuardedMap> maps;
   std::vector<void*> pointers;             // inputs, then outputs
-  std::vector<const std::byte*> in, out;
 };
 
 absl::StatusOr<Arguments> make_arguments(const Program& program) {
   Arguments arguments;
-  const size_t input_count = inputs(program).size();
   for (int t : lw::arguments(program)) {
     const int64_t size = bytes(program.tensors[t]);
     ASSIGN_OR_RETURN(GuardedMap map, GuardedMap::create(size, -1, true));
-    const bool is_input = arguments.pointers.size() < input_count;
-    if (is_input) {
-      const Data data = random_input(program, t, kSeed, false);
-      std::memcpy(map.data(), data.bytes.data(), size);
-    }
+    if (program.tensors[t].role == Role::kInput)
+      fill_random_input(program, t, kSeed, false, map.data());
     arguments.pointers.push_back(map.data());
-    (is_input ? arguments.in : arguments.out).push_back(map.data());
     arguments.maps.push_back(std::move(map));
   }
   return arguments;
 }
-
-// The reference at sampled points, and a run's worst error relative to what is admissible.
-class Judge {
- public:
-  Judge(const Program& program, const Arguments& arguments, int64_t count)
-      : program_(program), arguments_(arguments), points_(choose_points(program, count, kSeed)) {
-    if (static_cast<int64_t>(points_.size()) > 4 * count) points_.resize(4 * count);
-    values_.resize(points_.size());
-    evaluate_points(program, arguments.in, points_, 0, static_cast<int64_t>(points_.size()),
-                    now() + kOracleSeconds, values_.data());
-  }
-
-  Check run(const std::function<void()>& contender) const {
-    for (size_t o = 0; o < arguments_.out.size(); ++o)
-      std::memset(const_cast<std::byte*>(arguments_.out[o]), kPoison,
-                  bytes(program_.tensors[outputs(program_)[o]]));
-    contender();
-    return check_points(program_, arguments_.out, points_, values_.data());
-  }
-
- private:
-  const Program& program_;
-  const Arguments& arguments_;
-  std::vector<Point> points_;
-  std::vector<PointValue> values_;
-};
 
 nlohmann::json to_json(const Measured& m) {
   return {{"name", m.name},
@@ -103,10 +69,9 @@ absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_c
 
   std::vector<Measured> entries;
   std::vector<Contender> contenders;
-  const Judge judge(program, arguments, options.points);
+  const Judge judge(program, arguments.pointers.data(), options.points);
   const auto enter = [&](Measured entry, Contender contender) {
-    if (contender.select) contender.select();
-    const Check check = judge.run(contender.run);
+    const Check check = judge.run(contender);
     entry.max_error = check.worst;
     if (!check.ok) {
       result.wrong.push_back(absl::StrCat(contender.name, ": ", check.detail));
@@ -138,14 +103,15 @@ absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_c
   interleave_options.budget_s = options.budget_s;
   interleave_options.settle_s = threads > 1 ? kSettleSeconds : 0;
   interleave_options.beside = [&] {
+    pin_to(cpus);                          // not only the first, where this thread stands
     const absl::StatusOr<Limits> limits = measure_limits(program, host, threads);
+    pin_to({cpus.front()});
     if (!limits.ok()) {
       limits_status = limits.status();
       return;
     }
     peaks.push_back(limits->peak_gflops);
     bandwidths.push_back(limits->bandwidth_gbytes);
-    pin_to({cpus.front()});
   };
   const std::vector<Series> series = interleave(contenders, interleave_options);
   pin_to(options.cpus);

@@ -36,6 +36,7 @@ std::vector<Series> interleave(const std::vector<Contender>& contenders,
                                const InterleaveOptions& options) {
   const double sample_s = std::max(options.min_sample_s, 100 * timer_resolution());
   std::vector<Series> series(contenders.size());
+  std::vector<int64_t> warm(contenders.size());
   double round_s = 0;
   for (size_t i = 0; i < contenders.size(); ++i) {
     settle(options.settle_s);
@@ -44,7 +45,10 @@ std::vector<Series> interleave(const std::vector<Contender>& contenders,
     series[i].inner = calls_for(contenders[i], sample_s);
     const double begin = now();
     seconds_of(contenders[i], series[i].inner);
-    round_s += 2 * (now() - begin) + options.settle_s;
+    const double sampled_s = now() - begin;
+    const double call_s = sampled_s / static_cast<double>(series[i].inner);
+    warm[i] = std::max<int64_t>(1, std::llround(options.warm_s / call_s));
+    round_s += sampled_s + static_cast<double>(warm[i]) * call_s + options.settle_s;
   }
   const int rounds = std::clamp(static_cast<int>(options.budget_s / std::max(round_s, 1e-9)), 3,
                                 std::max(3, options.rounds));
@@ -54,7 +58,7 @@ std::vector<Series> interleave(const std::vector<Contender>& contenders,
     for (size_t i = 0; i < contenders.size(); ++i) {
       settle(options.settle_s);
       if (contenders[i].select) contenders[i].select();
-      seconds_of(contenders[i], series[i].inner);
+      seconds_of(contenders[i], warm[i]);
       const double s = seconds_of(contenders[i], series[i].inner);
       series[i].samples_us.push_back(1e6 * s / static_cast<double>(series[i].inner));
     }

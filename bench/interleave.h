@@ -26,6 +26,8 @@ struct InterleaveOptions {
   int rounds = 15;                         // fewer where the budget says so, at least 3
   double budget_s = 3;                     // for all contenders together
   double min_sample_s = 1e-3;
+  double warm_s = 1e-2;                    // untimed calls before each sample: the last contender's
+                                           // data leave a large cache only after several passes
   double settle_s = 0;                     // pause before each sample: lets others' idle threads
                                            // stop spinning
   std::function<void()> beside;            // called before, between and after the rounds, a few
@@ -33,8 +35,8 @@ struct InterleaveOptions {
                                            // judged by in the same minute
 };
 
-// Series i for contender i. Before each sample a contender runs untimed (its caches warm, its threads
-// awake) for as long as one sample or one call, whichever is more.
+// Series i for contender i. Before each sample a contender runs untimed for `warm_s`, or one call if
+// that is longer: its caches are warm, its threads awake.
 std::vector<Series> interleave(const std::vector<Contender>& contenders,
                                const InterleaveOptions& options);
 

@@ -107,7 +107,11 @@ int run(const Options& o) {
   Log log;
   log.file = o.json_file;
   log.document["seed"] = o.seed;
+  // Loading a library with OpenMP may bind this thread to one processor.
+  const std::vector<int> cpus = allowed_cpus();
+  const std::vector<std::string> environment = own_environment();
   print_peers(&log);
+  pin_to(cpus);
   absl::StatusOr<std::vector<BenchRow>> rows = bench_rows(o.workloads, o.seed, o.threads);
   if (!rows.ok()) {
     std::cerr << rows.status().message() << "\n";
@@ -115,8 +119,8 @@ int run(const Options& o) {
   }
   CompareOptions compare_options;
   compare_options.budget_s = o.case_seconds;
-  compare_options.cpus = allowed_cpus();
-  TunerOptions tuner{o.binary, o.folder, o.tune_seconds, compare_options.cpus};
+  compare_options.cpus = cpus;
+  TunerOptions tuner{o.binary, o.folder, o.tune_seconds, compare_options.cpus, environment};
   std::filesystem::create_directories(o.folder);
   const OurSide ours = o.peers_only ? OurSide() : our_side(tuner);
   std::vector<CaseResult> all;

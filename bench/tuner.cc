@@ -119,7 +119,7 @@ absl::StatusOr<ProcessRun> run_export(const TunerOptions& options, const BenchCa
         std::string("-q"), std::string("-o"), folder})
     command.push_back(word);
   if (frozen) command.push_back("--frozen");
-  ASSIGN_OR_RETURN(const ProcessRun exported, run_process(command));
+  ASSIGN_OR_RETURN(const ProcessRun exported, run_process(command, options.environment));
   if (exported.exit_code != 0)
     return absl::InternalError(absl::StrCat("export ended with ", exported.exit_code));
   return exported;
@@ -144,7 +144,15 @@ absl::StatusOr<std::function<void()>> load_export(const std::filesystem::path& f
 
 }  // namespace
 
-absl::StatusOr<ProcessRun> run_process(const std::vector<std::string>& command, bool watch_memory) {
+std::vector<std::string> own_environment() {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
+  return variables;
+}
+
+absl::StatusOr<ProcessRun> run_process(const std::vector<std::string>& command,
+                                       const std::vector<std::string>& environment,
+                                       bool watch_memory) {
   int pipe_ends[2];
   if (pipe2(pipe_ends, O_CLOEXEC) != 0) return absl::InternalError("pipe: out of descriptors");
   posix_spawn_file_actions_t actions;
@@ -153,10 +161,13 @@ absl::StatusOr<ProcessRun> run_process(const std::vector<std::string>& command, 
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
+  std::vector<char*> envp;
+  for (const std::string& variable : environment) envp.push_back(const_cast<char*>(variable.c_str()));
+  envp.push_back(nullptr);
   ProcessRun run;
   pid_t child = 0;
   const double begin = now();
-  const int error = posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), environ);
+  const int error = posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), envp.data());
   posix_spawn_file_actions_destroy(&actions);
   close(pipe_ends[1]);
   if (error != 0) {
@@ -186,7 +197,7 @@ absl::StatusOr<Json> tune(const TunerOptions& options, const BenchCase& bench_ca
         absl::StrCat(bench_case.trials), std::string("--seconds"), absl::StrCat(seconds),
         std::string("--db"), database, std::string("--json"), std::string("-q")})
     command.push_back(word);
-  ASSIGN_OR_RETURN(ProcessRun finished, run_process(command, watch_memory));
+  ASSIGN_OR_RETURN(ProcessRun finished, run_process(command, options.environment, watch_memory));
   Json json = Json::parse(finished.output, nullptr, /*allow_exceptions=*/false);
   if (finished.exit_code != 0 || !json.is_object())
     return absl::InternalError(absl::StrCat("tune ", common_words(bench_case), " ended with ",

@@ -19,14 +19,20 @@ struct ProcessRun {
   int64_t peak_bytes = 0;                  // proportional memory of it and all its descendants, at
                                            // most; 0 unless asked for
 };
+// `environment`: "NAME=value" each, instead of this process's own.
 absl::StatusOr<ProcessRun> run_process(const std::vector<std::string>& command,
+                                       const std::vector<std::string>& environment,
                                        bool watch_memory = false);
+// This process's own. Take it before peers are loaded: some set variables (libxsmm OMP_PROC_BIND)
+// that would confine the tuner to one processor.
+std::vector<std::string> own_environment();
 
 struct TunerOptions {
   std::string binary;                      // path of `loopwright`
   std::string folder;                      // for databases and exported kernels; must exist
   double seconds_cap = 60;                 // of one tune, below what the case says
   std::vector<int> cpus;                   // that kernels run on
+  std::vector<std::string> environment;    // of its processes
 };
 
 // `tune WORDS --json` into `database`, its document. Fails with what the command said.

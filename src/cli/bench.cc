@@ -2,21 +2,18 @@
 // turn (bench/interleave.h), on the same arguments, and with the bound of the same minute.
 //
 // A library is compared only where its result agrees with the reference at sampled points.
-#include <cstring>
-
 #include "absl/strings/str_format.h"
 #include "bench/interleave.h"
+#include "bench/judge.h"
 #include "bench/peers/loader.h"
 #include "bench/peers/match.h"
 #include "src/base/parallel_pool.h"
 #include "src/cli/commands.h"
-#include "src/measure/verify.h"
 
 namespace lw {
 namespace {
 
 constexpr int64_t kPoints = 64;            // of each output, compared with the reference
-constexpr double kOracleSeconds = 5;
 constexpr double kSettleSeconds = 0.02;    // OpenMP's idle threads spin for some milliseconds
 
 struct BenchOptions {
@@ -31,31 +28,6 @@ struct BenchOptions {
 struct Row {
   std::string name, version, mode;
   Estimate time_us;
-};
-
-class Judge {
- public:
-  Judge(const Program& program, const ArgumentMemory& memory)
-      : program_(program), outputs_(memory.outputs(program)),
-        points_(choose_points(program, kPoints, 1)), values_(points_.size()) {
-    evaluate_points(program, memory.inputs(program), points_, 0,
-                    static_cast<int64_t>(points_.size()), now() + kOracleSeconds, values_.data());
-  }
-  Check run(const Contender& contender) const {
-    for (size_t o = 0; o < outputs_.size(); ++o) {
-      std::memset(const_cast<std::byte*>(outputs_[o]), kPoison,
-                  static_cast<size_t>(bytes(program_.tensors[outputs(program_)[o]])));
-    }
-    if (contender.select) contender.select();
-    contender.run();
-    return check_points(program_, outputs_, points_, values_.data());
-  }
-
- private:
-  const Program& program_;
-  std::vector<const std::byte*> outputs_;
-  std::vector<Point> points_;
-  std::vector<PointValue> values_;
 };
 
 struct Contest {
@@ -133,7 +105,7 @@ absl::StatusOr<int> run_bench(const BenchOptions& options) {
   RETURN_IF_ERROR(kernel->prepack(memory.pointers()));
   pin_to({cpus.front()});
 
-  const Judge judge(*task.program, memory);
+  const Judge judge(*task.program, memory.pointers(), kPoints);
   Contest contest;
   contest.rows.push_back({"loopwright", LOOPWRIGHT_VERSION, choice.outcome, {}});
   contest.contenders.push_back(
