@@ -137,18 +137,34 @@ void tile_all(Draft& d, bool vector_reduction) {
   }
 }
 
+// Whether lanes along reduction axis `axis` read every operand in whole vectors: as it lies in
+// memory, or, where the result has too few columns for vectors, from a copy that is reused.
+bool lanes_fit(const Nest& nest, int s, size_t axis) {
+  const Tensor& tensor = nest.program->tensors[nest.stages[s].tensor];
+  const bool narrow =
+      !tensor.axes.empty() && tensor.axes.back().extent < 2 * stage_lanes(nest, s);
+  bool contiguous = false;
+  for (const Access& access : accesses(nest, s)) {
+    const int64_t stride = std::abs(access.stride[axis]);
+    contiguous = contiguous || stride == 1;
+    if (stride <= 1) continue;
+    bool reused = false;
+    for (size_t a = 0; a < tensor.axes.size(); ++a) {
+      reused = reused || (tensor.axes[a].extent > 1 && !uses(access, static_cast<int>(a)));
+    }
+    if (!narrow || !reused || !access.affine) return false;
+  }
+  return contiguous;
+}
+
 // Whether both ways of vectorizing some reduction make sense.
 bool lanes_are_a_choice(const Nest& nest) {
   for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
     const Stage& stage = nest.stages[s];
     if (is_map(nest, s) || stage.place == Place::kEpilogue || stage.place == Place::kInlined) continue;
-    const std::vector<Access> list = accesses(nest, s);
     const Tensor& tensor = nest.program->tensors[stage.tensor];
     for (size_t r = 0; r < tensor.reduce_axes.size(); ++r) {
-      const size_t axis = tensor.axes.size() + r;
-      bool all = true;
-      for (const Access& access : list) all = all && (access.stride[axis] == 0 || std::abs(access.stride[axis]) == 1);
-      if (all && !list.empty()) return true;
+      if (lanes_fit(nest, s, tensor.axes.size() + r)) return true;
     }
   }
   return false;

@@ -7,6 +7,9 @@
 //   parallel(C; open)                      any run of outer spatial loops
 //   prefetch(C, operand; open)
 //
+// Where the lanes run along the reduction, there is nothing to block, both spatial axes that save
+// loads are unrolled, and what is not contiguous along the lanes may be copied so that it is.
+//
 // Which axes form the tile is read off the accesses. The lanes run along the result's last axis, or,
 // where every operand is contiguous along a reduction axis and none along the result's (row sums, dot
 // products), along that reduction axis. Rows are the spatial axis that some operand does not depend on:
@@ -19,7 +22,8 @@ namespace lw::rules {
 namespace {
 
 struct TileAxes {
-  int vector = -1, rows = -1, unrolled = -1;  // stage axes; -1: none
+  int vector = -1, rows = -1;              // stage axes; -1: none
+  int unrolled = -1;                       // the reduction; of a vector reduction a second spatial axis
 };
 
 int64_t extent(const Stage& stage, int axis) { return stage.axes[axis].extent; }
@@ -65,7 +69,10 @@ TileAxes tile_axes(const Nest& nest, int stage, bool vector_reduction) {
     for (const Access& access : list) saved += !uses(access, a);
     // Without reuse rows still hide latency (vector reductions of many rows).
     const int64_t score = saved * 1000 + (vector_reduction ? 2 : 0) + std::min<int64_t>(extent(s, a), 16) / 16;
-    if (score > 0 && score >= best) {
+    const bool better = score > 0 && score >= best;
+    const int other = better ? tile.rows : a;
+    if (vector_reduction && std::min(score, best) >= 1000) tile.unrolled = other;
+    if (better) {
       best = score;
       tile.rows = a;
     }
@@ -93,6 +100,15 @@ std::vector<int> packable(const Nest& nest, int stage) {
         break;
       }
     }
+  }
+  return list;
+}
+
+// Those of them that a vector along `axis` cannot read as it lies in memory.
+std::vector<int> scattered(const Nest& nest, int stage, int axis) {
+  std::vector<int> list = packable(nest, stage);
+  for (const Access& access : accesses(nest, stage)) {
+    if (std::abs(access.stride[axis]) <= 1) std::erase(list, access.tensor);
   }
   return list;
 }
@@ -148,6 +164,9 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
   if (tile.vector < 0) return;
   open(d, "register_tile", names);
   if (d.failed) return;
+  std::vector<int> copied;
+  if (vector_reduction && !flattened) copied = scattered(d.nest, find_stage(d.nest, name), tile.vector);
+  for (int tensor : copied) open(d, "stage", {name, d.nest.program->tensors[tensor].name}, {-1, -1, 0});
 
   // Cache blocks of the tile's axes; vector reductions stream, they need none.
   std::vector<std::string> outer, inner;
@@ -182,17 +201,12 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
       open(d, "reorder", list, {0});
     }
     if (inner.size() > 1) open(d, "reorder", {name, inner[0], inner[1]}, {0});
-    for (int tensor : packable(d.nest, find_stage(d.nest, name))) {
-      open(d, "stage", {name, d.nest.program->tensors[tensor].name}, {-1, -1, 0});
-    }
+    copied = packable(d.nest, find_stage(d.nest, name));
+    for (int tensor : copied) open(d, "stage", {name, d.nest.program->tensors[tensor].name}, {-1, -1, 0});
   }
   if (d.nest.threads > 1 && d.nest.stages[find_stage(d.nest, name)].place == Place::kRoot) {
     open(d, "parallel", {name}, {0, 0});
-    if (!vector_reduction) {
-      for (int tensor : packable(d.nest, find_stage(d.nest, name))) {
-        open(d, "parallel", {copy_name(d.nest, tensor)}, {0, 0});
-      }
-    }
+    for (int tensor : copied) open(d, "parallel", {copy_name(d.nest, tensor)}, {0, 0});
   }
   std::vector<int> seen;
   for (const Access& access : accesses(d.nest, find_stage(d.nest, name))) {

@@ -151,12 +151,20 @@ class Tiles {
     const double accumulators = static_cast<double>(rows * vectors);
     if (!reduces_) return std::sqrt(edges) * (accumulators >= 4 ? 1 : 0.9);
     const bool lanes_reduce = dimensions_.back().reduction;
-    const double loads = lanes_reduce ? accumulators + static_cast<double>(vectors)
+    const double loads = lanes_reduce ? partial_loads(rows, vectors, sizes)
                                       : static_cast<double>(rows + vectors);
     const double ports = std::max(accumulators / per_cycle_, loads / target_.loads_per_cycle);
     const double hidden = std::min(1.0, accumulators / (per_cycle_ * latency_));
     const double reuse = accumulators / (accumulators + kLoadCost * loads);
     return accumulators / per_cycle_ / ports * hidden * reuse * std::sqrt(edges);
+  }
+
+  // Vectors loaded where lanes run along the reduction: two spatial dimensions share theirs as a
+  // product of matrices does; one reads a row of its own for each point.
+  double partial_loads(int64_t rows, int64_t vectors, const Decision& sizes) const {
+    const bool two = dimensions_.size() == 3 && !dimensions_[0].reduction;
+    const int64_t points = two ? sizes[0] + sizes[1] : rows + 1;
+    return static_cast<double>(points * vectors);
   }
 
   const Nest& nest_;
