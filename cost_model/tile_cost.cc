@@ -266,9 +266,14 @@ class Tiler {
     const double points = count(spatial, size);
     if (cost_.vector_reduces) {
       const double parts = chunks(size[cost_.vector_axis]);
-      mix.shuffles += points * std::log2(cost_.lanes),
-          mix.arithmetic += points * (parts - 1 + std::log2(cost_.lanes));
-      mix.issue += points * (parts + 2 * std::log2(cost_.lanes));
+      // Vectors are combined pair by pair into one (two shuffles and an operation each), up to as
+      // many as there are lanes; that one is folded.
+      const double together = std::min(points, static_cast<double>(cost_.lanes));
+      const double folds = std::log2(cost_.lanes / together);
+      const double steps = points / together * (together - 1 + folds);
+      mix.shuffles += 2 * steps;
+      mix.arithmetic += points * (parts - 1) + steps;
+      mix.issue += points * parts + 3 * steps;
     }
     add_operands(true, spatial, size, mix);
     add_stores(spatial, size, mix);

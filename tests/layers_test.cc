@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 const std::vector<std::string> kStory = {
     "proto/", "src/base/", "src/expr/", "schedules/", "src/lower/", "cost_model/", "tuner_db/",
     "src/search/", "src/build/", "src/measure/",
-    "bench/peers/", "bench/interleave.",   // what the `bench` command shares with the table
+    "bench/peers/", "bench/interleave.", "bench/judge.",   // what the `bench` command shares with the table
     "src/serve/", "src/cli/", "bench/"};
 
 // Search sees building and measuring only through src/search/measurer.h, which the order implies:

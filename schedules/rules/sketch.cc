@@ -26,10 +26,12 @@ bool coefficients(const Expr& expr, std::vector<int64_t>& per_axis, int64_t fact
   }
 }
 
-void add_accesses(const Nest& nest, const Expr& expr, size_t axes, std::vector<Access>& list) {
+void add_accesses(const Nest& nest, const Expr& expr, size_t axes, bool guarded,
+                  std::vector<Access>& list) {
+  guarded = guarded || expr->op == ExprOp::kPad || expr->op == ExprOp::kSelect;
   if (expr->op == ExprOp::kRead) {
     const Tensor& tensor = nest.program->tensors[expr->index];
-    Access access{expr->index, std::vector<int64_t>(axes, 0), true};
+    Access access{expr->index, std::vector<int64_t>(axes, 0), true, guarded};
     int64_t stride = 1;
     for (size_t d = tensor.shape.size(); d-- > 0;) {
       access.affine = coefficients(expr->args[d], access.stride, stride) && access.affine;
@@ -37,7 +39,7 @@ void add_accesses(const Nest& nest, const Expr& expr, size_t axes, std::vector<A
     }
     list.push_back(std::move(access));
   }
-  for (const Expr& arg : expr->args) add_accesses(nest, arg, axes, list);
+  for (const Expr& arg : expr->args) add_accesses(nest, arg, axes, guarded, list);
 }
 
 double op_cost(ExprOp op) {
@@ -88,7 +90,8 @@ void open(Draft& draft, std::string_view kind, std::vector<std::string> names, D
 std::vector<Access> accesses(const Nest& nest, int stage) {
   const Tensor& tensor = nest.program->tensors[nest.stages[stage].tensor];
   std::vector<Access> list;
-  add_accesses(nest, effective_body(nest, stage), tensor.axes.size() + tensor.reduce_axes.size(), list);
+  add_accesses(nest, effective_body(nest, stage), tensor.axes.size() + tensor.reduce_axes.size(), false,
+               list);
   return list;
 }
 

@@ -25,6 +25,7 @@ struct Access {
   int tensor;
   std::vector<int64_t> stride;             // elements per step of each TENSOR axis (spatial ++ reduction)
   bool affine = true;                      // false: gathered or divided; strides are then 0 or guesses
+  bool guarded = false;                    // under a pad or a where: may be outside its tensor
 };
 std::vector<Access> accesses(const Nest& nest, int stage);
 

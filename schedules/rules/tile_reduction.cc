@@ -126,7 +126,8 @@ void fuse_reductions(Draft& d, int stage) {
     for (int a = 0; a + 1 < static_cast<int>(s.axes.size()); ++a) {
       if (!s.axes[a].reduction || !s.axes[a + 1].reduction) continue;
       const bool flat = std::all_of(list.begin(), list.end(), [&](const Access& x) {
-        return x.affine && x.stride[a] == x.stride[a + 1] * s.axes[a + 1].extent;
+        // A condition on one of the two would differ from lane to lane.
+        return x.affine && !x.guarded && x.stride[a] == x.stride[a + 1] * s.axes[a + 1].extent;
       });
       if (flat) first = a;
     }

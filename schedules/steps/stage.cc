@@ -134,7 +134,7 @@ std::vector<Decision> stage_domain(const Nest& nest, const Step& step) {
   std::vector<Decision> layouts = {{-1, 0}};
   for (int d = 0; d < static_cast<int>(in_tile.size()); ++d) {
     const int axis = index_axis(nest, *stage, tensor, d);
-    const bool in_lanes = s.loops.back().kind == LoopKind::kVector &&
+    const bool in_lanes = !s.loops.empty() && s.loops.back().kind == LoopKind::kVector &&
                           s.loops.back().parts[0].axis == axis;
     if (axis < 0 || (s.axes[axis].reduction && !in_lanes) || in_tile[d] <= 1) continue;
     bool shifts = false;

@@ -27,7 +27,10 @@ class Ops {
   llvm::Value* binary(ExprOp op, Type type, llvm::Value* a, llvm::Value* b);
   llvm::Value* fma(Type type, llvm::Value* a, llvm::Value* b, llvm::Value* c);
   llvm::Value* cast(Type to, Type from, llvm::Value* a);
-  llvm::Value* horizontal(Reduce reduce, Type type, llvm::Value* a);
+  llvm::Value* combine(Reduce reduce, Type type, llvm::Value* x, llvm::Value* y);
+  // The combined lanes of each of the vectors, which are alike; their number is a power of two and
+  // at most that of their lanes.
+  std::vector<llvm::Value*> horizontal(Reduce reduce, Type type, std::vector<llvm::Value*> vectors);
   void transpose(std::vector<llvm::Value*>* rows);      // square; rows become columns
 
   bool has(std::string_view feature) const;

@@ -292,9 +292,8 @@ void Emitter::op(const Stmt& s) {
     case Op::kCast: value = ops.cast(dst.type, type_of(s.srcs[0]), src[0]); break;
     case Op::kIota: value = ramp(s.index, s.stride, dst.type, dst.lanes); break;
     case Op::kLaneMask: value = lane_mask(s, dst.lanes); break;
-    case Op::kHorizontal: value = ops.horizontal(s.reduce, dst.type, src[0]); break;
     case Op::kLoad: value = load(s); break;
-    case Op::kStore: case Op::kTranspose: case Op::kPrefetch: break;
+    case Op::kHorizontal: case Op::kStore: case Op::kTranspose: case Op::kPrefetch: break;
   }
   CHECK(value != nullptr);
   set(s.dst, value);

@@ -13,6 +13,7 @@
 #include "src/build/llvm_module.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "llvm/IR/IntrinsicsX86.h"
 #include "llvm/IR/MDBuilder.h"
@@ -144,7 +145,12 @@ void Emitter::close(Frame* frame) {
 // ------------------------------------------------------------------------------ statements
 
 void Emitter::list(const std::vector<Stmt>& list) {
-  for (const Stmt& s : list) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    const Stmt& s = list[i];
+    if (s.kind == Stmt::Kind::kOp && s.op == Op::kHorizontal) {
+      i += horizontals(list, i) - 1;
+      continue;
+    }
     switch (s.kind) {
       case Stmt::Kind::kFor: s.parallel ? parallel_for(s) : serial_for(s); break;
       case Stmt::Kind::kIf: branch(s); break;
@@ -155,6 +161,28 @@ void Emitter::list(const std::vector<Stmt>& list) {
   for (const Stmt& s : list) {  // out of scope: a closure must not capture them
     if (s.kind == Stmt::Kind::kInt) frame->variables[s.var] = nullptr;
   }
+}
+
+// Horizontal reductions that follow each other are made together. Returns how many there were.
+size_t Emitter::horizontals(const std::vector<Stmt>& list, size_t at) {
+  const auto alike = [&](const Stmt& s) {
+    if (s.kind != Stmt::Kind::kOp || s.op != Op::kHorizontal) return false;
+    const Register &mine = kernel.registers[list[at].srcs[0]], &other = kernel.registers[s.srcs[0]];
+    return s.reduce == list[at].reduce && mine.type == other.type && mine.lanes == other.lanes;
+  };
+  size_t end = at + 1;
+  while (end < list.size() && alike(list[end])) ++end;
+  const size_t lanes = static_cast<size_t>(kernel.registers[list[at].srcs[0]].lanes);
+  for (size_t i = at; i < end;) {
+    const size_t some = std::min(std::bit_floor(end - i), std::bit_floor(lanes));
+    std::vector<llvm::Value*> vectors;
+    for (size_t n = 0; n < some; ++n) vectors.push_back(get(list[i + n].srcs[0]));
+    const Type type = kernel.registers[list[i].dst].type;
+    vectors = ops.horizontal(list[i].reduce, type, std::move(vectors));
+    for (size_t n = 0; n < some; ++n) set(list[i + n].dst, vectors[n]);
+    i += some;
+  }
+  return end - at;
 }
 
 void Emitter::serial_for(const Stmt& s) {

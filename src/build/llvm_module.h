@@ -44,6 +44,7 @@ struct Emitter {
   void branch(const Stmt& s);
   void integer(const Stmt& s);
   void op(const Stmt& s);
+  size_t horizontals(const std::vector<Stmt>& list, size_t at);
 
   void define(int var, llvm::Value* value);
   llvm::Value* terms(const Affine& a);             // null where there are none

@@ -195,33 +195,65 @@ llvm::Value* Ops::fma(Type type, llvm::Value* a, llvm::Value* b, llvm::Value* c)
 
 // Halves are combined until one lane is left (the interpreter adds in the same order); lanes that
 // are not a power of two are combined one after the other.
-llvm::Value* Ops::horizontal(Reduce reduce, Type type, llvm::Value* a) {
-  const auto combine = [&](llvm::Value* x, llvm::Value* y) {
-    switch (reduce) {
-      case Reduce::kSum:
-        return binary(type == Type::kBool ? ExprOp::kOr : ExprOp::kAdd, type, x, y);
-      case Reduce::kProd:
-        return binary(type == Type::kBool ? ExprOp::kAnd : ExprOp::kMul, type, x, y);
-      case Reduce::kMax: return binary(ExprOp::kMax, type, x, y);
-      default: return binary(ExprOp::kMin, type, x, y);
-    }
-  };
-  int count = lane_count(a);
-  if (count == 1) return a;
-  if ((count & (count - 1)) != 0) {
-    llvm::Value* value = b_.CreateExtractElement(a, uint64_t{0});
-    for (int i = 1; i < count; ++i) value = combine(value, b_.CreateExtractElement(a, i));
-    return value;
+llvm::Value* Ops::combine(Reduce reduce, Type type, llvm::Value* x, llvm::Value* y) {
+  switch (reduce) {
+    case Reduce::kSum:
+      return binary(type == Type::kBool ? ExprOp::kOr : ExprOp::kAdd, type, x, y);
+    case Reduce::kProd:
+      return binary(type == Type::kBool ? ExprOp::kAnd : ExprOp::kMul, type, x, y);
+    case Reduce::kMax: return binary(ExprOp::kMax, type, x, y);
+    default: return binary(ExprOp::kMin, type, x, y);
   }
-  for (count /= 2; count >= 1; count /= 2) {
-    std::vector<int> low(count), high(count);
-    for (int i = 0; i < count; ++i) {
-      low[i] = i;
-      high[i] = count + i;
+}
+
+// Two vectors become one that holds a half of each: what a vector of its own would spend log2(lanes)
+// steps on, n vectors spend n - 1 steps on together. Input i ends in the i-th group of lanes, and
+// the groups are folded, in ever narrower vectors, until one lane of each is left.
+std::vector<llvm::Value*> Ops::horizontal(Reduce reduce, Type type,
+                                          std::vector<llvm::Value*> vectors) {
+  const int lanes = lane_count(vectors[0]);
+  const int inputs = static_cast<int>(vectors.size());
+  if (lanes == 1) return vectors;
+  if ((lanes & (lanes - 1)) != 0) {
+    for (llvm::Value*& a : vectors) {
+      llvm::Value* value = b_.CreateExtractElement(a, uint64_t{0});
+      for (int i = 1; i < lanes; ++i)
+        value = combine(reduce, type, value, b_.CreateExtractElement(a, i));
+      a = value;
     }
-    a = combine(b_.CreateShuffleVector(a, low), b_.CreateShuffleVector(a, high));
+    return vectors;
   }
-  return b_.CreateExtractElement(a, uint64_t{0});
+  int group = lanes;
+  for (; vectors.size() > 1; group /= 2) {
+    const int half = group / 2;
+    std::vector<int> low(lanes), high(lanes);
+    for (int l = 0; l < lanes; ++l) {
+      const int from = (l & half) == 0 ? l : lanes + (l ^ half);
+      low[l] = from;
+      high[l] = from + half;
+    }
+    const size_t pairs = vectors.size() / 2;
+    for (size_t i = 0; i < pairs; ++i) {
+      llvm::Value *a = vectors[i], *b = vectors[i + pairs];
+      vectors[i] = combine(reduce, type, b_.CreateShuffleVector(a, b, low),
+                           b_.CreateShuffleVector(a, b, high));
+    }
+    vectors.resize(pairs);
+  }
+  llvm::Value* all = vectors[0];
+  for (; group > 1; group /= 2) {
+    std::vector<int> low, high;
+    for (int i = 0; i < inputs; ++i) {
+      for (int l = 0; l < group / 2; ++l) {
+        low.push_back(i * group + l);
+        high.push_back(i * group + group / 2 + l);
+      }
+    }
+    all = combine(reduce, type, b_.CreateShuffleVector(all, low), b_.CreateShuffleVector(all, high));
+  }
+  vectors.clear();
+  for (int i = 0; i < inputs; ++i) vectors.push_back(b_.CreateExtractElement(all, i));
+  return vectors;
 }
 
 // Inside the 16-byte chunks that x86 shuffles cheaply, interleaving rows (i, i + half) log2 times

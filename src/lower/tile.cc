@@ -297,14 +297,19 @@ void finish_accumulators(Frame& f, const Accumulators& accumulators) {
       if (parts.size() % 2 == 1) next.push_back(parts.back());
       parts = std::move(next);
     }
+    values.push_back(parts[0]);
+    points.push_back(make_point(f, evaluator, row, -1, {0, 1, 1}));
+  }
+  // One after the other: a backend makes those that follow each other together.
+  for (Value& value : values) {
+    if (!partials) break;
     Stmt stmt;
     stmt.op = Op::kHorizontal;
     stmt.reduce = tensor.reduce;
-    stmt.srcs[0] = parts[0].reg;
+    stmt.srcs[0] = value.reg;
     stmt.dst = e.new_register(tensor.type, 1);
-    values.push_back({stmt.dst, 1});
+    value = {stmt.dst, 1};
     e.emit(std::move(stmt));
-    points.push_back(make_point(f, evaluator, row, -1, {0, 1, 1}));
   }
 
   const bool in_memory = accumulates_in_memory(f.stage);
