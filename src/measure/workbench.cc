@@ -81,8 +81,8 @@ absl::StatusOr<std::unique_ptr<Workbench>> make_workbench(const Program& program
 
 int64_t argument_offset(const Workbench& bench, int set, int i) {
   const Argument& a = bench.arguments[i];
-  const Placement odd = i % 2 == 0 ? Placement::kUnaligned : Placement::kStart;
-  return offset_for(set == kUniform ? Placement::kEnd : odd, a.bytes, a.element_bytes);
+  const Placement tight = i % 2 == 0 ? Placement::kUnaligned : Placement::kEnd;
+  return offset_for(set == kUniform ? Placement::kStart : tight, a.bytes, a.element_bytes);
 }
 
 std::vector<const std::byte*> output_data(const Workbench& bench, int set) {
