@@ -21,6 +21,8 @@ constexpr double kRunStart = 8;     // cycles to fill the pipeline when a run of
 constexpr double kGatherLoads = 4;  // load slots an element, of a gather instruction
 constexpr double kLoopSlots = 2;    // increment, compare and branch
 constexpr double kFusedLoopCycles = 12;  // quotients and remainders of a fused counter
+constexpr double kTaskCycles = 200;  // of an iteration of a parallel loop: taken from a shared counter,
+                                     // called, and none of its branches is predicted
 constexpr double kIterationCycles = 1.5;
 constexpr double kDecodedSlots = 2500;  // longer bodies leave the cache of decoded instructions
 constexpr double kUndecodedIssue = 2;
@@ -366,9 +368,10 @@ class Tiler {
     for (int l = cost_.depth; l < cost_.tile; ++l) {
       times *= cost_.trips[l];
       const Loop& loop = stage_.loops[l - cost_.depth];
-      const bool fused = loop.parts.size() > 1 || loop.kind == LoopKind::kParallel;
+      const bool fused = loop.parts.size() > 1;
       if (cost_.trips[l] > 1)
-        cost_.loop_cycles += times * (fused                 ? kFusedLoopCycles
+        cost_.loop_cycles += times * (loop.kind == LoopKind::kParallel ? kTaskCycles
+                                      : fused               ? kFusedLoopCycles
                                       : l + 1 == cost_.tile ? 0
                                                             : kIterationCycles);
     }

@@ -17,6 +17,7 @@ namespace {
 constexpr double kFitsBelow = 0.6, kLostAbove = 1.2;  // of the capacity
 constexpr double kMisses = 24;                        // outstanding at once
 constexpr double kAskedFor = 0.5;   // share of the wait left where software prefetches
+constexpr double kEvictedWait = 0.6;  // share of the latency that a line costs when rows conflict
 constexpr double kPageCycles = 5;   // of a miss in the first-level TLB, mostly hidden
 constexpr double kOverlap = 0.25;   // share of the smaller bounds that is not hidden
 constexpr double kMemoryCores = 4;  // cores that saturate the shared levels
@@ -187,6 +188,11 @@ class Traffic {
       const double run = array.run_bytes[run_position(cost, array)] / kLineBytes;
       double waits = from.latency_cycles / kMisses * std::clamp(4 / std::max(run, 1.0), 0.0, 1.0);
       if (prefetched(cost, array)) waits *= kAskedFor;
+      // Rows that fall into the same few sets evict each other whatever runs ahead.
+      if (b == 0) {
+        const double evicted = lost(array.crowded[array.until], capacity(0));
+        waits = std::max(waits, evicted * kEvictedWait * from.latency_cycles);
+      }
       sum += array.moved[b] * std::max(read, waits);
       if (array.written) sum += array.moved[b] * write;
     }
