@@ -54,6 +54,27 @@ nlohmann::json to_json(const Measured& m) {
           {"max_error", m.max_error}};
 }
 
+// Our kernel of another case of the row, on arguments of its own.
+struct Baseline {
+  Arguments arguments;
+  std::function<void()> run;
+};
+
+absl::StatusOr<Baseline> make_baseline(const BenchRow& row, const std::string& name, int threads,
+                                       const OurSide& ours) {
+  for (const BenchCase& other : row.cases) {
+    if (other.name != name) continue;
+    ASSIGN_OR_RETURN(const Program program, load_workload(other.words));
+    Baseline baseline;
+    ASSIGN_OR_RETURN(baseline.arguments, make_arguments(program));
+    ASSIGN_OR_RETURN(OurKernel kernel,
+                     ours(other, program, baseline.arguments.pointers.data(), threads));
+    baseline.run = std::move(kernel.run);
+    return baseline;
+  }
+  return absl::NotFoundError(absl::StrCat("no case ", name, " in row ", row.id));
+}
+
 }  // namespace
 
 absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_case, int threads,
@@ -88,6 +109,10 @@ absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_c
     if (!enter({"loopwright", "", "", kernel.implementation, {}}, {"loopwright", kernel.run, {}}))
       return absl::InternalError(result.wrong.back());
   }
+  Baseline baseline;
+  if (ours && !bench_case.baseline.empty()) {
+    ASSIGN_OR_RETURN(baseline, make_baseline(row, bench_case.baseline, threads, ours));
+  }
   std::vector<int> cpus = options.cpus;
   cpus.resize(std::min(cpus.size(), static_cast<size_t>(threads)));
   pin_to({cpus.front()});
@@ -95,6 +120,7 @@ absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_c
        prepare_peers(match_peer_case(program), arguments.pointers.data(), threads, cpus))
     enter({peer.name, peer.version, peer.mode, peer.implementation, {}},
           {absl::StrCat(peer.name, " ", peer.mode), peer.run, peer.select});
+  if (baseline.run) contenders.push_back({"baseline", baseline.run, {}});
 
   ASSIGN_OR_RETURN(const Target host, find_target("host"));
   std::vector<double> peaks, bandwidths;
@@ -124,7 +150,8 @@ absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_c
   const double memory_us = result.compulsory_bytes / result.bandwidth_gbytes / 1e3;
   result.bound_us = std::max(compute_us, memory_us);
   result.compute_bound = compute_us >= memory_us;
-  for (size_t i = 0; i < series.size(); ++i) {
+  if (baseline.run) result.baseline_us = series.back().time_us.median;
+  for (size_t i = 0; i < entries.size(); ++i) {
     entries[i].time_us = series[i].time_us;
     if (ours && i == 0)
       result.ours = entries[i];
@@ -150,6 +177,7 @@ nlohmann::json to_json(const CaseResult& r) {
                          {"wrong", r.wrong},
                          {"peers", nlohmann::json::array()}};
   if (r.ours) json["ours"] = to_json(*r.ours);
+  if (r.baseline_us > 0) json["baseline_us"] = r.baseline_us;
   for (const Measured& peer : r.peers) json["peers"].push_back(to_json(peer));
   if (!r.tuning.is_null()) json["tuning"] = r.tuning;
   return json;

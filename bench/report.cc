@@ -3,7 +3,6 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -120,14 +119,10 @@ std::vector<BarVerdict> judge_row(const BenchRow& row, const std::vector<CaseRes
               return r.useful_flops / r.peak_gflops / 1e3 / r.ours->time_us.median;
             },
             &verdicts);
-  std::map<std::string, std::string> baselines;
-  for (const BenchCase& c : row.cases) baselines[c.name] = c.baseline;
   add_worst({"time over the baseline's", bar.over_baseline, true}, results,
-            [&](const CaseResult& r) -> std::optional<double> {
-              for (const CaseResult& base : results)
-                if (r.ours && base.ours && base.name == baselines[r.name])
-                  return r.ours->time_us.median / base.ours->time_us.median;
-              return std::nullopt;
+            [](const CaseResult& r) -> std::optional<double> {
+              if (!r.ours || r.baseline_us <= 0) return std::nullopt;
+              return r.ours->time_us.median / r.baseline_us;
             },
             &verdicts);
   return verdicts;
