@@ -1,7 +1,6 @@
 // Fuzz target of the front end: any bytes parse or are refused, and what parses prints back to
 // itself, keeps its identity, verifies and (when small) runs. With clang's libFuzzer:
-//   clang++-19 -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -I. fuzz/parser_fuzz.cc
-//     src/expr/*.cc src/base/hash.cc GENERATED/builtin_op_texts.cc $(pkg-config --libs ...)
+//   cmake/fuzz.cmake says how.
 // tests/expr_fuzz_test.cc runs the same function on mutations of the operator library.
 #include <cstddef>
 #include <cstdint>
