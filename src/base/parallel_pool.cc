@@ -2,7 +2,6 @@
 
 #include <sched.h>
 
-#include <algorithm>
 #include <chrono>
 
 #include "src/base/check.h"
@@ -13,10 +12,6 @@ namespace {
 // Long enough to bridge the serial stretches between a kernel's parallel loops and between the
 // calls of a timed sample, short enough not to burn a core that nobody asked for.
 constexpr std::chrono::microseconds kSpin(50);
-
-// What a worker's share is taken in: an atomic operation, which waits for all stores before it, for
-// every task of a fifth of a microsecond took a third of the time.
-constexpr int64_t kBatches = 8;
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -72,7 +67,6 @@ void ParallelPool::run(int64_t count, Body body, void* closure) {
     lanes_[w]->next.store(count * w / workers, std::memory_order_relaxed);
     lanes_[w]->end = count * (w + 1) / workers;
   }
-  batch_ = std::max<int64_t>(1, count / (workers * kBatches));
   body_ = body;
   closure_ = closure;
   const uint32_t generation = generation_.fetch_add(1, std::memory_order_release) + 1;
@@ -104,10 +98,8 @@ void ParallelPool::work(int worker) {
   for (int k = 0; k < workers; ++k) {
     Lane& lane = *lanes_[(worker + k) % workers];
     int64_t i;
-    while ((i = lane.next.fetch_add(batch_, std::memory_order_relaxed)) < lane.end) {
-      for (const int64_t end = std::min(i + batch_, lane.end); i < end; ++i) {
-        body_(closure_, i, worker);
-      }
+    while ((i = lane.next.fetch_add(1, std::memory_order_relaxed)) < lane.end) {
+      body_(closure_, i, worker);
     }
   }
 }

@@ -49,7 +49,6 @@ class ParallelPool {
   std::vector<std::unique_ptr<Lane>> lanes_;
   Body body_ = nullptr;  // written before generation_, read after it
   void* closure_ = nullptr;
-  int64_t batch_ = 1;                      // tasks taken at once
   bool stop_ = false;
   alignas(64) std::atomic<uint32_t> generation_{0};
 };
