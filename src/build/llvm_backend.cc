@@ -12,7 +12,7 @@ namespace lw {
 namespace {
 
 // Part of version(): increased whenever the code generated for a kernel may change.
-constexpr int kRevision = 1;
+constexpr int kRevision = 2;
 
 // What LLVM would otherwise print and exit on.
 void keep_error(const llvm::DiagnosticInfo* info, void* place) {

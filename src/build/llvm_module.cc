@@ -209,6 +209,18 @@ void Emitter::serial_for(const Stmt& s) {
   b.SetInsertPoint(after);
 }
 
+// How many calls of a parallel body share its iterations: a few for each worker. One for each
+// iteration would fence its streaming stores every time, and pay for being called.
+llvm::Value* Emitter::chunks_of(const Stmt& s) {
+  constexpr int64_t kChunks = 8;           // a worker
+  llvm::Value* workers =
+      b.CreateLoad(b.getInt64Ty(), b.CreateStructGEP(context_type, frame->context, kWorkers));
+  return b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b.getInt64(s.count),
+                                 b.CreateMul(b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, workers,
+                                                                     b.getInt64(1)),
+                                             b.getInt64(kChunks)));
+}
+
 void Emitter::parallel_for(const Stmt& s) {
   llvm::Type* i64 = b.getInt64Ty();
   llvm::Type* pointer = b.getPtrTy();
@@ -244,8 +256,23 @@ void Emitter::parallel_for(const Stmt& s) {
   };
   open(&inner, body, field(0), field(1), body->getArg(2));
   for (size_t i = 0; i < live.size(); ++i) define(live[i], field(2 + i));
-  define(s.var, body->getArg(1));
+  // The iterations of this chunk.
+  llvm::Value *chunk = body->getArg(1), *chunks = chunks_of(s), *count = b.getInt64(s.count);
+  llvm::Value* begin = b.CreateUDiv(b.CreateMul(chunk, count), chunks);
+  llvm::Value* end = b.CreateUDiv(b.CreateMul(b.CreateAdd(chunk, b.getInt64(1)), count), chunks);
+  llvm::BasicBlock* before = b.GetInsertBlock();
+  llvm::BasicBlock* loop = llvm::BasicBlock::Create(b.getContext(), "iteration", body);
+  b.CreateBr(loop);
+  b.SetInsertPoint(loop);
+  llvm::PHINode* index = b.CreatePHI(i64, 2);
+  index->addIncoming(begin, before);
+  define(s.var, index);
   list(s.body);
+  llvm::Value* next = b.CreateAdd(index, b.getInt64(1), "", true, true);
+  index->addIncoming(next, b.GetInsertBlock());
+  llvm::BasicBlock* after = llvm::BasicBlock::Create(b.getContext(), "end", body);
+  b.CreateCondBr(b.CreateICmpULT(next, end), loop, after);
+  b.SetInsertPoint(after);
   close(&inner);
   b.CreateRetVoid();
   frame = outer;
@@ -264,13 +291,14 @@ void Emitter::call_body(const Stmt& s, llvm::Function* body, llvm::Value* closur
   llvm::BasicBlock* serial = block("serial");
   llvm::BasicBlock* after = block("end");
   llvm::BasicBlock* loop = block("for");
+  llvm::Value* chunks = chunks_of(s);
   b.CreateCondBr(b.CreateIsNull(run), serial, pooled);
 
   b.SetInsertPoint(pooled);
   llvm::Value* pool = b.CreateLoad(pointer, b.CreateStructGEP(context_type, frame->context, kPool));
   llvm::FunctionType* type = llvm::FunctionType::get(
       b.getVoidTy(), {pointer, b.getInt64Ty(), pointer, pointer}, false);
-  b.CreateCall(type, run, {pool, b.getInt64(s.count), body, closure});
+  b.CreateCall(type, run, {pool, chunks, body, closure});
   b.CreateBr(after);
 
   b.SetInsertPoint(serial);
@@ -281,7 +309,7 @@ void Emitter::call_body(const Stmt& s, llvm::Function* body, llvm::Value* closur
   b.CreateCall(body, {closure, index, b.getInt64(0)});
   llvm::Value* next = b.CreateAdd(index, b.getInt64(1), "", true, true);
   index->addIncoming(next, loop);
-  b.CreateCondBr(b.CreateICmpULT(next, b.getInt64(s.count)), loop, after);
+  b.CreateCondBr(b.CreateICmpULT(next, chunks), loop, after);
   b.SetInsertPoint(after);
 }
 

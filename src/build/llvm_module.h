@@ -39,6 +39,7 @@ struct Emitter {
 
   void list(const std::vector<Stmt>& list);
   void serial_for(const Stmt& s);
+  llvm::Value* chunks_of(const Stmt& s);
   void parallel_for(const Stmt& s);
   void call_body(const Stmt& s, llvm::Function* body, llvm::Value* closure);
   void branch(const Stmt& s);
