@@ -97,6 +97,13 @@ std::vector<Access> accesses(const Nest& nest, int stage) {
 
 bool uses(const Access& access, int axis) { return access.stride[axis] != 0; }
 
+bool reused(const Tensor& result, const Access& access) {
+  for (size_t a = 0; a < result.axes.size(); ++a) {
+    if (result.axes[a].extent > 1 && !uses(access, static_cast<int>(a))) return true;
+  }
+  return false;
+}
+
 bool is_map(const Nest& nest, int stage) {
   return nest.program->tensors[nest.stages[stage].tensor].reduce == Reduce::kNone;
 }
@@ -129,10 +136,7 @@ bool has_reuse(const Nest& nest, int stage) {
     for (size_t r = 0; r < tensor.reduce_axes.size(); ++r) {
       reduces = reduces || uses(access, static_cast<int>(tensor.axes.size() + r));
     }
-    if (!reduces) continue;
-    for (size_t a = 0; a < tensor.axes.size(); ++a) {
-      if (tensor.axes[a].extent > 1 && !uses(access, static_cast<int>(a))) return true;
-    }
+    if (reduces && reused(tensor, access)) return true;
   }
   return false;
 }

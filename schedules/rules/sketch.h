@@ -30,6 +30,8 @@ struct Access {
 std::vector<Access> accesses(const Nest& nest, int stage);
 
 bool uses(const Access& access, int axis);
+// Whether several points of the result read the same element: some axis of it does not move the access.
+bool reused(const Tensor& result, const Access& access);
 bool is_map(const Nest& nest, int stage);  // no reduction
 // Estimated vector instructions of the stage's body, per point.
 double body_cost(const Nest& nest, int stage);

@@ -148,11 +148,7 @@ bool lanes_fit(const Nest& nest, int s, size_t axis) {
     const int64_t stride = std::abs(access.stride[axis]);
     contiguous = contiguous || stride == 1;
     if (stride <= 1) continue;
-    bool reused = false;
-    for (size_t a = 0; a < tensor.axes.size(); ++a) {
-      reused = reused || (tensor.axes[a].extent > 1 && !uses(access, static_cast<int>(a)));
-    }
-    if (!narrow || !reused || !access.affine) return false;
+    if (!narrow || !reused(tensor, access) || !access.affine) return false;
   }
   return contiguous;
 }

@@ -94,12 +94,7 @@ std::vector<int> packable(const Nest& nest, int stage) {
   for (const Access& access : accesses(nest, stage)) {
     if (!access.affine || std::find(list.begin(), list.end(), access.tensor) != list.end()) continue;
     if (nest.program->tensors[access.tensor].shape.size() < 2) continue;
-    for (size_t a = 0; a < tensor.axes.size(); ++a) {
-      if (!uses(access, static_cast<int>(a)) && tensor.axes[a].extent > 1) {
-        list.push_back(access.tensor);
-        break;
-      }
-    }
+    if (reused(tensor, access)) list.push_back(access.tensor);
   }
   return list;
 }
@@ -165,9 +160,6 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
   if (tile.vector < 0) return;
   open(d, "register_tile", names);
   if (d.failed) return;
-  std::vector<int> copied;
-  if (vector_reduction && !flattened) copied = scattered(d.nest, find_stage(d.nest, name), tile.vector);
-  for (int tensor : copied) open(d, "stage", {name, d.nest.program->tensors[tensor].name}, {-1, -1, 0});
 
   // Cache blocks of the tile's axes; vector reductions stream, they need none.
   std::vector<std::string> outer, inner;
@@ -202,9 +194,11 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
       open(d, "reorder", list, {0});
     }
     if (inner.size() > 1) open(d, "reorder", {name, inner[0], inner[1]}, {0});
-    copied = packable(d.nest, find_stage(d.nest, name));
-    for (int tensor : copied) open(d, "stage", {name, d.nest.program->tensors[tensor].name}, {-1, -1, 0});
   }
+  std::vector<int> copied;
+  if (!vector_reduction) copied = packable(d.nest, find_stage(d.nest, name));
+  else if (!flattened) copied = scattered(d.nest, find_stage(d.nest, name), tile.vector);
+  for (int tensor : copied) open(d, "stage", {name, d.nest.program->tensors[tensor].name}, {-1, -1, 0});
   if (d.nest.threads > 1 && d.nest.stages[find_stage(d.nest, name)].place == Place::kRoot) {
     open(d, "parallel", {name}, {0, 0});
     for (int tensor : copied) open(d, "parallel", {copy_name(d.nest, tensor)}, {0, 0});
