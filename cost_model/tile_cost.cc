@@ -21,8 +21,8 @@ constexpr double kRunStart = 8;     // cycles to fill the pipeline when a run of
 constexpr double kGatherLoads = 4;  // load slots an element, of a gather instruction
 constexpr double kLoopSlots = 2;    // increment, compare and branch
 constexpr double kFusedLoopCycles = 12;  // quotients and remainders of a fused counter
-constexpr double kTaskCycles = 200;  // of an iteration of a parallel loop: taken from a shared counter,
-                                     // called, and none of its branches is predicted
+constexpr double kTaskCycles = 200;  // of an iteration of a parallel loop, beyond its tile's (measured
+                                     // on tasks of 0.2 us): quotients, and unpredicted branches
 constexpr double kIterationCycles = 1.5;
 constexpr double kDecodedSlots = 2500;  // longer bodies leave the cache of decoded instructions
 constexpr double kUndecodedIssue = 2;

@@ -193,8 +193,6 @@ llvm::Value* Ops::fma(Type type, llvm::Value* a, llvm::Value* b, llvm::Value* c)
 
 // ------------------------------------------------------------------------------ lanes
 
-// Halves are combined until one lane is left (the interpreter adds in the same order); lanes that
-// are not a power of two are combined one after the other.
 llvm::Value* Ops::combine(Reduce reduce, Type type, llvm::Value* x, llvm::Value* y) {
   switch (reduce) {
     case Reduce::kSum:
@@ -206,6 +204,9 @@ llvm::Value* Ops::combine(Reduce reduce, Type type, llvm::Value* x, llvm::Value*
   }
 }
 
+// Halves are combined until one lane is left (the interpreter adds in the same order); lanes that
+// are not a power of two are combined one after the other.
+//
 // Two vectors become one that holds a half of each: what a vector of its own would spend log2(lanes)
 // steps on, n vectors spend n - 1 steps on together. Input i ends in the i-th group of lanes, and
 // the groups are folded, in ever narrower vectors, until one lane of each is left.

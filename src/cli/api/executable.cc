@@ -1,4 +1,3 @@
-#include <cstring>
 
 #include "src/base/check.h"
 #include "src/cli/api.h"
@@ -52,8 +51,7 @@ void ArgumentMemory::fill_inputs(const Program& program, uint64_t seed) {
   const std::vector<int> all = arguments(program);
   for (size_t i = 0; i < all.size(); ++i) {
     if (program.tensors[all[i]].role != Role::kInput) continue;
-    const Data values = random_input(program, all[i], seed, /*integers=*/false);
-    std::memcpy(pointers_[i], values.bytes.data(), values.bytes.size());
+    fill_random_input(program, all[i], seed, /*integers=*/false, data(static_cast<int>(i)));
   }
 }
 
