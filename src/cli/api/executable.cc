@@ -1,4 +1,3 @@
-
 #include "src/base/check.h"
 #include "src/cli/api.h"
 #include "src/expr/message.h"
