@@ -1,7 +1,7 @@
 # The library behind the commands, and the `loopwright` binary.
 
 embed_texts(lw_context_header src/build "context.h" context_header_text)
-library(lw_api FOLDERS src/cli/api SOURCES ${lw_context_header} USES lw_measure lw_search lw_tuner_db)
+library(lw_api FOLDERS src/api SOURCES ${lw_context_header} USES lw_measure lw_search lw_tuner_db)
 
 file(GLOB lw_commands CONFIGURE_DEPENDS src/cli/*.cc)
 add_executable(loopwright ${lw_commands})

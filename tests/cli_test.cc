@@ -4,7 +4,7 @@
 #include <cstring>
 #include <thread>
 
-#include "src/cli/npy.h"
+#include "src/api/npy.h"
 #include "tests/cli_fixture.h"
 
 namespace lw {

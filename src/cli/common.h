@@ -11,7 +11,7 @@
 #include "CLI/CLI.hpp"
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
-#include "src/cli/api.h"
+#include "src/api/api.h"
 #include "src/cli/exit.h"
 #include "src/cli/format.h"
 #include "src/expr/message.h"

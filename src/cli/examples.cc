@@ -6,7 +6,7 @@
 
 #include "src/base/hash.h"
 #include "src/base/rng.h"
-#include "src/cli/api.h"
+#include "src/api/api.h"
 #include "src/expr/message.h"
 
 namespace lw {

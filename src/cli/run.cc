@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_join.h"
 #include "src/cli/commands.h"
-#include "src/cli/npy.h"
+#include "src/api/npy.h"
 #include "src/measure/timing.h"
 
 namespace lw {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "src/cli/api.h"
+#include "src/api/api.h"
 
 int main() {
   const absl::StatusOr<lw::Task> task =

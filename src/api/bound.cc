@@ -4,7 +4,7 @@
 
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
-#include "src/cli/api.h"
+#include "src/api/api.h"
 #include "src/measure/limits.h"
 
 namespace lw {

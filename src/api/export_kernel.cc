@@ -11,7 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
-#include "src/cli/api.h"
+#include "src/api/api.h"
 #include "src/expr/message.h"
 
 namespace lw {

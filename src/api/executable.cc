@@ -1,5 +1,5 @@
 #include "src/base/check.h"
-#include "src/cli/api.h"
+#include "src/api/api.h"
 #include "src/expr/message.h"
 
 namespace lw {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "src/base/check.h"
-#include "src/cli/api.h"
+#include "src/api/api.h"
 #include "src/lower/lower.h"
 #include "src/measure/timing.h"
 

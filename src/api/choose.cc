@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "src/base/check.h"
-#include "src/cli/api.h"
+#include "src/api/api.h"
 #include "src/expr/message.h"
 #include "src/lower/lower.h"
 

@@ -10,7 +10,7 @@
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/base/parallel_pool.h"
-#include "src/cli/api.h"
+#include "src/api/api.h"
 #include "src/expr/message.h"
 
 namespace lw {
