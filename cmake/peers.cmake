@@ -1,7 +1,5 @@
 # Vendor libraries to compare with: one shared object per file of bench/peers/ that names a library
 # which is installed. Nothing else links them; bench/peers/loader.h opens them at run time.
-set(LOOPWRIGHT_DEPS ${CMAKE_SOURCE_DIR}/build/deps CACHE PATH "where ./setup put what PyPI has")
-
 add_library(lw_peers STATIC bench/interleave.cc bench/judge.cc bench/peers/loader.cc bench/peers/match.cc
             bench/peers/match_convolution.cc bench/peers/access.cc bench/peers/flow.cc
             bench/peers/known_functions.cc)

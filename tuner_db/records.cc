@@ -12,7 +12,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "proto/tuning.pb.h"
+#include "loopwright/v1/record.pb.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "tuner_db/invariants.h"
