@@ -1,4 +1,4 @@
-// Export and import: one Record (proto/tuning.proto) a line, in protobuf's JSON form.
+// Export and import: one Record (proto/loopwright/v1/record.proto) a line, in protobuf's JSON form.
 //
 // A stream names a workload or target with the first record that needs it, so any prefix of an
 // export can be imported. Import trusts nothing: all lines are parsed and checked (ids are

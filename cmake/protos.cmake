@@ -1,0 +1,30 @@
+# protos(NAME EXTENSIONS... PROTOS FILE... [PLUGIN TARGET]): a library of what protoc makes of the
+# files, whose headers are included by the protos' own paths ("loopwright/v1/agent.pb.h").
+set(googleapis ${LOOPWRIGHT_DEPS}/googleapis)
+set(proto_folder ${CMAKE_BINARY_DIR}/proto)
+file(MAKE_DIRECTORY ${proto_folder})
+
+function(protos name)
+  cmake_parse_arguments(ARG "" "PLUGIN" "PROTOS" ${ARGN})
+  set(sources "")
+  foreach(proto ${ARG_PROTOS})
+    set(root ${CMAKE_SOURCE_DIR}/proto)
+    if(NOT EXISTS ${root}/${proto})
+      set(root ${googleapis})
+    endif()
+    string(REGEX REPLACE "\\.proto$" "" stem ${proto})
+    if(ARG_PLUGIN)
+      set(made ${proto_folder}/${stem}.grpc.pb)
+      set(flags --plugin=protoc-gen-grpc=$<TARGET_FILE:${ARG_PLUGIN}> --grpc_out=${proto_folder})
+    else()
+      set(made ${proto_folder}/${stem}.pb)
+      set(flags --cpp_out=${proto_folder})
+    endif()
+    add_custom_command(OUTPUT ${made}.cc ${made}.h
+      COMMAND protobuf::protoc -I ${CMAKE_SOURCE_DIR}/proto -I ${googleapis} ${flags} ${proto}
+      DEPENDS ${root}/${proto} VERBATIM)
+    list(APPEND sources ${made}.cc ${made}.h)
+  endforeach()
+  add_library(${name} STATIC ${sources})
+  target_include_directories(${name} SYSTEM PUBLIC $<BUILD_INTERFACE:${proto_folder}>)
+endfunction()
