@@ -1,0 +1,216 @@
+// Our values as messages and back, field by field. What comes in is checked by what the stores
+// demand (invariants.h), and a target by printing and parsing it again.
+#include "tuner_db/messages.h"
+
+#include "absl/strings/str_cat.h"
+#include "src/base/check.h"
+#include "tuner_db/invariants.h"
+
+namespace lw {
+
+namespace v1 = loopwright::v1;
+
+std::string as_utf8(const std::string& text) {
+  std::string valid;
+  for (size_t i = 0; i < text.size();) {
+    const unsigned char lead = static_cast<unsigned char>(text[i]);
+    const size_t length = lead < 0x80 ? 1 : lead >> 5 == 6 ? 2 : lead >> 4 == 14 ? 3
+                          : lead >> 3 == 30 ? 4 : 0;
+    bool good = length > 0 && i + length <= text.size();
+    uint32_t code = length == 1 ? lead : lead & (0xFFu >> (length + 1));
+    for (size_t k = 1; good && k < length; ++k) {
+      const unsigned char next = static_cast<unsigned char>(text[i + k]);
+      good = next >> 6 == 2;
+      code = code << 6 | (next & 63);
+    }
+    constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+    good = good && code >= kLeast[length] && code <= 0x10FFFF && (code < 0xD800 || code > 0xDFFF);
+    if (good) {
+      valid.append(text, i, length);
+      i += length;
+    } else {
+      valid += "\xEF\xBF\xBD";
+      ++i;
+    }
+  }
+  return valid;
+}
+
+v1::Key to_proto(const Key& key) {
+  v1::Key out;
+  out.set_workload(key.workload);
+  out.set_target(key.target);
+  out.set_backend(key.backend);
+  out.set_threads(key.threads);
+  out.set_cache(key.cache);
+  out.set_objective(key.objective);
+  return out;
+}
+
+Key from_proto(const v1::Key& in) {
+  return {in.workload(), in.target(), in.backend(), in.threads(), in.cache(), in.objective()};
+}
+
+static_assert(static_cast<int>(Verdict::kThrottled) + 1 == v1::VERDICT_THROTTLED);
+
+v1::Measurement to_proto(const Measurement& m) {
+  v1::Measurement out;
+  out.set_trace(as_utf8(m.trace));
+  out.set_kernel_hash(m.kernel_hash);
+  out.set_verdict(static_cast<v1::Verdict>(static_cast<int>(m.verdict) + 1));
+  out.set_detail(as_utf8(m.detail));
+  for (double sample : m.samples_us) out.add_samples_us(sample);
+  out.set_inner(m.inner);
+  out.set_time_us(m.time_us);
+  out.set_ci_low_us(m.ci_low_us);
+  out.set_ci_high_us(m.ci_high_us);
+  out.set_verified(m.verified);
+  out.set_max_rel_error(m.max_rel_error);
+  out.set_wall_s(m.wall_s);
+  out.set_build_s(m.build_s);
+  out.set_seed(m.seed);
+  out.set_source(as_utf8(m.source));
+  out.set_environment(as_utf8(m.environment));
+  out.set_unix_ms(m.unix_ms);
+  return out;
+}
+
+absl::StatusOr<Measurement> from_proto(const v1::Measurement& in) {
+  if (in.verdict() < v1::VERDICT_OK || in.verdict() > v1::VERDICT_THROTTLED) {
+    return absl::InvalidArgumentError("measurement: no verdict that this program knows");
+  }
+  Measurement m;
+  m.trace = in.trace();
+  m.kernel_hash = in.kernel_hash();
+  m.verdict = static_cast<Verdict>(in.verdict() - 1);
+  m.detail = in.detail();
+  m.samples_us.assign(in.samples_us().begin(), in.samples_us().end());
+  m.inner = in.inner();
+  m.time_us = in.time_us();
+  m.ci_low_us = in.ci_low_us();
+  m.ci_high_us = in.ci_high_us();
+  m.verified = in.verified();
+  m.max_rel_error = in.max_rel_error();
+  m.wall_s = in.wall_s();
+  m.build_s = in.build_s();
+  m.seed = in.seed();
+  m.source = in.source();
+  m.environment = in.environment();
+  m.unix_ms = in.unix_ms();
+  if (std::string what = defect(m); !what.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("measurement: ", what));
+  }
+  if (std::string what = trace_defect(m.trace); !what.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("trace: ", what));
+  }
+  return m;
+}
+
+v1::Workload to_proto(const WorkloadRow& row) {
+  v1::Workload out;
+  out.set_id(row.id);
+  out.set_name(as_utf8(row.name));
+  out.set_canonical_text(row.canonical_text);
+  out.set_source_words(as_utf8(row.source_words));
+  out.set_flops(row.flops);
+  out.set_bytes(row.bytes);
+  for (int64_t extent : row.shape) out.add_shape(extent);
+  out.set_family(row.family);
+  return out;
+}
+
+absl::StatusOr<WorkloadRow> from_proto(const v1::Workload& in) {
+  WorkloadRow row{in.id(), in.name(), in.canonical_text(), in.source_words(),
+                  in.flops(), in.bytes(), {in.shape().begin(), in.shape().end()}, in.family()};
+  if (std::string what = defect(row); !what.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("workload: ", what));
+  }
+  return row;
+}
+
+v1::Target to_proto(const Target& t) {
+  v1::Target out;
+  out.set_name(t.name);
+  out.set_family(t.family);
+  out.set_triple(t.triple);
+  out.set_cpu(t.cpu);
+  for (const std::string& feature : t.features) out.add_features(feature);
+  out.set_vector_bytes(t.vector_bytes);
+  out.set_vector_registers(t.vector_registers);
+  out.set_fma(t.fma);
+  out.set_masks(t.masks);
+  out.set_loads_per_cycle(t.loads_per_cycle);
+  out.set_stores_per_cycle(t.stores_per_cycle);
+  out.set_issue_per_cycle(t.issue_per_cycle);
+  out.set_ghz(t.ghz);
+  out.set_cores(t.cores);
+  out.set_page_bytes(t.page_bytes);
+  out.set_tlb_entries(t.tlb_entries);
+  out.set_parallel_overhead_us(t.parallel_overhead_us);
+  for (const CacheLevel& level : t.caches) {
+    v1::CacheLevel& cache = *out.add_caches();
+    cache.set_name(level.name);
+    cache.set_bytes(level.bytes);
+    cache.set_shared(level.shared);
+    cache.set_read_bytes_per_cycle(level.read_bytes_per_cycle);
+    cache.set_write_bytes_per_cycle(level.write_bytes_per_cycle);
+    cache.set_latency_cycles(level.latency_cycles);
+  }
+  for (const Atom& a : t.atoms) {
+    v1::Atom& atom = *out.add_atoms();
+    atom.set_name(a.name);
+    atom.set_a(std::string(type_name(a.a)));
+    atom.set_b(std::string(type_name(a.b)));
+    atom.set_acc(std::string(type_name(a.acc)));
+    atom.set_lanes(a.lanes);
+    atom.set_group(a.group);
+    atom.set_per_cycle(a.per_cycle);
+    atom.set_latency(a.latency);
+  }
+  return out;
+}
+
+absl::StatusOr<Target> from_proto(const v1::Target& in) {
+  Target t;
+  t.name = in.name();
+  t.family = in.family();
+  t.triple = in.triple();
+  t.cpu = in.cpu();
+  t.features.assign(in.features().begin(), in.features().end());
+  t.vector_bytes = in.vector_bytes();
+  t.vector_registers = in.vector_registers();
+  t.fma = in.fma();
+  t.masks = in.masks();
+  t.loads_per_cycle = in.loads_per_cycle();
+  t.stores_per_cycle = in.stores_per_cycle();
+  t.issue_per_cycle = in.issue_per_cycle();
+  t.ghz = in.ghz();
+  t.cores = in.cores();
+  t.page_bytes = in.page_bytes();
+  t.tlb_entries = in.tlb_entries();
+  t.parallel_overhead_us = in.parallel_overhead_us();
+  for (const v1::CacheLevel& c : in.caches()) {
+    t.caches.push_back({c.name(), c.bytes(), c.shared(), c.read_bytes_per_cycle(),
+                        c.write_bytes_per_cycle(), c.latency_cycles()});
+  }
+  for (const v1::Atom& a : in.atoms()) {
+    Atom& atom = t.atoms.emplace_back();
+    if (!parse_type(a.a(), &atom.a) || !parse_type(a.b(), &atom.b) ||
+        !parse_type(a.acc(), &atom.acc)) {
+      return absl::InvalidArgumentError(absl::StrCat("target: atom ", a.name(), ": unknown type"));
+    }
+    atom.name = a.name();
+    atom.lanes = a.lanes();
+    atom.group = a.group();
+    atom.per_cycle = a.per_cycle();
+    atom.latency = a.latency();
+  }
+  // What cannot be read back must not be stored.
+  const absl::StatusOr<Target> again = parse_target(to_text(t));
+  if (!again.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("target: ", again.status().message()));
+  }
+  return t;
+}
+
+}  // namespace lw

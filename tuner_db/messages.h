@@ -1,0 +1,32 @@
+// The messages of proto/loopwright/v1/record.proto and target.proto, and the values they mirror. What
+// is stored and exported, what an agent reports and what a server hands out are these, converted
+// here and nowhere else. Thread-safe.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "loopwright/v1/record.pb.h"
+#include "loopwright/v1/target.pb.h"
+#include "schedules/target.h"
+#include "tuner_db/store.h"
+
+namespace lw {
+
+// Protobuf's strings are UTF-8; a compiler's or a kernel's last words need not be: what is not
+// becomes U+FFFD.
+std::string as_utf8(const std::string& text);
+
+loopwright::v1::Key to_proto(const Key& key);
+loopwright::v1::Measurement to_proto(const Measurement& measurement);
+loopwright::v1::Workload to_proto(const WorkloadRow& row);
+loopwright::v1::Target to_proto(const Target& target);
+
+// The ways back trust nothing: kInvalidArgument names what does not add up. A key is not checked
+// (defect() in invariants.h does).
+Key from_proto(const loopwright::v1::Key& message);
+absl::StatusOr<Measurement> from_proto(const loopwright::v1::Measurement& message);
+absl::StatusOr<WorkloadRow> from_proto(const loopwright::v1::Workload& message);
+absl::StatusOr<Target> from_proto(const loopwright::v1::Target& message);
+
+}  // namespace lw
