@@ -53,6 +53,8 @@ struct Task {
 absl::StatusOr<Task> make_task(const std::vector<std::string>& words, const TaskOptions& options);
 absl::StatusOr<Task> make_task(Program program, const std::string& words,
                                const TaskOptions& options);
+absl::StatusOr<Task> make_task(Program program, const std::string& words, Target target,
+                               int threads);
 
 // The program of a stored workload, from the words it was first asked for with; kNotFound when
 // these no longer give it (its file is gone or has changed).

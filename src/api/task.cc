@@ -89,20 +89,24 @@ absl::StatusOr<Task> make_task(Program program, const std::string& words,
   if (!target.ok()) {
     return absl::InvalidArgumentError(target.status().message());  // the request names it
   }
-  if (options.threads < 0 || options.threads > kMaxThreads) {
+  return make_task(std::move(program), words, *std::move(target), options.threads);
+}
+
+absl::StatusOr<Task> make_task(Program program, const std::string& words, Target target,
+                               int threads) {
+  if (threads < 0 || threads > kMaxThreads) {
     return absl::InvalidArgumentError(
-        concat("the number of threads must be 1 to ", kMaxThreads, ", not ", options.threads));
+        concat("the number of threads must be 1 to ", kMaxThreads, ", not ", threads));
   }
   Task task;
   task.program = std::make_shared<const Program>(std::move(program));
-  task.target = std::make_shared<const Target>(*std::move(target));
+  task.target = std::make_shared<const Target>(std::move(target));
   ASSIGN_OR_RETURN(task.backend, find_backend(task.target->family));
   task.workload = describe_workload(*task.program, words);
   task.key.workload = task.workload.id;
   task.key.target = sha256(to_text(*task.target));
   task.key.backend = task.backend->version();
-  task.key.threads =
-      options.threads > 0 ? options.threads : static_cast<int>(allowed_cpus().size());
+  task.key.threads = threads > 0 ? threads : static_cast<int>(allowed_cpus().size());
   task.start = make_nest(task.program, task.target, task.key.threads);
   return task;
 }

@@ -87,6 +87,15 @@ absl::StatusOr<OpDefinition> find_workload_op(const std::string& word) {
 
 }  // namespace
 
+absl::StatusOr<Program> parse_program(std::string_view text, std::string_view name) {
+  ASSIGN_OR_RETURN(const Module module, parse_module(text, name));
+  if (module.ops.size() != 1) {
+    return absl::InvalidArgumentError(
+        concat(name, ": one op is wanted, not ", module.ops.size()));
+  }
+  return instantiate(module.ops[0], {});
+}
+
 absl::StatusOr<Program> load_workload(const std::vector<std::string>& words,
                                       const std::vector<std::string>* const_names) {
   std::vector<std::string> split;

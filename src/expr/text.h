@@ -42,6 +42,10 @@ absl::StatusOr<Program> instantiate(const OpDefinition& op,
                                     const std::map<std::string, std::string>& overrides,
                                     const std::vector<std::string>* const_names = nullptr);
 
+// A text with exactly one op, instantiated with its defaults: what print() gives and the wire
+// carries. `name` stands for the file in messages.
+absl::StatusOr<Program> parse_program(std::string_view text, std::string_view name);
+
 // One readable definition a line, in the language itself (parses back to an equal Program).
 std::string print(const Program& program);
 std::string print(const Program& program, const Tensor& tensor, const Expr& expr);
