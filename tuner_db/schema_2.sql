@@ -11,6 +11,7 @@ CREATE TABLE studies (
   state       TEXT NOT NULL,                 -- queued | running | succeeded | failed | cancelled
   priority    INTEGER NOT NULL,
   target      TEXT NOT NULL,                 -- id of the target; '' until a device was found
+  device_target TEXT NOT NULL,               -- of the devices that may measure: has all it needs
   error       TEXT NOT NULL,
   trials      INTEGER NOT NULL,              -- so far; derived from its workloads'
   failed      INTEGER NOT NULL,
@@ -84,7 +85,7 @@ CREATE TABLE orphans (
 
 CREATE TABLE agents (
   id        TEXT PRIMARY KEY NOT NULL,
-  session   TEXT NOT NULL,
+  sessions  TEXT NOT NULL,                   -- the current one, then earlier ones, comma-separated
   version   TEXT NOT NULL,
   labels    TEXT NOT NULL,                   -- JSON
   peer      TEXT NOT NULL,
