@@ -171,7 +171,8 @@ struct Search::Impl {
       dropped.insert(option.text);
       return false;
     }
-    if (!kernels.insert(hash(*kernel)).second) {
+    const uint64_t kernel_hash = hash(*kernel);
+    if (!kernels.insert(kernel_hash).second) {
       ++deduplicated;
       dropped.insert(option.text);
       return false;
@@ -183,6 +184,7 @@ struct Search::Impl {
     proposal.features = option.features;
     proposal.draft_us = option.draft_us;
     proposal.source = source;
+    proposal.kernel_hash = kernel_hash;
     batch.push_back(std::move(proposal));
     in_flight.emplace(option.text, option);
     ++proposed;
@@ -312,6 +314,21 @@ struct Search::Impl {
     }
   }
 
+  absl::StatusOr<uint64_t> adopt(const std::string& text, bool again) {
+    if (in_flight.contains(text) || (tried_at.contains(text) && !again))
+      return absl::AlreadyExistsError("measured, or in flight");
+    ASSIGN_OR_RETURN(const Trace trace, parse_trace(text));
+    ASSIGN_OR_RETURN(const Nest nest, replay(moves.start(), trace));
+    ASSIGN_OR_RETURN(const Kernel kernel, lower(nest));
+    const uint64_t kernel_hash = hash(kernel);
+    Option option;
+    if (again || !replayed(text, option)) return kernel_hash;
+    kernels.insert(kernel_hash);
+    in_flight.emplace(text, std::move(option));
+    ++proposed;
+    return kernel_hash;
+  }
+
   bool replayed(const std::string& text, Option& option) const {
     absl::StatusOr<Trace> trace = parse_trace(text);
     if (!trace.ok()) return false;
@@ -341,6 +358,10 @@ Search::~Search() = default;
 void Search::observe(const std::vector<Measurement>& results) {
   for (const Measurement& m : results) impl_->observe_one(m);
   impl_->learn();
+}
+
+absl::StatusOr<uint64_t> Search::adopt(const std::string& trace, bool again) {
+  return impl_->adopt(trace, again);
 }
 
 void Search::warm_start(const std::vector<Trace>& foreign) {
@@ -377,9 +398,10 @@ std::vector<Proposal> Search::finalists(int count) {
     absl::StatusOr<Nest> nest = replay(impl_->moves.start(), t->option.trace);
     absl::StatusOr<Kernel> kernel = nest.ok() ? lower(*nest) : nest.status();
     if (!kernel.ok()) continue;
+    const uint64_t kernel_hash = hash(*kernel);
     result.push_back({t->option.trace, t->option.text,
                       std::make_shared<const Kernel>(*std::move(kernel)), t->option.features,
-                      t->option.draft_us, "finalist"});
+                      t->option.draft_us, "finalist", kernel_hash});
   }
   return result;
 }

@@ -2,8 +2,8 @@
 //
 // The search is a step function: step(state, outcomes) -> batch. Its state is rebuilt from the seed and
 // the stored measurements in order of arrival, so a tune, a suite, a durable study or remote agents
-// drive the same function and an interrupted one resumes from what the database holds. Deterministic
-// for a seed when outcomes are (null measurer). tune() below is the loop around it, on one page.
+// drive the same function (SearchRun, steps.h) and an interrupted one resumes from what the database
+// holds. Deterministic for a seed when outcomes are (null measurer). tune() below is the local loop.
 #pragma once
 
 #include <functional>
@@ -24,6 +24,7 @@ struct SearchOptions {
                                            // answer nor the finalists' second measurement is one
   double seconds = 60;
   int batch = 16;
+  int depth = 2;                           // batches in flight at once, at most
   int drafts = 4000;                       // candidates drafted in the first rounds together
   bool use_draft = true, use_model = true, use_evolution = true, use_descent = true, use_warm = true;
   bool random_only = false;                // ablation: random sampling, nothing learned
@@ -36,7 +37,9 @@ struct Proposal {
   std::shared_ptr<const Kernel> kernel;
   std::vector<float> features;
   double draft_us = 0;
-  std::string source;                      // "draft", "evolve", "random", "descent", "warm", "zero"
+  std::string source;                      // "draft", "evolve", "random", "descent", "warm",
+                                           // "zero", "finalist"
+  uint64_t kernel_hash = 0;                // hash(*kernel)
 };
 
 // The search of one workload on one target. Not thread-safe.
@@ -47,6 +50,9 @@ class Search {
   // Takes results of earlier proposals (by trace text; unknown ones, from the database, are replayed)
   // and learns from them.
   void observe(const std::vector<Measurement>& results);
+  // A proposal of an earlier process that is still in flight. Returns its kernel's hash; an error
+  // when it no longer replays, is in flight, or (unless `again`) was measured before.
+  absl::StatusOr<uint64_t> adopt(const std::string& trace, bool again);
   // Traces of similar workloads, nearest first: adapted to this one, they are tried early.
   void warm_start(const std::vector<Trace>& foreign);
   // The next proposals, at most `count`, none of them measured or in flight before (by trace and by

@@ -1,0 +1,197 @@
+#include "src/search/local_loop.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/expr/message.h"
+#include "src/search/warm_start.h"
+
+namespace lw::search {
+namespace {
+
+constexpr int kRetries = 3;                // of a candidate, when nobody is at fault
+constexpr int kLostInARow = 24;            // then the device is given up
+constexpr double kPollSeconds = 0.05;
+constexpr double kDrainSeconds = 0.25;     // patience for what still runs when the search ends
+
+int64_t unix_ms() {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+bool counts(Verdict verdict) { return verdict == Verdict::kOk || is_candidates_fault(verdict); }
+
+}  // namespace
+
+LocalLoop::LocalLoop(const Nest& start, const Key& key, Store& store, const SearchOptions& options,
+                     std::unique_ptr<Model> model, const TuneHooks& hooks)
+    : key_(key),
+      store_(store),
+      options_(options),
+      hooks_(hooks),
+      run_(start, options, std::move(model)),
+      began_(hooks.now()) {}
+
+absl::Status LocalLoop::resume() {
+  ASSIGN_OR_RETURN(const std::vector<Measurement> stored, store_.measurements(key_));
+  run_.resume(stored);
+  if (run_.done() || !run_.wants_warm()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<Trace> traces, warm_traces(store_, key_));
+  run_.warm_start(traces);
+  return absl::OkStatus();
+}
+
+absl::Status LocalLoop::step(Measurer& measurer, double elapsed_s, int most) {
+  run_.set_depth(measurer.wants_quiet() ? 1 : options_.depth);
+  const double began = hooks_.now();
+  absl::StatusOr<Batch> batch = run_.next(elapsed_s, most);
+  result_.propose_s += hooks_.now() - began;
+  RETURN_IF_ERROR(batch.status());
+  if (!batch->empty()) RETURN_IF_ERROR(issue(measurer, *std::move(batch)));
+  if (run_.phase() == SearchPhase::kDraining) return drain(measurer);
+  if (flying_.empty()) return absl::OkStatus();
+  return take(measurer, measurer.poll(kPollSeconds));
+}
+
+std::vector<Candidate> LocalLoop::candidates(const Batch& batch) {
+  std::vector<Candidate> result;
+  for (const Proposal& proposal : batch.proposals) {
+    Candidate candidate;
+    candidate.ticket = ++ticket_;
+    candidate.kernel = proposal.kernel;
+    candidate.incumbent_us = batch.incumbent_us;
+    candidate.verify = batch.verify;
+    candidate.effort = batch.effort;
+    result.push_back(std::move(candidate));
+  }
+  return result;
+}
+
+// The first batch is proposed while the zero-trial answer is measured: it is raced against that.
+absl::Status LocalLoop::issue(Measurer& measurer, Batch batch) {
+  if (batch.kind == BatchKind::kFinalists) return take_finalists(measurer, batch);
+  std::vector<Candidate> submitted = candidates(batch);
+  for (size_t i = 0; i < submitted.size(); ++i) {
+    flying_.emplace(submitted[i].ticket,
+                    Flying{std::move(batch.proposals[i]), submitted[i]});
+  }
+  measurer.submit(std::move(submitted));
+  if (batch.kind != BatchKind::kZeroTrial || measurer.wants_quiet()) return absl::OkStatus();
+  const double began = hooks_.now();
+  run_.prepare();
+  result_.propose_s += hooks_.now() - began;
+  return absl::OkStatus();
+}
+
+Measurement LocalLoop::measurement(const Proposal& proposal, const Outcome& outcome) const {
+  return make_measurement(proposal.text, proposal.kernel_hash, outcome,
+                          {options_.seed, proposal.source, hooks_.now(), unix_ms()});
+}
+
+// What failed through nobody's fault is tried again, raced against the incumbent of now.
+absl::Status LocalLoop::take(Measurer& measurer, const std::vector<Outcome>& outcomes) {
+  std::vector<Measurement> done;
+  std::vector<std::string> lost;
+  std::vector<Candidate> again;
+  for (const Outcome& o : outcomes) {
+    const auto it = flying_.find(o.ticket);
+    if (it == flying_.end()) continue;     // drain() has given it up
+    Flying& flying = it->second;
+    result_.build_s += o.build_s;
+    result_.measure_s += o.measure_s;
+    lost_in_a_row_ = counts(o.verdict) ? 0 : lost_in_a_row_ + 1;
+    if (lost_in_a_row_ > kLostInARow) {
+      return absl::UnavailableError(
+          concat("nothing can be measured: ", verdict_name(o.verdict), ": ", o.detail));
+    }
+    if (!counts(o.verdict) && ++flying.tries <= kRetries + 1) {
+      flying.candidate.incumbent_us = run_.incumbent_us();
+      again.push_back(flying.candidate);
+      continue;
+    }
+    if (counts(o.verdict)) done.push_back(measurement(flying.proposal, o));
+    else lost.push_back(flying.proposal.text);
+    flying_.erase(it);
+  }
+  if (!again.empty()) measurer.submit(std::move(again));
+  learning([&] {
+    for (const std::string& trace : lost) run_.lost(trace);
+  });
+  return acknowledge(std::move(done));
+}
+
+absl::Status LocalLoop::take_finalists(Measurer& measurer, const Batch& batch) {
+  const std::vector<Outcome> outcomes = measurer.interleave(candidates(batch), batch.rounds);
+  CHECK(outcomes.size() == batch.proposals.size());
+  std::vector<Measurement> done;
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    result_.build_s += outcomes[i].build_s;
+    result_.measure_s += outcomes[i].measure_s;
+    if (counts(outcomes[i].verdict))
+      done.push_back(measurement(batch.proposals[i], outcomes[i]));
+  }
+  RETURN_IF_ERROR(acknowledge(std::move(done)));
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    if (!counts(outcomes[i].verdict)) run_.lost(batch.proposals[i].text);
+  }
+  return absl::OkStatus();
+}
+
+template <class Work>
+void LocalLoop::learning(Work work) {
+  const double began = hooks_.now();
+  work();
+  result_.learn_s += hooks_.now() - began;
+}
+
+// Stores, then counts and learns.
+absl::Status LocalLoop::acknowledge(std::vector<Measurement> done) {
+  if (done.empty()) return absl::OkStatus();
+  const double began = hooks_.now();
+  RETURN_IF_ERROR(store_.append(key_, done));
+  result_.store_s += hooks_.now() - began;
+  taken_ += static_cast<int>(done.size());
+  learning([&] { run_.take(done); });
+  if (hooks_.progress) {
+    const double seconds = std::max(elapsed(), 1e-9);
+    hooks_.progress({run_.trials(), run_.failed(), run_.incumbent_us(), elapsed(),
+                     taken_ / seconds});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalLoop::drain(Measurer& measurer) {
+  if (flying_.empty()) return absl::OkStatus();
+  measurer.cancel();
+  while (!flying_.empty()) {
+    const std::vector<Outcome> outcomes = measurer.poll(kDrainSeconds);
+    if (outcomes.empty()) break;
+    RETURN_IF_ERROR(take(measurer, outcomes));
+  }
+  learning([&] {
+    for (const auto& [ticket, flying] : flying_) run_.lost(flying.proposal.text);
+  });
+  flying_.clear();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TuneResult> LocalLoop::result(bool interrupted) {
+  result_.trials = run_.trials();
+  result_.failed = run_.failed();
+  result_.deduped = run_.deduplicated();
+  result_.interrupted = interrupted;
+  result_.zero_us = run_.zero_us();
+  result_.zero_verified = run_.zero_verified();
+  result_.curve = run_.curve();
+  absl::StatusOr<BestRow> best = store_.best(key_);
+  if (best.ok()) {
+    result_.best = *std::move(best);
+  } else if (best.status().code() != absl::StatusCode::kNotFound) {
+    return best.status();
+  }
+  return result_;
+}
+
+}  // namespace lw::search

@@ -1,0 +1,256 @@
+// SearchRun: the phases around Search.
+//
+// A batch is issued while at most depth - 1 batches are in flight, so that whoever builds and
+// measures never waits for proposals. Every outcome is counted before anything new is proposed. What
+// was issued is remembered by trace, which is all that survives a restart; a result that nobody
+// here issued is taken all the same.
+#include "src/search/steps.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/check.h"
+
+namespace lw {
+namespace {
+
+constexpr double kFinalShare = 0.06;       // of the seconds, kept for the finalists
+constexpr int kFinalists = 5;
+constexpr int kFinalAttempts = 2;
+constexpr int kLeastRounds = 3, kMostRounds = 15;
+constexpr double kRoundSeconds = 0.01;     // of a finalist at least: samples are lengthened to that
+
+}  // namespace
+
+bool is_trial(const Measurement& m) {
+  const bool counts = m.verdict == Verdict::kOk || is_candidates_fault(m.verdict);
+  return counts && m.source != "zero" && m.source != "finalist";
+}
+
+Measurement make_measurement(const std::string& trace, uint64_t kernel_hash, const Outcome& o,
+                             const Circumstances& circumstances) {
+  Measurement m;
+  m.trace = trace;
+  m.kernel_hash = kernel_hash;
+  m.verdict = o.verdict;
+  m.detail = o.detail;
+  m.samples_us = o.samples_us;
+  m.inner = o.inner;
+  m.time_us = o.time_us, m.ci_low_us = o.ci_low_us, m.ci_high_us = o.ci_high_us;
+  m.verified = o.verified;
+  m.max_rel_error = o.max_rel_error;
+  m.build_s = o.build_s;
+  m.environment = o.environment;
+  m.seed = circumstances.seed;
+  m.source = circumstances.source;
+  m.wall_s = circumstances.wall_s;
+  m.unix_ms = circumstances.unix_ms;
+  return m;
+}
+
+SearchRun::SearchRun(const Nest& start, const SearchOptions& options, std::unique_ptr<Model> model)
+    : options_(options), search_(start, options, std::move(model)), cap_(options.trials) {}
+
+// ---- what is known ------------------------------------------------------------------------------
+
+void SearchRun::count(const Measurement& m) {
+  trials_ += is_trial(m);
+  failed_ += is_candidates_fault(m.verdict);
+  if (is_trial(m)) has_final_ = false;
+  if (m.source == "finalist") has_final_ = true;
+  if (m.source == "zero") {
+    has_zero_ = true;
+    zero_us_ = m.verdict == Verdict::kOk ? m.time_us : 0;
+    zero_verified_ = m.verified;
+  }
+  const bool leads = m.verdict == Verdict::kOk && m.verified &&
+                     (incumbent_us_ == 0 || m.time_us < incumbent_us_);
+  if (!leads) return;
+  incumbent_us_ = m.time_us;
+  curve_.push_back({m.wall_s, trials_, m.time_us});
+}
+
+bool SearchRun::complete() const {
+  return trials_ >= cap_ && has_zero_ && (has_final_ || cap_ == 0);
+}
+
+void SearchRun::resume(const std::vector<Measurement>& stored) {
+  for (const Measurement& m : stored) count(m);
+  search_.observe(stored);
+  if (complete()) phase_ = SearchPhase::kDone;
+}
+
+int SearchRun::adopt(const std::vector<IssuedProposal>& issued) {
+  int adopted = 0;
+  for (const IssuedProposal& proposal : issued) {
+    const bool measured_twice = proposal.source == "finalist";
+    const absl::StatusOr<uint64_t> kernel_hash = search_.adopt(proposal.trace, measured_twice);
+    if (!kernel_hash.ok() || issued_.contains(proposal.trace)) continue;
+    issued_[proposal.trace] = {*kernel_hash, proposal.source};
+    ++adopted;
+  }
+  if (adopted > 0 && phase_ == SearchPhase::kDone) phase_ = SearchPhase::kDraining;
+  if (has_issued("finalist")) {
+    phase_ = SearchPhase::kFinalists;
+    ++final_attempts_;
+  }
+  return adopted;
+}
+
+bool SearchRun::wants_warm() const { return options_.use_warm && trials_ == 0 && cap_ > 0; }
+
+void SearchRun::warm_start(const std::vector<Trace>& traces) {
+  if (wants_warm()) search_.warm_start(traces);
+}
+
+void SearchRun::learn() {
+  search_.observe(std::exchange(unlearned_, {}));
+}
+
+void SearchRun::take(const std::vector<Measurement>& results) {
+  for (const Measurement& m : results) {
+    issued_.erase(m.trace);
+    count(m);
+  }
+  unlearned_.insert(unlearned_.end(), results.begin(), results.end());
+  settle();
+}
+
+void SearchRun::lost(const std::string& trace) {
+  const auto it = issued_.find(trace);
+  if (it == issued_.end()) return;
+  if (it->second.source == "zero") zero_lost_ = true;
+  if (it->second.source != "finalist") {
+    Measurement released;                  // the search forgets that it was tried
+    released.trace = trace;
+    released.kernel_hash = it->second.kernel_hash;
+    released.verdict = Verdict::kWorkerLost;
+    unlearned_.push_back(std::move(released));
+  }
+  issued_.erase(it);
+  settle();
+}
+
+void SearchRun::settle() {
+  if (issued_.empty() || options_.depth > 1) learn();
+  const bool over = phase_ == SearchPhase::kFinalists && !has_issued("finalist") &&
+                    (has_final_ || final_attempts_ >= kFinalAttempts);
+  if (over) phase_ = SearchPhase::kDone;
+}
+
+// ---- what comes next ----------------------------------------------------------------------------
+
+bool SearchRun::has_issued(const char* source) const {
+  return std::any_of(issued_.begin(), issued_.end(),
+                     [&](const auto& issued) { return issued.second.source == source; });
+}
+
+int SearchRun::trials_in_flight() const {
+  return static_cast<int>(std::count_if(issued_.begin(), issued_.end(), [](const auto& issued) {
+    return issued.second.source != "zero" && issued.second.source != "finalist";
+  }));
+}
+
+void SearchRun::finish() {
+  finishing_ = true;
+}
+
+void SearchRun::advance(double elapsed_s) {
+  if (phase_ == SearchPhase::kZeroTrial) {
+    if (has_zero_ || zero_lost_) {
+      phase_ = SearchPhase::kTrials;
+    } else if (has_issued("zero") && elapsed_s > options_.seconds) {
+      phase_ = SearchPhase::kDraining;
+    }
+  }
+  if (phase_ == SearchPhase::kTrials) {
+    const bool time_left = elapsed_s < options_.seconds * (1 - kFinalShare);
+    if (!time_left || trials_ >= cap_ || finishing_ || (exhausted_ && issued_.empty()))
+      phase_ = SearchPhase::kDraining;
+  }
+  if (phase_ == SearchPhase::kDraining && issued_.empty()) {
+    const bool final = cap_ > 0 && trials_ > 0 && !has_final_;
+    phase_ = final ? SearchPhase::kFinalists : SearchPhase::kDone;
+  }
+}
+
+absl::StatusOr<Batch> SearchRun::next(double elapsed_s, int most) {
+  advance(elapsed_s);
+  switch (phase_) {
+    case SearchPhase::kZeroTrial: return issue_zero();
+    case SearchPhase::kTrials: {
+      Batch batch = issue_trials(most);
+      if (!batch.empty() || !issued_.empty() || !exhausted_) return batch;
+      advance(elapsed_s);                  // nothing is left to try
+      return phase_ == SearchPhase::kFinalists ? issue_finalists(elapsed_s) : Batch();
+    }
+    case SearchPhase::kFinalists: return issue_finalists(elapsed_s);
+    case SearchPhase::kDraining:
+    case SearchPhase::kDone: break;
+  }
+  return Batch();
+}
+
+absl::StatusOr<Batch> SearchRun::issue_zero() {
+  Batch batch;
+  if (has_issued("zero")) return batch;
+  ASSIGN_OR_RETURN(Proposal zero, search_.zero_trial());
+  batch.kind = BatchKind::kZeroTrial;
+  batch.verify = true;
+  batch.incumbent_us = incumbent_us_;
+  batch.proposals.push_back(std::move(zero));
+  issue(batch);
+  return batch;
+}
+
+void SearchRun::prepare() {
+  if (!ready_.empty() || phase_ > SearchPhase::kTrials || finishing_) return;
+  const int left = cap_ - trials_ - trials_in_flight();
+  if (left <= 0) return;
+  ready_ = search_.propose(std::min(options_.batch, left), left);
+  exhausted_ = ready_.empty();
+}
+
+Batch SearchRun::issue_trials(int most) {
+  Batch batch;
+  if (trials_in_flight() > (options_.depth - 1) * options_.batch) return batch;
+  prepare();
+  const int left = std::min(most, cap_ - trials_ - trials_in_flight());
+  const size_t count = std::min(ready_.size(), static_cast<size_t>(std::max(0, left)));
+  batch.incumbent_us = incumbent_us_;
+  std::move(ready_.begin(), ready_.begin() + count, std::back_inserter(batch.proposals));
+  ready_.erase(ready_.begin(), ready_.begin() + count);
+  issue(batch);
+  return batch;
+}
+
+// As many as the time allows.
+int SearchRun::final_rounds(size_t finalists, double elapsed_s) const {
+  const double left = std::max(options_.seconds - elapsed_s, options_.seconds * kFinalShare);
+  const double round =
+      static_cast<double>(finalists) * std::max(incumbent_us_ * 1e-6, kRoundSeconds);
+  return static_cast<int>(std::clamp(left / round, static_cast<double>(kLeastRounds),
+                                     static_cast<double>(kMostRounds)));
+}
+
+// The leaders, measured in turns: only so are their times comparable.
+Batch SearchRun::issue_finalists(double elapsed_s) {
+  Batch batch;
+  if (!issued_.empty()) return batch;
+  batch.kind = BatchKind::kFinalists;
+  batch.verify = true;
+  batch.effort = 2;
+  batch.incumbent_us = incumbent_us_;
+  batch.proposals = search_.finalists(kFinalists);
+  batch.rounds = final_rounds(batch.proposals.size(), elapsed_s);
+  ++final_attempts_;
+  issue(batch);
+  if (batch.empty()) phase_ = SearchPhase::kDone;  // nothing is valid
+  return batch;
+}
+
+void SearchRun::issue(const Batch& batch) {
+  for (const Proposal& p : batch.proposals) issued_[p.text] = {p.kernel_hash, p.source};
+}
+
+}  // namespace lw

@@ -1,0 +1,152 @@
+// The search of one workload as a machine of steps: what to measure next, given what was measured.
+//
+// It has no measurer, no store and no clock: results are handed in once they are stored, seconds are
+// an argument. So the local loop (tune.cc) and a daemon whose agents are elsewhere drive the same
+// code. Phases follow each other: zero trial -> trials -> draining -> finalists -> done.
+// Deterministic: the same seed and the same calls in the same order give the same batches.
+//
+//   SearchRun run(start, options, std::move(model));
+//   run.resume(stored);                     // what the store holds of the key
+//   run.adopt(in_flight);                   // what was issued before a restart and is still out
+//   while (!run.done()) {
+//     ASSIGN_OR_RETURN(Batch batch, run.next(elapsed_s));
+//     ... measure; append to the store; then run.take(measurements), or run.lost(trace)
+//   }
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/search/search.h"
+
+namespace lw {
+
+enum class BatchKind : uint8_t {
+  kZeroTrial,                              // the answer without measuring, alone, verified
+  kTrials,
+  kFinalists,                              // measured interleaved on one device; outcomes together
+};
+
+struct Batch {
+  BatchKind kind = BatchKind::kTrials;
+  std::vector<Proposal> proposals;
+  bool verify = false;                     // Candidate::verify of each
+  double incumbent_us = 0;                 // Candidate::incumbent_us of each
+  int effort = 1;                          // Candidate::effort of each
+  int rounds = 0;                          // of finalists
+  bool empty() const { return proposals.empty(); }
+};
+
+enum class SearchPhase : uint8_t { kZeroTrial, kTrials, kDraining, kFinalists, kDone };
+
+// A proposal that is out: what a restarted driver knows of it.
+struct IssuedProposal {
+  std::string trace;
+  std::string source;                      // Proposal::source
+};
+
+// Whether it counts against the trials: neither the zero-trial answer nor a finalist, nor what
+// failed through nobody's fault.
+bool is_trial(const Measurement& measurement);
+
+// What the caller knows of a measurement beside its outcome.
+struct Circumstances {
+  uint64_t seed = 0;
+  std::string source;                      // Proposal::source
+  double wall_s = 0;                       // since the study began
+  int64_t unix_ms = 0;
+};
+Measurement make_measurement(const std::string& trace, uint64_t kernel_hash,
+                             const Outcome& outcome, const Circumstances& circumstances);
+
+// Thread-compatible.
+class SearchRun {
+ public:
+  // `options.trials`, `seconds`, `batch` and `depth` are its budget and its pace. `model` may be
+  // null: nothing is learned.
+  SearchRun(const Nest& start, const SearchOptions& options, std::unique_ptr<Model> model);
+
+  // What is stored of the key, in order of arrival. Call first, once. A run that is complete is
+  // done() at once.
+  void resume(const std::vector<Measurement>& stored);
+  // Call after resume. These count as issued: neither proposed again nor counted anew; those that
+  // no longer replay, or that were measured already, are ignored. Returns how many count.
+  int adopt(const std::vector<IssuedProposal>& issued);
+  // Traces of similar workloads (warm_start.h), nearest first. Ignored unless wants_warm().
+  void warm_start(const std::vector<Trace>& traces);
+  bool wants_warm() const;
+
+  // What to measure now, at most `most` trials of it. Empty when nothing may be issued now (enough
+  // is in flight, or what is in flight must come back first) or when done(). `elapsed_s`: of
+  // options.seconds; never falls. kFailedPrecondition: no schedule of the space can be lowered.
+  absl::StatusOr<Batch> next(double elapsed_s, int most = std::numeric_limits<int>::max());
+  // Proposes the next batch of trials before it may be issued; a driver calls it when it has time.
+  // What next() then returns is the same batch.
+  void prepare();
+
+  // Results that ARE stored: counted and learned from. Those of proposals never issued are welcome.
+  // With depth 1 learning waits until nothing is in flight, so that it disturbs no measurement.
+  void take(const std::vector<Measurement>& results);
+  // An issued proposal that will not come back, through nobody's fault: it may be proposed again
+  // (the zero-trial answer is not, in this run; finalists once more when none of them came back).
+  void lost(const std::string& trace);
+
+  // The cap on trials, if it is not options.trials: a study's shared budget moves it. Takes effect
+  // at the next call of next().
+  void set_trials(int trials) { cap_ = trials; }
+  void set_depth(int depth) { options_.depth = depth; }
+  // No trials are issued any more; next come the finalists.
+  void finish();
+
+  bool done() const { return phase_ == SearchPhase::kDone; }
+  SearchPhase phase() const { return phase_; }
+  int trials() const { return trials_; }   // stored ones included
+  int failed() const { return failed_; }
+  int in_flight() const { return static_cast<int>(issued_.size()); }
+  int trials_in_flight() const;
+  bool exhausted() const { return exhausted_; }  // nothing was left to propose
+  double incumbent_us() const { return incumbent_us_; }  // best verified; 0: none
+  double zero_us() const { return zero_us_; }            // 0: not measured, or it failed
+  bool zero_verified() const { return zero_verified_; }
+  const std::vector<CurvePoint>& curve() const { return curve_; }
+  int64_t deduplicated() const { return search_.deduplicated(); }
+  const SearchOptions& options() const { return options_; }
+
+ private:
+  struct Issued {
+    uint64_t kernel_hash = 0;
+    std::string source;
+  };
+  bool complete() const;
+  void advance(double elapsed_s);
+  void count(const Measurement& m);
+  void learn();
+  void settle();
+  bool has_issued(const char* source) const;
+  absl::StatusOr<Batch> issue_zero();
+  Batch issue_trials(int most);
+  Batch issue_finalists(double elapsed_s);
+  int final_rounds(size_t finalists, double elapsed_s) const;
+  void issue(const Batch& batch);
+
+  SearchOptions options_;
+  Search search_;
+  int cap_;
+  SearchPhase phase_ = SearchPhase::kZeroTrial;
+  std::map<std::string, Issued> issued_;   // by trace
+  std::vector<Proposal> ready_;            // proposed, not yet issued
+  std::vector<Measurement> unlearned_;     // counted, not yet shown to the search
+  int trials_ = 0, failed_ = 0, final_attempts_ = 0;
+  bool has_zero_ = false, zero_lost_ = false, exhausted_ = false, finishing_ = false;
+  bool has_final_ = false;                 // since the last trial
+  double incumbent_us_ = 0, zero_us_ = 0;
+  bool zero_verified_ = false;
+  std::vector<CurvePoint> curve_;
+};
+
+}  // namespace lw

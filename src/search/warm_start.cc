@@ -1,0 +1,45 @@
+#include "src/search/warm_start.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "src/base/check.h"
+
+namespace lw {
+namespace {
+
+constexpr size_t kWarmTraces = 4;
+
+double shape_distance(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  double sum = 100.0 * std::abs(static_cast<double>(a.size()) - static_cast<double>(b.size()));
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    sum += std::abs(std::log2(static_cast<double>(std::max<int64_t>(1, a[i])) /
+                              static_cast<double>(std::max<int64_t>(1, b[i]))));
+  }
+  return sum;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Trace>> warm_traces(const Store& store, const Key& key) {
+  std::vector<Trace> traces;
+  const absl::StatusOr<WorkloadRow> mine = store.workload(key.workload);
+  if (mine.status().code() == absl::StatusCode::kNotFound) return traces;
+  RETURN_IF_ERROR(mine.status());
+  ASSIGN_OR_RETURN(const std::vector<BestRow> rows, store.best_in_family(mine->family, key.threads));
+  std::vector<std::pair<double, Trace>> near;
+  for (const BestRow& row : rows) {
+    const absl::StatusOr<WorkloadRow> other = store.workload(row.key.workload);
+    absl::StatusOr<Trace> trace = parse_trace(row.measurement.trace);
+    if (row.key == key || !other.ok() || !trace.ok()) continue;
+    near.emplace_back(shape_distance(mine->shape, other->shape), *std::move(trace));
+  }
+  std::stable_sort(near.begin(), near.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (near.size() > kWarmTraces) near.resize(kWarmTraces);
+  for (auto& [distance, trace] : near) traces.push_back(std::move(trace));
+  return traces;
+}
+
+}  // namespace lw

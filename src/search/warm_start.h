@@ -1,0 +1,16 @@
+// Which schedules of other workloads are worth trying first on this one.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "schedules/steps.h"
+#include "tuner_db/store.h"
+
+namespace lw {
+
+// The fastest schedules of other shapes and targets of the key's family with as many threads;
+// nearest shapes first, a few. Empty when the workload was never put. Errors: the store's.
+absl::StatusOr<std::vector<Trace>> warm_traces(const Store& store, const Key& key);
+
+}  // namespace lw
