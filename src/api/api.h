@@ -56,6 +56,9 @@ absl::StatusOr<Task> make_task(Program program, const std::string& words,
 absl::StatusOr<Task> make_task(Program program, const std::string& words, Target target,
                                int threads);
 
+// The program's row in a database; `words`: as it was asked for.
+WorkloadRow workload_row(const Program& program, const std::string& words);
+
 // The program of a stored workload, from the words it was first asked for with; kNotFound when
 // these no longer give it (its file is gone or has changed).
 absl::StatusOr<Program> reload_program(const WorkloadRow& row);

@@ -35,7 +35,9 @@ std::string family_of(const std::string& canonical) {
   return sha256(blanked);
 }
 
-WorkloadRow describe_workload(const Program& program, const std::string& words) {
+}  // namespace
+
+WorkloadRow workload_row(const Program& program, const std::string& words) {
   WorkloadRow row;
   row.canonical_text = canonical_text(program);
   row.id = sha256(row.canonical_text);
@@ -50,6 +52,8 @@ WorkloadRow describe_workload(const Program& program, const std::string& words) 
   }
   return row;
 }
+
+namespace {
 
 // A file's words must find it again from another directory.
 std::string absolute_words(const std::vector<std::string>& words) {
@@ -102,7 +106,7 @@ absl::StatusOr<Task> make_task(Program program, const std::string& words, Target
   task.program = std::make_shared<const Program>(std::move(program));
   task.target = std::make_shared<const Target>(std::move(target));
   ASSIGN_OR_RETURN(task.backend, find_backend(task.target->family));
-  task.workload = describe_workload(*task.program, words);
+  task.workload = workload_row(*task.program, words);
   task.key.workload = task.workload.id;
   task.key.target = sha256(to_text(*task.target));
   task.key.backend = task.backend->version();

@@ -1,0 +1,55 @@
+#include "src/serve/clock.h"
+
+#include <sys/random.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "src/base/check.h"
+
+namespace lw {
+namespace {
+
+int64_t monotonic_now_ms() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000;
+}
+
+}  // namespace
+
+ServiceClock::ServiceClock(std::function<int64_t()> monotonic_ms)
+    : monotonic_ms_(monotonic_ms ? std::move(monotonic_ms) : monotonic_now_ms) {}
+
+absl::Status ServiceClock::synchronize(Database& database) {
+  ASSIGN_OR_RETURN(int64_t time_ms, database.server_ms());
+  if (offset_ms_ != 0 && !database.is_shared()) return absl::OkStatus();
+  RETURN_IF_ERROR(database.read(5, [&]() -> absl::Status {
+    Query query = database.query("SELECT time_ms FROM clock");
+    if (query.next()) time_ms = std::max(time_ms, query.integer(0));
+    return query.status();
+  }));
+  const int64_t offset = time_ms - monotonic_ms_();
+  offset_ms_ = std::max<int64_t>(offset_ms_, offset);
+  return absl::OkStatus();
+}
+
+absl::Status ServiceClock::store(Database& database) const {
+  return database.query("INSERT INTO clock (id, time_ms) VALUES (1, ?) ON CONFLICT (id) DO UPDATE "
+                        "SET time_ms = excluded.time_ms WHERE clock.time_ms < excluded.time_ms",
+                        now_ms()).run();
+}
+
+int64_t ServiceClock::now_ms() const { return offset_ms_ + monotonic_ms_(); }
+
+std::string make_id(int64_t now_ms) {
+  static constexpr char kDigits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+  unsigned char random[16];
+  CHECK(getrandom(random, sizeof random, 0) == sizeof random);
+  std::string id(26, '0');
+  for (int i = 9; i >= 0; --i, now_ms >>= 5) id[i] = kDigits[now_ms & 31];
+  for (int i = 10; i < 26; ++i) id[i] = kDigits[random[i - 10] & 31];
+  return id;
+}
+
+}  // namespace lw

@@ -1,0 +1,160 @@
+#include "src/serve/devices.h"
+
+#include <algorithm>
+
+#include "src/base/check.h"
+#include "src/base/hash.h"
+#include "src/expr/message.h"
+#include "src/serve/errors.h"
+#include "src/serve/names.h"
+#include "src/serve/studies.h"
+#include "tuner_db/messages.h"
+
+namespace lw {
+namespace {
+
+namespace v1 = loopwright::v1;
+
+bool is_any(const std::string& target) { return target.empty() || target == "any"; }
+
+// Whether the device's own target is what the study asked for.
+bool is_asked_for(const DeviceRow& device, const std::string& asked) {
+  return is_any(asked) || asked == device.target || asked == device.description.target().name() ||
+         asked == device_name(device.id);
+}
+
+absl::StatusOr<Placement> placement(const DeviceRow& device, const Target& target,
+                                    const std::string& target_id, int threads) {
+  const int cores = std::max(1, device.description.target().cores());
+  if (threads > cores) {
+    return api_error(v1::ERROR_REASON_WRONG_STATE,
+                     concat("spec.threads: ", threads, " threads on devices with ", cores));
+  }
+  return Placement{target_id, device.target, device.description.backend(),
+                   threads == 0 ? cores : threads};
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<Placement>> place(Database& database, Store& store,
+                                               const v1::StudySpec& spec, int64_t since_ms) {
+  ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
+                   select_devices(database, "WHERE admission = 'open' AND seen_ms >= ? ORDER BY id",
+                                  {since_ms}));
+  // The class with the most devices; ties go to the first.
+  std::map<std::string, int> sizes;
+  for (const DeviceRow& device : devices) ++sizes[device.target];
+  const DeviceRow* chosen = nullptr;
+  for (const DeviceRow& device : devices) {
+    if (!is_asked_for(device, spec.target())) continue;
+    if (chosen == nullptr || sizes[device.target] > sizes[chosen->target]) chosen = &device;
+  }
+  if (chosen != nullptr) {
+    ASSIGN_OR_RETURN(const Target target, from_proto(chosen->description.target()));
+    ASSIGN_OR_RETURN(Placement made, placement(*chosen, target, chosen->target, spec.threads()));
+    return std::optional<Placement>(std::move(made));
+  }
+  // A lesser machine that some device can emulate: a built-in target, or one that is stored.
+  absl::StatusOr<Target> target =
+      spec.target() == "host" ? absl::NotFoundError("") : find_target(spec.target());
+  if (!target.ok()) target = store.target(spec.target());
+  if (!target.ok()) return std::optional<Placement>();
+  for (const DeviceRow& device : devices) {
+    ASSIGN_OR_RETURN(const Target machine, from_proto(device.description.target()));
+    if (machine.family != target->family || !missing_feature(*target, machine).empty()) continue;
+    const std::string id = sha256(to_text(*target));
+    RETURN_IF_ERROR(store.put_target(id, *target));
+    ASSIGN_OR_RETURN(Placement made, placement(device, *target, id, spec.threads()));
+    return std::optional<Placement>(std::move(made));
+  }
+  return std::optional<Placement>();
+}
+
+absl::StatusOr<int> slots_of(Database& database, std::string_view device_target,
+                             int64_t since_ms) {
+  ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
+                   select_devices(database, "WHERE target = ? AND admission = 'open' "
+                                            "AND seen_ms >= ?", {device_target, since_ms}));
+  int slots = 0;
+  for (const DeviceRow& device : devices) slots += std::clamp(device.description.slots(), 1, 16);
+  return slots;
+}
+
+absl::StatusOr<v1::DeviceStatus> device_message(Database& database, const DeviceRow& row,
+                                                int64_t since_ms) {
+  v1::DeviceStatus status;
+  *status.mutable_device() = row.description;
+  status.mutable_device()->set_name(device_name(row.id));
+  status.mutable_device()->set_agent(agent_name(row.agent));
+  status.set_admission(row.admission);
+  status.set_health(row.health);
+  status.set_online(row.seen_ms >= since_ms);
+  *status.mutable_last_seen() = timestamp(row.seen_ms);
+  status.set_reason(row.reason);
+  status.set_failures_in_row(row.failures);
+  status.set_jobs_done(row.jobs_done);
+  status.set_jobs_failed(row.jobs_failed);
+  status.set_evidence(row.evidence);
+  Query held = database.query(
+      "SELECT id, epoch FROM jobs WHERE state = 'leased' AND device = ? ORDER BY id", row.id);
+  while (held.next()) {
+    v1::HeldJob& job = *status.add_held();
+    job.set_job(job_name(held.integer(0)));
+    job.set_epoch(held.integer(1));
+  }
+  RETURN_IF_ERROR(held.status());
+  return status;
+}
+
+absl::StatusOr<std::vector<std::string>> set_admission(
+    Database& database, const std::vector<std::string>& names,
+    const std::map<std::string, std::string>& labels, v1::DeviceAdmission admission,
+    std::string_view reason) {
+  if (names.empty() && labels.empty()) return bad_field("names", "names or labels are wanted");
+  std::vector<std::string> ids;
+  for (const std::string& name : names) {
+    ASSIGN_OR_RETURN(const std::string id, parse_name("devices", name, "names"));
+    ASSIGN_OR_RETURN(const std::optional<DeviceRow> device, find_device(database, id));
+    if (!device) return not_found(v1::ERROR_REASON_DEVICE_NOT_FOUND, name);
+    ids.push_back(id);
+  }
+  if (!labels.empty()) {
+    ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
+                     select_devices(database, "ORDER BY id", {}));
+    for (const DeviceRow& device : devices) {
+      const auto& own = device.description.labels();
+      const bool all = std::all_of(labels.begin(), labels.end(), [&](const auto& label) {
+        const auto found = own.find(label.first);
+        return found != own.end() && found->second == label.second;
+      });
+      if (all) ids.push_back(device.id);
+    }
+  }
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  const std::string state = state_name(admission);
+  std::vector<std::string> changed;
+  for (const std::string& id : ids) {
+    RETURN_IF_ERROR(database.query("UPDATE devices SET admission = ?, reason = ?, failures = 0 "
+                                   "WHERE id = ?", state, reason, id).run());
+    changed.push_back(device_name(id));
+  }
+  return changed;
+}
+
+absl::Status quarantine(Database& database, DeviceRow& device, std::string_view reason,
+                        int64_t now_ms, Changes* changes) {
+  device.admission = v1::DEVICE_ADMISSION_QUARANTINED;
+  device.reason = std::string(reason);
+  RETURN_IF_ERROR(put_device(database, device));
+  ASSIGN_OR_RETURN(std::vector<JobRow> held,
+                   select_jobs(database, "WHERE state = 'leased' AND device = ? ORDER BY id",
+                               {device.id}));
+  for (JobRow& job : held) {
+    RETURN_IF_ERROR(release_job(database, std::move(job), "its device was quarantined", now_ms,
+                                now_ms, changes));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace lw

@@ -1,0 +1,35 @@
+// Which devices a study may use, and what operators do with devices. REQUIRE: inside a transaction.
+#pragma once
+
+#include "src/serve/leases.h"
+
+namespace lw {
+
+// Where a study will run: code for `target`, on devices whose own target is `device_target`.
+struct Placement {
+  std::string target, device_target;       // ids
+  std::string backend;
+  int threads = 1;
+};
+// Of spec.target among devices that are open and were seen since `since_ms`; nothing when none fits
+// now (wait). FAILED_PRECONDITION: none ever will (more threads than cores).
+absl::StatusOr<std::optional<Placement>> place(Database& database, Store& store,
+                                               const loopwright::v1::StudySpec& spec,
+                                               int64_t since_ms);
+
+// Jobs that the devices of `device_target` can hold at once: the sum of their slots.
+absl::StatusOr<int> slots_of(Database& database, std::string_view device_target, int64_t since_ms);
+
+absl::StatusOr<loopwright::v1::DeviceStatus> device_message(Database& database,
+                                                            const DeviceRow& row,
+                                                            int64_t since_ms);
+// Those named and those that carry all labels. REQUIRES: inside a write().
+absl::StatusOr<std::vector<std::string>> set_admission(
+    Database& database, const std::vector<std::string>& names,
+    const std::map<std::string, std::string>& labels, loopwright::v1::DeviceAdmission admission,
+    std::string_view reason);
+// Closes the device and takes from it what it holds. REQUIRES: inside a write().
+absl::Status quarantine(Database& database, DeviceRow& device, std::string_view reason,
+                        int64_t now_ms, Changes* changes);
+
+}  // namespace lw

@@ -1,0 +1,183 @@
+// Jobs, agents and devices.
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "src/base/check.h"
+#include "src/serve/rows.h"
+
+namespace lw {
+namespace {
+
+namespace v1 = loopwright::v1;
+
+absl::Status damaged(const Database& database, std::string_view what) {
+  return absl::DataLossError(absl::StrCat(database.path(), ": ", std::string(what),
+                                          " cannot be read; see `loopwright db check`"));
+}
+
+std::vector<std::string> split(const std::string& text) {
+  return absl::StrSplit(text, ',', absl::SkipEmpty());
+}
+
+template <class Row>
+std::optional<Row> only(std::vector<Row> rows) {
+  if (rows.empty()) return std::nullopt;
+  return std::move(rows[0]);
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> insert_job(Database& database, const JobRow& row) {
+  const std::string state = state_name(row.state), payload = row.payload.SerializeAsString();
+  const std::string sources = absl::StrJoin(row.sources, ","), lost = absl::StrJoin(row.lost_on, ",");
+  Query query = database.query(
+      "INSERT INTO jobs (study, position, client, target, state, priority, run_after, attempt, "
+      "epoch, device, agent, session, lease_until, created_ms, ended_ms, candidates, payload, "
+      "sources, lost_on, digest, detail) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
+      "RETURNING id",
+      row.study, row.position, row.client, row.target, state, row.priority, row.run_after,
+      row.attempt, row.epoch, row.device, row.agent, row.session, row.lease_until, row.created_ms,
+      row.ended_ms, row.candidates, Blob{payload}, sources, lost, row.digest, row.detail);
+  int64_t id = 0;
+  while (query.next()) id = query.integer(0);
+  RETURN_IF_ERROR(query.status());
+  return id;
+}
+
+absl::StatusOr<std::vector<JobRow>> select_jobs(Database& database, std::string_view where,
+                                                const std::vector<Value>& values) {
+  std::vector<JobRow> rows;
+  Query query = database.query_values(
+      absl::StrCat("SELECT id, study, position, client, target, state, priority, run_after, "
+                   "attempt, epoch, device, agent, session, lease_until, created_ms, ended_ms, "
+                   "candidates, payload, sources, lost_on, digest, detail FROM jobs ",
+                   std::string(where)),
+      values);
+  while (query.next()) {
+    JobRow& row = rows.emplace_back();
+    row.id = query.integer(0);
+    row.study = query.text(1);
+    row.position = static_cast<int>(query.integer(2));
+    row.client = query.text(3);
+    row.target = query.text(4);
+    row.state = parse_state<v1::JobState>(query.text(5));
+    row.priority = static_cast<int>(query.integer(6));
+    row.run_after = query.integer(7);
+    row.attempt = static_cast<int>(query.integer(8));
+    row.epoch = query.integer(9);
+    row.device = query.text(10);
+    row.agent = query.text(11);
+    row.session = query.text(12);
+    row.lease_until = query.integer(13);
+    row.created_ms = query.integer(14);
+    row.ended_ms = query.integer(15);
+    row.candidates = static_cast<int>(query.integer(16));
+    if (!row.payload.ParseFromString(query.text(17))) {
+      return damaged(database, absl::StrCat("job ", row.id));
+    }
+    row.sources = split(query.text(18));
+    row.lost_on = split(query.text(19));
+    row.digest = query.text(20);
+    row.detail = query.text(21);
+  }
+  RETURN_IF_ERROR(query.status());
+  return rows;
+}
+
+absl::StatusOr<std::optional<JobRow>> find_job(Database& database, int64_t id) {
+  ASSIGN_OR_RETURN(std::vector<JobRow> rows, select_jobs(database, "WHERE id = ?", {id}));
+  return only(std::move(rows));
+}
+
+absl::Status update_job(Database& database, const JobRow& row) {
+  const std::string state = state_name(row.state), lost = absl::StrJoin(row.lost_on, ",");
+  return database.query("UPDATE jobs SET state = ?, run_after = ?, attempt = ?, epoch = ?, "
+                        "device = ?, agent = ?, session = ?, lease_until = ?, ended_ms = ?, "
+                        "lost_on = ?, digest = ?, detail = ? WHERE id = ?",
+                        state, row.run_after, row.attempt, row.epoch, row.device, row.agent,
+                        row.session, row.lease_until, row.ended_ms, lost, row.digest, row.detail,
+                        row.id).run();
+}
+
+absl::StatusOr<std::vector<AgentRow>> select_agents(Database& database, std::string_view where,
+                                                    const std::vector<Value>& values) {
+  std::vector<AgentRow> rows;
+  Query query = database.query_values(
+      absl::StrCat("SELECT id, sessions, version, labels, peer, seen_ms FROM agents ",
+                   std::string(where)),
+      values);
+  while (query.next()) {
+    rows.push_back({query.text(0), split(query.text(1)), query.text(2), query.text(3),
+                    query.text(4), query.integer(5)});
+  }
+  RETURN_IF_ERROR(query.status());
+  return rows;
+}
+
+absl::StatusOr<std::optional<AgentRow>> find_agent(Database& database, std::string_view id) {
+  ASSIGN_OR_RETURN(std::vector<AgentRow> rows, select_agents(database, "WHERE id = ?", {id}));
+  return only(std::move(rows));
+}
+
+absl::Status put_agent(Database& database, const AgentRow& row) {
+  const std::string sessions = absl::StrJoin(row.sessions, ",");
+  return database.query("INSERT INTO agents (id, sessions, version, labels, peer, seen_ms) "
+                        "VALUES (?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
+                        "sessions = excluded.sessions, version = excluded.version, "
+                        "labels = excluded.labels, peer = excluded.peer, "
+                        "seen_ms = excluded.seen_ms",
+                        row.id, sessions, row.version, row.labels, row.peer, row.seen_ms).run();
+}
+
+absl::StatusOr<std::vector<DeviceRow>> select_devices(Database& database, std::string_view where,
+                                                      const std::vector<Value>& values) {
+  std::vector<DeviceRow> rows;
+  Query query = database.query_values(
+      absl::StrCat("SELECT id, agent, description, target, admission, reason, evidence, health, "
+                   "failures, jobs_done, jobs_failed, seen_ms FROM devices ",
+                   std::string(where)),
+      values);
+  while (query.next()) {
+    DeviceRow& row = rows.emplace_back();
+    row.id = query.text(0);
+    row.agent = query.text(1);
+    if (!row.description.ParseFromString(query.text(2))) {
+      return damaged(database, absl::StrCat("device ", row.id));
+    }
+    row.target = query.text(3);
+    row.admission = parse_state<v1::DeviceAdmission>(query.text(4));
+    row.reason = query.text(5);
+    row.evidence = query.text(6);
+    row.health = parse_state<v1::DeviceHealth>(query.text(7));
+    row.failures = static_cast<int>(query.integer(8));
+    row.jobs_done = query.integer(9);
+    row.jobs_failed = query.integer(10);
+    row.seen_ms = query.integer(11);
+  }
+  RETURN_IF_ERROR(query.status());
+  return rows;
+}
+
+absl::StatusOr<std::optional<DeviceRow>> find_device(Database& database, std::string_view id) {
+  ASSIGN_OR_RETURN(std::vector<DeviceRow> rows, select_devices(database, "WHERE id = ?", {id}));
+  return only(std::move(rows));
+}
+
+absl::Status put_device(Database& database, const DeviceRow& row) {
+  const std::string description = row.description.SerializeAsString();
+  const std::string admission = state_name(row.admission), health = state_name(row.health);
+  return database.query("INSERT INTO devices (id, agent, description, target, admission, reason, "
+                        "evidence, health, failures, jobs_done, jobs_failed, seen_ms) "
+                        "VALUES (?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
+                        "agent = excluded.agent, description = excluded.description, "
+                        "target = excluded.target, admission = excluded.admission, "
+                        "reason = excluded.reason, evidence = excluded.evidence, "
+                        "health = excluded.health, failures = excluded.failures, "
+                        "jobs_done = excluded.jobs_done, jobs_failed = excluded.jobs_failed, "
+                        "seen_ms = excluded.seen_ms",
+                        row.id, row.agent, Blob{description}, row.target, admission, row.reason,
+                        row.evidence, health, row.failures, row.jobs_done, row.jobs_failed,
+                        row.seen_ms).run();
+}
+
+}  // namespace lw

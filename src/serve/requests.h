@@ -1,0 +1,35 @@
+// Idempotency: a call that changes something stores its answer under the caller's request_id in the
+// transaction that changes it, so a repetition gets the same answer and changes nothing.
+#pragma once
+
+#include <google/protobuf/message.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "tuner_db/database.h"
+
+namespace lw {
+
+constexpr int64_t kRequestsKeptMs = int64_t{48} * 3600 * 1000;
+
+// Runs `body`, which fills `response`, unless (actor, id) has been answered: then `response` is that
+// answer. INVALID_ARGUMENT: no id, or an absurd one; ABORTED (REQUEST_ID_REUSED): the id came with
+// another request. REQUIRES: inside a write().
+absl::Status once(Database& database, std::string_view actor, std::string_view id,
+                  std::string_view method, const google::protobuf::Message& request,
+                  int64_t now_ms, google::protobuf::Message* response,
+                  absl::FunctionRef<absl::Status()> body);
+
+// Deletes at most `count` answers that nobody will ask for again. REQUIRES: inside a write().
+absl::Status forget_requests(Database& database, int64_t now_ms, int count);
+
+// A line of the audit log. REQUIRES: inside a write().
+absl::Status audit(Database& database, int64_t now_ms, std::string_view actor,
+                   std::string_view peer, std::string_view method, std::string_view subject,
+                   std::string_view outcome);
+
+}  // namespace lw

@@ -1,0 +1,266 @@
+// A device that fails jobs one after the other through its own fault is quarantined with the
+// failures as evidence, so that it cannot eat the queue; a job that fails so is tried elsewhere or
+// later and is never charged. What is charged to candidates are outcomes, which are data: they are
+// stored, counted and learned from.
+#include "src/serve/results.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "src/base/check.h"
+#include "src/base/hash.h"
+#include "src/expr/message.h"
+#include "src/serve/names.h"
+#include "tuner_db/messages.h"
+
+namespace lw {
+namespace {
+
+namespace v1 = loopwright::v1;
+
+constexpr int kEvidence = 20;              // failures kept of a device
+
+bool counts_as_trial(const Measurement& m) { return m.source != "zero" && m.source != "finalist"; }
+
+v1::Receipt receipt(const v1::JobResult& result, v1::ReceiptKind kind, std::string detail = "") {
+  v1::Receipt made;
+  made.set_job(result.job());
+  made.set_epoch(result.epoch());
+  made.set_kind(kind);
+  made.set_detail(std::move(detail));
+  return made;
+}
+
+absl::Status keep_orphan(Database& database, int64_t job, const Holder& holder,
+                         const v1::JobResult& result, int64_t now_ms) {
+  const std::string bytes = result.SerializeAsString();
+  return database.query("INSERT INTO orphans (job, epoch, agent, received_ms, result) "
+                        "VALUES (?,?,?,?,?)",
+                        job, result.epoch(), holder.agent, now_ms, Blob{bytes}).run();
+}
+
+double seconds(const google::protobuf::Duration& duration) {
+  const double s = static_cast<double>(duration.seconds()) + 1e-9 * duration.nanos();
+  return std::clamp(s, 0.0, 1e6);
+}
+
+// The measurements that the outcomes say, in the job's order. kInvalidArgument: they do not add up.
+absl::StatusOr<std::vector<Measurement>> measurements_of(const JobRow& job,
+                                                         const v1::JobResult& result,
+                                                         int64_t begun_ms, int64_t now_ms) {
+  if (result.outcomes_size() != job.candidates) {
+    return absl::InvalidArgumentError(concat(result.outcomes_size(), " outcomes of ",
+                                             job.candidates, " candidates"));
+  }
+  std::vector<Measurement> all(job.candidates);
+  std::vector<bool> seen(job.candidates, false);
+  for (const v1::CandidateOutcome& outcome : result.outcomes()) {
+    const int i = outcome.index();
+    if (i < 0 || i >= job.candidates || seen[i]) {
+      return absl::InvalidArgumentError(concat("outcome of candidate ", i, " of ", job.candidates));
+    }
+    seen[i] = true;
+    ASSIGN_OR_RETURN(Measurement m, from_proto(outcome.measurement()));
+    m.trace = job.payload.candidates(i).trace();
+    m.source = job.sources[i];
+    m.seed = job.payload.seed();
+    m.unix_ms = now_ms;
+    m.wall_s = 1e-3 * static_cast<double>(now_ms - begun_ms);
+    all[i] = std::move(m);
+  }
+  return all;
+}
+
+struct Owner {
+  StudyRow study;
+  StudyWorkloadRow workload;
+};
+absl::StatusOr<Owner> owner_of(Database& database, const JobRow& job) {
+  ASSIGN_OR_RETURN(std::optional<StudyRow> study, find_study(database, job.study));
+  ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> workloads, workloads_of(database, job.study));
+  if (!study || job.position < 0 || job.position >= static_cast<int>(workloads.size())) {
+    return absl::DataLossError(concat(job_name(job.id), " belongs to no study"));
+  }
+  return Owner{*std::move(study), std::move(workloads[job.position])};
+}
+
+// Stores them and moves the counters; tells the study's watchers.
+absl::Status count(Database& database, Store& store, const JobRow& job, Owner& owner,
+                   std::vector<Measurement> done, double busy_s, int64_t now_ms,
+                   Changes* changes) {
+  StudyWorkloadRow& workload = owner.workload;
+  const double best_before = workload.best_us;
+  RETURN_IF_ERROR(store.append(key_of(owner.study, workload), done));
+  for (const Measurement& m : done) {
+    ++changes->verdicts[std::string(verdict_name(m.verdict))];
+    const bool trial = counts_as_trial(m);
+    workload.trials += trial;
+    owner.study.trials += trial;
+    workload.failed += is_candidates_fault(m.verdict);
+    owner.study.failed += is_candidates_fault(m.verdict);
+    if (m.source == "zero" && m.verdict == Verdict::kOk) workload.zero_us = m.time_us;
+    const bool leads = m.verdict == Verdict::kOk && m.verified &&
+                       (workload.best_us == 0 || m.time_us < workload.best_us);
+    if (leads) workload.best_us = m.time_us;
+  }
+  workload.busy_s += busy_s;
+  owner.study.updated_ms = now_ms;
+  changes->busy_s += busy_s;
+  RETURN_IF_ERROR(update_workload(database, workload));
+  RETURN_IF_ERROR(update_study(database, owner.study));
+  v1::StudyEvent event;
+  event.set_kind(workload.best_us != best_before ? v1::StudyEvent::KIND_IMPROVED
+                                                 : v1::StudyEvent::KIND_BATCH);
+  event.set_workload(workload.name);
+  event.set_job(job_name(job.id));
+  event.set_device(device_name(job.device));
+  event.set_best_us(workload.best_us);
+  event.set_trials(owner.study.trials);
+  event.set_failed(owner.study.failed);
+  event.set_state(owner.study.state);
+  event.set_elapsed_s(1e-3 * static_cast<double>(now_ms - owner.study.created_ms));
+  changes->studies.insert(job.study);
+  return add_event(database, job.study, now_ms, std::move(event));
+}
+
+absl::Status end_job(Database& database, JobRow& job, const std::string& digest, int64_t now_ms) {
+  job.state = v1::JOB_STATE_DONE;
+  job.ended_ms = now_ms;
+  job.digest = digest;
+  job.detail.clear();
+  return update_job(database, job);
+}
+
+absl::Status device_did_well(Database& database, std::string_view device) {
+  return database.query("UPDATE devices SET failures = 0, jobs_done = jobs_done + 1 WHERE id = ?",
+                        device).run();
+}
+
+// Notes the failure; enough of them in a row close the device.
+absl::Status blame_device(Database& database, const JobRow& job, const std::string& verdict,
+                          const std::string& detail, const LeaseRules& rules, int64_t now_ms) {
+  ASSIGN_OR_RETURN(std::optional<DeviceRow> device, find_device(database, job.device));
+  if (!device) return absl::OkStatus();
+  ++device->failures;
+  ++device->jobs_failed;
+  nlohmann::json evidence = nlohmann::json::parse(device->evidence, nullptr, false);
+  if (!evidence.is_array()) evidence = nlohmann::json::array();
+  evidence.push_back({{"job", job_name(job.id)}, {"verdict", verdict}, {"detail", as_utf8(detail)},
+                      {"time_ms", now_ms}});
+  while (evidence.size() > kEvidence) evidence.erase(evidence.begin());
+  device->evidence = evidence.dump();
+  if (device->failures >= rules.quarantine_failures &&
+      device->admission != v1::DEVICE_ADMISSION_QUARANTINED) {
+    device->admission = v1::DEVICE_ADMISSION_QUARANTINED;
+    device->reason = concat(device->failures, " jobs in a row failed through the device, the last: ",
+                            verdict, ": ", detail);
+  }
+  return put_device(database, *device);
+}
+
+// The job failed as a whole, through the device or nobody.
+absl::Status job_failed(Database& database, Store& store, const JobRow& job,
+                        const v1::JobResult& result, const LeaseRules& rules, int64_t now_ms,
+                        Changes* changes) {
+  const Verdict verdict = static_cast<Verdict>(result.failure() - 1);
+  const std::string name(verdict_name(verdict));
+  ++changes->attempts[name];
+  RETURN_IF_ERROR(blame_device(database, job, name, result.failure_detail(), rules, now_ms));
+  if (job.attempt >= rules.most_attempts) {
+    return lose_job(database, job, store, rules, now_ms, changes);
+  }
+  const int64_t wait = rules.backoff_ms << std::min(job.attempt - 1, 6);
+  return release_job(database, job, concat(name, ": ", result.failure_detail()), now_ms + wait,
+                     now_ms, changes);
+}
+
+}  // namespace
+
+std::string result_digest(const v1::JobResult& result) {
+  std::string bytes;
+  for (const v1::CandidateOutcome& outcome : result.outcomes()) {
+    bytes += outcome.SerializeAsString();
+    bytes += '\n';
+  }
+  return sha256(bytes);
+}
+
+absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, const Holder& holder,
+                                          const v1::JobResult& result, const LeaseRules& rules,
+                                          int64_t now_ms, Changes* changes) {
+  const absl::StatusOr<int64_t> id = parse_job_name(result.job(), "results.job");
+  if (!id.ok()) return receipt(result, v1::RECEIPT_KIND_REFUSED, std::string(id.status().message()));
+  ASSIGN_OR_RETURN(std::optional<JobRow> found, find_job(database, *id));
+  if (!found) return receipt(result, v1::RECEIPT_KIND_REFUSED, "there is no such job");
+  JobRow& job = *found;
+  if (job.state == v1::JOB_STATE_DONE && job.epoch == result.epoch() &&
+      job.agent == holder.agent && !result.digest().empty() && job.digest == result.digest()) {
+    return receipt(result, v1::RECEIPT_KIND_DUPLICATE);
+  }
+  const bool current = job.state == v1::JOB_STATE_LEASED && job.epoch == result.epoch() &&
+                       job.agent == holder.agent && job.lease_until >= now_ms;
+  if (!current) {
+    if (job.state == v1::JOB_STATE_LEASED && job.agent == holder.agent &&
+        job.epoch == result.epoch()) {
+      ++changes->expired;                  // nobody has noticed yet
+      RETURN_IF_ERROR(lose_job(database, job, store, rules, now_ms, changes));
+    }
+    if (!result.abandoned()) {
+      RETURN_IF_ERROR(keep_orphan(database, job.id, holder, result, now_ms));
+    }
+    return receipt(result, v1::RECEIPT_KIND_LEASE_LOST);
+  }
+  if (result.abandoned()) {
+    RETURN_IF_ERROR(release_job(database, job, "given back by its agent", now_ms, now_ms, changes));
+    return receipt(result, v1::RECEIPT_KIND_STORED);
+  }
+  if (result.failure() == v1::VERDICT_WORKER_LOST ||
+      result.failure() == v1::VERDICT_DEVICE_UNHEALTHY ||
+      result.failure() == v1::VERDICT_THROTTLED) {
+    RETURN_IF_ERROR(job_failed(database, store, job, result, rules, now_ms, changes));
+    return receipt(result, v1::RECEIPT_KIND_STORED);
+  }
+  ASSIGN_OR_RETURN(Owner owner, owner_of(database, job));
+  absl::StatusOr<std::vector<Measurement>> all =
+      measurements_of(job, result, owner.study.created_ms, now_ms);
+  if (all.ok() && result.digest() != result_digest(result)) {
+    all = absl::InvalidArgumentError("the digest is not that of the outcomes");
+  }
+  if (!all.ok()) {
+    v1::JobResult failure = result;
+    failure.set_failure(v1::VERDICT_DEVICE_UNHEALTHY);
+    failure.set_failure_detail(std::string(all.status().message()));
+    RETURN_IF_ERROR(job_failed(database, store, job, failure, rules, now_ms, changes));
+    return receipt(result, v1::RECEIPT_KIND_REFUSED, failure.failure_detail());
+  }
+  // What is nobody's fault is no result: the search may propose it again.
+  std::erase_if(*all, [](const Measurement& m) {
+    return m.verdict != Verdict::kOk && !is_candidates_fault(m.verdict);
+  });
+  ++changes->attempts["done"];
+  RETURN_IF_ERROR(end_job(database, job, result.digest(), now_ms));
+  RETURN_IF_ERROR(device_did_well(database, job.device));
+  RETURN_IF_ERROR(count(database, store, job, owner, *std::move(all),
+                        seconds(result.prepare_time()) + seconds(result.run_time()), now_ms,
+                        changes));
+  return receipt(result, v1::RECEIPT_KIND_STORED);
+}
+
+absl::Status charge_candidate(Database& database, Store& store, const JobRow& job, int64_t now_ms,
+                              Changes* changes) {
+  ASSIGN_OR_RETURN(Owner owner, owner_of(database, job));
+  if (has_ended(owner.study.state)) return absl::OkStatus();
+  Measurement m;
+  m.trace = job.payload.candidates(0).trace();
+  m.verdict = Verdict::kCrash;
+  m.detail = job.detail;
+  m.source = job.sources[0];
+  m.seed = job.payload.seed();
+  m.unix_ms = now_ms;
+  m.wall_s = 1e-3 * static_cast<double>(now_ms - owner.study.created_ms);
+  return count(database, store, job, owner, {std::move(m)}, 0, now_ms, changes);
+}
+
+}  // namespace lw

@@ -1,0 +1,124 @@
+// Rows of tuner_db/schema_2.sql as values, read and written. All REQUIRE: inside a transaction
+// (those that change something: a write()). States are the enums' names, see state_name().
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "loopwright/v1/agent.pb.h"
+#include "loopwright/v1/fleet.pb.h"
+#include "loopwright/v1/study.pb.h"
+#include "tuner_db/database.h"
+#include "tuner_db/store.h"
+
+namespace lw {
+
+// JOB_STATE_QUEUED <-> "queued": the name after the enum's prefix, in lower case.
+template <class Enum>
+std::string state_name(Enum value);
+template <class Enum>
+Enum parse_state(std::string_view name);   // the zero value for a name that is not there
+
+struct StudyRow {
+  std::string id, client;
+  loopwright::v1::StudySpec spec;
+  loopwright::v1::StudyState state = loopwright::v1::STUDY_STATE_QUEUED;
+  int priority = 0;
+  std::string target, device_target;       // ids; "" until a device was found
+  std::string error;
+  int trials = 0, failed = 0;
+  int64_t created_ms = 0, updated_ms = 0, ended_ms = 0;
+  std::string owner;
+  int64_t owner_epoch = 0, owner_until = 0;
+};
+bool has_ended(loopwright::v1::StudyState state);
+
+struct StudyWorkloadRow {
+  std::string study;
+  int position = 0;
+  std::string name, workload, backend;
+  int threads = 0;
+  std::string cache;
+  double weight = 1;
+  int trials = 0, failed = 0;
+  double best_us = 0, zero_us = 0, busy_s = 0;
+  bool done = false;
+  std::string note;
+};
+// REQUIRES: the study's target is known.
+Key key_of(const StudyRow& study, const StudyWorkloadRow& workload);
+
+absl::StatusOr<std::optional<StudyRow>> find_study(Database& database, std::string_view id);
+absl::Status insert_study(Database& database, const StudyRow& row);
+// State, target, error, counters and times, not the owner.
+absl::Status update_study(Database& database, const StudyRow& row);
+// `where` continues "SELECT ... FROM studies ": a condition, an order, a limit.
+absl::StatusOr<std::vector<StudyRow>> select_studies(Database& database, std::string_view where,
+                                                     const std::vector<Value>& values);
+absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Database& database,
+                                                           std::string_view study);
+absl::Status insert_workload(Database& database, const StudyWorkloadRow& row);
+absl::Status update_workload(Database& database, const StudyWorkloadRow& row);
+
+struct JobRow {
+  int64_t id = 0;
+  std::string study;
+  int position = 0;
+  std::string client, target;
+  loopwright::v1::JobState state = loopwright::v1::JOB_STATE_QUEUED;
+  int priority = 0;
+  int64_t run_after = 0;
+  int attempt = 0;
+  int64_t epoch = 0;
+  std::string device, agent, session;
+  int64_t lease_until = 0, created_ms = 0, ended_ms = 0;
+  int candidates = 0;
+  loopwright::v1::Job payload;
+  std::vector<std::string> sources, lost_on;
+  std::string digest, detail;
+};
+absl::StatusOr<int64_t> insert_job(Database& database, const JobRow& row);  // its id
+absl::StatusOr<std::optional<JobRow>> find_job(Database& database, int64_t id);
+// All that may change: the lease, the state, times, what was lost, digest and detail.
+absl::Status update_job(Database& database, const JobRow& row);
+absl::StatusOr<std::vector<JobRow>> select_jobs(Database& database, std::string_view where,
+                                                const std::vector<Value>& values);
+
+struct AgentRow {
+  std::string id;
+  std::vector<std::string> sessions;       // the current one first
+  std::string version, labels, peer;       // labels: JSON
+  int64_t seen_ms = 0;
+};
+absl::StatusOr<std::optional<AgentRow>> find_agent(Database& database, std::string_view id);
+absl::Status put_agent(Database& database, const AgentRow& row);
+absl::StatusOr<std::vector<AgentRow>> select_agents(Database& database, std::string_view where,
+                                                    const std::vector<Value>& values);
+
+struct DeviceRow {
+  std::string id, agent;
+  loopwright::v1::Device description;
+  std::string target;
+  loopwright::v1::DeviceAdmission admission = loopwright::v1::DEVICE_ADMISSION_OPEN;
+  std::string reason, evidence;            // evidence: a JSON array
+  loopwright::v1::DeviceHealth health = loopwright::v1::DEVICE_HEALTH_OK;
+  int failures = 0;
+  int64_t jobs_done = 0, jobs_failed = 0, seen_ms = 0;
+};
+absl::StatusOr<std::optional<DeviceRow>> find_device(Database& database, std::string_view id);
+absl::Status put_device(Database& database, const DeviceRow& row);
+absl::StatusOr<std::vector<DeviceRow>> select_devices(Database& database, std::string_view where,
+                                                      const std::vector<Value>& values);
+
+// Gives the event the study's next number and its time.
+absl::Status add_event(Database& database, std::string_view study, int64_t now_ms,
+                       loopwright::v1::StudyEvent event);
+absl::StatusOr<std::vector<loopwright::v1::StudyEvent>> events_after(Database& database,
+                                                                     std::string_view study,
+                                                                     int64_t sequence, int count);
+
+}  // namespace lw

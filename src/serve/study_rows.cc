@@ -1,0 +1,164 @@
+// Studies, their workloads and their events.
+#include "absl/strings/str_cat.h"
+#include "src/base/check.h"
+#include "src/serve/rows.h"
+
+namespace lw {
+namespace {
+
+namespace v1 = loopwright::v1;
+
+constexpr char kStudies[] =
+    "SELECT id, client, spec, state, priority, target, device_target, error, trials, failed, "
+    "created_ms, updated_ms, ended_ms, owner, owner_epoch, owner_until FROM studies ";
+
+absl::Status damaged(const Database& database, std::string_view what) {
+  return absl::DataLossError(absl::StrCat(database.path(), ": ", std::string(what),
+                                          " cannot be read; see `loopwright db check`"));
+}
+
+absl::StatusOr<StudyRow> study_of(const Database& database, const Query& query) {
+  StudyRow row;
+  row.id = query.text(0);
+  row.client = query.text(1);
+  if (!row.spec.ParseFromString(query.text(2))) return damaged(database, "study " + row.id);
+  row.state = parse_state<v1::StudyState>(query.text(3));
+  row.priority = static_cast<int>(query.integer(4));
+  row.target = query.text(5);
+  row.device_target = query.text(6);
+  row.error = query.text(7);
+  row.trials = static_cast<int>(query.integer(8));
+  row.failed = static_cast<int>(query.integer(9));
+  row.created_ms = query.integer(10);
+  row.updated_ms = query.integer(11);
+  row.ended_ms = query.integer(12);
+  row.owner = query.text(13);
+  row.owner_epoch = query.integer(14);
+  row.owner_until = query.integer(15);
+  return row;
+}
+
+}  // namespace
+
+Key key_of(const StudyRow& study, const StudyWorkloadRow& workload) {
+  return {workload.workload, study.target, workload.backend, workload.threads, workload.cache,
+          "time"};
+}
+
+absl::StatusOr<std::vector<StudyRow>> select_studies(Database& database, std::string_view where,
+                                                     const std::vector<Value>& values) {
+  std::vector<StudyRow> rows;
+  Query query = database.query_values(absl::StrCat(kStudies, std::string(where)), values);
+  while (query.next()) {
+    ASSIGN_OR_RETURN(StudyRow row, study_of(database, query));
+    rows.push_back(std::move(row));
+  }
+  RETURN_IF_ERROR(query.status());
+  return rows;
+}
+
+absl::StatusOr<std::optional<StudyRow>> find_study(Database& database, std::string_view id) {
+  ASSIGN_OR_RETURN(std::vector<StudyRow> rows, select_studies(database, "WHERE id = ?", {id}));
+  if (rows.empty()) return std::optional<StudyRow>();
+  return std::optional<StudyRow>(std::move(rows[0]));
+}
+
+absl::Status insert_study(Database& database, const StudyRow& row) {
+  const std::string spec = row.spec.SerializeAsString(), state = state_name(row.state);
+  return database.query("INSERT INTO studies (id, client, spec, state, priority, target, "
+                        "device_target, error, trials, failed, created_ms, updated_ms, ended_ms, "
+                        "owner, owner_epoch, owner_until) "
+                        "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                        row.id, row.client, Blob{spec}, state, row.priority, row.target,
+                        row.device_target, row.error, row.trials, row.failed, row.created_ms,
+                        row.updated_ms, row.ended_ms, row.owner, row.owner_epoch,
+                        row.owner_until).run();
+}
+
+absl::Status update_study(Database& database, const StudyRow& row) {
+  const std::string state = state_name(row.state);
+  return database.query("UPDATE studies SET state = ?, target = ?, device_target = ?, error = ?, "
+                        "trials = ?, failed = ?, updated_ms = ?, ended_ms = ? WHERE id = ?",
+                        state, row.target, row.device_target, row.error, row.trials, row.failed,
+                        row.updated_ms, row.ended_ms, row.id).run();
+}
+
+absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Database& database,
+                                                           std::string_view study) {
+  std::vector<StudyWorkloadRow> rows;
+  Query query = database.query(
+      "SELECT study, position, name, workload, backend, threads, cache, weight, trials, failed, "
+      "best_us, zero_us, busy_s, done, note FROM study_workloads WHERE study = ? ORDER BY position",
+      study);
+  while (query.next()) {
+    StudyWorkloadRow& row = rows.emplace_back();
+    row.study = query.text(0);
+    row.position = static_cast<int>(query.integer(1));
+    row.name = query.text(2);
+    row.workload = query.text(3);
+    row.backend = query.text(4);
+    row.threads = static_cast<int>(query.integer(5));
+    row.cache = query.text(6);
+    row.weight = query.real(7);
+    row.trials = static_cast<int>(query.integer(8));
+    row.failed = static_cast<int>(query.integer(9));
+    row.best_us = query.real(10);
+    row.zero_us = query.real(11);
+    row.busy_s = query.real(12);
+    row.done = query.integer(13) != 0;
+    row.note = query.text(14);
+  }
+  RETURN_IF_ERROR(query.status());
+  return rows;
+}
+
+absl::Status insert_workload(Database& database, const StudyWorkloadRow& row) {
+  return database.query("INSERT INTO study_workloads (study, position, name, workload, backend, "
+                        "threads, cache, weight, trials, failed, best_us, zero_us, busy_s, done, "
+                        "note) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                        row.study, row.position, row.name, row.workload, row.backend, row.threads,
+                        row.cache, row.weight, row.trials, row.failed, row.best_us, row.zero_us,
+                        row.busy_s, row.done, row.note).run();
+}
+
+absl::Status update_workload(Database& database, const StudyWorkloadRow& row) {
+  return database.query("UPDATE study_workloads SET backend = ?, threads = ?, trials = ?, "
+                        "failed = ?, best_us = ?, zero_us = ?, busy_s = ?, done = ?, note = ? "
+                        "WHERE study = ? AND position = ?",
+                        row.backend, row.threads, row.trials, row.failed, row.best_us, row.zero_us,
+                        row.busy_s, row.done, row.note, row.study, row.position).run();
+}
+
+absl::Status add_event(Database& database, std::string_view study, int64_t now_ms,
+                       v1::StudyEvent event) {
+  int64_t last = 0;
+  {
+    Query query = database.query(
+        "SELECT sequence FROM events WHERE study = ? ORDER BY sequence DESC LIMIT 1", study);
+    if (query.next()) last = query.integer(0);
+    RETURN_IF_ERROR(query.status());
+  }
+  event.set_sequence(last + 1);
+  event.mutable_time()->set_seconds(now_ms / 1000);
+  event.mutable_time()->set_nanos(static_cast<int32_t>(now_ms % 1000) * 1'000'000);
+  const std::string bytes = event.SerializeAsString();
+  return database.query("INSERT INTO events (study, sequence, event) VALUES (?,?,?)", study,
+                        last + 1, Blob{bytes}).run();
+}
+
+absl::StatusOr<std::vector<v1::StudyEvent>> events_after(Database& database,
+                                                         std::string_view study, int64_t sequence,
+                                                         int count) {
+  std::vector<v1::StudyEvent> events;
+  Query query = database.query("SELECT event FROM events WHERE study = ? AND sequence > ? "
+                               "ORDER BY sequence LIMIT ?", study, sequence, count);
+  while (query.next()) {
+    if (!events.emplace_back().ParseFromString(query.text(0))) {
+      return damaged(database, "an event");
+    }
+  }
+  RETURN_IF_ERROR(query.status());
+  return events;
+}
+
+}  // namespace lw

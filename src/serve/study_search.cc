@@ -1,0 +1,394 @@
+// advance(): look (one consistent snapshot), catch up, queue.
+//
+// A job's results are stored before anybody hears of them, so what a search takes is always stored.
+// Jobs that ended without a measurement of a candidate (nobody's fault) give it back to the search.
+// Everything that this daemon writes for the study is fenced by the epoch under which it owns it.
+#include "src/serve/study_search.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/expr/message.h"
+#include "src/lower/kernel.h"
+#include "src/search/warm_start.h"
+#include "src/serve/devices.h"
+#include "src/serve/errors.h"
+#include "src/serve/names.h"
+#include "src/serve/studies.h"
+#include "tuner_db/messages.h"
+
+namespace lw {
+namespace {
+
+namespace v1 = loopwright::v1;
+
+constexpr int kBatch = 16;
+constexpr double kNoLimit = 1e9;           // seconds
+constexpr int64_t kJobTimeoutS = 600;
+constexpr double kSwitchSeconds = 0.5;     // what a device needs to prepare another workload
+
+}  // namespace
+
+// A workload of the study; `run` is there while it is searched for.
+struct StudySearch::Workload {
+  StudyWorkloadRow row;
+  std::unique_ptr<Task> task;
+  std::unique_ptr<SearchRun> run;
+  int64_t last_id = 0;                     // of the measurements shown
+  std::map<int64_t, std::vector<std::string>> out;  // traces of queued and leased jobs
+  bool idle = false;                       // has nothing to issue until a result comes
+};
+
+struct StudySearch::Seen {
+  StudyRow study;
+  std::vector<StudyWorkloadRow> workloads;
+  std::vector<JobRow> open;                // queued and leased
+  int slots = 0;
+};
+
+StudySearch::StudySearch(const SearchSeat& seat, std::string study, int64_t owner_epoch)
+    : seat_(seat), id_(std::move(study)), owner_epoch_(owner_epoch) {}
+StudySearch::~StudySearch() = default;
+
+absl::Status StudySearch::fenced(std::function<absl::Status(Database&, Changes*)> body) {
+  auto changes = std::make_shared<Changes>();
+  RETURN_IF_ERROR(seat_.commit([this, body, changes](Database& database) -> absl::Status {
+    *changes = Changes();
+    RETURN_IF_ERROR(database.query("UPDATE studies SET owner_until = owner_until WHERE id = ? AND "
+                                   "owner = ? AND owner_epoch = ? "
+                                   "AND state IN ('queued', 'running')",
+                                   id_, seat_.owner, owner_epoch_).run());
+    if (database.changes() != 1) return absl::AbortedError("the study is not ours any more");
+    return body(database, changes.get());
+  }));
+  seat_.changed(*changes);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StudySearch::Seen> StudySearch::look() {
+  Seen seen;
+  RETURN_IF_ERROR(seat_.database->read(5, [&]() -> absl::Status {
+    seen = Seen();
+    ASSIGN_OR_RETURN(std::optional<StudyRow> study, find_study(*seat_.database, id_));
+    if (!study) return absl::NotFoundError(study_name(id_));
+    seen.study = *std::move(study);
+    ASSIGN_OR_RETURN(seen.workloads, workloads_of(*seat_.database, id_));
+    ASSIGN_OR_RETURN(seen.open, select_jobs(*seat_.database,
+                                            "WHERE study = ? AND state IN ('queued', 'leased') "
+                                            "ORDER BY id", {id_}));
+    if (seen.study.device_target.empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(seen.slots, slots_of(*seat_.database, seen.study.device_target,
+                                          seat_.now_ms() - seat_.online_ms));
+    return absl::OkStatus();
+  }));
+  return seen;
+}
+
+absl::StatusOr<StudySearch::Next> StudySearch::advance() {
+  ASSIGN_OR_RETURN(Seen seen, look());
+  const bool ours = seen.study.owner == seat_.owner && seen.study.owner_epoch == owner_epoch_;
+  if (!ours || has_ended(seen.study.state)) return Next::kEnded;
+  row_ = seen.study;
+  if (row_.target.empty()) {
+    const absl::StatusOr<bool> placed = place_study();
+    if (!placed.ok() && reason_of(placed.status()) == v1::ERROR_REASON_WRONG_STATE) {
+      RETURN_IF_ERROR(end(v1::STUDY_STATE_FAILED, std::string(placed.status().message())));
+      return Next::kEnded;
+    }
+    RETURN_IF_ERROR(placed.status());
+    if (!*placed) return Next::kWait;
+    ASSIGN_OR_RETURN(seen, look());
+    row_ = seen.study;
+  }
+  if (workloads_.empty()) {
+    began_ms_ = seat_.now_ms();
+    states_.resize(seen.workloads.size());
+    for (const StudyWorkloadRow& row : seen.workloads) {
+      workloads_.push_back(std::make_unique<Workload>());
+      workloads_.back()->row = row;
+      states_[row.position].weight = row.weight;
+      states_[row.position].closed = row.done;
+      if (!row.done) RETURN_IF_ERROR(begin(*workloads_.back(), seen));
+    }
+  } else {
+    RETURN_IF_ERROR(catch_up(seen));
+  }
+  const absl::Status queued = queue_jobs(std::max(seen.slots, 1));
+  if (queued.code() == absl::StatusCode::kAborted) return Next::kEnded;
+  RETURN_IF_ERROR(queued);
+  const bool all_done = std::all_of(workloads_.begin(), workloads_.end(),
+                                    [](const auto& w) { return w->row.done; });
+  if (!all_done) return Next::kWait;
+  RETURN_IF_ERROR(end(v1::STUDY_STATE_SUCCEEDED, ""));
+  return Next::kEnded;
+}
+
+absl::StatusOr<bool> StudySearch::place_study() {
+  std::optional<Placement> placement;
+  RETURN_IF_ERROR(fenced([&](Database& database, Changes* changes) -> absl::Status {
+    ASSIGN_OR_RETURN(placement, place(database, *seat_.store, row_.spec,
+                                      seat_.now_ms() - seat_.online_ms));
+    if (!placement) return absl::OkStatus();
+    StudyRow study = row_;
+    study.target = placement->target;
+    study.device_target = placement->device_target;
+    study.state = v1::STUDY_STATE_RUNNING;
+    study.updated_ms = seat_.now_ms();
+    RETURN_IF_ERROR(update_study(database, study));
+    changes->studies.insert(id_);
+    return database.query("UPDATE study_workloads SET backend = ?, threads = ? WHERE study = ?",
+                          placement->backend, placement->threads, id_).run();
+  }));
+  return placement.has_value();
+}
+
+// Builds the search from what is stored and what is out.
+absl::Status StudySearch::begin(Workload& workload, const Seen& seen) {
+  const int position = workload.row.position;
+  ASSIGN_OR_RETURN(Program program, parse_program(row_.spec.workloads(position).program(),
+                                                  workload.row.name));
+  ASSIGN_OR_RETURN(const Target target, seat_.store->target(row_.target));
+  ASSIGN_OR_RETURN(Task task, make_task(std::move(program), workload.row.name, target,
+                                        workload.row.threads));
+  task.key = key_of(row_, workload.row);
+  states_[position].group = task.workload.family;
+  workload.task = std::make_unique<Task>(std::move(task));
+  SearchOptions options;
+  options.seed = row_.spec.seed();
+  options.batch = row_.spec.batch() > 0 ? row_.spec.batch() : kBatch;
+  options.trials = std::max(1, row_.spec.trials() / row_.spec.workloads_size());
+  options.seconds = kNoLimit;
+  workload.run = std::make_unique<SearchRun>(workload.task->start, options, make_xgboost_model());
+  ASSIGN_OR_RETURN(const std::vector<Measurement> stored,
+                   seat_.store->measurements(workload.task->key));
+  workload.run->resume(stored);
+  for (const Measurement& m : stored) record(states_[position], m);
+  if (!stored.empty()) workload.last_id = stored.back().id;
+  std::vector<IssuedProposal> issued;
+  for (const JobRow& job : seen.open) {
+    if (job.position != position) continue;
+    std::vector<std::string>& traces = workload.out[job.id];
+    for (int i = 0; i < job.payload.candidates_size(); ++i) {
+      traces.push_back(job.payload.candidates(i).trace());
+      issued.push_back({traces.back(), job.sources[i]});
+    }
+  }
+  workload.run->adopt(issued);
+  if (workload.run->wants_warm()) {
+    ASSIGN_OR_RETURN(const std::vector<Trace> traces,
+                     warm_traces(*seat_.store, workload.task->key));
+    workload.run->warm_start(traces);
+  }
+  return absl::OkStatus();
+}
+
+void StudySearch::show(Workload& workload, const std::vector<Measurement>& fresh) {
+  if (fresh.empty()) return;
+  for (const Measurement& m : fresh) record(states_[workload.row.position], m);
+  workload.last_id = fresh.back().id;
+  workload.run->take(fresh);
+  workload.idle = false;
+}
+
+// What came since the last time: results, and jobs that ended without.
+absl::Status StudySearch::catch_up(const Seen& seen) {
+  for (const auto& entry : workloads_) {
+    Workload& workload = *entry;
+    const bool was_done = workload.row.done;
+    workload.row = seen.workloads[workload.row.position];
+    if (was_done || workload.run == nullptr) continue;
+    std::map<int64_t, std::vector<std::string>> ended = workload.out;
+    for (const JobRow& job : seen.open) {
+      if (job.position != workload.row.position) continue;
+      ended.erase(job.id);
+      if (workload.out.contains(job.id)) continue;
+      for (const v1::CandidateSpec& candidate : job.payload.candidates()) {  // a job was split
+        workload.out[job.id].push_back(candidate.trace());
+      }
+    }
+    if (ended.empty()) continue;
+    ASSIGN_OR_RETURN(std::vector<Measurement> fresh,
+                     seat_.store->measurements(workload.task->key));
+    std::erase_if(fresh, [&](const Measurement& m) { return m.id <= workload.last_id; });
+    show(workload, fresh);
+    for (const auto& [job, traces] : ended) {
+      workload.out.erase(job);
+      for (const std::string& trace : traces) {
+        const bool is_out = std::any_of(workload.out.begin(), workload.out.end(), [&](auto& other) {
+          return std::count(other.second.begin(), other.second.end(), trace) > 0;
+        });
+        if (!is_out) workload.run->lost(trace);  // nothing, if it was measured
+      }
+      workload.idle = false;
+    }
+  }
+  return absl::OkStatus();
+}
+
+int StudySearch::trials_in_flight() const {
+  int trials = 0;
+  for (const auto& workload : workloads_) {
+    if (workload->run != nullptr && !workload->row.done) trials += workload->run->trials_in_flight();
+  }
+  return trials;
+}
+
+bool StudySearch::is_over() const {
+  SharedBudget budget;
+  budget.trials = row_.spec.trials();
+  if (trials_left(states_, budget, 0) <= 0) return true;
+  if (!row_.spec.has_time_budget()) return false;
+  double busy_s = 0;
+  for (const auto& workload : workloads_) busy_s += workload->row.busy_s;
+  return busy_s >= static_cast<double>(row_.spec.time_budget().seconds()) +
+                       1e-9 * row_.spec.time_budget().nanos();
+}
+
+// Finals and zero trials first, which everybody gets; then the allocation's choice. -1: nobody.
+int StudySearch::next_workload() const {
+  const int count = static_cast<int>(workloads_.size());
+  std::vector<WorkloadState> candidates = states_;
+  for (int i = 0; i < count; ++i) {
+    const Workload& w = *workloads_[i];
+    candidates[i].closed = w.row.done || w.idle || w.run == nullptr;
+    if (candidates[i].closed) continue;
+    if (w.run->phase() != SearchPhase::kTrials) return i;
+  }
+  AllocateOptions options;
+  options.batch = workloads_.empty() || row_.spec.batch() == 0 ? kBatch : row_.spec.batch();
+  options.switch_s = kSwitchSeconds;
+  SharedBudget budget;
+  budget.trials = row_.spec.trials();
+  return choose(candidates, budget, 0, trials_in_flight(), current_, options);
+}
+
+absl::Status StudySearch::queue_jobs(int slots) {
+  int out = 0;
+  const bool over = is_over();
+  AllocateOptions options;
+  for (size_t i = 0; i < workloads_.size(); ++i) {
+    Workload& w = *workloads_[i];
+    out += static_cast<int>(w.out.size());
+    if (w.row.done || w.run == nullptr) continue;
+    if (over || !is_open(states_[i], options)) w.run->finish();
+    w.run->set_depth(std::max(1, slots));
+    if (w.run->done() && w.out.empty()) {
+      RETURN_IF_ERROR(close_workload(w, w.run->incumbent_us() > 0 ? "" : "nothing valid was found"));
+    }
+  }
+  while (out < slots) {
+    const int chosen = next_workload();
+    if (chosen < 0) break;
+    Workload& w = *workloads_[chosen];
+    SharedBudget budget;
+    budget.trials = row_.spec.trials();
+    const int64_t left = trials_left(states_, budget, trials_in_flight());
+    w.run->set_trials(static_cast<int>(
+        std::min<int64_t>(1 << 30, w.run->trials() + w.run->trials_in_flight() + left)));
+    ASSIGN_OR_RETURN(const bool queued, queue_batch(w, static_cast<int>(std::min<int64_t>(
+                                                           std::max<int64_t>(left, 1), 1 << 30))));
+    if (queued) {
+      ++out;
+      current_ = chosen;
+      continue;
+    }
+    w.idle = true;
+    if (w.run->done() && w.out.empty()) {
+      RETURN_IF_ERROR(close_workload(w, w.run->incumbent_us() > 0 ? "" : "nothing valid was found"));
+    }
+  }
+  // While devices are busy, the next batch can be thought of.
+  if (current_ >= 0 && slots > 1 && !workloads_[current_]->row.done) {
+    workloads_[current_]->run->prepare();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> StudySearch::queue_batch(Workload& w, int most) {
+  const double elapsed_s = 1e-3 * static_cast<double>(seat_.now_ms() - began_ms_);
+  absl::StatusOr<Batch> batch = w.run->next(elapsed_s, most);
+  if (batch.status().code() == absl::StatusCode::kFailedPrecondition) {
+    RETURN_IF_ERROR(close_workload(w, std::string(batch.status().message())));
+    return false;
+  }
+  RETURN_IF_ERROR(batch.status());
+  if (batch->empty()) return false;
+  JobRow job;
+  job.study = id_;
+  job.position = w.row.position;
+  job.client = row_.client;
+  job.target = row_.device_target;
+  job.priority = row_.priority;
+  job.created_ms = seat_.now_ms();
+  job.candidates = static_cast<int>(batch->proposals.size());
+  v1::Job& payload = job.payload;
+  payload.set_kind(batch->kind == BatchKind::kFinalists ? v1::JOB_KIND_COMPARE
+                                                        : v1::JOB_KIND_MEASURE);
+  payload.set_program(row_.spec.workloads(w.row.position).program());
+  payload.set_workload_id(w.row.workload);
+  *payload.mutable_target() = to_proto(*w.task->target);
+  payload.set_threads(w.row.threads);
+  payload.set_cache(w.row.cache);
+  payload.set_seed(row_.spec.seed());
+  payload.set_rounds(batch->rounds);
+  payload.mutable_timeout()->set_seconds(kJobTimeoutS);
+  std::vector<std::string> traces;
+  for (const Proposal& proposal : batch->proposals) {
+    v1::CandidateSpec& candidate = *payload.add_candidates();
+    candidate.set_index(payload.candidates_size() - 1);
+    candidate.set_trace(proposal.text);
+    candidate.set_incumbent_us(batch->incumbent_us);
+    candidate.set_verify(batch->verify);
+    job.sources.push_back(proposal.source);
+    traces.push_back(proposal.text);
+  }
+  int64_t id = 0;
+  const absl::Status stored = fenced([&](Database& database, Changes* changes) -> absl::Status {
+    ASSIGN_OR_RETURN(id, insert_job(database, job));
+    changes->queued.insert(job.target);
+    return absl::OkStatus();
+  });
+  if (!stored.ok()) {
+    for (const std::string& trace : traces) w.run->lost(trace);
+    return stored;
+  }
+  w.out[id] = std::move(traces);
+  return true;
+}
+
+absl::Status StudySearch::close_workload(Workload& w, const std::string& note) {
+  RETURN_IF_ERROR(fenced([&](Database& database, Changes* changes) -> absl::Status {
+    ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> rows, workloads_of(database, id_));
+    StudyWorkloadRow row = rows[w.row.position];
+    row.done = true;
+    row.note = note;
+    RETURN_IF_ERROR(update_workload(database, row));
+    v1::StudyEvent event;
+    event.set_kind(v1::StudyEvent::KIND_WORKLOAD_DONE);
+    event.set_workload(row.name);
+    event.set_best_us(row.best_us);
+    event.set_trials(row_.trials);
+    event.set_state(row_.state);
+    event.set_detail(note);
+    changes->studies.insert(id_);
+    return add_event(database, id_, seat_.now_ms(), std::move(event));
+  }));
+  w.row.done = true;
+  states_[w.row.position].closed = true;
+  w.run.reset();
+  w.task.reset();
+  return absl::OkStatus();
+}
+
+absl::Status StudySearch::end(v1::StudyState state, const std::string& error) {
+  log(Level::kInfo, "study_ended", {{"study", id_}, {"state", state_name(state)}, {"error", error}});
+  return fenced([&](Database& database, Changes* changes) -> absl::Status {
+    ASSIGN_OR_RETURN(std::optional<StudyRow> study, find_study(database, id_));
+    CHECK(study.has_value());
+    return end_study(database, *study, state, error, seat_.now_ms(), changes);
+  });
+}
+
+}  // namespace lw

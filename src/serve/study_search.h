@@ -1,0 +1,76 @@
+// One study's search in this daemon: what it has measured so far, and what it queues next.
+//
+// The database is the truth. advance() reads what has changed, shows it to the searches, and puts
+// new jobs into the queue, as many as the study's devices can hold; it keeps nothing that could not
+// be read again, so a study may move to another daemon, or to this one after a crash, at any moment:
+// the searches are rebuilt from the stored measurements and the jobs that are still out.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/api/api.h"
+#include "src/search/allocate.h"
+#include "src/search/steps.h"
+#include "src/serve/leases.h"
+
+namespace lw {
+
+// What a search works with; all outlive it.
+struct SearchSeat {
+  Database* database = nullptr;
+  Store* store = nullptr;
+  // Runs a transaction, durably, in the daemon's group commit.
+  std::function<absl::Status(std::function<absl::Status(Database&)>)> commit;
+  std::function<int64_t()> now_ms;
+  std::function<void(const Changes&)> changed;  // after a commit
+  std::string owner;                       // this daemon
+  LeaseRules rules;
+  int64_t online_ms = 60'000;              // devices not seen for longer do not count
+};
+
+// Not thread-safe.
+class StudySearch {
+ public:
+  StudySearch(const SearchSeat& seat, std::string study, int64_t owner_epoch);
+  ~StudySearch();
+
+  enum class Next {
+    kWait,                                 // for results, or for a device
+    kEnded,                                // by itself or by others; not ours any more
+  };
+  // Errors: the database's; the study goes on with the next call.
+  absl::StatusOr<Next> advance();
+
+ private:
+  struct Workload;
+  struct Seen;
+  absl::StatusOr<Seen> look();
+  absl::StatusOr<bool> place_study();
+  absl::Status begin(Workload& workload, const Seen& seen);
+  absl::Status catch_up(const Seen& seen);
+  void show(Workload& workload, const std::vector<Measurement>& fresh);
+  absl::Status queue_jobs(int slots);
+  int next_workload() const;
+  absl::StatusOr<bool> queue_batch(Workload& workload, int most);
+  absl::Status close_workload(Workload& workload, const std::string& note);
+  absl::Status end(loopwright::v1::StudyState state, const std::string& error);
+  absl::Status fenced(std::function<absl::Status(Database&, Changes*)> body);
+  int trials_in_flight() const;
+  bool is_over() const;
+
+  const SearchSeat& seat_;
+  const std::string id_;
+  const int64_t owner_epoch_;
+  StudyRow row_;
+  std::vector<std::unique_ptr<Workload>> workloads_;
+  std::vector<WorkloadState> states_;      // of workloads_, for the allocation
+  int current_ = -1;                       // the workload of the latest batch
+  int64_t began_ms_ = 0;
+};
+
+}  // namespace lw

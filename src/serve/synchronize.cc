@@ -1,0 +1,261 @@
+#include "src/serve/synchronize.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "src/base/check.h"
+#include "src/base/hash.h"
+#include "src/expr/message.h"
+#include "src/serve/errors.h"
+#include "src/serve/names.h"
+#include "tuner_db/invariants.h"
+#include "tuner_db/messages.h"
+
+namespace lw {
+namespace {
+
+namespace v1 = loopwright::v1;
+
+constexpr int kMostDevices = 256, kMostResults = 256, kMostHeld = 64, kMostWanted = 16;
+constexpr size_t kLongestText = 200, kLongestFacts = 64 << 10;
+constexpr size_t kSessionsKept = 8;
+constexpr int64_t kSeenMs = 5000;          // how exactly rows say when somebody was seen
+
+using Leased = std::map<int64_t, JobRow>;  // by id, payloads left out
+
+absl::Status check_device(const v1::DeviceState& device, const std::string& field) {
+  RETURN_IF_ERROR(parse_name("devices", device.name(), field + ".name").status());
+  if (device.held_size() > kMostHeld) return bad_field(field + ".held", "too many");
+  for (const v1::HeldJob& held : device.held()) {
+    RETURN_IF_ERROR(parse_job_name(held.job(), field + ".held.job").status());
+  }
+  if (device.wanted() < 0 || device.wanted() > kMostWanted) {
+    return bad_field(field + ".wanted", concat("must be 0 to ", kMostWanted));
+  }
+  if (!device.has_description()) return absl::OkStatus();
+  const v1::Device& description = device.description();
+  if (description.backend().empty() || description.backend().size() > kLongestText) {
+    return bad_field(field + ".description.backend", "must be given");
+  }
+  if (description.facts().size() > kLongestFacts) {
+    return bad_field(field + ".description.facts", "too long");
+  }
+  const absl::StatusOr<Target> target = from_proto(description.target());
+  if (!target.ok()) {
+    return bad_field(field + ".description.target", target.status().message().data());
+  }
+  if (sha256(to_text(*target)) != description.target_id()) {
+    return bad_field(field + ".description.target_id", "is not the sha256 of the target's text");
+  }
+  return absl::OkStatus();
+}
+
+class Synchronization {
+ public:
+  Synchronization(Database& database, Store& store, const SyncCall& call, Shares& shares,
+                  const LeaseRules& rules, int64_t now_ms, SyncAnswer* answer)
+      : database_(database), store_(store), call_(call), request_(*call.request), shares_(shares),
+        rules_(rules), now_ms_(now_ms), answer_(*answer),
+        agent_(request_.agent().substr(request_.agent().find('/') + 1)) {}
+
+  absl::Status run() {
+    RETURN_IF_ERROR(meet());
+    for (const v1::DeviceState& device : request_.devices()) RETURN_IF_ERROR(describe(device));
+    for (const v1::JobResult& result : request_.results()) {
+      ASSIGN_OR_RETURN(v1::Receipt receipt,
+                       accept_result(database_, store_, {agent_, request_.session(), "", ""},
+                                     result, rules_, now_ms_, &answer_.changes));
+      *answer_.response.add_receipts() = std::move(receipt);
+    }
+    RETURN_IF_ERROR(review_leases());
+    for (const v1::DeviceState& device : request_.devices()) RETURN_IF_ERROR(give_work(device));
+    set_duration(answer_.response.mutable_lease(), rules_.ttl_ms);
+    return absl::OkStatus();
+  }
+
+ private:
+  static void set_duration(google::protobuf::Duration* duration, int64_t ms) {
+    duration->set_seconds(ms / 1000);
+    duration->set_nanos(static_cast<int32_t>(ms % 1000) * 1'000'000);
+  }
+
+  // The session: a new one ends the one before, whose jobs are lost; an ended one is told so.
+  absl::Status meet() {
+    ASSIGN_OR_RETURN(std::optional<AgentRow> row, find_agent(database_, agent_));
+    const std::string& session = request_.session();
+    if (!row) row = AgentRow{agent_, {}, "", "", "", 0};
+    const bool is_current = !row->sessions.empty() && row->sessions[0] == session;
+    if (!is_current) {
+      if (std::count(row->sessions.begin(), row->sessions.end(), session) > 0) {
+        return api_error(v1::ERROR_REASON_SESSION_REPLACED,
+                         concat("another ", request_.agent(), " has taken over; a name must be "
+                                "used by one agent at a time"));
+      }
+      row->sessions.insert(row->sessions.begin(), session);
+      if (row->sessions.size() > kSessionsKept) row->sessions.resize(kSessionsKept);
+      RETURN_IF_ERROR(lose_sessions(database_, store_, agent_, session, rules_, now_ms_,
+                                    &answer_.changes));
+    }
+    if (is_current && row->seen_ms + kSeenMs > now_ms_) return absl::OkStatus();
+    row->version = request_.version();
+    row->labels = nlohmann::json(std::map<std::string, std::string>(
+        request_.labels().begin(), request_.labels().end())).dump();
+    row->peer = call_.peer;
+    row->seen_ms = now_ms_;
+    return put_agent(database_, *row);
+  }
+
+  absl::Status describe(const v1::DeviceState& state) {
+    const std::string id = state.name().substr(state.name().find('/') + 1);
+    ASSIGN_OR_RETURN(std::optional<DeviceRow> row, find_device(database_, id));
+    if (row && row->agent != agent_ && !is_orphaned(*row)) {
+      return api_error(v1::ERROR_REASON_ROLE_DENIED,
+                       concat(state.name(), " belongs to ", agent_name(row->agent)));
+    }
+    if (!row && !state.has_description()) {
+      answer_.response.set_describe(true);
+      return absl::OkStatus();
+    }
+    if (!row) {
+      row = DeviceRow();
+      row->id = id;
+      row->evidence = "[]";
+    }
+    if (state.has_description()) {
+      ASSIGN_OR_RETURN(const Target target, from_proto(state.description().target()));
+      RETURN_IF_ERROR(store_.put_target(state.description().target_id(), target));
+      row->description = state.description();
+      row->description.set_name(state.name());
+      row->description.set_agent(request_.agent());
+      row->target = state.description().target_id();
+    }
+    const v1::DeviceHealth health = state.health() == v1::DEVICE_HEALTH_UNSPECIFIED
+                                        ? v1::DEVICE_HEALTH_OK : state.health();
+    const bool news = state.has_description() || health != row->health || row->agent != agent_ ||
+                      row->seen_ms + kSeenMs <= now_ms_;
+    row->agent = agent_;
+    row->health = health;
+    if (news) {
+      row->seen_ms = now_ms_;
+      RETURN_IF_ERROR(put_device(database_, *row));
+    }
+    devices_[id] = *std::move(row);
+    return absl::OkStatus();
+  }
+
+  // Its agent has not been seen for long: a device may move to another.
+  bool is_orphaned(const DeviceRow& row) const { return row.seen_ms + 4 * rules_.ttl_ms < now_ms_; }
+
+  absl::StatusOr<Leased> leased() {
+    Leased leased;
+    for (const auto& [id, row] : devices_) {
+      Query query = database_.query("SELECT id, epoch, lease_until FROM jobs "
+                                    "WHERE state = 'leased' AND device = ?", id);
+      while (query.next()) {
+        JobRow job;
+        job.id = query.integer(0), job.epoch = query.integer(1), job.lease_until = query.integer(2);
+        job.device = id;
+        leased.emplace(job.id, std::move(job));
+      }
+      RETURN_IF_ERROR(query.status());
+    }
+    return leased;
+  }
+
+  absl::Status review_leases() {
+    ASSIGN_OR_RETURN(Leased leased, this->leased());
+    for (const v1::DeviceState& device : request_.devices()) {
+      for (const v1::HeldJob& held : device.held()) {
+        ASSIGN_OR_RETURN(const int64_t id, parse_job_name(held.job(), "held.job"));
+        const auto job = leased.find(id);
+        if (job == leased.end() || job->second.epoch != held.epoch()) {
+          v1::CancelOrder& cancel = *answer_.response.add_cancels();
+          cancel.set_job(held.job());
+          cancel.set_epoch(held.epoch());
+          cancel.set_reason("the lease is over");
+          continue;
+        }
+        if (job->second.lease_until - now_ms_ < rules_.ttl_ms * 2 / 3) {
+          RETURN_IF_ERROR(database_.query("UPDATE jobs SET lease_until = ? WHERE id = ?",
+                                          now_ms_ + rules_.ttl_ms, id).run());
+        }
+        leased.erase(job);
+      }
+    }
+    if (!call_.is_latest) return absl::OkStatus();
+    for (const auto& [id, row] : leased) {
+      ASSIGN_OR_RETURN(std::optional<JobRow> job, find_job(database_, id));
+      if (!job || job->state != v1::JOB_STATE_LEASED) continue;
+      RETURN_IF_ERROR(release_job(database_, *std::move(job), "its agent never got it", now_ms_,
+                                  now_ms_, &answer_.changes));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status give_work(const v1::DeviceState& state) {
+    const std::string id = state.name().substr(state.name().find('/') + 1);
+    const auto device = devices_.find(id);
+    if (device == devices_.end()) return absl::OkStatus();
+    if (device->second.admission != v1::DEVICE_ADMISSION_OPEN) {
+      answer_.response.add_draining_devices(state.name());
+      return absl::OkStatus();
+    }
+    const bool takes = state.wanted() > 0 && call_.is_latest && !request_.leaving() &&
+                       !call_.stopping && state.health() != v1::DEVICE_HEALTH_UNHEALTHY;
+    if (!takes) return absl::OkStatus();
+    answer_.targets[id] = device->second.target;
+    Claims claims;
+    if (const auto known = call_.prepared.find(id); known != call_.prepared.end()) {
+      claims = known->second;
+    }
+    claims.count = state.wanted();
+    const Holder holder{agent_, request_.session(), id, device->second.target};
+    ASSIGN_OR_RETURN(std::vector<JobRow> jobs, claim_jobs(database_, holder, claims, shares_,
+                                                          rules_, now_ms_, &answer_.changes));
+    for (JobRow& job : jobs) {
+      *answer_.response.add_jobs() = job_message(job, rules_);
+      answer_.claimed.push_back(std::move(job));
+    }
+    return absl::OkStatus();
+  }
+
+  Database& database_;
+  Store& store_;
+  const SyncCall& call_;
+  const v1::SynchronizeRequest& request_;
+  Shares& shares_;
+  const LeaseRules& rules_;
+  const int64_t now_ms_;
+  SyncAnswer& answer_;
+  const std::string agent_;
+  std::map<std::string, DeviceRow> devices_;  // of the request, by id
+};
+
+}  // namespace
+
+absl::Status check_request(const v1::SynchronizeRequest& request) {
+  RETURN_IF_ERROR(parse_name("agents", request.agent(), "agent").status());
+  if (request.session().empty() || request.session().size() > kLongestText ||
+      request.session().find(',') != std::string::npos) {
+    return bad_field("session", "must be given: a UUID of this run of the agent");
+  }
+  if (request.devices_size() > kMostDevices) return bad_field("devices", "too many");
+  if (request.results_size() > kMostResults) return bad_field("results", "too many");
+  for (int i = 0; i < request.devices_size(); ++i) {
+    RETURN_IF_ERROR(check_device(request.devices(i), absl::StrCat("devices[", i, "]")));
+  }
+  for (int i = 0; i < request.results_size(); ++i) {
+    RETURN_IF_ERROR(
+        parse_job_name(request.results(i).job(), absl::StrCat("results[", i, "].job")).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status synchronize(Database& database, Store& store, const SyncCall& call, Shares& shares,
+                         const LeaseRules& rules, int64_t now_ms, SyncAnswer* answer) {
+  *answer = SyncAnswer();
+  return Synchronization(database, store, call, shares, rules, now_ms, answer).run();
+}
+
+}  // namespace lw

@@ -1,0 +1,37 @@
+// One Synchronize call as a transaction: the agent's session, its devices' descriptions, results,
+// leases (renewed, taken back, cancelled) and new work. Beside the database it only knows what the
+// caller says, so that it is tested without a server.
+//
+// A job that is leased to the agent but that the agent does not list never reached it (an answer was
+// lost): it goes back to the queue, unless the call is older than one already seen, which knows less
+// than it seems.
+#pragma once
+
+#include "src/serve/leases.h"
+
+namespace lw {
+
+struct SyncCall {
+  const loopwright::v1::SynchronizeRequest* request = nullptr;
+  std::string peer;
+  bool is_latest = true;                   // no later call of the session was seen
+  bool stopping = false;                   // the daemon gives no more work
+  std::map<std::string, Claims> prepared;  // by device id: what it has ready; the counts are ignored
+};
+
+// What does not depend on the database: names, sizes. INVALID_ARGUMENT naming the field.
+absl::Status check_request(const loopwright::v1::SynchronizeRequest& request);
+
+struct SyncAnswer {
+  loopwright::v1::SynchronizeResponse response;
+  std::vector<JobRow> claimed;
+  std::map<std::string, std::string> targets;  // of the devices that would take work, by device id
+  Changes changes;
+};
+
+// FAILED_PRECONDITION (SESSION_REPLACED): another session of the agent has begun since.
+// PERMISSION_DENIED: a device of another agent. REQUIRES: inside a write(); re-runnable.
+absl::Status synchronize(Database& database, Store& store, const SyncCall& call, Shares& shares,
+                         const LeaseRules& rules, int64_t now_ms, SyncAnswer* answer);
+
+}  // namespace lw
