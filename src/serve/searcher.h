@@ -1,0 +1,58 @@
+// Who searches for which study: this daemon's share of all studies that run, each driven by one
+// thread at a time.
+//
+// A study belongs to the daemon that holds its owner lease: taken when nobody does (or the holder
+// stopped renewing it), renewed while it is worked on, given back when the daemon stops. On an
+// embedded database there is only this daemon, which takes all at once after a crash.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/serve/study_search.h"
+
+namespace lw {
+
+struct SearcherOptions {
+  int threads = 1;
+  int most_studies = 64;                   // searched for at once; others wait, by priority and age
+  int64_t owner_ttl_ms = 20'000;
+  int64_t adopt_ms = 1000;                 // how often new and orphaned studies are looked for
+};
+
+// Thread-safe.
+class Searcher {
+ public:
+  Searcher(SearchSeat seat, SearcherOptions options);
+  ~Searcher();                             // stops; what it owns is given back
+  // Something has changed for the study: results, a cancellation, or that it is new. Cheap.
+  void wake(const std::string& study);
+  // Devices came or changed: studies that wait for one look again.
+  void wake_all();
+  int owned() const;
+
+ private:
+  struct Owned;
+  void adopt();                            // the housekeeping thread
+  void work();
+  absl::Status adopt_once();
+  absl::Status renew();
+
+  const SearchSeat seat_;
+  const SearcherOptions options_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stop_ = false;
+  bool look_ = true;                       // for new studies, now
+  std::map<std::string, std::shared_ptr<Owned>> owned_;
+  std::set<std::string> dirty_;            // to be advanced
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace lw
