@@ -3,7 +3,9 @@
 embed_texts(lw_context_header src/build "context.h" context_header_text)
 library(lw_api FOLDERS src/api SOURCES ${lw_context_header} USES lw_measure lw_search lw_tuner_db)
 
+include(cmake/serve.cmake)
+
 file(GLOB lw_commands CONFIGURE_DEPENDS src/cli/*.cc)
 add_executable(loopwright ${lw_commands})
 target_compile_definitions(loopwright PRIVATE LOOPWRIGHT_VERSION="${PROJECT_VERSION}")
-target_link_libraries(loopwright PRIVATE lw_api lw_peers CLI11::CLI11)
+target_link_libraries(loopwright PRIVATE lw_serve lw_peers CLI11::CLI11)
