@@ -1,0 +1,103 @@
+// What the daemon lets one client take: how many calls a second, how much at once, and whose share of
+// the devices is how large. All of it can be set in the file of `serve --config`:
+//
+//   {
+//     "quotas": {"active_studies_per_client": 100, "queued_jobs": 20000, "workloads_per_study": 500,
+//                "trials_per_study": 1000000, "message_bytes": 4194304},
+//     "calls_per_second": {"read": 50, "lookup": {"rate": 200, "burst": 1000}},
+//     "weights": {"ci": 2, "nightly": 0.5},
+//     "default_weight": 1
+//   }
+//
+// What is left out keeps its default; what is not known is refused with the nearest name.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "src/serve/auth.h"
+
+namespace lw {
+
+struct Quotas {
+  int64_t active_studies_per_client = 100;   // queued and running
+  int64_t queued_jobs = 20'000;              // of all clients
+  int64_t workloads_per_study = 500;
+  int64_t trials_per_study = 1'000'000;
+  int64_t message_bytes = 4 << 20;
+
+  bool operator==(const Quotas&) const = default;
+};
+
+// `rate` calls a second in the long run, `burst` at once.
+struct Rate {
+  double rate = 1;
+  double burst = 1;
+
+  bool operator==(const Rate&) const = default;
+};
+
+struct ServeConfig {
+  Quotas quotas;
+  // By CallClass. An agent needs two calls a second at most; a build looks up in batches.
+  std::array<Rate, kCallClasses> rates = {
+      Rate{50, 200}, Rate{200, 1000}, Rate{10, 100}, Rate{20, 200}, Rate{20, 100}, Rate{5, 20}};
+  std::map<std::string, double> weights;     // client's name → share when devices are contended
+  double default_weight = 1;
+
+  const Rate& rate(CallClass call_class) const { return rates[static_cast<size_t>(call_class)]; }
+  double weight(std::string_view client) const;
+  bool operator==(const ServeConfig&) const = default;
+};
+
+// Errors: kInvalidArgument "FILE: quotas.queued_jobs: ...", for JSON that does not parse with its
+// position; load_serve_config also kNotFound and kPermissionDenied.
+absl::StatusOr<ServeConfig> parse_serve_config(std::string_view json, std::string_view file);
+absl::StatusOr<ServeConfig> load_serve_config(const std::string& path);
+
+// Token buckets by identity and class of call. Time is an argument: monotonic, in ns; a step back
+// counts as none. Remembers the `max_buckets` used last; a forgotten one begins full. Thread-safe.
+class RateLimiter {
+ public:
+  explicit RateLimiter(const ServeConfig& config, size_t max_buckets = 20'000);
+
+  // OK and one token less, or RESOURCE_EXHAUSTED, RATE_LIMITED, with the delay after which a token is
+  // there. The local admin is not limited: a loopback's many agents share that name.
+  absl::Status take(const Identity& identity, CallClass call_class, int64_t now_ns);
+  size_t remembered() const;
+
+ private:
+  struct Bucket {
+    std::pair<std::string, CallClass> key;
+    double tokens = 0;
+    int64_t filled_ns = 0;
+  };
+
+  const std::array<Rate, kCallClasses> rates_;
+  const size_t max_buckets_;
+  mutable std::mutex mutex_;
+  std::list<Bucket> buckets_;                // the one used last first
+  absl::flat_hash_map<std::pair<std::string, CallClass>, std::list<Bucket>::iterator> places_;
+};
+
+// Whether another study fits. `workloads`, `trials`: as asked for (trials 0: not said); the counts
+// are those before it. Errors: INVALID_ARGUMENT TOO_LARGE for the study's own size,
+// RESOURCE_EXHAUSTED QUOTA_EXCEEDED for the client's studies, OVERLOADED for the queue, both with a
+// delay.
+struct Usage {
+  int64_t active_studies = 0;                // of this client
+  int64_t queued_jobs = 0;                   // of all
+};
+absl::Status check_new_study(const Quotas& quotas, std::string_view client, const Usage& usage,
+                             int64_t workloads, int64_t trials);
+
+}  // namespace lw
