@@ -1,0 +1,250 @@
+// Starting, stopping, and the housekeeping thread: what nobody calls for. Every tenth of a second it
+// resumes parked calls whose time is over; every second it ends leases that ran out, reads what the
+// queue holds (another daemon may have filled it) and who uses how much; every few seconds it counts
+// what there is for the metrics.
+#include "src/serve/service.h"
+
+#include <chrono>
+
+#include "src/serve/service_impl.h"
+
+namespace lw {
+namespace {
+
+constexpr int64_t kTickMs = 100, kSweepMs = 500, kRefreshMs = 500, kMeasureMs = 5000;
+constexpr int kExpireAtOnce = 200, kForgetAtOnce = 1000;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Service>> Service::start(std::shared_ptr<Database> database,
+                                                        const ServiceOptions& options) {
+  std::unique_ptr<Service> service(new Service(std::move(database), options));
+  RETURN_IF_ERROR(service->clock_.synchronize(*service->database_));
+  service->started_ms_ = service->now_ms();
+  service->commit_ = std::make_unique<GroupCommit>(*service->database_);
+  RETURN_IF_ERROR(service->refresh());
+  if (options.search) {
+    Service* self = service.get();
+    SearchSeat seat;
+    seat.database = self->database_.get();
+    seat.store = self->store_.get();
+    seat.commit = [self](std::function<absl::Status(Database&)> body) {
+      return self->commit_->run(std::move(body));
+    };
+    seat.now_ms = [self] { return self->now_ms(); };
+    seat.changed = [self](const Changes& changes) { self->changed(changes); };
+    seat.owner = make_id(service->now_ms());
+    seat.rules = options.rules;
+    seat.online_ms = options.online_ms;
+    service->searcher_ = std::make_unique<Searcher>(std::move(seat), options.searcher);
+  }
+  service->house_ = std::thread([self = service.get()] { self->keep_house(); });
+  return service;
+}
+
+Service::Service(std::shared_ptr<Database> database, const ServiceOptions& options)
+    : database_(std::move(database)), store_(make_store(database_)), options_(options),
+      clock_(options.monotonic_ms), metrics_(options.version), limiter_(options.config) {}
+
+Service::~Service() {
+  stop_giving();
+  searcher_.reset();
+  {
+    std::lock_guard lock(house_mutex_);
+    stop_ = true;
+  }
+  house_changed_.notify_all();
+  if (house_.joinable()) house_.join();
+  if (commit_ != nullptr) {
+    const absl::Status stored =
+        commit_->run([this](Database& database) { return clock_.store(database); });
+    if (!stored.ok()) log(Level::kWarning, "clock_not_stored",
+                          {{"error", std::string(stored.message())}});
+  }
+  commit_.reset();
+}
+
+void Service::stop_giving() {
+  stopping_ = true;
+  parked_.resume_all();
+}
+
+std::string Service::problem() const {
+  const std::string of_database = commit_->problem();
+  if (!of_database.empty()) return of_database;
+  return stopping_ ? "stopping" : "";
+}
+
+void Service::changed(const Changes& changes) {
+  for (const std::string& target : changes.queued) {
+    {
+      std::lock_guard lock(mutex_);
+      maybe_queued_.insert(target);
+    }
+    parked_.wake_one(target_topic(target));
+  }
+  for (const std::string& study : changes.studies) {
+    parked_.wake_all(study_topic(study));
+    if (searcher_ != nullptr) searcher_->wake(study);
+  }
+  for (const auto& [outcome, count] : changes.attempts) {
+    for (int i = 0; i < count; ++i) metrics_.attempt_ended(outcome);
+  }
+  for (const auto& [verdict, count] : changes.verdicts) metrics_.measurement(verdict, count);
+  for (double seconds : changes.queue_wait_s) metrics_.job_waited(seconds);
+  if (changes.busy_s > 0) metrics_.job_measured(changes.busy_s);
+  if (changes.expired > 0) metrics_.lease_expired(changes.expired);
+}
+
+void Service::keep_house() {
+  int64_t swept = 0, refreshed = 0, measured = 0;
+  while (true) {
+    {
+      std::unique_lock lock(house_mutex_);
+      house_changed_.wait_for(lock, std::chrono::milliseconds(kTickMs), [this] { return stop_; });
+      if (stop_) return;
+    }
+    const int64_t now = now_ms();
+    parked_.expire(now);
+    absl::Status status;
+    if (now - swept >= kSweepMs) {
+      swept = now;
+      status.Update(sweep());
+    }
+    if (now - refreshed >= kRefreshMs) {
+      refreshed = now;
+      status.Update(refresh());
+    }
+    if (now - measured >= kMeasureMs) {
+      measured = now;
+      status.Update(measure_fleet());
+    }
+    if (!status.ok()) {
+      log(Level::kWarning, "housekeeping_failed", {{"error", std::string(status.message())}});
+    }
+  }
+}
+
+// Leases that ran out, and what is to be forgotten; a write only where there is something.
+absl::Status Service::sweep() {
+  bool overdue = false, old = false;
+  const int64_t now = now_ms();
+  RETURN_IF_ERROR(database_->read(5, [&]() -> absl::Status {
+    Query leases = database_->query(
+        "SELECT 1 FROM jobs WHERE state = 'leased' AND lease_until < ? LIMIT 1", now);
+    overdue = leases.next();
+    RETURN_IF_ERROR(leases.status());
+    Query requests = database_->query("SELECT 1 FROM requests WHERE created_ms < ? LIMIT 1",
+                                      now - kRequestsKeptMs);
+    old = requests.next();
+    return requests.status();
+  }));
+  if (!overdue && !old) return absl::OkStatus();
+  auto changes = std::make_shared<Changes>();
+  RETURN_IF_ERROR(commit_->run([&](Database& database) -> absl::Status {
+    *changes = Changes();
+    RETURN_IF_ERROR(expire_leases(database, *store_, options_.rules, kExpireAtOnce, now,
+                                  changes.get()).status());
+    return old ? forget_requests(database, now, kForgetAtOnce) : absl::OkStatus();
+  }));
+  changed(*changes);
+  return absl::OkStatus();
+}
+
+// Which targets have jobs that could run now, and how much each client uses.
+absl::Status Service::refresh() {
+  std::vector<std::string> targets;
+  Shares shares;
+  const int64_t now = now_ms();
+  RETURN_IF_ERROR(database_->read(5, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(shares, read_shares(*database_));
+    Query query = database_->query(
+        "WITH RECURSIVE next(target) AS ("
+        " SELECT min(target) FROM jobs WHERE state = 'queued'"
+        " UNION ALL"
+        " SELECT (SELECT min(jobs.target) FROM jobs WHERE state = 'queued'"
+        " AND jobs.target > next.target) FROM next WHERE next.target IS NOT NULL)"
+        " SELECT target FROM next WHERE target IS NOT NULL");
+    while (query.next()) targets.push_back(query.text(0));
+    return query.status();
+  }));
+  shares.weights = options_.config.weights;
+  commit_->submit([this, shares](Database&) {
+    shares_ = shares;
+    return absl::OkStatus();
+  }, [](absl::Status) {});
+  for (const std::string& target : targets) {
+    {
+      std::lock_guard lock(mutex_);
+      maybe_queued_.insert(target);
+    }
+    parked_.wake_one(target_topic(target));
+  }
+  // Another daemon's results and events announce themselves to it alone.
+  if (database_->is_shared()) parked_.wake_prefix("study ");
+  return absl::OkStatus();
+}
+
+absl::Status Service::measure_fleet() {
+  RETURN_IF_ERROR(clock_.synchronize(*database_));
+  int64_t queued = 0, leased = 0, agents = 0;
+  std::map<std::string, int64_t> devices, studies;
+  RETURN_IF_ERROR(database_->read(5, [&]() -> absl::Status {
+    Query jobs = database_->query("SELECT (SELECT count(*) FROM jobs WHERE state = 'queued'), "
+                                  "(SELECT count(*) FROM jobs WHERE state = 'leased')");
+    if (jobs.next()) queued = jobs.integer(0), leased = jobs.integer(1);
+    RETURN_IF_ERROR(jobs.status());
+    Query online = database_->query("SELECT count(*) FROM agents WHERE seen_ms >= ?",
+                                    online_since());
+    if (online.next()) agents = online.integer(0);
+    RETURN_IF_ERROR(online.status());
+    Query of_state = database_->query(
+        "SELECT CASE WHEN seen_ms < ? THEN 'offline' ELSE admission END, count(*) FROM devices "
+        "GROUP BY 1", online_since());
+    while (of_state.next()) devices[of_state.text(0)] = of_state.integer(1);
+    RETURN_IF_ERROR(of_state.status());
+    Query by_state = database_->query("SELECT state, count(*) FROM studies GROUP BY state");
+    while (by_state.next()) studies[by_state.text(0)] = by_state.integer(1);
+    return by_state.status();
+  }));
+  metrics_.queue(queued, leased);
+  metrics_.agents_online(agents);
+  metrics_.devices(devices);
+  metrics_.studies(studies);
+  metrics_.read_only(!commit_->problem().empty());
+  // Written now and then, so that a restart does not fall behind the present.
+  commit_->submit([this](Database& database) { return clock_.store(database); },
+                  [](absl::Status) {});
+  return absl::OkStatus();
+}
+
+void Service::note_audit(const Caller& caller, std::string_view method, std::string_view subject,
+                         const absl::Status& outcome) {
+  const std::string result =
+      outcome.ok() ? "OK"
+                   : concat(absl::StatusCodeToString(outcome.code()), " ",
+                            reason_name(reason_of(outcome)));
+  commit_->submit(
+      [time = now_ms(), who = actor(caller), peer = caller.peer, method = std::string(method),
+       subject = std::string(subject), result](Database& database) {
+        return audit(database, time, who, peer, method, subject, result);
+      },
+      [](absl::Status) {});
+}
+
+absl::Status Service::get_capabilities(const Caller&,
+                                       const loopwright::v1::GetCapabilitiesRequest&,
+                                       loopwright::v1::GetCapabilitiesResponse* response) {
+  response->set_server_version(options_.version);
+  response->set_api_minor(0);
+  for (const char* feature : {"studies", "watch", "agents", "lookup", "records", "fleet"}) {
+    response->add_features(feature);
+  }
+  response->set_max_message_bytes(options_.config.quotas.message_bytes);
+  response->set_max_workloads_per_study(
+      static_cast<int32_t>(options_.config.quotas.workloads_per_study));
+  response->set_max_lookup_keys(1000);
+  return absl::OkStatus();
+}
+
+}  // namespace lw

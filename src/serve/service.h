@@ -1,0 +1,191 @@
+// The service itself: everything the API promises, without gRPC. src/serve/server.h puts it on the
+// wire; tests call it directly.
+//
+// Several of them may share one PostgreSQL database: each holds nothing but what it could read again.
+// Thread-safe. Calls block for as long as the database takes, but for synchronize(), which answers
+// through a callback and may park the call.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+
+#include "absl/status/statusor.h"
+#include "google/longrunning/operations.pb.h"
+#include "loopwright/v1/schedule.pb.h"
+#include "src/serve/auth.h"
+#include "src/serve/clock.h"
+#include "src/serve/limits.h"
+#include "src/serve/metrics.h"
+#include "src/serve/parked.h"
+#include "src/serve/searcher.h"
+#include "src/serve/synchronize.h"
+#include "tuner_db/group_commit.h"
+
+namespace lw {
+
+struct Caller {
+  Identity identity;
+  std::string peer;
+};
+
+struct ServiceOptions {
+  std::string version;
+  ServeConfig config;
+  LeaseRules rules;
+  SearcherOptions searcher;
+  std::string backup_folder;               // where BackupDatabase writes; "": beside the database
+  std::function<int64_t()> monotonic_ms;   // tests; empty: the system's
+  int64_t online_ms = 60'000;              // an agent silent for longer is offline
+  bool search = true;                      // false: serves, but leaves studies to other daemons
+};
+
+class Service {
+ public:
+  // Fails when the database cannot be read. The database is migrated already.
+  static absl::StatusOr<std::unique_ptr<Service>> start(std::shared_ptr<Database> database,
+                                                        const ServiceOptions& options);
+  ~Service();
+
+  // ---- studies
+  absl::Status create_study(const Caller& caller, const loopwright::v1::CreateStudyRequest& request,
+                            google::longrunning::Operation* response);
+  absl::Status get_study(const Caller& caller, const loopwright::v1::GetStudyRequest& request,
+                         loopwright::v1::Study* response);
+  absl::Status list_studies(const Caller& caller,
+                            const loopwright::v1::ListStudiesRequest& request,
+                            loopwright::v1::ListStudiesResponse* response);
+  absl::Status cancel_study(const Caller& caller, const loopwright::v1::CancelStudyRequest& request,
+                            loopwright::v1::Study* response);
+  absl::Status get_operation(const Caller& caller,
+                             const google::longrunning::GetOperationRequest& request,
+                             google::longrunning::Operation* response);
+  absl::Status list_operations(const Caller& caller,
+                               const google::longrunning::ListOperationsRequest& request,
+                               google::longrunning::ListOperationsResponse* response);
+  absl::Status cancel_operation(const Caller& caller,
+                                const google::longrunning::CancelOperationRequest& request,
+                                google::protobuf::Empty* response);
+  // Events with a sequence after `sequence`, at most `count`. NOT_FOUND: no such study.
+  absl::StatusOr<std::vector<loopwright::v1::StudyEvent>> events(const std::string& study,
+                                                                 int64_t sequence, int count);
+
+  // ---- agents
+  using SyncDone = std::function<void(absl::Status, loopwright::v1::SynchronizeResponse)>;
+  // `done` is called once, from any thread. What it returns may be given to abandon().
+  std::shared_ptr<void> synchronize(const Caller& caller,
+                      std::shared_ptr<const loopwright::v1::SynchronizeRequest> request,
+                      SyncDone done);
+  // The caller has gone: it gets no work, and `done` is called soon.
+  void abandon(const std::shared_ptr<void>& call);
+
+  // ---- schedules
+  absl::Status batch_lookup(const Caller& caller, const loopwright::v1::BatchLookupRequest& request,
+                            loopwright::v1::BatchLookupResponse* response);
+  absl::Status put_records(const Caller& caller, const loopwright::v1::PutRecordsRequest& request,
+                           loopwright::v1::PutRecordsResponse* response);
+  absl::Status list_history(const Caller& caller, const loopwright::v1::ListHistoryRequest& request,
+                            loopwright::v1::ListHistoryResponse* response);
+  absl::Status list_schedules(const Caller& caller,
+                              const loopwright::v1::ListSchedulesRequest& request,
+                              loopwright::v1::ListSchedulesResponse* response);
+  // Records after `cursor` ("" for the first), a few hundred; the next cursor, "" at the end.
+  absl::StatusOr<std::string> export_some(const std::string& cursor, bool best_only,
+                                          loopwright::v1::ExportRecordsResponse* response);
+  absl::Status import_some(const Caller& caller, const loopwright::v1::ImportRecordsRequest& request,
+                           loopwright::v1::ImportRecordsResponse* total);
+
+  // ---- the fleet
+  absl::Status list_devices(const Caller& caller, const loopwright::v1::ListDevicesRequest& request,
+                            loopwright::v1::ListDevicesResponse* response);
+  absl::Status list_agents(const Caller& caller, const loopwright::v1::ListAgentsRequest& request,
+                           loopwright::v1::ListAgentsResponse* response);
+  absl::Status drain_devices(const Caller& caller,
+                             const loopwright::v1::DrainDevicesRequest& request,
+                             loopwright::v1::DrainDevicesResponse* response);
+  absl::Status resume_devices(const Caller& caller,
+                              const loopwright::v1::ResumeDevicesRequest& request,
+                              loopwright::v1::ResumeDevicesResponse* response);
+  absl::Status quarantine_device(const Caller& caller,
+                                 const loopwright::v1::QuarantineDeviceRequest& request,
+                                 loopwright::v1::DeviceStatus* response);
+  absl::Status list_jobs(const Caller& caller, const loopwright::v1::ListJobsRequest& request,
+                         loopwright::v1::ListJobsResponse* response);
+  absl::Status requeue_job(const Caller& caller, const loopwright::v1::RequeueJobRequest& request,
+                           loopwright::v1::JobStatus* response);
+  absl::Status get_fleet(const Caller& caller, const loopwright::v1::GetFleetRequest& request,
+                         loopwright::v1::Fleet* response);
+  absl::Status list_audit(const Caller& caller, const loopwright::v1::ListAuditRequest& request,
+                          loopwright::v1::ListAuditResponse* response);
+  absl::Status backup_database(const Caller& caller,
+                               const loopwright::v1::BackupDatabaseRequest& request,
+                               loopwright::v1::BackupDatabaseResponse* response);
+
+  absl::Status get_capabilities(const Caller& caller,
+                                const loopwright::v1::GetCapabilitiesRequest& request,
+                                loopwright::v1::GetCapabilitiesResponse* response);
+
+  // ---- for the server
+  void note_audit(const Caller& caller, std::string_view method, std::string_view subject,
+                  const absl::Status& outcome);  // written behind
+  // Gives no more work and parks nobody; what is in flight is answered.
+  void stop_giving();
+  // What is wrong with it: "" when all is well; "stopping", "the database is read-only: ...".
+  std::string problem() const;
+  Metrics& metrics() { return metrics_; }
+  ParkedCalls& parked() { return parked_; }
+  Database& database() { return *database_; }
+  const ServeConfig& config() const { return options_.config; }
+  RateLimiter& limiter() { return limiter_; }
+  int64_t now_ms() const { return clock_.now_ms(); }
+
+ private:
+  struct Sync;                             // a Synchronize call on its way
+  struct Known;                            // an agent, as far as this daemon has heard of it
+  Service(std::shared_ptr<Database> database, const ServiceOptions& options);
+  // In one transaction of the group commit: idempotent by request_id; then whoever waits is told.
+  template <class Request, class Response, class Body>
+  absl::Status change(const Caller& caller, std::string_view method, const Request& request,
+                      Response* response, Body body);
+  template <class Body>
+  absl::Status view(Body body);
+  void changed(const Changes& changes);
+  void attempt(std::shared_ptr<Sync> sync);
+  bool needs_write(Sync& sync);
+  void answered(std::shared_ptr<Sync> sync, absl::Status status);
+  void park(std::shared_ptr<Sync> sync, uint64_t version);
+  void keep_house();
+  absl::Status sweep();
+  absl::Status refresh();
+  absl::Status measure_fleet();
+  int64_t online_since() const { return now_ms() - options_.online_ms; }
+
+  const std::shared_ptr<Database> database_;
+  const std::unique_ptr<Store> store_;
+  const ServiceOptions options_;
+  ServiceClock clock_;
+  Metrics metrics_;
+  RateLimiter limiter_;
+  ParkedCalls parked_;
+  std::unique_ptr<GroupCommit> commit_;
+  Shares shares_;                          // used by the commit's thread alone
+  std::unique_ptr<Searcher> searcher_;
+
+  mutable std::mutex mutex_;               // guards the agents and the queue's state
+  std::unordered_map<std::string, Known> agents_;
+  std::set<std::string> maybe_queued_;     // targets that may have jobs ready
+
+  std::mutex house_mutex_;
+  std::condition_variable house_changed_;
+  bool stop_ = false;
+  std::atomic<bool> stopping_{false};
+  int64_t started_ms_ = 0;
+  std::thread house_;
+};
+
+}  // namespace lw

@@ -1,0 +1,36 @@
+// The templates behind Service's calls. Internal to src/serve.
+#pragma once
+
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/expr/message.h"
+#include "src/serve/errors.h"
+#include "src/serve/names.h"
+#include "src/serve/requests.h"
+#include "src/serve/service.h"
+
+namespace lw {
+
+// Who it is done for: what request ids, quotas and the audit log go by.
+inline std::string actor(const Caller& caller) { return identity_text(caller.identity); }
+
+template <class Body>
+absl::Status Service::view(Body body) {
+  return store_error(database_->read(5, body));
+}
+
+template <class Request, class Response, class Body>
+absl::Status Service::change(const Caller& caller, std::string_view method, const Request& request,
+                             Response* response, Body body) {
+  auto changes = std::make_shared<Changes>();
+  const std::string who = actor(caller);
+  const absl::Status status = commit_->run([&](Database& database) -> absl::Status {
+    *changes = Changes();
+    return once(database, who, request.request_id(), method, request, now_ms(), response,
+                [&] { return body(database, changes.get()); });
+  });
+  if (status.ok()) changed(*changes);
+  return store_error(status);
+}
+
+}  // namespace lw

@@ -1,0 +1,146 @@
+#include "src/serve/service_impl.h"
+#include "src/serve/paging.h"
+#include "src/serve/studies.h"
+
+namespace lw {
+
+namespace v1 = loopwright::v1;
+namespace longrunning = google::longrunning;
+
+namespace {
+
+absl::StatusOr<StudyRow> must_find(Database& database, const std::string& id) {
+  ASSIGN_OR_RETURN(std::optional<StudyRow> row, find_study(database, id));
+  if (!row) return not_found(v1::ERROR_REASON_STUDY_NOT_FOUND, study_name(id));
+  return *std::move(row);
+}
+
+}  // namespace
+
+absl::Status Service::create_study(const Caller& caller, const v1::CreateStudyRequest& request,
+                                   longrunning::Operation* response) {
+  ASSIGN_OR_RETURN(const CheckedSpec checked, check_spec(request.spec(), options_.config.quotas));
+  const std::string client = caller.identity.name;
+  std::string id;
+  RETURN_IF_ERROR(change(caller, "CreateStudy", request, response,
+                         [&](Database& database, Changes* changes) -> absl::Status {
+    ASSIGN_OR_RETURN(const StudyRow study,
+                     lw::create_study(database, *store_, checked, client, options_.config.quotas,
+                                      now_ms(), changes));
+    id = study.id;
+    ASSIGN_OR_RETURN(*response, operation_of(database, study, now_ms()));
+    return absl::OkStatus();
+  }));
+  log(Level::kInfo, "study_created", {{"study", id}, {"client", client},
+                                      {"workloads", checked.spec.workloads_size()},
+                                      {"trials", checked.spec.trials()}});
+  if (searcher_ != nullptr) searcher_->wake(id);
+  return absl::OkStatus();
+}
+
+absl::Status Service::get_study(const Caller&, const v1::GetStudyRequest& request,
+                                v1::Study* response) {
+  ASSIGN_OR_RETURN(const std::string id, parse_name("studies", request.name(), "name"));
+  return view([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const StudyRow row, must_find(*database_, id));
+    ASSIGN_OR_RETURN(*response, study_message(*database_, row, request.full(), now_ms()));
+    if (has_ended(row.state)) return absl::OkStatus();
+    Query before = database_->query("SELECT count(*) FROM jobs WHERE state = 'queued' AND "
+                                    "target = ? AND study <> ? AND priority >= ?",
+                                    row.device_target, row.id, row.priority);
+    if (before.next()) {
+      response->mutable_progress()->set_queued_before(static_cast<int32_t>(before.integer(0)));
+    }
+    RETURN_IF_ERROR(before.status());
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Service::list_studies(const Caller&, const v1::ListStudiesRequest& request,
+                                   v1::ListStudiesResponse* response) {
+  return view([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(*response, lw::list_studies(*database_, request, now_ms()));
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Service::cancel_study(const Caller& caller, const v1::CancelStudyRequest& request,
+                                   v1::Study* response) {
+  ASSIGN_OR_RETURN(const std::string id, parse_name("studies", request.name(), "name"));
+  return change(caller, "CancelStudy", request, response,
+                [&](Database& database, Changes* changes) -> absl::Status {
+    ASSIGN_OR_RETURN(StudyRow study, must_find(database, id));
+    RETURN_IF_ERROR(may_cancel(caller.identity, study.client));
+    if (!request.etag().empty() && request.etag() != etag_of(study)) {
+      return api_error(v1::ERROR_REASON_ETAG_MISMATCH,
+                       concat(study_name(id), " has changed since; read it again"));
+    }
+    RETURN_IF_ERROR(end_study(database, study, v1::STUDY_STATE_CANCELLED,
+                              concat("cancelled by ", actor(caller)), now_ms(), changes));
+    ASSIGN_OR_RETURN(*response, study_message(database, study, false, now_ms()));
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Service::get_operation(const Caller&,
+                                    const longrunning::GetOperationRequest& request,
+                                    longrunning::Operation* response) {
+  ASSIGN_OR_RETURN(const std::string id, parse_name("operations", request.name(), "name"));
+  return view([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const std::optional<StudyRow> row, find_study(*database_, id));
+    if (!row) return not_found(v1::ERROR_REASON_OPERATION_NOT_FOUND, request.name());
+    ASSIGN_OR_RETURN(*response, operation_of(*database_, *row, now_ms()));
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Service::list_operations(const Caller&,
+                                      const longrunning::ListOperationsRequest& request,
+                                      longrunning::ListOperationsResponse* response) {
+  v1::ListStudiesRequest studies;
+  studies.set_page_size(request.page_size());
+  studies.set_page_token(request.page_token());
+  studies.set_filter(request.filter());
+  return view([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const v1::ListStudiesResponse listed,
+                     lw::list_studies(*database_, studies, now_ms()));
+    for (const v1::Study& study : listed.studies()) {
+      ASSIGN_OR_RETURN(const StudyRow row,
+                       must_find(*database_, study.name().substr(study.name().find('/') + 1)));
+      ASSIGN_OR_RETURN(*response->add_operations(), operation_of(*database_, row, now_ms()));
+    }
+    response->set_next_page_token(listed.next_page_token());
+    return absl::OkStatus();
+  });
+}
+
+// The standard message has no request_id; ending what has ended changes nothing, so none is needed.
+absl::Status Service::cancel_operation(const Caller& caller,
+                                       const longrunning::CancelOperationRequest& request,
+                                       google::protobuf::Empty*) {
+  ASSIGN_OR_RETURN(const std::string id, parse_name("operations", request.name(), "name"));
+  auto changes = std::make_shared<Changes>();
+  const absl::Status status = commit_->run([&](Database& database) -> absl::Status {
+    *changes = Changes();
+    ASSIGN_OR_RETURN(std::optional<StudyRow> study, find_study(database, id));
+    if (!study) return not_found(v1::ERROR_REASON_OPERATION_NOT_FOUND, request.name());
+    RETURN_IF_ERROR(may_cancel(caller.identity, study->client));
+    return end_study(database, *study, v1::STUDY_STATE_CANCELLED,
+                     concat("cancelled by ", actor(caller)), now_ms(), changes.get());
+  });
+  if (status.ok()) changed(*changes);
+  return store_error(status);
+}
+
+absl::StatusOr<std::vector<v1::StudyEvent>> Service::events(const std::string& study,
+                                                            int64_t sequence, int count) {
+  std::vector<v1::StudyEvent> events;
+  RETURN_IF_ERROR(view([&]() -> absl::Status {
+    RETURN_IF_ERROR(must_find(*database_, study).status());
+    ASSIGN_OR_RETURN(events, events_after(*database_, study, sequence, count));
+    return absl::OkStatus();
+  }));
+  return events;
+}
+
+}  // namespace lw

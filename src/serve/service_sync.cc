@@ -1,0 +1,200 @@
+// Synchronize: most calls say nothing new and find nothing to do; these touch no disk. The others
+// become one operation of the group commit, and are answered when it is durable.
+#include <algorithm>
+
+#include "src/serve/service_impl.h"
+
+namespace lw {
+
+namespace v1 = loopwright::v1;
+
+namespace {
+
+constexpr int64_t kLongestWaitMs = 120'000;
+constexpr int64_t kReviewMs = 5000;        // how often an agent's leases are looked at anyway
+constexpr int64_t kIdleNextMs = 1000;
+
+int64_t milliseconds(const google::protobuf::Duration& duration) {
+  return duration.seconds() * 1000 + duration.nanos() / 1'000'000;
+}
+
+}  // namespace
+
+// What this daemon remembers of an agent; another daemon may know more, so it only saves work.
+struct Service::Known {
+  std::string session;
+  int64_t sequence = 0;
+  int64_t reviewed_ms = 0;
+  std::map<std::string, std::string> targets;   // of devices that took work when last asked
+  std::map<std::string, Claims> prepared;
+};
+
+struct Service::Sync {
+  std::shared_ptr<const v1::SynchronizeRequest> request;
+  std::string agent;
+  SyncCall call;
+  SyncAnswer answer;
+  SyncDone done;
+  int64_t until_ms = 0;
+  bool first = true;                       // not resumed: results and leases are still to be seen to
+  uint64_t version = 0;                    // of the topics, before the queue was looked at
+  std::mutex mutex;                        // guards the two below
+  int64_t ticket = 0;                      // while parked
+  bool gone = false;                       // nobody waits for the answer
+
+  ParkedCalls::Topics topics() const {
+    ParkedCalls::Topics topics;
+    for (const auto& [device, target] : answer.targets) topics.insert(target_topic(target));
+    return topics;
+  }
+};
+
+std::shared_ptr<void> Service::synchronize(const Caller& caller,
+                                           std::shared_ptr<const v1::SynchronizeRequest> request,
+                                           SyncDone done) {
+  absl::Status status = may_synchronize(caller.identity, request->agent());
+  if (status.ok()) status = check_request(*request);
+  if (!status.ok()) {
+    done(status, {});
+    return nullptr;
+  }
+  auto sync = std::make_shared<Sync>();
+  sync->request = std::move(request);
+  sync->agent = sync->request->agent();
+  sync->call.request = sync->request.get();
+  sync->call.peer = caller.peer;
+  sync->done = std::move(done);
+  sync->until_ms =
+      now_ms() + std::clamp<int64_t>(milliseconds(sync->request->wait()), 0, kLongestWaitMs);
+  {
+    std::lock_guard lock(mutex_);
+    Known& known = agents_[sync->agent];
+    if (known.session != sync->request->session()) {
+      known = Known();
+      known.session = sync->request->session();
+    }
+    sync->call.is_latest = sync->request->sequence() >= known.sequence;
+    known.sequence = std::max(known.sequence, sync->request->sequence());
+    sync->call.prepared = known.prepared;
+    sync->answer.targets = known.targets;
+  }
+  attempt(sync);
+  return sync;
+}
+
+void Service::abandon(const std::shared_ptr<void>& call) {
+  if (call == nullptr) return;
+  const auto sync = std::static_pointer_cast<Sync>(call);
+  int64_t ticket = 0;
+  {
+    std::lock_guard lock(sync->mutex);
+    sync->gone = true;
+    ticket = sync->ticket;
+  }
+  if (ticket == 0 || !parked_.forget(ticket)) return;
+  sync->until_ms = 0;
+  answered(sync, absl::OkStatus());
+}
+
+// Whether the call needs a transaction, as far as is known without one.
+bool Service::needs_write(Sync& sync) {
+  const v1::SynchronizeRequest& request = *sync.request;
+  std::lock_guard lock(mutex_);
+  Known& known = agents_[sync.agent];
+  const bool due = known.reviewed_ms + kReviewMs <= now_ms();
+  if (sync.first && (request.results_size() > 0 || request.leaving() || due)) return true;
+  for (const v1::DeviceState& device : request.devices()) {
+    if (sync.first && device.has_description()) return true;
+    const auto target = sync.answer.targets.find(device.name().substr(device.name().find('/') + 1));
+    if (device.wanted() > 0 && target != sync.answer.targets.end() &&
+        maybe_queued_.contains(target->second)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void Service::attempt(std::shared_ptr<Sync> sync) {
+  sync->version = parked_.version(sync->topics());
+  if (!needs_write(*sync)) {
+    answered(sync, absl::OkStatus());
+    return;
+  }
+  {
+    std::lock_guard lock(sync->mutex);
+    sync->call.stopping = stopping_ || sync->gone;
+    sync->ticket = 0;
+  }
+  commit_->submit(
+      [this, sync](Database& database) {
+        return lw::synchronize(database, *store_, sync->call, shares_, options_.rules, now_ms(),
+                               &sync->answer);
+      },
+      [this, sync](absl::Status status) {
+        if (status.ok()) {
+          changed(sync->answer.changes);
+          std::lock_guard lock(mutex_);
+          Known& known = agents_[sync->agent];
+          known.reviewed_ms = now_ms();
+          known.targets = sync->answer.targets;
+          for (const JobRow& job : sync->answer.claimed) {
+            known.prepared[job.device] = {job.study, job.position, 1};
+          }
+          // Whoever asked and got less than it wanted has seen the queue's end.
+          int wanted = 0;
+          for (const v1::DeviceState& device : sync->request->devices()) wanted += device.wanted();
+          if (static_cast<int>(sync->answer.claimed.size()) < wanted &&
+              parked_.version(sync->topics()) == sync->version) {
+            for (const auto& [device, target] : sync->answer.targets) maybe_queued_.erase(target);
+          }
+        }
+        if (status.ok() && !sync->answer.claimed.empty()) {
+          for (const std::string& topic : sync->topics()) parked_.wake_one(topic);
+        }
+        answered(sync, store_error(status));
+      });
+}
+
+// Answers, or parks what has no news.
+void Service::answered(std::shared_ptr<Sync> sync, absl::Status status) {
+  v1::SynchronizeResponse& response = sync->answer.response;
+  const bool news = response.jobs_size() + response.receipts_size() + response.cancels_size() > 0 ||
+                    response.describe();
+  const bool wait = status.ok() && !news && now_ms() < sync->until_ms && !sync->request->leaving();
+  if (wait) {
+    sync->first = false;
+    park(sync, sync->version);
+    return;
+  }
+  if (status.ok()) {
+    const int64_t next = response.jobs_size() > 0 ? options_.rules.ttl_ms / 3 : kIdleNextMs;
+    response.mutable_next()->set_seconds(next / 1000);
+    response.mutable_next()->set_nanos(static_cast<int32_t>(next % 1000) * 1'000'000);
+    response.set_drain(stopping_);
+  }
+  sync->done(std::move(status), std::move(response));
+}
+
+void Service::park(std::shared_ptr<Sync> sync, uint64_t version) {
+  const int64_t ticket = parked_.park(sync->agent, sync->topics(), version, sync->until_ms,
+                                      [this, sync](ParkedCalls::Why why) {
+                                        if (why == ParkedCalls::Why::kNews) {
+                                          attempt(sync);
+                                        } else {
+                                          sync->until_ms = 0;
+                                          answered(sync, absl::OkStatus());
+                                        }
+                                      });
+  bool gone = false;
+  {
+    std::lock_guard lock(sync->mutex);
+    sync->ticket = ticket;
+    gone = sync->gone;
+  }
+  if (gone && ticket != 0 && parked_.forget(ticket)) {
+    sync->until_ms = 0;
+    answered(sync, absl::OkStatus());
+  }
+}
+
+}  // namespace lw
