@@ -1,10 +1,12 @@
-// "db check" of a SQLite file: its structure, then every row. Runs on files whose bytes may be
-// anything, so each part reports the error it stops at as a line and the next part still runs.
+// "db check": the structure, then every row. Runs on files whose bytes may be anything, so each
+// part reports the error it stops at as a line and the next part still runs.
 #include "absl/strings/str_cat.h"
 #include "src/base/check.h"
+#include "src/expr/message.h"
 #include "tuner_db/best.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/rows.h"
+#include "tuner_db/schema.h"
 
 namespace lw {
 namespace {
@@ -15,48 +17,26 @@ void report(Lines* lines, const std::string& what, const std::string& problem) {
   if (!problem.empty()) lines->push_back(absl::StrCat(what, ": ", problem));
 }
 
-// The tables as `query` lists them, as one text.
-constexpr std::string_view kSchema =
-    "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' "
-    "ORDER BY name";
-
-std::string wanted_schema() {
-  sqlite3* memory = nullptr;
-  CHECK(sqlite3_open(":memory:", &memory) == SQLITE_OK);
-  for (const std::string& step : schema_steps()) {
-    CHECK(sqlite3_exec(memory, step.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK);
-  }
-  std::string text;
-  auto append = [](void* text, int, char** columns, char**) {
-    absl::StrAppend(static_cast<std::string*>(text), columns[0], "\n");
-    return 0;
-  };
-  const std::string query(kSchema);
-  CHECK(sqlite3_exec(memory, query.c_str(), append, &text, nullptr) == SQLITE_OK);
-  sqlite3_close(memory);
-  return text;
-}
-
 absl::Status check_structure(Database& database, Lines* lines) {
-  std::string schema;
-  Query tables = database.query(kSchema);
-  while (tables.next()) absl::StrAppend(&schema, tables.text(0), "\n");
-  RETURN_IF_ERROR(tables.status());
-  if (schema != wanted_schema()) report(lines, "schema", "the tables are not those of its version");
-  Query integrity = database.query("PRAGMA integrity_check");
-  while (integrity.next()) {
-    if (integrity.text(0) != "ok") report(lines, "integrity", integrity.text(0));
-  }
-  return integrity.status();
+  return database.check_structure(lines);
 }
 
 absl::Status check_references(Database& database, Lines* lines) {
-  Query query = database.query("PRAGMA foreign_key_check");
-  while (query.next()) {
-    report(lines, absl::StrCat(query.text(0), " row ", query.integer(1)),
-           absl::StrCat("names a row of ", query.text(2), " that is not there"));
+  for (const Table& table : schema_tables()) {
+    for (const Reference& reference : table.references) {
+      const std::string from = quoted(reference.from), to = quoted(reference.to);
+      Query query = database.query(
+          concat("SELECT count(*) FROM ", quoted(table.name), " child LEFT JOIN ",
+                 quoted(reference.table), " parent ON parent.", to, " = child.", from,
+                 " WHERE parent.", to, " IS NULL AND child.", from, " IS NOT NULL"));
+      if (query.next() && query.integer(0) > 0) {
+        report(lines, table.name, absl::StrCat(query.integer(0), " of its rows name a row of ",
+                                               reference.table, " that is not there"));
+      }
+      RETURN_IF_ERROR(query.status());
+    }
   }
-  return query.status();
+  return absl::OkStatus();
 }
 
 absl::Status check_names(Database& database, Lines* lines) {
@@ -79,30 +59,33 @@ absl::Status check_names(Database& database, Lines* lines) {
   return keys.status();
 }
 
-// Each measurement, and that what `best` relies on is what the measurements say.
-absl::Status check_candidates(Database& database, Lines* lines) {
-  Query query = database.query(
-      "SELECT id, trace, samples, median_us, high_us, eligible FROM candidates ORDER BY id");
-  while (query.next()) {
-    const std::string name = absl::StrCat("candidate ", query.integer(0));
-    report(lines, name, trace_defect(query.text(1)));
-    std::vector<Measurement> rows;
-    if (absl::Status status = read_candidate(database, query.integer(0), &rows); !status.ok()) {
-      report(lines, name, std::string(status.message()));
-      continue;
-    }
-    bool sound = true;
-    for (const Measurement& m : rows) {
-      const std::string problem = defect(m);
-      report(lines, absl::StrCat("measurement ", m.id), problem);
-      sound &= problem.empty();
-    }
-    const Pool stored{query.integer(2), query.real(3), query.real(4), query.integer(5) != 0};
-    if (sound && stored != pool(pointers(rows))) {
-      report(lines, name, "its statistics are not those of its measurements");
-    }
+// The measurements of a row of candidates, and that what `best` relies on is what they say.
+void check_candidate(Database& database, const Query& row, Lines* lines) {
+  const std::string name = absl::StrCat("candidate ", row.integer(0));
+  report(lines, name, trace_defect(row.text(1)));
+  std::vector<Measurement> rows;
+  if (absl::Status status = read_candidate(database, row.integer(0), &rows); !status.ok()) {
+    return report(lines, name, std::string(status.message()));
   }
-  return query.status();
+  bool sound = true;
+  for (const Measurement& m : rows) {
+    const std::string problem = defect(m);
+    report(lines, absl::StrCat("measurement ", m.id), problem);
+    sound &= problem.empty();
+  }
+  const Pool stored{row.integer(2), row.real(3), row.real(4), row.integer(5) != 0};
+  if (sound && stored != pool(pointers(rows))) {
+    report(lines, name, "its statistics are not those of its measurements");
+  }
+}
+
+absl::Status check_candidates(Database& database, Lines* lines) {
+  return database.each(
+      "SELECT id, trace, samples, median_us, high_us, eligible FROM candidates ORDER BY id",
+      [&](const Query& row) {
+        check_candidate(database, row, lines);
+        return absl::OkStatus();
+      });
 }
 
 }  // namespace

@@ -1,151 +1,217 @@
-// One SQLite file as this process sees it: opening with every refusal the Store promises,
-// transactions, statements. Used by sqlite_store.cc only.
+// The SQL seam: what the store and the service say to a database, whichever it is. SQLite
+// (sqlite_database.h) is embedded and the default; PostgreSQL (postgres_database.cc) serves fleets.
 //
-// SQLite 3.7.0-3.51.2 can corrupt a WAL when two connections write and checkpoint at the same
-// instant (fixed in 3.51.3; Debian 12 has 3.40.1). Hence at any moment at most one of ours does:
-//   - a process has one read-write connection per file (a registry by device and inode shares it),
-//     guarded by a mutex;
-//   - every write transaction with its checkpoint, opening and closing hold an flock on the file's
-//     directory. Not on the file: closing another descriptor of it would drop SQLite's own locks.
-//     A forked child closes its copy of the descriptor, or the lock would outlive a killed parent.
-// Writes are BEGIN IMMEDIATE: a read transaction is never upgraded, so it never fails half way.
-// Measured on the development machine (ext4): a durable append of one measurement 0.4 ms.
+// One SQL for both. Its rules: parameters are `?`; types in the schema are written in upper case
+// and names in lower case (schema.h says what PostgreSQL makes of them); INSERT ... ON CONFLICT DO
+// NOTHING / DO UPDATE instead of INSERT OR; RETURNING id instead of a last id; conditions are
+// comparisons (`done <> 0`, never `done`); the columns "inner" and "user" and the like are quoted.
+// Text compares by its bytes and may hold any of them.
+//
+// Thread-safe. A transaction belongs to the thread that runs its body, which query() and the like
+// find by that; a write() or read() inside a write() of the same database joins it (a joined write
+// as a savepoint), and a read() inside a read().
+//
+// Errors name the database and what to do, with the codes that store.h promises on both.
 #pragma once
 
-#include <sqlite3.h>
-
+#include <array>
+#include <concepts>
+#include <cstdint>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "tuner_db/store.h"
 
 namespace lw {
-
-constexpr int kApplicationId = 0x4C6F6F70;  // "Loop", in bytes 68..71 of the file: file(1) can tell
 
 struct Blob {
   std::string_view bytes;
 };
 
-class Database;
+// What a `?` stands for. Integers of 64 unsigned bits are stored as the signed ones of equal bits.
+using Value = std::variant<std::nullptr_t, int64_t, double, std::string_view, Blob>;
+template <std::integral T>
+Value as_value(T value) { return static_cast<int64_t>(value); }
+inline Value as_value(double value) { return value; }
+inline Value as_value(std::string_view value) { return value; }
+inline Value as_value(const std::string& value) { return std::string_view(value); }
+inline Value as_value(const char* value) { return std::string_view(value); }
+inline Value as_value(Blob value) { return value; }
+inline Value as_value(std::nullptr_t) { return nullptr; }
 
-// A prepared statement, borrowed from the database's cache and given back when destroyed. An error
-// ends the rows and stays in status().
+// A running statement of one implementation. Used by Query only.
+class Statement {
+ public:
+  virtual ~Statement() = default;
+  virtual bool next() = 0;
+  virtual absl::Status status() const = 0;
+  virtual bool is_null(int column) const = 0;
+  virtual int64_t integer(int column) const = 0;
+  virtual double real(int column) const = 0;
+  virtual std::string_view bytes(int column) const = 0;
+};
+
+// A statement with its values, which must outlive it. It runs at the first next() or run(); an
+// error ends the rows and stays in status(). REQUIRES: destroyed within its transaction.
 class Query {
  public:
-  Query(Query&& other) noexcept;
-  Query(const Query&) = delete;
-  ~Query();
+  explicit Query(std::unique_ptr<Statement> statement) : statement_(std::move(statement)) {}
 
-  bool next();                             // a row is there
+  bool next() { return statement_->next(); }                 // a row is there
   absl::Status run();                      // to the end, for statements without rows
-  absl::Status status() const;
+  absl::Status status() const { return statement_->status(); }
 
-  // Columns of the row, from 0. A column of another type reads as zero or empty.
-  int64_t integer(int column) const { return sqlite3_column_int64(statement_, column); }
-  double real(int column) const { return sqlite3_column_double(statement_, column); }
-  std::string text(int column) const;
-  std::string_view bytes(int column) const;  // until the next call
+  // Columns of the row, from 0. A column that is NULL or of another type reads as zero or empty.
+  int64_t integer(int column) const { return statement_->integer(column); }
+  double real(int column) const { return statement_->real(column); }
+  std::string text(int column) const { return std::string(bytes(column)); }
+  std::string_view bytes(int column) const { return statement_->bytes(column); }  // until next()
+  bool is_null(int column) const { return statement_->is_null(column); }
 
  private:
-  friend class Database;
-  Query(Database& database, std::string_view sql);
-  void bind(int at, int64_t value);
-  void bind(int at, int value) { bind(at, static_cast<int64_t>(value)); }
-  void bind(int at, bool value) { bind(at, static_cast<int64_t>(value)); }
-  void bind(int at, uint64_t value) { bind(at, static_cast<int64_t>(value)); }
-  void bind(int at, double value);
-  void bind(int at, std::string_view value);
-  void bind(int at, Blob value);
+  std::unique_ptr<Statement> statement_;
+};
 
-  Database* database_;
-  std::string sql_;
-  sqlite3_stmt* statement_ = nullptr;
-  int code_ = SQLITE_OK;
-  absl::Status status_;
+// One connection of an implementation, used by one thread at a time. Used by Database only.
+class Connection {
+ public:
+  virtual ~Connection() = default;
+  virtual std::unique_ptr<Statement> start(std::string_view sql, absl::Span<const Value> values) = 0;
+  virtual absl::Status command(const char* sql) = 0;         // without values and rows
+  virtual absl::Status run_script(const std::string& sql) = 0;
+  virtual int64_t changes() const = 0;
+  virtual absl::Status doomed() const = 0;
 };
 
 class Database {
  public:
-  // See open_sqlite_store in store.h for what is refused.
-  static absl::StatusOr<std::shared_ptr<Database>> open(const std::string& path,
-                                                        const SqliteOptions& options);
-  ~Database();
+  virtual ~Database() = default;
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
 
   // Runs `body` in a write transaction: all of it is durable when this returns OK, else none of it
-  // is there. Waits `patience_s` for other processes.
+  // is there (but kUnavailable from PostgreSQL may leave it open, when the connection broke while
+  // COMMIT was under way). Waits `patience_s` for others. The body must be re-runnable: PostgreSQL
+  // runs it again, from the start and on the then current state, after a conflict with another
+  // transaction (SERIALIZABLE) or a lost connection. So it must clear what it fills.
   absl::Status write(double patience_s, absl::FunctionRef<absl::Status()> body);
-  // Runs `body` on one consistent snapshot.
+  // Runs `body`, once, on one consistent snapshot.
   absl::Status read(double patience_s, absl::FunctionRef<absl::Status()> body);
-  // Rewrites the file without its free space; nothing changes but its size.
-  absl::Status vacuum(double patience_s);
 
-  // REQUIRES: inside write() or read(). Strings must outlive the Query.
+  // All or nothing of `body`, without ending the transaction. REQUIRES: inside write().
+  virtual absl::Status savepoint(absl::FunctionRef<absl::Status()> body);
+  // Why nothing of this transaction can be committed any more, whatever its body returns: OK while
+  // it can. A failed disk and a lost connection doom it, a failed statement within a savepoint does
+  // not. REQUIRES: inside write().
+  absl::Status doomed() const;
+
+  // The rest REQUIRES: inside write() or read(), unless it says otherwise.
   template <class... Values>
   Query query(std::string_view sql, const Values&... values) {
-    Query query(*this, sql);
-    int at = 0;
-    (query.bind(++at, values), ...);
-    return query;
+    const std::array<Value, sizeof...(Values)> array = {as_value(values)...};
+    return query_values(sql, array);
   }
+  Query query_values(std::string_view sql, absl::Span<const Value> values);
   absl::Status run(std::string_view sql) { return query(sql).run(); }
-  absl::Status run_script(const std::string& sql);
-  int64_t last_id() const { return sqlite3_last_insert_rowid(handle_); }
-  int64_t changes() const { return sqlite3_changes(handle_); }
+  absl::Status run_script(const std::string& sql);           // statements in the schema's dialect
+  int64_t changes() const;                 // rows changed by the last statement that ran to its end
+  // Calls `row` for each row of a SELECT that may be larger than memory.
+  virtual absl::Status each(const std::string& select,
+                            absl::FunctionRef<absl::Status(const Query&)> row) = 0;
 
+  // Ends a `SELECT ... LIMIT n` within a claim: rows that another transaction holds are left out.
+  virtual std::string_view skip_locked() const = 0;
+  // Several daemons, of several hosts, may use it at once.
+  virtual bool is_shared() const = 0;
+  // Milliseconds since 1970 by the database's clock, which all its users share. Anywhere.
+  virtual absl::StatusOr<int64_t> server_ms() = 0;
+
+  // Takes a lock that this process holds until unlock() or its end, whichever way it ends; false:
+  // somebody holds it, perhaps we. On PostgreSQL an advisory lock of a connection of its own, so
+  // that a dead host's go within a minute; a restart of the server gives all of them up, hence what
+  // depends on them must stay harmless when they are lost. On SQLite of this process only. Not
+  // inside a transaction; thread-safe.
+  absl::StatusOr<bool> try_lock(int64_t name);
+  void unlock(int64_t name);
+
+  virtual absl::StatusOr<int> schema_version() = 0;
+  virtual absl::Status set_schema_version(int version) = 0;
+  // The greatest id that an AUTOINCREMENT table ever gave out (0: none, or not such a table).
+  virtual absl::StatusOr<int64_t> last_given(const std::string& table) = 0;
+  virtual absl::Status set_last_given(const std::string& table, int64_t id) = 0;
+  // What is structurally wrong: tables that are not those of its version, SQLite's integrity.
+  virtual absl::Status check_structure(std::vector<std::string>* lines) = 0;
+
+  // Gives free space back to the disk; nothing changes but the size. Not inside a transaction.
+  virtual absl::Status vacuum(double patience_s) = 0;
+  // For when there is nothing else to do: SQLite folds its WAL in. Not inside a transaction.
+  virtual absl::Status tidy() = 0;
+  // On the disk. Anywhere.
+  virtual absl::StatusOr<int64_t> bytes() = 0;
+
+  // For messages: an absolute path, or an address without its password.
   const std::string& path() const { return path_; }
-  // A Status for SQLite's result `code`, naming the file and what to do.
-  absl::Status error(int code) const;
+  absl::Status refuse_write() const;       // kPermissionDenied: opened read-only
+
+ protected:
+  Database() = default;
+  virtual absl::Status write_transaction(double patience_s,
+                                         absl::FunctionRef<absl::Status()> body) = 0;
+  virtual absl::Status read_transaction(double patience_s,
+                                        absl::FunctionRef<absl::Status()> body) = 0;
+  virtual absl::StatusOr<bool> lock_outside(int64_t name) { return true; }
+  virtual void unlock_outside(int64_t name) {}
+
+  // While it lives, the connection is this thread's for this database.
+  class Scope {
+   public:
+    Scope(const Database& database, Connection& connection, bool writes);
+    ~Scope();
+    Scope(const Scope&) = delete;
+
+   private:
+    friend class Database;
+    const Database* database_;
+    Connection* connection_;
+    bool writes_;
+    Scope* outer_;
+  };
+  Connection* current() const;             // nullptr outside of transactions
+
+  std::string path_;
 
  private:
-  friend class Query;
-  friend class Opening;
-  // Holds the directory while it lives.
-  struct DirectoryLock {
-    int descriptor = -1;
-    ~DirectoryLock();
-  };
-
-  Database() = default;
-  absl::Status usable() const;
-  int64_t fingerprint() const;             // of the file's identity, size and times
-  void disconnect();
-  absl::Status lock_directory(double patience_s, DirectoryLock* lock) const;
-  void set_patience(double patience_s);
-
-  std::string path_;                       // absolute, links resolved
-  sqlite3* handle_ = nullptr;
-  int directory_ = -1;                     // what is flocked; -1 when read-only
-  int owner_ = 0;                          // pid: a connection must not be used across a fork
-  bool read_only_ = false;
-  bool immutable_ = false;                 // read without locks: see Opening
-  int64_t fingerprint_ = 0;                // immutable: when opened
-  double patience_s_ = 10;
-  std::mutex mutex_;
-  std::unordered_map<std::string, std::vector<sqlite3_stmt*>> statements_;
+  const Scope* scope() const;
+  static thread_local Scope* innermost_;
+  std::mutex locks_mutex_;
+  std::set<int64_t> locks_;
 };
 
-// Opens a directory for flock, such that a forked child does not share the lock; -1 and errno.
-int open_lock(const std::string& directory);
-void close_lock(int descriptor);
+// "postgres://USER@HOST:PORT/NAME" (or postgresql://; libpq's parameters may follow) or a file's
+// path. Brings the schema up to date. See open_sqlite_store in store.h for what is refused; files
+// are shared within the process.
+absl::StatusOr<std::shared_ptr<Database>> open_database(const std::string& url,
+                                                        const DatabaseOptions& options = {});
+absl::StatusOr<std::shared_ptr<Database>> open_sqlite(const std::string& path,
+                                                      const DatabaseOptions& options);
+absl::StatusOr<std::shared_ptr<Database>> open_postgres(const std::string& url,
+                                                        const DatabaseOptions& options);
+bool is_postgres_url(std::string_view url);
 
-// Step i takes a file from version i to i + 1; their number is the version that this program
-// writes.
-const std::vector<std::string>& schema_steps();
+// A Store over it. `options` as the database was opened with.
+std::unique_ptr<Store> make_store(std::shared_ptr<Database> database,
+                                  const DatabaseOptions& options = {});
 
-// Takes the file from its version to steps.size(), all or nothing. REQUIRES: inside write().
+// Takes the database from its version to steps.size(), all or nothing. REQUIRES: inside write().
 absl::Status migrate(Database& database, const std::vector<std::string>& steps);
-
-// The name of the network file system with this statfs() magic, "" for local ones. Their locks and
-// shared memory do not work between hosts.
-std::string_view network_file_system(uint32_t magic);
 
 }  // namespace lw

@@ -22,7 +22,7 @@ bool from_bytes(std::string_view bytes, std::vector<double>* samples) {
 }
 
 constexpr char kMeasurements[] =
-    "SELECT m.id, c.trace, m.kernel_hash, m.verdict, m.detail, m.samples_us, m.inner, m.time_us,"
+    "SELECT m.id, c.trace, m.kernel_hash, m.verdict, m.detail, m.samples_us, m.\"inner\", m.time_us,"
     " m.ci_low_us, m.ci_high_us, m.verified, m.max_rel_error, m.wall_s, m.build_s, m.seed,"
     " m.source, m.environment, m.unix_ms"
     " FROM measurements m JOIN candidates c ON c.id = m.candidate ";
@@ -78,7 +78,7 @@ absl::Status read_workloads(Database& database, std::string_view id,
                             std::vector<WorkloadRow>* rows) {
   Query query = database.query(
       "SELECT id, name, canonical_text, source_words, flops, bytes, shape, family FROM workloads "
-      "WHERE id = ?1 OR ?1 = '' ORDER BY id", id);
+      "WHERE id = ? OR ? = '' ORDER BY id", id, id);
   while (query.next()) {
     WorkloadRow& row = rows->emplace_back();
     row = {query.text(0), query.text(1), query.text(2), query.text(3),

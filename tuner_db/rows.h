@@ -26,7 +26,7 @@ std::vector<const Measurement*> pointers(const std::vector<Measurement>& rows);
 absl::Status damaged(const Database& database, const std::string& what,
                      const std::string& problem);
 
-// Every invariant of the file, one line a defect; damage never makes it fail, it is what it
+// Every invariant of the database, one line a defect; damage never makes it fail, it is what it
 // reports.
 absl::Status check_database(Database& database, std::vector<std::string>* lines);
 

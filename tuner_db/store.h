@@ -1,6 +1,6 @@
 // What we learned: workloads, studies' keys, and every measurement ever taken, append-only; `best`
-// is a view over them. Two implementations, one conformance suite: SQLite (the embedded default;
-// WAL, synchronous=FULL, one writer) and memory.
+// is a view over them. One conformance suite over SQLite (the embedded default; WAL,
+// synchronous=FULL, one writer), PostgreSQL 15 (fleets) and memory.
 //
 // Errors (every one names the file and what to do): kFailedPrecondition: the file is newer than
 // this program, or not ours (application_id, or no database at all); kDataLoss: corrupt;
@@ -123,12 +123,17 @@ class Store {
 };
 
 std::unique_ptr<Store> make_memory_store();
-struct SqliteOptions {
+struct DatabaseOptions {
   bool read_only = false;
   double patience_s = 10;                  // how long a locked database is waited for
+  int connections = 16;                    // at once: readers of SQLite, all of PostgreSQL
 };
+using SqliteOptions = DatabaseOptions;
 absl::StatusOr<std::unique_ptr<Store>> open_sqlite_store(const std::string& path,
-                                                         const SqliteOptions& options = {});
+                                                         const DatabaseOptions& options = {});
+// A file's path, or "postgres://USER@HOST:PORT/NAME" (see database.h).
+absl::StatusOr<std::unique_ptr<Store>> open_store(const std::string& url,
+                                                  const DatabaseOptions& options = {});
 
 // One JSON line a record ("db export" and "db import"): the Record message's JSON form. Import is
 // idempotent: a measurement equal in every field but its id is stored once.

@@ -21,22 +21,18 @@
 #include "absl/strings/str_format.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
-#include "tuner_db/database.h"
+#include "tuner_db/fork.h"
+#include "tuner_db/schema.h"
+#include "tuner_db/sqlite_database.h"
 
 namespace lw {
 
-// Generated from tuner_db/*.sql: (file name, text).
-const std::vector<std::pair<const char*, const char*>>& schema_texts();
-
 namespace {
-
-// A new version appends its file here; released files are never edited.
-constexpr std::string_view kSteps[] = {"schema.sql"};
 
 // Read-write connections of this process, by device and inode.
 struct Registry {
   std::mutex mutex;
-  std::map<std::pair<dev_t, ino_t>, std::weak_ptr<Database>> open;
+  std::map<std::pair<dev_t, ino_t>, std::weak_ptr<SqliteDatabase>> open;
 };
 
 Registry& registry() {
@@ -75,26 +71,12 @@ std::string_view network_file_system(uint32_t magic) {
   return "";
 }
 
-const std::vector<std::string>& schema_steps() {
-  static const std::vector<std::string>& steps = *[] {
-    auto* texts = new std::vector<std::string>;
-    for (std::string_view wanted : kSteps) {
-      for (const auto& [name, text] : schema_texts()) {
-        if (name == wanted) texts->push_back(text);
-      }
-    }
-    CHECK(texts->size() == std::size(kSteps));
-    return texts;
-  }();
-  return steps;
-}
-
-// The steps of one open(); a friend of Database so that a Database is either open or does not
+// The steps of one open(); a friend of SqliteDatabase so that one is either open or does not
 // exist.
-class Opening {
+class SqliteOpening {
  public:
-  Opening(const std::string& path, const SqliteOptions& options)
-      : given_(path), options_(options), database_(new Database) {}
+  SqliteOpening(const std::string& path, const DatabaseOptions& options)
+      : given_(path), options_(options), database_(new SqliteDatabase(options)) {}
 
   absl::StatusOr<std::shared_ptr<Database>> run() {
     RETURN_IF_ERROR(resolve());
@@ -108,10 +90,11 @@ class Opening {
     }
     if (options_.read_only) {
       RETURN_IF_ERROR(open_to_read());
+      database_->readers_.adopt(std::move(connection_));
       return database_;
     }
     RETURN_IF_ERROR(open_to_write());
-    if (stat(database_->path_.c_str(), &stat_) != 0) return database_->error(SQLITE_CANTOPEN);
+    if (stat(database_->path_.c_str(), &stat_) != 0) return error(SQLITE_CANTOPEN);
     known.open[identity()] = database_;
     return database_;
   }
@@ -123,19 +106,22 @@ class Opening {
   absl::Status open_to_read();
   absl::Status open_to_write();
   absl::Status connect(const std::string& name, int flags);
+  absl::StatusOr<std::string> ask(const char* sql);          // the first column of the first row
   absl::Status identify(int* version);
+  absl::Status error(int code) { return connection_->error(code); }
   absl::Status prepare_file();
 
   std::string given_;
-  SqliteOptions options_;
-  std::shared_ptr<Database> database_;
+  DatabaseOptions options_;
+  std::shared_ptr<SqliteDatabase> database_;
+  std::unique_ptr<SqliteConnection> connection_;
   bool exists_ = false;
   struct stat stat_ {};
   std::string directory_;
 };
 
 // The absolute path, the directory and the file as they are now.
-absl::Status Opening::resolve() {
+absl::Status SqliteOpening::resolve() {
   if (given_.empty()) return absl::InvalidArgumentError("the database's path is empty");
   std::error_code failure;
   const std::filesystem::path path = std::filesystem::weakly_canonical(
@@ -144,15 +130,14 @@ absl::Status Opening::resolve() {
     return absl::InvalidArgumentError(absl::StrCat(given_, ": ", failure.message()));
   }
   database_->path_ = path.string();
-  database_->owner_ = getpid();
-  database_->read_only_ = options_.read_only;
-  database_->patience_s_ = options_.patience_s;
+  database_->reader_name_ = database_->path_;
+  connection_ = std::make_unique<SqliteConnection>(database_->path_);
   directory_ = path.parent_path().string();
   exists_ = stat(database_->path_.c_str(), &stat_) == 0;
   if (exists_ && !S_ISREG(stat_.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(database_->path_, ": not a regular file"));
   }
-  if (!exists_ && errno == EACCES) return database_->error(SQLITE_PERM);
+  if (!exists_ && errno == EACCES) return error(SQLITE_PERM);
   if (!exists_ && options_.read_only) {
     return absl::NotFoundError(absl::StrCat(
         database_->path_, ": no such database; 'loopwright tune' makes one, --db names another"));
@@ -171,43 +156,27 @@ absl::Status Opening::resolve() {
   return absl::OkStatus();
 }
 
-absl::Status Opening::connect(const std::string& name, int flags) {
-  database_->disconnect();
-  // NOMUTEX: Database's mutex guards the connection.
-  const int code = sqlite3_open_v2(name.c_str(), &database_->handle_,
-                                   flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
-  if (code != SQLITE_OK) return database_->error(code);
-  sqlite3* handle = database_->handle_;
-  // Until the file is known to be ours, closing must not touch it.
-  sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
-  sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
-  sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
-  sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_FKEY, 1, nullptr);
-  database_->set_patience(options_.patience_s);
-  for (const char* pragma : {"PRAGMA cell_size_check = ON", "PRAGMA synchronous = FULL",
-                             "PRAGMA temp_store = MEMORY", "PRAGMA mmap_size = 0"}) {
-    RETURN_IF_ERROR(database_->run(pragma));
-  }
-  return absl::OkStatus();
+absl::Status SqliteOpening::connect(const std::string& name, int flags) {
+  connection_ = std::make_unique<SqliteConnection>(database_->path_);
+  return connection_->open(name, flags, options_.patience_s);
+}
+
+absl::StatusOr<std::string> SqliteOpening::ask(const char* sql) {
+  const std::unique_ptr<Statement> statement = connection_->start(sql, {});
+  std::string text;
+  if (statement->next()) text = std::string(statement->bytes(0));
+  RETURN_IF_ERROR(statement->status());
+  return text;
 }
 
 // Whose file it is and of which version; changes nothing.
-absl::Status Opening::identify(int* version) {
-  int64_t application = 0, tables = 0;
-  const std::pair<const char*, int64_t*> facts[] = {
-      {"PRAGMA application_id", &application},
-      {"SELECT count(*) FROM sqlite_schema", &tables},
-  };
-  for (const auto& [sql, value] : facts) {
-    Query query = database_->query(sql);
-    if (query.next()) *value = query.integer(0);
-    RETURN_IF_ERROR(query.status());
-  }
-  Query query = database_->query("PRAGMA user_version");
-  if (query.next()) *version = static_cast<int>(query.integer(0));
-  RETURN_IF_ERROR(query.status());
-  const bool is_new = application == 0 && *version == 0 && tables == 0;
-  if (application != kApplicationId && !is_new) {
+absl::Status SqliteOpening::identify(int* version) {
+  ASSIGN_OR_RETURN(const std::string application, ask("PRAGMA application_id"));
+  ASSIGN_OR_RETURN(const std::string tables, ask("SELECT count(*) FROM sqlite_schema"));
+  ASSIGN_OR_RETURN(const std::string number, ask("PRAGMA user_version"));
+  *version = std::atoi(number.c_str());
+  const bool is_new = application == "0" && *version == 0 && tables == "0";
+  if (application != absl::StrCat(kApplicationId) && !is_new) {
     return refuse(database_->path_,
                   "a database of another program; name another file with --db");
   }
@@ -220,7 +189,7 @@ absl::Status Opening::identify(int* version) {
   return absl::OkStatus();
 }
 
-absl::Status Opening::open_to_read() {
+absl::Status SqliteOpening::open_to_read() {
   const std::string& path = database_->path_;
   absl::Status status = connect(path, SQLITE_OPEN_READONLY);
   int version = 0;
@@ -236,7 +205,9 @@ absl::Status Opening::open_to_read() {
           "permission to write; open it once with that permission"));
     }
     database_->immutable_ = true;
-    status = connect(immutable_uri(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
+    database_->reader_name_ = immutable_uri(path);
+    database_->reader_flags_ |= SQLITE_OPEN_URI;
+    status = connect(database_->reader_name_, database_->reader_flags_);
     if (status.ok()) status = identify(&version);
     database_->fingerprint_ = database_->fingerprint();
   }
@@ -249,60 +220,54 @@ absl::Status Opening::open_to_read() {
   return absl::OkStatus();
 }
 
-absl::Status Opening::open_to_write() {
+absl::Status SqliteOpening::open_to_write() {
   const std::string& path = database_->path_;
   // SQLite would silently open such a file for reading.
   const bool file_writable = !exists_ || faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
   if (!file_writable || faccessat(AT_FDCWD, directory_.c_str(), W_OK, AT_EACCESS) != 0) {
-    return database_->error(SQLITE_READONLY);
+    return error(SQLITE_READONLY);
   }
-  database_->directory_ = open_lock(directory_);
-  if (database_->directory_ < 0) return database_->error(SQLITE_CANTOPEN);
-  Database::DirectoryLock lock;
+  database_->directory_ = open_unshared(
+      [&] { return open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  if (database_->directory_ < 0) return error(SQLITE_CANTOPEN);
+  SqliteDatabase::DirectoryLock lock;
   RETURN_IF_ERROR(database_->lock_directory(options_.patience_s, &lock));
-  return prepare_file();
+  RETURN_IF_ERROR(prepare_file());
+  database_->writer_ = std::move(connection_);
+  return absl::OkStatus();
 }
 
 // REQUIRES: the directory is locked.
-absl::Status Opening::prepare_file() {
+absl::Status SqliteOpening::prepare_file() {
   RETURN_IF_ERROR(connect(database_->path_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE));
   int version = 0;
   RETURN_IF_ERROR(identify(&version));
-  sqlite3_db_config(database_->handle_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
-  {
-    Query mode = database_->query("PRAGMA journal_mode = WAL");
-    const bool is_wal = mode.next() && mode.text(0) == "wal";
-    RETURN_IF_ERROR(mode.status());
-    if (!is_wal) return database_->error(SQLITE_READONLY);
-  }
-  RETURN_IF_ERROR(database_->run("PRAGMA journal_size_limit = 67108864"));
+  sqlite3* handle = connection_->handle();
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
+  ASSIGN_OR_RETURN(const std::string mode, ask("PRAGMA journal_mode = WAL"));
+  if (mode != "wal") return error(SQLITE_READONLY);
+  RETURN_IF_ERROR(connection_->command("PRAGMA journal_size_limit = 67108864"));
+  // Instead of SQLite's own checkpoints: SqliteDatabase::fold().
+  sqlite3_wal_hook(handle, [](void* pages, sqlite3*, const char*, int count) {
+    *static_cast<int*>(pages) = count;
+    return SQLITE_OK;
+  }, &database_->wal_pages_);
   if (version == static_cast<int>(schema_steps().size())) return absl::OkStatus();
-  RETURN_IF_ERROR(database_->run("BEGIN IMMEDIATE"));
-  absl::Status status = migrate(*database_, schema_steps());
-  if (status.ok()) status = database_->run("COMMIT");
-  if (!status.ok() && sqlite3_get_autocommit(database_->handle_) == 0) {
-    database_->run("ROLLBACK").IgnoreError();
+  connection_->begin();
+  RETURN_IF_ERROR(connection_->command("BEGIN IMMEDIATE"));
+  absl::Status status;
+  {
+    const SqliteDatabase::Scope scope(*database_, *connection_, true);
+    status = migrate(*database_, schema_steps());
   }
+  if (status.ok()) status = connection_->command("COMMIT");
+  if (sqlite3_get_autocommit(handle) == 0) connection_->command("ROLLBACK").IgnoreError();
   return status;
 }
 
-absl::Status migrate(Database& database, const std::vector<std::string>& steps) {
-  int version = 0;
-  {
-    Query query = database.query("PRAGMA user_version");
-    if (query.next()) version = static_cast<int>(query.integer(0));
-    RETURN_IF_ERROR(query.status());
-  }
-  for (; version < static_cast<int>(steps.size()); ++version) {
-    RETURN_IF_ERROR(database.run_script(steps[version]));
-  }
-  RETURN_IF_ERROR(database.run(absl::StrCat("PRAGMA application_id = ", kApplicationId)));
-  return database.run(absl::StrCat("PRAGMA user_version = ", version));
-}
-
-absl::StatusOr<std::shared_ptr<Database>> Database::open(const std::string& path,
-                                                         const SqliteOptions& options) {
-  return Opening(path, options).run();
+absl::StatusOr<std::shared_ptr<Database>> open_sqlite(const std::string& path,
+                                                      const DatabaseOptions& options) {
+  return SqliteOpening(path, options).run();
 }
 
 }  // namespace lw

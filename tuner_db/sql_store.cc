@@ -1,22 +1,30 @@
-// The Store on SQLite. tuner_db/schema.sql says what is stored; database.h how it survives. What
+// The Store on SQLite and PostgreSQL. tuner_db/schema.sql says what is stored; database.h how. What
 // needs care here is `best`: it must not read every sample of a key, so append() keeps each trace's
 // pooled statistics in `candidates`, in the same transaction. best() takes the median of the most
 // sampled candidate from one index, the few candidates that are not above it from another, and
 // gives just those to best_of(), which could not have chosen another (see best.h). With 10,000
 // measurements of a key: 0.01 ms on the development machine.
-#include <sys/stat.h>
-
+//
+// A claim is a row that names a process. On one host the process can be looked at, so the row of a
+// dead one counts for nothing. On a shared database it may be anywhere: there a claim is a lock by
+// name (database.h), which ends with its process, and the row only says who has it. Either way two
+// may tune one key in the worst case (another pid namespace, a restarted server), which wastes
+// time but harms nothing.
 #include <memory>
+#include <mutex>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "src/base/check.h"
+#include "src/base/hash.h"
+#include "src/expr/message.h"
 #include "tuner_db/best.h"
 #include "tuner_db/database.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/process.h"
 #include "tuner_db/rows.h"
+#include "tuner_db/schema.h"
 #include "tuner_db/store.h"
 
 namespace lw {
@@ -28,12 +36,12 @@ constexpr char kIsKey[] =
     " WHERE workload = ? AND target = ? AND backend = ? AND threads = ? AND cache = ?"
     " AND objective = ?";
 
-class SqliteStore : public Store {
+class SqlStore : public Store {
  public:
-  SqliteStore(std::shared_ptr<Database> database, const SqliteOptions& options)
+  SqlStore(std::shared_ptr<Database> database, const DatabaseOptions& options)
       : database_(std::move(database)), db_(*database_), options_(options) {}
 
-  ~SqliteStore() override {
+  ~SqlStore() override {
     const std::vector<Key> claims = claims_;
     for (const Key& key : claims) release(key);
   }
@@ -41,16 +49,16 @@ class SqliteStore : public Store {
   absl::Status put_workload(const WorkloadRow& row) override {
     return write([&] {
       const std::string shape = absl::StrJoin(row.shape, ",");
-      return db_.query("INSERT OR IGNORE INTO workloads VALUES (?,?,?,?,?,?,?,?)", row.id,
-                       row.name, row.canonical_text, row.source_words, row.flops, row.bytes, shape,
-                       row.family).run();
+      return db_.query("INSERT INTO workloads VALUES (?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
+                       row.id, row.name, row.canonical_text, row.source_words, row.flops,
+                       row.bytes, shape, row.family).run();
     });
   }
 
   absl::Status put_target(const std::string& id, const Target& target) override {
     return write([&] {
       const std::string text = to_text(target);
-      return db_.query("INSERT OR IGNORE INTO targets VALUES (?,?)", id, text).run();
+      return db_.query("INSERT INTO targets VALUES (?,?) ON CONFLICT DO NOTHING", id, text).run();
     });
   }
 
@@ -143,18 +151,16 @@ class SqliteStore : public Store {
   }
 
   absl::Status claim(const Key& key) override {
-    RETURN_IF_ERROR(write([&]() -> absl::Status {
-      Query holder = by_key("SELECT boot, pid, started FROM claims", key);
-      if (holder.next()) {
-        const ProcessName process{holder.text(0), holder.integer(1), holder.integer(2)};
-        if (is_alive(process)) return claimed(key, process.pid);
-      }
-      RETURN_IF_ERROR(holder.status());
-      const ProcessName us = this_process();
-      return db_.query("INSERT OR REPLACE INTO claims VALUES (?,?,?,?,?,?,?,?,?)", key.workload,
-                       key.target, key.backend, key.threads, key.cache, key.objective, us.boot,
-                       us.pid, us.started).run();
-    }));
+    bool locked = false;
+    if (db_.is_shared()) {
+      if (options_.read_only) return db_.refuse_write();
+      ASSIGN_OR_RETURN(locked, db_.try_lock(name_of(key)));
+    }
+    absl::Status status = write([&] { return claim_in_transaction(key, locked); });
+    if (!status.ok()) {
+      if (locked) db_.unlock(name_of(key));
+      return status;
+    }
     const std::lock_guard guard(claims_mutex_);
     claims_.push_back(key);
     return absl::OkStatus();
@@ -167,6 +173,7 @@ class SqliteStore : public Store {
       if (std::erase(claims_, key) == 0) return;
     }
     write([&] { return by_key("DELETE FROM claims", key).run(); }).IgnoreError();
+    if (db_.is_shared()) db_.unlock(name_of(key));
   }
 
   absl::StatusOr<Stats> stats() const override;
@@ -180,7 +187,7 @@ class SqliteStore : public Store {
  private:
   template <class Body>
   absl::Status write(Body body) {
-    if (options_.read_only) return db_.error(SQLITE_READONLY);
+    if (options_.read_only) return db_.refuse_write();
     return db_.write(options_.patience_s, body);
   }
   template <class Body>
@@ -192,6 +199,7 @@ class SqliteStore : public Store {
     return db_.query(absl::StrCat(verb, kIsKey), key.workload, key.target, key.backend,
                      key.threads, key.cache, key.objective);
   }
+  static int64_t name_of(const Key& key) { return static_cast<int64_t>(hash64(describe(key))); }
   static Key key_of(const Query& query) {
     return {query.text(0), query.text(1), query.text(2), static_cast<int>(query.integer(3)),
             query.text(4), query.text(5)};
@@ -199,26 +207,46 @@ class SqliteStore : public Store {
 
   // All below REQUIRE: inside a transaction.
   absl::StatusOr<int64_t> key_id(const Key& key) const;              // 0: not there
+  absl::Status claim_in_transaction(const Key& key, bool locked);
   absl::Status append_in_transaction(const Key& key, const std::vector<Measurement>& measurements,
                                      std::vector<int64_t>* ids);
-  absl::Status insert(int64_t candidate, const Measurement& m);
+  absl::StatusOr<int64_t> insert(int64_t candidate, const Measurement& m);  // its id
   absl::Status update_pool(int64_t candidate);
   absl::StatusOr<bool> best_of_key(int64_t key, Measurement* best) const;
   std::shared_ptr<Database> database_;
   Database& db_;                           // a const Store still runs statements
-  SqliteOptions options_;
+  DatabaseOptions options_;
   std::mutex claims_mutex_;
   std::vector<Key> claims_;                // held, and given back when the Store goes
 };
 
-absl::StatusOr<int64_t> SqliteStore::key_id(const Key& key) const {
+// `locked`: the claim's lock is ours, so whoever the row names is gone.
+absl::Status SqlStore::claim_in_transaction(const Key& key, bool locked) {
+  if (!locked) {
+    Query holder = by_key("SELECT boot, pid, started FROM claims", key);
+    if (holder.next()) {
+      const ProcessName process{holder.text(0), holder.integer(1), holder.integer(2)};
+      if (db_.is_shared() || is_alive(process)) return claimed(key, process.pid);
+    }
+    RETURN_IF_ERROR(holder.status());
+    if (db_.is_shared()) return claimed(key, 0);             // locked, its row not yet written
+  }
+  const ProcessName us = this_process();
+  return db_.query("INSERT INTO claims VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (workload, target,"
+                   " backend, threads, cache, objective) DO UPDATE SET boot = excluded.boot,"
+                   " pid = excluded.pid, started = excluded.started", key.workload, key.target,
+                   key.backend, key.threads, key.cache, key.objective, us.boot, us.pid,
+                   us.started).run();
+}
+
+absl::StatusOr<int64_t> SqlStore::key_id(const Key& key) const {
   Query query = by_key("SELECT id FROM keys", key);
   if (query.next()) return query.integer(0);
   RETURN_IF_ERROR(query.status());
   return 0;
 }
 
-absl::Status SqliteStore::append_in_transaction(const Key& key,
+absl::Status SqlStore::append_in_transaction(const Key& key,
                                                 const std::vector<Measurement>& measurements,
                                                 std::vector<int64_t>* ids) {
   for (const auto& [what, table, id] : {std::tuple("workload", "workloads", &key.workload),
@@ -226,41 +254,43 @@ absl::Status SqliteStore::append_in_transaction(const Key& key,
     Query query = db_.query(absl::StrCat("SELECT 1 FROM ", table, " WHERE id = ?"), *id);
     if (!query.next()) return query.status().ok() ? unknown(what, *id) : query.status();
   }
+  ids->clear();
   if (measurements.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(db_.query("INSERT OR IGNORE INTO keys (workload, target, backend, threads, cache,"
-                            " objective) VALUES (?,?,?,?,?,?)", key.workload, key.target,
+  RETURN_IF_ERROR(db_.query("INSERT INTO keys (workload, target, backend, threads, cache, objective)"
+                            " VALUES (?,?,?,?,?,?) ON CONFLICT DO NOTHING", key.workload, key.target,
                             key.backend, key.threads, key.cache, key.objective).run());
   ASSIGN_OR_RETURN(const int64_t id, key_id(key));
   std::set<int64_t> touched;
   for (const Measurement& m : measurements) {
-    RETURN_IF_ERROR(db_.query("INSERT OR IGNORE INTO candidates (key, trace) VALUES (?,?)", id,
-                              m.trace).run());
+    RETURN_IF_ERROR(db_.query("INSERT INTO candidates (key, trace) VALUES (?,?)"
+                              " ON CONFLICT DO NOTHING", id, m.trace).run());
     int64_t candidate = 0;
     {
       Query query = db_.query("SELECT id FROM candidates WHERE key = ? AND trace = ?", id, m.trace);
       if (query.next()) candidate = query.integer(0);
       RETURN_IF_ERROR(query.status());
     }
-    RETURN_IF_ERROR(insert(candidate, m));
-    ids->push_back(db_.last_id());
+    ASSIGN_OR_RETURN(ids->emplace_back(), insert(candidate, m));
     touched.insert(candidate);
   }
   for (int64_t candidate : touched) RETURN_IF_ERROR(update_pool(candidate));
   return absl::OkStatus();
 }
 
-absl::Status SqliteStore::insert(int64_t candidate, const Measurement& m) {
-  return db_.query("INSERT INTO measurements (candidate, kernel_hash, verdict, detail, samples_us,"
-                   " inner, time_us, ci_low_us, ci_high_us, verified, max_rel_error, wall_s,"
-                   " build_s, seed, source, environment, unix_ms)"
-                   " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                   candidate, m.kernel_hash, verdict_name(m.verdict), m.detail,
-                   as_blob(m.samples_us), m.inner, m.time_us, m.ci_low_us, m.ci_high_us,
-                   m.verified, m.max_rel_error, m.wall_s, m.build_s, m.seed, m.source,
-                   m.environment, m.unix_ms).run();
+absl::StatusOr<int64_t> SqlStore::insert(int64_t candidate, const Measurement& m) {
+  Query query = db_.query(
+      "INSERT INTO measurements (candidate, kernel_hash, verdict, detail, samples_us, \"inner\","
+      " time_us, ci_low_us, ci_high_us, verified, max_rel_error, wall_s, build_s, seed, source,"
+      " environment, unix_ms) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) RETURNING id",
+      candidate, m.kernel_hash, verdict_name(m.verdict), m.detail, as_blob(m.samples_us), m.inner,
+      m.time_us, m.ci_low_us, m.ci_high_us, m.verified, m.max_rel_error, m.wall_s, m.build_s,
+      m.seed, m.source, m.environment, m.unix_ms);
+  const int64_t id = query.next() ? query.integer(0) : 0;
+  RETURN_IF_ERROR(query.run());
+  return id;
 }
 
-absl::Status SqliteStore::update_pool(int64_t candidate) {
+absl::Status SqlStore::update_pool(int64_t candidate) {
   std::vector<Measurement> rows;
   RETURN_IF_ERROR(read_candidate(db_, candidate, &rows));
   const Pool p = pool(pointers(rows));
@@ -268,11 +298,13 @@ absl::Status SqliteStore::update_pool(int64_t candidate) {
                    "WHERE id = ?", p.samples, p.median_us, p.high_us, p.eligible, candidate).run();
 }
 
-absl::StatusOr<bool> SqliteStore::best_of_key(int64_t key, Measurement* best) const {
+absl::StatusOr<bool> SqlStore::best_of_key(int64_t key, Measurement* best) const {
+  // As the partial indexes say it: SQLite compares the text.
+  const char* eligible = db_.is_shared() ? "eligible <> 0" : "eligible";
   double limit = 0;
   {
-    Query query = db_.query("SELECT median_us FROM candidates WHERE key = ? AND eligible "
-                            "ORDER BY samples DESC, median_us, id LIMIT 1", key);
+    Query query = db_.query(concat("SELECT median_us FROM candidates WHERE key = ? AND ", eligible,
+                                   " ORDER BY samples DESC, median_us, id LIMIT 1"), key);
     if (!query.next()) {
       RETURN_IF_ERROR(query.status());
       return false;
@@ -282,9 +314,9 @@ absl::StatusOr<bool> SqliteStore::best_of_key(int64_t key, Measurement* best) co
   std::vector<int64_t> ids;
   std::vector<Pool> pools;
   {
-    Query query = db_.query("SELECT id, samples, median_us, high_us FROM candidates "
-                            "WHERE key = ? AND eligible AND median_us <= ? ORDER BY id", key,
-                            limit);
+    Query query = db_.query(concat("SELECT id, samples, median_us, high_us FROM candidates "
+                                   "WHERE key = ? AND median_us <= ? AND ", eligible,
+                                   " ORDER BY id"), key, limit);
     while (query.next()) {
       ids.push_back(query.integer(0));
       pools.push_back({query.integer(1), query.real(2), query.real(3), true});
@@ -302,7 +334,7 @@ absl::StatusOr<bool> SqliteStore::best_of_key(int64_t key, Measurement* best) co
   return true;
 }
 
-absl::StatusOr<Store::Stats> SqliteStore::stats() const {
+absl::StatusOr<Store::Stats> SqlStore::stats() const {
   Stats stats;
   RETURN_IF_ERROR(read([&]() -> absl::Status {
     const std::pair<const char*, int64_t*> counts[] = {
@@ -319,16 +351,14 @@ absl::StatusOr<Store::Stats> SqliteStore::stats() const {
     return absl::OkStatus();
   }));
   stats.schema_version = static_cast<int>(schema_steps().size());
-  for (const char* suffix : {"", "-wal"}) {
-    struct stat file;
-    if (stat((db_.path() + suffix).c_str(), &file) == 0) stats.bytes += file.st_size;
-  }
+  ASSIGN_OR_RETURN(stats.bytes, db_.bytes());
   return stats;
 }
 
-absl::StatusOr<int64_t> SqliteStore::prune(int keep, int64_t unix_ms) {
+absl::StatusOr<int64_t> SqlStore::prune(int keep, int64_t unix_ms) {
   int64_t deleted = 0;
   RETURN_IF_ERROR(write([&]() -> absl::Status {
+    deleted = 0;
     std::vector<int64_t> keys;
     Query all = db_.query("SELECT id FROM keys");
     while (all.next()) keys.push_back(all.integer(0));
@@ -366,10 +396,9 @@ absl::StatusOr<int64_t> SqliteStore::prune(int keep, int64_t unix_ms) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Store>> open_sqlite_store(const std::string& path,
-                                                         const SqliteOptions& options) {
-  ASSIGN_OR_RETURN(std::shared_ptr<Database> database, Database::open(path, options));
-  return std::make_unique<SqliteStore>(std::move(database), options);
+std::unique_ptr<Store> make_store(std::shared_ptr<Database> database,
+                                  const DatabaseOptions& options) {
+  return std::make_unique<SqlStore>(std::move(database), options);
 }
 
 }  // namespace lw
