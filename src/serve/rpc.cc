@@ -1,0 +1,72 @@
+#include "src/serve/rpc.h"
+
+#include "src/base/log.h"
+#include "src/expr/message.h"
+#include "src/serve/errors.h"
+
+namespace lw {
+
+namespace v1 = loopwright::v1;
+
+namespace {
+
+int64_t steady_ns(std::chrono::steady_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+}  // namespace
+
+Admission admit(const Wire& wire, const grpc::CallbackServerContext& context,
+                std::string_view method, Deadline deadline) {
+  Admission admission;
+  admission.begun = std::chrono::steady_clock::now();
+  admission.caller.peer = context.peer();
+  admission.permission = find_permission(method);
+  const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
+  absl::StatusOr<Identity> identity = identity_of(*peer, wire.tls);
+  if (!identity.ok()) {
+    admission.status = identity.status();
+    return admission;
+  }
+  admission.caller.identity = *std::move(identity);
+  admission.status = authorize(admission.caller.identity, method);
+  if (!admission.status.ok()) return admission;
+  if (deadline == Deadline::kWanted &&
+      context.deadline() == std::chrono::system_clock::time_point::max()) {
+    admission.status = api_error(v1::ERROR_REASON_MISSING_DEADLINE,
+                                 "the call has no deadline; set one");
+    return admission;
+  }
+  admission.status = wire.service->limiter().take(admission.caller.identity,
+                                                  admission.permission->call_class,
+                                                  steady_ns(admission.begun));
+  return admission;
+}
+
+grpc::Status conclude(const Wire& wire, const Admission& admission, std::string_view method,
+                      std::string_view subject, absl::Status status) {
+  const bool explained = status.ok() || reason_of(status) != v1::ERROR_REASON_UNSPECIFIED ||
+                         status.code() == absl::StatusCode::kCancelled ||
+                         status.code() == absl::StatusCode::kUnimplemented;
+  if (!explained) {
+    const std::string id = make_id(wire.service->now_ms());
+    log(Level::kError, "internal_error", {{"id", id}, {"method", method},
+                                          {"error", status.ToString()}});
+    status = api_error(v1::ERROR_REASON_INTERNAL,
+                       concat("internal error ", id, "; the server's log says more"));
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - admission.begun;
+  const std::string code = absl::StatusCodeToString(status.code());
+  const bool known = admission.permission != nullptr;
+  wire.service->metrics().rpc(known ? method : "unknown", code, seconds.count());
+  if (known && admission.permission->audited) {
+    wire.service->note_audit(admission.caller, method, subject, status);
+  }
+  if (log_enabled(Level::kDebug)) {
+    log(Level::kDebug, "rpc", {{"method", method}, {"code", code}, {"seconds", seconds.count()},
+                               {"peer", admission.caller.peer}});
+  }
+  return to_grpc(status);
+}
+
+}  // namespace lw

@@ -1,0 +1,75 @@
+// What every call goes through, whichever service it is of: who calls, may they, do they wait for an
+// answer (a deadline), do they call too often; then the work, on a thread that may block; then the
+// error in the API's form, the metric, the log, the audit. Internal to src/serve.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <string>
+
+#include "src/serve/executor.h"
+#include "src/serve/service.h"
+
+namespace lw {
+
+struct Wire {
+  Service* service = nullptr;
+  Executor* executor = nullptr;
+  bool tls = false;
+};
+
+// A call that was let in, or the reason why not.
+struct Admission {
+  absl::Status status;
+  Caller caller;
+  const Permission* permission = nullptr;
+  std::chrono::steady_clock::time_point begun;
+};
+enum class Deadline { kWanted, kNotWanted };
+Admission admit(const Wire& wire, const grpc::CallbackServerContext& context,
+                std::string_view method, Deadline deadline);
+
+// The end of every call: what is not in the API's form becomes INTERNAL with an id that the log
+// explains; counted, logged, audited.
+grpc::Status conclude(const Wire& wire, const Admission& admission, std::string_view method,
+                      std::string_view subject, absl::Status status);
+
+template <class Request, class Response>
+using Call = absl::Status (Service::*)(const Caller&, const Request&, Response*);
+
+// What a request is about, for the audit log: its name where it has one.
+template <class Request>
+std::string subject_of(const Request& request) {
+  if constexpr (requires { std::string(request.name()); }) {
+    return request.name();
+  } else if constexpr (requires { request.names(); }) {
+    std::string all;
+    for (const std::string& name : request.names()) all += (all.empty() ? "" : " ") + name;
+    return all.substr(0, 1000);
+  } else {
+    return "";
+  }
+}
+
+template <class Request, class Response>
+grpc::ServerUnaryReactor* unary(const Wire& wire, grpc::CallbackServerContext* context,
+                                std::string_view method, const Request* request,
+                                Response* response, Call<Request, Response> call) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  Admission admission = admit(wire, *context, method, Deadline::kWanted);
+  if (!admission.status.ok()) {
+    reactor->Finish(conclude(wire, admission, method, subject_of(*request), admission.status));
+    return reactor;
+  }
+  wire.executor->post([&wire, context, method, request, response, call, reactor,
+                       admission = std::move(admission)] {
+    absl::Status status = context->IsCancelled()
+                              ? absl::CancelledError("the caller has gone")
+                              : (wire.service->*call)(admission.caller, *request, response);
+    reactor->Finish(conclude(wire, admission, method, subject_of(*request), std::move(status)));
+  });
+  return reactor;
+}
+
+}  // namespace lw

@@ -1,0 +1,43 @@
+// The Service on the wire: gRPC, with health and reflection. Thread-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "src/serve/address.h"
+#include "src/serve/service.h"
+
+namespace grpc {
+class ServerCredentials;
+}
+
+namespace lw {
+
+struct ServerOptions {
+  BindAddress address;
+  std::shared_ptr<grpc::ServerCredentials> credentials;  // null: none, for loopbacks
+  int threads = 16;                        // for calls that wait for the database
+  bool reflection = false;
+};
+
+class Server {
+ public:
+  // kUnavailable: the address is taken, or not of this machine. `service` outlives it.
+  static absl::StatusOr<std::unique_ptr<Server>> start(Service& service,
+                                                       const ServerOptions& options);
+  ~Server();
+  // "127.0.0.1:7070", with the port that was found for port 0.
+  const std::string& address() const;
+  // What health checks say of it: serving, or not (draining, a database that cannot be written).
+  void set_serving(bool reads, bool writes);
+  // Gives no more work, answers what is in flight, for at most `grace_s`; then cuts.
+  void stop(double grace_s);
+
+ private:
+  struct Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lw

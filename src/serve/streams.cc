@@ -1,0 +1,380 @@
+// Each stream is a chain: one step at a time (a read of the database, a write, a wait), each started
+// by the end of the one before. Only OnCancel comes from aside; it takes the call out of the parked
+// ones, and whoever manages to take it out goes on with the chain, to its end.
+#include "src/serve/streams.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "src/base/check.h"
+#include "src/expr/message.h"
+#include "src/serve/errors.h"
+#include "src/serve/names.h"
+
+namespace lw {
+
+namespace v1 = loopwright::v1;
+
+namespace {
+
+constexpr int64_t kHeartbeatMs = 15'000;
+constexpr int kEventsAtOnce = 100;
+
+// A parked step of a chain that a cancelled call must not keep waiting.
+class Parking {
+ public:
+  void park(Service& service, const std::string& study, uint64_t version, int64_t until_ms,
+            std::function<void(ParkedCalls::Why)> resume) {
+    resume_ = std::move(resume);
+    const int64_t ticket = service.parked().park(
+        "", {study_topic(study)}, version, until_ms,
+        [this](ParkedCalls::Why why) { resume_(why); });
+    bool cancelled = false;
+    {
+      std::lock_guard lock(mutex_);
+      ticket_ = ticket;
+      cancelled = cancelled_;
+    }
+    if (cancelled && ticket != 0 && service.parked().forget(ticket)) {
+      resume_(ParkedCalls::Why::kTimeout);
+    }
+  }
+  void cancel(Service& service) {
+    int64_t ticket = 0;
+    {
+      std::lock_guard lock(mutex_);
+      cancelled_ = true;
+      ticket = ticket_;
+    }
+    if (ticket != 0 && service.parked().forget(ticket)) resume_(ParkedCalls::Why::kTimeout);
+  }
+  bool is_cancelled() {
+    std::lock_guard lock(mutex_);
+    return cancelled_;
+  }
+
+ private:
+  std::mutex mutex_;
+  int64_t ticket_ = 0;
+  bool cancelled_ = false;
+  std::function<void(ParkedCalls::Why)> resume_;
+};
+
+class Watch : public grpc::ServerWriteReactor<v1::StudyEvent> {
+ public:
+  Watch(const Wire& wire, grpc::CallbackServerContext* context,
+        const v1::WatchStudyRequest* request)
+      : wire_(wire), admission_(admit(wire, *context, kMethod, Deadline::kNotWanted)),
+        name_(request->name()), sequence_(request->after_sequence()) {
+    wire_.service->metrics().stream_opened();
+    absl::Status status = admission_.status;
+    if (status.ok() && sequence_ < 0) status = bad_field("after_sequence", "must not be negative");
+    if (status.ok()) {
+      absl::StatusOr<std::string> id = parse_name("studies", name_, "name");
+      status = id.status();
+      if (id.ok()) study_ = *std::move(id);
+    }
+    if (status.ok()) {
+      read();
+    } else {
+      finish(status);
+    }
+  }
+  void OnWriteDone(bool ok) override {
+    if (!ok) return finish(absl::CancelledError("the watcher has gone"));
+    if (written_.kind() == v1::StudyEvent::KIND_ENDED) return finish(absl::OkStatus());
+    if (pending_.empty()) {
+      read();
+    } else {
+      write();
+    }
+  }
+  void OnCancel() override { parking_.cancel(*wire_.service); }
+  void OnDone() override {
+    wire_.service->metrics().stream_closed();
+    delete this;
+  }
+
+ private:
+  static constexpr char kMethod[] = "/loopwright.v1.TuningService/WatchStudy";
+
+  void read() {
+    wire_.executor->post([this] {
+      if (parking_.is_cancelled()) return finish(absl::CancelledError("the watcher has gone"));
+      const uint64_t version = wire_.service->parked().version({study_topic(study_)});
+      absl::StatusOr<std::vector<v1::StudyEvent>> events =
+          wire_.service->events(study_, sequence_, kEventsAtOnce);
+      if (!events.ok()) return finish(events.status());
+      if (!events->empty()) {
+        pending_.assign(events->begin(), events->end());
+        return write();
+      }
+      v1::Study study;
+      v1::GetStudyRequest request;
+      request.set_name(name_);
+      const absl::Status found = wire_.service->get_study(admission_.caller, request, &study);
+      if (!found.ok()) return finish(found);
+      if (study.has_end_time()) return finish(absl::OkStatus());
+      if (!wire_.service->problem().empty() && wire_.service->problem() == "stopping") {
+        return finish(retry_later(v1::ERROR_REASON_STOPPING, "the server stops; watch again", 1000));
+      }
+      parking_.park(*wire_.service, study_, version, wire_.service->now_ms() + kHeartbeatMs,
+                    [this](ParkedCalls::Why why) {
+                      if (why == ParkedCalls::Why::kNews || parking_.is_cancelled()) return read();
+                      beat();
+                    });
+    });
+  }
+  void write() {
+    written_ = std::move(pending_.front());
+    pending_.pop_front();
+    sequence_ = written_.sequence();
+    StartWrite(&written_);
+  }
+  void beat() {
+    written_ = v1::StudyEvent();
+    written_.set_kind(v1::StudyEvent::KIND_HEARTBEAT);
+    written_.set_sequence(sequence_);
+    StartWrite(&written_);
+  }
+  void finish(const absl::Status& status) {
+    Finish(conclude(wire_, admission_, kMethod, name_, status));
+  }
+
+  const Wire& wire_;
+  const Admission admission_;
+  const std::string name_;
+  std::string study_;
+  int64_t sequence_;
+  std::deque<v1::StudyEvent> pending_;
+  v1::StudyEvent written_;                 // while gRPC writes it
+  Parking parking_;
+};
+
+class WaitOperation : public grpc::ServerUnaryReactor {
+ public:
+  WaitOperation(const Wire& wire, grpc::CallbackServerContext* context,
+                const google::longrunning::WaitOperationRequest* request,
+                google::longrunning::Operation* response)
+      : wire_(wire), admission_(admit(wire, *context, kMethod, Deadline::kWanted)),
+        name_(request->name()), response_(response) {
+    absl::Status status = admission_.status;
+    if (status.ok()) {
+      absl::StatusOr<std::string> id = parse_name("operations", name_, "name");
+      status = id.status();
+      if (id.ok()) study_ = *std::move(id);
+    }
+    if (!status.ok()) return finish(status);
+    // A little before the call's deadline, or after the timeout that it asked for.
+    const auto left = context->deadline() - std::chrono::system_clock::now();
+    int64_t wait_ms = std::max<int64_t>(
+        0, std::chrono::duration_cast<std::chrono::milliseconds>(left).count() - 200);
+    if (request->has_timeout()) {
+      wait_ms = std::min<int64_t>(wait_ms, request->timeout().seconds() * 1000 +
+                                               request->timeout().nanos() / 1'000'000);
+    }
+    until_ms_ = wire_.service->now_ms() + wait_ms;
+    look();
+  }
+  void OnCancel() override { parking_.cancel(*wire_.service); }
+  void OnDone() override { delete this; }
+
+ private:
+  static constexpr char kMethod[] = "/google.longrunning.Operations/WaitOperation";
+
+  void look() {
+    wire_.executor->post([this] {
+      const uint64_t version = wire_.service->parked().version({study_topic(study_)});
+      google::longrunning::GetOperationRequest request;
+      request.set_name(name_);
+      const absl::Status found =
+          wire_.service->get_operation(admission_.caller, request, response_);
+      const bool over = !found.ok() || response_->done() || over_ || parking_.is_cancelled() ||
+                        wire_.service->now_ms() >= until_ms_;
+      if (over) return finish(found);
+      parking_.park(*wire_.service, study_, version, until_ms_, [this](ParkedCalls::Why why) {
+        over_ = why != ParkedCalls::Why::kNews;
+        look();
+      });
+    });
+  }
+  void finish(const absl::Status& status) {
+    Finish(conclude(wire_, admission_, kMethod, name_, status));
+  }
+
+  const Wire& wire_;
+  const Admission admission_;
+  const std::string name_;
+  google::longrunning::Operation* response_;
+  std::string study_;
+  int64_t until_ms_ = 0;
+  bool over_ = false;
+  Parking parking_;
+};
+
+class Synchronize : public grpc::ServerUnaryReactor {
+ public:
+  Synchronize(const Wire& wire, grpc::CallbackServerContext* context,
+              const v1::SynchronizeRequest* request, v1::SynchronizeResponse* response)
+      : wire_(wire), admission_(admit(wire, *context, kMethod, Deadline::kNotWanted)),
+        agent_(request->agent()) {
+    if (!admission_.status.ok()) {
+      Finish(conclude(wire_, admission_, kMethod, agent_, admission_.status));
+      return;
+    }
+    auto call = wire_.service->synchronize(
+        admission_.caller, std::make_shared<v1::SynchronizeRequest>(*request),
+        [this, response](absl::Status status, v1::SynchronizeResponse answer) {
+          *response = std::move(answer);
+          Finish(conclude(wire_, admission_, kMethod, agent_, std::move(status)));
+        });
+    std::lock_guard lock(mutex_);
+    call_ = std::move(call);
+    if (cancelled_ && call_ != nullptr) wire_.service->abandon(call_);
+  }
+  void OnCancel() override {
+    std::shared_ptr<void> call;
+    {
+      std::lock_guard lock(mutex_);
+      cancelled_ = true;
+      call = call_;
+    }
+    if (call != nullptr) wire_.service->abandon(call);
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  static constexpr char kMethod[] = "/loopwright.v1.AgentService/Synchronize";
+  const Wire& wire_;
+  const Admission admission_;
+  const std::string agent_;
+  std::mutex mutex_;
+  bool cancelled_ = false;
+  std::shared_ptr<void> call_;
+};
+
+class Export : public grpc::ServerWriteReactor<v1::ExportRecordsResponse> {
+ public:
+  Export(const Wire& wire, grpc::CallbackServerContext* context,
+         const v1::ExportRecordsRequest* request)
+      : wire_(wire), admission_(admit(wire, *context, kMethod, Deadline::kNotWanted)),
+        best_only_(request->best_only()) {
+    wire_.service->metrics().stream_opened();
+    if (admission_.status.ok()) {
+      next();
+    } else {
+      Finish(conclude(wire_, admission_, kMethod, "", admission_.status));
+    }
+  }
+  void OnWriteDone(bool ok) override {
+    if (!ok) {
+      Finish(conclude(wire_, admission_, kMethod, "", absl::CancelledError("the reader has gone")));
+    } else if (cursor_.empty()) {
+      Finish(conclude(wire_, admission_, kMethod, "", absl::OkStatus()));
+    } else {
+      next();
+    }
+  }
+  void OnDone() override {
+    wire_.service->metrics().stream_closed();
+    delete this;
+  }
+
+ private:
+  static constexpr char kMethod[] = "/loopwright.v1.ScheduleService/ExportRecords";
+
+  void next() {
+    wire_.executor->post([this] {
+      written_.Clear();
+      absl::StatusOr<std::string> cursor =
+          wire_.service->export_some(cursor_, best_only_, &written_);
+      if (!cursor.ok()) {
+        Finish(conclude(wire_, admission_, kMethod, "", cursor.status()));
+        return;
+      }
+      cursor_ = *std::move(cursor);
+      StartWrite(&written_);
+    });
+  }
+
+  const Wire& wire_;
+  const Admission admission_;
+  const bool best_only_;
+  std::string cursor_;
+  v1::ExportRecordsResponse written_;
+};
+
+class Import : public grpc::ServerReadReactor<v1::ImportRecordsRequest> {
+ public:
+  Import(const Wire& wire, grpc::CallbackServerContext* context,
+         v1::ImportRecordsResponse* response)
+      : wire_(wire), admission_(admit(wire, *context, kMethod, Deadline::kNotWanted)),
+        response_(response) {
+    wire_.service->metrics().stream_opened();
+    if (admission_.status.ok()) {
+      StartRead(&request_);
+    } else {
+      Finish(conclude(wire_, admission_, kMethod, "", admission_.status));
+    }
+  }
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      Finish(conclude(wire_, admission_, kMethod, "", absl::OkStatus()));
+      return;
+    }
+    wire_.executor->post([this] {
+      const absl::Status status =
+          wire_.service->import_some(admission_.caller, request_, response_);
+      if (!status.ok()) {
+        Finish(conclude(wire_, admission_, kMethod, "", status));
+        return;
+      }
+      request_.Clear();
+      StartRead(&request_);
+    });
+  }
+  void OnDone() override {
+    wire_.service->metrics().stream_closed();
+    delete this;
+  }
+
+ private:
+  static constexpr char kMethod[] = "/loopwright.v1.ScheduleService/ImportRecords";
+  const Wire& wire_;
+  const Admission admission_;
+  v1::ImportRecordsResponse* response_;
+  v1::ImportRecordsRequest request_;
+};
+
+}  // namespace
+
+grpc::ServerWriteReactor<v1::StudyEvent>* watch_study(const Wire& wire,
+                                                      grpc::CallbackServerContext* context,
+                                                      const v1::WatchStudyRequest* request) {
+  return new Watch(wire, context, request);
+}
+
+grpc::ServerUnaryReactor* wait_operation(const Wire& wire, grpc::CallbackServerContext* context,
+                                         const google::longrunning::WaitOperationRequest* request,
+                                         google::longrunning::Operation* response) {
+  return new WaitOperation(wire, context, request, response);
+}
+
+grpc::ServerUnaryReactor* synchronize(const Wire& wire, grpc::CallbackServerContext* context,
+                                      const v1::SynchronizeRequest* request,
+                                      v1::SynchronizeResponse* response) {
+  return new Synchronize(wire, context, request, response);
+}
+
+grpc::ServerWriteReactor<v1::ExportRecordsResponse>* export_records(
+    const Wire& wire, grpc::CallbackServerContext* context,
+    const v1::ExportRecordsRequest* request) {
+  return new Export(wire, context, request);
+}
+
+grpc::ServerReadReactor<v1::ImportRecordsRequest>* import_records(
+    const Wire& wire, grpc::CallbackServerContext* context, v1::ImportRecordsResponse* response) {
+  return new Import(wire, context, response);
+}
+
+}  // namespace lw
