@@ -6,3 +6,7 @@ target_link_libraries(lw_bench PRIVATE lw_peers lw_measure CLI11::CLI11 nlohmann
 # Candidates a second, replayed and scored.
 add_executable(lw_throughput bench/throughput.cc)
 target_link_libraries(lw_throughput PRIVATE lw_cost_model)
+
+# Lookups in a database of a million measurements.
+add_executable(lw_lookup_bench bench/service_lookup.cc)
+target_link_libraries(lw_lookup_bench PRIVATE lw_tuner_db CLI11::CLI11 nlohmann_json::nlohmann_json)

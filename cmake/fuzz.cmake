@@ -1,13 +1,13 @@
 # fuzz/: libFuzzer targets, one for each file. Clang only:
 #   cmake -S . -B build-fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DLOOPWRIGHT_FUZZ=ON
-#   ninja -C build-fuzz parser_fuzz trace_fuzz kernel_fuzz npy_fuzz
+#   ninja -C build-fuzz parser_fuzz trace_fuzz kernel_fuzz npy_fuzz snapshot_fuzz
 #   build-fuzz/parser_fuzz -max_total_time=60
 if(LOOPWRIGHT_FUZZ)
   file(GLOB targets CONFIGURE_DEPENDS fuzz/*_fuzz.cc)
   foreach(source ${targets})
     get_filename_component(name ${source} NAME_WE)
     add_executable(${name} ${source})
-    target_link_libraries(${name} PRIVATE lw_lower)
+    target_link_libraries(${name} PRIVATE lw_lower lw_tuner_db)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   endforeach()
   target_sources(npy_fuzz PRIVATE src/api/npy.cc)

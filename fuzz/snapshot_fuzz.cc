@@ -1,0 +1,46 @@
+// libFuzzer target for snapshots: any bytes open or are refused, and every record, family and target
+// in what opens is read or refused. Checksums would hide the decoders from a fuzzer, so the bytes
+// after the header's are given to these directly too, and the header's own checksum is repaired.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "src/base/check.h"
+#include "tuner_db/record_codec.h"
+#include "tuner_db/snapshot.h"
+#include "tuner_db/snapshot_format.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  std::string bytes(reinterpret_cast<const char*>(data), size);
+  lw::ByteReader reader(bytes);
+  lw::decode_record(reader);
+  lw::FamilyIndex family;
+  lw::decode_family(bytes, &family);
+  if (bytes.size() < sizeof(lw::SnapshotHeader)) {
+    CHECK(!lw::Snapshot::over(bytes).ok());
+    return 0;
+  }
+  lw::SnapshotHeader header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  std::memcpy(header.magic, lw::kSnapshotMagic, sizeof header.magic);
+  header.version = lw::kSnapshotVersion;
+  header.file_bytes = bytes.size();
+  header.checksum = lw::checksum(
+      {reinterpret_cast<const char*>(&header), sizeof header - sizeof header.checksum});
+  std::memcpy(bytes.data(), &header, sizeof header);
+  const absl::StatusOr<std::unique_ptr<lw::Snapshot>> snapshot = lw::Snapshot::over(bytes);
+  if (!snapshot.ok()) return 0;
+  const absl::StatusOr<std::vector<lw::Key>> keys = (*snapshot)->keys();
+  if (!keys.ok()) return 0;
+  for (const lw::Key& key : *keys) {
+    const auto record = (*snapshot)->record(key);
+    (void)(*snapshot)->target(key.target);
+    if (!record.ok()) continue;
+    (void)(*snapshot)->with_family((*record)->family, [](const lw::FamilyIndex& index) {
+      for (const lw::FamilyGroup& group : index.groups) group.shapes.nearest({}, {}, 1);
+    });
+  }
+  return 0;
+}

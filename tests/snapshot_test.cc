@@ -1,0 +1,166 @@
+// Snapshots: what goes in comes out, whatever the bytes; readers keep what they opened.
+#include "tuner_db/snapshot.h"
+
+#include "gtest/gtest.h"
+#include "tests/store_fixture.h"
+#include "tuner_db/record_codec.h"
+
+#define LLVMFuzzerTestOneInput feed_snapshot
+#include "fuzz/snapshot_fuzz.cc"
+#undef LLVMFuzzerTestOneInput
+
+namespace lw {
+namespace {
+
+// Three keys of two targets, several traces each.
+std::unique_ptr<Store> small_store() {
+  std::unique_ptr<Store> store = make_memory_store();
+  for (const auto& [extent, target] : {std::pair(128, "x86_test"), std::pair(256, "x86_test"),
+                                       std::pair(128, "other")}) {
+    const Key key = put_key(*store, extent, target);
+    std::vector<Measurement> batch;
+    for (int i = 0; i < 5; ++i) batch.push_back(make_measurement(i, {9.0 + i, 9.5 + i, 10.0 + i}));
+    CHECK(store->append(key, batch).ok());
+  }
+  return store;
+}
+
+TEST(Snapshot, HoldsTheBestOfEveryKey) {
+  const Scratch scratch;
+  const std::string file = scratch.directory + "/a.lws";
+  const std::unique_ptr<Store> store = small_store();
+  const absl::StatusOr<SnapshotStats> stats = write_snapshot(*store, file, 3, 77);
+  ASSERT_TRUE(stats.ok()) << stats.status();
+  EXPECT_EQ(stats->records, 3);
+  EXPECT_EQ(stats->targets, 2);
+  const std::unique_ptr<Snapshot> snapshot = *Snapshot::open(file);
+  EXPECT_TRUE(snapshot->verify().ok());
+  EXPECT_EQ(snapshot->stats().unix_ms, 77);
+  EXPECT_EQ(snapshot->keys()->size(), 3u);
+  const std::vector<Key> keys = *store->keys();
+  for (const Key& key : keys) {
+    const std::shared_ptr<const ScheduleRecord> record = *snapshot->record(key);
+    ScheduleRecord expected = make_record(*store->workload(key.workload), *store->best(key));
+    expected.others = record->others;
+    EXPECT_EQ(*record, expected);
+    ASSERT_EQ(record->others.size(), 2u);
+    EXPECT_EQ(record->others[0].trace, make_trace(1));
+    EXPECT_EQ(to_text(**snapshot->target(key.target)), to_text(*store->target(key.target)));
+  }
+  Key unknown = keys[0];
+  unknown.threads = 99;
+  EXPECT_TRUE(absl::IsNotFound(snapshot->record(unknown).status()));
+}
+
+TEST(Snapshot, TheSameRecordsGiveTheSameBytes) {
+  const Scratch scratch;
+  const std::unique_ptr<Store> store = small_store();
+  ASSERT_TRUE(write_snapshot(*store, scratch.directory + "/a", 3, 1).ok());
+  ASSERT_TRUE(write_snapshot(*small_store(), scratch.directory + "/b", 3, 1).ok());
+  EXPECT_EQ(slurp(scratch.directory + "/a"), slurp(scratch.directory + "/b"));
+}
+
+TEST(Snapshot, ReadersKeepTheFileThatTheyOpened) {
+  const Scratch scratch;
+  const std::string file = scratch.directory + "/a.lws";
+  const std::unique_ptr<Store> store = small_store();
+  ASSERT_TRUE(write_snapshot(*store, file, 1, 1).ok());
+  const std::unique_ptr<Snapshot> old = *Snapshot::open(file);
+  const Key key = (*store->keys())[0];
+  std::vector<Measurement> faster = {make_measurement(50, {1, 1, 1, 1, 1, 1, 1})};
+  ASSERT_TRUE(store->append(key, faster).ok());
+  ASSERT_TRUE(write_snapshot(*store, file, 1, 2).ok());
+  EXPECT_GT((*old->record(key))->time_us, 5);
+  EXPECT_EQ((*(*Snapshot::open(file))->record(key))->time_us, 1);
+  // Nothing is left beside it.
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(scratch.directory)) {
+    files += entry.is_regular_file();
+  }
+  EXPECT_EQ(files, 1u);
+}
+
+TEST(Snapshot, RefusesWhatIsNone) {
+  const Scratch scratch;
+  const std::string file = scratch.directory + "/a.lws";
+  EXPECT_TRUE(absl::IsNotFound(Snapshot::open(file).status()));
+  spill(file, "");
+  EXPECT_TRUE(absl::IsDataLoss(Snapshot::open(file).status()));
+  spill(file, std::string(4096, 'x'));
+  EXPECT_TRUE(absl::IsFailedPrecondition(Snapshot::open(file).status()));
+  ASSERT_TRUE(write_snapshot(*small_store(), file, 1, 1).ok());
+  const std::string good = slurp(file);
+  spill(file, good.substr(0, good.size() - 1));
+  EXPECT_TRUE(absl::IsDataLoss(Snapshot::open(file).status()));
+  std::string newer = good;
+  newer[8] = 2;
+  spill(file, newer);
+  EXPECT_TRUE(absl::IsFailedPrecondition(Snapshot::open(file).status()));
+  EXPECT_TRUE(absl::IsUnavailable(
+      write_snapshot(*small_store(), scratch.directory + "/no/such/place", 1, 1).status()));
+}
+
+TEST(Snapshot, DamageIsFoundWhereItIsRead) {
+  const std::unique_ptr<Store> store = small_store();
+  std::vector<ScheduleRecord> records;
+  for (const Key& key : *store->keys()) {
+    records.push_back(make_record(*store->workload(key.workload), *store->best(key)));
+  }
+  const std::string good = snapshot_bytes(records, {}, 1);
+  const size_t at = good.find("split(C");
+  ASSERT_NE(at, std::string::npos);
+  std::string bad = good;
+  bad[at] ^= 1;
+  const std::unique_ptr<Snapshot> snapshot = *Snapshot::over(bad);  // opening reads no record
+  EXPECT_TRUE(absl::IsDataLoss(snapshot->verify()));
+  int damaged = 0;
+  for (const ScheduleRecord& record : records) {
+    damaged += absl::IsDataLoss(snapshot->record(record.key).status());
+  }
+  EXPECT_EQ(damaged, 1);
+}
+
+TEST(Snapshot, AnyBytesAreReadOrRefused) {
+  const std::unique_ptr<Store> store = small_store();
+  std::vector<ScheduleRecord> records;
+  for (const Key& key : *store->keys()) {
+    records.push_back(make_record(*store->workload(key.workload), *store->best(key)));
+  }
+  const std::string good = snapshot_bytes(records, {{"id", make_target()}}, 1);
+  const auto feed = [](const std::string& bytes) {
+    feed_snapshot(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+  };
+  feed(good);
+  for (size_t length = 0; length < good.size(); length += 37) feed(good.substr(0, length));
+  Rng rng(1);
+  for (int i = 0; i < 4000; ++i) {
+    std::string bytes = good;
+    for (int64_t n = 1 + rng.below(4); n > 0; --n) {
+      const size_t at = static_cast<size_t>(rng.below(static_cast<int64_t>(bytes.size()) - 8));
+      const uint64_t odd[] = {0, ~uint64_t{0}, uint64_t{1} << 63, bytes.size()};
+      if (rng.below(2) == 0) bytes[at] = static_cast<char>(rng.below(256));
+      else std::memcpy(&bytes[at], &odd[rng.below(4)], 8);
+    }
+    feed(bytes);
+  }
+}
+
+TEST(RecordCodec, ReadsWhatItWroteAndNothingElse) {
+  const std::unique_ptr<Store> store = small_store();
+  const Key key = (*store->keys())[0];
+  const ScheduleRecord record = *read_top(*store, *store->workload(key.workload), key, 3,
+                                          [](const std::string&) { return false; });
+  ByteWriter out;
+  encode(record, out);
+  ByteReader in(out.bytes());
+  EXPECT_EQ(decode_record(in), record);
+  EXPECT_TRUE(in.finished());
+  for (size_t length = 0; length < out.bytes().size(); ++length) {
+    ByteReader cut(std::string_view(out.bytes()).substr(0, length));
+    decode_record(cut);
+    EXPECT_FALSE(cut.ok());
+  }
+}
+
+}  // namespace
+}  // namespace lw

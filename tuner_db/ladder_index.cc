@@ -1,0 +1,170 @@
+#include "tuner_db/ladder_index.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "absl/hash/hash.h"
+#include "src/base/check.h"
+#include "tuner_db/invariants.h"
+
+namespace lw {
+namespace {
+
+constexpr size_t kKeyBytes = 350;
+
+size_t bytes_of(const ScheduleRecord& record) {
+  size_t total = sizeof(ScheduleRecord) + kKeyBytes + record.name.size() + record.words.size() +
+                 record.trace.size() + record.source.size() + 8 * record.shape.size();
+  for (const ScheduleRecord::Other& other : record.others) {
+    total += sizeof(other) + other.trace.size();
+  }
+  return total;
+}
+
+}  // namespace
+
+size_t LadderIndex::KeyHash::operator()(const Key& key) const {
+  return absl::HashOf(key.workload, key.target, key.backend, key.threads, key.cache,
+                      key.objective);
+}
+
+LadderIndex::LadderIndex(const Store& store, LadderIndexOptions options)
+    : store_(store), options_(options) {}
+
+absl::Status LadderIndex::refresh() {
+  ASSIGN_OR_RETURN(const std::vector<Key> keys, store_.keys());
+  std::vector<Key> unknown;
+  {
+    const std::shared_lock guard(mutex_);
+    for (const Key& key : keys) {
+      if (!entries_.contains(key)) unknown.push_back(key);
+    }
+  }
+  if (unknown.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<WorkloadRow> rows, store_.workloads());
+  absl::flat_hash_map<std::string, const WorkloadRow*> workloads;
+  for (const WorkloadRow& row : rows) workloads[row.id] = &row;
+  for (const Key& key : unknown) {
+    const auto workload = workloads.find(key.workload);
+    if (workload == workloads.end()) continue;      // added just now; the next refresh has it
+    std::shared_ptr<const ScheduleRecord> record;
+    absl::StatusOr<std::shared_ptr<const ScheduleRecord>> found = read(key, *workload->second);
+    if (found.ok()) record = *std::move(found);
+    else if (!absl::IsNotFound(found.status())) return found.status();
+    const std::unique_lock guard(mutex_);
+    keep(key, *workload->second, std::move(record));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LadderIndex::update(const Key& key) {
+  absl::StatusOr<WorkloadRow> workload = store_.workload(key.workload);
+  if (absl::IsNotFound(workload.status())) return absl::OkStatus();
+  if (!workload.ok()) return workload.status();
+  // Held over the read: of two updates of one key at once the later must win.
+  const std::unique_lock guard(mutex_);
+  absl::StatusOr<std::shared_ptr<const ScheduleRecord>> found = read(key, *workload);
+  if (!found.ok() && !absl::IsNotFound(found.status())) return found.status();
+  keep(key, *workload, found.ok() ? *std::move(found) : nullptr);
+  return absl::OkStatus();
+}
+
+bool LadderIndex::is_withdrawn(const Key& key, const std::string& trace) const {
+  return !withdrawn_.empty() && withdrawn_.contains(record_digest(key, trace));
+}
+
+absl::StatusOr<std::shared_ptr<const ScheduleRecord>> LadderIndex::read(
+    const Key& key, const WorkloadRow& workload) const {
+  if (touched_.contains(key)) {
+    ASSIGN_OR_RETURN(ScheduleRecord record,
+                     read_top(store_, workload, key, 1, [&](const std::string& trace) {
+                       return is_withdrawn(key, trace);
+                     }));
+    return std::make_shared<const ScheduleRecord>(std::move(record));
+  }
+  ASSIGN_OR_RETURN(const BestRow row, store_.best(key));
+  return std::make_shared<const ScheduleRecord>(make_record(workload, row));
+}
+
+void LadderIndex::keep(const Key& key, const WorkloadRow& workload,
+                       std::shared_ptr<const ScheduleRecord> record) {
+  const bool is_new = !entries_.contains(key);
+  if (is_new && entries_.size() >= options_.max_keys) return;
+  Entry& entry = entries_[key];
+  if (entry.record != nullptr) {
+    resident_bytes_ -= bytes_of(*entry.record);
+    --resident_;
+  }
+  entry.none = record == nullptr;
+  entry.record = nullptr;
+  if (is_new) families_[workload.family].add(key, workload.shape);
+  if (record == nullptr) return;
+  const size_t bytes = bytes_of(*record);
+  if (resident_bytes_ + bytes > options_.resident_bytes) return;
+  resident_bytes_ += bytes;
+  ++resident_;
+  entry.record = std::move(record);
+}
+
+absl::Status LadderIndex::set_withdrawn(const Key& key, const std::string& trace, bool withdrawn) {
+  {
+    const std::unique_lock guard(mutex_);
+    const std::string digest = record_digest(key, trace);
+    if (withdrawn) {
+      withdrawn_.insert(digest);
+      touched_.insert(key);
+    } else {
+      withdrawn_.erase(digest);
+    }
+  }
+  return update(key);
+}
+
+absl::Status LadderIndex::withdraw(const Key& key, const std::string& trace) {
+  return set_withdrawn(key, trace, true);
+}
+
+absl::Status LadderIndex::restore(const Key& key, const std::string& trace) {
+  return set_withdrawn(key, trace, false);
+}
+
+absl::StatusOr<std::shared_ptr<const ScheduleRecord>> LadderIndex::record(const Key& key) const {
+  const std::shared_lock guard(mutex_);
+  const auto entry = entries_.find(key);
+  const bool known = entry != entries_.end();
+  if (known && entry->second.record != nullptr) return entry->second.record;
+  if (known ? entry->second.none : entries_.size() < options_.max_keys) {
+    return absl::NotFoundError("no record");          // asked for often: a short message
+  }
+  ASSIGN_OR_RETURN(const WorkloadRow workload, store_.workload(key.workload));
+  return read(key, workload);
+}
+
+absl::Status LadderIndex::with_family(const std::string& family,
+                                      absl::FunctionRef<void(const FamilyIndex&)> look) const {
+  const std::shared_lock guard(mutex_);
+  const auto found = families_.find(family);
+  if (found != families_.end()) look(found->second);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const Target>> LadderIndex::target(const std::string& id) const {
+  {
+    const std::shared_lock guard(mutex_);
+    const auto found = targets_.find(id);
+    if (found != targets_.end()) return found->second;
+  }
+  ASSIGN_OR_RETURN(Target target, store_.target(id));
+  const std::unique_lock guard(mutex_);
+  std::shared_ptr<const Target>& kept = targets_[id];
+  if (kept == nullptr) kept = std::make_shared<const Target>(std::move(target));
+  return kept;
+}
+
+LadderIndex::Stats LadderIndex::stats() const {
+  const std::shared_lock guard(mutex_);
+  return {entries_.size(), families_.size(), targets_.size(),
+          resident_,       resident_bytes_,  withdrawn_.size()};
+}
+
+}  // namespace lw
