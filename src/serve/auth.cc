@@ -18,10 +18,10 @@ namespace {
 constexpr std::string_view kTrustDomain = "spiffe://loopwright/";
 constexpr size_t kMaxName = 63;
 
-constexpr uint8_t kAdmin = bit(Role::kAdmin);
-constexpr uint8_t kClients = kAdmin | bit(Role::kClient);
-constexpr uint8_t kReaders = kClients | bit(Role::kReader);
-constexpr uint8_t kAgents = bit(Role::kAgent);
+constexpr uint8_t kAdmin = bit(CallerRole::kAdmin);
+constexpr uint8_t kClients = kAdmin | bit(CallerRole::kClient);
+constexpr uint8_t kReaders = kClients | bit(CallerRole::kReader);
+constexpr uint8_t kAgents = bit(CallerRole::kAgent);
 constexpr uint8_t kAll = kReaders | kAgents;
 
 // Every method that the server has; tests/auth_test.cc compares it with the descriptors. The call to
@@ -125,18 +125,18 @@ class DenyByDefault final : public grpc::AuthMetadataProcessor {
 
 }  // namespace
 
-std::string_view role_name(Role role) {
+std::string_view role_name(CallerRole role) {
   switch (role) {
-    case Role::kReader: return "reader";
-    case Role::kClient: return "client";
-    case Role::kAgent: return "agent";
-    case Role::kAdmin: return "admin";
+    case CallerRole::kReader: return "reader";
+    case CallerRole::kClient: return "client";
+    case CallerRole::kAgent: return "agent";
+    case CallerRole::kAdmin: return "admin";
   }
   CHECK(false);
   return "";
 }
 
-Identity local_identity() { return {Role::kAdmin, "local", false}; }
+Identity local_identity() { return {CallerRole::kAdmin, "local", false}; }
 
 std::string identity_text(const Identity& identity) {
   return concat(role_name(identity.role), "/", identity.name);
@@ -153,7 +153,7 @@ absl::StatusOr<Identity> parse_identity_uri(std::string_view uri) {
     return absl::InvalidArgumentError(concat(
         "'", uri, "' is not ", kTrustDomain, "ROLE/NAME, the name 1 to 63 of A-Z a-z 0-9 . _ -"));
   }
-  for (const Role role : {Role::kReader, Role::kClient, Role::kAgent, Role::kAdmin}) {
+  for (const CallerRole role : {CallerRole::kReader, CallerRole::kClient, CallerRole::kAgent, CallerRole::kAdmin}) {
     if (path.substr(0, slash) == role_name(role)) return Identity{role, std::string(name), true};
   }
   return absl::InvalidArgumentError(concat("'", path.substr(0, slash),
@@ -235,16 +235,16 @@ absl::Status may_synchronize(const Identity& identity, std::string_view agent) {
 }
 
 absl::Status may_cancel(const Identity& identity, std::string_view study_client) {
-  if (identity.role == Role::kAdmin) return absl::OkStatus();
-  if (identity.role == Role::kClient && study_client == identity.name) return absl::OkStatus();
+  if (identity.role == CallerRole::kAdmin) return absl::OkStatus();
+  if (identity.role == CallerRole::kClient && study_client == identity.name) return absl::OkStatus();
   return denied(identity, "/loopwright.v1.TuningService/CancelStudy",
                 concat("the study is of '", study_client, "'; ", identity.name,
                        " may end only studies of its own"));
 }
 
 absl::Status may_put_record(const Identity& identity, std::string_view provenance_client) {
-  if (identity.role == Role::kAdmin) return absl::OkStatus();
-  if (identity.role == Role::kClient && provenance_client == identity.name) return absl::OkStatus();
+  if (identity.role == CallerRole::kAdmin) return absl::OkStatus();
+  if (identity.role == CallerRole::kClient && provenance_client == identity.name) return absl::OkStatus();
   return denied(identity, "/loopwright.v1.ScheduleService/PutRecords",
                 concat("a record says it is of '", provenance_client, "'; ", identity.name,
                        " may store only records of its own"));

@@ -26,11 +26,11 @@
 namespace lw {
 
 // reader < client < admin is no order: each role is listed where it may.
-enum class Role : uint8_t { kReader, kClient, kAgent, kAdmin };
-std::string_view role_name(Role role);     // "reader"
+enum class CallerRole : uint8_t { kReader, kClient, kAgent, kAdmin };
+std::string_view role_name(CallerRole role);     // "reader"
 
 struct Identity {
-  Role role = Role::kReader;
+  CallerRole role = CallerRole::kReader;
   std::string name;                        // "ci": 1 to 63 of A-Z a-z 0-9 . _ -
   bool certified = false;                  // by a certificate; else the admin "local"
 
@@ -53,11 +53,11 @@ std::string_view call_class_name(CallClass call_class);  // "synchronize", the w
 
 struct Permission {
   std::string_view method;                 // "/loopwright.v1.TuningService/CreateStudy"
-  uint8_t roles = 0;                       // bit of each Role that may
+  uint8_t roles = 0;                       // bit of each CallerRole that may
   CallClass call_class = CallClass::kRead;
   bool audited = false;                    // goes to the audit log, allowed or denied
 };
-inline constexpr uint8_t bit(Role role) { return static_cast<uint8_t>(1u << static_cast<int>(role)); }
+inline constexpr uint8_t bit(CallerRole role) { return static_cast<uint8_t>(1u << static_cast<int>(role)); }
 std::span<const Permission> permissions();
 const Permission* find_permission(std::string_view method);  // null: unknown, so denied
 

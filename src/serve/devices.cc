@@ -23,20 +23,20 @@ bool is_asked_for(const DeviceRow& device, const std::string& asked) {
          asked == device_name(device.id);
 }
 
-absl::StatusOr<Placement> placement(const DeviceRow& device, const Target& target,
+absl::StatusOr<StudyPlace> placement(const DeviceRow& device, const Target& target,
                                     const std::string& target_id, int threads) {
   const int cores = std::max(1, device.description.target().cores());
   if (threads > cores) {
     return api_error(v1::ERROR_REASON_WRONG_STATE,
                      concat("spec.threads: ", threads, " threads on devices with ", cores));
   }
-  return Placement{target_id, device.target, device.description.backend(),
+  return StudyPlace{target_id, device.target, device.description.backend(),
                    threads == 0 ? cores : threads};
 }
 
 }  // namespace
 
-absl::StatusOr<std::optional<Placement>> place(Database& database, Store& store,
+absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store,
                                                const v1::StudySpec& spec, int64_t since_ms) {
   ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
                    select_devices(database, "WHERE admission = 'open' AND seen_ms >= ? ORDER BY id",
@@ -51,23 +51,23 @@ absl::StatusOr<std::optional<Placement>> place(Database& database, Store& store,
   }
   if (chosen != nullptr) {
     ASSIGN_OR_RETURN(const Target target, from_proto(chosen->description.target()));
-    ASSIGN_OR_RETURN(Placement made, placement(*chosen, target, chosen->target, spec.threads()));
-    return std::optional<Placement>(std::move(made));
+    ASSIGN_OR_RETURN(StudyPlace made, placement(*chosen, target, chosen->target, spec.threads()));
+    return std::optional<StudyPlace>(std::move(made));
   }
   // A lesser machine that some device can emulate: a built-in target, or one that is stored.
   absl::StatusOr<Target> target =
       spec.target() == "host" ? absl::NotFoundError("") : find_target(spec.target());
   if (!target.ok()) target = store.target(spec.target());
-  if (!target.ok()) return std::optional<Placement>();
+  if (!target.ok()) return std::optional<StudyPlace>();
   for (const DeviceRow& device : devices) {
     ASSIGN_OR_RETURN(const Target machine, from_proto(device.description.target()));
     if (machine.family != target->family || !missing_feature(*target, machine).empty()) continue;
     const std::string id = sha256(to_text(*target));
     RETURN_IF_ERROR(store.put_target(id, *target));
-    ASSIGN_OR_RETURN(Placement made, placement(device, *target, id, spec.threads()));
-    return std::optional<Placement>(std::move(made));
+    ASSIGN_OR_RETURN(StudyPlace made, placement(device, *target, id, spec.threads()));
+    return std::optional<StudyPlace>(std::move(made));
   }
-  return std::optional<Placement>();
+  return std::optional<StudyPlace>();
 }
 
 absl::StatusOr<int> slots_of(Database& database, std::string_view device_target,

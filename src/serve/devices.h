@@ -6,14 +6,14 @@
 namespace lw {
 
 // Where a study will run: code for `target`, on devices whose own target is `device_target`.
-struct Placement {
+struct StudyPlace {
   std::string target, device_target;       // ids
   std::string backend;
   int threads = 1;
 };
 // Of spec.target among devices that are open and were seen since `since_ms`; nothing when none fits
 // now (wait). FAILED_PRECONDITION: none ever will (more threads than cores).
-absl::StatusOr<std::optional<Placement>> place(Database& database, Store& store,
+absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store,
                                                const loopwright::v1::StudySpec& spec,
                                                int64_t since_ms);
 

@@ -140,6 +140,7 @@ absl::Status split(Database& database, const JobRow& job, int64_t now_ms, Change
 void Changes::add(const Changes& other) {
   studies.insert(other.studies.begin(), other.studies.end());
   queued.insert(other.queued.begin(), other.queued.end());
+  keys.insert(keys.end(), other.keys.begin(), other.keys.end());
   for (const auto& [name, count] : other.attempts) attempts[name] += count;
   for (const auto& [name, count] : other.verdicts) verdicts[name] += count;
   queue_wait_s.insert(queue_wait_s.end(), other.queue_wait_s.begin(), other.queue_wait_s.end());

@@ -92,7 +92,9 @@ absl::Status count(Database& database, Store& store, const JobRow& job, Owner& o
                    Changes* changes) {
   StudyWorkloadRow& workload = owner.workload;
   const double best_before = workload.best_us;
-  RETURN_IF_ERROR(store.append(key_of(owner.study, workload), done));
+  const Key key = key_of(owner.study, workload);
+  RETURN_IF_ERROR(store.append(key, done));
+  changes->keys.push_back(key);
   for (const Measurement& m : done) {
     ++changes->verdicts[std::string(verdict_name(m.verdict))];
     const bool trial = counts_as_trial(m);

@@ -28,7 +28,7 @@ namespace {
 #define UNARY_OF(service, rpc, method, Request, Response)                                      \
   grpc::ServerUnaryReactor* rpc(grpc::CallbackServerContext* context, const Request* request,  \
                                 Response* response) override {                                 \
-    return unary(wire_, context, "/" service "/" #rpc, request, response, &Service::method);   \
+    return unary(wire_, context, "/" service "/" #rpc, request, response, &lw::Service::method);   \
   }
 #define UNARY(service, rpc, method) \
   UNARY_OF("loopwright.v1." service, rpc, method, v1::rpc##Request, v1::rpc##Response)

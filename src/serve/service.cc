@@ -12,7 +12,9 @@ namespace lw {
 namespace {
 
 constexpr int64_t kTickMs = 100, kSweepMs = 500, kRefreshMs = 500, kMeasureMs = 5000;
+constexpr int64_t kIndexMs = 5000;
 constexpr int kExpireAtOnce = 200, kForgetAtOnce = 1000;
+constexpr size_t kResidentBytes = size_t{48} << 20;  // of records in the index
 
 }  // namespace
 
@@ -39,12 +41,14 @@ absl::StatusOr<std::unique_ptr<Service>> Service::start(std::shared_ptr<Database
     service->searcher_ = std::make_unique<Searcher>(std::move(seat), options.searcher);
   }
   service->house_ = std::thread([self = service.get()] { self->keep_house(); });
+  service->indexer_ = std::thread([self = service.get()] { self->keep_index(); });
   return service;
 }
 
 Service::Service(std::shared_ptr<Database> database, const ServiceOptions& options)
     : database_(std::move(database)), store_(make_store(database_)), options_(options),
-      clock_(options.monotonic_ms), metrics_(options.version), limiter_(options.config) {}
+      clock_(options.monotonic_ms), metrics_(options.version), limiter_(options.config),
+      index_(std::make_unique<LadderIndex>(*store_, LadderIndexOptions{kResidentBytes})) {}
 
 Service::~Service() {
   stop_giving();
@@ -55,6 +59,7 @@ Service::~Service() {
   }
   house_changed_.notify_all();
   if (house_.joinable()) house_.join();
+  if (indexer_.joinable()) indexer_.join();
   if (commit_ != nullptr) {
     const absl::Status stored =
         commit_->run([this](Database& database) { return clock_.store(database); });
@@ -87,6 +92,7 @@ void Service::changed(const Changes& changes) {
     parked_.wake_all(study_topic(study));
     if (searcher_ != nullptr) searcher_->wake(study);
   }
+  for (const Key& key : changes.keys) note_key(key);
   for (const auto& [outcome, count] : changes.attempts) {
     for (int i = 0; i < count; ++i) metrics_.attempt_ended(outcome);
   }
@@ -183,6 +189,36 @@ absl::Status Service::refresh() {
   // Another daemon's results and events announce themselves to it alone.
   if (database_->is_shared()) parked_.wake_prefix("study ");
   return absl::OkStatus();
+}
+
+void Service::note_key(const Key& key) {
+  std::lock_guard lock(mutex_);
+  news_.push_back(key);
+}
+
+// The index of look-ups, kept up behind: the first reading of a large database takes seconds, in
+// which look-ups are answered exactly or not at all.
+void Service::keep_index() {
+  int64_t refreshed = 0;
+  while (true) {
+    absl::Status status;
+    if (refreshed == 0 || (database_->is_shared() && now_ms() - refreshed >= kIndexMs)) {
+      status = index_->refresh();
+      refreshed = now_ms();
+    }
+    std::vector<Key> news;
+    {
+      std::lock_guard lock(mutex_);
+      news.swap(news_);
+    }
+    for (const Key& key : news) status.Update(index_->update(key));
+    if (!status.ok()) {
+      log(Level::kWarning, "index_not_updated", {{"error", std::string(status.message())}});
+    }
+    std::unique_lock lock(house_mutex_);
+    house_changed_.wait_for(lock, std::chrono::milliseconds(kTickMs), [this] { return stop_; });
+    if (stop_) return;
+  }
 }
 
 absl::Status Service::measure_fleet() {

@@ -13,7 +13,6 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <unordered_map>
 
 #include "absl/status/statusor.h"
 #include "google/longrunning/operations.pb.h"
@@ -26,6 +25,7 @@
 #include "src/serve/searcher.h"
 #include "src/serve/synchronize.h"
 #include "tuner_db/group_commit.h"
+#include "tuner_db/ladder_index.h"
 
 namespace lw {
 
@@ -158,11 +158,14 @@ class Service {
   void attempt(std::shared_ptr<Sync> sync);
   bool needs_write(Sync& sync);
   void answered(std::shared_ptr<Sync> sync, absl::Status status);
+  Known& known(const std::string& agent);  // REQUIRES: mutex_ held
   void park(std::shared_ptr<Sync> sync, uint64_t version);
   void keep_house();
+  void keep_index();
   absl::Status sweep();
   absl::Status refresh();
   absl::Status measure_fleet();
+  void note_key(const Key& key);           // its best may be another now
   int64_t online_since() const { return now_ms() - options_.online_ms; }
 
   const std::shared_ptr<Database> database_;
@@ -172,20 +175,22 @@ class Service {
   Metrics metrics_;
   RateLimiter limiter_;
   ParkedCalls parked_;
+  std::unique_ptr<LadderIndex> index_;
   std::unique_ptr<GroupCommit> commit_;
   Shares shares_;                          // used by the commit's thread alone
   std::unique_ptr<Searcher> searcher_;
 
   mutable std::mutex mutex_;               // guards the agents and the queue's state
-  std::unordered_map<std::string, Known> agents_;
+  std::map<std::string, std::shared_ptr<Known>> agents_;
   std::set<std::string> maybe_queued_;     // targets that may have jobs ready
+  std::vector<Key> news_;                  // keys whose best may be another now
 
   std::mutex house_mutex_;
   std::condition_variable house_changed_;
   bool stop_ = false;
   std::atomic<bool> stopping_{false};
   int64_t started_ms_ = 0;
-  std::thread house_;
+  std::thread house_, indexer_;
 };
 
 }  // namespace lw

@@ -49,6 +49,12 @@ struct Service::Sync {
   }
 };
 
+Service::Known& Service::known(const std::string& agent) {
+  std::shared_ptr<Known>& known = agents_[agent];
+  if (known == nullptr) known = std::make_shared<Known>();
+  return *known;
+}
+
 std::shared_ptr<void> Service::synchronize(const Caller& caller,
                                            std::shared_ptr<const v1::SynchronizeRequest> request,
                                            SyncDone done) {
@@ -68,7 +74,7 @@ std::shared_ptr<void> Service::synchronize(const Caller& caller,
       now_ms() + std::clamp<int64_t>(milliseconds(sync->request->wait()), 0, kLongestWaitMs);
   {
     std::lock_guard lock(mutex_);
-    Known& known = agents_[sync->agent];
+    Known& known = this->known(sync->agent);
     if (known.session != sync->request->session()) {
       known = Known();
       known.session = sync->request->session();
@@ -100,7 +106,7 @@ void Service::abandon(const std::shared_ptr<void>& call) {
 bool Service::needs_write(Sync& sync) {
   const v1::SynchronizeRequest& request = *sync.request;
   std::lock_guard lock(mutex_);
-  Known& known = agents_[sync.agent];
+  Known& known = this->known(sync.agent);
   const bool due = known.reviewed_ms + kReviewMs <= now_ms();
   if (sync.first && (request.results_size() > 0 || request.leaving() || due)) return true;
   for (const v1::DeviceState& device : request.devices()) {
@@ -134,7 +140,7 @@ void Service::attempt(std::shared_ptr<Sync> sync) {
         if (status.ok()) {
           changed(sync->answer.changes);
           std::lock_guard lock(mutex_);
-          Known& known = agents_[sync->agent];
+          Known& known = this->known(sync->agent);
           known.reviewed_ms = now_ms();
           known.targets = sync->answer.targets;
           for (const JobRow& job : sync->answer.claimed) {

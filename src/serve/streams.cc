@@ -164,7 +164,10 @@ class WaitOperation : public grpc::ServerUnaryReactor {
       status = id.status();
       if (id.ok()) study_ = *std::move(id);
     }
-    if (!status.ok()) return finish(status);
+    if (!status.ok()) {
+      finish(status);
+      return;
+    }
     // A little before the call's deadline, or after the timeout that it asked for.
     const auto left = context->deadline() - std::chrono::system_clock::now();
     int64_t wait_ms = std::max<int64_t>(

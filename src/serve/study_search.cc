@@ -110,6 +110,7 @@ absl::StatusOr<StudySearch::Next> StudySearch::advance() {
       workloads_.back()->row = row;
       states_[row.position].weight = row.weight;
       states_[row.position].closed = row.done;
+      states_[row.position].switch_s = kSwitchSeconds;
       if (!row.done) RETURN_IF_ERROR(begin(*workloads_.back(), seen));
     }
   } else {
@@ -126,7 +127,7 @@ absl::StatusOr<StudySearch::Next> StudySearch::advance() {
 }
 
 absl::StatusOr<bool> StudySearch::place_study() {
-  std::optional<Placement> placement;
+  std::optional<StudyPlace> placement;
   RETURN_IF_ERROR(fenced([&](Database& database, Changes* changes) -> absl::Status {
     ASSIGN_OR_RETURN(placement, place(database, *seat_.store, row_.spec,
                                       seat_.now_ms() - seat_.online_ms));
@@ -227,18 +228,21 @@ absl::Status StudySearch::catch_up(const Seen& seen) {
   return absl::OkStatus();
 }
 
-int StudySearch::trials_in_flight() const {
-  int trials = 0;
-  for (const auto& workload : workloads_) {
-    if (workload->run != nullptr && !workload->row.done) trials += workload->run->trials_in_flight();
+// What may still be issued of the study's trials.
+int64_t StudySearch::count_left() {
+  for (size_t i = 0; i < workloads_.size(); ++i) {
+    const SearchRun* run = workloads_[i]->run.get();
+    states_[i].in_flight = run == nullptr ? 0 : run->trials_in_flight();
   }
-  return trials;
+  SharedBudget budget;
+  budget.trials = row_.spec.trials();
+  return trials_left(states_, budget);
 }
 
 bool StudySearch::is_over() const {
-  SharedBudget budget;
-  budget.trials = row_.spec.trials();
-  if (trials_left(states_, budget, 0) <= 0) return true;
+  int64_t trials = 0;
+  for (const WorkloadState& state : states_) trials += state.trials;
+  if (trials >= row_.spec.trials()) return true;
   if (!row_.spec.has_time_budget()) return false;
   double busy_s = 0;
   for (const auto& workload : workloads_) busy_s += workload->row.busy_s;
@@ -257,11 +261,10 @@ int StudySearch::next_workload() const {
     if (w.run->phase() != SearchPhase::kTrials) return i;
   }
   AllocateOptions options;
-  options.batch = workloads_.empty() || row_.spec.batch() == 0 ? kBatch : row_.spec.batch();
-  options.switch_s = kSwitchSeconds;
+  options.batch = row_.spec.batch() == 0 ? kBatch : row_.spec.batch();
   SharedBudget budget;
   budget.trials = row_.spec.trials();
-  return choose(candidates, budget, 0, trials_in_flight(), current_, options);
+  return choose(candidates, budget, 0, current_, options);
 }
 
 absl::Status StudySearch::queue_jobs(int slots) {
@@ -279,12 +282,10 @@ absl::Status StudySearch::queue_jobs(int slots) {
     }
   }
   while (out < slots) {
+    const int64_t left = count_left();
     const int chosen = next_workload();
     if (chosen < 0) break;
     Workload& w = *workloads_[chosen];
-    SharedBudget budget;
-    budget.trials = row_.spec.trials();
-    const int64_t left = trials_left(states_, budget, trials_in_flight());
     w.run->set_trials(static_cast<int>(
         std::min<int64_t>(1 << 30, w.run->trials() + w.run->trials_in_flight() + left)));
     ASSIGN_OR_RETURN(const bool queued, queue_batch(w, static_cast<int>(std::min<int64_t>(

@@ -9,6 +9,7 @@
 #include "src/expr/message.h"
 #include "src/serve/errors.h"
 #include "src/serve/names.h"
+#include "src/serve/results.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/messages.h"
 

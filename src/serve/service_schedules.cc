@@ -1,0 +1,372 @@
+// What was learned, on the wire. Look-ups climb the ladder over an index in memory
+// (tuner_db/ladder_index.h), which follows the database: what this daemon stores it notes at once,
+// what others store it reads every few seconds.
+#include <algorithm>
+
+#include "nlohmann/json.hpp"
+#include "src/api/lookup.h"
+#include "src/base/hash.h"
+#include "src/serve/paging.h"
+#include "src/serve/service_impl.h"
+#include "src/serve/studies.h"
+#include "tuner_db/invariants.h"
+#include "tuner_db/messages.h"
+
+namespace lw {
+
+namespace v1 = loopwright::v1;
+
+namespace {
+
+constexpr int kMostQueries = 1000, kMostRecords = 10'000;
+constexpr int kExportKeys = 50;            // a message
+constexpr size_t kExportBytes = 1 << 20;
+
+v1::LookupOutcome outcome_of(Rung rung) {
+  return static_cast<v1::LookupOutcome>(static_cast<int>(rung) + 1);
+}
+static_assert(v1::LOOKUP_OUTCOME_EXACT == static_cast<int>(Rung::kExact) + 1);
+static_assert(v1::LOOKUP_OUTCOME_DEFAULT == static_cast<int>(Rung::kDefault) + 1);
+
+std::string at(int i, std::string_view field) { return concat("queries[", i, "].", field); }
+
+// A query, understood: with a program there is a task, and lower rungs can be adapted to it.
+struct Asked {
+  LookupRequest request;
+  std::shared_ptr<Task> task;
+};
+
+absl::StatusOr<Target> target_of(const v1::LookupQuery& query, int i, const Store& store) {
+  if (query.has_target()) {
+    absl::StatusOr<Target> target = from_proto(query.target());
+    if (!target.ok()) return bad_field(at(i, "target"), std::string(target.status().message()));
+    return target;
+  }
+  if (!query.target_id().empty()) {
+    absl::StatusOr<Target> target = store.target(query.target_id());
+    if (!target.ok()) return not_found(v1::ERROR_REASON_TARGET_NOT_FOUND, query.target_id());
+    return target;
+  }
+  if (query.target_name().empty()) return bad_field(at(i, "target"), "a target must be named");
+  if (query.target_name() == "host") {
+    return bad_field(at(i, "target_name"), "'host' is another machine here: send the target itself");
+  }
+  absl::StatusOr<Target> target = find_target(query.target_name());
+  if (!target.ok()) return bad_field(at(i, "target_name"), std::string(target.status().message()));
+  return target;
+}
+
+absl::StatusOr<Asked> understand(const v1::LookupQuery& query, int i, const Store& store) {
+  Asked asked;
+  ASSIGN_OR_RETURN(const Target target, target_of(query, i, store));
+  const int threads = query.threads() == 0 ? 1 : query.threads();
+  if (!query.program().empty()) {
+    absl::StatusOr<Program> program = parse_program(query.program(), at(i, "program"));
+    if (!program.ok()) return bad_field(at(i, "program"), std::string(program.status().message()));
+    absl::StatusOr<Task> task = make_task(*std::move(program), "", target, threads);
+    if (!task.ok()) return bad_field(at(i, "threads"), std::string(task.status().message()));
+    asked.task = std::make_shared<Task>(*std::move(task));
+    asked.request = request_of(*asked.task);
+  } else if (!query.workload_id().empty()) {
+    asked.request.key.workload = query.workload_id();
+    asked.request.key.target = sha256(to_text(target));
+    asked.request.key.threads = threads;
+    asked.request.target = std::make_shared<const Target>(target);
+    const absl::StatusOr<WorkloadRow> row = store.workload(query.workload_id());
+    if (row.ok()) asked.request.family = row->family, asked.request.shape = row->shape;
+    ASSIGN_OR_RETURN(const Backend* backend, find_backend(target.family));
+    asked.request.key.backend = backend->version();
+  } else {
+    return bad_field(at(i, "program"), "a program or a workload_id must be given");
+  }
+  if (!query.backend().empty()) asked.request.key.backend = query.backend();
+  if (!query.cache().empty()) asked.request.key.cache = query.cache();
+  if (!query.objective().empty()) asked.request.key.objective = query.objective();
+  if (std::string what = defect(asked.request.key); !what.empty()) {
+    return bad_field(at(i, "workload_id"), what);
+  }
+  return asked;
+}
+
+void fill(const ScheduleRecord& record, v1::LookupResult* result) {
+  *result->mutable_key() = to_proto(record.key);
+  v1::Measurement& m = *result->mutable_measurement();
+  m.set_trace(record.trace);
+  m.set_kernel_hash(record.kernel_hash);
+  m.set_verdict(v1::VERDICT_OK);
+  m.set_time_us(record.time_us);
+  m.set_ci_low_us(record.ci_low_us);
+  m.set_ci_high_us(record.ci_high_us);
+  m.set_verified(record.verified);
+  m.set_max_rel_error(record.max_rel_error);
+  m.set_source(record.source);
+  m.set_unix_ms(record.unix_ms);
+  result->set_trace(record.trace);
+  result->set_workload_name(record.words.empty() ? record.name : record.words);
+  *result->mutable_measured() = timestamp(record.unix_ms);
+  result->set_record_digest(record_digest(record.key, record.trace));
+}
+
+// By the record alone where it fits exactly; adapted to the program where there is one.
+absl::Status answer(const Asked& asked, const RecordSource& source, const LookupOptions& options,
+                    bool wants_default, v1::LookupResult* result) {
+  ASSIGN_OR_RETURN(const std::vector<Match> matches,
+                   climb(asked.request, source, options.ladder));
+  if (!matches.empty()) {
+    const Match& best = matches[0];
+    result->set_outcome(outcome_of(best.rung));
+    result->set_distance(best.distance);
+    fill(*best.record, result);
+    if (best.stale) result->set_detail("stale: the code generator or the age differs");
+    if (best.rung <= Rung::kLoose || asked.task == nullptr) return absl::OkStatus();
+  }
+  if (asked.task == nullptr || (matches.empty() && !wants_default)) {
+    if (matches.empty()) result->set_outcome(v1::LOOKUP_OUTCOME_NOT_FOUND);
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const LookupAnswer found, look_up(*asked.task, source, options));
+  result->Clear();
+  result->set_outcome(outcome_of(found.outcome));
+  result->set_distance(found.distance);
+  if (found.record != nullptr) fill(*found.record, result);
+  result->set_trace(found.trace);
+  if (found.predicted_loss) result->set_predicted_loss(*found.predicted_loss);
+  for (const std::string& note : found.notes) {
+    result->set_detail(concat(result->detail(), result->detail().empty() ? "" : "; ", note));
+  }
+  return absl::OkStatus();
+}
+
+// Records as they came, checked, by key.
+struct Incoming {
+  std::map<std::string, WorkloadRow> workloads;
+  std::map<std::string, Target> targets;
+  std::vector<std::pair<Key, std::vector<Measurement>>> keys;
+};
+
+absl::StatusOr<Incoming> take_in(const google::protobuf::RepeatedPtrField<v1::Record>& records) {
+  if (records.size() > kMostRecords) {
+    return bad_field("records", concat("at most ", kMostRecords, " in a message"));
+  }
+  Incoming incoming;
+  std::map<std::string, size_t> index;
+  for (int i = 0; i < records.size(); ++i) {
+    const v1::Record& record = records.Get(i);
+    const std::string field = concat("records[", i, "]");
+    const auto bad = [&](const absl::Status& status) {
+      return bad_field(field, std::string(status.message()));
+    };
+    if (record.has_workload()) {
+      absl::StatusOr<WorkloadRow> row = from_proto(record.workload());
+      if (!row.ok()) return bad(row.status());
+      incoming.workloads.emplace(row->id, *std::move(row));
+    }
+    if (record.has_target()) {
+      absl::StatusOr<Target> target = from_proto(record.target());
+      if (!target.ok()) return bad(target.status());
+      incoming.targets.emplace(sha256(to_text(*target)), *std::move(target));
+    }
+    if (record.has_key() != record.has_measurement()) {
+      return bad_field(field, "a key and a measurement belong together, one is missing");
+    }
+    if (!record.has_key()) continue;
+    const Key key = from_proto(record.key());
+    if (std::string what = defect(key); !what.empty()) return bad_field(field + ".key", what);
+    absl::StatusOr<Measurement> m = from_proto(record.measurement());
+    if (!m.ok()) return bad(m.status());
+    const auto [place, is_new] =
+        index.emplace(record.key().SerializeAsString(), incoming.keys.size());
+    if (is_new) incoming.keys.push_back({key, {}});
+    incoming.keys[place->second].second.push_back(*std::move(m));
+  }
+  return incoming;
+}
+
+std::string content(const Measurement& m) { return to_proto(m).SerializeAsString(); }
+
+// Those that are not there yet. REQUIRES: inside a write().
+absl::StatusOr<int64_t> store_records(Store& store, const Incoming& incoming) {
+  for (const auto& [id, row] : incoming.workloads) RETURN_IF_ERROR(store.put_workload(row));
+  for (const auto& [id, target] : incoming.targets) {
+    RETURN_IF_ERROR(store.put_target(id, target));
+  }
+  int64_t stored = 0;
+  for (const auto& [key, measurements] : incoming.keys) {
+    ASSIGN_OR_RETURN(const std::vector<Measurement> old, store.measurements(key));
+    std::set<std::string> known;
+    for (const Measurement& m : old) known.insert(content(m));
+    std::vector<Measurement> fresh;
+    for (const Measurement& m : measurements) {
+      if (known.insert(content(m)).second) fresh.push_back(m);
+    }
+    RETURN_IF_ERROR(store.append(key, fresh));
+    stored += static_cast<int64_t>(fresh.size());
+  }
+  return stored;
+}
+
+}  // namespace
+
+absl::Status Service::batch_lookup(const Caller&, const v1::BatchLookupRequest& request,
+                                   v1::BatchLookupResponse* response) {
+  if (request.queries_size() > kMostQueries) {
+    return bad_field("queries", concat("at most ", kMostQueries));
+  }
+  const v1::LookupOutcome worst = request.worst() == v1::LOOKUP_OUTCOME_UNSPECIFIED
+                                      ? v1::LOOKUP_OUTCOME_NEAREST_TARGET : request.worst();
+  if (worst > v1::LOOKUP_OUTCOME_DEFAULT) return bad_field("worst", "no such rung");
+  LookupOptions options;
+  options.ladder.lowest =
+      std::min(Rung::kNearestTarget, static_cast<Rung>(static_cast<int>(worst) - 1));
+  options.ladder.now_ms = now_ms();
+  const bool wants_default = worst == v1::LOOKUP_OUTCOME_DEFAULT;
+  for (int i = 0; i < request.queries_size(); ++i) {
+    const auto begun = std::chrono::steady_clock::now();
+    ASSIGN_OR_RETURN(const Asked asked, understand(request.queries(i), i, *store_));
+    v1::LookupResult& result = *response->add_results();
+    RETURN_IF_ERROR(store_error(answer(asked, *index_, options, wants_default, &result)));
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begun;
+    metrics_.lookup(state_name(result.outcome()), seconds.count());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequest& request,
+                                  v1::PutRecordsResponse* response) {
+  ASSIGN_OR_RETURN(const Incoming incoming, take_in(request.records()));
+  RETURN_IF_ERROR(change(caller, "PutRecords", request, response,
+                         [&](Database&, Changes*) -> absl::Status {
+    ASSIGN_OR_RETURN(const int64_t stored, store_records(*store_, incoming));
+    response->set_stored(stored);
+    return absl::OkStatus();
+  }));
+  for (const auto& [key, measurements] : incoming.keys) note_key(key);
+  return absl::OkStatus();
+}
+
+absl::Status Service::import_some(const Caller&, const v1::ImportRecordsRequest& request,
+                                  v1::ImportRecordsResponse* total) {
+  ASSIGN_OR_RETURN(const Incoming incoming, take_in(request.records()));
+  total->set_read(total->read() + request.records_size());
+  if (request.dry_run()) return absl::OkStatus();
+  int64_t stored = 0;
+  const absl::Status status = commit_->run([&](Database&) -> absl::Status {
+    ASSIGN_OR_RETURN(stored, store_records(*store_, incoming));
+    return absl::OkStatus();
+  });
+  RETURN_IF_ERROR(store_error(status));
+  total->set_stored(total->stored() + stored);
+  for (const auto& [key, measurements] : incoming.keys) note_key(key);
+  return absl::OkStatus();
+}
+
+absl::Status Service::list_history(const Caller&, const v1::ListHistoryRequest& request,
+                                   v1::ListHistoryResponse* response) {
+  const Key key = from_proto(request.key());
+  if (std::string what = defect(key); !what.empty()) return bad_field("key", what);
+  ASSIGN_OR_RETURN(const int size, page_size(request.page_size(), 100, 1000));
+  const std::string list = concat("history ", request.key().SerializeAsString());
+  ASSIGN_OR_RETURN(const std::string after, parse_page_token(list, request.page_token()));
+  const int64_t before = after.empty() ? INT64_MAX : std::strtoll(after.c_str(), nullptr, 10);
+  absl::StatusOr<std::vector<Measurement>> all = store_->measurements(key);
+  if (!all.ok()) return store_error(all.status());
+  for (auto m = all->rbegin(); m != all->rend(); ++m) {
+    if (m->id >= before) continue;
+    if (response->measurements_size() == size) {
+      response->set_next_page_token(page_token(list, concat((m - 1)->id)));
+      break;
+    }
+    *response->add_measurements() = to_proto(*m);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Service::list_schedules(const Caller&, const v1::ListSchedulesRequest& request,
+                                     v1::ListSchedulesResponse* response) {
+  ASSIGN_OR_RETURN(const int size, page_size(request.page_size(), 50, 500));
+  if (request.search().size() > 200) return bad_field("search", "longer than 200 bytes");
+  const std::string list = concat("schedules ", request.search());
+  ASSIGN_OR_RETURN(const std::string after, parse_page_token(list, request.page_token()));
+  const int64_t from = after.empty() ? 0 : std::strtoll(after.c_str(), nullptr, 10);
+  std::string pattern = "%";
+  for (char c : request.search()) {
+    if (c == '%' || c == '_' || c == '\\') pattern += '\\';
+    pattern += c;
+  }
+  pattern += '%';
+  return view([&]() -> absl::Status {
+    Query query = database_->query(
+        "SELECT k.id, k.workload, k.target, k.backend, k.threads, k.cache, k.objective, w.name, "
+        "w.source_words, w.flops, t.text, (SELECT count(*) FROM candidates c WHERE c.key = k.id) "
+        "FROM keys k JOIN workloads w ON w.id = k.workload JOIN targets t ON t.id = k.target "
+        "WHERE k.id > ? AND (w.source_words LIKE ? ESCAPE '\\' OR w.name LIKE ? ESCAPE '\\') "
+        "ORDER BY k.id LIMIT ?", from, pattern, pattern, size + 1);
+    int64_t last = 0;
+    while (query.next()) {
+      if (response->schedules_size() == size) {
+        response->set_next_page_token(page_token(list, concat(last)));
+        break;
+      }
+      last = query.integer(0);
+      const Key key = {query.text(1), query.text(2), query.text(3),
+                       static_cast<int>(query.integer(4)), query.text(5), query.text(6)};
+      v1::Schedule& schedule = *response->add_schedules();
+      *schedule.mutable_key() = to_proto(key);
+      schedule.set_workload_name(query.text(7));
+      schedule.set_source_words(query.text(8));
+      const nlohmann::json target = nlohmann::json::parse(query.text(10), nullptr, false);
+      if (target.is_object()) schedule.set_target_name(target.value("name", ""));
+      schedule.set_trials(query.integer(11));
+      const absl::StatusOr<BestRow> best = store_->best(key);
+      if (!best.ok()) continue;
+      schedule.set_best_us(best->measurement.time_us);
+      if (best->measurement.time_us > 0) {
+        schedule.set_gflops(query.real(9) / best->measurement.time_us / 1e3);
+      }
+      *schedule.mutable_measured() = timestamp(best->measurement.unix_ms);
+      schedule.set_trace(best->measurement.trace);
+    }
+    return query.status();
+  });
+}
+
+// Keys in order of their ids; each record whole, workload and target with every key, so that a
+// message stands by itself.
+absl::StatusOr<std::string> Service::export_some(const std::string& cursor, bool best_only,
+                                                 v1::ExportRecordsResponse* response) {
+  const int64_t from = cursor.empty() ? 0 : std::strtoll(cursor.c_str(), nullptr, 10);
+  int64_t last = 0;
+  int keys = 0;
+  RETURN_IF_ERROR(view([&]() -> absl::Status {
+    Query query = database_->query("SELECT id, workload, target, backend, threads, cache, objective "
+                                   "FROM keys WHERE id > ? ORDER BY id LIMIT ?",
+                                   from, kExportKeys);
+    while (query.next() && response->ByteSizeLong() < kExportBytes) {
+      last = query.integer(0);
+      ++keys;
+      const Key key = {query.text(1), query.text(2), query.text(3),
+                       static_cast<int>(query.integer(4)), query.text(5), query.text(6)};
+      std::vector<Measurement> measurements;
+      if (best_only) {
+        absl::StatusOr<BestRow> best = store_->best(key);
+        if (best.ok()) measurements.push_back(std::move(best->measurement));
+      } else {
+        ASSIGN_OR_RETURN(measurements, store_->measurements(key));
+      }
+      ASSIGN_OR_RETURN(const WorkloadRow workload, store_->workload(key.workload));
+      ASSIGN_OR_RETURN(const Target target, store_->target(key.target));
+      for (size_t i = 0; i < measurements.size(); ++i) {
+        v1::Record& record = *response->add_records();
+        *record.mutable_key() = to_proto(key);
+        *record.mutable_measurement() = to_proto(measurements[i]);
+        if (i > 0) continue;
+        *record.mutable_workload() = to_proto(workload);
+        *record.mutable_target() = to_proto(target);
+      }
+    }
+    return query.status();
+  }));
+  return keys == 0 ? std::string() : concat(last);
+}
+
+}  // namespace lw
