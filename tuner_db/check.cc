@@ -24,10 +24,10 @@ absl::Status check_structure(Database& database, Lines* lines) {
 absl::Status check_references(Database& database, Lines* lines) {
   for (const Table& table : schema_tables()) {
     for (const Reference& reference : table.references) {
-      const std::string from = quoted(reference.from), to = quoted(reference.to);
+      const std::string from = sql_name(reference.from), to = sql_name(reference.to);
       Query query = database.query(
-          concat("SELECT count(*) FROM ", quoted(table.name), " child LEFT JOIN ",
-                 quoted(reference.table), " parent ON parent.", to, " = child.", from,
+          concat("SELECT count(*) FROM ", sql_name(table.name), " child LEFT JOIN ",
+                 sql_name(reference.table), " parent ON parent.", to, " = child.", from,
                  " WHERE parent.", to, " IS NULL AND child.", from, " IS NOT NULL"));
       if (query.next() && query.integer(0) > 0) {
         report(lines, table.name, absl::StrCat(query.integer(0), " of its rows name a row of ",

@@ -68,10 +68,10 @@ std::vector<Table> read_tables() {
     table.name = row[0];
     table.counts = absl::StrContains(row[1], "AUTOINCREMENT");
     table.identity = absl::StrContains(row[1], "INTEGER PRIMARY KEY");
-    for (const auto& column : model.rows(concat("PRAGMA table_info(", quoted(row[0]), ")"))) {
+    for (const auto& column : model.rows(concat("PRAGMA table_info(", sql_name(row[0]), ")"))) {
       table.columns.push_back({column[1], type_of(column[2])});
     }
-    for (const auto& key : model.rows(concat("PRAGMA foreign_key_list(", quoted(row[0]), ")"))) {
+    for (const auto& key : model.rows(concat("PRAGMA foreign_key_list(", sql_name(row[0]), ")"))) {
       table.references.push_back({key[3], key[2], key[4]});
     }
   }
@@ -168,13 +168,13 @@ std::string to_postgres(std::string_view sql) {
     } else if (word(i) == "WHERE" && word(i + 2) == ";") {
       text = absl::StrCat("WHERE ", in[++i], " <> 0");
     } else if (is_reserved(in[i])) {
-      text = quoted(in[i]);
+      text = sql_name(in[i]);
     }
     absl::StrAppend(&out, text, text == ";" ? "\n" : " ");
   }
   return out;
 }
 
-std::string quoted(std::string_view name) { return concat("\"", name, "\""); }
+std::string sql_name(std::string_view name) { return concat("\"", name, "\""); }
 
 }  // namespace lw

@@ -53,6 +53,6 @@ extern const char kSqliteSchemaQuery[];
 std::string to_postgres(std::string_view sql);
 
 // A name as both databases take it, even when it is a word of SQL.
-std::string quoted(std::string_view name);
+std::string sql_name(std::string_view name);
 
 }  // namespace lw

@@ -1,0 +1,72 @@
+// `serve`: the tuning daemon.
+#include <iostream>
+
+#include "src/base/log.h"
+#include "src/cli/commands.h"
+#include "src/cli/interrupt.h"
+#include "src/serve/daemon.h"
+
+namespace lw {
+namespace {
+
+struct ServeOptions {
+  DaemonOptions daemon;
+  Output output;
+  std::string log_level = "info";
+};
+
+absl::StatusOr<int> run_serve(ServeOptions& options) {
+  Level level = Level::kInfo;
+  if (!parse_level(options.log_level, &level)) {
+    return absl::InvalidArgumentError("--log-level must be debug, info, warning or error");
+  }
+  set_log_level(level);
+  watch_interrupts();
+  options.daemon.service.version = LOOPWRIGHT_VERSION;
+  const auto started = [&](const std::string& grpc, const std::string& http) {
+    emit(options.output, {{"listen", grpc}, {"http", http}},
+         {{"listen", "http"}, {{grpc, http}}, {}},
+         concat("serving ", grpc, http.empty() ? "" : concat(", page and metrics at ", http), "\n"));
+    std::cout.flush();
+  };
+  RETURN_IF_ERROR(environment(run_daemon(options.daemon, started, interrupted)));
+  return kDone;
+}
+
+}  // namespace
+
+Action serve_command(CLI::App& app) {
+  auto options = std::make_shared<ServeOptions>();
+  DaemonOptions& daemon = options->daemon;
+  app.add_option("--listen", daemon.listen, "gRPC: HOST:PORT, [V6]:PORT or unix:PATH")
+      ->capture_default_str();
+  app.add_option("--http", daemon.http, "page, metrics and health; '' for none")
+      ->capture_default_str();
+  app.add_option("--db", daemon.database, "a file, or postgres://USER@HOST/NAME (password from "
+                                          "PGPASSWORD or ~/.pgpass)")
+      ->envname("LOOPWRIGHT_DB")->capture_default_str();
+  app.add_option("--config", daemon.config, "JSON: quotas, calls per second, clients' weights");
+  app.add_option("--tls-ca", daemon.tls.ca, "PEM: who signs clients' certificates");
+  app.add_option("--tls-cert", daemon.tls.certificate, "PEM: this server's certificate");
+  app.add_option("--tls-key", daemon.tls.key, "PEM: its key");
+  app.add_flag("--insecure-expose", daemon.insecure_expose,
+               "listen beyond this machine without TLS");
+  app.add_flag("--reflection", daemon.reflection, "let clients ask what the API is (v1alpha)");
+  app.add_option("--backups", daemon.service.backup_folder, "where BackupDatabase writes");
+  app.add_option("--search-threads", daemon.service.searcher.threads, "of the searches")
+      ->check(CLI::Range(1, 256))->capture_default_str();
+  app.add_option("--lease-seconds", [&daemon](const std::vector<std::string>& words) {
+        double seconds = 0;
+        if (!CLI::detail::lexical_cast(words[0], seconds) || !(seconds >= 1)) return false;
+        daemon.service.rules.ttl_ms = static_cast<int64_t>(1000 * seconds);
+        return true;
+      }, "how long an agent may be silent with a job (30)");
+  app.add_option("--grace", daemon.grace_s, "seconds for what is in flight when it stops")
+      ->capture_default_str();
+  app.add_option("--log-level", options->log_level, "debug, info, warning or error")
+      ->capture_default_str();
+  add_output(app, &options->output);
+  return [options] { return run_serve(*options); };
+}
+
+}  // namespace lw

@@ -1,0 +1,122 @@
+#include "src/serve/daemon.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/expr/message.h"
+#include "src/serve/http.h"
+#include "src/serve/server.h"
+#include "src/serve/tls.h"
+
+namespace lw {
+namespace {
+
+// One daemon for a file: two would each think that they own all studies.
+class DaemonLock {
+ public:
+  static absl::StatusOr<DaemonLock> take(const std::string& database) {
+    DaemonLock lock;
+    if (is_postgres_url(database)) return lock;
+    const std::string path = database + ".serve";
+    lock.descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (lock.descriptor_ < 0) {
+      return absl::UnavailableError(concat(path, ": cannot be opened: ", std::strerror(errno)));
+    }
+    if (flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      return absl::FailedPreconditionError(concat(database, ": another daemon serves it"));
+    }
+    return lock;
+  }
+  DaemonLock() = default;
+  DaemonLock(DaemonLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  DaemonLock& operator=(DaemonLock&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  ~DaemonLock() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+
+ private:
+  int descriptor_ = -1;
+};
+
+absl::StatusOr<std::unique_ptr<HttpServer>> start_http(const DaemonOptions& options,
+                                                       Service& service) {
+  if (options.http.empty()) return std::unique_ptr<HttpServer>();
+  ASSIGN_OR_RETURN(const BindAddress address, parse_bind_address(options.http));
+  HttpOptions http;
+  http.host = address.host;
+  http.port = address.port;
+  http.allow_plain_remote = options.insecure_expose;
+  http.version = options.service.version;
+  http.online_s = 1e-3 * static_cast<double>(options.service.online_ms);
+  if (!address.loopback && wants_tls(options.tls)) {
+    http.certificate = options.tls.certificate;
+    http.key = options.tls.key;
+    http.client_ca = options.tls.ca;
+  }
+  HttpHooks hooks;
+  hooks.health = [&service] {
+    const std::string problem = service.problem();
+    return Health{problem.empty(), problem};
+  };
+  hooks.now_ms = [&service] { return service.now_ms(); };
+  return HttpServer::start(http, service.database(), service.metrics(), std::move(hooks));
+}
+
+}  // namespace
+
+absl::Status run_daemon(DaemonOptions options,
+                        const std::function<void(const std::string&, const std::string&)>& started,
+                        const std::function<bool()>& stop) {
+  if (!options.config.empty()) {
+    ASSIGN_OR_RETURN(options.service.config, load_serve_config(options.config));
+  }
+  ServerOptions server_options;
+  ASSIGN_OR_RETURN(server_options.address, parse_bind_address(options.listen));
+  server_options.reflection = options.reflection;
+  TlsOptions tls;
+  tls.report = [](std::string_view line) { log(Level::kInfo, "tls", {{"report", line}}); };
+  ASSIGN_OR_RETURN(const ServerSecurity security,
+                   server_security({server_options.address}, options.tls, options.insecure_expose,
+                                   std::move(tls)));
+  if (security.reloader != nullptr) server_options.credentials = security.credentials;
+  if (!security.exposes.empty()) {
+    log(Level::kWarning, "exposed", {{"what", security.exposes}});
+  }
+  ASSIGN_OR_RETURN(const DaemonLock lock, DaemonLock::take(options.database));
+  ASSIGN_OR_RETURN(std::shared_ptr<Database> database, open_database(options.database));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Service> service,
+                   Service::start(std::move(database), options.service));
+  ASSIGN_OR_RETURN(const std::unique_ptr<HttpServer> http, start_http(options, *service));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::start(*service, server_options));
+  const std::string url = http == nullptr ? "" : http->url();
+  log(Level::kInfo, "serving", {{"grpc", server->address()}, {"http", url},
+                                {"database", service->database().path()}});
+  started(server->address(), url);
+  std::string problem;
+  while (!stop()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    const std::string now = service->problem();
+    if (now == problem) continue;
+    problem = now;
+    server->set_serving(true, problem.empty());
+    if (problem.empty()) {
+      log(Level::kInfo, "well_again");
+    } else {
+      log(Level::kError, "read_only", {{"problem", problem}});
+    }
+  }
+  log(Level::kInfo, "stopping");
+  server->stop(options.grace_s);
+  return absl::OkStatus();
+}
+
+}  // namespace lw
