@@ -4,6 +4,7 @@
 
 #include <sqlite3.h>
 
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -42,9 +43,9 @@ class FaultyVfs {
   }
 
   void fail(Fault fault, int after) {
-    fault_ = fault;
     countdown_ = after;
     failed_ = false;
+    fault_ = fault;
   }
   void heal() { fault_ = Fault::kNone; }
   bool has_failed() const { return failed_; }
@@ -64,7 +65,8 @@ class FaultyVfs {
 
   // Counts an operation that `fault` may hit.
   bool hits(Fault a, Fault b = Fault::kNone, Fault c = Fault::kNone) {
-    if (fault_ == Fault::kNone || (fault_ != a && fault_ != b && fault_ != c)) return false;
+    const Fault fault = fault_;
+    if (fault == Fault::kNone || (fault != a && fault != b && fault != c)) return false;
     if (countdown_-- > 0) return false;
     failed_ = true;
     return true;
@@ -151,9 +153,9 @@ class FaultyVfs {
   inline static FaultyVfs* current = nullptr;
   sqlite3_vfs* system_ = nullptr;
   sqlite3_vfs vfs_;
-  Fault fault_ = Fault::kNone;
-  int countdown_ = 0;
-  bool failed_ = false;
+  std::atomic<Fault> fault_ = Fault::kNone;                  // a writer's thread asks meanwhile
+  std::atomic<int> countdown_ = 0;
+  std::atomic<bool> failed_ = false;
   bool recording_ = false;
   std::vector<Operation> operations_;
 };

@@ -1,0 +1,184 @@
+// The writer's loop; group_commit.h says what it promises. Savepoints are worth avoiding: SQLite
+// copies every page that is changed for the first time within one, PostgreSQL answers two more
+// round trips. Most groups have no failing body, so a group is tried without them first.
+#include "tuner_db/group_commit.h"
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/check.h"
+
+namespace lw {
+namespace {
+
+constexpr size_t kMostOperations = 256;
+constexpr double kPatience_s = 10;
+constexpr double kProbePatience_s = 1;
+constexpr double kProbePause_s = 1;
+constexpr auto kPause = std::chrono::milliseconds(1000);     // idle, before tidying up
+constexpr int kGroupsApart = 16;           // where one body failed more will
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+GroupCommit::GroupCommit(Database& database) : database_(database), thread_([this] { loop(); }) {}
+
+GroupCommit::~GroupCommit() {
+  {
+    const std::lock_guard guard(mutex_);
+    stopping_ = true;
+  }
+  arrived_.notify_all();
+  thread_.join();
+}
+
+void GroupCommit::submit(Body body, Done done) {
+  {
+    const std::lock_guard guard(mutex_);
+    queue_.push_back({std::move(body), std::move(done), absl::OkStatus()});
+  }
+  arrived_.notify_one();
+}
+
+absl::Status GroupCommit::run(Body body) {
+  // Shared, since the writer may still be inside set_value() when get() returns.
+  const auto promise = std::make_shared<std::promise<absl::Status>>();
+  std::future<absl::Status> result = promise->get_future();
+  submit(std::move(body), [promise](absl::Status status) { promise->set_value(std::move(status)); });
+  return result.get();
+}
+
+std::string GroupCommit::problem() const {
+  const std::lock_guard guard(mutex_);
+  return problem_;
+}
+
+GroupCommit::Counts GroupCommit::counts() const {
+  const std::lock_guard guard(mutex_);
+  return counts_;
+}
+
+// All of a group in one transaction, as if nothing could fail. `in_body`: it failed with what a body
+// said on its own account.
+absl::Status GroupCommit::run_together(std::deque<Operation>& group, bool* in_body) {
+  return database_.write(kPatience_s, [&] {
+    *in_body = false;
+    for (Operation& operation : group) {
+      operation.status = operation.body(database_);
+      if (operation.status.ok()) continue;
+      *in_body = database_.doomed().ok();
+      return operation.status;
+    }
+    return absl::OkStatus();
+  });
+}
+
+// All of a group in one transaction, each body for itself. Returns the transaction's own error.
+absl::Status GroupCommit::run_apart(std::deque<Operation>& group) {
+  return database_.write(kPatience_s, [&] {
+    for (Operation& operation : group) {
+      operation.status = database_.savepoint([&] { return operation.body(database_); });
+      // The savepoint could not undo it.
+      if (absl::Status doom = database_.doomed(); !doom.ok()) return doom;
+    }
+    return absl::OkStatus();
+  });
+}
+
+void GroupCommit::commit(std::deque<Operation>& group) {
+  const Clock::time_point start = Clock::now();
+  bool in_body = false;
+  absl::Status whole;
+  if (apart_ > 0 && group.size() > 1) {
+    --apart_;
+    whole = run_apart(group);
+  } else {
+    whole = run_together(group, &in_body);
+    if (in_body && group.size() > 1) {
+      in_body = false;
+      apart_ = kGroupsApart;
+      whole = run_apart(group);
+    }
+  }
+  if (!whole.ok() && !in_body) {
+    for (Operation& operation : group) operation.status = whole;
+    // A lock or a conflict that outlasted our patience is over when the probe succeeds.
+    if (whole.code() == absl::StatusCode::kResourceExhausted || !probe().ok()) set_problem(whole);
+  } else {
+    const std::lock_guard guard(mutex_);
+    ++counts_.groups;
+    counts_.operations += static_cast<int64_t>(group.size());
+    counts_.commit_s += seconds_since(start);
+  }
+  for (Operation& operation : group) operation.done(std::move(operation.status));
+}
+
+void GroupCommit::set_problem(const absl::Status& status) {
+  const std::lock_guard guard(mutex_);
+  problem_ = status.ok() ? "" : absl::StrCat("the database is read-only: ", status.message());
+}
+
+// Writes what is there already.
+absl::Status GroupCommit::probe() {
+  return database_.write(kProbePatience_s, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const int version, database_.schema_version());
+    return database_.set_schema_version(version);
+  });
+}
+
+// What has arrived, waiting for it: a pause at most, unless `forever`.
+std::deque<GroupCommit::Operation> GroupCommit::take(bool forever) {
+  std::unique_lock lock(mutex_);
+  auto ready = [&] { return stopping_ || !queue_.empty(); };
+  if (forever) {
+    arrived_.wait(lock, ready);
+  } else {
+    arrived_.wait_for(lock, kPause, ready);
+  }
+  std::deque<Operation> group;
+  while (!queue_.empty() && group.size() < kMostOperations) {
+    group.push_back(std::move(queue_.front()));
+    queue_.pop_front();
+  }
+  return group;
+}
+
+void GroupCommit::loop() {
+  bool tidy = true;
+  Clock::time_point probed = Clock::now();
+  for (;;) {
+    std::deque<Operation> group = take(tidy && problem_.empty());
+    if (!problem_.empty()) {
+      if (seconds_since(probed) >= kProbePause_s) {
+        if (probe().ok()) set_problem(absl::OkStatus());
+        probed = Clock::now();
+      }
+      if (!problem_.empty()) {
+        const absl::Status refusal = absl::UnavailableError(problem_);
+        for (Operation& operation : group) operation.done(refusal);
+        group.clear();
+      }
+    }
+    if (!group.empty()) {
+      commit(group);
+      tidy = false;
+      probed = Clock::now();
+      continue;
+    }
+    {
+      const std::lock_guard guard(mutex_);
+      if (stopping_ && queue_.empty()) return;
+    }
+    if (!tidy) tidy = database_.tidy().ok();
+  }
+}
+
+}  // namespace lw

@@ -1,0 +1,81 @@
+// One writer for many callers. A commit costs a sync of the disk, whatever it holds; so a thread
+// takes what has arrived, up to 256 operations, into one transaction, and acknowledges each after
+// its COMMIT. Nothing waits for company: an operation that comes alone commits alone.
+//
+// Failures stay apart: an operation whose body fails leaves nothing behind and gets its own error;
+// when the transaction fails, all of it get that error. A group runs without savepoints first; if a
+// body fails, it runs again with one around each. Bodies must be re-runnable (database.h).
+//
+// A database that cannot be written (the disk is full, a sync failed, the server is gone) makes
+// the group commit read-only: operations are refused with kUnavailable, saying why, and once a
+// second a small write tries whether it works again.
+//
+//
+// Thread-safe. Bodies and acknowledgements run on the writer's thread; neither may wait for an
+// operation of the same group commit.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "tuner_db/database.h"
+
+namespace lw {
+
+class GroupCommit {
+ public:
+  using Body = std::function<absl::Status(Database&)>;
+  using Done = std::function<void(absl::Status)>;
+
+  // REQUIRES: the database outlives it.
+  explicit GroupCommit(Database& database);
+  // Commits what was submitted before, then stops.
+  ~GroupCommit();
+
+  // `done` is called once, with OK when the operation is durable.
+  void submit(Body body, Done done);
+  // The same, and waits.
+  absl::Status run(Body body);
+
+  // Why writes are refused now; "" when all is well.
+  std::string problem() const;
+
+  struct Counts {
+    int64_t operations = 0, groups = 0;    // acknowledged as durable
+    double commit_s = 0;                   // in transactions, altogether
+  };
+  Counts counts() const;
+
+ private:
+  struct Operation {
+    Body body;
+    Done done;
+    absl::Status status;
+  };
+
+  void loop();
+  std::deque<Operation> take(bool forever);
+  void commit(std::deque<Operation>& group);
+  absl::Status run_together(std::deque<Operation>& group, bool* in_body);
+  absl::Status run_apart(std::deque<Operation>& group);
+  void set_problem(const absl::Status& status);              // OK: none
+  absl::Status probe();
+
+  Database& database_;
+  mutable std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<Operation> queue_;
+  bool stopping_ = false;
+  std::string problem_;                    // changed by the writer's thread only
+  int apart_ = 0;                          // groups to run with savepoints at once
+  Counts counts_;
+  std::thread thread_;                     // last: it uses all above
+};
+
+}  // namespace lw
