@@ -1,6 +1,6 @@
 -- The tuner's database, version 1 (PRAGMA user_version). This text is migration step 1 and is never
--- edited once released: a change is a further step (tuner_db/sqlite.cc, kSteps) that alters what
--- this one made.
+-- edited once released: a change is a further step (schema_2.sql, ...) that alters what this one
+-- made. PostgreSQL's text is derived from it (tuner_db/schema.h).
 --
 -- Measurements are append-only and are the truth. `candidates` carries one derived thing, the
 -- pooled statistics of each trace, so that `best` reads a handful of rows instead of every sample;
