@@ -1,7 +1,9 @@
-// Suites of benchmark cases, in the format of bench/workloads/ansor.json, as library operators.
+// Suites of benchmark cases, in the format of bench/workloads/ansor.json, as library operators; and
+// tuning requests, whose cases hold words.
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <sstream>
 
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
@@ -83,10 +85,26 @@ const std::map<std::string, SuiteOp>& suite_ops() {
   return ops;
 }
 
+// A case of a tuning request: the words themselves.
+absl::StatusOr<SuiteCase> read_words(const json& entry, const std::string& path) {
+  SuiteCase result;
+  if (entry["words"].is_string()) {
+    std::istringstream words(entry["words"].get<std::string>());
+    for (std::string word; words >> word;) result.words.push_back(word);
+  }
+  if (result.words.empty()) {
+    return absl::InvalidArgumentError(concat(path, ": a workload's words are no text, or none"));
+  }
+  const bool named = entry.contains("name") && entry["name"].is_string();
+  result.name = entry[named ? "name" : "words"].get<std::string>();
+  return result;
+}
+
 absl::StatusOr<SuiteCase> read_case(const json& entry, const std::string& path) {
   auto refuse = [&](std::string_view why) {
     return absl::InvalidArgumentError(concat(path, ": a workload ", why));
   };
+  if (entry.is_object() && entry.contains("words")) return read_words(entry, path);
   if (!entry.is_object() || !entry.contains("name") || !entry["name"].is_string() ||
       !entry.contains("op") || !entry["op"].is_string() || !entry.contains("params") ||
       !entry["params"].is_object()) {
