@@ -1,11 +1,13 @@
-# The library behind the commands, and the `loopwright` binary.
+# The library behind the commands, the service's parts, and the `loopwright` binary.
 
 embed_texts(lw_context_header src/build "context.h" context_header_text)
 library(lw_api FOLDERS src/api SOURCES ${lw_context_header} USES lw_measure lw_search lw_tuner_db)
-
+library(lw_agent FOLDERS src/agent USES lw_api lw_services)
 include(cmake/serve.cmake)
+# For compilers: look-ups that need no daemon, in C++ and C.
+library(lw_client FOLDERS src/client USES lw_api lw_services)
 
 file(GLOB lw_commands CONFIGURE_DEPENDS src/cli/*.cc)
 add_executable(loopwright ${lw_commands})
 target_compile_definitions(loopwright PRIVATE LOOPWRIGHT_VERSION="${PROJECT_VERSION}")
-target_link_libraries(loopwright PRIVATE lw_serve lw_peers CLI11::CLI11)
+target_link_libraries(loopwright PRIVATE lw_agent lw_serve lw_client lw_peers CLI11::CLI11)

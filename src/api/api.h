@@ -74,7 +74,8 @@ absl::Status put_task(Store& store, const Task& task);
 
 struct Choice {
   std::string outcome;                     // "exact": the stored best; "default": the zero-trial
-                                           // answer, not measured; "trace": the caller's
+                                           // answer, not measured; "trace": the caller's; else a
+                                           // rung of the ladder (lookup.h)
   std::string trace;                       // text
   std::optional<Measurement> measurement;  // of the stored best
   Nest nest;
@@ -83,15 +84,6 @@ struct Choice {
 // The stored best of exactly this task, else the zero-trial answer. `store` may be null.
 absl::StatusOr<Choice> choose(const Task& task, const Store* store);
 absl::StatusOr<Choice> choose_trace(const Task& task, std::string_view trace);
-
-// The nearest thing that the store knows.
-struct Found {
-  std::string outcome;                     // exact | nearest-target | nearest-shape | default
-  WorkloadRow workload;                    // of the record
-  Key key;
-  Measurement measurement;                 // "default": a trace, never measured
-};
-absl::StatusOr<Found> look_up(const Task& task, const Store& store);
 
 // ---- what the machine could do ------------------------------------------------------------------
 

@@ -1,5 +1,8 @@
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "src/api/lookup.h"
 #include "src/cli/commands.h"
+#include "tuner_db/snapshot.h"
 
 namespace lw {
 namespace {
@@ -8,51 +11,76 @@ struct BestOptions {
   WorkloadOptions workload;
   DatabaseOptions database;
   Output output;
+  std::string snapshot;
 };
 
-Json record_json(const Found& found) {
-  const Measurement& m = found.measurement;
-  Json json = {{"workload", found.workload.source_words}, {"canonical_sha256", found.key.workload},
-               {"target_sha256", found.key.target},       {"backend", found.key.backend},
-               {"threads", found.key.threads},            {"cache", found.key.cache},
-               {"trace", m.trace},                        {"source", m.source}};
-  if (found.outcome == "default") return json;
-  json["time_us"] = m.time_us;
-  json["ci_us"] = time_json(m);
-  json["gflops"] = found.workload.flops / m.time_us / 1e3;
-  json["samples"] = m.samples_us.size();
-  json["verified"] = m.verified;
-  json["max_rel_error"] = m.max_rel_error;
-  json["unix_ms"] = m.unix_ms;
-  json["environment"] = Json::parse(m.environment, nullptr, /*allow_exceptions=*/false);
-  if (json["environment"].is_discarded()) json["environment"] = m.environment;
+// What is on record; for the default what would be.
+Json record_json(const Task& task, const LookupAnswer& answer, const Store* store) {
+  if (answer.record == nullptr) {
+    return {{"workload", task.workload.source_words}, {"canonical_sha256", task.key.workload},
+            {"target_sha256", task.key.target},       {"backend", task.key.backend},
+            {"threads", task.key.threads},            {"cache", task.key.cache},
+            {"trace", answer.trace},                  {"source", "zero"}};
+  }
+  Json json = Json::parse(to_json(*answer.record));
+  if (store == nullptr) return json;
+  const absl::StatusOr<BestRow> row = store->best(answer.record->key);
+  if (!row.ok()) return json;
+  const std::string& environment = row->measurement.environment;
+  json["environment"] = Json::parse(environment, nullptr, /*allow_exceptions=*/false);
+  if (json["environment"].is_discarded()) json["environment"] = environment;
   return json;
+}
+
+std::string text_of(const Task& task, const LookupAnswer& answer) {
+  const std::string outcome(rung_name(answer.outcome));
+  const ScheduleRecord* record = answer.record.get();
+  std::string text = bold(outcome) + "  " +
+                     (record == nullptr ? task.workload.source_words : record->words) + "\n";
+  if (record != nullptr) {
+    text += absl::StrFormat("  time      %s  [%s, %s], %s GFLOP/s, %d samples\n",
+                            micros(record->time_us), micros(record->ci_low_us),
+                            micros(record->ci_high_us),
+                            number(record->flops / record->time_us / 1e3), record->samples);
+  }
+  if (answer.outcome > Rung::kLoose && record != nullptr) {
+    text += absl::StrFormat("  distance  %s; expected to take %s, %s longer than a tuned kernel\n",
+                            number(answer.distance), micros(answer.predicted_us.value_or(0)),
+                            percent(answer.predicted_loss.value_or(0)));
+  }
+  if (answer.stale) text += "  stale     measure it again: `loopwright tune`\n";
+  if (answer.adapted) text += "  recorded  " + trace_as_line(record->trace) + "\n";
+  text += "  schedule  " + trace_as_line(answer.trace) + "\n";
+  for (const std::string& note : answer.notes) text += "  note      " + note + "\n";
+  return text;
 }
 
 absl::StatusOr<int> run_best(const BestOptions& options) {
   ASSIGN_OR_RETURN(const Task task, options.workload.task());
-  ASSIGN_OR_RETURN(std::unique_ptr<Store> store, options.database.open_to_read());
-  if (store == nullptr) store = make_memory_store();
-  ASSIGN_OR_RETURN(const Found found, environment(look_up(task, *store)));
-  if (options.database.frozen && found.outcome != "exact") {
-    return absl::NotFoundError(concat("nothing is stored for exactly '", task.workload.source_words,
-                                      "' on ", task.target->name, "; the nearest is ",
-                                      found.outcome));
+  std::unique_ptr<Store> store;
+  std::unique_ptr<RecordSource> source;
+  if (!options.snapshot.empty()) {
+    ASSIGN_OR_RETURN(source, environment(Snapshot::open(options.snapshot)));
+  } else {
+    ASSIGN_OR_RETURN(store, options.database.open_to_read());
+    if (store == nullptr) store = make_memory_store();
+    source = make_store_source(*store);
   }
-  const Measurement& m = found.measurement;
-  const bool measured = found.outcome != "default";
-  std::string text = bold(found.outcome) + "  " + found.workload.source_words + "\n";
-  if (measured) {
-    text += absl::StrFormat("  time      %s  [%s, %s], %s GFLOP/s, %d samples\n", micros(m.time_us),
-                            micros(m.ci_low_us), micros(m.ci_high_us),
-                            number(found.workload.flops / m.time_us / 1e3), m.samples_us.size());
+  ASSIGN_OR_RETURN(const LookupAnswer answer, environment(look_up(task, *source)));
+  const std::string outcome(rung_name(answer.outcome));
+  if (options.database.frozen && answer.outcome != Rung::kExact) {
+    return frozen_miss(task, options.snapshot.empty() ? options.database.path : options.snapshot);
   }
-  text += "  schedule  " + trace_as_line(m.trace) + "\n";
-  const Table table{{"outcome", "workload", "time_us", "trace"},
-                    {{found.outcome, found.workload.source_words,
-                      measured ? absl::StrFormat("%.5g", m.time_us) : "", trace_as_line(m.trace)}},
-                    {}};
-  emit(options.output, {{"outcome", found.outcome}, {"record", record_json(found)}}, table, text);
+  const ScheduleRecord* record = answer.record.get();
+  const Table table{
+      {"outcome", "workload", "time_us", "trace"},
+      {{outcome, record == nullptr ? task.workload.source_words : record->words,
+        record == nullptr ? "" : absl::StrFormat("%.5g", record->time_us),
+        trace_as_line(answer.trace)}},
+      {}};
+  Json document = Json::parse(to_json(answer));
+  document["record"] = record_json(task, answer, store.get());
+  emit(options.output, document, table, text_of(task, answer));
   return kDone;
 }
 
@@ -62,7 +90,9 @@ Action best_command(CLI::App& app) {
   auto options = std::make_shared<BestOptions>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);
-  add_frozen(app, &options->database);
+  app.add_flag("--frozen", options->database.frozen,
+               "only what was tuned before; exit 2 where it was not");
+  app.add_option("--snapshot", options->snapshot, "look into this snapshot, not the database");
   add_output(app, &options->output);
   return [options] { return run_best(*options); };
 }

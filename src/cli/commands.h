@@ -12,6 +12,8 @@ Action run_command(CLI::App& app);
 Action show_command(CLI::App& app);
 Action space_command(CLI::App& app);
 Action export_command(CLI::App& app);
+Action lock_command(CLI::App& app);
+Action fetch_command(CLI::App& app);
 Action db_command(CLI::App& app);
 Action model_command(CLI::App& app);
 Action report_command(CLI::App& app);

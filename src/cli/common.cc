@@ -13,6 +13,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "src/api/lookup.h"
+#include "src/client/lock.h"
 
 namespace lw {
 namespace {
@@ -136,7 +138,11 @@ void add_database(CLI::App& app, DatabaseOptions* options) {
 }
 
 void add_frozen(CLI::App& app, DatabaseOptions* options) {
-  app.add_flag("--frozen", options->frozen, "only what was tuned before; exit 2 where it was not");
+  CLI::Option* frozen = app.add_flag("--frozen", options->frozen,
+                                     "only what was tuned before; exit 2 where it was not");
+  app.add_flag("--nearest", options->nearest,
+               "where it was not, adapt what was tuned for another shape or target")
+      ->excludes(frozen);
 }
 
 void add_output(CLI::App& app, Output* output) {
@@ -151,17 +157,31 @@ void Output::note(std::string_view line) const {
   if (!quiet) std::cerr << line << std::endl;
 }
 
+absl::Status frozen_miss(const Task& task, const std::string& where) {
+  std::cout << request_file({task.workload.source_words}, task.target->name, task.threads());
+  return absl::NotFoundError(concat("'", task.workload.source_words, "' is not tuned for ",
+                                    task.target->name, " with ", task.threads(),
+                                    task.threads() == 1 ? " thread in " : " threads in ", where,
+                                    "; on stdout: what to tune"));
+}
+
 absl::StatusOr<Choice> choose_and_say(const Task& task, const DatabaseOptions& database,
                                       const Output& output) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, database.open_to_read());
   if (database.frozen) {
-    const absl::Status miss = absl::NotFoundError(concat(
-        "'", task.workload.source_words, "' is not tuned for ", task.target->name, " with ",
-        task.threads(), task.threads() == 1 ? " thread in " : " threads in ", database.path));
-    if (store == nullptr) return miss;
-    const absl::Status best = store->best(task.key).status();
-    if (absl::IsNotFound(best)) return miss;
-    if (!best.ok()) return environment(best);
+    absl::Status best = absl::NotFoundError("");
+    if (store != nullptr) best = store->best(task.key).status();
+    if (!best.ok() && !absl::IsNotFound(best)) return environment(best);
+    if (!best.ok()) return frozen_miss(task, database.path);
+  }
+  if (database.nearest && store != nullptr) {
+    ASSIGN_OR_RETURN(const LookupAnswer answer,
+                     environment(look_up(task, *make_store_source(*store))));
+    if (answer.record != nullptr && answer.outcome != Rung::kExact) {
+      output.note(concat("not tuned: this is ", std::string(rung_name(answer.outcome)), " to it, '",
+                         answer.record->words, "'"));
+      return as_choice(answer);
+    }
   }
   ASSIGN_OR_RETURN(Choice choice, choose(task, store.get()));
   if (choice.outcome == "default") {

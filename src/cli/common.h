@@ -60,6 +60,7 @@ void add_workload(CLI::App& app, WorkloadOptions* options, bool required = true)
 struct DatabaseOptions {
   std::string path;
   bool frozen = false;                     // a miss is exit 2
+  bool nearest = false;                    // a miss takes the nearest that is stored
 
   // For commands that write. Errors are marked.
   absl::StatusOr<std::unique_ptr<Store>> open() const;
@@ -67,6 +68,7 @@ struct DatabaseOptions {
   absl::StatusOr<std::unique_ptr<Store>> open_to_read() const;
 };
 void add_database(CLI::App& app, DatabaseOptions* options);
+// What a miss does: --frozen, --nearest.
 void add_frozen(CLI::App& app, DatabaseOptions* options);
 
 struct Output {
@@ -79,7 +81,11 @@ struct Output {
 };
 void add_output(CLI::App& app, Output* output);
 
-// The stored best, or the zero-trial answer with a note (an error with --frozen).
+// What a miss with --frozen ends with: prints the tuning request that would cure it.
+absl::Status frozen_miss(const Task& task, const std::string& where);
+
+// The stored best, or the zero-trial answer with a note (an error with --frozen; the nearest with
+// --nearest).
 absl::StatusOr<Choice> choose_and_say(const Task& task, const DatabaseOptions& database,
                                       const Output& output);
 

@@ -7,11 +7,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "src/cli/commands.h"
+#include "tuner_db/snapshot.h"
 
 namespace lw {
 namespace {
 
 struct DbOptions {
+  int top = 3;
   DatabaseOptions database;
   Output output;
   std::string id, file;
@@ -155,6 +157,19 @@ absl::StatusOr<int> prune(const DbOptions& options) {
   return kDone;
 }
 
+absl::StatusOr<int> snapshot(const DbOptions& options) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, open_existing(options));
+  ASSIGN_OR_RETURN(const SnapshotStats stats,
+                   environment(write_snapshot(*store, options.file, options.top,
+                                              int64_t{1000} * std::time(nullptr))));
+  emit(options.output,
+       {{"file", options.file}, {"records", stats.records}, {"families", stats.families},
+        {"targets", stats.targets}, {"bytes", stats.bytes}},
+       {{"file", "records", "bytes"},
+        {{options.file, concat(stats.records), concat(stats.bytes)}}, {false, true, true}});
+  return kDone;
+}
+
 absl::StatusOr<int> check(const DbOptions& options) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, open_existing(options));
   ASSIGN_OR_RETURN(const std::vector<std::string> defects, environment(store->check()));
@@ -193,6 +208,10 @@ Action db_command(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 30))->capture_default_str();
   pruning->add_option("--days", options->days, "age after which failures go")
       ->check(CLI::NonNegativeNumber)->capture_default_str();
+  CLI::App* making = add("snapshot", "the best of every key as one read-only file", snapshot);
+  making->add_option("-o,--output", options->file, "file to write or replace")->required();
+  making->add_option("--top", options->top, "traces of each key")
+      ->check(CLI::Range(1, 100))->capture_default_str();
   add("check", "every invariant; exit 5 when one does not hold", check);
   return [options, chosen] { return (*chosen)(*options); };
 }

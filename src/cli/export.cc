@@ -1,5 +1,6 @@
 #include "absl/strings/str_join.h"
 #include "src/cli/commands.h"
+#include "src/client/lock.h"
 
 namespace lw {
 namespace {
@@ -8,19 +9,31 @@ struct ExportOptions {
   WorkloadOptions workload;
   DatabaseOptions database;
   Output output;
-  std::string folder;
+  std::string folder, locked;
 };
+
+int print(const ExportOptions& options, const std::vector<std::string>& files,
+          const std::string& outcome) {
+  Table table{{"file"}, {}, {}};
+  for (const std::string& file : files) table.rows.push_back({file});
+  emit(options.output, {{"files", files}, {"outcome", outcome}}, table,
+       absl::StrJoin(files, "\n") + "\n");
+  return kDone;
+}
 
 absl::StatusOr<int> run_export(const ExportOptions& options) {
   ASSIGN_OR_RETURN(const Task task, options.workload.task());
+  if (!options.locked.empty()) {
+    absl::StatusOr<std::vector<std::string>> files =
+        take_locked(task, options.locked, options.folder);
+    if (absl::IsNotFound(files.status())) return files.status();
+    if (!files.ok()) return environment(files.status());
+    return print(options, *files, "exact");
+  }
   ASSIGN_OR_RETURN(const Choice choice, choose_and_say(task, options.database, options.output));
   ASSIGN_OR_RETURN(const std::vector<std::string> files,
                    environment(export_kernel(task, choice, options.folder)));
-  Table table{{"file"}, {}, {}};
-  for (const std::string& file : files) table.rows.push_back({file});
-  emit(options.output, {{"files", files}, {"outcome", choice.outcome}}, table,
-       absl::StrJoin(files, "\n") + "\n");
-  return kDone;
+  return print(options, files, choice.outcome);
 }
 
 }  // namespace
@@ -31,6 +44,8 @@ Action export_command(CLI::App& app) {
   add_database(app, &options->database);
   add_frozen(app, &options->database);
   add_output(app, &options->output);
+  app.add_option("--locked", options->locked,
+                 "take the files from this bundle (see `fetch`) and from nowhere else");
   app.add_option("-o,--output", options->folder, "folder to write to")->required();
   return [options] { return run_export(*options); };
 }

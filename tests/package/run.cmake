@@ -6,7 +6,8 @@ foreach(command
     "${CMAKE_COMMAND};--install;${BINARY_DIR};--prefix;${prefix}"
     "${CMAKE_COMMAND};-G;Ninja;-S;${SOURCE_DIR}/tests/package;-B;${work};-DCMAKE_PREFIX_PATH=${prefix}"
     "${CMAKE_COMMAND};--build;${work}"
-    "${work}/consumer")
+    "${work}/consumer"
+    "${work}/consumer_in_c")
   execute_process(COMMAND ${command} RESULT_VARIABLE failed OUTPUT_VARIABLE out ERROR_VARIABLE out)
   if(failed)
     message(FATAL_ERROR "${command}\n${out}")

@@ -1,0 +1,251 @@
+#include "src/api/lookup.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+#include "src/base/check.h"
+#include "src/expr/message.h"
+#include "src/lower/lower.h"
+
+namespace lw {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// One way to use a record.
+struct Use {
+  size_t candidate = 0;
+  Sample sample;
+  double draft = 0;
+  bool adapted = false;
+};
+
+bool same_structure(const Trace& a, const Trace& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Step& x, const Step& y) {
+    return x.kind == y.kind && x.names == y.names;
+  });
+}
+
+class Settling {
+ public:
+  Settling(const Task& task, const std::vector<Match>& candidates, const LookupOptions& options)
+      : task_(task), candidates_(candidates), options_(options) {}
+
+  absl::StatusOr<LookupAnswer> run() {
+    for (size_t i = 0; i < candidates_.size(); ++i) propose(i);
+    std::stable_sort(proposals_.begin(), proposals_.end(),
+                     [](const Use& a, const Use& b) { return a.draft < b.draft; });
+    for (Use& proposal : proposals_) {
+      absl::StatusOr<Kernel> kernel = lower(proposal.sample.nest);
+      if (kernel.ok()) return answer(proposal, *std::move(kernel));
+      note(proposal.candidate, kernel.status());
+    }
+    return absl::NotFoundError(absl::StrJoin(notes_, "; "));
+  }
+
+ private:
+  void note(size_t candidate, const absl::Status& why) {
+    const ScheduleRecord& record = *candidates_[candidate].record;
+    notes_.push_back(concat("record ", record_digest(record.key, record.trace).substr(0, 12), " (",
+                            record.words, ") does not apply: ", std::string(why.message())));
+  }
+
+  void propose(size_t index) {
+    const Match& candidate = candidates_[index];
+    const absl::StatusOr<Trace> trace = parse_trace(candidate.record->trace);
+    if (!trace.ok()) return note(index, trace.status());
+    absl::StatusOr<Nest> nest = replay(task_.start, *trace);
+    if (nest.ok()) {
+      const double draft = draft_us(*nest);
+      proposals_.push_back({index, {*trace, *std::move(nest)}, draft, false});
+    }
+    const bool below = candidate.rung > Rung::kLoose;
+    if (below || !nest.ok()) adapt_to_space(index, *trace);
+    if (!nest.ok() && (proposals_.empty() || proposals_.back().candidate != index)) {
+      note(index, nest.status());
+    }
+  }
+
+  void adapt_to_space(size_t index, const Trace& trace) {
+    // An exact record that does not replay is broken: the next rung, not a repaired one.
+    if (candidates_[index].rung == Rung::kExact) return;
+    if (space_.empty()) space_ = make_space(task_.start);
+    const bool known = std::any_of(space_.begin(), space_.end(), [&](const Sketch& sketch) {
+      return same_structure(sketch.steps, trace);
+    });
+    for (const Sketch& sketch : space_) {
+      if (known && !same_structure(sketch.steps, trace)) continue;
+      absl::StatusOr<Sample> sample = adapt(task_.start, sketch, trace);
+      if (!sample.ok()) continue;
+      const double draft = draft_us(sample->nest);
+      proposals_.push_back({index, *std::move(sample), draft, true});
+    }
+  }
+
+  double best_draft() const {
+    double best = proposals_.front().draft;
+    if (!options_.zero_trial) return best;
+    Search search(task_.start, SearchOptions(), make_draft_model());
+    const absl::StatusOr<lw::Proposal> zero = search.zero_trial();
+    return zero.ok() && zero->draft_us > 0 ? std::min(best, zero->draft_us) : best;
+  }
+
+  LookupAnswer answer(Use& chosen, Kernel kernel) {
+    const Match& candidate = candidates_[chosen.candidate];
+    const ScheduleRecord& record = *candidate.record;
+    LookupAnswer out;
+    out.outcome = candidate.rung;
+    out.record = candidate.record;
+    out.trace = to_text(chosen.sample.trace);
+    out.adapted = chosen.adapted && out.trace != record.trace;
+    out.distance = candidate.distance;
+    out.stale = candidate.stale;
+    out.predicted_loss = candidate.rung > Rung::kLoose ? chosen.draft / best_draft() - 1 : 0;
+    const WorkloadRow& asked = task_.workload;
+    const bool by_flops = asked.flops > 0 && record.flops > 0;
+    const double work = by_flops           ? asked.flops / record.flops
+                        : record.bytes > 0 ? asked.bytes / record.bytes
+                                           : 0;
+    if (record.key.workload == task_.key.workload)
+      out.predicted_us = record.time_us;
+    else if (work > 0)
+      out.predicted_us = record.time_us * work;
+    if (out.predicted_us) *out.predicted_us *= 1 + *out.predicted_loss;
+    out.notes = std::move(notes_);
+    out.nest = std::move(chosen.sample.nest);
+    out.kernel = std::make_shared<const Kernel>(std::move(kernel));
+    return out;
+  }
+
+  const Task& task_;
+  const std::vector<Match>& candidates_;
+  const LookupOptions& options_;
+  std::vector<Sketch> space_;
+  std::vector<Use> proposals_;
+  std::vector<std::string> notes_;
+};
+
+Json record_json(const ScheduleRecord& r) {
+  Json others = Json::array();
+  for (const ScheduleRecord::Other& other : r.others) {
+    others.push_back({{"trace", other.trace}, {"time_us", other.time_us}});
+  }
+  return {{"workload", r.words},
+          {"canonical_sha256", r.key.workload},
+          {"target_sha256", r.key.target},
+          {"backend", r.key.backend},
+          {"threads", r.key.threads},
+          {"cache", r.key.cache},
+          {"objective", r.key.objective},
+          {"digest", record_digest(r.key, r.trace)},
+          {"trace", r.trace},
+          {"source", r.source},
+          {"time_us", r.time_us},
+          {"ci_us", {r.ci_low_us, r.ci_high_us}},
+          {"gflops", r.time_us > 0 ? r.flops / r.time_us / 1e3 : 0},
+          {"samples", r.samples},
+          {"verified", r.verified},
+          {"max_rel_error", r.max_rel_error},
+          {"unix_ms", r.unix_ms},
+          {"others", others}};
+}
+
+std::string dump(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+LookupRequest request_of(const Task& task) {
+  return {task.key, task.workload.family, task.workload.shape, task.target};
+}
+
+absl::StatusOr<LookupAnswer> settle(const Task& task, const std::vector<Match>& candidates,
+                                    const LookupOptions& options) {
+  ASSIGN_OR_RETURN(LookupAnswer answer, Settling(task, candidates, options).run());
+  if (options.ladder.now_ms > 0) answer.age_ms = options.ladder.now_ms - answer.record->unix_ms;
+  return answer;
+}
+
+absl::StatusOr<LookupAnswer> default_answer(const Task& task, const LookupOptions& options) {
+  LookupAnswer answer;
+  if (!options.zero_trial) return answer;
+  Search search(task.start, SearchOptions(), make_draft_model());
+  ASSIGN_OR_RETURN(const lw::Proposal zero, search.zero_trial());
+  answer.trace = zero.text;
+  ASSIGN_OR_RETURN(answer.nest, replay(task.start, zero.trace));
+  ASSIGN_OR_RETURN(Kernel kernel, lower(answer.nest));
+  answer.kernel = std::make_shared<const Kernel>(std::move(kernel));
+  return answer;
+}
+
+absl::StatusOr<LookupAnswer> look_up(const Task& task, const RecordSource& source,
+                                     const LookupOptions& options) {
+  const LookupRequest request = request_of(task);
+  LookupOptions rest = options;
+  if (rest.ladder.now_ms == 0) rest.ladder.now_ms = int64_t{1000} * std::time(nullptr);
+  std::vector<std::string> notes;
+  while (rest.ladder.highest < Rung::kDefault) {
+    ASSIGN_OR_RETURN(const std::vector<Match> candidates, climb(request, source, rest.ladder));
+    if (candidates.empty()) break;
+    absl::StatusOr<LookupAnswer> answer = settle(task, candidates, rest);
+    if (answer.ok()) {
+      answer->notes.insert(answer->notes.begin(), notes.begin(), notes.end());
+      return answer;
+    }
+    if (!absl::IsNotFound(answer.status())) return answer.status();
+    notes.push_back(std::string(answer.status().message()));
+    rest.ladder.highest = static_cast<Rung>(static_cast<int>(candidates[0].rung) + 1);
+  }
+  ASSIGN_OR_RETURN(LookupAnswer answer, default_answer(task, rest));
+  answer.notes = std::move(notes);
+  return answer;
+}
+
+Choice as_choice(const LookupAnswer& answer) {
+  Choice choice;
+  choice.outcome = rung_name(answer.outcome);
+  choice.trace = answer.trace;
+  choice.nest = answer.nest;
+  choice.kernel = answer.kernel;
+  if (answer.outcome == Rung::kExact) {
+    const ScheduleRecord& record = *answer.record;
+    Measurement m;
+    m.trace = record.trace;
+    m.kernel_hash = record.kernel_hash;
+    m.time_us = record.time_us;
+    m.ci_low_us = record.ci_low_us;
+    m.ci_high_us = record.ci_high_us;
+    m.verified = record.verified;
+    m.max_rel_error = record.max_rel_error;
+    m.source = record.source;
+    m.unix_ms = record.unix_ms;
+    choice.measurement = std::move(m);
+  }
+  return choice;
+}
+
+absl::StatusOr<Choice> choose_nearest(const Task& task, const RecordSource& source) {
+  ASSIGN_OR_RETURN(const LookupAnswer answer, look_up(task, source));
+  return as_choice(answer);
+}
+
+std::string to_json(const ScheduleRecord& record) { return dump(record_json(record)); }
+
+std::string to_json(const LookupAnswer& answer) {
+  const auto optional = [](const auto& value) { return value ? Json(*value) : Json(); };
+  return dump({{"outcome", std::string(rung_name(answer.outcome))},
+               {"record", answer.record == nullptr ? Json() : record_json(*answer.record)},
+               {"trace", answer.trace},
+               {"adapted", answer.adapted},
+               {"distance", answer.distance},
+               {"stale", answer.stale},
+               {"age_ms", optional(answer.age_ms)},
+               {"predicted_loss", optional(answer.predicted_loss)},
+               {"predicted_us", optional(answer.predicted_us)},
+               {"notes", answer.notes}});
+}
+
+}  // namespace lw

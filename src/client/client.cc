@@ -1,0 +1,207 @@
+#include "src/client/client.h"
+
+#include <chrono>
+
+#include "absl/strings/str_split.h"
+#include "src/base/check.h"
+#include "src/client/grpc_source.h"
+#include "src/expr/message.h"
+
+namespace lw {
+namespace {
+
+int64_t now_in_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+bool is_exact(const std::vector<Match>& candidates) {
+  return !candidates.empty() && candidates[0].rung == Rung::kExact;
+}
+
+// Whether `a` answers better than `b`.
+bool better(const std::vector<Match>& a, const std::vector<Match>& b) {
+  if (a.empty() || b.empty()) return b.empty() && !a.empty();
+  return std::pair(a[0].rung, a[0].distance) < std::pair(b[0].rung, b[0].distance);
+}
+
+}  // namespace
+
+ScheduleClient::ScheduleClient(ClientOptions options) : options_(std::move(options)) {}
+ScheduleClient::~ScheduleClient() = default;
+
+absl::StatusOr<std::unique_ptr<ScheduleClient>> ScheduleClient::open(ClientOptions options) {
+  std::unique_ptr<ScheduleClient> client(new ScheduleClient(std::move(options)));
+  const ClientOptions& o = client->options_;
+  if (!o.snapshot.empty()) {
+    ASSIGN_OR_RETURN(client->snapshot_, Snapshot::open(o.snapshot));
+  }
+  if (!o.cache_folder.empty()) {
+    client->cache_ = std::make_shared<const ScheduleCache>(o.cache_folder);
+  }
+  std::shared_ptr<ScheduleSource> source = o.source;
+  if (source == nullptr && !o.server.empty()) source = make_grpc_source(o.server);
+  if (source != nullptr && !o.frozen) {
+    RemoteOptions remote = o.remote;
+    remote.deadline_ms = o.deadline_ms;
+    // By value: a late answer may outlive the client.
+    auto keep = [cache = client->cache_](const std::vector<ScheduleQuery>& queries,
+                                         const Replies& replies) {
+      if (cache == nullptr) return;
+      const int64_t now = now_in_ms();
+      for (size_t i = 0; i < queries.size(); ++i) {
+        cache->write(queries[i].request.key, replies[i], now).IgnoreError();
+      }
+    };
+    client->remote_ = std::make_unique<Remote>(std::move(source), remote, std::move(keep));
+  }
+  return client;
+}
+
+bool ScheduleClient::find_here(const ScheduleQuery& query, int64_t now_ms, Found* found) const {
+  bool known = false;  // the server has said what it knows, just now
+  if (cache_ != nullptr) {
+    std::optional<CacheEntry> entry = cache_->read(query.request.key);
+    if (entry) {
+      const int64_t age_s = (now_ms - entry->unix_ms) / 1000;
+      const bool exact = is_exact(entry->candidates);
+      // A clock that was set back must not keep an entry for ever.
+      known = age_s >= 0 && age_s < (exact ? options_.fresh_s : options_.miss_fresh_s);
+      found->candidates = std::move(entry->candidates);
+      found->origin = "cache";
+      if (known && exact) return true;
+    }
+  }
+  if (snapshot_ != nullptr) {
+    LadderOptions ladder = options_.ladder;
+    ladder.now_ms = now_ms;
+    // A damaged snapshot is as good as none: the build goes on.
+    absl::StatusOr<std::vector<Match>> climbed = climb(query.request, *snapshot_, ladder);
+    if (climbed.ok() && better(*climbed, found->candidates)) {
+      *found = {*std::move(climbed), "snapshot"};
+    }
+    if (is_exact(found->candidates) && found->origin == "snapshot") return true;
+  }
+  return known;
+}
+
+std::vector<ScheduleClient::Found> ScheduleClient::find(const std::vector<ScheduleQuery>& queries) {
+  std::vector<Found> found(queries.size());
+  std::vector<ScheduleQuery> open;
+  std::vector<size_t> places;
+  const int64_t now = now_in_ms();
+  for (size_t i = 0; i < queries.size(); ++i) {
+    if (find_here(queries[i], now, &found[i]) || remote_ == nullptr) continue;
+    open.push_back(queries[i]);
+    places.push_back(i);
+  }
+  if (!open.empty()) {
+    absl::StatusOr<Replies> replies = remote_->ask(std::move(open));
+    for (size_t n = 0; replies.ok() && n < places.size(); ++n) {
+      Found& here = found[places[n]];
+      std::vector<Match>& said = (*replies)[n];
+      // What the cache holds is an older answer of the same server.
+      if (here.origin == "cache" || better(said, here.candidates))
+        here = {std::move(said), "server"};
+    }
+  }
+  const std::lock_guard guard(mutex_);
+  for (const Found& one : found) {
+    ++stats_.lookups;
+    if (one.candidates.empty())
+      ++stats_.misses;
+    else if (!is_exact(one.candidates))
+      ++stats_.nearest;
+    else if (one.origin == "cache")
+      ++stats_.cache_hits;
+    else if (one.origin == "snapshot")
+      ++stats_.snapshot_hits;
+    else
+      ++stats_.server_hits;
+  }
+  return found;
+}
+
+absl::StatusOr<ClientAnswer> ScheduleClient::settle_one(const Task& task, Found found) {
+  LookupOptions options;
+  options.ladder = options_.ladder;
+  options.ladder.now_ms = now_in_ms();
+  options.zero_trial = options_.on_miss == OnMiss::kZeroTrial;
+  const auto miss = [&](std::string_view why) {
+    return absl::NotFoundError(concat("'", task.workload.source_words, "' is not tuned for ",
+                                      task.target->name, " with ", task.threads(), " threads",
+                                      why));
+  };
+  if (options_.frozen && !is_exact(found.candidates)) return miss("");
+  std::vector<std::string> notes;
+  if (!found.candidates.empty()) {
+    // The draft's best is looked for only where somebody waits for a default anyway.
+    LookupOptions quick = options;
+    quick.zero_trial = false;
+    absl::StatusOr<LookupAnswer> answer = settle(task, found.candidates, quick);
+    if (answer.ok()) return ClientAnswer{*std::move(answer), found.origin};
+    if (options_.frozen) return miss(concat(": ", std::string(answer.status().message())));
+    notes.push_back(std::string(answer.status().message()));
+  }
+  // An exact record that does not apply: the rungs below, of the snapshot.
+  if (is_exact(found.candidates) && snapshot_ != nullptr) {
+    LookupOptions below = options;
+    below.ladder.highest = Rung::kLoose;
+    ASSIGN_OR_RETURN(LookupAnswer answer, look_up(task, *snapshot_, below));
+    answer.notes.insert(answer.notes.begin(), notes.begin(), notes.end());
+    const bool none = answer.record == nullptr;
+    return ClientAnswer{std::move(answer), none ? "" : "snapshot"};
+  }
+  ASSIGN_OR_RETURN(LookupAnswer answer, default_answer(task, options));
+  answer.notes = std::move(notes);
+  return ClientAnswer{std::move(answer), ""};
+}
+
+std::vector<absl::StatusOr<ClientAnswer>> ScheduleClient::lookup(absl::Span<const Task> tasks) {
+  std::vector<ScheduleQuery> queries;
+  for (const Task& task : tasks) {
+    queries.push_back({request_of(task), remote_ == nullptr ? "" : print(*task.program)});
+  }
+  std::vector<Found> found = find(queries);
+  std::vector<absl::StatusOr<ClientAnswer>> answers;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    answers.push_back(settle_one(tasks[i], std::move(found[i])));
+  }
+  return answers;
+}
+
+absl::StatusOr<ClientAnswer> ScheduleClient::lookup(const Task& task) {
+  return std::move(lookup(absl::MakeConstSpan(&task, 1))[0]);
+}
+
+std::vector<std::vector<Match>> ScheduleClient::candidates(
+    const std::vector<ScheduleQuery>& queries) {
+  std::vector<std::vector<Match>> result;
+  for (Found& one : find(queries)) {
+    const bool refused = options_.frozen && !is_exact(one.candidates);
+    result.push_back(refused ? std::vector<Match>() : std::move(one.candidates));
+  }
+  return result;
+}
+
+ClientStats ScheduleClient::stats() const {
+  ClientStats stats;
+  {
+    const std::lock_guard guard(mutex_);
+    stats = stats_;
+  }
+  if (remote_ != nullptr) stats.remote = remote_->stats();
+  return stats;
+}
+
+absl::StatusOr<Task> make_client_task(const std::string& workload, const TaskOptions& options) {
+  if (workload.find('\n') == std::string::npos) {
+    return make_task(absl::StrSplit(workload, ' ', absl::SkipEmpty()), options);
+  }
+  ASSIGN_OR_RETURN(Program program, parse_program(workload, "request"));
+  const std::string words = program.name;
+  return make_task(std::move(program), words, options);
+}
+
+}  // namespace lw

@@ -1,0 +1,94 @@
+// For compilers: schedules from what is at hand, never waiting for a server beyond the deadline.
+//
+//   ASSIGN_OR_RETURN(auto client, ScheduleClient::open({.snapshot = "kernels.lws"}));
+//   ASSIGN_OR_RETURN(Task task, make_task({"matmul", "M=512"}, {}));
+//   ASSIGN_OR_RETURN(ClientAnswer answer, client->lookup(task));
+//
+// Order: the local cache (a fresh, exact entry), the snapshot (exact), the server (all that is left
+// in one call), then the nearest of what the three know, then the default. A server's answers and
+// misses are cached. Below `exact` the answer is adapted to the task here (src/api/lookup.h): a few
+// milliseconds, not counted against the deadline, as is the zero-trial schedule (up to 0.1 s),
+// which can be turned off.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "src/api/lookup.h"
+#include "src/client/cache.h"
+#include "src/client/remote.h"
+#include "tuner_db/snapshot.h"
+
+namespace lw {
+
+enum class OnMiss : uint8_t { kZeroTrial, kNothing };
+
+struct ClientOptions {
+  std::string snapshot;                    // file; "": none
+  std::string cache_folder;                // "": none
+  std::string server;                      // host:port; "": none
+  std::shared_ptr<ScheduleSource> source;  // instead of `server`
+  int deadline_ms = 50;                    // that a lookup waits for the server
+  // Only what is stored exactly: anything else is kNotFound, and the server is not asked, so that
+  // the same files give the same build.
+  bool frozen = false;
+  OnMiss on_miss = OnMiss::kZeroTrial;
+  int fresh_s = 3600;      // a cached exact answer is not asked for again
+  int miss_fresh_s = 300;  // nor a cached miss or lower rung
+  LadderOptions ladder;
+  RemoteOptions remote;  // its deadline is `deadline_ms`
+};
+
+struct ClientAnswer {
+  LookupAnswer answer;
+  std::string origin;  // "cache", "snapshot", "server"; "": default
+};
+
+struct ClientStats {
+  int64_t lookups = 0, cache_hits = 0, snapshot_hits = 0, server_hits = 0, nearest = 0, misses = 0;
+  RemoteStats remote;
+};
+
+// Thread-safe.
+class ScheduleClient {
+ public:
+  // Errors are the snapshot's (snapshot.h). A server that is not there is no error.
+  static absl::StatusOr<std::unique_ptr<ScheduleClient>> open(ClientOptions options);
+  ~ScheduleClient();
+
+  // kNotFound: a miss with `frozen`.
+  absl::StatusOr<ClientAnswer> lookup(const Task& task);
+  // One call to the server for all of them. Answer i is of task i.
+  std::vector<absl::StatusOr<ClientAnswer>> lookup(absl::Span<const Task> tasks);
+  // By key alone, for who keeps no program: the records as stored, no trace adapted; empty: a miss.
+  std::vector<std::vector<Match>> candidates(const std::vector<ScheduleQuery>& queries);
+
+  ClientStats stats() const;
+
+ private:
+  struct Found {
+    std::vector<Match> candidates;
+    std::string origin;
+  };
+  explicit ScheduleClient(ClientOptions options);
+  std::vector<Found> find(const std::vector<ScheduleQuery>& queries);
+  // Without the server; true when it need not be asked.
+  bool find_here(const ScheduleQuery& query, int64_t now_ms, Found* found) const;
+  absl::StatusOr<ClientAnswer> settle_one(const Task& task, Found found);
+
+  const ClientOptions options_;
+  std::unique_ptr<Snapshot> snapshot_;
+  std::shared_ptr<const ScheduleCache> cache_;
+  std::unique_ptr<Remote> remote_;
+  mutable std::mutex mutex_;  // of the statistics
+  ClientStats stats_;
+};
+
+// A task of words ("matmul M=512"), or of a program's text, which has a line break (what
+// parse_program takes).
+absl::StatusOr<Task> make_client_task(const std::string& workload, const TaskOptions& options);
+
+}  // namespace lw

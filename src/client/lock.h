@@ -1,0 +1,60 @@
+// Hermetic builds: which record and which object every kernel of a project is, as a file to commit,
+// and a folder that holds them all.
+//
+//   lock    requests -> lock file: key -> digest of the record -> sha256 of the object and header
+//   fetch   lock file -> bundle: objects, headers, JSON, records; refuses what is not as locked
+//   locked  a build reads the bundle alone: no database, no server, no code generator
+// A record's digest covers its key and trace, so measuring again changes no lock; a better schedule
+// does only when `lock` is run again. The locked trace stays in the database, which only appends.
+//
+// Lock file: JSON, entries sorted by key, one a kernel. Bundle: bundle.json (the lock file's text),
+// and for each record a folder (its digest's first 16 digits) of NAME.o, NAME.h, NAME.json,
+// record.json.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "src/api/lookup.h"
+
+namespace lw {
+
+// Words of workloads: a suite's JSON, or a line each ('#' starts a comment). kInvalidArgument.
+absl::StatusOr<std::vector<SuiteCase>> read_requests(const std::string& path);
+// The JSON that `tune --suite` reads, of these workloads' words, with the command line that tunes
+// them. threads = 0: all.
+std::string request_file(const std::vector<std::string>& words, const std::string& target,
+                         int threads);
+
+struct LockEntry {
+  std::string words;
+  Key key;
+  std::string record;                        // digest
+  std::map<std::string, std::string> files;  // of the artifact: name -> sha256
+  bool operator==(const LockEntry&) const = default;
+};
+struct Lock {
+  std::vector<LockEntry> entries;  // sorted by key, no two of one
+};
+std::string to_text(const Lock& lock);
+// kInvalidArgument names what is wrong; never trusts a file name to stay in its folder.
+absl::StatusOr<Lock> parse_lock(std::string_view text);
+
+// Builds the exact record of the task; kNotFound when there is none.
+absl::StatusOr<LockEntry> lock_task(const Task& task, const RecordSource& source);
+
+// Traces of a key besides the best, by digest: kNotFound when nobody knows it.
+using FindTrace = absl::FunctionRef<absl::StatusOr<std::string>(const LockEntry& entry)>;
+
+// Writes the bundle. kFailedPrecondition: an entry is of another code generator; kDataLoss: an
+// object is not the one locked; kNotFound: a record is gone.
+absl::Status fetch(const Lock& lock, const RecordSource& source, FindTrace other_trace,
+                   const std::string& folder);
+
+// Copies the task's files from a bundle to `folder` and returns their paths. kNotFound: not in it;
+// kDataLoss: a file is not as locked.
+absl::StatusOr<std::vector<std::string>> take_locked(const Task& task, const std::string& bundle,
+                                                     const std::string& folder);
+
+}  // namespace lw

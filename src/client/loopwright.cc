@@ -1,0 +1,152 @@
+#include "src/client/loopwright.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/client/client.h"
+#include "src/expr/message.h"
+
+struct loopwright_client {
+  std::unique_ptr<lw::ScheduleClient> client;
+};
+
+struct loopwright_answer {
+  lw::ClientAnswer answer;
+  std::string outcome, json;
+};
+
+namespace {
+
+int32_t code_of(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk: return LOOPWRIGHT_OK;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kUnimplemented: return LOOPWRIGHT_BAD_REQUEST;
+    case absl::StatusCode::kNotFound: return LOOPWRIGHT_NOT_FOUND;
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kPermissionDenied: return LOOPWRIGHT_ENVIRONMENT;
+    default: return LOOPWRIGHT_BUG;
+  }
+}
+
+int32_t report(const absl::Status& status, char* error, size_t size) {
+  if (error != nullptr && size > 0) {
+    const std::string text(status.message());
+    const size_t length = std::min(text.size(), size - 1);
+    std::memcpy(error, text.data(), length);
+    error[length] = 0;
+  }
+  return code_of(status);
+}
+
+int32_t lacks(const char* what, char* error, size_t size) {
+  return report(absl::InvalidArgumentError(lw::concat(what, " is null")), error, size);
+}
+
+std::string text_or_none(const char* text) { return text == nullptr ? "" : text; }
+
+loopwright_answer* wrap(lw::ClientAnswer found) {
+  auto* answer = new loopwright_answer{std::move(found), "", ""};
+  answer->outcome = lw::rung_name(answer->answer.answer.outcome);
+  answer->json = lw::to_json(answer->answer.answer);
+  return answer;
+}
+
+}  // namespace
+
+int32_t loopwright_open(const loopwright_options* options, loopwright_client** client, char* error,
+                        size_t error_size) {
+  if (client == nullptr) return lacks("client", error, error_size);
+  *client = nullptr;
+  // A caller built with an older header knows fewer options.
+  loopwright_options known{};
+  if (options != nullptr) std::memcpy(&known, options, std::min(options->size, sizeof known));
+  lw::ClientOptions wanted;
+  wanted.snapshot = text_or_none(known.snapshot);
+  wanted.cache_folder = text_or_none(known.cache_folder);
+  wanted.server = text_or_none(known.server);
+  if (known.deadline_ms > 0) wanted.deadline_ms = known.deadline_ms;
+  wanted.frozen = known.frozen != 0;
+  if (known.no_default != 0) wanted.on_miss = lw::OnMiss::kNothing;
+  absl::StatusOr<std::unique_ptr<lw::ScheduleClient>> opened =
+      lw::ScheduleClient::open(std::move(wanted));
+  if (!opened.ok()) {
+    report(opened.status(), error, error_size);
+    return LOOPWRIGHT_ENVIRONMENT;  // only the snapshot's file can be wrong
+  }
+  *client = new loopwright_client{*std::move(opened)};
+  return LOOPWRIGHT_OK;
+}
+
+void loopwright_close(loopwright_client* client) { delete client; }
+
+int32_t loopwright_lookup(loopwright_client* client, const char* workload, const char* target,
+                          int32_t threads, loopwright_answer** answer, char* error,
+                          size_t error_size) {
+  if (answer == nullptr) return lacks("answer", error, error_size);
+  return loopwright_lookup_batch(client, &workload, 1, target, threads, answer, error, error_size);
+}
+
+int32_t loopwright_lookup_batch(loopwright_client* client, const char* const* workloads,
+                                size_t count, const char* target, int32_t threads,
+                                loopwright_answer** answers, char* error, size_t error_size) {
+  if (client == nullptr) return lacks("client", error, error_size);
+  if (count > 0 && (workloads == nullptr || answers == nullptr)) {
+    return lacks("workloads or answers", error, error_size);
+  }
+  lw::TaskOptions options;
+  if (target != nullptr) options.target = target;
+  options.threads = threads;
+  std::vector<lw::Task> tasks;
+  std::vector<size_t> places;
+  absl::Status first;
+  for (size_t i = 0; i < count; ++i) {
+    answers[i] = nullptr;
+    if (workloads[i] == nullptr) return lacks("a workload", error, error_size);
+    absl::StatusOr<lw::Task> task = lw::make_client_task(workloads[i], options);
+    if (!task.ok()) {
+      first.Update(task.status());
+      continue;
+    }
+    tasks.push_back(*std::move(task));
+    places.push_back(i);
+  }
+  std::vector<absl::StatusOr<lw::ClientAnswer>> found = client->client->lookup(tasks);
+  for (size_t n = 0; n < found.size(); ++n) {
+    if (found[n].ok())
+      answers[places[n]] = wrap(*std::move(found[n]));
+    else
+      first.Update(found[n].status());
+  }
+  return first.ok() ? LOOPWRIGHT_OK : report(first, error, error_size);
+}
+
+void loopwright_answer_free(loopwright_answer* answer) { delete answer; }
+
+const char* loopwright_answer_outcome(const loopwright_answer* answer) {
+  return answer->outcome.c_str();
+}
+const char* loopwright_answer_trace(const loopwright_answer* answer) {
+  return answer->answer.answer.trace.c_str();
+}
+const char* loopwright_answer_origin(const loopwright_answer* answer) {
+  return answer->answer.origin.c_str();
+}
+double loopwright_answer_time_us(const loopwright_answer* answer) {
+  const auto& record = answer->answer.answer.record;
+  return record == nullptr ? 0 : record->time_us;
+}
+double loopwright_answer_distance(const loopwright_answer* answer) {
+  return answer->answer.answer.distance;
+}
+double loopwright_answer_predicted_loss(const loopwright_answer* answer) {
+  return answer->answer.answer.predicted_loss.value_or(-1);
+}
+int32_t loopwright_answer_stale(const loopwright_answer* answer) {
+  return answer->answer.answer.stale ? 1 : 0;
+}
+const char* loopwright_answer_json(const loopwright_answer* answer) { return answer->json.c_str(); }

@@ -1,0 +1,47 @@
+// Asking a server without ever waiting for it longer than the deadline.
+//
+// All calls are made on one background thread. Who asks waits for it until the deadline and then
+// goes on without; a late answer still reaches the cache. After kFailures failures in a row (a late
+// answer is one) the circuit is open: nobody waits any more, and after a pause, doubled by each
+// further failure, one call is tried in the background; its success closes the circuit.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "src/client/source.h"
+
+namespace lw {
+
+using Replies = std::vector<std::vector<Match>>;
+
+struct RemoteOptions {
+  int deadline_ms = 50;
+  int failures = 3;     // in a row, that open the circuit
+  int pause_ms = 1000;  // first; at most 64 times that
+};
+
+struct RemoteStats {
+  int64_t calls = 0, failures = 0, late = 0, skipped = 0;
+  bool open = false;  // nobody waits
+};
+
+// Thread-safe. Destroying it waits for a call in progress no longer than the deadline; the source
+// lives on until that call is back.
+class Remote {
+ public:
+  // `arrived` is called on the background thread for every answer, in time or late.
+  using Arrived = std::function<void(const std::vector<ScheduleQuery>&, const Replies&)>;
+  Remote(std::shared_ptr<ScheduleSource> source, RemoteOptions options, Arrived arrived);
+  ~Remote();
+  // kUnavailable: the server's error, or the circuit is open; kDeadlineExceeded.
+  absl::StatusOr<Replies> ask(std::vector<ScheduleQuery> queries);
+  RemoteStats stats() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;  // shared with the background thread
+};
+
+}  // namespace lw

@@ -1,0 +1,28 @@
+// A server of schedules as the client sees it: one call for a whole module. The gRPC one is made by
+// grpc_source.h; tests have their own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tuner_db/ladder.h"
+
+namespace lw {
+
+struct ScheduleQuery {
+  LookupRequest request;
+  std::string program;  // text of the program; empty where only the key is known
+};
+
+class ScheduleSource {
+ public:
+  virtual ~ScheduleSource() = default;
+  // For each query the candidates of one rung, nearest first; none: a miss. It should be back after
+  // `deadline_ms`; the client does not wait longer. Called from one thread at a time.
+  virtual absl::StatusOr<std::vector<std::vector<Match>>> batch_lookup(
+      absl::Span<const ScheduleQuery> queries, int deadline_ms) = 0;
+};
+
+}  // namespace lw

@@ -1,0 +1,325 @@
+// The client: where answers come from, and that nothing it waits for can hold a build up.
+#include "src/client/client.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <thread>
+
+#include "gtest/gtest.h"
+#include "src/client/grpc_source.h"
+#include "src/client/loopwright.h"
+#include "tests/store_fixture.h"
+
+namespace lw {
+namespace {
+
+using std::chrono::milliseconds;
+
+Task task_of(const std::string& words) {
+  absl::StatusOr<Task> task = make_client_task(words, {.target = "x86_avx2", .threads = 1});
+  CHECK(task.ok());
+  return *std::move(task);
+}
+
+// A record of the task: its zero-trial schedule, as if measured.
+ScheduleRecord record_of(const Task& task, double us = 10) {
+  Search search(task.start, SearchOptions(), make_draft_model());
+  Measurement m = make_measurement(1, {us, us, us});
+  m.trace = search.zero_trial()->text;
+  return make_record(task.workload, {task.key, m});
+}
+
+Match match_of(const ScheduleRecord& record, Rung rung = Rung::kExact) {
+  return {rung, rung == Rung::kExact ? 0 : 1.0, false,
+          std::make_shared<const ScheduleRecord>(record)};
+}
+
+// A server as tests want it. Shared with the client's thread, so it outlives both.
+class FakeSource : public ScheduleSource {
+ public:
+  std::atomic<int> calls{0}, delay_ms{0};
+  std::atomic<bool> dead{false}, hangs{false};
+  std::vector<Match> answer;
+
+  ~FakeSource() override = default;
+  void let_go() {
+    hangs = false;
+    const std::lock_guard guard(mutex_);
+    free_.notify_all();
+  }
+  absl::StatusOr<Replies> batch_lookup(absl::Span<const ScheduleQuery> queries, int) override {
+    ++calls;
+    if (hangs) {
+      std::unique_lock lock(mutex_);
+      free_.wait(lock, [this] { return !hangs; });
+    }
+    std::this_thread::sleep_for(milliseconds(delay_ms));
+    if (dead) return absl::UnavailableError("connection refused");
+    Replies replies;
+    for (const ScheduleQuery& query : queries) {
+      replies.emplace_back();
+      for (const Match& match : answer) {
+        if (match.rung != Rung::kExact || match.record->key == query.request.key) {
+          replies.back().push_back(match);
+        }
+      }
+    }
+    return replies;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable free_;
+};
+
+void wait_until(const std::function<bool()>& done) {
+  for (int i = 0; i < 2000 && !done(); ++i) std::this_thread::sleep_for(milliseconds(5));
+  EXPECT_TRUE(done());
+}
+
+constexpr char kWords[] = "matmul M=64 N=64 K=64";
+constexpr int kPatient = 30'000;  // deadline of tests that are not about it
+
+struct Place {
+  Scratch scratch;
+  std::shared_ptr<FakeSource> source = std::make_shared<FakeSource>();
+  std::string cache() const { return scratch.directory + "/cache"; }
+  std::unique_ptr<ScheduleClient> open(ClientOptions options = {}, bool with_server = true) const {
+    if (options.cache_folder.empty()) options.cache_folder = cache();
+    if (with_server) options.source = source;
+    return *ScheduleClient::open(std::move(options));
+  }
+};
+
+ClientOptions patient() {
+  ClientOptions options;
+  options.deadline_ms = kPatient;
+  return options;
+}
+
+TEST(Client, CachesWhatTheServerSays) {
+  const Place place;
+  const Task task = task_of(kWords);
+  place.source->answer = {match_of(record_of(task))};
+  const auto client = place.open(patient());
+  const absl::StatusOr<ClientAnswer> first = client->lookup(task);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->origin, "server");
+  EXPECT_EQ(first->answer.outcome, Rung::kExact);
+  EXPECT_FALSE(first->answer.adapted);
+  EXPECT_NE(first->answer.kernel, nullptr);
+  EXPECT_EQ(client->lookup(task)->origin, "cache");
+  // Another process, without a server.
+  EXPECT_EQ(place.open({}, false)->lookup(task)->origin, "cache");
+  EXPECT_EQ(place.source->calls, 1);
+}
+
+TEST(Client, MissesAreCachedToo) {
+  const Place place;
+  const auto client = place.open(patient());
+  const Task task = task_of(kWords);
+  for (int i = 0; i < 3; ++i) {
+    const absl::StatusOr<ClientAnswer> answer = client->lookup(task);
+    ASSERT_TRUE(answer.ok());
+    EXPECT_EQ(answer->answer.outcome, Rung::kDefault);
+    EXPECT_FALSE(answer->answer.trace.empty());  // the zero-trial schedule
+  }
+  EXPECT_EQ(place.source->calls, 1);
+  ClientOptions impatient = patient();
+  impatient.miss_fresh_s = 0;
+  impatient.on_miss = OnMiss::kNothing;
+  EXPECT_TRUE(place.open(impatient)->lookup(task)->answer.trace.empty());
+  EXPECT_EQ(place.source->calls, 2);
+}
+
+TEST(Client, ABatchIsOneCall) {
+  const Place place;
+  std::vector<Task> tasks = {task_of(kWords), task_of("matmul M=32 N=32 K=32"),
+                             task_of("matmul M=48 N=32 K=32")};
+  place.source->answer = {match_of(record_of(tasks[0])), match_of(record_of(tasks[2]))};
+  const auto answers = place.open(patient())->lookup(tasks);
+  ASSERT_EQ(answers.size(), 3u);
+  EXPECT_EQ(answers[0]->answer.outcome, Rung::kExact);
+  EXPECT_EQ(answers[1]->answer.outcome, Rung::kDefault);
+  EXPECT_EQ(answers[2]->answer.outcome, Rung::kExact);
+  EXPECT_EQ(place.source->calls, 1);
+}
+
+TEST(Client, TheSnapshotAnswersWithoutTheServerUnlessItIsOnlyNear) {
+  const Place place;
+  const Task small = task_of("matmul M=32 N=32 K=32"), task = task_of(kWords);
+  spill(place.scratch.directory + "/a.lws", snapshot_bytes({record_of(small)}, {}, 1));
+  ClientOptions options = patient();
+  options.snapshot = place.scratch.directory + "/a.lws";
+  const auto client = place.open(options);
+  EXPECT_EQ(client->lookup(small)->origin, "snapshot");
+  EXPECT_EQ(place.source->calls, 0);
+  const absl::StatusOr<ClientAnswer> near = client->lookup(task);  // the server has none
+  EXPECT_EQ(place.source->calls, 1);
+  EXPECT_EQ(near->origin, "snapshot");
+  EXPECT_EQ(near->answer.outcome, Rung::kNearestShape);
+  EXPECT_NE(near->answer.kernel, nullptr);
+  EXPECT_GE(*near->answer.predicted_loss, 0);
+}
+
+TEST(Client, ADeadServerOpensTheCircuitAndComesBack) {
+  const Place place;
+  place.source->dead = true;
+  ClientOptions options = patient();
+  options.miss_fresh_s = 0;
+  options.on_miss = OnMiss::kNothing;
+  options.remote.pause_ms = 20;
+  const auto client = place.open(options);
+  const Task task = task_of(kWords);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(client->lookup(task)->answer.outcome, Rung::kDefault);
+  }
+  EXPECT_TRUE(client->stats().remote.open);
+  EXPECT_GT(client->stats().remote.skipped, 0);
+  EXPECT_LT(place.source->calls, 10);
+  place.source->dead = false;
+  place.source->answer = {match_of(record_of(task))};
+  wait_until([&] { return client->lookup(task)->answer.outcome == Rung::kExact; });
+  EXPECT_FALSE(client->stats().remote.open);
+}
+
+TEST(Client, AHangingServerIsNotWaitedFor) {
+  const Place place;
+  place.source->hangs = true;
+  ClientOptions options;
+  options.deadline_ms = 10;
+  options.remote.pause_ms = 100'000;
+  options.on_miss = OnMiss::kNothing;
+  options.miss_fresh_s = 0;
+  const Task task = task_of(kWords);
+  place.source->answer = {match_of(record_of(task))};
+  {
+    const auto client = place.open(options);
+    for (int i = 0; i < 100; ++i) EXPECT_TRUE(client->lookup(task).ok());
+    EXPECT_EQ(client->stats().remote.late, 3);  // then the circuit is open
+    EXPECT_EQ(place.source->calls, 1);
+  }  // the client goes while the call still hangs
+  place.source->let_go();
+  // The late answer has reached the cache.
+  wait_until([&] { return ScheduleCache(place.cache()).read(task.key).has_value(); });
+}
+
+TEST(Client, FrozenTakesNothingButWhatIsStored) {
+  const Place place;
+  const Task task = task_of(kWords);
+  place.source->answer = {match_of(record_of(task))};
+  ClientOptions options = patient();
+  options.frozen = true;
+  const auto client = place.open(options);
+  EXPECT_TRUE(absl::IsNotFound(client->lookup(task).status()));
+  EXPECT_EQ(place.source->calls, 0);
+  ASSERT_TRUE(ScheduleCache(place.cache()).write(task.key, place.source->answer, 1).ok());
+  ClientOptions forever = options;
+  EXPECT_TRUE(place.open(forever)->lookup(task).ok());
+}
+
+TEST(Client, AnExactRecordThatDoesNotApplyIsPassedOver) {
+  const Place place;
+  const Task task = task_of(kWords);
+  ScheduleRecord broken = record_of(task);
+  broken.trace = "split(nothing, i; 5, 6, 0)\n";
+  place.source->answer = {match_of(broken)};
+  const absl::StatusOr<ClientAnswer> answer = place.open(patient())->lookup(task);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->answer.outcome, Rung::kDefault);
+  ASSERT_EQ(answer->answer.notes.size(), 1u);
+  EXPECT_NE(answer->answer.notes[0].find("does not apply"), std::string::npos);
+}
+
+TEST(Client, DamagedCacheEntriesAreIgnoredAndWrittenAgain) {
+  const Place place;
+  const Task task = task_of(kWords);
+  place.source->answer = {match_of(record_of(task))};
+  place.open(patient())->lookup(task).IgnoreError();
+  const std::string file = ScheduleCache(place.cache()).path(task.key);
+  const std::string good = slurp(file);
+  ASSERT_FALSE(good.empty());
+  for (size_t cut = 0; cut < good.size(); cut += 13) {
+    EXPECT_FALSE(decode_entry(task.key, good.substr(0, cut)).has_value());
+    std::string bad = good;
+    bad[cut] ^= 4;
+    EXPECT_FALSE(decode_entry(task.key, bad).has_value());
+  }
+  spill(file, good.substr(0, 100));
+  EXPECT_EQ(place.open(patient())->lookup(task)->origin, "server");
+  EXPECT_EQ(slurp(file).size(), good.size());
+  EXPECT_EQ(place.open(patient())->lookup(task)->origin, "cache");
+}
+
+TEST(Client, ManyProcessesShareOneCache) {
+  const Place place;
+  const Task task = task_of(kWords);
+  const std::vector<Match> answer = {match_of(record_of(task))};
+  std::vector<pid_t> children;
+  for (int p = 0; p < 4; ++p) {
+    children.push_back(child([&] {
+      const ScheduleCache cache(place.cache());
+      for (int i = 0; i < 300; ++i) {
+        if (!cache.write(task.key, answer, p * 1000 + i).ok()) _exit(1);
+        const std::optional<CacheEntry> entry = cache.read(task.key);
+        if (!entry || entry->candidates.size() != 1) _exit(2);  // whole, whoever wrote it
+      }
+    }));
+  }
+  for (const pid_t pid : children) EXPECT_EQ(wait_for(pid), 0);
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(place.cache())) {
+    files += entry.is_regular_file();
+  }
+  EXPECT_EQ(files, 1u);
+}
+
+TEST(Client, AServerThatIsNotThereIsNoError) {
+  ClientOptions options;
+  options.server = "127.0.0.1:1";  // nobody listens
+  options.on_miss = OnMiss::kNothing;
+  const auto client = *ScheduleClient::open(options);
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(client->lookup(task_of(kWords)).ok());
+  EXPECT_GT(client->stats().remote.failures + client->stats().remote.late, 0);
+}
+
+TEST(Client, TakesWordsOrTheTextOfAProgram) {
+  const Task task = task_of(kWords);
+  EXPECT_EQ(task_of(print(*task.program)).key, task.key);
+}
+
+TEST(ClientInC, AnswersAndReportsErrors) {
+  const Place place;
+  const Task task = task_of(kWords);
+  const std::string file = place.scratch.directory + "/a.lws";
+  spill(file, snapshot_bytes({record_of(task)}, {}, 1));
+  loopwright_options options{};
+  options.size = sizeof options;
+  options.snapshot = file.c_str();
+  loopwright_client* client = nullptr;
+  char error[64] = "";
+  ASSERT_EQ(loopwright_open(&options, &client, error, sizeof error), LOOPWRIGHT_OK) << error;
+  const char* workloads[] = {kWords, "matmul M=many", "matmul M=128 N=64 K=64"};
+  loopwright_answer* answers[3];
+  EXPECT_EQ(
+      loopwright_lookup_batch(client, workloads, 3, "x86_avx2", 1, answers, error, sizeof error),
+      LOOPWRIGHT_BAD_REQUEST);
+  EXPECT_NE(std::string(error), "");
+  EXPECT_EQ(answers[1], nullptr);
+  EXPECT_STREQ(loopwright_answer_outcome(answers[0]), "exact");
+  EXPECT_STREQ(loopwright_answer_origin(answers[0]), "snapshot");
+  EXPECT_EQ(loopwright_answer_time_us(answers[0]), 10);
+  EXPECT_STREQ(loopwright_answer_outcome(answers[2]), "nearest-shape");
+  EXPECT_GT(loopwright_answer_distance(answers[2]), 0.6);
+  for (loopwright_answer* answer : answers) loopwright_answer_free(answer);
+  EXPECT_EQ(loopwright_lookup(client, nullptr, nullptr, 1, answers, nullptr, 0),
+            LOOPWRIGHT_BAD_REQUEST);
+  loopwright_close(client);
+  options.snapshot = "/no/such/file.lws";
+  EXPECT_EQ(loopwright_open(&options, &client, error, sizeof error), LOOPWRIGHT_ENVIRONMENT);
+  EXPECT_EQ(client, nullptr);
+}
+
+}  // namespace
+}  // namespace lw

@@ -1,0 +1,130 @@
+// Hermetic builds through the commands: lock, fetch, --frozen, --locked, and snapshots beside them.
+#include "src/client/lock.h"
+
+#include "tests/cli_fixture.h"
+
+namespace lw {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kTiny[] = "matmul M=24 N=40 K=16";
+constexpr char kOther[] = "matmul M=24 N=40 K=32";
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+class LockTest : public CliTest {
+ protected:
+  void tune(const std::string& words, const std::string& more = "") {
+    const CliRun run = cli("tune -q --trials 4 --seconds 20 --threads 1 " + more + words);
+    ASSERT_EQ(run.code, 0) << run.err;
+  }
+};
+
+TEST_F(LockTest, ALockedBuildReadsTheBundleAndNothingElse) {
+  tune(kTiny);
+  write("requests.txt", std::string(kTiny) + "  # the only one\n\n");
+  ASSERT_EQ(cli("lock requests.txt --threads 1 --frozen -o a.lock").code, 0);
+  ASSERT_EQ(cli("lock requests.txt --threads 1 -o b.lock").code, 0);
+  EXPECT_EQ(slurp(path("a.lock")), slurp(path("b.lock")));
+  CliRun run = cli("fetch --lock a.lock -o bundle --json");
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.json()["kernels"], 1);
+
+  // A better schedule changes no lock and no bundle.
+  tune(kTiny, "--seed 9 --trials 12 ");
+  run = cli("fetch --lock a.lock -o again");
+  ASSERT_EQ(run.code, 0) << run.err;
+  std::filesystem::remove(path("loopwright.db"));
+  run = cli(std::string("export --locked bundle -o out --threads 1 --json ") + kTiny);
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.json()["outcome"], "exact");
+  ASSERT_EQ(run.json()["files"].size(), 2u);
+  for (const json& file : run.json()["files"]) {
+    EXPECT_TRUE(std::filesystem::exists(path(file))) << file;
+  }
+  EXPECT_EQ(cli(std::string("export --locked bundle -o out --threads 1 ") + kOther).code, 2);
+  EXPECT_FALSE(std::filesystem::exists(path("loopwright.db")));
+
+  // What was changed is refused.
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(path("bundle"))) {
+    if (entry.path().extension() == ".o") std::ofstream(entry.path(), std::ios::app) << "x";
+  }
+  EXPECT_EQ(cli(std::string("export --locked bundle -o out2 --threads 1 ") + kTiny).code, 5);
+}
+
+TEST_F(LockTest, AFrozenMissPrintsARequestThatTuneTakes) {
+  tune(kTiny);
+  write("requests.txt", std::string(kTiny) + "\n" + kOther + "\n");
+  const CliRun miss = cli("lock requests.txt --threads 1 --frozen -o a.lock");
+  ASSERT_EQ(miss.code, 2) << miss.err;
+  EXPECT_FALSE(std::filesystem::exists(path("a.lock")));
+  ASSERT_EQ(miss.json()["workloads"].size(), 1u);
+  write("missing.json", miss.out);
+  CliRun run = cli("tune --json -q --trials 4 --seconds 20 --threads 1 --suite missing.json");
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.json()["workloads"][0]["workload"], kOther);
+  run = cli("lock requests.txt --threads 1 --frozen -o a.lock --json");
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.json()["locked"], 2);
+  // The request of a single command, too.
+  const CliRun best = cli("best --frozen --threads 1 matmul M=5 N=5 K=5");
+  EXPECT_EQ(best.code, 2);
+  EXPECT_EQ(best.json()["workloads"][0]["words"], "matmul M=5 N=5 K=5");
+}
+
+TEST_F(LockTest, ASnapshotServesWithoutTheDatabase) {
+  tune(kTiny);
+  CliRun run = cli("db snapshot -o a.lws --json");
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.json()["records"], 1);
+  std::filesystem::remove(path("loopwright.db"));
+  run = cli(std::string("best --json --threads 1 --snapshot a.lws ") + kTiny);
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.json()["outcome"], "exact");
+  run = cli(std::string("best --json --threads 1 --snapshot a.lws ") + kOther);
+  EXPECT_EQ(run.json()["outcome"], "nearest-shape");
+  EXPECT_GT(run.json()["distance"], 0.5);
+  EXPECT_GE(run.json()["predicted_loss"], 0);
+  write("requests.txt", kTiny);
+  EXPECT_EQ(cli("lock requests.txt --threads 1 --snapshot a.lws -o a.lock").code, 0);
+  EXPECT_EQ(cli("fetch --lock a.lock --snapshot a.lws -o bundle").code, 0);
+  write("bad.lws", slurp(path("a.lws")).substr(0, 300));
+  EXPECT_EQ(cli(std::string("best --snapshot bad.lws ") + kTiny).code, 5);
+}
+
+TEST_F(LockTest, NearestIsTakenWhenAskedFor) {
+  tune(kTiny);
+  CliRun run = cli(std::string("export --threads 1 --json --nearest -o out ") + kOther);
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.json()["outcome"], "nearest-shape");
+  EXPECT_TRUE(contains(run.err, "nearest-shape")) << run.err;
+  run = cli(std::string("export --threads 1 --json -o out ") + kOther);
+  EXPECT_EQ(run.json()["outcome"], "default");
+}
+
+TEST(LockFile, RefusesWhatIsNone) {
+  for (const char* text :
+       {"", "[]", "{}", "{\"loopwright_lock\":2,\"entries\":[]}",
+        "{\"loopwright_lock\":1,\"entries\":[{}]}", "{\"loopwright_lock\":1,\"entries\":[7]}"}) {
+    EXPECT_FALSE(parse_lock(text).ok()) << text;
+  }
+  LockEntry entry;
+  entry.words = kTiny;
+  entry.key = {std::string(64, 'a'), std::string(64, 'b'), "llvm 19.1.7 r1", 1, "warm", "time"};
+  entry.record = std::string(64, 'c');
+  entry.files = {{"k.o", std::string(64, 'd')}};
+  const std::string good = to_text(Lock{{entry}});
+  ASSERT_TRUE(parse_lock(good).ok()) << parse_lock(good).status();
+  EXPECT_EQ(parse_lock(good)->entries[0], entry);
+  for (const char* name : {"../k.o", "/k.o", "", ".hidden"}) {
+    LockEntry bad = entry;
+    bad.files = {{name, std::string(64, 'd')}};
+    EXPECT_FALSE(parse_lock(to_text(Lock{{bad}})).ok()) << name;
+  }
+}
+
+}  // namespace
+}  // namespace lw
