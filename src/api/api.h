@@ -108,6 +108,10 @@ absl::StatusOr<Bound> bound_beside(const Task& task, const Measurement& measurem
 
 // ---- tuning -------------------------------------------------------------------------------------
 
+// The local Measurer (measure/local.h) of the task; `options` says what the task does not. The
+// second oracle is its unscheduled kernel.
+absl::StatusOr<std::unique_ptr<Measurer>> make_measurer(const Task& task, LocalOptions options);
+
 // Searches, measures, verifies and stores; resumes from what the store has. `hooks` and `model` may
 // be empty. kAlreadyExists: another process tunes this key. The calling thread must not be one of
 // many (worker processes are forked).

@@ -43,6 +43,13 @@ std::shared_ptr<const Kernel> reference_kernel(const Nest& start) {
 
 }  // namespace
 
+absl::StatusOr<std::unique_ptr<Measurer>> make_measurer(const Task& task, LocalOptions options) {
+  options.threads = task.threads();
+  options.cache = task.key.cache;
+  options.reference = reference_kernel(task.start);
+  return make_local_measurer(*task.program, *task.target, options);
+}
+
 absl::StatusOr<TuneResult> tune_task(const Task& task, Store& store, const SearchOptions& options,
                                      std::unique_ptr<Model> model, TuneHooks hooks) {
   RETURN_IF_ERROR(check_runs_here(task));
@@ -51,12 +58,8 @@ absl::StatusOr<TuneResult> tune_task(const Task& task, Store& store, const Searc
   const Claim claim(store, task.key);
 
   LocalOptions local;
-  local.threads = task.threads();
-  local.cache = task.key.cache;
   local.seed = options.seed;
-  local.reference = reference_kernel(task.start);
-  ASSIGN_OR_RETURN(std::unique_ptr<Measurer> measurer,
-                   make_local_measurer(*task.program, *task.target, local));
+  ASSIGN_OR_RETURN(std::unique_ptr<Measurer> measurer, make_measurer(task, std::move(local)));
   const double begin = now();
   if (!hooks.now) hooks.now = [begin] { return lw::now() - begin; };
   if (!hooks.interrupted) hooks.interrupted = [] { return false; };
