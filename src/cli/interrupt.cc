@@ -15,13 +15,13 @@
 namespace lw {
 namespace {
 
-std::atomic<int> signals{0};
+std::atomic<int> signals{0}, allowed{1};
 static_assert(std::atomic<int>::is_always_lock_free);
 pid_t main_process = 0;
 
 // Workers inherit the handlers but not the duty: they end with their parent.
 void on_signal(int) {
-  if (getpid() == main_process && signals.fetch_add(1) > 0) _exit(kInterrupted);
+  if (getpid() == main_process && signals.fetch_add(1) >= allowed) _exit(kInterrupted);
 }
 
 void on_abort(int signal_number) {
@@ -67,12 +67,14 @@ const double birth = monotonic() - age_now();
 
 }  // namespace
 
-void watch_interrupts() {
+void watch_interrupts(int patience) {
+  allowed = patience;
   main_process = getpid();
   for (int s : {SIGINT, SIGTERM, SIGHUP}) handle(s, on_signal);
 }
 
 bool interrupted() { return signals.load() > 0; }
+int interrupts() { return signals.load(); }
 
 void exit_on_abort() {
   main_process = getpid();

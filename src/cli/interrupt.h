@@ -3,9 +3,11 @@
 
 namespace lw {
 
-// From here on SIGINT, SIGTERM and SIGHUP are counted; a second one exits with kInterrupted.
-void watch_interrupts();
+// From here on SIGINT, SIGTERM and SIGHUP are counted; one more than `patience` exits with
+// kInterrupted.
+void watch_interrupts(int patience = 1);
 bool interrupted();
+int interrupts();                          // so far
 
 // Our bugs end with kOurBug: aborts of this process, not of its workers.
 void exit_on_abort();

@@ -28,6 +28,8 @@ constexpr Command kCommands[] = {
     {"ops", "the built-in operators", ops_command},
     {"targets", "the targets", targets_command},
     {"doctor", "what this machine can do, and how noisy it is", doctor_command},
+    {"agent", "measure for a server, on this machine's devices", agent_command},
+    {"device-host", "", device_host_command},
 };
 
 // The names that a word which nobody knew may have meant: options, else subcommands.

@@ -1,0 +1,120 @@
+#include "src/agent/channel.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "src/base/check.h"
+#include "src/expr/message.h"
+
+namespace lw {
+namespace {
+
+constexpr int kMostMessageBytes = 32 << 20;
+
+absl::StatusOr<std::string> read_pem(const char* option, const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file.good()) return absl::NotFoundError(concat(option, ": cannot read ", path));
+  if (text.str().find("-----BEGIN ") == std::string::npos) {
+    return absl::InvalidArgumentError(concat(option, ": ", path, " holds no PEM text"));
+  }
+  return text.str();
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> credentials(const ServerAddress& server) {
+  const int given = !server.tls_ca.empty() + !server.tls_cert.empty() + !server.tls_key.empty();
+  if (given == 0) {
+    if (is_loopback(server.address) || server.insecure) return grpc::InsecureChannelCredentials();
+    return absl::InvalidArgumentError(
+        concat(server.address, " is not this machine: give --tls-ca, --tls-cert and --tls-key (or "
+               "--insecure, which lets anybody on the way read and write)"));
+  }
+  if (given < 3) {
+    return absl::InvalidArgumentError("--tls-ca, --tls-cert and --tls-key belong together");
+  }
+  grpc::SslCredentialsOptions options;
+  ASSIGN_OR_RETURN(options.pem_root_certs, read_pem("--tls-ca", server.tls_ca));
+  ASSIGN_OR_RETURN(options.pem_cert_chain, read_pem("--tls-cert", server.tls_cert));
+  ASSIGN_OR_RETURN(options.pem_private_key, read_pem("--tls-key", server.tls_key));
+  return grpc::SslCredentials(options);
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+bool is_loopback(std::string_view address) {
+  const auto starts = [&](std::string_view with) { return address.substr(0, with.size()) == with; };
+  return starts("127.") || starts("localhost:") || starts("[::1]:") || starts("unix:");
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> open_channel(const ServerAddress& server) {
+  const size_t colon = server.address.rfind(':');
+  const std::string port = colon == std::string::npos ? "" : server.address.substr(colon + 1);
+  const bool is_unix = server.address.rfind("unix:", 0) == 0 && server.address.size() > 5;
+  const bool is_port = !port.empty() && port.size() <= 5 && colon > 0 &&
+                       port.find_first_not_of("0123456789") == std::string::npos &&
+                       std::stoi(port) >= 1 && std::stoi(port) <= 65535;
+  if (!is_unix && !is_port) {
+    return absl::InvalidArgumentError(
+        concat("'", server.address, "' is no address: HOST:PORT or unix:PATH"));
+  }
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> who, credentials(server));
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1'000);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5'000);
+  arguments.SetMaxReceiveMessageSize(kMostMessageBytes);
+  // A connection of its own: agents of one process are as apart as those of several.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(server.address, who, arguments);
+}
+
+CallError explain(const grpc::Status& status) {
+  CallError error;
+  google::rpc::Status details;
+  if (status.error_details().empty() || !details.ParseFromString(status.error_details())) {
+    return error;
+  }
+  for (const google::protobuf::Any& any : details.details()) {
+    google::rpc::ErrorInfo info;
+    google::rpc::RetryInfo retry;
+    if (any.UnpackTo(&info)) error.reason = info.reason();
+    if (any.UnpackTo(&retry)) {
+      error.retry_after_s = static_cast<double>(retry.retry_delay().seconds()) +
+                            1e-9 * retry.retry_delay().nanos();
+    }
+  }
+  return error;
+}
+
+std::string describe_error(const ServerAddress& server, const grpc::Status& status) {
+  const std::string& what = status.error_message();
+  const bool tls = !server.tls_ca.empty();
+  std::string hint;
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+    hint = "; no Loopwright server of this version answers there";
+  } else if (contains(what, "handshake") || contains(what, "SSL") || contains(what, "certificate")) {
+    hint = "; do both certificates come from the authority in --tls-ca, and are they in date?";
+  } else if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !tls &&
+             (contains(what, "Socket closed") || contains(what, "reset"))) {
+    hint = "; does the server want TLS?";
+  } else if (status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+             contains(what, "failed to connect")) {
+    hint = "; is the server running there?";
+  } else if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    hint = "; the server does not answer";
+  }
+  return concat(server.address, ": ", what, hint);
+}
+
+}  // namespace lw

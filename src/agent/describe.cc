@@ -1,0 +1,154 @@
+#include "src/agent/describe.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "absl/strings/str_join.h"
+#include "src/base/check.h"
+#include "src/base/hash.h"
+#include "src/expr/message.h"
+#include "src/measure/doctor.h"
+#include "tuner_db/messages.h"
+
+namespace lw {
+namespace {
+
+namespace v1 = loopwright::v1;
+namespace fs = std::filesystem;
+
+// Part of the name of remembered descriptions: what stands in them, or means.
+constexpr int kDescriptionVersion = 1;
+
+std::string first_match(const char* path, std::string_view start) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind(start, 0) == 0) return line;
+  }
+  return "";
+}
+
+std::string slurp(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// Whole or not at all.
+bool write_file(const fs::path& path, const std::string& text) {
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  const fs::path partial = path.string() + concat(".", getpid());
+  std::ofstream file(partial, std::ios::binary);
+  file << text;
+  file.close();
+  if (file.good()) fs::rename(partial, path, error);
+  if (!file.good() || error) fs::remove(partial, error);
+  return file.good() && !error;
+}
+
+bool recall(const fs::path& path, const std::string& fingerprint, v1::Device* device) {
+  const std::string text = slurp(path);
+  google::protobuf::util::JsonParseOptions lenient;
+  lenient.ignore_unknown_fields = true;
+  return !text.empty() &&
+         google::protobuf::util::JsonStringToMessage(text, device, lenient).ok() &&
+         device->fingerprint() == fingerprint && from_proto(device->target()).ok();
+}
+
+void remember(const fs::path& path, const v1::Device& device) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  std::string text;
+  if (google::protobuf::util::MessageToJsonString(device, &text, options).ok()) {
+    write_file(path, text);
+  }
+}
+
+}  // namespace
+
+absl::Status describe_target(const Target& target, v1::Device* device) {
+  ASSIGN_OR_RETURN(const Backend* backend, find_backend(target.family));
+  *device->mutable_target() = to_proto(target);
+  device->set_target_id(sha256(to_text(target)));
+  device->set_backend(backend->version());
+  return absl::OkStatus();
+}
+
+absl::Status describe_cpu(const DeviceSpec&, v1::Device* device) {
+  ASSIGN_OR_RETURN(const Target target, find_target("host"));
+  RETURN_IF_ERROR(describe_target(target, device));
+  ASSIGN_OR_RETURN(const DoctorReport report, doctor(target, /*quick=*/true));
+  device->set_facts(to_json(report));
+  return absl::OkStatus();
+}
+
+// What changes this machine's times for good: the processor and its microcode, the kernel and how
+// it was started, the processors given, the code generator.
+std::string cpu_identity(const DeviceSpec& spec) {
+  utsname kernel{};
+  uname(&kernel);
+  const absl::StatusOr<Target> target = find_target("host");
+  std::string backend, text;
+  if (target.ok()) {
+    text = to_text(*target);
+    const absl::StatusOr<const Backend*> found = find_backend(target->family);
+    if (found.ok()) backend = (*found)->version();
+  }
+  return absl::StrJoin({first_match("/proc/cpuinfo", "model name"),
+                        first_match("/proc/cpuinfo", "microcode"), std::string(kernel.release),
+                        slurp("/proc/cmdline"), absl::StrJoin(spec.cpus, "+"), backend, text},
+                       "\n");
+}
+
+absl::StatusOr<v1::Device> describe_device(const DeviceSpec& spec, const std::string& state,
+                                           bool refresh) {
+  const std::string fingerprint = sha256(spec.kind->identity(spec));
+  const fs::path path = fs::path(state) / concat("device-", spec.name, "-",
+                                                 fingerprint.substr(0, 16), "-",
+                                                 kDescriptionVersion, ".json");
+  const bool remembers = !state.empty() && !spec.kind->exact;
+  v1::Device device;
+  if (remembers && !refresh && recall(path, fingerprint, &device)) return device;
+  device.Clear();
+  device.set_name(concat("devices/", spec.name));
+  device.set_kind(spec.kind->name);
+  device.set_exact(spec.kind->exact);
+  device.set_fingerprint(fingerprint);
+  RETURN_IF_ERROR(spec.kind->describe(spec, &device));
+  if (remembers) remember(path, device);
+  return device;
+}
+
+std::string default_state_folder() {
+  const char* state = std::getenv("XDG_STATE_HOME");
+  if (state != nullptr && *state == '/') return (fs::path(state) / "loopwright").string();
+  const char* home = std::getenv("HOME");
+  return home == nullptr || *home == 0 ? "" : (fs::path(home) / ".local/state/loopwright").string();
+}
+
+absl::StatusOr<std::string> agent_id(const std::string& state) {
+  const std::string machine = first_match("/etc/machine-id", "");
+  if (machine.size() >= 32) {
+    return sha256(concat("loopwright agent\n", machine, "\n", state)).substr(0, 12);
+  }
+  if (state.empty()) return absl::InvalidArgumentError("this machine has no id: give --name");
+  const fs::path path = fs::path(state) / "agent-id";
+  std::string id = first_match(path.c_str(), "");
+  if (is_resource_id(id)) return id;
+  std::random_device random;
+  id = sha256(concat(random(), " ", random(), " ", random())).substr(0, 12);
+  if (!write_file(path, id + "\n")) {
+    return absl::UnavailableError(concat("cannot write ", path.string(), "; --name avoids it"));
+  }
+  return id;
+}
+
+}  // namespace lw

@@ -1,0 +1,234 @@
+// The kinds of devices and the words that ask for them. Another kind is a row of the table below: what
+// it is, how it is described, who measures on it.
+#include "src/agent/device.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "src/agent/describe.h"
+#include "src/base/check.h"
+#include "src/base/parallel_pool.h"
+#include "src/expr/message.h"
+#include "src/search/null_measurer.h"
+
+namespace lw {
+namespace {
+
+constexpr char kNullTarget[] = "x86_avx2";
+constexpr int kMaxDelayMs = 60'000;
+constexpr int kMaxProcessor = 4095;
+
+// ---- this machine -------------------------------------------------------------------------------
+
+absl::StatusOr<std::unique_ptr<Measurer>> cpu_measurer(const DeviceSpec& spec, const Task& task,
+                                                       uint64_t seed) {
+  if (absl::Status runs = check_runs_here(task); !runs.ok()) {
+    return absl::FailedPreconditionError(runs.message());
+  }
+  LocalOptions options;
+  options.seed = seed;
+  options.cpus = spec.cpus;
+  return make_measurer(task, std::move(options));
+}
+
+// ---- no machine ---------------------------------------------------------------------------------
+
+absl::Status describe_null(const DeviceSpec& spec, loopwright::v1::Device* device) {
+  ASSIGN_OR_RETURN(const Target target, find_target(spec.target));
+  RETURN_IF_ERROR(describe_target(target, device));
+  device->set_facts("{\"null\":true}");
+  return absl::OkStatus();
+}
+
+std::string null_identity(const DeviceSpec& spec) { return concat("null ", spec.target); }
+
+absl::StatusOr<std::unique_ptr<Measurer>> null_measurer(const DeviceSpec& spec, const Task& task,
+                                                        uint64_t seed) {
+  NullOptions options;
+  options.seed = seed;
+  options.threads = task.threads();
+  return make_null_measurer(options);
+}
+
+// ---- words --------------------------------------------------------------------------------------
+
+absl::Status bad(std::string_view text, std::string_view what) {
+  return absl::InvalidArgumentError(concat("--device ", text, ": ", what));
+}
+
+bool parse_number(std::string_view text, int least, int most, int* value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size() && *value >= least &&
+         *value <= most;
+}
+
+// "0-3,8": but commas separate options, so lists are written 0-3+8.
+bool parse_processors(std::string_view text, std::vector<int>* cpus) {
+  std::set<int> all;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find('+', at), text.size());
+    const std::string_view range = text.substr(at, end - at);
+    const size_t dash = range.find('-');
+    int first = 0, last = 0;
+    if (!parse_number(range.substr(0, dash), 0, kMaxProcessor, &first)) return false;
+    last = first;
+    if (dash != std::string_view::npos &&
+        !parse_number(range.substr(dash + 1), first, kMaxProcessor, &last)) {
+      return false;
+    }
+    for (int cpu = first; cpu <= last; ++cpu) all.insert(cpu);
+    at = end + 1;
+  }
+  cpus->assign(all.begin(), all.end());
+  return true;
+}
+
+absl::Status parse_option(std::string_view text, std::string_view option, DeviceSpec* spec) {
+  const size_t equals = option.find('=');
+  const std::string_view key = option.substr(0, equals);
+  const std::string value(equals == std::string_view::npos ? "" : option.substr(equals + 1));
+  const bool null = std::string_view(spec->kind->name) == "null";
+  if (key == "name") {
+    if (!is_resource_id(value)) return bad(text, "a name is 1 to 63 of a-z 0-9 . _ -");
+    spec->name = value;
+  } else if (key == "target" && null) {
+    const absl::StatusOr<Target> target = find_target(value);
+    if (!target.ok()) return bad(text, std::string(target.status().message()));
+    spec->target = value;
+  } else if (key == "delay_ms" && null) {
+    if (!parse_number(value, 0, kMaxDelayMs, &spec->delay_ms)) {
+      return bad(text, concat("delay_ms is 0 to ", kMaxDelayMs));
+    }
+  } else {
+    return bad(text, concat("unknown option '", key, "'",
+                            null ? "; there are name, target, delay_ms" : "; there is name"));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<int> without(const std::vector<int>& cpus, const std::set<int>& taken) {
+  std::vector<int> rest;
+  for (int cpu : cpus) {
+    if (!taken.contains(cpu)) rest.push_back(cpu);
+  }
+  return rest;
+}
+
+}  // namespace
+
+const std::vector<DeviceKind>& device_kinds() {
+  static const std::vector<DeviceKind> kinds = {
+      {.name = "cpu", .takes_processors = true, .in_process = false, .exact = false,
+       .describe = describe_cpu, .identity = cpu_identity, .make_measurer = cpu_measurer},
+      {.name = "null", .takes_processors = false, .in_process = true, .exact = true,
+       .describe = describe_null, .identity = null_identity, .make_measurer = null_measurer},
+  };
+  return kinds;
+}
+
+bool is_resource_id(std::string_view text) {
+  if (text.empty() || text.size() > 63) return false;
+  const auto alphanumeric = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  return alphanumeric(text[0]) && std::all_of(text.begin(), text.end(), [&](char c) {
+           return alphanumeric(c) || c == '.' || c == '_' || c == '-';
+         });
+}
+
+std::string DeviceSpec::text() const {
+  std::string out = kind->name;
+  if (kind->takes_processors && threads > 0) out += concat(":", threads);
+  if (!cpus.empty()) out += concat("@", absl::StrJoin(cpus, "+"));
+  if (!name.empty()) out += concat(",name=", name);
+  if (!target.empty()) out += concat(",target=", target);
+  if (delay_ms > 0) out += concat(",delay_ms=", delay_ms);
+  return out;
+}
+
+absl::StatusOr<DeviceSpec> parse_device(std::string_view text) {
+  DeviceSpec spec;
+  const size_t comma = std::min(text.find(','), text.size());
+  std::string_view head = text.substr(0, comma);
+  const std::string_view word = head.substr(0, head.find_first_of(":@"));
+  std::vector<std::string> names;
+  for (const DeviceKind& kind : device_kinds()) {
+    names.push_back(kind.name);
+    if (word == kind.name) spec.kind = &kind;
+  }
+  if (spec.kind == nullptr) {
+    return bad(text, concat("unknown kind '", word, "'; there are ", absl::StrJoin(names, ", ")));
+  }
+  if (const size_t at = head.find('@'); at != std::string_view::npos) {
+    if (!spec.kind->takes_processors || !parse_processors(head.substr(at + 1), &spec.cpus)) {
+      return bad(text, "after @ stand processors, as in cpu@0-3+8");
+    }
+    head = head.substr(0, at);
+  }
+  if (const size_t colon = head.find(':'); colon != std::string_view::npos) {
+    const std::string_view argument = head.substr(colon + 1);
+    if (spec.kind->takes_processors) {
+      if (!parse_number(argument, 1, kMaxProcessor, &spec.threads)) {
+        return bad(text, "after : stands a number of processors, as in cpu:2");
+      }
+    } else if (absl::Status named = parse_option(text, concat("name=", argument), &spec);
+               !named.ok()) {
+      return named;
+    }
+  }
+  if (std::string_view(spec.kind->name) == "null") spec.target = kNullTarget;
+  for (size_t at = comma; at < text.size();) {
+    const size_t end = std::min(text.find(',', at + 1), text.size());
+    RETURN_IF_ERROR(parse_option(text, text.substr(at + 1, end - at - 1), &spec));
+    at = end;
+  }
+  if (!spec.cpus.empty() && spec.threads > 0 &&
+      spec.cpus.size() != static_cast<size_t>(spec.threads)) {
+    return bad(text, concat(spec.threads, " processors are asked for, ", spec.cpus.size(),
+                            " are named"));
+  }
+  return spec;
+}
+
+absl::Status assign_devices(const std::string& agent, const std::vector<int>& allowed,
+                            std::vector<DeviceSpec>* devices) {
+  std::set<int> taken;
+  std::set<std::string> names;
+  for (size_t i = 0; i < devices->size(); ++i) {
+    DeviceSpec& spec = (*devices)[i];
+    if (spec.name.empty()) spec.name = concat(agent, "-", i);
+    if (!names.insert(spec.name).second) {
+      return absl::InvalidArgumentError(concat("two devices are named '", spec.name, "'"));
+    }
+    for (int cpu : spec.cpus) {
+      if (std::find(allowed.begin(), allowed.end(), cpu) == allowed.end()) {
+        return bad(spec.text(), concat("processor ", cpu, " is not this process's to use"));
+      }
+      if (!taken.insert(cpu).second) {
+        return bad(spec.text(), concat("processor ", cpu, " is another device's already"));
+      }
+    }
+  }
+  // Those that say how many come before the one that takes what is left.
+  for (const bool counted : {true, false}) {
+    for (DeviceSpec& spec : *devices) {
+      if (!spec.kind->takes_processors || !spec.cpus.empty() || (spec.threads > 0) != counted) {
+        continue;
+      }
+      const std::vector<int> free = without(allowed, taken);
+      const size_t wanted = counted ? static_cast<size_t>(spec.threads) : free.size();
+      if (free.empty() || free.size() < wanted) {
+        return bad(spec.text(), concat("only ", free.size(), " processors are left"));
+      }
+      spec.cpus.assign(free.end() - static_cast<int64_t>(wanted), free.end());
+      taken.insert(spec.cpus.begin(), spec.cpus.end());
+    }
+  }
+  for (DeviceSpec& spec : *devices) {
+    if (spec.kind->takes_processors) spec.threads = static_cast<int>(spec.cpus.size());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace lw

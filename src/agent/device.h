@@ -1,0 +1,66 @@
+// What an agent can measure on: kinds of devices, as a table of functions, and how a device is asked
+// for on the command line.
+//
+//   cpu                     this machine, every processor that no other device takes
+//   cpu:2                   two processors
+//   cpu:2@4-5,name=left     these two
+//   null:board7,target=x86_avx2,delay_ms=5
+//                           measures nothing: a time computed from the kernel, the same everywhere
+//
+// Free functions are thread-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "loopwright/v1/agent.pb.h"
+#include "src/api/api.h"
+
+namespace lw {
+
+struct DeviceKind;
+
+// A device as it was asked for. A value; text() and parse_device() are inverses of each other once
+// assign_devices() has filled it.
+struct DeviceSpec {
+  const DeviceKind* kind = nullptr;
+  std::string name;                        // the last part of "devices/ID"; empty: not yet known
+  int threads = 0;                         // processors that it takes; 0: those of `cpus`
+  std::vector<int> cpus;                   // empty: not yet known, or it takes none
+  std::string target;                      // null: whose time it computes
+  int delay_ms = 0;                        // null: that a candidate takes
+  std::string text() const;
+};
+
+struct DeviceKind {
+  const char* name;                        // "cpu": Device.kind
+  bool takes_processors;                   // exclusively, of this machine
+  bool in_process;                         // runs in the agent itself, else in a process of its own
+  bool exact;                              // its times are computed, not measured
+  // What the machine is. May measure for some seconds; on the device's own processors.
+  absl::Status (*describe)(const DeviceSpec& spec, loopwright::v1::Device* device);
+  // What decides whether an earlier description still holds; cheap. It becomes Device.fingerprint
+  // hashed.
+  std::string (*identity)(const DeviceSpec& spec);
+  // kFailedPrecondition: the task cannot run on this device.
+  absl::StatusOr<std::unique_ptr<Measurer>> (*make_measurer)(const DeviceSpec& spec,
+                                                             const Task& task, uint64_t seed);
+};
+const std::vector<DeviceKind>& device_kinds();
+
+// kInvalidArgument says what is wrong with which part.
+absl::StatusOr<DeviceSpec> parse_device(std::string_view text);
+
+// Gives every device a name (`agent`-INDEX where none was given) and its processors: of `allowed`,
+// first those that were asked for, the rest to those that named none. kInvalidArgument: too few, or
+// two devices want the same processor or name.
+absl::Status assign_devices(const std::string& agent, const std::vector<int>& allowed,
+                            std::vector<DeviceSpec>* devices);
+
+// A resource id: 1 to 63 of [a-z0-9._-], the first a letter or digit.
+bool is_resource_id(std::string_view text);
+
+}  // namespace lw

@@ -1,0 +1,105 @@
+#include "src/agent/host.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+
+#include <csignal>
+
+#include "src/agent/describe.h"
+#include "src/agent/job.h"
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/base/parallel_pool.h"
+#include "src/measure/ipc.h"
+#include "src/measure/sandbox.h"
+
+namespace lw {
+namespace {
+
+namespace v1 = loopwright::v1;
+
+constexpr double kRestOfMessage = 10;      // patience for a message that has begun
+
+absl::Status send(HostMessage type, std::string_view payload) {
+  return send_message(kHostSocket, static_cast<uint32_t>(type), payload);
+}
+
+bool readable() {
+  pollfd wait{kHostSocket, POLLIN, 0};
+  return poll(&wait, 1, 0) > 0;
+}
+
+absl::Status describe(const DeviceSpec& spec, const std::string& request) {
+  Reader reader(request);
+  const std::string state = reader.get_string();
+  const bool refresh = reader.get<bool>();
+  const absl::StatusOr<v1::Device> device = describe_device(spec, state, refresh);
+  if (!device.ok()) {
+    return send(HostMessage::kFailed, std::string(device.status().message()));
+  }
+  return send(HostMessage::kDescribed, device->SerializeAsString());
+}
+
+absl::Status run(JobBench& bench, const std::string& request) {
+  v1::Job job;
+  if (!job.ParseFromString(request)) return absl::InternalError("no job");
+  absl::Status talk = absl::OkStatus();
+  const auto tell = [&talk](HostMessage type, std::string_view payload) {
+    if (talk.ok()) talk = send(type, payload);
+  };
+  bool stopped = false;
+  JobHooks hooks;
+  hooks.phase = [&](v1::JobPhase phase) {
+    tell(HostMessage::kPhase, Writer().put(static_cast<int32_t>(phase)).bytes());
+  };
+  hooks.outcome = [&](const v1::CandidateOutcome& outcome) {
+    tell(HostMessage::kOutcome, outcome.SerializeAsString());
+  };
+  // The agent sends nothing but kStop while a job runs; a closed socket stops it as well.
+  hooks.stopped = [&] {
+    if (!stopped && readable()) {
+      stopped = true;
+      const absl::StatusOr<Message> message = receive_message(kHostSocket, kRestOfMessage);
+      if (!message.ok()) talk = message.status();
+    }
+    return stopped || !talk.ok();
+  };
+  const v1::JobResult result = bench.run(job, hooks);
+  tell(HostMessage::kFinished, result.SerializeAsString());
+  return talk;
+}
+
+}  // namespace
+
+int device_host_main(const std::string& device, pid_t parent) {
+  die_with_parent(parent);
+  prctl(PR_SET_NAME, "lw-device");
+  signal(SIGINT, SIG_IGN);                 // the agent decides what an interrupt means
+  signal(SIGTERM, SIG_IGN);
+  signal(SIGPIPE, SIG_IGN);
+  close_descriptors_but({kHostSocket});
+  fcntl(kHostSocket, F_SETFD, FD_CLOEXEC);
+  const absl::StatusOr<DeviceSpec> spec = parse_device(device);
+  if (!spec.ok()) {
+    log(Level::kError, "device_host_refused", {{"why", std::string(spec.status().message())}});
+    return 1;
+  }
+  if (!spec->cpus.empty() && !pin_to(spec->cpus)) {
+    log(Level::kWarning, "device_not_pinned", {{"device", spec->name}});
+  }
+  JobBench bench(*spec);
+  while (true) {
+    const absl::StatusOr<Message> request = receive_message(kHostSocket);
+    if (!request.ok()) return 0;
+    absl::Status served = absl::OkStatus();  // a late kStop: its job was finished already
+    switch (static_cast<HostMessage>(request->type)) {
+      case HostMessage::kDescribe: served = describe(*spec, request->payload); break;
+      case HostMessage::kRun: served = run(bench, request->payload); break;
+      default: break;
+    }
+    if (!served.ok()) return 0;
+  }
+}
+
+}  // namespace lw

@@ -1,0 +1,325 @@
+// A device that runs here, and one in a host process.
+//
+// A host may die of what it measures: the sandbox charges a candidate that kills its own worker, but
+// not one that ends the host itself. When a host dies, what it had reported is kept, and the candidates
+// that are left run one at a time on a new host: one that was alone twice with a host that died is at
+// fault ("crash"), and nobody else is. A host that says nothing beyond the job's timeout is killed with
+// its process group. Starting one takes about 60 ms.
+#include "src/agent/runner.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <map>
+
+#include "src/agent/describe.h"
+#include "src/agent/host.h"
+#include "src/agent/job.h"
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/expr/message.h"
+#include "src/measure/ipc.h"
+#include "src/measure/sandbox.h"
+#include "src/measure/timing.h"
+
+namespace lw {
+namespace {
+
+namespace v1 = loopwright::v1;
+
+constexpr double kPollSeconds = 0.05;
+constexpr double kRestOfMessage = 10;
+constexpr double kDescribePatience = 120;
+constexpr double kGrace = 5;               // beyond a job's timeout, which the host itself keeps
+constexpr double kStopPatience = 1.5;      // for a host that was told to stop
+constexpr int kMostDeaths = 8;             // of a host in one job: then the job is given up
+constexpr int kDeathsAlone = 2;            // then the candidate is at fault
+
+// ---- in this process ----------------------------------------------------------------------------
+
+class LocalRunner : public DeviceRunner {
+ public:
+  explicit LocalRunner(const DeviceSpec& spec) : spec_(spec), bench_(spec) {}
+
+  absl::StatusOr<v1::Device> describe(const std::string& state, bool refresh) override {
+    return describe_device(spec_, state, refresh);
+  }
+
+  v1::JobResult run(const v1::Job& job, const RunHooks& hooks) override {
+    std::map<int, v1::CandidateOutcome> outcomes;
+    JobHooks inner;
+    inner.phase = hooks.phase;
+    inner.stopped = hooks.stopped;
+    inner.outcome = [&](const v1::CandidateOutcome& outcome) {
+      outcomes[outcome.index()] = outcome;
+    };
+    v1::JobResult result = bench_.run(job, inner);
+    put_outcomes(outcomes, &result);
+    return result;
+  }
+
+ private:
+  const DeviceSpec spec_;
+  JobBench bench_;
+};
+
+// ---- in a process of its own --------------------------------------------------------------------
+
+// A host process; killed with all its children when destroyed.
+class Host {
+ public:
+  static absl::StatusOr<std::unique_ptr<Host>> start(const DeviceSpec& spec,
+                                                     std::vector<std::string> command) {
+    std::pair<int, int> ends;
+    ASSIGN_OR_RETURN(ends, socket_pair());
+    command.insert(command.end(),
+                   {"--device", spec.text(), "--parent", std::to_string(getpid())});
+    std::vector<char*> words;
+    for (std::string& word : command) words.push_back(word.data());
+    words.push_back(nullptr);
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    sigset_t none;
+    sigemptyset(&none);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, ends.second, kHostSocket);
+    std::unique_ptr<Host> host = std::make_unique<Host>();
+    host->socket_ = ends.first;
+    const int error =
+        posix_spawn(&host->pid_, words[0], &actions, &attributes, words.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    close(ends.second);
+    if (error != 0) {
+      host->pid_ = -1;
+      return absl::UnavailableError(
+          concat("cannot start a device's process: ", std::strerror(error)));
+    }
+    return host;
+  }
+
+  ~Host() { bury(); }
+
+  absl::Status send(HostMessage type, std::string_view payload) {
+    return send_message(socket_, static_cast<uint32_t>(type), payload);
+  }
+  // kDeadlineExceeded: none has begun to arrive. One that has begun is read whole.
+  absl::StatusOr<Message> receive(double timeout_s) {
+    pollfd wait{socket_, POLLIN, 0};
+    const int ready = poll(&wait, 1, static_cast<int>(timeout_s * 1e3));
+    if (ready == 0 || (ready < 0 && errno == EINTR)) return absl::DeadlineExceededError("");
+    absl::StatusOr<Message> message = receive_message(socket_, kRestOfMessage);
+    if (message.ok()) return message;
+    return absl::UnavailableError(std::string(message.status().message()));
+  }
+
+  // Ends it now; how it ended.
+  std::string bury() {
+    if (pid_ > 0) {
+      kill(-pid_, SIGKILL);
+      while (waitpid(pid_, &status_, 0) < 0 && errno == EINTR) {
+      }
+      kill(-pid_, SIGKILL);                // whoever was forked in between
+    }
+    pid_ = -1;
+    if (socket_ >= 0) close(socket_);
+    socket_ = -1;
+    return describe_death(status_, nullptr);
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int socket_ = -1;
+  int status_ = 0;
+};
+
+class HostRunner : public DeviceRunner {
+ public:
+  HostRunner(const DeviceSpec& spec, std::vector<std::string> command)
+      : spec_(spec), command_(std::move(command)) {}
+
+  absl::StatusOr<v1::Device> describe(const std::string& state, bool refresh) override {
+    RETURN_IF_ERROR(ready());
+    absl::Status sent = host_->send(HostMessage::kDescribe,
+                                    Writer().put_string(state).put(refresh).bytes());
+    absl::StatusOr<Message> answer =
+        sent.ok() ? host_->receive(kDescribePatience) : absl::StatusOr<Message>(sent);
+    if (!answer.ok()) {
+      const std::string death = host_->bury();
+      host_.reset();
+      return absl::UnavailableError(
+          concat("device ", spec_.name, " could not be described: its process ended: ", death));
+    }
+    v1::Device device;
+    if (static_cast<HostMessage>(answer->type) != HostMessage::kDescribed ||
+        !device.ParseFromString(answer->payload)) {
+      return absl::FailedPreconditionError(concat("device ", spec_.name, ": ", answer->payload));
+    }
+    return device;
+  }
+
+  v1::JobResult run(const v1::Job& job, const RunHooks& hooks) override {
+    const double begin = now(), deadline = begin + job_timeout(job) + kGrace;
+    std::map<int, v1::CandidateOutcome> outcomes;
+    std::map<int, int> deaths_alone;
+    int deaths = 0;
+    v1::JobResult result;
+    while (true) {
+      const v1::Job part = what_is_left(job, outcomes, /*alone=*/deaths > 0);
+      if (part.candidates().empty()) break;
+      result = v1::JobResult();
+      std::string death;
+      const Ending ending = exchange(part, hooks, deadline, &outcomes, &result, &death);
+      if (ending == Ending::kStopped || (ending == Ending::kFinished && result.abandoned())) {
+        result = failed_job(job, v1::VERDICT_UNSPECIFIED, "");
+        result.set_abandoned(true);
+        return result;
+      }
+      if (ending == Ending::kFinished) {
+        if (result.failure() != v1::VERDICT_UNSPECIFIED) return result_of(job, result);
+        if (lacks(part, outcomes)) death = "it left candidates out";
+        if (death.empty()) continue;
+      }
+      if (ending == Ending::kOverdue) {
+        if (outcomes.empty()) {
+          return failed_job(job, v1::VERDICT_WORKER_LOST, "nothing was measured in the job's time");
+        }
+        give_up(job, "the device hung in another candidate, or in this one", &outcomes);
+        break;
+      }
+      log(Level::kWarning, "device_host_died",
+          {{"device", spec_.name}, {"job", job.name()}, {"epoch", job.epoch()}, {"how", death}});
+      const bool together = job.kind() == v1::JOB_KIND_COMPARE;
+      if (++deaths > (together ? 1 : kMostDeaths)) {
+        return failed_job(job, v1::VERDICT_WORKER_LOST, concat("the device's process ended: ", death));
+      }
+      if (part.candidates_size() > 1 || together) continue;
+      const int index = part.candidates(0).index();
+      if (++deaths_alone[index] < kDeathsAlone) continue;
+      outcomes[index] = failed_candidate(
+          index, v1::VERDICT_CRASH, concat("ended the device's process, twice, alone: ", death));
+    }
+    result.set_job(job.name());
+    result.set_epoch(job.epoch());
+    put_outcomes(outcomes, &result);
+    return result;
+  }
+
+ private:
+  enum class Ending { kFinished, kDied, kOverdue, kStopped };
+
+  absl::Status ready() {
+    if (host_ != nullptr) return absl::OkStatus();
+    ASSIGN_OR_RETURN(host_, Host::start(spec_, command_));
+    return absl::OkStatus();
+  }
+
+  // Candidates without an outcome; `alone`: the first of them, but a comparison stays whole.
+  static v1::Job what_is_left(const v1::Job& job, const std::map<int, v1::CandidateOutcome>& outcomes,
+                              bool alone) {
+    v1::Job part = job;
+    part.clear_candidates();
+    for (const v1::CandidateSpec& spec : job.candidates()) {
+      if (outcomes.contains(spec.index())) continue;
+      *part.add_candidates() = spec;
+      if (alone && job.kind() == v1::JOB_KIND_MEASURE) break;
+    }
+    return part;
+  }
+
+  static bool lacks(const v1::Job& part, const std::map<int, v1::CandidateOutcome>& outcomes) {
+    for (const v1::CandidateSpec& spec : part.candidates()) {
+      if (!outcomes.contains(spec.index())) return true;
+    }
+    return false;
+  }
+
+  static void give_up(const v1::Job& job, const std::string& why,
+                      std::map<int, v1::CandidateOutcome>* outcomes) {
+    for (const v1::CandidateSpec& spec : job.candidates()) {
+      if (outcomes->contains(spec.index())) continue;
+      (*outcomes)[spec.index()] = failed_candidate(spec.index(), v1::VERDICT_WORKER_LOST, why);
+    }
+  }
+
+  static v1::JobResult result_of(const v1::Job& job, v1::JobResult result) {
+    result.set_job(job.name());
+    result.set_epoch(job.epoch());
+    put_outcomes({}, &result);
+    return result;
+  }
+
+  // Runs `job` on the host; without one afterwards unless it finished.
+  Ending exchange(const v1::Job& job, const RunHooks& hooks, double deadline,
+                  std::map<int, v1::CandidateOutcome>* outcomes, v1::JobResult* result,
+                  std::string* death) {
+    absl::Status talk = ready();
+    if (talk.ok()) talk = host_->send(HostMessage::kRun, job.SerializeAsString());
+    Ending ending = Ending::kDied;
+    double stop_until = 0;
+    while (talk.ok()) {
+      if (stop_until == 0 && hooks.stopped()) {
+        stop_until = now() + kStopPatience;
+        talk = host_->send(HostMessage::kStop, "");
+        continue;
+      }
+      if (stop_until > 0 && now() > stop_until) ending = Ending::kStopped;
+      if (now() > deadline) ending = Ending::kOverdue;
+      if (ending != Ending::kDied) break;
+      const absl::StatusOr<Message> message = host_->receive(kPollSeconds);
+      if (!message.ok()) {
+        if (message.status().code() != absl::StatusCode::kDeadlineExceeded) talk = message.status();
+        continue;
+      }
+      if (take(*message, hooks, outcomes, result)) return Ending::kFinished;
+    }
+    if (host_ == nullptr) {
+      *death = std::string(talk.message());
+      return stop_until > 0 ? Ending::kStopped : ending;
+    }
+    *death = host_->bury();
+    host_.reset();
+    return stop_until > 0 ? Ending::kStopped : ending;
+  }
+
+  // Whether the job is finished.
+  static bool take(const Message& message, const RunHooks& hooks,
+                   std::map<int, v1::CandidateOutcome>* outcomes, v1::JobResult* result) {
+    switch (static_cast<HostMessage>(message.type)) {
+      case HostMessage::kPhase:
+        hooks.phase(static_cast<v1::JobPhase>(Reader(message.payload).get<int32_t>()));
+        return false;
+      case HostMessage::kOutcome: {
+        v1::CandidateOutcome outcome;
+        if (outcome.ParseFromString(message.payload)) (*outcomes)[outcome.index()] = outcome;
+        return false;
+      }
+      case HostMessage::kFinished: return result->ParseFromString(message.payload);
+      default: return false;
+    }
+  }
+
+  const DeviceSpec spec_;
+  const std::vector<std::string> command_;
+  std::unique_ptr<Host> host_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceRunner> make_device_runner(const DeviceSpec& spec,
+                                                 std::vector<std::string> host_command) {
+  if (spec.kind->in_process) return std::make_unique<LocalRunner>(spec);
+  return std::make_unique<HostRunner>(spec, std::move(host_command));
+}
+
+}  // namespace lw

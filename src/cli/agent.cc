@@ -1,0 +1,76 @@
+// The measurement agent, and the hidden command that its devices' processes run.
+#include "src/agent/agent.h"
+
+#include "src/agent/describe.h"
+#include "src/agent/host.h"
+#include "src/cli/commands.h"
+#include "src/cli/interrupt.h"
+
+namespace lw {
+namespace {
+
+constexpr char kAgentHelp[] =
+    R"(Measures for a server: describes its devices, asks for jobs, runs and verifies them in
+sandboxed processes, reports. The server needs to be reachable from here, nothing from there.
+
+Devices (--device, several may be given):
+  cpu                    this machine, every processor no other device takes
+  cpu:2                  two processors of it
+  cpu@4-5+8,name=left    these three, under a name of their own
+  null:NAME[,target=x86_avx2][,delay_ms=5]
+                         measures nothing: times computed from the kernels, for trying servers out
+
+What was measured is kept until the server has stored it, through lost connections and restarts.
+SIGTERM or Ctrl-C: finishes the jobs in hand, then leaves; a second one gives them back at once.)";
+
+absl::StatusOr<int> run(const AgentOptions& options) {
+  watch_interrupts(/*patience=*/2);
+  AgentOptions all = options;
+  all.version = LOOPWRIGHT_VERSION;
+  all.interrupts = interrupts;
+  const absl::Status status = run_agent(all);
+  if (status.ok()) return kDone;
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument: return status;
+    case absl::StatusCode::kNotFound: return absl::InvalidArgumentError(status.message());
+    default: return environment(status);
+  }
+}
+
+}  // namespace
+
+Action agent_command(CLI::App& app) {
+  auto options = std::make_shared<AgentOptions>();
+  options->state = default_state_folder();
+  app.description(kAgentHelp);
+  app.add_option("--server", options->server.address, "HOST:PORT or unix:PATH of the server")
+      ->required();
+  app.add_option("--device", options->devices, "what to measure on")->capture_default_str();
+  app.add_option("--name", options->name, "of this agent; default: from the machine's id");
+  app.add_option("--state", options->state, "folder that remembers the devices' descriptions")
+      ->capture_default_str();
+  app.add_flag("--describe", options->describe_anew, "measure what the devices can do anew");
+  app.add_option("--slots", options->slots, "jobs at hand on each device")->capture_default_str();
+  app.add_option("--label", options->labels, "KEY VALUE, shown by the server: host, rack, ...");
+  app.add_option("--tls-ca", options->server.tls_ca, "PEM file: the authority of the server");
+  app.add_option("--tls-cert", options->server.tls_cert, "PEM file: this agent's certificate");
+  app.add_option("--tls-key", options->server.tls_key, "PEM file: its key");
+  app.add_flag("--insecure", options->server.insecure,
+               "speak without TLS to another machine: anybody on the way may read and write");
+  app.add_option("--once", options->once_s, "leave after so many seconds without work");
+  return [options] { return run(*options); };
+}
+
+Action device_host_command(CLI::App& app) {
+  struct HostOptions {
+    std::string device;
+    int parent = 0;
+  };
+  auto options = std::make_shared<HostOptions>();
+  app.group("");                           // not in the help: the agent starts it
+  app.add_option("--device", options->device)->required();
+  app.add_option("--parent", options->parent)->required();
+  return [options] { return device_host_main(options->device, options->parent); };
+}
+
+}  // namespace lw
