@@ -1,8 +1,8 @@
-// The loop of an agent. At most one call is under way. While there is no work it is a long one, held
-// by the server; a result that becomes ready meanwhile cancels it and goes out at once (an answer
-// lost by that is asked for again: the server sees that the job is not listed). While jobs are held,
-// calls come at least every third of a lease. A call that fails is made again after a pause that
-// doubles, with a spread of 30 % so that a fleet does not return in step.
+// The loop of an agent. At most one call is under way. While there is no work it is a long one,
+// held by the server; a result that becomes ready meanwhile cancels it and goes out at once (an
+// answer lost by that is asked for again: the server sees that the job is not listed). While jobs
+// are held, calls come at least every third of a lease. A call that fails is made again after a
+// pause that doubles, with a spread of 30 % so that a fleet does not return in step.
 #include "src/agent/agent.h"
 
 #include <fcntl.h>
@@ -36,11 +36,11 @@ namespace {
 
 namespace v1 = loopwright::v1;
 
-constexpr double kTick = 0.1;              // signals and leases are looked at so often
-constexpr double kPause = 1;               // after an answer that brought nothing, at once
-constexpr double kRest = 10;               // with nothing to ask for
-constexpr double kCallPatience = 10;       // of an answer that need not wait
-constexpr double kLeaveTries = 10;         // seconds, for a server that does not answer
+constexpr double kTick = 0.1;         // signals and leases are looked at so often
+constexpr double kPause = 1;          // after an answer that brought nothing, at once
+constexpr double kRest = 10;          // with nothing to ask for
+constexpr double kCallPatience = 10;  // of an answer that need not wait
+constexpr double kLeaveTries = 10;    // seconds, for a server that does not answer
 constexpr double kSpread = 0.3;
 constexpr double kRepeatWarning = 60;
 
@@ -84,7 +84,10 @@ class Agent {
  public:
   Agent(const AgentOptions& options, std::string id, std::vector<DeviceSpec> specs,
         std::unique_ptr<v1::AgentService::Stub> stub)
-      : options_(options), id_(std::move(id)), specs_(std::move(specs)), stub_(std::move(stub)),
+      : options_(options),
+        id_(std::move(id)),
+        specs_(std::move(specs)),
+        stub_(std::move(stub)),
         rng_(entropy()) {}
 
   ~Agent() {
@@ -130,8 +133,8 @@ class Agent {
 
   // ---- devices ----
 
-  // Starts every device's thread and waits until each has described its device, one after the other:
-  // they would disturb each other's measurements.
+  // Starts every device's thread and waits until each has described its device, one after the
+  // other: they would disturb each other's measurements.
   absl::Status start() {
     std::unique_lock<std::mutex> lock(mutex_);
     books_.resize(specs_.size());
@@ -146,8 +149,11 @@ class Agent {
     ledger.slots = options_.slots;
     ledger.quiet_slots = is_loopback(options_.server.address);
     log(Level::kInfo, "agent_started",
-        {{"agent", ledger.agent}, {"session", ledger.session}, {"version", options_.version},
-         {"server", options_.server.address}, {"devices", specs_.size()}});
+        {{"agent", ledger.agent},
+         {"session", ledger.session},
+         {"version", options_.version},
+         {"server", options_.server.address},
+         {"devices", specs_.size()}});
     ledger_ = std::make_unique<Ledger>(std::move(ledger), std::move(books_));
     changed_.notify_all();
     return absl::OkStatus();
@@ -166,8 +172,10 @@ class Agent {
     lock.lock();
     if (description.ok()) {
       log(Level::kInfo, "device_described",
-          {{"device", description->name()}, {"kind", description->kind()},
-           {"target", description->target().name()}, {"cores", description->target().cores()},
+          {{"device", description->name()},
+           {"kind", description->kind()},
+           {"target", description->target().name()},
+           {"cores", description->target().cores()},
            {"fingerprint", description->fingerprint().substr(0, 16)}});
       books_[device].spec = specs_[device];
       books_[device].description = *std::move(description);
@@ -229,10 +237,10 @@ class Agent {
     }
     leaving_since_ = std::min(leaving_since_, now());
     if (now() - leaving_since_ < kLeaveTries) return absl::OkStatus();
-    return absl::UnavailableError(concat("left without a word to the server: ", last_error_,
-                                         ledger_->results() > 0 ? "; results are lost: " : "",
-                                         ledger_->results() > 0
-                                             ? std::to_string(ledger_->results()) : ""));
+    return absl::UnavailableError(
+        concat("left without a word to the server: ", last_error_,
+               ledger_->results() > 0 ? "; results are lost: " : "",
+               ledger_->results() > 0 ? std::to_string(ledger_->results()) : ""));
   }
 
   // Whether something should be said now rather than at the next occasion.
@@ -272,13 +280,13 @@ class Agent {
     connected_ = true;
     failures_ = 0;
     const bool brought = ledger_->apply(call->response, call->sent_at);
-    changed_.notify_all();                 // jobs for the workers
+    changed_.notify_all();  // jobs for the workers
     if (leaving_ && call->request.leaving() && !ledger_->holds_jobs() && ledger_->results() == 0) {
       said_goodbye_ = true;
       return absl::OkStatus();
     }
-    const double next = static_cast<double>(call->response.next().seconds()) +
-                        1e-9 * call->response.next().nanos();
+    const double next =
+        static_cast<double>(call->response.next().seconds()) + 1e-9 * call->response.next().nanos();
     const double took = now() - call->sent_at;
     double pause = next > 0 ? next : kPause;
     if (ledger_->wanted() > 0 && !leaving_) {
@@ -322,8 +330,11 @@ class Agent {
     call_at_ = now() + pause;
     if (last_error_ != warned_of_ || now() - warned_at_ > kRepeatWarning) {
       log(Level::kWarning, "call_failed",
-          {{"server", options_.server.address}, {"code", static_cast<int>(status.error_code())},
-           {"reason", error.reason}, {"retry_s", pause}, {"why", last_error_}});
+          {{"server", options_.server.address},
+           {"code", static_cast<int>(status.error_code())},
+           {"reason", error.reason},
+           {"retry_s", pause},
+           {"why", last_error_}});
       warned_of_ = last_error_;
       warned_at_ = now();
     }
@@ -335,12 +346,12 @@ class Agent {
   const std::vector<DeviceSpec> specs_;
   const std::unique_ptr<v1::AgentService::Stub> stub_;
 
-  std::mutex mutex_;                       // guards all below
+  std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   bool stop_ = false;
   size_t described_ = 0;
   absl::Status trouble_ = absl::OkStatus();
-  std::vector<DeviceBook> books_;          // until the ledger has them
+  std::vector<DeviceBook> books_;  // until the ledger has them
   std::unique_ptr<Ledger> ledger_;
   std::shared_ptr<Call> call_;
   double call_at_ = 0, idle_since_ = 0;

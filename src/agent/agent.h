@@ -5,9 +5,10 @@
 //   options.devices = {"cpu"};
 //   RETURN_IF_ERROR(run_agent(options));
 //
-// One loop of one call, AgentService.Synchronize, speaks for all devices; each device has a thread and,
-// unless it measures nothing, a process of its own. Whatever was measured is kept until the server has
-// said that it is stored: through lost connections, servers that restart, answers that never came.
+// One loop of one call, AgentService.Synchronize, speaks for all devices; each device has a thread
+// and, unless it measures nothing, a process of its own. Whatever was measured is kept until the
+// server has said that it is stored: through lost connections, servers that restart, answers that
+// never came.
 #pragma once
 
 #include <functional>
@@ -23,14 +24,14 @@ namespace lw {
 struct AgentOptions {
   ServerAddress server;
   std::vector<std::string> devices = {"cpu"};  // as parse_device() takes them
-  std::string name;                        // the last part of "agents/ID"; empty: agent_id()
-  std::string state;                       // folder of descriptions; empty: nothing is remembered
+  std::string name;                            // the last part of "agents/ID"; empty: agent_id()
+  std::string state;  // folder of descriptions; empty: nothing is remembered
   bool describe_anew = false;
-  int slots = 2;                           // jobs at hand on each device
+  int slots = 2;  // jobs at hand on each device
   std::map<std::string, std::string> labels;
   std::string version;
-  double once_s = 0;                       // > 0: leave after being without work for so long
-  double wait_s = 20;                      // for an answer when there is no work
+  double once_s = 0;                            // > 0: leave after being without work for so long
+  double wait_s = 20;                           // for an answer when there is no work
   double backoff_s = 0.2, most_backoff_s = 15;  // between calls that fail
   // What starts a device's process: this program's hidden command.
   std::vector<std::string> host_command = {"/proc/self/exe", "device-host"};
@@ -38,11 +39,11 @@ struct AgentOptions {
   std::function<int()> interrupts = [] { return 0; };
 };
 
-// Blocks until it was told to leave. kInvalidArgument: the options; kAlreadyExists: another agent uses
-// the state folder; kFailedPrecondition: another run of this agent took over, or the server speaks
-// another version; kPermissionDenied, kUnauthenticated, kUnimplemented: as the server said at the first
-// contact; kUnavailable: left with results that no server took, or a device that cannot be described.
-// Several agents may run in one process, on threads of their own.
+// Blocks until it was told to leave. kInvalidArgument: the options; kAlreadyExists: another agent
+// uses the state folder; kFailedPrecondition: another run of this agent took over, or the server
+// speaks another version; kPermissionDenied, kUnauthenticated, kUnimplemented: as the server said
+// at the first contact; kUnavailable: left with results that no server took, or a device that
+// cannot be described. Several agents may run in one process, on threads of their own.
 absl::Status run_agent(const AgentOptions& options);
 
 }  // namespace lw

@@ -29,7 +29,8 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> credentials(const Serv
   if (given == 0) {
     if (is_loopback(server.address) || server.insecure) return grpc::InsecureChannelCredentials();
     return absl::InvalidArgumentError(
-        concat(server.address, " is not this machine: give --tls-ca, --tls-cert and --tls-key (or "
+        concat(server.address,
+               " is not this machine: give --tls-ca, --tls-cert and --tls-key (or "
                "--insecure, which lets anybody on the way read and write)"));
   }
   if (given < 3) {
@@ -90,8 +91,8 @@ CallError explain(const grpc::Status& status) {
     google::rpc::RetryInfo retry;
     if (any.UnpackTo(&info)) error.reason = info.reason();
     if (any.UnpackTo(&retry)) {
-      error.retry_after_s = static_cast<double>(retry.retry_delay().seconds()) +
-                            1e-9 * retry.retry_delay().nanos();
+      error.retry_after_s =
+          static_cast<double>(retry.retry_delay().seconds()) + 1e-9 * retry.retry_delay().nanos();
     }
   }
   return error;
@@ -103,7 +104,8 @@ std::string describe_error(const ServerAddress& server, const grpc::Status& stat
   std::string hint;
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
     hint = "; no Loopwright server of this version answers there";
-  } else if (contains(what, "handshake") || contains(what, "SSL") || contains(what, "certificate")) {
+  } else if (contains(what, "handshake") || contains(what, "SSL") ||
+             contains(what, "certificate")) {
     hint = "; do both certificates come from the authority in --tls-ca, and are they in date?";
   } else if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !tls &&
              (contains(what, "Socket closed") || contains(what, "reset"))) {

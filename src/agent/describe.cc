@@ -58,8 +58,7 @@ bool recall(const fs::path& path, const std::string& fingerprint, v1::Device* de
   const std::string text = slurp(path);
   google::protobuf::util::JsonParseOptions lenient;
   lenient.ignore_unknown_fields = true;
-  return !text.empty() &&
-         google::protobuf::util::JsonStringToMessage(text, device, lenient).ok() &&
+  return !text.empty() && google::protobuf::util::JsonStringToMessage(text, device, lenient).ok() &&
          device->fingerprint() == fingerprint && from_proto(device->target()).ok();
 }
 
@@ -111,9 +110,9 @@ std::string cpu_identity(const DeviceSpec& spec) {
 absl::StatusOr<v1::Device> describe_device(const DeviceSpec& spec, const std::string& state,
                                            bool refresh) {
   const std::string fingerprint = sha256(spec.kind->identity(spec));
-  const fs::path path = fs::path(state) / concat("device-", spec.name, "-",
-                                                 fingerprint.substr(0, 16), "-",
-                                                 kDescriptionVersion, ".json");
+  const fs::path path =
+      fs::path(state) / concat("device-", spec.name, "-", fingerprint.substr(0, 16), "-",
+                               kDescriptionVersion, ".json");
   const bool remembers = !state.empty() && !spec.kind->exact;
   v1::Device device;
   if (remembers && !refresh && recall(path, fingerprint, &device)) return device;

@@ -18,8 +18,8 @@ absl::Status describe_cpu(const DeviceSpec& spec, loopwright::v1::Device* device
 std::string cpu_identity(const DeviceSpec& spec);
 
 // The whole message of a device, but for its agent and slots: from the state directory while the
-// fingerprint is the same, else described anew and remembered there. `state` empty: remembers nothing. A
-// state directory that cannot be written costs only the next start's time.
+// fingerprint is the same, else described anew and remembered there. `state` empty: remembers
+// nothing. A state directory that cannot be written costs only the next start's time.
 absl::StatusOr<loopwright::v1::Device> describe_device(const DeviceSpec& spec,
                                                        const std::string& state, bool refresh);
 

@@ -1,5 +1,5 @@
-// The kinds of devices and the words that ask for them. Another kind is a row of the table below: what
-// it is, how it is described, who measures on it.
+// The kinds of devices and the words that ask for them. Another kind is a row of the table below:
+// what it is, how it is described, who measures on it.
 #include "src/agent/device.h"
 
 #include <algorithm>
@@ -121,10 +121,20 @@ std::vector<int> without(const std::vector<int>& cpus, const std::set<int>& take
 
 const std::vector<DeviceKind>& device_kinds() {
   static const std::vector<DeviceKind> kinds = {
-      {.name = "cpu", .takes_processors = true, .in_process = false, .exact = false,
-       .describe = describe_cpu, .identity = cpu_identity, .make_measurer = cpu_measurer},
-      {.name = "null", .takes_processors = false, .in_process = true, .exact = true,
-       .describe = describe_null, .identity = null_identity, .make_measurer = null_measurer},
+      {.name = "cpu",
+       .takes_processors = true,
+       .in_process = false,
+       .exact = false,
+       .describe = describe_cpu,
+       .identity = cpu_identity,
+       .make_measurer = cpu_measurer},
+      {.name = "null",
+       .takes_processors = false,
+       .in_process = true,
+       .exact = true,
+       .describe = describe_null,
+       .identity = null_identity,
+       .make_measurer = null_measurer},
   };
   return kinds;
 }
@@ -185,8 +195,8 @@ absl::StatusOr<DeviceSpec> parse_device(std::string_view text) {
   }
   if (!spec.cpus.empty() && spec.threads > 0 &&
       spec.cpus.size() != static_cast<size_t>(spec.threads)) {
-    return bad(text, concat(spec.threads, " processors are asked for, ", spec.cpus.size(),
-                            " are named"));
+    return bad(text,
+               concat(spec.threads, " processors are asked for, ", spec.cpus.size(), " are named"));
   }
   return spec;
 }

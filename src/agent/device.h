@@ -1,5 +1,5 @@
-// What an agent can measure on: kinds of devices, as a table of functions, and how a device is asked
-// for on the command line.
+// What an agent can measure on: kinds of devices, as a table of functions, and how a device is
+// asked for on the command line.
 //
 //   cpu                     this machine, every processor that no other device takes
 //   cpu:2                   two processors
@@ -27,19 +27,19 @@ struct DeviceKind;
 // assign_devices() has filled it.
 struct DeviceSpec {
   const DeviceKind* kind = nullptr;
-  std::string name;                        // the last part of "devices/ID"; empty: not yet known
-  int threads = 0;                         // processors that it takes; 0: those of `cpus`
-  std::vector<int> cpus;                   // empty: not yet known, or it takes none
-  std::string target;                      // null: whose time it computes
-  int delay_ms = 0;                        // null: that a candidate takes
+  std::string name;       // the last part of "devices/ID"; empty: not yet known
+  int threads = 0;        // processors that it takes; 0: those of `cpus`
+  std::vector<int> cpus;  // empty: not yet known, or it takes none
+  std::string target;     // null: whose time it computes
+  int delay_ms = 0;       // null: that a candidate takes
   std::string text() const;
 };
 
 struct DeviceKind {
-  const char* name;                        // "cpu": Device.kind
-  bool takes_processors;                   // exclusively, of this machine
-  bool in_process;                         // runs in the agent itself, else in a process of its own
-  bool exact;                              // its times are computed, not measured
+  const char* name;       // "cpu": Device.kind
+  bool takes_processors;  // exclusively, of this machine
+  bool in_process;        // runs in the agent itself, else in a process of its own
+  bool exact;             // its times are computed, not measured
   // What the machine is. May measure for some seconds; on the device's own processors.
   absl::Status (*describe)(const DeviceSpec& spec, loopwright::v1::Device* device);
   // What decides whether an earlier description still holds; cheap. It becomes Device.fingerprint

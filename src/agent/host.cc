@@ -19,7 +19,7 @@ namespace {
 
 namespace v1 = loopwright::v1;
 
-constexpr double kRestOfMessage = 10;      // patience for a message that has begun
+constexpr double kRestOfMessage = 10;  // patience for a message that has begun
 
 absl::Status send(HostMessage type, std::string_view payload) {
   return send_message(kHostSocket, static_cast<uint32_t>(type), payload);
@@ -75,7 +75,7 @@ absl::Status run(JobBench& bench, const std::string& request) {
 int device_host_main(const std::string& device, pid_t parent) {
   die_with_parent(parent);
   prctl(PR_SET_NAME, "lw-device");
-  signal(SIGINT, SIG_IGN);                 // the agent decides what an interrupt means
+  signal(SIGINT, SIG_IGN);  // the agent decides what an interrupt means
   signal(SIGTERM, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
   close_descriptors_but({kHostSocket});

@@ -1,8 +1,9 @@
 // A device host: the process that holds a device's measurer. The agent itself speaks gRPC, whose
-// threads forbid forking, so it starts one host a device (the same binary with a hidden command) and
-// talks to it over an inherited socket, in the framing of measure/ipc.h:
+// threads forbid forking, so it starts one host a device (the same binary with a hidden command)
+// and talks to it over an inherited socket, in the framing of measure/ipc.h:
 //
-//   agent -> host   kDescribe {state folder, bool refresh}    -> kDescribed {Device} | kFailed {why}
+//   agent -> host   kDescribe {state folder, bool refresh}    -> kDescribed {Device} | kFailed
+//   {why}
 //                   kRun {Job}      -> kPhase {int32}*, kOutcome {CandidateOutcome}*,
 //                                      then kFinished {JobResult without outcomes}
 //                   kStop {}        ends what runs: its kFinished says `abandoned`

@@ -1,7 +1,7 @@
 // A job's candidates are replayed, lowered and handed to the device's measurer all at once, which
 // builds and measures them side by side; each outcome leaves as soon as it is there, so that a
-// device host that dies has said what it knew. Candidates that fail through nobody's fault are tried
-// once more here; the server decides about the rest.
+// device host that dies has said what it knew. Candidates that fail through nobody's fault are
+// tried once more here; the server decides about the rest.
 #include "src/agent/job.h"
 
 #include <chrono>
@@ -181,7 +181,8 @@ v1::JobResult JobBench::run(const v1::Job& job, const JobHooks& hooks) {
   const double begin = now(), deadline = begin + job_timeout(job);
   hooks.phase(v1::JOB_PHASE_PREPARING);
   if (absl::Status ready = prepare(job); !ready.ok()) {
-    // A job that asks for what the device lacks is the device's misfortune, anything else the job's.
+    // A job that asks for what the device lacks is the device's misfortune, anything else the
+    // job's.
     const bool device = ready.code() == absl::StatusCode::kFailedPrecondition ||
                         ready.code() == absl::StatusCode::kResourceExhausted;
     return failed_job(job, device ? v1::VERDICT_DEVICE_UNHEALTHY : v1::VERDICT_WORKER_LOST,
@@ -194,7 +195,7 @@ v1::JobResult JobBench::run(const v1::Job& job, const JobHooks& hooks) {
   result.set_epoch(job.epoch());
   if (!measure(job, hooks, deadline)) {
     result.set_abandoned(hooks.stopped());
-    prepared_.clear();                     // what still runs ends with it
+    prepared_.clear();  // what still runs ends with it
     measurer_.reset();
   }
   *result.mutable_prepare_time() = duration(prepared - begin);
@@ -210,9 +211,9 @@ absl::Status JobBench::prepare(const v1::Job& job) {
   ASSIGN_OR_RETURN(Program program, parse_program(job.program(), "job.program"));
   const std::string id = workload_id(program);
   if (id != job.workload_id()) {
-    return absl::InvalidArgumentError(
-        concat("job.program: its id is ", id.substr(0, 12), " here, ",
-               job.workload_id().substr(0, 12), " at the server: they speak different versions"));
+    return absl::InvalidArgumentError(concat("job.program: its id is ", id.substr(0, 12), " here, ",
+                                             job.workload_id().substr(0, 12),
+                                             " at the server: they speak different versions"));
   }
   ASSIGN_OR_RETURN(Target target, from_proto(job.target()));
   const std::string name = program.name;

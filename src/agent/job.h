@@ -35,7 +35,7 @@ class JobBench {
   bool measure(const loopwright::v1::Job& job, const JobHooks& hooks, double deadline);
 
   const DeviceSpec spec_;
-  std::string prepared_;                   // identity of what is below
+  std::string prepared_;  // identity of what is below
   Task task_;
   std::unique_ptr<Measurer> measurer_;
 };

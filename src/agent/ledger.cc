@@ -1,10 +1,10 @@
 // The rules of the protocol, as the agent keeps them (proto/loopwright/v1/agent.proto):
 //
-//   a lease runs from the moment its call was made, and each answered call that listed the job begins
-//   it anew; a tenth before its end the agent stops by itself, because a server that has not heard of
-//   it gives the job away, and what two agents report nobody can tell apart;
-//   a result stays until its receipt, however many connections that takes;
-//   a job is known by its name and epoch: the same one, arriving again, is no new work.
+//   a lease runs from the moment its call was made, and each answered call that listed the job
+//   begins it anew; a tenth before its end the agent stops by itself, because a server that has not
+//   heard of it gives the job away, and what two agents report nobody can tell apart; a result
+//   stays until its receipt, however many connections that takes; a job is known by its name and
+//   epoch: the same one, arriving again, is no new work.
 #include "src/agent/ledger.h"
 
 #include <algorithm>
@@ -23,10 +23,10 @@ namespace {
 namespace v1 = loopwright::v1;
 
 constexpr double kDefaultLease = 30;
-constexpr double kMargin = 0.1;            // of the lease
+constexpr double kMargin = 0.1;  // of the lease
 constexpr size_t kMostResultBytes = 2 << 20;
-constexpr size_t kRemembered = 1024;       // finished jobs
-constexpr int kUnhealthyAfter = 3;         // failed jobs in a row
+constexpr size_t kRemembered = 1024;  // finished jobs
+constexpr int kUnhealthyAfter = 3;    // failed jobs in a row
 
 double seconds(const google::protobuf::Duration& d) {
   return static_cast<double>(d.seconds()) + 1e-9 * d.nanos();
@@ -40,8 +40,12 @@ google::protobuf::Duration duration(double s) {
 }
 
 void log_job(Level level, std::string_view event, const v1::Job& job, std::string_view why = "") {
-  log(level, event, {{"device", job.device()}, {"job", job.name()}, {"study", job.study()},
-                     {"epoch", job.epoch()}, {"why", why}});
+  log(level, event,
+      {{"device", job.device()},
+       {"job", job.name()},
+       {"study", job.study()},
+       {"epoch", job.epoch()},
+       {"why", why}});
 }
 
 }  // namespace
@@ -67,7 +71,7 @@ v1::SynchronizeRequest Ledger::request(double wait_s, bool leaving) {
   if (wait_s > 0) *request.mutable_wait() = duration(wait_s);
   request.mutable_labels()->insert(options_.labels.begin(), options_.labels.end());
   size_t bytes = 0;
-  std::map<Identity, std::string> later;   // and their devices
+  std::map<Identity, std::string> later;  // and their devices
   for (Owed& owed : results_) {
     const size_t more = owed.result.ByteSizeLong();
     owed.sent = request.results().empty() || bytes + more <= kMostResultBytes;
@@ -99,8 +103,9 @@ v1::SynchronizeRequest Ledger::request(double wait_s, bool leaving) {
     }
     state.set_wanted(leaving ? 0 : wanted(book));
     const bool sick = book.failures >= kUnhealthyAfter;
-    state.set_health(sick ? v1::DEVICE_HEALTH_UNHEALTHY
-                          : book.throttled ? v1::DEVICE_HEALTH_THROTTLED : v1::DEVICE_HEALTH_OK);
+    state.set_health(sick             ? v1::DEVICE_HEALTH_UNHEALTHY
+                     : book.throttled ? v1::DEVICE_HEALTH_THROTTLED
+                                      : v1::DEVICE_HEALTH_OK);
     if (sick || book.throttled) state.set_health_detail(book.failure);
   }
   return request;
@@ -116,9 +121,9 @@ bool Ledger::apply(const v1::SynchronizeResponse& response, double sent_at) {
       held->lease_until = std::max(held->lease_until, sent_at + held->lease_s);
       held->renewed_at = sent_at;
     }
-    book.draining = std::find(response.draining_devices().begin(),
-                              response.draining_devices().end(),
-                              book.description.name()) != response.draining_devices().end();
+    book.draining =
+        std::find(response.draining_devices().begin(), response.draining_devices().end(),
+                  book.description.name()) != response.draining_devices().end();
   }
   for (const v1::CancelOrder& order : response.cancels()) cancel(order);
   for (const v1::Job& job : response.jobs()) take_job(job, sent_at);
@@ -138,8 +143,11 @@ void Ledger::take_receipt(const v1::Receipt& receipt) {
   const bool well =
       receipt.kind() == v1::RECEIPT_KIND_STORED || receipt.kind() == v1::RECEIPT_KIND_DUPLICATE;
   log(well ? Level::kDebug : Level::kWarning, well ? "result_stored" : "result_not_counted",
-      {{"device", it->device}, {"job", receipt.job()}, {"study", it->study},
-       {"epoch", receipt.epoch()}, {"kind", v1::ReceiptKind_Name(receipt.kind())},
+      {{"device", it->device},
+       {"job", receipt.job()},
+       {"study", it->study},
+       {"epoch", receipt.epoch()},
+       {"kind", v1::ReceiptKind_Name(receipt.kind())},
        {"why", receipt.detail()}});
   if (receipt.kind() != v1::RECEIPT_KIND_UNSPECIFIED) results_.erase(it);
 }
@@ -182,9 +190,8 @@ void Ledger::cancel(const v1::CancelOrder& order) {
       return true;
     });
   }
-  std::erase_if(results_, [&](const Owed& owed) {
-    return is_it(owed.result.job(), owed.result.epoch());
-  });
+  std::erase_if(results_,
+                [&](const Owed& owed) { return is_it(owed.result.job(), owed.result.epoch()); });
 }
 
 void Ledger::expire(double now) {
@@ -219,10 +226,16 @@ bool Ledger::finish(size_t device, const HeldJob& job, v1::JobResult result) {
   book.failures = failed && !book.throttled ? book.failures + 1 : 0;
   book.failure = result.failure_detail();
   log(failed ? Level::kWarning : Level::kInfo,
-      failed ? "job_failed" : result.abandoned() ? "job_given_back" : "job_finished",
-      {{"device", job.job.device()}, {"job", job.job.name()}, {"study", job.job.study()},
-       {"epoch", job.job.epoch()}, {"outcomes", result.outcomes_size()},
-       {"run_s", seconds(result.run_time())}, {"why", result.failure_detail()}});
+      failed               ? "job_failed"
+      : result.abandoned() ? "job_given_back"
+                           : "job_finished",
+      {{"device", job.job.device()},
+       {"job", job.job.name()},
+       {"study", job.job.study()},
+       {"epoch", job.job.epoch()},
+       {"outcomes", result.outcomes_size()},
+       {"run_s", seconds(result.run_time())},
+       {"why", result.failure_detail()}});
   owe(job.job, std::move(result));
   book.held.erase(it);
   return true;
@@ -238,7 +251,7 @@ void Ledger::abandon_all() {
   for (DeviceBook& book : devices_) {
     std::erase_if(book.held, [&](const std::shared_ptr<HeldJob>& held) {
       held->stop = true;
-      if (held->running) return false;     // its worker gives it back
+      if (held->running) return false;  // its worker gives it back
       v1::JobResult result = failed_job(held->job, v1::VERDICT_UNSPECIFIED, "");
       result.set_abandoned(true);
       owe(held->job, std::move(result));
@@ -284,8 +297,7 @@ bool Ledger::holds_jobs() const {
 }
 
 bool Ledger::has_unsent_results() const {
-  return std::any_of(results_.begin(), results_.end(),
-                     [](const Owed& owed) { return !owed.sent; });
+  return std::any_of(results_.begin(), results_.end(), [](const Owed& owed) { return !owed.sent; });
 }
 
 double Ledger::renew_at() const {

@@ -1,5 +1,5 @@
-// What an agent holds and owes: jobs under leases, results without a receipt. Pure bookkeeping: time
-// is an argument, nothing is sent or run here. Not thread-safe: the agent guards it.
+// What an agent holds and owes: jobs under leases, results without a receipt. Pure bookkeeping:
+// time is an argument, nothing is sent or run here. Not thread-safe: the agent guards it.
 #pragma once
 
 #include <atomic>
@@ -20,8 +20,8 @@ namespace lw {
 struct HeldJob {
   loopwright::v1::Job job;
   double lease_s = 0;
-  double renewed_at = 0;                   // when the call was made that did it
-  double lease_until = 0;                  // on the monotonic clock
+  double renewed_at = 0;   // when the call was made that did it
+  double lease_until = 0;  // on the monotonic clock
   loopwright::v1::JobPhase phase = loopwright::v1::JOB_PHASE_WAITING;
   bool running = false;
   std::atomic<bool> stop = false;
@@ -32,14 +32,14 @@ struct DeviceBook {
   loopwright::v1::Device description;
   std::deque<std::shared_ptr<HeldJob>> held;  // in order of arrival
   bool draining = false;
-  bool quiet = false;                      // its last job used every processor
-  int failures = 0;                        // whole jobs in a row
+  bool quiet = false;  // its last job used every processor
+  int failures = 0;    // whole jobs in a row
   bool throttled = false;
-  std::string failure;                     // of the last job
+  std::string failure;  // of the last job
 };
 
 struct LedgerOptions {
-  std::string agent, session, version;     // "agents/ID", UUID
+  std::string agent, session, version;  // "agents/ID", UUID
   std::map<std::string, std::string> labels;
   int slots = 2;
   // Keep one job at most on a device that wants quiet: the server computes on the same processors.
@@ -58,8 +58,8 @@ class Ledger {
   // finished lately, are not taken twice (an answer may have been lost on its way, or doubled).
   // Whether it brought anything.
   bool apply(const loopwright::v1::SynchronizeResponse& response, double sent_at);
-  // Drops jobs whose lease could not be renewed, a tenth before its end: their work stops and nothing
-  // is reported.
+  // Drops jobs whose lease could not be renewed, a tenth before its end: their work stops and
+  // nothing is reported.
   void expire(double now);
 
   // ---- the work ----
@@ -68,15 +68,15 @@ class Ledger {
   bool finish(size_t device, const HeldJob& job, loopwright::v1::JobResult result);
   // Gives everything back: what waits at once, what runs as soon as it has stopped.
   void abandon_all();
-  void stop_all();                         // for good; nothing is reported
+  void stop_all();  // for good; nothing is reported
 
   // ---- what to do next ----
-  int wanted() const;                      // more jobs, over all devices
+  int wanted() const;  // more jobs, over all devices
   bool holds_jobs() const;
   size_t results() const { return results_.size(); }
-  bool has_unsent_results() const;         // finished since the last request
-  double renew_at() const;                 // the earliest third of a lease; infinite: nothing held
-  double shortest_lease() const;           // of what is held, in seconds; infinite: nothing held
+  bool has_unsent_results() const;  // finished since the last request
+  double renew_at() const;          // the earliest third of a lease; infinite: nothing held
+  double shortest_lease() const;    // of what is held, in seconds; infinite: nothing held
   bool draining() const { return draining_; }
   const std::vector<DeviceBook>& devices() const { return devices_; }
 
@@ -85,7 +85,7 @@ class Ledger {
   struct Owed {
     loopwright::v1::JobResult result;
     std::string device, study;
-    bool sent = false;                     // with the last request that was made, or before
+    bool sent = false;  // with the last request that was made, or before
   };
 
   int wanted(const DeviceBook& book) const;
@@ -98,8 +98,8 @@ class Ledger {
   const LedgerOptions options_;
   std::vector<DeviceBook> devices_;
   std::deque<Owed> results_;
-  std::deque<Identity> finished_;          // lately, receipts included
-  std::set<Identity> listed_;              // by the last request: what its answer renews
+  std::deque<Identity> finished_;  // lately, receipts included
+  std::set<Identity> listed_;      // by the last request: what its answer renews
   int64_t sequence_ = 0;
   bool describe_ = true, draining_ = false;
 };

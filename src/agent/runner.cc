@@ -1,10 +1,10 @@
 // A device that runs here, and one in a host process.
 //
-// A host may die of what it measures: the sandbox charges a candidate that kills its own worker, but
-// not one that ends the host itself. When a host dies, what it had reported is kept, and the candidates
-// that are left run one at a time on a new host: one that was alone twice with a host that died is at
-// fault ("crash"), and nobody else is. A host that says nothing beyond the job's timeout is killed with
-// its process group. Starting one takes about 60 ms.
+// A host may die of what it measures: the sandbox charges a candidate that kills its own worker,
+// but not one that ends the host itself. When a host dies, what it had reported is kept, and the
+// candidates that are left run one at a time on a new host: one that was alone twice with a host
+// that died is at fault ("crash"), and nobody else is. A host that says nothing beyond the job's
+// timeout is killed with its process group. Starting one takes about 60 ms.
 #include "src/agent/runner.h"
 
 #include <fcntl.h>
@@ -34,10 +34,10 @@ namespace v1 = loopwright::v1;
 constexpr double kPollSeconds = 0.05;
 constexpr double kRestOfMessage = 10;
 constexpr double kDescribePatience = 120;
-constexpr double kGrace = 5;               // beyond a job's timeout, which the host itself keeps
-constexpr double kStopPatience = 1.5;      // for a host that was told to stop
-constexpr int kMostDeaths = 8;             // of a host in one job: then the job is given up
-constexpr int kDeathsAlone = 2;            // then the candidate is at fault
+constexpr double kGrace = 5;           // beyond a job's timeout, which the host itself keeps
+constexpr double kStopPatience = 1.5;  // for a host that was told to stop
+constexpr int kMostDeaths = 8;         // of a host in one job: then the job is given up
+constexpr int kDeathsAlone = 2;        // then the candidate is at fault
 
 // ---- in this process ----------------------------------------------------------------------------
 
@@ -76,8 +76,7 @@ class Host {
                                                      std::vector<std::string> command) {
     std::pair<int, int> ends;
     ASSIGN_OR_RETURN(ends, socket_pair());
-    command.insert(command.end(),
-                   {"--device", spec.text(), "--parent", std::to_string(getpid())});
+    command.insert(command.end(), {"--device", spec.text(), "--parent", std::to_string(getpid())});
     std::vector<char*> words;
     for (std::string& word : command) words.push_back(word.data());
     words.push_back(nullptr);
@@ -129,7 +128,7 @@ class Host {
       kill(-pid_, SIGKILL);
       while (waitpid(pid_, &status_, 0) < 0 && errno == EINTR) {
       }
-      kill(-pid_, SIGKILL);                // whoever was forked in between
+      kill(-pid_, SIGKILL);  // whoever was forked in between
     }
     pid_ = -1;
     if (socket_ >= 0) close(socket_);
@@ -150,8 +149,8 @@ class HostRunner : public DeviceRunner {
 
   absl::StatusOr<v1::Device> describe(const std::string& state, bool refresh) override {
     RETURN_IF_ERROR(ready());
-    absl::Status sent = host_->send(HostMessage::kDescribe,
-                                    Writer().put_string(state).put(refresh).bytes());
+    absl::Status sent =
+        host_->send(HostMessage::kDescribe, Writer().put_string(state).put(refresh).bytes());
     absl::StatusOr<Message> answer =
         sent.ok() ? host_->receive(kDescribePatience) : absl::StatusOr<Message>(sent);
     if (!answer.ok()) {
@@ -201,7 +200,8 @@ class HostRunner : public DeviceRunner {
           {{"device", spec_.name}, {"job", job.name()}, {"epoch", job.epoch()}, {"how", death}});
       const bool together = job.kind() == v1::JOB_KIND_COMPARE;
       if (++deaths > (together ? 1 : kMostDeaths)) {
-        return failed_job(job, v1::VERDICT_WORKER_LOST, concat("the device's process ended: ", death));
+        return failed_job(job, v1::VERDICT_WORKER_LOST,
+                          concat("the device's process ended: ", death));
       }
       if (part.candidates_size() > 1 || together) continue;
       const int index = part.candidates(0).index();
@@ -225,8 +225,8 @@ class HostRunner : public DeviceRunner {
   }
 
   // Candidates without an outcome; `alone`: the first of them, but a comparison stays whole.
-  static v1::Job what_is_left(const v1::Job& job, const std::map<int, v1::CandidateOutcome>& outcomes,
-                              bool alone) {
+  static v1::Job what_is_left(const v1::Job& job,
+                              const std::map<int, v1::CandidateOutcome>& outcomes, bool alone) {
     v1::Job part = job;
     part.clear_candidates();
     for (const v1::CandidateSpec& spec : job.candidates()) {

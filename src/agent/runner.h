@@ -14,7 +14,7 @@ namespace lw {
 
 struct RunHooks {
   std::function<void(loopwright::v1::JobPhase)> phase;
-  std::function<bool()> stopped;           // asked some twenty times a second
+  std::function<bool()> stopped;  // asked some twenty times a second
 };
 
 // Thread-compatible: all calls from one thread, which must outlive the object (the device's process

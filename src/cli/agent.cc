@@ -67,7 +67,7 @@ Action device_host_command(CLI::App& app) {
     int parent = 0;
   };
   auto options = std::make_shared<HostOptions>();
-  app.group("");                           // not in the help: the agent starts it
+  app.group("");  // not in the help: the agent starts it
   app.add_option("--device", options->device)->required();
   app.add_option("--parent", options->parent)->required();
   return [options] { return device_host_main(options->device, options->parent); };

@@ -1,0 +1,173 @@
+// Devices and their hosts: a real one on this machine, and one that dies as it is told to. This
+// program is its own device host.
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "src/agent/describe.h"
+#include "src/agent/host.h"
+#include "src/agent/job.h"
+#include "src/agent/runner.h"
+#include "src/base/log.h"
+#include "src/measure/ipc.h"
+#include "tests/agent_fixture.h"
+
+namespace lw {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+std::vector<std::string> host_command() { return {"/proc/self/exe", "device-host"}; }
+
+RunHooks quiet_hooks() {
+  RunHooks hooks;
+  hooks.phase = [](v1::JobPhase) {};
+  hooks.stopped = [] { return false; };
+  return hooks;
+}
+
+// A host for devices named "fragile...": it dies of traces "die", once of "die once FILE", hangs in
+// "hang", and finds everything else well.
+int fragile_host_main() {
+  while (true) {
+    const absl::StatusOr<Message> message = receive_message(kHostSocket);
+    if (!message.ok()) return 0;
+    if (static_cast<HostMessage>(message->type) != HostMessage::kRun) continue;
+    v1::Job job;
+    job.ParseFromString(message->payload);
+    for (const v1::CandidateSpec& spec : job.candidates()) {
+      if (spec.trace() == "die") _exit(9);
+      if (spec.trace() == "hang") pause();
+      if (spec.trace().rfind("die once ", 0) == 0) {
+        const std::string file = spec.trace().substr(9);
+        if (!fs::exists(file)) {
+          std::ofstream(file) << "died";
+          _exit(9);
+        }
+      }
+      v1::CandidateOutcome outcome = failed_candidate(spec.index(), v1::VERDICT_TIMEOUT, "well");
+      const std::string bytes = outcome.SerializeAsString();
+      if (!send_message(kHostSocket, static_cast<uint32_t>(HostMessage::kOutcome), bytes).ok()) {
+        return 0;
+      }
+    }
+    const std::string done = v1::JobResult().SerializeAsString();
+    if (!send_message(kHostSocket, static_cast<uint32_t>(HostMessage::kFinished), done).ok()) {
+      return 0;
+    }
+  }
+}
+
+std::string temporary_folder() {
+  std::string path = (fs::temp_directory_path() / "lw_agent_XXXXXX").string();
+  return mkdtemp(path.data());
+}
+
+DeviceSpec fragile_device() {
+  DeviceSpec spec = *parse_device("cpu,name=fragile");
+  spec.cpus = {0};
+  return spec;
+}
+
+TEST(Host, DeathsAreChargedToWhoCausesThem) {
+  const std::string folder = temporary_folder();
+  const std::unique_ptr<DeviceRunner> runner = make_device_runner(fragile_device(), host_command());
+  const v1::Job job =
+      make_job("jobs/1", "fragile", {"a", "die", "b", concat("die once ", folder, "/x"), "c"});
+  const v1::JobResult result = runner->run(job, quiet_hooks());
+  EXPECT_EQ(result.failure(), v1::VERDICT_UNSPECIFIED) << result.failure_detail();
+  ASSERT_EQ(result.outcomes_size(), 5);
+  for (int i : {0, 2, 3, 4}) EXPECT_EQ(result.outcomes(i).measurement().detail(), "well") << i;
+  EXPECT_EQ(result.outcomes(1).measurement().verdict(), v1::VERDICT_CRASH);
+  EXPECT_THAT(result.outcomes(1).measurement().detail(), HasSubstr("twice, alone"));
+  fs::remove_all(folder);
+}
+
+TEST(Host, OneThatHangsIsKilledAndReplaced) {
+  const std::unique_ptr<DeviceRunner> runner = make_device_runner(fragile_device(), host_command());
+  const double begin = now();
+  RunHooks hooks = quiet_hooks();
+  hooks.stopped = [begin] { return now() > begin + 0.2; };
+  EXPECT_TRUE(runner->run(make_job("jobs/1", "fragile", {"hang"}), hooks).abandoned());
+  const v1::JobResult next = runner->run(make_job("jobs/2", "fragile", {"a"}), quiet_hooks());
+  EXPECT_EQ(next.outcomes_size(), 1);
+}
+
+TEST(Host, AProgramThatIsNoneFailsTheJob) {
+  const std::unique_ptr<DeviceRunner> runner =
+      make_device_runner(fragile_device(), {"/nonexistent/loopwright"});
+  const v1::JobResult result = runner->run(make_job("jobs/1", "fragile", {"a"}), quiet_hooks());
+  EXPECT_EQ(result.failure(), v1::VERDICT_WORKER_LOST);
+}
+
+TEST(Host, RemembersItsDescription) {
+  const std::string folder = temporary_folder();
+  DeviceSpec spec = *parse_device("cpu,name=here");
+  spec.cpus = {0};
+  const std::unique_ptr<DeviceRunner> runner = make_device_runner(spec, host_command());
+  const absl::StatusOr<v1::Device> first = runner->describe(folder, false);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->kind(), "cpu");
+  EXPECT_FALSE(first->exact());
+  EXPECT_EQ(first->target().cores(), 1);
+  EXPECT_THAT(first->facts(), HasSubstr("gflops"));
+  const absl::StatusOr<v1::Device> second = runner->describe(folder, false);
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(second->SerializeAsString(), first->SerializeAsString());
+  fs::remove_all(folder);
+}
+
+// A real device, through a real server: machine code, measured and verified.
+TEST(Host, MeasuresOnThisMachine) {
+  const absl::StatusOr<Target> host = find_target("host");
+  if (!host.ok()) GTEST_SKIP() << host.status();
+  const std::string folder = temporary_folder();
+  FakeServer server;
+  RunningAgent agent(server, {"cpu:1,name=here"}, folder);
+  ASSERT_TRUE(server.until_calls(1));
+  const v1::Device device = server.requests()[0].devices(0).description();
+  v1::Job job = make_job("jobs/1", "here", {"", kTiled, "split(C, nothing; 2)"});
+  *job.mutable_target() = device.target();
+  server.give_job(job);
+  job.set_name("jobs/2");
+  job.mutable_candidates()->RemoveLast();
+  job.set_kind(v1::JOB_KIND_COMPARE);
+  server.give_job(job);
+  ASSERT_TRUE(server.until_results(2));
+  const v1::JobResult result = server.results()[0];
+  EXPECT_EQ(result.failure(), v1::VERDICT_UNSPECIFIED) << result.failure_detail();
+  ASSERT_EQ(result.outcomes_size(), 3);
+  for (int i : {0, 1}) {
+    const absl::StatusOr<Measurement> m = from_proto(result.outcomes(i).measurement());
+    ASSERT_TRUE(m.ok()) << m.status();
+    EXPECT_EQ(m->verdict, Verdict::kOk) << m->detail;
+    EXPECT_TRUE(m->verified);
+    EXPECT_GT(m->time_us, 0);
+    EXPECT_GT(m->build_s, 0);
+    EXPECT_THAT(m->environment, HasSubstr("cpus"));
+  }
+  EXPECT_EQ(result.outcomes(2).measurement().verdict(), v1::VERDICT_BUILD_ERROR);
+  ASSERT_EQ(server.results()[1].outcomes_size(), 2);
+  EXPECT_EQ(server.results()[1].outcomes(0).measurement().samples_us_size(), 3);
+  // The second job found the measurer prepared.
+  EXPECT_LT(server.results()[1].prepare_time().nanos(), result.prepare_time().nanos());
+  agent.signals = 1;
+  EXPECT_TRUE(agent.join().ok()) << agent.status;
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace lw
+
+int main(int argc, char** argv) {
+  if (argc == 6 && std::string(argv[1]) == "device-host") {
+    const std::string device = argv[3];
+    if (device.find("fragile") != std::string::npos) return lw::fragile_host_main();
+    return lw::device_host_main(device, std::stoi(argv[5]));
+  }
+  testing::InitGoogleTest(&argc, argv);
+  lw::set_log_level(lw::Level::kError);
+  return RUN_ALL_TESTS();
+}
