@@ -1,0 +1,367 @@
+// One function routes every request before cpp-httplib looks at bodies, ranges or files: its own
+// routing matches regular expressions against hostile paths and its ranges copy a body many times,
+// so neither is used.
+//
+// Documents that count rows are kept for a second, so that many open pages cost what one does.
+#include "src/serve/http.h"
+
+#include <arpa/inet.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "httplib.h"
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/expr/message.h"
+#include "src/serve/views.h"
+
+namespace lw {
+
+const std::vector<std::pair<const char*, const char*>>& page_texts();
+
+namespace {
+
+constexpr int kThreads = 8;
+constexpr size_t kWaiting = 64;
+constexpr int kTimeout_s = 5;
+constexpr int64_t kKeep_ms = 1000;
+constexpr size_t kMaxPath = 200;
+
+// Threads that serve connections. More than kWaiting of these hold up accepting, and then the
+// kernel refuses: memory stays bounded.
+class Workers : public httplib::TaskQueue {
+ public:
+  Workers() {
+    for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { work(); });
+  }
+  void enqueue(std::function<void()> task) override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    room_.wait(lock, [this] { return tasks_.size() < kWaiting; });
+    tasks_.push_back(std::move(task));
+    ready_.notify_one();
+  }
+  void shutdown() override {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ending_ = true;
+    }
+    ready_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  void work() {
+    while (true) {
+      std::function<void()> task;
+      {
+        std::unique_lock<std::mutex> lock(mutex_);
+        ready_.wait(lock, [this] { return ending_ || !tasks_.empty(); });
+        if (tasks_.empty()) return;
+        task = std::move(tasks_.front());
+        tasks_.pop_front();
+      }
+      room_.notify_one();
+      task();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable ready_, room_;
+  std::deque<std::function<void()>> tasks_;
+  bool ending_ = false;
+  std::vector<std::thread> threads_;
+};
+
+std::string content_type(std::string_view file) {
+  if (file.ends_with(".html")) return "text/html; charset=utf-8";
+  if (file.ends_with(".css")) return "text/css; charset=utf-8";
+  return "text/javascript; charset=utf-8";
+}
+
+int http_code(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument: return 400;
+    case absl::StatusCode::kNotFound: return 404;
+    default: return 503;
+  }
+}
+
+// Ids as the service makes them; whatever else is no id.
+bool is_id(const std::string& text) {
+  const auto known = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
+           c == '_' || c == '.';
+  };
+  return !text.empty() && text.size() <= 100 && std::all_of(text.begin(), text.end(), known);
+}
+
+// The host of a Host header: without its port.
+std::string host_name(const std::string& header) {
+  if (!header.empty() && header[0] == '[') return header.substr(1, header.find(']') - 1);
+  return header.substr(0, header.find(':'));
+}
+
+}  // namespace
+
+bool is_loopback(const std::string& host) {
+  in_addr v4{};
+  in6_addr v6{};
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
+  if (inet_pton(AF_INET6, host.c_str(), &v6) == 1) return IN6_IS_ADDR_LOOPBACK(&v6);
+  return host == "localhost";
+}
+
+class HttpServer::Implementation {
+ public:
+  Implementation(const HttpOptions& options, Database& database, const Metrics& metrics,
+                 HttpHooks hooks)
+      : options_(options), database_(database), metrics_(metrics), hooks_(std::move(hooks)) {}
+  ~Implementation();
+
+  absl::Status start();
+  int port() const { return port_; }
+  const HttpOptions& options() const { return options_; }
+  bool secure() const { return !options_.certificate.empty(); }
+
+ private:
+  using Request = httplib::Request;
+  using Response = httplib::Response;
+
+  void configure();
+  void answer(const Request& request, Response& response);
+  bool refuse(const Request& request, Response& response) const;
+  void answer_api(const Request& request, Response& response);
+  void answer_health(bool readiness, Response& response) const;
+  absl::StatusOr<Json> document(const std::vector<std::string>& path, const Parameters& parameters);
+  absl::StatusOr<Json> overview(const ViewContext& context) const;
+  int64_t now_ms() const;
+  Health health() const { return hooks_.health ? hooks_.health() : Health(); }
+
+  const HttpOptions options_;
+  Database& database_;
+  const Metrics& metrics_;
+  const HttpHooks hooks_;
+  std::unique_ptr<httplib::Server> server_;
+  int port_ = 0;
+  std::thread thread_;
+
+  struct Kept {
+    int64_t until_ms = 0;                  // by the monotonic clock
+    std::string text;
+  };
+  std::mutex kept_mutex_;
+  std::map<std::string, Kept> kept_;
+};
+
+HttpServer::Implementation::~Implementation() {
+  if (!thread_.joinable()) return;
+  server_->stop();
+  thread_.join();
+}
+
+absl::Status HttpServer::Implementation::start() {
+  const bool some = !options_.certificate.empty() || !options_.key.empty() ||
+                    !options_.client_ca.empty();
+  const bool all = !options_.certificate.empty() && !options_.key.empty() &&
+                   !options_.client_ca.empty();
+  if (some && !all) {
+    return absl::InvalidArgumentError(
+        "HTTPS takes a certificate, its key and the clients' CA together");
+  }
+  if (!all && !is_loopback(options_.host) && !options_.allow_plain_remote) {
+    return absl::InvalidArgumentError(concat(
+        "http: '", options_.host, "' is not a loopback address: everybody who reaches it could "
+        "read names, timings and schedules; give certificates, or allow it explicitly"));
+  }
+  if (all) {
+    server_ = std::make_unique<httplib::SSLServer>(
+        options_.certificate.c_str(), options_.key.c_str(), options_.client_ca.c_str());
+    if (!server_->is_valid()) {
+      return absl::InvalidArgumentError(concat("http: the certificate ", options_.certificate,
+                                               ", its key or the CA cannot be used"));
+    }
+  } else {
+    server_ = std::make_unique<httplib::Server>();
+  }
+  configure();
+  if (options_.port == 0) {
+    port_ = server_->bind_to_any_port(options_.host);
+  } else if (server_->bind_to_port(options_.host, options_.port)) {
+    port_ = options_.port;
+  }
+  if (port_ <= 0) {
+    return absl::UnavailableError(concat("http: ", options_.host, ":", options_.port,
+                                         " cannot be bound; is another server there?"));
+  }
+  thread_ = std::thread([this] {
+    if (!server_->listen_after_bind()) log(Level::kError, "http_ended", {{"port", port_}});
+  });
+  // stop() before the loop runs would be lost.
+  while (!server_->is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return absl::OkStatus();
+}
+
+void HttpServer::Implementation::configure() {
+  server_->new_task_queue = [] { return new Workers; };
+  server_->set_read_timeout(kTimeout_s);
+  server_->set_write_timeout(kTimeout_s);
+  server_->set_keep_alive_timeout(kTimeout_s);
+  server_->set_keep_alive_max_count(100);
+  server_->set_payload_max_length(1024);
+  server_->set_default_headers({
+      {"Content-Security-Policy", "default-src 'self'; img-src 'self' data:; base-uri 'none'; "
+                                  "form-action 'none'; frame-ancestors 'none'"},
+      {"X-Content-Type-Options", "nosniff"},
+      {"X-Frame-Options", "DENY"},
+      {"Referrer-Policy", "no-referrer"},
+      {"Cross-Origin-Resource-Policy", "same-origin"},
+      {"Cache-Control", "no-store"}});
+  server_->set_pre_routing_handler([this](const Request& request, Response& response) {
+    answer(request, response);
+    return httplib::Server::HandlerResponse::Handled;
+  });
+}
+
+// What is refused whatever it asks for.
+bool HttpServer::Implementation::refuse(const Request& request, Response& response) const {
+  if (request.method != "GET" && request.method != "HEAD") {
+    response.status = 405;
+    response.set_header("Allow", "GET, HEAD");
+    response.set_content("only GET and HEAD\n", "text/plain");
+    return true;
+  }
+  const std::string host = host_name(request.get_header_value("Host"));
+  if (is_loopback(options_.host) && !is_loopback(host)) {
+    response.status = 421;
+    response.set_content("this server is asked as localhost\n", "text/plain");
+    return true;
+  }
+  if (request.has_header("Range")) {
+    response.status = 416;
+    response.set_content("no ranges\n", "text/plain");
+    return true;
+  }
+  return false;
+}
+
+void HttpServer::Implementation::answer(const Request& request, Response& response) {
+  if (refuse(request, response)) return;
+  response.status = 200;
+  const std::string& path = request.path;
+  if (path == "/metrics") {
+    if (hooks_.before_metrics) hooks_.before_metrics();
+    return response.set_content(metrics_.text(), "text/plain; version=0.0.4; charset=utf-8");
+  }
+  if (path == "/healthz" || path == "/readyz") return answer_health(path == "/readyz", response);
+  if (path.size() <= kMaxPath && absl::StartsWith(path, "/api/")) {
+    return answer_api(request, response);
+  }
+  const std::string wanted = path == "/" ? "/page.html" : path;
+  for (const auto& [name, text] : page_texts()) {
+    if (wanted != std::string("/") + name) continue;
+    return response.set_content(text, content_type(name));
+  }
+  response.status = 404;
+  response.set_content("not found\n", "text/plain");
+}
+
+void HttpServer::Implementation::answer_health(bool readiness, Response& response) const {
+  const Health now = health();
+  if (readiness && !now.ready) response.status = 503;
+  response.set_content(now.problem.empty() ? "ok\n" : now.problem + "\n", "text/plain");
+}
+
+void HttpServer::Implementation::answer_api(const Request& request, Response& response) {
+  constexpr char kJson[] = "application/json";
+  const std::vector<std::string> path = absl::StrSplit(request.path.substr(5), '/');
+  Parameters parameters;
+  for (const auto& [name, value] : request.params) parameters.emplace(name, value);
+  const bool keep = path.size() == 1 && (path[0] == "overview" || path[0] == "failures" ||
+                                         path[0] == "timeline" || path[0] == "queue");
+  const int64_t clock = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now().time_since_epoch()).count();
+  if (keep) {
+    const std::lock_guard<std::mutex> lock(kept_mutex_);
+    const Kept& kept = kept_[path[0]];
+    if (clock < kept.until_ms) return response.set_content(kept.text, kJson);
+  }
+  const absl::StatusOr<Json> made = document(path, parameters);
+  if (!made.ok()) response.status = http_code(made.status());
+  const std::string text =
+      (made.ok() ? *made : Json{{"error", std::string(made.status().message())}})
+          .dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (keep && made.ok()) {
+    const std::lock_guard<std::mutex> lock(kept_mutex_);
+    kept_[path[0]] = {clock + kKeep_ms, text};
+  }
+  response.set_content(text, kJson);
+}
+
+absl::StatusOr<Json> HttpServer::Implementation::document(const std::vector<std::string>& path,
+                                                          const Parameters& parameters) {
+  const ViewContext context{database_, now_ms(), options_.online_s};
+  if (path.size() == 1) {
+    if (path[0] == "overview") return overview(context);
+    if (path[0] == "studies") return view_studies(context, parameters);
+    if (path[0] == "devices") return view_devices(context, parameters);
+    if (path[0] == "agents") return view_agents(context, parameters);
+    if (path[0] == "queue") return view_queue(context);
+    if (path[0] == "timeline") return view_timeline(context);
+    if (path[0] == "schedules") return view_schedules(context, parameters);
+    if (path[0] == "failures") return view_failures(context);
+  }
+  if (path.size() >= 2 && path[0] == "studies" && is_id(path[1])) {
+    if (path.size() == 2) return view_study(context, path[1]);
+    if (path.size() == 3 && path[2] == "curve") return view_curve(context, path[1], parameters);
+  }
+  return absl::NotFoundError("there is no such document");
+}
+
+absl::StatusOr<Json> HttpServer::Implementation::overview(const ViewContext& context) const {
+  ASSIGN_OR_RETURN(Json view, view_overview(context));
+  view["version"] = options_.version;
+  const Health now = health();
+  view["ready"] = now.ready;
+  view["problem"] = now.problem;
+  return view;
+}
+
+int64_t HttpServer::Implementation::now_ms() const {
+  if (hooks_.now_ms) return hooks_.now_ms();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::start(const HttpOptions& options,
+                                                              Database& database,
+                                                              const Metrics& metrics,
+                                                              HttpHooks hooks) {
+  auto implementation =
+      std::make_unique<Implementation>(options, database, metrics, std::move(hooks));
+  RETURN_IF_ERROR(implementation->start());
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(implementation)));
+}
+
+HttpServer::HttpServer(std::unique_ptr<Implementation> implementation)
+    : implementation_(std::move(implementation)) {}
+HttpServer::~HttpServer() = default;
+
+int HttpServer::port() const { return implementation_->port(); }
+
+std::string HttpServer::url() const {
+  const std::string& host = implementation_->options().host;
+  const bool v6 = host.find(':') != std::string::npos;
+  return concat(implementation_->secure() ? "https://" : "http://", v6 ? "[" : "", host,
+                v6 ? "]:" : ":", implementation_->port(), "/");
+}
+
+}  // namespace lw

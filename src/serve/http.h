@@ -1,0 +1,75 @@
+// The daemon's HTTP port: metrics, health, and the read-only page with its JSON. GET and HEAD only;
+// nothing of a URL reaches the file system (the page is compiled in) or SQL text.
+//
+//   /metrics           Prometheus's text       /healthz  200 while the process works
+//   /                  the page                /readyz   200 while it can serve, else 503 and why
+//   /api/overview, /api/studies, /api/studies/ID, /api/studies/ID/curve, /api/devices, /api/agents,
+//   /api/queue, /api/timeline, /api/schedules, /api/failures: JSON, see src/serve/views.h
+//
+// Errors of /api are {"error": TEXT} with 400, 404, 503. Who may connect may read: names, timings
+// and schedules, not programs and not the audit. So it binds loopback unless the connection is
+// mutual TLS or the caller insists; on loopback a request's Host must be a loopback name, which
+// keeps web pages of others (DNS rebinding) out. Slow clients: reads and writes time out after 5 s,
+// 8 connections are served at once and 64 wait.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "src/serve/metrics.h"
+#include "tuner_db/database.h"
+
+namespace lw {
+
+struct HttpOptions {
+  std::string host = "127.0.0.1";
+  int port = 0;                            // 0: any
+  // PEM files; given together, the port speaks HTTPS and asks clients for a certificate of the CA.
+  // Read at start only.
+  std::string certificate, key, client_ca;
+  bool allow_plain_remote = false;         // plain HTTP beyond loopback
+  double online_s = 60;                    // an agent silent for longer is offline
+  std::string version;
+};
+
+struct Health {
+  bool ready = true;
+  std::string problem;                     // "the database is read-only: disk full"; empty: well
+};
+
+// What the server asks its owner. All are called on its threads, at once.
+struct HttpHooks {
+  std::function<Health()> health;
+  std::function<int64_t()> now_ms;         // the service's clock; absent: the system's
+  std::function<void()> before_metrics;    // sets gauges that count rows; may be absent
+};
+
+class HttpServer {
+ public:
+  // Serves from now on, on threads of its own. `database` is only read, and should be a connection
+  // apart from the writer's (SqliteOptions.read_only), so that a reader never holds a writer up.
+  // Both must outlive the server. kInvalidArgument: not loopback, and neither TLS nor allowed;
+  // a certificate that cannot be read. kUnavailable: the port is taken.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> start(const HttpOptions& options,
+                                                           Database& database,
+                                                           const Metrics& metrics, HttpHooks hooks);
+  ~HttpServer();                           // stops: ends what is being answered, then joins
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  int port() const;
+  std::string url() const;                 // "http://127.0.0.1:9464/"
+
+ private:
+  class Implementation;
+  explicit HttpServer(std::unique_ptr<Implementation> implementation);
+  std::unique_ptr<Implementation> implementation_;
+};
+
+// 127.0.0.0/8, ::1 or localhost.
+bool is_loopback(const std::string& host);
+
+}  // namespace lw
