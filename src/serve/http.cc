@@ -212,6 +212,11 @@ absl::Status HttpServer::Implementation::start() {
 
 void HttpServer::Implementation::configure() {
   server_->new_task_queue = [] { return new Workers; };
+  // Not cpp-httplib's SO_REUSEPORT, which lets a second server take half of the connections.
+  server_->set_socket_options([](socket_t socket) {
+    const int yes = 1;
+    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  });
   server_->set_read_timeout(kTimeout_s);
   server_->set_write_timeout(kTimeout_s);
   server_->set_keep_alive_timeout(kTimeout_s);
