@@ -264,6 +264,7 @@ TEST_F(HttpTest, OnlyReadingMethodsAndNoRanges) {
 
 TEST_F(HttpTest, AnotherHostsNameIsRefused) {
   EXPECT_EQ(get("/api/studies", {{"Host", "evil.example"}})->status, 421);
+  EXPECT_EQ(get("/", {{"Host", "127.0.0.1.evil.example"}})->status, 421);
   EXPECT_EQ(get("/", {{"Host", "localhost:1234"}})->status, 200);
   EXPECT_EQ(get("/", {{"Host", "[::1]:1234"}})->status, 200);
 }
@@ -311,8 +312,6 @@ TEST_F(HttpTest, RemoteAddressesNeedTlsOrAWord) {
   taken.port = server_->port();
   EXPECT_EQ(HttpServer::start(taken, data_->database(), *metrics_, {}).status().code(),
             absl::StatusCode::kUnavailable);
-  EXPECT_TRUE(is_loopback("127.9.9.9"));
-  EXPECT_FALSE(is_loopback("127.0.0.1.evil.example"));
 }
 
 TEST_F(HttpTest, StopsWhileClientsHang) {

@@ -110,8 +110,7 @@ std::string host_name(const std::string& header) {
   return header.substr(0, header.find(':'));
 }
 
-}  // namespace
-
+// 127.0.0.0/8, ::1 or localhost.
 bool is_loopback(const std::string& host) {
   in_addr v4{};
   in6_addr v6{};
@@ -119,6 +118,8 @@ bool is_loopback(const std::string& host) {
   if (inet_pton(AF_INET6, host.c_str(), &v6) == 1) return IN6_IS_ADDR_LOOPBACK(&v6);
   return host == "localhost";
 }
+
+}  // namespace
 
 class HttpServer::Implementation {
  public:

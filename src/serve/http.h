@@ -69,7 +69,4 @@ class HttpServer {
   std::unique_ptr<Implementation> implementation_;
 };
 
-// 127.0.0.0/8, ::1 or localhost.
-bool is_loopback(const std::string& host);
-
 }  // namespace lw

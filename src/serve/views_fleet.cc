@@ -119,7 +119,8 @@ absl::StatusOr<Json> view_overview(const ViewContext& context) {
       if (admission != "open" && devices.contains(admission)) {
         devices[admission] = devices[admission].get<int64_t>() + 1;
       }
-      if (online && query.text(1) != "ok") devices["unwell"] = devices["unwell"].get<int64_t>() + 1;
+      const bool unwell = online && admission != "quarantined" && query.text(1) != "ok";
+      if (unwell) devices["unwell"] = devices["unwell"].get<int64_t>() + 1;
     }
     RETURN_IF_ERROR(query.status());
     view["devices"] = std::move(devices);

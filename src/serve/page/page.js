@@ -130,7 +130,7 @@ async function overview() {
 
 // ---- studies
 
-const kStudyPill = {running: 'run', succeeded: 'good', failed: 'bad', cancelled: 'idle', queued: 'warn'};
+const studyPills = {running: 'run', succeeded: 'good', failed: 'bad', cancelled: 'idle', queued: 'warn'};
 let before = '', chosen = new URLSearchParams(location.hash.slice(1)).get('study') || '';
 let following = chosen === '';             // the newest running one, until somebody picks
 const running_s = study => ((study.ended_ms || now) - study.created_ms) / 1000;
@@ -145,13 +145,13 @@ function studyCells(study) {
   const progress = `${count(study.trials)} / ${count(study.trials_wanted)}`;
   const below = `${study.client || 'anonymous'} · ${study.id}` + (study.error ? ` · ${study.error}` : '');
   return [
-    [study.state, '', () => pill(study.state, kStudyPill[study.state] || 'idle')],
+    [study.state, '', () => pill(study.state, studyPills[study.state] || 'idle')],
     [title(study) + below, '', () => el('div', {},
         el('button', {class: 'link', onclick: () => choose(study.id)}, title(study)), el('br'),
         el('small', {class: study.error ? 'bad-text' : ''}, below))],
     [progress + kind, '', () => meter(ended && study.state === 'succeeded' ? 1 : share, progress, kind)],
     [study.workload_count === 1 ? micros(study.best_us) :
-        `${study.workloads_done} of ${study.workload_count} done`, 'n'],
+        `${study.workloads_done} of ${study.workload_count} done`, 'n wide'],
     [times(study.gain), 'n'],
     [count(study.failed), 'n wide'],
     [study.target || 'any', 'wide'],
@@ -216,7 +216,8 @@ async function study() {
            (w.note ? ' · ' + w.note : '')))],
     [micros(w.best_us), 'n'],
     [times(w.best_us > 0 ? w.zero_us / w.best_us : 0), 'n'],
-    [count(w.trials) + (w.failed ? ` (${count(w.failed)} failed)` : ''), 'n'],
+    [`${w.trials} ${w.failed}`, 'n', () => el('div', {}, count(w.trials), ...(w.failed ?
+        [el('br'), el('small', {}, `${count(w.failed)} failed`)] : []))],
     [w.done ? 'done' : view.ended_ms ? 'ended' : 'running', '', () =>
         pill(w.done ? 'done' : view.ended_ms ? 'ended' : 'running',
              w.done ? 'good' : view.ended_ms ? 'idle' : 'run')],
@@ -235,18 +236,15 @@ function pick(position) {
   }
 }
 
-// Round figures inside [low, high] on a log scale: 1, 2, 5 of each decade, or the decades alone.
+// Round figures inside [low, high] on a log scale, as fine as eight of them allow.
 function logTicks(low, high) {
-  for (const steps of [[1, 2, 5], [1], [1, 1.5, 2, 3, 5, 7]]) {
+  const tenths = Array.from({length: 90}, (_, i) => 1 + i / 10);
+  for (const steps of [tenths, [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8], [1, 1.5, 2, 3, 5, 7], [1, 2, 5], [1]]) {
     const ticks = [];
     for (let e = Math.floor(Math.log10(low)); e <= Math.log10(high); ++e) {
-      for (const step of steps) {
-        const value = step * 10 ** e;
-        if (value >= low * 0.999 && value <= high * 1.001) ticks.push(value);
-      }
+      ticks.push(...steps.map(step => step * 10 ** e).filter(v => v >= low && v <= high));
     }
-    if (ticks.length >= 2 && ticks.length <= 9) return ticks;
-    if (steps.length > 3 && ticks.length > 0) return ticks;
+    if (ticks.length <= 8) return ticks;
   }
   return [low, high];
 }
@@ -260,7 +258,8 @@ function drawCurve(view) {
     return {position: w.position, steps: own.map(p => [Math.max(p.elapsed_s, 0.1), base / p.best_us])};
   }).filter(line => line.steps.length > 0);
   const end = Math.max(running_s(view), ...lines.flatMap(l => l.steps.map(s => s[0])), 1);
-  const state = JSON.stringify([view.id, lines.length, curves.sequence, end.toPrecision(3)]);
+  const W = Math.max(300, $('curve').clientWidth || 640), H = 340, L = 48, R = 12, T = 10, B = 40;
+  const state = JSON.stringify([view.id, lines.length, curves.sequence, end.toPrecision(3), W]);
   if ($('curve').shown === state) return;
   $('curve').shown = state;
   if (lines.length === 0) {
@@ -270,7 +269,6 @@ function drawCurve(view) {
   const all = lines.flatMap(l => l.steps);
   const from = Math.min(...all.map(s => s[0])) * 0.8, values = all.map(s => s[1]);
   const low = Math.min(1, ...values) * 0.95, high = Math.max(1.2, ...values) * 1.08;
-  const W = 640, H = 340, L = 52, R = 12, T = 10, B = 40;
   const x = t => L + (W - L - R) * Math.log(t / from) / Math.log(end / from);
   const y = v => H - B - (H - B - T) * Math.log(v / low) / Math.log(high / low);
   const svg = drawing(W, H, 'best so far against time, one line a workload');
@@ -330,8 +328,8 @@ async function devices() {
       [state, '', () => pill(state, kind)],
       [d.id + d.agent + d.kind, '', () => named(d.id, `${d.kind || 'unknown'} of ${d.agent}`)],
       [doing + state, '', () => el('span', {class: kind === 'bad' ? 'bad-text' : ''}, doing)],
-      [count(d.jobs_done), 'n'],
-      [count(d.jobs_failed) + (d.failures ? ` (${d.failures} in a row)` : ''), 'n'],
+      [count(d.jobs_done), 'n wide'],
+      [count(d.jobs_failed) + (d.failures ? ` (${d.failures} in a row)` : ''), 'n wide'],
       [d.target + (d.cores ? `, ${d.cores} cores` : ''), 'wide'],
       [span((now - d.seen_ms) / 1000) + ' ago', 'n wide'],
     ];
@@ -355,7 +353,8 @@ async function agents() {
 // A lane for each device, a bar for each job.
 async function timeline() {
   const view = await get('timeline');
-  const state = JSON.stringify(view);
+  const W = Math.max(300, $('timeline').clientWidth || 1200);
+  const state = JSON.stringify([view, W]);
   if ($('timeline').shown === state) return;
   $('timeline').shown = state;
   const lanes = [...new Set(view.jobs.map(job => job.device))].sort().slice(0, 40);
@@ -364,11 +363,12 @@ async function timeline() {
     return;
   }
   const first = Math.min(...view.jobs.map(job => job.start_ms), view.to_ms - 60000);
-  const W = 1200, L = 150, R = 12, lane = 22, H = lanes.length * lane + 28;
+  const L = Math.min(150, W / 3.5), R = 12, lane = 22, H = lanes.length * lane + 28;
   const x = t => L + (W - L - R) * (t - first) / (view.to_ms - first);
   const svg = drawing(W, H, 'jobs on each device over the last half hour');
   lanes.forEach((device, i) => {
-    const name = device.length > 22 ? device.slice(0, 21) + '…' : device;
+    const fits = Math.floor(L / 7);
+    const name = device.length > fits ? device.slice(0, fits - 1) + '…' : device;
     svg.append(shape('text', {class: 'name', x: L - 8, y: i * lane + 15, 'text-anchor': 'end'}, name),
                shape('rect', {class: 'lane', x: L, y: i * lane + 3, width: W - L - R, height: lane - 6, rx: 3}));
   });
@@ -383,10 +383,11 @@ async function timeline() {
     svg.append(bar);
   }
   const total = (view.to_ms - first) / 1000;
-  for (let i = 0; i <= 4; ++i) {
-    const ago = total * (1 - i / 4);
+  const parts = W < 600 ? 2 : 4;
+  for (let i = 0; i <= parts; ++i) {
+    const ago = total * (1 - i / parts);
     svg.append(shape('text', {x: x(view.to_ms - 1000 * ago), y: H - 8,
-        'text-anchor': i === 0 ? 'start' : i === 4 ? 'end' : 'middle'}, i === 4 ? 'now' : span(ago) + ' ago'));
+        'text-anchor': i === 0 ? 'start' : i === parts ? 'end' : 'middle'}, i === parts ? 'now' : span(ago) + ' ago'));
   }
   const key = el('div', {class: 'key'}, ...['done', 'leased', 'dead', 'cancelled'].map(kind =>
       el('span', {}, el('span', {class: 'swatch ' + kind}),
@@ -405,7 +406,8 @@ async function queue() {
 }
 async function failures() {
   const view = await get('failures');
-  const state = JSON.stringify(view);
+  const W = Math.max(300, $('failures').clientWidth || 560);
+  const state = JSON.stringify([view, W]);
   if ($('failures').shown === state) return;
   $('failures').shown = state;
   const sum = list => list.reduce((total, n) => total + n, 0);
@@ -415,7 +417,7 @@ async function failures() {
       (view.complete_from_ms > view.from_ms ?
        `; only the newest ones are counted, since ${span((now - view.complete_from_ms) / 1000)}` : '') + '.');
   if (failed === 0) { $('failures').replaceChildren(note); return; }
-  const W = 560, H = 210, L = 36, B = 24, T = 8, hours = 24, step = (W - L) / hours;
+  const H = 210, L = 36, B = 24, T = 8, hours = 24, step = (W - L) / hours;
   const most = Math.max(...Array.from({length: hours}, (_, i) => sum(classes.map(v => view.verdicts[v][i]))));
   const svg = drawing(W, H, 'failed measurements by hour and class');
   for (const part of [0, 0.5, 1]) {
