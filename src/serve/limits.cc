@@ -240,11 +240,13 @@ absl::Status RateLimiter::take(const Identity& identity, CallClass call_class, i
   const double elapsed_s = static_cast<double>(std::max<int64_t>(0, now_ns - bucket.filled_ns)) / 1e9;
   bucket.tokens = std::min(rate.burst, bucket.tokens + elapsed_s * rate.rate);
   bucket.filled_ns = std::max(bucket.filled_ns, now_ns);
-  if (bucket.tokens >= 1) {
-    bucket.tokens -= 1;
+  // Sums of fractions fall short by rounding: who waits as long as told shall not be refused for it.
+  constexpr double kRounding = 1e-6;
+  if (bucket.tokens >= 1 - kRounding) {
+    bucket.tokens = std::max(0.0, bucket.tokens - 1);
     return absl::OkStatus();
   }
-  const auto delay_ms = static_cast<int64_t>(std::ceil((1 - bucket.tokens) / rate.rate * 1e3));
+  const auto delay_ms = static_cast<int64_t>(std::ceil((1 - bucket.tokens) / rate.rate * 1e3 - kRounding));
   std::ostringstream limit;
   limit << rate.rate;
   return retry_later(loopwright::v1::ERROR_REASON_RATE_LIMITED,
