@@ -27,7 +27,7 @@ namespace {
 namespace v1 = loopwright::v1;
 using ::testing::HasSubstr;
 
-const std::vector<Role> kRoles = {Role::kReader, Role::kClient, Role::kAgent, Role::kAdmin};
+const std::vector<CallerRole> kRoles = {CallerRole::kReader, CallerRole::kClient, CallerRole::kAgent, CallerRole::kAdmin};
 
 // r reader, c client, g agent, a admin.
 const std::map<std::string, std::string> kMatrix = {
@@ -64,7 +64,7 @@ const std::map<std::string, std::string> kMatrix = {
     {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "a"},
 };
 
-char letter(Role role) { return role == Role::kAgent ? 'g' : role_name(role)[0]; }
+char letter(CallerRole role) { return role == CallerRole::kAgent ? 'g' : role_name(role)[0]; }
 
 google::rpc::ErrorInfo info_of(const absl::Status& status) {
   google::rpc::ErrorInfo info;
@@ -99,7 +99,7 @@ TEST(Permissions, EachRoleMayWhatTheMatrixSays) {
   for (const Permission& permission : permissions()) {
     const auto row = kMatrix.find(std::string(permission.method));
     ASSERT_NE(row, kMatrix.end()) << permission.method;
-    for (const Role role : kRoles) {
+    for (const CallerRole role : kRoles) {
       const bool may = row->second.find(letter(role)) != std::string::npos;
       EXPECT_EQ(authorize({role, "x", true}, permission.method).ok(), may)
           << role_name(role) << " " << permission.method;
@@ -113,7 +113,7 @@ TEST(Permissions, WhatIsNotListedIsDeniedToEverybody) {
        {std::string(), std::string("/"), std::string("/loopwright.v1.TuningService/DropAll"),
         std::string("/loopwright.v1.TuningService/GetStudy/"), std::string("loopwright.v1.TuningService/GetStudy"),
         std::string("/loopwright.v1.TuningService/getstudy"), std::string("/grpc.channelz.v1.Channelz/GetServers")}) {
-    for (const Role role : kRoles) {
+    for (const CallerRole role : kRoles) {
       EXPECT_EQ(authorize({role, "x", true}, method).code(), absl::StatusCode::kPermissionDenied) << method;
     }
     EXPECT_EQ(authorize(local_identity(), method).code(), absl::StatusCode::kPermissionDenied) << method;
@@ -122,7 +122,7 @@ TEST(Permissions, WhatIsNotListedIsDeniedToEverybody) {
 
 TEST(Permissions, ADenialNamesRoleNameAndMethod) {
   const absl::Status status =
-      authorize({Role::kReader, "dashboard", true}, "/loopwright.v1.TuningService/CreateStudy");
+      authorize({CallerRole::kReader, "dashboard", true}, "/loopwright.v1.TuningService/CreateStudy");
   EXPECT_EQ(reason_of(status), v1::ERROR_REASON_ROLE_DENIED);
   EXPECT_THAT(std::string(status.message()), HasSubstr("role reader (dashboard) may not call"));
   const google::rpc::ErrorInfo info = info_of(status);
@@ -144,7 +144,7 @@ TEST(Permissions, WhatChangesSomethingIsAudited) {
 }
 
 TEST(Rules, AnAgentSpeaksForItself) {
-  const Identity board{Role::kAgent, "board-7", true};
+  const Identity board{CallerRole::kAgent, "board-7", true};
   EXPECT_TRUE(may_synchronize(board, "agents/board-7").ok());
   for (const char* other : {"agents/board-70", "agents/board-", "board-7", "agents/", "", "agents/board-7/x"}) {
     EXPECT_EQ(reason_of(may_synchronize(board, other)), v1::ERROR_REASON_ROLE_DENIED) << other;
@@ -153,8 +153,8 @@ TEST(Rules, AnAgentSpeaksForItself) {
 }
 
 TEST(Rules, AClientEndsAndStoresOnlyItsOwn) {
-  const Identity ci{Role::kClient, "ci", true};
-  const Identity admin{Role::kAdmin, "root", true};
+  const Identity ci{CallerRole::kClient, "ci", true};
+  const Identity admin{CallerRole::kAdmin, "root", true};
   for (auto* rule : {&may_cancel, &may_put_record}) {
     EXPECT_TRUE(rule(ci, "ci").ok());
     EXPECT_EQ(reason_of(rule(ci, "nightly")), v1::ERROR_REASON_ROLE_DENIED);
@@ -162,16 +162,16 @@ TEST(Rules, AClientEndsAndStoresOnlyItsOwn) {
     EXPECT_TRUE(rule(admin, "ci").ok());
     EXPECT_TRUE(rule(local_identity(), "ci").ok());
     // The same name in another role is somebody else.
-    EXPECT_FALSE(rule({Role::kReader, "ci", true}, "ci").ok());
-    EXPECT_FALSE(rule({Role::kAgent, "ci", true}, "ci").ok());
+    EXPECT_FALSE(rule({CallerRole::kReader, "ci", true}, "ci").ok());
+    EXPECT_FALSE(rule({CallerRole::kAgent, "ci", true}, "ci").ok());
   }
 }
 
 TEST(Identities, AreReadFromExactlyOneUri) {
   const auto of = [](std::vector<std::string> uris) { return identity_of(std::span<const std::string>(uris)); };
-  EXPECT_EQ(*of({"spiffe://loopwright/agent/board-7"}), (Identity{Role::kAgent, "board-7", true}));
+  EXPECT_EQ(*of({"spiffe://loopwright/agent/board-7"}), (Identity{CallerRole::kAgent, "board-7", true}));
   EXPECT_EQ(*of({"https://example.org/x", "spiffe://loopwright/admin/a.b_c"}),
-            (Identity{Role::kAdmin, "a.b_c", true}));
+            (Identity{CallerRole::kAdmin, "a.b_c", true}));
   for (const std::vector<std::string>& uris : std::vector<std::vector<std::string>>{
            {},
            {"spiffe://other/agent/x"},

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kSecond = 1'000'000'000;
 
-Identity client(const std::string& name) { return {Role::kClient, name, true}; }
+Identity client(const std::string& name) { return {CallerRole::kClient, name, true}; }
 
 ServeConfig with_rate(CallClass call_class, Rate rate) {
   ServeConfig config;
@@ -53,7 +53,7 @@ TEST(RateLimiter, KeepsCallersAndClassesApart) {
   EXPECT_FALSE(limiter.take(client("a"), CallClass::kSubmit, 0).ok());
   EXPECT_TRUE(limiter.take(client("b"), CallClass::kSubmit, 0).ok());
   EXPECT_TRUE(limiter.take(client("a"), CallClass::kRead, 0).ok());
-  EXPECT_TRUE(limiter.take({Role::kAdmin, "a", true}, CallClass::kSubmit, 0).ok());
+  EXPECT_TRUE(limiter.take({CallerRole::kAdmin, "a", true}, CallClass::kSubmit, 0).ok());
 }
 
 TEST(RateLimiter, TheLocalAdminIsNotLimited) {

@@ -18,7 +18,7 @@ constexpr double kSettleSeconds = 0.02;    // OpenMP's idle threads spin for som
 
 struct BenchOptions {
   WorkloadOptions workload;
-  DatabaseOptions database;
+  DatabaseFlags database;
   Output output;
   bool peers = false;
   double seconds = 3;

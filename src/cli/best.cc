@@ -9,7 +9,7 @@ namespace {
 
 struct BestOptions {
   WorkloadOptions workload;
-  DatabaseOptions database;
+  DatabaseFlags database;
   Output output;
   std::string snapshot;
 };

@@ -20,6 +20,7 @@ Action report_command(CLI::App& app);
 Action ops_command(CLI::App& app);
 Action targets_command(CLI::App& app);
 Action doctor_command(CLI::App& app);
+Action serve_command(CLI::App& app);
 Action agent_command(CLI::App& app);
 Action device_host_command(CLI::App& app);
 

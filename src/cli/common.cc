@@ -118,11 +118,11 @@ void add_workload(CLI::App& app, WorkloadOptions* options, bool required) {
       });
 }
 
-absl::StatusOr<std::unique_ptr<Store>> DatabaseOptions::open() const {
+absl::StatusOr<std::unique_ptr<Store>> DatabaseFlags::open() const {
   return environment(open_sqlite_store(path));
 }
 
-absl::StatusOr<std::unique_ptr<Store>> DatabaseOptions::open_to_read() const {
+absl::StatusOr<std::unique_ptr<Store>> DatabaseFlags::open_to_read() const {
   std::error_code error;
   if (!std::filesystem::exists(path, error) && !error) return std::unique_ptr<Store>();
   SqliteOptions options;
@@ -130,14 +130,14 @@ absl::StatusOr<std::unique_ptr<Store>> DatabaseOptions::open_to_read() const {
   return environment(open_sqlite_store(path, options));
 }
 
-void add_database(CLI::App& app, DatabaseOptions* options) {
+void add_database(CLI::App& app, DatabaseFlags* options) {
   const char* variable = std::getenv("LOOPWRIGHT_DB");
   options->path = variable != nullptr && *variable != 0 ? variable : "loopwright.db";
   app.add_option("--db", options->path,
                  "the database (default: $LOOPWRIGHT_DB, else loopwright.db)");
 }
 
-void add_frozen(CLI::App& app, DatabaseOptions* options) {
+void add_frozen(CLI::App& app, DatabaseFlags* options) {
   CLI::Option* frozen = app.add_flag("--frozen", options->frozen,
                                      "only what was tuned before; exit 2 where it was not");
   app.add_flag("--nearest", options->nearest,
@@ -165,7 +165,7 @@ absl::Status frozen_miss(const Task& task, const std::string& where) {
                                     "; on stdout: what to tune"));
 }
 
-absl::StatusOr<Choice> choose_and_say(const Task& task, const DatabaseOptions& database,
+absl::StatusOr<Choice> choose_and_say(const Task& task, const DatabaseFlags& database,
                                       const Output& output) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, database.open_to_read());
   if (database.frozen) {

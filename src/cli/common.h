@@ -57,7 +57,7 @@ struct WorkloadOptions {
 // `required`: a WORKLOAD must be given.
 void add_workload(CLI::App& app, WorkloadOptions* options, bool required = true);
 
-struct DatabaseOptions {
+struct DatabaseFlags {
   std::string path;
   bool frozen = false;                     // a miss is exit 2
   bool nearest = false;                    // a miss takes the nearest that is stored
@@ -67,9 +67,9 @@ struct DatabaseOptions {
   // For look-ups: null when there is no file yet.
   absl::StatusOr<std::unique_ptr<Store>> open_to_read() const;
 };
-void add_database(CLI::App& app, DatabaseOptions* options);
+void add_database(CLI::App& app, DatabaseFlags* options);
 // What a miss does: --frozen, --nearest.
-void add_frozen(CLI::App& app, DatabaseOptions* options);
+void add_frozen(CLI::App& app, DatabaseFlags* options);
 
 struct Output {
   std::string format = "table";            // table | json | csv
@@ -86,7 +86,7 @@ absl::Status frozen_miss(const Task& task, const std::string& where);
 
 // The stored best, or the zero-trial answer with a note (an error with --frozen; the nearest with
 // --nearest).
-absl::StatusOr<Choice> choose_and_say(const Task& task, const DatabaseOptions& database,
+absl::StatusOr<Choice> choose_and_say(const Task& task, const DatabaseFlags& database,
                                       const Output& output);
 
 // ---- output -------------------------------------------------------------------------------------

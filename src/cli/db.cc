@@ -14,7 +14,7 @@ namespace {
 
 struct DbOptions {
   int top = 3;
-  DatabaseOptions database;
+  DatabaseFlags database;
   Output output;
   std::string id, file;
   int keep = 10;

@@ -7,7 +7,7 @@ namespace {
 
 struct ExportOptions {
   WorkloadOptions workload;
-  DatabaseOptions database;
+  DatabaseFlags database;
   Output output;
   std::string folder, locked;
 };

@@ -13,7 +13,7 @@ namespace {
 struct LockOptions {
   std::vector<std::string> requests;
   WorkloadOptions workload;  // target and threads only
-  DatabaseOptions database;
+  DatabaseFlags database;
   Output output;
   std::string snapshot, lock, target_path;
 };

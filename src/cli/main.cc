@@ -27,6 +27,7 @@ constexpr Command kCommands[] = {
     {"report", "one HTML page of everything measured", report_command},
     {"ops", "the built-in operators", ops_command},
     {"targets", "the targets", targets_command},
+    {"serve", "the tuning daemon", serve_command},
     {"doctor", "what this machine can do, and how noisy it is", doctor_command},
     {"agent", "measure for a server, on this machine's devices", agent_command},
     {"device-host", "", device_host_command},

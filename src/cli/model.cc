@@ -7,7 +7,7 @@ namespace lw {
 namespace {
 
 struct ModelOptions {
-  DatabaseOptions database;
+  DatabaseFlags database;
   Output output;
   std::string file = "loopwright.model";
   int folds = 5;

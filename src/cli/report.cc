@@ -11,7 +11,7 @@ namespace lw {
 namespace {
 
 struct ReportOptions {
-  DatabaseOptions database;
+  DatabaseFlags database;
   Output output;
   std::string file = "loopwright.html";
   bool no_machine = false;

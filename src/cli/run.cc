@@ -12,7 +12,7 @@ namespace {
 
 struct RunOptions {
   WorkloadOptions workload;
-  DatabaseOptions database;
+  DatabaseFlags database;
   Output output;
   std::vector<std::string> in, out;        // NAME=FILE
   std::string trace_file;

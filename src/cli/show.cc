@@ -5,7 +5,7 @@ namespace {
 
 struct ShowOptions {
   WorkloadOptions workload;
-  DatabaseOptions database;
+  DatabaseFlags database;
   Output output;
   std::string stage = "nest", trace_file;
 };

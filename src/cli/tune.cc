@@ -16,7 +16,7 @@ namespace {
 
 struct TuneOptions {
   WorkloadOptions workload;
-  DatabaseOptions database;
+  DatabaseFlags database;
   Output output;
   SearchOptions search;
   std::string suite, model;
