@@ -21,6 +21,10 @@ Action ops_command(CLI::App& app);
 Action targets_command(CLI::App& app);
 Action doctor_command(CLI::App& app);
 Action serve_command(CLI::App& app);
+Action submit_command(CLI::App& app);
+Action watch_command(CLI::App& app);
+Action studies_command(CLI::App& app);
+Action cancel_command(CLI::App& app);
 Action agent_command(CLI::App& app);
 Action device_host_command(CLI::App& app);
 

@@ -1,0 +1,324 @@
+// What clients ask a daemon: `submit`, `watch`, `studies`, `cancel`.
+//
+// A script that may run `submit` twice gives it a --request-id: the second makes no other study.
+#include <chrono>
+#include <iostream>
+#include <thread>
+
+#include "absl/strings/str_format.h"
+#include "google/protobuf/util/json_util.h"
+#include "google/protobuf/util/time_util.h"
+#include "loopwright/v1/study.grpc.pb.h"
+#include "src/cli/commands.h"
+#include "src/cli/interrupt.h"
+#include "src/cli/service.h"
+#include "src/serve/clock.h"
+#include "src/serve/errors.h"
+
+namespace lw {
+namespace {
+
+namespace v1 = loopwright::v1;
+
+constexpr double kCallSeconds = 30;
+constexpr int kWatchRetries = 60;          // a second apart, while the server is away
+
+struct SubmitOptions {
+  ServiceOptions service;
+  WorkloadOptions workload;
+  Output output;
+  std::string suite, request_id;
+  int trials = 0, priority = 0, batch = 0;
+  double seconds = 0;
+  uint64_t seed = 1;
+  bool cold = false, watch = false;
+  std::vector<std::string> labels;
+};
+
+struct NamedOptions {
+  ServiceOptions service;
+  Output output;
+  std::string name, filter, request_id;
+  int64_t after = 0;
+  int most = 50;
+};
+
+Json as_json(const google::protobuf::Message& message) {
+  std::string text;
+  google::protobuf::util::JsonPrintOptions options;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) return Json();
+  return Json::parse(text, nullptr, false);
+}
+
+int64_t now_ms() {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+std::string with_collection(const std::string& name, const std::string& collection) {
+  return name.find('/') == std::string::npos ? concat(collection, "/", name) : name;
+}
+
+std::string state_of(v1::StudyState state) {
+  std::string name = v1::StudyState_Name(state).substr(std::string_view("STUDY_STATE_").size());
+  for (char& c : name) c = static_cast<char>(std::tolower(c));
+  return name;
+}
+
+absl::StatusOr<v1::StudySpec> spec_of(const SubmitOptions& options) {
+  v1::StudySpec spec;
+  std::vector<SuiteCase> cases;
+  if (!options.suite.empty()) {
+    ASSIGN_OR_RETURN(cases, load_suite(options.suite, options.workload.words));
+  } else {
+    cases.push_back({"", options.workload.words, 0});
+  }
+  const std::vector<std::string>* const_names =
+      options.workload.const_names ? &*options.workload.const_names : nullptr;
+  for (const SuiteCase& one : cases) {
+    ASSIGN_OR_RETURN(const Program program, load_workload(one.words, const_names));
+    v1::StudyWorkload& workload = *spec.add_workloads();
+    std::string words;
+    for (const std::string& word : one.words) words += concat(words.empty() ? "" : " ", word);
+    workload.set_name(one.name.empty() ? words : one.name);
+    workload.set_program(print(program));
+    workload.set_source_words(words);
+  }
+  spec.set_target(options.workload.target == "host" ? "any" : options.workload.target);
+  spec.set_threads(options.workload.threads);
+  spec.set_cache(options.cold ? "cold" : "warm");
+  spec.set_trials(options.trials * spec.workloads_size());
+  if (options.seconds > 0) {
+    spec.mutable_time_budget()->set_seconds(
+        static_cast<int64_t>(options.seconds * spec.workloads_size()));
+  }
+  spec.set_priority(options.priority);
+  spec.set_seed(options.seed);
+  spec.set_batch(options.batch);
+  for (const std::string& label : options.labels) {
+    const size_t equals = label.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return absl::InvalidArgumentError(concat("--label ", label, ": NAME=VALUE is wanted"));
+    }
+    (*spec.mutable_labels())[label.substr(0, equals)] = label.substr(equals + 1);
+  }
+  return spec;
+}
+
+std::string event_line(const v1::StudyEvent& event) {
+  std::string kind = v1::StudyEvent::Kind_Name(event.kind()).substr(5);
+  for (char& c : kind) c = static_cast<char>(c == '_' ? '-' : std::tolower(c));
+  std::string line = absl::StrFormat("%8.1f s  %-13s", event.elapsed_s(), kind);
+  if (!event.workload().empty()) line += "  " + event.workload();
+  if (event.best_us() > 0) line += "  best " + micros(event.best_us());
+  if (event.trials() > 0) line += concat("  trials ", event.trials());
+  if (event.failed() > 0) line += concat("  failed ", event.failed());
+  if (!event.device().empty()) line += "  on " + event.device();
+  if (!event.detail().empty()) line += "  " + event.detail();
+  return line + "\n";
+}
+
+Table study_table(const std::vector<v1::Study>& studies) {
+  Table table{{"study", "state", "client", "target", "workloads", "trials", "of", "failed", "made"},
+              {}, {false, false, false, false, true, true, true, true, false}};
+  for (const v1::Study& study : studies) {
+    const v1::StudyProgress& progress = study.progress();
+    table.rows.push_back({study.name(), state_of(progress.state()), study.client(),
+                          study.spec().target(), concat(study.spec().workloads_size()),
+                          concat(progress.trials()), concat(progress.trials_wanted()),
+                          concat(progress.failed()),
+                          google::protobuf::util::TimeUtil::ToString(study.create_time())});
+  }
+  return table;
+}
+
+Table workload_table(const v1::Study& study) {
+  Table table{{"workload", "trials", "failed", "untuned", "best", "state"},
+              {}, {false, true, true, true, true, false}};
+  for (const v1::WorkloadProgress& w : study.progress().workloads()) {
+    table.rows.push_back({w.name(), concat(w.trials()), concat(w.failed()),
+                          w.zero_us() > 0 ? micros(w.zero_us()) : "",
+                          w.best_us() > 0 ? micros(w.best_us()) : "",
+                          w.done() ? concat("done", w.note().empty() ? "" : ": ", w.note()) : ""});
+  }
+  return table;
+}
+
+absl::StatusOr<v1::Study> get_study(const ServiceOptions& service,
+                                    const std::shared_ptr<grpc::Channel>& channel,
+                                    const std::string& name) {
+  v1::GetStudyRequest request;
+  request.set_name(name);
+  v1::Study study;
+  RETURN_IF_ERROR(service.call(kCallSeconds, [&](grpc::ClientContext& context) {
+    return v1::TuningService::NewStub(channel)->GetStudy(&context, request, &study);
+  }));
+  return study;
+}
+
+int exit_of(v1::StudyState state) {
+  if (state == v1::STUDY_STATE_SUCCEEDED) return kDone;
+  return state == v1::STUDY_STATE_CANCELLED ? kInterrupted : kNotValid;
+}
+
+// Prints events until the study has ended, through restarts of the server; then the study.
+absl::StatusOr<int> watch(const ServiceOptions& service, const Output& output,
+                          const std::string& name, int64_t after) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, service.connect());
+  int away = 0;
+  bool ended = false;
+  while (!ended && !interrupted()) {
+    grpc::ClientContext context;
+    v1::WatchStudyRequest request;
+    request.set_name(name);
+    request.set_after_sequence(after);
+    const auto stream = v1::TuningService::NewStub(channel)->WatchStudy(&context, request);
+    v1::StudyEvent event;
+    while (!interrupted() && stream->Read(&event)) {
+      away = 0;
+      if (event.kind() == v1::StudyEvent::KIND_HEARTBEAT) continue;
+      after = event.sequence();
+      if (!output.is_json() && !output.quiet) std::cerr << event_line(event);
+      ended = event.kind() == v1::StudyEvent::KIND_ENDED;
+    }
+    if (interrupted()) context.TryCancel();
+    const grpc::Status status = stream->Finish();
+    if (status.ok() || ended || interrupted()) break;
+    const bool gone = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+                      status.error_code() == grpc::StatusCode::CANCELLED;
+    if (!gone || ++away > kWatchRetries) {
+      return service.call(1, [&](grpc::ClientContext&) { return status; });
+    }
+    if (away == 1) output.note("the server is away; waiting for it");
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+  ASSIGN_OR_RETURN(const v1::Study study, get_study(service, channel, name));
+  emit(output, as_json(study), workload_table(study));
+  if (interrupted()) return kInterrupted;
+  return exit_of(study.progress().state());
+}
+
+absl::StatusOr<int> run_submit(const SubmitOptions& options) {
+  if (options.suite.empty() && options.workload.words.empty()) {
+    return absl::InvalidArgumentError("no workload is named (see `loopwright ops`)");
+  }
+  v1::CreateStudyRequest request;
+  ASSIGN_OR_RETURN(*request.mutable_spec(), spec_of(options));
+  request.set_request_id(options.request_id.empty() ? make_id(now_ms()) : options.request_id);
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, options.service.connect());
+  google::longrunning::Operation operation;
+  RETURN_IF_ERROR(options.service.call(kCallSeconds, [&](grpc::ClientContext& context) {
+    return v1::TuningService::NewStub(channel)->CreateStudy(&context, request, &operation);
+  }));
+  const std::string name =
+      concat("studies/", operation.name().substr(operation.name().find('/') + 1));
+  if (!options.watch) {
+    emit(options.output, {{"study", name}, {"operation", operation.name()},
+                          {"request_id", request.request_id()}},
+         {{"study"}, {{name}}, {}}, name + "\n");
+    return kDone;
+  }
+  options.output.note(name);
+  watch_interrupts();
+  return watch(options.service, options.output, name, 0);
+}
+
+absl::StatusOr<int> run_studies(const NamedOptions& options) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, options.service.connect());
+  if (!options.name.empty()) {
+    ASSIGN_OR_RETURN(const v1::Study study,
+                     get_study(options.service, channel, with_collection(options.name, "studies")));
+    emit(options.output, as_json(study), workload_table(study));
+    return kDone;
+  }
+  std::vector<v1::Study> studies;
+  v1::ListStudiesRequest request;
+  request.set_filter(options.filter);
+  do {
+    request.set_page_size(std::min(500, options.most - static_cast<int>(studies.size())));
+    v1::ListStudiesResponse page;
+    RETURN_IF_ERROR(options.service.call(kCallSeconds, [&](grpc::ClientContext& context) {
+      return v1::TuningService::NewStub(channel)->ListStudies(&context, request, &page);
+    }));
+    for (v1::Study& study : *page.mutable_studies()) studies.push_back(std::move(study));
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty() && static_cast<int>(studies.size()) < options.most);
+  Json list = Json::array();
+  for (const v1::Study& study : studies) list.push_back(as_json(study));
+  emit(options.output, {{"studies", list}}, study_table(studies));
+  return kDone;
+}
+
+absl::StatusOr<int> run_cancel(const NamedOptions& options) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, options.service.connect());
+  v1::CancelStudyRequest request;
+  request.set_request_id(options.request_id.empty() ? make_id(now_ms()) : options.request_id);
+  request.set_name(with_collection(options.name, "studies"));
+  v1::Study study;
+  RETURN_IF_ERROR(options.service.call(kCallSeconds, [&](grpc::ClientContext& context) {
+    return v1::TuningService::NewStub(channel)->CancelStudy(&context, request, &study);
+  }));
+  emit(options.output, as_json(study), study_table({study}));
+  return kDone;
+}
+
+}  // namespace
+
+Action submit_command(CLI::App& app) {
+  auto options = std::make_shared<SubmitOptions>();
+  add_workload(app, &options->workload, /*required=*/false);
+  add_service(app, &options->service);
+  add_output(app, &options->output);
+  app.add_option("--suite", options->suite,
+                 "a JSON file of cases; the words then name some of them");
+  app.add_option("--trials", options->trials, "for each workload on average; 0: 200")
+      ->check(CLI::NonNegativeNumber)->capture_default_str();
+  app.add_option("--seconds", options->seconds, "of measuring, for each workload on average")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--priority", options->priority, "-100 (last) to 100 (first)")
+      ->check(CLI::Range(-100, 100))->capture_default_str();
+  app.add_option("--seed", options->seed, "of everything that is random")->capture_default_str();
+  app.add_option("--batch", options->batch, "candidates a job; 0: the server's choice");
+  app.add_flag("--cold", options->cold, "measure with cold caches");
+  app.add_option("--label", options->labels, "NAME=VALUE, to find it by");
+  app.add_option("--request-id", options->request_id,
+                 "of this request: repeated with the same id it makes no second study");
+  app.add_flag("--watch", options->watch, "wait for its end and show what happens");
+  return [options] { return run_submit(*options); };
+}
+
+Action watch_command(CLI::App& app) {
+  auto options = std::make_shared<NamedOptions>();
+  app.add_option("STUDY", options->name, "studies/ID or ID")->required();
+  app.add_option("--after", options->after, "the number of the last event that was seen");
+  add_service(app, &options->service);
+  add_output(app, &options->output);
+  return [options]() -> absl::StatusOr<int> {
+    watch_interrupts();
+    return watch(options->service, options->output, with_collection(options->name, "studies"),
+                 options->after);
+  };
+}
+
+Action studies_command(CLI::App& app) {
+  auto options = std::make_shared<NamedOptions>();
+  app.add_option("STUDY", options->name, "one study, with its workloads");
+  app.add_option("--filter", options->filter, "state = RUNNING AND client = \"ci\"");
+  app.add_option("--most", options->most, "how many, the newest first")->capture_default_str();
+  add_service(app, &options->service);
+  add_output(app, &options->output);
+  return [options] { return run_studies(*options); };
+}
+
+Action cancel_command(CLI::App& app) {
+  auto options = std::make_shared<NamedOptions>();
+  app.add_option("STUDY", options->name, "studies/ID or ID")->required();
+  app.add_option("--request-id", options->request_id, "of this request");
+  add_service(app, &options->service);
+  add_output(app, &options->output);
+  return [options] { return run_cancel(*options); };
+}
+
+}  // namespace lw
