@@ -213,7 +213,7 @@ void SearchRun::prepare() {
 
 Batch SearchRun::issue_trials(int most) {
   Batch batch;
-  if (trials_in_flight() > (options_.depth - 1) * options_.batch) return batch;
+  if (most <= 0 || trials_in_flight() > (options_.depth - 1) * options_.batch) return batch;
   prepare();
   const int left = std::min(most, cap_ - trials_ - trials_in_flight());
   const size_t count = std::min(ready_.size(), static_cast<size_t>(std::max(0, left)));
