@@ -37,6 +37,11 @@ LocalLoop::LocalLoop(const Nest& start, const Key& key, Store& store, const Sear
 absl::Status LocalLoop::resume() {
   ASSIGN_OR_RETURN(const std::vector<Measurement> stored, store_.measurements(key_));
   run_.resume(stored);
+  if (observer_) std::for_each(stored.begin(), stored.end(), observer_);
+  return absl::OkStatus();
+}
+
+absl::Status LocalLoop::warm_start() {
   if (run_.done() || !run_.wants_warm()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<Trace> traces, warm_traces(store_, key_));
   run_.warm_start(traces);
@@ -153,6 +158,7 @@ absl::Status LocalLoop::acknowledge(std::vector<Measurement> done) {
   RETURN_IF_ERROR(store_.append(key_, done));
   result_.store_s += hooks_.now() - began;
   taken_ += static_cast<int>(done.size());
+  if (observer_) std::for_each(done.begin(), done.end(), observer_);
   learning([&] { run_.take(done); });
   if (hooks_.progress) {
     const double seconds = std::max(elapsed(), 1e-9);
@@ -185,6 +191,7 @@ absl::StatusOr<TuneResult> LocalLoop::result(bool interrupted) {
   result_.zero_us = run_.zero_us();
   result_.zero_verified = run_.zero_verified();
   result_.curve = run_.curve();
+  result_.wall_s = elapsed();
   absl::StatusOr<BestRow> best = store_.best(key_);
   if (best.ok()) {
     result_.best = *std::move(best);

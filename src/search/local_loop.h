@@ -2,9 +2,11 @@
 // Internal to src/search; tune() runs one of it, tune_suite() several in turns.
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,8 +21,14 @@ class LocalLoop {
   LocalLoop(const Nest& start, const Key& key, Store& store, const SearchOptions& options,
             std::unique_ptr<Model> model, const TuneHooks& hooks);
 
-  // Takes what the store holds of the key, and warm starts.
+  // Called with each measurement that is stored, in order, those of resume() first. Set before.
+  void on_stored(std::function<void(const Measurement&)> observer) {
+    observer_ = std::move(observer);
+  }
+  // Takes what the store holds of the key.
   absl::Status resume();
+  // Starts from what the store holds of similar workloads, if nothing was tried yet.
+  absl::Status warm_start();
   // Issues what may be issued, at most `most` trials of it, and takes what came back meanwhile.
   // Returns within the measuring of one batch, mostly 0.05 s.
   absl::Status step(Measurer& measurer, double elapsed_s,
@@ -58,6 +66,7 @@ class LocalLoop {
   int64_t ticket_ = 0;
   int taken_ = 0, lost_in_a_row_ = 0;
   TuneResult result_;
+  std::function<void(const Measurement&)> observer_;
 };
 
 }  // namespace lw::search

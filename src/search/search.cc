@@ -215,7 +215,7 @@ struct Search::Impl {
 
   std::vector<Proposal> propose(int count, int trials_left) {
     std::vector<Proposal> batch;
-    const auto wanted = static_cast<size_t>(std::max(0, std::min(count, trials_left)));
+    const auto wanted = static_cast<size_t>(std::max(0, count));
     if (options.random_only) {
       while (batch.size() < wanted && take_random(batch)) {
       }

@@ -56,7 +56,8 @@ class Search {
   // Traces of similar workloads, nearest first: adapted to this one, they are tried early.
   void warm_start(const std::vector<Trace>& foreign);
   // The next proposals, at most `count`, none of them measured or in flight before (by trace and by
-  // kernel hash). Empty: nothing is left to try.
+  // kernel hash). `trials_left`: how many will still be proposed; the last ones descend. Empty: nothing
+  // is left to try.
   std::vector<Proposal> propose(int count, int trials_left);
   // The best candidate without any measurement: the argmax of draft and model. Under 0.1 s.
   absl::StatusOr<Proposal> zero_trial();
@@ -82,6 +83,7 @@ struct TuneResult {
   double zero_us = 0;                      // zero-trial answer, measured
   bool zero_verified = false;
   std::vector<CurvePoint> curve;           // verified incumbents
+  double wall_s = 0;                       // of this run; in a suite, of the workload's turns
   double propose_s = 0, build_s = 0, measure_s = 0, learn_s = 0, store_s = 0;
 };
 struct TuneProgress {

@@ -153,6 +153,7 @@ int SearchRun::trials_in_flight() const {
 
 void SearchRun::finish() {
   finishing_ = true;
+  advance(0);
 }
 
 void SearchRun::advance(double elapsed_s) {
@@ -207,7 +208,7 @@ void SearchRun::prepare() {
   if (!ready_.empty() || phase_ > SearchPhase::kTrials || finishing_) return;
   const int left = cap_ - trials_ - trials_in_flight();
   if (left <= 0) return;
-  ready_ = search_.propose(std::min(options_.batch, left), left);
+  ready_ = search_.propose(std::min(options_.batch, left), std::min(left, expected_));
   exhausted_ = ready_.empty();
 }
 

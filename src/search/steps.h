@@ -99,8 +99,12 @@ class SearchRun {
   // The cap on trials, if it is not options.trials: a study's shared budget moves it. Takes effect
   // at the next call of next().
   void set_trials(int trials) { cap_ = trials; }
+  // How many more trials to expect of a shared budget, where that is fewer than the cap allows: the
+  // last ones refine the best.
+  void set_expected(int trials) { expected_ = trials; }
   void set_depth(int depth) { options_.depth = depth; }
-  // No trials are issued any more; next come the finalists.
+  // No trials are issued any more; next come the zero-trial answer, if it is missing, and the
+  // finalists. done() at once when there is nothing of these.
   void finish();
 
   bool done() const { return phase_ == SearchPhase::kDone; }
@@ -137,6 +141,7 @@ class SearchRun {
   SearchOptions options_;
   Search search_;
   int cap_;
+  int expected_ = std::numeric_limits<int>::max();
   SearchPhase phase_ = SearchPhase::kZeroTrial;
   std::map<std::string, Issued> issued_;   // by trace
   std::vector<Proposal> ready_;            // proposed, not yet issued

@@ -13,6 +13,7 @@ absl::StatusOr<TuneResult> tune(const Nest& start, const Key& key, Store& store,
                                 const TuneHooks& hooks) {
   search::LocalLoop loop(start, key, store, options, std::move(model), hooks);
   RETURN_IF_ERROR(loop.resume());
+  RETURN_IF_ERROR(loop.warm_start());
   bool interrupted = false;
   while (!loop.run().done()) {
     interrupted = interrupted || (hooks.interrupted && hooks.interrupted());
