@@ -14,6 +14,7 @@
 // bugs. Functions are thread-safe on different objects unless said.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -117,6 +118,20 @@ absl::StatusOr<std::unique_ptr<Measurer>> make_measurer(const Task& task, LocalO
 // many (worker processes are forked).
 absl::StatusOr<TuneResult> tune_task(const Task& task, Store& store, const SearchOptions& options,
                                      std::unique_ptr<Model> model = nullptr, TuneHooks hooks = {});
+
+// Several tasks that share one budget: options.trials x tasks trials, never more, and
+// options.seconds x tasks seconds go to the task with the largest expected gain per second
+// (src/search/suite.h). Result i is member i's; equal tasks share one. Otherwise as tune_task; an
+// error of one ends all, with what was measured stored.
+struct SuiteMember {
+  Task task;
+  double weight = 0;                       // calls; 0: not known, relative gains count
+  std::unique_ptr<Model> model;            // may be empty
+  std::function<void(const TuneProgress&)> progress;  // may be empty
+};
+absl::StatusOr<std::vector<TuneResult>> tune_tasks(std::vector<SuiteMember> members, Store& store,
+                                                   const SearchOptions& options,
+                                                   const TuneHooks& hooks);
 
 // ---- running and exporting ----------------------------------------------------------------------
 

@@ -1,9 +1,11 @@
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/base/parallel_pool.h"
 #include "src/api/api.h"
 #include "src/lower/lower.h"
 #include "src/measure/timing.h"
+#include "src/search/suite.h"
 
 namespace lw {
 namespace {
@@ -18,6 +20,16 @@ class Claim {
   Store& store_;
   const Key& key_;
 };
+
+// Measurers confine the calling thread while they live; afterwards it may run where it could before.
+class Unconfined {
+ public:
+  ~Unconfined() { pin_to(cpus); }
+  const std::vector<int> cpus = allowed_cpus();
+};
+
+constexpr double kBoundSeconds = 0.02;                 // to measure one
+constexpr int64_t kWorkersBytes = int64_t{200} << 20;  // of a measurer's processes
 
 // What the second oracle compares with: every definition on its own, in program order, loops as
 // written; only the last axis of each result runs in vectors, or a large reference would take
@@ -39,6 +51,28 @@ std::shared_ptr<const Kernel> reference_kernel(const Nest& start) {
   }
   absl::StatusOr<Kernel> kernel = lower(nest);
   return kernel.ok() ? std::make_shared<const Kernel>(*std::move(kernel)) : nullptr;
+}
+
+// `cpus`: those that measurers may use.
+absl::StatusOr<SuiteItem> suite_item(SuiteMember& member, const SearchOptions& options,
+                                     const std::vector<int>& cpus) {
+  const Task& task = member.task;
+  ASSIGN_OR_RETURN(const Bound bound, measure_bound(task, kBoundSeconds));
+  SuiteItem item;
+  item.start = task.start;
+  item.key = task.key;
+  item.model = member.model == nullptr ? make_xgboost_model() : std::move(member.model);
+  item.state.weight = member.weight;
+  item.state.group = task.workload.family;
+  item.state.bound_us = bound.bound_us;
+  item.progress = member.progress;
+  item.bytes = kWorkersBytes;
+  for (const Tensor& tensor : task.program->tensors) item.bytes += 2 * bytes(tensor);
+  LocalOptions local;
+  local.seed = options.seed;
+  local.cpus = cpus;
+  item.make_measurer = [task, local] { return make_measurer(task, local); };
+  return item;
 }
 
 }  // namespace
@@ -66,6 +100,41 @@ absl::StatusOr<TuneResult> tune_task(const Task& task, Store& store, const Searc
   if (!hooks.progress) hooks.progress = [](const TuneProgress&) {};
   if (model == nullptr) model = make_xgboost_model();
   return tune(task.start, task.key, store, *measurer, options, std::move(model), hooks);
+}
+
+absl::StatusOr<std::vector<TuneResult>> tune_tasks(std::vector<SuiteMember> members, Store& store,
+                                                   const SearchOptions& options,
+                                                   const TuneHooks& hooks) {
+  const Unconfined unconfined;
+  std::vector<size_t> item_of;             // of each member
+  std::vector<size_t> first;               // the first member of each item
+  for (size_t i = 0; i < members.size(); ++i) {
+    const auto same = std::find_if(first.begin(), first.end(), [&](size_t other) {
+      return members[other].task.key == members[i].task.key;
+    });
+    item_of.push_back(same - first.begin());
+    if (same == first.end()) first.push_back(i);
+    else members[*same].weight += members[i].weight;
+  }
+  std::vector<std::unique_ptr<Claim>> claims;
+  std::vector<SuiteItem> items;
+  for (const size_t i : first) {
+    const Task& task = members[i].task;
+    RETURN_IF_ERROR(check_runs_here(task));
+    RETURN_IF_ERROR(put_task(store, task));
+    RETURN_IF_ERROR(store.claim(task.key));
+    claims.push_back(std::make_unique<Claim>(store, task.key));
+    ASSIGN_OR_RETURN(SuiteItem item, suite_item(members[i], options, unconfined.cpus));
+    items.push_back(std::move(item));
+  }
+  SuiteOptions suite;
+  suite.search = options;
+  suite.now = hooks.now ? hooks.now : [] { return lw::now(); };
+  suite.interrupted = hooks.interrupted;
+  ASSIGN_OR_RETURN(const std::vector<TuneResult> tuned, tune_suite(std::move(items), store, suite));
+  std::vector<TuneResult> results;
+  for (const size_t item : item_of) results.push_back(tuned[item]);
+  return results;
 }
 
 }  // namespace lw

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 
@@ -15,8 +16,8 @@ constexpr double kSecondsBetweenLines = 3;
 }  // namespace
 
 Progress::Progress(const Output& output, const Task& task, const Store& store,
-                   const SearchOptions& budget, double peak_gflops)
-    : output_(output), task_(task), store_(store), budget_(budget),
+                   const SearchOptions& budget, double peak_gflops, std::string name)
+    : output_(output), task_(task), store_(store), budget_(budget), name_(std::move(name)),
       useful_flops_(count_flops(*task.program).useful), peak_gflops_(peak_gflops),
       terminal_(isatty(STDERR_FILENO) != 0 && !output.quiet && !output.verbose) {
   if (!output.verbose) return;
@@ -30,7 +31,8 @@ Progress::~Progress() {
 }
 
 std::string Progress::line(const TuneProgress& p) const {
-  std::string text = absl::StrFormat("%d/%d trials", p.trials, budget_.trials);
+  std::string text = name_.empty() ? absl::StrFormat("%d/%d trials", p.trials, budget_.trials)
+                                   : absl::StrFormat("%s  %d trials", name_, p.trials);
   if (p.failed > 0) text += absl::StrFormat(" (%d failed)", p.failed);
   if (p.best_us > 0) {
     text += "  best " + micros(p.best_us);
@@ -40,6 +42,7 @@ std::string Progress::line(const TuneProgress& p) const {
       text += " = " + percent(gflops / peak_gflops_) + " of peak";
   }
   text += absl::StrFormat("  %.0f candidates/s", p.candidates_per_s);
+  if (!name_.empty()) return text;
   // Whichever budget ends first, at the pace so far.
   double left = budget_.seconds - p.elapsed_s;
   if (p.trials > 0 && p.elapsed_s > 0) {

@@ -11,8 +11,9 @@ namespace lw {
 class Progress {
  public:
   // `peak_gflops` 0: not known. `store` and `task` outlive it. REQUIRES: the task was put.
+  // `name`: of a workload that shares its budget with others.
   Progress(const Output& output, const Task& task, const Store& store, const SearchOptions& budget,
-           double peak_gflops);
+           double peak_gflops, std::string name = "");
   ~Progress();                             // leaves the terminal's cursor on an empty line
   void update(const TuneProgress& progress);
 
@@ -24,6 +25,7 @@ class Progress {
   const Task& task_;
   const Store& store_;
   SearchOptions budget_;
+  std::string name_;
   double useful_flops_, peak_gflops_;
   bool terminal_, shown_ = false;
   double last_line_s_ = 0;

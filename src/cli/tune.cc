@@ -1,9 +1,10 @@
-// `tune`: one workload, or the cases of a suite one after the other.
+// `tune`: one workload, or the cases of a suite, which share one budget.
 //
-// The bound is measured right after the timing it judges; a fraction of it that stays over 1 is
+// The bound is measured beside the timing it judges; a fraction of it that stays over 1 is
 // said in `warnings`.
 #include <algorithm>
 #include <iostream>
+#include <memory>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -174,26 +175,51 @@ const std::vector<std::string>& csv_columns() {
   return columns;
 }
 
+// The cases share one budget.
+absl::StatusOr<std::vector<TuneResult>> tune_cases(const TuneOptions& options,
+                                                   const std::vector<SuiteCase>& cases,
+                                                   const std::vector<Task>& tasks, Store& store) {
+  std::vector<std::unique_ptr<Progress>> progress;
+  std::vector<SuiteMember> members;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    progress.push_back(std::make_unique<Progress>(options.output, tasks[i], store, options.search,
+                                                  /*peak_gflops=*/0, cases[i].name));
+    SuiteMember member;
+    member.task = tasks[i];
+    member.progress = [p = progress.back().get()](const TuneProgress& now) { p->update(now); };
+    if (!options.model.empty()) {
+      ASSIGN_OR_RETURN(member.model, load_model(options.model));
+    }
+    members.push_back(std::move(member));
+  }
+  TuneHooks hooks;
+  hooks.now = process_seconds;
+  hooks.interrupted = interrupted;
+  return environment(tune_tasks(std::move(members), store, options.search, hooks));
+}
+
 absl::StatusOr<int> run_suite(const TuneOptions& options, Store& store) {
   ASSIGN_OR_RETURN(const std::vector<SuiteCase> cases,
                    load_suite(options.suite, options.workload.words));
+  std::vector<Task> tasks;
+  for (const SuiteCase& suite_case : cases) {
+    ASSIGN_OR_RETURN(Task task, options.workload.task(suite_case.words));
+    RETURN_IF_ERROR(check_runs_here(task));
+    RETURN_IF_ERROR(environment(put_task(store, task)));
+    tasks.push_back(std::move(task));
+  }
+  ASSIGN_OR_RETURN(const std::vector<TuneResult> results,
+                   tune_cases(options, cases, tasks, store));
   Json workloads = Json::array();
   Table table{csv_columns(), {}, {}};
   std::string text;
   int exit = kDone;
-  for (const SuiteCase& suite_case : cases) {
-    if (interrupted()) {
-      exit = kInterrupted;
-      break;
-    }
-    options.output.note(absl::StrFormat("%s  (%d of %d)", suite_case.name, workloads.size() + 1,
-                                        cases.size()));
-    ASSIGN_OR_RETURN(Tuned tuned,
-                     tune_one(options, suite_case.words, store, process_seconds()));
-    tuned.document["name"] = suite_case.name;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    ASSIGN_OR_RETURN(Tuned tuned, describe(tasks[i], results[i], results[i].wall_s));
+    tuned.document["name"] = cases[i].name;
     workloads.push_back(tuned.document);
     table.rows.push_back(tuned.row);
-    text += suite_case.name + "  " + tuned.text;
+    text += cases[i].name + "  " + tuned.text;
     exit = std::max(exit, tuned.exit);     // interrupted is the worst of them
   }
   emit(options.output, {{"workloads", workloads}, {"wall_s", process_seconds()}}, table, text);
@@ -222,10 +248,11 @@ Action tune_command(CLI::App& app) {
   add_database(app, &options->database);
   add_output(app, &options->output);
   app.add_option("--suite", options->suite,
-                 "a JSON file of cases; the words then name some of them");
-  app.add_option("--trials", options->search.trials, "stored ones of the same key count")
+                 "a JSON file of cases; the words then name some of them. Trials and seconds, times the "
+                 "number of cases, are shared: they go where they gain most");
+  app.add_option("--trials", options->search.trials, "stored ones of the same key count; with --suite, per case on average")
       ->check(CLI::NonNegativeNumber)->capture_default_str();
-  app.add_option("--seconds", options->search.seconds, "of a workload, whichever comes first")
+  app.add_option("--seconds", options->search.seconds, "whichever comes first; with --suite, per case on average")
       ->check(CLI::NonNegativeNumber)->capture_default_str();
   app.add_option("--seed", options->search.seed, "of everything that is random")
       ->capture_default_str();
