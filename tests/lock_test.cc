@@ -17,8 +17,8 @@ bool contains(const std::string& text, const std::string& part) {
 
 class LockTest : public CliTest {
  protected:
-  void tune(const std::string& words, const std::string& more = "") {
-    const CliRun run = cli("tune -q --trials 4 --seconds 20 --threads 1 " + more + words);
+  void tune(const std::string& words, const std::string& budget = "--trials 2") {
+    const CliRun run = cli("tune -q --seconds 20 --threads 1 " + budget + " " + words);
     ASSERT_EQ(run.code, 0) << run.err;
   }
 };
@@ -34,7 +34,7 @@ TEST_F(LockTest, ALockedBuildReadsTheBundleAndNothingElse) {
   EXPECT_EQ(run.json()["kernels"], 1);
 
   // A better schedule changes no lock and no bundle.
-  tune(kTiny, "--seed 9 --trials 12 ");
+  tune(kTiny, "--seed 9 --trials 8");
   run = cli("fetch --lock a.lock -o again");
   ASSERT_EQ(run.code, 0) << run.err;
   std::filesystem::remove(path("loopwright.db"));
@@ -63,7 +63,7 @@ TEST_F(LockTest, AFrozenMissPrintsARequestThatTuneTakes) {
   EXPECT_FALSE(std::filesystem::exists(path("a.lock")));
   ASSERT_EQ(miss.json()["workloads"].size(), 1u);
   write("missing.json", miss.out);
-  CliRun run = cli("tune --json -q --trials 4 --seconds 20 --threads 1 --suite missing.json");
+  CliRun run = cli("tune --json -q --trials 2 --seconds 20 --threads 1 --suite missing.json");
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(run.json()["workloads"][0]["workload"], kOther);
   run = cli("lock requests.txt --threads 1 --frozen -o a.lock --json");
