@@ -24,8 +24,7 @@ size_t bytes_of(const ScheduleRecord& record) {
 }  // namespace
 
 size_t LadderIndex::KeyHash::operator()(const Key& key) const {
-  return absl::HashOf(key.workload, key.target, key.backend, key.threads, key.cache,
-                      key.objective);
+  return absl::HashOf(key.workload, key.target, key.backend, key.threads, key.cache, key.objective);
 }
 
 LadderIndex::LadderIndex(const Store& store, LadderIndexOptions options)
@@ -46,26 +45,31 @@ absl::Status LadderIndex::refresh() {
   for (const WorkloadRow& row : rows) workloads[row.id] = &row;
   for (const Key& key : unknown) {
     const auto workload = workloads.find(key.workload);
-    if (workload == workloads.end()) continue;      // added just now; the next refresh has it
-    std::shared_ptr<const ScheduleRecord> record;
-    absl::StatusOr<std::shared_ptr<const ScheduleRecord>> found = read(key, *workload->second);
-    if (found.ok()) record = *std::move(found);
-    else if (!absl::IsNotFound(found.status())) return found.status();
-    const std::unique_lock guard(mutex_);
-    keep(key, *workload->second, std::move(record));
+    if (workload == workloads.end()) continue;  // added just now; the next refresh has it
+    const std::lock_guard writer(writing_);
+    RETURN_IF_ERROR(reload(key, *workload->second));
   }
   return absl::OkStatus();
 }
 
 absl::Status LadderIndex::update(const Key& key) {
-  absl::StatusOr<WorkloadRow> workload = store_.workload(key.workload);
+  const std::lock_guard writer(writing_);
+  return update_as_writer(key);
+}
+
+absl::Status LadderIndex::update_as_writer(const Key& key) {
+  const absl::StatusOr<WorkloadRow> workload = store_.workload(key.workload);
   if (absl::IsNotFound(workload.status())) return absl::OkStatus();
   if (!workload.ok()) return workload.status();
-  // Held over the read: of two updates of one key at once the later must win.
-  const std::unique_lock guard(mutex_);
-  absl::StatusOr<std::shared_ptr<const ScheduleRecord>> found = read(key, *workload);
+  return reload(key, *workload);
+}
+
+absl::Status LadderIndex::reload(const Key& key, const WorkloadRow& workload) {
+  // Readers go on while the store is read; of two writers of a key the later one's answer stays.
+  absl::StatusOr<std::shared_ptr<const ScheduleRecord>> found = read(key, workload);
   if (!found.ok() && !absl::IsNotFound(found.status())) return found.status();
-  keep(key, *workload, found.ok() ? *std::move(found) : nullptr);
+  const std::unique_lock guard(mutex_);
+  keep(key, workload, found.ok() ? *std::move(found) : nullptr);
   return absl::OkStatus();
 }
 
@@ -77,9 +81,8 @@ absl::StatusOr<std::shared_ptr<const ScheduleRecord>> LadderIndex::read(
     const Key& key, const WorkloadRow& workload) const {
   if (touched_.contains(key)) {
     ASSIGN_OR_RETURN(ScheduleRecord record,
-                     read_top(store_, workload, key, 1, [&](const std::string& trace) {
-                       return is_withdrawn(key, trace);
-                     }));
+                     read_top(store_, workload, key, 1,
+                              [&](const std::string& trace) { return is_withdrawn(key, trace); }));
     return std::make_shared<const ScheduleRecord>(std::move(record));
   }
   ASSIGN_OR_RETURN(const BestRow row, store_.best(key));
@@ -107,6 +110,7 @@ void LadderIndex::keep(const Key& key, const WorkloadRow& workload,
 }
 
 absl::Status LadderIndex::set_withdrawn(const Key& key, const std::string& trace, bool withdrawn) {
+  const std::lock_guard writer(writing_);
   {
     const std::unique_lock guard(mutex_);
     const std::string digest = record_digest(key, trace);
@@ -117,7 +121,7 @@ absl::Status LadderIndex::set_withdrawn(const Key& key, const std::string& trace
       withdrawn_.erase(digest);
     }
   }
-  return update(key);
+  return update_as_writer(key);
 }
 
 absl::Status LadderIndex::withdraw(const Key& key, const std::string& trace) {
@@ -134,7 +138,7 @@ absl::StatusOr<std::shared_ptr<const ScheduleRecord>> LadderIndex::record(const 
   const bool known = entry != entries_.end();
   if (known && entry->second.record != nullptr) return entry->second.record;
   if (known ? entry->second.none : entries_.size() < options_.max_keys) {
-    return absl::NotFoundError("no record");          // asked for often: a short message
+    return absl::NotFoundError("no record");  // asked for often: a short message
   }
   ASSIGN_OR_RETURN(const WorkloadRow workload, store_.workload(key.workload));
   return read(key, workload);

@@ -3,14 +3,15 @@
 //
 // Problem: a batch of 500 lookups, misses included, in a database of a million measurements within
 // 30 ms. Reading one best from SQLite takes tens of microseconds, a family of 10,000 shapes half a
-// second. Here a miss costs a hash look-up and a vector scan of its family's shapes (shape_table.h).
-// bench/service_lookup.cc measures.
+// second. Here a miss costs a hash look-up and a vector scan of its family's shapes
+// (shape_table.h). bench/service_lookup.cc measures.
 //
 // Memory: about 350 bytes a key and the records (their traces, about 1 KB each) up to
-// resident_bytes; records beyond are read from the Store each time. Keys beyond max_keys are answered
-// when they are asked for exactly, but are near to nothing.
+// resident_bytes; records beyond are read from the Store each time. Keys beyond max_keys are
+// answered when they are asked for exactly, but are near to nothing.
 #pragma once
 
+#include <mutex>
 #include <shared_mutex>
 #include <string>
 #include <vector>
@@ -64,7 +65,11 @@ class LadderIndex : public RecordSource {
   };
 
   bool is_withdrawn(const Key& key, const std::string& trace) const;
-  // Reads the store without the lock. kNotFound: the key has no best.
+  // REQUIRE: writing_ held, mutex_ not.
+  absl::Status update_as_writer(const Key& key);
+  absl::Status reload(const Key& key, const WorkloadRow& workload);
+  // Reads the store. kNotFound: the key has no best. REQUIRES: writing_ or mutex_ held (what was
+  // withdrawn changes under both).
   absl::StatusOr<std::shared_ptr<const ScheduleRecord>> read(const Key& key,
                                                              const WorkloadRow& workload) const;
   // Puts what read() gave. REQUIRES: mutex_ held exclusively.
@@ -74,12 +79,13 @@ class LadderIndex : public RecordSource {
 
   const Store& store_;
   const LadderIndexOptions options_;
+  std::mutex writing_;  // writers one after the other; before mutex_
   mutable std::shared_mutex mutex_;
   absl::flat_hash_map<Key, Entry, KeyHash> entries_;
   absl::flat_hash_map<std::string, FamilyIndex> families_;
   mutable absl::flat_hash_map<std::string, std::shared_ptr<const Target>> targets_;
-  absl::flat_hash_set<std::string> withdrawn_;        // record digests
-  absl::flat_hash_set<Key, KeyHash> touched_;         // keys with a withdrawn trace
+  absl::flat_hash_set<std::string> withdrawn_;  // record digests
+  absl::flat_hash_set<Key, KeyHash> touched_;   // keys with a withdrawn trace
   size_t resident_ = 0, resident_bytes_ = 0;
 };
 
