@@ -1,6 +1,7 @@
-// libFuzzer target for snapshots: any bytes open or are refused, and every record, family and target
-// in what opens is read or refused. Checksums would hide the decoders from a fuzzer, so the bytes
-// after the header's are given to these directly too, and the header's own checksum is repaired.
+// libFuzzer target for snapshots: any bytes open or are refused, and every record, family and
+// target in what opens is read or refused. Checksums would hide the decoders from a fuzzer, so the
+// bytes after the header's are given to these directly too, and the header's own checksum is
+// repaired.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

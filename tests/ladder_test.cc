@@ -18,7 +18,7 @@ WorkloadRow matmul(int64_t m, int64_t n, int64_t k) {
   row.canonical_text = absl::StrCat("lw 1\nC[", m, ", ", n, "] = sum(A * B, ", k, ")\n");
   row.id = sha256(row.canonical_text);
   row.source_words = absl::StrCat("matmul M=", m, " N=", n, " K=", k);
-  row.shape = {m, k, k, n, m, n, k};       // A, B, C, and the reduction
+  row.shape = {m, k, k, n, m, n, k};  // A, B, C, and the reduction
   row.flops = 2.0 * m * n * k;
   return row;
 }
@@ -63,7 +63,7 @@ class Ladder : public testing::TestWithParam<const char*> {
       const Scratch scratch;
       const std::string file = scratch.directory + "/a.lws";
       EXPECT_TRUE(write_snapshot(*store_, file, 3, 1).ok());
-      source_ = *Snapshot::open(file);     // lives on though the file goes
+      source_ = *Snapshot::open(file);  // lives on though the file goes
     }
     absl::StatusOr<std::vector<Match>> found = climb(request, *source_, options);
     EXPECT_TRUE(found.ok()) << found.status();
@@ -102,7 +102,7 @@ TEST_P(Ladder, TheOtherWayRoundTheRecordIsNearestTarget) {
   const std::vector<Match> found = climb_all(ask(w, wide()));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].rung, Rung::kNearestTarget);
-  EXPECT_GT(found[0].distance, std::log(2) - 1e-9);      // twice the vector, another cpu
+  EXPECT_GT(found[0].distance, std::log(2) - 1e-9);  // twice the vector, another cpu
 }
 
 TEST_P(Ladder, AnotherVersionOfTheGeneratorIsLooseAnotherMajorIsNot) {
@@ -125,7 +125,7 @@ TEST_P(Ladder, NearestShapeIsByDimensionNotByProduct) {
   put(*store_, matmul(64, 128, 64), make_target(), 30);
   put(*store_, matmul(65, 64, 64), make_target(), 40);
   const std::vector<Match> found = climb_all(ask(matmul(64, 64, 64), make_target()));
-  ASSERT_EQ(found.size(), 2u);              // 1 x 4096 is a factor of 4096 away
+  ASSERT_EQ(found.size(), 2u);  // 1 x 4096 is a factor of 4096 away
   EXPECT_NEAR(found[0].distance, std::log(65.0 / 64) + 6 * kDivisibility, 1e-5);
   EXPECT_EQ(found[0].record->time_us, 40);
   EXPECT_NEAR(found[1].distance, std::log(2), 1e-5);
@@ -157,7 +157,7 @@ TEST_P(Ladder, RungsCanBeLeftOut) {
   options.highest = Rung::kLoose;
   const std::vector<Match> found = climb_all(ask(w, make_target()), options);
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].rung, Rung::kNearestShape);        // itself, as a foreign trace
+  EXPECT_EQ(found[0].rung, Rung::kNearestShape);  // itself, as a foreign trace
   EXPECT_EQ(found[0].distance, 0);
 }
 

@@ -15,14 +15,23 @@ namespace {
 // Three keys of two targets, several traces each.
 std::unique_ptr<Store> small_store() {
   std::unique_ptr<Store> store = make_memory_store();
-  for (const auto& [extent, target] : {std::pair(128, "x86_test"), std::pair(256, "x86_test"),
-                                       std::pair(128, "other")}) {
+  for (const auto& [extent, target] :
+       {std::pair(128, "x86_test"), std::pair(256, "x86_test"), std::pair(128, "other")}) {
     const Key key = put_key(*store, extent, target);
     std::vector<Measurement> batch;
     for (int i = 0; i < 5; ++i) batch.push_back(make_measurement(i, {9.0 + i, 9.5 + i, 10.0 + i}));
     CHECK(store->append(key, batch).ok());
   }
   return store;
+}
+
+std::vector<ScheduleRecord> records_of(const Store& store) {
+  std::vector<ScheduleRecord> records;
+  const std::vector<Key> keys = *store.keys();
+  for (const Key& key : keys) {
+    records.push_back(make_record(*store.workload(key.workload), *store.best(key)));
+  }
+  return records;
 }
 
 TEST(Snapshot, HoldsTheBestOfEveryKey) {
@@ -102,10 +111,7 @@ TEST(Snapshot, RefusesWhatIsNone) {
 
 TEST(Snapshot, DamageIsFoundWhereItIsRead) {
   const std::unique_ptr<Store> store = small_store();
-  std::vector<ScheduleRecord> records;
-  for (const Key& key : *store->keys()) {
-    records.push_back(make_record(*store->workload(key.workload), *store->best(key)));
-  }
+  const std::vector<ScheduleRecord> records = records_of(*store);
   const std::string good = snapshot_bytes(records, {}, 1);
   const size_t at = good.find("split(C");
   ASSERT_NE(at, std::string::npos);
@@ -122,24 +128,28 @@ TEST(Snapshot, DamageIsFoundWhereItIsRead) {
 
 TEST(Snapshot, AnyBytesAreReadOrRefused) {
   const std::unique_ptr<Store> store = small_store();
-  std::vector<ScheduleRecord> records;
-  for (const Key& key : *store->keys()) {
-    records.push_back(make_record(*store->workload(key.workload), *store->best(key)));
-  }
+  const std::vector<ScheduleRecord> records = records_of(*store);
   const std::string good = snapshot_bytes(records, {{"id", make_target()}}, 1);
   const auto feed = [](const std::string& bytes) {
     feed_snapshot(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
   };
   feed(good);
   for (size_t length = 0; length < good.size(); length += 37) feed(good.substr(0, length));
+  // What checksums hide from damage, without them.
+  ByteWriter record;
+  encode(records[0], record);
+  const std::string seeds[] = {good, record.bytes(), encode_family({&records[0], &records[1]})};
   Rng rng(1);
-  for (int i = 0; i < 4000; ++i) {
-    std::string bytes = good;
+  for (int i = 0; i < 12000; ++i) {
+    std::string bytes = seeds[i % 3];
     for (int64_t n = 1 + rng.below(4); n > 0; --n) {
       const size_t at = static_cast<size_t>(rng.below(static_cast<int64_t>(bytes.size()) - 8));
-      const uint64_t odd[] = {0, ~uint64_t{0}, uint64_t{1} << 63, bytes.size()};
-      if (rng.below(2) == 0) bytes[at] = static_cast<char>(rng.below(256));
-      else std::memcpy(&bytes[at], &odd[rng.below(4)], 8);
+      const uint64_t odd[] = {0, 1, ~uint64_t{0}, uint64_t{1} << 63, bytes.size()};
+      if (rng.below(2) == 0) {
+        bytes[at] = static_cast<char>(rng.below(256));
+      } else {
+        std::memcpy(&bytes[rng.below(2) == 0 ? at : at / 8 * 8], &odd[rng.below(5)], 8);
+      }
     }
     feed(bytes);
   }

@@ -10,15 +10,15 @@
 namespace lw {
 namespace {
 
-constexpr double kOtherMajor = 0.05;       // another major version of the code generator
-constexpr int kSpare = 8;                  // looked at beyond `count`: some may have no record
+constexpr double kOtherMajor = 0.05;  // another major version of the code generator
+constexpr int kSpare = 8;             // looked at beyond `count`: some may have no record
 constexpr const char* kRungNames[] = {"exact", "loose", "nearest-shape", "nearest-target",
                                       "default"};
 
 struct Near {
   double distance;
   Key key;
-  std::string target;                      // not yet known to run here; "": known
+  std::string target;  // not yet known to run here; "": known
 };
 
 std::string_view word(std::string_view text, size_t number) {
@@ -54,8 +54,8 @@ class Climb {
   absl::StatusOr<std::vector<Match>> run() {
     if (wanted(Rung::kExact)) RETURN_IF_ERROR(take(Rung::kExact, {{0, request_.key, ""}}, 1));
     if (!found_.empty() || options_.lowest == Rung::kExact) return std::move(found_);
-    RETURN_IF_ERROR(source_.with_family(request_.family,
-                                        [this](const FamilyIndex& family) { list(family); }));
+    RETURN_IF_ERROR(
+        source_.with_family(request_.family, [this](const FamilyIndex& family) { list(family); }));
     if (wanted(Rung::kLoose)) RETURN_IF_ERROR(take(Rung::kLoose, loose_, 1));
     if (wanted(Rung::kNearestShape)) {
       RETURN_IF_ERROR(take(Rung::kNearestShape, shapes_, options_.count));
@@ -84,8 +84,8 @@ class Climb {
         loose_.push_back({0, key_of(group, request_.key.workload), ""});
       }
       if (request_.shape.empty() || (!here && request_.target == nullptr)) continue;
-      const double more = (same_family ? 0 : kOtherMajor) +
-                          log_ratio(group.threads, request_.key.threads);
+      const double more =
+          (same_family ? 0 : kOtherMajor) + log_ratio(group.threads, request_.key.threads);
       for (const auto& [distance, row] :
            group.shapes.nearest(request_.shape, positions, options_.count + kSpare)) {
         if (distance + more > options_.max_distance) break;
@@ -125,8 +125,8 @@ class Climb {
       absl::StatusOr<std::shared_ptr<const ScheduleRecord>> record = source_.record(near.key);
       if (absl::IsNotFound(record.status())) continue;
       if (!record.ok()) return record.status();
-      const bool old = options_.now_ms > 0 &&
-                       options_.now_ms - (*record)->unix_ms > options_.stale_after_ms;
+      const bool old =
+          options_.now_ms > 0 && options_.now_ms - (*record)->unix_ms > options_.stale_after_ms;
       const bool other = near.key.backend != request_.key.backend;
       found_.push_back({rung, near.distance, old || other, *std::move(record)});
     }
@@ -176,8 +176,8 @@ bool same_backend_family(std::string_view a, std::string_view b) {
 }
 
 double target_distance(const Target& a, const Target& b) {
-  double sum = log_ratio(a.vector_bytes, b.vector_bytes) +
-               log_ratio(a.vector_registers, b.vector_registers);
+  double sum =
+      log_ratio(a.vector_bytes, b.vector_bytes) + log_ratio(a.vector_registers, b.vector_registers);
   for (const char* level : {"L1", "L2", "L3"}) {
     sum += 0.5 * log_ratio(cache_bytes(a, level), cache_bytes(b, level));
   }
@@ -222,9 +222,8 @@ size_t FamilyIndex::bytes() const {
   return total;
 }
 
-absl::StatusOr<std::vector<Match>> climb(const LookupRequest& request,
-                                             const RecordSource& source,
-                                             const LadderOptions& options) {
+absl::StatusOr<std::vector<Match>> climb(const LookupRequest& request, const RecordSource& source,
+                                         const LadderOptions& options) {
   return Climb(request, source, options).run();
 }
 

@@ -32,19 +32,19 @@ namespace lw {
 // A tuned schedule as compilers get it: the best of a key, its samples counted.
 struct ScheduleRecord {
   Key key;
-  std::string name, words;                 // of the workload: words as first asked for
+  std::string name, words;  // of the workload: words as first asked for
   std::string family;
   std::vector<int64_t> shape;
   double flops = 0, bytes = 0;
-  std::string trace;                       // text
+  std::string trace;  // text
   uint64_t kernel_hash = 0;
   double time_us = 0, ci_low_us = 0, ci_high_us = 0;
   int64_t samples = 0;
   bool verified = false;
   double max_rel_error = 0;
-  std::string source;                      // as Measurement's
-  int64_t unix_ms = 0;                     // when it was measured
-  struct Other {                           // the next best traces of the key, best first
+  std::string source;   // as Measurement's
+  int64_t unix_ms = 0;  // when it was measured
+  struct Other {        // the next best traces of the key, best first
     std::string trace;
     double time_us = 0;
     bool operator==(const Other&) const = default;
@@ -53,8 +53,8 @@ struct ScheduleRecord {
   bool operator==(const ScheduleRecord&) const = default;
 };
 
-// What a record is by: sha256 of its key and trace, which decide the artifact. Timings do not enter,
-// so that measuring again does not make another record of it.
+// What a record is by: sha256 of its key and trace, which decide the artifact. Timings do not
+// enter, so that measuring again does not make another record of it.
 std::string record_digest(const Key& key, std::string_view trace);
 
 ScheduleRecord make_record(const WorkloadRow& workload, const BestRow& row);
@@ -66,7 +66,7 @@ absl::StatusOr<ScheduleRecord> read_top(const Store& store, const WorkloadRow& w
                                         absl::FunctionRef<bool(const std::string&)> withdrawn);
 
 enum class Rung : uint8_t { kExact, kLoose, kNearestShape, kNearestTarget, kDefault };
-std::string_view rung_name(Rung rung);     // "exact", "loose", "nearest-shape", ...
+std::string_view rung_name(Rung rung);  // "exact", "loose", "nearest-shape", ...
 bool parse_rung(std::string_view name, Rung* rung);
 
 // All that rungs look at. Without family, shape or target (null) the rungs that need them are
@@ -83,7 +83,7 @@ struct FamilyGroup {
   std::string target, backend, cache, objective;
   int threads = 1;
   ShapeTable shapes;
-  std::vector<std::string> workloads;      // beside the shapes' rows
+  std::vector<std::string> workloads;          // beside the shapes' rows
   absl::flat_hash_map<std::string, int> rows;  // of a workload
 };
 struct FamilyIndex {
@@ -110,26 +110,25 @@ class RecordSource {
 };
 
 struct LadderOptions {
-  int count = 4;                           // records of a lower rung, for re-ranking
-  Rung highest = Rung::kExact;             // rungs above are not tried
-  Rung lowest = Rung::kNearestTarget;      // nor those below
-  double max_distance = 5;                 // of the nearest rungs: a factor of 150 in all
-  int64_t now_ms = 0;                      // for staleness; 0: no record is too old
+  int count = 4;                       // records of a lower rung, for re-ranking
+  Rung highest = Rung::kExact;         // rungs above are not tried
+  Rung lowest = Rung::kNearestTarget;  // nor those below
+  double max_distance = 5;             // of the nearest rungs: a factor of 150 in all
+  int64_t now_ms = 0;                  // for staleness; 0: no record is too old
   int64_t stale_after_ms = int64_t{180} * 86'400'000;
 };
 
 struct Match {
   Rung rung = Rung::kDefault;
-  double distance = 0;                     // 0 for exact and loose
-  bool stale = false;                      // the environment differs, or the record is old
+  double distance = 0;  // 0 for exact and loose
+  bool stale = false;   // the environment differs, or the record is old
   std::shared_ptr<const ScheduleRecord> record;
 };
 
 // At most `count` candidates of the first rung that has one, nearest first (one for exact and
 // loose); empty: default.
-absl::StatusOr<std::vector<Match>> climb(const LookupRequest& request,
-                                             const RecordSource& source,
-                                             const LadderOptions& options);
+absl::StatusOr<std::vector<Match>> climb(const LookupRequest& request, const RecordSource& source,
+                                         const LadderOptions& options);
 
 // Soft features: caches, vector width, registers, clock, cores; 0 for equal ones.
 double target_distance(const Target& a, const Target& b);

@@ -19,9 +19,9 @@ uint64_t checksum(std::string_view bytes) {
 }
 
 void encode(const ScheduleRecord& r, ByteWriter& out) {
-  for (const std::string* text : {&r.key.workload, &r.key.target, &r.key.backend, &r.key.cache,
-                                  &r.key.objective, &r.name, &r.words, &r.family, &r.trace,
-                                  &r.source}) {
+  for (const std::string* text :
+       {&r.key.workload, &r.key.target, &r.key.backend, &r.key.cache, &r.key.objective, &r.name,
+        &r.words, &r.family, &r.trace, &r.source}) {
     out.text(*text);
   }
   out.u64(static_cast<uint64_t>(r.key.threads));
@@ -50,8 +50,8 @@ ScheduleRecord decode_record(ByteReader& in) {
   r.key.threads = static_cast<int>(in.i64());
   r.shape.resize(in.count(8));
   for (int64_t& extent : r.shape) extent = in.i64();
-  for (double* value : {&r.flops, &r.bytes, &r.time_us, &r.ci_low_us, &r.ci_high_us,
-                        &r.max_rel_error}) {
+  for (double* value :
+       {&r.flops, &r.bytes, &r.time_us, &r.ci_low_us, &r.ci_high_us, &r.max_rel_error}) {
     *value = in.real();
   }
   r.kernel_hash = in.u64();

@@ -79,7 +79,7 @@ class ByteReader {
 uint64_t checksum(std::string_view bytes);
 
 void encode(const ScheduleRecord& record, ByteWriter& out);
-ScheduleRecord decode_record(ByteReader& in);        // reader.ok() says whether it is one
+ScheduleRecord decode_record(ByteReader& in);  // reader.ok() says whether it is one
 
 // The key as one string; equal for equal keys only.
 std::string key_text(const Key& key);

@@ -14,7 +14,7 @@ float log_of(int64_t extent) {
 }
 
 float twos_of(int64_t extent) {
-  constexpr int kMost = 6;                 // 64: beyond it no tile notices
+  constexpr int kMost = 6;  // 64: beyond it no tile notices
   const uint64_t bits = static_cast<uint64_t>(std::max<int64_t>(extent, 1));
   return static_cast<float>(kDivisibility * std::min(kMost, std::countr_zero(bits)));
 }

@@ -8,8 +8,8 @@
 // (M of a matmul in A and in C). Positions that are equal in every shape of the family, the asked
 // one included, are one dimension and count once: a partition that every added shape refines.
 //
-// Shapes lie column by column as floats, so that a scan of all is a few vector instructions a shape:
-// 10,000 shapes of 9 positions (3 dimensions) in about 10 us on the development machine.
+// Shapes lie column by column as floats, so that a scan of all is a few vector instructions a
+// shape: 10,000 shapes of 9 positions (3 dimensions) in about 10 us on the development machine.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class Dimensions {
   bool empty() const { return !seen_; }
 
  private:
-  std::vector<int> part_;                  // position -> the first position of its part
+  std::vector<int> part_;  // position -> the first position of its part
   bool seen_ = false;
 };
 

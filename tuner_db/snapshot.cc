@@ -65,16 +65,16 @@ absl::Status Snapshot::read_header() {
     return absl::FailedPreconditionError(concat(path_, " is no snapshot of Loopwright"));
   }
   if (header.version != kSnapshotVersion) {
-    return absl::FailedPreconditionError(concat(path_, " has version ", header.version,
-                                                ", this program reads ", kSnapshotVersion));
+    return absl::FailedPreconditionError(
+        concat(path_, " has version ", header.version, ", this program reads ", kSnapshotVersion));
   }
   if (header.checksum != checksum({bytes_.data(), sizeof header - sizeof header.checksum})) {
     return damaged("its header is damaged");
   }
   if (header.file_bytes != bytes_.size()) return damaged("is cut short");
-  for (const auto& [place, table] : {std::pair(&header.tables[0], &records_),
-                                     std::pair(&header.tables[1], &families_),
-                                     std::pair(&header.tables[2], &targets_)}) {
+  for (const auto& [place, table] :
+       {std::pair(&header.tables[0], &records_), std::pair(&header.tables[1], &families_),
+        std::pair(&header.tables[2], &targets_)}) {
     if (place->offset > bytes_.size() ||
         place->count > (bytes_.size() - place->offset) / sizeof(SnapshotEntry)) {
       return damaged("its tables are damaged");
@@ -101,7 +101,7 @@ SnapshotStats Snapshot::stats() const {
 }
 
 absl::StatusOr<std::string_view> Snapshot::payload(uint64_t offset) const {
-  uint64_t head[2];                        // length, checksum
+  uint64_t head[2];  // length, checksum
   if (offset > bytes_.size() || bytes_.size() - offset < sizeof head) {
     return damaged("an offset points outside");
   }
@@ -123,8 +123,10 @@ absl::StatusOr<std::string_view> Snapshot::find(const Table& table, std::string_
   size_t low = 0, high = table.count;
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
-    if (entry(middle).hash < hash) low = middle + 1;
-    else high = middle;
+    if (entry(middle).hash < hash)
+      low = middle + 1;
+    else
+      high = middle;
   }
   for (; low < table.count; ++low) {
     const SnapshotEntry at = entry(low);

@@ -22,10 +22,10 @@ struct SnapshotHeader {
   int64_t unix_ms;
   struct {
     uint64_t offset, count;
-  } tables[3];                             // records, families, targets
-  char sha256[64];                         // hexadecimal, of the bytes after the header
+  } tables[3];      // records, families, targets
+  char sha256[64];  // hexadecimal, of the bytes after the header
   uint64_t reserved;
-  uint64_t checksum;                       // of the bytes before it
+  uint64_t checksum;  // of the bytes before it
 };
 static_assert(sizeof(SnapshotHeader) == 160);
 

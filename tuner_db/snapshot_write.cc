@@ -67,8 +67,7 @@ class Builder {
 // All of the bytes durably under `path`, or nothing changed.
 absl::Status replace_file(const std::string& path, std::string_view bytes) {
   const std::string beside = concat(path, ".new.", getpid());
-  const int file =
-      ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   bool good = file >= 0;
   while (good && !bytes.empty()) {
     const ssize_t written = ::write(file, bytes.data(), bytes.size());
@@ -89,7 +88,8 @@ absl::Status replace_file(const std::string& path, std::string_view bytes) {
   }
   // The name is durable when its folder is; a file system that cannot sync folders keeps the file.
   const std::string folder = std::filesystem::path(path).parent_path();
-  const int directory = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int directory =
+      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory >= 0) {
     fsync(directory);
     ::close(directory);
@@ -104,8 +104,8 @@ std::string encode_family(const std::vector<const ScheduleRecord*>& members) {
   out.u64(members.size());
   for (const ScheduleRecord* record : members) {
     const Key& key = record->key;
-    for (const std::string* text : {&key.workload, &key.target, &key.backend, &key.cache,
-                                    &key.objective}) {
+    for (const std::string* text :
+         {&key.workload, &key.target, &key.backend, &key.cache, &key.objective}) {
       out.text(*text);
     }
     out.u64(static_cast<uint64_t>(key.threads));
@@ -120,8 +120,8 @@ bool decode_family(std::string_view bytes, FamilyIndex* index) {
   const size_t members = in.count(7 * 8);
   for (size_t i = 0; i < members && in.ok(); ++i) {
     Key key;
-    for (std::string* text : {&key.workload, &key.target, &key.backend, &key.cache,
-                              &key.objective}) {
+    for (std::string* text :
+         {&key.workload, &key.target, &key.backend, &key.cache, &key.objective}) {
       text->assign(in.text());
     }
     key.threads = static_cast<int>(in.i64());
@@ -167,10 +167,10 @@ absl::StatusOr<SnapshotStats> write_snapshot(const Store& store, const std::stri
   std::set<std::string> ids;
   for (const Key& key : keys) {
     const auto workload = workloads.find(key.workload);
-    if (workload == workloads.end()) continue;          // added just now
+    if (workload == workloads.end()) continue;  // added just now
     absl::StatusOr<ScheduleRecord> record =
         read_top(store, *workload->second, key, count, [](const std::string&) { return false; });
-    if (absl::IsNotFound(record.status())) continue;    // nothing of it is verified
+    if (absl::IsNotFound(record.status())) continue;  // nothing of it is verified
     if (!record.ok()) return record.status();
     ids.insert(key.target);
     records.push_back(*std::move(record));
