@@ -9,7 +9,7 @@
 // one included, are one dimension and count once: a partition that every added shape refines.
 //
 // Shapes lie column by column as floats, so that a scan of all is a few vector instructions a
-// shape: 10,000 shapes of 9 positions (3 dimensions) in about 10 us on the development machine.
+// shape: 10,000 shapes of 9 positions (3 dimensions) in 22 us on the development machine.
 #pragma once
 
 #include <cstdint>
