@@ -18,7 +18,7 @@ constexpr char kHostileName[] = "<img src=x onerror=\"document.title='owned'\">"
 
 class ServiceData {
  public:
-  explicit ServiceData(const std::string& file) : database_(*Database::open(file, {})) {}
+  explicit ServiceData(const std::string& file) : database_(*open_database(file)) {}
 
   Database& database() { return *database_; }
 
