@@ -1,6 +1,6 @@
-// The writer's loop; group_commit.h says what it promises. Savepoints are worth avoiding: SQLite
-// copies every page that is changed for the first time within one, PostgreSQL answers two more
-// round trips. Most groups have no failing body, so a group is tried without them first.
+// The writer's loop; group_commit.h says what it promises. Most groups have no failing body, so a
+// group is tried without savepoints first. On SQLite that saves little (measured: 1-2 us of an
+// append's 28), on PostgreSQL two round trips an operation.
 #include "tuner_db/group_commit.h"
 
 #include <chrono>
