@@ -26,7 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 GRPC, HTTP, USER = 7070, 7071, 10001
 IMAGE = "loopwright:latest"
 FLAGS = {  # the contract: flag -> takes a value
-    "serve": {"--listen", "--http", "--db", "--config", "--tls-ca", "--tls-cert", "--tls-key", "--state"},
+    "serve": {"--listen", "--http", "--db", "--config", "--tls-ca", "--tls-cert", "--tls-key", "--backups"},
     "agent": {"--server", "--device", "--tls-ca", "--tls-cert", "--tls-key", "--state", "--name"},
 }
 NEEDED = {"serve": {"--listen", "--db"}, "agent": {"--server"}}
