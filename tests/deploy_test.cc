@@ -83,8 +83,9 @@ TEST(Deploy, TheProbeAsksTheLoopback) {
 // Runs as soon as the binary has the commands.
 TEST(Deploy, TheUnitsCommandLinesServeAndStop) {
   const std::string binary = std::string(LW_BINARY_DIR) + "/loopwright";
-  for (const char* command : {" serve", " agent"}) {
-    if (shell(binary + command + " --help").exit != 0) {
+  const std::pair<const char*, const char*> commands[] = {{" serve", "--listen"}, {" agent", "--server"}};
+  for (const auto& [command, option] : commands) {
+    if (shell(binary + command + " --help").output.find(option) == std::string::npos) {
       GTEST_SKIP() << "[SKIP] loopwright" << command << " is not there";
     }
   }
