@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "httplib.h"
 #include "nlohmann/json.hpp"
+#include "src/expr/message.h"
 #include "tests/service_fixture.h"
 
 namespace lw {
@@ -38,6 +39,7 @@ class HttpTest : public testing::Test {
     hooks.now_ms = [] { return kNow_ms; };
     hooks.health = [this] { return health_; };
     HttpOptions options;
+    options.address = *parse_bind_address("127.0.0.1:0");
     options.version = "9.9";
     auto server = HttpServer::start(options, data_->database(), *metrics_, hooks);
     ASSERT_TRUE(server.ok()) << server.status();
@@ -298,7 +300,7 @@ TEST_F(HttpTest, BytesThatAreNoUtf8AreReplaced) {
 
 TEST_F(HttpTest, RemoteAddressesNeedTlsOrAWord) {
   HttpOptions options;
-  options.host = "0.0.0.0";
+  options.address = *parse_bind_address("0.0.0.0:0");
   auto refused = HttpServer::start(options, data_->database(), *metrics_, {});
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("loopback"));
@@ -309,7 +311,7 @@ TEST_F(HttpTest, RemoteAddressesNeedTlsOrAWord) {
   options.key = options.client_ca = "no-such.pem";
   EXPECT_FALSE(HttpServer::start(options, data_->database(), *metrics_, {}).ok());
   HttpOptions taken;
-  taken.port = server_->port();
+  taken.address = *parse_bind_address(concat("127.0.0.1:", server_->port()));
   EXPECT_EQ(HttpServer::start(taken, data_->database(), *metrics_, {}).status().code(),
             absl::StatusCode::kUnavailable);
 }

@@ -70,6 +70,7 @@ class PageTest : public testing::Test {
     hooks.now_ms = [] { return kNow_ms; };
     hooks.health = [] { return Health(); };
     HttpOptions options;
+    options.address = *parse_bind_address("127.0.0.1:0");
     options.version = "9.9";
     server_ = *HttpServer::start(options, data_->database(), metrics_, hooks);
   }

@@ -50,14 +50,12 @@ class DaemonLock {
 absl::StatusOr<std::unique_ptr<HttpServer>> start_http(const DaemonOptions& options,
                                                        Service& service) {
   if (options.http.empty()) return std::unique_ptr<HttpServer>();
-  ASSIGN_OR_RETURN(const BindAddress address, parse_bind_address(options.http));
   HttpOptions http;
-  http.host = address.host;
-  http.port = address.port;
+  ASSIGN_OR_RETURN(http.address, parse_bind_address(options.http));
   http.allow_plain_remote = options.insecure_expose;
   http.version = options.service.version;
   http.online_s = 1e-3 * static_cast<double>(options.service.online_ms);
-  if (!address.loopback && wants_tls(options.tls)) {
+  if (!http.address.loopback && wants_tls(options.tls)) {
     http.certificate = options.tls.certificate;
     http.key = options.tls.key;
     http.client_ca = options.tls.ca;

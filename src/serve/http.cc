@@ -110,8 +110,8 @@ std::string host_name(const std::string& header) {
   return header.substr(0, header.find(':'));
 }
 
-// 127.0.0.0/8, ::1 or localhost.
-bool is_loopback(const std::string& host) {
+// A Host that names this machine alone, by how it is written.
+bool names_loopback(const std::string& host) {
   in_addr v4{};
   in6_addr v6{};
   if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
@@ -178,9 +178,12 @@ absl::Status HttpServer::Implementation::start() {
     return absl::InvalidArgumentError(
         "HTTPS takes a certificate, its key and the clients' CA together");
   }
-  if (!all && !is_loopback(options_.host) && !options_.allow_plain_remote) {
+  if (options_.address.numeric.empty() || !options_.address.unix_path.empty()) {
+    return absl::InvalidArgumentError("http: the address must be HOST:PORT");
+  }
+  if (!all && !options_.address.loopback && !options_.allow_plain_remote) {
     return absl::InvalidArgumentError(concat(
-        "http: '", options_.host, "' is not a loopback address: everybody who reaches it could "
+        "http: '", options_.address.text, "' is not a loopback address: everybody who reaches it could "
         "read names, timings and schedules; give certificates, or allow it explicitly"));
   }
   if (all) {
@@ -194,13 +197,15 @@ absl::Status HttpServer::Implementation::start() {
     server_ = std::make_unique<httplib::Server>();
   }
   configure();
-  if (options_.port == 0) {
-    port_ = server_->bind_to_any_port(options_.host);
-  } else if (server_->bind_to_port(options_.host, options_.port)) {
-    port_ = options_.port;
+  // What the name resolved to, so that no second look-up can answer differently.
+  const std::string host = host_name(options_.address.numeric.front());
+  if (options_.address.port == 0) {
+    port_ = server_->bind_to_any_port(host);
+  } else if (server_->bind_to_port(host, options_.address.port)) {
+    port_ = options_.address.port;
   }
   if (port_ <= 0) {
-    return absl::UnavailableError(concat("http: ", options_.host, ":", options_.port,
+    return absl::UnavailableError(concat("http: ", options_.address.text,
                                          " cannot be bound; is another server there?"));
   }
   thread_ = std::thread([this] {
@@ -246,7 +251,7 @@ bool HttpServer::Implementation::refuse(const Request& request, Response& respon
     return true;
   }
   const std::string host = host_name(request.get_header_value("Host"));
-  if (is_loopback(options_.host) && !is_loopback(host)) {
+  if (options_.address.loopback && !names_loopback(host)) {
     response.status = 421;
     response.set_content("this server is asked as localhost\n", "text/plain");
     return true;
@@ -364,7 +369,7 @@ HttpServer::~HttpServer() = default;
 int HttpServer::port() const { return implementation_->port(); }
 
 std::string HttpServer::url() const {
-  const std::string& host = implementation_->options().host;
+  const std::string host = host_name(implementation_->options().address.numeric.front());
   const bool v6 = host.find(':') != std::string::npos;
   return concat(implementation_->secure() ? "https://" : "http://", v6 ? "[" : "", host,
                 v6 ? "]:" : ":", implementation_->port(), "/");

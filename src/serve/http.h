@@ -19,14 +19,14 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "src/serve/address.h"
 #include "src/serve/metrics.h"
 #include "tuner_db/database.h"
 
 namespace lw {
 
 struct HttpOptions {
-  std::string host = "127.0.0.1";
-  int port = 0;                            // 0: any
+  BindAddress address;                     // parse_bind_address("127.0.0.1:9464"); its first one
   // PEM files; given together, the port speaks HTTPS and asks clients for a certificate of the CA.
   // Read at start only.
   std::string certificate, key, client_ca;
@@ -50,7 +50,7 @@ struct HttpHooks {
 class HttpServer {
  public:
   // Serves from now on, on threads of its own. `database` is only read, and should be a connection
-  // apart from the writer's (SqliteOptions.read_only), so that a reader never holds a writer up.
+  // apart from the writer's (DatabaseOptions.read_only), so that a reader never holds a writer up.
   // Both must outlive the server. kInvalidArgument: not loopback, and neither TLS nor allowed;
   // a certificate that cannot be read. kUnavailable: the port is taken.
   static absl::StatusOr<std::unique_ptr<HttpServer>> start(const HttpOptions& options,
