@@ -27,5 +27,6 @@ Action studies_command(CLI::App& app);
 Action cancel_command(CLI::App& app);
 Action agent_command(CLI::App& app);
 Action device_host_command(CLI::App& app);
+Action top_command(CLI::App& app);
 
 }  // namespace lw

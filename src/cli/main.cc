@@ -35,6 +35,7 @@ constexpr Command kCommands[] = {
     {"doctor", "what this machine can do, and how noisy it is", doctor_command},
     {"agent", "measure for a server, on this machine's devices", agent_command},
     {"device-host", "", device_host_command},
+    {"top", "a service's devices, queue and studies, live", top_command},
 };
 
 // The names that a word which nobody knew may have meant: options, else subcommands.
