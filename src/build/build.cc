@@ -13,6 +13,7 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
+    {"aarch64", llvm_backend, load_object},
     {"interpreter", interpreter_backend, load_interpreted},
     {"x86_64", llvm_backend, load_object},
 };

@@ -1,6 +1,6 @@
 // Conversions: saturating float to integer, wrapping integers, and the 16-bit floats, natively
-// where the target has them (F16C; AVX512-BF16, which takes denormals as zeros) and by integer
-// arithmetic elsewhere. All roundings are to nearest even; a NaN stays a NaN.
+// where the target has them (F16C, NEON; AVX512-BF16, which takes denormals as zeros) and by
+// integer arithmetic elsewhere. All roundings are to nearest even; a NaN stays a NaN.
 #include "src/base/check.h"
 #include "src/build/llvm_emit.h"
 
@@ -63,7 +63,9 @@ llvm::Value* Ops::round_to_odd(llvm::Value* a) {
 
 llvm::Value* Ops::from_half(llvm::Value* a) {
   llvm::Type* f32 = like(a, b_.getFloatTy());
-  if (has("f16c")) return b_.CreateFPExt(b_.CreateBitCast(a, like(a, b_.getHalfTy())), f32);
+  if (has_half_conversions()) {
+    return b_.CreateFPExt(b_.CreateBitCast(a, like(a, b_.getHalfTy())), f32);
+  }
   // Exponent and mantissa moved into place and scaled by 2^112, which also makes denormals right;
   // the largest exponent becomes that of infinity.
   llvm::Type* i32 = like(a, b_.getInt32Ty());
@@ -81,7 +83,9 @@ llvm::Value* Ops::from_half(llvm::Value* a) {
 
 llvm::Value* Ops::to_half(llvm::Value* a) {
   llvm::Type* i16 = like(a, b_.getInt16Ty());
-  if (has("f16c")) return b_.CreateBitCast(b_.CreateFPTrunc(a, like(a, b_.getHalfTy())), i16);
+  if (has_half_conversions()) {
+    return b_.CreateBitCast(b_.CreateFPTrunc(a, like(a, b_.getHalfTy())), i16);
+  }
   llvm::Type* i32 = like(a, b_.getInt32Ty());
   const auto constant = [&](uint32_t bits) { return llvm::ConstantInt::get(i32, bits); };
   llvm::Value* all = b_.CreateBitCast(a, i32);

@@ -34,6 +34,8 @@ class Ops {
   void transpose(std::vector<llvm::Value*>* rows);      // square; rows become columns
 
   bool has(std::string_view feature) const;
+  bool has_half_conversions() const { return has("f16c") || has("neon"); }
+  bool has_rounding() const { return has("sse4.1") || has("neon"); }
   const Target& target() const { return target_; }
   llvm::IRBuilder<>& builder() { return b_; }
 
@@ -54,6 +56,9 @@ class Ops {
 // Inline vector mathematics (llvm_math.cc states every bound). `a` is f32 or f64, any lanes.
 llvm::Value* emit_math(ExprOp op, Ops* ops, llvm::Value* a);
 llvm::Value* emit_pow(Ops* ops, llvm::Value* a, llvm::Value* b);
+
+// What LLVM may use of any processor of the triple; the target's features come on top.
+std::string_view baseline_cpu(const Target& target);
 
 // The module of a kernel, before any pass.
 std::unique_ptr<llvm::Module> emit_module(const Kernel& kernel, const Target& target,

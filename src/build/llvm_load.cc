@@ -12,6 +12,12 @@
 namespace lw {
 namespace {
 
+#if defined(__aarch64__)
+constexpr std::string_view kFamily = "aarch64";
+#else
+constexpr std::string_view kFamily = "x86_64";
+#endif
+
 using Entry = int32_t (*)(const lw_context*, void* const*);
 using llvm::jitlink::JITLinkMemoryManager;
 
@@ -85,6 +91,10 @@ class Linking : public llvm::jitlink::JITLinkContext {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Loaded>> load_object(const Artifact& artifact) {
+  if (artifact.family != kFamily) {
+    return absl::FailedPreconditionError("code for " + artifact.family +
+                                         " does not run in this process");
+  }
   llvm::Expected<std::unique_ptr<llvm::jitlink::LinkGraph>> graph =
       llvm::jitlink::createLinkGraphFromELFObject(
           llvm::MemoryBufferRef(artifact.bytes, artifact.entry));

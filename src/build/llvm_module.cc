@@ -17,6 +17,7 @@
 
 #include "llvm/IR/IntrinsicsX86.h"
 #include "llvm/IR/MDBuilder.h"
+#include "llvm/TargetParser/Triple.h"
 #include "src/base/check.h"
 
 namespace lw {
@@ -90,7 +91,7 @@ llvm::Function* Emitter::make_function(llvm::StringRef name, llvm::FunctionType*
     features += (features.empty() ? "+" : ",+") + feature;
   const std::string bits = std::to_string(target.vector_bytes * 8);
   function->addFnAttr(llvm::Attribute::NoUnwind);
-  function->addFnAttr("target-cpu", "x86-64");
+  function->addFnAttr("target-cpu", baseline_cpu(target));
   function->addFnAttr("tune-cpu", target.cpu);
   function->addFnAttr("target-features", features);
   // Without these, tuning for CPUs that lower their clock for 512-bit vectors halves every vector.
@@ -138,8 +139,11 @@ void Emitter::open(Frame* frame, llvm::Function* function, llvm::Value* context,
 }
 
 void Emitter::close(Frame* frame) {
-  // Streaming stores are weakly ordered: whoever is told that this function returned must see them.
-  if (frame->streamed) b.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
+  // On x86 streaming stores are weakly ordered: whoever is told that this function returned must
+  // see them. Elsewhere (STNP) the release by which one is told orders them as any other store.
+  if (frame->streamed && llvm::Triple(target.triple).isX86()) {
+    b.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
+  }
 }
 
 // ------------------------------------------------------------------------------ statements

@@ -71,7 +71,7 @@ llvm::Value* Ops::float_unary(ExprOp op, llvm::Value* a) {
 // SSE2 has no rounding instruction: adding and subtracting 2^23 (2^52) rounds to even in the
 // current mode, which is that of the caller (round to nearest by the platform's convention).
 llvm::Value* Ops::round(ExprOp op, llvm::Value* a) {
-  if (has("sse4.1")) {
+  if (has_rounding()) {
     const llvm::Intrinsic::ID id = op == ExprOp::kFloor  ? llvm::Intrinsic::floor
                                    : op == ExprOp::kCeil ? llvm::Intrinsic::ceil
                                                          : llvm::Intrinsic::roundeven;

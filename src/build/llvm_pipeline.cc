@@ -17,6 +17,7 @@
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Triple.h"
 #include "llvm/Transforms/Scalar/DCE.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
 #include "llvm/Transforms/Utils/Mem2Reg.h"
@@ -47,6 +48,10 @@ absl::StatusOr<llvm::TargetMachine*> target_machine(const Target& target) {
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
     return true;
   }();
   (void)initialized;
@@ -57,15 +62,19 @@ absl::StatusOr<llvm::TargetMachine*> target_machine(const Target& target) {
     const llvm::Target* found = llvm::TargetRegistry::lookupTarget(target.triple, error);
     if (found == nullptr) return absl::InvalidArgumentError("target " + target.name + ": " + error);
     // CPU and features stand on the functions; the machine keeps a subtarget for each set of them.
-    machine.reset(found->createTargetMachine(target.triple, "x86-64", "", llvm::TargetOptions(),
-                                             llvm::Reloc::PIC_, llvm::CodeModel::Small,
-                                             llvm::CodeGenOptLevel::Default));
+    machine.reset(found->createTargetMachine(
+        target.triple, baseline_cpu(target), "", llvm::TargetOptions(), llvm::Reloc::PIC_,
+        llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
   }
   RETURN_IF_ERROR(check_known(target, *machine->getMCSubtargetInfo()));
   return machine.get();
 }
 
 }  // namespace
+
+std::string_view baseline_cpu(const Target& target) {
+  return llvm::Triple(target.triple).isX86() ? "x86-64" : "generic";
+}
 
 absl::Status optimize(llvm::Module* module, const Target& target) {
   absl::StatusOr<llvm::TargetMachine*> machine = target_machine(target);
