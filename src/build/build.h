@@ -15,7 +15,7 @@ namespace lw {
 
 // What a backend returns and the wire, the cache and `export` carry.
 struct Artifact {
-  std::string family;                      // "x86_64", "interpreter"
+  std::string family;                      // "x86_64", "aarch64", "interpreter"
   std::string bytes;                       // an ELF relocatable object without undefined symbols;
                                            // for the interpreter: the kernel's text
   std::string entry;                       // symbol; "<entry>_prepack" exists when packed_bytes > 0
@@ -46,5 +46,20 @@ class Loaded {
   virtual int prepack(const lw_context* context, void* const* buffers) const = 0;
 };
 absl::StatusOr<std::unique_ptr<Loaded>> load(const Artifact& artifact);
+
+// Machine code for another process, linked to run at one address: no loader is needed there.
+struct FlatImage {
+  struct Segment {
+    uint64_t offset = 0, bytes = 0;        // from the base, a multiple of 64 KiB; in memory
+    bool writable = false, executable = false;
+    std::string content;                   // at most `bytes`; zeros follow
+  };
+  uint64_t base = 0, bytes = 0;
+  std::vector<Segment> segments;
+  uint64_t run = 0, prepack = 0;           // addresses; prepack 0: there is none
+};
+// Links a machine-code artifact of any family. REQUIRES: base is a multiple of 64 KiB.
+// kInvalidArgument: no object, or without its entry.
+absl::StatusOr<FlatImage> link_flat(const Artifact& artifact, uint64_t base);
 
 }  // namespace lw
