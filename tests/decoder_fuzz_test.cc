@@ -1,5 +1,6 @@
-// The fuzz targets of the trace, kernel and NumPy readers on some thousand mutations of real texts:
-// what every build can check without a fuzzer. (The parser's: expr_fuzz_test.cc.)
+// The fuzz targets of the readers of traces, kernels, NumPy files and runners' frames on some
+// thousand mutations of real ones: what every build can check without a fuzzer. (The parser's:
+// expr_fuzz_test.cc.)
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,6 +17,9 @@
 #undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput feed_npy
 #include "fuzz/npy_fuzz.cc"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput feed_runner
+#include "fuzz/runner_fuzz.cc"
 #undef LLVMFuzzerTestOneInput
 
 namespace lw {
@@ -89,6 +93,25 @@ TEST(DecoderFuzz, NumPyHeaders) {
   file += static_cast<char>(text.size());
   file += '\0';
   expect_no_harm(feed_npy, {file + text + std::string(48, '\0')});
+}
+
+TEST(DecoderFuzz, RunnerFrames) {
+  runner::Job job;
+  job.base = uint64_t{1} << 36;
+  job.image_bytes = 128 << 10;
+  job.run = job.base + 64;
+  job.segments = {{0, 64 << 10, false, true, "code"}, {64 << 10, 64 << 10, false, false, "data"}};
+  job.arguments = {{8, 2, 4, false, "12345678"}, {4096, 0, 96, true, ""}};
+  runner::Result result;
+  result.samples_us = {1, 2.5};
+  result.outputs = {"abcd", ""};
+  runner::Crash crash;
+  crash.regions = {{0, 1, 2, 3, 4}, {-1, 5, 6, 7, 8}};
+  const std::vector<std::string> seeds = {
+      runner::encode_header({}), runner::encode_greeting({4096, 2, "aarch64"}),
+      runner::encode_job(job), runner::encode_result(result), runner::encode_crash(crash)};
+  ASSERT_TRUE(runner::decode_job(seeds[2]));
+  expect_no_harm(feed_runner, seeds);
 }
 
 }  // namespace

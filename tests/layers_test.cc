@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 // In the order that data flows; a file belongs to the longest prefix that fits.
 const std::vector<std::string> kStory = {
     "proto/", "src/base/", "src/expr/", "schedules/", "src/lower/", "cost_model/", "tuner_db/",
-    "src/search/", "src/build/", "src/measure/",
+    "src/search/", "src/build/", "src/runner/", "src/measure/",
     "bench/peers/", "bench/interleave.", "bench/judge.",   // what the `bench` command shares with the table
     "src/api/", "src/agent/", "src/serve/", "src/client/", "src/cli/", "bench/"};
 
