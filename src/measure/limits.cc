@@ -1,5 +1,7 @@
 #include "src/measure/limits.h"
 
+#include <algorithm>
+
 #include "src/base/check.h"
 #include "src/measure/doctor.h"
 
@@ -39,6 +41,27 @@ absl::StatusOr<Limits> measure_limits(const Program& program, const Target& targ
                    measure_bandwidth(target, static_cast<int64_t>(total), read / total, threads,
                                      budget_s));
   limits.bandwidth_gbytes = bandwidth.gbytes_per_s;
+  return limits;
+}
+
+Limits nominal_limits(const Program& program, const Target& target, int threads) {
+  const Type type = working_type(program);
+  double lanes_per_cycle = lanes(target, type);  // without an atom: one multiply-add a cycle
+  for (const Atom& atom : target.atoms) {
+    if (atom.acc == type) lanes_per_cycle = atom.lanes * atom.group * atom.per_cycle;
+  }
+  int64_t footprint = 0;
+  for (int t : arguments(program)) footprint += bytes(program.tensors[t]);
+  const CacheLevel* level = &target.caches.back();
+  for (const CacheLevel& cache : target.caches) {
+    if (cache.bytes < footprint) continue;
+    level = &cache;
+    break;
+  }
+  Limits limits;
+  limits.peak_gflops = 2 * lanes_per_cycle * target.ghz * threads;
+  limits.bandwidth_gbytes =
+      (level->read_bytes_per_cycle + level->write_bytes_per_cycle) * target.ghz * threads;
   return limits;
 }
 

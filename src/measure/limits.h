@@ -16,4 +16,9 @@ struct Limits {
 absl::StatusOr<Limits> measure_limits(const Program& program, const Target& target, int threads,
                                       double budget_s = 0.05);
 
+// The same from the target's data, for one that does not run here: its atoms' peak, and what the
+// nearest memory that holds all arguments reads and writes together, for so many threads.
+// REQUIRES: the target has caches.
+Limits nominal_limits(const Program& program, const Target& target, int threads);
+
 }  // namespace lw

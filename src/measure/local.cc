@@ -265,10 +265,15 @@ absl::StatusOr<std::unique_ptr<Measurer>> make_local_measurer(const Program& pro
                                                               const Target& target,
                                                               const LocalOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<Workbench> bench, make_workbench(program, target, options));
+  return start_measurer(std::move(bench));
+}
+
+absl::StatusOr<std::unique_ptr<Measurer>> start_measurer(std::unique_ptr<Workbench> bench) {
   Workbench* shared = bench.get();
   Zygote::Main main = [shared](int role, int socket) {
     if (role == kBuilder) builder_main(*shared, socket);
-    if (role == kMeasurer) measurer_main(*shared, socket);
+    if (role == kMeasurer && shared->emulator) emulated_main(*shared, socket);
+    if (role == kMeasurer && !shared->emulator) measurer_main(*shared, socket);
     if (role == kPreparer) preparer_main(*shared, socket);
   };
   ASSIGN_OR_RETURN(std::unique_ptr<Zygote> zygote, Zygote::start(main, descriptors(*bench)));

@@ -148,7 +148,9 @@ void MeasureClient::run_reference(const std::string& artifact) {
     poison_outputs(*bench_);
     const Answer answer =
         measurer_.ask(kRunOnce, Writer().put<int32_t>(0).put<int32_t>(kIntegers).bytes(),
-                      bench_->options.oracle_budget_s, "running the reference kernel");
+                      std::max(bench_->options.oracle_budget_s,
+                               bench_->emulator ? bench_->options.run_timeout_s : 0),
+                      "running the reference kernel");
     if (answer.ok) {
       const std::vector<const std::byte*> data = output_data(*bench_, kIntegers);
       const std::vector<int> out = outputs(bench_->program);
@@ -172,6 +174,19 @@ bool MeasureClient::load(const Built& built, int slot, Outcome* outcome) {
       measurer_.ask(kLoad, Writer().put<int32_t>(slot).put_string(built.artifact).bytes(),
                     kLoadTimeout, "loading");
   return answer.ok || fail(answer, outcome);
+}
+
+// An emulator's clock says nothing about the processor: the time is the cost model's.
+bool MeasureClient::estimate_only(const Built& built, Outcome* outcome) const {
+  const double us = built.candidate.draft_us;
+  if (!(us > 0)) {
+    outcome->verdict = Verdict::kBuildError;
+    outcome->detail = "no estimate came with the candidate, and an emulator takes no times";
+    return false;
+  }
+  outcome->samples_us = {us};
+  summarize(outcome);
+  return true;
 }
 
 bool MeasureClient::time(const Built& built, int slot, Outcome* outcome) {
@@ -249,7 +264,18 @@ Outcome MeasureClient::measure(const Built& built) {
   const Candidate& candidate = built.candidate;
   outcome.ticket = candidate.ticket;
   outcome.build_s = built.build_s;
-  if (load(built, 0, &outcome) && time(built, 0, &outcome) && check(kUniform, &outcome)) {
+  if (bench_->emulator) {
+    const bool wanted = candidate.verify || candidate.incumbent_us <= 0 ||
+                        candidate.draft_us < candidate.incumbent_us;
+    if (estimate_only(built, &outcome) && wanted && load(built, 0, &outcome) &&
+        run_and_check(0, kUniform, &outcome) && run_and_check(0, kIntegers, &outcome)) {
+      outcome.verified = points_known_;
+    }
+    if (outcome.verdict != Verdict::kOk) {
+      outcome.samples_us.clear();
+      outcome.time_us = outcome.ci_low_us = outcome.ci_high_us = 0;
+    }
+  } else if (load(built, 0, &outcome) && time(built, 0, &outcome) && check(kUniform, &outcome)) {
     const bool wanted =
         candidate.verify || candidate.incumbent_us <= 0 || outcome.time_us < candidate.incumbent_us;
     if (wanted && run_and_check(0, kIntegers, &outcome)) outcome.verified = points_known_;
@@ -264,7 +290,9 @@ void MeasureClient::note_limits(std::vector<Outcome>* outcomes) {
   const std::vector<int> mine = allowed_cpus();
   pin_to(bench_->measuring);
   const absl::StatusOr<Limits> limits =
-      measure_limits(bench_->program, bench_->target, bench_->options.threads);
+      bench_->emulator
+          ? nominal_limits(bench_->program, bench_->target, bench_->options.threads)
+          : measure_limits(bench_->program, bench_->target, bench_->options.threads);
   pin_to(mine);
   if (!limits.ok()) return;
   const std::string facts = absl::StrFormat(",\"peak_gflops\":%.6g,\"bandwidth_gbytes_per_s\":%.6g}",
@@ -288,7 +316,9 @@ std::vector<Outcome> MeasureClient::interleave(const std::vector<Built>& built, 
       outcomes[i].environment = environment();
       if (outcomes[i].verdict != Verdict::kOk) continue;
       const int slot = static_cast<int>(i);
-      if (load(built[i], slot, &outcomes[i]) && run_and_check(slot, kUniform, &outcomes[i]) &&
+      const bool timed = !bench_->emulator || estimate_only(built[i], &outcomes[i]);
+      if (timed && load(built[i], slot, &outcomes[i]) &&
+          run_and_check(slot, kUniform, &outcomes[i]) &&
           run_and_check(slot, kIntegers, &outcomes[i])) {
         outcomes[i].verified = points_known_;
         slots.push_back(slot);
@@ -296,6 +326,7 @@ std::vector<Outcome> MeasureClient::interleave(const std::vector<Built>& built, 
         again = outcomes[i].verdict != Verdict::kWrongResult;
       }
     }
+    if (bench_->emulator) continue;
     if (!again && !slots.empty()) again = !compare_samples(slots, rounds, &outcomes);
   }
   note_limits(&outcomes);
@@ -349,11 +380,18 @@ bool MeasureClient::compare_samples(const std::vector<int>& slots, int rounds,
 std::string MeasureClient::environment() const {
   double load = 0;
   std::ifstream("/proc/loadavg") >> load;
-  std::string text = absl::StrFormat(
-      "{\"cache\":\"%s\",\"cpus\":[%s],\"load\":%.2f,\"parted\":%s,\"threads\":%d,\"timer_ns\":%."
-      "0f",
-      bench_->options.cache, absl::StrJoin(bench_->measuring, ","), load,
-      bench_->parted() ? "true" : "false", bench_->options.threads, timer_resolution() * 1e9);
+  std::string text;
+  if (bench_->emulator) {
+    text = absl::StrFormat(
+        "{\"emulated\":true,\"emulator\":\"%s\",\"estimated\":true,\"threads\":%d",
+        bench_->emulator->name, bench_->options.threads);
+  } else {
+    text = absl::StrFormat(
+        "{\"cache\":\"%s\",\"cpus\":[%s],\"load\":%.2f,\"parted\":%s,\"threads\":%d,\"timer_ns\":%."
+        "0f",
+        bench_->options.cache, absl::StrJoin(bench_->measuring, ","), load,
+        bench_->parted() ? "true" : "false", bench_->options.threads, timer_resolution() * 1e9);
+  }
   if (!oracle_problem_.empty()) {
     std::string quoted;
     for (char c : oracle_problem_) quoted += c == '"' || c == '\\' || c < ' ' ? '\'' : c;

@@ -37,6 +37,7 @@ class MeasureClient {
   void interpret_whole();
   void run_reference(const std::string& artifact);
   bool load(const Built& built, int slot, Outcome* outcome);
+  bool estimate_only(const Built& built, Outcome* outcome) const;
   bool time(const Built& built, int slot, Outcome* outcome);
   bool parse_times(const std::string& payload, double wall_s, Outcome* outcome);
   bool run_and_check(int slot, int set, Outcome* outcome);

@@ -49,7 +49,7 @@ absl::Status share_points(Workbench& bench) {
 // The last processors measure: interrupts are most often served by the first.
 void assign_processors(Workbench& bench) {
   std::vector<int> cpus = bench.options.cpus.empty() ? allowed_cpus() : bench.options.cpus;
-  const size_t threads = static_cast<size_t>(bench.options.threads);
+  const size_t threads = bench.emulator ? 1 : static_cast<size_t>(bench.options.threads);
   if (threads < cpus.size()) {
     bench.measuring.assign(cpus.end() - static_cast<int64_t>(threads), cpus.end());
     bench.building.assign(cpus.begin(), cpus.end() - static_cast<int64_t>(threads));
@@ -62,7 +62,8 @@ void assign_processors(Workbench& bench) {
 
 absl::StatusOr<std::unique_ptr<Workbench>> make_workbench(const Program& program,
                                                           const Target& target,
-                                                          const LocalOptions& options) {
+                                                          const LocalOptions& options,
+                                                          std::optional<Emulator> emulator) {
   if (options.threads < 1) return absl::InvalidArgumentError("threads must be at least 1");
   if (options.cache != "warm" && options.cache != "cold") {
     return absl::InvalidArgumentError(absl::StrCat("cache is warm or cold, not ", options.cache));
@@ -71,6 +72,7 @@ absl::StatusOr<std::unique_ptr<Workbench>> make_workbench(const Program& program
   bench->program = program;
   bench->target = target;
   bench->options = options;
+  bench->emulator = std::move(emulator);
   ASSIGN_OR_RETURN(bench->backend, find_backend(target.family));
   assign_processors(*bench);
   RETURN_IF_ERROR(share_tensors(*bench));

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "src/build/build.h"
+#include "src/measure/emulator.h"
 #include "src/measure/guarded.h"
 #include "src/measure/ipc.h"
 #include "src/measure/local.h"
@@ -32,6 +34,7 @@ struct Workbench {
   Target target;
   LocalOptions options;
   const Backend* backend = nullptr;
+  std::optional<Emulator> emulator;      // kernels run under it, and nothing is timed
   std::vector<Argument> arguments;
   std::vector<Point> points[kInputSets];
   SharedMemory values[kInputSets];       // PointValue per point
@@ -46,7 +49,11 @@ struct Workbench {
 
 absl::StatusOr<std::unique_ptr<Workbench>> make_workbench(const Program& program,
                                                           const Target& target,
-                                                          const LocalOptions& options);
+                                                          const LocalOptions& options,
+                                                          std::optional<Emulator> emulator = {});
+
+// Forks the workers and starts the line (local.cc).
+absl::StatusOr<std::unique_ptr<Measurer>> start_measurer(std::unique_ptr<Workbench> bench);
 
 // Where argument `i` lies in a run on this set. Timed runs have it as memory usually comes, with
 // poison behind; the others have it against the guard page. (Timed there, a masked access whose
@@ -66,6 +73,7 @@ std::vector<int> descriptors(const Workbench& bench);
 enum WorkerRole : int { kBuilder, kMeasurer, kPreparer };
 void builder_main(const Workbench& bench, int socket);
 void measurer_main(Workbench& bench, int socket);
+void emulated_main(Workbench& bench, int socket);  // where there is an emulator, the measurer's
 void preparer_main(const Workbench& bench, int socket);
 
 // Requests and answers. Every request gets one answer: kDone with the fields below, or kRefused

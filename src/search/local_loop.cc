@@ -66,6 +66,7 @@ std::vector<Candidate> LocalLoop::candidates(const Batch& batch) {
     Candidate candidate;
     candidate.ticket = ++ticket_;
     candidate.kernel = proposal.kernel;
+    candidate.draft_us = proposal.draft_us;
     candidate.incumbent_us = batch.incumbent_us;
     candidate.verify = batch.verify;
     candidate.effort = batch.effort;

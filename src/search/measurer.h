@@ -1,6 +1,6 @@
 // The only way in which the search sees building and measuring. Implementations: the local processes
-// (src/measure/local.cc), the null measurer (deterministic analytic time, src/search/null_measurer.cc),
-// later remote agents. Thread-compatible: one caller.
+// (src/measure/local.cc), an emulator (src/measure/emulated.cc), the null measurer (deterministic
+// analytic time, src/search/null_measurer.cc), later remote agents. Thread-compatible: one caller.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,8 @@ struct Candidate {
   bool verify = false;                     // run both oracles whatever its time; otherwise verified
                                            // only when it beats incumbent_us
   int effort = 1;                          // 1: racing samples; 2: finalist (more samples)
+  double draft_us = 0;                     // the cost model's analytic estimate (0: none), for
+                                           // Measurers that can run a kernel but not time it
 };
 
 struct Outcome {
