@@ -111,6 +111,29 @@ TEST_F(CliTest, TargetsListsTheHost) {
   EXPECT_EQ(cli("targets z80").code, 1);
 }
 
+TEST_F(CliTest, KernelsOfAnotherArchitectureAreVerifiedAndTheirTimesEstimated) {
+  const std::string task = std::string(kTiny) + " --target aarch64_neon";
+  EXPECT_TRUE(contains(cli("show --stage asm " + task).out, "\tret"));
+  const CliRun exported = cli("export -o out " + task);
+  EXPECT_EQ(exported.code, 0) << exported.err;
+  const json all = cli("targets --json").json();
+  bool emulated = false;
+  for (const json& entry : all) {
+    if (entry["name"] == "aarch64_neon") emulated = entry["emulated_here"];
+  }
+  const CliRun tuned = cli("tune --json -q --trials 3 " + task);
+  if (!emulated) {
+    EXPECT_EQ(tuned.code, 2);
+    EXPECT_TRUE(contains(tuned.err, "aarch64")) << tuned.err;
+    GTEST_SKIP() << "[SKIP] no emulator or no runner: " << tuned.err;
+  }
+  EXPECT_EQ(tuned.code, 0) << tuned.err;
+  EXPECT_EQ(tuned.json()["estimated"], true);
+  EXPECT_EQ(tuned.json()["best"]["verified"], true);
+  // What needs a clock is refused.
+  EXPECT_EQ(cli("bench " + task).code, 2);
+}
+
 TEST_F(CliTest, DoctorMeasuresThisMachine) {
   const CliRun run = cli("doctor --quick --json");
   EXPECT_EQ(run.code, 0) << run.err;

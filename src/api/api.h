@@ -26,6 +26,7 @@
 #include "src/build/build.h"
 #include "src/expr/interpret.h"
 #include "src/expr/text.h"
+#include "src/measure/emulator.h"
 #include "src/measure/local.h"
 #include "src/measure/runner.h"
 #include "src/search/search.h"
@@ -68,6 +69,12 @@ absl::StatusOr<Program> reload_program(const WorkloadRow& row);
 // that are missing, kInvalidArgument the memory.
 absl::Status check_runs_here(const Task& task);
 
+// Where the task's kernels can run: in this process, or, being for another architecture, under an
+// emulator (measure/emulator.h), where they are verified but their times are estimates. Errors as
+// above; kNotFound also says what the emulator lacks.
+enum class RunsOn { kHost, kEmulator };
+absl::StatusOr<RunsOn> find_device(const Task& task);
+
 // Puts the rows that the task's measurements refer to; done by tune_task.
 absl::Status put_task(Store& store, const Task& task);
 
@@ -88,7 +95,8 @@ absl::StatusOr<Choice> choose_trace(const Task& task, std::string_view trace);
 
 // ---- what the machine could do ------------------------------------------------------------------
 
-// The bound of cli.md, measured now: call it beside the timing that it judges.
+// The bound of cli.md, measured now: call it beside the timing that it judges. For a target that
+// is emulated here: by its data (measure/limits.h), as the estimates that it judges.
 struct Bound {
   Flops flops;
   double bytes = 0;                        // compulsory
@@ -109,8 +117,9 @@ absl::StatusOr<Bound> bound_beside(const Task& task, const Measurement& measurem
 
 // ---- tuning -------------------------------------------------------------------------------------
 
-// The local Measurer (measure/local.h) of the task; `options` says what the task does not. The
-// second oracle is its unscheduled kernel.
+// The task's Measurer on the device that find_device says: local (measure/local.h) or emulated
+// (measure/emulated.h: its candidates must carry draft_us). `options` says what the task does not.
+// The second oracle is its unscheduled kernel.
 absl::StatusOr<std::unique_ptr<Measurer>> make_measurer(const Task& task, LocalOptions options);
 
 // Searches, measures, verifies and stores; resumes from what the store has. `hooks` and `model` may
@@ -137,15 +146,23 @@ absl::StatusOr<std::vector<TuneResult>> tune_tasks(std::vector<SuiteMember> memb
 
 absl::StatusOr<Artifact> build(const Task& task, const Choice& choice);
 
-// A kernel in this process. Thread-compatible. `arguments`: one pointer per argument of the program
-// (build/context.h says how aligned).
+// A kernel in this process or, where find_device says so, in an emulated one. Thread-compatible.
+// `arguments`: one pointer per argument of the program (build/context.h says how aligned).
 class Executable {
  public:
   static absl::StatusOr<std::unique_ptr<Executable>> create(const Task& task, const Choice& choice);
   absl::Status prepack(void* const* arguments);
   absl::Status run(void* const* arguments);
+  bool emulated() const { return emulated_ != nullptr; }  // its wall time means nothing
 
  private:
+  struct Emulated {
+    Emulator emulator;
+    std::shared_ptr<const Program> program;
+    Artifact artifact;
+    int threads = 1;
+  };
+  std::unique_ptr<Emulated> emulated_;     // null: runner_ runs it here
   std::unique_ptr<ParallelPool> pool_;
   std::unique_ptr<Runner> runner_;
 };

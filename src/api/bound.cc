@@ -35,21 +35,26 @@ Limits stored_limits(const Measurement& measurement) {
   return {number("peak_gflops"), number("bandwidth_gbytes_per_s")};
 }
 
+absl::StatusOr<Limits> limits_of(const Task& task, double budget_s) {
+  const absl::StatusOr<RunsOn> device = find_device(task);
+  if (device.ok() && *device == RunsOn::kEmulator) {
+    return nominal_limits(*task.program, *task.target, task.threads());
+  }
+  return measure_limits(*task.program, *task.target, task.threads(), budget_s);
+}
+
 }  // namespace
 
 absl::StatusOr<Bound> measure_bound(const Task& task, double budget_s) {
-  ASSIGN_OR_RETURN(const Limits limits,
-                   measure_limits(*task.program, *task.target, task.threads(), budget_s));
+  ASSIGN_OR_RETURN(const Limits limits, limits_of(task, budget_s));
   return bound_of(task, limits);
 }
 
 absl::StatusOr<Bound> measure_bound_beside(const Task& task, double time_us, double budget_s) {
-  ASSIGN_OR_RETURN(Limits limits,
-                   measure_limits(*task.program, *task.target, task.threads(), budget_s));
+  ASSIGN_OR_RETURN(Limits limits, limits_of(task, budget_s));
   for (int attempt = 0; attempt < 3 && bound_of(task, limits).bound_us > time_us; ++attempt) {
     budget_s *= 3;
-    ASSIGN_OR_RETURN(const Limits again,
-                     measure_limits(*task.program, *task.target, task.threads(), budget_s));
+    ASSIGN_OR_RETURN(const Limits again, limits_of(task, budget_s));
     limits.peak_gflops = std::max(limits.peak_gflops, again.peak_gflops);
     limits.bandwidth_gbytes = std::max(limits.bandwidth_gbytes, again.bandwidth_gbytes);
   }

@@ -18,9 +18,15 @@ absl::StatusOr<Artifact> build(const Task& task, const Choice& choice) {
 
 absl::StatusOr<std::unique_ptr<Executable>> Executable::create(const Task& task,
                                                                const Choice& choice) {
-  RETURN_IF_ERROR(check_runs_here(task));
-  ASSIGN_OR_RETURN(const Artifact artifact, build(task, choice));
+  ASSIGN_OR_RETURN(const RunsOn device, find_device(task));
+  ASSIGN_OR_RETURN(Artifact artifact, build(task, choice));
   std::unique_ptr<Executable> executable = std::make_unique<Executable>();
+  if (device == RunsOn::kEmulator) {
+    ASSIGN_OR_RETURN(Emulator emulator, find_emulator(*task.target));
+    executable->emulated_ = std::make_unique<Emulated>(Emulated{
+        std::move(emulator), task.program, std::move(artifact), task.threads()});
+    return executable;
+  }
   if (task.threads() > 1) {
     std::vector<int> cpus = allowed_cpus();
     cpus.resize(task.threads());
@@ -31,10 +37,17 @@ absl::StatusOr<std::unique_ptr<Executable>> Executable::create(const Task& task,
 }
 
 absl::Status Executable::prepack(void* const* arguments) {
+  if (emulated_) return absl::OkStatus();  // each emulated run packs for itself
   return refused(runner_->prepack(arguments));
 }
 
-absl::Status Executable::run(void* const* arguments) { return refused(runner_->run(arguments)); }
+absl::Status Executable::run(void* const* arguments) {
+  if (emulated_) {
+    return run_emulated(emulated_->emulator, *emulated_->program, emulated_->artifact,
+                        emulated_->threads, arguments);
+  }
+  return refused(runner_->run(arguments));
+}
 
 absl::StatusOr<ArgumentMemory> ArgumentMemory::create(const Program& program) {
   ArgumentMemory memory;

@@ -80,6 +80,13 @@ double physical_memory() {
   return static_cast<double>(info.totalram) * info.mem_unit;
 }
 
+absl::Status check_memory(const Task& task) {
+  const double needed = argument_bytes(*task.program), present = physical_memory();
+  if (needed <= present) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "the tensors need %.1f GB, this machine has %.1f", needed / 1e9, present / 1e9));
+}
+
 }  // namespace
 
 absl::StatusOr<Task> make_task(const std::vector<std::string>& words, const TaskOptions& options) {
@@ -136,11 +143,7 @@ absl::StatusOr<Program> reload_program(const WorkloadRow& row) {
 }
 
 absl::Status check_runs_here(const Task& task) {
-  const double needed = argument_bytes(*task.program), present = physical_memory();
-  if (needed > present) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "the tensors need %.1f GB, this machine has %.1f", needed / 1e9, present / 1e9));
-  }
+  RETURN_IF_ERROR(check_memory(task));
   ASSIGN_OR_RETURN(const Target host, find_target("host"));
   const std::string missing = missing_feature(*task.target, host);
   if (!missing.empty()) {
@@ -154,6 +157,20 @@ absl::Status check_runs_here(const Task& task) {
                                       processors == 1 ? " processor" : " processors"));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<RunsOn> find_device(const Task& task) {
+  ASSIGN_OR_RETURN(const Target host, find_target("host"));
+  if (missing_feature(*task.target, host) != task.target->family) {
+    RETURN_IF_ERROR(check_runs_here(task));
+    return RunsOn::kHost;
+  }
+  RETURN_IF_ERROR(check_memory(task));
+  const absl::StatusOr<Emulator> emulator = find_emulator(*task.target);
+  if (emulator.ok()) return RunsOn::kEmulator;
+  return absl::NotFoundError(concat("no device for target '", task.target->name,
+                                    "': this machine lacks ", task.target->family, ", and ",
+                                    std::string(emulator.status().message())));
 }
 
 absl::Status put_task(Store& store, const Task& task) {

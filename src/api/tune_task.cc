@@ -4,6 +4,7 @@
 #include "src/base/parallel_pool.h"
 #include "src/api/api.h"
 #include "src/lower/lower.h"
+#include "src/measure/emulated.h"
 #include "src/measure/timing.h"
 #include "src/search/suite.h"
 
@@ -81,12 +82,15 @@ absl::StatusOr<std::unique_ptr<Measurer>> make_measurer(const Task& task, LocalO
   options.threads = task.threads();
   options.cache = task.key.cache;
   options.reference = reference_kernel(task.start);
-  return make_local_measurer(*task.program, *task.target, options);
+  ASSIGN_OR_RETURN(const RunsOn device, find_device(task));
+  return device == RunsOn::kEmulator
+             ? make_emulated_measurer(*task.program, *task.target, options)
+             : make_local_measurer(*task.program, *task.target, options);
 }
 
 absl::StatusOr<TuneResult> tune_task(const Task& task, Store& store, const SearchOptions& options,
                                      std::unique_ptr<Model> model, TuneHooks hooks) {
-  RETURN_IF_ERROR(check_runs_here(task));
+  RETURN_IF_ERROR(find_device(task).status());
   RETURN_IF_ERROR(put_task(store, task));
   RETURN_IF_ERROR(store.claim(task.key));
   const Claim claim(store, task.key);

@@ -48,7 +48,8 @@ Json best_json(const Measurement& best, const Bound& bound) {
           {"max_rel_error", best.max_rel_error}};
 }
 
-std::string summary(const Task& task, const TuneResult& result, const Bound* bound, double wall_s) {
+std::string summary(const Task& task, RunsOn device, const TuneResult& result, const Bound* bound,
+                    double wall_s) {
   const Measurement& best = result.best.measurement;
   std::string out = bold(task.workload.source_words) +
                     absl::StrFormat("  on %s, %d thread%s\n", task.target->name, task.threads(),
@@ -56,8 +57,13 @@ std::string summary(const Task& task, const TuneResult& result, const Bound* bou
   if (bound == nullptr) {
     out += "  best      none is valid\n";
   } else {
-    out += absl::StrFormat("  best      %s  [%s, %s]  verified\n", micros(best.time_us),
-                           micros(best.ci_low_us), micros(best.ci_high_us));
+    if (device == RunsOn::kEmulator) {
+      out += absl::StrFormat("  best      %s, estimated; verified under emulation\n",
+                             micros(best.time_us));
+    } else {
+      out += absl::StrFormat("  best      %s  [%s, %s]  verified\n", micros(best.time_us),
+                             micros(best.ci_low_us), micros(best.ci_high_us));
+    }
     if (bound->flops.useful > 0) {
       out += absl::StrFormat("            %s GFLOP/s, %s of the peak (%s GFLOP/s)\n",
                              number(bound->flops.useful / best.time_us / 1e3),
@@ -86,7 +92,8 @@ Json curve_json(const std::vector<CurvePoint>& curve) {
   return points;
 }
 
-absl::StatusOr<Tuned> describe(const Task& task, const TuneResult& result, double wall_s) {
+absl::StatusOr<Tuned> describe(const Task& task, RunsOn device, const TuneResult& result,
+                               double wall_s) {
   Tuned tuned;
   const Measurement& best = result.best.measurement;
   const bool valid = best.verdict == Verdict::kOk && best.time_us > 0 && best.verified;
@@ -94,7 +101,7 @@ absl::StatusOr<Tuned> describe(const Task& task, const TuneResult& result, doubl
   Json warnings = Json::array();
   if (valid) {
     ASSIGN_OR_RETURN(bound, bound_beside(task, best));
-    if (bound->bound_us > best.time_us) {
+    if (device == RunsOn::kHost && bound->bound_us > best.time_us) {
       warnings.push_back(absl::StrFormat("the bound of %s is above the measured %s: one of the two "
                                          "measurements is wrong", micros(bound->bound_us),
                                          micros(best.time_us)));
@@ -105,6 +112,7 @@ absl::StatusOr<Tuned> describe(const Task& task, const TuneResult& result, doubl
       {"canonical_sha256", task.workload.id},
       {"target", task.target->name},
       {"threads", task.threads()},
+      {"estimated", device == RunsOn::kEmulator},
       {"trials", result.trials},
       {"failed", result.failed},
       {"deduped", result.deduped},
@@ -120,7 +128,7 @@ absl::StatusOr<Tuned> describe(const Task& task, const TuneResult& result, doubl
         {"store", result.store_s}}},
       {"interrupted", result.interrupted},
       {"warnings", warnings}};
-  tuned.text = summary(task, result, valid ? &*bound : nullptr, wall_s);
+  tuned.text = summary(task, device, result, valid ? &*bound : nullptr, wall_s);
   for (const Json& warning : warnings)
     tuned.text += "  warning   " + warning.get<std::string>() + "\n";
   tuned.row = {task.workload.source_words, task.target->name, concat(task.threads()),
@@ -142,7 +150,7 @@ absl::StatusOr<Tuned> describe(const Task& task, const TuneResult& result, doubl
 absl::StatusOr<Tuned> tune_one(const TuneOptions& options, const std::vector<std::string>& words,
                                Store& store, double begin_s) {
   ASSIGN_OR_RETURN(const Task task, options.workload.task(words));
-  RETURN_IF_ERROR(check_runs_here(task));
+  ASSIGN_OR_RETURN(const RunsOn device, find_device(task));
   RETURN_IF_ERROR(environment(put_task(store, task)));
   std::unique_ptr<Model> model;
   if (!options.model.empty()) {
@@ -164,7 +172,7 @@ absl::StatusOr<Tuned> tune_one(const TuneOptions& options, const std::vector<std
         environment(tune_task(task, store, options.search, std::move(model), std::move(hooks)));
   }
   if (!result.ok()) return result.status();
-  return describe(task, *result, process_seconds() - begin_s);
+  return describe(task, device, *result, process_seconds() - begin_s);
 }
 
 const std::vector<std::string>& csv_columns() {
