@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "cost_model/cost_model.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/expr/message.h"
@@ -65,6 +66,7 @@ absl::StatusOr<Candidate> make_candidate(const Task& task, const v1::CandidateSp
   ASSIGN_OR_RETURN(Kernel kernel, lower(nest));
   Candidate candidate;
   candidate.kernel = std::make_shared<const Kernel>(std::move(kernel));
+  candidate.draft_us = draft_us(nest);
   candidate.incumbent_us = spec.incumbent_us();
   candidate.verify = spec.verify();
   return candidate;
