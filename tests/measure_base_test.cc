@@ -97,7 +97,8 @@ TEST(Messages, TravelWholeWithTheirDescriptor) {
     EXPECT_TRUE(send_message(ends.first, 8, "").ok());
     close(ends.first);
   });
-  const absl::StatusOr<Message> first = receive_message(ends.second, 10);
+  const absl::StatusOr<Message> first =
+      receive_message(ends.second, 10, uint64_t{1} << 30, /*take_fd=*/true);
   ASSERT_TRUE(first.ok());
   EXPECT_EQ(first->type, 7u);
   EXPECT_EQ(first->payload, large);

@@ -46,6 +46,7 @@ class Loaded {
   virtual int prepack(const lw_context* context, void* const* buffers) const = 0;
 };
 absl::StatusOr<std::unique_ptr<Loaded>> load(const Artifact& artifact);
+using Loader = absl::StatusOr<std::unique_ptr<Loaded>> (*)(const Artifact& artifact);
 
 // Machine code for another process, linked to run at one address: no loader is needed there.
 struct FlatImage {

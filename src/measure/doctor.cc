@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
 #include "src/measure/timing.h"
@@ -132,6 +133,10 @@ double promised_gflops(const Target& target, double ghz) {
 
 void diagnose(const Target& target, DoctorReport* report) {
   std::vector<std::string>& problems = report->problems;
+  if (report->isolation.level() < IsolationLevel::kFilter) {
+    problems.push_back(absl::StrCat("candidates could do harm here; missing: ",
+                                    absl::StrJoin(report->isolation.missing(), "; ")));
+  }
   const std::string missing = missing_feature(target, find_target("host").value_or(target));
   if (!missing.empty())
     problems.push_back(absl::StrCat("this processor lacks ", missing, " of ", target.name));
@@ -207,6 +212,8 @@ absl::StatusOr<DoctorReport> doctor(const Target& target, bool quick) {
   if (after.total > before.total) {
     report.steal = (after.steal - before.steal) / (after.total - before.total);
   }
+  report.facts = read_device_facts();
+  report.isolation = detect_isolation();
   diagnose(target, &report);
   return report;
 }
@@ -237,6 +244,9 @@ std::string to_json(const DoctorReport& report) {
                                    {"steal", report.steal},
                                    {"load", report.load},
                                    {"governor", report.governor},
+                                   {"device", device_fingerprint(report.facts)},
+                                   {"facts", nlohmann::json::parse(to_json(report.facts))},
+                                   {"isolation", nlohmann::json::parse(report.isolation.json())},
                                    {"problems", report.problems}};
   return document.dump(2);
 }
@@ -258,6 +268,9 @@ std::string to_text(const DoctorReport& report) {
                         report.timer_resolution_s * 1e9, 100 * report.noise, 100 * report.steal,
                         report.load,
                         report.governor.empty() ? "" : ", governor " + report.governor);
+  absl::StrAppendFormat(&text, "  device %s, isolation of candidates: %s\n",
+                        device_fingerprint(report.facts).substr(0, 16),
+                        std::string(isolation_name(report.isolation.level())));
   for (const std::string& problem : report.problems)
     absl::StrAppend(&text, "  problem: ", problem, "\n");
   if (report.problems.empty()) absl::StrAppend(&text, "  nothing wrong\n");

@@ -7,6 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "schedules/target.h"
+#include "src/measure/hygiene.h"
+#include "src/measure/isolation.h"
 
 namespace lw {
 
@@ -57,6 +59,8 @@ struct DoctorReport {
   double steal = 0;                   // share of the time that the hypervisor took away
   double load = 0;                    // processes that wanted to run, last minute
   std::string governor;               // "": not visible
+  DeviceFacts facts;
+  Isolation isolation;                // of workers that run candidates
   std::vector<std::string> problems;  // in words; empty: nothing wrong
 };
 // Some seconds; `quick`: about one, with fewer levels.

@@ -1,6 +1,7 @@
 #include "src/measure/ipc.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -21,6 +22,7 @@ struct Header {
   uint32_t type = 0;
   uint32_t has_fd = 0;
   uint64_t bytes = 0;
+  uint64_t tag = 0;
 };
 constexpr uint64_t kMaxPayload = uint64_t{1} << 30;
 
@@ -39,7 +41,7 @@ absl::Status send_all(int socket, const char* data, size_t size) {
   return absl::OkStatus();
 }
 
-// Fills `data`; a descriptor that comes along is stored in *fd when fd is given.
+// Fills `data`; a descriptor that comes along is stored in *fd when fd is given, else dropped.
 absl::Status receive_all(int socket, char* data, size_t size, double deadline, int* fd) {
   while (size > 0) {
     pollfd wait{socket, POLLIN, 0};
@@ -55,14 +57,16 @@ absl::Status receive_all(int socket, char* data, size_t size, double deadline, i
     msghdr header{};
     header.msg_iov = &part;
     header.msg_iovlen = 1;
-    header.msg_control = control;
-    header.msg_controllen = sizeof control;
+    if (fd != nullptr) {
+      header.msg_control = control;
+      header.msg_controllen = sizeof control;
+    }
     errno = 0;
     const ssize_t n = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n <= 0) return gone("receive");
-    const cmsghdr* extra = CMSG_FIRSTHDR(&header);
-    if (extra != nullptr && extra->cmsg_type == SCM_RIGHTS && fd != nullptr) {
+    const cmsghdr* extra = fd != nullptr ? CMSG_FIRSTHDR(&header) : nullptr;
+    if (extra != nullptr && extra->cmsg_type == SCM_RIGHTS) {
       std::memcpy(fd, CMSG_DATA(extra), sizeof *fd);
     }
     data += n;
@@ -86,7 +90,7 @@ absl::Status send_header(int socket, const Header& header, int fd) {
     extra->cmsg_len = CMSG_LEN(sizeof fd);
     std::memcpy(CMSG_DATA(extra), &fd, sizeof fd);
   }
-  // 16 bytes into an empty socket go as a whole or not at all.
+  // 24 bytes into an empty socket go as a whole or not at all.
   ssize_t n;
   do {
     n = sendmsg(socket, &message, MSG_NOSIGNAL);
@@ -96,20 +100,29 @@ absl::Status send_header(int socket, const Header& header, int fd) {
 
 }  // namespace
 
-absl::Status send_message(int socket, uint32_t type, std::string_view payload, int fd) {
+absl::Status send_message(int socket, uint32_t type, std::string_view payload, int fd,
+                          uint64_t tag) {
   CHECK(payload.size() <= kMaxPayload);
-  RETURN_IF_ERROR(send_header(socket, {type, fd >= 0 ? 1u : 0u, payload.size()}, fd));
+  RETURN_IF_ERROR(send_header(socket, {type, fd >= 0 ? 1u : 0u, payload.size(), tag}, fd));
   return send_all(socket, payload.data(), payload.size());
 }
 
-absl::StatusOr<Message> receive_message(int socket, double timeout_s) {
+bool has_input(int socket) {
+  char first;
+  return recv(socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+absl::StatusOr<Message> receive_message(int socket, double timeout_s, uint64_t max_bytes,
+                                        bool take_fd) {
   const double deadline = timeout_s < 0 ? -1 : now() + timeout_s;
   Message message;
   Header header;
   RETURN_IF_ERROR(
-      receive_all(socket, reinterpret_cast<char*>(&header), sizeof header, deadline, &message.fd));
-  if (header.bytes > kMaxPayload) return absl::UnavailableError("a message of impossible size");
+      receive_all(socket, reinterpret_cast<char*>(&header), sizeof header, deadline,
+                  take_fd ? &message.fd : nullptr));
+  if (header.bytes > std::min(max_bytes, kMaxPayload)) return absl::UnavailableError("a message of impossible size");
   message.type = header.type;
+  message.tag = header.tag;
   message.payload.resize(header.bytes);
   RETURN_IF_ERROR(receive_all(socket, message.payload.data(), header.bytes, deadline, nullptr));
   return message;
@@ -124,10 +137,10 @@ absl::StatusOr<std::pair<int, int>> socket_pair() {
   return std::make_pair(ends[0], ends[1]);
 }
 
-absl::StatusOr<SharedMemory> SharedMemory::create(int64_t bytes) {
+absl::StatusOr<SharedMemory> SharedMemory::create(int64_t bytes, bool sealed) {
   SharedMemory memory;
   memory.bytes_ = bytes;
-  memory.fd_ = memfd_create("loopwright", MFD_CLOEXEC);
+  memory.fd_ = memfd_create("loopwright", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (memory.fd_ < 0 || ftruncate(memory.fd_, bytes) != 0) {
     return absl::ResourceExhaustedError(
         absl::StrCat("no shared memory of ", bytes, " bytes: ", std::strerror(errno)));
@@ -139,6 +152,11 @@ absl::StatusOr<SharedMemory> SharedMemory::create(int64_t bytes) {
         absl::StrCat("cannot map ", bytes, " bytes: ", std::strerror(errno)));
   }
   memory.data_ = static_cast<std::byte*>(data);
+  // A shorter file would be a fault for whoever reads it here. Old systems do not know the seal
+  // against writing: then the filter (isolation.h) keeps workers from opening memory again.
+  fcntl(memory.fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+  if (sealed) fcntl(memory.fd_, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
+  fcntl(memory.fd_, F_ADD_SEALS, F_SEAL_SEAL);
   return memory;
 }
 

@@ -16,6 +16,7 @@ namespace lw {
 struct Message {
   uint32_t type = 0;
   std::string payload;
+  uint64_t tag = 0;
   int fd = -1;  // a descriptor that came along; the receiver owns it
 };
 
@@ -72,8 +73,15 @@ class Reader {
 
 // kUnavailable: the other end is gone. kDeadlineExceeded (receive only): nothing whole came within
 // `timeout_s` (negative: waits for ever).
-absl::Status send_message(int socket, uint32_t type, std::string_view payload, int fd = -1);
-absl::StatusOr<Message> receive_message(int socket, double timeout_s = -1);
+absl::Status send_message(int socket, uint32_t type, std::string_view payload, int fd = -1,
+                          uint64_t tag = 0);
+// A message longer than `max_bytes` is kUnavailable too, read or not; a descriptor that comes along is
+// dropped unless `take_fd`: the sender may have run a wild kernel.
+absl::StatusOr<Message> receive_message(int socket, double timeout_s = -1,
+                                        uint64_t max_bytes = uint64_t{1} << 30,
+                                        bool take_fd = false);
+// Whether there is something to read.
+bool has_input(int socket);
 
 // A connected pair of sockets, close-on-exec.
 absl::StatusOr<std::pair<int, int>> socket_pair();
@@ -82,7 +90,9 @@ absl::StatusOr<std::pair<int, int>> socket_pair();
 class SharedMemory {
  public:
   SharedMemory() = default;
-  static absl::StatusOr<SharedMemory> create(int64_t bytes);
+  // `sealed`: its size is fixed, and it can be written through this mapping (and those that forks
+  // inherit) only: mappings made later are read-only and stay so.
+  static absl::StatusOr<SharedMemory> create(int64_t bytes, bool sealed = false);
   SharedMemory(SharedMemory&& other) noexcept { *this = std::move(other); }
   SharedMemory& operator=(SharedMemory&& other) noexcept;
   ~SharedMemory();

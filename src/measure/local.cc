@@ -47,9 +47,7 @@ class LocalMeasurer : public Measurer {
     const LocalOptions& options = bench_->options;
     reference_pending_ = options.reference != nullptr;
     if (bench_->parted()) pin_to(bench_->building);
-    const int builders =
-        options.builders > 0 ? options.builders : static_cast<int>(bench_->building.size());
-    for (int i = 0; i < builders; ++i) threads_.emplace_back([this] { build_all(); });
+    for (int i = 0; i < bench_->builders; ++i) threads_.emplace_back([this, i] { build_all(i); });
     threads_.emplace_back([this] { measure_all(); });
   }
 
@@ -115,8 +113,8 @@ class LocalMeasurer : public Measurer {
 
  private:
   // A builder's thread.
-  void build_all() {
-    WorkerLink builder(zygote_.get(), bench_.get(), kBuilder);
+  void build_all(int index) {
+    WorkerLink builder(zygote_.get(), bench_.get(), kBuilder + index);
     if (build_reference_first()) build_reference(builder);
     std::unique_lock<std::mutex> lock(mutex_);
     while (true) {
@@ -166,6 +164,7 @@ class LocalMeasurer : public Measurer {
     if (built->candidate.kernel->arguments != static_cast<int>(bench_->arguments.size())) {
       answer = {false, Verdict::kBuildError, "the kernel is of another program", ""};
     } else {
+      builder.renew();
       answer = builder.ask(kBuild, Writer().put_string(print(*built->candidate.kernel)).bytes(),
                            bench_->options.build_timeout_s, "building");
     }
@@ -270,13 +269,16 @@ absl::StatusOr<std::unique_ptr<Measurer>> make_local_measurer(const Program& pro
 
 absl::StatusOr<std::unique_ptr<Measurer>> start_measurer(std::unique_ptr<Workbench> bench) {
   Workbench* shared = bench.get();
-  Zygote::Main main = [shared](int role, int socket) {
-    if (role == kBuilder) builder_main(*shared, socket);
+  Zygote::Main main = [shared](int role, int socket, const Isolation& isolation) {
+    if (role >= kBuilder) builder_main(*shared, 1 + role - kBuilder, socket, isolation);
     if (role == kMeasurer && shared->emulator) emulated_main(*shared, socket);
-    if (role == kMeasurer && !shared->emulator) measurer_main(*shared, socket);
-    if (role == kPreparer) preparer_main(*shared, socket);
+    if (role == kMeasurer && !shared->emulator) measurer_main(*shared, socket, isolation);
+    if (role == kPreparer) preparer_main(*shared, socket, isolation);
   };
-  ASSIGN_OR_RETURN(std::unique_ptr<Zygote> zygote, Zygote::start(main, descriptors(*bench)));
+  // An emulated kernel runs inside the emulator, which the workers must be able to start.
+  const bool shut_in = !bench->emulator.has_value();
+  ASSIGN_OR_RETURN(std::unique_ptr<Zygote> zygote,
+                   Zygote::start(main, descriptors(*bench), bench->options.isolation, shut_in));
   return std::make_unique<LocalMeasurer>(std::move(bench), std::move(zygote));
 }
 

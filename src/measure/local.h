@@ -8,6 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "schedules/target.h"
+#include "src/build/build.h"
+#include "src/measure/hygiene.h"
+#include "src/measure/isolation.h"
 #include "src/search/measurer.h"
 
 namespace lw {
@@ -26,6 +29,13 @@ struct LocalOptions {
   double run_timeout_s = 10;                      // of one call; less once there is an incumbent
   int64_t memory_limit_bytes = int64_t{4} << 30;  // workspace, and each process's growth
   std::vector<int> cpus;                          // to use; empty: those this thread may use
+  // The least that must keep candidates from this machine (isolation.h); all that can be had is
+  // used in any case.
+  IsolationLevel isolation = IsolationLevel::kNone;
+  HygieneOptions hygiene;
+  // A code generator that is not in build.h's table, and what loads its artifacts (both or none).
+  const Backend* backend = nullptr;
+  Loader load = nullptr;
 };
 
 // Inputs are random_input() of the program for the seed: one uniform set, one of small integers.
@@ -36,7 +46,7 @@ struct LocalOptions {
 //
 // REQUIRES: target.family has a backend; target's features exist here; the calling thread lives as
 // long as the Measurer (the worker processes end with it). kResourceExhausted: no memory for the
-// tensors.
+// tensors. kFailedPrecondition: `isolation` cannot be reached.
 absl::StatusOr<std::unique_ptr<Measurer>> make_local_measurer(const Program& program,
                                                               const Target& target,
                                                               const LocalOptions& options);

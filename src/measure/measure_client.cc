@@ -18,6 +18,7 @@
 #include "absl/strings/str_join.h"
 #include "src/base/parallel_pool.h"
 #include "src/measure/limits.h"
+#include "src/measure/plausible.h"
 #include "src/measure/sandbox.h"
 
 namespace lw {
@@ -25,6 +26,7 @@ namespace {
 
 constexpr double kSetupTimeout = 120;  // filling inputs: far more than any size takes
 constexpr double kLoadTimeout = 10;
+constexpr int kCallsOutside = 5;
 constexpr double kInterpretedOperations =
     2e7;  // above this the interpreter is too slow for all points
 
@@ -43,6 +45,15 @@ bool wrong(const std::string& detail, Outcome* outcome) {
 
 std::string slot_request(int slot) { return Writer().put<int32_t>(slot).bytes(); }
 
+bool forged(const std::string& detail, Outcome* outcome) {
+  outcome->verdict = Verdict::kDeviceUnhealthy;
+  outcome->detail = detail;
+  outcome->samples_us.clear();
+  outcome->time_us = outcome->ci_low_us = outcome->ci_high_us = 0;
+  outcome->verified = false;
+  return false;
+}
+
 void summarize(Outcome* outcome) {
   const Estimate e = estimate(outcome->samples_us);
   outcome->time_us = e.median;
@@ -53,7 +64,12 @@ void summarize(Outcome* outcome) {
 }  // namespace
 
 MeasureClient::MeasureClient(Zygote* zygote, const Workbench* bench)
-    : zygote_(zygote), bench_(bench), measurer_(zygote, bench, kMeasurer) {}
+    : zygote_(zygote),
+      bench_(bench),
+      measurer_(zygote, bench, kMeasurer),
+      least_us_(impossible_below_us(bench->program, bench->target, bench->options.threads)),
+      hygiene_(bench->options.hygiene, bench->measuring, zygote->isolation().missing()),
+      isolation_(zygote->isolation().json()) {}
 
 // Runs `work` in one preparer process per processor, side by side.
 void MeasureClient::in_preparers(const std::function<void(WorkerLink&, int, int)>& work) {
@@ -222,14 +238,18 @@ bool MeasureClient::parse_times(const std::string& payload, double wall_s, Outco
     if (!(us > 0)) outcome->samples_us.clear();
     if (outcome->samples_us.empty()) break;
   }
-  if (!reader.ok() || outcome->samples_us.empty() || !(sum_s <= inside_s) ||
+  usage_ = reader.get<TimedUsage>();
+  if (!reader.ok() || outcome->samples_us.empty() || outcome->inner < 1 || !(sum_s <= inside_s) ||
       !(inside_s <= wall_s)) {
-    outcome->verdict = Verdict::kDeviceUnhealthy;
-    outcome->detail = absl::StrFormat("samples of %.6f s in a request of %.6f s", sum_s, wall_s);
-    outcome->samples_us.clear();
-    return false;
+    return forged(absl::StrFormat("samples of %.6f s in a request of %.6f s", sum_s, wall_s),
+                  outcome);
   }
   summarize(outcome);
+  if (!(outcome->time_us >= least_us_)) {
+    return forged(absl::StrFormat("%.3g us a call: this processor needs at least %.3g us",
+                                  outcome->time_us, least_us_),
+                  outcome);
+  }
   if (raced_out) outcome->detail = "raced out";
   return true;
 }
@@ -258,7 +278,44 @@ bool MeasureClient::run_and_check(int slot, int set, Outcome* outcome) {
   return check(set, outcome);
 }
 
+// Samples are taken by the process that runs the kernel. Before they are believed, single calls are
+// weighed from here, each of which must compute the outputs anew: by the processor time that the
+// system charges to that process, which neither the kernel nor other processes can change. One that
+// reports less than it takes is found out where the difference is more than some 300 us; an honest
+// one is believed after its first call.
+bool MeasureClient::weighed_from_outside(int slot, Outcome* outcome) {
+  double least_us = 0;
+  for (int i = 0; i < kCallsOutside; ++i) {
+    poison_outputs(*bench_);
+    const double before_us = processor_us(measurer_.pid());
+    const Answer answer =
+        measurer_.ask(kRunAgain, Writer().put<int32_t>(slot).put<int32_t>(kUniform).bytes(),
+                      bench_->options.run_timeout_s + 1, "running");
+    if (!answer.ok) return fail(answer, outcome);
+    const double us = processor_us(measurer_.pid()) - before_us;
+    if (!check(kUniform, outcome)) return false;
+    least_us = i == 0 ? us : std::min(us, least_us);
+    if (fits_processor_time(outcome->time_us, least_us, bench_->options.threads)) return true;
+  }
+  return forged(absl::StrFormat("claims %.3g us a call, which costs %.3g us of processor time",
+                                outcome->time_us, least_us),
+                outcome);
+}
+
+// The last word on a candidate: its process has nothing more to say. A kernel that has answered in
+// the harness's place is noticed when the harness answers too.
+void MeasureClient::settle(Outcome* outcome) {
+  if (is_candidates_fault(outcome->verdict) && outcome->verdict != Verdict::kWrongResult) return;
+  const Answer answer = measurer_.ask(kUnloadAll, "", kLoadTimeout, "unloading");
+  if (answer.ok) return;
+  fail(answer, outcome);
+  outcome->samples_us.clear();
+  outcome->time_us = outcome->ci_low_us = outcome->ci_high_us = 0;
+  outcome->verified = false;
+}
+
 Outcome MeasureClient::measure(const Built& built) {
+  measurer_.renew();
   Outcome outcome;
   const double begin = now();
   const Candidate& candidate = built.candidate;
@@ -275,13 +332,27 @@ Outcome MeasureClient::measure(const Built& built) {
       outcome.samples_us.clear();
       outcome.time_us = outcome.ci_low_us = outcome.ci_high_us = 0;
     }
+    outcome.measure_s = now() - begin;
+    outcome.environment = environment({});
+    return outcome;
+  }
+  usage_ = TimedUsage();
+  if (!hygiene_.begin(measurer_.pid())) {
+    outcome.verdict = Verdict::kThrottled;
+    outcome.detail = absl::StrFormat("the reference kernel takes %.1f us instead of %.1f us",
+                                     hygiene_.reference_us(), hygiene_.baseline_us());
   } else if (load(built, 0, &outcome) && time(built, 0, &outcome) && check(kUniform, &outcome)) {
     const bool wanted =
         candidate.verify || candidate.incumbent_us <= 0 || outcome.time_us < candidate.incumbent_us;
-    if (wanted && run_and_check(0, kIntegers, &outcome)) outcome.verified = points_known_;
+    if (wanted && weighed_from_outside(0, &outcome) && run_and_check(0, kIntegers, &outcome)) {
+      outcome.verified = points_known_;
+    }
   }
+  if (outcome.verdict != Verdict::kThrottled) settle(&outcome);
+  if (outcome.verdict == Verdict::kDeviceUnhealthy) measurer_.stop();  // it may be the kernel's now
+  hygiene_.end(measurer_.pid());
   outcome.measure_s = now() - begin;
-  outcome.environment = environment();
+  outcome.environment = environment(outcome.samples_us);
   return outcome;
 }
 
@@ -298,12 +369,14 @@ void MeasureClient::note_limits(std::vector<Outcome>* outcomes) {
   const std::string facts = absl::StrFormat(",\"peak_gflops\":%.6g,\"bandwidth_gbytes_per_s\":%.6g}",
                                             limits->peak_gflops, limits->bandwidth_gbytes);
   for (Outcome& outcome : *outcomes) {
-    if (!outcome.environment.empty()) outcome.environment.replace(outcome.environment.size() - 1, 1, facts);
+    outcome.environment.replace(outcome.environment.size() - 1, 1, facts);
   }
 }
 
 std::vector<Outcome> MeasureClient::interleave(const std::vector<Built>& built, int rounds) {
   std::vector<Outcome> outcomes(built.size());
+  usage_ = TimedUsage();
+  hygiene_.begin(measurer_.pid());  // finalists are compared with each other, however slow it is
   measurer_.ask(kUnloadAll, "", kLoadTimeout, "unloading");
   // A crash takes the process and all that is loaded: charge it to its author, begin again without.
   bool again = true;
@@ -313,7 +386,6 @@ std::vector<Outcome> MeasureClient::interleave(const std::vector<Built>& built, 
     for (size_t i = 0; i < built.size() && !again; ++i) {
       outcomes[i].ticket = built[i].candidate.ticket;
       outcomes[i].build_s = built[i].build_s;
-      outcomes[i].environment = environment();
       if (outcomes[i].verdict != Verdict::kOk) continue;
       const int slot = static_cast<int>(i);
       const bool timed = !bench_->emulator || estimate_only(built[i], &outcomes[i]);
@@ -329,6 +401,8 @@ std::vector<Outcome> MeasureClient::interleave(const std::vector<Built>& built, 
     if (bench_->emulator) continue;
     if (!again && !slots.empty()) again = !compare_samples(slots, rounds, &outcomes);
   }
+  hygiene_.end(measurer_.pid());
+  for (Outcome& outcome : outcomes) outcome.environment = environment(outcome.samples_us);
   note_limits(&outcomes);
   measurer_.ask(kUnloadAll, "", kLoadTimeout, "unloading");
   return outcomes;
@@ -350,36 +424,38 @@ bool MeasureClient::compare_samples(const std::vector<int>& slots, int rounds,
                                       n * rounds * bench_->options.run_timeout_s, "comparing");
   const double wall_s = now() - begin;
   if (!answer.ok) {
-    const int culprit = reinterpret_cast<const ControlPage*>(bench_->control.data())->slot;
+    const int culprit = bench_->control_page(0)->slot;
     const bool known = std::count(slots.begin(), slots.end(), culprit) > 0;
     fail(answer, &(*outcomes)[static_cast<size_t>(known ? culprit : slots[0])]);
     return false;
   }
   Reader reader(answer.payload);
   double sum_s = 0;
+  bool plausible = true;
   for (int slot : slots) {
     Outcome& outcome = (*outcomes)[static_cast<size_t>(slot)];
     outcome.inner = reader.get<int64_t>();
     outcome.samples_us.resize(static_cast<size_t>(rounds));
     for (double& us : outcome.samples_us) {
       us = reader.get<double>();
+      plausible = plausible && us > 0 && us >= least_us_ && outcome.inner >= 1;
       sum_s += us * 1e-6 * static_cast<double>(outcome.inner);
     }
     summarize(&outcome);
     outcome.measure_s = wall_s / n;
   }
-  if (!reader.ok() || sum_s > wall_s) {
-    for (int slot : slots) {
-      (*outcomes)[static_cast<size_t>(slot)].verdict = Verdict::kDeviceUnhealthy;
-      (*outcomes)[static_cast<size_t>(slot)].detail = "samples do not add up";
-    }
+  usage_ = reader.get<TimedUsage>();
+  plausible = plausible && reader.ok() && sum_s <= wall_s;
+  for (int slot : slots) {
+    Outcome& outcome = (*outcomes)[static_cast<size_t>(slot)];
+    if (!plausible) forged("samples do not add up", &outcome);
+    if (plausible) settle(&outcome);
   }
+  if (!plausible) measurer_.stop();
   return true;
 }
 
-std::string MeasureClient::environment() const {
-  double load = 0;
-  std::ifstream("/proc/loadavg") >> load;
+std::string MeasureClient::environment(const std::vector<double>& samples_us) const {
   std::string text;
   if (bench_->emulator) {
     text = absl::StrFormat(
@@ -387,10 +463,11 @@ std::string MeasureClient::environment() const {
         bench_->emulator->name, bench_->options.threads);
   } else {
     text = absl::StrFormat(
-        "{\"cache\":\"%s\",\"cpus\":[%s],\"load\":%.2f,\"parted\":%s,\"threads\":%d,\"timer_ns\":%."
-        "0f",
-        bench_->options.cache, absl::StrJoin(bench_->measuring, ","), load,
+        "{\"cache\":\"%s\",\"cpus\":[%s],\"parted\":%s,\"threads\":%d,\"timer_ns\":%.0f,",
+        bench_->options.cache, absl::StrJoin(bench_->measuring, ","),
         bench_->parted() ? "true" : "false", bench_->options.threads, timer_resolution() * 1e9);
+    absl::StrAppend(&text, hygiene_.json(usage_, samples_us), ",", hygiene_.constant_json(),
+                    ",\"isolation\":", isolation_);
   }
   if (!oracle_problem_.empty()) {
     std::string quoted;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/measure/hygiene.h"
 #include "src/measure/timing.h"
 #include "src/measure/worker_link.h"
 #include "src/search/measurer.h"
@@ -42,14 +43,20 @@ class MeasureClient {
   bool parse_times(const std::string& payload, double wall_s, Outcome* outcome);
   bool run_and_check(int slot, int set, Outcome* outcome);
   bool check(int set, Outcome* outcome);
+  bool weighed_from_outside(int slot, Outcome* outcome);
+  void settle(Outcome* outcome);
   bool compare_samples(const std::vector<int>& slots, int rounds, std::vector<Outcome>* outcomes);
   double call_limit_s(double incumbent_us) const;
-  std::string environment() const;
+  std::string environment(const std::vector<double>& samples_us) const;
   void note_limits(std::vector<Outcome>* outcomes);
 
   Zygote* zygote_;
   const Workbench* bench_;
   WorkerLink measurer_;
+  double least_us_;  // nothing is faster
+  Hygiene hygiene_;
+  std::string isolation_;  // JSON
+  TimedUsage usage_;       // of the last timed request
   std::vector<std::vector<std::byte>> expected_;  // whole outputs for kIntegers; empty: unknown
   WholeScale scale_;
   bool points_known_ = false;

@@ -4,16 +4,20 @@
 //
 // The tensors are mapped here between guard pages, inputs read-only; the mappings inherited from
 // the parent are given up first, so no address in this process can change an input or an oracle.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <map>
 
 #include "src/base/check.h"
 #include "src/base/parallel_pool.h"
+#include "src/measure/hygiene.h"
 #include "src/measure/runner.h"
 #include "src/measure/sandbox.h"
 #include "src/measure/timing.h"
 #include "src/measure/workbench.h"
+#include "src/measure/worker_loop.h"
 
 namespace lw {
 namespace {
@@ -29,12 +33,34 @@ void flush_caches(const std::byte* data, int64_t bytes) {
 #endif
 }
 
+// How this processor rounds and traps: the control bits, not the flags of what has happened.
+uint32_t floating_point_mode() {
+#if defined(__x86_64__)
+  return __builtin_ia32_stmxcsr() & 0xffc0u;
+#elif defined(__aarch64__)
+  return static_cast<uint32_t>(__builtin_aarch64_get_fpcr());
+#endif
+}
+
+void set_floating_point_mode(uint32_t mode) {
+#if defined(__x86_64__)
+  __builtin_ia32_ldmxcsr(mode);
+#elif defined(__aarch64__)
+  __builtin_aarch64_set_fpcr(mode);
+#endif
+}
+
+const uint32_t kUsualMode = floating_point_mode();
+
 class Harness {
  public:
   explicit Harness(Workbench& bench)
       : bench_(bench),
-        page_(reinterpret_cast<ControlPage*>(bench.control.data())),
-        pool_(bench.options.threads, bench.measuring) {}
+        page_(bench.control_page(0)),
+        pool_(bench.options.threads, bench.measuring) {
+    // All threads have come to where they pin themselves: soon they may not.
+    pool_.run(pool_.workers(), [](void*, int64_t, int64_t) {}, nullptr);
+  }
 
   absl::Status map_tensors() {
     for (int set = 0; set < kInputSets; ++set) {
@@ -60,6 +86,7 @@ class Harness {
       case kUnloadAll: slots_.clear(); return "";
       case kTime: return time(reader);
       case kRunOnce: return run_once(reader);
+      case kRunAgain: return run_again(reader);
       case kInterleave: return interleave(reader);
       default: return absl::InvalidArgumentError("unknown request");
     }
@@ -71,8 +98,8 @@ class Harness {
     slots_.erase(slot);
     ASSIGN_OR_RETURN(const Artifact artifact, parse_artifact(reader.get_string()));
     ParallelPool* pool = bench_.options.threads > 1 ? &pool_ : nullptr;
-    ASSIGN_OR_RETURN(slots_[slot],
-                     Runner::create(artifact, pool, bench_.options.memory_limit_bytes));
+    ASSIGN_OR_RETURN(slots_[slot], Runner::create(artifact, pool, bench_.options.memory_limit_bytes,
+                                                  bench_.options.load));
     slots_[slot]->poison();
     return "";
   }
@@ -124,20 +151,30 @@ class Harness {
     return t;
   }
 
-  static absl::Status damaged() { return absl::DataLossError("wrote outside its workspace"); }
+  // What a kernel must leave as it was, checked after its last call.
+  static absl::Status unspoiled(const Runner& runner) {
+    if (!runner.intact()) return absl::DataLossError("wrote outside its workspace");
+    const uint32_t now = floating_point_mode();
+    if (now == kUsualMode) return absl::OkStatus();
+    set_floating_point_mode(kUsualMode);
+    return absl::DataLossError("changed the floating-point environment");
+  }
 
   absl::StatusOr<std::string> time(Reader& reader) {
     const int slot = reader.get<int32_t>();
     const TimingPlan plan = reader.get<TimingPlan>();
     ASSIGN_OR_RETURN(Runner * runner, ready(slot, kUniform));
+    const TimedUsage before = usage_so_far();
     const double begin = now();
     const Timing t = time_call(timed(runner, kUniform), plan);
+    const double inside_s = now() - begin;
+    const TimedUsage usage = usage_so_far() - before;
     if (!t.ok) return absl::FailedPreconditionError("the kernel refused its context");
-    if (!runner->intact()) return damaged();
+    RETURN_IF_ERROR(unspoiled(*runner));
     Writer writer;
-    writer.put(now() - begin).put(t.inner).put(t.raced_out).put<uint64_t>(t.samples_us.size());
+    writer.put(inside_s).put(t.inner).put(t.raced_out).put<uint64_t>(t.samples_us.size());
     for (double us : t.samples_us) writer.put(us);
-    return writer.bytes();
+    return writer.put(usage).bytes();
   }
 
   absl::StatusOr<std::string> run_once(Reader& reader) {
@@ -147,7 +184,17 @@ class Harness {
     if (runner->run(pointers_[set].data()) != 0) {
       return absl::FailedPreconditionError("the kernel refused its context");
     }
-    return runner->intact() ? absl::StatusOr<std::string>("") : damaged();
+    RETURN_IF_ERROR(unspoiled(*runner));
+    return "";
+  }
+
+  // The parent times this from outside.
+  absl::StatusOr<std::string> run_again(Reader& reader) {
+    const int slot = reader.get<int32_t>(), set = reader.get<int32_t>();
+    const std::map<int, std::unique_ptr<Runner>>::iterator it = slots_.find(slot);
+    if (it == slots_.end() || it->second == nullptr) return absl::NotFoundError("nothing loaded");
+    if (it->second->run(pointers_[set].data()) == 0) return "";
+    return absl::FailedPreconditionError("the kernel refused its context");
   }
 
   // Round by round, one sample of each: drifts of clock and load hit all alike.
@@ -169,6 +216,7 @@ class Harness {
       inner.push_back(inner_repeats(again_us * 1e-6, plan));
     }
     std::vector<std::vector<double>> samples(slots.size());
+    const TimedUsage before = usage_so_far();
     for (int r = 0; r < rounds; ++r) {
       for (size_t k = 0; k < slots.size(); ++k) {
         // Every other round backwards: nobody always runs behind the same neighbour.
@@ -178,12 +226,13 @@ class Harness {
         samples[i].push_back(take_sample(calls[i], inner[i], plan.cold));
       }
     }
+    const TimedUsage usage = usage_so_far() - before;
     Writer writer;
     for (size_t i = 0; i < slots.size(); ++i) {
       writer.put(inner[i]);
       for (double us : samples[i]) writer.put(us);
     }
-    return writer.bytes();
+    return writer.put(usage).bytes();
   }
 
   Workbench& bench_;
@@ -196,23 +245,20 @@ class Harness {
 
 }  // namespace
 
-void measurer_main(Workbench& bench, int socket) {
-  ControlPage* page = reinterpret_cast<ControlPage*>(bench.control.data());
+void measurer_main(Workbench& bench, int socket, const Isolation& isolation) {
+  ControlPage* page = bench.control_page(0);
   *page = ControlPage();
   report_crashes_to(page);
   pin_to({bench.measuring[0]});
   Harness harness(bench);
   CHECK(harness.map_tensors().ok());
-  limit_resources(bench.options.memory_limit_bytes);
-  while (true) {
-    absl::StatusOr<Message> request = receive_message(socket);
-    if (!request.ok()) return;
-    const absl::StatusOr<std::string> result = harness.answer(*request);
-    const absl::Status sent = result.ok()
-                                  ? send_message(socket, kDone, *result)
-                                  : send_message(socket, kRefused, refusal(result.status()));
-    if (!sent.ok()) return;
-  }
+  Confinement confinement;
+  confinement.socket = socket;
+  confinement.memory_bytes = bench.options.memory_limit_bytes;
+  confinement.cpu_seconds = kWorkerCpuSeconds * bench.options.threads;
+  confinement.keep_stderr = kSanitized;
+  if (!confine(isolation, confinement)) _exit(kNotIsolated);
+  serve_requests(socket, [&](const Message& request) { return harness.answer(request); });
 }
 
 }  // namespace lw

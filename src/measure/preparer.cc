@@ -1,4 +1,6 @@
 // The preparer's process: fills the inputs and asks the reference, beside the first builds.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -6,6 +8,7 @@
 #include "src/measure/sandbox.h"
 #include "src/measure/timing.h"
 #include "src/measure/workbench.h"
+#include "src/measure/worker_loop.h"
 
 namespace lw {
 namespace {
@@ -67,17 +70,13 @@ absl::StatusOr<std::string> answer(const Workbench& bench, const Message& reques
 
 }  // namespace
 
-void preparer_main(const Workbench& bench, int socket) {
-  limit_resources(bench.options.memory_limit_bytes);
-  while (true) {
-    absl::StatusOr<Message> request = receive_message(socket);
-    if (!request.ok()) return;
-    const absl::StatusOr<std::string> result = answer(bench, *request);
-    const absl::Status sent = result.ok()
-                                  ? send_message(socket, kDone, *result)
-                                  : send_message(socket, kRefused, refusal(result.status()));
-    if (!sent.ok()) return;
-  }
+void preparer_main(const Workbench& bench, int socket, const Isolation& isolation) {
+  Confinement confinement;
+  confinement.socket = socket;
+  confinement.memory_bytes = bench.options.memory_limit_bytes;
+  confinement.keep_stderr = true;
+  if (!confine(isolation, confinement)) _exit(kNotIsolated);
+  serve_requests(socket, [&](const Message& request) { return answer(bench, request); });
 }
 
 }  // namespace lw

@@ -35,7 +35,7 @@ int64_t workspace_needed(const Artifact& artifact, int workers) {
 }
 
 absl::StatusOr<std::unique_ptr<Runner>> Runner::create(const Artifact& artifact, ParallelPool* pool,
-                                                       int64_t memory_limit) {
+                                                       int64_t memory_limit, Loader loader) {
   std::unique_ptr<Runner> runner = std::make_unique<Runner>();
   const int workers = pool == nullptr ? 1 : pool->workers();
   runner->workspace_bytes_ = workspace_needed(artifact, workers);
@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<Runner>> Runner::create(const Artifact& artifact,
   }
   ASSIGN_OR_RETURN(runner->workspace_, flush_map(runner->workspace_bytes_));
   ASSIGN_OR_RETURN(runner->packed_, flush_map(runner->packed_bytes_));
-  ASSIGN_OR_RETURN(runner->loaded_, load(artifact));
+  ASSIGN_OR_RETURN(runner->loaded_, loader != nullptr ? loader(artifact) : load(artifact));
   runner->context_.parallel_for = workers > 1 ? &ParallelPool::parallel_for : nullptr;
   runner->context_.pool = pool;
   runner->context_.workers = workers;

@@ -16,10 +16,11 @@ namespace lw {
 class Runner {
  public:
   // `pool` (null: serial) outlives the Runner. kResourceExhausted: the workspace is larger than
-  // `memory_limit` bytes or the system refuses it; otherwise what load() says.
+  // `memory_limit` bytes or the system refuses it; otherwise what `loader` says (null: load()).
   static absl::StatusOr<std::unique_ptr<Runner>> create(const Artifact& artifact,
                                                         ParallelPool* pool,
-                                                        int64_t memory_limit = int64_t{8} << 30);
+                                                        int64_t memory_limit = int64_t{8} << 30,
+                                                        Loader loader = nullptr);
 
   // buffers: the arguments in order. 0, or what the kernel returned. REQUIRES: prepack before run.
   int prepack(void* const* buffers) { return packs_ ? loaded_->prepack(&context_, buffers) : 0; }

@@ -1,6 +1,7 @@
 #include "src/measure/sandbox.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -16,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "src/measure/syscall_filter.h"
 
 namespace lw {
 namespace {
@@ -31,32 +33,30 @@ bool was_write(void* context) {
 #endif
 }
 
-// Async-signal-safe: stores to mapped memory, then the default action.
+// Async-signal-safe: stores to mapped memory, then the end. A fault that returns happens again, now
+// without a handler; other signals could not be raised again (a process that is the first of its
+// namespace ignores its own), so the process says with its status what it died of.
 void on_crash(int signal_number, siginfo_t* info, void* context) {
   if (crash_page != nullptr && crash_page->signal == 0) {
     crash_page->wrote = was_write(context);
     crash_page->address = reinterpret_cast<uint64_t>(info->si_addr);
+    crash_page->syscall = signal_number == SIGSYS ? info->si_syscall : -1;
     crash_page->signal = signal_number;
   }
-  signal(signal_number, SIG_DFL);
-  raise(signal_number);
+  const bool again = info->si_code > 0 && (signal_number == SIGSEGV || signal_number == SIGBUS ||
+                                           signal_number == SIGFPE || signal_number == SIGILL);
+  if (!again) _exit(128 + signal_number);
 }
 
-constexpr bool sanitized() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return true;
-#else
-  return false;
-#endif
-}
+int statm = -1;  // /proc/self/statm, kept while there is a /proc
 
 int64_t address_space_now() {
-  long pages = 0;
-  if (FILE* f = fopen("/proc/self/statm", "r")) {
-    if (fscanf(f, "%ld", &pages) != 1) pages = 0;
-    fclose(f);
-  }
-  return static_cast<int64_t>(pages) * sysconf(_SC_PAGESIZE);
+  watch_address_space();
+  char text[64] = "";
+  const ssize_t size = pread(statm, text, sizeof text - 1, 0);
+  close(statm);
+  statm = -1;
+  return size > 0 ? std::atoll(text) * sysconf(_SC_PAGESIZE) : 0;
 }
 
 std::string describe_address(const ControlPage& page) {
@@ -91,14 +91,20 @@ void report_crashes_to(ControlPage* page) {
   sigaltstack(&alternate, nullptr);
   struct sigaction action {};
   action.sa_sigaction = on_crash;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  for (int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) sigaction(s, &action, nullptr);
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | static_cast<int>(SA_RESETHAND);
+  for (int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) {
+    sigaction(s, &action, nullptr);
+  }
+}
+
+void watch_address_space() {
+  if (statm < 0) statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 }
 
 void limit_resources(int64_t memory_bytes) {
   const rlimit none{0, 0};
   setrlimit(RLIMIT_CORE, &none);
-  if (memory_bytes > 0 && !sanitized()) {
+  if (memory_bytes > 0 && !kSanitized) {
     const rlim_t limit = static_cast<rlim_t>(address_space_now() + memory_bytes);
     const rlimit space{limit, limit};
     setrlimit(RLIMIT_AS, &space);
@@ -129,10 +135,17 @@ std::string signal_name(int signal) {
 }
 
 std::string describe_death(int wait_status, const ControlPage* page) {
+  if (page != nullptr && page->signal == SIGSYS) {
+    return absl::StrCat("called ", syscall_name(page->syscall), ": not allowed");
+  }
   if (page != nullptr && page->signal != 0) {
     const std::string name = signal_name(page->signal);
     const bool has_address = page->signal == SIGSEGV || page->signal == SIGBUS;
     return has_address ? absl::StrCat(name, ": ", describe_address(*page)) : name;
+  }
+  // Where signals were blocked (the C library does so while it starts a thread) nobody noted which.
+  if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGSYS) {
+    return "SIGSYS: called what is not allowed";
   }
   if (WIFSIGNALED(wait_status)) return signal_name(WTERMSIG(wait_status));
   if (WIFEXITED(wait_status)) return absl::StrCat("exit status ", WEXITSTATUS(wait_status));

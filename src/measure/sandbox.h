@@ -10,6 +10,12 @@
 
 namespace lw {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
 // Shared with the parent: where the worker's memory is, and, after a crash, what happened. Written
 // by the worker (its signal handler included), read by the parent once it is dead; a wild kernel
 // may have overwritten it, so the parent takes nothing in it for more than a description.
@@ -26,10 +32,15 @@ struct ControlPage {
   volatile int32_t signal = 0;  // 0: no handler has run
   volatile int32_t wrote = 0;   // the faulting access was a write
   volatile uint64_t address = 0;
+  volatile int32_t syscall = -1;  // with SIGSYS: what it called
 };
 
-// SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP write down what happened and die of the same signal.
+// SIGSEGV, SIGBUS, SIGFPE and SIGILL write down what happened and die of the same signal; SIGTRAP,
+// SIGABRT and SIGSYS (a forbidden system call) write it down and exit with 128 + signal.
 void report_crashes_to(ControlPage* page);
+
+// Opens what limit_resources reads, for a process that is about to lose /proc.
+void watch_address_space();
 
 // No core dumps; at most `memory_bytes` of address space beyond what is mapped now (not under a
 // sanitizer, whose shadow memory has no bounds); 0: no such limit.
@@ -41,7 +52,7 @@ void die_with_parent(pid_t parent);
 // Closes every descriptor above stderr but these.
 void close_descriptors_but(std::vector<int> keep);
 
-// "SIGSEGV: write 4 bytes past the end of output D", from a wait status and, if not null, the page.
+// "called openat: not allowed", "SIGSEGV: write 4 bytes past the end of output D", from a wait status and, if not null, the page.
 std::string describe_death(int wait_status, const ControlPage* page);
 std::string signal_name(int signal);
 

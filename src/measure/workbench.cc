@@ -24,7 +24,7 @@ absl::Status share_tensors(Workbench& bench) {
     argument.bytes = bytes(tensor);
     argument.element_bytes = size_of(tensor.type);
     for (int set = 0; set < (argument.output ? 1 : kInputSets); ++set) {
-      ASSIGN_OR_RETURN(argument.memory[set], SharedMemory::create(pages_for(argument.bytes)));
+      ASSIGN_OR_RETURN(argument.memory[set], SharedMemory::create(pages_for(argument.bytes), !argument.output));
     }
     bench.arguments.push_back(std::move(argument));
   }
@@ -40,7 +40,7 @@ absl::Status share_points(Workbench& bench) {
         choose_points(bench.program, count, options.seed + static_cast<uint64_t>(set));
     const int64_t size = static_cast<int64_t>(bench.points[set].size());
     ASSIGN_OR_RETURN(bench.values[set],
-                     SharedMemory::create(size * static_cast<int64_t>(sizeof(PointValue))));
+                     SharedMemory::create(size * static_cast<int64_t>(sizeof(PointValue)), true));
     std::fill_n(bench.value_table(set), size, PointValue());
   }
   return absl::OkStatus();
@@ -73,11 +73,18 @@ absl::StatusOr<std::unique_ptr<Workbench>> make_workbench(const Program& program
   bench->target = target;
   bench->options = options;
   bench->emulator = std::move(emulator);
-  ASSIGN_OR_RETURN(bench->backend, find_backend(target.family));
+  bench->backend = options.backend;
+  if (bench->backend == nullptr) {
+    ASSIGN_OR_RETURN(bench->backend, find_backend(target.family));
+  }
   assign_processors(*bench);
+  bench->builders =
+      options.builders > 0 ? options.builders : static_cast<int>(bench->building.size());
   RETURN_IF_ERROR(share_tensors(*bench));
   RETURN_IF_ERROR(share_points(*bench));
-  ASSIGN_OR_RETURN(bench->control, SharedMemory::create(sizeof(ControlPage)));
+  const int64_t pages = 1 + bench->builders;
+  ASSIGN_OR_RETURN(bench->control,
+                   SharedMemory::create(pages * static_cast<int64_t>(sizeof(ControlPage))));
   return bench;
 }
 

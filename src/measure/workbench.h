@@ -14,6 +14,7 @@
 #include "src/measure/guarded.h"
 #include "src/measure/ipc.h"
 #include "src/measure/local.h"
+#include "src/measure/sandbox.h"
 #include "src/measure/verify.h"
 
 namespace lw {
@@ -38,10 +39,14 @@ struct Workbench {
   std::vector<Argument> arguments;
   std::vector<Point> points[kInputSets];
   SharedMemory values[kInputSets];       // PointValue per point
-  SharedMemory control;                  // a ControlPage
+  int builders = 1;
+  SharedMemory control;                  // ControlPages: of the measurer, then of each builder
   std::vector<int> measuring, building;  // processors; equal when there are not enough to part
 
   bool parted() const { return measuring != building; }
+  ControlPage* control_page(int i) const {
+    return reinterpret_cast<ControlPage*>(control.data()) + i;
+  }
   PointValue* value_table(int set) const {
     return reinterpret_cast<PointValue*>(values[set].data());
   }
@@ -70,11 +75,16 @@ bool outputs_intact(const Workbench& bench, int set, std::string* where);
 std::vector<int> descriptors(const Workbench& bench);
 
 // The workers' main functions; they return when the parent is gone.
-enum WorkerRole : int { kBuilder, kMeasurer, kPreparer };
-void builder_main(const Workbench& bench, int socket);
-void measurer_main(Workbench& bench, int socket);
+enum WorkerRole : int { kMeasurer, kPreparer, kBuilder };  // kBuilder + i: the i-th of them
+void builder_main(const Workbench& bench, int page, int socket, const Isolation& isolation);
+void measurer_main(Workbench& bench, int socket, const Isolation& isolation);
 void emulated_main(Workbench& bench, int socket);  // where there is an emulator, the measurer's
-void preparer_main(const Workbench& bench, int socket);
+void preparer_main(const Workbench& bench, int socket, const Isolation& isolation);
+
+// No worker burns more of each processor than this, whatever becomes of the parent; long before,
+// after kWorkerLife seconds of work, the parent replaces it.
+constexpr int64_t kWorkerCpuSeconds = 2 * 3600;
+constexpr double kWorkerLife = 3600;
 
 // Requests and answers. Every request gets one answer: kDone with the fields below, or kRefused
 // with {int32 status code, string message}.
@@ -84,10 +94,11 @@ enum MessageType : uint32_t {
   kBuild,       // {kernel text} -> {artifact}
   kLoad,        // {int32 slot, artifact} -> {}; replaces what was there
   kUnloadAll,   // {} -> {}
-  kTime,        // {int32 slot, TimingPlan} -> {Timing's fields, double seconds inside}
+  kTime,        // {int32 slot, TimingPlan} -> {Timing's fields, double seconds inside, TimedUsage}
   kRunOnce,     // {int32 slot, int32 set} -> {}
+  kRunAgain,    // {int32 slot, int32 set} -> {}: with nothing done before or checked after
   kInterleave,  // {int32 n, n slots, int32 rounds, TimingPlan} -> {n times: int64 inner, rounds
-                // doubles}
+                // doubles, TimedUsage of all}
   kFill,        // {int32 set} -> {}: the inputs
   kEvaluate,    // {int32 set, int64 begin, int64 end, double budget_s} -> {}: the points
   kInterpret,   // {int32 set} -> {string per output}: the whole outputs

@@ -1,21 +1,26 @@
-// The zygote's protocol, over one socket: the parent sends kSpawn with the role and a worker's end
-// of a socket pair; the zygote answers kSpawned with the process id. Whenever a worker ends, the
-// zygote reaps it and sends kEnded with its wait status. A closed socket means that the parent is
-// gone, and so must be everything below. Forking a worker takes about 1 ms with LLVM loaded.
+// The zygote's protocol, over one socket: it says kReady with the isolation that it could set up; the
+// parent sends kSpawn with the role and a worker's end of a socket pair; the zygote answers kSpawned
+// with the process id. Whenever a worker ends, the zygote reaps it and sends kEnded with its wait
+// status. A closed socket means that the parent is gone, and so must be everything below. Forking a
+// worker takes about 1 ms with LLVM loaded.
 #include "src/measure/zygote.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <set>
 
+#include "absl/strings/str_join.h"
 #include "src/base/check.h"
+#include "src/expr/message.h"
 #include "src/measure/ipc.h"
 #include "src/measure/sandbox.h"
 #include "src/measure/timing.h"
@@ -23,38 +28,55 @@
 namespace lw {
 namespace {
 
-enum : uint32_t { kSpawn = 1, kSpawned, kEnded };
+enum : uint32_t { kSpawn = 1, kSpawned, kEnded, kReady };
+
+constexpr double kStartTimeout = 30;  // namespaces and probe take some 5 ms
 
 struct Ended {
   pid_t pid;
   int status;
 };
 
+// What the zygote's process knows.
+struct Nursery {
+  const Zygote::Main& main;
+  int control;                   // its end of the parent's socket
+  const std::vector<int>& keep;  // for the workers
+  Isolation isolation;
+  int self;                      // pidfd of this process
+  int null;                      // /dev/null
+};
+
 // Forks one worker; only the zygote returns.
-pid_t fork_worker(const Zygote::Main& main, int role, int socket, int control,
-                  const std::vector<int>& keep) {
-  const pid_t zygote = getpid();
-  const pid_t pid = fork();
+pid_t fork_worker(const Nursery& nursery, int role, int socket) {
+  const pid_t pid = fork_isolated(nursery.isolation);
   if (pid != 0) return pid;
-  die_with_parent(zygote);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  close(control);
-  std::vector<int> keep_open = keep;
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO}) dup2(nursery.null, fd);
+  std::vector<int> keep_open = nursery.keep;
   keep_open.push_back(socket);
+  keep_open.push_back(nursery.self);
   close_descriptors_but(keep_open);
-  main(role, socket);
-  _exit(0);
+  const bool entered = enter_isolation(nursery.isolation, nursery.self);
+  if (entered) nursery.main(role, socket, nursery.isolation);
+  _exit(entered ? 0 : kNotIsolated);
 }
 
-[[noreturn]] void zygote_main(const Zygote::Main& main, int control, const std::vector<int>& keep) {
+[[noreturn]] void zygote_main(const Zygote::Main& main, int control, const std::vector<int>& keep, bool shut_in) {
   // An interrupt from the terminal reaches the whole group: the parent decides what it means.
   signal(SIGINT, SIG_IGN);
   prctl(PR_SET_NAME, "lw-zygote");
   std::vector<int> keep_open = keep;
   keep_open.push_back(control);
   close_descriptors_but(keep_open);
+  Nursery nursery{main, control, keep, {}, -1, open("/dev/null", O_RDWR | O_CLOEXEC)};
+  if (fcntl(STDERR_FILENO, F_GETFD) < 0) dup2(nursery.null, STDERR_FILENO);
+  if (shut_in) nursery.isolation = prepare_isolation();
+  nursery.self = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));
+  if (!send_message(control, kReady, Writer().put(nursery.isolation).bytes()).ok()) _exit(0);
   sigset_t ended;
   sigemptyset(&ended);
   sigaddset(&ended, SIGCHLD);
@@ -70,16 +92,17 @@ pid_t fork_worker(const Zygote::Main& main, int role, int socket, int control,
       int status;
       pid_t pid;
       while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        kill(-pid, SIGKILL);  // what it may have left behind in its group
         Writer ending;
         ending.put(Ended{pid, status});
         if (!send_message(control, kEnded, ending.bytes()).ok()) _exit(0);
       }
     }
     if (wait[0].revents != 0) {
-      absl::StatusOr<Message> request = receive_message(control);
+      absl::StatusOr<Message> request = receive_message(control, -1, 64, /*take_fd=*/true);
       if (!request.ok()) _exit(0);  // its workers die with it
       const int role = Reader(request->payload).get<int>();
-      const pid_t pid = fork_worker(main, role, request->fd, control, keep);
+      const pid_t pid = fork_worker(nursery, role, request->fd);
       close(request->fd);
       Writer answer;
       answer.put(pid);
@@ -90,7 +113,8 @@ pid_t fork_worker(const Zygote::Main& main, int role, int socket, int control,
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Zygote>> Zygote::start(Main main, std::vector<int> keep) {
+absl::StatusOr<std::unique_ptr<Zygote>> Zygote::start(Main main, std::vector<int> keep,
+                                                       IsolationLevel required, bool shut_in) {
   std::pair<int, int> ends;
   ASSIGN_OR_RETURN(ends, socket_pair());
   const pid_t parent = getpid();
@@ -100,12 +124,21 @@ absl::StatusOr<std::unique_ptr<Zygote>> Zygote::start(Main main, std::vector<int
   if (pid == 0) {
     die_with_parent(parent);
     close(ends.first);
-    zygote_main(main, ends.second, keep);
+    zygote_main(main, ends.second, keep, shut_in);
   }
   close(ends.second);
   std::unique_ptr<Zygote> zygote = std::make_unique<Zygote>();
   zygote->pid_ = pid;
   zygote->socket_ = ends.first;
+  ASSIGN_OR_RETURN(const Message ready, receive_message(ends.first, kStartTimeout));
+  zygote->isolation_ = Reader(ready.payload).get<Isolation>();
+  const IsolationLevel reached = zygote->isolation_.level();
+  if (shut_in && reached < required) {
+    return absl::FailedPreconditionError(
+        concat("isolation '", isolation_name(required), "' is required, this machine gives '",
+               isolation_name(reached), "'; missing: ",
+               absl::StrJoin(zygote->isolation_.missing(), "; ")));
+  }
   return zygote;
 }
 

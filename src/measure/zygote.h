@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/measure/isolation.h"
 
 namespace lw {
 
@@ -28,8 +29,13 @@ class Zygote {
  public:
   // What a worker does: `role` chooses; `socket` is its end. It runs in the worker's process, which
   // ends when it returns. `keep` are the descriptors besides `socket` that workers need.
-  using Main = std::function<void(int role, int socket)>;
-  static absl::StatusOr<std::unique_ptr<Zygote>> start(Main main, std::vector<int> keep);
+  // It has entered the isolation (isolation.h) and confines itself once it is set up.
+  using Main = std::function<void(int role, int socket, const Isolation& isolation)>;
+  // kFailedPrecondition: this machine cannot shut workers in as well as `required`.
+  // `shut_in` false: workers are not isolated at all (an emulator shuts kernels in).
+  static absl::StatusOr<std::unique_ptr<Zygote>> start(
+      Main main, std::vector<int> keep, IsolationLevel required = IsolationLevel::kNone,
+      bool shut_in = true);
   ~Zygote();
 
   absl::StatusOr<Child> spawn(int role);
@@ -38,10 +44,13 @@ class Zygote {
   int bury(const Child& child, double patience_s = 0);
   // Kills all workers, now and for good: whoever waits for one of them gets no answer.
   void shut_down();
+  // How its workers are shut in.
+  const Isolation& isolation() const { return isolation_; }
 
  private:
   std::optional<int> reported(pid_t pid, double timeout_s);
 
+  Isolation isolation_;
   std::mutex mutex_;
   std::atomic<bool> down_ = false;
   pid_t pid_ = -1;

@@ -184,7 +184,6 @@ std::string result_digest(const v1::JobResult& result) {
   std::string bytes;
   for (const v1::CandidateOutcome& outcome : result.outcomes()) {
     bytes += outcome.SerializeAsString();
-    bytes += '\n';
   }
   return sha256(bytes);
 }

@@ -1,0 +1,24 @@
+// Can this time be true? A kernel that was measured may have forged what its process reports.
+#pragma once
+
+#include <sys/types.h>
+
+#include "schedules/target.h"
+#include "src/expr/expr.h"
+
+namespace lw {
+
+// No run of the program on `threads` cores of the target is shorter, in microseconds: its operations
+// at the rate of the best instruction of any type, twice that for what the description may not know,
+// at 8 GHz. 0 where the target states no rates.
+double impossible_below_us(const Program& program, const Target& target, int threads);
+
+// Whether a call that claims `claimed_us` can have cost its process `cpu_us` of processor time on
+// `threads` threads together, with the message there and back (20 us) and threads that wait spinning.
+bool fits_processor_time(double claimed_us, double cpu_us, int threads);
+
+// Processor time of a process so far in microseconds, of all its threads, by the system's account;
+// negative: there is no such process.
+double processor_us(pid_t pid);
+
+}  // namespace lw
