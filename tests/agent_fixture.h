@@ -210,6 +210,7 @@ struct RunningAgent {
     options.name = "test";
     options.state = state;
     options.version = "1.2.3";
+    options.leave_s = 0.5;
     options.backoff_s = 0.05;
     options.most_backoff_s = 0.2;
     options.interrupts = [this] { return signals.load(); };

@@ -10,6 +10,7 @@
 #include "src/agent/job.h"
 #include "src/agent/runner.h"
 #include "src/base/log.h"
+#include "src/base/parallel_pool.h"
 #include "src/measure/ipc.h"
 #include "tests/agent_fixture.h"
 
@@ -28,6 +29,8 @@ RunHooks quiet_hooks() {
   return hooks;
 }
 
+constexpr uint64_t kDiesPreparing = 666;
+
 // A host for devices named "fragile...": it dies of traces "die", once of "die once FILE", hangs in
 // "hang", and finds everything else well.
 int fragile_host_main() {
@@ -37,6 +40,10 @@ int fragile_host_main() {
     if (static_cast<HostMessage>(message->type) != HostMessage::kRun) continue;
     v1::Job job;
     job.ParseFromString(message->payload);
+    if (job.seed() == kDiesPreparing) _exit(9);
+    const std::string phase = Writer().put<int32_t>(v1::JOB_PHASE_MEASURING).bytes();
+    if (!send_message(kHostSocket, static_cast<uint32_t>(HostMessage::kPhase), phase).ok())
+      return 0;
     for (const v1::CandidateSpec& spec : job.candidates()) {
       if (spec.trace() == "die") _exit(9);
       if (spec.trace() == "hang") pause();
@@ -102,21 +109,13 @@ TEST(Host, AProgramThatIsNoneFailsTheJob) {
   EXPECT_EQ(result.failure(), v1::VERDICT_WORKER_LOST);
 }
 
-TEST(Host, RemembersItsDescription) {
-  const std::string folder = temporary_folder();
-  DeviceSpec spec = *parse_device("cpu,name=here");
-  spec.cpus = {0};
-  const std::unique_ptr<DeviceRunner> runner = make_device_runner(spec, host_command());
-  const absl::StatusOr<v1::Device> first = runner->describe(folder, false);
-  ASSERT_TRUE(first.ok()) << first.status();
-  EXPECT_EQ(first->kind(), "cpu");
-  EXPECT_FALSE(first->exact());
-  EXPECT_EQ(first->target().cores(), 1);
-  EXPECT_THAT(first->facts(), HasSubstr("gflops"));
-  const absl::StatusOr<v1::Device> second = runner->describe(folder, false);
-  ASSERT_TRUE(second.ok());
-  EXPECT_EQ(second->SerializeAsString(), first->SerializeAsString());
-  fs::remove_all(folder);
+TEST(Host, DeathsBeforeAnyCandidatesTurnChargeNone) {
+  const std::unique_ptr<DeviceRunner> runner = make_device_runner(fragile_device(), host_command());
+  v1::Job job = make_job("jobs/1", "fragile", {"a"});
+  job.set_seed(kDiesPreparing);
+  const v1::JobResult result = runner->run(job, quiet_hooks());
+  EXPECT_EQ(result.failure(), v1::VERDICT_WORKER_LOST);
+  EXPECT_EQ(result.outcomes_size(), 0);
 }
 
 // A real device, through a real server: machine code, measured and verified.
@@ -155,6 +154,19 @@ TEST(Host, MeasuresOnThisMachine) {
   EXPECT_LT(server.results()[1].prepare_time().nanos(), result.prepare_time().nanos());
   agent.signals = 1;
   EXPECT_TRUE(agent.join().ok()) << agent.status;
+
+  // Another run remembers what this one measured.
+  EXPECT_EQ(device.kind(), "cpu");
+  EXPECT_FALSE(device.exact());
+  EXPECT_EQ(device.target().cores(), 1);
+  EXPECT_THAT(device.facts(), HasSubstr("gflops"));
+  std::vector<DeviceSpec> specs = {*parse_device("cpu:1,name=here")};
+  ASSERT_TRUE(assign_devices("test", allowed_cpus(), &specs).ok());
+  const std::unique_ptr<DeviceRunner> again = make_device_runner(specs[0], host_command());
+  const absl::StatusOr<v1::Device> remembered = again->describe(folder, /*refresh=*/false);
+  ASSERT_TRUE(remembered.ok()) << remembered.status();
+  EXPECT_EQ(remembered->facts(), device.facts());
+  EXPECT_EQ(remembered->fingerprint(), device.fingerprint());
   fs::remove_all(folder);
 }
 

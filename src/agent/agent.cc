@@ -40,7 +40,6 @@ constexpr double kTick = 0.1;         // signals and leases are looked at so oft
 constexpr double kPause = 1;          // after an answer that brought nothing, at once
 constexpr double kRest = 10;          // with nothing to ask for
 constexpr double kCallPatience = 10;  // of an answer that need not wait
-constexpr double kLeaveTries = 10;    // seconds, for a server that does not answer
 constexpr double kSpread = 0.3;
 constexpr double kRepeatWarning = 60;
 
@@ -236,7 +235,7 @@ class Agent {
       return absl::OkStatus();
     }
     leaving_since_ = std::min(leaving_since_, now());
-    if (now() - leaving_since_ < kLeaveTries) return absl::OkStatus();
+    if (now() - leaving_since_ < options_.leave_s) return absl::OkStatus();
     return absl::UnavailableError(
         concat("left without a word to the server: ", last_error_,
                ledger_->results() > 0 ? "; results are lost: " : "",
@@ -249,7 +248,9 @@ class Agent {
   // ---- calls; REQUIRES: the lock is held ----
 
   void begin_call() {
-    const bool may_wait = !leaving_ && !urgent() && ledger_->wanted() > 0;
+    // What is owed wants its receipt now.
+    const bool may_wait =
+        !leaving_ && !urgent() && ledger_->results() == 0 && ledger_->wanted() > 0;
     const double lease = ledger_->shortest_lease();
     call_ = std::make_shared<Call>();
     call_->wait_s = may_wait ? std::min(options_.wait_s, lease / 3) : 0;

@@ -32,6 +32,7 @@ struct AgentOptions {
   std::string version;
   double once_s = 0;                            // > 0: leave after being without work for so long
   double wait_s = 20;                           // for an answer when there is no work
+  double leave_s = 10;                          // for a server that does not answer, when leaving
   double backoff_s = 0.2, most_backoff_s = 15;  // between calls that fail
   // What starts a device's process: this program's hidden command.
   std::vector<std::string> host_command = {"/proc/self/exe", "device-host"};

@@ -168,55 +168,116 @@ class HostRunner : public DeviceRunner {
   }
 
   v1::JobResult run(const v1::Job& job, const RunHooks& hooks) override {
-    const double begin = now(), deadline = begin + job_timeout(job) + kGrace;
-    std::map<int, v1::CandidateOutcome> outcomes;
-    std::map<int, int> deaths_alone;
-    int deaths = 0;
-    v1::JobResult result;
+    Progress progress{job, now() + job_timeout(job) + kGrace, {}, {}, 0, {}};
     while (true) {
-      const v1::Job part = what_is_left(job, outcomes, /*alone=*/deaths > 0);
-      if (part.candidates().empty()) break;
-      result = v1::JobResult();
-      std::string death;
-      const Ending ending = exchange(part, hooks, deadline, &outcomes, &result, &death);
-      if (ending == Ending::kStopped || (ending == Ending::kFinished && result.abandoned())) {
-        result = failed_job(job, v1::VERDICT_UNSPECIFIED, "");
-        result.set_abandoned(true);
-        return result;
+      const v1::Job part = what_is_left(progress);
+      if (part.candidates().empty()) return whole(progress);
+      Death death;
+      progress.last = v1::JobResult();
+      switch (exchange(part, hooks, &progress, &death)) {
+        case Ending::kStopped: return given_back(job);
+        case Ending::kOverdue:
+          if (progress.outcomes.empty()) {
+            return failed_job(job, v1::VERDICT_WORKER_LOST,
+                              "nothing was measured in the job's time");
+          }
+          give_up(&progress);
+          return whole(progress);
+        case Ending::kFinished:
+          if (progress.last.abandoned()) return given_back(job);
+          if (progress.last.failure() != v1::VERDICT_UNSPECIFIED) {
+            progress.outcomes.clear();  // a job that failed charges nobody
+            return whole(progress);
+          }
+          if (!lacks_any(part, progress)) continue;
+          death.how = "it left candidates out";
+          break;
+        case Ending::kDied: break;
       }
-      if (ending == Ending::kFinished) {
-        if (result.failure() != v1::VERDICT_UNSPECIFIED) return result_of(job, result);
-        if (lacks(part, outcomes)) death = "it left candidates out";
-        if (death.empty()) continue;
-      }
-      if (ending == Ending::kOverdue) {
-        if (outcomes.empty()) {
-          return failed_job(job, v1::VERDICT_WORKER_LOST, "nothing was measured in the job's time");
-        }
-        give_up(job, "the device hung in another candidate, or in this one", &outcomes);
-        break;
-      }
-      log(Level::kWarning, "device_host_died",
-          {{"device", spec_.name}, {"job", job.name()}, {"epoch", job.epoch()}, {"how", death}});
-      const bool together = job.kind() == v1::JOB_KIND_COMPARE;
-      if (++deaths > (together ? 1 : kMostDeaths)) {
+      if (!survive(part, death, &progress)) {
         return failed_job(job, v1::VERDICT_WORKER_LOST,
-                          concat("the device's process ended: ", death));
+                          concat("the device's process ended: ", death.how));
       }
-      if (part.candidates_size() > 1 || together) continue;
-      const int index = part.candidates(0).index();
-      if (++deaths_alone[index] < kDeathsAlone) continue;
-      outcomes[index] = failed_candidate(
-          index, v1::VERDICT_CRASH, concat("ended the device's process, twice, alone: ", death));
     }
-    result.set_job(job.name());
-    result.set_epoch(job.epoch());
-    put_outcomes(outcomes, &result);
-    return result;
   }
 
  private:
   enum class Ending { kFinished, kDied, kOverdue, kStopped };
+
+  struct Progress {
+    const v1::Job& job;
+    double deadline = 0;
+    std::map<int, v1::CandidateOutcome> outcomes;
+    std::map<int, int> deaths_alone;  // of a host with just this candidate
+    int deaths = 0;
+    v1::JobResult last;  // what the host said in the end
+  };
+  struct Death {
+    std::string how;
+    bool measuring = false;  // else no candidate had had its turn
+  };
+
+  // Candidates without an outcome; after a death only the first of them, but a comparison stays
+  // whole.
+  static v1::Job what_is_left(const Progress& progress) {
+    v1::Job part = progress.job;
+    part.clear_candidates();
+    for (const v1::CandidateSpec& spec : progress.job.candidates()) {
+      if (progress.outcomes.contains(spec.index())) continue;
+      *part.add_candidates() = spec;
+      if (progress.deaths > 0 && part.kind() == v1::JOB_KIND_MEASURE) break;
+    }
+    return part;
+  }
+
+  static bool lacks_any(const v1::Job& part, const Progress& progress) {
+    for (const v1::CandidateSpec& spec : part.candidates()) {
+      if (!progress.outcomes.contains(spec.index())) return true;
+    }
+    return false;
+  }
+
+  // Notes a host's death, charges who was alone with it twice; false: enough.
+  bool survive(const v1::Job& part, const Death& death, Progress* progress) const {
+    const v1::Job& job = progress->job;
+    log(Level::kWarning, "device_host_died",
+        {{"device", spec_.name},
+         {"job", job.name()},
+         {"study", job.study()},
+         {"epoch", job.epoch()},
+         {"how", death.how}});
+    const bool apart = job.kind() == v1::JOB_KIND_MEASURE;
+    if (++progress->deaths > (apart && death.measuring ? kMostDeaths : 1)) return false;
+    if (!apart || !death.measuring || part.candidates_size() > 1) return true;
+    const int index = part.candidates(0).index();
+    if (++progress->deaths_alone[index] < kDeathsAlone) return true;
+    progress->outcomes[index] = failed_candidate(
+        index, v1::VERDICT_CRASH, concat("ended the device's process, twice, alone: ", death.how));
+    return true;
+  }
+
+  static void give_up(Progress* progress) {
+    for (const v1::CandidateSpec& spec : progress->job.candidates()) {
+      if (progress->outcomes.contains(spec.index())) continue;
+      progress->outcomes[spec.index()] =
+          failed_candidate(spec.index(), v1::VERDICT_WORKER_LOST,
+                           "the device hung in another candidate, or in this one");
+    }
+  }
+
+  static v1::JobResult given_back(const v1::Job& job) {
+    v1::JobResult result = failed_job(job, v1::VERDICT_UNSPECIFIED, "");
+    result.set_abandoned(true);
+    return result;
+  }
+
+  static v1::JobResult whole(const Progress& progress) {
+    v1::JobResult result = progress.last;
+    result.set_job(progress.job.name());
+    result.set_epoch(progress.job.epoch());
+    put_outcomes(progress.outcomes, &result);
+    return result;
+  }
 
   absl::Status ready() {
     if (host_ != nullptr) return absl::OkStatus();
@@ -224,45 +285,8 @@ class HostRunner : public DeviceRunner {
     return absl::OkStatus();
   }
 
-  // Candidates without an outcome; `alone`: the first of them, but a comparison stays whole.
-  static v1::Job what_is_left(const v1::Job& job,
-                              const std::map<int, v1::CandidateOutcome>& outcomes, bool alone) {
-    v1::Job part = job;
-    part.clear_candidates();
-    for (const v1::CandidateSpec& spec : job.candidates()) {
-      if (outcomes.contains(spec.index())) continue;
-      *part.add_candidates() = spec;
-      if (alone && job.kind() == v1::JOB_KIND_MEASURE) break;
-    }
-    return part;
-  }
-
-  static bool lacks(const v1::Job& part, const std::map<int, v1::CandidateOutcome>& outcomes) {
-    for (const v1::CandidateSpec& spec : part.candidates()) {
-      if (!outcomes.contains(spec.index())) return true;
-    }
-    return false;
-  }
-
-  static void give_up(const v1::Job& job, const std::string& why,
-                      std::map<int, v1::CandidateOutcome>* outcomes) {
-    for (const v1::CandidateSpec& spec : job.candidates()) {
-      if (outcomes->contains(spec.index())) continue;
-      (*outcomes)[spec.index()] = failed_candidate(spec.index(), v1::VERDICT_WORKER_LOST, why);
-    }
-  }
-
-  static v1::JobResult result_of(const v1::Job& job, v1::JobResult result) {
-    result.set_job(job.name());
-    result.set_epoch(job.epoch());
-    put_outcomes({}, &result);
-    return result;
-  }
-
   // Runs `job` on the host; without one afterwards unless it finished.
-  Ending exchange(const v1::Job& job, const RunHooks& hooks, double deadline,
-                  std::map<int, v1::CandidateOutcome>* outcomes, v1::JobResult* result,
-                  std::string* death) {
+  Ending exchange(const v1::Job& job, const RunHooks& hooks, Progress* progress, Death* death) {
     absl::Status talk = ready();
     if (talk.ok()) talk = host_->send(HostMessage::kRun, job.SerializeAsString());
     Ending ending = Ending::kDied;
@@ -273,38 +297,38 @@ class HostRunner : public DeviceRunner {
         talk = host_->send(HostMessage::kStop, "");
         continue;
       }
+      if (now() > progress->deadline) ending = Ending::kOverdue;
       if (stop_until > 0 && now() > stop_until) ending = Ending::kStopped;
-      if (now() > deadline) ending = Ending::kOverdue;
       if (ending != Ending::kDied) break;
       const absl::StatusOr<Message> message = host_->receive(kPollSeconds);
-      if (!message.ok()) {
-        if (message.status().code() != absl::StatusCode::kDeadlineExceeded) talk = message.status();
-        continue;
+      if (message.ok()) {
+        if (take(*message, hooks, progress, death)) return Ending::kFinished;
+      } else if (message.status().code() != absl::StatusCode::kDeadlineExceeded) {
+        talk = message.status();
       }
-      if (take(*message, hooks, outcomes, result)) return Ending::kFinished;
     }
-    if (host_ == nullptr) {
-      *death = std::string(talk.message());
-      return stop_until > 0 ? Ending::kStopped : ending;
-    }
-    *death = host_->bury();
+    death->how = host_ == nullptr ? std::string(talk.message()) : host_->bury();
     host_.reset();
     return stop_until > 0 ? Ending::kStopped : ending;
   }
 
   // Whether the job is finished.
-  static bool take(const Message& message, const RunHooks& hooks,
-                   std::map<int, v1::CandidateOutcome>* outcomes, v1::JobResult* result) {
+  static bool take(const Message& message, const RunHooks& hooks, Progress* progress,
+                   Death* death) {
     switch (static_cast<HostMessage>(message.type)) {
-      case HostMessage::kPhase:
-        hooks.phase(static_cast<v1::JobPhase>(Reader(message.payload).get<int32_t>()));
-        return false;
-      case HostMessage::kOutcome: {
-        v1::CandidateOutcome outcome;
-        if (outcome.ParseFromString(message.payload)) (*outcomes)[outcome.index()] = outcome;
+      case HostMessage::kPhase: {
+        const v1::JobPhase phase =
+            static_cast<v1::JobPhase>(Reader(message.payload).get<int32_t>());
+        death->measuring = phase == v1::JOB_PHASE_MEASURING;
+        hooks.phase(phase);
         return false;
       }
-      case HostMessage::kFinished: return result->ParseFromString(message.payload);
+      case HostMessage::kOutcome: {
+        v1::CandidateOutcome outcome;
+        if (outcome.ParseFromString(message.payload)) progress->outcomes[outcome.index()] = outcome;
+        return false;
+      }
+      case HostMessage::kFinished: return progress->last.ParseFromString(message.payload);
       default: return false;
     }
   }
