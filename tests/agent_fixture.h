@@ -136,6 +136,9 @@ class FakeServer : public v1::AgentService::Service {
   bool until_held(const std::string& job) {
     return until([&] { return !requests_.empty() && holds(requests_.back(), job); });
   }
+  bool until_nothing_is_owed() {
+    return until([&] { return !requests_.empty() && requests_.back().results().empty(); });
+  }
   bool until_calls(size_t more) {
     size_t begin = 0;
     until([&] {

@@ -107,7 +107,7 @@ TEST(Agent, RepeatsAResultUntilItsReceipt) {
   RunningAgent agent(server, {"null:board"});
   server.give_job(make_job("jobs/1", "board", {"", kTiled}));
   ASSERT_TRUE(server.until_results(3));
-  ASSERT_TRUE(server.until_calls(2));
+  ASSERT_TRUE(server.until_nothing_is_owed());
   const std::vector<v1::JobResult> results = server.results();
   ASSERT_EQ(results.size(), 3u);  // and no more after the receipt
   EXPECT_EQ(results[0].digest().size(), 64u);
