@@ -41,6 +41,7 @@ constexpr double kPause = 1;          // after an answer that brought nothing, a
 constexpr double kRest = 10;          // with nothing to ask for
 constexpr double kCallPatience = 10;  // of an answer that need not wait
 constexpr double kSpread = 0.3;
+constexpr int kMostSlots = 16;  // servers refuse to give more at once
 constexpr double kRepeatWarning = 60;
 
 uint64_t entropy() {
@@ -369,8 +370,9 @@ class Agent {
 }  // namespace
 
 absl::Status run_agent(const AgentOptions& options) {
-  if (options.slots < 1 || options.slots > 64) {
-    return absl::InvalidArgumentError(concat("slots must be 1 to 64, not ", options.slots));
+  if (options.slots < 1 || options.slots > kMostSlots) {
+    return absl::InvalidArgumentError(
+        concat("slots must be 1 to ", kMostSlots, ", not ", options.slots));
   }
   std::string id = options.name;
   if (id.empty()) {
