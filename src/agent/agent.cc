@@ -99,6 +99,8 @@ class Agent {
       if (call_ != nullptr) call_->context.TryCancel();
       changed_.wait(lock, [&] { return call_ == nullptr || call_->done; });
     }
+    queue_.Shutdown();
+    answers_.join();
     for (std::thread& worker : workers_) worker.join();
   }
 
@@ -127,6 +129,7 @@ class Agent {
     v1::SynchronizeRequest request;
     v1::SynchronizeResponse response;
     grpc::Status status;
+    std::unique_ptr<grpc::ClientAsyncResponseReader<v1::SynchronizeResponse>> reader;
     double sent_at = 0, wait_s = 0;
     bool waits = false, cancelled = false, done = false;
   };
@@ -264,13 +267,20 @@ class Agent {
     call_->context.set_deadline(
         std::chrono::system_clock::now() +
         std::chrono::milliseconds(static_cast<int64_t>((call_->wait_s + patience) * 1e3)));
-    stub_->async()->Synchronize(&call_->context, &call_->request, &call_->response,
-                                [this, call = call_](grpc::Status status) {
-                                  std::lock_guard<std::mutex> lock(mutex_);
-                                  call->status = std::move(status);
-                                  call->done = true;
-                                  changed_.notify_all();
-                                });
+    call_->reader = stub_->AsyncSynchronize(&call_->context, call_->request, &queue_);
+    call_->reader->Finish(&call_->response, &call_->status, new std::shared_ptr<Call>(call_));
+  }
+
+  // A thread of its own. (gRPC 1.51's callbacks would do, but its threads for them now and then
+  // abort when the last channel goes: "nexting_thread", assertion prior > 0.)
+  void await_answers() {
+    void* tag = nullptr;
+    for (bool ok = false; queue_.Next(&tag, &ok);) {
+      const std::unique_ptr<std::shared_ptr<Call>> call(static_cast<std::shared_ptr<Call>*>(tag));
+      std::lock_guard<std::mutex> lock(mutex_);
+      (*call)->done = true;
+      changed_.notify_all();
+    }
   }
 
   absl::Status take_answer() {
@@ -364,7 +374,9 @@ class Agent {
   std::string last_error_ = "no answer yet", warned_of_;
   double warned_at_ = 0;
   Rng rng_;
+  grpc::CompletionQueue queue_;
   std::vector<std::thread> workers_;
+  std::thread answers_ = std::thread([this] { await_answers(); });  // last: it uses all above
 };
 
 }  // namespace
