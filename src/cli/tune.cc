@@ -212,7 +212,7 @@ absl::StatusOr<int> run_suite(const TuneOptions& options, Store& store) {
   std::vector<Task> tasks;
   for (const SuiteCase& suite_case : cases) {
     ASSIGN_OR_RETURN(Task task, options.workload.task(suite_case.words));
-    RETURN_IF_ERROR(check_runs_here(task));
+    RETURN_IF_ERROR(find_device(task).status());
     RETURN_IF_ERROR(environment(put_task(store, task)));
     tasks.push_back(std::move(task));
   }
@@ -223,7 +223,8 @@ absl::StatusOr<int> run_suite(const TuneOptions& options, Store& store) {
   std::string text;
   int exit = kDone;
   for (size_t i = 0; i < cases.size(); ++i) {
-    ASSIGN_OR_RETURN(Tuned tuned, describe(tasks[i], results[i], results[i].wall_s));
+    ASSIGN_OR_RETURN(const RunsOn device, find_device(tasks[i]));
+    ASSIGN_OR_RETURN(Tuned tuned, describe(tasks[i], device, results[i], results[i].wall_s));
     tuned.document["name"] = cases[i].name;
     workloads.push_back(tuned.document);
     table.rows.push_back(tuned.row);
