@@ -43,8 +43,9 @@ Action agent_command(CLI::App& app) {
   auto options = std::make_shared<AgentOptions>();
   options->state = default_state_folder();
   app.description(kAgentHelp);
+  options->server.address = "127.0.0.1:7070";
   app.add_option("--server", options->server.address, "HOST:PORT or unix:PATH of the server")
-      ->required();
+      ->envname("LOOPWRIGHT_SERVER")->capture_default_str();
   app.add_option("--device", options->devices, "what to measure on")->capture_default_str();
   app.add_option("--name", options->name, "of this agent; default: from the machine's id");
   app.add_option("--state", options->state, "folder that remembers the devices' descriptions")
