@@ -113,6 +113,7 @@ absl::StatusOr<StudySearch::Next> StudySearch::advance() {
       states_[row.position].switch_s = kSwitchSeconds;
       if (!row.done) RETURN_IF_ERROR(begin(*workloads_.back(), seen));
     }
+    RETURN_IF_ERROR(note_stored());
   } else {
     RETURN_IF_ERROR(catch_up(seen));
   }
@@ -183,6 +184,28 @@ absl::Status StudySearch::begin(Workload& workload, const Seen& seen) {
     workload.run->warm_start(traces);
   }
   return absl::OkStatus();
+}
+
+// What was stored of the keys before the study counts, so that a repeated study is done at once.
+absl::Status StudySearch::note_stored() {
+  return fenced([&](Database& database, Changes*) -> absl::Status {
+    ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> rows, workloads_of(database, id_));
+    ASSIGN_OR_RETURN(std::optional<StudyRow> study, find_study(database, id_));
+    CHECK(study.has_value());
+    study->trials = study->failed = 0;
+    for (StudyWorkloadRow& row : rows) {
+      if (const SearchRun* run = workloads_[row.position]->run.get(); run != nullptr) {
+        row.trials = std::max(row.trials, run->trials());
+        row.failed = std::max(row.failed, run->failed());
+        if (row.best_us == 0) row.best_us = run->incumbent_us();
+        if (row.zero_us == 0) row.zero_us = run->zero_us();
+        RETURN_IF_ERROR(update_workload(database, row));
+      }
+      study->trials += row.trials;
+      study->failed += row.failed;
+    }
+    return update_study(database, *study);
+  });
 }
 
 void StudySearch::show(Workload& workload, const std::vector<Measurement>& fresh) {
@@ -373,6 +396,7 @@ absl::Status StudySearch::close_workload(Workload& w, const std::string& note) {
     event.set_trials(row_.trials);
     event.set_state(row_.state);
     event.set_detail(note);
+    event.set_elapsed_s(1e-3 * static_cast<double>(seat_.now_ms() - row_.created_ms));
     changes->studies.insert(id_);
     return add_event(database, id_, seat_.now_ms(), std::move(event));
   }));

@@ -52,6 +52,7 @@ class StudySearch {
   absl::StatusOr<Seen> look();
   absl::StatusOr<bool> place_study();
   absl::Status begin(Workload& workload, const Seen& seen);
+  absl::Status note_stored();
   absl::Status catch_up(const Seen& seen);
   void show(Workload& workload, const std::vector<Measurement>& fresh);
   absl::Status queue_jobs(int slots);
