@@ -25,7 +25,7 @@ struct Service::Known {
   std::string session;
   int64_t sequence = 0;
   int64_t reviewed_ms = 0;
-  std::map<std::string, std::string> targets;   // of devices that took work when last asked
+  std::map<std::string, std::string> targets;   // of its open devices, when last asked
   std::map<std::string, Claims> prepared;
 };
 
@@ -44,7 +44,12 @@ struct Service::Sync {
 
   ParkedCalls::Topics topics() const {
     ParkedCalls::Topics topics;
-    for (const auto& [device, target] : answer.targets) topics.insert(target_topic(target));
+    for (const v1::DeviceState& device : request->devices()) {
+      const auto target = answer.targets.find(device.name().substr(device.name().find('/') + 1));
+      if (device.wanted() > 0 && target != answer.targets.end()) {
+        topics.insert(target_topic(target->second));
+      }
+    }
     return topics;
   }
 };
@@ -151,7 +156,13 @@ void Service::attempt(std::shared_ptr<Sync> sync) {
           for (const v1::DeviceState& device : sync->request->devices()) wanted += device.wanted();
           if (static_cast<int>(sync->answer.claimed.size()) < wanted &&
               parked_.version(sync->topics()) == sync->version) {
-            for (const auto& [device, target] : sync->answer.targets) maybe_queued_.erase(target);
+            for (const v1::DeviceState& device : sync->request->devices()) {
+              const auto target = sync->answer.targets.find(
+                  device.name().substr(device.name().find('/') + 1));
+              if (device.wanted() > 0 && target != sync->answer.targets.end()) {
+                maybe_queued_.erase(target->second);
+              }
+            }
           }
         }
         if (status.ok() && !sync->answer.claimed.empty()) {

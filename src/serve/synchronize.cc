@@ -202,10 +202,10 @@ class Synchronization {
       answer_.response.add_draining_devices(state.name());
       return absl::OkStatus();
     }
+    answer_.targets[id] = device->second.target;
     const bool takes = state.wanted() > 0 && call_.is_latest && !request_.leaving() &&
                        !call_.stopping && state.health() != v1::DEVICE_HEALTH_UNHEALTHY;
     if (!takes) return absl::OkStatus();
-    answer_.targets[id] = device->second.target;
     Claims claims;
     if (const auto known = call_.prepared.find(id); known != call_.prepared.end()) {
       claims = known->second;

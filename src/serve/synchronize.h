@@ -25,7 +25,7 @@ absl::Status check_request(const loopwright::v1::SynchronizeRequest& request);
 struct SyncAnswer {
   loopwright::v1::SynchronizeResponse response;
   std::vector<JobRow> claimed;
-  std::map<std::string, std::string> targets;  // of the devices that would take work, by device id
+  std::map<std::string, std::string> targets;  // of the devices that are open, by device id
   Changes changes;
 };
 
