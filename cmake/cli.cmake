@@ -2,10 +2,12 @@
 
 embed_texts(lw_context_header src/build "context.h" context_header_text)
 library(lw_api FOLDERS src/api SOURCES ${lw_context_header} USES lw_measure lw_search lw_tuner_db)
-library(lw_agent FOLDERS src/agent USES lw_api lw_services)
+# Addresses, certificates, TLS and channels: of the service and of all who call it.
+library(lw_net FOLDERS src/net USES lw_expr lw_proto gRPC::grpc++ OpenSSL::SSL)
+library(lw_agent FOLDERS src/agent USES lw_api lw_net lw_services)
 include(cmake/serve.cmake)
 # For compilers: look-ups that need no daemon, in C++ and C.
-library(lw_client FOLDERS src/client USES lw_api lw_services)
+library(lw_client FOLDERS src/client USES lw_api lw_net lw_services)
 
 file(GLOB lw_commands CONFIGURE_DEPENDS src/cli/*.cc)
 add_executable(loopwright ${lw_commands})

@@ -8,9 +8,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/expr/message.h"
-#include "src/serve/address.h"
-#include "src/serve/certificates.h"
-#include "src/serve/tls.h"
+#include "src/net/address.h"
+#include "src/net/certificates.h"
+#include "src/net/tls.h"
 #include "tests/tls_fixture.h"
 
 namespace lw {

@@ -17,7 +17,7 @@ const std::vector<std::string> kStory = {
     "proto/", "src/base/", "src/expr/", "schedules/", "src/lower/", "cost_model/", "tuner_db/",
     "src/search/", "src/build/", "src/runner/", "src/measure/",
     "bench/peers/", "bench/interleave.", "bench/judge.",   // what the `bench` command shares with the table
-    "src/api/", "src/agent/", "src/serve/", "src/client/", "src/cli/", "bench/"};
+    "src/api/", "src/net/", "src/agent/", "src/serve/", "src/client/", "src/cli/", "bench/"};
 
 // Search sees building and measuring only through src/search/measurer.h, which the order implies:
 // both stand below it.

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "src/serve/certificates.h"
+#include "src/net/certificates.h"
 
 namespace lw::testing {
 

@@ -15,9 +15,9 @@
 #include "gtest/gtest.h"
 #include "loopwright/v1/study.grpc.pb.h"
 #include "src/expr/message.h"
+#include "src/net/tls.h"
 #include "src/serve/auth.h"
 #include "src/serve/errors.h"
-#include "src/serve/tls.h"
 #include "tests/tls_fixture.h"
 
 namespace lw {

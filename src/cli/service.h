@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "absl/functional/function_ref.h"
-#include "src/agent/channel.h"
+#include "src/net/channel.h"
 #include "src/cli/common.h"
 
 namespace lw {

@@ -41,7 +41,9 @@ absl::StatusOr<std::unique_ptr<ScheduleClient>> ScheduleClient::open(ClientOptio
     client->cache_ = std::make_shared<const ScheduleCache>(o.cache_folder);
   }
   std::shared_ptr<ScheduleSource> source = o.source;
-  if (source == nullptr && !o.server.empty()) source = make_grpc_source(o.server);
+  if (source == nullptr && !o.server.empty()) {
+    ASSIGN_OR_RETURN(source, make_grpc_source({o.server, o.tls, o.insecure}));
+  }
   if (source != nullptr && !o.frozen) {
     RemoteOptions remote = o.remote;
     remote.deadline_ms = o.deadline_ms;

@@ -20,6 +20,7 @@
 #include "src/api/lookup.h"
 #include "src/client/cache.h"
 #include "src/client/remote.h"
+#include "src/net/certificates.h"
 #include "tuner_db/snapshot.h"
 
 namespace lw {
@@ -30,6 +31,8 @@ struct ClientOptions {
   std::string snapshot;                    // file; "": none
   std::string cache_folder;                // "": none
   std::string server;                      // host:port; "": none
+  TlsFiles tls;                            // for a server beyond this machine: all three files
+  bool insecure = false;                   // or plain text to it, which anybody may change
   std::shared_ptr<ScheduleSource> source;  // instead of `server`
   int deadline_ms = 50;                    // that a lookup waits for the server
   // Only what is stored exactly: anything else is kNotFound, and the server is not asked, so that
@@ -55,7 +58,8 @@ struct ClientStats {
 // Thread-safe.
 class ScheduleClient {
  public:
-  // Errors are the snapshot's (snapshot.h). A server that is not there is no error.
+  // Errors are the snapshot's (snapshot.h) and those of the server's options (net/channel.h). A
+  // server that is not there is no error.
   static absl::StatusOr<std::unique_ptr<ScheduleClient>> open(ClientOptions options);
   ~ScheduleClient();
 

@@ -1,8 +1,5 @@
 #include "src/client/grpc_source.h"
 
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
-
 #include <chrono>
 
 #include "loopwright/v1/schedule.grpc.pb.h"
@@ -57,14 +54,13 @@ absl::StatusOr<std::vector<Match>> to_candidates(const v1::LookupResult& result)
 
 class GrpcSource : public ScheduleSource {
  public:
-  GrpcSource(std::string address, std::shared_ptr<grpc::ChannelCredentials> credentials)
-      : address_(std::move(address)), credentials_(std::move(credentials)) {}
+  explicit GrpcSource(ServerAddress server) : server_(std::move(server)) {}
 
   absl::StatusOr<std::vector<std::vector<Match>>> batch_lookup(
       absl::Span<const ScheduleQuery> queries, int deadline_ms) override {
     if (stub_ == nullptr) {
-      if (credentials_ == nullptr) credentials_ = grpc::InsecureChannelCredentials();
-      stub_ = v1::ScheduleService::NewStub(grpc::CreateChannel(address_, credentials_));
+      ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, open_channel(server_));
+      stub_ = v1::ScheduleService::NewStub(channel);
     }
     std::vector<std::vector<Match>> found;
     const auto deadline = std::chrono::system_clock::now() + std::chrono::milliseconds(deadline_ms);
@@ -95,16 +91,15 @@ class GrpcSource : public ScheduleSource {
   }
 
  private:
-  const std::string address_;
-  std::shared_ptr<grpc::ChannelCredentials> credentials_;
+  const ServerAddress server_;
   std::unique_ptr<v1::ScheduleService::Stub> stub_;
 };
 
 }  // namespace
 
-std::shared_ptr<ScheduleSource> make_grpc_source(
-    const std::string& address, std::shared_ptr<grpc::ChannelCredentials> credentials) {
-  return std::make_shared<GrpcSource>(address, std::move(credentials));
+absl::StatusOr<std::shared_ptr<ScheduleSource>> make_grpc_source(const ServerAddress& server) {
+  RETURN_IF_ERROR(check_server(server));
+  return std::make_shared<GrpcSource>(server);
 }
 
 }  // namespace lw

@@ -2,19 +2,15 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
+#include "absl/status/statusor.h"
 #include "src/client/source.h"
-
-namespace grpc {
-class ChannelCredentials;
-}
+#include "src/net/channel.h"
 
 namespace lw {
 
-// The channel is made by the first call. `credentials`: null for an unencrypted channel (a daemon
-// on this machine).
-std::shared_ptr<ScheduleSource> make_grpc_source(
-    const std::string& address, std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr);
+// The channel is made by the first call; what is wrong with the options or the certificates is said
+// at once (check_server). A server that is not there is no error.
+absl::StatusOr<std::shared_ptr<ScheduleSource>> make_grpc_source(const ServerAddress& server);
 
 }  // namespace lw

@@ -69,6 +69,9 @@ int32_t loopwright_open(const loopwright_options* options, loopwright_client** c
   wanted.snapshot = text_or_none(known.snapshot);
   wanted.cache_folder = text_or_none(known.cache_folder);
   wanted.server = text_or_none(known.server);
+  wanted.tls = {text_or_none(known.tls_ca), text_or_none(known.tls_cert),
+                text_or_none(known.tls_key)};
+  wanted.insecure = known.insecure != 0;
   if (known.deadline_ms > 0) wanted.deadline_ms = known.deadline_ms;
   wanted.frozen = known.frozen != 0;
   if (known.no_default != 0) wanted.on_miss = lw::OnMiss::kNothing;
@@ -76,7 +79,7 @@ int32_t loopwright_open(const loopwright_options* options, loopwright_client** c
       lw::ScheduleClient::open(std::move(wanted));
   if (!opened.ok()) {
     report(opened.status(), error, error_size);
-    return LOOPWRIGHT_ENVIRONMENT;  // only the snapshot's file can be wrong
+    return LOOPWRIGHT_ENVIRONMENT;  // the snapshot or the certificates
   }
   *client = new loopwright_client{*std::move(opened)};
   return LOOPWRIGHT_OK;

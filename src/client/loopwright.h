@@ -47,6 +47,10 @@ typedef struct loopwright_options {
   int32_t deadline_ms;      /* that a lookup waits for the server; 50 */
   int32_t frozen;           /* nonzero: only what is stored exactly, and nothing from the server */
   int32_t no_default;       /* nonzero: a miss has no trace, instead of the zero-trial one */
+  const char* tls_ca;       /* PEM files for a server beyond this machine: all three, or none */
+  const char* tls_cert;
+  const char* tls_key;
+  int32_t insecure;         /* nonzero: plain text to another machine, which anybody may change */
 } loopwright_options;
 
 int32_t loopwright_open(const loopwright_options* options, loopwright_client** client, char* error,

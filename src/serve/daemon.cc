@@ -10,9 +10,9 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/expr/message.h"
+#include "src/net/tls.h"
 #include "src/serve/http.h"
 #include "src/serve/server.h"
-#include "src/serve/tls.h"
 
 namespace lw {
 namespace {

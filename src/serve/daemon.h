@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "src/serve/certificates.h"
+#include "src/net/certificates.h"
 #include "src/serve/service.h"
 
 namespace lw {

@@ -19,7 +19,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "src/serve/address.h"
+#include "src/net/address.h"
 #include "src/serve/metrics.h"
 #include "tuner_db/database.h"
 

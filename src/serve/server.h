@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "src/serve/address.h"
+#include "src/net/address.h"
 #include "src/serve/service.h"
 
 namespace grpc {

@@ -1,5 +1,5 @@
-// The client's end of a connection to a server: credentials, keepalive, and what its errors say.
-// Thread-safe.
+// The client's end of a connection to a server: credentials (tls.h), keepalive, and what its errors
+// say. Thread-safe.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -9,19 +9,24 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "src/net/certificates.h"
 
 namespace lw {
 
 struct ServerAddress {
   std::string address;  // HOST:PORT, [V6]:PORT or unix:PATH
-  // PEM files: whom to trust, who we are. All three or none; without, only a loopback address is
-  // spoken to unless `insecure` says that anybody on the way may read and write.
-  std::string tls_ca, tls_cert, tls_key;
+  // Whom to trust, who we are. All three or none; without, only a loopback address is spoken to
+  // unless `insecure` says that anybody on the way may read and write.
+  TlsFiles tls;
   bool insecure = false;
 };
 
-// Does not connect yet. kInvalidArgument: the address or the options do not add up; kNotFound: a
-// file cannot be read.
+// What open_channel() would refuse, without making a channel.
+absl::Status check_server(const ServerAddress& server);
+
+// Does not connect yet. While the channel lives, its certificates are read again when the files
+// change: new connections use the new ones, what exists goes on. kInvalidArgument: the address or
+// the options do not add up; for the files as load_tls_material().
 absl::StatusOr<std::shared_ptr<grpc::Channel>> open_channel(const ServerAddress& server);
 
 // Whether only this machine can be behind it, by how it is written: 127.0.0.0/8, ::1, localhost,

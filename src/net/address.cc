@@ -1,4 +1,4 @@
-#include "src/serve/address.h"
+#include "src/net/address.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -83,7 +83,8 @@ absl::StatusOr<BindAddress> split(std::string_view text) {
     port = text.substr(colon + 1);
   }
   if (address.host.size() > 253) return bad_address(text, "the host is longer than a name can be");
-  if (address.host.find('\0') != std::string::npos) return bad_address(text, "a NUL byte in the host");
+  if (address.host.find('\0') != std::string::npos)
+    return bad_address(text, "a NUL byte in the host");
   ASSIGN_OR_RETURN(address.port, parse_port(text, port));
   return address;
 }
@@ -111,7 +112,8 @@ absl::Status resolve(BindAddress* address) {
     }
     std::string numeric = entry->ai_family == AF_INET6 ? concat("[", host, "]:", address->port)
                                                        : concat(host, ":", address->port);
-    if (std::find(address->numeric.begin(), address->numeric.end(), numeric) == address->numeric.end()) {
+    if (std::find(address->numeric.begin(), address->numeric.end(), numeric) ==
+        address->numeric.end()) {
       address->numeric.push_back(std::move(numeric));
     }
   }

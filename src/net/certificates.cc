@@ -1,9 +1,9 @@
-// Checking TLS files before use. OpenSSL's own errors name a routine and a number; a person needs the
-// file, what is wrong with it, and since or until when. So everything that can go wrong at start-up
-// and at a reload is checked here, in the order in which a reader would look: is the file there, is it
-// PEM of the right kind, does the key fit, who signed it, for what, from when to when. OpenSSL's chain
-// verification decides; we only word its answer.
-#include "src/serve/certificates.h"
+// Checking TLS files before use. OpenSSL's own errors name a routine and a number; a person needs
+// the file, what is wrong with it, and since or until when. So everything that can go wrong at
+// start-up and at a reload is checked here, in the order in which a reader would look: is the file
+// there, is it PEM of the right kind, does the key fit, who signed it, for what, from when to when.
+// OpenSSL's chain verification decides; we only word its answer.
+#include "src/net/certificates.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -96,8 +96,11 @@ absl::StatusOr<Key> parse_key(const std::string& pem, const std::string& path) {
   bool asked = false;
   Key key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, &asked));
   ERR_clear_error();
-  if (asked) return absl::InvalidArgumentError(concat(path, ": the key is encrypted; a daemon cannot ask for its password"));
-  if (key == nullptr) return absl::InvalidArgumentError(concat(path, ": holds no complete private key in PEM"));
+  if (asked)
+    return absl::InvalidArgumentError(
+        concat(path, ": the key is encrypted; a daemon cannot ask for its password"));
+  if (key == nullptr)
+    return absl::InvalidArgumentError(concat(path, ": holds no complete private key in PEM"));
   return key;
 }
 
@@ -134,8 +137,9 @@ absl::Status explain(X509_STORE_CTX* context, const TlsFiles& files, TlsSide sid
   X509* at = X509_STORE_CTX_get_current_cert(context);
   const bool leaf = X509_STORE_CTX_get_error_depth(context) == 0;
   const std::string subject = at == nullptr ? "" : name_text(X509_get_subject_name(at));
-  const std::string whose = leaf ? concat(files.certificate, ": the certificate (", subject, ")")
-                                 : concat(files.ca, ": the authority's certificate (", subject, ")");
+  const std::string whose = leaf
+                                ? concat(files.certificate, ": the certificate (", subject, ")")
+                                : concat(files.ca, ": the authority's certificate (", subject, ")");
   switch (error) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
       return absl::FailedPreconditionError(
@@ -154,9 +158,10 @@ absl::Status explain(X509_STORE_CTX* context, const TlsFiles& files, TlsSide sid
     case X509_V_ERR_CERT_SIGNATURE_FAILURE:
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
-      return absl::FailedPreconditionError(concat(
-          files.certificate, ": the certificate was not signed by the authority in ", files.ca,
-          " (its issuer calls itself ", at == nullptr ? "" : name_text(X509_get_issuer_name(at)), ")"));
+      return absl::FailedPreconditionError(
+          concat(files.certificate, ": the certificate was not signed by the authority in ",
+                 files.ca, " (its issuer calls itself ",
+                 at == nullptr ? "" : name_text(X509_get_issuer_name(at)), ")"));
     default:
       return absl::FailedPreconditionError(
           concat(whose, " is refused: ", X509_verify_cert_error_string(error)));
@@ -227,7 +232,8 @@ absl::StatusOr<TlsMaterial> load_tls_material(const TlsFiles& files, TlsSide sid
   }
   const std::vector<Certificate> chain = parse_certificates(material.certificate);
   if (chain.empty()) {
-    return absl::InvalidArgumentError(concat(files.certificate, ": holds no complete certificate in PEM"));
+    return absl::InvalidArgumentError(
+        concat(files.certificate, ": holds no complete certificate in PEM"));
   }
   ASSIGN_OR_RETURN(const Key key, parse_key(material.key, files.key));
   const bool fits = X509_check_private_key(chain[0].get(), key.get()) == 1;

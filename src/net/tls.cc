@@ -1,12 +1,13 @@
-// gRPC 1.51 can watch certificate files by itself, but hands whatever it reads to the handshaker: with
-// a new key beside an old certificate it drops the working set and refuses every connection until the
-// files fit again (its log: "Update handshaker factory failed"). Its interface for providers takes no
-// class of ours, only paths. So our thread reads and checks the user's files, and publishes a good set
-// through two memory files whose paths gRPC watches: /proc/self/fd/N of one with the authorities, and
-// of one that holds key and chain together, so that one replacement changes both. Replacing is dup3
-// onto N, which is atomic; each version gets a later modification time, by which gRPC notices a change
-// between its two reads of the pair. Nothing secret is written to a disk.
-#include "src/serve/tls.h"
+// gRPC 1.51 can watch certificate files by itself, but hands whatever it reads to the handshaker:
+// with a new key beside an old certificate it drops the working set and refuses every connection
+// until the files fit again (its log: "Update handshaker factory failed"). Its interface for
+// providers takes no class of ours, only paths. So our thread reads and checks the user's files,
+// and publishes a good set through two memory files whose paths gRPC watches: /proc/self/fd/N of
+// one with the authorities, and of one that holds key and chain together, so that one replacement
+// changes both. Replacing is dup3 onto N, which is atomic; each version gets a later modification
+// time, by which gRPC notices a change between its two reads of the pair. Nothing secret is written
+// to a disk.
+#include "src/net/tls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +56,8 @@ absl::StatusOr<int> memory_file(const std::string& text, int64_t modified_s) {
     written += static_cast<size_t>(count);
   }
   fchmod(file, 0400);
-  const timespec times[2] = {{static_cast<time_t>(modified_s), 0}, {static_cast<time_t>(modified_s), 0}};
+  const timespec times[2] = {{static_cast<time_t>(modified_s), 0},
+                             {static_cast<time_t>(modified_s), 0}};
   futimens(file, times);
   return file;
 }
@@ -142,7 +144,8 @@ absl::Status TlsReloader::look() {
 absl::Status TlsReloader::publish(const TlsMaterial& material) {
   const int64_t modified_s = system_now_s() + state_.version;  // later than all before
   RETURN_IF_ERROR(replace_file(material.ca, modified_s, &ca_file_));
-  return replace_file(concat(material.key, "\n", material.certificate), modified_s, &identity_file_);
+  return replace_file(concat(material.key, "\n", material.certificate), modified_s,
+                      &identity_file_);
 }
 
 void TlsReloader::watch() {
@@ -222,13 +225,16 @@ absl::StatusOr<ServerSecurity> server_security(const std::vector<BindAddress>& a
 absl::StatusOr<std::string> http_exposure(const BindAddress& address, bool insecure_expose) {
   if (address.loopback) return std::string();
   if (!insecure_expose) {
-    return absl::FailedPreconditionError(
-        concat("--http ", address.text, " is reached from other machines and has neither TLS nor "
-               "roles: use 127.0.0.1 (and a proxy that checks who asks), or say --insecure-expose"));
+    return absl::FailedPreconditionError(concat(
+        "--http ", address.text,
+        " is reached from other machines and has neither TLS nor "
+        "roles: use 127.0.0.1 (and a proxy that checks who asks), or say --insecure-expose"));
   }
-  return concat("warning: http://", address.text, " serves pages and metrics without TLS "
-                "(--insecure-expose). Whoever can reach it can read all studies, devices, schedules "
-                "and failures; it changes nothing.");
+  return concat(
+      "warning: http://", address.text,
+      " serves pages and metrics without TLS "
+      "(--insecure-expose). Whoever can reach it can read all studies, devices, schedules "
+      "and failures; it changes nothing.");
 }
 
 absl::StatusOr<ClientSecurity> client_security(std::string_view server, const TlsFiles& files,
@@ -236,7 +242,8 @@ absl::StatusOr<ClientSecurity> client_security(std::string_view server, const Tl
   RETURN_IF_ERROR(check_tls_files_complete(files));
   ClientSecurity security;
   if (wants_tls(files)) {
-    if (insecure) return absl::InvalidArgumentError("--insecure and --tls-cert contradict each other");
+    if (insecure)
+      return absl::InvalidArgumentError("--insecure and --tls-cert contradict each other");
     ASSIGN_OR_RETURN(security.reloader,
                      TlsReloader::start(files, TlsSide::kClient, std::move(options)));
     security.credentials = security.reloader->channel_credentials();

@@ -1,46 +1,54 @@
-#include "src/agent/channel.h"
+#include "src/net/channel.h"
 
-#include <fstream>
-#include <sstream>
+#include <ctime>
 
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "src/base/check.h"
+#include "src/base/log.h"
 #include "src/expr/message.h"
+#include "src/net/tls.h"
 
 namespace lw {
 namespace {
 
 constexpr int kMostMessageBytes = 32 << 20;
 
-absl::StatusOr<std::string> read_pem(const char* option, const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file.good()) return absl::NotFoundError(concat(option, ": cannot read ", path));
-  if (text.str().find("-----BEGIN ") == std::string::npos) {
-    return absl::InvalidArgumentError(concat(option, ": ", path, " holds no PEM text"));
+// What a channel needs for as long as it lives.
+struct Secured {
+  std::shared_ptr<TlsReloader> reloader;
+  std::shared_ptr<grpc::Channel> channel;
+};
+
+absl::StatusOr<ClientSecurity> credentials(const ServerAddress& server) {
+  TlsOptions options;
+  options.report = [](std::string_view what) {
+    log(Level::kWarning, "certificate", {{"what", what}});
+  };
+  absl::StatusOr<ClientSecurity> security =
+      client_security(server.address, server.tls, server.insecure, std::move(options));
+  if (security.ok() && !security->warning.empty()) {
+    log(Level::kWarning, "connection_open", {{"what", security->warning}});
   }
-  return text.str();
+  // Another machine's server without TLS: the caller left something out.
+  if (absl::IsFailedPrecondition(security.status()) && !wants_tls(server.tls)) {
+    return absl::InvalidArgumentError(security.status().message());
+  }
+  return security;
 }
 
-absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> credentials(const ServerAddress& server) {
-  const int given = !server.tls_ca.empty() + !server.tls_cert.empty() + !server.tls_key.empty();
-  if (given == 0) {
-    if (is_loopback(server.address) || server.insecure) return grpc::InsecureChannelCredentials();
+absl::Status check_address(const ServerAddress& server) {
+  const size_t colon = server.address.rfind(':');
+  const std::string port = colon == std::string::npos ? "" : server.address.substr(colon + 1);
+  const bool is_unix = server.address.rfind("unix:", 0) == 0 && server.address.size() > 5;
+  const bool is_port = !port.empty() && port.size() <= 5 && colon > 0 &&
+                       port.find_first_not_of("0123456789") == std::string::npos &&
+                       std::stoi(port) >= 1 && std::stoi(port) <= 65535;
+  if (!is_unix && !is_port) {
     return absl::InvalidArgumentError(
-        concat(server.address,
-               " is not this machine: give --tls-ca, --tls-cert and --tls-key (or "
-               "--insecure, which lets anybody on the way read and write)"));
+        concat("'", server.address, "' is no address: HOST:PORT or unix:PATH"));
   }
-  if (given < 3) {
-    return absl::InvalidArgumentError("--tls-ca, --tls-cert and --tls-key belong together");
-  }
-  grpc::SslCredentialsOptions options;
-  ASSIGN_OR_RETURN(options.pem_root_certs, read_pem("--tls-ca", server.tls_ca));
-  ASSIGN_OR_RETURN(options.pem_cert_chain, read_pem("--tls-cert", server.tls_cert));
-  ASSIGN_OR_RETURN(options.pem_private_key, read_pem("--tls-key", server.tls_key));
-  return grpc::SslCredentials(options);
+  return absl::OkStatus();
 }
 
 bool contains(const std::string& text, std::string_view part) {
@@ -54,18 +62,16 @@ bool is_loopback(std::string_view address) {
   return starts("127.") || starts("localhost:") || starts("[::1]:") || starts("unix:");
 }
 
+absl::Status check_server(const ServerAddress& server) {
+  RETURN_IF_ERROR(check_address(server));
+  RETURN_IF_ERROR(check_tls_files_complete(server.tls));
+  if (!wants_tls(server.tls)) return credentials(server).status();
+  return load_tls_material(server.tls, TlsSide::kClient, std::time(nullptr)).status();
+}
+
 absl::StatusOr<std::shared_ptr<grpc::Channel>> open_channel(const ServerAddress& server) {
-  const size_t colon = server.address.rfind(':');
-  const std::string port = colon == std::string::npos ? "" : server.address.substr(colon + 1);
-  const bool is_unix = server.address.rfind("unix:", 0) == 0 && server.address.size() > 5;
-  const bool is_port = !port.empty() && port.size() <= 5 && colon > 0 &&
-                       port.find_first_not_of("0123456789") == std::string::npos &&
-                       std::stoi(port) >= 1 && std::stoi(port) <= 65535;
-  if (!is_unix && !is_port) {
-    return absl::InvalidArgumentError(
-        concat("'", server.address, "' is no address: HOST:PORT or unix:PATH"));
-  }
-  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> who, credentials(server));
+  RETURN_IF_ERROR(check_address(server));
+  ASSIGN_OR_RETURN(ClientSecurity who, credentials(server));
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
@@ -77,7 +83,10 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> open_channel(const ServerAddress&
   arguments.SetMaxReceiveMessageSize(kMostMessageBytes);
   // A connection of its own: agents of one process are as apart as those of several.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(server.address, who, arguments);
+  const auto secured = std::make_shared<Secured>();
+  secured->channel = grpc::CreateCustomChannel(server.address, who.credentials, arguments);
+  secured->reloader = std::move(who.reloader);
+  return std::shared_ptr<grpc::Channel>(secured, secured->channel.get());
 }
 
 CallError explain(const grpc::Status& status) {
@@ -100,7 +109,7 @@ CallError explain(const grpc::Status& status) {
 
 std::string describe_error(const ServerAddress& server, const grpc::Status& status) {
   const std::string& what = status.error_message();
-  const bool tls = !server.tls_ca.empty();
+  const bool tls = wants_tls(server.tls);
   std::string hint;
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
     hint = "; no Loopwright server of this version answers there";

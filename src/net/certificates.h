@@ -9,7 +9,8 @@
 
 namespace lw {
 
-// --tls-ca, --tls-cert, --tls-key: PEM files. The certificate's file may hold intermediates behind it.
+// --tls-ca, --tls-cert, --tls-key: PEM files. The certificate's file may hold intermediates behind
+// it.
 struct TlsFiles {
   std::string ca;
   std::string certificate;
@@ -34,8 +35,9 @@ struct TlsMaterial {
 
 // Reads and checks: the files are there, hold what they should, the key is the certificate's, the
 // certificate is signed by the CA, is for this side (extended key usage), and all dates hold at
-// `now_s` (Unix seconds). Errors name the file: kNotFound, kPermissionDenied or kInvalidArgument for
-// unreadable and damaged ones, kFailedPrecondition for ones that do not fit together or to the date.
+// `now_s` (Unix seconds). Errors name the file: kNotFound, kPermissionDenied or kInvalidArgument
+// for unreadable and damaged ones, kFailedPrecondition for ones that do not fit together or to the
+// date.
 absl::StatusOr<TlsMaterial> load_tls_material(const TlsFiles& files, TlsSide side, int64_t now_s);
 
 // "2026-11-21 18:35:10 UTC"

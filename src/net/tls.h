@@ -1,13 +1,13 @@
 // Who may connect: credentials of the server and of its clients.
 //
-// A loopback address needs nothing. Any other address needs mutual TLS (1.2 or newer; both sides show
-// a certificate of the same authority), or an explicit wish to be exposed, which is answered by a text
-// of what that exposes.
+// A loopback address needs nothing. Any other address needs mutual TLS (1.2 or newer; both sides
+// show a certificate of the same authority), or an explicit wish to be exposed, which is answered
+// by a text of what that exposes.
 //
 // Certificates are read again while running: `TlsReloader` looks at the files every `poll_ms`, and
-// only a set that passes load_tls_material (key fits certificate, signed, in date) replaces the one in
-// use. So files may be written in any order and halves of files are never used. Connections keep the
-// certificate they began with; new ones use the new one within poll_ms + 1 s.
+// only a set that passes load_tls_material (key fits certificate, signed, in date) replaces the one
+// in use. So files may be written in any order and halves of files are never used. Connections keep
+// the certificate they began with; new ones use the new one within poll_ms + 1 s.
 #pragma once
 
 #include <grpcpp/security/credentials.h>
@@ -25,8 +25,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "src/serve/address.h"
-#include "src/serve/certificates.h"
+#include "src/net/address.h"
+#include "src/net/certificates.h"
 
 namespace lw {
 
@@ -47,7 +47,8 @@ struct TlsState {
 };
 
 // Thread-safe. Its destructor ends the looking; credentials made from it stay valid with the last
-// set. Each holds two memory files until the process ends: gRPC's own watcher may read them as long.
+// set. Each holds two memory files until the process ends: gRPC's own watcher may read them as
+// long.
 class TlsReloader {
  public:
   static absl::StatusOr<std::shared_ptr<TlsReloader>> start(TlsFiles files, TlsSide side,
@@ -92,8 +93,8 @@ absl::StatusOr<ServerSecurity> server_security(const std::vector<BindAddress>& a
                                                const TlsFiles& files, bool insecure_expose,
                                                TlsOptions options = {});
 
-// The plain HTTP port (pages, metrics, health) never has TLS: loopback, or `insecure_expose`. Answers
-// the text to print, or empty.
+// The plain HTTP port (pages, metrics, health) never has TLS: loopback, or `insecure_expose`.
+// Answers the text to print, or empty.
 absl::StatusOr<std::string> http_exposure(const BindAddress& address, bool insecure_expose);
 
 struct ClientSecurity {
@@ -102,8 +103,8 @@ struct ClientSecurity {
   std::string warning;                     // to be printed, or empty
 };
 
-// Of a client or agent that connects to `server` (HOST:PORT or unix:PATH). Without TLS files another
-// machine's server is refused unless `insecure`: an agent runs what its server sends.
+// Of a client or agent that connects to `server` (HOST:PORT or unix:PATH). Without TLS files
+// another machine's server is refused unless `insecure`: an agent runs what its server sends.
 absl::StatusOr<ClientSecurity> client_security(std::string_view server, const TlsFiles& files,
                                                bool insecure, TlsOptions options = {});
 
