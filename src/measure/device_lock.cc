@@ -21,8 +21,8 @@
 namespace lw {
 namespace {
 
-// Makes the folder if need be; its descriptor, or why it cannot be trusted. The descriptor is what is
-// judged and used: the name may change its meaning meanwhile.
+// Makes the folder if need be; its descriptor, or why it cannot be trusted. The descriptor is what
+// is judged and used: the name may change its meaning meanwhile.
 absl::StatusOr<int> open_folder(const std::string& folder) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
     return absl::FailedPreconditionError(concat(folder, ": ", std::strerror(errno)));

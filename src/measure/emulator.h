@@ -30,8 +30,8 @@ struct RunnerAnswer {
   std::string payload;
 };
 // Starts the emulated runner, sends it one frame and takes one answer; then it is gone. It dies
-// with the calling thread. kDeadlineExceeded: no answer within `timeout_s` (negative: waits for ever);
-// kAborted: it died without one, with its end in words; kUnavailable: it cannot be started.
+// with the calling thread. kDeadlineExceeded: no answer within `timeout_s` (negative: waits for
+// ever); kAborted: it died without one, with its end in words; kUnavailable: it cannot be started.
 absl::StatusOr<RunnerAnswer> ask_runner(const Emulator& emulator, runner::Frame type,
                                         std::string_view payload, double timeout_s,
                                         int64_t memory_limit_bytes);

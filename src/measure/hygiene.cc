@@ -2,8 +2,8 @@
 // timed. So facts that stay are read once a session; what a measurement itself suffered (context
 // switches, faults) is counted by its own process at both ends; the processors' other users and the
 // machine's pace are looked at between measurements, when due. Measured: 4 us for begin, end and
-// json() together where the clock's rate is not readable, 15 us where it is; 3 ms every 30 s for the
-// reference.
+// json() together where the clock's rate is not readable, 15 us where it is; 3 ms every 30 s for
+// the reference.
 #include "src/measure/hygiene.h"
 
 #include <fcntl.h>
@@ -140,8 +140,9 @@ Hygiene::Hygiene(const HygieneOptions& options, std::vector<int> cpus,
   std::vector<std::string> all = what_is_not_applied(facts, cpus_, pinned);
   all.insert(all.end(), flags.begin(), flags.end());
   loadavg_ = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
-  frequency_ = open(concat("/sys/devices/system/cpu/cpu", cpus_[0], "/cpufreq/scaling_cur_freq").c_str(),
-                    O_RDONLY | O_CLOEXEC);
+  frequency_ =
+      open(concat("/sys/devices/system/cpu/cpu", cpus_[0], "/cpufreq/scaling_cur_freq").c_str(),
+           O_RDONLY | O_CLOEXEC);
   if (frequency_ < 0) all.push_back("frequency: not readable");
   const nlohmann::json host = {{"device", device_fingerprint(facts)},
                                {"cpu", facts.cpu},

@@ -120,7 +120,8 @@ absl::StatusOr<Message> receive_message(int socket, double timeout_s, uint64_t m
   RETURN_IF_ERROR(
       receive_all(socket, reinterpret_cast<char*>(&header), sizeof header, deadline,
                   take_fd ? &message.fd : nullptr));
-  if (header.bytes > std::min(max_bytes, kMaxPayload)) return absl::UnavailableError("a message of impossible size");
+  if (header.bytes > std::min(max_bytes, kMaxPayload))
+    return absl::UnavailableError("a message of impossible size");
   message.type = header.type;
   message.tag = header.tag;
   message.payload.resize(header.bytes);

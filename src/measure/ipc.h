@@ -75,8 +75,8 @@ class Reader {
 // `timeout_s` (negative: waits for ever).
 absl::Status send_message(int socket, uint32_t type, std::string_view payload, int fd = -1,
                           uint64_t tag = 0);
-// A message longer than `max_bytes` is kUnavailable too, read or not; a descriptor that comes along is
-// dropped unless `take_fd`: the sender may have run a wild kernel.
+// A message longer than `max_bytes` is kUnavailable too, read or not; a descriptor that comes along
+// is dropped unless `take_fd`: the sender may have run a wild kernel.
 absl::StatusOr<Message> receive_message(int socket, double timeout_s = -1,
                                         uint64_t max_bytes = uint64_t{1} << 30,
                                         bool take_fd = false);

@@ -1,6 +1,6 @@
 // Problem: a kernel under test is foreign machine code, often on a board that others share. A crash
-// costs a process and is harmless; a kernel that means harm would fork, open, connect, kill, or wait
-// until nobody watches.
+// costs a process and is harmless; a kernel that means harm would fork, open, connect, kill, or
+// wait until nobody watches.
 //
 // The ladder: a worker leaves root, privileges and file system behind before it has read anything,
 // sets itself up (threads, memory), and then gives up everything else that the system offers. As
@@ -255,8 +255,8 @@ Isolation prepare_isolation() {
 
 pid_t fork_isolated(const Isolation& isolation) {
   if (!isolation.pid_namespace) return fork();
-  // The C library's fork takes no flags. What it does besides: it runs handlers (one thread: no lock
-  // is held) and keeps the thread's id, whose place the system knows.
+  // The C library's fork takes no flags. What it does besides: it runs handlers (one thread: no
+  // lock is held) and keeps the thread's id, whose place the system knows.
   void* thread_id = nullptr;
   prctl(PR_GET_TID_ADDRESS, &thread_id);
   const long flags = CLONE_NEWPID | SIGCHLD |

@@ -8,7 +8,7 @@
 namespace lw {
 
 struct Limits {
-  double peak_gflops = 0;       // of the type that most of the work is done in, all threads together
+  double peak_gflops = 0;  // of the type that most of the work is done in, all threads together
   double bandwidth_gbytes = 0;  // GB/s at the program's footprint and mix of reads and writes
 };
 // Takes about twice `budget_s`. Clocks drift and neighbours come and go: measure beside what it

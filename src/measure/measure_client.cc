@@ -366,8 +366,9 @@ void MeasureClient::note_limits(std::vector<Outcome>* outcomes) {
           : measure_limits(bench_->program, bench_->target, bench_->options.threads);
   pin_to(mine);
   if (!limits.ok()) return;
-  const std::string facts = absl::StrFormat(",\"peak_gflops\":%.6g,\"bandwidth_gbytes_per_s\":%.6g}",
-                                            limits->peak_gflops, limits->bandwidth_gbytes);
+  const std::string facts =
+      absl::StrFormat(",\"peak_gflops\":%.6g,\"bandwidth_gbytes_per_s\":%.6g}", limits->peak_gflops,
+                      limits->bandwidth_gbytes);
   for (Outcome& outcome : *outcomes) {
     outcome.environment.replace(outcome.environment.size() - 1, 1, facts);
   }

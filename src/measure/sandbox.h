@@ -52,7 +52,8 @@ void die_with_parent(pid_t parent);
 // Closes every descriptor above stderr but these.
 void close_descriptors_but(std::vector<int> keep);
 
-// "called openat: not allowed", "SIGSEGV: write 4 bytes past the end of output D", from a wait status and, if not null, the page.
+// "called openat: not allowed", "SIGSEGV: write 4 bytes past the end of output D", from a wait
+// status and, if not null, the page.
 std::string describe_death(int wait_status, const ControlPage* page);
 std::string signal_name(int signal);
 

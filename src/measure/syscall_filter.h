@@ -13,8 +13,8 @@ struct FilterOptions {
 };
 
 // For all threads of this process and for good. Allowed: the socket, memory without files, futexes,
-// clocks, the end of the process. Anything else raises SIGSYS (clone3: ENOSYS, so that the C library
-// tries clone, which has a name). No descriptor, process or thread can be made any more.
+// clocks, the end of the process. Anything else raises SIGSYS (clone3: ENOSYS, so that the C
+// library tries clone, which has a name). No descriptor, process or thread can be made any more.
 // kUnavailable: this system has no filters. REQUIRES: PR_SET_NO_NEW_PRIVS.
 absl::Status install_syscall_filter(const FilterOptions& options);
 

@@ -24,7 +24,8 @@ absl::Status share_tensors(Workbench& bench) {
     argument.bytes = bytes(tensor);
     argument.element_bytes = size_of(tensor.type);
     for (int set = 0; set < (argument.output ? 1 : kInputSets); ++set) {
-      ASSIGN_OR_RETURN(argument.memory[set], SharedMemory::create(pages_for(argument.bytes), !argument.output));
+      ASSIGN_OR_RETURN(argument.memory[set],
+                       SharedMemory::create(pages_for(argument.bytes), !argument.output));
     }
     bench.arguments.push_back(std::move(argument));
   }

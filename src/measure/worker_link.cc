@@ -35,7 +35,8 @@ Answer WorkerLink::ask(MessageType type, std::string_view payload, double timeou
   if (page() != nullptr) page()->signal = 0;
   const double begin = now();
   if (!send_message(child_.socket, type, payload, -1, ++tag_).ok()) return died(what);
-  absl::StatusOr<Message> message = receive_message(child_.socket, timeout_s, longest_answer(role_));
+  absl::StatusOr<Message> message =
+      receive_message(child_.socket, timeout_s, longest_answer(role_));
   worked_s_ += now() - begin;
   if (!message.ok()) {
     if (!absl::IsDeadlineExceeded(message.status())) return died(what);

@@ -1,8 +1,8 @@
-// The zygote's protocol, over one socket: it says kReady with the isolation that it could set up; the
-// parent sends kSpawn with the role and a worker's end of a socket pair; the zygote answers kSpawned
-// with the process id. Whenever a worker ends, the zygote reaps it and sends kEnded with its wait
-// status. A closed socket means that the parent is gone, and so must be everything below. Forking a
-// worker takes about 1 ms with LLVM loaded.
+// The zygote's protocol, over one socket: it says kReady with the isolation that it could set up;
+// the parent sends kSpawn with the role and a worker's end of a socket pair; the zygote answers
+// kSpawned with the process id. Whenever a worker ends, the zygote reaps it and sends kEnded with
+// its wait status. A closed socket means that the parent is gone, and so must be everything below.
+// Forking a worker takes about 1 ms with LLVM loaded.
 #include "src/measure/zygote.h"
 
 #include <errno.h>
@@ -65,7 +65,8 @@ pid_t fork_worker(const Nursery& nursery, int role, int socket) {
   _exit(entered ? 0 : kNotIsolated);
 }
 
-[[noreturn]] void zygote_main(const Zygote::Main& main, int control, const std::vector<int>& keep, bool shut_in) {
+[[noreturn]] void zygote_main(const Zygote::Main& main, int control, const std::vector<int>& keep,
+                              bool shut_in) {
   // An interrupt from the terminal reaches the whole group: the parent decides what it means.
   signal(SIGINT, SIG_IGN);
   prctl(PR_SET_NAME, "lw-zygote");
