@@ -2,6 +2,7 @@
 #include "absl/strings/str_join.h"
 #include "src/api/lookup.h"
 #include "src/cli/commands.h"
+#include "tuner_db/invariants.h"
 #include "tuner_db/snapshot.h"
 
 namespace lw {
@@ -14,8 +15,16 @@ struct BestOptions {
   std::string snapshot;
 };
 
+// The record's measurement, where a database is at hand: snapshots keep less.
+absl::StatusOr<Measurement> measurement_of(const LookupAnswer& answer, const Store* store) {
+  if (answer.record == nullptr || store == nullptr) return absl::NotFoundError("");
+  ASSIGN_OR_RETURN(const BestRow row, store->best(answer.record->key));
+  return row.measurement;
+}
+
 // What is on record; for the default what would be.
-Json record_json(const Task& task, const LookupAnswer& answer, const Store* store) {
+Json record_json(const Task& task, const LookupAnswer& answer,
+                 const absl::StatusOr<Measurement>& measurement) {
   if (answer.record == nullptr) {
     return {{"workload", task.workload.source_words}, {"canonical_sha256", task.key.workload},
             {"target_sha256", task.key.target},       {"backend", task.key.backend},
@@ -23,21 +32,23 @@ Json record_json(const Task& task, const LookupAnswer& answer, const Store* stor
             {"trace", answer.trace},                  {"source", "zero"}};
   }
   Json json = Json::parse(to_json(*answer.record));
-  if (store == nullptr) return json;
-  const absl::StatusOr<BestRow> row = store->best(answer.record->key);
-  if (!row.ok()) return json;
-  const std::string& environment = row->measurement.environment;
+  if (!measurement.ok()) return json;
+  json["estimated"] = is_estimated(*measurement);
+  const std::string& environment = measurement->environment;
   json["environment"] = Json::parse(environment, nullptr, /*allow_exceptions=*/false);
   if (json["environment"].is_discarded()) json["environment"] = environment;
   return json;
 }
 
-std::string text_of(const Task& task, const LookupAnswer& answer) {
+std::string text_of(const Task& task, const LookupAnswer& answer, bool estimated) {
   const std::string outcome(rung_name(answer.outcome));
   const ScheduleRecord* record = answer.record.get();
   std::string text = bold(outcome) + "  " +
                      (record == nullptr ? task.workload.source_words : record->words) + "\n";
-  if (record != nullptr) {
+  if (record != nullptr && estimated) {
+    text += absl::StrFormat("  time      %s; verified under emulation\n",
+                            micros(record->time_us, /*estimated=*/true));
+  } else if (record != nullptr) {
     text += absl::StrFormat("  time      %s  [%s, %s], %s GFLOP/s, %d samples\n",
                             micros(record->time_us), micros(record->ci_low_us),
                             micros(record->ci_high_us),
@@ -72,15 +83,17 @@ absl::StatusOr<int> run_best(const BestOptions& options) {
     return frozen_miss(task, options.snapshot.empty() ? options.database.path : options.snapshot);
   }
   const ScheduleRecord* record = answer.record.get();
+  const absl::StatusOr<Measurement> measurement = measurement_of(answer, store.get());
+  const bool estimated = measurement.ok() && is_estimated(*measurement);
   const Table table{
-      {"outcome", "workload", "time_us", "trace"},
+      {"outcome", "workload", "time_us", "estimated", "trace"},
       {{outcome, record == nullptr ? task.workload.source_words : record->words,
         record == nullptr ? "" : absl::StrFormat("%.5g", record->time_us),
-        trace_as_line(answer.trace)}},
+        estimated ? "estimated" : "", trace_as_line(answer.trace)}},
       {}};
   Json document = Json::parse(to_json(answer));
-  document["record"] = record_json(task, answer, store.get());
-  emit(options.output, document, table, text_of(task, answer));
+  document["record"] = record_json(task, answer, measurement);
+  emit(options.output, document, table, text_of(task, answer, estimated));
   return kDone;
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "src/cli/commands.h"
+#include "tuner_db/invariants.h"
 #include "tuner_db/snapshot.h"
 
 namespace lw {
@@ -49,14 +50,15 @@ absl::StatusOr<int> ls(const DbOptions& options) {
     const absl::StatusOr<BestRow> best = store->best(key);
     if (!best.ok() && !absl::IsNotFound(best.status())) return environment(best.status());
     const double us = best.ok() ? best->measurement.time_us : 0;
+    const bool estimated = best.ok() && is_estimated(best->measurement);
     list.push_back({{"canonical_sha256", key.workload}, {"workload", workload.source_words},
                     {"target", target.name}, {"threads", key.threads}, {"backend", key.backend},
                     {"cache", key.cache}, {"measurements", all.size()},
-                    {"time_us", best.ok() ? Json(us) : Json()},
+                    {"time_us", best.ok() ? Json(us) : Json()}, {"estimated", estimated},
                     {"gflops", best.ok() ? Json(workload.flops / us / 1e3) : Json()}});
     table.rows.push_back({key.workload.substr(0, 12), workload.source_words, target.name,
                           concat(key.threads), key.backend,
-                          concat(static_cast<int64_t>(all.size())), micros(us),
+                          concat(static_cast<int64_t>(all.size())), micros(us, estimated),
                           best.ok() ? number(workload.flops / us / 1e3) : "-"});
   }
   emit(options.output, list, table);
@@ -92,7 +94,7 @@ absl::StatusOr<int> show(const DbOptions& options) {
     ASSIGN_OR_RETURN(const std::vector<Measurement> all, environment(store->measurements(key)));
     for (const Measurement& m : all) {
       list.push_back(measurement_json(m));
-      table.rows.push_back({concat(m.id), std::string(verdict_name(m.verdict)), micros(m.time_us),
+      table.rows.push_back({concat(m.id), std::string(verdict_name(m.verdict)), micros(m.time_us, is_estimated(m)),
                             m.verified ? "yes" : "no", m.source, time_text(m.unix_ms),
                             trace_as_line(m.trace)});
     }

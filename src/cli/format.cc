@@ -23,6 +23,10 @@ std::string micros(double us) {
   return number(us / 1e6) + " s";
 }
 
+std::string micros(double us, bool estimated) {
+  return micros(us) + (estimated && us > 0 ? " (estimated)" : "");
+}
+
 std::string percent(double fraction) { return absl::StrFormat("%.1f %%", 100 * fraction); }
 
 std::string byte_size(double bytes) {

@@ -6,6 +6,7 @@
 namespace lw {
 
 std::string micros(double us);             // "12.30 us", "4.560 ms"; "-" when there is none
+std::string micros(double us, bool estimated);  // "12.30 us (estimated)"
 std::string number(double value, int digits = 4);  // so many significant ones
 std::string percent(double fraction);      // "93.4 %"
 std::string byte_size(double bytes);       // "1.5 MiB"

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "src/cli/commands.h"
+#include "tuner_db/invariants.h"
 
 namespace lw {
 namespace {
@@ -107,6 +108,7 @@ absl::StatusOr<Report> gather(const ReportOptions& options, const Store& store) 
       task.ci_low_us = best->measurement.ci_low_us;
       task.ci_high_us = best->measurement.ci_high_us;
       task.trace = best->measurement.trace;
+      task.estimated = is_estimated(best->measurement);
       const std::string named = target.name == host.name ? "host" : target.name;
       if (!options.no_machine)
         RETURN_IF_ERROR(find_task_bound(row, key, named, best->measurement, &task));
@@ -124,7 +126,7 @@ Json task_json(const ReportTask& task) {
   return {{"workload", task.words}, {"canonical_sha256", task.id}, {"target", task.target},
           {"threads", task.threads}, {"trials", task.trials}, {"failed", task.failed},
           {"best_us", task.best_us}, {"zero_us", task.zero_us}, {"bound_us", task.bound_us},
-          {"seconds", task.seconds}, {"failures", task.failures}};
+          {"estimated", task.estimated}, {"seconds", task.seconds}, {"failures", task.failures}};
 }
 
 absl::StatusOr<int> run_report(const ReportOptions& options) {

@@ -27,6 +27,7 @@ struct ReportTask {
   double seconds = 0;                      // of tuning
   double bound_us = 0;                     // 0: not measured here
   bool compute_bound = false;
+  bool estimated = false;                  // its times were computed, not measured
   std::string trace;
   std::vector<ReportPoint> curve;
   std::map<std::string, int> failures;     // by class

@@ -149,8 +149,9 @@ std::string table_row(const ReportTask& task, size_t index) {
   }
   absl::StrAppendFormat(&out, "</td><td class='n'>%d</td>", task.threads);
   if (task.best_us > 0) {
-    absl::StrAppendFormat(&out, "<td class='n'>%s<br><small>%s .. %s</small></td>",
-                          micros(task.best_us), micros(task.ci_low_us), micros(task.ci_high_us));
+    const std::string spread = concat(micros(task.ci_low_us), " .. ", micros(task.ci_high_us));
+    absl::StrAppendFormat(&out, "<td class='n'>%s<br><small>%s</small></td>",
+                          micros(task.best_us), task.estimated ? "estimated" : spread);
     const double us = task.best_us;
     absl::StrAppendFormat(&out, "<td class='n'>%s</td><td class='n'>%s</td>",
                           task.flops > 0 ? number(task.flops / us / 1e3) : "-",

@@ -138,9 +138,10 @@ Table workload_table(const v1::Study& study) {
   Table table{{"workload", "trials", "failed", "untuned", "best", "state"},
               {}, {false, true, true, true, true, false}};
   for (const v1::WorkloadProgress& w : study.progress().workloads()) {
+    const bool estimated = w.note().rfind("estimated", 0) == 0;
     table.rows.push_back({w.name(), concat(w.trials()), concat(w.failed()),
-                          w.zero_us() > 0 ? micros(w.zero_us()) : "",
-                          w.best_us() > 0 ? micros(w.best_us()) : "",
+                          w.zero_us() > 0 ? micros(w.zero_us(), estimated) : "",
+                          w.best_us() > 0 ? micros(w.best_us(), estimated) : "",
                           w.done() ? concat("done", w.note().empty() ? "" : ": ", w.note()) : ""});
   }
   return table;

@@ -13,6 +13,7 @@
 #include "src/base/hash.h"
 #include "src/expr/message.h"
 #include "src/serve/names.h"
+#include "tuner_db/invariants.h"
 #include "tuner_db/messages.h"
 
 namespace lw {
@@ -106,6 +107,7 @@ absl::Status count(Database& database, Store& store, const JobRow& job, Owner& o
     const bool leads = m.verdict == Verdict::kOk && m.verified &&
                        (workload.best_us == 0 || m.time_us < workload.best_us);
     if (leads) workload.best_us = m.time_us;
+    if (leads && is_estimated(m)) workload.note = kEstimated;
   }
   workload.busy_s += busy_s;
   owner.study.updated_ms = now_ms;
@@ -119,6 +121,7 @@ absl::Status count(Database& database, Store& store, const JobRow& job, Owner& o
   event.set_job(job_name(job.id));
   event.set_device(device_name(job.device));
   event.set_best_us(workload.best_us);
+  event.set_detail(workload.note);
   event.set_trials(owner.study.trials);
   event.set_failed(owner.study.failed);
   event.set_state(owner.study.state);

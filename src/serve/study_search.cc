@@ -387,7 +387,7 @@ absl::Status StudySearch::close_workload(Workload& w, const std::string& note) {
     ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> rows, workloads_of(database, id_));
     StudyWorkloadRow row = rows[w.row.position];
     row.done = true;
-    row.note = note;
+    row.note += row.note.empty() || note.empty() ? note : concat("; ", note);
     RETURN_IF_ERROR(update_workload(database, row));
     v1::StudyEvent event;
     event.set_kind(v1::StudyEvent::KIND_WORKLOAD_DONE);
@@ -395,7 +395,7 @@ absl::Status StudySearch::close_workload(Workload& w, const std::string& note) {
     event.set_best_us(row.best_us);
     event.set_trials(row_.trials);
     event.set_state(row_.state);
-    event.set_detail(note);
+    event.set_detail(row.note);
     event.set_elapsed_s(1e-3 * static_cast<double>(seat_.now_ms() - row_.created_ms));
     changes->studies.insert(id_);
     return add_event(database, id_, seat_.now_ms(), std::move(event));
