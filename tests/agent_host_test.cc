@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "src/agent/describe.h"
 #include "src/agent/host.h"
@@ -11,6 +12,8 @@
 #include "src/agent/runner.h"
 #include "src/base/log.h"
 #include "src/base/parallel_pool.h"
+#include "src/measure/device_lock.h"
+#include "src/measure/hygiene.h"
 #include "src/measure/ipc.h"
 #include "tests/agent_fixture.h"
 
@@ -118,6 +121,24 @@ TEST(Host, DeathsBeforeAnyCandidatesTurnChargeNone) {
   EXPECT_EQ(result.outcomes_size(), 0);
 }
 
+TEST(Host, AProcessorIsOneDevicesOnly) {
+  const int cpu = allowed_cpus()[0];
+  DeviceSpec spec = *parse_device("cpu,name=second");
+  spec.cpus = {cpu};
+  std::optional<DeviceLock> first = *DeviceLock::acquire(concat("cpu:", cpu));
+  const std::unique_ptr<DeviceRunner> runner = make_device_runner(spec, host_command());
+  const absl::StatusOr<v1::Device> refused = runner->describe("", /*refresh=*/false);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr(concat("in use by process ", getpid())));
+  const v1::JobResult result = runner->run(make_job("jobs/1", "second", {""}), quiet_hooks());
+  EXPECT_EQ(result.failure(), v1::VERDICT_DEVICE_UNHEALTHY);
+  EXPECT_THAT(result.failure_detail(), HasSubstr("in use by process"));
+  first.reset();
+  const absl::StatusOr<v1::Device> device = runner->describe("", /*refresh=*/false);
+  EXPECT_TRUE(device.ok()) << device.status();
+}
+
 // A real device, through a real server: machine code, measured and verified.
 TEST(Host, MeasuresOnThisMachine) {
   const absl::StatusOr<Target> host = find_target("host");
@@ -146,6 +167,9 @@ TEST(Host, MeasuresOnThisMachine) {
     EXPECT_GT(m->time_us, 0);
     EXPECT_GT(m->build_s, 0);
     EXPECT_THAT(m->environment, HasSubstr("cpus"));
+    EXPECT_THAT(m->environment, HasSubstr("\"isolation\":{"));
+    EXPECT_THAT(m->environment, HasSubstr("\"hygiene_flags\":["));
+    EXPECT_THAT(m->environment, HasSubstr(device_fingerprint(read_device_facts())));
   }
   EXPECT_EQ(result.outcomes(2).measurement().verdict(), v1::VERDICT_BUILD_ERROR);
   ASSERT_EQ(server.results()[1].outcomes_size(), 2);
@@ -160,6 +184,8 @@ TEST(Host, MeasuresOnThisMachine) {
   EXPECT_FALSE(device.exact());
   EXPECT_EQ(device.target().cores(), 1);
   EXPECT_THAT(device.facts(), HasSubstr("gflops"));
+  EXPECT_THAT(device.facts(), HasSubstr("\"isolation\": {"));
+  EXPECT_THAT(device.facts(), HasSubstr(device_fingerprint(read_device_facts())));
   std::vector<DeviceSpec> specs = {*parse_device("cpu:1,name=here")};
   ASSERT_TRUE(assign_devices("test", allowed_cpus(), &specs).ok());
   const std::unique_ptr<DeviceRunner> again = make_device_runner(specs[0], host_command());
@@ -181,5 +207,9 @@ int main(int argc, char** argv) {
   }
   testing::InitGoogleTest(&argc, argv);
   lw::set_log_level(lw::Level::kError);
-  return RUN_ALL_TESTS();
+  const std::string locks = lw::temporary_folder();  // of this program alone
+  setenv("XDG_RUNTIME_DIR", locks.c_str(), 1);
+  const int code = RUN_ALL_TESTS();
+  std::filesystem::remove_all(locks);
+  return code;
 }

@@ -271,7 +271,7 @@ TEST(Agent, RefusesOptionsThatDoNotAddUp) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << device;
     return std::string(status.message());
   };
-  EXPECT_THAT(refusal("gpu"), HasSubstr("cpu, null"));
+  EXPECT_THAT(refusal("gpu"), HasSubstr("cpu, qemu-aarch64, null"));
   EXPECT_THAT(refusal("cpu:0"), HasSubstr("number of processors"));
   EXPECT_THAT(refusal("cpu:3999"), HasSubstr("are left"));
   EXPECT_THAT(refusal("cpu@x"), HasSubstr("cpu@0-3+8"));
@@ -280,11 +280,51 @@ TEST(Agent, RefusesOptionsThatDoNotAddUp) {
   EXPECT_THAT(refusal("null,target=vax"), HasSubstr("vax"));
   EXPECT_THAT(refusal("null,delay_ms=-1"), HasSubstr("delay_ms"));
   EXPECT_THAT(refusal("cpu,delay_ms=1"), HasSubstr("unknown option"));
+  EXPECT_THAT(refusal("cpu,isolation=total"), HasSubstr("none, process, limits"));
+  EXPECT_THAT(refusal("null,isolation=none"), HasSubstr("unknown option"));
+  EXPECT_THAT(refusal("qemu-aarch64,target=x86_avx2"), HasSubstr("does not emulate"));
   EXPECT_THAT(refusal("null", "nowhere"), HasSubstr("HOST:PORT"));
   EXPECT_THAT(refusal("null", "10.0.0.1:70"), HasSubstr("--tls-ca"));
 }
 
+TEST(Devices, WordsAndTheirTextAreInverses) {
+  for (const char* text :
+       {"cpu:2@4+5,name=left", "cpu:1@0,name=a,isolation=filter", "null,name=b,target=x86_sse2",
+        "qemu-aarch64,name=arm,target=aarch64_neon", "null,name=c,target=x86_avx2,delay_ms=5"}) {
+    const absl::StatusOr<DeviceSpec> spec = parse_device(text);
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_EQ(spec->text(), text);
+  }
+  EXPECT_EQ(parse_device("cpu,isolation=namespaces")->isolation, IsolationLevel::kNamespaces);
+  EXPECT_EQ(parse_device("qemu-aarch64:arm")->target, "aarch64_neon");
+}
+
 // ---- the books ----------------------------------------------------------------------------------
+
+TEST(Ledger, SaysThatADeviceHasChangedUntilTheServerHasHeard) {
+  DeviceBook book;
+  book.spec = *parse_device("null:board");
+  book.description.set_fingerprint("before");
+  LedgerOptions options;
+  options.agent = "agents/test";
+  Ledger ledger(options, {book});
+  EXPECT_EQ(ledger.request(0, false).devices(0).description().fingerprint(), "before");
+  EXPECT_TRUE(ledger.request(0, false).devices(0).has_description());  // no answer came
+  v1::Device after;
+  after.set_fingerprint("after");
+  ledger.redescribe(0, after);  // while that call is under way
+  ledger.apply({}, 0);
+  const v1::SynchronizeRequest told = ledger.request(0, false);
+  EXPECT_EQ(told.devices(0).description().fingerprint(), "after");
+  EXPECT_EQ(told.devices(0).description().name(), "devices/board");
+  EXPECT_EQ(told.devices(0).description().agent(), "agents/test");
+  ledger.apply({}, 0);
+  EXPECT_FALSE(ledger.request(0, false).devices(0).has_description());
+  v1::SynchronizeResponse asks;
+  asks.set_describe(true);
+  ledger.apply(asks, 0);
+  EXPECT_TRUE(ledger.request(0, false).devices(0).has_description());
+}
 
 TEST(Ledger, KeepsCallsSmallAndLosesNothing) {
   DeviceBook book;

@@ -80,6 +80,15 @@ class FolderLock {
   int fd_ = -1;
 };
 
+void log_device(std::string_view event, const v1::Device& device) {
+  log(Level::kInfo, event,
+      {{"device", device.name()},
+       {"kind", device.kind()},
+       {"target", device.target().name()},
+       {"cores", device.target().cores()},
+       {"fingerprint", device.fingerprint().substr(0, 16)}});
+}
+
 class Agent {
  public:
   Agent(const AgentOptions& options, std::string id, std::vector<DeviceSpec> specs,
@@ -173,13 +182,10 @@ class Agent {
     absl::StatusOr<v1::Device> description =
         runner->describe(options_.state, options_.describe_anew);
     lock.lock();
+    std::string known;
     if (description.ok()) {
-      log(Level::kInfo, "device_described",
-          {{"device", description->name()},
-           {"kind", description->kind()},
-           {"target", description->target().name()},
-           {"cores", description->target().cores()},
-           {"fingerprint", description->fingerprint().substr(0, 16)}});
+      log_device("device_described", *description);
+      known = description->fingerprint();
       books_[device].spec = specs_[device];
       books_[device].description = *std::move(description);
       ++described_;
@@ -187,6 +193,7 @@ class Agent {
       trouble_ = description.status();
     }
     changed_.notify_all();
+    double looked_at = now();
     while (true) {
       std::shared_ptr<HeldJob> job;
       changed_.wait(lock, [&] {
@@ -194,11 +201,32 @@ class Agent {
       });
       if (stop_) return;
       lock.unlock();
+      if (now() >= looked_at + options_.look_s) {
+        looked_at = now();
+        look_again(device, *runner, &known);
+      }
       v1::JobResult result = runner->run(job->job, hooks_of(job));
       lock.lock();
       ledger_->finish(device, *job, std::move(result));
       changed_.notify_all();
     }
+  }
+
+  // A machine that has changed under us (microcode, processors) is another device in all but name:
+  // it is described again, and the server hears of it before it gets what was measured there.
+  // REQUIRES: the lock is not held.
+  void look_again(size_t device, DeviceRunner& runner, std::string* known) {
+    if (fingerprint(specs_[device]) == *known) return;
+    absl::StatusOr<v1::Device> description = runner.describe(options_.state, /*refresh=*/false);
+    if (!description.ok()) {
+      log(Level::kWarning, "device_not_described",
+          {{"device", specs_[device].name}, {"why", std::string(description.status().message())}});
+      return;
+    }
+    *known = description->fingerprint();
+    log_device("device_epoch", *description);
+    std::lock_guard<std::mutex> lock(mutex_);
+    ledger_->redescribe(device, *std::move(description));
   }
 
   RunHooks hooks_of(const std::shared_ptr<HeldJob>& job) {
@@ -396,6 +424,8 @@ absl::Status run_agent(const AgentOptions& options) {
   std::vector<DeviceSpec> specs;
   for (const std::string& text : options.devices) {
     ASSIGN_OR_RETURN(DeviceSpec spec, parse_device(text));
+    const bool silent = spec.kind->takes_processors && spec.isolation == IsolationLevel::kNone;
+    if (silent) spec.isolation = options.isolation;
     specs.push_back(std::move(spec));
   }
   if (specs.empty()) return absl::InvalidArgumentError("an agent needs a device");

@@ -17,7 +17,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "src/agent/channel.h"
+#include "src/measure/isolation.h"
+#include "src/net/channel.h"
 
 namespace lw {
 
@@ -27,7 +28,11 @@ struct AgentOptions {
   std::string name;                            // the last part of "agents/ID"; empty: agent_id()
   std::string state;  // folder of descriptions; empty: nothing is remembered
   bool describe_anew = false;
-  int slots = 2;  // jobs at hand on each device
+  // The least that must keep candidates from this machine, of devices that do not say themselves;
+  // all that can be had is used in any case.
+  IsolationLevel isolation = IsolationLevel::kNone;
+  double look_s = 30;  // before a job, at whether the machine is still the one described
+  int slots = 2;       // jobs at hand on each device
   std::map<std::string, std::string> labels;
   std::string version;
   double once_s = 0;                            // > 0: leave after being without work for so long

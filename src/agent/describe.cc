@@ -1,7 +1,6 @@
 #include "src/agent/describe.h"
 
 #include <google/protobuf/util/json_util.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -15,6 +14,8 @@
 #include "src/base/hash.h"
 #include "src/expr/message.h"
 #include "src/measure/doctor.h"
+#include "src/measure/hygiene.h"
+#include "src/measure/isolation.h"
 #include "tuner_db/messages.h"
 
 namespace lw {
@@ -24,7 +25,7 @@ namespace v1 = loopwright::v1;
 namespace fs = std::filesystem;
 
 // Part of the name of remembered descriptions: what stands in them, or means.
-constexpr int kDescriptionVersion = 1;
+constexpr int kDescriptionVersion = 2;
 
 std::string first_match(const char* path, std::string_view start) {
   std::ifstream file(path);
@@ -81,7 +82,12 @@ absl::Status describe_target(const Target& target, v1::Device* device) {
   return absl::OkStatus();
 }
 
-absl::Status describe_cpu(const DeviceSpec&, v1::Device* device) {
+absl::Status describe_cpu(const DeviceSpec& spec, v1::Device* device) {
+  if (const Isolation had = detect_isolation(); had.level() < spec.isolation) {
+    return absl::FailedPreconditionError(
+        concat("isolation '", isolation_name(spec.isolation), "' is required, '",
+               isolation_name(had.level()), "' can be had: ", absl::StrJoin(had.missing(), "; ")));
+  }
   ASSIGN_OR_RETURN(const Target target, find_target("host"));
   RETURN_IF_ERROR(describe_target(target, device));
   ASSIGN_OR_RETURN(const DoctorReport report, doctor(target, /*quick=*/true));
@@ -89,11 +95,9 @@ absl::Status describe_cpu(const DeviceSpec&, v1::Device* device) {
   return absl::OkStatus();
 }
 
-// What changes this machine's times for good: the processor and its microcode, the kernel and how
-// it was started, the processors given, the code generator.
+// What changes this machine's times for good: the machine itself, how its kernel was started, the
+// processors given, the code generator.
 std::string cpu_identity(const DeviceSpec& spec) {
-  utsname kernel{};
-  uname(&kernel);
   const absl::StatusOr<Target> target = find_target("host");
   std::string backend, text;
   if (target.ok()) {
@@ -101,15 +105,16 @@ std::string cpu_identity(const DeviceSpec& spec) {
     const absl::StatusOr<const Backend*> found = find_backend(target->family);
     if (found.ok()) backend = (*found)->version();
   }
-  return absl::StrJoin({first_match("/proc/cpuinfo", "model name"),
-                        first_match("/proc/cpuinfo", "microcode"), std::string(kernel.release),
-                        slurp("/proc/cmdline"), absl::StrJoin(spec.cpus, "+"), backend, text},
+  return absl::StrJoin({device_fingerprint(read_device_facts()), slurp("/proc/cmdline"),
+                        absl::StrJoin(spec.cpus, "+"), backend, text},
                        "\n");
 }
 
+std::string fingerprint(const DeviceSpec& spec) { return sha256(spec.kind->identity(spec)); }
+
 absl::StatusOr<v1::Device> describe_device(const DeviceSpec& spec, const std::string& state,
                                            bool refresh) {
-  const std::string fingerprint = sha256(spec.kind->identity(spec));
+  const std::string fingerprint = lw::fingerprint(spec);
   const fs::path path =
       fs::path(state) / concat("device-", spec.name, "-", fingerprint.substr(0, 16), "-",
                                kDescriptionVersion, ".json");

@@ -13,9 +13,14 @@ namespace lw {
 // Fills target, target_id and backend.
 absl::Status describe_target(const Target& target, loopwright::v1::Device* device);
 
-// The row of kind "cpu": the doctor's quick report as facts, about a second.
+// The row of kind "cpu": the doctor's quick report as facts (the machine's, how well candidates are
+// shut in, what it can do), about a second. kFailedPrecondition: less isolation than `spec`
+// requires.
 absl::Status describe_cpu(const DeviceSpec& spec, loopwright::v1::Device* device);
 std::string cpu_identity(const DeviceSpec& spec);
+
+// As in Device.fingerprint, as it is now; some milliseconds.
+std::string fingerprint(const DeviceSpec& spec);
 
 // The whole message of a device, but for its agent and slots: from the state directory while the
 // fingerprint is the same, else described anew and remembered there. `state` empty: remembers

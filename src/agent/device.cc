@@ -12,12 +12,12 @@
 #include "src/base/check.h"
 #include "src/base/parallel_pool.h"
 #include "src/expr/message.h"
+#include "src/measure/emulator.h"
 #include "src/search/null_measurer.h"
 
 namespace lw {
 namespace {
 
-constexpr char kNullTarget[] = "x86_avx2";
 constexpr int kMaxDelayMs = 60'000;
 constexpr int kMaxProcessor = 4095;
 
@@ -31,6 +31,43 @@ absl::StatusOr<std::unique_ptr<Measurer>> cpu_measurer(const DeviceSpec& spec, c
   LocalOptions options;
   options.seed = seed;
   options.cpus = spec.cpus;
+  options.isolation = spec.isolation;
+  return make_measurer(task, std::move(options));
+}
+
+// ---- another architecture's, emulated -----------------------------------------------------------
+
+absl::StatusOr<Emulator> emulator_of(const DeviceSpec& spec) {
+  ASSIGN_OR_RETURN(const Target target, find_target(spec.target));
+  return find_emulator(target);
+}
+
+absl::Status describe_emulated(const DeviceSpec& spec, loopwright::v1::Device* device) {
+  ASSIGN_OR_RETURN(const Emulator emulator, emulator_of(spec));
+  ASSIGN_OR_RETURN(const Target target, find_target(spec.target));
+  RETURN_IF_ERROR(describe_target(target, device));
+  device->set_facts(
+      concat("{\"emulated\":true,\"estimated\":true,\"emulator\":\"", emulator.name, "\"}"));
+  return absl::OkStatus();
+}
+
+std::string emulated_identity(const DeviceSpec& spec) {
+  const absl::StatusOr<Emulator> emulator = emulator_of(spec);
+  return concat("emulated ", spec.target, " ", emulator.ok() ? emulator->command : "");
+}
+
+absl::StatusOr<std::unique_ptr<Measurer>> emulated_measurer(const DeviceSpec& spec,
+                                                            const Task& task, uint64_t seed) {
+  ASSIGN_OR_RETURN(const Target target, find_target(spec.target));
+  if (task.target->family != target.family) {
+    return absl::FailedPreconditionError(
+        concat("this device emulates ", target.family, ", not ", task.target->family));
+  }
+  if (absl::StatusOr<Emulator> emulator = emulator_of(spec); !emulator.ok()) {
+    return absl::FailedPreconditionError(emulator.status().message());
+  }
+  LocalOptions options;
+  options.seed = seed;
   return make_measurer(task, std::move(options));
 }
 
@@ -90,21 +127,31 @@ absl::Status parse_option(std::string_view text, std::string_view option, Device
   const size_t equals = option.find('=');
   const std::string_view key = option.substr(0, equals);
   const std::string value(equals == std::string_view::npos ? "" : option.substr(equals + 1));
-  const bool null = std::string_view(spec->kind->name) == "null";
+  const std::string_view kind = spec->kind->name;
+  const bool null = kind == "null", cpu = kind == "cpu";
   if (key == "name") {
     if (!is_resource_id(value)) return bad(text, "a name is 1 to 63 of a-z 0-9 . _ -");
     spec->name = value;
-  } else if (key == "target" && null) {
+  } else if (key == "target" && spec->kind->target != nullptr) {
     const absl::StatusOr<Target> target = find_target(value);
     if (!target.ok()) return bad(text, std::string(target.status().message()));
+    if (!null && target->family != find_target(spec->kind->target)->family) {
+      return bad(text, concat("it does not emulate ", value));
+    }
     spec->target = value;
+  } else if (key == "isolation" && cpu) {
+    const absl::StatusOr<IsolationLevel> level = parse_isolation(value);
+    if (!level.ok()) return bad(text, std::string(level.status().message()));
+    spec->isolation = *level;
   } else if (key == "delay_ms" && null) {
     if (!parse_number(value, 0, kMaxDelayMs, &spec->delay_ms)) {
       return bad(text, concat("delay_ms is 0 to ", kMaxDelayMs));
     }
   } else {
     return bad(text, concat("unknown option '", key, "'",
-                            null ? "; there are name, target, delay_ms" : "; there is name"));
+                            null  ? "; there are name, target, delay_ms"
+                            : cpu ? "; there are name, isolation"
+                                  : "; there are name, target"));
   }
   return absl::OkStatus();
 }
@@ -125,13 +172,23 @@ const std::vector<DeviceKind>& device_kinds() {
        .takes_processors = true,
        .in_process = false,
        .exact = false,
+       .target = nullptr,
        .describe = describe_cpu,
        .identity = cpu_identity,
        .make_measurer = cpu_measurer},
+      {.name = "qemu-aarch64",
+       .takes_processors = false,
+       .in_process = false,
+       .exact = true,
+       .target = "aarch64_neon",
+       .describe = describe_emulated,
+       .identity = emulated_identity,
+       .make_measurer = emulated_measurer},
       {.name = "null",
        .takes_processors = false,
        .in_process = true,
        .exact = true,
+       .target = "x86_avx2",
        .describe = describe_null,
        .identity = null_identity,
        .make_measurer = null_measurer},
@@ -154,6 +211,7 @@ std::string DeviceSpec::text() const {
   if (!name.empty()) out += concat(",name=", name);
   if (!target.empty()) out += concat(",target=", target);
   if (delay_ms > 0) out += concat(",delay_ms=", delay_ms);
+  if (isolation != IsolationLevel::kNone) out += concat(",isolation=", isolation_name(isolation));
   return out;
 }
 
@@ -187,7 +245,7 @@ absl::StatusOr<DeviceSpec> parse_device(std::string_view text) {
       return named;
     }
   }
-  if (std::string_view(spec.kind->name) == "null") spec.target = kNullTarget;
+  if (spec.kind->target != nullptr) spec.target = spec.kind->target;
   for (size_t at = comma; at < text.size();) {
     const size_t end = std::min(text.find(',', at + 1), text.size());
     RETURN_IF_ERROR(parse_option(text, text.substr(at + 1, end - at - 1), &spec));

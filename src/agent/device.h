@@ -4,6 +4,8 @@
 //   cpu                     this machine, every processor that no other device takes
 //   cpu:2                   two processors
 //   cpu:2@4-5,name=left     these two
+//   cpu:2,isolation=filter  refuses to measure unless candidates are shut in at least so well
+//   qemu-aarch64:arm        AArch64 kernels, verified under qemu; their times are estimates
 //   null:board7,target=x86_avx2,delay_ms=5
 //                           measures nothing: a time computed from the kernel, the same everywhere
 //
@@ -30,8 +32,9 @@ struct DeviceSpec {
   std::string name;       // the last part of "devices/ID"; empty: not yet known
   int threads = 0;        // processors that it takes; 0: those of `cpus`
   std::vector<int> cpus;  // empty: not yet known, or it takes none
-  std::string target;     // null: whose time it computes
+  std::string target;     // qemu-aarch64: which one is emulated; null: whose time it computes
   int delay_ms = 0;       // null: that a candidate takes
+  IsolationLevel isolation = IsolationLevel::kNone;  // cpu: the least that is required
   std::string text() const;
 };
 
@@ -40,10 +43,11 @@ struct DeviceKind {
   bool takes_processors;  // exclusively, of this machine
   bool in_process;        // runs in the agent itself, else in a process of its own
   bool exact;             // its times are computed, not measured
+  const char* target;     // where the specification names none; null: the machine's own
   // What the machine is. May measure for some seconds; on the device's own processors.
   absl::Status (*describe)(const DeviceSpec& spec, loopwright::v1::Device* device);
-  // What decides whether an earlier description still holds; cheap. It becomes Device.fingerprint
-  // hashed.
+  // What decides whether an earlier description still holds, and with it what was measured: a
+  // change begins a new epoch of the device. Cheap. It becomes Device.fingerprint hashed.
   std::string (*identity)(const DeviceSpec& spec);
   // kFailedPrecondition: the task cannot run on this device.
   absl::StatusOr<std::unique_ptr<Measurer>> (*make_measurer)(const DeviceSpec& spec,

@@ -4,13 +4,18 @@
 #include <poll.h>
 #include <sys/prctl.h>
 
+#include <chrono>
 #include <csignal>
+#include <thread>
+#include <vector>
 
 #include "src/agent/describe.h"
 #include "src/agent/job.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/parallel_pool.h"
+#include "src/expr/message.h"
+#include "src/measure/device_lock.h"
 #include "src/measure/ipc.h"
 #include "src/measure/sandbox.h"
 
@@ -20,6 +25,8 @@ namespace {
 namespace v1 = loopwright::v1;
 
 constexpr double kRestOfMessage = 10;  // patience for a message that has begun
+constexpr int kLockTries = 20;         // a host that was killed may still be about to let go
+constexpr std::chrono::milliseconds kLockPause(100);
 
 absl::Status send(HostMessage type, std::string_view payload) {
   return send_message(kHostSocket, static_cast<uint32_t>(type), payload);
@@ -28,6 +35,34 @@ absl::Status send(HostMessage type, std::string_view payload) {
 bool readable() {
   pollfd wait{kHostSocket, POLLIN, 0};
   return poll(&wait, 1, 0) > 0;
+}
+
+// A lock for each processor, so that devices exclude each other wherever they overlap.
+absl::StatusOr<std::vector<DeviceLock>> lock_processors(const DeviceSpec& spec) {
+  std::vector<DeviceLock> locks;
+  for (int cpu : spec.cpus) {
+    absl::StatusOr<DeviceLock> lock = absl::UnavailableError("");
+    for (int i = 0; i < kLockTries && absl::IsUnavailable(lock.status()); ++i) {
+      if (i > 0) std::this_thread::sleep_for(kLockPause);
+      lock = DeviceLock::acquire(concat("cpu:", cpu));
+    }
+    if (absl::IsFailedPrecondition(lock.status())) {  // nowhere to lock: as without
+      log(Level::kWarning, "device_not_locked",
+          {{"device", spec.name}, {"why", std::string(lock.status().message())}});
+      continue;
+    }
+    if (!lock.ok()) return lock.status();
+    locks.push_back(*std::move(lock));
+  }
+  return locks;
+}
+
+absl::Status refuse(HostMessage asked, const std::string& request, std::string_view why) {
+  if (asked == HostMessage::kDescribe) return send(HostMessage::kFailed, why);
+  v1::Job job;
+  if (asked != HostMessage::kRun || !job.ParseFromString(request)) return absl::OkStatus();
+  const v1::JobResult result = failed_job(job, v1::VERDICT_DEVICE_UNHEALTHY, std::string(why));
+  return send(HostMessage::kFinished, result.SerializeAsString());
 }
 
 absl::Status describe(const DeviceSpec& spec, const std::string& request) {
@@ -88,10 +123,18 @@ int device_host_main(const std::string& device, pid_t parent) {
   if (!spec->cpus.empty() && !pin_to(spec->cpus)) {
     log(Level::kWarning, "device_not_pinned", {{"device", spec->name}});
   }
+  absl::StatusOr<std::vector<DeviceLock>> locks = lock_processors(*spec);
   JobBench bench(*spec);
   while (true) {
     const absl::StatusOr<Message> request = receive_message(kHostSocket);
     if (!request.ok()) return 0;
+    if (!locks.ok()) locks = lock_processors(*spec);
+    if (!locks.ok()) {
+      const HostMessage asked = static_cast<HostMessage>(request->type);
+      const std::string why(locks.status().message());
+      if (!refuse(asked, request->payload, why).ok()) return 0;
+      continue;
+    }
     absl::Status served = absl::OkStatus();  // a late kStop: its job was finished already
     switch (static_cast<HostMessage>(request->type)) {
       case HostMessage::kDescribe: served = describe(*spec, request->payload); break;

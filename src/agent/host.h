@@ -8,7 +8,9 @@
 //                                      then kFinished {JobResult without outcomes}
 //                   kStop {}        ends what runs: its kFinished says `abandoned`
 //
-// A host that loses its socket, or its parent, ends.
+// A host that loses its socket, or its parent, ends. While it lives it holds its processors
+// (measure/device_lock.h): where another agent of this user has one of them, it describes and runs
+// nothing and says who.
 #pragma once
 
 #include <sys/types.h>

@@ -52,11 +52,13 @@ void log_job(Level level, std::string_view event, const v1::Job& job, std::strin
 
 Ledger::Ledger(LedgerOptions options, std::vector<DeviceBook> devices)
     : options_(std::move(options)), devices_(std::move(devices)) {
-  for (DeviceBook& book : devices_) {
-    book.description.set_name(concat("devices/", book.spec.name));
-    book.description.set_agent(options_.agent);
-    book.description.set_slots(options_.slots);
-  }
+  for (DeviceBook& book : devices_) complete(&book);
+}
+
+void Ledger::complete(DeviceBook* book) const {
+  book->description.set_name(concat("devices/", book->spec.name));
+  book->description.set_agent(options_.agent);
+  book->description.set_slots(options_.slots);
 }
 
 // ---- the conversation ---------------------------------------------------------------------------
@@ -86,7 +88,11 @@ v1::SynchronizeRequest Ledger::request(double wait_s, bool leaving) {
   for (DeviceBook& book : devices_) {
     v1::DeviceState& state = *request.add_devices();
     state.set_name(book.description.name());
-    if (describe_) *state.mutable_description() = book.description;
+    book.sent_revision = book.known_revision;
+    if (describe_ || book.known_revision < book.revision) {
+      *state.mutable_description() = book.description;
+      book.sent_revision = book.revision;
+    }
     for (const std::shared_ptr<HeldJob>& held : book.held) {
       v1::HeldJob& line = *state.add_held();
       line.set_job(held->job.name());
@@ -115,6 +121,7 @@ bool Ledger::apply(const v1::SynchronizeResponse& response, double sent_at) {
   describe_ = response.describe();
   for (const v1::Receipt& receipt : response.receipts()) take_receipt(receipt);
   for (DeviceBook& book : devices_) {
+    book.known_revision = book.sent_revision;
     for (const std::shared_ptr<HeldJob>& held : book.held) {
       if (!listed_.contains({held->job.name(), held->job.epoch()})) continue;
       if (response.has_lease()) held->lease_s = seconds(response.lease());
@@ -239,6 +246,13 @@ bool Ledger::finish(size_t device, const HeldJob& job, v1::JobResult result) {
   owe(job.job, std::move(result));
   book.held.erase(it);
   return true;
+}
+
+void Ledger::redescribe(size_t device, v1::Device description) {
+  DeviceBook& book = devices_[device];
+  book.description = std::move(description);
+  complete(&book);
+  ++book.revision;
 }
 
 void Ledger::owe(const v1::Job& job, v1::JobResult result) {

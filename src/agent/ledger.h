@@ -36,6 +36,8 @@ struct DeviceBook {
   int failures = 0;    // whole jobs in a row
   bool throttled = false;
   std::string failure;  // of the last job
+  // The description's number; the last that was sent, and that the server has.
+  int revision = 1, sent_revision = 0, known_revision = 0;
 };
 
 struct LedgerOptions {
@@ -70,6 +72,9 @@ class Ledger {
   void abandon_all();
   void stop_all();  // for good; nothing is reported
 
+  // The device has become another: said in the next request, and until an answer comes.
+  void redescribe(size_t device, loopwright::v1::Device description);
+
   // ---- what to do next ----
   int wanted() const;  // more jobs, over all devices
   bool holds_jobs() const;
@@ -89,6 +94,7 @@ class Ledger {
   };
 
   int wanted(const DeviceBook& book) const;
+  void complete(DeviceBook* book) const;
   void take_job(const loopwright::v1::Job& job, double sent_at);
   void take_receipt(const loopwright::v1::Receipt& receipt);
   void cancel(const loopwright::v1::CancelOrder& order);
@@ -101,7 +107,7 @@ class Ledger {
   std::deque<Identity> finished_;  // lately, receipts included
   std::set<Identity> listed_;      // by the last request: what its answer renews
   int64_t sequence_ = 0;
-  bool describe_ = true, draining_ = false;
+  bool describe_ = false, draining_ = false;
 };
 
 }  // namespace lw

@@ -148,6 +148,7 @@ class HostRunner : public DeviceRunner {
       : spec_(spec), command_(std::move(command)) {}
 
   absl::StatusOr<v1::Device> describe(const std::string& state, bool refresh) override {
+    host_.reset();  // what it prepared was for the machine as it was
     RETURN_IF_ERROR(ready());
     absl::Status sent =
         host_->send(HostMessage::kDescribe, Writer().put_string(state).put(refresh).bytes());

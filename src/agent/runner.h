@@ -22,7 +22,8 @@ struct RunHooks {
 class DeviceRunner {
  public:
   virtual ~DeviceRunner() = default;
-  // As describe_device(). kUnavailable: the device's process died of it.
+  // As describe_device(); a measurer that was prepared is forgotten. kUnavailable: the device's
+  // process died of it.
   virtual absl::StatusOr<loopwright::v1::Device> describe(const std::string& state,
                                                           bool refresh) = 0;
   // Blocks for the job's timeout and a few seconds at most. The result is whole, as it goes to the

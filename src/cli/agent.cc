@@ -17,15 +17,24 @@ Devices (--device, several may be given):
   cpu                    this machine, every processor no other device takes
   cpu:2                  two processors of it
   cpu@4-5+8,name=left    these three, under a name of their own
+  cpu,isolation=filter   only if candidates are shut in at least so well (see --isolation)
+  qemu-aarch64[:NAME]    AArch64 kernels, run and verified under qemu; their times are the cost
+                         model's estimates. Needs qemu-aarch64 on PATH and lw_runner_aarch64
   null:NAME[,target=x86_avx2][,delay_ms=5]
                          measures nothing: times computed from the kernels, for trying servers out
+
+Candidates are shut in as well as this machine allows. --isolation LEVEL says what is the least:
+none, process (no privileges), limits (no forks, no files), filter (no system calls but for memory,
+threads and time), namespaces (no network, no other processes, an empty root). `loopwright doctor`
+says what can be had. A cpu device holds its processors: no second agent of this user gets them.
 
 What was measured is kept until the server has stored it, through lost connections and restarts.
 SIGTERM or Ctrl-C: finishes the jobs in hand, then leaves; a second one gives them back at once.)";
 
-absl::StatusOr<int> run(const AgentOptions& options) {
-  watch_interrupts(/*patience=*/2);
+absl::StatusOr<int> run(const AgentOptions& options, const std::string& isolation) {
   AgentOptions all = options;
+  ASSIGN_OR_RETURN(all.isolation, parse_isolation(isolation));
+  watch_interrupts(/*patience=*/2);
   all.version = LOOPWRIGHT_VERSION;
   all.interrupts = interrupts;
   const absl::Status status = run_agent(all);
@@ -53,13 +62,16 @@ Action agent_command(CLI::App& app) {
   app.add_flag("--describe", options->describe_anew, "measure what the devices can do anew");
   app.add_option("--slots", options->slots, "jobs at hand on each device")->capture_default_str();
   app.add_option("--label", options->labels, "KEY VALUE, shown by the server: host, rack, ...");
-  app.add_option("--tls-ca", options->server.tls_ca, "PEM file: the authority of the server");
-  app.add_option("--tls-cert", options->server.tls_cert, "PEM file: this agent's certificate");
-  app.add_option("--tls-key", options->server.tls_key, "PEM file: its key");
+  app.add_option("--tls-ca", options->server.tls.ca, "PEM file: the authority of the server");
+  app.add_option("--tls-cert", options->server.tls.certificate, "PEM file: this agent's certificate");
+  app.add_option("--tls-key", options->server.tls.key, "PEM file: its key");
   app.add_flag("--insecure", options->server.insecure,
                "speak without TLS to another machine: anybody on the way may read and write");
+  const auto isolation = std::make_shared<std::string>("none");
+  app.add_option("--isolation", *isolation, "the least isolation of candidates")
+      ->capture_default_str();
   app.add_option("--once", options->once_s, "leave after so many seconds without work");
-  return [options] { return run(*options); };
+  return [options, isolation] { return run(*options, *isolation); };
 }
 
 Action device_host_command(CLI::App& app) {

@@ -41,13 +41,17 @@ absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store
   ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
                    select_devices(database, "WHERE admission = 'open' AND seen_ms >= ? ORDER BY id",
                                   {since_ms}));
-  // The class with the most devices; ties go to the first.
+  // The class with the most devices, of those that measure if there are any; ties go to the first.
   std::map<std::string, int> sizes;
   for (const DeviceRow& device : devices) ++sizes[device.target];
+  const auto before = [&](const DeviceRow& a, const DeviceRow& b) {
+    if (a.description.exact() != b.description.exact()) return b.description.exact();
+    return sizes[a.target] > sizes[b.target];
+  };
   const DeviceRow* chosen = nullptr;
   for (const DeviceRow& device : devices) {
     if (!is_asked_for(device, spec.target())) continue;
-    if (chosen == nullptr || sizes[device.target] > sizes[chosen->target]) chosen = &device;
+    if (chosen == nullptr || before(device, *chosen)) chosen = &device;
   }
   if (chosen != nullptr) {
     ASSIGN_OR_RETURN(const Target target, from_proto(chosen->description.target()));
