@@ -3,6 +3,7 @@
 
 #include "src/agent/describe.h"
 #include "src/agent/host.h"
+#include "src/base/log.h"
 #include "src/cli/commands.h"
 #include "src/cli/interrupt.h"
 
@@ -31,10 +32,20 @@ says what can be had. A cpu device holds its processors: no second agent of this
 What was measured is kept until the server has stored it, through lost connections and restarts.
 SIGTERM or Ctrl-C: finishes the jobs in hand, then leaves; a second one gives them back at once.)";
 
-absl::StatusOr<int> run(const AgentOptions& options, const std::string& isolation) {
-  AgentOptions all = options;
-  ASSIGN_OR_RETURN(all.isolation, parse_isolation(isolation));
+struct AgentCommand {
+  AgentOptions agent;
+  std::string log_level = "info", isolation = "none";
+};
+
+absl::StatusOr<int> run(const AgentCommand& command) {
+  Level level = Level::kInfo;
+  if (!parse_level(command.log_level, &level)) {
+    return absl::InvalidArgumentError("--log-level must be debug, info, warning or error");
+  }
+  set_log_level(level);
   watch_interrupts(/*patience=*/2);
+  AgentOptions all = command.agent;
+  ASSIGN_OR_RETURN(all.isolation, parse_isolation(command.isolation));
   all.version = LOOPWRIGHT_VERSION;
   all.interrupts = interrupts;
   const absl::Status status = run_agent(all);
@@ -49,7 +60,8 @@ absl::StatusOr<int> run(const AgentOptions& options, const std::string& isolatio
 }  // namespace
 
 Action agent_command(CLI::App& app) {
-  auto options = std::make_shared<AgentOptions>();
+  auto command = std::make_shared<AgentCommand>();
+  AgentOptions* options = &command->agent;
   options->state = default_state_folder();
   app.description(kAgentHelp);
   options->server.address = "127.0.0.1:7070";
@@ -67,11 +79,12 @@ Action agent_command(CLI::App& app) {
   app.add_option("--tls-key", options->server.tls.key, "PEM file: its key");
   app.add_flag("--insecure", options->server.insecure,
                "speak without TLS to another machine: anybody on the way may read and write");
-  const auto isolation = std::make_shared<std::string>("none");
-  app.add_option("--isolation", *isolation, "the least isolation of candidates")
+  app.add_option("--isolation", command->isolation, "the least isolation of candidates")
       ->capture_default_str();
   app.add_option("--once", options->once_s, "leave after so many seconds without work");
-  return [options, isolation] { return run(*options, *isolation); };
+  app.add_option("--log-level", command->log_level, "debug, info, warning or error")
+      ->capture_default_str();
+  return [command] { return run(*command); };
 }
 
 Action device_host_command(CLI::App& app) {

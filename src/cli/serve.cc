@@ -61,6 +61,12 @@ Action serve_command(CLI::App& app) {
         daemon.service.rules.ttl_ms = static_cast<int64_t>(1000 * seconds);
         return true;
       }, "how long an agent may be silent with a job (30)");
+  app.add_option("--owner-seconds", [&daemon](const std::vector<std::string>& words) {
+        double seconds = 0;
+        if (!CLI::detail::lexical_cast(words[0], seconds) || !(seconds >= 1)) return false;
+        daemon.service.searcher.owner_ttl_ms = static_cast<int64_t>(1000 * seconds);
+        return true;
+      }, "how long a daemon may be silent until others of its database take its studies (20)");
   app.add_option("--grace", daemon.grace_s, "seconds for what is in flight when it stops")
       ->capture_default_str();
   app.add_option("--log-level", options->log_level, "debug, info, warning or error")
