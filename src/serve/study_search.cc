@@ -273,6 +273,13 @@ bool StudySearch::is_over() const {
                        1e-9 * row_.spec.time_budget().nanos();
 }
 
+// One for all questions: a workload that is not chosen any more has to be finished.
+AllocateOptions StudySearch::allocation() const {
+  AllocateOptions options;
+  options.batch = row_.spec.batch() > 0 ? row_.spec.batch() : kBatch;
+  return options;
+}
+
 // Finals and zero trials first, which everybody gets; then the allocation's choice. -1: nobody.
 int StudySearch::next_workload() const {
   const int count = static_cast<int>(workloads_.size());
@@ -283,17 +290,15 @@ int StudySearch::next_workload() const {
     if (candidates[i].closed) continue;
     if (w.run->phase() != SearchPhase::kTrials) return i;
   }
-  AllocateOptions options;
-  options.batch = row_.spec.batch() == 0 ? kBatch : row_.spec.batch();
   SharedBudget budget;
   budget.trials = row_.spec.trials();
-  return choose(candidates, budget, 0, current_, options);
+  return choose(candidates, budget, 0, current_, allocation());
 }
 
 absl::Status StudySearch::queue_jobs(int slots) {
   int out = 0;
   const bool over = is_over();
-  AllocateOptions options;
+  const AllocateOptions options = allocation();
   for (size_t i = 0; i < workloads_.size(); ++i) {
     Workload& w = *workloads_[i];
     out += static_cast<int>(w.out.size());

@@ -56,6 +56,7 @@ class StudySearch {
   absl::Status catch_up(const Seen& seen);
   void show(Workload& workload, const std::vector<Measurement>& fresh);
   absl::Status queue_jobs(int slots);
+  AllocateOptions allocation() const;
   int next_workload() const;
   absl::StatusOr<bool> queue_batch(Workload& workload, int most);
   absl::Status close_workload(Workload& workload, const std::string& note);
