@@ -103,17 +103,10 @@ absl::StatusOr<StudySearch::Next> StudySearch::advance() {
     row_ = seen.study;
   }
   if (workloads_.empty()) {
-    began_ms_ = seat_.now_ms();
-    states_.resize(seen.workloads.size());
-    for (const StudyWorkloadRow& row : seen.workloads) {
-      workloads_.push_back(std::make_unique<Workload>());
-      workloads_.back()->row = row;
-      states_[row.position].weight = row.weight;
-      states_[row.position].closed = row.done;
-      states_[row.position].switch_s = kSwitchSeconds;
-      if (!row.done) RETURN_IF_ERROR(begin(*workloads_.back(), seen));
-    }
-    RETURN_IF_ERROR(note_stored());
+    absl::Status begun = begin_all(seen);
+    if (begun.ok()) begun = note_stored();
+    if (!begun.ok()) workloads_.clear();   // half of them would never be searched for
+    RETURN_IF_ERROR(begun);
   } else {
     RETURN_IF_ERROR(catch_up(seen));
   }
@@ -144,6 +137,20 @@ absl::StatusOr<bool> StudySearch::place_study() {
                           placement->backend, placement->threads, id_).run();
   }));
   return placement.has_value();
+}
+
+absl::Status StudySearch::begin_all(const Seen& seen) {
+  began_ms_ = seat_.now_ms();
+  states_.assign(seen.workloads.size(), WorkloadState());
+  for (const StudyWorkloadRow& row : seen.workloads) {
+    workloads_.push_back(std::make_unique<Workload>());
+    workloads_.back()->row = row;
+    states_[row.position].weight = row.weight;
+    states_[row.position].closed = row.done;
+    states_[row.position].switch_s = kSwitchSeconds;
+    if (!row.done) RETURN_IF_ERROR(begin(*workloads_.back(), seen));
+  }
+  return absl::OkStatus();
 }
 
 // Builds the search from what is stored and what is out.

@@ -51,6 +51,7 @@ class StudySearch {
   struct Seen;
   absl::StatusOr<Seen> look();
   absl::StatusOr<bool> place_study();
+  absl::Status begin_all(const Seen& seen);
   absl::Status begin(Workload& workload, const Seen& seen);
   absl::Status note_stored();
   absl::Status catch_up(const Seen& seen);
