@@ -1,0 +1,164 @@
+// kill -9 of daemon, agents and clients at random moments: nothing acknowledged is lost, nothing is
+// there twice, nothing gets stuck, nothing gets worse.
+//
+// A supervisor (this program) starts a daemon, three agents and a client, all of them the real
+// programs, and at moments drawn from a seed kills a random one and starts it again, at once or
+// later. The client (this program again) submits small studies, watches, cancels, puts and looks
+// up, and keeps a journal of what was acknowledged. Every few kills a Witness compares journals,
+// the agents' logs and the database with each other and with what they held before.
+//
+//   service_kill_test                       # 40 kills, some 20 s
+//   service_kill_test --rounds=1000 --seed=7
+#include <cstdio>
+
+#include "loopwright/v1/schedule.grpc.pb.h"
+#include "tests/service_witness.h"
+
+namespace lw {
+namespace {
+
+constexpr int kShortForm = 40;             // kills
+constexpr int kAgents = 3;
+constexpr int kDelay_ms = 25;              // of a candidate
+constexpr int kLookEvery = 20;             // kills
+
+class ServiceKill : public testing::Test {
+ protected:
+  ~ServiceKill() override {
+    if (HasFailure()) {
+      std::printf("what is left: %s\n", folder_.c_str());
+    } else {
+      std::filesystem::remove_all(folder_);
+    }
+  }
+
+  std::string database() const { return folder_ + "/service.db"; }
+  static std::string agent(int i) { return absl::StrCat("a", i); }
+
+  void start(const std::string& name) {
+    if (name == "daemon") {
+      ASSERT_TRUE(processes_.start_daemon(name, daemon_words(address_, database())))
+          << read_text(processes_.log(name));
+    } else if (name == "client") {
+      processes_.start(name, client_words(address_, folder_ + "/journal", 2));
+    } else {
+      processes_.start(name, agent_words(address_, name, kDelay_ms, folder_ + "/state"));
+    }
+  }
+
+  void look(bool finished = false) {
+    std::vector<std::string> logs;
+    for (int i = 0; i < kAgents; ++i) logs.push_back(processes_.log(agent(i)));
+    witness_.look({folder_ + "/journal"}, logs, finished);
+    ASSERT_EQ(witness_.problems(), std::vector<std::string>()) << witness_.text();
+  }
+
+  // Every record, as often as it is there. Empty when the daemon does not answer.
+  std::multiset<std::string> export_all() {
+    std::multiset<std::string> records;
+    const auto stub = loopwright::v1::ScheduleService::NewStub(
+        grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    const auto stream = stub->ExportRecords(&context, {});
+    for (loopwright::v1::ExportRecordsResponse response; stream->Read(&response);) {
+      for (const auto& record : response.records()) {
+        if (record.has_measurement()) records.insert(sha256(
+            record.key().SerializeAsString() + record.measurement().SerializeAsString()));
+      }
+    }
+    const grpc::Status status = stream->Finish();
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return records;
+  }
+
+  // The database's own check, with its daemon dead or stopped.
+  void check_file() {
+    processes_.start("check", {LW_BINARY_DIR "/loopwright", "db", "check", "--db", database()});
+    ASSERT_EQ(processes_.wait("check", 60), 0) << read_text(processes_.path("check.out"))
+                                               << read_text(processes_.log("check"));
+  }
+
+  const std::string folder_ = temporary_folder();
+  const std::string address_ = loopback(free_port());
+  Processes processes_{folder_};
+  Witness witness_{database()};
+};
+
+TEST_F(ServiceKill, NothingIsLostWhoeverIsKilledWhenever) {
+  const int rounds = kill_options.rounds > 0 ? kill_options.rounds : kShortForm;
+  Rng rng(kill_options.seed);
+  std::vector<std::string> names = {"daemon", "client"};
+  for (int i = 0; i < kAgents; ++i) names.push_back(agent(i));
+  for (const std::string& name : names) ASSERT_NO_FATAL_FAILURE(start(name));
+  std::multiset<std::string> exported;
+  std::map<std::string, int> killed;
+  std::map<std::string, int> back;         // who is down, until which round
+  for (int round = 1; round <= rounds; ++round) {
+    pause_ms(rng.below(5) == 0 ? 1000 : 20 + rng.below(400));
+    const int64_t dice = rng.below(10);
+    const std::string name = dice < 2   ? "daemon"
+                             : dice < 4 ? "client"
+                                        : agent(static_cast<int>(dice) % kAgents);
+    if (processes_.runs(name)) {
+      ASSERT_FALSE(processes_.has_ended(name)) << name << " ended by itself\n"
+                                               << read_text(processes_.log(name));
+      ASSERT_EQ(processes_.end(name, SIGKILL), 128 + SIGKILL);
+      ++killed[name];
+      back[name] = round + (rng.below(3) == 0 ? 1 + static_cast<int>(rng.below(3)) : 0);
+    } else {
+      back[name] = round;
+    }
+    if (round % kLookEvery == 0) {
+      if (!processes_.runs("daemon") && rng.below(2) == 0) {
+        ASSERT_NO_FATAL_FAILURE(check_file());
+      }
+      ASSERT_NO_FATAL_FAILURE(look());
+      back["daemon"] = round;
+    }
+    for (auto at = back.begin(); at != back.end();) {
+      if (at->second > round) { ++at; continue; }
+      if (!processes_.runs(at->first)) {
+        ASSERT_NO_FATAL_FAILURE(start(at->first));
+      }
+      at = back.erase(at);
+    }
+    if (round % kLookEvery == 0) {
+      std::multiset<std::string> now = export_all();
+      ASSERT_TRUE(std::includes(now.begin(), now.end(), exported.begin(), exported.end()))
+          << "a record is lost";
+      exported = std::move(now);
+      if (rounds > 100) std::printf("%d kills: %zu studies, %zu measurements, %zu events\n", round,
+                                    witness_.counts().studies, witness_.counts().measurements,
+                                    witness_.counts().events), std::fflush(stdout);
+    }
+  }
+  for (const std::string& name : names) {
+    if (!processes_.runs(name)) {
+      ASSERT_NO_FATAL_FAILURE(start(name));
+    }
+  }
+  // The killing is over: everything ends within a bound.
+  ASSERT_EQ(processes_.end("client", SIGTERM, 120), 0) << "studies are stuck";
+  for (int i = 0; i < kAgents; ++i) EXPECT_EQ(processes_.end(agent(i), SIGTERM), 0);
+  std::multiset<std::string> now = export_all();
+  EXPECT_TRUE(std::includes(now.begin(), now.end(), exported.begin(), exported.end()));
+  EXPECT_EQ(processes_.end("daemon", SIGTERM), 0);
+  ASSERT_NO_FATAL_FAILURE(look(/*finished=*/true));
+  ASSERT_NO_FATAL_FAILURE(check_file());
+  const Witness::Counts& counts = witness_.counts();
+  int all = 0;
+  for (const auto& [name, count] : killed) all += count;
+  std::printf("%d kills (daemon %d, client %d): %zu studies, %zu jobs, %zu grants, %zu "
+              "acknowledged results, %zu measurements, %zu events, %zu orphans\n",
+              all, killed["daemon"], killed["client"], counts.studies, counts.jobs, counts.grants,
+              counts.acknowledged, counts.measurements, counts.events, counts.orphans);
+  EXPECT_GT(counts.studies, 0u);
+  EXPECT_GT(counts.acknowledged, 0u);
+}
+
+}  // namespace
+
+}  // namespace lw
+
+int main(int argc, char** argv) { return lw::kill_test_main(argc, argv); }
