@@ -7,6 +7,8 @@ target_link_libraries(lw_bench PRIVATE lw_peers lw_measure CLI11::CLI11 nlohmann
 add_executable(lw_throughput bench/throughput.cc)
 target_link_libraries(lw_throughput PRIVATE lw_cost_model)
 
-# Lookups in a database of a million measurements.
-add_executable(lw_lookup_bench bench/service_lookup.cc)
-target_link_libraries(lw_lookup_bench PRIVATE lw_tuner_db CLI11::CLI11 nlohmann_json::nlohmann_json)
+# The service's numbers: daemons and agents in processes of their own, and this to load them.
+file(GLOB lw_service_bench_sources CONFIGURE_DEPENDS bench/service/*.cc)
+add_executable(lw_service_bench ${lw_service_bench_sources})
+target_link_libraries(lw_service_bench PRIVATE lw_serve lw_client CLI11::CLI11 nlohmann_json::nlohmann_json)
+add_dependencies(lw_service_bench loopwright)

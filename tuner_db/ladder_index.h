@@ -4,7 +4,7 @@
 // Problem: a batch of 500 lookups, misses included, in a database of a million measurements within
 // 30 ms. Reading one best from SQLite takes tens of microseconds, a family of 10,000 shapes half a
 // second. Here a miss costs a hash look-up and a vector scan of its family's shapes
-// (shape_table.h). bench/service_lookup.cc measures.
+// (shape_table.h). bench/service measures.
 //
 // Memory: about 350 bytes a key and the records (their traces, about 1 KB each) up to
 // resident_bytes; records beyond are read from the Store each time. Keys beyond max_keys are

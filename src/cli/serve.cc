@@ -55,6 +55,8 @@ Action serve_command(CLI::App& app) {
   app.add_option("--backups", daemon.service.backup_folder, "where BackupDatabase writes");
   app.add_option("--search-threads", daemon.service.searcher.threads, "of the searches")
       ->check(CLI::Range(1, 256))->capture_default_str();
+  app.add_flag("!--no-search", daemon.service.search,
+               "leave the searches to other daemons of the database; serve agents and clients");
   app.add_option("--lease-seconds", [&daemon](const std::vector<std::string>& words) {
         double seconds = 0;
         if (!CLI::detail::lexical_cast(words[0], seconds) || !(seconds >= 1)) return false;
