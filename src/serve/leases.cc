@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -35,6 +36,7 @@ absl::StatusOr<std::vector<std::string>> waiting_clients(Database& database,
 struct Waiting {
   std::string client;
   int priority = 0;
+  int64_t job = 0;                         // its next
   double score = 0;
 };
 
@@ -45,22 +47,24 @@ absl::StatusOr<std::vector<Waiting>> ranked_clients(Database& database, std::str
   std::vector<Waiting> ranked;
   for (const std::string& client : clients) {
     Query query = database.query(
-        "SELECT priority FROM jobs WHERE state = 'queued' AND target = ? AND client = ? "
+        "SELECT priority, id FROM jobs WHERE state = 'queued' AND target = ? AND client = ? "
         "AND run_after <= ? ORDER BY priority DESC, id LIMIT 1", target, client, now_ms);
     if (!query.next()) {
       RETURN_IF_ERROR(query.status());
       continue;
     }
-    Waiting waiting{client, static_cast<int>(query.integer(0)), 0};
+    Waiting waiting{client, static_cast<int>(query.integer(0)), query.integer(1), 0};
     const auto running = shares.running.find(client);
     const auto weight = shares.weights.find(client);
     waiting.score = (running == shares.running.end() ? 0 : running->second) + 1;
-    if (weight != shares.weights.end()) waiting.score /= weight->second;
+    waiting.score /= weight == shares.weights.end() ? shares.usual_weight : weight->second;
     waiting.score *= std::exp2(-waiting.priority / 100.0);
     ranked.push_back(std::move(waiting));
   }
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const Waiting& a, const Waiting& b) { return a.score < b.score; });
+  // Equals by age, or the first name would always win where one job runs at a time.
+  std::sort(ranked.begin(), ranked.end(), [](const Waiting& a, const Waiting& b) {
+    return std::tuple(a.score, -a.priority, a.job) < std::tuple(b.score, -b.priority, b.job);
+  });
   return ranked;
 }
 
@@ -208,29 +212,37 @@ absl::Status release_job(Database& database, JobRow job, std::string_view why, i
   return update_job(database, job);
 }
 
+absl::Status give_up_job(Database& database, JobRow job, std::string_view why, int64_t now_ms,
+                         Changes* changes) {
+  job.state = v1::JOB_STATE_DEAD;
+  job.ended_ms = now_ms;
+  job.detail = concat("given up after ", job.attempt, " attempts, the last: ", why);
+  RETURN_IF_ERROR(tell_lost(database, job, job.detail, now_ms, changes));
+  return update_job(database, job);
+}
+
 absl::Status lose_job(Database& database, JobRow job, Store& store, const LeaseRules& rules,
                       int64_t now_ms, Changes* changes) {
   ++changes->attempts["lost"];
-  if (std::count(job.lost_on.begin(), job.lost_on.end(), job.agent) == 0) {
-    job.lost_on.push_back(job.agent);
-  }
-  const bool poison = static_cast<int>(job.lost_on.size()) >= rules.poison_agents ||
-                      job.attempt >= rules.most_attempts;
+  job.lost_on.push_back(job.agent);
+  const std::set<std::string> distinct(job.lost_on.begin(), job.lost_on.end());
+  const std::string who = absl::StrJoin(distinct, ", ");
+  const bool poison = static_cast<int>(distinct.size()) >= rules.poison_agents ||
+                      static_cast<int>(job.lost_on.size()) >= rules.most_attempts;
   if (!poison) {
     RETURN_IF_ERROR(
         tell_lost(database, job, concat("queued again: ", agent_name(job.agent), " disappeared"),
                   now_ms, changes));
     job.state = v1::JOB_STATE_QUEUED;
     job.run_after = now_ms;
-    job.detail = concat("lost on ", absl::StrJoin(job.lost_on, ", "));
+    job.detail = concat("lost on ", who);
     job.device.clear(), job.agent.clear(), job.session.clear();
     changes->queued.insert(job.target);
     return update_job(database, job);
   }
   job.state = v1::JOB_STATE_DEAD;
   job.ended_ms = now_ms;
-  job.detail = concat("given up after ", job.attempt, " attempts; disappeared with it: ",
-                      absl::StrJoin(job.lost_on, ", "));
+  job.detail = concat("given up after ", job.attempt, " attempts; disappeared with it: ", who);
   RETURN_IF_ERROR(update_job(database, job));
   if (job.candidates > 1) {
     RETURN_IF_ERROR(tell_lost(database, job, job.detail + "; split", now_ms, changes));

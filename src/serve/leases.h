@@ -3,9 +3,9 @@
 // A claim counts the attempt and moves the epoch in the claiming transaction, so that a crash cannot
 // make an attempt free; the epoch is the fence: whatever comes with another one changes nothing. A
 // job whose agents disappeared (a lease ran out, an agent came back as another session) goes back
-// to the queue; after two distinct agents, or too many attempts, it is poison: with several
-// candidates it is split into jobs of one, so that the guilty one is found, and a single one is
-// charged with a crash.
+// to the queue; after two distinct agents, or one too often, it is poison: with several candidates
+// it is split into jobs of one, so that the guilty one is found, and a single one is charged with a
+// crash. Attempts that ended otherwise (given back, failed through a device) make nothing poison.
 //
 // Claims are fair between clients: the next job is of the client with the smallest
 // (running + 1) / weight x 2^(-priority / 100), the score of Buildbarn's queue (service.md section
@@ -29,7 +29,7 @@ namespace lw {
 struct LeaseRules {
   int64_t ttl_ms = 30'000;
   int poison_agents = 2;                   // distinct ones that disappeared with a job
-  int most_attempts = 8;
+  int most_attempts = 8;                   // lost by one agent; or failed through devices
   int quarantine_failures = 3;             // of a device, in a row, on distinct jobs
   int64_t backoff_ms = 500;                // before a job that failed on a device runs again, doubled
                                            // with each attempt
@@ -52,7 +52,8 @@ struct Changes {
 // in between by its user.
 struct Shares {
   std::map<std::string, int> running;      // leased jobs by client
-  std::map<std::string, double> weights;   // 1 for those that are not there
+  std::map<std::string, double> weights;
+  double usual_weight = 1;                 // of those that are not there
 };
 absl::StatusOr<Shares> read_shares(Database& database);
 
@@ -78,6 +79,9 @@ loopwright::v1::Job job_message(const JobRow& job, const LeaseRules& rules);
 // Back to the queue, nobody is to blame: its agent never got it, or gave it back.
 absl::Status release_job(Database& database, JobRow job, std::string_view why, int64_t run_after,
                          int64_t now_ms, Changes* changes);
+// Nobody could run it, through no fault of its candidates: dead, and nothing is charged.
+absl::Status give_up_job(Database& database, JobRow job, std::string_view why, int64_t now_ms,
+                         Changes* changes);
 // Its agent disappeared with it.
 absl::Status lose_job(Database& database, JobRow job, Store& store, const LeaseRules& rules,
                       int64_t now_ms, Changes* changes);

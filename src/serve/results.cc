@@ -1,6 +1,6 @@
 // A device that fails jobs one after the other through its own fault is quarantined with the
 // failures as evidence, so that it cannot eat the queue; a job that fails so is tried elsewhere or
-// later and is never charged. What is charged to candidates are outcomes, which are data: they are
+// later, given up at last, and never charged. What is charged to candidates are outcomes, which are data: they are
 // stored, counted and learned from.
 #include "src/serve/results.h"
 
@@ -12,6 +12,7 @@
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/expr/message.h"
+#include "src/serve/devices.h"
 #include "src/serve/names.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/messages.h"
@@ -145,7 +146,8 @@ absl::Status device_did_well(Database& database, std::string_view device) {
 
 // Notes the failure; enough of them in a row close the device.
 absl::Status blame_device(Database& database, const JobRow& job, const std::string& verdict,
-                          const std::string& detail, const LeaseRules& rules, int64_t now_ms) {
+                          const std::string& detail, const LeaseRules& rules, int64_t now_ms,
+                          Changes* changes) {
   ASSIGN_OR_RETURN(std::optional<DeviceRow> device, find_device(database, job.device));
   if (!device) return absl::OkStatus();
   ++device->failures;
@@ -158,27 +160,28 @@ absl::Status blame_device(Database& database, const JobRow& job, const std::stri
   device->evidence = evidence.dump();
   if (device->failures >= rules.quarantine_failures &&
       device->admission != v1::DEVICE_ADMISSION_QUARANTINED) {
-    device->admission = v1::DEVICE_ADMISSION_QUARANTINED;
-    device->reason = concat(device->failures, " jobs in a row failed through the device, the last: ",
-                            verdict, ": ", detail);
+    return quarantine(database, *device,
+                      concat(device->failures, " jobs in a row failed through the device, the last: ",
+                             verdict, ": ", detail), now_ms, changes);
   }
   return put_device(database, *device);
 }
 
 // The job failed as a whole, through the device or nobody.
-absl::Status job_failed(Database& database, Store& store, const JobRow& job,
-                        const v1::JobResult& result, const LeaseRules& rules, int64_t now_ms,
-                        Changes* changes) {
+absl::Status job_failed(Database& database, const JobRow& job, const v1::JobResult& result,
+                        const LeaseRules& rules, int64_t now_ms, Changes* changes) {
   const Verdict verdict = static_cast<Verdict>(result.failure() - 1);
   const std::string name(verdict_name(verdict));
   ++changes->attempts[name];
-  RETURN_IF_ERROR(blame_device(database, job, name, result.failure_detail(), rules, now_ms));
-  if (job.attempt >= rules.most_attempts) {
-    return lose_job(database, job, store, rules, now_ms, changes);
-  }
+  const std::string why = concat(name, ": ", result.failure_detail());
   const int64_t wait = rules.backoff_ms << std::min(job.attempt - 1, 6);
-  return release_job(database, job, concat(name, ": ", result.failure_detail()), now_ms + wait,
-                     now_ms, changes);
+  // The job first: a quarantine takes from the device what it still holds.
+  if (job.attempt >= rules.most_attempts) {
+    RETURN_IF_ERROR(give_up_job(database, job, why, now_ms, changes));
+  } else {
+    RETURN_IF_ERROR(release_job(database, job, why, now_ms + wait, now_ms, changes));
+  }
+  return blame_device(database, job, name, result.failure_detail(), rules, now_ms, changes);
 }
 
 }  // namespace
@@ -223,7 +226,7 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
   if (result.failure() == v1::VERDICT_WORKER_LOST ||
       result.failure() == v1::VERDICT_DEVICE_UNHEALTHY ||
       result.failure() == v1::VERDICT_THROTTLED) {
-    RETURN_IF_ERROR(job_failed(database, store, job, result, rules, now_ms, changes));
+    RETURN_IF_ERROR(job_failed(database, job, result, rules, now_ms, changes));
     return receipt(result, v1::RECEIPT_KIND_STORED);
   }
   ASSIGN_OR_RETURN(Owner owner, owner_of(database, job));
@@ -236,7 +239,7 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
     v1::JobResult failure = result;
     failure.set_failure(v1::VERDICT_DEVICE_UNHEALTHY);
     failure.set_failure_detail(std::string(all.status().message()));
-    RETURN_IF_ERROR(job_failed(database, store, job, failure, rules, now_ms, changes));
+    RETURN_IF_ERROR(job_failed(database, job, failure, rules, now_ms, changes));
     return receipt(result, v1::RECEIPT_KIND_REFUSED, failure.failure_detail());
   }
   // What is nobody's fault is no result: the search may propose it again.

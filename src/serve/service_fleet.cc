@@ -43,7 +43,8 @@ v1::JobStatus job_status(const JobRow& job, const std::string& workload) {
   status.set_candidates(job.candidates);
   status.set_priority(job.priority);
   status.set_detail(job.detail);
-  for (const std::string& agent : job.lost_on) status.add_lost_on(agent_name(agent));
+  const std::set<std::string> lost_on(job.lost_on.begin(), job.lost_on.end());
+  for (const std::string& agent : lost_on) status.add_lost_on(agent_name(agent));
   return status;
 }
 

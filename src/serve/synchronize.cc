@@ -69,6 +69,7 @@ class Synchronization {
                                      result, rules_, now_ms_, &answer_.changes));
       *answer_.response.add_receipts() = std::move(receipt);
     }
+    if (request_.results_size() > 0) RETURN_IF_ERROR(look_again());
     RETURN_IF_ERROR(review_leases());
     for (const v1::DeviceState& device : request_.devices()) RETURN_IF_ERROR(give_work(device));
     set_duration(answer_.response.mutable_lease(), rules_.ttl_ms);
@@ -145,6 +146,15 @@ class Synchronization {
     return absl::OkStatus();
   }
 
+  // A result may have closed its device.
+  absl::Status look_again() {
+    for (auto& [id, row] : devices_) {
+      ASSIGN_OR_RETURN(std::optional<DeviceRow> now, find_device(database_, id));
+      if (now) row = *std::move(now);
+    }
+    return absl::OkStatus();
+  }
+
   // Its agent has not been seen for long: a device may move to another.
   bool is_orphaned(const DeviceRow& row) const { return row.seen_ms + 4 * rules_.ttl_ms < now_ms_; }
 
@@ -166,9 +176,11 @@ class Synchronization {
 
   absl::Status review_leases() {
     ASSIGN_OR_RETURN(Leased leased, this->leased());
+    std::set<std::pair<int64_t, int64_t>> listed;
     for (const v1::DeviceState& device : request_.devices()) {
       for (const v1::HeldJob& held : device.held()) {
         ASSIGN_OR_RETURN(const int64_t id, parse_job_name(held.job(), "held.job"));
+        if (!listed.emplace(id, held.epoch()).second) continue;
         const auto job = leased.find(id);
         if (job == leased.end() || job->second.epoch != held.epoch()) {
           v1::CancelOrder& cancel = *answer_.response.add_cancels();
