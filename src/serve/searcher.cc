@@ -16,18 +16,24 @@ struct Searcher::Owned {
 };
 
 Searcher::Searcher(SearchSeat seat, SearcherOptions options)
-    : seat_(std::move(seat)), options_(options) {
+    : seat_(std::move(seat)), options_(options) {}
+
+void Searcher::start() {
   threads_.emplace_back([this] { adopt(); });
   for (int i = 0; i < std::max(1, options_.threads); ++i) threads_.emplace_back([this] { work(); });
 }
 
-Searcher::~Searcher() {
+Searcher::~Searcher() { stop(); }
+
+void Searcher::stop() {
+  if (threads_.empty()) return;
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
   }
   changed_.notify_all();
   for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
   const absl::Status given_back = seat_.commit([this](Database& database) {
     return database.query("UPDATE studies SET owner = '', owner_until = 0 WHERE owner = ? "
                           "AND state IN ('queued', 'running')", seat_.owner).run();
@@ -82,6 +88,15 @@ absl::Status Searcher::adopt_once() {
                                           "ORDER BY priority DESC, id LIMIT ?",
                                           {std::string_view(seat_.owner), now, int64_t{alone},
                                            int64_t{room}}));
+    // Ours by the database alone: dropped here after an error.
+    ASSIGN_OR_RETURN(const std::vector<StudyRow> ours,
+                     select_studies(*seat_.database,
+                                    "WHERE state IN ('queued', 'running') AND owner = ?",
+                                    {std::string_view(seat_.owner)}));
+    std::lock_guard lock(mutex_);
+    for (const StudyRow& row : ours) {
+      if (!owned_.contains(row.id)) rows.push_back(row);
+    }
     return absl::OkStatus();
   }));
   for (const StudyRow& row : rows) {
@@ -117,6 +132,10 @@ absl::Status Searcher::renew() {
 void Searcher::adopt() {
   int64_t renewed = seat_.now_ms();
   while (true) {
+    {
+      std::lock_guard lock(mutex_);
+      look_ = false;                       // what comes from here on is looked at again
+    }
     absl::Status status = adopt_once();
     if (status.ok() && seat_.now_ms() - renewed > options_.owner_ttl_ms / 4) {
       renewed = seat_.now_ms();
@@ -126,7 +145,6 @@ void Searcher::adopt() {
       log(Level::kWarning, "studies_not_adopted", {{"error", std::string(status.message())}});
     }
     std::unique_lock lock(mutex_);
-    look_ = false;
     changed_.wait_for(lock, std::chrono::milliseconds(options_.adopt_ms),
                       [this] { return stop_ || look_; });
     if (stop_) return;

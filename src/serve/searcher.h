@@ -30,7 +30,9 @@ struct SearcherOptions {
 class Searcher {
  public:
   Searcher(SearchSeat seat, SearcherOptions options);
-  ~Searcher();                             // stops; what it owns is given back
+  ~Searcher();
+  void start();                            // once; before it nothing happens
+  void stop();                             // what it owns is given back; idempotent
   // Something has changed for the study: results, a cancellation, or that it is new. Cheap.
   void wake(const std::string& study);
   // Devices came or changed: studies that wait for one look again.

@@ -41,6 +41,7 @@ absl::StatusOr<std::unique_ptr<Service>> Service::start(std::shared_ptr<Database
     seat.rules = options.rules;
     seat.online_ms = options.online_ms;
     service->searcher_ = std::make_unique<Searcher>(std::move(seat), options.searcher);
+    service->searcher_->start();           // it calls back into a service that knows it
   }
   service->house_ = std::thread([self = service.get()] { self->keep_house(); });
   service->indexer_ = std::thread([self = service.get()] { self->keep_index(); });
@@ -54,7 +55,6 @@ Service::Service(std::shared_ptr<Database> database, const ServiceOptions& optio
 
 Service::~Service() {
   stop_giving();
-  searcher_.reset();
   {
     std::lock_guard lock(house_mutex_);
     stop_ = true;
@@ -62,6 +62,8 @@ Service::~Service() {
   house_changed_.notify_all();
   if (house_.joinable()) house_.join();
   if (indexer_.joinable()) indexer_.join();
+  // It stays there, stopped, for acknowledgements of the commits that are still under way.
+  if (searcher_ != nullptr) searcher_->stop();
   if (commit_ != nullptr) {
     const absl::Status stored =
         commit_->run([this](Database& database) { return clock_.store(database); });
@@ -177,6 +179,7 @@ absl::Status Service::refresh() {
     return query.status();
   }));
   shares.weights = options_.config.weights;
+  shares.usual_weight = options_.config.default_weight;
   commit_->submit([this, shares](Database&) {
     shares_ = shares;
     return absl::OkStatus();
