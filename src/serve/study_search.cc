@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -36,7 +37,8 @@ struct StudySearch::Workload {
   StudyWorkloadRow row;
   std::unique_ptr<Task> task;
   std::unique_ptr<SearchRun> run;
-  int64_t last_id = 0;                     // of the measurements shown
+  std::set<int64_t> shown;                 // measurements, by id: with several daemons a lesser id
+                                           // may be committed after a greater one
   std::map<int64_t, std::vector<std::string>> out;  // traces of queued and leased jobs
   bool idle = false;                       // has nothing to issue until a result comes
 };
@@ -102,14 +104,9 @@ absl::StatusOr<StudySearch::Next> StudySearch::advance() {
     ASSIGN_OR_RETURN(seen, look());
     row_ = seen.study;
   }
-  if (workloads_.empty()) {
-    absl::Status begun = begin_all(seen);
-    if (begun.ok()) begun = note_stored();
-    if (!begun.ok()) workloads_.clear();   // half of them would never be searched for
-    RETURN_IF_ERROR(begun);
-  } else {
-    RETURN_IF_ERROR(catch_up(seen));
-  }
+  const absl::Status known = workloads_.empty() ? begin_all(seen) : catch_up(seen);
+  if (known.code() == absl::StatusCode::kAborted) return Next::kEnded;
+  RETURN_IF_ERROR(known);
   const absl::Status queued = queue_jobs(std::max(seen.slots, 1));
   if (queued.code() == absl::StatusCode::kAborted) return Next::kEnded;
   RETURN_IF_ERROR(queued);
@@ -139,18 +136,28 @@ absl::StatusOr<bool> StudySearch::place_study() {
   return placement.has_value();
 }
 
+// All or nothing, so that the next call begins again. A workload that cannot be searched for on this
+// target closes with the reason; the others go on.
 absl::Status StudySearch::begin_all(const Seen& seen) {
   began_ms_ = seat_.now_ms();
   states_.assign(seen.workloads.size(), WorkloadState());
+  absl::Status status;
   for (const StudyWorkloadRow& row : seen.workloads) {
-    workloads_.push_back(std::make_unique<Workload>());
-    workloads_.back()->row = row;
+    Workload& workload = *workloads_.emplace_back(std::make_unique<Workload>());
+    workload.row = row;
     states_[row.position].weight = row.weight;
     states_[row.position].closed = row.done;
     states_[row.position].switch_s = kSwitchSeconds;
-    if (!row.done) RETURN_IF_ERROR(begin(*workloads_.back(), seen));
+    if (row.done) continue;
+    status = begin(workload, seen);
+    const bool never = status.code() == absl::StatusCode::kInvalidArgument ||
+                       status.code() == absl::StatusCode::kFailedPrecondition;
+    if (never) status = close_workload(workload, std::string(status.message()));
+    if (!status.ok()) break;
   }
-  return absl::OkStatus();
+  if (status.ok()) status = note_stored();
+  if (!status.ok()) workloads_.clear();
+  return status;
 }
 
 // Builds the search from what is stored and what is out.
@@ -174,7 +181,7 @@ absl::Status StudySearch::begin(Workload& workload, const Seen& seen) {
                    seat_.store->measurements(workload.task->key));
   workload.run->resume(stored);
   for (const Measurement& m : stored) record(states_[position], m);
-  if (!stored.empty()) workload.last_id = stored.back().id;
+  for (const Measurement& m : stored) workload.shown.insert(m.id);
   std::vector<IssuedProposal> issued;
   for (const JobRow& job : seen.open) {
     if (job.position != position) continue;
@@ -218,7 +225,7 @@ absl::Status StudySearch::note_stored() {
 void StudySearch::show(Workload& workload, const std::vector<Measurement>& fresh) {
   if (fresh.empty()) return;
   for (const Measurement& m : fresh) record(states_[workload.row.position], m);
-  workload.last_id = fresh.back().id;
+  for (const Measurement& m : fresh) workload.shown.insert(m.id);
   workload.run->take(fresh);
   workload.idle = false;
 }
@@ -242,7 +249,7 @@ absl::Status StudySearch::catch_up(const Seen& seen) {
     if (ended.empty()) continue;
     ASSIGN_OR_RETURN(std::vector<Measurement> fresh,
                      seat_.store->measurements(workload.task->key));
-    std::erase_if(fresh, [&](const Measurement& m) { return m.id <= workload.last_id; });
+    std::erase_if(fresh, [&](const Measurement& m) { return workload.shown.contains(m.id); });
     show(workload, fresh);
     for (const auto& [job, traces] : ended) {
       workload.out.erase(job);
