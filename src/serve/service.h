@@ -137,6 +137,7 @@ class Service {
   void stop_giving();
   // What is wrong with it: "" when all is well; "stopping", "the database is read-only: ...".
   std::string problem() const;
+  bool is_stopping() const { return stopping_; }
   Metrics& metrics() { return metrics_; }
   ParkedCalls& parked() { return parked_; }
   Database& database() { return *database_; }
@@ -157,6 +158,7 @@ class Service {
   void changed(const Changes& changes);
   void attempt(std::shared_ptr<Sync> sync);
   bool needs_write(Sync& sync);
+  bool is_latest(const Sync& sync);
   void answered(std::shared_ptr<Sync> sync, absl::Status status);
   Known& known(const std::string& agent);  // REQUIRES: mutex_ held
   void park(std::shared_ptr<Sync> sync, uint64_t version);

@@ -15,7 +15,8 @@ constexpr int64_t kReviewMs = 5000;        // how often an agent's leases are lo
 constexpr int64_t kIdleNextMs = 1000;
 
 int64_t milliseconds(const google::protobuf::Duration& duration) {
-  return duration.seconds() * 1000 + duration.nanos() / 1'000'000;
+  return std::clamp<int64_t>(duration.seconds(), 0, kLongestWaitMs) * 1000 +
+         duration.nanos() / 1'000'000;
 }
 
 }  // namespace
@@ -84,7 +85,6 @@ std::shared_ptr<void> Service::synchronize(const Caller& caller,
       known = Known();
       known.session = sync->request->session();
     }
-    sync->call.is_latest = sync->request->sequence() >= known.sequence;
     known.sequence = std::max(known.sequence, sync->request->sequence());
     sync->call.prepared = known.prepared;
     sync->answer.targets = known.targets;
@@ -125,6 +125,14 @@ bool Service::needs_write(Sync& sync) {
   return false;
 }
 
+// Asked when its turn in the commit has come: a later call may have overtaken it on the way there,
+// or while it was parked.
+bool Service::is_latest(const Sync& sync) {
+  std::lock_guard lock(mutex_);
+  const Known& known = this->known(sync.agent);
+  return known.session == sync.request->session() && sync.request->sequence() >= known.sequence;
+}
+
 void Service::attempt(std::shared_ptr<Sync> sync) {
   sync->version = parked_.version(sync->topics());
   if (!needs_write(*sync)) {
@@ -138,6 +146,7 @@ void Service::attempt(std::shared_ptr<Sync> sync) {
   }
   commit_->submit(
       [this, sync](Database& database) {
+        sync->call.is_latest = is_latest(*sync);
         return lw::synchronize(database, *store_, sync->call, shares_, options_.rules, now_ms(),
                                &sync->answer);
       },
