@@ -23,41 +23,49 @@ constexpr int kEventsAtOnce = 100;
 // A parked step of a chain that a cancelled call must not keep waiting.
 class Parking {
  public:
+  using Resume = std::function<void(ParkedCalls::Why)>;
+
+  // The chain may go on, to its end and ours, as soon as it is parked: only what is held here is
+  // touched after that.
   void park(Service& service, const std::string& study, uint64_t version, int64_t until_ms,
-            std::function<void(ParkedCalls::Why)> resume) {
-    resume_ = std::move(resume);
-    const int64_t ticket = service.parked().park(
-        "", {study_topic(study)}, version, until_ms,
-        [this](ParkedCalls::Why why) { resume_(why); });
-    bool cancelled = false;
+            Resume resume) {
+    const std::shared_ptr<State> state = state_;
+    const int64_t ticket =
+        service.parked().park("", {study_topic(study)}, version, until_ms, resume);
     {
-      std::lock_guard lock(mutex_);
-      ticket_ = ticket;
-      cancelled = cancelled_;
+      std::lock_guard lock(state->mutex);
+      if (ticket < state->ticket) return;  // the chain has gone on and parked again
+      state->ticket = ticket;
+      state->resume = resume;
+      if (!state->cancelled) return;
     }
-    if (cancelled && ticket != 0 && service.parked().forget(ticket)) {
-      resume_(ParkedCalls::Why::kTimeout);
-    }
+    if (service.parked().forget(ticket)) resume(ParkedCalls::Why::kTimeout);
   }
   void cancel(Service& service) {
+    const std::shared_ptr<State> state = state_;
     int64_t ticket = 0;
+    Resume resume;
     {
-      std::lock_guard lock(mutex_);
-      cancelled_ = true;
-      ticket = ticket_;
+      std::lock_guard lock(state->mutex);
+      state->cancelled = true;
+      ticket = state->ticket;
+      resume = state->resume;
     }
-    if (ticket != 0 && service.parked().forget(ticket)) resume_(ParkedCalls::Why::kTimeout);
+    if (ticket != 0 && service.parked().forget(ticket)) resume(ParkedCalls::Why::kTimeout);
   }
   bool is_cancelled() {
-    std::lock_guard lock(mutex_);
-    return cancelled_;
+    std::lock_guard lock(state_->mutex);
+    return state_->cancelled;
   }
 
  private:
-  std::mutex mutex_;
-  int64_t ticket_ = 0;
-  bool cancelled_ = false;
-  std::function<void(ParkedCalls::Why)> resume_;
+  struct State {
+    std::mutex mutex;
+    int64_t ticket = 0;
+    bool cancelled = false;
+    Resume resume;
+  };
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
 class Watch : public grpc::ServerWriteReactor<v1::StudyEvent> {
@@ -115,7 +123,7 @@ class Watch : public grpc::ServerWriteReactor<v1::StudyEvent> {
       const absl::Status found = wire_.service->get_study(admission_.caller, request, &study);
       if (!found.ok()) return finish(found);
       if (study.has_end_time()) return finish(absl::OkStatus());
-      if (!wire_.service->problem().empty() && wire_.service->problem() == "stopping") {
+      if (wire_.service->is_stopping()) {
         return finish(retry_later(v1::ERROR_REASON_STOPPING, "the server stops; watch again", 1000));
       }
       parking_.park(*wire_.service, study_, version, wire_.service->now_ms() + kHeartbeatMs,
@@ -173,8 +181,8 @@ class WaitOperation : public grpc::ServerUnaryReactor {
     int64_t wait_ms = std::max<int64_t>(
         0, std::chrono::duration_cast<std::chrono::milliseconds>(left).count() - 200);
     if (request->has_timeout()) {
-      wait_ms = std::min<int64_t>(wait_ms, request->timeout().seconds() * 1000 +
-                                               request->timeout().nanos() / 1'000'000);
+      const int64_t seconds = std::clamp<int64_t>(request->timeout().seconds(), 0, 1'000'000'000);
+      wait_ms = std::min(wait_ms, seconds * 1000 + request->timeout().nanos() / 1'000'000);
     }
     until_ms_ = wire_.service->now_ms() + wait_ms;
     look();
