@@ -6,6 +6,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "src/expr/message.h"
+#include "tuner_db/messages.h"
 
 namespace lw {
 namespace {
@@ -30,6 +31,14 @@ template <class Detail>
 bool find(const absl::Status& status, Detail* detail) {
   const auto payload = status.GetPayload(type_url<Detail>());
   return payload.has_value() && detail->ParseFromString(std::string(*payload));
+}
+
+// An error travels in HTTP/2 trailers, of which 8 KiB may come, and more than once in them; and its
+// text must be UTF-8, which pieces of a request need not be.
+std::string presentable(std::string_view message) {
+  constexpr size_t kLongest = 600;
+  if (message.size() <= kLongest) return as_utf8(std::string(message));
+  return as_utf8(concat(message.substr(0, kLongest), " ..."));
 }
 
 absl::StatusCode code_of(Reason reason) {
@@ -60,7 +69,7 @@ std::string_view reason_name(Reason reason) {
 }
 
 absl::Status api_error(Reason reason, std::string_view message) {
-  absl::Status status(code_of(reason), absl::string_view(message.data(), message.size()));
+  absl::Status status(code_of(reason), presentable(message));
   google::rpc::ErrorInfo info;
   info.set_reason(std::string(reason_name(reason)));
   info.set_domain(kDomain);
@@ -68,13 +77,13 @@ absl::Status api_error(Reason reason, std::string_view message) {
   return status;
 }
 
-absl::Status bad_field(std::string_view field, std::string_view problem) {
-  absl::Status status =
-      api_error(v1::ERROR_REASON_INVALID_FIELD, concat(field, ": ", problem));
+absl::Status bad_field(std::string_view field, std::string_view problem, Reason reason) {
+  const std::string shown = presentable(problem);
+  absl::Status status = api_error(reason, concat(field, ": ", shown));
   google::rpc::BadRequest bad;
   google::rpc::BadRequest::FieldViolation& violation = *bad.add_field_violations();
   violation.set_field(std::string(field));
-  violation.set_description(std::string(problem));
+  violation.set_description(shown);
   attach(&status, bad);
   return status;
 }

@@ -22,7 +22,8 @@ using Reason = loopwright::v1::ErrorReason;
 absl::Status api_error(Reason reason, std::string_view message);
 
 // INVALID_ARGUMENT naming the field by its path: "spec.workloads[2].program".
-absl::Status bad_field(std::string_view field, std::string_view problem);
+absl::Status bad_field(std::string_view field, std::string_view problem,
+                       Reason reason = loopwright::v1::ERROR_REASON_INVALID_FIELD);
 // NOT_FOUND of "studies/..." and the like.
 absl::Status not_found(Reason reason, std::string_view name);
 // RESOURCE_EXHAUSTED or UNAVAILABLE, with the time after which to try again.

@@ -24,8 +24,8 @@ std::string seal(std::string_view list, std::string_view key) {
 }
 
 absl::Status wrong(std::string_view text, size_t at, std::string_view what) {
-  return api_error(v1::ERROR_REASON_INVALID_FILTER,
-                   concat("filter: ", what, " at character ", at + 1, " of '", text, "'"));
+  return bad_field("filter", concat(what, " at character ", at + 1, " of '", text, "'"),
+                   v1::ERROR_REASON_INVALID_FILTER);
 }
 
 // A recursive descent without recursion: CONDITION (AND CONDITION)*.
@@ -144,8 +144,8 @@ absl::StatusOr<std::string> parse_page_token(std::string_view list, std::string_
   const bool decoded = token.size() < 4096 &&
                        absl::WebSafeBase64Unescape({token.data(), token.size()}, &bytes);
   if (!decoded || bytes.size() < kSeal || bytes.substr(0, kSeal) != seal(list, bytes.substr(kSeal))) {
-    return api_error(v1::ERROR_REASON_INVALID_PAGE_TOKEN,
-                     "page_token: not one of this list with this filter; begin again without");
+    return bad_field("page_token", "not one of this list with this filter; begin again without",
+                     v1::ERROR_REASON_INVALID_PAGE_TOKEN);
   }
   return bytes.substr(kSeal);
 }
@@ -170,8 +170,8 @@ std::vector<Value> Filter::values() const {
 
 absl::StatusOr<Filter> parse_filter(std::string_view text, const std::vector<FilterField>& fields) {
   if (text.size() > kLongestFilter) {
-    return api_error(v1::ERROR_REASON_INVALID_FILTER,
-                     concat("filter: longer than ", kLongestFilter, " bytes"));
+    return bad_field("filter", concat("longer than ", kLongestFilter, " bytes"),
+                     v1::ERROR_REASON_INVALID_FILTER);
   }
   return FilterParser(text, fields).parse();
 }

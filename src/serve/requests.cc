@@ -29,14 +29,17 @@ std::string hash_of(const google::protobuf::Message& request) {
 
 }  // namespace
 
+absl::Status check_request_id(std::string_view id) {
+  if (!id.empty() && id.size() <= kLongestId) return absl::OkStatus();
+  return bad_field("request_id", concat("1 to ", kLongestId, " characters are wanted, best a UUID"),
+                   v1::ERROR_REASON_MISSING_REQUEST_ID);
+}
+
 absl::Status once(Database& database, std::string_view actor, std::string_view id,
                   std::string_view method, const google::protobuf::Message& request,
                   int64_t now_ms, google::protobuf::Message* response,
                   absl::FunctionRef<absl::Status()> body) {
-  if (id.empty() || id.size() > kLongestId) {
-    return api_error(v1::ERROR_REASON_MISSING_REQUEST_ID,
-                     concat("request_id: 1 to ", kLongestId, " characters are wanted, best a UUID"));
-  }
+  RETURN_IF_ERROR(check_request_id(id));
   const std::string hash = hash_of(request);
   {
     Query query = database.query("SELECT method, hash, response FROM requests "

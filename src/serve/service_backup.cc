@@ -15,6 +15,7 @@ namespace v1 = loopwright::v1;
 // makes no second file.
 absl::Status Service::backup_database(const Caller& caller, const v1::BackupDatabaseRequest& request,
                                       v1::BackupDatabaseResponse* response) {
+  RETURN_IF_ERROR(check_request_id(request.request_id()));  // or a copy would be left behind
   std::string folder = options_.backup_folder;
   if (folder.empty()) {
     if (database_->is_shared()) {

@@ -214,7 +214,7 @@ absl::Status Service::batch_lookup(const Caller&, const v1::BatchLookupRequest& 
   }
   const v1::LookupOutcome worst = request.worst() == v1::LOOKUP_OUTCOME_UNSPECIFIED
                                       ? v1::LOOKUP_OUTCOME_NEAREST_TARGET : request.worst();
-  if (worst > v1::LOOKUP_OUTCOME_DEFAULT) return bad_field("worst", "no such rung");
+  if (worst < v1::LOOKUP_OUTCOME_EXACT || worst > v1::LOOKUP_OUTCOME_DEFAULT) return bad_field("worst", "no such rung");
   LookupOptions options;
   options.ladder.lowest =
       std::min(Rung::kNearestTarget, static_cast<Rung>(static_cast<int>(worst) - 1));

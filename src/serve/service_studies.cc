@@ -31,6 +31,7 @@ absl::Status Service::create_study(const Caller& caller, const v1::CreateStudyRe
     ASSIGN_OR_RETURN(*response, operation_of(database, study, now_ms()));
     return absl::OkStatus();
   }));
+  if (id.empty()) return absl::OkStatus();  // made before, by the same request
   log(Level::kInfo, "study_created", {{"study", id}, {"client", client},
                                       {"workloads", checked.spec.workloads_size()},
                                       {"trials", checked.spec.trials()}});

@@ -51,7 +51,9 @@ absl::Status check_numbers(const v1::StudySpec& spec, const Quotas& quotas) {
     return bad_field("spec.batch", concat("must be 0 to ", kMostBatch));
   }
   if (spec.has_time_budget() && (spec.time_budget().seconds() < 0 ||
-                                 spec.time_budget().seconds() > int64_t{365} * 86400)) {
+                                 spec.time_budget().seconds() > int64_t{365} * 86400 ||
+                                 spec.time_budget().nanos() < 0 ||
+                                 spec.time_budget().nanos() >= 1'000'000'000)) {
     return bad_field("spec.time_budget", "must be 0 to a year");
   }
   if (spec.labels().size() > kMostLabels) return bad_field("spec.labels", "too many");
