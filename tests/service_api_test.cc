@@ -1,0 +1,566 @@
+// Every method on the wire, asked rightly and wrongly: a wrong request gets the code, the reason and
+// the field that the API promises, and nothing that anybody sends ends as UNKNOWN or INTERNAL.
+#include "tests/daemon_fixture.h"
+
+#include <atomic>
+#include <set>
+
+#include "tuner_db/messages.h"
+
+namespace lw {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+class ApiTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (url_.empty()) GTEST_SKIP() << "PostgreSQL is not installed";
+    start();
+  }
+  void start(const ServiceOptions& options = idle()) {
+    daemon_.reset();
+    daemon_ = std::make_unique<Daemon>(url_, options);
+  }
+  static ServiceOptions idle() {
+    ServiceOptions options;
+    options.search = false;
+    options.config.quotas.active_studies_per_client = 1'000'000;
+    return options;
+  }
+
+  template <class Stub, class Request, class Response>
+  absl::Status ask(const std::unique_ptr<Stub>& stub,
+                   grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                   const Request& request, Response* response) {
+    return Daemon::call(*stub, method, request, response);
+  }
+  absl::Status create(const v1::CreateStudyRequest& request, std::string* name = nullptr) {
+    google::longrunning::Operation operation;
+    const absl::Status status =
+        ask(daemon_->tuning, &v1::TuningService::Stub::CreateStudy, request, &operation);
+    if (name != nullptr) *name = "studies" + operation.name().substr(operation.name().find('/'));
+    return status;
+  }
+  absl::Status get(const std::string& name, v1::Study* study) {
+    v1::GetStudyRequest request;
+    request.set_name(name);
+    return ask(daemon_->tuning, &v1::TuningService::Stub::GetStudy, request, study);
+  }
+  absl::Status cancel(const std::string& name, const std::string& etag, v1::Study* study) {
+    v1::CancelStudyRequest request;
+    request.set_request_id(fresh_id());
+    request.set_name(name);
+    request.set_etag(etag);
+    return ask(daemon_->tuning, &v1::TuningService::Stub::CancelStudy, request, study);
+  }
+  // An agent's call that describes a device; it does not wait.
+  v1::SynchronizeRequest agent_call(const std::string& device = "d") {
+    v1::SynchronizeRequest request;
+    request.set_agent("agents/a");
+    request.set_session("s1");
+    request.set_sequence(++sequence_);
+    v1::DeviceState& state = *request.add_devices();
+    state.set_name("devices/" + device);
+    const Target target = *find_target("x86_avx2");
+    *state.mutable_description()->mutable_target() = to_proto(target);
+    state.mutable_description()->set_target_id(sha256(to_text(target)));
+    state.mutable_description()->set_backend("llvm");
+    return request;
+  }
+  void add_device() {
+    v1::SynchronizeResponse response;
+    ASSERT_TRUE(ask(daemon_->agents, &v1::AgentService::Stub::Synchronize, agent_call(), &response)
+                    .ok());
+  }
+  static v1::PutRecordsRequest records_request() {
+    v1::PutRecordsRequest request;
+    request.set_request_id(fresh_id());
+    v1::Record& record = *request.add_records();
+    const WorkloadRow workload = make_workload(64);
+    const Target target = make_target();
+    *record.mutable_key() = to_proto(make_key(workload, target));
+    *record.mutable_measurement() = to_proto(make_measurement(1, {10, 11}));
+    *record.mutable_workload() = to_proto(workload);
+    *record.mutable_target() = to_proto(target);
+    return request;
+  }
+
+  Scratch scratch_;
+  const std::string url_ = database_url(GetParam(), scratch_.file);
+  std::unique_ptr<Daemon> daemon_;
+  int64_t sequence_ = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(Databases, ApiTest, ::testing::Values("sqlite", "postgres"),
+                         [](const auto& info) { return std::string(info.param); });
+
+void expect_bad(const absl::Status& status, const std::string& field) {
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(bad_field_of(status), field) << status;
+  EXPECT_NE(reason_of(status), v1::ERROR_REASON_UNSPECIFIED) << status;
+}
+
+// ---- each field of a study ----------------------------------------------------------------------
+
+TEST_P(ApiTest, EachWrongFieldOfAStudyIsNamed) {
+  const auto check = [&](const std::string& field,
+                         const std::function<void(v1::CreateStudyRequest&)>& spoil) {
+    v1::CreateStudyRequest request = study_request();
+    spoil(request);
+    SCOPED_TRACE(field);
+    expect_bad(create(request), field);
+  };
+  using R = v1::CreateStudyRequest;
+  check("request_id", [](R& r) { r.clear_request_id(); });
+  check("request_id", [](R& r) { r.set_request_id(std::string(101, 'x')); });
+  check("spec.workloads", [](R& r) { r.mutable_spec()->clear_workloads(); });
+  check("spec.workloads[0].program",
+        [](R& r) { r.mutable_spec()->mutable_workloads(0)->set_program("op"); });
+  check("spec.workloads[1].program", [](R& r) { r.mutable_spec()->add_workloads(); });
+  check("spec.workloads[0].name",
+        [](R& r) { r.mutable_spec()->mutable_workloads(0)->set_name(std::string(201, 'n')); });
+  for (double weight : {-1.0, 1e13, std::nan(""), HUGE_VAL}) {
+    check("spec.workloads[0].weight",
+          [&](R& r) { r.mutable_spec()->mutable_workloads(0)->set_weight(weight); });
+  }
+  check("spec.threads", [](R& r) { r.mutable_spec()->set_threads(-1); });
+  check("spec.cache", [](R& r) { r.mutable_spec()->set_cache("hot"); });
+  check("spec.trials", [](R& r) { r.mutable_spec()->set_trials(-1); });
+  check("spec.priority", [](R& r) { r.mutable_spec()->set_priority(101); });
+  check("spec.batch", [](R& r) { r.mutable_spec()->set_batch(257); });
+  check("spec.time_budget",
+        [](R& r) { r.mutable_spec()->mutable_time_budget()->set_seconds(-1); });
+  check("spec.time_budget",
+        [](R& r) { r.mutable_spec()->mutable_time_budget()->set_nanos(-1); });
+  check("spec.labels", [](R& r) { (*r.mutable_spec()->mutable_labels())[""] = "x"; });
+  check("spec.target", [](R& r) { r.mutable_spec()->set_target(std::string(201, 't')); });
+}
+
+TEST_P(ApiTest, WhatIsNotThereIsNotFoundWithItsReason) {
+  v1::Study study;
+  absl::Status status = get("studies/NONE", &study);
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(reason_of(status), v1::ERROR_REASON_STUDY_NOT_FOUND);
+  status = cancel("studies/NONE", "", &study);
+  EXPECT_EQ(reason_of(status), v1::ERROR_REASON_STUDY_NOT_FOUND);
+  google::longrunning::GetOperationRequest operation_request;
+  google::longrunning::Operation operation;
+  operation_request.set_name("operations/NONE");
+  status = ask(daemon_->operations, &google::longrunning::Operations::Stub::GetOperation,
+               operation_request, &operation);
+  EXPECT_EQ(reason_of(status), v1::ERROR_REASON_OPERATION_NOT_FOUND);
+  v1::DrainDevicesRequest drain;
+  v1::DrainDevicesResponse drained;
+  drain.set_request_id(fresh_id());
+  drain.add_names("devices/none");
+  status = ask(daemon_->fleet, &v1::FleetService::Stub::DrainDevices, drain, &drained);
+  EXPECT_EQ(reason_of(status), v1::ERROR_REASON_DEVICE_NOT_FOUND);
+  v1::RequeueJobRequest requeue;
+  v1::JobStatus job;
+  requeue.set_request_id(fresh_id());
+  requeue.set_name("jobs/77");
+  status = ask(daemon_->fleet, &v1::FleetService::Stub::RequeueJob, requeue, &job);
+  EXPECT_EQ(reason_of(status), v1::ERROR_REASON_JOB_NOT_FOUND);
+  for (const char* name : {"", "studies/", "study/x", "studies/../x", "studies/a b", "studies/.x"}) {
+    expect_bad(get(name, &study), "name");
+  }
+}
+
+TEST_P(ApiTest, AnOldEtagIsAborted) {
+  std::string name;
+  ASSERT_TRUE(create(study_request(), &name).ok());
+  v1::Study study;
+  const absl::Status status = cancel(name, "0123", &study);
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(reason_of(status), v1::ERROR_REASON_ETAG_MISMATCH);
+  ASSERT_TRUE(get(name, &study).ok());
+  EXPECT_TRUE(cancel(name, study.etag(), &study).ok());
+  EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_CANCELLED);
+  EXPECT_TRUE(cancel(name, "", &study).ok()) << "cancelling what has ended changes nothing";
+}
+
+TEST_P(ApiTest, AQuotaSaysWhenToTryAgain) {
+  ServiceOptions options = idle();
+  options.config.quotas.active_studies_per_client = 2;
+  start(options);
+  EXPECT_TRUE(create(study_request()).ok());
+  EXPECT_TRUE(create(study_request()).ok());
+  const absl::Status status = create(study_request());
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(reason_of(status), v1::ERROR_REASON_QUOTA_EXCEEDED);
+  EXPECT_GT(retry_delay_ms(status), 0);
+}
+
+TEST_P(ApiTest, ACallWithoutADeadlineIsRefused) {
+  grpc::ClientContext context;
+  v1::Fleet fleet;
+  const absl::Status status = from_grpc(daemon_->fleet->GetFleet(&context, {}, &fleet));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(reason_of(status), v1::ERROR_REASON_MISSING_DEADLINE);
+}
+
+TEST_P(ApiTest, AMessageThatIsTooLongIsRefused) {
+  v1::CreateStudyRequest request = study_request();
+  request.mutable_spec()->mutable_workloads(0)->set_program(std::string(5 << 20, ' '));
+  EXPECT_EQ(create(request).code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_P(ApiTest, ALongErrorArrivesWhole) {
+  v1::CreateStudyRequest request = study_request();
+  request.mutable_spec()->mutable_workloads(0)->set_program("op " + std::string(200'000, 'x'));
+  expect_bad(create(request), "spec.workloads[0].program");
+  v1::ListStudiesRequest list;
+  v1::ListStudiesResponse listed;
+  std::string filter;
+  for (int i = 0; i < 999; ++i) filter += "\xc3\xa9";
+  list.set_filter(filter);
+  expect_bad(ask(daemon_->tuning, &v1::TuningService::Stub::ListStudies, list, &listed), "filter");
+}
+
+// ---- idempotency --------------------------------------------------------------------------------
+
+// Every call that changes something: the same id gets the same answer, also from the next daemon;
+// with another content it is refused.
+TEST_P(ApiTest, ARequestIdGivesTheSameAnswerAlsoAfterARestart) {
+  add_device();
+  std::string study;
+  ASSERT_TRUE(create(study_request(), &study).ok());
+  ASSERT_TRUE(daemon_->database->write(5, [&] {
+    return daemon_->database
+        ->query("INSERT INTO jobs (study, position, client, target, state, priority, run_after, "
+                "attempt, epoch, device, agent, session, lease_until, created_ms, ended_ms, "
+                "candidates, payload, sources, lost_on, digest, detail) VALUES "
+                "(?,0,'local','t','dead',0,0,1,1,'','','',0,0,0,1,?,'','','','')",
+                study.substr(8), Blob{""}).run();
+  }).ok());
+  const auto twice = [&](auto stub, auto method, auto request, auto response, auto change) {
+    SCOPED_TRACE(request.GetTypeName());
+    request.set_request_id(fresh_id());
+    const auto send = [&](auto* answer) {
+      return Daemon::call(*((*daemon_).*stub), method, request, answer);
+    };
+    ASSERT_TRUE(send(&response).ok()) << send(&response);
+    auto again = response;
+    EXPECT_TRUE(send(&again).ok());
+    EXPECT_EQ(again.SerializeAsString(), response.SerializeAsString());
+    start();
+    EXPECT_TRUE(send(&again).ok());
+    EXPECT_EQ(again.SerializeAsString(), response.SerializeAsString());
+    change(request);
+    const absl::Status reused = send(&again);
+    EXPECT_EQ(reused.code(), absl::StatusCode::kAborted) << reused;
+    EXPECT_EQ(reason_of(reused), v1::ERROR_REASON_REQUEST_ID_REUSED);
+    request.clear_request_id();
+    const absl::Status missing = send(&again);
+    EXPECT_EQ(reason_of(missing), v1::ERROR_REASON_MISSING_REQUEST_ID);
+    EXPECT_EQ(bad_field_of(missing), "request_id");
+  };
+  twice(&Daemon::tuning, &v1::TuningService::Stub::CreateStudy, study_request(),
+        google::longrunning::Operation(), [](auto& r) { r.mutable_spec()->set_seed(99); });
+  v1::DrainDevicesRequest drain;
+  drain.add_names("devices/d");
+  twice(&Daemon::fleet, &v1::FleetService::Stub::DrainDevices, drain, v1::DrainDevicesResponse(),
+        [](auto& r) { r.set_reason("another"); });
+  v1::ResumeDevicesRequest resume;
+  resume.add_names("devices/d");
+  twice(&Daemon::fleet, &v1::FleetService::Stub::ResumeDevices, resume,
+        v1::ResumeDevicesResponse(), [](auto& r) { r.add_names("devices/e"); });
+  v1::QuarantineDeviceRequest quarantine;
+  quarantine.set_name("devices/d");
+  quarantine.set_reason("smoke");
+  twice(&Daemon::fleet, &v1::FleetService::Stub::QuarantineDevice, quarantine, v1::DeviceStatus(),
+        [](auto& r) { r.set_reason("fire"); });
+  v1::RequeueJobRequest requeue;
+  requeue.set_name("jobs/1");
+  twice(&Daemon::fleet, &v1::FleetService::Stub::RequeueJob, requeue, v1::JobStatus(),
+        [](auto& r) { r.set_name("jobs/2"); });
+  twice(&Daemon::schedules, &v1::ScheduleService::Stub::PutRecords, records_request(),
+        v1::PutRecordsResponse(), [](auto& r) { r.clear_records(); });
+  if (std::string(GetParam()) == "sqlite") {
+    v1::BackupDatabaseRequest backup;
+    backup.set_request_id(fresh_id());
+    const auto copies = [&] {
+      int count = 0;
+      for (const auto& entry : std::filesystem::directory_iterator(scratch_.directory)) {
+        count += entry.path().filename().string().starts_with("loopwright-");
+      }
+      return count;
+    };
+    v1::BackupDatabaseResponse first, second;
+    ASSERT_TRUE(ask(daemon_->fleet, &v1::FleetService::Stub::BackupDatabase, backup, &first).ok());
+    ASSERT_TRUE(ask(daemon_->fleet, &v1::FleetService::Stub::BackupDatabase, backup, &second).ok());
+    EXPECT_EQ(first.file(), second.file());
+    backup.clear_request_id();
+    expect_bad(ask(daemon_->fleet, &v1::FleetService::Stub::BackupDatabase, backup, &second),
+               "request_id");
+    EXPECT_EQ(copies(), 1) << "a refused call leaves no copy behind";
+  }
+  v1::CancelStudyRequest cancel;
+  cancel.set_name(study);
+  twice(&Daemon::tuning, &v1::TuningService::Stub::CancelStudy, cancel, v1::Study(),
+        [](auto& r) { r.set_etag("x"); });
+}
+
+// ---- lists --------------------------------------------------------------------------------------
+
+TEST_P(ApiTest, PagesAreTheWholeListUnderInserts) {
+  std::set<std::string> before;
+  for (int i = 0; i < 23; ++i) {
+    std::string name;
+    ASSERT_TRUE(create(study_request(), &name).ok());
+    before.insert(name);
+  }
+  std::atomic<bool> stop = false;
+  std::thread inserter([&] {
+    while (!stop) EXPECT_TRUE(create(study_request()).ok());
+  });
+  std::vector<std::string> listed;
+  v1::ListStudiesRequest request;
+  v1::ListStudiesResponse response;
+  request.set_page_size(4);
+  do {
+    response.Clear();
+    ASSERT_TRUE(ask(daemon_->tuning, &v1::TuningService::Stub::ListStudies, request, &response)
+                    .ok());
+    EXPECT_LE(response.studies_size(), 4);
+    for (const v1::Study& study : response.studies()) listed.push_back(study.name());
+    request.set_page_token(response.next_page_token());
+  } while (!response.next_page_token().empty());
+  stop = true;
+  inserter.join();
+  const std::set<std::string> found(listed.begin(), listed.end());
+  EXPECT_EQ(found.size(), listed.size()) << "none twice";
+  for (const std::string& name : before) EXPECT_TRUE(found.contains(name));
+  EXPECT_TRUE(std::is_sorted(listed.rbegin(), listed.rend()));
+}
+
+TEST_P(ApiTest, ATokenIsOfItsListAndFilter) {
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(create(study_request()).ok());
+  v1::ListStudiesRequest request;
+  v1::ListStudiesResponse response;
+  request.set_page_size(1);
+  const auto list = [&] {
+    response.Clear();
+    return ask(daemon_->tuning, &v1::TuningService::Stub::ListStudies, request, &response);
+  };
+  ASSERT_TRUE(list().ok());
+  request.set_page_token(response.next_page_token());
+  EXPECT_TRUE(list().ok());
+  request.set_filter("state = QUEUED");
+  expect_bad(list(), "page_token");
+  request.set_filter("");
+  request.set_page_token("not one");
+  expect_bad(list(), "page_token");
+  request.clear_page_token();
+  request.set_page_size(-1);
+  expect_bad(list(), "page_size");
+}
+
+TEST_P(ApiTest, FiltersChooseAndWrongOnesAreRefused) {
+  std::string name;
+  v1::CreateStudyRequest urgent = study_request();
+  urgent.mutable_spec()->set_priority(50);
+  ASSERT_TRUE(create(urgent, &name).ok());
+  ASSERT_TRUE(create(study_request()).ok());
+  v1::Study study;
+  ASSERT_TRUE(cancel(name, "", &study).ok());
+  const auto count = [&](const std::string& filter) {
+    v1::ListStudiesRequest request;
+    v1::ListStudiesResponse response;
+    request.set_filter(filter);
+    const absl::Status status =
+        ask(daemon_->tuning, &v1::TuningService::Stub::ListStudies, request, &response);
+    if (status.ok()) return response.studies_size();
+    expect_bad(status, "filter");
+    return -1;
+  };
+  EXPECT_EQ(count(""), 2);
+  EXPECT_EQ(count("state = CANCELLED"), 1);
+  EXPECT_EQ(count("state != cancelled AND client = \"local\""), 1);
+  EXPECT_EQ(count("priority >= 10 AND trials < 100"), 1);
+  EXPECT_EQ(count("create_time > \"2020-01-01T00:00:00Z\""), 2);
+  EXPECT_EQ(count("create_time < \"2020-01-01T00:00:00Z\""), 0);
+  EXPECT_EQ(count("client = \"x' OR '1'='1\""), 0);
+  for (const char* wrong : {"state", "state =", "colour = red", "state = a b", "priority = ten",
+                            "client = \"open", "state = QUEUED OR state = RUNNING", "= 3",
+                            "create_time > yesterday", "priority = 99999999999999999999"}) {
+    EXPECT_EQ(count(wrong), -1) << wrong;
+  }
+}
+
+// ---- streams and waiting ------------------------------------------------------------------------
+
+TEST_P(ApiTest, AWatchGivesEveryEventAndResumes) {
+  std::string name;
+  ASSERT_TRUE(create(study_request(), &name).ok());
+  std::vector<v1::StudyEvent> events;
+  std::thread watcher([&] {
+    grpc::ClientContext context;
+    v1::WatchStudyRequest request;
+    request.set_name(name);
+    auto reader = daemon_->tuning->WatchStudy(&context, request);
+    v1::StudyEvent event;
+    while (reader->Read(&event)) events.push_back(event);
+    EXPECT_TRUE(reader->Finish().ok());
+  });
+  v1::Study study;
+  EXPECT_TRUE(cancel(name, "", &study).ok());
+  watcher.join();
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].kind(), v1::StudyEvent::KIND_CREATED);
+  EXPECT_EQ(events[1].kind(), v1::StudyEvent::KIND_ENDED);
+  EXPECT_EQ(events[1].sequence(), 2);
+  const auto rest = [&](int64_t after) {
+    grpc::ClientContext context;
+    v1::WatchStudyRequest request;
+    request.set_name(name);
+    request.set_after_sequence(after);
+    auto reader = daemon_->tuning->WatchStudy(&context, request);
+    v1::StudyEvent event;
+    int count = 0;
+    while (reader->Read(&event)) ++count;
+    const absl::Status status = from_grpc(reader->Finish());
+    if (after < 0) expect_bad(status, "after_sequence");
+    return status.ok() ? count : -1;
+  };
+  EXPECT_EQ(rest(1), 1);
+  EXPECT_EQ(rest(2), 0);
+  EXPECT_EQ(rest(1000), 0);
+  EXPECT_EQ(rest(-1), -1);
+}
+
+TEST_P(ApiTest, WatchersThatGoAwayLeaveNothingBehind) {
+  std::string name;
+  ASSERT_TRUE(create(study_request(), &name).ok());
+  for (int round = 0; round < 30; ++round) {
+    grpc::ClientContext context;
+    v1::WatchStudyRequest request;
+    request.set_name(name);
+    auto reader = daemon_->tuning->WatchStudy(&context, request);
+    v1::StudyEvent event;
+    if (round % 2 == 0) EXPECT_TRUE(reader->Read(&event));
+    context.TryCancel();
+    while (reader->Read(&event)) {}
+    EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+  EXPECT_TRUE(eventually([&] { return daemon_->service->parked().size() == 0; }));
+}
+
+// Chains that end while they are being parked: what they use must still be there.
+TEST_P(ApiTest, ManyWatchersOfStudiesThatEnd) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 15; ++i) {
+        std::string name;
+        EXPECT_TRUE(create(study_request(), &name).ok());
+        std::vector<std::thread> watchers;
+        for (int w = 0; w < 3; ++w) {
+          watchers.emplace_back([&] {
+            grpc::ClientContext context;
+            v1::WatchStudyRequest request;
+            request.set_name(name);
+            auto reader = daemon_->tuning->WatchStudy(&context, request);
+            v1::StudyEvent event;
+            int count = 0;
+            while (reader->Read(&event)) ++count;
+            EXPECT_EQ(count, 2);
+            EXPECT_TRUE(reader->Finish().ok());
+          });
+        }
+        v1::Study study;
+        EXPECT_TRUE(cancel(name, "", &study).ok());
+        for (std::thread& watcher : watchers) watcher.join();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_P(ApiTest, WaitingForAnOperationEndsWithItOrItsTime) {
+  std::string name;
+  ASSERT_TRUE(create(study_request(), &name).ok());
+  google::longrunning::WaitOperationRequest request;
+  google::longrunning::Operation operation;
+  request.set_name("operations" + name.substr(name.find('/')));
+  request.mutable_timeout()->set_nanos(50'000'000);
+  const auto wait = [&] {
+    operation.Clear();
+    return ask(daemon_->operations, &google::longrunning::Operations::Stub::WaitOperation, request,
+               &operation);
+  };
+  ASSERT_TRUE(wait().ok());
+  EXPECT_FALSE(operation.done());
+  request.mutable_timeout()->set_seconds(INT64_MAX);
+  std::thread canceller([&] {
+    v1::Study study;
+    EXPECT_TRUE(cancel(name, "", &study).ok());
+  });
+  ASSERT_TRUE(wait().ok());
+  canceller.join();
+  EXPECT_TRUE(operation.done());
+  EXPECT_EQ(operation.error().code(), static_cast<int>(absl::StatusCode::kCancelled));
+}
+
+// ---- around the calls ---------------------------------------------------------------------------
+
+TEST_P(ApiTest, HealthSaysWhatServes) {
+  // The request is a string in field 1, the answer an enum in field 1: 1 serving, 2 not.
+  const auto state = [&](const std::string& service) {
+    std::string answer, bytes = "\x0a";
+    bytes += static_cast<char>(service.size());
+    const grpc::Status status =
+        raw_call(daemon_->channel, "/grpc.health.v1.Health/Check", bytes + service, &answer);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return answer.size() == 2 ? answer[1] : -1;
+  };
+  EXPECT_EQ(state(""), 1);
+  EXPECT_EQ(state("loopwright.v1.TuningService"), 1);
+  daemon_->server->set_serving(true, false);
+  EXPECT_EQ(state("loopwright.v1.TuningService"), 2);
+  EXPECT_EQ(state("loopwright.v1.ScheduleService"), 1);
+}
+
+TEST_P(ApiTest, WhatChangesSomethingIsAudited) {
+  std::string name;
+  ASSERT_TRUE(create(study_request(), &name).ok());
+  v1::Study study;
+  ASSERT_TRUE(cancel(name, "", &study).ok());
+  EXPECT_FALSE(cancel("studies/NONE", "", &study).ok());
+  v1::ListAuditResponse audit;
+  EXPECT_TRUE(eventually([&] {
+    audit.Clear();
+    return ask(daemon_->fleet, &v1::FleetService::Stub::ListAudit, v1::ListAuditRequest(), &audit)
+               .ok() && audit.entries_size() >= 3;
+  }));
+  EXPECT_EQ(audit.entries(0).subject(), "studies/NONE");
+  EXPECT_EQ(audit.entries(0).outcome(), "NOT_FOUND STUDY_NOT_FOUND");
+  EXPECT_EQ(audit.entries(1).outcome(), "OK");
+  EXPECT_EQ(audit.entries(1).subject(), name);
+  EXPECT_THAT(audit.entries(2).method(), HasSubstr("CreateStudy"));
+}
+
+TEST_P(ApiTest, StoppingEndsWhoWaits) {
+  std::string name;
+  ASSERT_TRUE(create(study_request(), &name).ok());
+  absl::Status watched;
+  std::atomic<bool> reading = false;
+  std::thread watcher([&] {
+    grpc::ClientContext context;
+    v1::WatchStudyRequest request;
+    request.set_name(name);
+    auto reader = daemon_->tuning->WatchStudy(&context, request);
+    v1::StudyEvent event;
+    while (reader->Read(&event)) reading = true;
+    watched = from_grpc(reader->Finish());
+  });
+  EXPECT_TRUE(eventually([&] { return reading && daemon_->service->parked().size() == 1; }));
+  daemon_->server->stop(5);
+  watcher.join();
+  EXPECT_EQ(reason_of(watched), v1::ERROR_REASON_STOPPING) << watched;
+}
+
+}  // namespace
+}  // namespace lw

@@ -1,0 +1,263 @@
+// Whole studies: a service, null agents, and everything that may happen to either on the way.
+#include "tests/daemon_fixture.h"
+
+#include "src/search/null_measurer.h"
+#include "src/search/search.h"
+
+namespace lw {
+namespace {
+
+using ::testing::HasSubstr;
+
+class SearchServiceTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (url_.empty()) GTEST_SKIP() << "PostgreSQL is not installed";
+  }
+  static ServiceOptions quick() {
+    ServiceOptions options;
+    options.searcher.adopt_ms = 100;
+    options.searcher.owner_ttl_ms = 2000;
+    options.rules.ttl_ms = 3000;
+    return options;
+  }
+  static std::string create(Daemon& daemon, const v1::CreateStudyRequest& request) {
+    google::longrunning::Operation operation;
+    const absl::Status status = Daemon::call(
+        *daemon.tuning, &v1::TuningService::Stub::CreateStudy, request, &operation);
+    EXPECT_TRUE(status.ok()) << status;
+    return "studies" + operation.name().substr(operation.name().find('/'));
+  }
+  static v1::Study get(Daemon& daemon, const std::string& name) {
+    v1::GetStudyRequest request;
+    request.set_name(name);
+    v1::Study study;
+    const absl::Status status =
+        Daemon::call(*daemon.tuning, &v1::TuningService::Stub::GetStudy, request, &study);
+    EXPECT_TRUE(status.ok()) << status;
+    return study;
+  }
+  static v1::Study finish(Daemon& daemon, const std::string& name) {
+    EXPECT_TRUE(eventually([&] { return get(daemon, name).has_end_time(); })) << name;
+    return get(daemon, name);
+  }
+  static int64_t number(Database& database, const std::string& sql) {
+    int64_t found = -1;
+    EXPECT_TRUE(database.read(5, [&] {
+      Query query = database.query(sql);
+      if (query.next()) found = query.integer(0);
+      return query.status();
+    }).ok());
+    return found;
+  }
+  // Traces of trials in the order in which they were stored.
+  static std::vector<std::string> traces(Database& database) {
+    std::vector<std::string> all;
+    EXPECT_TRUE(database.read(5, [&] {
+      all.clear();
+      Query query = database.query("SELECT c.trace FROM measurements m JOIN candidates c "
+                                   "ON c.id = m.candidate ORDER BY m.id");
+      while (query.next()) all.push_back(query.text(0));
+      return query.status();
+    }).ok());
+    return all;
+  }
+  // No trial twice, and counters that say what is stored.
+  static void expect_exact(Database& database, int trials) {
+    EXPECT_EQ(number(database, "SELECT sum(trials) FROM studies"), trials);
+    EXPECT_EQ(number(database, "SELECT count(*) FROM measurements WHERE source NOT IN "
+                               "('zero', 'finalist')"), trials);
+    EXPECT_EQ(number(database, "SELECT count(*) FROM (SELECT candidate FROM measurements "
+                               "WHERE source NOT IN ('zero', 'finalist') GROUP BY candidate "
+                               "HAVING count(*) > 1) AS twice"), 0);
+    EXPECT_EQ(number(database, "SELECT count(*) FROM jobs WHERE state IN ('queued', 'leased')"), 0);
+  }
+
+  Scratch scratch_;
+  const std::string url_ = database_url(GetParam(), scratch_.file);
+};
+
+INSTANTIATE_TEST_SUITE_P(Databases, SearchServiceTest, ::testing::Values("sqlite", "postgres"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(SearchServiceTest, AStudyEndsWithItsTrialsAndItsBest) {
+  Daemon daemon(url_, quick());
+  NullAgent agent(daemon.server->address(), "a");
+  const v1::Study study = finish(daemon, create(daemon, study_request({32}, 30)));
+  EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_SUCCEEDED) << study.error();
+  EXPECT_EQ(study.progress().trials(), 30);
+  ASSERT_EQ(study.progress().workloads_size(), 1);
+  const v1::WorkloadProgress& workload = study.progress().workloads(0);
+  EXPECT_TRUE(workload.done());
+  EXPECT_GT(workload.best_us(), 0);
+  EXPECT_LE(workload.best_us(), workload.zero_us());
+  expect_exact(*daemon.database, 30);
+}
+
+TEST_P(SearchServiceTest, OneAgentAndASeedGiveTheSameTraces) {
+  std::vector<std::string> first;
+  for (int round = 0; round < 2; ++round) {
+    Scratch scratch;
+    const std::string url = database_url(GetParam(), scratch.file);
+    Daemon daemon(url, quick());
+    NullAgent agent(daemon.server->address(), "a");
+    v1::CreateStudyRequest request = study_request({32}, 24);
+    request.mutable_spec()->set_seed(7);
+    finish(daemon, create(daemon, request));
+    if (round == 0) {
+      first = traces(*daemon.database);
+      EXPECT_GT(first.size(), 24u);
+    } else {
+      EXPECT_EQ(traces(*daemon.database), first);
+    }
+  }
+}
+
+TEST_P(SearchServiceTest, AStudySurvivesItsDaemons) {
+  auto daemon = std::make_unique<Daemon>(url_, quick());
+  const std::string name = create(*daemon, study_request({32}, 48));
+  for (int life = 0; life < 4; ++life) {
+    {
+      NullAgent agent(daemon->server->address(), absl::StrCat("a", life));
+      const int before = get(*daemon, name).progress().trials();
+      EXPECT_TRUE(eventually([&] {
+        const v1::Study study = get(*daemon, name);
+        return study.has_end_time() || study.progress().trials() > before + 4;
+      }));
+      if (life < 3) daemon.reset();        // under the agent
+    }
+    if (daemon == nullptr) daemon = std::make_unique<Daemon>(url_, quick());
+  }
+  NullAgent agent(daemon->server->address(), "last");
+  const v1::Study study = finish(*daemon, name);
+  EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_SUCCEEDED) << study.error();
+  EXPECT_EQ(study.progress().trials(), 48);
+  expect_exact(*daemon->database, 48);
+}
+
+TEST_P(SearchServiceTest, TwoDaemonsShareStudies) {
+  if (std::string(GetParam()) == "sqlite") GTEST_SKIP() << "one daemon for a file";
+  Daemon one(url_, quick());
+  auto two = std::make_unique<Daemon>(url_, quick());
+  NullAgent a(one.server->address(), "a");
+  auto b = std::make_unique<NullAgent>(two->server->address(), "b");
+  std::vector<std::string> names;
+  for (int i = 0; i < 6; ++i) {
+    names.push_back(create(i % 2 == 0 ? one : *two, study_request({16 * (i + 1)}, 20)));
+  }
+  EXPECT_TRUE(eventually([&] {
+    return number(*one.database, "SELECT sum(trials) FROM studies") > 20;
+  }));
+  b.reset();
+  two.reset();
+  for (const std::string& name : names) {
+    const v1::Study study = finish(one, name);
+    EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_SUCCEEDED) << study.error();
+    EXPECT_EQ(study.progress().trials(), 20);
+  }
+  expect_exact(*one.database, 120);
+}
+
+TEST_P(SearchServiceTest, AResultTakenByAnotherDaemonIsMeasuredOnce) {
+  if (std::string(GetParam()) == "sqlite") GTEST_SKIP() << "one daemon for a file";
+  Daemon one(url_, quick());
+  ServiceOptions idle = quick();
+  idle.search = false;
+  Daemon two(url_, idle);
+  NullAgent a(one.server->address(), "a"), b(two.server->address(), "b"),
+      c(two.server->address(), "c");
+  const v1::Study study = finish(one, create(one, study_request({48}, 80)));
+  EXPECT_EQ(study.progress().trials(), 80);
+  expect_exact(*one.database, 80);
+}
+
+TEST_P(SearchServiceTest, ASuiteSharesItsTrialsAndSkipsDuplicates) {
+  Daemon daemon(url_, quick());
+  NullAgent agent(daemon.server->address(), "a");
+  const v1::Study study = finish(daemon, create(daemon, study_request({32, 64, 32}, 40)));
+  EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_SUCCEEDED) << study.error();
+  EXPECT_LE(study.progress().trials(), 40);
+  EXPECT_GE(study.progress().trials(), 30);
+  EXPECT_THAT(study.progress().workloads(2).note(), HasSubstr("the same as"));
+  EXPECT_GT(study.progress().workloads(0).best_us(), 0);
+  EXPECT_GT(study.progress().workloads(1).best_us(), 0);
+  expect_exact(*daemon.database, study.progress().trials());
+}
+
+TEST_P(SearchServiceTest, MoreThreadsThanCoresFailWithTheReason) {
+  Daemon daemon(url_, quick());
+  NullAgent agent(daemon.server->address(), "a");
+  v1::CreateStudyRequest request = study_request();
+  request.mutable_spec()->set_threads(4000);
+  const v1::Study study = finish(daemon, create(daemon, request));
+  EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_FAILED);
+  EXPECT_THAT(study.error(), HasSubstr("threads"));
+}
+
+TEST_P(SearchServiceTest, AStudyWaitsForADeviceAndBeginsWhenItComes) {
+  Daemon daemon(url_, quick());
+  v1::CreateStudyRequest request = study_request({32}, 8);
+  request.mutable_spec()->set_target("devices/late-0");
+  const std::string name = create(daemon, request);
+  NullAgent early(daemon.server->address(), "early");
+  const std::string other = create(daemon, study_request({16}, 8));
+  finish(daemon, other);
+  EXPECT_EQ(get(daemon, name).progress().state(), v1::STUDY_STATE_QUEUED);
+  NullAgent late(daemon.server->address(), "late", "target=x86_avx512");
+  EXPECT_EQ(finish(daemon, name).progress().state(), v1::STUDY_STATE_SUCCEEDED);
+}
+
+TEST_P(SearchServiceTest, AZeroTimeBudgetMeasuresOnlyTheUntunedAnswer) {
+  Daemon daemon(url_, quick());
+  NullAgent agent(daemon.server->address(), "a");
+  v1::CreateStudyRequest request = study_request({32}, 1000);
+  request.mutable_spec()->mutable_time_budget()->set_seconds(0);
+  const v1::Study study = finish(daemon, create(daemon, request));
+  EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_SUCCEEDED) << study.error();
+  EXPECT_EQ(study.progress().trials(), 0);
+  EXPECT_GT(study.progress().workloads(0).zero_us(), 0);
+}
+
+TEST_P(SearchServiceTest, CancellingInTheMiddleStopsTheAgent) {
+  Daemon daemon(url_, quick());
+  NullAgent agent(daemon.server->address(), "a", "target=x86_avx2,delay_ms=20");
+  const std::string name = create(daemon, study_request({32}, 100'000));
+  EXPECT_TRUE(eventually([&] { return get(daemon, name).progress().trials() >= 4; }));
+  v1::CancelStudyRequest cancel;
+  cancel.set_request_id(fresh_id());
+  cancel.set_name(name);
+  v1::Study study;
+  ASSERT_TRUE(Daemon::call(*daemon.tuning, &v1::TuningService::Stub::CancelStudy, cancel, &study)
+                  .ok());
+  EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_CANCELLED);
+  const int trials = study.progress().trials();
+  // The device is free for others, and nothing more is counted for the cancelled one.
+  EXPECT_EQ(finish(daemon, create(daemon, study_request({16}, 8))).progress().trials(), 8);
+  EXPECT_EQ(get(daemon, name).progress().trials(), trials);
+}
+
+TEST_P(SearchServiceTest, MoreStudiesThanAreSearchedForAtOnce) {
+  ServiceOptions options = quick();
+  options.searcher.most_studies = 2;
+  Daemon daemon(url_, options);
+  NullAgent agent(daemon.server->address(), "a");
+  std::vector<std::string> names;
+  for (int i = 0; i < 7; ++i) names.push_back(create(daemon, study_request({16 + i}, 6)));
+  for (const std::string& name : names) {
+    EXPECT_EQ(finish(daemon, name).progress().state(), v1::STUDY_STATE_SUCCEEDED);
+  }
+  expect_exact(*daemon.database, 42);
+}
+
+TEST_P(SearchServiceTest, ASecondStudyOfAWorkloadGoesOnFromWhatIsKnown) {
+  Daemon daemon(url_, quick());
+  NullAgent agent(daemon.server->address(), "a");
+  const v1::Study first = finish(daemon, create(daemon, study_request({32}, 16)));
+  const v1::Study second = finish(daemon, create(daemon, study_request({32}, 40)));
+  EXPECT_EQ(second.progress().state(), v1::STUDY_STATE_SUCCEEDED);
+  EXPECT_EQ(first.progress().trials() + second.progress().trials(), 40);
+  EXPECT_EQ(traces(*daemon.database).empty(), false);
+}
+
+}  // namespace
+}  // namespace lw
