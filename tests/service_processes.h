@@ -112,6 +112,7 @@ class Processes {
     for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
     const std::string out = path(name + ".out"), err = log(name);
+    std::ofstream(out, std::ios::trunc);   // before anybody looks for what this life says
     const pid_t parent = getpid();
     const pid_t child = fork();
     CHECK(child >= 0);
