@@ -7,7 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -64,8 +66,13 @@ class CliTest : public testing::Test {
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, path("stdout").c_str(), flags, 0600);
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, path("stderr").c_str(), flags, 0600);
     pid_t child = -1;
-    EXPECT_EQ(posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ), 0) << argv[0];
+    const int error = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
+    if (error != 0 || child <= 0) {
+      // Tests kill what they start, and kill(-1) reaches every process there is.
+      std::fprintf(stderr, "cannot start %s: %s\n", argv[0], std::strerror(error));
+      std::abort();
+    }
     return child;
   }
 

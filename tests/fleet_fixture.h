@@ -59,6 +59,7 @@ class DaemonTest : public CliTest {
       execv(argv[0], argv.data());
       _exit(127);
     }
+    ASSERT_GT(pid, 0);  // kill(-1) reaches every process there is
     processes_[name] = pid;
   }
   std::string log_of(const std::string& name) const { return slurp(path(name + ".log")); }
@@ -67,6 +68,7 @@ class DaemonTest : public CliTest {
   }
   // Waits until it has ended; its exit code. -1: it has not.
   int ended(const std::string& name) {
+    if (!processes_.contains(name)) return -1;
     int status = 0;
     const pid_t pid = processes_[name];
     if (!eventually([&] { return waitpid(pid, &status, WNOHANG) == pid; })) return -1;
@@ -74,6 +76,7 @@ class DaemonTest : public CliTest {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
   int stop(const std::string& name) {
+    if (!processes_.contains(name)) return -1;
     kill(processes_[name], SIGTERM);
     return ended(name);
   }
