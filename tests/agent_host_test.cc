@@ -193,6 +193,7 @@ TEST(Host, MeasuresOnThisMachine) {
   ASSERT_TRUE(remembered.ok()) << remembered.status();
   EXPECT_EQ(remembered->facts(), device.facts());
   EXPECT_EQ(remembered->fingerprint(), device.fingerprint());
+  EXPECT_EQ(fingerprint(specs[0]), device.fingerprint());  // of a process that is not confined
   fs::remove_all(folder);
 }
 

@@ -185,7 +185,7 @@ class Agent {
     std::string known;
     if (description.ok()) {
       log_device("device_described", *description);
-      known = description->fingerprint();
+      known = fingerprint(specs_[device]);  // as this process sees it
       books_[device].spec = specs_[device];
       books_[device].description = *std::move(description);
       ++described_;
@@ -216,14 +216,15 @@ class Agent {
   // it is described again, and the server hears of it before it gets what was measured there.
   // REQUIRES: the lock is not held.
   void look_again(size_t device, DeviceRunner& runner, std::string* known) {
-    if (fingerprint(specs_[device]) == *known) return;
+    std::string seen = fingerprint(specs_[device]);
+    if (seen == *known) return;
     absl::StatusOr<v1::Device> description = runner.describe(options_.state, /*refresh=*/false);
     if (!description.ok()) {
       log(Level::kWarning, "device_not_described",
           {{"device", specs_[device].name}, {"why", std::string(description.status().message())}});
       return;
     }
-    *known = description->fingerprint();
+    *known = std::move(seen);
     log_device("device_epoch", *description);
     std::lock_guard<std::mutex> lock(mutex_);
     ledger_->redescribe(device, *std::move(description));

@@ -98,9 +98,11 @@ absl::Status describe_cpu(const DeviceSpec& spec, v1::Device* device) {
 // What changes this machine's times for good: the machine itself, how its kernel was started, the
 // processors given, the code generator.
 std::string cpu_identity(const DeviceSpec& spec) {
-  const absl::StatusOr<Target> target = find_target("host");
+  absl::StatusOr<Target> target = find_target("host");
   std::string backend, text;
   if (target.ok()) {
+    // The agent asks too, and it is not confined to the device's processors as its host is.
+    if (!spec.cpus.empty()) target->cores = static_cast<int>(spec.cpus.size());
     text = to_text(*target);
     const absl::StatusOr<const Backend*> found = find_backend(target->family);
     if (found.ok()) backend = (*found)->version();
