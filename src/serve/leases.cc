@@ -73,15 +73,18 @@ absl::StatusOr<std::optional<JobRow>> next_job(Database& database, const Waiting
                                                std::string_view target, const Claims& claims,
                                                int64_t now_ms) {
   if (!claims.last_study.empty()) {
+    // A study has one client, target and priority: asked for here, they would make SQLite walk all
+    // jobs of the client instead of the study's.
     ASSIGN_OR_RETURN(
         std::vector<JobRow> same,
         select_jobs(database,
-                    concat("WHERE study = ? AND state = 'queued' AND position = ? AND target = ? "
-                           "AND client = ? AND priority = ? AND run_after <= ? ORDER BY id LIMIT 1",
-                           database.skip_locked()),
-                    {claims.last_study, int64_t{claims.last_position}, target, waiting.client,
-                     int64_t{waiting.priority}, now_ms}));
-    if (!same.empty()) return std::optional<JobRow>(std::move(same[0]));
+                    concat("WHERE study = ? AND state = 'queued' AND position = ? "
+                           "AND run_after <= ? ORDER BY id LIMIT 1", database.skip_locked()),
+                    {claims.last_study, int64_t{claims.last_position}, now_ms}));
+    if (!same.empty() && same[0].target == target && same[0].client == waiting.client &&
+        same[0].priority == waiting.priority) {
+      return std::optional<JobRow>(std::move(same[0]));
+    }
   }
   ASSIGN_OR_RETURN(
       std::vector<JobRow> oldest,
