@@ -96,8 +96,11 @@ class Synchronization {
       }
       row->sessions.insert(row->sessions.begin(), session);
       if (row->sessions.size() > kSessionsKept) row->sessions.resize(kSessionsKept);
-      RETURN_IF_ERROR(lose_sessions(database_, store_, agent_, session, rules_, now_ms_,
-                                    &answer_.changes));
+      // Who was never here holds nothing: a fleet that starts would look through all leases for each.
+      if (row->sessions.size() > 1) {
+        RETURN_IF_ERROR(lose_sessions(database_, store_, agent_, session, rules_, now_ms_,
+                                      &answer_.changes));
+      }
     }
     if (is_current && row->seen_ms + kSeenMs > now_ms_) return absl::OkStatus();
     row->version = request_.version();
