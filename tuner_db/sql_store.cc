@@ -208,6 +208,7 @@ class SqlStore : public Store {
   // All below REQUIRE: inside a transaction.
   absl::StatusOr<int64_t> key_id(const Key& key) const;              // 0: not there
   absl::Status claim_in_transaction(const Key& key, bool locked);
+  absl::StatusOr<int64_t> put_key(const Key& key, bool make);
   absl::Status append_in_transaction(const Key& key, const std::vector<Measurement>& measurements,
                                      std::vector<int64_t>* ids);
   absl::StatusOr<int64_t> insert(int64_t candidate, const Measurement& m);  // its id
@@ -246,32 +247,47 @@ absl::StatusOr<int64_t> SqlStore::key_id(const Key& key) const {
   return 0;
 }
 
-absl::Status SqlStore::append_in_transaction(const Key& key,
-                                                const std::vector<Measurement>& measurements,
-                                                std::vector<int64_t>* ids) {
+// The key's id, made if it is not there. kNotFound: its workload or target is not.
+absl::StatusOr<int64_t> SqlStore::put_key(const Key& key, bool make) {
+  ASSIGN_OR_RETURN(const int64_t known, key_id(key));
+  if (known != 0) return known;
   for (const auto& [what, table, id] : {std::tuple("workload", "workloads", &key.workload),
                                         std::tuple("target", "targets", &key.target)}) {
     Query query = db_.query(absl::StrCat("SELECT 1 FROM ", table, " WHERE id = ?"), *id);
     if (!query.next()) return query.status().ok() ? unknown(what, *id) : query.status();
   }
-  ids->clear();
-  if (measurements.empty()) return absl::OkStatus();
+  if (!make) return 0;
   RETURN_IF_ERROR(db_.query("INSERT INTO keys (workload, target, backend, threads, cache, objective)"
                             " VALUES (?,?,?,?,?,?) ON CONFLICT DO NOTHING", key.workload, key.target,
                             key.backend, key.threads, key.cache, key.objective).run());
-  ASSIGN_OR_RETURN(const int64_t id, key_id(key));
+  return key_id(key);
+}
+
+// Most traces are new and come once: their statistics are those of the one measurement.
+absl::Status SqlStore::append_in_transaction(const Key& key,
+                                                const std::vector<Measurement>& measurements,
+                                                std::vector<int64_t>* ids) {
+  ids->clear();
+  ASSIGN_OR_RETURN(const int64_t id, put_key(key, !measurements.empty()));
   std::set<int64_t> touched;
   for (const Measurement& m : measurements) {
-    RETURN_IF_ERROR(db_.query("INSERT INTO candidates (key, trace) VALUES (?,?)"
-                              " ON CONFLICT DO NOTHING", id, m.trace).run());
+    const Measurement* only = &m;
+    const Pool p = pool({&only, 1});
     int64_t candidate = 0;
     {
+      Query query = db_.query("INSERT INTO candidates (key, trace, samples, median_us, high_us,"
+                              " eligible) VALUES (?,?,?,?,?,?) ON CONFLICT DO NOTHING RETURNING id",
+                              id, m.trace, p.samples, p.median_us, p.high_us, p.eligible);
+      if (query.next()) candidate = query.integer(0);
+      RETURN_IF_ERROR(query.run());
+    }
+    if (candidate == 0) {
       Query query = db_.query("SELECT id FROM candidates WHERE key = ? AND trace = ?", id, m.trace);
       if (query.next()) candidate = query.integer(0);
       RETURN_IF_ERROR(query.status());
+      touched.insert(candidate);
     }
     ASSIGN_OR_RETURN(ids->emplace_back(), insert(candidate, m));
-    touched.insert(candidate);
   }
   for (int64_t candidate : touched) RETURN_IF_ERROR(update_pool(candidate));
   return absl::OkStatus();
