@@ -103,9 +103,9 @@ TEST_F(ServiceStop, ADaemonToldToStopLosesNothing) {
   ASSERT_NO_FATAL_FAILURE(start_daemon());
   for (const char* name : {"a0", "a1"}) start_agent(name, port_, 10);
   start_client();
-  for (int i = 1; i <= 3; ++i) {
+  for (int i = 1; i <= 2; ++i) {
     const size_t seen = count_events("saw");
-    ASSERT_TRUE(await(60, [&] { return count_events("saw") > seen + 5; })) << "nobody watches";
+    ASSERT_TRUE(await(60, [&] { return count_events("saw") > seen + 3; })) << "nobody watches";
     EXPECT_EQ(processes_.end("daemon", SIGTERM, 30), 0);  // its grace is 10 s
     ASSERT_NO_FATAL_FAILURE(look(false));
     ASSERT_NO_FATAL_FAILURE(start_daemon());
