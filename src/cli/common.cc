@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "src/api/lookup.h"
 #include "src/client/lock.h"
+#include "tuner_db/database.h"
 
 namespace lw {
 namespace {
@@ -119,22 +120,25 @@ void add_workload(CLI::App& app, WorkloadOptions* options, bool required) {
 }
 
 absl::StatusOr<std::unique_ptr<Store>> DatabaseFlags::open() const {
-  return environment(open_sqlite_store(path));
+  return environment(open_store(path));
 }
 
 absl::StatusOr<std::unique_ptr<Store>> DatabaseFlags::open_to_read() const {
   std::error_code error;
-  if (!std::filesystem::exists(path, error) && !error) return std::unique_ptr<Store>();
-  SqliteOptions options;
+  if (!is_postgres_url(path) && !std::filesystem::exists(path, error) && !error) {
+    return std::unique_ptr<Store>();
+  }
+  DatabaseOptions options;
   options.read_only = true;
-  return environment(open_sqlite_store(path, options));
+  return environment(open_store(path, options));
 }
 
 void add_database(CLI::App& app, DatabaseFlags* options) {
   const char* variable = std::getenv("LOOPWRIGHT_DB");
   options->path = variable != nullptr && *variable != 0 ? variable : "loopwright.db";
   app.add_option("--db", options->path,
-                 "the database (default: $LOOPWRIGHT_DB, else loopwright.db)");
+                 "a file, or postgres://USER@HOST/NAME (default: $LOOPWRIGHT_DB, else "
+                 "loopwright.db)");
 }
 
 void add_frozen(CLI::App& app, DatabaseFlags* options) {
