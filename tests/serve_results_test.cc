@@ -1,0 +1,343 @@
+// What agents bring, and what becomes of those that bring it: sessions that end each other, results
+// that count once or not at all, devices that are closed; and a long random life of it all. Over
+// SQLite and PostgreSQL, on a clock that is moved.
+#include "src/base/rng.h"
+#include "src/serve/errors.h"
+#include "tests/queue_fixture.h"
+
+namespace lw {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+INSTANTIATE_TEST_SUITE_P(Databases, QueueTest, ::testing::Values("sqlite", "postgres"),
+                         [](const auto& info) { return std::string(info.param); });
+
+std::string name(int64_t id) { return job_name(id); }
+
+// ---- sessions -----------------------------------------------------------------------------------
+
+TEST_P(QueueTest, ANewSessionLosesWhatTheEarlierHeld) {
+  const int64_t id = queue(make_study("ci"));
+  Asker a;
+  take_one(a);
+  Asker restarted{.agent = "a", .session = "s2"};
+  const v1::Job again = take_one(restarted);
+  EXPECT_EQ(again.epoch(), 2);
+  EXPECT_THAT(job(id).lost_on, ElementsAre("a"));
+}
+
+TEST_P(QueueTest, AReplacedSessionIsRefused) {
+  Asker a, other{.agent = "a", .session = "s2"};
+  take(a);
+  take(other);
+  const absl::StatusOr<v1::SynchronizeResponse> refused = call(a);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(reason_of(refused.status()), v1::ERROR_REASON_SESSION_REPLACED);
+  EXPECT_TRUE(call(other).ok());
+}
+
+TEST_P(QueueTest, AZombieIsFencedByItsEpoch) {
+  const int64_t id = queue(make_study("ci"));
+  Asker stopped, other{.agent = "b", .devices = {"e"}};
+  const v1::Job old = take_one(stopped);
+  now_ += rules_.ttl_ms + 1;
+  expire();
+  const v1::Job current = take_one(other);
+  EXPECT_EQ(send(stopped, result_of(old, 1)).kind(), v1::RECEIPT_KIND_LEASE_LOST);
+  EXPECT_EQ(job(id).state, v1::JOB_STATE_LEASED);
+  EXPECT_EQ(send(other, result_of(current)).kind(), v1::RECEIPT_KIND_STORED);
+  EXPECT_EQ(number("SELECT count(*) FROM measurements"), 1);
+  EXPECT_EQ(number("SELECT count(*) FROM orphans"), 1);
+}
+
+TEST_P(QueueTest, ALateResultIsRefusedEvenIfNobodyHasNoticed) {
+  const int64_t id = queue(make_study("ci"));
+  Asker a;
+  const v1::Job claimed = take_one(a);
+  now_ += rules_.ttl_ms + 1;
+  EXPECT_EQ(send(a, result_of(claimed)).kind(), v1::RECEIPT_KIND_LEASE_LOST);
+  EXPECT_EQ(job(id).state, v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(number("SELECT count(*) FROM orphans"), 1);
+  EXPECT_EQ(number("SELECT count(*) FROM measurements"), 0);
+}
+
+TEST_P(QueueTest, PurgeStaleWorkers) {
+  // A device of an agent that is long gone may come back under another.
+  Asker a, b{.agent = "b"};
+  take(a);
+  EXPECT_EQ(reason_of(call(b).status()), v1::ERROR_REASON_ROLE_DENIED);
+  now_ += 4 * rules_.ttl_ms + 1;
+  EXPECT_TRUE(call(b).ok());
+  EXPECT_EQ(device("d").agent, "b");
+}
+
+// ---- results ------------------------------------------------------------------------------------
+
+TEST_P(QueueTest, AResultIsStoredOnceAndItsRepetitionsKnown) {
+  const std::string study = make_study("ci");
+  queue(study, 2);
+  Asker a;
+  const v1::Job claimed = take_one(a);
+  const v1::JobResult result = result_of(claimed, 42);
+  EXPECT_EQ(send(a, result).kind(), v1::RECEIPT_KIND_STORED);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(send(a, result).kind(), v1::RECEIPT_KIND_DUPLICATE);
+  EXPECT_EQ(number("SELECT count(*) FROM measurements"), 2);
+  EXPECT_EQ(number("SELECT trials FROM studies"), 2);
+  EXPECT_EQ(number("SELECT count(*) FROM orphans"), 0);
+  EXPECT_EQ(number("SELECT count(*) FROM events WHERE study = '" + study + "'"), 2);
+}
+
+TEST_P(QueueTest, AnotherResultOfTheSameLeaseIsAnOrphan) {
+  queue(make_study("ci"));
+  Asker a;
+  const v1::Job claimed = take_one(a);
+  send(a, result_of(claimed, 42));
+  EXPECT_EQ(send(a, result_of(claimed, 1)).kind(), v1::RECEIPT_KIND_LEASE_LOST);
+  EXPECT_EQ(number("SELECT count(*) FROM measurements"), 1);
+  EXPECT_EQ(number("SELECT count(*) FROM orphans"), 1);
+}
+
+TEST_P(QueueTest, ADigestThatDoesNotFitIsRefused) {
+  const int64_t id = queue(make_study("ci"));
+  Asker a;
+  v1::JobResult result = result_of(take_one(a));
+  result.set_digest(sha256("another"));
+  const v1::Receipt receipt = send(a, result);
+  EXPECT_EQ(receipt.kind(), v1::RECEIPT_KIND_REFUSED);
+  EXPECT_THAT(receipt.detail(), HasSubstr("digest"));
+  EXPECT_EQ(job(id).state, v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(device("d").failures, 1);
+}
+
+TEST_P(QueueTest, ResultsThatDoNotAddUpAreRefused) {
+  rules_.quarantine_failures = rules_.most_attempts = 100;
+  queue(make_study("ci"), 2);
+  Asker a;
+  const std::vector<std::function<void(v1::JobResult&)>> spoilers = {
+      [](v1::JobResult& r) { r.mutable_outcomes()->RemoveLast(); },
+      [](v1::JobResult& r) { *r.add_outcomes() = r.outcomes(0); },
+      [](v1::JobResult& r) { r.mutable_outcomes(1)->set_index(0); },
+      [](v1::JobResult& r) { r.mutable_outcomes(1)->set_index(-1); },
+      [](v1::JobResult& r) { r.mutable_outcomes(1)->set_index(2); },
+      [](v1::JobResult& r) { r.mutable_outcomes(0)->clear_measurement(); },
+      [](v1::JobResult& r) { r.mutable_outcomes(0)->mutable_measurement()->set_time_us(NAN); },
+      [](v1::JobResult& r) { r.set_failure(v1::VERDICT_CRASH), r.clear_outcomes(); }};
+  for (size_t i = 0; i < spoilers.size(); ++i) {
+    now_ += 1'000'000;
+    const std::vector<v1::Job> claimed = take(a);
+    ASSERT_EQ(claimed.size(), 1u) << i;
+    v1::JobResult result = result_of(claimed[0]);
+    spoilers[i](result);
+    result.set_digest(result_digest(result));
+    const v1::Receipt receipt = send(a, result);
+    EXPECT_EQ(receipt.kind(), v1::RECEIPT_KIND_REFUSED) << i;
+    EXPECT_NE(receipt.detail(), "") << i;
+  }
+  EXPECT_EQ(number("SELECT count(*) FROM measurements"), 0);
+}
+
+TEST_P(QueueTest, ResultsOfNoJobAreRefused) {
+  Asker a;
+  v1::JobResult result;
+  result.set_job("jobs/999");
+  result.set_epoch(1);
+  EXPECT_EQ(send(a, result).kind(), v1::RECEIPT_KIND_REFUSED);
+}
+
+TEST_P(QueueTest, CandidatesThatFailedThroughNobodyAreNotStored) {
+  queue(make_study("ci"), 2);
+  Asker a;
+  v1::JobResult result = result_of(take_one(a));
+  *result.mutable_outcomes(0)->mutable_measurement() =
+      to_proto(make_failure(1, Verdict::kWorkerLost));
+  result.mutable_outcomes(0)->mutable_measurement()->clear_trace();
+  result.set_digest(result_digest(result));
+  EXPECT_EQ(send(a, result).kind(), v1::RECEIPT_KIND_STORED);
+  EXPECT_EQ(number("SELECT count(*) FROM measurements"), 1);
+  EXPECT_EQ(number("SELECT trials FROM studies"), 1);
+}
+
+TEST_P(QueueTest, TheBestNeverGetsWorse) {
+  const std::string study = make_study("ci");
+  Asker a;
+  double best = 1e9;
+  Rng rng(4);
+  for (int i = 0; i < 10; ++i) {
+    queue(study);
+    const double time = 1 + std::floor(100 * rng.uniform());
+    send(a, result_of(take_one(a), time));
+    best = std::min(best, time + 0.5);
+    EXPECT_EQ(number(absl::StrFormat("SELECT count(*) FROM study_workloads WHERE best_us = %.1f",
+                                     best)), 1);
+  }
+}
+
+TEST_P(QueueTest, ResultsForCancelledStudiesChangeNothing) {
+  const std::string study = make_study("ci");
+  const int64_t id = queue(study), waiting = queue(study);
+  Asker a;
+  const v1::Job claimed = take_one(a);
+  write([&](Database& database) -> absl::Status {
+    ASSIGN_OR_RETURN(std::optional<StudyRow> row, find_study(database, study));
+    return end_study(database, *row, v1::STUDY_STATE_CANCELLED, "", now_, &changes_);
+  });
+  EXPECT_EQ(job(waiting).state, v1::JOB_STATE_CANCELLED);
+  const absl::StatusOr<v1::SynchronizeResponse> response = call(a, 1);
+  ASSERT_TRUE(response.ok());
+  EXPECT_EQ(response->jobs_size(), 0);
+  ASSERT_EQ(response->cancels_size(), 1);
+  EXPECT_EQ(response->cancels(0).job(), name(id));
+  EXPECT_EQ(send(a, result_of(claimed)).kind(), v1::RECEIPT_KIND_LEASE_LOST);
+  EXPECT_EQ(job(id).state, v1::JOB_STATE_CANCELLED);
+  EXPECT_EQ(number("SELECT count(*) FROM measurements"), 0);
+  EXPECT_EQ(number("SELECT trials FROM studies"), 0);
+}
+
+// ---- devices ------------------------------------------------------------------------------------
+
+TEST_P(QueueTest, ADeviceThatFailsInARowIsQuarantinedWithEvidence) {
+  const std::string study = make_study("ci");
+  for (int i = 0; i < 5; ++i) queue(study);
+  Asker a;
+  for (int i = 0; i < rules_.quarantine_failures; ++i) {
+    EXPECT_EQ(device("d").admission, v1::DEVICE_ADMISSION_OPEN);
+    send(a, failure_of(take_one(a), v1::VERDICT_DEVICE_UNHEALTHY));
+  }
+  const DeviceRow sick = device("d");
+  EXPECT_EQ(sick.admission, v1::DEVICE_ADMISSION_QUARANTINED);
+  EXPECT_THAT(sick.reason, HasSubstr("the fan stands still"));
+  EXPECT_THAT(sick.evidence, HasSubstr("jobs/"));
+  EXPECT_EQ(sick.failures, rules_.quarantine_failures);
+  const absl::StatusOr<v1::SynchronizeResponse> response = call(a);
+  ASSERT_TRUE(response.ok());
+  EXPECT_EQ(response->jobs_size(), 0);
+  EXPECT_THAT(response->draining_devices(), ElementsAre("devices/d"));
+}
+
+TEST_P(QueueTest, AQuarantinedDeviceKeepsNothingItHolds) {
+  const std::string study = make_study("ci");
+  std::vector<int64_t> ids;
+  for (int i = 0; i < 4; ++i) ids.push_back(queue(study));
+  Asker a;
+  take(a, 4);
+  for (int i = 0; i < rules_.quarantine_failures; ++i) {
+    send(a, failure_of(a.held[0], v1::VERDICT_DEVICE_UNHEALTHY));
+  }
+  EXPECT_EQ(device("d").admission, v1::DEVICE_ADMISSION_QUARANTINED);
+  EXPECT_EQ(job(ids[3]).state, v1::JOB_STATE_QUEUED) << "what a sick device holds goes elsewhere";
+}
+
+TEST_P(QueueTest, ASuccessForgivesADevice) {
+  const std::string study = make_study("ci");
+  for (int i = 0; i < 9; ++i) queue(study);
+  Asker a;
+  for (int i = 0; i < 4; ++i) {
+    now_ += 60'000;
+    send(a, failure_of(take_one(a), v1::VERDICT_THROTTLED));
+    now_ += 60'000;
+    send(a, result_of(take_one(a)));
+  }
+  EXPECT_EQ(device("d").admission, v1::DEVICE_ADMISSION_OPEN);
+  EXPECT_EQ(device("d").jobs_failed, 4);
+  EXPECT_EQ(device("d").jobs_done, 4);
+}
+
+TEST_P(QueueTest, DrainedWorker) {
+  const std::string study = make_study("ci");
+  queue(study), queue(study);
+  Asker a;
+  const v1::Job claimed = take_one(a);
+  const auto admit = [&](v1::DeviceAdmission admission) {
+    write([&](Database& database) {
+      return set_admission(database, {"devices/d"}, {}, admission, "cleaning").status();
+    });
+  };
+  admit(v1::DEVICE_ADMISSION_DRAINING);
+  a.session = "s1";
+  EXPECT_THAT(take(a), IsEmpty());
+  EXPECT_EQ(send(a, result_of(claimed)).kind(), v1::RECEIPT_KIND_STORED) << "it finishes its work";
+  Asker restarted{.agent = "a", .session = "s2"};
+  EXPECT_THAT(take(restarted), IsEmpty()) << "a drain survives a restart of the agent";
+  admit(v1::DEVICE_ADMISSION_OPEN);
+  EXPECT_EQ(take(restarted).size(), 1u);
+}
+
+TEST_P(QueueTest, DrainsGoByLabelsToo) {
+  Asker a{.devices = {"d", "e"}};
+  take(a);
+  write([&](Database& database) -> absl::Status {
+    ASSIGN_OR_RETURN(std::optional<DeviceRow> row, find_device(database, "e"));
+    (*row->description.mutable_labels())["rack"] = "r2";
+    RETURN_IF_ERROR(put_device(database, *row));
+    ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                     set_admission(database, {}, {{"rack", "r2"}}, v1::DEVICE_ADMISSION_DRAINING,
+                                   "move"));
+    EXPECT_THAT(names, ElementsAre("devices/e"));
+    return absl::OkStatus();
+  });
+  EXPECT_EQ(device("d").admission, v1::DEVICE_ADMISSION_OPEN);
+  EXPECT_EQ(device("e").admission, v1::DEVICE_ADMISSION_DRAINING);
+}
+
+// ---- a long life --------------------------------------------------------------------------------
+
+// Agents that work, crash, forget answers, repeat results and restart, at random: every job ends,
+// nothing is measured twice, and counters say what is stored.
+TEST_P(QueueTest, ARandomFleetLosesNothing) {
+  rules_.quarantine_failures = 1'000'000;
+  const std::string studies[] = {make_study("a"), make_study("b", 20)};
+  for (int i = 0; i < 40; ++i) queue(studies[i % 2], 1 + i % 3);
+  Rng rng(11);
+  std::vector<Asker> askers;
+  for (int i = 0; i < 4; ++i) {
+    askers.push_back({.agent = absl::StrCat("a", i), .devices = {absl::StrCat("d", i)}});
+  }
+  std::vector<v1::JobResult> sent;
+  const auto open = [&] {
+    return number("SELECT count(*) FROM jobs WHERE state IN ('queued', 'leased')");
+  };
+  int steps = 0;
+  for (; open() > 0 && steps < 3000; ++steps) {
+    Asker& asker = askers[static_cast<size_t>(4 * rng.uniform())];
+    now_ += static_cast<int64_t>(8000 * rng.uniform());
+    const double what = rng.uniform();
+    if (what < 0.1) {
+      asker.session += "'";
+      asker.held.clear();
+    } else if (what < 0.2) {
+      asker.held.clear();
+    } else if (what < 0.3 && !sent.empty()) {
+      asker.results = {sent[static_cast<size_t>(rng.uniform() * static_cast<double>(sent.size()))]};
+    } else if (what < 0.35 && !asker.held.empty()) {
+      asker.results = {failure_of(asker.held[0], v1::VERDICT_WORKER_LOST)};
+      asker.held.erase(asker.held.begin());
+    } else if (what < 0.8 && !asker.held.empty()) {
+      asker.results = {result_of(asker.held[0], 1 + 99 * rng.uniform())};
+      sent.push_back(asker.results[0]);
+      asker.held.erase(asker.held.begin());
+    }
+    const absl::StatusOr<v1::SynchronizeResponse> response = call(asker, 1);
+    ASSERT_TRUE(response.ok()) << response.status();
+    for (const v1::CancelOrder& cancel : response->cancels()) {
+      std::erase_if(asker.held, [&](const v1::Job& job) {
+        return job.name() == cancel.job() && job.epoch() == cancel.epoch();
+      });
+    }
+    if (steps % 3 == 0) expire();
+  }
+  EXPECT_LT(steps, 3000);
+  EXPECT_EQ(number("SELECT count(*) FROM (SELECT candidate FROM measurements GROUP BY candidate "
+                   "HAVING count(*) > 1) AS twice"), 0);
+  EXPECT_EQ(number("SELECT sum(trials) FROM studies"), number("SELECT count(*) FROM measurements"));
+  EXPECT_EQ(number("SELECT sum(trials) FROM study_workloads"),
+            number("SELECT count(*) FROM measurements"));
+  for (const std::string& study : studies) {
+    EXPECT_EQ(number("SELECT max(sequence) - count(*) FROM events WHERE study = '" + study + "'"), 0);
+  }
+}
+
+}  // namespace
+}  // namespace lw
