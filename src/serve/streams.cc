@@ -110,6 +110,12 @@ class Watch : public grpc::ServerWriteReactor<v1::StudyEvent> {
     wire_.executor->post([this] {
       if (parking_.is_cancelled()) return finish(absl::CancelledError("the watcher has gone"));
       const uint64_t version = wire_.service->parked().version({study_topic(study_)});
+      // The study before its events: if it has ended by now, its last event is there.
+      v1::Study study;
+      v1::GetStudyRequest request;
+      request.set_name(name_);
+      const absl::Status found = wire_.service->get_study(admission_.caller, request, &study);
+      if (!found.ok()) return finish(found);
       absl::StatusOr<std::vector<v1::StudyEvent>> events =
           wire_.service->events(study_, sequence_, kEventsAtOnce);
       if (!events.ok()) return finish(events.status());
@@ -117,11 +123,6 @@ class Watch : public grpc::ServerWriteReactor<v1::StudyEvent> {
         pending_.assign(events->begin(), events->end());
         return write();
       }
-      v1::Study study;
-      v1::GetStudyRequest request;
-      request.set_name(name_);
-      const absl::Status found = wire_.service->get_study(admission_.caller, request, &study);
-      if (!found.ok()) return finish(found);
       if (study.has_end_time()) return finish(absl::OkStatus());
       if (wire_.service->is_stopping()) {
         return finish(retry_later(v1::ERROR_REASON_STOPPING, "the server stops; watch again", 1000));
