@@ -170,6 +170,42 @@ v1::Target to_proto(const Target& t) {
   return out;
 }
 
+namespace {
+
+// What the analytic model divides by and indexes with; "" when it can compute with the target.
+std::string target_defect(const Target& t) {
+  const auto is = [](double value, double least, double most) {
+    return value >= least && value <= most;  // no NaN
+  };
+  const bool power = t.vector_bytes > 0 && (t.vector_bytes & (t.vector_bytes - 1)) == 0;
+  if (!power || !is(t.vector_bytes, 4, 4096)) return "vector_bytes must be a power of 2, 4 to 4096";
+  if (!is(t.vector_registers, 1, 4096)) return "vector_registers must be 1 to 4096";
+  if (!is(t.loads_per_cycle, 0.01, 1e3)) return "loads_per_cycle must be 0.01 to 1000";
+  if (!is(t.stores_per_cycle, 0.01, 1e3)) return "stores_per_cycle must be 0.01 to 1000";
+  if (!is(t.issue_per_cycle, 0.01, 1e3)) return "issue_per_cycle must be 0.01 to 1000";
+  if (!is(t.ghz, 0.001, 1e3)) return "ghz must be 0.001 to 1000";
+  if (!is(t.cores, 1, 65536)) return "cores must be 1 to 65536";
+  if (!is(static_cast<double>(t.page_bytes), 64, 1e12)) return "page_bytes must be 64 to 1e12";
+  if (!is(t.tlb_entries, 1, 1e9)) return "tlb_entries must be 1 to 1e9";
+  if (!is(t.parallel_overhead_us, 0, 1e9)) return "parallel_overhead_us must be 0 to 1e9";
+  if (t.caches.size() > 5) return "caches: at most 5 levels";
+  for (const CacheLevel& c : t.caches) {
+    const bool good = is(static_cast<double>(c.bytes), 0, 1e15) &&
+                      is(c.read_bytes_per_cycle, 1e-6, 1e9) &&
+                      is(c.write_bytes_per_cycle, 1e-6, 1e9) && is(c.latency_cycles, 0, 1e9);
+    if (!good) return absl::StrCat("cache ", c.name, ": a number is out of its range");
+  }
+  if (t.atoms.size() > 64) return "atoms: at most 64";
+  for (const Atom& a : t.atoms) {
+    const bool good = is(a.lanes, 1, 4096) && is(a.group, 1, 4096) && is(a.per_cycle, 1e-3, 1e3) &&
+                      is(a.latency, 0, 1e6);
+    if (!good) return absl::StrCat("atom ", a.name, ": a number is out of its range");
+  }
+  return "";
+}
+
+}  // namespace
+
 absl::StatusOr<Target> from_proto(const v1::Target& in) {
   Target t;
   t.name = in.name();
@@ -204,6 +240,9 @@ absl::StatusOr<Target> from_proto(const v1::Target& in) {
     atom.group = a.group();
     atom.per_cycle = a.per_cycle();
     atom.latency = a.latency();
+  }
+  if (std::string what = target_defect(t); !what.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("target: ", what));
   }
   // What cannot be read back must not be stored.
   const absl::StatusOr<Target> again = parse_target(to_text(t));
