@@ -203,11 +203,14 @@ TEST(LadderIndex, FollowsTheStoreAndWithdraws) {
   put(*store, w, make_target(), 10);
   ASSERT_TRUE(index.update(key).ok());
   EXPECT_EQ((*index.record(key))->time_us, 10);
-  ASSERT_TRUE(index.withdraw(key, make_trace(10)).ok());
+  ASSERT_TRUE(store->withdraw({key, make_trace(10), "wrong", "", "test", 1}).ok());
+  ASSERT_TRUE(index.refresh_withdrawn().ok());
   EXPECT_EQ((*index.record(key))->time_us, 20);
-  ASSERT_TRUE(index.withdraw(key, make_trace(20)).ok());
+  ASSERT_TRUE(store->withdraw({key, make_trace(20), "wrong", "", "test", 2}).ok());
+  ASSERT_TRUE(index.refresh_withdrawn().ok());
   EXPECT_TRUE(absl::IsNotFound(index.record(key).status()));
-  ASSERT_TRUE(index.restore(key, make_trace(10)).ok());
+  ASSERT_TRUE(store->restore(key, make_trace(10)).ok());
+  ASSERT_TRUE(index.refresh_withdrawn().ok());
   EXPECT_EQ((*index.record(key))->time_us, 10);
   EXPECT_EQ(index.stats().keys, 1u);
 }

@@ -158,8 +158,7 @@ TEST(Snapshot, AnyBytesAreReadOrRefused) {
 TEST(RecordCodec, ReadsWhatItWroteAndNothingElse) {
   const std::unique_ptr<Store> store = small_store();
   const Key key = (*store->keys())[0];
-  const ScheduleRecord record = *read_top(*store, *store->workload(key.workload), key, 3,
-                                          [](const std::string&) { return false; });
+  const ScheduleRecord record = *read_top(*store, *store->workload(key.workload), key, 3);
   ByteWriter out;
   encode(record, out);
   ByteReader in(out.bytes());

@@ -219,6 +219,35 @@ TEST_P(StoreTest, BestIsVerifiedAndWasNeverWrong) {
   EXPECT_FALSE(store_->best(key).ok());
 }
 
+TEST_P(StoreTest, WhatIsWithdrawnIsNeverBestUntilItIsRestored) {
+  const Key key = put_key(*store_);
+  std::vector<Measurement> batch = {make_measurement(1, {50, 50}), make_measurement(2, {60, 60})};
+  ASSERT_TRUE(store_->append(key, batch).ok());
+  EXPECT_TRUE(absl::IsNotFound(store_->withdraw({key, make_trace(9), "why", "", "me", 1})));
+  EXPECT_TRUE(absl::IsNotFound(store_->restore(key, make_trace(1))));
+  ASSERT_TRUE(store_->withdraw({key, make_trace(1), "old", "", "me", 1}).ok());
+  ASSERT_TRUE(store_->withdraw({key, make_trace(1), "wrong values", "{}", "you", 2}).ok());
+  EXPECT_EQ(store_->best(key)->measurement.trace, make_trace(2));
+  EXPECT_EQ(store_->best_in_family(make_workload(128).family, 2)->at(0).measurement.trace,
+            make_trace(2));
+  const std::vector<Withdrawal> rows = *store_->withdrawn();
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].trace, make_trace(1));
+  EXPECT_EQ(rows[0].reason, "wrong values");
+  EXPECT_EQ(rows[0].actor, "you");
+  EXPECT_EQ(store_->withdrawn(key)->size(), 1u);
+  EXPECT_EQ(store_->measurements(key)->size(), 2u);
+  batch = {make_measurement(1, {40, 40})};                  // measured again: still out
+  ASSERT_TRUE(store_->append(key, batch).ok());
+  EXPECT_EQ(store_->best(key)->measurement.trace, make_trace(2));
+  EXPECT_EQ(*store_->prune(1, 2'000'000'000'000), 0);       // evidence, and the best
+  EXPECT_THAT(*store_->check(), IsEmpty());
+  ASSERT_TRUE(store_->restore(key, make_trace(1)).ok());
+  EXPECT_EQ(store_->best(key)->measurement.trace, make_trace(1));
+  EXPECT_THAT(*store_->withdrawn(), IsEmpty());
+  EXPECT_THAT(*store_->check(), IsEmpty());
+}
+
 TEST_P(StoreTest, BestInFamilyFindsOtherShapesAndTargets) {
   const Key a = put_key(*store_, 128), b = put_key(*store_, 256);
   const Key c = put_key(*store_, 128, "x86_b");

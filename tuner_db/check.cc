@@ -7,6 +7,7 @@
 #include "tuner_db/invariants.h"
 #include "tuner_db/rows.h"
 #include "tuner_db/schema.h"
+#include "tuner_db/withdrawn.h"
 
 namespace lw {
 namespace {
@@ -73,9 +74,13 @@ void check_candidate(Database& database, const Query& row, Lines* lines) {
     report(lines, absl::StrCat("measurement ", m.id), problem);
     sound &= problem.empty();
   }
+  const absl::StatusOr<bool> out = is_withdrawn(database, row.integer(0));
+  if (!out.ok()) return report(lines, name, std::string(out.status().message()));
+  Pool expected = pool(pointers(rows));
+  expected.eligible = expected.eligible && !*out;
   const Pool stored{row.integer(2), row.real(3), row.real(4), row.integer(5) != 0};
-  if (sound && stored != pool(pointers(rows))) {
-    report(lines, name, "its statistics are not those of its measurements");
+  if (sound && stored != expected) {
+    report(lines, name, "its statistics are not those of its measurements, or of its withdrawal");
   }
 }
 
@@ -91,7 +96,7 @@ absl::Status check_candidates(Database& database, Lines* lines) {
 }  // namespace
 
 absl::Status check_database(Database& database, Lines* lines) {
-  for (auto part : {check_structure, check_references, check_names, check_candidates}) {
+  for (auto part : {check_structure, check_references, check_names, check_candidates, check_service}) {
     if (absl::Status status = part(database, lines); !status.ok()) {
       // What kept us from reading says nothing about the file.
       if (status.code() != absl::StatusCode::kDataLoss) return status;

@@ -60,10 +60,9 @@ std::string record_digest(const Key& key, std::string_view trace);
 ScheduleRecord make_record(const WorkloadRow& workload, const BestRow& row);
 
 // The `count` best traces of a key, best first: [0] as the record, the others in `others`. Reads
-// every measurement of the key. Traces for which `withdrawn` is true are left out. kNotFound.
+// every measurement of the key, but for withdrawn traces. kNotFound.
 absl::StatusOr<ScheduleRecord> read_top(const Store& store, const WorkloadRow& workload,
-                                        const Key& key, int count,
-                                        absl::FunctionRef<bool(const std::string&)> withdrawn);
+                                        const Key& key, int count);
 
 enum class Rung : uint8_t { kExact, kLoose, kNearestShape, kNearestTarget, kDefault };
 std::string_view rung_name(Rung rung);  // "exact", "loose", "nearest-shape", ...

@@ -73,18 +73,8 @@ absl::Status LadderIndex::reload(const Key& key, const WorkloadRow& workload) {
   return absl::OkStatus();
 }
 
-bool LadderIndex::is_withdrawn(const Key& key, const std::string& trace) const {
-  return !withdrawn_.empty() && withdrawn_.contains(record_digest(key, trace));
-}
-
 absl::StatusOr<std::shared_ptr<const ScheduleRecord>> LadderIndex::read(
     const Key& key, const WorkloadRow& workload) const {
-  if (touched_.contains(key)) {
-    ASSIGN_OR_RETURN(ScheduleRecord record,
-                     read_top(store_, workload, key, 1,
-                              [&](const std::string& trace) { return is_withdrawn(key, trace); }));
-    return std::make_shared<const ScheduleRecord>(std::move(record));
-  }
   ASSIGN_OR_RETURN(const BestRow row, store_.best(key));
   return std::make_shared<const ScheduleRecord>(make_record(workload, row));
 }
@@ -109,27 +99,25 @@ void LadderIndex::keep(const Key& key, const WorkloadRow& workload,
   entry.record = std::move(record);
 }
 
-absl::Status LadderIndex::set_withdrawn(const Key& key, const std::string& trace, bool withdrawn) {
+absl::Status LadderIndex::refresh_withdrawn() {
+  ASSIGN_OR_RETURN(const std::vector<Withdrawal> rows, store_.withdrawn());
+  absl::flat_hash_map<std::string, Key> now;
+  for (const Withdrawal& row : rows) now.emplace(record_digest(row.key, row.trace), row.key);
   const std::lock_guard writer(writing_);
+  std::vector<Key> changed;
   {
-    const std::unique_lock guard(mutex_);
-    const std::string digest = record_digest(key, trace);
-    if (withdrawn) {
-      withdrawn_.insert(digest);
-      touched_.insert(key);
-    } else {
-      withdrawn_.erase(digest);
+    const std::shared_lock guard(mutex_);
+    for (const auto& [digest, key] : now) {
+      if (!withdrawn_.contains(digest)) changed.push_back(key);
+    }
+    for (const auto& [digest, key] : withdrawn_) {
+      if (!now.contains(digest)) changed.push_back(key);
     }
   }
-  return update_as_writer(key);
-}
-
-absl::Status LadderIndex::withdraw(const Key& key, const std::string& trace) {
-  return set_withdrawn(key, trace, true);
-}
-
-absl::Status LadderIndex::restore(const Key& key, const std::string& trace) {
-  return set_withdrawn(key, trace, false);
+  for (const Key& key : changed) RETURN_IF_ERROR(update_as_writer(key));
+  const std::unique_lock guard(mutex_);
+  withdrawn_ = std::move(now);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<const ScheduleRecord>> LadderIndex::record(const Key& key) const {

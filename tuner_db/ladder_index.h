@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "tuner_db/ladder.h"
 
 namespace lw {
@@ -39,10 +38,9 @@ class LadderIndex : public RecordSource {
   // when the key has no best.
   absl::Status update(const Key& key);
 
-  // The trace is not given out for the key any more (a replay failed, a kernel was wrong); the next
-  // best takes its place. Lasts while this object does: who stores it calls this on start.
-  absl::Status withdraw(const Key& key, const std::string& trace);
-  absl::Status restore(const Key& key, const std::string& trace);
+  // Reads anew the keys of what was withdrawn or restored (Store::withdraw) since the last call,
+  // whoever did it; costs a reading of the withdrawn records alone.
+  absl::Status refresh_withdrawn();
 
   absl::StatusOr<std::shared_ptr<const ScheduleRecord>> record(const Key& key) const override;
   absl::Status with_family(const std::string& family,
@@ -64,18 +62,15 @@ class LadderIndex : public RecordSource {
     bool none = false;
   };
 
-  bool is_withdrawn(const Key& key, const std::string& trace) const;
   // REQUIRE: writing_ held, mutex_ not.
   absl::Status update_as_writer(const Key& key);
   absl::Status reload(const Key& key, const WorkloadRow& workload);
-  // Reads the store. kNotFound: the key has no best. REQUIRES: writing_ or mutex_ held (what was
-  // withdrawn changes under both).
+  // Reads the store. kNotFound: the key has no best.
   absl::StatusOr<std::shared_ptr<const ScheduleRecord>> read(const Key& key,
                                                              const WorkloadRow& workload) const;
   // Puts what read() gave. REQUIRES: mutex_ held exclusively.
   void keep(const Key& key, const WorkloadRow& workload,
             std::shared_ptr<const ScheduleRecord> record);
-  absl::Status set_withdrawn(const Key& key, const std::string& trace, bool withdrawn);
 
   const Store& store_;
   const LadderIndexOptions options_;
@@ -84,8 +79,7 @@ class LadderIndex : public RecordSource {
   absl::flat_hash_map<Key, Entry, KeyHash> entries_;
   absl::flat_hash_map<std::string, FamilyIndex> families_;
   mutable absl::flat_hash_map<std::string, std::shared_ptr<const Target>> targets_;
-  absl::flat_hash_set<std::string> withdrawn_;  // record digests
-  absl::flat_hash_set<Key, KeyHash> touched_;   // keys with a withdrawn trace
+  absl::flat_hash_map<std::string, Key> withdrawn_;  // by record digest, as of the last look
   size_t resident_ = 0, resident_bytes_ = 0;
 };
 

@@ -72,8 +72,7 @@ ScheduleRecord make_record(const WorkloadRow& workload, const BestRow& row) {
 }
 
 absl::StatusOr<ScheduleRecord> read_top(const Store& store, const WorkloadRow& workload,
-                                        const Key& key, int count,
-                                        absl::FunctionRef<bool(const std::string&)> withdrawn) {
+                                        const Key& key, int count) {
   ASSIGN_OR_RETURN(const std::vector<Measurement> rows, store.measurements(key));
   // In order of first arrival, as best_of's ties want it.
   std::vector<std::vector<const Measurement*>> traces;
@@ -83,7 +82,11 @@ absl::StatusOr<ScheduleRecord> read_top(const Store& store, const WorkloadRow& w
     if (is_new) traces.emplace_back();
     traces[at->second].push_back(&m);
   }
-  std::erase_if(traces, [&](const auto& trace) { return withdrawn(trace[0]->trace); });
+  ASSIGN_OR_RETURN(const std::vector<Withdrawal> withdrawn, store.withdrawn(key));
+  std::erase_if(traces, [&](const auto& trace) {
+    return std::any_of(withdrawn.begin(), withdrawn.end(),
+                       [&](const Withdrawal& w) { return w.trace == trace[0]->trace; });
+  });
   std::vector<Pool> pools;
   for (const auto& trace : traces) pools.push_back(pool(trace));
   const int64_t best = best_of(pools);

@@ -13,6 +13,7 @@
 #include "tuner_db/invariants.h"
 #include "tuner_db/process.h"
 #include "tuner_db/store.h"
+#include "tuner_db/withdrawn.h"
 
 namespace lw {
 namespace {
@@ -126,6 +127,37 @@ class MemoryStore : public Store {
     return keys;
   }
 
+  absl::Status withdraw(const Withdrawal& withdrawal) override {
+    const std::lock_guard guard(mutex_);
+    const auto found = results_.find(withdrawal.key);
+    if (found == results_.end() || !found->second.index.contains(withdrawal.trace)) {
+      return no_such_trace(withdrawal.key);
+    }
+    std::erase_if(withdrawn_, [&](const Withdrawal& w) {
+      return w.key == withdrawal.key && w.trace == withdrawal.trace;
+    });
+    withdrawn_.insert(withdrawn_.begin(), withdrawal);
+    return absl::OkStatus();
+  }
+
+  absl::Status restore(const Key& key, const std::string& trace) override {
+    const std::lock_guard guard(mutex_);
+    const auto is_it = [&](const Withdrawal& w) { return w.key == key && w.trace == trace; };
+    return std::erase_if(withdrawn_, is_it) > 0 ? absl::OkStatus() : not_withdrawn(key);
+  }
+
+  absl::StatusOr<std::vector<Withdrawal>> withdrawn() const override {
+    const std::lock_guard guard(mutex_);
+    return withdrawn_;
+  }
+
+  absl::StatusOr<std::vector<Withdrawal>> withdrawn(const Key& key) const override {
+    const std::lock_guard guard(mutex_);
+    std::vector<Withdrawal> rows = withdrawn_;
+    std::erase_if(rows, [&](const Withdrawal& w) { return !(w.key == key); });
+    return rows;
+  }
+
   absl::Status claim(const Key& key) override {
     const std::lock_guard guard(mutex_);
     if (!claims_.insert(key).second) return claimed(key, this_process().pid);
@@ -156,6 +188,7 @@ class MemoryStore : public Store {
     for (auto it = results_.begin(); it != results_.end();) {
       std::vector<std::vector<const Measurement*>> traces;
       for (size_t t = 0; t < it->second.traces.size(); ++t) {
+        if (is_out(it->first, it->second.traces[t])) continue;
         traces.push_back(it->second.of_trace(t));
       }
       const std::set<int64_t> dropped = to_prune(traces, keep, unix_ms);
@@ -204,9 +237,20 @@ class MemoryStore : public Store {
 
   absl::StatusOr<BestRow> best_of_key(const Key& key) const {
     const auto found = results_.find(key);
-    const int64_t best = found == results_.end() ? -1 : best_of(found->second.pools);
+    if (found == results_.end()) return no_result(key);
+    std::vector<Pool> pools = found->second.pools;
+    for (size_t t = 0; t < pools.size(); ++t) {
+      if (is_out(key, found->second.traces[t])) pools[t].eligible = false;
+    }
+    const int64_t best = best_of(pools);
     if (best < 0) return no_result(key);
     return BestRow{key, represent(found->second.of_trace(static_cast<size_t>(best)))};
+  }
+
+  bool is_out(const Key& key, const std::string& trace) const {
+    return std::any_of(withdrawn_.begin(), withdrawn_.end(), [&](const Withdrawal& w) {
+      return w.key == key && w.trace == trace;
+    });
   }
 
   mutable std::mutex mutex_;
@@ -215,6 +259,7 @@ class MemoryStore : public Store {
   std::map<std::string, Target> targets_;
   std::map<Key, Results, KeyOrder> results_;
   std::set<Key, KeyOrder> claims_;
+  std::vector<Withdrawal> withdrawn_;              // the latest first
 };
 
 }  // namespace

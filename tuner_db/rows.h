@@ -29,5 +29,7 @@ absl::Status damaged(const Database& database, const std::string& what,
 // Every invariant of the database, one line a defect; damage never makes it fail, it is what it
 // reports.
 absl::Status check_database(Database& database, std::vector<std::string>* lines);
+// Its part about what the service keeps (check_service.cc).
+absl::Status check_service(Database& database, std::vector<std::string>* lines);
 
 }  // namespace lw

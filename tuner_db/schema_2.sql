@@ -59,6 +59,7 @@ CREATE TABLE jobs (
   agent       TEXT NOT NULL,
   session     TEXT NOT NULL,
   lease_until INTEGER NOT NULL,
+  leased_ms   INTEGER NOT NULL DEFAULT 0,    -- when the latest lease began; 0: never
   created_ms  INTEGER NOT NULL,
   ended_ms    INTEGER NOT NULL,
   candidates  INTEGER NOT NULL,
@@ -72,6 +73,7 @@ CREATE INDEX jobs_queued ON jobs(target, client, priority DESC, id) WHERE state 
 CREATE INDEX jobs_leased ON jobs(lease_until) WHERE state = 'leased';
 CREATE INDEX jobs_by_device ON jobs(device) WHERE state = 'leased';
 CREATE INDEX jobs_by_study ON jobs(study, state);
+CREATE INDEX jobs_dead ON jobs(id) WHERE state = 'dead';
 
 -- Results of leases that were lost: kept for analysis, never learned from.
 CREATE TABLE orphans (
@@ -137,6 +139,25 @@ CREATE TABLE audit (
   subject TEXT NOT NULL,
   outcome TEXT NOT NULL
 ) STRICT;
+
+-- Traces that are not given out for their key any more: a replay failed, a kernel was wrong. Their
+-- measurements stay; their candidates' `eligible` is 0 while the row is here. By key and not by a
+-- reference to it, so that what is pruned and imported again stays withdrawn.
+CREATE TABLE withdrawn (
+  digest    TEXT PRIMARY KEY NOT NULL,       -- record_digest(): sha256 of key and trace
+  workload  TEXT NOT NULL,
+  target    TEXT NOT NULL,
+  backend   TEXT NOT NULL,
+  threads   INTEGER NOT NULL,
+  cache     TEXT NOT NULL,
+  objective TEXT NOT NULL,
+  trace     TEXT NOT NULL,
+  reason    TEXT NOT NULL,
+  evidence  TEXT NOT NULL,
+  actor     TEXT NOT NULL,                   -- who withdrew it
+  time_ms   INTEGER NOT NULL
+) STRICT;
+CREATE INDEX withdrawn_by_workload ON withdrawn(workload);
 
 -- One row: the latest time that was given out, so that the clock never goes back over a restart.
 CREATE TABLE clock (

@@ -169,7 +169,7 @@ absl::StatusOr<SnapshotStats> write_snapshot(const Store& store, const std::stri
     const auto workload = workloads.find(key.workload);
     if (workload == workloads.end()) continue;  // added just now
     absl::StatusOr<ScheduleRecord> record =
-        read_top(store, *workload->second, key, count, [](const std::string&) { return false; });
+        read_top(store, *workload->second, key, count);
     if (absl::IsNotFound(record.status())) continue;  // nothing of it is verified
     if (!record.ok()) return record.status();
     ids.insert(key.target);

@@ -10,6 +10,7 @@
 // name (database.h), which ends with its process, and the row only says who has it. Either way two
 // may tune one key in the worst case (another pid namespace, a restarted server), which wastes
 // time but harms nothing.
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -26,6 +27,7 @@
 #include "tuner_db/rows.h"
 #include "tuner_db/schema.h"
 #include "tuner_db/store.h"
+#include "tuner_db/withdrawn.h"
 
 namespace lw {
 namespace {
@@ -150,6 +152,35 @@ class SqlStore : public Store {
     return keys;
   }
 
+  absl::Status withdraw(const Withdrawal& withdrawal) override {
+    return write([&]() -> absl::Status {
+      ASSIGN_OR_RETURN(const int64_t candidate, candidate_id(withdrawal.key, withdrawal.trace));
+      if (candidate == 0) return no_such_trace(withdrawal.key);
+      RETURN_IF_ERROR(put_withdrawal(db_, withdrawal));
+      return update_pool(candidate);
+    });
+  }
+
+  absl::Status restore(const Key& key, const std::string& trace) override {
+    return write([&]() -> absl::Status {
+      RETURN_IF_ERROR(delete_withdrawal(db_, key, trace));
+      ASSIGN_OR_RETURN(const int64_t candidate, candidate_id(key, trace));
+      return candidate == 0 ? absl::OkStatus() : update_pool(candidate);
+    });
+  }
+
+  absl::StatusOr<std::vector<Withdrawal>> withdrawn() const override {
+    std::vector<Withdrawal> rows;
+    RETURN_IF_ERROR(read([&] { return read_withdrawn(db_, nullptr, &rows); }));
+    return rows;
+  }
+
+  absl::StatusOr<std::vector<Withdrawal>> withdrawn(const Key& key) const override {
+    std::vector<Withdrawal> rows;
+    RETURN_IF_ERROR(read([&] { return read_withdrawn(db_, &key, &rows); }));
+    return rows;
+  }
+
   absl::Status claim(const Key& key) override {
     bool locked = false;
     if (db_.is_shared()) {
@@ -207,6 +238,7 @@ class SqlStore : public Store {
 
   // All below REQUIRE: inside a transaction.
   absl::StatusOr<int64_t> key_id(const Key& key) const;              // 0: not there
+  absl::StatusOr<int64_t> candidate_id(const Key& key, const std::string& trace) const;  // so too
   absl::Status claim_in_transaction(const Key& key, bool locked);
   absl::StatusOr<int64_t> put_key(const Key& key, bool make);
   absl::Status append_in_transaction(const Key& key, const std::vector<Measurement>& measurements,
@@ -245,6 +277,14 @@ absl::StatusOr<int64_t> SqlStore::key_id(const Key& key) const {
   if (query.next()) return query.integer(0);
   RETURN_IF_ERROR(query.status());
   return 0;
+}
+
+absl::StatusOr<int64_t> SqlStore::candidate_id(const Key& key, const std::string& trace) const {
+  ASSIGN_OR_RETURN(const int64_t id, key_id(key));
+  Query query = db_.query("SELECT id FROM candidates WHERE key = ? AND trace = ?", id, trace);
+  const int64_t candidate = query.next() ? query.integer(0) : 0;
+  RETURN_IF_ERROR(query.status());
+  return candidate;
 }
 
 // The key's id, made if it is not there. kNotFound: its workload or target is not.
@@ -309,7 +349,11 @@ absl::StatusOr<int64_t> SqlStore::insert(int64_t candidate, const Measurement& m
 absl::Status SqlStore::update_pool(int64_t candidate) {
   std::vector<Measurement> rows;
   RETURN_IF_ERROR(read_candidate(db_, candidate, &rows));
-  const Pool p = pool(pointers(rows));
+  Pool p = pool(pointers(rows));
+  if (p.eligible) {
+    ASSIGN_OR_RETURN(const bool out, is_withdrawn(db_, candidate));
+    p.eligible = !out;
+  }
   return db_.query("UPDATE candidates SET samples = ?, median_us = ?, high_us = ?, eligible = ? "
                    "WHERE id = ?", p.samples, p.median_us, p.high_us, p.eligible, candidate).run();
 }
@@ -353,6 +397,7 @@ absl::StatusOr<bool> SqlStore::best_of_key(int64_t key, Measurement* best) const
 absl::StatusOr<Store::Stats> SqlStore::stats() const {
   Stats stats;
   RETURN_IF_ERROR(read([&]() -> absl::Status {
+    stats.service.clear();
     const std::pair<const char*, int64_t*> counts[] = {
         {"SELECT count(*) FROM workloads", &stats.workloads},
         {"SELECT count(*) FROM targets", &stats.targets},
@@ -362,6 +407,14 @@ absl::StatusOr<Store::Stats> SqlStore::stats() const {
     for (const auto& [sql, value] : counts) {
       Query query = db_.query(sql);
       if (query.next()) *value = query.integer(0);
+      RETURN_IF_ERROR(query.status());
+    }
+    for (const Table& table : schema_tables()) {
+      constexpr std::string_view kOwn[] = {"workloads", "targets", "keys", "candidates",
+                                           "measurements", "claims", "clock"};
+      if (std::find(std::begin(kOwn), std::end(kOwn), table.name) != std::end(kOwn)) continue;
+      Query query = db_.query(concat("SELECT count(*) FROM ", sql_name(table.name)));
+      stats.service.emplace_back(table.name, query.next() ? query.integer(0) : 0);
       RETURN_IF_ERROR(query.status());
     }
     return absl::OkStatus();
@@ -383,6 +436,8 @@ absl::StatusOr<int64_t> SqlStore::prune(int keep, int64_t unix_ms) {
       std::vector<std::vector<Measurement>> rows;
       Query candidates = db_.query("SELECT id FROM candidates WHERE key = ? ORDER BY id", key);
       while (candidates.next()) {
+        ASSIGN_OR_RETURN(const bool out, is_withdrawn(db_, candidates.integer(0)));
+        if (out) continue;
         RETURN_IF_ERROR(read_candidate(db_, candidates.integer(0), &rows.emplace_back()));
       }
       RETURN_IF_ERROR(candidates.status());

@@ -15,6 +15,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -76,6 +77,15 @@ struct BestRow {
   Measurement measurement;
 };
 
+// A trace that is not given out for its key any more, and why.
+struct Withdrawal {
+  Key key;
+  std::string trace;
+  std::string reason, evidence;            // evidence: any text, JSON where a program wrote it
+  std::string actor;                       // who withdrew it
+  int64_t unix_ms = 0;
+};
+
 class Store {
  public:
   virtual ~Store() = default;
@@ -91,7 +101,7 @@ class Store {
   // The statistically best verified OK measurement: samples of the same kernel (by trace) are
   // pooled, and a challenger with fewer samples replaces the incumbent only when its interval's
   // upper end is below the incumbent's median (ties: more samples, then earlier); see best.h. A
-  // trace that ever crashed or gave a wrong result is never best. What is returned carries the
+  // trace that ever crashed or gave a wrong result, or is withdrawn, is never best. What is returned carries the
   // pooled samples. kNotFound when there is none.
   virtual absl::StatusOr<BestRow> best(const Key& key) const = 0;
   // The best of every key whose workload is of the family, with that many threads: candidates for
@@ -104,6 +114,14 @@ class Store {
   virtual absl::StatusOr<Target> target(const std::string& id) const = 0;
   virtual absl::StatusOr<std::vector<Key>> keys() const = 0;             // with results
 
+  // Never lets the trace be best for its key again, until it is restored; what was measured stays.
+  // Repeated, it takes the new reason. kNotFound: the key has no such trace.
+  virtual absl::Status withdraw(const Withdrawal& withdrawal) = 0;
+  // kNotFound: it is not withdrawn.
+  virtual absl::Status restore(const Key& key, const std::string& trace) = 0;
+  virtual absl::StatusOr<std::vector<Withdrawal>> withdrawn() const = 0;  // the latest first
+  virtual absl::StatusOr<std::vector<Withdrawal>> withdrawn(const Key& key) const = 0;
+
   // Claims a key for this process while a Tuning lives; kAlreadyExists names the other process's
   // id. Claims of dead processes are taken over; a Store gives its own back when destroyed.
   virtual absl::Status claim(const Key& key) = 0;
@@ -112,10 +130,12 @@ class Store {
   struct Stats {
     int64_t workloads = 0, targets = 0, keys = 0, measurements = 0, failed = 0, bytes = 0;
     int schema_version = 0;
+    std::vector<std::pair<std::string, int64_t>> service;  // rows of the service's tables
   };
   virtual absl::StatusOr<Stats> stats() const = 0;
   // Of each key, deletes the OK measurements of all but the best `keep` traces, and failures older
-  // than `unix_ms` (but those of the traces kept). Returns how many.
+  // than `unix_ms` (but those of the traces kept); nothing of withdrawn traces, which are evidence.
+  // Returns how many.
   virtual absl::StatusOr<int64_t> prune(int keep, int64_t unix_ms) = 0;
   // Every invariant: SQLite's integrity, foreign keys, traces that parse, samples that add up. One
   // line a defect.
