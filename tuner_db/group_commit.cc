@@ -29,7 +29,8 @@ double seconds_since(Clock::time_point start) {
 
 }  // namespace
 
-GroupCommit::GroupCommit(Database& database) : database_(database), thread_([this] { loop(); }) {}
+GroupCommit::GroupCommit(Database& database, Committed committed)
+    : database_(database), committed_(std::move(committed)), thread_([this] { loop(); }) {}
 
 GroupCommit::~GroupCommit() {
   {
@@ -113,10 +114,13 @@ void GroupCommit::commit(std::deque<Operation>& group) {
     // A lock or a conflict that outlasted our patience is over when the probe succeeds.
     if (whole.code() == absl::StatusCode::kResourceExhausted || !probe().ok()) set_problem(whole);
   } else {
+    const double seconds = seconds_since(start);
+    const auto operations = static_cast<int64_t>(group.size());
+    if (committed_) committed_(seconds, operations);
     const std::lock_guard guard(mutex_);
     ++counts_.groups;
-    counts_.operations += static_cast<int64_t>(group.size());
-    counts_.commit_s += seconds_since(start);
+    counts_.operations += operations;
+    counts_.commit_s += seconds;
   }
   for (Operation& operation : group) operation.done(std::move(operation.status));
 }

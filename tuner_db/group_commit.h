@@ -33,8 +33,11 @@ class GroupCommit {
   using Body = std::function<absl::Status(Database&)>;
   using Done = std::function<void(absl::Status)>;
 
+  // Told of each commit that was durable, on the writer's thread: its seconds, its operations.
+  using Committed = std::function<void(double, int64_t)>;
+
   // REQUIRES: the database outlives it.
-  explicit GroupCommit(Database& database);
+  explicit GroupCommit(Database& database, Committed committed = {});
   // Commits what was submitted before, then stops.
   ~GroupCommit();
 
@@ -68,6 +71,7 @@ class GroupCommit {
   absl::Status probe();
 
   Database& database_;
+  const Committed committed_;
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<Operation> queue_;

@@ -42,6 +42,9 @@ constexpr Permission kPermissions[] = {
     {"/loopwright.v1.ScheduleService/ListSchedules", kReaders, CallClass::kRead},
     {"/loopwright.v1.ScheduleService/ExportRecords", kReaders, CallClass::kRecords},
     {"/loopwright.v1.ScheduleService/ImportRecords", kClients, CallClass::kRecords, true},
+    {"/loopwright.v1.ScheduleService/WithdrawRecord", kAdmin, CallClass::kOperate, true},
+    {"/loopwright.v1.ScheduleService/RestoreRecord", kAdmin, CallClass::kOperate, true},
+    {"/loopwright.v1.ScheduleService/ListWithdrawn", kReaders, CallClass::kRead},
 
     {"/loopwright.v1.FleetService/ListDevices", kReaders, CallClass::kRead},
     {"/loopwright.v1.FleetService/ListAgents", kReaders, CallClass::kRead},

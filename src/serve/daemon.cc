@@ -17,6 +17,8 @@
 namespace lw {
 namespace {
 
+constexpr int kPageConnections = 8;
+
 // One daemon for a file: two would each think that they own all studies.
 class DaemonLock {
  public:
@@ -47,8 +49,10 @@ class DaemonLock {
   int descriptor_ = -1;
 };
 
+// `reading`: the page's own look at the database, so that it never waits for the writer nor holds
+// it up.
 absl::StatusOr<std::unique_ptr<HttpServer>> start_http(const DaemonOptions& options,
-                                                       Service& service) {
+                                                       Service& service, Database& reading) {
   if (options.http.empty()) return std::unique_ptr<HttpServer>();
   HttpOptions http;
   ASSIGN_OR_RETURN(http.address, parse_bind_address(options.http));
@@ -66,7 +70,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> start_http(const DaemonOptions& opti
     return Health{problem.empty(), problem};
   };
   hooks.now_ms = [&service] { return service.now_ms(); };
-  return HttpServer::start(http, service.database(), service.metrics(), std::move(hooks));
+  hooks.before_metrics = [&service] { service.before_metrics(); };
+  return HttpServer::start(http, reading, service.metrics(), std::move(hooks));
 }
 
 }  // namespace
@@ -93,7 +98,13 @@ absl::Status run_daemon(DaemonOptions options,
   ASSIGN_OR_RETURN(std::shared_ptr<Database> database, open_database(options.database));
   ASSIGN_OR_RETURN(const std::unique_ptr<Service> service,
                    Service::start(std::move(database), options.service));
-  ASSIGN_OR_RETURN(const std::unique_ptr<HttpServer> http, start_http(options, *service));
+  DatabaseOptions to_read;
+  to_read.read_only = true;
+  to_read.connections = kPageConnections;
+  ASSIGN_OR_RETURN(const std::shared_ptr<Database> reading,
+                   open_database(options.database, to_read));
+  ASSIGN_OR_RETURN(const std::unique_ptr<HttpServer> http,
+                   start_http(options, *service, *reading));
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::start(*service, server_options));
   const std::string url = http == nullptr ? "" : http->url();
   log(Level::kInfo, "serving", {{"grpc", server->address()}, {"http", url},

@@ -33,11 +33,13 @@ absl::StatusOr<int64_t> insert_job(Database& database, const JobRow& row) {
   Query query = database.query(
       "INSERT INTO jobs (study, position, client, target, state, priority, run_after, attempt, "
       "epoch, device, agent, session, lease_until, created_ms, ended_ms, candidates, payload, "
-      "sources, lost_on, digest, detail) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
+      "sources, lost_on, digest, detail, leased_ms) "
+      "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
       "RETURNING id",
       row.study, row.position, row.client, row.target, state, row.priority, row.run_after,
       row.attempt, row.epoch, row.device, row.agent, row.session, row.lease_until, row.created_ms,
-      row.ended_ms, row.candidates, Blob{payload}, sources, lost, row.digest, row.detail);
+      row.ended_ms, row.candidates, Blob{payload}, sources, lost, row.digest, row.detail,
+      row.leased_ms);
   int64_t id = 0;
   while (query.next()) id = query.integer(0);
   RETURN_IF_ERROR(query.status());
@@ -50,7 +52,7 @@ absl::StatusOr<std::vector<JobRow>> select_jobs(Database& database, std::string_
   Query query = database.query_values(
       absl::StrCat("SELECT id, study, position, client, target, state, priority, run_after, "
                    "attempt, epoch, device, agent, session, lease_until, created_ms, ended_ms, "
-                   "candidates, payload, sources, lost_on, digest, detail FROM jobs ",
+                   "candidates, payload, sources, lost_on, digest, detail, leased_ms FROM jobs ",
                    std::string(where)),
       values);
   while (query.next()) {
@@ -79,6 +81,7 @@ absl::StatusOr<std::vector<JobRow>> select_jobs(Database& database, std::string_
     row.lost_on = split(query.text(19));
     row.digest = query.text(20);
     row.detail = query.text(21);
+    row.leased_ms = query.integer(22);
   }
   RETURN_IF_ERROR(query.status());
   return rows;
@@ -93,10 +96,10 @@ absl::Status update_job(Database& database, const JobRow& row) {
   const std::string state = state_name(row.state), lost = absl::StrJoin(row.lost_on, ",");
   return database.query("UPDATE jobs SET state = ?, run_after = ?, attempt = ?, epoch = ?, "
                         "device = ?, agent = ?, session = ?, lease_until = ?, ended_ms = ?, "
-                        "lost_on = ?, digest = ?, detail = ? WHERE id = ?",
+                        "lost_on = ?, digest = ?, detail = ?, leased_ms = ? WHERE id = ?",
                         state, row.run_after, row.attempt, row.epoch, row.device, row.agent,
                         row.session, row.lease_until, row.ended_ms, lost, row.digest, row.detail,
-                        row.id).run();
+                        row.leased_ms, row.id).run();
 }
 
 absl::StatusOr<std::vector<AgentRow>> select_agents(Database& database, std::string_view where,

@@ -127,7 +127,7 @@ absl::Status split(Database& database, const JobRow& job, int64_t now_ms, Change
   for (int i = 0; i < job.payload.candidates_size(); ++i) {
     JobRow part = job;
     part.state = v1::JOB_STATE_QUEUED;
-    part.attempt = 0, part.epoch = 0, part.run_after = 0, part.lease_until = 0;
+    part.attempt = 0, part.epoch = 0, part.run_after = 0, part.lease_until = 0, part.leased_ms = 0;
     part.device.clear(), part.agent.clear(), part.session.clear();
     part.lost_on.clear(), part.detail = concat("split from ", job_name(job.id));
     part.created_ms = now_ms, part.ended_ms = 0, part.candidates = 1;
@@ -151,7 +151,9 @@ void Changes::add(const Changes& other) {
   for (const auto& [name, count] : other.attempts) attempts[name] += count;
   for (const auto& [name, count] : other.verdicts) verdicts[name] += count;
   queue_wait_s.insert(queue_wait_s.end(), other.queue_wait_s.begin(), other.queue_wait_s.end());
-  busy_s += other.busy_s;
+  run_s.insert(run_s.end(), other.run_s.begin(), other.run_s.end());
+  for (const auto& [phase, seconds] : other.cost_s) cost_s[phase] += seconds;
+  for (const auto& [reason, count] : other.discards) discards[reason] += count;
   expired += other.expired;
 }
 
@@ -183,7 +185,7 @@ absl::StatusOr<std::vector<JobRow>> claim_jobs(Database& database, const Holder&
     job->state = v1::JOB_STATE_LEASED;
     ++job->attempt, ++job->epoch;
     job->agent = holder.agent, job->session = holder.session, job->device = holder.device;
-    job->lease_until = now_ms + rules.ttl_ms;
+    job->lease_until = now_ms + rules.ttl_ms, job->leased_ms = now_ms;
     RETURN_IF_ERROR(update_job(database, *job));
     RETURN_IF_ERROR(started(database, *job, now_ms, changes));
     ++shares.running[job->client];

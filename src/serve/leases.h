@@ -43,7 +43,9 @@ struct Changes {
   std::map<std::string, int> attempts;     // metrics: by how they ended
   std::map<std::string, int> verdicts;
   std::vector<double> queue_wait_s;
-  double busy_s = 0;
+  std::vector<double> run_s;               // of each result, on its device
+  std::map<std::string, double> cost_s;    // by phase of tuning
+  std::map<std::string, int> discards;     // measurements that tell nothing, by reason
   int expired = 0;
   void add(const Changes& other);
 };

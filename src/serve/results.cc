@@ -48,6 +48,17 @@ double seconds(const google::protobuf::Duration& duration) {
   return std::clamp(s, 0.0, 1e6);
 }
 
+// Where a job's time went: building its candidates, making its inputs ready, running them.
+void note_times(const v1::JobResult& result, Changes* changes) {
+  changes->run_s.push_back(seconds(result.run_time()));
+  changes->cost_s["measure"] += seconds(result.run_time());
+  changes->cost_s["prepare"] += seconds(result.prepare_time());
+  for (const v1::CandidateOutcome& outcome : result.outcomes()) {
+    const double build_s = outcome.measurement().build_s();
+    if (build_s > 0 && std::isfinite(build_s)) changes->cost_s["build"] += std::min(build_s, 1e6);
+  }
+}
+
 // The measurements that the outcomes say, in the job's order. kInvalidArgument: they do not add up.
 absl::StatusOr<std::vector<Measurement>> measurements_of(const JobRow& job,
                                                          const v1::JobResult& result,
@@ -112,7 +123,6 @@ absl::Status count(Database& database, Store& store, const JobRow& job, Owner& o
   }
   workload.busy_s += busy_s;
   owner.study.updated_ms = now_ms;
-  changes->busy_s += busy_s;
   RETURN_IF_ERROR(update_workload(database, workload));
   RETURN_IF_ERROR(update_study(database, owner.study));
   v1::StudyEvent event;
@@ -173,6 +183,7 @@ absl::Status job_failed(Database& database, const JobRow& job, const v1::JobResu
   const Verdict verdict = static_cast<Verdict>(result.failure() - 1);
   const std::string name(verdict_name(verdict));
   ++changes->attempts[name];
+  changes->discards[name] += job.candidates;
   const std::string why = concat(name, ": ", result.failure_detail());
   const int64_t wait = rules.backoff_ms << std::min(job.attempt - 1, 6);
   // The job first: a quarantine takes from the device what it still holds.
@@ -243,10 +254,13 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
     return receipt(result, v1::RECEIPT_KIND_REFUSED, failure.failure_detail());
   }
   // What is nobody's fault is no result: the search may propose it again.
-  std::erase_if(*all, [](const Measurement& m) {
-    return m.verdict != Verdict::kOk && !is_candidates_fault(m.verdict);
+  std::erase_if(*all, [&](const Measurement& m) {
+    const bool tells = m.verdict == Verdict::kOk || is_candidates_fault(m.verdict);
+    if (!tells) ++changes->discards[std::string(verdict_name(m.verdict))];
+    return !tells;
   });
   ++changes->attempts["done"];
+  note_times(result, changes);
   RETURN_IF_ERROR(end_job(database, job, result.digest(), now_ms));
   RETURN_IF_ERROR(device_did_well(database, job.device));
   RETURN_IF_ERROR(count(database, store, job, owner, *std::move(all),

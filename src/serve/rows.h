@@ -76,7 +76,7 @@ struct JobRow {
   int attempt = 0;
   int64_t epoch = 0;
   std::string device, agent, session;
-  int64_t lease_until = 0, created_ms = 0, ended_ms = 0;
+  int64_t lease_until = 0, leased_ms = 0, created_ms = 0, ended_ms = 0;
   int candidates = 0;
   loopwright::v1::Job payload;
   std::vector<std::string> sources, lost_on;

@@ -72,6 +72,10 @@ class Schedules : public v1::ScheduleService::CallbackService {
   UNARY("ScheduleService", PutRecords, put_records)
   UNARY("ScheduleService", ListHistory, list_history)
   UNARY("ScheduleService", ListSchedules, list_schedules)
+  UNARY("ScheduleService", RestoreRecord, restore_record)
+  UNARY("ScheduleService", ListWithdrawn, list_withdrawn)
+  UNARY_OF("loopwright.v1.ScheduleService", WithdrawRecord, withdraw_record,
+           v1::WithdrawRecordRequest, v1::WithdrawnRecord)
   grpc::ServerWriteReactor<v1::ExportRecordsResponse>* ExportRecords(
       grpc::CallbackServerContext* context, const v1::ExportRecordsRequest* request) override {
     return export_records(wire_, context, request);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <tuple>
 
 #include "src/serve/service_impl.h"
@@ -13,8 +14,8 @@
 namespace lw {
 namespace {
 
-constexpr int64_t kTickMs = 100, kSweepMs = 500, kRefreshMs = 500, kMeasureMs = 5000;
-constexpr int64_t kIndexMs = 5000;
+constexpr int64_t kTickMs = 100, kSweepMs = 500, kRefreshMs = 500, kMeasureMs = 5000, kMeasureAgainMs = 1000;
+constexpr int64_t kIndexMs = 5000, kWithdrawnMs = 1000;
 constexpr int kExpireAtOnce = 200, kForgetAtOnce = 1000;
 constexpr size_t kResidentBytes = size_t{48} << 20;  // of records in the index
 
@@ -25,7 +26,10 @@ absl::StatusOr<std::unique_ptr<Service>> Service::start(std::shared_ptr<Database
   std::unique_ptr<Service> service(new Service(std::move(database), options));
   RETURN_IF_ERROR(service->clock_.synchronize(*service->database_));
   service->started_ms_ = service->now_ms();
-  service->commit_ = std::make_unique<GroupCommit>(*service->database_);
+  service->commit_ = std::make_unique<GroupCommit>(
+      *service->database_, [self = service.get()](double seconds, int64_t operations) {
+        self->metrics_.committed(seconds, operations);
+      });
   RETURN_IF_ERROR(service->refresh());
   if (options.search) {
     Service* self = service.get();
@@ -102,7 +106,9 @@ void Service::changed(const Changes& changes) {
   }
   for (const auto& [verdict, count] : changes.verdicts) metrics_.measurement(verdict, count);
   for (double seconds : changes.queue_wait_s) metrics_.job_waited(seconds);
-  if (changes.busy_s > 0) metrics_.job_measured(changes.busy_s);
+  for (double seconds : changes.run_s) metrics_.job_measured(seconds);
+  for (const auto& [phase, seconds] : changes.cost_s) metrics_.tuning_cost(phase, seconds);
+  for (const auto& [reason, count] : changes.discards) metrics_.discarded(reason, count);
   if (changes.expired > 0) metrics_.lease_expired(changes.expired);
 }
 
@@ -127,7 +133,7 @@ void Service::keep_house() {
     }
     if (now - measured >= kMeasureMs) {
       measured = now;
-      status.Update(measure_fleet());
+      status.Update(keep_time());
     }
     if (!status.ok()) {
       log(Level::kWarning, "housekeeping_failed", {{"error", std::string(status.message())}});
@@ -204,12 +210,17 @@ void Service::note_key(const Key& key) {
 // The index of look-ups, kept up behind: the first reading of a large database takes seconds, in
 // which look-ups are answered exactly or not at all.
 void Service::keep_index() {
-  int64_t refreshed = 0;
+  int64_t refreshed = 0, looked = 0;
   while (true) {
     absl::Status status;
     if (refreshed == 0 || (database_->is_shared() && now_ms() - refreshed >= kIndexMs)) {
       status = index_->refresh();
       refreshed = now_ms();
+    }
+    // Not only by this process: `loopwright db withdraw` writes to the file too.
+    if (now_ms() - looked >= kWithdrawnMs) {
+      status.Update(index_->refresh_withdrawn());
+      looked = now_ms();
     }
     std::vector<Key> news;
     {
@@ -233,8 +244,23 @@ void Service::keep_index() {
   }
 }
 
-absl::Status Service::measure_fleet() {
+void Service::before_metrics() {
+  if (now_ms() - measured_ms_.exchange(now_ms()) < kMeasureAgainMs) return;
+  const absl::Status status = measure_fleet();
+  if (!status.ok()) {
+    log(Level::kWarning, "metrics_not_read", {{"error", std::string(status.message())}});
+  }
+}
+
+absl::Status Service::keep_time() {
   RETURN_IF_ERROR(clock_.synchronize(*database_));
+  // Written now and then, so that a restart does not fall behind the present.
+  commit_->submit([this](Database& database) { return clock_.store(database); },
+                  [](absl::Status) {});
+  return measure_fleet();
+}
+
+absl::Status Service::measure_fleet() {
   int64_t queued = 0, leased = 0, agents = 0;
   std::map<std::string, int64_t> devices, studies;
   RETURN_IF_ERROR(database_->read(5, [&]() -> absl::Status {
@@ -260,9 +286,9 @@ absl::Status Service::measure_fleet() {
   metrics_.devices(devices);
   metrics_.studies(studies);
   metrics_.read_only(!commit_->problem().empty());
-  // Written now and then, so that a restart does not fall behind the present.
-  commit_->submit([this](Database& database) { return clock_.store(database); },
-                  [](absl::Status) {});
+  std::error_code none;
+  const auto wal = std::filesystem::file_size(database_->path() + "-wal", none);
+  if (!database_->is_shared()) metrics_.wal(none ? 0 : static_cast<int64_t>(wal));
   return absl::OkStatus();
 }
 
@@ -285,7 +311,8 @@ absl::Status Service::get_capabilities(const Caller&,
                                        loopwright::v1::GetCapabilitiesResponse* response) {
   response->set_server_version(options_.version);
   response->set_api_minor(0);
-  for (const char* feature : {"studies", "watch", "agents", "lookup", "records", "fleet"}) {
+  for (const char* feature : {"studies", "watch", "agents", "lookup", "records", "fleet",
+                              "withdrawn"}) {
     response->add_features(feature);
   }
   response->set_max_message_bytes(options_.config.quotas.message_bytes);

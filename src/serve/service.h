@@ -100,6 +100,16 @@ class Service {
   absl::Status import_some(const Caller& caller, const loopwright::v1::ImportRecordsRequest& request,
                            loopwright::v1::ImportRecordsResponse* total);
 
+  absl::Status withdraw_record(const Caller& caller,
+                               const loopwright::v1::WithdrawRecordRequest& request,
+                               loopwright::v1::WithdrawnRecord* response);
+  absl::Status restore_record(const Caller& caller,
+                              const loopwright::v1::RestoreRecordRequest& request,
+                              loopwright::v1::RestoreRecordResponse* response);
+  absl::Status list_withdrawn(const Caller& caller,
+                              const loopwright::v1::ListWithdrawnRequest& request,
+                              loopwright::v1::ListWithdrawnResponse* response);
+
   // ---- the fleet
   absl::Status list_devices(const Caller& caller, const loopwright::v1::ListDevicesRequest& request,
                             loopwright::v1::ListDevicesResponse* response);
@@ -133,6 +143,8 @@ class Service {
   // ---- for the server
   void note_audit(const Caller& caller, std::string_view method, std::string_view subject,
                   const absl::Status& outcome);  // written behind
+  // Counts anew what the gauges show; at most once a second, so that scraping costs little.
+  void before_metrics();
   // Gives no more work and parks nobody; what is in flight is answered.
   void stop_giving();
   // What is wrong with it: "" when all is well; "stopping", "the database is read-only: ...".
@@ -166,6 +178,7 @@ class Service {
   void keep_index();
   absl::Status sweep();
   absl::Status refresh();
+  absl::Status keep_time();
   absl::Status measure_fleet();
   void note_key(const Key& key);           // its best may be another now
   int64_t online_since() const { return now_ms() - options_.online_ms; }
@@ -192,6 +205,7 @@ class Service {
   bool stop_ = false;
   std::atomic<bool> stopping_{false};
   int64_t started_ms_ = 0;
+  std::atomic<int64_t> measured_ms_{0};    // when before_metrics() last counted
   std::thread house_, indexer_;
 };
 

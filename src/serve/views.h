@@ -44,7 +44,7 @@ absl::StatusOr<Json> view_agents(const ViewContext& context, const Parameters& p
 // Jobs that wait or run, by target and client.
 absl::StatusOr<Json> view_queue(const ViewContext& context);
 // What devices did lately, oldest first: the newest 500 jobs of the last 30 minutes. A job's
-// `start_ms` is when it was made or when the device's job before it ended, whichever is later.
+// `start_ms` is when it was leased or when the device's job before it ended, whichever is later.
 absl::StatusOr<Json> view_timeline(const ViewContext& context);
 // Keys with their best. search (part of a workload's name or words, in any case), after (a key's
 // id), limit. `next`: where to go on; a page may be short of its limit, as no more than 20,000 keys

@@ -235,7 +235,8 @@ absl::StatusOr<Json> view_timeline(const ViewContext& context) {
   RETURN_IF_ERROR(database.read(kPatience_s, [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const int64_t newest, one_number(database, "SELECT max(id) FROM jobs"));
     Query row = database.query(
-        "SELECT id, study, position, state, attempt, device, created_ms, ended_ms FROM jobs "
+        "SELECT id, study, position, state, attempt, device, CASE WHEN leased_ms > 0 THEN leased_ms "
+        "ELSE created_ms END, ended_ms FROM jobs "
         "WHERE id > ? AND device <> '' AND (state = 'leased' OR ended_ms > ?) "
         "ORDER BY id DESC LIMIT ?", newest - kTimelineRows, since, kTimelineJobs);
     while (row.next()) {
@@ -245,7 +246,7 @@ absl::StatusOr<Json> view_timeline(const ViewContext& context) {
     }
     return row.status();
   }));
-  // A device runs one job at a time: one began no earlier than the one before it ended.
+  // A device holds several leases but runs one job at a time: one began no earlier than the one before it ended.
   const auto end = [&](const Json& job) {
     const int64_t ended = job["end_ms"].get<int64_t>();
     return job["state"] == "leased" || ended == 0 ? context.now_ms : ended;
