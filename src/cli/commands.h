@@ -28,5 +28,14 @@ Action cancel_command(CLI::App& app);
 Action agent_command(CLI::App& app);
 Action device_host_command(CLI::App& app);
 Action top_command(CLI::App& app);
+Action devices_command(CLI::App& app);
+Action agents_command(CLI::App& app);
+Action jobs_command(CLI::App& app);
+Action audit_command(CLI::App& app);
+Action backup_command(CLI::App& app);
+Action lookup_command(CLI::App& app);
+Action history_command(CLI::App& app);
+Action schedules_command(CLI::App& app);
+Action records_command(CLI::App& app);
 
 }  // namespace lw

@@ -133,11 +133,19 @@ absl::StatusOr<std::unique_ptr<Store>> DatabaseFlags::open_to_read() const {
   return environment(open_store(path, options));
 }
 
+std::string DatabaseFlags::shown() const {
+  if (!is_postgres_url(path)) return path;
+  const size_t user = path.find("://") + 3, host = path.find('@', user);
+  const size_t password = path.find(':', user);
+  if (host == std::string::npos || password > host) return path;
+  return path.substr(0, password) + path.substr(host);
+}
+
 void add_database(CLI::App& app, DatabaseFlags* options) {
   const char* variable = std::getenv("LOOPWRIGHT_DB");
   options->path = variable != nullptr && *variable != 0 ? variable : "loopwright.db";
   app.add_option("--db", options->path,
-                 "a file, or postgres://USER@HOST/NAME (default: $LOOPWRIGHT_DB, else "
+                 "the database: a file, or postgres://USER@HOST/NAME (default: $LOOPWRIGHT_DB, else "
                  "loopwright.db)");
 }
 
@@ -176,7 +184,7 @@ absl::StatusOr<Choice> choose_and_say(const Task& task, const DatabaseFlags& dat
     absl::Status best = absl::NotFoundError("");
     if (store != nullptr) best = store->best(task.key).status();
     if (!best.ok() && !absl::IsNotFound(best)) return environment(best);
-    if (!best.ok()) return frozen_miss(task, database.path);
+    if (!best.ok()) return frozen_miss(task, database.shown());
   }
   if (database.nearest && store != nullptr) {
     ASSIGN_OR_RETURN(const LookupAnswer answer,

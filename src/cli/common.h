@@ -64,8 +64,9 @@ struct DatabaseFlags {
 
   // For commands that write. Errors are marked.
   absl::StatusOr<std::unique_ptr<Store>> open() const;
-  // For look-ups: null when there is no file yet.
+  // For look-ups: null when there is no file yet (PostgreSQL's always is there, or an error).
   absl::StatusOr<std::unique_ptr<Store>> open_to_read() const;
+  std::string shown() const;               // for messages: without a password
 };
 void add_database(CLI::App& app, DatabaseFlags* options);
 // What a miss does: --frozen, --nearest.

@@ -1,5 +1,7 @@
 // `db`: what the schedule database holds, and its upkeep.
+#include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <iostream>
 #include <sstream>
 
@@ -7,7 +9,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "src/cli/commands.h"
+#include "tuner_db/backup.h"
+#include "tuner_db/database.h"
 #include "tuner_db/invariants.h"
+#include "tuner_db/ladder.h"
 #include "tuner_db/snapshot.h"
 
 namespace lw {
@@ -17,7 +22,8 @@ struct DbOptions {
   int top = 3;
   DatabaseFlags database;
   Output output;
-  std::string id, file;
+  std::string id, file, reason, evidence;
+  bool force = false;
   int keep = 10;
   double days = 30;
 };
@@ -25,7 +31,7 @@ struct DbOptions {
 absl::StatusOr<std::unique_ptr<Store>> open_existing(const DbOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<Store> store, options.database.open_to_read());
   if (store == nullptr)
-    return absl::NotFoundError(concat("there is no database ", options.database.path));
+    return absl::NotFoundError(concat("there is no database ", options.database.shown()));
   return store;
 }
 
@@ -110,10 +116,11 @@ absl::StatusOr<int> show(const DbOptions& options) {
 absl::StatusOr<int> stats(const DbOptions& options) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, open_existing(options));
   ASSIGN_OR_RETURN(const Store::Stats s, environment(store->stats()));
-  const Json json = {{"workloads", s.workloads}, {"targets", s.targets}, {"keys", s.keys},
+  Json json = {{"workloads", s.workloads}, {"targets", s.targets}, {"keys", s.keys},
                      {"measurements", s.measurements}, {"failed", s.failed}, {"bytes", s.bytes},
                      {"schema_version", s.schema_version}};
   Table table{{"what", "count"}, {}, {false, true}};
+  for (const auto& [name, rows] : s.service) json[name] = rows;
   for (const auto& [name, value] : json.items()) table.rows.push_back({name, value.dump()});
   emit(options.output, json, table);
   return kDone;
@@ -182,20 +189,109 @@ absl::StatusOr<int> check(const DbOptions& options) {
   return defects.empty() ? kDone : kEnvironmentFailed;
 }
 
-}  // namespace
+absl::StatusOr<int> backup_to(const DbOptions& options) {
+  DatabaseOptions to_read;
+  to_read.read_only = true;
+  ASSIGN_OR_RETURN(const std::shared_ptr<Database> database,
+                   environment(open_database(options.database.path, to_read)));
+  const absl::Status written = backup(*database, options.file);
+  if (absl::IsInvalidArgument(written)) return written;
+  RETURN_IF_ERROR(environment(written));
+  std::error_code error;
+  const auto bytes = static_cast<int64_t>(std::filesystem::file_size(options.file, error));
+  emit(options.output, {{"file", options.file}, {"bytes", bytes}},
+       {{"file", "bytes"}, {{options.file, concat(bytes)}}, {false, true}});
+  return kDone;
+}
 
-Action db_command(CLI::App& app) {
-  using Run = absl::StatusOr<int> (*)(const DbOptions&);
-  auto options = std::make_shared<DbOptions>();
-  auto chosen = std::make_shared<Run>(nullptr);
-  const auto add = [&](const char* name, const char* help, Run run) {
-    CLI::App* sub = app.add_subcommand(name, help);
-    sub->callback([chosen, run] { *chosen = run; });
-    add_database(*sub, &options->database);
-    add_output(*sub, &options->output);
-    return sub;
-  };
-  app.require_subcommand(1);
+absl::StatusOr<int> restore_from(const DbOptions& options) {
+  std::error_code error;
+  if (!std::filesystem::exists(options.file, error)) {
+    return absl::InvalidArgumentError(concat(options.file, ": there is no such file"));
+  }
+  const absl::Status restored = restore(options.file, options.database.path, options.force);
+  // Not empty: the request is wrong, not the environment.
+  if (absl::IsFailedPrecondition(restored)) return restored;
+  RETURN_IF_ERROR(environment(restored));
+  emit(options.output, {{"database", options.database.shown()}, {"from", options.file}},
+       {{"database", "from"}, {{options.database.shown(), options.file}}, {}});
+  return kDone;
+}
+
+// ---- withdrawn records
+
+Json withdrawal_json(const Withdrawal& row) {
+  return {{"digest", record_digest(row.key, row.trace)}, {"canonical_sha256", row.key.workload},
+          {"target_sha256", row.key.target}, {"backend", row.key.backend},
+          {"threads", row.key.threads}, {"cache", row.key.cache}, {"trace", row.trace},
+          {"reason", row.reason}, {"evidence", row.evidence}, {"actor", row.actor},
+          {"unix_ms", row.unix_ms}};
+}
+
+void emit_withdrawn(const DbOptions& options, const std::vector<Withdrawal>& rows) {
+  Json list = Json::array();
+  Table table{{"record", "workload", "threads", "when", "who", "reason", "trace"}, {},
+              {false, false, true}};
+  for (const Withdrawal& row : rows) {
+    list.push_back(withdrawal_json(row));
+    table.rows.push_back({record_digest(row.key, row.trace).substr(0, 12),
+                          row.key.workload.substr(0, 12), concat(row.key.threads),
+                          time_text(row.unix_ms), row.actor, row.reason, trace_as_line(row.trace)});
+  }
+  emit(options.output, {{"withdrawn", list}}, table);
+}
+
+absl::StatusOr<int> list_withdrawn(const DbOptions& options) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, open_existing(options));
+  ASSIGN_OR_RETURN(const std::vector<Withdrawal> rows, environment(store->withdrawn()));
+  emit_withdrawn(options, rows);
+  return kDone;
+}
+
+// The trace of a measurement, which `db show` numbers.
+absl::StatusOr<int> withdraw(const DbOptions& options) {
+  RETURN_IF_ERROR(open_existing(options).status());
+  ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, options.database.open());
+  ASSIGN_OR_RETURN(const std::vector<Key> keys, environment(store->keys()));
+  for (const Key& key : keys) {
+    ASSIGN_OR_RETURN(const std::vector<Measurement> all, environment(store->measurements(key)));
+    for (const Measurement& m : all) {
+      if (concat(m.id) != options.id) continue;
+      const char* user = std::getenv("USER");
+      const Withdrawal row{key, m.trace, options.reason, options.evidence,
+                           concat("db/", user == nullptr ? "?" : user),
+                           int64_t{1000} * std::time(nullptr)};
+      RETURN_IF_ERROR(environment(store->withdraw(row)));
+      emit_withdrawn(options, {row});
+      return kDone;
+    }
+  }
+  return absl::NotFoundError(concat("there is no measurement ", options.id, " (see `db show`)"));
+}
+
+absl::StatusOr<int> restore_record(const DbOptions& options) {
+  RETURN_IF_ERROR(open_existing(options).status());
+  ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, options.database.open());
+  ASSIGN_OR_RETURN(std::vector<Withdrawal> rows, environment(store->withdrawn()));
+  std::erase_if(rows, [&](const Withdrawal& row) {
+    return !absl::StartsWith(record_digest(row.key, row.trace), options.id);
+  });
+  if (rows.empty()) {
+    return absl::NotFoundError(concat("no withdrawn record begins with '", options.id, "'"));
+  }
+  if (rows.size() > 1) {
+    return absl::InvalidArgumentError(concat(static_cast<int64_t>(rows.size()),
+                                             " withdrawn records begin with '", options.id, "'"));
+  }
+  RETURN_IF_ERROR(environment(store->restore(rows[0].key, rows[0].trace)));
+  emit_withdrawn(options, rows);
+  return kDone;
+}
+
+using Run = absl::StatusOr<int> (*)(const DbOptions&);
+using Add = std::function<CLI::App*(const char* name, const char* help, Run run)>;
+
+void declare_records(const Add& add, DbOptions* options) {
   add("ls", "every key: workload, target, threads, best", ls);
   add("show", "the measurements of a workload", show)
       ->add_option("id", options->id, "the beginning of its id, as `db ls` prints it")->required();
@@ -214,7 +310,44 @@ Action db_command(CLI::App& app) {
   making->add_option("-o,--output", options->file, "file to write or replace")->required();
   making->add_option("--top", options->top, "traces of each key")
       ->check(CLI::Range(1, 100))->capture_default_str();
+}
+
+void declare_upkeep(const Add& add, DbOptions* options) {
+  add("backup", "one verified copy of everything, as a file, while others go on writing", backup_to)
+      ->add_option("-o,--output", options->file, "file to write or replace")->required();
+  CLI::App* restoring = add("restore", "bring a backup into a new database of either kind",
+                            restore_from);
+  restoring->add_option("file", options->file, "as `db backup` or a daemon's `backup` wrote it")
+      ->required();
+  restoring->add_flag("--force", options->force, "replace what the database holds");
+  CLI::App* withdrawing = add("withdraw", "give a trace out no more; what was measured stays",
+                              withdraw);
+  withdrawing->add_option("id", options->id, "of one of its measurements, as `db show` prints it")
+      ->required();
+  withdrawing->add_option("--reason", options->reason, "why")->required();
+  withdrawing->add_option("--evidence", options->evidence, "what shows it");
+  add("restore-record", "give a withdrawn trace out again", restore_record)
+      ->add_option("record", options->id, "the beginning of its digest, as `db withdrawn` prints it")
+      ->required();
+  add("withdrawn", "the traces that are withdrawn, and why", list_withdrawn);
   add("check", "every invariant; exit 5 when one does not hold", check);
+}
+
+}  // namespace
+
+Action db_command(CLI::App& app) {
+  auto options = std::make_shared<DbOptions>();
+  auto chosen = std::make_shared<Run>(nullptr);
+  const auto add = [&](const char* name, const char* help, Run run) {
+    CLI::App* sub = app.add_subcommand(name, help);
+    sub->callback([chosen, run] { *chosen = run; });
+    add_database(*sub, &options->database);
+    add_output(*sub, &options->output);
+    return sub;
+  };
+  app.require_subcommand(1);
+  declare_records(add, options.get());
+  declare_upkeep(add, options.get());
   return [options, chosen] { return (*chosen)(*options); };
 }
 

@@ -17,14 +17,14 @@ struct ModelOptions {
 absl::StatusOr<Examples> examples_of(const ModelOptions& options) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, options.database.open_to_read());
   if (store == nullptr)
-    return absl::NotFoundError(concat("there is no database ", options.database.path));
+    return absl::NotFoundError(concat("there is no database ", options.database.shown()));
   ASSIGN_OR_RETURN(Examples examples, environment(load_examples(*store)));
   if (examples.skipped > 0) {
     options.output.note(
         concat(examples.skipped, " measurements cannot be replayed and are left out"));
   }
   if (examples.examples.empty()) {
-    return absl::NotFoundError(concat(options.database.path, " has nothing to learn from"));
+    return absl::NotFoundError(concat(options.database.shown(), " has nothing to learn from"));
   }
   return examples;
 }

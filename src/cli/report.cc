@@ -81,7 +81,7 @@ absl::Status measure_roofs(const Target& host, const std::vector<ReportTask>& ta
 
 absl::StatusOr<Report> gather(const ReportOptions& options, const Store& store) {
   Report report;
-  report.database = options.database.path;
+  report.database = options.database.shown();
   char text[32];
   const std::time_t seconds = std::time(nullptr);
   std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M UTC", std::gmtime(&seconds));
@@ -132,10 +132,10 @@ Json task_json(const ReportTask& task) {
 absl::StatusOr<int> run_report(const ReportOptions& options) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, options.database.open_to_read());
   if (store == nullptr)
-    return absl::NotFoundError(concat("there is no database ", options.database.path));
+    return absl::NotFoundError(concat("there is no database ", options.database.shown()));
   ASSIGN_OR_RETURN(const Report report, gather(options, *store));
   if (report.tasks.empty()) {
-    return absl::NotFoundError(concat(options.database.path, " has no measurement yet"));
+    return absl::NotFoundError(concat(options.database.shown(), " has no measurement yet"));
   }
   RETURN_IF_ERROR(write_text(options.file, report_page(report)));
   Json tasks = Json::array();

@@ -1,7 +1,11 @@
 #include "src/cli/service.h"
 
 #include <chrono>
+#include <ctime>
 
+#include "absl/strings/str_format.h"
+#include "google/protobuf/util/json_util.h"
+#include "src/serve/clock.h"
 #include "src/serve/errors.h"
 
 namespace lw {
@@ -43,6 +47,50 @@ void add_service(CLI::App& app, ServiceOptions* options) {
   app.add_option("--tls-key", options->server.tls.key, "PEM file: its key");
   app.add_flag("--insecure", options->server.insecure,
                "plain text to another machine: anybody on the way may read and write");
+}
+
+Json as_json(const google::protobuf::Message& message) {
+  std::string text;
+  google::protobuf::util::JsonPrintOptions options;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) return Json();
+  return Json::parse(text, nullptr, false);
+}
+
+int64_t now_ms() {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+std::string when(const google::protobuf::Timestamp& time) {
+  if (time.seconds() == 0) return "-";
+  const std::time_t seconds = time.seconds();
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  return absl::StrFormat("%04d-%02d-%02d %02d:%02d:%02d", utc.tm_year + 1900, utc.tm_mon + 1,
+                         utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec);
+}
+
+std::string with_collection(const std::string& name, const std::string& collection) {
+  return name.find('/') == std::string::npos ? concat(collection, "/", name) : name;
+}
+
+std::string request_id_or_new(const std::string& given) {
+  return given.empty() ? make_id(now_ms()) : given;
+}
+
+void add_request_id(CLI::App& app, std::string* id) {
+  app.add_option("--request-id", *id,
+                 "of this request: repeated with the same id it does nothing a second time");
+}
+
+absl::StatusOr<std::pair<std::string, std::string>> parse_label(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return absl::InvalidArgumentError(concat("--label ", text, ": NAME=VALUE is wanted"));
+  }
+  return std::pair(text.substr(0, equals), text.substr(equals + 1));
 }
 
 }  // namespace lw

@@ -6,13 +6,11 @@
 #include <thread>
 
 #include "absl/strings/str_format.h"
-#include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/time_util.h"
 #include "loopwright/v1/study.grpc.pb.h"
 #include "src/cli/commands.h"
 #include "src/cli/interrupt.h"
 #include "src/cli/service.h"
-#include "src/serve/clock.h"
 #include "src/serve/errors.h"
 
 namespace lw {
@@ -20,7 +18,6 @@ namespace {
 
 namespace v1 = loopwright::v1;
 
-constexpr double kCallSeconds = 30;
 constexpr int kWatchRetries = 60;          // a second apart, while the server is away
 
 struct SubmitOptions {
@@ -42,30 +39,6 @@ struct NamedOptions {
   int64_t after = 0;
   int most = 50;
 };
-
-Json as_json(const google::protobuf::Message& message) {
-  std::string text;
-  google::protobuf::util::JsonPrintOptions options;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) return Json();
-  return Json::parse(text, nullptr, false);
-}
-
-int64_t now_ms() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
-}
-
-std::string with_collection(const std::string& name, const std::string& collection) {
-  return name.find('/') == std::string::npos ? concat(collection, "/", name) : name;
-}
-
-std::string state_of(v1::StudyState state) {
-  std::string name = v1::StudyState_Name(state).substr(std::string_view("STUDY_STATE_").size());
-  for (char& c : name) c = static_cast<char>(std::tolower(c));
-  return name;
-}
 
 absl::StatusOr<v1::StudySpec> spec_of(const SubmitOptions& options) {
   v1::StudySpec spec;
@@ -98,11 +71,8 @@ absl::StatusOr<v1::StudySpec> spec_of(const SubmitOptions& options) {
   spec.set_seed(options.seed);
   spec.set_batch(options.batch);
   for (const std::string& label : options.labels) {
-    const size_t equals = label.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      return absl::InvalidArgumentError(concat("--label ", label, ": NAME=VALUE is wanted"));
-    }
-    (*spec.mutable_labels())[label.substr(0, equals)] = label.substr(equals + 1);
+    ASSIGN_OR_RETURN(const auto pair, parse_label(label));
+    (*spec.mutable_labels())[pair.first] = pair.second;
   }
   return spec;
 }
@@ -125,7 +95,7 @@ Table study_table(const std::vector<v1::Study>& studies) {
               {}, {false, false, false, false, true, true, true, true, false}};
   for (const v1::Study& study : studies) {
     const v1::StudyProgress& progress = study.progress();
-    table.rows.push_back({study.name(), state_of(progress.state()), study.client(),
+    table.rows.push_back({study.name(), enum_text(progress.state()), study.client(),
                           study.spec().target(), concat(study.spec().workloads_size()),
                           concat(progress.trials()), concat(progress.trials_wanted()),
                           concat(progress.failed()),
@@ -207,7 +177,7 @@ absl::StatusOr<int> run_submit(const SubmitOptions& options) {
   }
   v1::CreateStudyRequest request;
   ASSIGN_OR_RETURN(*request.mutable_spec(), spec_of(options));
-  request.set_request_id(options.request_id.empty() ? make_id(now_ms()) : options.request_id);
+  request.set_request_id(request_id_or_new(options.request_id));
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, options.service.connect());
   google::longrunning::Operation operation;
   RETURN_IF_ERROR(options.service.call(kCallSeconds, [&](grpc::ClientContext& context) {
@@ -237,15 +207,16 @@ absl::StatusOr<int> run_studies(const NamedOptions& options) {
   std::vector<v1::Study> studies;
   v1::ListStudiesRequest request;
   request.set_filter(options.filter);
-  do {
-    request.set_page_size(std::min(500, options.most - static_cast<int>(studies.size())));
-    v1::ListStudiesResponse page;
-    RETURN_IF_ERROR(options.service.call(kCallSeconds, [&](grpc::ClientContext& context) {
-      return v1::TuningService::NewStub(channel)->ListStudies(&context, request, &page);
-    }));
-    for (v1::Study& study : *page.mutable_studies()) studies.push_back(std::move(study));
-    request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty() && static_cast<int>(studies.size()) < options.most);
+  const auto stub = v1::TuningService::NewStub(channel);
+  RETURN_IF_ERROR(list_all<v1::ListStudiesResponse>(
+      options.service, request, options.most,
+      [&](grpc::ClientContext& context, const auto& asked, auto* page) {
+        return stub->ListStudies(&context, asked, page);
+      },
+      [&](v1::ListStudiesResponse& page) {
+        for (v1::Study& study : *page.mutable_studies()) studies.push_back(std::move(study));
+        return static_cast<int>(studies.size());
+      }));
   Json list = Json::array();
   for (const v1::Study& study : studies) list.push_back(as_json(study));
   emit(options.output, {{"studies", list}}, study_table(studies));
@@ -255,7 +226,7 @@ absl::StatusOr<int> run_studies(const NamedOptions& options) {
 absl::StatusOr<int> run_cancel(const NamedOptions& options) {
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, options.service.connect());
   v1::CancelStudyRequest request;
-  request.set_request_id(options.request_id.empty() ? make_id(now_ms()) : options.request_id);
+  request.set_request_id(request_id_or_new(options.request_id));
   request.set_name(with_collection(options.name, "studies"));
   v1::Study study;
   RETURN_IF_ERROR(options.service.call(kCallSeconds, [&](grpc::ClientContext& context) {

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <iostream>
 
 #include "absl/strings/str_join.h"
-#include "google/protobuf/util/json_util.h"
 #include "loopwright/v1/fleet.grpc.pb.h"
 #include "loopwright/v1/study.grpc.pb.h"
 #include "src/cli/commands.h"
@@ -29,11 +29,6 @@ struct TopOptions {
   double every_s = 1;
   bool once = false, json = false;
 };
-
-int64_t now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 absl::StatusOr<FleetSnapshot> ask(const ServiceOptions& service,
                                   const std::shared_ptr<grpc::Channel>& channel) {
@@ -60,16 +55,6 @@ absl::StatusOr<FleetSnapshot> ask(const ServiceOptions& service,
   snapshot.studies.assign(studies.studies().begin(), studies.studies().end());
   snapshot.now_ms = now_ms();
   return snapshot;
-}
-
-template <class Message>
-Json as_json(const Message& message) {
-  std::string text;
-  google::protobuf::util::JsonPrintOptions options;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) return nullptr;
-  return Json::parse(text, nullptr, false);
 }
 
 int print_once(const FleetSnapshot& snapshot, bool json) {

@@ -1,0 +1,317 @@
+// The commands that ask a service, as a user runs them: against a daemon process and an agent with a
+// device that only pretends to measure.
+#include <chrono>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "httplib.h"
+#include "tests/cli_fixture.h"
+
+namespace lw {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr char kWorkload[] = "matmul M=64 N=64 K=64 --target x86_avx2 --threads 1";
+
+// One daemon and one agent for all tests: their starts cost more than what they are asked.
+class CliServiceTest : public CliTest {
+ protected:
+  static void SetUpTestSuite() {
+    std::string pattern = testing::TempDir() + "loopwright_service_XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    service_ = new std::string(pattern);
+    daemon_ = spawn("serve", {"serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--db",
+                              *service_ + "/service.db", "--json"});
+    json address;
+    for (int i = 0; i < 500 && !address.is_object(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      address = json::parse(slurp(*service_ + "/serve.out"), nullptr, false);
+    }
+    ASSERT_TRUE(address.is_object()) << slurp(*service_ + "/serve.err");
+    server_ = new std::string(address["listen"]);
+    http_ = new std::string(address["http"]);
+    agent_ = spawn("agent", {"agent", "--server", *server_, "--device", "null:one,target=x86_avx2",
+                             "--state", *service_ + "/state", "--name", "lab", "--label", "rack",
+                             "r2"});
+  }
+  static void TearDownTestSuite() {
+    for (pid_t child : {agent_, daemon_}) {
+      if (child <= 0) continue;
+      kill(child, SIGTERM);
+      int status = 0;
+      waitpid(child, &status, 0);
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    }
+    std::filesystem::remove_all(*service_);
+    delete service_;
+    delete server_;
+    delete http_;
+  }
+
+  // Output to NAME.out and NAME.err of the service's folder.
+  static pid_t spawn(const std::string& name, const std::vector<std::string>& words) {
+    std::vector<std::string> all = command(words);
+    std::vector<char*> argv;
+    for (std::string& word : all) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    const int flags = O_WRONLY | O_CREAT | O_TRUNC;
+    const std::string out = *service_ + "/" + name + ".out", err = *service_ + "/" + name + ".err";
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), flags, 0600);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), flags, 0600);
+    pid_t child = -1;
+    EXPECT_EQ(posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    return child;
+  }
+
+  // The command with --server.
+  CliRun ask(const std::string& words) const { return cli(words + " --server " + *server_); }
+  json ask_json(const std::string& words) const {
+    const CliRun run = ask(words + " --json");
+    EXPECT_EQ(run.code, 0) << words << "\n" << run.out << run.err;
+    return run.json();
+  }
+  // With an option's value that has blanks.
+  CliRun ask_with(const std::string& words, const std::vector<std::string>& more) const {
+    std::istringstream pieces(words);
+    std::vector<std::string> all;
+    for (std::string piece; pieces >> piece;) all.push_back(piece);
+    all.insert(all.end(), more.begin(), more.end());
+    all.insert(all.end(), {"--server", *server_});
+    return program(command(all));
+  }
+
+  // The device, once its agent has said hello.
+  std::string device() const {
+    for (int i = 0; i < 100; ++i) {
+      const json all = ask_json("devices");
+      if (!all["devices"].empty()) return all["devices"][0]["device"]["name"];
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    ADD_FAILURE() << "no device came\n" << slurp(*service_ + "/agent.err");
+    return "";
+  }
+  // Something to look up; the same study for all tests.
+  std::string study() const {
+    device();
+    const CliRun run = ask(std::string("submit --trials 12 --request-id cli-service-test ") + kWorkload +
+                           " --json");
+    EXPECT_EQ(run.code, 0) << run.err;
+    const std::string name = run.json()["study"];
+    const CliRun end = ask("watch " + name);
+    EXPECT_EQ(end.code, 0) << end.out << end.err;
+    return name;
+  }
+
+  static inline std::string *service_ = nullptr, *server_ = nullptr, *http_ = nullptr;
+  static inline pid_t daemon_ = -1, agent_ = -1;
+};
+
+TEST_F(CliServiceTest, DevicesAreListedDrainedResumedAndQuarantined) {
+  const std::string name = device();
+  const CliRun table = ask("devices");
+  EXPECT_THAT(table.out, HasSubstr(name));
+  EXPECT_THAT(table.out, HasSubstr("x86_avx2"));
+  EXPECT_THAT(ask("devices --format csv").out, StartsWith("device,target,state,health"));
+  EXPECT_EQ(ask_with("devices drain " + name, {"--reason", "new fan"}).code, 0);
+  json one = ask_json("devices")["devices"][0];
+  EXPECT_EQ(one["admission"], "DEVICE_ADMISSION_DRAINING");
+  EXPECT_EQ(one["reason"], "new fan");
+  EXPECT_EQ(ask_json("devices resume --label rack=r2")["devices"][0], name);
+  EXPECT_EQ(ask("devices quarantine " + name + " --reason sparks").code, 0);
+  EXPECT_THAT(ask("devices").out, HasSubstr("quarantined"));
+  EXPECT_THAT(ask("devices").out, HasSubstr("sparks"));
+  const std::string again = "devices resume " + name + " --request-id resume-1 --json";
+  EXPECT_EQ(ask(again).out, ask(again).out);
+  one = ask_json("devices")["devices"][0];
+  EXPECT_EQ(one["admission"], "DEVICE_ADMISSION_OPEN");
+
+  EXPECT_EQ(ask("devices drain").code, 1);
+  EXPECT_EQ(ask("devices drain nowhere").code, 2);
+  EXPECT_EQ(ask("devices drain --label rack").code, 1);
+  EXPECT_EQ(ask("devices quarantine " + name).code, 1);     // why?
+  const CliRun reused = ask("devices drain nowhere --request-id resume-1");
+  EXPECT_NE(reused.code, 0);
+  EXPECT_THAT(reused.err, HasSubstr("resume-1"));
+}
+
+TEST_F(CliServiceTest, AgentsJobsAuditAndTopShowTheService) {
+  const std::string name = study();
+  const json agents = ask_json("agents");
+  EXPECT_EQ(agents["agents"][0]["name"], "agents/lab");
+  EXPECT_EQ(agents["agents"][0]["labels"]["rack"], "r2");
+  EXPECT_THAT(ask("agents").out, HasSubstr("rack=r2"));
+
+  const CliRun done = ask_with("jobs --json", {"--filter", "state = DONE AND study = \"" + name + "\""});
+  ASSERT_EQ(done.code, 0) << done.err;
+  ASSERT_FALSE(done.json()["jobs"].empty());
+  const std::string job = done.json()["jobs"][0]["name"];
+  EXPECT_THAT(ask("jobs --most 1").out, HasSubstr("jobs/"));
+  EXPECT_EQ(ask_with("jobs", {"--filter", "state = "}).code, 1);
+  EXPECT_EQ(ask_with("jobs", {"--filter", "colour = RED"}).code, 1);
+  EXPECT_EQ(ask("jobs requeue " + job).code, 1);            // it is done
+  EXPECT_EQ(ask("jobs requeue 999999").code, 2);
+
+  EXPECT_EQ(ask("studies nothing-of-the-kind").code, 2);
+  EXPECT_EQ(ask("watch nothing-of-the-kind").code, 2);
+  bool audited = false;
+  for (int i = 0; i < 50 && !audited; ++i) {                // written behind
+    audited = ask("audit").out.find("CreateStudy") != std::string::npos;
+  }
+  EXPECT_TRUE(audited) << ask("audit").out;
+  EXPECT_THAT(ask("top --once").out, HasSubstr("x86_avx2"));
+  EXPECT_TRUE(ask_json("top --once")["devices"].is_array());
+}
+
+TEST_F(CliServiceTest, LookupsHistoryAndSchedulesAnswer) {
+  study();
+  const json found = ask_json(std::string("lookup ") + kWorkload)["results"][0];
+  EXPECT_EQ(found["outcome"], "LOOKUP_OUTCOME_EXACT");
+  EXPECT_EQ(found["record_digest"].get<std::string>().size(), 64u);
+  EXPECT_THAT(ask(std::string("lookup ") + kWorkload).out, HasSubstr("exact"));
+  EXPECT_EQ(ask(std::string("lookup --frozen ") + kWorkload).code, 0);
+
+  const std::string other = "lookup matmul M=96 N=64 K=64 --target x86_avx2 --threads 1";
+  EXPECT_EQ(ask_json(other)["results"][0]["outcome"], "LOOKUP_OUTCOME_NEAREST_SHAPE");
+  const CliRun missed = ask(other + " --frozen");
+  EXPECT_EQ(missed.code, 2);
+  EXPECT_THAT(missed.out, HasSubstr("matmul M=96"));        // what to tune
+  EXPECT_EQ(ask(other + " --worst exact").code, 2);
+  EXPECT_EQ(ask(other + " --worst best").code, 1);
+  EXPECT_EQ(ask("lookup nonsense").code, 1);
+
+  const json history = ask_json(std::string("history ") + kWorkload);
+  EXPECT_GE(history["measurements"].size(), 12u);
+  EXPECT_THAT(ask(std::string("history --most 3 ") + kWorkload).out, HasSubstr("ok"));
+  EXPECT_EQ(ask("history matmul M=31 N=64 K=64 --target x86_avx2 --threads 1").code, 2);
+
+  EXPECT_EQ(ask_json("schedules --search matmul")["schedules"][0]["target_name"], "x86_avx2");
+  EXPECT_TRUE(ask_json("schedules --search nothing")["schedules"].empty());
+}
+
+TEST_F(CliServiceTest, RecordsTravelBothWays) {
+  study();
+  const CliRun all = ask("records export");
+  ASSERT_EQ(all.code, 0) << all.err;
+  EXPECT_GE(std::count(all.out.begin(), all.out.end(), '\n'), 12);
+  EXPECT_EQ(ask_json("records export --best -o " + path("best.jsonl"))["records"], 1);
+  write("all.jsonl", all.out);
+  EXPECT_EQ(cli("db import all.jsonl --db other.db").code, 0);
+  EXPECT_THAT(cli("db check --db other.db").out, HasSubstr("no defects"));
+  EXPECT_EQ(cli("db export --db other.db -o back.jsonl").code, 0);
+
+  const json imported = ask_json("records import " + path("back.jsonl"));
+  EXPECT_EQ(imported["stored"], 0);                         // all are there
+  EXPECT_GE(imported["read"], 12);
+  EXPECT_EQ(ask("records import --dry-run " + path("back.jsonl")).code, 0);
+  const std::string put = "records put " + path("best.jsonl") + " --request-id put-1 --json";
+  EXPECT_EQ(ask(put).out, ask(put).out);
+  write("bad.jsonl", "{\"key\": 7}\n");
+  const CliRun bad = ask("records import " + path("bad.jsonl"));
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.err, HasSubstr("line 1"));
+  EXPECT_EQ(ask("records put " + path("none.jsonl")).code, 1);
+  EXPECT_EQ(ask("records export -o /nowhere/file").code, 5);
+}
+
+TEST_F(CliServiceTest, WithdrawnRecordsAreGivenToNobody) {
+  study();
+  const std::string lookup = std::string("lookup ") + kWorkload;
+  const std::string before = ask_json(lookup)["results"][0]["record_digest"];
+  EXPECT_EQ(ask(std::string("records withdraw ") + kWorkload).code, 1);  // why?
+  const CliRun out = ask_with(std::string("records withdraw --json ") + kWorkload,
+                              {"--reason", "wrong on odd inputs", "--evidence", "max error 7"});
+  ASSERT_EQ(out.code, 0) << out.err;
+  EXPECT_EQ(out.json()["digest"], before);
+  EXPECT_NE(ask_json(lookup)["results"][0]["record_digest"], before);
+  EXPECT_THAT(ask("records export --best").out, Not(HasSubstr("max error")));
+  EXPECT_THAT(ask("records withdrawn").out, HasSubstr("wrong on odd inputs"));
+  EXPECT_EQ(ask("records restore 0000").code, 2);
+  EXPECT_EQ(ask("records restore " + before.substr(0, 12)).code, 0);
+  EXPECT_EQ(ask_json(lookup)["results"][0]["record_digest"], before);
+  EXPECT_TRUE(ask_json("records withdrawn")["withdrawn"].empty());
+
+  // The same through the file, while the daemon serves it: it notices.
+  const std::string db = " --db " + *service_ + "/service.db";
+  const json shown = cli("db ls --json" + db).json();
+  const json measured = cli("db show --json " + shown[0]["canonical_sha256"].get<std::string>() + db).json();
+  const std::string trace = ask_json(lookup)["results"][0]["measurement"]["trace"];
+  std::string id;
+  for (const json& m : measured) {
+    if (m["trace"] == trace) id = std::to_string(m["id"].get<int64_t>());
+  }
+  EXPECT_EQ(cli("db withdraw " + id + " --reason wrong" + db).code, 0);
+  EXPECT_EQ(cli("db withdraw 999999 --reason wrong" + db).code, 2);
+  EXPECT_THAT(cli("db withdrawn" + db).out, HasSubstr(before.substr(0, 12)));
+  EXPECT_NE(cli("best --json " + std::string(kWorkload) + db).json()["trace"], trace);
+  bool noticed = false;
+  for (int i = 0; i < 50 && !noticed; ++i) {
+    noticed = ask_json(lookup)["results"][0]["record_digest"] != before;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  EXPECT_TRUE(noticed);
+  EXPECT_EQ(cli("db restore-record " + before.substr(0, 12) + db).code, 0);
+  EXPECT_EQ(cli("db restore-record " + before.substr(0, 12) + db).code, 2);
+}
+
+TEST_F(CliServiceTest, BackupsAreDatabases) {
+  study();
+  const json made = ask_json("backup --request-id backup-1");
+  EXPECT_EQ(ask_json("backup --request-id backup-1")["file"], made["file"]);
+  const std::string file = *service_ + "/" + made["file"].get<std::string>();
+  EXPECT_THAT(cli("db check --db " + file).out, HasSubstr("no defects"));
+  const json stats = cli("db stats --json --db " + file).json();
+  EXPECT_GE(stats["studies"], 1);
+  EXPECT_EQ(stats["devices"], 1);
+  EXPECT_EQ(cli("db restore " + file + " --db new.db").code, 0);
+  EXPECT_EQ(cli("db restore " + file + " --db new.db").code, 1);         // not empty
+  EXPECT_EQ(cli("db restore " + file + " --db new.db --force").code, 0);
+  EXPECT_EQ(cli("db restore none.db --db newer.db").code, 1);
+  EXPECT_EQ(cli("db backup --db new.db -o copy.db").code, 0);
+  EXPECT_EQ(cli("db backup --db new.db -o new.db").code, 1);
+  EXPECT_THAT(cli("db check --db copy.db").out, HasSubstr("no defects"));
+  EXPECT_EQ(cli("db ls --db postgres:///none?host=/nowhere").code, 5);
+}
+
+TEST_F(CliServiceTest, MetricsCountWhatHappened) {
+  study();
+  const std::string host = http_->substr(0, http_->find_last_not_of('/') + 1);
+  httplib::Client client(host);
+  const httplib::Result result = client.Get("/metrics");
+  ASSERT_TRUE(result);
+  const auto value = [&](const std::string& name) {
+    const size_t at = result->body.find("\n" + name + " ");
+    return at == std::string::npos ? -1 : std::atof(result->body.c_str() + at + name.size() + 2);
+  };
+  EXPECT_GT(value("loopwright_commit_operations_count"), 0) << result->body;
+  EXPECT_GT(value("loopwright_wal_bytes"), 0);
+  EXPECT_GT(value("loopwright_measure_seconds_count"), 0);
+  EXPECT_GE(value("loopwright_tuning_cost_seconds{phase=\"measure\"}"), 0);
+  EXPECT_GE(value("loopwright_agents_online"), 1);
+  const httplib::Result timeline = client.Get("/api/timeline");
+  ASSERT_TRUE(timeline);
+  EXPECT_FALSE(json::parse(timeline->body)["jobs"].empty());
+}
+
+TEST_F(CliServiceTest, AServerThatIsAwayIsTheEnvironment) {
+  write("one.jsonl", "{}\n");
+  for (const std::string words :
+       {"devices", "devices drain x", "agents", "jobs", "audit", "backup", "schedules",
+        "records export", "records import one.jsonl", "records withdrawn", "top --once",
+        "lookup matmul M=64 N=64 K=64 --target x86_avx2"}) {
+    const CliRun run = cli(words + " --server 127.0.0.1:1");
+    EXPECT_EQ(run.code, 5) << words << "\n" << run.err;
+    EXPECT_THAT(run.err, HasSubstr("127.0.0.1:1")) << words;
+    EXPECT_THAT(run.out, IsEmpty()) << words;
+  }
+}
+
+}  // namespace
+}  // namespace lw
