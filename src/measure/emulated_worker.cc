@@ -17,6 +17,7 @@
 #include "src/measure/runner.h"
 #include "src/measure/sandbox.h"
 #include "src/measure/workbench.h"
+#include "src/measure/worker_loop.h"
 
 namespace lw {
 namespace {
@@ -164,15 +165,7 @@ void emulated_main(Workbench& bench, int socket) {
   *page = ControlPage();
   pin_to({bench.measuring[0]});
   EmulatedHarness harness(bench);
-  while (true) {
-    absl::StatusOr<Message> request = receive_message(socket);
-    if (!request.ok()) return;
-    const absl::StatusOr<std::string> result = harness.answer(*request);
-    const absl::Status sent = result.ok()
-                                  ? send_message(socket, kDone, *result)
-                                  : send_message(socket, kRefused, refusal(result.status()));
-    if (!sent.ok()) return;
-  }
+  serve_requests(socket, [&](const Message& request) { return harness.answer(request); });
 }
 
 }  // namespace lw
