@@ -113,6 +113,9 @@ std::string describe_error(const ServerAddress& server, const grpc::Status& stat
   std::string hint;
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
     hint = "; no Loopwright server of this version answers there";
+  } else if (status.error_code() != grpc::StatusCode::UNAVAILABLE &&
+             status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED) {
+    hint = "";  // the server's own words
   } else if (contains(what, "handshake") || contains(what, "SSL") ||
              contains(what, "certificate")) {
     hint = "; do both certificates come from the authority in --tls-ca, and are they in date?";
