@@ -60,22 +60,28 @@ std::vector<double> time_us(size_t count, const std::function<void(size_t)>& run
   return us;
 }
 
+// REQUIRES: the daemon answers.
+std::vector<std::vector<Match>> ask(ScheduleSource& source, absl::Span<const ScheduleQuery> queries) {
+  auto found = source.batch_lookup(queries, kPatienceMs);
+  if (!found.ok()) std::fprintf(stderr, "BatchLookup: %s\n", found.status().ToString().c_str());
+  CHECK(found.ok());
+  return *std::move(found);
+}
+
 std::string percent_text() { return concat(100 / kMissEvery, " % of them nearest shapes"); }
 
 void ask_daemon(const std::string& address, const Questions& questions, ServiceReport& report) {
   const std::shared_ptr<ScheduleSource> source = make_grpc_source(address);
   const auto one = [&](const std::vector<ScheduleQuery>& queries) {
     return time_us(queries.size(), [&](size_t i) {
-      const auto found = source->batch_lookup({&queries[i], 1}, kPatienceMs);
-      CHECK(found.ok() && !(*found)[0].empty());
+      CHECK(!ask(*source, {&queries[i], 1})[0].empty());
     });
   };
   const auto batches = [&](const std::vector<ScheduleQuery>& queries) {
     return time_us(kBatches, [&](size_t i) {
       const absl::Span<const ScheduleQuery> all = queries;
-      const auto found = source->batch_lookup(all.subspan(i * kBatch % kQuestions, kBatch), kPatienceMs);
-      CHECK(found.ok());
-      for (const std::vector<Match>& matches : *found) CHECK(!matches.empty());
+      const auto found = ask(*source, all.subspan(i * kBatch % kQuestions, kBatch));
+      for (const std::vector<Match>& matches : found) CHECK(!matches.empty());
     });
   };
   for (const auto& [what, queries] : {std::pair("stored", &questions.hits),
@@ -134,9 +140,8 @@ void bench_lookup(const ServiceBenchOptions& options, ServiceReport& report) {
     for (bool ready = false; !ready;) {
       const double cpu = daemon.process->cpu_s();
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
-      const auto found = source->batch_lookup({&questions.misses[0], 1}, kPatienceMs);
-      CHECK(found.ok());
-      ready = !(*found)[0].empty() && daemon.process->cpu_s() - cpu < 0.1;
+      const auto found = ask(*source, {&questions.misses[0], 1});
+      ready = !found[0].empty() && daemon.process->cpu_s() - cpu < 0.1;
     }
     report.tell("lookup", "the daemon's index complete after", bench_now() - begin, "s");
     const double cpu = daemon.process->cpu_s();

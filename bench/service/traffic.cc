@@ -118,10 +118,11 @@ void group_commit_alone(const ServiceBenchOptions& options, ServiceReport& repor
   }
   GroupCommit::Counts counts;
   const double begin = bench_now();
+  size_t next = 0;                         // by the writer's thread alone
+  std::function<void()> submit;            // outlives the commit, which calls it to its end
   {
     GroupCommit commit(*database);
-    size_t next = 0;                       // by the writer's thread alone, once it runs
-    std::function<void()> submit = [&] {
+    submit = [&] {
       if (next == ready.size() || bench_now() - begin > seconds) return;
       std::vector<Measurement>& batch = ready[next++];
       commit.submit([&store, &task, &batch](Database&) { return store->append(task.key, batch); },
