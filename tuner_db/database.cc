@@ -6,12 +6,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "src/base/check.h"
+#include "tuner_db/crash_point.h"
 
 namespace lw {
 
 absl::Status Query::run() {
   while (next()) {
   }
+  crash_point();
   return status();
 }
 
@@ -41,7 +43,10 @@ absl::Status Database::write(double patience_s, absl::FunctionRef<absl::Status()
     CHECK(outer->writes_);                 // a snapshot cannot become a write
     return savepoint(body);
   }
-  return write_transaction(patience_s, body);
+  crash_point();
+  absl::Status status = write_transaction(patience_s, body);
+  crash_point();
+  return status;
 }
 
 absl::Status Database::read(double patience_s, absl::FunctionRef<absl::Status()> body) {

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/check.h"
+#include "tuner_db/crash_point.h"
 
 namespace lw {
 namespace {
@@ -122,7 +123,10 @@ void GroupCommit::commit(std::deque<Operation>& group) {
     counts_.operations += operations;
     counts_.commit_s += seconds;
   }
-  for (Operation& operation : group) operation.done(std::move(operation.status));
+  for (Operation& operation : group) {
+    crash_point();
+    operation.done(std::move(operation.status));
+  }
 }
 
 void GroupCommit::set_problem(const absl::Status& status) {
