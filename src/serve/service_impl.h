@@ -14,6 +14,16 @@ namespace lw {
 // Who it is done for: what request ids, quotas and the audit log go by.
 inline std::string actor(const Caller& caller) { return identity_text(caller.identity); }
 
+// What a commit said, as the API says it: READ_ONLY while the database cannot be written.
+inline absl::Status write_error(const GroupCommit& commit, const absl::Status& status) {
+  constexpr int64_t kRetryMs = 5000;
+  const bool plain = status.code() == absl::StatusCode::kUnavailable &&
+                     reason_of(status) == loopwright::v1::ERROR_REASON_UNSPECIFIED;
+  const std::string problem = plain ? commit.problem() : "";
+  if (problem.empty()) return store_error(status);
+  return retry_later(loopwright::v1::ERROR_REASON_READ_ONLY, problem, kRetryMs);
+}
+
 template <class Body>
 absl::Status Service::view(Body body) {
   return store_error(database_->read(5, body));
@@ -30,7 +40,7 @@ absl::Status Service::change(const Caller& caller, std::string_view method, cons
                 [&] { return body(database, changes.get()); });
   });
   if (status.ok()) changed(*changes);
-  return store_error(status);
+  return write_error(*commit_, status);
 }
 
 }  // namespace lw

@@ -257,7 +257,7 @@ absl::Status Service::import_some(const Caller&, const v1::ImportRecordsRequest&
     ASSIGN_OR_RETURN(stored, store_records(*store_, incoming));
     return absl::OkStatus();
   });
-  RETURN_IF_ERROR(store_error(status));
+  RETURN_IF_ERROR(write_error(*commit_, status));
   total->set_stored(total->stored() + stored);
   for (const auto& [key, measurements] : incoming.keys) note_key(key);
   return absl::OkStatus();

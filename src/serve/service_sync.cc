@@ -177,7 +177,7 @@ void Service::attempt(std::shared_ptr<Sync> sync) {
         if (status.ok() && !sync->answer.claimed.empty()) {
           for (const std::string& topic : sync->topics()) parked_.wake_one(topic);
         }
-        answered(sync, store_error(status));
+        answered(sync, write_error(*commit_, status));
       });
 }
 
