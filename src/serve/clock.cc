@@ -24,10 +24,18 @@ ServiceClock::ServiceClock(std::function<int64_t()> monotonic_ms)
 absl::Status ServiceClock::synchronize(Database& database) {
   ASSIGN_OR_RETURN(int64_t time_ms, database.server_ms());
   if (offset_ms_ != 0 && !database.is_shared()) return absl::OkStatus();
+  const bool first = offset_ms_ == 0;
   RETURN_IF_ERROR(database.read(5, [&]() -> absl::Status {
-    Query query = database.query("SELECT time_ms FROM clock");
-    if (query.next()) time_ms = std::max(time_ms, query.integer(0));
-    return query.status();
+    // The row is written every few seconds; what a killed daemon stamped since stands in its rows.
+    for (const char* latest : {"SELECT time_ms FROM clock", "SELECT max(created_ms) FROM requests",
+                               "SELECT max(updated_ms) FROM studies",
+                               "SELECT max(seen_ms) FROM agents"}) {
+      Query query = database.query(latest);
+      if (query.next()) time_ms = std::max(time_ms, query.integer(0));
+      RETURN_IF_ERROR(query.status());
+      if (!first) break;
+    }
+    return absl::OkStatus();
   }));
   const int64_t offset = time_ms - monotonic_ms_();
   offset_ms_ = std::max<int64_t>(offset_ms_, offset);
