@@ -65,6 +65,13 @@ absl::Status check_numbers(const v1::StudySpec& spec, const Quotas& quotas) {
   return check_text(spec.target(), kLongestName, "spec.target");
 }
 
+// Its first bytes, `most` at the most, without a part of a character at the end.
+std::string beginning(const std::string& text, size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;
+  return text.substr(0, most);
+}
+
 absl::StatusOr<WorkloadRow> check_workload(v1::StudyWorkload& workload, const std::string& field) {
   RETURN_IF_ERROR(check_text(workload.name(), kLongestName, field + ".name"));
   RETURN_IF_ERROR(check_text(workload.source_words(), 4096, field + ".source_words"));
@@ -76,7 +83,7 @@ absl::StatusOr<WorkloadRow> check_workload(v1::StudyWorkload& workload, const st
   absl::StatusOr<Program> program = parse_program(workload.program(), field + ".program");
   if (!program.ok()) return bad_field(field + ".program", std::string(program.status().message()));
   if (workload.source_words().empty()) workload.set_source_words(program->name);
-  if (workload.name().empty()) workload.set_name(workload.source_words().substr(0, kLongestName));
+  if (workload.name().empty()) workload.set_name(beginning(workload.source_words(), kLongestName));
   return workload_row(*program, workload.source_words());
 }
 
