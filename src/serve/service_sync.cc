@@ -37,6 +37,7 @@ struct Service::Sync {
   SyncAnswer answer;
   SyncDone done;
   int64_t until_ms = 0;
+  bool is_copy = false;                    // the network's, of a call whose number was seen before
   bool first = true;                       // not resumed: results and leases are still to be seen to
   uint64_t version = 0;                    // of the topics, before the queue was looked at
   std::mutex mutex;                        // guards the two below
@@ -85,6 +86,7 @@ std::shared_ptr<void> Service::synchronize(const Caller& caller,
       known = Known();
       known.session = sync->request->session();
     }
+    sync->is_copy = sync->request->sequence() != 0 && sync->request->sequence() <= known.sequence;
     known.sequence = std::max(known.sequence, sync->request->sequence());
     sync->call.prepared = known.prepared;
     sync->answer.targets = known.targets;
@@ -130,7 +132,8 @@ bool Service::needs_write(Sync& sync) {
 bool Service::is_latest(const Sync& sync) {
   std::lock_guard lock(mutex_);
   const Known& known = this->known(sync.agent);
-  return known.session == sync.request->session() && sync.request->sequence() >= known.sequence;
+  return !sync.is_copy && known.session == sync.request->session() &&
+         sync.request->sequence() >= known.sequence;
 }
 
 void Service::attempt(std::shared_ptr<Sync> sync) {

@@ -1,0 +1,43 @@
+// A network that says things twice: a copy of an agent's call, under the number of the first.
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/fault_fixture.h"
+
+namespace lw {
+namespace {
+
+using ::testing::IsEmpty;
+
+// A copy of a call, with the number of the first, takes no work away and gets none.
+TEST(CopiedCalls, ACopyOfACallChangesNothing) {
+  Scratch scratch;
+  const auto database = *open_sqlite(scratch.file, {});
+  const auto service = *Service::start(database, quick_service());
+  v1::CreateStudyRequest create;
+  create.set_request_id("1");
+  *create.mutable_spec() = small_study(6);
+  google::longrunning::Operation operation;
+  ASSERT_TRUE(service->create_study(local_caller(), create, &operation).ok());
+  FleetAgent agent("a1", "s1", {"d1"});
+  v1::GetStudyRequest get;
+  get.set_name("studies/" + operation.name().substr(11));
+  v1::Study study;
+  for (int i = 0; i < 2000 && !study.has_end_time(); ++i) {
+    const v1::SynchronizeRequest request = agent.request();
+    const auto first = synchronize(*service, request);
+    ASSERT_TRUE(first.ok()) << first.status();
+    v1::SynchronizeRequest copy = request;
+    copy.clear_wait();
+    const auto second = synchronize(*service, copy);
+    ASSERT_TRUE(second.ok()) << second.status();
+    EXPECT_EQ(second->jobs_size(), 0);
+    agent.apply(*first);
+    agent.work();
+    ASSERT_TRUE(service->get_study(local_caller(), get, &study).ok());
+  }
+  EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_SUCCEEDED);
+  EXPECT_THAT(column(*database, "SELECT id FROM jobs WHERE attempt > 1"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace lw
