@@ -188,7 +188,7 @@ std::string target_defect(const Target& t) {
   if (!is(static_cast<double>(t.page_bytes), 64, 1e12)) return "page_bytes must be 64 to 1e12";
   if (!is(t.tlb_entries, 1, 1e9)) return "tlb_entries must be 1 to 1e9";
   if (!is(t.parallel_overhead_us, 0, 1e9)) return "parallel_overhead_us must be 0 to 1e9";
-  if (t.caches.size() > 5) return "caches: at most 5 levels";
+  if (t.caches.size() > 4) return "caches: at most 4 levels";
   for (const CacheLevel& c : t.caches) {
     const bool good = is(static_cast<double>(c.bytes), 0, 1e15) &&
                       is(c.read_bytes_per_cycle, 1e-6, 1e9) &&
