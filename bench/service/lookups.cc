@@ -71,7 +71,7 @@ std::vector<std::vector<Match>> ask(ScheduleSource& source, absl::Span<const Sch
 std::string percent_text() { return concat(100 / kMissEvery, " % of them nearest shapes"); }
 
 void ask_daemon(const std::string& address, const Questions& questions, ServiceReport& report) {
-  const std::shared_ptr<ScheduleSource> source = make_grpc_source(address);
+  const std::shared_ptr<ScheduleSource> source = (*make_grpc_source(ServerAddress{address, {}, false}));
   const auto one = [&](const std::vector<ScheduleQuery>& queries) {
     return time_us(queries.size(), [&](size_t i) {
       CHECK(!ask(*source, {&queries[i], 1})[0].empty());
@@ -136,7 +136,7 @@ void bench_lookup(const ServiceBenchOptions& options, ServiceReport& report) {
     BenchDaemon daemon = start_daemon(options.loopwright, file);
     // The index is read behind: the first unknown shape that has a neighbour says that it is there,
     // an idle daemon that it is complete.
-    const std::shared_ptr<ScheduleSource> source = make_grpc_source(daemon.address);
+    const std::shared_ptr<ScheduleSource> source = (*make_grpc_source(ServerAddress{daemon.address, {}, false}));
     for (bool ready = false; !ready;) {
       const double cpu = daemon.process->cpu_s();
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
