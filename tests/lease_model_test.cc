@@ -128,6 +128,7 @@ class Machine {
   int64_t newest() const { return model_.empty() ? 0 : model_.rbegin()->first; }
 
   void insert() {
+    if (ended_) return;                    // nobody searches for a study that has ended
     const int count = 1 + static_cast<int>(rng_.below(3));
     JobRow job;
     job.study = study_, job.client = "ci", job.target = target_;

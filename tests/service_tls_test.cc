@@ -103,10 +103,12 @@ TEST_F(ServiceTlsTest, CertificatesAreReplacedWhileItRuns) {
   EXPECT_EQ(stop("serve"), 0) << log_of("serve");
   launch("serve",
          concat("serve --db service.db --listen ", address_, " --http 127.0.0.1:0 ", files("server-main")));
-  ASSERT_TRUE(until_logged("left", "call_failed")) << log_of("left");
+  ASSERT_TRUE(until_logged("left", "draining")) << log_of("left");
   EXPECT_TRUE(eventually([&] {
     const std::string text = log_of("left");
-    return text.find("connected", text.rfind("call_failed")) != std::string::npos;
+    const size_t drained = text.rfind("draining");
+    return text.find("connected", drained) != std::string::npos ||
+           text.find("undrained", drained) != std::string::npos;
   })) << log_of("left");
   EXPECT_EQ(stop("left"), 0) << log_of("left");
 }

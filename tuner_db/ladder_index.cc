@@ -39,7 +39,10 @@ absl::Status LadderIndex::refresh() {
       if (!entries_.contains(key)) unknown.push_back(key);
     }
   }
-  if (unknown.empty()) return absl::OkStatus();
+  if (unknown.empty()) {
+    complete_ = true;
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(const std::vector<WorkloadRow> rows, store_.workloads());
   absl::flat_hash_map<std::string, const WorkloadRow*> workloads;
   for (const WorkloadRow& row : rows) workloads[row.id] = &row;
@@ -49,6 +52,7 @@ absl::Status LadderIndex::refresh() {
     const std::lock_guard writer(writing_);
     RETURN_IF_ERROR(reload(key, *workload->second));
   }
+  complete_ = true;
   return absl::OkStatus();
 }
 
@@ -125,7 +129,7 @@ absl::StatusOr<std::shared_ptr<const ScheduleRecord>> LadderIndex::record(const 
   const auto entry = entries_.find(key);
   const bool known = entry != entries_.end();
   if (known && entry->second.record != nullptr) return entry->second.record;
-  if (known ? entry->second.none : entries_.size() < options_.max_keys) {
+  if (known ? entry->second.none : complete_ && entries_.size() < options_.max_keys) {
     return absl::NotFoundError("no record");  // asked for often: a short message
   }
   ASSIGN_OR_RETURN(const WorkloadRow workload, store_.workload(key.workload));

@@ -11,6 +11,7 @@
 // answered when they are asked for exactly, but are near to nothing.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 #include <shared_mutex>
 #include <string>
@@ -75,6 +76,7 @@ class LadderIndex : public RecordSource {
   const Store& store_;
   const LadderIndexOptions options_;
   std::mutex writing_;  // writers one after the other; before mutex_
+  std::atomic<bool> complete_ = false;  // the store was read once: what is not here is not there
   mutable std::shared_mutex mutex_;
   absl::flat_hash_map<Key, Entry, KeyHash> entries_;
   absl::flat_hash_map<std::string, FamilyIndex> families_;

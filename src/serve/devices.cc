@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "nlohmann/json.hpp"
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/expr/message.h"
@@ -126,7 +127,15 @@ absl::StatusOr<std::vector<std::string>> set_admission(
     ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
                      select_devices(database, "ORDER BY id", {}));
     for (const DeviceRow& device : devices) {
-      const auto& own = device.description.labels();
+      // A device carries its agent's labels too.
+      ASSIGN_OR_RETURN(const std::optional<AgentRow> agent, find_agent(database, device.agent));
+      const nlohmann::json of_agent =
+          nlohmann::json::parse(agent ? agent->labels : "{}", nullptr, false);
+      std::map<std::string, std::string> own(device.description.labels().begin(),
+                                             device.description.labels().end());
+      for (const auto& [name, value] : of_agent.items()) {
+        if (value.is_string()) own.emplace(name, value.get<std::string>());
+      }
       const bool all = std::all_of(labels.begin(), labels.end(), [&](const auto& label) {
         const auto found = own.find(label.first);
         return found != own.end() && found->second == label.second;

@@ -225,7 +225,8 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
       ++changes->expired;                  // nobody has noticed yet
       RETURN_IF_ERROR(lose_job(database, job, store, rules, now_ms, changes));
     }
-    if (!result.abandoned()) {
+    const bool was_leased = result.epoch() > 0 && result.epoch() <= job.epoch;
+    if (!result.abandoned() && was_leased) {
       RETURN_IF_ERROR(keep_orphan(database, job.id, holder, result, now_ms));
     }
     return receipt(result, v1::RECEIPT_KIND_LEASE_LOST);

@@ -202,6 +202,11 @@ absl::Status Service::refresh() {
   return absl::OkStatus();
 }
 
+// Who puts a record finds it with the next look-up.
+void Service::index_now(const Key& key) {
+  if (!index_->update(key).ok()) note_key(key);
+}
+
 void Service::note_key(const Key& key) {
   std::lock_guard lock(mutex_);
   news_.push_back(key);
@@ -234,7 +239,11 @@ void Service::keep_index() {
     std::sort(news.begin(), news.end(),
               [&](const Key& a, const Key& b) { return fields(a) < fields(b); });
     news.erase(std::unique(news.begin(), news.end()), news.end());
-    for (const Key& key : news) status.Update(index_->update(key));
+    for (const Key& key : news) {
+      const absl::Status updated = index_->update(key);
+      if (!updated.ok()) note_key(key);    // the next round tries again
+      status.Update(updated);
+    }
     if (!status.ok()) {
       log(Level::kWarning, "index_not_updated", {{"error", std::string(status.message())}});
     }

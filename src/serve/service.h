@@ -180,6 +180,7 @@ class Service {
   absl::Status refresh();
   absl::Status keep_time();
   absl::Status measure_fleet();
+  void index_now(const Key& key);          // the same, before this returns
   void note_key(const Key& key);           // its best may be another now
   int64_t online_since() const { return now_ms() - options_.online_ms; }
 

@@ -243,7 +243,7 @@ absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequ
     response->set_stored(stored);
     return absl::OkStatus();
   }));
-  for (const auto& [key, measurements] : incoming.keys) note_key(key);
+  for (const auto& [key, measurements] : incoming.keys) index_now(key);
   return absl::OkStatus();
 }
 
@@ -259,7 +259,7 @@ absl::Status Service::import_some(const Caller&, const v1::ImportRecordsRequest&
   });
   RETURN_IF_ERROR(write_error(*commit_, status));
   total->set_stored(total->stored() + stored);
-  for (const auto& [key, measurements] : incoming.keys) note_key(key);
+  for (const auto& [key, measurements] : incoming.keys) index_now(key);
   return absl::OkStatus();
 }
 

@@ -77,8 +77,9 @@ std::shared_ptr<void> Service::synchronize(const Caller& caller,
   sync->call.request = sync->request.get();
   sync->call.peer = caller.peer;
   sync->done = std::move(done);
-  sync->until_ms =
-      now_ms() + std::clamp<int64_t>(milliseconds(sync->request->wait()), 0, kLongestWaitMs);
+  // A session's first call is answered at once: its agent wants to know that it is heard.
+  const int64_t wait_ms = sync->request->sequence() <= 1 ? 0 : milliseconds(sync->request->wait());
+  sync->until_ms = now_ms() + std::clamp<int64_t>(wait_ms, 0, kLongestWaitMs);
   {
     std::lock_guard lock(mutex_);
     Known& known = this->known(sync->agent);

@@ -135,8 +135,10 @@ class Synchronization {
       row->description.set_agent(request_.agent());
       row->target = state.description().target_id();
     }
-    const v1::DeviceHealth health = state.health() == v1::DEVICE_HEALTH_UNSPECIFIED
-                                        ? v1::DEVICE_HEALTH_OK : state.health();
+    // A health that only a newer agent knows counts as none said.
+    const bool said = v1::DeviceHealth_IsValid(state.health()) &&
+                      state.health() != v1::DEVICE_HEALTH_UNSPECIFIED;
+    const v1::DeviceHealth health = said ? state.health() : v1::DEVICE_HEALTH_OK;
     const bool news = state.has_description() || health != row->health || row->agent != agent_ ||
                       row->seen_ms + kSeenMs <= now_ms_;
     row->agent = agent_;

@@ -5,7 +5,7 @@
 #include "src/client/loopwright.h"
 
 int main(void) {
-  loopwright_options options = {sizeof options, NULL, NULL, NULL, 0, 0, 0};
+  loopwright_options options = {.size = sizeof options};
   loopwright_client* client = NULL;
   loopwright_answer* answer = NULL;
   char error[128] = "";
