@@ -160,6 +160,25 @@ TEST_P(QueueTest, CandidatesThatFailedThroughNobodyAreNotStored) {
   EXPECT_EQ(number("SELECT trials FROM studies"), 1);
 }
 
+TEST_P(QueueTest, AJobOfWhichNothingWasMeasuredFailsThroughItsDevice) {
+  const int64_t id = queue(make_study("ci"), 2);
+  Asker a;
+  for (int i = 0; i < rules_.quarantine_failures; ++i) {
+    now_ += 60'000;
+    v1::JobResult result = result_of(take_one(a));
+    for (v1::CandidateOutcome& outcome : *result.mutable_outcomes()) {
+      *outcome.mutable_measurement() = to_proto(make_failure(1, Verdict::kThrottled));
+      outcome.mutable_measurement()->clear_trace();
+    }
+    result.set_digest(result_digest(result));
+    EXPECT_EQ(send(a, result).kind(), v1::RECEIPT_KIND_STORED);
+  }
+  EXPECT_EQ(job(id).state, v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(number("SELECT count(*) FROM measurements"), 0);
+  EXPECT_EQ(device("d").admission, v1::DEVICE_ADMISSION_QUARANTINED);
+  EXPECT_THAT(device("d").reason, HasSubstr("none of 2 candidates could be measured"));
+}
+
 TEST_P(QueueTest, TheBestNeverGetsWorse) {
   const std::string study = make_study("ci");
   Asker a;

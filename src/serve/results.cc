@@ -254,6 +254,19 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
     RETURN_IF_ERROR(job_failed(database, job, failure, rules, now_ms, changes));
     return receipt(result, v1::RECEIPT_KIND_REFUSED, failure.failure_detail());
   }
+  // A job of which nothing could be measured has failed through its device, however it puts it:
+  // otherwise the same candidates would come back for ever.
+  const auto tells_nothing = [](const Measurement& m) {
+    return m.verdict != Verdict::kOk && !is_candidates_fault(m.verdict);
+  };
+  if (!all->empty() && std::all_of(all->begin(), all->end(), tells_nothing)) {
+    v1::JobResult failure = result;
+    failure.set_failure(static_cast<v1::Verdict>(static_cast<int>(all->front().verdict) + 1));
+    failure.set_failure_detail(concat("none of ", all->size(), " candidates could be measured: ",
+                                      all->front().detail));
+    RETURN_IF_ERROR(job_failed(database, job, failure, rules, now_ms, changes));
+    return receipt(result, v1::RECEIPT_KIND_STORED);
+  }
   // What is nobody's fault is no result: the search may propose it again.
   std::erase_if(*all, [&](const Measurement& m) {
     const bool tells = m.verdict == Verdict::kOk || is_candidates_fault(m.verdict);
