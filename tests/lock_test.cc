@@ -42,7 +42,8 @@ TEST_F(LockTest, ALockedBuildReadsTheBundleAndNothingElse) {
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(run.json()["outcome"], "exact");
   ASSERT_EQ(run.json()["files"].size(), 2u);
-  for (const json& file : run.json()["files"]) {
+  const json document = run.json();
+  for (const json& file : document["files"]) {
     EXPECT_TRUE(std::filesystem::exists(path(file))) << file;
   }
   EXPECT_EQ(cli(std::string("export --locked bundle -o out --threads 1 ") + kOther).code, 2);

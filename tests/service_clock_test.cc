@@ -55,7 +55,8 @@ class Clocks : public testing::Test {
   // Times of the study's events, in order.
   std::vector<int64_t> times(const std::string& id) {
     std::vector<int64_t> all;
-    for (const v1::StudyEvent& event : *service_->events(id, 0, 1000)) {
+    const std::vector<v1::StudyEvent> events = *service_->events(id, 0, 1000);
+    for (const v1::StudyEvent& event : events) {
       all.push_back(event.time().seconds() * 1000 + event.time().nanos() / 1'000'000);
     }
     return all;

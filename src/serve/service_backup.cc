@@ -25,9 +25,10 @@ absl::Status Service::backup_database(const Caller& caller, const v1::BackupData
     folder = std::filesystem::path(database_->path()).parent_path();
   }
   bool known = false;
+  const std::string who = actor(caller);   // outlives the query
   RETURN_IF_ERROR(view([&]() -> absl::Status {
     Query query = database_->query("SELECT 1 FROM requests WHERE actor = ? AND id = ?",
-                                   actor(caller), request.request_id());
+                                   who, request.request_id());
     known = query.next();
     return query.status();
   }));
