@@ -1,4 +1,8 @@
 # bench/: the table of our figures beside the peers'.
+# Not under a sanitizer, whose figures mean nothing.
+if(LOOPWRIGHT_SANITIZE)
+  return()
+endif()
 add_executable(lw_bench bench/main.cc bench/cases.cc bench/compare.cc
                bench/report.cc bench/tuner.cc)
 target_link_libraries(lw_bench PRIVATE lw_peers lw_measure CLI11::CLI11 nlohmann_json::nlohmann_json)
