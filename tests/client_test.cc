@@ -48,7 +48,7 @@ class FakeSource : public ScheduleSource {
     const std::lock_guard guard(mutex_);
     free_.notify_all();
   }
-  absl::StatusOr<Replies> batch_lookup(absl::Span<const ScheduleQuery> queries, int) override {
+  absl::StatusOr<Replies> batch_lookup(absl::Span<const LookupRequest> queries, int) override {
     ++calls;
     if (hangs) {
       std::unique_lock lock(mutex_);
@@ -57,10 +57,10 @@ class FakeSource : public ScheduleSource {
     std::this_thread::sleep_for(milliseconds(delay_ms));
     if (dead) return absl::UnavailableError("connection refused");
     Replies replies;
-    for (const ScheduleQuery& query : queries) {
+    for (const LookupRequest& query : queries) {
       replies.emplace_back();
       for (const Match& match : answer) {
-        if (match.rung != Rung::kExact || match.record->key == query.request.key) {
+        if (match.rung != Rung::kExact || match.record->key == query.key) {
           replies.back().push_back(match);
         }
       }

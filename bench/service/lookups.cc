@@ -1,5 +1,5 @@
 // The rows `lookup` and `snapshot`: a database of a million measurements, asked over gRPC as the
-// client library asks a daemon (program and target in every query), and in this process.
+// client library asks a daemon (identity and target in every query), and in this process.
 #include <time.h>
 
 #include <filesystem>
@@ -24,19 +24,16 @@ constexpr int kMissEvery = 10;             // one of so many is not stored
 constexpr int kPatienceMs = 10'000;
 
 struct Questions {
-  std::vector<ScheduleQuery> hits, misses, mixed;
+  std::vector<LookupRequest> hits, misses, mixed;
 };
 
 Questions make_questions(const ServiceBenchOptions& options) {
   Questions questions;
   Rng rng(2);
-  const auto question = [](const Task& task) {
-    return ScheduleQuery{request_of(task), print(*task.program)};
-  };
   for (int i = 0; i < kQuestions; ++i) {
     const int number = static_cast<int>(rng.below(options.keys));
-    questions.hits.push_back(question(bench_task(number, options.shapes)));
-    questions.misses.push_back(question(unknown_task(rng)));
+    questions.hits.push_back(request_of(bench_task(number, options.shapes)));
+    questions.misses.push_back(request_of(unknown_task(rng)));
     questions.mixed.push_back(i % kMissEvery == 0 ? questions.misses.back()
                                                   : questions.hits.back());
   }
@@ -61,7 +58,7 @@ std::vector<double> time_us(size_t count, const std::function<void(size_t)>& run
 }
 
 // REQUIRES: the daemon answers.
-std::vector<std::vector<Match>> ask(ScheduleSource& source, absl::Span<const ScheduleQuery> queries) {
+std::vector<std::vector<Match>> ask(ScheduleSource& source, absl::Span<const LookupRequest> queries) {
   auto found = source.batch_lookup(queries, kPatienceMs);
   if (!found.ok()) std::fprintf(stderr, "BatchLookup: %s\n", found.status().ToString().c_str());
   CHECK(found.ok());
@@ -72,14 +69,14 @@ std::string percent_text() { return concat(100 / kMissEvery, " % of them nearest
 
 void ask_daemon(const std::string& address, const Questions& questions, ServiceReport& report) {
   const std::shared_ptr<ScheduleSource> source = (*make_grpc_source(ServerAddress{address, {}, false}));
-  const auto one = [&](const std::vector<ScheduleQuery>& queries) {
+  const auto one = [&](const std::vector<LookupRequest>& queries) {
     return time_us(queries.size(), [&](size_t i) {
       CHECK(!ask(*source, {&queries[i], 1})[0].empty());
     });
   };
-  const auto batches = [&](const std::vector<ScheduleQuery>& queries) {
+  const auto batches = [&](const std::vector<LookupRequest>& queries) {
     return time_us(kBatches, [&](size_t i) {
-      const absl::Span<const ScheduleQuery> all = queries;
+      const absl::Span<const LookupRequest> all = queries;
       const auto found = ask(*source, all.subspan(i * kBatch % kQuestions, kBatch));
       for (const std::vector<Match>& matches : found) CHECK(!matches.empty());
     });
@@ -105,13 +102,18 @@ void ask_daemon(const std::string& address, const Questions& questions, ServiceR
 // climb() over a source in this process; adapting the found record is the compiler's own time.
 void ask_source(const std::string& row, const RecordSource& source, const Questions& questions,
                 double exact_bar_us, ServiceReport& report) {
-  const auto look = [&](const ScheduleQuery& query) {
-    const absl::StatusOr<std::vector<Match>> found = climb(query.request, source, {});
+  const auto look = [&](const LookupRequest& query) {
+    const absl::StatusOr<std::vector<Match>> found = climb(query, source, {});
     CHECK(found.ok() && !found->empty());
+    return (*found)[0].rung;
   };
   look(questions.misses[0]);               // a snapshot decodes a family at its first use
-  std::vector<double> exact = time_us(kQuestions, [&](size_t i) { look(questions.hits[i]); });
-  std::vector<double> near = time_us(kQuestions, [&](size_t i) { look(questions.misses[i]); });
+  std::vector<double> exact = time_us(kQuestions, [&](size_t i) {
+    CHECK(look(questions.hits[i]) == Rung::kExact);
+  });
+  std::vector<double> near = time_us(kQuestions, [&](size_t i) {
+    CHECK(look(questions.misses[i]) == Rung::kNearestShape);
+  });
   report.tell(row, "in process, stored, p50", percentile(exact, 0.5), "us");
   report.add(row, "in process, stored, p99", percentile(exact, 0.99), exact_bar_us, "us");
   report.tell(row, "in process, nearest shape, p50", percentile(near, 0.5), "us");

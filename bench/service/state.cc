@@ -60,10 +60,10 @@ void bench_memory(const ServiceBenchOptions& options, ServiceReport& report) {
   const std::shared_ptr<ScheduleSource> source = (*make_grpc_source(ServerAddress{daemon.address, {}, false}));
   Rng rng(6);
   for (int batch = 0; batch < 10; ++batch) {
-    std::vector<ScheduleQuery> queries;
+    std::vector<LookupRequest> queries;
     for (int i = 0; i < kBatch; ++i) {
       const Task task = bench_task(static_cast<int>(rng.below(options.keys)), options.shapes);
-      queries.push_back({request_of(task), print(*task.program)});
+      queries.push_back(request_of(task));
     }
     CHECK(source->batch_lookup(queries, 10'000).ok());
   }
@@ -78,7 +78,7 @@ void bench_memory(const ServiceBenchOptions& options, ServiceReport& report) {
 void bench_startup(const ServiceBenchOptions& options, ServiceReport& report) {
   const std::string file = with_queue(options, report, kQueued, 1);
   const Task stored = bench_task(options.keys / 2, options.shapes);
-  const ScheduleQuery query{request_of(stored), print(*stored.program)};
+  const LookupRequest query = request_of(stored);
   std::vector<double> serving_s, answered_s;
   for (int i = 0; i < kKills; ++i) {
     BenchDaemon daemon = start_daemon(options.loopwright, file, {"--no-search"});

@@ -189,6 +189,7 @@ absl::StatusOr<std::vector<v1::LookupResult>> look_up_remotely(const ServiceOpti
   std::vector<v1::LookupResult> results;
   for (size_t begin = 0; begin < asked.size(); begin += kQueries) {
     v1::BatchLookupRequest request;
+    request.set_adapt(true);
     request.set_worst(worst);
     for (size_t i = begin; i < std::min(asked.size(), begin + kQueries); ++i) {
       const Task& task = asked[i].task;

@@ -48,12 +48,12 @@ absl::StatusOr<std::unique_ptr<ScheduleClient>> ScheduleClient::open(ClientOptio
     RemoteOptions remote = o.remote;
     remote.deadline_ms = o.deadline_ms;
     // By value: a late answer may outlive the client.
-    auto keep = [cache = client->cache_](const std::vector<ScheduleQuery>& queries,
+    auto keep = [cache = client->cache_](const std::vector<LookupRequest>& queries,
                                          const Replies& replies) {
       if (cache == nullptr) return;
       const int64_t now = now_in_ms();
       for (size_t i = 0; i < queries.size(); ++i) {
-        cache->write(queries[i].request.key, replies[i], now).IgnoreError();
+        cache->write(queries[i].key, replies[i], now).IgnoreError();
       }
     };
     client->remote_ = std::make_unique<Remote>(std::move(source), remote, std::move(keep));
@@ -61,10 +61,10 @@ absl::StatusOr<std::unique_ptr<ScheduleClient>> ScheduleClient::open(ClientOptio
   return client;
 }
 
-bool ScheduleClient::find_here(const ScheduleQuery& query, int64_t now_ms, Found* found) const {
+bool ScheduleClient::find_here(const LookupRequest& query, int64_t now_ms, Found* found) const {
   bool known = false;  // the server has said what it knows, just now
   if (cache_ != nullptr) {
-    std::optional<CacheEntry> entry = cache_->read(query.request.key);
+    std::optional<CacheEntry> entry = cache_->read(query.key);
     if (entry) {
       const int64_t age_s = (now_ms - entry->unix_ms) / 1000;
       const bool exact = is_exact(entry->candidates);
@@ -79,7 +79,7 @@ bool ScheduleClient::find_here(const ScheduleQuery& query, int64_t now_ms, Found
     LadderOptions ladder = options_.ladder;
     ladder.now_ms = now_ms;
     // A damaged snapshot is as good as none: the build goes on.
-    absl::StatusOr<std::vector<Match>> climbed = climb(query.request, *snapshot_, ladder);
+    absl::StatusOr<std::vector<Match>> climbed = climb(query, *snapshot_, ladder);
     if (climbed.ok() && better(*climbed, found->candidates)) {
       *found = {*std::move(climbed), "snapshot"};
     }
@@ -88,9 +88,9 @@ bool ScheduleClient::find_here(const ScheduleQuery& query, int64_t now_ms, Found
   return known;
 }
 
-std::vector<ScheduleClient::Found> ScheduleClient::find(const std::vector<ScheduleQuery>& queries) {
+std::vector<ScheduleClient::Found> ScheduleClient::find(const std::vector<LookupRequest>& queries) {
   std::vector<Found> found(queries.size());
-  std::vector<ScheduleQuery> open;
+  std::vector<LookupRequest> open;
   std::vector<size_t> places;
   const int64_t now = now_in_ms();
   for (size_t i = 0; i < queries.size(); ++i) {
@@ -161,9 +161,9 @@ absl::StatusOr<ClientAnswer> ScheduleClient::settle_one(const Task& task, Found 
 }
 
 std::vector<absl::StatusOr<ClientAnswer>> ScheduleClient::lookup(absl::Span<const Task> tasks) {
-  std::vector<ScheduleQuery> queries;
+  std::vector<LookupRequest> queries;
   for (const Task& task : tasks) {
-    queries.push_back({request_of(task), remote_ == nullptr ? "" : print(*task.program)});
+    queries.push_back(request_of(task));
   }
   std::vector<Found> found = find(queries);
   std::vector<absl::StatusOr<ClientAnswer>> answers;
@@ -178,7 +178,7 @@ absl::StatusOr<ClientAnswer> ScheduleClient::lookup(const Task& task) {
 }
 
 std::vector<std::vector<Match>> ScheduleClient::candidates(
-    const std::vector<ScheduleQuery>& queries) {
+    const std::vector<LookupRequest>& queries) {
   std::vector<std::vector<Match>> result;
   for (Found& one : find(queries)) {
     const bool refused = options_.frozen && !is_exact(one.candidates);

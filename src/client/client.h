@@ -68,7 +68,7 @@ class ScheduleClient {
   // One call to the server for all of them. Answer i is of task i.
   std::vector<absl::StatusOr<ClientAnswer>> lookup(absl::Span<const Task> tasks);
   // By key alone, for who keeps no program: the records as stored, no trace adapted; empty: a miss.
-  std::vector<std::vector<Match>> candidates(const std::vector<ScheduleQuery>& queries);
+  std::vector<std::vector<Match>> candidates(const std::vector<LookupRequest>& queries);
 
   ClientStats stats() const;
 
@@ -78,9 +78,9 @@ class ScheduleClient {
     std::string origin;
   };
   explicit ScheduleClient(ClientOptions options);
-  std::vector<Found> find(const std::vector<ScheduleQuery>& queries);
+  std::vector<Found> find(const std::vector<LookupRequest>& queries);
   // Without the server; true when it need not be asked.
-  bool find_here(const ScheduleQuery& query, int64_t now_ms, Found* found) const;
+  bool find_here(const LookupRequest& query, int64_t now_ms, Found* found) const;
   absl::StatusOr<ClientAnswer> settle_one(const Task& task, Found found);
 
   const ClientOptions options_;

@@ -13,13 +13,11 @@ namespace v1 = loopwright::v1;
 
 constexpr int kMostQueries = 1000;  // of a message, as the server says
 
-v1::LookupQuery to_query(const ScheduleQuery& query) {
-  const LookupRequest& request = query.request;
+v1::LookupQuery to_query(const LookupRequest& request) {
   v1::LookupQuery out;
-  if (query.program.empty())
-    out.set_workload_id(request.key.workload);
-  else
-    out.set_program(as_utf8(query.program));
+  out.set_workload_id(request.key.workload);
+  out.set_family(request.family);
+  out.mutable_shape()->Assign(request.shape.begin(), request.shape.end());
   if (request.target != nullptr)
     *out.mutable_target() = to_proto(*request.target);
   else
@@ -57,7 +55,7 @@ class GrpcSource : public ScheduleSource {
   explicit GrpcSource(ServerAddress server) : server_(std::move(server)) {}
 
   absl::StatusOr<std::vector<std::vector<Match>>> batch_lookup(
-      absl::Span<const ScheduleQuery> queries, int deadline_ms) override {
+      absl::Span<const LookupRequest> queries, int deadline_ms) override {
     if (stub_ == nullptr) {
       ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, open_channel(server_));
       stub_ = v1::ScheduleService::NewStub(channel);
@@ -68,7 +66,7 @@ class GrpcSource : public ScheduleSource {
       v1::BatchLookupRequest request;
       request.set_worst(v1::LOOKUP_OUTCOME_NEAREST_TARGET);
       const auto some = queries.subspan(begin, kMostQueries);
-      for (const ScheduleQuery& query : some) *request.add_queries() = to_query(query);
+      for (const LookupRequest& query : some) *request.add_queries() = to_query(query);
       v1::BatchLookupResponse response;
       grpc::ClientContext context;
       context.set_deadline(deadline);
@@ -79,7 +77,7 @@ class GrpcSource : public ScheduleSource {
       }
       for (int i = 0; i < response.results_size(); ++i) {
         ASSIGN_OR_RETURN(std::vector<Match> candidates, to_candidates(response.results(i)));
-        const Key& asked = some[static_cast<size_t>(i)].request.key;
+        const Key& asked = some[static_cast<size_t>(i)].key;
         const bool exact = !candidates.empty() && candidates[0].rung == Rung::kExact;
         if (exact && !(candidates[0].record->key == asked)) {
           return absl::UnavailableError("the server answered another key");

@@ -22,7 +22,7 @@ constexpr int kMostPauses = 64;
 
 struct Remote::State {
   struct Call {
-    std::vector<ScheduleQuery> queries;
+    std::vector<LookupRequest> queries;
     Clock::time_point asked;
     bool done = false, late = false;
     absl::StatusOr<Replies> replies = absl::UnavailableError("not called");
@@ -97,7 +97,7 @@ Remote::~Remote() {
   }
 }
 
-absl::StatusOr<Replies> Remote::ask(std::vector<ScheduleQuery> queries) {
+absl::StatusOr<Replies> Remote::ask(std::vector<LookupRequest> queries) {
   State& state = *state_;
   std::unique_lock lock(state.mutex);
   const Clock::time_point now = Clock::now();

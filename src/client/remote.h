@@ -32,11 +32,11 @@ struct RemoteStats {
 class Remote {
  public:
   // `arrived` is called on the background thread for every answer, in time or late.
-  using Arrived = std::function<void(const std::vector<ScheduleQuery>&, const Replies&)>;
+  using Arrived = std::function<void(const std::vector<LookupRequest>&, const Replies&)>;
   Remote(std::shared_ptr<ScheduleSource> source, RemoteOptions options, Arrived arrived);
   ~Remote();
   // kUnavailable: the server's error, or the circuit is open; kDeadlineExceeded.
-  absl::StatusOr<Replies> ask(std::vector<ScheduleQuery> queries);
+  absl::StatusOr<Replies> ask(std::vector<LookupRequest> queries);
   RemoteStats stats() const;
 
  private:

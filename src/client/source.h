@@ -2,7 +2,6 @@
 // grpc_source.h; tests have their own.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -11,18 +10,13 @@
 
 namespace lw {
 
-struct ScheduleQuery {
-  LookupRequest request;
-  std::string program;  // text of the program; empty where only the key is known
-};
-
 class ScheduleSource {
  public:
   virtual ~ScheduleSource() = default;
   // For each query the candidates of one rung, nearest first; none: a miss. It should be back after
   // `deadline_ms`; the client does not wait longer. Called from one thread at a time.
   virtual absl::StatusOr<std::vector<std::vector<Match>>> batch_lookup(
-      absl::Span<const ScheduleQuery> queries, int deadline_ms) = 0;
+      absl::Span<const LookupRequest> queries, int deadline_ms) = 0;
 };
 
 }  // namespace lw

@@ -30,61 +30,111 @@ static_assert(v1::LOOKUP_OUTCOME_DEFAULT == static_cast<int>(Rung::kDefault) + 1
 
 std::string at(int i, std::string_view field) { return concat("queries[", i, "].", field); }
 
-// A query, understood: with a program there is a task, and lower rungs can be adapted to it.
+// A query, understood: with a task, lower rungs can be adapted to it.
 struct Asked {
   LookupRequest request;
   std::shared_ptr<Task> task;
 };
 
-absl::StatusOr<Target> target_of(const v1::LookupQuery& query, int i, const Store& store) {
-  if (query.has_target()) {
-    absl::StatusOr<Target> target = from_proto(query.target());
-    if (!target.ok()) return bad_field(at(i, "target"), std::string(target.status().message()));
+// The target of one query after the other: those of a batch are mostly the same.
+class AskedTarget {
+ public:
+  explicit AskedTarget(const Store& store) : store_(store) {}
+
+  // REQUIRES: the status is OK before the others are called.
+  absl::Status read(const v1::LookupQuery& query, int i) {
+    std::string words = concat(query.target_id(), "\n", query.target_name(), "\n",
+                               query.target().SerializeAsString());
+    if (target_ != nullptr && words == words_) return absl::OkStatus();
+    target_ = nullptr;
+    ASSIGN_OR_RETURN(Target target, find(query, i));
+    id_ = sha256(to_text(target));
+    target_ = std::make_shared<const Target>(std::move(target));
+    words_ = std::move(words);
+    return absl::OkStatus();
+  }
+  const std::shared_ptr<const Target>& target() const { return target_; }
+  const std::string& id() const { return id_; }
+
+ private:
+  absl::StatusOr<Target> find(const v1::LookupQuery& query, int i) const {
+    if (query.has_target()) {
+      absl::StatusOr<Target> target = from_proto(query.target());
+      if (!target.ok()) return bad_field(at(i, "target"), std::string(target.status().message()));
+      return target;
+    }
+    if (!query.target_id().empty()) {
+      absl::StatusOr<Target> target = store_.target(query.target_id());
+      if (!target.ok()) return not_found(v1::ERROR_REASON_TARGET_NOT_FOUND, query.target_id());
+      return target;
+    }
+    if (query.target_name().empty()) return bad_field(at(i, "target"), "a target must be named");
+    if (query.target_name() == "host") {
+      return bad_field(at(i, "target_name"),
+                       "'host' is another machine here: send the target itself");
+    }
+    absl::StatusOr<Target> target = find_target(query.target_name());
+    if (!target.ok()) return bad_field(at(i, "target_name"), std::string(target.status().message()));
     return target;
   }
-  if (!query.target_id().empty()) {
-    absl::StatusOr<Target> target = store.target(query.target_id());
-    if (!target.ok()) return not_found(v1::ERROR_REASON_TARGET_NOT_FOUND, query.target_id());
-    return target;
-  }
-  if (query.target_name().empty()) return bad_field(at(i, "target"), "a target must be named");
-  if (query.target_name() == "host") {
-    return bad_field(at(i, "target_name"), "'host' is another machine here: send the target itself");
-  }
-  absl::StatusOr<Target> target = find_target(query.target_name());
-  if (!target.ok()) return bad_field(at(i, "target_name"), std::string(target.status().message()));
-  return target;
+
+  const Store& store_;
+  std::string words_, id_;
+  std::shared_ptr<const Target> target_;
+};
+
+absl::StatusOr<Asked> by_program(const v1::LookupQuery& query, int i, const Target& target,
+                                 int threads) {
+  absl::StatusOr<Program> program = parse_program(query.program(), at(i, "program"));
+  if (!program.ok()) return bad_field(at(i, "program"), std::string(program.status().message()));
+  absl::StatusOr<Task> task = make_task(*std::move(program), "", target, threads);
+  if (!task.ok()) return bad_field(at(i, "threads"), std::string(task.status().message()));
+  Asked asked;
+  asked.task = std::make_shared<Task>(*std::move(task));
+  asked.request = request_of(*asked.task);
+  return asked;
 }
 
-absl::StatusOr<Asked> understand(const v1::LookupQuery& query, int i, const Store& store) {
+// What is stored of the workload, or else what the query says of it, has neighbours.
+absl::StatusOr<Asked> by_id(const v1::LookupQuery& query, int i, const AskedTarget& target,
+                            int threads, const Store& store) {
   Asked asked;
-  ASSIGN_OR_RETURN(const Target target, target_of(query, i, store));
-  const int threads = query.threads() == 0 ? 1 : query.threads();
-  if (!query.program().empty()) {
-    absl::StatusOr<Program> program = parse_program(query.program(), at(i, "program"));
-    if (!program.ok()) return bad_field(at(i, "program"), std::string(program.status().message()));
-    absl::StatusOr<Task> task = make_task(*std::move(program), "", target, threads);
-    if (!task.ok()) return bad_field(at(i, "threads"), std::string(task.status().message()));
-    asked.task = std::make_shared<Task>(*std::move(task));
-    asked.request = request_of(*asked.task);
-  } else if (!query.workload_id().empty()) {
-    asked.request.key.workload = query.workload_id();
-    asked.request.key.target = sha256(to_text(target));
-    asked.request.key.threads = threads;
-    asked.request.target = std::make_shared<const Target>(target);
-    const absl::StatusOr<WorkloadRow> row = store.workload(query.workload_id());
-    if (row.ok()) asked.request.family = row->family, asked.request.shape = row->shape;
-    ASSIGN_OR_RETURN(const Backend* backend, find_backend(target.family));
-    asked.request.key.backend = backend->version();
-  } else {
+  LookupRequest& request = asked.request;
+  request.key.workload = query.workload_id();
+  request.key.target = target.id();
+  request.key.threads = threads;
+  request.target = target.target();
+  if (!query.family().empty()) {
+    request.family = query.family();
+    request.shape = {query.shape().begin(), query.shape().end()};
+    for (int64_t extent : request.shape) {
+      if (extent < 1) return bad_field(at(i, "shape"), concat("an extent of ", extent));
+    }
+  } else if (absl::StatusOr<WorkloadRow> row = store.workload(query.workload_id()); row.ok()) {
+    request.family = std::move(row->family), request.shape = std::move(row->shape);
+  }
+  ASSIGN_OR_RETURN(const Backend* backend, find_backend(target.target()->family));
+  request.key.backend = backend->version();
+  return asked;
+}
+
+// `adapts`: whether a trace may have to be made for the program.
+absl::StatusOr<Asked> understand(const v1::LookupQuery& query, int i, bool adapts,
+                                 const Store& store, AskedTarget* target) {
+  if (query.program().empty() && query.workload_id().empty()) {
     return bad_field(at(i, "program"), "a program or a workload_id must be given");
   }
-  if (!query.backend().empty()) asked.request.key.backend = query.backend();
-  if (!query.cache().empty()) asked.request.key.cache = query.cache();
-  if (!query.objective().empty()) asked.request.key.objective = query.objective();
-  if (std::string what = defect(asked.request.key); !what.empty()) {
-    return bad_field(at(i, "workload_id"), what);
-  }
+  RETURN_IF_ERROR(target->read(query, i));
+  const int threads = query.threads() == 0 ? 1 : query.threads();
+  const bool has_identity = !query.workload_id().empty() && !query.family().empty();
+  const bool parses = !query.program().empty() && (adapts || !has_identity);
+  ASSIGN_OR_RETURN(Asked asked, parses ? by_program(query, i, *target->target(), threads)
+                                       : by_id(query, i, *target, threads, store));
+  Key& key = asked.request.key;
+  if (!query.backend().empty()) key.backend = query.backend();
+  if (!query.cache().empty()) key.cache = query.cache();
+  if (!query.objective().empty()) key.objective = query.objective();
+  if (std::string what = defect(key); !what.empty()) return bad_field(at(i, "workload_id"), what);
   return asked;
 }
 
@@ -111,7 +161,7 @@ void fill(const ScheduleRecord& record, v1::LookupResult* result) {
 
 // By the record alone where it fits exactly; adapted to the program where there is one.
 absl::Status answer(const Asked& asked, const RecordSource& source, const LookupOptions& options,
-                    bool wants_default, v1::LookupResult* result) {
+                    const v1::BatchLookupRequest& batch, v1::LookupResult* result) {
   ASSIGN_OR_RETURN(const std::vector<Match> matches,
                    climb(asked.request, source, options.ladder));
   if (!matches.empty()) {
@@ -120,9 +170,11 @@ absl::Status answer(const Asked& asked, const RecordSource& source, const Lookup
     result->set_distance(best.distance);
     fill(*best.record, result);
     if (best.stale) result->set_detail("stale: the code generator or the age differs");
-    if (best.rung <= Rung::kLoose || asked.task == nullptr) return absl::OkStatus();
+    if (best.rung <= Rung::kLoose || asked.task == nullptr || !batch.adapt()) {
+      return absl::OkStatus();
+    }
   }
-  if (asked.task == nullptr || (matches.empty() && !wants_default)) {
+  if (asked.task == nullptr || (matches.empty() && !options.zero_trial)) {
     if (matches.empty()) result->set_outcome(v1::LOOKUP_OUTCOME_NOT_FOUND);
     return absl::OkStatus();
   }
@@ -216,18 +268,22 @@ absl::Status Service::batch_lookup(const Caller&, const v1::BatchLookupRequest& 
   }
   const v1::LookupOutcome worst = request.worst() == v1::LOOKUP_OUTCOME_UNSPECIFIED
                                       ? v1::LOOKUP_OUTCOME_NEAREST_TARGET : request.worst();
-  if (worst < v1::LOOKUP_OUTCOME_EXACT || worst > v1::LOOKUP_OUTCOME_DEFAULT) return bad_field("worst", "no such rung");
+  if (worst < v1::LOOKUP_OUTCOME_EXACT || worst > v1::LOOKUP_OUTCOME_DEFAULT) {
+    return bad_field("worst", "no such rung");
+  }
   LookupOptions options;
   options.ladder.lowest =
       std::min(Rung::kNearestTarget, static_cast<Rung>(static_cast<int>(worst) - 1));
   options.ladder.now_ms = now_ms();
-  const bool wants_default = worst == v1::LOOKUP_OUTCOME_DEFAULT;
-  options.zero_trial = wants_default;      // up to 0.1 s for each miss
+  options.zero_trial = worst == v1::LOOKUP_OUTCOME_DEFAULT;  // up to 0.1 s for each miss
+  const bool adapts = request.adapt() || options.zero_trial;
+  AskedTarget target(*store_);
   for (int i = 0; i < request.queries_size(); ++i) {
     const auto begun = std::chrono::steady_clock::now();
-    ASSIGN_OR_RETURN(const Asked asked, understand(request.queries(i), i, *store_));
+    ASSIGN_OR_RETURN(const Asked asked,
+                     understand(request.queries(i), i, adapts, *store_, &target));
     v1::LookupResult& result = *response->add_results();
-    RETURN_IF_ERROR(store_error(answer(asked, *index_, options, wants_default, &result)));
+    RETURN_IF_ERROR(store_error(answer(asked, *index_, options, request, &result)));
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begun;
     metrics_.lookup(state_name(result.outcome()), seconds.count());
   }
