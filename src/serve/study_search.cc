@@ -46,7 +46,8 @@ struct StudySearch::Workload {
 struct StudySearch::Seen {
   StudyRow study;
   std::vector<StudyWorkloadRow> workloads;
-  std::vector<JobRow> open;                // queued and leased
+  std::set<int64_t> open;                  // jobs queued and leased
+  std::vector<JobRow> unknown;             // of them, in no workload's `out`
   int slots = 0;
 };
 
@@ -77,9 +78,17 @@ absl::StatusOr<StudySearch::Seen> StudySearch::look() {
     if (!study) return absl::NotFoundError(study_name(id_));
     seen.study = *std::move(study);
     ASSIGN_OR_RETURN(seen.workloads, workloads_of(*seat_.database, id_));
-    ASSIGN_OR_RETURN(seen.open, select_jobs(*seat_.database,
-                                            "WHERE study = ? AND state IN ('queued', 'leased') "
-                                            "ORDER BY id", {id_}));
+    Query open = seat_.database->query("SELECT id FROM jobs WHERE study = ? AND state IN "
+                                       "('queued', 'leased') ORDER BY id", id_);
+    while (open.next()) seen.open.insert(open.integer(0));
+    RETURN_IF_ERROR(open.status());
+    for (int64_t id : seen.open) {
+      const bool known = std::any_of(workloads_.begin(), workloads_.end(),
+                                     [id](const auto& w) { return w->out.contains(id); });
+      if (known) continue;
+      ASSIGN_OR_RETURN(std::optional<JobRow> job, find_job(*seat_.database, id));
+      if (job) seen.unknown.push_back(*std::move(job));
+    }
     if (seen.study.device_target.empty()) return absl::OkStatus();
     ASSIGN_OR_RETURN(seen.slots, slots_of(*seat_.database, seen.study.device_target,
                                           seat_.now_ms() - seat_.online_ms));
@@ -183,7 +192,7 @@ absl::Status StudySearch::begin(Workload& workload, const Seen& seen) {
   for (const Measurement& m : stored) record(states_[position], m);
   for (const Measurement& m : stored) workload.shown.insert(m.id);
   std::vector<IssuedProposal> issued;
-  for (const JobRow& job : seen.open) {
+  for (const JobRow& job : seen.unknown) {
     if (job.position != position) continue;
     std::vector<std::string>& traces = workload.out[job.id];
     for (int i = 0; i < job.payload.candidates_size(); ++i) {
@@ -237,11 +246,12 @@ absl::Status StudySearch::catch_up(const Seen& seen) {
     const bool was_done = workload.row.done;
     workload.row = seen.workloads[workload.row.position];
     if (was_done || workload.run == nullptr) continue;
-    std::map<int64_t, std::vector<std::string>> ended = workload.out;
-    for (const JobRow& job : seen.open) {
+    std::vector<int64_t> ended;
+    for (const auto& [job, traces] : workload.out) {
+      if (!seen.open.contains(job)) ended.push_back(job);
+    }
+    for (const JobRow& job : seen.unknown) {
       if (job.position != workload.row.position) continue;
-      ended.erase(job.id);
-      if (workload.out.contains(job.id)) continue;
       for (const v1::CandidateSpec& candidate : job.payload.candidates()) {  // a job was split
         workload.out[job.id].push_back(candidate.trace());
       }
@@ -251,8 +261,8 @@ absl::Status StudySearch::catch_up(const Seen& seen) {
                      seat_.store->measurements(workload.task->key));
     std::erase_if(fresh, [&](const Measurement& m) { return workload.shown.contains(m.id); });
     show(workload, fresh);
-    for (const auto& [job, traces] : ended) {
-      workload.out.erase(job);
+    for (int64_t job : ended) {
+      const std::vector<std::string> traces = std::move(workload.out.extract(job).mapped());
       for (const std::string& trace : traces) {
         const bool is_out = std::any_of(workload.out.begin(), workload.out.end(), [&](auto& other) {
           return std::count(other.second.begin(), other.second.end(), trace) > 0;
