@@ -1,5 +1,7 @@
 // Seeded randomness, the only source of it in the project. Values are copied and split freely: a
-// stream is named by its seed, so the same seed gives the same draws on every machine.
+// stream is named by its seed, so the same seed gives the same draws on every machine. A stream is a
+// hashed counter; where it starts is the seed's hash, because counters that start at the seeds
+// themselves are one stream, shifted by a draw from each seed to the next.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +13,7 @@ namespace lw {
 
 class Rng {
  public:
-  explicit Rng(uint64_t seed) : state_(seed) {}
+  explicit Rng(uint64_t seed) : state_(hash_combine(0x9ae16a3b2f90404fu, seed)) {}
 
   uint64_t next() { return hash_combine(0x6c62272e07bb0142u, state_++ * 0xd1342543de82ef95u + 1); }
 
