@@ -1,8 +1,8 @@
 // BatchLookup: by a program's text, by its identity alone, with and without adapting what was found.
 #include "gtest/gtest.h"
 #include "loopwright/v1/schedule.pb.h"
-#include "src/api/lookup.h"
-#include "src/cost_model/model.h"
+#include "src/client/client.h"
+#include "cost_model/cost_model.h"
 #include "src/search/search.h"
 #include "tests/fault_fixture.h"
 #include "tuner_db/messages.h"
@@ -11,8 +11,7 @@ namespace lw {
 namespace {
 
 Task task_of(const std::string& words, const std::string& target = "x86_avx2") {
-  absl::StatusOr<Task> task =
-      make_task(absl::StrSplit(words, ' '), {.target = target, .threads = 1});
+  absl::StatusOr<Task> task = make_client_task(words, {.target = target, .threads = 1});
   CHECK(task.ok());
   return *std::move(task);
 }
