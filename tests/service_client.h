@@ -162,13 +162,13 @@ class KillableClient {
   }
 
   bool create(const std::string& id, std::string* answer) {
-    Rng rng(sha256(id)[0] + 256 * sha256(id)[1]);
+    Rng rng(hash64(id));
     loopwright::v1::CreateStudyRequest request;
     request.set_request_id(id);
     loopwright::v1::StudySpec& spec = *request.mutable_spec();
     const int count = 1 + static_cast<int>(rng.below(workloads_));
     for (int i = 0; i < count; ++i) {
-      const absl::StatusOr<Task> task = task_of(4 * static_cast<int>(1 + rng.below(60)));
+      const absl::StatusOr<Task> task = random_task(rng);
       CHECK(task.ok());
       loopwright::v1::StudyWorkload& workload = *spec.add_workloads();
       workload.set_name(absl::StrCat("w", i));
@@ -231,9 +231,14 @@ class KillableClient {
     return true;
   }
 
-  static absl::StatusOr<Task> task_of(int extent) {
-    return make_client_task(absl::StrCat("matmul M=", extent, " N=16 K=16"),
+  static absl::StatusOr<Task> task_of(int64_t m, int64_t n = 16, int64_t k = 16) {
+    return make_client_task(absl::StrCat("matmul M=", m, " N=", n, " K=", k),
                             {.target = "x86_avx2", .threads = 1});
+  }
+  // So many that most are new to the database: a workload that is known ends without a trial.
+  static absl::StatusOr<Task> random_task(Rng& rng) {
+    const int64_t m = 4 * (1 + rng.below(60)), n = 8 * (1 + rng.below(8));
+    return task_of(m, n, 4 * (1 + rng.below(8)));
   }
 
   bool get(const std::string& name, loopwright::v1::Study* study) {
@@ -324,6 +329,7 @@ class KillableClient {
 
 // The main() of a test program whose client is itself: `run_tests`, unless it was started as client.
 inline volatile sig_atomic_t asked_to_finish = 0;
+constexpr char kClientReady[] = "may be asked to finish";
 
 struct KillOptions {
   int rounds = 0;                          // 0: the test's own short form
@@ -354,10 +360,19 @@ inline int kill_test_main(int argc, char** argv) {
   kill_options.own_path = std::filesystem::read_symlink("/proc/self/exe");
   if (client.empty()) return RUN_ALL_TESTS();
   signal(SIGTERM, [](int) { asked_to_finish = 1; });
+  std::puts(kClientReady);
+  std::fflush(stdout);
   KillableClient(client, journal, kill_options.seed, workloads).run([] {
     return asked_to_finish != 0;
   });
   return 0;
+}
+
+// The client's exit code: 0 when all its studies ended within `seconds`. SIGTERM would end a client
+// that was only just started.
+inline int finish_client(Processes& processes, double seconds) {
+  if (!processes.await_words("client", kClientReady)) return -1;
+  return processes.end("client", SIGTERM, seconds);
 }
 
 inline std::string temporary_folder() {

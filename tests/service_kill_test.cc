@@ -149,7 +149,7 @@ TEST_F(ServiceKill, NothingIsLostWhoeverIsKilledWhenever) {
     }
   }
   // The killing is over: everything ends within a bound.
-  ASSERT_EQ(processes_.end("client", SIGTERM, 120), 0) << "studies are stuck";
+  ASSERT_EQ(finish_client(processes_, 120), 0) << "studies are stuck";
   for (int i = 0; i < kAgents; ++i) EXPECT_EQ(processes_.end(agent(i), SIGTERM), 0);
   std::multiset<std::string> now = export_all();
   EXPECT_TRUE(std::includes(now.begin(), now.end(), exported.begin(), exported.end()));
