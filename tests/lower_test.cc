@@ -218,6 +218,20 @@ TEST(LowerTest, LimitsAreInfeasibleNotErrors) {
   EXPECT_EQ(lower(nest, options).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+// Fused against the order of memory: lanes over both axes would have to be scattered.
+TEST(LowerTest, AVectorAcrossAxesThatAreApartIsInfeasible) {
+  const Nest start = make_nest(program_of({"transpose", "M=3", "N=11"}),
+                               target_named("x86_avx2"), 1);
+  for (const char* text : {"reorder(Y, i, j; 0)\nfuse(Y, i, j)\nvectorize(Y, i*j)",
+                           "fuse(Y, j, i)\nvectorize(Y, j*i)"}) {
+    const absl::StatusOr<Nest> nest = replay(start, *parse_trace(text));
+    ASSERT_TRUE(nest.ok()) << nest.status();
+    const absl::Status status = lower(*nest).status();
+    EXPECT_EQ(status.code(), text[0] == 'f' ? absl::StatusCode::kOk
+                                            : absl::StatusCode::kFailedPrecondition) << status;
+  }
+}
+
 // Extents small enough for the reference, odd where the operator takes that; redrawn until it does.
 std::map<std::string, std::string> reduced_parameters(const OpDefinition& op, Rng& rng) {
   constexpr int64_t kKept = 4, kLargest = 19;

@@ -249,6 +249,11 @@ void Evaluator::store(const Storage& storage, const Tensor& tensor, const Point&
   std::vector<Index> local;
   for (size_t d = 0; d < tensor.shape.size(); ++d) local.push_back(localize(storage, d, point.axis[d], point));
   const Index address = flatten(storage, local, point);
+  if (!address.terms.empty()) {
+    // Lanes along a fused axis whose parts do not lie in memory in its order.
+    if (e_.failure.ok()) e_.failure = infeasible("a vector would be stored to scattered places");
+    return;
+  }
   const int lanes = address.uniform() ? 1 : point.chunk.lanes;
   const Buffer& buffer = e_.kernel.buffers[storage.buffer];
   value = broadcast(value, std::max(lanes, value.lanes));
@@ -270,7 +275,6 @@ void Evaluator::store(const Storage& storage, const Tensor& tensor, const Point&
   stmt.non_temporal = non_temporal && lanes > 1 && address.lane == 1;
   e_.kernel.buffers[storage.buffer].written = true;
   if (lanes > 1) {
-    CHECK(address.terms.empty());
     stmt.mask = point_mask(point);
     e_.emit(std::move(stmt));
     return;
