@@ -14,7 +14,7 @@ class ScheduleSource {
  public:
   virtual ~ScheduleSource() = default;
   // For each query the candidates of one rung, nearest first; none: a miss. It should be back after
-  // `deadline_ms`; the client does not wait longer. Called from one thread at a time.
+  // `deadline_ms`, which is longer than the client waits. Called from one thread at a time.
   virtual absl::StatusOr<std::vector<std::vector<Match>>> batch_lookup(
       absl::Span<const LookupRequest> queries, int deadline_ms) = 0;
 };
