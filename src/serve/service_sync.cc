@@ -218,7 +218,8 @@ void Service::park(std::shared_ptr<Sync> sync, uint64_t version) {
   bool gone = false;
   {
     std::lock_guard lock(sync->mutex);
-    sync->ticket = ticket;
+    // Resumed by now, the call may have parked again elsewhere: tickets ascend, the last one counts.
+    sync->ticket = std::max(sync->ticket, ticket);
     gone = sync->gone;
   }
   if (gone && ticket != 0 && parked_.forget(ticket)) {
