@@ -183,8 +183,9 @@ void Searcher::work() {
     owned->busy = false;
     const bool over = next.ok() ? *next == StudySearch::Next::kEnded
                                 : next.status().code() == absl::StatusCode::kAborted;
-    if (over) {
-      owned_.erase(id);
+    const auto held = owned_.find(id);     // perhaps adopted anew meanwhile, under another epoch
+    if (over && held != owned_.end() && held->second == owned) {
+      owned_.erase(held);
       dirty_.erase(id);
       look_ = true;                        // there is room for another
     }
