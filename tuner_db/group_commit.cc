@@ -33,7 +33,10 @@ double seconds_since(Clock::time_point start) {
 GroupCommit::GroupCommit(Database& database, Committed committed)
     : database_(database), committed_(std::move(committed)), thread_([this] { loop(); }) {}
 
-GroupCommit::~GroupCommit() {
+GroupCommit::~GroupCommit() { stop(); }
+
+void GroupCommit::stop() {
+  if (!thread_.joinable()) return;
   {
     const std::lock_guard guard(mutex_);
     stopping_ = true;

@@ -38,8 +38,9 @@ class GroupCommit {
 
   // REQUIRES: the database outlives it.
   explicit GroupCommit(Database& database, Committed committed = {});
-  // Commits what was submitted before, then stops.
-  ~GroupCommit();
+  ~GroupCommit();                          // stops
+  // Commits and acknowledges what was submitted before, then ends the thread. Idempotent.
+  void stop();
 
   // `done` is called once, with OK when the operation is durable.
   void submit(Body body, Done done);

@@ -73,8 +73,8 @@ Service::~Service() {
         commit_->run([this](Database& database) { return clock_.store(database); });
     if (!stored.ok()) log(Level::kWarning, "clock_not_stored",
                           {{"error", std::string(stored.message())}});
+    commit_->stop();                       // stays there too: its acknowledgements ask it for problems
   }
-  commit_.reset();
 }
 
 void Service::stop_giving() {
