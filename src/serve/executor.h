@@ -18,10 +18,9 @@ class Executor {
   ~Executor() { stop(); }
 
   void post(std::function<void()> task) {
-    {
-      std::lock_guard lock(mutex_);
-      tasks_.push_back(std::move(task));
-    }
+    std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+    // Under the lock: the task may end what keeps us alive before we would have said so.
     changed_.notify_one();
   }
 
