@@ -18,12 +18,12 @@
 #include "src/net/tls.h"
 #include "src/serve/auth.h"
 #include "src/serve/errors.h"
+#include "tests/daemon_fixture.h"
 #include "tests/tls_fixture.h"
 
 namespace lw {
 namespace {
 
-namespace v1 = loopwright::v1;
 using testing::certificates;
 using testing::files_in;
 using testing::read_text;
@@ -130,15 +130,6 @@ absl::StatusOr<std::string> ask(const std::string& address, const TlsFiles& file
   return who_am_i(connect(address, client->credentials));
 }
 
-bool eventually(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (std::chrono::steady_clock::now() < end) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(25));
-  }
-  return false;
-}
-
 TEST(Tls, HoldersOfCertificatesGetInByTheirRole) {
   const TestServer server(secured(files_in(authority().ours / "server-main")));
   EXPECT_EQ(*ask(server.address(), files_in(authority().ours / "client-ci")), "client/ci");
@@ -174,6 +165,37 @@ TEST(Tls, WhatNoTableListsIsDeniedBeforeAnyHandler) {
             .status();
     EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED) << method << status.error_message();
   }
+}
+
+TEST(Tls, TheDaemonItselfDeniesByDefault) {
+  const Scratch scratch;
+  ServiceOptions options;
+  options.search = false;
+  const ServerSecurity security = secured(files_in(authority().ours / "server-main"));
+  Daemon daemon(scratch.file, options, security.credentials);
+  const auto become = [&](const std::string& who) {
+    const auto client =
+        client_security(daemon.server->address(), files_in(authority().ours / who), false);
+    ASSERT_TRUE(client.ok()) << client.status();
+    daemon.connect(client->credentials);
+  };
+  v1::PutRecordsRequest records;
+  records.set_request_id("put");
+  v1::PutRecordsResponse stored;
+  const auto put = [&] {
+    return Daemon::call(*daemon.schedules, &v1::ScheduleService::Stub::PutRecords, records, &stored);
+  };
+  become("client-ci");
+  std::string answer;
+  for (const char* method : {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+                             "/loopwright.v1.TuningService/Unlisted", "/other.Service/Call"}) {
+    EXPECT_EQ(raw_call(daemon.channel, method, "", &answer).error_code(),
+              grpc::StatusCode::PERMISSION_DENIED) << method;
+  }
+  EXPECT_TRUE(raw_call(daemon.channel, "/grpc.health.v1.Health/Check", "", &answer).ok());
+  EXPECT_TRUE(put().ok()) << put();
+  become("agent-board");
+  EXPECT_EQ(reason_of(put()), v1::ERROR_REASON_ROLE_DENIED);
 }
 
 TEST(Tls, WithoutTheRightCertificateNobodyGetsIn) {

@@ -16,7 +16,8 @@ namespace lw {
 
 struct ServerOptions {
   BindAddress address;
-  std::shared_ptr<grpc::ServerCredentials> credentials;  // null: none, for loopbacks
+  // null: none, for loopbacks; others get the processor that denies by default (auth.h).
+  std::shared_ptr<grpc::ServerCredentials> credentials;
   int threads = 16;                        // for calls that wait for the database
   bool reflection = false;
 };
