@@ -245,14 +245,6 @@ absl::Status may_cancel(const Identity& identity, std::string_view study_client)
                        " may end only studies of its own"));
 }
 
-absl::Status may_put_record(const Identity& identity, std::string_view provenance_client) {
-  if (identity.role == CallerRole::kAdmin) return absl::OkStatus();
-  if (identity.role == CallerRole::kClient && provenance_client == identity.name) return absl::OkStatus();
-  return denied(identity, "/loopwright.v1.ScheduleService/PutRecords",
-                concat("a record says it is of '", provenance_client, "'; ", identity.name,
-                       " may store only records of its own"));
-}
-
 std::shared_ptr<grpc::AuthMetadataProcessor> deny_by_default() {
   return std::make_shared<DenyByDefault>();
 }

@@ -67,10 +67,8 @@ absl::Status authorize(const Identity& identity, std::string_view method);
 // Rules beyond the role, for calls that `authorize` has let through:
 // an agent speaks only for itself: `agent` is "agents/NAME" with the certificate's name;
 absl::Status may_synchronize(const Identity& identity, std::string_view agent);
-// a client ends only its own studies: `study_client` is Study.client, the name of who asked;
+// a client ends only its own studies: `study_client` is Study.client, the name of who asked.
 absl::Status may_cancel(const Identity& identity, std::string_view study_client);
-// records of a client carry its own name as provenance; an admin may bring anybody's.
-absl::Status may_put_record(const Identity& identity, std::string_view provenance_client);
 
 // Denies, before any handler runs, what no handler of ours sees: unlisted methods, and health and
 // reflection to who may not; and peers without a usable certificate everywhere. Our own services'
