@@ -16,7 +16,7 @@ constexpr int kAgents = 4;
 
 struct ModelJob {
   std::string state = "queued";
-  int attempt = 0, candidates = 1;
+  int attempt = 0, lost = 0, candidates = 1;
   int64_t epoch = 0, run_after = 0, lease_until = 0;
   int agent = -1;
   std::set<int> lost_on;
@@ -165,8 +165,7 @@ class Machine {
     for (auto& [id, job] : model_) {
       if (job.state != "leased" || job.agent != a) continue;
       if (!listed.contains(id)) {
-        job.state = "queued";
-        job.run_after = now_;
+        give_back(job, now_);
       } else if (job.lease_until - now_ < rules_.ttl_ms * 2 / 3) {
         job.lease_until = now_ + rules_.ttl_ms;
       }
@@ -214,14 +213,18 @@ class Machine {
     say(absl::StrCat("a", a, " renews at ", now_));
   }
 
+  // An attempt that nobody is to blame for has ended.
+  void give_back(ModelJob& job, int64_t run_after) {
+    job.state = job.attempt >= rules_.most_attempts ? "dead" : "queued";
+    job.run_after = run_after;
+  }
   // A job's holder disappeared.
   void lose(int64_t id, ModelJob& job) {
     job.lost_on.insert(job.agent);
     const bool poison = static_cast<int>(job.lost_on.size()) >= rules_.poison_agents ||
-                        job.attempt >= rules_.most_attempts;
+                        ++job.lost >= rules_.most_attempts;
     if (!poison) {
-      job.state = "queued";
-      job.run_after = now_;
+      give_back(job, now_);
       return;
     }
     job.state = "dead";
@@ -284,20 +287,14 @@ class Machine {
       return v1::RECEIPT_KIND_LEASE_LOST;
     }
     if (result.abandoned()) {
-      job.state = "queued", job.run_after = now_;
+      give_back(job, now_);
       return v1::RECEIPT_KIND_STORED;
     }
     const bool whole = result.outcomes_size() == job.candidates;
     if (result.failure() != v1::VERDICT_UNSPECIFIED || !whole) {
       const v1::ReceiptKind kind = result.failure() != v1::VERDICT_UNSPECIFIED
                                        ? v1::RECEIPT_KIND_STORED : v1::RECEIPT_KIND_REFUSED;
-      if (job.attempt >= rules_.most_attempts) {
-        lose(id, job);
-        add_splits();
-      } else {
-        job.state = "queued";
-        job.run_after = now_ + (rules_.backoff_ms << std::min(job.attempt - 1, 6));
-      }
+      give_back(job, now_ + (rules_.backoff_ms << std::min(job.attempt - 1, 6)));
       return kind;
     }
     job.state = "done", job.digest = result.digest();

@@ -232,21 +232,52 @@ TEST_P(QueueTest, CrashLoopingWorker) {
   EXPECT_EQ(number("SELECT count(*) FROM measurements WHERE verdict = 'crash'"), 1);
 }
 
+v1::JobResult given_back(const v1::Job& job) {
+  v1::JobResult result;
+  result.set_job(job.name());
+  result.set_epoch(job.epoch());
+  result.set_abandoned(true);
+  return result;
+}
+
 TEST_P(QueueTest, WhatAnAgentGaveBackIsNoAttemptToBeChargedFor) {
   const int64_t id = queue(make_study("ci"));
   Asker a;
-  for (int i = 0; i < 2 * rules_.most_attempts; ++i) {
-    v1::JobResult back;
-    const v1::Job claimed = take_one(a);
-    back.set_job(claimed.name());
-    back.set_epoch(claimed.epoch());
-    back.set_abandoned(true);
-    EXPECT_EQ(send(a, back).kind(), v1::RECEIPT_KIND_STORED);
+  for (int i = 0; i < rules_.most_attempts - 2; ++i) {
+    EXPECT_EQ(send(a, given_back(take_one(a))).kind(), v1::RECEIPT_KIND_STORED);
   }
   take_one(a);
   vanish(a);
   EXPECT_EQ(job(id).state, v1::JOB_STATE_QUEUED) << "lost once, by one agent";
+  take_one(a);
+  vanish(a);
+  EXPECT_EQ(job(id).state, v1::JOB_STATE_DEAD) << "the attempts are used up";
   EXPECT_EQ(number("SELECT count(*) FROM measurements"), 0);
+}
+
+TEST_P(QueueTest, AJobThatIsGivenBackForEverIsGivenUp) {
+  const int64_t id = queue(make_study("ci"), 2);
+  Asker a;
+  for (int i = 0; i < rules_.most_attempts; ++i) {
+    EXPECT_EQ(job(id).state, v1::JOB_STATE_QUEUED) << i;
+    EXPECT_EQ(send(a, given_back(take_one(a))).kind(), v1::RECEIPT_KIND_STORED);
+  }
+  EXPECT_THAT(take(a), IsEmpty());
+  EXPECT_EQ(job(id).state, v1::JOB_STATE_DEAD);
+  EXPECT_THAT(job(id).detail, HasSubstr("given up after 8 attempts, the last: given back"));
+  EXPECT_EQ(number("SELECT count(*) FROM jobs"), 1) << "not split: nobody disappeared";
+  EXPECT_EQ(number("SELECT count(*) FROM measurements"), 0);
+}
+
+TEST_P(QueueTest, AJobThatNeverReachesItsAgentIsGivenUp) {
+  const int64_t id = queue(make_study("ci"));
+  Asker a;
+  for (int i = 0; i < rules_.most_attempts; ++i) {
+    take_one(a);
+    a.held.clear();                        // the answer was lost
+  }
+  EXPECT_THAT(take(a), IsEmpty());
+  EXPECT_EQ(job(id).state, v1::JOB_STATE_DEAD);
 }
 
 TEST_P(QueueTest, AJobThatFailsThroughDevicesIsNeverCharged) {

@@ -156,7 +156,7 @@ absl::StatusOr<std::vector<std::string>> set_admission(
 }
 
 absl::Status quarantine(Database& database, DeviceRow& device, std::string_view reason,
-                        int64_t now_ms, Changes* changes) {
+                        const LeaseRules& rules, int64_t now_ms, Changes* changes) {
   device.admission = v1::DEVICE_ADMISSION_QUARANTINED;
   device.reason = std::string(reason);
   RETURN_IF_ERROR(put_device(database, device));
@@ -164,8 +164,8 @@ absl::Status quarantine(Database& database, DeviceRow& device, std::string_view 
                    select_jobs(database, "WHERE state = 'leased' AND device = ? ORDER BY id",
                                {device.id}));
   for (JobRow& job : held) {
-    RETURN_IF_ERROR(release_job(database, std::move(job), "its device was quarantined", now_ms,
-                                now_ms, changes));
+    RETURN_IF_ERROR(release_job(database, std::move(job), "its device was quarantined", rules,
+                                now_ms, now_ms, changes));
   }
   return absl::OkStatus();
 }

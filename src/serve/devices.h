@@ -30,6 +30,6 @@ absl::StatusOr<std::vector<std::string>> set_admission(
     std::string_view reason);
 // Closes the device and takes from it what it holds. REQUIRES: inside a write().
 absl::Status quarantine(Database& database, DeviceRow& device, std::string_view reason,
-                        int64_t now_ms, Changes* changes);
+                        const LeaseRules& rules, int64_t now_ms, Changes* changes);
 
 }  // namespace lw

@@ -122,13 +122,32 @@ absl::Status tell_lost(Database& database, const JobRow& job, std::string detail
   return add_event(database, job.study, now_ms, std::move(event));
 }
 
+absl::Status queue_again(Database& database, JobRow& job, std::string_view why,
+                         const LeaseRules& rules, int64_t run_after, int64_t now_ms,
+                         Changes* changes) {
+  if (job.attempt >= rules.most_attempts) {
+    job.state = v1::JOB_STATE_DEAD;
+    job.ended_ms = now_ms;
+    job.detail = concat("given up after ", job.attempt, " attempts, the last: ", why);
+    RETURN_IF_ERROR(tell_lost(database, job, job.detail, now_ms, changes));
+    return update_job(database, job);
+  }
+  RETURN_IF_ERROR(tell_lost(database, job, concat("queued again: ", why), now_ms, changes));
+  job.state = v1::JOB_STATE_QUEUED;
+  job.run_after = run_after;
+  job.detail = std::string(why);
+  clear_holder(job);
+  changes->queued.insert(job.target);
+  return update_job(database, job);
+}
+
 // One job for each candidate, fresh, in place of `job`.
 absl::Status split(Database& database, const JobRow& job, int64_t now_ms, Changes* changes) {
   for (int i = 0; i < job.payload.candidates_size(); ++i) {
     JobRow part = job;
     part.state = v1::JOB_STATE_QUEUED;
     part.attempt = 0, part.epoch = 0, part.run_after = 0, part.lease_until = 0, part.leased_ms = 0;
-    part.device.clear(), part.agent.clear(), part.session.clear();
+    clear_holder(part);
     part.lost_on.clear(), part.detail = concat("split from ", job_name(job.id));
     part.created_ms = now_ms, part.ended_ms = 0, part.candidates = 1;
     part.payload.clear_candidates();
@@ -205,25 +224,13 @@ v1::Job job_message(const JobRow& job, const LeaseRules& rules) {
   return message;
 }
 
-absl::Status release_job(Database& database, JobRow job, std::string_view why, int64_t run_after,
-                         int64_t now_ms, Changes* changes) {
-  ++changes->attempts["released"];
-  job.state = v1::JOB_STATE_QUEUED;
-  job.run_after = run_after;
-  job.detail = std::string(why);
-  changes->queued.insert(job.target);
-  RETURN_IF_ERROR(tell_lost(database, job, concat("queued again: ", why), now_ms, changes));
-  job.device.clear(), job.agent.clear(), job.session.clear();
-  return update_job(database, job);
-}
+void clear_holder(JobRow& job) { job.device.clear(), job.agent.clear(), job.session.clear(); }
 
-absl::Status give_up_job(Database& database, JobRow job, std::string_view why, int64_t now_ms,
+absl::Status release_job(Database& database, JobRow job, std::string_view why,
+                         const LeaseRules& rules, int64_t run_after, int64_t now_ms,
                          Changes* changes) {
-  job.state = v1::JOB_STATE_DEAD;
-  job.ended_ms = now_ms;
-  job.detail = concat("given up after ", job.attempt, " attempts, the last: ", why);
-  RETURN_IF_ERROR(tell_lost(database, job, job.detail, now_ms, changes));
-  return update_job(database, job);
+  ++changes->attempts["released"];
+  return queue_again(database, job, why, rules, run_after, now_ms, changes);
 }
 
 absl::Status lose_job(Database& database, JobRow job, Store& store, const LeaseRules& rules,
@@ -231,23 +238,16 @@ absl::Status lose_job(Database& database, JobRow job, Store& store, const LeaseR
   ++changes->attempts["lost"];
   job.lost_on.push_back(job.agent);
   const std::set<std::string> distinct(job.lost_on.begin(), job.lost_on.end());
-  const std::string who = absl::StrJoin(distinct, ", ");
   const bool poison = static_cast<int>(distinct.size()) >= rules.poison_agents ||
                       static_cast<int>(job.lost_on.size()) >= rules.most_attempts;
   if (!poison) {
-    RETURN_IF_ERROR(
-        tell_lost(database, job, concat("queued again: ", agent_name(job.agent), " disappeared"),
-                  now_ms, changes));
-    job.state = v1::JOB_STATE_QUEUED;
-    job.run_after = now_ms;
-    job.detail = concat("lost on ", who);
-    job.device.clear(), job.agent.clear(), job.session.clear();
-    changes->queued.insert(job.target);
-    return update_job(database, job);
+    return queue_again(database, job, concat(agent_name(job.agent), " disappeared"), rules, now_ms,
+                       now_ms, changes);
   }
   job.state = v1::JOB_STATE_DEAD;
   job.ended_ms = now_ms;
-  job.detail = concat("given up after ", job.attempt, " attempts; disappeared with it: ", who);
+  job.detail = concat("given up after ", job.attempt, " attempts; disappeared with it: ",
+                      absl::StrJoin(distinct, ", "));
   RETURN_IF_ERROR(update_job(database, job));
   if (job.candidates > 1) {
     RETURN_IF_ERROR(tell_lost(database, job, job.detail + "; split", now_ms, changes));

@@ -5,7 +5,8 @@
 // job whose agents disappeared (a lease ran out, an agent came back as another session) goes back
 // to the queue; after two distinct agents, or one too often, it is poison: with several candidates
 // it is split into jobs of one, so that the guilty one is found, and a single one is charged with a
-// crash. Attempts that ended otherwise (given back, failed through a device) make nothing poison.
+// crash. Attempts that ended otherwise (given back, failed through a device) make nothing poison;
+// after too many of any kind a job is given up, and nothing is charged.
 //
 // Claims are fair between clients: the next job is of the client with the smallest
 // (running + 1) / weight x 2^(-priority / 100), the score of Buildbarn's queue (service.md section
@@ -29,7 +30,7 @@ namespace lw {
 struct LeaseRules {
   int64_t ttl_ms = 30'000;
   int poison_agents = 2;                   // distinct ones that disappeared with a job
-  int most_attempts = 8;                   // lost by one agent; or failed through devices
+  int most_attempts = 8;                   // of a job, however they end
   int quarantine_failures = 3;             // of a device, in a row, on distinct jobs
   int64_t backoff_ms = 500;                // before a job that failed on a device runs again, doubled
                                            // with each attempt
@@ -78,11 +79,13 @@ absl::StatusOr<std::vector<JobRow>> claim_jobs(Database& database, const Holder&
 // The job as an agent gets it.
 loopwright::v1::Job job_message(const JobRow& job, const LeaseRules& rules);
 
-// Back to the queue, nobody is to blame: its agent never got it, or gave it back.
-absl::Status release_job(Database& database, JobRow job, std::string_view why, int64_t run_after,
-                         int64_t now_ms, Changes* changes);
-// Nobody could run it, through no fault of its candidates: dead, and nothing is charged.
-absl::Status give_up_job(Database& database, JobRow job, std::string_view why, int64_t now_ms,
+// No agent, session or device has it any more.
+void clear_holder(JobRow& job);
+
+// Back to the queue, through no fault of its candidates: its agent never got it, gave it back or
+// could not run it. After the last attempt it is dead instead, and nothing is charged.
+absl::Status release_job(Database& database, JobRow job, std::string_view why,
+                         const LeaseRules& rules, int64_t run_after, int64_t now_ms,
                          Changes* changes);
 // Its agent disappeared with it.
 absl::Status lose_job(Database& database, JobRow job, Store& store, const LeaseRules& rules,

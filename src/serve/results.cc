@@ -172,7 +172,7 @@ absl::Status blame_device(Database& database, const JobRow& job, const std::stri
       device->admission != v1::DEVICE_ADMISSION_QUARANTINED) {
     return quarantine(database, *device,
                       concat(device->failures, " jobs in a row failed through the device, the last: ",
-                             verdict, ": ", detail), now_ms, changes);
+                             verdict, ": ", detail), rules, now_ms, changes);
   }
   return put_device(database, *device);
 }
@@ -187,11 +187,7 @@ absl::Status job_failed(Database& database, const JobRow& job, const v1::JobResu
   const std::string why = concat(name, ": ", result.failure_detail());
   const int64_t wait = rules.backoff_ms << std::min(job.attempt - 1, 6);
   // The job first: a quarantine takes from the device what it still holds.
-  if (job.attempt >= rules.most_attempts) {
-    RETURN_IF_ERROR(give_up_job(database, job, why, now_ms, changes));
-  } else {
-    RETURN_IF_ERROR(release_job(database, job, why, now_ms + wait, now_ms, changes));
-  }
+  RETURN_IF_ERROR(release_job(database, job, why, rules, now_ms + wait, now_ms, changes));
   return blame_device(database, job, name, result.failure_detail(), rules, now_ms, changes);
 }
 
@@ -232,7 +228,8 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
     return receipt(result, v1::RECEIPT_KIND_LEASE_LOST);
   }
   if (result.abandoned()) {
-    RETURN_IF_ERROR(release_job(database, job, "given back by its agent", now_ms, now_ms, changes));
+    RETURN_IF_ERROR(release_job(database, job, "given back by its agent", rules, now_ms, now_ms,
+                                changes));
     return receipt(result, v1::RECEIPT_KIND_STORED);
   }
   if (result.failure() == v1::VERDICT_WORKER_LOST ||

@@ -152,7 +152,8 @@ absl::Status Service::quarantine_device(const Caller& caller,
                 [&](Database& database, Changes* changes) -> absl::Status {
     ASSIGN_OR_RETURN(std::optional<DeviceRow> device, find_device(database, id));
     if (!device) return not_found(v1::ERROR_REASON_DEVICE_NOT_FOUND, request.name());
-    RETURN_IF_ERROR(quarantine(database, *device, request.reason(), now_ms(), changes));
+    RETURN_IF_ERROR(quarantine(database, *device, request.reason(), options_.rules, now_ms(),
+                               changes));
     ASSIGN_OR_RETURN(*response, device_message(database, *device, online_since()));
     return absl::OkStatus();
   });
@@ -207,7 +208,8 @@ absl::Status Service::requeue_job(const Caller& caller, const v1::RequeueJobRequ
     }
     job->state = v1::JOB_STATE_QUEUED;
     job->attempt = 0, job->run_after = 0, job->ended_ms = 0, job->lease_until = 0;
-    job->device.clear(), job->agent.clear(), job->session.clear(), job->lost_on.clear();
+    job->lost_on.clear();
+    clear_holder(*job);
     job->detail = concat("queued again by ", actor(caller));
     RETURN_IF_ERROR(update_job(database, *job));
     changes->queued.insert(job->target);

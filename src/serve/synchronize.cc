@@ -205,8 +205,8 @@ class Synchronization {
     for (const auto& [id, row] : leased) {
       ASSIGN_OR_RETURN(std::optional<JobRow> job, find_job(database_, id));
       if (!job || job->state != v1::JOB_STATE_LEASED) continue;
-      RETURN_IF_ERROR(release_job(database_, *std::move(job), "its agent never got it", now_ms_,
-                                  now_ms_, &answer_.changes));
+      RETURN_IF_ERROR(release_job(database_, *std::move(job), "its agent never got it", rules_,
+                                  now_ms_, now_ms_, &answer_.changes));
     }
     return absl::OkStatus();
   }
