@@ -43,6 +43,8 @@ absl::StatusOr<int64_t> parse_job_name(std::string_view name, std::string_view f
   return number;
 }
 
+std::string id_of(std::string_view name) { return std::string(name.substr(name.find('/') + 1)); }
+
 std::string study_name(std::string_view id) { return concat("studies/", id); }
 std::string operation_name(std::string_view id) { return concat("operations/", id); }
 std::string device_name(std::string_view id) { return concat("devices/", id); }

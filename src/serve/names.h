@@ -16,6 +16,9 @@ absl::StatusOr<std::string> parse_name(std::string_view collection, std::string_
                                        std::string_view field);
 absl::StatusOr<int64_t> parse_job_name(std::string_view name, std::string_view field);
 
+// "devices/X" -> "X", and "X" is itself; nothing is checked.
+std::string id_of(std::string_view name);
+
 std::string study_name(std::string_view id);
 std::string operation_name(std::string_view id);
 std::string device_name(std::string_view id);

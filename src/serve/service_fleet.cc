@@ -168,10 +168,7 @@ absl::Status Service::list_jobs(const Caller&, const v1::ListJobsRequest& reques
                                                    {"priority", "priority", FieldKind::kInteger},
                                                    {"attempt", "attempt", FieldKind::kInteger}};
   ASSIGN_OR_RETURN(Filter filter, parse_filter(request.filter(), kFields));
-  for (std::string& text : filter.texts) {   // "studies/X" and "X" mean the same
-    const size_t slash = text.find('/');
-    if (slash != std::string::npos) text = text.substr(slash + 1);
-  }
+  for (std::string& text : filter.texts) text = id_of(text);  // "studies/X" and "X" mean the same
   ASSIGN_OR_RETURN(const Page page, page_of(concat("jobs ", request.filter()),
                                             request.page_size(), request.page_token()));
   std::vector<Value> values = filter.values();

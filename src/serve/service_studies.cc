@@ -106,8 +106,7 @@ absl::Status Service::list_operations(const Caller&,
     ASSIGN_OR_RETURN(const v1::ListStudiesResponse listed,
                      lw::list_studies(*database_, studies, now_ms()));
     for (const v1::Study& study : listed.studies()) {
-      ASSIGN_OR_RETURN(const StudyRow row,
-                       must_find(*database_, study.name().substr(study.name().find('/') + 1)));
+      ASSIGN_OR_RETURN(const StudyRow row, must_find(*database_, id_of(study.name())));
       ASSIGN_OR_RETURN(*response->add_operations(), operation_of(*database_, row, now_ms()));
     }
     response->set_next_page_token(listed.next_page_token());

@@ -44,14 +44,18 @@ struct Service::Sync {
   int64_t ticket = 0;                      // while parked
   bool gone = false;                       // nobody waits for the answer
 
+  // Of its open devices that want work.
+  std::set<std::string> wanted_targets() const {
+    std::set<std::string> wanted;
+    for (const v1::DeviceState& device : request->devices()) {
+      const auto target = answer.targets.find(id_of(device.name()));
+      if (device.wanted() > 0 && target != answer.targets.end()) wanted.insert(target->second);
+    }
+    return wanted;
+  }
   ParkedCalls::Topics topics() const {
     ParkedCalls::Topics topics;
-    for (const v1::DeviceState& device : request->devices()) {
-      const auto target = answer.targets.find(device.name().substr(device.name().find('/') + 1));
-      if (device.wanted() > 0 && target != answer.targets.end()) {
-        topics.insert(target_topic(target->second));
-      }
-    }
+    for (const std::string& target : wanted_targets()) topics.insert(target_topic(target));
     return topics;
   }
 };
@@ -119,13 +123,10 @@ bool Service::needs_write(Sync& sync) {
   if (sync.first && (request.results_size() > 0 || request.leaving() || due)) return true;
   for (const v1::DeviceState& device : request.devices()) {
     if (sync.first && device.has_description()) return true;
-    const auto target = sync.answer.targets.find(device.name().substr(device.name().find('/') + 1));
-    if (device.wanted() > 0 && target != sync.answer.targets.end() &&
-        maybe_queued_.contains(target->second)) {
-      return true;
-    }
   }
-  return false;
+  const std::set<std::string> wanted = sync.wanted_targets();
+  return std::any_of(wanted.begin(), wanted.end(),
+                     [this](const std::string& target) { return maybe_queued_.contains(target); });
 }
 
 // Asked when its turn in the commit has come: a later call may have overtaken it on the way there,
@@ -169,13 +170,7 @@ void Service::attempt(std::shared_ptr<Sync> sync) {
           for (const v1::DeviceState& device : sync->request->devices()) wanted += device.wanted();
           if (static_cast<int>(sync->answer.claimed.size()) < wanted &&
               parked_.version(sync->topics()) == sync->version) {
-            for (const v1::DeviceState& device : sync->request->devices()) {
-              const auto target = sync->answer.targets.find(
-                  device.name().substr(device.name().find('/') + 1));
-              if (device.wanted() > 0 && target != sync->answer.targets.end()) {
-                maybe_queued_.erase(target->second);
-              }
-            }
+            for (const std::string& target : sync->wanted_targets()) maybe_queued_.erase(target);
           }
         }
         if (status.ok() && !sync->answer.claimed.empty()) {

@@ -58,7 +58,7 @@ class Synchronization {
                   const LeaseRules& rules, int64_t now_ms, SyncAnswer* answer)
       : database_(database), store_(store), call_(call), request_(*call.request), shares_(shares),
         rules_(rules), now_ms_(now_ms), answer_(*answer),
-        agent_(request_.agent().substr(request_.agent().find('/') + 1)) {}
+        agent_(id_of(request_.agent())) {}
 
   absl::Status run() {
     RETURN_IF_ERROR(meet());
@@ -112,7 +112,7 @@ class Synchronization {
   }
 
   absl::Status describe(const v1::DeviceState& state) {
-    const std::string id = state.name().substr(state.name().find('/') + 1);
+    const std::string id = id_of(state.name());
     ASSIGN_OR_RETURN(std::optional<DeviceRow> row, find_device(database_, id));
     if (row && row->agent != agent_ && !is_orphaned(*row)) {
       return api_error(v1::ERROR_REASON_ROLE_DENIED,
@@ -212,7 +212,7 @@ class Synchronization {
   }
 
   absl::Status give_work(const v1::DeviceState& state) {
-    const std::string id = state.name().substr(state.name().find('/') + 1);
+    const std::string id = id_of(state.name());
     const auto device = devices_.find(id);
     if (device == devices_.end()) return absl::OkStatus();
     if (device->second.admission != v1::DEVICE_ADMISSION_OPEN) {
