@@ -125,6 +125,48 @@ TEST_P(ApiTest, WaitingForAnOperationEndsWithItOrItsTime) {
   EXPECT_EQ(operation.error().code(), static_cast<int>(absl::StatusCode::kCancelled));
 }
 
+// ---- agents that wait ---------------------------------------------------------------------------
+
+TEST_P(ApiTest, AResumedDeviceGetsWorkWhileItsAgentWaits) {
+  const v1::SynchronizeRequest first = agent_call();
+  v1::SynchronizeResponse response;
+  ASSERT_TRUE(
+      ask(daemon_->agents, &v1::AgentService::Stub::Synchronize, first, &response).ok());
+  v1::DrainDevicesRequest drain;
+  drain.set_request_id(fresh_id());
+  drain.add_names("devices/d");
+  v1::DrainDevicesResponse drained;
+  ASSERT_TRUE(
+      ask(daemon_->fleet, &v1::FleetService::Stub::DrainDevices, drain, &drained).ok());
+  std::string study;
+  ASSERT_TRUE(create(study_request(), &study).ok());
+  ASSERT_TRUE(daemon_->database->write(5, [&] {
+    JobRow job;
+    job.study = study.substr(8);
+    job.client = "local";
+    job.target = first.devices(0).description().target_id();
+    job.candidates = 1;
+    return insert_job(*daemon_->database, job).status();
+  }).ok());
+  v1::SynchronizeRequest waiting = agent_call();
+  waiting.mutable_devices(0)->clear_description();
+  waiting.mutable_devices(0)->set_wanted(1);
+  waiting.mutable_wait()->set_seconds(100);
+  std::thread agent([&] {
+    EXPECT_TRUE(Daemon::call(*daemon_->agents, &v1::AgentService::Stub::Synchronize, waiting,
+                             &response, 120).ok());
+  });
+  EXPECT_TRUE(eventually([&] { return daemon_->service->parked().size() == 1; }));
+  v1::ResumeDevicesRequest resume;
+  resume.set_request_id(fresh_id());
+  resume.add_names("devices/d");
+  v1::ResumeDevicesResponse resumed;
+  EXPECT_TRUE(
+      ask(daemon_->fleet, &v1::FleetService::Stub::ResumeDevices, resume, &resumed).ok());
+  agent.join();
+  EXPECT_EQ(response.jobs_size(), 1) << "waited to the end of the call";
+}
+
 // ---- around the calls ---------------------------------------------------------------------------
 
 TEST_P(ApiTest, HealthSaysWhatServes) {

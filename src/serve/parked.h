@@ -1,6 +1,6 @@
 // Calls that wait for something to happen: agents for work, clients for news of a study.
 //
-// A call is parked on topics ("target X", "study Y") until there is news of one, its time is over, or
+// A call is parked on topics ("target X", "study Y", "agent Z") until there is news of one, its time is over, or
 // it is gone. News cannot fall between looking and parking: version() is read before looking, and
 // parking with a version that is not the present one resumes at once. Of those that wait for work one
 // is woken for each news; one that did get work passes the news on, so that a thousand waiting agents
@@ -59,6 +59,7 @@ class ParkedCalls {
   bool closed_ = false;
 };
 
+inline std::string agent_topic(const std::string& agent) { return "agent " + agent; }
 inline std::string target_topic(const std::string& target) { return "target " + target; }
 inline std::string study_topic(const std::string& study) { return "study " + study; }
 

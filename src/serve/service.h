@@ -173,6 +173,7 @@ class Service {
   bool is_latest(const Sync& sync);
   void answered(std::shared_ptr<Sync> sync, absl::Status status);
   Known& known(const std::string& agent);  // REQUIRES: mutex_ held
+  void review(const std::string& agent);   // its devices may do other things than when it asked
   void park(std::shared_ptr<Sync> sync, uint64_t version);
   void keep_house();
   void keep_index();

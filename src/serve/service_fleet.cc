@@ -131,14 +131,20 @@ absl::Status Service::drain_devices(const Caller& caller, const v1::DrainDevices
 absl::Status Service::resume_devices(const Caller& caller,
                                      const v1::ResumeDevicesRequest& request,
                                      v1::ResumeDevicesResponse* response) {
+  std::set<std::string> agents;
   RETURN_IF_ERROR(change(caller, "ResumeDevices", request, response,
                          [&](Database& database, Changes*) -> absl::Status {
     ASSIGN_OR_RETURN(const std::vector<std::string> names,
                      set_admission(database, {request.names().begin(), request.names().end()},
                                    map_of(request.labels()), v1::DEVICE_ADMISSION_OPEN, ""));
-    for (const std::string& name : names) response->add_names(name);
+    for (const std::string& name : names) {
+      response->add_names(name);
+      ASSIGN_OR_RETURN(const std::optional<DeviceRow> device, find_device(database, id_of(name)));
+      if (device) agents.insert(agent_name(device->agent));
+    }
     return absl::OkStatus();
   }));
+  for (const std::string& agent : agents) review(agent);
   if (searcher_ != nullptr) searcher_->wake_all();
   return absl::OkStatus();
 }

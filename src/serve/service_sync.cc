@@ -54,7 +54,7 @@ struct Service::Sync {
     return wanted;
   }
   ParkedCalls::Topics topics() const {
-    ParkedCalls::Topics topics;
+    ParkedCalls::Topics topics = {agent_topic(agent)};
     for (const std::string& target : wanted_targets()) topics.insert(target_topic(target));
     return topics;
   }
@@ -64,6 +64,15 @@ Service::Known& Service::known(const std::string& agent) {
   std::shared_ptr<Known>& known = agents_[agent];
   if (known == nullptr) known = std::make_shared<Known>();
   return *known;
+}
+
+// The call that waits looks again, and so does the next one if none waits.
+void Service::review(const std::string& agent) {
+  {
+    std::lock_guard lock(mutex_);
+    known(agent).reviewed_ms = 0;
+  }
+  parked_.wake_all(agent_topic(agent));
 }
 
 std::shared_ptr<void> Service::synchronize(const Caller& caller,
@@ -120,7 +129,7 @@ bool Service::needs_write(Sync& sync) {
   std::lock_guard lock(mutex_);
   Known& known = this->known(sync.agent);
   const bool due = known.reviewed_ms + kReviewMs <= now_ms();
-  if (sync.first && (request.results_size() > 0 || request.leaving() || due)) return true;
+  if (due || (sync.first && (request.results_size() > 0 || request.leaving()))) return true;
   for (const v1::DeviceState& device : request.devices()) {
     if (sync.first && device.has_description()) return true;
   }
@@ -174,7 +183,9 @@ void Service::attempt(std::shared_ptr<Sync> sync) {
           }
         }
         if (status.ok() && !sync->answer.claimed.empty()) {
-          for (const std::string& topic : sync->topics()) parked_.wake_one(topic);
+          for (const std::string& target : sync->wanted_targets()) {
+            parked_.wake_one(target_topic(target));
+          }
         }
         answered(sync, write_error(*commit_, status));
       });
