@@ -299,5 +299,23 @@ TEST_P(ApiTest, FiltersChooseAndWrongOnesAreRefused) {
   }
 }
 
+TEST_P(ApiTest, SchedulesAreFoundByTheirWordsInEitherCase) {
+  v1::PutRecordsResponse stored;
+  ASSERT_TRUE(ask(daemon_->schedules, &v1::ScheduleService::Stub::PutRecords, records_request(),
+                  &stored).ok());
+  const auto count = [&](const std::string& search) {
+    v1::ListSchedulesRequest request;
+    v1::ListSchedulesResponse response;
+    request.set_search(search);
+    EXPECT_TRUE(ask(daemon_->schedules, &v1::ScheduleService::Stub::ListSchedules, request,
+                    &response).ok());
+    return response.schedules_size();
+  };
+  for (const char* found : {"", "matmul", "MATMUL", "Mul m=6", "M=64"}) {
+    EXPECT_EQ(count(found), 1) << found;
+  }
+  for (const char* other : {"conv", "mat_ul", "%", "mat\\mul"}) EXPECT_EQ(count(other), 0) << other;
+}
+
 }  // namespace
 }  // namespace lw

@@ -358,8 +358,9 @@ absl::Status Service::list_schedules(const Caller&, const v1::ListSchedulesReque
         "SELECT k.id, k.workload, k.target, k.backend, k.threads, k.cache, k.objective, w.name, "
         "w.source_words, w.flops, t.text, (SELECT count(*) FROM candidates c WHERE c.key = k.id) "
         "FROM keys k JOIN workloads w ON w.id = k.workload JOIN targets t ON t.id = k.target "
-        "WHERE k.id > ? AND (w.source_words LIKE ? ESCAPE '\\' OR w.name LIKE ? ESCAPE '\\') "
-        "ORDER BY k.id LIMIT ?", from, pattern, pattern, size + 1);
+        "WHERE k.id > ? AND (lower(w.source_words) LIKE lower(?) ESCAPE '\\' "
+        "OR lower(w.name) LIKE lower(?) ESCAPE '\\') ORDER BY k.id LIMIT ?",
+        from, pattern, pattern, size + 1);
     int64_t last = 0;
     while (query.next()) {
       if (response->schedules_size() == size) {
