@@ -43,6 +43,7 @@ enum class Verdict : uint8_t {
 std::string_view verdict_name(Verdict verdict);  // "ok", "build_error", ...: stored
 bool parse_verdict(std::string_view name, Verdict* verdict);
 bool is_candidates_fault(Verdict verdict);
+bool is_nobodys_fault(Verdict verdict);    // neither OK nor the candidate's: it tells nothing
 
 struct Measurement {
   int64_t id = 0;                          // assigned by append, increasing in order of arrival

@@ -32,4 +32,8 @@ bool is_candidates_fault(Verdict verdict) {
   return verdict >= Verdict::kBuildError && verdict <= Verdict::kDeviceLimit;
 }
 
+bool is_nobodys_fault(Verdict verdict) {
+  return verdict != Verdict::kOk && !is_candidates_fault(verdict);
+}
+
 }  // namespace lw

@@ -98,10 +98,6 @@ v1::CandidateOutcome report(const v1::Job& job, const Flying& flying, const Outc
   return outcome;
 }
 
-bool is_nobodys_fault(Verdict verdict) {
-  return verdict != Verdict::kOk && !is_candidates_fault(verdict);
-}
-
 // Whether it could sleep so long without being stopped.
 bool sleep_ms(int ms, const JobHooks& hooks) {
   const double until = now() + ms * 1e-3;

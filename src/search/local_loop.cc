@@ -21,8 +21,6 @@ int64_t unix_ms() {
   return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
 }
 
-bool counts(Verdict verdict) { return verdict == Verdict::kOk || is_candidates_fault(verdict); }
-
 }  // namespace
 
 LocalLoop::LocalLoop(const Nest& start, const Key& key, Store& store, const SearchOptions& options,
@@ -107,18 +105,18 @@ absl::Status LocalLoop::take(Measurer& measurer, const std::vector<Outcome>& out
     Flying& flying = it->second;
     result_.build_s += o.build_s;
     result_.measure_s += o.measure_s;
-    lost_in_a_row_ = counts(o.verdict) ? 0 : lost_in_a_row_ + 1;
+    lost_in_a_row_ = is_nobodys_fault(o.verdict) ? lost_in_a_row_ + 1 : 0;
     if (lost_in_a_row_ > kLostInARow) {
       return absl::UnavailableError(
           concat("nothing can be measured: ", verdict_name(o.verdict), ": ", o.detail));
     }
-    if (!counts(o.verdict) && ++flying.tries <= kRetries + 1) {
+    if (is_nobodys_fault(o.verdict) && ++flying.tries <= kRetries + 1) {
       flying.candidate.incumbent_us = run_.incumbent_us();
       again.push_back(flying.candidate);
       continue;
     }
-    if (counts(o.verdict)) done.push_back(measurement(flying.proposal, o));
-    else lost.push_back(flying.proposal.text);
+    if (is_nobodys_fault(o.verdict)) lost.push_back(flying.proposal.text);
+    else done.push_back(measurement(flying.proposal, o));
     flying_.erase(it);
   }
   if (!again.empty()) measurer.submit(std::move(again));
@@ -135,12 +133,12 @@ absl::Status LocalLoop::take_finalists(Measurer& measurer, const Batch& batch) {
   for (size_t i = 0; i < outcomes.size(); ++i) {
     result_.build_s += outcomes[i].build_s;
     result_.measure_s += outcomes[i].measure_s;
-    if (counts(outcomes[i].verdict))
-      done.push_back(measurement(batch.proposals[i], outcomes[i]));
+    if (is_nobodys_fault(outcomes[i].verdict)) continue;
+    done.push_back(measurement(batch.proposals[i], outcomes[i]));
   }
   RETURN_IF_ERROR(acknowledge(std::move(done)));
   for (size_t i = 0; i < outcomes.size(); ++i) {
-    if (!counts(outcomes[i].verdict)) run_.lost(batch.proposals[i].text);
+    if (is_nobodys_fault(outcomes[i].verdict)) run_.lost(batch.proposals[i].text);
   }
   return absl::OkStatus();
 }

@@ -271,8 +271,8 @@ struct Search::Impl {
   }
 
   void observe_one(const Measurement& m) {
-    if (!is_candidates_fault(m.verdict) && m.verdict != Verdict::kOk) {
-      in_flight.erase(m.trace);  // nobody's fault: it may be proposed again
+    if (is_nobodys_fault(m.verdict)) {
+      in_flight.erase(m.trace);            // it may be proposed again
       kernels.erase(m.kernel_hash);
       return;
     }

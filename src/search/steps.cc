@@ -23,8 +23,7 @@ constexpr double kRoundSeconds = 0.01;     // of a finalist at least: samples ar
 }  // namespace
 
 bool is_trial(const Measurement& m) {
-  const bool counts = m.verdict == Verdict::kOk || is_candidates_fault(m.verdict);
-  return counts && m.source != "zero" && m.source != "finalist";
+  return !is_nobodys_fault(m.verdict) && m.source != "zero" && m.source != "finalist";
 }
 
 Measurement make_measurement(const std::string& trace, uint64_t kernel_hash, const Outcome& o,

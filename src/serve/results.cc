@@ -253,9 +253,7 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
   }
   // A job of which nothing could be measured has failed through its device, however it puts it:
   // otherwise the same candidates would come back for ever.
-  const auto tells_nothing = [](const Measurement& m) {
-    return m.verdict != Verdict::kOk && !is_candidates_fault(m.verdict);
-  };
+  const auto tells_nothing = [](const Measurement& m) { return is_nobodys_fault(m.verdict); };
   if (!all->empty() && std::all_of(all->begin(), all->end(), tells_nothing)) {
     v1::JobResult failure = result;
     failure.set_failure(static_cast<v1::Verdict>(static_cast<int>(all->front().verdict) + 1));
@@ -265,11 +263,10 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
     return receipt(result, v1::RECEIPT_KIND_STORED);
   }
   // What is nobody's fault is no result: the search may propose it again.
-  std::erase_if(*all, [&](const Measurement& m) {
-    const bool tells = m.verdict == Verdict::kOk || is_candidates_fault(m.verdict);
-    if (!tells) ++changes->discards[std::string(verdict_name(m.verdict))];
-    return !tells;
-  });
+  for (const Measurement& m : *all) {
+    if (tells_nothing(m)) ++changes->discards[std::string(verdict_name(m.verdict))];
+  }
+  std::erase_if(*all, tells_nothing);
   ++changes->attempts["done"];
   note_times(result, changes);
   RETURN_IF_ERROR(end_job(database, job, result.digest(), now_ms));
