@@ -12,6 +12,7 @@
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/expr/message.h"
+#include "src/search/steps.h"
 #include "src/serve/devices.h"
 #include "src/serve/names.h"
 #include "tuner_db/invariants.h"
@@ -23,8 +24,6 @@ namespace {
 namespace v1 = loopwright::v1;
 
 constexpr int kEvidence = 20;              // failures kept of a device
-
-bool counts_as_trial(const Measurement& m) { return m.source != "zero" && m.source != "finalist"; }
 
 v1::Receipt receipt(const v1::JobResult& result, v1::ReceiptKind kind, std::string detail = "") {
   v1::Receipt made;
@@ -110,7 +109,7 @@ absl::Status count(Database& database, Store& store, const JobRow& job, Owner& o
   changes->keys.push_back(key);
   for (const Measurement& m : done) {
     ++changes->verdicts[std::string(verdict_name(m.verdict))];
-    const bool trial = counts_as_trial(m);
+    const bool trial = is_trial(m);
     workload.trials += trial;
     owner.study.trials += trial;
     workload.failed += is_candidates_fault(m.verdict);
