@@ -21,7 +21,6 @@
 #include "src/api/api.h"
 #include "src/expr/message.h"
 #include "src/serve/errors.h"
-#include "src/serve/results.h"
 #include "src/serve/service.h"
 #include "tests/store_fixture.h"
 #include "tuner_db/messages.h"

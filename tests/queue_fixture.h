@@ -11,7 +11,6 @@
 #include "gtest/gtest.h"
 #include "src/serve/devices.h"
 #include "src/serve/names.h"
-#include "src/serve/results.h"
 #include "src/serve/studies.h"
 #include "src/serve/synchronize.h"
 #include "tests/postgres_fixture.h"

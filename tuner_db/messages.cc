@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/check.h"
+#include "src/base/hash.h"
 #include "tuner_db/invariants.h"
 
 namespace lw {
@@ -34,6 +35,14 @@ std::string as_utf8(const std::string& text) {
     }
   }
   return valid;
+}
+
+std::string result_digest(const v1::JobResult& result) {
+  std::string bytes;
+  for (const v1::CandidateOutcome& outcome : result.outcomes()) {
+    bytes += outcome.SerializeAsString();
+  }
+  return sha256(bytes);
 }
 
 v1::Key to_proto(const Key& key) {

@@ -1,11 +1,12 @@
-// The messages of proto/loopwright/v1/record.proto and target.proto, and the values they mirror. What
-// is stored and exported, what an agent reports and what a server hands out are these, converted
-// here and nowhere else. Thread-safe.
+// The messages of proto/loopwright/v1/record.proto and target.proto, and the values they mirror.
+// What is stored and exported, what an agent reports and what a server hands out are these,
+// converted here and nowhere else. Thread-safe.
 #pragma once
 
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "loopwright/v1/agent.pb.h"
 #include "loopwright/v1/record.pb.h"
 #include "loopwright/v1/target.pb.h"
 #include "schedules/target.h"
@@ -16,6 +17,9 @@ namespace lw {
 // Protobuf's strings are UTF-8; a compiler's or a kernel's last words need not be: what is not
 // becomes U+FFFD.
 std::string as_utf8(const std::string& text);
+
+// sha256 of the outcomes' bytes in their order: what JobResult.digest must be.
+std::string result_digest(const loopwright::v1::JobResult& result);
 
 loopwright::v1::Key to_proto(const Key& key);
 loopwright::v1::Measurement to_proto(const Measurement& measurement);

@@ -12,7 +12,6 @@
 #include "src/base/hash.h"
 #include "src/base/rng.h"
 #include "src/expr/message.h"
-#include "src/serve/results.h"
 #include "tuner_db/messages.h"
 
 namespace lw {

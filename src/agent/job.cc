@@ -12,7 +12,6 @@
 
 #include "cost_model/cost_model.h"
 #include "src/base/check.h"
-#include "src/base/hash.h"
 #include "src/expr/message.h"
 #include "src/expr/text.h"
 #include "src/lower/lower.h"
@@ -163,13 +162,9 @@ v1::CandidateOutcome failed_candidate(int index, v1::Verdict why, const std::str
 }
 
 void put_outcomes(const std::map<int, v1::CandidateOutcome>& outcomes, v1::JobResult* result) {
-  std::string bytes;
   result->clear_outcomes();
-  for (const auto& [index, outcome] : outcomes) {
-    bytes += outcome.SerializeAsString();
-    *result->add_outcomes() = outcome;
-  }
-  result->set_digest(sha256(bytes));
+  for (const auto& [index, outcome] : outcomes) *result->add_outcomes() = outcome;
+  result->set_digest(result_digest(*result));
 }
 
 v1::JobResult JobBench::run(const v1::Job& job, const JobHooks& hooks) {

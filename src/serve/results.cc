@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
-#include "src/base/hash.h"
 #include "src/expr/message.h"
 #include "src/search/steps.h"
 #include "src/serve/devices.h"
@@ -191,14 +190,6 @@ absl::Status job_failed(Database& database, const JobRow& job, const v1::JobResu
 }
 
 }  // namespace
-
-std::string result_digest(const v1::JobResult& result) {
-  std::string bytes;
-  for (const v1::CandidateOutcome& outcome : result.outcomes()) {
-    bytes += outcome.SerializeAsString();
-  }
-  return sha256(bytes);
-}
 
 absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, const Holder& holder,
                                           const v1::JobResult& result, const LeaseRules& rules,

@@ -20,7 +20,4 @@ absl::StatusOr<loopwright::v1::Receipt> accept_result(Database& database, Store&
 absl::Status charge_candidate(Database& database, Store& store, const JobRow& job, int64_t now_ms,
                               Changes* changes);
 
-// sha256 of the outcomes' bytes in their order: what JobResult.digest must be.
-std::string result_digest(const loopwright::v1::JobResult& result);
-
 }  // namespace lw
