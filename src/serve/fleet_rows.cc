@@ -10,11 +10,6 @@ namespace {
 
 namespace v1 = loopwright::v1;
 
-absl::Status damaged(const Database& database, std::string_view what) {
-  return absl::DataLossError(absl::StrCat(database.path(), ": ", std::string(what),
-                                          " cannot be read; see `loopwright db check`"));
-}
-
 std::vector<std::string> split(const std::string& text) {
   return absl::StrSplit(text, ',', absl::SkipEmpty());
 }

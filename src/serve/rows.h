@@ -17,6 +17,9 @@
 
 namespace lw {
 
+// kDataLoss: `what` ("job 17") is there and cannot be read.
+absl::Status damaged(const Database& database, std::string_view what);
+
 // JOB_STATE_QUEUED <-> "queued": the name after the enum's prefix, in lower case.
 template <class Enum>
 std::string state_name(Enum value);

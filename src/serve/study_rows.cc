@@ -12,11 +12,6 @@ constexpr char kStudies[] =
     "SELECT id, client, spec, state, priority, target, device_target, error, trials, failed, "
     "created_ms, updated_ms, ended_ms, owner, owner_epoch, owner_until FROM studies ";
 
-absl::Status damaged(const Database& database, std::string_view what) {
-  return absl::DataLossError(absl::StrCat(database.path(), ": ", std::string(what),
-                                          " cannot be read; see `loopwright db check`"));
-}
-
 absl::StatusOr<StudyRow> study_of(const Database& database, const Query& query) {
   StudyRow row;
   row.id = query.text(0);
@@ -39,6 +34,11 @@ absl::StatusOr<StudyRow> study_of(const Database& database, const Query& query) 
 }
 
 }  // namespace
+
+absl::Status damaged(const Database& database, std::string_view what) {
+  return absl::DataLossError(absl::StrCat(database.path(), ": ", std::string(what),
+                                          " cannot be read; see `loopwright db check`"));
+}
 
 Key key_of(const StudyRow& study, const StudyWorkloadRow& workload) {
   return {workload.workload, study.target, workload.backend, workload.threads, workload.cache,
