@@ -20,6 +20,7 @@
 #include "src/agent/agent.h"
 #include "src/expr/message.h"
 #include "src/measure/timing.h"
+#include "src/net/times.h"
 #include "tuner_db/messages.h"
 
 namespace lw {
@@ -27,13 +28,6 @@ namespace lw {
 namespace v1 = loopwright::v1;
 
 inline constexpr double kPatience = 15;  // for what must happen: never the time that it takes
-
-inline google::protobuf::Duration duration(double s) {
-  google::protobuf::Duration d;
-  d.set_seconds(static_cast<int64_t>(s));
-  d.set_nanos(static_cast<int32_t>((s - static_cast<double>(d.seconds())) * 1e9));
-  return d;
-}
 
 inline grpc::Status api_failure(grpc::StatusCode code, const std::string& reason,
                                 double retry_s = 0) {
@@ -44,7 +38,7 @@ inline grpc::Status api_failure(grpc::StatusCode code, const std::string& reason
   details.add_details()->PackFrom(info);
   if (retry_s > 0) {
     google::rpc::RetryInfo retry;
-    *retry.mutable_retry_delay() = duration(retry_s);
+    *retry.mutable_retry_delay() = duration_of(retry_s);
     details.add_details()->PackFrom(retry);
   }
   return {code, "the script says " + reason, details.SerializeAsString()};
@@ -89,14 +83,14 @@ class FakeServer : public v1::AgentService::Service {
       receipt.set_kind(v1::RECEIPT_KIND_STORED);
     }
     const double until =
-        now() + static_cast<double>(request->wait().seconds()) + 1e-9 * request->wait().nanos();
+        now() + seconds_of(request->wait());
     while (!give(*request, response) && response->receipts().empty() && now() < until &&
            !context->IsCancelled() && failure_.ok()) {
       changed_.wait_for(lock, std::chrono::milliseconds(10));
     }
     if (context->IsCancelled()) return grpc::Status::CANCELLED;
-    *response->mutable_next() = duration(0.1);
-    *response->mutable_lease() = duration(lease_s_);
+    *response->mutable_next() = duration_of(0.1);
+    *response->mutable_lease() = duration_of(lease_s_);
     response->set_drain(drain_);
     return failure_;
   }
@@ -104,7 +98,7 @@ class FakeServer : public v1::AgentService::Service {
   // ---- the script; thread-safe ----
   void give_job(v1::Job job, int times = 1) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    *job.mutable_lease() = duration(lease_s_);
+    *job.mutable_lease() = duration_of(lease_s_);
     for (int i = 0; i < times; ++i) jobs_.push_back(job);
   }
   void cancel(const v1::Job& job) {
@@ -250,7 +244,7 @@ inline v1::Job make_job(const std::string& name, const std::string& device,
   job.set_cache("warm");
   job.set_seed(3);
   job.set_rounds(3);
-  *job.mutable_timeout() = duration(60);
+  *job.mutable_timeout() = duration_of(60);
   for (const std::string& trace : traces) {
     v1::CandidateSpec& spec = *job.add_candidates();
     spec.set_index(job.candidates_size() - 1);

@@ -369,12 +369,12 @@ TEST(Ledger, LeasesRunFromTheCallAndEndBeforeTheServers) {
   ledger.request(0, false);
   v1::SynchronizeResponse response;
   *response.add_jobs() = make_job("jobs/1", "board", {""});
-  *response.mutable_jobs(0)->mutable_lease() = duration(30);
+  *response.mutable_jobs(0)->mutable_lease() = duration_of(30);
   ledger.apply(response, /*sent_at=*/100);
   EXPECT_DOUBLE_EQ(ledger.renew_at(), 110);
   ledger.request(0, false);
   v1::SynchronizeResponse renewed;
-  *renewed.mutable_lease() = duration(30);
+  *renewed.mutable_lease() = duration_of(30);
   ledger.apply(renewed, 112);
   EXPECT_DOUBLE_EQ(ledger.renew_at(), 122);
   const std::shared_ptr<HeldJob> job = ledger.next_job(0);

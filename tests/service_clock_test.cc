@@ -8,6 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "src/net/times.h"
 #include "src/serve/clock.h"
 #include "tests/fault_fixture.h"
 
@@ -57,7 +58,7 @@ class Clocks : public testing::Test {
     std::vector<int64_t> all;
     const std::vector<v1::StudyEvent> events = *service_->events(id, 0, 1000);
     for (const v1::StudyEvent& event : events) {
-      all.push_back(event.time().seconds() * 1000 + event.time().nanos() / 1'000'000);
+      all.push_back(ms_of(event.time()));
     }
     return all;
   }

@@ -30,6 +30,7 @@
 #include "src/base/rng.h"
 #include "src/expr/message.h"
 #include "src/measure/timing.h"
+#include "src/net/times.h"
 
 namespace lw {
 namespace {
@@ -326,8 +327,7 @@ class Agent {
       said_goodbye_ = true;
       return absl::OkStatus();
     }
-    const double next =
-        static_cast<double>(call->response.next().seconds()) + 1e-9 * call->response.next().nanos();
+    const double next = seconds_of(call->response.next());
     const double took = now() - call->sent_at;
     double pause = next > 0 ? next : kPause;
     if (ledger_->wanted() > 0 && !leaving_) {

@@ -16,6 +16,7 @@
 #include "src/expr/text.h"
 #include "src/lower/lower.h"
 #include "src/measure/timing.h"
+#include "src/net/times.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/messages.h"
 
@@ -29,13 +30,6 @@ constexpr double kDefaultTimeout = 600;
 constexpr int kTries = 2;
 constexpr int kMostCandidates = 4096;
 constexpr int kMostRounds = 1000;
-
-google::protobuf::Duration duration(double seconds) {
-  google::protobuf::Duration d;
-  d.set_seconds(static_cast<int64_t>(seconds));
-  d.set_nanos(static_cast<int32_t>((seconds - std::floor(seconds)) * 1e9));
-  return d;
-}
 
 int64_t unix_ms() {
   using namespace std::chrono;
@@ -136,8 +130,7 @@ absl::Status check_job(const v1::Job& job) {
 }
 
 double job_timeout(const v1::Job& job) {
-  const double seconds =
-      static_cast<double>(job.timeout().seconds()) + 1e-9 * job.timeout().nanos();
+  const double seconds = seconds_of(job.timeout());
   return seconds > 0 ? seconds : kDefaultTimeout;
 }
 
@@ -191,8 +184,8 @@ v1::JobResult JobBench::run(const v1::Job& job, const JobHooks& hooks) {
     prepared_.clear();  // what still runs ends with it
     measurer_.reset();
   }
-  *result.mutable_prepare_time() = duration(prepared - begin);
-  *result.mutable_run_time() = duration(now() - prepared);
+  *result.mutable_prepare_time() = duration_of(prepared - begin);
+  *result.mutable_run_time() = duration_of(now() - prepared);
   return result;
 }
 

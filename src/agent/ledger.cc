@@ -8,7 +8,6 @@
 #include "src/agent/ledger.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <set>
 
@@ -16,6 +15,7 @@
 #include "src/base/log.h"
 #include "src/expr/message.h"
 #include "src/measure/timing.h"
+#include "src/net/times.h"
 
 namespace lw {
 namespace {
@@ -27,17 +27,6 @@ constexpr double kMargin = 0.1;  // of the lease
 constexpr size_t kMostResultBytes = 2 << 20;
 constexpr size_t kRemembered = 1024;  // finished jobs
 constexpr int kUnhealthyAfter = 3;    // failed jobs in a row
-
-double seconds(const google::protobuf::Duration& d) {
-  return static_cast<double>(d.seconds()) + 1e-9 * d.nanos();
-}
-
-google::protobuf::Duration duration(double s) {
-  google::protobuf::Duration d;
-  d.set_seconds(static_cast<int64_t>(s));
-  d.set_nanos(static_cast<int32_t>((s - std::floor(s)) * 1e9));
-  return d;
-}
 
 void log_job(Level level, std::string_view event, const v1::Job& job, std::string_view why = "") {
   log(level, event,
@@ -70,7 +59,7 @@ v1::SynchronizeRequest Ledger::request(double wait_s, bool leaving) {
   request.set_version(options_.version);
   request.set_sequence(++sequence_);
   request.set_leaving(leaving);
-  if (wait_s > 0) *request.mutable_wait() = duration(wait_s);
+  if (wait_s > 0) *request.mutable_wait() = duration_of(wait_s);
   request.mutable_labels()->insert(options_.labels.begin(), options_.labels.end());
   size_t bytes = 0;
   std::map<Identity, std::string> later;  // and their devices
@@ -124,7 +113,7 @@ bool Ledger::apply(const v1::SynchronizeResponse& response, double sent_at) {
     book.known_revision = book.sent_revision;
     for (const std::shared_ptr<HeldJob>& held : book.held) {
       if (!listed_.contains({held->job.name(), held->job.epoch()})) continue;
-      if (response.has_lease()) held->lease_s = seconds(response.lease());
+      if (response.has_lease()) held->lease_s = seconds_of(response.lease());
       held->lease_until = std::max(held->lease_until, sent_at + held->lease_s);
       held->renewed_at = sent_at;
     }
@@ -176,7 +165,7 @@ void Ledger::take_job(const v1::Job& job, double sent_at) {
   });
   std::shared_ptr<HeldJob> held = std::make_shared<HeldJob>();
   held->job = job;
-  held->lease_s = job.has_lease() ? seconds(job.lease()) : kDefaultLease;
+  held->lease_s = job.has_lease() ? seconds_of(job.lease()) : kDefaultLease;
   held->lease_until = sent_at + held->lease_s;
   held->renewed_at = sent_at;
   const int cores = book->description.target().cores();
@@ -241,7 +230,7 @@ bool Ledger::finish(size_t device, const HeldJob& job, v1::JobResult result) {
        {"study", job.job.study()},
        {"epoch", job.job.epoch()},
        {"outcomes", result.outcomes_size()},
-       {"run_s", seconds(result.run_time())},
+       {"run_s", seconds_of(result.run_time())},
        {"why", result.failure_detail()}});
   owe(job.job, std::move(result));
   book.held.erase(it);

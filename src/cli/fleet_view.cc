@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "src/cli/format.h"
 #include "src/expr/message.h"
+#include "src/net/times.h"
 
 namespace lw {
 namespace {
@@ -115,11 +116,8 @@ std::string span(double seconds) {
   return seconds < 129600 ? absl::StrFormat("%.1f h", seconds / 3600)
                           : absl::StrFormat("%.1f d", seconds / 86400);
 }
-int64_t to_ms(const google::protobuf::Timestamp& time) {
-  return time.seconds() * 1000 + time.nanos() / 1'000'000;
-}
 double since(int64_t now_ms, const google::protobuf::Timestamp& time) {
-  return static_cast<double>(now_ms - to_ms(time)) / 1e3;
+  return static_cast<double>(now_ms - ms_of(time)) / 1e3;
 }
 
 // ---- studies
@@ -155,7 +153,7 @@ std::vector<Cell> study_row(const v1::Study& study, int64_t now_ms) {
   if (!study.error().empty()) what += ": " + study.error();
   const double wanted = progress.trials_wanted();
   const bool one = progress.workloads_size() == 1;
-  const int64_t end = study.has_end_time() ? to_ms(study.end_time()) : now_ms;
+  const int64_t end = study.has_end_time() ? ms_of(study.end_time()) : now_ms;
   return {state_of(study), {printable(what)}, {printable(study.client()), kDim},
           {concat(bar(wanted > 0 ? progress.trials() / wanted : 0), " ", progress.trials(), "/",
                   progress.trials_wanted())},

@@ -7,6 +7,7 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/expr/message.h"
+#include "src/net/times.h"
 #include "src/net/tls.h"
 
 namespace lw {
@@ -99,10 +100,7 @@ CallError explain(const grpc::Status& status) {
     google::rpc::ErrorInfo info;
     google::rpc::RetryInfo retry;
     if (any.UnpackTo(&info)) error.reason = info.reason();
-    if (any.UnpackTo(&retry)) {
-      error.retry_after_s =
-          static_cast<double>(retry.retry_delay().seconds()) + 1e-9 * retry.retry_delay().nanos();
-    }
+    if (any.UnpackTo(&retry)) error.retry_after_s = seconds_of(retry.retry_delay());
   }
   return error;
 }

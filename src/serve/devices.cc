@@ -6,9 +6,9 @@
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/expr/message.h"
+#include "src/net/times.h"
 #include "src/serve/errors.h"
 #include "src/serve/names.h"
-#include "src/serve/studies.h"
 #include "tuner_db/messages.h"
 
 namespace lw {

@@ -6,6 +6,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "src/expr/message.h"
+#include "src/net/times.h"
 #include "tuner_db/messages.h"
 
 namespace lw {
@@ -56,8 +57,7 @@ absl::StatusCode code_of(Reason reason) {
 
 void set_retry(absl::Status* status, int64_t delay_ms) {
   google::rpc::RetryInfo retry;
-  retry.mutable_retry_delay()->set_seconds(delay_ms / 1000);
-  retry.mutable_retry_delay()->set_nanos(static_cast<int32_t>(delay_ms % 1000) * 1'000'000);
+  *retry.mutable_retry_delay() = duration_of_ms(delay_ms);
   attach(status, retry);
 }
 
@@ -157,7 +157,7 @@ absl::Status from_grpc(const grpc::Status& status) {
 int64_t retry_delay_ms(const absl::Status& status) {
   google::rpc::RetryInfo retry;
   if (!find(status, &retry)) return 0;
-  return retry.retry_delay().seconds() * 1000 + retry.retry_delay().nanos() / 1'000'000;
+  return ms_of(retry.retry_delay());
 }
 
 }  // namespace lw

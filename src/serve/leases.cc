@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "src/base/check.h"
 #include "src/expr/message.h"
+#include "src/net/times.h"
 #include "src/serve/names.h"
 #include "src/serve/results.h"
 
@@ -219,8 +220,7 @@ v1::Job job_message(const JobRow& job, const LeaseRules& rules) {
   message.set_epoch(job.epoch);
   message.set_device(device_name(job.device));
   message.set_study(study_name(job.study));
-  message.mutable_lease()->set_seconds(rules.ttl_ms / 1000);
-  message.mutable_lease()->set_nanos(static_cast<int32_t>(rules.ttl_ms % 1000) * 1'000'000);
+  *message.mutable_lease() = duration_of_ms(rules.ttl_ms);
   return message;
 }
 

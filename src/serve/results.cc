@@ -11,6 +11,7 @@
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
 #include "src/expr/message.h"
+#include "src/net/times.h"
 #include "src/search/steps.h"
 #include "src/serve/devices.h"
 #include "src/serve/names.h"
@@ -41,16 +42,15 @@ absl::Status keep_orphan(Database& database, int64_t job, const Holder& holder,
                         job, result.epoch(), holder.agent, now_ms, Blob{bytes}).run();
 }
 
-double seconds(const google::protobuf::Duration& duration) {
-  const double s = static_cast<double>(duration.seconds()) + 1e-9 * duration.nanos();
-  return std::clamp(s, 0.0, 1e6);
+double bounded_s(const google::protobuf::Duration& duration) {
+  return std::clamp(seconds_of(duration), 0.0, 1e6);
 }
 
 // Where a job's time went: building its candidates, making its inputs ready, running them.
 void note_times(const v1::JobResult& result, Changes* changes) {
-  changes->run_s.push_back(seconds(result.run_time()));
-  changes->cost_s["measure"] += seconds(result.run_time());
-  changes->cost_s["prepare"] += seconds(result.prepare_time());
+  changes->run_s.push_back(bounded_s(result.run_time()));
+  changes->cost_s["measure"] += bounded_s(result.run_time());
+  changes->cost_s["prepare"] += bounded_s(result.prepare_time());
   for (const v1::CandidateOutcome& outcome : result.outcomes()) {
     const double build_s = outcome.measurement().build_s();
     if (build_s > 0 && std::isfinite(build_s)) changes->cost_s["build"] += std::min(build_s, 1e6);
@@ -262,7 +262,7 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
   RETURN_IF_ERROR(end_job(database, job, result.digest(), now_ms));
   RETURN_IF_ERROR(device_did_well(database, job.device));
   RETURN_IF_ERROR(count(database, store, job, owner, *std::move(all),
-                        seconds(result.prepare_time()) + seconds(result.run_time()), now_ms,
+                        bounded_s(result.prepare_time()) + bounded_s(result.run_time()), now_ms,
                         changes));
   return receipt(result, v1::RECEIPT_KIND_STORED);
 }

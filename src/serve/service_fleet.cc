@@ -1,10 +1,10 @@
 #include <algorithm>
 
 #include "nlohmann/json.hpp"
+#include "src/net/times.h"
 #include "src/serve/devices.h"
 #include "src/serve/paging.h"
 #include "src/serve/service_impl.h"
-#include "src/serve/studies.h"
 
 namespace lw {
 

@@ -6,9 +6,9 @@
 #include "nlohmann/json.hpp"
 #include "src/api/lookup.h"
 #include "src/base/hash.h"
+#include "src/net/times.h"
 #include "src/serve/paging.h"
 #include "src/serve/service_impl.h"
-#include "src/serve/studies.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/messages.h"
 

@@ -2,6 +2,7 @@
 // become one operation of the group commit, and are answered when it is durable.
 #include <algorithm>
 
+#include "src/net/times.h"
 #include "src/serve/service_impl.h"
 
 namespace lw {
@@ -13,11 +14,6 @@ namespace {
 constexpr int64_t kLongestWaitMs = 120'000;
 constexpr int64_t kReviewMs = 5000;        // how often an agent's leases are looked at anyway
 constexpr int64_t kIdleNextMs = 1000;
-
-int64_t milliseconds(const google::protobuf::Duration& duration) {
-  return std::clamp<int64_t>(duration.seconds(), 0, kLongestWaitMs) * 1000 +
-         duration.nanos() / 1'000'000;
-}
 
 }  // namespace
 
@@ -91,7 +87,7 @@ std::shared_ptr<void> Service::synchronize(const Caller& caller,
   sync->call.peer = caller.peer;
   sync->done = std::move(done);
   // A session's first call is answered at once: its agent wants to know that it is heard.
-  const int64_t wait_ms = sync->request->sequence() <= 1 ? 0 : milliseconds(sync->request->wait());
+  const int64_t wait_ms = sync->request->sequence() <= 1 ? 0 : ms_of(sync->request->wait());
   sync->until_ms = now_ms() + std::clamp<int64_t>(wait_ms, 0, kLongestWaitMs);
   {
     std::lock_guard lock(mutex_);
@@ -204,8 +200,7 @@ void Service::answered(std::shared_ptr<Sync> sync, absl::Status status) {
   }
   if (status.ok()) {
     const int64_t next = response.jobs_size() > 0 ? options_.rules.ttl_ms / 3 : kIdleNextMs;
-    response.mutable_next()->set_seconds(next / 1000);
-    response.mutable_next()->set_nanos(static_cast<int32_t>(next % 1000) * 1'000'000);
+    *response.mutable_next() = duration_of_ms(next);
     response.set_drain(stopping_);
   }
   sync->done(std::move(status), std::move(response));

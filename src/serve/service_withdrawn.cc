@@ -1,9 +1,9 @@
 // Records that nobody shall be given any more: withdrawn with a reason, listed, restored.
 #include <algorithm>
 
+#include "src/net/times.h"
 #include "src/serve/paging.h"
 #include "src/serve/service_impl.h"
-#include "src/serve/studies.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/messages.h"
 

@@ -8,6 +8,7 @@
 
 #include "src/base/check.h"
 #include "src/expr/message.h"
+#include "src/net/times.h"
 #include "src/serve/errors.h"
 #include "src/serve/names.h"
 
@@ -182,8 +183,7 @@ class WaitOperation : public grpc::ServerUnaryReactor {
     int64_t wait_ms = std::max<int64_t>(
         0, std::chrono::duration_cast<std::chrono::milliseconds>(left).count() - 200);
     if (request->has_timeout()) {
-      const int64_t seconds = std::clamp<int64_t>(request->timeout().seconds(), 0, 1'000'000'000);
-      wait_ms = std::min(wait_ms, seconds * 1000 + request->timeout().nanos() / 1'000'000);
+      wait_ms = std::min(wait_ms, std::max<int64_t>(0, ms_of(request->timeout())));
     }
     until_ms_ = wire_.service->now_ms() + wait_ms;
     look();

@@ -9,6 +9,7 @@
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/expr/message.h"
+#include "src/net/times.h"
 #include "src/serve/clock.h"
 #include "src/serve/errors.h"
 #include "src/serve/names.h"
@@ -95,13 +96,6 @@ absl::StatusOr<int64_t> count_of(Database& database, std::string_view sql, std::
   return count;
 }
 
-google::protobuf::Duration duration(double seconds) {
-  google::protobuf::Duration made;
-  made.set_seconds(static_cast<int64_t>(seconds));
-  made.set_nanos(static_cast<int32_t>((seconds - std::floor(seconds)) * 1e9));
-  return made;
-}
-
 absl::StatusOr<v1::StudyProgress> progress_of(Database& database, const StudyRow& row,
                                               int64_t now_ms) {
   v1::StudyProgress progress;
@@ -123,22 +117,15 @@ absl::StatusOr<v1::StudyProgress> progress_of(Database& database, const StudyRow
   }
   const double elapsed_s =
       1e-3 * static_cast<double>((row.ended_ms > 0 ? row.ended_ms : now_ms) - row.created_ms);
-  *progress.mutable_elapsed() = duration(std::max(0.0, elapsed_s));
+  *progress.mutable_elapsed() = duration_of(std::max(0.0, elapsed_s));
   if (!has_ended(row.state) && row.trials > 0 && row.spec.trials() > row.trials) {
     *progress.mutable_remaining() =
-        duration(elapsed_s * (row.spec.trials() - row.trials) / row.trials);
+        duration_of(elapsed_s * (row.spec.trials() - row.trials) / row.trials);
   }
   return progress;
 }
 
 }  // namespace
-
-google::protobuf::Timestamp timestamp(int64_t ms) {
-  google::protobuf::Timestamp made;
-  made.set_seconds(ms / 1000);
-  made.set_nanos(static_cast<int32_t>(ms % 1000) * 1'000'000);
-  return made;
-}
 
 std::string etag_of(const StudyRow& row) {
   return sha256(concat(row.id, " ", state_name(row.state), " ", row.updated_ms)).substr(0, 16);

@@ -41,6 +41,5 @@ absl::StatusOr<loopwright::v1::ListStudiesResponse> list_studies(
     Database& database, const loopwright::v1::ListStudiesRequest& request, int64_t now_ms);
 
 std::string etag_of(const StudyRow& row);
-google::protobuf::Timestamp timestamp(int64_t ms);
 
 }  // namespace lw

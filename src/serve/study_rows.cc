@@ -1,6 +1,7 @@
 // Studies, their workloads and their events.
 #include "absl/strings/str_cat.h"
 #include "src/base/check.h"
+#include "src/net/times.h"
 #include "src/serve/rows.h"
 
 namespace lw {
@@ -139,8 +140,7 @@ absl::Status add_event(Database& database, std::string_view study, int64_t now_m
     RETURN_IF_ERROR(query.status());
   }
   event.set_sequence(last + 1);
-  event.mutable_time()->set_seconds(now_ms / 1000);
-  event.mutable_time()->set_nanos(static_cast<int32_t>(now_ms % 1000) * 1'000'000);
+  *event.mutable_time() = timestamp(now_ms);
   const std::string bytes = event.SerializeAsString();
   return database.query("INSERT INTO events (study, sequence, event) VALUES (?,?,?)", study,
                         last + 1, Blob{bytes}).run();

@@ -13,6 +13,7 @@
 #include "src/base/log.h"
 #include "src/expr/message.h"
 #include "src/lower/kernel.h"
+#include "src/net/times.h"
 #include "src/search/warm_start.h"
 #include "src/serve/devices.h"
 #include "src/serve/errors.h"
@@ -293,8 +294,7 @@ bool StudySearch::is_over() const {
   if (!row_.spec.has_time_budget()) return false;
   double busy_s = 0;
   for (const auto& workload : workloads_) busy_s += workload->row.busy_s;
-  return busy_s >= static_cast<double>(row_.spec.time_budget().seconds()) +
-                       1e-9 * row_.spec.time_budget().nanos();
+  return busy_s >= seconds_of(row_.spec.time_budget());
 }
 
 // One for all questions: a workload that is not chosen any more has to be finished.

@@ -7,6 +7,7 @@
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/expr/message.h"
+#include "src/net/times.h"
 #include "src/serve/errors.h"
 #include "src/serve/names.h"
 #include "src/serve/results.h"
@@ -72,16 +73,11 @@ class Synchronization {
     if (request_.results_size() > 0) RETURN_IF_ERROR(look_again());
     RETURN_IF_ERROR(review_leases());
     for (const v1::DeviceState& device : request_.devices()) RETURN_IF_ERROR(give_work(device));
-    set_duration(answer_.response.mutable_lease(), rules_.ttl_ms);
+    *answer_.response.mutable_lease() = duration_of_ms(rules_.ttl_ms);
     return absl::OkStatus();
   }
 
  private:
-  static void set_duration(google::protobuf::Duration* duration, int64_t ms) {
-    duration->set_seconds(ms / 1000);
-    duration->set_nanos(static_cast<int32_t>(ms % 1000) * 1'000'000);
-  }
-
   // The session: a new one ends the one before, whose jobs are lost; an ended one is told so.
   absl::Status meet() {
     ASSIGN_OR_RETURN(std::optional<AgentRow> row, find_agent(database_, agent_));
