@@ -167,7 +167,6 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
     RETURN_IF_ERROR(database_->write(5, [&] {
       return synchronize(*database_, *store_, call, shares_, rules_, now_, &answer);
     }));
-    changes_.add(answer.changes);
     asker.results.clear();
     for (const JobRow& job : answer.claimed) {
       asker.prepared[job.device] = {job.study, job.position, 1};

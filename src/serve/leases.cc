@@ -164,19 +164,6 @@ absl::Status split(Database& database, const JobRow& job, int64_t now_ms, Change
 
 }  // namespace
 
-void Changes::add(const Changes& other) {
-  studies.insert(other.studies.begin(), other.studies.end());
-  queued.insert(other.queued.begin(), other.queued.end());
-  keys.insert(keys.end(), other.keys.begin(), other.keys.end());
-  for (const auto& [name, count] : other.attempts) attempts[name] += count;
-  for (const auto& [name, count] : other.verdicts) verdicts[name] += count;
-  queue_wait_s.insert(queue_wait_s.end(), other.queue_wait_s.begin(), other.queue_wait_s.end());
-  run_s.insert(run_s.end(), other.run_s.begin(), other.run_s.end());
-  for (const auto& [phase, seconds] : other.cost_s) cost_s[phase] += seconds;
-  for (const auto& [reason, count] : other.discards) discards[reason] += count;
-  expired += other.expired;
-}
-
 absl::StatusOr<Shares> read_shares(Database& database) {
   Shares shares;
   Query query =

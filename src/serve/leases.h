@@ -48,7 +48,6 @@ struct Changes {
   std::map<std::string, double> cost_s;    // by phase of tuning
   std::map<std::string, int> discards;     // measurements that tell nothing, by reason
   int expired = 0;
-  void add(const Changes& other);
 };
 
 // How much of the fleet each client uses now, and may; made of the database every second, kept up
