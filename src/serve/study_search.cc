@@ -323,15 +323,17 @@ absl::Status StudySearch::queue_jobs(int slots) {
   int out = 0;
   const bool over = is_over();
   const AllocateOptions options = allocation();
+  const auto close_if_done = [this](Workload& w) -> absl::Status {
+    if (!w.run->done() || !w.out.empty()) return absl::OkStatus();
+    return close_workload(w, w.run->incumbent_us() > 0 ? "" : "nothing valid was found");
+  };
   for (size_t i = 0; i < workloads_.size(); ++i) {
     Workload& w = *workloads_[i];
     out += static_cast<int>(w.out.size());
     if (w.row.done || w.run == nullptr) continue;
     if (over || !is_open(states_[i], options)) w.run->finish();
     w.run->set_depth(std::max(1, slots));
-    if (w.run->done() && w.out.empty()) {
-      RETURN_IF_ERROR(close_workload(w, w.run->incumbent_us() > 0 ? "" : "nothing valid was found"));
-    }
+    RETURN_IF_ERROR(close_if_done(w));
   }
   while (out < slots) {
     const int64_t left = count_left();
@@ -348,9 +350,7 @@ absl::Status StudySearch::queue_jobs(int slots) {
       continue;
     }
     w.idle = true;
-    if (w.run->done() && w.out.empty()) {
-      RETURN_IF_ERROR(close_workload(w, w.run->incumbent_us() > 0 ? "" : "nothing valid was found"));
-    }
+    RETURN_IF_ERROR(close_if_done(w));
   }
   // While devices are busy, the next batch can be thought of.
   if (current_ >= 0 && slots > 1 && !workloads_[current_]->row.done) {
