@@ -113,6 +113,23 @@ TEST_P(SearchServiceTest, OneAgentAndASeedGiveTheSameTraces) {
   }
 }
 
+TEST_P(SearchServiceTest, AWorkloadThatNoScheduleFitsClosesWithTheReason) {
+  // Two stages read all of P, which is larger than any workspace.
+  constexpr char kTooLarge[] =
+      "op large(N = 40000, K = 2) {\n  in A: f32[N, K]\n  in B: f32[K, N]\n"
+      "  P[i: N, j: N] = sum[k: K](A[i, k] * B[k, j])\n  a[i: N] = sum[j: N](P[i, j])\n"
+      "  out C[i: N] = sum[j: N](P[j, i] * a[j])\n}\n";
+  Daemon daemon(url_, quick());
+  NullAgent agent(daemon.server->address(), "a");
+  v1::CreateStudyRequest request = study_request({32}, 24);
+  request.mutable_spec()->add_workloads()->set_program(kTooLarge);
+  const v1::Study study = finish(daemon, create(daemon, request));
+  EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_SUCCEEDED) << study.error();
+  ASSERT_EQ(study.progress().workloads_size(), 2);
+  EXPECT_GT(study.progress().workloads(0).best_us(), 0);
+  EXPECT_THAT(study.progress().workloads(1).note(), HasSubstr("can be lowered"));
+}
+
 TEST_P(SearchServiceTest, AStudySurvivesItsDaemons) {
   auto daemon = std::make_unique<Daemon>(url_, quick());
   const std::string name = create(*daemon, study_request({32}, 48));

@@ -324,7 +324,7 @@ absl::Status StudySearch::queue_jobs(int slots) {
   const bool over = is_over();
   const AllocateOptions options = allocation();
   const auto close_if_done = [this](Workload& w) -> absl::Status {
-    if (!w.run->done() || !w.out.empty()) return absl::OkStatus();
+    if (w.run == nullptr || !w.run->done() || !w.out.empty()) return absl::OkStatus();
     return close_workload(w, w.run->incumbent_us() > 0 ? "" : "nothing valid was found");
   };
   for (size_t i = 0; i < workloads_.size(); ++i) {
