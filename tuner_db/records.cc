@@ -3,12 +3,12 @@
 // A stream names a workload or target with the first record that needs it, so any prefix of an
 // export can be imported. Import trusts nothing: all lines are parsed and checked (ids are
 // recomputed from what they name) before the first is stored, and each key is then appended in one
-// transaction, so that a failure half way leaves whole keys and a second import completes it. Two
-// measurements are the same when their messages' bytes are.
+// transaction, so that a failure half way leaves whole keys and a second import completes it.
+#include "tuner_db/records.h"
+
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -16,39 +16,39 @@
 #include "src/base/hash.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/messages.h"
-#include "tuner_db/store.h"
 
 namespace lw {
 namespace {
 
 namespace v1 = loopwright::v1;
 
-// What an export says, parsed and checked, in its order.
-struct Import {
-  std::map<std::string, WorkloadRow> workloads;
-  std::map<std::string, Target> targets;   // by id
-  struct OfKey {
-    Key key;
-    std::vector<Measurement> measurements;
-  };
-  std::vector<OfKey> keys;
-  std::map<std::string, size_t> index;     // of a key's bytes in `keys`
-};
-
 std::string bytes_of(const Measurement& m) { return to_proto(m).SerializeAsString(); }
 
-absl::Status parse_line(const Store& store, std::string_view line, Import* import) {
+absl::Status parse_line(const Store& store, std::string_view line, Records* records) {
   v1::Record record;
   const auto parsed = google::protobuf::util::JsonStringToMessage(
       google::protobuf::StringPiece(line.data(), line.size()), &record);
   if (!parsed.ok()) return absl::InvalidArgumentError(std::string(parsed.message()));
+  RETURN_IF_ERROR(add_record(record, records));
+  if (!record.has_key()) return absl::OkStatus();
+  const v1::Key& key = record.key();
+  if (!records->workloads.contains(key.workload())) {
+    RETURN_IF_ERROR(store.workload(key.workload()).status());
+  }
+  if (records->targets.contains(key.target())) return absl::OkStatus();
+  return store.target(key.target()).status();
+}
+
+}  // namespace
+
+absl::Status add_record(const v1::Record& record, Records* records) {
   if (record.has_workload()) {
     ASSIGN_OR_RETURN(WorkloadRow row, from_proto(record.workload()));
-    import->workloads.emplace(row.id, std::move(row));
+    records->workloads.emplace(row.id, std::move(row));
   }
   if (record.has_target()) {
     ASSIGN_OR_RETURN(Target target, from_proto(record.target()));
-    import->targets.emplace(sha256(to_text(target)), std::move(target));
+    records->targets.emplace(sha256(to_text(target)), std::move(target));
   }
   if (record.has_key() != record.has_measurement()) {
     return absl::InvalidArgumentError("a key and a measurement belong together, one is missing");
@@ -58,19 +58,31 @@ absl::Status parse_line(const Store& store, std::string_view line, Import* impor
   if (std::string what = defect(key); !what.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("key: ", what));
   }
-  if (!import->workloads.contains(key.workload)) {
-    RETURN_IF_ERROR(store.workload(key.workload).status());
-  }
-  if (!import->targets.contains(key.target)) RETURN_IF_ERROR(store.target(key.target).status());
   ASSIGN_OR_RETURN(Measurement measurement, from_proto(record.measurement()));
   const auto [place, is_new] =
-      import->index.emplace(record.key().SerializeAsString(), import->keys.size());
-  if (is_new) import->keys.push_back({key, {}});
-  import->keys[place->second].measurements.push_back(std::move(measurement));
+      records->index.emplace(record.key().SerializeAsString(), records->keys.size());
+  if (is_new) records->keys.push_back({key, {}});
+  records->keys[place->second].second.push_back(std::move(measurement));
   return absl::OkStatus();
 }
 
-}  // namespace
+absl::Status store_records(Store& store, const Records& records, int64_t* stored) {
+  *stored = 0;
+  for (const auto& [id, row] : records.workloads) RETURN_IF_ERROR(store.put_workload(row));
+  for (const auto& [id, target] : records.targets) RETURN_IF_ERROR(store.put_target(id, target));
+  for (const auto& [key, measurements] : records.keys) {
+    ASSIGN_OR_RETURN(const std::vector<Measurement> old, store.measurements(key));
+    std::set<std::string> known;
+    for (const Measurement& m : old) known.insert(bytes_of(m));
+    std::vector<Measurement> fresh;
+    for (const Measurement& m : measurements) {
+      if (known.insert(bytes_of(m)).second) fresh.push_back(m);
+    }
+    RETURN_IF_ERROR(store.append(key, fresh));
+    *stored += static_cast<int64_t>(fresh.size());
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::string> export_records(const Store& store) {
   std::string lines;
@@ -112,7 +124,7 @@ absl::StatusOr<std::string> export_records(const Store& store) {
 
 absl::Status import_records(Store& store, std::string_view lines, int64_t* imported) {
   *imported = 0;
-  Import import;
+  Records records;
   int64_t number = 0;
   for (size_t at = 0; at < lines.size();) {
     const size_t end = std::min(lines.find('\n', at), lines.size());
@@ -120,22 +132,11 @@ absl::Status import_records(Store& store, std::string_view lines, int64_t* impor
     at = end + 1;
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    if (absl::Status status = parse_line(store, line, &import); !status.ok()) {
+    if (absl::Status status = parse_line(store, line, &records); !status.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("line ", number, ": ", status.message()));
     }
   }
-  for (const auto& [id, row] : import.workloads) RETURN_IF_ERROR(store.put_workload(row));
-  for (const auto& [id, target] : import.targets) RETURN_IF_ERROR(store.put_target(id, target));
-  for (Import::OfKey& of_key : import.keys) {
-    ASSIGN_OR_RETURN(const std::vector<Measurement> stored, store.measurements(of_key.key));
-    std::set<std::string> known;
-    for (const Measurement& m : stored) known.insert(bytes_of(m));
-    std::erase_if(of_key.measurements,
-                  [&](const Measurement& m) { return !known.insert(bytes_of(m)).second; });
-    RETURN_IF_ERROR(store.append(of_key.key, of_key.measurements));
-    *imported += static_cast<int64_t>(of_key.measurements.size());
-  }
-  return absl::OkStatus();
+  return store_records(store, records, imported);
 }
 
 }  // namespace lw

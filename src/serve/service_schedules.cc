@@ -11,6 +11,7 @@
 #include "src/serve/service_impl.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/messages.h"
+#include "tuner_db/records.h"
 
 namespace lw {
 
@@ -191,72 +192,16 @@ absl::Status answer(const Asked& asked, const RecordSource& source, const Lookup
   return absl::OkStatus();
 }
 
-// Records as they came, checked, by key.
-struct Incoming {
-  std::map<std::string, WorkloadRow> workloads;
-  std::map<std::string, Target> targets;
-  std::vector<std::pair<Key, std::vector<Measurement>>> keys;
-};
-
-absl::StatusOr<Incoming> take_in(const google::protobuf::RepeatedPtrField<v1::Record>& records) {
-  if (records.size() > kMostRecords) {
+absl::StatusOr<Records> take_in(const google::protobuf::RepeatedPtrField<v1::Record>& messages) {
+  if (messages.size() > kMostRecords) {
     return bad_field("records", concat("at most ", kMostRecords, " in a message"));
   }
-  Incoming incoming;
-  std::map<std::string, size_t> index;
-  for (int i = 0; i < records.size(); ++i) {
-    const v1::Record& record = records.Get(i);
-    const std::string field = concat("records[", i, "]");
-    const auto bad = [&](const absl::Status& status) {
-      return bad_field(field, std::string(status.message()));
-    };
-    if (record.has_workload()) {
-      absl::StatusOr<WorkloadRow> row = from_proto(record.workload());
-      if (!row.ok()) return bad(row.status());
-      incoming.workloads.emplace(row->id, *std::move(row));
-    }
-    if (record.has_target()) {
-      absl::StatusOr<Target> target = from_proto(record.target());
-      if (!target.ok()) return bad(target.status());
-      incoming.targets.emplace(sha256(to_text(*target)), *std::move(target));
-    }
-    if (record.has_key() != record.has_measurement()) {
-      return bad_field(field, "a key and a measurement belong together, one is missing");
-    }
-    if (!record.has_key()) continue;
-    const Key key = from_proto(record.key());
-    if (std::string what = defect(key); !what.empty()) return bad_field(field + ".key", what);
-    absl::StatusOr<Measurement> m = from_proto(record.measurement());
-    if (!m.ok()) return bad(m.status());
-    const auto [place, is_new] =
-        index.emplace(record.key().SerializeAsString(), incoming.keys.size());
-    if (is_new) incoming.keys.push_back({key, {}});
-    incoming.keys[place->second].second.push_back(*std::move(m));
+  Records records;
+  for (int i = 0; i < messages.size(); ++i) {
+    const absl::Status added = add_record(messages.Get(i), &records);
+    if (!added.ok()) return bad_field(concat("records[", i, "]"), std::string(added.message()));
   }
-  return incoming;
-}
-
-std::string content(const Measurement& m) { return to_proto(m).SerializeAsString(); }
-
-// Those that are not there yet. REQUIRES: inside a write().
-absl::StatusOr<int64_t> store_records(Store& store, const Incoming& incoming) {
-  for (const auto& [id, row] : incoming.workloads) RETURN_IF_ERROR(store.put_workload(row));
-  for (const auto& [id, target] : incoming.targets) {
-    RETURN_IF_ERROR(store.put_target(id, target));
-  }
-  int64_t stored = 0;
-  for (const auto& [key, measurements] : incoming.keys) {
-    ASSIGN_OR_RETURN(const std::vector<Measurement> old, store.measurements(key));
-    std::set<std::string> known;
-    for (const Measurement& m : old) known.insert(content(m));
-    std::vector<Measurement> fresh;
-    for (const Measurement& m : measurements) {
-      if (known.insert(content(m)).second) fresh.push_back(m);
-    }
-    RETURN_IF_ERROR(store.append(key, fresh));
-    stored += static_cast<int64_t>(fresh.size());
-  }
-  return stored;
+  return records;
 }
 
 }  // namespace
@@ -292,30 +237,29 @@ absl::Status Service::batch_lookup(const Caller&, const v1::BatchLookupRequest& 
 
 absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequest& request,
                                   v1::PutRecordsResponse* response) {
-  ASSIGN_OR_RETURN(const Incoming incoming, take_in(request.records()));
+  ASSIGN_OR_RETURN(const Records records, take_in(request.records()));
   RETURN_IF_ERROR(change(caller, "PutRecords", request, response,
                          [&](Database&, Changes*) -> absl::Status {
-    ASSIGN_OR_RETURN(const int64_t stored, store_records(*store_, incoming));
+    int64_t stored = 0;
+    RETURN_IF_ERROR(store_records(*store_, records, &stored));
     response->set_stored(stored);
     return absl::OkStatus();
   }));
-  for (const auto& [key, measurements] : incoming.keys) index_now(key);
+  for (const auto& [key, measurements] : records.keys) index_now(key);
   return absl::OkStatus();
 }
 
 absl::Status Service::import_some(const Caller&, const v1::ImportRecordsRequest& request,
                                   v1::ImportRecordsResponse* total) {
-  ASSIGN_OR_RETURN(const Incoming incoming, take_in(request.records()));
+  ASSIGN_OR_RETURN(const Records records, take_in(request.records()));
   total->set_read(total->read() + request.records_size());
   if (request.dry_run()) return absl::OkStatus();
   int64_t stored = 0;
-  const absl::Status status = commit_->run([&](Database&) -> absl::Status {
-    ASSIGN_OR_RETURN(stored, store_records(*store_, incoming));
-    return absl::OkStatus();
-  });
+  const absl::Status status =
+      commit_->run([&](Database&) { return store_records(*store_, records, &stored); });
   RETURN_IF_ERROR(write_error(*commit_, status));
   total->set_stored(total->stored() + stored);
-  for (const auto& [key, measurements] : incoming.keys) index_now(key);
+  for (const auto& [key, measurements] : records.keys) index_now(key);
   return absl::OkStatus();
 }
 

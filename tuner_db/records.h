@@ -1,0 +1,30 @@
+// Records (proto/loopwright/v1/record.proto) on their way into a store: each is checked as it comes,
+// and what is not there yet is stored. Two measurements are the same when their messages' bytes
+// are.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "loopwright/v1/record.pb.h"
+#include "schedules/target.h"
+#include "tuner_db/store.h"
+
+namespace lw {
+
+struct Records {
+  std::map<std::string, WorkloadRow> workloads;
+  std::map<std::string, Target> targets;   // by id
+  std::vector<std::pair<Key, std::vector<Measurement>>> keys;  // in order of arrival
+  std::map<std::string, size_t> index;     // of a key's bytes in `keys`
+};
+
+// Trusts nothing: kInvalidArgument says what does not add up.
+absl::Status add_record(const loopwright::v1::Record& record, Records* records);
+// Each key in one transaction. `stored`: how many measurements were new, also after an error.
+absl::Status store_records(Store& store, const Records& records, int64_t* stored);
+
+}  // namespace lw
