@@ -17,21 +17,25 @@ namespace {
 
 namespace v1 = loopwright::v1;
 
-// Clients with a queued job for the target: one step along the index for each, however many jobs
-// there are.
-absl::StatusOr<std::vector<std::string>> waiting_clients(Database& database,
-                                                         std::string_view target) {
-  std::vector<std::string> clients;
-  Query query = database.query(
-      "WITH RECURSIVE next(client) AS ("
-      " SELECT min(client) FROM jobs WHERE state = 'queued' AND target = ?"
-      " UNION ALL"
-      " SELECT (SELECT min(jobs.client) FROM jobs WHERE state = 'queued' AND target = ?"
-      " AND jobs.client > next.client) FROM next WHERE next.client IS NOT NULL)"
-      " SELECT client FROM next WHERE client IS NOT NULL", target, target);
-  while (query.next()) clients.push_back(query.text(0));
+// What stands in `column` of the jobs that fit `where`: one step along the index for each, however
+// many jobs there are.
+absl::StatusOr<std::vector<std::string>> distinct_of_jobs(Database& database,
+                                                          std::string_view column,
+                                                          std::string_view where,
+                                                          std::vector<Value> values) {
+  std::vector<std::string> found;
+  for (size_t i = 0, count = values.size(); i < count; ++i) values.push_back(values[i]);
+  Query query = database.query_values(
+      concat("WITH RECURSIVE next(value) AS ("
+             " SELECT min(", column, ") FROM jobs WHERE ", where,
+             " UNION ALL"
+             " SELECT (SELECT min(jobs.", column, ") FROM jobs WHERE ", where,
+             " AND jobs.", column, " > next.value) FROM next WHERE next.value IS NOT NULL)"
+             " SELECT value FROM next WHERE value IS NOT NULL"),
+      values);
+  while (query.next()) found.push_back(query.text(0));
   RETURN_IF_ERROR(query.status());
-  return clients;
+  return found;
 }
 
 struct Waiting {
@@ -44,7 +48,9 @@ struct Waiting {
 // Best first.
 absl::StatusOr<std::vector<Waiting>> ranked_clients(Database& database, std::string_view target,
                                                     const Shares& shares, int64_t now_ms) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> clients, waiting_clients(database, target));
+  ASSIGN_OR_RETURN(const std::vector<std::string> clients,
+                   distinct_of_jobs(database, "client", "state = 'queued' AND target = ?",
+                                    {target}));
   std::vector<Waiting> ranked;
   for (const std::string& client : clients) {
     Query query = database.query(
@@ -163,6 +169,10 @@ absl::Status split(Database& database, const JobRow& job, int64_t now_ms, Change
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<std::string>> queued_targets(Database& database) {
+  return distinct_of_jobs(database, "target", "state = 'queued'", {});
+}
 
 absl::StatusOr<Shares> read_shares(Database& database) {
   Shares shares;

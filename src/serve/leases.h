@@ -58,6 +58,8 @@ struct Shares {
   double usual_weight = 1;                 // of those that are not there
 };
 absl::StatusOr<Shares> read_shares(Database& database);
+// Of which there are queued jobs, ready or not.
+absl::StatusOr<std::vector<std::string>> queued_targets(Database& database);
 
 struct Holder {
   std::string agent, session;

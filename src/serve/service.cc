@@ -171,18 +171,10 @@ absl::Status Service::sweep() {
 absl::Status Service::refresh() {
   std::vector<std::string> targets;
   Shares shares;
-  const int64_t now = now_ms();
   RETURN_IF_ERROR(database_->read(5, [&]() -> absl::Status {
     ASSIGN_OR_RETURN(shares, read_shares(*database_));
-    Query query = database_->query(
-        "WITH RECURSIVE next(target) AS ("
-        " SELECT min(target) FROM jobs WHERE state = 'queued'"
-        " UNION ALL"
-        " SELECT (SELECT min(jobs.target) FROM jobs WHERE state = 'queued'"
-        " AND jobs.target > next.target) FROM next WHERE next.target IS NOT NULL)"
-        " SELECT target FROM next WHERE target IS NOT NULL");
-    while (query.next()) targets.push_back(query.text(0));
-    return query.status();
+    ASSIGN_OR_RETURN(targets, queued_targets(*database_));
+    return absl::OkStatus();
   }));
   shares.weights = options_.config.weights;
   shares.usual_weight = options_.config.default_weight;
