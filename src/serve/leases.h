@@ -50,8 +50,8 @@ struct Changes {
   int expired = 0;
 };
 
-// How much of the fleet each client uses now, and may; made of the database every second, kept up
-// in between by its user.
+// How much of the fleet each client uses now, and may; made of the database every now and then, kept
+// up in between by its user.
 struct Shares {
   std::map<std::string, int> running;      // leased jobs by client
   std::map<std::string, double> weights;

@@ -1,7 +1,7 @@
-// Starting, stopping, and the housekeeping thread: what nobody calls for. Every tenth of a second it
-// resumes parked calls whose time is over; every second it ends leases that ran out, reads what the
-// queue holds (another daemon may have filled it) and who uses how much; every few seconds it counts
-// what there is for the metrics.
+// Starting, stopping, and the housekeeping thread: what nobody calls for. Every tenth of a second
+// it resumes parked calls whose time is over; every half a second it ends leases that ran out, reads
+// what the queue holds (another daemon may have filled it) and who uses how much; every few seconds
+// it counts what there is for the metrics.
 #include "src/serve/service.h"
 
 #include <algorithm>
@@ -88,14 +88,16 @@ std::string Service::problem() const {
   return stopping_ ? "stopping" : "";
 }
 
-void Service::changed(const Changes& changes) {
-  for (const std::string& target : changes.queued) {
-    {
-      std::lock_guard lock(mutex_);
-      maybe_queued_.insert(target);
-    }
-    parked_.wake_one(target_topic(target));
+void Service::note_queued(const std::string& target) {
+  {
+    std::lock_guard lock(mutex_);
+    maybe_queued_.insert(target);
   }
+  parked_.wake_one(target_topic(target));
+}
+
+void Service::changed(const Changes& changes) {
+  for (const std::string& target : changes.queued) note_queued(target);
   for (const std::string& study : changes.studies) {
     parked_.wake_all(study_topic(study));
     if (searcher_ != nullptr) searcher_->wake(study);
@@ -182,13 +184,7 @@ absl::Status Service::refresh() {
     shares_ = shares;
     return absl::OkStatus();
   }, [](absl::Status) {});
-  for (const std::string& target : targets) {
-    {
-      std::lock_guard lock(mutex_);
-      maybe_queued_.insert(target);
-    }
-    parked_.wake_one(target_topic(target));
-  }
+  for (const std::string& target : targets) note_queued(target);
   // Another daemon's results and events announce themselves to it alone.
   if (database_->is_shared()) parked_.wake_prefix("study ");
   return absl::OkStatus();

@@ -168,6 +168,7 @@ class Service {
   template <class Body>
   absl::Status view(Body body);
   void changed(const Changes& changes);
+  void note_queued(const std::string& target);  // one who waits for such work is woken
   void attempt(std::shared_ptr<Sync> sync);
   bool needs_write(Sync& sync);
   bool is_latest(const Sync& sync);
