@@ -6,9 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/time/time.h"
-#include "src/base/check.h"
 #include "src/base/hash.h"
-#include "src/expr/message.h"
 #include "src/serve/errors.h"
 
 namespace lw {
@@ -150,9 +148,18 @@ absl::StatusOr<std::string> parse_page_token(std::string_view list, std::string_
   return bytes.substr(kSeal);
 }
 
-absl::StatusOr<int> page_size(int asked, int usual, int most) {
-  if (asked < 0) return bad_field("page_size", "must not be negative");
-  return asked == 0 ? usual : std::min(asked, most);
+int64_t Page::after_number(int64_t none) const {
+  return after.empty() ? none : std::strtoll(after.c_str(), nullptr, 10);
+}
+
+absl::StatusOr<Page> page_of(std::string list, int size, std::string_view token, int usual,
+                             int most) {
+  if (size < 0) return bad_field("page_size", "must not be negative");
+  Page page;
+  page.size = size == 0 ? usual : std::min(size, most);
+  ASSIGN_OR_RETURN(page.after, parse_page_token(list, token));
+  page.list = std::move(list);
+  return page;
 }
 
 std::vector<Value> Filter::values() const {

@@ -1,14 +1,17 @@
 // Pages by key: a token says after which row the next page begins, and holds for the list and the
-// filter that it was made for. Filters: conditions joined by AND, turned into SQL with values apart.
-// Pure functions; both parsers take any bytes.
+// filter that it was made for. Filters: conditions joined by AND, turned into SQL with values
+// apart. Pure functions; both parsers take any bytes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/base/check.h"
+#include "src/expr/message.h"
 #include "tuner_db/database.h"
 
 namespace lw {
@@ -17,8 +20,30 @@ namespace lw {
 std::string page_token(std::string_view list, std::string_view key);
 // "" for the first page. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
 absl::StatusOr<std::string> parse_page_token(std::string_view list, std::string_view token);
-// 0 gives `usual`; larger ones give `most`. INVALID_ARGUMENT: negative.
-absl::StatusOr<int> page_size(int asked, int usual, int most);
+
+// What a call asks of a list.
+struct Page {
+  int size = 0;
+  std::string list;                        // names the list and its filter
+  std::string after;                       // the key of the last row of the page before, or ""
+  int64_t after_number(int64_t none) const;
+};
+// A size of 0 gives `usual`; larger ones give `most`. INVALID_ARGUMENT: negative, or the token is
+// not of this list.
+absl::StatusOr<Page> page_of(std::string list, int size, std::string_view token, int usual = 100,
+                             int most = 1000);
+
+// Shows the rows, with ids for keys, of a page: `rows` has one more where another page follows.
+template <class Row, class Response, class Show>
+absl::Status show_page(const Page& page, const std::vector<Row>& rows, Response* response,
+                       Show show) {
+  const size_t shown = std::min(rows.size(), static_cast<size_t>(page.size));
+  for (size_t i = 0; i < shown; ++i) RETURN_IF_ERROR(show(rows[i]));
+  if (shown < rows.size()) {
+    response->set_next_page_token(page_token(page.list, concat(rows[shown - 1].id)));
+  }
+  return absl::OkStatus();
+}
 
 enum class FieldKind { kText, kInteger, kTime, kState };
 struct FilterField {

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "nlohmann/json.hpp"
 #include "src/net/times.h"
 #include "src/serve/devices.h"
@@ -11,23 +9,6 @@ namespace lw {
 namespace v1 = loopwright::v1;
 
 namespace {
-
-// A page of rows that are listed by id.
-struct Page {
-  int size = 0;
-  std::string list, after;
-};
-absl::StatusOr<Page> page_of(std::string list, int size, const std::string& token) {
-  Page page;
-  page.list = std::move(list);
-  ASSIGN_OR_RETURN(page.size, page_size(size, 100, 1000));
-  ASSIGN_OR_RETURN(page.after, parse_page_token(page.list, token));
-  return page;
-}
-
-int64_t as_number(const std::string& text) {
-  return text.empty() ? 0 : std::strtoll(text.c_str(), nullptr, 10);
-}
 
 v1::JobStatus job_status(const JobRow& job, const std::string& workload) {
   v1::JobStatus status;
@@ -71,14 +52,10 @@ absl::Status Service::list_devices(const Caller&, const v1::ListDevicesRequest& 
     ASSIGN_OR_RETURN(const std::vector<DeviceRow> rows,
                      select_devices(*database_, "WHERE id > ? ORDER BY id LIMIT ?",
                                     {std::string_view(page.after), int64_t{page.size} + 1}));
-    for (int i = 0; i < std::min<int>(page.size, static_cast<int>(rows.size())); ++i) {
-      ASSIGN_OR_RETURN(*response->add_devices(),
-                       device_message(*database_, rows[i], online_since()));
-    }
-    if (static_cast<int>(rows.size()) > page.size) {
-      response->set_next_page_token(page_token(page.list, rows[page.size - 1].id));
-    }
-    return absl::OkStatus();
+    return show_page(page, rows, response, [&](const DeviceRow& row) -> absl::Status {
+      ASSIGN_OR_RETURN(*response->add_devices(), device_message(*database_, row, online_since()));
+      return absl::OkStatus();
+    });
   });
 }
 
@@ -89,8 +66,7 @@ absl::Status Service::list_agents(const Caller&, const v1::ListAgentsRequest& re
     ASSIGN_OR_RETURN(const std::vector<AgentRow> rows,
                      select_agents(*database_, "WHERE id > ? ORDER BY id LIMIT ?",
                                    {std::string_view(page.after), int64_t{page.size} + 1}));
-    for (int i = 0; i < std::min<int>(page.size, static_cast<int>(rows.size())); ++i) {
-      const AgentRow& row = rows[i];
+    return show_page(page, rows, response, [&](const AgentRow& row) {
       v1::AgentStatus& agent = *response->add_agents();
       agent.set_name(agent_name(row.id));
       agent.set_session(row.sessions.empty() ? "" : row.sessions[0]);
@@ -106,12 +82,8 @@ absl::Status Service::list_agents(const Caller&, const v1::ListAgentsRequest& re
       }
       Query devices = database_->query("SELECT id FROM devices WHERE agent = ? ORDER BY id", row.id);
       while (devices.next()) agent.add_devices(device_name(devices.text(0)));
-      RETURN_IF_ERROR(devices.status());
-    }
-    if (static_cast<int>(rows.size()) > page.size) {
-      response->set_next_page_token(page_token(page.list, rows[page.size - 1].id));
-    }
-    return absl::OkStatus();
+      return devices.status();
+    });
   });
 }
 
@@ -178,21 +150,18 @@ absl::Status Service::list_jobs(const Caller&, const v1::ListJobsRequest& reques
   ASSIGN_OR_RETURN(const Page page, page_of(concat("jobs ", request.filter()),
                                             request.page_size(), request.page_token()));
   std::vector<Value> values = filter.values();
-  values.push_back(as_number(page.after));
+  values.push_back(page.after_number(0));
   values.push_back(int64_t{page.size} + 1);
   return view([&]() -> absl::Status {
     ASSIGN_OR_RETURN(const std::vector<JobRow> rows,
                      select_jobs(*database_,
                                  concat("WHERE ", filter.sql, " AND id > ? ORDER BY id LIMIT ?"),
                                  values));
-    for (int i = 0; i < std::min<int>(page.size, static_cast<int>(rows.size())); ++i) {
-      ASSIGN_OR_RETURN(const std::string workload, workload_name(*database_, rows[i]));
-      *response->add_jobs() = job_status(rows[i], workload);
-    }
-    if (static_cast<int>(rows.size()) > page.size) {
-      response->set_next_page_token(page_token(page.list, concat(rows[page.size - 1].id)));
-    }
-    return absl::OkStatus();
+    return show_page(page, rows, response, [&](const JobRow& job) -> absl::Status {
+      ASSIGN_OR_RETURN(const std::string workload, workload_name(*database_, job));
+      *response->add_jobs() = job_status(job, workload);
+      return absl::OkStatus();
+    });
   });
 }
 
@@ -290,7 +259,7 @@ absl::Status Service::get_fleet(const Caller&, const v1::GetFleetRequest&, v1::F
 absl::Status Service::list_audit(const Caller&, const v1::ListAuditRequest& request,
                                  v1::ListAuditResponse* response) {
   ASSIGN_OR_RETURN(const Page page, page_of("audit", request.page_size(), request.page_token()));
-  const int64_t before = page.after.empty() ? INT64_MAX : as_number(page.after);
+  const int64_t before = page.after_number(INT64_MAX);
   return view([&]() -> absl::Status {
     Query query = database_->query("SELECT id, time_ms, actor, peer, method, subject, outcome "
                                    "FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?",

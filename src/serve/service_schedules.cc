@@ -267,16 +267,15 @@ absl::Status Service::list_history(const Caller&, const v1::ListHistoryRequest& 
                                    v1::ListHistoryResponse* response) {
   const Key key = from_proto(request.key());
   if (std::string what = defect(key); !what.empty()) return bad_field("key", what);
-  ASSIGN_OR_RETURN(const int size, page_size(request.page_size(), 100, 1000));
-  const std::string list = concat("history ", request.key().SerializeAsString());
-  ASSIGN_OR_RETURN(const std::string after, parse_page_token(list, request.page_token()));
-  const int64_t before = after.empty() ? INT64_MAX : std::strtoll(after.c_str(), nullptr, 10);
+  ASSIGN_OR_RETURN(const Page page, page_of(concat("history ", request.key().SerializeAsString()),
+                                            request.page_size(), request.page_token()));
+  const int64_t before = page.after_number(INT64_MAX);
   absl::StatusOr<std::vector<Measurement>> all = store_->measurements(key);
   if (!all.ok()) return store_error(all.status());
   for (auto m = all->rbegin(); m != all->rend(); ++m) {
     if (m->id >= before) continue;
-    if (response->measurements_size() == size) {
-      response->set_next_page_token(page_token(list, concat((m - 1)->id)));
+    if (response->measurements_size() == page.size) {
+      response->set_next_page_token(page_token(page.list, concat((m - 1)->id)));
       break;
     }
     *response->add_measurements() = to_proto(*m);
@@ -286,11 +285,9 @@ absl::Status Service::list_history(const Caller&, const v1::ListHistoryRequest& 
 
 absl::Status Service::list_schedules(const Caller&, const v1::ListSchedulesRequest& request,
                                      v1::ListSchedulesResponse* response) {
-  ASSIGN_OR_RETURN(const int size, page_size(request.page_size(), 50, 500));
   if (request.search().size() > 200) return bad_field("search", "longer than 200 bytes");
-  const std::string list = concat("schedules ", request.search());
-  ASSIGN_OR_RETURN(const std::string after, parse_page_token(list, request.page_token()));
-  const int64_t from = after.empty() ? 0 : std::strtoll(after.c_str(), nullptr, 10);
+  ASSIGN_OR_RETURN(const Page page, page_of(concat("schedules ", request.search()),
+                                            request.page_size(), request.page_token(), 50, 500));
   std::string pattern = "%";
   for (char c : request.search()) {
     if (c == '%' || c == '_' || c == '\\') pattern += '\\';
@@ -304,11 +301,11 @@ absl::Status Service::list_schedules(const Caller&, const v1::ListSchedulesReque
         "FROM keys k JOIN workloads w ON w.id = k.workload JOIN targets t ON t.id = k.target "
         "WHERE k.id > ? AND (lower(w.source_words) LIKE lower(?) ESCAPE '\\' "
         "OR lower(w.name) LIKE lower(?) ESCAPE '\\') ORDER BY k.id LIMIT ?",
-        from, pattern, pattern, size + 1);
+        page.after_number(0), pattern, pattern, page.size + 1);
     int64_t last = 0;
     while (query.next()) {
-      if (response->schedules_size() == size) {
-        response->set_next_page_token(page_token(list, concat(last)));
+      if (response->schedules_size() == page.size) {
+        response->set_next_page_token(page_token(page.list, concat(last)));
         break;
       }
       last = query.integer(0);

@@ -79,24 +79,24 @@ absl::Status Service::restore_record(const Caller& caller, const v1::RestoreReco
 
 absl::Status Service::list_withdrawn(const Caller&, const v1::ListWithdrawnRequest& request,
                                      v1::ListWithdrawnResponse* response) {
-  ASSIGN_OR_RETURN(const int size, page_size(request.page_size(), 100, 1000));
-  ASSIGN_OR_RETURN(const std::string after, parse_page_token("withdrawn", request.page_token()));
+  ASSIGN_OR_RETURN(const Page page,
+                   page_of("withdrawn", request.page_size(), request.page_token()));
   absl::StatusOr<std::vector<Withdrawal>> rows = store_->withdrawn();
   if (!rows.ok()) return store_error(rows.status());
   // After the one with the token's digest; if that was restored meanwhile, from the beginning.
   auto at = rows->begin();
-  if (!after.empty()) {
+  if (!page.after.empty()) {
     const auto last = std::find_if(rows->begin(), rows->end(), [&](const Withdrawal& row) {
-      return record_digest(row.key, row.trace) == after;
+      return record_digest(row.key, row.trace) == page.after;
     });
     if (last != rows->end()) at = last + 1;
   }
-  for (; at != rows->end() && response->records_size() < size; ++at) {
+  for (; at != rows->end() && response->records_size() < page.size; ++at) {
     *response->add_records() = message_of(*at);
   }
   if (at != rows->end()) {
     response->set_next_page_token(
-        page_token("withdrawn", response->records(response->records_size() - 1).digest()));
+        page_token(page.list, response->records(response->records_size() - 1).digest()));
   }
   return absl::OkStatus();
 }

@@ -260,27 +260,23 @@ absl::StatusOr<v1::ListStudiesResponse> list_studies(Database& database,
       {"priority", "priority", FieldKind::kInteger},
       {"create_time", "created_ms", FieldKind::kTime},
       {"trials", "trials", FieldKind::kInteger}};
-  ASSIGN_OR_RETURN(const int size, page_size(request.page_size(), 50, 500));
   ASSIGN_OR_RETURN(const Filter filter, parse_filter(request.filter(), kFields));
-  const std::string list = concat("studies ", request.filter());
-  ASSIGN_OR_RETURN(const std::string after, parse_page_token(list, request.page_token()));
+  ASSIGN_OR_RETURN(const Page page, page_of(concat("studies ", request.filter()),
+                                            request.page_size(), request.page_token(), 50, 500));
   std::vector<Value> values = filter.values();
   std::string where = concat("WHERE ", filter.sql);
-  if (!after.empty()) {
+  if (!page.after.empty()) {
     where += " AND id < ?";
-    values.push_back(std::string_view(after));
+    values.push_back(std::string_view(page.after));
   }
-  values.push_back(int64_t{size} + 1);
+  values.push_back(int64_t{page.size} + 1);
   ASSIGN_OR_RETURN(const std::vector<StudyRow> rows,
                    select_studies(database, where + " ORDER BY id DESC LIMIT ?", values));
   v1::ListStudiesResponse response;
-  for (int i = 0; i < static_cast<int>(rows.size()); ++i) {
-    if (i == size) {
-      response.set_next_page_token(page_token(list, rows[i - 1].id));
-      break;
-    }
-    ASSIGN_OR_RETURN(*response.add_studies(), study_message(database, rows[i], false, now_ms));
-  }
+  RETURN_IF_ERROR(show_page(page, rows, &response, [&](const StudyRow& row) -> absl::Status {
+    ASSIGN_OR_RETURN(*response.add_studies(), study_message(database, row, false, now_ms));
+    return absl::OkStatus();
+  }));
   return response;
 }
 
