@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "src/cli/commands.h"
+#include "src/cli/subcommands.h"
 #include "tuner_db/backup.h"
 #include "tuner_db/database.h"
 #include "tuner_db/invariants.h"
@@ -288,7 +289,7 @@ absl::StatusOr<int> restore_record(const DbOptions& options) {
   return kDone;
 }
 
-using Run = absl::StatusOr<int> (*)(const DbOptions&);
+using Run = Subcommands<DbOptions>::Run;
 using Add = std::function<CLI::App*(const char* name, const char* help, Run run)>;
 
 void declare_records(const Add& add, DbOptions* options) {
@@ -336,19 +337,17 @@ void declare_upkeep(const Add& add, DbOptions* options) {
 }  // namespace
 
 Action db_command(CLI::App& app) {
-  auto options = std::make_shared<DbOptions>();
-  auto chosen = std::make_shared<Run>(nullptr);
+  Subcommands<DbOptions> commands(app, nullptr);
+  DbOptions* options = commands.options.get();
   const auto add = [&](const char* name, const char* help, Run run) {
-    CLI::App* sub = app.add_subcommand(name, help);
-    sub->callback([chosen, run] { *chosen = run; });
+    CLI::App* sub = commands.add(app, name, help, run);
     add_database(*sub, &options->database);
     add_output(*sub, &options->output);
     return sub;
   };
-  app.require_subcommand(1);
-  declare_records(add, options.get());
-  declare_upkeep(add, options.get());
-  return [options, chosen] { return (*chosen)(*options); };
+  declare_records(add, options);
+  declare_upkeep(add, options);
+  return commands.action();
 }
 
 }  // namespace lw

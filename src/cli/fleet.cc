@@ -3,6 +3,7 @@
 #include "loopwright/v1/fleet.grpc.pb.h"
 #include "src/cli/commands.h"
 #include "src/cli/service.h"
+#include "src/cli/subcommands.h"
 
 namespace lw {
 namespace {
@@ -18,8 +19,6 @@ struct FleetOptions {
   std::string name, reason, filter, request_id;
   int most = 500;
 };
-using Run = absl::StatusOr<int> (*)(const FleetOptions&);
-
 absl::StatusOr<std::unique_ptr<v1::FleetService::Stub>> fleet_of(const FleetOptions& options) {
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, options.service.connect());
   return v1::FleetService::NewStub(channel);
@@ -231,25 +230,18 @@ absl::StatusOr<int> run_backup(const FleetOptions& options) {
   return kDone;
 }
 
-// A command with commands of its own: it lists where none of them is given.
-struct Group {
-  std::shared_ptr<FleetOptions> options = std::make_shared<FleetOptions>();
-  std::shared_ptr<Run> chosen;
-
-  Group(CLI::App& app, Run list) : chosen(std::make_shared<Run>(list)) {
+// Lists where none of its commands is given.
+struct Group : Subcommands<FleetOptions> {
+  Group(CLI::App& app, Run list) : Subcommands(app, list) {
     add_service(app, &options->service);
     add_output(app, &options->output);
   }
   CLI::App* add(CLI::App& app, const char* name, const char* help, Run run) {
-    CLI::App* sub = app.add_subcommand(name, help);
-    sub->callback([chosen = chosen, run] { *chosen = run; });
+    CLI::App* sub = Subcommands::add(app, name, help, run);
     add_service(*sub, &options->service);
     add_output(*sub, &options->output);
     add_request_id(*sub, &options->request_id);
     return sub;
-  }
-  Action action() const {
-    return [options = options, chosen = chosen] { return (*chosen)(*options); };
   }
 };
 

@@ -2,6 +2,7 @@
 #include "absl/strings/str_format.h"
 #include "src/cli/commands.h"
 #include "src/cli/examples.h"
+#include "src/cli/subcommands.h"
 
 namespace lw {
 namespace {
@@ -96,24 +97,21 @@ absl::StatusOr<int> eval(const ModelOptions& options) {
 }  // namespace
 
 Action model_command(CLI::App& app) {
-  using Run = absl::StatusOr<int> (*)(const ModelOptions&);
-  auto options = std::make_shared<ModelOptions>();
-  auto chosen = std::make_shared<Run>(nullptr);
-  const auto add = [&](const char* name, const char* help, Run run) {
-    CLI::App* sub = app.add_subcommand(name, help);
-    sub->callback([chosen, run] { *chosen = run; });
+  Subcommands<ModelOptions> commands(app, nullptr);
+  ModelOptions* options = commands.options.get();
+  const auto add = [&](const char* name, const char* help, auto run) {
+    CLI::App* sub = commands.add(app, name, help, run);
     add_database(*sub, &options->database);
     add_output(*sub, &options->output);
     sub->add_option("--seed", options->seed, "of the training")->capture_default_str();
     return sub;
   };
-  app.require_subcommand(1);
   add("train", "learn from everything in the database", train)
       ->add_option("-o,--output", options->file, "file to save to")->capture_default_str();
   add("eval", "how well it ranks workloads that it has not seen", eval)
       ->add_option("--folds", options->folds, "parts that the workloads are dealt into")
       ->check(CLI::Range(2, 100))->capture_default_str();
-  return [options, chosen] { return (*chosen)(*options); };
+  return commands.action();
 }
 
 }  // namespace lw

@@ -8,6 +8,7 @@
 #include "loopwright/v1/schedule.grpc.pb.h"
 #include "src/cli/commands.h"
 #include "src/cli/lookup.h"
+#include "src/cli/subcommands.h"
 
 namespace lw {
 namespace {
@@ -27,8 +28,6 @@ struct RecordOptions {
   bool best_only = false, dry_run = false;
   int most = 1000;
 };
-using Run = absl::StatusOr<int> (*)(const RecordOptions&);
-
 absl::StatusOr<std::unique_ptr<v1::ScheduleService::Stub>> schedules_of(
     const RecordOptions& options) {
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, options.service.connect());
@@ -269,16 +268,14 @@ absl::StatusOr<int> restore(const RecordOptions& options) {
 }  // namespace
 
 Action records_command(CLI::App& app) {
-  auto options = std::make_shared<RecordOptions>();
-  auto chosen = std::make_shared<Run>(nullptr);
-  const auto add = [&](const char* name, const char* help, Run run) {
-    CLI::App* sub = app.add_subcommand(name, help);
-    sub->callback([chosen, run] { *chosen = run; });
+  Subcommands<RecordOptions> commands(app, nullptr);
+  RecordOptions* options = commands.options.get();
+  const auto add = [&](const char* name, const char* help, auto run) {
+    CLI::App* sub = commands.add(app, name, help, run);
     add_service(*sub, &options->service);
     add_output(*sub, &options->output);
     return sub;
   };
-  app.require_subcommand(1);
   CLI::App* putting = add("put", "store the records of a file, all or none", put);
   putting->add_option("file", options->file, "lines as `db export` writes them; - for stdin")
       ->required();
@@ -306,7 +303,7 @@ Action records_command(CLI::App& app) {
   add_request_id(*restoring, &options->request_id);
   add("withdrawn", "the records that are withdrawn, and why", list_withdrawn)
       ->add_option("--most", options->most, "how many, the latest first")->capture_default_str();
-  return [options, chosen] { return (*chosen)(*options); };
+  return commands.action();
 }
 
 }  // namespace lw
