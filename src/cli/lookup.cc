@@ -7,6 +7,7 @@
 #include "loopwright/v1/schedule.grpc.pb.h"
 #include "src/cli/commands.h"
 #include "src/client/lock.h"
+#include "src/net/times.h"
 #include "tuner_db/messages.h"
 
 namespace lw {
@@ -105,11 +106,9 @@ absl::StatusOr<int> run_history(const AskOptions& options) {
       [&](const v1::ListHistoryResponse& page) {
         for (const v1::Measurement& m : page.measurements()) {
           list.push_back(as_json(m));
-          google::protobuf::Timestamp measured;
-          measured.set_seconds(m.unix_ms() / 1000);
-          table.rows.push_back({when(measured), enum_text(m.verdict()), micros(m.time_us()),
-                                m.verified() ? "yes" : "no", m.source(), m.detail(),
-                                trace_as_line(m.trace())});
+          table.rows.push_back({when(timestamp(m.unix_ms())), enum_text(m.verdict()),
+                                micros(m.time_us()), m.verified() ? "yes" : "no", m.source(),
+                                m.detail(), trace_as_line(m.trace())});
         }
         return static_cast<int>(list.size());
       }));
