@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <map>
 #include <memory>
 #include <set>
@@ -380,5 +381,19 @@ inline std::string temporary_folder() {
   CHECK(mkdtemp(pattern.data()) != nullptr);
   return pattern;
 }
+
+// With a folder of its own, which stays where the test has failed.
+class FolderTest : public testing::Test {
+ protected:
+  ~FolderTest() override {
+    if (HasFailure()) {
+      std::printf("what is left: %s\n", folder_.c_str());
+    } else {
+      std::filesystem::remove_all(folder_);
+    }
+  }
+
+  const std::string folder_ = temporary_folder();
+};
 
 }  // namespace lw

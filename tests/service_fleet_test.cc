@@ -22,16 +22,8 @@ constexpr int kDelay_ms = 15;              // of a candidate
 constexpr int kWorkloads = 4;              // of a study, at most
 constexpr int kLookEvery = 10;             // kills
 
-class ServiceFleet : public testing::Test {
+class ServiceFleet : public FolderTest {
  protected:
-  ~ServiceFleet() override {
-    if (HasFailure()) {
-      std::printf("what is left: %s\n", folder_.c_str());
-    } else {
-      std::filesystem::remove_all(folder_);
-    }
-  }
-
   static std::string daemon(int i) { return absl::StrCat("d", i); }
   static std::string agent(int i) { return absl::StrCat("a", i); }
 
@@ -79,7 +71,6 @@ class ServiceFleet : public testing::Test {
     }
   }
 
-  const std::string folder_ = temporary_folder();
   std::string url_;
   const std::vector<int> ports_ = {free_port(), free_port()};
   TcpSwitch ways_[kDaemons] = {TcpSwitch({ports_[0], ports_[1]}), TcpSwitch({ports_[1], ports_[0]})};

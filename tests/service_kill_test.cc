@@ -22,16 +22,8 @@ constexpr int kAgents = 3;
 constexpr int kDelay_ms = 25;              // of a candidate
 constexpr int kLookEvery = 20;             // kills
 
-class ServiceKill : public testing::Test {
+class ServiceKill : public FolderTest {
  protected:
-  ~ServiceKill() override {
-    if (HasFailure()) {
-      std::printf("what is left: %s\n", folder_.c_str());
-    } else {
-      std::filesystem::remove_all(folder_);
-    }
-  }
-
   std::string database() const { return folder_ + "/service.db"; }
   static std::string agent(int i) { return absl::StrCat("a", i); }
 
@@ -79,7 +71,6 @@ class ServiceKill : public testing::Test {
                                                << read_text(processes_.log("check"));
   }
 
-  const std::string folder_ = temporary_folder();
   const std::string address_ = loopback(free_port());
   Processes processes_{folder_};
   Witness witness_{database()};

@@ -9,16 +9,8 @@
 namespace lw {
 namespace {
 
-class ServiceStop : public testing::Test {
+class ServiceStop : public FolderTest {
  protected:
-  ~ServiceStop() override {
-    if (HasFailure()) {
-      std::printf("what is left: %s\n", folder_.c_str());
-    } else {
-      std::filesystem::remove_all(folder_);
-    }
-  }
-
   std::string journal() const { return folder_ + "/journal"; }
 
   void start_daemon(const std::string& lease_s = "2") {
@@ -99,7 +91,6 @@ class ServiceStop : public testing::Test {
         grpc::CreateChannel(loopback(port_), grpc::InsecureChannelCredentials()));
   }
 
-  const std::string folder_ = temporary_folder();
   const int port_ = free_port();
   Processes processes_{folder_};
   std::set<std::string> agents_;
