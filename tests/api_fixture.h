@@ -1,6 +1,8 @@
 // A daemon that searches for nothing, and calls of it: what the tests of the API share.
 #pragma once
 
+#include "src/serve/names.h"
+#include "src/serve/rows.h"
 #include "tests/daemon_fixture.h"
 #include "tuner_db/messages.h"
 
@@ -66,6 +68,17 @@ class ApiTest : public ::testing::TestWithParam<const char*> {
     v1::SynchronizeResponse response;
     ASSERT_TRUE(ask(daemon_->agents, &v1::AgentService::Stub::Synchronize, agent_call(), &response)
                     .ok());
+  }
+  // A job of the study ("studies/ID"), with what `job` says of it.
+  void add_job(const std::string& study, JobRow job) {
+    job.study = id_of(study);
+    job.client = "local";
+    job.candidates = 1;
+    job.sources = {"evolve"};
+    job.payload.add_candidates();
+    ASSERT_TRUE(daemon_->database->write(5, [&] {
+      return insert_job(*daemon_->database, job).status();
+    }).ok());
   }
   static v1::PutRecordsRequest records_request() {
     v1::PutRecordsRequest request;

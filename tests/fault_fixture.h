@@ -21,6 +21,7 @@
 #include "src/api/api.h"
 #include "src/expr/message.h"
 #include "src/serve/errors.h"
+#include "src/serve/names.h"
 #include "src/serve/service.h"
 #include "tests/store_fixture.h"
 #include "tuner_db/messages.h"
@@ -53,6 +54,17 @@ inline v1::StudySpec small_study(int trials, const std::string& target = "x86_av
   spec.set_trials(trials);
   spec.set_batch(2);
   return spec;
+}
+
+// Made by the service; its id.
+inline std::string make_study(Service& service, int trials, const std::string& request_id = "1") {
+  v1::CreateStudyRequest request;
+  request.set_request_id(request_id);
+  *request.mutable_spec() = small_study(trials);
+  google::longrunning::Operation operation;
+  const absl::Status status = service.create_study(local_caller(), request, &operation);
+  EXPECT_TRUE(status.ok()) << status;
+  return id_of(operation.name());
 }
 
 inline v1::JobResult measured(const v1::Job& job) {

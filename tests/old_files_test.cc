@@ -45,11 +45,7 @@ TEST(OldFiles, ADatabaseOfVersionOneIsMigratedQueriedAndServed) {
     if (!is_exact) usleep(1000);
   }
   EXPECT_TRUE(is_exact);
-  v1::CreateStudyRequest create;
-  create.set_request_id("1");
-  *create.mutable_spec() = small_study(4);
-  google::longrunning::Operation operation;
-  EXPECT_TRUE(service->create_study(local_caller(), create, &operation).ok());
+  make_study(*service, 4);
 }
 
 TEST(OldFiles, AnExportOfVersionOneIsImported) {

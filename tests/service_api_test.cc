@@ -136,14 +136,10 @@ TEST_P(ApiTest, ARequestIdGivesTheSameAnswerAlsoAfterARestart) {
   add_device();
   std::string study;
   ASSERT_TRUE(create(study_request(), &study).ok());
-  ASSERT_TRUE(daemon_->database->write(5, [&] {
-    return daemon_->database
-        ->query("INSERT INTO jobs (study, position, client, target, state, priority, run_after, "
-                "attempt, epoch, device, agent, session, lease_until, created_ms, ended_ms, "
-                "candidates, payload, sources, lost_on, digest, detail) VALUES "
-                "(?,0,'local','t','dead',0,0,1,1,'','','',0,0,0,1,?,'','','','')",
-                study.substr(8), Blob{""}).run();
-  }).ok());
+  JobRow dead;
+  dead.state = v1::JOB_STATE_DEAD;
+  dead.attempt = 1, dead.epoch = 1;
+  add_job(study, dead);
   const auto twice = [&](auto stub, auto method, auto request, auto response, auto change) {
     SCOPED_TRACE(request.GetTypeName());
     request.set_request_id(fresh_id());

@@ -39,12 +39,7 @@ class Clocks : public testing::Test {
     service_ = *Service::start(database_, options);
   }
   std::string create(int trials) {
-    v1::CreateStudyRequest request;
-    request.set_request_id(absl::StrCat(++requests_));
-    *request.mutable_spec() = small_study(trials);
-    google::longrunning::Operation operation;
-    EXPECT_TRUE(service_->create_study(local_caller(), request, &operation).ok());
-    return operation.name().substr(11);
+    return make_study(*service_, trials, absl::StrCat(++requests_));
   }
   v1::Study study(const std::string& id) {
     v1::GetStudyRequest request;

@@ -13,14 +13,9 @@ TEST(CopiedCalls, ACopyOfACallChangesNothing) {
   Scratch scratch;
   const auto database = *open_sqlite(scratch.file, {});
   const auto service = *Service::start(database, quick_service());
-  v1::CreateStudyRequest create;
-  create.set_request_id("1");
-  *create.mutable_spec() = small_study(6);
-  google::longrunning::Operation operation;
-  ASSERT_TRUE(service->create_study(local_caller(), create, &operation).ok());
   FleetAgent agent("a1", "s1", {"d1"});
   v1::GetStudyRequest get;
-  get.set_name("studies/" + operation.name().substr(11));
+  get.set_name(study_name(make_study(*service, 6)));
   v1::Study study;
   for (int i = 0; i < 2000 && !study.has_end_time(); ++i) {
     const v1::SynchronizeRequest request = agent.request();

@@ -140,14 +140,9 @@ TEST_P(ApiTest, AResumedDeviceGetsWorkWhileItsAgentWaits) {
       ask(daemon_->fleet, &v1::FleetService::Stub::DrainDevices, drain, &drained).ok());
   std::string study;
   ASSERT_TRUE(create(study_request(), &study).ok());
-  ASSERT_TRUE(daemon_->database->write(5, [&] {
-    JobRow job;
-    job.study = study.substr(8);
-    job.client = "local";
-    job.target = first.devices(0).description().target_id();
-    job.candidates = 1;
-    return insert_job(*daemon_->database, job).status();
-  }).ok());
+  JobRow job;
+  job.target = first.devices(0).description().target_id();
+  add_job(study, job);
   v1::SynchronizeRequest waiting = agent_call();
   waiting.mutable_devices(0)->clear_description();
   waiting.mutable_devices(0)->set_wanted(1);

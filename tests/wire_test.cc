@@ -398,11 +398,7 @@ TEST(NewerPeers, AResultOfAnUnknownKindGoesBackToTheQueue) {
   Scratch scratch;
   const auto database = *open_sqlite(scratch.file, {});
   const auto service = *Service::start(database, quick_service());
-  v1::CreateStudyRequest create;
-  create.set_request_id("1");
-  *create.mutable_spec() = small_study(4);
-  google::longrunning::Operation operation;
-  ASSERT_TRUE(service->create_study(local_caller(), create, &operation).ok());
+  make_study(*service, 4);
   FleetAgent agent("a1", "s1", {"d1"});
   for (int i = 0; i < 2000 && agent.held().empty(); ++i) {
     agent.apply(*synchronize(*service, agent.request()));
