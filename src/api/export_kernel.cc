@@ -1,17 +1,15 @@
 // An exported kernel: an object that calls nothing outside itself, the header that declares it, and
 // the facts that a build system or a compiler needs, as JSON.
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "nlohmann/json.hpp"
-#include "src/base/check.h"
 #include "src/api/api.h"
+#include "src/base/check.h"
+#include "src/base/files.h"
 #include "src/expr/message.h"
 
 namespace lw {
@@ -92,14 +90,6 @@ Json metadata(const Task& task, const Choice& choice, const Artifact& artifact) 
     json["verified"] = choice.measurement->verified;
   }
   return json;
-}
-
-absl::Status write_file(const std::string& path, const std::string& content) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(content.data(), static_cast<std::streamsize>(content.size()));
-  file.close();
-  if (file) return absl::OkStatus();
-  return absl::UnavailableError(concat("cannot write ", path, ": ", std::strerror(errno)));
 }
 
 }  // namespace

@@ -2,18 +2,15 @@
 
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <sstream>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "src/api/lookup.h"
+#include "src/base/files.h"
 #include "src/client/lock.h"
 #include "tuner_db/database.h"
 
@@ -223,21 +220,13 @@ Json time_json(const Measurement& measurement) {
 }
 
 absl::StatusOr<std::string> read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    return absl::InvalidArgumentError(concat("cannot read ", path, ": ", std::strerror(errno)));
-  }
-  return text.str();
+  absl::StatusOr<std::string> text = read_file(path);
+  if (!text.ok()) return absl::InvalidArgumentError(text.status().message());
+  return text;
 }
 
 absl::Status write_text(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (file) return absl::OkStatus();
-  return environment(
-      absl::UnavailableError(concat("cannot write ", path, ": ", std::strerror(errno))));
+  return environment(write_file(path, text));
 }
 
 }  // namespace lw

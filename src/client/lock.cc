@@ -3,17 +3,14 @@
 #include <stdlib.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
+#include "src/base/files.h"
 #include "src/base/hash.h"
 #include "src/expr/message.h"
 #include "tuner_db/invariants.h"
@@ -27,23 +24,10 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kLockVersion = 1;
 
-absl::StatusOr<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    return absl::NotFoundError(concat("cannot read ", path, ": ", std::strerror(errno)));
-  }
-  return text.str();
-}
-
-absl::Status write_file(const std::string& path, const std::string& text) {
+absl::Status write_with_folder(const std::string& path, const std::string& text) {
   std::error_code error;
   fs::create_directories(fs::path(path).parent_path(), error);
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (file) return absl::OkStatus();
-  return absl::UnavailableError(concat("cannot write ", path, ": ", std::strerror(errno)));
+  return write_file(path, text);
 }
 
 std::string dump(const Json& json) {
@@ -256,9 +240,10 @@ absl::Status fetch(const Lock& lock, const RecordSource& source, FindTrace other
           concat("'", entry.words, "' gives another object than the locked one"));
     }
     RETURN_IF_ERROR(
-        write_file(concat(place_of(folder, entry), "/record.json"), to_json(record) + "\n"));
+        write_with_folder(concat(place_of(folder, entry), "/record.json"), to_json(record) + "\n"));
   }
-  return write_file(folder + "/bundle.json", to_text(lock));  // last: a bundle that has it is whole
+  // Last: a bundle that has it is whole.
+  return write_with_folder(folder + "/bundle.json", to_text(lock));
 }
 
 absl::StatusOr<std::vector<std::string>> take_locked(const Task& task, const std::string& bundle,
@@ -275,7 +260,7 @@ absl::StatusOr<std::vector<std::string>> take_locked(const Task& task, const std
         return absl::DataLossError(concat(bundle, "/", name, " is not the file that was locked"));
       }
       paths.push_back(concat(folder, "/", name));
-      RETURN_IF_ERROR(write_file(paths.back(), bytes));
+      RETURN_IF_ERROR(write_with_folder(paths.back(), bytes));
     }
     return paths;
   }

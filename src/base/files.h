@@ -1,0 +1,16 @@
+// Whole files. Thread-safe.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace lw {
+
+// kNotFound: "cannot read PATH: why".
+absl::StatusOr<std::string> read_file(const std::string& path);
+// In place of what is there. kUnavailable: "cannot write PATH: why".
+absl::Status write_file(const std::string& path, std::string_view bytes);
+
+}  // namespace lw
