@@ -1,6 +1,7 @@
 // A network that says things twice: a copy of an agent's call, under the number of the first.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "src/serve/synchronize.h"
 #include "tests/fault_fixture.h"
 
 namespace lw {
@@ -32,6 +33,27 @@ TEST(CopiedCalls, ACopyOfACallChangesNothing) {
   }
   EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_SUCCEEDED);
   EXPECT_THAT(column(*database, "SELECT id FROM jobs WHERE attempt > 1"), IsEmpty());
+}
+
+// Who was refused work has not seen the queue's end, which others would believe for a while.
+TEST(CopiedCalls, OnlyWhoAskedTheQueueKnowsThatItIsEmpty) {
+  Scratch scratch;
+  const std::shared_ptr<Database> database = *open_sqlite(scratch.file, {});
+  const std::unique_ptr<Store> store = make_store(database);
+  FleetAgent agent("a1", "s1", {"d1"});
+  for (const bool is_latest : {false, true}) {
+    const v1::SynchronizeRequest request = agent.request();
+    Shares shares;
+    SyncCall call;
+    call.request = &request;
+    call.is_latest = is_latest;
+    SyncAnswer answer;
+    const absl::Status status = database->write(5, [&] {
+      return lw::synchronize(*database, *store, call, shares, {}, 1, &answer);
+    });
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(answer.exhausted.size(), is_latest ? 1u : 0u);
+  }
 }
 
 }  // namespace

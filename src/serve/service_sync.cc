@@ -171,11 +171,8 @@ void Service::attempt(std::shared_ptr<Sync> sync) {
             known.prepared[job.device] = {job.study, job.position, 1};
           }
           // Whoever asked and got less than it wanted has seen the queue's end.
-          int wanted = 0;
-          for (const v1::DeviceState& device : sync->request->devices()) wanted += device.wanted();
-          if (static_cast<int>(sync->answer.claimed.size()) < wanted &&
-              parked_.version(sync->topics()) == sync->version) {
-            for (const std::string& target : sync->wanted_targets()) maybe_queued_.erase(target);
+          if (parked_.version(sync->topics()) == sync->version) {
+            for (const std::string& target : sync->answer.exhausted) maybe_queued_.erase(target);
           }
         }
         if (status.ok() && !sync->answer.claimed.empty()) {

@@ -26,6 +26,7 @@ struct SyncAnswer {
   loopwright::v1::SynchronizeResponse response;
   std::vector<JobRow> claimed;
   std::map<std::string, std::string> targets;  // of the devices that are open, by device id
+  std::set<std::string> exhausted;         // targets that had fewer jobs ready than were wanted
   Changes changes;
 };
 
