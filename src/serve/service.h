@@ -81,7 +81,8 @@ class Service {
   std::shared_ptr<void> synchronize(const Caller& caller,
                       std::shared_ptr<const loopwright::v1::SynchronizeRequest> request,
                       SyncDone done);
-  // The caller has gone: it gets no work, and `done` is called soon.
+  // The caller has gone: it gets no work, and `done` is called soon (of a call that came twice: when
+  // both callers have gone, or with the other one's).
   void abandon(const std::shared_ptr<void>& call);
 
   // ---- schedules
@@ -169,6 +170,7 @@ class Service {
   absl::Status view(Body body);
   void changed(const Changes& changes);
   void note_queued(const std::string& target);  // one who waits for such work is woken
+  bool join(const std::shared_ptr<Sync>& sync, SyncDone done);
   void attempt(std::shared_ptr<Sync> sync);
   bool needs_write(Sync& sync);
   bool is_latest(const Sync& sync);

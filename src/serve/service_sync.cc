@@ -1,5 +1,10 @@
 // Synchronize: most calls say nothing new and find nothing to do; these touch no disk. The others
 // become one operation of the group commit, and are answered when it is durable.
+//
+// A network may say a call twice (a proxy that asks again, a connection that is doubled), and either
+// answer may be the one that reaches the agent. So a copy of a session's latest call joins it and gets
+// its answer, however early it comes; what is older than the latest call is answered at once: results
+// and leases are seen to, no work is given or taken back.
 #include <algorithm>
 
 #include "src/net/times.h"
@@ -21,24 +26,27 @@ constexpr int64_t kIdleNextMs = 1000;
 struct Service::Known {
   std::string session;
   int64_t sequence = 0;
+  std::shared_ptr<Sync> latest;            // the call of that number
   int64_t reviewed_ms = 0;
   std::map<std::string, std::string> targets;   // of its open devices, when last asked
   std::map<std::string, Claims> prepared;
 };
 
 struct Service::Sync {
-  std::shared_ptr<const v1::SynchronizeRequest> request;
+  std::shared_ptr<const v1::SynchronizeRequest> request;  // null: answered
   std::string agent;
   SyncCall call;
   SyncAnswer answer;
-  SyncDone done;
   int64_t until_ms = 0;
-  bool is_copy = false;                    // the network's, of a call whose number was seen before
   bool first = true;                       // not resumed: results and leases are still to be seen to
   uint64_t version = 0;                    // of the topics, before the queue was looked at
-  std::mutex mutex;                        // guards the two below
+  std::mutex mutex;                        // guards all below
   int64_t ticket = 0;                      // while parked
-  bool gone = false;                       // nobody waits for the answer
+  std::vector<SyncDone> waiting;           // the call and its copies, until the answer
+  int callers = 0;                         // of these, who have not gone
+  bool is_answered = false;
+  absl::Status status;                     // the answer, for copies that come later
+  v1::SynchronizeResponse response;
 
   // Of its open devices that want work.
   std::set<std::string> wanted_targets() const {
@@ -85,10 +93,12 @@ std::shared_ptr<void> Service::synchronize(const Caller& caller,
   sync->agent = sync->request->agent();
   sync->call.request = sync->request.get();
   sync->call.peer = caller.peer;
-  sync->done = std::move(done);
+  sync->waiting.push_back(done);
+  sync->callers = 1;
   // A session's first call is answered at once: its agent wants to know that it is heard.
   const int64_t wait_ms = sync->request->sequence() <= 1 ? 0 : ms_of(sync->request->wait());
   sync->until_ms = now_ms() + std::clamp<int64_t>(wait_ms, 0, kLongestWaitMs);
+  std::shared_ptr<Sync> first;             // what this is a copy of
   {
     std::lock_guard lock(mutex_);
     Known& known = this->known(sync->agent);
@@ -96,13 +106,33 @@ std::shared_ptr<void> Service::synchronize(const Caller& caller,
       known = Known();
       known.session = sync->request->session();
     }
-    sync->is_copy = sync->request->sequence() != 0 && sync->request->sequence() <= known.sequence;
-    known.sequence = std::max(known.sequence, sync->request->sequence());
+    const int64_t sequence = sync->request->sequence();
+    if (sequence > 0 && sequence == known.sequence) first = known.latest;
+    if (sequence < known.sequence) sync->until_ms = 0;
+    if (sequence >= known.sequence && first == nullptr) {
+      known.sequence = sequence;
+      known.latest = sync;
+    }
     sync->call.prepared = known.prepared;
     sync->answer.targets = known.targets;
   }
+  if (first != nullptr) return join(first, std::move(done)) ? first : nullptr;
   attempt(sync);
   return sync;
+}
+
+// Whether the answer is still to come.
+bool Service::join(const std::shared_ptr<Sync>& sync, SyncDone done) {
+  {
+    std::lock_guard lock(sync->mutex);
+    if (!sync->is_answered) {
+      sync->waiting.push_back(std::move(done));
+      ++sync->callers;
+      return true;
+    }
+  }
+  done(sync->status, sync->response);
+  return false;
 }
 
 void Service::abandon(const std::shared_ptr<void>& call) {
@@ -111,7 +141,7 @@ void Service::abandon(const std::shared_ptr<void>& call) {
   int64_t ticket = 0;
   {
     std::lock_guard lock(sync->mutex);
-    sync->gone = true;
+    if (--sync->callers > 0) return;
     ticket = sync->ticket;
   }
   if (ticket == 0 || !parked_.forget(ticket)) return;
@@ -139,8 +169,7 @@ bool Service::needs_write(Sync& sync) {
 bool Service::is_latest(const Sync& sync) {
   std::lock_guard lock(mutex_);
   const Known& known = this->known(sync.agent);
-  return !sync.is_copy && known.session == sync.request->session() &&
-         sync.request->sequence() >= known.sequence;
+  return known.session == sync.request->session() && sync.request->sequence() >= known.sequence;
 }
 
 void Service::attempt(std::shared_ptr<Sync> sync) {
@@ -151,7 +180,7 @@ void Service::attempt(std::shared_ptr<Sync> sync) {
   }
   {
     std::lock_guard lock(sync->mutex);
-    sync->call.stopping = stopping_ || sync->gone;
+    sync->call.stopping = stopping_ || sync->callers == 0;
     sync->ticket = 0;
   }
   commit_->submit(
@@ -200,7 +229,24 @@ void Service::answered(std::shared_ptr<Sync> sync, absl::Status status) {
     *response.mutable_next() = duration_of_ms(next);
     response.set_drain(stopping_);
   }
-  sync->done(std::move(status), std::move(response));
+  if (!status.ok()) {                      // a copy of it tries again
+    std::lock_guard lock(mutex_);
+    Known& known = this->known(sync->agent);
+    if (known.latest == sync) known.latest = nullptr;
+  }
+  std::vector<SyncDone> waiting;
+  {
+    std::lock_guard lock(sync->mutex);
+    waiting.swap(sync->waiting);
+    sync->is_answered = true;
+    sync->status = std::move(status);
+    sync->response = std::move(response);
+  }
+  // What copies do not need is large.
+  sync->request = nullptr;
+  sync->call = SyncCall();
+  sync->answer = SyncAnswer();
+  for (SyncDone& done : waiting) done(sync->status, sync->response);
 }
 
 void Service::park(std::shared_ptr<Sync> sync, uint64_t version) {
@@ -218,7 +264,7 @@ void Service::park(std::shared_ptr<Sync> sync, uint64_t version) {
     std::lock_guard lock(sync->mutex);
     // Resumed by now, the call may have parked again elsewhere: tickets ascend, the last one counts.
     sync->ticket = std::max(sync->ticket, ticket);
-    gone = sync->gone;
+    gone = sync->callers == 0;
   }
   if (gone && ticket != 0 && parked_.forget(ticket)) {
     sync->until_ms = 0;
