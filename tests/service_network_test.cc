@@ -1,0 +1,117 @@
+// A bad network between a daemon, three agents and a client: nothing acknowledged is lost, nothing is
+// there twice, no lease is held twice, nothing gets stuck.
+//
+// Daemon, agents and client are the real programs (service_kill_test); each agent and the client reach
+// the daemon through a TcpProxy of its own, which delays, cuts, half-opens, doubles and repeats their
+// connections as a seed says. A round is one such fault. The same witness compares what was
+// acknowledged with the database; when the network has become kind, everything ends.
+//
+// What is not promised: a small number of attempts. A claim counts its attempt before anybody knows
+// whether the answer arrives (leases.h), so a job whose answers the network lost was tried as often.
+//
+//   service_network_test                    # 100 faults, some 20 s
+//   service_network_test --rounds=1000 --seed=7
+#include <cstdio>
+
+#include "tests/service_witness.h"
+#include "tests/tcp_proxy.h"
+
+namespace lw {
+namespace {
+
+constexpr int kShortForm = 100;            // faults
+constexpr int kAgents = 3;
+constexpr int kDelay_ms = 10;              // of a candidate
+constexpr int kLookEvery = 20;             // faults
+constexpr int kAnyAttempts = 1'000'000;
+constexpr double kFaultWithin_s = 30;      // the next; only ends a test that has failed
+
+class ServiceNetwork : public testing::Test {
+ protected:
+  ServiceNetwork() {
+    for (int i = 0; i <= kAgents; ++i) ways_.emplace_back(port_, hash_combine(kill_options.seed, i));
+  }
+  ~ServiceNetwork() override {
+    if (HasFailure()) {
+      std::printf("what is left: %s\n", folder_.c_str());
+    } else {
+      std::filesystem::remove_all(folder_);
+    }
+  }
+
+  static std::string agent(int i) { return absl::StrCat("a", i); }
+
+  int faults() const {
+    int sum = 0;
+    for (const TcpProxy& way : ways_) sum += way.faults();
+    return sum;
+  }
+
+  void look(bool finished = false) {
+    std::vector<std::string> logs;
+    for (int i = 0; i < kAgents; ++i) logs.push_back(processes_.log(agent(i)));
+    witness_.look({folder_ + "/journal"}, logs, finished);
+    ASSERT_EQ(witness_.problems(), std::vector<std::string>()) << witness_.text();
+  }
+
+  const std::string folder_ = temporary_folder();
+  const std::string database_ = folder_ + "/service.db";
+  const int port_ = free_port();
+  std::list<TcpProxy> ways_;               // the agents', then the client's
+  Processes processes_{folder_};
+  Witness witness_{database_, kAnyAttempts};
+};
+
+TEST_F(ServiceNetwork, NothingIsLostWhateverTheNetworkDoes) {
+  const int rounds = kill_options.rounds > 0 ? kill_options.rounds : kShortForm;
+  ASSERT_TRUE(processes_.start_daemon("daemon", daemon_words(loopback(port_), database_)))
+      << read_text(processes_.log("daemon"));
+  std::vector<std::string> names;
+  for (const TcpProxy& way : ways_) {
+    names.push_back(names.size() < kAgents ? agent(static_cast<int>(names.size())) : "client");
+    const std::string address = loopback(way.port());
+    processes_.start(names.back(),
+                     names.back() == "client"
+                         ? client_words(address, folder_ + "/journal", 2)
+                         : agent_words(address, names.back(), kDelay_ms, folder_ + "/state"));
+  }
+  for (int round = kLookEvery; round <= rounds; round += kLookEvery) {
+    for (int before = -1; faults() < round;) {
+      ASSERT_LT(before, faults()) << "nobody connects";
+      before = faults();
+      await(kFaultWithin_s, [&] { return faults() > before; });
+    }
+    for (const std::string& name : names) {
+      ASSERT_FALSE(processes_.has_ended(name)) << name << " ended by itself\n"
+                                               << read_text(processes_.log(name));
+    }
+    ASSERT_NO_FATAL_FAILURE(look());
+    if (rounds > 100) std::printf("%d faults: %zu studies, %zu measurements, %zu events\n", round,
+                                  witness_.counts().studies, witness_.counts().measurements,
+                                  witness_.counts().events), std::fflush(stdout);
+  }
+  // The network is well again: everything ends within a bound.
+  for (TcpProxy& way : ways_) way.be_kind();
+  ASSERT_EQ(processes_.end("client", SIGTERM, 120), 0) << "studies are stuck";
+  for (int i = 0; i < kAgents; ++i) EXPECT_EQ(processes_.end(agent(i), SIGTERM), 0);
+  EXPECT_EQ(processes_.end("daemon", SIGTERM), 0);
+  ASSERT_NO_FATAL_FAILURE(look(/*finished=*/true));
+  processes_.start("check", {LW_BINARY_DIR "/loopwright", "db", "check", "--db", database_});
+  ASSERT_EQ(processes_.wait("check", 60), 0) << read_text(processes_.path("check.out"));
+  const Witness::Counts& counts = witness_.counts();
+  for (int f = 0; f < TcpProxy::kFaults; ++f) {
+    int sum = 0;
+    for (const TcpProxy& way : ways_) sum += way.count(static_cast<TcpProxy::Fault>(f));
+    std::printf("%s %d, ", TcpProxy::kNames[f], sum);
+  }
+  std::printf("%zu studies, %zu jobs, %zu grants, %zu acknowledged results, %zu measurements, "
+              "%zu events, %zu orphans\n", counts.studies, counts.jobs, counts.grants,
+              counts.acknowledged, counts.measurements, counts.events, counts.orphans);
+  EXPECT_GT(counts.studies, 0u);
+  EXPECT_GT(counts.acknowledged, 0u);
+}
+
+}  // namespace
+}  // namespace lw
+
+int main(int argc, char** argv) { return lw::kill_test_main(argc, argv); }
