@@ -4,6 +4,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,12 +14,19 @@
 
 namespace lw {
 
+// How an end of a connection notices that the other one is gone without a word: it asks (a ping)
+// after so long, and waits so long for the answer.
+struct Keepalive {
+  int64_t time_ms = 10'000, timeout_ms = 5'000;
+};
+
 struct ServerAddress {
   std::string address;  // HOST:PORT, [V6]:PORT or unix:PATH
   // Whom to trust, who we are. All three or none; without, only a loopback address is spoken to
   // unless `insecure` says that anybody on the way may read and write.
   TlsFiles tls;
   bool insecure = false;
+  Keepalive keepalive;
 };
 
 // What open_channel() would refuse, without making a channel.

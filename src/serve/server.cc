@@ -173,11 +173,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::start(Service& service,
   for (grpc::Service* one : services) builder.RegisterService(one);
   builder.SetMaxReceiveMessageSize(static_cast<int>(service.config().quotas.message_bytes));
   builder.SetResourceQuota(grpc::ResourceQuota("loopwright").Resize(128 << 20));
-  // Keep-alive: boards behind NAT ping every 30 s (gRPC's default would cut them off).
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 20'000);
+  // Clients ask in their own time (gRPC's default would cut them off).
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             static_cast<int>(options.least_ping_ms));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS,
+                             static_cast<int>(options.keepalive.time_ms));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                             static_cast<int>(options.keepalive.timeout_ms));
   // Connections are renewed now and then, so that new certificates come into use.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, 3'600'000);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, 180'000);

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/net/address.h"
+#include "src/net/channel.h"
 #include "src/serve/service.h"
 
 namespace grpc {
@@ -20,6 +21,8 @@ struct ServerOptions {
   std::shared_ptr<grpc::ServerCredentials> credentials;
   int threads = 16;                        // for calls that wait for the database
   bool reflection = false;
+  Keepalive keepalive = {.time_ms = 60'000, .timeout_ms = 10'000};
+  int64_t least_ping_ms = 5'000;           // between a client's pings; who asks more often is cut off
 };
 
 class Server {
