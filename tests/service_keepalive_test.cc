@@ -11,7 +11,10 @@
 namespace lw {
 namespace {
 
+using ::testing::IsEmpty;
+
 constexpr int kWork_ms = 2500;             // of a candidate, longer than a silence is bearable
+constexpr int64_t kShortLease_ms = 2000;
 constexpr Keepalive kQuick = {.time_ms = 1000, .timeout_ms = 500};
 
 // A service, and an agent that reaches it through a proxy, at work on the first job of a study.
@@ -62,6 +65,9 @@ class SilentConnection : public testing::Test {
   int count(const std::string& where) {
     return std::stoi(column(*database_, "SELECT count(*) FROM jobs WHERE " + where)[0]);
   }
+  std::vector<std::string> jobs() {
+    return column(*database_, "SELECT state || ' ' || epoch || ' ' || lost_on FROM jobs");
+  }
 
   Scratch scratch_;
   const std::shared_ptr<Database> database_ = *open_sqlite(scratch_.file, {});
@@ -98,6 +104,21 @@ INSTANTIATE_TEST_SUITE_P(Sides, EachSilentConnection,
                          testing::Values(Sides{TcpProxy::kClient}, Sides{TcpProxy::kServer},
                                          Sides{TcpProxy::kClient, TcpProxy::kServer}),
                          name_of);
+
+TEST_F(SilentConnection, LosesAShortLeaseAndTheJobRunsAgain) {
+  ASSERT_NO_FATAL_FAILURE(start(kShortLease_ms, {.time_ms = 2 * kShortLease_ms, .timeout_ms = 500}));
+  for (const TcpProxy::Side side : {TcpProxy::kClient, TcpProxy::kServer}) proxy_->silence(side);
+  EXPECT_TRUE(comes([&] { return count("lost_on <> '' AND state = 'done' AND epoch > 1") > 0; }))
+      << testing::PrintToString(jobs());
+  EXPECT_THAT(column(*database_, "SELECT epoch FROM orphans"), IsEmpty());  // the agent knew
+}
+
+// While the connection lives, even a lease that is shorter than its job.
+TEST_F(SilentConnection, IsNotOneThatRenewsLeases) {
+  ASSERT_NO_FATAL_FAILURE(start(kShortLease_ms));
+  EXPECT_TRUE(comes([&] { return count("state = 'done'") > 0; }));
+  EXPECT_EQ(count("attempt > 1"), 0) << testing::PrintToString(jobs());
+}
 
 // Between two renewals, until a silence is noticed, and in time for the next one.
 TEST(Keepalive, IsQuickerThanALeaseEnds) {

@@ -17,7 +17,8 @@ namespace v1 = loopwright::v1;
 namespace {
 
 constexpr int64_t kLongestWaitMs = 120'000;
-constexpr int64_t kReviewMs = 5000;        // how often an agent's leases are looked at anyway
+constexpr int64_t kReviewMs = 5000;        // how often an agent's leases are looked at anyway,
+constexpr int kReviewsPerLease = 6;        // and twice between two calls that would renew one
 constexpr int64_t kIdleNextMs = 1000;
 
 }  // namespace
@@ -154,7 +155,8 @@ bool Service::needs_write(Sync& sync) {
   const v1::SynchronizeRequest& request = *sync.request;
   std::lock_guard lock(mutex_);
   Known& known = this->known(sync.agent);
-  const bool due = known.reviewed_ms + kReviewMs <= now_ms();
+  const int64_t review_ms = std::min(kReviewMs, options_.rules.ttl_ms / kReviewsPerLease);
+  const bool due = known.reviewed_ms + review_ms <= now_ms();
   if (due || (sync.first && (request.results_size() > 0 || request.leaving()))) return true;
   for (const v1::DeviceState& device : request.devices()) {
     if (sync.first && device.has_description()) return true;
