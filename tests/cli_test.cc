@@ -363,6 +363,8 @@ TEST_F(CliTest, DbListsExportsImportsPrunesChecks) {
   EXPECT_EQ(cli("best --frozen --db copy.db " + std::string(kTiny)).code, 0);
   write("bad.jsonl", "{\"nonsense\": 1}\n");
   EXPECT_EQ(cli("db import --db copy.db bad.jsonl").code, 1);
+  write("empty.jsonl", "");
+  EXPECT_EQ(cli("db import --json --db copy.db empty.jsonl").json()["imported"], 0);
   EXPECT_EQ(cli("db check --db copy.db").code, 0);
   EXPECT_EQ(cli("db prune --keep 1 --days 0 --db copy.db").code, 0);
   EXPECT_EQ(cli("best --frozen --db copy.db " + std::string(kTiny)).code, 0);
