@@ -64,14 +64,18 @@ absl::StatusOr<std::vector<BenchRow>> bench_rows(const std::string& folder, uint
       {128, 768, 768}, {128, 3072, 768}, {128, 768, 3072},   {127, 129, 131},
       {4096, 64, 64},  {64, 64, 4096},   {64, 4096, 64}};
   for (const auto& s : shapes) gemms.cases.push_back(gemm(s[0], s[1], s[2]));
-  gemms.bar = {.geomean_best = 1, .each_best = 0.95, .each_best_short = 0.90, .geomean_bound = 0.91};
+  gemms.bar = {
+      .geomean_best = 1, .each_best = 0.95, .each_best_short = 0.90, .geomean_bound = 0.91};
   rows.push_back(gemms);
 
   rows.push_back({"thin", "8x4096x4096", {gemm(8, 4096, 4096)}, {.each_best = 2.3}, threads});
   rows.push_back({"random", absl::StrCat("30 random shapes, seed ", seed), random_gemms(seed),
                   {.geomean_best = 1, .each_best = 0.85, .geomean_openblas = 1.08}, threads});
-  rows.push_back({"peak", "512^3 and 1024^3", {cube("512", "matmul", 512), cube("1024", "matmul", 1024)},
-                  {.each_peak = 0.93}, {1}});
+  rows.push_back({"peak",
+                  "512^3 and 1024^3",
+                  {cube("512", "matmul", 512), cube("1024", "matmul", 1024)},
+                  {.each_peak = 0.93},
+                  {1}});
   rows.push_back({"peak_const", "the same, B const",
                   {cube("512 const", "dense", 512), cube("1024 const", "dense", 1024)},
                   {.each_peak = 0.95}, {1}});
@@ -90,7 +94,8 @@ absl::StatusOr<std::vector<BenchRow>> bench_rows(const std::string& folder, uint
   rows.push_back(reductions);
 
   BenchRow softmax{"softmax", "softmax", {}, {.each_best = 1.3}, threads};
-  BenchRow norms{"norms", "layer norm, RMS norm", {}, {.each_best = 1.3, .each_bound = 0.8}, threads};
+  BenchRow norms{
+      "norms", "layer norm, RMS norm", {}, {.each_best = 1.3, .each_bound = 0.8}, threads};
   for (const auto& [m, n] : {std::pair<int64_t, int64_t>{1024, 1024}, {4096, 1024}}) {
     const std::string size = absl::StrCat(" ", m, "x", n);
     softmax.cases.push_back(op("softmax" + size, te + "softmax", m, n));

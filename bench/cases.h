@@ -34,8 +34,8 @@ struct BenchRow {
   std::vector<int> threads;
 };
 
-// All rows. `folder` holds ansor.json and table.te; `seed` draws the random shapes; `threads` are the
-// counts for rows that do not say their own.
+// All rows. `folder` holds ansor.json and table.te; `seed` draws the random shapes; `threads` are
+// the counts for rows that do not say their own.
 absl::StatusOr<std::vector<BenchRow>> bench_rows(const std::string& folder, uint64_t seed,
                                                  const std::vector<int>& threads);
 

@@ -1,7 +1,7 @@
 // Problem: fractions of a few per cent decide the bars, on hosts whose clock drifts by more. So for
 // each case everything runs in one interleaved session on the same arguments: our kernel, every way
-// of every peer, and, a few times between the rounds, the peak and the bandwidth that they are judged
-// by (the median of these counts). Results are compared with the reference at
+// of every peer, and, a few times between the rounds, the peak and the bandwidth that they are
+// judged by (the median of these counts). Results are compared with the reference at
 // sampled points before anything is timed; a contender that is wrong is named and left out.
 #include "bench/compare.h"
 

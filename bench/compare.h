@@ -28,8 +28,8 @@ struct CaseResult {
   double bound_us = 0;                     // the larger of flops over peak and bytes over bandwidth
   bool compute_bound = false;
   std::optional<Measured> ours;
-  double baseline_us = 0;                  // our kernel of the case that this one is judged against, in
-                                           // the same rounds; 0: there is none
+  double baseline_us = 0;                  // our kernel of the case that this one is judged
+                                           // against, in the same rounds; 0: there is none
   std::vector<Measured> peers;             // right ones only, fastest first
   std::vector<std::string> wrong;          // contenders whose results were refused
   nlohmann::json tuning;                   // what tune said; null without our side

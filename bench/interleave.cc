@@ -8,7 +8,8 @@
 namespace lw {
 namespace {
 
-constexpr int kBeside = 4;                 // times that `beside` is called, and once more at the end
+constexpr int kBeside = 4;                 // times that `beside` is called, and once more at the
+                                           // end
 
 double seconds_of(const Contender& contender, int64_t calls) {
   const double begin = now();

@@ -35,8 +35,8 @@ struct InterleaveOptions {
                                            // judged by in the same minute
 };
 
-// Series i for contender i. Before each sample a contender runs untimed for `warm_s`, or one call if
-// that is longer: its caches are warm, its threads awake.
+// Series i for contender i. Before each sample a contender runs untimed for `warm_s`, or one call
+// if that is longer: its caches are warm, its threads awake.
 std::vector<Series> interleave(const std::vector<Contender>& contenders,
                                const InterleaveOptions& options);
 

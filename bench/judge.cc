@@ -9,7 +9,8 @@ namespace {
 
 constexpr uint64_t kSeed = 1;
 constexpr double kOracleSeconds = 5;
-constexpr int64_t kMostPoints = 4;         // times what was asked for: corners and edges come on top
+constexpr int64_t kMostPoints = 4;         // times what was asked for: corners and edges come on
+                                           // top
 
 }  // namespace
 
@@ -21,7 +22,8 @@ Judge::Judge(const Program& program, void* const* arguments, int64_t points)
     if (program.tensors[t].role == Role::kInput) inputs.push_back(data);
     else outputs_.push_back(data);
   }
-  if (static_cast<int64_t>(points_.size()) > kMostPoints * points) points_.resize(kMostPoints * points);
+  if (static_cast<int64_t>(points_.size()) > kMostPoints * points)
+    points_.resize(kMostPoints * points);
   values_.resize(points_.size());
   evaluate_points(program, inputs, points_, 0, static_cast<int64_t>(points_.size()),
                   now() + kOracleSeconds, values_.data());

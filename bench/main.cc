@@ -1,4 +1,5 @@
-// The table of the project: our kernels beside the vendor libraries and beside what the host can do.
+// The table of the project: our kernels beside the vendor libraries and beside what the host can
+// do.
 //   lw_bench [--rows gemm,random] [--threads 1,2] [--seed N] [--json FILE] [--peers-only] ...
 // Prints a line per case as it goes, then every bar, met or missed; exits 1 when one is missed.
 #include <algorithm>
@@ -50,7 +51,8 @@ bool wanted(const std::vector<std::string>& names, const std::string& name) {
 
 // Results and verdicts, and their log, rewritten after each case so that nothing is lost.
 struct Log {
-  nlohmann::json document = {{"results", nlohmann::json::array()}, {"bars", nlohmann::json::array()}};
+  nlohmann::json document = {{"results", nlohmann::json::array()},
+                             {"bars", nlohmann::json::array()}};
   std::string file;
   int missed = 0, failed = 0;
 
@@ -124,11 +126,14 @@ int run(const Options& o) {
   std::filesystem::create_directories(o.folder);
   const OurSide ours = o.peers_only ? OurSide() : our_side(tuner);
   std::vector<CaseResult> all;
-  for (int threads : o.threads) {          // all of one count first: pools are not torn down between
+  for (int threads : o.threads) {          // all of one count first: pools are not torn down
+                                           // between
     for (const BenchRow& row : *rows) {
       if (!wanted(o.rows, row.id) || !std::count(row.threads.begin(), row.threads.end(), threads))
         continue;
-      std::cout << "\n" << row.what << ", threads: " << threads << "\n" << table_header() << std::endl;
+      std::cout << "\n"
+                << row.what << ", threads: " << threads << "\n"
+                << table_header() << std::endl;
       const std::vector<CaseResult> results =
           run_row(row, threads, o, ours, compare_options, deadline, &log);
       log.add(absl::StrCat(row.id, " t", threads), judge_row(row, results));

@@ -102,7 +102,8 @@ std::vector<BarVerdict> judge_row(const BenchRow& row, const std::vector<CaseRes
     return r.ours && r.ours->time_us.median < kShortCaseUs;
   };
   add_geomean({"geomean over the best peer", bar.geomean_best}, results, against_best, &verdicts);
-  add_geomean({"geomean over OpenBLAS", bar.geomean_openblas}, results, against_openblas, &verdicts);
+  add_geomean({"geomean over OpenBLAS", bar.geomean_openblas}, results, against_openblas,
+              &verdicts);
   add_geomean({"geomean of the bound", bar.geomean_bound}, results, of_bound, &verdicts);
   add_worst({"each over the best peer", bar.each_best}, results,
             [&](const CaseResult& r) {
@@ -146,10 +147,12 @@ std::vector<BarVerdict> judge_search(const std::vector<CaseResult>& results) {
   add_worst({"tune: MB, all processes, tensors aside", 600, true}, results,
             [](const CaseResult& r) -> std::optional<double> {
               const std::optional<double> peak = number(r.tuning, "/peak_bytes");
-              return peak ? std::optional<double>((*peak - r.compulsory_bytes) / 1e6) : std::nullopt;
+              return peak ? std::optional<double>((*peak - r.compulsory_bytes) / 1e6)
+                          : std::nullopt;
             },
             &verdicts);
-  add_geomean({"seconds to 95 % of the final, geomean", 6, true}, results, seconds_to_95, &verdicts);
+  add_geomean({"seconds to 95 % of the final, geomean", 6, true}, results, seconds_to_95,
+              &verdicts);
   return verdicts;
 }
 
@@ -179,12 +182,14 @@ absl::StatusOr<std::vector<BarVerdict>> judge_tune(const TunerOptions& options) 
 }
 
 std::string table_header() {
-  return absl::StrFormat("%-22s %2s %10s %8s %10s %8s %7s %7s  %s", "case", "t", "ours us", "GFLOP/s",
-                         "best us", "GFLOP/s", "ratio", "bound", "best peer");
+  return absl::StrFormat("%-22s %2s %10s %8s %10s %8s %7s %7s  %s", "case", "t", "ours us",
+                         "GFLOP/s", "best us", "GFLOP/s", "ratio", "bound", "best peer");
 }
 
 std::string table_line(const CaseResult& r) {
-  const auto time = [](double us) { return us > 0 ? absl::StrFormat("%.2f", us) : std::string("-"); };
+  const auto time = [](double us) {
+    return us > 0 ? absl::StrFormat("%.2f", us) : std::string("-");
+  };
   const auto rate = [&r](double us) {
     return us > 0 && r.useful_flops > 0 ? absl::StrFormat("%.1f", r.useful_flops / us / 1e3)
                                         : std::string("-");
@@ -204,7 +209,8 @@ std::string table_line(const CaseResult& r) {
 }
 
 std::string to_text(const BarVerdict& v) {
-  return absl::StrFormat("  %-6s %-52s %8.3f  %s", v.met ? "met" : "MISSED", v.bar, v.value, v.worst);
+  return absl::StrFormat("  %-6s %-52s %8.3f  %s", v.met ? "met" : "MISSED", v.bar, v.value,
+                         v.worst);
 }
 
 Json to_json(const BarVerdict& v) {

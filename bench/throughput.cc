@@ -1,5 +1,5 @@
-// How many candidates a second one core replays and scores: with the draft model alone, and with all
-// features and a trained XGBoost model. Prints the figures beside the project's bars.
+// How many candidates a second one core replays and scores: with the draft model alone, and with
+// all features and a trained XGBoost model. Prints the figures beside the project's bars.
 //   lw_throughput [WORKLOAD...]
 #include <chrono>
 #include <cstdio>
@@ -28,7 +28,8 @@ std::vector<Trace> draw(const Nest& start, int count) {
 }
 
 bool line(const char* what, double rate, double bar) {
-  std::printf("%-44s %9.0f/s   bar %6.0f/s   %s\n", what, rate, bar, rate >= bar ? "met" : "missed");
+  std::printf("%-44s %9.0f/s   bar %6.0f/s   %s\n", what, rate, bar,
+              rate >= bar ? "met" : "missed");
   return rate >= bar;
 }
 
@@ -36,7 +37,9 @@ int run(const std::vector<std::string>& words) {
   absl::StatusOr<Program> program = load_workload(words);
   absl::StatusOr<Target> target = find_target("host");
   if (!program.ok() || !target.ok()) {
-    std::fprintf(stderr, "%s\n", std::string((program.ok() ? target.status() : program.status()).message()).c_str());
+    std::fprintf(
+        stderr, "%s\n",
+        std::string((program.ok() ? target.status() : program.status()).message()).c_str());
     return 1;
   }
   const Nest start = make_nest(std::make_shared<const Program>(*std::move(program)),
@@ -57,7 +60,8 @@ int run(const std::vector<std::string>& words) {
   std::vector<std::vector<float>> rows;
   for (const Trace& trace : traces) rows.push_back(features(*replay(start, trace)));
   sum += model->score(rows)[0];
-  met = line("replayed, all features, scored by XGBoost", traces.size() / (now() - begin), 5000) && met;
+  met = line("replayed, all features, scored by XGBoost", traces.size() / (now() - begin), 5000) &&
+        met;
   return met && sum == sum ? 0 : 1;
 }
 

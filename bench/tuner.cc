@@ -45,7 +45,8 @@ int64_t tree_bytes(int root) {
   int64_t total = 0;
   for (const auto& [pid, parent] : parents) {
     int ancestor = pid;
-    while (ancestor > 1 && ancestor != root) ancestor = parents.count(ancestor) ? parents[ancestor] : 0;
+    while (ancestor > 1 && ancestor != root)
+      ancestor = parents.count(ancestor) ? parents[ancestor] : 0;
     if (ancestor != root) continue;
     std::ifstream rollup(absl::StrCat("/proc/", pid, "/smaps_rollup"));
     for (std::string key; rollup >> key;) {
@@ -139,7 +140,8 @@ absl::StatusOr<std::function<void()>> load_export(const std::filesystem::path& f
   if (threads > 1) running->pool = std::make_unique<ParallelPool>(threads, cpus);
   ASSIGN_OR_RETURN(running->runner, Runner::create(artifact, running->pool.get()));
   if (running->runner->prepack(arguments) != 0) return absl::InternalError("prepack refused");
-  return std::function<void()>([running, arguments] { CHECK(running->runner->run(arguments) == 0); });
+  return std::function<void()>(
+      [running, arguments] { CHECK(running->runner->run(arguments) == 0); });
 }
 
 }  // namespace
@@ -162,7 +164,8 @@ absl::StatusOr<ProcessRun> run_process(const std::vector<std::string>& command,
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   std::vector<char*> envp;
-  for (const std::string& variable : environment) envp.push_back(const_cast<char*>(variable.c_str()));
+  for (const std::string& variable : environment)
+    envp.push_back(const_cast<char*>(variable.c_str()));
   envp.push_back(nullptr);
   ProcessRun run;
   pid_t child = 0;

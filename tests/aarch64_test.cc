@@ -1,5 +1,6 @@
 // AArch64: kernels generated here, run by lw_runner under qemu's user mode, against the
-// interpreter; and the emulated Measurer. Skipped where the cross compiler or the emulator is missing.
+// interpreter; and the emulated Measurer. Skipped where the cross compiler or the emulator is
+// missing.
 #include <gmock/gmock.h>
 
 #include <cstdlib>

@@ -182,7 +182,7 @@ TEST(Allocate, WeightSimilarityRooflineAndSwitchesCount) {
   EXPECT_LT(gain(0, 1), gain(0, 0));
 }
 
-// ---- a study with the null measurer ---------------------------------------------------------------
+// ---- a study with the null measurer -------------------------------------------------------------
 
 SuiteItem item_of(const std::vector<std::string>& words, Store& store, int* made) {
   absl::StatusOr<Program> loaded = load_workload(words);

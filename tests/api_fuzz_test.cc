@@ -1,6 +1,6 @@
-// Every field of every request, set by reflection to values that nobody should send. Whatever comes,
-// the answer is one that the API promises: never UNKNOWN or INTERNAL, an error always with a reason,
-// and one that blames the request always with the field.
+// Every field of every request, set by reflection to values that nobody should send. Whatever
+// comes, the answer is one that the API promises: never UNKNOWN or INTERNAL, an error always with a
+// reason, and one that blames the request always with the field.
 #include "tests/daemon_fixture.h"
 
 #include <cfloat>
@@ -120,8 +120,8 @@ class Spoiler {
       case FieldDescriptor::CPPTYPE_STRING:
         for (const std::string& v :
              {std::string("x"), std::string(12'000, 'a'), std::string("'; DROP TABLE jobs; --"),
-              std::string("a\0b", 3), std::string("\xc3\xa9\xe2\x82\xac"), std::string("%s%n\n\r\t"),
-              std::string("\xff\xfe bytes"), std::string(3000, '(')}) {
+              std::string("a\0b", 3), std::string("\xc3\xa9\xe2\x82\xac"),
+              std::string("%s%n\n\r\t"), std::string("\xff\xfe bytes"), std::string(3000, '(')}) {
           with([&] { r->SetString(&m, f, v); });
         }
         break;

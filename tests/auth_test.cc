@@ -27,7 +27,8 @@ namespace {
 namespace v1 = loopwright::v1;
 using ::testing::HasSubstr;
 
-const std::vector<CallerRole> kRoles = {CallerRole::kReader, CallerRole::kClient, CallerRole::kAgent, CallerRole::kAdmin};
+const std::vector<CallerRole> kRoles = {CallerRole::kReader, CallerRole::kClient,
+                                        CallerRole::kAgent, CallerRole::kAdmin};
 
 // r reader, c client, g agent, a admin.
 const std::map<std::string, std::string> kMatrix = {
@@ -77,11 +78,13 @@ google::rpc::ErrorInfo info_of(const absl::Status& status) {
 }
 
 TEST(Permissions, EveryMethodOfEveryServiceIsDecidedAndNothingElse) {
-  std::set<std::string> methods = {"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch",
-                                   "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"};
+  std::set<std::string> methods = {
+      "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch",
+      "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"};
   for (const google::protobuf::FileDescriptor* file :
-       {v1::Study::descriptor()->file(), v1::Device::descriptor()->file(), v1::Fleet::descriptor()->file(),
-        v1::Schedule::descriptor()->file(), google::longrunning::Operation::descriptor()->file()}) {
+       {v1::Study::descriptor()->file(), v1::Device::descriptor()->file(),
+        v1::Fleet::descriptor()->file(), v1::Schedule::descriptor()->file(),
+        google::longrunning::Operation::descriptor()->file()}) {
     EXPECT_EQ(file->service_count(), 1) << file->name();
     for (int s = 0; s < file->service_count(); ++s) {
       for (int m = 0; m < file->service(s)->method_count(); ++m) {
@@ -92,7 +95,8 @@ TEST(Permissions, EveryMethodOfEveryServiceIsDecidedAndNothingElse) {
   }
   std::set<std::string> listed;
   for (const Permission& permission : permissions()) {
-    EXPECT_TRUE(listed.emplace(permission.method).second) << permission.method << " is listed twice";
+    EXPECT_TRUE(listed.emplace(permission.method).second)
+        << permission.method << " is listed twice";
   }
   EXPECT_EQ(listed, methods);
 }
@@ -114,18 +118,22 @@ TEST(Permissions, EachRoleMayWhatTheMatrixSays) {
 TEST(Permissions, WhatIsNotListedIsDeniedToEverybody) {
   for (const std::string& method :
        {std::string(), std::string("/"), std::string("/loopwright.v1.TuningService/DropAll"),
-        std::string("/loopwright.v1.TuningService/GetStudy/"), std::string("loopwright.v1.TuningService/GetStudy"),
-        std::string("/loopwright.v1.TuningService/getstudy"), std::string("/grpc.channelz.v1.Channelz/GetServers")}) {
+        std::string("/loopwright.v1.TuningService/GetStudy/"),
+        std::string("loopwright.v1.TuningService/GetStudy"),
+        std::string("/loopwright.v1.TuningService/getstudy"),
+        std::string("/grpc.channelz.v1.Channelz/GetServers")}) {
     for (const CallerRole role : kRoles) {
-      EXPECT_EQ(authorize({role, "x", true}, method).code(), absl::StatusCode::kPermissionDenied) << method;
+      EXPECT_EQ(authorize({role, "x", true}, method).code(), absl::StatusCode::kPermissionDenied)
+          << method;
     }
-    EXPECT_EQ(authorize(local_identity(), method).code(), absl::StatusCode::kPermissionDenied) << method;
+    EXPECT_EQ(authorize(local_identity(), method).code(), absl::StatusCode::kPermissionDenied)
+        << method;
   }
 }
 
 TEST(Permissions, ADenialNamesRoleNameAndMethod) {
-  const absl::Status status =
-      authorize({CallerRole::kReader, "dashboard", true}, "/loopwright.v1.TuningService/CreateStudy");
+  const absl::Status status = authorize({CallerRole::kReader, "dashboard", true},
+                                        "/loopwright.v1.TuningService/CreateStudy");
   EXPECT_EQ(reason_of(status), v1::ERROR_REASON_ROLE_DENIED);
   EXPECT_THAT(std::string(status.message()), HasSubstr("role reader (dashboard) may not call"));
   const google::rpc::ErrorInfo info = info_of(status);
@@ -139,7 +147,8 @@ TEST(Permissions, WhatChangesSomethingIsAudited) {
   for (const Permission& permission : permissions()) {
     const std::string verb(permission.method.substr(permission.method.rfind('/') + 1));
     bool reads = verb == "Synchronize";      // thousands a second, each result with its own receipt
-    for (const char* prefix : {"Get", "List", "Watch", "Wait", "Check", "Batch", "Export", "Server"}) {
+    for (const char* prefix :
+         {"Get", "List", "Watch", "Wait", "Check", "Batch", "Export", "Server"}) {
       reads |= verb.rfind(prefix, 0) == 0;
     }
     EXPECT_EQ(permission.audited, !reads) << permission.method;
@@ -149,7 +158,8 @@ TEST(Permissions, WhatChangesSomethingIsAudited) {
 TEST(Rules, AnAgentSpeaksForItself) {
   const Identity board{CallerRole::kAgent, "board-7", true};
   EXPECT_TRUE(may_synchronize(board, "agents/board-7").ok());
-  for (const char* other : {"agents/board-70", "agents/board-", "board-7", "agents/", "", "agents/board-7/x"}) {
+  for (const char* other :
+       {"agents/board-70", "agents/board-", "board-7", "agents/", "", "agents/board-7/x"}) {
     EXPECT_EQ(reason_of(may_synchronize(board, other)), v1::ERROR_REASON_ROLE_DENIED) << other;
   }
   EXPECT_TRUE(may_synchronize(local_identity(), "agents/anything").ok());
@@ -169,8 +179,11 @@ TEST(Rules, AClientEndsOnlyItsOwn) {
 }
 
 TEST(Identities, AreReadFromExactlyOneUri) {
-  const auto of = [](std::vector<std::string> uris) { return identity_of(std::span<const std::string>(uris)); };
-  EXPECT_EQ(*of({"spiffe://loopwright/agent/board-7"}), (Identity{CallerRole::kAgent, "board-7", true}));
+  const auto of = [](std::vector<std::string> uris) {
+    return identity_of(std::span<const std::string>(uris));
+  };
+  EXPECT_EQ(*of({"spiffe://loopwright/agent/board-7"}),
+            (Identity{CallerRole::kAgent, "board-7", true}));
   EXPECT_EQ(*of({"https://example.org/x", "spiffe://loopwright/admin/a.b_c"}),
             (Identity{CallerRole::kAdmin, "a.b_c", true}));
   for (const std::vector<std::string>& uris : std::vector<std::vector<std::string>>{

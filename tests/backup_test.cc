@@ -28,12 +28,16 @@ void fill_generically(Database& db) {
         switch (column.type) {
           case ColumnType::kInteger: values.push_back(int64_t{41}); break;
           case ColumnType::kReal: values.push_back(0.1); break;
-          case ColumnType::kText: values.push_back(std::string_view("b\xFF\0\xF4\x8F\xBF\xBFz", 8)); break;
+          case ColumnType::kText:
+            values.push_back(std::string_view("b\xFF\0\xF4\x8F\xBF\xBFz", 8));
+            break;
           case ColumnType::kBlob: values.push_back(Blob{std::string_view("\0\x01\xFF", 3)}); break;
         }
       }
-      RETURN_IF_ERROR(db.query_values(absl::StrCat("INSERT INTO ", sql_name(table.name), " (", columns,
-                                                   ") VALUES (", places, ")"), values).run());
+      RETURN_IF_ERROR(db.query_values(absl::StrCat("INSERT INTO ", sql_name(table.name), " (",
+                                                   columns, ") VALUES (", places, ")"),
+                                      values)
+                          .run());
     }
     return absl::OkStatus();
   }).ok());
@@ -171,9 +175,11 @@ TEST(Backup, DamagedOnesRestoreNothing) {
 
 TEST(Backup, OlderOnesAreBroughtUpToDateInACopy) {
   Scratch scratch;
-  sql(scratch.file, schema_steps()[0] + absl::StrCat("PRAGMA user_version = 1; PRAGMA application_id = ",
-                                                     kApplicationId, ";INSERT INTO targets VALUES "
-                                                     "('a', 'b')"));
+  sql(scratch.file,
+      schema_steps()[0] +
+          absl::StrCat("PRAGMA user_version = 1; PRAGMA application_id = ", kApplicationId,
+                       ";INSERT INTO targets VALUES "
+                       "('a', 'b')"));
   const std::string bytes = slurp(scratch.file);
   ASSERT_EQ(restore(scratch.file, scratch.directory + "/to.db").message(), "");
   EXPECT_EQ(slurp(scratch.file), bytes);

@@ -32,15 +32,16 @@ int64_t now_s() {
 std::string message(const absl::Status& status) { return std::string(status.message()); }
 
 TEST(Address, LoopbackIsDecidedByWhatTheHostIs) {
-  for (const char* text : {"127.0.0.1:7070", "127.9.8.7:0", "127.1:7070", "[::1]:7070", "localhost:7070",
-                           "[::ffff:127.0.0.1]:7070", "0x7f000001:7070", "unix:/run/loopwright.sock",
-                           "unix:///run/loopwright.sock"}) {
+  for (const char* text : {"127.0.0.1:7070", "127.9.8.7:0", "127.1:7070", "[::1]:7070",
+                           "localhost:7070", "[::ffff:127.0.0.1]:7070", "0x7f000001:7070",
+                           "unix:/run/loopwright.sock", "unix:///run/loopwright.sock"}) {
     const auto address = parse_bind_address(text);
     ASSERT_TRUE(address.ok()) << address.status();
     EXPECT_TRUE(address->loopback) << text;
   }
-  for (const char* text : {"0.0.0.0:7070", "[::]:7070", ":7070", "0:7070", "10.0.0.1:7070", "192.168.127.1:7070",
-                           "[::ffff:10.0.0.1]:7070", "[fe80::1]:7070", "126.255.255.255:1", "128.0.0.1:1"}) {
+  for (const char* text :
+       {"0.0.0.0:7070", "[::]:7070", ":7070", "0:7070", "10.0.0.1:7070", "192.168.127.1:7070",
+        "[::ffff:10.0.0.1]:7070", "[fe80::1]:7070", "126.255.255.255:1", "128.0.0.1:1"}) {
     const auto address = parse_bind_address(text);
     ASSERT_TRUE(address.ok()) << address.status();
     EXPECT_FALSE(address->loopback) << text;
@@ -58,13 +59,24 @@ TEST(Address, WhatIsBoundIsNumeric) {
 
 TEST(Address, EveryMistakeIsNamed) {
   const std::pair<std::string, const char*> cases[] = {
-      {"", "no ':PORT'"}, {"localhost", "no ':PORT'"}, {"127.0.0.1:", "'' is no port"},
-      {"127.0.0.1:65536", "port 65536 is above"}, {"127.0.0.1:x", "'x' is no port"},
-      {"127.0.0.1:-1", "'-1' is no port"}, {"127.0.0.1:999999", "is no port"}, {"::1:7070", "brackets"},
-      {"[::1]", "no ':PORT'"}, {"[::1", "no ']'"}, {"[]:1", "nothing between"}, {"[::1]x:1", "no ':PORT'"},
-      {"256.0.0.1:1", "cannot be resolved"}, {"no-such-host.invalid:1", "cannot be resolved"},
-      {"unix:", "no path"}, {"unix:" + std::string(120, 'x'), "bytes"},
-      {std::string(300, 'a') + ":1", "longer"}, {std::string("127.0.0.1\0.evil:1", 17), "NUL"}};
+      {"", "no ':PORT'"},
+      {"localhost", "no ':PORT'"},
+      {"127.0.0.1:", "'' is no port"},
+      {"127.0.0.1:65536", "port 65536 is above"},
+      {"127.0.0.1:x", "'x' is no port"},
+      {"127.0.0.1:-1", "'-1' is no port"},
+      {"127.0.0.1:999999", "is no port"},
+      {"::1:7070", "brackets"},
+      {"[::1]", "no ':PORT'"},
+      {"[::1", "no ']'"},
+      {"[]:1", "nothing between"},
+      {"[::1]x:1", "no ':PORT'"},
+      {"256.0.0.1:1", "cannot be resolved"},
+      {"no-such-host.invalid:1", "cannot be resolved"},
+      {"unix:", "no path"},
+      {"unix:" + std::string(120, 'x'), "bytes"},
+      {std::string(300, 'a') + ":1", "longer"},
+      {std::string("127.0.0.1\0.evil:1", 17), "NUL"}};
   for (const auto& [text, expected] : cases) {
     const absl::Status status = parse_bind_address(text).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
@@ -85,14 +97,16 @@ TEST(Security, AnAddressOthersReachNeedsTlsOrTheExplicitWish) {
   EXPECT_EQ(exposed->exposes.find("127.0.0.1"), std::string::npos);
   const absl::Status incomplete = server_security({open}, {"ca", "cert", ""}, false).status();
   EXPECT_THAT(message(incomplete), HasSubstr("--tls-key is missing"));
-  EXPECT_THAT(message(server_security({open}, {"ca", "cert", "key"}, true).status()), HasSubstr("contradict"));
+  EXPECT_THAT(message(server_security({open}, {"ca", "cert", "key"}, true).status()),
+              HasSubstr("contradict"));
 
   EXPECT_EQ(*http_exposure(loopback, false), "");
   EXPECT_FALSE(http_exposure(open, false).ok());
   EXPECT_THAT(*http_exposure(open, true), HasSubstr("http://0.0.0.0:7070"));
 
   EXPECT_TRUE(client_security("localhost:7070", {}, false)->warning.empty());
-  EXPECT_THAT(message(client_security("10.0.0.1:7070", {}, false).status()), HasSubstr("is another machine"));
+  EXPECT_THAT(message(client_security("10.0.0.1:7070", {}, false).status()),
+              HasSubstr("is another machine"));
   EXPECT_FALSE(client_security("10.0.0.1:7070", {}, true)->warning.empty());
 }
 
@@ -117,8 +131,9 @@ class Files : public ::testing::Test {
     ASSERT_EQ(result.exit, 0) << result.output;
   }
   void SetUp() override {
-    std::filesystem::copy(master().path, folder_.path, std::filesystem::copy_options::recursive |
-                                                           std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::copy(master().path, folder_.path,
+                          std::filesystem::copy_options::recursive |
+                              std::filesystem::copy_options::overwrite_existing);
   }
   void make(const std::string& words) { make_in(folder_, words); }
   absl::Status load(TlsFiles files, TlsSide side = TlsSide::kServer, int64_t later_s = 0) {
@@ -168,16 +183,20 @@ TEST_F(Files, EveryMistakeIsNamed) {
   expect(files, StatusCode::kFailedPrecondition, "was not signed by the authority in");
   expect(agent_, StatusCode::kFailedPrecondition, "is not for servers");
   expect(server_, StatusCode::kFailedPrecondition, "is not for clients", TlsSide::kClient);
-  expect(server_, StatusCode::kFailedPrecondition, concat("expired at ", utc_text(now_s() + 365 * 86400).substr(0, 8)),
-         TlsSide::kServer, 366 * 86400);
-  expect(server_, StatusCode::kFailedPrecondition, "is not valid before 20", TlsSide::kServer, -86400);
+  expect(server_, StatusCode::kFailedPrecondition,
+         concat("expired at ", utc_text(now_s() + 365 * 86400).substr(0, 8)), TlsSide::kServer,
+         366 * 86400);
+  expect(server_, StatusCode::kFailedPrecondition, "is not valid before 20", TlsSide::kServer,
+         -86400);
 
   write_text(ours_ / "big.pem", std::string((1 << 20) + 1, 'x'));
   files = server_;
   files.key = ours_ / "big.pem";
   expect(files, StatusCode::kInvalidArgument, "above 1 MiB");
-  ASSERT_EQ(testing::shell(concat("openssl ec -aes128 -passout pass:secret -in ", server_.key, " -out ",
-                                  (ours_ / "locked.pem").string())).exit, 0);
+  ASSERT_EQ(testing::shell(concat("openssl ec -aes128 -passout pass:secret -in ", server_.key,
+                                  " -out ", (ours_ / "locked.pem").string()))
+                .exit,
+            0);
   files.key = ours_ / "locked.pem";
   expect(files, StatusCode::kInvalidArgument, "the key is encrypted");
 }
@@ -232,7 +251,8 @@ TEST_F(Files, TheScriptKeepsKeysPrivateAndNeverOverwrites) {
 TEST_F(Files, RenewingKeepsNameAndHostsAndChangesTheKey) {
   const std::string key = read_text(server_.key);
   const auto names = [&] {
-    return testing::shell("openssl x509 -noout -ext subjectAltName -in " + server_.certificate).output;
+    return testing::shell("openssl x509 -noout -ext subjectAltName -in " + server_.certificate)
+        .output;
   };
   const std::string before = names();
   make("renew ours server main --days 10");

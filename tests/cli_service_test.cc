@@ -1,5 +1,5 @@
-// The commands that ask a service, as a user runs them: against a daemon process and an agent with a
-// device that only pretends to measure.
+// The commands that ask a service, as a user runs them: against a daemon process and an agent with
+// a device that only pretends to measure.
 #include <chrono>
 #include <thread>
 
@@ -101,8 +101,8 @@ class CliServiceTest : public CliTest {
   // Something to look up; the same study for all tests.
   std::string study() const {
     device();
-    const CliRun run = ask(std::string("submit --trials 12 --request-id cli-service-test ") + kWorkload +
-                           " --json");
+    const CliRun run = ask(std::string("submit --trials 12 --request-id cli-service-test ") +
+                           kWorkload + " --json");
     EXPECT_EQ(run.code, 0) << run.err;
     const std::string name = run.json()["study"];
     const CliRun end = ask("watch " + name);
@@ -149,7 +149,8 @@ TEST_F(CliServiceTest, AgentsJobsAuditAndTopShowTheService) {
   EXPECT_EQ(agents["agents"][0]["labels"]["rack"], "r2");
   EXPECT_THAT(ask("agents").out, HasSubstr("rack=r2"));
 
-  const CliRun done = ask_with("jobs --json", {"--filter", "state = DONE AND study = \"" + name + "\""});
+  const CliRun done =
+      ask_with("jobs --json", {"--filter", "state = DONE AND study = \"" + name + "\""});
   ASSERT_EQ(done.code, 0) << done.err;
   ASSERT_FALSE(done.json()["jobs"].empty());
   const std::string job = done.json()["jobs"][0]["name"];
@@ -241,7 +242,8 @@ TEST_F(CliServiceTest, WithdrawnRecordsAreGivenToNobody) {
   // The same through the file, while the daemon serves it: it notices.
   const std::string db = " --db " + *service_ + "/service.db";
   const json shown = cli("db ls --json" + db).json();
-  const json measured = cli("db show --json " + shown[0]["canonical_sha256"].get<std::string>() + db).json();
+  const json measured =
+      cli("db show --json " + shown[0]["canonical_sha256"].get<std::string>() + db).json();
   const std::string trace = ask_json(lookup)["results"][0]["measurement"]["trace"];
   std::string id;
   for (const json& m : measured) {

@@ -88,7 +88,8 @@ TEST(DecoderFuzz, Kernels) {
 }
 
 TEST(DecoderFuzz, NumPyHeaders) {
-  const std::string text = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }          \n";
+  const std::string text =
+      "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }          \n";
   std::string file = std::string("\x93NUMPY\x01\x00", 8);
   file += static_cast<char>(text.size());
   file += '\0';

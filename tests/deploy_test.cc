@@ -35,20 +35,25 @@ TEST(Deploy, TheCheckerSeesMistakes) {
       {"compose.yaml", "- tls-board-2:/tls:ro", "- tls-board-1:/tls:ro", "tls-board-1 is shared"},
       {"compose.yaml", "loopwright@postgres/", "loopwright:secret@postgres/", "a password in --db"},
       {"compose.yaml", "services:", "services: [", "compose.yaml: while parsing"},
-      {"kubernetes/daemon.yaml", "containerPort: 7070", "containerPort: 7080", "Service: another port"},
+      {"kubernetes/daemon.yaml", "containerPort: 7070", "containerPort: 7080",
+       "Service: another port"},
       {"kubernetes/daemon.yaml", "minAvailable: 1", "minAvailable: 2", "no pod may ever leave"},
       {"kubernetes/daemon.yaml", "127.0.0.1:7071", "0.0.0.0:7071", "is not the loopback's"},
       {"kubernetes/agents.yaml", "- $(NODE_NAME)", "- $(NODE)", "no variable NODE"},
-      {"kubernetes/agents.yaml", "image: loopwright:latest", "image: loopwrihgt:latest", "image loopwrihgt"},
+      {"kubernetes/agents.yaml", "image: loopwright:latest", "image: loopwrihgt:latest",
+       "image loopwrihgt"},
       {"kubernetes/secrets.yaml", "password: \"\"", "password: \"x\"", "holds something"},
-      {"kubernetes/network.yaml", "component: agent}", "component: agents}", "keeps the agents out"},
+      {"kubernetes/network.yaml", "component: agent}", "component: agents}",
+       "keeps the agents out"},
       {"Dockerfile", "USER 10001:10001", "USER root", "Dockerfile: not user 10001"},
       {"Dockerfile", "\"--db\"", "\"--database\"", "serve has no '--database'"},
       {"systemd/loopwright-serve.service", "--db ${DB}", "--db", "--db has no value"},
       {"systemd/loopwright-serve.service", "NoNewPrivileges=yes\n", "", "NoNewPrivileges"},
-      {"systemd/loopwright-agent@.service", "agent --server", "agents --server", "no command 'agents'"}};
+      {"systemd/loopwright-agent@.service", "agent --server", "agents --server",
+       "no command 'agents'"}};
   testing::TempFolder folder;
-  std::filesystem::copy(kSource + "/deploy", folder.path / "deploy", std::filesystem::copy_options::recursive);
+  std::filesystem::copy(kSource + "/deploy", folder.path / "deploy",
+                        std::filesystem::copy_options::recursive);
   for (const char* file : {"packages.txt", "setup"}) {
     std::filesystem::copy(kSource + "/" + file, folder.path / file);
   }
@@ -58,7 +63,8 @@ TEST(Deploy, TheCheckerSeesMistakes) {
     const size_t place = before.find(from);
     ASSERT_NE(place, std::string::npos) << file << ": " << from;
     write_text(path, std::string(before).replace(place, std::string(from).size(), to));
-    const ShellResult result = shell("python3 " + folder.path.string() + "/deploy/check.py --quick");
+    const ShellResult result =
+        shell("python3 " + folder.path.string() + "/deploy/check.py --quick");
     EXPECT_EQ(result.exit, 1) << file << ": " << from;
     EXPECT_THAT(result.output, HasSubstr(message)) << file << ": " << from;
     write_text(path, before);
@@ -83,7 +89,8 @@ TEST(Deploy, TheProbeAsksTheLoopback) {
 // Runs as soon as the binary has the commands.
 TEST(Deploy, TheUnitsCommandLinesServeAndStop) {
   const std::string binary = std::string(LW_BINARY_DIR) + "/loopwright";
-  const std::pair<const char*, const char*> commands[] = {{" serve", "--listen"}, {" agent", "--server"}};
+  const std::pair<const char*, const char*> commands[] = {{" serve", "--listen"},
+                                                          {" agent", "--server"}};
   for (const auto& [command, option] : commands) {
     if (shell(binary + command + " --help").output.find(option) == std::string::npos) {
       GTEST_SKIP() << "[SKIP] loopwright" << command << " is not there";

@@ -139,7 +139,8 @@ class DaemonClient {
     std::vector<grpc::Slice> parts;
     if (!status.ok() || !response.Dump(&parts).ok()) return -1;
     std::string bytes;
-    for (const grpc::Slice& part : parts) bytes.append(reinterpret_cast<const char*>(part.begin()), part.size());
+    for (const grpc::Slice& part : parts)
+      bytes.append(reinterpret_cast<const char*>(part.begin()), part.size());
     return bytes.size() == 2 && bytes[0] == 8 ? bytes[1] : 0;
   }
 

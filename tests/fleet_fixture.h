@@ -83,7 +83,8 @@ class DaemonTest : public CliTest {
 
   // A daemon on a port of the system's choice; its address, "" when it did not come up.
   std::string serve(const std::string& more = "") {
-    launch("serve", concat("serve --db service.db --listen 127.0.0.1:0 --http 127.0.0.1:0 --json ", more));
+    launch("serve",
+           concat("serve --db service.db --listen 127.0.0.1:0 --http 127.0.0.1:0 --json ", more));
     std::string address;
     eventually([&] {
       const std::string text = log_of("serve");

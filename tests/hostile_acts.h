@@ -1,4 +1,5 @@
-// What the candidates of hostile_test.cc do, by name. Its part, in a file of its own for its length.
+// What the candidates of hostile_test.cc do, by name. Its part, in a file of its own for its
+// length.
 #pragma once
 
 #include <arpa/inet.h>
@@ -35,7 +36,8 @@ namespace {
 
 pid_t harness = 0;              // the test's process, which no act may reach
 std::string* spoils = nullptr;  // a file that no act may make
-int* canary = nullptr;          // shared memory of the test: its address is known, its pages are not
+int* canary = nullptr;          // shared memory of the test: its address is known, its pages are
+                                // not
 
 using Act = std::function<int(void* const*)>;
 

@@ -2,8 +2,8 @@
 // behind, and the next honest candidate is measured as if nothing had happened.
 //
 // The code generator is the test's own: a kernel named hostile_<act> becomes a native function of
-// this program, every other one goes through LLVM. Whatever the sandbox under test does, the program
-// itself lives under hard limits and an alarm.
+// this program, every other one goes through LLVM. Whatever the sandbox under test does, the
+// program itself lives under hard limits and an alarm.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>

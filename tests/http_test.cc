@@ -91,18 +91,20 @@ ServiceData* HttpTest::data_ = nullptr;
 Metrics* HttpTest::metrics_ = nullptr;
 
 TEST_F(HttpTest, PageAndItsPartsAreServedWithTheirTypes) {
-  for (const auto& [path, type, part] :
-       {std::tuple{"/", "text/html", "<title>Loopwright"}, std::tuple{"/page.css", "text/css", "--ink"},
-        std::tuple{"/page.js", "text/javascript", "use strict"}}) {
+  for (const auto& [path, type, part] : {std::tuple{"/", "text/html", "<title>Loopwright"},
+                                         std::tuple{"/page.css", "text/css", "--ink"},
+                                         std::tuple{"/page.js", "text/javascript", "use strict"}}) {
     const httplib::Result result = get(path);
     ASSERT_TRUE(result);
     EXPECT_EQ(result->status, 200);
     EXPECT_THAT(result->get_header_value("Content-Type"), HasSubstr(type));
     EXPECT_THAT(result->body, HasSubstr(part));
-    EXPECT_THAT(result->get_header_value("Content-Security-Policy"), HasSubstr("default-src 'self'"));
+    EXPECT_THAT(result->get_header_value("Content-Security-Policy"),
+                HasSubstr("default-src 'self'"));
     EXPECT_EQ(result->get_header_value("X-Content-Type-Options"), "nosniff");
     for (const char* outside : {"http://", "https://", "innerHTML", "@import", "eval("}) {
-      if (std::string(outside) == "http://" && std::string(path) == "/page.js") continue;  // SVG's name
+      if (std::string(outside) == "http://" && std::string(path) == "/page.js")
+        continue;  // SVG's name
       EXPECT_THAT(result->body, Not(HasSubstr(outside))) << path;
     }
   }
@@ -238,10 +240,11 @@ TEST_F(HttpTest, BadParametersAreNamed) {
 
 TEST_F(HttpTest, HostileUrlsAreNotFound) {
   for (const char* target :
-       {"/etc/passwd", "/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/page.js/../../x", "//", "/api",
-        "/api/", "/api/audit", "/api/studies/", "/api/studies/../devices", "/api/studies/a%2fb",
-        "/api/studies/%00", "/api/studies/NO_SUCH", "/api/studies/STUDY7/curve/x", "/api/studies/'--",
-        "/schema.sql", "/page.html%00.js", "/metrics/x", "/api/overview/x"}) {
+       {"/etc/passwd", "/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/page.js/../../x", "//",
+        "/api", "/api/", "/api/audit", "/api/studies/", "/api/studies/../devices",
+        "/api/studies/a%2fb", "/api/studies/%00", "/api/studies/NO_SUCH",
+        "/api/studies/STUDY7/curve/x", "/api/studies/'--", "/schema.sql", "/page.html%00.js",
+        "/metrics/x", "/api/overview/x"}) {
     const httplib::Result result = get(target);
     ASSERT_TRUE(result) << target;
     EXPECT_EQ(result->status, 404) << target;

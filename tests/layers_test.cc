@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 const std::vector<std::string> kStory = {
     "proto/", "src/base/", "src/expr/", "schedules/", "src/lower/", "cost_model/", "tuner_db/",
     "src/search/", "src/build/", "src/runner/", "src/measure/",
-    "bench/peers/", "bench/interleave.", "bench/judge.",   // what the `bench` command shares with the table
+    "bench/peers/", "bench/interleave.", "bench/judge.",   // what the `bench` command shares with
+                                                           // the table
     "src/api/", "src/net/", "src/agent/", "src/serve/", "src/client/", "src/cli/", "bench/"};
 
 // Search sees building and measuring only through src/search/measurer.h, which the order implies:
@@ -38,8 +39,8 @@ int layer(const std::string& path) {
 
 std::vector<fs::path> sources() {
   std::vector<fs::path> files;
-  for (const char* folder : {"proto", "src", "schedules", "cost_model", "tuner_db", "bench", "tests",
-                             "fuzz"}) {
+  for (const char* folder :
+       {"proto", "src", "schedules", "cost_model", "tuner_db", "bench", "tests", "fuzz"}) {
     const fs::path root = fs::path(LW_SOURCE_DIR) / folder;
     if (!fs::is_directory(root)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root)) {

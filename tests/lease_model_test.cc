@@ -160,7 +160,8 @@ class Machine {
     return answer.response;
   }
 
-  // What an agent lists is renewed when a third of its time is over; the rest of what it has is lost.
+  // What an agent lists is renewed when a third of its time is over; the rest of what it has is
+  // lost.
   void renewed(int a, const std::set<int64_t>& listed) {
     for (auto& [id, job] : model_) {
       if (job.state != "leased" || job.agent != a) continue;
@@ -258,7 +259,8 @@ class Machine {
       if (job.state == "leased" && job.agent == a) lose(id, job);
     }
     add_splits();
-    agents_[a] = FleetAgent(absl::StrCat("a", a), absl::StrCat(++sessions_), {absl::StrCat("d", a)});
+    agents_[a] =
+        FleetAgent(absl::StrCat("a", a), absl::StrCat(++sessions_), {absl::StrCat("d", a)});
     call(agents_[a], 0);
     say(absl::StrCat("a", a, " restarts"));
   }

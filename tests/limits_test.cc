@@ -34,7 +34,8 @@ TEST(RateLimiter, GivesTheBurstThenTheRate) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(reason_of(status), v1::ERROR_REASON_RATE_LIMITED);
   EXPECT_EQ(retry_delay_ms(status), 250);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("client/ci makes more than 4 calls a second"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("client/ci makes more than 4 calls a second"));
   // Too early by 1 ms is refused, with that delay; at the time said it passes.
   EXPECT_EQ(retry_delay_ms(limiter.take(client("ci"), CallClass::kSubmit, 249'000'000)), 1);
   EXPECT_TRUE(limiter.take(client("ci"), CallClass::kSubmit, 250'000'000).ok());
@@ -124,22 +125,29 @@ TEST(ServeConfig, EveryErrorNamesFileAndField) {
       {"[]", "f: want an object"},
       {"{\"quota\": {}}", "f: quota: no such setting; did you mean 'quotas'?"},
       {"{\"quotas\": 3}", "f: quotas: want an object"},
-      {"{\"quotas\": {\"queued_job\": 3}}", "f: quotas.queued_job: no such setting; did you mean 'queued_jobs'?"},
-      {"{\"quotas\": {\"queued_jobs\": 0}}", "f: quotas.queued_jobs: want a whole number from 1 to 10000000, not 0"},
+      {"{\"quotas\": {\"queued_job\": 3}}",
+       "f: quotas.queued_job: no such setting; did you mean 'queued_jobs'?"},
+      {"{\"quotas\": {\"queued_jobs\": 0}}",
+       "f: quotas.queued_jobs: want a whole number from 1 to 10000000, not 0"},
       {"{\"quotas\": {\"queued_jobs\": -1}}", "not -1"},
       {"{\"quotas\": {\"queued_jobs\": 1.5}}", "not 1.5"},
       {"{\"quotas\": {\"queued_jobs\": \"3\"}}", "not \"3\""},
       {"{\"quotas\": {\"queued_jobs\": 18446744073709551615}}", "not 18446744073709551615"},
       {"{\"quotas\": {\"message_bytes\": 100}}", "want a whole number from 65536"},
-      {"{\"calls_per_second\": {\"reed\": 1}}", "f: calls_per_second.reed: no such setting; did you mean 'read'?"},
-      {"{\"calls_per_second\": {\"read\": 0}}", "f: calls_per_second.read: want a number from 0.001 to 1e+06, not 0"},
+      {"{\"calls_per_second\": {\"reed\": 1}}",
+       "f: calls_per_second.reed: no such setting; did you mean 'read'?"},
+      {"{\"calls_per_second\": {\"read\": 0}}",
+       "f: calls_per_second.read: want a number from 0.001 to 1e+06, not 0"},
       {"{\"calls_per_second\": {\"read\": 1e999}}", "f: "},
-      {"{\"calls_per_second\": {\"read\": {\"burst\": 1}}}", "f: calls_per_second.read: 'rate' is missing"},
-      {"{\"calls_per_second\": {\"read\": {\"rate\": 1, \"burst\": 0.5}}}", "calls_per_second.read.burst: want"},
+      {"{\"calls_per_second\": {\"read\": {\"burst\": 1}}}",
+       "f: calls_per_second.read: 'rate' is missing"},
+      {"{\"calls_per_second\": {\"read\": {\"rate\": 1, \"burst\": 0.5}}}",
+       "calls_per_second.read.burst: want"},
       {"{\"calls_per_second\": {\"read\": {\"rate\": 1, \"brst\": 2}}}", "did you mean 'burst'?"},
       {"{\"weights\": {\"a/b\": 1}}", "f: weights.a/b: not a client's name"},
       {"{\"weights\": {\"ci\": -2}}", "f: weights.ci: want a number from 0.001 to 1000, not -2"},
-      {"{\"default_weight\": null}", "f: default_weight: want a number from 0.001 to 1000, not null"},
+      {"{\"default_weight\": null}",
+       "f: default_weight: want a number from 0.001 to 1000, not null"},
   };
   for (const auto& [text, expected] : cases) {
     const absl::Status status = parse_serve_config(text, "f").status();
@@ -150,7 +158,8 @@ TEST(ServeConfig, EveryErrorNamesFileAndField) {
 
 TEST(ServeConfig, AFileThatIsNotThereIsNotFound) {
   testing::TempFolder folder;
-  EXPECT_EQ(load_serve_config(folder.path / "none.json").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(load_serve_config(folder.path / "none.json").status().code(),
+            absl::StatusCode::kNotFound);
   EXPECT_FALSE(load_serve_config(folder.path).ok());
   testing::write_text(folder.path / "limits.json", "{\"default_weight\": 2}");
   EXPECT_EQ(load_serve_config(folder.path / "limits.json")->default_weight, 2);

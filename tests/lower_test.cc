@@ -22,7 +22,8 @@ std::shared_ptr<const Program> program_of(const std::vector<std::string>& words)
 }
 
 // The kernel of a trace, on the widest machine.
-Kernel kernel_of_trace(const std::vector<std::string>& words, std::string_view text, int threads = 1) {
+Kernel kernel_of_trace(const std::vector<std::string>& words, std::string_view text,
+                       int threads = 1) {
   const Nest start = make_nest(program_of(words), target_named("x86_avx512"), threads);
   const absl::StatusOr<Trace> trace = parse_trace(text);
   EXPECT_TRUE(trace.ok()) << trace.status();
@@ -38,7 +39,8 @@ using Matches = std::function<bool(const Stmt&)>;
 
 int count(const std::vector<Stmt>& list, const Matches& matches) {
   int found = 0;
-  for (const Stmt& s : list) found += matches(s) + count(s.body, matches) + count(s.otherwise, matches);
+  for (const Stmt& s : list)
+    found += matches(s) + count(s.body, matches) + count(s.otherwise, matches);
   return found;
 }
 
@@ -161,7 +163,8 @@ TEST(LowerTest, ParallelLoopsOfOneNestAreOneLoop) {
                                         "fuse(C, i.0, j.0)\nparallel(C; 0, 1)\n", 2);
   const auto is_parallel = [](const Stmt& s) { return is_loop(s) && s.parallel; };
   EXPECT_EQ(count(kernel.body, is_parallel), 1);
-  EXPECT_EQ(count(kernel.body, [&](const Stmt& s) { return is_parallel(s) && s.count == 4 * 2; }), 1);
+  EXPECT_EQ(count(kernel.body, [&](const Stmt& s) { return is_parallel(s) && s.count == 4 * 2; }),
+            1);
 }
 
 // The branch that runs full tiles knows that they are inside: no access in it is masked.
@@ -241,7 +244,8 @@ std::map<std::string, std::string> reduced_parameters(const OpDefinition& op, Rn
       const std::string& text = parameter.default_text;
       const bool whole = text.find_first_not_of("0123456789") == std::string::npos;
       if (!whole || std::stoll(text) <= kKept) continue;
-      const bool window = op.name.find("conv") == 0 || op.name.find("attention") != std::string::npos;
+      const bool window =
+          op.name.find("conv") == 0 || op.name.find("attention") != std::string::npos;
       values[parameter.name] = std::to_string(2 + rng.below((window ? 9 : kLargest) - 1));
     }
     if (instantiate(op, values).ok()) return values;
@@ -254,8 +258,9 @@ std::string difference(const Tensor& tensor, const Data& got, const Data& want) 
   for (int64_t i = 0; i < elements(tensor); ++i) {
     const double x = load_element(tensor.type, got.bytes.data(), i);
     const double y = load_element(tensor.type, want.bytes.data(), i);
-    const bool same = x == y || (std::isnan(x) && std::isnan(y)) ||
-                      (is_float(tensor.type) && std::abs(x - y) <= eps * std::max(1.0, std::abs(y)));
+    const bool same =
+        x == y || (std::isnan(x) && std::isnan(y)) ||
+        (is_float(tensor.type) && std::abs(x - y) <= eps * std::max(1.0, std::abs(y)));
     if (same) continue;
     return tensor.name + "[" + text(i) + "] is " + std::to_string(x) + ", not " + std::to_string(y);
   }
@@ -282,7 +287,8 @@ TEST(LowerTest, EveryOperatorComputesTheReference) {
       ASSERT_TRUE(scheduled.has_value()) << "schedule " << n;
       const std::unique_ptr<Loaded> code = load_on(interpreter, scheduled->kernel);
       ASSERT_NE(code, nullptr);
-      const std::vector<Data> got = run_guarded(*code, scheduled->kernel, *program, in, {}, n % 2 == 0);
+      const std::vector<Data> got =
+          run_guarded(*code, scheduled->kernel, *program, in, {}, n % 2 == 0);
       for (size_t i = 0; i < got.size(); ++i) {
         EXPECT_EQ(difference(program->tensors[outputs(*program)[i]], got[i], (*want)[i]), "")
             << start.target->name << "\n" << scheduled->schedule;

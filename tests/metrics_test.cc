@@ -1,5 +1,5 @@
-// Metrics: what was counted is exposed, the document is the table's, and hostile label values cannot
-// grow it. Logs: lines that machines and people can read, whatever stands in the fields.
+// Metrics: what was counted is exposed, the document is the table's, and hostile label values
+// cannot grow it. Logs: lines that machines and people can read, whatever stands in the fields.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -122,12 +122,14 @@ TEST(Log, JsonLineHoldsItsFields) {
 }
 
 TEST(Log, ReadableLineForTerminals) {
-  EXPECT_EQ(log_line(Level::kInfo, "study_made", {{"study", "s1"}, {"name", "two words"}}, 42, false),
-            "00:00:00.042  info     study_made  study=s1 name=\"two words\"\n");
+  EXPECT_EQ(
+      log_line(Level::kInfo, "study_made", {{"study", "s1"}, {"name", "two words"}}, 42, false),
+      "00:00:00.042  info     study_made  study=s1 name=\"two words\"\n");
 }
 
 TEST(Log, HostileTextStaysOneLineOfValidJson) {
-  std::string hostile = "a\nb\x1b[2J\"\\\xff\xc0\xaf\xc2\x9b\xe2\x80\xa8\xed\xa0\x80 gr\xc3\xbc\xc3\x9f";
+  std::string hostile =
+      "a\nb\x1b[2J\"\\\xff\xc0\xaf\xc2\x9b\xe2\x80\xa8\xed\xa0\x80 gr\xc3\xbc\xc3\x9f";
   hostile.push_back('\0');
   const std::string line = log_line(Level::kError, "x", {{"text", hostile}}, 0, true);
   EXPECT_EQ(line.find('\n'), line.size() - 1);
@@ -135,7 +137,8 @@ TEST(Log, HostileTextStaysOneLineOfValidJson) {
   ASSERT_FALSE(parsed.is_discarded()) << line;
   EXPECT_THAT(parsed["text"].get<std::string>(), HasSubstr("gr\xc3\xbc\xc3\x9f"));
   EXPECT_THAT(log_line(Level::kError, "x", {{"text", hostile}}, 0, false), Not(HasSubstr("\x1b")));
-  const std::string longest = log_line(Level::kError, "x", {{"text", std::string(100'000, 'y')}}, 0, true);
+  const std::string longest =
+      log_line(Level::kError, "x", {{"text", std::string(100'000, 'y')}}, 0, true);
   EXPECT_LT(longest.size(), 1200u);
 }
 

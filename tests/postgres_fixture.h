@@ -71,7 +71,8 @@ class PostgresCluster {
     const std::string programs = find_programs();
     if (programs.empty()) return;
     // A socket's path has room for 107 bytes.
-    std::string name = access("/dev/shm", W_OK) == 0 ? "/dev/shm/lw_pg_XXXXXX" : "/tmp/lw_pg_XXXXXX";
+    std::string name =
+        access("/dev/shm", W_OK) == 0 ? "/dev/shm/lw_pg_XXXXXX" : "/tmp/lw_pg_XXXXXX";
     CHECK(mkdtemp(name.data()) != nullptr);
     directory_ = name;
     if (geteuid() == 0) {

@@ -49,7 +49,8 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
 
   template <class Body>
   void write(Body body) {
-    const absl::Status status = database_->write(5, [&]() -> absl::Status { return body(*database_); });
+    const absl::Status status =
+        database_->write(5, [&]() -> absl::Status { return body(*database_); });
     ASSERT_TRUE(status.ok()) << status;
   }
   int64_t number(const std::string& sql) {

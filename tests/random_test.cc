@@ -6,7 +6,8 @@
 // that nothing needs would be a bug of the check. Those runs happen in a child process, as what is
 // illegal may also crash.
 //
-// LW_SEED names the pairs, LW_FIRST and LW_PAIRS bound those that are tried (to repeat one of them).
+// LW_SEED names the pairs, LW_FIRST and LW_PAIRS bound those that are tried (to repeat one of
+// them).
 #include <sys/wait.h>
 
 #include <cmath>

@@ -50,8 +50,9 @@ inline std::optional<Scheduled> draw_kernel(const Nest& start, const std::vector
 
 // The outputs of one run. All that the kernel has to write first holds a poison (NaN in every float
 // type), and every buffer ends (or starts) at a page that nobody may touch.
-inline std::vector<Data> run_guarded(const Loaded& code, const Kernel& kernel, const Program& program,
-                                     const std::vector<Data>& in, lw_context context, bool at_end) {
+inline std::vector<Data> run_guarded(const Loaded& code, const Kernel& kernel,
+                                     const Program& program, const std::vector<Data>& in,
+                                     lw_context context, bool at_end) {
   std::vector<std::unique_ptr<GuardedMemory>> memory;
   const auto add = [&](int64_t size) {
     memory.push_back(std::make_unique<GuardedMemory>(size, at_end));
@@ -60,7 +61,8 @@ inline std::vector<Data> run_guarded(const Loaded& code, const Kernel& kernel, c
   };
   std::vector<char*> table;
   for (int tensor : arguments(program)) table.push_back(add(bytes(program.tensors[tensor])));
-  for (size_t n = 0; n < in.size(); ++n) std::memcpy(table[n], in[n].bytes.data(), in[n].bytes.size());
+  for (size_t n = 0; n < in.size(); ++n)
+    std::memcpy(table[n], in[n].bytes.data(), in[n].bytes.size());
   const auto rounded = [](int64_t size) { return (size + 63) / 64 * 64; };
   context.workers = std::max<int64_t>(1, context.workers);
   context.workspace =
@@ -72,7 +74,8 @@ inline std::vector<Data> run_guarded(const Loaded& code, const Kernel& kernel, c
   }
   EXPECT_EQ(code.run(&context, buffers), 0);
   for (size_t n = 0; n < in.size(); ++n) {
-    EXPECT_EQ(std::memcmp(table[n], in[n].bytes.data(), in[n].bytes.size()), 0) << "an input changed";
+    EXPECT_EQ(std::memcmp(table[n], in[n].bytes.data(), in[n].bytes.size()), 0)
+        << "an input changed";
   }
   std::vector<Data> out;
   for (size_t n = in.size(); n < table.size(); ++n) {
@@ -84,7 +87,8 @@ inline std::vector<Data> run_guarded(const Loaded& code, const Kernel& kernel, c
 
 inline std::vector<Data> random_inputs(const Program& program, Rng& rng, bool integers) {
   std::vector<Data> in;
-  for (int tensor : inputs(program)) in.push_back(random_input(program, tensor, rng.next(), integers));
+  for (int tensor : inputs(program))
+    in.push_back(random_input(program, tensor, rng.next(), integers));
   return in;
 }
 

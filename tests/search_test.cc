@@ -94,8 +94,8 @@ TEST(Tune, SameSeedGivesTheSameTracesInTheSameOrder) {
   EXPECT_NE(traces_of(task, *a), traces_of(task, *c));
 }
 
-// Says that it wants quiet, and sees whether it got it: nothing is submitted while candidates are in
-// flight (which is when the next are proposed and results learned from).
+// Says that it wants quiet, and sees whether it got it: nothing is submitted while candidates are
+// in flight (which is when the next are proposed and results learned from).
 class QuietMeasurer : public Measurer {
  public:
   void submit(std::vector<Candidate> batch) override {

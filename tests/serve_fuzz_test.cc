@@ -28,7 +28,8 @@ std::string mutate(std::string text, size_t from, Rng& rng) {
       "%", "&", std::string(1, '\0'), "\xff", "1e308", "nan", "{", "}", "null", "\xC3\xA9",
       "\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"};
   for (int64_t n = 1 + rng.below(4); n > 0 && text.size() > from; --n) {
-    const size_t at = from + static_cast<size_t>(rng.below(static_cast<int64_t>(text.size() - from)));
+    const size_t at =
+        from + static_cast<size_t>(rng.below(static_cast<int64_t>(text.size() - from)));
     const size_t length = 1 + static_cast<size_t>(rng.below(8));
     switch (rng.below(4)) {
       case 0: text[at] = static_cast<char>(rng.below(256)); break;
@@ -41,7 +42,8 @@ std::string mutate(std::string text, size_t from, Rng& rng) {
   return text;
 }
 
-void expect_no_harm(Feed target, const std::vector<std::string>& seeds, size_t from, int mutations) {
+void expect_no_harm(Feed target, const std::vector<std::string>& seeds, size_t from,
+                    int mutations) {
   Rng rng(1);
   for (const std::string& seed : seeds) feed(target, seed);
   for (int i = 0; i < mutations; ++i) {
@@ -51,15 +53,15 @@ void expect_no_harm(Feed target, const std::vector<std::string>& seeds, size_t f
 }
 
 TEST(ServeFuzz, Words) {
-  expect_no_harm(feed_words,
-                 {"state = RUNNING AND client = \"ci\" AND priority >= 10",
-                  "create_time > \"2026-11-01T00:00:00Z\" AND state != \"a\\\"b\"",
-                  page_token("list", "01ABCDEF"), page_token("list", ""), "studies/01HZX-a.b",
-                  "jobs/17",
-                  "{\"quotas\": {\"queued_jobs\": 20000, \"message_bytes\": 4194304}, "
-                  "\"calls_per_second\": {\"read\": 50, \"lookup\": {\"rate\": 200, \"burst\": 9}}, "
-                  "\"weights\": {\"ci\": 2}, \"default_weight\": 1}"},
-                 0, 10'000);
+  expect_no_harm(
+      feed_words,
+      {"state = RUNNING AND client = \"ci\" AND priority >= 10",
+       "create_time > \"2026-11-01T00:00:00Z\" AND state != \"a\\\"b\"",
+       page_token("list", "01ABCDEF"), page_token("list", ""), "studies/01HZX-a.b", "jobs/17",
+       "{\"quotas\": {\"queued_jobs\": 20000, \"message_bytes\": 4194304}, "
+       "\"calls_per_second\": {\"read\": 50, \"lookup\": {\"rate\": 200, \"burst\": 9}}, "
+       "\"weights\": {\"ci\": 2}, \"default_weight\": 1}"},
+      0, 10'000);
 }
 
 TEST(ServeFuzz, Requests) {

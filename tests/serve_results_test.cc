@@ -354,7 +354,8 @@ TEST_P(QueueTest, ARandomFleetLosesNothing) {
   EXPECT_EQ(number("SELECT sum(trials) FROM study_workloads"),
             number("SELECT count(*) FROM measurements"));
   for (const std::string& study : studies) {
-    EXPECT_EQ(number("SELECT max(sequence) - count(*) FROM events WHERE study = '" + study + "'"), 0);
+    EXPECT_EQ(number("SELECT max(sequence) - count(*) FROM events WHERE study = '" + study + "'"),
+              0);
   }
 }
 

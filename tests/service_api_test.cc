@@ -1,5 +1,5 @@
-// Every method on the wire, asked rightly and wrongly: a wrong request gets the code, the reason and
-// the field that the API promises.
+// Every method on the wire, asked rightly and wrongly: a wrong request gets the code, the reason
+// and the field that the API promises.
 #include <atomic>
 #include <set>
 
@@ -72,7 +72,8 @@ TEST_P(ApiTest, WhatIsNotThereIsNotFoundWithItsReason) {
   requeue.set_name("jobs/77");
   status = ask(daemon_->fleet, &v1::FleetService::Stub::RequeueJob, requeue, &job);
   EXPECT_EQ(reason_of(status), v1::ERROR_REASON_JOB_NOT_FOUND);
-  for (const char* name : {"", "studies/", "study/x", "studies/../x", "studies/a b", "studies/.x"}) {
+  for (const char* name :
+       {"", "studies/", "study/x", "studies/../x", "studies/a b", "studies/.x"}) {
     expect_bad(get(name, &study), "name");
   }
 }

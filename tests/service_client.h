@@ -1,6 +1,6 @@
-// A client that may be killed at any moment: submits studies, watches and cancels them, puts records
-// and looks up, and writes to a journal what it is about to ask and what was acknowledged, one line
-// each, so that its next life repeats what has no answer with the same request id.
+// A client that may be killed at any moment: submits studies, watches and cancels them, puts
+// records and looks up, and writes to a journal what it is about to ask and what was acknowledged,
+// one line each, so that its next life repeats what has no answer with the same request id.
 //
 //   want KIND ID ARGUMENT      before a request is first sent; KIND: study, cancel, put
 //   done KIND ID ANSWER        acknowledged: the study's name, its state, how many were stored
@@ -62,7 +62,8 @@ class KillableClient {
   // Studies are of 1 to `workloads` workloads.
   KillableClient(const std::string& address, const std::string& journal, uint64_t seed,
                  int workloads)
-      : workloads_(workloads), journal_(open(journal.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) {
+      : workloads_(workloads),
+        journal_(open(journal.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 200);
@@ -109,7 +110,8 @@ class KillableClient {
       wants_.erase(line.id);
       if (line.kind == "study") studies_[line.id] = line.rest;
     }
-    if (line.what == "saw") seen_[line.kind] = std::max<int64_t>(seen_[line.kind], std::stoll(line.id));
+    if (line.what == "saw")
+      seen_[line.kind] = std::max<int64_t>(seen_[line.kind], std::stoll(line.id));
   }
 
   // Whether it went well. What a dying or absent server says is no answer; all else is wrong.
@@ -297,7 +299,8 @@ class KillableClient {
     if (dice < 5) return want("put");
     if (dice < 6) return look_up();
     if (open.empty()) return;
-    const std::string name = open[static_cast<size_t>(rng_.below(static_cast<int64_t>(open.size())))];
+    const std::string name =
+        open[static_cast<size_t>(rng_.below(static_cast<int64_t>(open.size())))];
     if (dice < 7 && rng_.below(4) == 0) return want("cancel", name);
     watch(name);
   }
@@ -328,7 +331,8 @@ class KillableClient {
   std::set<std::string> ended_;
 };
 
-// The main() of a test program whose client is itself: `run_tests`, unless it was started as client.
+// The main() of a test program whose client is itself: `run_tests`, unless it was started as
+// client.
 inline volatile sig_atomic_t asked_to_finish = 0;
 constexpr char kClientReady[] = "may be asked to finish";
 

@@ -165,7 +165,8 @@ class Life {
     for (const v1::Receipt& receipt : response->receipts()) {
       const bool stored = receipt.kind() == v1::RECEIPT_KIND_STORED ||
                           receipt.kind() == v1::RECEIPT_KIND_DUPLICATE;
-      if (stored) acknowledged_.note(concat("stored ", receipt.job().substr(5), " ", receipt.epoch()));
+      if (stored)
+        acknowledged_.note(concat("stored ", receipt.job().substr(5), " ", receipt.epoch()));
     }
     agent_.apply(*response);
   }
@@ -205,7 +206,7 @@ class Life {
   FleetAgent agent_;
 };
 
-// ---- what must be there --------------------------------------------------------------------------
+// ---- what must be there -------------------------------------------------------------------------
 
 // Says what is wrong and fails, in a child that has looked at the database.
 void expect_acknowledged(const Scratch& scratch) {

@@ -225,7 +225,7 @@ TEST(ServiceFaults, StopsOnABrokenDisk) {
   EXPECT_TRUE(DaemonClient(daemon.address).put("lost", 91).ok());
 }
 
-// ---- a disk that is full -------------------------------------------------------------------------
+// ---- a disk that is full ------------------------------------------------------------------------
 
 // In a child with mounts of its own. 77: they cannot be had here.
 void live_on_a_full_disk(const std::string& directory) {

@@ -77,14 +77,15 @@ class ServiceData {
         "VALUES (?,?,?,?,0,?,?,?,?,?,?,?,?,'',0,0)", id, client, Blob{bytes}, state, target_id,
         target_id, error, trials, trials / 31, created_ms, created_ms, ended_ms);
     Rng random(sha256(id)[0]);
-    const double seconds = static_cast<double>((ended_ms > 0 ? ended_ms : kNow_ms) - created_ms) / 1e3;
+    const double seconds =
+        static_cast<double>((ended_ms > 0 ? ended_ms : kNow_ms) - created_ms) / 1e3;
     std::vector<std::pair<double, loopwright::v1::StudyEvent>> events;
     const int count = static_cast<int>(workloads.size());
     for (int i = 0; i < count; ++i) {
       const Workload& w = workloads[i];
-      run("INSERT INTO study_workloads VALUES (?,?,?,?,'llvm 19.1.7 r2',?,'warm',1,?,?,?,?,?,?,?)", id,
-          i, w.name, sha256(w.name), 1 + 7 * (i % 2), trials / count, trials / 31 / count, w.best_us,
-          w.zero_us, seconds / count, w.done, w.note);
+      run("INSERT INTO study_workloads VALUES (?,?,?,?,'llvm 19.1.7 r2',?,'warm',1,?,?,?,?,?,?,?)",
+          id, i, w.name, sha256(w.name), 1 + 7 * (i % 2), trials / count, trials / 31 / count,
+          w.best_us, w.zero_us, seconds / count, w.done, w.note);
       if (w.best_us <= 0) continue;
       for (int step = 0; step <= 9; ++step) {
         const double share = 1 - std::pow(1 - step / 9.0, 2.5);
@@ -144,7 +145,8 @@ inline void ServiceData::fill_jobs(const std::string& x86, const std::string& ar
           dead ? 3 : 1);
       at += length + static_cast<int64_t>(12'000 * uniform(random) * (d == 2 ? 6 : 1));
     }
-    job(d == 2 ? "STUDY6" : "STUDY7", d == 2 ? arm : x86, "leased", devices[d], kNow_ms - 21'000, 0);
+    job(d == 2 ? "STUDY6" : "STUDY7", d == 2 ? arm : x86, "leased", devices[d], kNow_ms - 21'000,
+        0);
   }
   for (int i = 0; i < 23; ++i) {
     job("STUDY7", i % 5 == 0 ? arm : x86, "queued", "", kNow_ms - 1000 * (240 - i), 0, 0);
@@ -203,7 +205,8 @@ inline void ServiceData::fill(bool extra) {
   study("STUDY2", "anna", "cancelled", x86, kNow_ms - 300 * minute, kNow_ms - 296 * minute, 60, 400,
         {{"softmax M=4096 N=1024", 810, 655, false, ""}, {"layer_norm", 420, 401, false, ""}});
   study("STUDY3", "ci", "failed", x86, kNow_ms - 200 * minute, kNow_ms - 199 * minute, 16, 200,
-        {{"conv3d_bad", 0, 0, false, "nothing valid"}}, "no candidate passed its check on any device");
+        {{"conv3d_bad", 0, 0, false, "nothing valid"}},
+        "no candidate passed its check on any device");
   study("STUDY4", "ci", "succeeded", x86, kNow_ms - 120 * minute, kNow_ms - 100 * minute, 600, 600,
         {{"dense_gelu M=512 N=512 K=512", 2510, 1681, true, ""},
          {"batch_matmul B=12 M=128 N=128 K=64", 940, 611, true, "stopped early: no gain expected"},

@@ -73,7 +73,8 @@ class ServiceFleet : public FolderTest {
 
   std::string url_;
   const std::vector<int> ports_ = {free_port(), free_port()};
-  TcpSwitch ways_[kDaemons] = {TcpSwitch({ports_[0], ports_[1]}), TcpSwitch({ports_[1], ports_[0]})};
+  TcpSwitch ways_[kDaemons] = {TcpSwitch({ports_[0], ports_[1]}),
+                               TcpSwitch({ports_[1], ports_[0]})};
   Processes processes_{folder_};
   std::unique_ptr<Witness> witness_;
 };

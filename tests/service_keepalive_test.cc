@@ -1,6 +1,6 @@
-// A connection that falls silent without an end (a router that forgot it, a cable): both sides notice
-// by their keepalive, the agent connects again, and its leases are kept if they are longer than that
-// takes; shorter ones are lost, and their jobs run again.
+// A connection that falls silent without an end (a router that forgot it, a cable): both sides
+// notice by their keepalive, the agent connects again, and its leases are kept if they are longer
+// than that takes; shorter ones are lost, and their jobs run again.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/agent/agent.h"
@@ -46,7 +46,8 @@ class SilentConnection : public testing::Test {
     google::longrunning::Operation operation;
     ASSERT_TRUE(service_->create_study(local_caller(), create, &operation).ok());
     // Leased; and the agent has it, for it has called again.
-    ASSERT_TRUE(comes([&] { return count("state = 'leased'") > 0 && service_->parked().size() > 0; }));
+    ASSERT_TRUE(
+        comes([&] { return count("state = 'leased'") > 0 && service_->parked().size() > 0; }));
   }
   ~SilentConnection() override {
     signals_ = 2;
@@ -106,7 +107,8 @@ INSTANTIATE_TEST_SUITE_P(Sides, EachSilentConnection,
                          name_of);
 
 TEST_F(SilentConnection, LosesAShortLeaseAndTheJobRunsAgain) {
-  ASSERT_NO_FATAL_FAILURE(start(kShortLease_ms, {.time_ms = 2 * kShortLease_ms, .timeout_ms = 500}));
+  ASSERT_NO_FATAL_FAILURE(
+      start(kShortLease_ms, {.time_ms = 2 * kShortLease_ms, .timeout_ms = 500}));
   for (const TcpProxy::Side side : {TcpProxy::kClient, TcpProxy::kServer}) proxy_->silence(side);
   EXPECT_TRUE(comes([&] { return count("lost_on <> '' AND state = 'done' AND epoch > 1") > 0; }))
       << testing::PrintToString(jobs());

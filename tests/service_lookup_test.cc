@@ -1,4 +1,5 @@
-// BatchLookup: by a program's text, by its identity alone, with and without adapting what was found.
+// BatchLookup: by a program's text, by its identity alone, with and without adapting what was
+// found.
 #include "gtest/gtest.h"
 #include "loopwright/v1/schedule.pb.h"
 #include "src/client/client.h"

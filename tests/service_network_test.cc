@@ -1,13 +1,14 @@
-// A bad network between a daemon, three agents and a client: nothing acknowledged is lost, nothing is
-// there twice, no lease is held twice, nothing gets stuck.
+// A bad network between a daemon, three agents and a client: nothing acknowledged is lost, nothing
+// is there twice, no lease is held twice, nothing gets stuck.
 //
-// Daemon, agents and client are the real programs (service_kill_test); each agent and the client reach
-// the daemon through a TcpProxy of its own, which delays, cuts, half-opens, doubles and repeats their
-// connections as a seed says. A round is one such fault. The same witness compares what was
-// acknowledged with the database; when the network has become kind, everything ends.
+// Daemon, agents and client are the real programs (service_kill_test); each agent and the client
+// reach the daemon through a TcpProxy of its own, which delays, cuts, half-opens, doubles and
+// repeats their connections as a seed says. A round is one such fault. The same witness compares
+// what was acknowledged with the database; when the network has become kind, everything ends.
 //
 // What is not promised: a small number of attempts. A claim counts its attempt before anybody knows
-// whether the answer arrives (leases.h), so a job whose answers the network lost was tried as often.
+// whether the answer arrives (leases.h), so a job whose answers the network lost was tried as
+// often.
 //
 //   service_network_test                    # 100 faults, some 20 s
 //   service_network_test --rounds=1000 --seed=7
@@ -29,7 +30,8 @@ constexpr double kFaultWithin_s = 30;      // the next; only ends a test that ha
 class ServiceNetwork : public testing::Test {
  protected:
   ServiceNetwork() {
-    for (int i = 0; i <= kAgents; ++i) ways_.emplace_back(port_, hash_combine(kill_options.seed, i));
+    for (int i = 0; i <= kAgents; ++i)
+      ways_.emplace_back(port_, hash_combine(kill_options.seed, i));
   }
   ~ServiceNetwork() override {
     if (HasFailure()) {

@@ -1,5 +1,6 @@
-// The service as processes: real daemons, agents and clients, started in a folder of the test's own,
-// killed, stopped, continued and started again. Each ends with the test, whichever way that ends.
+// The service as processes: real daemons, agents and clients, started in a folder of the test's
+// own, killed, stopped, continued and started again. Each ends with the test, whichever way that
+// ends.
 //
 //   Processes processes(folder);
 //   const std::string address = processes.start_daemon("d0", {"--db", "x.db"});
@@ -148,8 +149,8 @@ class Processes {
 
   void signal(const std::string& name, int number) { ::kill(running_.at(name), number); }
 
-  // Sends it and waits for the end: the exit code, or 128 + the signal that ended it; -1 when it did
-  // not end within `seconds` (it is killed then).
+  // Sends it and waits for the end: the exit code, or 128 + the signal that ended it; -1 when it
+  // did not end within `seconds` (it is killed then).
   int end(const std::string& name, int number, double seconds = 60) {
     signal(name, number);
     return wait(name, seconds);

@@ -1,4 +1,5 @@
-// Calls that last, and what surrounds all calls: watching, waiting, health, the audit log, stopping.
+// Calls that last, and what surrounds all calls: watching, waiting, health, the audit log,
+// stopping.
 #include <atomic>
 
 #include "tests/api_fixture.h"

@@ -101,8 +101,8 @@ TEST_F(ServiceTlsTest, CertificatesAreReplacedWhileItRuns) {
   EXPECT_EQ(old.code, 5) << old.out;
   // The agent comes back on a new connection.
   EXPECT_EQ(stop("serve"), 0) << log_of("serve");
-  launch("serve",
-         concat("serve --db service.db --listen ", address_, " --http 127.0.0.1:0 ", files("server-main")));
+  launch("serve", concat("serve --db service.db --listen ", address_, " --http 127.0.0.1:0 ",
+                         files("server-main")));
   ASSERT_TRUE(until_logged("left", "draining")) << log_of("left");
   EXPECT_TRUE(eventually([&] {
     const std::string text = log_of("left");

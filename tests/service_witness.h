@@ -1,12 +1,13 @@
 // A witness of the service's promises: remembers what was seen in the database, what agents and
-// clients wrote down as acknowledged, and says what got lost, was there twice or became worse since.
+// clients wrote down as acknowledged, and says what got lost, was there twice or became worse
+// since.
 //
 //   Witness witness(url);
 //   witness.look(journals, logs);         // at any moment, as often as wanted
 //   EXPECT_EQ(witness.problems(), none)
 //
-// It reads one snapshot of the database on a connection of its own, read-only, while daemons work or
-// lie dead. Logs are read first: what they acknowledge must be in the later snapshot.
+// It reads one snapshot of the database on a connection of its own, read-only, while daemons work
+// or lie dead. Logs are read first: what they acknowledge must be in the later snapshot.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// A TCP address that leads to the first of several others that answers: what stands before a fleet's
-// daemons. It can be cut, which resets all connections through it and refuses new ones.
+// A TCP address that leads to the first of several others that answers: what stands before a
+// fleet's daemons. It can be cut, which resets all connections through it and refuses new ones.
 #pragma once
 
 #include <arpa/inet.h>

@@ -35,7 +35,8 @@ inline ShellResult shell(const std::string& command) {
   ShellResult result;
   FILE* pipe = popen(("{ " + command + "; } 2>&1 < /dev/null").c_str(), "r");
   char buffer[4096];
-  while (const size_t count = fread(buffer, 1, sizeof(buffer), pipe)) result.output.append(buffer, count);
+  while (const size_t count = fread(buffer, 1, sizeof(buffer), pipe))
+    result.output.append(buffer, count);
   const int status = pclose(pipe);
   result.exit = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
   return result;

@@ -52,7 +52,8 @@ struct Authority {
     make("issue", strangers, "client ci");
     make("issue", strangers, "server main --host localhost --host 127.0.0.1");
   }
-  static void make(const std::string& verb, const std::filesystem::path& where, const std::string& rest) {
+  static void make(const std::string& verb, const std::filesystem::path& where,
+                   const std::string& rest) {
     const testing::ShellResult result = certificates(concat(verb, " ", where.string(), " ", rest));
     EXPECT_EQ(result.exit, 0) << result.output;
   }
@@ -75,7 +76,8 @@ class WhoAmI final : public v1::TuningService::Service {
     response->set_server_version(identity_text(*identity));
     return grpc::Status::OK;
   }
-  grpc::Status GetStudy(grpc::ServerContext* context, const v1::GetStudyRequest*, v1::Study*) override {
+  grpc::Status GetStudy(grpc::ServerContext* context, const v1::GetStudyRequest*,
+                        v1::Study*) override {
     const absl::StatusOr<Identity> identity = identity_of(*context->auth_context(), tls);
     if (!identity.ok()) return to_grpc(identity.status());
     return to_grpc(authorize(*identity, "/loopwright.v1.TuningService/GetStudy"));
@@ -97,18 +99,22 @@ struct TestServer {
   }
   ~TestServer() { server->Shutdown(std::chrono::system_clock::now()); }
 
-  std::string address(const std::string& host = "127.0.0.1") const { return concat(host, ":", port); }
+  std::string address(const std::string& host = "127.0.0.1") const {
+    return concat(host, ":", port);
+  }
 };
 
-ServerSecurity secured(const TlsFiles& files, TlsOptions options = {.poll_ms = kPollMs, .now_s = {}, .report = {}}) {
-  auto security = server_security({*parse_bind_address("127.0.0.1:0")}, files, false, std::move(options));
+ServerSecurity secured(const TlsFiles& files,
+                       TlsOptions options = {.poll_ms = kPollMs, .now_s = {}, .report = {}}) {
+  auto security =
+      server_security({*parse_bind_address("127.0.0.1:0")}, files, false, std::move(options));
   EXPECT_TRUE(security.ok()) << security.status();
   return *security;
 }
 
 // A new connection each: nothing is shared with channels before.
-std::shared_ptr<grpc::Channel> connect(const std::string& address,
-                                       const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+std::shared_ptr<grpc::Channel> connect(
+    const std::string& address, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(address, credentials, arguments);
@@ -133,12 +139,14 @@ absl::StatusOr<std::string> ask(const std::string& address, const TlsFiles& file
 TEST(Tls, HoldersOfCertificatesGetInByTheirRole) {
   const TestServer server(secured(files_in(authority().ours / "server-main")));
   EXPECT_EQ(*ask(server.address(), files_in(authority().ours / "client-ci")), "client/ci");
-  EXPECT_EQ(*ask(server.address("localhost"), files_in(authority().ours / "agent-board")), "agent/board");
+  EXPECT_EQ(*ask(server.address("localhost"), files_in(authority().ours / "agent-board")),
+            "agent/board");
 }
 
 TEST(Tls, ADenialReachesTheClientWithItsReason) {
   const TestServer server(secured(files_in(authority().ours / "server-main")));
-  const auto client = client_security(server.address(), files_in(authority().ours / "agent-board"), false);
+  const auto client =
+      client_security(server.address(), files_in(authority().ours / "agent-board"), false);
   ASSERT_TRUE(client.ok());
   const auto channel = connect(server.address(), client->credentials);
   grpc::ClientContext context;
@@ -151,7 +159,8 @@ TEST(Tls, ADenialReachesTheClientWithItsReason) {
 
 TEST(Tls, WhatNoTableListsIsDeniedBeforeAnyHandler) {
   const TestServer server(secured(files_in(authority().ours / "server-main")));
-  const auto client = client_security(server.address(), files_in(authority().ours / "client-ci"), false);
+  const auto client =
+      client_security(server.address(), files_in(authority().ours / "client-ci"), false);
   ASSERT_TRUE(client.ok());
   const auto channel = connect(server.address(), client->credentials);
   for (const char* method : {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
@@ -160,10 +169,12 @@ TEST(Tls, WhatNoTableListsIsDeniedBeforeAnyHandler) {
     const grpc::internal::RpcMethod call(method, grpc::internal::RpcMethod::NORMAL_RPC);
     v1::GetCapabilitiesResponse response;
     const grpc::Status status =
-        grpc::internal::BlockingUnaryCallImpl<google::protobuf::MessageLite, google::protobuf::MessageLite>(
+        grpc::internal::BlockingUnaryCallImpl<google::protobuf::MessageLite,
+                                              google::protobuf::MessageLite>(
             channel.get(), call, &context, v1::GetCapabilitiesRequest(), &response)
             .status();
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED) << method << status.error_message();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED)
+        << method << status.error_message();
   }
 }
 
@@ -183,7 +194,8 @@ TEST(Tls, TheDaemonItselfDeniesByDefault) {
   records.set_request_id("put");
   v1::PutRecordsResponse stored;
   const auto put = [&] {
-    return Daemon::call(*daemon.schedules, &v1::ScheduleService::Stub::PutRecords, records, &stored);
+    return Daemon::call(*daemon.schedules, &v1::ScheduleService::Stub::PutRecords, records,
+                        &stored);
   };
   become("client-ci");
   std::string answer;
@@ -222,9 +234,11 @@ TEST(Tls, WithoutTheRightCertificateNobodyGetsIn) {
 
 TEST(Tls, AnExpiredClientIsRefusedByTheServer) {
   testing::TempFolder folder;
-  const std::string made = concat("cd ", folder.path.string(), " && openssl req -new -key ",
-      (authority().ours / "client-ci/key.pem").string(), " -subj /CN=ci | openssl x509 -req -days -1 -CA ",
-      (authority().ours / "ca.pem").string(), " -CAkey ", (authority().ours / "ca.key").string(),
+  const std::string made = concat(
+      "cd ", folder.path.string(), " && openssl req -new -key ",
+      (authority().ours / "client-ci/key.pem").string(),
+      " -subj /CN=ci | openssl x509 -req -days -1 -CA ", (authority().ours / "ca.pem").string(),
+      " -CAkey ", (authority().ours / "ca.key").string(),
       " -set_serial 7 -out cert.pem -extfile <(echo extendedKeyUsage=clientAuth; echo "
       "subjectAltName=URI:spiffe://loopwright/client/ci)");
   const testing::ShellResult result = testing::shell(concat("bash -c '", made, "'"));
@@ -232,7 +246,8 @@ TEST(Tls, AnExpiredClientIsRefusedByTheServer) {
   const TlsFiles files{authority().ours / "ca.pem", folder.path / "cert.pem",
                        authority().ours / "client-ci" / "key.pem"};
   const TestServer server(secured(files_in(authority().ours / "server-main")));
-  grpc::SslCredentialsOptions options{read_text(files.ca), read_text(files.key), read_text(files.certificate)};
+  grpc::SslCredentialsOptions options{read_text(files.ca), read_text(files.key),
+                                      read_text(files.certificate)};
   EXPECT_FALSE(who_am_i(connect(server.address(), grpc::SslCredentials(options))).ok());
   // Its own side says why before it even connects.
   const absl::Status own = ask(server.address(), files).status();
@@ -253,10 +268,11 @@ TEST(Tls, AServerOfAnotherNameOrRoleIsNotTrusted) {
 
 TEST(Tls, OldProtocolsAreRefused) {
   const TestServer server(secured(files_in(authority().ours / "server-main")));
-  const std::string client = concat(
-      "openssl s_client -brief -connect ", server.address(), " -CAfile ", (authority().ours / "ca.pem").string(),
-      " -cert ", (authority().ours / "client-ci/cert.pem").string(), " -key ",
-      (authority().ours / "client-ci/key.pem").string(), " -alpn h2 -cipher DEFAULT@SECLEVEL=0 ");
+  const std::string client = concat("openssl s_client -brief -connect ", server.address(),
+                                    " -CAfile ", (authority().ours / "ca.pem").string(), " -cert ",
+                                    (authority().ours / "client-ci/cert.pem").string(), " -key ",
+                                    (authority().ours / "client-ci/key.pem").string(),
+                                    " -alpn h2 -cipher DEFAULT@SECLEVEL=0 ");
   const testing::ShellResult old = testing::shell(client + "-tls1_1");
   EXPECT_THAT(old.output, Not(HasSubstr("CONNECTION ESTABLISHED"))) << old.output;
   const testing::ShellResult current = testing::shell(client + "-tls1_2");
@@ -289,7 +305,8 @@ TEST(Reload, HalvesOfFilesChangeNothing) {
   const ServerSecurity security = secured(served.files);
   const TestServer server(security);
   const TlsFiles client = files_in(authority().ours / "client-ci");
-  const std::string key = read_text(served.files.key), certificate = read_text(served.files.certificate);
+  const std::string key = read_text(served.files.key),
+                    certificate = read_text(served.files.certificate);
   const std::vector<std::pair<std::string, std::string>> damages = {
       {served.files.key, key.substr(0, key.size() / 2)},
       {served.files.certificate, certificate.substr(0, certificate.size() / 2)},
@@ -325,14 +342,16 @@ TEST(Reload, KeyAndCertificateReplacedOneAfterTheOtherUnderLoad) {
 
   std::atomic<bool> stop{false};
   std::atomic<int> calls{0}, failures{0};
-  const auto client = client_security(server.address(), files_in(authority().ours / "client-ci"), false);
+  const auto client =
+      client_security(server.address(), files_in(authority().ours / "client-ci"), false);
   ASSERT_TRUE(client.ok());
   std::vector<std::thread> load;
   for (int i = 0; i < 2; ++i) {
     load.emplace_back([&, i] {             // one reconnects for each call, one stays
       const auto lasting = connect(server.address(), client->credentials);
       while (!stop) {
-        const auto answer = who_am_i(i == 0 ? connect(server.address(), client->credentials) : lasting);
+        const auto answer =
+            who_am_i(i == 0 ? connect(server.address(), client->credentials) : lasting);
         failures += answer.ok() ? 0 : 1;
         calls += 1;
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -340,7 +359,8 @@ TEST(Reload, KeyAndCertificateReplacedOneAfterTheOtherUnderLoad) {
     });
   }
   std::filesystem::rename(renewed.path / "server-main/key.pem", served.files.key);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1300));  // gRPC's watcher would have seen it
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(1300));  // gRPC's watcher would have seen it
   std::filesystem::rename(renewed.path / "server-main/cert.pem", served.files.certificate);
   const bool changed = eventually([&] { return shown_serial(server) != before; });
   const int at_change = calls;
@@ -356,12 +376,14 @@ TEST(Reload, AnotherAuthorityTakesOverInStepsOfABundle) {
   Served served;
   const ServerSecurity security = secured(served.files);
   const TestServer server(security);
-  const TlsFiles stranger = {authority().ours / "ca.pem", authority().strangers / "client-ci" / "cert.pem",
+  const TlsFiles stranger = {authority().ours / "ca.pem",
+                             authority().strangers / "client-ci" / "cert.pem",
                              authority().strangers / "client-ci" / "key.pem"};
   const grpc::SslCredentialsOptions options{read_text(stranger.ca), read_text(stranger.key),
                                             read_text(stranger.certificate)};
   EXPECT_FALSE(who_am_i(connect(server.address(), grpc::SslCredentials(options))).ok());
-  write_text(served.files.ca, read_text(authority().ours / "ca.pem") + read_text(authority().strangers / "ca.pem"));
+  write_text(served.files.ca,
+             read_text(authority().ours / "ca.pem") + read_text(authority().strangers / "ca.pem"));
   EXPECT_TRUE(eventually(
       [&] { return who_am_i(connect(server.address(), grpc::SslCredentials(options))).ok(); }));
   EXPECT_TRUE(ask(server.address(), files_in(authority().ours / "client-ci")).ok());
@@ -387,11 +409,14 @@ TEST(Reload, LastingTroubleIsReportedOnceAndExpiryNoticed) {
                                  std::chrono::system_clock::now().time_since_epoch()).count()};
   std::mutex mutex;
   std::vector<std::string> reports;
-  const ServerSecurity security = secured(served.files, {.poll_ms = 5, .now_s = [&] { return now_s.load(); },
-      .report = [&](std::string_view text) {
-        const std::lock_guard<std::mutex> lock(mutex);
-        reports.emplace_back(text);
-      }});
+  const ServerSecurity security =
+      secured(served.files, {.poll_ms = 5,
+                             .now_s = [&] { return now_s.load(); },
+                             .report =
+                                 [&](std::string_view text) {
+                                   const std::lock_guard<std::mutex> lock(mutex);
+                                   reports.emplace_back(text);
+                                 }});
   now_s += 400 * 86400;                    // past the year that certificates hold
   EXPECT_TRUE(eventually([&] {
     const std::lock_guard<std::mutex> lock(mutex);

@@ -19,7 +19,8 @@ using testing::Not;
 
 class ScriptedFleet : public v1::FleetService::Service {
  public:
-  grpc::Status GetFleet(grpc::ServerContext*, const v1::GetFleetRequest*, v1::Fleet* fleet) override {
+  grpc::Status GetFleet(grpc::ServerContext*, const v1::GetFleetRequest*,
+                        v1::Fleet* fleet) override {
     v1::Fleet::Class* x86 = fleet->add_classes();
     x86->set_target_name("x86_avx512");
     x86->set_total(40);
@@ -124,7 +125,8 @@ TEST_F(TopTest, ErrorsSayWhatToDo) {
 }
 
 // Runs `top` on a terminal of 80 x 24, sends `key` after its first picture; all that it wrote.
-std::string on_terminal(const std::vector<std::string>& words, const std::string& key, int* status) {
+std::string on_terminal(const std::vector<std::string>& words, const std::string& key,
+                        int* status) {
   int master = -1;
   winsize size{24, 80, 0, 0};
   const pid_t pid = forkpty(&master, nullptr, nullptr, &size);

@@ -1,8 +1,9 @@
-// Compiled, scheduled kernels against NumPy, for every operator that has a performance bar: what the
-// tuner hands out is right on shapes that nobody tiles for (one, primes, one more than a vector).
+// Compiled, scheduled kernels against NumPy, for every operator that has a performance bar: what
+// the tuner hands out is right on shapes that nobody tiles for (one, primes, one more than a
+// vector).
 //
-// Random schedules of random shapes run on one and on two threads, as code for this host and, taking
-// turns, for x86-64 with and without AVX2. One Python process then checks all outputs
+// Random schedules of random shapes run on one and on two threads, as code for this host and,
+// taking turns, for x86-64 with and without AVX2. One Python process then checks all outputs
 // (tests/numpy/check_tuned.py). Schedules that do not fit a shape are redrawn.
 #include <unistd.h>
 
@@ -21,7 +22,8 @@ namespace {
 constexpr int kShapes = 21;
 constexpr int kThreads = 2;
 constexpr int kAttempts = 40;
-// LLVM's time grows with the unrolled code: what tails multiply beyond this is another test's matter.
+// LLVM's time grows with the unrolled code: what tails multiply beyond this is another test's
+// matter.
 constexpr LowerOptions kSmallKernels = {.max_statements = 500};
 
 struct Operator {
@@ -91,7 +93,8 @@ class Batch {
   nlohmann::json save(const Tensor& tensor, const Data& data) {
     const std::string file = folder_ + "/" + std::to_string(files_++);
     std::ofstream(file, std::ios::binary)
-        .write(reinterpret_cast<const char*>(data.bytes.data()), static_cast<long>(data.bytes.size()));
+        .write(reinterpret_cast<const char*>(data.bytes.data()),
+               static_cast<long>(data.bytes.size()));
     return {{"type", std::string(type_name(tensor.type))}, {"shape", tensor.shape}, {"file", file}};
   }
   int check(const nlohmann::json& manifest) {

@@ -1,8 +1,8 @@
 // Old peers and old bytes: what v1 ever put on the wire or into a file keeps its meaning.
 //
-// tests/data/wire/v1 holds every message of an RPC and of the stored formats with all fields set, as
-// bytes and as the JSON that they meant when they were recorded; tests/data/descriptors_v1.pb the
-// protos as they were released. Neither is ever written anew: LOOPWRIGHT_RECORD_WIRE=1 adds the
+// tests/data/wire/v1 holds every message of an RPC and of the stored formats with all fields set,
+// as bytes and as the JSON that they meant when they were recorded; tests/data/descriptors_v1.pb
+// the protos as they were released. Neither is ever written anew: LOOPWRIGHT_RECORD_WIRE=1 adds the
 // recordings that are missing, for messages that are new.
 #include <google/protobuf/descriptor.pb.h>
 #include <google/protobuf/dynamic_message.h>
@@ -61,7 +61,7 @@ std::vector<const pb::Descriptor*> roots() {
   return all;
 }
 
-// ---- all fields set ------------------------------------------------------------------------------
+// ---- all fields set -----------------------------------------------------------------------------
 
 void fill(pb::Message* message, int* count);
 
@@ -162,7 +162,7 @@ TEST(Wire, RecordedMessagesKeepTheirMeaning) {
   EXPECT_EQ(recorded, files) << "a message that was recorded is gone";
 }
 
-// ---- descriptors ---------------------------------------------------------------------------------
+// ---- descriptors --------------------------------------------------------------------------------
 
 template <class Items, class Same>
 const typename Items::value_type* find(const Items& items, Same same) {
@@ -288,7 +288,8 @@ TEST(Wire, EveryBreakOfAProtoIsNoticed) {
       [](auto* f) { f->mutable_message_type(0)->mutable_field(0)->set_number(900); },
       [](auto* f) { f->mutable_message_type(0)->mutable_field(0)->set_name("another"); },
       [](auto* f) {
-        f->mutable_message_type(0)->mutable_field(0)->set_type(pb::FieldDescriptorProto::TYPE_BYTES);
+        f->mutable_message_type(0)->mutable_field(0)->set_type(
+            pb::FieldDescriptorProto::TYPE_BYTES);
       },
       [](auto* f) {
         f->mutable_message_type(0)->mutable_field(0)->set_label(
@@ -319,7 +320,7 @@ TEST(Wire, EveryBreakOfAProtoIsNoticed) {
   EXPECT_THAT(breaks_between(base, grown), IsEmpty());
 }
 
-// ---- newer peers ---------------------------------------------------------------------------------
+// ---- newer peers --------------------------------------------------------------------------------
 
 // What a later version might add: a field of each wire type in every message.
 void add_unknown(pb::Message* message) {
@@ -376,7 +377,8 @@ TEST(NewerPeers, AnAgentWithMoreFieldsAndStatesIsServed) {
       }
       request = newer(request);
       for (v1::JobResult& result : *request.mutable_results()) {
-        result.set_digest(result_digest(result));          // new fields of outcomes are digested too
+        result.set_digest(result_digest(result));          // new fields of outcomes are digested
+                                                           // too
       }
       const auto response = synchronize(*service, request);
       ASSERT_TRUE(response.ok()) << response.status();

@@ -96,7 +96,8 @@ absl::Status check_candidates(Database& database, Lines* lines) {
 }  // namespace
 
 absl::Status check_database(Database& database, Lines* lines) {
-  for (auto part : {check_structure, check_references, check_names, check_candidates, check_service}) {
+  for (auto part :
+       {check_structure, check_references, check_names, check_candidates, check_service}) {
     if (absl::Status status = part(database, lines); !status.ok()) {
       // What kept us from reading says nothing about the file.
       if (status.code() != absl::StatusCode::kDataLoss) return status;

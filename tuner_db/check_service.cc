@@ -1,10 +1,10 @@
-// "db check" of what the service keeps (schema_2.sql). Each invariant is one query for the rows that
-// break it, so that a table larger than memory is read once and only defects come back; messages
-// (studies' specs, jobs, devices, events, answers) are parsed one row at a time.
+// "db check" of what the service keeps (schema_2.sql). Each invariant is one query for the rows
+// that break it, so that a table larger than memory is read once and only defects come back;
+// messages (studies' specs, jobs, devices, events, answers) are parsed one row at a time.
 //
-// Counters are compared with what they count: a study's with its workloads'; a workload's trials with
-// its key's measurements, unless measurements were pruned, which the ids tell. What a study's events
-// said about a best, its workload's row must not undercut.
+// Counters are compared with what they count: a study's with its workloads'; a workload's trials
+// with its key's measurements, unless measurements were pruned, which the ids tell. What a study's
+// events said about a best, its workload's row must not undercut.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -42,7 +42,8 @@ constexpr Rule kRules[] = {
      "SELECT id FROM studies WHERE state NOT IN "
      "('queued', 'running', 'succeeded', 'failed', 'cancelled')"},
     {"study", "it has ended without a time, or has a time without having ended",
-     "SELECT id FROM studies WHERE (state IN ('succeeded', 'failed', 'cancelled') AND ended_ms = 0) "
+     "SELECT id FROM studies WHERE (state IN ('succeeded', 'failed', 'cancelled') AND ended_ms = "
+     "0) "
      "OR (state IN ('queued', 'running') AND ended_ms <> 0)"},
     {"study", "its counters are not the sums over its workloads",
      "SELECT s.id FROM studies s WHERE s.trials <> (SELECT coalesce(sum(w.trials), 0) FROM "
@@ -63,7 +64,8 @@ constexpr Rule kRules[] = {
      "SELECT id FROM jobs WHERE state = 'leased' AND (device = '' OR agent = '' OR session = '' OR "
      "attempt < 1 OR lease_until <= 0)"},
     {"job", "it waits and yet somebody holds it",
-     "SELECT id FROM jobs WHERE state = 'queued' AND (device <> '' OR agent <> '' OR session <> '')"},
+     "SELECT id FROM jobs WHERE state = 'queued' AND (device <> '' OR agent <> '' OR session <> "
+     "'')"},
     {"job", "its epoch is below its attempts: a lease was not counted",
      "SELECT id FROM jobs WHERE epoch < attempt OR attempt < 0"},
     {"job", "it has ended without a time, or has a time without having ended",
@@ -164,8 +166,9 @@ absl::Status check_studies(Database& database, Lines* lines) {
         if (!spec.ParseFromString(row.text(1))) {
           report(lines, name, "its spec cannot be read");
         } else if (spec.workloads_size() != row.integer(2)) {
-          report(lines, name, concat("its spec has ", spec.workloads_size(), " workloads, its rows ",
-                                     row.integer(2)));
+          report(lines, name,
+                 concat("its spec has ", spec.workloads_size(), " workloads, its rows ",
+                        row.integer(2)));
         }
         return absl::OkStatus();
       });
@@ -182,7 +185,8 @@ absl::Status check_jobs(Database& database, Lines* lines) {
         v1::Job job;
         if (!job.ParseFromString(row.text(1))) {
           report(lines, name, "its payload cannot be read");
-        } else if (job.candidates_size() != row.integer(2) || count_of(row.bytes(3)) != row.integer(2)) {
+        } else if (job.candidates_size() != row.integer(2) ||
+                   count_of(row.bytes(3)) != row.integer(2)) {
           report(lines, name, "its candidates are not as many as its row says, or their sources");
         }
         return absl::OkStatus();
@@ -194,7 +198,8 @@ absl::Status check_fleet(Database& database, Lines* lines) {
       "SELECT id, description, evidence FROM devices ORDER BY id", [&](const Query& row) {
         const std::string name = absl::StrCat("device ", row.text(0));
         v1::Device device;
-        if (!device.ParseFromString(row.text(1))) report(lines, name, "its description cannot be read");
+        if (!device.ParseFromString(row.text(1)))
+          report(lines, name, "its description cannot be read");
         const std::string evidence = row.text(2);
         if (!evidence.empty() && !nlohmann::json::accept(evidence)) {
           report(lines, name, "its evidence is not JSON");

@@ -1,4 +1,5 @@
-// Where a process may die: a test's way of killing it between any two steps that could be seen apart.
+// Where a process may die: a test's way of killing it between any two steps that could be seen
+// apart.
 //
 // LOOPWRIGHT_CRASH_AT=N in the environment ends the process, as SIGKILL would (nothing is flushed,
 // no destructor runs, exit code kCrashed), when it comes to the N-th point, counted from 1. Points

@@ -85,7 +85,8 @@ class Query {
 class Connection {
  public:
   virtual ~Connection() = default;
-  virtual std::unique_ptr<Statement> start(std::string_view sql, absl::Span<const Value> values) = 0;
+  virtual std::unique_ptr<Statement> start(std::string_view sql,
+                                           absl::Span<const Value> values) = 0;
   virtual absl::Status command(const char* sql) = 0;         // without values and rows
   virtual absl::Status run_script(const std::string& sql) = 0;
   virtual int64_t changes() const = 0;

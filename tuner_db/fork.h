@@ -1,5 +1,5 @@
-// Descriptors that a forked child must not share: an flock, or a server's session, belongs to what a
-// fork shares, so it would outlive a killed parent. Thread-safe.
+// Descriptors that a forked child must not share: an flock, or a server's session, belongs to what
+// a fork shares, so it would outlive a killed parent. Thread-safe.
 #pragma once
 
 namespace lw {

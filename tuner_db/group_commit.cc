@@ -57,7 +57,8 @@ absl::Status GroupCommit::run(Body body) {
   // Shared, since the writer may still be inside set_value() when get() returns.
   const auto promise = std::make_shared<std::promise<absl::Status>>();
   std::future<absl::Status> result = promise->get_future();
-  submit(std::move(body), [promise](absl::Status status) { promise->set_value(std::move(status)); });
+  submit(std::move(body),
+         [promise](absl::Status status) { promise->set_value(std::move(status)); });
   return result.get();
 }
 
@@ -71,8 +72,8 @@ GroupCommit::Counts GroupCommit::counts() const {
   return counts_;
 }
 
-// All of a group in one transaction, as if nothing could fail. `in_body`: it failed with what a body
-// said on its own account.
+// All of a group in one transaction, as if nothing could fail. `in_body`: it failed with what a
+// body said on its own account.
 absl::Status GroupCommit::run_together(std::deque<Operation>& group, bool* in_body) {
   return database_.write(kPatience_s, [&] {
     *in_body = false;

@@ -182,9 +182,10 @@ absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresConnection::open(
   std::unique_ptr<PostgresConnection> made(new PostgresConnection(name));
   // A host that vanished is noticed within half a minute. What the URL says comes later and wins.
   const std::string timeout = absl::StrCat(std::max(2, static_cast<int>(std::ceil(patience_s))));
-  const char* const keywords[] = {"connect_timeout", "keepalives_idle", "keepalives_interval",
-                                  "keepalives_count", "tcp_user_timeout",
-                                  "fallback_application_name", "client_encoding", "dbname", nullptr};
+  const char* const keywords[] = {
+      "connect_timeout",  "keepalives_idle",  "keepalives_interval",
+      "keepalives_count", "tcp_user_timeout", "fallback_application_name",
+      "client_encoding",  "dbname",           nullptr};
   const char* const values[] = {timeout.c_str(), "10", "5", "3", "30000", "loopwright", "UTF8",
                                 url.c_str(), nullptr};
   made->connection_ = PQconnectdbParams(keywords, values, 1);
@@ -199,8 +200,9 @@ absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresConnection::open(
     return absl::NotFoundError(absl::StrFormat(
         "%s: no such database on that server; make it with createdb", name));
   }
-  if (PQconnectionNeedsPassword(made->connection_) != 0 || absl::StrContains(why, "authentication") ||
-      absl::StrContains(why, "pg_hba.conf") || absl::StrContains(why, "role ")) {
+  if (PQconnectionNeedsPassword(made->connection_) != 0 ||
+      absl::StrContains(why, "authentication") || absl::StrContains(why, "pg_hba.conf") ||
+      absl::StrContains(why, "role ")) {
     return absl::PermissionDeniedError(absl::StrFormat(
         "%s: the server refuses this user or its password; see PGPASSFILE and pg_hba.conf", name));
   }
@@ -239,8 +241,8 @@ std::unique_ptr<Statement> PostgresConnection::start(std::string_view sql,
 
 PGresult* PostgresConnection::execute(std::string_view sql, absl::Span<const Value> values) {
   if (sql.starts_with("FETCH ")) {         // of a cursor that exists once
-    return PQexecParams(connection_, std::string(sql).c_str(), 0, nullptr, nullptr, nullptr, nullptr,
-                        1);
+    return PQexecParams(connection_, std::string(sql).c_str(), 0, nullptr, nullptr, nullptr,
+                        nullptr, 1);
   }
   const Parameters parameters(values);
   const int count = static_cast<int>(values.size());
@@ -354,9 +356,12 @@ absl::Status PostgresConnection::error(const PGresult* result) {
         "%s: corrupt: its tables are not those of its version (%s); restore a copy, or tune into a "
         "new database", name_, why)), false);
   }
-  return ends(code == "23505" ? End::kDuplicate : End::kNone, absl::DataLossError(absl::StrFormat(
-      "%s: corrupt (%s); 'loopwright db check' lists the damage; restore a copy, or tune into a new "
-      "database", name_, why)), false);
+  return ends(code == "23505" ? End::kDuplicate : End::kNone,
+              absl::DataLossError(absl::StrFormat("%s: corrupt (%s); 'loopwright db check' lists "
+                                                  "the damage; restore a copy, or tune into a new "
+                                                  "database",
+                                                  name_, why)),
+              false);
 }
 
 }  // namespace lw

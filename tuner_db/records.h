@@ -1,6 +1,6 @@
-// Records (proto/loopwright/v1/record.proto) on their way into a store: each is checked as it comes,
-// and what is not there yet is stored. Two measurements are the same when their messages' bytes
-// are.
+// Records (proto/loopwright/v1/record.proto) on their way into a store: each is checked as it
+// comes, and what is not there yet is stored. Two measurements are the same when their messages'
+// bytes are.
 #pragma once
 
 #include <map>

@@ -22,7 +22,8 @@ bool from_bytes(std::string_view bytes, std::vector<double>* samples) {
 }
 
 constexpr char kMeasurements[] =
-    "SELECT m.id, c.trace, m.kernel_hash, m.verdict, m.detail, m.samples_us, m.\"inner\", m.time_us,"
+    "SELECT m.id, c.trace, m.kernel_hash, m.verdict, m.detail, m.samples_us, m.\"inner\", "
+    "m.time_us,"
     " m.ci_low_us, m.ci_high_us, m.verified, m.max_rel_error, m.wall_s, m.build_s, m.seed,"
     " m.source, m.environment, m.unix_ms"
     " FROM measurements m JOIN candidates c ON c.id = m.candidate ";

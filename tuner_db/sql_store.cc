@@ -297,9 +297,11 @@ absl::StatusOr<int64_t> SqlStore::put_key(const Key& key, bool make) {
     if (!query.next()) return query.status().ok() ? unknown(what, *id) : query.status();
   }
   if (!make) return 0;
-  RETURN_IF_ERROR(db_.query("INSERT INTO keys (workload, target, backend, threads, cache, objective)"
-                            " VALUES (?,?,?,?,?,?) ON CONFLICT DO NOTHING", key.workload, key.target,
-                            key.backend, key.threads, key.cache, key.objective).run());
+  RETURN_IF_ERROR(
+      db_.query("INSERT INTO keys (workload, target, backend, threads, cache, objective)"
+                " VALUES (?,?,?,?,?,?) ON CONFLICT DO NOTHING",
+                key.workload, key.target, key.backend, key.threads, key.cache, key.objective)
+          .run());
   return key_id(key);
 }
 

@@ -154,7 +154,8 @@ absl::Status SqliteConnection::run_script(const std::string& sql) {
 // Errors of the disk roll back on their own, mostly, and what ran after that would commit alone.
 absl::Status SqliteConnection::doomed() const {
   if (!doom_.ok() || sqlite3_get_autocommit(handle_) == 0) return doom_;
-  return absl::UnavailableError(absl::StrCat(path_, ": the transaction was rolled back; run again"));
+  return absl::UnavailableError(
+      absl::StrCat(path_, ": the transaction was rolled back; run again"));
 }
 
 absl::Status SqliteConnection::error(int code) {

@@ -102,8 +102,8 @@ class Store {
   // The statistically best verified OK measurement: samples of the same kernel (by trace) are
   // pooled, and a challenger with fewer samples replaces the incumbent only when its interval's
   // upper end is below the incumbent's median (ties: more samples, then earlier); see best.h. A
-  // trace that ever crashed or gave a wrong result, or is withdrawn, is never best. What is returned carries the
-  // pooled samples. kNotFound when there is none.
+  // trace that ever crashed or gave a wrong result, or is withdrawn, is never best. What is
+  // returned carries the pooled samples. kNotFound when there is none.
   virtual absl::StatusOr<BestRow> best(const Key& key) const = 0;
   // The best of every key whose workload is of the family, with that many threads: candidates for
   // nearest-shape and nearest-target look-ups and warm starts.

@@ -30,9 +30,11 @@ absl::Status read_withdrawn(Database& database, const Key* key, std::vector<With
   rows->clear();
   const std::string workload = key == nullptr ? "" : key->workload;
   Query query = database.query(
-      concat("SELECT workload, target, backend, threads, cache, objective, trace, reason, evidence, "
-             "actor, time_ms FROM withdrawn WHERE ", key == nullptr ? "workload <> ?" : "workload = ?",
-             " ORDER BY time_ms DESC, digest"), workload);
+      concat(
+          "SELECT workload, target, backend, threads, cache, objective, trace, reason, evidence, "
+          "actor, time_ms FROM withdrawn WHERE ",
+          key == nullptr ? "workload <> ?" : "workload = ?", " ORDER BY time_ms DESC, digest"),
+      workload);
   while (query.next()) {
     Withdrawal row;
     row.key = {query.text(0), query.text(1), query.text(2), static_cast<int>(query.integer(3)),

@@ -11,8 +11,8 @@
 
 namespace lw {
 
-// One index of a read as constant + sum(coefficient[axis] * axis); axes are Tensor::axes followed by
-// Tensor::reduce_axes.
+// One index of a read as constant + sum(coefficient[axis] * axis); axes are Tensor::axes followed
+// by Tensor::reduce_axes.
 struct LinearIndex {
   int64_t constant = 0;
   std::vector<int64_t> coefficients;

@@ -1,6 +1,6 @@
 // What a program does to one tensor, the source: which dimensions stay apart, which are reduced
-// together, and the function from the source's values to the results. Recognition by value instead of
-// by form: 0.5 * x * (1 + erf(x / sqrt 2)) is GELU however it is written.
+// together, and the function from the source's values to the results. Recognition by value instead
+// of by form: 0.5 * x * (1 + erf(x / sqrt 2)) is GELU however it is written.
 #pragma once
 
 #include <optional>
@@ -24,8 +24,8 @@ struct Flow {
 // more than one output.
 std::optional<Flow> trace_flow(const Program& program, int source);
 
-// True when `tensor` varies along all reduced labels (it has `group` values), false when along none;
-// null in between.
+// True when `tensor` varies along all reduced labels (it has `group` values), false when along
+// none; null in between.
 std::optional<bool> varies(const Program& program, const Flow& flow, int tensor);
 
 // The output's values for one group: `inputs[t]` holds the values of the source and of parameters.

@@ -1,5 +1,5 @@
-// libxsmm: small GEMMs by its just-in-time kernels. Above 64^3 multiply-adds it is a front of a BLAS,
-// so it has no kernels of its own to compare with.
+// libxsmm: small GEMMs by its just-in-time kernels. Above 64^3 multiply-adds it is a front of a
+// BLAS, so it has no kernels of its own to compare with.
 #include <libxsmm.h>
 
 #include "bench/peers/views.h"

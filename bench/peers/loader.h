@@ -14,8 +14,9 @@ struct PeerLibraries {
   std::vector<std::string> missing;        // "onednn: libdnnl.so.3: cannot open ..."
 };
 
-// Loads lw_peer_*.so from $LOOPWRIGHT_PEERS, else from `peers/` beside the running program, else from
-// ../lib/loopwright/peers; once. Call it before starting threads: libraries read the environment.
+// Loads lw_peer_*.so from $LOOPWRIGHT_PEERS, else from `peers/` beside the running program, else
+// from ../lib/loopwright/peers; once. Call it before starting threads: libraries read the
+// environment.
 const PeerLibraries& load_peers();
 
 // One library's way to compute a case, ready to run.

@@ -1,6 +1,6 @@
-// Problem: a peer must be asked for what a program computes, and programs have no operator names that
-// could be trusted. So a program is read as at most one contraction (a sum of products of two reads)
-// and what happens to its result, or to an input where there is none:
+// Problem: a peer must be asked for what a program computes, and programs have no operator names
+// that could be trusted. So a program is read as at most one contraction (a sum of products of two
+// reads) and what happens to its result, or to an input where there is none:
 //   1. the contraction's axes are classed by who reads them: batch (both and the result), m, n, k;
 //      neighbours whose strides compose are merged, and what is left must be one m, one n, one k;
 //      indices with several axes (windows) are a convolution's (match_convolution.cc);

@@ -1,7 +1,8 @@
 // Every dimension of the windowed operand X is one of: the batch (a bare spatial axis that the
-// weights do not have), a window (one spatial and one reduced axis, linear), or the channels (a bare
-// axis, or group(co) * channels + ci). The weights W have bare axes only, and those say what is left:
-// taps, input channels, output channels. Depthwise: the channel axis is spatial and in both.
+// weights do not have), a window (one spatial and one reduced axis, linear), or the channels (a
+// bare axis, or group(co) * channels + ci). The weights W have bare axes only, and those say what
+// is left: taps, input channels, output channels. Depthwise: the channel axis is spatial and in
+// both.
 #include "bench/peers/match_convolution.h"
 
 #include <algorithm>

@@ -8,8 +8,8 @@
 
 namespace lw {
 
-// A dense, grouped or depthwise convolution of any rank, or monostate. `flow` is what happens to the
-// contraction's result.
+// A dense, grouped or depthwise convolution of any rank, or monostate. `flow` is what happens to
+// the contraction's result.
 PeerCase match_convolution(const Program& program, const Flow& flow, const Product& product);
 
 }  // namespace lw

@@ -41,7 +41,8 @@ std::vector<PeerKernel> softmax(const PeerRows& r, void* const* arguments) {
 }
 
 std::vector<PeerKernel> layer_norm(const PeerRows& r, void* const* arguments) {
-  const Desc data({r.rows, r.columns}, kF32, Dims{r.columns, 1}), vector({r.columns}, kF32, Dims{1});
+  const Desc data({r.rows, r.columns}, kF32, Dims{r.columns, 1}),
+      vector({r.columns}, kF32, Dims{1});
   auto flags = dnnl::normalization_flags::none;
   Arguments all = {{DNNL_ARG_SRC, wrap(data, data_of(r.x, arguments))},
                    {DNNL_ARG_DST, wrap(data, data_of(r.y, arguments))}};

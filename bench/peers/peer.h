@@ -1,9 +1,10 @@
 // What a vendor library must offer to stand beside our kernels: for a case described by shapes and
-// strides (never by an operator's name) it returns the ways in which it can compute it, ready to run.
+// strides (never by an operator's name) it returns the ways in which it can compute it, ready to
+// run.
 //
 // A peer is a shared object lw_peer_<name>.so that exports `lw_peer`; loader.h finds and loads them
-// at run time, so Loopwright itself links no vendor library. Host and plugin are built together, hence
-// a C++ interface. All data is f32, row-major or strided views of row-major arguments.
+// at run time, so Loopwright itself links no vendor library. Host and plugin are built together,
+// hence a C++ interface. All data is f32, row-major or strided views of row-major arguments.
 #pragma once
 
 #include <cstdint>
@@ -68,7 +69,8 @@ struct PeerUnary {
 };
 
 // An n-dimensional grouped convolution. Spatial vectors have one entry per spatial dimension;
-// strides: x and y {batch, channel, spatial...}, w {group, output channel, input channel, spatial...}.
+// strides: x and y {batch, channel, spatial...}, w {group, output channel, input channel,
+// spatial...}.
 struct PeerConvolution {
   int64_t batch = 1, groups = 1;
   int64_t in_channels = 1, out_channels = 1;  // of one group

@@ -58,7 +58,8 @@ std::vector<double> time_us(size_t count, const std::function<void(size_t)>& run
 }
 
 // REQUIRES: the daemon answers.
-std::vector<std::vector<Match>> ask(ScheduleSource& source, absl::Span<const LookupRequest> queries) {
+std::vector<std::vector<Match>> ask(ScheduleSource& source,
+                                    absl::Span<const LookupRequest> queries) {
   auto found = source.batch_lookup(queries, kPatienceMs);
   if (!found.ok()) std::fprintf(stderr, "BatchLookup: %s\n", found.status().ToString().c_str());
   CHECK(found.ok());
@@ -68,7 +69,8 @@ std::vector<std::vector<Match>> ask(ScheduleSource& source, absl::Span<const Loo
 std::string percent_text() { return concat(100 / kMissEvery, " % of them nearest shapes"); }
 
 void ask_daemon(const std::string& address, const Questions& questions, ServiceReport& report) {
-  const std::shared_ptr<ScheduleSource> source = (*make_grpc_source(ServerAddress{address, {}, false}));
+  const std::shared_ptr<ScheduleSource> source =
+      (*make_grpc_source(ServerAddress{address, {}, false}));
   const auto one = [&](const std::vector<LookupRequest>& queries) {
     return time_us(queries.size(), [&](size_t i) {
       CHECK(!ask(*source, {&queries[i], 1})[0].empty());
@@ -84,8 +86,10 @@ void ask_daemon(const std::string& address, const Questions& questions, ServiceR
   for (const auto& [what, queries] : {std::pair("stored", &questions.hits),
                                       std::pair("not stored", &questions.misses)}) {
     std::vector<double> us = one(*queries);
-    report.tell("lookup", concat("gRPC, one key, ", what, ", p50"), percentile(us, 0.5) / 1e3, "ms");
-    report.tell("lookup", concat("gRPC, one key, ", what, ", p99"), percentile(us, 0.99) / 1e3, "ms");
+    report.tell("lookup", concat("gRPC, one key, ", what, ", p50"), percentile(us, 0.5) / 1e3,
+                "ms");
+    report.tell("lookup", concat("gRPC, one key, ", what, ", p99"), percentile(us, 0.99) / 1e3,
+                "ms");
     std::vector<double> all = batches(*queries);
     report.tell("lookup", concat("gRPC, batch of ", kBatch, ", all ", what, ", p50"),
                 percentile(all, 0.5) / 1e3, "ms");
@@ -138,7 +142,8 @@ void bench_lookup(const ServiceBenchOptions& options, ServiceReport& report) {
     BenchDaemon daemon = start_daemon(options.loopwright, file);
     // The index is read behind: the first unknown shape that has a neighbour says that it is there,
     // an idle daemon that it is complete.
-    const std::shared_ptr<ScheduleSource> source = (*make_grpc_source(ServerAddress{daemon.address, {}, false}));
+    const std::shared_ptr<ScheduleSource> source =
+        (*make_grpc_source(ServerAddress{daemon.address, {}, false}));
     for (bool ready = false; !ready;) {
       const double cpu = daemon.process->cpu_s();
       std::this_thread::sleep_for(std::chrono::milliseconds(300));

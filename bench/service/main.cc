@@ -28,7 +28,8 @@ void ServiceReport::add(const std::string& row, const std::string& what, double 
     all_met_ = all_met_ && met;
     entry["bar"] = bar;
     entry["met"] = met;
-    verdict = absl::StrFormat("%s %10.5g   %s", at_least ? ">=" : "< ", bar, met ? "met" : "MISSED");
+    verdict =
+        absl::StrFormat("%s %10.5g   %s", at_least ? ">=" : "< ", bar, met ? "met" : "MISSED");
   }
   document_.push_back(entry);
   if (quiet_) return;
@@ -81,7 +82,8 @@ int run(int argc, char** argv) {
     if (!known) return std::fprintf(stderr, "--rows: no row '%s'\n", name.c_str()), 2;
   }
   for (const Row& row : kRows) {
-    if (rows.empty() || std::count(rows.begin(), rows.end(), row.name) > 0) row.run(options, report);
+    if (rows.empty() || std::count(rows.begin(), rows.end(), row.name) > 0)
+      row.run(options, report);
   }
   if (json == "-") std::puts(report.document().dump(2).c_str());
   else if (!json.empty()) std::ofstream(json) << report.document().dump(2) << "\n";

@@ -1,6 +1,7 @@
 // The rows `memory` and `startup`: a daemon over a million measurements, with a queue; how much it
-// holds, and how soon it answers after it was killed while it wrote. The files are in the page cache
-// as far as what ran before left them there: a killed process leaves it warm, a lost machine cold.
+// holds, and how soon it answers after it was killed while it wrote. The files are in the page
+// cache as far as what ran before left them there: a killed process leaves it warm, a lost machine
+// cold.
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -57,7 +58,8 @@ void bench_memory(const ServiceBenchOptions& options, ServiceReport& report) {
   await_idle(*daemon.process);
   report.tell("memory", "resident, before it was asked anything", daemon.process->memory().rss_mb,
               "MB");
-  const std::shared_ptr<ScheduleSource> source = (*make_grpc_source(ServerAddress{daemon.address, {}, false}));
+  const std::shared_ptr<ScheduleSource> source =
+      (*make_grpc_source(ServerAddress{daemon.address, {}, false}));
   Rng rng(6);
   for (int batch = 0; batch < 10; ++batch) {
     std::vector<LookupRequest> queries;
@@ -93,7 +95,8 @@ void bench_startup(const ServiceBenchOptions& options, ServiceReport& report) {
     const double begin = bench_now();
     BenchDaemon again = start_daemon(options.loopwright, file);
     serving_s.push_back(bench_now() - begin);
-    const auto found = (*make_grpc_source(ServerAddress{again.address, {}, false}))->batch_lookup({&query, 1}, 10'000);
+    const auto found = (*make_grpc_source(ServerAddress{again.address, {}, false}))
+                           ->batch_lookup({&query, 1}, 10'000);
     answered_s.push_back(bench_now() - begin);
     CHECK(found.ok() && (*found)[0].at(0).rung == Rung::kExact);
     traffic.join();

@@ -94,7 +94,8 @@ void saturate(const ServiceBenchOptions& options, ServiceReport& report, int age
   fleet.timed_s = options.seconds / 2;
   QueueShape queue;
   queue.candidates = candidates;
-  queue.jobs = static_cast<int>(kMostResultsPerSecond * (fleet.timed_s + fleet.warm_s)) / candidates;
+  queue.jobs =
+      static_cast<int>(kMostResultsPerSecond * (fleet.timed_s + fleet.warm_s)) / candidates;
   const Traffic traffic = drive(options, "results", fleet, queue);
   const double rate = static_cast<double>(traffic.counts.results) / traffic.counts.timed_s;
   report.add("results", concat("results/s; ", candidates, " a job, ", agents * candidates,
@@ -135,7 +136,8 @@ void group_commit_alone(const ServiceBenchOptions& options, ServiceReport& repor
       for (int i = 0; i < kInFlight; ++i) submit();
       return absl::OkStatus();
     }).ok());
-    while (bench_now() - begin < seconds) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    while (bench_now() - begin < seconds)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     counts = commit.counts();
   }
   report.tell("results", "the group commit alone, 256 in flight",
@@ -156,7 +158,8 @@ void bench_synchronize(const ServiceBenchOptions& options, ServiceReport& report
   queue.jobs = static_cast<int>(1.2 * fleet.agents * (fleet.warm_s + fleet.timed_s + 2));
   Traffic traffic = drive(options, "synchronize", fleet, queue);
   FleetCounts& counts = traffic.counts;
-  const std::string what = concat("Synchronize, ", fleet.agents, " agents, 2 calls/s each, half with a result");
+  const std::string what =
+      concat("Synchronize, ", fleet.agents, " agents, 2 calls/s each, half with a result");
   report.tell("synchronize", what + ", p50", percentile(counts.latency_ms, 0.5), "ms");
   report.add("synchronize", what + ", p99", percentile(counts.latency_ms, 0.99), 50, "ms");
   report.tell("synchronize", "worst", percentile(counts.latency_ms, 0.999999), "ms");

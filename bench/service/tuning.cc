@@ -46,7 +46,8 @@ std::vector<std::string> command(const ServiceBenchOptions& options, const std::
                                  const std::vector<std::string>& more) {
   std::vector<std::string> all = {options.loopwright, verb};
   all.insert(all.end(), kWorkload.begin(), kWorkload.end());
-  all.insert(all.end(), {"--trials", std::to_string(options.trials), "--seconds", "3600", "--quiet"});
+  all.insert(all.end(),
+             {"--trials", std::to_string(options.trials), "--seconds", "3600", "--quiet"});
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }
@@ -114,7 +115,8 @@ void bench_tuning(const ServiceBenchOptions& options, ServiceReport& report) {
                   static_cast<double>(tuned.measurements), "");
     }
   }
-  report.add("tuning", concat("the service's time to the process's, ", options.repeats, " runs each"),
+  report.add("tuning",
+             concat("the service's time to the process's, ", options.repeats, " runs each"),
              service_s / here_s, 1.25, "x");
 }
 

@@ -22,7 +22,8 @@ class Claim {
   const Key& key_;
 };
 
-// Measurers confine the calling thread while they live; afterwards it may run where it could before.
+// Measurers confine the calling thread while they live; afterwards it may run where it could
+// before.
 class Unconfined {
  public:
   ~Unconfined() { pin_to(cpus); }

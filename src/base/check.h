@@ -11,7 +11,8 @@
 
 namespace lw::internal {
 [[noreturn]] inline void check_failed(const char* file, int line, const char* what) {
-  std::fprintf(stderr, "%s:%d: internal error: %s\nThis is a bug in Loopwright.\n", file, line, what);
+  std::fprintf(stderr, "%s:%d: internal error: %s\nThis is a bug in Loopwright.\n", file, line,
+               what);
   std::abort();
 }
 }  // namespace lw::internal

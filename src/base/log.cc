@@ -103,7 +103,8 @@ void append_time(std::string* out, int64_t unix_ms, bool with_date) {
   std::tm utc{};
   gmtime_r(&seconds, &utc);
   char text[48];
-  size_t size = std::strftime(text, sizeof(text), with_date ? "%Y-%m-%dT%H:%M:%S" : "%H:%M:%S", &utc);
+  size_t size =
+      std::strftime(text, sizeof(text), with_date ? "%Y-%m-%dT%H:%M:%S" : "%H:%M:%S", &utc);
   std::snprintf(text + size, sizeof(text) - size, ".%03d", static_cast<int>(unix_ms % 1000));
   out->append(text);
   if (with_date) out->push_back('Z');

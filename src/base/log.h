@@ -2,8 +2,8 @@
 //   18:31:57.042  warning  lease_expired  job=81 agent=agents/a1 epoch=2
 // to anything else it is a JSON object for machines:
 //   {"time":"2026-11-21T18:31:57.042Z","level":"warning","event":"lease_expired","job":81,...}
-// An event is a constant of the program in snake_case; what differs stands in fields. Nothing secret
-// belongs into a field: no keys, no requests' bodies. What came over the wire may: control
+// An event is a constant of the program in snake_case; what differs stands in fields. Nothing
+// secret belongs into a field: no keys, no requests' bodies. What came over the wire may: control
 // characters and invalid UTF-8 are escaped in both forms, and a value is cut after 1,000 bytes.
 //
 // Thread-safe. A line below the level costs a load and the caller's arguments.

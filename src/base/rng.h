@@ -1,6 +1,6 @@
 // Seeded randomness, the only source of it in the project. Values are copied and split freely: a
-// stream is named by its seed, so the same seed gives the same draws on every machine. A stream is a
-// hashed counter; where it starts is the seed's hash, because counters that start at the seeds
+// stream is named by its seed, so the same seed gives the same draws on every machine. A stream is
+// a hashed counter; where it starts is the seed's hash, because counters that start at the seeds
 // themselves are one stream, shifted by a draw from each seed to the next.
 #pragma once
 
@@ -21,7 +21,8 @@ class Rng {
   // our n, and it costs no division.)
   int64_t below(int64_t n) {
     CHECK(n > 0);
-    return static_cast<int64_t>(static_cast<unsigned __int128>(next()) * static_cast<uint64_t>(n) >> 64);
+    return static_cast<int64_t>(static_cast<unsigned __int128>(next()) * static_cast<uint64_t>(n) >>
+                                64);
   }
 
   // Uniform in [0, 1).

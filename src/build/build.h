@@ -37,7 +37,8 @@ class Backend {
 // The backend of a family; kNotFound names those there are.
 absl::StatusOr<const Backend*> find_backend(std::string_view family);
 
-// Machine code in this process (code pages executable and read-only). Destroying it unmaps the code.
+// Machine code in this process (code pages executable and read-only). Destroying it unmaps the
+// code.
 class Loaded {
  public:
   virtual ~Loaded() = default;

@@ -5,8 +5,8 @@
  * row-major, aligned to their element, inputs and outputs not overlapping. Where the metadata says
  * packed_bytes > 0, run NAME_prepack once (same arguments; it reads the const inputs and writes
  * context->packed) before NAME. Returns 0. Thread-safe: it may run concurrently with itself given
- * separate contexts and outputs. It leaves the floating-point environment as it is and calls nothing
- * but parallel_for. */
+ * separate contexts and outputs. It leaves the floating-point environment as it is and calls
+ * nothing but parallel_for. */
 #ifndef LOOPWRIGHT_CONTEXT_H
 #define LOOPWRIGHT_CONTEXT_H
 #include <stdint.h>
@@ -21,7 +21,8 @@ typedef struct lw_context {
                        void (*body)(void* closure, int64_t index, int64_t worker), void* closure);
   void* pool;
   int64_t workers;   /* at least 1 */
-  void* workspace;   /* 64-byte aligned; workspace_bytes + workers * private_bytes, each rounded up to 64 */
+  void* workspace;   /* 64-byte aligned; workspace_bytes + workers * private_bytes, each
+                         rounded up to 64 */
   void* packed;      /* 64-byte aligned; packed_bytes; NULL when that is 0 */
 } lw_context;
 

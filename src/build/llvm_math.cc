@@ -291,8 +291,9 @@ Value* Math::log(Value* x) {
 // ------------------------------------------------------------------------------ erf
 
 // Coefficients by power of erf around kErfStep * i, i < 16, for |t| <= h = kErfStep / 2: the Taylor
-// series to t^7 (erf' = 2 / sqrt(pi) e^(-x^2); each further derivative from the two before), its two
-// highest terms replaced by the lower ones that come nearest on [-h, h] (Chebyshev's economization).
+// series to t^7 (erf' = 2 / sqrt(pi) e^(-x^2); each further derivative from the two before), its
+// two highest terms replaced by the lower ones that come nearest on [-h, h] (Chebyshev's
+// economization).
 constexpr double kErfStep = 33.0 / 128;    // 15.5 steps reach beyond where erf is 1 in f32
 using ErfTables = std::array<std::array<float, 16>, 6>;
 

@@ -207,9 +207,9 @@ llvm::Value* Ops::combine(Reduce reduce, Type type, llvm::Value* x, llvm::Value*
 // Halves are combined until one lane is left (the interpreter adds in the same order); lanes that
 // are not a power of two are combined one after the other.
 //
-// Two vectors become one that holds a half of each: what a vector of its own would spend log2(lanes)
-// steps on, n vectors spend n - 1 steps on together. Input i ends in the i-th group of lanes, and
-// the groups are folded, in ever narrower vectors, until one lane of each is left.
+// Two vectors become one that holds a half of each: what a vector of its own would spend
+// log2(lanes) steps on, n vectors spend n - 1 steps on together. Input i ends in the i-th group of
+// lanes, and the groups are folded, in ever narrower vectors, until one lane of each is left.
 std::vector<llvm::Value*> Ops::horizontal(Reduce reduce, Type type,
                                           std::vector<llvm::Value*> vectors) {
   const int lanes = lane_count(vectors[0]);
@@ -250,7 +250,8 @@ std::vector<llvm::Value*> Ops::horizontal(Reduce reduce, Type type,
         high.push_back(i * group + group / 2 + l);
       }
     }
-    all = combine(reduce, type, b_.CreateShuffleVector(all, low), b_.CreateShuffleVector(all, high));
+    all =
+        combine(reduce, type, b_.CreateShuffleVector(all, low), b_.CreateShuffleVector(all, high));
   }
   vectors.clear();
   for (int i = 0; i < inputs; ++i) vectors.push_back(b_.CreateExtractElement(all, i));

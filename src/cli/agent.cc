@@ -75,7 +75,8 @@ Action agent_command(CLI::App& app) {
   app.add_option("--slots", options->slots, "jobs at hand on each device")->capture_default_str();
   app.add_option("--label", options->labels, "KEY VALUE, shown by the server: host, rack, ...");
   app.add_option("--tls-ca", options->server.tls.ca, "PEM file: the authority of the server");
-  app.add_option("--tls-cert", options->server.tls.certificate, "PEM file: this agent's certificate");
+  app.add_option("--tls-cert", options->server.tls.certificate,
+                 "PEM file: this agent's certificate");
   app.add_option("--tls-key", options->server.tls.key, "PEM file: its key");
   app.add_flag("--insecure", options->server.insecure,
                "speak without TLS to another machine: anybody on the way may read and write");

@@ -80,7 +80,8 @@ absl::StatusOr<int> run_best(const BestOptions& options) {
   ASSIGN_OR_RETURN(const LookupAnswer answer, environment(look_up(task, *source)));
   const std::string outcome(rung_name(answer.outcome));
   if (options.database.frozen && answer.outcome != Rung::kExact) {
-    return frozen_miss(task, options.snapshot.empty() ? options.database.shown() : options.snapshot);
+    return frozen_miss(task,
+                       options.snapshot.empty() ? options.database.shown() : options.snapshot);
   }
   const ScheduleRecord* record = answer.record.get();
   const absl::StatusOr<Measurement> measurement = measurement_of(answer, store.get());

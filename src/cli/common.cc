@@ -141,9 +141,10 @@ std::string DatabaseFlags::shown() const {
 void add_database(CLI::App& app, DatabaseFlags* options) {
   const char* variable = std::getenv("LOOPWRIGHT_DB");
   options->path = variable != nullptr && *variable != 0 ? variable : "loopwright.db";
-  app.add_option("--db", options->path,
-                 "the database: a file, or postgres://USER@HOST/NAME (default: $LOOPWRIGHT_DB, else "
-                 "loopwright.db)");
+  app.add_option(
+      "--db", options->path,
+      "the database: a file, or postgres://USER@HOST/NAME (default: $LOOPWRIGHT_DB, else "
+      "loopwright.db)");
 }
 
 void add_frozen(CLI::App& app, DatabaseFlags* options) {

@@ -101,9 +101,9 @@ absl::StatusOr<int> show(const DbOptions& options) {
     ASSIGN_OR_RETURN(const std::vector<Measurement> all, environment(store->measurements(key)));
     for (const Measurement& m : all) {
       list.push_back(measurement_json(m));
-      table.rows.push_back({concat(m.id), std::string(verdict_name(m.verdict)), micros(m.time_us, is_estimated(m)),
-                            m.verified ? "yes" : "no", m.source, time_text(m.unix_ms),
-                            trace_as_line(m.trace)});
+      table.rows.push_back({concat(m.id), std::string(verdict_name(m.verdict)),
+                            micros(m.time_us, is_estimated(m)), m.verified ? "yes" : "no", m.source,
+                            time_text(m.unix_ms), trace_as_line(m.trace)});
     }
   }
   if (table.rows.empty()) {
@@ -328,7 +328,8 @@ void declare_upkeep(const Add& add, DbOptions* options) {
   withdrawing->add_option("--reason", options->reason, "why")->required();
   withdrawing->add_option("--evidence", options->evidence, "what shows it");
   add("restore-record", "give a withdrawn trace out again", restore_record)
-      ->add_option("record", options->id, "the beginning of its digest, as `db withdrawn` prints it")
+      ->add_option("record", options->id,
+                   "the beginning of its digest, as `db withdrawn` prints it")
       ->required();
   add("withdrawn", "the traces that are withdrawn, and why", list_withdrawn);
   add("check", "every invariant; exit 5 when one does not hold", check);

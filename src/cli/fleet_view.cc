@@ -35,7 +35,8 @@ std::string printable(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
-    const bool c1 = c == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    const bool c1 =
+        c == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
     if (c1) ++i;
     out.push_back(c < 0x20 || c == 0x7F || c1 ? '?' : text[i]);
   }
@@ -90,18 +91,21 @@ std::vector<std::string> lines_of(const Grid& grid, const Screen& screen, size_t
   std::vector<size_t> widths;
   for (const Cell& title : grid.titles) widths.push_back(characters(title.text));
   for (const auto& row : grid.rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], characters(row[i].text));
+    for (size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], characters(row[i].text));
   }
   size_t total = 2 * (widths.size() - 1);
   for (size_t width : widths) total += width;
   if (screen.width > 0 && total > static_cast<size_t>(screen.width)) {
     size_t& flexible = widths[grid.flexible];
-    flexible = std::max<size_t>(12, flexible - std::min(flexible, total - static_cast<size_t>(screen.width)));
+    flexible = std::max<size_t>(
+        12, flexible - std::min(flexible, total - static_cast<size_t>(screen.width)));
   }
   std::vector<std::string> lines = {line_of(grid.titles, widths, grid, screen)};
   for (const auto& row : grid.rows) {
     if (lines.size() == most && grid.rows.size() > most - 1 && most > 1) {
-      lines.back() = tinted(absl::StrFormat("... and %d more", grid.rows.size() - most + 2), kDim, screen);
+      lines.back() =
+          tinted(absl::StrFormat("... and %d more", grid.rows.size() - most + 2), kDim, screen);
       break;
     }
     lines.push_back(line_of(row, widths, grid, screen));
@@ -149,19 +153,23 @@ std::vector<Cell> study_row(const v1::Study& study, int64_t now_ms) {
     ++gains;
   }
   std::string what = progress.workloads_size() > 0 ? progress.workloads(0).name() : study.name();
-  if (progress.workloads_size() > 1) what += concat(" and ", progress.workloads_size() - 1, " more");
+  if (progress.workloads_size() > 1)
+    what += concat(" and ", progress.workloads_size() - 1, " more");
   if (!study.error().empty()) what += ": " + study.error();
   const double wanted = progress.trials_wanted();
   const bool one = progress.workloads_size() == 1;
   const int64_t end = study.has_end_time() ? ms_of(study.end_time()) : now_ms;
-  return {state_of(study), {printable(what)}, {printable(study.client()), kDim},
-          {concat(bar(wanted > 0 ? progress.trials() / wanted : 0), " ", progress.trials(), "/",
-                  progress.trials_wanted())},
-          {one ? micros(progress.workloads(0).best_us()) : "-"},
-          {gains > 0 ? absl::StrFormat("%.2fx", std::exp(log_gain / gains)) : "-"},
-          {concat(progress.failed()), progress.failed() > 0 ? kWarn : kNone},
-          {span(since(end, study.create_time()))},
-          {progress.has_remaining() ? span(static_cast<double>(progress.remaining().seconds())) : "-"}};
+  return {
+      state_of(study),
+      {printable(what)},
+      {printable(study.client()), kDim},
+      {concat(bar(wanted > 0 ? progress.trials() / wanted : 0), " ", progress.trials(), "/",
+              progress.trials_wanted())},
+      {one ? micros(progress.workloads(0).best_us()) : "-"},
+      {gains > 0 ? absl::StrFormat("%.2fx", std::exp(log_gain / gains)) : "-"},
+      {concat(progress.failed()), progress.failed() > 0 ? kWarn : kNone},
+      {span(since(end, study.create_time()))},
+      {progress.has_remaining() ? span(static_cast<double>(progress.remaining().seconds())) : "-"}};
 }
 
 Grid studies_grid(const FleetSnapshot& snapshot) {
@@ -210,11 +218,14 @@ Grid devices_grid(const FleetSnapshot& snapshot) {
     const Cell state = state_of(device);
     std::string name = device.device().name();
     if (name.rfind("devices/", 0) == 0) name = name.substr(8);
-    grid.rows.push_back({state, {printable(name)}, {printable(device.device().target().name()), kDim},
-                         {printable(doing(device)), state.tint == kBad ? kBad : kNone},
-                         {concat(device.jobs_done())},
-                         {concat(device.jobs_failed()), device.failures_in_row() > 0 ? kWarn : kNone},
-                         {span(since(snapshot.now_ms, device.last_seen())) + " ago"}});
+    grid.rows.push_back(
+        {state,
+         {printable(name)},
+         {printable(device.device().target().name()), kDim},
+         {printable(doing(device)), state.tint == kBad ? kBad : kNone},
+         {concat(device.jobs_done())},
+         {concat(device.jobs_failed()), device.failures_in_row() > 0 ? kWarn : kNone},
+         {span(since(snapshot.now_ms, device.last_seen())) + " ago"}});
   }
   return grid;
 }
@@ -224,11 +235,15 @@ Grid classes_grid(const v1::Fleet& fleet) {
              {"quarantined", kDim}, {"jobs waiting", kDim}, {"running", kDim}},
             {}, 0, {false, true, true, true, true, true, true}};
   for (const v1::Fleet::Class& c : fleet.classes()) {
-    const std::string name = c.target_name().empty() ? c.target_id().substr(0, 12) : c.target_name();
-    grid.rows.push_back({{printable(name)}, {concat(c.total())},
+    const std::string name =
+        c.target_name().empty() ? c.target_id().substr(0, 12) : c.target_name();
+    grid.rows.push_back({{printable(name)},
+                         {concat(c.total())},
                          {concat(c.online()), c.online() < c.total() ? kWarn : kNone},
-                         {concat(c.idle())}, {concat(c.quarantined()), c.quarantined() > 0 ? kBad : kNone},
-                         {concat(c.queued())}, {concat(c.leased())}});
+                         {concat(c.idle())},
+                         {concat(c.quarantined()), c.quarantined() > 0 ? kBad : kNone},
+                         {concat(c.queued())},
+                         {concat(c.leased())}});
   }
   return grid;
 }
@@ -240,20 +255,26 @@ std::vector<std::string> head(const FleetSnapshot& snapshot, const Screen& scree
   const auto fit = [&](const std::string& text) {
     return screen.width > 0 ? cut(text, static_cast<size_t>(screen.width)) : text;
   };
-  std::vector<std::string> lines = {tinted(
-      fit(concat("Loopwright ", printable(fleet.version()), "   ", printable(snapshot.server), "   up ",
-                 fleet.has_started() ? span(since(snapshot.now_ms, fleet.started())) : "-")),
-      kBold, screen)};
-  if (!fleet.problem().empty()) lines.push_back(tinted(fit(printable(fleet.problem())), kBad, screen));
-  lines.push_back(fit(concat("studies ", fleet.studies_running(), " running, ", fleet.studies_queued(),
-                             " waiting   jobs ", fleet.jobs_leased(), " running, ",
-                             fleet.jobs_queued(), " waiting, ", fleet.jobs_dead(), " given up")));
+  std::vector<std::string> lines = {
+      tinted(fit(concat("Loopwright ", printable(fleet.version()), "   ",
+                        printable(snapshot.server), "   up ",
+                        fleet.has_started() ? span(since(snapshot.now_ms, fleet.started())) : "-")),
+             kBold, screen)};
+  if (!fleet.problem().empty())
+    lines.push_back(tinted(fit(printable(fleet.problem())), kBad, screen));
+  lines.push_back(
+      fit(concat("studies ", fleet.studies_running(), " running, ", fleet.studies_queued(),
+                 " waiting   jobs ", fleet.jobs_leased(), " running, ", fleet.jobs_queued(),
+                 " waiting, ", fleet.jobs_dead(), " given up")));
   std::string hour;
-  std::vector<std::pair<std::string, int64_t>> verdicts(fleet.verdicts().begin(), fleet.verdicts().end());
+  std::vector<std::pair<std::string, int64_t>> verdicts(fleet.verdicts().begin(),
+                                                        fleet.verdicts().end());
   std::sort(verdicts.begin(), verdicts.end());
-  for (const auto& [verdict, count] : verdicts) hour += concat(hour.empty() ? "" : ", ", verdict, " ", count);
-  lines.push_back(fit(concat("measurements ", fleet.measurements(), "   schedules ", fleet.schedules(),
-                             "   last hour: ", hour.empty() ? "none" : printable(hour))));
+  for (const auto& [verdict, count] : verdicts)
+    hour += concat(hour.empty() ? "" : ", ", verdict, " ", count);
+  lines.push_back(
+      fit(concat("measurements ", fleet.measurements(), "   schedules ", fleet.schedules(),
+                 "   last hour: ", hour.empty() ? "none" : printable(hour))));
   return lines;
 }
 

@@ -23,8 +23,8 @@ struct Screen {
   bool color = false;
 };
 
-// Lines without line ends, none wider than the screen and no more than it has. Control characters of
-// names are shown as '?', so that a name cannot steer the terminal.
+// Lines without line ends, none wider than the screen and no more than it has. Control characters
+// of names are shown as '?', so that a name cannot steer the terminal.
 std::vector<std::string> fleet_lines(const FleetSnapshot& snapshot, const Screen& screen);
 
 }  // namespace lw

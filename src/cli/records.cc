@@ -283,8 +283,10 @@ Action records_command(CLI::App& app) {
   CLI::App* exporting = add("export", "all records, one JSON line each", export_all);
   exporting->add_option("-o,--output", options->file, "file to write (default: stdout)");
   exporting->add_flag("--best", options->best_only, "only the best of each key");
-  CLI::App* importing = add("import", "store a file's records; what is there already is passed over, "
-                                      "so a broken import is simply repeated", import_all);
+  CLI::App* importing = add("import",
+                            "store a file's records; what is there already is passed over, "
+                            "so a broken import is simply repeated",
+                            import_all);
   importing->add_option("file", options->file, "lines as `db export` writes them; - for stdin")
       ->required();
   importing->add_flag("--dry-run", options->dry_run, "check them, store nothing");

@@ -24,9 +24,10 @@ absl::StatusOr<int> run_serve(ServeOptions& options) {
   watch_interrupts();
   options.daemon.service.version = LOOPWRIGHT_VERSION;
   const auto started = [&](const std::string& grpc, const std::string& http) {
-    emit(options.output, {{"listen", grpc}, {"http", http}},
-         {{"listen", "http"}, {{grpc, http}}, {}},
-         concat("serving ", grpc, http.empty() ? "" : concat(", page and metrics at ", http), "\n"));
+    emit(
+        options.output, {{"listen", grpc}, {"http", http}},
+        {{"listen", "http"}, {{grpc, http}}, {}},
+        concat("serving ", grpc, http.empty() ? "" : concat(", page and metrics at ", http), "\n"));
     std::cout.flush();
   };
   RETURN_IF_ERROR(environment(run_daemon(options.daemon, started, interrupted)));

@@ -40,8 +40,10 @@ absl::Status ServiceOptions::call(
 
 void add_service(CLI::App& app, ServiceOptions* options) {
   options->server.address = "127.0.0.1:7070";
-  app.add_option("--server", options->server.address, "the service's address: HOST:PORT or unix:PATH")
-      ->envname("LOOPWRIGHT_SERVER")->capture_default_str();
+  app.add_option("--server", options->server.address,
+                 "the service's address: HOST:PORT or unix:PATH")
+      ->envname("LOOPWRIGHT_SERVER")
+      ->capture_default_str();
   app.add_option("--tls-ca", options->server.tls.ca, "PEM file: whom to trust");
   app.add_option("--tls-cert", options->server.tls.certificate, "PEM file: our certificate");
   app.add_option("--tls-key", options->server.tls.key, "PEM file: its key");

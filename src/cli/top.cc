@@ -64,7 +64,8 @@ int print_once(const FleetSnapshot& snapshot, bool json) {
   }
   Json document = {{"fleet", as_json(snapshot.fleet)}, {"devices", Json::array()},
                    {"studies", Json::array()}};
-  for (const v1::DeviceStatus& device : snapshot.devices) document["devices"].push_back(as_json(device));
+  for (const v1::DeviceStatus& device : snapshot.devices)
+    document["devices"].push_back(as_json(device));
   for (const v1::Study& study : snapshot.studies) document["studies"].push_back(as_json(study));
   std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
   return kDone;

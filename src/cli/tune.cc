@@ -256,13 +256,18 @@ Action tune_command(CLI::App& app) {
   add_workload(app, &options->workload, /*required=*/false);
   add_database(app, &options->database);
   add_output(app, &options->output);
-  app.add_option("--suite", options->suite,
-                 "a JSON file of cases; the words then name some of them. Trials and seconds, times the "
-                 "number of cases, are shared: they go where they gain most");
-  app.add_option("--trials", options->search.trials, "stored ones of the same key count; with --suite, per case on average")
-      ->check(CLI::NonNegativeNumber)->capture_default_str();
-  app.add_option("--seconds", options->search.seconds, "whichever comes first; with --suite, per case on average")
-      ->check(CLI::NonNegativeNumber)->capture_default_str();
+  app.add_option(
+      "--suite", options->suite,
+      "a JSON file of cases; the words then name some of them. Trials and seconds, times the "
+      "number of cases, are shared: they go where they gain most");
+  app.add_option("--trials", options->search.trials,
+                 "stored ones of the same key count; with --suite, per case on average")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--seconds", options->search.seconds,
+                 "whichever comes first; with --suite, per case on average")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--seed", options->search.seed, "of everything that is random")
       ->capture_default_str();
   app.add_option("--model", options->model,

@@ -66,7 +66,8 @@ struct Remote::State {
       const std::shared_ptr<Call> call = calls.front();
       ++stats.calls;
       lock.unlock();
-      absl::StatusOr<Replies> replies = source->batch_lookup(call->queries, kLateFor * options.deadline_ms);
+      absl::StatusOr<Replies> replies =
+          source->batch_lookup(call->queries, kLateFor * options.deadline_ms);
       if (replies.ok() && replies->size() != call->queries.size()) {
         replies = absl::UnavailableError("the server answered another number of queries");
       }

@@ -1,9 +1,10 @@
 // Asking a server without ever waiting for it longer than the deadline.
 //
 // All calls are made on one background thread. Who asks waits for it until the deadline and then
-// goes on without; a late answer (by 20 deadlines at most) still reaches the cache. After `failures`
-// in a row (a late answer is one) the circuit is open: nobody waits any more, and after a pause,
-// doubled by each further failure, one call is tried in the background; its success closes it.
+// goes on without; a late answer (by 20 deadlines at most) still reaches the cache. After
+// `failures` in a row (a late answer is one) the circuit is open: nobody waits any more, and after
+// a pause, doubled by each further failure, one call is tried in the background; its success closes
+// it.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// The lowering's working state: the kernel under construction, where tensors live, and the values of
-// integer expressions at a point, lane by lane. Internal to src/lower.
+// The lowering's working state: the kernel under construction, where tensors live, and the values
+// of integer expressions at a point, lane by lane. Internal to src/lower.
 #pragma once
 
 #include <memory>
@@ -99,10 +99,11 @@ void emit_stage(Emitter& e, int stage, std::vector<AxisState> axes);
 
 // The stages attached at `host`'s loop, each over the region that one iteration needs (region.cc).
 // `axes` are the host's, inside that loop.
-void emit_attached(Emitter& e, int host, const std::string& loop, const std::vector<AxisState>& axes);
+void emit_attached(Emitter& e, int host, const std::string& loop,
+                   const std::vector<AxisState>& axes);
 
-// Adds storage for what `stage` stores (its own tensor unless nothing but its epilogue reads it, and
-// its epilogue's tensors); region.cc.
+// Adds storage for what `stage` stores (its own tensor unless nothing but its epilogue reads it,
+// and its epilogue's tensors); region.cc.
 void allocate(Emitter& e, int stage, const std::vector<Range>& region);
 bool must_store(const Nest& nest, int stage);
 bool accumulates_in_memory(const Stage& stage);  // a reduction loop runs outside the register run

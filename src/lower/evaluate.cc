@@ -8,7 +8,8 @@
 
 namespace lw::lowering {
 
-// Bit per tensor axis that the expression depends on; the top bit: an overlaid read (depends on all).
+// Bit per tensor axis that the expression depends on; the top bit: an overlaid read (depends on
+// all).
 uint64_t Evaluator::dependencies(const Expr& expr) {
   auto it = dependencies_.find(expr.get());
   if (it != dependencies_.end()) return it->second;
@@ -132,8 +133,8 @@ Value Evaluator::select(Value condition, Value a, Value b) {
   return {dst, lanes};
 }
 
-// One division for all lanes (and, hoisted, for all iterations): a * (1 / b) is within 1.5 ulp of a / b,
-// except that a divisor below the reciprocal of the largest number counts as zero.
+// One division for all lanes (and, hoisted, for all iterations): a * (1 / b) is within 1.5 ulp of a
+// / b, except that a divisor below the reciprocal of the largest number counts as zero.
 Value Evaluator::reciprocal(Value b) {
   auto [it, fresh] = reciprocals_.try_emplace(b.reg, -1);
   if (fresh) it->second = binary(ExprOp::kDiv, type_of(b), immediate(type_of(b), 1, 1, 1), b).reg;
@@ -272,7 +273,8 @@ Evaluator::Truth Evaluator::condition(const Expr& expr, const Point& point) {
     case ExprOp::kGe: return at_least_zero(add(a, b, -1), point);
     default: break;
   }
-  const Truth equal = both(at_least_zero(add(a, b, -1), point), at_least_zero(add(b, a, -1), point));
+  const Truth equal =
+      both(at_least_zero(add(a, b, -1), point), at_least_zero(add(b, a, -1), point));
   if (expr->op == ExprOp::kEq) return equal;
   if (equal.known) return {!*equal.known, {}};
   return {std::nullopt, unary(ExprOp::kNot, Type::kBool, equal.value)};

@@ -1,8 +1,8 @@
 // Expressions to registers, at the points of one register tile. Internal to src/lower.
 //
-// Straight-line code with common subexpressions shared: a value is computed once for all points that
-// agree in the axes it depends on. So in C[i, j] += A[i, k] * B[k, j] on a tile of rows i and lanes j,
-// A's element is loaded once a row and broadcast, B's vector once for all rows.
+// Straight-line code with common subexpressions shared: a value is computed once for all points
+// that agree in the axes it depends on. So in C[i, j] += A[i, k] * B[k, j] on a tile of rows i and
+// lanes j, A's element is loaded once a row and broadcast, B's vector once for all rows.
 #pragma once
 
 #include <optional>
@@ -14,8 +14,9 @@
 
 namespace lw::lowering {
 
-// One point (or vector of points) of a stage: the value of every axis of its TENSOR there, and a key
-// for each axis that equals another point's key exactly when the values are equal within the tile.
+// One point (or vector of points) of a stage: the value of every axis of its TENSOR there, and a
+// key for each axis that equals another point's key exactly when the values are equal within the
+// tile.
 struct Point {
   std::vector<Index> axis;
   std::vector<int64_t> key;
@@ -34,7 +35,8 @@ class Evaluator {
   // Values are shared for as long as the evaluator lives: one straight-line block.
   // `stage`: whose copies serve reads (and whose prefetches apply, along the loops of `vars`, the
   // innermost last; none: nothing is prefetched).
-  Evaluator(Emitter& e, int stage, std::vector<int> vars) : e_(e), stage_(stage), vars_(std::move(vars)) {}
+  Evaluator(Emitter& e, int stage, std::vector<int> vars)
+      : e_(e), stage_(stage), vars_(std::move(vars)) {}
 
   Value evaluate(const Expr& expr, const Point& point);
   // Reads of `tensor` at the point itself yield `value` from now on (epilogues).
@@ -42,8 +44,10 @@ class Evaluator {
   // Points around one at which loads of a strided vector may be made together (see load()).
   void set_tile(const std::vector<Point>* points) { tile_ = points; }
 
-  void store(const Storage& storage, const Tensor& tensor, const Point& point, Value value, bool non_temporal);
-  Value load(const Storage& storage, int tensor, std::vector<Index> local, const Point& point, bool prefetches);
+  void store(const Storage& storage, const Tensor& tensor, const Point& point, Value value,
+             bool non_temporal);
+  Value load(const Storage& storage, int tensor, std::vector<Index> local, const Point& point,
+             bool prefetches);
   Index localize(const Storage& storage, size_t dimension, const Index& index, const Point& point);
 
   Value broadcast(Value value, int lanes);
@@ -52,7 +56,8 @@ class Evaluator {
   Value binary(ExprOp op, Type type, Value a, Value b);
   Value cast(Type type, Value value);
   Value select(Value condition, Value a, Value b);
-  // From a point over the stage's axes to one over its tensor's (they differ after whole axes were fused).
+  // From a point over the stage's axes to one over its tensor's (they differ after whole axes were
+  // fused).
   Point tensor_point(const Stage& stage, Point point);
   // The point's validity as a mask of its lanes; -1 where all lanes exist.
   int point_mask(const Point& point);
@@ -76,7 +81,8 @@ class Evaluator {
   void cancel_quotients(Index& index);
   int vector_index(const Index& index, int lanes);
   int materialize(const Index& index, Type type, int lanes);
-  Value transposed_load(const Storage& storage, const Index& address, const Point& point, const Expr& expr);
+  Value transposed_load(const Storage& storage, const Index& address, const Point& point,
+                        const Expr& expr);
   Value emit_load(int buffer, Type type, const Index& address, int lanes, int mask);
   void prefetch(int tensor, int buffer, const Index& address, Type type);
   Value read(const Expr& expr, const Point& point, Truth* in_bounds);

@@ -63,13 +63,15 @@ Index Evaluator::index(const Expr& expr, const Point& point) {
   return result;
 }
 
-// floor(a / divisor) or the remainder. Exactly affine when the variables' coefficients are multiples
-// and all lanes fall into one block; otherwise a new variable or vector, remembered so that
-// cancel_quotients() can undo (q * divisor + r).
+// floor(a / divisor) or the remainder. Exactly affine when the variables' coefficients are
+// multiples and all lanes fall into one block; otherwise a new variable or vector, remembered so
+// that cancel_quotients() can undo (q * divisor + r).
 Index Evaluator::divide(const Index& a, int64_t divisor, bool modulo, const Point& point) {
   const int lanes = a.uniform() ? 1 : point.chunk.lanes;
   if (divisor == 1) return modulo ? Index{} : a;
-  const Interval range = a.terms.empty() && !a.uniform() ? make_index(e_, a.base, a.lane, point.chunk.active).range : a.range;
+  const Interval range = a.terms.empty() && !a.uniform()
+                             ? make_index(e_, a.base, a.lane, point.chunk.active).range
+                             : a.range;
   if (floor_div(range.lo, divisor) == floor_div(range.hi, divisor)) {
     const int64_t q = floor_div(range.lo, divisor);
     Index constant = make_index(e_, affine(q), 0, 1);
@@ -92,7 +94,8 @@ Index Evaluator::divide(const Index& a, int64_t divisor, bool modulo, const Poin
       }
       Index result;
       result.base = affine(q);
-      for (const Affine::Term& t : a.base.terms) result.base = result.base + variable(t.var, t.coefficient / divisor);
+      for (const Affine::Term& t : a.base.terms)
+        result.base = result.base + variable(t.var, t.coefficient / divisor);
       result.range = {floor_div(a.range.lo, divisor), floor_div(a.range.hi, divisor)};
       return result;
     }
@@ -176,7 +179,8 @@ int Evaluator::vector_index(const Index& index, int lanes) {
   affine_part.lane = index.lane;
   Value sum{materialize(affine_part, Type::kI64, lanes), lanes};
   for (const Index::Term& t : index.terms) {
-    const Value factor = immediate(Type::kI64, static_cast<double>(t.coefficient), t.coefficient, lanes);
+    const Value factor =
+        immediate(Type::kI64, static_cast<double>(t.coefficient), t.coefficient, lanes);
     sum = binary(ExprOp::kAdd, Type::kI64, sum,
                  binary(ExprOp::kMul, Type::kI64, {t.reg, lanes}, factor));
   }

@@ -3,7 +3,8 @@
 // thought (tiling, tails, masks, storage, order) has already happened.
 //
 // Meaning:
-//   integer variables  are i64; a For's lives in its body, an Int's to the end of the enclosing list;
+//   integer variables  are i64; a For's lives in its body, an Int's to the end of the enclosing
+//   list;
 //                      addresses are affine in them.
 //   registers          are mutable typed vectors (lanes == 1: scalars), defined before use on every
 //                      path; they never cross the boundary of a parallel For.
@@ -49,7 +50,8 @@ enum class Scope : uint8_t {
   kArgument,                               // `slot`: position among the kernel's arguments
   kWorkspace,                              // `offset` bytes into the shared workspace
   kPrivate,                                // `offset` bytes into the running worker's own workspace
-  kPacked,                                 // `offset` bytes into what prepack wrote (read-only in body)
+  kPacked,                                 // `offset` bytes into what prepack wrote (read-only in
+                                           // body)
 };
 
 struct Buffer {
@@ -83,8 +85,8 @@ enum class Op : uint8_t {
                                            // `many` = {sources..., destinations...}, lanes each
   kLoad,                                   // dst = buffer[index + l * stride]; `mask`, `indices`
   kStore,                                  // buffer[index + l * stride] = a; `mask`
-  kPrefetch,                               // cache line of buffer[index]; `integer` = locality 1..3;
-                                           // never faults, the address may lie outside
+  kPrefetch,                               // cache line of buffer[index]; `integer` = locality
+                                           // 1..3; never faults, the address may lie outside
 };
 
 struct Stmt {
@@ -131,7 +133,8 @@ struct Kernel {
   std::vector<Register> registers;
   int variables = 0;                       // integer variables are 0 .. variables - 1
   std::vector<Stmt> body;
-  std::vector<Stmt> prepack;               // fills kPacked buffers from const arguments; may be empty
+  std::vector<Stmt> prepack;               // fills kPacked buffers from const arguments; may be
+                                           // empty
   int arguments = 0;
   int64_t workspace_bytes = 0;             // shared
   int64_t private_bytes = 0;               // per worker
@@ -143,11 +146,13 @@ struct Kernel {
 // our bug. Used after lowering in debug builds and in all tests.
 absl::Status verify(const Kernel& kernel);
 
-// Readable text, one statement a line, stable (golden tests compare it); parse_kernel is its inverse.
+// Readable text, one statement a line, stable (golden tests compare it); parse_kernel is its
+// inverse.
 std::string print(const Kernel& kernel);
 absl::StatusOr<Kernel> parse_kernel(std::string_view text);
 
-// Hash of the meaning (names of buffers and of the kernel do not count): equal kernels are measured once.
+// Hash of the meaning (names of buffers and of the kernel do not count): equal kernels are measured
+// once.
 uint64_t hash(const Kernel& kernel);
 
 }  // namespace lw

@@ -1,9 +1,9 @@
 // Reads and writes at a point: addresses, masks at the edges, in-register transposes, prefetches.
 //
-// A read whose index may leave the tensor (under `pad` or `where`) is masked by its own bounds, so no
-// lane ever touches memory outside. Where the lanes of a read are a stride apart but an unrolled axis
-// of the tile runs along memory, lanes x lanes blocks are loaded along memory and transposed in
-// registers: log2(lanes) shuffles a vector instead of `lanes` element loads.
+// A read whose index may leave the tensor (under `pad` or `where`) is masked by its own bounds, so
+// no lane ever touches memory outside. Where the lanes of a read are a stride apart but an unrolled
+// axis of the tile runs along memory, lanes x lanes blocks are loaded along memory and transposed
+// in registers: log2(lanes) shuffles a vector instead of `lanes` element loads.
 #include <algorithm>
 
 #include "src/base/check.h"
@@ -23,7 +23,8 @@ bool reads_tensor(const Expr& expr) {
 Index Evaluator::localize(const Storage& s, size_t d, const Index& index, const Point& point) {
   Index local = add(index, make_index(e_, s.origin[d], 0, 1), -1);
   if (!local.terms.empty()) return local;
-  const Interval exact = make_index(e_, local.base, local.lane, local.lane == 0 ? 1 : point.chunk.active).range;
+  const Interval exact =
+      make_index(e_, local.base, local.lane, local.lane == 0 ? 1 : point.chunk.active).range;
   local.range = {std::max(local.range.lo, exact.lo), std::min(local.range.hi, exact.hi)};
   local.range.hi = std::max(local.range.hi, local.range.lo);
   return local;
@@ -55,7 +56,8 @@ Index Evaluator::flatten(const Storage& s, const std::vector<Index>& local, cons
 
 Value Evaluator::read(const Expr& expr, const Point& point, Truth* in_bounds) {
   const int t = expr->index;
-  if (auto over = overlay_.find(t); over != overlay_.end() && in_bounds == nullptr) return over->second;
+  if (auto over = overlay_.find(t); over != overlay_.end() && in_bounds == nullptr)
+    return over->second;
   const Storage* storage = &e_.home[t];
   for (const Stage::Copy& copy : e_.nest.stages[stage_].copies) {
     if (copy.tensor == t) storage = &e_.copies[copy.stage];
@@ -66,7 +68,8 @@ Value Evaluator::read(const Expr& expr, const Point& point, Truth* in_bounds) {
   Truth inside{true, {}};
   for (size_t d = 0; d < expr->args.size(); ++d) {
     const bool gather = in_bounds == nullptr && reads_tensor(expr->args[d]);
-    Index i = gather ? gather_index(expr->args[d], point, tensor.shape[d]) : index(expr->args[d], point);
+    Index i =
+        gather ? gather_index(expr->args[d], point, tensor.shape[d]) : index(expr->args[d], point);
     // Lanes past the chunk's end do not count: they are masked anyway.
     Index active = i;
     if (i.terms.empty() && i.lane != 0 && point.chunk.active < point.chunk.lanes) {
@@ -78,8 +81,8 @@ Value Evaluator::read(const Expr& expr, const Point& point, Truth* in_bounds) {
     indices.push_back(std::move(i));
   }
   if (in_bounds != nullptr) *in_bounds = inside;
-  // The box of a copy or an attached producer holds all that is read inside the tensor; where ranges do
-  // not show it, the address is checked too.
+  // The box of a copy or an attached producer holds all that is read inside the tensor; where
+  // ranges do not show it, the address is checked too.
   std::vector<Index> local;
   for (size_t d = 0; d < indices.size(); ++d) {
     local.push_back(localize(*storage, d, indices[d], point));
@@ -90,7 +93,8 @@ Value Evaluator::read(const Expr& expr, const Point& point, Truth* in_bounds) {
   }
   if (inside.known == false) return immediate(tensor.type, 0, 0, 1);
 
-  const bool uniform = std::all_of(indices.begin(), indices.end(), [](const Index& i) { return i.uniform(); });
+  const bool uniform =
+      std::all_of(indices.begin(), indices.end(), [](const Index& i) { return i.uniform(); });
   if (uniform && !inside.known) {
     // A scalar that may be outside: read the nearest element inside instead, and drop it.
     for (size_t d = 0; d < local.size(); ++d) {
@@ -123,11 +127,15 @@ Value Evaluator::read(const Expr& expr, const Point& point, Truth* in_bounds) {
 
 Value Evaluator::load(const Storage& storage, int t, std::vector<Index> local, const Point& point,
                       bool prefetches) {
-  // A scalar past a masked tail: some element inside is read, and dropped with the rest of the point.
-  const bool exists = std::all_of(point.valid.begin(), point.valid.end(), [](const Index& v) { return v.range.lo >= 0; });
-  const bool scalar = std::all_of(local.begin(), local.end(), [](const Index& i) { return i.uniform(); });
+  // A scalar past a masked tail: some element inside is read, and dropped with the rest of the
+  // point.
+  const bool exists = std::all_of(point.valid.begin(), point.valid.end(),
+                                  [](const Index& v) { return v.range.lo >= 0; });
+  const bool scalar =
+      std::all_of(local.begin(), local.end(), [](const Index& i) { return i.uniform(); });
   for (size_t d = 0; scalar && !exists && d < local.size(); ++d) {
-    const Affine inside = e_.emit_int(Stmt::IntOp::kMin, local[d].base, affine(storage.shape[d] - 1), 1);
+    const Affine inside =
+        e_.emit_int(Stmt::IntOp::kMin, local[d].base, affine(storage.shape[d] - 1), 1);
     local[d] = make_index(e_, inside, 0, 1);
   }
   const Index address = flatten(storage, local, point);
@@ -173,7 +181,8 @@ Value Evaluator::transposed_load(const Storage& storage, const Index& address, c
     for (const Expr& arg : expr->args) {
       if (reads_tensor(arg)) return {};
       const Index at = index(arg, other);
-      inside = inside && at.range.lo >= 0 && at.range.hi < e_.tensor(expr->index).shape[local.size()];
+      inside =
+          inside && at.range.lo >= 0 && at.range.hi < e_.tensor(expr->index).shape[local.size()];
       local.push_back(localize(storage, local.size(), at, other));
     }
     if (!inside) continue;
@@ -185,9 +194,11 @@ Value Evaluator::transposed_load(const Storage& storage, const Index& address, c
     }
     candidates.emplace_back(there.base.constant, &other);
   }
-  std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::sort(candidates.begin(), candidates.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
   // The aligned group of `lanes` consecutive offsets that holds offset 0.
-  const auto self = std::find_if(candidates.begin(), candidates.end(), [](const auto& c) { return c.first == 0; });
+  const auto self = std::find_if(candidates.begin(), candidates.end(),
+                                 [](const auto& c) { return c.first == 0; });
   const size_t first = (self - candidates.begin()) / lanes * lanes;
   if (first + lanes > candidates.size()) return {};
   for (int i = 0; i < lanes; ++i) {
@@ -247,7 +258,8 @@ void Evaluator::prefetch(int t, int buffer, const Index& address, Type type) {
 void Evaluator::store(const Storage& storage, const Tensor& tensor, const Point& point, Value value,
                       bool non_temporal) {
   std::vector<Index> local;
-  for (size_t d = 0; d < tensor.shape.size(); ++d) local.push_back(localize(storage, d, point.axis[d], point));
+  for (size_t d = 0; d < tensor.shape.size(); ++d)
+    local.push_back(localize(storage, d, point.axis[d], point));
   const Index address = flatten(storage, local, point);
   if (!address.terms.empty()) {
     // Lanes along a fused axis whose parts do not lie in memory in its order.

@@ -1,8 +1,9 @@
 // Loops: every instance of a loop body with its own constant extents.
 //
 // A loop whose tile does not divide its range runs its full tiles in a loop and the remainder once,
-// as code of its own (kCompose); or all tiles alike with a limit that masks points (kMask); or with the
-// last tile moved back (kShift). Fused and parallel loops decide by a branch what serial loops peel.
+// as code of its own (kCompose); or all tiles alike with a limit that masks points (kMask); or with
+// the last tile moved back (kShift). Fused and parallel loops decide by a branch what serial loops
+// peel.
 #include <algorithm>
 #include <functional>
 
@@ -15,8 +16,8 @@ namespace {
 using Body = std::function<void()>;
 
 // One instance: the axis stands at `start` (relative to the instance outside) for `extent` points.
-void instance(Frame& f, const LoopPart& part, const Affine& iteration, const Affine& start, int64_t extent,
-              bool limited, const Body& body) {
+void instance(Frame& f, const LoopPart& part, const Affine& iteration, const Affine& start,
+              int64_t extent, bool limited, const Body& body) {
   const AxisState saved = f.axes[part.axis];
   AxisState& axis = f.axes[part.axis];
   axis.base = saved.base + start;
@@ -34,8 +35,8 @@ void instance(Frame& f, const LoopPart& part, const Affine& iteration, const Aff
 }
 
 // Remembers, for reduction loops outside the register run, when a point is visited first and last.
-void tracked(Frame& f, bool track, const Affine& iteration, int64_t count, bool has_before, bool has_after,
-             const Body& body) {
+void tracked(Frame& f, bool track, const Affine& iteration, int64_t count, bool has_before,
+             bool has_after, const Body& body) {
   if (!track) return body();
   const auto first = f.first, last = f.last;
   const bool never_first = f.never_first, never_last = f.never_last;
@@ -53,7 +54,8 @@ void tracked(Frame& f, bool track, const Affine& iteration, int64_t count, bool 
 }
 
 // for (var = 0; var < count; ++var) body(var); one iteration needs no loop.
-void counted(Frame& f, int64_t count, bool parallel, const std::function<void(const Affine&)>& body) {
+void counted(Frame& f, int64_t count, bool parallel,
+             const std::function<void(const Affine&)>& body) {
   Emitter& e = f.e;
   if (count == 1) return body(affine(0));
   Stmt loop;
@@ -108,9 +110,11 @@ void dispatch(Frame& f, const LoopPart& part, Tail tail, const Affine& v, const 
   e.emit(std::move(branch));
 }
 
-void dispatch_parts(Frame& f, const Loop& loop, size_t part, const std::vector<Affine>& v, const Body& body) {
+void dispatch_parts(Frame& f, const Loop& loop, size_t part, const std::vector<Affine>& v,
+                    const Body& body) {
   if (part == loop.parts.size()) return body();
-  dispatch(f, loop.parts[part], loop.tail, v[part], [&] { dispatch_parts(f, loop, part + 1, v, body); });
+  dispatch(f, loop.parts[part], loop.tail, v[part],
+           [&] { dispatch_parts(f, loop, part + 1, v, body); });
 }
 
 // Parallel and fused loops: one counter for all parts, the last running fastest.
@@ -149,8 +153,9 @@ void one_loop(Frame& f, const Loop& loop, bool track, const Body& body) {
             [&] { instance(f, part, v, v * t.tile, t.tile, false, body); });
   });
   if (t.rest > 0) {
-    tracked(f, track, affine(0), 1, true, false,
-            [&] { instance(f, part, affine(t.full), affine(t.full * t.tile), t.rest, false, body); });
+    tracked(f, track, affine(0), 1, true, false, [&] {
+      instance(f, part, affine(t.full), affine(t.full * t.tile), t.rest, false, body);
+    });
   }
 }
 
@@ -183,7 +188,8 @@ void outer_loops(Frame& f, int l) {
 
 void emit_stage(Emitter& e, int s, std::vector<AxisState> axes) {
   const Stage& stage = e.nest.stages[s];
-  Frame f{e, s, stage, run_begin(stage), tile_begin(stage), std::move(axes), {}, {}, false, false, {}, 1};
+  Frame f{e,     s,  stage, run_begin(stage), tile_begin(stage), std::move(axes), {}, {}, false,
+          false, {}, 1};
   f.lanes = stage_lanes(e.nest, s);
   if (stage.factored_axis >= 0) f.axes[0] = {affine(0), 1, {}};
   outer_loops(f, 0);

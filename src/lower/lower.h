@@ -1,8 +1,8 @@
 // From a nest to a kernel: the program that one schedule yields.
 //
-// Everything static is decided here. Extents are constants, so every partial tile becomes an instance
-// of the loop body of its own with its exact extents (Tail::kCompose), and no checks remain at run
-// time; addresses become affine in loop variables; reductions become registers.
+// Everything static is decided here. Extents are constants, so every partial tile becomes an
+// instance of the loop body of its own with its exact extents (Tail::kCompose), and no checks
+// remain at run time; addresses become affine in loop variables; reductions become registers.
 // Takes about a tenth of a millisecond for a GEMM. Thread-safe, deterministic.
 #pragma once
 

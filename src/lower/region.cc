@@ -1,9 +1,9 @@
 // Which part of a tensor one iteration of a loop needs, and where it is kept.
 //
-// The region of a stage attached at a loop is the box around all the reads that its consumers make of
-// it in one iteration: each index expression maps the boxes of the axes to an interval (affine start,
-// constant extent). An interval that may leave the tensor is moved back inside: it still covers every
-// point that is read in bounds, and its extent stays constant.
+// The region of a stage attached at a loop is the box around all the reads that its consumers make
+// of it in one iteration: each index expression maps the boxes of the axes to an interval (affine
+// start, constant extent). An interval that may leave the tensor is moved back inside: it still
+// covers every point that is read in bounds, and its extent stays constant.
 #include <algorithm>
 
 #include "src/base/check.h"
@@ -42,7 +42,8 @@ Range range_of_expr(Emitter& e, const Expr& expr, const std::vector<Range>& axes
       const int64_t d = args[1]->integer;
       const bool exact = std::all_of(a.lo.terms.begin(), a.lo.terms.end(),
                                      [&](const Affine::Term& t) { return t.coefficient % d == 0; });
-      if (!exact) return {e.emit_int(Stmt::IntOp::kDiv, a.lo, {}, d), (a.extent + d - 2) / d + 1, true};
+      if (!exact)
+        return {e.emit_int(Stmt::IntOp::kDiv, a.lo, {}, d), (a.extent + d - 2) / d + 1, true};
       Affine lo = affine(floor_div(a.lo.constant, d));
       for (const Affine::Term& t : a.lo.terms) lo = lo + variable(t.var, t.coefficient / d);
       const int64_t rest = a.lo.constant - floor_div(a.lo.constant, d) * d;
@@ -77,7 +78,8 @@ Range clamp(Emitter& e, Range r, int64_t size) {
   if (!r.known || r.extent >= size) return {affine(0), size, true};
   const Interval lo = range_of(e, r.lo);
   if (lo.lo < 0) r.lo = e.emit_int(Stmt::IntOp::kMax, r.lo, affine(0), 1);
-  if (lo.hi + r.extent > size) r.lo = e.emit_int(Stmt::IntOp::kMin, r.lo, affine(size - r.extent), 1);
+  if (lo.hi + r.extent > size)
+    r.lo = e.emit_int(Stmt::IntOp::kMin, r.lo, affine(size - r.extent), 1);
   return r;
 }
 
@@ -103,16 +105,18 @@ std::vector<Range> tensor_axes(Emitter& e, const Stage& stage, const std::vector
   return values;
 }
 
-std::vector<Range> required(Emitter& e, int tensor, int host, const std::vector<AxisState>& axes, int only);
+std::vector<Range> required(Emitter& e, int tensor, int host, const std::vector<AxisState>& axes,
+                            int only);
 
-// The stage's axis runs along dimension `d` of its tensor as it is (no whole axes were fused there).
+// The stage's axis runs along dimension `d` of its tensor as it is (no whole axes were fused
+// there).
 bool along(const Stage& stage, size_t d) {
   return stage.axis_value.empty() || (stage.axis_value[d]->op == ExprOp::kAxis &&
                                       stage.axis_value[d]->index == static_cast<int>(d));
 }
 
-// The box of points that a stage inside (host, one iteration) must compute: what is read of all that it
-// stores, its own tensor and those of its epilogue.
+// The box of points that a stage inside (host, one iteration) must compute: what is read of all
+// that it stores, its own tensor and those of its epilogue.
 std::vector<Range> own_region(Emitter& e, int s, int host, const std::vector<AxisState>& axes) {
   const Stage& stage = e.nest.stages[s];
   std::vector<Range> box;
@@ -138,7 +142,8 @@ std::vector<Range> own_region(Emitter& e, int s, int host, const std::vector<Axi
 }
 
 // The box of `tensor` that everything inside (host, one iteration) reads. `only`: just this reader.
-std::vector<Range> required(Emitter& e, int tensor, int host, const std::vector<AxisState>& axes, int only) {
+std::vector<Range> required(Emitter& e, int tensor, int host, const std::vector<AxisState>& axes,
+                            int only) {
   const Nest& nest = e.nest;
   const Tensor& t = e.tensor(tensor);
   std::vector<Range> box;
@@ -203,7 +208,8 @@ bool must_store(const Nest& nest, int s) {
   if (host.epilogue.empty()) return true;
   if (!nest.checks(Legality::kEpilogueStoredElsewhere)) return false;
   for (int reader : readers(nest, stage.tensor)) {
-    if (std::find(host.epilogue.begin(), host.epilogue.end(), reader) == host.epilogue.end()) return true;
+    if (std::find(host.epilogue.begin(), host.epilogue.end(), reader) == host.epilogue.end())
+      return true;
   }
   return false;
 }
@@ -260,7 +266,8 @@ void allocate(Emitter& e, int s, const std::vector<Range>& region) {
   } else if (accumulates_in_memory(stage)) {
     // Partial sums live in the final result's place where that has the same elements.
     const int final_tensor = e.nest.stages[stage.epilogue.back()].tensor;
-    if (e.tensor(final_tensor).type == e.tensor(stage.tensor).type && e.home[final_tensor].buffer >= 0) {
+    if (e.tensor(final_tensor).type == e.tensor(stage.tensor).type &&
+        e.home[final_tensor].buffer >= 0) {
       e.home[stage.tensor] = e.home[final_tensor];
     } else {
       place(s, stage.tensor, e.home[stage.tensor]);
@@ -268,12 +275,14 @@ void allocate(Emitter& e, int s, const std::vector<Range>& region) {
   }
 }
 
-void emit_attached(Emitter& e, int host, const std::string& loop, const std::vector<AxisState>& axes) {
+void emit_attached(Emitter& e, int host, const std::string& loop,
+                   const std::vector<AxisState>& axes) {
   const Nest& nest = e.nest;
   std::vector<int> attached;
   for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
     const Stage& stage = nest.stages[s];
-    if (stage.place == Place::kAt && stage.host == host && stage.loop == loop) attached.push_back(s);
+    if (stage.place == Place::kAt && stage.host == host && stage.loop == loop)
+      attached.push_back(s);
   }
   for (int s : attached) {
     const Stage& stage = nest.stages[s];

@@ -1,9 +1,10 @@
 // The register tile: its points are unrolled, each with an accumulator of its own.
 //
-// An update visits the points in the order of the tile's loops, rows outside, chunks of lanes inside,
-// so that a row's broadcast operand is used for all its chunks while it is at hand. Accumulators start
-// from the identity; where outer reduction loops keep partial sums in memory, those are added when the
-// run ends, except at a point's first visit. The last visit applies the epilogue.
+// An update visits the points in the order of the tile's loops, rows outside, chunks of lanes
+// inside, so that a row's broadcast operand is used for all its chunks while it is at hand.
+// Accumulators start from the identity; where outer reduction loops keep partial sums in memory,
+// those are added when the run ends, except at a point's first visit. The last visit applies the
+// epilogue.
 #include "src/lower/tile.h"
 
 #include <algorithm>
@@ -25,7 +26,8 @@ bool reduces(const Frame& f) {
 }
 
 // All rows of the tile: its unrolled loops' points. `reductions` false: spatial loops only.
-void add_rows(const Frame& f, size_t l, size_t part, bool reductions, Row& row, std::vector<Row>& rows) {
+void add_rows(const Frame& f, size_t l, size_t part, bool reductions, Row& row,
+              std::vector<Row>& rows) {
   if (l == f.stage.loops.size() || is_vector(f.stage.loops[l])) {
     rows.push_back(row);
     return;
@@ -74,8 +76,9 @@ int vector_axis(const Frame& f) {
   return f.stage.loops.back().parts[0].axis;
 }
 
-// Cuts `extent` points into vectors. The rest is a narrower vector where it is a power of two, else a
-// masked one (or several narrower ones on targets without masks). `uniform`: full vectors only, masked.
+// Cuts `extent` points into vectors. The rest is a narrower vector where it is a power of two, else
+// a masked one (or several narrower ones on targets without masks). `uniform`: full vectors only,
+// masked.
 std::vector<Chunk> chunks_of(const Frame& f, int64_t extent, bool uniform) {
   std::vector<Chunk> chunks;
   int64_t at = 0;
@@ -136,7 +139,8 @@ bool vector_reduces(const Frame& f) {
   return va >= 0 && reduces(f) && f.stage.axes[va].reduction;
 }
 
-// Points of the vector axis that one tile holds: what the innermost loop over it before the tile leaves.
+// Points of the vector axis that one tile holds: what the innermost loop over it before the tile
+// leaves.
 int64_t vector_extent(const Frame& f, int va) {
   int64_t extent = f.axes[va].extent;
   for (int l = f.run; l < f.tile; ++l) {
@@ -192,12 +196,14 @@ void emit_map_tile(Frame& f) {
   std::vector<Point> points;
   for (const Row& row : rows_of(f, true)) {
     const int64_t extent = va >= 0 ? row.axes[va].extent : 1;
-    for (const Chunk& chunk : va >= 0 ? chunks_of(f, extent, false) : std::vector<Chunk>{{0, 1, 1}}) {
+    for (const Chunk& chunk :
+         va >= 0 ? chunks_of(f, extent, false) : std::vector<Chunk>{{0, 1, 1}}) {
       points.push_back(make_point(f, evaluator, row, va, chunk));
     }
   }
   evaluator.set_tile(&points);
-  for (const Point& point : points) finish_point(f, evaluator, point, evaluator.evaluate(f.e.bodies[f.s], point));
+  for (const Point& point : points)
+    finish_point(f, evaluator, point, evaluator.evaluate(f.e.bodies[f.s], point));
 }
 
 Accumulators start_accumulators(Frame& f) {
@@ -208,9 +214,11 @@ Accumulators start_accumulators(Frame& f) {
   for (const Row& row : rows_of(f, false)) {
     const bool partials = vector_reduces(f);
     const int64_t extent = va < 0 ? 1 : partials ? vector_extent(f, va) : row.axes[va].extent;
-    for (const Chunk& chunk : va >= 0 ? chunks_of(f, extent, partials) : std::vector<Chunk>{{0, 1, 1}}) {
-      accumulators[position(f, row, chunk)] = evaluator.immediate(
-          tensor.type, identity_float(tensor.reduce), identity_int(tensor.reduce, tensor.type), chunk.lanes);
+    for (const Chunk& chunk :
+         va >= 0 ? chunks_of(f, extent, partials) : std::vector<Chunk>{{0, 1, 1}}) {
+      accumulators[position(f, row, chunk)] =
+          evaluator.immediate(tensor.type, identity_float(tensor.reduce),
+                              identity_int(tensor.reduce, tensor.type), chunk.lanes);
     }
   }
   return accumulators;
@@ -227,13 +235,15 @@ void update_accumulators(Frame& f, const Accumulators& accumulators) {
   std::vector<Value> sums;
   for (const Row& row : rows_of(f, true)) {
     const int64_t extent = va >= 0 ? row.axes[va].extent : 1;
-    for (const Chunk& chunk : va >= 0 ? chunks_of(f, extent, partials) : std::vector<Chunk>{{0, 1, 1}}) {
+    for (const Chunk& chunk :
+         va >= 0 ? chunks_of(f, extent, partials) : std::vector<Chunk>{{0, 1, 1}}) {
       points.push_back(make_point(f, evaluator, row, va, chunk));
       sums.push_back(accumulators.at(position(f, row, chunk)));
     }
   }
   evaluator.set_tile(&points);
-  const bool fma = tensor.reduce == Reduce::kSum && body->op == ExprOp::kMul && body->type == tensor.type;
+  const bool fma =
+      tensor.reduce == Reduce::kSum && body->op == ExprOp::kMul && body->type == tensor.type;
   for (size_t i = 0; i < points.size(); ++i) {
     const Point& point = points[i];
     const Value sum = sums[i];
@@ -251,7 +261,8 @@ void update_accumulators(Frame& f, const Accumulators& accumulators) {
       stmt.srcs[1] = b.reg;
       stmt.srcs[2] = sum.reg;
     } else {
-      const Value term = evaluator.broadcast(evaluator.cast(tensor.type, evaluator.evaluate(body, point)), sum.lanes);
+      const Value term = evaluator.broadcast(
+          evaluator.cast(tensor.type, evaluator.evaluate(body, point)), sum.lanes);
       stmt.op = Op::kBinary;
       stmt.expr_op = combiner(tensor.reduce);
       stmt.srcs[0] = sum.reg;
@@ -278,7 +289,8 @@ void finish_accumulators(Frame& f, const Accumulators& accumulators) {
   for (const Row& row : rows_of(f, false)) {
     if (!partials) {
       const int64_t extent = va >= 0 ? row.axes[va].extent : 1;
-      for (const Chunk& chunk : va >= 0 ? chunks_of(f, extent, false) : std::vector<Chunk>{{0, 1, 1}}) {
+      for (const Chunk& chunk :
+           va >= 0 ? chunks_of(f, extent, false) : std::vector<Chunk>{{0, 1, 1}}) {
         points.push_back(make_point(f, evaluator, row, va, chunk));
         values.push_back(accumulators.at(position(f, row, chunk)));
       }

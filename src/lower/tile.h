@@ -16,8 +16,8 @@ struct Frame {
   const Stage& stage;
   int run, tile;                           // run_begin, tile_begin
   std::vector<AxisState> axes;             // the current instance
-  // Reduction loops outside the run: the first (last) visit of a point is where all of these are >= 0,
-  // unless never.
+  // Reduction loops outside the run: the first (last) visit of a point is where all of these are >=
+  // 0, unless never.
   std::vector<Affine> first, last;
   bool never_first = false, never_last = false;
   std::vector<int> vars;                   // of the loops around, the innermost last

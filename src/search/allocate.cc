@@ -9,8 +9,8 @@
 namespace lw {
 namespace {
 
-// Of what a row does not tell: loading, verifying, the search's own share; and of a call that had to
-// be killed.
+// Of what a row does not tell: loading, verifying, the search's own share; and of a call that had
+// to be killed.
 constexpr double kOverheadSeconds = 0.02, kTimeoutSeconds = 2;
 
 // The best after `trials` trials; 0: none yet.

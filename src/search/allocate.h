@@ -2,31 +2,35 @@
 //
 // Many workloads share one budget of trials, seconds or both; wanted is the least sum of
 // weight x best time. Values and pure functions: a WorkloadState follows from the workload's stored
-// measurements alone, in order of arrival, so that a restarted study decides as the first would have.
+// measurements alone, in order of arrival, so that a restarted study decides as the first would
+// have.
 //
-// For a workload with weight w, best time b after n trials and t seconds of machine time, per second:
+// For a workload with weight w, best time b after n trials and t seconds of machine time, per
+// second:
 //
 //   backward = (b(n - W) - b(n)) / (b(n) · seconds of those W trials)
 //                                         the relative gain of the last window W (0 before it is
 //                                         full): MetaSchedule's g1 (Shao et al. 2022; α = 0.2,
 //                                         window of 3 rounds), over seconds, not rounds
 //   forward  = max(h · min(1, s + c √(ln N / n)), p) / t
-//                                         MetaSchedule's g2 = b/n and Ansor's b/n say that time falls
-//                                         as 1/n; here it falls as n^-s with the exponent s seen over
-//                                         its last doubling, plus optimism where few trials back it
-//                                         (UCB1; N: all trials, n: its own), and never below the
-//                                         roofline: h = 1 - bound/b
-//   p = 1 - β e / E                       what similar workloads attain: efficiency e = bound/b of its
-//                                         own, E the best of its group; Ansor's
-//                                         β · flops / best flops of group (Zheng et al. 2020; β = 2)
+//                                         MetaSchedule's g2 = b/n and Ansor's b/n say that time
+//                                         falls as 1/n; here it falls as n^-s with the exponent s
+//                                         seen over its last doubling, plus optimism where few
+//                                         trials back it (UCB1; N: all trials, n: its own), and
+//                                         never below the roofline: h = 1 - bound/b
+//   p = 1 - β e / E                       what similar workloads attain: efficiency e = bound/b of
+//                                         its own, E the best of its group; Ansor's
+//                                         β · flops / best flops of group (Zheng et al. 2020; β =
+//                                         2)
 //   gain     = w b (α backward + (1 - α) forward) · r / (r + switch)
 //                                         r: seconds of a round; switch: what it costs to turn to a
 //                                         workload that is not the current one
 //   What is in flight counts in n and t as if it were back without a gain.
 //
 // First each workload gets one round. A workload leaves when nothing was valid in its first rounds
-// (dead), when three windows in a row gained less than 1 % each (stopped), or when the caller closes
-// it. Ansor and MetaSchedule count rounds, may exceed the budget by a batch, and have no early stop.
+// (dead), when three windows in a row gained less than 1 % each (stopped), or when the caller
+// closes it. Ansor and MetaSchedule count rounds, may exceed the budget by a batch, and have no
+// early stop.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +53,8 @@ struct AllocateOptions {
 
 struct WorkloadState {
   // Given.
-  double weight = 1;                       // calls; 0: of its own first time, so that relative gains
-                                           // count (no call counts known: a suite)
+  double weight = 1;                       // calls; 0: of its own first time, so that relative
+                                           // gains count (no call counts known: a suite)
   std::string group;                       // similar ones share what is attainable; empty: alone
   double bound_us = 0;                     // roofline on the target; 0: not known
   bool closed = false;                     // nothing is left to try, or cancelled

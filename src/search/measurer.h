@@ -1,6 +1,7 @@
-// The only way in which the search sees building and measuring. Implementations: the local processes
-// (src/measure/local.cc), an emulator (src/measure/emulated.cc), the null measurer (deterministic
-// analytic time, src/search/null_measurer.cc), later remote agents. Thread-compatible: one caller.
+// The only way in which the search sees building and measuring. Implementations: the local
+// processes (src/measure/local.cc), an emulator (src/measure/emulated.cc), the null measurer
+// (deterministic analytic time, src/search/null_measurer.cc), later remote agents.
+// Thread-compatible: one caller.
 #pragma once
 
 #include <cstdint>

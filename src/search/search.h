@@ -1,9 +1,10 @@
 // Which schedule to try next: draft -> rank -> batch -> measure -> learn -> finish.
 //
-// The search is a step function: step(state, outcomes) -> batch. Its state is rebuilt from the seed and
-// the stored measurements in order of arrival, so a tune, a suite, a durable study or remote agents
-// drive the same function (SearchRun, steps.h) and an interrupted one resumes from what the database
-// holds. Deterministic for a seed when outcomes are (null measurer). tune() below is the local loop.
+// The search is a step function: step(state, outcomes) -> batch. Its state is rebuilt from the seed
+// and the stored measurements in order of arrival, so a tune, a suite, a durable study or remote
+// agents drive the same function (SearchRun, steps.h) and an interrupted one resumes from what the
+// database holds. Deterministic for a seed when outcomes are (null measurer). tune() below is the
+// local loop.
 #pragma once
 
 #include <functional>
@@ -20,13 +21,15 @@ namespace lw {
 
 struct SearchOptions {
   uint64_t seed = 1;
-  int trials = 200;                        // stored ones of the same key count; neither the zero-trial
-                                           // answer nor the finalists' second measurement is one
+  int trials = 200;                        // stored ones of the same key count; neither the
+                                           // zero-trial answer nor the finalists' second
+                                           // measurement is one
   double seconds = 60;
   int batch = 16;
   int depth = 2;                           // batches in flight at once, at most
   int drafts = 4000;                       // candidates drafted in the first rounds together
-  bool use_draft = true, use_model = true, use_evolution = true, use_descent = true, use_warm = true;
+  bool use_draft = true, use_model = true, use_evolution = true, use_descent = true,
+       use_warm = true;
   bool random_only = false;                // ablation: random sampling, nothing learned
   std::vector<Sketch> space;               // tests; empty: make_space(start)
 };
@@ -47,8 +50,8 @@ class Search {
  public:
   Search(Nest start, SearchOptions options, std::unique_ptr<Model> model);
   ~Search();
-  // Takes results of earlier proposals (by trace text; unknown ones, from the database, are replayed)
-  // and learns from them.
+  // Takes results of earlier proposals (by trace text; unknown ones, from the database, are
+  // replayed) and learns from them.
   void observe(const std::vector<Measurement>& results);
   // A proposal of an earlier process that is still in flight. Returns its kernel's hash; an error
   // when it no longer replays, is in flight, or (unless `again`) was measured before.
@@ -56,8 +59,8 @@ class Search {
   // Traces of similar workloads, nearest first: adapted to this one, they are tried early.
   void warm_start(const std::vector<Trace>& foreign);
   // The next proposals, at most `count`, none of them measured or in flight before (by trace and by
-  // kernel hash). `trials_left`: how many will still be proposed; the last ones descend. Empty: nothing
-  // is left to try.
+  // kernel hash). `trials_left`: how many will still be proposed; the last ones descend. Empty:
+  // nothing is left to try.
   std::vector<Proposal> propose(int count, int trials_left);
   // The best candidate without any measurement: the argmax of draft and model. Under 0.1 s.
   absl::StatusOr<Proposal> zero_trial();
@@ -79,7 +82,8 @@ struct TuneResult {
   int trials = 0, failed = 0;
   int64_t deduped = 0;
   bool interrupted = false;
-  BestRow best;                            // verified; best.measurement.trace empty when none is valid
+  BestRow best;                            // verified; best.measurement.trace empty when none is
+                                           // valid
   double zero_us = 0;                      // zero-trial answer, measured
   bool zero_verified = false;
   std::vector<CurvePoint> curve;           // verified incumbents
@@ -99,8 +103,8 @@ struct TuneHooks {
 };
 
 // Runs the search until trials, seconds or an interruption; every outcome is stored (and so
-// acknowledged) before it is counted. Resumes from the store. Store errors end the run at once and are
-// returned. REQUIRES: the key claimed.
+// acknowledged) before it is counted. Resumes from the store. Store errors end the run at once and
+// are returned. REQUIRES: the key claimed.
 absl::StatusOr<TuneResult> tune(const Nest& start, const Key& key, Store& store, Measurer& measurer,
                                 const SearchOptions& options, std::unique_ptr<Model> model,
                                 const TuneHooks& hooks);

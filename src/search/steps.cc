@@ -1,9 +1,9 @@
 // SearchRun: the phases around Search.
 //
 // A batch is issued while at most depth - 1 batches are in flight, so that whoever builds and
-// measures never waits for proposals. Every outcome is counted before anything new is proposed. What
-// was issued is remembered by trace, which is all that survives a restart; a result that nobody
-// here issued is taken all the same.
+// measures never waits for proposals. Every outcome is counted before anything new is proposed.
+// What was issued is remembered by trace, which is all that survives a restart; a result that
+// nobody here issued is taken all the same.
 #include "src/search/steps.h"
 
 #include <algorithm>

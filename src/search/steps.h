@@ -1,8 +1,8 @@
 // The search of one workload as a machine of steps: what to measure next, given what was measured.
 //
-// It has no measurer, no store and no clock: results are handed in once they are stored, seconds are
-// an argument. So the local loop (tune.cc) and a daemon whose agents are elsewhere drive the same
-// code. Phases follow each other: zero trial -> trials -> draining -> finalists -> done.
+// It has no measurer, no store and no clock: results are handed in once they are stored, seconds
+// are an argument. So the local loop (tune.cc) and a daemon whose agents are elsewhere drive the
+// same code. Phases follow each other: zero trial -> trials -> draining -> finalists -> done.
 // Deterministic: the same seed and the same calls in the same order give the same batches.
 //
 //   SearchRun run(start, options, std::move(model));

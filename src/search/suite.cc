@@ -3,8 +3,8 @@
 // Measuring must not be disturbed, so that one workload measures at a time. When all of a turn is
 // issued and the last batch still runs, the next workload is chosen already: if it is the same, the
 // pipeline never runs dry; else it is drained. To prepare a measurer takes 0.2 to 0.5 s (tensors,
-// references, workers), so measurers are kept, the least recently used dropped when memory is short,
-// and the cost of a switch counts in the choice.
+// references, workers), so measurers are kept, the least recently used dropped when memory is
+// short, and the cost of a switch counts in the choice.
 #include "src/search/suite.h"
 
 #include <algorithm>
@@ -54,7 +54,8 @@ struct Lane {
   WorkloadState state;                     // of what is stored
   std::unique_ptr<search::LocalLoop> loop;
   std::unique_ptr<Measurer> measurer;
-  bool turned = false;                     // had a turn: by then others have something to start from
+  bool turned = false;                     // had a turn: by then others have something to start
+                                           // from
 };
 
 class Suite {

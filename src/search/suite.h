@@ -18,7 +18,8 @@ struct SuiteItem {
   Key key;
   std::unique_ptr<Model> model;            // may be null
   WorkloadState state;                     // what is given of it: weight, group, bound_us
-  // Prepares tensors and workers; called on the calling thread, again after the measurer was dropped.
+  // Prepares tensors and workers; called on the calling thread, again after the measurer was
+  // dropped.
   std::function<absl::StatusOr<std::unique_ptr<Measurer>>()> make_measurer;
   int64_t bytes = 0;                       // of memory that its measurer holds
   std::function<void(const TuneProgress&)> progress;  // may be empty
@@ -35,9 +36,9 @@ struct SuiteOptions {
 // Gives the next batch to the workload with the largest expected gain per second (allocate.h) until
 // search.trials · workloads trials are stored (never more, stored ones count), search.seconds ·
 // workloads seconds are over, nothing promises a gain, or an interruption; then measures the
-// finalists of each. One measurer works at a time. Result i is item i's; its clock (curve, progress)
-// stands still while others have their turn. Everything is stored before it is counted, as in
-// tune(); errors end the run. REQUIRES: the keys claimed.
+// finalists of each. One measurer works at a time. Result i is item i's; its clock (curve,
+// progress) stands still while others have their turn. Everything is stored before it is counted,
+// as in tune(); errors end the run. REQUIRES: the keys claimed.
 absl::StatusOr<std::vector<TuneResult>> tune_suite(std::vector<SuiteItem> items, Store& store,
                                                    const SuiteOptions& options);
 

@@ -2,8 +2,9 @@
 //
 // One batch is measured while the next is proposed, so builders and the measurer never wait; where
 // measuring takes every processor, proposing and learning wait instead, or they would be measured
-// too. Results are stored before they are counted, so that whatever was shown survives a crash. What
-// fails through nobody's fault (a lost worker, a throttled clock) is tried again and is no trial.
+// too. Results are stored before they are counted, so that whatever was shown survives a crash.
+// What fails through nobody's fault (a lost worker, a throttled clock) is tried again and is no
+// trial.
 #include "src/search/local_loop.h"
 
 namespace lw {

@@ -27,7 +27,8 @@ absl::StatusOr<std::vector<Trace>> warm_traces(const Store& store, const Key& ke
   const absl::StatusOr<WorkloadRow> mine = store.workload(key.workload);
   if (mine.status().code() == absl::StatusCode::kNotFound) return traces;
   RETURN_IF_ERROR(mine.status());
-  ASSIGN_OR_RETURN(const std::vector<BestRow> rows, store.best_in_family(mine->family, key.threads));
+  ASSIGN_OR_RETURN(const std::vector<BestRow> rows,
+                   store.best_in_family(mine->family, key.threads));
   std::vector<std::pair<double, Trace>> near;
   for (const BestRow& row : rows) {
     const absl::StatusOr<WorkloadRow> other = store.workload(row.key.workload);

@@ -24,8 +24,8 @@ constexpr uint8_t kReaders = kClients | bit(CallerRole::kReader);
 constexpr uint8_t kAgents = bit(CallerRole::kAgent);
 constexpr uint8_t kAll = kReaders | kAgents;
 
-// Every method that the server has; tests/auth_test.cc compares it with the descriptors. The call to
-// synchronize is the agents' alone: an admin's certificate must not be able to pose as a board.
+// Every method that the server has; tests/auth_test.cc compares it with the descriptors. The call
+// to synchronize is the agents' alone: an admin's certificate must not be able to pose as a board.
 constexpr Permission kPermissions[] = {
     {"/loopwright.v1.TuningService/GetCapabilities", kAll, CallClass::kRead},
     {"/loopwright.v1.TuningService/CreateStudy", kClients, CallClass::kSubmit, true},
@@ -79,7 +79,8 @@ bool name_is_fine(std::string_view name) {
 }
 
 // An error whose ErrorInfo says more than its reason.
-absl::Status with_metadata(absl::Status status, const std::map<std::string, std::string>& metadata) {
+absl::Status with_metadata(absl::Status status,
+                           const std::map<std::string, std::string>& metadata) {
   constexpr char kErrorInfo[] = "type.googleapis.com/google.rpc.ErrorInfo";
   google::rpc::ErrorInfo info;
   if (const auto payload = status.GetPayload(kErrorInfo); payload.has_value()) {
@@ -118,8 +119,8 @@ class DenyByDefault final : public grpc::AuthMetadataProcessor {
     if (path == metadata.end()) return {grpc::StatusCode::PERMISSION_DENIED, "no method"};
     const std::string_view method(path->second.data(), path->second.size());
     const absl::StatusOr<Identity> identity = identity_of(*peer, /*tls=*/true);
-    // Our handlers repeat both checks, and word them with details; only what they never see, or what
-    // is in no table, ends here.
+    // Our handlers repeat both checks, and word them with details; only what they never see, or
+    // what is in no table, ends here.
     if (is_own_service(method) && find_permission(method) != nullptr) return grpc::Status::OK;
     if (!identity.ok()) return to_grpc(identity.status());
     return to_grpc(authorize(*identity, method));
@@ -156,11 +157,12 @@ absl::StatusOr<Identity> parse_identity_uri(std::string_view uri) {
     return absl::InvalidArgumentError(concat(
         "'", uri, "' is not ", kTrustDomain, "ROLE/NAME, the name 1 to 63 of A-Z a-z 0-9 . _ -"));
   }
-  for (const CallerRole role : {CallerRole::kReader, CallerRole::kClient, CallerRole::kAgent, CallerRole::kAdmin}) {
+  for (const CallerRole role :
+       {CallerRole::kReader, CallerRole::kClient, CallerRole::kAgent, CallerRole::kAdmin}) {
     if (path.substr(0, slash) == role_name(role)) return Identity{role, std::string(name), true};
   }
-  return absl::InvalidArgumentError(concat("'", path.substr(0, slash),
-                                           "' is no role that calls: reader, client, agent, admin"));
+  return absl::InvalidArgumentError(
+      concat("'", path.substr(0, slash), "' is no role that calls: reader, client, agent, admin"));
 }
 
 absl::StatusOr<Identity> identity_of(std::span<const std::string> uris) {
@@ -233,13 +235,14 @@ absl::Status authorize(const Identity& identity, std::string_view method) {
 absl::Status may_synchronize(const Identity& identity, std::string_view agent) {
   if (!identity.certified || agent == concat("agents/", identity.name)) return absl::OkStatus();
   return denied(identity, "/loopwright.v1.AgentService/Synchronize",
-                concat("the certificate is of agents/", identity.name, ", the call speaks for '", agent,
-                       "'"));
+                concat("the certificate is of agents/", identity.name, ", the call speaks for '",
+                       agent, "'"));
 }
 
 absl::Status may_cancel(const Identity& identity, std::string_view study_client) {
   if (identity.role == CallerRole::kAdmin) return absl::OkStatus();
-  if (identity.role == CallerRole::kClient && study_client == identity.name) return absl::OkStatus();
+  if (identity.role == CallerRole::kClient && study_client == identity.name)
+    return absl::OkStatus();
   return denied(identity, "/loopwright.v1.TuningService/CancelStudy",
                 concat("the study is of '", study_client, "'; ", identity.name,
                        " may end only studies of its own"));

@@ -1,13 +1,14 @@
-// Who asks, and what they may: an Identity from the peer's certificate, and one table of every method.
+// Who asks, and what they may: an Identity from the peer's certificate, and one table of every
+// method.
 //
 // A certificate names its holder by exactly one URI among its subject's alternative names,
-// spiffe://loopwright/ROLE/NAME: SPIFFE's form, because it is the one that service meshes and issuers
-// (SPIRE, cert-manager, Vault) know how to put there; "loopwright" is the trust domain. Where there is
-// no TLS (a loopback, or --insecure-expose) everybody is the admin "local".
+// spiffe://loopwright/ROLE/NAME: SPIFFE's form, because it is the one that service meshes and
+// issuers (SPIRE, cert-manager, Vault) know how to put there; "loopwright" is the trust domain.
+// Where there is no TLS (a loopback, or --insecure-expose) everybody is the admin "local".
 //
-// What the table does not list is denied to everybody. Denials are PERMISSION_DENIED with the reason
-// ROLE_DENIED and the metadata role, name and method; without a usable certificate UNAUTHENTICATED
-// with NO_CERTIFICATE. All functions are pure and thread-safe.
+// What the table does not list is denied to everybody. Denials are PERMISSION_DENIED with the
+// reason ROLE_DENIED and the metadata role, name and method; without a usable certificate
+// UNAUTHENTICATED with NO_CERTIFICATE. All functions are pure and thread-safe.
 #pragma once
 
 #include <grpcpp/security/auth_context.h>
@@ -37,7 +38,8 @@ struct Identity {
   bool operator==(const Identity&) const = default;
 };
 Identity local_identity();
-std::string identity_text(const Identity& identity);  // "client/ci", in logs, audit and as a quota's key
+std::string identity_text(const Identity& identity);  // "client/ci", in logs, audit and as a
+                                                      // quota's key
 
 // "spiffe://loopwright/agent/board-7". Errors: kInvalidArgument.
 absl::StatusOr<Identity> parse_identity_uri(std::string_view uri);
@@ -57,7 +59,9 @@ struct Permission {
   CallClass call_class = CallClass::kRead;
   bool audited = false;                    // goes to the audit log, allowed or denied
 };
-inline constexpr uint8_t bit(CallerRole role) { return static_cast<uint8_t>(1u << static_cast<int>(role)); }
+inline constexpr uint8_t bit(CallerRole role) {
+  return static_cast<uint8_t>(1u << static_cast<int>(role));
+}
 std::span<const Permission> permissions();
 const Permission* find_permission(std::string_view method);  // null: unknown, so denied
 

@@ -1,5 +1,6 @@
 // Errors of the API: an absl::Status that carries google.rpc details as payloads, on its way to a
-// grpc::Status whose details hold a google.rpc.Status. Inside the service only absl::Status is seen.
+// grpc::Status whose details hold a google.rpc.Status. Inside the service only absl::Status is
+// seen.
 //
 // Reasons are the names of loopwright.v1.ErrorReason; every error that leaves the server has one. A
 // status without (our bug, or a library's) leaves as INTERNAL with an id that the log explains.

@@ -24,7 +24,8 @@ std::optional<Row> only(std::vector<Row> rows) {
 
 absl::StatusOr<int64_t> insert_job(Database& database, const JobRow& row) {
   const std::string state = state_name(row.state), payload = row.payload.SerializeAsString();
-  const std::string sources = absl::StrJoin(row.sources, ","), lost = absl::StrJoin(row.lost_on, ",");
+  const std::string sources = absl::StrJoin(row.sources, ","),
+                    lost = absl::StrJoin(row.lost_on, ",");
   Query query = database.query(
       "INSERT INTO jobs (study, position, client, target, state, priority, run_after, attempt, "
       "epoch, device, agent, session, lease_until, created_ms, ended_ms, candidates, payload, "

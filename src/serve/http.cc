@@ -182,9 +182,10 @@ absl::Status HttpServer::Implementation::start() {
     return absl::InvalidArgumentError("http: the address must be HOST:PORT");
   }
   if (!all && !options_.address.loopback && !options_.allow_plain_remote) {
-    return absl::InvalidArgumentError(concat(
-        "http: '", options_.address.text, "' is not a loopback address: everybody who reaches it could "
-        "read names, timings and schedules; give certificates, or allow it explicitly"));
+    return absl::InvalidArgumentError(
+        concat("http: '", options_.address.text,
+               "' is not a loopback address: everybody who reaches it could "
+               "read names, timings and schedules; give certificates, or allow it explicitly"));
   }
   if (all) {
     server_ = std::make_unique<httplib::SSLServer>(

@@ -1,12 +1,12 @@
 // Who works on which job: queued -> leased -> done | dead | cancelled.
 //
-// A claim counts the attempt and moves the epoch in the claiming transaction, so that a crash cannot
-// make an attempt free; the epoch is the fence: whatever comes with another one changes nothing. A
-// job whose agents disappeared (a lease ran out, an agent came back as another session) goes back
-// to the queue; after two distinct agents, or one too often, it is poison: with several candidates
-// it is split into jobs of one, so that the guilty one is found, and a single one is charged with a
-// crash. Attempts that ended otherwise (given back, failed through a device) make nothing poison;
-// after too many of any kind a job is given up, and nothing is charged.
+// A claim counts the attempt and moves the epoch in the claiming transaction, so that a crash
+// cannot make an attempt free; the epoch is the fence: whatever comes with another one changes
+// nothing. A job whose agents disappeared (a lease ran out, an agent came back as another session)
+// goes back to the queue; after two distinct agents, or one too often, it is poison: with several
+// candidates it is split into jobs of one, so that the guilty one is found, and a single one is
+// charged with a crash. Attempts that ended otherwise (given back, failed through a device) make
+// nothing poison; after too many of any kind a job is given up, and nothing is charged.
 //
 // Claims are fair between clients: the next job is of the client with the smallest
 // (running + 1) / weight x 2^(-priority / 100), the score of Buildbarn's queue (service.md section
@@ -32,8 +32,8 @@ struct LeaseRules {
   int poison_agents = 2;                   // distinct ones that disappeared with a job
   int most_attempts = 8;                   // of a job, however they end
   int quarantine_failures = 3;             // of a device, in a row, on distinct jobs
-  int64_t backoff_ms = 500;                // before a job that failed on a device runs again, doubled
-                                           // with each attempt
+  int64_t backoff_ms = 500;                // before a job that failed on a device runs again,
+                                           // doubled with each attempt
 };
 
 // What a transaction did that others wait for; used after it has committed.
@@ -50,8 +50,8 @@ struct Changes {
   int expired = 0;
 };
 
-// How much of the fleet each client uses now, and may; made of the database every now and then, kept
-// up in between by its user.
+// How much of the fleet each client uses now, and may; made of the database every now and then,
+// kept up in between by its user.
 struct Shares {
   std::map<std::string, int> running;      // leased jobs by client
   std::map<std::string, double> weights;

@@ -1,7 +1,7 @@
-// A token bucket holds `burst` tokens at most and gains `rate` a second; a call takes one. It is kept
-// as the count at its last use: the gain since then is added when it is looked at, so nothing runs
-// between calls, and a bucket that has had time to fill is worth no memory. The file of limits is read
-// field by field from tables, so that a name exists once and every error names its field.
+// A token bucket holds `burst` tokens at most and gains `rate` a second; a call takes one. It is
+// kept as the count at its last use: the gain since then is added when it is looked at, so nothing
+// runs between calls, and a bucket that has had time to fill is worth no memory. The file of limits
+// is read field by field from tables, so that a name exists once and every error names its field.
 #include "src/serve/limits.h"
 
 #include <errno.h>
@@ -47,7 +47,8 @@ struct Reader {
   std::string_view file;
 
   absl::Status bad(std::string_view field, std::string_view problem) const {
-    return absl::InvalidArgumentError(concat(file, ": ", field, field.empty() ? "" : ": ", problem));
+    return absl::InvalidArgumentError(
+        concat(file, ": ", field, field.empty() ? "" : ": ", problem));
   }
 
   absl::Status unknown(std::string_view field, std::string_view name,
@@ -102,7 +103,8 @@ absl::Status read_quotas(const Reader& reader, const json& object, Quotas* quota
 }
 
 // A number, or {"rate": ..., "burst": ...}; without a burst it is two seconds' worth.
-absl::Status read_rate(const Reader& reader, const json& value, const std::string& path, Rate* rate) {
+absl::Status read_rate(const Reader& reader, const json& value, const std::string& path,
+                       Rate* rate) {
   constexpr double kLeast = 0.001;
   if (!value.is_object()) {
     RETURN_IF_ERROR(reader.number(value, path, kLeast, kMaxRate, &rate->rate));
@@ -123,12 +125,14 @@ absl::Status read_rate(const Reader& reader, const json& value, const std::strin
 absl::Status read_rates(const Reader& reader, const json& object, ServeConfig* config) {
   RETURN_IF_ERROR(reader.object(object, "calls_per_second"));
   std::vector<std::string> known;
-  for (int i = 0; i < kCallClasses; ++i) known.emplace_back(call_class_name(static_cast<CallClass>(i)));
+  for (int i = 0; i < kCallClasses; ++i)
+    known.emplace_back(call_class_name(static_cast<CallClass>(i)));
   for (const auto& [name, value] : object.items()) {
     const std::string path = concat("calls_per_second.", name);
     const auto found = std::find(known.begin(), known.end(), name);
     if (found == known.end()) return reader.unknown(path, name, known);
-    RETURN_IF_ERROR(read_rate(reader, value, path, &config->rates[static_cast<size_t>(found - known.begin())]));
+    RETURN_IF_ERROR(
+        read_rate(reader, value, path, &config->rates[static_cast<size_t>(found - known.begin())]));
   }
   return absl::OkStatus();
 }
@@ -198,7 +202,8 @@ absl::StatusOr<ServeConfig> parse_serve_config(std::string_view text, std::strin
     } else if (name == "default_weight") {
       RETURN_IF_ERROR(reader.number(value, name, kMinWeight, kMaxWeight, &config.default_weight));
     } else {
-      return reader.unknown(name, name, {"quotas", "calls_per_second", "weights", "default_weight"});
+      return reader.unknown(name, name,
+                            {"quotas", "calls_per_second", "weights", "default_weight"});
     }
   }
   return config;
@@ -237,21 +242,24 @@ absl::Status RateLimiter::take(const Identity& identity, CallClass call_class, i
     places_.emplace(std::move(key), buckets_.begin());
   }
   Bucket& bucket = buckets_.front();
-  const double elapsed_s = static_cast<double>(std::max<int64_t>(0, now_ns - bucket.filled_ns)) / 1e9;
+  const double elapsed_s =
+      static_cast<double>(std::max<int64_t>(0, now_ns - bucket.filled_ns)) / 1e9;
   bucket.tokens = std::min(rate.burst, bucket.tokens + elapsed_s * rate.rate);
   bucket.filled_ns = std::max(bucket.filled_ns, now_ns);
-  // Sums of fractions fall short by rounding: who waits as long as told shall not be refused for it.
+  // Sums of fractions fall short by rounding: who waits as long as told shall not be refused for
+  // it.
   constexpr double kRounding = 1e-6;
   if (bucket.tokens >= 1 - kRounding) {
     bucket.tokens = std::max(0.0, bucket.tokens - 1);
     return absl::OkStatus();
   }
-  const auto delay_ms = static_cast<int64_t>(std::ceil((1 - bucket.tokens) / rate.rate * 1e3 - kRounding));
+  const auto delay_ms =
+      static_cast<int64_t>(std::ceil((1 - bucket.tokens) / rate.rate * 1e3 - kRounding));
   std::ostringstream limit;
   limit << rate.rate;
   return retry_later(loopwright::v1::ERROR_REASON_RATE_LIMITED,
-                     concat(bucket.key.first, " makes more than ", limit.str(), " calls a second of class ",
-                            call_class_name(call_class)),
+                     concat(bucket.key.first, " makes more than ", limit.str(),
+                            " calls a second of class ", call_class_name(call_class)),
                      std::max<int64_t>(1, delay_ms));
 }
 
@@ -268,8 +276,9 @@ absl::Status check_new_study(const Quotas& quotas, std::string_view client, cons
                             quotas.workloads_per_study));
   }
   if (trials > quotas.trials_per_study) {
-    return api_error(loopwright::v1::ERROR_REASON_TOO_LARGE,
-                     concat("spec.trials: ", trials, "; a study may have ", quotas.trials_per_study));
+    return api_error(
+        loopwright::v1::ERROR_REASON_TOO_LARGE,
+        concat("spec.trials: ", trials, "; a study may have ", quotas.trials_per_study));
   }
   if (usage.active_studies >= quotas.active_studies_per_client) {
     return retry_later(loopwright::v1::ERROR_REASON_QUOTA_EXCEEDED,

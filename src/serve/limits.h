@@ -1,9 +1,10 @@
-// What the daemon lets one client take: how many calls a second, how much at once, and whose share of
-// the devices is how large. All of it can be set in the file of `serve --config`:
+// What the daemon lets one client take: how many calls a second, how much at once, and whose share
+// of the devices is how large. All of it can be set in the file of `serve --config`:
 //
 //   {
-//     "quotas": {"active_studies_per_client": 100, "queued_jobs": 20000, "workloads_per_study": 500,
-//                "trials_per_study": 1000000, "message_bytes": 4194304},
+//     "quotas": {"active_studies_per_client": 100, "queued_jobs": 20000,
+//                "workloads_per_study": 500, "trials_per_study": 1000000,
+//                "message_bytes": 4194304},
 //     "calls_per_second": {"read": 50, "lookup": {"rate": 200, "burst": 1000}},
 //     "weights": {"ci": 2, "nightly": 0.5},
 //     "default_weight": 1
@@ -70,8 +71,8 @@ class RateLimiter {
  public:
   explicit RateLimiter(const ServeConfig& config, size_t max_buckets = 20'000);
 
-  // OK and one token less, or RESOURCE_EXHAUSTED, RATE_LIMITED, with the delay after which a token is
-  // there. The local admin is not limited: a loopback's many agents share that name.
+  // OK and one token less, or RESOURCE_EXHAUSTED, RATE_LIMITED, with the delay after which a token
+  // is there. The local admin is not limited: a loopback's many agents share that name.
   absl::Status take(const Identity& identity, CallClass call_class, int64_t now_ns);
   size_t remembered() const;
 

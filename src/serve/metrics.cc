@@ -22,10 +22,10 @@ namespace {
 constexpr size_t kMaxMembers = 100;
 
 enum Id {
-  kJobsQueued, kJobsLeased, kLeasesExpired, kJobAttempts, kMeasurements, kQueueWait, kMeasureSeconds,
-  kDiscards, kDevices, kAgentsOnline, kStudies, kCommitSeconds, kCommitOperations, kWalBytes,
-  kDatabaseReadOnly, kLookups, kLookupSeconds, kRpcs, kRpcSeconds, kStreamsOpen, kTuningCost,
-  kBuildInfo, kCount,
+  kJobsQueued, kJobsLeased, kLeasesExpired, kJobAttempts, kMeasurements, kQueueWait,
+  kMeasureSeconds, kDiscards, kDevices, kAgentsOnline, kStudies, kCommitSeconds, kCommitOperations,
+  kWalBytes, kDatabaseReadOnly, kLookups, kLookupSeconds, kRpcs, kRpcSeconds, kStreamsOpen,
+  kTuningCost, kBuildInfo, kCount,
 };
 
 constexpr std::array<MetricInfo, kCount> kTable = {{
@@ -43,13 +43,15 @@ constexpr std::array<MetricInfo, kCount> kTable = {{
     {"loopwright_agents_online", "gauge", "", "Agents heard of within their time limit."},
     {"loopwright_studies", "gauge", "state", "Studies by state."},
     {"loopwright_commit_seconds", "histogram", "", "A group commit, with its fsync."},
-    {"loopwright_commit_operations", "histogram", "", "Operations that one group commit made durable."},
+    {"loopwright_commit_operations", "histogram", "",
+     "Operations that one group commit made durable."},
     {"loopwright_wal_bytes", "gauge", "", "Size of SQLite's write-ahead log."},
     {"loopwright_database_read_only", "gauge", "",
      "1 while the database takes no writes (disk full, input/output error)."},
     {"loopwright_lookups_total", "counter", "outcome", "Schedule lookups, by the ladder's rung."},
     {"loopwright_lookup_seconds", "histogram", "", "One lookup; of a batch, its share."},
-    {"loopwright_rpc_total", "counter", "method,code", "Calls answered, by method and status code."},
+    {"loopwright_rpc_total", "counter", "method,code",
+     "Calls answered, by method and status code."},
     {"loopwright_rpc_seconds", "histogram", "method",
      "A unary call from its arrival to its answer; held Synchronize calls include the wait."},
     {"loopwright_streams_open", "gauge", "", "Streams that are open: WatchStudy, export, import."},

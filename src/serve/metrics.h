@@ -39,7 +39,8 @@ class Metrics {
   // ---- the queue
   void queue(int64_t queued, int64_t leased);       // what there is now
   void lease_expired(int64_t count = 1);
-  void attempt_ended(std::string_view outcome);     // stored | duplicate | lease_lost | failed | ...
+  void attempt_ended(std::string_view outcome);     // stored | duplicate | lease_lost | failed |
+                                                    // ...
   void measurement(std::string_view verdict, int64_t count = 1);  // verdict_name()
   void job_waited(double seconds);                  // from being made to its first lease
   void job_measured(double seconds);                // its run_time

@@ -141,7 +141,8 @@ absl::StatusOr<std::string> parse_page_token(std::string_view list, std::string_
   std::string bytes;
   const bool decoded = token.size() < 4096 &&
                        absl::WebSafeBase64Unescape({token.data(), token.size()}, &bytes);
-  if (!decoded || bytes.size() < kSeal || bytes.substr(0, kSeal) != seal(list, bytes.substr(kSeal))) {
+  if (!decoded || bytes.size() < kSeal ||
+      bytes.substr(0, kSeal) != seal(list, bytes.substr(kSeal))) {
     return bad_field("page_token", "not one of this list with this filter; begin again without",
                      v1::ERROR_REASON_INVALID_PAGE_TOKEN);
   }

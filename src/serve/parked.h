@@ -1,11 +1,11 @@
 // Calls that wait for something to happen: agents for work, clients for news of a study.
 //
-// A call is parked on topics ("target X", "study Y", "agent Z") until there is news of one, its time is over, or
-// it is gone. News cannot fall between looking and parking: version() is read before looking, and
-// parking with a version that is not the present one resumes at once. Of those that wait for work one
-// is woken for each news; one that did get work passes the news on, so that a thousand waiting agents
-// do not all run for one job. Thread-safe; callbacks run without a lock held, on whoever brings the
-// news.
+// A call is parked on topics ("target X", "study Y", "agent Z") until there is news of one, its
+// time is over, or it is gone. News cannot fall between looking and parking: version() is read
+// before looking, and parking with a version that is not the present one resumes at once. Of those
+// that wait for work one is woken for each news; one that did get work passes the news on, so that
+// a thousand waiting agents do not all run for one job. Thread-safe; callbacks run without a lock
+// held, on whoever brings the news.
 #pragma once
 
 #include <array>
@@ -26,8 +26,8 @@ class ParkedCalls {
 
   // A number that changes with each news of any of the topics (and now and then without).
   uint64_t version(const Topics& topics) const;
-  // `name`: of a caller that waits once at a time (an earlier call of it is resumed with kReplaced);
-  // "": of none. Returns a ticket, 0 when the call was resumed at once.
+  // `name`: of a caller that waits once at a time (an earlier call of it is resumed with
+  // kReplaced); "": of none. Returns a ticket, 0 when the call was resumed at once.
   int64_t park(const std::string& name, Topics topics, uint64_t version, int64_t until_ms,
                Resume resume);
   // The call is gone. False: it is being resumed, or was.

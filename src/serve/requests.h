@@ -19,9 +19,9 @@ constexpr int64_t kRequestsKeptMs = int64_t{48} * 3600 * 1000;
 // INVALID_ARGUMENT (MISSING_REQUEST_ID).
 absl::Status check_request_id(std::string_view id);
 
-// Runs `body`, which fills `response`, unless (actor, id) has been answered: then `response` is that
-// answer. INVALID_ARGUMENT: no id, or an absurd one; ABORTED (REQUEST_ID_REUSED): the id came with
-// another request. REQUIRES: inside a write().
+// Runs `body`, which fills `response`, unless (actor, id) has been answered: then `response` is
+// that answer. INVALID_ARGUMENT: no id, or an absurd one; ABORTED (REQUEST_ID_REUSED): the id came
+// with another request. REQUIRES: inside a write().
 absl::Status once(Database& database, std::string_view actor, std::string_view id,
                   std::string_view method, const google::protobuf::Message& request,
                   int64_t now_ms, google::protobuf::Message* response,

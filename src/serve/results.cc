@@ -1,7 +1,7 @@
 // A device that fails jobs one after the other through its own fault is quarantined with the
 // failures as evidence, so that it cannot eat the queue; a job that fails so is tried elsewhere or
-// later, given up at last, and never charged. What is charged to candidates are outcomes, which are data: they are
-// stored, counted and learned from.
+// later, given up at last, and never charged. What is charged to candidates are outcomes, which are
+// data: they are stored, counted and learned from.
 #include "src/serve/results.h"
 
 #include <algorithm>
@@ -168,9 +168,11 @@ absl::Status blame_device(Database& database, const JobRow& job, const std::stri
   device->evidence = evidence.dump();
   if (device->failures >= rules.quarantine_failures &&
       device->admission != v1::DEVICE_ADMISSION_QUARANTINED) {
-    return quarantine(database, *device,
-                      concat(device->failures, " jobs in a row failed through the device, the last: ",
-                             verdict, ": ", detail), rules, now_ms, changes);
+    return quarantine(
+        database, *device,
+        concat(device->failures, " jobs in a row failed through the device, the last: ", verdict,
+               ": ", detail),
+        rules, now_ms, changes);
   }
   return put_device(database, *device);
 }
@@ -195,7 +197,8 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
                                           const v1::JobResult& result, const LeaseRules& rules,
                                           int64_t now_ms, Changes* changes) {
   const absl::StatusOr<int64_t> id = parse_job_name(result.job(), "results.job");
-  if (!id.ok()) return receipt(result, v1::RECEIPT_KIND_REFUSED, std::string(id.status().message()));
+  if (!id.ok())
+    return receipt(result, v1::RECEIPT_KIND_REFUSED, std::string(id.status().message()));
   ASSIGN_OR_RETURN(std::optional<JobRow> found, find_job(database, *id));
   if (!found) return receipt(result, v1::RECEIPT_KIND_REFUSED, "there is no such job");
   JobRow& job = *found;

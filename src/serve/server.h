@@ -22,7 +22,8 @@ struct ServerOptions {
   int threads = 16;                        // for calls that wait for the database
   bool reflection = false;
   Keepalive keepalive = {.time_ms = 60'000, .timeout_ms = 10'000};
-  int64_t least_ping_ms = 5'000;           // between a client's pings; who asks more often is cut off
+  int64_t least_ping_ms = 5'000;           // between a client's pings; who asks more often is cut
+                                           // off
 };
 
 class Server {

@@ -1,7 +1,7 @@
 // Starting, stopping, and the housekeeping thread: what nobody calls for. Every tenth of a second
-// it resumes parked calls whose time is over; every half a second it ends leases that ran out, reads
-// what the queue holds (another daemon may have filled it) and who uses how much; every few seconds
-// it counts what there is for the metrics.
+// it resumes parked calls whose time is over; every half a second it ends leases that ran out,
+// reads what the queue holds (another daemon may have filled it) and who uses how much; every few
+// seconds it counts what there is for the metrics.
 #include "src/serve/service.h"
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 namespace lw {
 namespace {
 
-constexpr int64_t kTickMs = 100, kSweepMs = 500, kRefreshMs = 500, kMeasureMs = 5000, kMeasureAgainMs = 1000;
+constexpr int64_t kTickMs = 100, kSweepMs = 500, kRefreshMs = 500, kMeasureMs = 5000,
+                  kMeasureAgainMs = 1000;
 constexpr int64_t kIndexMs = 5000, kWithdrawnMs = 1000;
 constexpr int kExpireAtOnce = 200, kForgetAtOnce = 1000;
 constexpr size_t kResidentBytes = size_t{48} << 20;  // of records in the index
@@ -73,7 +74,8 @@ Service::~Service() {
         commit_->run([this](Database& database) { return clock_.store(database); });
     if (!stored.ok()) log(Level::kWarning, "clock_not_stored",
                           {{"error", std::string(stored.message())}});
-    commit_->stop();                       // stays there too: its acknowledgements ask it for problems
+    commit_->stop();                       // stays there too: its acknowledgements ask it for
+                                           // problems
   }
 }
 

@@ -1,9 +1,9 @@
 // The service itself: everything the API promises, without gRPC. src/serve/server.h puts it on the
 // wire; tests call it directly.
 //
-// Several of them may share one PostgreSQL database: each holds nothing but what it could read again.
-// Thread-safe. Calls block for as long as the database takes, but for synchronize(), which answers
-// through a callback and may park the call.
+// Several of them may share one PostgreSQL database: each holds nothing but what it could read
+// again. Thread-safe. Calls block for as long as the database takes, but for synchronize(), which
+// answers through a callback and may park the call.
 #pragma once
 
 #include <atomic>
@@ -81,8 +81,8 @@ class Service {
   std::shared_ptr<void> synchronize(const Caller& caller,
                       std::shared_ptr<const loopwright::v1::SynchronizeRequest> request,
                       SyncDone done);
-  // The caller has gone: it gets no work, and `done` is called soon (of a call that came twice: when
-  // both callers have gone, or with the other one's).
+  // The caller has gone: it gets no work, and `done` is called soon (of a call that came twice:
+  // when both callers have gone, or with the other one's).
   void abandon(const std::shared_ptr<void>& call);
 
   // ---- schedules
@@ -98,7 +98,8 @@ class Service {
   // Records after `cursor` ("" for the first), a few hundred; the next cursor, "" at the end.
   absl::StatusOr<std::string> export_some(const std::string& cursor, bool best_only,
                                           loopwright::v1::ExportRecordsResponse* response);
-  absl::Status import_some(const Caller& caller, const loopwright::v1::ImportRecordsRequest& request,
+  absl::Status import_some(const Caller& caller,
+                           const loopwright::v1::ImportRecordsRequest& request,
                            loopwright::v1::ImportRecordsResponse* total);
 
   absl::Status withdraw_record(const Caller& caller,

@@ -11,9 +11,10 @@ namespace lw {
 
 namespace v1 = loopwright::v1;
 
-// The name is made here: nothing of the request reaches the file system. A repetition of the request
-// makes no second file.
-absl::Status Service::backup_database(const Caller& caller, const v1::BackupDatabaseRequest& request,
+// The name is made here: nothing of the request reaches the file system. A repetition of the
+// request makes no second file.
+absl::Status Service::backup_database(const Caller& caller,
+                                      const v1::BackupDatabaseRequest& request,
                                       v1::BackupDatabaseResponse* response) {
   RETURN_IF_ERROR(check_request_id(request.request_id()));  // or a copy would be left behind
   std::string folder = options_.backup_folder;

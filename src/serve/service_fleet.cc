@@ -80,7 +80,8 @@ absl::Status Service::list_agents(const Caller&, const v1::ListAgentsRequest& re
           if (value.is_string()) (*agent.mutable_labels())[name] = value.get<std::string>();
         }
       }
-      Query devices = database_->query("SELECT id FROM devices WHERE agent = ? ORDER BY id", row.id);
+      Query devices =
+          database_->query("SELECT id FROM devices WHERE agent = ? ORDER BY id", row.id);
       while (devices.next()) agent.add_devices(device_name(devices.text(0)));
       return devices.status();
     });

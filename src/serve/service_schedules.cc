@@ -75,7 +75,8 @@ class AskedTarget {
                        "'host' is another machine here: send the target itself");
     }
     absl::StatusOr<Target> target = find_target(query.target_name());
-    if (!target.ok()) return bad_field(at(i, "target_name"), std::string(target.status().message()));
+    if (!target.ok())
+      return bad_field(at(i, "target_name"), std::string(target.status().message()));
     return target;
   }
 
@@ -145,7 +146,8 @@ void fill(const ScheduleRecord& record, v1::LookupResult* result) {
   m.set_trace(record.trace);
   m.set_kernel_hash(record.kernel_hash);
   m.set_verdict(v1::VERDICT_OK);
-  m.add_samples_us(record.time_us);        // clients refuse a measurement without; the index keeps none
+  m.add_samples_us(record.time_us);        // clients refuse a measurement without; the index keeps
+                                           // none
   m.set_inner(1);
   m.set_time_us(record.time_us);
   m.set_ci_low_us(record.ci_low_us);
@@ -339,9 +341,10 @@ absl::StatusOr<std::string> Service::export_some(const std::string& cursor, bool
   int64_t last = 0;
   int keys = 0;
   RETURN_IF_ERROR(view([&]() -> absl::Status {
-    Query query = database_->query("SELECT id, workload, target, backend, threads, cache, objective "
-                                   "FROM keys WHERE id > ? ORDER BY id LIMIT ?",
-                                   from, kExportKeys);
+    Query query = database_->query(
+        "SELECT id, workload, target, backend, threads, cache, objective "
+        "FROM keys WHERE id > ? ORDER BY id LIMIT ?",
+        from, kExportKeys);
     while (query.next() && response->ByteSizeLong() < kExportBytes) {
       last = query.integer(0);
       ++keys;

@@ -1,10 +1,10 @@
 // Synchronize: most calls say nothing new and find nothing to do; these touch no disk. The others
 // become one operation of the group commit, and are answered when it is durable.
 //
-// A network may say a call twice (a proxy that asks again, a connection that is doubled), and either
-// answer may be the one that reaches the agent. So a copy of a session's latest call joins it and gets
-// its answer, however early it comes; what is older than the latest call is answered at once: results
-// and leases are seen to, no work is given or taken back.
+// A network may say a call twice (a proxy that asks again, a connection that is doubled), and
+// either answer may be the one that reaches the agent. So a copy of a session's latest call joins
+// it and gets its answer, however early it comes; what is older than the latest call is answered at
+// once: results and leases are seen to, no work is given or taken back.
 #include <algorithm>
 
 #include "src/net/times.h"
@@ -39,7 +39,8 @@ struct Service::Sync {
   SyncCall call;
   SyncAnswer answer;
   int64_t until_ms = 0;
-  bool first = true;                       // not resumed: results and leases are still to be seen to
+  bool first = true;                       // not resumed: results and leases are still to be seen
+                                           // to
   uint64_t version = 0;                    // of the topics, before the queue was looked at
   std::mutex mutex;                        // guards all below
   int64_t ticket = 0;                      // while parked
@@ -264,7 +265,8 @@ void Service::park(std::shared_ptr<Sync> sync, uint64_t version) {
   bool gone = false;
   {
     std::lock_guard lock(sync->mutex);
-    // Resumed by now, the call may have parked again elsewhere: tickets ascend, the last one counts.
+    // Resumed by now, the call may have parked again elsewhere: tickets ascend, the last one
+    // counts.
     sync->ticket = std::max(sync->ticket, ticket);
     gone = sync->callers == 0;
   }

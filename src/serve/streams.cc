@@ -1,6 +1,6 @@
-// Each stream is a chain: one step at a time (a read of the database, a write, a wait), each started
-// by the end of the one before. Only OnCancel comes from aside; it takes the call out of the parked
-// ones, and whoever manages to take it out goes on with the chain, to its end.
+// Each stream is a chain: one step at a time (a read of the database, a write, a wait), each
+// started by the end of the one before. Only OnCancel comes from aside; it takes the call out of
+// the parked ones, and whoever manages to take it out goes on with the chain, to its end.
 #include "src/serve/streams.h"
 
 #include <algorithm>
@@ -126,7 +126,8 @@ class Watch : public grpc::ServerWriteReactor<v1::StudyEvent> {
       }
       if (study.has_end_time()) return finish(absl::OkStatus());
       if (wire_.service->is_stopping()) {
-        return finish(retry_later(v1::ERROR_REASON_STOPPING, "the server stops; watch again", 1000));
+        return finish(
+            retry_later(v1::ERROR_REASON_STOPPING, "the server stops; watch again", 1000));
       }
       parking_.park(*wire_.service, study_, version, wire_.service->now_ms() + kHeartbeatMs,
                     [this](ParkedCalls::Why why) {

@@ -200,8 +200,11 @@ absl::Status end_study(Database& database, StudyRow& study, v1::StudyState state
   study.error = std::string(error);
   study.updated_ms = study.ended_ms = now_ms;
   RETURN_IF_ERROR(update_study(database, study));
-  RETURN_IF_ERROR(database.query("UPDATE jobs SET state = 'cancelled', ended_ms = ? WHERE study = ? "
-                                 "AND state IN ('queued', 'leased')", now_ms, study.id).run());
+  RETURN_IF_ERROR(database
+                      .query("UPDATE jobs SET state = 'cancelled', ended_ms = ? WHERE study = ? "
+                             "AND state IN ('queued', 'leased')",
+                             now_ms, study.id)
+                      .run());
   v1::StudyEvent event;
   event.set_kind(v1::StudyEvent::KIND_ENDED);
   event.set_state(state);

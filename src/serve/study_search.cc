@@ -146,8 +146,8 @@ absl::StatusOr<bool> StudySearch::place_study() {
   return placement.has_value();
 }
 
-// All or nothing, so that the next call begins again. A workload that cannot be searched for on this
-// target closes with the reason; the others go on.
+// All or nothing, so that the next call begins again. A workload that cannot be searched for on
+// this target closes with the reason; the others go on.
 absl::Status StudySearch::begin_all(const Seen& seen) {
   began_ms_ = seat_.now_ms();
   states_.assign(seen.workloads.size(), WorkloadState());
@@ -437,7 +437,8 @@ absl::Status StudySearch::close_workload(Workload& w, const std::string& note) {
 }
 
 absl::Status StudySearch::end(v1::StudyState state, const std::string& error) {
-  log(Level::kInfo, "study_ended", {{"study", id_}, {"state", state_name(state)}, {"error", error}});
+  log(Level::kInfo, "study_ended",
+      {{"study", id_}, {"state", state_name(state)}, {"error", error}});
   return fenced([&](Database& database, Changes* changes) -> absl::Status {
     ASSIGN_OR_RETURN(std::optional<StudyRow> study, find_study(database, id_));
     CHECK(study.has_value());

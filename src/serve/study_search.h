@@ -2,8 +2,8 @@
 //
 // The database is the truth. advance() reads what has changed, shows it to the searches, and puts
 // new jobs into the queue, as many as the study's devices can hold; it keeps nothing that could not
-// be read again, so a study may move to another daemon, or to this one after a crash, at any moment:
-// the searches are rebuilt from the stored measurements and the jobs that are still out.
+// be read again, so a study may move to another daemon, or to this one after a crash, at any
+// moment: the searches are rebuilt from the stored measurements and the jobs that are still out.
 #pragma once
 
 #include <functional>

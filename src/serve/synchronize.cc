@@ -92,7 +92,8 @@ class Synchronization {
       }
       row->sessions.insert(row->sessions.begin(), session);
       if (row->sessions.size() > kSessionsKept) row->sessions.resize(kSessionsKept);
-      // Who was never here holds nothing: a fleet that starts would look through all leases for each.
+      // Who was never here holds nothing: a fleet that starts would look through all leases for
+      // each.
       if (row->sessions.size() > 1) {
         RETURN_IF_ERROR(lose_sessions(database_, store_, agent_, session, rules_, now_ms_,
                                       &answer_.changes));

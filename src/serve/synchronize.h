@@ -2,9 +2,9 @@
 // leases (renewed, taken back, cancelled) and new work. Beside the database it only knows what the
 // caller says, so that it is tested without a server.
 //
-// A job that is leased to the agent but that the agent does not list never reached it (an answer was
-// lost): it goes back to the queue, unless the call is older than one already seen, which knows less
-// than it seems.
+// A job that is leased to the agent but that the agent does not list never reached it (an answer
+// was lost): it goes back to the queue, unless the call is older than one already seen, which knows
+// less than it seems.
 #pragma once
 
 #include "src/serve/leases.h"
@@ -16,7 +16,8 @@ struct SyncCall {
   std::string peer;
   bool is_latest = true;                   // no later call of the session was seen
   bool stopping = false;                   // the daemon gives no more work
-  std::map<std::string, Claims> prepared;  // by device id: what it has ready; the counts are ignored
+  std::map<std::string, Claims> prepared;  // by device id: what it has ready; the counts are
+                                           // ignored
 };
 
 // What does not depend on the database: names, sizes. INVALID_ARGUMENT naming the field.

@@ -184,11 +184,14 @@ absl::StatusOr<Json> view_agents(const ViewContext& context, const Parameters& p
         page["next"] = agents.back()["id"];
         break;
       }
-      agents.push_back({{"id", row.text(0)}, {"version", row.text(1)},
-                        {"labels", parsed_object(row.text(2))}, {"peer", row.text(3)},
-                        {"seen_ms", row.integer(4)},
-                        {"online", row.integer(4) >= context.now_ms - static_cast<int64_t>(
-                                                                          1000 * context.online_s)}});
+      agents.push_back(
+          {{"id", row.text(0)},
+           {"version", row.text(1)},
+           {"labels", parsed_object(row.text(2))},
+           {"peer", row.text(3)},
+           {"seen_ms", row.integer(4)},
+           {"online",
+            row.integer(4) >= context.now_ms - static_cast<int64_t>(1000 * context.online_s)}});
     }
     return row.status();
   }));
@@ -235,10 +238,12 @@ absl::StatusOr<Json> view_timeline(const ViewContext& context) {
   RETURN_IF_ERROR(database.read(kPatience_s, [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const int64_t newest, one_number(database, "SELECT max(id) FROM jobs"));
     Query row = database.query(
-        "SELECT id, study, position, state, attempt, device, CASE WHEN leased_ms > 0 THEN leased_ms "
+        "SELECT id, study, position, state, attempt, device, CASE WHEN leased_ms > 0 THEN "
+        "leased_ms "
         "ELSE created_ms END, ended_ms FROM jobs "
         "WHERE id > ? AND device <> '' AND (state = 'leased' OR ended_ms > ?) "
-        "ORDER BY id DESC LIMIT ?", newest - kTimelineRows, since, kTimelineJobs);
+        "ORDER BY id DESC LIMIT ?",
+        newest - kTimelineRows, since, kTimelineJobs);
     while (row.next()) {
       jobs.push_back({{"id", row.integer(0)}, {"study", row.text(1)}, {"position", row.integer(2)},
                       {"state", row.text(3)}, {"attempt", row.integer(4)}, {"device", row.text(5)},
@@ -246,7 +251,8 @@ absl::StatusOr<Json> view_timeline(const ViewContext& context) {
     }
     return row.status();
   }));
-  // A device holds several leases but runs one job at a time: one began no earlier than the one before it ended.
+  // A device holds several leases but runs one job at a time: one began no earlier than the one
+  // before it ended.
   const auto end = [&](const Json& job) {
     const int64_t ended = job["end_ms"].get<int64_t>();
     return job["state"] == "leased" || ended == 0 ? context.now_ms : ended;
@@ -270,7 +276,8 @@ absl::StatusOr<Json> view_failures(const ViewContext& context) {
   int64_t read = 0, oldest = context.now_ms;
   Database& database = context.database;
   RETURN_IF_ERROR(database.read(kPatience_s, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const int64_t newest, one_number(database, "SELECT max(id) FROM measurements"));
+    ASSIGN_OR_RETURN(const int64_t newest,
+                     one_number(database, "SELECT max(id) FROM measurements"));
     Query row = database.query(
         "SELECT verdict, unix_ms FROM measurements WHERE id > ? ORDER BY id DESC LIMIT ?",
         newest - kFailureRows, kFailureRows);

@@ -65,25 +65,26 @@ absl::StatusOr<Json> study_json(Database& database, const Query& row, bool with_
   const int wanted = spec.trials() > 0 ? spec.trials() : 200 * progress.workloads;
   Json labels = Json::object();
   for (const auto& [name, value] : spec.labels()) labels[name] = value;
-  Json study = {{"id", id},
-                {"client", row.text(1)},
-                {"state", row.text(3)},
-                {"priority", row.integer(4)},
-                {"target", row.text(5).empty() ? spec.target() : target_name(database, row.text(5))},
-                {"error", row.text(6)},
-                {"trials", row.integer(7)},
-                {"trials_wanted", wanted},
-                {"time_budget_s", spec.time_budget().seconds()},
-                {"failed", row.integer(8)},
-                {"created_ms", row.integer(9)},
-                {"updated_ms", row.integer(10)},
-                {"ended_ms", row.integer(11)},
-                {"labels", labels},
-                {"first_workload", progress.first},
-                {"workload_count", progress.workloads},
-                {"workloads_done", progress.done},
-                {"best_us", progress.workloads == 1 ? progress.best_us : 0.0},
-                {"gain", progress.gains > 0 ? std::exp(progress.log_gain / progress.gains) : 0.0}};
+  Json study = {
+      {"id", id},
+      {"client", row.text(1)},
+      {"state", row.text(3)},
+      {"priority", row.integer(4)},
+      {"target", row.text(5).empty() ? spec.target() : target_name(database, row.text(5))},
+      {"error", row.text(6)},
+      {"trials", row.integer(7)},
+      {"trials_wanted", wanted},
+      {"time_budget_s", spec.time_budget().seconds()},
+      {"failed", row.integer(8)},
+      {"created_ms", row.integer(9)},
+      {"updated_ms", row.integer(10)},
+      {"ended_ms", row.integer(11)},
+      {"labels", labels},
+      {"first_workload", progress.first},
+      {"workload_count", progress.workloads},
+      {"workloads_done", progress.done},
+      {"best_us", progress.workloads == 1 ? progress.best_us : 0.0},
+      {"gain", progress.gains > 0 ? std::exp(progress.log_gain / progress.gains) : 0.0}};
   if (with_workloads) study["workloads"] = std::move(progress.rows);
   return study;
 }
@@ -95,8 +96,8 @@ absl::StatusOr<Json> view_studies(const ViewContext& context, const Parameters& 
   ASSIGN_OR_RETURN(const std::string state, text_parameter(parameters, "state"));
   ASSIGN_OR_RETURN(std::string before, text_parameter(parameters, "before"));
   if (before.empty()) before = kAfterAllIds;
-  const std::string sql = concat(kStudyColumns, "WHERE id < ? ", state.empty() ? "" : "AND state = ? ",
-                                 "ORDER BY id DESC LIMIT ?");
+  const std::string sql = concat(kStudyColumns, "WHERE id < ? ",
+                                 state.empty() ? "" : "AND state = ? ", "ORDER BY id DESC LIMIT ?");
   Json page = {{"studies", Json::array()}, {"next", nullptr}};
   RETURN_IF_ERROR(context.database.read(kPatience_s, [&]() -> absl::Status {
     Query query = state.empty() ? context.database.query(sql, before, limit + 1)
@@ -146,7 +147,8 @@ absl::StatusOr<Json> view_curve(const ViewContext& context, const std::string& i
       last = query.integer(0);
       if (!event.ParseFromString(std::string(query.bytes(1)))) continue;
       if (event.kind() == loopwright::v1::StudyEvent::KIND_ENDED) ended = true;
-      if (event.kind() != loopwright::v1::StudyEvent::KIND_IMPROVED || event.best_us() <= 0) continue;
+      if (event.kind() != loopwright::v1::StudyEvent::KIND_IMPROVED || event.best_us() <= 0)
+        continue;
       points.push_back({{"workload", event.workload()}, {"elapsed_s", event.elapsed_s()},
                         {"best_us", event.best_us()}, {"trials", event.trials()}});
     }

@@ -17,11 +17,12 @@ if os.path.exists(target):
 out = sqlite3.connect(target)
 out.execute("PRAGMA page_size = 1024")
 out.executescript(open(schema).read())
-tables = [row[0] for row in out.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'")]
+tables = [row[0] for row in out.execute(
+    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'")]
 rows = sqlite3.connect(source)
 application = rows.execute("PRAGMA application_id").fetchone()[0]
-for table in ["workloads", "targets", "keys", "candidates", "measurements"] + [
-        t for t in tables if t not in ("workloads", "targets", "keys", "candidates", "measurements")]:
+first = ["workloads", "targets", "keys", "candidates", "measurements"]
+for table in first + [t for t in tables if t not in first]:
     columns = [row[1] for row in out.execute(f"PRAGMA table_info({table})")]
     names = ", ".join(f'"{c}"' for c in columns)
     marks = ", ".join("?" * len(columns))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compares the reference interpreter with NumPy, operator by operator.
 
-expr_library_test writes a manifest of cases (op, parameters, inputs, outputs as raw files); here each
-operator is written once more, from its definition and not from its .te file. Floats are compared in
-f64 with the error of one rounding per tensor; integers exactly.
+expr_library_test writes a manifest of cases (op, parameters, inputs, outputs as raw files); here
+each operator is written once more, from its definition and not from its .te file. Floats are
+compared in f64 with the error of one rounding per tensor; integers exactly.
 """
 import json
 import math
@@ -12,8 +12,9 @@ from collections import Counter
 
 import numpy as np
 
-TYPES = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i64": np.int64,
-         "i32": np.int32, "i16": np.int16, "i8": np.int8, "u8": np.uint8, "bool": np.bool_}
+TYPES = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.uint16,
+         "i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8, "u8": np.uint8,
+         "bool": np.bool_}
 EPSILON = {"f64": 2e-14, "f32": 4e-6, "f16": 2e-3, "bf16": 1.6e-2}
 
 
@@ -36,7 +37,8 @@ def windows(x, kernel, stride, pad, fill=0.0, dilation=1):
     dims = len(kernel)
     width = [(0, 0)] + [(pad, pad)] * dims + [(0, 0)] * (x.ndim - 1 - dims)
     padded = np.pad(x, width, constant_values=fill)
-    out = [(padded.shape[1 + d] - dilation * (kernel[d] - 1) - 1) // stride + 1 for d in range(dims)]
+    out = [(padded.shape[1 + d] - dilation * (kernel[d] - 1) - 1) // stride + 1
+           for d in range(dims)]
     for tap in np.ndindex(*kernel):
         cut = tuple(slice(tap[d] * dilation, tap[d] * dilation + (out[d] - 1) * stride + 1, stride)
                     for d in range(dims))
@@ -47,7 +49,8 @@ def conv(x, f, dims, stride, pad, dilation=1, groups=1):
     total = 0
     ci, co = f.shape[-2], f.shape[-1] // groups
     for tap, pixels in windows(x, f.shape[:dims], stride, pad, dilation=dilation):
-        parts = [pixels[..., g * ci:(g + 1) * ci] @ f[tap][:, g * co:(g + 1) * co] for g in range(groups)]
+        parts = [pixels[..., g * ci:(g + 1) * ci] @ f[tap][:, g * co:(g + 1) * co]
+                 for g in range(groups)]
         total = total + np.concatenate(parts, axis=-1)
     return total
 
@@ -104,7 +107,8 @@ def dense_i8(a, b, scale):
 
 
 def max_pool(x, p):
-    taps = [pixels for _, pixels in windows(x, (p["R"], p["S"]), p["stride"], p["pad"], fill=-np.inf)]
+    taps = [pixels for _, pixels in
+            windows(x, (p["R"], p["S"]), p["stride"], p["pad"], fill=-np.inf)]
     return np.max(taps, axis=0)
 
 
@@ -214,8 +218,8 @@ def main():
             failed += 1
             print(f"{case['op']} {case['parameters']}: {error}")
     counts = Counter(case["op"] for case in cases)
-    print(f"{len(cases) - failed} of {len(cases)} cases agree with NumPy; {len(counts)} operators, at "
-          f"least {min(counts.values())} shapes each")
+    print(f"{len(cases) - failed} of {len(cases)} cases agree with NumPy; {len(counts)} operators, "
+          f"at least {min(counts.values())} shapes each")
     unused = sorted(set(OPS) - set(counts))
     if unused:
         print("no such operator in the library:", *unused)

@@ -2,8 +2,8 @@
 """Compares scheduled, compiled kernels with NumPy.
 
 tuned_numpy_test writes a manifest of cases (op, inputs) with the outputs of several schedules each.
-NumPy computes in f64; a kernel may differ by the rounding of K terms in its own type, relative to the
-same computation on absolute values. What only moves or compares elements must be equal.
+NumPy computes in f64; a kernel may differ by the rounding of K terms in its own type, relative to
+the same computation on absolute values. What only moves or compares elements must be equal.
 """
 import json
 import sys
@@ -19,7 +19,7 @@ REPORTED = 8
 
 
 def cancelled(op, parameters, inputs):
-    """What subtractions cancel, which absolute values do not show, at the size that it had before."""
+    """What subtractions cancel, which absolute values do not show, at the size that it had."""
     if op != "layer_norm":
         return 0
     x, g, _ = inputs
@@ -30,7 +30,8 @@ def cancelled(op, parameters, inputs):
 
 def expected(case):
     """What NumPy has, and the scale of rounding errors of each element."""
-    parameters = {name: number(text) for name, text in (word.split("=") for word in case["words"][1:])}
+    parameters = {name: number(text)
+                  for name, text in (word.split("=") for word in case["words"][1:])}
     inputs = [load(tensor) for tensor in case["inputs"]]
     want = np.asarray(OPS[case["op"]](parameters, *inputs))
     if want.dtype.kind != "f":
@@ -72,7 +73,8 @@ def main():
                 continue
             failed += 1
             if failed <= REPORTED:
-                print(" ".join(case["words"]), f"on {run['target']}, {run['threads']} threads: {error}")
+                print(" ".join(case["words"]),
+                      f"on {run['target']}, {run['threads']} threads: {error}")
                 print(run["schedule"])
     print(f"{sum(counts.values()) - failed} of {sum(counts.values())} kernels agree with NumPy: "
           f"{len(cases)} shapes of {len(counts)} operators")

@@ -24,7 +24,8 @@ int main() {
   absl::StatusOr<lw::ArgumentMemory> memory = lw::ArgumentMemory::create(*task->program);
   if (!kernel.ok() || !memory.ok()) return 4;
   memory->fill_inputs(*task->program, 1);
-  if (!(*kernel)->prepack(memory->pointers()).ok() || !(*kernel)->run(memory->pointers()).ok()) return 5;
+  if (!(*kernel)->prepack(memory->pointers()).ok() || !(*kernel)->run(memory->pointers()).ok())
+    return 5;
   const float* a = reinterpret_cast<const float*>(memory->data(0));
   const float* b = reinterpret_cast<const float*>(memory->data(1));
   const float* c = reinterpret_cast<const float*>(memory->data(2));

@@ -52,8 +52,8 @@ function meter(fraction, text, kind) {
 }
 const named = (name, below) => el('div', {}, el('b', {}, name), el('br'), el('small', {}, below));
 
-// Rows of a table. `cells(item)` gives for each column [what it shows as text, class, maker]; a cell
-// is rebuilt only when its text changed.
+// Rows of a table. `cells(item)` gives for each column [what it shows as text, class, maker]; a
+// cell is rebuilt only when its text changed.
 function fill(body, items, key, cells, empty) {
   const known = new Map([...body.children].map(row => [row.dataset.key, row]));
   const rows = items.map(item => {
@@ -130,7 +130,8 @@ async function overview() {
 
 // ---- studies
 
-const studyPills = {running: 'run', succeeded: 'good', failed: 'bad', cancelled: 'idle', queued: 'warn'};
+const studyPills =
+    {running: 'run', succeeded: 'good', failed: 'bad', cancelled: 'idle', queued: 'warn'};
 let before = '', chosen = new URLSearchParams(location.hash.slice(1)).get('study') || '';
 let following = chosen === '';             // the newest running one, until somebody picks
 const running_s = study => ((study.ended_ms || now) - study.created_ms) / 1000;
@@ -143,13 +144,15 @@ function studyCells(study) {
   const kind = study.state === 'failed' ? 'bad' : ended ? 'done' : '';
   const share = study.trials_wanted > 0 ? study.trials / study.trials_wanted : 0;
   const progress = `${count(study.trials)} / ${count(study.trials_wanted)}`;
-  const below = `${study.client || 'anonymous'} · ${study.id}` + (study.error ? ` · ${study.error}` : '');
+  const below = `${study.client || 'anonymous'} · ${study.id}` +
+      (study.error ? ` · ${study.error}` : '');
   return [
     [study.state, '', () => pill(study.state, studyPills[study.state] || 'idle')],
     [title(study) + below, '', () => el('div', {},
         el('button', {class: 'link', onclick: () => choose(study.id)}, title(study)), el('br'),
         el('small', {class: study.error ? 'bad-text' : ''}, below))],
-    [progress + kind, '', () => meter(ended && study.state === 'succeeded' ? 1 : share, progress, kind)],
+    [progress + kind, '',
+     () => meter(ended && study.state === 'succeeded' ? 1 : share, progress, kind)],
     [study.workload_count === 1 ? micros(study.best_us) :
         `${study.workloads_done} of ${study.workload_count} done`, 'n wide'],
     [times(study.gain), 'n'],
@@ -205,12 +208,14 @@ async function study() {
   $('study').hidden = false;
   $('study-title').textContent = title(view);
   const labels = Object.entries(view.labels).map(([name, value]) => `${name}=${value}`).join(', ');
-  $('study-sub').textContent = [words(view.state), view.id, `priority ${view.priority}`, view.target,
+  $('study-sub').textContent = [words(view.state), view.id, `priority ${view.priority}`,
+      view.target,
       `${count(view.trials)} of ${count(view.trials_wanted)} trials`, labels, view.error]
       .filter(part => part).join(' · ');
   drawCurve(view);
   fill($('workload-rows'), view.workloads, w => w.position, w => [
-    [w.name + w.threads + w.cache, '', () => el('div', {}, el('span', {class: `swatch c${w.position % COLORS}`}),
+    [w.name + w.threads + w.cache, '', () => el('div', {},
+        el('span', {class: `swatch c${w.position % COLORS}`}),
         el('b', {}, w.name), el('br'),
         el('small', {}, `${w.threads} ${w.threads === 1 ? 'thread' : 'threads'}, ${w.cache}` +
            (w.note ? ' · ' + w.note : '')))],
@@ -239,7 +244,8 @@ function pick(position) {
 // Round figures inside [low, high] on a log scale, as fine as eight of them allow.
 function logTicks(low, high) {
   const tenths = Array.from({length: 90}, (_, i) => 1 + i / 10);
-  for (const steps of [tenths, [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8], [1, 1.5, 2, 3, 5, 7], [1, 2, 5], [1]]) {
+  for (const steps of [tenths, [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8], [1, 1.5, 2, 3, 5, 7],
+                       [1, 2, 5], [1]]) {
     const ticks = [];
     for (let e = Math.floor(Math.log10(low)); e <= Math.log10(high); ++e) {
       ticks.push(...steps.map(step => step * 10 ** e).filter(v => v >= low && v <= high));
@@ -255,7 +261,8 @@ function drawCurve(view) {
   const lines = view.workloads.map(w => {
     const own = curves.points.filter(p => p.workload === w.name || p.workload === w.workload);
     const base = w.zero_us > 0 ? w.zero_us : own.length ? own[0].best_us : 0;
-    return {position: w.position, steps: own.map(p => [Math.max(p.elapsed_s, 0.1), base / p.best_us])};
+    return {position: w.position,
+            steps: own.map(p => [Math.max(p.elapsed_s, 0.1), base / p.best_us])};
   }).filter(line => line.steps.length > 0);
   const end = Math.max(running_s(view), ...lines.flatMap(l => l.steps.map(s => s[0])), 1);
   const W = Math.max(300, $('curve').clientWidth || 640), H = 340, L = 48, R = 12, T = 10, B = 40;
@@ -290,7 +297,8 @@ function drawCurve(view) {
     svg.append(shape('path', {class: `curve c${line.position % COLORS}`, d: stepPath(line.steps),
                               'data-position': line.position}));
   }
-  const key = el('div', {class: 'key'}, el('span', {}, 'speed of the best so far, against the untuned answer'));
+  const key = el('div', {class: 'key'},
+                 el('span', {}, 'speed of the best so far, against the untuned answer'));
   if (lines.length > 1) {
     svg.append(shape('path', {class: 'mean', d: stepPath(meanSteps(lines))}));
     key.append(el('span', {}, 'thick: geometric mean'));
@@ -298,7 +306,8 @@ function drawCurve(view) {
   $('curve').replaceChildren(key, svg);
 }
 function meanSteps(lines) {
-  const events = lines.flatMap((line, i) => line.steps.map(([t, v]) => [t, i, v])).sort((a, b) => a[0] - b[0]);
+  const events = lines.flatMap((line, i) => line.steps.map(([t, v]) => [t, i, v]))
+      .sort((a, b) => a[0] - b[0]);
   const current = new Map(), steps = [];
   for (const [t, i, v] of events) {
     current.set(i, v);
@@ -369,17 +378,21 @@ async function timeline() {
   lanes.forEach((device, i) => {
     const fits = Math.floor(L / 7);
     const name = device.length > fits ? device.slice(0, fits - 1) + '…' : device;
-    svg.append(shape('text', {class: 'name', x: L - 8, y: i * lane + 15, 'text-anchor': 'end'}, name),
-               shape('rect', {class: 'lane', x: L, y: i * lane + 3, width: W - L - R, height: lane - 6, rx: 3}));
+    svg.append(
+        shape('text', {class: 'name', x: L - 8, y: i * lane + 15, 'text-anchor': 'end'}, name),
+        shape('rect', {class: 'lane', x: L, y: i * lane + 3, width: W - L - R, height: lane - 6,
+                       rx: 3}));
   });
   const known = {done: 1, leased: 1, dead: 1, cancelled: 1, queued: 1};
   for (const job of view.jobs) {
     const at = lanes.indexOf(job.device);
     if (at < 0) continue;
-    const bar = shape('rect', {class: known[job.state] ? job.state : 'queued', x: x(job.start_ms), y: at * lane + 3,
+    const bar = shape('rect', {class: known[job.state] ? job.state : 'queued',
+        x: x(job.start_ms), y: at * lane + 3,
         width: Math.max(1.5, x(job.end_ms) - x(job.start_ms) - 1), height: lane - 6, rx: 2});
     bar.append(shape('title', {}, `job ${job.id}, ${job.state}, study ${job.study}, ` +
-        span((job.end_ms - job.start_ms) / 1000) + (job.attempt > 1 ? `, attempt ${job.attempt}` : '')));
+        span((job.end_ms - job.start_ms) / 1000) +
+        (job.attempt > 1 ? `, attempt ${job.attempt}` : '')));
     svg.append(bar);
   }
   const total = (view.to_ms - first) / 1000;
@@ -387,7 +400,8 @@ async function timeline() {
   for (let i = 0; i <= parts; ++i) {
     const ago = total * (1 - i / parts);
     svg.append(shape('text', {x: x(view.to_ms - 1000 * ago), y: H - 8,
-        'text-anchor': i === 0 ? 'start' : i === parts ? 'end' : 'middle'}, i === parts ? 'now' : span(ago) + ' ago'));
+        'text-anchor': i === 0 ? 'start' : i === parts ? 'end' : 'middle'},
+        i === parts ? 'now' : span(ago) + ' ago'));
   }
   const key = el('div', {class: 'key'}, ...['done', 'leased', 'dead', 'cancelled'].map(kind =>
       el('span', {}, el('span', {class: 'swatch ' + kind}),
@@ -413,12 +427,15 @@ async function failures() {
   const sum = list => list.reduce((total, n) => total + n, 0);
   const classes = Object.keys(view.verdicts).filter(v => v !== 'ok').sort();
   const failed = sum(classes.map(v => sum(view.verdicts[v]))), good = sum(view.verdicts.ok || []);
-  const note = el('p', {class: 'note'}, `${count(failed)} of ${count(failed + good)} measurements failed` +
+  const note = el('p', {class: 'note'},
+      `${count(failed)} of ${count(failed + good)} measurements failed` +
       (view.complete_from_ms > view.from_ms ?
-       `; only the newest ones are counted, since ${span((now - view.complete_from_ms) / 1000)}` : '') + '.');
+       `; only the newest ones are counted, since ${span((now - view.complete_from_ms) / 1000)}` :
+       '') + '.');
   if (failed === 0) { $('failures').replaceChildren(note); return; }
   const H = 210, L = 36, B = 24, T = 8, hours = 24, step = (W - L) / hours;
-  const most = Math.max(...Array.from({length: hours}, (_, i) => sum(classes.map(v => view.verdicts[v][i]))));
+  const most = Math.max(...Array.from({length: hours},
+      (_, i) => sum(classes.map(v => view.verdicts[v][i]))));
   const svg = drawing(W, H, 'failed measurements by hour and class');
   for (const part of [0, 0.5, 1]) {
     const at = H - B - (H - B - T) * part;
@@ -434,14 +451,17 @@ async function failures() {
       base -= height;
       const bar = shape('rect', {class: `fill c${(c + 4) % COLORS}`, x: L + i * step + 1.5, y: base,
                                  width: step - 3, height});
-      bar.append(shape('title', {}, `${words(name)}: ${view.verdicts[name][i]}, ${hours - 1 - i} h ago`));
+      bar.append(shape('title', {},
+          `${words(name)}: ${view.verdicts[name][i]}, ${hours - 1 - i} h ago`));
       svg.append(bar);
     });
-    if (i % 6 === 5) svg.append(shape('text', {x: L + (i + 0.5) * step, y: H - 7, 'text-anchor': 'middle'},
-                                      i === hours - 1 ? 'now' : `-${hours - 1 - i} h`));
+    if (i % 6 === 5) svg.append(
+        shape('text', {x: L + (i + 0.5) * step, y: H - 7, 'text-anchor': 'middle'},
+              i === hours - 1 ? 'now' : `-${hours - 1 - i} h`));
   }
   const key = el('div', {class: 'key'}, ...classes.map((name, c) => el('span', {},
-      el('span', {class: `swatch c${(c + 4) % COLORS}`}), `${words(name)} ${count(sum(view.verdicts[name]))}`)));
+      el('span', {class: `swatch c${(c + 4) % COLORS}`}),
+      `${words(name)} ${count(sum(view.verdicts[name]))}`)));
   $('failures').replaceChildren(key, svg, note);
 }
 
@@ -454,8 +474,10 @@ async function schedules() {
   if (search !== $('search').value) return;
   fill($('schedule-rows'), page.schedules, s => s.id, s => [
     [s.name + s.words + s.trace, '', () => {
-      const cell = named(s.words || s.name, `${s.name} · ${s.workload.slice(0, 12)} · ${s.backend}, ${s.cache}`);
-      if (s.trace) cell.append(el('details', {}, el('summary', {}, 'schedule'), el('code', {}, s.trace)));
+      const cell = named(s.words || s.name,
+          `${s.name} · ${s.workload.slice(0, 12)} · ${s.backend}, ${s.cache}`);
+      if (s.trace) cell.append(
+          el('details', {}, el('summary', {}, 'schedule'), el('code', {}, s.trace)));
       return cell;
     }],
     [micros(s.best_us), 'n'], [s.gflops > 0 ? s.gflops.toPrecision(4) : '-', 'n'],
