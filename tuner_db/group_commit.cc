@@ -1,6 +1,6 @@
 // The writer's loop; group_commit.h says what it promises. Most groups have no failing body, so a
-// group is tried without savepoints first. On SQLite that saves little (measured: 1-2 us of an
-// append's 28), on PostgreSQL two round trips an operation.
+// group is tried without savepoints first. On SQLite that saves little, on PostgreSQL two
+// round trips an operation.
 #include "tuner_db/group_commit.h"
 
 #include <chrono>

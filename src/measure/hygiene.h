@@ -51,7 +51,7 @@ struct TimedUsage {
 TimedUsage usage_so_far();
 TimedUsage operator-(const TimedUsage& a, const TimedUsage& b);
 
-// Gathers the evidence in the parent. Per measurement some 10 us: two small reads; processors and
+// Gathers the evidence in the parent. Microseconds a measurement: two small reads; processors and
 // reference are looked at only when due. Thread-compatible.
 class Hygiene {
  public:

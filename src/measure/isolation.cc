@@ -7,8 +7,8 @@
 // root the user changes to nobody: the limit on processes does not bind root. Without root a user
 // namespace gives the rights to make the other namespaces, and the worker drops them again.
 //
-// Cost: the zygote pays about 5 ms once for namespaces and probe, a worker about 2 ms when it
-// starts, a measurement nothing: a kernel makes no system calls.
+// Cost: the zygote pays 4 ms once for namespaces and probe, a worker under 1 ms when it starts
+// (medians on a virtual machine); a measurement nothing: a kernel makes no system calls.
 #include "src/measure/isolation.h"
 
 #include <errno.h>
