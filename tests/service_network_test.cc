@@ -4,11 +4,11 @@
 // Daemon, agents and client are the real programs (service_kill_test); each agent and the client
 // reach the daemon through a TcpProxy of its own, which delays, cuts, half-opens, doubles and
 // repeats their connections as a seed says. A round is one such fault. The same witness compares
-// what was acknowledged with the database; when the network has become kind, everything ends.
+// what was acknowledged with the database; work goes on all the time, and when the network has
+// become kind, everything ends.
 //
 // What is not promised: a small number of attempts. A claim counts its attempt before anybody knows
-// whether the answer arrives (leases.h), so a job whose answers the network lost was tried as
-// often.
+// whether the answer arrives (leases.h), so a job whose answers were lost was tried as often.
 //
 //   service_network_test                    # 100 faults, some 20 s
 //   service_network_test --rounds=1000 --seed=7
@@ -26,12 +26,14 @@ constexpr int kDelay_ms = 10;              // of a candidate
 constexpr int kLookEvery = 20;             // faults
 constexpr int kAnyAttempts = 1'000'000;
 constexpr double kFaultWithin_s = 30;      // the next; only ends a test that has failed
+constexpr int64_t kStuck_ms = 30'000;      // a doubled connection once stopped its agent for longer
 
 class ServiceNetwork : public testing::Test {
  protected:
   ServiceNetwork() {
-    for (int i = 0; i <= kAgents; ++i)
+    for (int i = 0; i <= kAgents; ++i) {
       ways_.emplace_back(port_, hash_combine(kill_options.seed, i));
+    }
   }
   ~ServiceNetwork() override {
     if (HasFailure()) {
@@ -54,6 +56,24 @@ class ServiceNetwork : public testing::Test {
     for (int i = 0; i < kAgents; ++i) logs.push_back(processes_.log(agent(i)));
     witness_.look({folder_ + "/journal"}, logs, finished);
     ASSERT_EQ(witness_.problems(), std::vector<std::string>()) << witness_.text();
+  }
+
+  // Jobs have waited for long, and since then none was finished.
+  absl::StatusOr<bool> is_stuck() const {
+    DatabaseOptions options;
+    options.read_only = true;
+    ASSIGN_OR_RETURN(const std::shared_ptr<Database> database, open_database(database_, options));
+    const int64_t then = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::system_clock::now().time_since_epoch()).count() - kStuck_ms;
+    bool stuck = false;
+    RETURN_IF_ERROR(database->read(5, [&]() -> absl::Status {
+      Query query = database->query("SELECT 1 FROM jobs WHERE state = 'queued' AND created_ms < ? "
+                                    "AND NOT EXISTS (SELECT 1 FROM jobs WHERE state = 'done' "
+                                    "AND ended_ms > ?)", then, then);
+      stuck = query.next();
+      return query.status();
+    }));
+    return stuck;
   }
 
   const std::string folder_ = temporary_folder();
@@ -88,6 +108,9 @@ TEST_F(ServiceNetwork, NothingIsLostWhateverTheNetworkDoes) {
                                                << read_text(processes_.log(name));
     }
     ASSERT_NO_FATAL_FAILURE(look());
+    const absl::StatusOr<bool> stuck = is_stuck();
+    ASSERT_TRUE(stuck.ok()) << stuck.status();
+    ASSERT_FALSE(*stuck) << "jobs wait, and no agent works";
     if (rounds > 100) std::printf("%d faults: %zu studies, %zu measurements, %zu events\n", round,
                                   witness_.counts().studies, witness_.counts().measurements,
                                   witness_.counts().events), std::fflush(stdout);

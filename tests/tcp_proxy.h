@@ -8,12 +8,10 @@
 //   doubled   what the client says reaches the server twice at once, over two connections; each
 //             piece is sent to the original or to the copy first, and the other one waits
 //   repeated  what the client said reaches the server again, over a connection of its own, some
-//   time
-//             after the original has ended
+//             time after the original has ended
 //
 // The other connections live until they have carried some more bytes, so that there are new ones.
-// Nobody hears the answers to a copy. Without a seed nothing happens to connections, until
-// silence().
+// Nobody hears the answers to a copy. Without a seed nothing happens, until silence().
 //
 // All is bounded: bytes, times, connections at once. Thread-safe.
 #pragma once
