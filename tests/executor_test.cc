@@ -1,4 +1,4 @@
-// The threads behind the server's calls. Small enough to run under ThreadSanitizer with every change.
+// The threads behind the server's calls. Runs under ThreadSanitizer with every change.
 #include "src/serve/executor.h"
 
 #include <atomic>
