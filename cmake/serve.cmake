@@ -1,4 +1,5 @@
 # The service: the daemon's library, with its page compiled in.
 embed_texts(lw_page src/serve/page "page.*" page_texts)
 library(lw_serve FOLDERS src/serve SOURCES ${lw_page}
-        USES lw_api lw_net lw_services prometheus-cpp::core PkgConfig::HTTPLIB OpenSSL::SSL)
+        USES lw_api lw_net lw_services prometheus-cpp::core PkgConfig::HTTPLIB OpenSSL::SSL
+             absl::synchronization)

@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kTickMs = 100, kSweepMs = 500, kRefreshMs = 500, kMeasureMs = 5000,
                   kMeasureAgainMs = 1000;
 constexpr int64_t kIndexMs = 5000, kWithdrawnMs = 1000;
+constexpr int kIndexPause = 9;             // times what reading a key took
 constexpr int kExpireAtOnce = 200, kForgetAtOnce = 1000;
 constexpr size_t kResidentBytes = size_t{48} << 20;  // of records in the index
 
@@ -230,9 +231,14 @@ void Service::keep_index() {
               [&](const Key& a, const Key& b) { return fields(a) < fields(b); });
     news.erase(std::unique(news.begin(), news.end()), news.end());
     for (const Key& key : news) {
+      const auto begun = std::chrono::steady_clock::now();
       const absl::Status updated = index_->update(key);
       if (!updated.ok()) note_key(key);    // the next round tries again
       status.Update(updated);
+      // The best of a key with many candidates is read in milliseconds, which commits wait for.
+      std::unique_lock lock(house_mutex_);
+      const auto pause = kIndexPause * (std::chrono::steady_clock::now() - begun);
+      if (house_changed_.wait_for(lock, pause, [this] { return stop_; })) return;
     }
     if (!status.ok()) {
       log(Level::kWarning, "index_not_updated", {{"error", std::string(status.message())}});
