@@ -9,9 +9,17 @@
 #include "src/serve/errors.h"
 
 namespace lw {
+namespace {
+
+constexpr int kConnectMs = 3000;
+
+}  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ServiceOptions::connect() const {
-  return open_channel(server);
+  ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, open_channel(server));
+  channel->WaitForConnected(std::chrono::system_clock::now() +
+                            std::chrono::milliseconds(kConnectMs));
+  return channel;
 }
 
 absl::Status ServiceOptions::call(

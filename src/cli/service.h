@@ -20,7 +20,7 @@ namespace lw {
 struct ServiceOptions {
   ServerAddress server;
 
-  // Does not wait for the server: the first call does.
+  // Gives a server that was only just started a few seconds. That there is none the first call says.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> connect() const;
   // Makes one call with a deadline, `body` with the context that it needs. An error says what to do
   // about it, and has a command's exit code: what is the server's or the network's is marked by

@@ -54,12 +54,17 @@ class GrpcSource : public ScheduleSource {
  public:
   explicit GrpcSource(ServerAddress server) : server_(std::move(server)) {}
 
+  absl::Status connect() {
+    if (stub_ != nullptr) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, open_channel(server_));
+    channel->GetState(/*try_to_connect=*/true);
+    stub_ = v1::ScheduleService::NewStub(channel);
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<std::vector<std::vector<Match>>> batch_lookup(
       absl::Span<const LookupRequest> queries, int deadline_ms) override {
-    if (stub_ == nullptr) {
-      ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, open_channel(server_));
-      stub_ = v1::ScheduleService::NewStub(channel);
-    }
+    RETURN_IF_ERROR(connect());
     std::vector<std::vector<Match>> found;
     const auto deadline = std::chrono::system_clock::now() + std::chrono::milliseconds(deadline_ms);
     for (size_t begin = 0; begin < queries.size(); begin += kMostQueries) {
@@ -97,7 +102,10 @@ class GrpcSource : public ScheduleSource {
 
 absl::StatusOr<std::shared_ptr<ScheduleSource>> make_grpc_source(const ServerAddress& server) {
   RETURN_IF_ERROR(check_server(server));
-  return std::make_shared<GrpcSource>(server);
+  auto source = std::make_shared<GrpcSource>(server);
+  // On the way while the caller prepares its first question. What fails now is tried again by that.
+  source->connect().IgnoreError();
+  return source;
 }
 
 }  // namespace lw

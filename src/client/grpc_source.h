@@ -9,8 +9,8 @@
 
 namespace lw {
 
-// The channel is made by the first call; what is wrong with the options or the certificates is said
-// at once (check_server). A server that is not there is no error.
+// Begins to connect, without waiting. What is wrong with the options or the certificates is said at
+// once (check_server); a server that is not there is no error.
 absl::StatusOr<std::shared_ptr<ScheduleSource>> make_grpc_source(const ServerAddress& server);
 
 }  // namespace lw
