@@ -380,6 +380,13 @@ inline int finish_client(Processes& processes, double seconds) {
   return processes.end("client", SIGTERM, seconds);
 }
 
+// The database's own check, with its daemon dead or stopped.
+inline void check_database(Processes& processes, const std::string& url) {
+  processes.start("check", {LW_BINARY_DIR "/loopwright", "db", "check", "--db", url});
+  ASSERT_EQ(processes.wait("check", 60), 0) << read_text(processes.path("check.out"))
+                                            << read_text(processes.log("check"));
+}
+
 inline std::string temporary_folder() {
   std::string pattern = testing::TempDir() + "lw_kills_XXXXXX";
   CHECK(mkdtemp(pattern.data()) != nullptr);

@@ -25,7 +25,6 @@ constexpr int kLookEvery = 20;             // kills
 class ServiceKill : public FolderTest {
  protected:
   std::string database() const { return folder_ + "/service.db"; }
-  static std::string agent(int i) { return absl::StrCat("a", i); }
 
   void start(const std::string& name) {
     if (name == "daemon") {
@@ -36,13 +35,6 @@ class ServiceKill : public FolderTest {
     } else {
       processes_.start(name, agent_words(address_, name, kDelay_ms, folder_ + "/state"));
     }
-  }
-
-  void look(bool finished = false) {
-    std::vector<std::string> logs;
-    for (int i = 0; i < kAgents; ++i) logs.push_back(processes_.log(agent(i)));
-    witness_.look({folder_ + "/journal"}, logs, finished);
-    ASSERT_EQ(witness_.problems(), std::vector<std::string>()) << witness_.text();
   }
 
   // Every record, as often as it is there. Empty when the daemon does not answer.
@@ -64,13 +56,6 @@ class ServiceKill : public FolderTest {
     return records;
   }
 
-  // The database's own check, with its daemon dead or stopped.
-  void check_file() {
-    processes_.start("check", {LW_BINARY_DIR "/loopwright", "db", "check", "--db", database()});
-    ASSERT_EQ(processes_.wait("check", 60), 0) << read_text(processes_.path("check.out"))
-                                               << read_text(processes_.log("check"));
-  }
-
   const std::string address_ = loopback(free_port());
   Processes processes_{folder_};
   Witness witness_{database()};
@@ -80,7 +65,7 @@ TEST_F(ServiceKill, NothingIsLostWhoeverIsKilledWhenever) {
   const int rounds = kill_options.rounds > 0 ? kill_options.rounds : kShortForm;
   Rng rng(kill_options.seed);
   std::vector<std::string> names = {"daemon", "client"};
-  for (int i = 0; i < kAgents; ++i) names.push_back(agent(i));
+  for (int i = 0; i < kAgents; ++i) names.push_back(nth_agent(i));
   const auto begin = std::chrono::steady_clock::now();
   ASSERT_NO_FATAL_FAILURE(start("daemon"));
   // Lives are long enough to get something done, however slow this build and this machine are.
@@ -100,7 +85,7 @@ TEST_F(ServiceKill, NothingIsLostWhoeverIsKilledWhenever) {
     const int64_t dice = rng.below(10);
     const std::string name = dice < 2   ? "daemon"
                              : dice < 4 ? "client"
-                                        : agent(static_cast<int>(dice) % kAgents);
+                                        : nth_agent(static_cast<int>(dice) % kAgents);
     if (processes_.runs(name)) {
       ASSERT_FALSE(processes_.has_ended(name)) << name << " ended by itself\n"
                                                << read_text(processes_.log(name));
@@ -112,9 +97,9 @@ TEST_F(ServiceKill, NothingIsLostWhoeverIsKilledWhenever) {
     }
     if (round % kLookEvery == 0) {
       if (!processes_.runs("daemon") && rng.below(2) == 0) {
-        ASSERT_NO_FATAL_FAILURE(check_file());
+        ASSERT_NO_FATAL_FAILURE(check_database(processes_, database()));
       }
-      ASSERT_NO_FATAL_FAILURE(look());
+      ASSERT_NO_FATAL_FAILURE(expect_sound(witness_, processes_, kAgents));
       back["daemon"] = round;
     }
     for (auto at = back.begin(); at != back.end();) {
@@ -141,19 +126,17 @@ TEST_F(ServiceKill, NothingIsLostWhoeverIsKilledWhenever) {
   }
   // The killing is over: everything ends within a bound.
   ASSERT_EQ(finish_client(processes_, 120), 0) << "studies are stuck";
-  for (int i = 0; i < kAgents; ++i) EXPECT_EQ(processes_.end(agent(i), SIGTERM), 0);
+  for (int i = 0; i < kAgents; ++i) EXPECT_EQ(processes_.end(nth_agent(i), SIGTERM), 0);
   std::multiset<std::string> now = export_all();
   EXPECT_TRUE(std::includes(now.begin(), now.end(), exported.begin(), exported.end()));
   EXPECT_EQ(processes_.end("daemon", SIGTERM), 0);
-  ASSERT_NO_FATAL_FAILURE(look(/*finished=*/true));
-  ASSERT_NO_FATAL_FAILURE(check_file());
+  ASSERT_NO_FATAL_FAILURE(expect_sound(witness_, processes_, kAgents, /*finished=*/true));
+  ASSERT_NO_FATAL_FAILURE(check_database(processes_, database()));
   const Witness::Counts& counts = witness_.counts();
   int all = 0;
   for (const auto& [name, count] : killed) all += count;
-  std::printf("%d kills (daemon %d, client %d): %zu studies, %zu jobs, %zu grants, %zu "
-              "acknowledged results, %zu measurements, %zu events, %zu orphans\n",
-              all, killed["daemon"], killed["client"], counts.studies, counts.jobs, counts.grants,
-              counts.acknowledged, counts.measurements, counts.events, counts.orphans);
+  std::printf("%d kills (daemon %d, client %d): %s\n", all, killed["daemon"], killed["client"],
+              counts.text().c_str());
   EXPECT_GT(counts.studies, 0u);
   EXPECT_GT(counts.acknowledged, 0u);
 }

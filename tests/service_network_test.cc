@@ -28,34 +28,18 @@ constexpr int kAnyAttempts = 1'000'000;
 constexpr double kFaultWithin_s = 30;      // the next; only ends a test that has failed
 constexpr int64_t kStuck_ms = 30'000;      // a doubled connection once stopped its agent for longer
 
-class ServiceNetwork : public testing::Test {
+class ServiceNetwork : public FolderTest {
  protected:
   ServiceNetwork() {
     for (int i = 0; i <= kAgents; ++i) {
       ways_.emplace_back(port_, hash_combine(kill_options.seed, i));
     }
   }
-  ~ServiceNetwork() override {
-    if (HasFailure()) {
-      std::printf("what is left: %s\n", folder_.c_str());
-    } else {
-      std::filesystem::remove_all(folder_);
-    }
-  }
-
-  static std::string agent(int i) { return absl::StrCat("a", i); }
 
   int faults() const {
     int sum = 0;
     for (const TcpProxy& way : ways_) sum += way.faults();
     return sum;
-  }
-
-  void look(bool finished = false) {
-    std::vector<std::string> logs;
-    for (int i = 0; i < kAgents; ++i) logs.push_back(processes_.log(agent(i)));
-    witness_.look({folder_ + "/journal"}, logs, finished);
-    ASSERT_EQ(witness_.problems(), std::vector<std::string>()) << witness_.text();
   }
 
   // Jobs have waited for long, and since then none was finished.
@@ -76,7 +60,6 @@ class ServiceNetwork : public testing::Test {
     return stuck;
   }
 
-  const std::string folder_ = temporary_folder();
   const std::string database_ = folder_ + "/service.db";
   const int port_ = free_port();
   std::list<TcpProxy> ways_;               // the agents', then the client's
@@ -90,7 +73,7 @@ TEST_F(ServiceNetwork, NothingIsLostWhateverTheNetworkDoes) {
       << read_text(processes_.log("daemon"));
   std::vector<std::string> names;
   for (const TcpProxy& way : ways_) {
-    names.push_back(names.size() < kAgents ? agent(static_cast<int>(names.size())) : "client");
+    names.push_back(names.size() < kAgents ? nth_agent(static_cast<int>(names.size())) : "client");
     const std::string address = loopback(way.port());
     processes_.start(names.back(),
                      names.back() == "client"
@@ -107,7 +90,7 @@ TEST_F(ServiceNetwork, NothingIsLostWhateverTheNetworkDoes) {
       ASSERT_FALSE(processes_.has_ended(name)) << name << " ended by itself\n"
                                                << read_text(processes_.log(name));
     }
-    ASSERT_NO_FATAL_FAILURE(look());
+    ASSERT_NO_FATAL_FAILURE(expect_sound(witness_, processes_, kAgents));
     const absl::StatusOr<bool> stuck = is_stuck();
     ASSERT_TRUE(stuck.ok()) << stuck.status();
     ASSERT_FALSE(*stuck) << "jobs wait, and no agent works";
@@ -117,21 +100,18 @@ TEST_F(ServiceNetwork, NothingIsLostWhateverTheNetworkDoes) {
   }
   // The network is well again: everything ends within a bound.
   for (TcpProxy& way : ways_) way.be_kind();
-  ASSERT_EQ(processes_.end("client", SIGTERM, 120), 0) << "studies are stuck";
-  for (int i = 0; i < kAgents; ++i) EXPECT_EQ(processes_.end(agent(i), SIGTERM), 0);
+  ASSERT_EQ(finish_client(processes_, 120), 0) << "studies are stuck";
+  for (int i = 0; i < kAgents; ++i) EXPECT_EQ(processes_.end(nth_agent(i), SIGTERM), 0);
   EXPECT_EQ(processes_.end("daemon", SIGTERM), 0);
-  ASSERT_NO_FATAL_FAILURE(look(/*finished=*/true));
-  processes_.start("check", {LW_BINARY_DIR "/loopwright", "db", "check", "--db", database_});
-  ASSERT_EQ(processes_.wait("check", 60), 0) << read_text(processes_.path("check.out"));
+  ASSERT_NO_FATAL_FAILURE(expect_sound(witness_, processes_, kAgents, /*finished=*/true));
+  ASSERT_NO_FATAL_FAILURE(check_database(processes_, database_));
   const Witness::Counts& counts = witness_.counts();
   for (int f = 0; f < TcpProxy::kFaults; ++f) {
     int sum = 0;
     for (const TcpProxy& way : ways_) sum += way.count(static_cast<TcpProxy::Fault>(f));
     std::printf("%s %d, ", TcpProxy::kNames[f], sum);
   }
-  std::printf("%zu studies, %zu jobs, %zu grants, %zu acknowledged results, %zu measurements, "
-              "%zu events, %zu orphans\n", counts.studies, counts.jobs, counts.grants,
-              counts.acknowledged, counts.measurements, counts.events, counts.orphans);
+  std::puts(counts.text().c_str());
   EXPECT_GT(counts.studies, 0u);
   EXPECT_GT(counts.acknowledged, 0u);
 }

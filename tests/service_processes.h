@@ -11,11 +11,9 @@
 // latest life is FOLDER/NAME.out. For one thread, the one that started the processes.
 #pragma once
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,6 +30,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
+#include "tests/loopback.h"
 
 namespace lw {
 
@@ -78,15 +77,9 @@ inline std::vector<nlohmann::json> log_events(const std::string& path) {
 
 // A port that nobody listens on now. (It is the system's choice: hardly anybody gets it soon.)
 inline int free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  CHECK(bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0);
-  CHECK(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  close(fd);
-  return ntohs(address.sin_port);
+  int port = 0;
+  close(bind_loopback(&port));
+  return port;
 }
 
 inline std::string loopback(int port) { return "127.0.0.1:" + std::to_string(port); }
@@ -178,6 +171,8 @@ class Processes {
   const std::string folder_;
   std::map<std::string, pid_t> running_;
 };
+
+inline std::string nth_agent(int i) { return "a" + std::to_string(i); }
 
 inline Words daemon_words(const std::string& address, const std::string& database,
                           const std::string& lease_s = "2", const Words& more = {}) {

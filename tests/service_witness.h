@@ -38,6 +38,11 @@ class Witness {
   struct Counts {
     size_t studies = 0, jobs = 0, measurements = 0, events = 0, grants = 0, acknowledged = 0,
            orphans = 0;
+    std::string text() const {
+      return absl::StrCat(studies, " studies, ", jobs, " jobs, ", grants, " grants, ",
+                          acknowledged, " acknowledged results, ", measurements,
+                          " measurements, ", events, " events, ", orphans, " orphans");
+    }
   };
   const Counts& counts() const { return counts_; }
 
@@ -359,5 +364,15 @@ class Witness {
   std::map<int64_t, std::string> ended_jobs_;
   std::map<std::string, int64_t> done_, charged_;  // how often jobs say that a trace was measured
 };
+
+// The witness finds nothing wrong in the client's journal, the logs of so many agents (nth_agent)
+// and the database.
+inline void expect_sound(Witness& witness, const Processes& processes, int agents,
+                         bool finished = false) {
+  std::vector<std::string> logs;
+  for (int i = 0; i < agents; ++i) logs.push_back(processes.log(nth_agent(i)));
+  witness.look({processes.path("journal")}, logs, finished);
+  ASSERT_EQ(witness.problems(), std::vector<std::string>()) << witness.text();
+}
 
 }  // namespace lw

@@ -16,11 +16,8 @@
 // All is bounded: bytes, times, connections at once. Thread-safe.
 #pragma once
 
-#include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -31,8 +28,8 @@
 #include <thread>
 #include <utility>
 
-#include "src/base/check.h"
 #include "src/base/rng.h"
+#include "tests/loopback.h"
 
 namespace lw {
 
@@ -45,13 +42,7 @@ class TcpProxy {
 
   explicit TcpProxy(int target_port, std::optional<uint64_t> seed = {})
       : target_port_(target_port), kind_(!seed.has_value()), rng_(seed.value_or(0)) {
-    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address = local(0);
-    socklen_t size = sizeof address;
-    CHECK(bind(listener_, reinterpret_cast<sockaddr*>(&address), size) == 0);
-    CHECK(getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-    CHECK(listen(listener_, 64) == 0);
-    port_ = ntohs(address.sin_port);
+    listener_ = listen_on_loopback(&port_);
     acceptor_ = std::thread([this] { accept_all(); });
   }
   ~TcpProxy() {
@@ -95,23 +86,10 @@ class TcpProxy {
   static constexpr int64_t kLast = 8'000;   // bytes that pass before it happens, and after
   static constexpr int kCopy = 2;
 
-  static sockaddr_in local(int port) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    return address;
-  }
-
   int reach_server() const {
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const sockaddr_in address = local(target_port_);
-    if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
-      send_at_once(fd);
-      return fd;
-    }
-    close(fd);
-    return -1;
+    const int fd = connect_to_loopback(target_port_);
+    if (fd >= 0) send_at_once(fd);
+    return fd;
   }
   static void send_at_once(int fd) {
     const int one = 1;
@@ -124,12 +102,6 @@ class TcpProxy {
   bool is_silent(const Plan& plan, int side) const { return plan.number <= silent_until_[side]; }
   static void finish(int fd) {
     if (fd >= 0) close(fd);
-  }
-  static void reset(int fd) {
-    if (fd < 0) return;
-    const linger now = {1, 0};
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-    close(fd);
   }
   // Whether it went out. A reader that does not read ends its connection.
   static bool send_all(int fd, const char* bytes, ssize_t size) {
@@ -157,7 +129,7 @@ class TcpProxy {
         return connection.over.load();
       });
       if (connections_.size() >= kMostConnections) {
-        reset(client);
+        reset_connection(client);
         continue;
       }
       send_at_once(client);
@@ -183,7 +155,7 @@ class TcpProxy {
 
   void carry(int client, const Plan& plan, Rng rng) {
     const int server = reach_server();
-    if (server < 0) return reset(client);
+    if (server < 0) return reset_connection(client);
     int ends[2] = {client, server};
     int copy = plan.fault == kDoubled ? reach_server() : -1;
     std::string said;                      // by the client, to be repeated
@@ -207,13 +179,13 @@ class TcpProxy {
         char bytes[16384];
         const ssize_t size = recv(ready[from].fd, bytes, late ? 700 : sizeof bytes, 0);
         if (from == kCopy) {               // nobody hears its answers
-          if (size <= 0) reset(std::exchange(copy, -1));
+          if (size <= 0) reset_connection(std::exchange(copy, -1));
           continue;
         }
         const bool silent = is_silent(plan, from) || (half_open && from == plan.silent);
         if (size <= 0) {
           given_up_[from] += is_silent(plan, kClient) || is_silent(plan, kServer);
-          reset(std::exchange(ends[from], -1));
+          reset_connection(std::exchange(ends[from], -1));
           open = silent && ends[1 - from] >= 0;
           continue;
         }
@@ -233,8 +205,8 @@ class TcpProxy {
         if (first == 0) open = sent;
       }
     }
-    for (int end : ends) plan.fault == kFinish ? finish(end) : reset(end);
-    reset(copy);
+    for (int end : ends) plan.fault == kFinish ? finish(end) : reset_connection(end);
+    reset_connection(copy);
     if (plan.fault == kRepeated && happened_ms >= 0) repeat(said, rng);
   }
 
@@ -248,7 +220,7 @@ class TcpProxy {
       char bytes[16384];
       if (poll(&ready, 1, kTick_ms) > 0 && recv(server, bytes, sizeof bytes, 0) <= 0) break;
     }
-    reset(server);
+    reset_connection(server);
   }
 
   const int target_port_;

@@ -2,10 +2,7 @@
 // fleet's daemons. It can be cut, which resets all connections through it and refuses new ones.
 #pragma once
 
-#include <arpa/inet.h>
 #include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <list>
@@ -14,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/base/check.h"
+#include "tests/loopback.h"
 
 namespace lw {
 
@@ -22,13 +19,7 @@ class TcpSwitch {
  public:
   // Ports of 127.0.0.1, the preferred one first.
   explicit TcpSwitch(std::vector<int> targets) : targets_(std::move(targets)) {
-    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address = local(0);
-    socklen_t size = sizeof address;
-    CHECK(bind(listener_, reinterpret_cast<sockaddr*>(&address), size) == 0);
-    CHECK(getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-    CHECK(listen(listener_, 64) == 0);
-    port_ = ntohs(address.sin_port);
+    listener_ = listen_on_loopback(&port_);
     acceptor_ = std::thread([this] { accept_all(); });
   }
   ~TcpSwitch() {
@@ -43,20 +34,9 @@ class TcpSwitch {
   void set_cut(bool cut) { cut_ = cut; }
 
  private:
-  static sockaddr_in local(int port) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    return address;
-  }
-
   int connect_any() const {
     for (int port : targets_) {
-      const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-      const sockaddr_in address = local(port);
-      if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
-      close(fd);
+      if (const int fd = connect_to_loopback(port); fd >= 0) return fd;
     }
     return -1;
   }
@@ -69,17 +49,11 @@ class TcpSwitch {
       if (client < 0) continue;
       const int server = cut_ ? -1 : connect_any();
       if (server < 0) {
-        reset(client);
+        reset_connection(client);
         continue;
       }
       pumps_.emplace_back([this, client, server] { pump(client, server); });
     }
-  }
-
-  static void reset(int fd) {
-    const linger now = {1, 0};
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-    close(fd);
   }
 
   static bool forward(int from, int to) {
@@ -101,8 +75,8 @@ class TcpSwitch {
       if (both[0].revents != 0 && !forward(client, server)) break;
       if (both[1].revents != 0 && !forward(server, client)) break;
     }
-    reset(client);
-    reset(server);
+    reset_connection(client);
+    reset_connection(server);
   }
 
   const std::vector<int> targets_;
