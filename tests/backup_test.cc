@@ -19,7 +19,7 @@ using ::testing::IsEmpty;
 // every kind; references point at rows filled before.
 void fill_generically(Database& db) {
   ASSERT_TRUE(db.write(5, [&]() -> absl::Status {
-    for (const Table& table : schema_tables()) {
+    for (const TableSchema& table : schema_tables()) {
       std::string columns, places;
       std::vector<Value> values;
       for (const Column& column : table.columns) {
@@ -47,7 +47,7 @@ void fill_generically(Database& db) {
 std::string dump(Database& db) {
   std::string text;
   CHECK(db.read(5, [&]() -> absl::Status {
-    for (const Table& table : schema_tables()) {
+    for (const TableSchema& table : schema_tables()) {
       std::vector<std::string> rows;
       RETURN_IF_ERROR(db.each("SELECT * FROM " + sql_name(table.name), [&](const Query& row) {
         std::string line;

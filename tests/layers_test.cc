@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -97,6 +99,35 @@ TEST(Layers, HeadersAreIncludedOnce) {
     const bool guarded = text.find("#pragma once") != std::string::npos ||
                          text.find("#ifndef LOOPWRIGHT_") != std::string::npos;
     EXPECT_TRUE(guarded) << path_in_repository(file);
+  }
+}
+
+// The name that a line defines a type by, at the left margin; "" for any other line.
+std::string defined_type(const std::string& line) {
+  static const std::regex definition(
+      R"((?:struct|class|enum|enum class) (\w+)(?: final)? ?[:{](?!:).*)");
+  std::smatch found;
+  return std::regex_match(line, found, definition) ? found[1].str() : "";
+}
+
+// Two types of one name, both outside unnamed namespaces, are one type to the linker: it keeps the
+// inline functions of either, and the other's objects are made by them.
+TEST(Layers, ATypeIsDefinedOnce) {
+  ASSERT_EQ(defined_type("class Peer final : public Base {"), "Peer");
+  ASSERT_EQ(defined_type("struct Service::Call {"), "");
+  std::map<std::string, std::string> where;
+  for (const fs::path& file : sources()) {
+    std::ifstream in(file);
+    std::vector<std::string> scope;      // the namespaces, as they are opened
+    for (std::string line; std::getline(in, line);) {
+      if (line.rfind("namespace", 0) == 0 && line.back() == '{') scope.push_back(line);
+      if (line.rfind("}  // namespace", 0) == 0) scope.pop_back();
+      std::string name = defined_type(line);
+      if (name.empty() || std::count(scope.begin(), scope.end(), "namespace {") > 0) continue;
+      for (const std::string& one : scope) name.insert(0, one);
+      const auto [first, is_new] = where.emplace(name, path_in_repository(file));
+      EXPECT_TRUE(is_new) << name << ": " << first->second << ", " << path_in_repository(file);
+    }
   }
 }
 

@@ -34,7 +34,7 @@ struct Digest {
 };
 using Digests = std::map<std::string, Digest>;
 
-std::string select_all(const Table& table) {
+std::string select_all(const TableSchema& table) {
   std::string columns;
   for (const Column& column : table.columns) {
     absl::StrAppend(&columns, columns.empty() ? "" : ", ", sql_name(column.name));
@@ -63,7 +63,7 @@ uint64_t hash_of(const Value& value) {
 }
 
 // Calls `each` with the values of every row and counts them into the digest.
-absl::Status for_rows(Database& database, const Table& table, Digest* digest,
+absl::Status for_rows(Database& database, const TableSchema& table, Digest* digest,
                       absl::FunctionRef<absl::Status(absl::Span<const Value>)> each) {
   std::vector<Value> values(table.columns.size());
   return database.each(select_all(table), [&](const Query& row) {
@@ -80,7 +80,7 @@ absl::Status for_rows(Database& database, const Table& table, Digest* digest,
 
 absl::StatusOr<Digests> digest_all(Database& database) {
   Digests digests;
-  for (const Table& table : schema_tables()) {
+  for (const TableSchema& table : schema_tables()) {
     RETURN_IF_ERROR(for_rows(database, table, &digests[table.name],
                              [](absl::Span<const Value>) { return absl::OkStatus(); }));
   }
@@ -90,7 +90,7 @@ absl::StatusOr<Digests> digest_all(Database& database) {
 // REQUIRES: inside write() of `to`, whose tables are empty, and read() of `from`.
 absl::StatusOr<Digests> copy_all(Database& from, Database& to) {
   Digests digests;
-  for (const Table& table : schema_tables()) {
+  for (const TableSchema& table : schema_tables()) {
     std::string columns, places;
     for (const Column& column : table.columns) {
       absl::StrAppend(&columns, columns.empty() ? "" : ", ", sql_name(column.name));
@@ -125,7 +125,7 @@ absl::Status compare(const Database& database, const Digests& wanted, const Dige
 absl::Status copy_and_compare(Database& from, Database& to, bool clear_first) {
   return from.read(kPatience_s, [&] {
     return to.write(kPatience_s, [&]() -> absl::Status {
-      const std::vector<Table>& tables = schema_tables();
+      const std::vector<TableSchema>& tables = schema_tables();
       for (auto table = tables.rbegin(); clear_first && table != tables.rend(); ++table) {
         RETURN_IF_ERROR(to.run(concat("DELETE FROM ", sql_name(table->name))));
       }
@@ -244,7 +244,7 @@ absl::Status restore(const std::string& path, const std::string& url, bool force
   ASSIGN_OR_RETURN(const std::shared_ptr<Database> to, open_database(url, {}));
   bool empty = true;
   RETURN_IF_ERROR(to->read(kPatience_s, [&]() -> absl::Status {
-    for (const Table& table : schema_tables()) {
+    for (const TableSchema& table : schema_tables()) {
       Query any = to->query(concat("SELECT 1 FROM ", sql_name(table.name), " LIMIT 1"));
       empty &= !any.next();
       RETURN_IF_ERROR(any.status());

@@ -23,7 +23,7 @@ absl::Status check_structure(Database& database, Lines* lines) {
 }
 
 absl::Status check_references(Database& database, Lines* lines) {
-  for (const Table& table : schema_tables()) {
+  for (const TableSchema& table : schema_tables()) {
     for (const Reference& reference : table.references) {
       const std::string from = sql_name(reference.from), to = sql_name(reference.to);
       Query query = database.query(

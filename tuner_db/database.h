@@ -49,9 +49,9 @@ inline Value as_value(Blob value) { return value; }
 inline Value as_value(std::nullptr_t) { return nullptr; }
 
 // A running statement of one implementation. Used by Query only.
-class Statement {
+class PreparedStatement {
  public:
-  virtual ~Statement() = default;
+  virtual ~PreparedStatement() = default;
   virtual bool next() = 0;
   virtual absl::Status status() const = 0;
   virtual bool is_null(int column) const = 0;
@@ -64,7 +64,8 @@ class Statement {
 // error ends the rows and stays in status(). REQUIRES: destroyed within its transaction.
 class Query {
  public:
-  explicit Query(std::unique_ptr<Statement> statement) : statement_(std::move(statement)) {}
+  explicit Query(std::unique_ptr<PreparedStatement> statement)
+      : statement_(std::move(statement)) {}
 
   bool next() { return statement_->next(); }                 // a row is there
   absl::Status run();                      // to the end, for statements without rows
@@ -78,15 +79,15 @@ class Query {
   bool is_null(int column) const { return statement_->is_null(column); }
 
  private:
-  std::unique_ptr<Statement> statement_;
+  std::unique_ptr<PreparedStatement> statement_;
 };
 
 // One connection of an implementation, used by one thread at a time. Used by Database only.
 class Connection {
  public:
   virtual ~Connection() = default;
-  virtual std::unique_ptr<Statement> start(std::string_view sql,
-                                           absl::Span<const Value> values) = 0;
+  virtual std::unique_ptr<PreparedStatement> start(std::string_view sql,
+                                                   absl::Span<const Value> values) = 0;
   virtual absl::Status command(const char* sql) = 0;         // without values and rows
   virtual absl::Status run_script(const std::string& sql) = 0;
   virtual int64_t changes() const = 0;

@@ -89,7 +89,7 @@ struct Parameters {
 
 }  // namespace
 
-class PostgresStatement : public Statement {
+class PostgresStatement : public PreparedStatement {
  public:
   PostgresStatement(PostgresConnection& connection, std::string_view sql,
                     absl::Span<const Value> values)
@@ -234,8 +234,8 @@ PostgresConnection::~PostgresConnection() {
   PQfinish(connection_);
 }
 
-std::unique_ptr<Statement> PostgresConnection::start(std::string_view sql,
-                                                     absl::Span<const Value> values) {
+std::unique_ptr<PreparedStatement> PostgresConnection::start(std::string_view sql,
+                                                             absl::Span<const Value> values) {
   return std::make_unique<PostgresStatement>(*this, sql, values);
 }
 

@@ -29,7 +29,8 @@ class PostgresConnection : public Connection {
                                                                   double patience_s);
   ~PostgresConnection() override;
 
-  std::unique_ptr<Statement> start(std::string_view sql, absl::Span<const Value> values) override;
+  std::unique_ptr<PreparedStatement> start(std::string_view sql,
+                                           absl::Span<const Value> values) override;
   absl::Status command(const char* sql) override;            // one or more, in one round trip
   absl::Status run_script(const std::string& sql) override;
   int64_t changes() const override { return changes_; }

@@ -253,7 +253,7 @@ absl::StatusOr<int64_t> PostgresDatabase::integer_outside(std::string_view sql) 
 
 absl::StatusOr<bool> PostgresDatabase::ask_lock(const char* function, int64_t name) {
   const Value value = name;
-  const std::unique_ptr<Statement> statement =
+  const std::unique_ptr<PreparedStatement> statement =
       locker_->start(concat("SELECT ", function, "(?)"), {&value, 1});
   const bool taken = statement->next() && statement->integer(0) != 0;
   RETURN_IF_ERROR(statement->status());
@@ -362,7 +362,7 @@ absl::Status PostgresDatabase::set_last_given(const std::string& table, int64_t 
 absl::Status PostgresDatabase::check_structure(std::vector<std::string>* lines) {
   static constexpr const char* kTypes[] = {"bigint", "double precision", "text", "bytea"};
   std::string wanted, found;
-  for (const Table& table : schema_tables()) {
+  for (const TableSchema& table : schema_tables()) {
     for (const Column& column : table.columns) {
       absl::StrAppend(&wanted, table.name, ".", column.name, " ",
                       kTypes[static_cast<int>(column.type)], "\n");

@@ -59,12 +59,12 @@ ColumnType type_of(const std::string& name) {
   return ColumnType::kText;
 }
 
-std::vector<Table> read_tables() {
+std::vector<TableSchema> read_tables() {
   const Model model;
-  std::vector<Table> tables;
+  std::vector<TableSchema> tables;
   for (const auto& row : model.rows("SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND "
                                     "name NOT LIKE 'sqlite_%' ORDER BY rowid")) {
-    Table& table = tables.emplace_back();
+    TableSchema& table = tables.emplace_back();
     table.name = row[0];
     table.counts = absl::StrContains(row[1], "AUTOINCREMENT");
     table.identity = absl::StrContains(row[1], "INTEGER PRIMARY KEY");
@@ -135,8 +135,8 @@ const std::vector<std::string>& schema_steps() {
   return steps;
 }
 
-const std::vector<Table>& schema_tables() {
-  static const std::vector<Table>& tables = *new std::vector<Table>(read_tables());
+const std::vector<TableSchema>& schema_tables() {
+  static const std::vector<TableSchema>& tables = *new std::vector<TableSchema>(read_tables());
   return tables;
 }
 

@@ -24,7 +24,7 @@ struct Reference {
   std::string from, table, to;             // from REFERENCES table(to)
 };
 
-struct Table {
+struct TableSchema {
   std::string name;
   std::vector<Column> columns;
   std::vector<Reference> references;       // of one column each
@@ -33,7 +33,7 @@ struct Table {
 };
 
 // As they are after all steps; a table stands after those it refers to.
-const std::vector<Table>& schema_tables();
+const std::vector<TableSchema>& schema_tables();
 
 // The CREATE statements that SQLite remembers after all steps.
 std::string sqlite_schema_text();

@@ -411,7 +411,7 @@ absl::StatusOr<Store::Stats> SqlStore::stats() const {
       if (query.next()) *value = query.integer(0);
       RETURN_IF_ERROR(query.status());
     }
-    for (const Table& table : schema_tables()) {
+    for (const TableSchema& table : schema_tables()) {
       constexpr std::string_view kOwn[] = {"workloads", "targets", "keys", "candidates",
                                            "measurements", "claims", "clock"};
       if (std::find(std::begin(kOwn), std::end(kOwn), table.name) != std::end(kOwn)) continue;

@@ -34,7 +34,7 @@ void bind(sqlite3_stmt* statement, int at, const Value& value) {
 }  // namespace
 
 // Borrowed from the connection's cache and given back when destroyed.
-class SqliteStatement : public Statement {
+class SqliteStatement : public PreparedStatement {
  public:
   SqliteStatement(SqliteConnection& connection, std::string_view sql,
                   absl::Span<const Value> values)
@@ -134,8 +134,8 @@ SqliteConnection::~SqliteConnection() {
   sqlite3_close(handle_);
 }
 
-std::unique_ptr<Statement> SqliteConnection::start(std::string_view sql,
-                                                   absl::Span<const Value> values) {
+std::unique_ptr<PreparedStatement> SqliteConnection::start(std::string_view sql,
+                                                           absl::Span<const Value> values) {
   return std::make_unique<SqliteStatement>(*this, sql, values);
 }
 

@@ -178,7 +178,7 @@ absl::StatusOr<int64_t> SqliteDatabase::last_given(const std::string& table) {
 }
 
 absl::Status SqliteDatabase::set_last_given(const std::string& table, int64_t id) {
-  for (const Table& known : schema_tables()) {
+  for (const TableSchema& known : schema_tables()) {
     if (known.name == table && !known.counts) return absl::OkStatus();
   }
   RETURN_IF_ERROR(query("DELETE FROM sqlite_sequence WHERE name = ?", table).run());
@@ -238,7 +238,7 @@ absl::Status SqliteDatabase::copy_to(const std::string& file) {
   absl::Status status = usable(reader->handle());
   if (status.ok()) {
     const Value name = as_value(file);
-    const std::unique_ptr<Statement> copy = reader->start("VACUUM INTO ?", {&name, 1});
+    const std::unique_ptr<PreparedStatement> copy = reader->start("VACUUM INTO ?", {&name, 1});
     while (copy->next()) {
     }
     status = copy->status();

@@ -41,7 +41,8 @@ class SqliteConnection : public Connection {
   absl::Status open(const std::string& name, int flags, double patience_s);
   void set_patience(double patience_s);
 
-  std::unique_ptr<Statement> start(std::string_view sql, absl::Span<const Value> values) override;
+  std::unique_ptr<PreparedStatement> start(std::string_view sql,
+                                           absl::Span<const Value> values) override;
   absl::Status command(const char* sql) override;
   absl::Status run_script(const std::string& sql) override;
   int64_t changes() const override { return sqlite3_changes64(handle_); }

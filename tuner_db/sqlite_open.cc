@@ -162,7 +162,7 @@ absl::Status SqliteOpening::connect(const std::string& name, int flags) {
 }
 
 absl::StatusOr<std::string> SqliteOpening::ask(const char* sql) {
-  const std::unique_ptr<Statement> statement = connection_->start(sql, {});
+  const std::unique_ptr<PreparedStatement> statement = connection_->start(sql, {});
   std::string text;
   if (statement->next()) text = std::string(statement->bytes(0));
   RETURN_IF_ERROR(statement->status());

@@ -15,7 +15,7 @@
 
 namespace lw {
 
-Child::Child(const std::vector<std::string>& arguments, const std::string& log) {
+Process::Process(const std::vector<std::string>& arguments, const std::string& log) {
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
@@ -37,23 +37,23 @@ Child::Child(const std::vector<std::string>& arguments, const std::string& log) 
   out_ = pipe_ends[0];
 }
 
-Child::~Child() { stop(); }
+Process::~Process() { stop(); }
 
-std::string Child::line() {
+std::string Process::line() {
   std::string text;
   char c = 0;
   while (read(out_, &c, 1) == 1 && c != '\n') text += c;
   return text;
 }
 
-std::string Child::rest() {
+std::string Process::rest() {
   std::string text;
   char buffer[4096];
   for (ssize_t n = 0; (n = read(out_, buffer, sizeof(buffer))) > 0;) text.append(buffer, n);
   return text;
 }
 
-int Child::wait() {
+int Process::wait() {
   if (pid_ < 0) return 0;
   int status = 0;
   CHECK(waitpid(pid_, &status, 0) == pid_);
@@ -62,17 +62,17 @@ int Child::wait() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-int Child::stop() {
+int Process::stop() {
   if (pid_ >= 0) kill(pid_, SIGTERM);
   return wait();
 }
 
-void Child::kill_hard() {
+void Process::kill_hard() {
   if (pid_ >= 0) kill(pid_, SIGKILL);
   wait();
 }
 
-double Child::cpu_s() const {
+double Process::cpu_s() const {
   std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
   std::string text;
   std::getline(file, text);
@@ -98,11 +98,11 @@ double field_of(const std::string& path, const std::string& name) {
 
 }  // namespace
 
-double Child::written_mb() const {
+double Process::written_mb() const {
   return field_of("/proc/" + std::to_string(pid_) + "/io", "write_bytes:") / 1e6;
 }
 
-Memory Child::memory() const {
+Memory Process::memory() const {
   const std::string path = "/proc/" + std::to_string(pid_) + "/smaps_rollup";
   return {field_of(path, "Rss:") * 1024 / 1e6, field_of(path, "Pss:") * 1024 / 1e6};
 }
@@ -114,7 +114,7 @@ BenchDaemon start_daemon(const std::string& loopwright, const std::string& datab
                                         "--log-level", "warning"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   BenchDaemon daemon;
-  daemon.process = std::make_unique<Child>(arguments, database + ".log");
+  daemon.process = std::make_unique<Process>(arguments, database + ".log");
   std::istringstream line(daemon.process->line());  // serving ADDRESS, page and metrics at URL
   std::string serving;
   line >> serving >> daemon.address;

@@ -13,13 +13,13 @@ struct Memory {
   double rss_mb = 0, pss_mb = 0;           // MB of 10^6 bytes; pss: shared pages by their share
 };
 
-class Child {
+class Process {
  public:
   // `arguments`: the program first. What it writes to stderr is appended to the file `log`. It ends
   // with this process.
-  Child(const std::vector<std::string>& arguments, const std::string& log);
-  ~Child();                                // asks it to stop, waits
-  Child(const Child&) = delete;
+  Process(const std::vector<std::string>& arguments, const std::string& log);
+  ~Process();                              // asks it to stop, waits
+  Process(const Process&) = delete;
 
   std::string line();                      // the next of its stdout, waits; "" at its end
   std::string rest();                      // of its stdout
@@ -37,7 +37,7 @@ class Child {
 };
 
 struct BenchDaemon {
-  std::unique_ptr<Child> process;
+  std::unique_ptr<Process> process;
   std::string address;
 };
 // `loopwright serve` on a database, at a port of the system's choice; returns when it listens.

@@ -43,7 +43,7 @@ void remove(const std::string& file) {
 }
 
 // Until it has nothing to do: the index is read, the searches are as far as they get.
-void await_idle(const Child& daemon) {
+void await_idle(const Process& daemon) {
   for (double before = -1; daemon.cpu_s() - before > 0.05;) {
     before = daemon.cpu_s();
     std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -95,7 +95,7 @@ void bench_startup(const ServiceBenchOptions& options, ServiceReport& report) {
     const double begin = bench_now();
     BenchDaemon again = start_daemon(options.loopwright, file);
     serving_s.push_back(bench_now() - begin);
-    const auto found = (*make_grpc_source(ServerAddress{again.address, {}, false}))
+    const auto found = (*make_grpc_source(ServerAddress{again.address, {}, false, {}}))
                            ->batch_lookup({&query, 1}, 10'000);
     answered_s.push_back(bench_now() - begin);
     CHECK(found.ok() && (*found)[0].at(0).rung == Rung::kExact);

@@ -56,7 +56,7 @@ Tuned tune_here(const ServiceBenchOptions& options) {
   const std::string file = fresh(options.folder + "/tune.db");
   Tuned tuned;
   const double begin = bench_now();
-  Child child(command(options, "tune", {"--db", file}), file + ".log");
+  Process child(command(options, "tune", {"--db", file}), file + ".log");
   child.rest();
   CHECK(child.wait() == 0);
   tuned.wall_s = bench_now() - begin;
@@ -83,12 +83,13 @@ Tuned tune_by_service(const ServiceBenchOptions& options, ServiceReport& report)
   double daemon_cpu = 0;
   {
     BenchDaemon daemon = start_daemon(options.loopwright, file);
-    Child agent({options.loopwright, "agent", "--server", daemon.address, "--state",
+    Process agent({options.loopwright, "agent", "--server", daemon.address, "--state",
                  options.folder + "/agent"}, file + ".log");
     await_device(daemon.address);
     daemon_cpu = daemon.process->cpu_s();
     const double begin = bench_now();
-    Child child(command(options, "submit", {"--server", daemon.address, "--watch"}), file + ".log");
+    Process child(command(options, "submit", {"--server", daemon.address, "--watch"}),
+                  file + ".log");
     child.rest();
     CHECK(child.wait() == 0);
     tuned.wall_s = bench_now() - begin;

@@ -13,7 +13,7 @@ namespace v1 = loopwright::v1;
 constexpr double kBackupSeconds = 3600;
 
 struct FleetOptions {
-  ServiceOptions service;
+  RemoteService service;
   Output output;
   std::vector<std::string> names, labels;
   std::string name, reason, filter, request_id;

@@ -18,7 +18,7 @@ namespace v1 = loopwright::v1;
 constexpr int kQueries = 1000;             // of a call
 
 struct AskOptions {
-  ServiceOptions service;
+  RemoteService service;
   WorkloadOptions workload;
   Output output;
   std::string suite, worst = "nearest-target", cache = "warm", search;
@@ -179,7 +179,7 @@ absl::StatusOr<std::vector<Asked>> asked_workloads(const WorkloadOptions& worklo
   return asked;
 }
 
-absl::StatusOr<std::vector<v1::LookupResult>> look_up_remotely(const ServiceOptions& service,
+absl::StatusOr<std::vector<v1::LookupResult>> look_up_remotely(const RemoteService& service,
                                                                const std::vector<Asked>& asked,
                                                                const std::string& cache,
                                                                v1::LookupOutcome worst) {

@@ -19,7 +19,7 @@ absl::StatusOr<std::vector<Asked>> asked_workloads(const WorkloadOptions& worklo
 
 // One result for each, in their order; all of one snapshot where they fit into one call.
 absl::StatusOr<std::vector<loopwright::v1::LookupResult>> look_up_remotely(
-    const ServiceOptions& service, const std::vector<Asked>& asked, const std::string& cache,
+    const RemoteService& service, const std::vector<Asked>& asked, const std::string& cache,
     loopwright::v1::LookupOutcome worst);
 
 }  // namespace lw

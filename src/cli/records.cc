@@ -21,7 +21,7 @@ constexpr size_t kBytesAMessage = 1 << 20;
 constexpr int64_t kTellEvery = 10'000;     // records
 
 struct RecordOptions {
-  ServiceOptions service;
+  RemoteService service;
   WorkloadOptions workload;
   Output output;
   std::string file, request_id, reason, evidence, trace_file, digest, cache = "warm";

@@ -15,14 +15,14 @@ constexpr int kConnectMs = 3000;
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> ServiceOptions::connect() const {
+absl::StatusOr<std::shared_ptr<grpc::Channel>> RemoteService::connect() const {
   ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, open_channel(server));
   channel->WaitForConnected(std::chrono::system_clock::now() +
                             std::chrono::milliseconds(kConnectMs));
   return channel;
 }
 
-absl::Status ServiceOptions::call(
+absl::Status RemoteService::call(
     double deadline_s,
     absl::FunctionRef<grpc::Status(grpc::ClientContext& context)> body) const {
   grpc::ClientContext context;
@@ -46,16 +46,16 @@ absl::Status ServiceOptions::call(
   }
 }
 
-void add_service(CLI::App& app, ServiceOptions* options) {
-  options->server.address = "127.0.0.1:7070";
-  app.add_option("--server", options->server.address,
+void add_service(CLI::App& app, RemoteService* service) {
+  service->server.address = "127.0.0.1:7070";
+  app.add_option("--server", service->server.address,
                  "the service's address: HOST:PORT or unix:PATH")
       ->envname("LOOPWRIGHT_SERVER")
       ->capture_default_str();
-  app.add_option("--tls-ca", options->server.tls.ca, "PEM file: whom to trust");
-  app.add_option("--tls-cert", options->server.tls.certificate, "PEM file: our certificate");
-  app.add_option("--tls-key", options->server.tls.key, "PEM file: its key");
-  app.add_flag("--insecure", options->server.insecure,
+  app.add_option("--tls-ca", service->server.tls.ca, "PEM file: whom to trust");
+  app.add_option("--tls-cert", service->server.tls.certificate, "PEM file: our certificate");
+  app.add_option("--tls-key", service->server.tls.key, "PEM file: its key");
+  app.add_flag("--insecure", service->server.insecure,
                "plain text to another machine: anybody on the way may read and write");
 }
 

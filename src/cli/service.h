@@ -17,10 +17,11 @@
 
 namespace lw {
 
-struct ServiceOptions {
+struct RemoteService {
   ServerAddress server;
 
-  // Gives a server that was only just started a few seconds. That there is none the first call says.
+  // Gives a server that was only just started a few seconds. That there is none the first call
+  // says.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> connect() const;
   // Makes one call with a deadline, `body` with the context that it needs. An error says what to do
   // about it, and has a command's exit code: what is the server's or the network's is marked by
@@ -30,7 +31,7 @@ struct ServiceOptions {
 };
 
 // --server (or LOOPWRIGHT_SERVER), --tls-ca, --tls-cert, --tls-key, --insecure.
-void add_service(CLI::App& app, ServiceOptions* options);
+void add_service(CLI::App& app, RemoteService* service);
 
 constexpr double kCallSeconds = 30;        // the deadline of a call that does not wait for work
 
@@ -61,7 +62,7 @@ std::string enum_text(Enum value) {
 // All rows of a list, page by page, at most `most`. `ask` makes the call; `take` appends a page's
 // rows to what it keeps, and returns how many there are now.
 template <class Response, class Request, class Ask, class Take>
-absl::Status list_all(const ServiceOptions& service, Request request, int most, Ask ask,
+absl::Status list_all(const RemoteService& service, Request request, int most, Ask ask,
                       Take take) {
   int have = 0;
   do {

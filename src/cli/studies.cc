@@ -21,7 +21,7 @@ namespace v1 = loopwright::v1;
 constexpr int kWatchRetries = 60;          // a second apart, while the server is away
 
 struct SubmitOptions {
-  ServiceOptions service;
+  RemoteService service;
   WorkloadOptions workload;
   Output output;
   std::string suite, request_id;
@@ -33,7 +33,7 @@ struct SubmitOptions {
 };
 
 struct NamedOptions {
-  ServiceOptions service;
+  RemoteService service;
   Output output;
   std::string name, filter, request_id;
   int64_t after = 0;
@@ -117,7 +117,7 @@ Table workload_table(const v1::Study& study) {
   return table;
 }
 
-absl::StatusOr<v1::Study> get_study(const ServiceOptions& service,
+absl::StatusOr<v1::Study> get_study(const RemoteService& service,
                                     const std::shared_ptr<grpc::Channel>& channel,
                                     const std::string& name) {
   v1::GetStudyRequest request;
@@ -135,7 +135,7 @@ int exit_of(v1::StudyState state) {
 }
 
 // Prints events until the study has ended, through restarts of the server; then the study.
-absl::StatusOr<int> watch(const ServiceOptions& service, const Output& output,
+absl::StatusOr<int> watch(const RemoteService& service, const Output& output,
                           const std::string& name, int64_t after) {
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, service.connect());
   int away = 0;

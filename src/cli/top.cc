@@ -25,12 +25,12 @@ constexpr double kDeadline_s = 5;
 constexpr int kDevices = 200, kStudies = 50;
 
 struct TopOptions {
-  ServiceOptions service;
+  RemoteService service;
   double every_s = 1;
   bool once = false, json = false;
 };
 
-absl::StatusOr<FleetSnapshot> ask(const ServiceOptions& service,
+absl::StatusOr<FleetSnapshot> ask(const RemoteService& service,
                                   const std::shared_ptr<grpc::Channel>& channel) {
   FleetSnapshot snapshot;
   snapshot.server = service.server.address;
