@@ -385,7 +385,7 @@ TEST_P(ApiFuzzTest, NoBytesAreAnInternalError) {
       std::string bytes = good;
       for (int k = 0; k < 3 && !bytes.empty(); ++k) {
         const size_t at = static_cast<size_t>(rng.uniform() * static_cast<double>(bytes.size()));
-        bytes[at] = static_cast<char>(256 * rng.uniform());
+        bytes[at] = static_cast<char>(rng.below(256));
       }
       std::string answer;
       check("utf8 mutated " + method.path,
