@@ -24,9 +24,7 @@ namespace {
 using Wide = __int128;
 constexpr int kProofDepth = 3;
 
-struct Range {
-  int64_t lo, hi;
-};
+struct Range { int64_t lo, hi; };
 
 // One lane mask: lane l is on only if index + l * stride >= 0, for each of the forms.
 struct LaneForm {
@@ -69,6 +67,7 @@ class Verifier {
     ranges_.assign(kernel_.variables, std::nullopt);
     defined_.assign(kernel_.registers.size(), false);
     masks_.assign(kernel_.registers.size(), std::nullopt);
+    trusted_.assign(kernel_.registers.size(), false);
     facts_.clear();
     list(body);
   }
@@ -270,7 +269,7 @@ class Verifier {
             if (!(q.of == s.a) || q.divisor != s.divisor || !ranges_[q.var].has_value()) continue;
             const Affine rest = s.a - variable(q.var, s.divisor);
             fact(rest - variable(s.var));
-            return fact(variable(s.var) - rest);
+            fact(variable(s.var) - rest);
           }
           return;
         }
@@ -395,7 +394,10 @@ class Verifier {
         !require(!gives_bool || reg(s.dst).type == Type::kBool, "a comparison gives bool")) {
       return false;
     }
-    if (s.expr_op == ExprOp::kAnd) {  // what either side asserts
+    // A comparison of vectors of indices is not followed, nor is what it is a part of.
+    trusted_[s.dst] = (gives_bool && reg(s.srcs[0]).type == Type::kI64) ||
+                      trusted_[s.srcs[0]] || trusted_[s.srcs[1]];
+    if (s.expr_op == ExprOp::kAnd && !trusted_[s.dst]) {  // what either side asserts
       std::vector<LaneForm> both;
       for (int i : {s.srcs[0], s.srcs[1]}) {
         if (masks_[i].has_value()) both.insert(both.end(), masks_[i]->begin(), masks_[i]->end());
@@ -487,7 +489,7 @@ class Verifier {
   std::vector<std::optional<Range>> ranges_;  // by variable; empty: not in scope
   std::vector<Affine> facts_;                 // each >= 0 here
   std::vector<Quotient> quotients_;           // those whose variable is in scope count
-  std::vector<bool> defined_;                 // by register
+  std::vector<bool> defined_, trusted_;       // by register
   std::vector<Mask> masks_;                   // by register
 };
 
