@@ -86,6 +86,14 @@ Interval range_of(const Emitter& e, const Affine& a) {
   return range;
 }
 
+bool known_at_least_zero(const Emitter& e, const Affine& a) {
+  if (range_of(e, a).lo >= 0) return true;
+  return std::any_of(e.assumed.begin(), e.assumed.end(), [&](const Affine& known) {
+    const Affine more = a - known;
+    return more.is_constant() && more.constant >= 0;
+  });
+}
+
 Index make_index(const Emitter& e, const Affine& base, int64_t lane, int lanes) {
   Index index;
   index.base = base;

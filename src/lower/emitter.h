@@ -59,6 +59,7 @@ struct Emitter {
   std::vector<Expr> bodies;                // effective body per stage
   std::vector<Storage> home;               // per tensor: what readers without a copy read
   std::vector<Storage> copies;             // per stage: of copy stages
+  std::vector<Affine> assumed;             // >= 0 here: conditions of the branches around
   bool in_parallel = false;
   int64_t statements = 0;
   absl::Status failure;                    // the first limit that was broken
@@ -82,6 +83,7 @@ struct Emitter {
 Type register_type(Type type);
 
 Interval range_of(const Emitter& e, const Affine& a);
+bool known_at_least_zero(const Emitter& e, const Affine& a);  // by ranges and assumptions
 Index make_index(const Emitter& e, const Affine& base, int64_t lane, int lanes);
 Index add(const Index& a, const Index& b, int64_t factor);  // a + factor * b
 Index scale(const Index& a, int64_t factor);
@@ -92,6 +94,9 @@ struct Range {
   int64_t extent = 1;
   bool known = true;                       // false: anything
 };
+
+// Of an index expression, given boxes of its axes. May emit a division.
+Range range_of_expr(Emitter& e, const Expr& expr, const std::vector<Range>& axes);
 
 // Emits one stage at its place: `axes` are the points to compute (the whole for roots, a region for
 // attached stages). See loops.cc.

@@ -216,6 +216,9 @@ Evaluator::Truth Evaluator::both(Truth a, Truth b) {
 Evaluator::Truth Evaluator::at_least_zero(const Index& i, const Point& point) {
   if (i.range.lo >= 0) return {true, {}};
   if (i.range.hi < 0) return {false, {}};
+  // Of all lanes, also those past the chunk's end.
+  const Affine least = i.lane < 0 ? i.base + affine(i.lane * (point.chunk.lanes - 1)) : i.base;
+  if (i.terms.empty() && known_at_least_zero(e_, least)) return {true, {}};
   const int lanes = i.uniform() ? 1 : point.chunk.lanes;
   if (i.terms.empty()) {
     Stmt stmt;

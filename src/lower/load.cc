@@ -134,8 +134,10 @@ Value Evaluator::load(const Storage& storage, int t, std::vector<Index> local, c
   const bool scalar =
       std::all_of(local.begin(), local.end(), [](const Index& i) { return i.uniform(); });
   for (size_t d = 0; scalar && !exists && d < local.size(); ++d) {
+    const Affine last = affine(storage.shape[d] - 1);
+    if (known_at_least_zero(e_, last - local[d].base)) continue;
     const Affine inside =
-        e_.emit_int(Stmt::IntOp::kMin, local[d].base, affine(storage.shape[d] - 1), 1);
+        e_.emit_int(Stmt::IntOp::kMin, local[d].base, last, 1);
     local[d] = make_index(e_, inside, 0, 1);
   }
   const Index address = flatten(storage, local, point);

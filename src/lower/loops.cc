@@ -57,6 +57,7 @@ void tracked(Frame& f, bool track, const Affine& iteration, int64_t count, bool 
 void counted(Frame& f, int64_t count, bool parallel,
              const std::function<void(const Affine&)>& body) {
   Emitter& e = f.e;
+  if (count == 0) return;
   if (count == 1) return body(affine(0));
   Stmt loop;
   loop.kind = Stmt::Kind::kFor;
@@ -148,10 +149,16 @@ void one_loop(Frame& f, const Loop& loop, bool track, const Body& body) {
     });
     return;
   }
-  counted(f, t.full, false, [&](const Affine& v) {
-    tracked(f, track, v, t.full, false, t.rest > 0,
-            [&] { instance(f, part, v, v * t.tile, t.tile, false, body); });
+  const auto full_tile = [&](const Affine& v) {
+    instance(f, part, v, v * t.tile, t.tile, false, body);
+  };
+  const Interior inner =
+      track ? Interior{0, t.full} : interior(f.e, f.guards, f.axes, part.axis, t.tile, t.full);
+  for (int64_t v = 0; v < inner.first; ++v) full_tile(affine(v));
+  counted(f, inner.last - inner.first, false, [&](const Affine& v) {
+    tracked(f, track, v, t.full, false, t.rest > 0, [&] { full_tile(v + affine(inner.first)); });
   });
+  for (int64_t v = inner.last; v < t.full; ++v) full_tile(affine(v));
   if (t.rest > 0) {
     tracked(f, track, affine(0), 1, true, false, [&] {
       instance(f, part, affine(t.full), affine(t.full * t.tile), t.rest, false, body);
@@ -159,12 +166,66 @@ void one_loop(Frame& f, const Loop& loop, bool track, const Body& body) {
   }
 }
 
+// Whether a loop from `l` to the tile moves what the guard looks at.
+bool moves(const Frame& f, int l, const Guard& guard) {
+  for (; l < f.tile; ++l) {
+    for (const LoopPart& part : f.stage.loops[l].parts) {
+      if (guard.axes[part.axis]) return true;
+    }
+  }
+  return false;
+}
+
+// Branches over the guards, from number `g`, that no loop from `l` on moves.
+void decide(Frame& f, int l, size_t g, const Body& body) {
+  Emitter& e = f.e;
+  for (; g < f.guards.size(); ++g) {
+    if (f.decided[g] || moves(f, l, f.guards[g])) continue;
+    const GuardRange range = range_of_guard(e, f.guards[g], f.axes);
+    if (range.outside) return;
+    // Rows that differ from each other know by themselves, if they stand at constants.
+    if (!range.inside && !range.constant()) break;
+  }
+  if (g == f.guards.size()) return body();
+  const GuardRange range = range_of_guard(e, f.guards[g], f.axes);
+  Stmt branch;
+  branch.kind = Stmt::Kind::kIf;
+  const size_t assumed = e.assumed.size();
+  for (const Affine& bound : {range.lo, affine(f.guards[g].extent - 1) - range.hi}) {
+    if (known_at_least_zero(e, bound)) continue;
+    branch.conditions.push_back(bound);
+    e.assumed.push_back(bound);
+  }
+  std::vector<Stmt>* saved = e.out;
+  f.decided[g] = true;
+  e.out = &branch.body;
+  decide(f, l, g + 1, body);
+  e.assumed.resize(assumed);
+  e.out = &branch.otherwise;
+  if (!range.single()) decide(f, l, g + 1, body);
+  f.decided[g] = false;
+  e.out = saved;
+  e.emit(std::move(branch));
+}
+
+// The reductions of the run, from loop `l` to the tile.
 void run_loops(Frame& f, int l, const Accumulators& accumulators) {
-  if (l == f.tile) return update_accumulators(f, accumulators);
-  const Loop& loop = f.stage.loops[l];
-  one_loop(f, loop, false, [&] {
-    emit_attached(f.e, f.s, loop.name, f.axes);
-    run_loops(f, l + 1, accumulators);
+  decide(f, l, 0, [&] {
+    if (l == f.tile) return update_accumulators(f, accumulators);
+    const Loop& loop = f.stage.loops[l];
+    const Body body = [&] {
+      emit_attached(f.e, f.s, loop.name, f.axes);
+      run_loops(f, l + 1, accumulators);
+    };
+    const bool plain = loop.parts.size() == 1 && loop.kind == LoopKind::kSerial;
+    const Trips t = trips_of(f, loop.parts[0]);
+    if (!plain || t.rest > 0 ||
+        !unrolls_window(f.e, f.guards, f.axes, loop.parts[0].axis, t.full)) {
+      return one_loop(f, loop, false, body);
+    }
+    for (int64_t v = 0; v < t.full; ++v) {
+      instance(f, loop.parts[0], affine(v), affine(v * t.tile), t.tile, false, body);
+    }
   });
 }
 
@@ -189,8 +250,10 @@ void outer_loops(Frame& f, int l) {
 void emit_stage(Emitter& e, int s, std::vector<AxisState> axes) {
   const Stage& stage = e.nest.stages[s];
   Frame f{e,     s,  stage, run_begin(stage), tile_begin(stage), std::move(axes), {}, {}, false,
-          false, {}, 1};
+          false, {}, 1,  {},    {}};
   f.lanes = stage_lanes(e.nest, s);
+  f.guards = guards_of(e, s);
+  f.decided.assign(f.guards.size(), false);
   if (stage.factored_axis >= 0) f.axes[0] = {affine(0), 1, {}};
   outer_loops(f, 0);
 }

@@ -15,6 +15,8 @@ namespace {
 
 Range unknown() { return {affine(0), 0, false}; }
 
+}  // namespace
+
 Range range_of_expr(Emitter& e, const Expr& expr, const std::vector<Range>& axes) {
   const std::vector<Expr>& args = expr->args;
   switch (expr->op) {
@@ -61,6 +63,8 @@ Range range_of_expr(Emitter& e, const Expr& expr, const std::vector<Range>& axes
     default: return unknown();
   }
 }
+
+namespace {
 
 Range unite(Emitter& e, const Range& a, const Range& b) {
   if (!a.known || !b.known) return unknown();

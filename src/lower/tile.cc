@@ -234,6 +234,10 @@ void update_accumulators(Frame& f, const Accumulators& accumulators) {
   std::vector<Point> points;
   std::vector<Value> sums;
   for (const Row& row : rows_of(f, true)) {
+    const bool outside = std::any_of(f.guards.begin(), f.guards.end(), [&](const Guard& guard) {
+      return range_of_guard(e, guard, row.axes).outside;
+    });
+    if (outside) continue;
     const int64_t extent = va >= 0 ? row.axes[va].extent : 1;
     for (const Chunk& chunk :
          va >= 0 ? chunks_of(f, extent, partials) : std::vector<Chunk>{{0, 1, 1}}) {

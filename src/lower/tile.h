@@ -6,6 +6,7 @@
 
 #include "src/lower/emitter.h"
 #include "src/lower/evaluate.h"
+#include "src/lower/guards.h"
 
 namespace lw::lowering {
 
@@ -22,6 +23,8 @@ struct Frame {
   bool never_first = false, never_last = false;
   std::vector<int> vars;                   // of the loops around, the innermost last
   int lanes = 1;                           // of a vector of the stage's widest type
+  std::vector<Guard> guards;
+  std::vector<bool> decided;               // by a branch around: guards
 };
 
 // Accumulators by the spatial position of a point within the tile (and its chunk).

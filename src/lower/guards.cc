@@ -1,0 +1,125 @@
+#include "src/lower/guards.h"
+
+#include <algorithm>
+
+#include "src/expr/scalar.h"
+
+namespace lw::lowering {
+namespace {
+
+constexpr int64_t kMostPeeled = 2;         // tiles at either end
+constexpr int64_t kMostTaps = 8;           // iterations that are unrolled
+
+// Whether the term is the reduction's identity wherever `pad` leaves its tensor.
+bool vanishes_with(const Expr& body, const ExprNode* pad, Reduce reduce, Type type) {
+  if (body.get() == pad) {
+    const Expr& value = pad->args[1];
+    if (value->op != ExprOp::kConst || pad->type != type) return false;
+    return is_float(pad->type) ? value->number == identity_float(reduce)
+                               : value->integer == identity_int(reduce, pad->type);
+  }
+  if (reduce != Reduce::kSum) return false;
+  // A factor of the term that is zero there.
+  const auto factor = [&](const Expr& expr, const auto& self) -> bool {
+    if (expr.get() == pad) {
+      const Expr& value = pad->args[1];
+      return value->op == ExprOp::kConst && value->number == 0 && value->integer == 0;
+    }
+    switch (expr->op) {
+      case ExprOp::kMul: return self(expr->args[0], self) || self(expr->args[1], self);
+      case ExprOp::kNeg: case ExprOp::kCast: return self(expr->args[0], self);
+      default: return false;
+    }
+  };
+  return factor(body, factor);
+}
+
+// Sums and multiples of axes only: an interval of them has a constant extent.
+bool is_affine(const Expr& expr) {
+  switch (expr->op) {
+    case ExprOp::kConst: case ExprOp::kAxis: return true;
+    case ExprOp::kAdd: case ExprOp::kSub: return is_affine(expr->args[0]) && is_affine(expr->args[1]);
+    case ExprOp::kMul:
+      return (expr->args[0]->op == ExprOp::kConst && is_affine(expr->args[1])) ||
+             (expr->args[1]->op == ExprOp::kConst && is_affine(expr->args[0]));
+    default: return false;
+  }
+}
+
+int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
+
+}  // namespace
+
+std::vector<Guard> guards_of(Emitter& e, int s) {
+  const Stage& stage = e.nest.stages[s];
+  const Tensor& tensor = e.tensor(stage.tensor);
+  std::vector<Guard> guards;
+  if (stage.copy_of >= 0 || tensor.reduce == Reduce::kNone || !stage.axis_value.empty()) {
+    return guards;
+  }
+  visit(e.bodies[s], [&](const ExprNode& node) {
+    if (node.op != ExprOp::kPad || node.args[0]->op != ExprOp::kRead) return;
+    if (!vanishes_with(e.bodies[s], &node, tensor.reduce, tensor.type)) return;
+    const ExprNode& read = *node.args[0];
+    for (size_t d = 0; d < read.args.size(); ++d) {
+      if (!is_affine(read.args[d])) continue;
+      Guard guard{read.args[d], e.tensor(read.index).shape[d],
+                  std::vector<bool>(stage.axes.size(), false)};
+      visit(read.args[d], [&](const ExprNode& n) {
+        if (n.op == ExprOp::kAxis) guard.axes[n.index] = true;
+      });
+      const GuardRange range = range_of_guard(e, guard, whole_axes(e.nest, s));
+      if (!range.inside) guards.push_back(std::move(guard));
+    }
+  });
+  return guards;
+}
+
+GuardRange range_of_guard(Emitter& e, const Guard& guard, const std::vector<AxisState>& axes) {
+  std::vector<Range> boxes;
+  for (const AxisState& a : axes) boxes.push_back({a.base, a.extent, true});
+  const Range box = range_of_expr(e, guard.index, boxes);
+  GuardRange range{box.lo, box.lo + affine(box.extent - 1)};
+  const Affine left = affine(guard.extent - 1) - range.hi;
+  range.inside = known_at_least_zero(e, range.lo) && known_at_least_zero(e, left);
+  range.outside = known_at_least_zero(e, affine(-1) - range.hi) ||
+                  known_at_least_zero(e, range.lo - affine(guard.extent));
+  return range;
+}
+
+Interior interior(Emitter& e, const std::vector<Guard>& guards, const std::vector<AxisState>& axes,
+                  int axis, int64_t tile, int64_t count) {
+  Interior result{0, count};
+  std::vector<AxisState> at = axes;
+  for (const Guard& guard : guards) {
+    if (!guard.axes[axis] || count < 2) continue;
+    const Affine start = axes[axis].base;
+    at[axis] = {start, tile, {}};
+    const GuardRange first = range_of_guard(e, guard, at);
+    at[axis] = {start + affine(tile), tile, {}};
+    const GuardRange second = range_of_guard(e, guard, at);
+    if (!first.constant() || !second.constant()) continue;
+    const int64_t step = second.lo.constant - first.lo.constant;
+    // Points of a tile of one do not differ: a branch decides for all.
+    if (step <= 0 || tile == 1) continue;
+    const int64_t from = ceil_div(-first.lo.constant, step);
+    const int64_t to = floor_div(guard.extent - 1 - first.hi.constant, step) + 1;
+    result.first = std::clamp(std::max(result.first, from), int64_t{0}, count);
+    result.last = std::clamp(std::min(result.last, to), int64_t{0}, count);
+  }
+  if (result.first > kMostPeeled || count - result.last > kMostPeeled) return {0, count};
+  if (result.first > result.last) result.last = result.first;
+  return result;
+}
+
+bool unrolls_window(Emitter& e, const std::vector<Guard>& guards,
+                    const std::vector<AxisState>& axes, int axis, int64_t count) {
+  if (count < 2 || count > kMostTaps) return false;
+  return std::any_of(guards.begin(), guards.end(), [&](const Guard& guard) {
+    if (!guard.axes[axis]) return false;
+    const GuardRange range = range_of_guard(e, guard, axes);
+    return range.constant() && !range.inside;
+  });
+}
+
+}  // namespace lw::lowering

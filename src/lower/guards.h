@@ -1,0 +1,60 @@
+// Padding inside a reduction. Where a read under `pad` leaves its tensor, the point's term is what
+// the reduction starts from (a zero that is multiplied and summed, the minus infinity of a maximum):
+// it need not be computed. So a window that hangs over an edge is decided where it costs least:
+//
+//   for y:                                  a guard that all points of the tile share becomes
+//     for r: if y + r - 1 in [0, H):        a branch around the loops inside, with no else;
+//       ...
+//   for x.0 in first, inner..., last:       a spatial loop runs its first and last tiles apart, so
+//     for s:                                that the inner ones need no test at all, and at the
+//       ...                                 edges the taps of the window are unrolled: every row
+//                                           then knows which of them it has.
+//
+// Rows that differ behind a start that is not a constant get a branch with the whole tile inside,
+// and an else where every read is masked by its own bounds.
+//
+// What padding adds is nothing also where it would be multiplied by an infinity or a NaN.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "src/lower/emitter.h"
+
+namespace lw::lowering {
+
+// The index of one dimension of a padded read; the term counts only where it is in [0, extent).
+struct Guard {
+  Expr index;
+  int64_t extent = 0;
+  std::vector<bool> axes;                  // those of the stage that it depends on
+};
+
+// Of a stage whose axes are its tensor's: none after whole axes were fused.
+std::vector<Guard> guards_of(Emitter& e, int stage);
+
+// Where the guard's index is over a box of points.
+struct GuardRange {
+  Affine lo, hi;                           // hi - lo is a constant
+  bool inside = false, outside = false;    // all of the points are, whatever the variables
+  bool constant() const { return lo.is_constant(); }
+  bool single() const { return lo == hi; }
+};
+GuardRange range_of_guard(Emitter& e, const Guard& guard, const std::vector<AxisState>& axes);
+
+// The iterations [first, last) of a loop over `count` tiles of `tile` points of `axis` in which
+// every guard is satisfied, where guards that the tile's points differ in leave only few outside.
+// Otherwise all are one kind: {0, count}. `axes`: as they are outside the loop.
+struct Interior {
+  int64_t first, last;
+};
+Interior interior(Emitter& e, const std::vector<Guard>& guards, const std::vector<AxisState>& axes,
+                  int axis, int64_t tile, int64_t count);
+
+// Whether a loop over `axis`, a reduction, is short and shall be unrolled because some guard depends
+// on it and on nothing else that varies.
+bool unrolls_window(Emitter& e, const std::vector<Guard>& guards,
+                    const std::vector<AxisState>& axes, int axis, int64_t count);
+
+}  // namespace lw::lowering
