@@ -195,6 +195,29 @@ int64_t looks_ahead(std::string_view prefetch) {
   return ahead.is_constant() ? ahead.constant : -1;
 }
 
+// A window over an edge: rows of the image by a branch, the tile's own points by running the tiles at
+// the edges apart, where each row knows its taps. Nothing is masked, and no padding is multiplied.
+TEST(LowerTest, PaddingIsDecidedOutsideTheTile) {
+  const std::vector<std::string> conv = {"conv2d", "H=12", "W=12", "CI=16", "CO=32"};
+  const Kernel kernel = kernel_of_trace(conv, "register_tile(Y, ci, x, co; 4, 4, 32, 0, 0)");
+  EXPECT_EQ(count(kernel.body, op(Op::kSelect)), 0);
+  EXPECT_EQ(count(kernel.body, op(Op::kLaneMask)), 0);
+  // Of the 3 taps of 4 points in two vectors, 4 times unrolled, the first and the last tile lack
+  // one point each; the tile between them has a loop over the taps.
+  EXPECT_EQ(count(kernel.body, op(Op::kFma)), 4 * 2 * (11 + 4 + 11));
+}
+
+// Tiles of a parallel loop stand nowhere in particular: those inside the image are still not masked.
+TEST(LowerTest, PaddingIsDecidedByABranchWhereTilesStandAnywhere) {
+  const std::vector<std::string> conv = {"conv2d", "H=12", "W=12", "CI=16", "CO=32"};
+  const Kernel kernel = kernel_of_trace(
+      conv, "register_tile(Y, ci, x, co; 4, 4, 32, 0, 0)\nparallel(Y, n, y, x.0; 3)", 2);
+  const std::vector<const Stmt*> loops = innermost_loops(kernel.body);
+  ASSERT_EQ(loops.size(), 2u);             // inside the image; over an edge
+  EXPECT_EQ(count(loops[0]->body, op(Op::kSelect)), 0);
+  EXPECT_GT(count(loops[1]->body, op(Op::kSelect)), 0);
+}
+
 TEST(LowerTest, PrefetchesLookAlongEitherLoop) {
   EXPECT_EQ(looks_ahead("prefetch(C, B; 2)"), 2 * 4 * 256);  // two unrolled blocks of 4 rows
   EXPECT_EQ(looks_ahead("prefetch(C, B; 1, 1)"), 32);        // the next tile of columns

@@ -24,6 +24,7 @@ class ProgramWriter {
     type_ = kTypes[rng_.below(std::size(kTypes))];
     work_ = type_[0] == 'f' || type_[0] == 'b' ? (type_ == "f64" ? "f64" : "f32")
                                                : (type_ == "i64" ? "i64" : "i32");
+    if (chance(12)) return window();
     std::string text = "op p() {\n";
     const int64_t inputs = 1 + rng_.below(3);
     for (int64_t n = 0; n < inputs; ++n) {
@@ -52,6 +53,46 @@ class ProgramWriter {
     std::string name;
     int64_t extent;
   };
+
+  // A padded window that slides over an image, with weights or as a maximum: strides, dilations and
+  // padding of any size, channels first or last.
+  std::string window() {
+    const int64_t taps[] = {1 + rng_.below(5), 1 + rng_.below(4)};
+    const int64_t stride = 1 + rng_.below(3), dilation = 1 + rng_.below(2), pad = rng_.below(5);
+    int64_t image[2], result[2];
+    for (int d = 0; d < 2; ++d) {
+      const int64_t reach = dilation * (taps[d] - 1) + 1;
+      image[d] = std::max<int64_t>(1 + rng_.below(d == 0 ? 9 : 30), reach - 2 * pad);
+      result[d] = (image[d] + 2 * pad - reach) / stride + 1;
+    }
+    const int64_t channels = extent(), filters = extent();
+    const bool first = chance(30), weighted = chance(75), epilogue = chance(30);
+    const auto at = [&](const char* axis, const char* tap) {
+      return concat(axis, " * ", stride, " + ", tap, " * ", dilation, " - ", pad);
+    };
+    const auto order = [&](const auto& channel, const auto& y, const auto& x) {
+      return first ? concat("[", channel, ", ", y, ", ", x, "]")
+                   : concat("[", y, ", ", x, ", ", channel, "]");
+    };
+    const std::string axes = order(concat("k: ", weighted ? filters : channels),
+                                   concat("y: ", result[0]), concat("x: ", result[1]));
+    const std::string name = epilogue ? "C" : "Y";
+    std::string text = concat("op p() {\n  in X: ", type_,
+                              order(concat(channels), concat(image[0]), concat(image[1])), "\n");
+    if (weighted) {
+      text += concat("  in F: ", type_, shape_text({taps[0], taps[1], channels, filters}),
+                     chance(50) ? " const\n" : "\n");
+    }
+    text += concat("  ", epilogue ? "" : "out ", name, axes, " = ");
+    const std::string read = order(weighted ? "c" : "k", at("y", "r"), at("x", "s"));
+    const std::string value = concat("cast(", work_, ", pad(X", read, ", 0))");
+    const std::string window = concat("r: ", taps[0], ", s: ", taps[1]);
+    text += weighted ? concat("sum[", window, ", c: ", channels, "](", value, " * cast(", work_,
+                              ", F[r, s, c, k]))\n")
+                     : concat(chance(50) ? "max[" : "sum[", window, "](", value, ")\n");
+    if (epilogue) text += concat("  out Y", axes, " = max(C", order("k", "y", "x"), " + 1, 0)\n");
+    return text + "}\n";
+  }
 
   bool chance(int percent) { return rng_.below(100) < percent; }
   int64_t extent() {
