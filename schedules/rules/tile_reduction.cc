@@ -2,7 +2,9 @@
 //
 //   register_tile(C, k, i, j; open)        rows x vectors x unrolled reduction, in registers
 //   split(C, i.0), split(C, j.0), split(C, k.0)      cache blocks
-//   reorder(outer three; open), reorder(inner two; open)
+//   split(C, y)                            of a convolution: rows of the image that pass by a block
+//                                          of weights
+//   reorder(outer; open), reorder(inner; open)
 //   stage(C, operand; open)                read in place, or packed at any depth in any block layout
 //   parallel(C; open)                      any run of outer spatial loops
 //   prefetch(C, operand; open)
@@ -110,6 +112,22 @@ std::vector<int> scattered(const Nest& nest, int stage, int axis) {
 
 std::string copy_name(const Nest& nest, int tensor) { return nest.program->tensors[tensor].name + ".copy"; }
 
+// Spatial axes outside the tile for all of which some operand stays the same, as the weights do for
+// the rows of an image and the images of a batch: where they run decides how often it is loaded.
+std::vector<int> passing(const Nest& nest, int stage, const TileAxes& tile) {
+  const Stage& s = nest.stages[stage];
+  const std::vector<Access> list = accesses(nest, stage);
+  std::vector<int> axes;
+  for (int a = s.factored_axis >= 0 ? 1 : 0; a < static_cast<int>(s.axes.size()); ++a) {
+    if (a == tile.vector || a == tile.rows || s.axes[a].reduction || extent(s, a) < 2) continue;
+    const bool kept = std::any_of(list.begin(), list.end(), [&](const Access& x) {
+      return !uses(x, a) && nest.program->tensors[x.tensor].shape.size() > 1;
+    });
+    if (kept) axes.push_back(a);
+  }
+  return axes;
+}
+
 // Contiguous whole axes of the reduction (or of everything) become one: fewer, longer loops.
 void fuse_reductions(Draft& d, int stage) {
   const std::string name = d.nest.stages[stage].name;
@@ -165,6 +183,17 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
   std::vector<std::string> outer, inner;
   std::string reduction;
   if (!vector_reduction) {
+    const std::vector<int> pass = passing(d.nest, find_stage(d.nest, name), tile);
+    for (int axis : pass) {
+      const std::string loop = before.axes[axis].name;
+      if (axis == pass.back()) {
+        open(d, "split", {name, loop}, {1, 0});
+        outer.push_back(loop + ".0");
+        inner.push_back(loop + ".1");
+      } else {
+        outer.push_back(loop);
+      }
+    }
     for (int axis : {tile.rows, tile.vector, tile.unrolled}) {
       if (axis < 0) continue;
       const std::string loop = before.axes[axis].name + ".0";
@@ -193,7 +222,11 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
       list.insert(list.end(), outer.begin(), outer.end());
       open(d, "reorder", list, {0});
     }
-    if (inner.size() > 1) open(d, "reorder", {name, inner[0], inner[1]}, {0});
+    if (inner.size() > 1) {
+      std::vector<std::string> list{name};
+      list.insert(list.end(), inner.begin(), inner.end());
+      open(d, "reorder", list, {0});
+    }
   }
   std::vector<int> copied;
   if (!vector_reduction) copied = packable(d.nest, find_stage(d.nest, name));
