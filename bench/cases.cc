@@ -1,5 +1,6 @@
 #include "bench/cases.h"
 
+#include <cctype>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -34,6 +35,34 @@ absl::Status add_suite(const std::string& file, const std::string& op,
     for (int i = 1; i <= 4; ++i) names.push_back(absl::StrCat(op, i, "_b", batch));
   ASSIGN_OR_RETURN(const std::vector<SuiteCase> suite, load_suite(file, names));
   for (const SuiteCase& c : suite) cases->push_back({c.name, c.words});
+  return absl::OkStatus();
+}
+
+// Convolutions, and what else of the suite is not above; weights are const as the operators say.
+absl::Status add_convolutions(const std::string& file, const std::vector<int>& threads,
+                              std::vector<BenchRow>* rows) {
+  struct Kind {
+    const char *op, *title;
+    double geomean;                        // over the best library, with its own packed weights
+  };
+  constexpr Kind kKinds[] = {{"C1D", "convolution, 1-D", 0.98},
+                             {"C2D", "convolution, 2-D", 0.98},
+                             {"C3D", "convolution, 3-D", 0.98},
+                             {"GRP", "convolution in groups", 1.2},
+                             {"DIL", "dilated convolution", 0.98},
+                             {"DEP", "depthwise convolution", 1.6},
+                             {"T2D", "transposed convolution", 1.35},
+                             {"CBR", "convolution, scale, shift, ReLU", 0.98},
+                             {"CAP", "capsule convolution", 0},
+                             {"TBS", "softmax of Q K^T", 1.2}};
+  for (const Kind& kind : kKinds) {
+    BenchRow row{kind.op, kind.title, {}, {.geomean_best = kind.geomean, .each_best = 0.9},
+                 threads};
+    for (char& c : row.id) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (kind.geomean == 0) row.bar = {.geomean_bound = 0.9};
+    RETURN_IF_ERROR(add_suite(file, kind.op, &row.cases));
+    rows->push_back(std::move(row));
+  }
   return absl::OkStatus();
 }
 
@@ -115,6 +144,7 @@ absl::StatusOr<std::vector<BenchRow>> bench_rows(const std::string& folder, uint
                    {"bilinear", {te + "bilinear"}},
                    {"weighted_norm", {te + "weighted_norm"}}},
                   {}, threads});
+  RETURN_IF_ERROR(add_convolutions(suite, threads, &rows));
   return rows;
 }
 
