@@ -15,7 +15,7 @@
 namespace lw {
 namespace {
 
-constexpr int kMaxLoops = 12;  // 12! fits in an i64
+constexpr int kMaxLoops = 20;  // 20! fits in an i64
 constexpr size_t kMaxDomain = 1024;
 
 int64_t factorial(int n) { return n <= 1 ? 1 : n * factorial(n - 1); }
