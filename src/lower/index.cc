@@ -100,6 +100,24 @@ Index Evaluator::divide(const Index& a, int64_t divisor, bool modulo, const Poin
       return result;
     }
   }
+  // Variables in multiples of the divisor leave the rest alone where that stays within one block:
+  // the tiles of a block of lanes that shares a quotient.
+  if (a.terms.empty()) {
+    Affine whole = affine(0), part = affine(a.base.constant);
+    for (const Affine::Term& t : a.base.terms) {
+      Affine& side = t.coefficient % divisor == 0 ? whole : part;
+      side = side + variable(t.var, t.coefficient);
+    }
+    const Index rest = make_index(e_, part, a.lane, a.uniform() ? 1 : point.chunk.active);
+    if (!whole.is_constant() && rest.range.lo >= 0 && rest.range.hi < divisor) {
+      if (modulo) return rest;
+      Affine quotient = affine(0);
+      for (const Affine::Term& t : whole.terms) {
+        quotient = quotient + variable(t.var, t.coefficient / divisor);
+      }
+      return make_index(e_, quotient, 0, 1);
+    }
+  }
   auto same = std::find_if(quotients_.begin(), quotients_.end(), [&](const Quotient& q) {
     return q.divisor == divisor && q.lanes == lanes && q.dividend.base == a.base &&
            q.dividend.lane == a.lane && a.terms.empty() && q.dividend.terms.empty();
