@@ -1,5 +1,7 @@
 #include "cost_model/access.h"
 
+#include "src/lower/guards.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +15,10 @@ class BodyReader {
   BodyReader(const Nest& nest, int stage, bool epilogue, Body& body)
       : nest_(nest), stage_(nest.stages[stage]), epilogue_(epilogue), body_(body) {}
 
-  void read(const Expr& expr, bool combined) { combined ? walk_args(*expr) : walk(*expr); }
+  void read(const Expr& expr, bool combined) {
+    root_ = &expr;
+    combined ? walk_args(*expr) : walk(*expr);
+  }
 
  private:
   // Adds factor * (expr / divisor) to the form. What is not linear bounds the form's values
@@ -94,6 +99,14 @@ class BodyReader {
     form.terms.push_back(term);
   }
 
+  // Padding that a reduction leaves out is decided outside the tile (src/lower/guards.h).
+  bool vanishes(const ExprNode& pad) const {
+    const Tensor& tensor = nest_.program->tensors[stage_.tensor];
+    return !epilogue_ && stage_.copy_of < 0 && stage_.axis_value.empty() && root_ != nullptr &&
+           tensor.reduce != Reduce::kNone &&
+           lowering::vanishes_with(*root_, &pad, tensor.reduce, tensor.type);
+  }
+
   AxisMask walk_args(const ExprNode& e) {
     AxisMask axes = 0;
     for (const Expr& arg : e.args) axes |= walk(*arg);
@@ -106,7 +119,7 @@ class BodyReader {
       case ExprOp::kConst: return 0;
       case ExprOp::kAxis: return axes_of_index(e);
       case ExprOp::kRead: return add_access(e, false);
-      case ExprOp::kPad: return add_access(*e.args[0], true) | walk(*e.args[1]);
+      case ExprOp::kPad: return add_access(*e.args[0], !vanishes(e)) | walk(*e.args[1]);
       case ExprOp::kSelect: {
         const AxisMask axes = axes_of_condition(*e.args[0]) | walk(*e.args[1]) | walk(*e.args[2]);
         add_ops(axes, slots_of(e.op));
@@ -219,6 +232,7 @@ class BodyReader {
   const Nest& nest_;
   const Stage& stage_;
   const bool epilogue_;
+  const Expr* root_ = nullptr;  // what is being read
   Body& body_;
 };
 

@@ -115,9 +115,27 @@ class Tiler {
   }
 
  private:
+  // The axes along which the access moves within the tile: not along those of which it takes
+  // quotients that are constant there.
+  AxisMask moving(const Access& access, const std::vector<double>& full) const {
+    AxisMask axes = access.axes;
+    if (access.gathers) return axes;
+    for (int a = 0; a < cost_.axes(); ++a) {
+      bool still = true;
+      for (const IndexForm& form : access.dims) {
+        for (const IndexForm::Term& term : form.terms) {
+          if (term.axis != a) continue;
+          still = still && term.divisor > 1 && std::fmod(term.divisor, full[a]) == 0;
+        }
+      }
+      if (still) axes &= ~(AxisMask{1} << (a & 63));
+    }
+    return axes;
+  }
+
   Operand operand(const Access& access, const std::vector<double>& full) const {
-    Operand result{access.axes, Pattern::kBroadcast, 1, access.epilogue};
-    if ((access.axes & vector_) == 0) return result;
+    Operand result{moving(access, full), Pattern::kBroadcast, 1, access.epilogue};
+    if ((result.axes & vector_) == 0) return result;
     const double stride = storage_stride(nest_, analysis_, cost_, access, cost_.vector_axis);
     if (access.gathers) {
       result.pattern = Pattern::kGather;
@@ -133,7 +151,7 @@ class Tiler {
       result.pattern = result.stride <= 4 ? Pattern::kInterleaved : Pattern::kStrided;
       for (int a = 0; a < cost_.axes(); ++a) {
         const bool unrolled = a != cost_.vector_axis && full[a] >= cost_.lanes;
-        if (!unrolled || (access.axes >> (a & 63) & 1) == 0) continue;
+        if (!unrolled || (result.axes >> (a & 63) & 1) == 0) continue;
         if (std::abs(storage_stride(nest_, analysis_, cost_, access, a)) == 1)
           result.pattern = Pattern::kTransposed;
       }

@@ -10,7 +10,22 @@ namespace {
 constexpr int64_t kMostPeeled = 2;         // tiles at either end
 constexpr int64_t kMostTaps = 8;           // iterations that are unrolled
 
-// Whether the term is the reduction's identity wherever `pad` leaves its tensor.
+// Sums and multiples of axes only: an interval of them has a constant extent.
+bool is_affine(const Expr& expr) {
+  switch (expr->op) {
+    case ExprOp::kConst: case ExprOp::kAxis: return true;
+    case ExprOp::kAdd: case ExprOp::kSub: return is_affine(expr->args[0]) && is_affine(expr->args[1]);
+    case ExprOp::kMul:
+      return (expr->args[0]->op == ExprOp::kConst && is_affine(expr->args[1])) ||
+             (expr->args[1]->op == ExprOp::kConst && is_affine(expr->args[0]));
+    default: return false;
+  }
+}
+
+int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
+
+}  // namespace
+
 bool vanishes_with(const Expr& body, const ExprNode* pad, Reduce reduce, Type type) {
   if (body.get() == pad) {
     const Expr& value = pad->args[1];
@@ -33,22 +48,6 @@ bool vanishes_with(const Expr& body, const ExprNode* pad, Reduce reduce, Type ty
   };
   return factor(body, factor);
 }
-
-// Sums and multiples of axes only: an interval of them has a constant extent.
-bool is_affine(const Expr& expr) {
-  switch (expr->op) {
-    case ExprOp::kConst: case ExprOp::kAxis: return true;
-    case ExprOp::kAdd: case ExprOp::kSub: return is_affine(expr->args[0]) && is_affine(expr->args[1]);
-    case ExprOp::kMul:
-      return (expr->args[0]->op == ExprOp::kConst && is_affine(expr->args[1])) ||
-             (expr->args[1]->op == ExprOp::kConst && is_affine(expr->args[0]));
-    default: return false;
-  }
-}
-
-int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
-
-}  // namespace
 
 std::vector<Guard> guards_of(Emitter& e, int s) {
   const Stage& stage = e.nest.stages[s];

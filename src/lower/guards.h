@@ -24,6 +24,10 @@
 
 namespace lw::lowering {
 
+// Whether a term of the reduction is its identity wherever the read under `pad`, a part of `body`,
+// leaves its tensor. `type`: of the result.
+bool vanishes_with(const Expr& body, const ExprNode* pad, Reduce reduce, Type type);
+
 // The index of one dimension of a padded read; the term counts only where it is in [0, extent).
 struct Guard {
   Expr index;
