@@ -23,8 +23,11 @@
 namespace lw::rules {
 namespace {
 
+constexpr int64_t kFewRows = 8;            // that hardly hide the latency of a multiply-add
+
 struct TileAxes {
   int vector = -1, rows = -1;              // stage axes; -1: none
+  int more_rows = -1;                      // where the rows alone are too few
   int unrolled = -1;                       // the reduction; of a vector reduction a second spatial axis
 };
 
@@ -62,15 +65,19 @@ TileAxes tile_axes(const Nest& nest, int stage, bool vector_reduction) {
     }
     tile.unrolled = reduction;
   }
-  // Rows: an axis that saves loads, preferring the innermost such.
+  // Rows: an axis that saves loads, above all of vectors, preferring the innermost such.
   int64_t best = 0;
+  std::vector<int64_t> scores(s.axes.size(), 0);
   for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
     const bool partial = s.factored_axis >= 0 && a == 0;
     if (a == tile.vector || s.axes[a].reduction || partial || extent(s, a) < 2) continue;
     int64_t saved = 0;
-    for (const Access& access : list) saved += !uses(access, a);
+    for (const Access& access : list) {
+      if (!uses(access, a)) saved += !vector_reduction && uses(access, tile.vector) ? 2 : 1;
+    }
     // Without reuse rows still hide latency (vector reductions of many rows).
     const int64_t score = saved * 1000 + (vector_reduction ? 2 : 0) + std::min<int64_t>(extent(s, a), 16) / 16;
+    scores[a] = score;
     const bool better = score > 0 && score >= best;
     const int other = better ? tile.rows : a;
     if (vector_reduction && std::min(score, best) >= 1000) tile.unrolled = other;
@@ -78,6 +85,11 @@ TileAxes tile_axes(const Nest& nest, int stage, bool vector_reduction) {
       best = score;
       tile.rows = a;
     }
+  }
+  if (vector_reduction || tile.rows < 0 || extent(s, tile.rows) >= kFewRows) return tile;
+  for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
+    const bool free = a != tile.vector && a != tile.rows && !s.axes[a].reduction;
+    if (free && extent(s, a) > 1 && scores[a] >= 2000) tile.more_rows = a;
   }
   return tile;
 }
@@ -119,13 +131,32 @@ std::vector<int> passing(const Nest& nest, int stage, const TileAxes& tile) {
   const std::vector<Access> list = accesses(nest, stage);
   std::vector<int> axes;
   for (int a = s.factored_axis >= 0 ? 1 : 0; a < static_cast<int>(s.axes.size()); ++a) {
-    if (a == tile.vector || a == tile.rows || s.axes[a].reduction || extent(s, a) < 2) continue;
+    if (a == tile.vector || a == tile.rows || a == tile.more_rows) continue;
+    if (s.axes[a].reduction || extent(s, a) < 2) continue;
     const bool kept = std::any_of(list.begin(), list.end(), [&](const Access& x) {
       return !uses(x, a) && nest.program->tensors[x.tensor].shape.size() > 1;
     });
     if (kept) axes.push_back(a);
   }
   return axes;
+}
+
+// Lanes of one vector read from one group: where some read is at a quotient of the axis, as that of
+// the input channels is of a grouped convolution, the groups become a loop of their own.
+std::vector<std::string> separate_groups(Draft& d, int stage, int axis) {
+  if (axis < 0 || !d.nest.stages[stage].axis_value.empty()) return {};
+  const Stage& s = d.nest.stages[stage];
+  int64_t group = 0;
+  visit(effective_body(d.nest, stage), [&](const ExprNode& node) {
+    if (node.op != ExprOp::kDiv || node.args[0]->op != ExprOp::kAxis) return;
+    if (node.args[0]->index != axis || node.args[1]->op != ExprOp::kConst) return;
+    const int64_t n = node.args[1]->integer;
+    if (n > 1 && n < extent(s, axis) && (group == 0 || n < group)) group = n;
+  });
+  if (group == 0) return {};
+  const std::string name = s.name, loop = loop_of(s, axis);
+  fixed(d, "split", {name, loop}, {group, 0});
+  return {loop + ".0"};
 }
 
 // Contiguous whole axes of the reduction (or of everything) become one: fewer, longer loops.
@@ -169,9 +200,11 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
     tile = tile_axes(d.nest, stage, vector_reduction);
   }
   if (tile.vector < 0 && tile.unrolled < 0) return;  // a single point: nothing to tile
+  std::vector<std::string> outer, inner;
+  if (!vector_reduction) outer = separate_groups(d, stage, tile.vector);
   std::vector<std::string> names{name}, blocks;
   const Stage before = d.nest.stages[stage];
-  const std::vector<int> order = {tile.unrolled, tile.rows, tile.vector};
+  const std::vector<int> order = {tile.unrolled, tile.more_rows, tile.rows, tile.vector};
   for (int axis : order) {
     if (axis >= 0) names.push_back(loop_of(before, axis));
   }
@@ -180,7 +213,6 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
   if (d.failed) return;
 
   // Cache blocks of the tile's axes; vector reductions stream, they need none.
-  std::vector<std::string> outer, inner;
   std::string reduction;
   if (!vector_reduction) {
     const std::vector<int> pass = passing(d.nest, find_stage(d.nest, name), tile);
@@ -194,9 +226,9 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
         outer.push_back(loop);
       }
     }
-    for (int axis : {tile.rows, tile.vector, tile.unrolled}) {
+    for (int axis : {tile.more_rows, tile.rows, tile.vector, tile.unrolled}) {
       if (axis < 0) continue;
-      const std::string loop = before.axes[axis].name + ".0";
+      const std::string loop = loop_of(before, axis) + ".0";
       open(d, "split", {name, loop}, {1, 0});
       outer.push_back(loop + ".0");
       if (axis == tile.unrolled) {
