@@ -207,6 +207,17 @@ TEST(LowerTest, PaddingIsDecidedOutsideTheTile) {
   EXPECT_EQ(count(kernel.body, op(Op::kFma)), 4 * 2 * (11 + 4 + 11));
 }
 
+// A transposed convolution meets every second pixel only: each tap of an unrolled window has its own
+// rows, and rows of the image that a tap does not meet are passed by. No zero is multiplied.
+TEST(LowerTest, ZerosBetweenThePixelsAreNotMultiplied) {
+  const std::vector<std::string> conv = {"conv2d_transpose", "H=4", "W=4", "CI=16", "CO=32"};
+  const Kernel kernel = kernel_of_trace(conv, "register_tile(Y, ci, x, co; 4, 8, 32, 0, 0)");
+  EXPECT_EQ(count(kernel.body, op(Op::kSelect)), 0);
+  EXPECT_EQ(count(kernel.body, op(Op::kLaneMask)), 0);
+  // 4 pixels meet 4 taps each; two of these points lie outside the result.
+  EXPECT_EQ(count(kernel.body, op(Op::kFma)), (4 * 4 - 2) * 2 * 4);
+}
+
 // Tiles of a parallel loop stand nowhere in particular: those inside the image are still not masked.
 TEST(LowerTest, PaddingIsDecidedByABranchWhereTilesStandAnywhere) {
   const std::vector<std::string> conv = {"conv2d", "H=12", "W=12", "CI=16", "CO=32"};

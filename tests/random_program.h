@@ -55,19 +55,25 @@ class ProgramWriter {
   };
 
   // A padded window that slides over an image, with weights or as a maximum: strides, dilations and
-  // padding of any size, channels first or last.
+  // padding of any size, channels first or last; or, transposed, spreads each pixel over a window.
   std::string window() {
+    const bool first = chance(30), weighted = chance(75), epilogue = chance(30);
+    const bool transposed = weighted && chance(35);
     const int64_t taps[] = {1 + rng_.below(5), 1 + rng_.below(4)};
-    const int64_t stride = 1 + rng_.below(3), dilation = 1 + rng_.below(2), pad = rng_.below(5);
+    const int64_t stride = 1 + rng_.below(3), dilation = transposed ? 1 : 1 + rng_.below(2);
+    const int64_t pad = rng_.below(5);
     int64_t image[2], result[2];
     for (int d = 0; d < 2; ++d) {
-      const int64_t reach = dilation * (taps[d] - 1) + 1;
-      image[d] = std::max<int64_t>(1 + rng_.below(d == 0 ? 9 : 30), reach - 2 * pad);
+      const int64_t reach = dilation * (taps[d] - 1) + 1, wanted = 1 + rng_.below(d == 0 ? 9 : 30);
+      image[d] = std::max<int64_t>(wanted, reach - 2 * pad);
       result[d] = (image[d] + 2 * pad - reach) / stride + 1;
+      if (!transposed) continue;
+      image[d] = wanted;
+      result[d] = std::max<int64_t>(1, (wanted - 1) * stride - 2 * pad + taps[d]);
     }
     const int64_t channels = extent(), filters = extent();
-    const bool first = chance(30), weighted = chance(75), epilogue = chance(30);
     const auto at = [&](const char* axis, const char* tap) {
+      if (transposed) return concat("(", axis, " + ", pad, " - ", tap, ") / ", stride);
       return concat(axis, " * ", stride, " + ", tap, " * ", dilation, " - ", pad);
     };
     const auto order = [&](const auto& channel, const auto& y, const auto& x) {
@@ -85,11 +91,15 @@ class ProgramWriter {
     }
     text += concat("  ", epilogue ? "" : "out ", name, axes, " = ");
     const std::string read = order(weighted ? "c" : "k", at("y", "r"), at("x", "s"));
-    const std::string value = concat("cast(", work_, ", pad(X", read, ", 0))");
     const std::string window = concat("r: ", taps[0], ", s: ", taps[1]);
-    text += weighted ? concat("sum[", window, ", c: ", channels, "](", value, " * cast(", work_,
-                              ", F[r, s, c, k]))\n")
-                     : concat(chance(50) ? "max[" : "sum[", window, "](", value, ")\n");
+    std::string term = concat("cast(", work_, ", pad(X", read, ", 0))");
+    if (weighted) term = concat(term, " * cast(", work_, ", F[r, s, c, k])");
+    if (transposed) {
+      term = concat("where((y + ", pad, " - r) % ", stride, " == 0 && (x + ", pad, " - s) % ",
+                    stride, " == 0, ", term, ", 0)");
+    }
+    const std::string reduce = weighted || chance(50) ? "sum[" : "max[";
+    text += concat(reduce, window, weighted ? concat(", c: ", channels) : "", "](", term, ")\n");
     if (epilogue) text += concat("  out Y", axes, " = max(C", order("k", "y", "x"), " + 1, 0)\n");
     return text + "}\n";
   }

@@ -60,6 +60,12 @@ struct Emitter {
   std::vector<Storage> home;               // per tensor: what readers without a copy read
   std::vector<Storage> copies;             // per stage: of copy stages
   std::vector<Affine> assumed;             // >= 0 here: conditions of the branches around
+  struct Quotient {
+    Affine of;
+    int64_t divisor;
+    Affine quotient, remainder;
+  };
+  std::vector<Quotient> quotients;         // variables in scope that hold divisions
   bool in_parallel = false;
   int64_t statements = 0;
   absl::Status failure;                    // the first limit that was broken

@@ -283,6 +283,14 @@ Evaluator::Truth Evaluator::condition(const Expr& expr, const Point& point) {
   return {std::nullopt, unary(ExprOp::kNot, Type::kBool, equal.value)};
 }
 
+const Expr& Evaluator::unguarded(const Expr& expr, const Point& point) {
+  const Expr* inner = &expr;
+  while ((*inner)->op == ExprOp::kSelect && condition((*inner)->args[0], point).known == true) {
+    inner = &(*inner)->args[1];
+  }
+  return *inner;
+}
+
 Point Evaluator::tensor_point(const Stage& stage, Point point) {
   Point result;
   result.chunk = point.chunk;

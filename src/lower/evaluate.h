@@ -50,6 +50,9 @@ class Evaluator {
              bool prefetches);
   Index localize(const Storage& storage, size_t dimension, const Index& index, const Point& point);
 
+  // What `expr` is at the point, without the `where`s whose conditions are known to hold there.
+  const Expr& unguarded(const Expr& expr, const Point& point);
+
   Value broadcast(Value value, int lanes);
   Value immediate(Type type, double number, int64_t integer, int lanes);
   Value unary(ExprOp op, Type type, Value a);
@@ -75,6 +78,8 @@ class Evaluator {
   Truth both(Truth a, Truth b);
   Truth lanes_exist(const Point& point);   // the chunk's active lanes
   Index index(const Expr& expr, const Point& point);
+  std::optional<Index> divide_blocks(const Index& a, int64_t divisor, bool modulo,
+                                     const Point& point);
   Index divide(const Index& a, int64_t divisor, bool modulo, const Point& point);
   Index gather_index(const Expr& expr, const Point& point, int64_t extent);
   Index flatten(const Storage& storage, const std::vector<Index>& local, const Point& point);

@@ -22,27 +22,43 @@ bool is_affine(const Expr& expr) {
   }
 }
 
+// The conditions of a conjunction that are `index % n == 0`.
+void add_multiples(const Expr& condition, std::vector<Guard>* guards) {
+  if (condition->op == ExprOp::kAnd) {
+    for (const Expr& arg : condition->args) add_multiples(arg, guards);
+    return;
+  }
+  if (condition->op != ExprOp::kEq) return;
+  const Expr &left = condition->args[0], &right = condition->args[1];
+  if (left->op != ExprOp::kMod || right->op != ExprOp::kConst || right->integer != 0) return;
+  const Expr& divisor = left->args[1];
+  if (divisor->op != ExprOp::kConst || divisor->integer < 2 || !is_affine(left->args[0])) return;
+  guards->push_back({left->args[0], 0, divisor->integer, true, {}});
+}
+
 int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 
 }  // namespace
 
-bool vanishes_with(const Expr& body, const ExprNode* pad, Reduce reduce, Type type) {
-  if (body.get() == pad) {
-    const Expr& value = pad->args[1];
-    if (value->op != ExprOp::kConst || pad->type != type) return false;
-    return is_float(pad->type) ? value->number == identity_float(reduce)
-                               : value->integer == identity_int(reduce, pad->type);
+bool vanishes_with(const Expr& body, const ExprNode* part, Reduce reduce, Type type) {
+  const Expr& fill = part->args.back();
+  if (fill->op != ExprOp::kConst) return false;
+  if (body.get() == part) {
+    if (part->type != type) return false;
+    return is_float(type) ? fill->number == identity_float(reduce)
+                          : fill->integer == identity_int(reduce, type);
   }
   if (reduce != Reduce::kSum) return false;
+  const auto zero = [](const Expr& value) {
+    return value->op == ExprOp::kConst && value->number == 0 && value->integer == 0;
+  };
   // A factor of the term that is zero there.
   const auto factor = [&](const Expr& expr, const auto& self) -> bool {
-    if (expr.get() == pad) {
-      const Expr& value = pad->args[1];
-      return value->op == ExprOp::kConst && value->number == 0 && value->integer == 0;
-    }
+    if (expr.get() == part) return zero(fill);
     switch (expr->op) {
       case ExprOp::kMul: return self(expr->args[0], self) || self(expr->args[1], self);
       case ExprOp::kNeg: case ExprOp::kCast: return self(expr->args[0], self);
+      case ExprOp::kSelect: return zero(expr->args[2]) && self(expr->args[1], self);
       default: return false;
     }
   };
@@ -52,25 +68,32 @@ bool vanishes_with(const Expr& body, const ExprNode* pad, Reduce reduce, Type ty
 std::vector<Guard> guards_of(Emitter& e, int s) {
   const Stage& stage = e.nest.stages[s];
   const Tensor& tensor = e.tensor(stage.tensor);
-  std::vector<Guard> guards;
+  std::vector<Guard> all, guards;
   if (stage.copy_of >= 0 || tensor.reduce == Reduce::kNone || !stage.axis_value.empty()) {
     return guards;
   }
   visit(e.bodies[s], [&](const ExprNode& node) {
-    if (node.op != ExprOp::kPad || node.args[0]->op != ExprOp::kRead) return;
+    const bool pads = node.op == ExprOp::kPad && node.args[0]->op == ExprOp::kRead;
+    if (!pads && node.op != ExprOp::kSelect) return;
     if (!vanishes_with(e.bodies[s], &node, tensor.reduce, tensor.type)) return;
+    if (!pads) return add_multiples(node.args[0], &all);
     const ExprNode& read = *node.args[0];
     for (size_t d = 0; d < read.args.size(); ++d) {
-      if (!is_affine(read.args[d])) continue;
-      Guard guard{read.args[d], e.tensor(read.index).shape[d],
-                  std::vector<bool>(stage.axes.size(), false)};
-      visit(read.args[d], [&](const ExprNode& n) {
-        if (n.op == ExprOp::kAxis) guard.axes[n.index] = true;
-      });
-      const GuardRange range = range_of_guard(e, guard, whole_axes(e.nest, s));
-      if (!range.inside) guards.push_back(std::move(guard));
+      const Expr& index = read.args[d];
+      const int64_t extent = e.tensor(read.index).shape[d];
+      const bool quotient = index->op == ExprOp::kDiv && index->args[1]->op == ExprOp::kConst &&
+                            index->args[1]->integer > 0 && is_affine(index->args[0]);
+      if (is_affine(index)) all.push_back({index, extent, 1, false, {}});
+      if (quotient) all.push_back({index->args[0], extent, index->args[1]->integer, false, {}});
     }
   });
+  for (Guard& guard : all) {
+    guard.axes.assign(stage.axes.size(), false);
+    visit(guard.index, [&](const ExprNode& n) {
+      if (n.op == ExprOp::kAxis) guard.axes[n.index] = true;
+    });
+    if (!range_of_guard(e, guard, whole_axes(e.nest, s)).inside) guards.push_back(std::move(guard));
+  }
   return guards;
 }
 
@@ -79,10 +102,21 @@ GuardRange range_of_guard(Emitter& e, const Guard& guard, const std::vector<Axis
   for (const AxisState& a : axes) boxes.push_back({a.base, a.extent, true});
   const Range box = range_of_expr(e, guard.index, boxes);
   GuardRange range{box.lo, box.lo + affine(box.extent - 1)};
-  const Affine left = affine(guard.extent - 1) - range.hi;
-  range.inside = known_at_least_zero(e, range.lo) && known_at_least_zero(e, left);
+  if (guard.multiple) {
+    range.settled = std::all_of(range.lo.terms.begin(), range.lo.terms.end(), [&](const auto& t) {
+      return t.coefficient % guard.divisor == 0;
+    });
+    const bool decided = range.settled && range.single();
+    range.inside = decided && range.lo.constant % guard.divisor == 0;
+    range.outside = decided && !range.inside;
+    return range;
+  }
+  const int64_t extent = guard.extent * guard.divisor;  // of the index itself
+  range.settled = range.lo.is_constant();
+  range.inside =
+      known_at_least_zero(e, range.lo) && known_at_least_zero(e, affine(extent - 1) - range.hi);
   range.outside = known_at_least_zero(e, affine(-1) - range.hi) ||
-                  known_at_least_zero(e, range.lo - affine(guard.extent));
+                  known_at_least_zero(e, range.lo - affine(extent));
   return range;
 }
 
@@ -91,18 +125,18 @@ Interior interior(Emitter& e, const std::vector<Guard>& guards, const std::vecto
   Interior result{0, count};
   std::vector<AxisState> at = axes;
   for (const Guard& guard : guards) {
-    if (!guard.axes[axis] || count < 2) continue;
+    if (!guard.axes[axis] || guard.multiple || count < 2) continue;
     const Affine start = axes[axis].base;
     at[axis] = {start, tile, {}};
     const GuardRange first = range_of_guard(e, guard, at);
     at[axis] = {start + affine(tile), tile, {}};
     const GuardRange second = range_of_guard(e, guard, at);
-    if (!first.constant() || !second.constant()) continue;
+    if (!first.settled || !second.settled) continue;
     const int64_t step = second.lo.constant - first.lo.constant;
     // Points of a tile of one do not differ: a branch decides for all.
     if (step <= 0 || tile == 1) continue;
     const int64_t from = ceil_div(-first.lo.constant, step);
-    const int64_t to = floor_div(guard.extent - 1 - first.hi.constant, step) + 1;
+    const int64_t to = floor_div(guard.extent * guard.divisor - 1 - first.hi.constant, step) + 1;
     result.first = std::clamp(std::max(result.first, from), int64_t{0}, count);
     result.last = std::clamp(std::min(result.last, to), int64_t{0}, count);
   }
@@ -117,7 +151,7 @@ bool unrolls_window(Emitter& e, const std::vector<Guard>& guards,
   return std::any_of(guards.begin(), guards.end(), [&](const Guard& guard) {
     if (!guard.axes[axis]) return false;
     const GuardRange range = range_of_guard(e, guard, axes);
-    return range.constant() && !range.inside;
+    return range.settled && !range.inside;
   });
 }
 

@@ -1,6 +1,7 @@
-// Padding inside a reduction. Where a read under `pad` leaves its tensor, the point's term is what
-// the reduction starts from (a zero that is multiplied and summed, the minus infinity of a maximum):
-// it need not be computed. So a window that hangs over an edge is decided where it costs least:
+// Terms of a reduction that do not count. Where a read under `pad` leaves its tensor, or a `where`
+// takes its zero, the point's term is what the reduction starts from (a zero that is multiplied and
+// summed, the minus infinity of a maximum): it need not be computed. So a window that hangs over an
+// edge, and one that meets only every second pixel, is decided where it costs least:
 //
 //   for y:                                  a guard that all points of the tile share becomes
 //     for r: if y + r - 1 in [0, H):        a branch around the loops inside, with no else;
@@ -9,6 +10,10 @@
 //     for s:                                that the inner ones need no test at all, and at the
 //       ...                                 edges the taps of the window are unrolled: every row
 //                                           then knows which of them it has.
+//
+// Whether an index is a multiple of a number (the taps of a transposed convolution) is decided alike:
+// by a branch for all rows, or, where the tiles' starts are multiples, by unrolling the taps. So no
+// zero that a stride puts between the pixels is multiplied.
 //
 // Rows that differ behind a start that is not a constant get a branch with the whole tile inside,
 // and an else where every read is masked by its own bounds.
@@ -24,14 +29,17 @@
 
 namespace lw::lowering {
 
-// Whether a term of the reduction is its identity wherever the read under `pad`, a part of `body`,
-// leaves its tensor. `type`: of the result.
-bool vanishes_with(const Expr& body, const ExprNode* pad, Reduce reduce, Type type);
+// Whether a term of the reduction is its identity wherever `part` of `body`, a `pad` or a `where`,
+// has its last operand's value. `type`: of the result.
+bool vanishes_with(const Expr& body, const ExprNode* part, Reduce reduce, Type type);
 
-// The index of one dimension of a padded read; the term counts only where it is in [0, extent).
+// A term counts only where floor(index / divisor) is in [0, extent), or, of a `multiple`, where the
+// index is a multiple of the divisor. The index is affine in the stage's axes.
 struct Guard {
   Expr index;
   int64_t extent = 0;
+  int64_t divisor = 1;
+  bool multiple = false;
   std::vector<bool> axes;                  // those of the stage that it depends on
 };
 
@@ -42,7 +50,7 @@ std::vector<Guard> guards_of(Emitter& e, int stage);
 struct GuardRange {
   Affine lo, hi;                           // hi - lo is a constant
   bool inside = false, outside = false;    // all of the points are, whatever the variables
-  bool constant() const { return lo.is_constant(); }
+  bool settled = false;                    // each point's answer does not depend on the variables
   bool single() const { return lo == hi; }
 };
 GuardRange range_of_guard(Emitter& e, const Guard& guard, const std::vector<AxisState>& axes);

@@ -31,7 +31,10 @@ Index Evaluator::index(const Expr& expr, const Point& point) {
     case ExprOp::kDiv:
     case ExprOp::kMod:
       if (args[1]->op == ExprOp::kConst && args[1]->integer > 0) {
-        return divide(index(args[0], point), args[1]->integer, expr->op == ExprOp::kMod, point);
+        const Index a = index(args[0], point);
+        const bool modulo = expr->op == ExprOp::kMod;
+        const std::optional<Index> exact = divide_blocks(a, args[1]->integer, modulo, point);
+        return exact ? *exact : divide(a, args[1]->integer, modulo, point);
       }
       break;
     default: break;
@@ -61,6 +64,28 @@ Index Evaluator::index(const Expr& expr, const Point& point) {
     result.terms.push_back({value.reg, 1});
   }
   return result;
+}
+
+// Variables in multiples of the divisor leave the rest alone where that stays within one block: the
+// tiles of a group of lanes that shares a quotient. (Not for addresses in a blocked copy, whose
+// origin may move: that masked lanes stay inside follows from whole numbers only, which the kernel's
+// verifier does not count in.)
+std::optional<Index> Evaluator::divide_blocks(const Index& a, int64_t divisor, bool modulo,
+                                              const Point& point) {
+  if (!a.terms.empty()) return std::nullopt;
+  Affine whole = affine(0), part = affine(a.base.constant);
+  for (const Affine::Term& t : a.base.terms) {
+    Affine& side = t.coefficient % divisor == 0 ? whole : part;
+    side = side + variable(t.var, t.coefficient);
+  }
+  const Index rest = make_index(e_, part, a.lane, a.uniform() ? 1 : point.chunk.active);
+  if (whole.is_constant() || rest.range.lo < 0 || rest.range.hi >= divisor) return std::nullopt;
+  if (modulo) return rest;
+  Affine quotient = affine(0);
+  for (const Affine::Term& t : whole.terms) {
+    quotient = quotient + variable(t.var, t.coefficient / divisor);
+  }
+  return make_index(e_, quotient, 0, 1);
 }
 
 // floor(a / divisor) or the remainder. Exactly affine when the variables' coefficients are
@@ -100,23 +125,9 @@ Index Evaluator::divide(const Index& a, int64_t divisor, bool modulo, const Poin
       return result;
     }
   }
-  // Variables in multiples of the divisor leave the rest alone where that stays within one block:
-  // the tiles of a block of lanes that shares a quotient.
-  if (a.terms.empty()) {
-    Affine whole = affine(0), part = affine(a.base.constant);
-    for (const Affine::Term& t : a.base.terms) {
-      Affine& side = t.coefficient % divisor == 0 ? whole : part;
-      side = side + variable(t.var, t.coefficient);
-    }
-    const Index rest = make_index(e_, part, a.lane, a.uniform() ? 1 : point.chunk.active);
-    if (!whole.is_constant() && rest.range.lo >= 0 && rest.range.hi < divisor) {
-      if (modulo) return rest;
-      Affine quotient = affine(0);
-      for (const Affine::Term& t : whole.terms) {
-        quotient = quotient + variable(t.var, t.coefficient / divisor);
-      }
-      return make_index(e_, quotient, 0, 1);
-    }
+  for (const Emitter::Quotient& known : e_.quotients) {
+    if (!a.uniform() || known.divisor != divisor || !(known.of == a.base)) continue;
+    return make_index(e_, modulo ? known.remainder : known.quotient, 0, 1);
   }
   auto same = std::find_if(quotients_.begin(), quotients_.end(), [&](const Quotient& q) {
     return q.divisor == divisor && q.lanes == lanes && q.dividend.base == a.base &&

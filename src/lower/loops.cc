@@ -176,22 +176,45 @@ bool moves(const Frame& f, int l, const Guard& guard) {
   return false;
 }
 
+// The guard's index divided, where it decides by a quotient or a remainder: known to all that is
+// emitted until it is popped.
+const Emitter::Quotient& quotient_of(Emitter& e, const Affine& index, int64_t divisor) {
+  for (const Emitter::Quotient& known : e.quotients) {
+    if (known.of == index && known.divisor == divisor) return known;
+  }
+  const Affine quotient = e.emit_int(Stmt::IntOp::kDiv, index, {}, divisor);
+  const Affine remainder = e.emit_int(Stmt::IntOp::kMod, index, {}, divisor);
+  e.quotients.push_back({index, divisor, quotient, remainder});
+  return e.quotients.back();
+}
+
+// What must be >= 0 where the guard lets all points of the frame count.
+std::vector<Affine> conditions_of(Emitter& e, const Guard& guard, const GuardRange& range) {
+  const Affine last = affine(guard.extent - 1);
+  if (guard.multiple) return {quotient_of(e, range.lo, guard.divisor).remainder * -1};
+  if (guard.divisor == 1) return {range.lo, last - range.hi};
+  const Affine at = quotient_of(e, range.lo, guard.divisor).quotient;
+  return {at, last - at};
+}
+
 // Branches over the guards, from number `g`, that no loop from `l` on moves.
 void decide(Frame& f, int l, size_t g, const Body& body) {
   Emitter& e = f.e;
+  GuardRange range;
   for (; g < f.guards.size(); ++g) {
-    if (f.decided[g] || moves(f, l, f.guards[g])) continue;
-    const GuardRange range = range_of_guard(e, f.guards[g], f.axes);
+    const Guard& guard = f.guards[g];
+    if (f.decided[g] || moves(f, l, guard)) continue;
+    range = range_of_guard(e, guard, f.axes);
     if (range.outside) return;
-    // Rows that differ from each other know by themselves, if they stand at constants.
-    if (!range.inside && !range.constant()) break;
+    // Rows that differ from each other know by themselves where their answers are settled.
+    const bool by_row = range.settled || (!range.single() && guard.divisor > 1);
+    if (!range.inside && !by_row) break;
   }
   if (g == f.guards.size()) return body();
-  const GuardRange range = range_of_guard(e, f.guards[g], f.axes);
   Stmt branch;
   branch.kind = Stmt::Kind::kIf;
-  const size_t assumed = e.assumed.size();
-  for (const Affine& bound : {range.lo, affine(f.guards[g].extent - 1) - range.hi}) {
+  const size_t assumed = e.assumed.size(), quotients = e.quotients.size();
+  for (const Affine& bound : conditions_of(e, f.guards[g], range)) {
     if (known_at_least_zero(e, bound)) continue;
     branch.conditions.push_back(bound);
     e.assumed.push_back(bound);
@@ -206,6 +229,7 @@ void decide(Frame& f, int l, size_t g, const Body& body) {
   f.decided[g] = false;
   e.out = saved;
   e.emit(std::move(branch));
+  e.quotients.resize(quotients);
 }
 
 // The reductions of the run, from loop `l` to the tile.

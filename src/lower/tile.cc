@@ -227,7 +227,8 @@ Accumulators start_accumulators(Frame& f) {
 void update_accumulators(Frame& f, const Accumulators& accumulators) {
   Emitter& e = f.e;
   const Tensor& tensor = e.tensor(f.stage.tensor);
-  const Expr& body = e.bodies[f.s];
+  const bool divided = std::any_of(f.guards.begin(), f.guards.end(),
+                                   [](const Guard& guard) { return guard.multiple; });
   const int va = vector_axis(f);
   const bool partials = vector_reduces(f);
   Evaluator evaluator(e, f.s, f.vars);
@@ -246,10 +247,11 @@ void update_accumulators(Frame& f, const Accumulators& accumulators) {
     }
   }
   evaluator.set_tile(&points);
-  const bool fma =
-      tensor.reduce == Reduce::kSum && body->op == ExprOp::kMul && body->type == tensor.type;
   for (size_t i = 0; i < points.size(); ++i) {
     const Point& point = points[i];
+    const Expr& body = divided ? evaluator.unguarded(e.bodies[f.s], point) : e.bodies[f.s];
+    const bool fma =
+        tensor.reduce == Reduce::kSum && body->op == ExprOp::kMul && body->type == tensor.type;
     const Value sum = sums[i];
     // Points that do not exist must not count, unless the whole lane is dropped in the end.
     bool masked = partials && point.chunk.active < point.chunk.lanes;
