@@ -80,7 +80,9 @@ TEST(Deploy, TheProbeAsksTheLoopback) {
       "python3 -c 'import socket,subprocess,sys\n"
       "s=socket.create_server((\"127.0.0.1\",0))\n"
       "p=subprocess.Popen([sys.argv[1],\"readyz\",str(s.getsockname()[1])])\n"
-      "c=s.accept()[0]; c.recv(999); c.sendall(sys.argv[2].encode()+b\"\\r\\n\\r\\n\"); c.close()\n"
+      "c=s.accept()[0]; q=b\"\"\n"
+      "while not q.endswith(b\"\\r\\n\\r\\n\"): q+=c.recv(999)\n"
+      "c.sendall(sys.argv[2].encode()+b\"\\r\\n\\r\\n\"); c.close()\n"
       "sys.exit(p.wait())' ", kSource, "/deploy/probe ");
   EXPECT_EQ(shell(server + "'HTTP/1.1 200 OK'").exit, 0);
   EXPECT_EQ(shell(server + "'HTTP/1.1 503 Service Unavailable'").exit, 1);
