@@ -195,8 +195,8 @@ int64_t looks_ahead(std::string_view prefetch) {
   return ahead.is_constant() ? ahead.constant : -1;
 }
 
-// A window over an edge: rows of the image by a branch, the tile's own points by running the tiles at
-// the edges apart, where each row knows its taps. Nothing is masked, and no padding is multiplied.
+// A window over an edge: rows of the image by a branch, the tile's own points by running the tiles
+// at the edges apart, where each row knows its taps. Nothing is masked, no padding is multiplied.
 TEST(LowerTest, PaddingIsDecidedOutsideTheTile) {
   const std::vector<std::string> conv = {"conv2d", "H=12", "W=12", "CI=16", "CO=32"};
   const Kernel kernel = kernel_of_trace(conv, "register_tile(Y, ci, x, co; 4, 4, 32, 0, 0)");
@@ -207,8 +207,8 @@ TEST(LowerTest, PaddingIsDecidedOutsideTheTile) {
   EXPECT_EQ(count(kernel.body, op(Op::kFma)), 4 * 2 * (11 + 4 + 11));
 }
 
-// A transposed convolution meets every second pixel only: each tap of an unrolled window has its own
-// rows, and rows of the image that a tap does not meet are passed by. No zero is multiplied.
+// A transposed convolution meets every second pixel only: each tap of an unrolled window has its
+// own rows, and rows of the image that a tap does not meet are passed by. No zero is multiplied.
 TEST(LowerTest, ZerosBetweenThePixelsAreNotMultiplied) {
   const std::vector<std::string> conv = {"conv2d_transpose", "H=4", "W=4", "CI=16", "CO=32"};
   const Kernel kernel = kernel_of_trace(conv, "register_tile(Y, ci, x, co; 4, 8, 32, 0, 0)");
@@ -218,7 +218,7 @@ TEST(LowerTest, ZerosBetweenThePixelsAreNotMultiplied) {
   EXPECT_EQ(count(kernel.body, op(Op::kFma)), (4 * 4 - 2) * 2 * 4);
 }
 
-// Tiles of a parallel loop stand nowhere in particular: those inside the image are still not masked.
+// Tiles of a parallel loop stand nowhere in particular: those inside the image are not masked.
 TEST(LowerTest, PaddingIsDecidedByABranchWhereTilesStandAnywhere) {
   const std::vector<std::string> conv = {"conv2d", "H=12", "W=12", "CI=16", "CO=32"};
   const Kernel kernel = kernel_of_trace(

@@ -14,7 +14,8 @@ constexpr int64_t kMostTaps = 8;           // iterations that are unrolled
 bool is_affine(const Expr& expr) {
   switch (expr->op) {
     case ExprOp::kConst: case ExprOp::kAxis: return true;
-    case ExprOp::kAdd: case ExprOp::kSub: return is_affine(expr->args[0]) && is_affine(expr->args[1]);
+    case ExprOp::kAdd: case ExprOp::kSub:
+      return is_affine(expr->args[0]) && is_affine(expr->args[1]);
     case ExprOp::kMul:
       return (expr->args[0]->op == ExprOp::kConst && is_affine(expr->args[1])) ||
              (expr->args[1]->op == ExprOp::kConst && is_affine(expr->args[0]));

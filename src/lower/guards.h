@@ -11,9 +11,9 @@
 //       ...                                 edges the taps of the window are unrolled: every row
 //                                           then knows which of them it has.
 //
-// Whether an index is a multiple of a number (the taps of a transposed convolution) is decided alike:
-// by a branch for all rows, or, where the tiles' starts are multiples, by unrolling the taps. So no
-// zero that a stride puts between the pixels is multiplied.
+// Whether an index is a multiple of a number (the taps of a transposed convolution) is decided
+// alike: by a branch for all rows, or, where the tiles' starts are multiples, by unrolling the taps.
+// So no zero that a stride puts between the pixels is multiplied.
 //
 // Rows that differ behind a start that is not a constant get a branch with the whole tile inside,
 // and an else where every read is masked by its own bounds.
@@ -64,8 +64,8 @@ struct Interior {
 Interior interior(Emitter& e, const std::vector<Guard>& guards, const std::vector<AxisState>& axes,
                   int axis, int64_t tile, int64_t count);
 
-// Whether a loop over `axis`, a reduction, is short and shall be unrolled because some guard depends
-// on it and on nothing else that varies.
+// Whether a loop over `axis`, a reduction, is short and shall be unrolled because some guard
+// depends on it and on nothing else that varies.
 bool unrolls_window(Emitter& e, const std::vector<Guard>& guards,
                     const std::vector<AxisState>& axes, int axis, int64_t count);
 

@@ -68,8 +68,8 @@ Index Evaluator::index(const Expr& expr, const Point& point) {
 
 // Variables in multiples of the divisor leave the rest alone where that stays within one block: the
 // tiles of a group of lanes that shares a quotient. (Not for addresses in a blocked copy, whose
-// origin may move: that masked lanes stay inside follows from whole numbers only, which the kernel's
-// verifier does not count in.)
+// origin may move: that masked lanes stay inside follows from whole numbers only, which the
+// kernel's verifier does not count in.)
 std::optional<Index> Evaluator::divide_blocks(const Index& a, int64_t divisor, bool modulo,
                                               const Point& point) {
   if (!a.terms.empty()) return std::nullopt;
