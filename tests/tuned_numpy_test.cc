@@ -1,9 +1,8 @@
-// Compiled, scheduled kernels against NumPy, for every operator that has a performance bar: what
-// the tuner hands out is right on shapes that nobody tiles for (one, primes, one more than a
-// vector).
+// Compiled, scheduled kernels of every operator of the library against NumPy, which shares no code
+// with the reference: right on shapes that nobody tiles for (random_shapes.h).
 //
-// Random schedules of random shapes run on one and on two threads, as code for this host and,
-// taking turns, for x86-64 with and without AVX2. One Python process then checks all outputs
+// Random schedules run on one and on two threads, as code for this host and, taking turns, for
+// x86-64 with and without AVX2. One Python process then checks all outputs
 // (tests/numpy/check_tuned.py). Schedules that do not fit a shape are redrawn.
 #include <unistd.h>
 
@@ -14,73 +13,20 @@
 
 #include "nlohmann/json.hpp"
 #include "src/base/parallel_pool.h"
+#include "tests/random_shapes.h"
 #include "tests/scheduled_kernels.h"
 
 namespace lw {
 namespace {
 
-constexpr int kShapes = 21;
+constexpr int kShapes = 12;
+constexpr double kMostFlops = 2e5;
+constexpr int64_t kMostElements = 20000;
 constexpr int kThreads = 2;
 constexpr int kAttempts = 40;
 // LLVM's time grows with the unrolled code: what tails multiply beyond this is another test's
 // matter.
 constexpr LowerOptions kSmallKernels = {.max_statements = 500};
-
-struct Operator {
-  const char* name;
-  std::vector<std::string> extents;        // parameters that are drawn
-  int64_t max_points;                      // of their product
-  bool typed = false;                      // has a parameter T
-};
-const std::vector<Operator>& operators() {
-  static const std::vector<Operator>* all = new std::vector<Operator>{
-      {"matmul", {"M", "N", "K"}, 40000, true},
-      {"batch_matmul", {"B", "M", "N", "K"}, 40000, true},
-      {"dense", {"M", "N", "K"}, 40000, true},
-      {"dense_bias", {"M", "N", "K"}, 40000},
-      {"dense_relu", {"M", "N", "K"}, 40000},
-      {"dense_gelu", {"M", "N", "K"}, 40000},
-      {"dense_i8", {"M", "N", "K"}, 40000},
-      {"norm", {"B", "M", "N"}, 9000},
-      {"row_sum", {"M", "N"}, 9000},
-      {"column_sum", {"M", "N"}, 9000},
-      {"row_max", {"M", "N"}, 9000},
-      {"softmax", {"M", "N"}, 9000},
-      {"layer_norm", {"M", "N"}, 9000},
-      {"rms_norm", {"M", "N"}, 9000},
-      {"transpose", {"M", "N"}, 9000, true},
-      {"elementwise_chain", {"N"}, 9000},
-  };
-  return *all;
-}
-
-// Ones, primes, and the neighbours of powers of two; the first shape is a single point, and every
-// fourth has an extent of 1 in one axis or another.
-std::vector<std::string> random_workload(const Operator& op, int shape, Rng& rng) {
-  static constexpr int64_t kExtents[] = {1,  2,  3,  5,  7,  8,  13, 15, 16, 17, 19, 23,  31, 32,
-                                         33, 37, 41, 47, 48, 61, 64, 65, 67, 83, 97, 101, 127, 131};
-  static constexpr const char* kTypes[] = {"f32", "f64", "f32", "f16", "i8", "f32", "bf16", "i32"};
-  std::vector<std::string> words = {op.name};
-  int64_t points;
-  do {
-    words.resize(1);
-    points = 1;
-    for (size_t axis = 0; axis < op.extents.size(); ++axis) {
-      int64_t extent = kExtents[rng.below(std::size(kExtents))];
-      // A single axis is long, or nothing but its tail would be seen.
-      if (op.extents.size() == 1) extent *= kExtents[rng.below(std::size(kExtents))];
-      const bool one = shape == 0 || (shape % 4 == 1 && op.extents.size() > 1 &&
-                                      axis == shape / 4 % op.extents.size());
-      if (one) extent = 1;
-      points *= extent;
-      words.push_back(op.extents[axis] + "=" + std::to_string(extent));
-    }
-  } while (points > op.max_points);
-  if (op.typed) words.push_back(std::string("T=") + kTypes[shape % std::size(kTypes)]);
-  // Rows of equal elements are divided by sqrt(eps): keep that from magnifying rounding errors.
-  if (std::string_view(op.name).ends_with("_norm")) words.push_back("eps=1e-3");
-  return words;
-}
 
 // Files for check_tuned.py: data in raw, described in a manifest.
 class Batch {
@@ -124,16 +70,14 @@ TEST(Tuned, KernelsAgreeWithNumPy) {
   Batch batch;
   ParallelPool pool(kThreads);
   nlohmann::json manifest = nlohmann::json::array();
-  for (size_t o = 0; o < operators().size(); ++o) {
-    const Operator& op = operators()[o];
+  for (const OpDefinition& op : builtin_ops()) {
     int wanted = 0, accepted = 0;
     for (int shape = 0; shape < kShapes; ++shape) {
-      Rng rng = Rng(2024).split(o * kShapes + shape);
-      const std::vector<std::string> words = random_workload(op, shape, rng);
-      const absl::StatusOr<Program> loaded_program = load_workload(words);
-      ASSERT_TRUE(loaded_program.ok()) << loaded_program.status();
-      const auto program = std::make_shared<const Program>(*loaded_program);
-      const std::vector<Data> in = random_inputs(*program, rng, /*integers=*/false);
+      Rng rng = Rng(2024).split(hash64(op.name)).split(shape);
+      const RandomShape drawn_shape = random_shape(op, shape, kMostFlops, kMostElements, rng);
+      const std::vector<std::string>& words = drawn_shape.words;
+      const auto program = std::make_shared<const Program>(drawn_shape.program);
+      const std::vector<Data> in = fitting_inputs(*program, rng);
       const int result = outputs(*program)[0];
       nlohmann::json entry = {{"op", op.name}, {"words", words}};
       for (size_t n = 0; n < in.size(); ++n) {
