@@ -114,6 +114,31 @@ class CliServiceTest : public CliTest {
   static inline pid_t daemon_ = -1, agent_ = -1;
 };
 
+TEST_F(CliServiceTest, ASuitesOddCasesAreRefusedByNameAndTheOthersSubmitted) {
+  device();
+  write("spoilt.json", R"({"workloads": [
+    {"name": "fine", "words": "matmul M=32 N=32 K=32"},
+    {"name": "unknown", "words": "matmull M=24"},
+    {"name": "impossible", "words": "conv2d H=3 W=3 R=9 S=9 pad=0"},
+    {"name": "fine", "words": "matmul M=8 N=8 K=8"}]})");
+  const std::string submit = "submit --json --trials 4 --target x86_avx2 --threads 1 --suite " +
+                             path("spoilt.json");
+  const CliRun run = ask(submit);
+  EXPECT_EQ(run.code, 1) << run.err;
+  const json result = run.json();
+  ASSERT_EQ(result["refused"].size(), 3u) << result;
+  for (const char* name : {"fine", "unknown", "impossible"})
+    EXPECT_THAT(run.err, HasSubstr(std::string("refused: ") + name + ": "));
+  const CliRun end = ask("watch --json " + std::string(result["study"]));
+  EXPECT_EQ(end.code, 0) << end.err;
+  const json workloads = end.json()["spec"]["workloads"];
+  ASSERT_EQ(workloads.size(), 1u) << end.out;
+  EXPECT_EQ(workloads[0]["name"], "fine");
+  const CliRun nothing = ask(submit + " unknown impossible");
+  EXPECT_EQ(nothing.code, 1);
+  EXPECT_THAT(nothing.err, HasSubstr("impossible: "));
+}
+
 TEST_F(CliServiceTest, DevicesAreListedDrainedResumedAndQuarantined) {
   const std::string name = device();
   const CliRun table = ask("devices");

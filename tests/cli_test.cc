@@ -195,6 +195,59 @@ TEST_F(CliTest, TuneOfASuiteTunesEveryNamedCase) {
   EXPECT_TRUE(contains(unknown.err, "did you mean")) << unknown.err;
 }
 
+TEST_F(CliTest, TypesThatATargetLacksAreEmulated) {
+  for (const char* workload : {"matmul M=9 N=17 K=5 T=bf16", "matmul M=9 N=17 K=5 T=f16",
+                               "dense_i8 M=9 N=17 K=5"}) {
+    const CliRun run = cli(std::string("tune --json -q --trials 0 --threads 1 --target x86_sse2 ") +
+                           workload);
+    ASSERT_EQ(run.code, 0) << workload << "\n" << run.err;
+    EXPECT_EQ(run.json()["best"]["verified"], true) << workload;
+  }
+}
+
+constexpr char kSpoiltSuite[] = R"({"workloads": [
+  {"name": "fine", "words": "matmul M=24 N=40 K=16"},
+  {"name": "unknown", "words": "matmull M=24"},
+  {"name": "strange", "op": "XYZ", "params": {}},
+  {"name": "impossible", "words": "conv2d H=3 W=3 R=9 S=9 pad=0"},
+  {"name": "huge", "words": "matmul M=100000000 N=100000000 K=1"},
+  {"name": "fine", "words": "matmul M=8 N=8 K=8"},
+  {"name": "also", "words": "row_sum M=16 N=24"}]})";
+
+TEST_F(CliTest, TuneOfASuiteRefusesCasesByNameAndTunesTheOthers) {
+  write("spoilt.json", kSpoiltSuite);
+  const CliRun run =
+      cli("tune --json -q --trials 2 --seconds 20 --threads 1 --suite spoilt.json");
+  EXPECT_EQ(run.code, 1) << run.err;
+  const json result = run.json();
+  ASSERT_EQ(result["workloads"].size(), 2u) << result;
+  for (const json& one : result["workloads"]) EXPECT_EQ(one["best"]["verified"], true) << one;
+  EXPECT_EQ(result["workloads"][1]["name"], "also");
+  const char* names[] = {"strange", "fine", "unknown", "impossible", "huge"};
+  ASSERT_EQ(result["refused"].size(), std::size(names)) << result["refused"];
+  for (size_t i = 0; i < std::size(names); ++i) {
+    EXPECT_EQ(result["refused"][i]["name"], names[i]);
+    EXPECT_TRUE(contains(run.err, std::string("refused: ") + names[i] + ": ")) << run.err;
+  }
+  EXPECT_TRUE(contains(run.err, "did you mean 'matmul'?")) << run.err;
+}
+
+TEST_F(CliTest, TuneOfASuiteWithNothingLeftIsAWrongRequest) {
+  write("spoilt.json", kSpoiltSuite);
+  const CliRun run = cli("tune --json -q --suite spoilt.json unknown impossible");
+  EXPECT_EQ(run.code, 1);
+  EXPECT_TRUE(contains(run.err, "unknown: ")) << run.err;
+  EXPECT_TRUE(contains(run.err, "impossible: ")) << run.err;
+  write("empty.json", R"({"workloads": []})");
+  EXPECT_EQ(cli("tune --suite empty.json").code, 1);
+  // What is wrong with all of them alike is said once, with its own code.
+  const CliRun target = cli("tune --target x99 --suite spoilt.json fine also");
+  EXPECT_EQ(target.code, 1);
+  EXPECT_FALSE(contains(target.err, "also: ")) << target.err;
+  EXPECT_EQ(cli("tune --threads 4000 --suite spoilt.json fine also").code, 2);
+  EXPECT_FALSE(std::filesystem::exists(path("loopwright.db")));
+}
+
 TEST_F(CliTest, InterruptedTuneKeepsWhatItMeasured) {
   const pid_t child = start(command({"tune", "matmul", "M=96", "N=96", "K=96", "--threads", "1",
                                      "--trials", "100000", "--seconds", "120", "-v", "--json"}));

@@ -126,6 +126,37 @@ TEST(Suite, MistakesAreNamed) {
             (std::vector<std::string>{"batch_matmul", "B=1", "M=512", "N=512", "K=512"}));
 }
 
+TEST(Suite, RefusesCasesByNameAndKeepsTheOthers) {
+  const std::string file = ::testing::TempDir() + "suite_" + std::to_string(getpid()) + ".json";
+  std::ofstream(file) << R"({"workloads": [
+    {"name": "good", "words": "matmul M=3"},
+    {"name": "odd", "op": "GMN", "params": {}},
+    {"name": "good", "words": "matmul M=4"},
+    {"name": "half", "op": "GMM", "params": {"n": 0.5}},
+    {"words": "softmax M=2"}, {"words": "softmax M=2"}, {"op": "GMM"}, 7,
+    {"name": "odd", "op": "GMM", "params": {"n": 5}}]})";
+  const absl::StatusOr<SuiteCases> suite = read_suite(file, {});
+  ASSERT_TRUE(suite.ok()) << suite.status();
+  std::string kept, refused;
+  for (const SuiteCase& one : suite->cases) kept += one.name + ";";
+  for (const RefusedCase& one : suite->refused) refused += one.name + ": " + one.why + "\n";
+  EXPECT_EQ(kept, "good;softmax M=2;softmax M=2;");
+  EXPECT_EQ(refused,
+            "odd: unknown op 'GMN'; did you mean 'GMM'?\n"
+            "good: an earlier case has this name\n"
+            "half: its n is no integer\n"
+            "workload 7: a workload needs a name, an op and params\n"
+            "workload 8: a workload needs a name, an op and params\n"
+            "odd: an earlier case has this name\n");
+  EXPECT_EQ(read_suite(file, {"good"})->cases.size(), 1u);
+  EXPECT_EQ(read_suite(file, {"good"})->refused.size(), 0u);
+  const std::string all(load_suite(file, {}).status().message());
+  EXPECT_NE(all.find("\n  odd: unknown op"), std::string::npos) << all;
+  EXPECT_NE(all.find("\n  half: "), std::string::npos) << all;
+  EXPECT_TRUE(load_suite(file, {"good", "softmax M=2"}).ok());
+  std::filesystem::remove(file);
+}
+
 // A random small value for a parameter of a library op.
 std::string random_value(const OpDefinition& op, const Parameter& parameter, Rng* rng) {
   const std::string& name = parameter.name;

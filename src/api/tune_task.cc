@@ -125,7 +125,7 @@ absl::StatusOr<std::vector<TuneResult>> tune_tasks(std::vector<SuiteMember> memb
   std::vector<SuiteItem> items;
   for (const size_t i : first) {
     const Task& task = members[i].task;
-    RETURN_IF_ERROR(check_runs_here(task));
+    RETURN_IF_ERROR(find_device(task).status());
     RETURN_IF_ERROR(put_task(store, task));
     RETURN_IF_ERROR(store.claim(task.key));
     claims.push_back(std::make_unique<Claim>(store, task.key));

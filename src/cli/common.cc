@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -165,6 +166,26 @@ void add_output(CLI::App& app, Output* output) {
 
 void Output::note(std::string_view line) const {
   if (!quiet) std::cerr << line << std::endl;
+}
+
+Json say_refused(const std::vector<RefusedCase>& refused) {
+  Json list = Json::array();
+  for (const RefusedCase& one : refused) {
+    std::cerr << "loopwright: refused: " << one.name << ": " << one.why << std::endl;
+    list.push_back({{"name", one.name}, {"why", one.why}});
+  }
+  return list;
+}
+
+absl::Status all_refused(const std::vector<RefusedCase>& refused, const absl::Status& first) {
+  if (refused.empty()) return absl::InvalidArgumentError("the suite has no workloads");
+  const bool alike = std::all_of(refused.begin(), refused.end(), [&](const RefusedCase& one) {
+    return one.why == first.message();
+  });
+  if (alike) return first;                 // --target, say: not the cases' fault
+  std::string message = "nothing of the suite can be tuned";
+  for (const RefusedCase& one : refused) message += concat("\n  ", one.name, ": ", one.why);
+  return absl::InvalidArgumentError(message);
 }
 
 absl::Status frozen_miss(const Task& task, const std::string& where) {

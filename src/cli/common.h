@@ -57,6 +57,12 @@ struct WorkloadOptions {
 // `required`: a WORKLOAD must be given.
 void add_workload(CLI::App& app, WorkloadOptions* options, bool required = true);
 
+// What of a suite is refused, for `refused` of the document; and said by name on stderr, even with
+// -q: the others go on without it.
+Json say_refused(const std::vector<RefusedCase>& refused);
+// When nothing of a suite is left: kInvalidArgument, or `first` where all were refused alike.
+absl::Status all_refused(const std::vector<RefusedCase>& refused, const absl::Status& first);
+
 struct DatabaseFlags {
   std::string path;
   bool frozen = false;                     // a miss is exit 2

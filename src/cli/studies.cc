@@ -1,6 +1,7 @@
 // What clients ask a daemon: `submit`, `watch`, `studies`, `cancel`.
 //
 // A script that may run `submit` twice gives it a --request-id: the second makes no other study.
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <thread>
@@ -40,25 +41,36 @@ struct NamedOptions {
   int most = 50;
 };
 
-absl::StatusOr<v1::StudySpec> spec_of(const SubmitOptions& options) {
+// The workloads asked for that there are; `refused`: a suite's others.
+absl::StatusOr<v1::StudySpec> spec_of(const SubmitOptions& options,
+                                      std::vector<RefusedCase>* refused) {
   v1::StudySpec spec;
-  std::vector<SuiteCase> cases;
+  SuiteCases suite;
   if (!options.suite.empty()) {
-    ASSIGN_OR_RETURN(cases, load_suite(options.suite, options.workload.words));
+    ASSIGN_OR_RETURN(suite, read_suite(options.suite, options.workload.words));
   } else {
-    cases.push_back({"", options.workload.words, 0});
+    suite.cases.push_back({"", options.workload.words, 0});
   }
+  *refused = std::move(suite.refused);
   const std::vector<std::string>* const_names =
       options.workload.const_names ? &*options.workload.const_names : nullptr;
-  for (const SuiteCase& one : cases) {
-    ASSIGN_OR_RETURN(const Program program, load_workload(one.words, const_names));
+  absl::Status first;
+  for (const SuiteCase& one : suite.cases) {
+    const absl::StatusOr<Program> program = load_workload(one.words, const_names);
+    if (!program.ok()) {
+      if (options.suite.empty()) return program.status();
+      first.Update(program.status());
+      refused->push_back({one.name, std::string(program.status().message())});
+      continue;
+    }
     v1::StudyWorkload& workload = *spec.add_workloads();
     std::string words;
     for (const std::string& word : one.words) words += concat(words.empty() ? "" : " ", word);
     workload.set_name(one.name.empty() ? words : one.name);
-    workload.set_program(print(program));
+    workload.set_program(print(*program));
     workload.set_source_words(words);
   }
+  if (spec.workloads().empty()) return all_refused(*refused, first);
   spec.set_target(options.workload.target == "host" ? "any" : options.workload.target);
   spec.set_threads(options.workload.threads);
   spec.set_cache(options.cold ? "cold" : "warm");
@@ -176,7 +188,10 @@ absl::StatusOr<int> run_submit(const SubmitOptions& options) {
     return absl::InvalidArgumentError("no workload is named (see `loopwright ops`)");
   }
   v1::CreateStudyRequest request;
-  ASSIGN_OR_RETURN(*request.mutable_spec(), spec_of(options));
+  std::vector<RefusedCase> bad;
+  ASSIGN_OR_RETURN(*request.mutable_spec(), spec_of(options, &bad));
+  const Json refused = say_refused(bad);
+  const int least = refused.empty() ? kDone : kBadRequest;
   request.set_request_id(request_id_or_new(options.request_id));
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, options.service.connect());
   google::longrunning::Operation operation;
@@ -187,13 +202,14 @@ absl::StatusOr<int> run_submit(const SubmitOptions& options) {
       concat("studies/", operation.name().substr(operation.name().find('/') + 1));
   if (!options.watch) {
     emit(options.output, {{"study", name}, {"operation", operation.name()},
-                          {"request_id", request.request_id()}},
+                          {"request_id", request.request_id()}, {"refused", refused}},
          {{"study"}, {{name}}, {}}, name + "\n");
-    return kDone;
+    return least;
   }
   options.output.note(name);
   watch_interrupts();
-  return watch(options.service, options.output, name, 0);
+  ASSIGN_OR_RETURN(const int watched, watch(options.service, options.output, name, 0));
+  return std::max(least, watched);
 }
 
 absl::StatusOr<int> run_studies(const NamedOptions& options) {

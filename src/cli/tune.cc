@@ -206,22 +206,44 @@ absl::StatusOr<std::vector<TuneResult>> tune_cases(const TuneOptions& options,
   return environment(tune_tasks(std::move(members), store, options.search, hooks));
 }
 
-absl::StatusOr<int> run_suite(const TuneOptions& options, Store& store) {
-  ASSIGN_OR_RETURN(const std::vector<SuiteCase> cases,
-                   load_suite(options.suite, options.workload.words));
-  std::vector<Task> tasks;
-  for (const SuiteCase& suite_case : cases) {
-    ASSIGN_OR_RETURN(Task task, options.workload.task(suite_case.words));
-    RETURN_IF_ERROR(find_device(task).status());
-    RETURN_IF_ERROR(environment(put_task(store, task)));
-    tasks.push_back(std::move(task));
+// The cases of a suite that can be tuned here, and the others.
+struct SuiteTasks {
+  std::vector<SuiteCase> cases;
+  std::vector<Task> tasks;                 // of each
+  std::vector<RefusedCase> refused;
+};
+
+absl::StatusOr<SuiteTasks> suite_tasks(const TuneOptions& options) {
+  ASSIGN_OR_RETURN(SuiteCases suite, read_suite(options.suite, options.workload.words));
+  SuiteTasks result;
+  result.refused = std::move(suite.refused);
+  absl::Status first;
+  for (SuiteCase& one : suite.cases) {
+    absl::StatusOr<Task> task = options.workload.task(one.words);
+    const absl::Status status = task.ok() ? find_device(*task).status() : task.status();
+    if (status.ok()) {
+      result.tasks.push_back(*std::move(task));
+      result.cases.push_back(std::move(one));
+    } else {
+      first.Update(status);
+      result.refused.push_back({one.name, std::string(status.message())});
+    }
   }
+  if (result.cases.empty()) return all_refused(result.refused, first);
+  return result;
+}
+
+absl::StatusOr<int> run_suite(const TuneOptions& options, const SuiteTasks& suite, Store& store) {
+  const std::vector<SuiteCase>& cases = suite.cases;
+  const std::vector<Task>& tasks = suite.tasks;
+  const Json refused = say_refused(suite.refused);
+  for (const Task& task : tasks) RETURN_IF_ERROR(environment(put_task(store, task)));
   ASSIGN_OR_RETURN(const std::vector<TuneResult> results,
                    tune_cases(options, cases, tasks, store));
   Json workloads = Json::array();
   Table table{csv_columns(), {}, {}};
   std::string text;
-  int exit = kDone;
+  int exit = refused.empty() ? kDone : kBadRequest;
   for (size_t i = 0; i < cases.size(); ++i) {
     ASSIGN_OR_RETURN(const RunsOn device, find_device(tasks[i]));
     ASSIGN_OR_RETURN(Tuned tuned, describe(tasks[i], device, results[i], results[i].wall_s));
@@ -231,7 +253,8 @@ absl::StatusOr<int> run_suite(const TuneOptions& options, Store& store) {
     text += cases[i].name + "  " + tuned.text;
     exit = std::max(exit, tuned.exit);     // interrupted is the worst of them
   }
-  emit(options.output, {{"workloads", workloads}, {"wall_s", process_seconds()}}, table, text);
+  emit(options.output,
+       {{"workloads", workloads}, {"refused", refused}, {"wall_s", process_seconds()}}, table, text);
   return exit;
 }
 
@@ -241,9 +264,13 @@ absl::StatusOr<int> run_tune(const TuneOptions& options) {
     return absl::InvalidArgumentError("no workload is named (see `loopwright ops`)");
   }
   // A wrong request must not leave a database behind.
-  if (options.suite.empty()) RETURN_IF_ERROR(options.workload.task().status());
+  if (!options.suite.empty()) {
+    ASSIGN_OR_RETURN(const SuiteTasks suite, suite_tasks(options));
+    ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, options.database.open());
+    return run_suite(options, suite, *store);
+  }
+  RETURN_IF_ERROR(options.workload.task().status());
   ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, options.database.open());
-  if (!options.suite.empty()) return run_suite(options, *store);
   ASSIGN_OR_RETURN(const Tuned tuned, tune_one(options, options.workload.words, *store, 0));
   emit(options.output, tuned.document, {csv_columns(), {tuned.row}, {}}, tuned.text);
   return tuned.exit;

@@ -70,6 +70,20 @@ struct SuiteCase {
   std::vector<std::string> words;          // what load_workload takes
   double flop_counted = 0;                 // as the file counts, zeros of padding included
 };
+// A case that is none: an operator that we lack, parameters that are no integers, a name that an
+// earlier case has. `name` is what the file calls it, else its words or its place in the list.
+struct RefusedCase {
+  std::string name;
+  std::string why;
+};
+struct SuiteCases {
+  std::vector<SuiteCase> cases;            // in the file's order, or as named
+  std::vector<RefusedCase> refused;
+};
+// The cases that `names` names, or all. kInvalidArgument: no suite, or a name that it lacks.
+absl::StatusOr<SuiteCases> read_suite(const std::string& path,
+                                      const std::vector<std::string>& names);
+// For those who need all of them: kInvalidArgument names every refused case.
 absl::StatusOr<std::vector<SuiteCase>> load_suite(const std::string& path,
                                                   const std::vector<std::string>& names);
 
