@@ -66,6 +66,25 @@ absl::Status add_convolutions(const std::string& file, const std::vector<int>& t
   return absl::OkStatus();
 }
 
+// What no library has, beside plain loops by a compiler, which are for one thread.
+BenchRow user_operators(const std::string& bench) {
+  BenchRow row{"user", "operators of a user", {}, {.each_best = 2, .each_bound = 0.7}, {1}};
+  row.ports_bound = true;
+  const std::vector<std::vector<std::string>> operators = {
+      {"bilinear_form", "B=256", "M=512", "N=512"},
+      {"gaussian_blur", "H=1024", "W=1024", "R=5"},
+      {"weighted_layer_norm", "M=1024", "N=1024"},
+      {"min_plus", "M=512", "N=512", "K=512"},
+      {"mahalanobis", "B=1024", "N=256"}};
+  for (const std::vector<std::string>& words : operators) {
+    BenchCase one{words[0], words};
+    one.words[0] = bench + "/../examples/operators.te:" + words[0];
+    one.plain = bench + "/plain/" + words[0] + ".c";
+    row.cases.push_back(std::move(one));
+  }
+  return row;
+}
+
 std::vector<BenchCase> random_gemms(uint64_t seed) {
   Rng rng(seed);
   std::vector<BenchCase> cases;
@@ -139,11 +158,7 @@ absl::StatusOr<std::vector<BenchRow>> bench_rows(const std::string& folder, uint
                   {.each_bound = 0.7}, threads});
   rows.push_back({"chain", "6 operations on 16 M elements",
                   {{"chain 16M", {te + "chain", "N=16777216"}}}, {.each_bound = 0.9}, threads});
-  rows.push_back({"unknown", "expressions that no library has",
-                  {cube("min_plus", te + "min_plus", 512),
-                   {"bilinear", {te + "bilinear"}},
-                   {"weighted_norm", {te + "weighted_norm"}}},
-                  {}, threads});
+  rows.push_back(user_operators(folder + "/.."));
   RETURN_IF_ERROR(add_convolutions(suite, threads, &rows));
   return rows;
 }

@@ -12,9 +12,10 @@ namespace lw {
 struct BenchCase {
   std::string name;
   std::vector<std::string> words;          // what load_workload and the command line take
-  std::string baseline;                    // case of the same row that this one is compared with
+  std::string baseline = {};               // case of the same row that this one is compared with
   int trials = 200;
   double seconds = 60;
+  std::string plain = {};                  // C file of bench/plain/ to run beside it, or empty
 };
 
 // What must hold; 0 or less: no such bar. Ratios are the other's time over ours (higher is better).
@@ -32,10 +33,12 @@ struct BenchRow {
   std::vector<BenchCase> cases;
   Bar bar;
   std::vector<int> threads;
+  bool ports_bound = false;                // bound by instructions, not by FLOPs: where few of the
+                                           // operations are multiply-adds
 };
 
-// All rows. `folder` holds ansor.json and table.te; `seed` draws the random shapes; `threads` are
-// the counts for rows that do not say their own.
+// All rows. `folder` holds ansor.json and table.te, and stands in bench/; `seed` draws the random
+// shapes; `threads` are the counts for rows that do not say their own.
 absl::StatusOr<std::vector<BenchRow>> bench_rows(const std::string& folder, uint64_t seed,
                                                  const std::vector<int>& threads);
 

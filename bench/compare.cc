@@ -12,6 +12,8 @@
 #include "bench/judge.h"
 #include "bench/peers/loader.h"
 #include "bench/peers/match.h"
+#include "bench/plain_loops.h"
+#include "bench/ports.h"
 #include "src/base/check.h"
 #include "src/base/parallel_pool.h"
 #include "src/expr/interpret.h"
@@ -120,6 +122,14 @@ absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_c
        prepare_peers(match_peer_case(program), arguments.pointers.data(), threads, cpus))
     enter({peer.name, peer.version, peer.mode, peer.implementation, {}},
           {absl::StrCat(peer.name, " ", peer.mode), peer.run, peer.select});
+  if (!bench_case.plain.empty() && threads == 1) {
+    ASSIGN_OR_RETURN(const std::vector<PlainContender> loops,
+                     plain_contenders(bench_case.plain, bench_case.words, options.folder,
+                                      arguments.pointers.data()));
+    for (const PlainContender& one : loops)
+      enter({one.compiler, "", "loops", one.order, {}},
+            {absl::StrCat(one.compiler, " ", one.order), one.run, {}});
+  }
   if (baseline.run) contenders.push_back({"baseline", baseline.run, {}});
 
   ASSIGN_OR_RETURN(const Target host, find_target("host"));
@@ -146,7 +156,8 @@ absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_c
   // Each is the fastest of many short samples; over the minute they drift like the contenders.
   result.peak_gflops = estimate(peaks).median;
   result.bandwidth_gbytes = estimate(bandwidths).median;
-  const double compute_us = result.useful_flops / result.peak_gflops / 1e3;
+  const double compute_us = row.ports_bound ? ports_us(program, result.peak_gflops)
+                                            : result.useful_flops / result.peak_gflops / 1e3;
   const double memory_us = result.compulsory_bytes / result.bandwidth_gbytes / 1e3;
   result.bound_us = std::max(compute_us, memory_us);
   result.compute_bound = compute_us >= memory_us;

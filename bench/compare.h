@@ -48,6 +48,7 @@ struct CompareOptions {
   double budget_s = 3;                     // for the interleaved samples of one case
   std::vector<int> cpus;                   // to use; the caller is pinned to the first
   int64_t points = 64;                     // of the output, checked against the reference
+  std::string folder = ".";                // for what is compiled
 };
 
 // `ours` may be empty: peers alone. Fails when the workload is wrong or our side does.

@@ -122,6 +122,7 @@ int run(const Options& o) {
   CompareOptions compare_options;
   compare_options.budget_s = o.case_seconds;
   compare_options.cpus = cpus;
+  compare_options.folder = o.folder;
   TunerOptions tuner{o.binary, o.folder, o.tune_seconds, compare_options.cpus, environment};
   std::filesystem::create_directories(o.folder);
   const OurSide ours = o.peers_only ? OurSide() : our_side(tuner);

@@ -4,8 +4,8 @@ if(LOOPWRIGHT_SANITIZE)
   return()
 endif()
 add_executable(lw_bench bench/main.cc bench/cases.cc bench/compare.cc
-               bench/report.cc bench/tuner.cc)
-target_link_libraries(lw_bench PRIVATE lw_peers lw_measure CLI11::CLI11 nlohmann_json::nlohmann_json)
+               bench/plain_loops.cc bench/report.cc bench/tuner.cc)
+target_link_libraries(lw_bench PRIVATE lw_peers lw_measure CLI11::CLI11 nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 
 # Candidates a second, replayed and scored.
 add_executable(lw_throughput bench/throughput.cc)

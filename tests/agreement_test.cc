@@ -1,11 +1,13 @@
 // What a tune may hand out agrees with the reference and with the libraries: every operator of the
-// library, on random small shapes (random_shapes.h), const weights and plain ones, one thread and
-// two. Per shape the search runs a few trials as a tune does (the untuned answer, drafted ones,
+// library and of examples/operators.te, on random small shapes (random_shapes.h), const weights and
+// plain ones, one thread and two. Per shape the search runs a few trials as a tune does (the untuned answer, drafted ones,
 // neighbours of the best; times are the draft model's, so that it is deterministic), and one
 // schedule is drawn from the whole space. Kernels run between guard pages.
 //
 // LW_SHAPES=50 is the long form; LW_SEED and LW_FIRST repeat a shape that a failure names.
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <set>
 
 #include "bench/peers/loader.h"
@@ -202,8 +204,21 @@ void Agreement::check_shape(const OpDefinition& op, const RandomShape& shape, in
   }
 }
 
+const std::vector<OpDefinition>& all_operators() {
+  static const std::vector<OpDefinition>* all = [] {
+    auto* list = new std::vector<OpDefinition>(builtin_ops());
+    std::ifstream file(LW_SOURCE_DIR "/examples/operators.te");
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    const absl::StatusOr<Module> module = parse_module(text, "operators.te");
+    CHECK(module.ok() && !module->ops.empty());
+    list->insert(list->end(), module->ops.begin(), module->ops.end());
+    return list;
+  }();
+  return *all;
+}
+
 TEST_P(Agreement, WithReferenceAndLibraries) {
-  const auto op = std::find_if(builtin_ops().begin(), builtin_ops().end(),
+  const auto op = std::find_if(all_operators().begin(), all_operators().end(),
                                [](const OpDefinition& one) { return one.name == GetParam(); });
   const int shapes = static_cast<int>(setting("LW_SHAPES", kShapeKinds));
   const int seed = static_cast<int>(setting("LW_SEED", 1));
@@ -223,7 +238,7 @@ TEST_P(Agreement, WithReferenceAndLibraries) {
 
 std::vector<std::string> operators() {
   std::vector<std::string> names;
-  for (const OpDefinition& op : builtin_ops()) names.push_back(op.name);
+  for (const OpDefinition& op : all_operators()) names.push_back(op.name);
   return names;
 }
 
