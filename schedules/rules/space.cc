@@ -52,6 +52,22 @@ void fuse_epilogues(Draft& d) {
   }
 }
 
+// A reduction to at most one value per row of `rows` axes that reads some operand once: a weighted
+// sum of the row, say. Its weights are reused, but what it reads once decides how fast it is, and
+// that is a row that should still be near when its reader comes.
+bool is_moment(const Nest& nest, int s, int rows) {
+  const Tensor& tensor = nest.program->tensors[nest.stages[s].tensor];
+  const int axes = static_cast<int>(tensor.axes.size());
+  if (is_map(nest, s) || axes > rows) return false;
+  for (const Access& access : accesses(nest, s)) {
+    bool reduces = false;
+    for (size_t r = 0; r < tensor.reduce_axes.size(); ++r)
+      reduces = reduces || uses(access, axes + static_cast<int>(r));
+    if (reduces && access.affine && !reused(tensor, access)) return true;
+  }
+  return false;
+}
+
 // Attaches what `host` reads, directly or through others, at its loop over the leading `rows` axes.
 void attach_rows(Draft& d, int host) {
   const Tensor& result = d.nest.program->tensors[d.nest.stages[host].tensor];
@@ -59,7 +75,8 @@ void attach_rows(Draft& d, int host) {
   std::vector<int> group;
   for (int s = host - 1; s >= 0; --s) {
     const Stage& stage = d.nest.stages[s];
-    if (stage.place != Place::kRoot || stage.copy_of >= 0 || has_reuse(d.nest, s)) continue;
+    if (stage.place != Place::kRoot || stage.copy_of >= 0) continue;
+    if (has_reuse(d.nest, s) && !is_moment(d.nest, s, rows)) continue;
     int tensor = stage.tensor;
     if (!stage.epilogue.empty()) tensor = d.nest.stages[stage.epilogue.back()].tensor;
     if (d.nest.program->tensors[tensor].role == Role::kOutput) continue;
