@@ -124,6 +124,27 @@ void rfactor_outer(Draft& d, const std::string& name) {
   fixed(d, "rfactor", {name, axis + ".0"});
 }
 
+// Whether lanes along the result would gather: an operand that is read once lies in memory along a
+// reduction axis, and along no axis of the result.
+bool lies_along_reduction(const Nest& nest, int s) {
+  const Stage& stage = nest.stages[s];
+  const Tensor& tensor = nest.program->tensors[stage.tensor];
+  if (is_map(nest, s) || stage.factored_axis >= 0) return false;
+  const size_t spatial = tensor.axes.size();
+  for (const Access& access : accesses(nest, s)) {
+    if (!access.affine || reused(tensor, access)) continue;
+    bool across = false, along = false;
+    for (size_t a = 0; a < spatial; ++a)
+      across = across || (tensor.axes[a].extent > 1 && std::abs(access.stride[a]) == 1);
+    for (size_t r = 0; r < tensor.reduce_axes.size(); ++r) {
+      along = along || (std::abs(access.stride[spatial + r]) == 1 &&
+                        tensor.reduce_axes[r].extent >= 2 * stage_lanes(nest, s));
+    }
+    if (along && !across) return true;
+  }
+  return false;
+}
+
 void tile_all(Draft& d, bool vector_reduction) {
   std::vector<std::string> names;
   for (const Stage& stage : d.nest.stages) {
@@ -148,7 +169,8 @@ void tile_all(Draft& d, bool vector_reduction) {
         contiguous = contiguous || (stage.axes[a].reduction && std::abs(access.stride[a]) == 1);
       }
     }
-    const bool row_sum = contiguous && (!spatial || vector_reduction || stage.place == Place::kAt);
+    const bool row_sum = contiguous && (!spatial || vector_reduction ||
+                                        stage.place == Place::kAt || lies_along_reduction(d.nest, s));
     tile_reduction(d, s, row_sum);
     if (d.failed) return;
   }
@@ -200,6 +222,10 @@ std::vector<Sketch> make_space(const Nest& start) {
   std::vector<Sketch> space;
   auto add = [&](Draft d, std::string name) {
     if (d.failed) return;
+    // Where a choice changes nothing, the space holds what it leads to once.
+    for (const Sketch& other : space) {
+      if (to_text(other.steps) == to_text(d.sketch.steps) && other.open == d.sketch.open) return;
+    }
     d.sketch.name = std::move(name);
     space.push_back(std::move(d.sketch));
   };
