@@ -6,7 +6,7 @@
 //               is computed at the map's row loop, so that a row stays in the nearest cache;
 //   4. tile     every stage left at the root, and every stage attached to one, gets a register tile.
 // Where a structural choice is open (which axis carries the lanes, splitting a reduction over the
-// threads, inlining an expensive map), there is a sketch for each combination; numbers are decisions.
+// threads, inlining a map that is read often), there is a sketch for each combination; numbers are decisions.
 #include <algorithm>
 
 #include "schedules/rules/sketch.h"
@@ -18,17 +18,22 @@ using namespace rules;
 
 constexpr double kCheapBody = 6;           // vector instructions that are cheaper than a store and load
 
+// What becomes of maps that reductions read many times: cheap ones disappear into them, or the
+// expensive ones too, or none, which costs a pass but takes their arithmetic off the register tile.
+enum class Maps { kInlineCheap, kInlineAll, kKeep };
+
 // A map is inlined where recomputing it costs less than keeping it: into its only reader, unless that
-// reader would evaluate an expensive body many times; cheap bodies always.
-void inline_maps(Draft& d, bool expensive_too) {
+// reader would evaluate it many times: `maps` says what then.
+void inline_maps(Draft& d, Maps maps) {
   for (int s = static_cast<int>(d.nest.stages.size()) - 1; s >= 0; --s) {
     const Stage& stage = d.nest.stages[s];
     const Tensor& tensor = d.nest.program->tensors[stage.tensor];
     if (!is_map(d.nest, s) || tensor.role == Role::kOutput || stage.place != Place::kRoot) continue;
     const std::vector<int> users = readers(d.nest, stage.tensor);
     const bool reused = std::any_of(users.begin(), users.end(), [&](int u) { return has_reuse(d.nest, u); });
-    const bool cheap = body_cost(d.nest, s) <= kCheapBody;
-    if (cheap || expensive_too || (users.size() == 1 && !reused)) fixed(d, "inline_producer", {stage.name});
+    const bool cheap = body_cost(d.nest, s) <= kCheapBody && !(maps == Maps::kKeep && reused);
+    if (cheap || maps == Maps::kInlineAll || (users.size() == 1 && !reused))
+      fixed(d, "inline_producer", {stage.name});
     if (d.failed) return;
   }
 }
@@ -229,20 +234,24 @@ std::vector<Sketch> make_space(const Nest& start) {
     d.sketch.name = std::move(name);
     space.push_back(std::move(d.sketch));
   };
-  auto structure = [&](bool expensive_too) {
+  auto structure = [&](Maps maps) {
     Draft d{start, {}, false};
     fuse_epilogues(d);
-    inline_maps(d, expensive_too);
+    inline_maps(d, maps);
     fuse_epilogues(d);
     for (int s = static_cast<int>(d.nest.stages.size()) - 1; s >= 0 && !d.failed; --s) {
       if (is_map(d.nest, s) && d.nest.stages[s].place == Place::kRoot) attach_rows(d, s);
     }
     return d;
   };
-  for (const bool expensive_too : {false, true}) {
-    const Draft base = structure(expensive_too);
-    if (expensive_too && !has_expensive_shared_map(structure(false).nest)) break;
-    const std::string suffix = expensive_too ? ", recompute" : "";
+  const Draft usual = structure(Maps::kInlineCheap);
+  for (const Maps maps : {Maps::kInlineCheap, Maps::kInlineAll, Maps::kKeep}) {
+    if (maps == Maps::kInlineAll && !has_expensive_shared_map(usual.nest)) continue;
+    const Draft base = maps == Maps::kInlineCheap ? usual : structure(maps);
+    if (maps == Maps::kKeep && to_text(base.sketch.steps) == to_text(usual.sketch.steps)) continue;
+    const std::string suffix = maps == Maps::kInlineAll ? ", recompute"
+                               : maps == Maps::kKeep    ? ", maps kept"
+                                                        : "";
     for (const bool rows : {false, true}) {
       if (rows && !lanes_are_a_choice(base.nest)) continue;
       Draft d = base;
