@@ -1,0 +1,60 @@
+// What the rules make of programs: which structures are in the space, by the steps that show them.
+#include <set>
+
+#include "gtest/gtest.h"
+#include "schedules/steps.h"
+#include "src/expr/text.h"
+
+namespace lw {
+namespace {
+
+std::vector<std::string> space_of(const std::string& op) {
+  const absl::StatusOr<Program> program =
+      load_workload({std::string(LW_SOURCE_DIR) + "/examples/operators.te:" + op});
+  const absl::StatusOr<Target> target = find_target("x86_avx512");
+  EXPECT_TRUE(program.ok() && target.ok()) << program.status();
+  std::vector<std::string> texts;
+  for (const Sketch& sketch :
+       make_space(make_nest(std::make_shared<const Program>(*program),
+                            std::make_shared<const Target>(*target), /*threads=*/1)))
+    texts.push_back(to_text(sketch.steps));
+  return texts;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Space, ComputesWeightedMomentsAtTheirReadersRows) {
+  for (const std::string& sketch : space_of("weighted_layer_norm")) {
+    EXPECT_TRUE(has(sketch, "compute_at(mean, Y; 1)")) << sketch;
+    EXPECT_TRUE(has(sketch, "compute_at(var, Y; 1)")) << sketch;
+  }
+}
+
+TEST(Space, KeepsLanesAlongWhatIsReadOnce) {
+  bool along_result = false;
+  for (const std::string& sketch : space_of("bilinear_form")) {
+    EXPECT_TRUE(has(sketch, "register_tile(Z, b, j)")) << sketch;  // the last axis has the lanes
+    along_result = along_result || has(sketch, "register_tile(T, i, b, j)");
+  }
+  EXPECT_TRUE(along_result);
+}
+
+TEST(Space, OffersToKeepACheapMapThatAProductReadsOften) {
+  int kept = 0, inlined = 0;
+  for (const std::string& sketch : space_of("mahalanobis"))
+    (has(sketch, "inline_producer(E)") ? inlined : kept)++;
+  EXPECT_GT(kept, 0);
+  EXPECT_GT(inlined, 0);
+}
+
+TEST(Space, HoldsEverySketchOnce) {
+  for (const char* op : {"min_plus", "gaussian_blur", "weighted_layer_norm"}) {
+    const std::vector<std::string> all = space_of(op);
+    EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), all.size()) << op;
+  }
+}
+
+}  // namespace
+}  // namespace lw
