@@ -30,6 +30,11 @@ void include_reads(const Nest& nest, const StageCost& reader, int tensor, const 
   }
 }
 
+bool serves(const Stage& reader, int copy) {
+  return std::any_of(reader.copies.begin(), reader.copies.end(),
+                     [&](const Stage::Copy& c) { return c.stage == copy; });
+}
+
 bool within(const Analysis& analysis, int cost, int host) {
   while (cost >= 0 && cost != host) cost = analysis.stages[cost].host;
   return cost == host;
@@ -47,7 +52,7 @@ std::vector<double> region(const Nest& nest, const Analysis& analysis, const Sta
   for (int r = 0; r < static_cast<int>(analysis.stages.size()); ++r) {
     const StageCost& reader = analysis.stages[r];
     if (&reader == &cost || !within(analysis, r, cost.host) || reader.end < position) continue;
-    if (stage.copy_of >= 0 && r != cost.host) continue;
+    if (stage.copy_of >= 0 && !serves(nest.stages[reader.stage], cost.stage)) continue;
     for (int tensor : tensors) {
       const double* at = of_one ? reader.share_at(position) : reader.box_at(position);
       if (nest.program->tensors[tensor].shape.size() == rank)

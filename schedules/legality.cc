@@ -52,6 +52,19 @@ absl::Status check_inside(const Nest& nest, int producer, int tensor, int depth)
   return absl::OkStatus();
 }
 
+// What a copy serves runs inside the loop at which the copy stands.
+absl::Status check_serves(const Nest& nest, int copy, int depth) {
+  const Stage& c = nest.stages[copy];
+  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
+    for (const Stage::Copy& served : nest.stages[s].copies) {
+      if (served.stage == copy && depth_within(nest, s, c.host) < depth) {
+        return infeasible(concat(nest.stages[s].name, " runs outside the loop of ", c.name));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status check_place(const Nest& nest, int stage) {
   const Stage& s = nest.stages[stage];
   const Stage& host = nest.stages[s.host];
@@ -63,7 +76,7 @@ absl::Status check_place(const Nest& nest, int stage) {
   if (has_parallel(s) && inside_parallel(nest, stage)) {
     return infeasible(concat("the parallel loop of ", s.name, " would run inside another"));
   }
-  if (s.copy_of >= 0) return absl::OkStatus();
+  if (s.copy_of >= 0) return check_serves(nest, stage, position + 1);
   RETURN_IF_ERROR(check_inside(nest, stage, s.tensor, position + 1));
   for (int e : s.epilogue) {
     RETURN_IF_ERROR(check_inside(nest, stage, nest.stages[e].tensor, position + 1));

@@ -95,6 +95,16 @@ absl::Status verify_place(const Nest& nest, int index) {
   return absl::OkStatus();
 }
 
+// Whether `stage` runs inside the loop at which the copy stands.
+bool encloses(const Nest& nest, const Stage& copy, int stage) {
+  if (copy.host < 0 || copy.host == stage) return true;
+  while (nest.stages[stage].place == Place::kAt && nest.stages[stage].host != copy.host)
+    stage = nest.stages[stage].host;
+  const Stage& inner = nest.stages[stage];
+  const Stage& host = nest.stages[copy.host];
+  return inner.host == copy.host && find_loop(host, inner.loop) >= find_loop(host, copy.loop);
+}
+
 absl::Status verify_lists(const Nest& nest, int index) {
   const Stage& stage = nest.stages[index];
   const int count = static_cast<int>(nest.stages.size());
@@ -106,7 +116,7 @@ absl::Status verify_lists(const Nest& nest, int index) {
   for (const Stage::Copy& copy : stage.copies) {
     const bool fits = copy.stage >= 0 && copy.stage < count &&
                       nest.stages[copy.stage].copy_of == copy.tensor &&
-                      (nest.stages[copy.stage].host < 0 || nest.stages[copy.stage].host == index);
+                      encloses(nest, nest.stages[copy.stage], index);
     if (!fits) return broken(stage, "copy list is wrong");
   }
   return absl::OkStatus();

@@ -6,7 +6,10 @@
 //                                                 B.copy[..] at C k.0, blocks of 48 along d1
 // C reads TENSOR from a copy (a packed panel). Numbers: depth, the number of C's loops around the
 // copy (0: the whole tensor at the root, once before the timed calls where it is const; -1: no
-// copy); then the layout (nest.h): block_dim and block, or -1 and 0 for row-major.
+// copy); then the layout (nest.h): block_dim and block, or -1 and 0 for row-major. With a fourth
+// number the loops are another stage's than C's: 1 those of the stage at whose loop C runs, 2 those
+// of that one's host, and so on. So keys are packed once a head for scores computed once a block of
+// rows:  stage(P, K; 2, 2, 48, 1).
 //
 // The copy's own loops go in the order of the layout. Its last is a vector loop; where the source
 // is contiguous in another dimension than the layout, that dimension is unrolled by the lanes just
@@ -75,8 +78,35 @@ bool is_final(const Nest& nest, int tensor, int stage, int depth) {
   return around > find_loop(nest.stages[computed.host], computed.loop);
 }
 
+// The stage whose loops are counted: `up` hosts above the reader; -1 where there are fewer.
+int counted_stage(const Nest& nest, int reader, int64_t up) {
+  int at = reader;
+  for (int64_t n = 0; n < up; ++n) {
+    if (at < 0 || nest.stages[at].place != Place::kAt) return -1;
+    at = nest.stages[at].host;
+  }
+  return at;
+}
+
+// Whether a copy may stand within the first `depth` loops of `counted`, the reader or its host.
+absl::Status check_depth(const Nest& nest, int tensor, int reader, int counted, int depth) {
+  const Stage& c = nest.stages[counted];
+  int most = tile_begin(c);
+  if (counted != reader) most = depth_within(nest, reader, counted);
+  if (depth < (counted != reader) || depth > most) {
+    return infeasible(concat("no place for a copy at depth ", depth, " of ", c.name));
+  }
+  const bool complete = counted == reader ? is_final(nest, tensor, reader, depth)
+                                          : is_final(nest, tensor, reader, 0);
+  if (!complete && nest.checks(Legality::kStageReadsFinal)) {
+    return infeasible(concat(nest.program->tensors[tensor].name, " is not complete at depth ",
+                             depth, " of ", c.name));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status apply_stage(Nest& nest, const Step& step) {
-  RETURN_IF_ERROR(expect(step, {2, 2, 1, 3}));
+  RETURN_IF_ERROR(expect(step, {2, 2, 1, 4}));
   ASSIGN_OR_RETURN(const int reader, target_stage(nest, step));
   const int64_t depth = step.numbers[0];
   if (depth == -1) return absl::OkStatus();
@@ -88,13 +118,13 @@ absl::Status apply_stage(Nest& nest, const Step& step) {
   for (const Stage::Copy& copy : s.copies) {
     if (copy.tensor == tensor) return infeasible(concat(step.names[1], " is copied already"));
   }
-  if (depth < 0 || depth > tile_begin(s)) {
-    return infeasible(concat("no place for a copy at depth ", depth, " of ", s.name));
+  const int64_t up = number_or(step, 3, 0);
+  const int counted = up < 0 ? -1 : counted_stage(nest, reader, up);
+  if (counted < 0) return infeasible(concat(s.name, " runs inside fewer than ", up, " stages"));
+  if (depth < 0 || depth > static_cast<int64_t>(nest.stages[counted].loops.size())) {
+    return infeasible(concat("no place for a copy at depth ", depth));
   }
-  if (!is_final(nest, tensor, reader, static_cast<int>(depth)) &&
-      nest.checks(Legality::kStageReadsFinal)) {
-    return infeasible(concat(step.names[1], " is not complete at depth ", depth, " of ", s.name));
-  }
+  RETURN_IF_ERROR(check_depth(nest, tensor, reader, counted, static_cast<int>(depth)));
   const int64_t block_dim = number_or(step, 1, -1), block = number_or(step, 2, 0);
   const std::vector<int64_t>& shape = nest.program->tensors[tensor].shape;
   const bool plain = block_dim == -1 && block == 0;
@@ -105,14 +135,14 @@ absl::Status apply_stage(Nest& nest, const Step& step) {
   Stage copy = make_copy(nest, tensor, static_cast<int>(block_dim), block);
   if (depth > 0) {
     copy.place = Place::kAt;
-    copy.host = reader;
-    copy.loop = s.loops[depth - 1].name;
+    copy.host = counted;
+    copy.loop = nest.stages[counted].loops[depth - 1].name;
   } else if (nest.program->tensors[tensor].is_const) {
     copy.place = Place::kPrepack;
   }
-  // Before its reader; insertion renumbers the host.
+  // Before its reader, whose number and whose host's grow by one.
   insert_stage(nest, reader, std::move(copy));
-  if (depth > 0) nest.stages[reader].host = reader + 1;
+  if (depth > 0) nest.stages[reader].host = counted + 1;
   nest.stages[reader + 1].copies.push_back({tensor, reader});
   RETURN_IF_ERROR(check_loops(nest, reader));
   return check_blocks(nest);
@@ -152,6 +182,17 @@ std::vector<Decision> stage_domain(const Nest& nest, const Step& step) {
     outer = std::move(region);
     if (!is_final(nest, tensor, *stage, depth)) continue;
     for (const Decision& layout : layouts) domain.push_back({depth, layout[0], layout[1]});
+  }
+  // Outside the loop at which the reader runs a copy serves several of its runs.
+  for (int64_t up = 1, at = s.host; s.place == Place::kAt && at >= 0; ++up) {
+    const int host = static_cast<int>(at);
+    for (int depth = 1; depth <= depth_within(nest, *stage, host); ++depth) {
+      if (trips(nest.stages[host], depth - 1) == 1) continue;
+      if (!check_depth(nest, tensor, *stage, host, depth).ok()) continue;
+      for (const Decision& layout : layouts)
+        domain.push_back({depth, layout[0], layout[1], up});
+    }
+    at = nest.stages[host].place == Place::kAt ? nest.stages[host].host : -1;
   }
   return domain;
 }

@@ -279,6 +279,16 @@ void allocate(Emitter& e, int s, const std::vector<Range>& region) {
   }
 }
 
+// The stage that reads the copy.
+static int served_by(const Nest& nest, int copy) {
+  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
+    for (const Stage::Copy& served : nest.stages[s].copies) {
+      if (served.stage == copy) return s;
+    }
+  }
+  return nest.stages[copy].host;
+}
+
 void emit_attached(Emitter& e, int host, const std::string& loop,
                    const std::vector<AxisState>& axes) {
   const Nest& nest = e.nest;
@@ -292,13 +302,15 @@ void emit_attached(Emitter& e, int host, const std::string& loop,
     const Stage& stage = nest.stages[s];
     const bool copy = stage.copy_of >= 0;
     const std::vector<Range> region =
-        copy ? required(e, stage.copy_of, host, axes, host) : own_region(e, s, host, axes);
+        copy ? required(e, stage.copy_of, host, axes, served_by(nest, s))
+             : own_region(e, s, host, axes);
     allocate(e, s, region);
     std::vector<AxisState> box;
     for (size_t a = 0; a < stage.axes.size(); ++a) {
       const bool spatial = a < region.size() && along(stage, a);
-      box.push_back(spatial ? AxisState{region[a].lo, region[a].extent, {}}
-                            : AxisState{affine(0), stage.axes[a].extent, {}});
+      box.emplace_back();
+      box.back().base = spatial ? region[a].lo : affine(0);
+      box.back().extent = spatial ? region[a].extent : stage.axes[a].extent;
     }
     emit_stage(e, s, std::move(box));
   }
