@@ -13,6 +13,12 @@ namespace lw {
 // small divisors and their counterparts, and `trips` itself.
 std::vector<int64_t> ladder(int64_t trips);
 
+// Points of each axis of the stage that one run of it computes: the whole extents, except where it
+// stands at a loop of a host, whose iteration reads only a box of its result.
+std::vector<int64_t> region_extents(const Nest& nest, int stage);
+// Points of its axis that the loop at `position`, of one axis, runs over within that box.
+int64_t region_range(const Nest& nest, int stage, int position);
+
 // Tail policies worth trying when the loop at `position` is cut into tiles of `tile` points: one
 // when they come out even, else those that are legal and that the target supports cheaply. `fixed`
 // >= 0: just that one, where it is legal.

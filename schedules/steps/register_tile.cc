@@ -233,7 +233,7 @@ std::vector<Decision> register_tile_domain(const Nest& nest, const Step& step) {
     const bool fits = loop.kind == LoopKind::kSerial && loop.parts.size() == 1 &&
                       loop.parts[0].tile == 1 && !is_factored(s, loop.parts[0]);
     if (!fits) return {};
-    dimensions.push_back({position, trips(s, position), is_reduction(s, loop)});
+    dimensions.push_back({position, region_range(nest, *stage, position), is_reduction(s, loop)});
   }
   const std::vector<TailOptions> options = tail_options(nest, *stage, dimensions, step);
   size_t combinations = 1;

@@ -55,8 +55,9 @@ std::vector<Decision> split_domain(const Nest& nest, const Step& step) {
   const size_t count = step.numbers.size() < 2 ? 1 : step.numbers.size() - 1;
   std::vector<Decision> domain;
   Decision prefix;
-  extend(nest, *stage, position, count, trips(s, position), number_or(step, count, -1), prefix,
-         domain);
+  const int64_t tile = loop.parts[0].tile;
+  const int64_t most = (region_range(nest, *stage, position) + tile - 1) / tile;
+  extend(nest, *stage, position, count, most, number_or(step, count, -1), prefix, domain);
   thin(domain, kMaxDomain);
   return domain;
 }
