@@ -17,6 +17,12 @@ class ProgramWriter {
  public:
   explicit ProgramWriter(Rng& rng) : rng_(rng) {}
 
+  // A chain of the kind that is fused at rows.
+  std::string write_chain() {
+    type_ = work_ = chance(70) ? "f32" : "i32";
+    return chain();
+  }
+
   // One op of one to four definitions, the types of one family.
   std::string write() {
     static constexpr const char* kTypes[] = {"f32", "f32", "f32", "f64", "f16", "bf16",
@@ -25,6 +31,7 @@ class ProgramWriter {
     work_ = type_[0] == 'f' || type_[0] == 'b' ? (type_ == "f64" ? "f64" : "f32")
                                                : (type_ == "i64" ? "i64" : "i32");
     if (chance(12)) return window();
+    if (chance(8)) return chain();
     std::string text = "op p() {\n";
     const int64_t inputs = 1 + rng_.below(3);
     for (int64_t n = 0; n < inputs; ++n) {
@@ -102,6 +109,54 @@ class ProgramWriter {
     text += concat(reduce, window, weighted ? concat(", c: ", channels) : "", "](", term, ")\n");
     if (epilogue) text += concat("  out Y", axes, " = max(C", order("k", "y", "x"), " + 1, 0)\n");
     return text + "}\n";
+  }
+
+  // A product of matrices, what is done to its rows, and often a second product: softmax of scores,
+  // attention with and without a mask, norms that feed a product, two products in a row. `exact`
+  // leaves out what rounds.
+  std::string chain() {
+    const bool exact = work_[0] == 'i', second = chance(70), masked = chance(30);
+    const bool batched = chance(50);
+    const int64_t rows = extent(), keys = extent(), depth = extent(), columns = extent();
+    const std::string outer = batched ? concat(1 + rng_.below(3), ", ") : "";
+    const std::string b = batched ? "b, " : "", batch = batched ? "b: " + outer : "";
+    const auto typed = [&](const std::string& tensor, const char* at) {
+      const std::string read = concat(tensor, "[", b, at, "]");
+      return type_ == work_ ? read : concat("cast(", work_, ", ", read, ")");
+    };
+    const auto input = [&](const char* name, int64_t m, int64_t n) {
+      return concat("  in ", name, ": ", type_, "[", outer, m, ", ", n, "]\n");
+    };
+    std::string text = "op p() {\n" + input("Q", rows, depth) + input("K", keys, depth);
+    if (second) text += input("V", keys, columns);
+    const std::string row = concat("[", batch, "i: ", rows, "]"), at = concat("[", b, "i]");
+    const std::string square = concat("[", batch, "i: ", rows, ", j: ", keys, "]");
+    const std::string point = concat("[", b, "i, j]");
+    const std::string product =
+        concat("sum[d: ", depth, "](", typed("Q", "i, d"), " * ", typed("K", "j, d"), ")");
+    const std::string scores = masked ? concat("where(j <= i + 1, ", product, ", -50)") : product;
+    const int64_t kind = rng_.below(4);
+    text += concat("  P", square, " = ", scores, "\n");
+    std::string weights = "P";
+    if (kind > 0) {
+      text += concat("  top", row, " = max[j: ", keys, "](P", point, ")\n  E", square, " = ",
+                     exact ? concat("max(P", point, " - top", at, ", -9)")
+                           : concat("exp(P", point, " - top", at, ")"),
+                     "\n");
+      weights = "E";
+    }
+    if (kind > 1) text += concat("  total", row, " = sum[j: ", keys, "](E", point, ")\n");
+    const std::string divided = kind > 1 ? concat(exact ? " - total" : " / total", at) : "";
+    if (!second) return concat(text, "  out Y", square, " = ", weights, point, divided, "\n}\n");
+    const bool late = kind == 3;           // the weighted sum is divided instead of the weights
+    if (kind == 2) {
+      text += concat("  W", square, " = E", point, divided, "\n");
+      weights = "W";
+    }
+    const std::string results = concat("[", batch, "i: ", rows, ", e: ", columns, "]");
+    return concat(text, "  O", results, " = sum[j: ", keys, "](", weights, point, " * ",
+                  typed("V", "j, e"), ")\n  out Y", results, " = O[", b, "i, e]",
+                  late ? divided : " + 1", "\n}\n");
   }
 
   bool chance(int percent) { return rng_.below(100) < percent; }

@@ -47,9 +47,9 @@ struct Problem {
   std::vector<Data> in, expected;
 };
 
-std::optional<Problem> random_problem(Rng& rng) {
+std::optional<Problem> random_problem(Rng& rng, bool chain = false) {
   Problem problem;
-  problem.text = ProgramWriter(rng).write();
+  problem.text = chain ? ProgramWriter(rng).write_chain() : ProgramWriter(rng).write();
   const absl::StatusOr<Module> module = parse_module(problem.text, "random");
   if (!module.ok()) return std::nullopt;
   absl::StatusOr<Program> program = instantiate(module->ops[0], {});
@@ -267,6 +267,42 @@ TEST(RandomTest, EveryTraceComputesTheReference) {
     EXPECT_GE(histogram.counts[concat("tail ", name)], 50) << name;
   for (Type type : kAllTypes)
     EXPECT_GE(histogram.counts[concat("type ", type_name(type))], 50) << type_name(type);
+}
+
+// What is fused at rows, as the rules of the space do it: softmax of products, attention.
+TEST(RandomTest, EverySketchOfAChainComputesTheReference) {
+  const int64_t seed = setting("LW_SEED", 1), chains = setting("LW_CHAINS", 250);
+  int runs = 0, blocked = 0, failures = 0;
+  for (int64_t n = setting("LW_FIRST", 0); n < chains && failures < 5; ++n) {
+    Rng rng = Rng(seed + 1000).split(n);
+    const std::optional<Problem> problem = random_problem(rng, /*chain=*/true);
+    ASSERT_TRUE(problem.has_value()) << n;
+    const Nest start =
+        make_nest(problem->program, target_of(rng), 1 + static_cast<int>(rng.below(3)));
+    for (const Sketch& sketch : make_space(start)) {
+      const absl::StatusOr<Sample> drawn = sample(start, sketch, rng);
+      if (!drawn.ok()) continue;
+      const std::string what =
+          concat("chain ", n, " on ", start.target->name, ", ", sketch.name, "\n", problem->text,
+                 to_text(drawn->trace), print(drawn->nest));
+      ASSERT_TRUE(verify(drawn->nest).ok()) << verify(drawn->nest) << "\n" << what;
+      const absl::StatusOr<Kernel> kernel = lower(drawn->nest);
+      if (!kernel.ok()) continue;
+      ASSERT_TRUE(verify(*kernel).ok()) << verify(*kernel) << "\n" << what;
+      blocked += sketch.name == "blocks of rows";
+      for (const Machine& machine : machines()) {
+        const bool compiled = machine.name != "interpreter";
+        if (compiled && (machine.name != start.target->name || n % 10 != 0)) continue;
+        ++runs;
+        const std::string difference = run(*problem, *kernel, machine, n % 2 == 0);
+        if (difference.empty()) continue;
+        ++failures;
+        ADD_FAILURE() << machine.name << ": " << difference << "\n" << what;
+      }
+    }
+  }
+  std::printf("%d runs, %d of blocks of rows\n", runs, blocked);
+  EXPECT_GE(blocked, chains / 2);
 }
 
 // One problem with a check off: whether anything notices.

@@ -126,6 +126,14 @@ bool reads_at_prefix(const Nest& nest, int stage, int tensor, int dims) {
   return prefix;
 }
 
+std::string loop_of(const Stage& s, int axis) {
+  for (const Loop& loop : s.loops) {
+    if (loop.parts.size() == 1 && loop.parts[0].axis == axis && loop.parts[0].tile == 1)
+      return loop.name;
+  }
+  return {};
+}
+
 bool has_reuse(const Nest& nest, int stage) {
   if (is_map(nest, stage)) return false;
   const Tensor& tensor = nest.program->tensors[nest.stages[stage].tensor];

@@ -40,7 +40,44 @@ bool reads_at_prefix(const Nest& nest, int stage, int tensor, int dims);
 // A reduction some operand of which serves several points of the result: worth a register tile.
 bool has_reuse(const Nest& nest, int stage);
 
+// What a stage is to the rules that fuse, whatever its operator is called, and when each fuses:
+//
+//   kInjective   a map: each point from a few points of its operands, no reduction.
+//                Into its readers (inlined) where recomputing costs less than a store and a load,
+//                or where its only reader evaluates it once; onto the register tile (epilogue) of
+//                the reduction that it reads at its own point; else at its reader's rows.
+//   kReduction   a reduction none of whose operands serves several results (sums and maxima of
+//                rows, moments): bound by memory.
+//                At its reader's rows, where the row is still in the nearest cache.
+//   kComplexOut  a reduction whose operands are used again (matrix products, convolutions): bound
+//                by arithmetic, needs a register tile of several rows. Takes injective stages as
+//                epilogues; never inlined, never at single rows.
+//                At a block of its reader's rows, where all that lies between the two reads and
+//                writes the same rows: then nothing is computed twice and nothing of the whole
+//                intermediate's size is stored.
+//   kOpaque      what the user asked for, what a reader indexes by data, what is placed already.
+//                Stays where it is; others may fuse onto it.
+//
+// kInjective and kReduction join such a block too. The rules: rules/space.cc and rules/fusion.cc.
+enum class FusionClass { kInjective, kReduction, kComplexOut, kOpaque };
+FusionClass fusion_class(const Nest& nest, int stage);
+
+// A reduction to at most one value per row of `rows` axes that reads some operand once: a weighted
+// sum of the row, say. Its weights are reused, but what it reads once decides how fast it is, and
+// that is a row that should still be near when its reader comes: it fuses as kReduction does.
+bool is_moment(const Nest& nest, int stage, int rows);
+
+// Fusion at rows. Attaches what `host` reads, directly or through others, at its loop over the
+// leading axes that all of them share. With `blocks` complex-out stages join too; where one is
+// among them or is the host, they stand at a block of the last of those axes. Returns whether they
+// do.
+bool attach_rows(Draft& draft, int host, bool blocks);
+
 // The rules: each appends what schedules one stage (and what is attached to it).
+// Name of the loop over single points of the stage's axis; "" when there is none.
+std::string loop_of(const Stage& stage, int axis);
+// Loops around everything that is attached to the stage: their order is settled.
+int loops_around_attached(const Nest& nest, int stage);
 void tile_reduction(Draft& draft, int stage, bool vector_reduction);
 void tile_map(Draft& draft, int stage);
 

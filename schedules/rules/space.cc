@@ -4,6 +4,8 @@
 //   2. epilogue a map that reads a reduction at its own point runs on that reduction's register tile;
 //   3. rows     what feeds a map row by row (the maximum and sum of a softmax, the moments of a norm)
 //               is computed at the map's row loop, so that a row stays in the nearest cache;
+//               Where matrix products are among it, or are what it feeds, at a block of rows
+//               (rules/fusion.cc): attention without its scores in memory, say;
 //   4. tile     every stage left at the root, and every stage attached to one, gets a register tile.
 // Where a structural choice is open (which axis carries the lanes, splitting a reduction over the
 // threads, inlining a map that is read often), there is a sketch for each combination; numbers are decisions.
@@ -55,54 +57,6 @@ void fuse_epilogues(Draft& d) {
       tail = f;
     }
   }
-}
-
-// A reduction to at most one value per row of `rows` axes that reads some operand once: a weighted
-// sum of the row, say. Its weights are reused, but what it reads once decides how fast it is, and
-// that is a row that should still be near when its reader comes.
-bool is_moment(const Nest& nest, int s, int rows) {
-  const Tensor& tensor = nest.program->tensors[nest.stages[s].tensor];
-  const int axes = static_cast<int>(tensor.axes.size());
-  if (is_map(nest, s) || axes > rows) return false;
-  for (const Access& access : accesses(nest, s)) {
-    bool reduces = false;
-    for (size_t r = 0; r < tensor.reduce_axes.size(); ++r)
-      reduces = reduces || uses(access, axes + static_cast<int>(r));
-    if (reduces && access.affine && !reused(tensor, access)) return true;
-  }
-  return false;
-}
-
-// Attaches what `host` reads, directly or through others, at its loop over the leading `rows` axes.
-void attach_rows(Draft& d, int host) {
-  const Tensor& result = d.nest.program->tensors[d.nest.stages[host].tensor];
-  int rows = static_cast<int>(result.axes.size()) - 1;
-  std::vector<int> group;
-  for (int s = host - 1; s >= 0; --s) {
-    const Stage& stage = d.nest.stages[s];
-    if (stage.place != Place::kRoot || stage.copy_of >= 0) continue;
-    if (has_reuse(d.nest, s) && !is_moment(d.nest, s, rows)) continue;
-    int tensor = stage.tensor;
-    if (!stage.epilogue.empty()) tensor = d.nest.stages[stage.epilogue.back()].tensor;
-    if (d.nest.program->tensors[tensor].role == Role::kOutput) continue;
-    const std::vector<int> users = readers(d.nest, tensor);
-    int common = rows;
-    bool inside = !users.empty();
-    for (int user : users) {
-      const bool fused = d.nest.stages[user].place == Place::kEpilogue;
-      const int at = fused ? d.nest.stages[user].host : user;
-      inside = inside && (at == host || std::find(group.begin(), group.end(), at) != group.end());
-      while (common > 0 && !reads_at_prefix(d.nest, user, tensor, common)) --common;
-    }
-    if (!inside || common == 0) continue;
-    rows = common;
-    group.push_back(s);
-  }
-  if (rows == 0) return;
-  std::vector<std::string> names;
-  for (int s : group) names.push_back(d.nest.stages[s].name);
-  const std::string host_name = d.nest.stages[host].name;
-  for (const std::string& name : names) fixed(d, "compute_at", {name, host_name}, {rows});
 }
 
 // A reduction too small in space for the threads is split among them and combined afterwards.
@@ -174,8 +128,12 @@ void tile_all(Draft& d, bool vector_reduction) {
         contiguous = contiguous || (stage.axes[a].reduction && std::abs(access.stride[a]) == 1);
       }
     }
-    const bool row_sum = contiguous && (!spatial || vector_reduction ||
-                                        stage.place == Place::kAt || lies_along_reduction(d.nest, s));
+    // A product of matrices at a block of rows is tiled as it is elsewhere.
+    const int axes = static_cast<int>(d.nest.program->tensors[stage.tensor].axes.size());
+    const bool product = has_reuse(d.nest, s) && !is_moment(d.nest, s, axes);
+    const bool at_rows = stage.place == Place::kAt && !product;
+    const bool row_sum = contiguous && (!spatial || vector_reduction || at_rows ||
+                                        lies_along_reduction(d.nest, s));
     tile_reduction(d, s, row_sum);
     if (d.failed) return;
   }
@@ -234,20 +192,28 @@ std::vector<Sketch> make_space(const Nest& start) {
     d.sketch.name = std::move(name);
     space.push_back(std::move(d.sketch));
   };
-  auto structure = [&](Maps maps) {
+  // `blocks`: products of matrices are fused too, and something must be.
+  auto structure = [&](Maps maps, bool blocks) {
     Draft d{start, {}, false};
     fuse_epilogues(d);
     inline_maps(d, maps);
     fuse_epilogues(d);
+    bool any = false;
     for (int s = static_cast<int>(d.nest.stages.size()) - 1; s >= 0 && !d.failed; --s) {
-      if (is_map(d.nest, s) && d.nest.stages[s].place == Place::kRoot) attach_rows(d, s);
+      if (d.nest.stages[s].place != Place::kRoot || (!blocks && !is_map(d.nest, s))) continue;
+      any |= attach_rows(d, s, blocks);
     }
+    d.failed = d.failed || any != blocks;
     return d;
   };
-  const Draft usual = structure(Maps::kInlineCheap);
+  if (Draft d = structure(Maps::kInlineCheap, true); !d.failed) {
+    tile_all(d, false);
+    add(std::move(d), "blocks of rows");
+  }
+  const Draft usual = structure(Maps::kInlineCheap, false);
   for (const Maps maps : {Maps::kInlineCheap, Maps::kInlineAll, Maps::kKeep}) {
     if (maps == Maps::kInlineAll && !has_expensive_shared_map(usual.nest)) continue;
-    const Draft base = maps == Maps::kInlineCheap ? usual : structure(maps);
+    const Draft base = maps == Maps::kInlineCheap ? usual : structure(maps, false);
     if (maps == Maps::kKeep && to_text(base.sketch.steps) == to_text(usual.sketch.steps)) continue;
     const std::string suffix = maps == Maps::kInlineAll ? ", recompute"
                                : maps == Maps::kKeep    ? ", maps kept"

@@ -35,7 +35,8 @@ void tile_map(Draft& d, int stage) {
   if (d.nest.stages[stage].axes.empty()) return;
 
   std::vector<std::string> axes;
-  for (const NestAxis& axis : d.nest.stages[stage].axes) axes.push_back(axis.name);
+  for (size_t a = 0; a < d.nest.stages[stage].axes.size(); ++a)
+    axes.push_back(loop_of(d.nest.stages[stage], static_cast<int>(a)));
   if (!hosts && !attached && elementwise(d.nest, stage)) {
     while (d.nest.stages[find_stage(d.nest, name)].loops.size() > 1 && !d.failed) {
       const Stage& s = d.nest.stages[find_stage(d.nest, name)];

@@ -94,13 +94,6 @@ TileAxes tile_axes(const Nest& nest, int stage, bool vector_reduction) {
   return tile;
 }
 
-std::string loop_of(const Stage& s, int axis) {
-  for (const Loop& loop : s.loops) {
-    if (loop.parts.size() == 1 && loop.parts[0].axis == axis && loop.parts[0].tile == 1) return loop.name;
-  }
-  return {};
-}
-
 // Inputs worth packing: those a tile reads that other tiles read again.
 std::vector<int> packable(const Nest& nest, int stage) {
   const Tensor& tensor = nest.program->tensors[nest.stages[stage].tensor];
@@ -130,7 +123,10 @@ std::vector<int> passing(const Nest& nest, int stage, const TileAxes& tile) {
   const Stage& s = nest.stages[stage];
   const std::vector<Access> list = accesses(nest, stage);
   std::vector<int> axes;
+  if (s.place == Place::kAt) return axes;  // its host's loops pass
+  const int settled = loops_around_attached(nest, stage);
   for (int a = s.factored_axis >= 0 ? 1 : 0; a < static_cast<int>(s.axes.size()); ++a) {
+    if (find_loop(s, loop_of(s, a)) < settled) continue;
     if (a == tile.vector || a == tile.rows || a == tile.more_rows) continue;
     if (s.axes[a].reduction || extent(s, a) < 2) continue;
     const bool kept = std::any_of(list.begin(), list.end(), [&](const Access& x) {
@@ -217,7 +213,7 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
   if (!vector_reduction) {
     const std::vector<int> pass = passing(d.nest, find_stage(d.nest, name), tile);
     for (int axis : pass) {
-      const std::string loop = before.axes[axis].name;
+      const std::string loop = loop_of(before, axis);
       if (axis == pass.back()) {
         open(d, "split", {name, loop}, {1, 0});
         outer.push_back(loop + ".0");
