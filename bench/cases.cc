@@ -152,6 +152,11 @@ absl::StatusOr<std::vector<BenchRow>> bench_rows(const std::string& folder, uint
   }
   rows.push_back(softmax);
   rows.push_back(norms);
+  rows.push_back({"attention",
+                  "attention, 12 heads of 64",
+                  {{"attention 512", {"attention", "S=512", "T=512"}}},
+                  {.each_best = 1.25},
+                  {1}});
   rows.push_back({"transpose", "transpose",
                   {op("2048x2048", te + "transpose", 2048, 2048),
                    op("1000x3000", te + "transpose", 1000, 3000)},

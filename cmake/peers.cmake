@@ -1,7 +1,7 @@
 # Vendor libraries to compare with: one shared object per file of bench/peers/ that names a library
 # which is installed. Nothing else links them; bench/peers/loader.h opens them at run time.
 add_library(lw_peers STATIC bench/interleave.cc bench/judge.cc bench/ports.cc bench/peers/loader.cc bench/peers/match.cc
-            bench/peers/match_convolution.cc bench/peers/access.cc bench/peers/flow.cc
+            bench/peers/match_convolution.cc bench/peers/match_attention.cc bench/peers/access.cc bench/peers/flow.cc
             bench/peers/known_functions.cc)
 target_link_libraries(lw_peers PUBLIC lw_measure ${CMAKE_DL_LIBS})
 
@@ -36,7 +36,8 @@ endif()
 find_package(OpenMP COMPONENTS CXX)
 set(ONEDNN_ROOT ${LOOPWRIGHT_DEPS}/onednn)
 if(OpenMP_CXX_FOUND AND EXISTS ${ONEDNN_ROOT}/lib/libdnnl.so.3)
-  peer(onednn bench/peers/onednn.cc bench/peers/onednn_gemm.cc bench/peers/onednn_convolution.cc)
+  peer(onednn bench/peers/onednn.cc bench/peers/onednn_gemm.cc bench/peers/onednn_convolution.cc
+       bench/peers/onednn_attention.cc)
   target_include_directories(lw_peer_onednn SYSTEM PRIVATE ${ONEDNN_ROOT}/include)
   target_link_libraries(lw_peer_onednn PRIVATE ${ONEDNN_ROOT}/lib/libdnnl.so.3 OpenMP::OpenMP_CXX)
   set_target_properties(lw_peer_onednn PROPERTIES BUILD_RPATH ${ONEDNN_ROOT}/lib)

@@ -7,6 +7,7 @@
 #include "bench/ports.h"
 #include "gtest/gtest.h"
 #include "src/expr/interpret.h"
+#include "src/expr/message.h"
 #include "src/expr/text.h"
 
 namespace lw {
@@ -34,6 +35,21 @@ TEST(Match, NamesLibraryOperators) {
   EXPECT_EQ(recognised(workload("dense_gelu M=3 N=4 K=5")), "gemm 3 x 4 x 5, bias + gelu");
   EXPECT_EQ(recognised(workload("batch_matmul B=2 M=3 N=4 K=5")), "gemm 2 of 3 x 4 x 5");
   EXPECT_EQ(recognised(workload("softmax M=3 N=40")), "softmax 3 x 40");
+}
+
+TEST(Match, AttentionInEitherForm) {
+  EXPECT_EQ(recognised(workload("attention B=2 H=3 S=9 T=17 D=8")),
+            "attention 2 x 3 of 9 x 17 x 8 -> 8");
+  const std::string head = "op f() {\n in Q: f32[6, 4]\n in K: f32[5, 4]\n in V: f32[5, 7]\n";
+  const auto weights = [](const char* rows) {
+    return concat(" P[i: 6, j: 5] = sum[d: 4](Q[i, d] * K[j, d])\n",
+                  " E[i: 6, j: 5] = exp(P[i, j] - max[k: 5](P[i, k]))\n",
+                  " W[i: 6, j: 5] = E[i, j] / sum[k: 5](E[", rows, "])\n",
+                  " out Y[i: 6, e: 7] = sum[j: 5](W[i, j] * V[j, e])\n}\n");
+  };
+  EXPECT_EQ(recognised(parsed(head + weights("i, k"))), "attention 6 x 5 x 4 -> 7");
+  EXPECT_EQ(recognised(parsed(head + weights("0, k"))), "nothing a library knows");
+  EXPECT_EQ(recognised(workload("causal_attention H=2 S=9 D=8")), "nothing a library knows");
 }
 
 TEST(Match, ConvolutionsOfAllKinds) {
@@ -130,7 +146,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values("matmul M=31 N=17 K=23", "matmul M=1 N=33 K=29", "matmul M=33 N=1 K=29",
                     "dense M=16 N=32 K=48", "dense_relu M=16 N=32 K=48",
                     "dense_gelu M=16 N=32 K=48", "batch_matmul B=3 M=9 N=10 K=11",
-                    "softmax M=5 N=100", "conv2d N=2 H=8 W=7 CI=4 CO=6",
+                    "softmax M=5 N=100", "attention B=2 H=3 S=9 T=17 D=8",
+                    "attention S=33 T=40 D=16", "conv2d N=2 H=8 W=7 CI=4 CO=6",
                     "conv2d N=1 H=9 W=7 CI=3 CO=5 R=5 S=3 stride=2 pad=2",
                     "conv2d_bn_relu N=2 H=8 W=7 CI=4 CO=6",
                     "conv2d_grouped H=8 W=7 CI=8 CO=12 groups=4",

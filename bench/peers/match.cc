@@ -11,12 +11,14 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "bench/peers/access.h"
 #include "bench/peers/flow.h"
 #include "bench/peers/known_functions.h"
+#include "bench/peers/match_attention.h"
 #include "bench/peers/match_convolution.h"
 
 namespace lw {
@@ -313,22 +315,27 @@ struct Describer {
                         by(c.in), " x ", c.groups, " x (", c.in_channels, " -> ", c.out_channels,
                         "), kernel ", by(c.kernel), epilogue_name(c.epilogue));
   }
+  std::string operator()(const PeerAttention& a) const {
+    return absl::StrCat("attention ", a.batch.empty() ? "" : absl::StrCat(by(a.batch), " of "),
+                        a.queries, " x ", a.keys, " x ", a.depth, " -> ", a.columns);
+  }
 };
 
 }  // namespace
 
 PeerCase match_peer_case(const Program& program) {
-  int contraction = -1, contractions = 0;
+  int contraction = -1, before = -1, contractions = 0;
   for (int t : arguments(program))
     if (program.tensors[t].type != Type::kF32) return {};
   if (outputs(program).size() != 1) return {};
   for (size_t t = 0; t < program.tensors.size(); ++t) {
     if (program.tensors[t].body && program.tensors[t].type != Type::kF32) return {};
     if (!is_contraction(program.tensors[t])) continue;
-    contraction = static_cast<int>(t);
+    before = std::exchange(contraction, static_cast<int>(t));
     ++contractions;
   }
   if (contractions == 0) return match_simple(program);
+  if (contractions == 2) return match_attention(program, before, contraction);
   if (contractions > 1) return {};
   const Product product = product_of_reads(program.tensors[contraction].body);
   const std::optional<Flow> flow = trace_flow(program, contraction);

@@ -1,5 +1,5 @@
-// oneDNN: GEMM, convolution, reductions, softmax, layer norm, transposition, functions. Threads are
-// OpenMP's.
+// oneDNN: GEMM, convolution, attention, reductions, softmax, layer norm, transposition, functions.
+// Threads are OpenMP's.
 #include "bench/peers/onednn.h"
 
 #include <omp.h>
@@ -117,6 +117,7 @@ class OneDnn : public Peer {
       if (const auto* u = std::get_if<PeerUnary>(&description)) return unary(*u, arguments);
       if (const auto* c = std::get_if<PeerConvolution>(&description))
         return convolution(*c, arguments);
+      if (const auto* a = std::get_if<PeerAttention>(&description)) return attention(*a, arguments);
     } catch (const dnnl::error&) {         // the library has no implementation of the case
     }
     return {};

@@ -44,6 +44,7 @@ std::vector<PeerKernel> with_weights(const Make& make, const PeerView& weights_v
 
 std::vector<PeerKernel> gemm(const PeerGemm& g, void* const* arguments);
 std::vector<PeerKernel> convolution(const PeerConvolution& c, void* const* arguments);
+std::vector<PeerKernel> attention(const PeerAttention& a, void* const* arguments);
 
 // Appends the epilogue's operations that follow a bias; false when they are not post-operations.
 bool append_activation(PeerEpilogue epilogue, dnnl::post_ops* ops);

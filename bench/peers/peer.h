@@ -81,8 +81,18 @@ struct PeerConvolution {
   PeerView scale, bias;                    // per output channel
 };
 
+// y[batch..., i, e] = sum over j of softmax over j(scale * sum over d of q[batch..., i, d] *
+// k[batch..., j, d]) * v[batch..., j, e]. Views have one stride per batch dimension, then two, in
+// the order of these indices.
+struct PeerAttention {
+  std::vector<int64_t> batch;
+  int64_t queries = 1, keys = 1, depth = 1, columns = 1;
+  double scale = 1;
+  PeerView q, k, v, y;
+};
+
 using PeerCase = std::variant<std::monostate, PeerGemm, PeerReduction, PeerRows, PeerTranspose,
-                              PeerUnary, PeerConvolution>;
+                              PeerUnary, PeerConvolution, PeerAttention>;
 
 // One way in which a library computes a case.
 //   plain          all operands in the caller's layouts, nothing prepared
