@@ -221,7 +221,7 @@ bool must_store(const Nest& nest, int s) {
 bool accumulates_in_memory(const Stage& stage) {
   const int run = run_begin(stage);
   for (int l = 0; l < run; ++l) {
-    if (is_reduction(stage, stage.loops[l])) return true;
+    if (is_reduction(stage, stage.loops[l]) && trips(stage, l) > 1) return true;
   }
   return false;
 }
