@@ -63,6 +63,8 @@ TEST(Match, ConvolutionsOfAllKinds) {
             "convolution of 1 x 8 x 7 x 5 x (1 -> 1), kernel 3 x 3");
   EXPECT_EQ(recognised(workload("conv2d H=8 W=7 CI=4 CO=6 R=1 S=1 pad=0")),
             "convolution of 1 x 8 x 7 x 1 x (4 -> 6), kernel 1 x 1");
+  EXPECT_EQ(recognised(workload("conv2d_transpose N=2 H=8 W=7 CI=4 CO=6 R=3 stride=2")),
+            "transposed convolution of 2 x 8 x 7 x 1 x (4 -> 6), kernel 3 x 3");
 }
 
 TEST(Match, TranspositionsAreStrides) {
@@ -151,7 +153,9 @@ INSTANTIATE_TEST_SUITE_P(
                     "conv2d N=1 H=9 W=7 CI=3 CO=5 R=5 S=3 stride=2 pad=2",
                     "conv2d_bn_relu N=2 H=8 W=7 CI=4 CO=6",
                     "conv2d_grouped H=8 W=7 CI=8 CO=12 groups=4",
-                    "conv2d_dilated H=12 W=11 CI=4 CO=6", "conv2d_depthwise H=8 W=7 C=5"));
+                    "conv2d_dilated H=12 W=11 CI=4 CO=6", "conv2d_depthwise H=8 W=7 C=5",
+                    "conv2d_transpose N=2 H=5 W=4 CI=8 CO=6",
+                    "conv2d_transpose H=5 W=4 CI=3 CO=7 R=5 stride=3 pad=2"));
 
 }  // namespace
 }  // namespace lw

@@ -155,11 +155,18 @@ double evaluate(const Expr& expr, const std::function<double(int tensor)>& value
 }
 
 Product product_of_reads(const Expr& expr) {
-  const Expr body = without_casts(expr);
+  Expr body = without_casts(expr), condition;
+  if (body->op == ExprOp::kSelect) {
+    const Expr& otherwise = body->args[2];
+    if (otherwise->op != ExprOp::kConst || otherwise->number != 0 || otherwise->integer != 0)
+      return {};
+    condition = body->args[0];
+    body = without_casts(body->args[1]);
+  }
   if (body->op != ExprOp::kMul) return {};
   const Expr left = without_casts(body->args[0]), right = without_casts(body->args[1]);
   if (!is_access(left) || !is_access(right)) return {};
-  return {left, right};
+  return {left, right, condition};
 }
 
 }  // namespace lw

@@ -40,6 +40,7 @@ double evaluate(const Expr& expr, const std::function<double(int tensor)>& value
 // The product of two reads (through casts, in any order) that `expr` is, else nulls.
 struct Product {
   Expr left, right;                        // kRead, kPad or kSelect nodes
+  Expr condition;                          // where it counts; elsewhere it is zero. Null: everywhere
 };
 Product product_of_reads(const Expr& expr);
 

@@ -147,6 +147,7 @@ std::optional<GemmLoops> gemm_loops(std::vector<Loop> loops) {
 }
 
 PeerCase match_gemm(const Program& program, const Flow& flow, const Product& product) {
+  if (product.condition) return {};
   const std::optional<std::vector<Loop>> loops = contraction_loops(program, flow, product);
   if (!loops) return {};
   const std::optional<GemmLoops> split = gemm_loops(*loops);

@@ -2,7 +2,8 @@
 // weights do not have), a window (one spatial and one reduced axis, linear), or the channels (a
 // bare axis, or group(co) * channels + ci). The weights W have bare axes only, and those say what
 // is left: taps, input channels, output channels. Depthwise: the channel axis is spatial and in
-// both.
+// both. Transposed: the windows are quotients, (position + padding - tap * dilation) / stride, and
+// the product counts where nothing remains.
 #include "bench/peers/match_convolution.h"
 
 #include <algorithm>
@@ -126,6 +127,64 @@ bool add_window(const Shape& s, const LinearIndex& index, int64_t in, int64_t x_
   return index.constant <= 0;
 }
 
+// The conditions of a conjunction.
+void add_conditions(const Expr& condition, std::vector<Expr>* all) {
+  if (condition->op == ExprOp::kAnd) {
+    for (const Expr& arg : condition->args) add_conditions(arg, all);
+  } else {
+    all->push_back(condition);
+  }
+}
+
+// Takes `index % divisor == 0` out of `conditions`; false when it is not there.
+bool take_multiple(const Shape& s, const LinearIndex& index, int64_t divisor,
+                   std::vector<Expr>* conditions) {
+  const auto is_it = [&](const Expr& c) {
+    if (c->op != ExprOp::kEq || c->args[0]->op != ExprOp::kMod) return false;
+    const Expr &zero = c->args[1], &by = c->args[0]->args[1];
+    if (zero->op != ExprOp::kConst || zero->integer != 0) return false;
+    if (by->op != ExprOp::kConst || by->integer != divisor) return false;
+    const std::optional<LinearIndex> of = linear_index(c->args[0]->args[0], s.axis_count());
+    return of && of->constant == index.constant && of->coefficients == index.coefficients;
+  };
+  const auto found = std::find_if(conditions->begin(), conditions->end(), is_it);
+  if (found == conditions->end()) return false;
+  conditions->erase(found);
+  return true;
+}
+
+// Adds the window of dimension `d` of X of a transposed convolution; false when it is none.
+bool add_transposed_window(const Shape& s, const Expr& index, int64_t in, int64_t x_stride,
+                           PeerConvolution* c, std::vector<Expr>* conditions,
+                           std::vector<std::pair<int64_t, int64_t>>* w_y_strides) {
+  if (index->op != ExprOp::kDiv || index->args[1]->op != ExprOp::kConst) return false;
+  const int64_t stride = index->args[1]->integer;
+  const std::optional<LinearIndex> linear = linear_index(index->args[0], s.axis_count());
+  if (!linear || stride < 1 || !take_multiple(s, *linear, stride, conditions)) return false;
+  int position = -1, tap = -1;
+  for (int axis = 0; axis < s.axis_count(); ++axis) {
+    if (linear->coefficients[axis] == 0) continue;
+    int& slot = s.is_reduced(axis) ? tap : position;
+    if (slot >= 0) return false;
+    slot = axis;
+  }
+  if (position < 0 || tap < 0 || s.in_w(position) || !s.in_w(tap)) return false;
+  const int64_t dilation = -linear->coefficients[tap];
+  if (linear->coefficients[position] != 1 || dilation < 1) return false;
+  const int64_t kernel = s.extent(tap), out = s.extent(position);
+  c->transposed = true;
+  c->in.push_back(in);
+  c->out.push_back(out);
+  c->kernel.push_back(kernel);
+  c->stride.push_back(stride);
+  c->dilation.push_back(dilation);
+  c->pad_low.push_back(linear->constant);
+  c->pad_high.push_back((in - 1) * stride + (kernel - 1) * dilation + 1 - linear->constant - out);
+  c->x.strides.push_back(x_stride);
+  w_y_strides->push_back({w_stride(s, tap), y_stride(s, position)});
+  return true;
+}
+
 int argument_of(const Program& program, int tensor) {
   const std::vector<int> all = arguments(program);
   return static_cast<int>(std::find(all.begin(), all.end(), tensor) - all.begin());
@@ -138,8 +197,9 @@ struct Roles {
   int64_t batch_stride = 0, channel_stride = 0;
 };
 
-bool assign_roles(const Shape& s, Roles* roles, PeerConvolution* c,
+bool assign_roles(const Shape& s, std::vector<Expr> conditions, Roles* roles, PeerConvolution* c,
                   std::vector<std::pair<int64_t, int64_t>>* w_y_strides) {
+  const bool transposed = !conditions.empty();
   const std::vector<int64_t>& shape = s.program.tensors[s.x->index].shape;
   const std::vector<int64_t> strides = row_major(shape);
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -158,7 +218,11 @@ bool assign_roles(const Shape& s, Roles* roles, PeerConvolution* c,
     } else if (bare >= 0 && roles->batch < 0 && d == 0) {
       roles->batch = bare;
       roles->batch_stride = strides[d];
-    } else if (linear && add_window(s, *linear, shape[d], strides[d], c, w_y_strides)) {
+    } else if (linear && !transposed &&
+               add_window(s, *linear, shape[d], strides[d], c, w_y_strides)) {
+      continue;
+    } else if (transposed && add_transposed_window(s, s.x->args[d], shape[d], strides[d], c,
+                                                   &conditions, w_y_strides)) {
       continue;
     } else if (!linear && grouped_channels(s, s.x->args[d], shape[d], &channels)) {
       roles->channel_stride = strides[d];
@@ -171,7 +235,8 @@ bool assign_roles(const Shape& s, Roles* roles, PeerConvolution* c,
   }
   for (int axis : s.w_axes)                // dense: the spatial axis that only W has
     if (!s.is_reduced(axis) && roles->out_channel < 0) roles->out_channel = axis;
-  return roles->out_channel >= 0 && !c->in.empty() && roles->channel_stride != 0;
+  return roles->out_channel >= 0 && !c->in.empty() && roles->channel_stride != 0 &&
+         conditions.empty();
 }
 
 }  // namespace
@@ -200,7 +265,9 @@ PeerCase match_convolution(const Program& program, const Flow& flow, const Produ
   PeerConvolution c;
   Roles roles;
   std::vector<std::pair<int64_t, int64_t>> w_y_strides;
-  if (!assign_roles(s, &roles, &c, &w_y_strides)) return {};
+  std::vector<Expr> conditions;
+  if (product.condition) add_conditions(product.condition, &conditions);
+  if (!assign_roles(s, std::move(conditions), &roles, &c, &w_y_strides)) return {};
   const std::optional<KnownEpilogue> epilogue =
       known_epilogue(program, flow, roles.out_channel);
   if (!epilogue || epilogue->kind == PeerEpilogue::kSoftmax) return {};
