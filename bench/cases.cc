@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "src/base/check.h"
 #include "src/base/rng.h"
 #include "src/expr/text.h"
@@ -38,30 +39,46 @@ absl::Status add_suite(const std::string& file, const std::string& op,
   return absl::OkStatus();
 }
 
-// Convolutions, and what else of the suite is not above; weights are const as the operators say.
-absl::Status add_convolutions(const std::string& file, const std::vector<int>& threads,
-                              std::vector<BenchRow>* rows) {
+// The suite's operators in both tables: weights const (the library packs its own), and plain.
+absl::Status add_operators(const std::string& file, const std::vector<int>& threads,
+                           std::vector<BenchRow>* rows) {
   struct Kind {
     const char *op, *title;
-    double geomean;                        // over the best library, with its own packed weights
+    double packed, plain;                  // geomeans over the best library; 0: no such bar
+    const char* weights;                   // that the operator does not declare const
   };
-  constexpr Kind kKinds[] = {{"C1D", "convolution, 1-D", 0.98},
-                             {"C2D", "convolution, 2-D", 0.98},
-                             {"C3D", "convolution, 3-D", 0.98},
-                             {"GRP", "convolution in groups", 1.2},
-                             {"DIL", "dilated convolution", 0.98},
-                             {"DEP", "depthwise convolution", 1.6},
-                             {"T2D", "transposed convolution", 1.35},
-                             {"CBR", "convolution, scale, shift, ReLU", 0.98},
-                             {"CAP", "capsule convolution", 0},
-                             {"TBS", "softmax of Q K^T", 1.2}};
+  constexpr Kind kKinds[] = {{"C1D", "convolution, 1-D", 0.98, 1.05, nullptr},
+                             {"C2D", "convolution, 2-D", 0.98, 1.05, nullptr},
+                             {"C3D", "convolution, 3-D", 0.98, 1.05, nullptr},
+                             {"GRP", "convolution in groups", 1.2, 1.3, nullptr},
+                             {"DIL", "dilated convolution", 0.98, 1.05, nullptr},
+                             {"DEP", "depthwise convolution", 1.6, 1.6, nullptr},
+                             {"T2D", "transposed convolution", 1.35, 1.7, nullptr},
+                             {"CBR", "convolution, scale, shift, ReLU", 0.98, 1.05, nullptr},
+                             {"GMM", "batches of products", 0.98, 0, "Y"},
+                             {"CAP", "capsule convolution", 0, 0, nullptr},
+                             {"TBS", "softmax of Q K^T", 0, 1.2, nullptr},
+                             {"NRM", "norms of matrices", 0, 1.04, nullptr}};
   for (const Kind& kind : kKinds) {
-    BenchRow row{kind.op, kind.title, {}, {.geomean_best = kind.geomean, .each_best = 0.9},
-                 threads};
-    for (char& c : row.id) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    if (kind.geomean == 0) row.bar = {.geomean_bound = 0.9};
-    RETURN_IF_ERROR(add_suite(file, kind.op, &row.cases));
-    rows->push_back(std::move(row));
+    const std::string op = kind.op;
+    const bool weighted = op != "TBS" && op != "NRM";
+    for (const Weights weights : {Weights::kConst, Weights::kPlain}) {
+      const bool packed = weights == Weights::kConst;
+      if (packed && !weighted) continue;
+      BenchRow row{op, absl::StrCat(kind.title, weighted ? packed ? ", const" : ", plain" : ""),
+                   {}, {.geomean_best = packed ? kind.packed : kind.plain,
+                        .each_best = packed ? 0.9 : 0.92},
+                   threads, weights};
+      if (op == "CAP") row.bar = {};       // no library has it
+      for (char& c : row.id) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      if (weighted && !packed) row.id += "_plain";
+      RETURN_IF_ERROR(add_suite(file, op, &row.cases));
+      for (BenchCase& c : row.cases) {
+        if (!packed) c.constants.emplace();
+        if (packed && kind.weights != nullptr) c.constants = {{kind.weights}};
+      }
+      rows->push_back(std::move(row));
+    }
   }
   return absl::OkStatus();
 }
@@ -99,6 +116,19 @@ std::vector<BenchCase> random_gemms(uint64_t seed) {
 }
 
 }  // namespace
+
+absl::StatusOr<Program> load_case(const BenchCase& bench_case) {
+  return load_workload(bench_case.words, bench_case.constants ? &*bench_case.constants : nullptr);
+}
+
+std::vector<std::string> command_words(const BenchCase& bench_case) {
+  std::vector<std::string> words = bench_case.words;
+  if (!bench_case.constants) return words;
+  words.push_back("--const");
+  words.push_back(bench_case.constants->empty() ? "none"
+                                                : absl::StrJoin(*bench_case.constants, ","));
+  return words;
+}
 
 absl::StatusOr<std::vector<BenchRow>> bench_rows(const std::string& folder, uint64_t seed,
                                                  const std::vector<int>& threads) {
@@ -164,7 +194,7 @@ absl::StatusOr<std::vector<BenchRow>> bench_rows(const std::string& folder, uint
   rows.push_back({"chain", "6 operations on 16 M elements",
                   {{"chain 16M", {te + "chain", "N=16777216"}}}, {.each_bound = 0.9}, threads});
   rows.push_back(user_operators(folder + "/.."));
-  RETURN_IF_ERROR(add_convolutions(suite, threads, &rows));
+  RETURN_IF_ERROR(add_operators(suite, threads, &rows));
   return rows;
 }
 

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/expr/expr.h"
 
 namespace lw {
 
@@ -16,7 +18,13 @@ struct BenchCase {
   int trials = 200;
   double seconds = 60;
   std::string plain = {};                  // C file of bench/plain/ to run beside it, or empty
+  // Inputs that are const; null: those that the operator declares.
+  std::optional<std::vector<std::string>> constants = {};
 };
+
+absl::StatusOr<Program> load_case(const BenchCase& bench_case);
+// What the command line takes: the words, and the constants where they are given.
+std::vector<std::string> command_words(const BenchCase& bench_case);
 
 // What must hold; 0 or less: no such bar. Ratios are the other's time over ours (higher is better).
 struct Bar {
@@ -28,6 +36,10 @@ struct Bar {
   double over_baseline = 0;                // time over the baseline's, at most
 };
 
+// The suite is judged twice: with weights that a library may lay out anew before the calls, and with
+// weights that come with each call.
+enum class Weights : uint8_t { kNeither, kConst, kPlain };
+
 struct BenchRow {
   std::string id, what;
   std::vector<BenchCase> cases;
@@ -35,6 +47,7 @@ struct BenchRow {
   std::vector<int> threads;
   bool ports_bound = false;                // bound by instructions, not by FLOPs: where few of the
                                            // operations are multiply-adds
+  Weights weights = Weights::kNeither;
 };
 
 // All rows. `folder` holds ansor.json and table.te, and stands in bench/; `seed` draws the random

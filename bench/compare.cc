@@ -66,7 +66,7 @@ absl::StatusOr<Baseline> make_baseline(const BenchRow& row, const std::string& n
                                        const OurSide& ours) {
   for (const BenchCase& other : row.cases) {
     if (other.name != name) continue;
-    ASSIGN_OR_RETURN(const Program program, load_workload(other.words));
+    ASSIGN_OR_RETURN(const Program program, load_case(other));
     Baseline baseline;
     ASSIGN_OR_RETURN(baseline.arguments, make_arguments(program));
     ASSIGN_OR_RETURN(OurKernel kernel,
@@ -81,12 +81,13 @@ absl::StatusOr<Baseline> make_baseline(const BenchRow& row, const std::string& n
 
 absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_case, int threads,
                                    const OurSide& ours, const CompareOptions& options) {
-  ASSIGN_OR_RETURN(const Program program, load_workload(bench_case.words));
+  ASSIGN_OR_RETURN(const Program program, load_case(bench_case));
   ASSIGN_OR_RETURN(const Arguments arguments, make_arguments(program));
   CaseResult result;
   result.row = row.id;
   result.name = bench_case.name;
   result.threads = threads;
+  result.weights = row.weights;
   result.useful_flops = count_flops(program).useful;
   result.compulsory_bytes = compulsory_bytes(program);
 

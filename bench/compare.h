@@ -23,6 +23,7 @@ struct Measured {
 struct CaseResult {
   std::string row, name;
   int threads = 1;
+  Weights weights = Weights::kNeither;
   double useful_flops = 0, compulsory_bytes = 0;
   double peak_gflops = 0, bandwidth_gbytes = 0;
   double bound_us = 0;                     // the larger of flops over peak and bytes over bandwidth

@@ -142,6 +142,8 @@ int run(const Options& o) {
     }
   }
   if (!o.peers_only) {
+    std::cout << "\nthe suite\n";
+    log.add("suite", judge_suite(all));
     std::cout << "\nthe search\n";
     log.add("search", judge_search(all));
     if (wanted(o.rows, "tune")) {

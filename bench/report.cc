@@ -1,8 +1,10 @@
 #include "bench/report.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -77,6 +79,31 @@ std::optional<double> of_bound(const CaseResult& r) {
   return r.bound_us / r.ours->time_us.median;
 }
 
+// "C2D1_b16": the operator "C2D", batch 16.
+std::string operator_of(const CaseResult& r) { return r.name.substr(0, 3); }
+bool is_batch(const CaseResult& r, const char* batch) {
+  const size_t at = r.name.rfind('_');
+  return at != std::string::npos && r.name.substr(at + 1) == batch;
+}
+
+std::vector<CaseResult> chosen(const std::vector<CaseResult>& results,
+                               const std::function<bool(const CaseResult&)>& choose) {
+  std::vector<CaseResult> some;
+  std::copy_if(results.begin(), results.end(), std::back_inserter(some), choose);
+  return some;
+}
+
+// By how much two threads beat one, as a share of what the two bounds promise.
+std::optional<double> scaling(const CaseResult& two, const std::vector<CaseResult>& all) {
+  constexpr double kLeastFlops = 50e6;     // below, waking the second thread counts
+  for (const CaseResult& one : all) {
+    if (one.threads != 1 || one.row != two.row || one.name != two.name) continue;
+    if (!one.ours || !two.ours || two.useful_flops < kLeastFlops) return std::nullopt;
+    return one.ours->time_us.median / two.ours->time_us.median * two.bound_us / one.bound_us;
+  }
+  return std::nullopt;
+}
+
 std::optional<double> number(const Json& json, const char* pointer) {
   const Json::json_pointer at(pointer);
   if (!json.is_object() || !json.contains(at) || !json.at(at).is_number()) return std::nullopt;
@@ -126,6 +153,45 @@ std::vector<BarVerdict> judge_row(const BenchRow& row, const std::vector<CaseRes
               return r.ours->time_us.median / r.baseline_us;
             },
             &verdicts);
+  return verdicts;
+}
+
+std::vector<BarVerdict> judge_suite(const std::vector<CaseResult>& results) {
+  std::vector<BarVerdict> verdicts;
+  for (int threads : {1, 2}) {
+    const std::string t = absl::StrCat(", ", threads, threads == 1 ? " thread" : " threads");
+    const auto of = [&](Weights weights) {
+      return chosen(results, [&](const CaseResult& r) {
+        return r.threads == threads && r.weights == weights;
+      });
+    };
+    add_geomean({"weights const: geomean over the best peer" + t, 1.12}, of(Weights::kConst),
+                against_best, &verdicts);
+    add_geomean({"weights plain: geomean over the best peer" + t, 1.22}, of(Weights::kPlain),
+                against_best, &verdicts);
+  }
+  struct OfBound {
+    const char *what, *operators, *batch;
+    double geomean, each;
+  };
+  constexpr OfBound kOfBound[] = {
+      {"compute-bound, batch 1", "C1D C2D C3D DIL CBR GMM CAP", "b1", 0.9, 0.78},
+      {"compute-bound, batch 16", "C1D C2D C3D DIL CBR GMM CAP", "b16", 0.87, 0.72},
+      {"DEP, batch 1", "DEP", "b1", 0.5, 0},
+      {"DEP, batch 16", "DEP", "b16", 0.7, 0}};
+  for (const OfBound& bar : kOfBound) {
+    const std::vector<CaseResult> some = chosen(results, [&](const CaseResult& r) {
+      return r.threads == 1 && r.weights == Weights::kConst && is_batch(r, bar.batch) &&
+             std::string_view(bar.operators).find(operator_of(r)) != std::string_view::npos;
+    });
+    add_geomean({absl::StrCat(bar.what, ": geomean of the bound"), bar.geomean}, some, of_bound,
+                &verdicts);
+    add_worst({absl::StrCat(bar.what, ": each of the bound"), bar.each}, some, of_bound,
+              &verdicts);
+  }
+  add_worst({"two threads over one, of the bounds' ratio", 0.92},
+            chosen(results, [](const CaseResult& r) { return r.threads == 2; }),
+            [&](const CaseResult& r) { return scaling(r, results); }, &verdicts);
   return verdicts;
 }
 

@@ -20,6 +20,10 @@ struct BarVerdict {
 // The bars of a row for the results of one thread count; only those whose figures are there.
 std::vector<BarVerdict> judge_row(const BenchRow& row, const std::vector<CaseResult>& results);
 
+// The bars that several rows of the suite share: over all operators, of the bound where arithmetic
+// sets it, and of two threads over one. Operators are the first letters of the cases' names.
+std::vector<BarVerdict> judge_suite(const std::vector<CaseResult>& results);
+
 // The bars of the search itself, from the tunings of all cases: zero-trial answers, time to 95 %.
 std::vector<BarVerdict> judge_search(const std::vector<CaseResult>& results);
 

@@ -84,7 +84,7 @@ class MemoryWatch {
 };
 
 std::string common_words(const BenchCase& bench_case) {
-  return absl::StrJoin(bench_case.words, " ");
+  return absl::StrJoin(command_words(bench_case), " ");
 }
 
 // The exported kernel: DIR holds one object and its JSON metadata.
@@ -114,7 +114,7 @@ absl::StatusOr<ProcessRun> run_export(const TunerOptions& options, const BenchCa
                                       int threads, const std::string& database, bool frozen,
                                       const std::string& folder) {
   std::vector<std::string> command = {options.binary, "export"};
-  command.insert(command.end(), bench_case.words.begin(), bench_case.words.end());
+  for (const std::string& word : command_words(bench_case)) command.push_back(word);
   for (const std::string& word :
        {std::string("--threads"), absl::StrCat(threads), std::string("--db"), database,
         std::string("-q"), std::string("-o"), folder})
@@ -193,7 +193,7 @@ absl::StatusOr<ProcessRun> run_process(const std::vector<std::string>& command,
 absl::StatusOr<Json> tune(const TunerOptions& options, const BenchCase& bench_case, int threads,
                           const std::string& database, ProcessRun* run, bool watch_memory) {
   std::vector<std::string> command = {options.binary, "tune"};
-  command.insert(command.end(), bench_case.words.begin(), bench_case.words.end());
+  for (const std::string& word : command_words(bench_case)) command.push_back(word);
   const double seconds = std::min(options.seconds_cap, bench_case.seconds);
   for (const std::string& word :
        {std::string("--threads"), absl::StrCat(threads), std::string("--trials"),
