@@ -17,7 +17,8 @@ class BodyReader {
 
   void read(const Expr& expr, bool combined) {
     root_ = &expr;
-    combined ? walk_args(*expr) : walk(*expr);
+    combined_ = combined;
+    walk_term(*expr);
   }
 
  private:
@@ -99,12 +100,33 @@ class BodyReader {
     form.terms.push_back(term);
   }
 
-  // Padding that a reduction leaves out is decided outside the tile (src/lower/guards.h).
+  // Padding that a reduction leaves out is decided outside the tile (src/lower/guards.h), and so is
+  // which points are multiples.
   bool vanishes(const ExprNode& pad) const {
     const Tensor& tensor = nest_.program->tensors[stage_.tensor];
-    return !epilogue_ && stage_.copy_of < 0 && stage_.axis_value.empty() && root_ != nullptr &&
+    return !epilogue_ && stage_.copy_of < 0 && !has_fused_axes(stage_) && root_ != nullptr &&
            tensor.reduce != Reduce::kNone &&
            lowering::vanishes_with(*root_, &pad, tensor.reduce, tensor.type);
+  }
+
+  bool add_multiples(const Expr& condition) {
+    std::vector<std::pair<Expr, int64_t>> multiples;
+    if (!lowering::multiples_of(condition, &multiples)) return false;
+    for (const auto& [index, n] : multiples) {
+      const Expr own =
+          stage_.axis_value.empty() ? index : substitute(index, stage_.axis_value);
+      AxisMask axes = 0;
+      visit(lowering::remainder_of(own, n, stage_.axes.size()), [&](const ExprNode& node) {
+        if (node.op == ExprOp::kAxis) axes |= AxisMask{1} << (node.index & 63);
+      });
+      body_.multiples.push_back({axes, static_cast<double>(n)});
+    }
+    return true;
+  }
+
+  // The term of a sum, whose product is part of the step.
+  AxisMask walk_term(const ExprNode& e) {
+    return combined_ && e.op == ExprOp::kMul ? walk_args(e) : walk(e);
   }
 
   AxisMask walk_args(const ExprNode& e) {
@@ -121,6 +143,7 @@ class BodyReader {
       case ExprOp::kRead: return add_access(e, false);
       case ExprOp::kPad: return add_access(*e.args[0], !vanishes(e)) | walk(*e.args[1]);
       case ExprOp::kSelect: {
+        if (vanishes(e) && add_multiples(e.args[0])) return walk_term(*e.args[1]);
         const AxisMask axes = axes_of_condition(*e.args[0]) | walk(*e.args[1]) | walk(*e.args[2]);
         add_ops(axes, slots_of(e.op));
         body_.branches += 1;
@@ -232,6 +255,7 @@ class BodyReader {
   const Nest& nest_;
   const Stage& stage_;
   const bool epilogue_;
+  bool combined_ = false;       // its product with the step of the reduction
   const Expr* root_ = nullptr;  // what is being read
   Body& body_;
 };
@@ -282,10 +306,15 @@ Body make_body(const Nest& nest, int stage) {
   const Expr expr = effective_body(nest, stage);
   const Tensor& tensor = nest.program->tensors[s.tensor];
   body.reduces = s.copy_of < 0 && tensor.reduce != Reduce::kNone;
+  const ExprNode* term = expr.get();  // what is left of it where it counts
+  while (term->op == ExprOp::kSelect && body.reduces &&
+         lowering::vanishes_with(expr, term, tensor.reduce, tensor.type)) {
+    term = term->args[1].get();
+  }
   // An AVX-512 or AVX2 machine multiplies and adds in one instruction; without it the product
   // counts.
-  body.fma = body.reduces && tensor.reduce == Reduce::kSum && expr->op == ExprOp::kMul &&
-             expr->type == tensor.type && nest.target->fma && is_float(tensor.type);
+  body.fma = body.reduces && tensor.reduce == Reduce::kSum && term->op == ExprOp::kMul &&
+             term->type == tensor.type && nest.target->fma && is_float(tensor.type);
   BodyReader(nest, stage, false, body).read(expr, body.fma);
   for (int e : s.epilogue) {
     // Its axes are the host's spatial ones.

@@ -49,9 +49,17 @@ struct Ops {
   bool epilogue;
 };
 
+// A condition that holds once in `divisor` iterations; elsewhere the term of the reduction is left
+// out (src/lower/guards.h).
+struct Multiple {
+  AxisMask axes;
+  double divisor;
+};
+
 struct Body {
   std::vector<Access> accesses;     // distinct ones
   absl::InlinedVector<Ops, 6> ops;  // without the step of the reduction
+  absl::InlinedVector<Multiple, 2> multiples;
   bool reduces = false;
   bool fma = false;     // sum of a product: one instruction a step
   double branches = 0;  // selects and bound tests per point

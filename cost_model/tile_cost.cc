@@ -105,6 +105,12 @@ class Tiler {
     for (const Access& access : cost_.body.accesses) operands_.push_back(operand(access, full));
     times_ = 1;
     for (int l = 0; l < cost_.depth; ++l) times_ *= cost_.trips[l];
+    for (const Multiple& multiple : cost_.body.multiples) {
+      AxisMask unrolled = 0;
+      for (size_t a = 0; a < sizes.size(); ++a)
+        if (full[a] > 1) unrolled |= AxisMask{1} << (a & 63);
+      ((multiple.axes & unrolled) != 0 ? rows_that_count_ : updates_that_count_) /= multiple.divisor;
+    }
     describe(full);
     std::vector<double> at(sizes.size());
     enumerate(sizes, 0, times_, at, full);
@@ -267,7 +273,7 @@ class Tiler {
     Mix mix;
     add_operands(false, ~AxisMask{0}, size, mix);
     if (cost_.body.reduces) {
-      const double steps = count(~AxisMask{0}, size);
+      const double steps = count(~AxisMask{0}, size) * rows_that_count_;
       mix.arithmetic += steps, mix.issue += steps;
     } else {
       add_operands(true, ~AxisMask{0}, size, mix);
@@ -355,6 +361,8 @@ class Tiler {
   // `times` updates of a tile of these sizes.
   void add_instance(const std::vector<double>& size, double times, bool full) {
     const Mix update = update_mix(size);
+    const double finished = times;
+    times *= updates_that_count_;
     add(update, times);
     cost_.updates += times;
     if (full) full_updates_ += times;
@@ -367,7 +375,7 @@ class Tiler {
     double steps = 1;  // updates between a tile's start and its finish
     for (int l = cost_.run; l < cost_.tile; ++l) steps *= cost_.trips[l];
     const Mix finish = finish_mix(size);
-    const double finishes = times / steps;
+    const double finishes = finished / steps;
     add(finish, finishes);
     cost_.finishes += finishes;
     finish_cycles_ += finishes * (bound(finish, 0) + kRunStart);
@@ -406,6 +414,7 @@ class Tiler {
   double per_cycle_ = 2, latency_ = 4;
   AxisMask vector_ = 0, reductions_ = 0;
   absl::InlinedVector<Operand, 4> operands_;
+  double rows_that_count_ = 1, updates_that_count_ = 1;  // where conditions leave terms out
   double times_ = 1, full_updates_ = 0, update_cycles_ = 0, finish_cycles_ = 0;
 };
 

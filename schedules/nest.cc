@@ -20,6 +20,16 @@ Nest make_nest(std::shared_ptr<const Program> program, std::shared_ptr<const Tar
   return nest;
 }
 
+bool has_fused_axes(const Stage& stage) {
+  bool fused = false;
+  for (const Expr& value : stage.axis_value) {
+    visit(value, [&](const ExprNode& node) {
+      fused = fused || node.op == ExprOp::kDiv || node.op == ExprOp::kMod;
+    });
+  }
+  return fused;
+}
+
 Stage make_stage(const Program& program, int tensor) {
   const Tensor& computed = program.tensors[tensor];
   Stage stage;

@@ -81,7 +81,7 @@ struct Stage {
   int tensor = -1;                         // what it computes; for copies the tensor copied
   std::string name;                        // the tensor's; copies: "A.copy" (unique)
   // Axes of the loops. Usually the tensor's axes then its reduction axes; `fuse` of whole axes
-  // replaces two by one. axis_value[a] is the value of the tensor's axis a (spatial, then reduction)
+  // replaces two by one, `phase` one by two. axis_value[a] is the value of the tensor's axis a (spatial, then reduction)
   // over the stage's axes; empty: the identity.
   std::vector<NestAxis> axes;
   std::vector<Expr> axis_value;
@@ -156,6 +156,10 @@ int find_stage(const Nest& nest, std::string_view name);
 int find_loop(const Stage& stage, std::string_view name);
 int find_tensor(const Program& program, std::string_view name);
 int stage_of_tensor(const Nest& nest, int tensor);  // the stage that computes it (not a copy)
+
+// Whether some value of a tensor's axis is more than a sum of multiples of the stage's: after whole
+// axes were fused, but not after one was cut into phases.
+bool has_fused_axes(const Stage& stage);
 
 // A loop is a reduction when any of its parts is over a reduction axis (the factored loop is not).
 bool is_reduction(const Stage& stage, const Loop& loop);

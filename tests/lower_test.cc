@@ -218,6 +218,17 @@ TEST(LowerTest, ZerosBetweenThePixelsAreNotMultiplied) {
   EXPECT_EQ(count(kernel.body, op(Op::kFma)), (4 * 4 - 2) * 2 * 4);
 }
 
+// Cut into phases, both axes of the picture fit one tile: its weights are loaded once.
+TEST(LowerTest, PhasesOfATransposedConvolutionAreUnrolled) {
+  const std::vector<std::string> conv = {"conv2d_transpose", "H=4", "W=4", "CI=16", "CO=32"};
+  const Kernel kernel = kernel_of_trace(
+      conv, "phase(Y, y; 2)\nphase(Y, x; 2)\nreorder(Y, y.p, x.p, y.q, x.q; 0)\n"
+            "register_tile(Y, ci, y.q, x.q, co; 4, 4, 4, 16, 0, 0, 0, 0)");
+  EXPECT_EQ(count(kernel.body, op(Op::kSelect)), 0);
+  EXPECT_EQ(count(kernel.body, op(Op::kLaneMask)), 0);
+  EXPECT_EQ(count(kernel.body, op(Op::kFma)), (4 * 4 - 2) * (4 * 4 - 2) * 4);
+}
+
 // Tiles of a parallel loop stand nowhere in particular: those inside the image are not masked.
 TEST(LowerTest, PaddingIsDecidedByABranchWhereTilesStandAnywhere) {
   const std::vector<std::string> conv = {"conv2d", "H=12", "W=12", "CI=16", "CO=32"};

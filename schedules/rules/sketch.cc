@@ -88,18 +88,20 @@ void open(Draft& draft, std::string_view kind, std::vector<std::string> names, D
 }
 
 std::vector<Access> accesses(const Nest& nest, int stage) {
-  const Tensor& tensor = nest.program->tensors[nest.stages[stage].tensor];
+  const Stage& s = nest.stages[stage];
+  Expr body = effective_body(nest, stage);
+  if (!s.axis_value.empty()) body = substitute(body, s.axis_value);
   std::vector<Access> list;
-  add_accesses(nest, effective_body(nest, stage), tensor.axes.size() + tensor.reduce_axes.size(), false,
-               list);
+  add_accesses(nest, body, s.axes.size(), false, list);
   return list;
 }
 
 bool uses(const Access& access, int axis) { return access.stride[axis] != 0; }
 
-bool reused(const Tensor& result, const Access& access) {
-  for (size_t a = 0; a < result.axes.size(); ++a) {
-    if (result.axes[a].extent > 1 && !uses(access, static_cast<int>(a))) return true;
+bool reused(const Stage& stage, const Access& access) {
+  for (size_t a = 0; a < stage.axes.size(); ++a) {
+    const NestAxis& axis = stage.axes[a];
+    if (!axis.reduction && axis.extent > 1 && !uses(access, static_cast<int>(a))) return true;
   }
   return false;
 }
@@ -136,15 +138,13 @@ std::string loop_of(const Stage& s, int axis) {
 
 bool has_reuse(const Nest& nest, int stage) {
   if (is_map(nest, stage)) return false;
-  const Tensor& tensor = nest.program->tensors[nest.stages[stage].tensor];
-  double points = 1;
-  for (const Axis& axis : tensor.axes) points *= static_cast<double>(axis.extent);
+  const Stage& s = nest.stages[stage];
   for (const Access& access : accesses(nest, stage)) {
     bool reduces = false;
-    for (size_t r = 0; r < tensor.reduce_axes.size(); ++r) {
-      reduces = reduces || uses(access, static_cast<int>(tensor.axes.size() + r));
+    for (size_t a = 0; a < s.axes.size(); ++a) {
+      reduces = reduces || (s.axes[a].reduction && uses(access, static_cast<int>(a)));
     }
-    if (reduces && reused(tensor, access)) return true;
+    if (reduces && reused(s, access)) return true;
   }
   return false;
 }

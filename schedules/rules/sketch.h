@@ -20,10 +20,10 @@ void fixed(Draft& draft, std::string_view kind, std::vector<std::string> names, 
 // `numbers`: what the step's domain needs to know (its shape); replaced by the draw.
 void open(Draft& draft, std::string_view kind, std::vector<std::string> names, Decision numbers = {});
 
-// One read of a tensor in a stage's effective body: how each of the tensor's axes moves its address.
+// One read of a tensor in a stage's effective body: how each of the stage's axes moves its address.
 struct Access {
   int tensor;
-  std::vector<int64_t> stride;             // elements per step of each TENSOR axis (spatial ++ reduction)
+  std::vector<int64_t> stride;             // elements per step of each axis of the stage
   bool affine = true;                      // false: gathered or divided; strides are then 0 or guesses
   bool guarded = false;                    // under a pad or a where: may be outside its tensor
 };
@@ -31,7 +31,7 @@ std::vector<Access> accesses(const Nest& nest, int stage);
 
 bool uses(const Access& access, int axis);
 // Whether several points of the result read the same element: some axis of it does not move the access.
-bool reused(const Tensor& result, const Access& access);
+bool reused(const Stage& stage, const Access& access);
 bool is_map(const Nest& nest, int stage);  // no reduction
 // Estimated vector instructions of the stage's body, per point.
 double body_cost(const Nest& nest, int stage);

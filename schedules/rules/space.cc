@@ -150,7 +150,7 @@ bool lanes_fit(const Nest& nest, int s, size_t axis) {
     const int64_t stride = std::abs(access.stride[axis]);
     contiguous = contiguous || stride == 1;
     if (stride <= 1) continue;
-    if (!narrow || !reused(tensor, access) || !access.affine) return false;
+    if (!narrow || !reused(nest.stages[s], access) || !access.affine) return false;
   }
   return contiguous;
 }

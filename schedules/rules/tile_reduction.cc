@@ -2,6 +2,7 @@
 //
 //   register_tile(C, k, i, j; open)        rows x vectors x unrolled reduction, in registers
 //   split(C, i.0), split(C, j.0), split(C, k.0)      cache blocks
+//   phase(C, y), phase(C, x)               of a transposed convolution: which taps meet a pixel
 //   split(C, y)                            of a convolution: rows of the image that pass by a block
 //                                          of weights
 //   reorder(outer; open), reorder(inner; open)
@@ -51,7 +52,13 @@ int inner_reduction(const Nest& nest, int stage) {
   return best;
 }
 
-TileAxes tile_axes(const Nest& nest, int stage, bool vector_reduction) {
+bool contains(const std::vector<int>& axes, int axis) {
+  return std::find(axes.begin(), axes.end(), axis) != axes.end();
+}
+
+// `phases`: axes that stay outside.
+TileAxes tile_axes(const Nest& nest, int stage, bool vector_reduction,
+                   const std::vector<int>& phases) {
   const Stage& s = nest.stages[stage];
   const std::vector<Access> list = accesses(nest, stage);
   TileAxes tile;
@@ -71,6 +78,7 @@ TileAxes tile_axes(const Nest& nest, int stage, bool vector_reduction) {
   for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
     const bool partial = s.factored_axis >= 0 && a == 0;
     if (a == tile.vector || s.axes[a].reduction || partial || extent(s, a) < 2) continue;
+    if (contains(phases, a)) continue;
     int64_t saved = 0;
     for (const Access& access : list) {
       if (!uses(access, a)) saved += !vector_reduction && uses(access, tile.vector) ? 2 : 1;
@@ -96,12 +104,11 @@ TileAxes tile_axes(const Nest& nest, int stage, bool vector_reduction) {
 
 // Inputs worth packing: those a tile reads that other tiles read again.
 std::vector<int> packable(const Nest& nest, int stage) {
-  const Tensor& tensor = nest.program->tensors[nest.stages[stage].tensor];
   std::vector<int> list;
   for (const Access& access : accesses(nest, stage)) {
     if (!access.affine || std::find(list.begin(), list.end(), access.tensor) != list.end()) continue;
     if (nest.program->tensors[access.tensor].shape.size() < 2) continue;
-    if (reused(tensor, access)) list.push_back(access.tensor);
+    if (reused(nest.stages[stage], access)) list.push_back(access.tensor);
   }
   return list;
 }
@@ -119,7 +126,8 @@ std::string copy_name(const Nest& nest, int tensor) { return nest.program->tenso
 
 // Spatial axes outside the tile for all of which some operand stays the same, as the weights do for
 // the rows of an image and the images of a batch: where they run decides how often it is loaded.
-std::vector<int> passing(const Nest& nest, int stage, const TileAxes& tile) {
+std::vector<int> passing(const Nest& nest, int stage, const TileAxes& tile,
+                         const std::vector<int>& phases) {
   const Stage& s = nest.stages[stage];
   const std::vector<Access> list = accesses(nest, stage);
   std::vector<int> axes;
@@ -128,7 +136,7 @@ std::vector<int> passing(const Nest& nest, int stage, const TileAxes& tile) {
   for (int a = s.factored_axis >= 0 ? 1 : 0; a < static_cast<int>(s.axes.size()); ++a) {
     if (find_loop(s, loop_of(s, a)) < settled) continue;
     if (a == tile.vector || a == tile.rows || a == tile.more_rows) continue;
-    if (s.axes[a].reduction || extent(s, a) < 2) continue;
+    if (s.axes[a].reduction || extent(s, a) < 2 || contains(phases, a)) continue;
     const bool kept = std::any_of(list.begin(), list.end(), [&](const Access& x) {
       return !uses(x, a) && nest.program->tensors[x.tensor].shape.size() > 1;
     });
@@ -153,6 +161,39 @@ std::vector<std::string> separate_groups(Draft& d, int stage, int axis) {
   const std::string name = s.name, loop = loop_of(s, axis);
   fixed(d, "split", {name, loop}, {group, 0});
   return {loop + ".0"};
+}
+
+// A condition `index % n == 0` holds at every n-th point of the axes in it, for other taps of the
+// window at other points: cut into n phases, an axis has points that agree. Returns the axes of the
+// remainders.
+std::vector<int> separate_phases(Draft& d, int stage) {
+  const std::string name = d.nest.stages[stage].name;
+  const int last = static_cast<int>(d.nest.program->tensors[d.nest.stages[stage].tensor].axes.size()) - 1;
+  std::vector<std::pair<std::string, int64_t>> cuts;
+  visit(effective_body(d.nest, stage), [&](const ExprNode& node) {
+    if (node.op != ExprOp::kEq || node.args[0]->op != ExprOp::kMod) return;
+    const Expr& divisor = node.args[0]->args[1];
+    if (divisor->op != ExprOp::kConst || divisor->integer < 2) return;
+    visit(node.args[0]->args[0], [&](const ExprNode& axis) {
+      if (axis.op != ExprOp::kAxis || axis.index >= last) return;  // lanes stay together
+      const std::string loop = loop_of(d.nest.stages[stage], axis.index);
+      const std::pair<std::string, int64_t> cut{loop, divisor->integer};
+      if (!loop.empty() && std::find(cuts.begin(), cuts.end(), cut) == cuts.end()) cuts.push_back(cut);
+    });
+  });
+  std::vector<int> phases;
+  for (const auto& [loop, n] : cuts) {
+    Draft attempt = d;
+    fixed(attempt, "phase", {name, loop}, {n});
+    if (!attempt.failed) d = std::move(attempt);  // an extent that n does not divide stays whole
+  }
+  const Stage& s = d.nest.stages[find_stage(d.nest, name)];
+  for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
+    for (const auto& [loop, n] : cuts) {
+      if (s.axes[a].name == loop + ".p") phases.push_back(a);
+    }
+  }
+  return phases;
 }
 
 // Contiguous whole axes of the reduction (or of everything) become one: fewer, longer loops.
@@ -184,7 +225,9 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
   if (vector_reduction) fuse_reductions(d, stage);
   const std::string name = d.nest.stages[stage].name;
   stage = find_stage(d.nest, name);
-  const bool flattened = !d.nest.stages[stage].axis_value.empty();
+  const bool flattened = has_fused_axes(d.nest.stages[stage]);
+  std::vector<int> phases;
+  if (!vector_reduction && d.nest.stages[stage].place == Place::kRoot) phases = separate_phases(d, stage);
   TileAxes tile;
   if (flattened) {
     // After fusion the axes are the stage's own: the last reduction axis carries the lanes.
@@ -193,11 +236,14 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
       if (s.axes[a].reduction) tile.vector = a;
     }
   } else {
-    tile = tile_axes(d.nest, stage, vector_reduction);
+    tile = tile_axes(d.nest, stage, vector_reduction, phases);
   }
   if (tile.vector < 0 && tile.unrolled < 0) return;  // a single point: nothing to tile
   std::vector<std::string> outer, inner;
-  if (!vector_reduction) outer = separate_groups(d, stage, tile.vector);
+  for (int axis : phases) outer.push_back(loop_of(d.nest.stages[stage], axis));
+  if (!vector_reduction) {
+    for (const std::string& loop : separate_groups(d, stage, tile.vector)) outer.push_back(loop);
+  }
   std::vector<std::string> names{name}, blocks;
   const Stage before = d.nest.stages[stage];
   const std::vector<int> order = {tile.unrolled, tile.more_rows, tile.rows, tile.vector};
@@ -211,7 +257,7 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
   // Cache blocks of the tile's axes; vector reductions stream, they need none.
   std::string reduction;
   if (!vector_reduction) {
-    const std::vector<int> pass = passing(d.nest, find_stage(d.nest, name), tile);
+    const std::vector<int> pass = passing(d.nest, find_stage(d.nest, name), tile, phases);
     for (int axis : pass) {
       const std::string loop = loop_of(before, axis);
       if (axis == pass.back()) {

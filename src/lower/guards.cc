@@ -23,23 +23,54 @@ bool is_affine(const Expr& expr) {
   }
 }
 
-// The conditions of a conjunction that are `index % n == 0`.
-void add_multiples(const Expr& condition, std::vector<Guard>* guards) {
-  if (condition->op == ExprOp::kAnd) {
-    for (const Expr& arg : condition->args) add_multiples(arg, guards);
-    return;
-  }
-  if (condition->op != ExprOp::kEq) return;
-  const Expr &left = condition->args[0], &right = condition->args[1];
-  if (left->op != ExprOp::kMod || right->op != ExprOp::kConst || right->integer != 0) return;
-  const Expr& divisor = left->args[1];
-  if (divisor->op != ExprOp::kConst || divisor->integer < 2 || !is_affine(left->args[0])) return;
-  guards->push_back({left->args[0], 0, divisor->integer, true, {}});
-}
-
 int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 
+// Adds factor * expr, which is affine, to the coefficients of the axes and the constant (last).
+void flatten(const Expr& expr, int64_t factor, std::vector<int64_t>* sum) {
+  const std::vector<Expr>& args = expr->args;
+  switch (expr->op) {
+    case ExprOp::kConst: sum->back() += factor * expr->integer; return;
+    case ExprOp::kAxis: (*sum)[expr->index] += factor; return;
+    case ExprOp::kMul: {
+      const bool second = args[1]->op == ExprOp::kConst;
+      return flatten(args[second ? 0 : 1], factor * args[second ? 1 : 0]->integer, sum);
+    }
+    default:
+      flatten(args[0], factor, sum);
+      flatten(args[1], expr->op == ExprOp::kSub ? -factor : factor, sum);
+  }
+}
+
 }  // namespace
+
+bool multiples_of(const Expr& condition, std::vector<std::pair<Expr, int64_t>>* multiples) {
+  if (condition->op == ExprOp::kAnd) {
+    bool all = true;
+    for (const Expr& arg : condition->args) all = multiples_of(arg, multiples) && all;
+    return all;
+  }
+  if (condition->op != ExprOp::kEq) return false;
+  const Expr &left = condition->args[0], &right = condition->args[1];
+  if (left->op != ExprOp::kMod || right->op != ExprOp::kConst || right->integer != 0) return false;
+  const Expr& divisor = left->args[1];
+  if (divisor->op != ExprOp::kConst || divisor->integer < 2 || !is_affine(left->args[0])) return false;
+  multiples->push_back({left->args[0], divisor->integer});
+  return true;
+}
+
+Expr remainder_of(const Expr& index, int64_t divisor, size_t axes) {
+  std::vector<int64_t> sum(axes + 1, 0);
+  flatten(index, 1, &sum);
+  Expr rest = make_int(Type::kI64, sum.back());
+  for (size_t a = 0; a < axes; ++a) {
+    if (sum[a] % divisor == 0) continue;
+    const Expr term = make_axis(static_cast<int>(a));
+    const Expr factor = make_int(Type::kI64, sum[a]);
+    rest = make_binary(ExprOp::kAdd, rest,
+                       sum[a] == 1 ? term : make_binary(ExprOp::kMul, term, factor));
+  }
+  return rest;
+}
 
 bool vanishes_with(const Expr& body, const ExprNode* part, Reduce reduce, Type type) {
   const Expr& fill = part->args.back();
@@ -70,14 +101,17 @@ std::vector<Guard> guards_of(Emitter& e, int s) {
   const Stage& stage = e.nest.stages[s];
   const Tensor& tensor = e.tensor(stage.tensor);
   std::vector<Guard> all, guards;
-  if (stage.copy_of >= 0 || tensor.reduce == Reduce::kNone || !stage.axis_value.empty()) {
-    return guards;
-  }
+  if (stage.copy_of >= 0 || tensor.reduce == Reduce::kNone || has_fused_axes(stage)) return guards;
   visit(e.bodies[s], [&](const ExprNode& node) {
     const bool pads = node.op == ExprOp::kPad && node.args[0]->op == ExprOp::kRead;
     if (!pads && node.op != ExprOp::kSelect) return;
     if (!vanishes_with(e.bodies[s], &node, tensor.reduce, tensor.type)) return;
-    if (!pads) return add_multiples(node.args[0], &all);
+    if (!pads) {
+      std::vector<std::pair<Expr, int64_t>> multiples;
+      multiples_of(node.args[0], &multiples);
+      for (const auto& [index, n] : multiples) all.push_back({index, 0, n, true, {}});
+      return;
+    }
     const ExprNode& read = *node.args[0];
     for (size_t d = 0; d < read.args.size(); ++d) {
       const Expr& index = read.args[d];
@@ -89,6 +123,10 @@ std::vector<Guard> guards_of(Emitter& e, int s) {
     }
   });
   for (Guard& guard : all) {
+    if (!stage.axis_value.empty()) guard.index = substitute(guard.index, stage.axis_value);
+    if (guard.multiple) {
+      guard.index = remainder_of(guard.index, guard.divisor, stage.axes.size());
+    }
     guard.axes.assign(stage.axes.size(), false);
     visit(guard.index, [&](const ExprNode& n) {
       if (n.op == ExprOp::kAxis) guard.axes[n.index] = true;
@@ -144,6 +182,15 @@ Interior interior(Emitter& e, const std::vector<Guard>& guards, const std::vecto
   if (result.first > kMostPeeled || count - result.last > kMostPeeled) return {0, count};
   if (result.first > result.last) result.last = result.first;
   return result;
+}
+
+bool unrolls_phase(Emitter& e, const std::vector<Guard>& guards,
+                   const std::vector<AxisState>& axes, int axis, int64_t count) {
+  if (count < 2 || count > kMostTaps) return false;
+  return std::any_of(guards.begin(), guards.end(), [&](const Guard& guard) {
+    return guard.multiple && guard.axes[axis] && count <= guard.divisor &&
+           range_of_guard(e, guard, axes).settled;
+  });
 }
 
 bool unrolls_window(Emitter& e, const std::vector<Guard>& guards,

@@ -13,7 +13,8 @@
 //
 // Whether an index is a multiple of a number (the taps of a transposed convolution) is decided
 // alike: by a branch for all rows, or, where the tiles' starts are multiples, by unrolling the taps.
-// So no zero that a stride puts between the pixels is multiplied.
+// So no zero that a stride puts between the pixels is multiplied. Axes that move the index by
+// multiples only do not count; those of its remainders (the phases) are unrolled as taps are.
 //
 // Rows that differ behind a start that is not a constant get a branch with the whole tile inside,
 // and an else where every read is masked by its own bounds.
@@ -23,11 +24,18 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "src/lower/emitter.h"
 
 namespace lw::lowering {
+
+// Adds the conditions of a conjunction that are `index % n == 0`, of affine indices: the index and
+// n of each. False: there are others too.
+bool multiples_of(const Expr& condition, std::vector<std::pair<Expr, int64_t>>* multiples);
+// The index without the axes (of `axes`) that move it by multiples of the divisor.
+Expr remainder_of(const Expr& index, int64_t divisor, size_t axes);
 
 // Whether a term of the reduction is its identity wherever `part` of `body`, a `pad` or a `where`,
 // has its last operand's value. `type`: of the result.
@@ -63,6 +71,11 @@ struct Interior {
 };
 Interior interior(Emitter& e, const std::vector<Guard>& guards, const std::vector<AxisState>& axes,
                   int axis, int64_t tile, int64_t count);
+
+// Whether a loop over `axis` is short and decides, once its iteration number is a constant, which
+// points are multiples.
+bool unrolls_phase(Emitter& e, const std::vector<Guard>& guards,
+                   const std::vector<AxisState>& axes, int axis, int64_t count);
 
 // Whether a loop over `axis`, a reduction, is short and shall be unrolled because some guard
 // depends on it and on nothing else that varies.

@@ -152,8 +152,10 @@ void one_loop(Frame& f, const Loop& loop, bool track, const Body& body) {
   const auto full_tile = [&](const Affine& v) {
     instance(f, part, v, v * t.tile, t.tile, false, body);
   };
-  const Interior inner =
+  Interior inner =
       track ? Interior{0, t.full} : interior(f.e, f.guards, f.axes, part.axis, t.tile, t.full);
+  const bool phases = !track && !is_reduction(f.stage, loop) && t.tile == 1 && t.rest == 0;
+  if (phases && unrolls_phase(f.e, f.guards, f.axes, part.axis, t.full)) inner = {t.full, t.full};
   for (int64_t v = 0; v < inner.first; ++v) full_tile(affine(v));
   counted(f, inner.last - inner.first, false, [&](const Affine& v) {
     tracked(f, track, v, t.full, false, t.rest > 0, [&] { full_tile(v + affine(inner.first)); });
