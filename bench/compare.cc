@@ -180,6 +180,9 @@ nlohmann::json to_json(const CaseResult& r) {
   nlohmann::json json = {{"row", r.row},
                          {"name", r.name},
                          {"threads", r.threads},
+                         {"weights", r.weights == Weights::kConst   ? "const"
+                                     : r.weights == Weights::kPlain ? "plain"
+                                                                    : ""},
                          {"useful_flops", r.useful_flops},
                          {"compulsory_bytes", r.compulsory_bytes},
                          {"peak_gflops", r.peak_gflops},

@@ -138,6 +138,16 @@ void fused_loop(Frame& f, const Loop& loop, const Body& body) {
   });
 }
 
+// Whether the register tile holds several points of the axis.
+bool unrolled(const Frame& f, int axis) {
+  for (size_t l = f.tile; l < f.stage.loops.size(); ++l) {
+    for (const LoopPart& part : f.stage.loops[l].parts) {
+      if (part.axis == axis) return true;
+    }
+  }
+  return false;
+}
+
 void one_loop(Frame& f, const Loop& loop, bool track, const Body& body) {
   if (loop.parts.size() > 1 || loop.kind == LoopKind::kParallel) return fused_loop(f, loop, body);
   const LoopPart part = loop.parts[0];
@@ -152,8 +162,10 @@ void one_loop(Frame& f, const Loop& loop, bool track, const Body& body) {
   const auto full_tile = [&](const Affine& v) {
     instance(f, part, v, v * t.tile, t.tile, false, body);
   };
-  Interior inner =
-      track ? Interior{0, t.full} : interior(f.e, f.guards, f.axes, part.axis, t.tile, t.full);
+  // One point of the axis at a time does not differ within a tile: a branch decides.
+  Interior inner = track || !unrolled(f, part.axis)
+                       ? Interior{0, t.full}
+                       : interior(f.e, f.guards, f.axes, part.axis, t.tile, t.full);
   const bool phases = !track && !is_reduction(f.stage, loop) && t.tile == 1 && t.rest == 0;
   if (phases && unrolls_phase(f.e, f.guards, f.axes, part.axis, t.full)) inner = {t.full, t.full};
   for (int64_t v = 0; v < inner.first; ++v) full_tile(affine(v));
