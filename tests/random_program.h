@@ -391,7 +391,22 @@ class TraceWriter {
     return true;
   }
 
+  // Phases of an axis: mostly a number that divides its extent.
+  int64_t phases_of(const Nest& nest, const Step& step) {
+    const Stage& stage = nest.stages[find_stage(nest, step.names[0])];
+    const int64_t extent = trips(stage, find_loop(stage, step.names[1]));
+    std::vector<int64_t> divisors;
+    for (int64_t n = 2; n <= std::min<int64_t>(extent / 2, 8); ++n) {
+      if (extent % n == 0) divisors.push_back(n);
+    }
+    return divisors.empty() || chance(5) ? 1 + rng_.below(4) : any(divisors);
+  }
+
   void decide(const Nest& nest, Step& step) {
+    if (step.kind->name == std::string_view("phase")) {
+      step.numbers = {phases_of(nest, step)};
+      return;
+    }
     if (step.kind->domain == nullptr) return;
     const std::string_view kind = step.kind->name;
     const int64_t loops = static_cast<int64_t>(step.names.size()) - 1;
