@@ -68,7 +68,8 @@ absl::Status add_operators(const std::string& file, const std::vector<int>& thre
       BenchRow row{op, absl::StrCat(kind.title, weighted ? packed ? ", const" : ", plain" : ""),
                    {}, {.geomean_best = packed ? kind.packed : kind.plain,
                         .each_best = packed ? 0.9 : 0.92},
-                   threads, weights};
+                   threads};
+      row.weights = weights;
       if (op == "CAP") row.bar = {};       // no library has it
       for (char& c : row.id) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
       if (weighted && !packed) row.id += "_plain";

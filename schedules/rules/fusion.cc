@@ -91,7 +91,7 @@ bool is_moment(const Nest& nest, int s, int rows) {
     bool reduces = false;
     for (size_t r = 0; r < tensor.reduce_axes.size(); ++r)
       reduces = reduces || uses(access, axes + static_cast<int>(r));
-    if (reduces && access.affine && !reused(tensor, access)) return true;
+    if (reduces && access.affine && !reused(nest.stages[s], access)) return true;
   }
   return false;
 }

@@ -91,7 +91,7 @@ bool lies_along_reduction(const Nest& nest, int s) {
   if (is_map(nest, s) || stage.factored_axis >= 0) return false;
   const size_t spatial = tensor.axes.size();
   for (const Access& access : accesses(nest, s)) {
-    if (!access.affine || reused(tensor, access)) continue;
+    if (!access.affine || reused(stage, access)) continue;
     bool across = false, along = false;
     for (size_t a = 0; a < spatial; ++a)
       across = across || (tensor.axes[a].extent > 1 && std::abs(access.stride[a]) == 1);
