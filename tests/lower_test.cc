@@ -342,5 +342,32 @@ TEST(LowerTest, EveryOperatorComputesTheReference) {
   }
 }
 
+// The last step of a reduction in masked tiles adds nothing, and yet is the one that finishes.
+TEST(LowerTest, AMaskedStepOfAReductionFinishesItsPoints) {
+  const absl::StatusOr<Program> parsed =
+      parse_program("op p() {\n  in A: f32[7, 5]\n  T[b: 5] = max[k: 7](A[k, b])\n"
+                    "  out Y[b: 5] = T[b] * 2\n}\n", "p");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const auto program = std::make_shared<const Program>(*parsed);
+  Rng rng(3);
+  const std::vector<Data> in = random_inputs(*program, rng, /*integers=*/true);
+  const absl::StatusOr<std::vector<Data>> want = interpret(*program, in);
+  ASSERT_TRUE(want.ok()) << want.status();
+  const Nest start = make_nest(program, target_named("x86_avx512"), 1);
+  for (const char* text : {"reverse_inline(Y, T)\nreorder(T, k, b; 0)\nsplit(T, k; 4, 1)",
+                           "reorder(T, k, b; 0)\nsplit(T, k; 4, 1)",
+                           "split(T, k; 4, 1)\nsplit(T, b; 2, 1)"}) {
+    const absl::StatusOr<Nest> nest = replay(start, *parse_trace(text));
+    ASSERT_TRUE(nest.ok()) << nest.status();
+    const std::optional<Scheduled> scheduled = schedule_kernel(*nest, *parse_trace(text));
+    ASSERT_TRUE(scheduled.has_value());
+    const std::unique_ptr<Loaded> code = load_on(machines()[0], scheduled->kernel);
+    ASSERT_NE(code, nullptr);
+    const std::vector<Data> got =
+        run_guarded(*code, scheduled->kernel, *program, in, {}, /*at_end=*/true);
+    EXPECT_EQ(difference(program->tensors[outputs(*program)[0]], got[0], (*want)[0]), "") << text;
+  }
+}
+
 }  // namespace
 }  // namespace lw

@@ -67,6 +67,10 @@ void add_rows(const Frame& f, size_t l, size_t part, bool reductions, Row& row,
 std::vector<Row> rows_of(const Frame& f, bool reductions) {
   std::vector<Row> rows;
   Row row{f.axes, std::vector<int64_t>(f.axes.size(), 0)};
+  // Where a reduction's tiles are masked, a result exists at steps that do not.
+  for (size_t a = 0; a < row.axes.size(); ++a) {
+    if (!reductions && f.stage.axes[a].reduction) row.axes[a].limits.clear();
+  }
   add_rows(f, f.tile, 0, reductions, row, rows);
   return rows;
 }
