@@ -176,6 +176,25 @@ TEST(Conformance, HorizontalReductions) {
   }
 }
 
+// Products of narrow integers, summed over the lanes of a vector: backends have instructions that
+// tempt them.
+TEST(Conformance, SumsOfNarrowProducts) {
+  const std::pair<const char*, const char*> kTypes[] = {
+      {"u8", "i8"}, {"i8", "u8"}, {"u8", "u8"}, {"i8", "i8"}, {"i16", "i16"}, {"i16", "u8"}};
+  for (const auto& [a, b] : kTypes) {
+    for (int lanes : {2, 4, 8, 16}) {
+      const std::string l = text(lanes), narrow = "x" + l + " 1\nregisters ";
+      expect_agreement(kernel_of(
+          std::string("kernel p arguments=3 variables=1 workspace=0 private=0 packed=0\n") +
+          "buffer A " + a + " 160 argument 0\nbuffer B " + b +
+          " 160 argument 1\nbuffer C i32 10 argument 2 written\nregisters " + a + narrow + b +
+          narrow + "i32x" + l + " 3\nregisters i32x1 1\nbody {\nfor v0 < 10 {\n" +
+          "r0 = load A[16*v0] stride 1\nr1 = load B[16*v0] stride 1\nr2 = cast r0\nr3 = cast r1\n" +
+          "r4 = mul r2, r3\nr5 = reduce sum r4\nstore C[v0] = r5 stride 1\n}\n}\n"));
+    }
+  }
+}
+
 TEST(Conformance, Transposes) {
   for (Type type : kAllTypes) {
     for (int n : {1, 2, 4, 8, 16, 32}) {

@@ -87,8 +87,12 @@ llvm::Function* Emitter::make_function(llvm::StringRef name, llvm::FunctionType*
       type, exported ? llvm::Function::ExternalLinkage : llvm::Function::InternalLinkage, name,
       module);
   std::string features;
-  for (const std::string& feature : target.features)
+  for (const std::string& feature : target.features) {
+    // LLVM 19 makes a sum over the lanes of one vector of products of bytes a VPDPBUSD, and then
+    // adds up a quarter of its lanes only.
+    if (feature == "avx512vnni" || feature == "avxvnni") continue;
     features += (features.empty() ? "+" : ",+") + feature;
+  }
   const std::string bits = std::to_string(target.vector_bytes * 8);
   function->addFnAttr(llvm::Attribute::NoUnwind);
   function->addFnAttr("target-cpu", baseline_cpu(target));
