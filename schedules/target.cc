@@ -178,6 +178,21 @@ int lanes(const Target& target, Type type) {
   return std::max(1, target.vector_bytes / size_of(type));
 }
 
+const Atom* multiply_add(const Target& target, Type acc) {
+  for (const Atom& atom : target.atoms) {
+    if (atom.acc == acc && atom.group == 1) return &atom;
+  }
+  return nullptr;
+}
+
+const Atom* dot_product(const Target& target, Type a, Type b, Type acc) {
+  for (const Atom& atom : target.atoms) {
+    const bool same = (atom.a == a && atom.b == b) || (atom.a == b && atom.b == a);
+    if (same && atom.acc == acc && atom.group > 1) return &atom;
+  }
+  return nullptr;
+}
+
 std::string to_text(const Target& target) {
   Writer writer;
   visit(writer, const_cast<Target&>(target));

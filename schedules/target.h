@@ -55,6 +55,11 @@ struct Target {
 // Lanes of a vector of `type` (at least 1).
 int lanes(const Target& target, Type type);
 
+// The instruction that adds products to accumulators of a type, one to a lane; null where the
+// target names none. And the one that adds `group` > 1 products of `a` by `b` (in either order).
+const Atom* multiply_add(const Target& target, Type acc);
+const Atom* dot_product(const Target& target, Type a, Type b, Type acc);
+
 // Stored form, JSON; parse reports the field that is wrong.
 std::string to_text(const Target& target);
 absl::StatusOr<Target> parse_target(std::string_view text);

@@ -37,6 +37,23 @@ TEST(Targets, BuiltInOnesAreConsistent) {
   }
 }
 
+TEST(Targets, InstructionsAreFoundByTheirTypes) {
+  const Target plain = *find_target("x86_avx512"), rich = *find_target("x86_avx512_bf16");
+  ASSERT_NE(multiply_add(rich, Type::kF32), nullptr);
+  EXPECT_EQ(multiply_add(rich, Type::kF32)->group, 1);
+  EXPECT_EQ(multiply_add(rich, Type::kI32), nullptr);
+  EXPECT_EQ(dot_product(plain, Type::kU8, Type::kI8, Type::kI32), nullptr);
+  for (const auto& [a, b] : {std::pair{Type::kU8, Type::kI8}, {Type::kI8, Type::kU8}}) {
+    const Atom* atom = dot_product(rich, a, b, Type::kI32);
+    ASSERT_NE(atom, nullptr);
+    EXPECT_EQ(atom->group, 4);
+    EXPECT_EQ(atom->a, Type::kU8);
+  }
+  EXPECT_EQ(dot_product(rich, Type::kI8, Type::kI8, Type::kI32), nullptr);
+  ASSERT_NE(dot_product(rich, Type::kBF16, Type::kBF16, Type::kF32), nullptr);
+  EXPECT_EQ(dot_product(rich, Type::kF32, Type::kF32, Type::kF32), nullptr);
+}
+
 TEST(Targets, LanesOfEveryType) {
   const Target target = *find_target("x86_avx512");
   EXPECT_EQ(lanes(target, Type::kF32), 16);
@@ -49,7 +66,8 @@ TEST(Targets, UnknownNamesAnswerWithTheKnownOnes) {
   const absl::Status status = find_target("x86_avx1024").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(status.ToString(),
-              testing::HasSubstr("host, aarch64_neon, x86_avx2, x86_avx512, x86_sse2"));
+              testing::HasSubstr("host, aarch64_neon, x86_avx2, x86_avx2_vnni, x86_avx512, "
+                                 "x86_avx512_bf16, x86_avx512_vnni, x86_sse2"));
 }
 
 TEST(Targets, MistakesNameTheirField) {
