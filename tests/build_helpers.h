@@ -46,7 +46,8 @@ inline const std::vector<Machine>& machines() {
     std::vector<Machine>* list = new std::vector<Machine>;
     const Target host = *find_target("host");
     list->push_back({"interpreter", *find_backend("interpreter"), host});
-    for (const char* name : {"x86_sse2", "x86_avx2", "x86_avx512"}) {
+    for (const char* name :
+         {"x86_sse2", "x86_avx2", "x86_avx2_vnni", "x86_avx512", "x86_avx512_bf16"}) {
       const Target target = *find_target(name);
       const std::string missing = missing_feature(target, host);
       if (missing.empty()) list->push_back({name, *find_backend("x86_64"), target});

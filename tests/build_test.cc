@@ -177,20 +177,35 @@ TEST(Conformance, HorizontalReductions) {
 }
 
 // Products of narrow integers, summed over the lanes of a vector: backends have instructions that
-// tempt them.
+// tempt them, and more of these in functions that hold dot products.
 TEST(Conformance, SumsOfNarrowProducts) {
   const std::pair<const char*, const char*> kTypes[] = {
       {"u8", "i8"}, {"i8", "u8"}, {"u8", "u8"}, {"i8", "i8"}, {"i16", "i16"}, {"i16", "u8"}};
   for (const auto& [a, b] : kTypes) {
     for (int lanes : {2, 4, 8, 16}) {
       const std::string l = text(lanes), narrow = "x" + l + " 1\nregisters ";
-      expect_agreement(kernel_of(
-          std::string("kernel p arguments=3 variables=1 workspace=0 private=0 packed=0\n") +
-          "buffer A " + a + " 160 argument 0\nbuffer B " + b +
-          " 160 argument 1\nbuffer C i32 10 argument 2 written\nregisters " + a + narrow + b +
-          narrow + "i32x" + l + " 3\nregisters i32x1 1\nbody {\nfor v0 < 10 {\n" +
-          "r0 = load A[16*v0] stride 1\nr1 = load B[16*v0] stride 1\nr2 = cast r0\nr3 = cast r1\n" +
-          "r4 = mul r2, r3\nr5 = reduce sum r4\nstore C[v0] = r5 stride 1\n}\n}\n"));
+      const std::string buffers =
+          std::string("buffer A ") + a + " 160 argument 0\nbuffer B " + b +
+          " 160 argument 1\nbuffer C i32 10 argument 2 written\n";
+      const std::string registers = std::string("registers ") + a + narrow + b + narrow + "i32x" +
+                                    l + " 3\nregisters i32x1 1\n";
+      const std::string sums =
+          "for v0 < 10 {\nr0 = load A[16*v0] stride 1\nr1 = load B[16*v0] stride 1\n"
+          "r2 = cast r0\nr3 = cast r1\nr4 = mul r2, r3\nr5 = reduce sum r4\n"
+          "store C[v0] = r5 stride 1\n}\n";
+      expect_agreement(
+          kernel_of("kernel p arguments=3 variables=1 workspace=0 private=0 packed=0\n" + buffers +
+                    registers + "body {\n" + sums + "}\n"));
+      // In one function with them, or in two: a parallel loop's body is one of its own.
+      for (const char* loop : {"for v1 < 2 {\n", "for v1 < 2 parallel {\n"}) {
+        expect_agreement(
+            kernel_of("kernel d arguments=6 variables=2 workspace=0 private=0 packed=0\n" +
+                      buffers + "buffer P u8 16 argument 3\nbuffer Q i8 16 argument 4\n"
+                      "buffer D i32 8 argument 5 written\n" + registers +
+                      "registers u8x16 1\nregisters i8x16 1\nregisters i32x4 1\nbody {\n" + sums +
+                      loop + "r6 = load P[0] stride 1\nr7 = load Q[0] stride 1\nr8 = const 0\n"
+                      "r8 = dot r6, r7, r8\nstore D[4*v1] = r8 stride 1\n}\n}\n"));
+      }
     }
   }
 }

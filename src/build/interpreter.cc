@@ -180,6 +180,16 @@ class Frame {
     return {.integer = is_float(from) ? float_to_int(to, a.number) : wrap(to, a.integer)};
   }
 
+  Lane dot(const Stmt& s, Type type, size_t lane, Lane sum) const {
+    const Lanes &a = registers_[s.srcs[0]], &b = registers_[s.srcs[1]];
+    const size_t group = a.size() / kernel_.registers[s.dst].lanes;
+    for (size_t i = lane * group; i < (lane + 1) * group; ++i) {
+      sum = fma(type, cast(type, type_of(s.srcs[0]), a[i]), cast(type, type_of(s.srcs[1]), b[i]),
+                sum);
+    }
+    return sum;
+  }
+
   // In the order of the LLVM backend: halves, or one after the other.
   static Lane horizontal(Reduce reduce, Type type, Lanes lanes) {
     const auto combine = [&](Lane a, Lane b) {
@@ -236,7 +246,11 @@ class Frame {
             else result[l].integer = wrap(type, s.integer);
             break;
           case Op::kMove: result[l] = (*src[0])[l]; break;
-          case Op::kBroadcast: result[l] = (*src[0])[0]; break;
+          case Op::kBroadcast: result[l] = (*src[0])[l % src[0]->size()]; break;
+          case Op::kInterleave:
+            result[l] = registers_[s.many[l % s.many.size()]][l / s.many.size()];
+            break;
+          case Op::kDot: result[l] = dot(s, type, l, (*src[2])[l]); break;
           case Op::kUnary: result[l] = unary(s, type, (*src[0])[l]); break;
           case Op::kBinary:
             result[l] = binary(s.expr_op, type_of(s.srcs[0]), (*src[0])[l], (*src[1])[l]);

@@ -27,6 +27,12 @@ class Ops {
   llvm::Value* binary(ExprOp op, Type type, llvm::Value* a, llvm::Value* b);
   llvm::Value* fma(Type type, llvm::Value* a, llvm::Value* b, llvm::Value* c);
   llvm::Value* cast(Type to, Type from, llvm::Value* a);
+  // Lane l of c plus the products of a's and b's lanes l * g .. l * g + g - 1 (llvm_dot.cc).
+  llvm::Value* dot(Type acc, Type a_type, Type b_type, llvm::Value* a, llvm::Value* b,
+                   llvm::Value* c);
+  llvm::Value* interleave(std::vector<llvm::Value*> parts);
+  llvm::Value* repeat(llvm::Value* a, int lanes);       // a's lanes again and again
+  llvm::Value* opaque(llvm::Value* a);                  // integers: a, made LLVM knows not how
   llvm::Value* combine(Reduce reduce, Type type, llvm::Value* x, llvm::Value* y);
   // The combined lanes of each of the vectors, which are alike; their number is a power of two and
   // at most that of their lanes.

@@ -130,6 +130,13 @@ llvm::Value* Emitter::load_memory(const Stmt& s, int lanes) {
     return lanes == 1 ? scalar : b.CreateVectorSplat(lanes, scalar);
   }
   if (s.stride == 1) {
+    // A few bytes that are broadcast together: as one number, which the instruction can repeat.
+    const uint64_t bits = whole->getPrimitiveSizeInBits();
+    if (size_of(type) <= 2 && (bits == 16 || bits == 32 || bits == 64)) {
+      llvm::Value* number = annotate(
+          b.CreateAlignedLoad(b.getIntNTy(bits), pointer(s.buffer, s.index), align), s.buffer);
+      return b.CreateBitCast(number, whole);
+    }
     return annotate(b.CreateAlignedLoad(whole, pointer(s.buffer, s.index), align), s.buffer);
   }
   return load_strided(s, lanes);
@@ -282,8 +289,15 @@ void Emitter::op(const Stmt& s) {
       }
       break;
     case Op::kMove: value = src[0]; break;
-    case Op::kBroadcast:
-      value = dst.lanes == 1 ? src[0] : b.CreateVectorSplat(dst.lanes, src[0]);
+    case Op::kBroadcast: value = ops.repeat(src[0], dst.lanes); break;
+    case Op::kInterleave: {
+      std::vector<llvm::Value*> parts;
+      for (int i : s.many) parts.push_back(get(i));
+      value = ops.interleave(std::move(parts));
+      break;
+    }
+    case Op::kDot:
+      value = ops.dot(dst.type, type_of(s.srcs[0]), type_of(s.srcs[1]), src[0], src[1], src[2]);
       break;
     case Op::kUnary: value = ops.unary(s.expr_op, type_of(s.srcs[0]), src[0]); break;
     case Op::kBinary: value = ops.binary(s.expr_op, type_of(s.srcs[0]), src[0], src[1]); break;

@@ -80,16 +80,28 @@ void Emitter::make_scopes() {
   }
 }
 
+// Whether there are dot products of integers in a function with this body. (Those of parallel
+// loops are functions of their own.)
+bool Emitter::needs_vnni(const std::vector<Stmt>& body) const {
+  return std::any_of(body.begin(), body.end(), [&](const Stmt& s) {
+    if (s.kind == Stmt::Kind::kOp) {
+      return s.op == Op::kDot && !is_float(kernel.registers[s.dst].type);
+    }
+    return !s.parallel && (needs_vnni(s.body) || needs_vnni(s.otherwise));
+  });
+}
+
+// LLVM 19 makes a sum over the lanes of one vector of products of bytes a VPDPBUSD, and then adds
+// up a quarter of its lanes only. So it must not know of that instruction, or, where it has to for
+// the sake of dot products, not see what such a sum is of (horizontals).
 llvm::Function* Emitter::make_function(llvm::StringRef name, llvm::FunctionType* type,
-                                       bool exported) {
+                                       bool exported, bool vnni) {
   llvm::Function* function = llvm::Function::Create(
       type, exported ? llvm::Function::ExternalLinkage : llvm::Function::InternalLinkage, name,
       module);
   std::string features;
   for (const std::string& feature : target.features) {
-    // LLVM 19 makes a sum over the lanes of one vector of products of bytes a VPDPBUSD, and then
-    // adds up a quarter of its lanes only.
-    if (feature == "avx512vnni" || feature == "avxvnni") continue;
+    if (!vnni && (feature == "avx512vnni" || feature == "avxvnni")) continue;
     features += (features.empty() ? "+" : ",+") + feature;
   }
   const std::string bits = std::to_string(target.vector_bytes * 8);
@@ -185,6 +197,9 @@ size_t Emitter::horizontals(const std::vector<Stmt>& list, size_t at) {
     std::vector<llvm::Value*> vectors;
     for (size_t n = 0; n < some; ++n) vectors.push_back(get(list[i + n].srcs[0]));
     const Type type = kernel.registers[list[i].dst].type;
+    if (frame->vnni && some == 1 && type == Type::kI32 && list[i].reduce == Reduce::kSum) {
+      vectors[0] = ops.opaque(vectors[0]);
+    }
     vectors = ops.horizontal(list[i].reduce, type, std::move(vectors));
     for (size_t n = 0; n < some; ++n) set(list[i + n].dst, vectors[n]);
     i += some;
@@ -248,13 +263,15 @@ void Emitter::parallel_for(const Stmt& s) {
     b.CreateStore(frame->variables[live[i]], b.CreateStructGEP(closure_type, closure, 2 + i));
   }
   llvm::Function* body = make_function(
-      "parallel_body", llvm::FunctionType::get(b.getVoidTy(), {pointer, i64, i64}, false), false);
+      "parallel_body", llvm::FunctionType::get(b.getVoidTy(), {pointer, i64, i64}, false), false,
+      needs_vnni(s.body));
   call_body(s, body, closure);
 
   // The body, in a frame of its own.
   const llvm::IRBuilderBase::InsertPoint resume = b.saveIP();
   Frame* outer = frame;
   Frame inner;
+  inner.vnni = needs_vnni(s.body);
   frame = &inner;
   b.SetInsertPoint(llvm::BasicBlock::Create(b.getContext(), "entry", body));
   llvm::Value* from = body->getArg(0);
@@ -379,8 +396,9 @@ llvm::Function* Emitter::function(const std::string& name, const std::vector<Stm
                                   bool exported) {
   llvm::FunctionType* type =
       llvm::FunctionType::get(b.getInt32Ty(), {b.getPtrTy(), b.getPtrTy()}, false);
-  llvm::Function* function = make_function(name, type, exported);
+  llvm::Function* function = make_function(name, type, exported, needs_vnni(body));
   Frame top;
+  top.vnni = needs_vnni(body);
   frame = &top;
   b.SetInsertPoint(llvm::BasicBlock::Create(b.getContext(), "entry", function));
   open(&top, function, function->getArg(0), function->getArg(1), b.getInt64(0));
@@ -405,7 +423,7 @@ void Emitter::entry(const std::string& name, const std::vector<Stmt>& body) {
   aligned_slots.clear();
   llvm::Function* plain = function(name + ".plain", body, false);
 
-  llvm::Function* choose = make_function(name, plain->getFunctionType(), true);
+  llvm::Function* choose = make_function(name, plain->getFunctionType(), true, false);
   llvm::Value* context = choose->getArg(0);
   llvm::Value* table = choose->getArg(1);
   b.SetInsertPoint(llvm::BasicBlock::Create(b.getContext(), "entry", choose));

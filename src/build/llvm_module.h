@@ -19,6 +19,7 @@ struct Frame {
   std::vector<llvm::AllocaInst*> registers;        // by register; null: not used yet
   int defined = 0;
   bool streamed = false;
+  bool vnni = false;                               // LLVM may use VNNI (make_function)
 };
 
 struct Emitter {
@@ -31,7 +32,9 @@ struct Emitter {
   bool streams(const Stmt& s) const;
 
   void make_scopes();
-  llvm::Function* make_function(llvm::StringRef name, llvm::FunctionType* type, bool exported);
+  bool needs_vnni(const std::vector<Stmt>& body) const;
+  llvm::Function* make_function(llvm::StringRef name, llvm::FunctionType* type, bool exported,
+                                bool vnni);
   llvm::Function* function(const std::string& name, const std::vector<Stmt>& body, bool exported);
   void open(Frame* frame, llvm::Function* function, llvm::Value* context, llvm::Value* table,
             llvm::Value* worker);

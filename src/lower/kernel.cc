@@ -56,7 +56,7 @@ uint64_t hash_op(uint64_t hash, const Stmt& s) {
       hash = hash_combine(hash_affine(hash, s.index), pack(s.buffer, s.mask));
       hash = hash_combine(hash, pack(s.indices, s.srcs[0]));
       return hash_combine(hash, s.op == Op::kPrefetch ? s.integer : s.stride);
-    case Op::kTranspose:
+    case Op::kTranspose: case Op::kInterleave:
       for (int r : s.many) hash = hash_combine(hash, r);
       return hash;
     default:

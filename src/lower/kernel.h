@@ -73,7 +73,7 @@ enum class Op : uint8_t {
   // dst = constant splat (`number` / `integer`)
   kImmediate,
   kMove,                                   // dst = a
-  kBroadcast,                              // dst = splat of scalar a
+  kBroadcast,                              // dst = a's lanes (usually one) again and again
   kUnary, kBinary,                         // `expr_op`; comparisons give kBool registers
   kFma,                                    // dst = a * b + c (floats: fused; integers: wrapping)
   kSelect,                                 // dst = a ? b : c, lane by lane
@@ -83,6 +83,10 @@ enum class Op : uint8_t {
   kHorizontal,                             // dst (scalar) = a's lanes combined by `reduce`
   kTranspose,                              // dsts = transpose of the square block of sources:
                                            // `many` = {sources..., destinations...}, lanes each
+  kInterleave,                             // dst lane l * n + i = lane l of source i of `many` (n)
+  kDot,                                    // dst lane l = c[l] + sum of a[l * g + i] b[l * g + i],
+                                           // i < g; the products in dst's type, added in any order;
+                                           // of floats, denormals may count as zeros
   kLoad,                                   // dst = buffer[index + l * stride]; `mask`, `indices`
   kStore,                                  // buffer[index + l * stride] = a; `mask`
   kPrefetch,                               // cache line of buffer[index]; `integer` = locality
@@ -124,7 +128,7 @@ struct Stmt {
   bool non_temporal = false;               // kStore; honoured where alignment allows
   double number = 0;
   int64_t integer = 0;
-  std::vector<int> many;
+  std::vector<int> many;                   // kTranspose, kInterleave
 };
 
 struct Kernel {

@@ -304,6 +304,10 @@ class Parser {
         if (accept("mask")) s->mask = reg();
         if (accept("indices")) s->indices = reg();
         return;
+      case Op::kInterleave:
+        do s->many.push_back(reg());
+        while (accept(","));
+        return;
       case Op::kHorizontal: {
         const std::string_view reduce = word();
         for (int i = 0; i < 5; ++i) {

@@ -214,6 +214,11 @@ class Printer {
         if (s.mask >= 0) append(&text_, " mask r", s.mask);
         if (s.indices >= 0) append(&text_, " indices r", s.indices);
         return;
+      case Op::kInterleave:
+        for (size_t i = 0; i < s.many.size(); ++i) {
+          append(&text_, i == 0 ? " r" : ", r", s.many[i]);
+        }
+        return;
       case Op::kHorizontal:
         append(&text_, " ", kReduceWords[static_cast<int>(s.reduce)]);
         break;

@@ -16,6 +16,7 @@
 #include "src/base/check.h"
 #include "src/expr/scalar.h"
 #include "src/lower/kernel.h"
+#include "src/lower/kernel_shapes.h"
 #include "src/lower/kernel_words.h"
 
 namespace lw {
@@ -75,16 +76,7 @@ class Verifier {
   void buffers() {
     for (const Buffer& b : kernel_.buffers) {
       path_ = "buffer " + b.name;
-      require(b.elements >= 0 && b.elements < (int64_t{1} << 50), "bad number of elements");
-      if (b.scope == Scope::kArgument) {
-        require(b.slot >= 0 && b.slot < kernel_.arguments, "no such argument");
-        continue;
-      }
-      const int64_t whole = b.scope == Scope::kWorkspace ? kernel_.workspace_bytes
-                            : b.scope == Scope::kPrivate ? kernel_.private_bytes
-                                                         : kernel_.packed_bytes;
-      require(b.offset >= 0 && b.offset % 64 == 0, "offset must be a multiple of 64");
-      require(b.offset + b.elements * size_of(b.type) <= whole, "reaches outside its scope");
+      if (const char* defect = buffer_defect(kernel_, b)) fail(defect);
     }
     for (const Register& r : kernel_.registers) {
       path_ = "registers";
@@ -344,10 +336,12 @@ class Verifier {
         *mask = masks_[s.srcs[0]];
         return true;
       case Op::kBroadcast:
-        if (!sources(s, 1) || !require(reg(s.srcs[0]).lanes == 1, "broadcasts a scalar") ||
+        if (!sources(s, 1) ||
+            !require(dst.lanes % reg(s.srcs[0]).lanes == 0, "broadcasts no part of the lanes") ||
             !require(reg(s.srcs[0]).type == dst.type, "types differ")) {
           return false;
         }
+        if (reg(s.srcs[0]).lanes > 1) return true;
         *mask = masks_[s.srcs[0]];         // what the scalar asserts, every lane does
         if (mask->has_value()) {
           for (LaneForm& form : **mask) form.stride = 0;
@@ -359,9 +353,18 @@ class Verifier {
                require(accepts(domain_of(s.expr_op), dst.type), "not for this type");
       case Op::kBinary: return binary(s, mask);
       case Op::kFma:
-        return sources(s, 3) && same_shape(s.dst, s.srcs[0], true) &&
-               same_shape(s.dst, s.srcs[1], true) && same_shape(s.dst, s.srcs[2], true) &&
-               computes(dst.type) && require(dst.type != Type::kBool, "not for booleans");
+        for (int i : s.srcs) {
+          if (!source(i) || !same_shape(s.dst, i, true)) return false;
+        }
+        return computes(dst.type) && require(dst.type != Type::kBool, "not for booleans");
+      case Op::kInterleave:
+        for (int i : s.many) {
+          if (!source(i)) return false;
+        }
+        return require(interleaves(kernel_, s), "the sources make no such vector");
+      case Op::kDot:
+        return sources(s, 3) && computes(dst.type) &&
+               require(multiplies_groups(kernel_, s), "no groups of such types and lanes");
       case Op::kSelect:
         return sources(s, 3) && same_shape(s.dst, s.srcs[0], false) &&
                require(reg(s.srcs[0]).type == Type::kBool, "the condition must be bool") &&
@@ -414,13 +417,10 @@ class Verifier {
       return;
     }
     for (size_t i = 0; i < s.many.size(); ++i) {
-      if (!(i < half ? source(s.many[i]) : exists(s.many[i])) ||
-          !require(reg(s.many[i]).lanes == static_cast<int>(half), "the block must be square") ||
-          !require(reg(s.many[i]).type == reg(s.many[0]).type, "types differ")) {
-        return;
-      }
-      for (size_t j = half; j < i; ++j) require(s.many[j] != s.many[i], "destinations must differ");
+      if (!(i < half ? source(s.many[i]) : exists(s.many[i]))) return;
     }
+    if (!require(transposes(kernel_, s), "must be a square of one type; destinations must differ"))
+      return;
     for (size_t i = half; i < s.many.size(); ++i) {
       defined_[s.many[i]] = true;
       masks_[s.many[i]] = std::nullopt;
