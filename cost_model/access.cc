@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schedules/dot.h"
+
 namespace lw::cost {
 namespace {
 
@@ -129,6 +131,14 @@ class BodyReader {
     return combined_ && e.op == ExprOp::kMul ? walk_args(e) : walk(e);
   }
 
+  bool reads_wide_copy(const ExprNode& e) const {
+    const ExprNode& read = e.op == ExprOp::kPad ? *e.args[0] : e;
+    return read.op == ExprOp::kRead &&
+           std::any_of(stage_.copies.begin(), stage_.copies.end(), [&](const Stage::Copy& copy) {
+             return copy.tensor == read.index && nest_.stages[copy.stage].wide;
+           });
+  }
+
   AxisMask walk_args(const ExprNode& e) {
     AxisMask axes = 0;
     for (const Expr& arg : e.args) axes |= walk(*arg);
@@ -152,7 +162,11 @@ class BodyReader {
       default: break;
     }
     const AxisMask axes = walk_args(e);
-    if (e.type != Type::kI64) add_ops(axes, slots_of(e.op));
+    // A dot product converts and multiplies its factors itself.
+    bool taken = body_.dot != nullptr && !epilogue_ && e.type == dot_type_ &&
+                 (e.op == ExprOp::kCast || e.op == ExprOp::kMul);
+    taken = taken || (e.op == ExprOp::kCast && reads_wide_copy(*e.args[0]));
+    if (e.type != Type::kI64 && !taken) add_ops(axes, slots_of(e.op));
     return axes;
   }
 
@@ -257,6 +271,7 @@ class BodyReader {
   const bool epilogue_;
   bool combined_ = false;       // its product with the step of the reduction
   const Expr* root_ = nullptr;  // what is being read
+  const Type dot_type_ = nest_.program->tensors[stage_.tensor].type;
   Body& body_;
 };
 
@@ -315,6 +330,10 @@ Body make_body(const Nest& nest, int stage) {
   // counts.
   body.fma = body.reduces && tensor.reduce == Reduce::kSum && term->op == ExprOp::kMul &&
              term->type == tensor.type && nest.target->fma && is_float(tensor.type);
+  if (s.dot_axis >= 0) {
+    const std::optional<DotFactors> factors = dot_factors(*nest.target, expr, tensor.type);
+    if (factors) body.dot = factors->atom;
+  }
   BodyReader(nest, stage, false, body).read(expr, body.fma);
   for (int e : s.epilogue) {
     // Its axes are the host's spatial ones.

@@ -62,6 +62,7 @@ struct Body {
   absl::InlinedVector<Multiple, 2> multiples;
   bool reduces = false;
   bool fma = false;     // sum of a product: one instruction a step
+  const Atom* dot = nullptr;  // or one for a group of steps
   double branches = 0;  // selects and bound tests per point
 };
 

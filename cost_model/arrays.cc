@@ -18,6 +18,9 @@ struct Storage {
   absl::InlinedVector<double, 6> shape;
   int block_dim = -1;
   double block = 0;
+  int group_dim = -1;
+  double group = 1;
+  double element_bytes = 4;
   bool local = false;
   int from = 0;
 };
@@ -34,12 +37,18 @@ Storage storage_of(const Nest& nest, const Analysis& analysis, int s, int tensor
   Storage storage;
   const Tensor& t = nest.program->tensors[tensor];
   for (int64_t size : t.shape) storage.shape.push_back(static_cast<double>(size));
+  storage.element_bytes = size_of(t.type);
   if (s < 0) return storage;
   const Stage& stage = nest.stages[s];
   if (stage.copy_of >= 0 && stage.block > 0) {
     storage.block_dim = stage.block_dim;
     storage.block = static_cast<double>(stage.block);
   }
+  if (stage.copy_of >= 0 && stage.group > 0) {
+    storage.group_dim = stage.group_dim;
+    storage.group = static_cast<double>(stage.group);
+  }
+  if (stage.wide) storage.element_bytes = size_of(Type::kF32);
   const int runs = stage.place == Place::kEpilogue ? stage.host : s;
   const StageCost* cost = find_cost(analysis, runs);
   if (cost == nullptr || nest.stages[runs].place != Place::kAt) return storage;
@@ -78,10 +87,15 @@ Shape shape_of(const Storage& storage, const double* box, double bytes, double p
                     std::ceil(storage.shape[storage.block_dim] / storage.block)});
   }
   for (int d = 0; d < static_cast<int>(storage.shape.size()); ++d) {
-    if (d != storage.block_dim)
-      dims.push_back({std::min(box[d], storage.shape[d]), storage.shape[d]});
+    const double group = d == storage.group_dim ? storage.group : 1;
+    if (d != storage.block_dim) {
+      dims.push_back({std::ceil(std::min(box[d], storage.shape[d]) / group),
+                      std::ceil(storage.shape[d] / group)});
+    }
   }
   if (blocked) dims.push_back({std::min(box[storage.block_dim], storage.block), storage.block});
+  if (storage.group_dim >= 0)
+    dims.push_back({std::min(box[storage.group_dim], storage.group), storage.group});
   Shape shape;
   int d = static_cast<int>(dims.size()) - 1;
   double stride = 1;
@@ -211,7 +225,7 @@ void add_store(const Nest& nest, const Analysis& analysis, StageCost& cost, int 
   const Storage storage = storage_of(nest, analysis, s, tensor);
   Array array;
   array.tensor = tensor;
-  array.element_bytes = size_of(t.type);
+  array.element_bytes = storage.element_bytes;
   array.written = true;
   array.read_back = cost.accumulates_in_memory;
   array.local = storage.local;
@@ -227,11 +241,15 @@ void add_store(const Nest& nest, const Analysis& analysis, StageCost& cost, int 
 double storage_stride(const Nest& nest, const Analysis& analysis, const StageCost& cost,
                       const Access& access, int axis) {
   const Storage storage = storage_read(nest, analysis, cost, access);
-  double stride = storage.block_dim >= 0 ? storage.block : 1, sum = 0;
+  const double group = storage.group_dim >= 0 ? storage.group : 1;
+  double stride = storage.block_dim >= 0 ? group * storage.block : group, sum = 0;
   for (int d = static_cast<int>(storage.shape.size()) - 1; d >= 0; --d) {
     const double step = stride_of(access.dims[d], axis);
     if (d == storage.block_dim) {
-      sum += step;
+      sum += step * group;
+    } else if (d == storage.group_dim) {
+      sum += step;                         // within a group
+      stride *= std::ceil(storage.shape[d] / group);
     } else {
       sum += step * stride;
       stride *= storage.shape[d];
@@ -252,7 +270,7 @@ void find_arrays(const Nest& nest, Analysis& analysis) {
       if (known == cost.arrays.end()) {
         Array array;
         array.tensor = access.tensor;
-        array.element_bytes = size_of(t.type);
+        array.element_bytes = storage.element_bytes;
         array.epilogue = access.epilogue;
         array.local = storage.local;
         array.from = storage.from;

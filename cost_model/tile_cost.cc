@@ -76,6 +76,7 @@ struct Operand {
   double split = 1;  // vectors that cross a line are loaded twice
   bool epilogue;
   double stride = 1;
+  double pieces = 1;  // that a dot product's group is put together from
 };
 
 class Tiler {
@@ -87,10 +88,9 @@ class Tiler {
         analysis_(analysis),
         cost_(cost) {
     const Type type = nest.program->tensors[stage_.tensor].type;
-    for (const Atom& atom : target_.atoms) {
-      if (atom.acc != type || atom.group != 1) continue;
-      per_cycle_ = atom.per_cycle, latency_ = atom.latency;
-    }
+    const Atom* atom = cost.body.dot != nullptr ? cost.body.dot : multiply_add(target_, type);
+    if (atom != nullptr) per_cycle_ = atom->per_cycle, latency_ = atom->latency;
+    if (cost.body.dot != nullptr) group_ = cost.body.dot->group;
     vector_ = cost.vector_axis >= 0 ? AxisMask{1} << (cost.vector_axis & 63) : 0;
     for (size_t a = 0; a < stage_.axes.size(); ++a) {
       const bool factored = stage_.factored_axis == static_cast<int>(a);
@@ -141,8 +141,14 @@ class Tiler {
 
   Operand operand(const Access& access, const std::vector<double>& full) const {
     Operand result{moving(access, full), Pattern::kBroadcast, 1, access.epilogue};
+    const bool dot = group_ > 1 && !access.epilogue;
+    double along = 1;                      // the reduction of a dot product
+    if (dot) along = std::abs(storage_stride(nest_, analysis_, cost_, access, stage_.dot_axis));
+    if (dot && along != 1) result.pieces = group_;
     if ((result.axes & vector_) == 0) return result;
-    const double stride = storage_stride(nest_, analysis_, cost_, access, cost_.vector_axis);
+    double stride = storage_stride(nest_, analysis_, cost_, access, cost_.vector_axis);
+    if (dot && along == 1 && std::abs(stride) == group_) stride = 1;
+    else if (dot) result.pieces = group_;
     if (access.gathers) {
       result.pattern = Pattern::kGather;
     } else if (std::abs(stride) <= 1) {
@@ -206,6 +212,10 @@ class Tiler {
     double n = 1;
     for (size_t a = 0; a < size.size(); ++a) {
       if ((mask >> (a & 63) & 1) == 0) continue;
+      if (group_ > 1 && static_cast<int>(a) == stage_.dot_axis) {
+        n *= std::ceil(size[a] / group_);
+        continue;
+      }
       n *= static_cast<int>(a) == cost_.vector_axis ? chunks(size[a]) : size[a];
     }
     return n;
@@ -215,7 +225,8 @@ class Tiler {
                     Mix& mix) const {
     for (const Operand& o : operands_) {
       if (o.epilogue != epilogue) continue;
-      const double n = count(o.axes & within, size), lanes = cost_.lanes;
+      const double n = o.pieces * count(o.axes & within, size), lanes = cost_.lanes;
+      if (o.pieces > 1) mix.shuffles += n, mix.issue += n;
       switch (o.pattern) {
         case Pattern::kBroadcast:
           mix.loads += n;
@@ -412,6 +423,7 @@ class Tiler {
   const Analysis& analysis_;
   StageCost& cost_;
   double per_cycle_ = 2, latency_ = 4;
+  double group_ = 1;  // reduction steps that one instruction takes
   AxisMask vector_ = 0, reductions_ = 0;
   absl::InlinedVector<Operand, 4> operands_;
   double rows_that_count_ = 1, updates_that_count_ = 1;  // where conditions leave terms out

@@ -24,7 +24,11 @@ absl::Status check_tile_size(const Nest& nest, int stage) {
     const Loop& loop = s.loops[l];
     if (loop.kind != LoopKind::kUnroll && loop.kind != LoopKind::kVector) continue;
     const int64_t lanes = loop.kind == LoopKind::kVector ? stage_lanes(nest, stage) : 1;
-    vectors *= (trips(s, l) + lanes - 1) / lanes;
+    int64_t points = trips(s, l);
+    for (const LoopPart& part : loop.parts) {
+      if (part.axis == s.dot_axis) points = (points + s.dot_group - 1) / s.dot_group;
+    }
+    vectors *= (points + lanes - 1) / lanes;
     if (vectors > kMaxTileVectors) {
       return infeasible(concat("more than ", kMaxTileVectors, " unrolled vectors in ", s.name));
     }

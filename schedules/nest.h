@@ -25,6 +25,10 @@
 // width, the last chunk masked). An unrolled reduction loop continues the same accumulator; a vector
 // reduction loop has an accumulator for each lane and chunk, combined when the run ends.
 //
+// Dot products. Of the tile's points along `dot_axis`, a reduction, each `dot_group` in a row are
+// one instruction of the target (an Atom with a group), where the tile holds that many; the rest,
+// and what the instruction cannot do (points under different masks), are multiply-adds.
+//
 // Where a stage runs (Place):
 //   kRoot      on its own, in program order.
 //   kAt        inside `host`'s loop named `loop`, before that loop's other contents: computes just the
@@ -38,6 +42,10 @@
 // at which it stands reads (kAt), the whole (kRoot, kPrepack); its axes are the tensor's dimensions.
 // Its layout: row-major over the region, or with `block` > 0 dimension `block_dim` is cut into blocks
 // that come outermost, the position within a block innermost: [d/block][other dims in order][d%block].
+// With `group` > 0 each run of that many positions of dimension `group_dim` is put together, as the
+// innermost: [d/block][other dims, that one / group][d%block][position in the group]. So lie the
+// operands of dot products. The last group may be partly unused. A `wide` copy of 16-bit floats
+// holds f32: they are converted once, not at every use.
 #pragma once
 
 #include <cstdint>
@@ -94,6 +102,12 @@ struct Stage {
   int copy_of = -1;                        // copies only: the tensor
   int block_dim = -1;
   int64_t block = 0;
+  int group_dim = -1;
+  int64_t group = 0;
+  bool wide = false;
+
+  int dot_axis = -1;                       // index into axes; -1: multiply-adds only
+  int64_t dot_group = 1;
 
   // rfactor: this stage computes partial results. The loop over `factored_axis` with tile
   // `factored_tile` counts as spatial; its iteration number is axis 0 of the tensor and of the stage,

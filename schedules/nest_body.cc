@@ -160,7 +160,11 @@ std::vector<int> readers(const Nest& nest, int tensor) {
 int stage_lanes(const Nest& nest, int stage) {
   const Tensor& tensor = nest.program->tensors[nest.stages[stage].tensor];
   int bytes = size_of(tensor.type);
-  if (nest.stages[stage].copy_of < 0) {
+  if (nest.stages[stage].copy_of >= 0) {
+    // Groups are stored as whole vectors.
+    if (nest.stages[stage].wide) bytes = size_of(Type::kF32);
+    if (nest.stages[stage].group > 0) bytes *= static_cast<int>(nest.stages[stage].group);
+  } else {
     if (tensor.type == Type::kF16 || tensor.type == Type::kBF16) bytes = 4;
     bytes = std::max(bytes, widest(nest, tensor.body));
   }

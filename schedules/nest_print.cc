@@ -62,6 +62,12 @@ std::string print(const Nest& nest) {
     text += concat(stage.name, axes_text(nest, stage), place_text(nest, stage));
     if (stage.copy_of >= 0) text += concat(", copies ", nest.program->tensors[stage.copy_of].name);
     if (stage.block > 0) text += concat(", blocks of ", stage.block, " along d", stage.block_dim);
+    if (stage.group > 0) text += concat(", groups of ", stage.group, " along d", stage.group_dim);
+    if (stage.wide) text += ", as f32";
+    if (stage.dot_axis >= 0) {
+      text += concat(", dot products of ", stage.dot_group, " along ",
+                     stage.axes[stage.dot_axis].name);
+    }
     if (stage.factored_axis >= 0) {
       text += concat(", partial over ", stage.axes[stage.factored_axis].name, " by ",
                      stage.factored_tile);

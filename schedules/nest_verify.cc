@@ -132,6 +132,19 @@ absl::Status verify_axes(const Nest& nest, const Stage& stage) {
   } else if (stage.axis_value.size() != rank || factored) {
     return broken(stage, "axis values do not match the tensor");
   }
+  if (stage.dot_axis >= 0) {
+    const bool fits = stage.dot_axis < static_cast<int>(stage.axes.size()) &&
+                      stage.axes[stage.dot_axis].reduction && stage.dot_group > 1;
+    if (!fits) return broken(stage, "dot products along no reduction");
+  }
+  if (stage.wide && (stage.copy_of < 0 || size_of(tensor.type) != 2 || !is_float(tensor.type)))
+    return broken(stage, "widens what is no 16-bit float");
+  if (stage.group > 0) {
+    const bool fits = stage.copy_of >= 0 && stage.group_dim >= 0 &&
+                      stage.group_dim < static_cast<int>(rank) &&
+                      (stage.block == 0 || stage.group_dim != stage.block_dim);
+    if (!fits) return broken(stage, "groups along no dimension of their own");
+  }
   if (factored) {
     bool found = false;
     for (const Loop& loop : stage.loops) {

@@ -32,6 +32,7 @@ class ProgramWriter {
                                                : (type_ == "i64" ? "i64" : "i32");
     if (chance(12)) return window();
     if (chance(8)) return chain();
+    if (chance(15)) return narrow_product();
     std::string text = "op p() {\n";
     const int64_t inputs = 1 + rng_.below(3);
     for (int64_t n = 0; n < inputs; ++n) {
@@ -157,6 +158,30 @@ class ProgramWriter {
     return concat(text, "  O", results, " = sum[j: ", keys, "](", weights, point, " * ",
                   typed("V", "j, e"), ")\n  out Y", results, " = O[", b, "i, e]",
                   late ? divided : " + 1", "\n}\n");
+  }
+
+  // A product of matrices of narrow types, either way round and perhaps padded or conditional.
+  std::string narrow_product() {
+    static constexpr const char* kPairs[][3] = {{"u8", "i8", "i32"},   {"i8", "u8", "i32"},
+                                                {"i16", "i16", "i32"}, {"bf16", "bf16", "f32"},
+                                                {"u8", "i8", "i32"},   {"i8", "i8", "i32"},
+                                                {"f16", "f16", "f32"}};
+    const char* const* types = kPairs[rng_.below(std::size(kPairs))];
+    type_ = types[0], work_ = types[2];
+    const int64_t m = extent(), n = 1 + rng_.below(50), k = 1 + rng_.below(45);
+    const bool across = chance(30), along = chance(40), shifted = chance(20);
+    const std::string at = shifted ? "k - 1" : "k";
+    std::string a = across ? concat("A[", at, ", i]") : concat("A[i, ", at, "]");
+    if (shifted) a = concat("pad(", a, ", 0)");
+    std::string term = concat("cast(", work_, ", ", a, ") * cast(", work_,
+                              along ? ", B[j, k])" : ", B[k, j])");
+    if (chance(15)) term = concat("where(i < 3, ", term, ", 0)");
+    return concat("op p() {\n  in A: ", types[0], shape_text(across ? std::vector<int64_t>{k, m}
+                                                                  : std::vector<int64_t>{m, k}),
+                  "\n  in B: ", types[1],
+                  shape_text(along ? std::vector<int64_t>{n, k} : std::vector<int64_t>{k, n}),
+                  chance(50) ? " const\n" : "\n", "  out C[i: ", m, ", j: ", n, "] = sum[k: ", k,
+                  "](", term, ")\n}\n");
   }
 
   bool chance(int percent) { return rng_.below(100) < percent; }
@@ -378,7 +403,7 @@ class TraceWriter {
         names.erase(names.begin() + at);
       }
       return step.names.size() > (kind == "reorder" ? 2u : 1u);
-    } else if (kind == "rfactor") {
+    } else if (kind == "rfactor" || kind == "dot") {
       std::vector<std::string> names;
       for (const Loop& loop : stage.loops) {
         if (is_reduction(stage, loop) || chance(10)) names.push_back(loop.name);
@@ -430,6 +455,12 @@ class TraceWriter {
     const std::vector<Decision> domain = step.kind->domain(nest, step);
     if (!domain.empty()) {
       step.numbers = any(domain);
+      // Groups serve dot products, and are right for any reader.
+      if (kind == "stage" && step.numbers.size() <= 4 && chance(40)) {
+        step.numbers.resize(4);
+        step.numbers.push_back(rng_.below(3));
+        step.numbers.push_back(2 + rng_.below(3));
+      }
     } else if (step.numbers.empty()) {
       step.numbers = {rng_.below(3), rng_.below(3) - 1};
     }

@@ -2,7 +2,7 @@
 // holds
 //   === title
 //   program text
-//   --- trace [threads N]
+//   --- trace [threads N] [on TARGET]
 //   steps
 //   --- nest | infeasible
 //   what print(Nest) gives, or the message of replay
@@ -52,7 +52,9 @@ std::pair<std::string, std::string> run_case(const Case& c) {
   const absl::StatusOr<Module> module = parse_module(c.program, c.title);
   if (!module.ok()) return {"error", std::string(module.status().message())};
   const absl::StatusOr<Program> program = instantiate(module->ops[0], {});
-  const absl::StatusOr<Target> target = find_target("x86_avx512");
+  const size_t on = c.header.find(" on ");
+  const std::string name = on == std::string::npos ? "x86_avx512" : c.header.substr(on + 4);
+  const absl::StatusOr<Target> target = find_target(name);
   if (!program.ok() || !target.ok()) return {"error", "no program"};
   const size_t threads = c.header.find("threads ");
   const int count = threads == std::string::npos ? 1 : std::stoi(c.header.substr(threads + 8));

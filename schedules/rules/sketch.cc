@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schedules/dot.h"
+
 namespace lw::rules {
 namespace {
 
@@ -114,6 +116,16 @@ double body_cost(const Nest& nest, int stage) {
   double cost = 0;
   visit(effective_body(nest, stage), [&](const ExprNode& node) { cost += op_cost(node.op); });
   return cost;
+}
+
+int64_t dot_group(const Nest& nest, int stage, int axis) {
+  const Stage& s = nest.stages[stage];
+  const Tensor& tensor = nest.program->tensors[s.tensor];
+  if (axis < 0 || !s.axes[axis].reduction || tensor.reduce != Reduce::kSum) return 1;
+  if (!s.axis_value.empty()) return 1;
+  const std::optional<DotFactors> factors =
+      dot_factors(*nest.target, effective_body(nest, stage), tensor.type);
+  return factors && s.axes[axis].extent >= factors->atom->group ? factors->atom->group : 1;
 }
 
 bool reads_at_prefix(const Nest& nest, int stage, int tensor, int dims) {

@@ -14,6 +14,7 @@ struct Draft {
   Nest nest;
   Sketch sketch;
   bool failed = false;                     // a fixed step did not apply: the rule does not fit here
+  bool dot_products = false;               // use the target's, where it has them
 };
 
 void fixed(Draft& draft, std::string_view kind, std::vector<std::string> names, Decision numbers = {});
@@ -35,6 +36,9 @@ bool reused(const Stage& stage, const Access& access);
 bool is_map(const Nest& nest, int stage);  // no reduction
 // Estimated vector instructions of the stage's body, per point.
 double body_cost(const Nest& nest, int stage);
+// Products that one instruction of the target adds along reduction axis `axis` of the stage's
+// tensor; 1: it has none for the stage, or the axis is too short.
+int64_t dot_group(const Nest& nest, int stage, int axis);
 // Whether every read of `tensor` in the stage is at the stage's first `dims` axes, in order.
 bool reads_at_prefix(const Nest& nest, int stage, int tensor, int dims);
 // A reduction some operand of which serves several points of the result: worth a register tile.

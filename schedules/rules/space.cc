@@ -7,8 +7,9 @@
 //               Where matrix products are among it, or are what it feeds, at a block of rows
 //               (rules/fusion.cc): attention without its scores in memory, say;
 //   4. tile     every stage left at the root, and every stage attached to one, gets a register tile.
-// Where a structural choice is open (which axis carries the lanes, splitting a reduction over the
-// threads, inlining a map that is read often), there is a sketch for each combination; numbers are decisions.
+// Where a structural choice is open (which axis carries the lanes, dot products or multiply-adds,
+// splitting a reduction over the threads, inlining a map that is read often), there is a sketch for
+// each combination; numbers are decisions.
 #include <algorithm>
 
 #include "schedules/rules/sketch.h"
@@ -168,6 +169,17 @@ bool lanes_are_a_choice(const Nest& nest) {
   return false;
 }
 
+bool has_dot_products(const Nest& nest) {
+  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
+    const Place place = nest.stages[s].place;
+    if (place == Place::kInlined || place == Place::kEpilogue) continue;
+    for (int a = 0; a < static_cast<int>(nest.stages[s].axes.size()); ++a) {
+      if (dot_group(nest, s, a) > 1) return true;
+    }
+  }
+  return false;
+}
+
 bool has_expensive_shared_map(const Nest& nest) {
   for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
     const Tensor& tensor = nest.program->tensors[nest.stages[s].tensor];
@@ -218,6 +230,12 @@ std::vector<Sketch> make_space(const Nest& start) {
     const std::string suffix = maps == Maps::kInlineAll ? ", recompute"
                                : maps == Maps::kKeep    ? ", maps kept"
                                                         : "";
+    if (has_dot_products(base.nest)) {
+      Draft d = base;
+      d.dot_products = true;
+      tile_all(d, false);
+      add(std::move(d), "dot products" + suffix);
+    }
     for (const bool rows : {false, true}) {
       if (rows && !lanes_are_a_choice(base.nest)) continue;
       Draft d = base;

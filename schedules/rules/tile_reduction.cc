@@ -1,5 +1,6 @@
 // A reduction at the root: register tile first, then everything around it.
 //
+//   dot(C, k; 4)                           where the target adds products in groups
 //   register_tile(C, k, i, j; open)        rows x vectors x unrolled reduction, in registers
 //   split(C, i.0), split(C, j.0), split(C, k.0)      cache blocks
 //   phase(C, y), phase(C, x)               of a transposed convolution: which taps meet a pixel
@@ -251,6 +252,10 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
     if (axis >= 0) names.push_back(loop_of(before, axis));
   }
   if (tile.vector < 0) return;
+  if (d.dot_products && !vector_reduction && dot_group(d.nest, stage, tile.unrolled) > 1) {
+    fixed(d, "dot", {name, loop_of(before, tile.unrolled)},
+          {dot_group(d.nest, stage, tile.unrolled)});
+  }
   open(d, "register_tile", names);
   if (d.failed) return;
 

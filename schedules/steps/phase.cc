@@ -55,6 +55,7 @@ absl::Status apply_phase(Nest& nest, const Step& step) {
   if (s.place == Place::kAt || s.copy_of >= 0 || s.factored_axis >= 0)
     return infeasible(concat(s.name, " computes a box of points"));
   const int axis = loop.parts[0].axis;
+  if (s.dot_axis >= 0) return infeasible(concat(s.name, " computes dot products"));
   if (loop.kind != LoopKind::kSerial || loop.parts.size() != 1 || loops_over(s, axis) != 1)
     return infeasible(concat(loop.name, " is not a serial loop over a whole axis"));
   if (phases < 2 || s.axes[axis].extent % phases != 0 || s.axes[axis].extent < 2 * phases)

@@ -20,6 +20,7 @@
 #include <cmath>
 
 #include "schedules/domains.h"
+#include "schedules/dot.h"
 #include "schedules/legality.h"
 #include "src/base/check.h"
 #include "src/expr/message.h"
@@ -61,6 +62,7 @@ struct Dimension {
   int position;  // of the loop
   int64_t extent;
   bool reduction;
+  int64_t group;  // points that one instruction takes: sizes are multiples
 };
 
 struct Tile {
@@ -80,9 +82,12 @@ class Tiles {
         lanes_(stage_lanes(nest, stage)) {
     for (const Loop& loop : stage_.loops) reduces_ = reduces_ || is_reduction(stage_, loop);
     const Type type = nest.program->tensors[stage_.tensor].type;
-    for (const Atom& atom : target_.atoms) {
-      if (atom.acc == type) per_cycle_ = atom.per_cycle, latency_ = atom.latency;
+    const Atom* atom = multiply_add(target_, type);
+    if (stage_.dot_axis >= 0) {
+      const auto dot = dot_factors(target_, effective_body(nest, stage), type);
+      if (dot) atom = dot->atom;
     }
+    if (atom != nullptr) per_cycle_ = atom->per_cycle, latency_ = atom->latency;
     const bool transposes = !reduces_ && reads_across(stage);
     most_rows_ = reduces_ ? target_.vector_registers : transposes ? 2 * lanes_ : 8;
   }
@@ -109,12 +114,13 @@ class Tiles {
     const Dimension& dimension = dimensions_[n];
     if (n + 1 == dimensions_.size()) return choose_columns(rows, steps, sizes);
     const int64_t limit = dimension.reduction ? 8 / steps : most_rows_ / rows;
-    for (int64_t size = 1; size <= std::min(limit, dimension.extent); ++size) {
+    const int64_t most = std::max<int64_t>(1, dimension.extent / dimension.group);
+    for (int64_t size = 1; size <= std::min(limit, most); ++size) {
       const bool power = (size & (size - 1)) == 0;
       // Maps are bound by memory: between few rows and a transposed block there is nothing to
       // choose.
       if (!power && (dimension.reduction || !reduces_)) continue;
-      sizes[n] = size;
+      sizes[n] = std::min(size * dimension.group, dimension.extent);
       dimension.reduction ? choose(n + 1, rows, steps * size, sizes)
                           : choose(n + 1, rows * size, steps, sizes);
     }
@@ -233,7 +239,9 @@ std::vector<Decision> register_tile_domain(const Nest& nest, const Step& step) {
     const bool fits = loop.kind == LoopKind::kSerial && loop.parts.size() == 1 &&
                       loop.parts[0].tile == 1 && !is_factored(s, loop.parts[0]);
     if (!fits) return {};
-    dimensions.push_back({position, region_range(nest, *stage, position), is_reduction(s, loop)});
+    const int64_t group = loop.parts[0].axis == s.dot_axis ? s.dot_group : 1;
+    dimensions.push_back(
+        {position, region_range(nest, *stage, position), is_reduction(s, loop), group});
   }
   const std::vector<TailOptions> options = tail_options(nest, *stage, dimensions, step);
   size_t combinations = 1;

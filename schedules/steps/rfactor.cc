@@ -58,6 +58,7 @@ absl::Status check_factorable(const Nest& nest, int stage, int position) {
     return infeasible(concat(s.name, " is not at the root"));
   if (s.factored_axis >= 0) return infeasible(concat(s.name, " is factored already"));
   if (!s.axis_value.empty()) return infeasible(concat(s.name, " has fused axes"));
+  if (s.dot_axis >= 0) return infeasible(concat(s.name, " computes dot products"));
   if (loop.parts.size() != 1 || loop.kind != LoopKind::kSerial) {
     return infeasible(concat(loop.name, " is not a plain serial loop"));
   }

@@ -9,11 +9,13 @@
 // copy); then the layout (nest.h): block_dim and block, or -1 and 0 for row-major. With a fourth
 // number the loops are another stage's than C's: 1 those of the stage at whose loop C runs, 2 those
 // of that one's host, and so on. So keys are packed once a head for scores computed once a block of
-// rows:  stage(P, K; 2, 2, 48, 1).
+// rows:  stage(P, K; 2, 2, 48, 1). The rest of the layout follows: for operands of dot products
+// group_dim and group (-1 and 0: none), for 16-bit floats 1 for a copy as f32.
 //
 // The copy's own loops go in the order of the layout. Its last is a vector loop; where the source
 // is contiguous in another dimension than the layout, that dimension is unrolled by the lanes just
-// outside, so that blocks of lanes x lanes are transposed in registers.
+// outside, so that blocks of lanes x lanes are transposed in registers. A grouped dimension is
+// unrolled too: the vectors of a group are stored interleaved.
 #include <algorithm>
 
 #include "schedules/domains.h"
@@ -26,35 +28,54 @@ namespace {
 
 // Vectors that one iteration of the innermost serial loop of a copy moves.
 constexpr int64_t kCopyVectors = 4;
+constexpr int64_t kMostGroup = 8;  // elements of a byte in the 64 bits that are broadcast at once
 
-Stage make_copy(const Nest& nest, int tensor, int block_dim, int64_t block) {
+struct Layout {
+  int block_dim = -1;
+  int64_t block = 0;
+  int group_dim = -1;
+  int64_t group = 0;
+  bool wide = false;
+};
+
+bool is_half(Type type) { return type == Type::kF16 || type == Type::kBF16; }
+
+Stage make_copy(const Nest& nest, int tensor, const Layout& layout) {
   const Tensor& source = nest.program->tensors[tensor];
   const int rank = static_cast<int>(source.shape.size());
   Stage copy;
   copy.tensor = copy.copy_of = tensor;
-  copy.block_dim = block_dim;
-  copy.block = block;
+  copy.block_dim = layout.block_dim;
+  copy.block = layout.block;
+  copy.group_dim = layout.group_dim;
+  copy.group = layout.group;
+  copy.wide = layout.wide;
   for (int n = 1; copy.name.empty() || find_stage(nest, copy.name) >= 0; ++n) {
     copy.name = n == 1 ? concat(source.name, ".copy") : concat(source.name, ".copy", n);
   }
   for (int d = 0; d < rank; ++d) copy.axes.push_back({concat("d", d), source.shape[d], false});
   if (rank == 0) return copy;
-  const int64_t lanes = std::max<int64_t>(1, nest.target->vector_bytes / size_of(source.type));
+  const int64_t group = std::max<int64_t>(1, layout.group);
+  const int size = layout.wide ? size_of(Type::kF32) : size_of(source.type);
+  const int64_t lanes = std::max<int64_t>(1, nest.target->vector_bytes / (size * group));
   const Tail tail = Tail::kCompose;  // full blocks run without masks, transposes included
-  const int innermost = block > 0 ? block_dim : rank - 1;
+  int innermost = layout.block > 0 ? layout.block_dim : rank - 1;
+  if (innermost == layout.group_dim) innermost = rank > 1 ? rank - 2 : -1;
   std::vector<Loop> inner;
   const auto add = [&](int d, int64_t tile, LoopKind kind) {
     const int64_t inside = std::min(tile, source.shape[d]);
     copy.loops.push_back({concat("d", d, ".0"), {{d, inside}}, LoopKind::kSerial, tail});
     inner.push_back({concat("d", d, ".1"), {{d, 1}}, kind, Tail::kCompose});
   };
-  if (block > 0) add(block_dim, block, LoopKind::kVector);
+  if (layout.block > 0) add(layout.block_dim, layout.block, LoopKind::kVector);
   for (int d = 0; d < rank; ++d) {
-    if (d == block_dim && block > 0) continue;
+    if (d == layout.block_dim && layout.block > 0) continue;
     if (d == innermost) {
       add(d, kCopyVectors * lanes, LoopKind::kVector);
     } else if (d == rank - 1) {
-      add(d, lanes, LoopKind::kUnroll);
+      add(d, (lanes + group - 1) / group * group, LoopKind::kUnroll);
+    } else if (d == layout.group_dim) {
+      add(d, group, LoopKind::kUnroll);
     } else {
       copy.loops.push_back({concat("d", d), {{d, 1}}, LoopKind::kSerial, Tail::kCompose});
     }
@@ -106,7 +127,7 @@ absl::Status check_depth(const Nest& nest, int tensor, int reader, int counted, 
 }
 
 absl::Status apply_stage(Nest& nest, const Step& step) {
-  RETURN_IF_ERROR(expect(step, {2, 2, 1, 4}));
+  RETURN_IF_ERROR(expect(step, {2, 2, 1, 7}));
   ASSIGN_OR_RETURN(const int reader, target_stage(nest, step));
   const int64_t depth = step.numbers[0];
   if (depth == -1) return absl::OkStatus();
@@ -132,7 +153,18 @@ absl::Status apply_stage(Nest& nest, const Step& step) {
                  block > shape[block_dim])) {
     return infeasible(concat("no layout with blocks of ", block, " along dimension ", block_dim));
   }
-  Stage copy = make_copy(nest, tensor, static_cast<int>(block_dim), block);
+  const int64_t group_dim = number_or(step, 4, -1), group = number_or(step, 5, 0);
+  const bool whole = group_dim == -1 && group == 0;
+  if (!whole && (group_dim < 0 || group_dim >= static_cast<int64_t>(shape.size()) || group < 2 ||
+                 group > kMostGroup || (!plain && group_dim == block_dim))) {
+    return infeasible(concat("no layout with groups of ", group, " along dimension ", group_dim));
+  }
+  const bool wide = number_or(step, 6, 0) == 1;
+  if (wide && !is_half(nest.program->tensors[tensor].type)) {
+    return infeasible(concat(step.names[1], " holds no 16-bit floats"));
+  }
+  Stage copy = make_copy(nest, tensor, {static_cast<int>(block_dim), block,
+                                        static_cast<int>(group_dim), group, wide});
   if (depth > 0) {
     copy.place = Place::kAt;
     copy.host = counted;
@@ -146,6 +178,37 @@ absl::Status apply_stage(Nest& nest, const Step& step) {
   nest.stages[reader + 1].copies.push_back({tensor, reader});
   RETURN_IF_ERROR(check_loops(nest, reader));
   return check_blocks(nest);
+}
+
+// The layouts as operands of dot products want them: every one in groups, but for a broadcast
+// operand whose groups lie together already.
+std::vector<Decision> grouped(const Nest& nest, int stage, int tensor,
+                              std::vector<Decision> layouts) {
+  const Stage& s = nest.stages[stage];
+  const int rank = static_cast<int>(nest.program->tensors[tensor].shape.size());
+  const bool vector = !s.loops.empty() && s.loops.back().kind == LoopKind::kVector;
+  int dim = -1;
+  bool follows_lanes = false;
+  for (int d = 0; d < rank; ++d) {
+    const int axis = index_axis(nest, stage, tensor, d);
+    if (axis == s.dot_axis) dim = d;
+    follows_lanes = follows_lanes || (vector && axis == s.loops.back().parts[0].axis);
+  }
+  for (Decision& layout : layouts) {
+    const bool together = dim == rank - 1 && layout[1] == 0 && !follows_lanes;
+    const bool grouped = dim >= 0 && !together;
+    layout.push_back(grouped ? dim : -1);
+    layout.push_back(grouped ? s.dot_group : 0);
+  }
+  return layouts;
+}
+
+// The step's numbers, as few as say it: `layout` holds block_dim, block and perhaps more.
+Decision placed(int64_t depth, int64_t up, const Decision& layout) {
+  Decision numbers = {depth, layout[0], layout[1]};
+  if (up > 0 || layout.size() > 2) numbers.push_back(up);
+  numbers.insert(numbers.end(), layout.begin() + 2, layout.end());
+  return numbers;
 }
 
 std::vector<Decision> stage_domain(const Nest& nest, const Step& step) {
@@ -174,6 +237,16 @@ std::vector<Decision> stage_domain(const Nest& nest, const Step& step) {
     }
     if (!shifts) layouts.push_back({d, in_tile[d]});
   }
+  const bool reduces = nest.program->tensors[s.tensor].reduce != Reduce::kNone;
+  if (s.dot_axis >= 0) {
+    layouts = grouped(nest, *stage, tensor, std::move(layouts));
+  } else if (reduces && is_half(nest.program->tensors[tensor].type)) {
+    const std::vector<Decision> narrow = std::move(layouts);
+    layouts.clear();
+    for (const int64_t wide : {0, 1}) {
+      for (const Decision& layout : narrow) layouts.push_back({layout[0], layout[1], -1, 0, wide});
+    }
+  }
   std::vector<int64_t> outer;
   for (int depth = 0; depth <= tile; ++depth) {
     std::vector<int64_t> region = read_region(nest, *stage, tensor, depth);
@@ -181,7 +254,7 @@ std::vector<Decision> stage_domain(const Nest& nest, const Step& step) {
     if (depth > 0 && region == outer) continue;
     outer = std::move(region);
     if (!is_final(nest, tensor, *stage, depth)) continue;
-    for (const Decision& layout : layouts) domain.push_back({depth, layout[0], layout[1]});
+    for (const Decision& layout : layouts) domain.push_back(placed(depth, 0, layout));
   }
   // Outside the loop at which the reader runs a copy serves several of its runs.
   for (int64_t up = 1, at = s.host; s.place == Place::kAt && at >= 0; ++up) {
@@ -189,8 +262,7 @@ std::vector<Decision> stage_domain(const Nest& nest, const Step& step) {
     for (int depth = 1; depth <= depth_within(nest, *stage, host); ++depth) {
       if (trips(nest.stages[host], depth - 1) == 1) continue;
       if (!check_depth(nest, tensor, *stage, host, depth).ok()) continue;
-      for (const Decision& layout : layouts)
-        domain.push_back({depth, layout[0], layout[1], up});
+      for (const Decision& layout : layouts) domain.push_back(placed(depth, up, layout));
     }
     at = nest.stages[host].place == Place::kAt ? nest.stages[host].host : -1;
   }

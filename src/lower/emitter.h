@@ -33,6 +33,8 @@ struct Storage {
   std::vector<int64_t> shape;
   int block_dim = -1;
   int64_t block = 0;
+  int group_dim = -1;
+  int64_t group = 1;
 };
 
 // An axis within the current instance: points base .. base + extent - 1, of which those below every

@@ -68,7 +68,7 @@ Value Evaluator::immediate(Type type, double number, int64_t integer, int lanes)
 
 Value Evaluator::broadcast(Value value, int lanes) {
   if (value.lanes == lanes) return value;
-  CHECK(value.lanes == 1);
+  CHECK(lanes % value.lanes == 0);
   auto [it, fresh] = broadcasts_.try_emplace(std::make_pair(value.reg, lanes), -1);
   if (fresh) {
     Stmt stmt;
@@ -295,6 +295,7 @@ Point Evaluator::tensor_point(const Stage& stage, Point point) {
   Point result;
   result.chunk = point.chunk;
   result.valid = point.valid;
+  result.dropped = point.dropped;
   for (const Expr& value : stage.axis_value) {
     result.axis.push_back(index(value, point));
     int64_t key = 0;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
 #include "src/lower/emitter.h"
 
 namespace lw::lowering {
@@ -21,7 +22,8 @@ struct Point {
   std::vector<Index> axis;
   std::vector<int64_t> key;
   std::vector<bool> varies;                // the axis differs between lanes
-  std::vector<Index> valid;                // exists only where all of these are >= 0
+  std::vector<Index> valid;                // exists only where all of these are >= 0,
+  std::vector<bool> dropped;               // of which these, where they fail, are not stored
   Chunk chunk;
 };
 
@@ -44,6 +46,9 @@ class Evaluator {
   // Points around one at which loads of a strided vector may be made together (see load()).
   void set_tile(const std::vector<Point>* points) { tile_ = points; }
 
+  // 16-bit floats that are only copied stay what they are.
+  void keep_raw() { raw_ = true; }
+
   void store(const Storage& storage, const Tensor& tensor, const Point& point, Value value,
              bool non_temporal);
   Value load(const Storage& storage, int tensor, std::vector<Index> local, const Point& point,
@@ -52,6 +57,14 @@ class Evaluator {
 
   // What `expr` is at the point, without the `where`s whose conditions are known to hold there.
   const Expr& unguarded(const Expr& expr, const Point& point);
+
+  // Points that one dot product takes, in order. `expr` at all of them, of element type `type`: the
+  // points' elements together for each lane (dot.cc).
+  using Group = absl::Span<const Point>;
+  Value grouped(const Expr& expr, Group points, Type type);
+  // Stores the points' vectors, where their places follow each other for each lane; else false.
+  bool store_group(const Storage& storage, const Tensor& tensor, Group points,
+                   const std::vector<Value>& values);
 
   Value broadcast(Value value, int lanes);
   Value immediate(Type type, double number, int64_t integer, int lanes);
@@ -89,6 +102,19 @@ class Evaluator {
   Value transposed_load(const Storage& storage, const Index& address, const Point& point,
                         const Expr& expr);
   Value emit_load(int buffer, Type type, const Index& address, int lanes, int mask);
+  struct Place {
+    int buffer = -1;
+    Index address;
+    bool affine = false;                   // in loop variables and the lane
+    bool uniform = true;                   // all indices are
+    std::vector<Index> needs;              // there is an element only where all of these are >= 0
+  };
+  Place place_of(const Expr& read, const Point& point);
+  Value load_group(const Expr& read, Group points);
+  bool loads_whole(const Expr& read, const Point& point);
+  Value interleave(std::vector<Value> values);
+  std::optional<int> group_mask(const Point& point, int64_t group,
+                                const std::vector<Index>& needs);
   void prefetch(int tensor, int buffer, const Index& address, Type type);
   Value read(const Expr& expr, const Point& point, Truth* in_bounds);
   uint64_t dependencies(const Expr& expr);
@@ -114,6 +140,7 @@ class Evaluator {
   absl::flat_hash_map<int, int> reciprocals_;
   std::vector<Quotient> quotients_;
   std::vector<std::pair<int, Affine>> prefetched_;
+  bool raw_ = false;                       // loads keep 16-bit floats as they are
 };
 
 }  // namespace lw::lowering

@@ -30,25 +30,31 @@ Index Evaluator::localize(const Storage& s, size_t d, const Index& index, const 
   return local;
 }
 
-// Address of a point in elements, given its indices within the box: row-major, or blocked.
+// Address of a point in elements, given its indices within the box: row-major, or in blocks and
+// groups.
 Index Evaluator::flatten(const Storage& s, const std::vector<Index>& local, const Point& point) {
   Index address;
-  if (s.block_dim < 0) {
-    int64_t stride = 1;
-    for (int d = static_cast<int>(local.size()) - 1; d >= 0; --d) {
-      address = add(address, local[d], stride);
-      stride *= s.shape[d];
-    }
-  } else {
-    const Index block = divide(local[s.block_dim], s.block, false, point);
-    address = divide(local[s.block_dim], s.block, true, point);
-    int64_t stride = s.block;
-    for (int d = static_cast<int>(local.size()) - 1; d >= 0; --d) {
-      if (d == s.block_dim) continue;
-      address = add(address, local[d], stride);
-      stride *= s.shape[d];
-    }
-    address = add(address, block, stride);
+  int64_t stride = 1;
+  if (s.group_dim >= 0) {
+    address = divide(local[s.group_dim], s.group, true, point);
+    stride = s.group;
+  }
+  // A box within one block has no others: what is read of it needs no remainder, and none could be
+  // shown to stay inside where the box moves.
+  const bool one_block = s.block_dim >= 0 && s.shape[s.block_dim] <= s.block;
+  if (s.block_dim >= 0) {
+    const Index& at = local[s.block_dim];
+    address = add(address, one_block ? at : divide(at, s.block, true, point), stride);
+    stride *= s.block;
+  }
+  for (int d = static_cast<int>(local.size()) - 1; d >= 0; --d) {
+    if (d == s.block_dim) continue;
+    const bool groups = d == s.group_dim;
+    address = add(address, groups ? divide(local[d], s.group, false, point) : local[d], stride);
+    stride *= groups ? (s.shape[d] + s.group - 1) / s.group : s.shape[d];
+  }
+  if (s.block_dim >= 0 && !one_block) {
+    address = add(address, divide(local[s.block_dim], s.block, false, point), stride);
   }
   cancel_quotients(address);
   return address;
@@ -164,7 +170,7 @@ Value Evaluator::emit_load(int buffer, Type type, const Index& address, int lane
   stmt.dst = static_cast<int>(e_.kernel.registers.size()) - 1;
   const Value value{stmt.dst, lanes};
   e_.emit(std::move(stmt));
-  return cast(register_type(type), value);
+  return raw_ ? value : cast(register_type(type), value);
 }
 
 // Finds, among the tile's points, `lanes` whose addresses for this read follow each other by one

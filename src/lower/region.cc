@@ -289,17 +289,23 @@ void allocate(Emitter& e, int s, const std::vector<Range>& region) {
       storage.shape.push_back(region.empty() ? t.shape[d] : region[d].extent);
     }
     const Stage& o = e.nest.stages[owner];
+    const Type type = o.wide ? Type::kF32 : t.type;
     storage.block_dim = o.copy_of >= 0 && o.block > 0 ? o.block_dim : -1;
     storage.block = storage.block_dim >= 0 ? o.block : 0;
+    const bool grouped = o.copy_of >= 0 && o.group > 0;
+    storage.group_dim = grouped ? o.group_dim : -1;
+    storage.group = grouped ? o.group : 1;
     for (size_t d = 0; d < t.shape.size(); ++d) {
       const int64_t n = storage.shape[d];
-      const bool blocked = static_cast<int>(d) == storage.block_dim;
-      size *= blocked ? (n + storage.block - 1) / storage.block * storage.block : n;
+      const int64_t whole = static_cast<int>(d) == storage.block_dim   ? storage.block
+                            : static_cast<int>(d) == storage.group_dim ? storage.group
+                                                                       : 1;
+      size *= (n + whole - 1) / whole * whole;
     }
-    if (size * size_of(t.type) > e.options.max_workspace_bytes && e.failure.ok()) {
+    if (size * size_of(type) > e.options.max_workspace_bytes && e.failure.ok()) {
       e.failure = infeasible("the workspace is too large");
     }
-    storage.buffer = e.stage_buffer(owner, t.type, size);
+    storage.buffer = e.stage_buffer(owner, type, size);
   };
   if (stage.copy_of >= 0) {
     place(s, stage.copy_of, e.copies[s]);

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 
+#include "absl/types/span.h"
+#include "schedules/dot.h"
 #include "src/base/check.h"
 
 namespace lw::lowering {
@@ -75,6 +77,34 @@ std::vector<Row> rows_of(const Frame& f, bool reductions) {
   return rows;
 }
 
+// Indices into `rows`: runs of `group` that follow each other along `axis` from a multiple of it
+// and agree elsewhere, each where its first row stands, and single rows.
+std::vector<std::vector<size_t>> bundles_of(const std::vector<Row>& rows, int axis, int64_t group) {
+  std::vector<std::vector<size_t>> bundles;
+  if (axis < 0) {
+    for (size_t i = 0; i < rows.size(); ++i) bundles.push_back({i});
+    return bundles;
+  }
+  std::map<std::vector<int64_t>, std::vector<size_t>> runs;
+  const auto run_of = [&](const Row& row) {
+    std::vector<int64_t> key = row.offset;
+    key[axis] -= key[axis] % group;
+    return key;
+  };
+  for (size_t i = 0; i < rows.size(); ++i) {
+    std::vector<size_t>& run = runs[run_of(rows[i])];
+    const int64_t at = static_cast<int64_t>(run.size());
+    if (rows[i].offset[axis] % group == at) run.push_back(i);
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const std::vector<size_t>& run = runs[run_of(rows[i])];
+    const bool whole = static_cast<int64_t>(run.size()) == group;
+    if (!whole) bundles.push_back({i});
+    else if (run[0] == i) bundles.push_back(run);
+  }
+  return bundles;
+}
+
 int vector_axis(const Frame& f) {
   if (f.stage.loops.empty() || !is_vector(f.stage.loops.back())) return -1;
   return f.stage.loops.back().parts[0].axis;
@@ -114,6 +144,7 @@ Point make_point(const Frame& f, Evaluator& evaluator, const Row& row, int va, c
     for (const Affine& limit : row.axes[a].limits) {
       const Index end = make_index(f.e, limit - affine(1), 0, 1);
       point.valid.push_back(add(end, point.axis.back(), -1));
+      point.dropped.push_back(!f.stage.axes[a].reduction);
     }
   }
   if (f.stage.axis_value.empty()) return point;
@@ -197,17 +228,31 @@ void finish_point(Frame& f, Evaluator& evaluator, const Point& point, Value valu
 void emit_map_tile(Frame& f) {
   const int va = vector_axis(f);
   Evaluator evaluator(f.e, f.s, f.vars);
+  if (f.stage.copy_of >= 0) evaluator.keep_raw();
   std::vector<Point> points;
-  for (const Row& row : rows_of(f, true)) {
-    const int64_t extent = va >= 0 ? row.axes[va].extent : 1;
+  std::vector<size_t> bundle;              // how many points from here belong together
+  const std::vector<Row> rows = rows_of(f, true);
+  for (const std::vector<size_t>& run : bundles_of(rows, f.stage.group_dim, f.stage.group)) {
+    const int64_t extent = va >= 0 ? rows[run[0]].axes[va].extent : 1;
     for (const Chunk& chunk :
          va >= 0 ? chunks_of(f, extent, false) : std::vector<Chunk>{{0, 1, 1}}) {
-      points.push_back(make_point(f, evaluator, row, va, chunk));
+      for (size_t i : run) points.push_back(make_point(f, evaluator, rows[i], va, chunk));
+      bundle.push_back(run.size());
     }
   }
   evaluator.set_tile(&points);
-  for (const Point& point : points)
-    finish_point(f, evaluator, point, evaluator.evaluate(f.e.bodies[f.s], point));
+  size_t first = 0;
+  for (size_t count : bundle) {
+    const absl::Span<const Point> together(points.data() + first, count);
+    first += count;
+    std::vector<Value> values;
+    for (const Point& p : together) values.push_back(evaluator.evaluate(f.e.bodies[f.s], p));
+    if (count > 1 && evaluator.store_group(f.e.copies[f.s], f.e.tensor(f.stage.copy_of), together,
+                                           values)) {
+      continue;
+    }
+    for (size_t i = 0; i < count; ++i) finish_point(f, evaluator, together[i], values[i]);
+  }
 }
 
 Accumulators start_accumulators(Frame& f) {
@@ -228,62 +273,119 @@ Accumulators start_accumulators(Frame& f) {
   return accumulators;
 }
 
+namespace {
+
+// sum = what `stmt` computes from it, at the lanes of the point that count.
+void accumulate(Frame& f, Evaluator& evaluator, const Point& point, Value sum, bool partials,
+                Stmt stmt) {
+  // Points that do not exist must not count, unless the whole lane is dropped in the end.
+  bool masked = partials && point.chunk.active < point.chunk.lanes;
+  for (size_t v = 0; v < point.valid.size(); ++v)
+    masked = masked || (point.valid[v].range.lo < 0 && !point.dropped[v]);
+  const int mask = masked ? evaluator.point_mask(point) : -1;
+  stmt.dst = mask < 0 ? sum.reg : f.e.new_register(evaluator.type_of(sum), sum.lanes);
+  const int result = stmt.dst;
+  f.e.emit(std::move(stmt));
+  if (mask < 0) return;
+  // The mask covers lanes; an accumulator of one lane takes the first.
+  const Value kept = evaluator.select({mask, sum.lanes}, {result, sum.lanes}, sum);
+  move_into(f.e, sum.reg, kept.reg);
+}
+
+void update_point(Frame& f, Evaluator& evaluator, const Expr& body, const Point& point, Value sum,
+                  bool partials) {
+  const Tensor& tensor = f.e.tensor(f.stage.tensor);
+  const bool fma =
+      tensor.reduce == Reduce::kSum && body->op == ExprOp::kMul && body->type == tensor.type;
+  Stmt stmt;
+  if (fma) {
+    stmt.op = Op::kFma;
+    stmt.srcs[0] =
+        evaluator.broadcast(evaluator.evaluate(body->args[0], point), sum.lanes).reg;
+    stmt.srcs[1] =
+        evaluator.broadcast(evaluator.evaluate(body->args[1], point), sum.lanes).reg;
+    stmt.srcs[2] = sum.reg;
+  } else {
+    const Value term = evaluator.cast(tensor.type, evaluator.evaluate(body, point));
+    stmt.op = Op::kBinary;
+    stmt.expr_op = combiner(tensor.reduce);
+    stmt.srcs[0] = sum.reg;
+    stmt.srcs[1] = evaluator.broadcast(term, sum.lanes).reg;
+  }
+  accumulate(f, evaluator, point, sum, partials, std::move(stmt));
+}
+
+// All points at once, where an instruction can: they must count alike.
+bool update_group(Frame& f, Evaluator& evaluator, const Expr& body,
+                  absl::Span<const Point> points, Value sum) {
+  const Tensor& tensor = f.e.tensor(f.stage.tensor);
+  const Target& target = *f.e.nest.target;
+  const std::optional<DotFactors> factors = dot_factors(target, body, tensor.type);
+  if (!factors || body->op != ExprOp::kMul || vector_reduces(f)) return false;
+  for (const Point& point : points) {
+    for (size_t v = 0; v < point.valid.size(); ++v) {
+      const Index &mine = point.valid[v], &other = points[0].valid[v];
+      if (!(mine.base == other.base) || mine.lane != other.lane) return false;
+    }
+  }
+  const int lanes = sum.lanes * static_cast<int>(points.size());
+  const Value a = evaluator.grouped(factors->a, points, factors->atom->a);
+  const Value b = evaluator.grouped(factors->b, points, factors->atom->b);
+  Stmt stmt;
+  stmt.op = Op::kDot;
+  stmt.srcs[0] = evaluator.broadcast(a, lanes).reg;
+  stmt.srcs[1] = evaluator.broadcast(b, lanes).reg;
+  stmt.srcs[2] = sum.reg;
+  accumulate(f, evaluator, points[0], sum, false, std::move(stmt));
+  return true;
+}
+
+}  // namespace
+
 void update_accumulators(Frame& f, const Accumulators& accumulators) {
   Emitter& e = f.e;
-  const Tensor& tensor = e.tensor(f.stage.tensor);
   const bool divided = std::any_of(f.guards.begin(), f.guards.end(),
                                    [](const Guard& guard) { return guard.multiple; });
   const int va = vector_axis(f);
   const bool partials = vector_reduces(f);
   Evaluator evaluator(e, f.s, f.vars);
-  std::vector<Point> points;
-  std::vector<Value> sums;
-  for (const Row& row : rows_of(f, true)) {
-    const bool outside = std::any_of(f.guards.begin(), f.guards.end(), [&](const Guard& guard) {
+  std::vector<Row> rows = rows_of(f, true);
+  std::erase_if(rows, [&](const Row& row) {
+    return std::any_of(f.guards.begin(), f.guards.end(), [&](const Guard& guard) {
       return range_of_guard(e, guard, row.axes).outside;
     });
-    if (outside) continue;
+  });
+  struct Update {
+    size_t first, count;                   // points
+    Value sum;
+  };
+  std::vector<Point> points;
+  std::vector<Update> updates;
+  for (const std::vector<size_t>& run : bundles_of(rows, f.stage.dot_axis, f.stage.dot_group)) {
+    const Row& row = rows[run[0]];
     const int64_t extent = va >= 0 ? row.axes[va].extent : 1;
     for (const Chunk& chunk :
          va >= 0 ? chunks_of(f, extent, partials) : std::vector<Chunk>{{0, 1, 1}}) {
-      points.push_back(make_point(f, evaluator, row, va, chunk));
-      sums.push_back(accumulators.at(position(f, row, chunk)));
+      updates.push_back({points.size(), run.size(), accumulators.at(position(f, row, chunk))});
+      for (size_t i : run) points.push_back(make_point(f, evaluator, rows[i], va, chunk));
     }
   }
   evaluator.set_tile(&points);
-  for (size_t i = 0; i < points.size(); ++i) {
-    const Point& point = points[i];
-    const Expr& body = divided ? evaluator.unguarded(e.bodies[f.s], point) : e.bodies[f.s];
-    const bool fma =
-        tensor.reduce == Reduce::kSum && body->op == ExprOp::kMul && body->type == tensor.type;
-    const Value sum = sums[i];
-    // Points that do not exist must not count, unless the whole lane is dropped in the end.
-    bool masked = partials && point.chunk.active < point.chunk.lanes;
-    for (const Index& valid : point.valid) masked = masked || valid.range.lo < 0;
-    const int mask = masked ? evaluator.point_mask(point) : -1;
-    Stmt stmt;
-    stmt.dst = mask < 0 ? sum.reg : e.new_register(evaluator.type_of(sum), sum.lanes);
-    if (fma) {
-      const Value a = evaluator.broadcast(evaluator.evaluate(body->args[0], point), sum.lanes);
-      const Value b = evaluator.broadcast(evaluator.evaluate(body->args[1], point), sum.lanes);
-      stmt.op = Op::kFma;
-      stmt.srcs[0] = a.reg;
-      stmt.srcs[1] = b.reg;
-      stmt.srcs[2] = sum.reg;
-    } else {
-      const Value term = evaluator.broadcast(
-          evaluator.cast(tensor.type, evaluator.evaluate(body, point)), sum.lanes);
-      stmt.op = Op::kBinary;
-      stmt.expr_op = combiner(tensor.reduce);
-      stmt.srcs[0] = sum.reg;
-      stmt.srcs[1] = term.reg;
+  for (const Update& update : updates) {
+    const absl::Span<const Point> together(points.data() + update.first, update.count);
+    std::vector<const Expr*> bodies;
+    for (const Point& point : together) {
+      bodies.push_back(divided ? &evaluator.unguarded(e.bodies[f.s], point) : &e.bodies[f.s]);
     }
-    const int result = stmt.dst;
-    e.emit(std::move(stmt));
-    if (mask < 0) continue;
-    // The mask covers lanes; an accumulator of one lane takes the first.
-    const Value kept = evaluator.select({mask, sum.lanes}, {result, sum.lanes}, sum);
-    move_into(e, sum.reg, kept.reg);
+    const bool alike = std::all_of(bodies.begin(), bodies.end(),
+                                   [&](const Expr* body) { return *body == *bodies[0]; });
+    if (update.count > 1 && alike &&
+        update_group(f, evaluator, *bodies[0], together, update.sum)) {
+      continue;
+    }
+    for (size_t i = 0; i < update.count; ++i) {
+      update_point(f, evaluator, *bodies[i], together[i], update.sum, partials);
+    }
   }
 }
 

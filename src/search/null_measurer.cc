@@ -28,7 +28,7 @@ double op_cycles(const Kernel& kernel, const Stmt& stmt) {
     case Op::kStore: return memory_cycles(kernel, stmt);
     case Op::kUnary: return stmt.expr_op == ExprOp::kNeg || stmt.expr_op == ExprOp::kAbs ? 0.5 : 8;
     case Op::kBinary: return stmt.expr_op == ExprOp::kDiv || stmt.expr_op == ExprOp::kPow ? 8 : 0.5;
-    case Op::kTranspose: return static_cast<double>(stmt.many.size());
+    case Op::kTranspose: case Op::kInterleave: return static_cast<double>(stmt.many.size());
     case Op::kHorizontal: return 6;
     default: return 0.5;
   }

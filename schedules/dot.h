@@ -1,0 +1,22 @@
+// Sums that a dot-product instruction of the target computes.
+#pragma once
+
+#include <optional>
+
+#include "schedules/target.h"
+#include "src/expr/expr.h"
+
+namespace lw {
+
+// The two factors before their conversion to the accumulator's type: a has the type of atom->a, b
+// that of atom->b.
+struct DotFactors {
+  Expr a, b;
+  const Atom* atom;                        // of the target, as long as that lives
+};
+
+// Of a sum's term in the accumulator's type, cast(x) * cast(y), where the target has an instruction
+// for these types; a `where` around it is looked through.
+std::optional<DotFactors> dot_factors(const Target& target, const Expr& term, Type acc);
+
+}  // namespace lw
