@@ -21,6 +21,9 @@ absl::StatusOr<double> measure_peak_gflops(Type type, int threads, double budget
 // The same for a lesser target that this machine emulates.
 absl::StatusOr<double> measure_peak_gflops(const Target& target, Type type, int threads,
                                            double budget_s = 0.05);
+// The same of a dot product's instruction alone: twice its lanes times its group a time.
+absl::StatusOr<double> measure_dot_gflops(const Target& target, const Atom& atom, int threads,
+                                          double budget_s = 0.05);
 
 // Sustained traffic of a loop that goes over `footprint_bytes` again and again, read_fraction of
 // them read, the rest written (0.5: copy), shared evenly by the threads.

@@ -2,26 +2,35 @@
 
 #include <algorithm>
 
+#include "schedules/dot.h"
 #include "src/base/check.h"
 #include "src/measure/doctor.h"
 
 namespace lw {
 namespace {
 
-// The type that most of the work is done in: of the largest reduction, else of the largest map.
-Type working_type(const Program& program) {
+struct Work {
+  Type type = Type::kF32;                  // that most of the work is done in
+  const Atom* dot = nullptr;               // an instruction of the target for all of that at once
+};
+
+// Of the largest reduction, else of the largest map.
+Work main_work(const Program& program, const Target& target) {
   double most = -1;
-  Type type = Type::kF32;
+  Work work;
   for (const Tensor& tensor : program.tensors) {
     if (tensor.body == nullptr) continue;
     double points = static_cast<double>(elements(tensor));
     for (const Axis& axis : tensor.reduce_axes) points *= static_cast<double>(axis.extent);
     if (points <= most) continue;
     most = points;
-    type = tensor.type;
+    work.type = tensor.type;
+    std::optional<DotFactors> factors;
+    if (tensor.reduce == Reduce::kSum) factors = dot_factors(target, tensor.body, tensor.type);
+    work.dot = factors ? factors->atom : nullptr;
   }
-  if (type == Type::kF64) return type;
-  return is_float(type) ? Type::kF32 : Type::kI32;
+  if (work.type != Type::kF64) work.type = is_float(work.type) ? Type::kF32 : Type::kI32;
+  return work;
 }
 
 }  // namespace
@@ -35,8 +44,13 @@ absl::StatusOr<Limits> measure_limits(const Program& program, const Target& targ
     if (program.tensors[t].role == Role::kInput) read += size;
   }
   Limits limits;
+  const Work work = main_work(program, target);
   ASSIGN_OR_RETURN(limits.peak_gflops,
-                   measure_peak_gflops(target, working_type(program), threads, budget_s));
+                   measure_peak_gflops(target, work.type, threads, budget_s));
+  if (work.dot != nullptr) {
+    ASSIGN_OR_RETURN(const double dots, measure_dot_gflops(target, *work.dot, threads, budget_s));
+    limits.peak_gflops = std::max(limits.peak_gflops, dots);
+  }
   ASSIGN_OR_RETURN(const Bandwidth bandwidth,
                    measure_bandwidth(target, static_cast<int64_t>(total), read / total, threads,
                                      budget_s));
@@ -45,11 +59,11 @@ absl::StatusOr<Limits> measure_limits(const Program& program, const Target& targ
 }
 
 Limits nominal_limits(const Program& program, const Target& target, int threads) {
-  const Type type = working_type(program);
-  double lanes_per_cycle = lanes(target, type);  // without an atom: one multiply-add a cycle
-  for (const Atom& atom : target.atoms) {
-    if (atom.acc == type) lanes_per_cycle = atom.lanes * atom.group * atom.per_cycle;
-  }
+  const Work work = main_work(program, target);
+  double lanes_per_cycle = lanes(target, work.type);  // without an atom: one multiply-add a cycle
+  const auto rate = [](const Atom& atom) { return atom.lanes * atom.group * atom.per_cycle; };
+  if (const Atom* atom = multiply_add(target, work.type)) lanes_per_cycle = rate(*atom);
+  if (work.dot != nullptr) lanes_per_cycle = std::max(lanes_per_cycle, rate(*work.dot));
   int64_t footprint = 0;
   for (int t : arguments(program)) footprint += bytes(program.tensors[t]);
   const CacheLevel* level = &target.caches.back();

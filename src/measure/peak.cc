@@ -69,7 +69,44 @@ Probe peak_probe(Type type, int lanes, const Form& form) {
   return probe;
 }
 
+// Independent chains of the instruction, all of the same two registers.
+Probe dot_probe(const Atom& atom, int chains) {
+  const int wide = atom.lanes * atom.group;
+  const std::string a(type_name(atom.a)), b(type_name(atom.b)), acc(type_name(atom.acc));
+  std::string text = absl::StrFormat(
+      "kernel peak arguments=3 variables=2 workspace=0 private=0 packed=0\n"
+      "buffer a %s %d argument 0\nbuffer b %s %d argument 1\n"
+      "buffer out %s %d argument 2 written\n"
+      "registers %sx%d %d\nregisters %sx%d 1\nregisters %sx%d 1\nbody {\n",
+      a, wide, b, wide, acc, chains * atom.lanes, acc, atom.lanes, chains, a, wide, b, wide);
+  for (int i = 0; i < chains; ++i) absl::StrAppendFormat(&text, "r%d = const 0\n", i);
+  absl::StrAppendFormat(&text, "r%d = load a[0] stride 1\nr%d = load b[0] stride 1\n", chains,
+                        chains + 1);
+  absl::StrAppendFormat(&text, "for v0 < %d {\nfor v1 < %d {\n", kRepeats, kTrips);
+  for (int i = 0; i < chains; ++i) {
+    absl::StrAppendFormat(&text, "r%d = dot r%d, r%d, r%d\n", i, chains, chains + 1, i);
+  }
+  absl::StrAppend(&text, "}\n}\n");
+  for (int i = 0; i < chains; ++i) {
+    absl::StrAppendFormat(&text, "store out[%d] = r%d stride 1\n", i * atom.lanes, i);
+  }
+  Probe probe;
+  probe.kernel = text + "}\n";
+  probe.argument_bytes = {int64_t{wide} * size_of(atom.a), int64_t{wide} * size_of(atom.b),
+                          int64_t{chains} * atom.lanes * size_of(atom.acc)};
+  return probe;
+}
+
 }  // namespace
+
+absl::StatusOr<double> measure_dot_gflops(const Target& target, const Atom& atom, int threads,
+                                          double budget_s) {
+  const int chains = target.vector_registers >= 32 ? 24 : 12;
+  const double work = 2.0 * chains * atom.lanes * atom.group * kTrips * kRepeats;
+  ASSIGN_OR_RETURN(const double rate,
+                   best_rate(dot_probe(atom, chains), target, threads, work, budget_s));
+  return rate * 1e-9;
+}
 
 absl::StatusOr<double> measure_peak_gflops(const Target& target, Type type, int threads,
                                            double budget_s) {
