@@ -49,7 +49,8 @@ TEST(Library, DeclaresWeightsConst) {
         "conv2d_transpose", "conv2d_capsule", "conv2d_bn_relu"}) {
     EXPECT_EQ(consts(op), "F") << op;
   }
-  for (const char* op : {"dense", "dense_bias", "dense_relu", "dense_gelu", "dense_i8"}) {
+  for (const char* op :
+       {"dense", "dense_bias", "dense_relu", "dense_gelu", "dense_i8", "dense_u8i8"}) {
     EXPECT_EQ(consts(op), "B") << op;
   }
   EXPECT_EQ(consts("matmul") + consts("batch_matmul"), "");

@@ -127,6 +127,8 @@ def gelu(x):
 
 OPS = {
     "matmul": product,
+    "matmul_u8i8": product,
+    "dense_u8i8": product,
     "batch_matmul": product,
     "dense": product,
     "dense_bias": lambda p, a, b, bias: a @ b + bias,
