@@ -28,6 +28,15 @@ BenchCase cube(const std::string& name, const std::string& workload, int64_t siz
           baseline};
 }
 
+std::vector<BenchCase> narrow(const std::string& workload, const std::string& type) {
+  std::vector<BenchCase> cases = {cube("512", workload, 512), cube("1024", workload, 1024),
+                                  {"128x768x768", {workload, "M=128", "N=768", "K=768"}}};
+  for (BenchCase& c : cases) {
+    if (!type.empty()) c.words.push_back(type);
+  }
+  return cases;
+}
+
 // OP1 .. OP4 at batch 1 and 16.
 absl::Status add_suite(const std::string& file, const std::string& op,
                        std::vector<BenchCase>* cases) {
@@ -158,6 +167,10 @@ absl::StatusOr<std::vector<BenchRow>> bench_rows(const std::string& folder, uint
   rows.push_back({"peak_const", "the same, B const",
                   {cube("512 const", "dense", 512), cube("1024 const", "dense", 1024)},
                   {.each_peak = 0.95}, {1}});
+  rows.push_back({"u8i8", "u8 by i8 into i32, B const", narrow("dense_u8i8", ""),
+                  {.each_best = 0.97, .each_peak = 0.9}, {1}});
+  rows.push_back({"bf16", "bf16 by bf16 into f32, B const", narrow("dense", "T=bf16"),
+                  {.each_best = 0.97, .each_peak = 0.9}, {1}});
   rows.push_back({"relu", "512^3 + bias + ReLU over the bare one",
                   {cube("bare", "dense", 512), cube("bias relu", "dense_relu", 512, "bare")},
                   {.over_baseline = 1.03}, threads});

@@ -34,6 +34,8 @@ TEST(Match, NamesLibraryOperators) {
   EXPECT_EQ(recognised(workload("dense_relu M=3 N=4 K=5")), "gemm 3 x 4 x 5, bias + relu");
   EXPECT_EQ(recognised(workload("dense_gelu M=3 N=4 K=5")), "gemm 3 x 4 x 5, bias + gelu");
   EXPECT_EQ(recognised(workload("batch_matmul B=2 M=3 N=4 K=5")), "gemm 2 of 3 x 4 x 5");
+  EXPECT_EQ(recognised(workload("dense_u8i8 M=3 N=4 K=5")), "gemm 3 x 4 x 5, u8 by i8");
+  EXPECT_EQ(recognised(workload("dense M=3 N=4 K=5 T=bf16")), "gemm 3 x 4 x 5, bf16");
   EXPECT_EQ(recognised(workload("softmax M=3 N=40")), "softmax 3 x 40");
 }
 
@@ -98,6 +100,8 @@ TEST(Match, RefusesWhatNoLibraryHas) {
                               " out Y[i: M, j: N] = X[i, j] * X[i, j] + 1\n}\n")),
             nothing);
   EXPECT_EQ(recognised(workload("dense_i8")), nothing);
+  EXPECT_EQ(recognised(workload("matmul M=3 N=4 K=5 T=i8")), nothing);
+  EXPECT_EQ(recognised(workload("add T=bf16")), nothing);
 }
 
 TEST(Ports, MultiplyAddsAreOneInstruction) {
@@ -134,6 +138,10 @@ TEST_P(PeersAgree, WithTheReference) {
       std::fill(out[0].bytes.begin(), out[0].bytes.end(), std::byte{0x7f});
       peer.select();
       peer.run();
+      if (!is_float(program.tensors[outputs(program)[0]].type)) {
+        EXPECT_EQ(out[0].bytes, (*expected)[0].bytes) << peer.name;
+        continue;
+      }
       const auto* got = reinterpret_cast<const float*>(out[0].bytes.data());
       const auto* want = reinterpret_cast<const float*>((*expected)[0].bytes.data());
       for (size_t i = 0; i < out[0].bytes.size() / sizeof(float); ++i)
@@ -146,8 +154,10 @@ TEST_P(PeersAgree, WithTheReference) {
 INSTANTIATE_TEST_SUITE_P(
     Workloads, PeersAgree,
     testing::Values("matmul M=31 N=17 K=23", "matmul M=1 N=33 K=29", "matmul M=33 N=1 K=29",
-                    "dense M=16 N=32 K=48", "dense_relu M=16 N=32 K=48",
-                    "dense_gelu M=16 N=32 K=48", "batch_matmul B=3 M=9 N=10 K=11",
+                    "dense M=16 N=32 K=48", "dense_u8i8 M=16 N=32 K=48",
+                    "matmul_u8i8 M=15 N=33 K=49", "dense M=16 N=32 K=48 T=bf16",
+                    "dense_relu M=16 N=32 K=48", "dense_gelu M=16 N=32 K=48",
+                    "batch_matmul B=3 M=9 N=10 K=11",
                     "softmax M=5 N=100", "attention B=2 H=3 S=9 T=17 D=8",
                     "attention S=33 T=40 D=16", "conv2d N=2 H=8 W=7 CI=4 CO=6",
                     "conv2d N=1 H=9 W=7 CI=3 CO=5 R=5 S=3 stride=2 pad=2",

@@ -40,7 +40,7 @@ std::vector<PeerKernel> CblasPeer::prepare(const PeerCase& description, void* co
 }
 
 std::vector<PeerKernel> CblasPeer::gemm(const PeerGemm& g, void* const* arguments) const {
-  if (g.epilogue != PeerEpilogue::kNone) return {};
+  if (g.epilogue != PeerEpilogue::kNone || !is_f32(g)) return {};
   const size_t d = g.batch.size();
   const MatrixLayout a = matrix_layout(g.m, g.k, g.a.strides[d], g.a.strides[d + 1]);
   const MatrixLayout b = matrix_layout(g.k, g.n, g.b.strides[d], g.b.strides[d + 1]);

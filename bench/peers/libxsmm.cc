@@ -17,7 +17,7 @@ class Libxsmm : public Peer {
   std::vector<PeerKernel> prepare(const PeerCase& description, void* const* arguments,
                                   int threads) override {
     const auto* g = std::get_if<PeerGemm>(&description);
-    if (g == nullptr || g->epilogue != PeerEpilogue::kNone) return {};
+    if (g == nullptr || g->epilogue != PeerEpilogue::kNone || !is_f32(*g)) return {};
     if (g->m * g->n * g->k > int64_t{64} * 64 * 64) return {};
     const size_t d = g->batch.size();
     const MatrixLayout a = matrix_layout(g->m, g->k, g->a.strides[d], g->a.strides[d + 1]);

@@ -37,7 +37,27 @@ std::vector<int64_t> row_major(const std::vector<int64_t>& shape) {
 }
 
 PeerView view(const Program& program, int tensor, std::vector<int64_t> strides) {
-  return {argument_of(program, tensor), std::move(strides), program.tensors[tensor].is_const};
+  PeerType type = PeerType::kF32;
+  switch (program.tensors[tensor].type) {
+    case Type::kBF16: type = PeerType::kBF16; break;
+    case Type::kU8: type = PeerType::kU8; break;
+    case Type::kI8: type = PeerType::kI8; break;
+    case Type::kI32: type = PeerType::kI32; break;
+    default: break;
+  }
+  return {argument_of(program, tensor), std::move(strides), program.tensors[tensor].is_const, type};
+}
+
+// The products of narrow types that libraries have: nothing else may be in the program.
+bool is_narrow_product(const Program& program) {
+  const std::vector<int> in = inputs(program);
+  const std::vector<int> out = outputs(program);
+  if (in.size() != 2 || out.size() != 1 || program.tensors.size() != 3) return false;
+  const Type a = program.tensors[in[0]].type, b = program.tensors[in[1]].type;
+  const Type c = program.tensors[out[0]].type;
+  const bool bytes = c == Type::kI32 && ((a == Type::kU8 && b == Type::kI8) ||
+                                         (a == Type::kI8 && b == Type::kU8));
+  return bytes || (c == Type::kF32 && a == Type::kBF16 && b == Type::kBF16);
 }
 
 // Strides of `tensor` per label of the flow's source; 0 where it does not vary.
@@ -153,7 +173,8 @@ PeerCase match_gemm(const Program& program, const Flow& flow, const Product& pro
   const std::optional<GemmLoops> split = gemm_loops(*loops);
   if (!split) return {};
   const int last = static_cast<int>(program.tensors[flow.source].shape.size()) - 1;
-  const std::optional<KnownEpilogue> epilogue = known_epilogue(program, flow, last);
+  std::optional<KnownEpilogue> epilogue = KnownEpilogue{};
+  if (flow.output != flow.source) epilogue = known_epilogue(program, flow, last);
   if (!epilogue) return {};
   // Bias and softmax run along the result's last dimension, which must be n and nothing else.
   if (epilogue->kind >= PeerEpilogue::kBias &&
@@ -290,7 +311,9 @@ struct Describer {
   std::string operator()(const std::monostate&) const { return "nothing a library knows"; }
   std::string operator()(const PeerGemm& g) const {
     return absl::StrCat("gemm ", g.batch.empty() ? "" : absl::StrCat(by(g.batch), " of "), g.m,
-                        " x ", g.n, " x ", g.k, epilogue_name(g.epilogue));
+                        " x ", g.n, " x ", g.k,
+                        is_f32(g) ? "" : g.c.type == PeerType::kI32 ? ", u8 by i8" : ", bf16",
+                        epilogue_name(g.epilogue));
   }
   std::string operator()(const PeerReduction& r) const {
     static const char* const kNames[] = {"sum", "mean", "max", "min", "sum of squares", "2-norm"};
@@ -326,16 +349,17 @@ struct Describer {
 
 PeerCase match_peer_case(const Program& program) {
   int contraction = -1, before = -1, contractions = 0;
+  const bool narrow = is_narrow_product(program);
   for (int t : arguments(program))
-    if (program.tensors[t].type != Type::kF32) return {};
+    if (program.tensors[t].type != Type::kF32 && !narrow) return {};
   if (outputs(program).size() != 1) return {};
   for (size_t t = 0; t < program.tensors.size(); ++t) {
-    if (program.tensors[t].body && program.tensors[t].type != Type::kF32) return {};
+    if (program.tensors[t].body && program.tensors[t].type != Type::kF32 && !narrow) return {};
     if (!is_contraction(program.tensors[t])) continue;
     before = std::exchange(contraction, static_cast<int>(t));
     ++contractions;
   }
-  if (contractions == 0) return match_simple(program);
+  if (contractions == 0) return narrow ? PeerCase() : match_simple(program);
   if (contractions == 2) return match_attention(program, before, contraction);
   if (contractions > 1) return {};
   const Product product = product_of_reads(program.tensors[contraction].body);
@@ -345,7 +369,7 @@ PeerCase match_peer_case(const Program& program) {
     if (operand->op == ExprOp::kRead && program.tensors[operand->index].role != Role::kInput)
       return {};                           // something is done to an operand first
   PeerCase gemm = match_gemm(program, *flow, product);
-  return gemm.index() != 0 ? gemm : match_convolution(program, *flow, product);
+  return gemm.index() != 0 || narrow ? gemm : match_convolution(program, *flow, product);
 }
 
 std::string describe(const PeerCase& description) { return std::visit(Describer(), description); }

@@ -4,6 +4,8 @@
 
 #include <omp.h>
 
+#include <cstdlib>
+
 namespace lw::onednn {
 namespace {
 
@@ -137,7 +139,18 @@ Desc describe(const PeerView& view, Dims dims) {
     if (view.strides[d] == 0) dims[d] = 1;
     strides.push_back(view.strides[d] == 0 ? 1 : view.strides[d]);
   }
-  return Desc(dims, kF32, strides);
+  return Desc(dims, data_type(view.type), strides);
+}
+
+dnnl::memory::data_type data_type(PeerType type) {
+  switch (type) {
+    case PeerType::kBF16: return dnnl::memory::data_type::bf16;
+    case PeerType::kU8: return dnnl::memory::data_type::u8;
+    case PeerType::kI8: return dnnl::memory::data_type::s8;
+    case PeerType::kI32: return dnnl::memory::data_type::s32;
+    case PeerType::kF32: break;
+  }
+  return kF32;
 }
 
 PeerKernel single(const char* mode, const std::string& implementation,
@@ -178,6 +191,11 @@ extern "C" lw::Peer* lw_peer(std::string* why) {
   if (dnnl_version()->major < 3) {
     *why = "the loaded oneDNN is older than 3";
     return nullptr;
+  }
+  // The vector instructions that our kernels have, not the tile multiplier (AMX) that they do not;
+  // ONEDNN_MAX_CPU_ISA decides otherwise.
+  if (std::getenv("ONEDNN_MAX_CPU_ISA") == nullptr) {
+    dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16);
   }
   static lw::onednn::OneDnn peer;
   return &peer;

@@ -16,6 +16,7 @@ using Desc = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
 using Arguments = std::unordered_map<int, dnnl::memory>;
 inline constexpr auto kF32 = dnnl::memory::data_type::f32;
+dnnl::memory::data_type data_type(PeerType type);
 
 struct Context {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
@@ -39,7 +40,7 @@ PeerKernel single(const char* mode, const std::string& implementation,
 // is none; `after` (may be empty) runs behind it on the same stream.
 template <class Make>
 std::vector<PeerKernel> with_weights(const Make& make, const PeerView& weights_view,
-                                     const Desc& weights, const float* data, Arguments arguments,
+                                     const Desc& weights, const void* data, Arguments arguments,
                                      std::function<void()> after = {});
 
 std::vector<PeerKernel> gemm(const PeerGemm& g, void* const* arguments);
@@ -53,7 +54,7 @@ bool append_activation(PeerEpilogue epilogue, dnnl::post_ops* ops);
 
 template <class Make>
 std::vector<PeerKernel> with_weights(const Make& make, const PeerView& weights_view,
-                                     const Desc& weights, const float* data, Arguments arguments,
+                                     const Desc& weights, const void* data, Arguments arguments,
                                      std::function<void()> after) {
   std::vector<PeerKernel> kernels;
   const auto run_of = [after](const dnnl::primitive& primitive, const Arguments& all) {
@@ -72,7 +73,7 @@ std::vector<PeerKernel> with_weights(const Make& make, const PeerView& weights_v
   }
   try {
     const auto desc =
-        make(Desc(weights.get_dims(), kF32, dnnl::memory::format_tag::any));
+        make(Desc(weights.get_dims(), weights.get_data_type(), dnnl::memory::format_tag::any));
     if (desc.weights_desc() == weights) return kernels;  // plain is what the library wants
     const dnnl::primitive primitive(desc);
     const dnnl::memory from = wrap(weights, data), to(desc.weights_desc(), context().engine);

@@ -4,7 +4,8 @@
 //
 // A peer is a shared object lw_peer_<name>.so that exports `lw_peer`; loader.h finds and loads them
 // at run time, so Loopwright itself links no vendor library. Host and plugin are built together,
-// hence a C++ interface. All data is f32, row-major or strided views of row-major arguments.
+// hence a C++ interface. Data are row-major or strided views of row-major arguments, f32 but for
+// the matrix products of narrow types.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +16,14 @@
 
 namespace lw {
 
+enum class PeerType : uint8_t { kF32, kBF16, kU8, kI8, kI32 };
+
 // A view of one kernel argument: strides in elements, one per dimension that the case names.
 struct PeerView {
   int argument = -1;                       // position among the kernel's arguments; -1: absent
   std::vector<int64_t> strides;
   bool is_const = false;                   // may be laid out anew before the timed calls
+  PeerType type = PeerType::kF32;
 };
 
 // What happens to a result before it is stored. `kBias*`: the operand is added per last dimension.
@@ -38,6 +42,11 @@ struct PeerGemm {
   PeerEpilogue epilogue = PeerEpilogue::kNone;
   PeerView scale, bias;                    // one stride: along n
 };
+
+// Whether all of it is f32; else bf16 by bf16 into f32 or u8 by i8 into i32, without an epilogue.
+inline bool is_f32(const PeerGemm& g) {
+  return g.a.type == PeerType::kF32 && g.b.type == PeerType::kF32 && g.c.type == PeerType::kF32;
+}
 
 // y = reduction of x over the dimensions marked `reduced`; y's strides are 0 there.
 struct PeerReduction {
