@@ -169,11 +169,27 @@ absl::Status check_places(const Nest& nest) {
   return absl::OkStatus();
 }
 
+// Tiles start at whole groups, of the copy's box too: what masks and moves a tile could not be
+// followed through a group's quotients.
+bool groups_fit(const Nest& nest, int reader, int tensor, const Stage& copy) {
+  const Stage& stage = nest.stages[reader];
+  const int axis = index_axis(nest, reader, tensor, copy.group_dim);
+  if (axis < 0 || inner_extents(stage, tile_begin(stage))[axis] % copy.group != 0) return false;
+  return std::none_of(stage.loops.begin(), stage.loops.end(), [&](const Loop& loop) {
+    const bool moves = loop.tail == Tail::kShift ||
+                       (loop.tail == Tail::kMask && copy.place == Place::kAt);
+    return moves && over_axis(loop, axis);
+  });
+}
+
 absl::Status check_blocks(const Nest& nest) {
   for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
     const Stage& stage = nest.stages[s];
     for (const Stage::Copy& served : stage.copies) {
       const Stage& copy = nest.stages[served.stage];
+      if (copy.group > 0 && !groups_fit(nest, s, served.tensor, copy)) {
+        return infeasible(concat("groups of ", copy.name, " do not fit the tile of ", stage.name));
+      }
       if (copy.block == 0) continue;
       const int axis = index_axis(nest, s, served.tensor, copy.block_dim);
       bool aligned = axis >= 0 && inner_extents(stage, tile_begin(stage))[axis] % copy.block == 0;

@@ -456,7 +456,7 @@ class TraceWriter {
     if (!domain.empty()) {
       step.numbers = any(domain);
       // Groups serve dot products, and are right for any reader.
-      if (kind == "stage" && step.numbers.size() <= 4 && chance(40)) {
+      if (kind == "stage" && step.numbers.size() <= 4 && chance(10)) {
         step.numbers.resize(4);
         step.numbers.push_back(rng_.below(3));
         step.numbers.push_back(2 + rng_.below(3));

@@ -161,7 +161,6 @@ struct Histogram {
       }
       if (stage.factored_axis >= 0) here["fusion partial results"] = 1;
       if (stage.block > 0) here["layout blocks"] = 1;
-      if (stage.group > 0) here["layout groups"] = 1;
       if (stage.place == Place::kInlined || stage.place == Place::kEpilogue) continue;
       for (int l = 0; l < static_cast<int>(stage.loops.size()); ++l) {
         const Loop& loop = stage.loops[l];
