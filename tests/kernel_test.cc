@@ -228,6 +228,32 @@ TEST(KernelVerifier, FollowsTailsThroughMinimaAndMasks) {
           .ok());
 }
 
+// The whole quotients of what a condition leaves: of 0 .. 5 by 3 the greatest is 1.
+TEST(KernelVerifier, ConditionsBoundQuotients) {
+  const auto accepts = [](const std::string& condition, const std::string& index) {
+    return verify(parse("kernel q arguments=1 variables=2 workspace=0 private=0 packed=0\n"
+                        "buffer Y f32 100 argument 0 written\nregisters f32x1 1\nbody {\n"
+                        "r0 = const 0\nfor v0 < 7 {\nint v1 = div v0, 3\nif " + condition +
+                        " >= 0 {\nstore Y[" + index + "] = r0 stride 1\n}\n}\n}\n"))
+        .ok();
+  };
+  EXPECT_TRUE(accepts("-v0 + 5", "99*v1"));
+  EXPECT_FALSE(accepts("-v0 + 5", "100*v1"));
+  EXPECT_FALSE(accepts("-v0 + 6", "99*v1"));
+  EXPECT_TRUE(accepts("v0 - 3", "50*v1 - 50"));
+  EXPECT_FALSE(accepts("v0 - 2", "50*v1 - 50"));
+}
+
+// A quotient is forgotten with its variable, whose name another may take.
+TEST(KernelVerifier, NamesOfQuotientsAreTakenAnew) {
+  const std::string text =
+      "kernel q arguments=1 variables=2 workspace=0 private=0 packed=0\n"
+      "buffer Y f32 100 argument 0 written\nregisters f32x1 1\nbody {\nr0 = const 0\n"
+      "for v0 < 7 {\nif v0 >= 0 {\nint v1 = div v0, 3\nstore Y[v1] = r0 stride 1\n}\n"
+      "for v1 < 3 {\nif -v0 + 5 >= 0 {\nstore Y[99*v1] = r0 stride 1\n}\n}\n}\n}\n";
+  EXPECT_FALSE(verify(parse(text)).ok());
+}
+
 TEST(KernelHash, NamesDoNotCountAndEverythingElseDoes) {
   const Kernel kernel = parse(kText);
   Kernel renamed = kernel;

@@ -16,6 +16,7 @@
 #include "src/base/check.h"
 #include "src/expr/scalar.h"
 #include "src/lower/kernel.h"
+#include "src/lower/kernel_quotient.h"
 #include "src/lower/kernel_shapes.h"
 #include "src/lower/kernel_words.h"
 
@@ -33,12 +34,6 @@ struct LaneForm {
   int64_t stride;
 };
 
-// var = floor(of / divisor)
-struct Quotient {
-  Affine of;
-  int64_t divisor;
-  int var;
-};
 using Mask = std::optional<std::vector<LaneForm>>;  // empty: unknown
 
 class Verifier {
@@ -123,7 +118,7 @@ class Verifier {
   }
 
   void list(const std::vector<Stmt>& list) {
-    const size_t facts = facts_.size();
+    const size_t facts = facts_.size(), quotients = quotients_.size();
     const std::string outer = path_;
     for (size_t i = 0; i < list.size() && error_.empty(); ++i) {
       path_ = outer + "[" + std::to_string(i) + "]";
@@ -134,6 +129,7 @@ class Verifier {
       if (s.kind == Stmt::Kind::kInt && s.var >= 0 && s.var < kernel_.variables) leave(s.var);
     }
     facts_.resize(facts);
+    quotients_.resize(quotients);
   }
 
   void stmt(const Stmt& s) {
@@ -218,6 +214,7 @@ class Verifier {
     for (const Affine& condition : s.conditions) {
       if (!known(condition)) return;
       facts_.push_back(condition);
+      bound_quotients(quotients_, condition, &facts_);
     }
     const std::string outer = path_;
     const std::vector<bool> before = defined_;
@@ -258,7 +255,7 @@ class Verifier {
           if (!enter(s.var, {0, s.divisor - 1})) return;
           // Where the quotient has a variable too, the remainder is exact.
           for (const Quotient& q : quotients_) {
-            if (!(q.of == s.a) || q.divisor != s.divisor || !ranges_[q.var].has_value()) continue;
+            if (!(q.of == s.a) || q.divisor != s.divisor) continue;
             const Affine rest = s.a - variable(q.var, s.divisor);
             fact(rest - variable(s.var));
             fact(variable(s.var) - rest);
@@ -488,7 +485,7 @@ class Verifier {
   bool in_prepack_ = false, in_parallel_ = false;
   std::vector<std::optional<Range>> ranges_;  // by variable; empty: not in scope
   std::vector<Affine> facts_;                 // each >= 0 here
-  std::vector<Quotient> quotients_;           // those whose variable is in scope count
+  std::vector<Quotient> quotients_;           // whose variables are in scope
   std::vector<bool> defined_, trusted_;       // by register
   std::vector<Mask> masks_;                   // by register
 };
