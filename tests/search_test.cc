@@ -315,12 +315,23 @@ TEST(Search, BeatsRandomSamplingOnAverage) {
   EXPECT_LT(searched, random);
 }
 
+TEST(Search, StopsWhenNothingMoreIsToBeExpected) {
+  const Task task = small_matmul();
+  auto store = make_memory_store();
+  task.put(*store);
+  const absl::StatusOr<TuneResult> result = tune_null(task, *store, options_of(700));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_LT(result->trials, 500);
+  EXPECT_GE(result->trials, 192);          // four windows at least
+  EXPECT_FALSE(result->interrupted);
+}
+
 TEST(Search, EveryComponentCanBeTurnedOff) {
   const Task task = small_matmul();
-  for (int off = 0; off < 5; ++off) {
+  for (int off = 0; off < 6; ++off) {
     SearchOptions options = options_of(12);
-    bool* switches[] = {&options.use_draft, &options.use_model, &options.use_evolution,
-                        &options.use_descent, &options.use_warm};
+    bool* switches[] = {&options.use_draft,   &options.use_model, &options.use_evolution,
+                        &options.use_descent, &options.use_warm,  &options.use_racing};
     *switches[off] = false;
     EXPECT_GT(tuned_us(task, options), 0);
   }

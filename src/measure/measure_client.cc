@@ -207,7 +207,7 @@ bool MeasureClient::estimate_only(const Built& built, Outcome* outcome) const {
 
 bool MeasureClient::time(const Built& built, int slot, Outcome* outcome) {
   TimingPlan plan;
-  plan.incumbent_us = built.candidate.incumbent_us;
+  plan.incumbent_us = built.candidate.race ? built.candidate.incumbent_us : 0;
   plan.cold = bench_->options.cache == "cold";
   if (built.candidate.effort > 1) {
     plan.max_samples = 30;

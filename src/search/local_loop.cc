@@ -66,6 +66,7 @@ std::vector<Candidate> LocalLoop::candidates(const Batch& batch) {
     candidate.kernel = proposal.kernel;
     candidate.draft_us = proposal.draft_us;
     candidate.incumbent_us = batch.incumbent_us;
+    candidate.race = options_.use_racing;
     candidate.verify = batch.verify;
     candidate.effort = batch.effort;
     result.push_back(std::move(candidate));

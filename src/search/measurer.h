@@ -21,6 +21,7 @@ struct Candidate {
   std::shared_ptr<const Kernel> kernel;
   // Racing: a candidate whose first samples are hopelessly behind this is stopped early (0: never).
   double incumbent_us = 0;
+  bool race = true;                        // false: measured in full, however far behind
   bool verify = false;                     // run both oracles whatever its time; otherwise verified
                                            // only when it beats incumbent_us
   int effort = 1;                          // 1: racing samples; 2: finalist (more samples)

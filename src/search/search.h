@@ -29,7 +29,7 @@ struct SearchOptions {
   int depth = 2;                           // batches in flight at once, at most
   int drafts = 4000;                       // candidates drafted in the first rounds together
   bool use_draft = true, use_model = true, use_evolution = true, use_descent = true,
-       use_warm = true;
+       use_warm = true, use_racing = true;
   bool random_only = false;                // ablation: random sampling, nothing learned
   std::vector<Sketch> space;               // tests; empty: make_space(start)
 };

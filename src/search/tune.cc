@@ -4,7 +4,9 @@
 // measuring takes every processor, proposing and learning wait instead, or they would be measured
 // too. Results are stored before they are counted, so that whatever was shown survives a crash.
 // What fails through nobody's fault (a lost worker, a throttled clock) is tried again and is no
-// trial.
+// trial. When three windows in a row gained less than 1 % each (allocate.h), no trial is expected to
+// be worth its time and the finalists come.
+#include "src/search/allocate.h"
 #include "src/search/local_loop.h"
 
 namespace lw {
@@ -13,12 +15,15 @@ absl::StatusOr<TuneResult> tune(const Nest& start, const Key& key, Store& store,
                                 const SearchOptions& options, std::unique_ptr<Model> model,
                                 const TuneHooks& hooks) {
   search::LocalLoop loop(start, key, store, options, std::move(model), hooks);
+  WorkloadState seen;
+  loop.on_stored([&seen](const Measurement& m) { record(seen, m); });
   RETURN_IF_ERROR(loop.resume());
   RETURN_IF_ERROR(loop.warm_start());
   bool interrupted = false;
   while (!loop.run().done()) {
     interrupted = interrupted || (hooks.interrupted && hooks.interrupted());
     if (interrupted) break;
+    if (has_stopped(seen, AllocateOptions())) loop.run().finish();
     RETURN_IF_ERROR(loop.step(measurer, loop.elapsed()));
   }
   if (interrupted) RETURN_IF_ERROR(loop.drain(measurer));
