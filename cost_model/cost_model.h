@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -36,6 +37,7 @@ struct Example {
   uint64_t group = 0;                            // workload: ranking is within a group
   double time_us = 0;                            // ignored when failed
   bool failed = false;
+  double low_us = 0, high_us = 0;                // interval of the time; 0: not known
 };
 
 class Model {
@@ -48,14 +50,34 @@ class Model {
   virtual bool trained() const = 0;
 };
 std::unique_ptr<Model> make_draft_model();       // scores by the feature that holds -log(draft_us)
-std::unique_ptr<Model> make_xgboost_model();
-absl::Status save_model(const Model& model, const std::string& path);
-absl::StatusOr<std::unique_ptr<Model>> load_model(const std::string& path);  // refuses another schema
+
+// How forests are grown. The defaults are those of a search, which learns in tens of milliseconds.
+struct Training {
+  int trees = 50, depth = 6, bins = 32;
+  double eta = 0.15, child_weight = 0.5;
+  double columns = 0.7, rows = 1;          // share of the features, of the examples, a tree
+  bool draft = true;                       // scores start from the draft's
+};
+std::unique_ptr<Model> make_xgboost_model(const Training& training = {});
+
+// Models in files, for the targets of one family. Loading refuses what cannot be used: kNotFound,
+// kInvalidArgument (no model), kFailedPrecondition (trained on another feature table, or for
+// another family), kDataLoss (damaged or cut off). A loaded model is the base of what it then
+// learns.
+absl::Status save_model(const Model& model, const std::string& path, std::string_view family);
+absl::StatusOr<std::unique_ptr<Model>> load_model(const std::string& path,
+                                                  std::string_view family);
+// The model that comes with the program (cost_model/shipped.model); errors as load_model's.
+absl::StatusOr<std::unique_ptr<Model>> shipped_model(std::string_view family);
+// That one, or, where it is of no use, one that starts from the draft.
+std::unique_ptr<Model> default_model(std::string_view family);
 
 // Quality of predictions `score` for measured `examples` (formulae: shared reference, section 6.1;
-// Ansor, TenSet). Averages over groups, weighted by their size.
+// Ansor, TenSet). Averages over groups, weighted by their size. Pairs of which one's time lies
+// within the other's interval count for neither side.
 struct RankingMetrics {
   double pairwise = 0, peak_at_1 = 0, peak_at_5 = 0, recall_at_30 = 0;
+  double best_of_tenth = 0;                // the best of the tenth that scores best / the best of all
   double random_peak_at_1 = 0, random_peak_at_5 = 0;
   int groups = 0, examples = 0;
 };

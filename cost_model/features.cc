@@ -115,6 +115,16 @@ double compute(const Analysis& a) {
 double memory(const Analysis& a, int b) {
   return sum(a, [&](const StageCost& c) { return c.memory_cycles[b]; });
 }
+double fma_per_cycle(const Target& target) {
+  for (const Atom& atom : target.atoms) {
+    if (atom.acc == Type::kF32 && atom.group == 1) return atom.per_cycle * atom.lanes;
+  }
+  return 1;
+}
+const CacheLevel& level(const Target& target, size_t n) {
+  static const CacheLevel* none = new CacheLevel;
+  return n < target.caches.size() ? target.caches[n] : *none;
+}
 int count_kind(const Stage& stage, LoopKind kind) {
   return static_cast<int>(std::count_if(stage.loops.begin(), stage.loops.end(),
                                         [&](const Loop& l) { return l.kind == kind; }));
@@ -144,6 +154,14 @@ const Feature kTable[] = {
     F("compute_vs_l3", ratio(compute(a), memory(a, 1))),
     F("compute_vs_dram", ratio(compute(a), memory(a, 2))),
     F("compute_vs_tlb", ratio(compute(a), memory(a, kTlb))),
+    F("l2_share", share(memory(a, 0), cycles(a))),
+    F("l3_share", share(memory(a, 1), cycles(a))),
+    F("dram_share", share(memory(a, 2), cycles(a))),
+    F("tlb_share", share(memory(a, kTlb), cycles(a))),
+    F("arithmetic_per_cycle", share(main_of(a).arithmetic_cycles, main_of(a).compute_cycles)),
+    F("load_cycles_share", share(main_of(a).load_cycles, main_of(a).compute_cycles)),
+    F("store_cycles_share", share(main_of(a).store_cycles, main_of(a).compute_cycles)),
+    F("issue_cycles_share", share(main_of(a).issue_cycles, main_of(a).compute_cycles)),
     // the register tile
     F("tile_rows", static_cast<float>(main_of(a).rows)),
     F("tile_columns", static_cast<float>(main_of(a).columns)),
@@ -155,6 +173,8 @@ const Feature kTable[] = {
     F("tile_full_share", static_cast<float>(main_of(a).full_share)),
     F("tile_instances", log1(main_of(a).instances)),
     F("tile_body_slots", log1(main_of(a).body_slots)),
+    F("tile_code", log1(main_of(a).instances * main_of(a).body_slots)),
+    F("tile_points", log1(main_of(a).rows * main_of(a).columns * main_of(a).depth_unroll)),
     F("tile_latency_vs_ports", ratio(main_of(a).latency_bound, main_of(a).port_bound)),
     F("tile_loads_vs_ports", ratio(main_of(a).load_bound, main_of(a).port_bound)),
     F("tile_update_vs_ports", ratio(main_of(a).update_cycles, main_of(a).port_bound)),
@@ -248,10 +268,15 @@ const Feature kTable[] = {
     // the machine
     F("vector_bytes", static_cast<float>(nest.target->vector_bytes)),
     F("vector_registers", static_cast<float>(nest.target->vector_registers)),
-    F("l1_bytes",
-      log1(static_cast<double>(nest.target->caches.empty() ? 0 : nest.target->caches[0].bytes))),
-    F("l2_bytes",
-      log1(static_cast<double>(nest.target->caches.size() < 2 ? 0 : nest.target->caches[1].bytes))),
+    F("l1_bytes", log1(static_cast<double>(level(*nest.target, 0).bytes))),
+    F("l2_bytes", log1(static_cast<double>(level(*nest.target, 1).bytes))),
+    F("l3_bytes", log1(static_cast<double>(level(*nest.target, 2).bytes))),
+    F("l2_bandwidth", static_cast<float>(level(*nest.target, 1).read_bytes_per_cycle)),
+    F("l3_bandwidth", static_cast<float>(level(*nest.target, 2).read_bytes_per_cycle)),
+    F("dram_bandwidth", static_cast<float>(level(*nest.target, 3).read_bytes_per_cycle)),
+    F("fma_per_cycle", static_cast<float>(fma_per_cycle(*nest.target))),
+    F("loads_per_cycle", static_cast<float>(nest.target->loads_per_cycle)),
+    F("issue_per_cycle", static_cast<float>(nest.target->issue_per_cycle)),
 };
 
 #undef F

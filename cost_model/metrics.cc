@@ -12,7 +12,15 @@ namespace {
 struct Group {
   std::vector<float> score;
   std::vector<double> label;  // best time / time; 0 for failures
+  std::vector<const Example*> example;
 };
+
+// Whether it cannot be said which is faster: one's time lies within the other's interval.
+bool alike(const Example& a, const Example& b) {
+  if (a.failed || b.failed) return a.failed && b.failed;
+  return a.time_us == b.time_us || (a.time_us >= b.low_us && a.time_us <= b.high_us) ||
+         (b.time_us >= a.low_us && b.time_us <= a.high_us);
+}
 
 std::vector<size_t> descending(const std::vector<size_t>& order, const auto& key) {
   std::vector<size_t> sorted = order;
@@ -36,11 +44,19 @@ double pairwise(const Group& g) {
   double agree = 0, pairs = 0;
   for (size_t i = 0; i < g.label.size(); ++i) {
     for (size_t j = i + 1; j < g.label.size(); ++j) {
+      if (alike(*g.example[i], *g.example[j])) continue;
       agree += (g.score[i] > g.score[j]) == (g.label[i] > g.label[j]);
       ++pairs;
     }
   }
   return pairs > 0 ? agree / pairs : 1;
+}
+
+// The best label among the tenth that scores best, relative to the best of all.
+double best_of_tenth(const Group& g, const std::vector<size_t>& order) {
+  double best = 0;
+  for (size_t j = 0; j < (order.size() + 9) / 10; ++j) best = std::max(best, g.label[order[j]]);
+  return best / *std::max_element(g.label.begin(), g.label.end());
 }
 
 double recall_at(const std::vector<size_t>& by_score, const std::vector<size_t>& by_label,
@@ -89,6 +105,7 @@ RankingMetrics evaluate(const std::vector<float>& score, const std::vector<Examp
     if (best.count(e.group) == 0) continue;  // nothing valid: nothing to rank
     groups[e.group].score.push_back(score[i]);
     groups[e.group].label.push_back(e.failed ? 0 : best[e.group] / e.time_us);
+    groups[e.group].example.push_back(&e);
   }
   RankingMetrics m;
   for (const auto& [id, g] : groups) {
@@ -102,6 +119,7 @@ RankingMetrics evaluate(const std::vector<float>& score, const std::vector<Examp
     m.peak_at_1 += weight * peak_at(g, by_score, 1);
     m.peak_at_5 += weight * peak_at(g, by_score, 5);
     m.recall_at_30 += weight * recall_at(by_score, by_label, 30);
+    m.best_of_tenth += weight * best_of_tenth(g, by_score);
     m.random_peak_at_1 += weight * random_peak(g, 1);
     m.random_peak_at_5 += weight * random_peak(g, 5);
     ++m.groups;
@@ -109,7 +127,7 @@ RankingMetrics evaluate(const std::vector<float>& score, const std::vector<Examp
   }
   if (m.examples == 0) return m;
   for (double* metric : {&m.pairwise, &m.peak_at_1, &m.peak_at_5, &m.recall_at_30,
-                         &m.random_peak_at_1, &m.random_peak_at_5}) {
+                         &m.best_of_tenth, &m.random_peak_at_1, &m.random_peak_at_5}) {
     *metric /= m.examples;
   }
   return m;

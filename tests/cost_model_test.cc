@@ -207,8 +207,8 @@ TEST(Xgboost, SavedModelScoresEquallyAndStaysTheBaseOfMore) {
   auto model = make_xgboost_model();
   ASSERT_TRUE(model->fit(train, 1).ok());
   const std::string path = temporary("model");
-  ASSERT_TRUE(save_model(*model, path).ok());
-  absl::StatusOr<std::unique_ptr<Model>> loaded = load_model(path);
+  ASSERT_TRUE(save_model(*model, path, "x86_64").ok());
+  absl::StatusOr<std::unique_ptr<Model>> loaded = load_model(path, "x86_64");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_TRUE((*loaded)->trained());
   const std::vector<float> before = scores(*model, more), after = scores(**loaded, more);
@@ -218,29 +218,62 @@ TEST(Xgboost, SavedModelScoresEquallyAndStaysTheBaseOfMore) {
   const std::vector<Example> few(more.begin(), more.begin() + 10);
   ASSERT_TRUE((*loaded)->fit(few, 1).ok());
   EXPECT_GT(evaluate(scores(**loaded, more), more).pairwise, 0.7);
-  ASSERT_TRUE(save_model(**loaded, path).ok());
-  absl::StatusOr<std::unique_ptr<Model>> again = load_model(path);
+  ASSERT_TRUE(save_model(**loaded, path, "x86_64").ok());
+  absl::StatusOr<std::unique_ptr<Model>> again = load_model(path, "x86_64");
   ASSERT_TRUE(again.ok()) << again.status();
   const std::vector<float> refined = scores(**loaded, more), reread = scores(**again, more);
   for (size_t i = 0; i < refined.size(); ++i) EXPECT_NEAR(refined[i], reread[i], 1e-4);
   unlink(path.c_str());
 }
 
+TEST(Metrics, PairsWithinEachOthersIntervalsDoNotCount) {
+  std::vector<Example> examples(3);
+  for (size_t i = 0; i < 3; ++i) {
+    examples[i].time_us = 10 + static_cast<double>(i);
+    examples[i].low_us = examples[i].time_us - 1.5, examples[i].high_us = examples[i].time_us + 1.5;
+  }
+  // Neighbours cannot be told apart, the outer two can: they are in order.
+  EXPECT_DOUBLE_EQ(evaluate({2, 3, 1}, examples).pairwise, 1);
+  for (Example& e : examples) e.low_us = e.high_us = e.time_us;
+  EXPECT_DOUBLE_EQ(evaluate({2, 3, 1}, examples).pairwise, 2.0 / 3);
+  EXPECT_DOUBLE_EQ(evaluate({2, 3, 1}, examples).best_of_tenth, 10.0 / 11);
+}
+
+TEST(Xgboost, DamageAnywhereInAFileIsFound) {
+  const std::string path = temporary("flipped");
+  auto model = make_xgboost_model();
+  ASSERT_TRUE(model->fit(hidden_rule(50, 1, 1), 1).ok());
+  ASSERT_TRUE(save_model(*model, path, "x86_64").ok());
+  std::ifstream in(path, std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(in)), {});
+  for (size_t at = 0; at < whole.size(); at += 1 + whole.size() / 97) {
+    std::string flipped = whole;
+    flipped[at] = static_cast<char>(flipped[at] ^ 4);
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << flipped;
+    EXPECT_FALSE(load_model(path, "x86_64").ok()) << "byte " << at;
+  }
+  unlink(path.c_str());
+}
+
 TEST(Xgboost, ModelsOfOtherFeaturesAndDamagedFilesAreRefused) {
   const std::string path = temporary("bad");
-  EXPECT_EQ(load_model(path).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(load_model(path, "x86_64").status().code(), absl::StatusCode::kNotFound);
   std::ofstream(path) << "something else\n";
-  EXPECT_EQ(load_model(path).status().code(), absl::StatusCode::kInvalidArgument);
-  std::ofstream(path) << "loopwright model 1\n12ab\n0\n";
-  const absl::Status other = load_model(path).status();
+  EXPECT_EQ(load_model(path, "x86_64").status().code(), absl::StatusCode::kInvalidArgument);
+  std::ofstream(path) << "loopwright model 2\n12ab\nx86_64\n\n0\n";
+  const absl::Status other = load_model(path, "x86_64").status();
   EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(other.message().find("12ab"), std::string::npos);
   auto model = make_xgboost_model();
   ASSERT_TRUE(model->fit(hidden_rule(50, 1, 1), 1).ok());
-  ASSERT_TRUE(save_model(*model, path).ok());
+  ASSERT_TRUE(save_model(*model, path, "aarch64").ok());
+  const absl::Status elsewhere = load_model(path, "x86_64").status();
+  EXPECT_EQ(elsewhere.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(elsewhere.message().find("aarch64"), std::string::npos);
+  ASSERT_TRUE(save_model(*model, path, "x86_64").ok());
   ASSERT_EQ(truncate(path.c_str(), 200), 0);
-  EXPECT_EQ(load_model(path).status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_FALSE(save_model(*make_draft_model(), path).ok());
+  EXPECT_EQ(load_model(path, "x86_64").status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_FALSE(save_model(*make_draft_model(), path, "x86_64").ok());
   unlink(path.c_str());
 }
 
