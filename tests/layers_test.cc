@@ -20,7 +20,8 @@ const std::vector<std::string> kStory = {
     "src/search/", "src/build/", "src/runner/", "src/measure/",
     "bench/peers/", "bench/interleave.", "bench/judge.",   // what the `bench` command shares with
                                                            // the table
-    "src/api/", "src/net/", "src/agent/", "src/serve/", "src/client/", "src/cli/", "bench/"};
+    "src/api/", "src/learn/", "src/net/", "src/agent/", "src/serve/", "src/client/", "src/cli/",
+    "bench/"};
 
 // Search sees building and measuring only through src/search/measurer.h, which the order implies:
 // both stand below it.

@@ -1,0 +1,24 @@
+// `model gather`: what the shipped model is trained on.
+#pragma once
+
+#include <string>
+
+#include "src/cli/common.h"
+
+namespace lw {
+
+struct GatherOptions {
+  int first = 0, tasks = 300;
+  double seconds = 1e9;
+  uint64_t seed = 1;
+  int uniform = 24, searched = 8;          // programs a task
+  int threads = 2;                         // of the tasks that have more than one
+  std::vector<std::string> lesser;         // targets that some tasks are for
+  std::string file = "data.lwd", objects;
+  bool build_only = false;
+};
+void add_gather(CLI::App& app, GatherOptions* options);
+// Adds to the file what it lacks; the same command goes on where it was interrupted.
+absl::StatusOr<int> gather(const GatherOptions& options, const Output& output);
+
+}  // namespace lw

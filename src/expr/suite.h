@@ -1,0 +1,16 @@
+// A suite that is already read.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/expr/text.h"
+
+namespace lw {
+
+// As load_suite (text.h); `path` stands for the text in messages.
+absl::StatusOr<std::vector<SuiteCase>> parse_suite(std::string_view text, const std::string& path,
+                                                   const std::vector<std::string>& names);
+
+}  // namespace lw
