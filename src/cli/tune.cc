@@ -147,15 +147,24 @@ absl::StatusOr<Tuned> describe(const Task& task, RunsOn device, const TuneResult
   return tuned;
 }
 
+// What ranks the task's candidates before any is measured. A file of no use costs its advantage, not
+// the run. Null: the shipped model.
+std::unique_ptr<Model> model_of(const TuneOptions& options, const Task& task) {
+  if (options.model.empty()) return nullptr;
+  if (options.model == "draft") return make_xgboost_model();
+  if (options.model == "none") return make_draft_model();
+  absl::StatusOr<std::unique_ptr<Model>> model = load_model(options.model, task.target->family);
+  if (model.ok()) return *std::move(model);
+  options.output.note(concat(std::string(model.status().message()), "; the draft model is used"));
+  return make_xgboost_model();
+}
+
 absl::StatusOr<Tuned> tune_one(const TuneOptions& options, const std::vector<std::string>& words,
                                Store& store, double begin_s) {
   ASSIGN_OR_RETURN(const Task task, options.workload.task(words));
   ASSIGN_OR_RETURN(const RunsOn device, find_device(task));
   RETURN_IF_ERROR(environment(put_task(store, task)));
-  std::unique_ptr<Model> model;
-  if (!options.model.empty()) {
-    ASSIGN_OR_RETURN(model, load_model(options.model));
-  }
+  std::unique_ptr<Model> model = model_of(options, task);
   double peak_gflops = 0;                  // for the live line; before the workers start
   if (!options.output.quiet && !options.output.verbose && options.search.trials > 0) {
     ASSIGN_OR_RETURN(const Bound bound, measure_bound(task, 0.02));
@@ -195,9 +204,7 @@ absl::StatusOr<std::vector<TuneResult>> tune_cases(const TuneOptions& options,
     SuiteMember member;
     member.task = tasks[i];
     member.progress = [p = progress.back().get()](const TuneProgress& now) { p->update(now); };
-    if (!options.model.empty()) {
-      ASSIGN_OR_RETURN(member.model, load_model(options.model));
-    }
+    member.model = model_of(options, tasks[i]);
     members.push_back(std::move(member));
   }
   TuneHooks hooks;
@@ -298,7 +305,9 @@ Action tune_command(CLI::App& app) {
   app.add_option("--seed", options->search.seed, "of everything that is random")
       ->capture_default_str();
   app.add_option("--model", options->model,
-                 "a cost model to start from, as `model train` saves it");
+                 "what ranks candidates: a file that `model train` saved, `draft`: the analytic "
+                 "model, and what the run learns, or `none`: the analytic model alone. Without it "
+                 "the model that comes with the program, and what the run learns");
   app.add_flag("--random", options->search.random_only, "random sampling, nothing learned");
   return [options] { return run_tune(*options); };
 }
