@@ -2,6 +2,9 @@
 
 embed_texts(lw_context_header src/build "context.h" context_header_text)
 library(lw_api FOLDERS src/api SOURCES ${lw_context_header} USES lw_measure lw_search lw_tuner_db)
+embed_texts(lw_withheld bench/workloads "ansor.json" withheld_suite_texts)
+library(lw_learn FOLDERS src/learn SOURCES ${lw_withheld} USES lw_api ${ZSTD_LIBRARY})
+library(lw_ablation_runs SOURCES bench/ablation.cc USES lw_api)
 # Addresses, certificates, TLS and channels: of the service and of all who call it.
 library(lw_net FOLDERS src/net USES lw_expr lw_proto gRPC::grpc++ OpenSSL::SSL)
 library(lw_agent FOLDERS src/agent USES lw_api lw_net lw_services)
@@ -16,4 +19,4 @@ foreach(waits lw_net lw_api lw_agent lw_client loopwright)
 endforeach()
 precompile(loopwright <CLI/CLI.hpp>)
 target_compile_definitions(loopwright PRIVATE LOOPWRIGHT_VERSION="${PROJECT_VERSION}")
-target_link_libraries(loopwright PRIVATE lw_agent lw_serve lw_client lw_peers CLI11::CLI11)
+target_link_libraries(loopwright PRIVATE lw_learn lw_agent lw_serve lw_client lw_peers CLI11::CLI11)

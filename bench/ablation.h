@@ -1,0 +1,56 @@
+// What each part of the search is worth: the same tunings with one part switched off at a time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/search/search.h"
+
+namespace lw {
+
+struct AblationVariant {
+  const char* name;
+  void (*change)(SearchOptions& options);
+  // The model it starts with; null: none.
+  std::unique_ptr<Model> (*model)(std::string_view family);
+};
+const std::vector<AblationVariant>& ablation_variants();  // the first is the whole search
+
+// How the best verified time fell in one tuning.
+struct AblationRun {
+  std::string workload, variant;
+  uint64_t seed = 0;
+  std::vector<CurvePoint> curve;
+};
+
+// One tuning. `store` holds what warm starts may use, and nothing of the key.
+absl::StatusOr<AblationRun> run_ablation(const Nest& start, const Key& key, Store& store,
+                                         Measurer& measurer, const AblationVariant& variant,
+                                         SearchOptions options, const TuneHooks& hooks,
+                                         const std::string& workload);
+
+// Lines of JSON, one a run; parsing skips what is no run.
+std::string to_line(const AblationRun& run);
+std::vector<AblationRun> parse_runs(std::string_view text);
+
+// Of all runs of one variant: what it took to come within `share` of the best time that any run of
+// the workload found. Not reached counts as infinite. Quartiles by linear interpolation.
+struct Quartiles {
+  double low = 0, median = 0, high = 0;
+};
+struct AblationRow {
+  std::string variant;
+  double share = 0;
+  int runs = 0, reached = 0;
+  Quartiles seconds, trials;
+  double final_share = 0;                  // geometric mean of best time / final time
+};
+std::vector<AblationRow> ablation_rows(const std::vector<AblationRun>& runs, double share);
+
+// A picture of both, for the README: a line a variant, its median and its quartiles.
+std::string ablation_svg(const std::vector<AblationRow>& rows, const std::string& title);
+
+}  // namespace lw
