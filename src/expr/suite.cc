@@ -1,15 +1,16 @@
 // Suites of benchmark cases, in the format of bench/workloads/ansor.json, as library operators; and
 // tuning requests, whose cases hold words.
+#include "src/expr/suite.h"
+
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
 
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
+#include "src/base/files.h"
 #include "src/expr/message.h"
-#include "src/expr/text.h"
 
 namespace lw {
 namespace {
@@ -164,9 +165,14 @@ std::vector<Entry> read_entries(const json& list) {
 
 absl::StatusOr<SuiteCases> read_suite(const std::string& path,
                                       const std::vector<std::string>& names) {
-  std::ifstream file(path);
-  if (!file) return absl::InvalidArgumentError(concat("cannot read the file '", path, "'"));
-  const json suite = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const absl::StatusOr<std::string> text = read_file(path);
+  if (!text.ok()) return absl::InvalidArgumentError(concat("cannot read the file '", path, "'"));
+  return parse_suite(*text, path, names);
+}
+
+absl::StatusOr<SuiteCases> parse_suite(std::string_view text, const std::string& path,
+                                       const std::vector<std::string>& names) {
+  const json suite = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (suite.is_discarded() || !suite.is_object() || !suite.contains("workloads") ||
       !suite["workloads"].is_array()) {
     return absl::InvalidArgumentError(concat(path, ": not a suite: JSON with a list 'workloads'"));

@@ -9,8 +9,8 @@
 
 namespace lw {
 
-// As load_suite (text.h); `path` stands for the text in messages.
-absl::StatusOr<std::vector<SuiteCase>> parse_suite(std::string_view text, const std::string& path,
-                                                   const std::vector<std::string>& names);
+// As read_suite (text.h); `path` stands for the text in messages.
+absl::StatusOr<SuiteCases> parse_suite(std::string_view text, const std::string& path,
+                                       const std::vector<std::string>& names);
 
 }  // namespace lw

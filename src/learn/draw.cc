@@ -307,9 +307,9 @@ const std::vector<Program>& withheld_programs() {
                                                      "D=64"},
         {"causal_attention", "B=1", "H=12", "S=512", "D=64"}};
     for (const auto& [file, text] : withheld_suite_texts()) {
-      absl::StatusOr<std::vector<SuiteCase>> cases = parse_suite(text, file, {});
-      CHECK(cases.ok());
-      for (SuiteCase& one : *cases) words.push_back(std::move(one.words));
+      absl::StatusOr<SuiteCases> suite = parse_suite(text, file, {});
+      CHECK(suite.ok() && suite->refused.empty());
+      for (SuiteCase& one : suite->cases) words.push_back(std::move(one.words));
     }
     for (const Words& one : words) {
       absl::StatusOr<Program> program = load_workload(one);
