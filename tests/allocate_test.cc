@@ -144,6 +144,23 @@ TEST(Allocate, ThreeFlatWindowsStopAWorkload) {
   EXPECT_FALSE(has_stopped(state, options));
 }
 
+TEST(Allocate, WhatIsAskedForAgainGetsAWindowHoweverFlatItWas) {
+  AllocateOptions options;
+  const int window = options.window * options.batch;
+  WorkloadState state;
+  advance({100, 0, 0.5, 0.01}, state, window);
+  const double best = state.best_us;
+  for (int i = 0; i < 4 * window; ++i) record(state, row(best, 0.01));
+  ASSERT_TRUE(has_stopped(state, options));
+  state.resumed = state.trials;
+  for (int i = 0; i < window; ++i) {
+    EXPECT_FALSE(has_stopped(state, options)) << i;
+    EXPECT_EQ(choose({state}, {}, 0, -1, options), 0);
+    record(state, row(best, 0.01));
+  }
+  EXPECT_TRUE(has_stopped(state, options));
+}
+
 TEST(Allocate, FollowsFromTheRowsAlone) {
   std::vector<WorkloadState> states(5);
   SharedBudget budget;

@@ -326,6 +326,20 @@ TEST(Search, StopsWhenNothingMoreIsToBeExpected) {
   EXPECT_FALSE(result->interrupted);
 }
 
+TEST(Search, AFlatHistoryIsTriedForAWindowWhenMoreIsAskedFor) {
+  const Task task = small_matmul();
+  auto store = make_memory_store();
+  task.put(*store);
+  const absl::StatusOr<TuneResult> first = tune_null(task, *store, options_of(700));
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_LT(first->trials, 500);           // stopped as flat
+  const absl::StatusOr<TuneResult> more = tune_null(task, *store, options_of(900));
+  ASSERT_TRUE(more.ok()) << more.status();
+  EXPECT_GE(more->trials, first->trials + 48);
+  EXPECT_LT(more->trials, 900);            // flat again
+  EXPECT_EQ(rows_of(task, *store).back().source, "finalist");
+}
+
 TEST(Search, EveryComponentCanBeTurnedOff) {
   const Task task = small_matmul();
   for (int off = 0; off < 6; ++off) {

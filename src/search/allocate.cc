@@ -102,6 +102,7 @@ bool has_stopped(const WorkloadState& state, const AllocateOptions& options) {
   if (options.flat_windows <= 0) return false;
   const int window = window_trials(options);
   if (state.trials < (options.flat_windows + 1) * window) return false;
+  if (state.trials < state.resumed + window) return false;
   for (int i = 0; i < options.flat_windows; ++i) {
     const double now = best_after(state, state.trials - i * window);
     const double then = best_after(state, state.trials - (i + 1) * window);

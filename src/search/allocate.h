@@ -29,8 +29,8 @@
 //
 // First each workload gets one round. A workload leaves when nothing was valid in its first rounds
 // (dead), when three windows in a row gained less than 1 % each (stopped), or when the caller
-// closes it. Ansor and MetaSchedule count rounds, may exceed the budget by a batch, and have no
-// early stop.
+// closes it; one that was asked for again does not stop before a window of new trials. Ansor and
+// MetaSchedule count rounds, may exceed the budget by a batch, and have no early stop.
 #pragma once
 
 #include <cstdint>
@@ -60,6 +60,8 @@ struct WorkloadState {
   bool closed = false;                     // nothing is left to try, or cancelled
   int in_flight = 0;                       // trials issued and not yet recorded
   double switch_s = 0;                     // what it costs to turn to it from another
+  int resumed = 0;                         // trials before this was asked for (again): however flat
+                                           // these were, a window more is tried
 
   // Follows from the measurements.
   int trials = 0, failed = 0;

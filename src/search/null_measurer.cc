@@ -110,7 +110,8 @@ class NullMeasurer : public Measurer {
       return outcome;
     }
     const double us = null_time_us(*candidate.kernel, options_.threads);
-    const bool behind = candidate.race && candidate.incumbent_us > 0 && us > 1.5 * candidate.incumbent_us;
+    const bool behind = candidate.race && candidate.incumbent_us > 0 &&
+                        us > 1.5 * candidate.incumbent_us;
     const int samples = rounds > 0 ? rounds : behind ? 1 : candidate.effort > 1 ? 30 : 10;
     Rng noise = rng.split(2);
     for (int i = 0; i < samples; ++i) {

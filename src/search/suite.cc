@@ -78,6 +78,7 @@ class Suite {
       lane->loop->run().set_trials(options_.search.trials == 0 ? 0 : kUnbounded);
       lane->loop->on_stored([&state = lane->state](const Measurement& m) { record(state, m); });
       RETURN_IF_ERROR(lane->loop->resume());
+      lane->state.resumed = lane->state.trials;
     }
     for (int next = pick(-1); next >= 0;) {
       ASSIGN_OR_RETURN(next, turn(next));

@@ -4,8 +4,9 @@
 // measuring takes every processor, proposing and learning wait instead, or they would be measured
 // too. Results are stored before they are counted, so that whatever was shown survives a crash.
 // What fails through nobody's fault (a lost worker, a throttled clock) is tried again and is no
-// trial. When three windows in a row gained less than 1 % each (allocate.h), no trial is expected to
-// be worth its time and the finalists come.
+// trial. When three windows in a row gained less than 1 % each (allocate.h), no trial is expected
+// to be worth its time and the finalists come. A run that resumes was asked for more: it tries a
+// window before what is stored may end it.
 #include "src/search/allocate.h"
 #include "src/search/local_loop.h"
 
@@ -18,6 +19,7 @@ absl::StatusOr<TuneResult> tune(const Nest& start, const Key& key, Store& store,
   WorkloadState seen;
   loop.on_stored([&seen](const Measurement& m) { record(seen, m); });
   RETURN_IF_ERROR(loop.resume());
+  seen.resumed = seen.trials;
   RETURN_IF_ERROR(loop.warm_start());
   bool interrupted = false;
   while (!loop.run().done()) {
