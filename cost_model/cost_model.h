@@ -23,6 +23,7 @@ struct Analysis;
 struct Feature {
   const char* name;
   float (*value)(const Nest& nest, const Analysis& analysis);
+  bool predicted = false;                  // made of times or cycles that the draft predicts
 };
 const std::vector<Feature>& feature_table();
 uint64_t feature_schema();                       // hash of the names in order; stored with models
@@ -56,7 +57,9 @@ struct Training {
   int trees = 50, depth = 6, bins = 32;
   double eta = 0.15, child_weight = 0.5;
   double columns = 0.7, rows = 1;          // share of the features, of the examples, a tree
-  bool draft = true;                       // scores start from the draft's
+  // Scores start from the draft's. False: from 0, and predicted features (feature_table()) are not
+  // looked at; counts, of instructions or lines moved, still are. Such a model cannot be saved.
+  bool draft = true;
 };
 std::unique_ptr<Model> make_xgboost_model(const Training& training = {});
 

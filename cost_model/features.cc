@@ -135,33 +135,36 @@ double trips_at(const Analysis& a, int outward) {
   return l >= 0 && l < static_cast<int>(cost.trips.size()) ? cost.trips[l] : 1;
 }
 
-#define F(name, expression)                                  \
+// P: predicted, that is, made of the draft's times or cycles.
+#define FEATURE(name, expression, predicted)                 \
   {                                                          \
     name, [](const Nest& nest, const Analysis& a) -> float { \
       (void)nest;                                            \
       (void)a;                                               \
       return expression;                                     \
-    }                                                        \
+    }, predicted                                             \
   }
+#define F(name, expression) FEATURE(name, expression, false)
+#define P(name, expression) FEATURE(name, expression, true)
 
 const Feature kTable[] = {
     // the draft
-    F("log_draft_us", static_cast<float>(std::log2(a.us))),
-    F("draft_compute_share", share(compute(a), cycles(a))),
-    F("draft_main_share", share(main_of(a).cycles, cycles(a))),
-    F("log_compute_cycles", log1(compute(a))),
-    F("compute_vs_l2", ratio(compute(a), memory(a, 0))),
-    F("compute_vs_l3", ratio(compute(a), memory(a, 1))),
-    F("compute_vs_dram", ratio(compute(a), memory(a, 2))),
-    F("compute_vs_tlb", ratio(compute(a), memory(a, kTlb))),
-    F("l2_share", share(memory(a, 0), cycles(a))),
-    F("l3_share", share(memory(a, 1), cycles(a))),
-    F("dram_share", share(memory(a, 2), cycles(a))),
-    F("tlb_share", share(memory(a, kTlb), cycles(a))),
-    F("arithmetic_per_cycle", share(main_of(a).arithmetic_cycles, main_of(a).compute_cycles)),
-    F("load_cycles_share", share(main_of(a).load_cycles, main_of(a).compute_cycles)),
-    F("store_cycles_share", share(main_of(a).store_cycles, main_of(a).compute_cycles)),
-    F("issue_cycles_share", share(main_of(a).issue_cycles, main_of(a).compute_cycles)),
+    P("log_draft_us", static_cast<float>(std::log2(a.us))),
+    P("draft_compute_share", share(compute(a), cycles(a))),
+    P("draft_main_share", share(main_of(a).cycles, cycles(a))),
+    P("log_compute_cycles", log1(compute(a))),
+    P("compute_vs_l2", ratio(compute(a), memory(a, 0))),
+    P("compute_vs_l3", ratio(compute(a), memory(a, 1))),
+    P("compute_vs_dram", ratio(compute(a), memory(a, 2))),
+    P("compute_vs_tlb", ratio(compute(a), memory(a, kTlb))),
+    P("l2_share", share(memory(a, 0), cycles(a))),
+    P("l3_share", share(memory(a, 1), cycles(a))),
+    P("dram_share", share(memory(a, 2), cycles(a))),
+    P("tlb_share", share(memory(a, kTlb), cycles(a))),
+    P("arithmetic_per_cycle", share(main_of(a).arithmetic_cycles, main_of(a).compute_cycles)),
+    P("load_cycles_share", share(main_of(a).load_cycles, main_of(a).compute_cycles)),
+    P("store_cycles_share", share(main_of(a).store_cycles, main_of(a).compute_cycles)),
+    P("issue_cycles_share", share(main_of(a).issue_cycles, main_of(a).compute_cycles)),
     // the register tile
     F("tile_rows", static_cast<float>(main_of(a).rows)),
     F("tile_columns", static_cast<float>(main_of(a).columns)),
@@ -175,9 +178,9 @@ const Feature kTable[] = {
     F("tile_body_slots", log1(main_of(a).body_slots)),
     F("tile_code", log1(main_of(a).instances * main_of(a).body_slots)),
     F("tile_points", log1(main_of(a).rows * main_of(a).columns * main_of(a).depth_unroll)),
-    F("tile_latency_vs_ports", ratio(main_of(a).latency_bound, main_of(a).port_bound)),
-    F("tile_loads_vs_ports", ratio(main_of(a).load_bound, main_of(a).port_bound)),
-    F("tile_update_vs_ports", ratio(main_of(a).update_cycles, main_of(a).port_bound)),
+    P("tile_latency_vs_ports", ratio(main_of(a).latency_bound, main_of(a).port_bound)),
+    P("tile_loads_vs_ports", ratio(main_of(a).load_bound, main_of(a).port_bound)),
+    P("tile_update_vs_ports", ratio(main_of(a).update_cycles, main_of(a).port_bound)),
     F("tile_vector_reduces", main_of(a).vector_reduces ? 1.f : 0.f),
     F("tile_lanes", static_cast<float>(main_of(a).lanes)),
     F("tile_shifted",
@@ -202,7 +205,7 @@ const Feature kTable[] = {
     F("stores_per_arithmetic", share(main_of(a).mix.stores, main_of(a).mix.arithmetic)),
     F("issue_per_arithmetic", share(main_of(a).mix.issue, main_of(a).mix.arithmetic)),
     F("arithmetic_per_line", ratio(main_of(a).mix.arithmetic, a.program_lines)),
-    F("loop_share", share(main_of(a).loop_cycles, main_of(a).compute_cycles)),
+    P("loop_share", share(main_of(a).loop_cycles, main_of(a).compute_cycles)),
     F("body_slots_per_point", static_cast<float>(a.flops)),
     F("branches", static_cast<float>(main_of(a).body.branches)),
     // loops, from the tile outward
@@ -242,12 +245,12 @@ const Feature kTable[] = {
     F("result_moved_l1", moved(a, -1, 0)),
     F("result_moved_l2", moved(a, -1, 1)),
     F("result_run", run_length(a, -1)),
-    F("moved_dram", log1(memory(a, 2))),
+    P("moved_dram", log1(memory(a, 2))),
     F("program_lines", log1(a.program_lines)),
     // copies and other stages
     F("copies", static_cast<float>(stage_of(nest, a).copies.size())),
     F("copy_lines", log1(copy_lines(nest, a))),
-    F("copy_share", share(copy_cycles(nest, a), cycles(a))),
+    P("copy_share", share(copy_cycles(nest, a), cycles(a))),
     F("prepacked",
       static_cast<float>(std::count_if(nest.stages.begin(), nest.stages.end(),
                                        [](const Stage& s) { return s.place == Place::kPrepack; }))),
@@ -263,7 +266,7 @@ const Feature kTable[] = {
     F("balance",
       share(main_of(a).tasks / nest.threads, std::ceil(main_of(a).tasks / nest.threads))),
     F("regions", log1(sum(a, [](const StageCost& c) { return c.regions; }))),
-    F("serial_share",
+    P("serial_share",
       share(sum(a, [](const StageCost& c) { return c.tasks <= 1 ? c.cycles : 0.0; }), cycles(a))),
     // the machine
     F("vector_bytes", static_cast<float>(nest.target->vector_bytes)),
@@ -279,7 +282,9 @@ const Feature kTable[] = {
     F("issue_per_cycle", static_cast<float>(nest.target->issue_per_cycle)),
 };
 
+#undef P
 #undef F
+#undef FEATURE
 
 }  // namespace
 

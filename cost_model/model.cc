@@ -27,6 +27,13 @@ float draft_margin(const std::vector<float>& features) {
   return static_cast<float>(-kDraftScale) * features[position];
 }
 
+void hide_predictions(std::vector<float>& features) {
+  const std::vector<Feature>& table = feature_table();
+  for (size_t i = 0; i < table.size(); ++i) {
+    if (table[i].predicted) features[i] = 0;
+  }
+}
+
 class DraftModel : public Model {
  public:
   absl::Status fit(const std::vector<Example>&, uint64_t) override { return absl::OkStatus(); }
@@ -51,7 +58,11 @@ class XgboostModel : public Model {
         return absl::InvalidArgumentError("features of another schema");
       margin.push_back(base_score(e.features));
     }
-    ASSIGN_OR_RETURN(Forest grown, grow(examples, std::move(margin), training_, seed));
+    std::vector<Example> seen;             // without the draft
+    if (!training_.draft) seen = examples;
+    for (Example& e : seen) hide_predictions(e.features);
+    ASSIGN_OR_RETURN(Forest grown, grow(training_.draft ? examples : seen, std::move(margin),
+                                        training_, seed));
     residual_ = std::make_shared<const Forest>(std::move(grown));
     return absl::OkStatus();
   }
@@ -60,12 +71,13 @@ class XgboostModel : public Model {
     std::vector<float> scores;
     for (const std::vector<float>& row : features) {
       CHECK(row.size() == feature_table().size());
-      scores.push_back(base_score(row) + (residual_ ? residual_->score(row.data()) : 0));
+      scores.push_back(base_score(row) + residual_score(row));
     }
     return scores;
   }
 
   bool trained() const override { return residual_ != nullptr || !base_.empty(); }
+  bool starts_from_draft() const { return training_.draft; }
 
   Forests forests() const {
     Forests all = base_;
@@ -78,6 +90,14 @@ class XgboostModel : public Model {
     float score = training_.draft ? draft_margin(row) : 0;
     for (const std::shared_ptr<const Forest>& forest : base_) score += forest->score(row.data());
     return score;
+  }
+
+  float residual_score(const std::vector<float>& row) const {
+    if (residual_ == nullptr) return 0;
+    if (training_.draft) return residual_->score(row.data());
+    std::vector<float> seen = row;
+    hide_predictions(seen);
+    return residual_->score(seen.data());
   }
 
   const Training training_;
@@ -95,6 +115,8 @@ std::unique_ptr<Model> make_xgboost_model(const Training& training) {
 absl::Status save_model(const Model& model, const std::string& path, std::string_view family) {
   const auto* trees = dynamic_cast<const XgboostModel*>(&model);
   if (trees == nullptr) return absl::InvalidArgumentError("the draft model has nothing to save");
+  if (!trees->starts_from_draft())
+    return absl::InvalidArgumentError("a model that does without the draft is not saved");
   return write_model_file(trees->forests(), path, family);
 }
 

@@ -198,6 +198,39 @@ TEST(Xgboost, SameExamplesAndSeedGiveTheSameScores) {
   EXPECT_EQ(scores(*a, train), scores(*b, train));
 }
 
+// What the draft predicts is hidden from a model that does without it, and nothing else is.
+TEST(Xgboost, WithoutTheDraftItsPredictionsDoNotCount) {
+  Training training;
+  training.draft = false;
+  const auto blind = make_xgboost_model(training), seeing = make_xgboost_model();
+  const std::vector<Example> train = hidden_rule(200, 1, 7);
+  std::vector<Example> other = train;
+  size_t predicted = 0;
+  for (size_t f = 0; f < feature_table().size(); ++f) {
+    const std::string name = feature_table()[f].name;
+    if (name == "log_draft_us" || name == "dram_share" || name == "serial_share") {
+      EXPECT_TRUE(feature_table()[f].predicted) << name;
+    }
+    if (name == "tile_rows" || name == "loads" || name == "fits_l2") {
+      EXPECT_FALSE(feature_table()[f].predicted) << name;
+    }
+    if (!feature_table()[f].predicted) continue;
+    ++predicted;
+    for (size_t i = 0; i < other.size(); ++i)
+      other[i].features[f] = static_cast<float>(1 + (i * 7 + f) % 11);
+  }
+  EXPECT_GT(predicted, 16u);
+  EXPECT_EQ(scores(*blind, train), std::vector<float>(train.size(), 0));
+  ASSERT_TRUE(blind->fit(train, 1).ok());
+  ASSERT_TRUE(seeing->fit(train, 1).ok());
+  EXPECT_EQ(scores(*blind, train), scores(*blind, other));
+  EXPECT_NE(scores(*seeing, train), scores(*seeing, other));
+  const auto again = make_xgboost_model(training);
+  ASSERT_TRUE(again->fit(other, 1).ok());
+  EXPECT_EQ(scores(*again, train), scores(*blind, train));
+  EXPECT_FALSE(save_model(*blind, testing::TempDir() + "/blind.model", "x86_64").ok());
+}
+
 std::string temporary(const std::string& name) {
   return testing::TempDir() + "/" + std::to_string(getpid()) + name;
 }

@@ -42,8 +42,12 @@ Option make_option(int sketch, Sample sample, const char* source) {
   return option;
 }
 
-Moves::Moves(const Nest& start, std::vector<Sketch> space, uint64_t seed)
-    : start_(start), space_(std::move(space)), arms_(space_.size()), seed_(seed) {
+Moves::Moves(const Nest& start, std::vector<Sketch> space, uint64_t seed, bool use_draft)
+    : start_(start),
+      space_(std::move(space)),
+      arms_(space_.size()),
+      seed_(seed),
+      use_draft_(use_draft) {
   CHECK(!space_.empty());
 }
 
@@ -60,7 +64,11 @@ int Moves::choose_sketch(Rng& rng) const {
     if (time[s] > 0 && (best == 0 || time[s] < best)) best = time[s];
   }
   double sum = 0;
-  for (double& t : time) sum += t = t > 0 ? std::pow(best / t, kSharpness) : 0;
+  for (int s = 0; s < count; ++s) {
+    const bool drawable = arms_[s].failed < arms_[s].drawn;
+    const double unknown = !use_draft_ && drawable ? 1 : 0;
+    sum += time[s] = time[s] > 0 ? std::pow(best / time[s], kSharpness) : unknown;
+  }
   double at = rng.uniform() * sum;
   for (int s = 0; s < count; ++s) {
     at -= time[s];
@@ -80,7 +88,7 @@ void Moves::draft(int count, std::vector<Option>& out) {
       continue;
     }
     out.push_back(make_option(s, *std::move(drawn), "draft"));
-    credit(s, out.back().draft_us, false);
+    if (use_draft_) credit(s, out.back().draft_us, false);
   }
 }
 

@@ -42,7 +42,9 @@ Option make_option(int sketch, Sample sample, const char* source);
 // each draw has a stream of its own, numbered in order.
 class Moves {
  public:
-  Moves(const Nest& start, std::vector<Sketch> space, uint64_t seed);
+  // `use_draft`: what the draft says of draws counts as their sketch's time until one is measured;
+  // otherwise a sketch without a time is drawn as often as the best.
+  Moves(const Nest& start, std::vector<Sketch> space, uint64_t seed, bool use_draft = true);
 
   const Nest& start() const { return start_; }
   const std::vector<Sketch>& space() const { return space_; }
@@ -70,6 +72,7 @@ class Moves {
   std::vector<Sketch> space_;
   std::vector<Arm> arms_;
   uint64_t seed_;
+  bool use_draft_;
   uint64_t drawn_ = 0;
 };
 

@@ -47,7 +47,8 @@ struct Search::Impl {
   Impl(Nest start, SearchOptions o, std::unique_ptr<Model> m)
       : options(std::move(o)),
         model(std::move(m)),
-        moves(start, options.space.empty() ? make_space(start) : options.space, options.seed) {}
+        moves(start, options.space.empty() ? make_space(start) : options.space, options.seed,
+              options.use_draft && !options.random_only) {}
 
   SearchOptions options;
   std::unique_ptr<Model> model;
@@ -307,7 +308,7 @@ struct Search::Impl {
   void note_best(int i) {
     const Tried& entry = tried[i];
     if (entry.failed) return;
-    moves.credit(entry.option.sketch, entry.time_us, true);
+    if (!options.random_only) moves.credit(entry.option.sketch, entry.time_us, true);
     if (best < 0 || tried[best].failed || entry.time_us < tried[best].time_us) {
       best = i;
       best_at = static_cast<int>(tried.size());
