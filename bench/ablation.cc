@@ -16,13 +16,15 @@ using Json = nlohmann::json;
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-std::unique_ptr<Model> from_draft(std::string_view) { return make_xgboost_model(); }
-std::unique_ptr<Model> from_nothing(std::string_view) {
+using StartModel = absl::StatusOr<std::unique_ptr<Model>>;
+
+StartModel from_draft(std::string_view) { return make_xgboost_model(); }
+StartModel from_nothing(std::string_view) {
   Training training;
   training.draft = false;
   return make_xgboost_model(training);
 }
-std::unique_ptr<Model> no_model(std::string_view) { return nullptr; }
+StartModel no_model(std::string_view) { return nullptr; }
 
 double quantile(const std::vector<double>& sorted, double q) {
   const double at = q * static_cast<double>(sorted.size() - 1);
@@ -45,14 +47,14 @@ std::string shown(double value) {
 
 const std::vector<AblationVariant>& ablation_variants() {
   static const std::vector<AblationVariant> variants = {
-      {"everything", [](SearchOptions&) {}, default_model},
-      {"no pre-training", [](SearchOptions&) {}, from_draft},
+      {"everything", [](SearchOptions&) {}, from_draft},
+      {"shipped model", [](SearchOptions&) {}, shipped_model},
       {"no learned model", [](SearchOptions& o) { o.use_model = false; }, no_model},
       {"no draft", [](SearchOptions& o) { o.use_draft = false; }, from_nothing},
-      {"no racing", [](SearchOptions& o) { o.use_racing = false; }, default_model},
-      {"no warm start", [](SearchOptions& o) { o.use_warm = false; }, default_model},
-      {"no descent", [](SearchOptions& o) { o.use_descent = false; }, default_model},
-      {"no evolution", [](SearchOptions& o) { o.use_evolution = false; }, default_model},
+      {"no racing", [](SearchOptions& o) { o.use_racing = false; }, from_draft},
+      {"no warm start", [](SearchOptions& o) { o.use_warm = false; }, from_draft},
+      {"no descent", [](SearchOptions& o) { o.use_descent = false; }, from_draft},
+      {"no evolution", [](SearchOptions& o) { o.use_evolution = false; }, from_draft},
       {"random search", [](SearchOptions& o) { o.random_only = true; }, no_model}};
   return variants;
 }
@@ -62,8 +64,9 @@ absl::StatusOr<AblationRun> run_ablation(const Nest& start, const Key& key, Stor
                                          SearchOptions options, const TuneHooks& hooks,
                                          const std::string& workload) {
   variant.change(options);
-  ASSIGN_OR_RETURN(const TuneResult result, tune(start, key, store, measurer, options,
-                                                 variant.model(start.target->family), hooks));
+  ASSIGN_OR_RETURN(std::unique_ptr<Model> model, variant.model(start.target->family));
+  ASSIGN_OR_RETURN(const TuneResult result,
+                   tune(start, key, store, measurer, options, std::move(model), hooks));
   return AblationRun{workload, variant.name, options.seed, result.curve};
 }
 

@@ -15,9 +15,12 @@ struct AblationVariant {
   const char* name;
   void (*change)(SearchOptions& options);
   // The model it starts with; null: none.
-  std::unique_ptr<Model> (*model)(std::string_view family);
+  absl::StatusOr<std::unique_ptr<Model>> (*model)(std::string_view family);
 };
-const std::vector<AblationVariant>& ablation_variants();  // the first is the whole search
+// "no draft": the draft's times and cycles neither rank candidates, nor weigh what is drawn, nor
+// are features of the learned model. What its analysis counts (instructions, lines moved), and
+// which stage it holds to be the main one, are features still.
+const std::vector<AblationVariant>& ablation_variants();  // the first is the search as it is
 
 // How the best verified time fell in one tuning.
 struct AblationRun {

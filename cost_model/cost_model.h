@@ -70,10 +70,9 @@ std::unique_ptr<Model> make_xgboost_model(const Training& training = {});
 absl::Status save_model(const Model& model, const std::string& path, std::string_view family);
 absl::StatusOr<std::unique_ptr<Model>> load_model(const std::string& path,
                                                   std::string_view family);
-// The model that comes with the program (cost_model/shipped.model); errors as load_model's.
+// The model that comes with the program (cost_model/shipped.model); errors as load_model's. Nothing
+// uses it unasked.
 absl::StatusOr<std::unique_ptr<Model>> shipped_model(std::string_view family);
-// That one, or, where it is of no use, one that starts from the draft.
-std::unique_ptr<Model> default_model(std::string_view family);
 
 // Quality of predictions `score` for measured `examples` (formulae: shared reference, section 6.1;
 // Ansor, TenSet). Averages over groups, weighted by their size. Pairs of which one's time lies

@@ -131,9 +131,4 @@ absl::StatusOr<std::unique_ptr<Model>> shipped_model(std::string_view family) {
   return std::make_unique<XgboostModel>(Training(), std::move(base));
 }
 
-std::unique_ptr<Model> default_model(std::string_view family) {
-  absl::StatusOr<std::unique_ptr<Model>> shipped = shipped_model(family);
-  return shipped.ok() ? *std::move(shipped) : make_xgboost_model();
-}
-
 }  // namespace lw

@@ -450,39 +450,6 @@ TEST_F(CliTest, NewerDatabaseAndFullDiskAreSaid) {
   EXPECT_EQ(slurp(path("newer.db")), file);
 }
 
-TEST_F(CliTest, ModelLearnsAndIsEvaluatedOnUnseenWorkloads) {
-  EXPECT_EQ(cli("model eval").code, 2);
-  for (const char* shape : {"M=24 N=40 K=16", "M=64 N=32 K=48", "M=16 N=96 K=64"}) {
-    ASSERT_EQ(cli(std::string("tune -q --trials 10 --seconds 20 --threads 1 matmul ") + shape).code,
-              0);
-  }
-  const json eval = cli("model eval --json").json();
-  for (const char* field : {"pairwise", "peak_at_1", "peak_at_5", "random_peak_at_1", "draft"}) {
-    EXPECT_TRUE(eval.contains(field)) << field;
-  }
-  EXPECT_EQ(eval["groups"], 3);
-  ASSERT_EQ(cli("model train -o m.model").code, 0);
-  EXPECT_EQ(cli(std::string("tune -q --model m.model --trials 12 --seconds 20 ") + kTiny).code, 0);
-}
-
-// What a model file is of no use for costs its advantage, not the run.
-TEST_F(CliTest, AModelOfNoUseIsRefusedWithTheReasonAndTheDraftUsed) {
-  std::ofstream(path("other.model")) << "loopwright model 2\n12ab\nx86_64\n\n0\n";
-  std::ofstream(path("cut.model")) << "loopwright model 2\n";
-  for (const auto& [file, why] : {std::pair("other.model", "trained on other features"),
-                                  std::pair("cut.model", "trained on other features"),
-                                  std::pair("none.model", "cannot read")}) {
-    const auto run = cli(std::string("tune --trials 0 --db ") + file + ".db --model " + file + " " +
-                         kTiny);
-    EXPECT_EQ(run.code, 0);
-    EXPECT_TRUE(contains(run.err, why)) << run.err;
-    EXPECT_TRUE(contains(run.err, "the draft model is used")) << run.err;
-  }
-  for (const char* model : {"none", "draft"}) {
-    EXPECT_EQ(cli(std::string("tune -q --trials 0 --model ") + model + " " + kTiny).code, 0);
-  }
-}
-
 TEST_F(CliTest, LoserOfTwoTunesOnOneKeyNamesTheOther) {
   const pid_t first = start(command({"tune", "matmul", "M=96", "N=96", "K=96", "--threads", "1",
                                      "--trials", "100000", "--seconds", "120", "-v"}));

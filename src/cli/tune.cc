@@ -20,7 +20,7 @@ struct TuneOptions {
   DatabaseFlags database;
   Output output;
   SearchOptions search;
-  std::string suite, model;
+  std::string suite, model = "draft";
 };
 
 // One workload's end: what is printed about it, and the exit code it asks for.
@@ -147,13 +147,14 @@ absl::StatusOr<Tuned> describe(const Task& task, RunsOn device, const TuneResult
   return tuned;
 }
 
-// What ranks the task's candidates before any is measured. A file of no use costs its advantage, not
-// the run. Null: the shipped model.
+// What ranks the task's candidates before any is measured. A model of no use costs its advantage,
+// not the run.
 std::unique_ptr<Model> model_of(const TuneOptions& options, const Task& task) {
-  if (options.model.empty()) return nullptr;
   if (options.model == "draft") return make_xgboost_model();
   if (options.model == "none") return make_draft_model();
-  absl::StatusOr<std::unique_ptr<Model>> model = load_model(options.model, task.target->family);
+  const std::string& family = task.target->family;
+  absl::StatusOr<std::unique_ptr<Model>> model =
+      options.model == "shipped" ? shipped_model(family) : load_model(options.model, family);
   if (model.ok()) return *std::move(model);
   options.output.note(concat(std::string(model.status().message()), "; the draft model is used"));
   return make_xgboost_model();
@@ -305,9 +306,10 @@ Action tune_command(CLI::App& app) {
   app.add_option("--seed", options->search.seed, "of everything that is random")
       ->capture_default_str();
   app.add_option("--model", options->model,
-                 "what ranks candidates: a file that `model train` saved, `draft`: the analytic "
-                 "model, and what the run learns, or `none`: the analytic model alone. Without it "
-                 "the model that comes with the program, and what the run learns");
+                 "what ranks candidates: `draft`: the analytic model, and what the run learns; "
+                 "`none`: the analytic model alone; `shipped`: the model that comes with the "
+                 "program, or a FILE that `model train` saved, and what the run learns on top")
+      ->capture_default_str();
   app.add_flag("--random", options->search.random_only, "random sampling, nothing learned");
   return [options] { return run_tune(*options); };
 }
