@@ -1,6 +1,8 @@
 // Whole studies: a service, null agents, and everything that may happen to either on the way.
 #include "tests/daemon_fixture.h"
 
+#include "cost_model/cost_model.h"
+#include "src/api/api.h"
 #include "src/search/null_measurer.h"
 #include "src/search/search.h"
 
@@ -51,12 +53,13 @@ class SearchServiceTest : public ::testing::TestWithParam<const char*> {
     return found;
   }
   // Traces of trials in the order in which they were stored.
-  static std::vector<std::string> traces(Database& database) {
+  static std::vector<std::string> traces(Database& database, const std::string& where = "") {
     std::vector<std::string> all;
     EXPECT_TRUE(database.read(5, [&] {
       all.clear();
-      Query query = database.query("SELECT c.trace FROM measurements m JOIN candidates c "
-                                   "ON c.id = m.candidate ORDER BY m.id");
+      Query query = database.query(absl::StrCat("SELECT c.trace FROM measurements m JOIN "
+                                                "candidates c ON c.id = m.candidate ", where,
+                                                " ORDER BY m.id"));
       while (query.next()) all.push_back(query.text(0));
       return query.status();
     }).ok());
@@ -111,6 +114,37 @@ TEST_P(SearchServiceTest, OneAgentAndASeedGiveTheSameTraces) {
       EXPECT_EQ(traces(*daemon.database), first);
     }
   }
+}
+
+// What a study measures first is what the analytic model thinks best, and not the shipped one.
+TEST_P(SearchServiceTest, StudiesStartFromTheDraft) {
+  const std::vector<int> sizes = {32, 48, 77, 100};
+  Daemon daemon(url_, quick());
+  NullAgent agent(daemon.server->address(), "a", "target=x86_avx2");
+  v1::CreateStudyRequest request = study_request(sizes, 4);
+  request.mutable_spec()->set_seed(7);
+  finish(daemon, create(daemon, request));
+  std::vector<std::string> measured = traces(*daemon.database, "WHERE m.source = 'zero'");
+  std::sort(measured.begin(), measured.end());
+  const auto first_of = [&](auto make_model) {
+    std::vector<std::string> first;
+    for (int m : sizes) {
+      const absl::StatusOr<Program> program = parse_program(matmul_text(m), "first");
+      CHECK(program.ok());
+      const absl::StatusOr<Task> task = make_task(*program, "first", *find_target("x86_avx2"), 1);
+      CHECK(task.ok());
+      SearchOptions options;
+      options.seed = 7;
+      const absl::StatusOr<Proposal> zero =
+          Search(task->start, options, make_model()).zero_trial();
+      CHECK(zero.ok());
+      first.push_back(zero->text);
+    }
+    std::sort(first.begin(), first.end());
+    return first;
+  };
+  EXPECT_EQ(measured, first_of([] { return make_xgboost_model(); }));
+  EXPECT_NE(measured, first_of([] { return *shipped_model("x86_64"); }));
 }
 
 TEST_P(SearchServiceTest, AWorkloadThatNoScheduleFitsClosesWithTheReason) {
