@@ -45,7 +45,7 @@ TEST_F(CliTest, AModelOfNoUseIsRefusedWithTheReasonAndTheDraftUsed) {
 
 // Without --model a search starts from the draft; the shipped model is used where it is asked for.
 TEST_F(CliTest, TheDraftRanksUnlessAnotherModelIsNamed) {
-  EXPECT_TRUE(contains(cli("tune --help").out, "[draft]"));
+  EXPECT_TRUE(contains(cli("tune --help").out, "=draft"));
   const auto untuned = [&](const std::string& model) {
     const CliRun run = cli(concat("tune --json --threads 1 --trials 0 --db zero", model.size(),
                                   ".db ", model, " matmul M=67 N=130 K=77"));
