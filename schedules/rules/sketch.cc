@@ -13,8 +13,10 @@ bool coefficients(const Expr& expr, std::vector<int64_t>& per_axis, int64_t fact
   switch (expr->op) {
     case ExprOp::kConst: return true;
     case ExprOp::kAxis: per_axis[expr->index] += factor; return true;
-    case ExprOp::kAdd: return coefficients(args[0], per_axis, factor) & coefficients(args[1], per_axis, factor);
-    case ExprOp::kSub: return coefficients(args[0], per_axis, factor) & coefficients(args[1], per_axis, -factor);
+    case ExprOp::kAdd:
+      return coefficients(args[0], per_axis, factor) && coefficients(args[1], per_axis, factor);
+    case ExprOp::kSub:
+      return coefficients(args[0], per_axis, factor) && coefficients(args[1], per_axis, -factor);
     case ExprOp::kNeg: return coefficients(args[0], per_axis, -factor);
     case ExprOp::kMul:
       if (args[1]->op == ExprOp::kConst) return coefficients(args[0], per_axis, factor * args[1]->integer);

@@ -61,7 +61,7 @@ struct Lane {
 class Suite {
  public:
   Suite(std::vector<SuiteItem> items, Store& store, const SuiteOptions& options)
-      : store_(store), options_(options), began_(options.now()) {
+      : options_(options), began_(options.now()) {
     options_.allocate.batch = options_.search.batch;
     for (SuiteItem& item : items)
       lanes_.push_back(std::make_unique<Lane>(std::move(item), store, options_));
@@ -205,7 +205,6 @@ class Suite {
     return lane.measurer.get();
   }
 
-  Store& store_;
   SuiteOptions options_;
   const double began_;
   std::vector<std::unique_ptr<Lane>> lanes_;
