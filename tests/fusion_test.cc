@@ -178,6 +178,16 @@ TEST(FusionTest, BlocksOfRowsAreFoundByClass) {
       "  out Y[i: 62, j: 16] = sum[r: 3, k: 48](S[i + r, k] * F[r, k, j])\n}\n")));
 }
 
+TEST(FusionTest, ScalarsHaveNoRowsToShare) {
+  const Nest start = start_of(written(
+      "op p() {\n  in X: f32[40, 8]\n  T[i: 40] = sum[j: 8](X[i, j])\n"
+      "  s[] = max[i: 40](T[i])\n  out y[] = sqrt(s[])\n}\n"));
+  for (const Sketch& sketch : make_space(start)) {
+    EXPECT_NE(sketch.name, kBlocks);
+    for (const Step& step : sketch.steps) EXPECT_NE(step.kind->name, std::string("compute_at"));
+  }
+}
+
 TEST(FusionTest, ThreadsShareHeadsOrBlocks) {
   const Nest start = start_of(built_in({"attention", "H=4", "S=64", "T=64", "D=32"}), 2);
   const std::vector<Sketch> space = make_space(start);

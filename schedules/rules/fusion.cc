@@ -65,8 +65,9 @@ int shared_rows(const Nest& nest, int stage, int host, const Group& group) {
 Group find_group(const Nest& nest, int host, bool complex_out) {
   const Tensor& result = nest.program->tensors[nest.stages[host].tensor];
   Group group;
-  // A map's last axis carries its lanes; of a reduction one axis is left for them too.
-  group.rows = static_cast<int>(result.axes.size()) - 1;
+  // A map's last axis carries its lanes; of a reduction one axis is left for them too. A scalar has
+  // none to share.
+  group.rows = std::max(0, static_cast<int>(result.axes.size()) - 1);
   for (int s = host - 1; s >= 0; --s) {
     const FusionClass kind = fusion_class(nest, s);
     if (kind == FusionClass::kOpaque || nest.stages[s].place != Place::kRoot) continue;
