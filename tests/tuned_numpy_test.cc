@@ -23,7 +23,7 @@ constexpr int kShapes = 12;
 constexpr double kMostFlops = 2e5;
 constexpr int64_t kMostElements = 20000;
 constexpr int kThreads = 2;
-constexpr int kAttempts = 40;
+constexpr int kAttempts = 80;
 // LLVM's time grows with the unrolled code: what tails multiply beyond this is another test's
 // matter.
 constexpr LowerOptions kSmallKernels = {.max_statements = 500};
