@@ -59,6 +59,28 @@ void insert_stage(Nest& nest, int position, Stage stage) {
   nest.stages.insert(nest.stages.begin() + position, std::move(stage));
 }
 
+void insert_tensor(Nest& nest, int position, Tensor tensor) {
+  auto program = std::make_shared<Program>(*nest.program);
+  std::vector<int> moved;
+  for (int t = 0; t < static_cast<int>(program->tensors.size()); ++t)
+    moved.push_back(t + (t >= position));
+  for (Tensor& later : program->tensors) {
+    const std::vector<int> reads = reads_of(later);
+    const auto moves = [&](int read) { return read >= position; };
+    if (std::any_of(reads.begin(), reads.end(), moves))
+      later.body = renumber_reads(later.body, moved);
+  }
+  program->tensors.insert(program->tensors.begin() + position, std::move(tensor));
+  nest.program = std::move(program);
+  const auto shift = [&](int& index) { index += index >= position; };
+  for (Stage& stage : nest.stages) {
+    shift(stage.tensor);
+    shift(stage.copy_of);
+    for (Stage::Copy& copy : stage.copies) shift(copy.tensor);
+    for (Stage::Prefetch& prefetch : stage.prefetches) shift(prefetch.tensor);
+  }
+}
+
 int find_stage(const Nest& nest, std::string_view name) {
   for (size_t s = 0; s < nest.stages.size(); ++s) {
     if (nest.stages[s].name == name) return static_cast<int>(s);

@@ -165,6 +165,10 @@ Stage make_stage(const Program& program, int tensor);
 // Inserts `stage` so that it gets index `position`, and renumbers all mentions of later stages.
 void insert_stage(Nest& nest, int position, Stage stage);
 
+// Inserts `tensor` into the program so that it gets index `position`, and renumbers all mentions of
+// later tensors; those of its own body are by the new numbers already. The caller adds its stage.
+void insert_tensor(Nest& nest, int position, Tensor tensor);
+
 // Positions; -1 when there is none.
 int find_stage(const Nest& nest, std::string_view name);
 int find_loop(const Stage& stage, std::string_view name);

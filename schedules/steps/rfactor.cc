@@ -16,38 +16,28 @@
 namespace lw {
 namespace {
 
-// The program with the tensor of partial results inserted before `tensor`.
-std::shared_ptr<const Program> with_partials(const Program& old, int tensor,
-                                             const std::string& loop, int64_t trips) {
-  auto program = std::make_shared<Program>(old);
-  std::vector<int> position;
-  for (int t = 0; t < static_cast<int>(old.tensors.size()); ++t)
-    position.push_back(t + (t >= tensor));
-  for (Tensor& later : program->tensors) {
-    for (int read : reads_of(later)) {
-      if (read < tensor) continue;
-      later.body = renumber_reads(later.body, position);
-      break;
-    }
-  }
-  Tensor& final_sum = program->tensors[tensor];
-  Tensor partial = final_sum;
-  partial.name = concat(final_sum.name, ".rf");
+// Inserts the tensor of partial results before `tensor`, which becomes their sum.
+void insert_partials(Nest& nest, int tensor, const std::string& loop, int64_t trips) {
+  const Tensor& whole = nest.program->tensors[tensor];
+  Tensor partial = whole;
+  partial.name = concat(whole.name, ".rf");
   partial.role = Role::kTemp;
   partial.shape.insert(partial.shape.begin(), trips);
   partial.axes.insert(partial.axes.begin(), Axis{loop, trips});
-  const int rank = static_cast<int>(final_sum.axes.size());
+  const int rank = static_cast<int>(whole.axes.size());
   std::vector<Expr> shifted;
-  for (size_t a = 0; a < final_sum.axes.size() + final_sum.reduce_axes.size(); ++a) {
+  for (size_t a = 0; a < whole.axes.size() + whole.reduce_axes.size(); ++a) {
     shifted.push_back(make_axis(static_cast<int>(a) + 1));
   }
   partial.body = substitute(partial.body, shifted);
+  insert_tensor(nest, tensor, std::move(partial));
+  auto program = std::make_shared<Program>(*nest.program);
+  Tensor& sum = program->tensors[tensor + 1];
   std::vector<Expr> indices = {make_axis(rank)};
   for (int a = 0; a < rank; ++a) indices.push_back(make_axis(a));
-  final_sum.reduce_axes = {Axis{loop, trips}};
-  final_sum.body = make_read(tensor, final_sum.type, std::move(indices));
-  program->tensors.insert(program->tensors.begin() + tensor, std::move(partial));
-  return program;
+  sum.reduce_axes = {Axis{loop, trips}};
+  sum.body = make_read(tensor, sum.type, std::move(indices));
+  nest.program = std::move(program);
 }
 
 absl::Status check_factorable(const Nest& nest, int stage, int position) {
@@ -85,15 +75,8 @@ absl::Status apply_rfactor(Nest& nest, const Step& step) {
   const int tensor = nest.stages[stage].tensor;
   const LoopPart part = nest.stages[stage].loops[position].parts[0];
   const int64_t parts = trips(nest.stages[stage], position);
-  nest.program = with_partials(*nest.program, tensor, step.names[1], parts);
-  for (Stage& other : nest.stages) {
-    const auto shift = [&](int& index) { index += index >= tensor; };
-    // C's own stage keeps index `tensor`: now the partial results'.
-    if (&other != &nest.stages[stage]) shift(other.tensor);
-    shift(other.copy_of);
-    for (Stage::Copy& copy : other.copies) shift(copy.tensor);
-    for (Stage::Prefetch& prefetch : other.prefetches) shift(prefetch.tensor);
-  }
+  insert_partials(nest, tensor, step.names[1], parts);
+  nest.stages[stage].tensor = tensor;      // its loops now compute the partial results
   insert_stage(nest, stage + 1, make_stage(*nest.program, tensor + 1));
   Stage &partial = nest.stages[stage], &sum = nest.stages[stage + 1];
   partial.name = nest.program->tensors[tensor].name;
