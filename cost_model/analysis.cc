@@ -20,13 +20,16 @@ bool runs(const Stage& stage) {
 void include_reads(const Nest& nest, const StageCost& reader, int tensor, const double* reader_box,
                    std::vector<double>& box) {
   const Tensor& t = nest.program->tensors[tensor];
-  for (const Access& access : reader.body.accesses) {
-    if (access.tensor != tensor) continue;
-    for (size_t d = 0; d < t.shape.size(); ++d) {
-      const double size =
-          extent(access.dims[d], reader_box, static_cast<double>(t.shape[d]));
-      box[d] = std::max(box[d], size);
+  for (size_t d = 0; d < t.shape.size(); ++d) {
+    const double whole = static_cast<double>(t.shape[d]);
+    double first = whole, end = -whole;    // of all reads together: a window apart from each other
+    for (const Access& access : reader.body.accesses) {
+      if (access.tensor != tensor) continue;
+      const IndexForm& form = access.dims[d];
+      first = std::min(first, form.constant);
+      end = std::max(end, form.constant + extent(form, reader_box, whole));
     }
+    box[d] = std::max(box[d], std::min(whole, end - first));
   }
 }
 

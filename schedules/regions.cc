@@ -21,14 +21,18 @@ void include_reads(const Expr& body, int tensor, const std::vector<int64_t>& sha
                    const std::vector<int64_t>& extents, std::vector<int64_t>& box) {
   std::vector<Interval> ranges;
   for (int64_t extent : extents) ranges.push_back({0, extent - 1});
+  std::vector<Interval> together(box.size(), {INT64_MAX, INT64_MIN});
   visit(body, [&](const ExprNode& e) {
     if (e.op != ExprOp::kRead || e.index != tensor) return;
     for (size_t d = 0; d < box.size(); ++d) {
       const Interval range = bounds(e.args[d], ranges);
-      const __int128 size = static_cast<__int128>(range.hi) - range.lo + 1;
-      box[d] = std::max(box[d], size > shape[d] ? shape[d] : static_cast<int64_t>(size));
+      together[d] = {std::min(together[d].lo, range.lo), std::max(together[d].hi, range.hi)};
     }
   });
+  for (size_t d = 0; d < box.size(); ++d) {
+    const __int128 size = static_cast<__int128>(together[d].hi) - together[d].lo + 1;
+    box[d] = std::max(box[d], size > shape[d] ? shape[d] : static_cast<int64_t>(size));
+  }
 }
 
 // What the readers inside the first `depth` loops of `host` need of `tensor`.

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "schedules/domains.h"
 #include "schedules/rules/sketch.h"
 #include "tests/scheduled_kernels.h"
 
@@ -54,6 +55,14 @@ TEST(FusionTest, ClassesAreReadOffTheDefinitions) {
       "op p() {\n  in X: f32[40, 8]\n  in rows: i32[30]\n  T[i: 40, j: 8] = exp(X[i, j])\n"
       "  out Y[i: 30, j: 8] = T[rows[i], j]\n}\n"));
   EXPECT_EQ(rules::fusion_class(gathered, find_stage(gathered, "T")), FusionClass::kOpaque);
+}
+
+TEST(FusionTest, AProducerAtALoopComputesAllThatIsReadThere) {
+  const Nest start = start_of(written(
+      "op p() {\n  in X: f32[12]\n  T[i: 12] = exp(X[i])\n  out Y[i: 10] = T[i] + T[i + 2]\n}\n"));
+  const absl::StatusOr<Nest> nest = replay(start, *parse_trace("compute_at(T, Y; 1)"));
+  ASSERT_TRUE(nest.ok()) << nest.status();
+  EXPECT_EQ(region_extents(*nest, find_stage(*nest, "T")), (std::vector<int64_t>{3}));
 }
 
 TEST(FusionTest, EpiloguesLeaveNoIntermediateBehind) {
