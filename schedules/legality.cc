@@ -336,6 +336,32 @@ std::vector<Interval> axis_ranges(const Stage& stage, int loop) {
 
 }  // namespace
 
+bool coefficients(const Expr& index, std::vector<int64_t>& per_axis, int64_t factor) {
+  const std::vector<Expr>& args = index->args;
+  switch (index->op) {
+    case ExprOp::kConst: return true;
+    case ExprOp::kAxis: per_axis[index->index] += factor; return true;
+    case ExprOp::kNeg: return coefficients(args[0], per_axis, -factor);
+    case ExprOp::kAdd:
+    case ExprOp::kSub: {
+      const int64_t second = index->op == ExprOp::kAdd ? factor : -factor;
+      const bool first = coefficients(args[0], per_axis, factor);
+      return coefficients(args[1], per_axis, second) && first;
+    }
+    case ExprOp::kMul:
+      for (const int constant : {1, 0}) {
+        if (args[constant]->op != ExprOp::kConst) continue;
+        return coefficients(args[1 - constant], per_axis, factor * args[constant]->integer);
+      }
+      return false;
+    default:
+      visit(index, [&](const ExprNode& node) {
+        if (node.op == ExprOp::kAxis) per_axis[node.index] += factor;
+      });
+      return false;
+  }
+}
+
 std::vector<int64_t> read_region(const Nest& nest, int stage, int tensor, int loop) {
   const std::vector<Interval> ranges = axis_ranges(nest.stages[stage], loop);
   const std::vector<int64_t>& shape = nest.program->tensors[tensor].shape;

@@ -35,7 +35,8 @@
 //              region that one iteration reads, into a buffer of that size.
 //   kInlined   nowhere: its body is evaluated where it is read.
 //   kEpilogue  on the register tile of `host`, when a point of host is finished.
-//   kPrepack   (copies of const inputs) once, before the timed calls.
+//   kPrepack   (copies of const tensors, and what `winograd` makes of const weights) once, before
+//              the timed calls. Nothing stands at its loops.
 //
 // Copies (packing): stage.copies maps a tensor that the stage reads to the copy stage that serves it.
 // A copy stage has `copy_of` >= 0: it copies the region of that tensor which one iteration of the loop
@@ -145,9 +146,12 @@ enum class Legality : uint8_t {
 };
 
 struct Nest {
-  std::shared_ptr<const Program> program;  // extended by rfactor (new tensors at the end's order)
+  std::shared_ptr<const Program> program;  // extended by rfactor and winograd
   std::shared_ptr<const Target> target;
   int threads = 1;
+  bool winograd = false;                   // the rules may propose it: less exact, so asked for
+  // How many times the rounding errors of the program as written its results may have.
+  double error_growth = 1;
   std::vector<Stage> stages;               // in an order in which they may run: what a stage reads is
                                            // computed by earlier ones, a copy precedes its reader
   uint32_t unchecked = 0;                  // tests only: bit per Legality check that is turned off

@@ -73,13 +73,14 @@ absl::Status verify_place(const Nest& nest, int index) {
   if ((stage.place == Place::kAt) != !stage.loop.empty())
     return broken(stage, "loop does not fit the place");
   if (stage.place == Place::kPrepack) {
-    const bool constant = stage.copy_of >= 0 && nest.program->tensors[stage.copy_of].is_const;
-    if (!constant) return broken(stage, "prepacks what is not const");
+    const int tensor = stage.copy_of >= 0 ? stage.copy_of : stage.tensor;
+    if (!nest.program->tensors[tensor].is_const) return broken(stage, "prepacks what is not const");
   }
   if (!hosted) return absl::OkStatus();
   const Stage& host = nest.stages[stage.host];
   if (host.place == Place::kInlined || host.place == Place::kEpilogue)
     return broken(stage, "host runs no loops");
+  if (host.place == Place::kPrepack) return broken(stage, "host is prepacked");
   int steps = 0;
   for (int s = index; s >= 0 && steps <= count; s = nest.stages[s].host) ++steps;
   if (steps > count) return broken(stage, "hosts form a cycle");

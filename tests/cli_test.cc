@@ -297,6 +297,15 @@ TEST_F(CliTest, SpaceCountsItsSketches) {
   }
 }
 
+TEST_F(CliTest, WinogradIsForWhoeverAllowsItAlone) {
+  const std::string conv = " conv2d H=8 W=8 CI=16 CO=16 --threads 1 --json";
+  EXPECT_EQ(cli("space" + conv).out.find("winograd"), std::string::npos);
+  EXPECT_NE(cli("space" + conv + " --allow winograd").out.find("winograd(Y"), std::string::npos);
+  EXPECT_EQ(cli("tune" + conv + " --trials 4 --allow winograd").code, 0);
+  EXPECT_EQ(cli("best" + conv + " --frozen --allow winograd").code, 0);
+  EXPECT_EQ(cli("best" + conv + " --frozen").code, 2);
+}
+
 TEST_F(CliTest, RunAgreesWithTheReference) {
   save(path("a.npy"), {24, 16}, ramp(24 * 16, 7));
   save(path("b.npy"), {16, 40}, ramp(16 * 40, 5));

@@ -326,6 +326,24 @@ TEST(Check, WholeOutputIsExactOnIntegersOnly) {
   EXPECT_FALSE(whole_scale(s.p, s.points, s.values.data()).exact);
 }
 
+TEST(Check, AKernelMaySayThatItsErrorsAreLarger) {
+  Case c(kMatmul);
+  const WholeScale scale = whole_scale(c.p, c.points, c.values.data());
+  const std::vector<std::vector<std::byte>> expected = {c.out[0].bytes};
+  const auto point = [&](double growth) {
+    return check_points(c.p, Case::pointers(c.out), c.points, c.values.data(), growth).ok;
+  };
+  const auto whole = [&](double growth) {
+    return check_whole(c.p, Case::pointers(c.out), expected, scale, growth).ok;
+  };
+  float& last = reinterpret_cast<float*>(c.out[0].bytes.data())[299 * 200 + 199];
+  last += 3e-4f;
+  EXPECT_FALSE(point(1) || whole(1));
+  EXPECT_TRUE(point(33) && whole(33));
+  last += 0.1f;
+  EXPECT_FALSE(point(33) || whole(33));
+}
+
 TEST(Check, UnwrittenElementsAreNamed) {
   Case c("op f(N = 50) {\n  in A: f32[N]\n  out D[i: N] = A[i] + 1\n}\n");
   EXPECT_TRUE(check_written(c.p, Case::pointers(c.out)).ok);

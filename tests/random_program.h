@@ -23,6 +23,12 @@ class ProgramWriter {
     return chain();
   }
 
+  // A convolution of the kind that `winograd` takes, mostly along both axes.
+  std::string write_convolution() {
+    type_ = work_ = chance(70) ? "f32" : "f64";
+    return window(/*neighbours=*/true);
+  }
+
   // One op of one to four definitions, the types of one family.
   std::string write() {
     static constexpr const char* kTypes[] = {"f32", "f32", "f32", "f64", "f16", "bf16",
@@ -64,11 +70,13 @@ class ProgramWriter {
 
   // A padded window that slides over an image, with weights or as a maximum: strides, dilations and
   // padding of any size, channels first or last; or, transposed, spreads each pixel over a window.
-  std::string window() {
-    const bool first = chance(30), weighted = chance(75), epilogue = chance(30);
-    const bool transposed = weighted && chance(35);
-    const int64_t taps[] = {1 + rng_.below(5), 1 + rng_.below(4)};
-    const int64_t stride = 1 + rng_.below(3), dilation = transposed ? 1 : 1 + rng_.below(2);
+  // `neighbours`: weighted, three taps along the first axis, no strides.
+  std::string window(bool neighbours = false) {
+    const bool first = chance(30), weighted = chance(75) || neighbours, epilogue = chance(30);
+    const bool transposed = weighted && !neighbours && chance(35);
+    int64_t taps[] = {1 + rng_.below(5), 1 + rng_.below(4)};
+    int64_t stride = 1 + rng_.below(3), dilation = transposed ? 1 : 1 + rng_.below(2);
+    if (neighbours) taps[0] = 3, taps[1] = chance(80) ? 3 : taps[1], stride = dilation = 1;
     const int64_t pad = rng_.below(5);
     int64_t image[2], result[2];
     for (int d = 0; d < 2; ++d) {

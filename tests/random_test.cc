@@ -47,9 +47,14 @@ struct Problem {
   std::vector<Data> in, expected;
 };
 
-std::optional<Problem> random_problem(Rng& rng, bool chain = false) {
+enum class Form { kAny, kChain, kConvolution };
+
+std::optional<Problem> random_problem(Rng& rng, Form form = Form::kAny) {
   Problem problem;
-  problem.text = chain ? ProgramWriter(rng).write_chain() : ProgramWriter(rng).write();
+  ProgramWriter writer(rng);
+  problem.text = form == Form::kChain         ? writer.write_chain()
+                 : form == Form::kConvolution ? writer.write_convolution()
+                                              : writer.write();
   const absl::StatusOr<Module> module = parse_module(problem.text, "random");
   if (!module.ok()) return std::nullopt;
   absl::StatusOr<Program> program = instantiate(module->ops[0], {});
@@ -215,13 +220,17 @@ TEST(RandomTest, EveryTraceComputesTheReference) {
   int attempted = 0, accepted = 0, run_count = 0, lowered = 0, tried = 0, failures = 0;
   for (int64_t pair = setting("LW_FIRST", 0); pair < pairs && failures < 5; ++pair) {
     Rng rng = Rng(seed).split(pair);
-    const std::optional<Problem> problem = random_problem(rng);
+    const bool convolution = pair % 16 == 7;
+    const std::optional<Problem> problem =
+        random_problem(rng, convolution ? Form::kConvolution : Form::kAny);
     if (!problem) continue;
     const Nest start =
         make_nest(problem->program, target_of(rng), 1 + static_cast<int>(rng.below(3)));
     Nest nest = start;
     using Favoured = std::vector<std::string>;
-    TraceWriter writer(rng, pair % 4 == 3 ? Favoured{"dot"} : Favoured{});  // few types have one
+    TraceWriter writer(rng, convolution     ? Favoured{"winograd"}
+                            : pair % 4 == 3 ? Favoured{"dot"}  // few types have one
+                                            : Favoured{});
     const Trace trace = writer.write(nest, 4 + static_cast<int>(rng.below(20)));
     attempted += writer.attempted;
     accepted += writer.accepted;
@@ -272,16 +281,20 @@ TEST(RandomTest, EveryTraceComputesTheReference) {
     EXPECT_GE(histogram.counts[concat("type ", type_name(type))], 50) << type_name(type);
 }
 
-// What is fused at rows, as the rules of the space do it: softmax of products, attention.
+// What is fused at rows, as the rules of the space do it: softmax of products, attention. And
+// convolutions where Winograd's algorithm is allowed.
 TEST(RandomTest, EverySketchOfAChainComputesTheReference) {
   const int64_t seed = setting("LW_SEED", 1), chains = setting("LW_CHAINS", 250);
-  int runs = 0, blocked = 0, failures = 0;
+  int runs = 0, blocked = 0, transformed = 0, failures = 0;
   for (int64_t n = setting("LW_FIRST", 0); n < chains && failures < 5; ++n) {
     Rng rng = Rng(seed + 1000).split(n);
-    const std::optional<Problem> problem = random_problem(rng, /*chain=*/true);
+    const bool convolution = n % 5 == 4;
+    const std::optional<Problem> problem =
+        random_problem(rng, convolution ? Form::kConvolution : Form::kChain);
+    if (convolution && !problem) continue;  // too large for the reference
     ASSERT_TRUE(problem.has_value()) << n;
-    const Nest start =
-        make_nest(problem->program, target_of(rng), 1 + static_cast<int>(rng.below(3)));
+    Nest start = make_nest(problem->program, target_of(rng), 1 + static_cast<int>(rng.below(3)));
+    start.winograd = convolution;
     for (const Sketch& sketch : make_space(start)) {
       const absl::StatusOr<Sample> drawn = sample(start, sketch, rng);
       if (!drawn.ok()) continue;
@@ -293,6 +306,7 @@ TEST(RandomTest, EverySketchOfAChainComputesTheReference) {
       if (!kernel.ok()) continue;
       ASSERT_TRUE(verify(*kernel).ok()) << verify(*kernel) << "\n" << what;
       blocked += sketch.name == "blocks of rows";
+      transformed += drawn->nest.error_growth > 1;
       for (const Machine& machine : machines()) {
         const bool compiled = machine.name != "interpreter";
         if (compiled && (machine.name != start.target->name || n % 10 != 0)) continue;
@@ -304,8 +318,10 @@ TEST(RandomTest, EverySketchOfAChainComputesTheReference) {
       }
     }
   }
-  std::printf("%d runs, %d of blocks of rows\n", runs, blocked);
+  std::printf("%d runs; %d kernels of blocks of rows, %d of Winograd's algorithm\n", runs, blocked,
+              transformed);
   EXPECT_GE(blocked, chains / 2);
+  EXPECT_GE(transformed, chains / 5);
 }
 
 // One problem with a check off: whether anything notices.

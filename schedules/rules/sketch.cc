@@ -3,32 +3,10 @@
 #include <algorithm>
 
 #include "schedules/dot.h"
+#include "schedules/legality.h"
 
 namespace lw::rules {
 namespace {
-
-// Steps per unit of every axis, of an index expression; false when it is not affine.
-bool coefficients(const Expr& expr, std::vector<int64_t>& per_axis, int64_t factor) {
-  const std::vector<Expr>& args = expr->args;
-  switch (expr->op) {
-    case ExprOp::kConst: return true;
-    case ExprOp::kAxis: per_axis[expr->index] += factor; return true;
-    case ExprOp::kAdd:
-      return coefficients(args[0], per_axis, factor) && coefficients(args[1], per_axis, factor);
-    case ExprOp::kSub:
-      return coefficients(args[0], per_axis, factor) && coefficients(args[1], per_axis, -factor);
-    case ExprOp::kNeg: return coefficients(args[0], per_axis, -factor);
-    case ExprOp::kMul:
-      if (args[1]->op == ExprOp::kConst) return coefficients(args[0], per_axis, factor * args[1]->integer);
-      if (args[0]->op == ExprOp::kConst) return coefficients(args[1], per_axis, factor * args[0]->integer);
-      return false;
-    default:
-      visit(expr, [&](const ExprNode& node) {
-        if (node.op == ExprOp::kAxis) per_axis[node.index] += factor;
-      });
-      return false;
-  }
-}
 
 void add_accesses(const Nest& nest, const Expr& expr, size_t axes, bool guarded,
                   std::vector<Access>& list) {

@@ -77,6 +77,16 @@ bool is_moment(const Nest& nest, int stage, int rows);
 // do.
 bool attach_rows(Draft& draft, int host, bool blocks);
 
+// Winograd's algorithm (rules/winograd.cc): F(results, 3) along every axis of every convolution that
+// takes it. Returns whether one does.
+bool transform_convolutions(Draft& draft, int64_t results);
+// A map of which an axis chooses the weights, as those into and out of the transformed space.
+bool is_transform(const Nest& nest, int stage);
+bool feeds_transform(const Nest& nest, int stage);  // of two in a row, the first
+void attach_transforms(Draft& draft);               // such at the loops of the second
+bool attach_products(Draft& draft);                 // then what is between, at blocks of them
+void tile_transform(Draft& draft, int stage);
+
 // The rules: each appends what schedules one stage (and what is attached to it).
 // Name of the loop over single points of the stage's axis; "" when there is none.
 std::string loop_of(const Stage& stage, int axis);

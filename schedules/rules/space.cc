@@ -7,12 +7,14 @@
 //               Where matrix products are among it, or are what it feeds, at a block of rows
 //               (rules/fusion.cc): attention without its scores in memory, say;
 //   4. tile     every stage left at the root, and every stage attached to one, gets a register tile.
+// Where Nest::winograd allows it, convolutions are rewritten first (rules/winograd.cc).
 // Where a structural choice is open (which axis carries the lanes, dot products or multiply-adds,
 // splitting a reduction over the threads, inlining a map that is read often), there is a sketch for
 // each combination; numbers are decisions.
 #include <algorithm>
 
 #include "schedules/rules/sketch.h"
+#include "src/expr/message.h"
 
 namespace lw {
 namespace {
@@ -27,11 +29,13 @@ enum class Maps { kInlineCheap, kInlineAll, kKeep };
 
 // A map is inlined where recomputing it costs less than keeping it: into its only reader, unless that
 // reader would evaluate it many times: `maps` says what then.
-void inline_maps(Draft& d, Maps maps) {
+// With `transforms` those of Winograd's algorithm that feed each other stay.
+void inline_maps(Draft& d, Maps maps, bool transforms = false) {
   for (int s = static_cast<int>(d.nest.stages.size()) - 1; s >= 0; --s) {
     const Stage& stage = d.nest.stages[s];
     const Tensor& tensor = d.nest.program->tensors[stage.tensor];
     if (!is_map(d.nest, s) || tensor.role == Role::kOutput || stage.place != Place::kRoot) continue;
+    if (transforms && feeds_transform(d.nest, s)) continue;
     const std::vector<int> users = readers(d.nest, stage.tensor);
     const bool reused = std::any_of(users.begin(), users.end(), [&](int u) { return has_reuse(d.nest, u); });
     const bool cheap = body_cost(d.nest, s) <= kCheapBody && !(maps == Maps::kKeep && reused);
@@ -105,16 +109,17 @@ bool lies_along_reduction(const Nest& nest, int s) {
   return false;
 }
 
-void tile_all(Draft& d, bool vector_reduction) {
+void tile_all(Draft& d, bool vector_reduction, bool transforms = false) {
   std::vector<std::string> names;
   for (const Stage& stage : d.nest.stages) {
-    if (stage.place == Place::kRoot || stage.place == Place::kAt) names.push_back(stage.name);
+    const bool runs = stage.place != Place::kInlined && stage.place != Place::kEpilogue;
+    if (runs) names.push_back(stage.name);
   }
   for (const std::string& name : names) {
     const int s = find_stage(d.nest, name);
     if (s < 0 || d.nest.stages[s].copy_of >= 0) continue;
     if (is_map(d.nest, s)) {
-      tile_map(d, s);
+      transforms && is_transform(d.nest, s) ? tile_transform(d, s) : tile_map(d, s);
       continue;
     }
     // What can be vectorized only one way ignores the choice.
@@ -250,6 +255,22 @@ std::vector<Sketch> make_space(const Nest& start) {
         add(std::move(split), (rows ? "split reduction, lanes along it" : "split reduction") + suffix);
         break;
       }
+    }
+  }
+  for (const int64_t results : {2, 4}) {
+    Draft cut{start, {}, false};
+    if (!start.winograd || !transform_convolutions(cut, results)) continue;
+    inline_maps(cut, Maps::kInlineCheap, /*transforms=*/true);
+    fuse_epilogues(cut);
+    attach_transforms(cut);
+    for (const bool blocks : {false, true}) {
+      Draft d = cut;
+      if (blocks && !attach_products(d)) continue;
+      for (int s = static_cast<int>(d.nest.stages.size()) - 1; s >= 0 && !d.failed; --s) {
+        if (d.nest.stages[s].place == Place::kRoot && is_map(d.nest, s)) attach_rows(d, s, false);
+      }
+      tile_all(d, false, /*transforms=*/true);
+      add(std::move(d), concat("winograd F(", results, ", 3)", blocks ? ", blocks of tiles" : ""));
     }
   }
   if (space.empty()) space.push_back({"unscheduled", {}, {}});

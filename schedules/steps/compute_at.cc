@@ -31,6 +31,8 @@ absl::Status check_movable(const Nest& nest, int producer, int host) {
   // What one iteration reads is a box over the tensor's axes, which the loops must run over.
   if (!p.axis_value.empty()) return infeasible(concat(p.name, " has fused axes"));
   if (p.factored_axis >= 0) return infeasible(concat(p.name, " has partial results"));
+  if (p.place == Place::kPrepack || nest.stages[host].place == Place::kPrepack)
+    return infeasible("what is prepacked stays whole");
   if (producer >= host)
     return infeasible(concat(p.name, " is not computed before ", nest.stages[host].name));
   if (nest.stages[host].copy_of >= 0) return infeasible("a copy computes nothing");

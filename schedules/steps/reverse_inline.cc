@@ -27,7 +27,7 @@ bool complete_before(const Nest& nest, int tensor, int host) {
   if (nest.stages[source].place == Place::kEpilogue) source = nest.stages[source].host;
   const Stage& s = nest.stages[source];
   if (source >= host) return false;
-  if (s.place == Place::kRoot) return true;
+  if (s.place == Place::kRoot || s.place == Place::kPrepack) return true;
   return s.place == Place::kAt &&
          depth_within(nest, host, s.host) > find_loop(nest.stages[s.host], s.loop);
 }

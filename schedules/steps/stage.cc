@@ -92,8 +92,9 @@ bool is_final(const Nest& nest, int tensor, int stage, int depth) {
   int source = stage_of_tensor(nest, tensor);
   if (source >= 0 && nest.stages[source].place == Place::kEpilogue)
     source = nest.stages[source].host;
-  if (source < 0 || nest.stages[source].place == Place::kRoot) return true;
+  if (source < 0) return true;
   const Stage& computed = nest.stages[source];
+  if (computed.place == Place::kRoot || computed.place == Place::kPrepack) return true;
   if (computed.place != Place::kAt || depth == 0) return false;
   const int around = computed.host == stage ? depth : depth_within(nest, stage, computed.host);
   return around > find_loop(nest.stages[computed.host], computed.loop);
@@ -112,7 +113,7 @@ int counted_stage(const Nest& nest, int reader, int64_t up) {
 // Whether a copy may stand within the first `depth` loops of `counted`, the reader or its host.
 absl::Status check_depth(const Nest& nest, int tensor, int reader, int counted, int depth) {
   const Stage& c = nest.stages[counted];
-  int most = tile_begin(c);
+  int most = c.place == Place::kPrepack ? 0 : tile_begin(c);
   if (counted != reader) most = depth_within(nest, reader, counted);
   if (depth < (counted != reader) || depth > most) {
     return infeasible(concat("no place for a copy at depth ", depth, " of ", c.name));

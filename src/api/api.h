@@ -40,6 +40,9 @@ struct TaskOptions {
   std::string target = "host";
   int threads = 0;                         // 0: every processor that this process may use
   const std::vector<std::string>* const_names = nullptr;  // as instantiate() takes them
+  bool winograd = false;                   // schedules may use Winograd's algorithm, whose rounding
+                                           // errors are larger; part of the key: who did not ask
+                                           // is never given such a schedule
 };
 
 // A workload on a target with so many threads: all that a schedule's time depends on.

@@ -100,7 +100,13 @@ absl::StatusOr<Task> make_task(Program program, const std::string& words,
   if (!target.ok()) {
     return absl::InvalidArgumentError(target.status().message());  // the request names it
   }
-  return make_task(std::move(program), words, *std::move(target), options.threads);
+  ASSIGN_OR_RETURN(Task task,
+                   make_task(std::move(program), words, *std::move(target), options.threads));
+  if (options.winograd) {
+    task.start.winograd = true;
+    task.key.objective = "time+winograd";
+  }
+  return task;
 }
 
 absl::StatusOr<Task> make_task(Program program, const std::string& words, Target target,

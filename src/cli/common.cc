@@ -92,7 +92,7 @@ absl::Status environment(absl::Status status) {
 }
 
 TaskOptions WorkloadOptions::task_options() const {
-  return {target, threads, const_names ? &*const_names : nullptr};
+  return {target, threads, const_names ? &*const_names : nullptr, !allow.empty()};
 }
 
 absl::StatusOr<Task> WorkloadOptions::task() const { return task(words); }
@@ -115,6 +115,9 @@ void add_workload(CLI::App& app, WorkloadOptions* options, bool required) {
         options->const_names.emplace();
         if (text != "none") *options->const_names = absl::StrSplit(text, ',', absl::SkipEmpty());
       });
+  app.add_option("--allow", options->allow,
+                 "winograd: for windows of 3; less exact, so its results are stored apart")
+      ->check(CLI::IsMember({"winograd"}));
 }
 
 absl::StatusOr<std::unique_ptr<Store>> DatabaseFlags::open() const {

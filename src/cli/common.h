@@ -49,6 +49,7 @@ struct WorkloadOptions {
   int threads = 0;
   std::optional<std::vector<std::string>> const_names;
   std::string const_text;
+  std::vector<std::string> allow;
 
   absl::StatusOr<Task> task() const;
   absl::StatusOr<Task> task(const std::vector<std::string>& other_words) const;

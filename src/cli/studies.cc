@@ -44,6 +44,8 @@ struct NamedOptions {
 // The workloads asked for that there are; `refused`: a suite's others.
 absl::StatusOr<v1::StudySpec> spec_of(const SubmitOptions& options,
                                       std::vector<RefusedCase>* refused) {
+  if (!options.workload.allow.empty())
+    return absl::InvalidArgumentError("--allow is no part of a study: what it finds is everyone's");
   v1::StudySpec spec;
   SuiteCases suite;
   if (!options.suite.empty()) {

@@ -104,7 +104,7 @@ struct Tensor {
   Type type = Type::kF32;
   std::vector<int64_t> shape;              // row-major; empty for rank 0
   Role role = Role::kTemp;
-  bool is_const = false;                   // inputs only
+  bool is_const = false;                   // inputs; temporaries that a schedule makes of such only
   // Computed tensors only:
   std::vector<Axis> axes;                  // one per dimension of `shape`
   std::vector<Axis> reduce_axes;

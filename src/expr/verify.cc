@@ -132,7 +132,10 @@ absl::Status verify(const Program& program) {
       if (tensor.body) return verifier.error("an input with a body");
     } else {
       computed = true;
-      if (tensor.is_const) return verifier.error("a computed tensor that is const");
+      for (int read : reads_of(tensor)) {
+        if (tensor.is_const && !program.tensors[read].is_const)
+          return verifier.error("a const tensor computed from one that is not");
+      }
       RETURN_IF_ERROR(verifier.definition());
     }
   }

@@ -54,6 +54,7 @@ absl::Status lay_out_workspace(Kernel& kernel, const LowerOptions& options) {
 absl::StatusOr<Kernel> lower(const Nest& nest, const LowerOptions& options) {
   Emitter e(nest, options);
   e.kernel.name = nest.program->name;
+  e.kernel.error_growth = nest.error_growth;
   for (size_t s = 0; s < nest.stages.size(); ++s)
     e.bodies.push_back(effective_body(nest, static_cast<int>(s)));
   e.copies.resize(nest.stages.size());

@@ -186,6 +186,8 @@ double MeasureClient::call_limit_s(double incumbent_us) const {
 }
 
 bool MeasureClient::load(const Built& built, int slot, Outcome* outcome) {
+  const Kernel* kernel = built.candidate.kernel.get();  // null: the reference
+  growth_[slot] = kernel == nullptr ? 1 : kernel->error_growth;
   const Answer answer =
       measurer_.ask(kLoad, Writer().put<int32_t>(slot).put_string(built.artifact).bytes(),
                     kLoadTimeout, "loading");
@@ -254,17 +256,18 @@ bool MeasureClient::parse_times(const std::string& payload, double wall_s, Outco
   return true;
 }
 
-bool MeasureClient::check(int set, Outcome* outcome) {
+bool MeasureClient::check(int slot, int set, Outcome* outcome) {
   std::string where;
   if (!outputs_intact(*bench_, set, &where)) return wrong("wrote beside " + where, outcome);
   const std::vector<const std::byte*> data = output_data(*bench_, set);
+  const double growth = growth_.at(slot);
   const Check points =
-      check_points(bench_->program, data, bench_->points[set], bench_->value_table(set));
+      check_points(bench_->program, data, bench_->points[set], bench_->value_table(set), growth);
   outcome->max_rel_error = std::max(outcome->max_rel_error, points.worst);
   if (!points.ok) return wrong(points.detail, outcome);
   if (set == kUniform) return true;
   const Check whole = expected_.empty() ? check_written(bench_->program, data)
-                                        : check_whole(bench_->program, data, expected_, scale_);
+                                        : check_whole(bench_->program, data, expected_, scale_, growth);
   outcome->max_rel_error = std::max(outcome->max_rel_error, whole.worst);
   return whole.ok || wrong(whole.detail, outcome);
 }
@@ -275,7 +278,7 @@ bool MeasureClient::run_and_check(int slot, int set, Outcome* outcome) {
       measurer_.ask(kRunOnce, Writer().put<int32_t>(slot).put<int32_t>(set).bytes(),
                     bench_->options.run_timeout_s + 1, "running");
   if (!answer.ok) return fail(answer, outcome);
-  return check(set, outcome);
+  return check(slot, set, outcome);
 }
 
 // Samples are taken by the process that runs the kernel. Before they are believed, single calls are
@@ -293,7 +296,7 @@ bool MeasureClient::weighed_from_outside(int slot, Outcome* outcome) {
                       bench_->options.run_timeout_s + 1, "running");
     if (!answer.ok) return fail(answer, outcome);
     const double us = processor_us(measurer_.pid()) - before_us;
-    if (!check(kUniform, outcome)) return false;
+    if (!check(slot, kUniform, outcome)) return false;
     least_us = i == 0 ? us : std::min(us, least_us);
     if (fits_processor_time(outcome->time_us, least_us, bench_->options.threads)) return true;
   }
@@ -341,7 +344,8 @@ Outcome MeasureClient::measure(const Built& built) {
     outcome.verdict = Verdict::kThrottled;
     outcome.detail = absl::StrFormat("the reference kernel takes %.1f us instead of %.1f us",
                                      hygiene_.reference_us(), hygiene_.baseline_us());
-  } else if (load(built, 0, &outcome) && time(built, 0, &outcome) && check(kUniform, &outcome)) {
+  } else if (load(built, 0, &outcome) && time(built, 0, &outcome) &&
+             check(0, kUniform, &outcome)) {
     const bool wanted =
         candidate.verify || candidate.incumbent_us <= 0 || outcome.time_us < candidate.incumbent_us;
     if (wanted && weighed_from_outside(0, &outcome) && run_and_check(0, kIntegers, &outcome)) {

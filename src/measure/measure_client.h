@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,7 @@ class MeasureClient {
   bool time(const Built& built, int slot, Outcome* outcome);
   bool parse_times(const std::string& payload, double wall_s, Outcome* outcome);
   bool run_and_check(int slot, int set, Outcome* outcome);
-  bool check(int set, Outcome* outcome);
+  bool check(int slot, int set, Outcome* outcome);
   bool weighed_from_outside(int slot, Outcome* outcome);
   void settle(Outcome* outcome);
   bool compare_samples(const std::vector<int>& slots, int rounds, std::vector<Outcome>* outcomes);
@@ -59,6 +60,7 @@ class MeasureClient {
   TimedUsage usage_;       // of the last timed request
   std::vector<std::vector<std::byte>> expected_;  // whole outputs for kIntegers; empty: unknown
   WholeScale scale_;
+  std::map<int, double> growth_;  // of the errors of each slot's kernel
   bool points_known_ = false;
   std::string oracle_problem_;  // why an oracle is missing; goes into the environment
 };

@@ -77,10 +77,10 @@ Arithmetic arithmetic_of(const Program& program) {
   return a;
 }
 
-double admissible(const Arithmetic& a, Type stored, const PointValue& v) {
+double admissible(const Arithmetic& a, Type stored, const PointValue& v, double growth) {
   if (!is_float(stored)) return a.rounds_to_integer ? 1 : 0;
   const double scale = std::max(v.magnitude, std::fabs(v.value));
-  return kSlack * a.u * std::sqrt(std::max(v.terms, 1.0)) * scale +
+  return growth * kSlack * a.u * std::sqrt(std::max(v.terms, 1.0)) * scale +
          2 * roundoff(stored) * std::fabs(v.value) + std::numeric_limits<float>::min();
 }
 
@@ -229,15 +229,23 @@ void evaluate_points(const Program& program, const std::vector<const std::byte*>
 }
 
 Check check_points(const Program& program, const std::vector<const std::byte*>& data,
-                   const std::vector<Point>& points, const PointValue* values) {
+                   const std::vector<Point>& points, const PointValue* values, double growth) {
   Check check;
   const Arithmetic arithmetic = arithmetic_of(program);
   const std::vector<int> out = outputs(program);
+  std::vector<double> largest(out.size(), 0);
+  for (size_t i = 0; i < points.size(); ++i) {
+    if (values[i].terms < 0 || growth == 1) continue;
+    double& most = largest[points[i].output];
+    most = std::max({most, values[i].magnitude, std::fabs(values[i].value)});
+  }
   for (size_t i = 0; i < points.size(); ++i) {
     if (values[i].terms < 0) continue;
     const Tensor& tensor = program.tensors[out[points[i].output]];
+    PointValue scaled = values[i];
+    scaled.magnitude = std::max(scaled.magnitude, largest[points[i].output]);
     compare(tensor, data[points[i].output], points[i].index, values[i].value,
-            admissible(arithmetic, tensor.type, values[i]), &check);
+            admissible(arithmetic, tensor.type, scaled, growth), &check);
   }
   return check;
 }
@@ -257,7 +265,8 @@ WholeScale whole_scale(const Program& program, const std::vector<Point>& points,
 }
 
 Check check_whole(const Program& program, const std::vector<const std::byte*>& data,
-                  const std::vector<std::vector<std::byte>>& expected, const WholeScale& scale) {
+                  const std::vector<std::vector<std::byte>>& expected, const WholeScale& scale,
+                  double growth) {
   Check check;
   const Arithmetic arithmetic = arithmetic_of(program);
   const std::vector<int> out = outputs(program);
@@ -269,9 +278,10 @@ Check check_whole(const Program& program, const std::vector<const std::byte*>& d
     }
     for (int64_t i = 0; i < elements(tensor); ++i) {
       const double value = load_element(tensor.type, expected[o].data(), i);
-      const double tolerance =
-          scale.exact ? 0
-                      : admissible(arithmetic, tensor.type, {value, scale.magnitude, scale.terms});
+      const PointValue expectation = {value, scale.magnitude, scale.terms};
+      const double tolerance = scale.exact && growth == 1
+                                   ? 0
+                                   : admissible(arithmetic, tensor.type, expectation, growth);
       compare(tensor, data[o], i, value, tolerance, &check);
     }
   }

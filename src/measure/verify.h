@@ -8,6 +8,12 @@
 // kSlack is 8: random walks of rounding errors stay below 1, functions add a few ulp, and one
 // dropped term of a sum of K is still noticed up to K around 10^4 in f32 (the second oracle has no
 // slack). Integer elements must be equal, or within 1 where the program rounds floats to integers.
+//
+// A kernel may say that its arithmetic is less exact than the program's by a factor, `growth`
+// (Kernel::error_growth: Winograd's algorithm). Its errors are those of a whole tile of inputs, not
+// of the terms of one element, so the first part is then
+//   growth * kSlack * u * sqrt(K) * (the largest magnitude of the tensor's known points)
+// and small integers are no longer exact.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +55,7 @@ struct Check {
 
 // `data`: one pointer per output. Points of unknown value are passed over.
 Check check_points(const Program& program, const std::vector<const std::byte*>& data,
-                   const std::vector<Point>& points, const PointValue* values);
+                   const std::vector<Point>& points, const PointValue* values, double growth = 1);
 
 // How the whole outputs for small-integer inputs compare: equal when the program is exact there,
 // else within the tolerance of the largest magnitude that `values` has.
@@ -60,7 +66,8 @@ struct WholeScale {
 WholeScale whole_scale(const Program& program, const std::vector<Point>& points,
                        const PointValue* values);
 Check check_whole(const Program& program, const std::vector<const std::byte*>& data,
-                  const std::vector<std::vector<std::byte>>& expected, const WholeScale& scale);
+                  const std::vector<std::vector<std::byte>>& expected, const WholeScale& scale,
+                  double growth = 1);
 
 // Elements of float outputs that still hold the poison: a fault even where nothing is known.
 Check check_written(const Program& program, const std::vector<const std::byte*>& data);
