@@ -10,6 +10,7 @@
 #include "src/measure/emulated.h"
 #include "src/measure/emulator.h"
 #include "src/measure/guarded.h"
+#include "tests/close_results.h"
 #include "tests/random_program.h"
 #include "tests/scheduled_kernels.h"
 
@@ -188,11 +189,9 @@ TEST_F(Emulated, RandomProgramsByRandomSchedulesAreRight) {
     ASSERT_TRUE(ran.ok()) << ran << text << drawn->schedule;
     const std::vector<int> out = outputs(*program);
     for (size_t o = 0; o < out.size(); ++o) {
-      const Type type = program->tensors[out[o]].type;
-      const auto as_string = [](const Data& d) {
-        return std::string(reinterpret_cast<const char*>(d.bytes.data()), d.bytes.size());
-      };
-      EXPECT_TRUE(same_elements(type, as_string(all[in.size() + o]), as_string((*want)[o]), 64))
+      EXPECT_EQ(compare(program->tensors[out[o]], all[in.size() + o].bytes.data(),
+                        (*want)[o].bytes.data(), tolerance(*program)),
+                "")
           << text << drawn->schedule;
     }
   }

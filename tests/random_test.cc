@@ -21,6 +21,7 @@
 #include "src/expr/text.h"
 #include "src/lower/lower.h"
 #include "tests/build_helpers.h"
+#include "tests/close_results.h"
 #include "tests/random_program.h"
 
 namespace lw {
@@ -67,42 +68,6 @@ std::optional<Problem> random_problem(Rng& rng, Form form = Form::kAny) {
   if (!expected.ok()) return std::nullopt;
   problem.expected = *std::move(expected);
   return problem;
-}
-
-double tolerance(const Program& program) {
-  double eps = 1e-9;
-  for (const Tensor& tensor : program.tensors) {
-    if (tensor.role == Role::kInput) continue;  // small whole numbers: exact in any type
-    if (tensor.type == Type::kF32) eps = std::max(eps, 1e-4);
-    if (tensor.type == Type::kF16) eps = std::max(eps, 8e-3);
-    if (tensor.type == Type::kBF16) eps = std::max(eps, 5e-2);
-  }
-  return eps;
-}
-
-// "" when all elements agree; floats to `eps` of the largest.
-std::string compare(const Tensor& tensor, const std::byte* got, const std::byte* want, double eps) {
-  const int64_t count = elements(tensor);
-  double largest = 1;
-  for (int64_t i = 0; i < count && is_float(tensor.type); ++i) {
-    const double value = std::abs(load_element(tensor.type, want, i));
-    if (std::isfinite(value)) largest = std::max(largest, value);
-  }
-  for (int64_t i = 0; i < count; ++i) {
-    if (!is_float(tensor.type)) {
-      const int64_t x = load_integer(tensor.type, got, i), y = load_integer(tensor.type, want, i);
-      if (x != y) return concat(tensor.name, " element ", i, ": ", x, ", not ", y);
-      continue;
-    }
-    const double x = load_element(tensor.type, got, i), y = load_element(tensor.type, want, i);
-    // Beyond the type's range the order of rounding decides between infinity and the largest.
-    const bool same = x == y || (std::isnan(x) && std::isnan(y)) ||
-                      std::abs(x - y) <= eps * largest || (!std::isfinite(y) && !std::isfinite(x));
-    if (!same)
-      return concat(tensor.name, " element ", i, ": ", std::to_string(x), ", not ",
-                    std::to_string(y));
-  }
-  return "";
 }
 
 std::string run(const Problem& problem, const Kernel& kernel, const Machine& machine, bool at_end) {
