@@ -14,9 +14,7 @@ library(lw_client FOLDERS src/client USES lw_api lw_net lw_services)
 
 file(GLOB lw_commands CONFIGURE_DEPENDS src/cli/*.cc)
 add_executable(loopwright ${lw_commands})
-foreach(waits lw_net lw_api lw_agent lw_client loopwright)
-  build_quickly(${waits})                  # for others, mostly
-endforeach()
+build_quickly(loopwright)
 precompile(loopwright <CLI/CLI.hpp>)
 target_compile_definitions(loopwright PRIVATE LOOPWRIGHT_VERSION="${PROJECT_VERSION}")
 target_link_libraries(loopwright PRIVATE lw_learn lw_agent lw_serve lw_client lw_peers CLI11::CLI11)
