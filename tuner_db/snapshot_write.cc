@@ -1,15 +1,11 @@
 // Makes snapshots: payloads first in memory, then the tables that point to them.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <set>
 
 #include "src/base/check.h"
+#include "src/base/files.h"
 #include "src/base/hash.h"
 #include "src/expr/message.h"
 #include "tuner_db/record_codec.h"
@@ -63,39 +59,6 @@ class Builder {
   std::string bytes_;
   std::vector<SnapshotEntry> entries_[3];
 };
-
-// All of the bytes durably under `path`, or nothing changed.
-absl::Status replace_file(const std::string& path, std::string_view bytes) {
-  const std::string beside = concat(path, ".new.", getpid());
-  const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  bool good = file >= 0;
-  while (good && !bytes.empty()) {
-    const ssize_t written = ::write(file, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    good = written >= 0;
-    if (good) bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  good = good && fsync(file) == 0;
-  int error = errno;
-  if (file >= 0) ::close(file);
-  if (good && rename(beside.c_str(), path.c_str()) != 0) {
-    good = false;
-    error = errno;
-  }
-  if (!good) {
-    unlink(beside.c_str());
-    return absl::UnavailableError(concat("cannot write ", path, ": ", std::strerror(error)));
-  }
-  // The name is durable when its folder is; a file system that cannot sync folders keeps the file.
-  const std::string folder = std::filesystem::path(path).parent_path();
-  const int directory =
-      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (directory >= 0) {
-    fsync(directory);
-    ::close(directory);
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace
 

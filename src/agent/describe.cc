@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_join.h"
 #include "src/base/check.h"
+#include "src/base/files.h"
 #include "src/base/hash.h"
 #include "src/expr/message.h"
 #include "src/measure/doctor.h"
@@ -42,17 +43,10 @@ std::string slurp(const fs::path& path) {
   return text.str();
 }
 
-// Whole or not at all.
-bool write_file(const fs::path& path, const std::string& text) {
+bool keep(const fs::path& path, const std::string& text) {
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
-  const fs::path partial = path.string() + concat(".", getpid());
-  std::ofstream file(partial, std::ios::binary);
-  file << text;
-  file.close();
-  if (file.good()) fs::rename(partial, path, error);
-  if (!file.good() || error) fs::remove(partial, error);
-  return file.good() && !error;
+  return replace_file(path.string(), text).ok();
 }
 
 bool recall(const fs::path& path, const std::string& fingerprint, v1::Device* device) {
@@ -68,7 +62,7 @@ void remember(const fs::path& path, const v1::Device& device) {
   options.add_whitespace = true;
   std::string text;
   if (google::protobuf::util::MessageToJsonString(device, &text, options).ok()) {
-    write_file(path, text);
+    keep(path, text);
   }
 }
 
@@ -151,7 +145,7 @@ absl::StatusOr<std::string> agent_id(const std::string& state) {
   if (is_resource_id(id)) return id;
   std::random_device random;
   id = sha256(concat(random(), " ", random(), " ", random())).substr(0, 12);
-  if (!write_file(path, id + "\n")) {
+  if (!keep(path, id + "\n")) {
     return absl::UnavailableError(concat("cannot write ", path.string(), "; --name avoids it"));
   }
   return id;

@@ -12,5 +12,8 @@ namespace lw {
 absl::StatusOr<std::string> read_file(const std::string& path);
 // In place of what is there. kUnavailable: "cannot write PATH: why".
 absl::Status write_file(const std::string& path, std::string_view bytes);
+// The same, durably, and whole or not at all, whatever ends the process or fills the disk: beside
+// it first ("PATH.new.PID"), then renamed.
+absl::Status replace_file(const std::string& path, std::string_view bytes);
 
 }  // namespace lw

@@ -20,6 +20,7 @@ constexpr std::string_view kHeader = "loopwright data 1";
 constexpr int kLevel = 12;                 // of compression
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 
+// (Debian's absl::StrSplit takes no std::string_view.)
 std::vector<std::string> split(std::string_view text, char at) {
   std::vector<std::string> parts;
   for (size_t begin = 0; begin <= text.size();) {
@@ -175,10 +176,7 @@ absl::Status save_dataset(const Dataset& dataset, const std::string& path) {
       ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), kLevel);
   CHECK(!ZSTD_isError(size));
   packed.resize(size);
-  const std::string fresh = concat(path, ".new");
-  RETURN_IF_ERROR(write_file(fresh, packed));
-  if (std::rename(fresh.c_str(), path.c_str()) == 0) return absl::OkStatus();
-  return absl::UnavailableError(concat("cannot replace ", path));
+  return replace_file(path, packed);
 }
 
 absl::StatusOr<Task> task_of(const TaskSpec& spec, const Target& target) {

@@ -225,10 +225,7 @@ absl::Status ObjectFolder::build(int task, const Task& of,
     objects.put(hash(*program.kernel)).put_string(artifact_bytes(*artifact));
     ++count;
   }
-  const std::string fresh = concat(path(task), ".new");
-  RETURN_IF_ERROR(write_file(fresh, concat(Writer().put(count).bytes(), objects.bytes())));
-  if (std::rename(fresh.c_str(), path(task).c_str()) == 0) return absl::OkStatus();
-  return absl::UnavailableError(concat("cannot write ", path(task)));
+  return replace_file(path(task), concat(Writer().put(count).bytes(), objects.bytes()));
 }
 
 std::unique_ptr<Backend> ObjectFolder::backend(int task, const Task& of) const {
