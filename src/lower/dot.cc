@@ -18,11 +18,6 @@
 namespace lw::lowering {
 namespace {
 
-bool reads_tensor(const Expr& expr) {
-  if (expr->op == ExprOp::kRead) return true;
-  return std::any_of(expr->args.begin(), expr->args.end(), reads_tensor);
-}
-
 bool is_zero(const Expr& expr) {
   return expr->op == ExprOp::kConst && (is_float(expr->type) ? expr->number : expr->integer) == 0;
 }
@@ -152,8 +147,7 @@ Value Evaluator::interleave(std::vector<Value> values) {
   stmt.op = Op::kInterleave;
   for (const Value& value : values) stmt.many.push_back(broadcast(value, lanes).reg);
   const int all = lanes * static_cast<int>(values.size());
-  e_.kernel.registers.push_back({type_of(values[0]), all});
-  stmt.dst = static_cast<int>(e_.kernel.registers.size()) - 1;
+  stmt.dst = e_.new_register(type_of(values[0]), all);
   const Value result{stmt.dst, all};
   e_.emit(std::move(stmt));
   return result;
@@ -188,17 +182,8 @@ Value Evaluator::grouped(const Expr& expr, Group points, Type type) {
     std::vector<Value> values;
     for (const Point& point : points) {
       raw_ = plain && expr->op == ExprOp::kRead && loads_whole(expr, point);
-      Value value = raw_ ? this->read(expr, point, nullptr) : evaluate(expr, point);
-      if (type_of(value) != type) {
-        Stmt stmt;
-        stmt.op = Op::kCast;
-        e_.kernel.registers.push_back({type, value.lanes});
-        stmt.dst = static_cast<int>(e_.kernel.registers.size()) - 1;
-        stmt.srcs[0] = value.reg;
-        value.reg = stmt.dst;
-        e_.emit(std::move(stmt));
-      }
-      values.push_back(value);
+      const Value value = raw_ ? this->read(expr, point, nullptr) : evaluate(expr, point);
+      values.push_back(convert(type, value));
     }
     result = interleave(std::move(values));
     tile_ = tile;

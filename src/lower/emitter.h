@@ -76,7 +76,7 @@ struct Emitter {
   const Tensor& tensor(int t) const { return nest.program->tensors[t]; }
 
   Stmt& emit(Stmt stmt);
-  int new_register(Type type, int lanes);  // f16 and bf16 become f32
+  int new_register(Type type, int lanes);
   int new_var(Interval range);
   // var = op(a, b or divisor), its range derived.
   Affine emit_int(Stmt::IntOp op, const Affine& a, const Affine& b, int64_t divisor);

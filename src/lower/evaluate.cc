@@ -8,6 +8,11 @@
 
 namespace lw::lowering {
 
+bool reads_tensor(const Expr& expr) {
+  if (expr->op == ExprOp::kRead) return true;
+  return std::any_of(expr->args.begin(), expr->args.end(), reads_tensor);
+}
+
 // Bit per tensor axis that the expression depends on; the top bit: an overlaid read (depends on
 // all).
 uint64_t Evaluator::dependencies(const Expr& expr) {
@@ -107,10 +112,14 @@ Value Evaluator::binary(ExprOp op, Type type, Value a, Value b) {
 }
 
 Value Evaluator::cast(Type type, Value value) {
-  if (type_of(value) == register_type(type)) return value;
+  return convert(register_type(type), value);
+}
+
+Value Evaluator::convert(Type type, Value value) {
+  if (type_of(value) == type) return value;
   Stmt stmt;
   stmt.op = Op::kCast;
-  stmt.dst = e_.new_register(register_type(type), value.lanes);
+  stmt.dst = e_.new_register(type, value.lanes);
   stmt.srcs[0] = value.reg;
   const int dst = stmt.dst;
   e_.emit(std::move(stmt));
@@ -177,14 +186,7 @@ Value Evaluator::compute(const Expr& expr, const Point& point) {
       Value value = evaluate(expr->args[0], point);
       // A cast between two types that registers hold alike (f32 to bf16) still rounds.
       if (expr->type == Type::kF16 || expr->type == Type::kBF16) {
-        Stmt narrow;
-        narrow.op = Op::kCast;
-        e_.kernel.registers.push_back({expr->type, value.lanes});
-        narrow.dst = static_cast<int>(e_.kernel.registers.size()) - 1;
-        narrow.srcs[0] = value.reg;
-        const Value rounded{narrow.dst, value.lanes};
-        e_.emit(std::move(narrow));
-        return cast(Type::kF32, rounded);
+        return cast(Type::kF32, convert(expr->type, value));
       }
       return cast(expr->type, value);
     }

@@ -27,6 +27,9 @@ struct Point {
   Chunk chunk;
 };
 
+// Whether there is a read anywhere in it.
+bool reads_tensor(const Expr& expr);
+
 struct Value {
   int reg = -1;
   int lanes = 1;
@@ -70,7 +73,9 @@ class Evaluator {
   Value immediate(Type type, double number, int64_t integer, int lanes);
   Value unary(ExprOp op, Type type, Value a);
   Value binary(ExprOp op, Type type, Value a, Value b);
+  // To the register type of `type`; and to `type` itself, which may be a 16-bit float.
   Value cast(Type type, Value value);
+  Value convert(Type type, Value value);
   Value select(Value condition, Value a, Value b);
   // From a point over the stage's axes to one over its tensor's (they differ after whole axes were
   // fused).

@@ -10,15 +10,6 @@
 #include "src/lower/evaluate.h"
 
 namespace lw::lowering {
-namespace {
-
-bool reads_tensor(const Expr& expr) {
-  if (expr->op == ExprOp::kRead) return true;
-  return std::any_of(expr->args.begin(), expr->args.end(), reads_tensor);
-}
-
-}  // namespace
-
 // A dimension's index within the storage's box, with the tightest range that is known.
 Index Evaluator::localize(const Storage& s, size_t d, const Index& index, const Point& point) {
   Index local = add(index, make_index(e_, s.origin[d], 0, 1), -1);
@@ -166,8 +157,7 @@ Value Evaluator::emit_load(int buffer, Type type, const Index& address, int lane
     stmt.indices = vector_index(varying, lanes);
     stmt.stride = 0;
   }
-  e_.kernel.registers.push_back({type, lanes});
-  stmt.dst = static_cast<int>(e_.kernel.registers.size()) - 1;
+  stmt.dst = e_.new_register(type, lanes);
   const Value value{stmt.dst, lanes};
   e_.emit(std::move(stmt));
   return raw_ ? value : cast(register_type(type), value);
@@ -277,15 +267,7 @@ void Evaluator::store(const Storage& storage, const Tensor& tensor, const Point&
   const int lanes = address.uniform() ? 1 : point.chunk.lanes;
   const Buffer& buffer = e_.kernel.buffers[storage.buffer];
   value = broadcast(value, std::max(lanes, value.lanes));
-  if (type_of(value) != buffer.type) {
-    Stmt stmt;
-    stmt.op = Op::kCast;
-    e_.kernel.registers.push_back({buffer.type, value.lanes});
-    stmt.dst = static_cast<int>(e_.kernel.registers.size()) - 1;
-    stmt.srcs[0] = value.reg;
-    value.reg = stmt.dst;
-    e_.emit(std::move(stmt));
-  }
+  value = convert(buffer.type, value);
   Stmt stmt;
   stmt.op = Op::kStore;
   stmt.buffer = storage.buffer;
