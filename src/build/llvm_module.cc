@@ -262,16 +262,16 @@ void Emitter::parallel_for(const Stmt& s) {
   for (size_t i = 0; i < live.size(); ++i) {
     b.CreateStore(frame->variables[live[i]], b.CreateStructGEP(closure_type, closure, 2 + i));
   }
+  Frame inner;
+  inner.vnni = needs_vnni(s.body);
   llvm::Function* body = make_function(
       "parallel_body", llvm::FunctionType::get(b.getVoidTy(), {pointer, i64, i64}, false), false,
-      needs_vnni(s.body));
+      inner.vnni);
   call_body(s, body, closure);
 
   // The body, in a frame of its own.
   const llvm::IRBuilderBase::InsertPoint resume = b.saveIP();
   Frame* outer = frame;
-  Frame inner;
-  inner.vnni = needs_vnni(s.body);
   frame = &inner;
   b.SetInsertPoint(llvm::BasicBlock::Create(b.getContext(), "entry", body));
   llvm::Value* from = body->getArg(0);
@@ -396,9 +396,9 @@ llvm::Function* Emitter::function(const std::string& name, const std::vector<Stm
                                   bool exported) {
   llvm::FunctionType* type =
       llvm::FunctionType::get(b.getInt32Ty(), {b.getPtrTy(), b.getPtrTy()}, false);
-  llvm::Function* function = make_function(name, type, exported, needs_vnni(body));
   Frame top;
   top.vnni = needs_vnni(body);
+  llvm::Function* function = make_function(name, type, exported, top.vnni);
   frame = &top;
   b.SetInsertPoint(llvm::BasicBlock::Create(b.getContext(), "entry", function));
   open(&top, function, function->getArg(0), function->getArg(1), b.getInt64(0));
