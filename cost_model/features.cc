@@ -116,10 +116,8 @@ double memory(const Analysis& a, int b) {
   return sum(a, [&](const StageCost& c) { return c.memory_cycles[b]; });
 }
 double fma_per_cycle(const Target& target) {
-  for (const Atom& atom : target.atoms) {
-    if (atom.acc == Type::kF32 && atom.group == 1) return atom.per_cycle * atom.lanes;
-  }
-  return 1;
+  const Atom* atom = multiply_add(target, Type::kF32);
+  return atom != nullptr ? atom->per_cycle * atom->lanes : 1;
 }
 const CacheLevel& level(const Target& target, size_t n) {
   static const CacheLevel* none = new CacheLevel;

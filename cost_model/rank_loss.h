@@ -9,8 +9,8 @@
 namespace lw {
 
 // RankNet's: for pairs of one workload, log(1 + exp(s_worse - s_better)), weighted by how far apart
-// their times are and how near the best; a failure is far slower than all. So failures are learned from, and times are
-// only compared within a workload.
+// their times are and how near the best; a failure is far slower than all. So failures are learned
+// from, and times are only compared within a workload.
 class RankLoss {
  public:
   explicit RankLoss(const std::vector<Example>& examples);

@@ -21,25 +21,19 @@ absl::Status check(int code, std::string_view what) {
   return absl::InternalError(concat(what, ": ", XGBGetLastError()));
 }
 
-// Owners of XGBoost's handles.
-struct Matrix {
-  DMatrixHandle handle = nullptr;
-  Matrix() = default;
-  Matrix(const Matrix&) = delete;
-  Matrix& operator=(const Matrix&) = delete;
-  ~Matrix() {
-    if (handle != nullptr) XGDMatrixFree(handle);
+// Owner of one of XGBoost's handles.
+template <int (*kFree)(void*)>
+struct Owner {
+  void* handle = nullptr;
+  Owner() = default;
+  Owner(const Owner&) = delete;
+  Owner& operator=(const Owner&) = delete;
+  ~Owner() {
+    if (handle != nullptr) kFree(handle);
   }
 };
-struct Booster {
-  BoosterHandle handle = nullptr;
-  Booster() = default;
-  Booster(const Booster&) = delete;
-  Booster& operator=(const Booster&) = delete;
-  ~Booster() {
-    if (handle != nullptr) XGBoosterFree(handle);
-  }
-};
+using Matrix = Owner<XGDMatrixFree>;
+using Booster = Owner<XGBoosterFree>;
 
 absl::Status make_matrix(const std::vector<Example>& examples, const std::vector<float>& margin,
                          Matrix& matrix) {

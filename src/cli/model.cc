@@ -64,10 +64,10 @@ void add_random(Table& table, const std::string& held, const RankingMetrics& m) 
                         absl::StrFormat("%.3f", m.random_peak_at_5), ""});
 }
 
-std::vector<float> draft_scores(const std::vector<Example>& examples) {
+std::vector<float> scores_by(const Model& model, const std::vector<Example>& examples) {
   std::vector<std::vector<float>> asked;
   for (const Example& example : examples) asked.push_back(example.features);
-  return make_draft_model()->score(asked);
+  return model.score(asked);
 }
 
 // A data set's, with a line about what it has lost.
@@ -95,9 +95,7 @@ absl::StatusOr<int> train(const ModelOptions& options) {
   }
   RETURN_IF_ERROR(model->fit(examples, options.seed));
   RETURN_IF_ERROR(environment(save_model(*model, options.file, options.family)));
-  std::vector<std::vector<float>> asked;
-  for (const Example& example : examples) asked.push_back(example.features);
-  const RankingMetrics fit = evaluate(model->score(asked), examples);
+  const RankingMetrics fit = evaluate(scores_by(*model, examples), examples);
   Json json = {{"file", options.file}, {"features", feature_table().size()}};
   json.update(metrics_json(fit));
   emit(options.output, json,
@@ -115,7 +113,7 @@ absl::StatusOr<int> eval_dataset(const ModelOptions& options) {
   ASSIGN_OR_RETURN(const LabelledExamples examples, labelled(options));
   ASSIGN_OR_RETURN(const std::vector<float> scores,
                    held_out_scores(examples, offline_training(), options.seed));
-  const std::vector<float> draft = draft_scores(examples.examples);
+  const std::vector<float> draft = scores_by(*make_draft_model(), examples.examples);
   Table table = metrics_table();
   Json classes = Json::object();
   for (int kind = 0; kind < static_cast<int>(examples.kinds.size()); ++kind) {
@@ -142,7 +140,7 @@ absl::StatusOr<int> eval(const ModelOptions& options) {
   if (!options.data.empty()) return eval_dataset(options);
   ASSIGN_OR_RETURN(const Examples loaded, examples_of(options));
   const std::vector<Example>& examples = loaded.examples;
-  const RankingMetrics draft = evaluate(draft_scores(examples), examples);
+  const RankingMetrics draft = evaluate(scores_by(*make_draft_model(), examples), examples);
   if (draft.groups < 2) {
     return absl::NotFoundError("evaluating on unseen workloads takes at least two in the database");
   }
