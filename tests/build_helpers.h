@@ -161,6 +161,16 @@ inline std::vector<std::string> run_on(const Machine& machine, const Kernel& ker
   return run_loaded(*code, kernel, arguments, context);
 }
 
+// The distance from 1 to the next number of a float type.
+inline double unit_of(Type type) {
+  switch (type) {
+    case Type::kF64: return 0x1p-52;
+    case Type::kF32: return 0x1p-23;
+    case Type::kF16: return 0x1p-10;
+    default: return 0x1p-7;
+  }
+}
+
 // Whether all elements agree: bits, or both NaN, or for floats within `ulps` units in the last
 // place of `type` (and then also denormals with zero).
 inline testing::AssertionResult same_elements(Type type, const std::string& got,
@@ -174,9 +184,7 @@ inline testing::AssertionResult same_elements(Type type, const std::string& got,
     if (is_float(type)) {
       const double x = load_element(type, a, i), y = load_element(type, b, i);
       if (std::isnan(x) && std::isnan(y)) continue;
-      const double unit = type == Type::kF64   ? 0x1p-52
-                          : type == Type::kF32 ? 0x1p-23
-                          : type == Type::kF16 ? 0x1p-10 : 0x1p-7;
+      const double unit = unit_of(type);
       if (std::abs(x - y) <= ulps * std::max(unit * std::abs(y), type == Type::kF64 ? 0x1p-1022
                                                                                     : 0x1p-126)) {
         continue;
