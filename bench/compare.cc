@@ -1,8 +1,9 @@
-// Problem: fractions of a few per cent decide the bars, on hosts whose clock drifts by more. So for
-// each case everything runs in one interleaved session on the same arguments: our kernel, every way
-// of every peer, and, a few times between the rounds, the peak and the bandwidth that they are
-// judged by (the median of these counts). Results are compared with the reference at
-// sampled points before anything is timed; a contender that is wrong is named and left out.
+// Problem: fractions of a few per cent decide the bars, on hosts whose clock drifts by more, and
+// some of which run at one of two speeds, changing within a second. So for each case everything
+// runs in one interleaved session on the same arguments: our kernel, every way of every peer, and
+// the peak and the bandwidth that they are judged by. What is judged are the medians of the ratios
+// within a round. Results are compared with the reference at sampled points before anything is
+// timed; a contender that is wrong is named and left out.
 #include "bench/compare.h"
 
 #include <algorithm>
@@ -26,6 +27,7 @@ namespace {
 
 constexpr uint64_t kSeed = 1;
 constexpr double kSettleSeconds = 0.02;    // OpenMP's idle threads spin for some milliseconds
+constexpr double kLimitsSeconds = 0.01;    // a round, to measure the peak and as much the bandwidth
 
 // The program's arguments in memory, inputs filled.
 struct Arguments {
@@ -53,6 +55,8 @@ nlohmann::json to_json(const Measured& m) {
           {"implementation", m.implementation},
           {"time_us", m.time_us.median},
           {"ci_us", {m.time_us.low, m.time_us.high}},
+          {"ratio", m.ratio.median},
+          {"ratio_ci", {m.ratio.low, m.ratio.high}},
           {"max_error", m.max_error}};
 }
 
@@ -134,14 +138,17 @@ absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_c
   if (baseline.run) contenders.push_back({"baseline", baseline.run, {}});
 
   ASSIGN_OR_RETURN(const Target host, find_target("host"));
-  std::vector<double> peaks, bandwidths;
+  std::vector<double> peaks, bandwidths, bounds;
+  int compute_bound = 0;                   // rounds that arithmetic bounds, less those that memory
+                                           // does
   absl::Status limits_status;
   InterleaveOptions interleave_options;
   interleave_options.budget_s = options.budget_s;
   interleave_options.settle_s = threads > 1 ? kSettleSeconds : 0;
   interleave_options.beside = [&] {
     pin_to(cpus);                          // not only the first, where this thread stands
-    const absl::StatusOr<Limits> limits = measure_limits(program, host, threads);
+    const absl::StatusOr<Limits> limits = measure_limits(program, host, threads,
+                                                         kLimitsSeconds);
     pin_to({cpus.front()});
     if (!limits.ok()) {
       limits_status = limits.status();
@@ -149,29 +156,38 @@ absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_c
     }
     peaks.push_back(limits->peak_gflops);
     bandwidths.push_back(limits->bandwidth_gbytes);
+    const double compute_us = row.ports_bound ? ports_us(program, limits->peak_gflops)
+                                              : result.useful_flops / limits->peak_gflops / 1e3;
+    const double memory_us = result.compulsory_bytes / limits->bandwidth_gbytes / 1e3;
+    bounds.push_back(std::max(compute_us, memory_us));
+    compute_bound += compute_us >= memory_us ? 1 : -1;
   };
   const std::vector<Series> series = interleave(contenders, interleave_options);
   pin_to(options.cpus);
   RETURN_IF_ERROR(limits_status);
 
-  // Each is the fastest of many short samples; over the minute they drift like the contenders.
   result.peak_gflops = estimate(peaks).median;
   result.bandwidth_gbytes = estimate(bandwidths).median;
-  const double compute_us = row.ports_bound ? ports_us(program, result.peak_gflops)
-                                            : result.useful_flops / result.peak_gflops / 1e3;
-  const double memory_us = result.compulsory_bytes / result.bandwidth_gbytes / 1e3;
-  result.bound_us = std::max(compute_us, memory_us);
-  result.compute_bound = compute_us >= memory_us;
-  if (baseline.run) result.baseline_us = series.back().time_us.median;
+  result.bound_us = estimate(bounds).median;
+  result.compute_bound = compute_bound > 0;
+  if (baseline.run) {
+    result.over_baseline =
+        paired_ratio(series.front().samples_us, series.back().samples_us).median;
+  }
   for (size_t i = 0; i < entries.size(); ++i) {
-    entries[i].time_us = series[i].time_us;
-    if (ours && i == 0)
-      result.ours = entries[i];
-    else
-      result.peers.push_back(entries[i]);
+    Measured& entry = entries[i];
+    entry.time_us = series[i].time_us;
+    if (ours && i == 0) {
+      entry.ratio = paired_ratio(bounds, series[i].samples_us);
+      result.ours = entry;
+    } else {
+      if (ours) entry.ratio = paired_ratio(series[i].samples_us, series.front().samples_us);
+      result.peers.push_back(entry);
+    }
   }
   std::sort(result.peers.begin(), result.peers.end(), [](const Measured& a, const Measured& b) {
-    return a.time_us.median < b.time_us.median;
+    return std::pair(a.ratio.median, a.time_us.median) <
+           std::pair(b.ratio.median, b.time_us.median);
   });
   return result;
 }
@@ -192,7 +208,7 @@ nlohmann::json to_json(const CaseResult& r) {
                          {"wrong", r.wrong},
                          {"peers", nlohmann::json::array()}};
   if (r.ours) json["ours"] = to_json(*r.ours);
-  if (r.baseline_us > 0) json["baseline_us"] = r.baseline_us;
+  if (r.over_baseline > 0) json["over_baseline"] = r.over_baseline;
   for (const Measured& peer : r.peers) json["peers"].push_back(to_json(peer));
   if (!r.tuning.is_null()) json["tuning"] = r.tuning;
   return json;

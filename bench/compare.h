@@ -17,6 +17,8 @@ namespace lw {
 struct Measured {
   std::string name, version, mode, implementation;
   Estimate time_us;
+  Estimate ratio;                          // round by round: its time over our kernel's; of our
+                                           // kernel, the bound over its time. 0 without our side
   double max_error = 0;                    // |error| over the admissible error, on sampled points
 };
 
@@ -26,12 +28,14 @@ struct CaseResult {
   Weights weights = Weights::kNeither;
   double useful_flops = 0, compulsory_bytes = 0;
   double peak_gflops = 0, bandwidth_gbytes = 0;
-  double bound_us = 0;                     // the larger of flops over peak and bytes over bandwidth
+  double bound_us = 0;                     // the larger of flops over peak and bytes over
+                                           // bandwidth: the median of the rounds'
   bool compute_bound = false;
   std::optional<Measured> ours;
-  double baseline_us = 0;                  // our kernel of the case that this one is judged
-                                           // against, in the same rounds; 0: there is none
-  std::vector<Measured> peers;             // right ones only, fastest first
+  double over_baseline = 0;                // our time over that of our kernel of the case that this
+                                           // one is judged against, round by round; 0: none
+  std::vector<Measured> peers;             // right ones only, fastest first (by
+                                           // `ratio` where there is our side)
   std::vector<std::string> wrong;          // contenders whose results were refused
   nlohmann::json tuning;                   // what tune said; null without our side
 };

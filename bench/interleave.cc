@@ -5,11 +5,10 @@
 #include <cmath>
 #include <thread>
 
+#include "src/base/check.h"
+
 namespace lw {
 namespace {
-
-constexpr int kBeside = 4;                 // times that `beside` is called, and once more at the
-                                           // end
 
 double seconds_of(const Contender& contender, int64_t calls) {
   const double begin = now();
@@ -51,11 +50,11 @@ std::vector<Series> interleave(const std::vector<Contender>& contenders,
     warm[i] = std::max<int64_t>(1, std::llround(options.warm_s / call_s));
     round_s += sampled_s + static_cast<double>(warm[i]) * call_s + options.settle_s;
   }
-  const int rounds = std::clamp(static_cast<int>(options.budget_s / std::max(round_s, 1e-9)), 3,
-                                std::max(3, options.rounds));
-  const int stride = (rounds + kBeside - 1) / kBeside;
+  const double affordable = options.budget_s / std::max(round_s, 1e-9);
+  const double most = std::max(3, options.rounds);
+  const int rounds = static_cast<int>(std::clamp(affordable, 3.0, most));
   for (int round = 0; round < rounds; ++round) {
-    if (options.beside && round % stride == 0) options.beside();
+    if (options.beside) options.beside();
     for (size_t i = 0; i < contenders.size(); ++i) {
       settle(options.settle_s);
       if (contenders[i].select) contenders[i].select();
@@ -64,9 +63,15 @@ std::vector<Series> interleave(const std::vector<Contender>& contenders,
       series[i].samples_us.push_back(1e6 * s / static_cast<double>(series[i].inner));
     }
   }
-  if (options.beside) options.beside();
   for (Series& s : series) s.time_us = estimate(s.samples_us);
   return series;
+}
+
+Estimate paired_ratio(const std::vector<double>& a, const std::vector<double>& b) {
+  CHECK(a.size() == b.size());
+  std::vector<double> ratios;
+  for (size_t i = 0; i < a.size(); ++i) ratios.push_back(a[i] / b[i]);
+  return estimate(std::move(ratios));
 }
 
 }  // namespace lw

@@ -1,5 +1,5 @@
 // Times several contenders in one run, in turn: clocks and neighbours drift by more than what the
-// bars allow, so nothing is compared with a figure from another minute.
+// bars allow, so nothing is compared with a figure from another round.
 #pragma once
 
 #include <functional>
@@ -30,14 +30,18 @@ struct InterleaveOptions {
                                            // data leave a large cache only after several passes
   double settle_s = 0;                     // pause before each sample: lets others' idle threads
                                            // stop spinning
-  std::function<void()> beside;            // called before, between and after the rounds, a few
-                                           // times evenly: to measure what the contenders are
-                                           // judged by in the same minute
+  std::function<void()> beside;            // called before each round, for what the contenders
+                                           // are judged by
 };
 
 // Series i for contender i. Before each sample a contender runs untimed for `warm_s`, or one call
 // if that is longer: its caches are warm, its threads awake.
 std::vector<Series> interleave(const std::vector<Contender>& contenders,
                                const InterleaveOptions& options);
+
+// Of a / b within each round, the median and its 95 % confidence interval: where the host changes
+// its speed between rounds, the medians of `a` and of `b` may stem from different speeds and their
+// ratio means nothing. REQUIRES: as many samples in both, at least one.
+Estimate paired_ratio(const std::vector<double>& a, const std::vector<double>& b);
 
 }  // namespace lw

@@ -64,19 +64,19 @@ void add_worst(const Required& required, const std::vector<CaseResult>& results,
 
 std::optional<double> against_best(const CaseResult& r) {
   if (!r.ours || r.peers.empty()) return std::nullopt;
-  return r.peers.front().time_us.median / r.ours->time_us.median;
+  return r.peers.front().ratio.median;
 }
 
 std::optional<double> against_openblas(const CaseResult& r) {
   if (!r.ours) return std::nullopt;
   for (const Measured& peer : r.peers)     // fastest first
-    if (peer.name == "openblas") return peer.time_us.median / r.ours->time_us.median;
+    if (peer.name == "openblas") return peer.ratio.median;
   return std::nullopt;
 }
 
 std::optional<double> of_bound(const CaseResult& r) {
   if (!r.ours) return std::nullopt;
-  return r.bound_us / r.ours->time_us.median;
+  return r.ours->ratio.median;
 }
 
 // "C2D1_b16": the operator "C2D", batch 16.
@@ -99,7 +99,7 @@ std::optional<double> scaling(const CaseResult& two, const std::vector<CaseResul
   for (const CaseResult& one : all) {
     if (one.threads != 1 || one.row != two.row || one.name != two.name) continue;
     if (!one.ours || !two.ours || two.useful_flops < kLeastFlops) return std::nullopt;
-    return one.ours->time_us.median / two.ours->time_us.median * two.bound_us / one.bound_us;
+    return two.ours->ratio.median / one.ours->ratio.median;
   }
   return std::nullopt;
 }
@@ -144,13 +144,13 @@ std::vector<BarVerdict> judge_row(const BenchRow& row, const std::vector<CaseRes
   add_worst({"each of the peak", bar.each_peak}, results,
             [](const CaseResult& r) -> std::optional<double> {
               if (!r.ours) return std::nullopt;
-              return r.useful_flops / r.peak_gflops / 1e3 / r.ours->time_us.median;
+              return r.ours->ratio.median * r.useful_flops / r.peak_gflops / 1e3 / r.bound_us;
             },
             &verdicts);
   add_worst({"time over the baseline's", bar.over_baseline, true}, results,
             [](const CaseResult& r) -> std::optional<double> {
-              if (!r.ours || r.baseline_us <= 0) return std::nullopt;
-              return r.ours->time_us.median / r.baseline_us;
+              if (!r.ours || r.over_baseline <= 0) return std::nullopt;
+              return r.over_baseline;
             },
             &verdicts);
   return verdicts;
@@ -262,11 +262,13 @@ std::string table_line(const CaseResult& r) {
   };
   const double ours = r.ours ? r.ours->time_us.median : 0;
   const double best = r.peers.empty() ? 0 : r.peers.front().time_us.median;
-  const double judged = ours > 0 ? ours : best;
+  const double of_bound = ours > 0   ? r.ours->ratio.median
+                          : best > 0 ? r.bound_us / best : 0;
   std::string line = absl::StrFormat(
       "%-22s %2d %10s %8s %10s %8s %7s %6s  %s", r.name, r.threads, time(ours), rate(ours),
-      time(best), rate(best), ours > 0 && best > 0 ? absl::StrFormat("%.3f", best / ours) : "-",
-      judged > 0 ? absl::StrFormat("%.1f%%", 100 * r.bound_us / judged) : "-",
+      time(best), rate(best),
+      ours > 0 && best > 0 ? absl::StrFormat("%.3f", r.peers[0].ratio.median) : "-",
+      of_bound > 0 ? absl::StrFormat("%.1f%%", 100 * of_bound) : "-",
       r.peers.empty() ? ""
                       : absl::StrCat(r.peers[0].name, " ", r.peers[0].mode, " ",
                                      r.peers[0].implementation));

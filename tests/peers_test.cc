@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_split.h"
+#include "bench/interleave.h"
 #include "bench/peers/loader.h"
 #include "bench/peers/match.h"
 #include "bench/ports.h"
@@ -102,6 +103,34 @@ TEST(Match, RefusesWhatNoLibraryHas) {
   EXPECT_EQ(recognised(workload("dense_i8")), nothing);
   EXPECT_EQ(recognised(workload("matmul M=3 N=4 K=5 T=i8")), nothing);
   EXPECT_EQ(recognised(workload("add T=bf16")), nothing);
+}
+
+// A host of two speeds, of which each contender met another one more often.
+TEST(Interleave, RatiosAreOfOneRound) {
+  const std::vector<double> ours = {10, 10, 20, 20, 20}, theirs = {12, 12, 24, 24, 12};
+  EXPECT_DOUBLE_EQ(estimate(theirs).median / estimate(ours).median, 0.6);
+  EXPECT_DOUBLE_EQ(paired_ratio(theirs, ours).median, 1.2);
+}
+
+TEST(Interleave, EachRoundSamplesAllInTurn) {
+  std::string calls;
+  InterleaveOptions options;
+  options.rounds = 4;
+  options.budget_s = 1e9;
+  options.min_sample_s = options.warm_s = 0;
+  options.beside = [&] { calls += '|'; };
+  const std::vector<Series> series =
+      interleave({{"a", [&] { calls += 'a'; }, {}}, {"b", [&] { calls += 'b'; }, {}}}, options);
+  ASSERT_EQ(series.size(), 2u);
+  for (const Series& s : series) EXPECT_EQ(s.samples_us.size(), 4u);
+  const std::vector<std::string> rounds = absl::StrSplit(calls.substr(calls.find('|') + 1), '|');
+  ASSERT_EQ(rounds.size(), 4u);
+  for (const std::string& round : rounds) {
+    const size_t turn = round.find('b');
+    ASSERT_NE(turn, std::string::npos);
+    EXPECT_EQ(round.substr(0, turn), std::string(turn, 'a'));
+    EXPECT_EQ(round.substr(turn), std::string(round.size() - turn, 'b'));
+  }
 }
 
 TEST(Ports, MultiplyAddsAreOneInstruction) {

@@ -28,6 +28,7 @@ struct BenchOptions {
 struct Row {
   std::string name, version, mode;
   Estimate time_us;
+  double over_ours = 1;                    // the median of the rounds' ratios
 };
 
 struct Contest {
@@ -59,7 +60,8 @@ absl::Status enter_peers(const BenchOptions& options, const Task& task,
 
 Json row_json(const Row& row) {
   return {{"name", row.name}, {"version", row.version}, {"mode", row.mode},
-          {"time_us", row.time_us.median}, {"ci_us", {row.time_us.low, row.time_us.high}}};
+          {"time_us", row.time_us.median}, {"ci_us", {row.time_us.low, row.time_us.high}},
+          {"over_ours", row.over_ours}};
 }
 
 void print_contest(const BenchOptions& options, const Task& task, const Choice& choice,
@@ -79,7 +81,7 @@ void print_contest(const BenchOptions& options, const Task& task, const Choice& 
     table.rows.push_back({row.name, row.version, row.mode, micros(us),
                           concat(number(row.time_us.low), " .. ", number(row.time_us.high)),
                           number(bound.flops.useful / us / 1e3), percent(bound.bound_us / us),
-                          is_ours ? "" : absl::StrFormat("%.2fx", us / ours.time_us.median)});
+                          is_ours ? "" : absl::StrFormat("%.2fx", row.over_ours)});
   }
   Json mine = row_json(ours);
   mine["gflops"] = bound.flops.useful / ours.time_us.median / 1e3;
@@ -120,7 +122,10 @@ absl::StatusOr<int> run_bench(const BenchOptions& options) {
   interleaving.budget_s = options.seconds;
   interleaving.settle_s = options.peers && task.threads() > 1 ? kSettleSeconds : 0;
   const std::vector<Series> series = interleave(contest.contenders, interleaving);
-  for (size_t i = 0; i < series.size(); ++i) contest.rows[i].time_us = series[i].time_us;
+  for (size_t i = 0; i < series.size(); ++i) {
+    contest.rows[i].time_us = series[i].time_us;
+    contest.rows[i].over_ours = paired_ratio(series[i].samples_us, series[0].samples_us).median;
+  }
   pin_to(allowed);
   ASSIGN_OR_RETURN(const Bound bound,
                    measure_bound_beside(task, contest.rows.front().time_us.median));
