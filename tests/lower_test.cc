@@ -266,6 +266,36 @@ TEST(LowerTest, LimitsAreInfeasibleNotErrors) {
   EXPECT_EQ(lower(nest, options).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+// The count sorts out most of what is too large, and nothing that is not.
+TEST(LowerTest, SizesAreKnownBeforehand) {
+  LowerOptions options;
+  options.max_statements = 2000;
+  int too_large = 0, foreseen = 0;
+  Rng rng(1);
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"conv2d_transpose", "N=1", "H=16", "W=16", "CI=32", "CO=64"},
+        {"conv2d_bn_relu", "N=1", "H=57", "W=57", "CI=3", "CO=64", "R=7", "S=7", "stride=2"},
+        {"matmul", "M=100", "N=130", "K=70"},
+        {"dense_u8i8", "M=64", "N=96", "K=64"},
+        {"softmax", "M=100", "N=130"}}) {
+    const Nest start = make_nest(program_of(words), target_named("x86_avx512_bf16"), 1);
+    const std::vector<Sketch> space = make_space(start);
+    for (int i = 0; i < 150; ++i) {
+      const Sketch& sketch = space[rng.below(static_cast<int64_t>(space.size()))];
+      const absl::StatusOr<Sample> drawn = sample(start, sketch, rng);
+      if (!drawn.ok()) continue;
+      const absl::Status made = lower(drawn->nest, options).status();
+      const absl::Status checked = check_size(drawn->nest, options);
+      if (made.ok()) EXPECT_TRUE(checked.ok()) << words[0] << "\n" << to_text(drawn->trace);
+      if (made.message() != "infeasible: the unrolled program is too large") continue;
+      ++too_large;
+      foreseen += checked == made;
+    }
+  }
+  EXPECT_GT(too_large, 50);
+  EXPECT_GT(foreseen, too_large * 3 / 4) << too_large;
+}
+
 // Fused against the order of memory: lanes over both axes would have to be scattered.
 TEST(LowerTest, AVectorAcrossAxesThatAreApartIsInfeasible) {
   const Nest start = make_nest(program_of({"transpose", "M=3", "N=11"}),

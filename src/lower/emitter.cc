@@ -7,10 +7,16 @@
 
 namespace lw::lowering {
 
-Stmt& Emitter::emit(Stmt stmt) {
-  if (++statements > options.max_statements && failure.ok()) {
+void Emitter::count(int64_t more) {
+  statements += more;
+  if (statements > options.max_statements && failure.ok()) {
     failure = infeasible("the unrolled program is too large");
   }
+}
+
+Stmt& Emitter::emit(Stmt stmt) {
+  count(1);
+  if (counting) out->clear();
   out->push_back(std::move(stmt));
   return out->back();
 }

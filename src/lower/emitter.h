@@ -70,12 +70,14 @@ struct Emitter {
   std::vector<Quotient> quotients;         // variables in scope that hold divisions
   bool in_parallel = false;
   int64_t statements = 0;
+  bool counting = false;                   // statements only: nothing is kept of them
   absl::Status failure;                    // the first limit that was broken
 
   Emitter(const Nest& n, const LowerOptions& o) : nest(n), options(o) {}
   const Tensor& tensor(int t) const { return nest.program->tensors[t]; }
 
   Stmt& emit(Stmt stmt);
+  void count(int64_t more);                // statements, made or not; too many: a failure
   int new_register(Type type, int lanes);
   int new_var(Interval range);
   // var = op(a, b or divisor), its range derived.

@@ -214,6 +214,7 @@ std::vector<Affine> conditions_of(Emitter& e, const Guard& guard, const GuardRan
 // Branches over the guards, from number `g`, that no loop from `l` on moves.
 void decide(Frame& f, int l, size_t g, const Body& body) {
   Emitter& e = f.e;
+  if (!e.failure.ok()) return;
   GuardRange range;
   for (; g < f.guards.size(); ++g) {
     const Guard& guard = f.guards[g];

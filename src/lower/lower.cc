@@ -49,10 +49,9 @@ absl::Status lay_out_workspace(Kernel& kernel, const LowerOptions& options) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<Kernel> lower(const Nest& nest, const LowerOptions& options) {
-  Emitter e(nest, options);
+// Everything but the layout of the workspace.
+absl::Status emit(Emitter& e) {
+  const Nest& nest = e.nest;
   e.kernel.name = nest.program->name;
   e.kernel.error_growth = nest.error_growth;
   for (size_t s = 0; s < nest.stages.size(); ++s)
@@ -69,11 +68,25 @@ absl::StatusOr<Kernel> lower(const Nest& nest, const LowerOptions& options) {
     lowering::emit_stage(e, s, lowering::whole_axes(nest, s));
     RETURN_IF_ERROR(e.failure);
   }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Kernel> lower(const Nest& nest, const LowerOptions& options) {
+  Emitter e(nest, options);
+  RETURN_IF_ERROR(emit(e));
   RETURN_IF_ERROR(lay_out_workspace(e.kernel, options));
 #ifndef NDEBUG
   RETURN_IF_ERROR(verify(e.kernel));
 #endif
   return std::move(e.kernel);
+}
+
+absl::Status check_size(const Nest& nest, const LowerOptions& options) {
+  Emitter e(nest, options);
+  e.counting = true;
+  return emit(e);
 }
 
 }  // namespace lw

@@ -20,4 +20,9 @@ struct LowerOptions {
 };
 absl::StatusOr<Kernel> lower(const Nest& nest, const LowerOptions& options = {});
 
+// Whether lower() would find the unrolled program too large, by a count of its statements that
+// leaves some out (what guards and prefetches need): a hundredth of its time, for draws that would
+// be thrown away.
+absl::Status check_size(const Nest& nest, const LowerOptions& options = {});
+
 }  // namespace lw

@@ -35,4 +35,9 @@ void update_accumulators(Frame& f, const Accumulators& accumulators);
 void finish_accumulators(Frame& f, const Accumulators& accumulators);
 void emit_map_tile(Frame& f);              // stages without a reduction
 
+// Of the same, only counted (count.cc): an update, a multiply-add or more for each point; storing the
+// results, with the `values` of a stage without a reduction.
+void count_update(Frame& f);
+void count_results(Frame& f, bool values);
+
 }  // namespace lw::lowering

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "src/base/check.h"
+#include "src/lower/lower.h"
 #include "src/search/pool.h"
 
 namespace lw::search {
@@ -77,17 +78,22 @@ int Moves::choose_sketch(Rng& rng) const {
   return static_cast<int>(rng.below(count));
 }
 
+bool Moves::add(int sketch, Sample sample, const char* source, std::vector<Option>& out) const {
+  if (!check_size(sample.nest).ok()) return false;
+  out.push_back(make_option(sketch, std::move(sample), source));
+  return true;
+}
+
 void Moves::draft(int count, std::vector<Option>& out) {
   for (int i = 0; i < count; ++i) {
     Rng rng = next_stream();
     const int s = choose_sketch(rng);
     ++arms_[s].drawn;
     absl::StatusOr<Sample> drawn = sample(start_, space_[s], rng);
-    if (!drawn.ok()) {
+    if (!drawn.ok() || !add(s, *std::move(drawn), "draft", out)) {
       ++arms_[s].failed;
       continue;
     }
-    out.push_back(make_option(s, *std::move(drawn), "draft"));
     if (use_draft_) credit(s, out.back().draft_us, false);
   }
 }
@@ -117,21 +123,21 @@ void Moves::breed(const std::vector<const Option*>& parents, int count, std::vec
       if (b != a && b->sketch == a->sketch) child = cross(start_, sketch, a->trace, b->trace, rng);
     }
     if (!child.ok()) child = mutate(start_, sketch, a->trace, rng);
-    if (child.ok()) out.push_back(make_option(a->sketch, *std::move(child), "evolve"));
+    if (child.ok()) add(a->sketch, *std::move(child), "evolve", out);
   }
 }
 
 void Moves::neighbours(const Option& option, std::vector<Option>& out) {
   if (option.sketch < 0) return;
   for (Sample& sample : lw::neighbours(start_, space_[option.sketch], option.trace)) {
-    out.push_back(make_option(option.sketch, std::move(sample), "descent"));
+    add(option.sketch, std::move(sample), "descent", out);
   }
 }
 
 void Moves::adapt(const Trace& foreign, std::vector<Option>& out) {
   for (size_t s = 0; s < space_.size(); ++s) {
     absl::StatusOr<Sample> adapted = lw::adapt(start_, space_[s], foreign);
-    if (adapted.ok()) out.push_back(make_option(static_cast<int>(s), *std::move(adapted), "warm"));
+    if (adapted.ok()) add(static_cast<int>(s), *std::move(adapted), "warm", out);
   }
 }
 

@@ -50,6 +50,7 @@ class Moves {
   const std::vector<Sketch>& space() const { return space_; }
   Rng next_stream() { return Rng(seed_).split(++drawn_); }
 
+  // Draws whose program would be too large are none: they only look fast.
   // `count` tries over the sketches, each sketch in proportion to its weight.
   void draft(int count, std::vector<Option>& out);
   // A child of one or two of `parents` (best first), chosen by tournament.
@@ -67,6 +68,7 @@ class Moves {
     int drawn = 0, failed = 0;
   };
   int choose_sketch(Rng& rng) const;
+  bool add(int sketch, Sample sample, const char* source, std::vector<Option>& out) const;
 
   Nest start_;
   std::vector<Sketch> space_;

@@ -1,0 +1,31 @@
+// The points of one register tile: rows, each of which is cut into vectors. Internal.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/lower/tile.h"
+
+namespace lw::lowering {
+
+// One point of the unrolled loops.
+struct Row {
+  std::vector<AxisState> axes;
+  std::vector<int64_t> offset;             // of each axis, from the tile's first point
+};
+
+
+bool is_vector(const Loop& loop);
+int vector_axis(const Frame& f);           // -1: the stage has no vector loop
+
+// All rows of the tile. `reductions` false: of its spatial loops only.
+std::vector<Row> rows_of(const Frame& f, bool reductions);
+
+// Points of each axis that the tile unrolls; vectors of the vector axis.
+std::vector<int64_t> unrolled_points(const Frame& f, bool reductions);
+
+// Indices into `rows`: runs of `group` that follow each other along `axis` from a multiple of it
+// and agree elsewhere, each where its first row stands, and single rows.
+std::vector<std::vector<size_t>> bundles_of(const std::vector<Row>& rows, int axis, int64_t group);
+
+}  // namespace lw::lowering
