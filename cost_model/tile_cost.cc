@@ -13,6 +13,7 @@
 #include <cmath>
 
 #include "cost_model/analysis.h"
+#include "schedules/window.h"
 
 namespace lw::cost {
 namespace {
@@ -75,6 +76,7 @@ struct Operand {
   Pattern pattern;
   double split = 1;  // vectors that cross a line are loaded twice
   bool epilogue;
+  const Access* access = nullptr;
   double stride = 1;
   double pieces = 1;  // that a dot product's group is put together from
 };
@@ -102,6 +104,7 @@ class Tiler {
     const std::vector<Distribution> sizes = distributions(stage_, cost_, &cost_.instances);
     std::vector<double> full(sizes.size());
     for (size_t a = 0; a < sizes.size(); ++a) full[a] = cost_.box_at(cost_.tile)[a];
+    find_window(full);
     for (const Access& access : cost_.body.accesses) operands_.push_back(operand(access, full));
     times_ = 1;
     for (int l = 0; l < cost_.depth; ++l) times_ *= cost_.trips[l];
@@ -140,7 +143,7 @@ class Tiler {
   }
 
   Operand operand(const Access& access, const std::vector<double>& full) const {
-    Operand result{moving(access, full), Pattern::kBroadcast, 1, access.epilogue};
+    Operand result{moving(access, full), Pattern::kBroadcast, 1, access.epilogue, &access};
     const bool dot = group_ > 1 && !access.epilogue;
     double along = 1;                      // the reduction of a dot product
     if (dot) along = std::abs(storage_stride(nest_, analysis_, cost_, access, stage_.dot_axis));
@@ -221,11 +224,49 @@ class Tiler {
     return n;
   }
 
+  // The share of the points in the tile at which the operand is at a place of its own, where
+  // windows overlap and are loaded so.
+  double distinct(const Operand& o, const std::vector<double>& size) const {
+    if (!window_ || o.access->gathers || o.pieces > 1) return 1;
+    double share = 1;
+    for (const IndexForm& form : o.access->dims) {
+      double places = 1, points = 1;
+      for (const IndexForm::Term& term : form.terms) {
+        if (term.axis == cost_.vector_axis) continue;
+        places += std::abs(term.coefficient) * (size[term.axis] - 1);
+        points *= size[term.axis];
+      }
+      share *= std::min(1.0, places / points);
+    }
+    return share;
+  }
+
+  // Of the full tile.
+  void find_window(const std::vector<double>& full) {
+    if (!cost_.body.reduces || cost_.vector_reduces || group_ > 1) return;
+    const bool together = std::any_of(
+        cost_.body.accesses.begin(), cost_.body.accesses.end(), [](const Access& access) {
+          return std::any_of(access.dims.begin(), access.dims.end(),
+                             [](const IndexForm& form) { return form.terms.size() > 1; });
+        });
+    if (!together) return;
+    std::vector<int64_t> points;
+    for (size_t a = 0; a < full.size(); ++a) {
+      const bool lanes = static_cast<int>(a) == cost_.vector_axis;
+      points.push_back(static_cast<int64_t>(lanes ? chunks(full[a]) : full[a]));
+    }
+    const bool unrolls = count(reductions_, full) > 1;
+    if (!unrolls || stage_.factored_axis >= 0) return;
+    window_ = window_of(nest_, cost_.stage, read_steps(nest_, cost_.stage), points,
+                        cost_.vector_axis);
+  }
+
   void add_operands(bool epilogue, AxisMask within, const std::vector<double>& size,
                     Mix& mix) const {
     for (const Operand& o : operands_) {
       if (o.epilogue != epilogue) continue;
-      const double n = o.pieces * count(o.axes & within, size), lanes = cost_.lanes;
+      const double lanes = cost_.lanes;
+      const double n = o.pieces * count(o.axes & within, size) * (epilogue ? 1 : distinct(o, size));
       if (o.pieces > 1) mix.shuffles += n, mix.issue += n;
       switch (o.pattern) {
         case Pattern::kBroadcast:
@@ -320,6 +361,7 @@ class Tiler {
 
   double wanted(const std::vector<double>& size) const {
     if (!cost_.body.reduces) return 0;
+    if (window_) return static_cast<double>(window_->registers);
     const double columns = cost_.vector_axis >= 0 ? chunks(size[cost_.vector_axis]) : 1;
     const double rows = count(~(reductions_ | vector_), size);
     return rows * columns + (rows == 1 || columns == 1 ? 1 : std::min(rows, columns)) +
@@ -426,6 +468,7 @@ class Tiler {
   double group_ = 1;  // reduction steps that one instruction takes
   AxisMask vector_ = 0, reductions_ = 0;
   absl::InlinedVector<Operand, 4> operands_;
+  std::optional<Window> window_;
   double rows_that_count_ = 1, updates_that_count_ = 1;  // where conditions leave terms out
   double times_ = 1, full_updates_ = 0, update_cycles_ = 0, finish_cycles_ = 0;
 };

@@ -1,7 +1,8 @@
 // A reduction at the root: register tile first, then everything around it.
 //
 //   dot(C, k; 4)                           where the target adds products in groups
-//   register_tile(C, k, i, j; open)        rows x vectors x unrolled reduction, in registers
+//   register_tile(C, k, i, j; open)        rows x vectors x unrolled reduction, in registers; of
+//                                          windows that slide: both reductions, both rows
 //   split(C, i.0), split(C, j.0), split(C, k.0)      cache blocks
 //   phase(C, y), phase(C, x)               of a transposed convolution: which taps meet a pixel
 //   split(C, y)                            of a convolution: rows of the image that pass by a block
@@ -26,11 +27,13 @@ namespace lw::rules {
 namespace {
 
 constexpr int64_t kFewRows = 8;            // that hardly hide the latency of a multiply-add
+constexpr int64_t kWindow = 8;             // reductions so short are unrolled whole
 
 struct TileAxes {
   int vector = -1, rows = -1;              // stage axes; -1: none
-  int more_rows = -1;                      // where the rows alone are too few
+  int more_rows = -1;                      // where the rows alone are too few, and of windows
   int unrolled = -1;                       // the reduction; of a vector reduction a second spatial axis
+  std::vector<int> windows;                // more reductions, of a window that slides over the rows
 };
 
 int64_t extent(const Stage& stage, int axis) { return stage.axes[axis].extent; }
@@ -55,6 +58,34 @@ int inner_reduction(const Nest& nest, int stage) {
 
 bool contains(const std::vector<int>& axes, int axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
+}
+
+// Whether a reduction axis moves vectors to where a spatial axis moves them too: neighbours of the
+// result share them.
+bool slides(const std::vector<Access>& list, int vector, int reduction, int spatial) {
+  return std::any_of(list.begin(), list.end(), [&](const Access& x) {
+    const int64_t a = std::abs(x.stride[reduction]), b = std::abs(x.stride[spatial]);
+    return x.affine && uses(x, vector) && a > 0 && b > 0 && std::max(a, b) % std::min(a, b) == 0;
+  });
+}
+
+// Depthwise convolutions, filters of images: what is loaded are vectors, and each is in the windows
+// of several results. They are loaded once where the tile has these results and all of the window.
+void add_windows(const Stage& s, const std::vector<Access>& list, const std::vector<int>& phases,
+                 TileAxes& tile) {
+  if (s.factored_axis >= 0 || !s.axis_value.empty() || tile.unrolled < 0) return;
+  if (extent(s, tile.unrolled) > kWindow) return;
+  for (int r = 0; r < static_cast<int>(s.axes.size()); ++r) {
+    if (!s.axes[r].reduction || r == tile.unrolled) continue;
+    if (extent(s, r) < 2 || extent(s, r) > kWindow) continue;
+    for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
+      if (s.axes[a].reduction || a == tile.vector || contains(phases, a)) continue;
+      if (extent(s, a) < 2 || !slides(list, tile.vector, r, a)) continue;
+      tile.windows.push_back(r);
+      if (a != tile.rows) tile.more_rows = a;
+      break;
+    }
+  }
 }
 
 // `phases`: axes that stay outside.
@@ -95,7 +126,9 @@ TileAxes tile_axes(const Nest& nest, int stage, bool vector_reduction,
       tile.rows = a;
     }
   }
-  if (vector_reduction || tile.rows < 0 || extent(s, tile.rows) >= kFewRows) return tile;
+  if (vector_reduction || tile.rows < 0) return tile;
+  add_windows(s, list, phases, tile);
+  if (tile.more_rows >= 0 || extent(s, tile.rows) >= kFewRows) return tile;
   for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
     const bool free = a != tile.vector && a != tile.rows && !s.axes[a].reduction;
     if (free && extent(s, a) > 1 && scores[a] >= 2000) tile.more_rows = a;
@@ -247,7 +280,8 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
   }
   std::vector<std::string> names{name}, blocks;
   const Stage before = d.nest.stages[stage];
-  const std::vector<int> order = {tile.unrolled, tile.more_rows, tile.rows, tile.vector};
+  std::vector<int> order = tile.windows;
+  order.insert(order.end(), {tile.unrolled, tile.more_rows, tile.rows, tile.vector});
   for (int axis : order) {
     if (axis >= 0) names.push_back(loop_of(before, axis));
   }
@@ -294,6 +328,7 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
                                    loop.name.find('.') == std::string::npos;
       if (whole_reduction) all.push_back(loop.name);
     }
+    for (int axis : tile.windows) all.push_back(loop_of(before, axis) + ".0");
     if (!reduction.empty()) all.push_back(reduction);
     if (all.size() > 2) fixed(d, "reorder", all, {0});
     if (outer.size() > 1) {

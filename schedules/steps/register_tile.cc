@@ -14,6 +14,8 @@
 //   reduction over columns in lanes   r*v accumulators + v loaded columns + 1 broadcast
 //   reduction in the vector loop      r*v partial accumulators + v loaded vectors + 1
 //   map                               r*v vectors
+// A reduction is unrolled by a power of two; a window that slides over the rows, of one reduction
+// or several, also whole: what was loaded serves all rows in whose windows it is.
 // The best by multiply-adds per load, by the latency hidden and by the points wasted at the edges
 // are kept, so that the domain stays below kMaxDomain decisions.
 #include <algorithm>
@@ -22,6 +24,7 @@
 #include "schedules/domains.h"
 #include "schedules/dot.h"
 #include "schedules/legality.h"
+#include "schedules/window.h"
 #include "src/base/check.h"
 #include "src/expr/message.h"
 
@@ -30,6 +33,8 @@ namespace {
 
 constexpr size_t kMaxDomain = 400;
 constexpr int kMaxNames = 8;
+constexpr int64_t kMostSteps = 8;     // of the reduction, unrolled
+constexpr int64_t kMostWindow = 36;   // of a window's reductions together
 // Of a multiply-add: what a load costs beyond its port, as not all come from the nearest cache.
 constexpr double kLoadCost = 0.25;
 constexpr double kWorstScore = 0.75;  // of the best tile's
@@ -78,6 +83,7 @@ class Tiles {
       : nest_(nest),
         target_(*nest.target),
         stage_(nest.stages[stage]),
+        index_(stage),
         dimensions_(dimensions),
         lanes_(stage_lanes(nest, stage)) {
     for (const Loop& loop : stage_.loops) reduces_ = reduces_ || is_reduction(stage_, loop);
@@ -88,6 +94,7 @@ class Tiles {
       if (dot) atom = dot->atom;
     }
     if (atom != nullptr) per_cycle_ = atom->per_cycle, latency_ = atom->latency;
+    if (reduces_) find_windows();
     const bool transposes = !reduces_ && reads_across(stage);
     most_rows_ = reduces_ ? target_.vector_registers : transposes ? 2 * lanes_ : 8;
   }
@@ -113,10 +120,12 @@ class Tiles {
   void choose(size_t n, int64_t rows, int64_t steps, Decision& sizes) {
     const Dimension& dimension = dimensions_[n];
     if (n + 1 == dimensions_.size()) return choose_columns(rows, steps, sizes);
-    const int64_t limit = dimension.reduction ? 8 / steps : most_rows_ / rows;
+    const int64_t limit = dimension.reduction ? (windows() ? kMostWindow : kMostSteps) / steps
+                                              : most_rows_ / rows;
     const int64_t most = std::max<int64_t>(1, dimension.extent / dimension.group);
     for (int64_t size = 1; size <= std::min(limit, most); ++size) {
-      const bool power = (size & (size - 1)) == 0;
+      if (dimension.reduction && size > kMostSteps) break;
+      const bool power = (size & (size - 1)) == 0 || (windows() && size == dimension.extent);
       // Maps are bound by memory: between few rows and a transposed block there is nothing to
       // choose.
       if (!power && (dimension.reduction || !reduces_)) continue;
@@ -157,8 +166,9 @@ class Tiles {
     const double accumulators = static_cast<double>(rows * vectors);
     if (!reduces_) return std::sqrt(edges) * (accumulators >= 4 ? 1 : 0.9);
     const bool lanes_reduce = dimensions_.back().reduction;
-    const double loads = lanes_reduce ? partial_loads(rows, vectors, sizes)
-                                      : static_cast<double>(rows + vectors);
+    const double loads = windows()      ? window_loads(vectors, sizes)
+                         : lanes_reduce ? partial_loads(rows, vectors, sizes)
+                                        : static_cast<double>(rows + vectors);
     const double ports = std::max(accumulators / per_cycle_, loads / target_.loads_per_cycle);
     const double hidden = std::min(1.0, accumulators / (per_cycle_ * latency_));
     const double reuse = accumulators / (accumulators + kLoadCost * loads);
@@ -173,13 +183,59 @@ class Tiles {
     return static_cast<double>(points * vectors);
   }
 
+  // Keeps the reads where some tile of these dimensions has a window that slides.
+  void find_windows() {
+    reads_ = read_steps(nest_, index_);
+    std::vector<int64_t> two(stage_.axes.size(), 1);
+    for (size_t n = 0; n < dimensions_.size(); ++n)
+      if (dimensions_[n].extent > 1) two[axis_of(n)] = 2;
+    const int lanes_along = axis_of(dimensions_.size() - 1);
+    if (!slides(stage_, reads_, two, lanes_along)) reads_.clear();
+  }
+  bool windows() const { return !reads_.empty(); }
+
+  // Points of each axis of the stage; vectors of the last dimension's.
+  std::vector<int64_t> points_of(int64_t vectors, const Decision& sizes) const {
+    std::vector<int64_t> points(stage_.axes.size(), 1);
+    for (size_t n = 0; n < dimensions_.size(); ++n)
+      points[axis_of(n)] = n + 1 < dimensions_.size() ? sizes[n] : vectors;
+    return points;
+  }
+  int axis_of(size_t n) const { return stage_.loops[dimensions_[n].position].parts[0].axis; }
+
+  // Vectors loaded by steps of the reduction: where windows overlap once, if registers suffice.
+  double window_loads(int64_t vectors, const Decision& sizes) const {
+    const int lanes_along = axis_of(dimensions_.size() - 1);
+    const std::vector<int64_t> points = points_of(vectors, sizes);
+    double loads = 0, steps = 1;
+    if (const auto window = window_of(nest_, index_, reads_, points, lanes_along)) {
+      loads = window->loads;
+    } else {
+      for (const ReadSteps& read : reads_) {
+        for (size_t a = 0, all = 1; a <= points.size(); ++a) {
+          if (a == points.size()) loads += static_cast<double>(all);
+          else if (moves(read, a)) all *= points[a];
+        }
+      }
+    }
+    for (size_t n = 0; n + 1 < dimensions_.size(); ++n)
+      if (dimensions_[n].reduction) steps *= static_cast<double>(sizes[n]);
+    return loads / steps;
+  }
+  static bool moves(const ReadSteps& read, size_t axis) {
+    return std::any_of(read.begin(), read.end(),
+                       [&](const std::vector<int64_t>& steps) { return steps[axis] != 0; });
+  }
+
   const Nest& nest_;
   const Target& target_;
   const Stage& stage_;
+  const int index_;
   const std::vector<Dimension>& dimensions_;
   const int64_t lanes_;
   int64_t most_rows_ = 1;
   bool reduces_ = false;
+  std::vector<ReadSteps> reads_;           // of windows
   double per_cycle_ = 1, latency_ = 4;
   std::vector<Tile> tiles_;
 };

@@ -1,6 +1,9 @@
 #include "src/lower/rows.h"
 
+#include <algorithm>
 #include <map>
+
+#include "schedules/window.h"
 
 namespace lw::lowering {
 
@@ -75,6 +78,27 @@ std::vector<int64_t> unrolled_points(const Frame& f, bool reductions) {
     }
   }
   return points;
+}
+
+void order_by_place(const Frame& f, std::vector<Row>& rows) {
+  if (f.stage.dot_group > 1 || f.stage.factored_axis >= 0) return;
+  const int va = vector_axis(f);
+  const std::vector<ReadSteps> reads = read_steps(f.e.nest, f.s);
+  const auto window = window_of(f.e.nest, f.s, reads, unrolled_points(f, true), va);
+  if (!window) return;
+  std::vector<std::pair<std::vector<int64_t>, size_t>> places;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    std::vector<int64_t> place;
+    for (const std::vector<int64_t>& steps : reads[window->read]) {
+      place.push_back(0);
+      for (size_t a = 0; a < steps.size(); ++a) place.back() += steps[a] * rows[i].offset[a];
+    }
+    places.emplace_back(std::move(place), i);
+  }
+  std::sort(places.begin(), places.end());
+  std::vector<Row> ordered;
+  for (const auto& [place, i] : places) ordered.push_back(std::move(rows[i]));
+  rows = std::move(ordered);
 }
 
 std::vector<std::vector<size_t>> bundles_of(const std::vector<Row>& rows, int axis, int64_t group) {

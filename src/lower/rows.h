@@ -24,6 +24,9 @@ std::vector<Row> rows_of(const Frame& f, bool reductions);
 // Points of each axis that the tile unrolls; vectors of the vector axis.
 std::vector<int64_t> unrolled_points(const Frame& f, bool reductions);
 
+// Where a window slides over the rows: into the order of the places that it reads.
+void order_by_place(const Frame& f, std::vector<Row>& rows);
+
 // Indices into `rows`: runs of `group` that follow each other along `axis` from a multiple of it
 // and agree elsewhere, each where its first row stands, and single rows.
 std::vector<std::vector<size_t>> bundles_of(const std::vector<Row>& rows, int axis, int64_t group);

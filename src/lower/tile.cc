@@ -1,7 +1,8 @@
 // The register tile: its points are unrolled, each with an accumulator of its own.
 //
 // An update visits the points in the order of the tile's loops, rows outside, chunks of lanes
-// inside, so that a row's broadcast operand is used for all its chunks while it is at hand.
+// inside, so that a row's broadcast operand is used for all its chunks while it is at hand; where a
+// window slides over the rows, in the order of the places that it reads.
 // Accumulators start from the identity; where outer reduction loops keep partial sums in memory,
 // those are added when the run ends, except at a point's first visit. The last visit applies the
 // epilogue.
@@ -269,6 +270,7 @@ void update_accumulators(Frame& f, const Accumulators& accumulators) {
       return range_of_guard(e, guard, row.axes).outside;
     });
   });
+  order_by_place(f, rows);
   struct Update {
     size_t first, count;                   // points
     Value sum;

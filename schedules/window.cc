@@ -1,0 +1,87 @@
+#include "schedules/window.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "schedules/legality.h"
+
+namespace lw {
+namespace {
+
+bool one_slides(const Stage& stage, const ReadSteps& read, absl::Span<const int64_t> points,
+                int vector_axis) {
+  return std::any_of(read.begin(), read.end(), [&](const std::vector<int64_t>& steps) {
+    bool reduction = false, spatial = false;
+    for (size_t a = 0; a < steps.size(); ++a) {
+      if (steps[a] == 0 || points[a] < 2 || static_cast<int>(a) == vector_axis) continue;
+      (stage.axes[a].reduction ? reduction : spatial) = true;
+    }
+    return reduction && spatial;
+  });
+}
+
+}  // namespace
+
+bool slides(const Stage& stage, absl::Span<const ReadSteps> reads, absl::Span<const int64_t> points,
+            int vector_axis) {
+  return std::any_of(reads.begin(), reads.end(), [&](const ReadSteps& read) {
+    return one_slides(stage, read, points, vector_axis);
+  });
+}
+
+std::vector<ReadSteps> read_steps(const Nest& nest, int stage) {
+  const Stage& s = nest.stages[stage];
+  Expr body = effective_body(nest, stage);
+  if (!s.axis_value.empty()) body = substitute(body, s.axis_value);
+  std::vector<ReadSteps> reads;
+  visit(body, [&](const ExprNode& node) {
+    if (node.op != ExprOp::kRead) return;
+    ReadSteps read;
+    for (const Expr& index : node.args) {
+      read.emplace_back(s.axes.size(), 0);
+      coefficients(index, read.back(), 1);
+    }
+    reads.push_back(std::move(read));
+  });
+  return reads;
+}
+
+int64_t places_of(const ReadSteps& read, absl::Span<const int64_t> points, int vector_axis) {
+  int64_t all = 1;
+  for (const std::vector<int64_t>& steps : read) {
+    int64_t span = 1, product = 1, vectors = 1;
+    for (size_t a = 0; a < steps.size(); ++a) {
+      if (steps[a] == 0) continue;
+      if (static_cast<int>(a) == vector_axis) {
+        vectors = points[a];
+        continue;
+      }
+      span += std::abs(steps[a]) * (points[a] - 1);
+      product *= points[a];
+    }
+    all *= vectors * std::min(span, product);
+  }
+  return all;
+}
+
+std::optional<Window> window_of(const Nest& nest, int stage, absl::Span<const ReadSteps> reads,
+                                absl::Span<const int64_t> points, int vector_axis) {
+  const Stage& s = nest.stages[stage];
+  Window window;
+  window.registers = nest.target->fma ? 1 : 2;
+  for (size_t r = 0; r < reads.size(); ++r) {
+    const int64_t places = places_of(reads[r], points, vector_axis);
+    window.loads += static_cast<double>(places);
+    if (one_slides(s, reads[r], points, vector_axis)) window.read = static_cast<int>(r);
+    else window.registers += places;
+  }
+  if (window.read < 0) return std::nullopt;
+  int64_t accumulators = 1;
+  for (size_t a = 0; a < points.size(); ++a)
+    if (!s.axes[a].reduction) accumulators *= points[a];
+  window.registers += accumulators;
+  if (window.registers > nest.target->vector_registers) return std::nullopt;
+  return window;
+}
+
+}  // namespace lw
