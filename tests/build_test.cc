@@ -345,5 +345,24 @@ TEST(Loader, LeavesNoPageWritableAndExecutable) {
   }
 }
 
+// What is loaded on both sides of a fence is loaded twice, also where nobody writes it.
+TEST(Build, FencesKeepLoadsApart) {
+  const auto loads = [](const char* between) {
+    const Kernel kernel = kernel_of(
+        "kernel twice arguments=2 variables=0 workspace=0 private=0 packed=0\n"
+        "buffer A f32 16 argument 0\nbuffer C f32 32 argument 1 written\n"
+        "registers f32x16 2\nbody {\nr0 = load A[0] stride 1\nstore C[0] = r0 stride 1\n" +
+        std::string(between) + "r1 = load A[0] stride 1\nstore C[16] = r1 stride 1\n}\n");
+    expect_agreement(kernel);
+    const Backend& llvm = **find_backend("x86_64");
+    const std::string text = *llvm.text(kernel, *find_target("x86_avx512"), "llvm");
+    int count = 0;
+    for (size_t at = 0; (at = text.find("load <16 x float>", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  EXPECT_EQ(loads(""), 1);
+  EXPECT_EQ(loads("fence\n"), 2);
+}
+
 }  // namespace
 }  // namespace lw

@@ -52,6 +52,7 @@ body {
       store C[16*v0 - 48] = r0 stride 1 nt
     } else {
       prefetch C[16*v0 - 4000] locality 2
+      fence
     }
     r6 = iota 5 stride 1
     r2 = load A[7] stride 0 indices r6

@@ -229,6 +229,13 @@ TEST(LowerTest, PhasesOfATransposedConvolutionAreUnrolled) {
   EXPECT_EQ(count(kernel.body, op(Op::kFma)), (4 * 4 - 2) * (4 * 4 - 2) * 4);
 }
 
+// Where the taps of a window are unrolled, what one of them loaded is not held for the next.
+TEST(LowerTest, TapsAtTheEdgesAreFenced) {
+  const Kernel kernel = kernel_of_trace({"conv2d", "H=12", "W=12", "CI=16", "CO=32"},
+                                        "register_tile(Y, ci, x, co; 4, 4, 32, 0, 0, 0)");
+  EXPECT_EQ(count(kernel.body, op(Op::kFence)), 2 * 3);
+}
+
 // Tiles of a parallel loop stand nowhere in particular: those inside the image are not masked.
 TEST(LowerTest, PaddingIsDecidedByABranchWhereTilesStandAnywhere) {
   const std::vector<std::string> conv = {"conv2d", "H=12", "W=12", "CI=16", "CO=32"};

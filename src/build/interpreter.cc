@@ -227,7 +227,7 @@ class Frame {
   void run_op(const Stmt& s) {
     if (s.op == Op::kStore) return store(s);
     if (s.op == Op::kTranspose) return transpose(s);
-    if (s.op == Op::kPrefetch) return;
+    if (s.op == Op::kPrefetch || s.op == Op::kFence) return;
     const Type type = type_of(s.dst);
     Lanes result(kernel_.registers[s.dst].lanes);
     const Lanes* src[3] = {};

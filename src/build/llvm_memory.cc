@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "llvm/IR/InlineAsm.h"
 #include "src/base/check.h"
 #include "src/build/llvm_module.h"
 
@@ -58,7 +59,7 @@ Instruction* Emitter::annotate(Instruction* access, int buffer) {
   }
   access->setMetadata(llvm::LLVMContext::MD_alias_scope, scopes[scope].own);
   access->setMetadata(llvm::LLVMContext::MD_noalias, scopes[scope].others);
-  if (constant && llvm::isa<llvm::LoadInst>(access)) {
+  if (constant && !frame->fenced && llvm::isa<llvm::LoadInst>(access)) {
     access->setMetadata(llvm::LLVMContext::MD_invariant_load,
                         llvm::MDNode::get(b.getContext(), {}));
   }
@@ -250,11 +251,19 @@ void Emitter::store(const Stmt& s) {
 
 // ------------------------------------------------------------------------------ operations
 
+// No instruction, but to LLVM it may write any memory.
+void Emitter::fence() {
+  llvm::FunctionType* nothing = llvm::FunctionType::get(b.getVoidTy(), false);
+  b.CreateCall(nothing, llvm::InlineAsm::get(nothing, "", "~{memory}", true), {});
+}
+
 void Emitter::op(const Stmt& s) {
   const auto type_of = [&](int reg) { return kernel.registers[reg].type; };
   switch (s.op) {
     case Op::kStore:
       return store(s);
+    case Op::kFence:
+      return fence();
     case Op::kPrefetch:
       b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
                         {pointer(s.buffer, s.index), b.getInt32(0),
@@ -307,7 +316,8 @@ void Emitter::op(const Stmt& s) {
     case Op::kIota: value = ramp(s.index, s.stride, dst.type, dst.lanes); break;
     case Op::kLaneMask: value = lane_mask(s, dst.lanes); break;
     case Op::kLoad: value = load(s); break;
-    case Op::kHorizontal: case Op::kStore: case Op::kTranspose: case Op::kPrefetch: break;
+    case Op::kHorizontal: case Op::kStore: case Op::kTranspose: case Op::kPrefetch:
+    case Op::kFence: break;
   }
   CHECK(value != nullptr);
   set(s.dst, value);

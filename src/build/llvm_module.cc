@@ -49,6 +49,14 @@ void collect_streamed(const Emitter& e, const std::vector<Stmt>& list, std::vect
   }
 }
 
+// Whether there is a fence in a function with this body.
+bool has_fence(const std::vector<Stmt>& body) {
+  return std::any_of(body.begin(), body.end(), [](const Stmt& s) {
+    if (s.kind == Stmt::Kind::kOp) return s.op == Op::kFence;
+    return !s.parallel && (has_fence(s.body) || has_fence(s.otherwise));
+  });
+}
+
 }  // namespace
 
 Emitter::Emitter(const Kernel& kernel, const Target& target, llvm::Module* module)
@@ -264,6 +272,7 @@ void Emitter::parallel_for(const Stmt& s) {
   }
   Frame inner;
   inner.vnni = needs_vnni(s.body);
+  inner.fenced = has_fence(s.body);
   llvm::Function* body = make_function(
       "parallel_body", llvm::FunctionType::get(b.getVoidTy(), {pointer, i64, i64}, false), false,
       inner.vnni);
@@ -398,6 +407,7 @@ llvm::Function* Emitter::function(const std::string& name, const std::vector<Stm
       llvm::FunctionType::get(b.getInt32Ty(), {b.getPtrTy(), b.getPtrTy()}, false);
   Frame top;
   top.vnni = needs_vnni(body);
+  top.fenced = has_fence(body);
   llvm::Function* function = make_function(name, type, exported, top.vnni);
   frame = &top;
   b.SetInsertPoint(llvm::BasicBlock::Create(b.getContext(), "entry", function));

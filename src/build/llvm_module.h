@@ -20,6 +20,8 @@ struct Frame {
   int defined = 0;
   bool streamed = false;
   bool vnni = false;                               // LLVM may use VNNI (make_function)
+  bool fenced = false;                             // has a kFence: LLVM must not know what never
+                                                   // changes
 };
 
 struct Emitter {
@@ -48,6 +50,7 @@ struct Emitter {
   void branch(const Stmt& s);
   void integer(const Stmt& s);
   void op(const Stmt& s);
+  void fence();
   size_t horizontals(const std::vector<Stmt>& list, size_t at);
 
   void define(int var, llvm::Value* value);

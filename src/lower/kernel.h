@@ -91,6 +91,8 @@ enum class Op : uint8_t {
   kStore,                                  // buffer[index + l * stride] = a; `mask`
   kPrefetch,                               // cache line of buffer[index]; `integer` = locality
                                            // 1..3; never faults, the address may lie outside
+  kFence,                                  // what was loaded before is loaded again after it: no
+                                           // value of a long block is held in a register for later
 };
 
 struct Stmt {

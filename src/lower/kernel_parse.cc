@@ -256,6 +256,8 @@ class Parser {
       place(s);
       expect("locality");
       s->integer = integer();
+    } else if (accept("fence")) {
+      s->op = Op::kFence;
     } else if (accept("transpose")) {
       s->op = Op::kTranspose;
       do s->many.push_back(reg());

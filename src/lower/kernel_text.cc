@@ -188,6 +188,10 @@ class Printer {
       append(&text_, "prefetch ", place(s), " locality ", s.integer);
       return;
     }
+    if (s.op == Op::kFence) {
+      text_ += "fence";
+      return;
+    }
     if (s.op == Op::kTranspose) {
       text_ += "transpose";
       for (size_t i = 0; i < s.many.size(); ++i) {

@@ -311,6 +311,7 @@ class Verifier {
                  : " " + std::string(kOpWords[static_cast<int>(s.op)]);
     if (s.op == Op::kLoad || s.op == Op::kStore || s.op == Op::kPrefetch) return access(s);
     if (s.op == Op::kTranspose) return transpose(s);
+    if (s.op == Op::kFence) return;
     if (!exists(s.dst)) return;
     Mask mask;
     if (!value(s, &mask)) return;

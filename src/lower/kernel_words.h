@@ -11,7 +11,8 @@ inline constexpr std::string_view kIntWords[] = {"", "div", "mod", "min", "max",
 // In the order of Op; kUnary and kBinary print the name of their ExprOp instead.
 inline constexpr std::string_view kOpWords[] = {
     "const", "move", "broadcast", "", "", "fma", "select", "cast", "iota", "lanemask", "reduce",
-    "transpose", "interleave", "dot", "load", "store", "prefetch"};
+    "transpose", "interleave", "dot", "load", "store", "prefetch",
+    "fence"};
 inline constexpr int kOpCount = sizeof kOpWords / sizeof kOpWords[0];
 
 }  // namespace lw

@@ -262,7 +262,11 @@ void run_loops(Frame& f, int l, const Accumulators& accumulators) {
         !unrolls_window(f.e, f.guards, f.axes, loop.parts[0].axis, t.full)) {
       return one_loop(f, loop, false, body);
     }
+    // Taps share what they read with their neighbours, but the tile leaves no registers to hold it.
     for (int64_t v = 0; v < t.full; ++v) {
+      Stmt fence;
+      fence.op = Op::kFence;
+      f.e.emit(std::move(fence));
       instance(f, loop.parts[0], affine(v), affine(v * t.tile), t.tile, false, body);
     }
   });
