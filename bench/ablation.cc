@@ -70,10 +70,25 @@ absl::StatusOr<AblationRun> run_ablation(const Nest& start, const Key& key, Stor
   return AblationRun{workload, variant.name, options.seed, result.curve};
 }
 
+absl::Status time_again(std::vector<AblationRun>& runs, const Timer& timer) {
+  std::map<std::string, std::map<std::string, double>> times;  // by workload, then by trace
+  for (const AblationRun& run : runs)
+    for (const CurvePoint& point : run.curve) times[run.workload][point.trace] = kNever;
+  for (auto& [workload, of] : times) {
+    std::vector<std::string> traces;
+    for (const auto& [trace, time] : of) traces.push_back(trace);
+    ASSIGN_OR_RETURN(const std::vector<double> found, timer(workload, traces));
+    for (size_t i = 0; i < traces.size(); ++i) of[traces[i]] = found[i];
+  }
+  for (AblationRun& run : runs)
+    for (CurvePoint& point : run.curve) point.best_us = times[run.workload][point.trace];
+  return absl::OkStatus();
+}
+
 std::string to_line(const AblationRun& run) {
   Json curve = Json::array();
   for (const CurvePoint& point : run.curve)
-    curve.push_back({point.wall_s, point.trials, point.best_us});
+    curve.push_back({point.wall_s, point.trials, point.best_us, point.trace});
   return Json{{"workload", run.workload}, {"variant", run.variant}, {"seed", run.seed},
               {"curve", curve}}.dump() + "\n";
 }
@@ -90,8 +105,9 @@ std::vector<AblationRun> parse_runs(std::string_view text) {
     run.variant = line.value("variant", "");
     run.seed = line.value("seed", uint64_t{0});
     for (const Json& point : line["curve"]) {
-      if (point.is_array() && point.size() == 3)
-        run.curve.push_back({point[0].get<double>(), point[1].get<int>(), point[2].get<double>()});
+      if (!point.is_array() || point.size() != 4) continue;
+      run.curve.push_back({point[0].get<double>(), point[1].get<int>(), point[2].get<double>(),
+                           point[3].get<std::string>()});
     }
     runs.push_back(std::move(run));
   }

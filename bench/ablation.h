@@ -35,6 +35,13 @@ absl::StatusOr<AblationRun> run_ablation(const Nest& start, const Key& key, Stor
                                          SearchOptions options, const TuneHooks& hooks,
                                          const std::string& workload);
 
+// Measures traces of a workload side by side: their times in microseconds, infinite where one fails.
+using Timer = std::function<absl::StatusOr<std::vector<double>>(
+    const std::string& workload, const std::vector<std::string>& traces)>;
+// Gives every point of the curves the time that its trace has beside all others: what a run saw
+// itself is the host's speed of that second.
+absl::Status time_again(std::vector<AblationRun>& runs, const Timer& timer);
+
 // Lines of JSON, one a run; parsing skips what is no run.
 std::string to_line(const AblationRun& run);
 std::vector<AblationRun> parse_runs(std::string_view text);

@@ -1,19 +1,23 @@
 // Switches the parts of the search off, one at a time, on this machine:
 //   lw_ablation [--cases 'matmul M=.. N=..,conv2d ..'] [--seeds 5] [--seconds S] [--svg FILE] ...
 // Runs are appended to --log, and what is there is not run again: the same command, as often as
-// time allows, completes the table. Seeds are outermost, so that a part of it compares fairly.
+// time allows, completes the table. Seeds are outermost, so that a part of it compares fairly. In
+// the end all that was ever the best of a run is timed side by side.
 #include <algorithm>
 #include <iostream>
+#include <limits>
 #include <map>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "bench/ablation.h"
+#include "bench/interleave.h"
 #include "src/api/api.h"
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/expr/message.h"
+#include "src/lower/lower.h"
 #include "src/measure/timing.h"
 
 namespace lw {
@@ -66,7 +70,7 @@ class Ablation {
     return absl::OkStatus();
   }
 
-  const std::vector<AblationRun>& runs() const { return runs_; }
+  std::vector<AblationRun> take_runs() { return std::move(runs_); }
 
  private:
   bool has(const std::string& words, const AblationVariant& variant, int seed) const {
@@ -122,6 +126,45 @@ class Ablation {
   std::map<std::string, BestRow> neighbours_;
 };
 
+constexpr int kRounds = 9;
+constexpr size_t kTogether = 12;
+
+// In groups, each beside the first trace: within a round the host's speed is about the same.
+absl::StatusOr<std::vector<double>> time_together(const std::string& words, int threads,
+                                                  const std::vector<std::string>& traces) {
+  ASSIGN_OR_RETURN(const Task task, task_from(words, threads));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Measurer> measurer, make_measurer(task, LocalOptions()));
+  std::vector<Candidate> candidates;
+  for (const std::string& text : traces) {
+    ASSIGN_OR_RETURN(const Trace trace, parse_trace(text));
+    ASSIGN_OR_RETURN(const Nest nest, replay(task.start, trace));
+    ASSIGN_OR_RETURN(Kernel kernel, lower(nest));
+    Candidate candidate;
+    candidate.ticket = static_cast<int64_t>(candidates.size());
+    candidate.kernel = std::make_shared<const Kernel>(std::move(kernel));
+    candidate.effort = 2;
+    candidates.push_back(std::move(candidate));
+  }
+  std::vector<double> times(traces.size(), std::numeric_limits<double>::infinity());
+  double first_us = 0;
+  for (size_t begin = 0; begin < candidates.size(); begin += kTogether) {
+    const size_t end = std::min(begin + kTogether, candidates.size());
+    std::vector<Candidate> group(candidates.begin() + begin, candidates.begin() + end);
+    if (begin > 0) group.insert(group.begin(), candidates.front());
+    const std::vector<Outcome> outcomes = measurer->interleave(group, kRounds);
+    if (outcomes[0].verdict != Verdict::kOk) return absl::InternalError(outcomes[0].detail);
+    if (begin == 0) first_us = outcomes[0].time_us;
+    for (size_t i = 0; i < group.size(); ++i) {
+      const std::vector<double>& samples = outcomes[i].samples_us;
+      if (outcomes[i].verdict != Verdict::kOk || samples.size() != outcomes[0].samples_us.size())
+        continue;
+      times[static_cast<size_t>(group[i].ticket)] =
+          first_us * paired_ratio(samples, outcomes[0].samples_us).median;
+    }
+  }
+  return times;
+}
+
 void print_rows(const std::vector<AblationRow>& rows) {
   for (const AblationRow& row : rows) {
     const Quartiles &s = row.seconds, &t = row.trials;
@@ -136,10 +179,15 @@ void print_rows(const std::vector<AblationRow>& rows) {
 absl::Status run(const Options& options) {
   Ablation ablation(options);
   RETURN_IF_ERROR(ablation.run());
-  for (double share : {0.9, 0.95, 0.99}) print_rows(ablation_rows(ablation.runs(), share));
+  std::vector<AblationRun> runs = ablation.take_runs();
+  RETURN_IF_ERROR(time_again(runs, [&](const std::string& words,
+                                       const std::vector<std::string>& traces) {
+    return time_together(words, options.threads, traces);
+  }));
+  for (double share : {0.9, 0.95, 0.99}) print_rows(ablation_rows(runs, share));
   if (options.svg.empty()) return absl::OkStatus();
   return write_file(options.svg,
-                    ablation_svg(ablation_rows(ablation.runs(), 0.95),
+                    ablation_svg(ablation_rows(runs, 0.95),
                                  "To 95 % of the best known: median and quartiles"));
 }
 

@@ -1,7 +1,7 @@
 # What the parts of the search are worth; the tests use the library.
 add_executable(lw_ablation bench/ablation_main.cc)
 build_quickly(lw_ablation)
-target_link_libraries(lw_ablation PRIVATE lw_ablation_runs CLI11::CLI11)
+target_link_libraries(lw_ablation PRIVATE lw_ablation_runs lw_peers CLI11::CLI11)
 
 # bench/: the table of our figures beside the peers'.
 # Not under a sanitizer, whose figures mean nothing.

@@ -40,10 +40,27 @@ TEST(Ablation, CountsWhatItTookToComeNear) {
 }
 
 TEST(Ablation, RunsComeBackFromTheirLines) {
-  const AblationRun run = run_of("no draft", 7, {{0.5, 0, 12.25}, {1, 3, 8}});
+  const AblationRun run = run_of("no draft", 7, {{0.5, 0, 12.25, "a\nb"}, {1, 3, 8, "c"}});
   const std::vector<AblationRun> again = parse_runs(to_line(run) + "torn {\n" + to_line(run));
   ASSERT_EQ(again.size(), 2u);
   EXPECT_EQ(to_line(again[1]), to_line(run));
+}
+
+TEST(Ablation, CurvesTakeTheTimesFromSideBySide) {
+  std::vector<AblationRun> runs = {
+      run_of("everything", 1, {{1, 1, 20, "slow"}, {2, 8, 10, "fast"}}),
+      run_of("no draft", 1, {{1, 1, 9, "slow"}})};
+  const auto timer = [](const std::string&, const std::vector<std::string>& traces) {
+    EXPECT_EQ(traces.size(), 2u);
+    return std::vector<double>{traces[0] == "fast" ? 7.0 : 14.0, traces[1] == "fast" ? 7.0 : 14.0};
+  };
+  ASSERT_TRUE(time_again(runs, timer).ok());
+  EXPECT_EQ(runs[0].curve[0].best_us, 14);
+  EXPECT_EQ(runs[0].curve[1].best_us, 7);
+  EXPECT_EQ(runs[1].curve[0].best_us, 14);
+  EXPECT_EQ(time_again(runs, [](const std::string&, const std::vector<std::string>&) {
+              return absl::InternalError("no machine");
+            }).message(), "no machine");
 }
 
 TEST(Ablation, EveryVariantTunes) {

@@ -77,6 +77,7 @@ struct CurvePoint {
   double wall_s;
   int trials;
   double best_us;
+  std::string trace = {};
 };
 struct TuneResult {
   int trials = 0, failed = 0;

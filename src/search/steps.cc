@@ -66,7 +66,7 @@ void SearchRun::count(const Measurement& m) {
                      (incumbent_us_ == 0 || m.time_us < incumbent_us_);
   if (!leads) return;
   incumbent_us_ = m.time_us;
-  curve_.push_back({m.wall_s, trials_, m.time_us});
+  curve_.push_back({m.wall_s, trials_, m.time_us, m.trace});
 }
 
 bool SearchRun::complete() const {
