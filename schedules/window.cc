@@ -46,6 +46,11 @@ std::vector<ReadSteps> read_steps(const Nest& nest, int stage) {
   return reads;
 }
 
+bool moves(const ReadSteps& read, size_t axis) {
+  return std::any_of(read.begin(), read.end(),
+                     [&](const std::vector<int64_t>& steps) { return steps[axis] != 0; });
+}
+
 int64_t places_of(const ReadSteps& read, absl::Span<const int64_t> points, int vector_axis) {
   int64_t all = 1;
   for (const std::vector<int64_t>& steps : read) {

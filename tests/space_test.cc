@@ -49,6 +49,22 @@ TEST(Space, OffersToKeepACheapMapThatAProductReadsOften) {
   EXPECT_GT(inlined, 0);
 }
 
+// Also of many images the rows are pixels; and the result of a batch does not stay in a cache.
+TEST(Space, TilesDepthwiseConvolutionsAlongTheirWindows) {
+  for (const auto& [images, streams] : {std::pair("N=1", false), {"N=16", true}}) {
+    const absl::StatusOr<Program> program =
+        load_workload({"conv2d_depthwise", images, "H=14", "W=14", "C=512"});
+    ASSERT_TRUE(program.ok());
+    for (const Sketch& sketch : make_space(make_nest(
+             std::make_shared<const Program>(*program),
+             std::make_shared<const Target>(*find_target("x86_avx512")), 1))) {
+      const std::string text = to_text(sketch.steps);
+      EXPECT_TRUE(has(text, "register_tile(Y, r, s, y, x, c")) << text;
+      EXPECT_EQ(has(text, "non_temporal(Y"), streams) << text;
+    }
+  }
+}
+
 TEST(Space, HoldsEverySketchOnce) {
   for (const char* op : {"min_plus", "gaussian_blur", "weighted_layer_norm"}) {
     const std::vector<std::string> all = space_of(op);

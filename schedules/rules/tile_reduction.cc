@@ -22,12 +22,14 @@
 #include <algorithm>
 
 #include "schedules/rules/sketch.h"
+#include "schedules/window.h"
 
 namespace lw::rules {
 namespace {
 
 constexpr int64_t kFewRows = 8;            // that hardly hide the latency of a multiply-add
 constexpr int64_t kWindow = 8;             // reductions so short are unrolled whole
+constexpr int64_t kFewSteps = 64;          // of a reduction whose result's stores may count
 
 struct TileAxes {
   int vector = -1, rows = -1;              // stage axes; -1: none
@@ -60,32 +62,44 @@ bool contains(const std::vector<int>& axes, int axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-// Whether a reduction axis moves vectors to where a spatial axis moves them too: neighbours of the
-// result share them.
-bool slides(const std::vector<Access>& list, int vector, int reduction, int spatial) {
-  return std::any_of(list.begin(), list.end(), [&](const Access& x) {
-    const int64_t a = std::abs(x.stride[reduction]), b = std::abs(x.stride[spatial]);
-    return x.affine && uses(x, vector) && a > 0 && b > 0 && std::max(a, b) % std::min(a, b) == 0;
-  });
-}
-
 // Depthwise convolutions, filters of images: what is loaded are vectors, and each is in the windows
 // of several results. They are loaded once where the tile has these results and all of the window.
-void add_windows(const Stage& s, const std::vector<Access>& list, const std::vector<int>& phases,
-                 TileAxes& tile) {
+void add_windows(const Nest& nest, int stage, const std::vector<int>& phases, TileAxes& tile) {
+  const Stage& s = nest.stages[stage];
   if (s.factored_axis >= 0 || !s.axis_value.empty() || tile.unrolled < 0) return;
   if (extent(s, tile.unrolled) > kWindow) return;
+  std::vector<ReadSteps> vectors = read_steps(nest, stage);
+  std::erase_if(vectors, [&](const ReadSteps& read) { return !moves(read, tile.vector); });
+  const auto slides_over = [&](int reduction) {
+    for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
+      if (s.axes[a].reduction || a == tile.vector || contains(phases, a)) continue;
+      std::vector<int64_t> points(s.axes.size(), 1);
+      points[reduction] = points[a] = 2;
+      if (extent(s, a) > 1 && slides(s, vectors, points, tile.vector)) return a;
+    }
+    return -1;
+  };
+  if (const int rows = slides_over(tile.unrolled); rows >= 0) tile.rows = rows;
   for (int r = 0; r < static_cast<int>(s.axes.size()); ++r) {
     if (!s.axes[r].reduction || r == tile.unrolled) continue;
     if (extent(s, r) < 2 || extent(s, r) > kWindow) continue;
-    for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
-      if (s.axes[a].reduction || a == tile.vector || contains(phases, a)) continue;
-      if (extent(s, a) < 2 || !slides(list, tile.vector, r, a)) continue;
-      tile.windows.push_back(r);
-      if (a != tile.rows) tile.more_rows = a;
-      break;
-    }
+    const int rows = slides_over(r);
+    if (rows < 0) continue;
+    tile.windows.push_back(r);
+    if (rows != tile.rows) tile.more_rows = rows;
   }
+}
+
+// Whether a pass over the result may cost more than computing it: few steps a point, and it is
+// larger than the caches that a core has for itself.
+bool streams(const Nest& nest, int stage) {
+  const Stage& s = nest.stages[stage];
+  const std::vector<CacheLevel>& caches = nest.target->caches;
+  if (s.place != Place::kRoot || caches.size() < 2) return false;
+  int64_t steps = 1;
+  for (const NestAxis& axis : s.axes)
+    if (axis.reduction) steps *= axis.extent;
+  return steps <= kFewSteps && bytes(nest.program->tensors[s.tensor]) > caches[1].bytes;
 }
 
 // `phases`: axes that stay outside.
@@ -127,7 +141,7 @@ TileAxes tile_axes(const Nest& nest, int stage, bool vector_reduction,
     }
   }
   if (vector_reduction || tile.rows < 0) return tile;
-  add_windows(s, list, phases, tile);
+  add_windows(nest, stage, phases, tile);
   if (tile.more_rows >= 0 || extent(s, tile.rows) >= kFewRows) return tile;
   for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
     const bool free = a != tile.vector && a != tile.rows && !s.axes[a].reduction;
@@ -346,6 +360,7 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
   if (!vector_reduction) copied = packable(d.nest, find_stage(d.nest, name));
   else if (!flattened) copied = scattered(d.nest, find_stage(d.nest, name), tile.vector);
   for (int tensor : copied) open(d, "stage", {name, d.nest.program->tensors[tensor].name}, {-1, -1, 0});
+  if (streams(d.nest, find_stage(d.nest, name))) open(d, "non_temporal", {name}, {0});
   if (d.nest.threads > 1 && d.nest.stages[find_stage(d.nest, name)].place == Place::kRoot) {
     open(d, "parallel", {name}, {0, 0});
     for (int tensor : copied) open(d, "parallel", {copy_name(d.nest, tensor)}, {0, 0});

@@ -207,24 +207,17 @@ class Tiles {
   double window_loads(int64_t vectors, const Decision& sizes) const {
     const int lanes_along = axis_of(dimensions_.size() - 1);
     const std::vector<int64_t> points = points_of(vectors, sizes);
-    double loads = 0, steps = 1;
-    if (const auto window = window_of(nest_, index_, reads_, points, lanes_along)) {
-      loads = window->loads;
-    } else {
-      for (const ReadSteps& read : reads_) {
-        for (size_t a = 0, all = 1; a <= points.size(); ++a) {
-          if (a == points.size()) loads += static_cast<double>(all);
-          else if (moves(read, a)) all *= points[a];
-        }
-      }
+    const auto window = window_of(nest_, index_, reads_, points, lanes_along);
+    double loads = window ? window->loads : 0, steps = 1;
+    for (size_t r = 0; r < reads_.size() && !window; ++r) {
+      double all = 1;
+      for (size_t a = 0; a < points.size(); ++a)
+        if (moves(reads_[r], a)) all *= static_cast<double>(points[a]);
+      loads += all;
     }
     for (size_t n = 0; n + 1 < dimensions_.size(); ++n)
       if (dimensions_[n].reduction) steps *= static_cast<double>(sizes[n]);
     return loads / steps;
-  }
-  static bool moves(const ReadSteps& read, size_t axis) {
-    return std::any_of(read.begin(), read.end(),
-                       [&](const std::vector<int64_t>& steps) { return steps[axis] != 0; });
   }
 
   const Nest& nest_;
