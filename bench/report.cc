@@ -197,7 +197,7 @@ std::vector<BarVerdict> judge_suite(const std::vector<CaseResult>& results) {
 
 std::vector<BarVerdict> judge_search(const std::vector<CaseResult>& results) {
   std::vector<BarVerdict> verdicts;
-  add_geomean({"zero trials: geomean of the final", 0.8}, results,
+  add_geomean({"zero trials: geomean of the final", 0.85}, results,
               [](const CaseResult& r) -> std::optional<double> {
                 const std::optional<double> zero = number(r.tuning, "/zero_trial/time_us");
                 const std::optional<double> best = number(r.tuning, "/best/time_us");
@@ -217,7 +217,7 @@ std::vector<BarVerdict> judge_search(const std::vector<CaseResult>& results) {
                           : std::nullopt;
             },
             &verdicts);
-  add_geomean({"seconds to 95 % of the final, geomean", 6, true}, results, seconds_to_95,
+  add_geomean({"seconds to 95 % of the final, geomean", 5, true}, results, seconds_to_95,
               &verdicts);
   return verdicts;
 }
