@@ -47,15 +47,18 @@ std::string shown(double value) {
 
 const std::vector<AblationVariant>& ablation_variants() {
   static const std::vector<AblationVariant> variants = {
-      {"everything", [](SearchOptions&) {}, from_draft},
-      {"shipped model", [](SearchOptions&) {}, shipped_model},
-      {"no learned model", [](SearchOptions& o) { o.use_model = false; }, no_model},
-      {"no draft", [](SearchOptions& o) { o.use_draft = false; }, from_nothing},
-      {"no racing", [](SearchOptions& o) { o.use_racing = false; }, from_draft},
-      {"no warm start", [](SearchOptions& o) { o.use_warm = false; }, from_draft},
-      {"no descent", [](SearchOptions& o) { o.use_descent = false; }, from_draft},
-      {"no evolution", [](SearchOptions& o) { o.use_evolution = false; }, from_draft},
-      {"random search", [](SearchOptions& o) { o.random_only = true; }, no_model}};
+      {"warm start", [](SearchOptions&) {}, from_draft},
+      {"cold start", [](SearchOptions& o) { o.use_warm = false; }, from_draft},
+      {"shipped model", [](SearchOptions& o) { o.use_warm = false; }, shipped_model},
+      {"no learned model", [](SearchOptions& o) { o.use_warm = o.use_model = false; }, no_model},
+      {"no draft", [](SearchOptions& o) { o.use_warm = o.use_draft = false; }, from_nothing},
+      {"no racing", [](SearchOptions& o) { o.use_warm = o.use_racing = false; }, from_draft},
+      {"no descent", [](SearchOptions& o) { o.use_warm = o.use_descent = false; }, from_draft},
+      {"no evolution", [](SearchOptions& o) { o.use_warm = o.use_evolution = false; }, from_draft},
+      {"random search", [](SearchOptions& o) {
+         o.use_warm = o.use_draft = false;
+         o.random_only = true;
+       }, no_model}};
   return variants;
 }
 

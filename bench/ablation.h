@@ -20,7 +20,9 @@ struct AblationVariant {
 // "no draft": the draft's times and cycles neither rank candidates, nor weigh what is drawn, nor
 // are features of the learned model. What its analysis counts (instructions, lines moved), and
 // which stage it holds to be the main one, are features still.
-const std::vector<AblationVariant>& ablation_variants();  // the first is the search as it is
+// The first is the search as it is. All others start cold: with a neighbour's best at hand little
+// is left to find, and what finds it fast hardly shows.
+const std::vector<AblationVariant>& ablation_variants();
 
 // How the best verified time fell in one tuning.
 struct AblationRun {
@@ -35,7 +37,8 @@ absl::StatusOr<AblationRun> run_ablation(const Nest& start, const Key& key, Stor
                                          SearchOptions options, const TuneHooks& hooks,
                                          const std::string& workload);
 
-// Measures traces of a workload side by side: their times in microseconds, infinite where one fails.
+// Measures traces of a workload side by side: their times in microseconds, infinite where one
+// fails.
 using Timer = std::function<absl::StatusOr<std::vector<double>>(
     const std::string& workload, const std::vector<std::string>& traces)>;
 // Gives every point of the curves the time that its trace has beside all others: what a run saw

@@ -25,8 +25,8 @@ namespace {
 
 struct Options {
   std::vector<std::string> cases = {"matmul M=192 N=224 K=320",
-                                    "conv2d N=1 H=26 W=26 CI=48 CO=72 stride=2",
-                                    "softmax M=700 N=900"};
+                                    "conv2d N=1 H=110 W=110 CI=3 CO=48 R=5 S=5 stride=2 pad=2",
+                                    "conv2d_depthwise N=1 H=40 W=40 C=96"};
   int seeds = 5, trials = 64, threads = 1;
   double seconds = 1e9, run_seconds = 20;
   std::string log = "build/ablation.jsonl", svg;

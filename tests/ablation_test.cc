@@ -17,14 +17,14 @@ AblationRun run_of(const char* variant, uint64_t seed, std::vector<CurvePoint> c
 
 TEST(Ablation, CountsWhatItTookToComeNear) {
   const std::vector<AblationRun> runs = {
-      run_of("everything", 1, {{1, 1, 20}, {2, 8, 10}}),
-      run_of("everything", 2, {{1, 1, 20}, {4, 16, 10.2}}),
-      run_of("everything", 3, {{3, 12, 10.1}}),
+      run_of("warm start", 1, {{1, 1, 20}, {2, 8, 10}}),
+      run_of("warm start", 2, {{1, 1, 20}, {4, 16, 10.2}}),
+      run_of("warm start", 3, {{3, 12, 10.1}}),
       run_of("random search", 1, {{1, 1, 40}, {9, 60, 20}}),
       run_of("random search", 2, {{5, 30, 10}})};
   const std::vector<AblationRow> rows = ablation_rows(runs, 0.95);
   ASSERT_EQ(rows.size(), 2u);
-  EXPECT_EQ(rows[0].variant, "everything");
+  EXPECT_EQ(rows[0].variant, "warm start");
   EXPECT_EQ(rows[0].reached, 3);
   EXPECT_DOUBLE_EQ(rows[0].seconds.median, 3);
   EXPECT_DOUBLE_EQ(rows[0].seconds.low, 2.5);
@@ -48,7 +48,7 @@ TEST(Ablation, RunsComeBackFromTheirLines) {
 
 TEST(Ablation, CurvesTakeTheTimesFromSideBySide) {
   std::vector<AblationRun> runs = {
-      run_of("everything", 1, {{1, 1, 20, "slow"}, {2, 8, 10, "fast"}}),
+      run_of("warm start", 1, {{1, 1, 20, "slow"}, {2, 8, 10, "fast"}}),
       run_of("no draft", 1, {{1, 1, 9, "slow"}})};
   const auto timer = [](const std::string&, const std::vector<std::string>& traces) {
     EXPECT_EQ(traces.size(), 2u);
