@@ -142,7 +142,8 @@ class Tiles {
     for (int64_t vectors = 1; vectors <= most; ++vectors) {
       const int64_t size = std::min(vectors * lanes_, extent);
       if (registers(rows, vectors) > target_.vector_registers) break;
-      if (rows * vectors * steps <= kMaxTileVectors / 2) {
+      // A window's taps are unrolled for each edge that it hangs over: its programs grow faster.
+      if (rows * vectors * steps <= kMaxTileVectors / (windows() ? 4 : 2)) {
         sizes[dimensions_.size() - 1] = size;
         tiles_.push_back({sizes, score(rows, vectors, sizes)});
       }
