@@ -47,16 +47,16 @@ std::string shown(double value) {
 
 const std::vector<AblationVariant>& ablation_variants() {
   static const std::vector<AblationVariant> variants = {
-      {"warm start", [](SearchOptions&) {}, from_draft},
-      {"cold start", [](SearchOptions& o) { o.use_warm = false; }, from_draft},
-      {"shipped model", [](SearchOptions& o) { o.use_warm = false; }, shipped_model},
-      {"no learned model", [](SearchOptions& o) { o.use_warm = o.use_model = false; }, no_model},
-      {"no draft", [](SearchOptions& o) { o.use_warm = o.use_draft = false; }, from_nothing},
-      {"no racing", [](SearchOptions& o) { o.use_warm = o.use_racing = false; }, from_draft},
-      {"no descent", [](SearchOptions& o) { o.use_warm = o.use_descent = false; }, from_draft},
-      {"no evolution", [](SearchOptions& o) { o.use_warm = o.use_evolution = false; }, from_draft},
+      {"warm start", [](SearchOptions&) {}, from_draft, true},
+      {"cold start", [](SearchOptions&) {}, from_draft},
+      {"shipped model", [](SearchOptions&) {}, shipped_model},
+      {"no learned model", [](SearchOptions& o) { o.use_model = false; }, no_model},
+      {"no draft", [](SearchOptions& o) { o.use_draft = false; }, from_nothing},
+      {"no racing", [](SearchOptions& o) { o.use_racing = false; }, from_draft},
+      {"no descent", [](SearchOptions& o) { o.use_descent = false; }, from_draft},
+      {"no evolution", [](SearchOptions& o) { o.use_evolution = false; }, from_draft},
       {"random search", [](SearchOptions& o) {
-         o.use_warm = o.use_draft = false;
+         o.use_draft = false;
          o.random_only = true;
        }, no_model}};
   return variants;
@@ -66,6 +66,7 @@ absl::StatusOr<AblationRun> run_ablation(const Nest& start, const Key& key, Stor
                                          Measurer& measurer, const AblationVariant& variant,
                                          SearchOptions options, const TuneHooks& hooks,
                                          const std::string& workload) {
+  options.use_warm = variant.warm;
   variant.change(options);
   ASSIGN_OR_RETURN(std::unique_ptr<Model> model, variant.model(start.target->family));
   ASSIGN_OR_RETURN(const TuneResult result,

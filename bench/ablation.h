@@ -16,6 +16,7 @@ struct AblationVariant {
   void (*change)(SearchOptions& options);
   // The model it starts with; null: none.
   absl::StatusOr<std::unique_ptr<Model>> (*model)(std::string_view family);
+  bool warm = false;                       // uses what the store knows of other workloads
 };
 // "no draft": the draft's times and cycles neither rank candidates, nor weigh what is drawn, nor
 // are features of the learned model. What its analysis counts (instructions, lines moved), and
