@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 #include "llvm/IR/IntrinsicsX86.h"
 #include "llvm/IR/MDBuilder.h"
@@ -49,11 +50,12 @@ void collect_streamed(const Emitter& e, const std::vector<Stmt>& list, std::vect
   }
 }
 
-// Whether there is a fence in a function with this body.
-bool has_fence(const std::vector<Stmt>& body) {
-  return std::any_of(body.begin(), body.end(), [](const Stmt& s) {
-    if (s.kind == Stmt::Kind::kOp) return s.op == Op::kFence;
-    return !s.parallel && (has_fence(s.body) || has_fence(s.otherwise));
+// Whether some operation of a function with this body is as `wanted` says. (Those of parallel loops
+// are functions of their own.)
+bool any_operation(const std::vector<Stmt>& body, const std::function<bool(const Stmt&)>& wanted) {
+  return std::any_of(body.begin(), body.end(), [&](const Stmt& s) {
+    if (s.kind == Stmt::Kind::kOp) return wanted(s);
+    return !s.parallel && (any_operation(s.body, wanted) || any_operation(s.otherwise, wanted));
   });
 }
 
@@ -88,15 +90,13 @@ void Emitter::make_scopes() {
   }
 }
 
-// Whether there are dot products of integers in a function with this body. (Those of parallel
-// loops are functions of their own.)
-bool Emitter::needs_vnni(const std::vector<Stmt>& body) const {
-  return std::any_of(body.begin(), body.end(), [&](const Stmt& s) {
-    if (s.kind == Stmt::Kind::kOp) {
-      return s.op == Op::kDot && !is_float(kernel.registers[s.dst].type);
-    }
-    return !s.parallel && (needs_vnni(s.body) || needs_vnni(s.otherwise));
+Frame Emitter::frame_of(const std::vector<Stmt>& body) const {
+  Frame made;
+  made.vnni = any_operation(body, [&](const Stmt& s) {
+    return s.op == Op::kDot && !is_float(kernel.registers[s.dst].type);
   });
+  made.fenced = any_operation(body, [](const Stmt& s) { return s.op == Op::kFence; });
+  return made;
 }
 
 // LLVM 19 makes a sum over the lanes of one vector of products of bytes a VPDPBUSD, and then adds
@@ -270,9 +270,7 @@ void Emitter::parallel_for(const Stmt& s) {
   for (size_t i = 0; i < live.size(); ++i) {
     b.CreateStore(frame->variables[live[i]], b.CreateStructGEP(closure_type, closure, 2 + i));
   }
-  Frame inner;
-  inner.vnni = needs_vnni(s.body);
-  inner.fenced = has_fence(s.body);
+  Frame inner = frame_of(s.body);
   llvm::Function* body = make_function(
       "parallel_body", llvm::FunctionType::get(b.getVoidTy(), {pointer, i64, i64}, false), false,
       inner.vnni);
@@ -405,9 +403,7 @@ llvm::Function* Emitter::function(const std::string& name, const std::vector<Stm
                                   bool exported) {
   llvm::FunctionType* type =
       llvm::FunctionType::get(b.getInt32Ty(), {b.getPtrTy(), b.getPtrTy()}, false);
-  Frame top;
-  top.vnni = needs_vnni(body);
-  top.fenced = has_fence(body);
+  Frame top = frame_of(body);
   llvm::Function* function = make_function(name, type, exported, top.vnni);
   frame = &top;
   b.SetInsertPoint(llvm::BasicBlock::Create(b.getContext(), "entry", function));

@@ -34,7 +34,8 @@ struct Emitter {
   bool streams(const Stmt& s) const;
 
   void make_scopes();
-  bool needs_vnni(const std::vector<Stmt>& body) const;
+  // The frame of a function with this body, before anything is in it.
+  Frame frame_of(const std::vector<Stmt>& body) const;
   llvm::Function* make_function(llvm::StringRef name, llvm::FunctionType* type, bool exported,
                                 bool vnni);
   llvm::Function* function(const std::string& name, const std::vector<Stmt>& body, bool exported);
