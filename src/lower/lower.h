@@ -21,8 +21,8 @@ struct LowerOptions {
 absl::StatusOr<Kernel> lower(const Nest& nest, const LowerOptions& options = {});
 
 // Whether lower() would find the unrolled program too large, by a count of its statements that
-// leaves some out (what guards and prefetches need): a hundredth of its time, for draws that would
-// be thrown away.
+// leaves some out (what guards and prefetches need). For draws that would be thrown away: a small
+// part of the 12 to 45 ms that these take, and about 40 us of a GEMM's.
 absl::Status check_size(const Nest& nest, const LowerOptions& options = {});
 
 }  // namespace lw
