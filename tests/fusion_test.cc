@@ -65,6 +65,39 @@ TEST(FusionTest, AProducerAtALoopComputesAllThatIsReadThere) {
   EXPECT_EQ(region_extents(*nest, find_stage(*nest, "T")), (std::vector<int64_t>{3}));
 }
 
+// A filter along the rows and then along the columns: the first at a block of the second's rows,
+// those of the neighbouring blocks that it needs with them. Of single rows most would be computed
+// again for each.
+TEST(FusionTest, WindowsShareBlocksOfRows) {
+  const std::string head =
+      "op p() {\n  in X: f32[96, 160]\n  in g: f32[5]\n"
+      "  T[y: 96, x: 160] = sum[s: 5](pad(X[y, x + s - 2], 0) * g[s])\n";
+  const Nest start = start_of(written(
+      head + "  out Y[y: 96, x: 160] = sum[r: 5](pad(T[y + r - 2, x], 0) * g[r])\n}\n"));
+  const std::vector<Sketch> space = make_space(start);
+  const Sketch* blocks = find_sketch(space, kBlocks);
+  ASSERT_NE(blocks, nullptr);
+  Rng rng(5);
+  int lowered = 0;
+  for (int n = 0; n < 40; ++n) {
+    const absl::StatusOr<Sample> drawn = sample(start, *blocks, rng);
+    if (!drawn.ok()) continue;
+    const Stage& first = drawn->nest.stages[0];
+    ASSERT_EQ(first.place, Place::kAt);
+    const int64_t rows = drawn->nest.stages[1].loops[0].parts[0].tile;
+    EXPECT_EQ(region_extents(drawn->nest, 0), (std::vector<int64_t>{std::min<int64_t>(rows + 4, 96),
+                                                                    160, 5}));
+    lowered += schedule_kernel(drawn->nest, drawn->trace).has_value();
+  }
+  EXPECT_GT(lowered, 10);
+  // A window as tall as the picture leaves no blocks; nor does one that runs backwards.
+  for (const char* reader :
+       {"  out Y[y: 96, x: 160] = sum[r: 96](pad(T[y + r - 2, x], 0) * X[r, x])\n}\n",
+        "  out Y[y: 96, x: 160] = sum[r: 5](T[95 - y, x] * g[r])\n}\n"}) {
+    EXPECT_EQ(find_sketch(make_space(start_of(written(head + reader))), kBlocks), nullptr) << reader;
+  }
+}
+
 TEST(FusionTest, EpiloguesLeaveNoIntermediateBehind) {
   const std::string head = "op p() {\n  in A: f32[48, 40]\n  in B: f32[40, 80]\n"
                            "  in R: f32[48, 80]\n  in s: f32[80]\n"
@@ -162,9 +195,8 @@ TEST(FusionTest, BetweenTwoProductsThereIsABlockOfRows) {
   }
 }
 
-// Two products in a row, whatever lies between them; and not where rows of the first serve several
-// rows of the second (a convolution), where nothing lies before a product, or where rows are read
-// by data.
+// Two products in a row, whatever lies between them, also where the second reads windows of the
+// first's rows (a convolution); not where nothing lies before a product.
 TEST(FusionTest, BlocksOfRowsAreFoundByClass) {
   const auto blocks_of = [](std::shared_ptr<const Program> program) {
     return find_sketch(make_space(start_of(std::move(program))), kBlocks) != nullptr;
@@ -178,13 +210,13 @@ TEST(FusionTest, BlocksOfRowsAreFoundByClass) {
       "  S[i: 64] = sum[k: 32](X[i, k] * X[i, k])\n"
       "  T[i: 64, k: 32] = X[i, k] * rsqrt(S[i] / 32 + 1e-5)\n"
       "  out Y[i: 64, j: 48] = sum[k: 32](T[i, k] * B[k, j])\n}\n")));
-  EXPECT_FALSE(blocks_of(built_in({"matmul"})));
-  EXPECT_FALSE(blocks_of(built_in({"dense_relu"})));
-  EXPECT_FALSE(blocks_of(built_in({"softmax"})));
-  EXPECT_FALSE(blocks_of(written(
+  EXPECT_TRUE(blocks_of(written(
       "op p() {\n  in A: f32[64, 32]\n  in B: f32[32, 48]\n  in F: f32[3, 48, 16]\n"
       "  S[i: 64, k: 48] = sum[l: 32](A[i, l] * B[l, k])\n"
       "  out Y[i: 62, j: 16] = sum[r: 3, k: 48](S[i + r, k] * F[r, k, j])\n}\n")));
+  EXPECT_FALSE(blocks_of(built_in({"matmul"})));
+  EXPECT_FALSE(blocks_of(built_in({"dense_relu"})));
+  EXPECT_FALSE(blocks_of(built_in({"softmax"})));
 }
 
 TEST(FusionTest, ScalarsHaveNoRowsToShare) {

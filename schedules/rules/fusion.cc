@@ -7,12 +7,17 @@
 // matrix products in a row the first. Nothing is computed twice, and between the stages there are
 // only the rows of one iteration.
 //
+// Readers may also take windows of the rows, as a filter along the columns does of what one along
+// the rows made. Those a block shares with its neighbours are computed for each, so that such a
+// group stands at blocks only.
+//
 // A product of matrices in the group needs several rows for its register tile: the host's row loop
 // is then cut into blocks, whose size is a decision, and the group stands at a block; likewise
 // where the host is such a product itself. Attention of
 // 12 heads, 512 rows and keys, 64 deep: 512 KB of scores become 2 KB a row.
 #include <algorithm>
 
+#include "schedules/legality.h"
 #include "schedules/rules/sketch.h"
 
 namespace lw::rules {
@@ -40,8 +45,30 @@ struct Group {
   bool complex_out = false;
 };
 
+// Whether every read of `tensor` in the stage is at windows over the stage's first `dims` axes, in
+// order: at `axis * stride + taps` where the axis has more points than the window has.
+bool reads_windows(const Nest& nest, int stage, int tensor, int dims) {
+  const std::vector<NestAxis>& axes = nest.stages[stage].axes;
+  bool windows = true;
+  visit(effective_body(nest, stage), [&](const ExprNode& node) {
+    if (node.op != ExprOp::kRead || node.index != tensor) return;
+    if (static_cast<int>(node.args.size()) < dims) windows = false;
+    for (int d = 0; windows && d < dims; ++d) {
+      std::vector<int64_t> moves(axes.size(), 0);
+      windows = coefficients(node.args[d], moves, 1) && moves[d] > 0;
+      int64_t taps = 1;
+      for (size_t a = 0; windows && a < axes.size(); ++a) {
+        if (axes[a].reduction) taps += std::abs(moves[a]) * (axes[a].extent - 1);
+        else if (static_cast<int>(a) != d) windows = moves[a] == 0;
+      }
+      windows = windows && taps < axes[d].extent;
+    }
+  });
+  return windows;
+}
+
 // Rows that the readers of the stage's results share with the group; 0: it cannot join.
-int shared_rows(const Nest& nest, int stage, int host, const Group& group) {
+int shared_rows(const Nest& nest, int stage, int host, const Group& group, bool windows) {
   const Stage& s = nest.stages[stage];
   std::vector<int> results = {s.tensor};
   for (int e : s.epilogue) results.push_back(nest.stages[e].tensor);
@@ -56,7 +83,10 @@ int shared_rows(const Nest& nest, int stage, int host, const Group& group) {
                                             group.stages.end();
       if (!inside) return 0;
       read = true;
-      while (rows > 0 && !reads_at_prefix(nest, user, tensor, rows)) --rows;
+      while (rows > 0 && !reads_at_prefix(nest, user, tensor, rows) &&
+             !(windows && reads_windows(nest, user, tensor, rows))) {
+        --rows;
+      }
     }
   }
   return read ? rows : 0;
@@ -73,7 +103,7 @@ Group find_group(const Nest& nest, int host, bool complex_out) {
     if (kind == FusionClass::kOpaque || nest.stages[s].place != Place::kRoot) continue;
     const bool product = kind == FusionClass::kComplexOut && !is_moment(nest, s, group.rows);
     if (product && !complex_out) continue;
-    const int rows = shared_rows(nest, s, host, group);
+    const int rows = shared_rows(nest, s, host, group, complex_out);
     if (rows == 0) continue;
     group.rows = rows;
     group.stages.push_back(s);

@@ -57,8 +57,9 @@ bool has_reuse(const Nest& nest, int stage);
 //                by arithmetic, needs a register tile of several rows. Takes injective stages as
 //                epilogues; never inlined, never at single rows.
 //                At a block of its reader's rows, where all that lies between the two reads and
-//                writes the same rows: then nothing is computed twice and nothing of the whole
-//                intermediate's size is stored.
+//                writes the same rows, or windows of them: then nothing of the whole
+//                intermediate's size is stored, and what is computed twice are the rows that
+//                windows reach into beyond the block.
 //   kOpaque      what the user asked for, what a reader indexes by data, what is placed already.
 //                Stays where it is; others may fuse onto it.
 //

@@ -88,6 +88,20 @@ void rfactor_outer(Draft& d, const std::string& name) {
   fixed(d, "rfactor", {name, axis + ".0"});
 }
 
+// Whether an operand that is read once lies in memory along an axis of the result.
+bool lies_along_result(const Nest& nest, int s) {
+  const Stage& stage = nest.stages[s];
+  const std::vector<Access> list = accesses(nest, s);
+  return std::any_of(list.begin(), list.end(), [&](const Access& access) {
+    if (!access.affine || reused(stage, access)) return false;
+    for (size_t a = 0; a < stage.axes.size(); ++a) {
+      const NestAxis& axis = stage.axes[a];
+      if (!axis.reduction && axis.extent > 1 && std::abs(access.stride[a]) == 1) return true;
+    }
+    return false;
+  });
+}
+
 // Whether lanes along the result would gather: an operand that is read once lies in memory along a
 // reduction axis, and along no axis of the result.
 bool lies_along_reduction(const Nest& nest, int s) {
@@ -137,7 +151,7 @@ void tile_all(Draft& d, bool vector_reduction, bool transforms = false) {
     // A product of matrices at a block of rows is tiled as it is elsewhere.
     const int axes = static_cast<int>(d.nest.program->tensors[stage.tensor].axes.size());
     const bool product = has_reuse(d.nest, s) && !is_moment(d.nest, s, axes);
-    const bool at_rows = stage.place == Place::kAt && !product;
+    const bool at_rows = stage.place == Place::kAt && !product && !lies_along_result(d.nest, s);
     const bool row_sum = contiguous && (!spatial || vector_reduction || at_rows ||
                                         lies_along_reduction(d.nest, s));
     tile_reduction(d, s, row_sum);
