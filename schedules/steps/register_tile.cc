@@ -14,8 +14,9 @@
 //   reduction over columns in lanes   r*v accumulators + v loaded columns + 1 broadcast
 //   reduction in the vector loop      r*v partial accumulators + v loaded vectors + 1
 //   map                               r*v vectors
-// A reduction is unrolled by a power of two; a window that slides over the rows, of one reduction
-// or several, also whole: what was loaded serves all rows in whose windows it is.
+// A reduction is unrolled by a power of two, or whole: of a window that slides over the rows, or
+// along the lanes, what was loaded then serves all results in whose windows it is. Of the first kind
+// there may be several.
 // The best by multiply-adds per load, by the latency hidden and by the points wasted at the edges
 // are kept, so that the domain stays below kMaxDomain decisions.
 #include <algorithm>
@@ -125,10 +126,11 @@ class Tiles {
     const int64_t most = std::max<int64_t>(1, dimension.extent / dimension.group);
     for (int64_t size = 1; size <= std::min(limit, most); ++size) {
       if (dimension.reduction && size > kMostSteps) break;
-      const bool power = (size & (size - 1)) == 0 || (windows() && size == dimension.extent);
+      const bool whole = dimension.reduction && size == dimension.extent;
+      const bool power = (size & (size - 1)) == 0;
       // Maps are bound by memory: between few rows and a transposed block there is nothing to
       // choose.
-      if (!power && (dimension.reduction || !reduces_)) continue;
+      if (!power && !whole && (dimension.reduction || !reduces_)) continue;
       sizes[n] = std::min(size * dimension.group, dimension.extent);
       dimension.reduction ? choose(n + 1, rows, steps * size, sizes)
                           : choose(n + 1, rows * size, steps, sizes);
