@@ -298,6 +298,22 @@ double stride_of(const IndexForm& form, int axis) {
   return stride;
 }
 
+double overlapping(const IndexForm& form, int vector_axis, AxisMask axes, const double* size,
+                   double lanes) {
+  double places = 1, span = 1;
+  bool follows = false;
+  for (const IndexForm::Term& t : form.terms) {
+    const double step = std::abs(t.coefficient);
+    if (t.axis == vector_axis) {
+      follows = step == 1 && t.divisor == 1;
+    } else if ((axes >> (t.axis & 63) & 1) != 0 && step < lanes) {
+      places *= size[t.axis];
+      span += step * (size[t.axis] - 1);
+    }
+  }
+  return follows ? std::min(places, span) : 1;
+}
+
 double slots_of(ExprOp op) {
   switch (op) {
     case ExprOp::kCast: return 1;

@@ -32,6 +32,10 @@ struct IndexForm {
 double extent(const IndexForm& form, const double* box, double size);
 // By how much it moves from one point of `axis` to the next.
 double stride_of(const IndexForm& form, int axis);
+// Places less than `lanes` apart, of vectors that follow `vector_axis`, to which other `axes` with
+// so many points each move the form; 1 where it does not follow it element by element.
+double overlapping(const IndexForm& form, int vector_axis, AxisMask axes, const double* size,
+                   double lanes);
 
 struct Access {
   int tensor = -1;

@@ -19,6 +19,7 @@ namespace lw::cost {
 namespace {
 
 constexpr double kRunStart = 8;     // cycles to fill the pipeline when a run of reductions starts
+constexpr double kCrossing = 1.2;   // load slots more of a load that crosses a cache line
 constexpr double kGatherLoads = 4;  // load slots an element, of a gather instruction
 constexpr double kLoopSlots = 2;    // increment, compare and branch
 constexpr double kFusedLoopCycles = 12;  // quotients and remainders of a fused counter
@@ -189,7 +190,17 @@ class Tiler {
     return false;
   }
 
+  // Places along the lanes, of a tile of that size, at which an access takes vectors that overlap.
+  double taps(const Access& access, const std::vector<double>& size) const {
+    if (access.gathers || access.dims.empty() || cost_.vector_reduces) return 1;
+    return overlapping(access.dims.back(), cost_.vector_axis, reductions_, size.data(), cost_.lanes);
+  }
+
   double line_split(const Access& access) const {
+    std::vector<double> whole;
+    for (const NestAxis& axis : stage_.axes) whole.push_back(static_cast<double>(axis.extent));
+    const double places = taps(access, whole);
+    if (places > 1) return 1 + target_.vector_bytes / kLineBytes * kCrossing * (1 - 1 / places);
     for (const Array& array : cost_.arrays) {
       if (array.tensor != access.tensor || array.written) continue;
       if (array.local || array.row_stride_bytes <= 0) return 1;
@@ -273,10 +284,15 @@ class Tiler {
           mix.loads += n;
           mix.issue += n;
           break;
-        case Pattern::kVector:
-          mix.loads += n * o.split;
-          mix.issue += n;
+        case Pattern::kVector: {
+          const double together = stage_.slide && !epilogue ? taps(*o.access, size) : 1;
+          const double slid = n * (1 - 1 / together);
+          const double loaded = together > 1 ? n / together * (1 + 1 / cost_.columns) : n * o.split;
+          mix.loads += loaded;
+          mix.shuffles += slid;
+          mix.issue += loaded + slid;
           break;
+        }
         case Pattern::kInterleaved:
           mix.loads += n * o.stride, mix.shuffles += n * o.stride, mix.issue += 2 * n * o.stride;
           break;

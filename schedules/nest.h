@@ -129,6 +129,8 @@ struct Stage {
   };
   std::vector<Prefetch> prefetches;
   bool non_temporal = false;               // the final store bypasses the caches
+  bool slide = false;                      // vectors of the tile that overlap are made from others
+                                           // that do not
 };
 
 // Legality checks, each of which a property test turns off to see that it is needed.

@@ -81,6 +81,7 @@ std::string print(const Nest& nest) {
                      prefetch.distance, prefetch.loop > 0 ? " blocks" : "");
     }
     if (stage.non_temporal) text += ", non-temporal";
+    if (stage.slide) text += ", slides vectors";
     text += "\n";
     if (stage.place == Place::kInlined || stage.place == Place::kEpilogue) continue;
     std::string indent = "  ";

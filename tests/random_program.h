@@ -355,7 +355,7 @@ class TraceWriter {
     const int index = static_cast<int>(&stage - nest.stages.data());
     if (kind == "reverse_inline" || kind == "compute_at" || kind == "stage" || kind == "prefetch") {
       if (!add_relation(nest, index, kind, step)) return {};
-    } else if (kind != "inline_producer" && kind != "non_temporal" &&
+    } else if (kind != "inline_producer" && kind != "non_temporal" && kind != "slide" &&
                !add_loops(stage, kind, step)) {
       return {};
     }

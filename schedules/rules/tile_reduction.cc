@@ -3,6 +3,7 @@
 //   dot(C, k; 4)                           where the target adds products in groups
 //   register_tile(C, k, i, j; open)        rows x vectors x unrolled reduction, in registers; of
 //                                          windows that slide: both reductions, both rows
+//   slide(C; open)                         where taps move a read along the lanes
 //   split(C, i.0), split(C, j.0), split(C, k.0)      cache blocks
 //   phase(C, y), phase(C, x)               of a transposed convolution: which taps meet a pixel
 //   split(C, y)                            of a convolution: rows of the image that pass by a block
@@ -88,6 +89,19 @@ void add_windows(const Nest& nest, int stage, const std::vector<int>& phases, Ti
     tile.windows.push_back(r);
     if (rows != tile.rows) tile.more_rows = rows;
   }
+}
+
+// Whether taps of a window may move a read along the lanes.
+bool may_overlap(const Nest& nest, int stage, const TileAxes& tile) {
+  const Stage& s = nest.stages[stage];
+  if (s.axes[tile.vector].reduction) return false;
+  std::vector<int64_t> points(s.axes.size(), 1);
+  for (int a : tile.windows) points[a] = extent(s, a);
+  if (tile.unrolled >= 0) points[tile.unrolled] = extent(s, tile.unrolled);
+  const std::vector<ReadSteps> reads = read_steps(nest, stage);
+  return std::any_of(reads.begin(), reads.end(), [&](const ReadSteps& read) {
+    return taps_along_lanes(s, read, points, tile.vector, stage_lanes(nest, stage)) > 1;
+  });
 }
 
 // Whether a pass over the result may cost more than computing it: few steps a point, and it is
@@ -306,6 +320,7 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
   }
   open(d, "register_tile", names);
   if (d.failed) return;
+  if (may_overlap(d.nest, find_stage(d.nest, name), tile)) open(d, "slide", {name}, {0});
 
   // Cache blocks of the tile's axes; vector reductions stream, they need none.
   std::string reduction;

@@ -250,6 +250,11 @@ class Frame {
           case Op::kInterleave:
             result[l] = registers_[s.many[l % s.many.size()]][l / s.many.size()];
             break;
+          case Op::kSlide: {
+            const size_t from = l + static_cast<size_t>(s.integer);
+            result[l] = from < result.size() ? (*src[0])[from] : (*src[1])[from - result.size()];
+            break;
+          }
           case Op::kDot: result[l] = dot(s, type, l, (*src[2])[l]); break;
           case Op::kUnary: result[l] = unary(s, type, (*src[0])[l]); break;
           case Op::kBinary:

@@ -31,6 +31,7 @@ class Ops {
   llvm::Value* dot(Type acc, Type a_type, Type b_type, llvm::Value* a, llvm::Value* b,
                    llvm::Value* c);
   llvm::Value* interleave(std::vector<llvm::Value*> parts);
+  llvm::Value* slide(llvm::Value* a, llvm::Value* b, int by);  // lane l is lane l + by of both
   llvm::Value* repeat(llvm::Value* a, int lanes);       // a's lanes again and again
   llvm::Value* opaque(llvm::Value* a);                  // integers: a, made LLVM knows not how
   llvm::Value* combine(Reduce reduce, Type type, llvm::Value* x, llvm::Value* y);

@@ -6,7 +6,6 @@
 // moved back so that it ends with the last element: nothing outside the access is touched.
 #include <bit>
 #include <cstdlib>
-#include <numeric>
 
 #include "llvm/IR/InlineAsm.h"
 #include "src/base/check.h"
@@ -305,6 +304,7 @@ void Emitter::op(const Stmt& s) {
       value = ops.interleave(std::move(parts));
       break;
     }
+    case Op::kSlide: value = ops.slide(src[0], src[1], static_cast<int>(s.integer)); break;
     case Op::kDot:
       value = ops.dot(dst.type, type_of(s.srcs[0]), type_of(s.srcs[1]), src[0], src[1], src[2]);
       break;

@@ -2,7 +2,9 @@
 // instruction, horizontal reductions and transposes. (Casts: llvm_cast.cc; exp and the like:
 // llvm_math.cc.)
 #include <algorithm>
+#include <numeric>
 
+#include "llvm/IR/InlineAsm.h"
 #include "src/base/check.h"
 #include "src/build/llvm_emit.h"
 
@@ -256,6 +258,23 @@ std::vector<llvm::Value*> Ops::horizontal(Reduce reduce, Type type,
   vectors.clear();
   for (int i = 0; i < inputs; ++i) vectors.push_back(b_.CreateExtractElement(all, i));
   return vectors;
+}
+
+// Of floats LLVM would make the shuffle by indices, which take a register and overwrite one, and
+// cost more on most processors: the instruction that slides is asked for by name.
+llvm::Value* Ops::slide(llvm::Value* a, llvm::Value* b, int by) {
+  auto* type = llvm::cast<llvm::FixedVectorType>(a->getType());
+  const unsigned bits = type->getScalarSizeInBits(), lanes = type->getNumElements();
+  if (has("avx512f") && bits * lanes == 512 && (bits == 32 || bits == 64)) {
+    llvm::FunctionType* pair = llvm::FunctionType::get(type, {type, type}, false);
+    const std::string name = bits == 32 ? "valignd $$" : "valignq $$";
+    return b_.CreateCall(
+        pair, llvm::InlineAsm::get(pair, name + std::to_string(by) + ", $1, $2, $0", "=v,v,v", false),
+        {a, b});
+  }
+  std::vector<int> from(lanes);
+  std::iota(from.begin(), from.end(), by);
+  return b_.CreateShuffleVector(a, b, from);
 }
 
 // Inside the 16-byte chunks that x86 shuffles cheaply, interleaving rows (i, i + half) log2 times

@@ -48,6 +48,7 @@ absl::StatusOr<llvm::TargetMachine*> target_machine(const Target& target) {
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    LLVMInitializeX86AsmParser();          // for what is asked for by name (Ops::slide)
     LLVMInitializeAArch64TargetInfo();
     LLVMInitializeAArch64Target();
     LLVMInitializeAArch64TargetMC();

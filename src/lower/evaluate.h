@@ -106,6 +106,21 @@ class Evaluator {
   int materialize(const Index& index, Type type, int lanes);
   Value transposed_load(const Storage& storage, const Index& address, const Point& point,
                         const Expr& expr);
+  // The address of a read at a point, where all its lanes are inside the tensor.
+  std::optional<Index> address_inside(const Storage& storage, const Expr& expr, const Point& point);
+  // Places of one read of which neighbours overlap (slide.cc).
+  struct Overlap {
+    int buffer = -1;
+    Type type = Type::kF32;
+    Affine origin;                         // where a vector is loaded; others are lanes apart
+    int64_t first = 0, last = 0;           // from there: elements that exist, the last excluded
+    absl::flat_hash_map<int64_t, Value> loaded;  // by their places from the origin
+  };
+  Value slid_load(const Storage& storage, const Index& address, const Point& point,
+                  const Expr& expr);
+  void find_overlap(const Storage& storage, const Index& address, const Point& point,
+                    const Expr& expr);
+  Value load_part(Overlap& overlap, int64_t at, int lanes);
   Value emit_load(int buffer, Type type, const Index& address, int lanes, int mask);
   struct Place {
     int buffer = -1;
@@ -143,6 +158,8 @@ class Evaluator {
   absl::flat_hash_map<int, Value> overlay_;
   absl::flat_hash_map<std::pair<int, int>, int> broadcasts_;
   absl::flat_hash_map<int, int> reciprocals_;
+  std::vector<Overlap> overlaps_;
+  absl::flat_hash_map<std::vector<int64_t>, std::pair<int, int64_t>> overlap_at_;
   std::vector<Quotient> quotients_;
   std::vector<std::pair<int, Affine>> prefetched_;
   bool raw_ = false;                       // loads keep 16-bit floats as they are

@@ -59,6 +59,8 @@ uint64_t hash_op(uint64_t hash, const Stmt& s) {
     case Op::kTranspose: case Op::kInterleave:
       for (int r : s.many) hash = hash_combine(hash, r);
       return hash;
+    case Op::kSlide:
+      return hash_combine(hash_combine(hash, pack(s.srcs[0], s.srcs[1])), s.integer);
     default:
       hash = hash_combine(hash, pack(s.srcs[0], s.srcs[1]));
       return hash_combine(hash, s.srcs[2]);

@@ -93,6 +93,8 @@ enum class Op : uint8_t {
                                            // 1..3; never faults, the address may lie outside
   kFence,                                  // what was loaded before is loaded again after it: no
                                            // value of a long block is held in a register for later
+  kSlide,                                  // dst lane l = lane l + `integer` of a and then b, which
+                                           // follows it: 0 < `integer` < lanes
 };
 
 struct Stmt {

@@ -310,6 +310,9 @@ class Parser {
         do s->many.push_back(reg());
         while (accept(","));
         return;
+      case Op::kSlide:
+        s->integer = integer();
+        break;
       case Op::kHorizontal: {
         const std::string_view reduce = word();
         for (int i = 0; i < 5; ++i) {

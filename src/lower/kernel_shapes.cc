@@ -13,6 +13,14 @@ bool interleaves(const Kernel& kernel, const Stmt& s) {
   });
 }
 
+bool takes_lanes_between(const Kernel& kernel, const Stmt& s) {
+  const Register& dst = kernel.registers[s.dst];
+  return s.integer > 0 && s.integer < dst.lanes && std::all_of(s.srcs, s.srcs + 2, [&](int i) {
+    const Register& part = kernel.registers[i];
+    return part.type == dst.type && part.lanes == dst.lanes;
+  });
+}
+
 bool multiplies_groups(const Kernel& kernel, const Stmt& s) {
   const Register &dst = kernel.registers[s.dst], &sum = kernel.registers[s.srcs[2]];
   const Register &a = kernel.registers[s.srcs[0]], &b = kernel.registers[s.srcs[1]];

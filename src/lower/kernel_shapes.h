@@ -8,6 +8,7 @@ namespace lw {
 
 bool interleaves(const Kernel& kernel, const Stmt& s);
 bool multiplies_groups(const Kernel& kernel, const Stmt& s);  // kDot
+bool takes_lanes_between(const Kernel& kernel, const Stmt& s);  // kSlide
 bool transposes(const Kernel& kernel, const Stmt& s);         // destinations differ, too
 
 // What is wrong with the buffer; null when nothing.

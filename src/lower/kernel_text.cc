@@ -223,6 +223,9 @@ class Printer {
           append(&text_, i == 0 ? " r" : ", r", s.many[i]);
         }
         return;
+      case Op::kSlide:
+        append(&text_, " ", s.integer);
+        break;
       case Op::kHorizontal:
         append(&text_, " ", kReduceWords[static_cast<int>(s.reduce)]);
         break;

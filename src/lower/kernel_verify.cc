@@ -360,6 +360,8 @@ class Verifier {
           if (!source(i)) return false;
         }
         return require(interleaves(kernel_, s), "the sources make no such vector");
+      case Op::kSlide:
+        return sources(s, 2) && require(takes_lanes_between(kernel_, s), "no lanes in between");
       case Op::kDot:
         return sources(s, 3) && computes(dst.type) &&
                require(multiplies_groups(kernel_, s), "no groups of such types and lanes");

@@ -12,7 +12,7 @@ inline constexpr std::string_view kIntWords[] = {"", "div", "mod", "min", "max",
 inline constexpr std::string_view kOpWords[] = {
     "const", "move", "broadcast", "", "", "fma", "select", "cast", "iota", "lanemask", "reduce",
     "transpose", "interleave", "dot", "load", "store", "prefetch",
-    "fence"};
+    "fence", "slide"};
 inline constexpr int kOpCount = sizeof kOpWords / sizeof kOpWords[0];
 
 }  // namespace lw

@@ -115,8 +115,11 @@ Value Evaluator::read(const Expr& expr, const Point& point, Truth* in_bounds) {
     if (mask < 0) return scalar;
     return select({mask, point.chunk.lanes}, scalar, immediate(tensor.type, 0, 0, 1));
   }
-  if (mask < 0 && address.terms.empty() && std::abs(address.lane) > 1 && tile_ != nullptr) {
-    const Value value = transposed_load(*storage, address, point, expr);
+  if (mask < 0 && address.terms.empty() && tile_ != nullptr) {
+    Value value;
+    if (std::abs(address.lane) > 1) value = transposed_load(*storage, address, point, expr);
+    else if (address.lane == 1 && e_.nest.stages[stage_].slide)
+      value = slid_load(*storage, address, point, expr);
     if (value.reg >= 0) return value;
   }
   return emit_load(storage->buffer, buffer.type, address, point.chunk.lanes, mask);
@@ -163,6 +166,18 @@ Value Evaluator::emit_load(int buffer, Type type, const Index& address, int lane
   return raw_ ? value : cast(register_type(type), value);
 }
 
+std::optional<Index> Evaluator::address_inside(const Storage& storage, const Expr& expr,
+                                               const Point& point) {
+  std::vector<Index> local;
+  for (size_t d = 0; d < expr->args.size(); ++d) {
+    if (reads_tensor(expr->args[d])) return std::nullopt;
+    const Index at = index(expr->args[d], point);
+    if (at.range.lo < 0 || at.range.hi >= e_.tensor(expr->index).shape[d]) return std::nullopt;
+    local.push_back(localize(storage, d, at, point));
+  }
+  return flatten(storage, local, point);
+}
+
 // Finds, among the tile's points, `lanes` whose addresses for this read follow each other by one
 // element (an unrolled axis along memory), loads along that axis and transposes.
 Value Evaluator::transposed_load(const Storage& storage, const Index& address, const Point& point,
@@ -174,17 +189,10 @@ Value Evaluator::transposed_load(const Storage& storage, const Index& address, c
   std::vector<std::pair<int64_t, const Point*>> candidates;
   for (const Point& other : *tile_) {
     if (other.chunk.offset != point.chunk.offset || other.chunk.lanes != lanes) continue;
-    std::vector<Index> local;
-    bool inside = true;                    // with all its lanes: whole rows are loaded
-    for (const Expr& arg : expr->args) {
-      if (reads_tensor(arg)) return {};
-      const Index at = index(arg, other);
-      inside =
-          inside && at.range.lo >= 0 && at.range.hi < e_.tensor(expr->index).shape[local.size()];
-      local.push_back(localize(storage, local.size(), at, other));
-    }
-    if (!inside) continue;
-    const Index there = add(flatten(storage, local, other), address, -1);
+    // With all its lanes: whole rows are loaded.
+    const std::optional<Index> place = address_inside(storage, expr, other);
+    if (!place) continue;
+    const Index there = add(*place, address, -1);
     if (!there.base.is_constant() || !there.uniform()) continue;
     if (std::any_of(candidates.begin(), candidates.end(),
                     [&](const auto& c) { return c.first == there.base.constant; })) {

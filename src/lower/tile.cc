@@ -287,6 +287,12 @@ void update_accumulators(Frame& f, const Accumulators& accumulators) {
     }
   }
   evaluator.set_tile(&points);
+  // Lane after lane, so that few of the vectors that others are slid out of are held at a time.
+  if (f.stage.slide) {
+    std::stable_sort(updates.begin(), updates.end(), [&](const Update& a, const Update& b) {
+      return points[a.first].chunk.offset < points[b.first].chunk.offset;
+    });
+  }
   for (const Update& update : updates) {
     const absl::Span<const Point> together(points.data() + update.first, update.count);
     std::vector<const Expr*> bodies;
