@@ -251,7 +251,7 @@ void combine(const Nest& nest, Analysis& analysis) {
     cost.wall_cycles = std::max(cost.cycles, slowest);
     const double overhead =
         threads > 1 ? target.parallel_overhead_us : 0.05 * target.parallel_overhead_us;
-    cost.wall_cycles += cost.regions * overhead * target.ghz * 1000;
+    if (cost.tasks > 1) cost.wall_cycles += cost.regions * overhead * target.ghz * 1000;
     if (!cost.timed) continue;
     total += cost.wall_cycles;
     if (cost.wall_cycles > worst) worst = cost.wall_cycles, analysis.main = s;
