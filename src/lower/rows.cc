@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "schedules/window.h"
 
@@ -64,6 +65,9 @@ std::vector<Row> rows_of(const Frame& f, bool reductions) {
     if (!reductions && f.stage.axes[a].reduction) row.axes[a].limits.clear();
   }
   add_rows(f, f.tile, 0, reductions, row, rows);
+  // Points that a tile which was moved back shares with its neighbour are computed once.
+  std::set<std::vector<int64_t>> seen;
+  std::erase_if(rows, [&](const Row& r) { return !seen.insert(r.offset).second; });
   return rows;
 }
 
