@@ -379,11 +379,9 @@ TEST(LowerTest, EveryOperatorComputesTheReference) {
   }
 }
 
-// The last step of a reduction in masked tiles adds nothing, and yet is the one that finishes.
-TEST(LowerTest, AMaskedStepOfAReductionFinishesItsPoints) {
-  const absl::StatusOr<Program> parsed =
-      parse_program("op p() {\n  in A: f32[7, 5]\n  T[b: 5] = max[k: 7](A[k, b])\n"
-                    "  out Y[b: 5] = T[b] * 2\n}\n", "p");
+// Runs the program under each trace, its buffers between pages that nobody may touch.
+void expect_reference(const std::string& text, const std::vector<const char*>& traces) {
+  const absl::StatusOr<Program> parsed = parse_program(text, "p");
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   const auto program = std::make_shared<const Program>(*parsed);
   Rng rng(3);
@@ -391,19 +389,58 @@ TEST(LowerTest, AMaskedStepOfAReductionFinishesItsPoints) {
   const absl::StatusOr<std::vector<Data>> want = interpret(*program, in);
   ASSERT_TRUE(want.ok()) << want.status();
   const Nest start = make_nest(program, target_named("x86_avx512"), 1);
-  for (const char* text : {"reverse_inline(Y, T)\nreorder(T, k, b; 0)\nsplit(T, k; 4, 1)",
-                           "reorder(T, k, b; 0)\nsplit(T, k; 4, 1)",
-                           "split(T, k; 4, 1)\nsplit(T, b; 2, 1)"}) {
-    const absl::StatusOr<Nest> nest = replay(start, *parse_trace(text));
-    ASSERT_TRUE(nest.ok()) << nest.status();
-    const std::optional<Scheduled> scheduled = schedule_kernel(*nest, *parse_trace(text));
-    ASSERT_TRUE(scheduled.has_value());
+  for (const char* trace : traces) {
+    const absl::StatusOr<Nest> nest = replay(start, *parse_trace(trace));
+    ASSERT_TRUE(nest.ok()) << nest.status() << trace;
+    const std::optional<Scheduled> scheduled = schedule_kernel(*nest, *parse_trace(trace));
+    ASSERT_TRUE(scheduled.has_value()) << trace;
     const std::unique_ptr<Loaded> code = load_on(machines()[0], scheduled->kernel);
     ASSERT_NE(code, nullptr);
-    const std::vector<Data> got =
-        run_guarded(*code, scheduled->kernel, *program, in, {}, /*at_end=*/true);
-    EXPECT_EQ(difference(program->tensors[outputs(*program)[0]], got[0], (*want)[0]), "") << text;
+    for (const bool at_end : {false, true}) {
+      const std::vector<Data> got =
+          run_guarded(*code, scheduled->kernel, *program, in, {}, at_end);
+      EXPECT_EQ(difference(program->tensors[outputs(*program)[0]], got[0], (*want)[0]), "")
+          << text << trace;
+    }
   }
+}
+
+// The last step of a reduction in masked tiles adds nothing, and yet is the one that finishes.
+TEST(LowerTest, AMaskedStepOfAReductionFinishesItsPoints) {
+  expect_reference("op p() {\n  in A: f32[7, 5]\n  T[b: 5] = max[k: 7](A[k, b])\n"
+                   "  out Y[b: 5] = T[b] * 2\n}\n",
+                   {"reverse_inline(Y, T)\nreorder(T, k, b; 0)\nsplit(T, k; 4, 1)",
+                    "reorder(T, k, b; 0)\nsplit(T, k; 4, 1)",
+                    "split(T, k; 4, 1)\nsplit(T, b; 2, 1)"});
+}
+
+// Four rows of 13 in unrolled tiles, the last of which is moved back over three others.
+TEST(LowerTest, PointsOfAnUnrolledTileCountOnce) {
+  expect_reference("op p() {\n  in A: f32[13, 6]\n  out Y[b: 13] = sum[k: 6](A[b, k])\n}\n",
+                   {"split(Y, b; 4, 2)\nunroll(Y, b.0)\nunroll(Y, b.1)\nunroll(Y, k)"});
+}
+
+// The lanes' indices differ, but not their address; with no lane on, there is none.
+TEST(LowerTest, AnAddressThatLanesShareIsReadWhereItExists) {
+  expect_reference("op p() {\n  in A: f32[9, 13, 1]\n"
+                   "  out Y[a: 9] = sum[k: 11](pad(A[a, 12 - k, a + k - 2], 0))\n}\n",
+                   {"vectorize(Y, k)"});
+}
+
+// Lanes along two axes that lie in memory as one: what masks their last tile is their own number,
+// not a quotient for every lane.
+TEST(LowerTest, FusedLanesAreMaskedWithoutDivisions) {
+  const std::string text = "op p() {\n  in X: f32[12, 37]\n  out y[] = sum[i: 12, j: 37](X[i, j])\n}\n";
+  const char* trace = "fuse(y, i, j)\nregister_tile(y, i*j; 64, 1)";
+  expect_reference(text, {trace});
+  const auto program = std::make_shared<const Program>(*parse_program(text, "p"));
+  const Nest start = make_nest(program, target_named("x86_avx512"), 1);
+  const Kernel kernel =
+      schedule_kernel(*replay(start, *parse_trace(trace)), *parse_trace(trace))->kernel;
+  EXPECT_GT(count(kernel.body, op(Op::kLaneMask)), 0);
+  EXPECT_EQ(count(kernel.body, [](const Stmt& s) {
+    return op(Op::kBinary)(s) && s.expr_op == ExprOp::kGe;
+  }), 0);
 }
 
 }  // namespace

@@ -300,6 +300,16 @@ Point Evaluator::tensor_point(const Stage& stage, Point point) {
   result.dropped = point.dropped;
   for (const Expr& value : stage.axis_value) {
     result.axis.push_back(index(value, point));
+    // Testing quotients that differ from lane to lane would cost a division each.
+    if (!point.valid.empty() && !result.axis.back().terms.empty()) {
+      result.bounded = true;
+      Interval& range = result.axis.back().range;
+      const Tensor& tensor = e_.tensor(stage.tensor);
+      const size_t a = result.axis.size() - 1, spatial = tensor.axes.size();
+      const Axis& axis = a < spatial ? tensor.axes[a] : tensor.reduce_axes[a - spatial];
+      range = {std::max<int64_t>(range.lo, 0), std::min(range.hi, axis.extent - 1)};
+      range.hi = std::max(range.lo, range.hi);
+    }
     int64_t key = 0;
     bool varies = false;
     visit(value, [&](const ExprNode& node) {

@@ -24,6 +24,7 @@ struct Point {
   std::vector<bool> varies;                // the axis differs between lanes
   std::vector<Index> valid;                // exists only where all of these are >= 0,
   std::vector<bool> dropped;               // of which these, where they fail, are not stored
+  bool bounded = false;                    // the ranges of its axes hold only where it exists
   Chunk chunk;
 };
 
@@ -121,6 +122,7 @@ class Evaluator {
   void find_overlap(const Storage& storage, const Index& address, const Point& point,
                     const Expr& expr);
   Value load_part(Overlap& overlap, int64_t at, int lanes);
+  Value zero_like(Value value);
   Value emit_load(int buffer, Type type, const Index& address, int lanes, int mask);
   struct Place {
     int buffer = -1;

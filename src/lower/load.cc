@@ -100,20 +100,26 @@ Value Evaluator::read(const Expr& expr, const Point& point, Truth* in_bounds) {
       local[d] = make_index(e_, clamped, 0, 1);
     }
     const Value value = load(*storage, t, local, point, true);
-    return select(inside.value, value, immediate(tensor.type, 0, 0, 1));
+    return select(inside.value, value, zero_like(value));
   }
   if (uniform) return load(*storage, t, local, point, true);
 
   const Index address = flatten(*storage, local, point);
   const Buffer& buffer = e_.kernel.buffers[storage->buffer];
   int mask = -1;
-  const Truth lanes_on = both(inside, lanes_exist(point));
+  Truth lanes_on = both(inside, lanes_exist(point));
+  for (size_t v = 0; point.bounded && v < point.valid.size(); ++v)
+    lanes_on = both(lanes_on, at_least_zero(point.valid[v], point));
   if (!lanes_on.known) mask = broadcast(lanes_on.value, point.chunk.lanes).reg;
   prefetch(t, storage->buffer, address, buffer.type);
   if (address.uniform()) {
-    const Value scalar = emit_load(storage->buffer, buffer.type, address, 1, -1);
-    if (mask < 0) return scalar;
-    return select({mask, point.chunk.lanes}, scalar, immediate(tensor.type, 0, 0, 1));
+    if (mask < 0) return emit_load(storage->buffer, buffer.type, address, 1, -1);
+    // One element for all lanes, though their indices differ: it exists if any lane is on.
+    const Affine above = e_.emit_int(Stmt::IntOp::kMax, address.base, affine(0), 1);
+    const Affine inside = e_.emit_int(Stmt::IntOp::kMin, above, affine(buffer.elements - 1), 1);
+    const Value scalar =
+        emit_load(storage->buffer, buffer.type, make_index(e_, inside, 0, 1), 1, -1);
+    return select({mask, point.chunk.lanes}, scalar, zero_like(scalar));
   }
   if (mask < 0 && address.terms.empty() && tile_ != nullptr) {
     Value value;
@@ -123,6 +129,12 @@ Value Evaluator::read(const Expr& expr, const Point& point, Truth* in_bounds) {
     if (value.reg >= 0) return value;
   }
   return emit_load(storage->buffer, buffer.type, address, point.chunk.lanes, mask);
+}
+
+// As it was loaded: copies keep 16-bit floats.
+Value Evaluator::zero_like(Value value) {
+  const Type type = type_of(value);
+  return convert(type, immediate(type, 0, 0, 1));
 }
 
 Value Evaluator::load(const Storage& storage, int t, std::vector<Index> local, const Point& point,
