@@ -235,8 +235,14 @@ TEST_P(LocalTest, WriteJustBeforeTheOutputIsACrash) {
   expect_wild(bad, Verdict::kCrash, "before output D");
 }
 
-TEST_P(LocalTest, WritePastTheWorkspaceIsACrash) {
+// Behind the workspace of a timed run there is room for a vector, and then nothing.
+TEST_P(LocalTest, WritePastTheWorkspaceIsSeen) {
   const Outcome bad = bad_then_good(first("r0 = const 0\nstore W[16] = r0 stride 1\n"));
+  expect_wild(bad, Verdict::kWrongResult, "wrote outside its workspace");
+}
+
+TEST_P(LocalTest, WriteFarPastTheWorkspaceIsACrash) {
+  const Outcome bad = bad_then_good(first("r0 = const 0\nstore W[32] = r0 stride 1\n"));
   expect_wild(bad, Verdict::kCrash, "past the end of the workspace");
 }
 

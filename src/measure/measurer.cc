@@ -109,6 +109,7 @@ class Harness {
     const std::map<int, std::unique_ptr<Runner>>::iterator it = slots_.find(slot);
     if (it == slots_.end() || it->second == nullptr) return absl::NotFoundError("nothing loaded");
     Runner* runner = it->second.get();
+    runner->guard(set != kUniform);
     describe(*runner, slot, set);
     const int code = runner->prepack(pointers_[set].data());
     if (code != 0) return absl::FailedPreconditionError("prepack refused its context");
@@ -122,11 +123,14 @@ class Harness {
       add_region(bench_.arguments[i].name, maps_[set][i],
                  static_cast<std::byte*>(pointers_[set][i]), bench_.arguments[i].bytes);
     }
-    const auto add_flush = [&](const char* name, const GuardedMap& map, int64_t size) {
-      if (size > 0) add_region(name, map, map.data() + map.bytes() - size, size);
-    };
-    add_flush("the workspace", runner.workspace(), runner.workspace_bytes());
-    add_flush("the packed operands", runner.packed(), runner.packed_bytes());
+    if (runner.workspace_bytes() > 0) {
+      add_region("the workspace", runner.workspace(), runner.workspace_start(),
+                 runner.workspace_bytes());
+    }
+    if (runner.packed_bytes() > 0) {
+      add_region("the packed operands", runner.packed(), runner.packed_start(),
+                 runner.packed_bytes());
+    }
   }
 
   void add_region(const std::string& name, const GuardedMap& map, const std::byte* data,

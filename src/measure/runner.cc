@@ -10,22 +10,22 @@ namespace {
 
 int64_t round64(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Memory flush with the upper guard page; null when `bytes` is 0.
-absl::StatusOr<GuardedMap> flush_map(int64_t bytes) {
-  if (bytes == 0) return GuardedMap();
-  return GuardedMap::create(bytes, -1, true);
-}
+constexpr int64_t kRoom = 64;  // behind: as far as idle lanes of a vector reach
 
-void* flush_start(const GuardedMap& map, int64_t bytes) {
-  return bytes == 0 ? nullptr : map.data() + map.bytes() - bytes;
+// No memory when `bytes` is 0.
+absl::StatusOr<GuardedMap> map_for(int64_t bytes) {
+  if (bytes == 0) return GuardedMap();
+  return GuardedMap::create(bytes + kRoom, -1, true);
 }
 
 void poison_map(const GuardedMap& map) {
   if (map.data() != nullptr) std::memset(map.data(), kPoison, static_cast<size_t>(map.bytes()));
 }
 
-bool map_intact(const GuardedMap& map, int64_t bytes) {
-  return bytes == 0 || outside_intact(map.data(), map.bytes(), map.bytes() - bytes, bytes);
+bool map_intact(const GuardedMap& map, const void* start, int64_t bytes) {
+  if (bytes == 0) return true;
+  return outside_intact(map.data(), map.bytes(), static_cast<const std::byte*>(start) - map.data(),
+                        bytes);
 }
 
 }  // namespace
@@ -46,15 +46,29 @@ absl::StatusOr<std::unique_ptr<Runner>> Runner::create(const Artifact& artifact,
     return absl::ResourceExhaustedError(absl::StrCat(
         "the kernel needs ", needed, " bytes of workspace, the limit is ", memory_limit));
   }
-  ASSIGN_OR_RETURN(runner->workspace_, flush_map(runner->workspace_bytes_));
-  ASSIGN_OR_RETURN(runner->packed_, flush_map(runner->packed_bytes_));
+  ASSIGN_OR_RETURN(runner->workspace_, map_for(runner->workspace_bytes_));
+  ASSIGN_OR_RETURN(runner->packed_, map_for(runner->packed_bytes_));
   ASSIGN_OR_RETURN(runner->loaded_, loader != nullptr ? loader(artifact) : load(artifact));
   runner->context_.parallel_for = workers > 1 ? &ParallelPool::parallel_for : nullptr;
   runner->context_.pool = pool;
   runner->context_.workers = workers;
-  runner->context_.workspace = flush_start(runner->workspace_, runner->workspace_bytes_);
-  runner->context_.packed = flush_start(runner->packed_, runner->packed_bytes_);
+  runner->move(kRoom);
   return runner;
+}
+
+void Runner::move(int64_t room) {
+  const auto start = [room](const GuardedMap& map, int64_t bytes) -> void* {
+    return bytes == 0 ? nullptr : map.data() + map.bytes() - room - bytes;
+  };
+  context_.workspace = start(workspace_, workspace_bytes_);
+  context_.packed = start(packed_, packed_bytes_);
+}
+
+void Runner::guard(bool tight) {
+  if (tight == tight_) return;
+  tight_ = tight;
+  move(tight ? 0 : kRoom);
+  poison();
 }
 
 void Runner::poison() {
@@ -63,7 +77,8 @@ void Runner::poison() {
 }
 
 bool Runner::intact() const {
-  return map_intact(workspace_, workspace_bytes_) && map_intact(packed_, packed_bytes_);
+  return map_intact(workspace_, context_.workspace, workspace_bytes_) &&
+         map_intact(packed_, context_.packed, packed_bytes_);
 }
 
 }  // namespace lw

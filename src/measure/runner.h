@@ -26,6 +26,11 @@ class Runner {
   int prepack(void* const* buffers) { return packs_ ? loaded_->prepack(&context_, buffers) : 0; }
   int run(void* const* buffers) { return loaded_->run(&context_, buffers); }
 
+  // Where workspace and packed memory end: at a guard page, where nothing beyond can be touched
+  // unseen, or (as created) with room for a vector before it, as memory usually comes: timed at the
+  // page, a masked access whose idle lanes reach over is charged a fault that the processor
+  // suppresses, some 200 ns. What they held is poison after a change: prepack again.
+  void guard(bool tight);
   // Fills workspace and packed memory with poison; whether the bytes beside them still hold it.
   void poison();
   bool intact() const;
@@ -33,14 +38,20 @@ class Runner {
   // The memory it brought, for descriptions of faults.
   const GuardedMap& workspace() const { return workspace_; }
   const GuardedMap& packed() const { return packed_; }
+  const std::byte* workspace_start() const {
+    return static_cast<const std::byte*>(context_.workspace);
+  }
+  const std::byte* packed_start() const { return static_cast<const std::byte*>(context_.packed); }
   int64_t workspace_bytes() const { return workspace_bytes_; }
   int64_t packed_bytes() const { return packed_bytes_; }
 
  private:
+  void move(int64_t room);
+
   std::unique_ptr<Loaded> loaded_;
   GuardedMap workspace_, packed_;
   int64_t workspace_bytes_ = 0, packed_bytes_ = 0;
-  bool packs_ = false;
+  bool packs_ = false, tight_ = false;
   lw_context context_{};
 };
 
