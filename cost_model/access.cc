@@ -298,6 +298,16 @@ double stride_of(const IndexForm& form, int axis) {
   return stride;
 }
 
+bool keeps_quotient(const Stage& stage, int axis, double divisor) {
+  const int tile = tile_begin(stage);
+  for (int l = 0; l < tile; ++l) {
+    for (const LoopPart& part : stage.loops[l].parts) {
+      if (part.axis == axis && std::fmod(divisor, static_cast<double>(part.tile)) == 0) return true;
+    }
+  }
+  return false;
+}
+
 double overlapping(const IndexForm& form, int vector_axis, AxisMask axes, const double* size,
                    double lanes) {
   double places = 1, span = 1;

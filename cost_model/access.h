@@ -37,6 +37,10 @@ double stride_of(const IndexForm& form, int axis);
 double overlapping(const IndexForm& form, int vector_axis, AxisMask axes, const double* size,
                    double lanes);
 
+// Whether within the register tile `axis / divisor` is one number: some loop outside cuts the axis
+// into parts that lie within a multiple of the divisor each.
+bool keeps_quotient(const Stage& stage, int axis, double divisor);
+
 struct Access {
   int tensor = -1;
   absl::InlinedVector<IndexForm, 4> dims;

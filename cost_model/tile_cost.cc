@@ -127,7 +127,7 @@ class Tiler {
  private:
   // The axes along which the access moves within the tile: not along those of which it takes
   // quotients that are constant there.
-  AxisMask moving(const Access& access, const std::vector<double>& full) const {
+  AxisMask moving(const Access& access) const {
     AxisMask axes = access.axes;
     if (access.gathers) return axes;
     for (int a = 0; a < cost_.axes(); ++a) {
@@ -135,7 +135,7 @@ class Tiler {
       for (const IndexForm& form : access.dims) {
         for (const IndexForm::Term& term : form.terms) {
           if (term.axis != a) continue;
-          still = still && term.divisor > 1 && std::fmod(term.divisor, full[a]) == 0;
+          still = still && term.divisor > 1 && keeps_quotient(stage_, a, term.divisor);
         }
       }
       if (still) axes &= ~(AxisMask{1} << (a & 63));
@@ -144,7 +144,7 @@ class Tiler {
   }
 
   Operand operand(const Access& access, const std::vector<double>& full) const {
-    Operand result{moving(access, full), Pattern::kBroadcast, 1, access.epilogue, &access};
+    Operand result{moving(access), Pattern::kBroadcast, 1, access.epilogue, &access};
     const bool dot = group_ > 1 && !access.epilogue;
     double along = 1;                      // the reduction of a dot product
     if (dot) along = std::abs(storage_stride(nest_, analysis_, cost_, access, stage_.dot_axis));
