@@ -146,6 +146,7 @@ TEST(Guarded, PlacementsAreAlignedAsPromised) {
         if (p != Placement::kUnaligned) EXPECT_EQ(offset % 64, 0);
         if (p == Placement::kUnaligned) EXPECT_NE(offset % 64, 0);
         if (p == Placement::kEnd) EXPECT_LT(pages - offset - size, 64);
+        if (p == Placement::kStart) EXPECT_GE(pages - offset - size, kRoomBehind);
       }
     }
   }

@@ -220,7 +220,7 @@ TEST_P(LocalTest, WriteIntoInputIsACrashThatNamesTheInput) {
 }
 
 TEST_P(LocalTest, WritePastTheEndIsACrashThatNamesTheOutput) {
-  const Outcome bad = bad_then_good(first("r0 = const 0\nstore D[1024] = r0 stride 1\n"));
+  const Outcome bad = bad_then_good(first("r0 = const 0\nstore D[2048] = r0 stride 1\n"));
   expect_wild(bad, Verdict::kCrash, "past the end of output D");
 }
 
@@ -235,14 +235,14 @@ TEST_P(LocalTest, WriteJustBeforeTheOutputIsACrash) {
   expect_wild(bad, Verdict::kCrash, "before output D");
 }
 
-// Behind the workspace of a timed run there is room for a vector, and then nothing.
+// Behind the workspace of a timed run there is room for idle lanes, and then nothing.
 TEST_P(LocalTest, WritePastTheWorkspaceIsSeen) {
   const Outcome bad = bad_then_good(first("r0 = const 0\nstore W[16] = r0 stride 1\n"));
   expect_wild(bad, Verdict::kWrongResult, "wrote outside its workspace");
 }
 
 TEST_P(LocalTest, WriteFarPastTheWorkspaceIsACrash) {
-  const Outcome bad = bad_then_good(first("r0 = const 0\nstore W[32] = r0 stride 1\n"));
+  const Outcome bad = bad_then_good(first("r0 = const 0\nstore W[1040] = r0 stride 1\n"));
   expect_wild(bad, Verdict::kCrash, "past the end of the workspace");
 }
 

@@ -27,7 +27,9 @@ bool all_poison(const std::byte* begin, int64_t size) {
 
 }  // namespace
 
-int64_t pages_for(int64_t size) { return round_up(std::max<int64_t>(size, 1) + kAlignment, kPage); }
+int64_t pages_for(int64_t size) {
+  return round_up(std::max<int64_t>(size, 1) + kAlignment, kPage) + kRoomBehind;
+}
 
 int64_t offset_for(Placement placement, int64_t size, int64_t element_bytes) {
   const int64_t end = pages_for(size) - size;

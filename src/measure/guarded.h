@@ -14,10 +14,14 @@ namespace lw {
 enum class Placement {
   kEnd,        // at the end, moved down to a multiple of 64: the normal,
                // aligned case; flush with the guard if the size allows
-  kStart,      // right behind the lower guard page, aligned
+  kStart,      // right behind the lower guard page, aligned, and kRoomBehind at least before the
+               // upper one
   kUnaligned,  // at the end, aligned to its element only
 };
 constexpr int kPoison = 0xff;
+// Bytes: as far as idle lanes reach. Whole vectors of a masked tile may lie behind the last element;
+// touching a guard page they would be charged a fault that the processor suppresses, some 200 ns.
+constexpr int64_t kRoomBehind = 4096;
 
 // Bytes of pages for a tensor of `size` bytes in any placement, and its offset in them.
 int64_t pages_for(int64_t size);

@@ -10,12 +10,10 @@ namespace {
 
 int64_t round64(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-constexpr int64_t kRoom = 64;  // behind: as far as idle lanes of a vector reach
-
 // No memory when `bytes` is 0.
 absl::StatusOr<GuardedMap> map_for(int64_t bytes) {
   if (bytes == 0) return GuardedMap();
-  return GuardedMap::create(bytes + kRoom, -1, true);
+  return GuardedMap::create(bytes + kRoomBehind, -1, true);
 }
 
 void poison_map(const GuardedMap& map) {
@@ -52,7 +50,7 @@ absl::StatusOr<std::unique_ptr<Runner>> Runner::create(const Artifact& artifact,
   runner->context_.parallel_for = workers > 1 ? &ParallelPool::parallel_for : nullptr;
   runner->context_.pool = pool;
   runner->context_.workers = workers;
-  runner->move(kRoom);
+  runner->move(kRoomBehind);
   return runner;
 }
 
@@ -67,7 +65,7 @@ void Runner::move(int64_t room) {
 void Runner::guard(bool tight) {
   if (tight == tight_) return;
   tight_ = tight;
-  move(tight ? 0 : kRoom);
+  move(tight ? 0 : kRoomBehind);
   poison();
 }
 

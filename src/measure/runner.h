@@ -27,9 +27,8 @@ class Runner {
   int run(void* const* buffers) { return loaded_->run(&context_, buffers); }
 
   // Where workspace and packed memory end: at a guard page, where nothing beyond can be touched
-  // unseen, or (as created) with room for a vector before it, as memory usually comes: timed at the
-  // page, a masked access whose idle lanes reach over is charged a fault that the processor
-  // suppresses, some 200 ns. What they held is poison after a change: prepack again.
+  // unseen, or (as created) kRoomBehind before it, as memory usually comes. What they held is poison
+  // after a change: prepack again.
   void guard(bool tight);
   // Fills workspace and packed memory with poison; whether the bytes beside them still hold it.
   void poison();
