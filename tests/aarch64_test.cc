@@ -320,7 +320,7 @@ TEST_F(Wild, CrashesAreChargedAndNameTheTensor) {
   const Outcome read_only = bad_then_good("r0 = const 0\nstore A[0] = r0 stride 1\n");
   EXPECT_EQ(read_only.verdict, Verdict::kCrash);
   EXPECT_THAT(read_only.detail, HasSubstr("SIGSEGV: write at byte 0 of input A"));
-  const Outcome beyond = bad_then_good("r0 = const 0\nstore D[1024] = r0 stride 1\n");
+  const Outcome beyond = bad_then_good("r0 = const 0\nstore D[2048] = r0 stride 1\n");
   EXPECT_EQ(beyond.verdict, Verdict::kCrash);
   EXPECT_THAT(beyond.detail, HasSubstr("past the end of output D"));
   EXPECT_EQ(beyond.samples_us.size(), 0u);
