@@ -40,6 +40,24 @@ inline Kernel kernel_of(const std::string& text) {
   return *std::move(kernel);
 }
 
+// What verify() says of a kernel's text after one change to it.
+inline absl::Status verify_altered(std::string text, std::string_view from, std::string_view to) {
+  text.replace(text.find(from), from.size(), to);
+  const absl::StatusOr<Kernel> kernel = parse_kernel(text);
+  EXPECT_TRUE(kernel.ok()) << kernel.status();
+  return kernel.ok() ? verify(*kernel) : absl::OkStatus();
+}
+
+// Operations of the kind, in all loops and branches.
+inline int count_of(const std::vector<Stmt>& list, Op op) {
+  int found = 0;
+  for (const Stmt& s : list) {
+    found += s.kind == Stmt::Kind::kOp && s.op == op;
+    found += count_of(s.body, op) + count_of(s.otherwise, op);
+  }
+  return found;
+}
+
 // The interpreter and every x86 target whose code this host can run; says which it leaves out.
 inline const std::vector<Machine>& machines() {
   static const std::vector<Machine>* all = [] {

@@ -7,15 +7,6 @@
 namespace lw {
 namespace {
 
-int count_of(const std::vector<Stmt>& list, Op op) {
-  int found = 0;
-  for (const Stmt& s : list) {
-    found += s.kind == Stmt::Kind::kOp && s.op == op;
-    found += count_of(s.body, op) + count_of(s.otherwise, op);
-  }
-  return found;
-}
-
 std::string slide_text(Type type, int lanes, int by) {
   const std::string t = name_of(type), l = text(lanes);
   return "kernel s arguments=2 variables=0 workspace=0 private=0 packed=0\nbuffer A " + t + " " +
@@ -43,18 +34,12 @@ TEST(SlideTest, EveryMachineTakesTheLanesInBetween) {
 }
 
 TEST(SlideTest, WrongShapesAreRefused) {
-  const auto verdict = [](std::string text, std::string_view from, std::string_view to) {
-    text.replace(text.find(from), from.size(), to);
-    const absl::StatusOr<Kernel> kernel = parse_kernel(text);
-    EXPECT_TRUE(kernel.ok()) << kernel.status();
-    return kernel.ok() ? verify(*kernel) : absl::OkStatus();
-  };
   const std::string good = slide_text(Type::kF32, 16, 3);
-  EXPECT_TRUE(verdict(good, "kernel s", "kernel t").ok());
-  EXPECT_FALSE(verdict(good, "slide 3", "slide 0").ok());
-  EXPECT_FALSE(verdict(good, "slide 3", "slide 16").ok());
-  EXPECT_FALSE(verdict(good, "slide 3", "slide -1").ok());
-  EXPECT_FALSE(verdict(good, "f32x16 3", "f32x16 2\nregisters f32x8 1").ok());
+  EXPECT_TRUE(verify_altered(good, "kernel s", "kernel t").ok());
+  EXPECT_FALSE(verify_altered(good, "slide 3", "slide 0").ok());
+  EXPECT_FALSE(verify_altered(good, "slide 3", "slide 16").ok());
+  EXPECT_FALSE(verify_altered(good, "slide 3", "slide -1").ok());
+  EXPECT_FALSE(verify_altered(good, "f32x16 3", "f32x16 2\nregisters f32x8 1").ok());
 }
 
 TEST(SlideTest, DifferentLanesAreDifferentKernels) {
