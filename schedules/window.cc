@@ -20,6 +20,22 @@ bool one_slides(const Stage& stage, const ReadSteps& read, absl::Span<const int6
   });
 }
 
+// Of a read whose elements lie along the lanes: the points that reductions give it along them at
+// places where a vector overlaps those of its neighbours; 1 where none does.
+int64_t taps_along_lanes(const Stage& stage, const ReadSteps& read,
+                         absl::Span<const int64_t> points, int vector_axis, int lanes) {
+  if (vector_axis < 0 || read.empty() || std::abs(read.back()[vector_axis]) != 1) return 1;
+  int64_t span = 1, taps = 1;
+  for (size_t a = 0; a < read.back().size(); ++a) {
+    const int64_t step = std::abs(read.back()[a]);
+    if (static_cast<int>(a) == vector_axis || !stage.axes[a].reduction) continue;
+    if (step == 0 || step >= lanes) continue;
+    span += step * (points[a] - 1);
+    taps *= points[a];
+  }
+  return std::min(span, taps);
+}
+
 }  // namespace
 
 bool slides(const Stage& stage, absl::Span<const ReadSteps> reads, absl::Span<const int64_t> points,
@@ -69,30 +85,20 @@ int64_t places_of(const ReadSteps& read, absl::Span<const int64_t> points, int v
   return all;
 }
 
-int64_t taps_along_lanes(const Stage& stage, const ReadSteps& read,
-                         absl::Span<const int64_t> points, int vector_axis, int lanes) {
-  if (vector_axis < 0 || read.empty() || std::abs(read.back()[vector_axis]) != 1) return 1;
-  int64_t span = 1, taps = 1;
-  for (size_t a = 0; a < read.back().size(); ++a) {
-    const int64_t step = std::abs(read.back()[a]);
-    if (static_cast<int>(a) == vector_axis || !stage.axes[a].reduction) continue;
-    if (step == 0 || step >= lanes) continue;
-    span += step * (points[a] - 1);
-    taps *= points[a];
-  }
-  return std::min(span, taps);
+bool overlaps(const Nest& nest, int stage, absl::Span<const int64_t> points, int vector_axis) {
+  const Stage& s = nest.stages[stage];
+  if (s.axes[vector_axis].reduction) return false;
+  const int lanes = stage_lanes(nest, stage);
+  const std::vector<ReadSteps> reads = read_steps(nest, stage);
+  return std::any_of(reads.begin(), reads.end(), [&](const ReadSteps& read) {
+    return taps_along_lanes(s, read, points, vector_axis, lanes) > 1;
+  });
 }
 
 bool overlaps(const Nest& nest, int stage) {
   const Stage& s = nest.stages[stage];
   if (s.copy_of >= 0 || s.loops.empty() || s.loops.back().kind != LoopKind::kVector) return false;
-  const std::vector<int64_t> points = inner_extents(s, tile_begin(s));
-  const int vector_axis = s.loops.back().parts[0].axis, lanes = stage_lanes(nest, stage);
-  if (s.axes[vector_axis].reduction) return false;
-  const std::vector<ReadSteps> reads = read_steps(nest, stage);
-  return std::any_of(reads.begin(), reads.end(), [&](const ReadSteps& read) {
-    return taps_along_lanes(s, read, points, vector_axis, lanes) > 1;
-  });
+  return overlaps(nest, stage, inner_extents(s, tile_begin(s)), s.loops.back().parts[0].axis);
 }
 
 std::optional<Window> window_of(const Nest& nest, int stage, absl::Span<const ReadSteps> reads,

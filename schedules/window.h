@@ -38,12 +38,9 @@ std::optional<Window> window_of(const Nest& nest, int stage, absl::Span<const Re
 // vector axis apart.
 int64_t places_of(const ReadSteps& read, absl::Span<const int64_t> points, int vector_axis);
 
-// Of a read whose elements lie along the lanes of the stage's register tile: the points that other
-// axes of the tile give it along them at places where a vector overlaps those of its neighbours; 1
-// where none does. `points`: of each axis of the stage.
-int64_t taps_along_lanes(const Stage& stage, const ReadSteps& read,
-                         absl::Span<const int64_t> points, int vector_axis, int lanes);
-// Whether some read has such in the stage's tile.
-bool overlaps(const Nest& nest, int stage);
+// Whether reductions of a tile of so many points move a read along the lanes, to places where its
+// vectors overlap. `points`: of each axis of the stage.
+bool overlaps(const Nest& nest, int stage, absl::Span<const int64_t> points, int vector_axis);
+bool overlaps(const Nest& nest, int stage);  // in the register tile that the stage has
 
 }  // namespace lw

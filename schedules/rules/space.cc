@@ -88,17 +88,20 @@ void rfactor_outer(Draft& d, const std::string& name) {
   fixed(d, "rfactor", {name, axis + ".0"});
 }
 
+bool follows_result(const Stage& stage, const Access& access) {
+  for (size_t a = 0; a < stage.axes.size(); ++a) {
+    const NestAxis& axis = stage.axes[a];
+    if (!axis.reduction && axis.extent > 1 && std::abs(access.stride[a]) == 1) return true;
+  }
+  return false;
+}
+
 // Whether an operand that is read once lies in memory along an axis of the result.
 bool lies_along_result(const Nest& nest, int s) {
   const Stage& stage = nest.stages[s];
   const std::vector<Access> list = accesses(nest, s);
   return std::any_of(list.begin(), list.end(), [&](const Access& access) {
-    if (!access.affine || reused(stage, access)) return false;
-    for (size_t a = 0; a < stage.axes.size(); ++a) {
-      const NestAxis& axis = stage.axes[a];
-      if (!axis.reduction && axis.extent > 1 && std::abs(access.stride[a]) == 1) return true;
-    }
-    return false;
+    return access.affine && !reused(stage, access) && follows_result(stage, access);
   });
 }
 
@@ -111,14 +114,12 @@ bool lies_along_reduction(const Nest& nest, int s) {
   const size_t spatial = tensor.axes.size();
   for (const Access& access : accesses(nest, s)) {
     if (!access.affine || reused(stage, access)) continue;
-    bool across = false, along = false;
-    for (size_t a = 0; a < spatial; ++a)
-      across = across || (tensor.axes[a].extent > 1 && std::abs(access.stride[a]) == 1);
+    bool along = false;
     for (size_t r = 0; r < tensor.reduce_axes.size(); ++r) {
       along = along || (std::abs(access.stride[spatial + r]) == 1 &&
                         tensor.reduce_axes[r].extent >= 2 * stage_lanes(nest, s));
     }
-    if (along && !across) return true;
+    if (along && !follows_result(stage, access)) return true;
   }
   return false;
 }

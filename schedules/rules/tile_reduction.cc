@@ -94,14 +94,10 @@ void add_windows(const Nest& nest, int stage, const std::vector<int>& phases, Ti
 // Whether taps of a window may move a read along the lanes.
 bool may_overlap(const Nest& nest, int stage, const TileAxes& tile) {
   const Stage& s = nest.stages[stage];
-  if (s.axes[tile.vector].reduction) return false;
   std::vector<int64_t> points(s.axes.size(), 1);
   for (int a : tile.windows) points[a] = extent(s, a);
   if (tile.unrolled >= 0) points[tile.unrolled] = extent(s, tile.unrolled);
-  const std::vector<ReadSteps> reads = read_steps(nest, stage);
-  return std::any_of(reads.begin(), reads.end(), [&](const ReadSteps& read) {
-    return taps_along_lanes(s, read, points, tile.vector, stage_lanes(nest, stage)) > 1;
-  });
+  return overlaps(nest, stage, points, tile.vector);
 }
 
 // Whether a pass over the result may cost more than computing it: few steps a point, and it is
