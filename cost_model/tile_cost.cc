@@ -191,15 +191,13 @@ class Tiler {
   }
 
   // Places along the lanes, of a tile of that size, at which an access takes vectors that overlap.
-  double taps(const Access& access, const std::vector<double>& size) const {
+  double taps(const Access& access, const double* size) const {
     if (access.gathers || access.dims.empty() || cost_.vector_reduces) return 1;
-    return overlapping(access.dims.back(), cost_.vector_axis, reductions_, size.data(), cost_.lanes);
+    return overlapping(access.dims.back(), cost_.vector_axis, reductions_, size, cost_.lanes);
   }
 
   double line_split(const Access& access) const {
-    std::vector<double> whole;
-    for (const NestAxis& axis : stage_.axes) whole.push_back(static_cast<double>(axis.extent));
-    const double places = taps(access, whole);
+    const double places = taps(access, cost_.box_at(0));
     if (places > 1) return 1 + target_.vector_bytes / kLineBytes * kCrossing * (1 - 1 / places);
     for (const Array& array : cost_.arrays) {
       if (array.tensor != access.tensor || array.written) continue;
@@ -285,7 +283,7 @@ class Tiler {
           mix.issue += n;
           break;
         case Pattern::kVector: {
-          const double together = stage_.slide && !epilogue ? taps(*o.access, size) : 1;
+          const double together = stage_.slide && !epilogue ? taps(*o.access, size.data()) : 1;
           const double slid = n * (1 - 1 / together);
           const double loaded = together > 1 ? n / together * (1 + 1 / cost_.columns) : n * o.split;
           mix.loads += loaded;
