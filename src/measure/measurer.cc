@@ -123,14 +123,13 @@ class Harness {
       add_region(bench_.arguments[i].name, maps_[set][i],
                  static_cast<std::byte*>(pointers_[set][i]), bench_.arguments[i].bytes);
     }
-    if (runner.workspace_bytes() > 0) {
-      add_region("the workspace", runner.workspace(), runner.workspace_start(),
-                 runner.workspace_bytes());
-    }
-    if (runner.packed_bytes() > 0) {
-      add_region("the packed operands", runner.packed(), runner.packed_start(),
-                 runner.packed_bytes());
-    }
+    const auto add_own = [&](const char* name, const GuardedMap& map, const std::byte* start,
+                             int64_t size) {
+      if (size > 0) add_region(name, map, start, size);
+    };
+    add_own("the workspace", runner.workspace(), runner.workspace_start(),
+            runner.workspace_bytes());
+    add_own("the packed operands", runner.packed(), runner.packed_start(), runner.packed_bytes());
   }
 
   void add_region(const std::string& name, const GuardedMap& map, const std::byte* data,
