@@ -66,6 +66,8 @@ std::vector<Row> rows_of(const Frame& f, bool reductions) {
   }
   add_rows(f, f.tile, 0, reductions, row, rows);
   // Points that a tile which was moved back shares with its neighbour are computed once.
+  const auto shifts = [](const Loop& loop) { return loop.tail == Tail::kShift; };
+  if (std::none_of(f.stage.loops.begin() + f.tile, f.stage.loops.end(), shifts)) return rows;
   std::set<std::vector<int64_t>> seen;
   std::erase_if(rows, [&](const Row& r) { return !seen.insert(r.offset).second; });
   return rows;

@@ -88,12 +88,12 @@ Value Evaluator::load_part(Overlap& overlap, int64_t at, int lanes) {
 Value Evaluator::slid_load(const Storage& storage, const Index& address, const Point& point,
                            const Expr& expr) {
   const std::vector<int64_t> key = cache_key(expr, point);
-  if (!overlap_at_.contains(key)) find_overlap(storage, address, point, expr);
-  const auto found = overlap_at_.find(key);
-  if (found == overlap_at_.end() || found->second.first < 0) return {};
-  Overlap& overlap = overlaps_[found->second.first];
+  if (overlap_at_.try_emplace(key, -1, 0).second) find_overlap(storage, address, point, expr);
+  const auto [which, at] = overlap_at_.at(key);
+  if (which < 0) return {};
+  Overlap& overlap = overlaps_[which];
   const int lanes = point.chunk.lanes;
-  const int64_t at = found->second.second, below = floor_to(at, lanes);
+  const int64_t below = floor_to(at, lanes);
   const Value low = load_part(overlap, below, lanes);
   if (at == below) return low;
   const Value high = load_part(overlap, below + lanes, lanes);
