@@ -332,9 +332,14 @@ Evaluator::Truth Evaluator::lanes_exist(const Point& point) {
   return at_least_zero(left, point);
 }
 
-int Evaluator::point_mask(const Point& point) {
+Evaluator::Truth Evaluator::exists(const Point& point) {
   Truth truth = lanes_exist(point);
   for (const Index& valid : point.valid) truth = both(truth, at_least_zero(valid, point));
+  return truth;
+}
+
+int Evaluator::point_mask(const Point& point) {
+  const Truth truth = exists(point);
   if (truth.known == false) return immediate(Type::kBool, 0, 0, point.chunk.lanes).reg;
   if (truth.known) return -1;
   return broadcast(truth.value, point.chunk.lanes).reg;

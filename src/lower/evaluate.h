@@ -96,6 +96,7 @@ class Evaluator {
   Truth at_least_zero(const Index& index, const Point& point);
   Truth both(Truth a, Truth b);
   Truth lanes_exist(const Point& point);   // the chunk's active lanes
+  Truth exists(const Point& point);        // those at which the point is valid
   Index index(const Expr& expr, const Point& point);
   std::optional<Index> divide_blocks(const Index& a, int64_t divisor, bool modulo,
                                      const Point& point);

@@ -107,9 +107,7 @@ Value Evaluator::read(const Expr& expr, const Point& point, Truth* in_bounds) {
   const Index address = flatten(*storage, local, point);
   const Buffer& buffer = e_.kernel.buffers[storage->buffer];
   int mask = -1;
-  Truth lanes_on = both(inside, lanes_exist(point));
-  for (size_t v = 0; point.bounded && v < point.valid.size(); ++v)
-    lanes_on = both(lanes_on, at_least_zero(point.valid[v], point));
+  const Truth lanes_on = both(inside, point.bounded ? exists(point) : lanes_exist(point));
   if (!lanes_on.known) mask = broadcast(lanes_on.value, point.chunk.lanes).reg;
   prefetch(t, storage->buffer, address, buffer.type);
   if (address.uniform()) {
