@@ -98,6 +98,7 @@ class Evaluator {
   Truth lanes_exist(const Point& point);   // the chunk's active lanes
   Truth exists(const Point& point);        // those at which the point is valid
   Index index(const Expr& expr, const Point& point);
+  int64_t most_beyond(const Index& a, const Affine& whole, int64_t most, const Point& point);
   std::optional<Index> divide_blocks(const Index& a, int64_t divisor, bool modulo,
                                      const Point& point);
   Index divide(const Index& a, int64_t divisor, bool modulo, const Point& point);

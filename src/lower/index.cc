@@ -66,6 +66,18 @@ Index Evaluator::index(const Expr& expr, const Point& point) {
   return result;
 }
 
+// The most that `a - whole` is at points that exist: what a masked tile holds past its limit does
+// not count.
+int64_t Evaluator::most_beyond(const Index& a, const Affine& whole, int64_t most,
+                               const Point& point) {
+  for (const Index& left : point.valid) {
+    const Index limit = add(a, left, 1);   // no less than `a` where `left` >= 0
+    const Affine beyond = limit.base - whole;
+    if (limit.uniform() && beyond.is_constant()) most = std::min(most, beyond.constant);
+  }
+  return most;
+}
+
 // Variables in multiples of the divisor leave the rest alone where that stays within one block: the
 // tiles of a group of lanes that shares a quotient. (Not for addresses in a blocked copy, whose
 // origin may move: that masked lanes stay inside follows from whole numbers only, which the
@@ -79,7 +91,8 @@ std::optional<Index> Evaluator::divide_blocks(const Index& a, int64_t divisor, b
     side = side + variable(t.var, t.coefficient);
   }
   const Index rest = make_index(e_, part, a.lane, a.uniform() ? 1 : point.chunk.active);
-  if (whole.is_constant() || rest.range.lo < 0 || rest.range.hi >= divisor) return std::nullopt;
+  if (rest.range.lo < 0) return std::nullopt;
+  if (most_beyond(a, whole, rest.range.hi, point) >= divisor) return std::nullopt;
   if (modulo) return rest;
   Affine quotient = affine(0);
   for (const Affine::Term& t : whole.terms) {
