@@ -229,6 +229,19 @@ TEST(LowerTest, PhasesOfATransposedConvolutionAreUnrolled) {
   EXPECT_EQ(count(kernel.body, op(Op::kFma)), (4 * 4 - 2) * (4 * 4 - 2) * 4);
 }
 
+// 40 channels a group in masked tiles of 32: the lanes that exist share a group, so that the pixel
+// is one element for both vectors.
+TEST(LowerTest, MaskedLanesOfAGroupShareWhatTheyRead) {
+  const Kernel kernel = kernel_of_trace(
+      {"conv2d_grouped", "H=4", "W=4", "CI=8", "CO=80", "R=1", "S=1", "pad=0", "groups=2"},
+      "split(Y, co; 40, 0)\nregister_tile(Y, ci, x, co.1; 1, 4, 32, 0, 0, 1)");
+  EXPECT_EQ(count(kernel.body, [](const Stmt& s) { return op(Op::kLoad)(s) && s.indices >= 0; }), 0);
+  EXPECT_EQ(count(kernel.body, op(Op::kFma)), 4 * 2);
+  EXPECT_EQ(count(kernel.body, [](const Stmt& s) {
+    return op(Op::kLoad)(s) && s.stride == 0;
+  }), 4);
+}
+
 // Where the taps of a window are unrolled, what one of them loaded is not held for the next.
 TEST(LowerTest, TapsAtTheEdgesAreFenced) {
   const Kernel kernel = kernel_of_trace({"conv2d", "H=12", "W=12", "CI=16", "CO=32"},

@@ -126,6 +126,13 @@ class Evaluator {
   Value load_part(Overlap& overlap, int64_t at, int lanes);
   Value zero_like(Value value);
   Value emit_load(int buffer, Type type, const Index& address, int lanes, int mask);
+  struct Scalar {
+    int buffer = -1;
+    bool raw = false;
+    Affine address;
+    Value value;
+  };
+  Value load_scalar(int buffer, Type type, const Index& address);
   struct Place {
     int buffer = -1;
     Index address;
@@ -165,6 +172,7 @@ class Evaluator {
   std::vector<Overlap> overlaps_;
   absl::flat_hash_map<std::vector<int64_t>, std::pair<int, int64_t>> overlap_at_;
   std::vector<Quotient> quotients_;
+  std::vector<Scalar> scalars_;            // loaded so far
   std::vector<std::pair<int, Affine>> prefetched_;
   bool raw_ = false;                       // loads keep 16-bit floats as they are
 };

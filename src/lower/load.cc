@@ -111,7 +111,7 @@ Value Evaluator::read(const Expr& expr, const Point& point, Truth* in_bounds) {
   if (!lanes_on.known) mask = broadcast(lanes_on.value, point.chunk.lanes).reg;
   prefetch(t, storage->buffer, address, buffer.type);
   if (address.uniform()) {
-    if (mask < 0) return emit_load(storage->buffer, buffer.type, address, 1, -1);
+    if (mask < 0) return load_scalar(storage->buffer, buffer.type, address);
     // One element for all lanes, though their indices differ: it exists if any lane is on.
     const Affine above = e_.emit_int(Stmt::IntOp::kMax, address.base, affine(0), 1);
     const Affine inside = e_.emit_int(Stmt::IntOp::kMin, above, affine(buffer.elements - 1), 1);
@@ -153,8 +153,19 @@ Value Evaluator::load(const Storage& storage, int t, std::vector<Index> local, c
   const Index address = flatten(storage, local, point);
   const Type type = e_.kernel.buffers[storage.buffer].type;
   if (prefetches) prefetch(t, storage.buffer, address, type);
-  const int mask = address.uniform() ? -1 : point_mask(point);
-  return emit_load(storage.buffer, type, address, address.uniform() ? 1 : point.chunk.lanes, mask);
+  if (address.uniform()) return load_scalar(storage.buffer, type, address);
+  return emit_load(storage.buffer, type, address, point.chunk.lanes, point_mask(point));
+}
+
+// Points whose indices differ may share an element, such as the channels of one group.
+Value Evaluator::load_scalar(int buffer, Type type, const Index& address) {
+  for (const Scalar& known : scalars_) {
+    if (known.buffer == buffer && known.raw == raw_ && known.address == address.base)
+      return known.value;
+  }
+  const Value value = emit_load(buffer, type, address, 1, -1);
+  scalars_.push_back({buffer, raw_, address.base, value});
+  return value;
 }
 
 Value Evaluator::emit_load(int buffer, Type type, const Index& address, int lanes, int mask) {
