@@ -171,11 +171,23 @@ class Traffic {
     return depth;
   }
 
+  // Whether its stores bypass the caches: of whole vectors only (build/llvm_memory.cc).
+  bool streams(const StageCost& cost) const {
+    const Stage& stage = nest_.stages[cost.stage];
+    if (!stage.non_temporal || cost.vector_axis < 0) return false;
+    const int64_t size = size_of(nest_.program->tensors[stage.tensor].type);
+    const auto whole = [&](double points) {
+      return static_cast<int64_t>(points) * size % target_.vector_bytes == 0;
+    };
+    return whole(cost.box_at(cost.tile)[cost.vector_axis]) &&
+           whole(static_cast<double>(stage.axes[cost.vector_axis].extent));
+  }
+
   // Time to move the stage's lines over the boundary below cache `b`.
   double cycles(const StageCost& cost, int b) const {
     const CacheLevel& from = target_.caches[b + 1];
     const bool last = b + 1 == boundaries_;
-    const bool bypass = nest_.stages[cost.stage].non_temporal;
+    const bool bypass = streams(cost);
     double sum = 0;
     for (const Array& array : cost.arrays) {
       const double read = kLineBytes / from.read_bytes_per_cycle,

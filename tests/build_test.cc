@@ -345,6 +345,23 @@ TEST(Loader, LeavesNoPageWritableAndExecutable) {
   }
 }
 
+// What is left of a row stays with the rest of its line.
+TEST(Build, OnlyWholeVectorsAreStreamed) {
+  const auto streams = [](const char* lanes) {
+    const std::string text = std::string(
+        "kernel rows arguments=1 variables=1 workspace=0 private=0 packed=0\n"
+        "buffer C f32 512 argument 0 written\nregisters f32x") + lanes +
+        " 1\nbody {\nfor v0 < 16 {\nr0 = const 1\nstore C[32*v0] = r0 stride 1 nt\n}\n}\n";
+    const Kernel kernel = kernel_of(text);
+    expect_agreement(kernel);
+    const Backend& llvm = **find_backend("x86_64");
+    return llvm.text(kernel, *find_target("x86_avx512"), "llvm")->find("!nontemporal") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(streams("16"));
+  EXPECT_FALSE(streams("8"));
+}
+
 // What is loaded on both sides of a fence is loaded twice, also where nobody writes it.
 TEST(Build, FencesKeepLoadsApart) {
   const auto loads = [](const char* between) {

@@ -4,7 +4,6 @@
 // that a buffer which nobody writes is invariant, and the alignment that follows from its base and
 // its index. Strided accesses of 2..4 elements are whole-vector loads and shuffles, the last vector
 // moved back so that it ends with the last element: nothing outside the access is touched.
-#include <bit>
 #include <cstdlib>
 
 #include "llvm/IR/InlineAsm.h"
@@ -35,14 +34,14 @@ llvm::Align Emitter::alignment(int buffer, const Affine& index) const {
   return llvm::Align(std::min(base, index_alignment(index, size_of(of.type))));
 }
 
-// A streaming store pays only as whole vectors; anything else is an ordinary store.
+// A streaming store pays only as whole vectors; anything else is an ordinary store. (What is left of
+// a row would throw its line out of the caches, where the row's other stores have put it.)
 bool Emitter::streams(const Stmt& s) const {
   if (s.op != Op::kStore || !s.non_temporal || s.mask >= 0 || s.stride != 1) return false;
   const Buffer& buffer = kernel.buffers[s.buffer];
   const int64_t bytes = int64_t{size_of(buffer.type)} * kernel.registers[s.srcs[0]].lanes;
-  const int64_t needed = std::min<int64_t>(bytes, target.vector_bytes);
-  return bytes % 16 == 0 && std::has_single_bit(static_cast<uint64_t>(bytes)) &&
-         buffer.type != Type::kBool && index_alignment(s.index, size_of(buffer.type)) >= needed;
+  return bytes % target.vector_bytes == 0 && buffer.type != Type::kBool &&
+         index_alignment(s.index, size_of(buffer.type)) >= target.vector_bytes;
 }
 
 template <class Instruction>
