@@ -38,6 +38,10 @@ std::optional<Window> window_of(const Nest& nest, int stage, absl::Span<const Re
 // vector axis apart.
 int64_t places_of(const ReadSteps& read, absl::Span<const int64_t> points, int vector_axis);
 
+// After how many points of the axis the same conditions `index % n == 0` hold again; 1: at once. A
+// tile of other sizes starts at another remainder each time, so that its rows decide at run time.
+int64_t period(const Nest& nest, int stage, int axis);
+
 // Whether reductions of a tile of so many points move a read along the lanes, to places where its
 // vectors overlap. `points`: of each axis of the stage.
 bool overlaps(const Nest& nest, int stage, absl::Span<const int64_t> points, int vector_axis);

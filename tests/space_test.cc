@@ -65,6 +65,22 @@ TEST(Space, TilesDepthwiseConvolutionsAlongTheirWindows) {
   }
 }
 
+// A transposed convolution of odd size: tiles that begin at the same phase know which taps count.
+TEST(Space, TilesOfRowsKeepTheirPhase) {
+  const absl::StatusOr<Program> program =
+      load_workload({"conv2d_transpose", "H=8", "W=41", "CI=16", "CO=32", "R=2", "stride=3", "pad=0"});
+  ASSERT_TRUE(program.ok());
+  const Nest start = make_nest(std::make_shared<const Program>(*program),
+                               std::make_shared<const Target>(*find_target("x86_avx512")), 1);
+  const absl::StatusOr<Trace> trace = parse_trace("register_tile(Y, ci, x, co; 1, 1, 16, 0, 0, 0)");
+  ASSERT_TRUE(trace.ok());
+  std::set<int64_t> rows;
+  const StepKind* tile = find_step("register_tile");
+  for (const Decision& sizes : tile->domain(start, trace->front())) rows.insert(sizes[1]);
+  EXPECT_GT(rows.size(), 2u);
+  for (int64_t size : rows) EXPECT_TRUE(size == 1 || size % 3 == 0) << size;
+}
+
 TEST(Space, HoldsEverySketchOnce) {
   for (const char* op : {"min_plus", "gaussian_blur", "weighted_layer_norm"}) {
     const std::vector<std::string> all = space_of(op);

@@ -68,7 +68,8 @@ struct Dimension {
   int position;  // of the loop
   int64_t extent;
   bool reduction;
-  int64_t group;  // points that one instruction takes: sizes are multiples
+  int64_t group;   // points that one instruction takes: sizes are multiples
+  int64_t period;  // points after which conditions repeat: sizes are multiples, 1 or all
 };
 
 struct Tile {
@@ -131,6 +132,8 @@ class Tiles {
       // Maps are bound by memory: between few rows and a transposed block there is nothing to
       // choose.
       if (!power && !whole && (dimension.reduction || !reduces_)) continue;
+      const bool all = size == 1 || size == dimension.extent;
+      if (!dimension.reduction && !all && size % dimension.period != 0) continue;
       sizes[n] = std::min(size * dimension.group, dimension.extent);
       dimension.reduction ? choose(n + 1, rows, steps * size, sizes)
                           : choose(n + 1, rows * size, steps, sizes);
@@ -293,7 +296,8 @@ std::vector<Decision> register_tile_domain(const Nest& nest, const Step& step) {
     if (!fits) return {};
     const int64_t group = loop.parts[0].axis == s.dot_axis ? s.dot_group : 1;
     dimensions.push_back(
-        {position, region_range(nest, *stage, position), is_reduction(s, loop), group});
+        {position, region_range(nest, *stage, position), is_reduction(s, loop), group,
+         period(nest, *stage, loop.parts[0].axis)});
   }
   const std::vector<TailOptions> options = tail_options(nest, *stage, dimensions, step);
   size_t combinations = 1;
