@@ -26,6 +26,7 @@ constexpr double kFusedLoopCycles = 12;  // quotients and remainders of a fused 
 constexpr double kTaskCycles = 200;  // of an iteration of a parallel loop, beyond its tile's (measured
                                      // on tasks of 0.2 us): quotients, and unpredicted branches
 constexpr double kIterationCycles = 1.5;
+constexpr double kStoreWait = 15;  // until a store can be read from the cache
 constexpr double kDecodedSlots = 2500;  // longer bodies leave the cache of decoded instructions
 constexpr double kUndecodedIssue = 2;
 
@@ -109,12 +110,16 @@ class Tiler {
     for (const Access& access : cost_.body.accesses) operands_.push_back(operand(access, full));
     times_ = 1;
     for (int l = 0; l < cost_.depth; ++l) times_ *= cost_.trips[l];
+    times_ *= share_of_hosts();
+    AxisMask unrolled = 0;
+    for (size_t a = 0; a < sizes.size(); ++a)
+      if (full[a] > 1) unrolled |= AxisMask{1} << (a & 63);
     for (const Multiple& multiple : cost_.body.multiples) {
-      AxisMask unrolled = 0;
-      for (size_t a = 0; a < sizes.size(); ++a)
-        if (full[a] > 1) unrolled |= AxisMask{1} << (a & 63);
-      ((multiple.axes & unrolled) != 0 ? rows_that_count_ : updates_that_count_) /= multiple.divisor;
+      const AxisMask within = multiple.axes & unrolled;
+      if (within != 0) by_row_.push_back({within, multiple.divisor});
+      else updates_that_count_ /= multiple.divisor;
     }
+    rows_that_count_ = share_that_counts(~AxisMask{0});
     describe(full);
     std::vector<double> at(sizes.size());
     enumerate(sizes, 0, times_, at, full);
@@ -125,6 +130,32 @@ class Tiler {
   }
 
  private:
+  // Of a tile's points that differ in `axes`: those at which conditions leave the term in.
+  double share_that_counts(AxisMask axes) const {
+    double share = 1;
+    for (const Multiple& row : by_row_)
+      if ((row.axes & ~axes) == 0) share /= row.divisor;
+    return share;
+  }
+
+  // How often what its hosts leave out outside of the stage lets it run.
+  double share_of_hosts() const {
+    double share = 1;
+    int depth = cost_.depth;
+    for (int at = cost_.host; at >= 0; at = analysis_.stages[at].host) {
+      const StageCost& host = analysis_.stages[at];
+      for (const Multiple& multiple : host.body.multiples) {
+        const double *box = host.box_at(depth);
+        bool decided = true;
+        for (int a = 0; a < host.axes(); ++a)
+          decided = decided && ((multiple.axes >> (a & 63) & 1) == 0 || box[a] <= 1);
+        if (decided) share /= multiple.divisor;
+      }
+      depth = host.depth;
+    }
+    return share;
+  }
+
   // The axes along which the access moves within the tile: not along those of which it takes
   // quotients that are constant there.
   AxisMask moving(const Access& access) const {
@@ -275,7 +306,9 @@ class Tiler {
     for (const Operand& o : operands_) {
       if (o.epilogue != epilogue) continue;
       const double lanes = cost_.lanes;
-      const double n = o.pieces * count(o.axes & within, size) * (epilogue ? 1 : distinct(o, size));
+      const double share =
+          epilogue ? 1 : std::min(distinct(o, size), share_that_counts(o.axes & within));
+      const double n = o.pieces * count(o.axes & within, size) * share;
       if (o.pieces > 1) mix.shuffles += n, mix.issue += n;
       switch (o.pattern) {
         case Pattern::kBroadcast:
@@ -469,6 +502,18 @@ class Tiler {
                                                             : kIterationCycles);
     }
     cost_.loop_cycles += cost_.updates * cost_.body.branches * cost_.rows * 0.5;
+    if (stage_.place == Place::kAt) cost_.loop_cycles += times_ * wait_for_stores();
+  }
+
+  // What a stage stores for its host a moment before it is read: parts of vectors are not forwarded
+  // to loads of whole ones, which wait until the stores have reached the cache.
+  double wait_for_stores() const {
+    if (cost_.vector_axis < 0 || cost_.vector_reduces) return 0;
+    const double points = cost_.box_at(cost_.depth)[cost_.vector_axis];
+    if (std::fmod(points, cost_.lanes) == 0) return 0;
+    const double* box = cost_.box_at(cost_.depth);
+    const double stores = count(~AxisMask{0}, std::vector<double>(box, box + cost_.axes()));
+    return std::max(0.0, kStoreWait - stores);
   }
 
   void finish() { cost_.compute_cycles = update_cycles_ + finish_cycles_ + cost_.loop_cycles; }
@@ -483,6 +528,7 @@ class Tiler {
   AxisMask vector_ = 0, reductions_ = 0;
   absl::InlinedVector<Operand, 4> operands_;
   std::optional<Window> window_;
+  absl::InlinedVector<Multiple, 2> by_row_;  // conditions that differ within the tile
   double rows_that_count_ = 1, updates_that_count_ = 1;  // where conditions leave terms out
   double times_ = 1, full_updates_ = 0, update_cycles_ = 0, finish_cycles_ = 0;
 };

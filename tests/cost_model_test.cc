@@ -141,6 +141,41 @@ TEST(Draft, OrdersWhatEveryoneKnows) {
   EXPECT_GE(tiled, 512.0 * 512 * 32 / 2 / (target.ghz * 1000));
 }
 
+// Whole vectors bypass the caches, others do not: the same as without the step.
+TEST(Draft, OnlyWholeVectorsAreStreamed) {
+  for (const auto& [columns, streams] : {std::pair("N=4096", true), {"N=4088", false}}) {
+    const Nest start = start_of({"bias_add", "M=2048", columns});
+    const std::string tile = "register_tile(C, j; 64, 0)\n";
+    const double stored = draft_us(scheduled(start, tile)),
+                 streamed = draft_us(scheduled(start, tile + "non_temporal(C; 1)\n"));
+    if (streams) EXPECT_LT(streamed, 0.9 * stored);
+    else EXPECT_EQ(streamed, stored);
+  }
+}
+
+// Each third pixel meets a tap: a third of the multiply-adds, and of what is loaded for them.
+TEST(Draft, LeavesOutWhatConditionsLeaveOut) {
+  const Nest nest = scheduled(
+      start_of({"conv2d_transpose", "H=8", "W=8", "CI=16", "CO=16", "R=3", "stride=3", "pad=0"}),
+      "register_tile(Y, ci, x, co; 1, 12, 16, 0, 0, 0)\n");
+  const Analysis a = analyze(nest);
+  const StageCost& c = a.stages[a.main];
+  const double updates = 24 * 2 * 3 * 3 * 16 / 3.0;  // y, x.0, the window and ci; a third of y and r
+  EXPECT_DOUBLE_EQ(c.updates, updates);
+  EXPECT_DOUBLE_EQ(c.mix.arithmetic, updates * 12 / 3.0);
+  EXPECT_DOUBLE_EQ(c.mix.loads, updates * (12 / 3.0 + 1));
+}
+
+// What was stored in parts of vectors is waited for.
+TEST(Draft, CopiesOfPartsOfVectorsAreWaitedFor) {
+  const auto at = [](const char* columns, int loop) {
+    const std::string tile = "register_tile(C, k, i, j; 1, 4, 15, 0, 0, 0)\n";
+    return draft_us(scheduled(start_of({"matmul", "M=512", columns, "K=512"}),
+                              tile + "stage(C, B; " + std::to_string(loop) + ", -1, 0)\n"));
+  };
+  EXPECT_GT(at("N=15", 2), 2 * at("N=15", 0));
+}
+
 TEST(Draft, ThreadsDivideParallelWork) {
   const std::string trace = "register_tile(C, k, i, j; 1, 8, 48, 0, 0, 0)\nparallel(C, i.0; 1)\n";
   const double one =
