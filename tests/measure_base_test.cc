@@ -70,6 +70,22 @@ TEST(TimeCall, HopelessCandidateGetsOneSample) {
   EXPECT_EQ(t.samples_us.size(), 1u);
 }
 
+// A processor that wakes up: the first half millisecond says nothing of the candidate.
+TEST(TimeCall, AColdStartDoesNotRaceOut) {
+  const double began = now();
+  Timed timed;
+  timed.call = [began] {
+    const double until = now() - began < 5e-4 ? now() + 1e-4 : 0;
+    while (now() < until) {
+    }
+    return true;
+  };
+  timed.before = [] {};
+  TimingPlan plan;
+  plan.incumbent_us = 30;
+  EXPECT_FALSE(time_call(timed, plan).raced_out);
+}
+
 TEST(TimeCall, FailureOfACallIsReported) {
   int64_t calls = 0;
   EXPECT_FALSE(time_call(counting(&calls, false), TimingPlan()).ok);

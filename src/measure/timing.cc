@@ -2,9 +2,9 @@
 // step, the machine its noise, and most candidates are not worth knowing exactly.
 //
 // A sample is the mean over so many calls that the clock's step is below 1 % of it. Samples are
-// taken in stages (1, 3, max_samples); between stages a candidate that is certainly behind the
-// incumbent leaves: a slow candidate costs two calls, a good one about 10 samples (5 ms at 0.3 ms a
-// sample). The centre is the median and its interval comes from order statistics: both ignore the
+// taken in stages (1, 3, max_samples), after a millisecond of calls that do not count; between
+// stages a candidate that is certainly behind the incumbent leaves: a slow candidate costs two
+// calls, a good one about 10 samples (5 ms at 0.3 ms a sample). The centre is the median and its interval comes from order statistics: both ignore the
 // sample during which another process had the core.
 #include "src/measure/timing.h"
 
@@ -24,6 +24,9 @@ constexpr double kBehind = 1.1;    // three samples: every one of them behind by
 constexpr double kHopelessCold = 5;
 constexpr double kLongCall = 10;  // budgets: beside a call this long, its first misses are nothing
 constexpr int kStages[] = {1, 3};
+// Discarded: the processor wakes up (its clock, the upper halves of its vector units), pages and
+// caches fill. Without it first samples of 0.3 ms were up to three times too long, and raced out.
+constexpr double kWarmUpSeconds = 1e-3, kWarmCalls = 1000;
 
 // Whether the samples so far rule out that the candidate beats the incumbent.
 bool certainly_behind(const std::vector<double>& samples, double incumbent_us) {
@@ -108,15 +111,15 @@ Timing time_call(const Timed& timed, const TimingPlan& plan) {
     t.raced_out = hopeless;
     return t;
   }
-  // The first call overstates short kernels (cold caches, lazy pages): size by a short second look.
-  double call_s = first_us * 1e-6;
-  if (!plan.cold && call_s < plan.min_sample_s) {
-    const int64_t look =
-        std::clamp<int64_t>(static_cast<int64_t>(2e-5 / std::max(call_s, 1e-9)), 1, 100);
-    const double again_us = take_sample(timed, look, false);
-    if (again_us < 0) return t.ok = false, t;
-    t.warm_s += static_cast<double>(look) * again_us * 1e-6;
-    call_s = again_us * 1e-6;
+  // Sized by calls that find everything as the samples will.
+  double call_s = t.warm_s;
+  while (!plan.cold && t.warm_s < kWarmUpSeconds) {
+    const double left = std::ceil((kWarmUpSeconds - t.warm_s) / std::max(call_s, 1e-9));
+    const int64_t calls = static_cast<int64_t>(std::clamp(left, 1.0, kWarmCalls));
+    const double us = take_sample(timed, calls, false);
+    if (us < 0) return t.ok = false, t;
+    call_s = us * 1e-6;
+    t.warm_s += static_cast<double>(calls) * std::max(call_s, 1e-9);
   }
   t.inner = inner_repeats(call_s, plan);
   double spent_s = 0;

@@ -34,7 +34,7 @@ struct Timing {
   std::vector<double> samples_us;  // each the mean of `inner` calls
   int64_t inner = 1;
   bool raced_out = false;  // stopped early: hopelessly behind the incumbent
-  double warm_s = 0;       // the discarded first call
+  double warm_s = 0;       // of the discarded calls
 };
 
 // The call to time; false: it failed. And what makes the caches cold before it.
@@ -43,8 +43,8 @@ struct Timed {
   std::function<void()> before;
 };
 
-// Racing: one discarded call (kept as the only sample if it lasts 10 budgets); then 1 -> 3 ->
-// max_samples samples, stopping when the candidate is certainly behind or the budget is spent.
+// Racing: one call (kept as the only sample if it lasts 10 budgets) and what else fits into a
+// millisecond are discarded; then 1 -> 3 -> max_samples samples, stopping when the candidate is certainly behind or the budget is spent.
 Timing time_call(const Timed& timed, const TimingPlan& plan);
 
 // One sample in microseconds a call; negative: the call failed.
