@@ -242,7 +242,7 @@ TEST_P(LocalTest, WritePastTheWorkspaceIsSeen) {
 }
 
 TEST_P(LocalTest, WriteFarPastTheWorkspaceIsACrash) {
-  const Outcome bad = bad_then_good(first("r0 = const 0\nstore W[1040] = r0 stride 1\n"));
+  const Outcome bad = bad_then_good(first("r0 = const 0\nstore W[2064] = r0 stride 1\n"));
   expect_wild(bad, Verdict::kCrash, "past the end of the workspace");
 }
 

@@ -8,12 +8,16 @@
 namespace lw {
 namespace {
 
+// Tensors start with a page; what starts like them is taken for them by the check of loads against
+// earlier stores, which looks at the last 12 bits of addresses.
+constexpr int64_t kStagger = 17 * 64;
+
 int64_t round64(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // No memory when `bytes` is 0.
 absl::StatusOr<GuardedMap> map_for(int64_t bytes) {
   if (bytes == 0) return GuardedMap();
-  return GuardedMap::create(bytes + kRoomBehind, -1, true);
+  return GuardedMap::create(kStagger + bytes + kRoomBehind, -1, true);
 }
 
 void poison_map(const GuardedMap& map) {
@@ -50,13 +54,13 @@ absl::StatusOr<std::unique_ptr<Runner>> Runner::create(const Artifact& artifact,
   runner->context_.parallel_for = workers > 1 ? &ParallelPool::parallel_for : nullptr;
   runner->context_.pool = pool;
   runner->context_.workers = workers;
-  runner->move(kRoomBehind);
+  runner->place();
   return runner;
 }
 
-void Runner::move(int64_t room) {
-  const auto start = [room](const GuardedMap& map, int64_t bytes) -> void* {
-    return bytes == 0 ? nullptr : map.data() + map.bytes() - room - bytes;
+void Runner::place() {
+  const auto start = [this](const GuardedMap& map, int64_t bytes) -> void* {
+    return bytes == 0 ? nullptr : map.data() + (tight_ ? map.bytes() - bytes : kStagger);
   };
   context_.workspace = start(workspace_, workspace_bytes_);
   context_.packed = start(packed_, packed_bytes_);
@@ -65,7 +69,7 @@ void Runner::move(int64_t room) {
 void Runner::guard(bool tight) {
   if (tight == tight_) return;
   tight_ = tight;
-  move(tight ? 0 : kRoomBehind);
+  place();
   poison();
 }
 

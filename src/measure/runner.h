@@ -26,9 +26,10 @@ class Runner {
   int prepack(void* const* buffers) { return packs_ ? loaded_->prepack(&context_, buffers) : 0; }
   int run(void* const* buffers) { return loaded_->run(&context_, buffers); }
 
-  // Where workspace and packed memory end: at a guard page, where nothing beyond can be touched
-  // unseen, or (as created) kRoomBehind before it, as memory usually comes. What they held is poison
-  // after a change: prepack again.
+  // Where workspace and packed memory lie: flush with a guard page, where nothing beyond can be
+  // touched unseen, or (as created) some lines into a page with kRoomBehind behind them, as memory
+  // usually comes (a small one across two pages would have each masked store that reaches over pay
+  // for both). What they held is poison after a change: prepack again.
   void guard(bool tight);
   // Fills workspace and packed memory with poison; whether the bytes beside them still hold it.
   void poison();
@@ -45,7 +46,7 @@ class Runner {
   int64_t packed_bytes() const { return packed_bytes_; }
 
  private:
-  void move(int64_t room);
+  void place();
 
   std::unique_ptr<Loaded> loaded_;
   GuardedMap workspace_, packed_;
