@@ -244,6 +244,22 @@ TEST(Steps, GoesOnAfterACrashAtAnyStep) {
   }
 }
 
+// Of 1000 trials 56 are within the time: the best is refined before that is over.
+TEST(Steps, TheLastTrialsInTimeRefineTheBest) {
+  SearchOptions options = options_of(1000, 8, 1);
+  options.seconds = 10;
+  const auto run = run_of(options);
+  run->resume({});
+  const auto refined = [&](double elapsed) {
+    const Batch batch = must(run->next(elapsed));
+    run->take(measured(batch));
+    return std::any_of(batch.proposals.begin(), batch.proposals.end(),
+                       [](const Proposal& p) { return p.source == "descent"; });
+  };
+  for (double elapsed : {0.0, 1.0, 2.0, 3.0}) EXPECT_FALSE(refined(elapsed));
+  EXPECT_TRUE(refined(9.0));
+}
+
 TEST(Steps, TheSecondsEndTheTrialsAndNothingValidEndsTheRun) {
   SearchOptions options = options_of(1000, 8, 1);
   options.seconds = 10;

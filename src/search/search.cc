@@ -33,7 +33,7 @@ constexpr int kZeroDrafts = 500, kZeroGenerations = 3, kZeroChildren = 100;
 constexpr size_t kParents = 24;
 constexpr int kRandomEvery = 10;       // one proposal in so many is random
 constexpr size_t kFirstFit = 12;       // results before the model is fitted
-constexpr double kDescentShare = 0.2;  // of the trials, the last ones
+constexpr double kDescentShare = 0.2;  // of the trials that there will be, the last ones
 constexpr int kStagnant = 48;          // results without a better one: descend too
 constexpr int kWarmTries = 4;          // adapted traces a batch
 
@@ -128,7 +128,7 @@ struct Search::Impl {
 
   bool descending(int trials_left) const {
     if (!options.use_descent || best < 0) return false;
-    const bool late = trials_left <= kDescentShare * options.trials;
+    const bool late = trials_left <= kDescentShare * (proposed + trials_left);
     return late || static_cast<int>(tried.size()) - best_at >= kStagnant;
   }
 

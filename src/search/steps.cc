@@ -7,6 +7,7 @@
 #include "src/search/steps.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "src/base/check.h"
@@ -155,7 +156,16 @@ void SearchRun::finish() {
   advance(0);
 }
 
+// Trials that the time still allows, at the pace so far.
+int SearchRun::trials_in_time(double elapsed_s) const {
+  if (trials_ < options_.batch || elapsed_s <= 0) return std::numeric_limits<int>::max();
+  const double left_s = options_.seconds * (1 - kFinalShare) - elapsed_s;
+  const double trials = std::max(0.0, left_s) * trials_ / elapsed_s;
+  return trials < cap_ ? static_cast<int>(trials) : cap_;
+}
+
 void SearchRun::advance(double elapsed_s) {
+  in_time_ = trials_in_time(elapsed_s);
   if (phase_ == SearchPhase::kZeroTrial) {
     if (has_zero_ || zero_lost_) {
       phase_ = SearchPhase::kTrials;
@@ -207,7 +217,7 @@ void SearchRun::prepare() {
   if (!ready_.empty() || phase_ > SearchPhase::kTrials || finishing_) return;
   const int left = cap_ - trials_ - trials_in_flight();
   if (left <= 0) return;
-  ready_ = search_.propose(std::min(options_.batch, left), std::min(left, expected_));
+  ready_ = search_.propose(std::min(options_.batch, left), std::min({left, expected_, in_time_}));
   exhausted_ = ready_.empty();
 }
 

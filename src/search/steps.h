@@ -127,6 +127,7 @@ class SearchRun {
     std::string source;
   };
   bool complete() const;
+  int trials_in_time(double elapsed_s) const;
   void advance(double elapsed_s);
   void count(const Measurement& m);
   void learn();
@@ -141,7 +142,7 @@ class SearchRun {
   SearchOptions options_;
   Search search_;
   int cap_;
-  int expected_ = std::numeric_limits<int>::max();
+  int expected_ = std::numeric_limits<int>::max(), in_time_ = std::numeric_limits<int>::max();
   SearchPhase phase_ = SearchPhase::kZeroTrial;
   std::map<std::string, Issued> issued_;   // by trace
   std::vector<Proposal> ready_;            // proposed, not yet issued
