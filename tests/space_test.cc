@@ -81,6 +81,31 @@ TEST(Space, TilesOfRowsKeepTheirPhase) {
   for (int64_t size : rows) EXPECT_TRUE(size == 1 || size % 3 == 0) << size;
 }
 
+// 40 channels a group: tiles of 32 of every other group would lie across blocks of 32, unless the
+// copy is of one group.
+TEST(Space, BlocksOfACopyHoldWholeTiles) {
+  const absl::StatusOr<Program> program =
+      load_workload({"conv2d_grouped", "H=8", "W=8", "CI=32", "CO=320", "groups=8"});
+  ASSERT_TRUE(program.ok());
+  const absl::StatusOr<Trace> trace = parse_trace(
+      "split(Y, co; 40, 0)\nregister_tile(Y, ci, x, co.1; 1, 8, 32, 0, 0, 0)\n"
+      "stage(Y, F; -1, -1, 0)");
+  ASSERT_TRUE(trace.ok());
+  const absl::StatusOr<Nest> nest =
+      replay(make_nest(std::make_shared<const Program>(*program),
+                       std::make_shared<const Target>(*find_target("x86_avx512")), 1),
+             {trace->begin(), trace->end() - 1});
+  ASSERT_TRUE(nest.ok()) << nest.status();
+  const int groups = find_loop(nest->stages[0], "co.0");
+  int blocked = 0;
+  for (const Decision& place : find_step("stage")->domain(*nest, trace->back())) {
+    if (place[2] == 0) continue;
+    EXPECT_GT(place[0], groups);
+    ++blocked;
+  }
+  EXPECT_GT(blocked, 0);
+}
+
 TEST(Space, HoldsEverySketchOnce) {
   for (const char* op : {"min_plus", "gaussian_blur", "weighted_layer_norm"}) {
     const std::vector<std::string> all = space_of(op);

@@ -212,6 +212,17 @@ Decision placed(int64_t depth, int64_t up, const Decision& layout) {
   return numbers;
 }
 
+// Whether a loop inside of `depth` cuts the axis into parts that are no multiple of the tile (the
+// channels of a group): blocks of a tile's size would then be read across.
+bool cuts_across(const Stage& stage, int axis, int64_t tile, int depth) {
+  for (size_t l = static_cast<size_t>(depth); l < stage.loops.size(); ++l) {
+    for (const LoopPart& part : stage.loops[l].parts) {
+      if (part.axis == axis && part.tile > tile && part.tile % tile != 0) return true;
+    }
+  }
+  return false;
+}
+
 std::vector<Decision> stage_domain(const Nest& nest, const Step& step) {
   std::vector<Decision> domain = {{-1, -1, 0}};
   const absl::StatusOr<int> stage = target_stage(nest, step);
@@ -255,7 +266,12 @@ std::vector<Decision> stage_domain(const Nest& nest, const Step& step) {
     if (depth > 0 && region == outer) continue;
     outer = std::move(region);
     if (!is_final(nest, tensor, *stage, depth)) continue;
-    for (const Decision& layout : layouts) domain.push_back(placed(depth, 0, layout));
+    for (const Decision& layout : layouts) {
+      const int dim = static_cast<int>(layout[0]);
+      const bool across =
+          dim >= 0 && cuts_across(s, index_axis(nest, *stage, tensor, dim), layout[1], depth);
+      if (!across) domain.push_back(placed(depth, 0, layout));
+    }
   }
   // Outside the loop at which the reader runs a copy serves several of its runs.
   for (int64_t up = 1, at = s.host; s.place == Place::kAt && at >= 0; ++up) {
