@@ -91,6 +91,9 @@ void print_contest(const BenchOptions& options, const Task& task, const Choice& 
        {{"workload", task.workload.source_words}, {"threads", task.threads()}, {"ours", mine},
         {"peers", peers}, {"bound_us", bound.bound_us}, {"peak_gflops", bound.peak_gflops},
         {"bandwidth_gbytes_per_s", bound.bandwidth_gbytes}}, table);
+  if (rows.size() > 1)
+    options.output.note("`ours is` compares within rounds in which all ran in turn; a time is the "
+                        "median of its own samples");
 }
 
 absl::StatusOr<int> run_bench(const BenchOptions& options) {
