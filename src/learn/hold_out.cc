@@ -7,12 +7,12 @@ namespace lw {
 Training offline_training() {
   Training training;
   // Chosen by held-out classes; larger or more trees rank these worse.
-  training.trees = 60;
+  training.trees = 200;
   training.depth = 6;
   training.bins = 128;
-  training.eta = 0.06;
-  training.child_weight = 8;
-  training.columns = 0.4;
+  training.eta = 0.04;
+  training.child_weight = 20;
+  training.columns = 0.3;
   training.rows = 0.8;
   return training;
 }
