@@ -13,6 +13,7 @@
 #include <cmath>
 
 #include "cost_model/analysis.h"
+#include "cost_model/instances.h"
 #include "schedules/window.h"
 
 namespace lw::cost {
@@ -29,46 +30,6 @@ constexpr double kIterationCycles = 1.5;
 constexpr double kStoreWait = 15;  // until a store can be read from the cache
 constexpr double kDecodedSlots = 2500;  // longer bodies leave the cache of decoded instructions
 constexpr double kUndecodedIssue = 2;
-
-struct Sizes {
-  double size, count;
-};
-using Distribution = absl::InlinedVector<Sizes, 3>;
-
-// Sizes that an axis takes in the register tile, and how often, within one run of the stage.
-std::vector<Distribution> distributions(const Stage& stage, const StageCost& cost,
-                                        double* instances) {
-  std::vector<Distribution> of(cost.axes());
-  for (int a = 0; a < cost.axes(); ++a) of[a].push_back({cost.box_at(cost.depth)[a], 1});
-  for (int l = 0; l < cost.tile - cost.depth; ++l) {
-    const Loop& loop = stage.loops[l];
-    for (const LoopPart& part : loop.parts) {
-      const double tile = static_cast<double>(part.tile);
-      Distribution next;
-      const auto add = [&](double size, double count) {
-        for (Sizes& known : next) {
-          if (known.size == size) return void(known.count += count);
-        }
-        next.push_back({size, count});
-      };
-      for (const Sizes& s : of[part.axis]) {
-        const double full = std::floor(s.size / tile), rest = s.size - full * tile;
-        if (full == 0) {
-          add(s.size, s.count);
-        } else if (rest > 0 && loop.tail == Tail::kCompose) {
-          add(tile, s.count * full);
-          add(rest, s.count);
-        } else {
-          add(tile, s.count * (full + (rest > 0 ? 1 : 0)));
-        }
-      }
-      of[part.axis] = std::move(next);
-    }
-  }
-  *instances = 1;
-  for (const Distribution& d : of) *instances *= static_cast<double>(d.size());
-  return of;
-}
 
 // How an operand's elements reach the lanes.
 enum class Pattern : uint8_t { kBroadcast, kVector, kInterleaved, kTransposed, kStrided, kGather };
@@ -103,14 +64,14 @@ class Tiler {
   }
 
   void run() {
-    const std::vector<Distribution> sizes = distributions(stage_, cost_, &cost_.instances);
+    const std::vector<Distribution> sizes = tile_sizes(stage_, cost_, &cost_.instances);
     std::vector<double> full(sizes.size());
     for (size_t a = 0; a < sizes.size(); ++a) full[a] = cost_.box_at(cost_.tile)[a];
     find_window(full);
     for (const Access& access : cost_.body.accesses) operands_.push_back(operand(access, full));
     times_ = 1;
     for (int l = 0; l < cost_.depth; ++l) times_ *= cost_.trips[l];
-    times_ *= share_of_hosts();
+    times_ *= share_of_hosts(analysis_, cost_);
     AxisMask unrolled = 0;
     for (size_t a = 0; a < sizes.size(); ++a)
       if (full[a] > 1) unrolled |= AxisMask{1} << (a & 63);
@@ -135,24 +96,6 @@ class Tiler {
     double share = 1;
     for (const Multiple& row : by_row_)
       if ((row.axes & ~axes) == 0) share /= row.divisor;
-    return share;
-  }
-
-  // How often what its hosts leave out outside of the stage lets it run.
-  double share_of_hosts() const {
-    double share = 1;
-    int depth = cost_.depth;
-    for (int at = cost_.host; at >= 0; at = analysis_.stages[at].host) {
-      const StageCost& host = analysis_.stages[at];
-      for (const Multiple& multiple : host.body.multiples) {
-        const double *box = host.box_at(depth);
-        bool decided = true;
-        for (int a = 0; a < host.axes(); ++a)
-          decided = decided && ((multiple.axes >> (a & 63) & 1) == 0 || box[a] <= 1);
-        if (decided) share /= multiple.divisor;
-      }
-      depth = host.depth;
-    }
     return share;
   }
 
@@ -509,9 +452,8 @@ class Tiler {
   // to loads of whole ones, which wait until the stores have reached the cache.
   double wait_for_stores() const {
     if (cost_.vector_axis < 0 || cost_.vector_reduces) return 0;
-    const double points = cost_.box_at(cost_.depth)[cost_.vector_axis];
-    if (std::fmod(points, cost_.lanes) == 0) return 0;
     const double* box = cost_.box_at(cost_.depth);
+    if (std::fmod(box[cost_.vector_axis], cost_.lanes) == 0) return 0;
     const double stores = count(~AxisMask{0}, std::vector<double>(box, box + cost_.axes()));
     return std::max(0.0, kStoreWait - stores);
   }
