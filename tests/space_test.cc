@@ -67,8 +67,8 @@ TEST(Space, TilesDepthwiseConvolutionsAlongTheirWindows) {
 
 // A transposed convolution of odd size: tiles that begin at the same phase know which taps count.
 TEST(Space, TilesOfRowsKeepTheirPhase) {
-  const absl::StatusOr<Program> program =
-      load_workload({"conv2d_transpose", "H=8", "W=41", "CI=16", "CO=32", "R=2", "stride=3", "pad=0"});
+  const absl::StatusOr<Program> program = load_workload(
+      {"conv2d_transpose", "H=8", "W=41", "CI=16", "CO=32", "R=2", "stride=3", "pad=0"});
   ASSERT_TRUE(program.ok());
   const Nest start = make_nest(std::make_shared<const Program>(*program),
                                std::make_shared<const Target>(*find_target("x86_avx512")), 1);

@@ -4,8 +4,9 @@
 // A sample is the mean over so many calls that the clock's step is below 1 % of it. Samples are
 // taken in stages (1, 3, max_samples), after a millisecond of calls that do not count; between
 // stages a candidate that is certainly behind the incumbent leaves: a slow candidate costs two
-// calls, a good one about 10 samples (5 ms at 0.3 ms a sample). The centre is the median and its interval comes from order statistics: both ignore the
-// sample during which another process had the core.
+// calls, a good one about 10 samples (5 ms at 0.3 ms a sample). The centre is the median and its
+// interval comes from order statistics: both ignore the sample during which another process had
+// the core.
 #include "src/measure/timing.h"
 
 #include <time.h>
@@ -25,7 +26,7 @@ constexpr double kHopelessCold = 5;
 constexpr double kLongCall = 10;  // budgets: beside a call this long, its first misses are nothing
 constexpr int kStages[] = {1, 3};
 // Discarded: the processor wakes up (its clock, the upper halves of its vector units), pages and
-// caches fill. Without it first samples of 0.3 ms were up to three times too long, and raced out.
+// caches fill. Without it first samples of 0.3 ms were up to seven times too long, and raced out.
 constexpr double kWarmUpSeconds = 1e-3, kWarmCalls = 1000;
 
 // Whether the samples so far rule out that the candidate beats the incumbent.

@@ -44,7 +44,8 @@ struct Timed {
 };
 
 // Racing: one call (kept as the only sample if it lasts 10 budgets) and what else fits into a
-// millisecond are discarded; then 1 -> 3 -> max_samples samples, stopping when the candidate is certainly behind or the budget is spent.
+// millisecond are discarded; then 1 -> 3 -> max_samples samples, stopping when the candidate is
+// certainly behind or the budget is spent.
 Timing time_call(const Timed& timed, const TimingPlan& plan);
 
 // One sample in microseconds a call; negative: the call failed.
