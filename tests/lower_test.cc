@@ -229,6 +229,15 @@ TEST(LowerTest, PhasesOfATransposedConvolutionAreUnrolled) {
   EXPECT_EQ(count(kernel.body, op(Op::kFma)), (4 * 4 - 2) * (4 * 4 - 2) * 4);
 }
 
+// Where a row of the window decides at run time, what lies outside is not even loaded under a mask.
+TEST(LowerTest, RowsOutsideAreNotLoaded) {
+  const Kernel kernel = kernel_of_trace(
+      {"conv2d_depthwise", "H=8", "W=8", "C=32", "R=2", "S=2"},
+      "register_tile(Y, r, x, c; 2, 4, 32, 0, 0, 0)");
+  EXPECT_GT(count(kernel.body, op(Op::kSelect)), 0);
+  EXPECT_EQ(count(kernel.body, [](const Stmt& s) { return op(Op::kLoad)(s) && s.mask >= 0; }), 0);
+}
+
 // 40 channels a group in masked tiles of 32: the lanes that exist share a group, so that the pixel
 // is one element for both vectors.
 TEST(LowerTest, MaskedLanesOfAGroupShareWhatTheyRead) {

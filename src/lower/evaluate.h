@@ -148,6 +148,8 @@ class Evaluator {
                                 const std::vector<Index>& needs);
   void prefetch(int tensor, int buffer, const Index& address, Type type);
   Value read(const Expr& expr, const Point& point, Truth* in_bounds);
+  Value read_inside(const Storage& storage, const Expr& expr, const std::vector<Index>& local,
+                    Truth inside, bool settled, const Point& point);
   uint64_t dependencies(const Expr& expr);
   std::vector<int64_t> cache_key(const Expr& expr, const Point& point);
   int varying_lanes(const Expr& expr, const Point& point);

@@ -62,7 +62,13 @@ Value Evaluator::read(const Expr& expr, const Point& point, Truth* in_bounds) {
   CHECK(storage->buffer >= 0);
   const Tensor& tensor = e_.tensor(t);
   std::vector<Index> indices;
-  Truth inside{true, {}};
+  Truth rows{true, {}}, lanes{true, {}};   // the bounds that all lanes share, and the others
+  const auto bound = [&](const Index& index, int64_t extent) {
+    Truth& of = index.uniform() ? rows : lanes;
+    of = both(of, at_least_zero(index, point));
+    const Index last = make_index(e_, affine(extent - 1), 0, 1);
+    of = both(of, at_least_zero(add(last, index, -1), point));
+  };
   for (size_t d = 0; d < expr->args.size(); ++d) {
     const bool gather = in_bounds == nullptr && reads_tensor(expr->args[d]);
     Index i =
@@ -72,61 +78,60 @@ Value Evaluator::read(const Expr& expr, const Point& point, Truth* in_bounds) {
     if (i.terms.empty() && i.lane != 0 && point.chunk.active < point.chunk.lanes) {
       active.range = make_index(e_, i.base, i.lane, point.chunk.active).range;
     }
-    inside = both(inside, at_least_zero(active, point));
-    const Index last = make_index(e_, affine(tensor.shape[d] - 1), 0, 1);
-    inside = both(inside, at_least_zero(add(last, active, -1), point));
+    bound(active, tensor.shape[d]);
     indices.push_back(std::move(i));
   }
-  if (in_bounds != nullptr) *in_bounds = inside;
+  if (in_bounds != nullptr) *in_bounds = both(rows, lanes);
   // The box of a copy or an attached producer holds all that is read inside the tensor; where
   // ranges do not show it, the address is checked too.
   std::vector<Index> local;
   for (size_t d = 0; d < indices.size(); ++d) {
     local.push_back(localize(*storage, d, indices[d], point));
-    if (storage->shape[d] == tensor.shape[d]) continue;
-    inside = both(inside, at_least_zero(local[d], point));
-    const Index last = make_index(e_, affine(storage->shape[d] - 1), 0, 1);
-    inside = both(inside, at_least_zero(add(last, local[d], -1), point));
+    if (storage->shape[d] != tensor.shape[d]) bound(local[d], storage->shape[d]);
   }
-  if (inside.known == false) return immediate(tensor.type, 0, 0, 1);
+  if (rows.known == false || lanes.known == false) return immediate(tensor.type, 0, 0, 1);
+  // Where a bound that all lanes share is not known, the nearest element inside is read instead and
+  // dropped: even a load whose lanes are all off takes a fault beside memory that is not there.
+  for (size_t d = 0; d < local.size() && !rows.known; ++d) {
+    if (!local[d].uniform()) continue;
+    const Affine above = e_.emit_int(Stmt::IntOp::kMax, local[d].base, affine(0), 1);
+    local[d] = make_index(
+        e_, e_.emit_int(Stmt::IntOp::kMin, above, affine(storage->shape[d] - 1), 1), 0, 1);
+  }
+  const Value value = read_inside(*storage, expr, local, lanes, rows.known.has_value(), point);
+  return rows.known ? value : select(rows.value, value, zero_like(value));
+}
 
+// A read of which only single lanes may be outside. `settled`: its address is not a clamped one.
+Value Evaluator::read_inside(const Storage& storage, const Expr& expr,
+                             const std::vector<Index>& local, Truth inside, bool settled,
+                             const Point& point) {
   const bool uniform =
-      std::all_of(indices.begin(), indices.end(), [](const Index& i) { return i.uniform(); });
-  if (uniform && !inside.known) {
-    // A scalar that may be outside: read the nearest element inside instead, and drop it.
-    for (size_t d = 0; d < local.size(); ++d) {
-      Affine clamped = e_.emit_int(Stmt::IntOp::kMax, local[d].base, affine(0), 1);
-      clamped = e_.emit_int(Stmt::IntOp::kMin, clamped, affine(storage->shape[d] - 1), 1);
-      local[d] = make_index(e_, clamped, 0, 1);
-    }
-    const Value value = load(*storage, t, local, point, true);
-    return select(inside.value, value, zero_like(value));
-  }
-  if (uniform) return load(*storage, t, local, point, true);
-
-  const Index address = flatten(*storage, local, point);
-  const Buffer& buffer = e_.kernel.buffers[storage->buffer];
+      std::all_of(local.begin(), local.end(), [](const Index& i) { return i.uniform(); });
+  if (uniform) return load(storage, expr->index, local, point, true);
+  const Index address = flatten(storage, local, point);
+  const Buffer& buffer = e_.kernel.buffers[storage.buffer];
   int mask = -1;
   const Truth lanes_on = both(inside, point.bounded ? exists(point) : lanes_exist(point));
   if (!lanes_on.known) mask = broadcast(lanes_on.value, point.chunk.lanes).reg;
-  prefetch(t, storage->buffer, address, buffer.type);
+  prefetch(expr->index, storage.buffer, address, buffer.type);
   if (address.uniform()) {
-    if (mask < 0) return load_scalar(storage->buffer, buffer.type, address);
+    if (mask < 0) return load_scalar(storage.buffer, buffer.type, address);
     // One element for all lanes, though their indices differ: it exists if any lane is on.
     const Affine above = e_.emit_int(Stmt::IntOp::kMax, address.base, affine(0), 1);
-    const Affine inside = e_.emit_int(Stmt::IntOp::kMin, above, affine(buffer.elements - 1), 1);
+    const Affine clamped = e_.emit_int(Stmt::IntOp::kMin, above, affine(buffer.elements - 1), 1);
     const Value scalar =
-        emit_load(storage->buffer, buffer.type, make_index(e_, inside, 0, 1), 1, -1);
+        emit_load(storage.buffer, buffer.type, make_index(e_, clamped, 0, 1), 1, -1);
     return select({mask, point.chunk.lanes}, scalar, zero_like(scalar));
   }
-  if (mask < 0 && address.terms.empty() && tile_ != nullptr) {
+  if (settled && mask < 0 && address.terms.empty() && tile_ != nullptr) {
     Value value;
-    if (std::abs(address.lane) > 1) value = transposed_load(*storage, address, point, expr);
+    if (std::abs(address.lane) > 1) value = transposed_load(storage, address, point, expr);
     else if (address.lane == 1 && e_.nest.stages[stage_].slide)
-      value = slid_load(*storage, address, point, expr);
+      value = slid_load(storage, address, point, expr);
     if (value.reg >= 0) return value;
   }
-  return emit_load(storage->buffer, buffer.type, address, point.chunk.lanes, mask);
+  return emit_load(storage.buffer, buffer.type, address, point.chunk.lanes, mask);
 }
 
 // As it was loaded: copies keep 16-bit floats.
