@@ -229,6 +229,21 @@ TEST(KernelVerifier, FollowsTailsThroughMinimaAndMasks) {
           .ok());
 }
 
+// Blocks of 2 of 23 columns, 8 elements for each column: a mask lets the blocks at 0, 2 .. 22 in, the
+// last two elements are 176 and 177.
+TEST(KernelVerifier, CountsBlocksUnderAMaskInWholeNumbers) {
+  const auto blocks = [](const char* elements) {
+    return verify(parse(
+        std::string("kernel f arguments=1 variables=2 workspace=0 private=0 packed=0\n"
+                    "buffer Y f32 ") + elements +
+        " argument 0 written\nregisters f32x2 1\nregisters boolx2 1\nbody {\nfor v0 < 2 {\n"
+        "for v1 < 10 {\nr0 = const 1\nr1 = lanemask -20*v0 - 2*v1 + 23 stride -1\n"
+        "store Y[160*v0 + 16*v1] = r0 stride 1 mask r1\n}\n}\n}\n"));
+  };
+  EXPECT_TRUE(blocks("178").ok()) << blocks("178");
+  EXPECT_FALSE(blocks("177").ok());
+}
+
 // The whole quotients of what a condition leaves: of 0 .. 5 by 3 the greatest is 1.
 TEST(KernelVerifier, ConditionsBoundQuotients) {
   const auto accepts = [](const std::string& condition, const std::string& index) {

@@ -1,8 +1,15 @@
 #include "src/lower/kernel_quotient.h"
 
+#include <numeric>
+
 #include "src/expr/scalar.h"
 
 namespace lw {
+namespace {
+
+constexpr int64_t kLarge = int64_t{1} << 40;  // beyond it, nothing is concluded: kernels may be read
+
+}  // namespace
 
 void bound_quotients(const std::vector<Quotient>& quotients, const Affine& fact,
                      std::vector<Affine>* facts) {
@@ -13,6 +20,18 @@ void bound_quotients(const std::vector<Quotient>& quotients, const Affine& fact,
     if (least.is_constant())
       facts->push_back(variable(q.var) - affine(floor_div(least.constant, q.divisor)));
   }
+}
+
+Affine whole_numbers(Affine fact) {
+  const auto large = [](int64_t value) { return value > kLarge || value < -kLarge; };
+  int64_t common = 0;
+  for (const Affine::Term& t : fact.terms) {
+    if (large(t.coefficient)) return fact;
+    common = std::gcd(common, t.coefficient);
+  }
+  if (common > 1 && !large(fact.constant))
+    fact.constant = floor_div(fact.constant, common) * common;
+  return fact;
 }
 
 }  // namespace lw

@@ -19,4 +19,8 @@ struct Quotient {
 void bound_quotients(const std::vector<Quotient>& quotients, const Affine& fact,
                      std::vector<Affine>* facts);
 
+// As tight a form that is >= 0 where `fact` is: its variables together are a multiple of their
+// coefficients' common divisor, and so is the constant that they need.
+Affine whole_numbers(Affine fact);
+
 }  // namespace lw

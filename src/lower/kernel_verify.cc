@@ -475,7 +475,7 @@ class Verifier {
     for (int l = 0; l < lanes && error_.empty(); ++l) {
       bool on = true;
       for (const LaneForm& form : *masks_[s.mask]) {
-        facts_.push_back(form.index + affine(l * form.stride));
+        facts_.push_back(whole_numbers(form.index + affine(l * form.stride)));
         on = on && range(facts_.back()).hi >= 0;
       }
       if (on) in_bounds(s, s.index + affine(l * s.stride));
