@@ -58,6 +58,11 @@ Affine Emitter::emit_int(Stmt::IntOp op, const Affine& a, const Affine& b, int64
   return variable(var);
 }
 
+Affine Emitter::clamp(const Affine& a, int64_t extent) {
+  const Affine above = emit_int(Stmt::IntOp::kMax, a, affine(0), 1);
+  return emit_int(Stmt::IntOp::kMin, above, affine(extent - 1), 1);
+}
+
 int Emitter::stage_buffer(int stage, Type type, int64_t elements) {
   auto [it, fresh] = stage_buffers_.try_emplace(stage, -1);
   if (fresh) {

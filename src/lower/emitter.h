@@ -82,6 +82,7 @@ struct Emitter {
   int new_var(Interval range);
   // var = op(a, b or divisor), its range derived.
   Affine emit_int(Stmt::IntOp op, const Affine& a, const Affine& b, int64_t divisor);
+  Affine clamp(const Affine& a, int64_t extent);  // into [0, extent)
   // A buffer of at least `elements`; one per (stage), grown when asked again.
   int stage_buffer(int stage, Type type, int64_t elements);
 

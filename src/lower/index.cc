@@ -80,8 +80,7 @@ int64_t Evaluator::most_beyond(const Index& a, const Affine& whole, int64_t most
 
 // Variables in multiples of the divisor leave the rest alone where that stays within one block: the
 // tiles of a group of lanes that shares a quotient. (Not for addresses in a blocked copy, whose
-// origin may move: that masked lanes stay inside follows from whole numbers only, which the
-// kernel's verifier does not count in.)
+// origin may move.)
 std::optional<Index> Evaluator::divide_blocks(const Index& a, int64_t divisor, bool modulo,
                                               const Point& point) {
   if (!a.terms.empty()) return std::nullopt;
@@ -234,10 +233,8 @@ Index Evaluator::gather_index(const Expr& expr, const Point& point, int64_t exte
   Index raw = index(expr, point);
   if (raw.range.lo >= 0 && raw.range.hi < extent) return raw;
   if (raw.uniform()) {
-    Affine clamped = e_.emit_int(Stmt::IntOp::kMax, raw.base, affine(0), 1);
-    clamped = e_.emit_int(Stmt::IntOp::kMin, clamped, affine(extent - 1), 1);
     Index result;
-    result.base = clamped;
+    result.base = e_.clamp(raw.base, extent);
     result.range = {0, extent - 1};
     return result;
   }

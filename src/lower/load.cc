@@ -93,10 +93,8 @@ Value Evaluator::read(const Expr& expr, const Point& point, Truth* in_bounds) {
   // Where a bound that all lanes share is not known, the nearest element inside is read instead and
   // dropped: even a load whose lanes are all off takes a fault beside memory that is not there.
   for (size_t d = 0; d < local.size() && !rows.known; ++d) {
-    if (!local[d].uniform()) continue;
-    const Affine above = e_.emit_int(Stmt::IntOp::kMax, local[d].base, affine(0), 1);
-    local[d] = make_index(
-        e_, e_.emit_int(Stmt::IntOp::kMin, above, affine(storage->shape[d] - 1), 1), 0, 1);
+    if (local[d].uniform())
+      local[d] = make_index(e_, e_.clamp(local[d].base, storage->shape[d]), 0, 1);
   }
   const Value value = read_inside(*storage, expr, local, lanes, rows.known.has_value(), point);
   return rows.known ? value : select(rows.value, value, zero_like(value));
@@ -118,8 +116,7 @@ Value Evaluator::read_inside(const Storage& storage, const Expr& expr,
   if (address.uniform()) {
     if (mask < 0) return load_scalar(storage.buffer, buffer.type, address);
     // One element for all lanes, though their indices differ: it exists if any lane is on.
-    const Affine above = e_.emit_int(Stmt::IntOp::kMax, address.base, affine(0), 1);
-    const Affine clamped = e_.emit_int(Stmt::IntOp::kMin, above, affine(buffer.elements - 1), 1);
+    const Affine clamped = e_.clamp(address.base, buffer.elements);
     const Value scalar =
         emit_load(storage.buffer, buffer.type, make_index(e_, clamped, 0, 1), 1, -1);
     return select({mask, point.chunk.lanes}, scalar, zero_like(scalar));
