@@ -86,18 +86,23 @@ int64_t places_of(const ReadSteps& read, absl::Span<const int64_t> points, int v
   return all;
 }
 
+int64_t modulus_of(const ExprNode& condition) {
+  if (condition.op != ExprOp::kEq || condition.args[0]->op != ExprOp::kMod) return 1;
+  const Expr& divisor = condition.args[0]->args[1];
+  return divisor->op == ExprOp::kConst ? std::max<int64_t>(divisor->integer, 1) : 1;
+}
+
 int64_t period(const Nest& nest, int stage, int axis) {
   const Stage& s = nest.stages[stage];
   Expr body = effective_body(nest, stage);
   if (!s.axis_value.empty()) body = substitute(body, s.axis_value);
   int64_t points = 1;
   visit(body, [&](const ExprNode& node) {
-    if (node.op != ExprOp::kEq || node.args[0]->op != ExprOp::kMod) return;
-    const Expr& divisor = node.args[0]->args[1];
-    if (divisor->op != ExprOp::kConst || divisor->integer < 2) return;
+    const int64_t n = modulus_of(node);
+    if (n < 2) return;
     std::vector<int64_t> steps(s.axes.size(), 0);
     coefficients(node.args[0]->args[0], steps, 1);
-    points = std::lcm(points, divisor->integer / std::gcd(divisor->integer, steps[axis]));
+    points = std::lcm(points, n / std::gcd(n, steps[axis]));
   });
   return points;
 }

@@ -38,6 +38,8 @@ std::optional<Window> window_of(const Nest& nest, int stage, absl::Span<const Re
 // vector axis apart.
 int64_t places_of(const ReadSteps& read, absl::Span<const int64_t> points, int vector_axis);
 
+// n of a condition `index % n == c`; of anything else 1.
+int64_t modulus_of(const ExprNode& condition);
 // After how many points of the axis the same conditions `index % n == 0` hold again; 1: at once. A
 // tile of other sizes starts at another remainder each time, so that its rows decide at run time.
 int64_t period(const Nest& nest, int stage, int axis);

@@ -229,13 +229,12 @@ std::vector<int> separate_phases(Draft& d, int stage) {
   const int last = static_cast<int>(d.nest.program->tensors[d.nest.stages[stage].tensor].axes.size()) - 1;
   std::vector<std::pair<std::string, int64_t>> cuts;
   visit(effective_body(d.nest, stage), [&](const ExprNode& node) {
-    if (node.op != ExprOp::kEq || node.args[0]->op != ExprOp::kMod) return;
-    const Expr& divisor = node.args[0]->args[1];
-    if (divisor->op != ExprOp::kConst || divisor->integer < 2) return;
+    const int64_t n = modulus_of(node);
+    if (n < 2) return;
     visit(node.args[0]->args[0], [&](const ExprNode& axis) {
       if (axis.op != ExprOp::kAxis || axis.index >= last) return;  // lanes stay together
       const std::string loop = loop_of(d.nest.stages[stage], axis.index);
-      const std::pair<std::string, int64_t> cut{loop, divisor->integer};
+      const std::pair<std::string, int64_t> cut{loop, n};
       if (!loop.empty() && std::find(cuts.begin(), cuts.end(), cut) == cuts.end()) cuts.push_back(cut);
     });
   });
