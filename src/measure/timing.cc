@@ -103,7 +103,6 @@ Timing time_call(const Timed& timed, const TimingPlan& plan) {
   Timing t;
   const double first_us = take_sample(timed, 1, plan.cold);
   if (first_us < 0) return t.ok = false, t;
-  t.warm_s = first_us * 1e-6;
   const bool hopeless = plan.incumbent_us > 0 && first_us > kHopelessCold * plan.incumbent_us &&
                         first_us > plan.budget_s * 1e6;
   if (hopeless || first_us > kLongCall * plan.budget_s * 1e6) {
@@ -113,14 +112,14 @@ Timing time_call(const Timed& timed, const TimingPlan& plan) {
     return t;
   }
   // Sized by calls that find everything as the samples will.
-  double call_s = t.warm_s;
-  while (!plan.cold && t.warm_s < kWarmUpSeconds) {
-    const double left = std::ceil((kWarmUpSeconds - t.warm_s) / std::max(call_s, 1e-9));
+  double call_s = first_us * 1e-6, warm_s = call_s;
+  while (!plan.cold && warm_s < kWarmUpSeconds) {
+    const double left = std::ceil((kWarmUpSeconds - warm_s) / std::max(call_s, 1e-9));
     const int64_t calls = static_cast<int64_t>(std::clamp(left, 1.0, kWarmCalls));
     const double us = take_sample(timed, calls, false);
     if (us < 0) return t.ok = false, t;
     call_s = us * 1e-6;
-    t.warm_s += static_cast<double>(calls) * std::max(call_s, 1e-9);
+    warm_s += static_cast<double>(calls) * std::max(call_s, 1e-9);
   }
   t.inner = inner_repeats(call_s, plan);
   double spent_s = 0;

@@ -34,7 +34,6 @@ struct Timing {
   std::vector<double> samples_us;  // each the mean of `inner` calls
   int64_t inner = 1;
   bool raced_out = false;  // stopped early: hopelessly behind the incumbent
-  double warm_s = 0;       // of the discarded calls
 };
 
 // The call to time; false: it failed. And what makes the caches cold before it.
