@@ -3,6 +3,7 @@
 
 #include "gtest/gtest.h"
 #include "schedules/steps.h"
+#include "src/base/check.h"
 #include "src/expr/text.h"
 
 namespace lw {
@@ -19,6 +20,13 @@ std::vector<std::string> space_of(const std::string& op) {
                             std::make_shared<const Target>(*target), /*threads=*/1)))
     texts.push_back(to_text(sketch.steps));
   return texts;
+}
+
+Nest start_of(const std::vector<std::string>& words) {
+  const absl::StatusOr<Program> program = load_workload(words);
+  CHECK(program.ok());
+  return make_nest(std::make_shared<const Program>(*program),
+                   std::make_shared<const Target>(*find_target("x86_avx512")), 1);
 }
 
 bool has(const std::string& text, const std::string& part) {
@@ -52,12 +60,8 @@ TEST(Space, OffersToKeepACheapMapThatAProductReadsOften) {
 // Also of many images the rows are pixels; and the result of a batch does not stay in a cache.
 TEST(Space, TilesDepthwiseConvolutionsAlongTheirWindows) {
   for (const auto& [images, streams] : {std::pair("N=1", false), {"N=16", true}}) {
-    const absl::StatusOr<Program> program =
-        load_workload({"conv2d_depthwise", images, "H=14", "W=14", "C=512"});
-    ASSERT_TRUE(program.ok());
-    for (const Sketch& sketch : make_space(make_nest(
-             std::make_shared<const Program>(*program),
-             std::make_shared<const Target>(*find_target("x86_avx512")), 1))) {
+    for (const Sketch& sketch :
+         make_space(start_of({"conv2d_depthwise", images, "H=14", "W=14", "C=512"}))) {
       const std::string text = to_text(sketch.steps);
       EXPECT_TRUE(has(text, "register_tile(Y, r, s, y, x, c")) << text;
       EXPECT_EQ(has(text, "non_temporal(Y"), streams) << text;
@@ -67,11 +71,8 @@ TEST(Space, TilesDepthwiseConvolutionsAlongTheirWindows) {
 
 // A transposed convolution of odd size: tiles that begin at the same phase know which taps count.
 TEST(Space, TilesOfRowsKeepTheirPhase) {
-  const absl::StatusOr<Program> program = load_workload(
+  const Nest start = start_of(
       {"conv2d_transpose", "H=8", "W=41", "CI=16", "CO=32", "R=2", "stride=3", "pad=0"});
-  ASSERT_TRUE(program.ok());
-  const Nest start = make_nest(std::make_shared<const Program>(*program),
-                               std::make_shared<const Target>(*find_target("x86_avx512")), 1);
   const absl::StatusOr<Trace> trace = parse_trace("register_tile(Y, ci, x, co; 1, 1, 16, 0, 0, 0)");
   ASSERT_TRUE(trace.ok());
   std::set<int64_t> rows;
@@ -84,16 +85,12 @@ TEST(Space, TilesOfRowsKeepTheirPhase) {
 // 40 channels a group: tiles of 32 of every other group would lie across blocks of 32, unless the
 // copy is of one group.
 TEST(Space, BlocksOfACopyHoldWholeTiles) {
-  const absl::StatusOr<Program> program =
-      load_workload({"conv2d_grouped", "H=8", "W=8", "CI=32", "CO=320", "groups=8"});
-  ASSERT_TRUE(program.ok());
   const absl::StatusOr<Trace> trace = parse_trace(
       "split(Y, co; 40, 0)\nregister_tile(Y, ci, x, co.1; 1, 8, 32, 0, 0, 0)\n"
       "stage(Y, F; -1, -1, 0)");
   ASSERT_TRUE(trace.ok());
   const absl::StatusOr<Nest> nest =
-      replay(make_nest(std::make_shared<const Program>(*program),
-                       std::make_shared<const Target>(*find_target("x86_avx512")), 1),
+      replay(start_of({"conv2d_grouped", "H=8", "W=8", "CI=32", "CO=320", "groups=8"}),
              {trace->begin(), trace->end() - 1});
   ASSERT_TRUE(nest.ok()) << nest.status();
   const int groups = find_loop(nest->stages[0], "co.0");
