@@ -6,7 +6,7 @@ namespace lw {
 
 Training offline_training() {
   Training training;
-  // Chosen by held-out classes; larger or more trees rank these worse.
+  // Chosen by held-out classes; larger or more trees rank these no better.
   training.trees = 200;
   training.depth = 6;
   training.bins = 128;
