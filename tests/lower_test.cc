@@ -315,7 +315,7 @@ TEST(LowerTest, SizesAreKnownBeforehand) {
       const absl::StatusOr<Sample> drawn = sample(start, sketch, rng);
       if (!drawn.ok()) continue;
       const absl::Status made = lower(drawn->nest, options).status();
-      const absl::Status checked = check_size(drawn->nest, options);
+      const absl::Status checked = count_statements(drawn->nest, options).status();
       if (made.ok()) EXPECT_TRUE(checked.ok()) << words[0] << "\n" << to_text(drawn->trace);
       if (made.message() != "infeasible: the unrolled program is too large") continue;
       ++too_large;

@@ -1,4 +1,4 @@
-// How many statements a register tile takes, without making them: what check_size() adds up.
+// How many statements a register tile takes, without making them: what count_statements() adds up.
 #include <algorithm>
 
 #include "src/lower/rows.h"

@@ -83,10 +83,11 @@ absl::StatusOr<Kernel> lower(const Nest& nest, const LowerOptions& options) {
   return std::move(e.kernel);
 }
 
-absl::Status check_size(const Nest& nest, const LowerOptions& options) {
+absl::StatusOr<int64_t> count_statements(const Nest& nest, const LowerOptions& options) {
   Emitter e(nest, options);
   e.counting = true;
-  return emit(e);
+  RETURN_IF_ERROR(emit(e));
+  return e.statements;
 }
 
 }  // namespace lw

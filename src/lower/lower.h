@@ -20,9 +20,10 @@ struct LowerOptions {
 };
 absl::StatusOr<Kernel> lower(const Nest& nest, const LowerOptions& options = {});
 
-// Whether lower() would find the unrolled program too large, by a count of its statements that
-// leaves some out (what guards and prefetches need). For draws that would be thrown away: a small
-// part of the 12 to 45 ms that these take, and about 40 us of a GEMM's.
-absl::Status check_size(const Nest& nest, const LowerOptions& options = {});
+// About how many statements the unrolled program has: a count that leaves some out (what guards and
+// prefetches need). For draws that lower() would find too large (the same error), and for how long
+// a program takes to build: a small part of the 12 to 45 ms that lowering a large one takes, and
+// about 15 us of a GEMM's.
+absl::StatusOr<int64_t> count_statements(const Nest& nest, const LowerOptions& options = {});
 
 }  // namespace lw

@@ -79,8 +79,10 @@ int Moves::choose_sketch(Rng& rng) const {
 }
 
 bool Moves::add(int sketch, Sample sample, const char* source, std::vector<Option>& out) const {
-  if (!check_size(sample.nest).ok()) return false;
+  const absl::StatusOr<int64_t> statements = count_statements(sample.nest);
+  if (!statements.ok()) return false;
   out.push_back(make_option(sketch, std::move(sample), source));
+  out.back().statements = *statements;
   return true;
 }
 

@@ -22,6 +22,7 @@ struct Option {
   std::string text;
   std::vector<float> features;
   double draft_us = 0;
+  int64_t statements = 0;  // count_statements(); 0: not known
   float score = 0;    // higher is better
   uint64_t kind = 0;  // sketch and register tile: batches are spread over kinds
   const char* source = "draft";

@@ -36,6 +36,15 @@ constexpr size_t kFirstFit = 12;       // results before the model is fitted
 constexpr double kDescentShare = 0.2;  // of the trials that there will be, the last ones
 constexpr int kStagnant = 48;          // results without a better one: descend too
 constexpr int kWarmTries = 4;          // adapted traces a batch
+constexpr double kSizeWeight = 0.05, kSmallProgram = 1000;  // statements that build in 10 ms
+constexpr float kLogits = 2;            // of a model's score, a doubling of the time
+
+// Doublings of the time that a program's size counts as: building takes its time in proportion, so
+// of programs that look alike the small ones are tried first.
+float size_handicap(int64_t statements) {
+  return static_cast<float>(kSizeWeight *
+                            std::log2(1 + static_cast<double>(statements) / kSmallProgram));
+}
 
 bool better(const Option* a, const Option* b) {
   return a->score != b->score ? a->score > b->score : a->text < b->text;
@@ -76,13 +85,14 @@ struct Search::Impl {
       std::vector<std::vector<float>> rows;
       for (const Option& option : scored) rows.push_back(option.features);
       const std::vector<float> scores = model->score(rows);
-      for (size_t i = 0; i < scored.size(); ++i) scored[i].score = scores[i];
+      for (size_t i = 0; i < scored.size(); ++i)
+        scored[i].score = scores[i] - kLogits * size_handicap(scored[i].statements);
       return;
     }
     for (Option& option : scored) {
       const double by_chance = static_cast<double>(hash64(option.text, options.seed) >> 40);
-      option.score =
-          static_cast<float>(options.use_draft ? -std::log2(option.draft_us) : by_chance);
+      const double drafted = -std::log2(option.draft_us) - size_handicap(option.statements);
+      option.score = static_cast<float>(options.use_draft ? drafted : by_chance);
     }
   }
 
