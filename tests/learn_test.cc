@@ -126,6 +126,20 @@ TEST(Gather, DrawsProgramsOfDifferentKernels) {
   for (size_t i = 0; i < again.size(); ++i) EXPECT_EQ(again[i].trace, programs[i].trace);
 }
 
+TEST(Gather, AModelGuidesWhatIsDrawn) {
+  const absl::StatusOr<Task> task = task_of(small_spec(), *find_target("x86_avx512"));
+  ASSERT_TRUE(task.ok());
+  const std::vector<DrawnProgram> drafted = draw_programs(*task, {0, 8}, 3);
+  const std::vector<DrawnProgram> guided =
+      draw_programs(*task, {0, 0, 8}, 3, *shipped_model(task->target->family));
+  const std::vector<DrawnProgram> both =
+      draw_programs(*task, {0, 8, 8}, 3, *shipped_model(task->target->family));
+  EXPECT_EQ(drafted.size(), 8u);
+  EXPECT_EQ(guided.size(), 8u);
+  EXPECT_NE(drafted[0].trace, guided[0].trace);
+  EXPECT_GT(both.size(), 8u);
+}
+
 TEST(Gather, FailuresAreKeptAndIntervalsHoldTheTime) {
   int failed = 0;
   for (const MeasuredTask& task : small_dataset().tasks) {

@@ -120,6 +120,11 @@ void add_workload(CLI::App& app, WorkloadOptions* options, bool required) {
       ->check(CLI::IsMember({"winograd"}));
 }
 
+absl::StatusOr<std::unique_ptr<Model>> model_named(const std::string& name,
+                                                   std::string_view family) {
+  return name == "shipped" ? shipped_model(family) : load_model(name, family);
+}
+
 absl::StatusOr<std::unique_ptr<Store>> DatabaseFlags::open() const {
   return environment(open_store(path));
 }

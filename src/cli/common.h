@@ -64,6 +64,10 @@ Json say_refused(const std::vector<RefusedCase>& refused);
 // When nothing of a suite is left: kInvalidArgument, or `first` where all were refused alike.
 absl::Status all_refused(const std::vector<RefusedCase>& refused, const absl::Status& first);
 
+// `shipped`, or the file of a model; errors as load_model's.
+absl::StatusOr<std::unique_ptr<Model>> model_named(const std::string& name,
+                                                   std::string_view family);
+
 struct DatabaseFlags {
   std::string path;
   bool frozen = false;                     // a miss is exit 2

@@ -74,20 +74,26 @@ class Gathering {
     return measure(index, task, spec);
   }
 
-  std::vector<DrawnProgram> draw(int index, const Task& task) const {
-    return draw_programs(task, {options_.uniform, options_.searched},
-                         Rng(options_.seed).split(static_cast<uint64_t>(index)).next());
+  absl::StatusOr<std::vector<DrawnProgram>> draw(int index, const Task& task) const {
+    std::unique_ptr<Model> guide;
+    if (options_.guided > 0) {
+      ASSIGN_OR_RETURN(guide, environment(model_named(options_.model, task.target->family)));
+    }
+    return draw_programs(task, {options_.uniform, options_.searched, options_.guided},
+                         Rng(options_.seed).split(static_cast<uint64_t>(index)).next(),
+                         std::move(guide));
   }
 
   absl::Status build(int index, const Task& task) {
     if (objects_.has(index)) return absl::OkStatus();
     ++new_;
-    return environment(objects_.build(index, task, draw(index, task)));
+    ASSIGN_OR_RETURN(const std::vector<DrawnProgram> programs, draw(index, task));
+    return environment(objects_.build(index, task, programs));
   }
 
   absl::Status measure(int index, const Task& task, const TaskSpec& spec) {
     const double begin = now();
-    const std::vector<DrawnProgram> programs = draw(index, task);
+    ASSIGN_OR_RETURN(const std::vector<DrawnProgram> programs, draw(index, task));
     const std::unique_ptr<Backend> backend = objects_.backend(index, task);
     LocalOptions local;
     local.backend = backend.get();
@@ -133,6 +139,10 @@ void add_gather(CLI::App& app, GatherOptions* options) {
   app.add_option("--uniform", options->uniform, "programs a task, uniform over the space")
       ->capture_default_str();
   app.add_option("--searched", options->searched, "programs a task, as a search would choose")
+      ->capture_default_str();
+  app.add_option("--guided", options->guided, "programs a task, as one with --model would")
+      ->capture_default_str();
+  app.add_option("--model", options->model, "what guides: `shipped`, or a FILE")
       ->capture_default_str();
   app.add_option("--threads", options->threads, "of the tasks that have more than one")
       ->check(CLI::PositiveNumber)

@@ -11,7 +11,8 @@ struct GatherOptions {
   int first = 0, tasks = 300;
   double seconds = 1e9;
   uint64_t seed = 1;
-  int uniform = 24, searched = 8;          // programs a task
+  int uniform = 24, searched = 8, guided = 0;  // programs a task
+  std::string model = "shipped";           // of the guided ones
   int threads = 2;                         // of the tasks that have more than one
   std::vector<std::string> lesser;         // targets that some tasks are for
   std::string file = "data.lwd", objects;

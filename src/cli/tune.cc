@@ -153,9 +153,7 @@ absl::StatusOr<Tuned> describe(const Task& task, RunsOn device, const TuneResult
 std::unique_ptr<Model> model_of(const TuneOptions& options, const Task& task) {
   if (options.model == "draft") return make_xgboost_model();
   if (options.model == "none") return make_draft_model();
-  const std::string& family = task.target->family;
-  absl::StatusOr<std::unique_ptr<Model>> model =
-      options.model == "shipped" ? shipped_model(family) : load_model(options.model, family);
+  absl::StatusOr<std::unique_ptr<Model>> model = model_named(options.model, task.target->family);
   if (model.ok()) return *std::move(model);
   options.output.note(concat(std::string(model.status().message()), "; the draft model is used"));
   return make_xgboost_model();

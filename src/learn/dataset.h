@@ -37,7 +37,7 @@ struct TaskSpec {
 
 struct MeasuredProgram {
   std::string trace;                       // text
-  char source = 'u';                       // 'u': drawn uniformly from the space; 's': as the
+  char source = 'u';                       // 'u': drawn uniformly from the space; 's': as a
                                            // search would choose
   double time_us = 0, low_us = 0, high_us = 0;  // 0: it failed, by its own fault
 };

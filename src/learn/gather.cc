@@ -1,8 +1,6 @@
 #include "src/learn/gather.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -14,13 +12,12 @@
 #include "src/lower/lower.h"
 #include "src/measure/timing.h"
 #include "src/measure/workbench.h"
+#include "src/search/search.h"
 
 namespace lw {
 namespace {
 
 constexpr int kTriesEach = 6;              // draws a program that is wanted
-constexpr int kDrafts = 240;               // that the searched ones are the best of
-constexpr int kChildrenDrawn = 120;
 constexpr int kRounds = 3;                 // apart in time: a disturbance spoils one
 constexpr double kRaced = 3;               // times the first: the incumbent that all race against
 constexpr double kPollSeconds = 1;
@@ -28,36 +25,13 @@ constexpr int kMostIdlePolls = 120;
 constexpr int kFewSamples = 3, kSomeSamples = 6;
 constexpr double kWideInterval = 0.05, kNarrowInterval = 0.02;  // relative, of so few samples
 
-struct Drafted {
-  int sketch;
-  Sample sample;
-  double draft_us;
-};
-
-absl::StatusOr<Drafted> drafted(int sketch, absl::StatusOr<Sample> sample) {
-  RETURN_IF_ERROR(sample.status());
-  const double us = draft_us(sample->nest);
-  return Drafted{sketch, *std::move(sample), us};
-}
-
-void sort_by_draft(std::vector<Drafted>& all) {
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Drafted& a, const Drafted& b) { return a.draft_us < b.draft_us; });
-}
-
 // Programs of different kernels.
 class Chosen {
  public:
-  bool add(const Drafted& one, char source) {
-    const absl::StatusOr<Kernel> kernel = lower(one.sample.nest);
-    if (!kernel.ok() || !kernels_.insert(hash(*kernel)).second) return false;
-    programs.push_back({to_text(one.sample.trace), source,
-                        std::make_shared<const Kernel>(*kernel), one.draft_us});
+  bool add(std::string trace, std::shared_ptr<const Kernel> kernel, double draft_us, char source) {
+    if (!kernels_.insert(hash(*kernel)).second) return false;
+    programs.push_back({std::move(trace), source, std::move(kernel), draft_us});
     return true;
-  }
-  // The first `count` that are new.
-  void add_first(const std::vector<Drafted>& from, int count, char source) {
-    for (size_t i = 0; i < from.size() && count > 0; ++i) count -= add(from[i], source);
   }
 
   std::vector<DrawnProgram> programs;
@@ -65,6 +39,20 @@ class Chosen {
  private:
   std::set<uint64_t> kernels_;
 };
+
+// What a search that begins with `model` would measure first.
+void add_searched(const Task& task, int count, uint64_t seed, std::unique_ptr<Model> model,
+                  Chosen& chosen) {
+  if (count == 0) return;
+  SearchOptions options;
+  options.seed = seed;
+  Search search(task.start, options, std::move(model));
+  std::vector<Proposal> first;
+  absl::StatusOr<Proposal> best = search.zero_trial();
+  if (best.ok()) first.push_back(*std::move(best));
+  for (Proposal& next : search.propose(count - 1, options.trials)) first.push_back(std::move(next));
+  for (Proposal& p : first) chosen.add(p.text, std::move(p.kernel), p.draft_us, 's');
+}
 
 // Of so few samples the range says too little.
 void widen(MeasuredProgram& program, size_t samples) {
@@ -145,35 +133,22 @@ std::map<uint64_t, Artifact> read_objects(const std::string& path) {
 }  // namespace
 
 std::vector<DrawnProgram> draw_programs(const Task& task, const ProgramCounts& counts,
-                                        uint64_t seed) {
-  const std::vector<Sketch> space = make_space(task.start);
+                                        uint64_t seed, std::unique_ptr<Model> guide) {
+  CHECK(counts.guided == 0 || guide != nullptr);
   Rng rng(seed);
-  const auto draw = [&] {
-    const int sketch = static_cast<int>(rng.below(static_cast<int64_t>(space.size())));
-    return drafted(sketch, sample(task.start, space[sketch], rng));
-  };
-  std::vector<Drafted> best;
-  for (int i = 0; i < kDrafts && counts.searched > 0; ++i) {
-    absl::StatusOr<Drafted> one = draw();
-    if (one.ok()) best.push_back(*std::move(one));
-  }
-  sort_by_draft(best);
   Chosen chosen;
-  chosen.add_first(best, (counts.searched + 1) / 2, 's');
-  const size_t parents = std::min<size_t>(best.size(), 8);
-  std::vector<Drafted> children;
-  for (int i = 0; i < kChildrenDrawn && parents > 0; ++i) {
-    const Drafted& parent = best[rng.below(static_cast<int64_t>(parents))];
-    absl::StatusOr<Drafted> child = drafted(
-        parent.sketch, mutate(task.start, space[parent.sketch], parent.sample.trace, rng));
-    if (child.ok()) children.push_back(*std::move(child));
-  }
-  sort_by_draft(children);
-  chosen.add_first(children, counts.searched / 2, 's');
+  add_searched(task, counts.searched, rng.next(), make_draft_model(), chosen);
+  add_searched(task, counts.guided, rng.next(), std::move(guide), chosen);
+  const std::vector<Sketch> space = make_space(task.start);
   int wanted = counts.uniform;
   for (int tries = kTriesEach * counts.uniform; tries > 0 && wanted > 0; --tries) {
-    const absl::StatusOr<Drafted> one = draw();
-    if (one.ok()) wanted -= chosen.add(*one, 'u');
+    const Sketch& sketch = space[rng.below(static_cast<int64_t>(space.size()))];
+    const absl::StatusOr<Sample> drawn = sample(task.start, sketch, rng);
+    if (!drawn.ok()) continue;
+    const absl::StatusOr<Kernel> kernel = lower(drawn->nest);
+    if (!kernel.ok()) continue;
+    wanted -= chosen.add(to_text(drawn->trace), std::make_shared<const Kernel>(*kernel),
+                         draft_us(drawn->nest), 'u');
   }
   return std::move(chosen.programs);
 }

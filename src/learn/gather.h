@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cost_model/cost_model.h"
 #include "src/learn/dataset.h"
 #include "src/search/measurer.h"
 
@@ -15,7 +16,8 @@ namespace lw {
 
 struct ProgramCounts {
   int uniform = 24;                        // sketches alike, decisions uniform in their domains
-  int searched = 8;                        // the draft's best of a few hundred, and their children
+  int searched = 8;                        // what a search by the draft would measure first
+  int guided = 0;                          // what one that begins with a model would
 };
 
 // A schedule to measure. No two of a task have the same kernel.
@@ -25,9 +27,10 @@ struct DrawnProgram {
   std::shared_ptr<const Kernel> kernel;
   double draft_us = 0;
 };
-// Fewer where the space has fewer. The draft's best comes first. Deterministic for the seed.
+// Fewer where the space has fewer. The draft's best comes first. Deterministic for the seed. `guide`:
+// the model of the guided ones; searches follow a model to where it errs, so it learns from those.
 std::vector<DrawnProgram> draw_programs(const Task& task, const ProgramCounts& counts,
-                                        uint64_t seed);
+                                        uint64_t seed, std::unique_ptr<Model> guide = nullptr);
 
 // Times of all, in short racing rounds: what is several times slower than the first is not measured
 // exactly. What fails through nobody's fault is left out. kUnavailable: nothing can be measured.
