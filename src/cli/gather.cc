@@ -85,7 +85,6 @@ class Gathering {
   }
 
   absl::Status build(int index, const Task& task) {
-    if (objects_.has(index)) return absl::OkStatus();
     ++new_;
     ASSIGN_OR_RETURN(const std::vector<DrawnProgram> programs, draw(index, task));
     return environment(objects_.build(index, task, programs));

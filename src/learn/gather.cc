@@ -194,8 +194,9 @@ absl::Status ObjectFolder::build(int task, const Task& of,
   std::filesystem::create_directories(folder_, ignored);
   Writer objects;
   uint64_t count = 0;
+  const std::unique_ptr<Backend> backend = this->backend(task, of);
   for (const DrawnProgram& program : programs) {
-    const absl::StatusOr<Artifact> artifact = of.backend->build(*program.kernel, *of.target);
+    const absl::StatusOr<Artifact> artifact = backend->build(*program.kernel, *of.target);
     if (!artifact.ok()) continue;
     objects.put(hash(*program.kernel)).put_string(artifact_bytes(*artifact));
     ++count;

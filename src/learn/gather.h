@@ -44,7 +44,8 @@ class ObjectFolder {
   explicit ObjectFolder(std::string folder) : folder_(std::move(folder)) {}
 
   bool has(int task) const;
-  // Builds the kernels and keeps the objects; those that cannot be built are left out.
+  // Builds the kernels, but for those kept already, and keeps the objects; those that cannot be
+  // built are left out.
   absl::Status build(int task, const Task& of, const std::vector<DrawnProgram>& programs) const;
   // A backend that takes what was kept and builds the rest; it owns what it read.
   std::unique_ptr<Backend> backend(int task, const Task& of) const;
