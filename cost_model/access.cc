@@ -117,10 +117,11 @@ class BodyReader {
     for (const auto& [index, n] : multiples) {
       const Expr own =
           stage_.axis_value.empty() ? index : substitute(index, stage_.axis_value);
+      const std::vector<int64_t> factors = lowering::remainder_of(own, n, stage_.axes.size());
       AxisMask axes = 0;
-      visit(lowering::remainder_of(own, n, stage_.axes.size()), [&](const ExprNode& node) {
-        if (node.op == ExprOp::kAxis) axes |= AxisMask{1} << (node.index & 63);
-      });
+      for (size_t a = 0; a < stage_.axes.size(); ++a) {
+        if (factors[a] != 0) axes |= AxisMask{1} << (a & 63);
+      }
       body_.multiples.push_back({axes, static_cast<double>(n)});
     }
     return true;

@@ -1,6 +1,7 @@
 #include "src/lower/guards.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "src/expr/scalar.h"
 
@@ -26,19 +27,26 @@ bool is_affine(const Expr& expr) {
 int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 
 // Adds factor * expr, which is affine, to the coefficients of the axes and the constant (last).
-void flatten(const Expr& expr, int64_t factor, std::vector<int64_t>* sum) {
+void add_coefficients(const Expr& expr, int64_t factor, std::vector<int64_t>* sum) {
   const std::vector<Expr>& args = expr->args;
   switch (expr->op) {
     case ExprOp::kConst: sum->back() += factor * expr->integer; return;
     case ExprOp::kAxis: (*sum)[expr->index] += factor; return;
     case ExprOp::kMul: {
       const bool second = args[1]->op == ExprOp::kConst;
-      return flatten(args[second ? 0 : 1], factor * args[second ? 1 : 0]->integer, sum);
+      const int64_t by = args[second ? 1 : 0]->integer;
+      return add_coefficients(args[second ? 0 : 1], factor * by, sum);
     }
     default:
-      flatten(args[0], factor, sum);
-      flatten(args[1], expr->op == ExprOp::kSub ? -factor : factor, sum);
+      add_coefficients(args[0], factor, sum);
+      add_coefficients(args[1], expr->op == ExprOp::kSub ? -factor : factor, sum);
   }
+}
+
+std::vector<int64_t> coefficients_of(const Expr& index, size_t axes) {
+  std::vector<int64_t> sum(axes + 1, 0);
+  add_coefficients(index, 1, &sum);
+  return sum;
 }
 
 }  // namespace
@@ -58,18 +66,12 @@ bool multiples_of(const Expr& condition, std::vector<std::pair<Expr, int64_t>>* 
   return true;
 }
 
-Expr remainder_of(const Expr& index, int64_t divisor, size_t axes) {
-  std::vector<int64_t> sum(axes + 1, 0);
-  flatten(index, 1, &sum);
-  Expr rest = make_int(Type::kI64, sum.back());
+std::vector<int64_t> remainder_of(const Expr& index, int64_t divisor, size_t axes) {
+  std::vector<int64_t> sum = coefficients_of(index, axes);
   for (size_t a = 0; a < axes; ++a) {
-    if (sum[a] % divisor == 0) continue;
-    const Expr term = make_axis(static_cast<int>(a));
-    const Expr factor = make_int(Type::kI64, sum[a]);
-    rest = make_binary(ExprOp::kAdd, rest,
-                       sum[a] == 1 ? term : make_binary(ExprOp::kMul, term, factor));
+    if (sum[a] % divisor == 0) sum[a] = 0;
   }
-  return rest;
+  return sum;
 }
 
 bool vanishes_with(const Expr& body, const ExprNode* part, Reduce reduce, Type type) {
@@ -100,8 +102,17 @@ bool vanishes_with(const Expr& body, const ExprNode* part, Reduce reduce, Type t
 std::vector<Guard> guards_of(Emitter& e, int s) {
   const Stage& stage = e.nest.stages[s];
   const Tensor& tensor = e.tensor(stage.tensor);
-  std::vector<Guard> all, guards;
+  std::vector<Guard> guards;
   if (stage.copy_of >= 0 || tensor.reduce == Reduce::kNone || has_fused_axes(stage)) return guards;
+  const std::vector<AxisState> whole = whole_axes(e.nest, s);
+  const size_t axes = stage.axes.size();
+  const auto add = [&](const Expr& of_tensor, int64_t extent, int64_t divisor, bool multiple) {
+    const Expr index =
+        stage.axis_value.empty() ? of_tensor : substitute(of_tensor, stage.axis_value);
+    const Guard guard{multiple ? remainder_of(index, divisor, axes) : coefficients_of(index, axes),
+                      extent, divisor, multiple};
+    if (!range_of_guard(e, guard, whole).inside) guards.push_back(guard);
+  };
   visit(e.bodies[s], [&](const ExprNode& node) {
     const bool pads = node.op == ExprOp::kPad && node.args[0]->op == ExprOp::kRead;
     if (!pads && node.op != ExprOp::kSelect) return;
@@ -109,7 +120,7 @@ std::vector<Guard> guards_of(Emitter& e, int s) {
     if (!pads) {
       std::vector<std::pair<Expr, int64_t>> multiples;
       multiples_of(node.args[0], &multiples);
-      for (const auto& [index, n] : multiples) all.push_back({index, 0, n, true, {}});
+      for (const auto& [index, n] : multiples) add(index, 0, n, true);
       return;
     }
     const ExprNode& read = *node.args[0];
@@ -118,29 +129,24 @@ std::vector<Guard> guards_of(Emitter& e, int s) {
       const int64_t extent = e.tensor(read.index).shape[d];
       const bool quotient = index->op == ExprOp::kDiv && index->args[1]->op == ExprOp::kConst &&
                             index->args[1]->integer > 0 && is_affine(index->args[0]);
-      if (is_affine(index)) all.push_back({index, extent, 1, false, {}});
-      if (quotient) all.push_back({index->args[0], extent, index->args[1]->integer, false, {}});
+      if (is_affine(index)) add(index, extent, 1, false);
+      if (quotient) add(index->args[0], extent, index->args[1]->integer, false);
     }
   });
-  for (Guard& guard : all) {
-    if (!stage.axis_value.empty()) guard.index = substitute(guard.index, stage.axis_value);
-    if (guard.multiple) {
-      guard.index = remainder_of(guard.index, guard.divisor, stage.axes.size());
-    }
-    guard.axes.assign(stage.axes.size(), false);
-    visit(guard.index, [&](const ExprNode& n) {
-      if (n.op == ExprOp::kAxis) guard.axes[n.index] = true;
-    });
-    if (!range_of_guard(e, guard, whole_axes(e.nest, s)).inside) guards.push_back(std::move(guard));
-  }
   return guards;
 }
 
-GuardRange range_of_guard(Emitter& e, const Guard& guard, const std::vector<AxisState>& axes) {
-  std::vector<Range> boxes;
-  for (const AxisState& a : axes) boxes.push_back({a.base, a.extent, true});
-  const Range box = range_of_expr(e, guard.index, boxes);
-  GuardRange range{box.lo, box.lo + affine(box.extent - 1)};
+GuardRange range_of_guard(const Emitter& e, const Guard& guard,
+                          const std::vector<AxisState>& axes) {
+  Affine lo = affine(guard.coefficients.back());
+  int64_t beyond = 0;                      // the last point from the first
+  for (size_t a = 0; a < axes.size(); ++a) {
+    const int64_t factor = guard.coefficients[a], most = factor * (axes[a].extent - 1);
+    if (factor == 0) continue;
+    lo = lo + axes[a].base * factor + affine(std::min<int64_t>(most, 0));
+    beyond += std::abs(most);
+  }
+  GuardRange range{lo, lo + affine(beyond)};
   if (guard.multiple) {
     range.settled = std::all_of(range.lo.terms.begin(), range.lo.terms.end(), [&](const auto& t) {
       return t.coefficient % guard.divisor == 0;
@@ -164,7 +170,7 @@ Interior interior(Emitter& e, const std::vector<Guard>& guards, const std::vecto
   Interior result{0, count};
   std::vector<AxisState> at = axes;
   for (const Guard& guard : guards) {
-    if (!guard.axes[axis] || guard.multiple || count < 2) continue;
+    if (!guard.moved_by(axis) || guard.multiple || count < 2) continue;
     const Affine start = axes[axis].base;
     at[axis] = {start, tile, {}};
     const GuardRange first = range_of_guard(e, guard, at);
@@ -188,7 +194,7 @@ bool unrolls_phase(Emitter& e, const std::vector<Guard>& guards,
                    const std::vector<AxisState>& axes, int axis, int64_t count) {
   if (count < 2 || count > kMostTaps) return false;
   return std::any_of(guards.begin(), guards.end(), [&](const Guard& guard) {
-    return guard.multiple && guard.axes[axis] && count <= guard.divisor &&
+    return guard.multiple && guard.moved_by(axis) && count <= guard.divisor &&
            range_of_guard(e, guard, axes).settled;
   });
 }
@@ -197,7 +203,7 @@ bool unrolls_window(Emitter& e, const std::vector<Guard>& guards,
                     const std::vector<AxisState>& axes, int axis, int64_t count) {
   if (count < 2 || count > kMostTaps) return false;
   return std::any_of(guards.begin(), guards.end(), [&](const Guard& guard) {
-    if (!guard.axes[axis]) return false;
+    if (!guard.moved_by(axis)) return false;
     const GuardRange range = range_of_guard(e, guard, axes);
     return range.settled && !range.inside;
   });

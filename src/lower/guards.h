@@ -34,21 +34,23 @@ namespace lw::lowering {
 // Adds the conditions of a conjunction that are `index % n == 0`, of affine indices: the index and
 // n of each. False: there are others too.
 bool multiples_of(const Expr& condition, std::vector<std::pair<Expr, int64_t>>* multiples);
-// The index without the axes (of `axes`) that move it by multiples of the divisor.
-Expr remainder_of(const Expr& index, int64_t divisor, size_t axes);
+// Of an index that is affine in `axes` axes: their coefficients, 0 for those that move it by
+// multiples of the divisor, then the constant.
+std::vector<int64_t> remainder_of(const Expr& index, int64_t divisor, size_t axes);
 
 // Whether a term of the reduction is its identity wherever `part` of `body`, a `pad` or a `where`,
 // has its last operand's value. `type`: of the result.
 bool vanishes_with(const Expr& body, const ExprNode* part, Reduce reduce, Type type);
 
 // A term counts only where floor(index / divisor) is in [0, extent), or, of a `multiple`, where the
-// index is a multiple of the divisor. The index is affine in the stage's axes.
+// index is a multiple of the divisor. The index is affine in the stage's axes: looked at for every
+// instance of a loop, it is kept as their coefficients.
 struct Guard {
-  Expr index;
+  std::vector<int64_t> coefficients;       // per axis, then the constant
   int64_t extent = 0;
   int64_t divisor = 1;
   bool multiple = false;
-  std::vector<bool> axes;                  // those of the stage that it depends on
+  bool moved_by(int axis) const { return coefficients[axis] != 0; }
 };
 
 // Of a stage whose axes are its tensor's: none after whole axes were fused.
@@ -61,7 +63,8 @@ struct GuardRange {
   bool settled = false;                    // each point's answer does not depend on the variables
   bool single() const { return lo == hi; }
 };
-GuardRange range_of_guard(Emitter& e, const Guard& guard, const std::vector<AxisState>& axes);
+GuardRange range_of_guard(const Emitter& e, const Guard& guard,
+                          const std::vector<AxisState>& axes);
 
 // The iterations [first, last) of a loop over `count` tiles of `tile` points of `axis` in which
 // every guard is satisfied, where guards that the tile's points differ in leave only few outside.

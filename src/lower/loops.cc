@@ -184,7 +184,7 @@ void one_loop(Frame& f, const Loop& loop, bool track, const Body& body) {
 bool moves(const Frame& f, int l, const Guard& guard) {
   for (; l < f.tile; ++l) {
     for (const LoopPart& part : f.stage.loops[l].parts) {
-      if (guard.axes[part.axis]) return true;
+      if (guard.moved_by(part.axis)) return true;
     }
   }
   return false;
