@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <set>
 
 #include "src/base/check.h"
 #include "src/base/files.h"
@@ -25,19 +24,27 @@ constexpr int kMostIdlePolls = 120;
 constexpr int kFewSamples = 3, kSomeSamples = 6;
 constexpr double kWideInterval = 0.05, kNarrowInterval = 0.02;  // relative, of so few samples
 
-// Programs of different kernels.
+// Programs of different kernels. One that a search chose and that was drawn too counts as drawn:
+// without what searches find the draws would be no sample of the space.
 class Chosen {
  public:
+  // Whether there is one more of the source.
   bool add(std::string trace, std::shared_ptr<const Kernel> kernel, double draft_us, char source) {
-    if (!kernels_.insert(hash(*kernel)).second) return false;
-    programs.push_back({std::move(trace), source, std::move(kernel), draft_us});
-    return true;
+    const auto [known, fresh] = at_.try_emplace(hash(*kernel), programs.size());
+    if (fresh) {
+      programs.push_back({std::move(trace), source, std::move(kernel), draft_us});
+      return true;
+    }
+    char& other = programs[known->second].source;
+    const bool drawn_too = source == 'u' && other != 'u';
+    if (drawn_too) other = 'u';
+    return drawn_too;
   }
 
   std::vector<DrawnProgram> programs;
 
  private:
-  std::set<uint64_t> kernels_;
+  std::map<uint64_t, size_t> at_;          // by the kernel's hash
 };
 
 // What a search that begins with `model` would measure first.
