@@ -11,6 +11,7 @@
 #include "src/expr/text.h"
 #include "src/lower/lower.h"
 #include "src/search/null_measurer.h"
+#include "src/search/pool.h"
 #include "tuner_db/store.h"
 
 namespace lw {
@@ -380,6 +381,23 @@ TEST(Search, AFailedCandidateLowersTheScoreOfItsNeighbours) {
     search.observe(results);
   }
   EXPECT_LT(late, early / 2 + 1) << early;
+}
+
+// A large program has to look faster than a small one, unless measuring takes much longer anyway.
+TEST(SearchTest, BuildingCountsWhereItTakesLong) {
+  search::Option option;
+  option.draft_us = 100;
+  EXPECT_EQ(search::build_handicap(option), 0);
+  float before = 0;
+  for (int64_t statements : {500, 2000, 8000, 16000}) {
+    option.statements = statements;
+    const float handicap = search::build_handicap(option);
+    EXPECT_GT(handicap, before);
+    EXPECT_LT(handicap, 0.5);
+    before = handicap;
+  }
+  option.draft_us = 1e6;
+  EXPECT_LT(search::build_handicap(option), before / 4);
 }
 
 }  // namespace

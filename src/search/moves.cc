@@ -16,6 +16,11 @@ constexpr double kSharpness = 3;    // weight of a sketch: (best of all / its be
 constexpr int kFirstDraws = 8;      // of every sketch before they compete
 constexpr double kCrossed = 0.3;    // of the children
 constexpr int kTournament = 3;
+// Of build_handicap(); how building compares with measuring is about the same on all hosts.
+constexpr double kBuildWeight = 0.05;   // chosen among 0, 0.05, 0.1 and 0.2
+constexpr double kStatementUs = 30;     // to build one
+constexpr double kTrialUs = 30e3;       // any trial, but for that and the kernel's calls
+constexpr double kCalls = 4;            // timed in the median trial of a slow kernel
 
 int feature(std::string_view name) {
   const std::vector<Feature>& table = feature_table();
@@ -41,6 +46,12 @@ Option make_option(int sketch, Sample sample, const char* source) {
       static_cast<uint64_t>(16 * option.features[columns] + option.features[copies]));
   option.source = source;
   return option;
+}
+
+float build_handicap(const Option& option) {
+  const double build_us = kStatementUs * static_cast<double>(option.statements);
+  const double measure_us = kTrialUs + kCalls * option.draft_us;
+  return static_cast<float>(kBuildWeight * std::log2(1 + build_us / measure_us));
 }
 
 Moves::Moves(const Nest& start, std::vector<Sketch> space, uint64_t seed, bool use_draft)

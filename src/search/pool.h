@@ -39,6 +39,11 @@ struct Tried {
 // Makes an option of a replayed trace (scores are given later).
 Option make_option(int sketch, Sample sample, const char* source);
 
+// Doublings of its time that building an option counts as, by what its trial takes more for it: of
+// programs that look alike the small ones are tried first. Where measuring takes longer there is
+// nothing to be won by that.
+float build_handicap(const Option& option);
+
 // Draws options: from the space, from parents, from foreign traces. Deterministic for the seed;
 // each draw has a stream of its own, numbered in order.
 class Moves {

@@ -36,20 +36,7 @@ constexpr size_t kFirstFit = 12;       // results before the model is fitted
 constexpr double kDescentShare = 0.2;  // of the trials that there will be, the last ones
 constexpr int kStagnant = 48;          // results without a better one: descend too
 constexpr int kWarmTries = 4;          // adapted traces a batch
-constexpr double kBuildWeight = 0.05;
-constexpr double kStatementUs = 30;     // building one
-constexpr double kLeastTrialUs = 30e3;  // measuring, of which a kernel's calls are at least
-constexpr double kCalls = 4;            // by the median trial of a kernel that takes milliseconds
 constexpr float kLogits = 2;            // of a model's score, a doubling of the time
-
-// Doublings of its time that building an option counts as, by what its trial takes more for it: of
-// programs that look alike the small ones are tried first. Where measuring takes longer there is
-// nothing to be won by that.
-float build_handicap(const Option& option) {
-  const double build_us = kStatementUs * static_cast<double>(option.statements);
-  const double measure_us = kLeastTrialUs + kCalls * option.draft_us;
-  return static_cast<float>(kBuildWeight * std::log2(1 + build_us / measure_us));
-}
 
 bool better(const Option* a, const Option* b) {
   return a->score != b->score ? a->score > b->score : a->text < b->text;
@@ -91,12 +78,12 @@ struct Search::Impl {
       for (const Option& option : scored) rows.push_back(option.features);
       const std::vector<float> scores = model->score(rows);
       for (size_t i = 0; i < scored.size(); ++i)
-        scored[i].score = scores[i] - kLogits * build_handicap(scored[i]);
+        scored[i].score = scores[i] - kLogits * search::build_handicap(scored[i]);
       return;
     }
     for (Option& option : scored) {
       const double by_chance = static_cast<double>(hash64(option.text, options.seed) >> 40);
-      const double drafted = -std::log2(option.draft_us) - build_handicap(option);
+      const double drafted = -std::log2(option.draft_us) - search::build_handicap(option);
       option.score = static_cast<float>(options.use_draft ? drafted : by_chance);
     }
   }
