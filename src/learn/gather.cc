@@ -54,11 +54,10 @@ void add_searched(const Task& task, int count, uint64_t seed, std::unique_ptr<Mo
   SearchOptions options;
   options.seed = seed;
   Search search(task.start, options, std::move(model));
-  std::vector<Proposal> first;
-  absl::StatusOr<Proposal> best = search.zero_trial();
-  if (best.ok()) first.push_back(*std::move(best));
-  for (Proposal& next : search.propose(count - 1, options.trials)) first.push_back(std::move(next));
-  for (Proposal& p : first) chosen.add(p.text, std::move(p.kernel), p.draft_us, 's');
+  const auto add = [&](const Proposal& p) { chosen.add(p.text, p.kernel, p.draft_us, 's'); };
+  const absl::StatusOr<Proposal> best = search.zero_trial();
+  if (best.ok()) add(*best);
+  for (const Proposal& next : search.propose(count - 1, options.trials)) add(next);
 }
 
 // Of so few samples the range says too little.
