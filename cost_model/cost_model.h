@@ -41,6 +41,8 @@ struct Example {
   double low_us = 0, high_us = 0;                // interval of the time; 0: not known
 };
 
+constexpr float kLogitsPerDoubling = 2;          // of a model's score: what half the time is worth
+
 class Model {
  public:
   virtual ~Model() = default;

@@ -1,7 +1,8 @@
 // Learned models: gradient-boosted trees that rank on top of the draft.
 //
-// The score that a model starts from is the draft's own ranking, -kDraftScale * log2(draft_us),
-// plus what a pre-trained base adds; trees learn the residual (rank_loss.h says of what).
+// The score that a model starts from is the draft's own ranking,
+// -kLogitsPerDoubling * log2(draft_us), plus what a pre-trained base adds; trees learn the residual
+// (rank_loss.h says of what).
 #include <algorithm>
 
 #include "cost_model/cost_model.h"
@@ -13,8 +14,6 @@
 namespace lw {
 namespace {
 
-constexpr double kDraftScale = 2;  // logits a factor of two is worth
-
 float draft_margin(const std::vector<float>& features) {
   static const size_t position = [] {
     const std::vector<Feature>& table = feature_table();
@@ -24,7 +23,7 @@ float draft_margin(const std::vector<float>& features) {
     CHECK(it != table.end());
     return static_cast<size_t>(it - table.begin());
   }();
-  return static_cast<float>(-kDraftScale) * features[position];
+  return -kLogitsPerDoubling * features[position];
 }
 
 void hide_predictions(std::vector<float>& features) {

@@ -36,7 +36,6 @@ constexpr size_t kFirstFit = 12;       // results before the model is fitted
 constexpr double kDescentShare = 0.2;  // of the trials that there will be, the last ones
 constexpr int kStagnant = 48;          // results without a better one: descend too
 constexpr int kWarmTries = 4;          // adapted traces a batch
-constexpr float kLogits = 2;            // of a model's score, a doubling of the time
 
 bool better(const Option* a, const Option* b) {
   return a->score != b->score ? a->score > b->score : a->text < b->text;
@@ -78,7 +77,7 @@ struct Search::Impl {
       for (const Option& option : scored) rows.push_back(option.features);
       const std::vector<float> scores = model->score(rows);
       for (size_t i = 0; i < scored.size(); ++i)
-        scored[i].score = scores[i] - kLogits * search::build_handicap(scored[i]);
+        scored[i].score = scores[i] - kLogitsPerDoubling * search::build_handicap(scored[i]);
       return;
     }
     for (Option& option : scored) {
