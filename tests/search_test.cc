@@ -384,7 +384,7 @@ TEST(Search, AFailedCandidateLowersTheScoreOfItsNeighbours) {
 }
 
 // A large program has to look faster than a small one, unless measuring takes much longer anyway.
-TEST(SearchTest, BuildingCountsWhereItTakesLong) {
+TEST(Search, BuildingCountsWhereItTakesLong) {
   search::Option option;
   option.draft_us = 100;
   EXPECT_EQ(search::build_handicap(option), 0);
