@@ -45,14 +45,14 @@ class PointOracle {
   Impl* impl_;
 };
 
-// Floating-point operations that the program needs, padding's and where's zeros not counted
-// ("useful"), and with them counted. Multiply-add is 2.
+// Operations on data, a multiply-add 2. `useful`: those that are required (work.h). `counted`: every
+// different operation of a body at every point of its domain; the step of a reduction is one.
 struct Flops {
   double useful = 0, counted = 0;
 };
 Flops count_flops(const Program& program);
 
-// Bytes every implementation must move: each input read once, each output written once.
+// Bytes that every implementation must move (work.h): of inputs what is read, each output once.
 double compulsory_bytes(const Program& program);
 
 // The range random inputs must come from, by the use the program makes of the tensor: indices of

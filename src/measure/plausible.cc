@@ -22,7 +22,7 @@ double impossible_below_us(const Program& program, const Target& target, int thr
     rate = std::max(rate, 2.0 * atom.lanes * atom.group * atom.per_cycle);
   }
   if (rate <= 0) return 0;
-  const double operations = static_cast<double>(count_flops(program).counted);
+  const double operations = static_cast<double>(count_flops(program).useful);
   return operations / (rate * kUnknownRates * kFastestGhz * 1e3 * threads);
 }
 

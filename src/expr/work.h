@@ -1,0 +1,40 @@
+// What every implementation of a program must do: the operations it must execute and the bytes it
+// must move. Lower counts, as the bound of a kernel's time is made of them.
+//
+// An operation is required once for every combination of operands that can matter:
+//   equal subexpressions of a body are one; one that an axis does not change is done once for all
+//   values of that axis; one whose result pads and selects drop (multiply by zero, replace by the
+//   reduction's identity) is not done, nor what makes an element that no reader reads, nor what
+//   no input changes. Arithmetic on axes alone is addressing, and so are a gather's indices.
+// A byte is required once if anything reads it. Of a gather through an input's elements those
+// places count that indices drawn at random reach; through computed ones, a single one.
+//
+// Values; functions are thread-safe and deterministic, linear in the nodes of bodies, and take some
+// tenths of a second at most (what is too large to count is sampled, and errs towards less).
+#pragma once
+
+#include <vector>
+
+#include "src/expr/expr.h"
+#include "src/expr/interpret.h"
+
+namespace lw {
+
+// Instructions of one kind, in lanes. Signs, casts, selects and the logic of masks are left out:
+// they can be part of others.
+struct Operations {
+  ExprOp op = ExprOp::kAdd;                // of one cost: sub as add; min, comparisons as max
+  Type type = Type::kF32;                  // of the operands
+  bool adds = false;                       // a kMul whose product is added: one instruction
+  double count = 0;
+};
+
+struct Work {
+  Flops flops;
+  std::vector<Operations> operations;      // at most one of each kind
+  double bytes_read = 0, bytes_written = 0;
+  double gathered = 0;                     // elements read one by one, at places that data says
+};
+Work count_work(const Program& program);
+
+}  // namespace lw
