@@ -30,7 +30,9 @@ class BodyReader {
     switch (e.op) {
       case ExprOp::kConst: form.constant += factor * static_cast<double>(e.integer); return;
       case ExprOp::kAxis: return add_axis(e.index, factor, stage_axes, form);
-      case ExprOp::kCast: return flatten(*e.args[0], factor, stage_axes, form);
+      case ExprOp::kCast:
+      case ExprOp::kAbs: return flatten(*e.args[0], factor, stage_axes, form);
+      case ExprOp::kNeg: return flatten(*e.args[0], -factor, stage_axes, form);
       case ExprOp::kAdd:
       case ExprOp::kSub:
         flatten(*e.args[0], factor, stage_axes, form);

@@ -224,6 +224,8 @@ class ProgramWriter {
       return concat(a.name, " + ", b.name);
     if (kind == 4 && room > 0) return concat(a.name, " + ", rng_.below(room + 1));
     if (kind == 5) return concat(a.name, " / 2 % ", size);
+    if (kind == 6) return concat("clamp(", a.name, " - 2, 0, ", size - 1, ")");
+    if (kind == 7) return concat("min(abs(", b.name, " - ", a.name, "), ", size - 1, ")");
     if (room >= 0) return a.name;
     if (chance(50)) return concat(a.name, " % ", size);
     *padded = true;
@@ -238,7 +240,8 @@ class ProgramWriter {
           concat(d ? ", " : "", identity ? axes[d].name : index(axes, tensor.shape[d], d, &padded));
     }
     text += "]";
-    if (padded) text = concat("pad(", text, ", 0)");
+    static constexpr const char* kBeyond[] = {"0", "0", "edge", "reflect", "wrap"};
+    if (padded) text = concat("pad(", text, ", ", kBeyond[rng_.below(std::size(kBeyond))], ")");
     return tensor.type == work_ ? text : concat("cast(", work_, ", ", text, ")");
   }
 

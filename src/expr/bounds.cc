@@ -146,6 +146,12 @@ Interval atom_interval(const Expr& e, const Facts& facts, int level) {
       Interval a = operand(0), b = operand(1);
       return {std::max(a.lo, b.lo), std::max(a.hi, b.hi)};
     }
+    case ExprOp::kAbs: {
+      const Interval a = operand(0);
+      if (a.lo == INT64_MIN) return kWholeRange;
+      if (a.lo >= 0) return a;
+      return {std::max<int64_t>(-a.hi, 0), std::max(-a.lo, a.hi)};
+    }
     case ExprOp::kSelect: {
       Interval a = operand(1), b = operand(2);
       return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)};

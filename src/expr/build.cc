@@ -42,6 +42,7 @@ Expr Elaborator::build(const Node& node, Type want) {
     }
     case NodeKind::kRead: return make_cast(want, build_read(node));
     case NodeKind::kPad: {
+      if (border_of(node) != Border::kNone) return make_cast(want, build_border(node));
       Expr read = build_read(*node.args[0]);
       Expr fill = build(*node.args[1], read->type);
       return make_cast(want, make_pad(read, fill));
@@ -99,9 +100,12 @@ Expr Elaborator::build_where(const Node& node, Type want) {
 Expr Elaborator::build_read(const Node& node) {
   auto indices = subscripts_.find(&node);
   CHECK(indices != subscripts_.end());
+  return build_read(node, indices->second);
+}
+
+Expr Elaborator::build_read(const Node& node, const std::vector<Expr>& indices) {
   const int tensor = symbols_.at(node.name).tensor;
-  Expr read = make_read(tensor, program_->tensors[static_cast<size_t>(tensor)].type,
-                        indices->second);
+  Expr read = make_read(tensor, program_->tensors[static_cast<size_t>(tensor)].type, indices);
   read_sites_[read.get()] = &node;
   kept_reads_.push_back(read);
   return read;

@@ -203,6 +203,12 @@ Value where(const Value& condition, const Value& a, const Value& b) {
 Value pad(const Value& read, const Value& fill) {
   return operation(NodeKind::kPad, ExprOp::kConst, {read, fill});
 }
+Value pad(const Value& read, Border border) {
+  Node name;
+  name.kind = NodeKind::kName;
+  name.name = border_name(border);
+  return pad(read, Value(make_node(std::move(name))));
+}
 Value cast(Type type, const Value& a) {
   Node node;
   node.kind = NodeKind::kCast;

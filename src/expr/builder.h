@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/expr/border.h"
 #include "src/expr/expr.h"
 
 namespace lw {
@@ -128,5 +129,6 @@ Value clamp(const Value& x, const Value& lo, const Value& hi);
 Value cast(Type type, const Value& a);
 Value where(const Value& condition, const Value& a, const Value& b);
 Value pad(const Value& read, const Value& fill);  // `read` is TensorRef's call
+Value pad(const Value& read, Border border);      // not kNone
 
 }  // namespace lw

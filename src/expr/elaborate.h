@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "src/expr/border.h"
 #include "src/expr/bounds.h"
 #include "src/expr/syntax.h"
 
@@ -99,6 +100,12 @@ class Elaborator {
   Expr subscript(const Node& node);
   Expr scaled_subscript(const Node& node);
 
+  // border.cc: pad(READ, edge | reflect | wrap).
+  Border border_of(const Node& pad) const;
+  Info infer_border(const Node& pad);
+  Expr build_border(const Node& pad);
+  Expr inside(const Expr& index, int64_t extent, Border border) const;
+
   // build.cc: nodes.
   struct Reduction {
     Type type;
@@ -110,6 +117,7 @@ class Elaborator {
   Expr build_comparison(const Node& node);
   Expr build_where(const Node& node, Type want);
   Expr build_read(const Node& node);
+  Expr build_read(const Node& node, const std::vector<Expr>& indices);
   Expr build_cast(const Node& node);
   Expr axis_value(const Node& node);
   Reduction build_reduction(const Node& node, Type want);

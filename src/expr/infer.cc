@@ -71,6 +71,7 @@ Info Elaborator::infer_node(const Node& node) {
         diagnostics_->error(node.position, "pad takes a read, such as X[i - 1]");
         return failed();
       }
+      if (border_of(node) != Border::kNone) return infer_border(node);
       const Info read = infer(*node.args[0]), fill = infer(*node.args[1]);
       return combine(node, read, fill);
     }
@@ -167,7 +168,8 @@ Info Elaborator::infer_read(const Node& node) {
   return typed(tensor.type);
 }
 
-// An index: axes, constants, and reads of integer tensors under + - and * / % by constants.
+// An index: axes, constants, and reads of integer tensors under + - min max clamp abs, and * / % by
+// constants.
 Expr Elaborator::subscript(const Node& node) {
   if (is_literal(node)) {
     std::optional<int64_t> value = integer(node, "an index");
@@ -205,11 +207,26 @@ Expr Elaborator::subscript(const Node& node) {
       }
       if (keeps_index(node.op)) return scaled_subscript(node);
       break;
+    case NodeKind::kCall:
+    case NodeKind::kClamp: {
+      const bool clamps = node.kind == NodeKind::kClamp;
+      if (!clamps && !keeps_index(node.op)) break;
+      std::vector<Expr> args;
+      for (const NodePtr& arg : node.args) {
+        args.push_back(subscript(*arg));
+        if (!args.back()) return nullptr;
+      }
+      if (clamps) {
+        return make_binary(ExprOp::kMin, make_binary(ExprOp::kMax, args[0], args[1]), args[2]);
+      }
+      return args.size() == 1 ? make_unary(node.op, args[0])
+                              : make_binary(node.op, args[0], args[1]);
+    }
     default: break;
   }
-  diagnostics_->error(
-      node.position,
-      "an index is made of axes, constants and reads of integer tensors with + - * / %");
+  diagnostics_->error(node.position,
+                      "an index is made of axes, constants and reads of integer tensors with "
+                      "+ - * / % min max clamp abs");
   return nullptr;
 }
 

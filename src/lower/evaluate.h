@@ -102,6 +102,7 @@ class Evaluator {
   std::optional<Index> divide_blocks(const Index& a, int64_t divisor, bool modulo,
                                      const Point& point);
   Index divide(const Index& a, int64_t divisor, bool modulo, const Point& point);
+  Index extreme(ExprOp op, const Index& a, const Index& b, const Point& point);
   Index gather_index(const Expr& expr, const Point& point, int64_t extent);
   Index flatten(const Storage& storage, const std::vector<Index>& local, const Point& point);
   void cancel_quotients(Index& index);
@@ -154,6 +155,10 @@ class Evaluator {
   std::vector<int64_t> cache_key(const Expr& expr, const Point& point);
   int varying_lanes(const Expr& expr, const Point& point);
 
+  struct Extreme {
+    ExprOp op;                             // kMin, kMax
+    Index a, b, result;
+  };
   struct Quotient {
     Index dividend;
     int64_t divisor;
@@ -174,6 +179,7 @@ class Evaluator {
   std::vector<Overlap> overlaps_;
   absl::flat_hash_map<std::vector<int64_t>, std::pair<int, int64_t>> overlap_at_;
   std::vector<Quotient> quotients_;
+  std::vector<Extreme> extremes_;
   std::vector<Scalar> scalars_;            // loaded so far
   std::vector<std::pair<int, Affine>> prefetched_;
   bool raw_ = false;                       // loads keep 16-bit floats as they are

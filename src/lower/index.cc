@@ -13,6 +13,14 @@ bool divides(const Affine& a, int64_t divisor) {
                      [&](const Affine::Term& t) { return t.coefficient % divisor == 0; });
 }
 
+bool same(const Index& a, const Index& b) {
+  const auto equal = [](const Index::Term& s, const Index::Term& t) {
+    return s.reg == t.reg && s.coefficient == t.coefficient;
+  };
+  return a.base == b.base && a.lane == b.lane &&
+         std::equal(a.terms.begin(), a.terms.end(), b.terms.begin(), b.terms.end(), equal);
+}
+
 }  // namespace
 
 Index Evaluator::index(const Expr& expr, const Point& point) {
@@ -37,6 +45,14 @@ Index Evaluator::index(const Expr& expr, const Point& point) {
         return exact ? *exact : divide(a, args[1]->integer, modulo, point);
       }
       break;
+    case ExprOp::kMin:
+    case ExprOp::kMax: return extreme(expr->op, index(args[0], point), index(args[1], point), point);
+    case ExprOp::kAbs: {
+      const Index a = index(args[0], point), negated = scale(a, -1);
+      const Index zero = make_index(e_, affine(0), 0, 1);
+      if (a.range.lo >= 0) return a;
+      return extreme(ExprOp::kMax, extreme(ExprOp::kMax, a, negated, point), zero, point);
+    }
     default: break;
   }
   // Anything else: an integer value (a gather's index, a product of axes).
@@ -63,6 +79,35 @@ Index Evaluator::index(const Expr& expr, const Point& point) {
   } else {
     result.terms.push_back({value.reg, 1});
   }
+  return result;
+}
+
+// The less or the greater of two indices: one of them where that is known, else a new variable or
+// vector, the same for the same two.
+Index Evaluator::extreme(ExprOp op, const Index& a, const Index& b, const Point& point) {
+  const bool least = op == ExprOp::kMin;
+  const Index apart = add(a, b, -1);       // of ranges only, unless the terms cancel
+  Interval difference{a.range.lo - b.range.hi, a.range.hi - b.range.lo};
+  if (apart.uniform() && apart.base.is_constant()) {
+    difference = {apart.base.constant, apart.base.constant};
+  }
+  if (difference.hi <= 0) return least ? a : b;
+  if (difference.lo >= 0) return least ? b : a;
+  for (const Extreme& known : extremes_) {
+    if (known.op == op && same(known.a, a) && same(known.b, b)) return known.result;
+  }
+  Index result;
+  if (a.uniform() && b.uniform()) {
+    result.base = e_.emit_int(least ? Stmt::IntOp::kMin : Stmt::IntOp::kMax, a.base, b.base, 1);
+  } else {
+    const int lanes = point.chunk.lanes;
+    const Value x{vector_index(a, lanes), lanes}, y{vector_index(b, lanes), lanes};
+    result.terms.push_back({binary(op, Type::kI64, x, y).reg, 1});
+  }
+  const Interval &p = a.range, &q = b.range;
+  result.range = least ? Interval{std::min(p.lo, q.lo), std::min(p.hi, q.hi)}
+                       : Interval{std::max(p.lo, q.lo), std::max(p.hi, q.hi)};
+  extremes_.push_back({op, a, b, result});
   return result;
 }
 

@@ -38,6 +38,28 @@ Range range_of_expr(Emitter& e, const Expr& expr, const std::vector<Range>& axes
       if (c >= 0) return {a.lo * c, (a.extent - 1) * c + 1, true};
       return {(a.lo + affine(a.extent - 1)) * c, (a.extent - 1) * -c + 1, true};
     }
+    case ExprOp::kNeg: {
+      const Range a = range_of_expr(e, args[0], axes);
+      if (!a.known) return unknown();
+      return {(a.lo + affine(a.extent - 1)) * -1, a.extent, true};
+    }
+    // None of these moves two neighbours apart.
+    case ExprOp::kMin:
+    case ExprOp::kMax: {
+      const bool second = args[1]->op == ExprOp::kConst;
+      if (!second && args[0]->op != ExprOp::kConst) return unknown();
+      const Range a = range_of_expr(e, args[second ? 0 : 1], axes);
+      if (!a.known) return unknown();
+      const auto op = expr->op == ExprOp::kMin ? Stmt::IntOp::kMin : Stmt::IntOp::kMax;
+      return {e.emit_int(op, a.lo, affine(args[second ? 1 : 0]->integer), 1), a.extent, true};
+    }
+    case ExprOp::kAbs: {
+      const Range a = range_of_expr(e, args[0], axes);
+      if (!a.known) return unknown();
+      const Affine negated = (a.lo + affine(a.extent - 1)) * -1;
+      const Affine nearest = e.emit_int(Stmt::IntOp::kMax, a.lo, negated, 1);
+      return {e.emit_int(Stmt::IntOp::kMax, nearest, affine(0), 1), a.extent, true};
+    }
     case ExprOp::kDiv: {
       const Range a = range_of_expr(e, args[0], axes);
       if (!a.known || args[1]->op != ExprOp::kConst || args[1]->integer <= 0) return unknown();
