@@ -1,0 +1,61 @@
+// What the documents show is true: programs parse, links lead somewhere.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "src/expr/text.h"
+
+namespace lw {
+namespace {
+
+const std::filesystem::path kSource = LW_SOURCE_DIR;
+
+std::vector<std::filesystem::path> documents() {
+  std::vector<std::filesystem::path> files = {kSource / "README.md", kSource / "deploy/README.md"};
+  for (const auto& entry : std::filesystem::directory_iterator(kSource / "docs")) {
+    if (entry.path().extension() == ".md") files.push_back(entry.path());
+  }
+  return files;
+}
+
+std::string slurp(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+TEST(Documents, TheirProgramsParse) {
+  int programs = 0;
+  for (const std::filesystem::path& file : documents()) {
+    const std::string text = slurp(file);
+    const std::regex block("```\n([^`]*)```");
+    for (std::sregex_iterator at(text.begin(), text.end(), block), end; at != end; ++at) {
+      const std::string program = (*at)[1];
+      if (!std::regex_search(program, std::regex("(^|\n)op "))) continue;
+      const absl::StatusOr<Module> module = parse_module(program, file.filename().string());
+      EXPECT_TRUE(module.ok()) << program << module.status().message();
+      ++programs;
+    }
+  }
+  EXPECT_GE(programs, 3);
+}
+
+TEST(Documents, TheirLinksLeadToFiles) {
+  int links = 0;
+  for (const std::filesystem::path& file : documents()) {
+    const std::string text = std::regex_replace(slurp(file), std::regex("```[^`]*```"), "");
+    const std::regex link(R"(\]\(([^)#:]+)\))");
+    for (std::sregex_iterator at(text.begin(), text.end(), link), end; at != end; ++at) {
+      EXPECT_TRUE(std::filesystem::exists(file.parent_path() / (*at)[1].str()))
+          << file << ": " << (*at)[1];
+      ++links;
+    }
+  }
+  EXPECT_GE(links, 10);
+}
+
+}  // namespace
+}  // namespace lw
