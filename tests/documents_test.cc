@@ -27,6 +27,10 @@ std::string slurp(const std::filesystem::path& path) {
   return text.str();
 }
 
+std::string without_code(const std::string& text) {
+  return std::regex_replace(text, std::regex("```[^`]*```|`[^`\n]*`"), "");
+}
+
 TEST(Documents, TheirProgramsParse) {
   int programs = 0;
   for (const std::filesystem::path& file : documents()) {
@@ -46,7 +50,7 @@ TEST(Documents, TheirProgramsParse) {
 TEST(Documents, TheirLinksLeadToFiles) {
   int links = 0;
   for (const std::filesystem::path& file : documents()) {
-    const std::string text = std::regex_replace(slurp(file), std::regex("```[^`]*```"), "");
+    const std::string text = without_code(slurp(file));
     const std::regex link(R"(\]\(([^)#:]+)\))");
     for (std::sregex_iterator at(text.begin(), text.end(), link), end; at != end; ++at) {
       EXPECT_TRUE(std::filesystem::exists(file.parent_path() / (*at)[1].str()))
