@@ -27,7 +27,7 @@ ScheduleRecord record_of(const Task& task, double us = 10) {
   Search search(task.start, SearchOptions(), make_draft_model());
   Measurement m = make_measurement(1, {us, us, us});
   m.trace = search.zero_trial()->text;
-  return make_record(task.workload, {task.key, m});
+  return make_record(task.workload, {task.key, m, {}});
 }
 
 Match match_of(const ScheduleRecord& record, Rung rung = Rung::kExact) {

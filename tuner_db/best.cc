@@ -98,6 +98,20 @@ int64_t best_of(absl::Span<const Pool> pools) {
   return best;
 }
 
+std::vector<int64_t> next_best(absl::Span<const Pool> pools, int64_t best, int count) {
+  std::vector<int64_t> order;
+  for (size_t i = 0; i < pools.size(); ++i) {
+    if (pools[i].eligible && static_cast<int64_t>(i) != best) {
+      order.push_back(static_cast<int64_t>(i));
+    }
+  }
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return pools[a].median_us < pools[b].median_us;
+  });
+  order.resize(std::min(order.size(), static_cast<size_t>(std::max(0, count))));
+  return order;
+}
+
 Measurement represent(absl::Span<const Measurement* const> measurements) {
   const Measurement* chosen = nullptr;
   int64_t ok = 0;

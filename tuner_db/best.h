@@ -42,6 +42,9 @@ Pool pool(absl::Span<const Measurement* const> measurements);
 // Index of the best eligible pool, -1 when there is none. Ties: the earlier in `pools`.
 int64_t best_of(absl::Span<const Pool> pools);
 
+// Indices of the `count` eligible pools beside `best`, by their medians. Ties: the earlier.
+std::vector<int64_t> next_best(absl::Span<const Pool> pools, int64_t best, int count);
+
 // What `best` returns for a trace: its measurement with the most samples (the latest of these),
 // carrying the pooled samples, median and interval. REQUIRES: all of one trace, eligible.
 Measurement represent(absl::Span<const Measurement* const> measurements);

@@ -75,6 +75,30 @@ std::string defect(const WorkloadRow& row) {
   return "";
 }
 
+std::string defect(const ScheduleRecord& r) {
+  if (std::string what = defect(r.key); !what.empty()) return what;
+  if (!r.verified) return "it is not verified";
+  const std::pair<const char*, double> amounts[] = {
+      {"flops", r.flops}, {"bytes", r.bytes}, {"time_us", r.time_us}, {"ci_low_us", r.ci_low_us}};
+  for (const auto& [name, value] : amounts) {
+    if (!is_amount(value)) return absl::StrFormat("%s is %g", name, value);
+  }
+  if (std::isnan(r.ci_high_us) || r.ci_high_us < 0) {
+    return absl::StrFormat("ci_high_us is %g", r.ci_high_us);
+  }
+  if (std::isnan(r.max_rel_error) || r.max_rel_error < 0) {
+    return absl::StrFormat("max_rel_error is %g", r.max_rel_error);
+  }
+  if (r.samples < 0) return absl::StrFormat("samples is %d", r.samples);
+  for (int64_t extent : r.shape) {
+    if (extent < 1) return absl::StrFormat("an extent of its shape is %d", extent);
+  }
+  for (const RankedTrace& other : r.others) {
+    if (!is_amount(other.time_us)) return absl::StrFormat("a time is %g", other.time_us);
+  }
+  return "";
+}
+
 std::string target_defect(const std::string& id, std::string_view text) {
   if (id != sha256(text)) return "the id is not the text's sha256";
   const absl::StatusOr<Target> target = parse_target(text);

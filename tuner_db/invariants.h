@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "tuner_db/ladder.h"
 #include "tuner_db/store.h"
 
 namespace lw {
@@ -15,6 +16,7 @@ namespace lw {
 std::string defect(const Key& key);
 std::string defect(const Measurement& measurement);
 std::string defect(const WorkloadRow& row);                        // the id included
+std::string defect(const ScheduleRecord& record);                  // of a peer; traces unparsed
 std::string target_defect(const std::string& id, std::string_view text);
 std::string trace_defect(const std::string& trace);
 

@@ -29,6 +29,9 @@
 
 namespace lw {
 
+// How many traces of its key a record holds, itself included, whichever way it comes.
+constexpr int kRecordTraces = 4;
+
 // A tuned schedule as compilers get it: the best of a key, its samples counted.
 struct ScheduleRecord {
   Key key;
@@ -44,12 +47,7 @@ struct ScheduleRecord {
   double max_rel_error = 0;
   std::string source;   // as Measurement's
   int64_t unix_ms = 0;  // when it was measured
-  struct Other {        // the next best traces of the key, best first
-    std::string trace;
-    double time_us = 0;
-    bool operator==(const Other&) const = default;
-  };
-  std::vector<Other> others;
+  std::vector<RankedTrace> others;  // the next best traces of the key, best first
   bool operator==(const ScheduleRecord&) const = default;
 };
 
@@ -58,11 +56,6 @@ struct ScheduleRecord {
 std::string record_digest(const Key& key, std::string_view trace);
 
 ScheduleRecord make_record(const WorkloadRow& workload, const BestRow& row);
-
-// The `count` best traces of a key, best first: [0] as the record, the others in `others`. Reads
-// every measurement of the key, but for withdrawn traces. kNotFound.
-absl::StatusOr<ScheduleRecord> read_top(const Store& store, const WorkloadRow& workload,
-                                        const Key& key, int count);
 
 enum class Rung : uint8_t { kExact, kLoose, kNearestShape, kNearestTarget, kDefault };
 std::string_view rung_name(Rung rung);  // "exact", "loose", "nearest-shape", ...

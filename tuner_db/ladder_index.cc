@@ -15,7 +15,7 @@ constexpr size_t kKeyBytes = 350;
 size_t bytes_of(const ScheduleRecord& record) {
   size_t total = sizeof(ScheduleRecord) + kKeyBytes + record.name.size() + record.words.size() +
                  record.trace.size() + record.source.size() + 8 * record.shape.size();
-  for (const ScheduleRecord::Other& other : record.others) {
+  for (const RankedTrace& other : record.others) {
     total += sizeof(other) + other.trace.size();
   }
   return total;
@@ -79,7 +79,7 @@ absl::Status LadderIndex::reload(const Key& key, const WorkloadRow& workload) {
 
 absl::StatusOr<std::shared_ptr<const ScheduleRecord>> LadderIndex::read(
     const Key& key, const WorkloadRow& workload) const {
-  ASSIGN_OR_RETURN(const BestRow row, store_.best(key));
+  ASSIGN_OR_RETURN(const BestRow row, store_.top(key, kRecordTraces));
   return std::make_shared<const ScheduleRecord>(make_record(workload, row));
 }
 

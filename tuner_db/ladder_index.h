@@ -6,7 +6,7 @@
 // second. Here a miss costs a hash look-up and a vector scan of its family's shapes
 // (shape_table.h). bench/service measures.
 //
-// Memory: about 350 bytes a key and the records (their traces, about 1 KB each) up to
+// Memory: about 350 bytes a key and the records (four traces of about 1 KB each) up to
 // resident_bytes; records beyond are read from the Store each time. Keys beyond max_keys are
 // answered when they are asked for exactly, but are near to nothing.
 #pragma once

@@ -87,9 +87,9 @@ class MemoryStore : public Store {
     return found == results_.end() ? std::vector<Measurement>() : found->second.rows;
   }
 
-  absl::StatusOr<BestRow> best(const Key& key) const override {
+  absl::StatusOr<BestRow> top(const Key& key, int count) const override {
     const std::lock_guard guard(mutex_);
-    return best_of_key(key);
+    return best_of_key(key, count);
   }
 
   absl::StatusOr<std::vector<BestRow>> best_in_family(const std::string& family,
@@ -98,7 +98,7 @@ class MemoryStore : public Store {
     std::vector<BestRow> rows;
     for (const auto& [key, results] : results_) {
       if (key.threads != threads || workloads_.at(key.workload).family != family) continue;
-      if (absl::StatusOr<BestRow> row = best_of_key(key); row.ok()) rows.push_back(*std::move(row));
+      if (absl::StatusOr<BestRow> row = best_of_key(key, 1); row.ok()) rows.push_back(*std::move(row));
     }
     return rows;
   }
@@ -235,7 +235,7 @@ class MemoryStore : public Store {
     return found->second;
   }
 
-  absl::StatusOr<BestRow> best_of_key(const Key& key) const {
+  absl::StatusOr<BestRow> best_of_key(const Key& key, int count) const {
     const auto found = results_.find(key);
     if (found == results_.end()) return no_result(key);
     std::vector<Pool> pools = found->second.pools;
@@ -244,7 +244,11 @@ class MemoryStore : public Store {
     }
     const int64_t best = best_of(pools);
     if (best < 0) return no_result(key);
-    return BestRow{key, represent(found->second.of_trace(static_cast<size_t>(best)))};
+    BestRow row{key, represent(found->second.of_trace(static_cast<size_t>(best))), {}};
+    for (int64_t next : next_best(pools, best, count - 1)) {
+      row.others.push_back({found->second.traces[next], pools[next].median_us});
+    }
+    return row;
   }
 
   bool is_out(const Key& key, const std::string& trace) const {

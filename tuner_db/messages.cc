@@ -261,4 +261,59 @@ absl::StatusOr<Target> from_proto(const v1::Target& in) {
   return t;
 }
 
+v1::ScheduleRecord to_proto(const ScheduleRecord& r) {
+  v1::ScheduleRecord out;
+  *out.mutable_key() = to_proto(r.key);
+  out.set_name(as_utf8(r.name));
+  out.set_source_words(as_utf8(r.words));
+  out.set_family(r.family);
+  out.mutable_shape()->Assign(r.shape.begin(), r.shape.end());
+  out.set_flops(r.flops);
+  out.set_bytes(r.bytes);
+  out.set_trace(as_utf8(r.trace));
+  out.set_kernel_hash(r.kernel_hash);
+  out.set_time_us(r.time_us);
+  out.set_ci_low_us(r.ci_low_us);
+  out.set_ci_high_us(r.ci_high_us);
+  out.set_samples(r.samples);
+  out.set_verified(r.verified);
+  out.set_max_rel_error(r.max_rel_error);
+  out.set_source(as_utf8(r.source));
+  out.set_unix_ms(r.unix_ms);
+  for (const RankedTrace& other : r.others) {
+    v1::RankedTrace& message = *out.add_others();
+    message.set_trace(as_utf8(other.trace));
+    message.set_time_us(other.time_us);
+  }
+  return out;
+}
+
+absl::StatusOr<ScheduleRecord> from_proto(const v1::ScheduleRecord& in) {
+  ScheduleRecord r;
+  r.key = from_proto(in.key());
+  r.name = in.name();
+  r.words = in.source_words();
+  r.family = in.family();
+  r.shape.assign(in.shape().begin(), in.shape().end());
+  r.flops = in.flops();
+  r.bytes = in.bytes();
+  r.trace = in.trace();
+  r.kernel_hash = in.kernel_hash();
+  r.time_us = in.time_us();
+  r.ci_low_us = in.ci_low_us();
+  r.ci_high_us = in.ci_high_us();
+  r.samples = in.samples();
+  r.verified = in.verified();
+  r.max_rel_error = in.max_rel_error();
+  r.source = in.source();
+  r.unix_ms = in.unix_ms();
+  for (const v1::RankedTrace& other : in.others()) {
+    r.others.push_back({other.trace(), other.time_us()});
+  }
+  if (std::string what = defect(r); !what.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("record: ", what));
+  }
+  return r;
+}
+
 }  // namespace lw

@@ -10,6 +10,7 @@
 #include "loopwright/v1/record.pb.h"
 #include "loopwright/v1/target.pb.h"
 #include "schedules/target.h"
+#include "tuner_db/ladder.h"
 #include "tuner_db/store.h"
 
 namespace lw {
@@ -25,6 +26,7 @@ loopwright::v1::Key to_proto(const Key& key);
 loopwright::v1::Measurement to_proto(const Measurement& measurement);
 loopwright::v1::Workload to_proto(const WorkloadRow& row);
 loopwright::v1::Target to_proto(const Target& target);
+loopwright::v1::ScheduleRecord to_proto(const ScheduleRecord& record);
 
 // The ways back trust nothing: kInvalidArgument names what does not add up. A key is not checked
 // (defect() in invariants.h does).
@@ -32,5 +34,7 @@ Key from_proto(const loopwright::v1::Key& message);
 absl::StatusOr<Measurement> from_proto(const loopwright::v1::Measurement& message);
 absl::StatusOr<WorkloadRow> from_proto(const loopwright::v1::Workload& message);
 absl::StatusOr<Target> from_proto(const loopwright::v1::Target& message);
+// Traces are not parsed: whoever uses one does (src/api/lookup.h).
+absl::StatusOr<ScheduleRecord> from_proto(const loopwright::v1::ScheduleRecord& message);
 
 }  // namespace lw

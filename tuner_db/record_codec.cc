@@ -35,7 +35,7 @@ void encode(const ScheduleRecord& r, ByteWriter& out) {
   out.u64(r.verified ? 1 : 0);
   out.u64(static_cast<uint64_t>(r.unix_ms));
   out.u64(r.others.size());
-  for (const ScheduleRecord::Other& other : r.others) {
+  for (const RankedTrace& other : r.others) {
     out.text(other.trace);
     out.real(other.time_us);
   }
@@ -59,7 +59,7 @@ ScheduleRecord decode_record(ByteReader& in) {
   r.verified = in.u64() != 0;
   r.unix_ms = in.i64();
   r.others.resize(in.count(16));
-  for (ScheduleRecord::Other& other : r.others) {
+  for (RankedTrace& other : r.others) {
     other.trace.assign(in.text());
     other.time_us = in.real();
   }

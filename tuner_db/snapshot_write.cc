@@ -131,12 +131,11 @@ absl::StatusOr<SnapshotStats> write_snapshot(const Store& store, const std::stri
   for (const Key& key : keys) {
     const auto workload = workloads.find(key.workload);
     if (workload == workloads.end()) continue;  // added just now
-    absl::StatusOr<ScheduleRecord> record =
-        read_top(store, *workload->second, key, count);
-    if (absl::IsNotFound(record.status())) continue;  // nothing of it is verified
-    if (!record.ok()) return record.status();
+    const absl::StatusOr<BestRow> row = store.top(key, count);
+    if (absl::IsNotFound(row.status())) continue;  // nothing of it is verified
+    if (!row.ok()) return row.status();
     ids.insert(key.target);
-    records.push_back(*std::move(record));
+    records.push_back(make_record(*workload->second, *row));
   }
   std::vector<std::pair<std::string, Target>> targets;
   for (const std::string& id : ids) {

@@ -81,11 +81,11 @@ class SqlStore : public Store {
     return rows;
   }
 
-  absl::StatusOr<BestRow> best(const Key& key) const override {
-    BestRow row{key, {}};
+  absl::StatusOr<BestRow> top(const Key& key, int count) const override {
+    BestRow row{key, {}, {}};
     RETURN_IF_ERROR(read([&]() -> absl::Status {
       ASSIGN_OR_RETURN(const int64_t id, key_id(key));
-      ASSIGN_OR_RETURN(const bool found, best_of_key(id, &row.measurement));
+      ASSIGN_OR_RETURN(const bool found, best_of_key(id, count, &row));
       return found ? absl::OkStatus() : no_result(key);
     }));
     return row;
@@ -100,8 +100,8 @@ class SqlStore : public Store {
                               "WHERE w.family = ? AND k.threads = ? ORDER BY 1,2,3,4,5,6"),
           family, threads);
       while (query.next()) {
-        BestRow row{key_of(query), {}};
-        ASSIGN_OR_RETURN(const bool found, best_of_key(query.integer(6), &row.measurement));
+        BestRow row{key_of(query), {}, {}};
+        ASSIGN_OR_RETURN(const bool found, best_of_key(query.integer(6), 1, &row));
         if (found) rows.push_back(std::move(row));
       }
       return query.status();
@@ -245,7 +245,8 @@ class SqlStore : public Store {
                                      std::vector<int64_t>* ids);
   absl::StatusOr<int64_t> insert(int64_t candidate, const Measurement& m);  // its id
   absl::Status update_pool(int64_t candidate);
-  absl::StatusOr<bool> best_of_key(int64_t key, Measurement* best) const;
+  // Whether there is one; of `row` all but the key.
+  absl::StatusOr<bool> best_of_key(int64_t key, int count, BestRow* row) const;
   std::shared_ptr<Database> database_;
   Database& db_;                           // a const Store still runs statements
   DatabaseOptions options_;
@@ -360,7 +361,7 @@ absl::Status SqlStore::update_pool(int64_t candidate) {
                    "WHERE id = ?", p.samples, p.median_us, p.high_us, p.eligible, candidate).run();
 }
 
-absl::StatusOr<bool> SqlStore::best_of_key(int64_t key, Measurement* best) const {
+absl::StatusOr<bool> SqlStore::best_of_key(int64_t key, int count, BestRow* row) const {
   // As the partial indexes say it: SQLite compares the text.
   const char* eligible = db_.is_shared() ? "eligible <> 0" : "eligible";
   double limit = 0;
@@ -392,7 +393,14 @@ absl::StatusOr<bool> SqlStore::best_of_key(int64_t key, Measurement* best) const
   if (!pool(pointers(rows)).eligible) {
     return damaged(db_, absl::StrCat("candidate ", ids[chosen]), "not what its measurements say");
   }
-  *best = represent(pointers(rows));
+  row->measurement = represent(pointers(rows));
+  row->others.clear();
+  if (count <= 1) return true;
+  Query query = db_.query(concat("SELECT trace, median_us FROM candidates WHERE key = ? AND id <> ?"
+                                 " AND ", eligible, " ORDER BY median_us, id LIMIT ?"),
+                          key, ids[chosen], count - 1);
+  while (query.next()) row->others.push_back({query.text(0), query.real(1)});
+  RETURN_IF_ERROR(query.status());
   return true;
 }
 

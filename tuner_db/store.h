@@ -73,9 +73,16 @@ struct WorkloadRow {
   std::string family;                      // sha256 of the canonical text with extents blanked
 };
 
+struct RankedTrace {
+  std::string trace;
+  double time_us = 0;                      // the median of its samples
+  bool operator==(const RankedTrace&) const = default;
+};
+
 struct BestRow {
   Key key;
   Measurement measurement;
+  std::vector<RankedTrace> others;         // the next best traces that could be best, best first
 };
 
 // A trace that is not given out for its key any more, and why.
@@ -104,7 +111,9 @@ class Store {
   // upper end is below the incumbent's median (ties: more samples, then earlier); see best.h. A
   // trace that ever crashed or gave a wrong result, or is withdrawn, is never best. What is
   // returned carries the pooled samples. kNotFound when there is none.
-  virtual absl::StatusOr<BestRow> best(const Key& key) const = 0;
+  absl::StatusOr<BestRow> best(const Key& key) const { return top(key, 1); }
+  // The same with the `count` - 1 next best traces beside it, by their medians.
+  virtual absl::StatusOr<BestRow> top(const Key& key, int count) const = 0;
   // The best of every key whose workload is of the family, with that many threads: candidates for
   // nearest-shape and nearest-target look-ups and warm starts.
   virtual absl::StatusOr<std::vector<BestRow>> best_in_family(const std::string& family,

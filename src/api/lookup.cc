@@ -129,7 +129,7 @@ class Settling {
 
 Json record_json(const ScheduleRecord& r) {
   Json others = Json::array();
-  for (const ScheduleRecord::Other& other : r.others) {
+  for (const RankedTrace& other : r.others) {
     others.push_back({{"trace", other.trace}, {"time_us", other.time_us}});
   }
   return {{"workload", r.words},

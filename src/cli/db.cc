@@ -20,7 +20,7 @@ namespace lw {
 namespace {
 
 struct DbOptions {
-  int top = 3;
+  int top = kRecordTraces;
   DatabaseFlags database;
   Output output;
   std::string id, file, reason, evidence;

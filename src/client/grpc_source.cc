@@ -11,7 +11,8 @@ namespace {
 
 namespace v1 = loopwright::v1;
 
-constexpr int kMostQueries = 1000;  // of a message, as the server says
+// Of a message: an answer of four whole records is about 20 KB, a server takes 1,000.
+constexpr int kMostQueries = 250;
 
 v1::LookupQuery to_query(const LookupRequest& request) {
   v1::LookupQuery out;
@@ -29,25 +30,36 @@ v1::LookupQuery to_query(const LookupRequest& request) {
   return out;
 }
 
-// None for a default: this side has its own. kInvalidArgument for what does not add up.
-absl::StatusOr<std::vector<Match>> to_candidates(const v1::LookupResult& result) {
-  Match candidate;
-  switch (result.outcome()) {
-    case v1::LOOKUP_OUTCOME_EXACT: candidate.rung = Rung::kExact; break;
-    case v1::LOOKUP_OUTCOME_LOOSE: candidate.rung = Rung::kLoose; break;
-    case v1::LOOKUP_OUTCOME_NEAREST_SHAPE: candidate.rung = Rung::kNearestShape; break;
-    case v1::LOOKUP_OUTCOME_NEAREST_TARGET: candidate.rung = Rung::kNearestTarget; break;
-    default: return std::vector<Match>();
-  }
+// The one record of a server that sends none whole: of its workload no more than the words is known.
+absl::StatusOr<Match> to_lone_match(const v1::LookupResult& result, Rung rung) {
   ASSIGN_OR_RETURN(const Measurement measurement, from_proto(result.measurement()));
   if (!measurement.verified) return absl::InvalidArgumentError("a record is not verified");
-  WorkloadRow workload;
-  workload.name = workload.source_words = result.workload_name();
-  candidate.distance = result.distance();
-  candidate.stale = candidate.rung == Rung::kLoose;
-  candidate.record = std::make_shared<const ScheduleRecord>(
-      make_record(workload, {from_proto(result.key()), measurement}));
-  return std::vector<Match>{std::move(candidate)};
+  ScheduleRecord record = make_record({}, {from_proto(result.key()), measurement, {}});
+  record.words = result.workload_name();
+  return Match{rung, result.distance(), rung == Rung::kLoose,
+               std::make_shared<const ScheduleRecord>(std::move(record))};
+}
+
+// None for a default: this side has its own. kInvalidArgument for what does not add up.
+absl::StatusOr<std::vector<Match>> to_candidates(const v1::LookupResult& result) {
+  Rung rung;
+  switch (result.outcome()) {
+    case v1::LOOKUP_OUTCOME_EXACT: rung = Rung::kExact; break;
+    case v1::LOOKUP_OUTCOME_LOOSE: rung = Rung::kLoose; break;
+    case v1::LOOKUP_OUTCOME_NEAREST_SHAPE: rung = Rung::kNearestShape; break;
+    case v1::LOOKUP_OUTCOME_NEAREST_TARGET: rung = Rung::kNearestTarget; break;
+    default: return std::vector<Match>();
+  }
+  std::vector<Match> candidates;
+  for (const v1::LookupMatch& match : result.matches()) {
+    ASSIGN_OR_RETURN(ScheduleRecord record, from_proto(match.record()));
+    candidates.push_back({rung, match.distance(), match.stale(),
+                          std::make_shared<const ScheduleRecord>(std::move(record))});
+  }
+  if (candidates.empty()) {
+    ASSIGN_OR_RETURN(candidates.emplace_back(), to_lone_match(result, rung));
+  }
+  return candidates;
 }
 
 class GrpcSource : public ScheduleSource {
@@ -70,6 +82,7 @@ class GrpcSource : public ScheduleSource {
     for (size_t begin = 0; begin < queries.size(); begin += kMostQueries) {
       v1::BatchLookupRequest request;
       request.set_worst(v1::LOOKUP_OUTCOME_NEAREST_TARGET);
+      request.set_records(LadderOptions().count);
       const auto some = queries.subspan(begin, kMostQueries);
       for (const LookupRequest& query : some) *request.add_queries() = to_query(query);
       v1::BatchLookupResponse response;

@@ -227,7 +227,7 @@ absl::Status fetch(const Lock& lock, const RecordSource& source, FindTrace other
     ASSIGN_OR_RETURN(const Task task, task_of(entry, source));
     absl::StatusOr<std::shared_ptr<const ScheduleRecord>> best = source.record(entry.key);
     if (!best.ok() && !absl::IsNotFound(best.status())) return best.status();
-    ScheduleRecord record = best.ok() ? **best : make_record(task.workload, {task.key, {}});
+    ScheduleRecord record = best.ok() ? **best : make_record(task.workload, {task.key, {}, {}});
     if (!best.ok() || record_digest(record.key, record.trace) != entry.record) {
       ASSIGN_OR_RETURN(record.trace, other_trace(entry));
       record.time_us = record.ci_low_us = record.ci_high_us = 0;  // the best's, not this one's

@@ -20,6 +20,7 @@ namespace v1 = loopwright::v1;
 namespace {
 
 constexpr int kMostQueries = 1000, kMostRecords = 10'000;
+constexpr int kMostMatches = 4;            // of an answer
 constexpr int kExportKeys = 50;            // a message
 constexpr size_t kExportBytes = 1 << 20;
 
@@ -140,14 +141,14 @@ absl::StatusOr<Asked> understand(const v1::LookupQuery& query, int i, bool adapt
   return asked;
 }
 
+// The fields of clients that know no whole records.
 void fill(const ScheduleRecord& record, v1::LookupResult* result) {
   *result->mutable_key() = to_proto(record.key);
   v1::Measurement& m = *result->mutable_measurement();
   m.set_trace(record.trace);
   m.set_kernel_hash(record.kernel_hash);
   m.set_verdict(v1::VERDICT_OK);
-  m.add_samples_us(record.time_us);        // clients refuse a measurement without; the index keeps
-                                           // none
+  m.add_samples_us(record.time_us);        // they refuse a measurement without; a record has none
   m.set_inner(1);
   m.set_time_us(record.time_us);
   m.set_ci_low_us(record.ci_low_us);
@@ -162,6 +163,13 @@ void fill(const ScheduleRecord& record, v1::LookupResult* result) {
   result->set_record_digest(record_digest(record.key, record.trace));
 }
 
+void add_match(const Match& match, v1::LookupResult* result) {
+  v1::LookupMatch& out = *result->add_matches();
+  *out.mutable_record() = to_proto(*match.record);
+  out.set_distance(match.distance);
+  out.set_stale(match.stale);
+}
+
 // By the record alone where it fits exactly; adapted to the program where there is one.
 absl::Status answer(const Asked& asked, const RecordSource& source, const LookupOptions& options,
                     const v1::BatchLookupRequest& batch, v1::LookupResult* result) {
@@ -172,6 +180,9 @@ absl::Status answer(const Asked& asked, const RecordSource& source, const Lookup
     result->set_outcome(outcome_of(best.rung));
     result->set_distance(best.distance);
     fill(*best.record, result);
+    for (size_t i = 0; i < matches.size() && static_cast<int>(i) < batch.records(); ++i) {
+      add_match(matches[i], result);
+    }
     if (best.stale) result->set_detail("stale: the code generator or the age differs");
     if (best.rung <= Rung::kLoose || asked.task == nullptr || !batch.adapt()) {
       return absl::OkStatus();
@@ -185,7 +196,12 @@ absl::Status answer(const Asked& asked, const RecordSource& source, const Lookup
   result->Clear();
   result->set_outcome(outcome_of(found.outcome));
   result->set_distance(found.distance);
-  if (found.record != nullptr) fill(*found.record, result);
+  if (found.record != nullptr) {
+    fill(*found.record, result);
+    if (batch.records() > 0) {
+      add_match({found.outcome, found.distance, found.stale, found.record}, result);
+    }
+  }
   result->set_trace(found.trace);
   if (found.predicted_loss) result->set_predicted_loss(*found.predicted_loss);
   for (const std::string& note : found.notes) {
@@ -217,6 +233,9 @@ absl::Status Service::batch_lookup(const Caller&, const v1::BatchLookupRequest& 
                                       ? v1::LOOKUP_OUTCOME_NEAREST_TARGET : request.worst();
   if (worst < v1::LOOKUP_OUTCOME_EXACT || worst > v1::LOOKUP_OUTCOME_DEFAULT) {
     return bad_field("worst", "no such rung");
+  }
+  if (request.records() < 0 || request.records() > kMostMatches) {
+    return bad_field("records", concat("at most ", kMostMatches));
   }
   LookupOptions options;
   options.ladder.lowest =
