@@ -126,7 +126,17 @@ class Evaluator {
                     const Expr& expr);
   Value load_part(Overlap& overlap, int64_t at, int lanes);
   Value zero_like(Value value);
+  Stmt load_statement(int buffer, const Index& address, int lanes, int mask);
   Value emit_load(int buffer, Type type, const Index& address, int lanes, int mask);
+  // Where a read at clamped places is one at plain ones (border.cc).
+  struct Interior {
+    Index address;
+    std::vector<Affine> needs;             // where all of these are >= 0
+  };
+  std::optional<Interior> interior(const Storage& storage, const Expr& read,
+                                   std::vector<Index> local, const Point& point);
+  Value border_load(int buffer, Type type, const Interior& inside, const Index& address, int lanes,
+                    int mask);
   struct Scalar {
     int buffer = -1;
     bool raw = false;

@@ -128,6 +128,10 @@ Value Evaluator::read_inside(const Storage& storage, const Expr& expr,
       value = slid_load(storage, address, point, expr);
     if (value.reg >= 0) return value;
   }
+  if (!address.terms.empty()) {
+    if (const std::optional<Interior> inside = interior(storage, expr, local, point))
+      return border_load(storage.buffer, buffer.type, *inside, address, point.chunk.lanes, mask);
+  }
   return emit_load(storage.buffer, buffer.type, address, point.chunk.lanes, mask);
 }
 
@@ -170,7 +174,8 @@ Value Evaluator::load_scalar(int buffer, Type type, const Index& address) {
   return value;
 }
 
-Value Evaluator::emit_load(int buffer, Type type, const Index& address, int lanes, int mask) {
+// Into no register yet.
+Stmt Evaluator::load_statement(int buffer, const Index& address, int lanes, int mask) {
   Stmt stmt;
   stmt.op = Op::kLoad;
   stmt.buffer = buffer;
@@ -183,6 +188,11 @@ Value Evaluator::emit_load(int buffer, Type type, const Index& address, int lane
     stmt.indices = vector_index(varying, lanes);
     stmt.stride = 0;
   }
+  return stmt;
+}
+
+Value Evaluator::emit_load(int buffer, Type type, const Index& address, int lanes, int mask) {
+  Stmt stmt = load_statement(buffer, address, lanes, mask);
   stmt.dst = e_.new_register(type, lanes);
   const Value value{stmt.dst, lanes};
   e_.emit(std::move(stmt));

@@ -1,0 +1,108 @@
+// Reads at clamped, mirrored or periodic places: pad(READ, edge | reflect | wrap), and what a user
+// writes alike. Such an index is the plain one wherever the whole vector lies inside, which is nearly
+// everywhere:
+//   min(x, c), max(x, c), |x|, c - |c - x|, x % n  are x where  x <= c, x >= c, x >= 0, x <= c,
+//   0 <= x < n
+// so the vector is loaded from consecutive places there, and lane by lane only at the borders.
+#include <algorithm>
+
+#include "src/lower/evaluate.h"
+
+namespace lw::lowering {
+namespace {
+
+bool is_constant(const Expr& e) { return e->op == ExprOp::kConst; }
+
+// `e` where all `needs` are at least 0.
+Expr plain(const Expr& e, std::vector<Expr>* needs) {
+  const auto difference = [](const Expr& a, const Expr& b) {
+    return make_binary(ExprOp::kSub, a, b);
+  };
+  switch (e->op) {
+    case ExprOp::kMin:
+    case ExprOp::kMax: {
+      const int limit = is_constant(e->args[1]) ? 1 : 0;
+      if (!is_constant(e->args[limit])) return e;
+      const Expr x = plain(e->args[1 - limit], needs);
+      const Expr& c = e->args[limit];
+      needs->push_back(e->op == ExprOp::kMin ? difference(c, x) : difference(x, c));
+      return x;
+    }
+    case ExprOp::kAbs: {
+      const Expr x = plain(e->args[0], needs);
+      needs->push_back(x);
+      return x;
+    }
+    case ExprOp::kMod: {
+      if (!is_constant(e->args[1]) || e->args[1]->integer < 1) return e;
+      const Expr x = plain(e->args[0], needs);
+      needs->push_back(x);
+      needs->push_back(difference(make_int(Type::kI64, e->args[1]->integer - 1), x));
+      return x;
+    }
+    case ExprOp::kSub: {
+      const Expr &c = e->args[0], &mirrored = e->args[1];
+      if (!is_constant(c) || mirrored->op != ExprOp::kAbs) return e;
+      const Expr& beyond = mirrored->args[0];
+      if (beyond->op != ExprOp::kSub || !is_constant(beyond->args[0]) ||
+          beyond->args[0]->integer != c->integer) {
+        return e;
+      }
+      const Expr x = plain(beyond->args[1], needs);
+      needs->push_back(difference(c, x));
+      return x;
+    }
+    default: return e;
+  }
+}
+
+}  // namespace
+
+// The least value of an affine index over the lanes that exist.
+static Affine least(const Index& index, const Point& point) {
+  return index.base + affine(std::min<int64_t>(0, index.lane * (point.chunk.active - 1)));
+}
+
+// `local`: the indices of the read. Those that are the same for all lanes stay as they are.
+std::optional<Evaluator::Interior> Evaluator::interior(const Storage& storage, const Expr& read,
+                                                       std::vector<Index> local,
+                                                       const Point& point) {
+  Interior inside;
+  for (size_t d = 0; d < read->args.size(); ++d) {
+    if (local[d].terms.empty()) continue;
+    if (reads_tensor(read->args[d])) return std::nullopt;
+    std::vector<Expr> needs;
+    const Index at = index(plain(read->args[d], &needs), point);
+    if (!at.terms.empty()) return std::nullopt;
+    for (const Expr& need : needs) {
+      const Index value = index(need, point);
+      if (!value.terms.empty()) return std::nullopt;
+      const Affine lowest = least(value, point);
+      const Interval range = range_of(e_, lowest);
+      if (range.hi < 0) return std::nullopt;
+      if (range.lo < 0) inside.needs.push_back(lowest);
+    }
+    local[d] = localize(storage, d, at, point);
+  }
+  inside.address = flatten(storage, local, point);
+  if (!inside.address.terms.empty() || inside.needs.empty()) return std::nullopt;
+  return inside;
+}
+
+Value Evaluator::border_load(int buffer, Type type, const Interior& inside, const Index& address,
+                             int lanes, int mask) {
+  Stmt choice;
+  choice.kind = Stmt::Kind::kIf;
+  choice.conditions = inside.needs;
+  Stmt together = load_statement(buffer, inside.address, lanes, mask);
+  Stmt apart = load_statement(buffer, address, lanes, mask);
+  together.dst = apart.dst = e_.new_register(type, lanes);
+  const Value value{apart.dst, lanes};
+  choice.body.push_back(std::move(together));
+  choice.otherwise.push_back(std::move(apart));
+  e_.count(2);
+  e_.emit(std::move(choice));
+  return raw_ ? value : cast(register_type(type), value);
+}
+
+}  // namespace lw::lowering
