@@ -81,7 +81,7 @@ absl::StatusOr<int> run_fetch(const LockOptions& options) {
       ASSIGN_OR_RETURN(const std::vector<Measurement> all, records.store->measurements(entry.key));
       for (const Measurement& m : all) traces.push_back(m.trace);
     } else if (const auto record = records.source->record(entry.key); record.ok()) {
-      for (const ScheduleRecord::Other& other : (*record)->others) traces.push_back(other.trace);
+      for (const RankedTrace& other : (*record)->others) traces.push_back(other.trace);
     }
     for (std::string& trace : traces) {
       if (record_digest(entry.key, trace) == entry.record) return std::move(trace);
