@@ -257,6 +257,22 @@ void assume(const Expr& condition, bool holds, Facts* facts) {
   if (op == (holds ? ExprOp::kLt : ExprOp::kGe)) assume_at_least(b, a, 1, facts);
 }
 
+namespace {
+
+// Whether the facts exclude each other, so that what they guard is never evaluated. Nothing else
+// may be asked of such facts: arithmetic on empty intervals answers anything.
+bool unreachable(const Facts& facts) {
+  for (const Interval& axis : facts.axes) {
+    if (axis.lo > axis.hi) return true;
+  }
+  for (const Linear& fact : facts.nonnegative) {
+    if (sum_of_terms(fact, facts, 0).hi < 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 Interval interval_of(const Expr& index, const Facts& facts) { return enclose(index, facts, 0); }
 
 Interval bounds(const Expr& index, const std::vector<Interval>& axis_range) {
@@ -283,7 +299,7 @@ struct FaultFinder {
     for (size_t d = 0; d < read->args.size() && d < shape.size(); ++d) {
       if (is_gather(read->args[d])) continue;
       Interval range = interval_of(read->args[d], facts);
-      if (range.lo > range.hi) continue;  // the conditions exclude each other: never evaluated
+      if (range.lo > range.hi) continue;  // as far as intervals tell, never evaluated
       const bool safe = padded ? range.lo >= -kFarAway && range.hi <= kFarAway
                                : range.lo >= 0 && range.hi < shape[d];
       if (!safe) faults.push_back({read.get(), static_cast<int>(d), range, shape[d]});
@@ -296,7 +312,7 @@ struct FaultFinder {
       for (bool holds : {true, false}) {
         Facts inside = facts;
         assume(e->args[0], holds, &inside);
-        walk(e->args[holds ? 1 : 2], inside);
+        if (!unreachable(inside)) walk(e->args[holds ? 1 : 2], inside);
       }
       return;
     }
