@@ -1,0 +1,34 @@
+// Random programs of the language against a second oracle: tests/programs draws them and computes them
+// in NumPy with admissible errors, from the language's page alone, so that neither the generator nor
+// the arithmetic shares a mistake with Loopwright.
+//
+// LW_PROGRAMS=1000 is a long form, LW_SEED its first seed. check_programs.py has more: --help.
+#include <cstdlib>
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace {
+
+std::string setting(const char* name, const char* otherwise) {
+  const char* text = std::getenv(name);
+  return text ? text : otherwise;
+}
+
+int python(const std::string& words) {
+  const std::string command =
+      "PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 " LW_SOURCE_DIR "/tests/programs/" + words;
+  std::fflush(stdout);
+  return std::system(command.c_str());
+}
+
+TEST(Programs, TheOracleAcceptsWhatIsRightAndSeesMistakes) {
+  EXPECT_EQ(python("self_test.py --count 150"), 0) << "(needs python3-numpy)";
+}
+
+TEST(Programs, TheInterpreterIsRight) {
+  EXPECT_EQ(python("check_programs.py --reference --loopwright " LW_BINARY_DIR "/loopwright --count " +
+                   setting("LW_PROGRAMS", "100") + " --seed " + setting("LW_SEED", "1")), 0);
+}
+
+}  // namespace
