@@ -13,11 +13,12 @@ import shutil
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from dataclasses import asdict
 
 from generate import MOTIFS, generate
-from judge import KINDS, Judge, Settings, save
+from judge import KINDS, Judge, Settings, Verdict, save
 from minimize import minimize
 
 
@@ -68,7 +69,7 @@ def keep(settings, seed, draft, verdict, folder, small):
 
     lines = [f"seed {seed}, {', '.join(draft.motifs)}: {verdict.kind}", verdict.message]
     # A hang takes as long each time; what is refused as drawn may be mistaken when cut.
-    if small and verdict.kind not in ("hang", "refused"):
+    if small and verdict.kind not in ("hang", "refused", "broken check"):
         draft = minimize(draft, fails)
         save(draft, os.path.join(folder, "minimized"))
         last = judge_in(settings, draft)
@@ -96,7 +97,10 @@ def main():
         if args.budget and time.monotonic() - start > args.budget:
             return None
         draft = generate(seed, args.const, only)
-        verdict = judge_in(settings, draft)
+        try:
+            verdict = judge_in(settings, draft)
+        except Exception:                  # of 10,000 programs the others are still worth checking
+            verdict = Verdict("broken check", traceback.format_exc())
         if verdict.kind:
             text = f"seed {seed}: {verdict.kind}: {verdict.message}"
             if args.keep:

@@ -69,6 +69,6 @@ def stored(type, data):
 
 def loaded(type, array):
     if type == "bf16":
-        bits = array.view(np.uint16).astype(np.uint32) << 16
+        bits = np.asarray(array.view(np.uint16).astype(np.uint32) * np.uint32(1 << 16))
         return bits.view(np.float32).astype(np.float64)
     return array

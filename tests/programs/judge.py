@@ -38,8 +38,9 @@ class Verdict:
     facts: dict = field(default_factory=dict)
 
 
+# The last one is ours.
 KINDS = ("wrong result", "crash", "hang", "none valid", "no schedule", "empty space",
-         "bound exceeded", "refused")
+         "bound exceeded", "refused", "broken check")
 
 
 class Failure(Exception):
