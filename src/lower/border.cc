@@ -63,11 +63,14 @@ static Affine least(const Index& index, const Point& point) {
   return index.base + affine(std::min<int64_t>(0, index.lane * (point.chunk.active - 1)));
 }
 
-// `local`: the indices of the read. Those that are the same for all lanes stay as they are.
+// `local`: the indices of the read, of which one may vary over the lanes: with two, what both need
+// would have to be weighed together to see that the address stays inside.
 std::optional<Evaluator::Interior> Evaluator::interior(const Storage& storage, const Expr& read,
                                                        std::vector<Index> local,
                                                        const Point& point) {
   Interior inside;
+  const auto varies = [](const Index& i) { return !i.uniform(); };
+  if (std::count_if(local.begin(), local.end(), varies) > 1) return std::nullopt;
   for (size_t d = 0; d < read->args.size(); ++d) {
     if (local[d].terms.empty()) continue;
     if (reads_tensor(read->args[d])) return std::nullopt;
@@ -83,6 +86,11 @@ std::optional<Evaluator::Interior> Evaluator::interior(const Storage& storage, c
       if (range.lo < 0) inside.needs.push_back(lowest);
     }
     local[d] = localize(storage, d, at, point);
+  }
+  for (const Affine& a : inside.needs) {
+    for (const Affine& b : inside.needs) {
+      if (range_of(e_, a + b).hi < 0) return std::nullopt;  // not both at once
+    }
   }
   inside.address = flatten(storage, local, point);
   if (!inside.address.terms.empty() || inside.needs.empty()) return std::nullopt;
