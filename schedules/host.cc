@@ -3,8 +3,9 @@
 // affinity mask. What cannot be detected (bandwidths, latencies, throughputs) is that of the
 // built-in target it resembles, corrected by a small table of CPUs.
 //
-// Everything is deterministic: nothing is timed, since a Target's text is part of the keys of
-// stored results. On virtual machines a cache shared by cores that the guest cannot see is reported
+// Everything is deterministic: nothing is timed, and nothing but `cores` depends on the processors
+// that this process may use, since a Target's identity is part of the keys of stored results. So
+// the caches are the first processor's, whoever asks. On virtual machines a cache shared by cores that the guest cannot see is reported
 // whole, so one core's share of the last level is also cut to four times its second level there.
 #include "schedules/host.h"
 
@@ -178,9 +179,18 @@ int64_t cache_bytes(const std::string& size) {
   return value << (unit == 'M' ? 20 : unit == 'G' ? 30 : unit == 'K' ? 10 : 0);
 }
 
+// Of the first processor whose caches are described: one that is off has none.
+std::string described_cpu() {
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    const std::string base = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/";
+    if (!read_line(base + "cache/index0/level").empty()) return base;
+  }
+  return "/sys/devices/system/cpu/cpu0/";
+}
+
 // Sizes of the levels that sysfs describes; the built-in target's remain for the others.
-void detect_caches(int cpu, bool virtual_machine, std::vector<CacheLevel>* caches) {
-  const std::string base = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/";
+void detect_caches(bool virtual_machine, std::vector<CacheLevel>* caches) {
+  const std::string base = described_cpu();
   const int threads = count_list(read_line(base + "topology/thread_siblings_list"));
   int64_t second = 0;
   for (int i = 0; i < 8; ++i) {
@@ -247,14 +257,12 @@ absl::StatusOr<Target> host_target() {
 
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
-  int first = 0;
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
     target.cores = std::max(1, CPU_COUNT(&allowed));
-    while (first < CPU_SETSIZE - 1 && !CPU_ISSET(first, &allowed)) ++first;
   }
   target.page_bytes = sysconf(_SC_PAGESIZE);
   target.ghz = detect_ghz(target.ghz);
-  detect_caches(first, bit(Cpuid(1).ecx, 31), &target.caches);
+  detect_caches(bit(Cpuid(1).ecx, 31), &target.caches);
   return target;
 #else
   return absl::UnimplementedError("no target describes this machine; name one instead of 'host'");

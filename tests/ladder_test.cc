@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "gtest/gtest.h"
+#include "schedules/identity.h"
 #include "tests/store_fixture.h"
 #include "tuner_db/ladder_index.h"
 #include "tuner_db/snapshot.h"
@@ -178,6 +179,38 @@ TEST_P(Ladder, FewerThreadsAreAnotherMachine) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].rung, Rung::kNearestTarget);
   EXPECT_NEAR(found[0].distance, std::log(4), 1e-9);
+}
+
+// As an earlier version named it: with its cores.
+Key put_by_old_name(Store& store, const WorkloadRow& workload, Target target, int cores, double us,
+                    const std::string& backend = "llvm 19.1.7 r1") {
+  target.cores = cores;
+  EXPECT_NE(sha256(to_text(target)), target_id(target));
+  return put(store, workload, target, us, backend);
+}
+
+TEST_P(Ladder, AMachineIsTheSameWhateverCoresItWasStoredWith) {
+  const WorkloadRow w = matmul(512, 512, 512);
+  put_by_old_name(*store_, w, make_target(), 8, 20);
+  put_by_old_name(*store_, w, wide(), 8, 10);  // nor is it any other machine of eight
+  std::vector<Match> found = climb_all(ask(w, make_target()));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].rung, Rung::kExact);
+  EXPECT_EQ(found[0].record->time_us, 20);
+  LadderOptions exact;
+  exact.lowest = Rung::kExact;
+  EXPECT_EQ(climb_all(ask(w, make_target()), exact).size(), 1u);
+  found = climb_all(ask(matmul(512, 512, 256), make_target()));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].rung, Rung::kNearestShape);
+}
+
+TEST_P(Ladder, ALooseRecordMayBeByAnOldName) {
+  const WorkloadRow w = matmul(512, 512, 512);
+  put_by_old_name(*store_, w, make_target(), 8, 20, "llvm 19.1.0 r7");
+  const std::vector<Match> found = climb_all(ask(w, make_target()));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].rung, Rung::kLoose);
 }
 
 INSTANTIATE_TEST_SUITE_P(Sources, Ladder, testing::Values("store", "index", "snapshot"),

@@ -1,8 +1,11 @@
 // Files of earlier versions: a database and an export as they were written keep what they hold.
+#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "loopwright/v1/schedule.pb.h"
+#include "schedules/identity.h"
 #include "tests/fault_fixture.h"
+#include "tuner_db/ladder.h"
 #include "tuner_db/schema.h"
 
 namespace lw {
@@ -53,6 +56,116 @@ TEST(OldFiles, AnExportOfVersionOneIsImported) {
   const std::unique_ptr<Store> store = make_memory_store();
   int64_t imported = 0;
   const absl::Status status = import_records(*store, lines, &imported);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(imported, 18);
+  EXPECT_EQ(*export_records(*store), lines);
+}
+
+// A database in which each key of the version 1 file stands under the name that a process with
+// `cores` cores gave its target.
+class ByOldNames : public testing::Test {
+ protected:
+  void SetUp() override {
+    spill(scratch_.file, slurp(LW_SOURCE_DIR "/tests/data/v1.sqlite"));
+    const auto database = *open_sqlite(scratch_.file, {});
+    ASSERT_TRUE(rename_all(*database, two_, 2).ok());
+  }
+
+  // Every key and what hangs on it, by the name of so many cores.
+  absl::Status rename_all(Database& database, std::string& name, int cores) {
+    return database.write(1, [&]() -> absl::Status {
+      Target target;
+      {
+        Query row = database.query("SELECT DISTINCT t.id, t.text FROM targets t JOIN keys k ON "
+                                   "k.target = t.id");
+        CHECK(row.next());
+        identity_ = row.text(0);
+        target = *parse_target(row.text(1));
+        CHECK(!row.next());
+      }
+      EXPECT_EQ(target_id(target), identity_);
+      target.cores = cores;
+      const std::string text = to_text(target);
+      name = sha256(text);
+      RETURN_IF_ERROR(database.query("INSERT INTO targets VALUES (?,?)", name, text).run());
+      RETURN_IF_ERROR(database.query("UPDATE keys SET target = ?", name).run());
+      return database.query("DELETE FROM targets WHERE id = ?", identity_).run();
+    });
+  }
+
+  Scratch scratch_;
+  std::string identity_, two_;
+};
+
+TEST_F(ByOldNames, AreReadExactlyWithoutWriting) {
+  const std::unique_ptr<Store> store = *open_sqlite_store(scratch_.file, {.read_only = true});
+  const std::vector<Key> keys = *store->keys();
+  ASSERT_EQ(keys.size(), 2u);
+  const auto source = make_store_source(*store);
+  for (const Key& key : keys) {
+    EXPECT_EQ(key.target, two_);
+    const WorkloadRow workload = *store->workload(key.workload);
+    LookupRequest request = {key, workload.family, workload.shape,
+                             std::make_shared<const Target>(*store->target(key.target))};
+    request.key.target = identity_;
+    const auto found = climb(request, *source, {});
+    ASSERT_TRUE(found.ok()) << found.status();
+    ASSERT_EQ(found->size(), 1u);
+    EXPECT_EQ((*found)[0].rung, Rung::kExact);
+    EXPECT_EQ((*found)[0].record->time_us, store->best(key)->measurement.time_us);
+  }
+}
+
+TEST_F(ByOldNames, BecomeTheIdentityWhenOpenedForWriting) {
+  const std::unique_ptr<Store> store = *open_sqlite_store(scratch_.file);
+  EXPECT_EQ(*export_records(*store), slurp(LW_SOURCE_DIR "/tests/data/v1.jsonl"));
+  EXPECT_THAT(*store->check(), IsEmpty());
+  EXPECT_EQ(store->target(two_)->cores, 2);  // an old id still says what it was
+}
+
+TEST_F(ByOldNames, OfSeveralCoresAreOneMachineWithAllTheirMeasurements) {
+  Key key;
+  double best_us = 0;
+  {
+    // The same keys as a process with eight cores measured them, one trace of which is withdrawn.
+    const auto database = *open_sqlite(scratch_.file, {});  // by identity now
+    const std::unique_ptr<Store> store = make_store(database);
+    key = (*store->keys())[0];
+    const BestRow best = *store->best(key);
+    best_us = best.measurement.time_us;
+    std::string eight;
+    const std::vector<Measurement> all = *store->measurements(key);
+    ASSERT_TRUE(rename_all(*database, eight, 8).ok());
+    Key old = key;
+    old.target = eight;
+    ASSERT_TRUE(store->withdraw({old, best.measurement.trace, "wrong", "", "a test", 1}).ok());
+    // And again by identity, one measurement more.
+    Target target = *store->target(eight);
+    ASSERT_TRUE(store->put_target(identity_, identity_of(target)).ok());
+    std::vector<Measurement> more = {all[0]};
+    ASSERT_TRUE(store->append(key, more).ok());
+  }
+  const std::unique_ptr<Store> store = *open_sqlite_store(scratch_.file);
+  EXPECT_THAT(*store->check(), IsEmpty());
+  EXPECT_EQ(store->keys()->size(), 2u);
+  EXPECT_EQ(store->stats()->measurements, 19);
+  ASSERT_EQ(store->withdrawn(key)->size(), 1u);
+  const absl::StatusOr<BestRow> best = store->best(key);
+  ASSERT_TRUE(best.ok()) << best.status();
+  EXPECT_NE(best->measurement.trace, (*store->withdrawn(key))[0].trace);
+  EXPECT_GE(best->measurement.time_us, best_us);
+  ASSERT_TRUE(store->restore(key, (*store->withdrawn(key))[0].trace).ok());
+  EXPECT_EQ(store->best(key)->measurement.time_us, best_us);
+}
+
+TEST_F(ByOldNames, AreImportedUnderTheIdentity) {
+  const std::string lines = slurp(LW_SOURCE_DIR "/tests/data/v1.jsonl");
+  const std::string old =
+      absl::StrReplaceAll(lines, {{identity_, two_}, {"\"cores\":1,", "\"cores\":2,"}});
+  ASSERT_NE(old, lines);
+  const std::unique_ptr<Store> store = make_memory_store();
+  int64_t imported = 0;
+  const absl::Status status = import_records(*store, old, &imported);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(imported, 18);
   EXPECT_EQ(*export_records(*store), lines);

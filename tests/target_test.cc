@@ -7,6 +7,9 @@
 
 #include "gtest/gtest.h"
 #include "gmock/gmock.h"
+#include "schedules/identity.h"
+#include "src/base/hash.h"
+#include "tests/affinity.h"
 
 namespace lw {
 namespace {
@@ -123,19 +126,34 @@ TEST(Host, IsDetectedTheSameTwice) {
   for (size_t i = 0; i + 1 < host->caches.size(); ++i) EXPECT_GT(host->caches[i].bytes, 4096);
 }
 
-TEST(Host, CountsTheCoresItMayUse) {
-  cpu_set_t before, one;
-  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
-  int last = 0;
-  for (int i = 0; i < CPU_SETSIZE; ++i) {
-    if (CPU_ISSET(i, &before)) last = i;
+TEST(Identity, IsTheTextsHashForATargetOfOneCore) {
+  for (const Target& target : builtin_targets()) {
+    EXPECT_EQ(target_id(target), sha256(to_text(target))) << target.name;
+    Target other = target;
+    other.cores = 64;
+    EXPECT_EQ(target_id(other), target_id(target));
+    EXPECT_EQ(to_text(identity_of(other)), to_text(target));
+    other.ghz += 0.1;
+    EXPECT_NE(target_id(other), target_id(target));
   }
-  EXPECT_EQ(find_target("host")->cores, CPU_COUNT(&before));
-  CPU_ZERO(&one);
-  CPU_SET(last, &one);
-  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
-  EXPECT_EQ(find_target("host")->cores, 1);
-  ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+}
+
+TEST(Identity, OfTheHostIsTheSameOnEachOfItsProcessors) {
+  const std::string whole = target_id(*find_target("host"));
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &all)) continue;
+    const OnOneProcessor here(cpu);
+    EXPECT_EQ(find_target("host")->cores, 1);
+    EXPECT_EQ(target_id(*find_target("host")), whole) << "processor " << cpu;
+  }
+}
+
+TEST(Host, CountsTheCoresItMayUse) {
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  EXPECT_EQ(find_target("host")->cores, CPU_COUNT(&all));
 }
 
 }  // namespace

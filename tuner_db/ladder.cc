@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "schedules/identity.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
 
@@ -18,7 +19,6 @@ constexpr const char* kRungNames[] = {"exact", "loose", "nearest-shape", "neares
 struct Near {
   double distance;
   Key key;
-  std::string target;  // not yet known to run here; "": known
 };
 
 std::string_view word(std::string_view text, size_t number) {
@@ -38,9 +38,6 @@ Key key_of(const FamilyGroup& group, const std::string& workload) {
   return {workload, group.target, group.backend, group.threads, group.cache, group.objective};
 }
 
-bool same_machine(const FamilyGroup& group, const Key& key) {
-  return group.target == key.target && group.threads == key.threads;
-}
 bool same_question(const FamilyGroup& group, const Key& key) {
   return group.cache == key.cache && group.objective == key.objective &&
          word(group.backend, 0) == word(key.backend, 0);
@@ -52,10 +49,12 @@ class Climb {
       : request_(request), source_(source), options_(options) {}
 
   absl::StatusOr<std::vector<Match>> run() {
-    if (wanted(Rung::kExact)) RETURN_IF_ERROR(take(Rung::kExact, {{0, request_.key, ""}}, 1));
-    if (!found_.empty() || options_.lowest == Rung::kExact) return std::move(found_);
+    if (wanted(Rung::kExact)) RETURN_IF_ERROR(take(Rung::kExact, {{0, request_.key}}, 1));
+    if (!found_.empty()) return std::move(found_);
     RETURN_IF_ERROR(
         source_.with_family(request_.family, [this](const FamilyIndex& family) { list(family); }));
+    RETURN_IF_ERROR(know_machines());
+    if (wanted(Rung::kExact)) RETURN_IF_ERROR(take(Rung::kExact, exact_, 1));
     if (wanted(Rung::kLoose)) RETURN_IF_ERROR(take(Rung::kLoose, loose_, 1));
     if (wanted(Rung::kNearestShape)) {
       RETURN_IF_ERROR(take(Rung::kNearestShape, shapes_, options_.count));
@@ -72,16 +71,19 @@ class Climb {
     return found_.empty() && options_.highest <= rung && rung <= options_.lowest;
   }
 
-  // The keys of each lower rung, without reading a record.
+  // The keys of each rung, without reading a record; which machine a target is comes after.
   void list(const FamilyIndex& family) {
     const std::vector<int> positions = family.dimensions.positions(request_.shape);
     for (const FamilyGroup& group : family.groups) {
       if (!same_question(group, request_.key)) continue;
-      const bool here = same_machine(group, request_.key);
+      const bool same_threads = group.threads == request_.key.threads;
       const bool same_family = same_backend_family(group.backend, request_.key.backend);
-      if (here && same_family && group.backend != request_.key.backend &&
+      const bool here = group.target == request_.key.target;
+      const bool same_backend = group.backend == request_.key.backend;
+      const bool asked_already = here && same_backend;
+      if (same_threads && same_family && !asked_already &&
           group.rows.contains(request_.key.workload)) {
-        loose_.push_back({0, key_of(group, request_.key.workload), ""});
+        (same_backend ? exact_ : loose_).push_back({0, key_of(group, request_.key.workload)});
       }
       if (request_.shape.empty() || (!here && request_.target == nullptr)) continue;
       const double more =
@@ -89,13 +91,43 @@ class Climb {
       for (const auto& [distance, row] :
            group.shapes.nearest(request_.shape, positions, options_.count + kSpare)) {
         if (distance + more > options_.max_distance) break;
-        (here ? shapes_ : targets_)
-            .push_back({distance + more, key_of(group, group.workloads[row]), group.target});
+        (same_threads ? shapes_ : targets_)
+            .push_back({distance + more, key_of(group, group.workloads[row])});
       }
     }
     std::sort(loose_.begin(), loose_.end(),
               [](const Near& a, const Near& b) { return a.key.backend > b.key.backend; });
+  }
+
+  // A record may name this machine by a target that differs in its cores alone (one of an earlier
+  // version, not yet opened for writing: identities.h). The shapes of other machines are for the
+  // rung of targets.
+  absl::Status know_machines() {
+    for (std::vector<Near>* list : {&exact_, &loose_, &shapes_}) {
+      std::vector<Near> ours;
+      for (Near& near : *list) {
+        ASSIGN_OR_RETURN(const bool here, is_this_machine(near.key.target));
+        if (here) {
+          ours.push_back(std::move(near));
+        } else if (list == &shapes_) {
+          targets_.push_back(std::move(near));
+        }
+      }
+      *list = std::move(ours);
+    }
     sort(shapes_);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<bool> is_this_machine(const std::string& target) {
+    if (target == request_.key.target) return true;
+    const auto [known, is_new] = machines_.emplace(target, nullptr);
+    if (is_new) {
+      absl::StatusOr<std::shared_ptr<const Target>> found = source_.target(target);
+      if (!found.ok() && !absl::IsNotFound(found.status())) return found.status();
+      if (found.ok()) known->second = *std::move(found);
+    }
+    return known->second != nullptr && target_id(*known->second) == request_.key.target;
   }
 
   static void sort(std::vector<Near>& list) {
@@ -106,14 +138,19 @@ class Climb {
   // Adds the machines' distances; those whose code does not run on the asking one go.
   absl::Status weigh_targets() {
     absl::flat_hash_map<std::string, double> known;
-    for (const Near& near : targets_) {
-      if (known.contains(near.target)) continue;
-      absl::StatusOr<std::shared_ptr<const Target>> target = source_.target(near.target);
-      if (!target.ok() && !absl::IsNotFound(target.status())) return target.status();
-      const bool runs = target.ok() && missing_feature(**target, *request_.target).empty();
-      known[near.target] = runs ? target_distance(**target, *request_.target) : HUGE_VAL;
+    for (Near& near : targets_) {
+      const auto [distance, is_new] = known.emplace(near.key.target, 0);
+      if (is_new) {
+        ASSIGN_OR_RETURN(const bool here, is_this_machine(near.key.target));
+        const std::shared_ptr<const Target>& machine = machines_[near.key.target];
+        const bool runs = here || (machine != nullptr &&
+                                   missing_feature(*machine, *request_.target).empty());
+        distance->second = !runs  ? HUGE_VAL
+                           : here ? 0
+                                  : target_distance(*machine, *request_.target);
+      }
+      near.distance += distance->second;
     }
-    for (Near& near : targets_) near.distance += known[near.target];
     std::erase_if(targets_, [&](const Near& n) { return !(n.distance <= options_.max_distance); });
     sort(targets_);
     return absl::OkStatus();
@@ -136,7 +173,8 @@ class Climb {
   const LookupRequest& request_;
   const RecordSource& source_;
   const LadderOptions& options_;
-  std::vector<Near> loose_, shapes_, targets_;
+  std::vector<Near> exact_, loose_, shapes_, targets_;
+  absl::flat_hash_map<std::string, std::shared_ptr<const Target>> machines_;  // null: unknown
   std::vector<Match> found_;
 };
 
@@ -181,8 +219,7 @@ double target_distance(const Target& a, const Target& b) {
   for (const char* level : {"L1", "L2", "L3"}) {
     sum += 0.5 * log_ratio(cache_bytes(a, level), cache_bytes(b, level));
   }
-  // Of the clock and the number of cores little depends: the kernel's threads are counted apart.
-  sum += 0.25 * log_ratio(a.ghz, b.ghz) + 0.1 * log_ratio(a.cores, b.cores);
+  sum += 0.25 * log_ratio(a.ghz, b.ghz);  // of the clock little depends
   if (a.cpu != b.cpu) sum += 0.1;
   if (a.fma != b.fma) sum += 0.5;
   if (a.masks != b.masks) sum += 0.25;

@@ -25,6 +25,7 @@
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/expr/message.h"
+#include "tuner_db/identities.h"
 #include "tuner_db/pool.h"
 #include "tuner_db/postgres_connection.h"
 #include "tuner_db/schema.h"
@@ -384,6 +385,7 @@ absl::StatusOr<std::shared_ptr<Database>> open_postgres(const std::string& url,
   ASSIGN_OR_RETURN(const std::string name, public_name(url));
   auto database = std::make_shared<PostgresDatabase>(url, name, options);
   RETURN_IF_ERROR(database->open());
+  if (!options.read_only) RETURN_IF_ERROR(adopt_identities(*database, options.patience_s));
   return database;
 }
 

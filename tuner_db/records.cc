@@ -12,6 +12,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "schedules/identity.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "tuner_db/invariants.h"
@@ -66,11 +67,24 @@ absl::Status add_record(const v1::Record& record, Records* records) {
   return absl::OkStatus();
 }
 
+Key stored_key(const Store& store, const Records& records, Key key) {
+  const auto named = records.targets.find(key.target);
+  if (named != records.targets.end()) {
+    key.target = target_id(named->second);
+  } else if (const absl::StatusOr<Target> known = store.target(key.target); known.ok()) {
+    key.target = target_id(*known);
+  }
+  return key;
+}
+
 absl::Status store_records(Store& store, const Records& records, int64_t* stored) {
   *stored = 0;
   for (const auto& [id, row] : records.workloads) RETURN_IF_ERROR(store.put_workload(row));
-  for (const auto& [id, target] : records.targets) RETURN_IF_ERROR(store.put_target(id, target));
-  for (const auto& [key, measurements] : records.keys) {
+  for (const auto& [id, target] : records.targets) {
+    RETURN_IF_ERROR(store.put_target(target_id(target), identity_of(target)));
+  }
+  for (const auto& [named, measurements] : records.keys) {
+    const Key key = stored_key(store, records, named);
     ASSIGN_OR_RETURN(const std::vector<Measurement> old, store.measurements(key));
     std::set<std::string> known;
     for (const Measurement& m : old) known.insert(bytes_of(m));

@@ -26,5 +26,8 @@ struct Records {
 absl::Status add_record(const loopwright::v1::Record& record, Records* records);
 // Each key in one transaction. `stored`: how many measurements were new, also after an error.
 absl::Status store_records(Store& store, const Records& records, int64_t* stored);
+// The key that `key`'s records are stored under: its target by identity. An export of an earlier
+// version names a target with its cores (identities.h).
+Key stored_key(const Store& store, const Records& records, Key key);
 
 }  // namespace lw

@@ -157,7 +157,7 @@ class SqlStore : public Store {
       ASSIGN_OR_RETURN(const int64_t candidate, candidate_id(withdrawal.key, withdrawal.trace));
       if (candidate == 0) return no_such_trace(withdrawal.key);
       RETURN_IF_ERROR(put_withdrawal(db_, withdrawal));
-      return update_pool(candidate);
+      return update_pool(db_, candidate);
     });
   }
 
@@ -165,7 +165,7 @@ class SqlStore : public Store {
     return write([&]() -> absl::Status {
       RETURN_IF_ERROR(delete_withdrawal(db_, key, trace));
       ASSIGN_OR_RETURN(const int64_t candidate, candidate_id(key, trace));
-      return candidate == 0 ? absl::OkStatus() : update_pool(candidate);
+      return candidate == 0 ? absl::OkStatus() : update_pool(db_, candidate);
     });
   }
 
@@ -244,7 +244,6 @@ class SqlStore : public Store {
   absl::Status append_in_transaction(const Key& key, const std::vector<Measurement>& measurements,
                                      std::vector<int64_t>* ids);
   absl::StatusOr<int64_t> insert(int64_t candidate, const Measurement& m);  // its id
-  absl::Status update_pool(int64_t candidate);
   // Whether there is one; of `row` all but the key.
   absl::StatusOr<bool> best_of_key(int64_t key, int count, BestRow* row) const;
   std::shared_ptr<Database> database_;
@@ -332,7 +331,7 @@ absl::Status SqlStore::append_in_transaction(const Key& key,
     }
     ASSIGN_OR_RETURN(ids->emplace_back(), insert(candidate, m));
   }
-  for (int64_t candidate : touched) RETURN_IF_ERROR(update_pool(candidate));
+  for (int64_t candidate : touched) RETURN_IF_ERROR(update_pool(db_, candidate));
   return absl::OkStatus();
 }
 
@@ -347,18 +346,6 @@ absl::StatusOr<int64_t> SqlStore::insert(int64_t candidate, const Measurement& m
   const int64_t id = query.next() ? query.integer(0) : 0;
   RETURN_IF_ERROR(query.run());
   return id;
-}
-
-absl::Status SqlStore::update_pool(int64_t candidate) {
-  std::vector<Measurement> rows;
-  RETURN_IF_ERROR(read_candidate(db_, candidate, &rows));
-  Pool p = pool(pointers(rows));
-  if (p.eligible) {
-    ASSIGN_OR_RETURN(const bool out, is_withdrawn(db_, candidate));
-    p.eligible = !out;
-  }
-  return db_.query("UPDATE candidates SET samples = ?, median_us = ?, high_us = ?, eligible = ? "
-                   "WHERE id = ?", p.samples, p.median_us, p.high_us, p.eligible, candidate).run();
 }
 
 absl::StatusOr<bool> SqlStore::best_of_key(int64_t key, int count, BestRow* row) const {
@@ -467,7 +454,7 @@ absl::StatusOr<int64_t> SqlStore::prune(int keep, int64_t unix_ms) {
     Query rest = db_.query("SELECT id FROM candidates");
     while (rest.next()) left.push_back(rest.integer(0));
     RETURN_IF_ERROR(rest.status());
-    for (int64_t candidate : left) RETURN_IF_ERROR(update_pool(candidate));
+    for (int64_t candidate : left) RETURN_IF_ERROR(update_pool(db_, candidate));
     return absl::OkStatus();
   }));
   // Only the file's size is at stake: a full disk keeps it as it is.

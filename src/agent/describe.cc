@@ -95,7 +95,8 @@ std::string cpu_identity(const DeviceSpec& spec) {
   absl::StatusOr<Target> target = find_target("host");
   std::string backend, text;
   if (target.ok()) {
-    // The agent asks too, and it is not confined to the device's processors as its host is.
+    // The agent asks too, and it is not confined to the device's processors as its host is: so the
+    // cores are set here.
     if (!spec.cpus.empty()) target->cores = static_cast<int>(spec.cpus.size());
     text = to_text(*target);
     const absl::StatusOr<const Backend*> found = find_backend(target->family);

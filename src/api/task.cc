@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "schedules/identity.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/base/parallel_pool.h"
@@ -121,7 +122,7 @@ absl::StatusOr<Task> make_task(Program program, const std::string& words, Target
   ASSIGN_OR_RETURN(task.backend, find_backend(task.target->family));
   task.workload = workload_row(*task.program, words);
   task.key.workload = task.workload.id;
-  task.key.target = sha256(to_text(*task.target));
+  task.key.target = target_id(*task.target);
   task.key.backend = task.backend->version();
   task.key.threads = threads > 0 ? threads : static_cast<int>(allowed_cpus().size());
   task.start = make_nest(task.program, task.target, task.key.threads);
@@ -181,7 +182,7 @@ absl::StatusOr<RunsOn> find_device(const Task& task) {
 
 absl::Status put_task(Store& store, const Task& task) {
   RETURN_IF_ERROR(store.put_workload(task.workload));
-  return store.put_target(task.key.target, *task.target);
+  return store.put_target(task.key.target, identity_of(*task.target));
 }
 
 }  // namespace lw

@@ -75,12 +75,13 @@ absl::StatusOr<int> run_fetch(const LockOptions& options) {
   ASSIGN_OR_RETURN(const std::string text, read_text(options.lock));
   ASSIGN_OR_RETURN(const Lock lock, parse_lock(text));
   ASSIGN_OR_RETURN(const Records records, open_records(options));
-  const auto other_trace = [&](const LockEntry& entry) -> absl::StatusOr<std::string> {
+  const auto other_trace = [&](const LockEntry& entry,
+                               const Key& key) -> absl::StatusOr<std::string> {
     std::vector<std::string> traces;
     if (records.store != nullptr) {
-      ASSIGN_OR_RETURN(const std::vector<Measurement> all, records.store->measurements(entry.key));
+      ASSIGN_OR_RETURN(const std::vector<Measurement> all, records.store->measurements(key));
       for (const Measurement& m : all) traces.push_back(m.trace);
-    } else if (const auto record = records.source->record(entry.key); record.ok()) {
+    } else if (const auto record = records.source->record(key); record.ok()) {
       for (const RankedTrace& other : (*record)->others) traces.push_back(other.trace);
     }
     for (std::string& trace : traces) {

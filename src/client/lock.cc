@@ -130,12 +130,24 @@ absl::StatusOr<Task> task_of(const LockEntry& entry, const RecordSource& source)
     return absl::FailedPreconditionError(
         concat("'", entry.words, "' no longer gives the locked workload: run `loopwright lock`"));
   }
-  if (!(task.key == entry.key)) {
+  // An old lock file may name this machine with its cores (tuner_db/identities.h).
+  Key named = entry.key;
+  named.target = task.key.target;
+  if (!(task.key == named)) {
     return absl::FailedPreconditionError(concat("'", entry.words, "' is locked for ",
                                                 entry.key.backend, ", this is ", task.key.backend,
                                                 ": run `loopwright lock`"));
   }
   return task;
+}
+
+absl::StatusOr<std::shared_ptr<const ScheduleRecord>> exact_record(const Task& task,
+                                                                   const RecordSource& source) {
+  LadderOptions exact;
+  exact.lowest = Rung::kExact;
+  ASSIGN_OR_RETURN(const std::vector<Match> found, climb(request_of(task), source, exact));
+  if (found.empty()) return no_result(task.key);
+  return found[0].record;
 }
 
 }  // namespace
@@ -210,26 +222,27 @@ absl::StatusOr<Lock> parse_lock(std::string_view text) {
 }
 
 absl::StatusOr<LockEntry> lock_task(const Task& task, const RecordSource& source) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<const ScheduleRecord> record, source.record(task.key));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const ScheduleRecord> record, exact_record(task, source));
   const Scratch scratch;
   if (scratch.folder.empty()) return absl::UnavailableError("there is no temporary folder");
   LockEntry entry;
   entry.words = task.workload.source_words;
   entry.key = task.key;
-  entry.record = record_digest(record->key, record->trace);
+  entry.record = record_digest(task.key, record->trace);
   ASSIGN_OR_RETURN(entry.files, build_into(task, *record, scratch.folder));
   return entry;
 }
 
 absl::Status fetch(const Lock& lock, const RecordSource& source, FindTrace other_trace,
                    const std::string& folder) {
-  for (const LockEntry& entry : lock.entries) {
+  Lock bundle = lock;
+  for (LockEntry& entry : bundle.entries) {
     ASSIGN_OR_RETURN(const Task task, task_of(entry, source));
-    absl::StatusOr<std::shared_ptr<const ScheduleRecord>> best = source.record(entry.key);
+    absl::StatusOr<std::shared_ptr<const ScheduleRecord>> best = exact_record(task, source);
     if (!best.ok() && !absl::IsNotFound(best.status())) return best.status();
     ScheduleRecord record = best.ok() ? **best : make_record(task.workload, {task.key, {}, {}});
-    if (!best.ok() || record_digest(record.key, record.trace) != entry.record) {
-      ASSIGN_OR_RETURN(record.trace, other_trace(entry));
+    if (!best.ok() || record_digest(entry.key, record.trace) != entry.record) {
+      ASSIGN_OR_RETURN(record.trace, other_trace(entry, record.key));
       record.time_us = record.ci_low_us = record.ci_high_us = 0;  // the best's, not this one's
       record.samples = 0;
       record.others.clear();
@@ -241,9 +254,10 @@ absl::Status fetch(const Lock& lock, const RecordSource& source, FindTrace other
     }
     RETURN_IF_ERROR(
         write_with_folder(concat(place_of(folder, entry), "/record.json"), to_json(record) + "\n"));
+    entry.key = task.key;
   }
   // Last: a bundle that has it is whole.
-  return write_with_folder(folder + "/bundle.json", to_text(lock));
+  return write_with_folder(folder + "/bundle.json", to_text(bundle));
 }
 
 absl::StatusOr<std::vector<std::string>> take_locked(const Task& task, const std::string& bundle,

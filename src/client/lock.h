@@ -44,8 +44,10 @@ absl::StatusOr<Lock> parse_lock(std::string_view text);
 // Builds the exact record of the task; kNotFound when there is none.
 absl::StatusOr<LockEntry> lock_task(const Task& task, const RecordSource& source);
 
-// Traces of a key besides the best, by digest: kNotFound when nobody knows it.
-using FindTrace = absl::FunctionRef<absl::StatusOr<std::string>(const LockEntry& entry)>;
+// Traces besides the best of `key`, which the entry's records are stored under, by the entry's
+// digest: kNotFound when nobody knows it.
+using FindTrace =
+    absl::FunctionRef<absl::StatusOr<std::string>(const LockEntry& entry, const Key& key)>;
 
 // Writes the bundle. kFailedPrecondition: an entry is of another code generator; kDataLoss: an
 // object is not the one locked; kNotFound: a record is gone.

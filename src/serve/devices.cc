@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "nlohmann/json.hpp"
+#include "schedules/identity.h"
 #include "src/base/check.h"
-#include "src/base/hash.h"
 #include "src/expr/message.h"
 #include "src/net/times.h"
 #include "src/serve/errors.h"
@@ -18,21 +18,29 @@ namespace v1 = loopwright::v1;
 
 bool is_any(const std::string& target) { return target.empty() || target == "any"; }
 
+// A description that does not parse is found by whoever needs its target.
+std::string identity_id(const DeviceRow& device) {
+  const absl::StatusOr<Target> target = from_proto(device.description.target());
+  return target.ok() ? target_id(*target) : "";
+}
+
 // Whether the device's own target is what the study asked for.
 bool is_asked_for(const DeviceRow& device, const std::string& asked) {
   return is_any(asked) || asked == device.target || asked == device.description.target().name() ||
-         asked == device_name(device.id);
+         asked == device_name(device.id) || asked == identity_id(device);
 }
 
-absl::StatusOr<StudyPlace> placement(const DeviceRow& device, const Target& target,
-                                    const std::string& target_id, int threads) {
+absl::StatusOr<StudyPlace> placement(const DeviceRow& device, const Target& target, Store& store,
+                                     int threads) {
   const int cores = std::max(1, device.description.target().cores());
   if (threads > cores) {
     return api_error(v1::ERROR_REASON_WRONG_STATE,
                      concat("spec.threads: ", threads, " threads on devices with ", cores));
   }
-  return StudyPlace{target_id, device.target, device.description.backend(),
-                   threads == 0 ? cores : threads};
+  const std::string id = target_id(target);
+  RETURN_IF_ERROR(store.put_target(id, identity_of(target)));
+  return StudyPlace{id, device.target, device.description.backend(),
+                    threads == 0 ? cores : threads};
 }
 
 }  // namespace
@@ -42,11 +50,16 @@ absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store
   ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
                    select_devices(database, "WHERE admission = 'open' AND seen_ms >= ? ORDER BY id",
                                   {since_ms}));
-  // The class with the most devices, of those that measure if there are any; ties go to the first.
+  // The class with the most devices, of those that measure if there are any and have the cores;
+  // ties go to the first.
   std::map<std::string, int> sizes;
   for (const DeviceRow& device : devices) ++sizes[device.target];
+  const auto lacks_cores = [&](const DeviceRow& device) {
+    return spec.threads() > device.description.target().cores();
+  };
   const auto before = [&](const DeviceRow& a, const DeviceRow& b) {
     if (a.description.exact() != b.description.exact()) return b.description.exact();
+    if (lacks_cores(a) != lacks_cores(b)) return lacks_cores(b);
     return sizes[a.target] > sizes[b.target];
   };
   const DeviceRow* chosen = nullptr;
@@ -56,7 +69,7 @@ absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store
   }
   if (chosen != nullptr) {
     ASSIGN_OR_RETURN(const Target target, from_proto(chosen->description.target()));
-    ASSIGN_OR_RETURN(StudyPlace made, placement(*chosen, target, chosen->target, spec.threads()));
+    ASSIGN_OR_RETURN(StudyPlace made, placement(*chosen, target, store, spec.threads()));
     return std::optional<StudyPlace>(std::move(made));
   }
   // A lesser machine that some device can emulate: a built-in target, or one that is stored.
@@ -67,9 +80,7 @@ absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store
   for (const DeviceRow& device : devices) {
     ASSIGN_OR_RETURN(const Target machine, from_proto(device.description.target()));
     if (machine.family != target->family || !missing_feature(*target, machine).empty()) continue;
-    const std::string id = sha256(to_text(*target));
-    RETURN_IF_ERROR(store.put_target(id, *target));
-    ASSIGN_OR_RETURN(StudyPlace made, placement(device, *target, id, spec.threads()));
+    ASSIGN_OR_RETURN(StudyPlace made, placement(device, *target, store, spec.threads()));
     return std::optional<StudyPlace>(std::move(made));
   }
   return std::optional<StudyPlace>();

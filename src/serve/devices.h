@@ -5,7 +5,8 @@
 
 namespace lw {
 
-// Where a study will run: code for `target`, on devices whose own target is `device_target`.
+// Where a study will run: code for `target`, an identity, on devices whose own target, with its
+// cores, is `device_target`.
 struct StudyPlace {
   std::string target, device_target;       // ids
   std::string backend;

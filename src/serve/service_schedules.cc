@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "nlohmann/json.hpp"
+#include "schedules/identity.h"
 #include "src/api/lookup.h"
 #include "src/base/hash.h"
 #include "src/net/times.h"
@@ -50,7 +51,7 @@ class AskedTarget {
     if (target_ != nullptr && words == words_) return absl::OkStatus();
     target_ = nullptr;
     ASSIGN_OR_RETURN(Target target, find(query, i));
-    id_ = sha256(to_text(target));
+    id_ = target_id(target);
     target_ = std::make_shared<const Target>(std::move(target));
     words_ = std::move(words);
     return absl::OkStatus();
@@ -266,7 +267,9 @@ absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequ
     response->set_stored(stored);
     return absl::OkStatus();
   }));
-  for (const auto& [key, measurements] : records.keys) index_now(key);
+  for (const auto& [key, measurements] : records.keys) {
+    index_now(stored_key(*store_, records, key));
+  }
   return absl::OkStatus();
 }
 
@@ -280,7 +283,9 @@ absl::Status Service::import_some(const Caller&, const v1::ImportRecordsRequest&
       commit_->run([&](Database&) { return store_records(*store_, records, &stored); });
   RETURN_IF_ERROR(write_error(*commit_, status));
   total->set_stored(total->stored() + stored);
-  for (const auto& [key, measurements] : records.keys) index_now(key);
+  for (const auto& [key, measurements] : records.keys) {
+    index_now(stored_key(*store_, records, key));
+  }
   return absl::OkStatus();
 }
 
