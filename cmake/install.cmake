@@ -4,15 +4,25 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# Every library of ours that exists by now.
-get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
+# The libraries of ours that the program is linked from, so that building the program alone, as
+# ./run_demo does, is enough to install: directly and indirectly, each once.
 set(loopwright_libraries "")
-foreach(target ${targets})
-  get_target_property(type ${target} TYPE)
-  if(target MATCHES "^lw_" AND type MATCHES "^(STATIC|INTERFACE)_LIBRARY$")
-    list(APPEND loopwright_libraries ${target})
-  endif()
-endforeach()
+set(linked loopwright)
+while(linked)
+  list(POP_FRONT linked target)
+  get_target_property(uses ${target} LINK_LIBRARIES)
+  get_target_property(interface_uses ${target} INTERFACE_LINK_LIBRARIES)
+  string(REGEX MATCHALL "lw_[a-z_]+" uses "${uses};${interface_uses}")
+  foreach(library ${uses})
+    if(NOT library IN_LIST loopwright_libraries)
+      get_target_property(type ${library} TYPE)
+      if(type MATCHES "^(STATIC|INTERFACE)_LIBRARY$")
+        list(APPEND loopwright_libraries ${library})
+        list(APPEND linked ${library})
+      endif()
+    endif()
+  endforeach()
+endwhile()
 
 # One target to link: all libraries, found again under the namespace.
 add_library(loopwright_all INTERFACE)
@@ -32,9 +42,7 @@ foreach(folder src schedules cost_model tuner_db bench)
 endforeach()
 install(DIRECTORY ${CMAKE_BINARY_DIR}/proto DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/loopwright
         FILES_MATCHING PATTERN "*.pb.h")
-if(TARGET loopwright)
-  install(TARGETS loopwright RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-endif()
+install(TARGETS loopwright RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 configure_package_config_file(cmake/LoopwrightConfig.cmake.in
   ${CMAKE_BINARY_DIR}/LoopwrightConfig.cmake

@@ -14,3 +14,22 @@ foreach(command
   endif()
 endforeach()
 message(STATUS "${out}")
+
+# ./run_demo builds the program and nothing of ours beside it, and README installs after it: what is
+# installed must have been built by then.
+execute_process(COMMAND ninja -C ${BINARY_DIR} -t inputs loopwright
+                RESULT_VARIABLE failed OUTPUT_VARIABLE inputs)
+if(failed)
+  message(FATAL_ERROR "ninja does not say what the program is built from")
+endif()
+string(REPLACE "\n" ";" inputs "${inputs}")
+file(GLOB_RECURSE installed RELATIVE ${prefix} ${prefix}/*.a)
+if(NOT installed)
+  message(FATAL_ERROR "no library is installed")
+endif()
+foreach(library ${installed})
+  get_filename_component(name ${library} NAME)
+  if(NOT name IN_LIST inputs)
+    message(FATAL_ERROR "${name} is installed, but building the program does not build it")
+  endif()
+endforeach()
