@@ -121,6 +121,24 @@ TEST(Lookup, OfTwoTargetsEachGetsItsOwnAndALesserOneServesAGreater) {
   EXPECT_EQ(look_up(avx512, *source)->outcome, Rung::kExact);
 }
 
+// The draft would take the other record's adapted trace wherever it finds it faster.
+TEST(Lookup, WhatWasMeasuredForTheSameWorkloadGoesBeforeWhatIsEstimated) {
+  const std::vector<std::string> words = {"matmul", "M=64", "N=96", "K=48"};
+  const Task asked = task_of(words, "x86_avx512"), lesser = task_of(words, "x86_avx2");
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    const std::unique_ptr<Store> store = make_memory_store();
+    const Trace trace = store_drawn(*store, lesser, seed, 20);
+    store_drawn(*store, task_of({"matmul", "M=64", "N=128", "K=48"}, "x86_avx2"), seed + 50, 10);
+    const absl::StatusOr<LookupAnswer> answer = look_up(asked, *make_store_source(*store));
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(answer->outcome, Rung::kNearestTarget);
+    EXPECT_EQ(answer->record->key, lesser.key);
+    EXPECT_EQ(answer->trace, to_text(trace));
+    EXPECT_EQ(*answer->predicted_us, 20);
+    EXPECT_EQ(*answer->predicted_loss, 0);
+  }
+}
+
 TEST(Lookup, WhatDoesNotApplyIsSaidAndTheNextRungAnswers) {
   const std::unique_ptr<Store> store = make_memory_store();
   const Task task = task_of({"matmul", "M=64", "N=96", "K=48"});

@@ -20,6 +20,7 @@ struct Use {
   Sample sample;
   double draft = 0;
   bool adapted = false;
+  bool measured = false;  // this trace, for this workload with these threads, on a like machine
 };
 
 bool same_structure(const Trace& a, const Trace& b) {
@@ -35,8 +36,11 @@ class Settling {
 
   absl::StatusOr<LookupAnswer> run() {
     for (size_t i = 0; i < candidates_.size(); ++i) propose(i);
-    std::stable_sort(proposals_.begin(), proposals_.end(),
-                     [](const Use& a, const Use& b) { return a.draft < b.draft; });
+    // A measurement knows more than the draft; of several the nearest machine's, as they came.
+    std::stable_sort(proposals_.begin(), proposals_.end(), [](const Use& a, const Use& b) {
+      if (a.measured != b.measured) return a.measured;
+      return !a.measured && a.draft < b.draft;
+    });
     for (Use& proposal : proposals_) {
       absl::StatusOr<Kernel> kernel = lower(proposal.sample.nest);
       if (kernel.ok()) return answer(proposal, *std::move(kernel));
@@ -59,7 +63,9 @@ class Settling {
     absl::StatusOr<Nest> nest = replay(task_.start, *trace);
     if (nest.ok()) {
       const double draft = draft_us(*nest);
-      proposals_.push_back({index, {*trace, *std::move(nest)}, draft, false});
+      const Key& key = candidate.record->key;
+      const bool measured = key.workload == task_.key.workload && key.threads == task_.key.threads;
+      proposals_.push_back({index, {*trace, *std::move(nest)}, draft, false, measured});
     }
     const bool below = candidate.rung > Rung::kLoose;
     if (below || !nest.ok()) adapt_to_space(index, *trace);
@@ -80,12 +86,13 @@ class Settling {
       absl::StatusOr<Sample> sample = adapt(task_.start, sketch, trace);
       if (!sample.ok()) continue;
       const double draft = draft_us(sample->nest);
-      proposals_.push_back({index, *std::move(sample), draft, true});
+      proposals_.push_back({index, *std::move(sample), draft, true, false});
     }
   }
 
   double best_draft() const {
     double best = proposals_.front().draft;
+    for (const Use& proposal : proposals_) best = std::min(best, proposal.draft);
     if (!options_.zero_trial) return best;
     Search search(task_.start, SearchOptions(), make_draft_model());
     const absl::StatusOr<lw::Proposal> zero = search.zero_trial();
@@ -102,7 +109,9 @@ class Settling {
     out.adapted = chosen.adapted && out.trace != record.trace;
     out.distance = candidate.distance;
     out.stale = candidate.stale;
-    out.predicted_loss = candidate.rung > Rung::kLoose ? chosen.draft / best_draft() - 1 : 0;
+    // No estimate stands against a time that was measured.
+    const bool estimated = candidate.rung > Rung::kLoose && !chosen.measured;
+    out.predicted_loss = estimated ? chosen.draft / best_draft() - 1 : 0;
     const WorkloadRow& asked = task_.workload;
     const bool by_flops = asked.flops > 0 && record.flops > 0;
     const double work = by_flops           ? asked.flops / record.flops
