@@ -114,7 +114,7 @@ TEST_F(CliTest, TargetsListsTheHost) {
 TEST_F(CliTest, KernelsOfAnotherArchitectureAreVerifiedAndTheirTimesEstimated) {
   const std::string task = std::string(kTiny) + " --target aarch64_neon";
   EXPECT_TRUE(contains(cli("show --stage asm " + task).out, "\tret"));
-  const CliRun exported = cli("export -o out " + task);
+  const CliRun exported = cli("export --unverified -o out " + task);
   EXPECT_EQ(exported.code, 0) << exported.err;
   const json all = cli("targets --json").json();
   bool emulated = false;
@@ -123,6 +123,9 @@ TEST_F(CliTest, KernelsOfAnotherArchitectureAreVerifiedAndTheirTimesEstimated) {
   }
   const CliRun tuned = cli("tune --json -q --trials 3 " + task);
   if (!emulated) {
+    const CliRun unchecked = cli("export -o out " + task);
+    EXPECT_EQ(unchecked.code, 2);
+    EXPECT_TRUE(contains(unchecked.err, "--unverified")) << unchecked.err;
     EXPECT_EQ(tuned.code, 2);
     EXPECT_TRUE(contains(tuned.err, "aarch64")) << tuned.err;
     GTEST_SKIP() << "[SKIP] no emulator or no runner: " << tuned.err;

@@ -96,14 +96,19 @@ TEST_F(LockTest, ASnapshotServesWithoutTheDatabase) {
   EXPECT_EQ(cli(std::string("best --snapshot bad.lws ") + kTiny).code, 5);
 }
 
-TEST_F(LockTest, NearestIsTakenWhenAskedFor) {
+TEST_F(LockTest, RunBenchAndExportTakeTheRungThatBestNames) {
   tune(kTiny);
-  CliRun run = cli(std::string("export --threads 1 --json --nearest -o out ") + kOther);
+  const CliRun best = cli(std::string("best --threads 1 --json ") + kOther);
+  EXPECT_EQ(best.json()["outcome"], "nearest-shape");
+  CliRun run = cli(std::string("export --threads 1 --json -o out ") + kOther);
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(run.json()["outcome"], "nearest-shape");
   EXPECT_TRUE(contains(run.err, "nearest-shape")) << run.err;
-  run = cli(std::string("export --threads 1 --json -o out ") + kOther);
-  EXPECT_EQ(run.json()["outcome"], "default");
+  EXPECT_EQ(nlohmann::json::parse(slurp(path("out/matmul.json")))["trace"], best.json()["trace"]);
+  run = cli(std::string("bench --threads 1 --json --seconds 0.05 ") + kOther);
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.json()["ours"]["outcome"], "nearest-shape");
+  EXPECT_TRUE(contains(run.err, "nearest-shape")) << run.err;
 }
 
 TEST(LockFile, RefusesWhatIsNone) {

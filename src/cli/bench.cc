@@ -97,11 +97,12 @@ void print_contest(const BenchOptions& options, const Task& task, const Choice& 
 }
 
 absl::StatusOr<int> run_bench(const BenchOptions& options) {
-  // Libraries read the environment and count threads when loaded: before any of ours is started.
-  if (options.peers) load_peers();
   ASSIGN_OR_RETURN(const Task task, options.workload.task());
   RETURN_IF_ERROR(check_runs_here(task));
-  ASSIGN_OR_RETURN(const Choice choice, choose_and_say(task, options.database, options.output));
+  ASSIGN_OR_RETURN(const Choice choice, choose_to_run(task, options.database, options.output));
+  // Libraries start threads and count processors when loaded: after the workers that check an
+  // unverified kernel, which are forked, and before any thread of ours.
+  if (options.peers) load_peers();
   ASSIGN_OR_RETURN(ArgumentMemory memory, ArgumentMemory::create(*task.program));
   memory.fill_inputs(*task.program, 1);
   const std::vector<int> allowed = allowed_cpus();
@@ -142,7 +143,7 @@ Action bench_command(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);
-  add_frozen(app, &options->database);
+  add_frozen(app, &options->database, /*runs=*/true);
   add_output(app, &options->output);
   app.add_flag("--peers", options->peers, "beside every library found");
   app.add_option("--seconds", options->seconds, "of samples, all contenders together")

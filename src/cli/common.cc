@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "src/api/lookup.h"
+#include "src/api/checked.h"
 #include "src/base/files.h"
 #include "src/client/lock.h"
 #include "tuner_db/database.h"
@@ -76,6 +76,7 @@ int exit_code(const absl::Status& status) {
     case absl::StatusCode::kResourceExhausted:
     case absl::StatusCode::kUnimplemented: return kBadRequest;
     case absl::StatusCode::kNotFound: return kNothingFound;
+    case absl::StatusCode::kAborted: return kNotValid;
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDataLoss:
     case absl::StatusCode::kPermissionDenied:
@@ -156,11 +157,12 @@ void add_database(CLI::App& app, DatabaseFlags* options) {
       "loopwright.db)");
 }
 
-void add_frozen(CLI::App& app, DatabaseFlags* options) {
+void add_frozen(CLI::App& app, DatabaseFlags* options, bool runs) {
   CLI::Option* frozen = app.add_flag("--frozen", options->frozen,
                                      "only what was tuned before; exit 2 where it was not");
-  app.add_flag("--nearest", options->nearest,
-               "where it was not, adapt what was tuned for another shape or target")
+  if (!runs) return;
+  app.add_flag("--unverified", options->unverified,
+               "do not check a kernel that nobody has verified in a process of its own first")
       ->excludes(frozen);
 }
 
@@ -204,29 +206,47 @@ absl::Status frozen_miss(const Task& task, const std::string& where) {
                                     "; on stdout: what to tune"));
 }
 
+namespace {
+
+// The ladder's answer, and a word on stderr where it is not what was tuned.
+absl::StatusOr<LookupAnswer> look_up_and_say(const Task& task, const DatabaseFlags& database,
+                                             const Output& output) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Store> store, database.open_to_read());
+  if (store == nullptr) store = make_memory_store();
+  ASSIGN_OR_RETURN(LookupAnswer answer, environment(look_up(task, *make_store_source(*store))));
+  if (database.frozen && answer.outcome != Rung::kExact) {
+    return frozen_miss(task, database.shown());
+  }
+  for (const std::string& note : answer.notes) output.note(note);
+  if (answer.record == nullptr) {
+    output.note("untuned: this is the zero-trial schedule, chosen without a measurement");
+  } else if (answer.outcome != Rung::kExact) {
+    output.note(concat("not tuned: this is ", std::string(rung_name(answer.outcome)), " to it, '",
+                       answer.record->words, "'"));
+  }
+  return answer;
+}
+
+}  // namespace
+
 absl::StatusOr<Choice> choose_and_say(const Task& task, const DatabaseFlags& database,
                                       const Output& output) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, database.open_to_read());
-  if (database.frozen) {
-    absl::Status best = absl::NotFoundError("");
-    if (store != nullptr) best = store->best(task.key).status();
-    if (!best.ok() && !absl::IsNotFound(best)) return environment(best);
-    if (!best.ok()) return frozen_miss(task, database.shown());
-  }
-  if (database.nearest && store != nullptr) {
-    ASSIGN_OR_RETURN(const LookupAnswer answer,
-                     environment(look_up(task, *make_store_source(*store))));
-    if (answer.record != nullptr && answer.outcome != Rung::kExact) {
-      output.note(concat("not tuned: this is ", std::string(rung_name(answer.outcome)), " to it, '",
-                         answer.record->words, "'"));
-      return as_choice(answer);
-    }
-  }
-  ASSIGN_OR_RETURN(Choice choice, choose(task, store.get()));
-  if (choice.outcome == "default") {
-    output.note("untuned: this is the zero-trial schedule, chosen without a measurement");
-  }
-  return choice;
+  ASSIGN_OR_RETURN(const LookupAnswer answer, look_up_and_say(task, database, output));
+  return as_choice(answer);
+}
+
+absl::StatusOr<Choice> choose_to_run(const Task& task, const DatabaseFlags& database,
+                                     const Output& output) {
+  ASSIGN_OR_RETURN(const LookupAnswer answer, look_up_and_say(task, database, output));
+  if (database.unverified) return as_choice(answer);
+  std::vector<std::string> notes;
+  absl::StatusOr<Choice> choice = checked(task, answer, &notes);
+  for (const std::string& note : notes) output.note(note);
+  const absl::Status& why = choice.status();
+  if (choice.ok() || absl::IsAborted(why) || absl::IsInternal(why)) return choice;
+  return absl::Status(why.code(), concat(std::string(why.message()),
+                                         ", so that the kernel, which nobody has verified, cannot "
+                                         "be checked; --unverified takes it all the same"));
 }
 
 void emit(const Output& output, const Json& document, const Table& table, const std::string& text) {

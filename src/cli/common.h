@@ -31,7 +31,7 @@ struct Command {
 
 // The code of an error: what environment() has marked is kEnvironmentFailed; else kInvalidArgument,
 // kFailedPrecondition (infeasible), kOutOfRange, kResourceExhausted (too large): kBadRequest;
-// kNotFound: kNothingFound; kInternal and what nobody expects: kOurBug.
+// kNotFound: kNothingFound; kAborted: kNotValid; kInternal and what nobody expects: kOurBug.
 int exit_code(const absl::Status& status);
 // Marks an error of the store or the file system. kInternal and kInvalidArgument stay our bugs.
 absl::Status environment(absl::Status status);
@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<Model>> model_named(const std::string& name,
 struct DatabaseFlags {
   std::string path;
   bool frozen = false;                     // a miss is exit 2
-  bool nearest = false;                    // a miss takes the nearest that is stored
+  bool unverified = false;                 // take what was never verified without a check
 
   // For commands that write. Errors are marked.
   absl::StatusOr<std::unique_ptr<Store>> open() const;
@@ -80,8 +80,8 @@ struct DatabaseFlags {
   std::string shown() const;               // for messages: without a password
 };
 void add_database(CLI::App& app, DatabaseFlags* options);
-// What a miss does: --frozen, --nearest.
-void add_frozen(CLI::App& app, DatabaseFlags* options);
+// What a miss does: --frozen; where the command `runs` what it finds, --unverified.
+void add_frozen(CLI::App& app, DatabaseFlags* options, bool runs);
 
 struct Output {
   std::string format = "table";            // table | json | csv
@@ -96,10 +96,14 @@ void add_output(CLI::App& app, Output* output);
 // What a miss with --frozen ends with: prints the tuning request that would cure it.
 absl::Status frozen_miss(const Task& task, const std::string& where);
 
-// The stored best, or the zero-trial answer with a note (an error with --frozen; the nearest with
-// --nearest).
+// The ladder's answer (src/api/lookup.h), as `best` gives it; with a note unless it is exact, or an
+// error with --frozen.
 absl::StatusOr<Choice> choose_and_say(const Task& task, const DatabaseFlags& database,
                                       const Output& output);
+// The same for what is about to run or be given away: checked first where it was never verified
+// (src/api/checked.h), but for --unverified. Call it before any thread is started.
+absl::StatusOr<Choice> choose_to_run(const Task& task, const DatabaseFlags& database,
+                                     const Output& output);
 
 // ---- output -------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ absl::StatusOr<int> run_export(const ExportOptions& options) {
     if (!files.ok()) return environment(files.status());
     return print(options, *files, "exact");
   }
-  ASSIGN_OR_RETURN(const Choice choice, choose_and_say(task, options.database, options.output));
+  ASSIGN_OR_RETURN(const Choice choice, choose_to_run(task, options.database, options.output));
   ASSIGN_OR_RETURN(const std::vector<std::string> files,
                    environment(export_kernel(task, choice, options.folder)));
   return print(options, files, choice.outcome);
@@ -42,7 +42,7 @@ Action export_command(CLI::App& app) {
   auto options = std::make_shared<ExportOptions>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);
-  add_frozen(app, &options->database);
+  add_frozen(app, &options->database, /*runs=*/true);
   add_output(app, &options->output);
   app.add_option("--locked", options->locked,
                  "take the files from this bundle (see `fetch`) and from nowhere else");

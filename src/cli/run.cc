@@ -120,7 +120,7 @@ absl::StatusOr<int> run_run(const RunOptions& options) {
   if (options.reference) {
     ASSIGN_OR_RETURN(seconds, run_reference(program, memory));
   } else {
-    ASSIGN_OR_RETURN(const Choice choice, choose_and_say(task, options.database, options.output));
+    ASSIGN_OR_RETURN(const Choice choice, choose_to_run(task, options.database, options.output));
     ASSIGN_OR_RETURN(seconds, time_kernel(task, choice, memory));
     outcome = choice.outcome;
     estimated = device == RunsOn::kEmulator;
@@ -149,7 +149,7 @@ Action run_command(CLI::App& app) {
   auto options = std::make_shared<RunOptions>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);
-  add_frozen(app, &options->database);
+  add_frozen(app, &options->database, /*runs=*/true);
   add_output(app, &options->output);
   app.add_option("-i,--input", options->in, "NAME=FILE.npy, once for each input")
       ->allow_extra_args(false);

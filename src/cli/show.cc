@@ -45,7 +45,7 @@ Action show_command(CLI::App& app) {
   auto options = std::make_shared<ShowOptions>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);
-  add_frozen(app, &options->database);
+  add_frozen(app, &options->database, /*runs=*/false);
   add_output(app, &options->output);
   app.add_option("--stage", options->stage, "how far down")->capture_default_str()
       ->check(CLI::IsMember({"expr", "trace", "nest", "kernel", "llvm", "asm"}));
