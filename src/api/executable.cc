@@ -1,6 +1,7 @@
 #include "src/base/check.h"
 #include "src/api/api.h"
 #include "src/expr/message.h"
+#include "src/measure/processors.h"
 
 namespace lw {
 namespace {
@@ -28,9 +29,8 @@ absl::StatusOr<std::unique_ptr<Executable>> Executable::create(const Task& task,
     return executable;
   }
   if (task.threads() > 1) {
-    std::vector<int> cpus = allowed_cpus();
-    cpus.resize(task.threads());
-    executable->pool_ = std::make_unique<ParallelPool>(task.threads(), cpus);
+    executable->pool_ = std::make_unique<ParallelPool>(
+        task.threads(), measuring_processors(allowed_cpus(), task.threads()));
   }
   ASSIGN_OR_RETURN(executable->runner_, Runner::create(artifact, executable->pool_.get()));
   return executable;

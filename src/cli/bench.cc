@@ -9,6 +9,7 @@
 #include "bench/peers/match.h"
 #include "src/base/parallel_pool.h"
 #include "src/cli/commands.h"
+#include "src/measure/processors.h"
 
 namespace lw {
 namespace {
@@ -106,7 +107,7 @@ absl::StatusOr<int> run_bench(const BenchOptions& options) {
   ASSIGN_OR_RETURN(ArgumentMemory memory, ArgumentMemory::create(*task.program));
   memory.fill_inputs(*task.program, 1);
   const std::vector<int> allowed = allowed_cpus();
-  const std::vector<int> cpus(allowed.begin(), allowed.begin() + task.threads());
+  const std::vector<int> cpus = measuring_processors(allowed, task.threads());
   ASSIGN_OR_RETURN(const std::unique_ptr<Executable> kernel, Executable::create(task, choice));
   RETURN_IF_ERROR(kernel->prepack(memory.pointers()));
   pin_to({cpus.front()});

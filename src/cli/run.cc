@@ -4,8 +4,10 @@
 
 #include "absl/strings/str_join.h"
 #include "cost_model/cost_model.h"
+#include "src/base/parallel_pool.h"
 #include "src/cli/commands.h"
 #include "src/api/npy.h"
+#include "src/measure/processors.h"
 #include "src/measure/timing.h"
 
 namespace lw {
@@ -88,13 +90,15 @@ absl::StatusOr<double> run_reference(const Program& program, const ArgumentMemor
   return seconds;
 }
 
-absl::StatusOr<double> time_kernel(const Task& task, const Choice& choice,
-                                   const ArgumentMemory& memory) {
+// As a tuning times its finalists: on the same processors, in samples of the same length.
+absl::StatusOr<Estimate> time_kernel(const Task& task, const Choice& choice,
+                                     const ArgumentMemory& memory) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Executable> kernel, Executable::create(task, choice));
   RETURN_IF_ERROR(kernel->prepack(memory.pointers()));
   if (kernel->emulated()) {                // once; the emulator's own time would say nothing
     RETURN_IF_ERROR(kernel->run(memory.pointers()));
-    return draft_us(choice.nest) * 1e-6;
+    const double us = draft_us(choice.nest);
+    return Estimate{us, us, us};
   }
   absl::Status status = absl::OkStatus();
   Timed timed;
@@ -102,9 +106,16 @@ absl::StatusOr<double> time_kernel(const Task& task, const Choice& choice,
     status = kernel->run(memory.pointers());
     return status.ok();
   };
-  const Timing timing = time_call(timed, TimingPlan());
+  TimingPlan plan;
+  plan.max_samples = 30;
+  plan.budget_s = 0.1;
+  plan.min_sample_s = 1e-3;
+  const std::vector<int> allowed = allowed_cpus();
+  pin_to({measuring_processors(allowed, task.threads()).front()});
+  const Timing timing = time_call(timed, plan);
+  pin_to(allowed);
   RETURN_IF_ERROR(status);
-  return estimate(timing.samples_us).median * 1e-6;
+  return estimate(timing.samples_us);
 }
 
 absl::StatusOr<int> run_run(const RunOptions& options) {
@@ -114,14 +125,15 @@ absl::StatusOr<int> run_run(const RunOptions& options) {
   ASSIGN_OR_RETURN(const auto out_files, bind(program, options.out, Role::kOutput));
   ASSIGN_OR_RETURN(ArgumentMemory memory, ArgumentMemory::create(program));
   RETURN_IF_ERROR(read_inputs(program, options, memory));
-  double seconds = 0;
+  Estimate time_us;
   std::string outcome = "reference";
   bool estimated = false;
   if (options.reference) {
-    ASSIGN_OR_RETURN(seconds, run_reference(program, memory));
+    ASSIGN_OR_RETURN(const double seconds, run_reference(program, memory));
+    time_us = {seconds * 1e6, seconds * 1e6, seconds * 1e6};
   } else {
     ASSIGN_OR_RETURN(const Choice choice, choose_to_run(task, options.database, options.output));
-    ASSIGN_OR_RETURN(seconds, time_kernel(task, choice, memory));
+    ASSIGN_OR_RETURN(time_us, time_kernel(task, choice, memory));
     outcome = choice.outcome;
     estimated = device == RunsOn::kEmulator;
   }
@@ -132,13 +144,17 @@ absl::StatusOr<int> run_run(const RunOptions& options) {
         environment(write_npy(file, program.tensors[all[position]], memory.data(position))));
     written.push_back(file);
   }
-  const double us = seconds * 1e6;
+  const double us = time_us.median;
+  const bool sampled = time_us.low < time_us.high;
   emit(options.output, {{"time_us", us},
+        {"ci_us", {time_us.low, time_us.high}},
         {"estimated", estimated},
         {"outcome", outcome},
         {"files", written}},
        {{"time_us", "outcome"}, {{number(us, 5), outcome}}, {}},
-       concat(micros(us), estimated ? ", estimated (the run was emulated)" : "",
+       concat(micros(us),
+              sampled ? concat("  [", micros(time_us.low), ", ", micros(time_us.high), "]") : "",
+              estimated ? ", estimated (the run was emulated)" : "",
               outcome == "exact" ? "" : "  (" + outcome + ")", "\n"));
   return kDone;
 }

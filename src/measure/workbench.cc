@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/check.h"
 #include "src/base/parallel_pool.h"
+#include "src/measure/processors.h"
 #include "src/measure/sandbox.h"
 
 namespace lw {
@@ -47,12 +48,11 @@ absl::Status share_points(Workbench& bench) {
   return absl::OkStatus();
 }
 
-// The last processors measure: interrupts are most often served by the first.
 void assign_processors(Workbench& bench) {
   std::vector<int> cpus = bench.options.cpus.empty() ? allowed_cpus() : bench.options.cpus;
   const size_t threads = bench.emulator ? 1 : static_cast<size_t>(bench.options.threads);
   if (threads < cpus.size()) {
-    bench.measuring.assign(cpus.end() - static_cast<int64_t>(threads), cpus.end());
+    bench.measuring = measuring_processors(cpus, static_cast<int>(threads));
     bench.building.assign(cpus.begin(), cpus.end() - static_cast<int64_t>(threads));
   } else {
     bench.measuring = bench.building = cpus;
