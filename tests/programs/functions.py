@@ -113,8 +113,8 @@ def reduce(op, type, terms, count):
 def total(type, terms, over):
     number = math.prod(terms.lo.shape[n] for n in over)
     size = np.maximum(np.abs(terms.lo), np.abs(terms.hi))
-    magnitude = np.sum(size, axis=over)
     with np.errstate(invalid="ignore", over="ignore"):
+        magnitude = np.sum(size, axis=over)
         lo = np.sum(terms.lo, axis=over)
         hi = lo if terms.lo is terms.hi else np.sum(terms.hi, axis=over)
         same = np.all(terms.lo == terms.hi, axis=over)

@@ -90,6 +90,9 @@ def rounded(type, lo, hi, units=1, exact=None, floor=True):
         if exact is not None:
             wide_lo, wide_hi = np.where(exact, lo, wide_lo), np.where(exact, hi, wide_hi)
         lo, hi = bounded(type, wide_lo, wide_hi)
+    anything = (lo == -np.inf) & (hi == np.inf)  # also NaN: an infinity times about zero
+    if np.any(anything):
+        lo, hi = np.where(anything, np.nan, lo), np.where(anything, np.nan, hi)
     return Value(type, lo, hi)
 
 
