@@ -9,9 +9,9 @@
 
 namespace lw {
 
-Engine::Engine(const Program& program, int tensor, bool magnitudes)
+Engine::Engine(const Program& program, int tensor, bool errors)
     : program_(program), tensor_(program.tensors[static_cast<size_t>(tensor)]),
-      magnitudes_(magnitudes), sources_(program.tensors.size()) {
+      tracks_errors_(errors), sources_(program.tensors.size()) {
   for (const std::vector<Axis>* axes : {&tensor_.axes, &tensor_.reduce_axes}) {
     for (const Axis& axis : *axes) extents_.push_back(axis.extent);
   }
@@ -21,7 +21,7 @@ Engine::Engine(const Program& program, int tensor, bool magnitudes)
   const size_t size = static_cast<size_t>(slots_) * kStrip;
   floats_.resize(size);
   ints_.resize(size);
-  if (magnitudes_) sizes_.resize(size);
+  if (tracks_errors_) errors_.resize(size);
   in_bounds_.resize(kStrip);
   addresses_.resize(kStrip);
   wanted_.resize(kStrip);
@@ -29,10 +29,8 @@ Engine::Engine(const Program& program, int tensor, bool magnitudes)
   for (const auto& [slot, e] : constants_) {
     std::fill_n(floats(slot), kStrip, e->number);
     std::fill_n(ints(slot), kStrip, e->integer);
-    if (magnitudes_) {
-      std::fill_n(sizes(slot), kStrip, std::isfinite(e->number) ? std::fabs(e->number) : 0);
-    }
   }
+  if (tracks_errors_) find_uncertain();
 }
 
 // Appends the step unless an equal one exists; returns the slot of its result.
@@ -230,9 +228,8 @@ void Engine::evaluate(const int64_t* points, int64_t count, Element* out) {
   const bool integer = !is_float(tensor_.type);
   for (int64_t i = 0; i < count; ++i) {
     out[i] = {identity_float(tensor_.reduce),
-              integer ? identity_int(tensor_.reduce, tensor_.type) : 0, 0};
-    // A product's error starts from its first factor.
-    if (tensor_.reduce == Reduce::kProd) out[i].magnitude = 1;
+              integer ? identity_int(tensor_.reduce, tensor_.type) : 0};
+    if (tensor_.reduce == Reduce::kProd) out[i].scale = 1;
   }
   last_point_ = -2;
   if (terms >= kStrip) {
@@ -270,13 +267,12 @@ void Engine::evaluate(const int64_t* points, int64_t count, Element* out) {
 }
 
 void Engine::finish(Element* element) const {
+  if (tracks_errors_) finish_errors(element);
   if (is_float(tensor_.type)) {
     element->number = round_to(tensor_.type, element->number);
-    if (!std::isfinite(element->number)) element->magnitude = 0;  // infinities are exact
   } else {
     element->integer = wrap(tensor_.type, element->integer);
     element->number = static_cast<double>(element->integer);
-    element->magnitude = std::fabs(element->number);
   }
 }
 

@@ -16,11 +16,15 @@
 
 namespace lw {
 
-// One value: `number` of a float tensor, `integer` of the others; `magnitude` as in PointOracle.
+// One value: `number` of a float tensor, `integer` of the others; `error` as in PointOracle.
 struct Element {
   double number = 0;
   int64_t integer = 0;
-  double magnitude = 0;
+  double error = 0;
+  // While its reduction runs: the sum of the |terms| (of a product: the product of the |factors|
+  // above 1), and whether every term so far was an exact whole number, and finite.
+  double scale = 0;
+  bool whole = true, finite = true;
 };
 
 class Engine {
@@ -32,8 +36,8 @@ class Engine {
     std::function<void(const int64_t* addresses, int count, Element* out)> fetch;
   };
 
-  // REQUIRES: `program` outlives the engine; it passed verify(). `magnitudes`: also track them.
-  Engine(const Program& program, int tensor, bool magnitudes);
+  // REQUIRES: `program` outlives the engine; it passed verify(). `errors`: also track them.
+  Engine(const Program& program, int tensor, bool errors);
 
   void set_source(int tensor, Source source) { sources_[static_cast<size_t>(tensor)] = source; }
 
@@ -74,7 +78,7 @@ class Engine {
   int new_slot() { return slots_++; }
 
   double* floats(int slot) { return &floats_[static_cast<size_t>(slot) * kStrip]; }
-  double* sizes(int slot) { return &sizes_[static_cast<size_t>(slot) * kStrip]; }
+  double* errors(int slot) { return &errors_[static_cast<size_t>(slot) * kStrip]; }
   int64_t* ints(int slot) { return &ints_[static_cast<size_t>(slot) * kStrip]; }
 
   void run_strip(int n);
@@ -83,7 +87,15 @@ class Engine {
   void run_fetch(const Step& step, const Load& load, const int64_t* addresses, int n);
   void run_cast(const Step& step, int n);
   void run_select(const Step& step, int n);
-  void run_magnitude(const Step& step, int n);
+  // error.cc: what a kernel may be off by.
+  void find_uncertain();
+  void run_errors(const Step& step, int n);
+  void run_integer_errors(const Step& step, int n);
+  void load_errors(const Step& step, const Load& load, const int64_t* addresses, int n);
+  double binary_error(const Step& step, int lane);
+  double cast_error(const Step& step, int lane);
+  void accumulate_errors(int first, int n, Element* into);
+  void finish_errors(Element* element) const;
   bool resolve(const Load& load, int lane, bool active, int64_t* address);
   void evaluate_together(const int64_t* points, int count, int64_t terms, Element* out);
   void start_point(int64_t point);
@@ -95,14 +107,19 @@ class Engine {
   static constexpr int kTogether = 16;     // points whose long reductions advance side by side
   const Program& program_;
   const Tensor& tensor_;
-  bool magnitudes_;
+  bool tracks_errors_;
   std::vector<Source> sources_;
   std::vector<Load> loads_;
   std::vector<Step> steps_;
   std::vector<std::pair<int, Expr>> constants_;
   int slots_ = 0, result_ = 0;
-  std::vector<double> floats_, sizes_;
+  std::vector<double> floats_, errors_;
   std::vector<int64_t> ints_;
+  // Per slot: whether an integer in it can be in error at all; whether it is a product of floats,
+  // which a kernel may add without rounding it.
+  std::vector<char> uncertain_, product_;
+  double tiny_ = 0;                        // least rounding error of arithmetic in f32
+  double terms_ = 1;                       // of the reduction
   std::vector<char> in_bounds_;
   std::vector<int64_t> addresses_, wanted_;
   std::vector<Element> fetched_;

@@ -30,9 +30,9 @@ class PointOracle {
   ~PointOracle();
   struct Value {
     double value;                          // the result (integers exactly when below 2^53)
-    double magnitude;  // sum of |terms| over the reductions behind it: the scale
-                       // of the admissible error c * u * sqrt(K) * magnitude
-    double terms;                          // K: number of terms of the longest reduction behind it
+    // How far a kernel that keeps the promise (rounding.h) may be from it: 0 where it must be met,
+    // infinity where the promise leaves the result open.
+    double error;
   };
   Value at(int tensor, const std::vector<int64_t>& index);
   // One for each row-major address; neighbours that follow each other are cheaper together.

@@ -15,7 +15,6 @@ struct PointOracle::Impl {
   struct Node {
     std::unique_ptr<Engine> engine;        // null for inputs
     double cost = 0;                       // evaluations of expressions for one point
-    double terms = 1;
     bool remembered = false;
     std::unordered_map<int64_t, Element> known;
     std::vector<int64_t> missing;
@@ -38,7 +37,6 @@ struct PointOracle::Impl {
     if (!tensor.body) return;
     double terms = 1, evaluations = 1;
     for (const Axis& axis : tensor.reduce_axes) terms *= static_cast<double>(axis.extent);
-    node.terms = terms;
     node.engine = std::make_unique<Engine>(program, static_cast<int>(position), true);
     visit(tensor.body, [&](const ExprNode& e) {
       ++evaluations;
@@ -46,7 +44,6 @@ struct PointOracle::Impl {
     });
     for (int read : reads_of(tensor)) {
       Node& source = nodes[static_cast<size_t>(read)];
-      node.terms = std::max(node.terms, source.terms);
       Engine::Source from{data[static_cast<size_t>(read)], nullptr};
       if (!from.data) {
         from.fetch = [this, &source](const int64_t* addresses, int count, Element* out) {
@@ -110,7 +107,7 @@ std::vector<PointOracle::Value> PointOracle::values(int tensor,
   std::vector<Element> elements(addresses.size());
   impl_->fetch(&node, addresses.data(), static_cast<int>(addresses.size()), elements.data());
   std::vector<Value> result;
-  for (const Element& e : elements) result.push_back({e.number, e.magnitude, node.terms});
+  for (const Element& e : elements) result.push_back({e.number, e.error});
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include "src/expr/engine.h"
 #include "src/expr/interpret.h"
 #include "src/expr/message.h"
+#include "src/expr/rounding.h"
 #include "src/expr/scalar.h"
 
 namespace lw {
@@ -49,14 +50,26 @@ double sum(const double* values, int n) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-double finite_size(double value) { return std::isfinite(value) ? std::fabs(value) : 0; }
+// What is beyond the range of the type that kernels compute in is infinite there.
+void keep_in_range(Type type, double* values, int n) {
+  if (type == Type::kF64) return;
+  const double beyond = arithmetic_of(type).beyond;
+  for (int i = 0; i < n; ++i) {
+    values[i] = std::fabs(values[i]) < beyond ? values[i] : values[i] * INFINITY;
+  }
+}
 
 }  // namespace
 
 void Engine::run_strip(int n) {
   for (const Step& step : steps_) {
     run_step(step, n);
-    if (magnitudes_ && is_float(step.type) && step.op != ExprOp::kRead) run_magnitude(step, n);
+    if (step.op == ExprOp::kRead) continue;
+    if (tracks_errors_) {
+      run_errors(step, n);
+    } else if (is_float(step.type)) {
+      keep_in_range(step.type, floats(step.dst), n);
+    }
   }
 }
 
@@ -169,7 +182,11 @@ void Engine::run_load(const Step& step, int n) {
           resolve(load, i, !mask || mask[i], &addresses_[static_cast<size_t>(i)]);
     }
   }
-  if (!source.data) return run_fetch(step, load, addresses, n);
+  if (!source.data) {
+    run_fetch(step, load, addresses, n);
+    if (tracks_errors_) load_errors(step, load, addresses, n);
+    return;
+  }
   double* out = floats(step.dst);
   int64_t* integers = ints(step.dst);
   switch (step.type) {
@@ -195,8 +212,9 @@ void Engine::run_load(const Step& step, int n) {
       integers[i] = ints(load.fill)[i];
     }
   }
-  if (magnitudes_) {
-    for (int i = 0; i < n; ++i) sizes(step.dst)[i] = finite_size(out[i]);
+  if (tracks_errors_) {
+    std::fill_n(errors(step.dst), n, 0);
+    load_errors(step, load, addresses, n);
   }
 }
 
@@ -217,16 +235,16 @@ void Engine::run_fetch(const Step& step, const Load& load, const int64_t* addres
     if (have) {
       element = *next++;
     } else if (load.fill >= 0) {
-      const double fill = floats(load.fill)[i];
-      element = {fill, ints(load.fill)[i], finite_size(fill)};
+      element = {floats(load.fill)[i], ints(load.fill)[i]};
     }
     floats(step.dst)[i] = element.number;
     ints(step.dst)[i] = element.integer;
-    if (magnitudes_) sizes(step.dst)[i] = element.magnitude;
+    if (tracks_errors_) errors(step.dst)[i] = element.error;
   }
 }
 
 void Engine::accumulate(int first, int n, Element* into) {
+  if (tracks_errors_) accumulate_errors(first, n, into);
   const Reduce reduce = tensor_.reduce;
   if (!is_float(tensor_.type)) {
     const int64_t* v = ints(result_) + first;
@@ -239,36 +257,17 @@ void Engine::accumulate(int first, int n, Element* into) {
     return;
   }
   const double* v = floats(result_) + first;
-  const double* m = magnitudes_ ? sizes(result_) + first : nullptr;
-  auto magnitude = [&](const auto& f) {
-    if (!m) return;
-    for (int i = 0; i < n; ++i) into->magnitude = f(into->magnitude, m[i]);
-  };
   switch (reduce) {
-    case Reduce::kNone:
-      into->number = v[0];
-      into->magnitude = m ? m[0] : 0;
-      break;
-    case Reduce::kSum:
-      into->number += sum(v, n);
-      if (m) into->magnitude += sum(m, n);
-      break;
+    case Reduce::kNone: into->number = v[0]; break;
+    case Reduce::kSum: into->number += sum(v, n); break;
     case Reduce::kProd:
-      for (int i = 0; i < n; ++i) {
-        const double product = std::fabs(into->number * v[i]);
-        if (m)
-          into->magnitude =
-              into->magnitude * std::fabs(v[i]) + std::fabs(into->number) * m[i] - product;
-        into->number *= v[i];
-      }
+      for (int i = 0; i < n; ++i) into->number *= v[i];
       break;
     case Reduce::kMax:
       for (int i = 0; i < n; ++i) into->number = v[i] > into->number ? v[i] : into->number;
-      magnitude([](double all, double one) { return one > all ? one : all; });
       break;
     case Reduce::kMin:
       for (int i = 0; i < n; ++i) into->number = v[i] < into->number ? v[i] : into->number;
-      magnitude([](double all, double one) { return one > all ? one : all; });
       break;
   }
 }

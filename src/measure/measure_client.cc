@@ -116,7 +116,7 @@ void MeasureClient::prepare(const std::function<std::string()>& reference) {
   const auto known = [&](int set) {
     const PointValue* values = bench_->value_table(set);
     return std::count_if(values, values + bench_->points[set].size(),
-                         [](const PointValue& v) { return v.terms >= 0; });
+                         [](const PointValue& v) { return v.error >= 0; });
   };
   const int64_t uniform = known(kUniform);
   points_known_ = uniform > 0 && known(kIntegers) > 0;
@@ -124,7 +124,8 @@ void MeasureClient::prepare(const std::function<std::string()>& reference) {
     oracle_problem_ = absl::StrFormat("%d of %d points within the budget of %g s", uniform,
                                       bench_->points[kUniform].size(), budget);
   }
-  scale_ = whole_scale(bench_->program, bench_->points[kIntegers], bench_->value_table(kIntegers));
+  scales_ =
+      whole_scales(bench_->program, bench_->points[kIntegers], bench_->value_table(kIntegers));
   if (expected_.empty()) return;
   std::vector<const std::byte*> data;
   for (const std::vector<std::byte>& e : expected_) data.push_back(e.data());
@@ -266,8 +267,16 @@ bool MeasureClient::check(int slot, int set, Outcome* outcome) {
   outcome->max_rel_error = std::max(outcome->max_rel_error, points.worst);
   if (!points.ok) return wrong(points.detail, outcome);
   if (set == kUniform) return true;
-  const Check whole = expected_.empty() ? check_written(bench_->program, data)
-                                        : check_whole(bench_->program, data, expected_, scale_, growth);
+  const Appeal appeal = [this](const Point& point) {
+    PointValue value;
+    evaluate_points(bench_->program, input_data(*bench_, kIntegers), {point}, 0, 1,
+                    now() + bench_->options.oracle_budget_s, &value);
+    return value;
+  };
+  const Check whole =
+      expected_.empty()
+          ? check_written(bench_->program, data)
+          : check_whole(bench_->program, data, expected_, scales_, growth, appeal);
   outcome->max_rel_error = std::max(outcome->max_rel_error, whole.worst);
   return whole.ok || wrong(whole.detail, outcome);
 }

@@ -59,7 +59,7 @@ class MeasureClient {
   std::string isolation_;  // JSON
   TimedUsage usage_;       // of the last timed request
   std::vector<std::vector<std::byte>> expected_;  // whole outputs for kIntegers; empty: unknown
-  WholeScale scale_;
+  std::vector<WholeScale> scales_;
   std::map<int, double> growth_;  // of the errors of each slot's kernel
   bool points_known_ = false;
   std::string oracle_problem_;  // why an oracle is missing; goes into the environment

@@ -13,16 +13,6 @@
 namespace lw {
 namespace {
 
-std::vector<const std::byte*> input_data(const Workbench& bench, int set) {
-  std::vector<const std::byte*> data;
-  for (size_t i = 0; i < bench.arguments.size(); ++i) {
-    const Argument& a = bench.arguments[i];
-    if (!a.output)
-      data.push_back(a.memory[set].data() + argument_offset(bench, set, static_cast<int>(i)));
-  }
-  return data;
-}
-
 // What lies beside an input is poison too: a kernel that reads it shows NaN.
 void fill(const Workbench& bench, int set) {
   for (size_t i = 0; i < bench.arguments.size(); ++i) {

@@ -9,80 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "src/base/rng.h"
+#include "src/expr/rounding.h"
 #include "src/measure/guarded.h"
 #include "src/measure/timing.h"
 
 namespace lw {
 namespace {
 
-constexpr double kSlack = 8;
-
-double roundoff(Type type) {
-  switch (type) {
-    case Type::kF64: return 0x1p-53;
-    case Type::kF32: return 0x1p-24;
-    case Type::kF16: return 0x1p-11;
-    case Type::kBF16: return 0x1p-8;
-    default: return 0;
-  }
-}
-
-// What a program's arithmetic is like.
-struct Arithmetic {
-  double u = 0;                    // of the coarsest accumulation
-  bool rounds_to_integer = false;  // casts floats to integers
-  bool exact_on_integers = true;   // no operation that leaves the integers
-};
-
-bool keeps_integers(const ExprNode& node) {
-  switch (node.op) {
-    case ExprOp::kDiv:
-    case ExprOp::kMod: return !is_float(node.type);
-    case ExprOp::kPow:
-    case ExprOp::kExp:
-    case ExprOp::kLog:
-    case ExprOp::kSqrt:
-    case ExprOp::kRsqrt:
-    case ExprOp::kTanh:
-    case ExprOp::kErf:
-    case ExprOp::kSigmoid: return false;
-    case ExprOp::kConst:
-      return !is_float(node.type) || std::isinf(node.number) ||
-             node.number == std::floor(node.number);
-    default: return true;
-  }
-}
-
-Arithmetic arithmetic_of(const Program& program) {
-  Arithmetic a;
-  for (const Tensor& tensor : program.tensors) {
-    if (tensor.role == Role::kInput) continue;
-    // An output's own rounding is allowed for apart; what is summed in it is not.
-    const bool accumulates = tensor.role == Role::kTemp || tensor.reduce != Reduce::kNone;
-    const bool half = tensor.type == Type::kF16 || tensor.type == Type::kBF16;
-    if (accumulates) a.u = std::max(a.u, roundoff(tensor.type));
-    // A fused temporary may keep more bits than its type has.
-    if (half && tensor.role == Role::kTemp) a.exact_on_integers = false;
-    if (tensor.reduce == Reduce::kProd) a.exact_on_integers = false;
-    visit(tensor.body, [&](const ExprNode& node) {
-      if (node.type == Type::kF64 || node.type == Type::kF32)
-        a.u = std::max(a.u, roundoff(node.type));
-      if (!keeps_integers(node)) a.exact_on_integers = false;
-      if (node.op == ExprOp::kCast && !is_float(node.type) && is_float(node.args[0]->type)) {
-        a.rounds_to_integer = true;
-      }
-    });
-  }
-  if (a.u == 0) a.u = 0x1p-24;  // half types are computed in f32
-  return a;
-}
-
-double admissible(const Arithmetic& a, Type stored, const PointValue& v, double growth) {
-  if (!is_float(stored)) return a.rounds_to_integer ? 1 : 0;
-  const double scale = std::max(v.magnitude, std::fabs(v.value));
-  return growth * kSlack * a.u * std::sqrt(std::max(v.terms, 1.0)) * scale +
-         2 * roundoff(stored) * std::fabs(v.value) + std::numeric_limits<float>::min();
-}
+constexpr int kAppeals = 64;               // of one check; a wrong kernel would have many
 
 bool is_poison(Type type, const std::byte* data, int64_t index) {
   const int size = size_of(type);
@@ -108,24 +42,43 @@ std::string element_name(const Tensor& tensor, int64_t index) {
   return name + "]";
 }
 
+double share(double got, const PointValue& expected) {
+  if (got == expected.value || std::isinf(expected.error)) return 0;
+  if (std::isnan(got) && std::isnan(expected.value)) return 0;
+  const double error = std::fabs(got - expected.value);
+  return std::isfinite(error) && expected.error > 0 ? error / expected.error
+                                                    : std::numeric_limits<double>::infinity();
+}
+
 // Compares one element and keeps the worst.
-void compare(const Tensor& tensor, const std::byte* data, int64_t index, double expected,
-             double tolerance, Check* check) {
-  const double got = load_element(tensor.type, data, index);
+void compare(const Tensor& tensor, const std::byte* data, int64_t index, const PointValue& expected,
+             Check* check) {
+  if (std::isinf(expected.error)) return;
   ++check->compared;
-  if (got == expected || std::isnan(expected)) return;
-  const double error = std::fabs(got - expected);
-  const double ratio = std::isfinite(error) && tolerance > 0
-                           ? error / tolerance
-                           : std::numeric_limits<double>::infinity();
+  const double got = load_element(tensor.type, data, index);
+  const bool untouched = is_float(tensor.type) && is_poison(tensor.type, data, index);
+  const double ratio =
+      untouched ? std::numeric_limits<double>::infinity() : share(got, expected);
   if (ratio > 1 && (check->ok || ratio > check->worst)) {
-    const bool untouched = is_float(tensor.type) && is_poison(tensor.type, data, index);
     check->detail = absl::StrFormat(
         "%s is %s, should be %.9g (admissible error %.3g)", element_name(tensor, index),
-        untouched ? "not written" : absl::StrFormat("%.9g", got), expected, tolerance);
+        untouched ? "not written" : absl::StrFormat("%.9g", got), expected.value, expected.error);
     check->ok = false;
   }
   check->worst = std::max(check->worst, ratio);
+}
+
+// What `growth` is to be of: where all that is known is exact, what the longest reduction would err
+// by if it were not.
+double grown(const Program& program, const Tensor& tensor, const WholeScale& scale, double growth) {
+  double terms = 1;
+  for (const Tensor& any : program.tensors) {
+    double its = 1;
+    for (const Axis& axis : any.reduce_axes) its *= static_cast<double>(axis.extent);
+    terms = std::max(terms, its);
+  }
+  const double rounded = kSumRoundings * arithmetic_of(tensor.type).unit * terms * scale.value;
+  return growth * (scale.error > 0 ? scale.error : rounded);
 }
 
 class PointSet {
@@ -224,51 +177,47 @@ void evaluate_points(const Program& program, const std::vector<const std::byte*>
     for (int64_t i = begin; i < end && points[i].output == output && addresses.size() < 16; ++i)
       addresses.push_back(points[i].index);
     for (const PointOracle::Value& v : oracle.values(out[output], addresses))
-      values[begin++] = {v.value, v.magnitude, std::max(v.terms, 1.0)};
+      values[begin++] = {v.value, v.error};
   }
 }
 
 Check check_points(const Program& program, const std::vector<const std::byte*>& data,
                    const std::vector<Point>& points, const PointValue* values, double growth) {
   Check check;
-  const Arithmetic arithmetic = arithmetic_of(program);
   const std::vector<int> out = outputs(program);
-  std::vector<double> largest(out.size(), 0);
+  std::vector<WholeScale> scales;
+  if (growth != 1) scales = whole_scales(program, points, values);
   for (size_t i = 0; i < points.size(); ++i) {
-    if (values[i].terms < 0 || growth == 1) continue;
-    double& most = largest[points[i].output];
-    most = std::max({most, values[i].magnitude, std::fabs(values[i].value)});
-  }
-  for (size_t i = 0; i < points.size(); ++i) {
-    if (values[i].terms < 0) continue;
-    const Tensor& tensor = program.tensors[out[points[i].output]];
-    PointValue scaled = values[i];
-    scaled.magnitude = std::max(scaled.magnitude, largest[points[i].output]);
-    compare(tensor, data[points[i].output], points[i].index, values[i].value,
-            admissible(arithmetic, tensor.type, scaled, growth), &check);
+    if (values[i].error < 0) continue;
+    const int o = points[i].output;
+    const Tensor& tensor = program.tensors[out[o]];
+    PointValue expected = values[i];
+    if (growth != 1 && is_float(tensor.type)) {
+      expected.error = std::max(expected.error, grown(program, tensor, scales[o], growth));
+    }
+    compare(tensor, data[o], points[i].index, expected, &check);
   }
   return check;
 }
 
-WholeScale whole_scale(const Program& program, const std::vector<Point>& points,
-                       const PointValue* values) {
-  const Arithmetic arithmetic = arithmetic_of(program);
-  WholeScale scale;
+std::vector<WholeScale> whole_scales(const Program& program, const std::vector<Point>& points,
+                                     const PointValue* values) {
+  std::vector<WholeScale> scales(outputs(program).size());
   for (size_t i = 0; i < points.size(); ++i) {
-    if (values[i].terms < 0) continue;
-    scale.magnitude = std::max({scale.magnitude, values[i].magnitude, std::fabs(values[i].value)});
-    scale.terms = std::max(scale.terms, values[i].terms);
+    if (values[i].error < 0 || !std::isfinite(values[i].error)) continue;
+    WholeScale& scale = scales[points[i].output];
+    scale.error = std::max(scale.error, values[i].error);
+    if (std::isfinite(values[i].value))
+      scale.value = std::max(scale.value, std::fabs(values[i].value));
   }
-  // Partial sums must stay integers of the accumulator; the points are a sample, hence the factor.
-  scale.exact = arithmetic.exact_on_integers && 8 * scale.magnitude < 1 / arithmetic.u;
-  return scale;
+  return scales;
 }
 
 Check check_whole(const Program& program, const std::vector<const std::byte*>& data,
-                  const std::vector<std::vector<std::byte>>& expected, const WholeScale& scale,
-                  double growth) {
+                  const std::vector<std::vector<std::byte>>& expected,
+                  const std::vector<WholeScale>& scales, double growth, const Appeal& appeal) {
   Check check;
-  const Arithmetic arithmetic = arithmetic_of(program);
+  int appeals = 0;
   const std::vector<int> out = outputs(program);
   for (size_t o = 0; o < out.size(); ++o) {
     const Tensor& tensor = program.tensors[out[o]];
@@ -276,13 +225,18 @@ Check check_whole(const Program& program, const std::vector<const std::byte*>& d
       check.compared += elements(tensor);
       continue;
     }
+    const bool grows = growth != 1 && is_float(tensor.type);
+    const double error = grows ? grown(program, tensor, scales[o], growth) : scales[o].error;
     for (int64_t i = 0; i < elements(tensor); ++i) {
-      const double value = load_element(tensor.type, expected[o].data(), i);
-      const PointValue expectation = {value, scale.magnitude, scale.terms};
-      const double tolerance = scale.exact && growth == 1
-                                   ? 0
-                                   : admissible(arithmetic, tensor.type, expectation, growth);
-      compare(tensor, data[o], i, value, tolerance, &check);
+      PointValue value = {load_element(tensor.type, expected[o].data(), i), error};
+      if (scales[o].value > 0 && std::fabs(value.value) > scales[o].value)
+        value.error *= std::fabs(value.value) / scales[o].value;
+      if (appeal && appeals < kAppeals && share(load_element(tensor.type, data[o], i), value) > 1) {
+        ++appeals;
+        value = appeal({static_cast<int>(o), i});
+        if (grows) value.error = std::max(value.error, error);
+      }
+      compare(tensor, data[o], i, value, &check);
     }
   }
   return check;

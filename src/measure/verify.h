@@ -1,23 +1,18 @@
 // Is the result right? Points to look at, what they should be, and how much error is admissible.
 // Everything here is deterministic; nothing here trusts the process that ran the kernel.
 //
-// Admissible error of a float element (oracle 1, random inputs):
-//   kSlack * u * sqrt(K) * max(magnitude, |value|)  +  2 * u_out * |value|
-// u: unit roundoff of the accumulations, u_out: of the stored type; K and magnitude: terms of the
-// longest reduction behind the element and the sum of their absolute values, from PointOracle.
-// kSlack is 8: random walks of rounding errors stay below 1, functions add a few ulp, and one
-// dropped term of a sum of K is still noticed up to K around 10^4 in f32 (the second oracle has no
-// slack). Integer elements must be equal, or within 1 where the program rounds floats to integers.
+// What an element may be off by is said by the reference with its value (src/expr/rounding.h has the
+// promise and the rules, docs/numbers.md the reasons); here it is only compared.
 //
 // A kernel may say that its arithmetic is less exact than the program's by a factor, `growth`
 // (Kernel::error_growth: Winograd's algorithm). Its errors are those of a whole tile of inputs, not
-// of the terms of one element, so the first part is then
-//   growth * kSlack * u * sqrt(K) * (the largest magnitude of the tensor's known points)
-// and small integers are no longer exact.
+// of the terms of one element, so `growth` times the largest error of the tensor's known points is
+// admissible, and small integers are no longer exact.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,9 +26,9 @@ struct Point {
   int64_t index = 0;  // row-major
 };
 
-// What an element should be; terms < 0: not (yet) known.
+// What an element should be, and within what: PointOracle::Value. error < 0: not (yet) known.
 struct PointValue {
-  double value = 0, magnitude = 0, terms = -1;
+  double value = 0, error = -1;
 };
 
 // At least `count` points of each output (all when it has fewer), without duplicates: corners,
@@ -57,17 +52,19 @@ struct Check {
 Check check_points(const Program& program, const std::vector<const std::byte*>& data,
                    const std::vector<Point>& points, const PointValue* values, double growth = 1);
 
-// How the whole outputs for small-integer inputs compare: equal when the program is exact there,
-// else within the tolerance of the largest magnitude that `values` has.
+// How the whole outputs for small-integer inputs compare: equal where all known points are exact,
+// else within the largest error of the output's known points, in proportion for larger elements.
 struct WholeScale {
-  bool exact = false;
-  double magnitude = 1, terms = 1;
+  double error = 0, value = 0;             // the largest of the known points
 };
-WholeScale whole_scale(const Program& program, const std::vector<Point>& points,
-                       const PointValue* values);
+std::vector<WholeScale> whole_scales(const Program& program, const std::vector<Point>& points,
+                                     const PointValue* values);
+// An element that is out of scale is wrong if `appeal` says so too: what the oracle says of it.
+using Appeal = std::function<PointValue(const Point& point)>;
 Check check_whole(const Program& program, const std::vector<const std::byte*>& data,
-                  const std::vector<std::vector<std::byte>>& expected, const WholeScale& scale,
-                  double growth = 1);
+                  const std::vector<std::vector<std::byte>>& expected,
+                  const std::vector<WholeScale>& scales, double growth = 1,
+                  const Appeal& appeal = nullptr);
 
 // Elements of float outputs that still hold the poison: a fault even where nothing is known.
 Check check_written(const Program& program, const std::vector<const std::byte*>& data);

@@ -95,6 +95,16 @@ int64_t argument_offset(const Workbench& bench, int set, int i) {
   return offset_for(set == kUniform ? Placement::kStart : tight, a.bytes, a.element_bytes);
 }
 
+std::vector<const std::byte*> input_data(const Workbench& bench, int set) {
+  std::vector<const std::byte*> data;
+  for (size_t i = 0; i < bench.arguments.size(); ++i) {
+    const Argument& a = bench.arguments[i];
+    if (!a.output)
+      data.push_back(a.memory[set].data() + argument_offset(bench, set, static_cast<int>(i)));
+  }
+  return data;
+}
+
 std::vector<const std::byte*> output_data(const Workbench& bench, int set) {
   std::vector<const std::byte*> data;
   for (size_t i = 0; i < bench.arguments.size(); ++i) {

@@ -65,7 +65,8 @@ absl::StatusOr<std::unique_ptr<Measurer>> start_measurer(std::unique_ptr<Workben
 // idle lanes reach over would be charged a fault that the processor suppresses: some 300 ns.)
 int64_t argument_offset(const Workbench& bench, int set, int i);
 
-// The outputs in the parent's mapping, where a run on `set` writes them.
+// The inputs of `set`, and the outputs where a run on it writes them, in the parent's mapping.
+std::vector<const std::byte*> input_data(const Workbench& bench, int set);
 std::vector<const std::byte*> output_data(const Workbench& bench, int set);
 // Fills the outputs' pages with poison; whether what lies beside the outputs still is.
 void poison_outputs(const Workbench& bench);
