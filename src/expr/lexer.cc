@@ -120,7 +120,10 @@ class Lexer {
   void unknown() {
     const char c = peek();
     const bool printable = c > ' ' && c < 127;
-    const char* hint = c == '&' ? "'and' is written &&" : c == '|' ? "'or' is written ||" : "";
+    const char* hint = c == '&'   ? "'and' is written &&"
+                       : c == '|' ? "'or' is written ||"
+                       : c == ';' ? "every definition ends with its line"
+                                  : "";
     diagnostics_->error(static_cast<int>(at_),
                         printable ? concat("'", c, "' means nothing here")
                                   : std::string("a byte that belongs to no token"),

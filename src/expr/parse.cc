@@ -155,7 +155,9 @@ class Parser {
       if (accept("}")) return;
       Statement statement = this->statement();
       if (!failed_ && peek().kind != TokenKind::kNewline && !is("}")) {
-        fail(concat("expected the end of the statement but found ", describe(peek())));
+        fail(concat("expected the end of the statement but found ", describe(peek())),
+             "every definition ends with its line");
+        syntax->lost_names = true;         // what follows on the line may be definitions
       }
       statement.broken = failed_;
       syntax->lost_names |= failed_ && statement.name.empty();
