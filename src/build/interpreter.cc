@@ -174,6 +174,8 @@ class Frame {
 
   static Lane cast(Type to, Type from, Lane a) {
     if (is_float(to)) {
+      // Straight from the integer: i64 to f32 through f64 would round twice.
+      if (to == Type::kF32 && !is_float(from)) return {.number = static_cast<float>(a.integer)};
       const double exact = is_float(from) ? a.number : static_cast<double>(a.integer);
       return {.number = round_to(to, exact)};
     }
