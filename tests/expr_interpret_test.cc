@@ -1,9 +1,11 @@
 // The reference: what each operation means, on the values where implementations differ.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "absl/strings/str_cat.h"
 #include "src/expr/interpret.h"
 #include "src/expr/text.h"
 
@@ -236,6 +238,70 @@ TEST(Inputs, ComeFromTheRangeTheirUseImplies) {
     const double value = load_element(Type::kF32, once.bytes.data(), i);
     EXPECT_EQ(value, std::floor(value));
   }
+}
+
+// The root of the mean square of an output, over natural inputs; NaN and infinities pass through.
+double typical(const Program& program, int output = 0) {
+  std::vector<Data> in;
+  for (int input : inputs(program)) in.push_back(random_input(program, input, 5, false));
+  const std::vector<Data> out = *interpret(program, in);
+  double squares = 0;
+  const Tensor& tensor = program.tensors[static_cast<size_t>(outputs(program)[output])];
+  const std::vector<double> values = values_of(tensor, out[static_cast<size_t>(output)]);
+  for (double value : values) squares += value * value;
+  return std::sqrt(squares / static_cast<double>(values.size()));
+}
+
+TEST(Inputs, KeepNaturalMagnitudesAtAnyDepth) {
+  std::string layers = "in H0: f32[4, 300]\n", squarings = "in Y0: f32[64]\n";
+  for (int i = 0; i < 8; ++i) {
+    layers += absl::StrCat("in W", i, ": f32[300, 300] const\nH", i + 1,
+                           "[i: 4, j: 300] = sum[k: 300](H", i, "[i, k] * W", i, "[k, j])\n");
+  }
+  for (int i = 0; i < 20; ++i)
+    squarings += absl::StrCat("Y", i + 1, "[i: 64] = Y", i, "[i] * Y", i, "[i]\n");
+  for (const std::string& text :
+       {layers + "out Z[i: 4, j: 300] = H8[i, j]", squarings + "out Z[i: 64] = Y20[i]",
+        std::string("in X: f32[8, 400]\nout Z[i: 8] = prod[j: 400](X[i, j])"),
+        std::string("in X: f32[8, 400]\nout Z[i: 8, j: 8] = sum[k: 400](X[i, k] * X[j, k])")}) {
+    const double size = typical(parse(text));
+    EXPECT_GT(size, 0.1) << text;
+    EXPECT_LT(size, 10) << text;
+  }
+  // Both branches of a gated layer are at work: neither all 0 nor all open.
+  const double gated = typical(parse(
+      "in X: f32[4, 768]\nin W: f32[768, 32] const\nin V: f32[768, 32] const\n"
+      "A[i: 4, j: 32] = sum[k: 768](X[i, k] * W[k, j])\n"
+      "B[i: 4, j: 32] = sum[k: 768](X[i, k] * V[k, j])\n"
+      "out Y[i: 4, j: 32] = A[i, j] / (1 + exp(-A[i, j])) * B[i, j]"));
+  EXPECT_GT(gated, 0.05);
+  EXPECT_LT(gated, 5);
+}
+
+TEST(Inputs, HaveEdges) {
+  const Program program = parse(
+      "in X: f32[200, 3]\nin B: bool[200]\nin I: i8[200]\nin R: i32[200]\nin T: f32[7]\n"
+      "out Y[i: 200] = sum[k: 3](X[i, k]) + where(B[i], T[R[i]], 0) + cast(f32, I[i])");
+  std::vector<Data> in;
+  for (int input : inputs(program)) {
+    in.push_back(random_input(program, input, 5, false));
+    fill_edge_input(program, input, 9, in.back().bytes.data());
+  }
+  EXPECT_TRUE(interpret(program, in).ok()) << "an index left its range";
+  const std::vector<double> x = values_of(program.tensors[0], in[0]);
+  int zero = 0, equal = 0, subnormal = 0, large = 0, infinite = 0, natural = 0;
+  for (size_t i = 0; i < x.size(); i += 3) {
+    const double a = std::fabs(x[i]);
+    if (x[i] == x[i + 1] && x[i] == x[i + 2]) ++(a == 0 ? zero : std::isinf(a) ? infinite : equal);
+    else if (a > 0 && a < 0x1p-126) ++subnormal;
+    else if (a > 1e6) ++large;
+    else ++natural;
+  }
+  for (int count : {zero, equal, subnormal, large, infinite}) EXPECT_GT(count, 4);
+  EXPECT_GT(natural, 60) << "most are as ever";
+  const std::vector<double> ends = values_of(program.tensors[2], in[2]);
+  EXPECT_GT(std::count(ends.begin(), ends.end(), -128), 4);
+  EXPECT_GT(std::count(ends.begin(), ends.end(), 127), 4);
 }
 
 }  // namespace

@@ -62,11 +62,16 @@ struct InputRange {
 };
 InputRange input_range(const Program& program, int tensor);
 
-// Fills an input: `integers` = small integers (exact sums in floats), else uniform in its range.
+// Fills an input: `integers` = small integers (exact sums in floats), else reals of its range, so
+// scaled that what the program makes of them keeps natural magnitudes (input.cc).
 Data random_input(const Program& program, int tensor, uint64_t seed, bool integers);
 // The same, into bytes(tensor) bytes at `out`.
 void fill_random_input(const Program& program, int tensor, uint64_t seed, bool integers,
                        std::byte* out);
+
+// The same with what is at the edges of numbers among natural values: zeros, subnormals, large
+// numbers, infinities, slices of equal elements, the ends of integers. Indices stay in range.
+void fill_edge_input(const Program& program, int tensor, uint64_t seed, std::byte* out);
 
 // f16/bf16 conversions, round to nearest even.
 float f16_to_f32(uint16_t bits);
