@@ -138,8 +138,8 @@ class Agreement : public testing::TestWithParam<std::string> {
   void check_libraries(const Program& program, int threads);
 
   ParallelPool pool_{kThreads};
-  std::vector<Data> in_;
-  Reference want_;
+  std::vector<Data> in_, edges_;
+  Reference want_, want_at_edges_;
   Tally tally_;
 };
 
@@ -160,6 +160,10 @@ void Agreement::check_kernels(const std::shared_ptr<const Program>& program, int
     const Check check =
         compare(*program, run_guarded(*code, one.kernel, *program, in_, context, at_end), want_);
     EXPECT_TRUE(check.ok) << check.detail;
+    const Check edges =
+        compare(*program, run_guarded(*code, one.kernel, *program, edges_, context, at_end),
+                want_at_edges_);
+    EXPECT_TRUE(edges.ok) << "on edge inputs: " << edges.detail;
     ++tally_.kernels;
   }
 }
@@ -191,6 +195,10 @@ void Agreement::check_shape(const OpDefinition& op, const RandomShape& shape, in
   const std::vector<std::string> weights = weights_of(op, shape.program), none;
   in_ = fitting_inputs(shape.program, rng);
   want_ = reference(shape.program, in_);
+  edges_ = in_;
+  for (size_t i = 0; i < edges_.size(); ++i)
+    fill_edge_input(shape.program, inputs(shape.program)[i], rng.next(), edges_[i].bytes.data());
+  want_at_edges_ = reference(shape.program, edges_);
   for (int threads = 1; threads <= kThreads; ++threads) {
     const bool as_const = (number + threads) % 2 == 0;
     SCOPED_TRACE(testing::Message() << threads << " threads, const: "

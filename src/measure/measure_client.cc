@@ -5,7 +5,8 @@
 //
 // After the timed calls the outputs hold the result for the uniform inputs, so the first oracle
 // costs a look at about 4,096 elements (60 us) and every candidate gets it. Only one that is to be
-// believed runs once more, on small integers in other places, and is compared as a whole.
+// believed runs once more, on small integers in other places, and is compared as a whole, and once
+// on the edges of numbers.
 #include "src/measure/measure_client.h"
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "src/base/parallel_pool.h"
+#include "src/measure/judgement.h"
 #include "src/measure/limits.h"
 #include "src/measure/plausible.h"
 #include "src/measure/sandbox.h"
@@ -113,17 +115,8 @@ void MeasureClient::prepare(const std::function<std::string()>& reference) {
   if (expected_.empty() && count_flops(bench_->program).counted <= kInterpretedOperations) {
     interpret_whole();
   }
-  const auto known = [&](int set) {
-    const PointValue* values = bench_->value_table(set);
-    return std::count_if(values, values + bench_->points[set].size(),
-                         [](const PointValue& v) { return v.error >= 0; });
-  };
-  const int64_t uniform = known(kUniform);
-  points_known_ = uniform > 0 && known(kIntegers) > 0;
-  if (uniform < static_cast<int64_t>(bench_->points[kUniform].size())) {
-    oracle_problem_ = absl::StrFormat("%d of %d points within the budget of %g s", uniform,
-                                      bench_->points[kUniform].size(), budget);
-  }
+  points_known_ = count_known(*bench_, kUniform) > 0 && count_known(*bench_, kIntegers) > 0;
+  oracle_problem_ = what_oracle_lacks(*bench_);
   scales_ =
       whole_scales(bench_->program, bench_->points[kIntegers], bench_->value_table(kIntegers));
   if (expected_.empty()) return;
@@ -264,21 +257,23 @@ bool MeasureClient::check(int slot, int set, Outcome* outcome) {
   const double growth = growth_.at(slot);
   const Check points =
       check_points(bench_->program, data, bench_->points[set], bench_->value_table(set), growth);
-  outcome->max_rel_error = std::max(outcome->max_rel_error, points.worst);
-  if (!points.ok) return wrong(points.detail, outcome);
-  if (set == kUniform) return true;
-  const Appeal appeal = [this](const Point& point) {
-    PointValue value;
-    evaluate_points(bench_->program, input_data(*bench_, kIntegers), {point}, 0, 1,
-                    now() + bench_->options.oracle_budget_s, &value);
-    return value;
-  };
+  note_error(points, outcome);
+  if (!points.ok) return wrong(on_inputs(set, points.detail), outcome);
+  if (set != kIntegers) return true;
   const Check whole =
       expected_.empty()
           ? check_written(bench_->program, data)
-          : check_whole(bench_->program, data, expected_, scales_, growth, appeal);
-  outcome->max_rel_error = std::max(outcome->max_rel_error, whole.worst);
-  return whole.ok || wrong(whole.detail, outcome);
+          : check_whole(bench_->program, data, expected_, scales_, growth,
+                        appeal_to_oracle(*bench_, set));
+  note_error(whole, outcome);
+  return whole.ok || wrong(on_inputs(set, whole.detail), outcome);
+}
+
+// What only winners are run on; a kernel that errs by whole tiles of inputs not on the edges:
+// beside large numbers it promises nothing of small ones.
+bool MeasureClient::run_on_others(int slot, Outcome* outcome) {
+  return run_and_check(slot, kIntegers, outcome) &&
+         (growth_.at(slot) != 1 || run_and_check(slot, kEdges, outcome));
 }
 
 bool MeasureClient::run_and_check(int slot, int set, Outcome* outcome) {
@@ -286,8 +281,10 @@ bool MeasureClient::run_and_check(int slot, int set, Outcome* outcome) {
   const Answer answer =
       measurer_.ask(kRunOnce, Writer().put<int32_t>(slot).put<int32_t>(set).bytes(),
                     bench_->options.run_timeout_s + 1, "running");
-  if (!answer.ok) return fail(answer, outcome);
-  return check(slot, set, outcome);
+  if (answer.ok) return check(slot, set, outcome);
+  fail(answer, outcome);
+  outcome->detail = on_inputs(set, outcome->detail);
+  return false;
 }
 
 // Samples are taken by the process that runs the kernel. Before they are believed, single calls are
@@ -337,7 +334,7 @@ Outcome MeasureClient::measure(const Built& built) {
     const bool wanted = candidate.verify || candidate.incumbent_us <= 0 ||
                         candidate.draft_us < candidate.incumbent_us;
     if (estimate_only(built, &outcome) && wanted && load(built, 0, &outcome) &&
-        run_and_check(0, kUniform, &outcome) && run_and_check(0, kIntegers, &outcome)) {
+        run_and_check(0, kUniform, &outcome) && run_on_others(0, &outcome)) {
       outcome.verified = points_known_;
     }
     if (outcome.verdict != Verdict::kOk) {
@@ -345,7 +342,7 @@ Outcome MeasureClient::measure(const Built& built) {
       outcome.time_us = outcome.ci_low_us = outcome.ci_high_us = 0;
     }
     outcome.measure_s = now() - begin;
-    outcome.environment = environment({});
+    outcome.environment = environment(outcome);
     return outcome;
   }
   usage_ = TimedUsage();
@@ -357,7 +354,7 @@ Outcome MeasureClient::measure(const Built& built) {
              check(0, kUniform, &outcome)) {
     const bool wanted =
         candidate.verify || candidate.incumbent_us <= 0 || outcome.time_us < candidate.incumbent_us;
-    if (wanted && weighed_from_outside(0, &outcome) && run_and_check(0, kIntegers, &outcome)) {
+    if (wanted && weighed_from_outside(0, &outcome) && run_on_others(0, &outcome)) {
       outcome.verified = points_known_;
     }
   }
@@ -365,7 +362,7 @@ Outcome MeasureClient::measure(const Built& built) {
   if (outcome.verdict == Verdict::kDeviceUnhealthy) measurer_.stop();  // it may be the kernel's now
   hygiene_.end(measurer_.pid());
   outcome.measure_s = now() - begin;
-  outcome.environment = environment(outcome.samples_us);
+  outcome.environment = environment(outcome);
   return outcome;
 }
 
@@ -404,8 +401,7 @@ std::vector<Outcome> MeasureClient::interleave(const std::vector<Built>& built, 
       const int slot = static_cast<int>(i);
       const bool timed = !bench_->emulator || estimate_only(built[i], &outcomes[i]);
       if (timed && load(built[i], slot, &outcomes[i]) &&
-          run_and_check(slot, kUniform, &outcomes[i]) &&
-          run_and_check(slot, kIntegers, &outcomes[i])) {
+          run_and_check(slot, kUniform, &outcomes[i]) && run_on_others(slot, &outcomes[i])) {
         outcomes[i].verified = points_known_;
         slots.push_back(slot);
       } else {
@@ -416,7 +412,7 @@ std::vector<Outcome> MeasureClient::interleave(const std::vector<Built>& built, 
     if (!again && !slots.empty()) again = !compare_samples(slots, rounds, &outcomes);
   }
   hygiene_.end(measurer_.pid());
-  for (Outcome& outcome : outcomes) outcome.environment = environment(outcome.samples_us);
+  for (Outcome& outcome : outcomes) outcome.environment = environment(outcome);
   note_limits(&outcomes);
   measurer_.ask(kUnloadAll, "", kLoadTimeout, "unloading");
   return outcomes;
@@ -469,7 +465,7 @@ bool MeasureClient::compare_samples(const std::vector<int>& slots, int rounds,
   return true;
 }
 
-std::string MeasureClient::environment(const std::vector<double>& samples_us) const {
+std::string MeasureClient::environment(const Outcome& outcome) const {
   std::string text;
   if (bench_->emulator) {
     text = absl::StrFormat(
@@ -480,7 +476,7 @@ std::string MeasureClient::environment(const std::vector<double>& samples_us) co
         "{\"cache\":\"%s\",\"cpus\":[%s],\"parted\":%s,\"threads\":%d,\"timer_ns\":%.0f,",
         bench_->options.cache, absl::StrJoin(bench_->measuring, ","),
         bench_->parted() ? "true" : "false", bench_->options.threads, timer_resolution() * 1e9);
-    absl::StrAppend(&text, hygiene_.json(usage_, samples_us), ",", hygiene_.constant_json(),
+    absl::StrAppend(&text, hygiene_.json(usage_, outcome.samples_us), ",", hygiene_.constant_json(),
                     ",\"isolation\":", isolation_);
   }
   if (!oracle_problem_.empty()) {
@@ -488,7 +484,7 @@ std::string MeasureClient::environment(const std::vector<double>& samples_us) co
     for (char c : oracle_problem_) quoted += c == '"' || c == '\\' || c < ' ' ? '\'' : c;
     absl::StrAppend(&text, ",\"oracle\":\"", quoted, "\"");
   }
-  return text + "}";
+  return text + error_json(outcome) + "}";
 }
 
 }  // namespace lw

@@ -43,12 +43,13 @@ class MeasureClient {
   bool time(const Built& built, int slot, Outcome* outcome);
   bool parse_times(const std::string& payload, double wall_s, Outcome* outcome);
   bool run_and_check(int slot, int set, Outcome* outcome);
+  bool run_on_others(int slot, Outcome* outcome);
   bool check(int slot, int set, Outcome* outcome);
   bool weighed_from_outside(int slot, Outcome* outcome);
   void settle(Outcome* outcome);
   bool compare_samples(const std::vector<int>& slots, int rounds, std::vector<Outcome>* outcomes);
   double call_limit_s(double incumbent_us) const;
-  std::string environment(const std::vector<double>& samples_us) const;
+  std::string environment(const Outcome& outcome) const;
   void note_limits(std::vector<Outcome>* outcomes);
 
   Zygote* zygote_;

@@ -23,8 +23,9 @@ void fill(const Workbench& bench, int set) {
     const int64_t end = offset + a.bytes;
     std::memset(memory, kPoison, static_cast<size_t>(offset));
     std::memset(memory + end, kPoison, static_cast<size_t>(a.memory[set].bytes() - end));
-    fill_random_input(bench.program, a.tensor, bench.options.seed + i, set == kIntegers,
-                      memory + offset);
+    const uint64_t seed = bench.options.seed + i;
+    if (set == kEdges) fill_edge_input(bench.program, a.tensor, seed, memory + offset);
+    else fill_random_input(bench.program, a.tensor, seed, set == kIntegers, memory + offset);
   }
 }
 

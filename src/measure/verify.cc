@@ -65,6 +65,11 @@ void compare(const Tensor& tensor, const std::byte* data, int64_t index, const P
         untouched ? "not written" : absl::StrFormat("%.9g", got), expected.value, expected.error);
     check->ok = false;
   }
+  if (ratio > check->worst) {
+    check->element = element_name(tensor, index);
+    check->error = std::fabs(got - expected.value);
+    check->expected = expected.value;
+  }
   check->worst = std::max(check->worst, ratio);
 }
 

@@ -46,6 +46,9 @@ struct Check {
   double worst = 0;  // largest |error| / admissible error
   int64_t compared = 0;
   std::string detail;  // of the worst element, if not ok
+  // The worst element, "" where all are equal: its name, |error| and what it should be.
+  std::string element;
+  double error = 0, expected = 0;
 };
 
 // `data`: one pointer per output. Points of unknown value are passed over.

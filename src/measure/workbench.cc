@@ -14,6 +14,8 @@ namespace {
 
 // Elements looked at in the second set: they judge the reference kernel.
 constexpr int64_t kIntegerPoints = 256;
+// In the third: some hundred, spread over those that would be looked at for so many.
+constexpr size_t kEdgePoints = 256;
 
 absl::Status share_tensors(Workbench& bench) {
   for (int t : arguments(bench.program)) {
@@ -33,13 +35,20 @@ absl::Status share_tensors(Workbench& bench) {
   return absl::OkStatus();
 }
 
+void thin(std::vector<Point>* points, size_t most) {
+  if (points->size() <= most) return;
+  for (size_t i = 0; i < most; ++i) (*points)[i] = (*points)[i * points->size() / most];
+  points->resize(most);
+}
+
 absl::Status share_points(Workbench& bench) {
   const LocalOptions& options = bench.options;
   for (int set = 0; set < kInputSets; ++set) {
-    const bool judges_only = set == kIntegers && options.reference != nullptr;
+    const bool judges_only = set == kEdges || (set == kIntegers && options.reference != nullptr);
     const int64_t count = judges_only ? std::min(options.points, kIntegerPoints) : options.points;
     bench.points[set] =
         choose_points(bench.program, count, options.seed + static_cast<uint64_t>(set));
+    if (set == kEdges) thin(&bench.points[set], kEdgePoints);
     const int64_t size = static_cast<int64_t>(bench.points[set].size());
     ASSIGN_OR_RETURN(bench.values[set],
                      SharedMemory::create(size * static_cast<int64_t>(sizeof(PointValue)), true));

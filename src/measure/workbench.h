@@ -19,8 +19,9 @@
 
 namespace lw {
 
-// Two sets of inputs: uniform (timing, first oracle) and small integers (second oracle).
-enum InputSet : int { kUniform, kIntegers, kInputSets };
+// The sets of inputs: uniform (timing, first oracle), small integers (second oracle), and the edges
+// of numbers (fill_edge_input), which only what is to be believed must pass.
+enum InputSet : int { kUniform, kIntegers, kEdges, kInputSets };
 
 struct Argument {
   int tensor = 0;    // in Program::tensors

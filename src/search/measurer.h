@@ -37,7 +37,9 @@ struct Outcome {
   int64_t inner = 1;
   double time_us = 0, ci_low_us = 0, ci_high_us = 0;
   bool verified = false;
-  double max_rel_error = 0;
+  double max_rel_error = 0;                // largest |error| / admissible one, of this element:
+  double worst_error = 0, worst_expected = 0;
+  std::string worst_element;               // "D[3, 4]"; "": all are equal
   double build_s = 0, measure_s = 0;
   std::string environment;                 // JSON facts that held during this measurement
 };

@@ -1,0 +1,65 @@
+#include "src/measure/judgement.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "src/measure/timing.h"
+
+namespace lw {
+
+std::string on_inputs(int set, const std::string& detail) {
+  constexpr const char* kOn[kInputSets] = {"", "on small integers: ", "on edge inputs: "};
+  return kOn[set] + detail;
+}
+
+void note_error(const Check& check, Outcome* outcome) {
+  if (check.element.empty() || check.worst < outcome->max_rel_error) return;
+  outcome->max_rel_error = check.worst;
+  outcome->worst_error = check.error;
+  outcome->worst_expected = check.expected;
+  outcome->worst_element = check.element;
+}
+
+std::string error_json(const Outcome& outcome) {
+  const double error = outcome.worst_error, expected = std::fabs(outcome.worst_expected);
+  if (outcome.worst_element.empty() || !std::isfinite(error) ||
+      !std::isfinite(outcome.max_rel_error)) {
+    return "";
+  }
+  std::string text = absl::StrFormat(
+      ",\"error\":{\"element\":\"%s\",\"of_admissible\":%.4g,\"absolute\":%.4g",
+      outcome.worst_element, outcome.max_rel_error, error);
+  if (expected > 0) absl::StrAppendFormat(&text, ",\"relative\":%.4g", error / expected);
+  return text + "}";
+}
+
+int64_t count_known(const Workbench& bench, int set) {
+  const PointValue* values = bench.value_table(set);
+  return std::count_if(values, values + bench.points[set].size(),
+                       [](const PointValue& v) { return v.error >= 0; });
+}
+
+std::string what_oracle_lacks(const Workbench& bench) {
+  const int64_t all = static_cast<int64_t>(bench.points[kUniform].size());
+  const int64_t known = count_known(bench, kUniform);
+  if (known < all) {
+    return absl::StrFormat("%d of %d points within the budget of %g s", known, all,
+                           bench.options.oracle_budget_s);
+  }
+  const PointValue* values = bench.value_table(kUniform);
+  const bool judged =
+      std::any_of(values, values + all, [](const PointValue& v) { return std::isfinite(v.error); });
+  return judged ? "" : "what is promised leaves every result open (docs/numbers.md)";
+}
+
+Appeal appeal_to_oracle(const Workbench& bench, int set) {
+  return [&bench, set](const Point& point) {
+    PointValue value;
+    evaluate_points(bench.program, input_data(bench, set), {point}, 0, 1,
+                    now() + bench.options.oracle_budget_s, &value);
+    return value;
+  };
+}
+
+}  // namespace lw
