@@ -1,6 +1,6 @@
 // The ladder: what answers a request for a schedule when exactly this one was not tuned.
 //
-//   exact           the key is stored
+//   exact           the key is stored (by an old name of this machine too: identities.h)
 //   loose           all but the code generator's version is; the same generator, same major version
 //   nearest-shape   another shape of the family, same machine and threads; distance: shape_table.h
 //   nearest-target  a machine whose hard features the asking one has, or other threads; the shape's
@@ -122,7 +122,7 @@ struct Match {
 absl::StatusOr<std::vector<Match>> climb(const LookupRequest& request, const RecordSource& source,
                                          const LadderOptions& options);
 
-// Soft features: caches, vector width, registers, clock, cores; 0 for equal ones.
+// Soft features: caches, vector width, registers, clock; 0 for equal ones.
 double target_distance(const Target& a, const Target& b);
 // "llvm 19.1.7 r1" and "llvm 19.2.0 r4": the same generator of the same major version.
 bool same_backend_family(std::string_view a, std::string_view b);
