@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/container/flat_hash_map.h"
 #include "src/base/check.h"
 #include "src/expr/interpret.h"
 #include "src/expr/scalar.h"
@@ -64,17 +65,6 @@ Expr simplify(ExprOp op, const Expr& a, const Expr& b) {
       if (is_const(a)) return a->integer ? a : b;
       return is_const(b) ? (b->integer ? b : a) : nullptr;
     default: return nullptr;
-  }
-}
-
-Expr rebuild(const Expr& e, std::vector<Expr> args) {
-  switch (e->op) {
-    case ExprOp::kRead: return make_read(e->index, e->type, std::move(args));
-    case ExprOp::kPad: return make_pad(args[0], args[1]);
-    case ExprOp::kSelect: return make_select(args[0], args[1], args[2]);
-    case ExprOp::kCast: return make_cast(e->type, args[0]);
-    default:
-      return is_binary(e->op) ? make_binary(e->op, args[0], args[1]) : make_unary(e->op, args[0]);
   }
 }
 
@@ -204,33 +194,67 @@ Expr make_unary(ExprOp op, Expr a) {
   return node(op, type, {std::move(a)});
 }
 
+Expr with_args(const Expr& e, std::vector<Expr> args) {
+  switch (e->op) {
+    case ExprOp::kRead: return make_read(e->index, e->type, std::move(args));
+    case ExprOp::kPad: return make_pad(args[0], args[1]);
+    case ExprOp::kSelect: return make_select(args[0], args[1], args[2]);
+    case ExprOp::kCast: return make_cast(e->type, args[0]);
+    default:
+      return is_binary(e->op) ? make_binary(e->op, args[0], args[1]) : make_unary(e->op, args[0]);
+  }
+}
+
+namespace {
+
+// `expr` with every leaf, and every read once its indices are done, replaced by `replace(node)`.
+template <class Replace>
+class Rewriter {
+ public:
+  explicit Rewriter(const Replace& replace) : replace_(replace) {}
+
+  Expr run(const Expr& expr) {
+    // Only what has several owners can be met again.
+    if (expr.use_count() < 2) return rewritten(expr);
+    if (auto known = done_.find(expr.get()); known != done_.end()) return known->second;
+    Expr result = rewritten(expr);
+    done_[expr.get()] = result;
+    return result;
+  }
+
+ private:
+  Expr rewritten(const Expr& expr) {
+    std::vector<Expr> args;
+    bool changed = false;
+    for (const Expr& arg : expr->args) {
+      args.push_back(run(arg));
+      changed |= args.back() != arg;
+    }
+    return replace_(changed ? with_args(expr, std::move(args)) : expr);
+  }
+
+  const Replace& replace_;
+  absl::flat_hash_map<const ExprNode*, Expr> done_;
+};
+
+}  // namespace
+
 Expr substitute(const Expr& expr, const std::vector<Expr>& replacement) {
-  if (expr->op == ExprOp::kAxis) {
-    const size_t axis = static_cast<size_t>(expr->index);
-    return axis < replacement.size() && replacement[axis] ? replacement[axis] : expr;
-  }
-  if (expr->args.empty()) return expr;
-  std::vector<Expr> args;
-  bool changed = false;
-  for (const Expr& arg : expr->args) {
-    args.push_back(substitute(arg, replacement));
-    changed |= args.back() != arg;
-  }
-  return changed ? rebuild(expr, std::move(args)) : expr;
+  const auto replace = [&](const Expr& e) {
+    if (e->op != ExprOp::kAxis) return e;
+    const size_t axis = static_cast<size_t>(e->index);
+    return axis < replacement.size() && replacement[axis] ? replacement[axis] : e;
+  };
+  return Rewriter(replace).run(expr);
 }
 
 Expr renumber_reads(const Expr& expr, const std::vector<int>& position) {
-  if (expr->args.empty() && expr->op != ExprOp::kRead) return expr;
-  std::vector<Expr> args;
-  bool changed = false;
-  for (const Expr& arg : expr->args) {
-    args.push_back(renumber_reads(arg, position));
-    changed |= args.back() != arg;
-  }
-  if (expr->op != ExprOp::kRead) return changed ? rebuild(expr, std::move(args)) : expr;
-  const int moved = position[static_cast<size_t>(expr->index)];
-  if (!changed && moved == expr->index) return expr;
-  return make_read(moved, expr->type, std::move(args));
+  const auto replace = [&](const Expr& e) {
+    if (e->op != ExprOp::kRead) return e;
+    const int moved = position[static_cast<size_t>(e->index)];
+    return moved == e->index ? e : make_read(moved, e->type, e->args);
+  };
+  return Rewriter(replace).run(expr);
 }
 
 int64_t elements(const Tensor& tensor) {

@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 
 namespace lw {
@@ -131,11 +132,29 @@ std::vector<int> outputs(const Program& program);
 // The tensors that `tensor`'s body reads, each once, in order of first occurrence.
 std::vector<int> reads_of(const Tensor& tensor);
 
-// Calls `visit(node)` for every node of `expr`, parents first, shared nodes once per occurrence.
+// The nodes of an expression that a walk has met. What has one owner is reached once, whatever it is
+// part of: only nodes that have several are remembered, so walking a tree costs no memory.
+class Visited {
+ public:
+  // Whether `expr` is met for the first time.
+  bool first(const Expr& expr) { return expr.use_count() < 2 || met_.insert(expr.get()).second; }
+
+ private:
+  absl::flat_hash_set<const ExprNode*> met_;
+};
+
+// Calls `visit_node(node)` for every node of `expr`, parents first, each once however often it
+// occurs: an Expr is a DAG, and its tree may be exponentially larger.
+template <class Visit>
+void visit(const Expr& expr, const Visit& visit_node, Visited& visited) {
+  if (!visited.first(expr)) return;
+  visit_node(*expr);
+  for (const Expr& arg : expr->args) visit(arg, visit_node, visited);
+}
 template <class Visit>
 void visit(const Expr& expr, const Visit& visit_node) {
-  visit_node(*expr);
-  for (const Expr& arg : expr->args) visit(arg, visit_node);
+  Visited visited;
+  visit(expr, visit_node, visited);
 }
 
 // Constructors of nodes. They fold constants and the identities x+0, x*1, x*0 (integers only),
@@ -150,7 +169,11 @@ Expr make_cast(Type type, Expr value);
 Expr make_binary(ExprOp op, Expr a, Expr b);
 Expr make_unary(ExprOp op, Expr a);
 
+// `expr` with other arguments, folded as the constructors do.
+Expr with_args(const Expr& expr, std::vector<Expr> args);
+
 // `expr` with every kAxis node i replaced by replacement[i] (null keeps it).
+// What is shared stays shared.
 Expr substitute(const Expr& expr, const std::vector<Expr>& replacement);
 
 // `expr` with every read of tensor i made a read of tensor position[i].
