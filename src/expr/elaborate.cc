@@ -1,6 +1,8 @@
 // The statements of an op: parameters, lets, inputs and definitions, in order.
 #include "src/expr/elaborate.h"
 
+#include <algorithm>
+
 #include "src/base/check.h"
 #include "src/expr/limits.h"
 #include "src/expr/message.h"
@@ -11,6 +13,7 @@ namespace lw {
 std::unique_ptr<Program> Elaborator::run(const std::vector<ParameterValue>& values) {
   const size_t before = diagnostics_->count();
   program_->name = op_.name;
+  if (!check_definitions()) return nullptr;
   collect_names();
   declare_parameters(values);
   bool has_output = false;
@@ -29,6 +32,15 @@ std::unique_ptr<Program> Elaborator::run(const std::vector<ParameterValue>& valu
   if (diagnostics_->count() != before) return nullptr;
   keep_needed();
   return std::move(program_);
+}
+
+bool Elaborator::check_definitions() {
+  const auto computes = [](const Statement& s) { return s.kind == StatementKind::kCompute; };
+  const size_t count = std::count_if(op_.statements.begin(), op_.statements.end(), computes);
+  if (count <= kMaxDefinitions) return true;
+  diagnostics_->error(op_.position, concat("op ", op_.name, " has ", count, " definitions; at most ",
+                                           kMaxDefinitions, " are supported"));
+  return false;
 }
 
 void Elaborator::declare_parameters(const std::vector<ParameterValue>& values) {
@@ -193,7 +205,10 @@ void Elaborator::define_tensor(const Statement& statement) {
   bool ok = !statement.broken;
   if (ok && (statement.value->size > kMaxNodes || statement.value->depth > kMaxDepth)) {
     diagnostics_->error(statement.position,
-                        concat("the expression of '", statement.name, "' is too large"));
+                        concat("the expression of '", statement.name, "' has ",
+                               statement.value->size, " operations in ", statement.value->depth,
+                               " levels; at most ", kMaxNodes, " in ", kMaxDepth,
+                               " are supported"));
     ok = false;
   }
   if (ok) {

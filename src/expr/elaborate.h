@@ -62,6 +62,7 @@ class Elaborator {
   // elaborate.cc: statements.
   void declare_parameters(const std::vector<ParameterValue>& values);
   bool declare(const std::string& name, int position, Symbol symbol);
+  bool check_definitions();
   void collect_names();
   void collect_names(const NodePtr& node);
   void define_let(const Statement& statement);

@@ -142,6 +142,20 @@ absl::Status verify(const Program& program) {
   if (outputs(program).empty()) {
     return absl::InvalidArgumentError(concat(program.name, ": no output"));
   }
+  const size_t definitions = program.tensors.size() - inputs(program).size();
+  if (definitions > kMaxDefinitions) {
+    return absl::InvalidArgumentError(concat(program.name, ": ", definitions,
+                                             " definitions; at most ", kMaxDefinitions,
+                                             " are supported"));
+  }
+  double total = 0;
+  for (int tensor : arguments(program)) total += static_cast<double>(bytes(program.tensors[tensor]));
+  if (total > kMaxArgumentBytes) {
+    return absl::InvalidArgumentError(
+        concat(program.name, ": inputs and outputs have ", static_cast<int64_t>(total / 1e9),
+               " GB together; no machine holds more than ",
+               static_cast<int64_t>(kMaxArgumentBytes / 1e9)));
+  }
   return absl::OkStatus();
 }
 
