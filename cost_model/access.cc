@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/container/flat_hash_map.h"
 #include "schedules/dot.h"
 
 namespace lw::cost {
 namespace {
 
 constexpr double kGuardSlots = 2;  // a bound test and the blend with the fill, per dimension
+constexpr int kMostTerms = 4096;   // of the sum that an index is, shared parts as often as they occur
 
 class BodyReader {
  public:
@@ -20,13 +22,24 @@ class BodyReader {
   void read(const Expr& expr, bool combined) {
     root_ = &expr;
     combined_ = combined;
-    walk_term(*expr);
+    walk_term(expr);
   }
 
  private:
+  IndexForm form_of(const ExprNode& e) const {
+    IndexForm form;
+    terms_ = 0;
+    flatten(e, 1, false, form);
+    return form;
+  }
+
   // Adds factor * (expr / divisor) to the form. What is not linear bounds the form's values
   // instead.
   void flatten(const ExprNode& e, double factor, bool stage_axes, IndexForm& form) const {
+    if (++terms_ > kMostTerms) {
+      form.gather = true;
+      return;
+    }
     switch (e.op) {
       case ExprOp::kConst: form.constant += factor * static_cast<double>(e.integer); return;
       case ExprOp::kAxis: return add_axis(e.index, factor, stage_axes, form);
@@ -130,8 +143,8 @@ class BodyReader {
   }
 
   // The term of a sum, whose product is part of the step.
-  AxisMask walk_term(const ExprNode& e) {
-    return combined_ && e.op == ExprOp::kMul ? walk_args(e) : walk(e);
+  AxisMask walk_term(const Expr& e) {
+    return combined_ && e->op == ExprOp::kMul ? walk_args(*e) : walk(e);
   }
 
   bool reads_wide_copy(const ExprNode& e) const {
@@ -144,20 +157,35 @@ class BodyReader {
 
   AxisMask walk_args(const ExprNode& e) {
     AxisMask axes = 0;
-    for (const Expr& arg : e.args) axes |= walk(*arg);
+    for (const Expr& arg : e.args) axes |= walk(arg);
+    return axes;
+  }
+
+  // `read(e)`, once for what has several owners: it is computed once.
+  using Known = absl::flat_hash_map<const ExprNode*, AxisMask>;
+  template <class Read>
+  static AxisMask once(const Expr& e, Known& known, const Read& read) {
+    if (e.use_count() < 2 || e->args.empty()) return read(*e);
+    if (auto it = known.find(e.get()); it != known.end()) return it->second;
+    const AxisMask axes = read(*e);
+    known[e.get()] = axes;
     return axes;
   }
 
   // The axes that the value depends on.
-  AxisMask walk(const ExprNode& e) {
+  AxisMask walk(const Expr& expr) {
+    return once(expr, values_, [&](const ExprNode& e) { return walk_node(e); });
+  }
+
+  AxisMask walk_node(const ExprNode& e) {
     switch (e.op) {
       case ExprOp::kConst: return 0;
       case ExprOp::kAxis: return axes_of_index(e);
       case ExprOp::kRead: return add_access(e, false);
-      case ExprOp::kPad: return add_access(*e.args[0], !vanishes(e)) | walk(*e.args[1]);
+      case ExprOp::kPad: return add_access(*e.args[0], !vanishes(e)) | walk(e.args[1]);
       case ExprOp::kSelect: {
-        if (vanishes(e) && add_multiples(e.args[0])) return walk_term(*e.args[1]);
-        const AxisMask axes = axes_of_condition(*e.args[0]) | walk(*e.args[1]) | walk(*e.args[2]);
+        if (vanishes(e) && add_multiples(e.args[0])) return walk_term(e.args[1]);
+        const AxisMask axes = axes_of_condition(e.args[0]) | walk(e.args[1]) | walk(e.args[2]);
         add_ops(axes, slots_of(e.op));
         body_.branches += 1;
         return axes;
@@ -173,25 +201,26 @@ class BodyReader {
     return axes;
   }
 
-  AxisMask axes_of_condition(const ExprNode& e) {
-    const bool compares = e.op >= ExprOp::kEq && e.op <= ExprOp::kGe;
-    if (compares && e.args[0]->type == Type::kI64) {
-      AxisMask axes = 0;
-      for (const Expr& arg : e.args) axes |= axes_of_index(*arg);
-      add_ops(axes, 1);
-      return axes;
-    }
-    if (e.op != ExprOp::kAnd && e.op != ExprOp::kOr && e.op != ExprOp::kNot) return walk(e);
+  AxisMask axes_of_condition(const Expr& expr) {
+    const bool combines = expr->op == ExprOp::kAnd || expr->op == ExprOp::kOr ||
+                          expr->op == ExprOp::kNot || compares_indices(*expr);
+    if (!combines) return walk(expr);
+    return once(expr, conditions_, [&](const ExprNode& e) { return walk_condition(e); });
+  }
+
+  static bool compares_indices(const ExprNode& e) {
+    return e.op >= ExprOp::kEq && e.op <= ExprOp::kGe && e.args[0]->type == Type::kI64;
+  }
+
+  AxisMask walk_condition(const ExprNode& e) {
     AxisMask axes = 0;
-    for (const Expr& arg : e.args) axes |= axes_of_condition(*arg);
+    const bool compares = compares_indices(e);
+    for (const Expr& arg : e.args) axes |= compares ? axes_of_index(*arg) : axes_of_condition(arg);
+    if (compares) add_ops(axes, 1);
     return axes;
   }
 
-  AxisMask axes_of_index(const ExprNode& e) const {
-    IndexForm form;
-    flatten(e, 1, false, form);
-    return mask(form);
-  }
+  AxisMask axes_of_index(const ExprNode& e) const { return mask(form_of(e)); }
 
   static AxisMask mask(const IndexForm& form) {
     AxisMask axes = 0;
@@ -205,9 +234,8 @@ class BodyReader {
     access.epilogue = epilogue_;
     const Tensor& tensor = nest_.program->tensors[read.index];
     for (size_t d = 0; d < read.args.size(); ++d) {
-      IndexForm form;
-      flatten(*read.args[d], 1, false, form);
-      if (form.gather) access.axes |= walk_gather(*read.args[d]);
+      IndexForm form = form_of(*read.args[d]);
+      if (form.gather) access.axes |= walk_gather(read.args[d]);
       access.gathers = access.gathers || form.gather;
       access.axes |= mask(form);
       if (padded && leaves(form, static_cast<double>(tensor.shape[d]))) {
@@ -225,11 +253,13 @@ class BodyReader {
   }
 
   // Reads within an index.
-  AxisMask walk_gather(const ExprNode& e) {
-    AxisMask axes = 0;
-    if (e.op == ExprOp::kRead) return add_access(e, false);
-    for (const Expr& arg : e.args) axes |= walk_gather(*arg);
-    return axes;
+  AxisMask walk_gather(const Expr& expr) {
+    return once(expr, gathers_, [&](const ExprNode& e) {
+      AxisMask axes = 0;
+      if (e.op == ExprOp::kRead) return add_access(e, false);
+      for (const Expr& arg : e.args) axes |= walk_gather(arg);
+      return axes;
+    });
   }
 
   bool leaves(const IndexForm& form, double size) const {
@@ -274,6 +304,8 @@ class BodyReader {
   const bool epilogue_;
   bool combined_ = false;       // its product with the step of the reduction
   const Expr* root_ = nullptr;  // what is being read
+  Known values_, conditions_, gathers_;
+  mutable int terms_ = 0;
   const Type dot_type_ = nest_.program->tensors[stage_.tensor].type;
   Body& body_;
 };

@@ -6,15 +6,12 @@
 namespace lw::lowering {
 namespace {
 
-// Bit per axis of the stage on which the expression, over the tensor's axes, depends.
-uint64_t stage_axes(const Stage& stage, const Expr& expr) {
+// Bit per axis of the stage on which the tensor's axis `axis` depends.
+uint64_t stage_axes(const Stage& stage, int axis) {
+  if (stage.axis_value.empty()) return uint64_t{1} << std::min(axis, 62);
   uint64_t mask = 0;
-  visit(expr, [&](const ExprNode& node) {
-    if (node.op != ExprOp::kAxis) return;
-    if (stage.axis_value.empty()) mask |= uint64_t{1} << std::min(node.index, 62);
-    else visit(stage.axis_value[node.index], [&](const ExprNode& part) {
-      if (part.op == ExprOp::kAxis) mask |= uint64_t{1} << std::min(part.index, 62);
-    });
+  visit(stage.axis_value[axis], [&](const ExprNode& part) {
+    if (part.op == ExprOp::kAxis) mask |= uint64_t{1} << std::min(part.index, 62);
   });
   return mask;
 }
@@ -29,20 +26,49 @@ int64_t product(const std::vector<int64_t>& points, uint64_t axes) {
 
 // Statements that evaluating takes at all points: each value once for those that agree in the axes
 // it depends on, and a broadcast where the lanes do. Indices and what edges need come on top.
-int64_t count_values(const Frame& f, const std::vector<int64_t>& points, const Expr& expr) {
-  const int va = vector_axis(f);
-  const uint64_t axes = stage_axes(f.stage, expr);
-  const int64_t times = product(points, axes);
-  if (expr->op == ExprOp::kRead) {
-    const bool broadcast = va >= 0 && !(axes >> std::min(va, 62) & 1);
-    return broadcast ? 2 * times : times;
+class Counter {
+ public:
+  Counter(const Frame& f, const std::vector<int64_t>& points)
+      : f_(f), points_(points), va_(vector_axis(f)) {}
+
+  void add(const Expr& value) { walk(value, true); }
+  int64_t total() const { return total_; }
+
+ private:
+  // The axes that the expression depends on. `counts`: it is a value, no index and no condition.
+  uint64_t walk(const Expr& expr, bool counts) {
+    auto [it, fresh] = known_.try_emplace({expr.get(), counts}, 0);
+    if (!fresh) return it->second;
+    const bool inside = counts && expr->op != ExprOp::kRead && expr->type != Type::kBool;
+    uint64_t axes = expr->op == ExprOp::kAxis ? stage_axes(f_.stage, expr->index) : 0;
+    for (const Expr& arg : expr->args) axes |= walk(arg, inside);
+    known_[{expr.get(), counts}] = axes;
+    if (counts) count(*expr, axes);
+    return axes;
   }
-  if (expr->op == ExprOp::kConst || expr->op == ExprOp::kAxis || expr->type == Type::kBool)
-    return 0;
-  const bool passes = expr->op == ExprOp::kPad || expr->op == ExprOp::kSelect;
-  int64_t count = passes ? 0 : times;
-  for (const Expr& arg : expr->args) count += count_values(f, points, arg);
-  return count;
+
+  void count(const ExprNode& e, uint64_t axes) {
+    if (e.op == ExprOp::kRead) {
+      const bool broadcast = va_ >= 0 && !(axes >> std::min(va_, 62) & 1);
+      total_ += (broadcast ? 2 : 1) * product(points_, axes);
+      return;
+    }
+    const bool free = e.op == ExprOp::kConst || e.op == ExprOp::kAxis || e.type == Type::kBool;
+    const bool passes = e.op == ExprOp::kPad || e.op == ExprOp::kSelect;
+    if (!free && !passes) total_ += product(points_, axes);
+  }
+
+  const Frame& f_;
+  const std::vector<int64_t>& points_;
+  const int va_;
+  absl::flat_hash_map<std::pair<const ExprNode*, bool>, uint64_t> known_;
+  int64_t total_ = 0;
+};
+
+int64_t count_values(const Frame& f, const std::vector<int64_t>& points, const Expr& expr) {
+  Counter values(f, points);
+  values.add(expr);
+  return values.total();
 }
 
 }  // namespace
@@ -55,7 +81,9 @@ void count_update(Frame& f) {
   if (f.stage.dot_group > 1) {
     count /= f.stage.dot_group;            // groups are loaded whole, at best
   } else if (body->op == ExprOp::kMul) {
-    for (const Expr& factor : body->args) count += count_values(f, points, factor);
+    Counter values(f, points);
+    for (const Expr& factor : body->args) values.add(factor);
+    count += values.total();
   } else {
     count += count_values(f, points, body);
   }

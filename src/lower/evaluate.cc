@@ -9,8 +9,9 @@
 namespace lw::lowering {
 
 bool reads_tensor(const Expr& expr) {
-  if (expr->op == ExprOp::kRead) return true;
-  return std::any_of(expr->args.begin(), expr->args.end(), reads_tensor);
+  bool found = false;
+  visit(expr, [&](const ExprNode& e) { found = found || e.op == ExprOp::kRead; });
+  return found;
 }
 
 // Bit per tensor axis that the expression depends on; the top bit: an overlaid read (depends on
@@ -237,9 +238,19 @@ Evaluator::Truth Evaluator::at_least_zero(const Index& i, const Point& point) {
           binary(ExprOp::kGe, Type::kBool, value, immediate(Type::kI64, 0, 0, lanes))};
 }
 
+Evaluator::Truth Evaluator::condition(const Expr& expr, const Point& point) {
+  // Only what has several owners is asked for again at a point.
+  if (expr.use_count() < 2 || expr->args.empty()) return decide(expr, point);
+  std::vector<int64_t> key = cache_key(expr, point);
+  if (auto known = truths_.find(key); known != truths_.end()) return known->second;
+  const Truth truth = decide(expr, point);
+  truths_[std::move(key)] = truth;
+  return truth;
+}
+
 // Comparisons of index expressions are decided from the ranges of the loop variables where that is
 // possible: inside a tensor no check of its padding remains.
-Evaluator::Truth Evaluator::condition(const Expr& expr, const Point& point) {
+Evaluator::Truth Evaluator::decide(const Expr& expr, const Point& point) {
   const std::vector<Expr>& args = expr->args;
   switch (expr->op) {
     case ExprOp::kConst: return {expr->integer != 0, {}};

@@ -93,11 +93,13 @@ class Evaluator {
   Value compute(const Expr& expr, const Point& point);
   Value reciprocal(Value b);
   Truth condition(const Expr& expr, const Point& point);
+  Truth decide(const Expr& expr, const Point& point);
   Truth at_least_zero(const Index& index, const Point& point);
   Truth both(Truth a, Truth b);
   Truth lanes_exist(const Point& point);   // the chunk's active lanes
   Truth exists(const Point& point);        // those at which the point is valid
   Index index(const Expr& expr, const Point& point);
+  Index index_of(const Expr& expr, const Point& point);
   int64_t most_beyond(const Index& a, const Affine& whole, int64_t most, const Point& point);
   std::optional<Index> divide_blocks(const Index& a, int64_t divisor, bool modulo,
                                      const Point& point);
@@ -182,6 +184,8 @@ class Evaluator {
   std::vector<int> vars_;
   const std::vector<Point>* tile_ = nullptr;
   absl::flat_hash_map<std::vector<int64_t>, Value> cache_;
+  absl::flat_hash_map<std::vector<int64_t>, Truth> truths_;
+  absl::flat_hash_map<std::vector<int64_t>, Index> indices_;
   absl::flat_hash_map<const ExprNode*, uint64_t> dependencies_;
   absl::flat_hash_map<int, Value> overlay_;
   absl::flat_hash_map<std::pair<int, int>, int> broadcasts_;

@@ -51,10 +51,14 @@ std::vector<int64_t> coefficients_of(const Expr& index, size_t axes) {
 
 }  // namespace
 
-bool multiples_of(const Expr& condition, std::vector<std::pair<Expr, int64_t>>* multiples) {
+namespace {
+
+bool add_multiples(const Expr& condition, Visited& visited,
+                   std::vector<std::pair<Expr, int64_t>>* multiples) {
+  if (!visited.first(condition)) return true;
   if (condition->op == ExprOp::kAnd) {
     bool all = true;
-    for (const Expr& arg : condition->args) all = multiples_of(arg, multiples) && all;
+    for (const Expr& arg : condition->args) all = add_multiples(arg, visited, multiples) && all;
     return all;
   }
   if (condition->op != ExprOp::kEq) return false;
@@ -64,6 +68,13 @@ bool multiples_of(const Expr& condition, std::vector<std::pair<Expr, int64_t>>* 
   if (divisor->op != ExprOp::kConst || divisor->integer < 2 || !is_affine(left->args[0])) return false;
   multiples->push_back({left->args[0], divisor->integer});
   return true;
+}
+
+}  // namespace
+
+bool multiples_of(const Expr& condition, std::vector<std::pair<Expr, int64_t>>* multiples) {
+  Visited visited;
+  return add_multiples(condition, visited, multiples);
 }
 
 std::vector<int64_t> remainder_of(const Expr& index, int64_t divisor, size_t axes) {
@@ -87,8 +98,10 @@ bool vanishes_with(const Expr& body, const ExprNode* part, Reduce reduce, Type t
     return value->op == ExprOp::kConst && value->number == 0 && value->integer == 0;
   };
   // A factor of the term that is zero there.
+  Visited visited;
   const auto factor = [&](const Expr& expr, const auto& self) -> bool {
     if (expr.get() == part) return zero(fill);
+    if (!visited.first(expr)) return false;  // was none
     switch (expr->op) {
       case ExprOp::kMul: return self(expr->args[0], self) || self(expr->args[1], self);
       case ExprOp::kNeg: case ExprOp::kCast: return self(expr->args[0], self);

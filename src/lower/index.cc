@@ -24,6 +24,16 @@ bool same(const Index& a, const Index& b) {
 }  // namespace
 
 Index Evaluator::index(const Expr& expr, const Point& point) {
+  // Only what has several owners is asked for again at a point.
+  if (expr.use_count() < 2 || expr->args.empty()) return index_of(expr, point);
+  std::vector<int64_t> key = cache_key(expr, point);
+  if (auto known = indices_.find(key); known != indices_.end()) return known->second;
+  Index result = index_of(expr, point);
+  indices_[std::move(key)] = result;
+  return result;
+}
+
+Index Evaluator::index_of(const Expr& expr, const Point& point) {
   const std::vector<Expr>& args = expr->args;
   switch (expr->op) {
     case ExprOp::kConst: return make_index(e_, affine(expr->integer), 0, 1);

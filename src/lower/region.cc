@@ -6,6 +6,7 @@
 // covers every point that is read in bounds, and its extent stays constant.
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
 #include "src/base/check.h"
 #include "src/expr/scalar.h"
 #include "src/lower/emitter.h"
@@ -110,8 +111,9 @@ Range clamp(Emitter& e, Range r, int64_t size) {
 }
 
 void collect_reads(const Expr& expr, int tensor, std::vector<const ExprNode*>& reads) {
-  if (expr->op == ExprOp::kRead && expr->index == tensor) reads.push_back(expr.get());
-  for (const Expr& arg : expr->args) collect_reads(arg, tensor, reads);
+  visit(expr, [&](const ExprNode& e) {
+    if (e.op == ExprOp::kRead && e.index == tensor) reads.push_back(&e);
+  });
 }
 
 bool inside(const Nest& nest, int stage, int host) {
@@ -131,9 +133,6 @@ std::vector<Range> tensor_axes(Emitter& e, const Stage& stage, const std::vector
   return values;
 }
 
-std::vector<Range> required(Emitter& e, int tensor, int host, const std::vector<AxisState>& axes,
-                            int only);
-
 // The stage's axis runs along dimension `d` of its tensor as it is (no whole axes were fused
 // there).
 bool along(const Stage& stage, size_t d) {
@@ -141,35 +140,58 @@ bool along(const Stage& stage, size_t d) {
                                       stage.axis_value[d]->index == static_cast<int>(d));
 }
 
-// The box of points that a stage inside (host, one iteration) must compute: what is read of all
-// that it stores, its own tensor and those of its epilogue.
-std::vector<Range> own_region(Emitter& e, int s, int host, const std::vector<AxisState>& axes) {
-  const Stage& stage = e.nest.stages[s];
-  std::vector<Range> box;
-  auto include = [&](int writer) {
-    if (!must_store(e.nest, writer)) return;
-    const std::vector<Range> part = required(e, e.nest.stages[writer].tensor, host, axes, -1);
-    for (size_t d = 0; d < part.size(); ++d) {
-      if (d == box.size()) {
-        box.push_back(part[d]);
-      } else {
-        box[d] = unite(e, box[d], part[d]);
-      }
-    }
-  };
-  include(s);
-  for (int f : stage.epilogue) include(f);
-  const Tensor& tensor = e.tensor(stage.tensor);
-  for (size_t d = 0; d < box.size(); ++d) {
-    if (!along(stage, d)) box[d] = unknown();
-    box[d] = clamp(e, box[d], tensor.shape[d]);
-  }
-  return box;
-}
+// What everything inside one iteration of the host's loops needs of each other. A stage is asked for
+// by all of its readers and answers once: what that takes stands before the first of them.
+class Needs {
+ public:
+  // `axes`: the host's, inside the loop.
+  Needs(Emitter& e, int host, const std::vector<AxisState>& axes) : e_(e), host_(host), axes_(axes) {}
 
-// The box of `tensor` that everything inside (host, one iteration) reads. `only`: just this reader.
-std::vector<Range> required(Emitter& e, int tensor, int host, const std::vector<AxisState>& axes,
-                            int only) {
+  // The box of points that the stage must compute: what is read of all that it stores, its own
+  // tensor and those of its epilogue.
+  std::vector<Range> own_region(int s) {
+    if (auto known = regions_.find(s); known != regions_.end()) return known->second;
+    std::vector<Range> region = compute_region(s);
+    return regions_[s] = std::move(region);
+  }
+
+  // The box of `tensor` that everything inside reads. `only`: just this reader.
+  std::vector<Range> required(int tensor, int only);
+
+ private:
+  std::vector<Range> compute_region(int s) {
+    const Stage& stage = e_.nest.stages[s];
+    std::vector<Range> box;
+    auto include = [&](int writer) {
+      if (!must_store(e_.nest, writer)) return;
+      const std::vector<Range> part = required(e_.nest.stages[writer].tensor, -1);
+      for (size_t d = 0; d < part.size(); ++d) {
+        if (d == box.size()) {
+          box.push_back(part[d]);
+        } else {
+          box[d] = unite(e_, box[d], part[d]);
+        }
+      }
+    };
+    include(s);
+    for (int f : stage.epilogue) include(f);
+    const Tensor& tensor = e_.tensor(stage.tensor);
+    for (size_t d = 0; d < box.size(); ++d) {
+      if (!along(stage, d)) box[d] = unknown();
+      box[d] = clamp(e_, box[d], tensor.shape[d]);
+    }
+    return box;
+  }
+
+  Emitter& e_;
+  const int host_;
+  const std::vector<AxisState>& axes_;
+  absl::flat_hash_map<int, std::vector<Range>> regions_;
+};
+
+std::vector<Range> Needs::required(int tensor, int only) {
+  Emitter& e = e_;
+  const int host = host_;
   const Nest& nest = e.nest;
   const Tensor& t = e.tensor(tensor);
   std::vector<Range> box;
@@ -205,10 +227,10 @@ std::vector<Range> required(Emitter& e, int tensor, int host, const std::vector<
     if (any.empty()) continue;
     std::vector<Range> boxes;
     if (s == host) {
-      for (const AxisState& a : axes) boxes.push_back({a.base, a.extent, true});
+      for (const AxisState& a : axes_) boxes.push_back({a.base, a.extent, true});
     } else {
       // The reader computes its own region of its tensor, and its whole reductions.
-      const std::vector<Range> region = own_region(e, s, host, axes);
+      const std::vector<Range> region = own_region(s);
       for (size_t a = 0; a < reader.axes.size(); ++a) {
         const bool spatial = a < region.size() && along(reader, a);
         boxes.push_back(spatial ? region[a] : Range{affine(0), reader.axes[a].extent, true});
@@ -370,12 +392,12 @@ void emit_attached(Emitter& e, int host, const std::string& loop,
     if (stage.place == Place::kAt && stage.host == host && stage.loop == loop)
       attached.push_back(s);
   }
+  Needs needs(e, host, axes);
   for (int s : attached) {
     const Stage& stage = nest.stages[s];
     const bool copy = stage.copy_of >= 0;
     const std::vector<Range> region =
-        copy ? required(e, stage.copy_of, host, axes, served_by(nest, s))
-             : own_region(e, s, host, axes);
+        copy ? needs.required(stage.copy_of, served_by(nest, s)) : needs.own_region(s);
     allocate(e, s, region);
     std::vector<AxisState> box;
     for (size_t a = 0; a < stage.axes.size(); ++a) {
