@@ -316,6 +316,8 @@ absl::Status merge_loops(Nest& nest, int stage, int position) {
 
 namespace {
 
+constexpr int kMostParts = 4096;           // of a sum, what is shared as often as it occurs
+
 // Position among the stage's axes of the tensor's axis `axis`; -1 for what is no plain axis.
 int stage_axis(const Stage& stage, int axis) {
   if (!stage.axis_value.empty()) {
@@ -336,22 +338,27 @@ std::vector<Interval> axis_ranges(const Stage& stage, int loop) {
 
 }  // namespace
 
-bool coefficients(const Expr& index, std::vector<int64_t>& per_axis, int64_t factor) {
+namespace {
+
+bool add_coefficients(const Expr& index, std::vector<int64_t>& per_axis, int64_t factor,
+                      int& parts) {
+  if (++parts > kMostParts) return false;
   const std::vector<Expr>& args = index->args;
   switch (index->op) {
     case ExprOp::kConst: return true;
     case ExprOp::kAxis: per_axis[index->index] += factor; return true;
-    case ExprOp::kNeg: return coefficients(args[0], per_axis, -factor);
+    case ExprOp::kNeg: return add_coefficients(args[0], per_axis, -factor, parts);
     case ExprOp::kAdd:
     case ExprOp::kSub: {
       const int64_t second = index->op == ExprOp::kAdd ? factor : -factor;
-      const bool first = coefficients(args[0], per_axis, factor);
-      return coefficients(args[1], per_axis, second) && first;
+      const bool first = add_coefficients(args[0], per_axis, factor, parts);
+      return add_coefficients(args[1], per_axis, second, parts) && first;
     }
     case ExprOp::kMul:
       for (const int constant : {1, 0}) {
         if (args[constant]->op != ExprOp::kConst) continue;
-        return coefficients(args[1 - constant], per_axis, factor * args[constant]->integer);
+        return add_coefficients(args[1 - constant], per_axis, factor * args[constant]->integer,
+                                parts);
       }
       return false;
     default:
@@ -360,6 +367,13 @@ bool coefficients(const Expr& index, std::vector<int64_t>& per_axis, int64_t fac
       });
       return false;
   }
+}
+
+}  // namespace
+
+bool coefficients(const Expr& index, std::vector<int64_t>& per_axis, int64_t factor) {
+  int parts = 0;
+  return add_coefficients(index, per_axis, factor, parts);
 }
 
 std::vector<int64_t> read_region(const Nest& nest, int stage, int tensor, int loop) {

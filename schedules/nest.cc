@@ -35,6 +35,7 @@ Stage make_stage(const Program& program, int tensor) {
   Stage stage;
   stage.tensor = tensor;
   stage.name = computed.name;
+  stage.body = make_body(computed.body);
   for (const Axis& axis : computed.axes) stage.axes.push_back({axis.name, axis.extent, false});
   for (const Axis& axis : computed.reduce_axes)
     stage.axes.push_back({axis.name, axis.extent, true});
@@ -78,6 +79,9 @@ void insert_tensor(Nest& nest, int position, Tensor tensor) {
     shift(stage.copy_of);
     for (Stage::Copy& copy : stage.copies) shift(copy.tensor);
     for (Stage::Prefetch& prefetch : stage.prefetches) shift(prefetch.tensor);
+    if (stage.body == nullptr) continue;
+    const Expr value = renumber_reads(stage.body->value, moved);
+    if (value != stage.body->value) stage.body = make_body(value);
   }
 }
 

@@ -86,9 +86,24 @@ struct NestAxis {
 
 enum class Place : uint8_t { kRoot, kAt, kInlined, kEpilogue, kPrepack };
 
+// What a stage evaluates at a point of its TENSOR's axes, inlined producers included: a DAG in which
+// equal values are one node, each evaluated once there.
+struct StageBody {
+  Expr value;
+  std::vector<int> reads;                  // tensors, each once, in order of first occurrence
+  int widest = 1;                          // bytes of the widest value in registers
+};
+std::shared_ptr<const StageBody> make_body(const Expr& value);
+
+// What inlining may make of a body. Beyond, producers are stages of their own: a body is evaluated
+// in registers, at every point of a tile, and walked by recursion.
+constexpr int64_t kMaxBodyNodes = 4096;
+constexpr int64_t kMaxBodyDepth = 1024;
+
 struct Stage {
   int tensor = -1;                         // what it computes; for copies the tensor copied
   std::string name;                        // the tensor's; copies: "A.copy" (unique)
+  std::shared_ptr<const StageBody> body;   // null for copies
   // Axes of the loops. Usually the tensor's axes then its reduction axes; `fuse` of whole axes
   // replaces two by one, `phase` one by two. axis_value[a] is the value of the tensor's axis a (spatial, then reduction)
   // over the stage's axes; empty: the identity.
@@ -204,9 +219,18 @@ int run_begin(const Stage& stage);
 // extent of each axis inside loop position `loop` (full instance).
 std::vector<int64_t> inner_extents(const Stage& stage, int loop);
 
-// The body that the stage evaluates, over the TENSOR's axes, with inlined producers substituted.
-// For copies: a read of the tensor at its axes.
+// The body that the stage evaluates, over the TENSOR's axes, with inlined producers substituted: as
+// large as their definitions, times the points at which it needs each. For copies: a read of the
+// tensor at its axes.
 Expr effective_body(const Nest& nest, int stage);
+
+// Puts the value of the stage, a map, into the bodies of its readers. Infeasible where that makes
+// one too large.
+absl::Status inline_into_readers(Nest& nest, int stage);
+
+// At how many points the stage's effective body reads `tensor` to compute one of its own (for each
+// iteration of its reductions).
+int points_read(const Nest& nest, int stage, int tensor);
 
 // Tensors that the stage's effective body reads, each once (the served ones of copies included).
 std::vector<int> body_reads(const Nest& nest, int stage);

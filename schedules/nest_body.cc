@@ -1,33 +1,69 @@
 // What stages evaluate and read, seen through inlined producers.
+//
+// A stage's body is a DAG: equal values are one node. A producer that is inlined is evaluated once
+// at each point that its reader reads, however often it is read there, so a chain, a ladder or a
+// residual map grows by its definition. What grows are windows: a reader at three neighbours of a
+// point needs its producer at three points, and that one its own at five.
 #include <algorithm>
 
 #include "schedules/nest.h"
 #include "src/base/check.h"
+#include "src/expr/bounds.h"
+#include "src/expr/intern.h"
+#include "src/expr/message.h"
 
 namespace lw {
 namespace {
 
-bool inlined(const Nest& nest, int tensor) {
-  const int stage = stage_of_tensor(nest, tensor);
-  return stage >= 0 && nest.stages[stage].place == Place::kInlined;
+constexpr int64_t kMaxIndex = 1024;        // nodes of an index of a read
+
+bool contains(const std::vector<int>& list, int tensor) {
+  return std::find(list.begin(), list.end(), tensor) != list.end();
 }
 
-bool reads_inlined(const Nest& nest, const Expr& body) {
-  bool found = false;
-  visit(body, [&](const ExprNode& e) {
-    found = found || (e.op == ExprOp::kRead && inlined(nest, e.index));
+bool compares_indices(const ExprNode& e) {
+  return e.op >= ExprOp::kEq && e.op <= ExprOp::kGe && e.args[0]->type == Type::kI64;
+}
+
+// Bytes of the widest value in registers; addresses and what is decided by axes do not count.
+int widest(const Expr& e, Visited& visited) {
+  if (compares_indices(*e) || !visited.first(e)) return 1;
+  int bytes = size_of(e->type);
+  if (e->type == Type::kF16 || e->type == Type::kBF16) bytes = 4;  // held as f32
+  if (e->op == ExprOp::kRead) return bytes;
+  for (const Expr& arg : e->args) bytes = std::max(bytes, widest(arg, visited));
+  return bytes;
+}
+
+std::shared_ptr<const StageBody> body_of(Expr value) {
+  StageBody body;
+  visit(value, [&](const ExprNode& e) {
+    if (e.op == ExprOp::kRead && !contains(body.reads, e.index)) body.reads.push_back(e.index);
   });
-  return found;
+  Visited visited;
+  body.widest = widest(value, visited);
+  body.value = std::move(value);
+  return std::make_shared<const StageBody>(std::move(body));
 }
 
-Expr expand(const Nest& nest, const Expr& e);
-
-// The value of an inlined tensor at `indices`.
-Expr inlined_value(const Nest& nest, int tensor, std::vector<Expr> indices) {
-  const Tensor& producer = nest.program->tensors[tensor];
-  // Only a nest whose checks are off inlines a reduction; its axes must still have a value.
-  indices.resize(producer.axes.size() + producer.reduce_axes.size(), make_int(Type::kI64, 0));
-  return substitute(expand(nest, producer.body), indices);
+// A sum of multiples of axes in the one form that all such sums with its value have: i + 1 - 1 is
+// i, so that a window of a window reads each point once.
+Expr normal_index(const Expr& index) {
+  if (index->op != ExprOp::kAdd && index->op != ExprOp::kSub && index->op != ExprOp::kMul)
+    return index;
+  Linear form = linear_form(index);
+  const auto is_axis = [](const Linear::Term& term) { return term.atom->op == ExprOp::kAxis; };
+  if (!std::all_of(form.terms.begin(), form.terms.end(), is_axis)) return index;
+  std::sort(form.terms.begin(), form.terms.end(),
+            [](const auto& a, const auto& b) { return a.atom->index < b.atom->index; });
+  Expr sum = make_int(Type::kI64, 0);
+  for (const Linear::Term& term : form.terms) {
+    sum = make_binary(ExprOp::kAdd, sum,
+                      make_binary(ExprOp::kMul, term.atom, make_int(Type::kI64, term.factor)));
+  }
+  const bool back = form.constant < 0 && form.constant != INT64_MIN && !form.terms.empty();
+  return back ? make_binary(ExprOp::kSub, sum, make_int(Type::kI64, -form.constant))
+              : make_binary(ExprOp::kAdd, sum, make_int(Type::kI64, form.constant));
 }
 
 // Inside the shape of the tensor, what padding decides by.
@@ -46,87 +82,146 @@ Expr in_bounds(const Tensor& tensor, const std::vector<Expr>& indices) {
   return all;
 }
 
-Expr expand(const Nest& nest, const Expr& e) {
-  if (e->args.empty()) {
-    return e->op == ExprOp::kRead && inlined(nest, e->index) ? inlined_value(nest, e->index, {})
-                                                             : e;
-  }
-  if (e->op == ExprOp::kPad && inlined(nest, e->args[0]->index)) {
-    const Expr read = e->args[0];
-    std::vector<Expr> indices;
-    for (const Expr& index : read->args) indices.push_back(expand(nest, index));
-    return make_select(in_bounds(nest.program->tensors[read->index], indices),
-                       inlined_value(nest, read->index, indices), expand(nest, e->args[1]));
-  }
-  std::vector<Expr> args;
-  args.reserve(e->args.size());
-  bool changed = false;
-  for (const Expr& arg : e->args) {
-    args.push_back(expand(nest, arg));
-    changed = changed || args.back() != arg;
-  }
-  if (e->op == ExprOp::kRead && inlined(nest, e->index)) {
-    return inlined_value(nest, e->index, std::move(args));
-  }
-  if (!changed) return e;
-  switch (e->op) {
-    case ExprOp::kRead: return make_read(e->index, e->type, std::move(args));
-    case ExprOp::kPad: return make_pad(args[0], args[1]);
-    case ExprOp::kSelect: return make_select(args[0], args[1], args[2]);
-    case ExprOp::kCast: return make_cast(e->type, args[0]);
-    default:
-      return is_binary(e->op) ? make_binary(e->op, args[0], args[1]) : make_unary(e->op, args[0]);
-  }
-}
+// Puts one producer's value where bodies read it.
+class Inliner {
+ public:
+  Inliner(const Tensor& tensor, int number, const Expr& value)
+      : tensor_(tensor), number_(number), producer_(nodes_.share(value)) {}
 
-void add_reads(const Nest& nest, const Expr& body, std::vector<int>& reads) {
-  visit(body, [&](const ExprNode& e) {
-    if (e.op != ExprOp::kRead) return;
-    if (inlined(nest, e.index)) {
-      add_reads(nest, nest.program->tensors[e.index].body, reads);
-    } else if (std::find(reads.begin(), reads.end(), e.index) == reads.end()) {
-      reads.push_back(e.index);
+  // Null when what comes out is too large.
+  Expr run(const Expr& body) {
+    Expr result = expand(nodes_.share(body));
+    return small(result) ? result : nullptr;
+  }
+
+ private:
+  using Values = absl::flat_hash_map<const ExprNode*, Expr>;
+
+  // While it is not, growing on is pointless.
+  bool small(const Expr& e) {
+    large_ = large_ || nodes_.size() > 4 * kMaxBodyNodes || nodes_.depth(e) > kMaxBodyDepth;
+    // Indices are looked at as sums of their parts.
+    const auto large_index = [&](const Expr& index) { return nodes_.tree_size(index) > kMaxIndex; };
+    if (e->op == ExprOp::kRead)
+      large_ = large_ || std::any_of(e->args.begin(), e->args.end(), large_index);
+    return !large_;
+  }
+
+  // `e` with other arguments.
+  Expr rebuilt(const Expr& e, std::vector<Expr> args) {
+    if (args == e->args) return e;
+    Expr result = nodes_.share(with_args(e, std::move(args)));
+    const bool sum = result->type == Type::kI64 && nodes_.tree_size(result) <= kMaxIndex;
+    return small(result) && sum ? nodes_.share(normal_index(result)) : result;
+  }
+
+  // The producer at a point of its axes.
+  Expr at(std::vector<Expr> indices) {
+    bool same_point = true;
+    for (size_t d = 0; d < indices.size(); ++d) {
+      same_point = same_point && indices[d]->op == ExprOp::kAxis &&
+                   indices[d]->index == static_cast<int>(d);
     }
-  });
-}
-
-bool compares_indices(const ExprNode& e) {
-  return e.op >= ExprOp::kEq && e.op <= ExprOp::kGe && e.args[0]->type == Type::kI64;
-}
-
-// Bytes of the widest value in registers; addresses and what is decided by axes do not count.
-int widest(const Nest& nest, const Expr& e) {
-  if (compares_indices(*e)) return 1;
-  int bytes = size_of(e->type);
-  if (e->type == Type::kF16 || e->type == Type::kBF16) bytes = 4;  // held as f32
-  if (e->op == ExprOp::kRead) {
-    if (!inlined(nest, e->index)) return bytes;
-    return std::max(bytes, widest(nest, nest.program->tensors[e->index].body));
+    // Only a nest whose checks are off inlines a reduction; its axes must still have a value.
+    const Expr zero = nodes_.share(make_int(Type::kI64, 0));
+    indices.resize(tensor_.axes.size() + tensor_.reduce_axes.size(), zero);
+    if (same_point && tensor_.reduce_axes.empty()) return producer_;
+    std::vector<const ExprNode*> point;
+    for (const Expr& index : indices) point.push_back(index.get());
+    return moved(producer_, indices, at_[point]);
   }
-  for (const Expr& arg : e->args) bytes = std::max(bytes, widest(nest, arg));
-  return bytes;
+
+  Expr moved(const Expr& e, const std::vector<Expr>& indices, Values& known) {
+    if (e->op == ExprOp::kAxis) return indices[e->index];
+    if (e->args.empty() || large_) return e;
+    if (auto it = known.find(e.get()); it != known.end()) return it->second;
+    std::vector<Expr> args;
+    for (const Expr& arg : e->args) args.push_back(moved(arg, indices, known));
+    Expr result = rebuilt(e, std::move(args));
+    known[e.get()] = result;
+    return result;
+  }
+
+  Expr expand(const Expr& e) {
+    if (large_) return e;
+    if (auto it = expanded_.find(e.get()); it != expanded_.end()) return it->second;
+    const bool pads = e->op == ExprOp::kPad && e->args[0]->index == number_;
+    std::vector<Expr> args;
+    for (const Expr& arg : pads ? e->args[0]->args : e->args) args.push_back(expand(arg));
+    Expr result;
+    if (pads) {
+      const Expr inside = nodes_.share(in_bounds(tensor_, args));
+      result = nodes_.share(make_select(inside, at(std::move(args)), expand(e->args[1])));
+    } else if (e->op == ExprOp::kRead && e->index == number_) {
+      result = at(std::move(args));
+    } else {
+      result = rebuilt(e, std::move(args));
+    }
+    expanded_[e.get()] = result;
+    return result;
+  }
+
+  const Tensor& tensor_;
+  const int number_;
+  Interner nodes_;
+  const Expr producer_;
+  Values expanded_;
+  absl::flat_hash_map<std::vector<const ExprNode*>, Values> at_;
+  bool large_ = false;
+};
+
+int64_t count_nodes(const Expr& value) {
+  int64_t nodes = 0;
+  visit(value, [&](const ExprNode&) { ++nodes; });
+  return nodes;
 }
 
 }  // namespace
 
+std::shared_ptr<const StageBody> make_body(const Expr& value) {
+  return body_of(Interner().share(value));
+}
+
+absl::Status inline_into_readers(Nest& nest, int stage) {
+  const int number = nest.stages[stage].tensor;
+  const Tensor& tensor = nest.program->tensors[number];
+  for (Stage& reader : nest.stages) {
+    if (reader.place == Place::kInlined || reader.copy_of >= 0) continue;
+    if (!contains(reader.body->reads, number)) continue;
+    const int64_t before = count_nodes(reader.body->value);
+    Expr value = Inliner(tensor, number, nest.stages[stage].body->value).run(reader.body->value);
+    if (value == nullptr || count_nodes(value) > std::max(before, kMaxBodyNodes)) {
+      return infeasible(concat("with ", tensor.name, " inlined, ", reader.name,
+                               " would be an expression of more than ", kMaxBodyNodes,
+                               " operations, or ", kMaxBodyDepth, " deep"));
+    }
+    reader.body = body_of(std::move(value));
+  }
+  return absl::OkStatus();
+}
+
 Expr effective_body(const Nest& nest, int stage) {
   const Stage& s = nest.stages[stage];
+  if (s.copy_of < 0) return s.body->value;
   const Tensor& tensor = nest.program->tensors[s.tensor];
-  if (s.copy_of >= 0) {
-    std::vector<Expr> indices;
-    for (size_t d = 0; d < tensor.shape.size(); ++d)
-      indices.push_back(make_axis(static_cast<int>(d)));
-    return make_read(s.copy_of, tensor.type, std::move(indices));
-  }
-  return reads_inlined(nest, tensor.body) ? expand(nest, tensor.body) : tensor.body;
+  std::vector<Expr> indices;
+  for (size_t d = 0; d < tensor.shape.size(); ++d)
+    indices.push_back(make_axis(static_cast<int>(d)));
+  return make_read(s.copy_of, tensor.type, std::move(indices));
 }
 
 std::vector<int> body_reads(const Nest& nest, int stage) {
   const Stage& s = nest.stages[stage];
   if (s.copy_of >= 0) return {s.copy_of};
-  std::vector<int> reads;
-  add_reads(nest, nest.program->tensors[s.tensor].body, reads);
-  return reads;
+  return s.body->reads;
+}
+
+int points_read(const Nest& nest, int stage, int tensor) {
+  int points = 0;
+  visit(effective_body(nest, stage), [&](const ExprNode& e) {
+    points += e.op == ExprOp::kRead && e.index == tensor;
+  });
+  return points;
 }
 
 std::vector<int> stage_reads(const Nest& nest, int stage) {
@@ -151,8 +246,9 @@ std::vector<int> readers(const Nest& nest, int tensor) {
     if (stage.place == Place::kInlined) continue;
     const auto serves = [&](const Stage::Copy& copy) { return copy.tensor == tensor; };
     if (std::any_of(stage.copies.begin(), stage.copies.end(), serves)) continue;
-    const std::vector<int> reads = body_reads(nest, s);
-    if (std::find(reads.begin(), reads.end(), tensor) != reads.end()) result.push_back(s);
+    const bool reads =
+        stage.copy_of >= 0 ? stage.copy_of == tensor : contains(stage.body->reads, tensor);
+    if (reads) result.push_back(s);
   }
   return result;
 }
@@ -166,7 +262,7 @@ int stage_lanes(const Nest& nest, int stage) {
     if (nest.stages[stage].group > 0) bytes *= static_cast<int>(nest.stages[stage].group);
   } else {
     if (tensor.type == Type::kF16 || tensor.type == Type::kBF16) bytes = 4;
-    bytes = std::max(bytes, widest(nest, tensor.body));
+    bytes = std::max(bytes, nest.stages[stage].body->widest);
   }
   return std::max(1, nest.target->vector_bytes / bytes);
 }

@@ -2,6 +2,7 @@
 // stages are drawn from. An upper bound, from intervals of the index expressions.
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
 #include "schedules/domains.h"
 #include "schedules/legality.h"
 
@@ -13,8 +14,6 @@ std::vector<int64_t> whole(const Stage& stage) {
   for (const NestAxis& axis : stage.axes) extents.push_back(axis.extent);
   return extents;
 }
-
-std::vector<int64_t> extents_at(const Nest& nest, int stage, int host, int depth);
 
 // Grows `box` to what `body`, at a box of its axes of these extents, reads of `tensor`.
 void include_reads(const Expr& body, int tensor, const std::vector<int64_t>& shape,
@@ -35,44 +34,63 @@ void include_reads(const Expr& body, int tensor, const std::vector<int64_t>& sha
   }
 }
 
-// What the readers inside the first `depth` loops of `host` need of `tensor`.
-std::vector<int64_t> needed(const Nest& nest, int tensor, int host, int depth) {
-  std::vector<int64_t> box(nest.program->tensors[tensor].shape.size(), 1);
-  for (int r = 0; r < static_cast<int>(nest.stages.size()); ++r) {
-    const Stage& reader = nest.stages[r];
-    if (reader.place == Place::kInlined || reader.copy_of >= 0) continue;
-    if (depth_within(nest, r, host) < depth) continue;
-    const int home = reader.place == Place::kEpilogue ? reader.host : r;
-    // What a stage and its epilogues hand each other asks for nothing more.
-    const std::vector<int>& fused = nest.stages[home].epilogue;
-    const bool own = nest.stages[home].tensor == tensor ||
-                     std::any_of(fused.begin(), fused.end(),
-                                 [&](int f) { return nest.stages[f].tensor == tensor; });
-    if (own || !nest.stages[home].axis_value.empty()) continue;
-    const std::vector<int> reads = body_reads(nest, r);
-    if (std::find(reads.begin(), reads.end(), tensor) == reads.end()) continue;
-    include_reads(effective_body(nest, r), tensor, nest.program->tensors[tensor].shape,
-                  extents_at(nest, home, host, depth), box);
-  }
-  return box;
-}
+// While the first `depth` loops of `host` stand still. Each stage is asked for by all of its
+// readers and answers once.
+class Regions {
+ public:
+  Regions(const Nest& nest, int host, int depth) : nest_(nest), host_(host), depth_(depth) {}
 
-// Of the stage's axes while the first `depth` loops of `host`, around it, stand still.
-std::vector<int64_t> extents_at(const Nest& nest, int stage, int host, int depth) {
-  const Stage& s = nest.stages[stage];
-  if (stage == host) return inner_extents(s, depth);
-  std::vector<int64_t> extents = whole(s);
-  if (!s.axis_value.empty() || s.copy_of >= 0) return extents;
-  std::vector<int> results = {s.tensor};
-  for (int e : s.epilogue) results.push_back(nest.stages[e].tensor);
-  std::vector<int64_t> box(nest.program->tensors[s.tensor].shape.size(), 1);
-  for (int tensor : results) {
-    const std::vector<int64_t> part = needed(nest, tensor, host, depth);
-    for (size_t d = 0; d < part.size() && d < box.size(); ++d) box[d] = std::max(box[d], part[d]);
+  // Of the stage's axes.
+  std::vector<int64_t> extents_at(int stage) {
+    if (auto known = extents_.find(stage); known != extents_.end()) return known->second;
+    std::vector<int64_t> extents = compute(stage);
+    return extents_[stage] = std::move(extents);
   }
-  for (size_t d = 0; d < box.size(); ++d) extents[d] = std::min(extents[d], box[d]);
-  return extents;
-}
+
+ private:
+  std::vector<int64_t> compute(int stage) {
+    const Stage& s = nest_.stages[stage];
+    if (stage == host_) return inner_extents(s, depth_);
+    std::vector<int64_t> extents = whole(s);
+    if (!s.axis_value.empty() || s.copy_of >= 0) return extents;
+    std::vector<int> results = {s.tensor};
+    for (int e : s.epilogue) results.push_back(nest_.stages[e].tensor);
+    std::vector<int64_t> box(nest_.program->tensors[s.tensor].shape.size(), 1);
+    for (int tensor : results) {
+      const std::vector<int64_t> part = needed(tensor);
+      for (size_t d = 0; d < part.size() && d < box.size(); ++d) box[d] = std::max(box[d], part[d]);
+    }
+    for (size_t d = 0; d < box.size(); ++d) extents[d] = std::min(extents[d], box[d]);
+    return extents;
+  }
+
+  // What the readers inside the loops need of `tensor`.
+  std::vector<int64_t> needed(int tensor) {
+    const Nest& nest = nest_;
+    std::vector<int64_t> box(nest.program->tensors[tensor].shape.size(), 1);
+    for (int r = 0; r < static_cast<int>(nest.stages.size()); ++r) {
+      const Stage& reader = nest.stages[r];
+      if (reader.place == Place::kInlined || reader.copy_of >= 0) continue;
+      if (depth_within(nest, r, host_) < depth_) continue;
+      const int home = reader.place == Place::kEpilogue ? reader.host : r;
+      // What a stage and its epilogues hand each other asks for nothing more.
+      const std::vector<int>& fused = nest.stages[home].epilogue;
+      const bool own = nest.stages[home].tensor == tensor ||
+                       std::any_of(fused.begin(), fused.end(),
+                                   [&](int f) { return nest.stages[f].tensor == tensor; });
+      if (own || !nest.stages[home].axis_value.empty()) continue;
+      const std::vector<int>& reads = reader.body->reads;
+      if (std::find(reads.begin(), reads.end(), tensor) == reads.end()) continue;
+      include_reads(reader.body->value, tensor, nest.program->tensors[tensor].shape,
+                    extents_at(home), box);
+    }
+    return box;
+  }
+
+  const Nest& nest_;
+  const int host_, depth_;
+  absl::flat_hash_map<int, std::vector<int64_t>> extents_;
+};
 
 }  // namespace
 
@@ -86,7 +104,7 @@ int64_t region_range(const Nest& nest, int stage, int position) {
 std::vector<int64_t> region_extents(const Nest& nest, int stage) {
   const Stage& s = nest.stages[stage];
   if (s.place != Place::kAt) return whole(s);
-  return extents_at(nest, stage, s.host, find_loop(nest.stages[s.host], s.loop) + 1);
+  return Regions(nest, s.host, find_loop(nest.stages[s.host], s.loop) + 1).extents_at(stage);
 }
 
 }  // namespace lw

@@ -51,9 +51,23 @@ std::vector<int> by_distance(const std::vector<Decision>& domain, const Decision
   return positions;
 }
 
-absl::StatusOr<Nest> prefix_nest(const Nest& start, const Trace& trace, size_t steps) {
-  Nest nest = start;
-  for (size_t n = 0; n < steps; ++n) RETURN_IF_ERROR(apply(nest, trace[n]));
+// The nest after the sketch's first steps that are known, and how many those are.
+std::pair<const Nest*, size_t> beginning(const Nest& start, const Sketch& sketch) {
+  const Sketch::Settled* settled = sketch.settled.get();
+  const bool fits = settled != nullptr && settled->program == start.program &&
+                    settled->nest.target == start.target &&
+                    settled->nest.threads == start.threads &&
+                    settled->nest.unchecked == start.unchecked;
+  if (!fits) return {&start, 0};
+  return {&settled->nest, settled->steps};
+}
+
+// REQUIRES: `trace` is of the sketch.
+absl::StatusOr<Nest> prefix_nest(const Nest& start, const Sketch& sketch, const Trace& trace,
+                                 size_t steps) {
+  const auto [known, from] = beginning(start, sketch);
+  Nest nest = steps < from ? start : *known;
+  for (size_t n = steps < from ? 0 : from; n < steps; ++n) RETURN_IF_ERROR(apply(nest, trace[n]));
   return nest;
 }
 
@@ -73,7 +87,7 @@ absl::StatusOr<Sample> repaired(const Nest& start, const Sketch& sketch, Trace t
       const absl::Status status = apply(nest, trace[step]);
       if (status.ok()) continue;
       if (!open) return status;
-      ASSIGN_OR_RETURN(nest, prefix_nest(start, trace, step));
+      ASSIGN_OR_RETURN(nest, prefix_nest(start, sketch, trace, step));
     }
     if (!domain) domain = domain_of(nest, sketch, step);
     bool applied = false;
@@ -81,7 +95,7 @@ absl::StatusOr<Sample> repaired(const Nest& start, const Sketch& sketch, Trace t
       trace[step].numbers = (*domain)[position];
       applied = apply(nest, trace[step]).ok();
       if (applied) break;
-      ASSIGN_OR_RETURN(nest, prefix_nest(start, trace, step));
+      ASSIGN_OR_RETURN(nest, prefix_nest(start, sketch, trace, step));
     }
     if (!applied) return infeasible(concat("no decision for ", to_text(sketch.steps[step])));
   }
@@ -126,8 +140,9 @@ std::vector<size_t> open_steps(const Sketch& sketch) {
 }  // namespace
 
 absl::StatusOr<Sample> sample(const Nest& start, const Sketch& sketch, Rng& rng) {
-  Sample drawn{sketch.steps, start};
-  for (size_t n = 0; n < drawn.trace.size(); ++n) {
+  const auto [known, from] = beginning(start, sketch);
+  Sample drawn{sketch.steps, *known};
+  for (size_t n = from; n < drawn.trace.size(); ++n) {
     if (is_open(sketch, n)) {
       std::vector<Decision> domain = domain_of(drawn.nest, sketch, n);
       if (domain.empty()) return infeasible(concat("no decision for ", to_text(sketch.steps[n])));
@@ -145,7 +160,7 @@ absl::StatusOr<Sample> mutate(const Nest& start, const Sketch& sketch, const Tra
   while (!steps.empty()) {
     const int64_t chosen = rng.below(static_cast<int64_t>(steps.size()));
     const size_t step = steps[chosen];
-    ASSIGN_OR_RETURN(Nest nest, prefix_nest(start, parent, step));
+    ASSIGN_OR_RETURN(Nest nest, prefix_nest(start, sketch, parent, step));
     const std::vector<Decision> domain = domain_of(nest, sketch, step);
     // A domain of one decision has nothing to redraw: another step is changed.
     if (domain.size() < 2) {
@@ -175,15 +190,17 @@ absl::StatusOr<Sample> cross(const Nest& start, const Sketch& sketch, const Trac
   for (size_t step : open_steps(sketch)) {
     if (rng.below(2) == 0) trace[step].numbers = b[step].numbers;
   }
-  return repaired(start, sketch, std::move(trace), 0, start, false);
+  const auto [known, from] = beginning(start, sketch);
+  return repaired(start, sketch, std::move(trace), from, *known, false);
 }
 
 std::vector<Sample> neighbours(const Nest& start, const Sketch& sketch, const Trace& parent) {
   CHECK(parent.size() == sketch.steps.size());
   std::vector<Sample> result;
   std::vector<std::string> seen = {to_text(parent)};
-  Nest nest = start;
-  for (size_t step = 0; step < parent.size(); ++step) {
+  const auto [known, from] = beginning(start, sketch);
+  Nest nest = *known;
+  for (size_t step = from; step < parent.size(); ++step) {
     if (is_open(sketch, step)) {
       const std::vector<Decision> domain = domain_of(nest, sketch, step);
       if (!domain.empty()) {
@@ -229,16 +246,18 @@ absl::StatusOr<Sample> adapt(const Nest& start, const Sketch& sketch, const Trac
       trace[step].numbers = foreign[match].numbers;
     }
   }
-  return repaired(start, sketch, std::move(trace), 0, start, true);
+  const auto [known, from] = beginning(start, sketch);
+  return repaired(start, sketch, std::move(trace), from, *known, true);
 }
 
 double estimate_size(const Nest& start, const Sketch& sketch, Rng& rng) {
   for (int attempt = 0; attempt < kMaxTries; ++attempt) {
     const absl::StatusOr<Sample> path = sample(start, sketch, rng);
     if (!path.ok()) continue;
-    Nest nest = start;
+    const auto [known, from] = beginning(start, sketch);
+    Nest nest = *known;
     double size = 1;
-    for (size_t step = 0; step < path->trace.size(); ++step) {
+    for (size_t step = from; step < path->trace.size(); ++step) {
       if (is_open(sketch, step)) size *= static_cast<double>(domain_of(nest, sketch, step).size());
       CHECK(apply(nest, path->trace[step]).ok());
     }

@@ -59,6 +59,14 @@ struct Sketch {
   std::string name;
   Trace steps;
   std::vector<bool> open;
+  // What the steps before the first open one make of the nest that the space was made for: every
+  // draw begins with them, and there may be hundreds. Null: nothing is known.
+  struct Settled {
+    std::shared_ptr<const Program> program;  // of that nest
+    Nest nest;
+    size_t steps = 0;
+  };
+  std::shared_ptr<const Settled> settled;
 };
 
 struct Sample {

@@ -106,7 +106,8 @@ int count_ops(const std::vector<Stmt>& list, ExprOp op) {
 // Unrolled, a transform has no choice left, no multiplication by 0 or 1, and shares what it can.
 TEST(WinogradTest, TransformsAreUnrolledConstants) {
   const auto program = convolution({"conv1d", "L=10", "CI=16", "CO=16", "stride=1", "pad=0"});
-  for (const auto& [m, additions, products] : {std::tuple{2, 4, 0}, {4, 12, 8}}) {
+  // Of the eight products of F(4, 3) two are the same.
+  for (const auto& [m, additions, products] : {std::tuple{2, 4, 0}, {4, 12, 7}}) {
     const std::string trace = concat("winograd(Y, x; ", m, ")\nregister_tile(Y.d, x.e, ci; ",
                                      m + 2, ", 16, 0, 0)\n");
     const absl::StatusOr<Nest> nest = replay(start_of(program), *parse_trace(trace));

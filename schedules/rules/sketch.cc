@@ -8,8 +8,13 @@
 namespace lw::rules {
 namespace {
 
-void add_accesses(const Nest& nest, const Expr& expr, size_t axes, bool guarded,
+struct Walk {
+  Visited plain, guarded;
+};
+
+void add_accesses(const Nest& nest, const Expr& expr, size_t axes, bool guarded, Walk& walk,
                   std::vector<Access>& list) {
+  if (!(guarded ? walk.guarded : walk.plain).first(expr)) return;
   guarded = guarded || expr->op == ExprOp::kPad || expr->op == ExprOp::kSelect;
   if (expr->op == ExprOp::kRead) {
     const Tensor& tensor = nest.program->tensors[expr->index];
@@ -21,7 +26,7 @@ void add_accesses(const Nest& nest, const Expr& expr, size_t axes, bool guarded,
     }
     list.push_back(std::move(access));
   }
-  for (const Expr& arg : expr->args) add_accesses(nest, arg, axes, guarded, list);
+  for (const Expr& arg : expr->args) add_accesses(nest, arg, axes, guarded, walk, list);
 }
 
 double op_cost(ExprOp op) {
@@ -53,6 +58,10 @@ void open(Draft& draft, std::string_view kind, std::vector<std::string> names, D
     draft.failed = true;
     return;
   }
+  if (draft.sketch.settled == nullptr) {
+    draft.sketch.settled = std::make_shared<const Sketch::Settled>(
+        Sketch::Settled{draft.program, draft.nest, draft.sketch.steps.size()});
+  }
   const std::vector<Decision> domain = step.kind->domain(draft.nest, step);
   // Any decision that applies will do: only what later steps are named after matters here.
   const size_t middle = domain.size() / 2;
@@ -74,7 +83,8 @@ std::vector<Access> accesses(const Nest& nest, int stage) {
   Expr body = effective_body(nest, stage);
   if (!s.axis_value.empty()) body = substitute(body, s.axis_value);
   std::vector<Access> list;
-  add_accesses(nest, body, s.axes.size(), false, list);
+  Walk walk;
+  add_accesses(nest, body, s.axes.size(), false, walk, list);
   return list;
 }
 

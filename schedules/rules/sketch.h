@@ -15,6 +15,7 @@ struct Draft {
   Sketch sketch;
   bool failed = false;                     // a fixed step did not apply: the rule does not fit here
   bool dot_products = false;               // use the target's, where it has them
+  std::shared_ptr<const Program> program = nest.program;  // as it was written
 };
 
 void fixed(Draft& draft, std::string_view kind, std::vector<std::string> names, Decision numbers = {});

@@ -22,10 +22,19 @@ namespace {
 using namespace rules;
 
 constexpr double kCheapBody = 6;           // vector instructions that are cheaper than a store and load
+constexpr double kMostRecomputed = 64;     // and what is worth trying
 
 // What becomes of maps that reductions read many times: cheap ones disappear into them, or the
 // expensive ones too, or none, which costs a pass but takes their arithmetic off the register tile.
 enum class Maps { kInlineCheap, kInlineAll, kKeep };
+
+// Vector instructions that inlining a map adds for each point of a reader that needs it at several:
+// a window of a window of a window grows with every step, and past some point storing is cheaper.
+double recomputed(const Nest& nest, int s, const std::vector<int>& users) {
+  int points = 1;
+  for (int user : users) points = std::max(points, points_read(nest, user, nest.stages[s].tensor));
+  return (points - 1) * body_cost(nest, s);
+}
 
 // A map is inlined where recomputing it costs less than keeping it: into its only reader, unless that
 // reader would evaluate it many times: `maps` says what then.
@@ -39,9 +48,13 @@ void inline_maps(Draft& d, Maps maps, bool transforms = false) {
     const std::vector<int> users = readers(d.nest, stage.tensor);
     const bool reused = std::any_of(users.begin(), users.end(), [&](int u) { return has_reuse(d.nest, u); });
     const bool cheap = body_cost(d.nest, s) <= kCheapBody && !(maps == Maps::kKeep && reused);
-    if (cheap || maps == Maps::kInlineAll || (users.size() == 1 && !reused))
-      fixed(d, "inline_producer", {stage.name});
-    if (d.failed) return;
+    if (!cheap && maps != Maps::kInlineAll && (users.size() != 1 || reused)) continue;
+    const double most = maps == Maps::kInlineAll ? kMostRecomputed : kCheapBody;
+    if (recomputed(d.nest, s, users) > most) continue;
+    // What would make too large a body of its reader stays a stage of its own.
+    Draft attempt = d;
+    fixed(attempt, "inline_producer", {stage.name});
+    if (!attempt.failed) d = std::move(attempt);
   }
 }
 

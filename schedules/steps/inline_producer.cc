@@ -1,7 +1,7 @@
 // inline_producer(P)
 //   before  P[i] = A[i] + 1      after  P[i: 64] inlined
 //           C[i] = P[i] * 2             C[i] = (A[i] + 1) * 2
-// A pure map is evaluated where it is read.
+// A pure map is evaluated where it is read, once at each point.
 #include "schedules/legality.h"
 #include "src/base/check.h"
 #include "src/expr/message.h"
@@ -27,6 +27,7 @@ absl::Status apply_inline(Nest& nest, const Step& step) {
         (other.place == Place::kAt && other.host == stage) || other.copy_of == s.tensor;
     if (mentions) return infeasible(concat(other.name, " depends on the place of ", s.name));
   }
+  RETURN_IF_ERROR(inline_into_readers(nest, stage));
   s.place = Place::kInlined;
   s.host = -1;
   s.loop.clear();

@@ -16,6 +16,13 @@
 namespace lw {
 namespace {
 
+// `body` with an axis before all others.
+Expr shifted_axes(const Expr& body, size_t axes) {
+  std::vector<Expr> shifted;
+  for (size_t a = 0; a < axes; ++a) shifted.push_back(make_axis(static_cast<int>(a) + 1));
+  return substitute(body, shifted);
+}
+
 // Inserts the tensor of partial results before `tensor`, which becomes their sum.
 void insert_partials(Nest& nest, int tensor, const std::string& loop, int64_t trips) {
   const Tensor& whole = nest.program->tensors[tensor];
@@ -25,11 +32,7 @@ void insert_partials(Nest& nest, int tensor, const std::string& loop, int64_t tr
   partial.shape.insert(partial.shape.begin(), trips);
   partial.axes.insert(partial.axes.begin(), Axis{loop, trips});
   const int rank = static_cast<int>(whole.axes.size());
-  std::vector<Expr> shifted;
-  for (size_t a = 0; a < whole.axes.size() + whole.reduce_axes.size(); ++a) {
-    shifted.push_back(make_axis(static_cast<int>(a) + 1));
-  }
-  partial.body = substitute(partial.body, shifted);
+  partial.body = shifted_axes(whole.body, whole.axes.size() + whole.reduce_axes.size());
   insert_tensor(nest, tensor, std::move(partial));
   auto program = std::make_shared<Program>(*nest.program);
   Tensor& sum = program->tensors[tensor + 1];
@@ -80,6 +83,7 @@ absl::Status apply_rfactor(Nest& nest, const Step& step) {
   insert_stage(nest, stage + 1, make_stage(*nest.program, tensor + 1));
   Stage &partial = nest.stages[stage], &sum = nest.stages[stage + 1];
   partial.name = nest.program->tensors[tensor].name;
+  partial.body = make_body(shifted_axes(partial.body->value, partial.axes.size()));
   partial.axes.insert(partial.axes.begin(), NestAxis{step.names[1], parts, false});
   for (Loop& loop : partial.loops) {
     for (LoopPart& other : loop.parts) ++other.axis;

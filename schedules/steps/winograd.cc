@@ -397,7 +397,7 @@ absl::Status apply_winograd(Nest& nest, const Step& step) {
     return infeasible(concat(step.names[1], " is a reduction"));
   const std::shared_ptr<const Program> before = nest.program;
   const int t = nest.stages[stage].tensor;
-  if (effective_body(nest, stage) != before->tensors[t].body)
+  if (body_reads(nest, stage) != reads_of(before->tensors[t]))
     return infeasible(concat("producers of ", nest.stages[stage].name, " are inlined"));
   ASSIGN_OR_RETURN(Convolution c, find_convolution(before->tensors[t], axis));
   const Rewriter rewriter(*before, t, std::move(c), m, *transform);

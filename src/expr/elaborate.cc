@@ -205,10 +205,9 @@ void Elaborator::define_tensor(const Statement& statement) {
   bool ok = !statement.broken;
   if (ok && (statement.value->size > kMaxNodes || statement.value->depth > kMaxDepth)) {
     diagnostics_->error(statement.position,
-                        concat("the expression of '", statement.name, "' has ",
+                        concat("the expression of '", statement.name, "' is too large: ",
                                statement.value->size, " operations in ", statement.value->depth,
-                               " levels; at most ", kMaxNodes, " in ", kMaxDepth,
-                               " are supported"));
+                               " levels, of at most ", kMaxNodes, " in ", kMaxDepth));
     ok = false;
   }
   if (ok) {
