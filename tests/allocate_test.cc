@@ -67,6 +67,22 @@ const std::vector<Simulated>& unequal() {
   return workloads;
 }
 
+TEST(Record, TimesOfOtherKindsDoNotCount) {
+  WorkloadState state;
+  record(state, row(100, 1));
+  const WorkloadState before = state;
+  Measurement estimate = row(1, 1);
+  estimate.time_kind = TimeKind::kEstimated;
+  record(state, estimate);
+  EXPECT_EQ(state.best_us, 100);
+  EXPECT_EQ(state.trials, before.trials);
+  EXPECT_EQ(state.seconds, before.seconds);
+  state.time_kind = TimeKind::kEstimated;
+  state.best_us = 0;
+  record(state, estimate);
+  EXPECT_EQ(state.best_us, 1);
+}
+
 TEST(Allocate, SpendsTheTrialsExactlyAndTheSameWayEachTime) {
   AllocateOptions options;
   options.flat_windows = 0;

@@ -1,6 +1,7 @@
 // `model`, and what `tune --model` makes of what it is given.
 #include "src/expr/message.h"
 #include "tests/cli_fixture.h"
+#include "tests/store_fixture.h"
 
 namespace lw {
 namespace {
@@ -26,6 +27,29 @@ TEST_F(CliTest, ModelLearnsAndIsEvaluatedOnUnseenWorkloads) {
   EXPECT_EQ(eval["groups"], 3);
   ASSERT_EQ(cli("model train -o m.model").code, 0);
   EXPECT_EQ(cli(std::string("tune -q --model m.model --trials 12 --seconds 20 ") + kTiny).code, 0);
+}
+
+// Times that nobody measured are shown as such, teach nothing, and are no trials of a search that
+// measures.
+TEST_F(CliTest, EstimatesAreNoMeasurements) {
+  const auto tune = [&] {
+    return cli(std::string("tune --json --trials 6 --seconds 20 ") + kTiny).json();
+  };
+  EXPECT_EQ(tune()["time_kind"], "measured");
+  const json measured = cli(std::string("best --json ") + kTiny).json()["record"];
+  EXPECT_EQ(measured["time_kind"], "measured");
+  sql(path("loopwright.db"), "UPDATE measurements SET time_kind = 30, time_us = time_us / 100;"
+                             "UPDATE candidates SET time_kind = 30, median_us = median_us / 100");
+  EXPECT_EQ(cli("model train -o m.model").code, 2);
+  EXPECT_EQ(cli(std::string("best --json ") + kTiny).json()["record"]["time_kind"], "estimated");
+  for (const std::string command : {std::string("best ") + kTiny, std::string("db ls"),
+                                    "db show " + measured["canonical_sha256"].get<std::string>()}) {
+    EXPECT_TRUE(contains(cli(command).out, "(estimated)")) << command;
+  }
+  const json again = tune();
+  EXPECT_EQ(again["trials"], 6);
+  EXPECT_EQ(again["time_kind"], "measured");
+  EXPECT_EQ(cli(std::string("best --json ") + kTiny).json()["record"]["time_kind"], "measured");
 }
 
 // What a model file is of no use for costs its advantage, not the run.

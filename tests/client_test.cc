@@ -308,6 +308,7 @@ TEST(ClientInC, AnswersAndReportsErrors) {
   EXPECT_NE(std::string(error), "");
   EXPECT_EQ(answers[1], nullptr);
   EXPECT_STREQ(loopwright_answer_outcome(answers[0]), "exact");
+  EXPECT_STREQ(loopwright_answer_time_kind(answers[0]), "measured");
   EXPECT_STREQ(loopwright_answer_origin(answers[0]), "snapshot");
   EXPECT_EQ(loopwright_answer_time_us(answers[0]), 10);
   EXPECT_STREQ(loopwright_answer_outcome(answers[2]), "nearest-shape");

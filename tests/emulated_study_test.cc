@@ -25,6 +25,11 @@ TEST_F(EmulatedStudyTest, EndsWithAVerifiedKernelAndSaysThatTimesAreEstimated) {
                  address));
   ASSERT_EQ(run.code, 0) << run.out << run.err << log_of("arm");
   EXPECT_THAT(run.out, HasSubstr("(estimated)"));
+  const std::string asked =
+      concat(" matmul M=64 N=48 K=40 --target aarch64_neon --threads 1 --server ", address);
+  EXPECT_THAT(cli("lookup" + asked).out, HasSubstr("(estimated)"));
+  EXPECT_THAT(cli("history" + asked).out, HasSubstr("(estimated)"));
+  EXPECT_THAT(cli(concat("schedules --server ", address)).out, HasSubstr("(estimated)"));
   EXPECT_EQ(stop("arm"), 0) << log_of("arm");
   EXPECT_EQ(stop("serve"), 0) << log_of("serve");
 
@@ -34,6 +39,7 @@ TEST_F(EmulatedStudyTest, EndsWithAVerifiedKernelAndSaysThatTimesAreEstimated) {
   EXPECT_EQ(best.json()["outcome"], "exact");
   const nlohmann::json record = best.json()["record"];
   EXPECT_EQ(record["estimated"], true);
+  EXPECT_EQ(record["time_kind"], "estimated");
   EXPECT_EQ(record["environment"]["emulated"], true);
   EXPECT_EQ(record["verified"], true);
   EXPECT_THAT(

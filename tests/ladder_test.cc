@@ -106,6 +106,36 @@ TEST_P(Ladder, TheOtherWayRoundTheRecordIsNearestTarget) {
   EXPECT_GT(found[0].distance, std::log(2) - 1e-9);  // twice the vector, another cpu
 }
 
+TEST_P(Ladder, ARungAnswersByTimesOfOneKind) {
+  const auto put_kind = [&](int64_t k, double us, TimeKind kind) {
+    const Key key = make_key(matmul(64, 64, k), make_target());
+    EXPECT_TRUE(store_->put_workload(matmul(64, 64, k)).ok());
+    EXPECT_TRUE(store_->put_target(key.target, make_target()).ok());
+    std::vector<Measurement> batch = {of_kind(make_measurement(1, {us, us, us}), kind)};
+    EXPECT_TRUE(store_->append(key, batch).ok());
+  };
+  const auto ask_times = [&] {
+    std::vector<std::pair<TimeKind, double>> times;
+    for (const Match& match : climb_all(ask(matmul(64, 64, 64), make_target()))) {
+      EXPECT_EQ(match.rung, Rung::kNearestShape);
+      times.emplace_back(match.record->time_kind, match.record->time_us);
+    }
+    std::sort(times.begin(), times.end());
+    return times;
+  };
+  using Times = std::vector<std::pair<TimeKind, double>>;
+  for (int64_t k : {65, 66, 67, 68, 69}) {
+    put_kind(k, static_cast<double>(k), TimeKind::kEstimated);  // the nearest
+  }
+  EXPECT_EQ(ask_times(), (Times{{TimeKind::kEstimated, 65}, {TimeKind::kEstimated, 66},
+                                {TimeKind::kEstimated, 67}, {TimeKind::kEstimated, 68}}));
+  put_kind(70, 170, TimeKind::kEmulated);
+  EXPECT_EQ(ask_times(), (Times{{TimeKind::kEmulated, 170}}));
+  put_kind(80, 280, TimeKind::kMeasured);
+  put_kind(90, 290, TimeKind::kMeasured);
+  EXPECT_EQ(ask_times(), (Times{{TimeKind::kMeasured, 280}, {TimeKind::kMeasured, 290}}));
+}
+
 TEST_P(Ladder, AnotherVersionOfTheGeneratorIsLooseAnotherMajorIsNot) {
   const WorkloadRow w = matmul(512, 512, 512);
   put(*store_, w, make_target(), 20, "llvm 18.1.0 r1");

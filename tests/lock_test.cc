@@ -125,6 +125,10 @@ TEST(LockFile, RefusesWhatIsNone) {
   const std::string good = to_text(Lock{{entry}});
   ASSERT_TRUE(parse_lock(good).ok()) << parse_lock(good).status();
   EXPECT_EQ(parse_lock(good)->entries[0], entry);
+  EXPECT_EQ(good.find("time_kind"), std::string::npos);  // as locks ever were
+  LockEntry estimated = entry;
+  estimated.time_kind = TimeKind::kEstimated;
+  EXPECT_EQ(parse_lock(to_text(Lock{{estimated}}))->entries[0], estimated);
   for (const char* name : {"../k.o", "/k.o", "", ".hidden"}) {
     LockEntry bad = entry;
     bad.files = {{name, std::string(64, 'd')}};

@@ -29,6 +29,7 @@ struct Stored {
   Task task;
   std::string backend;
   int64_t unix_ms;
+  TimeKind kind = TimeKind::kMeasured;
 };
 
 // Six schedules of each task, all of another speed, the last never verified.
@@ -47,6 +48,7 @@ void fill(Store& store, const std::vector<Stored>& all) {
       m.trace = to_text(drawn->trace);
       m.verified = batch.size() < 5;
       m.unix_ms = one.unix_ms;
+      m.time_kind = one.kind;
       batch.push_back(std::move(m));
     }
     Key key = one.task.key;
@@ -94,14 +96,20 @@ class LookupSources : public ::testing::Test {
       {task_of("matmul M=96 N=96 K=96"), "", now_ - 300 * kDay_ms},
       {task_of("matmul M=48 N=200 K=64"), "", now_ - 2 * kDay_ms},
       {task_of("matmul M=56 N=72 K=48"), "", now_ - kDay_ms},
-      {task_of("softmax M=64 N=80"), "llvm 19.0.1 r1", now_ - kDay_ms}};
-  // Exact, exact and old, near shapes, another code generator's, a greater machine, none.
+      {task_of("softmax M=64 N=80"), "llvm 19.0.1 r1", now_ - kDay_ms},
+      {task_of("matmul M=64 N=96 K=48", "aarch64_neon"), "", now_ - kDay_ms, TimeKind::kEstimated}};
+  // Exact, exact and old, near shapes, another code generator's, a greater machine, none; and of a
+  // machine on which nothing was measured: a time that was computed, and a shape beside it.
   const std::vector<Task> asked_ = {
       task_of("matmul M=64 N=96 K=48"), task_of("matmul M=96 N=96 K=96"),
       task_of("matmul M=61 N=90 K=50"), task_of("softmax M=64 N=80"),
-      task_of("matmul M=64 N=96 K=48", "x86_avx512"), task_of("matmul M=64 N=96 K=48", "x86_sse2")};
-  const std::vector<Rung> rungs_ = {Rung::kExact,        Rung::kExact, Rung::kNearestShape,
-                                    Rung::kLoose, Rung::kNearestTarget, Rung::kDefault};
+      task_of("matmul M=64 N=96 K=48", "x86_avx512"), task_of("matmul M=64 N=96 K=48", "x86_sse2"),
+      task_of("matmul M=64 N=96 K=48", "aarch64_neon"),
+      task_of("matmul M=72 N=90 K=48", "aarch64_neon")};
+  const std::vector<Rung> rungs_ = {Rung::kExact,         Rung::kExact,    Rung::kNearestShape,
+                                    Rung::kLoose,
+                                    Rung::kNearestTarget, Rung::kDefault,  Rung::kExact,
+                                    Rung::kNearestShape};
   std::vector<std::pair<std::string, std::vector<Answer>>> answers_;
   Scratch scratch_;
 };
@@ -140,7 +148,7 @@ TEST_F(LookupSources, AllGiveTheSameAnswers) {
       o->fresh_s = o->miss_fresh_s = 0;    // asks again
     });
     ASSERT_TRUE(eventually([&] {           // the index is read behind
-      return asking->lookup(asked_.back()).ok() &&
+      return asking->lookup(asked_[5]).ok() &&
              asking->lookup(asked_[3])->answer.outcome == Rung::kLoose;
     }));
     look_through("server", std::move(asking));
@@ -154,6 +162,8 @@ TEST_F(LookupSources, AllGiveTheSameAnswers) {
     if (expected[i]->record == nullptr) continue;
     EXPECT_EQ(expected[i]->record->others.size(), 3u);
     EXPECT_GT(*expected[i]->predicted_us, 0);
+    EXPECT_EQ(expected[i]->record->time_kind,
+              i < 6 ? TimeKind::kMeasured : TimeKind::kEstimated);
     EXPECT_GT(*expected[i]->age_ms, kDay_ms / 2);
   }
   EXPECT_TRUE(expected[1]->stale);

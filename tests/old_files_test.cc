@@ -4,9 +4,12 @@
 #include "gtest/gtest.h"
 #include "loopwright/v1/schedule.pb.h"
 #include "schedules/identity.h"
+#include "src/client/cache.h"
 #include "tests/fault_fixture.h"
 #include "tuner_db/ladder.h"
+#include "tuner_db/record_codec.h"
 #include "tuner_db/schema.h"
+#include "tuner_db/snapshot.h"
 
 namespace lw {
 namespace {
@@ -49,6 +52,72 @@ TEST(OldFiles, ADatabaseOfVersionOneIsMigratedQueriedAndServed) {
   }
   EXPECT_TRUE(is_exact);
   make_study(*service, 4);
+}
+
+// Before version 3 only the environment said that nobody had measured.
+TEST(OldFiles, WhatWasEstimatedIsKnownToBe) {
+  const Scratch scratch;
+  std::filesystem::copy_file(LW_SOURCE_DIR "/tests/data/v1.sqlite", scratch.file);
+  sql(scratch.file, "UPDATE measurements SET environment = "
+                    "'{\"emulated\":true,\"emulator\":\"qemu-x\",\"estimated\":true}' "
+                    "WHERE candidate IN (SELECT id FROM candidates WHERE key = 1)");
+  const std::unique_ptr<Store> store = *open_store(scratch.file);
+  EXPECT_THAT(*store->check(), IsEmpty());
+  int estimated = 0;
+  const std::vector<Key> keys = *store->keys();
+  for (const Key& key : keys) {
+    const TimeKind kind = store->best(key)->measurement.time_kind;
+    estimated += kind == TimeKind::kEstimated;
+    for (const Measurement& m : *store->measurements(key)) EXPECT_EQ(m.time_kind, kind);
+  }
+  EXPECT_EQ(estimated, 1);
+  // So it is in what an older program exports.
+  const std::unique_ptr<Store> copy = make_memory_store();
+  const std::string lines = absl::StrReplaceAll(
+      *export_records(*store), {{",\"timeKind\":\"TIME_KIND_ESTIMATED\"", ""}});
+  EXPECT_THAT(lines, testing::Not(testing::HasSubstr("timeKind")));
+  int64_t imported = 0;
+  ASSERT_TRUE(import_records(*copy, lines, &imported).ok());
+  for (const Key& key : keys) {
+    EXPECT_EQ(copy->best(key)->measurement.time_kind, store->best(key)->measurement.time_kind);
+  }
+}
+
+TEST(OldFiles, ASnapshotOfVersionOneAnswers) {
+  const std::unique_ptr<Store> store = make_memory_store();
+  int64_t imported = 0;
+  ASSERT_TRUE(
+      import_records(*store, slurp(LW_SOURCE_DIR "/tests/data/v1.jsonl"), &imported).ok());
+  const auto snapshot = Snapshot::open(LW_SOURCE_DIR "/tests/data/v1.lws");
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+  EXPECT_TRUE((*snapshot)->verify().ok());
+  const std::vector<Key> keys = *store->keys();
+  for (const Key& key : keys) {
+    const auto record = (*snapshot)->record(key);
+    ASSERT_TRUE(record.ok()) << record.status();
+    EXPECT_EQ(**record, make_record(*store->workload(key.workload), *store->top(key, 3)));
+  }
+}
+
+// A cache's entry, as version 1 wrote it: no kind of time at the end of a record.
+TEST(OldFiles, AnEntryOfACacheOfVersionOneAnswers) {
+  const std::unique_ptr<Store> store = make_memory_store();
+  int64_t imported = 0;
+  ASSERT_TRUE(
+      import_records(*store, slurp(LW_SOURCE_DIR "/tests/data/v1.jsonl"), &imported).ok());
+  const Key key = (*store->keys())[0];
+  const auto record = std::make_shared<const ScheduleRecord>(
+      make_record(*store->workload(key.workload), *store->top(key, 3)));
+  const std::string now = encode_entry(key, {{Rung::kExact, 0, false, record}}, 7);
+  const size_t head = std::string("loopwright cache 2\n").size() + 8;
+  const std::string body = now.substr(head, now.size() - head - 8);
+  ByteWriter sum;
+  sum.u64(checksum(body));
+  const auto entry = decode_entry(key, "loopwright cache 1\n" + sum.bytes() + body);
+  ASSERT_TRUE(entry.has_value());
+  ASSERT_EQ(entry->candidates.size(), 1u);
+  EXPECT_EQ(*entry->candidates[0].record, *record);
+  EXPECT_FALSE(decode_entry(key, "loopwright cache 2\n" + sum.bytes() + body).has_value());
 }
 
 TEST(OldFiles, AnExportOfVersionOneIsImported) {

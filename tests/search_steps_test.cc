@@ -139,6 +139,48 @@ TEST(Steps, CapsAreExact) {
   EXPECT_TRUE(must(run->next(0)).empty());
 }
 
+// The key's times of another kind are no progress, no incumbent and nothing to learn from.
+TEST(Steps, TimesOfOtherKindsTellTheSearchNothing) {
+  std::vector<Measurement> foreign;
+  const auto first = run_of(options_of(20));
+  first->resume({});
+  finish(*first, &foreign);
+  for (Measurement& m : foreign) m.time_us /= 100, m.time_kind = TimeKind::kEstimated;
+  const auto run = run_of(options_of(20)), fresh = run_of(options_of(20));
+  run->resume(foreign);
+  run->take(foreign);                      // what others bring, too
+  fresh->resume({});
+  EXPECT_FALSE(run->done());
+  EXPECT_EQ(run->trials(), 0);
+  EXPECT_EQ(run->incumbent_us(), 0);
+  for (int i = 0; i < 200 && !fresh->done(); ++i) {
+    const Batch batch = must(fresh->next(0)), same = must(run->next(0));
+    ASSERT_EQ(same.proposals.size(), batch.proposals.size());
+    for (size_t k = 0; k < batch.proposals.size(); ++k) {
+      EXPECT_EQ(same.proposals[k].text, batch.proposals[k].text);
+    }
+    EXPECT_EQ(same.incumbent_us, batch.incumbent_us);
+    fresh->take(measured(batch));
+    run->take(measured(same));
+  }
+  EXPECT_TRUE(run->done());
+  EXPECT_EQ(run->trials(), 20);
+}
+
+// A device that gives another kind than it said: its trials are spent, so that a study ends.
+TEST(Steps, AProposalThatComesBackInAnotherKindIsSpent) {
+  const auto run = run_of(options_of(20));
+  run->resume({});
+  for (int i = 0; i < 200 && !run->done(); ++i) {
+    std::vector<Measurement> results = measured(must(run->next(0)));
+    for (Measurement& m : results) m.time_kind = TimeKind::kEstimated;
+    run->take(results);
+  }
+  EXPECT_TRUE(run->done());
+  EXPECT_EQ(run->trials(), 20);
+  EXPECT_EQ(run->incumbent_us(), 0);
+}
+
 TEST(Steps, SameCallsGiveTheSameBatches) {
   std::vector<std::string> traces[2];
   for (auto& list : traces) {

@@ -194,6 +194,31 @@ TEST_P(QueueTest, TheBestNeverGetsWorse) {
   }
 }
 
+// Of a device that estimates among those that measure: stored and spent, no competitor.
+TEST_P(QueueTest, ATimeOfAnotherKindIsNeverTheStudysBest) {
+  const std::string study = make_study("ci");
+  Asker a;
+  const auto bring = [&](double us, TimeKind kind) {
+    queue(study);
+    v1::JobResult result = result_of(take_one(a), us);
+    for (v1::CandidateOutcome& outcome : *result.mutable_outcomes()) {
+      outcome.mutable_measurement()->set_time_kind(to_proto(kind));
+    }
+    result.set_digest(result_digest(result));
+    EXPECT_EQ(send(a, result).kind(), v1::RECEIPT_KIND_STORED);
+    const std::string best = "SELECT count(*) FROM study_workloads WHERE best_us = 100.5";
+    EXPECT_EQ(number(best), kind == TimeKind::kMeasured || us < 100 ? 1 : 0);
+  };
+  bring(200, TimeKind::kEstimated);
+  EXPECT_EQ(number("SELECT count(*) FROM study_workloads WHERE best_us = 0"), 1);
+  bring(100, TimeKind::kMeasured);
+  bring(1, TimeKind::kEstimated);
+  bring(2, TimeKind::kEmulated);
+  EXPECT_EQ(number("SELECT count(*) FROM measurements WHERE time_kind = 30"),
+            number("SELECT count(*) FROM measurements WHERE time_kind = 0") * 2);
+  EXPECT_EQ(number("SELECT sum(trials) FROM studies"), number("SELECT count(*) FROM measurements"));
+}
+
 TEST_P(QueueTest, ResultsForCancelledStudiesChangeNothing) {
   const std::string study = make_study("ci");
   const int64_t id = queue(study), waiting = queue(study);

@@ -83,9 +83,10 @@ class ServiceData {
     const int count = static_cast<int>(workloads.size());
     for (int i = 0; i < count; ++i) {
       const Workload& w = workloads[i];
-      run("INSERT INTO study_workloads VALUES (?,?,?,?,'llvm 19.1.7 r2',?,'warm',1,?,?,?,?,?,?,?)",
-          id, i, w.name, sha256(w.name), 1 + 7 * (i % 2), trials / count, trials / 31 / count,
-          w.best_us, w.zero_us, seconds / count, w.done, w.note);
+      run("INSERT INTO study_workloads VALUES "
+          "(?,?,?,?,'llvm 19.1.7 r2',?,'warm',1,?,?,?,?,?,?,?,0)", id, i, w.name, sha256(w.name),
+          1 + 7 * (i % 2), trials / count, trials / 31 / count, w.best_us, w.zero_us,
+          seconds / count, w.done, w.note);
       if (w.best_us <= 0) continue;
       for (int step = 0; step <= 9; ++step) {
         const double share = 1 - std::pow(1 - step / 9.0, 2.5);

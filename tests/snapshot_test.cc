@@ -102,7 +102,7 @@ TEST(Snapshot, RefusesWhatIsNone) {
   spill(file, good.substr(0, good.size() - 1));
   EXPECT_TRUE(absl::IsDataLoss(Snapshot::open(file).status()));
   std::string newer = good;
-  newer[8] = 2;
+  newer[8] = 3;
   spill(file, newer);
   EXPECT_TRUE(absl::IsFailedPrecondition(Snapshot::open(file).status()));
   EXPECT_TRUE(absl::IsUnavailable(

@@ -95,6 +95,11 @@ inline Measurement make_measurement(int trace, std::vector<double> samples) {
   return m;
 }
 
+inline Measurement of_kind(Measurement m, TimeKind kind) {
+  m.time_kind = kind;
+  return m;
+}
+
 inline Measurement make_failure(int trace, Verdict verdict) {
   Measurement m;
   m.trace = make_trace(trace);
@@ -111,6 +116,7 @@ inline std::string content(const Measurement& m) {
       std::string(verdict_name(m.verdict)), m.detail, m.inner, m.time_us, m.ci_low_us, m.ci_high_us,
       m.verified, m.max_rel_error, m.wall_s, m.build_s, m.seed, m.source, m.environment, m.unix_ms);
   for (double sample : m.samples_us) absl::StrAppendFormat(&text, "%.17g,", sample);
+  text += time_kind_name(m.time_kind);
   return text;
 }
 

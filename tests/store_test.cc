@@ -219,6 +219,54 @@ TEST_P(StoreTest, BestIsVerifiedAndWasNeverWrong) {
   EXPECT_FALSE(store_->best(key).ok());
 }
 
+TEST_P(StoreTest, TimesOfDifferentKindsNeverCompete) {
+  const Key key = put_key(*store_);
+  const auto put = [&](std::vector<Measurement> batch) {
+    EXPECT_TRUE(store_->append(key, batch).ok());
+  };
+  const auto best = [&] {
+    const Measurement m = store_->best(key)->measurement;
+    return std::tuple(m.time_kind, m.trace, m.time_us);
+  };
+  // The farther from the truth, the faster.
+  put({of_kind(make_measurement(1, {1, 1, 1, 1, 1, 1, 1}), TimeKind::kEstimated),
+       of_kind(make_measurement(2, {2, 2, 2}), TimeKind::kEstimated)});
+  EXPECT_EQ(best(), std::tuple(TimeKind::kEstimated, make_trace(1), 1));
+  put({of_kind(make_measurement(3, {50, 50}), TimeKind::kEmulated)});
+  EXPECT_EQ(best(), std::tuple(TimeKind::kEmulated, make_trace(3), 50));
+  Measurement unverified = make_measurement(4, {300, 300});
+  unverified.verified = false;
+  put({unverified});
+  EXPECT_EQ(best(), std::tuple(TimeKind::kEmulated, make_trace(3), 50));
+  // The same trace again, by a clock: what was computed of it is no sample.
+  put({make_measurement(1, {400, 400, 400})});
+  EXPECT_EQ(best(), std::tuple(TimeKind::kMeasured, make_trace(1), 400));
+  EXPECT_EQ(store_->best(key)->measurement.samples_us.size(), 3u);
+  put({make_measurement(5, {500, 500, 500}),
+       of_kind(make_measurement(5, std::vector<double>(20, 3)), TimeKind::kEstimated)});
+  EXPECT_EQ(best(), std::tuple(TimeKind::kMeasured, make_trace(1), 400));
+  const BestRow top = *store_->top(key, 9);
+  EXPECT_EQ(top.others, (std::vector<RankedTrace>{{make_trace(5), 500}}));
+  // All of them come back as they were, also from an export.
+  const std::vector<Measurement> all = *store_->measurements(key);
+  const std::unique_ptr<Store> copy = make_memory_store();
+  int64_t imported = 0;
+  ASSERT_TRUE(import_records(*copy, *export_records(*store_), &imported).ok());
+  EXPECT_EQ(imported, 7);
+  const std::vector<Measurement> again = *copy->measurements(key);
+  for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(content(again[i]), content(all[i]));
+  EXPECT_EQ(all[0].time_kind, TimeKind::kEstimated);
+  EXPECT_EQ(all[2].time_kind, TimeKind::kEmulated);
+  EXPECT_TRUE(store_->check()->empty());
+  // A trace that is kept is kept whole; of the others those that were measured come first.
+  EXPECT_EQ(*store_->prune(3, 0), 2);
+  EXPECT_EQ(best(), std::tuple(TimeKind::kMeasured, make_trace(1), 400));
+  EXPECT_EQ(store_->measurements(key)->size(), 5u);
+  // Wrong under an emulator is wrong.
+  put({of_kind(make_failure(1, Verdict::kWrongResult), TimeKind::kEstimated)});
+  EXPECT_EQ(best(), std::tuple(TimeKind::kMeasured, make_trace(5), 500));
+}
+
 TEST_P(StoreTest, WhatIsWithdrawnIsNeverBestUntilItIsRestored) {
   const Key key = put_key(*store_);
   std::vector<Measurement> batch = {make_measurement(1, {50, 50}), make_measurement(2, {60, 60})};

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "src/base/check.h"
 
@@ -35,10 +36,32 @@ bool disqualifies(Verdict verdict) {
   return verdict == Verdict::kWrongResult || verdict == Verdict::kCrash;
 }
 
-std::vector<double> pooled_samples(absl::Span<const Measurement* const> measurements) {
+bool is_ok(const Measurement& m, TimeKind kind) {
+  return m.verdict == Verdict::kOk && m.time_kind == kind;
+}
+
+// Of the kinds of a trace's OK measurements the nearest to the truth that was verified, else the
+// nearest. `verified`: whether it was. Nothing OK: measured.
+TimeKind kind_of(absl::Span<const Measurement* const> measurements, bool* verified) {
+  bool any = false;
+  TimeKind kind = TimeKind::kMeasured;
+  *verified = false;
+  for (const Measurement* m : measurements) {
+    if (m->verdict != Verdict::kOk) continue;
+    const bool nearer = std::pair(!m->verified, m->time_kind) < std::pair(!*verified, kind);
+    if (any && !nearer) continue;
+    any = true;
+    *verified = m->verified;
+    kind = m->time_kind;
+  }
+  return kind;
+}
+
+std::vector<double> pooled_samples(absl::Span<const Measurement* const> measurements,
+                                   TimeKind kind) {
   std::vector<double> samples;
   for (const Measurement* m : measurements) {
-    if (m->verdict == Verdict::kOk) {
+    if (is_ok(*m, kind)) {
       samples.insert(samples.end(), m->samples_us.begin(), m->samples_us.end());
     }
   }
@@ -67,11 +90,9 @@ MedianInterval median_interval(std::vector<double> samples) {
 Pool pool(absl::Span<const Measurement* const> measurements) {
   Pool pool;
   bool verified = false, disqualified = false;
-  for (const Measurement* m : measurements) {
-    verified |= m->verdict == Verdict::kOk && m->verified;
-    disqualified |= disqualifies(m->verdict);
-  }
-  std::vector<double> samples = pooled_samples(measurements);
+  for (const Measurement* m : measurements) disqualified |= disqualifies(m->verdict);
+  pool.time_kind = kind_of(measurements, &verified);
+  std::vector<double> samples = pooled_samples(measurements, pool.time_kind);
   if (samples.empty()) return pool;
   pool.samples = static_cast<int64_t>(samples.size());
   const double slowest = *std::max_element(samples.begin(), samples.end());
@@ -85,7 +106,10 @@ Pool pool(absl::Span<const Measurement* const> measurements) {
 int64_t best_of(absl::Span<const Pool> pools) {
   std::vector<int64_t> order;
   for (size_t i = 0; i < pools.size(); ++i) {
-    if (pools[i].eligible) order.push_back(static_cast<int64_t>(i));
+    if (!pools[i].eligible) continue;
+    if (!order.empty() && pools[i].time_kind < pools[order[0]].time_kind) order.clear();
+    if (!order.empty() && pools[i].time_kind > pools[order[0]].time_kind) continue;
+    order.push_back(static_cast<int64_t>(i));
   }
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
     if (pools[a].samples != pools[b].samples) return pools[a].samples > pools[b].samples;
@@ -101,7 +125,8 @@ int64_t best_of(absl::Span<const Pool> pools) {
 std::vector<int64_t> next_best(absl::Span<const Pool> pools, int64_t best, int count) {
   std::vector<int64_t> order;
   for (size_t i = 0; i < pools.size(); ++i) {
-    if (pools[i].eligible && static_cast<int64_t>(i) != best) {
+    if (pools[i].eligible && static_cast<int64_t>(i) != best &&
+        pools[i].time_kind == pools[best].time_kind) {
       order.push_back(static_cast<int64_t>(i));
     }
   }
@@ -115,15 +140,17 @@ std::vector<int64_t> next_best(absl::Span<const Pool> pools, int64_t best, int c
 Measurement represent(absl::Span<const Measurement* const> measurements) {
   const Measurement* chosen = nullptr;
   int64_t ok = 0;
+  bool verified = false;
+  const TimeKind kind = kind_of(measurements, &verified);
   for (const Measurement* m : measurements) {
-    if (m->verdict != Verdict::kOk) continue;
+    if (!is_ok(*m, kind)) continue;
     ++ok;
     if (chosen == nullptr || m->samples_us.size() >= chosen->samples_us.size()) chosen = m;
   }
   CHECK(chosen != nullptr);
   Measurement result = *chosen;
   if (ok > 1) {
-    result.samples_us = pooled_samples(measurements);
+    result.samples_us = pooled_samples(measurements, kind);
     const MedianInterval interval = median_interval(result.samples_us);
     result.time_us = interval.median;
     result.ci_low_us = interval.low;
@@ -131,11 +158,16 @@ Measurement represent(absl::Span<const Measurement* const> measurements) {
   }
   result.verified = true;  // the trace is, whichever of its measurements the checks ran on
   for (const Measurement* m : measurements) {
-    if (m->verdict == Verdict::kOk) {
+    if (is_ok(*m, kind)) {
       result.max_rel_error = std::max(result.max_rel_error, m->max_rel_error);
     }
   }
   return result;
+}
+
+bool leads(const Measurement& m, double best_us, TimeKind best_kind) {
+  if (m.verdict != Verdict::kOk || !m.verified || m.time_us <= 0) return false;
+  return best_us == 0 || std::pair(m.time_kind, m.time_us) < std::pair(best_kind, best_us);
 }
 
 std::set<int64_t> to_prune(absl::Span<const std::vector<const Measurement*>> traces, int keep,
@@ -152,7 +184,9 @@ std::set<int64_t> to_prune(absl::Span<const std::vector<const Measurement*>> tra
   const int64_t best = best_of(pools);
   std::stable_sort(ranked.begin(), ranked.end(), [&](size_t a, size_t b) {
     if (static_cast<int64_t>(b) == best) return false;
-    return static_cast<int64_t>(a) == best || pools[a].median_us < pools[b].median_us;
+    return static_cast<int64_t>(a) == best ||
+           std::pair(pools[a].time_kind, pools[a].median_us) <
+               std::pair(pools[b].time_kind, pools[b].median_us);
   });
   ranked.resize(std::min(ranked.size(), static_cast<size_t>(std::max(0, keep))));
   const std::set<size_t> kept(ranked.begin(), ranked.end());

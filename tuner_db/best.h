@@ -1,7 +1,10 @@
 // Which candidate of a key is the fastest, when every sample is noisy. Pure functions, shared by
 // both stores so that they cannot disagree.
 //
-// All samples of one trace are pooled. The lowest median of many lightly sampled candidates is
+// All samples of one trace and one kind of time are pooled: of a trace that has several kinds,
+// those of the one nearest to the truth that was verified. Candidates of a kind compete with each
+// other and never with those of another; the kind nearest to the truth answers.
+// The lowest median of many lightly sampled candidates is
 // mostly luck (the winner's curse), so samples buy trust: candidates are visited from the most
 // sampled to the least, and one with fewer samples replaces the incumbent only when the upper end
 // of its median's 95 % interval lies below the incumbent's median. Hence an incumbent's median
@@ -20,11 +23,12 @@ namespace lw {
 
 // The statistics of one trace's measurements.
 struct Pool {
-  int64_t samples = 0;                     // of its OK measurements together
+  int64_t samples = 0;                     // of its OK measurements of the kind together
   double median_us = 0;
   double high_us = 0;                      // upper end of the 95 % interval, at most 1.5 times the
                                            // slowest sample
   bool eligible = false;                   // verified, and never crashed or gave a wrong result
+  TimeKind time_kind = TimeKind::kMeasured;  // of these samples
   bool operator==(const Pool&) const = default;
 };
 
@@ -42,18 +46,23 @@ Pool pool(absl::Span<const Measurement* const> measurements);
 // Index of the best eligible pool, -1 when there is none. Ties: the earlier in `pools`.
 int64_t best_of(absl::Span<const Pool> pools);
 
-// Indices of the `count` eligible pools beside `best`, by their medians. Ties: the earlier.
+// Indices of the `count` eligible pools beside `best` and of its kind, by their medians. Ties: the
+// earlier.
 std::vector<int64_t> next_best(absl::Span<const Pool> pools, int64_t best, int count);
 
 // What `best` returns for a trace: its measurement with the most samples (the latest of these),
 // carrying the pooled samples, median and interval. REQUIRES: all of one trace, eligible.
 Measurement represent(absl::Span<const Measurement* const> measurements);
 
+// Whether a result leads those before it, of which the best took `best_us` (0: there is none) of
+// that kind: it is OK, verified, and of a kind nearer to the truth or of the same and faster.
+bool leads(const Measurement& measurement, double best_us, TimeKind best_kind);
+
 // Ids of what prune() deletes of one key, whose measurements are given by trace. Traces are ranked:
-// the best first, the others by their median, verified or not; one that ever crashed or was wrong
-// has no rank. OK measurements go unless their trace ranks among the first `keep`; failures go when
-// older than `unix_ms`, unless their trace keeps its OK ones (of which they may be the reason for
-// distrust).
+// the best first, the others by their kind and median, verified or not; one that ever crashed or
+// was wrong has no rank. OK measurements go unless their trace ranks among the first `keep`;
+// failures go when older than `unix_ms`, unless their trace keeps its OK ones (of which they may be
+// the reason for distrust).
 std::set<int64_t> to_prune(absl::Span<const std::vector<const Measurement*>> traces, int keep,
                            int64_t unix_ms);
 

@@ -78,7 +78,11 @@ void check_candidate(Database& database, const Query& row, Lines* lines) {
   if (!out.ok()) return report(lines, name, std::string(out.status().message()));
   Pool expected = pool(pointers(rows));
   expected.eligible = expected.eligible && !*out;
-  const Pool stored{row.integer(2), row.real(3), row.real(4), row.integer(5) != 0};
+  Pool stored{.samples = row.integer(2), .median_us = row.real(3), .high_us = row.real(4),
+              .eligible = row.integer(5) != 0};
+  if (!parse_time_kind(row.integer(6), &stored.time_kind)) {
+    return report(lines, name, "its kind of time is none");
+  }
   if (sound && stored != expected) {
     report(lines, name, "its statistics are not those of its measurements, or of its withdrawal");
   }
@@ -86,7 +90,8 @@ void check_candidate(Database& database, const Query& row, Lines* lines) {
 
 absl::Status check_candidates(Database& database, Lines* lines) {
   return database.each(
-      "SELECT id, trace, samples, median_us, high_us, eligible FROM candidates ORDER BY id",
+      "SELECT id, trace, samples, median_us, high_us, eligible, time_kind FROM candidates "
+      "ORDER BY id",
       [&](const Query& row) {
         check_candidate(database, row, lines);
         return absl::OkStatus();

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "absl/strings/str_format.h"
-#include "nlohmann/json.hpp"
 #include "schedules/steps.h"
 #include "src/base/hash.h"
 
@@ -27,11 +26,6 @@ std::string defect(const Key& key) {
   if (key.cache.empty()) return "the cache regime is empty";
   if (key.objective.empty()) return "the objective is empty";
   return "";
-}
-
-bool is_estimated(const Measurement& m) {
-  const nlohmann::json facts = nlohmann::json::parse(m.environment, nullptr, false);
-  return facts.is_object() && facts.contains("estimated") && facts["estimated"] == true;
 }
 
 std::string defect(const Measurement& m) {

@@ -20,9 +20,6 @@ std::string defect(const ScheduleRecord& record);                  // of a peer;
 std::string target_defect(const std::string& id, std::string_view text);
 std::string trace_defect(const std::string& trace);
 
-// Whether the time was computed, not measured: its environment says "estimated":true.
-bool is_estimated(const Measurement& measurement);
-
 // The checks of append(): kInvalidArgument naming the key or the measurement's position. An unknown
 // error magnitude (NaN) is stored as an infinite one, because databases have no NaN.
 absl::Status admit(const Key& key, std::vector<Measurement>& measurements);

@@ -157,11 +157,18 @@ class Climb {
   }
 
   absl::Status take(Rung rung, const std::vector<Near>& list, int count) {
+    const auto kind = [this] { return found_.front().record->time_kind; };
     for (const Near& near : list) {
-      if (static_cast<int>(found_.size()) >= count) break;
+      const bool full = static_cast<int>(found_.size()) >= count;
+      if (full && kind() == TimeKind::kMeasured) break;
       absl::StatusOr<std::shared_ptr<const ScheduleRecord>> record = source_.record(near.key);
       if (absl::IsNotFound(record.status())) continue;
       if (!record.ok()) return record.status();
+      if (!found_.empty() && (*record)->time_kind < kind()) {
+        found_.clear();
+      } else if (full || (!found_.empty() && (*record)->time_kind > kind())) {
+        continue;
+      }
       const bool old =
           options_.now_ms > 0 && options_.now_ms - (*record)->unix_ms > options_.stale_after_ms;
       const bool other = near.key.backend != request_.key.backend;

@@ -7,7 +7,8 @@
 //                   distance and the machine's (soft features) are added
 //   default         nothing: the caller derives a schedule without a measurement
 //
-// The first rung with a record answers; a rung's records are sorted by distance. There is no rung
+// The first rung with a record answers, by its records of the kind of time nearest to the truth
+// (time_kind.h), sorted by distance. There is no rung
 // "same anchor" (another epilogue): it would need an identity of the anchor in the database.
 // Below `exact` a record's trace is a proposal: whoever has the program adapts it, replays it and
 // lowers it (src/api/lookup.h). climb() knows records only, so that a server, a snapshot and a
@@ -42,6 +43,7 @@ struct ScheduleRecord {
   std::string trace;  // text
   uint64_t kernel_hash = 0;
   double time_us = 0, ci_low_us = 0, ci_high_us = 0;
+  TimeKind time_kind = TimeKind::kMeasured;  // of all its times
   int64_t samples = 0;
   bool verified = false;
   double max_rel_error = 0;

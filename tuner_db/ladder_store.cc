@@ -58,6 +58,7 @@ ScheduleRecord make_record(const WorkloadRow& workload, const BestRow& row) {
   record.time_us = m.time_us;
   record.ci_low_us = m.ci_low_us;
   record.ci_high_us = m.ci_high_us;
+  record.time_kind = m.time_kind;
   record.samples = static_cast<int64_t>(m.samples_us.size());
   record.verified = m.verified;
   record.max_rel_error = m.max_rel_error;

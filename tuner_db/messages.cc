@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/check.h"
+#include "nlohmann/json.hpp"
 #include "src/base/hash.h"
 #include "tuner_db/invariants.h"
 
@@ -62,6 +63,30 @@ Key from_proto(const v1::Key& in) {
 
 static_assert(static_cast<int>(Verdict::kThrottled) + 1 == v1::VERDICT_THROTTLED);
 
+v1::TimeKind to_proto(TimeKind kind) { return static_cast<v1::TimeKind>(kind); }
+static_assert(static_cast<int>(TimeKind::kMeasured) == v1::TIME_KIND_MEASURED);
+static_assert(static_cast<int>(TimeKind::kEmulated) == v1::TIME_KIND_EMULATED);
+static_assert(static_cast<int>(TimeKind::kEstimated) == v1::TIME_KIND_ESTIMATED);
+
+TimeKind from_proto(v1::TimeKind message) {
+  TimeKind kind = TimeKind::kEstimated;
+  return parse_time_kind(message, &kind) ? kind : TimeKind::kEstimated;
+}
+
+bool says_estimated(const std::string& facts) {
+  const nlohmann::json json = nlohmann::json::parse(facts, nullptr, false);
+  return json.is_object() && json.contains("estimated") && json["estimated"] == true;
+}
+
+namespace {
+
+absl::Status unknown_kind(const char* what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, ": its time is of no kind that this program knows"));
+}
+
+}  // namespace
+
 v1::Measurement to_proto(const Measurement& m) {
   v1::Measurement out;
   out.set_trace(as_utf8(m.trace));
@@ -81,6 +106,7 @@ v1::Measurement to_proto(const Measurement& m) {
   out.set_source(as_utf8(m.source));
   out.set_environment(as_utf8(m.environment));
   out.set_unix_ms(m.unix_ms);
+  out.set_time_kind(to_proto(m.time_kind));
   return out;
 }
 
@@ -106,6 +132,11 @@ absl::StatusOr<Measurement> from_proto(const v1::Measurement& in) {
   m.source = in.source();
   m.environment = in.environment();
   m.unix_ms = in.unix_ms();
+  if (!parse_time_kind(in.time_kind(), &m.time_kind)) return unknown_kind("measurement");
+  // Before there were kinds the environment said so.
+  if (m.time_kind == TimeKind::kMeasured && says_estimated(m.environment)) {
+    m.time_kind = TimeKind::kEstimated;
+  }
   if (std::string what = defect(m); !what.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("measurement: ", what));
   }
@@ -280,6 +311,7 @@ v1::ScheduleRecord to_proto(const ScheduleRecord& r) {
   out.set_max_rel_error(r.max_rel_error);
   out.set_source(as_utf8(r.source));
   out.set_unix_ms(r.unix_ms);
+  out.set_time_kind(to_proto(r.time_kind));
   for (const RankedTrace& other : r.others) {
     v1::RankedTrace& message = *out.add_others();
     message.set_trace(as_utf8(other.trace));
@@ -307,6 +339,7 @@ absl::StatusOr<ScheduleRecord> from_proto(const v1::ScheduleRecord& in) {
   r.max_rel_error = in.max_rel_error();
   r.source = in.source();
   r.unix_ms = in.unix_ms();
+  if (!parse_time_kind(in.time_kind(), &r.time_kind)) return unknown_kind("record");
   for (const v1::RankedTrace& other : in.others()) {
     r.others.push_back({other.trace(), other.time_us()});
   }

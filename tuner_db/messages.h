@@ -19,10 +19,15 @@ namespace lw {
 // becomes U+FFFD.
 std::string as_utf8(const std::string& text);
 
+// Whether an environment or a device's facts, JSON, have "estimated":true: the kind of their times
+// before there was a field for it.
+bool says_estimated(const std::string& facts);
+
 // sha256 of the outcomes' bytes in their order: what JobResult.digest must be.
 std::string result_digest(const loopwright::v1::JobResult& result);
 
 loopwright::v1::Key to_proto(const Key& key);
+loopwright::v1::TimeKind to_proto(TimeKind kind);
 loopwright::v1::Measurement to_proto(const Measurement& measurement);
 loopwright::v1::Workload to_proto(const WorkloadRow& row);
 loopwright::v1::Target to_proto(const Target& target);
@@ -31,6 +36,7 @@ loopwright::v1::ScheduleRecord to_proto(const ScheduleRecord& record);
 // The ways back trust nothing: kInvalidArgument names what does not add up. A key is not checked
 // (defect() in invariants.h does).
 Key from_proto(const loopwright::v1::Key& message);
+TimeKind from_proto(loopwright::v1::TimeKind message);  // a later version's: estimated
 absl::StatusOr<Measurement> from_proto(const loopwright::v1::Measurement& message);
 absl::StatusOr<WorkloadRow> from_proto(const loopwright::v1::Workload& message);
 absl::StatusOr<Target> from_proto(const loopwright::v1::Target& message);

@@ -39,9 +39,10 @@ void encode(const ScheduleRecord& r, ByteWriter& out) {
     out.text(other.trace);
     out.real(other.time_us);
   }
+  out.u64(static_cast<uint64_t>(r.time_kind));
 }
 
-ScheduleRecord decode_record(ByteReader& in) {
+ScheduleRecord decode_record(ByteReader& in, uint64_t version) {
   ScheduleRecord r;
   for (std::string* text : {&r.key.workload, &r.key.target, &r.key.backend, &r.key.cache,
                             &r.key.objective, &r.name, &r.words, &r.family, &r.trace, &r.source}) {
@@ -63,6 +64,7 @@ ScheduleRecord decode_record(ByteReader& in) {
     other.trace.assign(in.text());
     other.time_us = in.real();
   }
+  if (version >= 2 && !parse_time_kind(in.i64(), &r.time_kind)) in.refuse();
   return r;
 }
 

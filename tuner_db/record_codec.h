@@ -51,6 +51,7 @@ class ByteReader {
     if (size > bytes_.size() / least) fail();
     return ok_ ? size : 0;
   }
+  void refuse() { fail(); }  // what was read is none
   bool ok() const { return ok_; }
   bool finished() const { return ok_ && bytes_.empty(); }
 
@@ -78,8 +79,11 @@ class ByteReader {
 // 64 bits over 8 bytes at a time: against accidents, not against an adversary. About 0.1 us a KB.
 uint64_t checksum(std::string_view bytes);
 
+// Version 1 had no kind of time: what it holds is taken for measured.
+constexpr uint64_t kRecordVersion = 2;
 void encode(const ScheduleRecord& record, ByteWriter& out);
-ScheduleRecord decode_record(ByteReader& in);  // reader.ok() says whether it is one
+// reader.ok() says whether it is one. REQUIRES: 1 <= version <= kRecordVersion.
+ScheduleRecord decode_record(ByteReader& in, uint64_t version = kRecordVersion);
 
 // The key as one string; equal for equal keys only.
 std::string key_text(const Key& key);

@@ -25,7 +25,7 @@ constexpr char kMeasurements[] =
     "SELECT m.id, c.trace, m.kernel_hash, m.verdict, m.detail, m.samples_us, m.\"inner\", "
     "m.time_us,"
     " m.ci_low_us, m.ci_high_us, m.verified, m.max_rel_error, m.wall_s, m.build_s, m.seed,"
-    " m.source, m.environment, m.unix_ms"
+    " m.source, m.environment, m.unix_ms, m.time_kind"
     " FROM measurements m JOIN candidates c ON c.id = m.candidate ";
 
 absl::Status read_measurements(Database& database, Query query, std::vector<Measurement>* rows) {
@@ -35,9 +35,10 @@ absl::Status read_measurements(Database& database, Query query, std::vector<Meas
     m.trace = query.text(1);
     m.kernel_hash = static_cast<uint64_t>(query.integer(2));
     const std::string verdict = query.text(3);
-    if (!parse_verdict(verdict, &m.verdict) || !from_bytes(query.bytes(5), &m.samples_us)) {
+    if (!parse_verdict(verdict, &m.verdict) || !from_bytes(query.bytes(5), &m.samples_us) ||
+        !parse_time_kind(query.integer(18), &m.time_kind)) {
       return damaged(database, absl::StrCat("measurement ", m.id),
-                     "its verdict or samples are garbled");
+                     "its verdict, samples or kind of time are garbled");
     }
     m.detail = query.text(4);
     m.inner = query.integer(6);

@@ -64,9 +64,9 @@ absl::Status Snapshot::read_header() {
   if (std::memcmp(header.magic, kSnapshotMagic, sizeof header.magic) != 0) {
     return absl::FailedPreconditionError(concat(path_, " is no snapshot of Loopwright"));
   }
-  if (header.version != kSnapshotVersion) {
-    return absl::FailedPreconditionError(
-        concat(path_, " has version ", header.version, ", this program reads ", kSnapshotVersion));
+  if (header.version < 1 || header.version > kSnapshotVersion) {
+    return absl::FailedPreconditionError(concat(path_, " has version ", header.version,
+                                                ", this program reads 1 to ", kSnapshotVersion));
   }
   if (header.checksum != checksum({bytes_.data(), sizeof header - sizeof header.checksum})) {
     return damaged("its header is damaged");
@@ -82,6 +82,7 @@ absl::Status Snapshot::read_header() {
     *table = {bytes_.data() + place->offset, place->count};
   }
   unix_ms_ = header.unix_ms;
+  version_ = header.version;
   return absl::OkStatus();
 }
 
@@ -148,7 +149,7 @@ absl::StatusOr<std::vector<Key>> Snapshot::keys() const {
     ASSIGN_OR_RETURN(const std::string_view found, payload(entry.offset));
     ByteReader reader(found);
     reader.text();
-    keys.push_back(decode_record(reader).key);
+    keys.push_back(decode_record(reader, version_).key);
     if (!reader.finished()) return damaged("a record is damaged");
   }
   return keys;
@@ -157,7 +158,7 @@ absl::StatusOr<std::vector<Key>> Snapshot::keys() const {
 absl::StatusOr<std::shared_ptr<const ScheduleRecord>> Snapshot::record(const Key& key) const {
   ASSIGN_OR_RETURN(const std::string_view found, find(records_, key_text(key)));
   ByteReader reader(found);
-  auto record = std::make_shared<ScheduleRecord>(decode_record(reader));
+  auto record = std::make_shared<ScheduleRecord>(decode_record(reader, version_));
   if (!reader.finished() || !(record->key == key)) return damaged("a record is damaged");
   if (!record->verified) return absl::NotFoundError("not verified");
   return std::shared_ptr<const ScheduleRecord>(std::move(record));

@@ -5,11 +5,12 @@
 #include <string_view>
 
 #include "tuner_db/ladder.h"
+#include "tuner_db/record_codec.h"
 
 namespace lw {
 
 constexpr char kSnapshotMagic[9] = "LWSCHED\n";
-constexpr uint64_t kSnapshotVersion = 1;
+constexpr uint64_t kSnapshotVersion = kRecordVersion;  // and readers take all before it
 
 struct SnapshotEntry {
   uint64_t hash, offset;

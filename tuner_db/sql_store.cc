@@ -318,8 +318,9 @@ absl::Status SqlStore::append_in_transaction(const Key& key,
     int64_t candidate = 0;
     {
       Query query = db_.query("INSERT INTO candidates (key, trace, samples, median_us, high_us,"
-                              " eligible) VALUES (?,?,?,?,?,?) ON CONFLICT DO NOTHING RETURNING id",
-                              id, m.trace, p.samples, p.median_us, p.high_us, p.eligible);
+                              " time_kind, eligible) VALUES (?,?,?,?,?,?,?) ON CONFLICT DO NOTHING"
+                              " RETURNING id", id, m.trace, p.samples, p.median_us, p.high_us,
+                              static_cast<int>(p.time_kind), p.eligible);
       if (query.next()) candidate = query.integer(0);
       RETURN_IF_ERROR(query.run());
     }
@@ -339,10 +340,10 @@ absl::StatusOr<int64_t> SqlStore::insert(int64_t candidate, const Measurement& m
   Query query = db_.query(
       "INSERT INTO measurements (candidate, kernel_hash, verdict, detail, samples_us, \"inner\","
       " time_us, ci_low_us, ci_high_us, verified, max_rel_error, wall_s, build_s, seed, source,"
-      " environment, unix_ms) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) RETURNING id",
+      " environment, unix_ms, time_kind) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) RETURNING id",
       candidate, m.kernel_hash, verdict_name(m.verdict), m.detail, as_blob(m.samples_us), m.inner,
       m.time_us, m.ci_low_us, m.ci_high_us, m.verified, m.max_rel_error, m.wall_s, m.build_s,
-      m.seed, m.source, m.environment, m.unix_ms);
+      m.seed, m.source, m.environment, m.unix_ms, static_cast<int>(m.time_kind));
   const int64_t id = query.next() ? query.integer(0) : 0;
   RETURN_IF_ERROR(query.run());
   return id;
@@ -352,21 +353,24 @@ absl::StatusOr<bool> SqlStore::best_of_key(int64_t key, int count, BestRow* row)
   // As the partial indexes say it: SQLite compares the text.
   const char* eligible = db_.is_shared() ? "eligible <> 0" : "eligible";
   double limit = 0;
+  int64_t kind = 0;
   {
-    Query query = db_.query(concat("SELECT median_us FROM candidates WHERE key = ? AND ", eligible,
-                                   " ORDER BY samples DESC, median_us, id LIMIT 1"), key);
+    Query query = db_.query(concat("SELECT median_us, time_kind FROM candidates WHERE key = ? AND ",
+                                   eligible, " ORDER BY time_kind, samples DESC, median_us, id "
+                                   "LIMIT 1"), key);
     if (!query.next()) {
       RETURN_IF_ERROR(query.status());
       return false;
     }
     limit = query.real(0);
+    kind = query.integer(1);
   }
   std::vector<int64_t> ids;
   std::vector<Pool> pools;
   {
     Query query = db_.query(concat("SELECT id, samples, median_us, high_us FROM candidates "
-                                   "WHERE key = ? AND median_us <= ? AND ", eligible,
-                                   " ORDER BY id"), key, limit);
+                                   "WHERE key = ? AND time_kind = ? AND median_us <= ? AND ",
+                                   eligible, " ORDER BY id"), key, kind, limit);
     while (query.next()) {
       ids.push_back(query.integer(0));
       pools.push_back({query.integer(1), query.real(2), query.real(3), true});
@@ -383,9 +387,10 @@ absl::StatusOr<bool> SqlStore::best_of_key(int64_t key, int count, BestRow* row)
   row->measurement = represent(pointers(rows));
   row->others.clear();
   if (count <= 1) return true;
-  Query query = db_.query(concat("SELECT trace, median_us FROM candidates WHERE key = ? AND id <> ?"
-                                 " AND ", eligible, " ORDER BY median_us, id LIMIT ?"),
-                          key, ids[chosen], count - 1);
+  Query query = db_.query(concat("SELECT trace, median_us FROM candidates WHERE key = ? AND "
+                                 "time_kind = ? AND id <> ? AND ", eligible,
+                                 " ORDER BY median_us, id LIMIT ?"),
+                          key, kind, ids[chosen], count - 1);
   while (query.next()) row->others.push_back({query.text(0), query.real(1)});
   RETURN_IF_ERROR(query.status());
   return true;

@@ -20,10 +20,12 @@
 
 #include "absl/status/statusor.h"
 #include "schedules/target.h"
+#include "tuner_db/time_kind.h"
 
 namespace lw {
 
-// What a result is valid for. Two results are comparable only when their keys are equal.
+// What a result is valid for. Two results are comparable only when their keys are equal and their
+// times of the same kind.
 struct Key {
   std::string workload;                    // workload id (sha256 of the canonical text)
   std::string target;                      // id of the target's row: sha256 of to_text(target)
@@ -54,6 +56,7 @@ struct Measurement {
   std::vector<double> samples_us;          // each the mean of `inner` calls
   int64_t inner = 1;
   double time_us = 0, ci_low_us = 0, ci_high_us = 0;  // median and its 95 % interval
+  TimeKind time_kind = TimeKind::kMeasured;
   bool verified = false;                   // passed both oracles
   double max_rel_error = 0;                // largest |error| / admissible one; NaN is stored as inf
   double wall_s = 0;                       // since the study's process started
@@ -106,13 +109,14 @@ class Store {
   virtual absl::Status append(const Key& key, std::vector<Measurement>& measurements) = 0;
   // Of one key, in order of arrival.
   virtual absl::StatusOr<std::vector<Measurement>> measurements(const Key& key) const = 0;
-  // The statistically best verified OK measurement: samples of the same kernel (by trace) are
-  // pooled, and a challenger with fewer samples replaces the incumbent only when its interval's
-  // upper end is below the incumbent's median (ties: more samples, then earlier); see best.h. A
-  // trace that ever crashed or gave a wrong result, or is withdrawn, is never best. What is
-  // returned carries the pooled samples. kNotFound when there is none.
+  // The statistically best verified OK measurement of the kind of time nearest to the truth of
+  // which there is one: samples of the same kernel (by trace) and kind are pooled, and a challenger
+  // with fewer samples replaces the incumbent only when its interval's upper end is below the
+  // incumbent's median (ties: more samples, then earlier); see best.h. A trace that ever crashed or
+  // gave a wrong result, or is withdrawn, is never best. What is returned carries the pooled
+  // samples. kNotFound when there is none.
   absl::StatusOr<BestRow> best(const Key& key) const { return top(key, 1); }
-  // The same with the `count` - 1 next best traces beside it, by their medians.
+  // The same with the `count` - 1 next best traces of its kind beside it, by their medians.
   virtual absl::StatusOr<BestRow> top(const Key& key, int count) const = 0;
   // The best of every key whose workload is of the family, with that many threads: candidates for
   // nearest-shape and nearest-target look-ups and warm starts.

@@ -71,8 +71,8 @@ absl::Status update_pool(Database& database, int64_t candidate) {
     p.eligible = !out;
   }
   return database.query("UPDATE candidates SET samples = ?, median_us = ?, high_us = ?, "
-                        "eligible = ? WHERE id = ?",
-                        p.samples, p.median_us, p.high_us, p.eligible, candidate).run();
+                        "time_kind = ?, eligible = ? WHERE id = ?", p.samples, p.median_us,
+                        p.high_us, static_cast<int>(p.time_kind), p.eligible, candidate).run();
 }
 
 absl::Status no_such_trace(const Key& key) {

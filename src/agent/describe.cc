@@ -115,13 +115,15 @@ absl::StatusOr<v1::Device> describe_device(const DeviceSpec& spec, const std::st
   const fs::path path =
       fs::path(state) / concat("device-", spec.name, "-", fingerprint.substr(0, 16), "-",
                                kDescriptionVersion, ".json");
-  const bool remembers = !state.empty() && !spec.kind->exact;
+  const bool is_computed = spec.kind->time_kind == TimeKind::kEstimated;
+  const bool remembers = !state.empty() && !is_computed;
   v1::Device device;
   if (remembers && !refresh && recall(path, fingerprint, &device)) return device;
   device.Clear();
   device.set_name(concat("devices/", spec.name));
   device.set_kind(spec.kind->name);
-  device.set_exact(spec.kind->exact);
+  device.set_exact(is_computed);
+  device.set_time_kind(to_proto(spec.kind->time_kind));
   device.set_fingerprint(fingerprint);
   RETURN_IF_ERROR(spec.kind->describe(spec, &device));
   if (remembers) remember(path, device);

@@ -87,6 +87,7 @@ absl::StatusOr<std::unique_ptr<Measurer>> null_measurer(const DeviceSpec& spec, 
   NullOptions options;
   options.seed = seed;
   options.threads = task.threads();
+  options.time_kind = TimeKind::kEstimated;
   return make_null_measurer(options);
 }
 
@@ -171,7 +172,7 @@ const std::vector<DeviceKind>& device_kinds() {
       {.name = "cpu",
        .takes_processors = true,
        .in_process = false,
-       .exact = false,
+       .time_kind = TimeKind::kMeasured,
        .target = nullptr,
        .describe = describe_cpu,
        .identity = cpu_identity,
@@ -179,7 +180,7 @@ const std::vector<DeviceKind>& device_kinds() {
       {.name = "qemu-aarch64",
        .takes_processors = false,
        .in_process = false,
-       .exact = true,
+       .time_kind = TimeKind::kEstimated,
        .target = "aarch64_neon",
        .describe = describe_emulated,
        .identity = emulated_identity,
@@ -187,7 +188,7 @@ const std::vector<DeviceKind>& device_kinds() {
       {.name = "null",
        .takes_processors = false,
        .in_process = true,
-       .exact = true,
+       .time_kind = TimeKind::kEstimated,
        .target = "x86_avx2",
        .describe = describe_null,
        .identity = null_identity,

@@ -42,7 +42,7 @@ struct DeviceKind {
   const char* name;       // "cpu": Device.kind
   bool takes_processors;  // exclusively, of this machine
   bool in_process;        // runs in the agent itself, else in a process of its own
-  bool exact;             // its times are computed, not measured
+  TimeKind time_kind;     // of its times
   const char* target;     // where the specification names none; null: the machine's own
   // What the machine is. May measure for some seconds; on the device's own processors.
   absl::Status (*describe)(const DeviceSpec& spec, loopwright::v1::Device* device);

@@ -73,6 +73,7 @@ v1::CandidateOutcome report(const v1::Job& job, const Flying& flying, const Outc
   m.samples_us = o.samples_us;
   m.inner = o.inner;
   m.time_us = o.time_us, m.ci_low_us = o.ci_low_us, m.ci_high_us = o.ci_high_us;
+  m.time_kind = o.time_kind;
   m.verified = o.verified;
   // As the stores keep it.
   m.max_rel_error =

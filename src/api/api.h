@@ -77,6 +77,8 @@ absl::Status check_runs_here(const Task& task);
 // above; kNotFound also says what the emulator lacks.
 enum class RunsOn { kHost, kEmulator };
 absl::StatusOr<RunsOn> find_device(const Task& task);
+// Of the times that are had there.
+TimeKind time_kind(RunsOn device);
 
 // Puts the rows that the task's measurements refer to; done by tune_task.
 absl::Status put_task(Store& store, const Task& task);

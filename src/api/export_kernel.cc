@@ -87,6 +87,7 @@ Json metadata(const Task& task, const Choice& choice, const Artifact& artifact) 
   json["trace"] = choice.trace;
   if (choice.measurement) {
     json["time_us"] = choice.measurement->time_us;
+    json["time_kind"] = time_kind_name(choice.measurement->time_kind);
     json["verified"] = choice.measurement->verified;
   }
   return json;

@@ -64,7 +64,9 @@ class Settling {
     if (nest.ok()) {
       const double draft = draft_us(*nest);
       const Key& key = candidate.record->key;
-      const bool measured = key.workload == task_.key.workload && key.threads == task_.key.threads;
+      const bool measured = candidate.record->time_kind == TimeKind::kMeasured &&
+                            key.workload == task_.key.workload &&
+                            key.threads == task_.key.threads;
       proposals_.push_back({index, {*trace, *std::move(nest)}, draft, false, measured});
     }
     const bool below = candidate.rung > Rung::kLoose;
@@ -152,6 +154,7 @@ Json record_json(const ScheduleRecord& r) {
           {"trace", r.trace},
           {"source", r.source},
           {"time_us", r.time_us},
+          {"time_kind", time_kind_name(r.time_kind)},
           {"ci_us", {r.ci_low_us, r.ci_high_us}},
           {"gflops", r.time_us > 0 ? r.flops / r.time_us / 1e3 : 0},
           {"samples", r.samples},
@@ -227,6 +230,7 @@ Choice as_choice(const LookupAnswer& answer) {
     m.time_us = record.time_us;
     m.ci_low_us = record.ci_low_us;
     m.ci_high_us = record.ci_high_us;
+    m.time_kind = record.time_kind;
     m.verified = record.verified;
     m.max_rel_error = record.max_rel_error;
     m.source = record.source;

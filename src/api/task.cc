@@ -180,6 +180,10 @@ absl::StatusOr<RunsOn> find_device(const Task& task) {
                                     std::string(emulator.status().message())));
 }
 
+TimeKind time_kind(RunsOn device) {
+  return device == RunsOn::kEmulator ? TimeKind::kEstimated : TimeKind::kMeasured;
+}
+
 absl::Status put_task(Store& store, const Task& task) {
   RETURN_IF_ERROR(store.put_workload(task.workload));
   return store.put_target(task.key.target, identity_of(*task.target));

@@ -67,6 +67,8 @@ absl::StatusOr<SuiteItem> suite_item(SuiteMember& member, const SearchOptions& o
   item.state.weight = member.weight;
   item.state.group = task.workload.family;
   item.state.bound_us = bound.bound_us;
+  ASSIGN_OR_RETURN(const RunsOn device, find_device(task));
+  item.state.time_kind = time_kind(device);
   item.progress = member.progress;
   item.bytes = kWorkersBytes;
   for (const Tensor& tensor : task.program->tensors) item.bytes += 2 * bytes(tensor);

@@ -2,7 +2,6 @@
 #include "absl/strings/str_join.h"
 #include "src/api/lookup.h"
 #include "src/cli/commands.h"
-#include "tuner_db/invariants.h"
 #include "tuner_db/snapshot.h"
 
 namespace lw {
@@ -32,22 +31,22 @@ Json record_json(const Task& task, const LookupAnswer& answer,
             {"trace", answer.trace},                  {"source", "zero"}};
   }
   Json json = Json::parse(to_json(*answer.record));
+  json["estimated"] = answer.record->time_kind == TimeKind::kEstimated;
   if (!measurement.ok()) return json;
-  json["estimated"] = is_estimated(*measurement);
   const std::string& environment = measurement->environment;
   json["environment"] = Json::parse(environment, nullptr, /*allow_exceptions=*/false);
   if (json["environment"].is_discarded()) json["environment"] = environment;
   return json;
 }
 
-std::string text_of(const Task& task, const LookupAnswer& answer, bool estimated) {
+std::string text_of(const Task& task, const LookupAnswer& answer) {
   const std::string outcome(rung_name(answer.outcome));
   const ScheduleRecord* record = answer.record.get();
   std::string text = bold(outcome) + "  " +
                      (record == nullptr ? task.workload.source_words : record->words) + "\n";
-  if (record != nullptr && estimated) {
+  if (record != nullptr && record->time_kind != TimeKind::kMeasured) {
     text += absl::StrFormat("  time      %s; verified under emulation\n",
-                            micros(record->time_us, /*estimated=*/true));
+                            micros(record->time_us, record->time_kind));
   } else if (record != nullptr) {
     text += absl::StrFormat("  time      %s  [%s, %s], %s GFLOP/s, %d samples\n",
                             micros(record->time_us), micros(record->ci_low_us),
@@ -56,7 +55,8 @@ std::string text_of(const Task& task, const LookupAnswer& answer, bool estimated
   }
   if (answer.outcome > Rung::kLoose && record != nullptr) {
     text += absl::StrFormat("  distance  %s; expected to take %s, %s longer than a tuned kernel\n",
-                            number(answer.distance), micros(answer.predicted_us.value_or(0)),
+                            number(answer.distance),
+                            micros(answer.predicted_us.value_or(0), record->time_kind),
                             percent(answer.predicted_loss.value_or(0)));
   }
   if (answer.stale) text += "  stale     measure it again: `loopwright tune`\n";
@@ -85,16 +85,16 @@ absl::StatusOr<int> run_best(const BestOptions& options) {
   }
   const ScheduleRecord* record = answer.record.get();
   const absl::StatusOr<Measurement> measurement = measurement_of(answer, store.get());
-  const bool estimated = measurement.ok() && is_estimated(*measurement);
   const Table table{
-      {"outcome", "workload", "time_us", "estimated", "trace"},
+      {"outcome", "workload", "time_us", "time_kind", "trace"},
       {{outcome, record == nullptr ? task.workload.source_words : record->words,
         record == nullptr ? "" : absl::StrFormat("%.5g", record->time_us),
-        estimated ? "estimated" : "", trace_as_line(answer.trace)}},
+        record == nullptr ? "" : std::string(time_kind_name(record->time_kind)),
+        trace_as_line(answer.trace)}},
       {}};
   Json document = Json::parse(to_json(answer));
   document["record"] = record_json(task, answer, measurement);
-  emit(options.output, document, table, text_of(task, answer, estimated));
+  emit(options.output, document, table, text_of(task, answer));
   return kDone;
 }
 

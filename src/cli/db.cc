@@ -12,7 +12,6 @@
 #include "src/cli/subcommands.h"
 #include "tuner_db/backup.h"
 #include "tuner_db/database.h"
-#include "tuner_db/invariants.h"
 #include "tuner_db/ladder.h"
 #include "tuner_db/snapshot.h"
 
@@ -57,15 +56,17 @@ absl::StatusOr<int> ls(const DbOptions& options) {
     const absl::StatusOr<BestRow> best = store->best(key);
     if (!best.ok() && !absl::IsNotFound(best.status())) return environment(best.status());
     const double us = best.ok() ? best->measurement.time_us : 0;
-    const bool estimated = best.ok() && is_estimated(best->measurement);
+    const TimeKind kind = best.ok() ? best->measurement.time_kind : TimeKind::kMeasured;
     list.push_back({{"canonical_sha256", key.workload}, {"workload", workload.source_words},
                     {"target", target.name}, {"threads", key.threads}, {"backend", key.backend},
                     {"cache", key.cache}, {"measurements", all.size()},
-                    {"time_us", best.ok() ? Json(us) : Json()}, {"estimated", estimated},
+                    {"time_us", best.ok() ? Json(us) : Json()},
+                    {"estimated", kind == TimeKind::kEstimated},
+                    {"time_kind", best.ok() ? Json(time_kind_name(kind)) : Json()},
                     {"gflops", best.ok() ? Json(workload.flops / us / 1e3) : Json()}});
     table.rows.push_back({key.workload.substr(0, 12), workload.source_words, target.name,
                           concat(key.threads), key.backend,
-                          concat(static_cast<int64_t>(all.size())), micros(us, estimated),
+                          concat(static_cast<int64_t>(all.size())), micros(us, kind),
                           best.ok() ? number(workload.flops / us / 1e3) : "-"});
   }
   emit(options.output, list, table);
@@ -77,6 +78,7 @@ Json measurement_json(const Measurement& m) {
           {"verdict", std::string(verdict_name(m.verdict))},
           {"detail", m.detail},
           {"time_us", m.time_us},
+          {"time_kind", time_kind_name(m.time_kind)},
           {"ci_us", time_json(m)},
           {"samples_us", m.samples_us},
           {"inner", m.inner},
@@ -102,7 +104,7 @@ absl::StatusOr<int> show(const DbOptions& options) {
     for (const Measurement& m : all) {
       list.push_back(measurement_json(m));
       table.rows.push_back({concat(m.id), std::string(verdict_name(m.verdict)),
-                            micros(m.time_us, is_estimated(m)), m.verified ? "yes" : "no", m.source,
+                            micros(m.time_us, m.time_kind), m.verified ? "yes" : "no", m.source,
                             time_text(m.unix_ms), trace_as_line(m.trace)});
     }
   }

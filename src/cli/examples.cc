@@ -41,6 +41,8 @@ absl::StatusOr<Examples> load_examples(const Store& store) {
                                  std::make_shared<const Target>(std::move(target)), key.threads);
     std::map<std::string, Seen> traces;
     for (const Measurement& m : all) {
+      // What a model computed teaches a model nothing; an emulator's times are no machine's.
+      if (m.time_kind != TimeKind::kMeasured) continue;
       if (m.verdict == Verdict::kOk) traces[m.trace].times.push_back(m.time_us);
       if (is_candidates_fault(m.verdict)) traces[m.trace].failed = true;
     }

@@ -8,7 +8,8 @@
 
 namespace lw {
 
-// One example per measured trace of every key, grouped by key. Failures of the machine are left
+// One example per measured trace of every key, grouped by key; emulated and estimated times teach
+// nothing. Failures of the machine are left
 // out; so are workloads whose program cannot be had again and traces that no longer apply
 // (`skipped`).
 struct Examples {

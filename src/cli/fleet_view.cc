@@ -10,6 +10,7 @@
 #include "src/cli/format.h"
 #include "src/expr/message.h"
 #include "src/net/times.h"
+#include "tuner_db/messages.h"
 
 namespace lw {
 namespace {
@@ -165,7 +166,8 @@ std::vector<Cell> study_row(const v1::Study& study, int64_t now_ms) {
       {printable(study.client()), kDim},
       {concat(bar(wanted > 0 ? progress.trials() / wanted : 0), " ", progress.trials(), "/",
               progress.trials_wanted())},
-      {one ? micros(progress.workloads(0).best_us()) : "-"},
+      {one ? micros(progress.workloads(0).best_us(),
+                   from_proto(progress.workloads(0).time_kind())) : "-"},
       {gains > 0 ? absl::StrFormat("%.2fx", std::exp(log_gain / gains)) : "-"},
       {concat(progress.failed()), progress.failed() > 0 ? kWarn : kNone},
       {span(since(end, study.create_time()))},

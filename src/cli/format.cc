@@ -23,8 +23,9 @@ std::string micros(double us) {
   return number(us / 1e6) + " s";
 }
 
-std::string micros(double us, bool estimated) {
-  return micros(us) + (estimated && us > 0 ? " (estimated)" : "");
+std::string micros(double us, TimeKind kind) {
+  if (us <= 0 || kind == TimeKind::kMeasured) return micros(us);
+  return absl::StrFormat("%s (%s)", micros(us), time_kind_name(kind));
 }
 
 std::string percent(double fraction) { return absl::StrFormat("%.1f %%", 100 * fraction); }

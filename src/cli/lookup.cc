@@ -43,7 +43,8 @@ Table result_table(const std::vector<Asked>& asked, const std::vector<v1::Lookup
     std::string outcome = enum_text(result.outcome());
     std::replace(outcome.begin(), outcome.end(), '_', '-');
     const bool lower = result.outcome() > v1::LOOKUP_OUTCOME_LOOSE && is_there(result);
-    table.rows.push_back({asked[i].words, outcome, micros(result.measurement().time_us()),
+    const v1::Measurement& m = result.measurement();
+    table.rows.push_back({asked[i].words, outcome, micros(m.time_us(), from_proto(m.time_kind())),
                           lower ? percent(result.predicted_loss()) : "",
                           when(result.measured()), result.record_digest().substr(0, 12),
                           trace_as_line(result.trace())});
@@ -107,7 +108,8 @@ absl::StatusOr<int> run_history(const AskOptions& options) {
         for (const v1::Measurement& m : page.measurements()) {
           list.push_back(as_json(m));
           table.rows.push_back({when(timestamp(m.unix_ms())), enum_text(m.verdict()),
-                                micros(m.time_us()), m.verified() ? "yes" : "no", m.source(),
+                                micros(m.time_us(), from_proto(m.time_kind())),
+                                m.verified() ? "yes" : "no", m.source(),
                                 m.detail(), trace_as_line(m.trace())});
         }
         return static_cast<int>(list.size());
@@ -138,7 +140,8 @@ absl::StatusOr<int> run_schedules(const AskOptions& options) {
           list.push_back(as_json(one));
           const std::string& name = one.source_words();
           table.rows.push_back({name.empty() ? one.workload_name() : name, one.target_name(),
-                                concat(one.key().threads()), micros(one.best_us()),
+                                concat(one.key().threads()),
+                                micros(one.best_us(), from_proto(one.time_kind())),
                                 one.gflops() > 0 ? number(one.gflops()) : "-",
                                 concat(one.trials()), when(one.measured())});
         }

@@ -70,7 +70,7 @@ void Progress::announce() {
     if (m.id <= last_id_) continue;
     last_id_ = m.id;
     std::cerr << absl::StrFormat("stored %d  %-11s %10s  %-8s ", m.id, verdict_name(m.verdict),
-                                 micros(m.time_us), m.source)
+                                 micros(m.time_us, m.time_kind), m.source)
               << trace_as_line(m.trace) << (m.detail.empty() ? "" : "  [" + m.detail + "]") << "\n";
   }
   std::cerr << std::flush;

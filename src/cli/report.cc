@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "src/cli/commands.h"
-#include "tuner_db/invariants.h"
+#include "tuner_db/best.h"
 
 namespace lw {
 namespace {
@@ -20,11 +20,17 @@ struct ReportOptions {
 
 // The measurements of one key in order of arrival: its curve, failures and totals.
 void read_measurements(const std::vector<Measurement>& all, ReportTask* task) {
+  double leading_us = 0;                   // of the kind of which the best will be
+  for (const Measurement& m : all) {
+    if (!leads(m, leading_us, task->time_kind)) continue;
+    leading_us = m.time_us, task->time_kind = m.time_kind;
+  }
   double before = 0, last = 0;             // of earlier processes; of this one
   double incumbent = 0;
   for (const Measurement& m : all) {
     if (m.wall_s < last) before += last;   // a later run begins at zero
     last = m.wall_s;
+    if (m.verdict == Verdict::kOk && m.time_kind != task->time_kind) continue;
     // The zero-trial answer and finalists, which were measured before, are no trials.
     if (m.source != "zero" && m.source != "finalist") ++task->trials;
     if (m.verdict != Verdict::kOk) {
@@ -33,7 +39,7 @@ void read_measurements(const std::vector<Measurement>& all, ReportTask* task) {
       continue;
     }
     if (m.source == "zero" && task->zero_us == 0) task->zero_us = m.time_us;
-    if (!m.verified || (incumbent > 0 && m.time_us >= incumbent)) continue;
+    if (!leads(m, incumbent, task->time_kind)) continue;
     incumbent = m.time_us;
     task->curve.push_back({before + last, task->trials, incumbent});
   }
@@ -108,7 +114,7 @@ absl::StatusOr<Report> gather(const ReportOptions& options, const Store& store) 
       task.ci_low_us = best->measurement.ci_low_us;
       task.ci_high_us = best->measurement.ci_high_us;
       task.trace = best->measurement.trace;
-      task.estimated = is_estimated(best->measurement);
+      task.time_kind = best->measurement.time_kind;
       const std::string named = target.name == host.name ? "host" : target.name;
       if (!options.no_machine)
         RETURN_IF_ERROR(find_task_bound(row, key, named, best->measurement, &task));
@@ -126,7 +132,9 @@ Json task_json(const ReportTask& task) {
   return {{"workload", task.words}, {"canonical_sha256", task.id}, {"target", task.target},
           {"threads", task.threads}, {"trials", task.trials}, {"failed", task.failed},
           {"best_us", task.best_us}, {"zero_us", task.zero_us}, {"bound_us", task.bound_us},
-          {"estimated", task.estimated}, {"seconds", task.seconds}, {"failures", task.failures}};
+          {"estimated", task.time_kind == TimeKind::kEstimated},
+          {"time_kind", time_kind_name(task.time_kind)}, {"seconds", task.seconds},
+          {"failures", task.failures}};
 }
 
 absl::StatusOr<int> run_report(const ReportOptions& options) {

@@ -9,6 +9,7 @@
 #include "src/cli/format.h"
 #include "src/expr/message.h"
 #include "src/measure/doctor.h"
+#include "tuner_db/time_kind.h"
 
 namespace lw {
 
@@ -27,7 +28,7 @@ struct ReportTask {
   double seconds = 0;                      // of tuning
   double bound_us = 0;                     // 0: not measured here
   bool compute_bound = false;
-  bool estimated = false;                  // its times were computed, not measured
+  TimeKind time_kind = TimeKind::kMeasured;  // of its times
   std::string trace;
   std::vector<ReportPoint> curve;
   std::map<std::string, int> failures;     // by class

@@ -18,7 +18,7 @@ constexpr int kWidth = 620, kHeight = 340;
 std::string tooltip(const ReportTask& task) {
   std::string text =
       task.words + concat(" · ", task.threads, task.threads == 1 ? " thread" : " threads");
-  if (task.best_us > 0) text += " · " + micros(task.best_us, task.estimated);
+  if (task.best_us > 0) text += " · " + micros(task.best_us, task.time_kind);
   if (task.best_us > 0 && task.flops > 0)
     text += " · " + number(task.flops / task.best_us / 1e3) + " GFLOP/s";
   return escape_html(text);
@@ -145,7 +145,7 @@ std::string roofline_chart(const Report& report) {
   std::vector<int> counts;
   std::vector<const ReportTask*> drawn;
   for (const ReportTask& task : report.tasks) {
-    if (task.best_us <= 0 || task.flops <= 0 || task.estimated) continue;
+    if (task.best_us <= 0 || task.flops <= 0 || task.time_kind == TimeKind::kEstimated) continue;
     drawn.push_back(&task);
     x.high = std::max(x.high, 2 * task.flops / task.bytes);
     x.low = std::min(x.low, 0.5 * task.flops / task.bytes);

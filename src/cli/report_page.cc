@@ -151,7 +151,9 @@ std::string table_row(const ReportTask& task, size_t index) {
   if (task.best_us > 0) {
     const std::string spread = concat(micros(task.ci_low_us), " .. ", micros(task.ci_high_us));
     absl::StrAppendFormat(&out, "<td class='n'>%s<br><small>%s</small></td>",
-                          micros(task.best_us), task.estimated ? "estimated" : spread);
+                          micros(task.best_us),
+                          task.time_kind == TimeKind::kMeasured
+                              ? spread : std::string(time_kind_name(task.time_kind)));
     const double us = task.best_us;
     absl::StrAppendFormat(&out, "<td class='n'>%s</td><td class='n'>%s</td>",
                           task.flops > 0 ? number(task.flops / us / 1e3) : "-",

@@ -127,7 +127,7 @@ absl::StatusOr<int> run_run(const RunOptions& options) {
   RETURN_IF_ERROR(read_inputs(program, options, memory));
   Estimate time_us;
   std::string outcome = "reference";
-  bool estimated = false;
+  TimeKind kind = TimeKind::kMeasured;
   if (options.reference) {
     ASSIGN_OR_RETURN(const double seconds, run_reference(program, memory));
     time_us = {seconds * 1e6, seconds * 1e6, seconds * 1e6};
@@ -135,7 +135,7 @@ absl::StatusOr<int> run_run(const RunOptions& options) {
     ASSIGN_OR_RETURN(const Choice choice, choose_to_run(task, options.database, options.output));
     ASSIGN_OR_RETURN(time_us, time_kernel(task, choice, memory));
     outcome = choice.outcome;
-    estimated = device == RunsOn::kEmulator;
+    kind = time_kind(device);
   }
   const std::vector<int> all = arguments(program);
   Json written = Json::array();
@@ -148,13 +148,14 @@ absl::StatusOr<int> run_run(const RunOptions& options) {
   const bool sampled = time_us.low < time_us.high;
   emit(options.output, {{"time_us", us},
         {"ci_us", {time_us.low, time_us.high}},
-        {"estimated", estimated},
+        {"estimated", kind == TimeKind::kEstimated},
+        {"time_kind", time_kind_name(kind)},
         {"outcome", outcome},
         {"files", written}},
        {{"time_us", "outcome"}, {{number(us, 5), outcome}}, {}},
        concat(micros(us),
               sampled ? concat("  [", micros(time_us.low), ", ", micros(time_us.high), "]") : "",
-              estimated ? ", estimated (the run was emulated)" : "",
+              kind == TimeKind::kEstimated ? ", estimated (the run was emulated)" : "",
               outcome == "exact" ? "" : "  (" + outcome + ")", "\n"));
   return kDone;
 }

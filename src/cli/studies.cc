@@ -6,6 +6,7 @@
 #include <iostream>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "google/protobuf/util/time_util.h"
 #include "loopwright/v1/study.grpc.pb.h"
@@ -13,6 +14,7 @@
 #include "src/cli/interrupt.h"
 #include "src/cli/service.h"
 #include "src/serve/errors.h"
+#include "tuner_db/messages.h"
 
 namespace lw {
 namespace {
@@ -96,7 +98,9 @@ std::string event_line(const v1::StudyEvent& event) {
   for (char& c : kind) c = static_cast<char>(c == '_' ? '-' : std::tolower(c));
   std::string line = absl::StrFormat("%8.1f s  %-13s", event.elapsed_s(), kind);
   if (!event.workload().empty()) line += "  " + event.workload();
-  if (event.best_us() > 0) line += "  best " + micros(event.best_us());
+  if (event.best_us() > 0) {
+    line += "  best " + micros(event.best_us(), from_proto(event.time_kind()));
+  }
   if (event.trials() > 0) line += concat("  trials ", event.trials());
   if (event.failed() > 0) line += concat("  failed ", event.failed());
   if (!event.device().empty()) line += "  on " + event.device();
@@ -122,10 +126,12 @@ Table workload_table(const v1::Study& study) {
   Table table{{"workload", "trials", "failed", "untuned", "best", "state"},
               {}, {false, true, true, true, true, false}};
   for (const v1::WorkloadProgress& w : study.progress().workloads()) {
-    const bool estimated = w.note().rfind("estimated", 0) == 0;
+    // An older server says it in the note alone.
+    const TimeKind kind = absl::StartsWith(w.note(), "estimated") ? TimeKind::kEstimated
+                                                                  : from_proto(w.time_kind());
     table.rows.push_back({w.name(), concat(w.trials()), concat(w.failed()),
-                          w.zero_us() > 0 ? micros(w.zero_us(), estimated) : "",
-                          w.best_us() > 0 ? micros(w.best_us(), estimated) : "",
+                          w.zero_us() > 0 ? micros(w.zero_us(), kind) : "",
+                          w.best_us() > 0 ? micros(w.best_us(), kind) : "",
                           w.done() ? concat("done", w.note().empty() ? "" : ": ", w.note()) : ""});
   }
   return table;

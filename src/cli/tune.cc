@@ -57,9 +57,9 @@ std::string summary(const Task& task, RunsOn device, const TuneResult& result, c
   if (bound == nullptr) {
     out += "  best      none is valid\n";
   } else {
-    if (device == RunsOn::kEmulator) {
-      out += absl::StrFormat("  best      %s, estimated; verified under emulation\n",
-                             micros(best.time_us));
+    if (best.time_kind != TimeKind::kMeasured) {
+      out += absl::StrFormat("  best      %s, %s; verified under emulation\n",
+                             micros(best.time_us), time_kind_name(best.time_kind));
     } else {
       out += absl::StrFormat("  best      %s  [%s, %s]  verified\n", micros(best.time_us),
                              micros(best.ci_low_us), micros(best.ci_high_us));
@@ -113,7 +113,8 @@ absl::StatusOr<Tuned> describe(const Task& task, RunsOn device, const TuneResult
       {"canonical_sha256", task.workload.id},
       {"target", task.target->name},
       {"threads", task.threads()},
-      {"estimated", device == RunsOn::kEmulator},
+      {"estimated", best.time_kind == TimeKind::kEstimated},
+      {"time_kind", valid ? Json(time_kind_name(best.time_kind)) : Json()},
       {"trials", result.trials},
       {"failed", result.failed},
       {"deduped", result.deduped},

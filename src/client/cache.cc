@@ -16,7 +16,7 @@
 namespace lw {
 namespace {
 
-constexpr std::string_view kMagic = "loopwright cache 1\n";
+constexpr std::string_view kMagic = "loopwright cache 2\n", kMagic1 = "loopwright cache 1\n";
 constexpr size_t kMostBytes = size_t{16} << 20;  // of an entry that is read
 
 std::optional<std::string> read_file(const std::string& path) {
@@ -52,7 +52,10 @@ std::string encode_entry(const Key& key, const std::vector<Match>& candidates, i
 }
 
 std::optional<CacheEntry> decode_entry(const Key& key, std::string_view bytes) {
-  if (bytes.substr(0, kMagic.size()) != kMagic) return std::nullopt;
+  const std::string_view magic = bytes.substr(0, kMagic.size());
+  if (magic != kMagic && magic != kMagic1) return std::nullopt;
+  const uint64_t version = magic == kMagic ? 2 : 1;
+  static_assert(kRecordVersion == 2 && kMagic.size() == kMagic1.size());
   ByteReader in(bytes.substr(kMagic.size()));
   const uint64_t sum = in.u64();
   if (!in.ok() || checksum(bytes.substr(kMagic.size() + 8)) != sum) return std::nullopt;
@@ -67,7 +70,7 @@ std::optional<CacheEntry> decode_entry(const Key& key, std::string_view bytes) {
     candidate.rung = static_cast<Rung>(rung);
     candidate.distance = in.real();
     candidate.stale = in.u64() != 0;
-    auto record = std::make_shared<ScheduleRecord>(decode_record(in));
+    auto record = std::make_shared<ScheduleRecord>(decode_record(in, version));
     if (!in.ok() || !record->verified) return std::nullopt;
     digests += record_digest(record->key, record->trace);
     candidate.record = std::move(record);

@@ -105,6 +105,10 @@ absl::StatusOr<LockEntry> parse_entry(const Json& json) {
       key["threads"].is_number_integer() && json.contains("files") && json["files"].is_object();
   if (!whole) return absl::InvalidArgumentError("lock: an entry lacks words, record, key or files");
   entry.key.threads = key["threads"].get<int>();
+  std::string kind;                        // older locks have none, nor have measured times
+  if (text(json, "time_kind", &kind) && !parse_time_kind(kind, &entry.time_kind)) {
+    return absl::InvalidArgumentError(concat("lock: '", kind, "' is no kind of time"));
+  }
   const std::string defect = lw::defect(entry.key);
   if (!defect.empty()) return absl::InvalidArgumentError(concat("lock: a key's ", defect));
   if (!is_digest(entry.record)) return absl::InvalidArgumentError("lock: a record is no sha256");
@@ -199,6 +203,9 @@ std::string to_text(const Lock& lock) {
                                  {"objective", key.objective}}},
                                {"record", entry->record},
                                {"files", entry->files}});
+    if (entry->time_kind != TimeKind::kMeasured) {
+      json["entries"].back()["time_kind"] = time_kind_name(entry->time_kind);
+    }
   }
   return dump(json);
 }
@@ -229,6 +236,7 @@ absl::StatusOr<LockEntry> lock_task(const Task& task, const RecordSource& source
   entry.words = task.workload.source_words;
   entry.key = task.key;
   entry.record = record_digest(task.key, record->trace);
+  entry.time_kind = record->time_kind;
   ASSIGN_OR_RETURN(entry.files, build_into(task, *record, scratch.folder));
   return entry;
 }

@@ -31,6 +31,7 @@ struct LockEntry {
   std::string words;
   Key key;
   std::string record;                        // digest
+  TimeKind time_kind = TimeKind::kMeasured;  // of the record's time when it was locked
   std::map<std::string, std::string> files;  // of the artifact: name -> sha256
   bool operator==(const LockEntry&) const = default;
 };

@@ -143,6 +143,10 @@ double loopwright_answer_time_us(const loopwright_answer* answer) {
   const auto& record = answer->answer.answer.record;
   return record == nullptr ? 0 : record->time_us;
 }
+const char* loopwright_answer_time_kind(const loopwright_answer* answer) {
+  const auto& record = answer->answer.answer.record;
+  return record == nullptr ? "" : lw::time_kind_name(record->time_kind).data();
+}
 double loopwright_answer_distance(const loopwright_answer* answer) {
   return answer->answer.answer.distance;
 }

@@ -78,10 +78,11 @@ class LocalMeasurer : public Measurer {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait_for(lock, std::chrono::duration<double>(std::min(timeout_s, 1e6)),
                       [&] { return !done_.empty(); });
-    return std::exchange(done_, {});
+    return of_our_kind(std::exchange(done_, {}));
   }
 
   bool wants_quiet() const override { return !bench_->parted(); }
+  TimeKind time_kind() const override { return bench_->time_kind(); }
 
   void cancel() override {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -108,10 +109,15 @@ class LocalMeasurer : public Measurer {
     }
     changed_.notify_all();
     changed_.wait(lock, [&] { return group->done; });
-    return group->outcomes;
+    return of_our_kind(group->outcomes);
   }
 
  private:
+  std::vector<Outcome> of_our_kind(std::vector<Outcome> outcomes) const {
+    for (Outcome& outcome : outcomes) outcome.time_kind = time_kind();
+    return outcomes;
+  }
+
   // A builder's thread.
   void build_all(int index) {
     WorkerLink builder(zygote_.get(), bench_.get(), kBuilder + index);

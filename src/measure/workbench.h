@@ -16,6 +16,7 @@
 #include "src/measure/local.h"
 #include "src/measure/sandbox.h"
 #include "src/measure/verify.h"
+#include "tuner_db/time_kind.h"
 
 namespace lw {
 
@@ -45,6 +46,8 @@ struct Workbench {
   std::vector<int> measuring, building;  // processors; equal when there are not enough to part
 
   bool parted() const { return measuring != building; }
+  // An emulator's clock says nothing about the processor: times are the cost model's.
+  TimeKind time_kind() const { return emulator ? TimeKind::kEstimated : TimeKind::kMeasured; }
   ControlPage* control_page(int i) const {
     return reinterpret_cast<ControlPage*>(control.data()) + i;
   }

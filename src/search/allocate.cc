@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "src/search/steps.h"
+#include "tuner_db/best.h"
 
 namespace lw {
 namespace {
@@ -80,15 +81,14 @@ double machine_seconds(const Measurement& m) {
 }
 
 void record(WorkloadState& state, const Measurement& m) {
+  if (m.time_kind != state.time_kind) return;
   state.seconds += machine_seconds(m);
   state.failed += is_candidates_fault(m.verdict);
   if (is_trial(m)) {
     ++state.trials;
     state.spent.push_back(state.seconds);
   }
-  const bool leads = m.verdict == Verdict::kOk && m.verified && m.time_us > 0 &&
-                     (state.best_us == 0 || m.time_us < state.best_us);
-  if (!leads) return;
+  if (!leads(m, state.best_us, state.time_kind)) return;
   if (state.first_us == 0) state.first_us = m.time_us;
   state.best_us = m.time_us;
   state.history.push_back({state.trials, state.seconds, m.time_us});

@@ -57,6 +57,7 @@ struct WorkloadState {
                                            // gains count (no call counts known: a suite)
   std::string group;                       // similar ones share what is attainable; empty: alone
   double bound_us = 0;                     // roofline on the target; 0: not known
+  TimeKind time_kind = TimeKind::kMeasured;  // of the times that count
   bool closed = false;                     // nothing is left to try, or cancelled
   int in_flight = 0;                       // trials issued and not yet recorded
   double switch_s = 0;                     // what it costs to turn to it from another
@@ -77,7 +78,7 @@ struct WorkloadState {
 
 // Seconds of building and measuring behind it, as its row tells.
 double machine_seconds(const Measurement& measurement);
-// Takes the next stored measurement of the workload.
+// Takes the next stored measurement of the workload; nothing happens if its kind is another.
 void record(WorkloadState& state, const Measurement& measurement);
 
 bool is_dead(const WorkloadState& state, const AllocateOptions& options);

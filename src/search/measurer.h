@@ -41,6 +41,7 @@ struct Outcome {
   double worst_error = 0, worst_expected = 0;
   std::string worst_element;               // "D[3, 4]"; "": all are equal
   double build_s = 0, measure_s = 0;
+  TimeKind time_kind = TimeKind::kMeasured;  // Measurer::time_kind()
   std::string environment;                 // JSON facts that held during this measurement
 };
 
@@ -56,6 +57,8 @@ class Measurer {
   // Measures these interleaved with each other, round by round (finalists, A/B): outcome i for
   // candidate i, samples taken in turn. Blocking.
   virtual std::vector<Outcome> interleave(std::vector<Candidate> batch, int rounds) = 0;
+  // Of every time that it gives.
+  virtual TimeKind time_kind() const { return TimeKind::kMeasured; }
   // Measuring takes every processor: what the caller computes while candidates are in flight
   // disturbs their times.
   virtual bool wants_quiet() const { return false; }

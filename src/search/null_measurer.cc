@@ -74,6 +74,7 @@ class NullMeasurer : public Measurer {
   }
 
   void cancel() override { queue_.clear(); }
+  TimeKind time_kind() const override { return options_.time_kind; }
 
   std::vector<Outcome> interleave(std::vector<Candidate> batch, int rounds) override {
     std::vector<Outcome> outcomes;
@@ -102,6 +103,7 @@ class NullMeasurer : public Measurer {
     const uint64_t kernel_hash = hash(*candidate.kernel);
     Rng rng(hash_combine(options_.seed, kernel_hash));
     Outcome outcome;
+    outcome.time_kind = options_.time_kind;
     outcome.ticket = candidate.ticket;
     outcome.environment = "{\"null\":true}";
     outcome.verdict = fate(kernel_hash, rng.split(1));

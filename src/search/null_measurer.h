@@ -14,6 +14,7 @@ struct NullOptions {
   uint64_t seed = 1;
   double jitter = 0.01;  // relative, of each sample, from the kernel's hash and seed
   int threads = 1;
+  TimeKind time_kind = TimeKind::kMeasured;  // as whose times its own are given out
   // Probability of each failure for a kernel; the same kernel always fares the same. The verdicts
   // that are nobody's fault strike a kernel's first submission only.
   std::map<Verdict, double> failures;

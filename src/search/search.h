@@ -21,6 +21,9 @@ namespace lw {
 
 struct SearchOptions {
   uint64_t seed = 1;
+  // Of the times that the search compares and learns from; those of others that the key holds, or
+  // that come, tell it nothing. tune() takes its measurer's.
+  TimeKind time_kind = TimeKind::kMeasured;
   int trials = 200;                        // stored ones of the same key count; neither the
                                            // zero-trial answer nor the finalists' second
                                            // measurement is one

@@ -7,10 +7,12 @@
 #include "src/search/steps.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
 #include "src/base/check.h"
+#include "tuner_db/best.h"
 
 namespace lw {
 namespace {
@@ -20,6 +22,13 @@ constexpr int kFinalists = 5;
 constexpr int kFinalAttempts = 2;
 constexpr int kLeastRounds = 3, kMostRounds = 15;
 constexpr double kRoundSeconds = 0.01;     // of a finalist at least: samples are lengthened to that
+
+std::vector<Measurement> of_kind(const std::vector<Measurement>& all, TimeKind kind) {
+  std::vector<Measurement> own;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(own),
+               [&](const Measurement& m) { return m.time_kind == kind; });
+  return own;
+}
 
 }  // namespace
 
@@ -37,6 +46,7 @@ Measurement make_measurement(const std::string& trace, uint64_t kernel_hash, con
   m.samples_us = o.samples_us;
   m.inner = o.inner;
   m.time_us = o.time_us, m.ci_low_us = o.ci_low_us, m.ci_high_us = o.ci_high_us;
+  m.time_kind = o.time_kind;
   m.verified = o.verified;
   m.max_rel_error = o.max_rel_error;
   m.build_s = o.build_s;
@@ -63,9 +73,7 @@ void SearchRun::count(const Measurement& m) {
     zero_us_ = m.verdict == Verdict::kOk ? m.time_us : 0;
     zero_verified_ = m.verified;
   }
-  const bool leads = m.verdict == Verdict::kOk && m.verified &&
-                     (incumbent_us_ == 0 || m.time_us < incumbent_us_);
-  if (!leads) return;
+  if (!leads(m, incumbent_us_, options_.time_kind)) return;
   incumbent_us_ = m.time_us;
   curve_.push_back({m.wall_s, trials_, m.time_us, m.trace});
 }
@@ -75,8 +83,9 @@ bool SearchRun::complete() const {
 }
 
 void SearchRun::resume(const std::vector<Measurement>& stored) {
-  for (const Measurement& m : stored) count(m);
-  search_.observe(stored);
+  const std::vector<Measurement> own = of_kind(stored, options_.time_kind);
+  for (const Measurement& m : own) count(m);
+  search_.observe(own);
   if (complete()) phase_ = SearchPhase::kDone;
 }
 
@@ -108,11 +117,18 @@ void SearchRun::learn() {
 }
 
 void SearchRun::take(const std::vector<Measurement>& results) {
-  for (const Measurement& m : results) {
-    issued_.erase(m.trace);
+  for (Measurement m : results) {
+    const bool was_issued = issued_.erase(m.trace) > 0;
+    if (m.time_kind != options_.time_kind) {
+      if (!was_issued) continue;
+      // Spent, but its time is another quantity: as a candidate that failed, it is not tried again.
+      m.verdict = Verdict::kDeviceLimit;
+      m.verified = false;
+      m.time_kind = options_.time_kind;
+    }
     count(m);
+    unlearned_.push_back(std::move(m));
   }
-  unlearned_.insert(unlearned_.end(), results.begin(), results.end());
   settle();
 }
 

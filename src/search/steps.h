@@ -71,8 +71,8 @@ class SearchRun {
   // null: nothing is learned.
   SearchRun(const Nest& start, const SearchOptions& options, std::unique_ptr<Model> model);
 
-  // What is stored of the key, in order of arrival. Call first, once. A run that is complete is
-  // done() at once.
+  // What is stored of the key, in order of arrival; what is not of options.time_kind is left out.
+  // Call first, once. A run that is complete is done() at once.
   void resume(const std::vector<Measurement>& stored);
   // Call after resume. These count as issued: neither proposed again nor counted anew; those that
   // no longer replay, or that were measured already, are ignored. Returns how many count.

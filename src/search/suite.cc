@@ -44,7 +44,9 @@ struct Lane {
       : item(std::move(given)), watch(options.now), state(item.state) {
     hooks.now = [this] { return watch.read(); };
     hooks.progress = item.progress;
-    loop = std::make_unique<search::LocalLoop>(item.start, item.key, store, options.search,
+    SearchOptions own = options.search;
+    own.time_kind = state.time_kind;
+    loop = std::make_unique<search::LocalLoop>(item.start, item.key, store, own,
                                                std::move(item.model), hooks);
   }
 

@@ -17,7 +17,8 @@ struct SuiteItem {
   Nest start;
   Key key;
   std::unique_ptr<Model> model;            // may be null
-  WorkloadState state;                     // what is given of it: weight, group, bound_us
+  WorkloadState state;                     // what is given of it: weight, group, bound_us,
+                                           // its measurer's time_kind
   // Prepares tensors and workers; called on the calling thread, again after the measurer was
   // dropped.
   std::function<absl::StatusOr<std::unique_ptr<Measurer>>()> make_measurer;

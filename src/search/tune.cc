@@ -15,8 +15,11 @@ namespace lw {
 absl::StatusOr<TuneResult> tune(const Nest& start, const Key& key, Store& store, Measurer& measurer,
                                 const SearchOptions& options, std::unique_ptr<Model> model,
                                 const TuneHooks& hooks) {
-  search::LocalLoop loop(start, key, store, options, std::move(model), hooks);
+  SearchOptions own = options;
+  own.time_kind = measurer.time_kind();
+  search::LocalLoop loop(start, key, store, own, std::move(model), hooks);
   WorkloadState seen;
+  seen.time_kind = own.time_kind;
   loop.on_stored([&seen](const Measurement& m) { record(seen, m); });
   RETURN_IF_ERROR(loop.resume());
   seen.resumed = seen.trials;

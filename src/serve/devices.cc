@@ -16,6 +16,12 @@ namespace {
 
 namespace v1 = loopwright::v1;
 
+// An older agent says it in the facts alone.
+TimeKind time_kind_of(const DeviceRow& device) {
+  return says_estimated(device.description.facts()) ? TimeKind::kEstimated
+                                                    : from_proto(device.description.time_kind());
+}
+
 bool is_any(const std::string& target) { return target.empty() || target == "any"; }
 
 // A description that does not parse is found by whoever needs its target.
@@ -40,7 +46,7 @@ absl::StatusOr<StudyPlace> placement(const DeviceRow& device, const Target& targ
   const std::string id = target_id(target);
   RETURN_IF_ERROR(store.put_target(id, identity_of(target)));
   return StudyPlace{id, device.target, device.description.backend(),
-                    threads == 0 ? cores : threads};
+                    threads == 0 ? cores : threads, time_kind_of(device)};
 }
 
 }  // namespace
@@ -58,7 +64,7 @@ absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store
     return spec.threads() > device.description.target().cores();
   };
   const auto before = [&](const DeviceRow& a, const DeviceRow& b) {
-    if (a.description.exact() != b.description.exact()) return b.description.exact();
+    if (time_kind_of(a) != time_kind_of(b)) return time_kind_of(a) < time_kind_of(b);
     if (lacks_cores(a) != lacks_cores(b)) return lacks_cores(b);
     return sizes[a.target] > sizes[b.target];
   };

@@ -15,7 +15,7 @@
 #include "src/search/steps.h"
 #include "src/serve/devices.h"
 #include "src/serve/names.h"
-#include "tuner_db/invariants.h"
+#include "tuner_db/best.h"
 #include "tuner_db/messages.h"
 
 namespace lw {
@@ -104,6 +104,9 @@ absl::Status count(Database& database, Store& store, const JobRow& job, Owner& o
   StudyWorkloadRow& workload = owner.workload;
   const double best_before = workload.best_us;
   const Key key = key_of(owner.study, workload);
+  for (Measurement& m : done) {
+    if (m.verdict != Verdict::kOk) m.time_kind = workload.time_kind;  // a failure has no time
+  }
   RETURN_IF_ERROR(store.append(key, done));
   changes->keys.push_back(key);
   for (const Measurement& m : done) {
@@ -113,11 +116,9 @@ absl::Status count(Database& database, Store& store, const JobRow& job, Owner& o
     owner.study.trials += trial;
     workload.failed += is_candidates_fault(m.verdict);
     owner.study.failed += is_candidates_fault(m.verdict);
+    if (m.time_kind != workload.time_kind) continue;
     if (m.source == "zero" && m.verdict == Verdict::kOk) workload.zero_us = m.time_us;
-    const bool leads = m.verdict == Verdict::kOk && m.verified &&
-                       (workload.best_us == 0 || m.time_us < workload.best_us);
-    if (leads) workload.best_us = m.time_us;
-    if (leads && is_estimated(m)) workload.note = kEstimated;
+    if (leads(m, workload.best_us, workload.time_kind)) workload.best_us = m.time_us;
   }
   workload.busy_s += busy_s;
   owner.study.updated_ms = now_ms;
@@ -130,6 +131,7 @@ absl::Status count(Database& database, Store& store, const JobRow& job, Owner& o
   event.set_job(job_name(job.id));
   event.set_device(device_name(job.device));
   event.set_best_us(workload.best_us);
+  event.set_time_kind(to_proto(workload.time_kind));
   event.set_detail(workload.note);
   event.set_trials(owner.study.trials);
   event.set_failed(owner.study.failed);

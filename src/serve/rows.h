@@ -50,9 +50,10 @@ struct StudyWorkloadRow {
   int trials = 0, failed = 0;
   double best_us = 0, zero_us = 0, busy_s = 0;
   bool done = false;
-  std::string note;  // begins with kEstimated where times are computed, not measured
+  std::string note;
+  // Of what its devices give, once they are known, and of best_us.
+  TimeKind time_kind = TimeKind::kMeasured;
 };
-inline constexpr char kEstimated[] = "estimated";
 // REQUIRES: the study's target is known.
 Key key_of(const StudyRow& study, const StudyWorkloadRow& workload);
 

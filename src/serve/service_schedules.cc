@@ -154,6 +154,7 @@ void fill(const ScheduleRecord& record, v1::LookupResult* result) {
   m.set_time_us(record.time_us);
   m.set_ci_low_us(record.ci_low_us);
   m.set_ci_high_us(record.ci_high_us);
+  m.set_time_kind(to_proto(record.time_kind));
   m.set_verified(record.verified);
   m.set_max_rel_error(record.max_rel_error);
   m.set_source(record.source);
@@ -347,6 +348,7 @@ absl::Status Service::list_schedules(const Caller&, const v1::ListSchedulesReque
       const absl::StatusOr<BestRow> best = store_->best(key);
       if (!best.ok()) continue;
       schedule.set_best_us(best->measurement.time_us);
+      schedule.set_time_kind(to_proto(best->measurement.time_kind));
       if (best->measurement.time_us > 0) {
         schedule.set_gflops(query.real(9) / best->measurement.time_us / 1e3);
       }

@@ -113,7 +113,10 @@ absl::StatusOr<v1::StudyProgress> progress_of(Database& database, const StudyRow
     shown.set_best_us(w.best_us);
     shown.set_zero_us(w.zero_us);
     shown.set_done(w.done);
-    shown.set_note(w.note);
+    // Older clients read it off the note.
+    const bool estimated = w.time_kind == TimeKind::kEstimated && w.best_us > 0;
+    shown.set_note(estimated ? concat("estimated", w.note.empty() ? "" : "; ", w.note) : w.note);
+    shown.set_time_kind(to_proto(w.time_kind));
   }
   const double elapsed_s =
       1e-3 * static_cast<double>((row.ended_ms > 0 ? row.ended_ms : now_ms) - row.created_ms);

@@ -89,8 +89,8 @@ absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Database& database,
   std::vector<StudyWorkloadRow> rows;
   Query query = database.query(
       "SELECT study, position, name, workload, backend, threads, cache, weight, trials, failed, "
-      "best_us, zero_us, busy_s, done, note FROM study_workloads WHERE study = ? ORDER BY position",
-      study);
+      "best_us, zero_us, busy_s, done, note, time_kind FROM study_workloads WHERE study = ? "
+      "ORDER BY position", study);
   while (query.next()) {
     StudyWorkloadRow& row = rows.emplace_back();
     row.study = query.text(0);
@@ -108,6 +108,9 @@ absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Database& database,
     row.busy_s = query.real(12);
     row.done = query.integer(13) != 0;
     row.note = query.text(14);
+    if (!parse_time_kind(query.integer(15), &row.time_kind)) {
+      return damaged(database, absl::StrCat("study ", row.study));
+    }
   }
   RETURN_IF_ERROR(query.status());
   return rows;
@@ -116,18 +119,20 @@ absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Database& database,
 absl::Status insert_workload(Database& database, const StudyWorkloadRow& row) {
   return database.query("INSERT INTO study_workloads (study, position, name, workload, backend, "
                         "threads, cache, weight, trials, failed, best_us, zero_us, busy_s, done, "
-                        "note) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                        "note, time_kind) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                         row.study, row.position, row.name, row.workload, row.backend, row.threads,
                         row.cache, row.weight, row.trials, row.failed, row.best_us, row.zero_us,
-                        row.busy_s, row.done, row.note).run();
+                        row.busy_s, row.done, row.note,
+                        static_cast<int>(row.time_kind)).run();
 }
 
 absl::Status update_workload(Database& database, const StudyWorkloadRow& row) {
   return database.query("UPDATE study_workloads SET backend = ?, threads = ?, trials = ?, "
-                        "failed = ?, best_us = ?, zero_us = ?, busy_s = ?, done = ?, note = ? "
-                        "WHERE study = ? AND position = ?",
+                        "failed = ?, best_us = ?, zero_us = ?, busy_s = ?, done = ?, note = ?, "
+                        "time_kind = ? WHERE study = ? AND position = ?",
                         row.backend, row.threads, row.trials, row.failed, row.best_us, row.zero_us,
-                        row.busy_s, row.done, row.note, row.study, row.position).run();
+                        row.busy_s, row.done, row.note, static_cast<int>(row.time_kind),
+                        row.study, row.position).run();
 }
 
 absl::Status add_event(Database& database, std::string_view study, int64_t now_ms,

@@ -140,8 +140,9 @@ absl::StatusOr<bool> StudySearch::place_study() {
     study.updated_ms = seat_.now_ms();
     RETURN_IF_ERROR(update_study(database, study));
     changes->studies.insert(id_);
-    return database.query("UPDATE study_workloads SET backend = ?, threads = ? WHERE study = ?",
-                          placement->backend, placement->threads, id_).run();
+    return database.query("UPDATE study_workloads SET backend = ?, threads = ?, time_kind = ? "
+                          "WHERE study = ?", placement->backend, placement->threads,
+                          static_cast<int>(placement->time_kind), id_).run();
   }));
   return placement.has_value();
 }
@@ -157,6 +158,7 @@ absl::Status StudySearch::begin_all(const Seen& seen) {
     workload.row = row;
     states_[row.position].weight = row.weight;
     states_[row.position].closed = row.done;
+    states_[row.position].time_kind = row.time_kind;
     states_[row.position].switch_s = kSwitchSeconds;
     if (row.done) continue;
     status = begin(workload, seen);
@@ -186,6 +188,7 @@ absl::Status StudySearch::begin(Workload& workload, const Seen& seen) {
   options.batch = row_.spec.batch() > 0 ? row_.spec.batch() : kBatch;
   options.trials = std::max(1, row_.spec.trials() / row_.spec.workloads_size());
   options.seconds = kNoLimit;
+  options.time_kind = workload.row.time_kind;
   workload.run = std::make_unique<SearchRun>(workload.task->start, options, make_xgboost_model());
   ASSIGN_OR_RETURN(const std::vector<Measurement> stored,
                    seat_.store->measurements(workload.task->key));

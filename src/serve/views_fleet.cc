@@ -9,6 +9,7 @@
 #include "src/base/check.h"
 #include "src/expr/message.h"
 #include "src/serve/views.h"
+#include "tuner_db/messages.h"
 
 namespace lw {
 namespace {
@@ -156,6 +157,7 @@ absl::StatusOr<Json> view_devices(const ViewContext& context, const Parameters& 
       devices.push_back(
           {{"id", row.text(0)}, {"agent", row.text(1)}, {"kind", device.kind()},
            {"exact", device.exact()},
+           {"time_kind", time_kind_name(from_proto(device.time_kind()))},
            {"target", device.target().name().empty() ? target_name(context.database, row.text(3))
                                                      : device.target().name()},
            {"cores", device.target().cores()}, {"admission", row.text(4)}, {"reason", row.text(5)},

@@ -31,22 +31,27 @@ absl::Status add_best(Database& database, Json* schedule) {
   std::vector<Pool> pools;
   int64_t tried = 0;
   Query row = database.query(
-      "SELECT id, samples, median_us, high_us, eligible FROM candidates WHERE key = ? ORDER BY id",
-      key);
+      "SELECT id, samples, median_us, high_us, eligible, time_kind FROM candidates WHERE key = ? "
+      "ORDER BY id", key);
   for (; row.next(); ++tried) {
     if (row.integer(4) == 0) continue;
+    Pool pool{.samples = row.integer(1), .median_us = row.real(2), .high_us = row.real(3),
+              .eligible = true};
+    if (!parse_time_kind(row.integer(5), &pool.time_kind)) continue;
     ids.push_back(row.integer(0));
-    pools.push_back({row.integer(1), row.real(2), row.real(3), true});
+    pools.push_back(pool);
   }
   RETURN_IF_ERROR(row.status());
   (*schedule)["traces"] = tried;
   (*schedule)["best_us"] = 0.0;
   (*schedule)["gflops"] = 0.0;
   (*schedule)["trace"] = "";
+  (*schedule)["time_kind"] = "";
   const int64_t best = best_of(pools);
   if (best < 0) return absl::OkStatus();
   const double us = pools[best].median_us;
   (*schedule)["best_us"] = us;
+  (*schedule)["time_kind"] = time_kind_name(pools[best].time_kind);
   (*schedule)["gflops"] = us > 0 ? (*schedule)["flops"].get<double>() / us / 1e3 : 0.0;
   Query trace = database.query("SELECT trace FROM candidates WHERE id = ?", ids[best]);
   if (trace.next()) (*schedule)["trace"] = trace.text(0).substr(0, 4000);

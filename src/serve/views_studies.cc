@@ -7,6 +7,7 @@
 #include "src/base/check.h"
 #include "src/expr/message.h"
 #include "src/serve/views.h"
+#include "tuner_db/time_kind.h"
 
 namespace lw {
 namespace {
@@ -23,6 +24,7 @@ constexpr char kStudyColumns[] =
 struct Progress {
   int workloads = 0, done = 0;
   double best_us = 0;                      // of the only workload
+  TimeKind time_kind = TimeKind::kMeasured;
   double log_gain = 0;                     // of those with a best and a zero-trial time
   int gains = 0;
   std::string first;
@@ -34,7 +36,8 @@ absl::Status read_workloads(Database& database, const std::string& id, bool with
                             Progress* progress) {
   Query query = database.query(
       "SELECT position, name, workload, backend, threads, cache, weight, trials, failed, best_us, "
-      "zero_us, busy_s, done, note FROM study_workloads WHERE study = ? ORDER BY position", id);
+      "zero_us, busy_s, done, note, time_kind FROM study_workloads WHERE study = ? "
+      "ORDER BY position", id);
   while (query.next()) {
     const double best = query.real(9), zero = query.real(10);
     if (progress->workloads++ == 0) progress->first = query.text(1);
@@ -44,6 +47,9 @@ absl::Status read_workloads(Database& database, const std::string& id, bool with
       progress->log_gain += std::log(zero / best);
       ++progress->gains;
     }
+    TimeKind kind = TimeKind::kMeasured;   // what is damaged shows as the default
+    parse_time_kind(query.integer(14), &kind);
+    progress->time_kind = kind;
     if (!with_rows || progress->rows.size() >= kWorkloadsShown) continue;
     progress->rows.push_back({{"position", query.integer(0)}, {"name", query.text(1)},
                               {"workload", query.text(2)}, {"backend", query.text(3)},
@@ -51,7 +57,8 @@ absl::Status read_workloads(Database& database, const std::string& id, bool with
                               {"weight", query.real(6)}, {"trials", query.integer(7)},
                               {"failed", query.integer(8)}, {"best_us", best}, {"zero_us", zero},
                               {"busy_s", query.real(11)}, {"done", query.integer(12) != 0},
-                              {"note", query.text(13)}});
+                              {"note", query.text(13)},
+                              {"time_kind", time_kind_name(kind)}});
   }
   return query.status();
 }
@@ -84,6 +91,7 @@ absl::StatusOr<Json> study_json(Database& database, const Query& row, bool with_
       {"workload_count", progress.workloads},
       {"workloads_done", progress.done},
       {"best_us", progress.workloads == 1 ? progress.best_us : 0.0},
+      {"time_kind", time_kind_name(progress.time_kind)},
       {"gain", progress.gains > 0 ? std::exp(progress.log_gain / progress.gains) : 0.0}};
   if (with_workloads) study["workloads"] = std::move(progress.rows);
   return study;

@@ -14,6 +14,9 @@ function micros(us) {
   if (us < 1000) return us.toPrecision(4) + ' us';
   return us < 1e6 ? (us / 1e3).toPrecision(4) + ' ms' : (us / 1e6).toPrecision(4) + ' s';
 }
+// With where the time comes from, unless it was measured.
+const kindly = (us, kind) =>
+    us > 0 && kind && kind !== 'measured' ? `${micros(us)} (${kind})` : micros(us);
 function span(seconds) {
   if (seconds < 90) return Math.max(0, Math.round(seconds)) + ' s';
   if (seconds < 5400) return Math.round(seconds / 60) + ' min';
@@ -153,7 +156,7 @@ function studyCells(study) {
         el('small', {class: study.error ? 'bad-text' : ''}, below))],
     [progress + kind, '',
      () => meter(ended && study.state === 'succeeded' ? 1 : share, progress, kind)],
-    [study.workload_count === 1 ? micros(study.best_us) :
+    [study.workload_count === 1 ? kindly(study.best_us, study.time_kind) :
         `${study.workloads_done} of ${study.workload_count} done`, 'n wide'],
     [times(study.gain), 'n'],
     [count(study.failed), 'n wide'],
@@ -219,7 +222,7 @@ async function study() {
         el('b', {}, w.name), el('br'),
         el('small', {}, `${w.threads} ${w.threads === 1 ? 'thread' : 'threads'}, ${w.cache}` +
            (w.note ? ' · ' + w.note : '')))],
-    [micros(w.best_us), 'n'],
+    [kindly(w.best_us, w.time_kind), 'n'],
     [times(w.best_us > 0 ? w.zero_us / w.best_us : 0), 'n'],
     [`${w.trials} ${w.failed}`, 'n', () => el('div', {}, count(w.trials), ...(w.failed ?
         [el('br'), el('small', {}, `${count(w.failed)} failed`)] : []))],
@@ -480,7 +483,7 @@ async function schedules() {
           el('details', {}, el('summary', {}, 'schedule'), el('code', {}, s.trace)));
       return cell;
     }],
-    [micros(s.best_us), 'n'], [s.gflops > 0 ? s.gflops.toPrecision(4) : '-', 'n'],
+    [kindly(s.best_us, s.time_kind), 'n'], [s.gflops > 0 ? s.gflops.toPrecision(4) : '-', 'n'],
     [count(s.traces), 'n wide'], [String(s.threads), 'n wide'], [s.target, 'wide'],
   ], search ? 'Nothing found here.' : 'No schedule yet.');
   $('schedules-more').hidden = page.next === null;

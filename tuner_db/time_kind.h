@@ -1,0 +1,23 @@
+// Where a time comes from: a fact of every measurement and record, like its key. Times of different
+// kinds are never compared with each other; where a key has several, those of the kind nearest to
+// the truth answer. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace lw {
+
+// In this order: the lower the number, the nearer to the truth. The numbers are stored and sent,
+// and leave room (20 is kept for a simulator that counts cycles).
+enum class TimeKind : uint8_t {
+  kMeasured = 0,                           // on a machine that runs the target's code
+  kEmulated = 10,                          // by the clock of an emulator of the target
+  kEstimated = 30,                         // computed by a model; no clock was read
+};
+
+std::string_view time_kind_name(TimeKind kind);  // "measured", "emulated", "estimated": stored
+bool parse_time_kind(std::string_view name, TimeKind* kind);
+bool parse_time_kind(int64_t number, TimeKind* kind);
+
+}  // namespace lw
