@@ -154,7 +154,7 @@ TEST_F(CliTest, TuneStoresAndAnswersFromTheStore) {
     EXPECT_TRUE(result.contains(field)) << field;
   }
   for (const char* field : {"time_us", "ci_us", "gflops", "bound_us", "bound_fraction",
-                            "peak_fraction", "trace", "verified", "max_rel_error"}) {
+                            "peak_fraction", "trace", "verified", "error"}) {
     EXPECT_TRUE(result["best"].contains(field)) << field;
   }
   EXPECT_EQ(result["best"]["verified"], true);

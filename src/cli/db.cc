@@ -83,7 +83,7 @@ Json measurement_json(const Measurement& m) {
           {"samples_us", m.samples_us},
           {"inner", m.inner},
           {"verified", m.verified},
-          {"max_rel_error", m.max_rel_error},
+          {"error_of_admissible", m.max_rel_error},
           {"source", m.source},
           {"seed", m.seed},
           {"wall_s", m.wall_s},

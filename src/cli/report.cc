@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "src/cli/commands.h"
 #include "tuner_db/best.h"
+#include "tuner_db/failures.h"
 
 namespace lw {
 namespace {
@@ -35,7 +36,7 @@ void read_measurements(const std::vector<Measurement>& all, ReportTask* task) {
     if (m.source != "zero" && m.source != "finalist") ++task->trials;
     if (m.verdict != Verdict::kOk) {
       ++task->failed;
-      ++task->failures[std::string(verdict_name(m.verdict))];
+      ++task->failures[failure_class(m)];
       continue;
     }
     if (m.source == "zero" && task->zero_us == 0) task->zero_us = m.time_us;

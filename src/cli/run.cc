@@ -6,6 +6,7 @@
 #include "cost_model/cost_model.h"
 #include "src/base/parallel_pool.h"
 #include "src/cli/commands.h"
+#include "src/cli/failing_case.h"
 #include "src/api/npy.h"
 #include "src/measure/processors.h"
 #include "src/measure/timing.h"
@@ -18,7 +19,7 @@ struct RunOptions {
   DatabaseFlags database;
   Output output;
   std::vector<std::string> in, out;        // NAME=FILE
-  std::string trace_file;
+  std::string trace_file, case_folder;
   bool reference = false;
 };
 
@@ -119,6 +120,10 @@ absl::StatusOr<Estimate> time_kernel(const Task& task, const Choice& choice,
 }
 
 absl::StatusOr<int> run_run(const RunOptions& options) {
+  if (!options.case_folder.empty()) return repeat_failing_case(options.case_folder, options.output);
+  if (options.workload.words.empty()) {
+    return absl::InvalidArgumentError("no workload is named (see `loopwright ops`)");
+  }
   ASSIGN_OR_RETURN(const Task task, options.workload.task());
   ASSIGN_OR_RETURN(const RunsOn device, find_device(task));
   const Program& program = *task.program;
@@ -164,7 +169,7 @@ absl::StatusOr<int> run_run(const RunOptions& options) {
 
 Action run_command(CLI::App& app) {
   auto options = std::make_shared<RunOptions>();
-  add_workload(app, &options->workload);
+  add_workload(app, &options->workload, /*required=*/false);
   add_database(app, &options->database);
   add_frozen(app, &options->database, /*runs=*/true);
   add_output(app, &options->output);
@@ -172,6 +177,11 @@ Action run_command(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_option("-o,--output", options->out, "NAME=FILE.npy, outputs to write")
       ->allow_extra_args(false);
+  app.add_option("--case", options->case_folder,
+                 "checks again what `tune --keep-failing` wrote into this folder, on its inputs; "
+                 "exit 3 if it still fails")
+      ->excludes("--input")
+      ->excludes("--output");
   app.add_flag("--reference", options->reference, "the slow and obvious way instead of a kernel");
   return [options] { return run_run(*options); };
 }

@@ -9,8 +9,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "src/cli/commands.h"
+#include "src/cli/failing_case.h"
 #include "src/cli/interrupt.h"
 #include "src/cli/progress.h"
+#include "tuner_db/failures.h"
 
 namespace lw {
 namespace {
@@ -20,7 +22,7 @@ struct TuneOptions {
   DatabaseFlags database;
   Output output;
   SearchOptions search;
-  std::string suite, model = "draft";
+  std::string suite, model = "draft", keep_failing;
 };
 
 // One workload's end: what is printed about it, and the exit code it asks for.
@@ -30,6 +32,51 @@ struct Tuned {
   std::string text;
   int exit = kDone;
 };
+
+// The error that was judged: of the element whose error is the largest share of the admissible one.
+Json error_json(const Measurement& best) {
+  const Json environment = Json::parse(best.environment, nullptr, /*allow_exceptions=*/false);
+  Json error = environment.is_object() ? environment.value("error", Json::object()) : Json::object();
+  error["of_admissible"] = best.max_rel_error;
+  return error;
+}
+
+std::string error_line(const Measurement& best) {
+  const Json error = error_json(best);
+  if (!error.contains("element")) return "  error     none: every element that was compared is equal\n";
+  std::string text = absl::StrFormat(
+      "  error     at most %s of the admissible; there %.2g", percent(best.max_rel_error),
+      error["absolute"].get<double>());
+  if (error.contains("relative")) {
+    absl::StrAppendFormat(&text, " (relative %.2g)", error["relative"].get<double>());
+  }
+  return text + ", at " + error["element"].get<std::string>() + "\n";
+}
+
+Json failures_json(const std::vector<FailureClass>& failures) {
+  Json classes = Json::array();
+  for (const FailureClass& failure : failures) {
+    classes.push_back({{"class", failure.name},
+                       {"count", failure.count},
+                       {"detail", failure.example.detail},
+                       {"trace", failure.example.trace},
+                       {"advice", failure_advice(failure)}});
+  }
+  return classes;
+}
+
+// All of them in full where nothing else came out, else a line each.
+std::string failure_lines(const std::vector<FailureClass>& failures, bool in_full) {
+  std::string text;
+  for (const FailureClass& failure : failures) {
+    absl::StrAppendFormat(&text, "  %s%d %s, e.g. %s\n", text.empty() ? "failed    " : "          ",
+                          failure.count, failure.name, failure.example.detail);
+    if (!in_full) continue;
+    absl::StrAppendFormat(&text, "            by %s\n            %s\n",
+                          trace_as_line(failure.example.trace), failure_advice(failure));
+  }
+  return text;
+}
 
 Json best_json(const Measurement& best, const Bound& bound) {
   const double us = best.time_us;
@@ -45,11 +92,11 @@ Json best_json(const Measurement& best, const Bound& bound) {
           {"bandwidth_gbytes_per_s", bound.bandwidth_gbytes},
           {"trace", best.trace},
           {"verified", best.verified},
-          {"max_rel_error", best.max_rel_error}};
+          {"error", error_json(best)}};
 }
 
 std::string summary(const Task& task, RunsOn device, const TuneResult& result, const Bound* bound,
-                    double wall_s) {
+                    const std::vector<FailureClass>& failures, double wall_s) {
   const Measurement& best = result.best.measurement;
   std::string out = bold(task.workload.source_words) +
                     absl::StrFormat("  on %s, %d thread%s\n", task.target->name, task.threads(),
@@ -81,6 +128,8 @@ std::string summary(const Task& task, RunsOn device, const TuneResult& result, c
   }
   out += absl::StrFormat("  trials    %d, %d failed, %d duplicates skipped; %.1f s\n",
                          result.trials, result.failed, result.deduped, wall_s);
+  out += failure_lines(failures, /*in_full=*/bound == nullptr);
+  if (bound != nullptr) out += error_line(best);
   if (bound != nullptr) out += "  schedule  " + trace_as_line(best.trace) + "\n";
   return out;
 }
@@ -92,9 +141,14 @@ Json curve_json(const std::vector<CurvePoint>& curve) {
   return points;
 }
 
-absl::StatusOr<Tuned> describe(const Task& task, RunsOn device, const TuneResult& result,
-                               double wall_s) {
+absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, RunsOn device,
+                               const TuneResult& result, const Store& store, double wall_s) {
   Tuned tuned;
+  ASSIGN_OR_RETURN(const std::vector<Measurement> all, environment(store.measurements(task.key)));
+  const std::vector<FailureClass> failures = failure_classes(all);
+  if (!options.keep_failing.empty()) {
+    RETURN_IF_ERROR(write_failing_cases(task, failures, options.search.seed, options.keep_failing));
+  }
   const Measurement& best = result.best.measurement;
   const bool valid = best.verdict == Verdict::kOk && best.time_us > 0 && best.verified;
   std::optional<Bound> bound;
@@ -117,6 +171,7 @@ absl::StatusOr<Tuned> describe(const Task& task, RunsOn device, const TuneResult
       {"time_kind", valid ? Json(time_kind_name(best.time_kind)) : Json()},
       {"trials", result.trials},
       {"failed", result.failed},
+      {"failures", failures_json(failures)},
       {"deduped", result.deduped},
       {"wall_s", wall_s},
       {"best", valid ? best_json(best, *bound) : Json()},
@@ -130,7 +185,7 @@ absl::StatusOr<Tuned> describe(const Task& task, RunsOn device, const TuneResult
         {"store", result.store_s}}},
       {"interrupted", result.interrupted},
       {"warnings", warnings}};
-  tuned.text = summary(task, device, result, valid ? &*bound : nullptr, wall_s);
+  tuned.text = summary(task, device, result, valid ? &*bound : nullptr, failures, wall_s);
   for (const Json& warning : warnings)
     tuned.text += "  warning   " + warning.get<std::string>() + "\n";
   tuned.row = {task.workload.source_words, task.target->name, concat(task.threads()),
@@ -182,7 +237,7 @@ absl::StatusOr<Tuned> tune_one(const TuneOptions& options, const std::vector<std
         environment(tune_task(task, store, options.search, std::move(model), std::move(hooks)));
   }
   if (!result.ok()) return result.status();
-  return describe(task, device, *result, process_seconds() - begin_s);
+  return describe(options, task, device, *result, store, process_seconds() - begin_s);
 }
 
 const std::vector<std::string>& csv_columns() {
@@ -254,7 +309,8 @@ absl::StatusOr<int> run_suite(const TuneOptions& options, const SuiteTasks& suit
   int exit = refused.empty() ? kDone : kBadRequest;
   for (size_t i = 0; i < cases.size(); ++i) {
     ASSIGN_OR_RETURN(const RunsOn device, find_device(tasks[i]));
-    ASSIGN_OR_RETURN(Tuned tuned, describe(tasks[i], device, results[i], results[i].wall_s));
+    ASSIGN_OR_RETURN(Tuned tuned, describe(options, tasks[i], device, results[i], store,
+                                                  results[i].wall_s));
     tuned.document["name"] = cases[i].name;
     workloads.push_back(tuned.document);
     table.rows.push_back(tuned.row);
@@ -310,6 +366,9 @@ Action tune_command(CLI::App& app) {
                  "`none`: the analytic model alone; `shipped`: the model that comes with the "
                  "program, or a FILE that `model train` saved, and what the run learns on top")
       ->capture_default_str();
+  app.add_option("--keep-failing", options->keep_failing,
+                 "a folder for one case of each class of failures: the program, its schedule, the "
+                 "inputs' seed and the verdict, which `run --case` repeats");
   app.add_flag("--random", options->search.random_only, "random sampling, nothing learned");
   return [options] { return run_tune(*options); };
 }
