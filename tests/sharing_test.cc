@@ -287,6 +287,19 @@ TEST(SharingTest, TheSpaceKeepsWhatIsDearToRecompute) {
   }
 }
 
+// The limit of what is unrolled is one of each part of a program, not of how many it has.
+TEST(SharingTest, ManyProductsHaveSchedulesToo) {
+  std::string text = "op p() {\n  in A: i32[64, 64]\n";
+  for (int n = 1; n <= 56; ++n) {
+    const std::string from = n == 1 ? "A" : concat("m", n - 1);
+    text += concat(n == 56 ? "  out m" : "  m", n, "[i: 64, j: 64] = sum[k: 64](", from, "[i, k] * ",
+                   from, "[k, j])\n");
+  }
+  const Nest start = start_of(written(text + "}\n"));
+  Rng rng(5);
+  EXPECT_TRUE(draw_kernel(start, make_space(start), rng, 40).has_value());
+}
+
 // ---- what is refused, with the number -----------------------------------------------------------
 
 absl::Status refusal(const std::string& text) {

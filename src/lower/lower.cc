@@ -49,6 +49,19 @@ absl::Status lay_out_workspace(Kernel& kernel, const LowerOptions& options) {
   return absl::OkStatus();
 }
 
+// A program of many stages, or of large bodies, is larger before anything is unrolled.
+LowerOptions for_size_of(const Nest& nest, LowerOptions options) {
+  constexpr int64_t kStages = 16, kNodes = 4000;
+  int64_t stages = 0, nodes = 0;
+  for (const Stage& stage : nest.stages) {
+    if (stage.place == Place::kInlined || stage.copy_of >= 0) continue;
+    ++stages;
+    visit(stage.body->value, [&](const ExprNode&) { ++nodes; });
+  }
+  options.max_statements *= std::max({int64_t{1}, stages / kStages, nodes / kNodes});
+  return options;
+}
+
 // Everything but the layout of the workspace.
 absl::Status emit(Emitter& e) {
   const Nest& nest = e.nest;
@@ -73,7 +86,8 @@ absl::Status emit(Emitter& e) {
 
 }  // namespace
 
-absl::StatusOr<Kernel> lower(const Nest& nest, const LowerOptions& options) {
+absl::StatusOr<Kernel> lower(const Nest& nest, const LowerOptions& limits) {
+  const LowerOptions options = for_size_of(nest, limits);
   Emitter e(nest, options);
   RETURN_IF_ERROR(emit(e));
   RETURN_IF_ERROR(lay_out_workspace(e.kernel, options));
@@ -83,7 +97,8 @@ absl::StatusOr<Kernel> lower(const Nest& nest, const LowerOptions& options) {
   return std::move(e.kernel);
 }
 
-absl::StatusOr<int64_t> count_statements(const Nest& nest, const LowerOptions& options) {
+absl::StatusOr<int64_t> count_statements(const Nest& nest, const LowerOptions& limits) {
+  const LowerOptions options = for_size_of(nest, limits);
   Emitter e(nest, options);
   e.counting = true;
   RETURN_IF_ERROR(emit(e));

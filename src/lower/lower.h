@@ -15,7 +15,7 @@ namespace lw {
 // kFailedPrecondition ("infeasible: ..."): what only shows here, such as a body too large after
 // unrolling (over `max_statements`) or a workspace over the limit.
 struct LowerOptions {
-  int64_t max_statements = 16000;
+  int64_t max_statements = 16000;         // times more for programs of many stages, or large ones
   int64_t max_workspace_bytes = int64_t{1} << 32;
 };
 absl::StatusOr<Kernel> lower(const Nest& nest, const LowerOptions& options = {});
