@@ -96,7 +96,6 @@ absl::Status add_operators(const std::string& file, const std::vector<int>& thre
 // What no library has, beside plain loops by a compiler, which are for one thread.
 BenchRow user_operators(const std::string& bench) {
   BenchRow row{"user", "operators of a user", {}, {.each_best = 2, .each_bound = 0.7}, {1}};
-  row.ports_bound = true;
   const std::vector<std::vector<std::string>> operators = {
       {"bilinear_form", "B=256", "M=512", "N=512"},
       {"gaussian_blur", "H=1024", "W=1024", "R=5"},

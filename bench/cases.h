@@ -45,8 +45,6 @@ struct BenchRow {
   std::vector<BenchCase> cases;
   Bar bar;
   std::vector<int> threads;
-  bool ports_bound = false;                // bound by instructions, not by FLOPs: where few of the
-                                           // operations are multiply-adds
   Weights weights = Weights::kNeither;
 };
 

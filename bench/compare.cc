@@ -7,6 +7,7 @@
 #include "bench/compare.h"
 
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "bench/interleave.h"
@@ -14,7 +15,6 @@
 #include "bench/peers/loader.h"
 #include "bench/peers/match.h"
 #include "bench/plain_loops.h"
-#include "bench/ports.h"
 #include "src/base/check.h"
 #include "src/base/parallel_pool.h"
 #include "src/expr/interpret.h"
@@ -92,8 +92,9 @@ absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_c
   result.name = bench_case.name;
   result.threads = threads;
   result.weights = row.weights;
-  result.useful_flops = count_flops(program).useful;
-  result.compulsory_bytes = compulsory_bytes(program);
+  const Work work = count_work(program);
+  result.useful_flops = work.flops.useful;
+  result.compulsory_bytes = work.bytes_read + work.bytes_written;
 
   std::vector<Measured> entries;
   std::vector<Contender> contenders;
@@ -139,15 +140,14 @@ absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_c
 
   ASSIGN_OR_RETURN(const Target host, find_target("host"));
   std::vector<double> peaks, bandwidths, bounds;
-  int compute_bound = 0;                   // rounds that arithmetic bounds, less those that memory
-                                           // does
+  std::map<std::string, int> set_by;       // rounds
   absl::Status limits_status;
   InterleaveOptions interleave_options;
   interleave_options.budget_s = options.budget_s;
   interleave_options.settle_s = threads > 1 ? kSettleSeconds : 0;
   interleave_options.beside = [&] {
     pin_to(cpus);                          // not only the first, where this thread stands
-    const absl::StatusOr<Limits> limits = measure_limits(program, host, threads,
+    const absl::StatusOr<Limits> limits = measure_limits(program, work, host, threads,
                                                          kLimitsSeconds);
     pin_to({cpus.front()});
     if (!limits.ok()) {
@@ -156,11 +156,9 @@ absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_c
     }
     peaks.push_back(limits->peak_gflops);
     bandwidths.push_back(limits->bandwidth_gbytes);
-    const double compute_us = row.ports_bound ? ports_us(program, limits->peak_gflops)
-                                              : result.useful_flops / limits->peak_gflops / 1e3;
-    const double memory_us = result.compulsory_bytes / limits->bandwidth_gbytes / 1e3;
-    bounds.push_back(std::max(compute_us, memory_us));
-    compute_bound += compute_us >= memory_us ? 1 : -1;
+    const Bound bound = find_bound(work, host, *limits);
+    bounds.push_back(bound.bound_us);
+    ++set_by[bound.set_by().name];
   };
   const std::vector<Series> series = interleave(contenders, interleave_options);
   pin_to(options.cpus);
@@ -169,7 +167,8 @@ absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_c
   result.peak_gflops = estimate(peaks).median;
   result.bandwidth_gbytes = estimate(bandwidths).median;
   result.bound_us = estimate(bounds).median;
-  result.compute_bound = compute_bound > 0;
+  for (const auto& [name, rounds] : set_by)
+    if (result.bound_by.empty() || rounds > set_by[result.bound_by]) result.bound_by = name;
   if (baseline.run) {
     result.over_baseline =
         paired_ratio(series.front().samples_us, series.back().samples_us).median;
@@ -204,7 +203,7 @@ nlohmann::json to_json(const CaseResult& r) {
                          {"peak_gflops", r.peak_gflops},
                          {"bandwidth_gbytes_per_s", r.bandwidth_gbytes},
                          {"bound_us", r.bound_us},
-                         {"bound_by", r.compute_bound ? "compute" : "memory"},
+                         {"bound_by", r.bound_by},
                          {"wrong", r.wrong},
                          {"peers", nlohmann::json::array()}};
   if (r.ours) json["ours"] = to_json(*r.ours);

@@ -28,9 +28,8 @@ struct CaseResult {
   Weights weights = Weights::kNeither;
   double useful_flops = 0, compulsory_bytes = 0;
   double peak_gflops = 0, bandwidth_gbytes = 0;
-  double bound_us = 0;                     // the larger of flops over peak and bytes over
-                                           // bandwidth: the median of the rounds'
-  bool compute_bound = false;
+  double bound_us = 0;                     // the median of the rounds'
+  std::string bound_by;                    // what set it in most of them
   std::optional<Measured> ours;
   double over_baseline = 0;                // our time over that of our kernel of the case that this
                                            // one is judged against, round by round; 0: none

@@ -1,6 +1,6 @@
 # Vendor libraries to compare with: one shared object per file of bench/peers/ that names a library
 # which is installed. Nothing else links them; bench/peers/loader.h opens them at run time.
-add_library(lw_peers STATIC bench/interleave.cc bench/judge.cc bench/ports.cc bench/peers/loader.cc bench/peers/match.cc
+add_library(lw_peers STATIC bench/interleave.cc bench/judge.cc bench/peers/loader.cc bench/peers/match.cc
             bench/peers/match_convolution.cc bench/peers/match_attention.cc bench/peers/access.cc bench/peers/flow.cc
             bench/peers/known_functions.cc)
 target_link_libraries(lw_peers PUBLIC lw_measure ${CMAKE_DL_LIBS})

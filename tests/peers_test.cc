@@ -5,7 +5,6 @@
 #include "bench/interleave.h"
 #include "bench/peers/loader.h"
 #include "bench/peers/match.h"
-#include "bench/ports.h"
 #include "gtest/gtest.h"
 #include "src/expr/interpret.h"
 #include "src/expr/message.h"
@@ -131,19 +130,6 @@ TEST(Interleave, EachRoundSamplesAllInTurn) {
     EXPECT_EQ(round.substr(0, turn), std::string(turn, 'a'));
     EXPECT_EQ(round.substr(turn), std::string(round.size() - turn, 'b'));
   }
-}
-
-TEST(Ports, MultiplyAddsAreOneInstruction) {
-  // At 200 GFLOP/s of multiply-adds: 100 instructions' worth of elements a nanosecond.
-  const double products = 64 * 48 * 32;
-  EXPECT_DOUBLE_EQ(ports_us(workload("matmul M=64 N=48 K=32"), 200), products / 100 / 1e3);
-  EXPECT_DOUBLE_EQ(ports_us(parsed("op f(M = 64, N = 48, K = 32) {\n in A: f32[M, K]\n"
-                                   " in B: f32[K, N]\n out C[i: M, j: N] ="
-                                   " min[k: K](A[i, k] + B[k, j])\n}\n"), 200),
-                   2 * products / 100 / 1e3);
-  EXPECT_DOUBLE_EQ(ports_us(parsed("op f(N = 1000) {\n in X: f32[N]\n"
-                                   " out Y[i: N] = X[i] * 2 + 1 - X[i]\n}\n"), 200),
-                   2 * 1000 / 100.0 / 1e3);
 }
 
 class PeersAgree : public testing::TestWithParam<const char*> {};

@@ -26,7 +26,7 @@ Work work_of(const std::string& text) { return count_work(parsed(text)); }
 // "3 add f32, 2 mul+add f32": in order of text.
 std::string operations(const Work& work) {
   std::vector<std::string> parts;
-  for (const Operations& o : work.operations) {
+  for (const OperationCount& o : work.operations) {
     parts.push_back(concat(op_name(o.op), o.adds ? "+add " : " ", type_name(o.type), " ",
                            std::llround(o.count)));
   }
@@ -65,6 +65,25 @@ TEST(Work, TheFirstTermIsNotAdded) {
             "max f32 64");
   EXPECT_EQ(operations(work_of("in A: f32[8, 9]\n out Y[i: 8] = sum[k: 9](A[i, k])")),
             "add f32 64");
+}
+
+TEST(Work, NarrowOperandsCountAsTheyAre) {
+  EXPECT_EQ(operations(work_of("in A: u8[8, 64]\n in B: i8[64, 9]\n"
+                               "out C[i: 8, j: 9] = sum[k: 64](cast(i32, A[i, k])"
+                               " * cast(i32, B[k, j]))")), "mul+add u8 4608");
+  EXPECT_EQ(operations(work_of("in A: bf16[8, 64]\n in B: bf16[64, 9]\n out C[i: 8, j: 9] ="
+                               " sum[k: 64](cast(f32, A[i, k]) * cast(f32, B[k, j]))")),
+            "mul+add bf16 4608");
+  EXPECT_EQ(operations(work_of("in A: u8[8, 65]\n out C[i: 8] = sum[k: 65](cast(i32, A[i, k]))")),
+            "add u8 512");
+}
+
+TEST(Work, CheapFormsCountAsWhatTheyCost) {
+  EXPECT_EQ(operations(work_of("in A: f32[8]\n out Y[i: 8] = pow(A[i], 2) / 4")), "mul f32 16");
+  EXPECT_EQ(operations(work_of("in A: f32[8]\n out Y[i: 8] = A[i] / 3")), "div f32 8");
+  EXPECT_EQ(operations(work_of("in A: i32[8]\n out Y[i: 8] = A[i] / 3 % 5")), "mul i32 16");
+  EXPECT_EQ(operations(work_of("in A: f32[8]\n out Y[i: 8] = where(A[i] > 1, -A[i], floor(A[i]))")),
+            "max f32 16");
 }
 
 TEST(Work, WhatNoOneReadsIsNotNeeded) {
@@ -146,6 +165,25 @@ TEST(Work, IsLinearInSharedNodes) {
   EXPECT_LE(work.flops.useful, work.flops.counted);
 }
 
+// Thousands of stencils of a million points each: counted by samples, in fractions of a second.
+TEST(Work, OfLargeProgramsIsSampled) {
+  Program program = parsed("in A: f32[1000003]\n out Y[i: 1000003] ="
+                           " pad(A[i - 1], 0) + A[i] * pad(A[i + 1], 0)");
+  const Tensor stencil = program.tensors[1];
+  program.tensors[1].role = Role::kTemp;
+  while (program.tensors.size() < 3000) {
+    Tensor next = stencil;
+    next.role = Role::kTemp;
+    next.body = renumber_reads(stencil.body, {static_cast<int>(program.tensors.size()) - 1});
+    program.tensors.push_back(next);
+  }
+  program.tensors.back().role = Role::kOutput;
+  const Work work = count_work(program);
+  EXPECT_LE(work.flops.useful, work.flops.counted);
+  EXPECT_GE(work.flops.useful, 0.8 * work.flops.counted);
+  EXPECT_EQ(work.bytes_written, 4e6 + 12);
+}
+
 // Each larger problem needs at least as much, and no count exceeds what is written down.
 TEST(Work, OfTheLibraryGrowsWithItsExtents) {
   for (const OpDefinition& op : builtin_ops()) {
@@ -159,7 +197,7 @@ TEST(Work, OfTheLibraryGrowsWithItsExtents) {
       if (t.role != Role::kTemp) arguments += static_cast<double>(bytes(t));
     EXPECT_GT(work.bytes_read, 0);
     EXPECT_LE(work.bytes_read + work.bytes_written, arguments);
-    for (const Operations& o : work.operations) EXPECT_GT(o.count, 0);
+    for (const OperationCount& o : work.operations) EXPECT_GT(o.count, 0);
     for (const Parameter& parameter : op.parameters) {
       int64_t value = 0;
       if (!absl::SimpleAtoi(parameter.default_text, &value)) continue;

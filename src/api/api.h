@@ -27,6 +27,7 @@
 #include "src/expr/interpret.h"
 #include "src/expr/text.h"
 #include "src/measure/emulator.h"
+#include "src/measure/limits.h"
 #include "src/measure/local.h"
 #include "src/measure/runner.h"
 #include "src/search/search.h"
@@ -100,23 +101,16 @@ absl::StatusOr<Choice> choose_trace(const Task& task, std::string_view trace);
 
 // ---- what the machine could do ------------------------------------------------------------------
 
-// The bound of cli.md, measured now: call it beside the timing that it judges. For a target that
-// is emulated here: by its data (measure/limits.h), as the estimates that it judges.
-struct Bound {
-  Flops flops;
-  double bytes = 0;                        // compulsory
-  double peak_gflops = 0, bandwidth_gbytes = 0;
-  double compute_us = 0, memory_us = 0, bound_us = 0;
-  bool compute_bound = false;
-};
+// The bound of the program (measure/limits.h), measured now: call it beside the timing that it
+// judges. For a target that is emulated here: by its data, as the estimates that it judges.
 absl::StatusOr<Bound> measure_bound(const Task& task, double budget_s = 0.05);
-// The same beside a measured time. A bound above it means that one of the two is wrong, mostly the
-// bound on a machine that was disturbed just then: it is measured again, longer, a few times. What
-// is still above then is for the caller to say.
-absl::StatusOr<Bound> measure_bound_beside(const Task& task, double time_us,
+// The same beside the measured time of a schedule, of what that computes: by Winograd's algorithm
+// its own multiplications and transforms. A bound above it means that one of the two is wrong,
+// mostly the bound on a machine that was disturbed just then: it is measured again, longer, a few
+// times. What is still above then is for the caller to say.
+absl::StatusOr<Bound> measure_bound_beside(const Task& task, const Choice& choice, double time_us,
                                            double budget_s = 0.05);
-// The same of a stored measurement: by the peak and the bandwidth that were measured with it, where
-// it carries them (a finalist does) and they are credible, else measured now.
+// The same of a stored measurement: by the rates that it carries (a finalist), if credible.
 absl::StatusOr<Bound> bound_beside(const Task& task, const Measurement& measurement,
                                    double budget_s = 0.05);
 

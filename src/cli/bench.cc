@@ -90,8 +90,11 @@ void print_contest(const BenchOptions& options, const Task& task, const Choice& 
   mine["outcome"] = choice.outcome;
   emit(options.output,
        {{"workload", task.workload.source_words}, {"threads", task.threads()}, {"ours", mine},
-        {"peers", peers}, {"bound_us", bound.bound_us}, {"peak_gflops", bound.peak_gflops},
+        {"peers", peers}, {"bound_us", bound.bound_us}, {"bound_by", bound.set_by().name},
+        {"bound_limits", limits_json(bound)}, {"peak_gflops", bound.peak_gflops},
         {"bandwidth_gbytes_per_s", bound.bandwidth_gbytes}}, table);
+  options.output.note(concat("the bound, ", micros(bound.bound_us), ", is set by ",
+                             bound.set_by().name, " (", bound.set_by().by, ")"));
   if (rows.size() > 1)
     options.output.note("`ours is` compares within rounds in which all ran in turn; a time is the "
                         "median of its own samples");
@@ -133,7 +136,7 @@ absl::StatusOr<int> run_bench(const BenchOptions& options) {
   }
   pin_to(allowed);
   ASSIGN_OR_RETURN(const Bound bound,
-                   measure_bound_beside(task, contest.rows.front().time_us.median));
+                   measure_bound_beside(task, choice, contest.rows.front().time_us.median));
   print_contest(options, task, choice, contest.rows, bound);
   return kDone;
 }

@@ -269,6 +269,13 @@ Json time_json(const Measurement& measurement) {
   return {measurement.ci_low_us, measurement.ci_high_us};
 }
 
+Json limits_json(const Bound& bound) {
+  Json all = Json::array();
+  for (const TimeLimit& limit : bound.limits)
+    all.push_back({{"name", limit.name}, {"by", limit.by}, {"us", limit.us}});
+  return all;
+}
+
 absl::StatusOr<std::string> read_text(const std::string& path) {
   absl::StatusOr<std::string> text = read_file(path);
   if (!text.ok()) return absl::InvalidArgumentError(text.status().message());

@@ -122,6 +122,7 @@ void emit(const Output& output, const Json& document, const Table& table,
 std::string bold(const std::string& text);
 
 Json time_json(const Measurement& measurement);  // {low, high} as ci_us
+Json limits_json(const Bound& bound);      // {name, by, us} of each limit, the largest first
 
 // Reads all of a text file. kInvalidArgument.
 absl::StatusOr<std::string> read_text(const std::string& path);

@@ -48,7 +48,7 @@ void read_measurements(const std::vector<Measurement>& all, ReportTask* task) {
 }
 
 absl::Status find_task_bound(const WorkloadRow& row, const Key& key, const std::string& target,
-                             const Measurement& best, ReportTask* task) {
+                             const Measurement& best, Report* report, ReportTask* task) {
   absl::StatusOr<Program> program = reload_program(row);
   if (!program.ok()) return absl::OkStatus();
   TaskOptions options;
@@ -58,7 +58,16 @@ absl::Status find_task_bound(const WorkloadRow& row, const Key& key, const std::
   if (now.key.target != key.target || !check_runs_here(now).ok()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Bound bound, bound_beside(now, best, 0.02));
   task->bound_us = bound.bound_us;
-  task->compute_bound = bound.compute_bound;
+  task->bound_by = bound.set_by().name;
+  const PeakKind kind = peak_kind(*now.program, *now.target);
+  task->roof = kind.name();
+  for (PeakRoof& roof : report->peaks) {
+    if (roof.name != task->roof || roof.threads != task->threads) continue;
+    roof.gflops = std::max(roof.gflops, bound.peak_gflops);
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const double peak, measure_peak(kind, *now.target, task->threads));
+  report->peaks.push_back({task->roof, task->threads, std::max(peak, bound.peak_gflops)});
   return absl::OkStatus();
 }
 
@@ -118,7 +127,7 @@ absl::StatusOr<Report> gather(const ReportOptions& options, const Store& store) 
       task.time_kind = best->measurement.time_kind;
       const std::string named = target.name == host.name ? "host" : target.name;
       if (!options.no_machine)
-        RETURN_IF_ERROR(find_task_bound(row, key, named, best->measurement, &task));
+        RETURN_IF_ERROR(find_task_bound(row, key, named, best->measurement, &report, &task));
     }
     report.tasks.push_back(std::move(task));
   }
@@ -133,6 +142,7 @@ Json task_json(const ReportTask& task) {
   return {{"workload", task.words}, {"canonical_sha256", task.id}, {"target", task.target},
           {"threads", task.threads}, {"trials", task.trials}, {"failed", task.failed},
           {"best_us", task.best_us}, {"zero_us", task.zero_us}, {"bound_us", task.bound_us},
+          {"bound_by", task.bound_by}, {"roof", task.roof}, {"flops", task.flops},
           {"estimated", task.time_kind == TimeKind::kEstimated},
           {"time_kind", time_kind_name(task.time_kind)}, {"seconds", task.seconds},
           {"failures", task.failures}};
@@ -147,9 +157,12 @@ absl::StatusOr<int> run_report(const ReportOptions& options) {
     return absl::NotFoundError(concat(options.database.shown(), " has no measurement yet"));
   }
   RETURN_IF_ERROR(write_text(options.file, report_page(report)));
-  Json tasks = Json::array();
+  Json tasks = Json::array(), peaks = Json::array();
   for (const ReportTask& task : report.tasks) tasks.push_back(task_json(task));
-  emit(options.output, {{"file", options.file}, {"tasks", tasks}}, {{"file"}, {{options.file}}, {}},
+  for (const PeakRoof& roof : report.peaks)
+    peaks.push_back({{"name", roof.name}, {"threads", roof.threads}, {"gflops", roof.gflops}});
+  emit(options.output, {{"file", options.file}, {"tasks", tasks}, {"peaks", peaks}},
+       {{"file"}, {{options.file}}, {}},
        options.file + "\n");
   return kDone;
 }

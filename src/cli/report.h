@@ -27,17 +27,26 @@ struct ReportTask {
   double zero_us = 0;                      // the zero-trial answer; 0: not measured
   double seconds = 0;                      // of tuning
   double bound_us = 0;                     // 0: not measured here
-  bool compute_bound = false;
+  std::string bound_by;                    // "compute", "memory", "instructions"
+  std::string roof;                        // of the peak that its points lie below; "": not known
   TimeKind time_kind = TimeKind::kMeasured;  // of its times
   std::string trace;
   std::vector<ReportPoint> curve;
   std::map<std::string, int> failures;     // by class
 };
 
+// A peak of this machine: of one kind of multiply-adds, by so many threads.
+struct PeakRoof {
+  std::string name;                        // "f32", "bf16 x bf16 into f32"
+  int threads = 1;
+  double gflops = 0;
+};
+
 struct Report {
   std::string database, generated;
   std::vector<ReportTask> tasks;
   std::optional<DoctorReport> machine;     // null: not measured
+  std::vector<PeakRoof> peaks;             // one for each kind and number of threads of the tasks
 };
 
 // One page without external resources.

@@ -161,7 +161,7 @@ std::string table_row(const ReportTask& task, size_t index) {
     absl::StrAppendFormat(&out, "<td>%s</td>",
                           task.bound_us > 0
                               ? meter(task.bound_us / us) + "<small>" +
-                                    (task.compute_bound ? "compute" : "memory") + "</small>"
+                                    task.bound_by + "</small>"
                               : "<small>not measured</small>");
   } else {
     out += "<td class='n none'>none valid</td><td class='n'>-</td><td class='n'>-</td><td></td>";

@@ -78,6 +78,10 @@ std::string failure_lines(const std::vector<FailureClass>& failures, bool in_ful
   return text;
 }
 
+double peak_fraction(const Bound& bound, const Measurement& best) {
+  return bound.flops.useful / best.time_us / 1e3 / bound.peak_gflops;
+}
+
 Json best_json(const Measurement& best, const Bound& bound) {
   const double us = best.time_us;
   return {{"time_us", us},
@@ -86,8 +90,9 @@ Json best_json(const Measurement& best, const Bound& bound) {
           {"gflops_counted", bound.flops.counted / us / 1e3},
           {"bound_us", bound.bound_us},
           {"bound_fraction", bound.bound_us / us},
-          {"bound_by", bound.compute_bound ? "compute" : "memory"},
-          {"peak_fraction", bound.compute_us / us},
+          {"bound_by", bound.set_by().name},
+          {"bound_limits", limits_json(bound)},
+          {"peak_fraction", peak_fraction(bound, best)},
           {"peak_gflops", bound.peak_gflops},
           {"bandwidth_gbytes_per_s", bound.bandwidth_gbytes},
           {"trace", best.trace},
@@ -114,12 +119,10 @@ std::string summary(const Task& task, RunsOn device, const TuneResult& result, c
     if (bound->flops.useful > 0) {
       out += absl::StrFormat("            %s GFLOP/s, %s of the peak (%s GFLOP/s)\n",
                              number(bound->flops.useful / best.time_us / 1e3),
-                             percent(bound->compute_us / best.time_us), number(bound->peak_gflops));
+                             percent(peak_fraction(*bound, best)), number(bound->peak_gflops));
     }
-    out += absl::StrFormat("  bound     %s, set by %s: %s of it\n", micros(bound->bound_us),
-                           bound->compute_bound ? "compute"
-                                                : absl::StrFormat("memory (%s GB/s)",
-                                                                  number(bound->bandwidth_gbytes)),
+    out += absl::StrFormat("  bound     %s, set by %s (%s): %s of it\n", micros(bound->bound_us),
+                           bound->set_by().name, bound->set_by().by,
                            percent(bound->bound_us / best.time_us));
     if (result.zero_us > 0) {
       out += absl::StrFormat("  untuned   %s, %s of the best\n", micros(result.zero_us),
@@ -155,8 +158,7 @@ absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, Run
   Json warnings = Json::array();
   if (valid) {
     ASSIGN_OR_RETURN(bound, bound_beside(task, best));
-    // The bound counts the multiplications as written; Winograd's algorithm makes do with fewer.
-    if (device == RunsOn::kHost && bound->bound_us > best.time_us && !task.start.winograd) {
+    if (device == RunsOn::kHost && bound->bound_us > best.time_us) {
       warnings.push_back(absl::StrFormat("the bound of %s is above the measured %s: one of the two "
                                          "measurements is wrong", micros(bound->bound_us),
                                          micros(best.time_us)));
@@ -193,7 +195,7 @@ absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, Run
   if (valid) {
     const double us = best.time_us;
     for (double value : {us, bound->flops.useful / us / 1e3, bound->bound_us, bound->bound_us / us,
-                         bound->compute_us / us, result.zero_us}) {
+                         peak_fraction(*bound, best), result.zero_us}) {
       tuned.row.push_back(absl::StrFormat("%.5g", value));
     }
     tuned.row.push_back(trace_as_line(best.trace));

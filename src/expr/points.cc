@@ -11,6 +11,7 @@ namespace lw {
 namespace {
 
 constexpr int kSamples = 1 << 15;
+constexpr int kFewSamples = 1 << 8;        // once the budget is spent
 
 int64_t evaluate(const Expr& e, const std::vector<int64_t>& axes) {
   switch (e->op) {
@@ -112,6 +113,12 @@ void PointCounter::enumerate(const Group& group, const Visit& visit_point) {
   }
 }
 
+int PointCounter::take_samples() {
+  const int samples = *budget_ > kSamples ? kSamples : kFewSamples;
+  *budget_ -= samples;
+  return samples;
+}
+
 double PointCounter::count_points(const Group& group) {
   const double all = size(group);
   if (group.tests.empty()) return all;
@@ -121,11 +128,12 @@ double PointCounter::count_points(const Group& group) {
     return count;
   }
   Rng rng(0);
-  for (int i = 0; i < kSamples; ++i) {
+  const int samples = take_samples();
+  for (int i = 0; i < samples; ++i) {
     for (size_t axis : group.axes) at_[axis] = rng.below(axes_[axis].extent);
     count += passes(group);
   }
-  return count / kSamples * all;
+  return count / samples * all;
 }
 
 double PointCounter::count_places(const Group& group) {
@@ -147,7 +155,8 @@ double PointCounter::count_places(const Group& group) {
   Rng rng(0);
   std::vector<int64_t> points;
   double drawn = 0;
-  for (int i = 0; i < kSamples; ++i) {
+  const int samples = take_samples();
+  for (int i = 0; i < samples; ++i) {
     int64_t point = 0;
     for (size_t axis : group.axes) {
       at_[axis] = rng.below(axes_[axis].extent);
@@ -163,7 +172,7 @@ double PointCounter::count_places(const Group& group) {
   if (reached < different / 2) return reached;
   const double met = different - reached;
   const double likely = different * different / (2 * (met + 2 * std::sqrt(met) + 1));
-  return std::clamp(likely, reached, std::max(reached, drawn / kSamples * all));
+  return std::clamp(likely, reached, std::max(reached, drawn / samples * all));
 }
 
 double PointCounter::points(const Conditions& conditions) {

@@ -56,6 +56,7 @@ class PointCounter {
   };
   std::vector<Group> groups(const Conditions& conditions, const Address& address) const;
   double size(const Group& group) const;
+  int take_samples();                      // how many points to sample
   double count_points(const Group& group);
   double count_places(const Group& group);
   // Calls visit() at each point of the group that passes its tests; within the budget only.

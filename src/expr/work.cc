@@ -21,11 +21,43 @@ namespace lw {
 namespace {
 
 constexpr double kBudget = 8e6;            // points that are enumerated: some tenths of a second
-constexpr double kMostBits = 1 << 24;      // of a tensor whose read elements are marked one by one
 // Users of a node under other conditions each; what more of them need is not counted.
 constexpr size_t kMostUses = 4;
 
 bool is_comparison(ExprOp op) { return op >= ExprOp::kEq && op <= ExprOp::kGe; }
+
+// What an operation costs at least: as an addition, a comparison or a product where it is, or a
+// compiler makes it, one instruction of that kind.
+ExprOp kind_of(const ExprNode& e) {
+  const bool fixed = e.args.size() == 2 && e.args[1]->op == ExprOp::kConst;
+  int exponent = 0;
+  switch (e.op) {
+    case ExprOp::kSub: return ExprOp::kAdd;
+    case ExprOp::kMin: case ExprOp::kAbs:
+    case ExprOp::kFloor: case ExprOp::kCeil: case ExprOp::kRound: return ExprOp::kMax;
+    case ExprOp::kMod: case ExprOp::kPow: return fixed ? ExprOp::kMul : e.op;
+    case ExprOp::kDiv:
+      if (!fixed) return e.op;
+      if (!is_float(e.type)) return ExprOp::kMul;
+      return std::abs(std::frexp(e.args[1]->number, &exponent)) == 0.5 ? ExprOp::kMul : e.op;
+    default: return is_comparison(e.op) ? ExprOp::kMax : e.op;
+  }
+}
+
+// The widest type that one of the values has before it is widened to `type`.
+Type type_before_widening(const std::vector<Expr>& values, Type type) {
+  Type widest = type;
+  int bytes = 0;
+  for (const Expr& value : values) {
+    const ExprNode* from = value.get();
+    while (from->op == ExprOp::kCast && is_float(from->args[0]->type) == is_float(type) &&
+           size_of(from->args[0]->type) < size_of(from->type)) {
+      from = from->args[0].get();
+    }
+    if (size_of(from->type) > bytes) bytes = size_of(from->type), widest = from->type;
+  }
+  return widest;
+}
 
 // A read of a tensor, under conditions on the axes of its reader.
 struct Read {
@@ -243,10 +275,10 @@ class TensorWork {
     }
   }
 
-  void add_operations(const Conditions& base, std::vector<Operations>* all) const {
+  void add_operations(const Conditions& base, std::vector<OperationCount>* all) const {
     const auto add = [&](ExprOp op, Type type, bool adds, double count) {
       if (count <= 0) return;
-      for (Operations& o : *all) {
+      for (OperationCount& o : *all) {
         if (o.op == op && o.type == type && o.adds == adds) {
           o.count += share_ * count;
           return;
@@ -257,10 +289,11 @@ class TensorWork {
     // Takes the product into an addition of as many; fewer products are part of it anyhow.
     std::vector<bool> taken(graph_.size());
     const auto add_sum = [&](int product, Type type, double count) {
-      const bool whole =
-          product >= 0 && needed_[static_cast<size_t>(product)].count >= (1 - 1e-9) * count;
-      if (product >= 0) taken[static_cast<size_t>(product)] = true;
-      add(whole ? ExprOp::kMul : ExprOp::kAdd, type, whole, count);
+      if (product < 0) return add(ExprOp::kAdd, type, false, count);
+      const size_t at = static_cast<size_t>(product);
+      taken[at] = true;
+      if (needed_[at].count < (1 - 1e-9) * count) return add(ExprOp::kAdd, type, false, count);
+      add(ExprOp::kMul, type_before_widening(graph_[at].expr->args, type), true, count);
     };
     if (tensor_.reduce != Reduce::kNone && steps_needed_ > 0) {
       const int product = summed_product();
@@ -270,7 +303,9 @@ class TensorWork {
         // The first term of each sum is not added to anything.
         constexpr ExprOp kStep[] = {ExprOp::kAdd, ExprOp::kAdd, ExprOp::kMul, ExprOp::kMax,
                                     ExprOp::kMax};
-        add(kStep[static_cast<int>(tensor_.reduce)], tensor_.type, false,
+        Type type = tensor_.type;
+        if (!is_float(type)) type = type_before_widening({tensor_.body}, type);
+        add(kStep[static_cast<int>(tensor_.reduce)], type, false,
             steps_needed_ - sums_needed(base));
       }
     }
@@ -278,11 +313,8 @@ class TensorWork {
       const Expr& e = graph_[i].expr;
       const double count = needed_[i].count;
       if (!needed_[i].operation || taken[i]) continue;
-      if (e->op == ExprOp::kNeg || e->type == Type::kBool) {
-        if (is_comparison(e->op) && e->args[0]->type != Type::kBool)
-          add(ExprOp::kMax, e->args[0]->type, false, count);
-        continue;
-      }
+      const Type type = e->args[0]->type;
+      if (e->op == ExprOp::kNeg || type == Type::kBool) continue;
       if (e->op == ExprOp::kAdd || e->op == ExprOp::kSub) {
         int product = -1;
         for (int arg : graph_[i].args) {
@@ -296,7 +328,9 @@ class TensorWork {
         add_sum(product, e->type, count);
         continue;
       }
-      add(e->op == ExprOp::kMin ? ExprOp::kMax : e->op, e->type, false, count);
+      const ExprOp kind = kind_of(*e);
+      const bool narrow = kind == ExprOp::kMul || !is_float(type);
+      add(kind, narrow ? type_before_widening(e->args, type) : type, false, count);
     }
   }
 
@@ -334,8 +368,9 @@ class TensorWork {
 // How many elements of one tensor its readers need.
 class Demand {
  public:
-  Demand(const Program& program, const Tensor& tensor)
-      : program_(program), tensor_(tensor), size_(static_cast<double>(elements(tensor))) {}
+  Demand(const Program& program, const Tensor& tensor, double* budget)
+      : program_(program), tensor_(tensor), size_(static_cast<double>(elements(tensor))),
+        budget_(budget) {}
 
   double count(const std::vector<Read>& reads) {
     double most = 0;
@@ -347,7 +382,7 @@ class Demand {
       most = std::max(most, std::min(size_, read.share * places));
       if (!gathers && read.share == 1) whole.push_back(&read);
     }
-    if (most >= size_ || whole.size() < 2 || size_ > kMostBits) return most;
+    if (most >= size_ || whole.size() < 2 || size_ > *budget_) return most;
     std::vector<bool> marked(static_cast<size_t>(size_));
     for (const Read* read : whole) mark(*read, &marked);
     return std::max(most, static_cast<double>(std::count(marked.begin(), marked.end(), true)));
@@ -397,7 +432,8 @@ class Demand {
     if (!lists) return;
     double all = 1;
     for (const std::vector<int64_t>& list : *lists) all *= static_cast<double>(list.size());
-    if (all > kMostBits) return;
+    if (all > *budget_) return;
+    *budget_ -= all;
     std::vector<int64_t> places = {0};
     for (const std::vector<int64_t>& list : *lists) {
       std::vector<int64_t> next;
@@ -414,6 +450,7 @@ class Demand {
   const Program& program_;
   const Tensor& tensor_;
   const double size_;
+  double* budget_;                         // elements that may be marked one by one
 };
 
 }  // namespace
@@ -431,7 +468,7 @@ Work count_work(const Program& program) {
     if (tensor.role == Role::kOutput) {
       work.bytes_written += static_cast<double>(bytes(tensor));
     } else {
-      needed = Demand(program, tensor).count(of_it);
+      needed = Demand(program, tensor, &budget).count(of_it);
     }
     // What is made of const inputs alone stands in memory before the call (expr.h).
     if (tensor.role == Role::kInput || tensor.is_const) {

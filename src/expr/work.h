@@ -21,17 +21,19 @@
 namespace lw {
 
 // Instructions of one kind, in lanes. Signs, casts, selects and the logic of masks are left out:
-// they can be part of others.
-struct Operations {
-  ExprOp op = ExprOp::kAdd;                // of one cost: sub as add; min, comparisons as max
-  Type type = Type::kF32;                  // of the operands
+// they can be part of others. Subtractions count as add; min, abs, comparisons and rounding as max;
+// powers, and quotients by what makes them products, as mul where the right operand is constant.
+struct OperationCount {
+  ExprOp op = ExprOp::kAdd;
+  Type type = Type::kF32;                  // of the operands; of products and integers before they
+                                           // are widened
   bool adds = false;                       // a kMul whose product is added: one instruction
   double count = 0;
 };
 
 struct Work {
   Flops flops;
-  std::vector<Operations> operations;      // at most one of each kind
+  std::vector<OperationCount> operations;      // at most one of each kind
   double bytes_read = 0, bytes_written = 0;
   double gathered = 0;                     // elements read one by one, at places that data says
 };

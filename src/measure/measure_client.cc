@@ -370,15 +370,14 @@ Outcome MeasureClient::measure(const Built& built) {
 void MeasureClient::note_limits(std::vector<Outcome>* outcomes) {
   const std::vector<int> mine = allowed_cpus();
   pin_to(bench_->measuring);
+  const Work work = count_work(bench_->program);
   const absl::StatusOr<Limits> limits =
       bench_->emulator
-          ? nominal_limits(bench_->program, bench_->target, bench_->options.threads)
-          : measure_limits(bench_->program, bench_->target, bench_->options.threads);
+          ? nominal_limits(bench_->program, work, bench_->target, bench_->options.threads)
+          : measure_limits(bench_->program, work, bench_->target, bench_->options.threads);
   pin_to(mine);
   if (!limits.ok()) return;
-  const std::string facts =
-      absl::StrFormat(",\"peak_gflops\":%.6g,\"bandwidth_gbytes_per_s\":%.6g}", limits->peak_gflops,
-                      limits->bandwidth_gbytes);
+  const std::string facts = "," + limits_members(*limits) + "}";
   for (Outcome& outcome : *outcomes) {
     outcome.environment.replace(outcome.environment.size() - 1, 1, facts);
   }
