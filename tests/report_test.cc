@@ -1,4 +1,7 @@
 // The report: one page, self-contained, well-formed, that says what the database holds.
+#include <set>
+
+#include "src/expr/message.h"
 #include "tests/cli_fixture.h"
 
 namespace lw {
@@ -33,6 +36,28 @@ TEST_F(CliTest, ReportIsOneSelfContainedPage) {
   EXPECT_GE(count(page, "odd.te:odd_add"), 1u);
   EXPECT_EQ(count(page, "nan"), 0u);
   EXPECT_EQ(count(page, "<tr data-task="), 2u);
+}
+
+TEST_F(CliTest, EveryPointOfTheRooflineHasARoofOfItsType) {
+  const char* products[] = {"dense_u8i8 M=64 N=64 K=256", "dense M=64 N=64 K=256 T=f64",
+                            "dense M=64 N=64 K=256"};
+  for (const char* words : products)
+    ASSERT_EQ(cli(concat("tune -q --trials 4 --seconds 20 --threads 1 ", words)).code, 0) << words;
+  const CliRun run = cli("report --json -o page.html");
+  ASSERT_EQ(run.code, 0) << run.err;
+  const std::string page = slurp(path("page.html"));
+  std::set<std::string> names;
+  for (const auto& task : run.json()["tasks"]) {
+    double roof = 0;
+    for (const auto& peak : run.json()["peaks"]) {
+      if (peak["name"] == task["roof"] && peak["threads"] == task["threads"]) roof = peak["gflops"];
+    }
+    ASSERT_GT(roof, 0) << task;
+    EXPECT_LE(task["flops"].get<double>() / task["best_us"].get<double>() / 1e3, 1.05 * roof);
+    names.insert(task["roof"]);
+    EXPECT_GE(count(page, task["roof"].get<std::string>() + ": "), 1u);
+  }
+  EXPECT_EQ(names.size(), 3u);
 }
 
 }  // namespace

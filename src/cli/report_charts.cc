@@ -100,42 +100,48 @@ std::string curve_chart(const std::vector<ReportTask>& tasks, bool trials) {
 namespace {
 
 struct Roofs {
-  double peak = 0;
+  std::vector<PeakRoof> peaks;             // lowest first
   std::vector<std::pair<std::string, double>> bandwidths;  // GB/s by level, read
 };
 
-Roofs roofs_of(const DoctorReport& machine, int threads) {
+Roofs roofs_of(const Report& report, int threads) {
   Roofs roofs;
-  for (const DoctorReport::Peak& peak : machine.peaks) {
-    if (peak.type == Type::kF32 && peak.threads == threads) roofs.peak = peak.gflops;
-  }
-  for (const DoctorReport::Level& level : machine.levels) {
+  for (const PeakRoof& peak : report.peaks)
+    if (peak.threads == threads && peak.gflops > 0) roofs.peaks.push_back(peak);
+  std::sort(roofs.peaks.begin(), roofs.peaks.end(),
+            [](const PeakRoof& a, const PeakRoof& b) { return a.gflops < b.gflops; });
+  for (const DoctorReport::Level& level : report.machine->levels) {
     if (level.threads == threads)
       roofs.bandwidths.emplace_back(level.name, std::max(level.read, level.copy));
   }
   return roofs;
 }
 
+// The slopes of the memories up to the highest peak; from the steepest of them each peak.
 void draw_roofs(const Roofs& roofs, int threads, const Scale& x, Chart* chart) {
-  if (roofs.peak <= 0) return;
+  if (roofs.peaks.empty()) return;
   const std::string stroke = absl::StrFormat("class='roof' stroke='%s'", color_of(threads));
-  double leftmost = x.high;
+  const double top = roofs.peaks.back().gflops;
+  double steepest = 0;
   int level_number = 0;
   for (const auto& [name, gbytes] : roofs.bandwidths) {
     if (gbytes <= 0) continue;
-    const double ridge = roofs.peak / gbytes;
-    leftmost = std::min(leftmost, ridge);
-    chart->line({{x.low, x.low * gbytes}, {ridge, roofs.peak}}, stroke);
+    const double ridge = top / gbytes;
+    steepest = std::max(steepest, gbytes);
+    chart->line({{x.low, x.low * gbytes}, {ridge, top}}, stroke);
     // Names stand along the roof, each a little further in, so that near roofs do not collide.
     const double label_at =
         x.low * std::pow(std::max(ridge / x.low, 1.01), 0.12 + 0.16 * level_number++);
     chart->label(label_at, label_at * gbytes, name, "end", -3, -4);
   }
-  chart->line({{std::max(x.low, leftmost), roofs.peak}, {x.high, roofs.peak}}, stroke);
-  chart->label(
-      x.high, roofs.peak,
-      concat(number(roofs.peak, 3), " GFLOP/s, ", threads, threads == 1 ? " thread" : " threads"),
-      "end", -2, -6);
+  for (const PeakRoof& peak : roofs.peaks) {
+    const double from = steepest > 0 ? std::max(x.low, peak.gflops / steepest) : x.low;
+    chart->line({{from, peak.gflops}, {x.high, peak.gflops}}, stroke);
+    chart->label(x.high, peak.gflops,
+                 concat(peak.name, ": ", number(peak.gflops, 3), " GFLOP/s, ", threads,
+                        threads == 1 ? " thread" : " threads"),
+                 "end", -2, -6);
+  }
 }
 
 }  // namespace
@@ -159,13 +165,12 @@ std::string roofline_chart(const Report& report) {
     return "<p class='empty'>No workload that computes has a verified result.</p>\n";
   std::sort(counts.begin(), counts.end());
   if (report.machine) {
-    for (int threads : counts)
-      y.high = std::max(y.high, 1.8 * roofs_of(*report.machine, threads).peak);
+    for (const PeakRoof& peak : report.peaks) y.high = std::max(y.high, 1.8 * peak.gflops);
   }
   Chart chart(2 * kWidth, kHeight + 80, x, y);
   chart.axes("useful FLOPs per compulsory byte", "GFLOP/s");
   if (report.machine) {
-    for (int threads : counts) draw_roofs(roofs_of(*report.machine, threads), threads, x, &chart);
+    for (int threads : counts) draw_roofs(roofs_of(report, threads), threads, x, &chart);
   }
   std::vector<std::pair<double, double>> labelled;  // where names stand already
   for (const ReportTask* task : drawn) {
