@@ -173,6 +173,7 @@ TEST(KernelVerifier, RefusesWhatIsWrong) {
       {"r0 = fma r0, r1, r2", "r0 = fma r0, r1, r7", "r7 is used before"},
       {"r1 = const inf", "r1 = const inf\n for v1 < 3 parallel {\n}", "must not nest"},
       {"r7 = reduce sum r2", "r7 = reduce sum r6", "types differ"},
+      {"registers f32x1 1", "registers f16x1 1", "types differ"},
       {"r3 = exp r3", "r3 = not r3", "not for this type"},
       {"r5 = lt r0, r1", "r0 = lt r0, r1", "gives bool"},
       {"r3 = select r5, r3, r0", "r3 = select r0, r3, r0", "must be bool"},

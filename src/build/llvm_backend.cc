@@ -65,6 +65,8 @@ class LlvmBackend : public Backend {
  private:
   static absl::StatusOr<std::string> generate(const Kernel& kernel, const Target& target,
                                               std::string_view stage) {
+    // LLVM would make something of a kernel that means nothing.
+    RETURN_IF_ERROR(verify(kernel));
     llvm::LLVMContext context;
     context.setDiscardValueNames(stage != "llvm");
     std::string error;

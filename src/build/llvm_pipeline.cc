@@ -81,13 +81,11 @@ absl::Status optimize(llvm::Module* module, const Target& target) {
   absl::StatusOr<llvm::TargetMachine*> machine = target_machine(target);
   if (!machine.ok()) return machine.status();
   module->setDataLayout((*machine)->createDataLayout());
-#ifndef NDEBUG
   std::string problem;
   llvm::raw_string_ostream stream(problem);
   if (llvm::verifyModule(*module, &stream)) {
     return absl::InternalError("kernel " + module->getName().str() + ": bad LLVM IR: " + problem);
   }
-#endif
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager cgscc;

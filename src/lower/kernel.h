@@ -152,7 +152,8 @@ struct Kernel {
 
 // Every register and variable defined before use, lanes and types agree, accesses in bounds by
 // intervals, parallel rules hold, transposes square. kInternal says which statement: a failure is
-// our bug. Used after lowering in debug builds and in all tests.
+// our bug. Used after lowering in debug builds and in all tests, and by every backend before it
+// builds or runs a kernel.
 absl::Status verify(const Kernel& kernel);
 
 // Readable text, one statement a line, stable (golden tests compare it); parse_kernel is its

@@ -328,7 +328,7 @@ class Verifier {
   bool value(const Stmt& s, Mask* mask) {
     const Register& dst = reg(s.dst);
     switch (s.op) {
-      case Op::kImmediate: return true;
+      case Op::kImmediate: return computes(dst.type);
       case Op::kMove:
         if (!sources(s, 1) || !same_shape(s.dst, s.srcs[0], true)) return false;
         *mask = masks_[s.srcs[0]];
