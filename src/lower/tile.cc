@@ -354,7 +354,7 @@ void finish_accumulators(Frame& f, const Accumulators& accumulators) {
     stmt.op = Op::kHorizontal;
     stmt.reduce = tensor.reduce;
     stmt.srcs[0] = value.reg;
-    stmt.dst = e.new_register(tensor.type, 1);
+    stmt.dst = e.new_register(register_type(tensor.type), 1);
     value = {stmt.dst, 1};
     e.emit(std::move(stmt));
   }
