@@ -105,6 +105,7 @@ class Evaluator {
                                      const Point& point);
   Index divide(const Index& a, int64_t divisor, bool modulo, const Point& point);
   Index extreme(ExprOp op, const Index& a, const Index& b, const Point& point);
+  int known_quotient(const Index& a, int64_t divisor, int lanes) const;
   Index gather_index(const Expr& expr, const Point& point, int64_t extent);
   Index flatten(const Storage& storage, const std::vector<Index>& local, const Point& point);
   void cancel_quotients(Index& index);
@@ -169,6 +170,7 @@ class Evaluator {
 
   struct Extreme {
     ExprOp op;                             // kMin, kMax
+    int lanes;
     Index a, b, result;
   };
   struct Quotient {

@@ -103,21 +103,22 @@ Index Evaluator::extreme(ExprOp op, const Index& a, const Index& b, const Point&
   }
   if (difference.hi <= 0) return least ? a : b;
   if (difference.lo >= 0) return least ? b : a;
+  const int lanes = a.uniform() && b.uniform() ? 1 : point.chunk.lanes;
   for (const Extreme& known : extremes_) {
-    if (known.op == op && same(known.a, a) && same(known.b, b)) return known.result;
+    const bool alike = known.op == op && known.lanes == lanes;
+    if (alike && same(known.a, a) && same(known.b, b)) return known.result;
   }
   Index result;
   if (a.uniform() && b.uniform()) {
     result.base = e_.emit_int(least ? Stmt::IntOp::kMin : Stmt::IntOp::kMax, a.base, b.base, 1);
   } else {
-    const int lanes = point.chunk.lanes;
     const Value x{vector_index(a, lanes), lanes}, y{vector_index(b, lanes), lanes};
     result.terms.push_back({binary(op, Type::kI64, x, y).reg, 1});
   }
   const Interval &p = a.range, &q = b.range;
   result.range = least ? Interval{std::min(p.lo, q.lo), std::min(p.hi, q.hi)}
                        : Interval{std::max(p.lo, q.lo), std::max(p.hi, q.hi)};
-  extremes_.push_back({op, a, b, result});
+  extremes_.push_back({op, lanes, a, b, result});
   return result;
 }
 
@@ -153,6 +154,31 @@ std::optional<Index> Evaluator::divide_blocks(const Index& a, int64_t divisor, b
     quotient = quotient + variable(t.var, t.coefficient / divisor);
   }
   return make_index(e_, quotient, 0, 1);
+}
+
+// floor(floor(x / a) / b) is floor(x / (a * b)): what stands for the one where the other was asked
+// for before; -1: neither was.
+int Evaluator::known_quotient(const Index& a, int64_t divisor, int lanes) const {
+  const auto stands_for = [&](const Index& index, const Quotient& q) {
+    Index quotient;
+    if (q.vector) quotient.terms.push_back({q.quotient, 1});
+    else quotient.base = variable(q.quotient);
+    return same(index, quotient);
+  };
+  for (const Quotient& inner : quotients_) {
+    if (inner.lanes != lanes) continue;
+    for (const Quotient& outer : quotients_) {
+      if (outer.lanes != lanes) continue;
+      const bool at_once = stands_for(a, inner) && same(outer.dividend, inner.dividend) &&
+                           outer.divisor % divisor == 0 &&
+                           outer.divisor / divisor == inner.divisor;
+      const bool in_steps = same(a, inner.dividend) && stands_for(outer.dividend, inner) &&
+                            divisor % outer.divisor == 0 &&
+                            divisor / outer.divisor == inner.divisor;
+      if (at_once || in_steps) return outer.quotient;
+    }
+  }
+  return -1;
 }
 
 // floor(a / divisor) or the remainder. Exactly affine when the variables' coefficients are
@@ -196,30 +222,31 @@ Index Evaluator::divide(const Index& a, int64_t divisor, bool modulo, const Poin
     if (!a.uniform() || known.divisor != divisor || !(known.of == a.base)) continue;
     return make_index(e_, modulo ? known.remainder : known.quotient, 0, 1);
   }
-  auto same = std::find_if(quotients_.begin(), quotients_.end(), [&](const Quotient& q) {
-    return q.divisor == divisor && q.lanes == lanes && q.dividend.base == a.base &&
-           q.dividend.lane == a.lane && a.terms.empty() && q.dividend.terms.empty();
+  auto found = std::find_if(quotients_.begin(), quotients_.end(), [&](const Quotient& q) {
+    return q.divisor == divisor && q.lanes == lanes && same(q.dividend, a);
   });
-  if (same == quotients_.end()) {
-    Quotient q{a, divisor, lanes, lanes > 1, -1, -1};
+  if (found == quotients_.end()) {
+    Quotient q{a, divisor, lanes, lanes > 1, known_quotient(a, divisor, lanes), -1};
     if (lanes == 1) {
-      const Affine quotient = e_.emit_int(Stmt::IntOp::kDiv, a.base, {}, divisor);
-      CHECK(quotient.terms.size() == 1);
-      q.quotient = quotient.terms[0].var;
+      if (q.quotient < 0) {
+        const Affine quotient = e_.emit_int(Stmt::IntOp::kDiv, a.base, {}, divisor);
+        CHECK(quotient.terms.size() == 1);
+        q.quotient = quotient.terms[0].var;
+      }
       const Affine remainder = e_.emit_int(Stmt::IntOp::kMod, a.base, {}, divisor);
       q.remainder = remainder.terms[0].var;
     } else {
       const Value value{vector_index(a, lanes), lanes};
       const Value by = immediate(Type::kI64, static_cast<double>(divisor), divisor, lanes);
-      q.quotient = binary(ExprOp::kDiv, Type::kI64, value, by).reg;
+      if (q.quotient < 0) q.quotient = binary(ExprOp::kDiv, Type::kI64, value, by).reg;
       q.remainder = binary(ExprOp::kMod, Type::kI64, value, by).reg;
     }
     quotients_.push_back(q);
-    same = quotients_.end() - 1;
+    found = quotients_.end() - 1;
   }
   Index result;
-  const int id = modulo ? same->remainder : same->quotient;
-  if (same->vector) {
+  const int id = modulo ? found->remainder : found->quotient;
+  if (found->vector) {
     result.terms.push_back({id, 1});
   } else {
     result.base = variable(id);
