@@ -65,7 +65,7 @@ std::vector<double> region(const Nest& nest, const Analysis& analysis, const Sta
   std::vector<double> axes;
   for (size_t a = 0; a < stage.axes.size(); ++a) {
     const double whole = static_cast<double>(stage.axes[a].extent);
-    const bool spatial = a < rank && stage.axis_value.empty() && !stage.axes[a].reduction;
+    const bool spatial = a < rank && runs_along(stage, a) && !stage.axes[a].reduction;
     axes.push_back(spatial ? std::min(whole, box[a]) : whole);
   }
   return axes;

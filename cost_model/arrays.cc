@@ -56,7 +56,7 @@ Storage storage_of(const Nest& nest, const Analysis& analysis, int s, int tensor
   storage.local = true;
   storage.from = cost->depth;
   for (size_t d = 0; d < storage.shape.size() && d < nest.stages[runs].axes.size(); ++d) {
-    if (nest.stages[runs].axis_value.empty())
+    if (runs_along(nest.stages[runs], d))
       storage.shape[d] = std::min(storage.shape[d], cost->box_at(cost->depth)[d]);
   }
   return storage;

@@ -30,6 +30,11 @@ bool has_fused_axes(const Stage& stage) {
   return fused;
 }
 
+bool runs_along(const Stage& stage, size_t d) {
+  return stage.axis_value.empty() || (stage.axis_value[d]->op == ExprOp::kAxis &&
+                                      stage.axis_value[d]->index == static_cast<int>(d));
+}
+
 Stage make_stage(const Program& program, int tensor) {
   const Tensor& computed = program.tensors[tensor];
   Stage stage;

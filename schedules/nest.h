@@ -200,6 +200,10 @@ int stage_of_tensor(const Nest& nest, int tensor);  // the stage that computes i
 // axes were fused, but not after one was cut into phases.
 bool has_fused_axes(const Stage& stage);
 
+// Whether the stage's axis `d` runs along dimension `d` of its tensor as it is: no step fused it or
+// cut it into phases.
+bool runs_along(const Stage& stage, size_t d);
+
 // A loop is a reduction when any of its parts is over a reduction axis (the factored loop is not).
 bool is_reduction(const Stage& stage, const Loop& loop);
 bool is_factored(const Stage& stage, const LoopPart& part);

@@ -52,7 +52,7 @@ class Regions {
     const Stage& s = nest_.stages[stage];
     if (stage == host_) return inner_extents(s, depth_);
     std::vector<int64_t> extents = whole(s);
-    if (!s.axis_value.empty() || s.copy_of >= 0) return extents;
+    if (s.copy_of >= 0) return extents;
     std::vector<int> results = {s.tensor};
     for (int e : s.epilogue) results.push_back(nest_.stages[e].tensor);
     std::vector<int64_t> box(nest_.program->tensors[s.tensor].shape.size(), 1);
@@ -60,7 +60,9 @@ class Regions {
       const std::vector<int64_t> part = needed(tensor);
       for (size_t d = 0; d < part.size() && d < box.size(); ++d) box[d] = std::max(box[d], part[d]);
     }
-    for (size_t d = 0; d < box.size(); ++d) extents[d] = std::min(extents[d], box[d]);
+    for (size_t d = 0; d < box.size(); ++d) {
+      if (runs_along(s, d)) extents[d] = std::min(extents[d], box[d]);
+    }
     return extents;
   }
 
@@ -78,10 +80,13 @@ class Regions {
       const bool own = nest.stages[home].tensor == tensor ||
                        std::any_of(fused.begin(), fused.end(),
                                    [&](int f) { return nest.stages[f].tensor == tensor; });
-      if (own || !nest.stages[home].axis_value.empty()) continue;
+      if (own) continue;
       const std::vector<int>& reads = reader.body->reads;
       if (std::find(reads.begin(), reads.end(), tensor) == reads.end()) continue;
-      include_reads(reader.body->value, tensor, nest.program->tensors[tensor].shape,
+      const std::vector<Expr>& values = nest.stages[home].axis_value;
+      const Expr body =
+          values.empty() ? reader.body->value : substitute(reader.body->value, values);
+      include_reads(body, tensor, nest.program->tensors[tensor].shape,
                     extents_at(home), box);
     }
     return box;

@@ -62,10 +62,10 @@ absl::Status apply_fuse(Nest& nest, const Step& step) {
     return infeasible(concat(a.name, " and ", b.name, " are not both serial"));
   }
   const int axis_a = a.parts[0].axis, axis_b = b.parts[0].axis;
-  // Regions of hosted stages, of copies and of partial results are boxes over the tensor's axes;
-  // dot products run along one of them.
-  const bool boxes = s.dot_axis >= 0 || s.place == Place::kAt || s.copy_of >= 0 ||
-                     s.factored_axis >= 0;
+  // Regions of hosted stages, of copies and of partial results are boxes over the tensor's axes,
+  // those of hosted stages over the result's alone; dot products run along one of them.
+  const bool boxes = s.dot_axis >= 0 || (s.place == Place::kAt && !is_reduction(s, a)) ||
+                     s.copy_of >= 0 || s.factored_axis >= 0;
   const bool small =
       s.axes[axis_a].extent < (int64_t{1} << 31) && s.axes[axis_b].extent < (int64_t{1} << 31);
   const bool whole = !boxes && small && covers_axis(s, position) && covers_axis(s, next) &&

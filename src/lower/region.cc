@@ -133,13 +133,6 @@ std::vector<Range> tensor_axes(Emitter& e, const Stage& stage, const std::vector
   return values;
 }
 
-// The stage's axis runs along dimension `d` of its tensor as it is (no whole axes were fused
-// there).
-bool along(const Stage& stage, size_t d) {
-  return stage.axis_value.empty() || (stage.axis_value[d]->op == ExprOp::kAxis &&
-                                      stage.axis_value[d]->index == static_cast<int>(d));
-}
-
 // What everything inside one iteration of the host's loops needs of each other. A stage is asked for
 // by all of its readers and answers once: what that takes stands before the first of them.
 class Needs {
@@ -177,7 +170,7 @@ class Needs {
     for (int f : stage.epilogue) include(f);
     const Tensor& tensor = e_.tensor(stage.tensor);
     for (size_t d = 0; d < box.size(); ++d) {
-      if (!along(stage, d)) box[d] = unknown();
+      if (!runs_along(stage, d)) box[d] = unknown();
       box[d] = clamp(e_, box[d], tensor.shape[d]);
     }
     return box;
@@ -232,7 +225,7 @@ std::vector<Range> Needs::required(int tensor, int only) {
       // The reader computes its own region of its tensor, and its whole reductions.
       const std::vector<Range> region = own_region(s);
       for (size_t a = 0; a < reader.axes.size(); ++a) {
-        const bool spatial = a < region.size() && along(reader, a);
+        const bool spatial = a < region.size() && runs_along(reader, a);
         boxes.push_back(spatial ? region[a] : Range{affine(0), reader.axes[a].extent, true});
       }
     }
@@ -401,7 +394,7 @@ void emit_attached(Emitter& e, int host, const std::string& loop,
     allocate(e, s, region);
     std::vector<AxisState> box;
     for (size_t a = 0; a < stage.axes.size(); ++a) {
-      const bool spatial = a < region.size() && along(stage, a);
+      const bool spatial = a < region.size() && runs_along(stage, a);
       box.emplace_back();
       box.back().base = spatial ? region[a].lo : affine(0);
       box.back().extent = spatial ? region[a].extent : stage.axes[a].extent;
