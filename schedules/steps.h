@@ -67,6 +67,7 @@ struct Sketch {
     size_t steps = 0;
   };
   std::shared_ptr<const Settled> settled;
+  bool last_resort = false;                // see last_resort()
 };
 
 struct Sample {
@@ -92,9 +93,21 @@ std::vector<Sample> neighbours(const Nest& start, const Sketch& sketch, const Tr
 // A trace of another workload, its decisions repaired to this one's domains: warm starts.
 absl::StatusOr<Sample> adapt(const Nest& start, const Sketch& sketch, const Trace& foreign);
 
+// What a rule meant to do and could not.
+struct Refusal {
+  std::string sketch;                      // its name
+  bool whole = false;                      // it is not in the space; else only this part is left out
+  std::string why;                         // the step, and why it does not apply
+};
+
 // The space: sketches that the rules (schedules/rules/) yield for the program on the target. Never
-// empty: the last resort is the unscheduled nest with its innermost loops vectorized.
-std::vector<Sketch> make_space(const Nest& start);
+// empty: where no rule's sketch holds it is the last resort. `refusals`: if not null, what is not in
+// the space and why.
+std::vector<Sketch> make_space(const Nest& start, std::vector<Refusal>* refusals = nullptr);
+
+// Every stage at the root on its own, its innermost loops tiled and vectorized, whatever it is. For
+// where make_space() has nothing that can be lowered.
+Sketch last_resort(const Nest& start);
 
 // Product of domain sizes along a sample path (estimate), for `space`.
 double estimate_size(const Nest& start, const Sketch& sketch, Rng& rng);

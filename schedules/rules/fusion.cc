@@ -95,9 +95,10 @@ int shared_rows(const Nest& nest, int stage, int host, const Group& group, bool 
 Group find_group(const Nest& nest, int host, bool complex_out) {
   const Tensor& result = nest.program->tensors[nest.stages[host].tensor];
   Group group;
-  // A map's last axis carries its lanes; of a reduction one axis is left for them too. A scalar has
-  // none to share.
+  // A map's last axis of several points carries its lanes; of a reduction one axis is left for them
+  // too. A scalar has none to share.
   group.rows = std::max(0, static_cast<int>(result.axes.size()) - 1);
+  while (group.rows > 0 && result.axes[group.rows].extent < 2) --group.rows;
   for (int s = host - 1; s >= 0; --s) {
     const FusionClass kind = fusion_class(nest, s);
     if (kind == FusionClass::kOpaque || nest.stages[s].place != Place::kRoot) continue;

@@ -4,9 +4,75 @@
 
 #include "schedules/dot.h"
 #include "schedules/legality.h"
+#include "src/base/check.h"
+#include "src/expr/bounds.h"
+#include "src/expr/message.h"
 
 namespace lw::rules {
 namespace {
+
+// factor * (floor(of / divisor) modulo `modulus`, where that is not 0).
+struct Digit {
+  Expr of;
+  int64_t divisor = 1, modulus = 0, factor = 0;
+};
+
+bool by_constant(const Expr& e, ExprOp op) {
+  return e->op == op && e->args[1]->op == ExprOp::kConst && e->args[1]->integer > 0;
+}
+
+Digit digit_of(const Expr& atom, int64_t factor) {
+  Digit digit{atom, 1, 0, factor};
+  if (by_constant(atom, ExprOp::kMod)) {
+    digit.modulus = atom->args[1]->integer;
+    digit.of = atom->args[0];
+  }
+  while (by_constant(digit.of, ExprOp::kDiv)) {
+    if (__builtin_mul_overflow(digit.divisor, digit.of->args[1]->integer, &digit.divisor)) {
+      return {atom, 1, 0, factor};
+    }
+    digit.of = digit.of->args[0];
+  }
+  return digit;
+}
+
+// Two digits of one number that follow each other are one: f / 12 * 12 + f / 3 % 4 * 3 is
+// f / 3 * 3. Returns whether `high` continues `low`, which then is both.
+bool join(Digit& low, const Digit& high) {
+  if (low.modulus == 0 || !same(low.of, high.of)) return false;
+  if (high.divisor % low.modulus != 0 || high.divisor / low.modulus != low.divisor) return false;
+  if (high.factor % low.modulus != 0 || high.factor / low.modulus != low.factor) return false;
+  if (__builtin_mul_overflow(low.modulus, high.modulus, &low.modulus)) return false;
+  return true;
+}
+
+// The address of a read, in elements. An index that was flattened and is taken apart again comes
+// together here.
+bool add_address(const Expr& address, int64_t factor, std::vector<int64_t>& stride) {
+  std::vector<Digit> digits;
+  for (const Linear::Term& term : linear_form(address).terms) {
+    digits.push_back(digit_of(term.atom, factor * term.factor));
+  }
+  bool affine = true;
+  for (bool joined = true; joined;) {
+    joined = false;
+    for (size_t i = 0; i < digits.size() && !joined; ++i) {
+      for (size_t j = 0; j < digits.size() && !joined; ++j) {
+        if (i == j || !join(digits[i], digits[j])) continue;
+        digits.erase(digits.begin() + static_cast<long>(j));
+        joined = true;
+      }
+    }
+  }
+  for (const Digit& digit : digits) {
+    const bool plain = digit.divisor == 1 && digit.modulus == 0;
+    const Linear form = linear_form(digit.of);
+    const bool sum = form.terms.size() != 1 || !same(form.terms[0].atom, digit.of);
+    if (plain && sum) affine = add_address(digit.of, digit.factor, stride) && affine;
+    else affine = coefficients(digit.of, stride, digit.factor) && plain && affine;
+  }
+  return affine;
+}
 
 struct Walk {
   Visited plain, guarded;
@@ -19,11 +85,15 @@ void add_accesses(const Nest& nest, const Expr& expr, size_t axes, bool guarded,
   if (expr->op == ExprOp::kRead) {
     const Tensor& tensor = nest.program->tensors[expr->index];
     Access access{expr->index, std::vector<int64_t>(axes, 0), true, guarded};
+    Expr address = make_int(Type::kI64, 0);
     int64_t stride = 1;
     for (size_t d = tensor.shape.size(); d-- > 0;) {
-      access.affine = coefficients(expr->args[d], access.stride, stride) && access.affine;
+      address = make_binary(ExprOp::kAdd, address,
+                            make_binary(ExprOp::kMul, expr->args[d],
+                                        make_int(Type::kI64, stride)));
       stride *= tensor.shape[d];
     }
+    access.affine = add_address(address, 1, access.stride);
     list.push_back(std::move(access));
   }
   for (const Expr& arg : expr->args) add_accesses(nest, arg, axes, guarded, walk, list);
@@ -43,9 +113,12 @@ double op_cost(ExprOp op) {
 }  // namespace
 
 void fixed(Draft& draft, std::string_view kind, std::vector<std::string> names, Decision numbers) {
+  if (draft.failed) return;
   Step step{find_step(kind), {names.begin(), names.end()}, std::move(numbers)};
-  if (draft.failed || step.kind == nullptr || !apply(draft.nest, step).ok()) {
+  CHECK(step.kind != nullptr);
+  if (const absl::Status status = apply(draft.nest, step); !status.ok()) {
     draft.failed = true;
+    draft.why = concat(to_text(step), " is ", std::string(status.message()));
     return;
   }
   draft.sketch.steps.push_back(std::move(step));
@@ -53,11 +126,9 @@ void fixed(Draft& draft, std::string_view kind, std::vector<std::string> names, 
 }
 
 void open(Draft& draft, std::string_view kind, std::vector<std::string> names, Decision numbers) {
+  if (draft.failed) return;
   Step step{find_step(kind), {names.begin(), names.end()}, std::move(numbers)};
-  if (draft.failed || step.kind == nullptr || step.kind->domain == nullptr) {
-    draft.failed = true;
-    return;
-  }
+  CHECK(step.kind != nullptr && step.kind->domain != nullptr);
   if (draft.sketch.settled == nullptr) {
     draft.sketch.settled = std::make_shared<const Sketch::Settled>(
         Sketch::Settled{draft.program, draft.nest, draft.sketch.steps.size()});
@@ -65,17 +136,25 @@ void open(Draft& draft, std::string_view kind, std::vector<std::string> names, D
   const std::vector<Decision> domain = step.kind->domain(draft.nest, step);
   // Any decision that applies will do: only what later steps are named after matters here.
   const size_t middle = domain.size() / 2;
+  absl::Status status = infeasible("no decision is possible");
   for (size_t i = 0; i < domain.size(); ++i) {
     Step drawn = step;
     drawn.numbers = domain[(middle + i) % domain.size()];
     Nest next = draft.nest;
-    if (!apply(next, drawn).ok()) continue;
+    status = apply(next, drawn);
+    if (!status.ok()) continue;
     draft.nest = std::move(next);
     draft.sketch.steps.push_back(std::move(step));
     draft.sketch.open.push_back(true);
     return;
   }
   draft.failed = true;
+  draft.why = concat(to_text(step), " is ", std::string(status.message()));
+}
+
+void optional(Draft& draft, std::string_view kind, std::vector<std::string> names,
+              Decision numbers) {
+  attempt(draft, [&](Draft& next) { open(next, kind, names, numbers); });
 }
 
 std::vector<Access> accesses(const Nest& nest, int stage) {
@@ -136,6 +215,28 @@ std::string loop_of(const Stage& s, int axis) {
       return loop.name;
   }
   return {};
+}
+
+void tile_plainly(Draft& d, int stage) {
+  const Stage s = d.nest.stages[stage];
+  const int count = static_cast<int>(s.axes.size());
+  const auto loop = [&](int axis) {
+    return s.axes[axis].extent > 1 ? loop_of(s, axis) : std::string();
+  };
+  bool tiled = false;
+  for (const bool reduction : {false, true}) {
+    for (int v = count - 1; v >= 0 && !tiled; --v) {
+      if (s.axes[v].reduction != reduction || loop(v).empty()) continue;
+      for (int rows = count - 1; rows >= -1 && !tiled; --rows) {
+        const bool fits = rows < 0 || (rows != v && !s.axes[rows].reduction && !loop(rows).empty());
+        if (!fits) continue;
+        std::vector<std::string> names = {s.name, loop(v)};
+        if (rows >= 0) names.insert(names.begin() + 1, loop(rows));
+        tiled = attempt(d, [&](Draft& next) { open(next, "register_tile", names); });
+      }
+    }
+  }
+  if (d.nest.threads > 1 && s.place == Place::kRoot) optional(d, "parallel", {s.name}, {0, 0});
 }
 
 bool has_reuse(const Nest& nest, int stage) {

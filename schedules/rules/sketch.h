@@ -13,14 +13,32 @@ namespace lw::rules {
 struct Draft {
   Nest nest;
   Sketch sketch;
-  bool failed = false;                     // a fixed step did not apply: the rule does not fit here
+  bool failed = false;                     // a step did not apply: the rule does not fit here
   bool dot_products = false;               // use the target's, where it has them
   std::shared_ptr<const Program> program = nest.program;  // as it was written
+  bool flat = true;                        // elementwise maps run over all their axes as one
+  std::string why;                         // failed: the step, and why it does not apply
+  std::vector<std::string> left_out;       // the same of what attempt() left out
 };
+
+// Applies `rule`, a function of the draft. Where a step of it does not apply the draft stays as it
+// was, but for the reason in `left_out`: the stage is left to the next rule. Returns whether it did.
+template <class Rule>
+bool attempt(Draft& draft, const Rule& rule) {
+  if (draft.failed) return false;
+  Draft next = draft;
+  rule(next);
+  if (next.failed) draft.left_out.push_back(std::move(next.why));
+  else draft = std::move(next);
+  return !next.failed;
+}
 
 void fixed(Draft& draft, std::string_view kind, std::vector<std::string> names, Decision numbers = {});
 // `numbers`: what the step's domain needs to know (its shape); replaced by the draw.
 void open(Draft& draft, std::string_view kind, std::vector<std::string> names, Decision numbers = {});
+// The same, but what does not apply is left out.
+void optional(Draft& draft, std::string_view kind, std::vector<std::string> names,
+              Decision numbers = {});
 
 // One read of a tensor in a stage's effective body: how each of the stage's axes moves its address.
 struct Access {
@@ -96,5 +114,8 @@ std::string loop_of(const Stage& stage, int axis);
 int loops_around_attached(const Nest& nest, int stage);
 void tile_reduction(Draft& draft, int stage, bool vector_reduction);
 void tile_map(Draft& draft, int stage);
+// Whatever the stage is: vectors along its last axis, the reduction's where it has no other; over a
+// few points of another axis where that applies.
+void tile_plainly(Draft& draft, int stage);
 
 }  // namespace lw::rules

@@ -7,6 +7,8 @@
 //               Where matrix products are among it, or are what it feeds, at a block of rows
 //               (rules/fusion.cc): attention without its scores in memory, say;
 //   4. tile     every stage left at the root, and every stage attached to one, gets a register tile.
+// What does not apply to a stage is left out, and said (Refusal): the next rule takes the stage, and
+// in the end tile_plainly(), so that none goes without vectors because a rule did not fit.
 // Where Nest::winograd allows it, convolutions are rewritten first (rules/winograd.cc).
 // Where a structural choice is open (which axis carries the lanes, dot products or multiply-adds,
 // splitting a reduction over the threads, inlining a map that is read often), there is a sketch for
@@ -52,9 +54,8 @@ void inline_maps(Draft& d, Maps maps, bool transforms = false) {
     const double most = maps == Maps::kInlineAll ? kMostRecomputed : kCheapBody;
     if (recomputed(d.nest, s, users) > most) continue;
     // What would make too large a body of its reader stays a stage of its own.
-    Draft attempt = d;
-    fixed(attempt, "inline_producer", {stage.name});
-    if (!attempt.failed) d = std::move(attempt);
+    const std::string name = stage.name;
+    attempt(d, [&](Draft& next) { fixed(next, "inline_producer", {name}); });
   }
 }
 
@@ -137,6 +138,28 @@ bool lies_along_reduction(const Nest& nest, int s) {
   return false;
 }
 
+// Whether the lanes of a reduction run along it.
+bool runs_along_reduction(const Nest& nest, int s, bool vector_reduction) {
+  // What can be vectorized only one way ignores the choice.
+  const Stage& stage = nest.stages[s];
+  bool spatial = false;
+  for (size_t a = stage.factored_axis >= 0 ? 1 : 0; a < stage.axes.size(); ++a) {
+    spatial = spatial || (!stage.axes[a].reduction && stage.axes[a].extent > 1);
+  }
+  if (!spatial) return true;
+  bool contiguous = false;
+  for (const Access& access : accesses(nest, s)) {
+    for (size_t a = 0; a < stage.axes.size() && stage.axis_value.empty(); ++a) {
+      contiguous = contiguous || (stage.axes[a].reduction && std::abs(access.stride[a]) == 1);
+    }
+  }
+  // A product of matrices at a block of rows is tiled as it is elsewhere.
+  const int axes = static_cast<int>(nest.program->tensors[stage.tensor].axes.size());
+  const bool product = has_reuse(nest, s) && !is_moment(nest, s, axes);
+  const bool at_rows = stage.place == Place::kAt && !product && !lies_along_result(nest, s);
+  return contiguous && (vector_reduction || at_rows || lies_along_reduction(nest, s));
+}
+
 void tile_all(Draft& d, bool vector_reduction, bool transforms = false) {
   std::vector<std::string> names;
   for (const Stage& stage : d.nest.stages) {
@@ -145,31 +168,17 @@ void tile_all(Draft& d, bool vector_reduction, bool transforms = false) {
   }
   for (const std::string& name : names) {
     const int s = find_stage(d.nest, name);
-    if (s < 0 || d.nest.stages[s].copy_of >= 0) continue;
-    if (is_map(d.nest, s)) {
-      transforms && is_transform(d.nest, s) ? tile_transform(d, s) : tile_map(d, s);
-      continue;
-    }
-    // What can be vectorized only one way ignores the choice.
-    bool spatial = false;
-    const Stage& stage = d.nest.stages[s];
-    for (size_t a = stage.factored_axis >= 0 ? 1 : 0; a < stage.axes.size(); ++a) {
-      spatial = spatial || (!stage.axes[a].reduction && stage.axes[a].extent > 1);
-    }
-    bool contiguous = false;
-    for (const Access& access : accesses(d.nest, s)) {
-      for (size_t a = 0; a < stage.axes.size() && stage.axis_value.empty(); ++a) {
-        contiguous = contiguous || (stage.axes[a].reduction && std::abs(access.stride[a]) == 1);
+    if (d.failed || s < 0 || d.nest.stages[s].copy_of >= 0) continue;
+    const bool tiled = attempt(d, [&](Draft& next) {
+      if (!is_map(next.nest, s)) {
+        tile_reduction(next, s, runs_along_reduction(next.nest, s, vector_reduction));
+      } else if (transforms && is_transform(next.nest, s)) {
+        tile_transform(next, s);
+      } else {
+        tile_map(next, s);
       }
-    }
-    // A product of matrices at a block of rows is tiled as it is elsewhere.
-    const int axes = static_cast<int>(d.nest.program->tensors[stage.tensor].axes.size());
-    const bool product = has_reuse(d.nest, s) && !is_moment(d.nest, s, axes);
-    const bool at_rows = stage.place == Place::kAt && !product && !lies_along_result(d.nest, s);
-    const bool row_sum = contiguous && (!spatial || vector_reduction || at_rows ||
-                                        lies_along_reduction(d.nest, s));
-    tile_reduction(d, s, row_sum);
-    if (d.failed) return;
+    });
+    if (!tiled) tile_plainly(d, s);
   }
 }
 
@@ -224,69 +233,54 @@ bool has_expensive_shared_map(const Nest& nest) {
   return false;
 }
 
-}  // namespace
+// Sketches as they are found, and what became of the others.
+class Collector {
+ public:
+  Collector(std::vector<Sketch>& space, std::vector<Refusal>* refusals)
+      : space_(space), refusals_(refusals) {}
 
-std::vector<Sketch> make_space(const Nest& start) {
-  std::vector<Sketch> space;
-  auto add = [&](Draft d, std::string name) {
+  void add(Draft d, std::string name) {
+    // A draft that failed without a reason is a choice that the program does not offer.
+    for (std::string& why : d.left_out) note({name, false, std::move(why)});
+    if (d.failed && !d.why.empty()) note({name, true, std::move(d.why)});
     if (d.failed) return;
     // Where a choice changes nothing, the space holds what it leads to once.
-    for (const Sketch& other : space) {
+    for (const Sketch& other : space_) {
       if (to_text(other.steps) == to_text(d.sketch.steps) && other.open == d.sketch.open) return;
     }
     d.sketch.name = std::move(name);
-    space.push_back(std::move(d.sketch));
-  };
-  // `blocks`: products of matrices are fused too, and something must be.
-  auto structure = [&](Maps maps, bool blocks) {
-    Draft d{start, {}, false};
-    fuse_epilogues(d);
-    inline_maps(d, maps);
-    fuse_epilogues(d);
-    bool any = false;
-    for (int s = static_cast<int>(d.nest.stages.size()) - 1; s >= 0 && !d.failed; --s) {
-      if (d.nest.stages[s].place != Place::kRoot || (!blocks && !is_map(d.nest, s))) continue;
-      any |= attach_rows(d, s, blocks);
-    }
-    d.failed = d.failed || any != blocks;
-    return d;
-  };
-  if (Draft d = structure(Maps::kInlineCheap, true); !d.failed) {
-    tile_all(d, false);
-    add(std::move(d), "blocks of rows");
+    space_.push_back(std::move(d.sketch));
   }
-  const Draft usual = structure(Maps::kInlineCheap, false);
-  for (const Maps maps : {Maps::kInlineCheap, Maps::kInlineAll, Maps::kKeep}) {
-    if (maps == Maps::kInlineAll && !has_expensive_shared_map(usual.nest)) continue;
-    const Draft base = maps == Maps::kInlineCheap ? usual : structure(maps, false);
-    if (maps == Maps::kKeep && to_text(base.sketch.steps) == to_text(usual.sketch.steps)) continue;
-    const std::string suffix = maps == Maps::kInlineAll ? ", recompute"
-                               : maps == Maps::kKeep    ? ", maps kept"
-                                                        : "";
-    if (has_dot_products(base.nest)) {
-      Draft d = base;
-      d.dot_products = true;
-      tile_all(d, false);
-      add(std::move(d), "dot products" + suffix);
-    }
-    for (const bool rows : {false, true}) {
-      if (rows && !lanes_are_a_choice(base.nest)) continue;
-      Draft d = base;
-      tile_all(d, rows);
-      add(std::move(d), (rows ? "lanes along the reduction" : "lanes along the result") + suffix);
-      // The same with the first reduction that is too small split over the threads.
-      for (int s = 0; s < static_cast<int>(base.nest.stages.size()); ++s) {
-        if (!wants_rfactor(base.nest, s)) continue;
-        Draft split = base;
-        rfactor_outer(split, base.nest.stages[s].name);
-        if (!split.failed) tile_all(split, rows);
-        add(std::move(split), (rows ? "split reduction, lanes along it" : "split reduction") + suffix);
-        break;
-      }
-    }
+
+ private:
+  void note(Refusal refusal) {
+    if (refusals_ != nullptr) refusals_->push_back(std::move(refusal));
   }
+
+  std::vector<Sketch>& space_;
+  std::vector<Refusal>* refusals_;
+};
+
+// What is fused with what. `blocks`: products of matrices are fused too, and something must be.
+Draft structure(const Nest& start, Maps maps, bool blocks) {
+  Draft d{start, {}};
+  fuse_epilogues(d);
+  inline_maps(d, maps);
+  fuse_epilogues(d);
+  bool any = false;
+  for (int s = static_cast<int>(d.nest.stages.size()) - 1; s >= 0; --s) {
+    if (d.nest.stages[s].place != Place::kRoot || (!blocks && !is_map(d.nest, s))) continue;
+    bool stands = false;
+    const bool applied = attempt(d, [&](Draft& next) { stands = attach_rows(next, s, blocks); });
+    any = any || (applied && stands);
+  }
+  d.failed = any != blocks;
+  return d;
+}
+
+void add_winograd(const Nest& start, Collector& collector) {
   for (const int64_t results : {2, 4}) {
-    Draft cut{start, {}, false};
+    Draft cut{start, {}};
     if (!start.winograd || !transform_convolutions(cut, results)) continue;
     inline_maps(cut, Maps::kInlineCheap, /*transforms=*/true);
     fuse_epilogues(cut);
@@ -298,11 +292,68 @@ std::vector<Sketch> make_space(const Nest& start) {
         if (d.nest.stages[s].place == Place::kRoot && is_map(d.nest, s)) attach_rows(d, s, false);
       }
       tile_all(d, false, /*transforms=*/true);
-      add(std::move(d), concat("winograd F(", results, ", 3)", blocks ? ", blocks of tiles" : ""));
+      collector.add(std::move(d),
+                    concat("winograd F(", results, ", 3)", blocks ? ", blocks of tiles" : ""));
     }
   }
-  if (space.empty()) space.push_back({"unscheduled", {}, {}});
+}
+
+}  // namespace
+
+std::vector<Sketch> make_space(const Nest& start, std::vector<Refusal>* refusals) {
+  std::vector<Sketch> space;
+  Collector collector(space, refusals);
+  if (Draft d = structure(start, Maps::kInlineCheap, true); !d.failed) {
+    tile_all(d, false);
+    collector.add(std::move(d), "blocks of rows");
+  }
+  const Draft usual = structure(start, Maps::kInlineCheap, false);
+  for (const Maps maps : {Maps::kInlineCheap, Maps::kInlineAll, Maps::kKeep}) {
+    if (maps == Maps::kInlineAll && !has_expensive_shared_map(usual.nest)) continue;
+    const Draft base = maps == Maps::kInlineCheap ? usual : structure(start, maps, false);
+    if (maps == Maps::kKeep && to_text(base.sketch.steps) == to_text(usual.sketch.steps)) continue;
+    const std::string suffix = maps == Maps::kInlineAll ? ", recompute"
+                               : maps == Maps::kKeep    ? ", maps kept"
+                                                        : "";
+    if (has_dot_products(base.nest)) {
+      Draft d = base;
+      d.dot_products = true;
+      tile_all(d, false);
+      collector.add(std::move(d), "dot products" + suffix);
+    }
+    for (const bool rows : {false, true}) {
+      if (rows && !lanes_are_a_choice(base.nest)) continue;
+      for (const bool flat : {true, false}) {
+        Draft d = base;
+        d.flat = flat;
+        tile_all(d, rows);
+        collector.add(std::move(d), concat(rows ? "lanes along the reduction"
+                                                : "lanes along the result",
+                                           flat ? "" : ", axes apart", suffix));
+      }
+      // The same with the first reduction that is too small split over the threads.
+      for (int s = 0; s < static_cast<int>(base.nest.stages.size()); ++s) {
+        if (!wants_rfactor(base.nest, s)) continue;
+        Draft split = base;
+        rfactor_outer(split, base.nest.stages[s].name);
+        tile_all(split, rows);
+        collector.add(std::move(split),
+                      concat(rows ? "split reduction, lanes along it" : "split reduction", suffix));
+        break;
+      }
+    }
+  }
+  add_winograd(start, collector);
+  if (space.empty()) space.push_back(last_resort(start));
   return space;
+}
+
+Sketch last_resort(const Nest& start) {
+  Draft d{start, {}};
+  for (size_t s = 0; s < d.nest.stages.size(); ++s) tile_plainly(d, static_cast<int>(s));
+  d.sketch.name = "last resort";
+  d.sketch.last_resort = true;
+  return std::move(d.sketch);
 }
 
 }  // namespace lw

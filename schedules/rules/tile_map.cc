@@ -1,6 +1,7 @@
 // A pure map at the root, and what is computed at its rows.
 //
-// Elementwise over contiguous tensors: all axes become one. Otherwise lanes along the last axis; where an
+// Elementwise over contiguous tensors: all axes become one (or, in a sketch of their own, do not).
+// Otherwise lanes along the last axis; where an
 // operand is contiguous along another axis (transpose), that axis forms the rows of a square register
 // tile which is transposed in registers, and the tiles are blocked for the cache.
 #include <algorithm>
@@ -21,6 +22,13 @@ bool elementwise(const Nest& nest, int stage) {
   return true;
 }
 
+void fuse_all(Draft& d, const std::string& name) {
+  while (d.nest.stages[find_stage(d.nest, name)].loops.size() > 1 && !d.failed) {
+    const Stage& s = d.nest.stages[find_stage(d.nest, name)];
+    fixed(d, "fuse", {name, s.loops[0].name, s.loops[1].name});
+  }
+}
+
 bool hosts_others(const Nest& nest, int stage) {
   return std::any_of(nest.stages.begin(), nest.stages.end(),
                      [&](const Stage& s) { return s.place == Place::kAt && s.host == stage; });
@@ -34,26 +42,29 @@ void tile_map(Draft& d, int stage) {
   const bool attached = d.nest.stages[stage].place == Place::kAt;
   if (d.nest.stages[stage].axes.empty()) return;
 
+  const bool fused = d.flat && !hosts && !attached && elementwise(d.nest, stage) &&
+                     attempt(d, [&](Draft& next) { fuse_all(next, name); });
+  stage = find_stage(d.nest, name);
+  // Those of a single point are loops of one iteration, and others stand inside some.
   std::vector<std::string> axes;
-  for (size_t a = 0; a < d.nest.stages[stage].axes.size(); ++a)
-    axes.push_back(loop_of(d.nest.stages[stage], static_cast<int>(a)));
-  if (!hosts && !attached && elementwise(d.nest, stage)) {
-    while (d.nest.stages[find_stage(d.nest, name)].loops.size() > 1 && !d.failed) {
-      const Stage& s = d.nest.stages[find_stage(d.nest, name)];
-      fixed(d, "fuse", {name, s.loops[0].name, s.loops[1].name});
-    }
-    if (d.failed) return;
-    axes = {d.nest.stages[find_stage(d.nest, name)].loops[0].name};
+  std::vector<int> numbers;                // the stage's, of each
+  const Stage& s = d.nest.stages[stage];
+  const bool one_loop = s.loops.size() == 1;
+  const int settled = loops_around_attached(d.nest, stage);
+  for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
+    const bool last = a + 1 == static_cast<int>(s.axes.size()) && axes.empty();
+    if ((s.axes[a].extent < 2 || (!fused && a < settled)) && !last) continue;
+    axes.push_back(fused ? s.loops[0].name : loop_of(s, a));
+    numbers.push_back(a);
   }
 
   // An operand that is contiguous along another axis than the last: rows along that axis.
   std::string rows;
-  if (axes.size() > 1) {
-    const int last = static_cast<int>(axes.size()) - 1;
-    for (const Access& access : accesses(d.nest, find_stage(d.nest, name))) {
-      for (int a = 0; a < last; ++a) {
-        if (access.affine && access.stride[a] == 1 && std::abs(access.stride[last]) > 1) rows = axes[a];
-      }
+  const int last = numbers.back();
+  for (const Access& access : accesses(d.nest, stage)) {
+    for (size_t n = 0; n + 1 < axes.size(); ++n) {
+      const bool across = access.stride[numbers[n]] == 1 && std::abs(access.stride[last]) > 1;
+      if (access.affine && across) rows = axes[n];
     }
   }
   std::vector<std::string> names{name};
@@ -68,7 +79,7 @@ void tile_map(Draft& d, int stage) {
     fixed(d, "reorder", {name, r + ".0", c + ".0", r + ".1", c + ".1"}, {0});
     open(d, "reorder", {name, r + ".0", c + ".0"}, {0});
     open(d, "reorder", {name, r + ".1", c + ".1"}, {0});
-  } else if (axes.size() == 1 && d.nest.threads > 1) {
+  } else if (one_loop && d.nest.threads > 1) {
     // One long loop: chunks for the threads.
     open(d, "split", {name, axes[0] + ".0"}, {1, 0});
   }
@@ -76,19 +87,19 @@ void tile_map(Draft& d, int stage) {
     // While a row is computed, the next one can be on its way.
     for (int t : body_reads(d.nest, find_stage(d.nest, name))) {
       const Tensor& tensor = d.nest.program->tensors[t];
-      if (tensor.role == Role::kInput && tensor.shape.size() > 1) open(d, "prefetch", {name, tensor.name}, {0});
+      if (tensor.role == Role::kInput && tensor.shape.size() > 1) optional(d, "prefetch", {name, tensor.name}, {0});
     }
     return;
   }
-  if (d.nest.threads > 1) open(d, "parallel", {name}, {0, 0});
+  if (d.nest.threads > 1) optional(d, "parallel", {name}, {0, 0});
   for (int t : body_reads(d.nest, find_stage(d.nest, name))) {
     const Tensor& tensor = d.nest.program->tensors[t];
     if (!hosts && tensor.role == Role::kInput && elements(tensor) > 4096) {
-      open(d, "prefetch", {name, tensor.name}, {0});
+      optional(d, "prefetch", {name, tensor.name}, {0});
     }
   }
   if (d.nest.program->tensors[d.nest.stages[find_stage(d.nest, name)].tensor].role == Role::kOutput) {
-    open(d, "non_temporal", {name}, {0});
+    optional(d, "non_temporal", {name}, {0});
   }
 }
 

@@ -254,12 +254,12 @@ std::vector<int> separate_phases(Draft& d, int stage) {
 }
 
 // Contiguous whole axes of the reduction (or of everything) become one: fewer, longer loops.
-void fuse_reductions(Draft& d, int stage) {
-  const std::string name = d.nest.stages[stage].name;
+void fuse_reductions(Draft& d, const std::string& name) {
   while (!d.failed) {
-    const Stage& s = d.nest.stages[find_stage(d.nest, name)];
-    if (s.factored_axis >= 0 || !s.axis_value.empty()) return;
-    const std::vector<Access> list = accesses(d.nest, find_stage(d.nest, name));
+    const int stage = find_stage(d.nest, name);
+    const Stage& s = d.nest.stages[stage];
+    if (s.factored_axis >= 0) return;
+    const std::vector<Access> list = accesses(d.nest, stage);
     int first = -1;
     for (int a = 0; a + 1 < static_cast<int>(s.axes.size()); ++a) {
       if (!s.axes[a].reduction || !s.axes[a + 1].reduction) continue;
@@ -272,26 +272,21 @@ void fuse_reductions(Draft& d, int stage) {
     if (first < 0) return;
     const std::string outer = s.axes[first].name, inner = s.axes[first + 1].name;
     fixed(d, "fuse", {name, outer, inner});
-    return;                                // one fusion: axes are renamed from here on
   }
 }
 
 }  // namespace
 
 void tile_reduction(Draft& d, int stage, bool vector_reduction) {
-  if (vector_reduction) fuse_reductions(d, stage);
   const std::string name = d.nest.stages[stage].name;
+  if (vector_reduction) attempt(d, [&](Draft& next) { fuse_reductions(next, name); });
   stage = find_stage(d.nest, name);
   const bool flattened = has_fused_axes(d.nest.stages[stage]);
   std::vector<int> phases;
   if (!vector_reduction && d.nest.stages[stage].place == Place::kRoot) phases = separate_phases(d, stage);
   TileAxes tile;
   if (flattened) {
-    // After fusion the axes are the stage's own: the last reduction axis carries the lanes.
-    const Stage& s = d.nest.stages[stage];
-    for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
-      if (s.axes[a].reduction) tile.vector = a;
-    }
+    tile.vector = inner_reduction(d.nest, stage);
   } else {
     tile = tile_axes(d.nest, stage, vector_reduction, phases);
   }
@@ -315,7 +310,7 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
   }
   open(d, "register_tile", names);
   if (d.failed) return;
-  if (may_overlap(d.nest, find_stage(d.nest, name), tile)) open(d, "slide", {name}, {0});
+  if (may_overlap(d.nest, find_stage(d.nest, name), tile)) optional(d, "slide", {name}, {0});
 
   // Cache blocks of the tile's axes; vector reductions stream, they need none.
   std::string reduction;
@@ -369,11 +364,14 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
   std::vector<int> copied;
   if (!vector_reduction) copied = packable(d.nest, find_stage(d.nest, name));
   else if (!flattened) copied = scattered(d.nest, find_stage(d.nest, name), tile.vector);
-  for (int tensor : copied) open(d, "stage", {name, d.nest.program->tensors[tensor].name}, {-1, -1, 0});
-  if (streams(d.nest, find_stage(d.nest, name))) open(d, "non_temporal", {name}, {0});
+  for (int tensor : copied) optional(d, "stage", {name, d.nest.program->tensors[tensor].name}, {-1, -1, 0});
+  if (streams(d.nest, find_stage(d.nest, name))) optional(d, "non_temporal", {name}, {0});
   if (d.nest.threads > 1 && d.nest.stages[find_stage(d.nest, name)].place == Place::kRoot) {
-    open(d, "parallel", {name}, {0, 0});
-    for (int tensor : copied) open(d, "parallel", {copy_name(d.nest, tensor)}, {0, 0});
+    optional(d, "parallel", {name}, {0, 0});
+    for (int tensor : copied) {
+      const std::string copy = copy_name(d.nest, tensor);
+      if (find_stage(d.nest, copy) >= 0) optional(d, "parallel", {copy}, {0, 0});
+    }
   }
   std::vector<int> seen;
   for (const Access& access : accesses(d.nest, find_stage(d.nest, name))) {
@@ -382,7 +380,7 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
     const Tensor& tensor = d.nest.program->tensors[access.tensor];
     const bool attached = d.nest.stages[find_stage(d.nest, name)].place == Place::kAt;
     if (!tensor.shape.empty() && (!attached || tensor.role == Role::kInput)) {
-      open(d, "prefetch", {name, tensor.name}, {0});
+      optional(d, "prefetch", {name, tensor.name}, {0});
     }
   }
 }

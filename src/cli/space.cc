@@ -1,6 +1,11 @@
-// `space`: each sketch, how many schedules it stands for, how many draws are feasible, and samples.
+// `space`: each sketch, how many schedules it stands for, how many draws are feasible, and samples;
+// with --why what the rules could not do.
+#include <algorithm>
+#include <map>
+
 #include "absl/strings/str_format.h"
 #include "src/cli/commands.h"
+#include "src/lower/lower.h"
 
 namespace lw {
 namespace {
@@ -13,12 +18,36 @@ struct SpaceOptions {
   Output output;
   uint64_t seed = 1;
   int samples = 1;
+  bool why = false;
 };
+
+// What the draws of one sketch come to.
+struct Draws {
+  int feasible = 0;
+  Json samples = Json::array();
+  std::map<std::string, int> reasons;      // of those that are not, or (with --why) do not lower
+};
+
+Draws draw(const Task& task, const Sketch& sketch, const SpaceOptions& options, Rng& rng) {
+  Draws draws;
+  for (int i = 0; i < kDraws; ++i) {
+    const absl::StatusOr<Sample> drawn = sample(task.start, sketch, rng);
+    absl::Status status = drawn.status();
+    if (status.ok() && options.why) status = lower(drawn->nest).status();
+    if (!status.ok()) ++draws.reasons[std::string(status.message())];
+    if (!drawn.ok()) continue;
+    ++draws.feasible;
+    if (static_cast<int>(draws.samples.size()) < options.samples)
+      draws.samples.push_back(to_text(drawn->trace));
+  }
+  return draws;
+}
 
 absl::StatusOr<int> run_space(const SpaceOptions& options) {
   ASSIGN_OR_RETURN(const Task task, options.workload.task());
-  const std::vector<Sketch> sketches = make_space(task.start);
-  Json list = Json::array();
+  std::vector<Refusal> refusals;
+  const std::vector<Sketch> sketches = make_space(task.start, &refusals);
+  Json list = Json::array(), refused = Json::array();
   Table table{{"sketch", "steps", "decisions", "schedules", "feasible", "sample"}, {},
               {false, true, true, true, true}};
   double total = 0;
@@ -30,38 +59,45 @@ absl::StatusOr<int> run_space(const SpaceOptions& options) {
     for (int i = 0; i < kSizePaths; ++i)
       size += estimate_size(task.start, sketch, rng) / kSizePaths;
     total += size;
-    int feasible = 0;
-    Json samples = Json::array();
-    for (int i = 0; i < kDraws; ++i) {
-      const absl::StatusOr<Sample> drawn = sample(task.start, sketch, rng);
-      if (!drawn.ok()) continue;
-      ++feasible;
-      if (static_cast<int>(samples.size()) < options.samples)
-        samples.push_back(to_text(drawn->trace));
-    }
+    const Draws draws = draw(task, sketch, options, rng);
     const int64_t open = std::count(sketch.open.begin(), sketch.open.end(), true);
     list.push_back({{"name", sketch.name},
+                    {"last_resort", sketch.last_resort},
                     {"steps", sketch.steps.size()},
                     {"decisions", open},
                     {"size", size},
                     {"draws", kDraws},
-                    {"feasible", feasible},
-                    {"samples", samples}});
+                    {"feasible", draws.feasible},
+                    {"reasons", draws.reasons},
+                    {"samples", draws.samples}});
     table.rows.push_back({sketch.name, concat(sketch.steps.size()), concat(open),
                           absl::StrFormat("%.2g", size),
-                          percent(static_cast<double>(feasible) / kDraws),
-                          samples.empty() ? "" : trace_as_line(samples[0])});
+                          percent(static_cast<double>(draws.feasible) / kDraws),
+                          draws.samples.empty() ? "" : trace_as_line(draws.samples[0])});
     text += bold(sketch.name) +
             absl::StrFormat(
                 "  about %.2g schedules, %d decisions in %d steps, %s of draws feasible\n", size,
-                open, sketch.steps.size(), percent(static_cast<double>(feasible) / kDraws));
-    for (const Json& one : samples) text += "    " + trace_as_line(one) + "\n";
+                open, sketch.steps.size(), percent(static_cast<double>(draws.feasible) / kDraws));
+    for (const Json& one : draws.samples) text += "    " + trace_as_line(one) + "\n";
+    if (!options.why) continue;
+    for (const auto& [reason, count] : draws.reasons)
+      text += absl::StrFormat("    %d of %d draws: %s\n", count, kDraws, reason);
+  }
+  for (const Refusal& refusal : refusals) {
+    refused.push_back(
+        {{"sketch", refusal.sketch}, {"whole", refusal.whole}, {"why", refusal.why}});
+    if (!options.why) continue;
+    text += bold(refusal.sketch) + (refusal.whole ? "  not in the space: " : "  without a step: ") +
+            refusal.why + "\n";
   }
   text += absl::StrFormat("%d %s, about %.2g schedules\n", sketches.size(),
                           sketches.size() == 1 ? "sketch" : "sketches", total);
   emit(options.output,
-       {{"workload", task.workload.source_words}, {"size", total}, {"sketches", list}}, table,
-       text);
+       {{"workload", task.workload.source_words},
+        {"size", total},
+        {"sketches", list},
+        {"refused", refused}},
+       table, text);
   return kDone;
 }
 
@@ -74,6 +110,9 @@ Action space_command(CLI::App& app) {
   app.add_option("--seed", options->seed, "of the samples")->capture_default_str();
   app.add_option("--samples", options->samples, "to print of each sketch")
       ->check(CLI::Range(0, kDraws))->capture_default_str();
+  app.add_flag("--why", options->why,
+               "say which steps were left out, which sketches are not in the space and which draws "
+               "cannot be lowered, and why");
   return [options] { return run_space(*options); };
 }
 

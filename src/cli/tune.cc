@@ -164,6 +164,10 @@ absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, Run
                                          micros(best.time_us)));
     }
   }
+  if (!result.only_last_resort.empty()) {
+    warnings.push_back(concat("only the last resort was searched, each stage tiled by itself: ",
+                              result.only_last_resort, " (see `loopwright space --why`)"));
+  }
   tuned.document = {
       {"workload", task.workload.source_words},
       {"canonical_sha256", task.workload.id},
@@ -206,6 +210,12 @@ absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, Run
   return tuned;
 }
 
+// That no schedule can be lowered is not the environment's doing.
+template <class Result>
+absl::StatusOr<Result> searched(absl::StatusOr<Result> result) {
+  return absl::IsNotFound(result.status()) ? result : environment(std::move(result));
+}
+
 // What ranks the task's candidates before any is measured. A model of no use costs its advantage,
 // not the run.
 std::unique_ptr<Model> model_of(const TuneOptions& options, const Task& task) {
@@ -235,8 +245,7 @@ absl::StatusOr<Tuned> tune_one(const TuneOptions& options, const std::vector<std
     hooks.now = [begin_s] { return process_seconds() - begin_s; };
     hooks.interrupted = interrupted;
     hooks.progress = [&](const TuneProgress& p) { progress.update(p); };
-    result =
-        environment(tune_task(task, store, options.search, std::move(model), std::move(hooks)));
+    result = searched(tune_task(task, store, options.search, std::move(model), std::move(hooks)));
   }
   if (!result.ok()) return result.status();
   return describe(options, task, device, *result, store, process_seconds() - begin_s);
@@ -268,7 +277,7 @@ absl::StatusOr<std::vector<TuneResult>> tune_cases(const TuneOptions& options,
   TuneHooks hooks;
   hooks.now = process_seconds;
   hooks.interrupted = interrupted;
-  return environment(tune_tasks(std::move(members), store, options.search, hooks));
+  return searched(tune_tasks(std::move(members), store, options.search, hooks));
 }
 
 // The cases of a suite that can be tuned here, and the others.

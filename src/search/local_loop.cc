@@ -188,6 +188,7 @@ absl::StatusOr<TuneResult> LocalLoop::result(bool interrupted) {
   result_.failed = run_.failed();
   result_.deduped = run_.deduplicated();
   result_.interrupted = interrupted;
+  result_.only_last_resort = run_.only_last_resort();
   result_.zero_us = run_.zero_us();
   result_.zero_verified = run_.zero_verified();
   result_.curve = run_.curve();

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "src/base/check.h"
+#include "src/expr/message.h"
 #include "src/lower/lower.h"
 #include "src/search/pool.h"
 
@@ -89,9 +90,21 @@ int Moves::choose_sketch(Rng& rng) const {
   return static_cast<int>(rng.below(count));
 }
 
-bool Moves::add(int sketch, Sample sample, const char* source, std::vector<Option>& out) const {
+void Moves::extend(Sketch sketch) {
+  space_.push_back(std::move(sketch));
+  arms_.emplace_back();
+}
+
+void Moves::refuse(int sketch, const absl::Status& status) {
+  refused_ = concat("'", space_[sketch].name, "': ", std::string(status.message()));
+}
+
+bool Moves::add(int sketch, Sample sample, const char* source, std::vector<Option>& out) {
   const absl::StatusOr<int64_t> statements = count_statements(sample.nest);
-  if (!statements.ok()) return false;
+  if (!statements.ok()) {
+    refuse(sketch, statements.status());
+    return false;
+  }
   out.push_back(make_option(sketch, std::move(sample), source));
   out.back().statements = *statements;
   return true;
@@ -103,6 +116,7 @@ void Moves::draft(int count, std::vector<Option>& out) {
     const int s = choose_sketch(rng);
     ++arms_[s].drawn;
     absl::StatusOr<Sample> drawn = sample(start_, space_[s], rng);
+    if (!drawn.ok()) refuse(s, drawn.status());
     if (!drawn.ok() || !add(s, *std::move(drawn), "draft", out)) {
       ++arms_[s].failed;
       continue;

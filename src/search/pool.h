@@ -54,6 +54,9 @@ class Moves {
 
   const Nest& start() const { return start_; }
   const std::vector<Sketch>& space() const { return space_; }
+  void extend(Sketch sketch);
+  // Why the latest draw that came to nothing did: its sketch, and what says so. "": none did.
+  const std::string& refused() const { return refused_; }
   Rng next_stream() { return Rng(seed_).split(++drawn_); }
 
   // Draws whose program would be too large are none: they only look fast.
@@ -74,11 +77,13 @@ class Moves {
     int drawn = 0, failed = 0;
   };
   int choose_sketch(Rng& rng) const;
-  bool add(int sketch, Sample sample, const char* source, std::vector<Option>& out) const;
+  bool add(int sketch, Sample sample, const char* source, std::vector<Option>& out);
+  void refuse(int sketch, const absl::Status& status);
 
   Nest start_;
   std::vector<Sketch> space_;
   std::vector<Arm> arms_;
+  std::string refused_;
   uint64_t seed_;
   bool use_draft_;
   uint64_t drawn_ = 0;

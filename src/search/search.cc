@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "src/base/check.h"
+#include "src/expr/message.h"
 #include "src/lower/lower.h"
 #include "src/search/pool.h"
 
@@ -60,6 +61,9 @@ struct Search::Impl {
   absl::flat_hash_map<std::string, Option> in_flight;
   absl::flat_hash_set<std::string> dropped;  // equal to another's kernel, or not lowered
   absl::flat_hash_set<uint64_t> kernels;     // tried or in flight
+  bool lowered = false, fell_back = false;
+  std::string refused, reason;               // why the latest option was not lowered; the one before
+                                             // the last resort
   int64_t deduplicated = 0;
   int drafted = 0, proposed = 0;
   size_t fitted = 0;           // results at the last fit
@@ -170,9 +174,13 @@ struct Search::Impl {
     absl::StatusOr<Nest> nest = replay(moves.start(), option.trace);
     absl::StatusOr<Kernel> kernel = nest.ok() ? lower(*nest) : nest.status();
     if (!kernel.ok()) {
+      const bool drawn = option.sketch >= 0;
+      refused = concat("'", drawn ? moves.space()[option.sketch].name : "a stored schedule", "': ",
+                       std::string(kernel.status().message()));
       dropped.insert(option.text);
       return false;
     }
+    lowered = true;
     const uint64_t kernel_hash = hash(*kernel);
     if (!kernels.insert(kernel_hash).second) {
       ++deduplicated;
@@ -204,6 +212,23 @@ struct Search::Impl {
       return true;
     }
     return false;
+  }
+
+  // Nothing that the rules say can be lowered: once, what is left is to tile each stage by itself.
+  bool fall_back() {
+    if (lowered || fell_back || !options.space.empty()) return false;
+    reason = refused.empty() ? moves.refused() : refused;
+    moves.extend(last_resort(moves.start()));
+    return fell_back = true;
+  }
+
+  // Why the space is the last resort alone; "" where it is not.
+  std::string only_last_resort() const {
+    const std::vector<Sketch>& space = moves.space();
+    const bool only = std::all_of(space.begin(), space.end(),
+                                  [](const Sketch& sketch) { return sketch.last_resort; });
+    if (only) return "no rule has a sketch of it";
+    return fell_back ? concat("none of the rules' schedules can be lowered: ", reason) : "";
   }
 
   bool take_random(std::vector<Proposal>& batch) {
@@ -247,6 +272,7 @@ struct Search::Impl {
         break;
       }
     }
+    if (batch.empty() && wanted > 0 && fall_back()) take_random(batch);
     return batch;
   }
 
@@ -265,11 +291,12 @@ struct Search::Impl {
     for (size_t i = 0; i < pool.size(); ++i) {
       if (take(pool[i], "zero", batch)) return std::move(batch[0]);
     }
-    if (take_random(batch)) {
+    if (take_random(batch) || (fall_back() && take_random(batch))) {
       batch[0].source = "zero";
       return std::move(batch[0]);
     }
-    return absl::FailedPreconditionError("infeasible: no schedule of the space can be lowered");
+    return absl::NotFoundError(concat("no schedule of the program can be lowered; of the sketch ",
+                                      refused.empty() ? moves.refused() : refused));
   }
 
   void observe_one(const Measurement& m) {
@@ -384,6 +411,7 @@ std::vector<Proposal> Search::propose(int count, int trials_left) {
 }
 absl::StatusOr<Proposal> Search::zero_trial() { return impl_->zero_trial(); }
 int64_t Search::deduplicated() const { return impl_->deduplicated; }
+std::string Search::only_last_resort() const { return impl_->only_last_resort(); }
 
 std::vector<Proposal> Search::finalists(int count) {
   std::vector<const Tried*> leaders;

@@ -66,10 +66,13 @@ class Search {
   // nothing is left to try.
   std::vector<Proposal> propose(int count, int trials_left);
   // The best candidate without any measurement: the argmax of draft and model. Under 0.1 s.
+  // kNotFound: no schedule can be lowered, not even the last resort; says why.
   absl::StatusOr<Proposal> zero_trial();
   // A finalist set: the statistically indistinguishable leaders, best first (at most `count`).
   std::vector<Proposal> finalists(int count);
   int64_t deduplicated() const;            // proposals dropped because an equal kernel was measured
+  // Why nothing but the last resort (schedules/steps.h) is searched; "": the rules' sketches are.
+  std::string only_last_resort() const;
 
  private:
   struct Impl;
@@ -88,6 +91,7 @@ struct TuneResult {
   bool interrupted = false;
   BestRow best;                            // verified; best.measurement.trace empty when none is
                                            // valid
+  std::string only_last_resort;            // Search::only_last_resort()
   double zero_us = 0;                      // zero-trial answer, measured
   bool zero_verified = false;
   std::vector<CurvePoint> curve;           // verified incumbents

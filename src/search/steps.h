@@ -83,7 +83,7 @@ class SearchRun {
 
   // What to measure now, at most `most` trials of it. Empty when nothing may be issued now (enough
   // is in flight, or what is in flight must come back first) or when done(). `elapsed_s`: of
-  // options.seconds; never falls. kFailedPrecondition: no schedule of the space can be lowered.
+  // options.seconds; never falls. kNotFound: no schedule can be lowered.
   absl::StatusOr<Batch> next(double elapsed_s, int most = std::numeric_limits<int>::max());
   // Proposes the next batch of trials before it may be issued; a driver calls it when it has time.
   // What next() then returns is the same batch.
@@ -119,6 +119,7 @@ class SearchRun {
   bool zero_verified() const { return zero_verified_; }
   const std::vector<CurvePoint>& curve() const { return curve_; }
   int64_t deduplicated() const { return search_.deduplicated(); }
+  std::string only_last_resort() const { return search_.only_last_resort(); }
   const SearchOptions& options() const { return options_; }
 
  private:

@@ -365,7 +365,7 @@ absl::Status StudySearch::queue_jobs(int slots) {
 absl::StatusOr<bool> StudySearch::queue_batch(Workload& w, int most) {
   const double elapsed_s = 1e-3 * static_cast<double>(seat_.now_ms() - began_ms_);
   absl::StatusOr<Batch> batch = w.run->next(elapsed_s, most);
-  if (batch.status().code() == absl::StatusCode::kFailedPrecondition) {
+  if (absl::IsNotFound(batch.status())) {  // no schedule can be lowered
     RETURN_IF_ERROR(close_workload(w, std::string(batch.status().message())));
     return false;
   }
