@@ -47,7 +47,9 @@ class Model {
  public:
   virtual ~Model() = default;
   // Learns from all examples (replaces what it learned from examples before; a pre-trained base stays).
-  virtual absl::Status fit(const std::vector<Example>& examples, uint64_t seed) = 0;
+  // Stopped (kCancelled, kDeadlineExceeded) it knows what it knew.
+  virtual absl::Status fit(const std::vector<Example>& examples, uint64_t seed,
+                           const Stop& stop = {}) = 0;
   // Higher is better; comparable within one workload only.
   virtual std::vector<float> score(const std::vector<std::vector<float>>& features) const = 0;
   virtual bool trained() const = 0;

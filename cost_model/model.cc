@@ -35,7 +35,9 @@ void hide_predictions(std::vector<float>& features) {
 
 class DraftModel : public Model {
  public:
-  absl::Status fit(const std::vector<Example>&, uint64_t) override { return absl::OkStatus(); }
+  absl::Status fit(const std::vector<Example>&, uint64_t, const Stop&) override {
+    return absl::OkStatus();
+  }
   std::vector<float> score(const std::vector<std::vector<float>>& features) const override {
     std::vector<float> scores;
     for (const std::vector<float>& row : features) scores.push_back(draft_margin(row));
@@ -49,7 +51,8 @@ class XgboostModel : public Model {
   explicit XgboostModel(const Training& training, Forests base = {})
       : training_(training), base_(std::move(base)) {}
 
-  absl::Status fit(const std::vector<Example>& examples, uint64_t seed) override {
+  absl::Status fit(const std::vector<Example>& examples, uint64_t seed,
+                   const Stop& stop) override {
     if (examples.size() < 2) return absl::OkStatus();
     std::vector<float> margin;
     for (const Example& e : examples) {
@@ -61,7 +64,7 @@ class XgboostModel : public Model {
     if (!training_.draft) seen = examples;
     for (Example& e : seen) hide_predictions(e.features);
     ASSIGN_OR_RETURN(Forest grown, grow(training_.draft ? examples : seen, std::move(margin),
-                                        training_, seed));
+                                        training_, seed, stop));
     residual_ = std::make_shared<const Forest>(std::move(grown));
     return absl::OkStatus();
   }

@@ -76,7 +76,7 @@ absl::StatusOr<Forest> forest_of(const Booster& booster) {
 }  // namespace
 
 absl::StatusOr<Forest> grow(const std::vector<Example>& examples, std::vector<float> margin,
-                            const Training& training, uint64_t seed) {
+                            const Training& training, uint64_t seed, const Stop& stop) {
   Matrix matrix;
   RETURN_IF_ERROR(make_matrix(examples, margin, matrix));
   Booster booster;
@@ -103,6 +103,7 @@ absl::StatusOr<Forest> grow(const std::vector<Example>& examples, std::vector<fl
   const RankLoss loss(examples);
   std::vector<float> gradient, hessian;
   for (int tree = 0; tree < training.trees; ++tree) {
+    RETURN_IF_ERROR(stop.status("training"));
     loss.gradients(margin, Rng(seed).split(static_cast<uint64_t>(tree)), gradient, hessian);
     RETURN_IF_ERROR(check(XGBoosterBoostOneIter(booster.handle, matrix.handle, gradient.data(),
                                                 hessian.data(), gradient.size()),

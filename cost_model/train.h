@@ -9,8 +9,9 @@
 
 namespace lw {
 
-// Trees that better the scores `margin` of the examples. Deterministic for the seed.
+// Trees that better the scores `margin` of the examples. Deterministic for the seed. Looks at
+// `stop` before each tree: kCancelled, kDeadlineExceeded.
 absl::StatusOr<Forest> grow(const std::vector<Example>& examples, std::vector<float> margin,
-                            const Training& training, uint64_t seed);
+                            const Training& training, uint64_t seed, const Stop& stop = {});
 
 }  // namespace lw

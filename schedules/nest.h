@@ -58,6 +58,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "schedules/target.h"
+#include "src/base/stop.h"
 #include "src/expr/expr.h"
 
 namespace lw {
@@ -172,6 +173,9 @@ struct Nest {
   std::vector<Stage> stages;               // in an order in which they may run: what a stage reads is
                                            // computed by earlier ones, a copy precedes its reader
   uint32_t unchecked = 0;                  // tests only: bit per Legality check that is turned off
+  Stop stop;                               // of whatever is computed of this nest; once it is asked,
+                                           // steps fail (kCancelled, kDeadlineExceeded) and values
+                                           // mean nothing
 
   bool checks(Legality check) const { return !(unchecked >> static_cast<int>(check) & 1); }
 };

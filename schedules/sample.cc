@@ -57,7 +57,8 @@ std::pair<const Nest*, size_t> beginning(const Nest& start, const Sketch& sketch
   const bool fits = settled != nullptr && settled->program == start.program &&
                     settled->nest.target == start.target &&
                     settled->nest.threads == start.threads &&
-                    settled->nest.unchecked == start.unchecked;
+                    settled->nest.unchecked == start.unchecked &&
+                    settled->nest.stop == start.stop;
   if (!fits) return {&start, 0};
   return {&settled->nest, settled->steps};
 }
@@ -200,7 +201,7 @@ std::vector<Sample> neighbours(const Nest& start, const Sketch& sketch, const Tr
   std::vector<std::string> seen = {to_text(parent)};
   const auto [known, from] = beginning(start, sketch);
   Nest nest = *known;
-  for (size_t step = from; step < parent.size(); ++step) {
+  for (size_t step = from; step < parent.size() && !start.stop.asked(); ++step) {
     if (is_open(sketch, step)) {
       const std::vector<Decision> domain = domain_of(nest, sketch, step);
       if (!domain.empty()) {
@@ -253,13 +254,14 @@ absl::StatusOr<Sample> adapt(const Nest& start, const Sketch& sketch, const Trac
 double estimate_size(const Nest& start, const Sketch& sketch, Rng& rng) {
   for (int attempt = 0; attempt < kMaxTries; ++attempt) {
     const absl::StatusOr<Sample> path = sample(start, sketch, rng);
+    if (start.stop.asked()) break;
     if (!path.ok()) continue;
     const auto [known, from] = beginning(start, sketch);
     Nest nest = *known;
     double size = 1;
     for (size_t step = from; step < path->trace.size(); ++step) {
       if (is_open(sketch, step)) size *= static_cast<double>(domain_of(nest, sketch, step).size());
-      CHECK(apply(nest, path->trace[step]).ok());
+      CHECK(apply(nest, path->trace[step]).ok() || start.stop.asked());
     }
     return size;
   }

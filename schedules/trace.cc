@@ -170,9 +170,11 @@ absl::StatusOr<Trace> parse_trace(std::string_view text) { return Parser(text).p
 
 absl::Status apply(Nest& nest, const Step& step) {
   CHECK(step.kind != nullptr);
+  RETURN_IF_ERROR(nest.stop.status("scheduling"));
   RETURN_IF_ERROR(step.kind->apply(nest, step));
 #ifndef NDEBUG
   const absl::Status structure = verify(nest);
+  RETURN_IF_ERROR(nest.stop.status("scheduling"));
   if (!structure.ok())
     std::fprintf(stderr, "%s: %s\n", to_text(step).c_str(), structure.ToString().c_str());
   CHECK(structure.ok());

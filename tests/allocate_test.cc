@@ -266,13 +266,19 @@ struct Study {
   double clock = 0;
   int made = 0;
 
-  absl::Status run(int trials, std::function<bool()> interrupted = nullptr,
-                   int64_t memory_bytes = 100) {
+  // `stop_after`: acknowledged batches.
+  absl::Status run(int trials, int stop_after = -1, int64_t memory_bytes = 100) {
     std::vector<SuiteItem> items = study(*store, &made);
-    keys.clear();
-    for (const SuiteItem& item : items) keys.push_back(item.key);
     SuiteOptions options = options_of(trials, &clock);
-    options.interrupted = std::move(interrupted);
+    options.search.stop = Stop::on_request();
+    keys.clear();
+    for (SuiteItem& item : items) {
+      keys.push_back(item.key);
+      item.progress = [&stop_after, stop = options.search.stop](const TuneProgress&) {
+        if (--stop_after == 0) stop.request();
+      };
+    }
+    if (stop_after == 0) options.search.stop.request();
     options.memory_bytes = memory_bytes;
     ASSIGN_OR_RETURN(results, tune_suite(std::move(items), *store, options));
     return absl::OkStatus();
@@ -317,18 +323,17 @@ TEST(Suite, SharesTheTrialsExactlyAndMeasuresEachOnesFinalists) {
   EXPECT_GT(a.results[3].trials, a.results[0].trials) << "the large one gives more";
 
   Study c;
-  ASSERT_TRUE(c.run(30, nullptr, 1).ok());
+  ASSERT_TRUE(c.run(30, -1, 1).ok());
   EXPECT_GT(c.made, 4);
   EXPECT_EQ(c.trials(), 120);
 }
 
 TEST(Suite, GoesOnAfterInterruptions) {
   Study study;
-  int calls = 0;
-  for (int life = 0; life < 6; ++life) {
-    const int until = calls + 3 + 4 * life;
-    ASSERT_TRUE(study.run(20, [&] { return ++calls > until; }).ok());
+  for (int life = 0; life < 4; ++life) {
+    ASSERT_TRUE(study.run(20, life).ok());
     EXPECT_LE(study.trials(), 80);
+    EXPECT_EQ(study.results[0].interrupted, true);
   }
   ASSERT_TRUE(study.run(20).ok());
   EXPECT_EQ(study.trials(), 80);

@@ -58,13 +58,12 @@ SearchOptions options_of(int trials, uint64_t seed = 1) {
   return options;
 }
 
-TuneHooks hooks_of(std::function<bool()> interrupted = nullptr) {
+TuneHooks hooks_of() {
   TuneHooks hooks;
   hooks.now = [] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
         .count();
   };
-  hooks.interrupted = std::move(interrupted);
   return hooks;
 }
 
@@ -201,11 +200,17 @@ TEST(Tune, ResumesAfterAnInterruptionAtAnyBatch) {
     task.put(*store);
     SearchOptions options = options_of(32);
     options.batch = 8;
-    int calls = 0;
-    const absl::StatusOr<TuneResult> cut =
-        tune_null(task, *store, options, {}, hooks_of([&] { return ++calls > after; }));
+    options.stop = Stop::on_request();
+    TuneHooks hooks = hooks_of();
+    int acknowledged = 0;
+    hooks.progress = [&](const TuneProgress&) {
+      if (++acknowledged == after) options.stop.request();
+    };
+    if (after == 0) options.stop.request();
+    const absl::StatusOr<TuneResult> cut = tune_null(task, *store, options, {}, hooks);
     ASSERT_TRUE(cut.ok()) << cut.status();
     EXPECT_TRUE(cut->interrupted);
+    options.stop = Stop();
     const size_t stored = rows_of(task, *store).size();
     const absl::StatusOr<TuneResult> rest = tune_null(task, *store, options);
     ASSERT_TRUE(rest.ok()) << rest.status();

@@ -21,6 +21,9 @@ struct Draft {
   std::vector<std::string> left_out;       // the same of what attempt() left out
 };
 
+// Whether nothing more is to be done to it: it failed, or is to stop.
+inline bool is_over(const Draft& draft) { return draft.failed || draft.nest.stop.asked(); }
+
 // Applies `rule`, a function of the draft. Where a step of it does not apply the draft stays as it
 // was, but for the reason in `left_out`: the stage is left to the next rule. Returns whether it did.
 template <class Rule>

@@ -42,7 +42,7 @@ double recomputed(const Nest& nest, int s, const std::vector<int>& users) {
 // reader would evaluate it many times: `maps` says what then.
 // With `transforms` those of Winograd's algorithm that feed each other stay.
 void inline_maps(Draft& d, Maps maps, bool transforms = false) {
-  for (int s = static_cast<int>(d.nest.stages.size()) - 1; s >= 0; --s) {
+  for (int s = static_cast<int>(d.nest.stages.size()) - 1; s >= 0 && !is_over(d); --s) {
     const Stage& stage = d.nest.stages[s];
     const Tensor& tensor = d.nest.program->tensors[stage.tensor];
     if (!is_map(d.nest, s) || tensor.role == Role::kOutput || stage.place != Place::kRoot) continue;
@@ -60,7 +60,7 @@ void inline_maps(Draft& d, Maps maps, bool transforms = false) {
 }
 
 void fuse_epilogues(Draft& d) {
-  for (int s = 0; s < static_cast<int>(d.nest.stages.size()); ++s) {
+  for (int s = 0; s < static_cast<int>(d.nest.stages.size()) && !is_over(d); ++s) {
     if (is_map(d.nest, s) || d.nest.stages[s].place != Place::kRoot) continue;
     int tail = s;
     for (int f = s + 1; f < static_cast<int>(d.nest.stages.size()); ++f) {
@@ -167,6 +167,7 @@ void tile_all(Draft& d, bool vector_reduction, bool transforms = false) {
     if (runs) names.push_back(stage.name);
   }
   for (const std::string& name : names) {
+    if (is_over(d)) return;
     const int s = find_stage(d.nest, name);
     if (d.failed || s < 0 || d.nest.stages[s].copy_of >= 0) continue;
     const bool tiled = attempt(d, [&](Draft& next) {
@@ -268,7 +269,7 @@ Draft structure(const Nest& start, Maps maps, bool blocks) {
   inline_maps(d, maps);
   fuse_epilogues(d);
   bool any = false;
-  for (int s = static_cast<int>(d.nest.stages.size()) - 1; s >= 0; --s) {
+  for (int s = static_cast<int>(d.nest.stages.size()) - 1; s >= 0 && !is_over(d); --s) {
     if (d.nest.stages[s].place != Place::kRoot || (!blocks && !is_map(d.nest, s))) continue;
     bool stands = false;
     const bool applied = attempt(d, [&](Draft& next) { stands = attach_rows(next, s, blocks); });

@@ -31,13 +31,16 @@ class Unconfined {
 };
 
 constexpr double kBoundSeconds = 0.02;                 // to measure one
+// What a search may take beyond its seconds, for what it has begun; then it is stopped.
+constexpr double kOverrunSeconds = 0.5;
 constexpr int64_t kWorkersBytes = int64_t{200} << 20;  // of a measurer's processes
 
 // What the second oracle compares with: every definition on its own, in program order, loops as
 // written; only the last axis of each result runs in vectors, or a large reference would take
 // seconds.
-std::shared_ptr<const Kernel> reference_kernel(const Nest& start) {
+std::shared_ptr<const Kernel> reference_kernel(const Nest& start, const Stop& stop) {
   Nest nest = start;
+  nest.stop = stop;
   for (const Stage& stage : start.stages) {
     const Loop* last = nullptr;
     for (const Loop& loop : stage.loops) {
@@ -75,6 +78,7 @@ absl::StatusOr<SuiteItem> suite_item(SuiteMember& member, const SearchOptions& o
   LocalOptions local;
   local.seed = options.seed;
   local.cpus = cpus;
+  local.stop = options.stop;
   item.make_measurer = [task, local] { return make_measurer(task, local); };
   return item;
 }
@@ -84,7 +88,7 @@ absl::StatusOr<SuiteItem> suite_item(SuiteMember& member, const SearchOptions& o
 absl::StatusOr<std::unique_ptr<Measurer>> make_measurer(const Task& task, LocalOptions options) {
   options.threads = task.threads();
   options.cache = task.key.cache;
-  options.reference = reference_kernel(task.start);
+  options.reference = reference_kernel(task.start, options.stop);
   ASSIGN_OR_RETURN(const RunsOn device, find_device(task));
   return device == RunsOn::kEmulator
              ? make_emulated_measurer(*task.program, *task.target, options)
@@ -98,15 +102,17 @@ absl::StatusOr<TuneResult> tune_task(const Task& task, Store& store, const Searc
   RETURN_IF_ERROR(store.claim(task.key));
   const Claim claim(store, task.key);
 
+  SearchOptions search = options;
+  search.stop = options.stop.before(after_seconds(options.seconds + kOverrunSeconds));
   LocalOptions local;
   local.seed = options.seed;
+  local.stop = search.stop;
   ASSIGN_OR_RETURN(std::unique_ptr<Measurer> measurer, make_measurer(task, std::move(local)));
   const double begin = now();
   if (!hooks.now) hooks.now = [begin] { return lw::now() - begin; };
-  if (!hooks.interrupted) hooks.interrupted = [] { return false; };
   if (!hooks.progress) hooks.progress = [](const TuneProgress&) {};
   if (model == nullptr) model = make_xgboost_model();
-  return tune(task.start, task.key, store, *measurer, options, std::move(model), hooks);
+  return tune(task.start, task.key, store, *measurer, search, std::move(model), hooks);
 }
 
 absl::StatusOr<std::vector<TuneResult>> tune_tasks(std::vector<SuiteMember> members, Store& store,
@@ -123,6 +129,10 @@ absl::StatusOr<std::vector<TuneResult>> tune_tasks(std::vector<SuiteMember> memb
     if (same == first.end()) first.push_back(i);
     else members[*same].weight += members[i].weight;
   }
+  SuiteOptions suite;
+  suite.search = options;
+  const double seconds = options.seconds * static_cast<double>(first.size());
+  suite.search.stop = options.stop.before(after_seconds(seconds + kOverrunSeconds));
   std::vector<std::unique_ptr<Claim>> claims;
   std::vector<SuiteItem> items;
   for (const size_t i : first) {
@@ -131,13 +141,10 @@ absl::StatusOr<std::vector<TuneResult>> tune_tasks(std::vector<SuiteMember> memb
     RETURN_IF_ERROR(put_task(store, task));
     RETURN_IF_ERROR(store.claim(task.key));
     claims.push_back(std::make_unique<Claim>(store, task.key));
-    ASSIGN_OR_RETURN(SuiteItem item, suite_item(members[i], options, unconfined.cpus));
+    ASSIGN_OR_RETURN(SuiteItem item, suite_item(members[i], suite.search, unconfined.cpus));
     items.push_back(std::move(item));
   }
-  SuiteOptions suite;
-  suite.search = options;
   suite.now = hooks.now ? hooks.now : [] { return lw::now(); };
-  suite.interrupted = hooks.interrupted;
   ASSIGN_OR_RETURN(const std::vector<TuneResult> tuned, tune_suite(std::move(items), store, suite));
   std::vector<TuneResult> results;
   for (const size_t item : item_of) results.push_back(tuned[item]);

@@ -15,13 +15,23 @@
 namespace lw {
 namespace {
 
-std::atomic<int> signals{0}, allowed{1};
+std::atomic<int> signals{0}, allowed{1}, last_resort_s{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 pid_t main_process = 0;
 
 // Workers inherit the handlers but not the duty: they end with their parent.
 void on_signal(int) {
-  if (getpid() == main_process && signals.fetch_add(1) >= allowed) _exit(kInterrupted);
+  if (getpid() != main_process) return;
+  const int before = signals.fetch_add(1);
+  if (before >= allowed) _exit(kInterrupted);
+  if (before == 0 && last_resort_s > 0) alarm(static_cast<unsigned>(last_resort_s.load()));
+}
+
+void on_alarm(int) {
+  constexpr char kText[] = "interrupted: ended at once, as nothing else would end it\n";
+  const ssize_t written = write(STDERR_FILENO, kText, sizeof(kText) - 1);
+  static_cast<void>(written);
+  _exit(kInterrupted);
 }
 
 void on_abort(int signal_number) {
@@ -67,9 +77,11 @@ const double birth = monotonic() - age_now();
 
 }  // namespace
 
-void watch_interrupts(int patience) {
+void watch_interrupts(int patience, int at_most_s) {
   allowed = patience;
+  last_resort_s = at_most_s;
   main_process = getpid();
+  if (at_most_s > 0) handle(SIGALRM, on_alarm);
   for (int s : {SIGINT, SIGTERM, SIGHUP}) handle(s, on_signal);
 }
 

@@ -4,8 +4,9 @@
 namespace lw {
 
 // From here on SIGINT, SIGTERM and SIGHUP are counted; one more than `patience` exits with
-// kInterrupted.
-void watch_interrupts(int patience = 1);
+// kInterrupted, and so does whatever still runs `at_most_s` seconds after the first (0: anything
+// may): what was stored is stored.
+void watch_interrupts(int patience = 1, int at_most_s = 0);
 bool interrupted();
 int interrupts();                          // so far
 

@@ -25,6 +25,8 @@ struct TuneOptions {
   std::string suite, model = "draft", keep_failing;
 };
 
+constexpr int kLastResortSeconds = 5;      // after Ctrl-C, should anything not heed it
+
 // One workload's end: what is printed about it, and the exit code it asks for.
 struct Tuned {
   Json document;
@@ -168,6 +170,11 @@ absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, Run
     warnings.push_back(concat("only the last resort was searched, each stage tiled by itself: ",
                               result.only_last_resort, " (see `loopwright space --why`)"));
   }
+  if (result.timed_out) {
+    warnings.push_back(valid ? "the seconds were over before the fastest had been compared"
+                             : "the seconds were over before a schedule had been measured and "
+                               "verified; --seconds gives more");
+  }
   tuned.document = {
       {"workload", task.workload.source_words},
       {"canonical_sha256", task.workload.id},
@@ -243,7 +250,6 @@ absl::StatusOr<Tuned> tune_one(const TuneOptions& options, const std::vector<std
     Progress progress(options.output, task, store, options.search, peak_gflops);
     TuneHooks hooks;
     hooks.now = [begin_s] { return process_seconds() - begin_s; };
-    hooks.interrupted = interrupted;
     hooks.progress = [&](const TuneProgress& p) { progress.update(p); };
     result = searched(tune_task(task, store, options.search, std::move(model), std::move(hooks)));
   }
@@ -276,7 +282,6 @@ absl::StatusOr<std::vector<TuneResult>> tune_cases(const TuneOptions& options,
   }
   TuneHooks hooks;
   hooks.now = process_seconds;
-  hooks.interrupted = interrupted;
   return searched(tune_tasks(std::move(members), store, options.search, hooks));
 }
 
@@ -333,8 +338,9 @@ absl::StatusOr<int> run_suite(const TuneOptions& options, const SuiteTasks& suit
   return exit;
 }
 
-absl::StatusOr<int> run_tune(const TuneOptions& options) {
-  watch_interrupts();
+absl::StatusOr<int> run_tune(TuneOptions& options) {
+  watch_interrupts(1, kLastResortSeconds);
+  options.search.stop = Stop(interrupted);
   if (options.suite.empty() && options.workload.words.empty()) {
     return absl::InvalidArgumentError("no workload is named (see `loopwright ops`)");
   }

@@ -9,6 +9,7 @@ namespace lw::lowering {
 
 void Emitter::count(int64_t more) {
   statements += more;
+  if (failure.ok()) failure = stop.status("lowering");
   if (statements > options.max_statements && failure.ok()) {
     failure = infeasible("the unrolled program is too large");
   }

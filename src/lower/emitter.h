@@ -55,6 +55,8 @@ struct Chunk {
 struct Emitter {
   const Nest& nest;
   const LowerOptions& options;
+  Stop stop;                               // the nest's; that of `nest` never asks, or what is
+                                           // lowered would change half-way
   Kernel kernel;
   std::vector<Stmt>* out = nullptr;        // where statements go
   std::vector<Interval> var_range;         // of every integer variable
@@ -73,7 +75,7 @@ struct Emitter {
   bool counting = false;                   // statements only: nothing is kept of them
   absl::Status failure;                    // the first limit that was broken
 
-  Emitter(const Nest& n, const LowerOptions& o) : nest(n), options(o) {}
+  Emitter(const Nest& n, const LowerOptions& o, const Stop& s) : nest(n), options(o), stop(s) {}
   const Tensor& tensor(int t) const { return nest.program->tensors[t]; }
 
   Stmt& emit(Stmt stmt);

@@ -67,8 +67,10 @@ absl::Status emit(Emitter& e) {
   const Nest& nest = e.nest;
   e.kernel.name = nest.program->name;
   e.kernel.error_growth = nest.error_growth;
-  for (size_t s = 0; s < nest.stages.size(); ++s)
+  for (size_t s = 0; s < nest.stages.size(); ++s) {
     e.bodies.push_back(effective_body(nest, static_cast<int>(s)));
+    RETURN_IF_ERROR(e.stop.status("lowering"));
+  }
   e.copies.resize(nest.stages.size());
   add_arguments(e);
 
@@ -80,15 +82,22 @@ absl::Status emit(Emitter& e) {
     lowering::allocate(e, s, {});
     lowering::emit_stage(e, s, lowering::whole_axes(nest, s));
     RETURN_IF_ERROR(e.failure);
+    RETURN_IF_ERROR(e.stop.status("lowering"));
   }
   return absl::OkStatus();
+}
+
+Nest without_stop(Nest nest) {
+  nest.stop = Stop();
+  return nest;
 }
 
 }  // namespace
 
 absl::StatusOr<Kernel> lower(const Nest& nest, const LowerOptions& limits) {
   const LowerOptions options = for_size_of(nest, limits);
-  Emitter e(nest, options);
+  const Nest kept = without_stop(nest);
+  Emitter e(kept, options, nest.stop);
   RETURN_IF_ERROR(emit(e));
   RETURN_IF_ERROR(lay_out_workspace(e.kernel, options));
 #ifndef NDEBUG
@@ -99,7 +108,8 @@ absl::StatusOr<Kernel> lower(const Nest& nest, const LowerOptions& limits) {
 
 absl::StatusOr<int64_t> count_statements(const Nest& nest, const LowerOptions& limits) {
   const LowerOptions options = for_size_of(nest, limits);
-  Emitter e(nest, options);
+  const Nest kept = without_stop(nest);
+  Emitter e(kept, options, nest.stop);
   e.counting = true;
   RETURN_IF_ERROR(emit(e));
   return e.statements;

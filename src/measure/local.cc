@@ -10,6 +10,7 @@
 #include "src/measure/local.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -22,6 +23,7 @@
 namespace lw {
 namespace {
 
+constexpr std::chrono::milliseconds kLookEvery(50);  // at what may stop a comparison
 constexpr size_t kBatch = 8;  // built before the measurer takes over, when alternating
 
 // Finalists that are measured together; complete when every member is built or failed.
@@ -102,14 +104,23 @@ class LocalMeasurer : public Measurer {
     std::unique_lock<std::mutex> lock(mutex_);
     for (size_t i = 0; i < batch.size(); ++i) {
       Job job;
-      job.built.candidate = std::move(batch[i]);
+      job.built.candidate = batch[i];
       job.group = group;
       job.member = i;
       to_build_.push_front(std::move(job));
     }
     changed_.notify_all();
-    changed_.wait(lock, [&] { return group->done; });
-    return of_our_kind(group->outcomes);
+    while (!group->done && !bench_->options.stop.asked()) {
+      changed_.wait_for(lock, kLookEvery, [&] { return group->done; });
+    }
+    if (group->done) return of_our_kind(group->outcomes);
+    std::vector<Outcome> lost(batch.size());
+    for (size_t i = 0; i < lost.size(); ++i) {
+      lost[i].ticket = batch[i].ticket;
+      lost[i].verdict = Verdict::kWorkerLost;
+      lost[i].detail = "measuring was stopped";
+    }
+    return lost;
   }
 
  private:

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "schedules/target.h"
+#include "src/base/stop.h"
 #include "src/build/build.h"
 #include "src/measure/hygiene.h"
 #include "src/measure/isolation.h"
@@ -36,6 +37,7 @@ struct LocalOptions {
   // A code generator that is not in build.h's table, and what loads its artifacts (both or none).
   const Backend* backend = nullptr;
   Loader load = nullptr;
+  Stop stop;  // asked, interleave() waits no more: its outcomes are kWorkerLost
 };
 
 // Inputs are random_input() of the program for the seed: one uniform set, one of small integers.

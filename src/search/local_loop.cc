@@ -51,6 +51,7 @@ absl::Status LocalLoop::step(Measurer& measurer, double elapsed_s, int most) {
   const double began = hooks_.now();
   absl::StatusOr<Batch> batch = run_.next(elapsed_s, most);
   result_.propose_s += hooks_.now() - began;
+  if (options_.stop.asked()) return absl::OkStatus();
   RETURN_IF_ERROR(batch.status());
   if (!batch->empty()) RETURN_IF_ERROR(issue(measurer, *std::move(batch)));
   if (run_.phase() == SearchPhase::kDraining) return drain(measurer);
@@ -183,11 +184,13 @@ absl::Status LocalLoop::drain(Measurer& measurer) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<TuneResult> LocalLoop::result(bool interrupted) {
+absl::StatusOr<TuneResult> LocalLoop::result() {
+  const absl::Status stopped = run_.done() ? absl::OkStatus() : options_.stop.status("the search");
   result_.trials = run_.trials();
   result_.failed = run_.failed();
   result_.deduped = run_.deduplicated();
-  result_.interrupted = interrupted;
+  result_.interrupted = absl::IsCancelled(stopped);
+  result_.timed_out = absl::IsDeadlineExceeded(stopped);
   result_.only_last_resort = run_.only_last_resort();
   result_.zero_us = run_.zero_us();
   result_.zero_verified = run_.zero_verified();

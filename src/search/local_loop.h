@@ -30,7 +30,8 @@ class LocalLoop {
   // Starts from what the store holds of similar workloads, if nothing was tried yet.
   absl::Status warm_start();
   // Issues what may be issued, at most `most` trials of it, and takes what came back meanwhile.
-  // Returns within the measuring of one batch, mostly 0.05 s.
+  // Returns within the measuring of one batch, mostly 0.05 s; soon, with nothing issued, once
+  // options.stop is asked.
   absl::Status step(Measurer& measurer, double elapsed_s,
                     int most = std::numeric_limits<int>::max());
   // What is running still counts, what waits is dropped. Nothing is in flight afterwards.
@@ -39,7 +40,8 @@ class LocalLoop {
   SearchRun& run() { return run_; }
   const SearchRun& run() const { return run_; }
   double elapsed() const { return hooks_.now() - began_; }
-  absl::StatusOr<TuneResult> result(bool interrupted);
+  // Ended early, if options.stop was asked before the run was done.
+  absl::StatusOr<TuneResult> result();
 
  private:
   struct Flying {

@@ -57,7 +57,7 @@ float build_handicap(const Option& option) {
 
 Moves::Moves(const Nest& start, std::vector<Sketch> space, uint64_t seed, bool use_draft)
     : start_(start),
-      space_(std::move(space)),
+      space_(space.empty() ? make_space(start) : std::move(space)),
       arms_(space_.size()),
       seed_(seed),
       use_draft_(use_draft) {
@@ -111,7 +111,7 @@ bool Moves::add(int sketch, Sample sample, const char* source, std::vector<Optio
 }
 
 void Moves::draft(int count, std::vector<Option>& out) {
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < count && !start_.stop.asked(); ++i) {
     Rng rng = next_stream();
     const int s = choose_sketch(rng);
     ++arms_[s].drawn;
@@ -139,7 +139,7 @@ void Moves::breed(const std::vector<const Option*>& parents, int count, std::vec
     for (int i = 0; i < kTournament; ++i) best = std::min(best, rng.below(n));
     return parents[best];
   };
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < count && !start_.stop.asked(); ++i) {
     Rng rng = next_stream();
     const Option* a = choose(rng);
     if (a->sketch < 0) continue;
@@ -162,7 +162,7 @@ void Moves::neighbours(const Option& option, std::vector<Option>& out) {
 }
 
 void Moves::adapt(const Trace& foreign, std::vector<Option>& out) {
-  for (size_t s = 0; s < space_.size(); ++s) {
+  for (size_t s = 0; s < space_.size() && !start_.stop.asked(); ++s) {
     absl::StatusOr<Sample> adapted = lw::adapt(start_, space_[s], foreign);
     if (adapted.ok()) add(static_cast<int>(s), *std::move(adapted), "warm", out);
   }

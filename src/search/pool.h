@@ -49,7 +49,8 @@ float build_handicap(const Option& option);
 class Moves {
  public:
   // `use_draft`: what the draft says of draws counts as their sketch's time until one is measured;
-  // otherwise a sketch without a time is drawn as often as the best.
+  // otherwise a sketch without a time is drawn as often as the best. `space` empty: make_space(start).
+  // What start.stop has cut short lacks options.
   Moves(const Nest& start, std::vector<Sketch> space, uint64_t seed, bool use_draft = true);
 
   const Nest& start() const { return start_; }

@@ -38,6 +38,11 @@ constexpr double kDescentShare = 0.2;  // of the trials that there will be, the 
 constexpr int kStagnant = 48;          // results without a better one: descend too
 constexpr int kWarmTries = 4;          // adapted traces a batch
 
+Nest stopped_by(Nest nest, const Stop& stop) {
+  nest.stop = stop;
+  return nest;
+}
+
 bool better(const Option* a, const Option* b) {
   return a->score != b->score ? a->score > b->score : a->text < b->text;
 }
@@ -48,7 +53,7 @@ struct Search::Impl {
   Impl(Nest start, SearchOptions o, std::unique_ptr<Model> m)
       : options(std::move(o)),
         model(std::move(m)),
-        moves(start, options.space.empty() ? make_space(start) : options.space, options.seed,
+        moves(stopped_by(std::move(start), options.stop), options.space, options.seed,
               options.use_draft && !options.random_only) {}
 
   SearchOptions options;
@@ -288,6 +293,7 @@ struct Search::Impl {
       merge(std::move(children));
     }
     std::vector<Proposal> batch;
+    RETURN_IF_ERROR(options.stop.status("the search for a first schedule"));
     for (size_t i = 0; i < pool.size(); ++i) {
       if (take(pool[i], "zero", batch)) return std::move(batch[0]);
     }
@@ -295,6 +301,7 @@ struct Search::Impl {
       batch[0].source = "zero";
       return std::move(batch[0]);
     }
+    RETURN_IF_ERROR(options.stop.status("the search for a first schedule"));
     return absl::NotFoundError(concat("no schedule of the program can be lowered; of the sketch ",
                                       refused.empty() ? moves.refused() : refused));
   }
@@ -375,7 +382,11 @@ struct Search::Impl {
     if (tried.size() < fitted + std::max<size_t>(8, fitted / 10)) return;
     std::vector<Example> examples;
     for (const Tried& t : tried) examples.push_back({t.option.features, 0, t.time_us, t.failed});
-    CHECK(model->fit(examples, options.seed).ok());
+    if (const absl::Status status = model->fit(examples, options.seed, options.stop);
+        !status.ok()) {
+      CHECK(options.stop.asked());
+      return;
+    }
     fitted = tried.size();
   }
 };
@@ -385,7 +396,10 @@ Search::Search(Nest start, SearchOptions options, std::unique_ptr<Model> model)
 Search::~Search() = default;
 
 void Search::observe(const std::vector<Measurement>& results) {
-  for (const Measurement& m : results) impl_->observe_one(m);
+  for (const Measurement& m : results) {
+    if (impl_->options.stop.asked()) return;
+    impl_->observe_one(m);
+  }
   impl_->learn();
 }
 
@@ -396,6 +410,7 @@ absl::StatusOr<uint64_t> Search::adopt(const std::string& trace, bool again) {
 void Search::warm_start(const std::vector<Trace>& foreign) {
   if (!impl_->options.use_warm || impl_->options.random_only) return;
   for (const Trace& trace : foreign) {
+    if (impl_->options.stop.asked()) return;
     std::vector<Option> adapted;
     impl_->moves.adapt(trace, adapted);
     impl_->score(adapted);

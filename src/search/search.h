@@ -35,6 +35,9 @@ struct SearchOptions {
        use_warm = true, use_racing = true;
   bool random_only = false;                // ablation: random sampling, nothing learned
   std::vector<Sketch> space;               // tests; empty: make_space(start)
+  // Looked at in everything that takes long. Once it is asked every call returns soon, what a Search
+  // then answers means nothing, and it is of no more use.
+  Stop stop;
 };
 
 struct Proposal {
@@ -88,7 +91,8 @@ struct CurvePoint {
 struct TuneResult {
   int trials = 0, failed = 0;
   int64_t deduped = 0;
-  bool interrupted = false;
+  bool interrupted = false;                // options.stop was asked by somebody
+  bool timed_out = false;                  // its time was over before the search had ended
   BestRow best;                            // verified; best.measurement.trace empty when none is
                                            // valid
   std::string only_last_resort;            // Search::only_last_resort()
@@ -103,14 +107,13 @@ struct TuneProgress {
   double best_us = 0, elapsed_s = 0, candidates_per_s = 0;
 };
 
-// Clock and interruption enter as arguments. `progress` is called after every acknowledged batch.
+// The clock enters as an argument. `progress` is called after every acknowledged batch.
 struct TuneHooks {
   std::function<double()> now;             // seconds since the process started
-  std::function<bool()> interrupted;
   std::function<void(const TuneProgress&)> progress;
 };
 
-// Runs the search until trials, seconds or an interruption; every outcome is stored (and so
+// Runs the search until trials, seconds or options.stop; every outcome is stored (and so
 // acknowledged) before it is counted. Resumes from the store. Store errors end the run at once and
 // are returned. REQUIRES: the key claimed.
 absl::StatusOr<TuneResult> tune(const Nest& start, const Key& key, Store& store, Measurer& measurer,

@@ -201,6 +201,12 @@ void SearchRun::advance(double elapsed_s) {
 }
 
 absl::StatusOr<Batch> SearchRun::next(double elapsed_s, int most) {
+  ASSIGN_OR_RETURN(Batch batch, issue_some(elapsed_s, most));
+  RETURN_IF_ERROR(options_.stop.status("the search"));
+  return batch;
+}
+
+absl::StatusOr<Batch> SearchRun::issue_some(double elapsed_s, int most) {
   advance(elapsed_s);
   switch (phase_) {
     case SearchPhase::kZeroTrial: return issue_zero();

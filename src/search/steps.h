@@ -84,6 +84,7 @@ class SearchRun {
   // What to measure now, at most `most` trials of it. Empty when nothing may be issued now (enough
   // is in flight, or what is in flight must come back first) or when done(). `elapsed_s`: of
   // options.seconds; never falls. kNotFound: no schedule can be lowered.
+  // kCancelled, kDeadlineExceeded: options.stop was asked; the run is of no more use.
   absl::StatusOr<Batch> next(double elapsed_s, int most = std::numeric_limits<int>::max());
   // Proposes the next batch of trials before it may be issued; a driver calls it when it has time.
   // What next() then returns is the same batch.
@@ -134,6 +135,7 @@ class SearchRun {
   void learn();
   void settle();
   bool has_issued(const char* source) const;
+  absl::StatusOr<Batch> issue_some(double elapsed_s, int most);
   absl::StatusOr<Batch> issue_zero();
   Batch issue_trials(int most);
   Batch issue_finalists(double elapsed_s);

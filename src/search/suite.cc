@@ -90,10 +90,7 @@ class Suite {
   }
 
  private:
-  bool interrupted() {
-    interrupted_ = interrupted_ || (options_.interrupted && options_.interrupted());
-    return interrupted_;
-  }
+  bool interrupted() const { return options_.search.stop.asked(); }
   double elapsed() const { return options_.now() - began_; }
 
   std::vector<WorkloadState> states() const {
@@ -177,8 +174,7 @@ class Suite {
   absl::StatusOr<std::vector<TuneResult>> results() {
     std::vector<TuneResult> all;
     for (const auto& lane : lanes_) {
-      ASSIGN_OR_RETURN(TuneResult result,
-                       lane->loop->result(interrupted_ && !lane->loop->run().done()));
+      ASSIGN_OR_RETURN(TuneResult result, lane->loop->result());
       all.push_back(std::move(result));
     }
     return all;
@@ -213,7 +209,6 @@ class Suite {
   std::list<int> recent_;                  // whose measurer is kept, the latest first
   SharedBudget budget_;
   double seconds_ = 0;
-  bool interrupted_ = false;
 };
 
 }  // namespace

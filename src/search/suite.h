@@ -31,12 +31,11 @@ struct SuiteOptions {
   AllocateOptions allocate;                // batch is search.batch
   int64_t memory_bytes = int64_t{2} << 30; // of measurers kept; one is kept whatever it takes
   std::function<double()> now;             // seconds
-  std::function<bool()> interrupted;
 };
 
 // Gives the next batch to the workload with the largest expected gain per second (allocate.h) until
 // search.trials · workloads trials are stored (never more, stored ones count), search.seconds ·
-// workloads seconds are over, nothing promises a gain, or an interruption; then measures the
+// workloads seconds are over, nothing promises a gain, or search.stop is asked; then measures the
 // finalists of each. One measurer works at a time. Result i is item i's; its clock (curve,
 // progress) stands still while others have their turn. Everything is stored before it is counted,
 // as in tune(); errors end the run. REQUIRES: the keys claimed.

@@ -24,15 +24,12 @@ absl::StatusOr<TuneResult> tune(const Nest& start, const Key& key, Store& store,
   RETURN_IF_ERROR(loop.resume());
   seen.resumed = seen.trials;
   RETURN_IF_ERROR(loop.warm_start());
-  bool interrupted = false;
-  while (!loop.run().done()) {
-    interrupted = interrupted || (hooks.interrupted && hooks.interrupted());
-    if (interrupted) break;
+  while (!loop.run().done() && !options.stop.asked()) {
     if (has_stopped(seen, AllocateOptions())) loop.run().finish();
     RETURN_IF_ERROR(loop.step(measurer, loop.elapsed()));
   }
-  if (interrupted) RETURN_IF_ERROR(loop.drain(measurer));
-  return loop.result(interrupted);
+  if (options.stop.asked()) RETURN_IF_ERROR(loop.drain(measurer));
+  return loop.result();
 }
 
 }  // namespace lw
