@@ -119,6 +119,11 @@ TEST_F(HttpTest, MetricsAndHealth) {
   EXPECT_EQ(get("/readyz")->body, "the database is read-only: disk full\n");
   EXPECT_EQ(get("/healthz")->status, 200);
   EXPECT_EQ(document("/api/overview")["problem"], "the database is read-only: disk full");
+  health_ = {false, "a thread hangs in GetStudy, 75 s beyond its time", false};
+  for (const char* path : {"/healthz", "/readyz"}) {
+    EXPECT_EQ(get(path)->status, 503);
+    EXPECT_EQ(get(path)->body, "a thread hangs in GetStudy, 75 s beyond its time\n");
+  }
 }
 
 TEST_F(HttpTest, OverviewCounts) {

@@ -32,10 +32,15 @@ bool same_structure(const Trace& a, const Trace& b) {
 class Settling {
  public:
   Settling(const Task& task, const std::vector<Match>& candidates, const LookupOptions& options)
-      : task_(task), candidates_(candidates), options_(options) {}
+      : task_(task), candidates_(candidates), options_(options), start_(task.start) {
+    start_.stop = options.stop;
+  }
 
   absl::StatusOr<LookupAnswer> run() {
-    for (size_t i = 0; i < candidates_.size(); ++i) propose(i);
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      propose(i);
+      RETURN_IF_ERROR(options_.stop.status("the look-up"));
+    }
     // A measurement knows more than the draft; of several the nearest machine's, as they came.
     std::stable_sort(proposals_.begin(), proposals_.end(), [](const Use& a, const Use& b) {
       if (a.measured != b.measured) return a.measured;
@@ -43,6 +48,7 @@ class Settling {
     });
     for (Use& proposal : proposals_) {
       absl::StatusOr<Kernel> kernel = lower(proposal.sample.nest);
+      RETURN_IF_ERROR(options_.stop.status("the look-up"));
       if (kernel.ok()) return answer(proposal, *std::move(kernel));
       note(proposal.candidate, kernel.status());
     }
@@ -60,7 +66,7 @@ class Settling {
     const Match& candidate = candidates_[index];
     const absl::StatusOr<Trace> trace = parse_trace(candidate.record->trace);
     if (!trace.ok()) return note(index, trace.status());
-    absl::StatusOr<Nest> nest = replay(task_.start, *trace);
+    absl::StatusOr<Nest> nest = replay(start_, *trace);
     if (nest.ok()) {
       const double draft = draft_us(*nest);
       const Key& key = candidate.record->key;
@@ -79,13 +85,13 @@ class Settling {
   void adapt_to_space(size_t index, const Trace& trace) {
     // An exact record that does not replay is broken: the next rung, not a repaired one.
     if (candidates_[index].rung == Rung::kExact) return;
-    if (space_.empty()) space_ = make_space(task_.start);
+    if (space_.empty()) space_ = make_space(start_);
     const bool known = std::any_of(space_.begin(), space_.end(), [&](const Sketch& sketch) {
       return same_structure(sketch.steps, trace);
     });
     for (const Sketch& sketch : space_) {
       if (known && !same_structure(sketch.steps, trace)) continue;
-      absl::StatusOr<Sample> sample = adapt(task_.start, sketch, trace);
+      absl::StatusOr<Sample> sample = adapt(start_, sketch, trace);
       if (!sample.ok()) continue;
       const double draft = draft_us(sample->nest);
       proposals_.push_back({index, *std::move(sample), draft, true, false});
@@ -96,7 +102,9 @@ class Settling {
     double best = proposals_.front().draft;
     for (const Use& proposal : proposals_) best = std::min(best, proposal.draft);
     if (!options_.zero_trial) return best;
-    Search search(task_.start, SearchOptions(), make_draft_model());
+    SearchOptions stoppable;
+    stoppable.stop = options_.stop;
+    Search search(task_.start, stoppable, make_draft_model());
     const absl::StatusOr<lw::Proposal> zero = search.zero_trial();
     return zero.ok() && zero->draft_us > 0 ? std::min(best, zero->draft_us) : best;
   }
@@ -126,6 +134,7 @@ class Settling {
     if (out.predicted_us) *out.predicted_us *= 1 + *out.predicted_loss;
     out.notes = std::move(notes_);
     out.nest = std::move(chosen.sample.nest);
+    out.nest.stop = Stop();
     out.kernel = std::make_shared<const Kernel>(std::move(kernel));
     return out;
   }
@@ -133,6 +142,7 @@ class Settling {
   const Task& task_;
   const std::vector<Match>& candidates_;
   const LookupOptions& options_;
+  Nest start_;                             // the task's, with the stop
   std::vector<Sketch> space_;
   std::vector<Use> proposals_;
   std::vector<std::string> notes_;
@@ -184,7 +194,9 @@ absl::StatusOr<LookupAnswer> settle(const Task& task, const std::vector<Match>& 
 absl::StatusOr<LookupAnswer> default_answer(const Task& task, const LookupOptions& options) {
   LookupAnswer answer;
   if (!options.zero_trial) return answer;
-  Search search(task.start, SearchOptions(), make_draft_model());
+  SearchOptions stoppable;
+  stoppable.stop = options.stop;
+  Search search(task.start, stoppable, make_draft_model());
   ASSIGN_OR_RETURN(const lw::Proposal zero, search.zero_trial());
   answer.trace = zero.text;
   ASSIGN_OR_RETURN(answer.nest, replay(task.start, zero.trace));

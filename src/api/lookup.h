@@ -24,6 +24,9 @@ struct LookupOptions {
   // What the default rung answers, and a lower rung is compared with: the zero-trial schedule, up
   // to 0.1 s. Without, the default rung has no trace.
   bool zero_trial = true;
+  // Looked at while traces are adapted and schedules are searched for; asked, the look-up ends with
+  // kCancelled or kDeadlineExceeded.
+  Stop stop;
 };
 
 struct LookupAnswer {
@@ -49,7 +52,7 @@ struct LookupAnswer {
 
 LookupRequest request_of(const Task& task);
 
-// Never kNotFound: a miss is the default. Errors are the source's.
+// Never kNotFound: a miss is the default. Errors are the source's, and options.stop's.
 absl::StatusOr<LookupAnswer> look_up(const Task& task, const RecordSource& source,
                                      const LookupOptions& options = {});
 

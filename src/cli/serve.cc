@@ -9,6 +9,8 @@
 namespace lw {
 namespace {
 
+constexpr int kLastResortSeconds = 10;     // to wind up, after the grace
+
 struct ServeOptions {
   DaemonOptions daemon;
   Output output;
@@ -21,7 +23,7 @@ absl::StatusOr<int> run_serve(ServeOptions& options) {
     return absl::InvalidArgumentError("--log-level must be debug, info, warning or error");
   }
   set_log_level(level);
-  watch_interrupts();
+  watch_interrupts(1, static_cast<int>(options.daemon.grace_s) + kLastResortSeconds);
   options.daemon.service.version = LOOPWRIGHT_VERSION;
   const auto started = [&](const std::string& grpc, const std::string& http) {
     emit(

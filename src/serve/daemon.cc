@@ -67,8 +67,9 @@ absl::StatusOr<std::unique_ptr<HttpServer>> start_http(const DaemonOptions& opti
   }
   HttpHooks hooks;
   hooks.health = [&service] {
-    const std::string problem = service.problem();
-    return Health{problem.empty(), problem};
+    const std::string hang = service.hang();
+    const std::string problem = hang.empty() ? service.problem() : hang;
+    return Health{problem.empty(), problem, hang.empty()};
   };
   hooks.now_ms = [&service] { return service.now_ms(); };
   hooks.before_metrics = [&service] { service.before_metrics(); };

@@ -288,7 +288,7 @@ void HttpServer::Implementation::answer(const Request& request, Response& respon
 
 void HttpServer::Implementation::answer_health(bool readiness, Response& response) const {
   const Health now = health();
-  if (readiness && !now.ready) response.status = 503;
+  if (!now.alive || (readiness && !now.ready)) response.status = 503;
   response.set_content(now.problem.empty() ? "ok\n" : now.problem + "\n", "text/plain");
 }
 

@@ -1,7 +1,8 @@
 // The daemon's HTTP port: metrics, health, and the read-only page with its JSON. GET and HEAD only;
 // nothing of a URL reaches the file system (the page is compiled in) or SQL text.
 //
-//   /metrics           Prometheus's text       /healthz  200 while the process works
+//   /metrics           Prometheus's text       /healthz  200 while the process works, 503 and why
+//                                                        when one of its threads hangs
 //   /                  the page                /readyz   200 while it can serve, else 503 and why
 //   /api/overview, /api/studies, /api/studies/ID, /api/studies/ID/curve, /api/devices, /api/agents,
 //   /api/queue, /api/timeline, /api/schedules, /api/failures: JSON, see src/serve/views.h
@@ -38,6 +39,7 @@ struct HttpOptions {
 struct Health {
   bool ready = true;
   std::string problem;                     // "the database is read-only: disk full"; empty: well
+  bool alive = true;                       // no thread hangs
 };
 
 // What the server asks its owner. All are called on its threads, at once.

@@ -39,6 +39,7 @@ struct LeaseRules {
 // What a transaction did that others wait for; used after it has committed.
 struct Changes {
   std::set<std::string> studies;           // have new events or results
+  std::set<std::string> ended;             // studies
   std::set<std::string> queued;            // targets with newly queued jobs
   std::vector<Key> keys;                   // have new measurements
   std::map<std::string, int> attempts;     // metrics: by how they ended

@@ -24,7 +24,7 @@ constexpr size_t kMaxMembers = 100;
 enum Id {
   kJobsQueued, kJobsLeased, kLeasesExpired, kJobAttempts, kMeasurements, kQueueWait,
   kMeasureSeconds, kDiscards, kDevices, kAgentsOnline, kStudies, kCommitSeconds, kCommitOperations,
-  kWalBytes, kDatabaseReadOnly, kLookups, kLookupSeconds, kRpcs, kRpcSeconds, kStreamsOpen,
+  kWalBytes, kDatabaseReadOnly, kHanging, kLookups, kLookupSeconds, kRpcs, kRpcSeconds, kStreamsOpen,
   kTuningCost, kBuildInfo, kCount,
 };
 
@@ -48,6 +48,8 @@ constexpr std::array<MetricInfo, kCount> kTable = {{
     {"loopwright_wal_bytes", "gauge", "", "Size of SQLite's write-ahead log."},
     {"loopwright_database_read_only", "gauge", "",
      "1 while the database takes no writes (disk full, input/output error)."},
+    {"loopwright_threads_hanging", "gauge", "",
+     "Threads more than a minute beyond the time of what they do; /healthz fails while there are."},
     {"loopwright_lookups_total", "counter", "outcome", "Schedule lookups, by the ladder's rung."},
     {"loopwright_lookup_seconds", "histogram", "", "One lookup; of a batch, its share."},
     {"loopwright_rpc_total", "counter", "method,code",
@@ -217,6 +219,7 @@ void Metrics::committed(double seconds, int64_t operations) {
   state_->histogram(kCommitOperations).Observe(static_cast<double>(operations));
 }
 void Metrics::wal(int64_t bytes) { state_->gauge(kWalBytes).Set(static_cast<double>(bytes)); }
+void Metrics::hanging(int threads) { state_->gauge(kHanging).Set(threads); }
 void Metrics::read_only(bool is) { state_->gauge(kDatabaseReadOnly).Set(is ? 1 : 0); }
 void Metrics::lookup(std::string_view outcome, double seconds) {
   state_->counter(kLookups, std::string(outcome)).Increment();

@@ -53,6 +53,7 @@ class Metrics {
   void committed(double seconds, int64_t operations);  // one group commit
   void wal(int64_t bytes);
   void read_only(bool is);
+  void hanging(int threads);
   // ---- what is asked
   void lookup(std::string_view outcome, double seconds);
   void rpc(std::string_view method, std::string_view code, double seconds);

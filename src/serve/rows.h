@@ -1,4 +1,4 @@
-// Rows of tuner_db/schema_2.sql as values, read and written. All REQUIRE: inside a transaction
+// Rows of tuner_db/schema_2.sql and later as values, read and written. All REQUIRE: inside a transaction
 // (those that change something: a write()). States are the enums' names, see state_name().
 #pragma once
 
@@ -37,6 +37,7 @@ struct StudyRow {
   int64_t created_ms = 0, updated_ms = 0, ended_ms = 0;
   std::string owner;
   int64_t owner_epoch = 0, owner_until = 0;
+  int64_t fruitless = 0;                   // daemons in a row that ended in a long step of it
 };
 bool has_ended(loopwright::v1::StudyState state);
 

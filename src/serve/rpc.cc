@@ -43,10 +43,17 @@ Admission admit(const Wire& wire, const grpc::CallbackServerContext& context,
   return admission;
 }
 
+Stop::Clock::time_point deadline_of(const grpc::CallbackServerContext& context) {
+  const std::chrono::duration<double> left =
+      context.deadline() - std::chrono::system_clock::now();
+  return after_seconds(left.count());
+}
+
 grpc::Status conclude(const Wire& wire, const Admission& admission, std::string_view method,
                       std::string_view subject, absl::Status status) {
   const bool explained = status.ok() || reason_of(status) != v1::ERROR_REASON_UNSPECIFIED ||
                          status.code() == absl::StatusCode::kCancelled ||
+                         status.code() == absl::StatusCode::kDeadlineExceeded ||
                          status.code() == absl::StatusCode::kUnimplemented;
   if (!explained) {
     const std::string id = make_id(wire.service->now_ms());

@@ -16,6 +16,7 @@ namespace lw {
 struct Wire {
   Service* service = nullptr;
   Executor* executor = nullptr;
+  Executor* adapting = nullptr;            // for what may compute for long
   bool tls = false;
 };
 
@@ -29,6 +30,9 @@ struct Admission {
 enum class Deadline { kWanted, kNotWanted };
 Admission admit(const Wire& wire, const grpc::CallbackServerContext& context,
                 std::string_view method, Deadline deadline);
+
+// By the clock that only goes forward.
+Stop::Clock::time_point deadline_of(const grpc::CallbackServerContext& context);
 
 // The end of every call: what is not in the API's form becomes INTERNAL with an id that the log
 // explains; counted, logged, audited.
@@ -55,20 +59,23 @@ std::string subject_of(const Request& request) {
 template <class Request, class Response>
 grpc::ServerUnaryReactor* unary(const Wire& wire, grpc::CallbackServerContext* context,
                                 std::string_view method, const Request* request,
-                                Response* response, Call<Request, Response> call) {
+                                Response* response, Call<Request, Response> call,
+                                Executor* executor = nullptr) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   Admission admission = admit(wire, *context, method, Deadline::kWanted);
   if (!admission.status.ok()) {
     reactor->Finish(conclude(wire, admission, method, subject_of(*request), admission.status));
     return reactor;
   }
-  wire.executor->post([&wire, context, method, request, response, call, reactor,
+  const Stop::Clock::time_point due = deadline_of(*context);
+  admission.caller.stop = Stop([context] { return context->IsCancelled(); }, due);
+  (executor == nullptr ? wire.executor : executor)->post([&wire, context, method, request, response, call, reactor,
                        admission = std::move(admission)] {
     absl::Status status = context->IsCancelled()
                               ? absl::CancelledError("the caller has gone")
                               : (wire.service->*call)(admission.caller, *request, response);
     reactor->Finish(conclude(wire, admission, method, subject_of(*request), std::move(status)));
-  });
+  }, std::string(method), due);
   return reactor;
 }
 

@@ -1,5 +1,6 @@
-// Who searches for which study: this daemon's share of all studies that run, each driven by one
-// thread at a time.
+// Who searches for which study: this daemon's share of all studies that run, each driven by a thread
+// of its own. They compute in turns (turns.h): a study whose search is slow, or never ends, holds up
+// no other, and is itself stopped when it ends, when the daemon does, and when one step is hopeless.
 //
 // A study belongs to the daemon that holds its owner lease: taken when nobody does (or the holder
 // stopped renewing it), renewed while it is worked on, given back when the daemon stops. On an
@@ -10,17 +11,18 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "src/base/turns.h"
 #include "src/serve/study_search.h"
 
 namespace lw {
 
 struct SearcherOptions {
-  int threads = 1;
+  int threads = 1;                         // that compute at once
+  double step_limit_s = 120;               // of computing in one step; then the study fails
   int most_studies = 64;                   // searched for at once; others wait, by priority and age
   int64_t owner_ttl_ms = 20'000;
   int64_t adopt_ms = 1000;                 // how often new and orphaned studies are looked for
@@ -33,8 +35,10 @@ class Searcher {
   ~Searcher();
   void start();                            // once; before it nothing happens
   void stop();                             // what it owns is given back; idempotent
-  // Something has changed for the study: results, a cancellation, or that it is new. Cheap.
+  // Something has changed for the study: results, or that it is new. Cheap.
   void wake(const std::string& study);
+  // It has ended: whatever is computed for it ends soon.
+  void drop(const std::string& study);
   // Devices came or changed: studies that wait for one look again.
   void wake_all();
   int owned() const;
@@ -42,19 +46,25 @@ class Searcher {
  private:
   struct Owned;
   void adopt();                            // the housekeeping thread
-  void work();
+  void drive(const std::shared_ptr<Owned>& owned);
+  bool advance(Owned& owned);
+  bool look_up_from(Owned& owned);
+  void join_ended();
+  absl::Status note_long_steps();
   absl::Status adopt_once();
   absl::Status renew();
 
   const SearchSeat seat_;
   const SearcherOptions options_;
+  Turns turns_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stop_ = false;
   bool look_ = true;                       // for new studies, now
   std::map<std::string, std::shared_ptr<Owned>> owned_;
-  std::set<std::string> dirty_;            // to be advanced
-  std::vector<std::thread> threads_;
+  int running_ = 0;                        // threads of studies, the last breath included
+  std::vector<std::thread> ended_;         // to be joined
+  std::thread housekeeper_;
 };
 
 }  // namespace lw

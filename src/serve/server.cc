@@ -68,7 +68,15 @@ class Agents : public v1::AgentService::CallbackService {
 class Schedules : public v1::ScheduleService::CallbackService {
  public:
   explicit Schedules(const Wire& wire) : wire_(wire) {}
-  UNARY("ScheduleService", BatchLookup, batch_lookup)
+  // What adapts or searches computes, and has threads of its own: look-ups that only look up never
+  // wait for it.
+  grpc::ServerUnaryReactor* BatchLookup(grpc::CallbackServerContext* context,
+                                        const v1::BatchLookupRequest* request,
+                                        v1::BatchLookupResponse* response) override {
+    const bool computes = request->adapt() || request->worst() == v1::LOOKUP_OUTCOME_DEFAULT;
+    return unary(wire_, context, "/loopwright.v1.ScheduleService/BatchLookup", request, response,
+                 &lw::Service::batch_lookup, computes ? wire_.adapting : wire_.executor);
+  }
   UNARY("ScheduleService", PutRecords, put_records)
   UNARY("ScheduleService", ListHistory, list_history)
   UNARY("ScheduleService", ListSchedules, list_schedules)
@@ -137,11 +145,12 @@ constexpr const char* kWriteServices[] = {"loopwright.v1.TuningService",
 
 struct Server::Impl {
   explicit Impl(Service& service, const ServerOptions& options)
-      : executor(options.threads),
-        wire{&service, &executor, options.credentials != nullptr},
+      : executor(options.threads, service.liveness()),
+        adapting(options.adapting_threads, service.liveness()),
+        wire{&service, &executor, &adapting, options.credentials != nullptr},
         tuning(wire), agents(wire), schedules(wire), fleet(wire), operations(wire) {}
 
-  Executor executor;
+  Executor executor, adapting;
   Wire wire;
   Tuning tuning;
   Agents agents;
@@ -222,6 +231,7 @@ void Server::stop(double grace_s) {
                           std::chrono::milliseconds(static_cast<int64_t>(1000 * grace_s)));
   impl_->server->Wait();
   impl_->executor.stop();
+  impl_->adapting.stop();
   impl_->server.reset();
 }
 

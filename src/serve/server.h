@@ -20,6 +20,7 @@ struct ServerOptions {
   // null: none, for loopbacks; others get the processor that denies by default (auth.h).
   std::shared_ptr<grpc::ServerCredentials> credentials;
   int threads = 16;                        // for calls that wait for the database
+  int adapting_threads = 4;                // for look-ups that compute schedules
   bool reflection = false;
   Keepalive keepalive = {.time_ms = 60'000, .timeout_ms = 10'000};
   int64_t least_ping_ms = 5'000;           // between a client's pings; who asks more often is cut

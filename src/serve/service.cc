@@ -44,8 +44,10 @@ absl::StatusOr<std::unique_ptr<Service>> Service::start(std::shared_ptr<Database
     seat.now_ms = [self] { return self->now_ms(); };
     seat.changed = [self](const Changes& changes) { self->changed(changes); };
     seat.owner = make_id(service->now_ms());
+    seat.liveness = &self->liveness_;
     seat.rules = options.rules;
     seat.online_ms = options.online_ms;
+    seat.before_search = options.before_search;
     service->searcher_ = std::make_unique<Searcher>(std::move(seat), options.searcher);
     service->searcher_->start();           // it calls back into a service that knows it
   }
@@ -104,6 +106,9 @@ void Service::changed(const Changes& changes) {
   for (const std::string& study : changes.studies) {
     parked_.wake_all(study_topic(study));
     if (searcher_ != nullptr) searcher_->wake(study);
+  }
+  for (const std::string& study : changes.ended) {
+    if (searcher_ != nullptr) searcher_->drop(study);
   }
   for (const Key& key : changes.keys) note_key(key);
   for (const auto& [outcome, count] : changes.attempts) {
@@ -291,6 +296,7 @@ absl::Status Service::measure_fleet() {
   metrics_.devices(devices);
   metrics_.studies(studies);
   metrics_.read_only(!commit_->problem().empty());
+  metrics_.hanging(liveness_.hanging());
   std::error_code none;
   const auto wal = std::filesystem::file_size(database_->path() + "-wal", none);
   if (!database_->is_shared()) metrics_.wal(none ? 0 : static_cast<int64_t>(wal));

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "google/longrunning/operations.pb.h"
 #include "loopwright/v1/schedule.pb.h"
+#include "src/base/liveness.h"
 #include "src/serve/auth.h"
 #include "src/serve/clock.h"
 #include "src/serve/limits.h"
@@ -32,6 +33,7 @@ namespace lw {
 struct Caller {
   Identity identity;
   std::string peer;
+  Stop stop;                               // when it has gone, or waits no longer
 };
 
 struct ServiceOptions {
@@ -42,6 +44,7 @@ struct ServiceOptions {
   std::string backup_folder;               // where BackupDatabase writes; "": beside the database
   std::function<int64_t()> monotonic_ms;   // tests; empty: the system's
   int64_t online_ms = 60'000;              // an agent silent for longer is offline
+  std::function<void(const StudyRow&, const Stop&)> before_search;  // tests; SearchSeat's
   bool search = true;                      // false: serves, but leaves studies to other daemons
 };
 
@@ -151,8 +154,11 @@ class Service {
   void stop_giving();
   // What is wrong with it: "" when all is well; "stopping", "the database is read-only: ...".
   std::string problem() const;
+  // What only a new process helps: "" or "a thread hangs in ...".
+  std::string hang() const { return liveness_.problem(); }
   bool is_stopping() const { return stopping_; }
   Metrics& metrics() { return metrics_; }
+  Liveness& liveness() { return liveness_; }
   ParkedCalls& parked() { return parked_; }
   Database& database() { return *database_; }
   const ServeConfig& config() const { return options_.config; }
@@ -194,6 +200,7 @@ class Service {
   const ServiceOptions options_;
   ServiceClock clock_;
   Metrics metrics_;
+  Liveness liveness_;
   RateLimiter limiter_;
   ParkedCalls parked_;
   std::unique_ptr<LadderIndex> index_;

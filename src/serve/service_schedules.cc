@@ -22,6 +22,7 @@ namespace {
 
 constexpr int kMostQueries = 1000, kMostRecords = 10'000;
 constexpr int kMostMatches = 4;            // of an answer
+constexpr std::chrono::seconds kAdaptFor(5);  // a query, at most
 constexpr int kExportKeys = 50;            // a message
 constexpr size_t kExportBytes = 1 << 20;
 
@@ -226,7 +227,7 @@ absl::StatusOr<Records> take_in(const google::protobuf::RepeatedPtrField<v1::Rec
 
 }  // namespace
 
-absl::Status Service::batch_lookup(const Caller&, const v1::BatchLookupRequest& request,
+absl::Status Service::batch_lookup(const Caller& caller, const v1::BatchLookupRequest& request,
                                    v1::BatchLookupResponse* response) {
   if (request.queries_size() > kMostQueries) {
     return bad_field("queries", concat("at most ", kMostQueries));
@@ -248,10 +249,15 @@ absl::Status Service::batch_lookup(const Caller&, const v1::BatchLookupRequest& 
   AskedTarget target(*store_);
   for (int i = 0; i < request.queries_size(); ++i) {
     const auto begun = std::chrono::steady_clock::now();
+    RETURN_IF_ERROR(caller.stop.status("the look-up"));
+    options.stop = caller.stop.before(begun + kAdaptFor);
     ASSIGN_OR_RETURN(const Asked asked,
                      understand(request.queries(i), i, adapts, *store_, &target));
     v1::LookupResult& result = *response->add_results();
-    RETURN_IF_ERROR(store_error(answer(asked, *index_, options, request, &result)));
+    if (const absl::Status found = answer(asked, *index_, options, request, &result); !found.ok()) {
+      RETURN_IF_ERROR(options.stop.status("the look-up"));
+      return store_error(found);
+    }
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begun;
     metrics_.lookup(state_name(result.outcome()), seconds.count());
   }

@@ -134,7 +134,7 @@ class Watch : public grpc::ServerWriteReactor<v1::StudyEvent> {
                       if (why == ParkedCalls::Why::kNews || parking_.is_cancelled()) return read();
                       beat();
                     });
-    });
+    }, kMethod);
   }
   void write() {
     written_ = std::move(pending_.front());
@@ -209,7 +209,7 @@ class WaitOperation : public grpc::ServerUnaryReactor {
         over_ = why != ParkedCalls::Why::kNews;
         look();
       });
-    });
+    }, kMethod);
   }
   void finish(const absl::Status& status) {
     Finish(conclude(wire_, admission_, kMethod, name_, status));
@@ -307,7 +307,7 @@ class Export : public grpc::ServerWriteReactor<v1::ExportRecordsResponse> {
       }
       cursor_ = *std::move(cursor);
       StartWrite(&written_);
-    });
+    }, kMethod);
   }
 
   const Wire& wire_;
@@ -344,7 +344,7 @@ class Import : public grpc::ServerReadReactor<v1::ImportRecordsRequest> {
       }
       request_.Clear();
       StartRead(&request_);
-    });
+    }, kMethod);
   }
   void OnDone() override {
     wire_.service->metrics().stream_closed();

@@ -216,6 +216,7 @@ absl::Status end_study(Database& database, StudyRow& study, v1::StudyState state
   event.set_failed(study.failed);
   event.set_elapsed_s(1e-3 * static_cast<double>(now_ms - study.created_ms));
   changes->studies.insert(study.id);
+  changes->ended.insert(study.id);
   return add_event(database, study.id, now_ms, std::move(event));
 }
 

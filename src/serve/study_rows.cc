@@ -11,7 +11,7 @@ namespace v1 = loopwright::v1;
 
 constexpr char kStudies[] =
     "SELECT id, client, spec, state, priority, target, device_target, error, trials, failed, "
-    "created_ms, updated_ms, ended_ms, owner, owner_epoch, owner_until FROM studies ";
+    "created_ms, updated_ms, ended_ms, owner, owner_epoch, owner_until, fruitless FROM studies ";
 
 absl::StatusOr<StudyRow> study_of(const Database& database, const Query& query) {
   StudyRow row;
@@ -31,6 +31,7 @@ absl::StatusOr<StudyRow> study_of(const Database& database, const Query& query) 
   row.owner = query.text(13);
   row.owner_epoch = query.integer(14);
   row.owner_until = query.integer(15);
+  row.fruitless = query.integer(16);
   return row;
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -29,6 +30,7 @@ namespace v1 = loopwright::v1;
 constexpr int kBatch = 16;
 constexpr double kNoLimit = 1e9;           // seconds
 constexpr int64_t kJobTimeoutS = 600;
+constexpr int64_t kFruitlessAdoptions = 3;
 constexpr double kSwitchSeconds = 0.5;     // what a device needs to prepare another workload
 
 }  // namespace
@@ -52,8 +54,8 @@ struct StudySearch::Seen {
   int slots = 0;
 };
 
-StudySearch::StudySearch(const SearchSeat& seat, std::string study, int64_t owner_epoch)
-    : seat_(seat), id_(std::move(study)), owner_epoch_(owner_epoch) {}
+StudySearch::StudySearch(const SearchSeat& seat, std::string study, int64_t owner_epoch, Stop stop)
+    : seat_(seat), id_(std::move(study)), owner_epoch_(owner_epoch), stop_(std::move(stop)) {}
 StudySearch::~StudySearch() = default;
 
 absl::Status StudySearch::fenced(std::function<absl::Status(Database&, Changes*)> body) {
@@ -114,17 +116,34 @@ absl::StatusOr<StudySearch::Next> StudySearch::advance() {
     ASSIGN_OR_RETURN(seen, look());
     row_ = seen.study;
   }
+  if (std::exchange(first_, false) && row_.fruitless >= kFruitlessAdoptions) {
+    return fail(concat("adopted ", row_.fruitless, " times without progress: its search ended the "
+                       "daemon, or takes longer than the daemon lived"));
+  }
   const absl::Status known = workloads_.empty() ? begin_all(seen) : catch_up(seen);
   if (known.code() == absl::StatusCode::kAborted) return Next::kEnded;
   RETURN_IF_ERROR(known);
   const absl::Status queued = queue_jobs(std::max(seen.slots, 1));
   if (queued.code() == absl::StatusCode::kAborted) return Next::kEnded;
   RETURN_IF_ERROR(queued);
+  if (row_.fruitless > 0) RETURN_IF_ERROR(note_progress());
   const bool all_done = std::all_of(workloads_.begin(), workloads_.end(),
                                     [](const auto& w) { return w->row.done; });
   if (!all_done) return Next::kWait;
   RETURN_IF_ERROR(end(v1::STUDY_STATE_SUCCEEDED, ""));
   return Next::kEnded;
+}
+
+absl::StatusOr<StudySearch::Next> StudySearch::fail(const std::string& reason) {
+  const absl::Status ended = end(v1::STUDY_STATE_FAILED, reason);
+  if (ended.code() != absl::StatusCode::kAborted) RETURN_IF_ERROR(ended);
+  return Next::kEnded;
+}
+
+absl::Status StudySearch::note_progress() {
+  return fenced([this](Database& database, Changes*) {
+    return database.query("UPDATE studies SET fruitless = 0 WHERE id = ?", id_).run();
+  });
 }
 
 absl::StatusOr<bool> StudySearch::place_study() {
@@ -161,7 +180,9 @@ absl::Status StudySearch::begin_all(const Seen& seen) {
     states_[row.position].time_kind = row.time_kind;
     states_[row.position].switch_s = kSwitchSeconds;
     if (row.done) continue;
+    if (seat_.before_search) seat_.before_search(row_, stop_);
     status = begin(workload, seen);
+    if (stop_.asked()) status = stop_.status("the search");
     const bool never = status.code() == absl::StatusCode::kInvalidArgument ||
                        status.code() == absl::StatusCode::kFailedPrecondition;
     if (never) status = close_workload(workload, std::string(status.message()));
@@ -189,6 +210,7 @@ absl::Status StudySearch::begin(Workload& workload, const Seen& seen) {
   options.trials = std::max(1, row_.spec.trials() / row_.spec.workloads_size());
   options.seconds = kNoLimit;
   options.time_kind = workload.row.time_kind;
+  options.stop = stop_;
   workload.run = std::make_unique<SearchRun>(workload.task->start, options, make_xgboost_model());
   ASSIGN_OR_RETURN(const std::vector<Measurement> stored,
                    seat_.store->measurements(workload.task->key));
@@ -415,6 +437,7 @@ absl::StatusOr<bool> StudySearch::queue_batch(Workload& w, int most) {
 }
 
 absl::Status StudySearch::close_workload(Workload& w, const std::string& note) {
+  RETURN_IF_ERROR(stop_.status("the search"));
   RETURN_IF_ERROR(fenced([&](Database& database, Changes* changes) -> absl::Status {
     ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> rows, workloads_of(database, id_));
     StudyWorkloadRow row = rows[w.row.position];

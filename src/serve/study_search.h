@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/api/api.h"
+#include "src/base/liveness.h"
 #include "src/search/allocate.h"
 #include "src/search/steps.h"
 #include "src/serve/leases.h"
@@ -29,14 +30,19 @@ struct SearchSeat {
   std::function<int64_t()> now_ms;
   std::function<void(const Changes&)> changed;  // after a commit
   std::string owner;                       // this daemon
+  Liveness* liveness = nullptr;
   LeaseRules rules;
   int64_t online_ms = 60'000;              // devices not seen for longer do not count
+  // Tests: called before a workload's search is built, as a search that takes that long.
+  std::function<void(const StudyRow&, const Stop&)> before_search;
 };
 
 // Not thread-safe.
 class StudySearch {
  public:
-  StudySearch(const SearchSeat& seat, std::string study, int64_t owner_epoch);
+  // `stop`: looked at in all that computes; once asked, advance() returns soon and the object is of
+  // no more use.
+  StudySearch(const SearchSeat& seat, std::string study, int64_t owner_epoch, Stop stop);
   ~StudySearch();
 
   enum class Next {
@@ -45,6 +51,8 @@ class StudySearch {
   };
   // Errors: the database's; the study goes on with the next call.
   absl::StatusOr<Next> advance();
+  // Ends it as failed, with the reason.
+  absl::StatusOr<Next> fail(const std::string& reason);
 
  private:
   struct Workload;
@@ -53,6 +61,7 @@ class StudySearch {
   absl::StatusOr<bool> place_study();
   absl::Status begin_all(const Seen& seen);
   absl::Status begin(Workload& workload, const Seen& seen);
+  absl::Status note_progress();
   absl::Status note_stored();
   absl::Status catch_up(const Seen& seen);
   void show(Workload& workload, const std::vector<Measurement>& fresh);
@@ -69,11 +78,13 @@ class StudySearch {
   const SearchSeat& seat_;
   const std::string id_;
   const int64_t owner_epoch_;
+  const Stop stop_;
   StudyRow row_;
   std::vector<std::unique_ptr<Workload>> workloads_;
   std::vector<WorkloadState> states_;      // of workloads_, for the allocation
   int current_ = -1;                       // the workload of the latest batch
   int64_t began_ms_ = 0;
+  bool first_ = true;                      // look, under this owner
 };
 
 }  // namespace lw
