@@ -18,6 +18,7 @@
 
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/files.h"
 
 namespace lw {
 
@@ -31,13 +32,6 @@ struct CliRun {
     return document;
   }
 };
-
-inline std::string slurp(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 class CliTest : public testing::Test {
  protected:

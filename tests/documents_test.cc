@@ -2,11 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <regex>
-#include <sstream>
 
 #include "src/expr/text.h"
+#include "tests/files.h"
 
 namespace lw {
 namespace {
@@ -21,12 +20,6 @@ std::vector<std::filesystem::path> documents() {
   return files;
 }
 
-std::string slurp(const std::filesystem::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
 std::string without_code(const std::string& text) {
   return std::regex_replace(text, std::regex("```[^`]*```|`[^`\n]*`"), "");
 }
@@ -34,7 +27,7 @@ std::string without_code(const std::string& text) {
 TEST(Documents, TheirProgramsParse) {
   int programs = 0;
   for (const std::filesystem::path& file : documents()) {
-    const std::string text = slurp(file);
+    const std::string text = slurp(file.string());
     const std::regex block("```\n([^`]*)```");
     for (std::sregex_iterator at(text.begin(), text.end(), block), end; at != end; ++at) {
       const std::string program = (*at)[1];
@@ -50,7 +43,7 @@ TEST(Documents, TheirProgramsParse) {
 TEST(Documents, TheirLinksLeadToFiles) {
   int links = 0;
   for (const std::filesystem::path& file : documents()) {
-    const std::string text = without_code(slurp(file));
+    const std::string text = without_code(slurp(file.string()));
     const std::regex link(R"(\]\(([^)#:]+)\))");
     for (std::sregex_iterator at(text.begin(), text.end(), link), end; at != end; ++at) {
       EXPECT_TRUE(std::filesystem::exists(file.parent_path() / (*at)[1].str()))

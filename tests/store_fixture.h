@@ -18,6 +18,7 @@
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/base/rng.h"
+#include "tests/files.h"
 #include "tuner_db/best.h"
 #include "tuner_db/store.h"
 
@@ -152,13 +153,6 @@ inline SqliteOptions read_only() {
   SqliteOptions options = patience(0.2);
   options.read_only = true;
   return options;
-}
-
-inline std::string slurp(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
 }
 
 inline void spill(const std::string& file, const std::string& text) {
