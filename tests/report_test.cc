@@ -46,10 +46,11 @@ TEST_F(CliTest, EveryPointOfTheRooflineHasARoofOfItsType) {
   const CliRun run = cli("report --json -o page.html");
   ASSERT_EQ(run.code, 0) << run.err;
   const std::string page = slurp(path("page.html"));
+  const auto report = run.json();
   std::set<std::string> names;
-  for (const auto& task : run.json()["tasks"]) {
+  for (const auto& task : report["tasks"]) {
     double roof = 0;
-    for (const auto& peak : run.json()["peaks"]) {
+    for (const auto& peak : report["peaks"]) {
       if (peak["name"] == task["roof"] && peak["threads"] == task["threads"]) roof = peak["gflops"];
     }
     ASSERT_GT(roof, 0) << task;
