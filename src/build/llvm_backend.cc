@@ -66,7 +66,7 @@ class LlvmBackend : public Backend {
   static absl::StatusOr<std::string> generate(const Kernel& kernel, const Target& target,
                                               std::string_view stage) {
     // LLVM would make something of a kernel that means nothing.
-    RETURN_IF_ERROR(verify(kernel));
+    RETURN_IF_ERROR(verify(kernel, Checked::kMeaning));
     llvm::LLVMContext context;
     context.setDiscardValueNames(stage != "llvm");
     std::string error;
