@@ -450,6 +450,20 @@ TEST(LowerTest, AnAddressThatLanesShareIsReadWhereItExists) {
                    {"vectorize(Y, k)"});
 }
 
+// Ten lanes of which at most two are inside the padding: no branch is for tiles that lie in it whole.
+TEST(LowerTest, ATileWiderThanItsInsideIsNeverInside) {
+  const std::string text = "op p() {\n  in A: i32[3, 2]\n  out Y[a: 3, b: 2] = sum[k: 10](A[a, b] * "
+                           "pad(A[2 - a, a + k - 2], 0))\n}\n";
+  const char* trace = "register_tile(Y, b, k; 2, 10, 0, 0)";
+  expect_reference(text, {trace});
+  const auto program = std::make_shared<const Program>(*parse_program(text, "p"));
+  const Nest start = make_nest(program, target_named("x86_avx2"), 1);
+  const std::optional<Scheduled> scheduled =
+      schedule_kernel(*replay(start, *parse_trace(trace)), *parse_trace(trace));
+  ASSERT_TRUE(scheduled.has_value());
+  EXPECT_EQ(count(scheduled->kernel.body, is_branch), 0);
+}
+
 // Lanes along two axes that lie in memory as one: what masks their last tile is their own number,
 // not a quotient for every lane.
 TEST(LowerTest, FusedLanesAreMaskedWithoutDivisions) {
