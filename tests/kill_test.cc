@@ -41,7 +41,9 @@ TEST_F(CliTest, KilledTuneLosesNothingAcknowledged) {
     std::this_thread::sleep_for(std::chrono::duration<double>(0.02 + rng.uniform() * longest_life));
     kill(child, SIGKILL);
     const CliRun run = finish(child);
-    ASSERT_EQ(run.code, 128 + SIGKILL) << run.err;
+    // A search that goes on from what many lives have stored may be over before it is killed.
+    if (run.code == 0 && i >= kKills / 5) break;
+    ASSERT_EQ(run.code, 128 + SIGKILL) << i << run.err;
     const std::set<int64_t> now = acknowledged(run.err);
     shown.insert(now.begin(), now.end());
   }

@@ -68,7 +68,8 @@ TEST(OldFiles, WhatWasEstimatedIsKnownToBe) {
   for (const Key& key : keys) {
     const TimeKind kind = store->best(key)->measurement.time_kind;
     estimated += kind == TimeKind::kEstimated;
-    for (const Measurement& m : *store->measurements(key)) EXPECT_EQ(m.time_kind, kind);
+    const std::vector<Measurement> measured = *store->measurements(key);
+    for (const Measurement& m : measured) EXPECT_EQ(m.time_kind, kind);
   }
   EXPECT_EQ(estimated, 1);
   // So it is in what an older program exports.
