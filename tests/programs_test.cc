@@ -15,6 +15,11 @@ std::string setting(const char* name, const char* otherwise) {
   return text ? text : otherwise;
 }
 
+std::string check(const char* otherwise) {
+  return "check_programs.py --loopwright " LW_BINARY_DIR "/loopwright --limit 300 --count " +
+         setting("LW_PROGRAMS", otherwise) + " --seed " + setting("LW_SEED", "1");
+}
+
 int python(const std::string& words) {
   const std::string command =
       "PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 " LW_SOURCE_DIR "/tests/programs/" + words;
@@ -26,9 +31,8 @@ TEST(Programs, TheOracleAcceptsWhatIsRightAndSeesMistakes) {
   EXPECT_EQ(python("self_test.py --count 150"), 0) << "(needs python3-numpy)";
 }
 
-TEST(Programs, TheInterpreterIsRight) {
-  EXPECT_EQ(python("check_programs.py --reference --loopwright " LW_BINARY_DIR "/loopwright --count " +
-                   setting("LW_PROGRAMS", "100") + " --seed " + setting("LW_SEED", "1")), 0);
-}
+TEST(Programs, TheInterpreterIsRight) { EXPECT_EQ(python(check("100") + " --reference"), 0); }
+
+TEST(Programs, TuneAndRunAreRight) { EXPECT_EQ(python(check("20") + " --jobs 2"), 0); }
 
 }  // namespace
