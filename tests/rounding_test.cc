@@ -41,16 +41,16 @@ Data data_of(Type type, const V& values) {
 
 // A program on natural inputs, and what a kernel made of them.
 struct Trial {
-  explicit Trial(const std::string& body, uint64_t seed = 7) : program(parse(body)) {
-    for (int t : inputs(program)) in.push_back(random_input(program, t, seed, false));
+  explicit Trial(const std::string& body, uint64_t seed = 7)
+      : program(parse(body)), sources(inputs(program)) {
+    for (int t : sources) in.push_back(random_input(program, t, seed, false));
     for (int t : outputs(program)) {
       out.emplace_back();
       out.back().bytes.resize(static_cast<size_t>(bytes(program.tensors[t])));
     }
   }
   double a(int input, int64_t i) const {
-    const int t = inputs(program)[input];
-    return load_element(program.tensors[t].type, in[input].bytes.data(), i);
+    return load_element(program.tensors[sources[input]].type, in[input].bytes.data(), i);
   }
   float f(int input, int64_t i) const { return static_cast<float>(a(input, i)); }
   Check check(const std::function<double(int64_t)>& kernel) {
@@ -68,6 +68,7 @@ struct Trial {
     return check_points(program, {out[0].bytes.data()}, points, values.data());
   }
   Program program;
+  std::vector<int> sources;                // its inputs
   std::vector<Data> in, out;
 };
 
@@ -78,7 +79,7 @@ float dot(const Trial& t, int64_t i, int64_t j, int n, int terms) {
 }
 
 TEST(Rounding, OfACastInsideABodyIsAdmissible) {
-  for (uint64_t seed = 1; seed < 20; ++seed) {
+  for (uint64_t seed = 1; seed < 8; ++seed) {
     Trial t(
         "in A: f32[64, 64]\nin B: f32[64, 64]\n"
         "out Y[i: 64, j: 64] = cast(f32, cast(f16, sum[k: 64](A[i, k] * B[k, j])))",
