@@ -2,7 +2,7 @@
 // in NumPy with admissible errors, from the language's page alone, so that neither the generator nor
 // the arithmetic shares a mistake with Loopwright.
 //
-// LW_PROGRAMS=1000 is a long form, LW_SEED its first seed. check_programs.py has more: --help.
+// LW_DRAWN=1000 is a long form, LW_SEED its first seed. check_programs.py has more: --help.
 #include <cstdlib>
 #include <string>
 
@@ -17,7 +17,7 @@ std::string setting(const char* name, const char* otherwise) {
 
 std::string check(const char* otherwise) {
   return "check_programs.py --loopwright " LW_BINARY_DIR "/loopwright --limit 300 --count " +
-         setting("LW_PROGRAMS", otherwise) + " --seed " + setting("LW_SEED", "1");
+         setting("LW_DRAWN", otherwise) + " --seed " + setting("LW_SEED", "1");
 }
 
 int python(const std::string& words) {
