@@ -276,7 +276,8 @@ Evaluator::Truth Evaluator::decide(const Expr& expr, const Point& point) {
     case ExprOp::kLe: case ExprOp::kGt: case ExprOp::kGe: break;
     default: return {std::nullopt, evaluate(expr, point)};
   }
-  if (args[0]->type != Type::kI64) {
+  // Differences of addresses do not overflow, those of data may.
+  if (args[0]->type != Type::kI64 || reads_tensor(args[0]) || reads_tensor(args[1])) {
     const Value a = evaluate(args[0], point);
     return {std::nullopt, binary(expr->op, Type::kBool, a, evaluate(args[1], point))};
   }
