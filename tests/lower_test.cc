@@ -403,12 +403,13 @@ TEST(LowerTest, EveryOperatorComputesTheReference) {
 }
 
 // Runs the program under each trace, its buffers between pages that nobody may touch.
-void expect_reference(const std::string& text, const std::vector<const char*>& traces) {
+void expect_reference(const std::string& text, const std::vector<const char*>& traces,
+                      std::vector<Data> in = {}) {
   const absl::StatusOr<Program> parsed = parse_program(text, "p");
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   const auto program = std::make_shared<const Program>(*parsed);
   Rng rng(3);
-  const std::vector<Data> in = random_inputs(*program, rng, /*integers=*/true);
+  if (in.empty()) in = random_inputs(*program, rng, /*integers=*/true);
   const absl::StatusOr<std::vector<Data>> want = interpret(*program, in);
   ASSERT_TRUE(want.ok()) << want.status();
   const Nest start = make_nest(program, target_named("x86_avx512"), 1);
@@ -426,6 +427,21 @@ void expect_reference(const std::string& text, const std::vector<const char*>& t
           << text << trace;
     }
   }
+}
+
+// Not by their difference, which overflows: any two numbers may be compared.
+TEST(LowerTest, DataIsComparedAsItIs) {
+  const int64_t values[] = {INT64_MIN, -1, 0, 1, INT64_MAX};
+  std::vector<Data> in(2);
+  for (int n = 0; n < 50; ++n) {
+    const auto* value = reinterpret_cast<const std::byte*>(&values[n < 25 ? n / 5 : n % 5]);
+    in[n / 25].bytes.insert(in[n / 25].bytes.end(), value, value + sizeof(int64_t));
+  }
+  expect_reference("op p() {\n  in A: i64[25]\n  in B: i64[25]\n"
+                   "  out Y[i: 25] = where(A[i] < B[i], cast(i32, 1), 0) + where(A[i] <= B[i], 2, 0) + "
+                   "where(A[i] > B[i], 4, 0) + where(A[i] >= B[i], 8, 0) + "
+                   "where(A[i] == B[i], 16, 0) + where(A[i] != B[i], 32, 0)\n}\n",
+                   {"vectorize(Y, i)", "unroll(Y, i)"}, in);
 }
 
 // The last step of a reduction in masked tiles adds nothing, and yet is the one that finishes.
@@ -448,20 +464,6 @@ TEST(LowerTest, AnAddressThatLanesShareIsReadWhereItExists) {
   expect_reference("op p() {\n  in A: f32[9, 13, 1]\n"
                    "  out Y[a: 9] = sum[k: 11](pad(A[a, 12 - k, a + k - 2], 0))\n}\n",
                    {"vectorize(Y, k)"});
-}
-
-// Ten lanes of which at most two are inside the padding: no branch is for tiles that lie in it whole.
-TEST(LowerTest, ATileWiderThanItsInsideIsNeverInside) {
-  const std::string text = "op p() {\n  in A: i32[3, 2]\n  out Y[a: 3, b: 2] = sum[k: 10](A[a, b] * "
-                           "pad(A[2 - a, a + k - 2], 0))\n}\n";
-  const char* trace = "register_tile(Y, b, k; 2, 10, 0, 0)";
-  expect_reference(text, {trace});
-  const auto program = std::make_shared<const Program>(*parse_program(text, "p"));
-  const Nest start = make_nest(program, target_named("x86_avx2"), 1);
-  const std::optional<Scheduled> scheduled =
-      schedule_kernel(*replay(start, *parse_trace(trace)), *parse_trace(trace));
-  ASSERT_TRUE(scheduled.has_value());
-  EXPECT_EQ(count(scheduled->kernel.body, is_branch), 0);
 }
 
 // Lanes along two axes that lie in memory as one: what masks their last tile is their own number,

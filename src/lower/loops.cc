@@ -229,22 +229,13 @@ void decide(Frame& f, int l, size_t g, const Body& body) {
   Stmt branch;
   branch.kind = Stmt::Kind::kIf;
   const size_t assumed = e.assumed.size(), quotients = e.quotients.size();
-  bool never = false;                      // a tile that is wider than what is inside
   for (const Affine& bound : conditions_of(e, f.guards[g], range)) {
-    never = never || range_of(e, bound).hi < 0;
     if (known_at_least_zero(e, bound)) continue;
     branch.conditions.push_back(bound);
     e.assumed.push_back(bound);
   }
   std::vector<Stmt>* saved = e.out;
   f.decided[g] = true;
-  if (never) {
-    e.assumed.resize(assumed);
-    if (!range.single()) decide(f, l, g + 1, body);
-    f.decided[g] = false;
-    e.quotients.resize(quotients);
-    return;
-  }
   e.out = &branch.body;
   decide(f, l, g + 1, body);
   e.assumed.resize(assumed);
