@@ -230,7 +230,10 @@ class Rewriter {
       args.push_back(run(arg));
       changed |= args.back() != arg;
     }
-    return replace_(changed ? with_args(expr, std::move(args)) : expr);
+    const Expr done = changed ? with_args(expr, std::move(args)) : expr;
+    // Not what folding left of it (0 + x): that has been replaced.
+    const bool replaces = expr->op == ExprOp::kAxis || expr->op == ExprOp::kRead;
+    return replaces ? replace_(done) : done;
   }
 
   const Replace& replace_;
