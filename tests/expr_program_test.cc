@@ -246,6 +246,9 @@ TEST(Nodes, ConstructorsFold) {
   EXPECT_EQ(make_cast(Type::kI8, c(300))->integer, 44);
   EXPECT_EQ(make_cast(Type::kI8, make_const(Type::kF32, 300))->integer, 127);
   EXPECT_EQ(substitute(make_binary(ExprOp::kAdd, x, c(3)), {c(4)})->integer, 7);
+  // 0 + j leaves j's replacement, which is no axis to be replaced again.
+  const Expr sum = make_binary(ExprOp::kAdd, x, make_axis(2));
+  EXPECT_EQ(substitute(sum, {c(0), make_axis(5), make_axis(1)})->index, 1);
   EXPECT_EQ(make_unary(ExprOp::kRound, make_const(Type::kF32, 2.5))->number, 2);
 }
 
