@@ -5,6 +5,7 @@
 // residual map grows by its definition. What grows are windows: a reader at three neighbours of a
 // point needs its producer at three points, and that one its own at five.
 #include <algorithm>
+#include <bit>
 
 #include "schedules/nest.h"
 #include "src/base/check.h"
@@ -264,7 +265,9 @@ int stage_lanes(const Nest& nest, int stage) {
     if (tensor.type == Type::kF16 || tensor.type == Type::kBF16) bytes = 4;
     bytes = std::max(bytes, nest.stages[stage].body->widest);
   }
-  return std::max(1, nest.target->vector_bytes / bytes);
+  // Of groups of three no whole number fills a vector; tails are cut into halves (lower/tile.cc).
+  return static_cast<int>(
+      std::bit_floor(static_cast<unsigned>(std::max(1, nest.target->vector_bytes / bytes))));
 }
 
 }  // namespace lw
