@@ -117,13 +117,20 @@ Value Evaluator::cast(Type type, Value value) {
 }
 
 Value Evaluator::convert(Type type, Value value) {
-  if (type_of(value) == type) return value;
+  const Type from = type_of(value);
+  if (from == type) return value;
+  // What was only widened goes back as it was, bit for bit: rounding may take subnormals for zero.
+  const auto narrow = narrow_.find(value.reg);
+  if (narrow != narrow_.end() && type_of({narrow->second, value.lanes}) == type) {
+    return {narrow->second, value.lanes};
+  }
   Stmt stmt;
   stmt.op = Op::kCast;
   stmt.dst = e_.new_register(type, value.lanes);
   stmt.srcs[0] = value.reg;
   const int dst = stmt.dst;
   e_.emit(std::move(stmt));
+  if (register_type(from) == type) narrow_[dst] = value.reg;
   return {dst, value.lanes};
 }
 

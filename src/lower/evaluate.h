@@ -192,6 +192,7 @@ class Evaluator {
   absl::flat_hash_map<int, Value> overlay_;
   absl::flat_hash_map<std::pair<int, int>, int> broadcasts_;
   absl::flat_hash_map<int, int> reciprocals_;
+  absl::flat_hash_map<int, int> narrow_;   // of a register that holds a widened 16-bit float
   std::vector<Overlap> overlaps_;
   absl::flat_hash_map<std::vector<int64_t>, std::pair<int, int64_t>> overlap_at_;
   std::vector<Quotient> quotients_;

@@ -307,8 +307,8 @@ void Evaluator::store(const Storage& storage, const Tensor& tensor, const Point&
   }
   const int lanes = address.uniform() ? 1 : point.chunk.lanes;
   const Buffer& buffer = e_.kernel.buffers[storage.buffer];
-  value = broadcast(value, std::max(lanes, value.lanes));
   value = convert(buffer.type, value);
+  value = broadcast(value, std::max(lanes, value.lanes));
   Stmt stmt;
   stmt.op = Op::kStore;
   stmt.buffer = storage.buffer;

@@ -137,11 +137,22 @@ void finish_point(Frame& f, Evaluator& evaluator, const Point& point, Value valu
 
 }  // namespace
 
+namespace {
+
+// Elements go where they go as they are; widened and rounded again, subnormals might become zero.
+bool only_moves(const Frame& f) {
+  const Expr& body = f.e.bodies[f.s];
+  return f.stage.copy_of >= 0 ||
+         (body->op == ExprOp::kRead && body->type == f.e.tensor(f.stage.tensor).type);
+}
+
+}  // namespace
+
 void emit_map_tile(Frame& f) {
   if (f.e.counting) return count_results(f, true);
   const int va = vector_axis(f);
   Evaluator evaluator(f.e, f.s, f.vars);
-  if (f.stage.copy_of >= 0) evaluator.keep_raw();
+  if (only_moves(f) && f.stage.epilogue.empty()) evaluator.keep_raw();
   std::vector<Point> points;
   std::vector<size_t> bundle;              // how many points from here belong together
   const std::vector<Row> rows = rows_of(f, true);
