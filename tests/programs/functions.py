@@ -124,8 +124,10 @@ def total(type, terms, over):
         share = UNIT[type] * min(number, DEVIATIONS * math.sqrt(number))
         error = np.where(exact | np.isinf(magnitude), 0, magnitude * share + number * FLOOR[type])
         r = rounded(type, lo - error, hi + error, 0, exact, floor=False)
-        overflows = (magnitude > LARGEST[type] / 2) & ~np.isinf(magnitude)
-        # Terms that are infinite for certain stay so; what may overflow on the way is open.
+        # Terms that are infinite for certain stay so; what may overflow on the way is open, beside
+        # them too: to the other infinity.
+        finite = np.sum(np.where(np.isfinite(size), size, 0), axis=over)
+        overflows = finite > LARGEST[type] / 2
         certain_terms = np.all(np.isfinite(size) | (terms.lo == terms.hi), axis=over)
         overflows |= np.isinf(magnitude) & ~certain_terms
     return Value(type, np.where(overflows, np.nan, r.lo), np.where(overflows, np.nan, r.hi))
