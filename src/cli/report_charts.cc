@@ -5,6 +5,7 @@
 // bytes against the speed reached, below the roofs measured on this machine.
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "absl/strings/str_format.h"
 #include "src/cli/report.h"
@@ -13,7 +14,8 @@
 namespace lw {
 namespace {
 
-constexpr int kWidth = 620, kHeight = 340;
+constexpr int kWidth = 500, kHeight = 290;
+constexpr double kDot = 5;                 // radius of a point, pixels
 
 std::string tooltip(const ReportTask& task) {
   std::string text =
@@ -117,30 +119,82 @@ Roofs roofs_of(const Report& report, int threads) {
   return roofs;
 }
 
+// Puts each text at the first place beside its point where no other text stands.
+class Labels {
+ public:
+  struct Place {
+    const char* anchor;
+    double dx, dy;
+  };
+  explicit Labels(Chart* chart) : chart_(chart) {}
+
+  // Where every place is taken the text is left out, unless it `must` stand: the pointer still
+  // tells what a point is.
+  void put(double x, double y, const std::string& text, const std::vector<Place>& places,
+           bool must) {
+    for (const Place& place : places) {
+      const Box box = box_of(chart_->px(x) + place.dx, chart_->py(y) + place.dy, text, place);
+      const bool last = must && &place == &places.back();
+      if (!last && std::any_of(taken_.begin(), taken_.end(),
+                               [&](const Box& other) { return meet(box, other); })) {
+        continue;
+      }
+      taken_.push_back(box);
+      return chart_->label(x, y, text, place.anchor, place.dx, place.dy);
+    }
+  }
+  void keep_free(double x, double y, double radius) {
+    const double px = chart_->px(x), py = chart_->py(y);
+    taken_.push_back({px - radius, px + radius, py - radius, py + radius});
+  }
+
+ private:
+  struct Box {
+    double left, right, top, bottom;
+  };
+  static Box box_of(double x, double y, const std::string& text, const Place& place) {
+    constexpr double kLetter = 6.3, kHigh = 9, kDeep = 3;  // pixels of the page's font
+    const double width = kLetter * static_cast<double>(text.size());
+    const std::string_view anchor = place.anchor;
+    const double left = anchor == "start" ? x : anchor == "end" ? x - width : x - width / 2;
+    return {left, left + width, y - kHigh, y + kDeep};
+  }
+  static bool meet(const Box& a, const Box& b) {
+    return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+  }
+
+  Chart* chart_;
+  std::vector<Box> taken_;
+};
+
 // The slopes of the memories up to the highest peak; from the steepest of them each peak.
-void draw_roofs(const Roofs& roofs, int threads, const Scale& x, Chart* chart) {
+void draw_roofs(const Roofs& roofs, int threads, const Scale& x, Chart* chart, Labels* labels) {
   if (roofs.peaks.empty()) return;
   const std::string stroke = absl::StrFormat("class='roof' stroke='%s'", color_of(threads));
   const double top = roofs.peaks.back().gflops;
-  double steepest = 0;
+  double steepest = 0, shallowest = 1e9;
   int level_number = 0;
   for (const auto& [name, gbytes] : roofs.bandwidths) {
     if (gbytes <= 0) continue;
     const double ridge = top / gbytes;
     steepest = std::max(steepest, gbytes);
+    shallowest = std::min(shallowest, gbytes);
     chart->line({{x.low, x.low * gbytes}, {ridge, top}}, stroke);
     // Names stand along the roof, each a little further in, so that near roofs do not collide.
     const double label_at =
         x.low * std::pow(std::max(ridge / x.low, 1.01), 0.12 + 0.16 * level_number++);
-    chart->label(label_at, label_at * gbytes, name, "end", -3, -4);
+    labels->put(label_at, label_at * gbytes, name, {{"end", -3, -4}, {"start", 6, 12}}, true);
   }
   for (const PeakRoof& peak : roofs.peaks) {
     const double from = steepest > 0 ? std::max(x.low, peak.gflops / steepest) : x.low;
     chart->line({{from, peak.gflops}, {x.high, peak.gflops}}, stroke);
-    chart->label(x.high, peak.gflops,
-                 concat(peak.name, ": ", number(peak.gflops, 3), " GFLOP/s, ", threads,
-                        threads == 1 ? " thread" : " threads"),
-                 "end", -2, -6);
+    // Where the slowest memory has reached the roof; points that compute lie further right.
+    const double free_from = std::min(x.high, peak.gflops / shallowest);
+    const double end = chart->px(x.high) - chart->px(free_from) - 2;
+    labels->put(free_from, peak.gflops,
+                concat(peak.name, ": ", number(peak.gflops, 3), " GFLOP/s, ", threads,
+                       threads == 1 ? " thread" : " threads"),
+                {{"start", 4, -6}, {"end", end, -6}, {"start", 4, 14}, {"end", end, 14}}, true);
   }
 }
 
@@ -167,24 +221,23 @@ std::string roofline_chart(const Report& report) {
   if (report.machine) {
     for (const PeakRoof& peak : report.peaks) y.high = std::max(y.high, 1.8 * peak.gflops);
   }
-  Chart chart(2 * kWidth, kHeight + 80, x, y);
+  Chart chart(2 * kWidth, kHeight + 120, x, y);
   chart.axes("useful FLOPs per compulsory byte", "GFLOP/s");
-  if (report.machine) {
-    for (int threads : counts) draw_roofs(roofs_of(report, threads), threads, x, &chart);
+  Labels labels(&chart);
+  for (const ReportTask* task : drawn) {
+    labels.keep_free(task->flops / task->bytes, task->flops / task->best_us / 1e3, kDot);
   }
-  std::vector<std::pair<double, double>> labelled;  // where names stand already
+  if (report.machine) {
+    for (int threads : counts) draw_roofs(roofs_of(report, threads), threads, x, &chart, &labels);
+  }
   for (const ReportTask* task : drawn) {
     const double intensity = task->flops / task->bytes, gflops = task->flops / task->best_us / 1e3;
-    chart.dot(intensity, gflops, 5,
+    chart.dot(intensity, gflops, kDot,
               absl::StrFormat("class='point' data-task='%d' data-tip='%s' fill='%s'",
                               task - report.tasks.data(), tooltip(*task), color_of(task->threads)));
-    const double px = chart.px(intensity), py = chart.py(gflops);
-    const bool free = std::none_of(labelled.begin(), labelled.end(), [&](const auto& other) {
-      return std::abs(other.first - px) < 110 && std::abs(other.second - py) < 13;
-    });
-    if (!free) continue;                   // the pointer still tells
-    labelled.emplace_back(px, py);
-    chart.label(intensity, gflops, task->name, "start", 8, 4);
+    labels.put(intensity, gflops, task->name,
+               {{"start", 9, 4}, {"end", -9, 4}, {"middle", 0, 19}, {"middle", 0, -10},
+                {"start", 9, 17}, {"end", -9, 17}, {"middle", 0, 32}}, false);
   }
   return chart.svg("Roofline");
 }

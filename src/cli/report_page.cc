@@ -253,9 +253,9 @@ std::string report_page(const Report& report) {
          "</div>\n<div class='card'><h2>Best so far against trials</h2>" + curve_legend +
          curve_chart(report.tasks, true) + "</div>\n</div>\n";
   out += "<div class='card'><h2>Roofline</h2>" + legend + "</div>" + roofline_chart(report) +
-         "<p class='note'>Dashed: what this machine was measured to reach now, for f32. A point "
-         "above its "
-         "roof was measured in another minute or holds its data in a nearer cache.</p></div>\n";
+         "<p class='note'>Dashed: what this machine was measured to reach now, for each type that "
+         "appears. A point above its roof was measured in another minute or holds its data in a "
+         "nearer cache.</p></div>\n";
   out += bests_table(report);
   out += "<div class='grid2'>\n" + failures(report);
   if (report.machine) out += machine_card(*report.machine);
