@@ -67,9 +67,9 @@ TEST(Instructions, ExpensiveOnesAreJudgedAlone) {
 TEST(Instructions, NarrowOperandsFillTheirShareOfALane) {
   // Four products of bytes to a lane in one instruction: a quarter of a lane each.
   const std::vector<InstructionMix> mixes =
-      mixes_of("in A: i8[100]\n in B: i8[100]\n out Y[i: 100] = max(A[i], B[i])");
+      mixes_of("in A: i8[100, 65]\n out Y[i: 100] = max[k: 65](A[i, k])");
   ASSERT_EQ(mixes.size(), 1u);
-  EXPECT_EQ(mixes[0].elements, 25);
+  EXPECT_EQ(mixes[0].elements, 1600);
 }
 
 Limits limits_for_test() {

@@ -81,9 +81,17 @@ TEST(Work, NarrowOperandsCountAsTheyAre) {
 TEST(Work, CheapFormsCountAsWhatTheyCost) {
   EXPECT_EQ(operations(work_of("in A: f32[8]\n out Y[i: 8] = pow(A[i], 2) / 4")), "mul f32 16");
   EXPECT_EQ(operations(work_of("in A: f32[8]\n out Y[i: 8] = A[i] / 3")), "div f32 8");
-  EXPECT_EQ(operations(work_of("in A: i32[8]\n out Y[i: 8] = A[i] / 3 % 5")), "mul i32 16");
   EXPECT_EQ(operations(work_of("in A: f32[8]\n out Y[i: 8] = where(A[i] > 1, -A[i], floor(A[i]))")),
             "max f32 16");
+}
+
+// x - 3 - 3 is x - 6, abs of a byte that has no sign the byte.
+TEST(Work, AlgebraOnIntegersIsNotRequired) {
+  EXPECT_EQ(operations(work_of("in A: u8[8]\n T[i: 8] = abs(A[i]) - 3\n"
+                               "out Y[i: 8] = abs(T[i]) - 3")), "");
+  EXPECT_EQ(operations(work_of("in A: i32[8]\n out Y[i: 8] = A[i] / 3 % 5 * 7")), "");
+  EXPECT_EQ(operations(work_of("in A: i32[8]\n in B: i32[8]\n out Y[i: 8] = A[i] / B[i]")),
+            "div i32 8");
 }
 
 TEST(Work, WhatNoOneReadsIsNotNeeded) {

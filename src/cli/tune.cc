@@ -80,6 +80,12 @@ std::string failure_lines(const std::vector<FailureClass>& failures, bool in_ful
   return text;
 }
 
+double limit_us(const Bound& bound, std::string_view name) {
+  for (const TimeLimit& limit : bound.limits)
+    if (limit.name == name) return limit.us;
+  return 0;
+}
+
 double peak_fraction(const Bound& bound, const Measurement& best) {
   return bound.flops.useful / best.time_us / 1e3 / bound.peak_gflops;
 }
@@ -119,9 +125,13 @@ std::string summary(const Task& task, RunsOn device, const TuneResult& result, c
                              micros(best.ci_low_us), micros(best.ci_high_us));
     }
     if (bound->flops.useful > 0) {
-      out += absl::StrFormat("            %s GFLOP/s, %s of the peak (%s GFLOP/s)\n",
-                             number(bound->flops.useful / best.time_us / 1e3),
-                             percent(peak_fraction(*bound, best)), number(bound->peak_gflops));
+      out += absl::StrFormat("            %s GFLOP/s", number(bound->flops.useful / best.time_us / 1e3));
+      // The peak is one of multiply-adds: where there are none it says nothing.
+      if (limit_us(*bound, "compute") > 0) {
+        out += absl::StrFormat(", %s of the peak (%s GFLOP/s)", percent(peak_fraction(*bound, best)),
+                               number(bound->peak_gflops));
+      }
+      out += "\n";
     }
     out += absl::StrFormat("  bound     %s, set by %s (%s): %s of it\n", micros(bound->bound_us),
                            bound->set_by().name, bound->set_by().by,

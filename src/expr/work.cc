@@ -315,11 +315,16 @@ class TensorWork {
       if (!needed_[i].operation || taken[i]) continue;
       const Type type = e->args[0]->type;
       if (e->op == ExprOp::kNeg || type == Type::kBool) continue;
+      // x - 3 - 3 is x - 6, abs of what is never negative nothing, a sum that is kept as a byte one
+      // of bytes: exact algebra that compilers do.
+      const bool quotient = e->op == ExprOp::kDiv || e->op == ExprOp::kMod;
+      const bool by_data = quotient && e->args[1]->op != ExprOp::kConst;
+      if (!is_float(type) && !by_data) continue;
       if (e->op == ExprOp::kAdd || e->op == ExprOp::kSub) {
         int product = -1;
         for (int arg : graph_[i].args) {
           const bool is_product = graph_[static_cast<size_t>(arg)].expr->op == ExprOp::kMul;
-          if (!is_float(e->type) || !is_product || taken[static_cast<size_t>(arg)]) continue;
+          if (!is_product || taken[static_cast<size_t>(arg)]) continue;
           if (product < 0 || needed_[static_cast<size_t>(arg)].count >
                                  needed_[static_cast<size_t>(product)].count) {
             product = arg;

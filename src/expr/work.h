@@ -21,8 +21,10 @@
 namespace lw {
 
 // Instructions of one kind, in lanes. Signs, casts, selects and the logic of masks are left out:
-// they can be part of others. Subtractions count as add; min, abs, comparisons and rounding as max;
-// powers, and quotients by what makes them products, as mul where the right operand is constant.
+// they can be part of others; of integers all but the steps of reductions and quotients by data, as
+// exact algebra merges, narrows and drops them. Subtractions count as add; min, abs, comparisons
+// and rounding as max; powers, and quotients by what makes them products, as mul where the right
+// operand is constant.
 struct OperationCount {
   ExprOp op = ExprOp::kAdd;
   Type type = Type::kF32;                  // of the operands; of products and integers before they

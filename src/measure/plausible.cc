@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "src/expr/interpret.h"
+#include "src/expr/work.h"
 
 namespace lw {
 namespace {
@@ -22,7 +22,11 @@ double impossible_below_us(const Program& program, const Target& target, int thr
     rate = std::max(rate, 2.0 * atom.lanes * atom.group * atom.per_cycle);
   }
   if (rate <= 0) return 0;
-  const double operations = static_cast<double>(count_flops(program).useful);
+  double operations = 0;
+  for (const OperationCount& o : count_work(program).operations) {
+    const double lanes = is_float(o.type) ? 1 : size_of(o.type) / 4.0;
+    operations += o.count * lanes * (o.adds ? 2 : 1);
+  }
   return operations / (rate * kUnknownRates * kFastestGhz * 1e3 * threads);
 }
 

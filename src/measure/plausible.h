@@ -8,9 +8,9 @@
 
 namespace lw {
 
-// No run of the program on `threads` cores of the target is shorter, in microseconds: its
-// operations at the rate of the best instruction of any type, twice that for what the description
-// may not know, at 8 GHz. 0 where the target states no rates.
+// No run of the program on `threads` cores of the target is shorter, in microseconds: the operations
+// that it requires (src/expr/work.h) at the rate of the best instruction of any type, twice that for
+// what the description may not know, at 8 GHz. 0 where the target states no rates.
 double impossible_below_us(const Program& program, const Target& target, int threads);
 
 // Whether a call that claims `claimed_us` can have cost its process `cpu_us` of processor time on
