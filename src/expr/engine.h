@@ -92,6 +92,7 @@ class Engine {
   void run_errors(const Step& step, int n);
   void run_integer_errors(const Step& step, int n);
   void load_errors(const Step& step, const Load& load, const int64_t* addresses, int n);
+  bool may_be_product(const Step& step) const;
   double binary_error(const Step& step, int lane);
   double cast_error(const Step& step, int lane);
   void accumulate_errors(int first, int n, Element* into);

@@ -136,7 +136,24 @@ void Engine::find_uncertain() {
     is = is || uncertain(step.a) || uncertain(step.b) || uncertain(step.c);
     for (const auto& [slot, factor] : step.terms) is = is || uncertain(slot);
     uncertain_[static_cast<size_t>(step.dst)] = is;
-    product_[static_cast<size_t>(step.dst)] = step.op == ExprOp::kMul && is_float(step.type);
+    product_[static_cast<size_t>(step.dst)] = is_float(step.type) && may_be_product(step);
+  }
+}
+
+// A product, in whatever wrapping, or a definition's value, which may be one and be inlined here.
+bool Engine::may_be_product(const Step& step) const {
+  const auto product = [&](int slot) {
+    return slot >= 0 && product_[static_cast<size_t>(slot)] != 0;
+  };
+  if (step.load >= 0) {
+    const Load& load = loads_[static_cast<size_t>(step.load)];
+    return program_.tensors[static_cast<size_t>(load.tensor)].body != nullptr;
+  }
+  switch (step.op) {
+    case ExprOp::kMul: return true;
+    case ExprOp::kNeg: case ExprOp::kCast: return product(step.a);
+    case ExprOp::kSelect: return product(step.b) || product(step.c);
+    default: return false;
   }
 }
 
@@ -439,7 +456,8 @@ void Engine::finish_errors(Element* element) const {
     const double error_of_terms = e;
     if (!exact) e += kSumRoundings * arithmetic.unit * std::sqrt(terms_) * element->scale + tiny;
     if (!std::isfinite(v)) {
-      // From exact infinities, not by overflow; two products that overflowed need not meet as such.
+      // From exact infinities, not by overflow; two products that overflowed need not meet as such,
+      // and one by the zero of a `pad` or `where` may be left out.
       const bool product = std::isnan(v) && product_[static_cast<size_t>(result_)];
       e = element->finite || product || !std::isfinite(error_of_terms) ? kOpen : 0;
     } else if (element->scale > arithmetic.largest) {
