@@ -54,6 +54,17 @@ double points_of(const Nest& nest) {
     if (stage.place == Place::kInlined || stage.place == Place::kEpilogue) continue;
     double points = 1;
     for (const NestAxis& axis : stage.axes) points *= static_cast<double>(axis.extent);
+    // A reduction's axis that the terms do not depend on asks for no decision.
+    const Tensor& tensor = nest.program->tensors[static_cast<size_t>(stage.tensor)];
+    std::vector<bool> read(tensor.axes.size() + tensor.reduce_axes.size(), stage.copy_of >= 0);
+    if (stage.copy_of < 0) {
+      visit(tensor.body, [&](const ExprNode& node) {
+        if (node.op == ExprOp::kAxis) read[static_cast<size_t>(node.index)] = true;
+      });
+    }
+    for (size_t r = 0; r < tensor.reduce_axes.size(); ++r) {
+      if (!read[tensor.axes.size() + r]) points /= static_cast<double>(tensor.reduce_axes[r].extent);
+    }
     most = std::max(most, points);
   }
   return most;
