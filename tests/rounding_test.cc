@@ -240,6 +240,24 @@ TEST(Rounding, OfASumThatOverflowsIsOpen) {
   }
 }
 
+// A kernel need not multiply by the zero of a border, whatever the product is wrapped in.
+TEST(Rounding, OfAProductWithPaddingsZeroIsOpen) {
+  for (const char* term : {"pad(X[k - 1], 0) * X[k]", "-(X[k] * pad(X[k - 1], 0))",
+                           "where(k < 2, pad(X[k - 1], 0) * X[k], 0)"}) {
+    const Program program =
+        parse(absl::StrCat("in X: f64[3]\nout Z[] = sum[k: 3](", term, ")"));
+    const Data data = data_of(Type::kF64, {kInf, 1, 1});
+    EXPECT_EQ(PointOracle(program, {data.bytes.data()}).at(1, {}).error, kInf) << term;
+  }
+}
+
+// The nearest number being whole does not make a result exact: 6 / 3 by a multiplication.
+TEST(Rounding, OfAnInexactProductIsThere) {
+  EXPECT_GT(at("X[i] * 0.3333333333333333", 6, "f64").error, 0);
+  EXPECT_GT(at("X[i] + 0.7", 0.3, "f64").error, 0);
+  EXPECT_EQ(at("X[i] * 7.0", 6, "f64").error, 0);
+}
+
 TEST(Rounding, OfSubnormalsIsOneOfThem) {
   for (const char* type : {"f64", "f32", "f16"}) {
     const double least = std::string(type) == "f64" ? 0x1p-1074
@@ -253,6 +271,7 @@ TEST(Rounding, OfSubnormalsIsOneOfThem) {
     EXPECT_EQ(copy.error, 0) << type;
   }
   EXPECT_GE(at("X[i] * 0.5", 0x1p-126, "bf16").error, 0x1p-127) << "may be zero";
+  EXPECT_GE(at("cast(f32, cast(bf16, X[i]))", 0x1p-127, "f32").error, 0x1p-127) << "may be zero";
 }
 
 // Chains in which an error is multiplied at every step stay between excuse and false alarm.

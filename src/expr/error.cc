@@ -186,14 +186,14 @@ double Engine::binary_error(const Step& step, int lane) {
 
 double Engine::cast_error(const Step& step, int lane) {
   const double e = errors(step.a)[lane], v = floats(step.dst)[lane];
-  if (e == 0) return 0;
-  if (!is_float(step.from)) return e + 2 * arithmetic_of(step.type).unit * std::fabs(v);
+  if (!is_float(step.from))
+    return e == 0 ? 0 : e + 2 * arithmetic_of(step.type).unit * std::fabs(v);
   const double x = floats(step.a)[lane];
   if (!std::isfinite(e)) return kOpen;
   if (size_of(step.type) > size_of(step.from)) return e;
-  double error = farther(v, round_to(step.type, x - e), round_to(step.type, x + e));
-  if (step.type == Type::kBF16 && std::fabs(v) < kTinyBF16) error += kTinyBF16;
-  return error;
+  const double zero = step.type == Type::kBF16 && std::fabs(v) <= kTinyBF16 ? std::fabs(v) : 0;
+  if (e == 0) return zero;
+  return zero + farther(v, round_to(step.type, x - e), round_to(step.type, x + e));
 }
 
 void Engine::run_errors(const Step& step, int n) {
@@ -228,10 +228,12 @@ void Engine::run_errors(const Step& step, int n) {
     case ExprOp::kMul: {
       const double *ea = errors(step.a), *eb = errors(step.b);
       const double *x = floats(step.a), *y = floats(step.b);
-      const bool product = step.op == ExprOp::kMul;
+      const bool product = step.op == ExprOp::kMul, single = step.type != Type::kF64;
       for (int i = 0; i < n; ++i) {
         double e = ea[i] + eb[i];
-        if (e == 0 && fits(step.type, v[i])) {
+        // The nearest f64 is no proof that the result was one: 6 * (1 / 3.) is 2.
+        if (e == 0 && fits(step.type, v[i]) &&
+            (single || (fits(step.type, x[i]) && fits(step.type, y[i])))) {
           out[i] = 0;
           continue;
         }
