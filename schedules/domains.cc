@@ -24,9 +24,9 @@ std::vector<int64_t> ladder(int64_t trips) {
   return values;
 }
 
-std::vector<int64_t> tails(const Nest& nest, int stage, int position, int64_t tile, int64_t fixed) {
+std::vector<int64_t> tails(const Nest& nest, int stage, int position, int64_t range, int64_t tile,
+                           int64_t fixed) {
   const Stage& s = nest.stages[stage];
-  const int64_t range = region_range(nest, stage, position);
   const bool shifts = tile <= range &&
                       (shift_is_harmless(s, position) || !nest.checks(Legality::kShiftAccumulates));
   if (fixed >= 0) {

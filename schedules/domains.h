@@ -17,12 +17,13 @@ std::vector<int64_t> ladder(int64_t trips);
 // stands at a loop of a host, whose iteration reads only a box of its result.
 std::vector<int64_t> region_extents(const Nest& nest, int stage);
 // Points of its axis that the loop at `position`, of one axis, runs over within that box.
-int64_t region_range(const Nest& nest, int stage, int position);
+int64_t region_range(const Nest& nest, int stage, int position, const std::vector<int64_t>& region);
 
-// Tail policies worth trying when the loop at `position` is cut into tiles of `tile` points: one
-// when they come out even, else those that are legal and that the target supports cheaply. `fixed`
-// >= 0: just that one, where it is legal.
-std::vector<int64_t> tails(const Nest& nest, int stage, int position, int64_t tile, int64_t fixed);
+// Tail policies worth trying when the loop at `position`, over `range` points (region_range(), which
+// takes longer), is cut into tiles of `tile` points: one when they come out even, else those that are
+// legal and that the target supports cheaply. `fixed` >= 0: just that one, where it is legal.
+std::vector<int64_t> tails(const Nest& nest, int stage, int position, int64_t range, int64_t tile,
+                           int64_t fixed);
 
 // At most `most` entries, evenly spaced; order kept.
 void thin(std::vector<Decision>& decisions, size_t most);

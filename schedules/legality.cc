@@ -41,9 +41,12 @@ int home_of(const Nest& nest, int stage) {
   return nest.stages[stage].place == Place::kEpilogue ? nest.stages[stage].host : stage;
 }
 
-absl::Status check_inside(const Nest& nest, int producer, int tensor, int depth) {
+using Readers = std::vector<std::vector<int>>;  // of each tensor
+
+absl::Status check_inside(const Nest& nest, const Readers& readers, int producer, int tensor,
+                          int depth) {
   const Stage& p = nest.stages[producer];
-  for (int reader : readers(nest, tensor)) {
+  for (int reader : readers[tensor]) {
     if (home_of(nest, reader) == producer) continue;
     const Stage& r = nest.stages[reader];
     const bool copy = r.copy_of >= 0;
@@ -69,7 +72,7 @@ absl::Status check_serves(const Nest& nest, int copy, int depth) {
   return absl::OkStatus();
 }
 
-absl::Status check_place(const Nest& nest, int stage) {
+absl::Status check_place(const Nest& nest, const Readers& readers, int stage) {
   const Stage& s = nest.stages[stage];
   const Stage& host = nest.stages[s.host];
   const int position = find_loop(host, s.loop);
@@ -81,9 +84,9 @@ absl::Status check_place(const Nest& nest, int stage) {
     return infeasible(concat("the parallel loop of ", s.name, " would run inside another"));
   }
   if (s.copy_of >= 0) return check_serves(nest, stage, position + 1);
-  RETURN_IF_ERROR(check_inside(nest, stage, s.tensor, position + 1));
+  RETURN_IF_ERROR(check_inside(nest, readers, stage, s.tensor, position + 1));
   for (int e : s.epilogue) {
-    RETURN_IF_ERROR(check_inside(nest, stage, nest.stages[e].tensor, position + 1));
+    RETURN_IF_ERROR(check_inside(nest, readers, stage, nest.stages[e].tensor, position + 1));
   }
   const int final_tensor = s.epilogue.empty() ? s.tensor : nest.stages[s.epilogue.back()].tensor;
   if (nest.program->tensors[final_tensor].role == Role::kOutput ||
@@ -163,8 +166,11 @@ absl::Status check_loops(const Nest& nest, int stage) {
 }
 
 absl::Status check_places(const Nest& nest) {
+  const auto attached = [](const Stage& stage) { return stage.place == Place::kAt; };
+  if (std::none_of(nest.stages.begin(), nest.stages.end(), attached)) return absl::OkStatus();
+  const Readers readers = all_readers(nest);
   for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
-    if (nest.stages[s].place == Place::kAt) RETURN_IF_ERROR(check_place(nest, s));
+    if (attached(nest.stages[s])) RETURN_IF_ERROR(check_place(nest, readers, s));
   }
   return absl::OkStatus();
 }

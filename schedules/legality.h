@@ -13,6 +13,9 @@ namespace lw {
 
 // Points of a register tile are unrolled: more than this many vectors is a code size mistake.
 constexpr int64_t kMaxTileVectors = 512;
+// What the tiles of a whole program should have; those of many stages have smaller ones each, or
+// compiling one takes seconds.
+constexpr int64_t kMaxProgramVectors = 16 * kMaxTileVectors;
 
 struct Arity {
   int min_names, max_names, min_numbers, max_numbers;

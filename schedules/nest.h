@@ -249,6 +249,8 @@ std::vector<int> stage_reads(const Nest& nest, int stage);
 // Stages that read `tensor` directly, after inlining; epilogue stages count as themselves, and where
 // a copy serves a stage's reads the copy counts instead.
 std::vector<int> readers(const Nest& nest, int tensor);
+// The same of every tensor.
+std::vector<std::vector<int>> all_readers(const Nest& nest);
 
 // Lanes of the vectors the stage computes with: of the widest type that it holds in registers.
 int stage_lanes(const Nest& nest, int stage);

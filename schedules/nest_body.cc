@@ -254,6 +254,18 @@ std::vector<int> readers(const Nest& nest, int tensor) {
   return result;
 }
 
+std::vector<std::vector<int>> all_readers(const Nest& nest) {
+  std::vector<std::vector<int>> result(nest.program->tensors.size());
+  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
+    const Stage& stage = nest.stages[s];
+    if (stage.place == Place::kInlined) continue;
+    if (stage.copy_of >= 0) result[stage.copy_of].push_back(s);
+    else for (int tensor : stage.body->reads) result[tensor].push_back(s);
+    for (const Stage::Copy& copy : stage.copies) std::erase(result[copy.tensor], s);
+  }
+  return result;
+}
+
 int stage_lanes(const Nest& nest, int stage) {
   const Tensor& tensor = nest.program->tensors[nest.stages[stage].tensor];
   int bytes = size_of(tensor.type);

@@ -38,7 +38,14 @@ void include_reads(const Expr& body, int tensor, const std::vector<int64_t>& sha
 // readers and answers once.
 class Regions {
  public:
-  Regions(const Nest& nest, int host, int depth) : nest_(nest), host_(host), depth_(depth) {}
+  Regions(const Nest& nest, int host, int depth) : nest_(nest), host_(host), depth_(depth) {
+    readers_.resize(nest.program->tensors.size());
+    for (int r = 0; r < static_cast<int>(nest.stages.size()); ++r) {
+      const Stage& reader = nest.stages[r];
+      if (reader.place == Place::kInlined || reader.copy_of >= 0) continue;
+      for (int tensor : reader.body->reads) readers_[tensor].push_back(r);
+    }
+  }
 
   // Of the stage's axes.
   std::vector<int64_t> extents_at(int stage) {
@@ -70,9 +77,8 @@ class Regions {
   std::vector<int64_t> needed(int tensor) {
     const Nest& nest = nest_;
     std::vector<int64_t> box(nest.program->tensors[tensor].shape.size(), 1);
-    for (int r = 0; r < static_cast<int>(nest.stages.size()); ++r) {
+    for (int r : readers_[tensor]) {
       const Stage& reader = nest.stages[r];
-      if (reader.place == Place::kInlined || reader.copy_of >= 0) continue;
       if (depth_within(nest, r, host_) < depth_) continue;
       const int home = reader.place == Place::kEpilogue ? reader.host : r;
       // What a stage and its epilogues hand each other asks for nothing more.
@@ -81,8 +87,6 @@ class Regions {
                        std::any_of(fused.begin(), fused.end(),
                                    [&](int f) { return nest.stages[f].tensor == tensor; });
       if (own) continue;
-      const std::vector<int>& reads = reader.body->reads;
-      if (std::find(reads.begin(), reads.end(), tensor) == reads.end()) continue;
       const std::vector<Expr>& values = nest.stages[home].axis_value;
       const Expr body =
           values.empty() ? reader.body->value : substitute(reader.body->value, values);
@@ -94,16 +98,15 @@ class Regions {
 
   const Nest& nest_;
   const int host_, depth_;
+  std::vector<std::vector<int>> readers_;  // of each tensor; those that a copy serves too
   absl::flat_hash_map<int, std::vector<int64_t>> extents_;
 };
 
 }  // namespace
 
-int64_t region_range(const Nest& nest, int stage, int position) {
+int64_t region_range(const Nest& nest, int stage, int position, const std::vector<int64_t>& region) {
   const Stage& s = nest.stages[stage];
-  const int64_t range = range_of(s, position);
-  if (s.place != Place::kAt) return range;
-  return std::min(range, region_extents(nest, stage)[s.loops[position].parts[0].axis]);
+  return std::min(range_of(s, position), region[s.loops[position].parts[0].axis]);
 }
 
 std::vector<int64_t> region_extents(const Nest& nest, int stage) {

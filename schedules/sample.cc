@@ -75,9 +75,19 @@ absl::StatusOr<Nest> prefix_nest(const Nest& start, const Sketch& sketch, const 
 // Replays sketch.steps with the numbers of `trace` from step `from` on; `nest` is the state before
 // it, reached by the steps before it. `strict`: decisions outside their domain are replaced even
 // where they would apply.
-absl::StatusOr<Sample> repaired(const Nest& start, const Sketch& sketch, Trace trace, size_t from,
-                                Nest nest, bool strict) {
+absl::StatusOr<Sample> repaired(const Sketch& sketch, Trace trace, size_t from, Nest nest,
+                                bool strict) {
+  // A step that fails leaves no nest: what it began with is made again of one kept not long before.
+  constexpr size_t kKeptEvery = 16;
+  Nest kept = nest;
+  size_t kept_at = from;
+  const auto restore = [&](size_t step) -> absl::Status {
+    nest = kept;
+    for (size_t n = kept_at; n < step; ++n) RETURN_IF_ERROR(apply(nest, trace[n]));
+    return absl::OkStatus();
+  };
   for (size_t step = from; step < trace.size(); ++step) {
+    if (step - kept_at == kKeptEvery) kept = nest, kept_at = step;
     const bool open = is_open(sketch, step);
     std::optional<std::vector<Decision>> domain;
     if (strict && open) domain = domain_of(nest, sketch, step);
@@ -88,7 +98,7 @@ absl::StatusOr<Sample> repaired(const Nest& start, const Sketch& sketch, Trace t
       const absl::Status status = apply(nest, trace[step]);
       if (status.ok()) continue;
       if (!open) return status;
-      ASSIGN_OR_RETURN(nest, prefix_nest(start, sketch, trace, step));
+      RETURN_IF_ERROR(restore(step));
     }
     if (!domain) domain = domain_of(nest, sketch, step);
     bool applied = false;
@@ -96,7 +106,7 @@ absl::StatusOr<Sample> repaired(const Nest& start, const Sketch& sketch, Trace t
       trace[step].numbers = (*domain)[position];
       applied = apply(nest, trace[step]).ok();
       if (applied) break;
-      ASSIGN_OR_RETURN(nest, prefix_nest(start, sketch, trace, step));
+      RETURN_IF_ERROR(restore(step));
     }
     if (!applied) return infeasible(concat("no decision for ", to_text(sketch.steps[step])));
   }
@@ -179,7 +189,7 @@ absl::StatusOr<Sample> mutate(const Nest& start, const Sketch& sketch, const Tra
     }
     Trace trace = parent;
     trace[step].numbers = domain[next];
-    return repaired(start, sketch, std::move(trace), step, std::move(nest), false);
+    return repaired(sketch, std::move(trace), step, std::move(nest), false);
   }
   return infeasible("no decision is open");
 }
@@ -192,7 +202,7 @@ absl::StatusOr<Sample> cross(const Nest& start, const Sketch& sketch, const Trac
     if (rng.below(2) == 0) trace[step].numbers = b[step].numbers;
   }
   const auto [known, from] = beginning(start, sketch);
-  return repaired(start, sketch, std::move(trace), from, *known, false);
+  return repaired(sketch, std::move(trace), from, *known, false);
 }
 
 std::vector<Sample> neighbours(const Nest& start, const Sketch& sketch, const Trace& parent) {
@@ -210,7 +220,7 @@ std::vector<Sample> neighbours(const Nest& start, const Sketch& sketch, const Tr
           Trace trace = parent;
           trace[step].numbers = domain[next];
           absl::StatusOr<Sample> moved =
-              repaired(start, sketch, std::move(trace), step, nest, false);
+              repaired(sketch, std::move(trace), step, nest, false);
           if (!moved.ok()) continue;
           std::string text = to_text(moved->trace);
           if (std::find(seen.begin(), seen.end(), text) != seen.end()) continue;
@@ -248,7 +258,7 @@ absl::StatusOr<Sample> adapt(const Nest& start, const Sketch& sketch, const Trac
     }
   }
   const auto [known, from] = beginning(start, sketch);
-  return repaired(start, sketch, std::move(trace), from, *known, true);
+  return repaired(sketch, std::move(trace), from, *known, true);
 }
 
 double estimate_size(const Nest& start, const Sketch& sketch, Rng& rng) {

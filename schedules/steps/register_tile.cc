@@ -98,6 +98,8 @@ class Tiles {
     if (atom != nullptr) per_cycle_ = atom->per_cycle, latency_ = atom->latency;
     if (reduces_) find_windows();
     const bool transposes = !reduces_ && reads_across(stage);
+    const int64_t stages = static_cast<int64_t>(nest.stages.size());
+    most_vectors_ = std::min(kMaxTileVectors, kMaxProgramVectors / stages) / (windows() ? 4 : 2);
     most_rows_ = reduces_ ? target_.vector_registers : transposes ? 2 * lanes_ : 8;
   }
 
@@ -148,7 +150,7 @@ class Tiles {
       const int64_t size = std::min(vectors * lanes_, extent);
       if (registers(rows, vectors) > target_.vector_registers) break;
       // A window's taps are unrolled for each edge that it hangs over: its programs grow faster.
-      if (rows * vectors * steps <= kMaxTileVectors / (windows() ? 4 : 2)) {
+      if (steps == 1 || rows * vectors * steps <= most_vectors_) {
         sizes[dimensions_.size() - 1] = size;
         tiles_.push_back({sizes, score(rows, vectors, sizes)});
       }
@@ -232,7 +234,7 @@ class Tiles {
   const int index_;
   const std::vector<Dimension>& dimensions_;
   const int64_t lanes_;
-  int64_t most_rows_ = 1;
+  int64_t most_rows_ = 1, most_vectors_ = 1;
   bool reduces_ = false;
   std::vector<ReadSteps> reads_;           // of windows
   double per_cycle_ = 1, latency_ = 4;
@@ -254,8 +256,8 @@ std::vector<TailOptions> tail_options(const Nest& nest, int stage,
   for (size_t n = 0; n < count; ++n) {
     const int position = dimensions[n].position;
     const int64_t fixed = number_or(step, count + n, -1), extent = dimensions[n].extent;
-    options.push_back({tails(nest, stage, position, 1, fixed), {}});
-    if (extent > 2) options.back().uneven = tails(nest, stage, position, extent - 1, fixed);
+    options.push_back({tails(nest, stage, position, extent, 1, fixed), {}});
+    if (extent > 2) options.back().uneven = tails(nest, stage, position, extent, extent - 1, fixed);
     if (fixed >= 0) continue;
     // Guarded rows and reduction steps never beat an instance of their own.
     if (n + 1 < count) std::erase(options.back().uneven, 1);
@@ -287,6 +289,7 @@ std::vector<Decision> register_tile_domain(const Nest& nest, const Step& step) {
   if (!stage.ok() || step.names.size() < 2 || step.names.size() > kMaxNames + 1) return {};
   const Stage& s = nest.stages[*stage];
   std::vector<Dimension> dimensions;
+  const std::vector<int64_t> region = region_extents(nest, *stage);
   for (size_t n = 1; n < step.names.size(); ++n) {
     const int position = find_loop(s, step.names[n]);
     if (position < 0) return {};
@@ -296,7 +299,7 @@ std::vector<Decision> register_tile_domain(const Nest& nest, const Step& step) {
     if (!fits) return {};
     const int64_t group = loop.parts[0].axis == s.dot_axis ? s.dot_group : 1;
     dimensions.push_back(
-        {position, region_range(nest, *stage, position), is_reduction(s, loop), group,
+        {position, region_range(nest, *stage, position, region), is_reduction(s, loop), group,
          period(nest, *stage, loop.parts[0].axis)});
   }
   const std::vector<TailOptions> options = tail_options(nest, *stage, dimensions, step);

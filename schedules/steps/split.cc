@@ -24,13 +24,13 @@ absl::Status apply_split(Nest& nest, const Step& step) {
   return check_legal(nest, stage);
 }
 
-// Extends `prefix`, the first trips of the step, to all decisions.
-void extend(const Nest& nest, int stage, int position, size_t count, int64_t left,
+// Extends `prefix`, the first trips of the step, to all decisions for a loop over `range` points.
+void extend(const Nest& nest, int stage, int position, int64_t range, size_t count, int64_t left,
             int64_t fixed_tail, Decision& prefix, std::vector<Decision>& domain) {
   if (prefix.size() == count) {
     int64_t tile = nest.stages[stage].loops[position].parts[0].tile;
     for (int64_t size : prefix) tile *= size;
-    for (int64_t tail : tails(nest, stage, position, tile, fixed_tail)) {
+    for (int64_t tail : tails(nest, stage, position, range, tile, fixed_tail)) {
       domain.push_back(prefix);
       domain.back().push_back(tail);
     }
@@ -38,7 +38,7 @@ void extend(const Nest& nest, int stage, int position, size_t count, int64_t lef
   }
   for (int64_t size : ladder(left)) {
     prefix.push_back(size);
-    extend(nest, stage, position, count, left / size, fixed_tail, prefix, domain);
+    extend(nest, stage, position, range, count, left / size, fixed_tail, prefix, domain);
     prefix.pop_back();
   }
 }
@@ -56,8 +56,9 @@ std::vector<Decision> split_domain(const Nest& nest, const Step& step) {
   std::vector<Decision> domain;
   Decision prefix;
   const int64_t tile = loop.parts[0].tile;
-  const int64_t most = (region_range(nest, *stage, position) + tile - 1) / tile;
-  extend(nest, *stage, position, count, most, number_or(step, count, -1), prefix, domain);
+  const int64_t range = region_range(nest, *stage, position, region_extents(nest, *stage));
+  extend(nest, *stage, position, range, count, (range + tile - 1) / tile, number_or(step, count, -1),
+         prefix, domain);
   thin(domain, kMaxDomain);
   return domain;
 }
