@@ -3,25 +3,74 @@
 #include <cmath>
 #include <deque>
 #include <memory>
-#include <unordered_map>
 
+#include "absl/container/flat_hash_map.h"
 #include "src/base/check.h"
 #include "src/expr/engine.h"
 #include "src/expr/interpret.h"
 
 namespace lw {
 
+namespace {
+
+constexpr int64_t kTable = 1 << 22;        // addresses with a place in a table, of a program
+constexpr size_t kMaxKnown = size_t{1} << 21;
+
+// The elements of a tensor that were computed. A chain of matrix products asks for each of them as
+// often as its reduction is long: where it is small, by a table of all addresses.
+class Known {
+ public:
+  // Takes its table's share of `left`, if that suffices.
+  Known(int64_t addresses, int64_t* left) : in_table_(addresses <= *left ? addresses : 0) {
+    *left -= in_table_;
+  }
+  // out[i] = the element at addresses[i], where the table has them all.
+  bool all(const int64_t* addresses, int count, Element* out) const {
+    if (table_.empty()) return false;
+    for (int i = 0; i < count; ++i) {
+      const int place = table_[static_cast<size_t>(addresses[i])];
+      if (place < 0) return false;
+      out[i] = elements[static_cast<size_t>(place)];
+    }
+    return true;
+  }
+  // Index of the element into `elements`; a new one, its value to come, where it was not known.
+  int place(int64_t address) {
+    const int next = static_cast<int>(elements.size());
+    if (table_.empty()) table_.assign(static_cast<size_t>(in_table_), -1);
+    int& place = table_.empty() ? places_.try_emplace(address, -1).first->second
+                                : table_[static_cast<size_t>(address)];
+    if (place >= 0) return place;
+    elements.emplace_back();
+    return place = next;
+  }
+  void clear() {
+    table_.clear();
+    places_.clear();
+    elements.clear();
+  }
+
+  std::vector<Element> elements;
+
+ private:
+  const int64_t in_table_;                 // 0: `places_` has them
+  std::vector<int> table_;
+  absl::flat_hash_map<int64_t, int> places_;
+};
+
+}  // namespace
+
 struct PointOracle::Impl {
   struct Node {
     std::unique_ptr<Engine> engine;        // null for inputs
     double cost = 0;                       // evaluations of expressions for one point
-    bool remembered = false;
-    std::unordered_map<int64_t, Element> known;
+    std::unique_ptr<Known> known;          // null: not remembered
+    std::vector<int> places;
     std::vector<int64_t> missing;
-    std::vector<Element> found;
   };
   const Program& program;
   std::deque<Node> nodes;
+  int64_t table_left = kTable;
 
   Impl(const Program& p, const std::vector<const std::byte*>& in) : program(p) {
     std::vector<const std::byte*> data(program.tensors.size());
@@ -54,28 +103,28 @@ struct PointOracle::Impl {
     }
     node.cost = evaluations * terms;
     constexpr double kDear = 64;
-    node.remembered = tensor.reduce != Reduce::kNone || node.cost > kDear;
+    if (tensor.reduce != Reduce::kNone || node.cost > kDear)
+      node.known = std::make_unique<Known>(elements(tensor), &table_left);
   }
 
   void fetch(Node* node, const int64_t* addresses, int count, Element* out) {
-    if (!node->remembered) return node->engine->evaluate(addresses, count, out);
+    if (node->known == nullptr) return node->engine->evaluate(addresses, count, out);
+    Known& known = *node->known;
+    if (known.all(addresses, count, out)) return;
+    const size_t before = known.elements.size();
     node->missing.clear();
-    for (int i = 0; i < count; ++i) {
-      if (i > 0 && addresses[i] == addresses[i - 1]) continue;
-      if (node->known.emplace(addresses[i], Element()).second)
+    node->places.resize(static_cast<size_t>(count));
+    for (size_t i = 0; i < node->places.size(); ++i) {
+      node->places[i] = known.place(addresses[i]);
+      if (known.elements.size() > before + node->missing.size())
         node->missing.push_back(addresses[i]);
     }
     if (!node->missing.empty()) {
-      node->found.resize(node->missing.size());
       node->engine->evaluate(node->missing.data(), static_cast<int64_t>(node->missing.size()),
-                             node->found.data());
-      for (size_t i = 0; i < node->missing.size(); ++i) {
-        node->known[node->missing[i]] = node->found[i];
-      }
+                             &known.elements[before]);
     }
-    for (int i = 0; i < count; ++i) {
-      out[i] = i > 0 && addresses[i] == addresses[i - 1] ? out[i - 1] : node->known[addresses[i]];
-    }
+    for (size_t i = 0; i < node->places.size(); ++i)
+      out[i] = known.elements[static_cast<size_t>(node->places[i])];
   }
 };
 
@@ -100,9 +149,8 @@ std::vector<PointOracle::Value> PointOracle::values(int tensor,
   Impl::Node& node = impl_->nodes[static_cast<size_t>(tensor)];
   CHECK(node.engine != nullptr);
   // Between calls nothing remembered is in use, so a memory that has grown large may go.
-  constexpr size_t kMaxKnown = size_t{1} << 21;
   for (Impl::Node& other : impl_->nodes) {
-    if (other.known.size() > kMaxKnown) other.known.clear();
+    if (other.known != nullptr && other.known->elements.size() > kMaxKnown) other.known->clear();
   }
   std::vector<Element> elements(addresses.size());
   impl_->fetch(&node, addresses.data(), static_cast<int>(addresses.size()), elements.data());
