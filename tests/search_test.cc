@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
+#include "src/expr/message.h"
 #include "src/expr/text.h"
 #include "src/lower/lower.h"
 #include "src/search/null_measurer.h"
@@ -389,6 +390,33 @@ TEST(Search, AFailedCandidateLowersTheScoreOfItsNeighbours) {
 }
 
 // A large program has to look faster than a small one, unless measuring takes much longer anyway.
+// The first answer to a program of many stages does not wait for as many draws as one product gets.
+TEST(Search, ARoundOfDrawsIsBoundedWhateverTheProgram) {
+  const auto drawn = [](int products) {
+    std::string text = "op p() {\n  in m0: f32[64, 64]\n";
+    for (int n = 1; n <= products; ++n) {
+      text += concat(n == products ? "  out m" : "  m", n, "[i: 64, j: 64] = sum[k: 64](m", n - 1,
+                     "[i, k] * m", n - 1, "[k, j])\n");
+    }
+    const absl::StatusOr<Module> module = parse_module(text + "}\n", "search");
+    CHECK(module.ok());
+    auto program = std::make_shared<const Program>(*instantiate(module->ops[0], {}));
+    auto target = std::make_shared<const Target>(*find_target("x86_avx512"));
+    search::Moves moves(make_nest(program, target, 1), {}, 1);
+    std::vector<search::Option> options;
+    moves.begin_round();
+    moves.draft(400, options);
+    return options.size();
+  };
+  const size_t one = drawn(1), few = drawn(28), many = drawn(56);
+  EXPECT_GE(one, 390u);
+  EXPECT_GE(many, 1u);
+  // Twice the products, twice the steps, each of which looks at all of them: about a quarter of the
+  // draws.
+  EXPECT_GE(few, 3 * many);
+  EXPECT_LE(few, 5 * many);
+}
+
 TEST(Search, BuildingCountsWhereItTakesLong) {
   search::Option option;
   option.draft_us = 100;

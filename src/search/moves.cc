@@ -15,6 +15,12 @@ namespace {
 constexpr double kEvenShare = 0.2;  // of the draws, over all sketches alike
 constexpr double kSharpness = 3;    // weight of a sketch: (best of all / its best) ^ this
 constexpr int kFirstDraws = 8;      // of every sketch before they compete
+// Of draws, in some 60 ns.
+constexpr double kRoundWork = 2.5e6;
+constexpr double kAttachedWork = 10;   // of a look at a stage, where some are attached to others
+constexpr double kNodeWork = 3;        // of a node of a body
+constexpr double kStatementWork = 0.1;
+constexpr double kBredShare = 0.25;    // of a round, kept for children
 constexpr double kCrossed = 0.3;    // of the children
 constexpr int kTournament = 3;
 // Of build_handicap(); how building compares with measuring is about the same on all hosts.
@@ -29,6 +35,22 @@ int feature(std::string_view name) {
     if (name == table[i].name) return static_cast<int>(i);
   }
   CHECK(false);
+}
+
+// What another draw of the sketch takes but for its statements: every step that is replayed looks at
+// all stages, and where some are attached to others' loops at what all readers need.
+double work_of(const Sketch& sketch) {
+  if (sketch.settled == nullptr) return 0;
+  const std::vector<Stage>& stages = sketch.settled->nest.stages;
+  const bool attached = std::any_of(stages.begin(), stages.end(),
+                                    [](const Stage& s) { return s.place == Place::kAt; });
+  double nodes = 0;
+  for (const Stage& stage : stages) {
+    if (stage.place == Place::kInlined || stage.copy_of >= 0) continue;
+    visit(stage.body->value, [&](const ExprNode&) { ++nodes; });
+  }
+  const size_t looks = (sketch.steps.size() - sketch.settled->steps) * stages.size();
+  return (attached ? kAttachedWork : 1) * static_cast<double>(looks) + kNodeWork * nodes;
 }
 
 }  // namespace
@@ -58,17 +80,24 @@ float build_handicap(const Option& option) {
 Moves::Moves(const Nest& start, std::vector<Sketch> space, uint64_t seed, bool use_draft)
     : start_(start),
       space_(space.empty() ? make_space(start) : std::move(space)),
-      arms_(space_.size()),
       seed_(seed),
       use_draft_(use_draft) {
   CHECK(!space_.empty());
+  for (const Sketch& sketch : space_) arms_.push_back({.work = work_of(sketch)});
+}
+
+void Moves::begin_round() { left_ = kRoundWork; }
+
+double Moves::work(const Arm& arm) const {
+  return arm.work + kStatementWork * static_cast<double>(arm.statements);
 }
 
 int Moves::choose_sketch(Rng& rng) const {
   const int count = static_cast<int>(space_.size());
-  for (int s = 0; s < count; ++s) {
-    if (arms_[s].drawn < kFirstDraws) return s;
-  }
+  const auto least = std::min_element(arms_.begin(), arms_.end(), [](const Arm& a, const Arm& b) {
+    return a.drawn < b.drawn;
+  });
+  if (least->drawn < kFirstDraws) return static_cast<int>(least - arms_.begin());
   if (rng.uniform() < kEvenShare) return static_cast<int>(rng.below(count));
   double best = 0;
   std::vector<double> time(count, 0);
@@ -92,7 +121,7 @@ int Moves::choose_sketch(Rng& rng) const {
 
 void Moves::extend(Sketch sketch) {
   space_.push_back(std::move(sketch));
-  arms_.emplace_back();
+  arms_.push_back({.work = work_of(space_.back())});
 }
 
 void Moves::refuse(int sketch, const absl::Status& status) {
@@ -105,6 +134,7 @@ bool Moves::add(int sketch, Sample sample, const char* source, std::vector<Optio
     refuse(sketch, statements.status());
     return false;
   }
+  arms_[sketch].statements = *statements;
   out.push_back(make_option(sketch, std::move(sample), source));
   out.back().statements = *statements;
   return true;
@@ -112,9 +142,11 @@ bool Moves::add(int sketch, Sample sample, const char* source, std::vector<Optio
 
 void Moves::draft(int count, std::vector<Option>& out) {
   for (int i = 0; i < count && !start_.stop.asked(); ++i) {
+    if (left_ < kBredShare * kRoundWork && i >= static_cast<int>(space_.size())) break;
     Rng rng = next_stream();
     const int s = choose_sketch(rng);
     ++arms_[s].drawn;
+    left_ -= work(arms_[s]);
     absl::StatusOr<Sample> drawn = sample(start_, space_[s], rng);
     if (!drawn.ok()) refuse(s, drawn.status());
     if (!drawn.ok() || !add(s, *std::move(drawn), "draft", out)) {
@@ -139,10 +171,11 @@ void Moves::breed(const std::vector<const Option*>& parents, int count, std::vec
     for (int i = 0; i < kTournament; ++i) best = std::min(best, rng.below(n));
     return parents[best];
   };
-  for (int i = 0; i < count && !start_.stop.asked(); ++i) {
+  for (int i = 0; i < count && left_ > 0 && !start_.stop.asked(); ++i) {
     Rng rng = next_stream();
     const Option* a = choose(rng);
     if (a->sketch < 0) continue;
+    left_ -= 2 * work(arms_[a->sketch]);   // replayed to the changed step, and from there
     const Sketch& sketch = space_[a->sketch];
     absl::StatusOr<Sample> child = absl::NotFoundError("");
     if (rng.uniform() < kCrossed) {

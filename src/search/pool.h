@@ -60,6 +60,9 @@ class Moves {
   const std::string& refused() const { return refused_; }
   Rng next_stream() { return Rng(seed_).split(++drawn_); }
 
+  // Draws and children of a program of many stages take long: in a round there are no more of them
+  // than some tenths of a second allow, though one of each sketch.
+  void begin_round();
   // Draws whose program would be too large are none: they only look fast.
   // `count` tries over the sketches, each sketch in proportion to its weight.
   void draft(int count, std::vector<Option>& out);
@@ -76,9 +79,12 @@ class Moves {
   struct Arm {
     double drafted_us = 0, measured_us = 0;
     int drawn = 0, failed = 0;
+    int64_t statements = 0;                // of its latest draw
+    double work = 0;                       // of another, but for its statements
   };
   int choose_sketch(Rng& rng) const;
   bool add(int sketch, Sample sample, const char* source, std::vector<Option>& out);
+  double work(const Arm& arm) const;
   void refuse(int sketch, const absl::Status& status);
 
   Nest start_;
@@ -88,6 +94,7 @@ class Moves {
   uint64_t seed_;
   bool use_draft_;
   uint64_t drawn_ = 0;
+  double left_ = 0;                        // work of the round
 };
 
 }  // namespace lw::search

@@ -31,6 +31,7 @@ constexpr int kRoundDrafts = 8;    // rounds over which the first drafts are spr
 constexpr int kLaterDrafts = 150;  // a round, after the first drafts
 constexpr int kChildren = 240;     // a round
 constexpr int kZeroDrafts = 500, kZeroGenerations = 3, kZeroChildren = 100;
+constexpr int64_t kZeroStatements = 6000;  // 0.3 s to build
 constexpr size_t kParents = 24;
 constexpr int kRandomEvery = 10;       // one proposal in so many is random
 constexpr size_t kFirstFit = 12;       // results before the model is fitted
@@ -126,6 +127,7 @@ struct Search::Impl {
   }
 
   void refill() {
+    moves.begin_round();
     std::vector<Option> fresh;
     const int share = std::max(1, options.drafts / kRoundDrafts);
     const int count = drafted < options.drafts ? std::min(share, options.drafts - drafted)
@@ -283,6 +285,7 @@ struct Search::Impl {
 
   // Hill climbing on the model's score before anything was measured.
   absl::StatusOr<Proposal> zero_trial() {
+    moves.begin_round();
     std::vector<Option> fresh;
     moves.draft(kZeroDrafts, fresh);
     drafted += kZeroDrafts;
@@ -294,6 +297,10 @@ struct Search::Impl {
     }
     std::vector<Proposal> batch;
     RETURN_IF_ERROR(options.stop.status("the search for a first schedule"));
+    // The first answer should not be long in coming.
+    std::stable_sort(pool.begin(), pool.end(), [](const Option& a, const Option& b) {
+      return std::max(a.statements, kZeroStatements) < std::max(b.statements, kZeroStatements);
+    });
     for (size_t i = 0; i < pool.size(); ++i) {
       if (take(pool[i], "zero", batch)) return std::move(batch[0]);
     }
