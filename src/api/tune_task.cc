@@ -35,9 +35,11 @@ constexpr double kBoundSeconds = 0.02;                 // to measure one
 constexpr double kOverrunSeconds = 0.5;
 constexpr int64_t kWorkersBytes = int64_t{200} << 20;  // of a measurer's processes
 
+constexpr int64_t kLargeBody = 64;                     // nodes
+
 // What the second oracle compares with: every definition on its own, in program order, loops as
 // written; only the last axis of each result runs in vectors, or a large reference would take
-// seconds.
+// seconds. One vector at a time where the definition is large, or compiling it would.
 std::shared_ptr<const Kernel> reference_kernel(const Nest& start, const Stop& stop) {
   Nest nest = start;
   nest.stop = stop;
@@ -48,8 +50,11 @@ std::shared_ptr<const Kernel> reference_kernel(const Nest& start, const Stop& st
     }
     if (last == nullptr) continue;
     const int64_t extent = stage.axes[last->parts[0].axis].extent;
+    int64_t nodes = 0;
+    visit(stage.body->value, [&](const ExprNode&) { ++nodes; });
+    const int64_t vectors = nodes > kLargeBody ? 1 : 2;
     const int64_t tile =
-        std::min<int64_t>(extent, 2 * stage_lanes(start, find_stage(start, stage.name)));
+        std::min<int64_t>(extent, vectors * stage_lanes(start, find_stage(start, stage.name)));
     Nest tiled = nest;
     const Step step{find_step("register_tile"), {stage.name, last->name}, {tile, 0}};
     if (apply(tiled, step).ok()) nest = std::move(tiled);

@@ -244,9 +244,8 @@ std::unique_ptr<Model> model_of(const TuneOptions& options, const Task& task) {
   return make_xgboost_model();
 }
 
-absl::StatusOr<Tuned> tune_one(const TuneOptions& options, const std::vector<std::string>& words,
-                               Store& store, double begin_s) {
-  ASSIGN_OR_RETURN(const Task task, options.workload.task(words));
+absl::StatusOr<Tuned> tune_one(const TuneOptions& options, const Task& task, Store& store,
+                               double begin_s) {
   ASSIGN_OR_RETURN(const RunsOn device, find_device(task));
   RETURN_IF_ERROR(environment(put_task(store, task)));
   std::unique_ptr<Model> model = model_of(options, task);
@@ -360,9 +359,9 @@ absl::StatusOr<int> run_tune(TuneOptions& options) {
     ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, options.database.open());
     return run_suite(options, suite, *store);
   }
-  RETURN_IF_ERROR(options.workload.task().status());
+  ASSIGN_OR_RETURN(const Task task, options.workload.task());
   ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, options.database.open());
-  ASSIGN_OR_RETURN(const Tuned tuned, tune_one(options, options.workload.words, *store, 0));
+  ASSIGN_OR_RETURN(const Tuned tuned, tune_one(options, task, *store, 0));
   emit(options.output, tuned.document, {csv_columns(), {tuned.row}, {}}, tuned.text);
   return tuned.exit;
 }
