@@ -6,6 +6,7 @@
 
 #include "src/base/check.h"
 #include "src/lower/emitter.h"
+#include "src/lower/hoist.h"
 
 namespace lw {
 namespace {
@@ -99,6 +100,7 @@ absl::StatusOr<Kernel> lower(const Nest& nest, const LowerOptions& limits) {
   const Nest kept = without_stop(nest);
   Emitter e(kept, options, nest.stop);
   RETURN_IF_ERROR(emit(e));
+  lowering::hoist(e.kernel);
   RETURN_IF_ERROR(lay_out_workspace(e.kernel, options));
 #ifndef NDEBUG
   RETURN_IF_ERROR(verify(e.kernel));
