@@ -20,6 +20,7 @@ struct BenchCase {
   std::string plain = {};                  // C file of bench/plain/ to run beside it, or empty
   // Inputs that are const; null: those that the operator declares.
   std::optional<std::vector<std::string>> constants = {};
+  std::string why = {};                    // it is as far from its bound as it is, where that is far
 };
 
 absl::StatusOr<Program> load_case(const BenchCase& bench_case);
@@ -34,7 +35,9 @@ struct Bar {
   double geomean_bound = 0, each_bound = 0;  // fraction of the bound
   double each_peak = 0;                    // fraction of the peak alone
   double over_baseline = 0;                // time over the baseline's, at most
+  bool explained = false;                  // each within these shares of the bound, or it says why
 };
+constexpr double kLeastUnexplained = 0.40, kMostUnexplained = 1.05;  // of the bound
 
 // The suite is judged twice: with weights that a library may lay out anew before the calls, and with
 // weights that come with each call.

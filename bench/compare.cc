@@ -90,6 +90,7 @@ absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_c
   CaseResult result;
   result.row = row.id;
   result.name = bench_case.name;
+  result.why = bench_case.why;
   result.threads = threads;
   result.weights = row.weights;
   const Work work = count_work(program);

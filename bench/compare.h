@@ -24,6 +24,7 @@ struct Measured {
 
 struct CaseResult {
   std::string row, name;
+  std::string why;                         // BenchCase::why
   int threads = 1;
   Weights weights = Weights::kNeither;
   double useful_flops = 0, compulsory_bytes = 0;

@@ -79,6 +79,11 @@ std::optional<double> of_bound(const CaseResult& r) {
   return r.ours->ratio.median;
 }
 
+bool is_far_from_bound(const CaseResult& r) {
+  const std::optional<double> share = of_bound(r);
+  return share && (*share < kLeastUnexplained || *share > kMostUnexplained);
+}
+
 // "C2D1_b16": the operator "C2D", batch 16.
 std::string operator_of(const CaseResult& r) { return r.name.substr(0, 3); }
 bool is_batch(const CaseResult& r, const char* batch) {
@@ -153,6 +158,13 @@ std::vector<BarVerdict> judge_row(const BenchRow& row, const std::vector<CaseRes
               return r.over_baseline;
             },
             &verdicts);
+  if (bar.explained) {
+    const std::vector<CaseResult> odd = chosen(results, [](const CaseResult& r) {
+      return is_far_from_bound(r) && r.why.empty();
+    });
+    verdicts.push_back(verdict({"cases far from the bound that do not say why", 0, true},
+                               static_cast<double>(odd.size()), odd.empty() ? "" : odd[0].name));
+  }
   return verdicts;
 }
 
@@ -272,6 +284,7 @@ std::string table_line(const CaseResult& r) {
       r.peers.empty() ? ""
                       : absl::StrCat(r.peers[0].name, " ", r.peers[0].mode, " ",
                                      r.peers[0].implementation));
+  if (!r.why.empty() && is_far_from_bound(r)) absl::StrAppend(&line, "\n    ", r.why);
   for (const std::string& wrong : r.wrong) absl::StrAppend(&line, "\n    WRONG ", wrong);
   return line;
 }
