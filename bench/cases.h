@@ -38,6 +38,7 @@ struct Bar {
   bool explained = false;                  // each within these shares of the bound, or it says why
 };
 constexpr double kLeastUnexplained = 0.40, kMostUnexplained = 1.05;  // of the bound
+constexpr double kSaidBelow = 0.60;        // the reason is printed, where there is one
 
 // The suite is judged twice: with weights that a library may lay out anew before the calls, and with
 // weights that come with each call.

@@ -284,7 +284,8 @@ std::string table_line(const CaseResult& r) {
       r.peers.empty() ? ""
                       : absl::StrCat(r.peers[0].name, " ", r.peers[0].mode, " ",
                                      r.peers[0].implementation));
-  if (!r.why.empty() && is_far_from_bound(r)) absl::StrAppend(&line, "\n    ", r.why);
+  const bool said = is_far_from_bound(r) || (of_bound > 0 && of_bound < kSaidBelow);
+  if (!r.why.empty() && said) absl::StrAppend(&line, "\n    ", r.why);
   for (const std::string& wrong : r.wrong) absl::StrAppend(&line, "\n    WRONG ", wrong);
   return line;
 }
