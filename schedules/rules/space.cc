@@ -262,12 +262,17 @@ class Collector {
   std::vector<Refusal>* refusals_;
 };
 
-// What is fused with what. `blocks`: products of matrices are fused too, and something must be.
-Draft structure(const Nest& start, Maps maps, bool blocks) {
+// What disappears into what: nothing else takes as long, where a program has many stages.
+Draft merged(const Nest& start, Maps maps) {
   Draft d{start, {}};
   fuse_epilogues(d);
   inline_maps(d, maps);
   fuse_epilogues(d);
+  return d;
+}
+
+// What of it is fused at rows. `blocks`: products of matrices are fused too, and something must be.
+Draft structure(Draft d, bool blocks) {
   bool any = false;
   for (int s = static_cast<int>(d.nest.stages.size()) - 1; s >= 0 && !is_over(d); --s) {
     if (d.nest.stages[s].place != Place::kRoot || (!blocks && !is_map(d.nest, s))) continue;
@@ -304,14 +309,18 @@ void add_winograd(const Nest& start, Collector& collector) {
 std::vector<Sketch> make_space(const Nest& start, std::vector<Refusal>* refusals) {
   std::vector<Sketch> space;
   Collector collector(space, refusals);
-  if (Draft d = structure(start, Maps::kInlineCheap, true); !d.failed) {
+  const Draft cheap = merged(start, Maps::kInlineCheap);
+  if (Draft d = structure(cheap, true); !d.failed) {
     tile_all(d, false);
     collector.add(std::move(d), "blocks of rows");
   }
-  const Draft usual = structure(start, Maps::kInlineCheap, false);
+  const Draft usual = structure(cheap, false);
+  bool reduces = false;
+  for (int s = 0; s < static_cast<int>(start.stages.size()); ++s) reduces |= !is_map(start, s);
   for (const Maps maps : {Maps::kInlineCheap, Maps::kInlineAll, Maps::kKeep}) {
     if (maps == Maps::kInlineAll && !has_expensive_shared_map(usual.nest)) continue;
-    const Draft base = maps == Maps::kInlineCheap ? usual : structure(start, maps, false);
+    if (maps == Maps::kKeep && !reduces) continue;
+    const Draft base = maps == Maps::kInlineCheap ? usual : structure(merged(start, maps), false);
     if (maps == Maps::kKeep && to_text(base.sketch.steps) == to_text(usual.sketch.steps)) continue;
     const std::string suffix = maps == Maps::kInlineAll ? ", recompute"
                                : maps == Maps::kKeep    ? ", maps kept"
