@@ -13,7 +13,7 @@ namespace lw {
 
 void builder_main(const Workbench& bench, int page, int socket, const Isolation& isolation) {
   report_crashes_to(bench.control_page(page));
-  pin_to(bench.building);
+  pin_to(page > bench.builders ? bench.measuring : bench.building);
   Confinement confinement;
   confinement.socket = socket;
   confinement.memory_bytes = bench.options.memory_limit_bytes;

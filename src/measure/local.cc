@@ -46,8 +46,6 @@ class LocalMeasurer : public Measurer {
  public:
   LocalMeasurer(std::unique_ptr<Workbench> bench, std::unique_ptr<Zygote> zygote)
       : bench_(std::move(bench)), zygote_(std::move(zygote)), callers_cpus_(allowed_cpus()) {
-    const LocalOptions& options = bench_->options;
-    reference_pending_ = options.reference != nullptr;
     if (bench_->parted()) pin_to(bench_->building);
     for (int i = 0; i < bench_->builders; ++i) threads_.emplace_back([this, i] { build_all(i); });
     threads_.emplace_back([this] { measure_all(); });
@@ -132,7 +130,6 @@ class LocalMeasurer : public Measurer {
   // A builder's thread.
   void build_all(int index) {
     WorkerLink builder(zygote_.get(), bench_.get(), kBuilder + index);
-    if (build_reference_first()) build_reference(builder);
     std::unique_lock<std::mutex> lock(mutex_);
     while (true) {
       changed_.wait(lock, [&] { return stop_ || (!to_build_.empty() && may_build()); });
@@ -159,20 +156,16 @@ class LocalMeasurer : public Measurer {
     }
   }
 
-  bool build_reference_first() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return reference_pending_ && !std::exchange(reference_taken_, true);
-  }
-
-  void build_reference(WorkerLink& builder) {
+  // By a builder of its own, where the measurer will run: until the reference is there nothing is
+  // measured, and the first candidates are built beside it.
+  std::string build_reference() {
     Built reference;
     reference.candidate.kernel = bench_->options.reference;
+    if (reference.candidate.kernel == nullptr) return "";
+    WorkerLink builder(zygote_.get(), bench_.get(), kBuilder + bench_->builders);
     Outcome failure;
     build(builder, &reference, &failure);
-    std::lock_guard<std::mutex> lock(mutex_);
-    reference_ = std::move(reference.artifact);
-    reference_pending_ = false;
-    changed_.notify_all();
+    return std::move(reference.artifact);
   }
 
   bool build(WorkerLink& builder, Built* built, Outcome* failure) {
@@ -205,11 +198,7 @@ class LocalMeasurer : public Measurer {
   // The measuring thread.
   void measure_all() {
     MeasureClient client(zygote_.get(), bench_.get());
-    client.prepare([this] {
-      std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait(lock, [&] { return stop_ || !reference_pending_; });
-      return reference_;
-    });
+    client.prepare([this] { return build_reference(); });
     std::unique_lock<std::mutex> lock(mutex_);
     while (true) {
       measuring_ = false;
@@ -266,8 +255,6 @@ class LocalMeasurer : public Measurer {
   bool stop_ = false;
   bool measuring_ = false;
   int building_ = 0;
-  bool reference_pending_ = false, reference_taken_ = false;
-  std::string reference_;
   std::deque<Job> to_build_, built_;
   std::vector<Outcome> done_;
 };

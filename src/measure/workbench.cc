@@ -92,7 +92,7 @@ absl::StatusOr<std::unique_ptr<Workbench>> make_workbench(const Program& program
       options.builders > 0 ? options.builders : static_cast<int>(bench->building.size());
   RETURN_IF_ERROR(share_tensors(*bench));
   RETURN_IF_ERROR(share_points(*bench));
-  const int64_t pages = 1 + bench->builders;
+  const int64_t pages = 2 + bench->builders;
   ASSIGN_OR_RETURN(bench->control,
                    SharedMemory::create(pages * static_cast<int64_t>(sizeof(ControlPage))));
   return bench;

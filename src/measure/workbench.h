@@ -42,7 +42,7 @@ struct Workbench {
   std::vector<Point> points[kInputSets];
   SharedMemory values[kInputSets];       // PointValue per point
   int builders = 1;
-  SharedMemory control;                  // ControlPages: of the measurer, then of each builder
+  SharedMemory control;                  // ControlPages: of the measurer, of each builder, of the reference's
   std::vector<int> measuring, building;  // processors; equal when there are not enough to part
 
   bool parted() const { return measuring != building; }
