@@ -68,7 +68,8 @@ class Search {
   // kernel hash). `trials_left`: how many will still be proposed; the last ones descend. Empty:
   // nothing is left to try.
   std::vector<Proposal> propose(int count, int trials_left);
-  // The best candidate without any measurement: the argmax of draft and model. Under 0.1 s.
+  // The best candidate without any measurement: the argmax of draft and model, among those that are
+  // not slow to build. Under 0.1 s; of a program of many stages some tenths.
   // kNotFound: no schedule can be lowered, not even the last resort; says why.
   absl::StatusOr<Proposal> zero_trial();
   // A finalist set: the statistically indistinguishable leaders, best first (at most `count`).
