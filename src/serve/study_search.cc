@@ -265,39 +265,49 @@ void StudySearch::show(Workload& workload, const std::vector<Measurement>& fresh
   workload.idle = false;
 }
 
-// What came since the last time: results, and jobs that ended without.
+// What came since the last time: results, and jobs that ended without. They are shown job by job, as
+// if each had been seen as soon as it had ended: what is proposed does not depend on how often the
+// study's turn comes.
 absl::Status StudySearch::catch_up(const Seen& seen) {
-  for (const auto& entry : workloads_) {
-    Workload& workload = *entry;
-    const bool was_done = workload.row.done;
-    workload.row = seen.workloads[workload.row.position];
-    if (was_done || workload.run == nullptr) continue;
-    std::vector<int64_t> ended;
-    for (const auto& [job, traces] : workload.out) {
-      if (!seen.open.contains(job)) ended.push_back(job);
+  std::map<int64_t, Workload*> ended;
+  for (const auto& workload : workloads_) {
+    const bool was_done = workload->row.done;
+    workload->row = seen.workloads[workload->row.position];
+    if (was_done || workload->run == nullptr) continue;
+    for (const auto& [job, traces] : workload->out) {
+      if (!seen.open.contains(job)) ended[job] = workload.get();
     }
     for (const JobRow& job : seen.unknown) {
-      if (job.position != workload.row.position) continue;
+      if (job.position != workload->row.position) continue;
       for (const v1::CandidateSpec& candidate : job.payload.candidates()) {  // a job was split
-        workload.out[job.id].push_back(candidate.trace());
+        workload->out[job.id].push_back(candidate.trace());
       }
-    }
-    if (ended.empty()) continue;
-    ASSIGN_OR_RETURN(std::vector<Measurement> fresh,
-                     seat_.store->measurements(workload.task->key));
-    std::erase_if(fresh, [&](const Measurement& m) { return workload.shown.contains(m.id); });
-    show(workload, fresh);
-    for (int64_t job : ended) {
-      const std::vector<std::string> traces = std::move(workload.out.extract(job).mapped());
-      for (const std::string& trace : traces) {
-        const bool is_out = std::any_of(workload.out.begin(), workload.out.end(), [&](auto& other) {
-          return std::count(other.second.begin(), other.second.end(), trace) > 0;
-        });
-        if (!is_out) workload.run->lost(trace);  // nothing, if it was measured
-      }
-      workload.idle = false;
     }
   }
+  for (const auto& [job, workload] : ended) {
+    if (workload->run == nullptr) continue;
+    RETURN_IF_ERROR(catch_up(*workload, job));
+    RETURN_IF_ERROR(queue_jobs(std::max(seen.slots, 1)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StudySearch::catch_up(Workload& workload, int64_t job) {
+  const std::vector<std::string> traces = std::move(workload.out.extract(job).mapped());
+  const auto is_out = [&](const std::string& trace) {
+    return std::any_of(workload.out.begin(), workload.out.end(), [&](const auto& other) {
+      return std::count(other.second.begin(), other.second.end(), trace) > 0;
+    });
+  };
+  ASSIGN_OR_RETURN(std::vector<Measurement> fresh, seat_.store->measurements(workload.task->key));
+  std::erase_if(fresh, [&](const Measurement& m) {
+    return workload.shown.contains(m.id) || is_out(m.trace);
+  });
+  show(workload, fresh);
+  for (const std::string& trace : traces) {
+    if (!is_out(trace)) workload.run->lost(trace);  // nothing, if it was measured
+  }
+  workload.idle = false;
   return absl::OkStatus();
 }
 
