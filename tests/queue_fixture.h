@@ -116,6 +116,7 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
       job.run_after = run_after;
       job.created_ms = now_;
       job.candidates = candidates;
+      job.payload.set_kind(v1::JOB_KIND_MEASURE);
       job.payload.set_seed(3);
       for (int i = 0; i < candidates; ++i) {
         v1::CandidateSpec& candidate = *job.payload.add_candidates();

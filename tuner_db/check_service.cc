@@ -57,7 +57,7 @@ constexpr Rule kRules[] = {
      "WHERE w.id IS NULL"},
     {"study", "a counter or time of a workload is negative, or a weight not positive",
      "SELECT DISTINCT study FROM study_workloads WHERE trials < 0 OR failed < 0 OR best_us < 0 OR "
-     "zero_us < 0 OR busy_s < 0 OR NOT (weight > 0)"},
+     "zero_us < 0 OR busy_s < 0 OR measured < 0 OR measured_s < 0 OR NOT (weight > 0)"},
     {"job", "its state is none of the five",
      "SELECT id FROM jobs WHERE state NOT IN ('queued', 'leased', 'done', 'dead', 'cancelled')"},
     {"job", "it is leased without a device, an agent, a session, an attempt or an end of its lease",

@@ -8,11 +8,6 @@
 // charged with a crash. Attempts that ended otherwise (given back, failed through a device) make
 // nothing poison; after too many of any kind a job is given up, and nothing is charged.
 //
-// Claims are fair between clients: the next job is of the client with the smallest
-// (running + 1) / weight x 2^(-priority / 100), the score of Buildbarn's queue (service.md section
-// 6), then of the highest priority, then the oldest. Among equals a device stays with the workload
-// that it has prepared.
-//
 // All REQUIRE: inside a write(). Each is re-runnable; `changes` is only added to.
 #pragma once
 
@@ -32,6 +27,8 @@ struct LeaseRules {
   int poison_agents = 2;                   // distinct ones that disappeared with a job
   int most_attempts = 8;                   // of a job, however they end
   int quarantine_failures = 3;             // of a device, in a row, on distinct jobs
+  double slice_s = 1;                      // of a device's time: about what a job of several
+                                           // candidates takes at most
   int64_t backoff_ms = 500;                // before a job that failed on a device runs again,
                                            // doubled with each attempt
 };
@@ -51,32 +48,10 @@ struct Changes {
   int expired = 0;
 };
 
-// How much of the fleet each client uses now, and may; made of the database every now and then,
-// kept up in between by its user.
-struct Shares {
-  std::map<std::string, int> running;      // leased jobs by client
-  std::map<std::string, double> weights;
-  double usual_weight = 1;                 // of those that are not there
-};
-absl::StatusOr<Shares> read_shares(Database& database);
-// Of which there are queued jobs, ready or not.
-absl::StatusOr<std::vector<std::string>> queued_targets(Database& database);
-
 struct Holder {
   std::string agent, session;
   std::string device, target;              // ids
 };
-
-// Leases up to `count` jobs to the device. `last_study` and `last_position`: what it has prepared.
-struct Claims {
-  std::string last_study;
-  int last_position = -1;
-  int count = 1;
-};
-absl::StatusOr<std::vector<JobRow>> claim_jobs(Database& database, const Holder& holder,
-                                               const Claims& claims, Shares& shares,
-                                               const LeaseRules& rules, int64_t now_ms,
-                                               Changes* changes);
 
 // The job as an agent gets it.
 loopwright::v1::Job job_message(const JobRow& job, const LeaseRules& rules);

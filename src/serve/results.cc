@@ -99,8 +99,8 @@ absl::StatusOr<Owner> owner_of(Database& database, const JobRow& job) {
 
 // Stores them and moves the counters; tells the study's watchers.
 absl::Status count(Database& database, Store& store, const JobRow& job, Owner& owner,
-                   std::vector<Measurement> done, double busy_s, int64_t now_ms,
-                   Changes* changes) {
+                   std::vector<Measurement> done, double prepare_s, double run_s,
+                   int64_t now_ms, Changes* changes) {
   StudyWorkloadRow& workload = owner.workload;
   const double best_before = workload.best_us;
   const Key key = key_of(owner.study, workload);
@@ -120,7 +120,11 @@ absl::Status count(Database& database, Store& store, const JobRow& job, Owner& o
     if (m.source == "zero" && m.verdict == Verdict::kOk) workload.zero_us = m.time_us;
     if (leads(m, workload.best_us, workload.time_kind)) workload.best_us = m.time_us;
   }
-  workload.busy_s += busy_s;
+  workload.busy_s += prepare_s + run_s;
+  if (job.payload.kind() == v1::JOB_KIND_MEASURE) {
+    workload.measured += job.candidates;
+    workload.measured_s += run_s;
+  }
   owner.study.updated_ms = now_ms;
   RETURN_IF_ERROR(update_workload(database, workload));
   RETURN_IF_ERROR(update_study(database, owner.study));
@@ -267,7 +271,7 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
   RETURN_IF_ERROR(end_job(database, job, result.digest(), now_ms));
   RETURN_IF_ERROR(device_did_well(database, job.device));
   RETURN_IF_ERROR(count(database, store, job, owner, *std::move(all),
-                        bounded_s(result.prepare_time()) + bounded_s(result.run_time()), now_ms,
+                        bounded_s(result.prepare_time()), bounded_s(result.run_time()), now_ms,
                         changes));
   return receipt(result, v1::RECEIPT_KIND_STORED);
 }
@@ -284,7 +288,7 @@ absl::Status charge_candidate(Database& database, Store& store, const JobRow& jo
   m.seed = job.payload.seed();
   m.unix_ms = now_ms;
   m.wall_s = 1e-3 * static_cast<double>(now_ms - owner.study.created_ms);
-  return count(database, store, job, owner, {std::move(m)}, 0, now_ms, changes);
+  return count(database, store, job, owner, {std::move(m)}, 0, 0, now_ms, changes);
 }
 
 }  // namespace lw

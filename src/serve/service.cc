@@ -188,7 +188,8 @@ absl::Status Service::refresh() {
   }));
   shares.weights = options_.config.weights;
   shares.usual_weight = options_.config.default_weight;
-  commit_->submit([this, shares](Database&) {
+  commit_->submit([this, shares](Database&) mutable {
+    shares.turns = shares_.turns;
     shares_ = shares;
     return absl::OkStatus();
   }, [](absl::Status) {});

@@ -90,8 +90,8 @@ absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Database& database,
   std::vector<StudyWorkloadRow> rows;
   Query query = database.query(
       "SELECT study, position, name, workload, backend, threads, cache, weight, trials, failed, "
-      "best_us, zero_us, busy_s, done, note, time_kind FROM study_workloads WHERE study = ? "
-      "ORDER BY position", study);
+      "best_us, zero_us, busy_s, done, note, time_kind, measured, measured_s FROM study_workloads "
+      "WHERE study = ? ORDER BY position", study);
   while (query.next()) {
     StudyWorkloadRow& row = rows.emplace_back();
     row.study = query.text(0);
@@ -112,6 +112,8 @@ absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Database& database,
     if (!parse_time_kind(query.integer(15), &row.time_kind)) {
       return damaged(database, absl::StrCat("study ", row.study));
     }
+    row.measured = query.integer(16);
+    row.measured_s = query.real(17);
   }
   RETURN_IF_ERROR(query.status());
   return rows;
@@ -130,10 +132,10 @@ absl::Status insert_workload(Database& database, const StudyWorkloadRow& row) {
 absl::Status update_workload(Database& database, const StudyWorkloadRow& row) {
   return database.query("UPDATE study_workloads SET backend = ?, threads = ?, trials = ?, "
                         "failed = ?, best_us = ?, zero_us = ?, busy_s = ?, done = ?, note = ?, "
-                        "time_kind = ? WHERE study = ? AND position = ?",
+                        "time_kind = ?, measured = ?, measured_s = ? WHERE study = ? AND position = ?",
                         row.backend, row.threads, row.trials, row.failed, row.best_us, row.zero_us,
                         row.busy_s, row.done, row.note, static_cast<int>(row.time_kind),
-                        row.study, row.position).run();
+                        row.measured, row.measured_s, row.study, row.position).run();
 }
 
 absl::Status add_event(Database& database, std::string_view study, int64_t now_ms,

@@ -20,6 +20,7 @@
 #include "src/serve/errors.h"
 #include "src/serve/names.h"
 #include "src/serve/studies.h"
+#include "src/serve/study_jobs.h"
 #include "tuner_db/messages.h"
 
 namespace lw {
@@ -29,7 +30,6 @@ namespace v1 = loopwright::v1;
 
 constexpr int kBatch = 16;
 constexpr double kNoLimit = 1e9;           // seconds
-constexpr int64_t kJobTimeoutS = 600;
 constexpr int64_t kFruitlessAdoptions = 3;
 constexpr double kSwitchSeconds = 0.5;     // what a device needs to prepare another workload
 
@@ -355,7 +355,7 @@ int StudySearch::next_workload() const {
 }
 
 absl::Status StudySearch::queue_jobs(int slots) {
-  int out = 0;
+  int64_t out = 0;
   const bool over = is_over();
   const AllocateOptions options = allocation();
   const auto close_if_done = [this](Workload& w) -> absl::Status {
@@ -364,7 +364,9 @@ absl::Status StudySearch::queue_jobs(int slots) {
   };
   for (size_t i = 0; i < workloads_.size(); ++i) {
     Workload& w = *workloads_[i];
-    out += static_cast<int>(w.out.size());
+    int64_t candidates = 0;                // their batches are counted, however many jobs they make
+    for (const auto& [job, traces] : w.out) candidates += static_cast<int64_t>(traces.size());
+    out += (candidates + options.batch - 1) / options.batch;
     if (w.row.done || w.run == nullptr) continue;
     if (over || !is_open(states_[i], options)) w.run->finish();
     w.run->set_depth(std::max(1, slots));
@@ -403,46 +405,24 @@ absl::StatusOr<bool> StudySearch::queue_batch(Workload& w, int most) {
   }
   RETURN_IF_ERROR(batch.status());
   if (batch->empty()) return false;
-  JobRow job;
-  job.study = id_;
-  job.position = w.row.position;
-  job.client = row_.client;
-  job.target = row_.device_target;
-  job.priority = row_.priority;
-  job.created_ms = seat_.now_ms();
-  job.candidates = static_cast<int>(batch->proposals.size());
-  v1::Job& payload = job.payload;
-  payload.set_kind(batch->kind == BatchKind::kFinalists ? v1::JOB_KIND_COMPARE
-                                                        : v1::JOB_KIND_MEASURE);
-  payload.set_program(row_.spec.workloads(w.row.position).program());
-  payload.set_workload_id(w.row.workload);
-  *payload.mutable_target() = to_proto(*w.task->target);
-  payload.set_threads(w.row.threads);
-  payload.set_cache(w.row.cache);
-  payload.set_seed(row_.spec.seed());
-  payload.set_rounds(batch->rounds);
-  payload.mutable_timeout()->set_seconds(kJobTimeoutS);
-  std::vector<std::string> traces;
-  for (const Proposal& proposal : batch->proposals) {
-    v1::CandidateSpec& candidate = *payload.add_candidates();
-    candidate.set_index(payload.candidates_size() - 1);
-    candidate.set_trace(proposal.text);
-    candidate.set_incumbent_us(batch->incumbent_us);
-    candidate.set_verify(batch->verify);
-    job.sources.push_back(proposal.source);
-    traces.push_back(proposal.text);
-  }
-  int64_t id = 0;
+  std::vector<JobRow> jobs =
+      jobs_of(row_, w.row, *w.task->target, *batch, seat_.rules.slice_s, seat_.now_ms());
   const absl::Status stored = fenced([&](Database& database, Changes* changes) -> absl::Status {
-    ASSIGN_OR_RETURN(id, insert_job(database, job));
-    changes->queued.insert(job.target);
+    for (JobRow& job : jobs) {
+      ASSIGN_OR_RETURN(job.id, insert_job(database, job));
+      changes->queued.insert(job.target);
+    }
     return absl::OkStatus();
   });
   if (!stored.ok()) {
-    for (const std::string& trace : traces) w.run->lost(trace);
+    for (const Proposal& proposal : batch->proposals) w.run->lost(proposal.text);
     return stored;
   }
-  w.out[id] = std::move(traces);
+  for (const JobRow& job : jobs) {
+    for (const v1::CandidateSpec& candidate : job.payload.candidates()) {
+      w.out[job.id].push_back(candidate.trace());
+    }
+  }
   return true;
 }
 

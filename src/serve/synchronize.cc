@@ -226,12 +226,12 @@ class Synchronization {
     }
     claims.count = state.wanted();
     const Holder holder{agent_, request_.session(), id, device->second.target};
-    ASSIGN_OR_RETURN(std::vector<JobRow> jobs, claim_jobs(database_, holder, claims, shares_,
-                                                          rules_, now_ms_, &answer_.changes));
-    if (static_cast<int>(jobs.size()) < state.wanted()) {
+    ASSIGN_OR_RETURN(Claimed claimed, claim_jobs(database_, holder, claims, shares_, rules_,
+                                                 now_ms_, &answer_.changes));
+    if (static_cast<int>(claimed.jobs.size()) < state.wanted() && !claimed.withheld) {
       answer_.exhausted.insert(device->second.target);
     }
-    for (JobRow& job : jobs) {
+    for (JobRow& job : claimed.jobs) {
       *answer_.response.add_jobs() = job_message(job, rules_);
       answer_.claimed.push_back(std::move(job));
     }

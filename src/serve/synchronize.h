@@ -7,7 +7,7 @@
 // less than it seems.
 #pragma once
 
-#include "src/serve/leases.h"
+#include "src/serve/claims.h"
 
 namespace lw {
 
