@@ -97,7 +97,8 @@ std::vector<int> cut(const Batch& batch, int64_t measured, double measured_s) {
 }
 
 TEST(StudyJobs, AJobTakesASliceAtMostAsFarAsIsKnown) {
-  EXPECT_EQ(cut(batch_of(16), 0, 0), (std::vector<int>{16}));
+  EXPECT_EQ(cut(batch_of(2), 0, 0), (std::vector<int>{1, 1}));
+  EXPECT_EQ(cut(batch_of(16), 1, 0), (std::vector<int>{16}));
   EXPECT_EQ(cut(batch_of(16), 10, 0.5), (std::vector<int>{16}));
   EXPECT_EQ(cut(batch_of(16), 10, 1), (std::vector<int>{8, 8}));
   EXPECT_EQ(cut(batch_of(16), 5, 1), (std::vector<int>{4, 4, 4, 4}));

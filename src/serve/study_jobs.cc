@@ -12,10 +12,11 @@ namespace v1 = loopwright::v1;
 constexpr int64_t kJobTimeoutS = 600;
 constexpr double kMost = 1e6;              // candidates of a job
 
-// Candidates of the workload that a slice has room for.
+// Candidates of the workload that a slice has room for; one at a time until the first is measured.
 int64_t most_of(const StudyWorkloadRow& workload, double slice_s) {
+  if (workload.measured == 0) return 1;
   const double most = slice_s * static_cast<double>(workload.measured) / workload.measured_s;
-  return static_cast<int64_t>(workload.measured_s > 0 ? std::clamp(most, 1.0, kMost) : kMost);
+  return static_cast<int64_t>(std::clamp(most, 1.0, kMost));
 }
 
 }  // namespace
