@@ -8,19 +8,13 @@
 #include "schedules/steps.h"
 #include "schedules/target.h"
 #include "src/expr/message.h"
-#include "src/expr/text.h"
 #include "src/measure/instructions.h"
 #include "src/measure/limits.h"
 #include "tests/cli_fixture.h"
+#include "tests/parsed_program.h"
 
 namespace lw {
 namespace {
-
-Program parsed(const std::string& text) {
-  const absl::StatusOr<Program> program = parse_program("op p() {\n" + text + "\n}\n", "test.te");
-  EXPECT_TRUE(program.ok()) << program.status();
-  return *program;
-}
 
 std::vector<InstructionMix> mixes_of(const std::string& text) {
   return instruction_mixes(count_work(parsed(text)), *find_target("x86_avx512"));

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <thread>
 
-#include "tests/daemon_fixture.h"
+#include "tests/study_fixture.h"
 
 namespace lw {
 namespace {
@@ -28,52 +28,12 @@ struct SlowSearches {
   }
 };
 
-class FairService : public ::testing::Test {
+class FairService : public StudyTest {
  protected:
   static v1::CreateStudyRequest slow_request() {
     v1::CreateStudyRequest request = study_request({48}, 24);
     (*request.mutable_spec()->mutable_labels())["slow"] = "yes";
     return request;
-  }
-  static std::string create(Daemon& daemon, const v1::CreateStudyRequest& request) {
-    google::longrunning::Operation operation;
-    const absl::Status status = Daemon::call(
-        *daemon.tuning, &v1::TuningService::Stub::CreateStudy, request, &operation);
-    EXPECT_TRUE(status.ok()) << status;
-    return "studies" + operation.name().substr(operation.name().find('/'));
-  }
-  static v1::Study get(Daemon& daemon, const std::string& name) {
-    v1::GetStudyRequest request;
-    request.set_name(name);
-    v1::Study study;
-    const absl::Status status =
-        Daemon::call(*daemon.tuning, &v1::TuningService::Stub::GetStudy, request, &study);
-    EXPECT_TRUE(status.ok()) << status;
-    return study;
-  }
-  static v1::Study finish(Daemon& daemon, const std::string& name) {
-    EXPECT_TRUE(eventually([&] { return get(daemon, name).has_end_time(); })) << name;
-    return get(daemon, name);
-  }
-  static void cancel(Daemon& daemon, const std::string& name) {
-    v1::CancelStudyRequest request;
-    request.set_request_id(fresh_id());
-    request.set_name(name);
-    v1::Study study;
-    const absl::Status status =
-        Daemon::call(*daemon.tuning, &v1::TuningService::Stub::CancelStudy, request, &study);
-    EXPECT_TRUE(status.ok()) << status;
-  }
-
-  // Of the only study.
-  static int64_t number(Daemon& daemon, const std::string& column) {
-    int64_t found = -1;
-    EXPECT_TRUE(daemon.database->read(5, [&] {
-      Query query = daemon.database->query(absl::StrCat("SELECT ", column, " FROM studies"));
-      if (query.next()) found = query.integer(0);
-      return query.status();
-    }).ok());
-    return found;
   }
 
   Scratch scratch_;
@@ -120,7 +80,7 @@ TEST_F(FairService, AStudyAdoptedThreeTimesWithoutProgressFailsWithTheReason) {
     Daemon daemon(scratch_.file, slow_.options());
     NullAgent agent(daemon.server->address(), "a");
     if (life == 0) hostile = create(daemon, slow_request());
-    ASSERT_TRUE(eventually([&] { return number(daemon, "fruitless") == life + 1; }));
+    ASSERT_TRUE(eventually([&] { return number(*daemon.database, "SELECT fruitless FROM studies") == life + 1; }));
     EXPECT_EQ(get(daemon, hostile).progress().state(), v1::STUDY_STATE_RUNNING);
   }
   EXPECT_EQ(slow_.ended, 3) << "daemons end although the search does not";
@@ -140,7 +100,7 @@ TEST_F(FairService, AStudyThatWaitsForADeviceMayBeAdoptedAnyNumberOfTimes) {
   for (int life = 0; life < 5; ++life) {
     Daemon daemon(scratch_.file, slow_.options());
     if (life == 0) waiting = create(daemon, study_request({32}, 8));
-    ASSERT_TRUE(eventually([&] { return number(daemon, "owner_epoch") == life + 1; }));
+    ASSERT_TRUE(eventually([&] { return number(*daemon.database, "SELECT owner_epoch FROM studies") == life + 1; }));
   }
   Daemon daemon(scratch_.file, slow_.options());
   NullAgent agent(daemon.server->address(), "a");

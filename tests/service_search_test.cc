@@ -1,5 +1,5 @@
 // Whole studies: a service, null agents, and everything that may happen to either on the way.
-#include "tests/daemon_fixture.h"
+#include "tests/study_fixture.h"
 
 #include "cost_model/cost_model.h"
 #include "src/api/api.h"
@@ -11,7 +11,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class SearchServiceTest : public ::testing::TestWithParam<const char*> {
+class SearchServiceTest : public StudyTest,
+                          public ::testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
     if (url_.empty()) GTEST_SKIP() << "PostgreSQL is not installed";
@@ -22,35 +23,6 @@ class SearchServiceTest : public ::testing::TestWithParam<const char*> {
     options.searcher.owner_ttl_ms = 2000;
     options.rules.ttl_ms = 3000;
     return options;
-  }
-  static std::string create(Daemon& daemon, const v1::CreateStudyRequest& request) {
-    google::longrunning::Operation operation;
-    const absl::Status status = Daemon::call(
-        *daemon.tuning, &v1::TuningService::Stub::CreateStudy, request, &operation);
-    EXPECT_TRUE(status.ok()) << status;
-    return "studies" + operation.name().substr(operation.name().find('/'));
-  }
-  static v1::Study get(Daemon& daemon, const std::string& name) {
-    v1::GetStudyRequest request;
-    request.set_name(name);
-    v1::Study study;
-    const absl::Status status =
-        Daemon::call(*daemon.tuning, &v1::TuningService::Stub::GetStudy, request, &study);
-    EXPECT_TRUE(status.ok()) << status;
-    return study;
-  }
-  static v1::Study finish(Daemon& daemon, const std::string& name) {
-    EXPECT_TRUE(eventually([&] { return get(daemon, name).has_end_time(); })) << name;
-    return get(daemon, name);
-  }
-  static int64_t number(Database& database, const std::string& sql) {
-    int64_t found = -1;
-    EXPECT_TRUE(database.read(5, [&] {
-      Query query = database.query(sql);
-      if (query.next()) found = query.integer(0);
-      return query.status();
-    }).ok());
-    return found;
   }
   // Traces of trials in the order in which they were stored.
   static std::vector<std::string> traces(Database& database, const std::string& where = "") {
@@ -277,12 +249,7 @@ TEST_P(SearchServiceTest, CancellingInTheMiddleStopsTheAgent) {
   NullAgent agent(daemon.server->address(), "a", "target=x86_avx2,delay_ms=20");
   const std::string name = create(daemon, study_request({32}, 100'000));
   EXPECT_TRUE(eventually([&] { return get(daemon, name).progress().trials() >= 4; }));
-  v1::CancelStudyRequest cancel;
-  cancel.set_request_id(fresh_id());
-  cancel.set_name(name);
-  v1::Study study;
-  ASSERT_TRUE(Daemon::call(*daemon.tuning, &v1::TuningService::Stub::CancelStudy, cancel, &study)
-                  .ok());
+  const v1::Study study = cancel(daemon, name);
   EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_CANCELLED);
   const int trials = study.progress().trials();
   // The device is free for others, and nothing more is counted for the cancelled one.

@@ -10,16 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "src/expr/message.h"
-#include "src/expr/text.h"
+#include "tests/parsed_program.h"
 
 namespace lw {
 namespace {
-
-Program parsed(const std::string& text) {
-  const absl::StatusOr<Program> program = parse_program("op p() {\n" + text + "\n}\n", "test.te");
-  EXPECT_TRUE(program.ok()) << program.status();
-  return *program;
-}
 
 Work work_of(const std::string& text) { return count_work(parsed(text)); }
 
