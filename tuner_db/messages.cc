@@ -301,17 +301,8 @@ v1::ScheduleRecord to_proto(const ScheduleRecord& r) {
   out.mutable_shape()->Assign(r.shape.begin(), r.shape.end());
   out.set_flops(r.flops);
   out.set_bytes(r.bytes);
-  out.set_trace(as_utf8(r.trace));
-  out.set_kernel_hash(r.kernel_hash);
-  out.set_time_us(r.time_us);
-  out.set_ci_low_us(r.ci_low_us);
-  out.set_ci_high_us(r.ci_high_us);
+  put_figures(r, &out);
   out.set_samples(r.samples);
-  out.set_verified(r.verified);
-  out.set_max_rel_error(r.max_rel_error);
-  out.set_source(as_utf8(r.source));
-  out.set_unix_ms(r.unix_ms);
-  out.set_time_kind(to_proto(r.time_kind));
   for (const RankedTrace& other : r.others) {
     v1::RankedTrace& message = *out.add_others();
     message.set_trace(as_utf8(other.trace));
