@@ -158,11 +158,12 @@ inline v1::CreateStudyRequest study_request(std::vector<int> sizes = {32}, int t
 class NullAgent {
  public:
   NullAgent(const std::string& address, const std::string& name,
-            const std::string& device = "target=x86_avx2") {
+            const std::string& device = "target=x86_avx2", int slots = 2) {
     options_.server.address = address;
     options_.name = name;
     options_.devices = {absl::StrCat("null:", name, "-0,", device)};
     options_.version = "test";
+    options_.slots = slots;
     options_.wait_s = 2;
     options_.leave_s = 0.5;
     options_.backoff_s = 0.02;

@@ -1,5 +1,5 @@
-// The loop of an agent. At most one call is under way. While there is no work it is a long one,
-// held by the server; a result that becomes ready meanwhile cancels it and goes out at once (an
+// The loop of an agent. At most one call is under way. While it has nothing to say it is a long one,
+// held by the server until there is work or a job is to be cancelled; a result that becomes ready meanwhile cancels it and goes out at once (an
 // answer lost by that is asked for again: the server sees that the job is not listed). While jobs
 // are held, calls come at least every third of a lease. A call that fails is made again after a
 // pause that doubles, with a spread of 30 % so that a fleet does not return in step.
@@ -276,6 +276,10 @@ class Agent {
                ledger_->results() > 0 ? std::to_string(ledger_->results()) : ""));
   }
 
+  // Whether the server may have something to say at any time: work, or that work is not wanted any
+  // more.
+  bool listens() const { return ledger_->wanted() > 0 || ledger_->holds_jobs(); }
+
   // Whether something should be said now rather than at the next occasion.
   bool urgent() const { return news_ || ledger_->has_unsent_results(); }
 
@@ -283,8 +287,7 @@ class Agent {
 
   void begin_call() {
     // What is owed wants its receipt now.
-    const bool may_wait =
-        !leaving_ && !urgent() && ledger_->results() == 0 && ledger_->wanted() > 0;
+    const bool may_wait = !leaving_ && !urgent() && ledger_->results() == 0 && listens();
     const double lease = ledger_->shortest_lease();
     call_ = std::make_shared<Call>();
     call_->wait_s = may_wait ? std::min(options_.wait_s, lease / 3) : 0;
@@ -330,7 +333,7 @@ class Agent {
     const double next = seconds_of(call->response.next());
     const double took = now() - call->sent_at;
     double pause = next > 0 ? next : kPause;
-    if (ledger_->wanted() > 0 && !leaving_) {
+    if (listens() && !leaving_) {
       // The server held the call, or had work: it may have more.
       if (brought || (call->waits && took > call->wait_s / 2)) pause = 0;
     } else {

@@ -38,6 +38,7 @@ struct Changes {
   std::set<std::string> studies;           // have new events or results
   std::set<std::string> ended;             // studies
   std::set<std::string> queued;            // targets with newly queued jobs
+  std::set<std::string> agents;            // that hold jobs which are not wanted any more
   std::vector<Key> keys;                   // have new measurements
   std::map<std::string, int> attempts;     // metrics: by how they ended
   std::map<std::string, int> verdicts;

@@ -103,6 +103,7 @@ void Service::note_queued(const std::string& target) {
 
 void Service::changed(const Changes& changes) {
   for (const std::string& target : changes.queued) note_queued(target);
+  for (const std::string& agent : changes.agents) review(agent_name(agent));
   for (const std::string& study : changes.studies) {
     parked_.wake_all(study_topic(study));
     if (searcher_ != nullptr) searcher_->wake(study);

@@ -203,6 +203,10 @@ absl::Status end_study(Database& database, StudyRow& study, v1::StudyState state
   study.error = std::string(error);
   study.updated_ms = study.ended_ms = now_ms;
   RETURN_IF_ERROR(update_study(database, study));
+  Query held = database.query("SELECT DISTINCT agent FROM jobs WHERE study = ? "
+                              "AND state = 'leased'", study.id);
+  while (held.next()) changes->agents.insert(held.text(0));
+  RETURN_IF_ERROR(held.status());
   RETURN_IF_ERROR(database
                       .query("UPDATE jobs SET state = 'cancelled', ended_ms = ? WHERE study = ? "
                              "AND state IN ('queued', 'leased')",
