@@ -5,6 +5,8 @@
 #include "src/api/api.h"
 #include "src/search/null_measurer.h"
 #include "src/search/search.h"
+#include "src/serve/rows.h"
+#include "tuner_db/messages.h"
 
 namespace lw {
 namespace {
@@ -255,6 +257,58 @@ TEST_P(SearchServiceTest, CancellingInTheMiddleStopsTheAgent) {
   // The device is free for others, and nothing more is counted for the cancelled one.
   EXPECT_EQ(finish(daemon, create(daemon, study_request({16}, 8))).progress().trials(), 8);
   EXPECT_EQ(get(daemon, name).progress().trials(), trials);
+}
+
+// As the command line says it: how many of each class, one example, what to do.
+TEST_P(SearchServiceTest, AStudySaysWhatFailed) {
+  Daemon daemon(url_, quick());
+  NullAgent agent(daemon.server->address(), "a");
+  const std::string name = create(daemon, study_request({32}, 8));
+  const v1::Study before = finish(daemon, name);
+  ASSERT_EQ(before.progress().workloads(0).failures_size(), 0);
+  // As if some had failed.
+  ASSERT_TRUE(daemon.database->write(5, [&] {
+    return daemon.database->query("UPDATE study_workloads SET failed = 3").run();
+  }).ok());
+  std::vector<Measurement> failed;
+  for (int i = 0; i < 3; ++i) {
+    Measurement& m = failed.emplace_back(make_measurement(i, {1, 2}));
+    m.samples_us.clear();
+    m.verdict = i == 1 ? Verdict::kCrash : Verdict::kWrongResult;
+    m.detail = absl::StrCat("C[", i, ", 0] is 2, should be 1 (admissible error 1e-07)");
+    m.time_us = m.ci_low_us = m.ci_high_us = 0;
+    m.verified = false;
+  }
+  const absl::StatusOr<std::unique_ptr<Store>> store = open_store(url_);
+  ASSERT_TRUE(store.ok());
+  ASSERT_TRUE((*store)->append(from_proto(before.progress().workloads(0).key()), failed).ok());
+  const v1::WorkloadProgress workload = get(daemon, name).progress().workloads(0);
+  ASSERT_EQ(workload.failures_size(), 2);
+  EXPECT_EQ(workload.failures(0).name(), "wrong_result");
+  EXPECT_EQ(workload.failures(0).count(), 2);
+  EXPECT_EQ(workload.failures(0).detail(), failed[0].detail);
+  EXPECT_EQ(workload.failures(0).trace(), failed[0].trace);
+  EXPECT_THAT(workload.failures(0).advice(), HasSubstr("--keep-failing"));
+  EXPECT_EQ(workload.failures(1).name(), "crash");
+  EXPECT_EQ(workload.failures(1).count(), 1);
+}
+
+TEST_P(SearchServiceTest, TheEndOfAStudySaysWhatItsTimesAre) {
+  Daemon daemon(url_, quick());            // without a device
+  const std::string name = create(daemon, study_request({32}, 8));
+  ASSERT_TRUE(daemon.database->write(5, [&] {
+    return daemon.database->query("UPDATE study_workloads SET time_kind = 10").run();
+  }).ok());
+  cancel(daemon, name);
+  std::vector<v1::StudyEvent> events;
+  EXPECT_TRUE(daemon.database->read(5, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(events, events_after(*daemon.database, name.substr(name.find('/') + 1), 0,
+                                          100));
+    return absl::OkStatus();
+  }).ok());
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events.back().kind(), v1::StudyEvent::KIND_ENDED);
+  EXPECT_EQ(events.back().time_kind(), v1::TIME_KIND_EMULATED);
 }
 
 // An agent that wants no more listens all the same, however long its leases are.

@@ -311,6 +311,16 @@ v1::ScheduleRecord to_proto(const ScheduleRecord& r) {
   return out;
 }
 
+v1::FailureClass to_proto(const FailureClass& failure) {
+  v1::FailureClass out;
+  out.set_name(failure.name);
+  out.set_count(failure.count);
+  out.set_detail(as_utf8(failure.example.detail));
+  out.set_trace(as_utf8(failure.example.trace));
+  out.set_advice(failure_advice(failure));
+  return out;
+}
+
 absl::StatusOr<ScheduleRecord> from_proto(const v1::ScheduleRecord& in) {
   ScheduleRecord r;
   r.key = from_proto(in.key());

@@ -8,8 +8,10 @@
 #include "absl/status/statusor.h"
 #include "loopwright/v1/agent.pb.h"
 #include "loopwright/v1/record.pb.h"
+#include "loopwright/v1/study.pb.h"
 #include "loopwright/v1/target.pb.h"
 #include "schedules/target.h"
+#include "tuner_db/failures.h"
 #include "tuner_db/ladder.h"
 #include "tuner_db/store.h"
 
@@ -32,6 +34,7 @@ loopwright::v1::Measurement to_proto(const Measurement& measurement);
 loopwright::v1::Workload to_proto(const WorkloadRow& row);
 loopwright::v1::Target to_proto(const Target& target);
 loopwright::v1::ScheduleRecord to_proto(const ScheduleRecord& record);
+loopwright::v1::FailureClass to_proto(const FailureClass& failure);
 
 // What a ScheduleRecord and a Measurement, which clients that know no records get instead, have in
 // common.

@@ -43,27 +43,6 @@ size_t width(const std::string& text) {
   return count;
 }
 
-std::string as_text(const Table& table) {
-  std::vector<size_t> widths;
-  for (const std::string& column : table.columns) widths.push_back(width(column));
-  for (const std::vector<std::string>& row : table.rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
-  }
-  const auto line = [&](const std::vector<std::string>& cells) {
-    std::string out;
-    for (size_t i = 0; i < cells.size(); ++i) {
-      const std::string room(widths[i] - width(cells[i]), ' ');
-      const bool right = i < table.right.size() && table.right[i];
-      const bool last = i + 1 == cells.size();
-      out += (right ? room + cells[i] : last ? cells[i] : cells[i] + room) + (last ? "" : "  ");
-    }
-    return out;
-  };
-  std::string out = bold(line(table.columns)) + "\n";
-  for (const std::vector<std::string>& row : table.rows) out += line(row) + "\n";
-  return out;
-}
-
 }  // namespace
 
 int exit_code(const absl::Status& status) {
@@ -247,6 +226,27 @@ absl::StatusOr<Choice> choose_to_run(const Task& task, const DatabaseFlags& data
   return absl::Status(why.code(), concat(std::string(why.message()),
                                          ", so that the kernel, which nobody has verified, cannot "
                                          "be checked; --unverified takes it all the same"));
+}
+
+std::string as_text(const Table& table) {
+  std::vector<size_t> widths;
+  for (const std::string& column : table.columns) widths.push_back(width(column));
+  for (const std::vector<std::string>& row : table.rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+  }
+  const auto line = [&](const std::vector<std::string>& cells) {
+    std::string out;
+    for (size_t i = 0; i < cells.size(); ++i) {
+      const std::string room(widths[i] - width(cells[i]), ' ');
+      const bool right = i < table.right.size() && table.right[i];
+      const bool last = i + 1 == cells.size();
+      out += (right ? room + cells[i] : last ? cells[i] : cells[i] + room) + (last ? "" : "  ");
+    }
+    return out;
+  };
+  std::string out = bold(line(table.columns)) + "\n";
+  for (const std::vector<std::string>& row : table.rows) out += line(row) + "\n";
+  return out;
 }
 
 void emit(const Output& output, const Json& document, const Table& table, const std::string& text) {

@@ -113,6 +113,9 @@ struct Table {
   std::vector<bool> right;                 // right-aligned columns; missing: left
 };
 
+// The table with its columns aligned.
+std::string as_text(const Table& table);
+
 // Prints the one result in the format asked for. `text` replaces the aligned table where it is
 // given.
 void emit(const Output& output, const Json& document, const Table& table,

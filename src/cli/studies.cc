@@ -11,6 +11,7 @@
 #include "google/protobuf/util/time_util.h"
 #include "loopwright/v1/study.grpc.pb.h"
 #include "src/cli/commands.h"
+#include "src/cli/failure_text.h"
 #include "src/cli/interrupt.h"
 #include "src/cli/service.h"
 #include "src/serve/errors.h"
@@ -132,9 +133,21 @@ Table workload_table(const v1::Study& study) {
     table.rows.push_back({w.name(), concat(w.trials()), concat(w.failed()),
                           w.zero_us() > 0 ? micros(w.zero_us(), kind) : "",
                           w.best_us() > 0 ? micros(w.best_us(), kind) : "",
-                          w.done() ? concat("done", w.note().empty() ? "" : ": ", w.note()) : ""});
+                          concat(w.done() ? "done" : "", w.done() && !w.note().empty() ? ": " : "",
+                                 w.note())});
   }
   return table;
+}
+
+// What failed of each workload, in full where nothing else came out.
+std::string study_text(const v1::Study& study) {
+  std::string text = as_text(workload_table(study));
+  for (const v1::WorkloadProgress& w : study.progress().workloads()) {
+    if (w.failures().empty()) continue;
+    const FailureMessages failures(w.failures().begin(), w.failures().end());
+    text += bold(w.name()) + "\n" + failure_lines(failures, /*in_full=*/w.best_us() <= 0);
+  }
+  return text;
 }
 
 absl::StatusOr<v1::Study> get_study(const RemoteService& service,
@@ -186,7 +199,7 @@ absl::StatusOr<int> watch(const RemoteService& service, const Output& output,
     std::this_thread::sleep_for(std::chrono::seconds(1));
   }
   ASSIGN_OR_RETURN(const v1::Study study, get_study(service, channel, name));
-  emit(output, as_json(study), workload_table(study));
+  emit(output, as_json(study), workload_table(study), study_text(study));
   if (interrupted()) return kInterrupted;
   return exit_of(study.progress().state());
 }
@@ -225,7 +238,7 @@ absl::StatusOr<int> run_studies(const NamedOptions& options) {
   if (!options.name.empty()) {
     ASSIGN_OR_RETURN(const v1::Study study,
                      get_study(options.service, channel, with_collection(options.name, "studies")));
-    emit(options.output, as_json(study), workload_table(study));
+    emit(options.output, as_json(study), workload_table(study), study_text(study));
     return kDone;
   }
   std::vector<v1::Study> studies;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "src/cli/commands.h"
 #include "src/cli/failing_case.h"
+#include "src/cli/failure_text.h"
 #include "src/cli/interrupt.h"
 #include "src/cli/progress.h"
 #include "tuner_db/failures.h"
@@ -55,31 +56,6 @@ std::string error_line(const Measurement& best) {
   return text + ", at " + error["element"].get<std::string>() + "\n";
 }
 
-Json failures_json(const std::vector<FailureClass>& failures) {
-  Json classes = Json::array();
-  for (const FailureClass& failure : failures) {
-    classes.push_back({{"class", failure.name},
-                       {"count", failure.count},
-                       {"detail", failure.example.detail},
-                       {"trace", failure.example.trace},
-                       {"advice", failure_advice(failure)}});
-  }
-  return classes;
-}
-
-// All of them in full where nothing else came out, else a line each.
-std::string failure_lines(const std::vector<FailureClass>& failures, bool in_full) {
-  std::string text;
-  for (const FailureClass& failure : failures) {
-    absl::StrAppendFormat(&text, "  %s%d %s, e.g. %s\n", text.empty() ? "failed    " : "          ",
-                          failure.count, failure.name, failure.example.detail);
-    if (!in_full) continue;
-    absl::StrAppendFormat(&text, "            by %s\n            %s\n",
-                          trace_as_line(failure.example.trace), failure_advice(failure));
-  }
-  return text;
-}
-
 double limit_us(const Bound& bound, std::string_view name) {
   for (const TimeLimit& limit : bound.limits)
     if (limit.name == name) return limit.us;
@@ -109,7 +85,7 @@ Json best_json(const Measurement& best, const Bound& bound) {
 }
 
 std::string summary(const Task& task, RunsOn device, const TuneResult& result, const Bound* bound,
-                    const std::vector<FailureClass>& failures, double wall_s) {
+                    const FailureMessages& failures, double wall_s) {
   const Measurement& best = result.best.measurement;
   std::string out = bold(task.workload.source_words) +
                     absl::StrFormat("  on %s, %d thread%s\n", task.target->name, task.threads(),
@@ -164,6 +140,7 @@ absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, Run
   if (!options.keep_failing.empty()) {
     RETURN_IF_ERROR(write_failing_cases(task, failures, options.search.seed, options.keep_failing));
   }
+  const FailureMessages messages = failure_messages(failures);
   const Measurement& best = result.best.measurement;
   const bool valid = best.verdict == Verdict::kOk && best.time_us > 0 && best.verified;
   std::optional<Bound> bound;
@@ -177,8 +154,7 @@ absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, Run
     }
   }
   if (!result.only_last_resort.empty()) {
-    warnings.push_back(concat("only the last resort was searched, each stage tiled by itself: ",
-                              result.only_last_resort, " (see `loopwright space --why`)"));
+    warnings.push_back(last_resort_note(result.only_last_resort));
   }
   if (result.timed_out) {
     warnings.push_back(valid ? "the seconds were over before the fastest had been compared"
@@ -194,7 +170,7 @@ absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, Run
       {"time_kind", valid ? Json(time_kind_name(best.time_kind)) : Json()},
       {"trials", result.trials},
       {"failed", result.failed},
-      {"failures", failures_json(failures)},
+      {"failures", failures_json(messages)},
       {"deduped", result.deduped},
       {"wall_s", wall_s},
       {"best", valid ? best_json(best, *bound) : Json()},
@@ -208,7 +184,7 @@ absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, Run
         {"store", result.store_s}}},
       {"interrupted", result.interrupted},
       {"warnings", warnings}};
-  tuned.text = summary(task, device, result, valid ? &*bound : nullptr, failures, wall_s);
+  tuned.text = summary(task, device, result, valid ? &*bound : nullptr, messages, wall_s);
   for (const Json& warning : warnings)
     tuned.text += "  warning   " + warning.get<std::string>() + "\n";
   tuned.row = {task.workload.source_words, task.target->name, concat(task.threads()),

@@ -435,6 +435,11 @@ absl::StatusOr<Proposal> Search::zero_trial() { return impl_->zero_trial(); }
 int64_t Search::deduplicated() const { return impl_->deduplicated; }
 std::string Search::only_last_resort() const { return impl_->only_last_resort(); }
 
+std::string last_resort_note(const std::string& why) {
+  return concat("only the last resort was searched, each stage tiled and vectorized by itself: ", why,
+                " (see `loopwright space --why`)");
+}
+
 std::vector<Proposal> Search::finalists(int count) {
   std::vector<const Tried*> leaders;
   for (const Tried& t : impl_->tried) {

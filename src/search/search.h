@@ -83,6 +83,9 @@ class Search {
   std::unique_ptr<Impl> impl_;
 };
 
+// That to whoever reads of a search, in a sentence.
+std::string last_resort_note(const std::string& why);
+
 struct CurvePoint {
   double wall_s;
   int trials;

@@ -1,6 +1,7 @@
 #include "src/serve/service_impl.h"
 #include "src/serve/paging.h"
 #include "src/serve/studies.h"
+#include "tuner_db/messages.h"
 
 namespace lw {
 
@@ -13,6 +14,15 @@ absl::StatusOr<StudyRow> must_find(Database& database, const std::string& id) {
   ASSIGN_OR_RETURN(std::optional<StudyRow> row, find_study(database, id));
   if (!row) return not_found(v1::ERROR_REASON_STUDY_NOT_FOUND, study_name(id));
   return *std::move(row);
+}
+
+absl::Status show_failures(const Store& store, v1::WorkloadProgress& workload) {
+  ASSIGN_OR_RETURN(const std::vector<Measurement> all,
+                   store.measurements(from_proto(workload.key())));
+  for (const FailureClass& failure : failure_classes(all)) {
+    *workload.add_failures() = to_proto(failure);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -42,7 +52,7 @@ absl::Status Service::create_study(const Caller& caller, const v1::CreateStudyRe
 absl::Status Service::get_study(const Caller&, const v1::GetStudyRequest& request,
                                 v1::Study* response) {
   ASSIGN_OR_RETURN(const std::string id, parse_name("studies", request.name(), "name"));
-  return view([&]() -> absl::Status {
+  RETURN_IF_ERROR(view([&]() -> absl::Status {
     ASSIGN_OR_RETURN(const StudyRow row, must_find(*database_, id));
     ASSIGN_OR_RETURN(*response, study_message(*database_, row, request.full(), now_ms()));
     if (has_ended(row.state)) return absl::OkStatus();
@@ -54,7 +64,11 @@ absl::Status Service::get_study(const Caller&, const v1::GetStudyRequest& reques
     }
     RETURN_IF_ERROR(before.status());
     return absl::OkStatus();
-  });
+  }));
+  for (v1::WorkloadProgress& workload : *response->mutable_progress()->mutable_workloads()) {
+    if (workload.failed() > 0) RETURN_IF_ERROR(store_error(show_failures(*store_, workload)));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Service::list_studies(const Caller&, const v1::ListStudiesRequest& request,

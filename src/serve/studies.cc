@@ -214,6 +214,11 @@ absl::Status end_study(Database& database, StudyRow& study, v1::StudyState state
                       .run());
   v1::StudyEvent event;
   event.set_kind(v1::StudyEvent::KIND_ENDED);
+  // A study's workloads have one; what is damaged ends all the same.
+  const absl::StatusOr<std::vector<StudyWorkloadRow>> workloads = workloads_of(database, study.id);
+  if (workloads.ok() && !workloads->empty()) {
+    event.set_time_kind(to_proto(workloads->front().time_kind));
+  }
   event.set_state(state);
   event.set_detail(study.error);
   event.set_trials(study.trials);

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/expr/message.h"
@@ -32,6 +33,14 @@ constexpr int kBatch = 16;
 constexpr double kNoLimit = 1e9;           // seconds
 constexpr int64_t kFruitlessAdoptions = 3;
 constexpr double kSwitchSeconds = 0.5;     // what a device needs to prepare another workload
+
+// Said once, however often the study is taken up.
+void note_last_resort(const std::string& why, StudyWorkloadRow* row) {
+  if (why.empty()) return;
+  const std::string note = last_resort_note(why);
+  if (absl::StrContains(row->note, note)) return;
+  row->note += row->note.empty() ? note : concat("; ", note);
+}
 
 }  // namespace
 
@@ -248,6 +257,7 @@ absl::Status StudySearch::note_stored() {
         row.failed = std::max(row.failed, run->failed());
         if (row.best_us == 0) row.best_us = run->incumbent_us();
         if (row.zero_us == 0) row.zero_us = run->zero_us();
+        note_last_resort(run->only_last_resort(), &row);
         RETURN_IF_ERROR(update_workload(database, row));
       }
       study->trials += row.trials;
@@ -432,12 +442,14 @@ absl::Status StudySearch::close_workload(Workload& w, const std::string& note) {
     ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> rows, workloads_of(database, id_));
     StudyWorkloadRow row = rows[w.row.position];
     row.done = true;
+    if (w.run != nullptr) note_last_resort(w.run->only_last_resort(), &row);  // known by now
     row.note += row.note.empty() || note.empty() ? note : concat("; ", note);
     RETURN_IF_ERROR(update_workload(database, row));
     v1::StudyEvent event;
     event.set_kind(v1::StudyEvent::KIND_WORKLOAD_DONE);
     event.set_workload(row.name);
     event.set_best_us(row.best_us);
+    event.set_time_kind(to_proto(row.time_kind));
     event.set_trials(row_.trials);
     event.set_state(row_.state);
     event.set_detail(row.note);
