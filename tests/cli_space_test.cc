@@ -1,0 +1,42 @@
+// The command line of programs that have no schedule: what it says, and its exit code.
+#include <gmock/gmock.h>
+
+#include "tests/cli_fixture.h"
+
+namespace lw {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Two stages read all of P, which is larger than any workspace.
+constexpr char kTooLarge[] =
+    "op large(N = 40000, K = 2) {\n  in A: f32[N, K]\n  in B: f32[K, N]\n"
+    "  P[i: N, j: N] = sum[k: K](A[i, k] * B[k, j])\n  a[i: N] = sum[j: N](P[i, j])\n"
+    "  out C[i: N] = sum[j: N](P[j, i] * a[j])\n}\n";
+
+TEST_F(CliTest, SpaceSaysWhyItsDrawsCannotBeLowered) {
+  write("large.te", kTooLarge);
+  const std::string words = "space large.te --threads 1 --samples 0";
+  EXPECT_THAT(cli(words).out, Not(HasSubstr("workspace")));
+  const CliRun why = cli(words + " --why");
+  EXPECT_EQ(why.code, 0) << why.err;
+  EXPECT_THAT(why.out, HasSubstr("50 of 50 draws: infeasible: the workspace is too large"));
+  for (const json& sketch : cli(words + " --why --json").json()["sketches"]) {
+    int refused = 0;
+    for (const auto& [reason, count] : sketch["reasons"].items()) refused += count.get<int>();
+    EXPECT_EQ(refused, sketch["draws"]) << sketch;
+  }
+}
+
+TEST_F(CliTest, AProgramThatNoScheduleFitsIsNotFoundWithTheReason) {
+  write("large.te", kTooLarge);
+  const CliRun run = cli("tune large.te --threads 1 --trials 2 -q");
+  EXPECT_EQ(run.code, 2);
+  EXPECT_THAT(run.err, HasSubstr("no schedule of the program can be lowered"));
+  EXPECT_THAT(run.err, HasSubstr("the workspace is too large"));
+}
+
+}  // namespace
+}  // namespace lw
