@@ -217,10 +217,8 @@ TEST(Allocate, WeightSimilarityRooflineAndSwitchesCount) {
 
 // ---- a study with the null measurer -------------------------------------------------------------
 
-SuiteItem item_of(const std::vector<std::string>& words, Store& store, int* made) {
-  absl::StatusOr<Program> loaded = load_workload(words);
-  CHECK(loaded.ok());
-  auto program = std::make_shared<const Program>(*std::move(loaded));
+SuiteItem item_of(Program loaded, Store& store, int* made) {
+  auto program = std::make_shared<const Program>(std::move(loaded));
   auto target = std::make_shared<const Target>(*find_target("x86_avx512"));
   SuiteItem item;
   item.start = make_nest(program, target, 1);
@@ -244,8 +242,10 @@ SuiteItem item_of(const std::vector<std::string>& words, Store& store, int* made
 
 std::vector<SuiteItem> study(Store& store, int* made) {
   std::vector<SuiteItem> items;
-  for (const char* size : {"32", "48", "96", "256"})
-    items.push_back(item_of({"matmul", concat("M=", size), "N=64", "K=64"}, store, made));
+  for (const char* size : {"32", "48", "96", "256"}) {
+    items.push_back(
+        item_of(*load_workload({"matmul", concat("M=", size), "N=64", "K=64"}), store, made));
+  }
   return items;
 }
 
@@ -374,6 +374,34 @@ TEST(Suite, BeatsEqualPartsOfTheTrials) {
     equal_us += sum_of_equal_parts(trials);
   }
   EXPECT_LT(shared_us, equal_us);
+}
+
+// Two stages read all of P, which is larger than any workspace: no schedule can be lowered.
+constexpr char kTooLarge[] =
+    "op large() {\n  in A: f32[40000, 2]\n  in B: f32[2, 40000]\n"
+    "  P[i: 40000, j: 40000] = sum[k: 2](A[i, k] * B[k, j])\n"
+    "  a[i: 40000] = sum[j: 40000](P[i, j])\n"
+    "  out C[i: 40000] = sum[j: 40000](P[j, i] * a[j])\n}\n";
+
+TEST(Suite, GoesOnPastWhatEndsOneWorkload) {
+  auto store = make_memory_store();
+  double clock = 0;
+  int made = 0;
+  std::vector<SuiteItem> items = study(*store, &made);
+  items[0].make_measurer = []() -> absl::StatusOr<std::unique_ptr<Measurer>> {
+    return absl::UnavailableError("no worker starts");
+  };
+  items[2] = item_of(*parse_program(kTooLarge, "large.te"), *store, &made);
+  const auto results = tune_suite(std::move(items), *store, options_of(30, &clock));
+  ASSERT_TRUE(results.ok()) << results.status();
+  ASSERT_EQ(results->size(), 4u);
+  EXPECT_EQ((*results)[0].failure, absl::UnavailableError("no worker starts"));
+  EXPECT_TRUE(absl::IsNotFound((*results)[2].failure)) << (*results)[2].failure;
+  for (const int i : {1, 3}) {
+    EXPECT_TRUE((*results)[i].failure.ok());
+    EXPECT_TRUE((*results)[i].best.measurement.verified);
+  }
+  EXPECT_EQ((*results)[1].trials + (*results)[3].trials, 120) << "they have the others' trials";
 }
 
 TEST(Suite, StopsWhenTheSecondsAreOver) {

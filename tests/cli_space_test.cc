@@ -38,5 +38,27 @@ TEST_F(CliTest, AProgramThatNoScheduleFitsIsNotFoundWithTheReason) {
   EXPECT_THAT(run.err, HasSubstr("the workspace is too large"));
 }
 
+TEST_F(CliTest, ASuiteGoesOnPastAWorkloadThatHasNoSchedule) {
+  write("large.te", kTooLarge);
+  write("suite.json", R"({"workloads": [{"name": "one", "words": "matmul M=24 N=40 K=16"},
+    {"name": "none", "words": "large.te"}, {"name": "two", "words": "row_sum M=16 N=24"}]})");
+  const std::string words = "tune -q --trials 2 --seconds 20 --threads 1 --suite suite.json";
+  const CliRun run = cli(words + " --json");
+  EXPECT_EQ(run.code, 2) << run.err;
+  const json result = run.json();
+  ASSERT_EQ(result["workloads"].size(), 3u) << result;
+  for (const int i : {0, 2}) EXPECT_EQ(result["workloads"][i]["best"]["verified"], true) << result;
+  EXPECT_TRUE(result["workloads"][1]["best"].is_null());
+  ASSERT_EQ(result["failed"].size(), 1u) << result["failed"];
+  EXPECT_EQ(result["failed"][0]["name"], "none");
+  EXPECT_EQ(result["failed"][0]["exit"], 2);
+  EXPECT_THAT(result["failed"][0]["why"].get<std::string>(),
+              HasSubstr("no schedule of the program can be lowered"));
+
+  const CliRun text = cli(words);
+  EXPECT_EQ(text.code, 2) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("1 of 3 workloads failed\n  none: no schedule of the program"));
+}
+
 }  // namespace
 }  // namespace lw

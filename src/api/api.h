@@ -129,8 +129,9 @@ absl::StatusOr<TuneResult> tune_task(const Task& task, Store& store, const Searc
 
 // Several tasks that share one budget: options.trials x tasks trials, never more, and
 // options.seconds x tasks seconds go to the task with the largest expected gain per second
-// (src/search/suite.h). Result i is member i's; equal tasks share one. Otherwise as tune_task; an
-// error of one ends all, with what was measured stored.
+// (src/search/suite.h). Result i is member i's; equal tasks share one. Otherwise as tune_task, but
+// what ends one task alone (no device, its key is another process's, no schedule, ...) is its
+// result's `failure`; an error of the store ends all, with what was measured stored.
 struct SuiteMember {
   Task task;
   double weight = 0;                       // calls; 0: not known, relative gains count

@@ -139,20 +139,27 @@ absl::StatusOr<std::vector<TuneResult>> tune_tasks(std::vector<SuiteMember> memb
   const double seconds = options.seconds * static_cast<double>(first.size());
   suite.search.stop = options.stop.before(after_seconds(seconds + kOverrunSeconds));
   std::vector<std::unique_ptr<Claim>> claims;
+  std::vector<TuneResult> of_first(first.size());
   std::vector<SuiteItem> items;
-  for (const size_t i : first) {
-    const Task& task = members[i].task;
-    RETURN_IF_ERROR(find_device(task).status());
-    RETURN_IF_ERROR(put_task(store, task));
-    RETURN_IF_ERROR(store.claim(task.key));
-    claims.push_back(std::make_unique<Claim>(store, task.key));
-    ASSIGN_OR_RETURN(SuiteItem item, suite_item(members[i], suite.search, unconfined.cpus));
-    items.push_back(std::move(item));
+  std::vector<size_t> searched;            // of `first`, whose items these are
+  for (size_t at = 0; at < first.size(); ++at) {
+    SuiteMember& member = members[first[at]];
+    RETURN_IF_ERROR(put_task(store, member.task));
+    const absl::Status claimed = store.claim(member.task.key);
+    if (!claimed.ok() && !absl::IsAlreadyExists(claimed)) return claimed;
+    if (claimed.ok()) claims.push_back(std::make_unique<Claim>(store, member.task.key));
+    absl::StatusOr<SuiteItem> item =
+        claimed.ok() ? suite_item(member, suite.search, unconfined.cpus) : claimed;
+    of_first[at].failure = item.status();
+    if (!item.ok()) continue;
+    items.push_back(*std::move(item));
+    searched.push_back(at);
   }
   suite.now = hooks.now ? hooks.now : [] { return lw::now(); };
-  ASSIGN_OR_RETURN(const std::vector<TuneResult> tuned, tune_suite(std::move(items), store, suite));
+  ASSIGN_OR_RETURN(std::vector<TuneResult> tuned, tune_suite(std::move(items), store, suite));
+  for (size_t i = 0; i < tuned.size(); ++i) of_first[searched[i]] = std::move(tuned[i]);
   std::vector<TuneResult> results;
-  for (const size_t item : item_of) results.push_back(tuned[item]);
+  for (const size_t at : item_of) results.push_back(of_first[at]);
   return results;
 }
 

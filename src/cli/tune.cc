@@ -34,6 +34,7 @@ struct Tuned {
   std::vector<std::string> row;
   std::string text;
   int exit = kDone;
+  std::string why;                         // it came to nothing; "": it did not
 };
 
 // The error that was judged: of the element whose error is the largest share of the admissible one.
@@ -132,6 +133,22 @@ Json curve_json(const std::vector<CurvePoint>& curve) {
   return points;
 }
 
+// That no schedule can be lowered is not the environment's doing.
+absl::Status searched(const absl::Status& status) {
+  return absl::IsNotFound(status) ? status : environment(status);
+}
+
+// Why there is no best.
+std::string why_none(const TuneResult& result, const FailureMessages& failures) {
+  if (!failures.empty()) {
+    return absl::StrFormat("none is valid: %d %s, e.g. %s", failures[0].count(), failures[0].name(),
+                           failures[0].detail());
+  }
+  return result.timed_out ? "the seconds were over before a schedule had been measured and "
+                            "verified; --seconds gives more"
+                          : "nothing was measured";
+}
+
 absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, RunsOn device,
                                const TuneResult& result, const Store& store, double wall_s) {
   Tuned tuned;
@@ -156,10 +173,16 @@ absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, Run
   if (!result.only_last_resort.empty()) {
     warnings.push_back(last_resort_note(result.only_last_resort));
   }
-  if (result.timed_out) {
-    warnings.push_back(valid ? "the seconds were over before the fastest had been compared"
-                             : "the seconds were over before a schedule had been measured and "
-                               "verified; --seconds gives more");
+  if (result.timed_out && valid) {
+    warnings.push_back("the seconds were over before the fastest had been compared");
+  } else if (result.timed_out) {
+    warnings.push_back(why_none(result, {}));
+  }
+  if (!result.failure.ok()) {
+    tuned.why = std::string(result.failure.message());
+    warnings.push_back(tuned.why);
+  } else if (!valid && !result.interrupted) {
+    tuned.why = why_none(result, messages);
   }
   tuned.document = {
       {"workload", task.workload.source_words},
@@ -199,14 +222,10 @@ absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, Run
   } else {
     tuned.row.resize(13);
   }
-  tuned.exit = result.interrupted ? kInterrupted : valid ? kDone : kNotValid;
+  tuned.exit = result.interrupted ? kInterrupted
+               : !result.failure.ok() ? exit_code(searched(result.failure))
+               : valid ? kDone : kNotValid;
   return tuned;
-}
-
-// That no schedule can be lowered is not the environment's doing.
-template <class Result>
-absl::StatusOr<Result> searched(absl::StatusOr<Result> result) {
-  return absl::IsNotFound(result.status()) ? result : environment(std::move(result));
 }
 
 // What ranks the task's candidates before any is measured. A model of no use costs its advantage,
@@ -236,9 +255,9 @@ absl::StatusOr<Tuned> tune_one(const TuneOptions& options, const Task& task, Sto
     TuneHooks hooks;
     hooks.now = [begin_s] { return process_seconds() - begin_s; };
     hooks.progress = [&](const TuneProgress& p) { progress.update(p); };
-    result = searched(tune_task(task, store, options.search, std::move(model), std::move(hooks)));
+    result = tune_task(task, store, options.search, std::move(model), std::move(hooks));
   }
-  if (!result.ok()) return result.status();
+  if (!result.ok()) return searched(result.status());
   return describe(options, task, device, *result, store, process_seconds() - begin_s);
 }
 
@@ -267,7 +286,7 @@ absl::StatusOr<std::vector<TuneResult>> tune_cases(const TuneOptions& options,
   }
   TuneHooks hooks;
   hooks.now = process_seconds;
-  return searched(tune_tasks(std::move(members), store, options.search, hooks));
+  return environment(tune_tasks(std::move(members), store, options.search, hooks));
 }
 
 // The cases of a suite that can be tuned here, and the others.
@@ -297,6 +316,28 @@ absl::StatusOr<SuiteTasks> suite_tasks(const TuneOptions& options) {
   return result;
 }
 
+// What a case came to; what cannot be said of it is its failure, not the others'.
+Tuned describe_case(const TuneOptions& options, const Task& task, const TuneResult& result,
+                    const Store& store) {
+  const absl::StatusOr<RunsOn> device = find_device(task);
+  absl::StatusOr<Tuned> tuned =
+      device.ok() ? describe(options, task, *device, result, store, result.wall_s)
+                  : device.status();
+  if (tuned.ok()) return *std::move(tuned);
+  Tuned failed;
+  failed.why = std::string(tuned.status().message());
+  failed.document = {{"workload", task.workload.source_words}, {"target", task.target->name},
+                     {"threads", task.threads()}, {"best", nullptr},
+                     {"warnings", Json::array({failed.why})}};
+  failed.row = {task.workload.source_words, task.target->name, concat(task.threads())};
+  failed.row.resize(csv_columns().size());
+  failed.text = bold(task.workload.source_words) + "\n  warning   " + failed.why + "\n";
+  failed.exit = exit_code(tuned.status());
+  return failed;
+}
+
+// Every case has its turn, whatever becomes of the others; the worst of their exit codes is the
+// suite's.
 absl::StatusOr<int> run_suite(const TuneOptions& options, const SuiteTasks& suite, Store& store) {
   const std::vector<SuiteCase>& cases = suite.cases;
   const std::vector<Task>& tasks = suite.tasks;
@@ -304,22 +345,26 @@ absl::StatusOr<int> run_suite(const TuneOptions& options, const SuiteTasks& suit
   for (const Task& task : tasks) RETURN_IF_ERROR(environment(put_task(store, task)));
   ASSIGN_OR_RETURN(const std::vector<TuneResult> results,
                    tune_cases(options, cases, tasks, store));
-  Json workloads = Json::array();
+  Json workloads = Json::array(), failed = Json::array();
   Table table{csv_columns(), {}, {}};
-  std::string text;
+  std::string text, failures;
   int exit = refused.empty() ? kDone : kBadRequest;
   for (size_t i = 0; i < cases.size(); ++i) {
-    ASSIGN_OR_RETURN(const RunsOn device, find_device(tasks[i]));
-    ASSIGN_OR_RETURN(Tuned tuned, describe(options, tasks[i], device, results[i], store,
-                                                  results[i].wall_s));
+    Tuned tuned = describe_case(options, tasks[i], results[i], store);
     tuned.document["name"] = cases[i].name;
     workloads.push_back(tuned.document);
     table.rows.push_back(tuned.row);
     text += cases[i].name + "  " + tuned.text;
-    exit = std::max(exit, tuned.exit);     // interrupted is the worst of them
+    exit = std::max(exit, tuned.exit);
+    if (tuned.why.empty()) continue;
+    failed.push_back({{"name", cases[i].name}, {"exit", tuned.exit}, {"why", tuned.why}});
+    failures += "  " + cases[i].name + ": " + tuned.why + "\n";
   }
+  if (!failed.empty())
+    text += absl::StrFormat("%d of %d workloads failed\n%s", failed.size(), cases.size(), failures);
   emit(options.output,
-       {{"workloads", workloads}, {"refused", refused}, {"wall_s", process_seconds()}}, table, text);
+       {{"workloads", workloads}, {"failed", failed}, {"refused", refused},
+        {"wall_s", process_seconds()}}, table, text);
   return exit;
 }
 

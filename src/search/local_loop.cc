@@ -52,7 +52,7 @@ absl::Status LocalLoop::step(Measurer& measurer, double elapsed_s, int most) {
   absl::StatusOr<Batch> batch = run_.next(elapsed_s, most);
   result_.propose_s += hooks_.now() - began;
   if (options_.stop.asked()) return absl::OkStatus();
-  RETURN_IF_ERROR(batch.status());
+  if (!batch.ok()) return failure_ = batch.status();
   if (!batch->empty()) RETURN_IF_ERROR(issue(measurer, *std::move(batch)));
   if (run_.phase() == SearchPhase::kDraining) return drain(measurer);
   if (flying_.empty()) return absl::OkStatus();
@@ -109,8 +109,8 @@ absl::Status LocalLoop::take(Measurer& measurer, const std::vector<Outcome>& out
     result_.measure_s += o.measure_s;
     lost_in_a_row_ = is_nobodys_fault(o.verdict) ? lost_in_a_row_ + 1 : 0;
     if (lost_in_a_row_ > kLostInARow) {
-      return absl::UnavailableError(
-          concat("nothing can be measured: ", verdict_name(o.verdict), ": ", o.detail));
+      return failure_ = absl::UnavailableError(
+                 concat("nothing can be measured: ", verdict_name(o.verdict), ": ", o.detail));
     }
     if (is_nobodys_fault(o.verdict) && ++flying.tries <= kRetries + 1) {
       flying.candidate.incumbent_us = run_.incumbent_us();

@@ -36,6 +36,9 @@ class LocalLoop {
                     int most = std::numeric_limits<int>::max());
   // What is running still counts, what waits is dropped. Nothing is in flight afterwards.
   absl::Status drain(Measurer& measurer);
+  // The error that step() or drain() ended with, if it is the search's or the measurer's; OK where
+  // it is the store's.
+  const absl::Status& failure() const { return failure_; }
 
   SearchRun& run() { return run_; }
   const SearchRun& run() const { return run_; }
@@ -68,6 +71,7 @@ class LocalLoop {
   int64_t ticket_ = 0;
   int taken_ = 0, lost_in_a_row_ = 0;
   TuneResult result_;
+  absl::Status failure_;
   std::function<void(const Measurement&)> observer_;
 };
 

@@ -97,6 +97,8 @@ struct TuneResult {
   int64_t deduped = 0;
   bool interrupted = false;                // options.stop was asked by somebody
   bool timed_out = false;                  // its time was over before the search had ended
+  absl::Status failure;                    // in a suite: what ended this workload's search alone; no
+                                           // schedule of it can be lowered, nothing be measured
   BestRow best;                            // verified; best.measurement.trace empty when none is
                                            // valid
   std::string only_last_resort;            // Search::only_last_resort()

@@ -56,8 +56,11 @@ struct Lane {
   WorkloadState state;                     // of what is stored
   std::unique_ptr<search::LocalLoop> loop;
   std::unique_ptr<Measurer> measurer;
+  absl::Status failure;                    // then it has no turn any more
   bool turned = false;                     // had a turn: by then others have something to start
                                            // from
+
+  int in_flight() const { return failure.ok() ? loop->run().trials_in_flight() : 0; }
 };
 
 class Suite {
@@ -97,7 +100,7 @@ class Suite {
     std::vector<WorkloadState> all;
     for (const auto& lane : lanes_) {
       all.push_back(lane->state);
-      all.back().in_flight = lane->loop->run().trials_in_flight();
+      all.back().in_flight = lane->in_flight();
       all.back().switch_s = lane->measurer == nullptr ? kPrepareSeconds : kTurnSeconds;
     }
     return all;
@@ -109,7 +112,7 @@ class Suite {
   int left() const {
     int64_t spent = 0;
     for (const auto& lane : lanes_)
-      spent += lane->state.trials + lane->loop->run().trials_in_flight();
+      spent += lane->state.trials + lane->in_flight();
     return static_cast<int>(std::clamp<int64_t>(budget_.trials - spent, 0, kUnbounded));
   }
 
@@ -120,8 +123,28 @@ class Suite {
     lane.loop->run().set_expected(left() / std::max(open, 1));
   }
 
-  // The chosen one's batches, as long as it is chosen again. Returns the next, or -1.
+  // Returns the next, or -1.
   absl::StatusOr<int> turn(int chosen) {
+    absl::StatusOr<int> next = batches(chosen);
+    if (next.ok()) return next;
+    RETURN_IF_ERROR(give_up(chosen, next.status()));
+    return pick(-1);
+  }
+
+  // What ended one search leaves the others their turns; what is the store's is returned.
+  absl::Status give_up(int i, const absl::Status& error) {
+    Lane& lane = *lanes_[i];
+    lane.failure.Update(lane.loop->failure());
+    if (lane.failure.ok()) return error;
+    lane.watch.stop();
+    lane.state.closed = true;
+    lane.measurer = nullptr;
+    recent_.remove(i);
+    return absl::OkStatus();
+  }
+
+  // The chosen one's batches, as long as it is chosen again. Returns the next, or -1.
+  absl::StatusOr<int> batches(int chosen) {
     Lane& lane = *lanes_[chosen];
     SearchRun& run = lane.loop->run();
     ASSIGN_OR_RETURN(Measurer* measurer, measurer_of(chosen));
@@ -154,20 +177,26 @@ class Suite {
   }
 
   absl::Status finals() {
-    for (size_t i = 0; i < lanes_.size() && !interrupted(); ++i) {
-      Lane& lane = *lanes_[i];
-      SearchRun& run = lane.loop->run();
-      run.finish();
-      if (run.done()) continue;
-      ASSIGN_OR_RETURN(Measurer* measurer, measurer_of(static_cast<int>(i)));
-      lane.watch.start();
-      const double spent = std::max(options_.search.seconds * (1 - kFinalShare),
-                                    options_.search.seconds - (seconds_ - elapsed()));
-      while (!run.done() && !interrupted())
-        RETURN_IF_ERROR(lane.loop->step(*measurer, std::min(spent, options_.search.seconds)));
-      RETURN_IF_ERROR(lane.loop->drain(*measurer));
-      lane.watch.stop();
+    for (int i = 0; i < static_cast<int>(lanes_.size()) && !interrupted(); ++i) {
+      if (!lanes_[i]->failure.ok()) continue;
+      if (const absl::Status status = final(i); !status.ok()) RETURN_IF_ERROR(give_up(i, status));
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status final(int i) {
+    Lane& lane = *lanes_[i];
+    SearchRun& run = lane.loop->run();
+    run.finish();
+    if (run.done()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(Measurer* measurer, measurer_of(i));
+    lane.watch.start();
+    const double spent = std::max(options_.search.seconds * (1 - kFinalShare),
+                                  options_.search.seconds - (seconds_ - elapsed()));
+    while (!run.done() && !interrupted())
+      RETURN_IF_ERROR(lane.loop->step(*measurer, std::min(spent, options_.search.seconds)));
+    RETURN_IF_ERROR(lane.loop->drain(*measurer));
+    lane.watch.stop();
     return absl::OkStatus();
   }
 
@@ -175,6 +204,9 @@ class Suite {
     std::vector<TuneResult> all;
     for (const auto& lane : lanes_) {
       ASSIGN_OR_RETURN(TuneResult result, lane->loop->result());
+      const absl::Status& failure = lane->failure;
+      const bool stopped = absl::IsCancelled(failure) || absl::IsDeadlineExceeded(failure);
+      if (!stopped) result.failure = failure;
       all.push_back(std::move(result));
     }
     return all;
@@ -196,7 +228,7 @@ class Suite {
       lane.watch.start();
       absl::StatusOr<std::unique_ptr<Measurer>> made = lane.item.make_measurer();
       lane.watch.stop();
-      RETURN_IF_ERROR(made.status());
+      if (!made.ok()) return lane.failure = made.status();
       lane.measurer = *std::move(made);
     }
     recent_.push_front(i);

@@ -38,7 +38,9 @@ struct SuiteOptions {
 // workloads seconds are over, nothing promises a gain, or search.stop is asked; then measures the
 // finalists of each. One measurer works at a time. Result i is item i's; its clock (curve,
 // progress) stands still while others have their turn. Everything is stored before it is counted,
-// as in tune(); errors end the run. REQUIRES: the keys claimed.
+// as in tune(). What ends one search (no schedule can be lowered, its measurer cannot be made or
+// measures nothing) is its result's `failure`, and the others have what is left of the budget; errors
+// of the store end the run. REQUIRES: the keys claimed.
 absl::StatusOr<std::vector<TuneResult>> tune_suite(std::vector<SuiteItem> items, Store& store,
                                                    const SuiteOptions& options);
 
