@@ -261,6 +261,16 @@ absl::StatusOr<Sample> adapt(const Nest& start, const Sketch& sketch, const Trac
   return repaired(sketch, std::move(trace), from, *known, true);
 }
 
+bool is_of(const Sketch& sketch, const Trace& trace) {
+  if (sketch.steps.size() != trace.size()) return false;
+  for (size_t i = 0; i < trace.size(); ++i) {
+    const Step &drawn = sketch.steps[i], &step = trace[i];
+    if (drawn.kind != step.kind || drawn.names != step.names) return false;
+    if (!is_open(sketch, i) && drawn.numbers != step.numbers) return false;
+  }
+  return true;
+}
+
 double estimate_size(const Nest& start, const Sketch& sketch, Rng& rng) {
   for (int attempt = 0; attempt < kMaxTries; ++attempt) {
     const absl::StatusOr<Sample> path = sample(start, sketch, rng);

@@ -109,6 +109,9 @@ std::vector<Sketch> make_space(const Nest& start, std::vector<Refusal>* refusals
 // where make_space() has nothing that can be lowered.
 Sketch last_resort(const Nest& start);
 
+// Whether the trace is one that the sketch stands for: its steps, with any numbers in the open ones.
+bool is_of(const Sketch& sketch, const Trace& trace);
+
 // Product of domain sizes along a sample path (estimate), for `space`.
 double estimate_size(const Nest& start, const Sketch& sketch, Rng& rng);
 

@@ -1,7 +1,9 @@
 // The report: one page, self-contained, well-formed, that says what the database holds.
 #include <set>
 
+#include "src/api/api.h"
 #include "src/expr/message.h"
+#include "src/search/search.h"
 #include "tests/cli_fixture.h"
 
 namespace lw {
@@ -59,6 +61,75 @@ TEST_F(CliTest, EveryPointOfTheRooflineHasARoofOfItsType) {
     EXPECT_GE(count(page, task["roof"].get<std::string>() + ": "), 1u);
   }
   EXPECT_EQ(names.size(), 3u);
+}
+
+constexpr char kCentred[] =
+    "op centred() {\n  in A: f32[40, 30]\n  T[i: 40] = sum[j: 30](A[i, j])\n"
+    "  out Y[i: 40, j: 30] = A[i, j] - T[i]\n}\n";
+
+Measurement stored(const Trace& trace, Verdict verdict, const std::string& detail) {
+  Measurement m;
+  m.trace = to_text(trace);
+  m.kernel_hash = trace.size();
+  m.verdict = verdict;
+  m.detail = detail;
+  m.source = "random";
+  m.environment = "{}";
+  if (verdict != Verdict::kOk) return m;
+  m.samples_us = std::vector<double>(20, 2);
+  m.time_us = m.ci_low_us = m.ci_high_us = 2;
+  m.verified = true;
+  return m;
+}
+
+TEST_F(CliTest, ReportExplainsFailuresAndTheLastResort) {
+  write("centred.te", kCentred);
+  TaskOptions options;
+  options.threads = 1;
+  const absl::StatusOr<Task> task = make_task({path("centred.te")}, options);
+  ASSERT_TRUE(task.ok()) << task.status();
+  const Sketch plain = last_resort(task->start);
+  {
+    const absl::StatusOr<std::unique_ptr<Store>> store = open_sqlite_store(path("loopwright.db"));
+    ASSERT_TRUE(store.ok() && put_task(**store, *task).ok());
+    Rng rng(1);
+    std::vector<Measurement> rows = {
+        stored(sample(task->start, plain, rng)->trace, Verdict::kOk, ""),
+        stored({}, Verdict::kWrongResult, "Y[7] is <2>, should be 1 (admissible error 1e-07)"),
+        stored({}, Verdict::kWrongResult, "Y[8] is 3, should be 1 (admissible error 1e-07)"),
+        stored({}, Verdict::kCrash, "SIGSEGV")};
+    ASSERT_TRUE((*store)->append(task->key, rows).ok());
+  }
+  const CliRun run = cli("report --json --no-machine -o page.html");
+  ASSERT_EQ(run.code, 0) << run.err;
+  const auto report = run.json()["tasks"][0];
+  ASSERT_EQ(report["failures"].size(), 2u) << report;
+  EXPECT_EQ(report["failures"][0]["class"], "wrong_result");
+  EXPECT_EQ(report["failures"][0]["count"], 2);
+  const std::string page = slurp(path("page.html"));
+  EXPECT_EQ(count(page, "<h3>wrong result: 2, of 1 workload</h3>"), 1u);
+  EXPECT_EQ(count(page, "<h3>crash: 1, of 1 workload</h3>"), 1u);
+  EXPECT_EQ(count(page, "Y[7] is &lt;2&gt;, should be 1 (admissible error 1e-07)"), 1u);
+  EXPECT_EQ(count(page, "Y[8] is 3"), 0u);
+  EXPECT_EQ(count(page, "centred.te</b> <small>"), 2u) << "of each class";
+  EXPECT_EQ(count(page, "run --case"), 2u) << "what to do, of each class";
+  const std::string why = report["last_resort"];
+  EXPECT_EQ(count(why, "only the last resort was searched"), 1u) << why;
+  EXPECT_EQ(count(page, "only the last resort was searched"), 1u);
+}
+
+// Where a rule's sketch has the same steps as the last resort, its best is a rule's.
+TEST(LastResort, IsNoneOfTheRulesSketches) {
+  const absl::StatusOr<Program> program = parse_program(kCentred, "centred.te");
+  ASSERT_TRUE(program.ok()) << program.status();
+  const Nest start = make_nest(std::make_shared<const Program>(*program),
+                               std::make_shared<const Target>(*find_target("x86_avx512")), 1);
+  Rng rng(1);
+  EXPECT_NE(only_last_resort(start, sample(start, last_resort(start), rng)->trace), "");
+  for (const Sketch& sketch : make_space(start)) {
+    const absl::StatusOr<Sample> drawn = sample(start, sketch, rng);
+    if (drawn.ok()) EXPECT_EQ(only_last_resort(start, drawn->trace), "") << sketch.name;
+  }
 }
 
 }  // namespace

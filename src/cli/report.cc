@@ -6,8 +6,9 @@
 
 #include "absl/strings/str_format.h"
 #include "src/cli/commands.h"
+#include "src/cli/failure_text.h"
+#include "src/search/search.h"
 #include "tuner_db/best.h"
-#include "tuner_db/failures.h"
 
 namespace lw {
 namespace {
@@ -36,7 +37,6 @@ void read_measurements(const std::vector<Measurement>& all, ReportTask* task) {
     if (m.source != "zero" && m.source != "finalist") ++task->trials;
     if (m.verdict != Verdict::kOk) {
       ++task->failed;
-      ++task->failures[failure_class(m)];
       continue;
     }
     if (m.source == "zero" && task->zero_us == 0) task->zero_us = m.time_us;
@@ -45,6 +45,20 @@ void read_measurements(const std::vector<Measurement>& all, ReportTask* task) {
     task->curve.push_back({before + last, task->trials, incumbent});
   }
   task->seconds = before + last;
+  task->failures = failure_classes(all);
+}
+
+// "" too where the program is gone: its space is not known.
+std::string last_resort_of(const WorkloadRow& row, const Key& key, const Target& target,
+                           const std::string& trace) {
+  absl::StatusOr<Program> program = reload_program(row);
+  const absl::StatusOr<Trace> best = parse_trace(trace);
+  if (!program.ok() || !best.ok()) return "";
+  Nest start = make_nest(std::make_shared<const Program>(*std::move(program)),
+                         std::make_shared<const Target>(target), key.threads);
+  start.winograd = key.objective == "time+winograd";
+  const std::string why = only_last_resort(start, *best);
+  return why.empty() ? "" : last_resort_note(why);
 }
 
 absl::Status find_task_bound(const WorkloadRow& row, const Key& key, const std::string& target,
@@ -124,6 +138,7 @@ absl::StatusOr<Report> gather(const ReportOptions& options, const Store& store) 
       task.ci_low_us = best->measurement.ci_low_us;
       task.ci_high_us = best->measurement.ci_high_us;
       task.trace = best->measurement.trace;
+      task.last_resort = last_resort_of(row, key, target, task.trace);
       task.time_kind = best->measurement.time_kind;
       const std::string named = target.name == host.name ? "host" : target.name;
       if (!options.no_machine)
@@ -145,7 +160,8 @@ Json task_json(const ReportTask& task) {
           {"bound_by", task.bound_by}, {"roof", task.roof}, {"flops", task.flops},
           {"estimated", task.time_kind == TimeKind::kEstimated},
           {"time_kind", time_kind_name(task.time_kind)}, {"seconds", task.seconds},
-          {"failures", task.failures}};
+          {"last_resort", task.last_resort},
+          {"failures", failures_json(failure_messages(task.failures))}};
 }
 
 absl::StatusOr<int> run_report(const ReportOptions& options) {

@@ -1,7 +1,6 @@
 // What the report says, gathered from the database and this machine, and its page.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "src/cli/format.h"
 #include "src/expr/message.h"
 #include "src/measure/doctor.h"
+#include "tuner_db/failures.h"
 #include "tuner_db/time_kind.h"
 
 namespace lw {
@@ -31,8 +31,9 @@ struct ReportTask {
   std::string roof;                        // of the peak that its points lie below; "": not known
   TimeKind time_kind = TimeKind::kMeasured;  // of its times
   std::string trace;
+  std::string last_resort;                 // last_resort_note() where the best is one; "": it is not
   std::vector<ReportPoint> curve;
-  std::map<std::string, int> failures;     // by class
+  std::vector<FailureClass> failures;
 };
 
 // A peak of this machine: of one kind of multiply-adds, by so many threads.

@@ -2,7 +2,6 @@
 // task under the pointer is highlighted in every chart and in the table.
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
@@ -25,6 +24,8 @@ body { margin: 0; padding: 32px 24px 64px; background: var(--page); color: var(-
   font: 14px/1.5 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
 main { max-width: 1280px; margin: 0 auto }
 h1 { font-size: 24px; margin: 0 } h2 { font-size: 15px; margin: 0 0 8px }
+h3 { font-size: 13px; margin: 16px 0 0 } h3 ~ p { margin: 0; overflow-wrap: anywhere }
+td p { margin: 0 }
 .sub { color: var(--soft); margin: 2px 0 24px }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px }
 .grid2 { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr));
@@ -139,14 +140,19 @@ std::string meter(double fraction) {
                          100 * std::clamp(fraction, 0.0, 1.0), percent(fraction));
 }
 
+std::string schedule(const std::string& trace) {
+  if (trace.empty()) return "";
+  return absl::StrFormat("<details><summary>schedule</summary><code>%s</code></details>",
+                         absl::StrReplaceAll(escape_html(trace), {{"\n", "<br>"}}));
+}
+
 std::string table_row(const ReportTask& task, size_t index) {
   std::string out = absl::StrFormat(
       "<tr data-task='%d'><td><b>%s</b><br><small>%s</small>", index, escape_html(task.words),
       escape_html(task.target + ", " + task.id.substr(0, 12)));
-  if (!task.trace.empty()) {
-    absl::StrAppendFormat(&out, "<details><summary>schedule</summary><code>%s</code></details>",
-                          absl::StrReplaceAll(escape_html(task.trace), {{"\n", "<br>"}}));
-  }
+  if (!task.last_resort.empty())
+    absl::StrAppendFormat(&out, "<p class='note'>%s</p>", escape_html(task.last_resort));
+  out += schedule(task.trace);
   absl::StrAppendFormat(&out, "</td><td class='n'>%d</td>", task.threads);
   if (task.best_us > 0) {
     const std::string spread = concat(micros(task.ci_low_us), " .. ", micros(task.ci_high_us));
@@ -184,20 +190,59 @@ std::string bests_table(const Report& report) {
   return out + "</tbody></table></div>\n";
 }
 
+// A class of failures over all tasks.
+struct ClassTotal {
+  const FailureClass* example;             // of the task that has most of it
+  const ReportTask* task;
+  int count = 0, tasks = 0;
+};
+
+std::vector<ClassTotal> class_totals(const std::vector<ReportTask>& tasks) {
+  std::vector<ClassTotal> totals;
+  for (const ReportTask& task : tasks) {
+    for (const FailureClass& failure : task.failures) {
+      auto at = std::find_if(totals.begin(), totals.end(), [&](const ClassTotal& total) {
+        return total.example->name == failure.name;
+      });
+      if (at == totals.end()) at = totals.insert(at, {&failure, &task});
+      if (failure.count > at->example->count) at->example = &failure, at->task = &task;
+      at->count += failure.count;
+      ++at->tasks;
+    }
+  }
+  std::stable_sort(totals.begin(), totals.end(),
+                   [](const ClassTotal& a, const ClassTotal& b) { return a.count > b.count; });
+  return totals;
+}
+
+std::string class_name(const ClassTotal& total) {
+  return absl::StrReplaceAll(escape_html(total.example->name), {{"_", " "}});
+}
+
+// What `tune` says of a class: an example, its schedule, and what to do.
+std::string class_example(const ClassTotal& total) {
+  const FailureClass& failure = *total.example;
+  return absl::StrFormat(
+      "<h3>%s: %d, of %d %s</h3><p>e.g. <b>%s</b> <small>%s, %d %s</small><br>%s</p>%s"
+      "<p class='note'>%s</p>\n",
+      class_name(total), total.count, total.tasks, total.tasks == 1 ? "workload" : "workloads",
+      escape_html(total.task->words), escape_html(total.task->target), total.task->threads,
+      total.task->threads == 1 ? "thread" : "threads", escape_html(failure.example.detail),
+      schedule(failure.example.trace), escape_html(failure_advice(failure)));
+}
+
 std::string failures(const Report& report) {
-  std::map<std::string, int> classes;
-  int most = 0;
-  for (const ReportTask& task : report.tasks) {
-    for (const auto& [name, count] : task.failures) most = std::max(most, classes[name] += count);
-  }
+  const std::vector<ClassTotal> totals = class_totals(report.tasks);
   std::string out = "<div class='card'><h2>Failed trials by class</h2>";
-  if (classes.empty()) return out + "<p class='empty'>No trial failed.</p></div>\n";
+  if (totals.empty()) return out + "<p class='empty'>No trial failed.</p></div>\n";
   out += "<div class='bars'>\n";
-  for (const auto& [name, count] : classes) {
+  for (const ClassTotal& total : totals) {
     absl::StrAppendFormat(&out, "<span>%s</span><i style='width:%.1f%%'></i><span>%d</span>\n",
-                          absl::StrReplaceAll(name, {{"_", " "}}), 100.0 * count / most, count);
+                          class_name(total), 100.0 * total.count / totals[0].count, total.count);
   }
-  return out + "</div></div>\n";
+  out += "</div>\n";
+  for (const ClassTotal& total : totals) out += class_example(total);
+  return out + "</div>\n";
 }
 
 std::string machine_card(const DoctorReport& machine) {

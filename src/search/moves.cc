@@ -203,14 +203,7 @@ void Moves::adapt(const Trace& foreign, std::vector<Option>& out) {
 
 int Moves::sketch_of(const Trace& trace) const {
   for (size_t s = 0; s < space_.size(); ++s) {
-    const Sketch& sketch = space_[s];
-    bool same = sketch.steps.size() == trace.size();
-    for (size_t i = 0; same && i < trace.size(); ++i) {
-      const Step &a = sketch.steps[i], &b = trace[i];
-      const bool open = i < sketch.open.size() && sketch.open[i];
-      same = a.kind == b.kind && a.names == b.names && (open || a.numbers == b.numbers);
-    }
-    if (same) return static_cast<int>(s);
+    if (is_of(space_[s], trace)) return static_cast<int>(s);
   }
   return -1;
 }

@@ -44,6 +44,9 @@ Nest stopped_by(Nest nest, const Stop& stop) {
   return nest;
 }
 
+constexpr char kNoSketch[] = "no rule has a sketch of it";
+constexpr char kNoneLowered[] = "none of the rules' schedules can be lowered";
+
 bool better(const Option* a, const Option* b) {
   return a->score != b->score ? a->score > b->score : a->text < b->text;
 }
@@ -234,8 +237,8 @@ struct Search::Impl {
     const std::vector<Sketch>& space = moves.space();
     const bool only = std::all_of(space.begin(), space.end(),
                                   [](const Sketch& sketch) { return sketch.last_resort; });
-    if (only) return "no rule has a sketch of it";
-    return fell_back ? concat("none of the rules' schedules can be lowered: ", reason) : "";
+    if (only) return kNoSketch;
+    return fell_back ? concat(kNoneLowered, ": ", reason) : "";
   }
 
   bool take_random(std::vector<Proposal>& batch) {
@@ -434,6 +437,17 @@ std::vector<Proposal> Search::propose(int count, int trials_left) {
 absl::StatusOr<Proposal> Search::zero_trial() { return impl_->zero_trial(); }
 int64_t Search::deduplicated() const { return impl_->deduplicated; }
 std::string Search::only_last_resort() const { return impl_->only_last_resort(); }
+
+// A search draws from the last resort only where it has nothing else.
+std::string only_last_resort(const Nest& start, const Trace& best) {
+  if (!is_of(last_resort(start), best)) return "";
+  const std::vector<Sketch> space = make_space(start);
+  const auto ruled = [&](const Sketch& sketch) {
+    return !sketch.last_resort && is_of(sketch, best);
+  };
+  if (std::any_of(space.begin(), space.end(), ruled)) return "";
+  return space[0].last_resort ? kNoSketch : kNoneLowered;
+}
 
 std::string last_resort_note(const std::string& why) {
   return concat("only the last resort was searched, each stage tiled and vectorized by itself: ", why,

@@ -83,6 +83,9 @@ class Search {
   std::unique_ptr<Impl> impl_;
 };
 
+// The same of a stored best, by its schedule alone.
+std::string only_last_resort(const Nest& start, const Trace& best);
+
 // That to whoever reads of a search, in a sentence.
 std::string last_resort_note(const std::string& why);
 
