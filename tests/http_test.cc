@@ -306,6 +306,25 @@ TEST_F(HttpTest, BytesThatAreNoUtf8AreReplaced) {
   data_->run("DELETE FROM agents WHERE id = ?", std::string("zz"));
 }
 
+TEST_F(HttpTest, AStudySaysWhatFailedOfItByClass) {
+  EXPECT_EQ(document("/api/studies/STUDY2/failures")["workloads"], json::array());
+  const std::string name = "conv3d_bad", target = data_->target("x86_avx512");
+  data_->failed("STUDY3", name, target, "crash", "SIGSEGV");
+  data_->failed("STUDY3", name, target, "wrong_result", "Y[7] is 2, should be 1");
+  data_->failed("STUDY3", name, target, "wrong_result", "Y[8] is 3, should be 1");
+  const json view = document("/api/studies/STUDY3/failures");
+  ASSERT_EQ(view["workloads"].size(), 1u) << view;
+  EXPECT_EQ(view["workloads"][0]["name"], name);
+  const json& failures = view["workloads"][0]["failures"];
+  ASSERT_EQ(failures.size(), 2u) << view;
+  EXPECT_EQ(failures[0]["class"], "wrong_result");
+  EXPECT_EQ(failures[0]["count"], 2);
+  EXPECT_EQ(failures[0]["detail"], "Y[7] is 2, should be 1") << "the first";
+  EXPECT_EQ(failures[0]["trace"], make_trace(0));
+  EXPECT_THAT(failures[0]["advice"].get<std::string>(), HasSubstr("--keep-failing"));
+  EXPECT_EQ(failures[1]["class"], "crash");
+}
+
 TEST_F(HttpTest, RemoteAddressesNeedTlsOrAWord) {
   HttpOptions options;
   options.address = *parse_bind_address("0.0.0.0:0");

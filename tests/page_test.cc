@@ -110,6 +110,18 @@ TEST_F(PageTest, ShowsStudiesCurvesDevicesAndSchedules) {
   EXPECT_THAT(page, Not(HasSubstr("undefined")));
 }
 
+TEST_F(PageTest, AStudySaysWhatFailedOfIt) {
+  serve(/*hostile=*/false);
+  const std::string name = "conv3d_bad", target = data_->target("x86_avx512");
+  data_->failed("STUDY3", name, target, "wrong_result", "Y[7] is <2>, should be 1");
+  data_->failed("STUDY3", name, target, "wrong_result", "Y[8] is 3, should be 1");
+  const std::string page = dom("#study=STUDY3");
+  ASSERT_FALSE(page.empty()) << slurp(scratch_.directory + "/err");
+  EXPECT_THAT(page, HasSubstr("Failed of conv3d_bad"));
+  EXPECT_THAT(page, HasSubstr("<b>2 wrong result</b>, e.g. Y[7] is &lt;2&gt;, should be 1"));
+  EXPECT_THAT(page, HasSubstr("--keep-failing"));
+}
+
 TEST_F(PageTest, NamesStayText) {
   serve(/*hostile=*/true);
   const std::string page = dom("#study=STUDY9");

@@ -84,7 +84,7 @@ class ServiceData {
     for (int i = 0; i < count; ++i) {
       const Workload& w = workloads[i];
       run("INSERT INTO study_workloads VALUES "
-          "(?,?,?,?,'llvm 19.1.7 r2',?,'warm',1,?,?,?,?,?,?,?,0)", id, i, w.name, sha256(w.name),
+          "(?,?,?,?,'llvm 19.1.7 r2',?,'warm',1,?,?,?,?,?,?,?,0,0,0.0)", id, i, w.name, sha256(w.name),
           1 + 7 * (i % 2), trials / count, trials / 31 / count, w.best_us, w.zero_us,
           seconds / count, w.done, w.note);
       if (w.best_us <= 0) continue;
@@ -122,6 +122,25 @@ class ServiceData {
         "sources, lost_on, digest, detail) VALUES (?,0,'ci',?,?,0,0,?,1,?,'lab-a','s1',?,?,?,16,?,"
         "'','','','')", study, target_id, state, attempt, device, kNow_ms + 20'000, created_ms,
         ended_ms, Blob{""});
+  }
+
+  // What failed of a study's first workload.
+  void failed(const std::string& study, const std::string& workload, const std::string& target_id,
+              const std::string& verdict, const std::string& detail) {
+    const std::string id = sha256(workload);
+    run("INSERT INTO workloads VALUES (?,?,'','',1.0,1.0,'','') ON CONFLICT DO NOTHING", id,
+        workload);
+    run("INSERT INTO keys (workload, target, backend, threads, cache, objective) VALUES "
+        "(?,?,'llvm 19.1.7 r2',1,'warm','time') ON CONFLICT DO NOTHING", id, target_id);
+    run("INSERT INTO candidates (key, trace) SELECT id, ? FROM keys WHERE workload = ? "
+        "ON CONFLICT DO NOTHING", make_trace(0), id);
+    run("INSERT INTO measurements (candidate, kernel_hash, verdict, detail, samples_us, \"inner\", "
+        "time_us, ci_low_us, ci_high_us, verified, max_rel_error, wall_s, build_s, seed, source, "
+        "environment, unix_ms) SELECT c.id,1,?,?,?,1,0.0,0.0,0.0,0,0.0,0.1,0.1,1,'evolve','{}',? "
+        "FROM candidates c JOIN keys k ON k.id = c.key WHERE k.workload = ?", verdict, detail,
+        Blob{""}, kNow_ms - 1000, id);
+    run("UPDATE study_workloads SET failed = failed + 1 WHERE study = ? AND name = ?", study,
+        workload);
   }
 
   // A whole busy service. `extra`: a study and a device with hostile names too.

@@ -334,6 +334,7 @@ absl::StatusOr<Json> HttpServer::Implementation::document(const std::vector<std:
   if (path.size() >= 2 && path[0] == "studies" && is_id(path[1])) {
     if (path.size() == 2) return view_study(context, path[1]);
     if (path.size() == 3 && path[2] == "curve") return view_curve(context, path[1], parameters);
+    if (path.size() == 3 && path[2] == "failures") return view_study_failures(context, path[1]);
   }
   return absl::NotFoundError("there is no such document");
 }

@@ -4,8 +4,9 @@
 //   /metrics           Prometheus's text       /healthz  200 while the process works, 503 and why
 //                                                        when one of its threads hangs
 //   /                  the page                /readyz   200 while it can serve, else 503 and why
-//   /api/overview, /api/studies, /api/studies/ID, /api/studies/ID/curve, /api/devices, /api/agents,
-//   /api/queue, /api/timeline, /api/schedules, /api/failures: JSON, see src/serve/views.h
+//   /api/overview, /api/studies, /api/studies/ID, /api/studies/ID/curve, /api/studies/ID/failures,
+//   /api/devices, /api/agents, /api/queue, /api/timeline, /api/schedules, /api/failures: JSON, see
+//   src/serve/views.h
 //
 // Errors of /api are {"error": TEXT} with 400, 404, 503. Who may connect may read: names, timings
 // and schedules, not programs and not the audit. So it binds loopback unless the connection is

@@ -38,6 +38,9 @@ absl::StatusOr<Json> view_study(const ViewContext& context, const std::string& i
 // `more`: ask again with after = `sequence`.
 absl::StatusOr<Json> view_curve(const ViewContext& context, const std::string& id,
                                 const Parameters& parameters);
+// The first 20 workloads of which something failed, with the classes of GetStudy's `failures`; of the
+// newest 1,000 failures of each.
+absl::StatusOr<Json> view_study_failures(const ViewContext& context, const std::string& id);
 // after (an id), limit.
 absl::StatusOr<Json> view_devices(const ViewContext& context, const Parameters& parameters);
 absl::StatusOr<Json> view_agents(const ViewContext& context, const Parameters& parameters);

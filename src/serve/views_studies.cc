@@ -7,6 +7,7 @@
 #include "src/base/check.h"
 #include "src/expr/message.h"
 #include "src/serve/views.h"
+#include "tuner_db/failures.h"
 #include "tuner_db/time_kind.h"
 
 namespace lw {
@@ -15,6 +16,7 @@ namespace {
 constexpr double kPatience_s = 2;
 constexpr int kEventsAtOnce = 2000;
 constexpr size_t kWorkloadsShown = 1000;
+constexpr int kFailingShown = 20, kFailuresRead = 1000;
 constexpr char kAfterAllIds[] = "~";       // ids are digits and letters
 
 constexpr char kStudyColumns[] =
@@ -97,6 +99,35 @@ absl::StatusOr<Json> study_json(Database& database, const Query& row, bool with_
   return study;
 }
 
+// Of a study's workload, as GetStudy gives them, but of the newest failures alone.
+absl::StatusOr<Json> workload_failures(Database& database, const std::string& id,
+                                       int64_t position) {
+  std::vector<Measurement> failed;
+  Query query = database.query(
+      "SELECT m.verdict, m.detail, c.trace FROM study_workloads w "
+      "JOIN studies s ON s.id = w.study "
+      "JOIN keys k ON k.workload = w.workload AND k.target = s.target AND k.backend = w.backend "
+      "AND k.threads = w.threads AND k.cache = w.cache AND k.objective = 'time' "
+      "JOIN candidates c ON c.key = k.id JOIN measurements m ON m.candidate = c.id "
+      "WHERE w.study = ? AND w.position = ? AND m.verdict <> 'ok' ORDER BY m.id DESC LIMIT ?",
+      id, position, kFailuresRead);
+  while (query.next()) {
+    Measurement& m = failed.emplace_back();
+    m.detail = query.text(1);
+    m.trace = query.text(2);
+    if (!parse_verdict(query.text(0), &m.verdict)) failed.pop_back();  // damaged: not shown
+  }
+  RETURN_IF_ERROR(query.status());
+  std::reverse(failed.begin(), failed.end());
+  Json classes = Json::array();
+  for (const FailureClass& failure : failure_classes(failed)) {
+    classes.push_back({{"class", failure.name}, {"count", failure.count},
+                       {"detail", failure.example.detail}, {"trace", failure.example.trace},
+                       {"advice", failure_advice(failure)}});
+  }
+  return classes;
+}
+
 }  // namespace
 
 absl::StatusOr<Json> view_studies(const ViewContext& context, const Parameters& parameters) {
@@ -137,6 +168,24 @@ absl::StatusOr<Json> view_study(const ViewContext& context, const std::string& i
     return absl::OkStatus();
   }));
   return study;
+}
+
+absl::StatusOr<Json> view_study_failures(const ViewContext& context, const std::string& id) {
+  Json workloads = Json::array();
+  RETURN_IF_ERROR(context.database.read(kPatience_s, [&]() -> absl::Status {
+    Query query = context.database.query("SELECT position, name FROM study_workloads WHERE "
+                                         "study = ? AND failed > 0 ORDER BY position LIMIT ?",
+                                         id, kFailingShown);
+    while (query.next()) {
+      ASSIGN_OR_RETURN(Json classes,
+                       workload_failures(context.database, id, query.integer(0)));
+      if (classes.empty()) continue;
+      workloads.push_back({{"position", query.integer(0)}, {"name", query.text(1)},
+                           {"failures", std::move(classes)}});
+    }
+    return query.status();
+  }));
+  return Json{{"workloads", std::move(workloads)}};
 }
 
 absl::StatusOr<Json> view_curve(const ViewContext& context, const std::string& id,

@@ -190,6 +190,7 @@ let curves = {id: '', sequence: 0, points: []};
 function show(id) {
   chosen = id;
   curves = {id, sequence: 0, points: []};
+  refresh(studyFailures);
 }
 
 // ---- one study
@@ -234,6 +235,21 @@ async function study() {
     row.onmouseenter = () => pick(row.dataset.key);
     row.onmouseleave = () => pick(null);
   }
+}
+// What failed of each workload, by class, with an example and what to do.
+async function studyFailures() {
+  const id = chosen;
+  const view = id ? await get(`studies/${encodeURIComponent(id)}/failures`) : {workloads: []};
+  const state = JSON.stringify(view.workloads);
+  if (id !== chosen || $('study-failures').shown === state) return;
+  $('study-failures').shown = state;
+  $('study-failures').replaceChildren(...view.workloads.flatMap(w => [
+    el('h3', {}, 'Failed of ' + w.name),
+    ...w.failures.map(f => el('div', {class: 'failure'}, el('b', {}, `${count(f.count)} ${words(f.class)}`),
+        f.detail ? ', e.g. ' + f.detail : '',
+        el('details', {}, el('summary', {}, 'its schedule'), el('code', {}, f.trace)),
+        el('small', {class: 'note'}, f.advice))),
+  ]));
 }
 function pick(position) {
   const chart = $('curve').querySelector('svg');
@@ -524,4 +540,4 @@ $('search').addEventListener('input', () => {
   typing = setTimeout(() => { schedulesAfter = 0; refresh(schedules); }, 250);
 });
 keep([overview, studies, study, devices, timeline, queue], FAST_MS);
-keep([failures, agents, schedules], SLOW_MS);
+keep([failures, studyFailures, agents, schedules], SLOW_MS);
