@@ -15,7 +15,7 @@ std::vector<double> share(StudyTurns& turns, std::vector<Contender>& studies,
   std::vector<double> got(studies.size());
   std::string prepared;
   for (int i = 0; i < count; ++i) {
-    const size_t chosen = turns.order("q", studies, prepared)[0];
+    const size_t chosen = turns.order("q", studies, prepared, 0)[0];
     studies[chosen].busy_s += job_s[chosen];
     got[chosen] += job_s[chosen];
     prepared = studies[chosen].study;
@@ -54,14 +54,38 @@ TEST(StudyTurns, WhoIsNewOrWasAwayBeginsWhereTheOthersAre) {
 TEST(StudyTurns, WhatADeviceHasPreparedGoesOnALittle) {
   StudyTurns turns;
   const std::vector<Contender> studies = {{"a", 0, 0.1}, {"b", 0, 0.1}};
-  EXPECT_EQ(turns.order("q", studies, "")[0], 0u);
-  EXPECT_EQ(turns.order("q", studies, "b")[0], 1u);
+  EXPECT_EQ(turns.order("q", studies, "", 0)[0], 0u);
+  EXPECT_EQ(turns.order("q", studies, "b", 0)[0], 1u);
   std::vector<Contender> later = studies;
   later[1].busy_s = 0.4;
-  EXPECT_EQ(turns.order("q", later, "b")[0], 1u);
+  EXPECT_EQ(turns.order("q", later, "b", 0)[0], 1u);
   later[1].busy_s = 0.6;
-  EXPECT_EQ(turns.order("q", later, "b")[0], 0u);
-  EXPECT_EQ(turns.order("another's", later, "b")[0], 1u) << "queues know nothing of each other";
+  EXPECT_EQ(turns.order("q", later, "b", 0)[0], 0u);
+  EXPECT_EQ(turns.order("another's", later, "b", 0)[0], 1u) << "queues know nothing of each other";
+}
+
+TEST(StudyTurns, AJobThatANewStudyFoundRunningCountsInFull) {
+  StudyTurns turns;
+  std::vector<Contender> studies = {{"hostile", 0, 0.7}};
+  turns.order("q", studies, "", 0);
+  studies[0].busy_s = 0.7;                 // ends after the other has come
+  studies.push_back({"honest", 0, 0, true});
+  EXPECT_EQ(turns.order("q", studies, "hostile", 0)[0], 1u) << "who is not known yet goes first";
+  studies[1] = {"honest", 6, 0.05};
+  EXPECT_EQ(turns.order("q", studies, "hostile", 0)[0], 1u);
+  studies[1].busy_s = 8;
+  EXPECT_EQ(turns.order("q", studies, "honest", 0)[0], 0u);
+}
+
+TEST(StudyTurns, WhoIsAwayWhileItsOnlyJobRunsIsChargedForIt) {
+  StudyTurns turns;
+  std::vector<Contender> studies = {{"cheap", 0, 0.05}, {"hostile", 0, 1}};
+  turns.order("q", studies, "", 0);
+  const std::vector<Contender> alone = {studies[0]};
+  turns.order("q", alone, "hostile", 0);
+  studies[1].busy_s = 1;
+  studies[0].busy_s = 9;
+  EXPECT_EQ(turns.order("q", studies, "hostile", 0)[0], 0u);
 }
 
 Batch batch_of(int candidates, BatchKind kind = BatchKind::kTrials) {
@@ -145,6 +169,87 @@ TEST_P(TurnsQueueTest, ADeviceHasNoMoreThanASliceOfAStudyAtHand) {
   const std::vector<v1::Job> jobs = take(a, 2);
   ASSERT_EQ(jobs.size(), 1u);
   EXPECT_EQ(jobs[0].study(), study_name(other)) << "who came later waits for one candidate only";
+}
+
+// A cheap study and one whose candidates take ten times as long and more, of which jobs are queued.
+class HoldQueueTest : public TurnsQueueTest {
+ protected:
+  void SetUp() override {
+    TurnsQueueTest::SetUp();
+    if (IsSkipped()) return;
+    dear_ = make_study("ci");
+    for (int i = 0; i < 40; ++i) queue(dear_);
+    work(agent_, take_one(agent_), 0.8);
+    cheap_ = make_study("ci");
+    queue(cheap_);
+    v1::Job job = take_one(agent_);
+    if (job.study() == study_name(dear_)) {  // the device had it prepared
+      work(agent_, job, 0.8);
+      job = take_one(agent_);
+    }
+    EXPECT_EQ(job.study(), study_name(cheap_));
+    work(agent_, job, 0.05);
+  }
+  void work(Asker& asker, const v1::Job& job, double seconds) {
+    now_ += static_cast<int64_t>(1e3 * seconds);
+    finish(asker, job, seconds);
+  }
+
+  Asker agent_;
+  std::string dear_, cheap_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Databases, HoldQueueTest, ::testing::Values("sqlite", "postgres"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(HoldQueueTest, ADearJobWaitsAMomentForTheCheapStudysNext) {
+  EXPECT_TRUE(take(agent_).empty());
+  now_ += rules_.hold_ms - 1;
+  EXPECT_TRUE(take(agent_).empty());
+  queue(cheap_);
+  EXPECT_EQ(take_one(agent_).study(), study_name(cheap_));
+}
+
+TEST_P(HoldQueueTest, ADeviceWaitsOnceBetweenTwoJobs) {
+  EXPECT_TRUE(take(agent_).empty());
+  now_ += rules_.hold_ms;
+  const v1::Job job = take_one(agent_);
+  EXPECT_EQ(job.study(), study_name(dear_));
+  work(agent_, job, 0.8);
+  EXPECT_EQ(take_one(agent_).study(), study_name(dear_)) << "nobody is awaited any more";
+}
+
+TEST_P(HoldQueueTest, NobodyWaitsForAStudyThatHasEnded) {
+  write([&](Database& database) {
+    return database.query("UPDATE studies SET state = 'succeeded' WHERE id = ?", cheap_).run();
+  });
+  EXPECT_EQ(take_one(agent_).study(), study_name(dear_));
+}
+
+TEST_P(HoldQueueTest, WhatIsNotFarLongerThanTheGapFillsIt) {
+  rules_.hold_ms = 0;
+  EXPECT_EQ(take_one(agent_).study(), study_name(dear_));
+}
+
+// Whose jobs come just before the wait is over, and take next to nothing.
+TEST_P(HoldQueueTest, WaitingCountsSoThatTheDearStudyGetsItsShareOfTheTime) {
+  const int64_t begun_ms = now_;
+  double dear_s = 0;
+  for (int i = 0; i < 1000; ++i) {
+    std::vector<v1::Job> jobs = take(agent_);
+    if (jobs.empty()) {
+      now_ += rules_.hold_ms - 10;
+      queue(cheap_);
+      jobs = take(agent_);
+    }
+    ASSERT_EQ(jobs.size(), 1u);
+    const bool dear = jobs[0].study() == study_name(dear_);
+    work(agent_, jobs[0], dear ? 0.8 : 0.01);
+    if (!dear) continue;
+    dear_s += 0.8;
+    queue(dear_), queue(cheap_);           // whose search had time
+  }
+  EXPECT_NEAR(dear_s / (1e-3 * static_cast<double>(now_ - begun_ms)), 0.1, 0.04);
 }
 
 }  // namespace

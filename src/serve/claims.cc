@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "src/base/check.h"
@@ -74,6 +75,21 @@ absl::StatusOr<std::vector<Waiting>> ranked_clients(Database& database, std::str
   return ranked;
 }
 
+absl::StatusOr<StudyTurns::Contender> contender_of(Database& database, const std::string& study) {
+  StudyTurns::Contender contender;
+  contender.study = study;
+  Query spent = database.query("SELECT sum(busy_s), sum(measured_s), sum(measured) "
+                               "FROM study_workloads WHERE study = ?", study);
+  if (spent.next()) {
+    contender.busy_s = spent.real(0);
+    if (spent.integer(2) > 0) {
+      contender.candidate_s = spent.real(1) / static_cast<double>(spent.integer(2));
+    }
+  }
+  RETURN_IF_ERROR(spent.status());
+  return contender;
+}
+
 // A client's studies with queued jobs of its highest priority, by age.
 absl::StatusOr<std::vector<StudyTurns::Contender>> contenders_of(Database& database,
                                                                  std::string_view target,
@@ -86,19 +102,40 @@ absl::StatusOr<std::vector<StudyTurns::Contender>> contenders_of(Database& datab
                                      int64_t{waiting.priority}}));
   std::vector<StudyTurns::Contender> contenders;
   for (const std::string& study : studies) {
-    StudyTurns::Contender& contender = contenders.emplace_back();
-    contender.study = study;
-    Query spent = database.query("SELECT sum(busy_s), sum(measured_s), sum(measured) "
-                                 "FROM study_workloads WHERE study = ?", study);
-    if (spent.next()) {
-      contender.busy_s = spent.real(0);
-      if (spent.integer(2) > 0) {
-        contender.candidate_s = spent.real(1) / static_cast<double>(spent.integer(2));
-      }
-    }
-    RETURN_IF_ERROR(spent.status());
+    ASSIGN_OR_RETURN(StudyTurns::Contender contender, contender_of(database, study));
+    contenders.push_back(std::move(contender));
   }
   return contenders;
+}
+
+// Adds the client's studies that have no job now but may have one in a moment: the one that the device
+// has worked for, and those that have just begun. Only where there is a job that takes longer than that.
+absl::Status add_awaited(Database& database, const Holder& holder, const Claims& claims,
+                         const Waiting& waiting, const LeaseRules& rules, int64_t now_ms,
+                         std::vector<StudyTurns::Contender>* contenders) {
+  const bool any_long =
+      std::any_of(contenders->begin(), contenders->end(), [&](const StudyTurns::Contender& one) {
+        return 1e3 * one.candidate_s > static_cast<double>(rules.hold_ms) / 2;
+      });
+  if (!any_long) return absl::OkStatus();
+  std::set<std::string> queued;
+  for (const StudyTurns::Contender& one : *contenders) queued.insert(one.study);
+  std::vector<std::string> found;
+  const int64_t begun_ms = now_ms - static_cast<int64_t>(1e3 * rules.slice_s);
+  Query query = database.query(
+      "SELECT id FROM studies WHERE client = ? AND state = 'running' AND device_target = ? AND "
+      "priority >= ? AND (id = ? OR updated_ms > ?) ORDER BY id",
+      waiting.client, holder.target, int64_t{waiting.priority}, claims.last_study, begun_ms);
+  while (query.next()) found.push_back(query.text(0));
+  RETURN_IF_ERROR(query.status());
+  for (const std::string& study : found) {
+    if (queued.contains(study)) continue;
+    ASSIGN_OR_RETURN(StudyTurns::Contender contender, contender_of(database, study));
+    if (study != claims.last_study && contender.busy_s > 0) continue;
+    contender.is_awaited = true;
+    contenders->push_back(std::move(contender));
+  }
+  return absl::OkStatus();
 }
 
 // The study's next job for the device, if another daemon has not just taken it.
@@ -128,14 +165,21 @@ absl::StatusOr<std::optional<JobRow>> next_job(Database& database, const std::st
   return oldest("AND ", {std::string_view(study), now_ms});
 }
 
+// Of the study, that the device has at hand.
+absl::StatusOr<int64_t> candidates_held(Database& database, const Holder& holder,
+                                        const std::string& study) {
+  Query held = database.query("SELECT coalesce(sum(candidates), 0) FROM jobs "
+                              "WHERE state = 'leased' AND device = ? AND study = ?",
+                              holder.device, study);
+  const int64_t candidates = held.next() ? held.integer(0) : 0;
+  RETURN_IF_ERROR(held.status());
+  return candidates;
+}
+
 // Whether the device has enough at hand of the study, without the job.
 absl::StatusOr<bool> has_enough(Database& database, const Holder& holder, const JobRow& job,
                                 double candidate_s, const LeaseRules& rules) {
-  Query held = database.query("SELECT coalesce(sum(candidates), 0) FROM jobs "
-                              "WHERE state = 'leased' AND device = ? AND study = ?",
-                              holder.device, job.study);
-  const int64_t candidates = held.next() ? held.integer(0) : 0;
-  RETURN_IF_ERROR(held.status());
+  ASSIGN_OR_RETURN(const int64_t candidates, candidates_held(database, holder, job.study));
   const double then_s = static_cast<double>(candidates + job.candidates) * candidate_s;
   return candidates > 0 && then_s > kAtHand * rules.slice_s;
 }
@@ -154,23 +198,52 @@ absl::Status started(Database& database, const JobRow& job, int64_t now_ms, Chan
   return add_event(database, job.study, now_ms, std::move(event));
 }
 
+// Whether the device leaves a job of so many seconds for a job that the awaited study has not yet.
+absl::StatusOr<bool> waits(Database& database, const Holder& holder, const std::string& queue,
+                           const std::string& awaited, double job_s, StudyTurns& turns,
+                           const LeaseRules& rules, int64_t now_ms, Claimed* claimed) {
+  // Until its result it has work anyhow.
+  ASSIGN_OR_RETURN(const int64_t at_work, candidates_held(database, holder, awaited));
+  if (at_work > 0) return true;
+  // Never longer than the job would take.
+  const int64_t most_ms = std::min(rules.hold_ms, static_cast<int64_t>(1e3 * job_s));
+  const int64_t since_ms = turns.wait(queue, holder.device, awaited, now_ms);
+  const int64_t until_ms = since_ms + most_ms;
+  if (until_ms <= now_ms) return false;
+  claimed->waits_anew |= since_ms == now_ms;
+  claimed->held_until_ms =
+      claimed->held_until_ms == 0 ? until_ms : std::min(claimed->held_until_ms, until_ms);
+  return true;
+}
+
 // The client's next job for the device.
 absl::StatusOr<std::optional<JobRow>> job_of(Database& database, const Holder& holder,
                                              const Waiting& waiting, const Claims& claims,
                                              Shares& shares, const LeaseRules& rules,
-                                             int64_t now_ms, bool* withheld) {
-  ASSIGN_OR_RETURN(const std::vector<StudyTurns::Contender> contenders,
+                                             int64_t now_ms, Claimed* claimed) {
+  ASSIGN_OR_RETURN(std::vector<StudyTurns::Contender> contenders,
                    contenders_of(database, holder.target, waiting));
+  RETURN_IF_ERROR(add_awaited(database, holder, claims, waiting, rules, now_ms, &contenders));
   const std::string queue = concat(waiting.client, " ", holder.target);
-  for (size_t i : shares.turns.order(queue, contenders, claims.last_study)) {
+  std::vector<const StudyTurns::Contender*> awaited;  // whose turn is before
+  for (size_t i : shares.turns.order(queue, contenders, claims.last_study, now_ms)) {
+    const StudyTurns::Contender& one = contenders[i];
+    if (one.is_awaited) {
+      awaited.push_back(&one);
+      continue;
+    }
     ASSIGN_OR_RETURN(std::optional<JobRow> job,
-                     next_job(database, contenders[i].study, waiting, holder.target, claims,
-                              now_ms));
+                     next_job(database, one.study, waiting, holder.target, claims, now_ms));
     if (!job.has_value()) continue;
-    ASSIGN_OR_RETURN(const bool enough,
-                     has_enough(database, holder, *job, contenders[i].candidate_s, rules));
-    *withheld |= enough;
-    if (enough) continue;
+    ASSIGN_OR_RETURN(bool left, has_enough(database, holder, *job, one.candidate_s, rules));
+    const double job_s = static_cast<double>(job->candidates) * one.candidate_s;
+    for (const StudyTurns::Contender* other : awaited) {
+      if (left || !StudyTurns::is_dear(one, *other)) continue;
+      ASSIGN_OR_RETURN(left, waits(database, holder, queue, other->study, job_s, shares.turns,
+                                   rules, now_ms, claimed));
+    }
+    claimed->withheld |= left;
+    if (left) continue;
     return job;
   }
   return std::optional<JobRow>();
@@ -201,7 +274,7 @@ absl::StatusOr<Claimed> claim_jobs(Database& database, const Holder& holder, con
     std::optional<JobRow> job;
     for (const Waiting& waiting : clients) {
       ASSIGN_OR_RETURN(job, job_of(database, holder, waiting, claims, shares, rules, now_ms,
-                                   &claimed.withheld));
+                                   &claimed));
       if (job.has_value()) break;
     }
     if (!job.has_value()) break;
@@ -213,6 +286,7 @@ absl::StatusOr<Claimed> claim_jobs(Database& database, const Holder& holder, con
     job->lease_until = now_ms + rules.ttl_ms, job->leased_ms = now_ms;
     RETURN_IF_ERROR(update_job(database, *job));
     RETURN_IF_ERROR(started(database, *job, now_ms, changes));
+    shares.turns.end_wait(holder.device, rules.hold_ms, now_ms);
     ++shares.running[job->client];
     claimed.jobs.push_back(*std::move(job));
   }

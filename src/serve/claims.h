@@ -4,7 +4,9 @@
 // score of Buildbarn's queue. Of a client's jobs: those of the highest priority; of their studies
 // the one whose turn it is (study_turns.h); of its jobs the oldest of the workload that the device has
 // prepared, else the oldest. Jobs are short (LeaseRules::slice_s), and of one study a device has no
-// more at hand than about that, so that who comes next waits for no more.
+// more at hand than about that, so that who comes next waits for no more. A study that the device has just
+// worked for, or that has just begun, keeps its turn for a moment (LeaseRules::hold_ms) while it has no
+// job, against those whose candidates take far longer; clients do not wait for each other's.
 //
 // All REQUIRE: inside a write(). Each is re-runnable; `changes` is only added to.
 #pragma once
@@ -39,7 +41,10 @@ struct Claims {
 };
 struct Claimed {
   std::vector<JobRow> jobs;                // leased now
-  bool withheld = false;                   // there are more, for when it has done what it has
+  bool withheld = false;                   // there are more, for when it has done what it has,
+  int64_t held_until_ms = 0;               // or for then, if the study that it waits for has none;
+                                           // 0: it waits for none
+  bool waits_anew = false;                 // what it leaves another device may take
 };
 absl::StatusOr<Claimed> claim_jobs(Database& database, const Holder& holder, const Claims& claims,
                                    Shares& shares, const LeaseRules& rules, int64_t now_ms,

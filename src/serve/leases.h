@@ -29,6 +29,8 @@ struct LeaseRules {
   int quarantine_failures = 3;             // of a device, in a row, on distinct jobs
   double slice_s = 1;                      // of a device's time: about what a job of several
                                            // candidates takes at most
+  int64_t hold_ms = 200;                   // a device waits at most for the next job of a study before
+                                           // it takes a far longer one of another
   int64_t backoff_ms = 500;                // before a job that failed on a device runs again,
                                            // doubled with each attempt
 };

@@ -1,5 +1,6 @@
 #include "src/serve/parked.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "src/base/hash.h"
@@ -22,7 +23,7 @@ void ParkedCalls::bump(const std::string& topic) {
 }
 
 int64_t ParkedCalls::park(const std::string& name, Topics topics, uint64_t version,
-                          int64_t until_ms, Resume resume) {
+                          int64_t until_ms, Resume resume, int64_t look_ms) {
   std::vector<Resume> replaced;
   int64_t ticket = 0;
   Why at_once = Why::kNews;
@@ -40,7 +41,7 @@ int64_t ParkedCalls::park(const std::string& name, Topics topics, uint64_t versi
       at_once = Why::kTimeout;
     } else if (version_locked(topics) == version) {
       ticket = ++ticket_;
-      calls_.push_back({ticket, name, std::move(topics), until_ms, std::move(resume)});
+      calls_.push_back({ticket, name, std::move(topics), until_ms, look_ms, std::move(resume)});
     }
   }
   for (Resume& other : replaced) other(Why::kReplaced);
@@ -95,6 +96,14 @@ void ParkedCalls::wake_prefix(const std::string& prefix) {
 
 void ParkedCalls::expire(int64_t now_ms) {
   resume_if(Why::kTimeout, false, [&](const Call& call) { return call.until_ms <= now_ms; });
+  resume_if(Why::kNews, false, [&](const Call& call) { return call.look_ms <= now_ms; });
+}
+
+int64_t ParkedCalls::first_look_ms() const {
+  std::lock_guard lock(mutex_);
+  int64_t first_ms = kNever;
+  for (const Call& call : calls_) first_ms = std::min(first_ms, call.look_ms);
+  return first_ms;
 }
 
 void ParkedCalls::resume_all() {

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <list>
 #include <mutex>
 #include <set>
@@ -23,19 +24,22 @@ class ParkedCalls {
   enum class Why { kNews, kTimeout, kReplaced };
   using Resume = std::function<void(Why)>;
   using Topics = std::set<std::string>;
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
   // A number that changes with each news of any of the topics (and now and then without).
   uint64_t version(const Topics& topics) const;
   // `name`: of a caller that waits once at a time (an earlier call of it is resumed with
   // kReplaced); "": of none. Returns a ticket, 0 when the call was resumed at once.
+  // At `look_ms` the time itself is news to it.
   int64_t park(const std::string& name, Topics topics, uint64_t version, int64_t until_ms,
-               Resume resume);
+               Resume resume, int64_t look_ms = kNever);
   // The call is gone. False: it is being resumed, or was.
   bool forget(int64_t ticket);
   void wake_one(const std::string& topic);
   void wake_all(const std::string& topic);
   void wake_prefix(const std::string& prefix);  // all topics that begin so
   void expire(int64_t now_ms);
+  int64_t first_look_ms() const;
   void resume_all();                       // the daemon stops: nobody parks any more
   size_t size() const;
 
@@ -44,7 +48,7 @@ class ParkedCalls {
     int64_t ticket;
     std::string name;
     Topics topics;
-    int64_t until_ms;
+    int64_t until_ms, look_ms;
     Resume resume;
   };
   uint64_t version_locked(const Topics& topics) const;

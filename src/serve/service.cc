@@ -1,5 +1,5 @@
 // Starting, stopping, and the housekeeping thread: what nobody calls for. Every tenth of a second
-// it resumes parked calls whose time is over; every half a second it ends leases that ran out,
+// it resumes parked calls whose time is over (at once those that look again at a time of their own); every half a second it ends leases that ran out,
 // reads what the queue holds (another daemon may have filled it) and who uses how much; every few
 // seconds it counts what there is for the metrics.
 #include "src/serve/service.h"
@@ -128,7 +128,14 @@ void Service::keep_house() {
   while (true) {
     {
       std::unique_lock lock(house_mutex_);
-      house_changed_.wait_for(lock, std::chrono::milliseconds(kTickMs), [this] { return stop_; });
+      // A call that parks with an earlier look than was known says so, under the lock.
+      const auto tick = std::chrono::steady_clock::now() + std::chrono::milliseconds(kTickMs);
+      while (!stop_ && std::chrono::steady_clock::now() < tick) {
+        const int64_t look_in_ms = parked_.first_look_ms() - now_ms();
+        if (look_in_ms <= 0) break;
+        const auto pause = std::chrono::milliseconds(std::min(kTickMs, look_in_ms));
+        house_changed_.wait_until(lock, std::min(tick, std::chrono::steady_clock::now() + pause));
+      }
       if (stop_) return;
     }
     const int64_t now = now_ms();

@@ -177,6 +177,7 @@ bool Service::is_latest(const Sync& sync) {
 
 void Service::attempt(std::shared_ptr<Sync> sync) {
   sync->version = parked_.version(sync->topics());
+  sync->answer.held_until_ms = 0;
   if (!needs_write(*sync)) {
     answered(sync, absl::OkStatus());
     return;
@@ -207,7 +208,7 @@ void Service::attempt(std::shared_ptr<Sync> sync) {
             for (const std::string& target : sync->answer.exhausted) maybe_queued_.erase(target);
           }
         }
-        if (status.ok() && !sync->answer.claimed.empty()) {
+        if (status.ok() && (!sync->answer.claimed.empty() || sync->answer.waits_anew)) {
           for (const std::string& target : sync->wanted_targets()) {
             parked_.wake_one(target_topic(target));
           }
@@ -228,7 +229,9 @@ void Service::answered(std::shared_ptr<Sync> sync, absl::Status status) {
     return;
   }
   if (status.ok()) {
-    const int64_t next = response.jobs_size() > 0 ? options_.rules.ttl_ms / 3 : kIdleNextMs;
+    int64_t next = response.jobs_size() > 0 ? options_.rules.ttl_ms / 3 : kIdleNextMs;
+    const int64_t held_ms = sync->answer.held_until_ms;
+    if (held_ms > 0) next = std::clamp<int64_t>(held_ms - now_ms(), 1, next);
     *response.mutable_next() = duration_of_ms(next);
     response.set_drain(stopping_);
   }
@@ -253,6 +256,8 @@ void Service::answered(std::shared_ptr<Sync> sync, absl::Status status) {
 }
 
 void Service::park(std::shared_ptr<Sync> sync, uint64_t version) {
+  const int64_t held_ms = sync->answer.held_until_ms;
+  const int64_t look_ms = held_ms > 0 ? held_ms : ParkedCalls::kNever;
   const int64_t ticket = parked_.park(sync->agent, sync->topics(), version, sync->until_ms,
                                       [this, sync](ParkedCalls::Why why) {
                                         if (why == ParkedCalls::Why::kNews) {
@@ -261,7 +266,12 @@ void Service::park(std::shared_ptr<Sync> sync, uint64_t version) {
                                           sync->until_ms = 0;
                                           answered(sync, absl::OkStatus());
                                         }
-                                      });
+                                      },
+                                      look_ms);
+  if (look_ms != ParkedCalls::kNever && ticket != 0) {
+    { std::lock_guard lock(house_mutex_); }  // the house is past its look, or hears this
+    house_changed_.notify_all();
+  }
   bool gone = false;
   {
     std::lock_guard lock(sync->mutex);

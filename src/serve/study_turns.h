@@ -7,9 +7,15 @@
 // keeps none from ending that has to wait for the others' anyhow. So equals share equally, and one
 // whose candidates are expensive costs the others about a tenth of their time.
 //
+// A study has no job for moments only: while its search thinks. It keeps its place then (anticipatory
+// scheduling), since the candidate that would fill the gap may take far longer than the gap. A device
+// waits so only once between two jobs, and the time is charged to the study that it waits for, which
+// bounds what others lose by it.
+//
 // Not thread-safe. In memory: after a restart all begin anew as equals.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -22,23 +28,39 @@ class StudyTurns {
     std::string study;
     double busy_s = 0;                     // of devices, for it, so far; never falls
     double candidate_s = 0;                // of it for one candidate; 0: not known yet
+    bool is_awaited = false;               // has no job now
   };
 
-  // The places of those who have jobs in a `queue` (a client's for a target), in the order in which
-  // they are to be asked for one; equals by place. `prepared`: the study that the device is ready for
-  // goes on a little longer, since another costs it time.
+  // The places of those who have jobs in a `queue` (a client's for a target) or are about to, in the
+  // order in which they are to be asked for one; equals by place. `prepared`: the study that the device
+  // is ready for goes on a little longer, since another costs it time; so does who is not known yet.
   std::vector<size_t> order(const std::string& queue, const std::vector<Contender>& contenders,
-                            const std::string& prepared);
+                            const std::string& prepared, int64_t now_ms);
+
+  // Whether what a candidate of `one` costs is out of proportion to one of the `awaited`.
+  static bool is_dear(const Contender& one, const Contender& awaited);
+  // The device waits for a job of the awaited study, for so long at most: since when.
+  int64_t wait(const std::string& queue, const std::string& device, const std::string& awaited,
+               int64_t now_ms);
+  // It has got a job, of whomever.
+  void end_wait(const std::string& device, int64_t most_ms, int64_t now_ms);
 
  private:
   struct Turn {
     double charged_s = 0, busy_s = 0;      // for so much of it
+    int64_t seen_ms = 0;
+    bool is_away = false;
   };
   struct Queue {
     double now_s = 0;                      // what the one furthest behind was charged
     std::map<std::string, Turn> turns;     // by study
   };
+  struct Wait {
+    std::string queue, awaited;
+    int64_t since_ms = 0;
+  };
   std::map<std::string, Queue> queues_;
+  std::map<std::string, Wait> waits_;      // by device
 };
 
 }  // namespace lw

@@ -231,6 +231,12 @@ class Synchronization {
     if (static_cast<int>(claimed.jobs.size()) < state.wanted() && !claimed.withheld) {
       answer_.exhausted.insert(device->second.target);
     }
+    const int64_t until_ms = claimed.held_until_ms;
+    if (until_ms > 0) {
+      const int64_t before_ms = answer_.held_until_ms;
+      answer_.held_until_ms = before_ms == 0 ? until_ms : std::min(before_ms, until_ms);
+    }
+    answer_.waits_anew |= claimed.waits_anew;
     for (JobRow& job : claimed.jobs) {
       *answer_.response.add_jobs() = job_message(job, rules_);
       answer_.claimed.push_back(std::move(job));

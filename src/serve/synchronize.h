@@ -28,6 +28,9 @@ struct SyncAnswer {
   std::vector<JobRow> claimed;
   std::map<std::string, std::string> targets;  // of the devices that are open, by device id
   std::set<std::string> exhausted;         // targets that had fewer jobs ready than were wanted
+  int64_t held_until_ms = 0;               // a device waits till then at most for one job rather than
+                                           // another; 0: none does
+  bool waits_anew = false;                 // what it leaves may be for another device
   Changes changes;
 };
 
