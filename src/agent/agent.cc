@@ -1,8 +1,9 @@
-// The loop of an agent. At most one call is under way. While it has nothing to say it is a long one,
-// held by the server until there is work or a job is to be cancelled; a result that becomes ready meanwhile cancels it and goes out at once (an
-// answer lost by that is asked for again: the server sees that the job is not listed). While jobs
-// are held, calls come at least every third of a lease. A call that fails is made again after a
-// pause that doubles, with a spread of 30 % so that a fleet does not return in step.
+// The loop of an agent. At most one call is under way. While it has nothing to say it is a long
+// one, held by the server until there is work or a job is to be cancelled; a result that becomes
+// ready meanwhile cancels it and goes out at once (an answer lost by that is asked for again: the
+// server sees that the job is not listed). While jobs are held, calls come at least every third of
+// a lease. A call that fails is made again after a pause that doubles, with a spread of 30 % so that
+// a fleet does not return in step.
 #include "src/agent/agent.h"
 
 #include <fcntl.h>

@@ -108,8 +108,9 @@ absl::StatusOr<std::vector<StudyTurns::Contender>> contenders_of(Database& datab
   return contenders;
 }
 
-// Adds the client's studies that have no job now but may have one in a moment: the one that the device
-// has worked for, and those that have just begun. Only where there is a job that takes longer than that.
+// Adds the client's studies that have no job now but may have one in a moment: the one that the
+// device has worked for, and those that have just begun. Only where there is a job that takes longer
+// than that.
 absl::Status add_awaited(Database& database, const Holder& holder, const Claims& claims,
                          const Waiting& waiting, const LeaseRules& rules, int64_t now_ms,
                          std::vector<StudyTurns::Contender>* contenders) {

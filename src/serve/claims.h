@@ -4,9 +4,10 @@
 // score of Buildbarn's queue. Of a client's jobs: those of the highest priority; of their studies
 // the one whose turn it is (study_turns.h); of its jobs the oldest of the workload that the device has
 // prepared, else the oldest. Jobs are short (LeaseRules::slice_s), and of one study a device has no
-// more at hand than about that, so that who comes next waits for no more. A study that the device has just
-// worked for, or that has just begun, keeps its turn for a moment (LeaseRules::hold_ms) while it has no
-// job, against those whose candidates take far longer; clients do not wait for each other's.
+// more at hand than about that, so that who comes next waits for no more. A study that the device
+// has just worked for, or that has just begun, keeps its turn for a moment (LeaseRules::hold_ms)
+// while it has no job, against those whose candidates take far longer; clients do not wait for each
+// other's.
 //
 // All REQUIRE: inside a write(). Each is re-runnable; `changes` is only added to.
 #pragma once

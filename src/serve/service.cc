@@ -1,7 +1,8 @@
 // Starting, stopping, and the housekeeping thread: what nobody calls for. Every tenth of a second
-// it resumes parked calls whose time is over (at once those that look again at a time of their own); every half a second it ends leases that ran out,
-// reads what the queue holds (another daemon may have filled it) and who uses how much; every few
-// seconds it counts what there is for the metrics.
+// it resumes parked calls whose time is over (at once those that look again at a time of their
+// own); every half a second it ends leases that ran out, reads what the queue holds (another daemon
+// may have filled it) and who uses how much; every few seconds it counts what there is for the
+// metrics.
 #include "src/serve/service.h"
 
 #include <algorithm>
