@@ -19,6 +19,7 @@ namespace lw {
 namespace {
 
 constexpr int kPageConnections = 8;
+constexpr std::chrono::seconds kEndingDaemon{3};
 
 // One daemon for a file: two would each think that they own all studies.
 class DaemonLock {
@@ -31,8 +32,13 @@ class DaemonLock {
     if (lock.descriptor_ < 0) {
       return absl::UnavailableError(concat(path, ": cannot be opened: ", std::strerror(errno)));
     }
-    if (flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0) {
-      return absl::FailedPreconditionError(concat(database, ": another daemon serves it"));
+    // One that was killed a moment ago holds it until the system has taken its memory back.
+    const auto until = std::chrono::steady_clock::now() + kEndingDaemon;
+    while (flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      if (std::chrono::steady_clock::now() > until) {
+        return absl::FailedPreconditionError(concat(database, ": another daemon serves it"));
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     return lock;
   }
