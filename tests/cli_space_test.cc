@@ -23,7 +23,8 @@ TEST_F(CliTest, SpaceSaysWhyItsDrawsCannotBeLowered) {
   const CliRun why = cli(words + " --why");
   EXPECT_EQ(why.code, 0) << why.err;
   EXPECT_THAT(why.out, HasSubstr("50 of 50 draws: infeasible: the workspace is too large"));
-  for (const json& sketch : cli(words + " --why --json").json()["sketches"]) {
+  const json space = cli(words + " --why --json").json();
+  for (const json& sketch : space["sketches"]) {
     int refused = 0;
     for (const auto& [reason, count] : sketch["reasons"].items()) refused += count.get<int>();
     EXPECT_EQ(refused, sketch["draws"]) << sketch;
