@@ -8,12 +8,12 @@
 
 #include <cerrno>
 #include <chrono>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "src/base/check.h"
+#include "src/base/file_lock.h"
 #include "src/base/hash.h"
 #include "tuner_db/fork.h"
 #include "tuner_db/schema.h"
@@ -46,20 +46,9 @@ absl::Status SqliteDatabase::busy(double patience_s) const {
 }
 
 absl::Status SqliteDatabase::lock_directory(double patience_s, DirectoryLock* lock) const {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point deadline =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                         std::chrono::duration<double>(patience_s));
-  // Polled, since flock has no timeout; finer than any transaction takes, coarser than a scheduler
-  // tick.
-  std::chrono::microseconds pause(200);
-  while (flock(directory_, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) {
-      return absl::UnavailableError(absl::StrCat(path_, ": its directory cannot be locked"));
-    }
-    if (Clock::now() >= deadline) return busy(patience_s);
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, std::chrono::microseconds(5000));
+  if (!lock_within(directory_, std::chrono::duration<double>(patience_s))) {
+    if (errno == EWOULDBLOCK) return busy(patience_s);
+    return absl::UnavailableError(absl::StrCat(path_, ": its directory cannot be locked"));
   }
   lock->descriptor = directory_;
   return absl::OkStatus();

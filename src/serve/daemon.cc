@@ -9,6 +9,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "src/base/check.h"
+#include "src/base/file_lock.h"
 #include "src/base/log.h"
 #include "src/expr/message.h"
 #include "src/net/tls.h"
@@ -33,12 +34,8 @@ class DaemonLock {
       return absl::UnavailableError(concat(path, ": cannot be opened: ", std::strerror(errno)));
     }
     // One that was killed a moment ago holds it until the system has taken its memory back.
-    const auto until = std::chrono::steady_clock::now() + kEndingDaemon;
-    while (flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0) {
-      if (std::chrono::steady_clock::now() > until) {
-        return absl::FailedPreconditionError(concat(database, ": another daemon serves it"));
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (!lock_within(lock.descriptor_, kEndingDaemon)) {
+      return absl::FailedPreconditionError(concat(database, ": another daemon serves it"));
     }
     return lock;
   }
