@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "absl/functional/function_ref.h"
 #include "schedules/nest.h"
 #include "src/base/check.h"
 #include "src/expr/bounds.h"
@@ -240,16 +241,27 @@ std::vector<int> stage_reads(const Nest& nest, int stage) {
   return reads;
 }
 
+namespace {
+
+// The tensors that the stage reads itself, no copy in between.
+void for_each_direct_read(const Stage& stage, absl::FunctionRef<void(int)> visit) {
+  const auto direct = [&](int tensor) {
+    const auto serves = [&](const Stage::Copy& copy) { return copy.tensor == tensor; };
+    if (std::none_of(stage.copies.begin(), stage.copies.end(), serves)) visit(tensor);
+  };
+  if (stage.place == Place::kInlined) return;
+  if (stage.copy_of >= 0) return direct(stage.copy_of);
+  for (int tensor : stage.body->reads) direct(tensor);
+}
+
+}  // namespace
+
 std::vector<int> readers(const Nest& nest, int tensor) {
   std::vector<int> result;
   for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
-    const Stage& stage = nest.stages[s];
-    if (stage.place == Place::kInlined) continue;
-    const auto serves = [&](const Stage::Copy& copy) { return copy.tensor == tensor; };
-    if (std::any_of(stage.copies.begin(), stage.copies.end(), serves)) continue;
-    const bool reads =
-        stage.copy_of >= 0 ? stage.copy_of == tensor : contains(stage.body->reads, tensor);
-    if (reads) result.push_back(s);
+    for_each_direct_read(nest.stages[s], [&](int read) {
+      if (read == tensor) result.push_back(s);
+    });
   }
   return result;
 }
@@ -257,11 +269,7 @@ std::vector<int> readers(const Nest& nest, int tensor) {
 std::vector<std::vector<int>> all_readers(const Nest& nest) {
   std::vector<std::vector<int>> result(nest.program->tensors.size());
   for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
-    const Stage& stage = nest.stages[s];
-    if (stage.place == Place::kInlined) continue;
-    if (stage.copy_of >= 0) result[stage.copy_of].push_back(s);
-    else for (int tensor : stage.body->reads) result[tensor].push_back(s);
-    for (const Stage::Copy& copy : stage.copies) std::erase(result[copy.tensor], s);
+    for_each_direct_read(nest.stages[s], [&](int read) { result[read].push_back(s); });
   }
   return result;
 }
