@@ -189,7 +189,7 @@ void draw_roofs(const Roofs& roofs, int threads, const Scale& x, Chart* chart, L
     const double from = steepest > 0 ? std::max(x.low, peak.gflops / steepest) : x.low;
     chart->line({{from, peak.gflops}, {x.high, peak.gflops}}, stroke);
     // Where the slowest memory has reached the roof; points that compute lie further right.
-    const double free_from = std::min(x.high, peak.gflops / shallowest);
+    const double free_from = std::clamp(peak.gflops / shallowest, x.low, x.high);
     const double end = chart->px(x.high) - chart->px(free_from) - 2;
     labels->put(free_from, peak.gflops,
                 concat(peak.name, ": ", number(peak.gflops, 3), " GFLOP/s, ", threads,
