@@ -294,31 +294,36 @@ absl::Status StudySearch::catch_up(const Seen& seen) {
       }
     }
   }
+  std::map<const Workload*, std::vector<Measurement>> stored;  // with those of all jobs that ended
   for (const auto& [job, workload] : ended) {
     if (workload->run == nullptr) continue;
-    RETURN_IF_ERROR(catch_up(*workload, job));
+    const auto [known, is_new] = stored.try_emplace(workload);
+    if (is_new) {
+      ASSIGN_OR_RETURN(known->second, seat_.store->measurements(workload->task->key));
+    }
+    catch_up(*workload, job, known->second);
     RETURN_IF_ERROR(queue_jobs(std::max(seen.slots, 1)));
   }
   return absl::OkStatus();
 }
 
-absl::Status StudySearch::catch_up(Workload& workload, int64_t job) {
+void StudySearch::catch_up(Workload& workload, int64_t job,
+                           const std::vector<Measurement>& stored) {
   const std::vector<std::string> traces = std::move(workload.out.extract(job).mapped());
   const auto is_out = [&](const std::string& trace) {
     return std::any_of(workload.out.begin(), workload.out.end(), [&](const auto& other) {
       return std::count(other.second.begin(), other.second.end(), trace) > 0;
     });
   };
-  ASSIGN_OR_RETURN(std::vector<Measurement> fresh, seat_.store->measurements(workload.task->key));
-  std::erase_if(fresh, [&](const Measurement& m) {
-    return workload.shown.contains(m.id) || is_out(m.trace);
-  });
+  std::vector<Measurement> fresh;
+  for (const Measurement& m : stored) {
+    if (!workload.shown.contains(m.id) && !is_out(m.trace)) fresh.push_back(m);
+  }
   show(workload, fresh);
   for (const std::string& trace : traces) {
     if (!is_out(trace)) workload.run->lost(trace);  // nothing, if it was measured
   }
   workload.idle = false;
-  return absl::OkStatus();
 }
 
 // What may still be issued of the study's trials.

@@ -64,7 +64,7 @@ class StudySearch {
   absl::Status note_progress();
   absl::Status note_stored();
   absl::Status catch_up(const Seen& seen);
-  absl::Status catch_up(Workload& workload, int64_t job);
+  void catch_up(Workload& workload, int64_t job, const std::vector<Measurement>& stored);
   void show(Workload& workload, const std::vector<Measurement>& fresh);
   absl::Status queue_jobs(int slots);
   AllocateOptions allocation() const;
