@@ -1,27 +1,8 @@
 #include "src/cli/failure_text.h"
 
 #include "absl/strings/str_format.h"
-#include "tuner_db/messages.h"
 
 namespace lw {
-
-FailureMessages failure_messages(const std::vector<FailureClass>& failures) {
-  FailureMessages messages;
-  for (const FailureClass& failure : failures) messages.push_back(to_proto(failure));
-  return messages;
-}
-
-Json failures_json(const FailureMessages& failures) {
-  Json classes = Json::array();
-  for (const auto& failure : failures) {
-    classes.push_back({{"class", failure.name()},
-                       {"count", failure.count()},
-                       {"detail", failure.detail()},
-                       {"trace", failure.trace()},
-                       {"advice", failure.advice()}});
-  }
-  return classes;
-}
 
 std::string failure_lines(const FailureMessages& failures, bool in_full) {
   std::string text;

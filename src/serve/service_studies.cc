@@ -1,4 +1,5 @@
 #include "src/serve/service_impl.h"
+#include "src/serve/failure_messages.h"
 #include "src/serve/paging.h"
 #include "src/serve/studies.h"
 #include "tuner_db/messages.h"
@@ -19,9 +20,8 @@ absl::StatusOr<StudyRow> must_find(Database& database, const std::string& id) {
 absl::Status show_failures(const Store& store, v1::WorkloadProgress& workload) {
   ASSIGN_OR_RETURN(const std::vector<Measurement> all,
                    store.measurements(from_proto(workload.key())));
-  for (const FailureClass& failure : failure_classes(all)) {
-    *workload.add_failures() = to_proto(failure);
-  }
+  const FailureMessages failures = failure_messages(failure_classes(all));
+  workload.mutable_failures()->Assign(failures.begin(), failures.end());
   return absl::OkStatus();
 }
 

@@ -6,8 +6,8 @@
 #include "loopwright/v1/study.pb.h"
 #include "src/base/check.h"
 #include "src/expr/message.h"
+#include "src/serve/failure_messages.h"
 #include "src/serve/views.h"
-#include "tuner_db/failures.h"
 #include "tuner_db/time_kind.h"
 
 namespace lw {
@@ -119,13 +119,7 @@ absl::StatusOr<Json> workload_failures(Database& database, const std::string& id
   }
   RETURN_IF_ERROR(query.status());
   std::reverse(failed.begin(), failed.end());
-  Json classes = Json::array();
-  for (const FailureClass& failure : failure_classes(failed)) {
-    classes.push_back({{"class", failure.name}, {"count", failure.count},
-                       {"detail", failure.example.detail}, {"trace", failure.example.trace},
-                       {"advice", failure_advice(failure)}});
-  }
-  return classes;
+  return failures_json(failure_messages(failure_classes(failed)));
 }
 
 }  // namespace
