@@ -1,4 +1,6 @@
 # Installs the build into a folder of its own, then configures, builds and runs the consumer there.
+cmake_minimum_required(VERSION 3.25)       # a script of its own: policies are as of this version
+
 set(prefix ${BINARY_DIR}/package_test/prefix)
 set(work ${BINARY_DIR}/package_test/build)
 file(REMOVE_RECURSE ${BINARY_DIR}/package_test)
