@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "absl/container/flat_hash_map.h"
 #include "schedules/legality.h"
 #include "schedules/steps.h"
 #include "src/base/check.h"
@@ -140,6 +141,37 @@ std::vector<int> neighbours_of(const std::vector<Decision>& domain, int position
   return found;
 }
 
+// Draws uniformly; in every other trace stages alike are decided alike. A program of fifty equal
+// layers has too many decisions to draw fifty good ones by chance, and is as small as its layers.
+class Likeness {
+ public:
+  Decision choose(const Step& step, std::vector<Decision> domain, Rng& rng) {
+    Last& last = last_[key(step)];
+    if (!last.domain.empty() && last.domain == domain) {
+      if (!alike_) alike_ = rng.below(2) == 0;
+      if (*alike_) return last.domain[last.at];
+    }
+    last.at = static_cast<size_t>(rng.below(static_cast<int64_t>(domain.size())));
+    last.domain = std::move(domain);
+    return last.domain[last.at];
+  }
+
+ private:
+  struct Last {
+    std::vector<Decision> domain;
+    size_t at = 0;
+  };
+  // The step but for its stage.
+  static std::string key(const Step& step) {
+    std::string key = step.kind->name;
+    for (size_t n = 1; n < step.names.size(); ++n) key += concat(" ", step.names[n]);
+    return key;
+  }
+
+  absl::flat_hash_map<std::string, Last> last_;
+  std::optional<bool> alike_;              // not known before it matters
+};
+
 std::vector<size_t> open_steps(const Sketch& sketch) {
   std::vector<size_t> steps;
   for (size_t n = 0; n < sketch.steps.size(); ++n) {
@@ -153,11 +185,12 @@ std::vector<size_t> open_steps(const Sketch& sketch) {
 absl::StatusOr<Sample> sample(const Nest& start, const Sketch& sketch, Rng& rng) {
   const auto [known, from] = beginning(start, sketch);
   Sample drawn{sketch.steps, *known};
+  Likeness likeness;
   for (size_t n = from; n < drawn.trace.size(); ++n) {
     if (is_open(sketch, n)) {
       std::vector<Decision> domain = domain_of(drawn.nest, sketch, n);
       if (domain.empty()) return infeasible(concat("no decision for ", to_text(sketch.steps[n])));
-      drawn.trace[n].numbers = domain[rng.below(static_cast<int64_t>(domain.size()))];
+      drawn.trace[n].numbers = likeness.choose(sketch.steps[n], std::move(domain), rng);
     }
     RETURN_IF_ERROR(apply(drawn.nest, drawn.trace[n]));
   }

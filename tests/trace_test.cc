@@ -96,6 +96,34 @@ TEST(TraceTest, ReplayNamesTheStepThatFails) {
             "infeasible: C has no loop i in split(C, i; 5, 0)");
 }
 
+// Of products in a row about half of the draws decide all alike; other draws hardly ever do.
+TEST(TraceTest, StagesAlikeAreDrawnAlikeInEveryOtherTrace) {
+  const absl::StatusOr<Module> module = parse_module(
+      "op p() {\n  in A: f32[64, 64]\n  B[i: 64, j: 64] = sum[k: 64](A[i, k] * A[k, j])\n"
+      "  C[i: 64, j: 64] = sum[k: 64](B[i, k] * B[k, j])\n"
+      "  out D[i: 64, j: 64] = sum[k: 64](C[i, k] * C[k, j])\n}\n",
+      "test");
+  ASSERT_TRUE(module.ok()) << module.status();
+  const Nest start =
+      make_nest(std::make_shared<const Program>(*instantiate(module->ops[0], {})),
+                std::make_shared<const Target>(*find_target("x86_avx512")), 1);
+  const Sketch sketch =
+      sketch_of("?register_tile(B, k, i, j)\n?register_tile(C, k, i, j)\n"
+                "?register_tile(D, k, i, j)");
+  const Rng rng(1);
+  int alike = 0;
+  constexpr int kDraws = 200;
+  for (int n = 0; n < kDraws; ++n) {
+    Rng stream = rng.split(n);
+    const absl::StatusOr<Sample> drawn = sample(start, sketch, stream);
+    ASSERT_TRUE(drawn.ok()) << drawn.status();
+    const Trace& trace = drawn->trace;
+    alike += trace[0].numbers == trace[1].numbers && trace[1].numbers == trace[2].numbers;
+  }
+  EXPECT_GT(alike, kDraws * 0.4);
+  EXPECT_LT(alike, kDraws * 0.6);
+}
+
 // Whatever bytes come, the parser answers, and what it accepts applies or is infeasible.
 TEST(TraceTest, SurvivesMutatedText) {
   const Nest start = matmul_start();
