@@ -92,6 +92,7 @@ enum class Place : uint8_t { kRoot, kAt, kInlined, kEpilogue, kPrepack };
 struct StageBody {
   Expr value;
   std::vector<int> reads;                  // tensors, each once, in order of first occurrence
+  std::vector<const ExprNode*> read_nodes; // of `value`, each once
   int widest = 1;                          // bytes of the widest value in registers
 };
 std::shared_ptr<const StageBody> make_body(const Expr& value);

@@ -40,7 +40,9 @@ int widest(const Expr& e, Visited& visited) {
 std::shared_ptr<const StageBody> body_of(Expr value) {
   StageBody body;
   visit(value, [&](const ExprNode& e) {
-    if (e.op == ExprOp::kRead && !contains(body.reads, e.index)) body.reads.push_back(e.index);
+    if (e.op != ExprOp::kRead) return;
+    body.read_nodes.push_back(&e);
+    if (!contains(body.reads, e.index)) body.reads.push_back(e.index);
   });
   Visited visited;
   body.widest = widest(value, visited);

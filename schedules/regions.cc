@@ -15,19 +15,20 @@ std::vector<int64_t> whole(const Stage& stage) {
   return extents;
 }
 
-// Grows `box` to what `body`, at a box of its axes of these extents, reads of `tensor`.
-void include_reads(const Expr& body, int tensor, const std::vector<int64_t>& shape,
-                   const std::vector<int64_t>& extents, std::vector<int64_t>& box) {
+// Grows `box` to what the reads, at a box of their axes of these extents, touch of `tensor`.
+void include_reads(const std::vector<const ExprNode*>& reads, int tensor,
+                   const std::vector<int64_t>& shape, const std::vector<int64_t>& extents,
+                   std::vector<int64_t>& box) {
   std::vector<Interval> ranges;
   for (int64_t extent : extents) ranges.push_back({0, extent - 1});
   std::vector<Interval> together(box.size(), {INT64_MAX, INT64_MIN});
-  visit(body, [&](const ExprNode& e) {
-    if (e.op != ExprOp::kRead || e.index != tensor) return;
+  for (const ExprNode* read : reads) {
+    if (read->index != tensor) continue;
     for (size_t d = 0; d < box.size(); ++d) {
-      const Interval range = bounds(e.args[d], ranges);
+      const Interval range = bounds(read->args[d], ranges);
       together[d] = {std::min(together[d].lo, range.lo), std::max(together[d].hi, range.hi)};
     }
-  });
+  }
   for (size_t d = 0; d < box.size(); ++d) {
     const __int128 size = static_cast<__int128>(together[d].hi) - together[d].lo + 1;
     box[d] = std::max(box[d], size > shape[d] ? shape[d] : static_cast<int64_t>(size));
@@ -88,9 +89,9 @@ class Regions {
                                    [&](int f) { return nest.stages[f].tensor == tensor; });
       if (own) continue;
       const std::vector<Expr>& values = nest.stages[home].axis_value;
-      const Expr body =
-          values.empty() ? reader.body->value : substitute(reader.body->value, values);
-      include_reads(body, tensor, nest.program->tensors[tensor].shape,
+      const auto body =
+          values.empty() ? reader.body : make_body(substitute(reader.body->value, values));
+      include_reads(body->read_nodes, tensor, nest.program->tensors[tensor].shape,
                     extents_at(home), box);
     }
     return box;
