@@ -19,6 +19,7 @@ constexpr int kFirstDraws = 8;      // of every sketch before they compete
 constexpr double kRoundWork = 2.5e6;
 constexpr double kAttachedWork = 10;   // of a look at a stage, where some are attached to others
 constexpr double kNodeWork = 3;        // of a node of a body
+constexpr double kOpenWork = 60;       // of a decision: its domain
 constexpr double kStatementWork = 0.1;
 constexpr double kBredShare = 0.25;    // of a round, kept for children
 constexpr double kCrossed = 0.3;    // of the children
@@ -50,7 +51,9 @@ double work_of(const Sketch& sketch) {
     visit(stage.body->value, [&](const ExprNode&) { ++nodes; });
   }
   const size_t looks = (sketch.steps.size() - sketch.settled->steps) * stages.size();
-  return (attached ? kAttachedWork : 1) * static_cast<double>(looks) + kNodeWork * nodes;
+  const auto open = std::count(sketch.open.begin(), sketch.open.end(), true);
+  return (attached ? kAttachedWork : 1) * static_cast<double>(looks) + kNodeWork * nodes +
+         kOpenWork * static_cast<double>(open);
 }
 
 }  // namespace
@@ -142,7 +145,8 @@ bool Moves::add(int sketch, Sample sample, const char* source, std::vector<Optio
 
 void Moves::draft(int count, std::vector<Option>& out) {
   for (int i = 0; i < count && !start_.stop.asked(); ++i) {
-    if (left_ < kBredShare * kRoundWork && i >= static_cast<int>(space_.size())) break;
+    cut_short_ = left_ < kBredShare * kRoundWork;
+    if (cut_short_ && i >= static_cast<int>(space_.size())) break;
     Rng rng = next_stream();
     const int s = choose_sketch(rng);
     ++arms_[s].drawn;

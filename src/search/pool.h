@@ -63,6 +63,8 @@ class Moves {
   // Draws and children of a program of many stages take long: in a round there are no more of them
   // than some tenths of a second allow, though one of each sketch.
   void begin_round();
+  // Whether that has cut the latest draws or children short.
+  bool cut_short() const { return cut_short_; }
   // Draws whose program would be too large are none: they only look fast.
   // `count` tries over the sketches, each sketch in proportion to its weight.
   void draft(int count, std::vector<Option>& out);
@@ -95,6 +97,7 @@ class Moves {
   bool use_draft_;
   uint64_t drawn_ = 0;
   double left_ = 0;                        // work of the round
+  bool cut_short_ = false;
 };
 
 }  // namespace lw::search

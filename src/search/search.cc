@@ -31,7 +31,7 @@ constexpr int kRoundDrafts = 8;    // rounds over which the first drafts are spr
 constexpr int kLaterDrafts = 150;  // a round, after the first drafts
 constexpr int kChildren = 240;     // a round
 constexpr int kZeroDrafts = 500, kZeroGenerations = 3, kZeroChildren = 100;
-constexpr int64_t kZeroStatements = 6000;  // 0.3 s to build
+constexpr int64_t kZeroStatements = 4000;  // 0.2 to 0.5 s to build
 constexpr size_t kParents = 24;
 constexpr int kRandomEvery = 10;       // one proposal in so many is random
 constexpr size_t kFirstFit = 12;       // results before the model is fitted
@@ -435,6 +435,7 @@ std::vector<Proposal> Search::propose(int count, int trials_left) {
   return impl_->propose(count, trials_left);
 }
 absl::StatusOr<Proposal> Search::zero_trial() { return impl_->zero_trial(); }
+bool Search::rounds_are_long() const { return impl_->moves.cut_short(); }
 int64_t Search::deduplicated() const { return impl_->deduplicated; }
 std::string Search::only_last_resort() const { return impl_->only_last_resort(); }
 

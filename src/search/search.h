@@ -72,6 +72,9 @@ class Search {
   // not slow to build. Under 0.1 s; of a program of many stages some tenths.
   // kNotFound: no schedule can be lowered, not even the last resort; says why.
   absl::StatusOr<Proposal> zero_trial();
+  // Whether the latest draws were cut short, a program of many stages taking long: what else is
+  // proposed before an answer is in delays it.
+  bool rounds_are_long() const;
   // A finalist set: the statistically indistinguishable leaders, best first (at most `count`).
   std::vector<Proposal> finalists(int count);
   int64_t deduplicated() const;            // proposals dropped because an equal kernel was measured

@@ -236,6 +236,10 @@ absl::StatusOr<Batch> SearchRun::issue_zero() {
 }
 
 void SearchRun::prepare() {
+  if (!search_.rounds_are_long()) fill();
+}
+
+void SearchRun::fill() {
   if (!ready_.empty() || phase_ > SearchPhase::kTrials || finishing_) return;
   const int left = cap_ - trials_ - trials_in_flight();
   if (left <= 0) return;
@@ -246,7 +250,7 @@ void SearchRun::prepare() {
 Batch SearchRun::issue_trials(int most) {
   Batch batch;
   if (most <= 0 || trials_in_flight() > (options_.depth - 1) * options_.batch) return batch;
-  prepare();
+  fill();
   const int left = std::min(most, cap_ - trials_ - trials_in_flight());
   const size_t count = std::min(ready_.size(), static_cast<size_t>(std::max(0, left)));
   batch.incumbent_us = incumbent_us_;

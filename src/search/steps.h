@@ -87,7 +87,7 @@ class SearchRun {
   // kCancelled, kDeadlineExceeded: options.stop was asked; the run is of no more use.
   absl::StatusOr<Batch> next(double elapsed_s, int most = std::numeric_limits<int>::max());
   // Proposes the next batch of trials before it may be issued; a driver calls it when it has time.
-  // What next() then returns is the same batch.
+  // What next() then returns is the same batch. Nothing where that takes long.
   void prepare();
 
   // Results that ARE stored: counted and learned from. Those of proposals never issued are welcome.
@@ -135,6 +135,7 @@ class SearchRun {
   void learn();
   void settle();
   bool has_issued(const char* source) const;
+  void fill();
   absl::StatusOr<Batch> issue_some(double elapsed_s, int most);
   absl::StatusOr<Batch> issue_zero();
   Batch issue_trials(int most);
