@@ -242,5 +242,45 @@ TEST(Math, EveryNumberOfLanesGivesTheSame) {
   }
 }
 
+// The operation `times` times in a row.
+Kernel repeated_kernel(const std::string& operation, const std::string& type, int lanes, int times) {
+  const std::string l = std::to_string(lanes);
+  std::string text =
+      "kernel f arguments=3 variables=0 workspace=0 private=0 packed=0\n"
+      "buffer X " + type + " " + l + " argument 0\nbuffer Y " + type + " " + l + " argument 1\n"
+      "buffer Z " + type + " " + l + " argument 2 written\n"
+      "registers " + type + "x" + l + " 3\n"
+      "body {\n  r0 = load X[0] stride 1\n  r1 = load Y[0] stride 1\n";
+  for (int n = 0; n < times; ++n) text += "  r2 = " + operation + "\n";
+  return kernel_of(text + "  store Z[0] = r2 stride 1\n}\n");
+}
+
+// A kernel of hundreds of these calls most of them, and says the same as where they stand inline.
+TEST(Math, WhatIsCalledGivesWhatStandsInline) {
+  for (const Machine& machine : machines()) {
+    if (machine.name == "interpreter") continue;
+    for (const Type type : {Type::kF32, Type::kF64}) {
+      for (const char* operation : {"exp r0", "tanh r0", "pow r0, r1"}) {
+        for (const int lanes : {5, 16}) {
+          const std::string name = name_of(type);
+          const Kernel once = repeated_kernel(operation, name, lanes, 1);
+          const Kernel often = repeated_kernel(operation, name, lanes, 600);
+          EXPECT_EQ(machine.backend->text(once, machine.target, "llvm")->find("fastcc"),
+                    std::string::npos);
+          EXPECT_NE(machine.backend->text(often, machine.target, "llvm")->find("fastcc"),
+                    std::string::npos)
+              << machine.name << " " << operation << " " << name << "x" << lanes;
+          const std::vector<std::string> arguments = {
+              random_elements(type, lanes, 1), random_elements(type, lanes, 2),
+              std::string(lanes * size_of(type), '\0')};
+          EXPECT_TRUE(same_elements(type, run_on(machine, often, arguments)[2],
+                                    run_on(machine, once, arguments)[2], 0))
+              << machine.name << " " << operation << " " << name << "x" << lanes;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lw

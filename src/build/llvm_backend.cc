@@ -11,7 +11,8 @@
 namespace lw {
 namespace {
 
-// Part of version(): increased whenever the code generated for a kernel may change.
+// Part of version(), and so of every key: increased whenever the code generated for a kernel may
+// change by more than what is measured anew anyway.
 constexpr int kRevision = 2;
 
 // What LLVM would otherwise print and exit on.

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "llvm/IR/IRBuilder.h"
@@ -45,6 +46,8 @@ class Ops {
   bool has_rounding() const { return has("sse4.1") || has("neon"); }
   const Target& target() const { return target_; }
   llvm::IRBuilder<>& builder() { return b_; }
+  // Counts `more` instructions of mathematics; how many there were before.
+  int count_math(int more) { return std::exchange(math_, math_ + more); }
 
  private:
   llvm::Value* float_unary(ExprOp op, llvm::Value* a);
@@ -58,11 +61,14 @@ class Ops {
 
   llvm::IRBuilder<>& b_;
   const Target& target_;
+  int math_ = 0;
 };
 
-// Inline vector mathematics (llvm_math.cc states every bound). `a` is f32 or f64, any lanes.
-llvm::Value* emit_math(ExprOp op, Ops* ops, llvm::Value* a);
-llvm::Value* emit_pow(Ops* ops, llvm::Value* a, llvm::Value* b);
+// Vector mathematics (llvm_math.cc states every bound): inline, or from a kernel's hundreds on as
+// calls of functions of its own module (llvm_calls.cc). `a` is f32 or f64, any lanes; `b`, pow's
+// exponent, is like it.
+llvm::Value* emit_math(ExprOp op, Ops* ops, llvm::Value* a, llvm::Value* b = nullptr);
+llvm::Value* inline_math(ExprOp op, Ops* ops, llvm::Value* a, llvm::Value* b);
 
 // What LLVM may use of any processor of the triple; the target's features come on top.
 std::string_view baseline_cpu(const Target& target);

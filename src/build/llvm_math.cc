@@ -1,4 +1,5 @@
-// Elementary functions as inline vector code: no tables, no branches, no calls. Polynomials are
+// Elementary functions as vector code: no tables, no branches. (llvm_calls.cc says where it stands
+// inline.) Polynomials are
 // minimax fits (Remez exchange on the reduced range). Denormal arguments and results are honoured,
 // infinities too; the result for a NaN is a NaN except from pow. Largest errors in units in the
 // last place over all arguments (tests/math_test.cc checks them; "no FMA" is SSE2):
@@ -440,12 +441,9 @@ Value* Math::pow(Value* x, Value* y) {
 
 }  // namespace
 
-llvm::Value* emit_math(ExprOp op, Ops* ops, llvm::Value* a) {
-  return Math(ops, a->getType()).unary(op, a);
-}
-
-llvm::Value* emit_pow(Ops* ops, llvm::Value* a, llvm::Value* b) {
+llvm::Value* inline_math(ExprOp op, Ops* ops, llvm::Value* a, llvm::Value* b) {
   llvm::Type* type = a->getType();
+  if (op != ExprOp::kPow) return Math(ops, type).unary(op, a);
   if (type->getScalarType()->isDoubleTy()) return Math(ops, type).pow(a, b);
   llvm::IRBuilder<>& builder = ops->builder();
   llvm::Type* wide = type->getWithNewType(builder.getDoubleTy());

@@ -118,7 +118,7 @@ llvm::Value* Ops::binary(ExprOp op, Type type, llvm::Value* a, llvm::Value* b) {
           is_unsigned(type) ? llvm::Intrinsic::umax : llvm::Intrinsic::smax, a, b);
     case ExprOp::kPow:
       CHECK(floating);
-      return emit_pow(this, a, b);
+      return emit_math(ExprOp::kPow, this, a, b);
     case ExprOp::kAnd: return b_.CreateAnd(a, b);
     case ExprOp::kOr: return b_.CreateOr(a, b);
     default: return compare(op, type, a, b);
