@@ -1,7 +1,7 @@
 // Where mathematics stands. Inline, its constants stay in registers and it overlaps with what is
 // around it. A kernel of hundreds of such operations takes LLVM seconds that way (200 powers 3.3 s,
-// of calls 0.4 s, and 0 to 4 % of the kernel's time): after the first thousands of instructions each
-// operation is a call of a function of the kernel's own module.
+// of calls 0.4 s, and 0 to 4 % of the kernel's time): after the first thousands of instructions
+// each operation is a call of a function of the kernel's own module.
 #include "llvm/IR/Module.h"
 #include "src/base/check.h"
 #include "src/build/llvm_emit.h"
