@@ -243,7 +243,8 @@ TEST(Math, EveryNumberOfLanesGivesTheSame) {
 }
 
 // The operation `times` times in a row.
-Kernel repeated_kernel(const std::string& operation, const std::string& type, int lanes, int times) {
+Kernel repeated_kernel(const std::string& operation, const std::string& type, int lanes,
+                       int times) {
   const std::string l = std::to_string(lanes);
   std::string text =
       "kernel f arguments=3 variables=0 workspace=0 private=0 packed=0\n"

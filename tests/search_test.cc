@@ -389,20 +389,26 @@ TEST(Search, AFailedCandidateLowersTheScoreOfItsNeighbours) {
   EXPECT_LT(late, early / 2 + 1) << early;
 }
 
-// A large program has to look faster than a small one, unless measuring takes much longer anyway.
+Nest start_of_text(const std::string& text) {
+  const absl::StatusOr<Module> module = parse_module(text, "search");
+  CHECK(module.ok());
+  return make_nest(std::make_shared<const Program>(*instantiate(module->ops[0], {})),
+                   std::make_shared<const Target>(*find_target("x86_avx512")), 1);
+}
+
+std::string products_in_a_row(int products) {
+  std::string text = "op p() {\n  in m0: f32[64, 64]\n";
+  for (int n = 1; n <= products; ++n) {
+    text += concat(n == products ? "  out m" : "  m", n, "[i: 64, j: 64] = sum[k: 64](m", n - 1,
+                   "[i, k] * m", n - 1, "[k, j])\n");
+  }
+  return text + "}\n";
+}
+
 // The first answer to a program of many stages does not wait for as many draws as one product gets.
 TEST(Search, ARoundOfDrawsIsBoundedWhateverTheProgram) {
   const auto drawn = [](int products) {
-    std::string text = "op p() {\n  in m0: f32[64, 64]\n";
-    for (int n = 1; n <= products; ++n) {
-      text += concat(n == products ? "  out m" : "  m", n, "[i: 64, j: 64] = sum[k: 64](m", n - 1,
-                     "[i, k] * m", n - 1, "[k, j])\n");
-    }
-    const absl::StatusOr<Module> module = parse_module(text + "}\n", "search");
-    CHECK(module.ok());
-    auto program = std::make_shared<const Program>(*instantiate(module->ops[0], {}));
-    auto target = std::make_shared<const Target>(*find_target("x86_avx512"));
-    search::Moves moves(make_nest(program, target, 1), {}, 1);
+    search::Moves moves(start_of_text(products_in_a_row(products)), {}, 1);
     std::vector<search::Option> options;
     moves.begin_round();
     moves.draft(400, options);
@@ -417,6 +423,30 @@ TEST(Search, ARoundOfDrawsIsBoundedWhateverTheProgram) {
   EXPECT_LE(few, 4 * many);
 }
 
+// While the answer to one product is measured the next batch is proposed; that to fifty would wait.
+TEST(Search, LongRoundsAreKnownAsSuch) {
+  for (const int products : {1, 56}) {
+    Search search(start_of_text(products_in_a_row(products)), {}, nullptr);
+    ASSERT_TRUE(search.zero_trial().ok());
+    EXPECT_EQ(search.rounds_are_long(), products > 1);
+  }
+}
+
+// Twenty windows in a row fit a program where they are tiled alike; drawn each by itself they
+// hardly ever do.
+TEST(Search, ManyWindowsAreNotLeftToTheLastResort) {
+  std::string text = "op p() {\n  in t0: f32[16, 16, 16]\n  in W: f32[16, 16, 3, 3]\n";
+  for (int n = 1; n <= 20; ++n) {
+    text += concat(n == 20 ? "  out t" : "  t", n,
+                   "[c: 16, y: 16, x: 16] = sum[d: 16, r: 3, s: 3](pad(t", n - 1, "[d, y + r - 1, x + s - 1], 0) * W[c, d, r, s])\n");
+  }
+  Search search(start_of_text(text + "}\n"), {}, nullptr);
+  const absl::StatusOr<Proposal> zero = search.zero_trial();
+  ASSERT_TRUE(zero.ok()) << zero.status();
+  EXPECT_EQ(search.only_last_resort(), "");
+}
+
+// A large program has to look faster than a small one, unless measuring takes much longer anyway.
 TEST(Search, BuildingCountsWhereItTakesLong) {
   search::Option option;
   option.draft_us = 100;
