@@ -16,7 +16,7 @@ constexpr double kEvenShare = 0.2;  // of the draws, over all sketches alike
 constexpr double kSharpness = 3;    // weight of a sketch: (best of all / its best) ^ this
 constexpr int kFirstDraws = 8;      // of every sketch before they compete
 // Of draws, in some 60 ns.
-constexpr double kRoundWork = 2.5e6;
+constexpr double kRoundWork = 1.5e6;
 constexpr double kAttachedWork = 10;   // of a look at a stage, where some are attached to others
 constexpr double kNodeWork = 3;        // of a node of a body
 constexpr double kOpenWork = 60;       // of a decision: its domain
