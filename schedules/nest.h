@@ -92,10 +92,12 @@ enum class Place : uint8_t { kRoot, kAt, kInlined, kEpilogue, kPrepack };
 struct StageBody {
   Expr value;
   std::vector<int> reads;                  // tensors, each once, in order of first occurrence
-  std::vector<const ExprNode*> read_nodes; // of `value`, each once
+  std::vector<const ExprNode*> read_nodes; // reads_in(value)
   int widest = 1;                          // bytes of the widest value in registers
 };
 std::shared_ptr<const StageBody> make_body(const Expr& value);
+// The reads in `value`, each node once; they live as long as it does.
+std::vector<const ExprNode*> reads_in(const Expr& value);
 
 // What inlining may make of a body. Beyond, producers are stages of their own: a body is evaluated
 // in registers, at every point of a tile, and walked by recursion.

@@ -39,11 +39,10 @@ int widest(const Expr& e, Visited& visited) {
 
 std::shared_ptr<const StageBody> body_of(Expr value) {
   StageBody body;
-  visit(value, [&](const ExprNode& e) {
-    if (e.op != ExprOp::kRead) return;
-    body.read_nodes.push_back(&e);
-    if (!contains(body.reads, e.index)) body.reads.push_back(e.index);
-  });
+  body.read_nodes = reads_in(value);
+  for (const ExprNode* read : body.read_nodes) {
+    if (!contains(body.reads, read->index)) body.reads.push_back(read->index);
+  }
   Visited visited;
   body.widest = widest(value, visited);
   body.value = std::move(value);
@@ -181,6 +180,14 @@ int64_t count_nodes(const Expr& value) {
 }
 
 }  // namespace
+
+std::vector<const ExprNode*> reads_in(const Expr& value) {
+  std::vector<const ExprNode*> reads;
+  visit(value, [&](const ExprNode& e) {
+    if (e.op == ExprOp::kRead) reads.push_back(&e);
+  });
+  return reads;
+}
 
 std::shared_ptr<const StageBody> make_body(const Expr& value) {
   return body_of(Interner().share(value));

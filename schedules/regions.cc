@@ -89,10 +89,15 @@ class Regions {
                                    [&](int f) { return nest.stages[f].tensor == tensor; });
       if (own) continue;
       const std::vector<Expr>& values = nest.stages[home].axis_value;
-      const auto body =
-          values.empty() ? reader.body : make_body(substitute(reader.body->value, values));
-      include_reads(body->read_nodes, tensor, nest.program->tensors[tensor].shape,
-                    extents_at(home), box);
+      const auto include = [&](const std::vector<const ExprNode*>& reads) {
+        include_reads(reads, tensor, nest.program->tensors[tensor].shape, extents_at(home), box);
+      };
+      if (values.empty()) {
+        include(reader.body->read_nodes);
+      } else {
+        const Expr fused = substitute(reader.body->value, values);
+        include(reads_in(fused));
+      }
     }
     return box;
   }
