@@ -3,7 +3,6 @@
 // of calls 0.4 s, and 0 to 4 % of the kernel's time): after the first thousands of instructions
 // each operation is a call of a function of the kernel's own module.
 #include "llvm/IR/Module.h"
-#include "src/base/check.h"
 #include "src/build/llvm_emit.h"
 #include "src/expr/message.h"
 
@@ -11,11 +10,6 @@ namespace lw {
 namespace {
 
 constexpr int kInlined = 10000;            // instructions
-
-int lanes_of(llvm::Type* type) {
-  const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
-  return vector != nullptr ? static_cast<int>(vector->getNumElements()) : 1;
-}
 
 // About, of f32 on AVX-512; f64 takes about twice that a vector.
 int instructions(ExprOp op, llvm::Type* type, const Target& target) {

@@ -52,11 +52,6 @@ constexpr Instruction kInstructions[] = {
      {llvm::Intrinsic::aarch64_neon_udot, kNone, kNone}, "neon"},
 };
 
-int lanes_of(llvm::Value* a) {
-  llvm::FixedVectorType* vector = llvm::dyn_cast<llvm::FixedVectorType>(a->getType());
-  return vector == nullptr ? 1 : static_cast<int>(vector->getNumElements());
-}
-
 bool is_x86(const Instruction& instruction) {
   return std::string_view(instruction.narrow_feature).starts_with("avx");
 }

@@ -15,6 +15,10 @@
 
 namespace lw {
 
+// 1 of a scalar.
+int lanes_of(const llvm::Type* type);
+inline int lanes_of(const llvm::Value* value) { return lanes_of(value->getType()); }
+
 // Emits operations on values: scalars where lanes == 1, else fixed vectors. f16 and bf16 travel as
 // i16, booleans as i1. What the target lacks is emulated; nothing ever becomes a library call.
 class Ops {

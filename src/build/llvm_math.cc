@@ -1,8 +1,8 @@
-// Elementary functions as vector code: no tables, no branches. (llvm_calls.cc says where it stands
-// inline.) Polynomials are
-// minimax fits (Remez exchange on the reduced range). Denormal arguments and results are honoured,
-// infinities too; the result for a NaN is a NaN except from pow. Largest errors in units in the
-// last place over all arguments (tests/math_test.cc checks them; "no FMA" is SSE2):
+// Elementary functions as vector code: no tables, no branches; llvm_calls.cc says where it stands
+// inline. Polynomials are minimax fits (Remez exchange on the reduced range). Denormal arguments
+// and results are honoured, infinities too; the result for a NaN is a NaN except from pow. Largest
+// errors in units in the last place over all arguments (tests/math_test.cc checks them; "no FMA"
+// is SSE2):
 //                 f32    f32 no FMA    f64    f64 no FMA
 //   exp           1      1.5           1      1.5
 //   log           1      1.5           1      1
@@ -77,7 +77,7 @@ class Math {
     b_.clearFastMathFlags();  // every fma below is meant, and no other
     llvm::Type* element = single_ ? b_.getInt32Ty() : b_.getInt64Ty();
     llvm::FixedVectorType* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
-    lanes_ = vector == nullptr ? 1 : vector->getNumElements();
+    lanes_ = lanes_of(type);
     integer_ = vector == nullptr ? element : llvm::FixedVectorType::get(element, lanes_);
   }
 

@@ -13,12 +13,12 @@ namespace {
 
 bool is_unsigned(Type type) { return type == Type::kU8 || type == Type::kBool; }
 
-int lane_count(llvm::Value* a) {
-  llvm::FixedVectorType* vector = llvm::dyn_cast<llvm::FixedVectorType>(a->getType());
+}  // namespace
+
+int lanes_of(const llvm::Type* type) {
+  const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
   return vector == nullptr ? 1 : static_cast<int>(vector->getNumElements());
 }
-
-}  // namespace
 
 Ops::Ops(llvm::IRBuilder<>* builder, const Target& target) : b_(*builder), target_(target) {}
 
@@ -214,7 +214,7 @@ llvm::Value* Ops::combine(Reduce reduce, Type type, llvm::Value* x, llvm::Value*
 // lanes, and the groups are folded, in ever narrower vectors, until one lane of each is left.
 std::vector<llvm::Value*> Ops::horizontal(Reduce reduce, Type type,
                                           std::vector<llvm::Value*> vectors) {
-  const int lanes = lane_count(vectors[0]);
+  const int lanes = lanes_of(vectors[0]);
   const int inputs = static_cast<int>(vectors.size());
   if (lanes == 1) return vectors;
   if ((lanes & (lanes - 1)) != 0) {
