@@ -13,6 +13,7 @@
 #include "src/lower/lower.h"
 #include "src/search/null_measurer.h"
 #include "src/search/pool.h"
+#include "tests/parsed_program.h"
 #include "tuner_db/store.h"
 
 namespace lw {
@@ -389,26 +390,24 @@ TEST(Search, AFailedCandidateLowersTheScoreOfItsNeighbours) {
   EXPECT_LT(late, early / 2 + 1) << early;
 }
 
-Nest start_of_text(const std::string& text) {
-  const absl::StatusOr<Module> module = parse_module(text, "search");
-  CHECK(module.ok());
-  return make_nest(std::make_shared<const Program>(*instantiate(module->ops[0], {})),
+Nest start_of_lines(const std::string& lines) {
+  return make_nest(std::make_shared<const Program>(parsed(lines)),
                    std::make_shared<const Target>(*find_target("x86_avx512")), 1);
 }
 
 std::string products_in_a_row(int products) {
-  std::string text = "op p() {\n  in m0: f32[64, 64]\n";
+  std::string lines = "in m0: f32[64, 64]\n";
   for (int n = 1; n <= products; ++n) {
-    text += concat(n == products ? "  out m" : "  m", n, "[i: 64, j: 64] = sum[k: 64](m", n - 1,
-                   "[i, k] * m", n - 1, "[k, j])\n");
+    lines += concat(n == products ? "out m" : "m", n, "[i: 64, j: 64] = sum[k: 64](m", n - 1,
+                    "[i, k] * m", n - 1, "[k, j])\n");
   }
-  return text + "}\n";
+  return lines;
 }
 
 // The first answer to a program of many stages does not wait for as many draws as one product gets.
 TEST(Search, ARoundOfDrawsIsBoundedWhateverTheProgram) {
   const auto drawn = [](int products) {
-    search::Moves moves(start_of_text(products_in_a_row(products)), {}, 1);
+    search::Moves moves(start_of_lines(products_in_a_row(products)), {}, 1);
     std::vector<search::Option> options;
     moves.begin_round();
     moves.draft(400, options);
@@ -426,7 +425,7 @@ TEST(Search, ARoundOfDrawsIsBoundedWhateverTheProgram) {
 // While the answer to one product is measured the next batch is proposed; that to fifty would wait.
 TEST(Search, LongRoundsAreKnownAsSuch) {
   for (const int products : {1, 56}) {
-    Search search(start_of_text(products_in_a_row(products)), {}, nullptr);
+    Search search(start_of_lines(products_in_a_row(products)), {}, nullptr);
     ASSERT_TRUE(search.zero_trial().ok());
     EXPECT_EQ(search.rounds_are_long(), products > 1);
   }
@@ -435,12 +434,13 @@ TEST(Search, LongRoundsAreKnownAsSuch) {
 // Twenty windows in a row fit a program where they are tiled alike; drawn each by itself they
 // hardly ever do.
 TEST(Search, ManyWindowsAreNotLeftToTheLastResort) {
-  std::string text = "op p() {\n  in t0: f32[16, 16, 16]\n  in W: f32[16, 16, 3, 3]\n";
+  std::string lines = "in t0: f32[16, 16, 16]\nin W: f32[16, 16, 3, 3]\n";
   for (int n = 1; n <= 20; ++n) {
-    text += concat(n == 20 ? "  out t" : "  t", n,
-                   "[c: 16, y: 16, x: 16] = sum[d: 16, r: 3, s: 3](pad(t", n - 1, "[d, y + r - 1, x + s - 1], 0) * W[c, d, r, s])\n");
+    lines += concat(n == 20 ? "out t" : "t", n,
+                    "[c: 16, y: 16, x: 16] = sum[d: 16, r: 3, s: 3](pad(t", n - 1,
+                    "[d, y + r - 1, x + s - 1], 0) * W[c, d, r, s])\n");
   }
-  Search search(start_of_text(text + "}\n"), {}, nullptr);
+  Search search(start_of_lines(lines), {}, nullptr);
   const absl::StatusOr<Proposal> zero = search.zero_trial();
   ASSERT_TRUE(zero.ok()) << zero.status();
   EXPECT_EQ(search.only_last_resort(), "");

@@ -6,6 +6,7 @@
 #include "schedules/steps.h"
 #include "src/expr/message.h"
 #include "src/expr/text.h"
+#include "tests/parsed_program.h"
 
 namespace lw {
 namespace {
@@ -98,14 +99,12 @@ TEST(TraceTest, ReplayNamesTheStepThatFails) {
 
 // Of products in a row about half of the draws decide all alike; other draws hardly ever do.
 TEST(TraceTest, StagesAlikeAreDrawnAlikeInEveryOtherTrace) {
-  const absl::StatusOr<Module> module = parse_module(
-      "op p() {\n  in A: f32[64, 64]\n  B[i: 64, j: 64] = sum[k: 64](A[i, k] * A[k, j])\n"
-      "  C[i: 64, j: 64] = sum[k: 64](B[i, k] * B[k, j])\n"
-      "  out D[i: 64, j: 64] = sum[k: 64](C[i, k] * C[k, j])\n}\n",
-      "test");
-  ASSERT_TRUE(module.ok()) << module.status();
+  const Program program = parsed(
+      "in A: f32[64, 64]\nB[i: 64, j: 64] = sum[k: 64](A[i, k] * A[k, j])\n"
+      "C[i: 64, j: 64] = sum[k: 64](B[i, k] * B[k, j])\n"
+      "out D[i: 64, j: 64] = sum[k: 64](C[i, k] * C[k, j])");
   const Nest start =
-      make_nest(std::make_shared<const Program>(*instantiate(module->ops[0], {})),
+      make_nest(std::make_shared<const Program>(program),
                 std::make_shared<const Target>(*find_target("x86_avx512")), 1);
   const Sketch sketch =
       sketch_of("?register_tile(B, k, i, j)\n?register_tile(C, k, i, j)\n"
