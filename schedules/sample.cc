@@ -163,9 +163,9 @@ class Likeness {
   };
   // The step but for its stage.
   static std::string key(const Step& step) {
-    std::string key = step.kind->name;
-    for (size_t n = 1; n < step.names.size(); ++n) key += concat(" ", step.names[n]);
-    return key;
+    std::string text = step.kind->name;
+    for (size_t n = 1; n < step.names.size(); ++n) text += concat(" ", step.names[n]);
+    return text;
   }
 
   absl::flat_hash_map<std::string, Last> last_;

@@ -76,8 +76,8 @@ struct Sample {
 };
 
 // Draws every open decision uniformly from its domain, in order; in every other sample a decision
-// whose domain is that of the same step of the stage before is the same. Infeasible when a domain
-// is empty or a step fails.
+// whose domain is that of the latest like step, of another stage, is the same. Infeasible when a
+// domain is empty or a step fails.
 absl::StatusOr<Sample> sample(const Nest& start, const Sketch& sketch, Rng& rng);
 
 // Redraws one open decision (uniformly, or a neighbour in the domain's order with probability 1/2) and

@@ -12,7 +12,8 @@ namespace lw {
 namespace {
 
 // Part of version(), and so of every key: increased whenever the code generated for a kernel may
-// change by more than what is measured anew anyway.
+// change. Not for the calls of mathematics (llvm_calls.cc), which came later: kernels so large took
+// seconds to build, and their time changed by what a machine's does within minutes.
 constexpr int kRevision = 2;
 
 // What LLVM would otherwise print and exit on.

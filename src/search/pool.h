@@ -63,7 +63,7 @@ class Moves {
   // Draws and children of a program of many stages take long: in a round there are no more of them
   // than some tenths of a second allow, though one of each sketch.
   void begin_round();
-  // Whether that has cut the latest draws or children short.
+  // Whether that has cut the latest call of draft() short.
   bool cut_short() const { return cut_short_; }
   // Draws whose program would be too large are none: they only look fast.
   // `count` tries over the sketches, each sketch in proportion to its weight.
