@@ -1,0 +1,28 @@
+-- Migration step 6: who measured what and whether it counts, what changed since a reader looked, which
+-- code generator a job is for, and why a study waits.
+
+-- A measurement counts (is pooled, may lead, may disqualify its trace) when a device of this service, or
+-- this machine, made it or an admin vouched for it, and nobody annulled it. Others are kept as hints of
+-- what to measure.
+ALTER TABLE measurements ADD COLUMN counts INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE measurements ADD COLUMN actor TEXT NOT NULL DEFAULT '';     -- who gave it: agent/NAME,
+                                                                         -- client/NAME; '': this machine
+ALTER TABLE measurements ADD COLUMN device TEXT NOT NULL DEFAULT '';    -- that ran it, where known
+ALTER TABLE measurements ADD COLUMN annulled TEXT NOT NULL DEFAULT '';  -- JSON: actor, reason, time_ms
+-- Of all that is measured, so that what is imported twice is found without reading its key; '': older.
+ALTER TABLE measurements ADD COLUMN digest TEXT NOT NULL DEFAULT '';
+CREATE INDEX measurements_by_digest ON measurements(candidate, digest) WHERE digest <> '';
+
+-- Moves with whatever can change what is given out for the key: other daemons look for it.
+ALTER TABLE keys ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE keys ADD COLUMN changed_ms INTEGER NOT NULL DEFAULT 0;      -- of the database's clock
+CREATE INDEX keys_by_change ON keys(changed_ms);
+
+-- Of the devices that may take it: results belong to the code generator that made the kernels. '': an
+-- older daemon's job, for any.
+ALTER TABLE jobs ADD COLUMN backend TEXT NOT NULL DEFAULT '';
+
+-- Why nothing is measured for it now ('': it is), since when, and its jobs that were given up in a row.
+ALTER TABLE studies ADD COLUMN waiting TEXT NOT NULL DEFAULT '';
+ALTER TABLE studies ADD COLUMN waiting_ms INTEGER NOT NULL DEFAULT 0;   -- 0: it does not
+ALTER TABLE studies ADD COLUMN dead_jobs INTEGER NOT NULL DEFAULT 0;
