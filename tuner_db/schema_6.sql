@@ -26,3 +26,9 @@ ALTER TABLE jobs ADD COLUMN backend TEXT NOT NULL DEFAULT '';
 ALTER TABLE studies ADD COLUMN waiting TEXT NOT NULL DEFAULT '';
 ALTER TABLE studies ADD COLUMN waiting_ms INTEGER NOT NULL DEFAULT 0;   -- 0: it does not
 ALTER TABLE studies ADD COLUMN dead_jobs INTEGER NOT NULL DEFAULT 0;
+
+-- Who made it, with the role: client/ci. '': older; its client's name alone says.
+ALTER TABLE studies ADD COLUMN actor TEXT NOT NULL DEFAULT '';
+
+-- Refused calls of one caller and method within a minute are one line.
+ALTER TABLE audit ADD COLUMN count INTEGER NOT NULL DEFAULT 1;
