@@ -136,6 +136,8 @@ class Database {
   virtual bool is_shared() const = 0;
   // Milliseconds since 1970 by the database's clock, which all its users share. Anywhere.
   virtual absl::StatusOr<int64_t> server_ms() = 0;
+  // The same as an expression of a statement, of the time when it runs. Anywhere.
+  virtual std::string_view clock_sql() const = 0;
 
   // Takes a lock that this process holds until unlock() or its end, whichever way it ends; false:
   // somebody holds it, perhaps we. On PostgreSQL an advisory lock of a connection of its own, so

@@ -6,6 +6,7 @@
 
 #include "schedules/identity.h"
 #include "src/base/check.h"
+#include "tuner_db/pools.h"
 #include "tuner_db/rows.h"
 #include "tuner_db/withdrawn.h"
 
@@ -78,6 +79,7 @@ absl::Status rename_keys(Database& database, const std::string& from, const std:
             "b.objective = a.objective WHERE a.id = ?", to, key)));
     if (same.empty()) {
       RETURN_IF_ERROR(database.query("UPDATE keys SET target = ? WHERE id = ?", to, key).run());
+      RETURN_IF_ERROR(note_change(database, key));
     } else {
       RETURN_IF_ERROR(merge_keys(database, key, same[0].first));
       merged->push_back(same[0].first);
@@ -109,7 +111,7 @@ absl::Status adopt_identities(Database& database, double patience_s) {
     std::vector<int64_t> merged;
     for (const OldName& name : names) {
       const std::string to = target_id(name.target);
-      RETURN_IF_ERROR(database.query("INSERT INTO targets VALUES (?,?) ON CONFLICT DO NOTHING", to,
+      RETURN_IF_ERROR(database.query("INSERT INTO targets (id, text) VALUES (?,?) ON CONFLICT DO NOTHING", to,
                                      to_text(identity_of(name.target))).run());
       RETURN_IF_ERROR(rename_keys(database, name.id, to, &merged));
       RETURN_IF_ERROR(rename_withdrawn(database, name.id, to));
@@ -120,8 +122,9 @@ absl::Status adopt_identities(Database& database, double patience_s) {
       ASSIGN_OR_RETURN(const Rows candidates,
                        rows_of(database.query("SELECT id, '' FROM candidates WHERE key = ?", key)));
       for (const auto& [candidate, unused] : candidates) {
-        RETURN_IF_ERROR(update_pool(database, candidate));
+        RETURN_IF_ERROR(update_pool(database, candidate).status());
       }
+      RETURN_IF_ERROR(note_change(database, key));
     }
     return absl::OkStatus();
   });

@@ -97,7 +97,10 @@ class PostgresDatabase : public Database {
   std::string_view skip_locked() const override { return " FOR UPDATE SKIP LOCKED"; }
   bool is_shared() const override { return true; }
   absl::StatusOr<int64_t> server_ms() override {
-    return integer_outside("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint");
+    return integer_outside(concat("SELECT ", clock_sql()));
+  }
+  std::string_view clock_sql() const override {
+    return "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
   }
   absl::StatusOr<int64_t> bytes() override {
     return integer_outside("SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM "
@@ -300,7 +303,8 @@ absl::Status PostgresDatabase::set_schema_version(int version) {
     RETURN_IF_ERROR(current()->command("CREATE TABLE loopwright_schema (id BIGINT PRIMARY KEY "
                                        "CHECK (id = 1), version BIGINT NOT NULL)"));
   }
-  return query("INSERT INTO loopwright_schema VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET version "
+  return query("INSERT INTO loopwright_schema (id, version) VALUES (1, ?) ON CONFLICT (id) DO "
+               "UPDATE SET version "
                "= excluded.version", version).run();
 }
 

@@ -23,6 +23,7 @@
 #include "tuner_db/best.h"
 #include "tuner_db/database.h"
 #include "tuner_db/invariants.h"
+#include "tuner_db/pools.h"
 #include "tuner_db/process.h"
 #include "tuner_db/rows.h"
 #include "tuner_db/schema.h"
@@ -51,7 +52,8 @@ class SqlStore : public Store {
   absl::Status put_workload(const WorkloadRow& row) override {
     return write([&] {
       const std::string shape = absl::StrJoin(row.shape, ",");
-      return db_.query("INSERT INTO workloads VALUES (?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
+      return db_.query("INSERT INTO workloads (id, name, canonical_text, source_words, flops, "
+                       "bytes, shape, family) VALUES (?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
                        row.id, row.name, row.canonical_text, row.source_words, row.flops,
                        row.bytes, shape, row.family).run();
     });
@@ -60,14 +62,19 @@ class SqlStore : public Store {
   absl::Status put_target(const std::string& id, const Target& target) override {
     return write([&] {
       const std::string text = to_text(target);
-      return db_.query("INSERT INTO targets VALUES (?,?) ON CONFLICT DO NOTHING", id, text).run();
+      return db_.query("INSERT INTO targets (id, text) VALUES (?,?) ON CONFLICT DO NOTHING",
+                       id, text).run();
     });
   }
 
   absl::Status append(const Key& key, std::vector<Measurement>& measurements) override {
     RETURN_IF_ERROR(admit(key, measurements));
     std::vector<int64_t> ids;
-    RETURN_IF_ERROR(write([&] { return append_in_transaction(key, measurements, &ids); }));
+    RETURN_IF_ERROR(write([&]() -> absl::Status {
+      ids.clear();
+      ASSIGN_OR_RETURN(const int64_t id, put_key(key, !measurements.empty()));
+      return append_measurements(db_, id, measurements, &ids);
+    }));
     for (size_t i = 0; i < ids.size(); ++i) measurements[i].id = ids[i];
     return absl::OkStatus();
   }
@@ -157,7 +164,7 @@ class SqlStore : public Store {
       ASSIGN_OR_RETURN(const int64_t candidate, candidate_id(withdrawal.key, withdrawal.trace));
       if (candidate == 0) return no_such_trace(withdrawal.key);
       RETURN_IF_ERROR(put_withdrawal(db_, withdrawal));
-      return update_pool(db_, candidate);
+      return refresh(withdrawal.key, candidate);
     });
   }
 
@@ -165,7 +172,7 @@ class SqlStore : public Store {
     return write([&]() -> absl::Status {
       RETURN_IF_ERROR(delete_withdrawal(db_, key, trace));
       ASSIGN_OR_RETURN(const int64_t candidate, candidate_id(key, trace));
-      return candidate == 0 ? absl::OkStatus() : update_pool(db_, candidate);
+      return candidate == 0 ? absl::OkStatus() : refresh(key, candidate);
     });
   }
 
@@ -239,11 +246,9 @@ class SqlStore : public Store {
   // All below REQUIRE: inside a transaction.
   absl::StatusOr<int64_t> key_id(const Key& key) const;              // 0: not there
   absl::StatusOr<int64_t> candidate_id(const Key& key, const std::string& trace) const;  // so too
+  absl::Status refresh(const Key& key, int64_t candidate);           // what is given out of it
   absl::Status claim_in_transaction(const Key& key, bool locked);
   absl::StatusOr<int64_t> put_key(const Key& key, bool make);
-  absl::Status append_in_transaction(const Key& key, const std::vector<Measurement>& measurements,
-                                     std::vector<int64_t>* ids);
-  absl::StatusOr<int64_t> insert(int64_t candidate, const Measurement& m);  // its id
   // Whether there is one; of `row` all but the key.
   absl::StatusOr<bool> best_of_key(int64_t key, int count, BestRow* row) const;
   std::shared_ptr<Database> database_;
@@ -265,7 +270,8 @@ absl::Status SqlStore::claim_in_transaction(const Key& key, bool locked) {
     if (db_.is_shared()) return claimed(key, 0);             // locked, its row not yet written
   }
   const ProcessName us = this_process();
-  return db_.query("INSERT INTO claims VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (workload, target,"
+  return db_.query("INSERT INTO claims (workload, target, backend, threads, cache, objective,"
+                   " boot, pid, started) VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (workload, target,"
                    " backend, threads, cache, objective) DO UPDATE SET boot = excluded.boot,"
                    " pid = excluded.pid, started = excluded.started", key.workload, key.target,
                    key.backend, key.threads, key.cache, key.objective, us.boot, us.pid,
@@ -287,6 +293,12 @@ absl::StatusOr<int64_t> SqlStore::candidate_id(const Key& key, const std::string
   return candidate;
 }
 
+absl::Status SqlStore::refresh(const Key& key, int64_t candidate) {
+  RETURN_IF_ERROR(update_pool(db_, candidate).status());
+  ASSIGN_OR_RETURN(const int64_t id, key_id(key));
+  return note_change(db_, id);
+}
+
 // The key's id, made if it is not there. kNotFound: its workload or target is not.
 absl::StatusOr<int64_t> SqlStore::put_key(const Key& key, bool make) {
   ASSIGN_OR_RETURN(const int64_t known, key_id(key));
@@ -303,50 +315,6 @@ absl::StatusOr<int64_t> SqlStore::put_key(const Key& key, bool make) {
                 key.workload, key.target, key.backend, key.threads, key.cache, key.objective)
           .run());
   return key_id(key);
-}
-
-// Most traces are new and come once: their statistics are those of the one measurement.
-absl::Status SqlStore::append_in_transaction(const Key& key,
-                                                const std::vector<Measurement>& measurements,
-                                                std::vector<int64_t>* ids) {
-  ids->clear();
-  ASSIGN_OR_RETURN(const int64_t id, put_key(key, !measurements.empty()));
-  std::set<int64_t> touched;
-  for (const Measurement& m : measurements) {
-    const Measurement* only = &m;
-    const Pool p = pool({&only, 1});
-    int64_t candidate = 0;
-    {
-      Query query = db_.query("INSERT INTO candidates (key, trace, samples, median_us, high_us,"
-                              " time_kind, eligible) VALUES (?,?,?,?,?,?,?) ON CONFLICT DO NOTHING"
-                              " RETURNING id", id, m.trace, p.samples, p.median_us, p.high_us,
-                              static_cast<int>(p.time_kind), p.eligible);
-      if (query.next()) candidate = query.integer(0);
-      RETURN_IF_ERROR(query.run());
-    }
-    if (candidate == 0) {
-      Query query = db_.query("SELECT id FROM candidates WHERE key = ? AND trace = ?", id, m.trace);
-      if (query.next()) candidate = query.integer(0);
-      RETURN_IF_ERROR(query.status());
-      touched.insert(candidate);
-    }
-    ASSIGN_OR_RETURN(ids->emplace_back(), insert(candidate, m));
-  }
-  for (int64_t candidate : touched) RETURN_IF_ERROR(update_pool(db_, candidate));
-  return absl::OkStatus();
-}
-
-absl::StatusOr<int64_t> SqlStore::insert(int64_t candidate, const Measurement& m) {
-  Query query = db_.query(
-      "INSERT INTO measurements (candidate, kernel_hash, verdict, detail, samples_us, \"inner\","
-      " time_us, ci_low_us, ci_high_us, verified, max_rel_error, wall_s, build_s, seed, source,"
-      " environment, unix_ms, time_kind) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) RETURNING id",
-      candidate, m.kernel_hash, verdict_name(m.verdict), m.detail, as_blob(m.samples_us), m.inner,
-      m.time_us, m.ci_low_us, m.ci_high_us, m.verified, m.max_rel_error, m.wall_s, m.build_s,
-      m.seed, m.source, m.environment, m.unix_ms, static_cast<int>(m.time_kind));
-  const int64_t id = query.next() ? query.integer(0) : 0;
-  RETURN_IF_ERROR(query.run());
-  return id;
 }
 
 absl::StatusOr<bool> SqlStore::best_of_key(int64_t key, int count, BestRow* row) const {
@@ -434,6 +402,7 @@ absl::StatusOr<int64_t> SqlStore::prune(int keep, int64_t unix_ms) {
     Query all = db_.query("SELECT id FROM keys");
     while (all.next()) keys.push_back(all.integer(0));
     RETURN_IF_ERROR(all.status());
+    std::set<int64_t> changed;
     for (int64_t key : keys) {
       std::vector<std::vector<Measurement>> rows;
       Query candidates = db_.query("SELECT id FROM candidates WHERE key = ? ORDER BY id", key);
@@ -448,6 +417,7 @@ absl::StatusOr<int64_t> SqlStore::prune(int keep, int64_t unix_ms) {
       for (int64_t id : to_prune(traces, keep, unix_ms)) {
         RETURN_IF_ERROR(db_.query("DELETE FROM measurements WHERE id = ?", id).run());
         ++deleted;
+        changed.insert(key);
       }
     }
     for (const char* sql : {"DELETE FROM candidates WHERE id NOT IN"
@@ -455,11 +425,14 @@ absl::StatusOr<int64_t> SqlStore::prune(int keep, int64_t unix_ms) {
                             "DELETE FROM keys WHERE id NOT IN (SELECT key FROM candidates)"}) {
       RETURN_IF_ERROR(db_.run(sql));
     }
-    std::vector<int64_t> left;
-    Query rest = db_.query("SELECT id FROM candidates");
-    while (rest.next()) left.push_back(rest.integer(0));
-    RETURN_IF_ERROR(rest.status());
-    for (int64_t candidate : left) RETURN_IF_ERROR(update_pool(db_, candidate));
+    for (int64_t key : changed) {
+      std::vector<int64_t> left;
+      Query rest = db_.query("SELECT id FROM candidates WHERE key = ?", key);
+      while (rest.next()) left.push_back(rest.integer(0));
+      RETURN_IF_ERROR(rest.status());
+      for (int64_t candidate : left) RETURN_IF_ERROR(update_pool(db_, candidate).status());
+      RETURN_IF_ERROR(note_change(db_, key));
+    }
     return absl::OkStatus();
   }));
   // Only the file's size is at stake: a full disk keeps it as it is.

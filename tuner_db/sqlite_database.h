@@ -78,6 +78,9 @@ class SqliteDatabase : public Database {
   std::string_view skip_locked() const override { return ""; }
   bool is_shared() const override { return false; }
   absl::StatusOr<int64_t> server_ms() override;
+  std::string_view clock_sql() const override {
+    return "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)";
+  }
   absl::StatusOr<int> schema_version() override;
   absl::Status set_schema_version(int version) override;
   absl::StatusOr<int64_t> last_given(const std::string& table) override;

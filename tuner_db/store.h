@@ -9,6 +9,11 @@
 // read. After any of them what was stored is untouched, and a Store goes on when the cause is gone.
 // A Store is thread-safe; one that was opened before a fork must not be used in the child. What
 // append() returned OK for survives kill -9 and power loss.
+//
+// Whatever can change what best() answers of a key (append, withdraw, restore, prune) moves the
+// key's revision and changed_ms (Database::server_ms) in its own transaction: so other daemons on
+// one database find what to read again. What can not (a slower measurement that was not verified,
+// a failure of a trace that never led) leaves them.
 #pragma once
 
 #include <cstdint>

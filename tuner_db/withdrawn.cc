@@ -2,10 +2,8 @@
 
 #include "src/base/check.h"
 #include "src/expr/message.h"
-#include "tuner_db/best.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/ladder.h"
-#include "tuner_db/rows.h"
 
 namespace lw {
 
@@ -60,19 +58,6 @@ absl::StatusOr<bool> is_withdrawn(Database& database, int64_t candidate) {
   const bool found = query.next();
   RETURN_IF_ERROR(query.status());
   return found;
-}
-
-absl::Status update_pool(Database& database, int64_t candidate) {
-  std::vector<Measurement> rows;
-  RETURN_IF_ERROR(read_candidate(database, candidate, &rows));
-  Pool p = pool(pointers(rows));
-  if (p.eligible) {
-    ASSIGN_OR_RETURN(const bool out, is_withdrawn(database, candidate));
-    p.eligible = !out;
-  }
-  return database.query("UPDATE candidates SET samples = ?, median_us = ?, high_us = ?, "
-                        "time_kind = ?, eligible = ? WHERE id = ?", p.samples, p.median_us,
-                        p.high_us, static_cast<int>(p.time_kind), p.eligible, candidate).run();
 }
 
 absl::Status no_such_trace(const Key& key) {

@@ -17,8 +17,6 @@ absl::Status delete_withdrawal(Database& database, const Key& key, const std::st
 absl::Status read_withdrawn(Database& database, const Key* key, std::vector<Withdrawal>* rows);
 // Whether the row of `candidates` with this id is withdrawn.
 absl::StatusOr<bool> is_withdrawn(Database& database, int64_t candidate);
-// What the row derives from its measurements, and from whether it is withdrawn.
-absl::Status update_pool(Database& database, int64_t candidate);
 
 // For both stores' messages. kNotFound.
 absl::Status no_such_trace(const Key& key);
