@@ -289,6 +289,31 @@ TEST(Tune, StopsWhenTheSecondsAreOver) {
   EXPECT_FALSE(result->interrupted);
 }
 
+// The first answer is given up when the time is over, and then nothing is out: the search is done.
+TEST(Tune, SaysThatTheSecondsWereOverBeforeAnyAnswer) {
+  const Task task = small_matmul();
+  auto store = make_memory_store();
+  task.put(*store);
+  class Slow : public Measurer {
+   public:
+    void submit(std::vector<Candidate>) override {}
+    std::vector<Outcome> poll(double) override { return {}; }
+    void cancel() override {}
+    std::vector<Outcome> interleave(std::vector<Candidate>, int) override { return {}; }
+  } slow;
+  double clock = 0;
+  TuneHooks hooks = hooks_of();
+  hooks.now = [&] { return clock += 0.01; };
+  SearchOptions options = options_of(40);
+  options.seconds = 0.3;
+  const absl::StatusOr<TuneResult> result =
+      tune(task.start, task.key, *store, slow, options, make_xgboost_model(), hooks);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->trials + result->failed, 0);
+  EXPECT_TRUE(result->timed_out);
+  EXPECT_FALSE(result->interrupted);
+}
+
 TEST(Tune, ANearShapesBestIsTriedEarly) {
   const Task known({"matmul", "M=64", "N=96", "K=64"}), task = small_matmul();
   auto store = make_memory_store();

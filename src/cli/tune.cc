@@ -175,14 +175,14 @@ absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, Run
   }
   if (result.timed_out && valid) {
     warnings.push_back("the seconds were over before the fastest had been compared");
-  } else if (result.timed_out) {
-    warnings.push_back(why_none(result, {}));
   }
   if (!result.failure.ok()) {
     tuned.why = std::string(result.failure.message());
     warnings.push_back(tuned.why);
   } else if (!valid && !result.interrupted) {
     tuned.why = why_none(result, messages);
+    // What failed is shown anyway.
+    if (result.timed_out || messages.empty()) warnings.push_back(why_none(result, {}));
   }
   tuned.document = {
       {"workload", task.workload.source_words},

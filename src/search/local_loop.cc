@@ -190,7 +190,10 @@ absl::StatusOr<TuneResult> LocalLoop::result() {
   result_.failed = run_.failed();
   result_.deduped = run_.deduplicated();
   result_.interrupted = absl::IsCancelled(stopped);
-  result_.timed_out = absl::IsDeadlineExceeded(stopped);
+  // The first answer may be given up, and the search ends as it should, with nothing to show.
+  const bool none = run_.trials() == 0 && run_.failed() == 0;
+  result_.timed_out =
+      absl::IsDeadlineExceeded(stopped) || (none && elapsed() >= options_.seconds);
   result_.only_last_resort = run_.only_last_resort();
   result_.zero_us = run_.zero_us();
   result_.zero_verified = run_.zero_verified();
