@@ -207,10 +207,10 @@ absl::StatusOr<int> list_audit(const FleetOptions& options) {
         for (auto& entry : *page.mutable_entries()) entries.push_back(std::move(entry));
         return static_cast<int>(entries.size());
       }));
-  Table table{{"time", "who", "from", "method", "about", "outcome"}, {}, {}};
+  Table table{{"time", "who", "from", "method", "about", "outcome", "times"}, {}, {}};
   for (const v1::AuditEntry& entry : entries) {
     table.rows.push_back({when(entry.time()), entry.actor(), entry.peer(), entry.method(),
-                          entry.subject(), entry.outcome()});
+                          entry.subject(), entry.outcome(), concat(entry.count())});
   }
   emit(options.output, {{"entries", list_json(entries)}}, table);
   return kDone;

@@ -239,13 +239,18 @@ absl::Status may_synchronize(const Identity& identity, std::string_view agent) {
                        agent, "'"));
 }
 
-absl::Status may_cancel(const Identity& identity, std::string_view study_client) {
-  if (identity.role == CallerRole::kAdmin) return absl::OkStatus();
-  if (identity.role == CallerRole::kClient && study_client == identity.name)
-    return absl::OkStatus();
+bool owns_study(const Identity& identity, std::string_view actor, std::string_view client) {
+  if (identity.role == CallerRole::kAdmin) return true;
+  if (!actor.empty()) return actor == identity_text(identity);
+  return identity.role == CallerRole::kClient && client == identity.name;
+}
+
+absl::Status may_cancel(const Identity& identity, std::string_view actor,
+                        std::string_view client) {
+  if (owns_study(identity, actor, client)) return absl::OkStatus();
   return denied(identity, "/loopwright.v1.TuningService/CancelStudy",
-                concat("the study is of '", study_client, "'; ", identity.name,
-                       " may end only studies of its own"));
+                concat("the study is of '", actor.empty() ? client : actor, "'; ",
+                       identity_text(identity), " may end only studies of its own"));
 }
 
 std::shared_ptr<grpc::AuthMetadataProcessor> deny_by_default() {

@@ -71,8 +71,12 @@ absl::Status authorize(const Identity& identity, std::string_view method);
 // Rules beyond the role, for calls that `authorize` has let through:
 // an agent speaks only for itself: `agent` is "agents/NAME" with the certificate's name;
 absl::Status may_synchronize(const Identity& identity, std::string_view agent);
-// a client ends only its own studies: `study_client` is Study.client, the name of who asked.
-absl::Status may_cancel(const Identity& identity, std::string_view study_client);
+// a study is of who made it, role and name: `actor` is identity_text() of its maker, `client` the
+// maker's name; "" for an actor: an older study, known by its client's name alone. An admin's are
+// all.
+bool owns_study(const Identity& identity, std::string_view actor, std::string_view client);
+// a client ends only its own studies.
+absl::Status may_cancel(const Identity& identity, std::string_view actor, std::string_view client);
 
 // Denies, before any handler runs, what no handler of ours sees: unlisted methods, and health and
 // reflection to who may not; and peers without a usable certificate everywhere. Our own services'

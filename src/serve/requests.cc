@@ -68,12 +68,4 @@ absl::Status forget_requests(Database& database, int64_t now_ms, int count) {
                         now_ms - kRequestsKeptMs, count).run();
 }
 
-absl::Status audit(Database& database, int64_t now_ms, std::string_view actor,
-                   std::string_view peer, std::string_view method, std::string_view subject,
-                   std::string_view outcome) {
-  return database.query("INSERT INTO audit (time_ms, actor, peer, method, subject, outcome) "
-                        "VALUES (?,?,?,?,?,?)",
-                        now_ms, actor, peer, method, subject, outcome).run();
-}
-
 }  // namespace lw

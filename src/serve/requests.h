@@ -30,9 +30,4 @@ absl::Status once(Database& database, std::string_view actor, std::string_view i
 // Deletes at most `count` answers that nobody will ask for again. REQUIRES: inside a write().
 absl::Status forget_requests(Database& database, int64_t now_ms, int count);
 
-// A line of the audit log. REQUIRES: inside a write().
-absl::Status audit(Database& database, int64_t now_ms, std::string_view actor,
-                   std::string_view peer, std::string_view method, std::string_view subject,
-                   std::string_view outcome);
-
 }  // namespace lw

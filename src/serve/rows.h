@@ -27,7 +27,7 @@ template <class Enum>
 Enum parse_state(std::string_view name);   // the zero value for a name that is not there
 
 struct StudyRow {
-  std::string id, client;
+  std::string id, client, actor;
   loopwright::v1::StudySpec spec;
   loopwright::v1::StudyState state = loopwright::v1::STUDY_STATE_QUEUED;
   int priority = 0;

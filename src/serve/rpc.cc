@@ -22,6 +22,7 @@ Admission admit(const Wire& wire, const grpc::CallbackServerContext& context,
   admission.begun = std::chrono::steady_clock::now();
   admission.caller.peer = context.peer();
   admission.permission = find_permission(method);
+  if (admission.permission != nullptr) admission.caller.method = admission.permission->method;
   const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
   absl::StatusOr<Identity> identity = identity_of(*peer, wire.tls);
   if (!identity.ok()) {
@@ -66,8 +67,8 @@ grpc::Status conclude(const Wire& wire, const Admission& admission, std::string_
   const std::string code = absl::StatusCodeToString(status.code());
   const bool known = admission.permission != nullptr;
   wire.service->metrics().rpc(known ? method : "unknown", code, seconds.count());
-  if (known && admission.permission->audited) {
-    wire.service->note_audit(admission.caller, method, subject, status);
+  if (known && admission.permission->audited && !status.ok()) {
+    wire.service->note_refusal(admission.caller, method, subject, status);
   }
   if (log_enabled(Level::kDebug)) {
     log(Level::kDebug, "rpc", {{"method", method}, {"code", code}, {"seconds", seconds.count()},

@@ -35,26 +35,12 @@ Admission admit(const Wire& wire, const grpc::CallbackServerContext& context,
 Stop::Clock::time_point deadline_of(const grpc::CallbackServerContext& context);
 
 // The end of every call: what is not in the API's form becomes INTERNAL with an id that the log
-// explains; counted, logged, audited.
+// explains; counted, logged, and audited where it failed.
 grpc::Status conclude(const Wire& wire, const Admission& admission, std::string_view method,
                       std::string_view subject, absl::Status status);
 
 template <class Request, class Response>
 using Call = absl::Status (Service::*)(const Caller&, const Request&, Response*);
-
-// What a request is about, for the audit log: its name where it has one.
-template <class Request>
-std::string subject_of(const Request& request) {
-  if constexpr (requires { std::string(request.name()); }) {
-    return request.name();
-  } else if constexpr (requires { request.names(); }) {
-    std::string all;
-    for (const std::string& name : request.names()) all += (all.empty() ? "" : " ") + name;
-    return all.substr(0, 1000);
-  } else {
-    return "";
-  }
-}
 
 template <class Request, class Response>
 grpc::ServerUnaryReactor* unary(const Wire& wire, grpc::CallbackServerContext* context,
@@ -64,7 +50,7 @@ grpc::ServerUnaryReactor* unary(const Wire& wire, grpc::CallbackServerContext* c
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   Admission admission = admit(wire, *context, method, Deadline::kWanted);
   if (!admission.status.ok()) {
-    reactor->Finish(conclude(wire, admission, method, subject_of(*request), admission.status));
+    reactor->Finish(conclude(wire, admission, method, subject_of(*request, *response), admission.status));
     return reactor;
   }
   const Stop::Clock::time_point due = deadline_of(*context);
@@ -74,7 +60,7 @@ grpc::ServerUnaryReactor* unary(const Wire& wire, grpc::CallbackServerContext* c
     absl::Status status = context->IsCancelled()
                               ? absl::CancelledError("the caller has gone")
                               : (wire.service->*call)(admission.caller, *request, response);
-    reactor->Finish(conclude(wire, admission, method, subject_of(*request), std::move(status)));
+    reactor->Finish(conclude(wire, admission, method, subject_of(*request, *response), std::move(status)));
   }, std::string(method), due);
   return reactor;
 }

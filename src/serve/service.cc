@@ -74,6 +74,7 @@ Service::~Service() {
   // It stays there, stopped, for acknowledgements of the commits that are still under way.
   if (searcher_ != nullptr) searcher_->stop();
   if (commit_ != nullptr) {
+    write_refusals(INT64_MAX).IgnoreError();
     const absl::Status stored =
         commit_->run([this](Database& database) { return clock_.store(database); });
     if (!stored.ok()) log(Level::kWarning, "clock_not_stored",
@@ -153,6 +154,7 @@ void Service::keep_house() {
     if (now - measured >= kMeasureMs) {
       measured = now;
       status.Update(keep_time());
+      status.Update(write_refusals(now));
     }
     if (!status.ok()) {
       log(Level::kWarning, "housekeeping_failed", {{"error", std::string(status.message())}});
@@ -311,20 +313,6 @@ absl::Status Service::measure_fleet() {
   const auto wal = std::filesystem::file_size(database_->path() + "-wal", none);
   if (!database_->is_shared()) metrics_.wal(none ? 0 : static_cast<int64_t>(wal));
   return absl::OkStatus();
-}
-
-void Service::note_audit(const Caller& caller, std::string_view method, std::string_view subject,
-                         const absl::Status& outcome) {
-  const std::string result =
-      outcome.ok() ? "OK"
-                   : concat(absl::StatusCodeToString(outcome.code()), " ",
-                            reason_name(reason_of(outcome)));
-  commit_->submit(
-      [time = now_ms(), who = actor(caller), peer = caller.peer, method = std::string(method),
-       subject = std::string(subject), result](Database& database) {
-        return audit(database, time, who, peer, method, subject, result);
-      },
-      [](absl::Status) {});
 }
 
 absl::Status Service::get_capabilities(const Caller&,

@@ -18,6 +18,7 @@
 #include "google/longrunning/operations.pb.h"
 #include "loopwright/v1/schedule.pb.h"
 #include "src/base/liveness.h"
+#include "src/serve/audit.h"
 #include "src/serve/auth.h"
 #include "src/serve/clock.h"
 #include "src/serve/limits.h"
@@ -34,6 +35,7 @@ struct Caller {
   Identity identity;
   std::string peer;
   Stop stop;                               // when it has gone, or waits no longer
+  std::string_view method;                 // of the permissions' table; "" in tests
 };
 
 struct ServiceOptions {
@@ -99,7 +101,9 @@ class Service {
                               const loopwright::v1::ListSchedulesRequest& request,
                               loopwright::v1::ListSchedulesResponse* response);
   // Records after `cursor` ("" for the first), a few hundred; the next cursor, "" at the end.
-  absl::StatusOr<std::string> export_some(const std::string& cursor, bool best_only,
+  // Programs are those of the caller's studies, an admin's are all.
+  absl::StatusOr<std::string> export_some(const Caller& caller, const std::string& cursor,
+                                          bool best_only,
                                           loopwright::v1::ExportRecordsResponse* response);
   absl::Status import_some(const Caller& caller,
                            const loopwright::v1::ImportRecordsRequest& request,
@@ -146,8 +150,10 @@ class Service {
                                 loopwright::v1::GetCapabilitiesResponse* response);
 
   // ---- for the server
-  void note_audit(const Caller& caller, std::string_view method, std::string_view subject,
-                  const absl::Status& outcome);  // written behind
+  // A call that failed, for the audit log: written behind, those like it within a minute as a count.
+  // What succeeds is written with what it changes.
+  void note_refusal(const Caller& caller, std::string_view method, std::string_view subject,
+                    const absl::Status& outcome);
   // Counts anew what the gauges show; at most once a second, so that scraping costs little.
   void before_metrics();
   // Gives no more work and parks nobody; what is in flight is answered.
@@ -175,6 +181,10 @@ class Service {
                       Response* response, Body body);
   template <class Body>
   absl::Status view(Body body);
+  // The audit's line of what is done in this transaction.
+  absl::Status audit_done(Database& database, const Caller& caller, std::string_view method,
+                          std::string_view subject);
+  absl::Status write_refusals(int64_t until_ms);  // the counts of minutes that ended before it
   void changed(const Changes& changes);
   void note_queued(const std::string& target);  // one who waits for such work is woken
   bool join(const std::shared_ptr<Sync>& sync, SyncDone done);
@@ -202,6 +212,7 @@ class Service {
   Metrics metrics_;
   Liveness liveness_;
   RateLimiter limiter_;
+  Refusals refusals_;
   ParkedCalls parked_;
   std::unique_ptr<LadderIndex> index_;
   std::unique_ptr<GroupCommit> commit_;

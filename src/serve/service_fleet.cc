@@ -262,8 +262,8 @@ absl::Status Service::list_audit(const Caller&, const v1::ListAuditRequest& requ
   ASSIGN_OR_RETURN(const Page page, page_of("audit", request.page_size(), request.page_token()));
   const int64_t before = page.after_number(INT64_MAX);
   return view([&]() -> absl::Status {
-    Query query = database_->query("SELECT id, time_ms, actor, peer, method, subject, outcome "
-                                   "FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?",
+    Query query = database_->query("SELECT id, time_ms, actor, peer, method, subject, outcome, "
+                                   "count FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?",
                                    before, page.size + 1);
     while (query.next()) {
       if (response->entries_size() == page.size) {
@@ -279,6 +279,7 @@ absl::Status Service::list_audit(const Caller&, const v1::ListAuditRequest& requ
       entry.set_method(query.text(4));
       entry.set_subject(query.text(5));
       entry.set_outcome(query.text(6));
+      entry.set_count(query.integer(7));
     }
     return query.status();
   });

@@ -37,7 +37,10 @@ absl::Status Service::change(const Caller& caller, std::string_view method, cons
   const absl::Status status = commit_->run([&](Database& database) -> absl::Status {
     *changes = Changes();
     return once(database, who, request.request_id(), method, request, now_ms(), response,
-                [&] { return body(database, changes.get()); });
+                [&]() -> absl::Status {
+      RETURN_IF_ERROR(body(database, changes.get()));
+      return audit_done(database, caller, method, subject_of(request, *response));
+    });
   });
   if (status.ok()) changed(*changes);
   return write_error(*commit_, status);

@@ -216,6 +216,19 @@ absl::StatusOr<Records> take_in(const google::protobuf::RepeatedPtrField<v1::Rec
   return records;
 }
 
+// Of the studies that the caller made: whose programs are its own.
+absl::StatusOr<std::set<std::string>> own_workloads(Database& database, const Identity& caller) {
+  const std::string actor = identity_text(caller);
+  std::set<std::string> own;
+  Query query = database.query(
+      "SELECT DISTINCT w.workload FROM studies s JOIN study_workloads w ON w.study = s.id "
+      "WHERE s.client = ? AND (s.actor = ? OR (s.actor = '' AND ? = 'client'))",
+      caller.name, actor, role_name(caller.role));
+  while (query.next()) own.insert(query.text(0));
+  RETURN_IF_ERROR(query.status());
+  return own;
+}
+
 }  // namespace
 
 absl::Status Service::batch_lookup(const Caller& caller, const v1::BatchLookupRequest& request,
@@ -271,14 +284,16 @@ absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequ
   return absl::OkStatus();
 }
 
-absl::Status Service::import_some(const Caller&, const v1::ImportRecordsRequest& request,
+absl::Status Service::import_some(const Caller& caller, const v1::ImportRecordsRequest& request,
                                   v1::ImportRecordsResponse* total) {
   ASSIGN_OR_RETURN(const Records records, take_in(request.records()));
   total->set_read(total->read() + request.records_size());
   if (request.dry_run()) return absl::OkStatus();
   int64_t stored = 0;
-  const absl::Status status =
-      commit_->run([&](Database&) { return store_records(*store_, records, &stored); });
+  const absl::Status status = commit_->run([&](Database& database) -> absl::Status {
+    RETURN_IF_ERROR(store_records(*store_, records, &stored));
+    return audit_done(database, caller, "ImportRecords", subject_of(request, *total));
+  });
   RETURN_IF_ERROR(write_error(*commit_, status));
   total->set_stored(total->stored() + stored);
   for (const auto& [key, measurements] : records.keys) {
@@ -358,12 +373,14 @@ absl::Status Service::list_schedules(const Caller&, const v1::ListSchedulesReque
 
 // Keys in order of their ids; each record whole, workload and target with every key, so that a
 // message stands by itself.
-absl::StatusOr<std::string> Service::export_some(const std::string& cursor, bool best_only,
+absl::StatusOr<std::string> Service::export_some(const Caller& caller, const std::string& cursor,
+                                                 bool best_only,
                                                  v1::ExportRecordsResponse* response) {
   const int64_t from = cursor.empty() ? 0 : std::strtoll(cursor.c_str(), nullptr, 10);
   int64_t last = 0;
   int keys = 0;
   RETURN_IF_ERROR(view([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const std::set<std::string> own, own_workloads(*database_, caller.identity));
     Query query = database_->query(
         "SELECT id, workload, target, backend, threads, cache, objective "
         "FROM keys WHERE id > ? ORDER BY id LIMIT ?",
@@ -389,6 +406,9 @@ absl::StatusOr<std::string> Service::export_some(const std::string& cursor, bool
         if (i > 0) continue;
         *record.mutable_workload() = to_proto(workload);
         *record.mutable_target() = to_proto(target);
+        const bool shown =
+            caller.identity.role == CallerRole::kAdmin || own.contains(key.workload);
+        if (!shown) record.mutable_workload()->clear_canonical_text();
       }
     }
     return query.status();

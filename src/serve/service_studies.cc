@@ -30,31 +30,31 @@ absl::Status show_failures(const Store& store, v1::WorkloadProgress& workload) {
 absl::Status Service::create_study(const Caller& caller, const v1::CreateStudyRequest& request,
                                    longrunning::Operation* response) {
   ASSIGN_OR_RETURN(const CheckedSpec checked, check_spec(request.spec(), options_.config.quotas));
-  const std::string client = caller.identity.name;
   std::string id;
   RETURN_IF_ERROR(change(caller, "CreateStudy", request, response,
                          [&](Database& database, Changes* changes) -> absl::Status {
     ASSIGN_OR_RETURN(const StudyRow study,
-                     lw::create_study(database, *store_, checked, client, options_.config.quotas,
+                     lw::create_study(database, *store_, checked, caller.identity, options_.config.quotas,
                                       now_ms(), changes));
     id = study.id;
     ASSIGN_OR_RETURN(*response, operation_of(database, study, now_ms()));
     return absl::OkStatus();
   }));
   if (id.empty()) return absl::OkStatus();  // made before, by the same request
-  log(Level::kInfo, "study_created", {{"study", id}, {"client", client},
+  log(Level::kInfo, "study_created", {{"study", id}, {"client", actor(caller)},
                                       {"workloads", checked.spec.workloads_size()},
                                       {"trials", checked.spec.trials()}});
   if (searcher_ != nullptr) searcher_->wake(id);
   return absl::OkStatus();
 }
 
-absl::Status Service::get_study(const Caller&, const v1::GetStudyRequest& request,
+absl::Status Service::get_study(const Caller& caller, const v1::GetStudyRequest& request,
                                 v1::Study* response) {
   ASSIGN_OR_RETURN(const std::string id, parse_name("studies", request.name(), "name"));
   RETURN_IF_ERROR(view([&]() -> absl::Status {
     ASSIGN_OR_RETURN(const StudyRow row, must_find(*database_, id));
-    ASSIGN_OR_RETURN(*response, study_message(*database_, row, request.full(), now_ms()));
+    const bool full = request.full() && owns_study(caller.identity, row.actor, row.client);
+    ASSIGN_OR_RETURN(*response, study_message(*database_, row, full, now_ms()));
     if (has_ended(row.state)) return absl::OkStatus();
     Query before = database_->query("SELECT count(*) FROM jobs WHERE state = 'queued' AND "
                                     "target = ? AND study <> ? AND priority >= ?",
@@ -85,7 +85,7 @@ absl::Status Service::cancel_study(const Caller& caller, const v1::CancelStudyRe
   return change(caller, "CancelStudy", request, response,
                 [&](Database& database, Changes* changes) -> absl::Status {
     ASSIGN_OR_RETURN(StudyRow study, must_find(database, id));
-    RETURN_IF_ERROR(may_cancel(caller.identity, study.client));
+    RETURN_IF_ERROR(may_cancel(caller.identity, study.actor, study.client));
     if (!request.etag().empty() && request.etag() != etag_of(study)) {
       return api_error(v1::ERROR_REASON_ETAG_MISMATCH,
                        concat(study_name(id), " has changed since; read it again"));
@@ -138,9 +138,10 @@ absl::Status Service::cancel_operation(const Caller& caller,
     *changes = Changes();
     ASSIGN_OR_RETURN(std::optional<StudyRow> study, find_study(database, id));
     if (!study) return not_found(v1::ERROR_REASON_OPERATION_NOT_FOUND, request.name());
-    RETURN_IF_ERROR(may_cancel(caller.identity, study->client));
-    return end_study(database, *study, v1::STUDY_STATE_CANCELLED,
-                     concat("cancelled by ", actor(caller)), now_ms(), changes.get());
+    RETURN_IF_ERROR(may_cancel(caller.identity, study->actor, study->client));
+    RETURN_IF_ERROR(end_study(database, *study, v1::STUDY_STATE_CANCELLED,
+                              concat("cancelled by ", actor(caller)), now_ms(), changes.get()));
+    return audit_done(database, caller, "CancelOperation", request.name());
   });
   if (status.ok()) changed(*changes);
   return store_error(status);

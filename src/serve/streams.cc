@@ -300,7 +300,7 @@ class Export : public grpc::ServerWriteReactor<v1::ExportRecordsResponse> {
     wire_.executor->post([this] {
       written_.Clear();
       absl::StatusOr<std::string> cursor =
-          wire_.service->export_some(cursor_, best_only_, &written_);
+          wire_.service->export_some(admission_.caller, cursor_, best_only_, &written_);
       if (!cursor.ok()) {
         Finish(conclude(wire_, admission_, kMethod, "", cursor.status()));
         return;

@@ -153,19 +153,20 @@ absl::StatusOr<CheckedSpec> check_spec(const v1::StudySpec& spec, const Quotas& 
 }
 
 absl::StatusOr<StudyRow> create_study(Database& database, Store& store, const CheckedSpec& checked,
-                                      std::string_view client, const Quotas& quotas,
+                                      const Identity& client, const Quotas& quotas,
                                       int64_t now_ms, Changes* changes) {
   Usage usage;
   ASSIGN_OR_RETURN(usage.active_studies,
                    count_of(database, "SELECT count(*) FROM studies WHERE client = ? "
-                                      "AND state IN ('queued', 'running')", client));
+                                      "AND state IN ('queued', 'running')", client.name));
   ASSIGN_OR_RETURN(usage.queued_jobs,
                    count_of(database, "SELECT count(*) FROM jobs WHERE state = 'queued'", ""));
-  RETURN_IF_ERROR(check_new_study(quotas, client, usage, checked.spec.workloads_size(),
+  RETURN_IF_ERROR(check_new_study(quotas, client.name, usage, checked.spec.workloads_size(),
                                   checked.spec.trials()));
   StudyRow study;
   study.id = make_id(now_ms);
-  study.client = std::string(client);
+  study.client = client.name;
+  study.actor = identity_text(client);
   study.spec = checked.spec;
   study.priority = checked.spec.priority();
   study.created_ms = study.updated_ms = now_ms;

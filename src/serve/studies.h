@@ -23,9 +23,9 @@ struct CheckedSpec {
 absl::StatusOr<CheckedSpec> check_spec(const loopwright::v1::StudySpec& spec,
                                        const Quotas& quotas);
 
-// Stores a new study, queued. RESOURCE_EXHAUSTED: the client's quota. REQUIRES: inside a write().
+// Stores a new study of `client`'s, queued. RESOURCE_EXHAUSTED: the client's quota. REQUIRES: inside a write().
 absl::StatusOr<StudyRow> create_study(Database& database, Store& store, const CheckedSpec& checked,
-                                      std::string_view client, const Quotas& quotas,
+                                      const Identity& client, const Quotas& quotas,
                                       int64_t now_ms, Changes* changes);
 
 // Ends it unless it has ended; its jobs are cancelled. REQUIRES: inside a write().

@@ -11,7 +11,7 @@ namespace v1 = loopwright::v1;
 
 constexpr char kStudies[] =
     "SELECT id, client, spec, state, priority, target, device_target, error, trials, failed, "
-    "created_ms, updated_ms, ended_ms, owner, owner_epoch, owner_until, fruitless FROM studies ";
+    "created_ms, updated_ms, ended_ms, owner, owner_epoch, owner_until, fruitless, actor FROM studies ";
 
 absl::StatusOr<StudyRow> study_of(const Database& database, const Query& query) {
   StudyRow row;
@@ -32,6 +32,7 @@ absl::StatusOr<StudyRow> study_of(const Database& database, const Query& query) 
   row.owner_epoch = query.integer(14);
   row.owner_until = query.integer(15);
   row.fruitless = query.integer(16);
+  row.actor = query.text(17);
   return row;
 }
 
@@ -69,12 +70,12 @@ absl::Status insert_study(Database& database, const StudyRow& row) {
   const std::string spec = row.spec.SerializeAsString(), state = state_name(row.state);
   return database.query("INSERT INTO studies (id, client, spec, state, priority, target, "
                         "device_target, error, trials, failed, created_ms, updated_ms, ended_ms, "
-                        "owner, owner_epoch, owner_until) "
-                        "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                        "owner, owner_epoch, owner_until, actor) "
+                        "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                         row.id, row.client, Blob{spec}, state, row.priority, row.target,
                         row.device_target, row.error, row.trials, row.failed, row.created_ms,
                         row.updated_ms, row.ended_ms, row.owner, row.owner_epoch,
-                        row.owner_until).run();
+                        row.owner_until, row.actor).run();
 }
 
 absl::Status update_study(Database& database, const StudyRow& row) {
