@@ -6,6 +6,7 @@
 #include "schedules/identity.h"
 #include "src/client/cache.h"
 #include "tests/fault_fixture.h"
+#include "tests/faulty_vfs.h"
 #include "tuner_db/ladder.h"
 #include "tuner_db/record_codec.h"
 #include "tuner_db/schema.h"
@@ -52,6 +53,41 @@ TEST(OldFiles, ADatabaseOfVersionOneIsMigratedQueriedAndServed) {
   }
   EXPECT_TRUE(is_exact);
   make_study(*service, 4);
+}
+
+// The disk fills, or fails, at any write of a migration: what was there stays as it was, the error says
+// what is wrong, and with room again the next opening takes the file all the way.
+TEST(OldFiles, AMigrationThatTheDiskStopsIsDoneByTheNextOpening) {
+  const std::string lines = slurp(LW_SOURCE_DIR "/tests/data/v1.jsonl");
+  FaultyVfs vfs;
+  int stopped = 0;
+  for (const FaultyVfs::Fault fault : {FaultyVfs::Fault::kFull, FaultyVfs::Fault::kWrite,
+                                       FaultyVfs::Fault::kShortWrite, FaultyVfs::Fault::kSync}) {
+    bool reached = true;
+    for (int after = 0; reached; ++after) {
+      const Scratch scratch;
+      spill(scratch.file, slurp(LW_SOURCE_DIR "/tests/data/v1.sqlite"));
+      vfs.fail(fault, after);
+      absl::Status status;
+      {
+        const auto database = open_sqlite(scratch.file, {});
+        status = database.status();
+      }
+      reached = vfs.has_failed();
+      vfs.heal();
+      if (!status.ok()) {
+        ++stopped;
+        EXPECT_TRUE(status.code() == absl::StatusCode::kResourceExhausted ||
+                    status.code() == absl::StatusCode::kUnavailable) << status;
+      }
+      const auto store = open_sqlite_store(scratch.file);
+      ASSERT_TRUE(store.ok()) << "after " << after << " writes: " << store.status();
+      EXPECT_EQ((*store)->stats()->schema_version, static_cast<int>(schema_steps().size()));
+      EXPECT_THAT(*(*store)->check(), IsEmpty());
+      EXPECT_EQ(*export_records(**store), lines);
+    }
+  }
+  EXPECT_GT(stopped, 20);
 }
 
 // Before version 3 only the environment said that nobody had measured.
