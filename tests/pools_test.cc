@@ -79,5 +79,46 @@ TEST_P(Pools, TheRevisionMovesWithWhatIsGivenOut) {
   EXPECT_EQ(revision(), 6);
 }
 
+// Old rows that cannot be read show who reads them.
+TEST_P(Pools, APutReadsNothingOfItsKeysHistory) {
+  Measurement first = make_measurement(1, {10, 11});
+  append(first);
+  append(make_measurement(2, {12, 13}));
+  ASSERT_TRUE(database_->write(60, [&] {
+    return database_->run(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) "
+        "INSERT INTO measurements (candidate, kernel_hash, verdict, detail, samples_us, \"inner\", "
+        "time_us, ci_low_us, ci_high_us, verified, max_rel_error, wall_s, build_s, seed, source, "
+        "environment, unix_ms, digest) SELECT c.id, 0, 'garbled', '', m.samples_us, 1, 10 + i, 10, "
+        "90, 1, 0, 0, 0, 7, 'evolve', '', i, CASE WHEN i > 50000 THEN 'd' || i ELSE '' END "
+        "FROM n, candidates c JOIN measurements m ON m.candidate = c.id WHERE c.trace = 'split(C, "
+        "i; 2, 6, 0)\n'");
+  }).ok());
+  ASSERT_EQ(number("SELECT count(*) FROM measurements"), 100'002);
+  EXPECT_FALSE(store_->measurements(key_).ok());
+
+  Measurement hint = make_measurement(2, {12, 14});         // of the trace with the history
+  hint.counts = false;
+  std::vector<Measurement> batch = {first, hint, make_measurement(1, {10, 12}),
+                                    make_measurement(3, {1, 2})};
+  int64_t stored = 0;
+  const absl::Status put = store_->put(key_, batch, &stored);
+  EXPECT_TRUE(put.ok()) << put;
+  EXPECT_EQ(stored, 3);
+  EXPECT_EQ(store_->best(key_)->measurement.time_us, 1.5);
+}
+
+TEST_P(Pools, AMeasurementOfAnOlderVersionIsFoundByWhatItHolds) {
+  append(make_measurement(1, {10, 11}));
+  ASSERT_TRUE(database_->write(5, [&] {
+    return database_->run("UPDATE measurements SET digest = ''");
+  }).ok());
+  std::vector<Measurement> batch = {make_measurement(1, {10, 11}), make_measurement(1, {10, 11.5})};
+  int64_t stored = 0;
+  ASSERT_TRUE(store_->put(key_, batch, &stored).ok());
+  EXPECT_EQ(stored, 1);
+  EXPECT_EQ(number("SELECT count(*) FROM measurements WHERE digest = ''"), 0);
+}
+
 }  // namespace
 }  // namespace lw

@@ -6,8 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/postgres_fixture.h"
-#include "tests/store_fixture.h"
+#include "tests/every_store.h"
 
 namespace lw {
 namespace {
@@ -79,30 +78,7 @@ TEST(Best, IneligibleNeverWin) {
 
 // ---- every Store
 
-struct Kind {
-  const char* name;
-  std::function<std::unique_ptr<Store>(const std::string& file)> make;
-};
-
-const Kind kKinds[] = {
-    {"memory", [](const std::string&) { return make_memory_store(); }},
-    {"sqlite", [](const std::string& file) { return *open_sqlite_store(file); }},
-    {"postgres", [](const std::string&) -> std::unique_ptr<Store> {
-       PostgresCluster* cluster = PostgresCluster::get();
-       return cluster == nullptr ? nullptr : *open_store(cluster->fresh());
-     }},
-};
-
-class StoreTest : public ::testing::TestWithParam<Kind> {
- protected:
-  void SetUp() override {
-    if (store_ == nullptr) GTEST_SKIP() << "PostgreSQL is not installed";
-  }
-  Scratch scratch_;
-  std::unique_ptr<Store> store_ = GetParam().make(scratch_.file);
-};
-INSTANTIATE_TEST_SUITE_P(All, StoreTest, ::testing::ValuesIn(kKinds),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, StoreTest, ::testing::ValuesIn(kKinds), kind_name);
 
 TEST_P(StoreTest, WorkloadsAndTargetsComeBack) {
   const WorkloadRow row = make_workload(128);

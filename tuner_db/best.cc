@@ -32,13 +32,12 @@ int64_t outside(int64_t n) {
   return k;
 }
 
-bool disqualifies(Verdict verdict) {
-  return verdict == Verdict::kWrongResult || verdict == Verdict::kCrash;
+bool disqualifies(const Measurement& m) {
+  return is_pooled(m) && (m.verdict == Verdict::kWrongResult || m.verdict == Verdict::kCrash);
 }
 
-bool is_ok(const Measurement& m, TimeKind kind) {
-  return m.verdict == Verdict::kOk && m.time_kind == kind;
-}
+bool is_ok(const Measurement& m) { return is_pooled(m) && m.verdict == Verdict::kOk; }
+bool is_ok(const Measurement& m, TimeKind kind) { return is_ok(m) && m.time_kind == kind; }
 
 // Of the kinds of a trace's OK measurements the nearest to the truth that was verified, else the
 // nearest. `verified`: whether it was. Nothing OK: measured.
@@ -47,7 +46,7 @@ TimeKind kind_of(absl::Span<const Measurement* const> measurements, bool* verifi
   TimeKind kind = TimeKind::kMeasured;
   *verified = false;
   for (const Measurement* m : measurements) {
-    if (m->verdict != Verdict::kOk) continue;
+    if (!is_ok(*m)) continue;
     const bool nearer = std::pair(!m->verified, m->time_kind) < std::pair(!*verified, kind);
     if (any && !nearer) continue;
     any = true;
@@ -90,7 +89,7 @@ MedianInterval median_interval(std::vector<double> samples) {
 Pool pool(absl::Span<const Measurement* const> measurements) {
   Pool pool;
   bool verified = false, disqualified = false;
-  for (const Measurement* m : measurements) disqualified |= disqualifies(m->verdict);
+  for (const Measurement* m : measurements) disqualified |= disqualifies(*m);
   pool.time_kind = kind_of(measurements, &verified);
   std::vector<double> samples = pooled_samples(measurements, pool.time_kind);
   if (samples.empty()) return pool;
@@ -177,7 +176,7 @@ std::set<int64_t> to_prune(absl::Span<const std::vector<const Measurement*>> tra
   for (size_t t = 0; t < traces.size(); ++t) {
     pools.push_back(pool(traces[t]));
     const bool trusted = std::none_of(traces[t].begin(), traces[t].end(), [](const Measurement* m) {
-      return disqualifies(m->verdict);
+      return disqualifies(*m);
     });
     if (trusted && pools[t].samples > 0) ranked.push_back(t);
   }
@@ -194,6 +193,7 @@ std::set<int64_t> to_prune(absl::Span<const std::vector<const Measurement*>> tra
   for (size_t t = 0; t < traces.size(); ++t) {
     if (kept.contains(t)) continue;
     for (const Measurement* m : traces[t]) {
+      if (!m->annulled.empty()) continue;  // else the next import brings it back to life
       if (m->verdict == Verdict::kOk || m->unix_ms < unix_ms) dropped.insert(m->id);
     }
   }

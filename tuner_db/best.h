@@ -1,7 +1,8 @@
 // Which candidate of a key is the fastest, when every sample is noisy. Pure functions, shared by
 // both stores so that they cannot disagree.
 //
-// All samples of one trace and one kind of time are pooled: of a trace that has several kinds,
+// Measurements that do not count, or are annulled, are passed over everywhere. All other samples of
+// one trace and one kind of time are pooled: of a trace that has several kinds,
 // those of the one nearest to the truth that was verified. Candidates of a kind compete with each
 // other and never with those of another; the kind nearest to the truth answers.
 // The lowest median of many lightly sampled candidates is
@@ -62,7 +63,7 @@ bool leads(const Measurement& measurement, double best_us, TimeKind best_kind);
 // the best first, the others by their kind and median, verified or not; one that ever crashed or
 // was wrong has no rank. OK measurements go unless their trace ranks among the first `keep`;
 // failures go when older than `unix_ms`, unless their trace keeps its OK ones (of which they may be
-// the reason for distrust).
+// the reason for distrust). What is annulled stays.
 std::set<int64_t> to_prune(absl::Span<const std::vector<const Measurement*>> traces, int keep,
                            int64_t unix_ms);
 

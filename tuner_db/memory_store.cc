@@ -11,6 +11,7 @@
 #include "src/base/check.h"
 #include "tuner_db/best.h"
 #include "tuner_db/invariants.h"
+#include "tuner_db/messages.h"
 #include "tuner_db/process.h"
 #include "tuner_db/store.h"
 #include "tuner_db/withdrawn.h"
@@ -38,6 +39,21 @@ struct Results {
     std::vector<const Measurement*> found;
     for (size_t row : rows_of[trace]) found.push_back(&rows[row]);
     return found;
+  }
+
+  Measurement* find_same(const Measurement& m) {
+    const std::string digest = measurement_digest(m);
+    const auto found = index.find(m.trace);
+    if (found == index.end()) return nullptr;
+    for (const size_t row : rows_of[found->second]) {
+      if (measurement_digest(rows[row]) == digest) return &rows[row];
+    }
+    return nullptr;
+  }
+
+  void pool_again(const std::string& trace) {
+    const size_t at = index.at(trace);
+    pools[at] = pool(of_trace(at));
   }
 
   void add(const std::vector<Measurement>& measurements) {
@@ -78,6 +94,34 @@ class MemoryStore : public Store {
     RETURN_IF_ERROR(target_of(key.target).status());
     for (Measurement& m : measurements) m.id = ++last_id_;
     if (!measurements.empty()) results_[key].add(measurements);
+    return absl::OkStatus();
+  }
+
+  absl::Status put(const Key& key, std::vector<Measurement>& measurements,
+                   int64_t* stored) override {
+    const std::lock_guard guard(mutex_);
+    RETURN_IF_ERROR(admit(key, measurements));
+    RETURN_IF_ERROR(workload_of(key.workload).status());
+    RETURN_IF_ERROR(target_of(key.target).status());
+    *stored = 0;
+    if (measurements.empty()) return absl::OkStatus();
+    Results& results = results_[key];
+    for (Measurement& m : measurements) {
+      Measurement* same = results.find_same(m);
+      if (same == nullptr) {
+        m.id = ++last_id_;
+        results.add({m});
+        ++*stored;
+        continue;
+      }
+      m.id = same->id;
+      if (!m.counts || (same->counts && (m.annulled.empty() || !same->annulled.empty()))) continue;
+      if (!same->counts) same->actor = m.actor, same->device = m.device;
+      same->counts = true;
+      if (same->annulled.empty()) same->annulled = m.annulled;
+      results.pool_again(m.trace);
+      ++*stored;
+    }
     return absl::OkStatus();
   }
 

@@ -85,9 +85,8 @@ absl::Status unknown_kind(const char* what) {
       absl::StrCat(what, ": its time is of no kind that this program knows"));
 }
 
-}  // namespace
-
-v1::Measurement to_proto(const Measurement& m) {
+// Without provenance.
+v1::Measurement measured(const Measurement& m) {
   v1::Measurement out;
   out.set_trace(as_utf8(m.trace));
   out.set_kernel_hash(m.kernel_hash);
@@ -107,6 +106,21 @@ v1::Measurement to_proto(const Measurement& m) {
   out.set_environment(as_utf8(m.environment));
   out.set_unix_ms(m.unix_ms);
   out.set_time_kind(to_proto(m.time_kind));
+  return out;
+}
+
+}  // namespace
+
+std::string measurement_digest(const Measurement& m) {
+  return sha256(measured(m).SerializeAsString());
+}
+
+v1::Measurement to_proto(const Measurement& m) {
+  v1::Measurement out = measured(m);
+  out.set_unconfirmed(!m.counts);
+  out.set_actor(as_utf8(m.actor));
+  out.set_device(as_utf8(m.device));
+  out.set_annulled(as_utf8(m.annulled));
   return out;
 }
 
@@ -132,6 +146,10 @@ absl::StatusOr<Measurement> from_proto(const v1::Measurement& in) {
   m.source = in.source();
   m.environment = in.environment();
   m.unix_ms = in.unix_ms();
+  m.counts = !in.unconfirmed();
+  m.actor = in.actor();
+  m.device = in.device();
+  m.annulled = in.annulled();
   if (!parse_time_kind(in.time_kind(), &m.time_kind)) return unknown_kind("measurement");
   // Before there were kinds the environment said so.
   if (m.time_kind == TimeKind::kMeasured && says_estimated(m.environment)) {

@@ -28,6 +28,10 @@ bool says_estimated(const std::string& facts);
 // sha256 of the outcomes' bytes in their order: what JobResult.digest must be.
 std::string result_digest(const loopwright::v1::JobResult& result);
 
+// sha256 of all that was measured, as it is exported: of everything but id and provenance. What is
+// equal in it is one measurement.
+std::string measurement_digest(const Measurement& measurement);
+
 loopwright::v1::Key to_proto(const Key& key);
 loopwright::v1::TimeKind to_proto(TimeKind kind);
 loopwright::v1::Measurement to_proto(const Measurement& measurement);

@@ -5,63 +5,135 @@
 #include "src/base/check.h"
 #include "src/expr/message.h"
 #include "tuner_db/best.h"
+#include "tuner_db/messages.h"
 #include "tuner_db/rows.h"
 #include "tuner_db/withdrawn.h"
 
 namespace lw {
 namespace {
 
-absl::StatusOr<int64_t> insert(Database& database, int64_t candidate, const Measurement& m) {
+absl::StatusOr<int64_t> insert(Database& database, int64_t candidate, const Measurement& m,
+                               const std::string& digest) {
   Query query = database.query(
       "INSERT INTO measurements (candidate, kernel_hash, verdict, detail, samples_us, \"inner\","
       " time_us, ci_low_us, ci_high_us, verified, max_rel_error, wall_s, build_s, seed, source,"
-      " environment, unix_ms, time_kind) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) RETURNING id",
+      " environment, unix_ms, time_kind, counts, actor, device, annulled, digest)"
+      " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) RETURNING id",
       candidate, m.kernel_hash, verdict_name(m.verdict), m.detail, as_blob(m.samples_us), m.inner,
       m.time_us, m.ci_low_us, m.ci_high_us, m.verified, m.max_rel_error, m.wall_s, m.build_s,
-      m.seed, m.source, m.environment, m.unix_ms, static_cast<int>(m.time_kind));
+      m.seed, m.source, m.environment, m.unix_ms, static_cast<int>(m.time_kind), m.counts, m.actor,
+      m.device, m.annulled, digest);
   const int64_t id = query.next() ? query.integer(0) : 0;
   RETURN_IF_ERROR(query.run());
   return id;
 }
 
-}  // namespace
+// What a copy of a stored measurement adds: somebody whose word counts vouches for it, or says that
+// it was annulled; whether that is news.
+absl::StatusOr<bool> vouch(Database& database, int64_t id, const Measurement& m,
+                           const std::string& digest) {
+  RETURN_IF_ERROR(database.query("UPDATE measurements SET digest = ? WHERE id = ? AND digest = ''",
+                                 digest, id).run());
+  if (!m.counts) return false;
+  RETURN_IF_ERROR(database.query("UPDATE measurements SET counts = 1, actor = ?, device = ? "
+                                 "WHERE id = ? AND counts = 0", m.actor, m.device, id).run());
+  bool changed = database.changes() > 0;
+  if (m.annulled.empty()) return changed;
+  RETURN_IF_ERROR(database.query("UPDATE measurements SET annulled = ? WHERE id = ? AND "
+                                 "annulled = ''", m.annulled, id).run());
+  return changed || database.changes() > 0;
+}
 
-// Most traces are new and come once: their statistics are those of the one measurement.
-absl::Status append_measurements(Database& database, int64_t key,
-                                 const std::vector<Measurement>& measurements,
-                                 std::vector<int64_t>* ids) {
-  ids->clear();
-  std::set<int64_t> touched;
-  bool changed = false;
-  for (const Measurement& m : measurements) {
+// Makes rows of `candidates` and remembers which have to be pooled again.
+class Appending {
+ public:
+  Appending(Database& database, int64_t key) : database_(database), key_(key) {}
+
+  // The trace's row, made of the measurement if it is not there: most traces are new and come once,
+  // so their statistics are those of the one measurement.
+  absl::StatusOr<int64_t> candidate_of(const Measurement& m, bool* is_new) {
     const Measurement* only = &m;
     const Pool p = pool({&only, 1});
     int64_t candidate = 0;
     {
-      Query query = database.query(
+      Query query = database_.query(
           "INSERT INTO candidates (key, trace, samples, median_us, high_us, time_kind, eligible) "
           "VALUES (?,?,?,?,?,?,?) ON CONFLICT DO NOTHING RETURNING id",
-          key, m.trace, p.samples, p.median_us, p.high_us, static_cast<int>(p.time_kind),
+          key_, m.trace, p.samples, p.median_us, p.high_us, static_cast<int>(p.time_kind),
           p.eligible);
       if (query.next()) candidate = query.integer(0);
       RETURN_IF_ERROR(query.run());
     }
-    if (candidate == 0) {
-      Query query = database.query("SELECT id FROM candidates WHERE key = ? AND trace = ?", key,
-                                   m.trace);
-      if (query.next()) candidate = query.integer(0);
-      RETURN_IF_ERROR(query.status());
-      touched.insert(candidate);
-    } else {
-      changed |= p.eligible;
+    *is_new = candidate != 0;
+    changed_ |= *is_new && p.eligible;
+    if (*is_new) return candidate;
+    Query query = database_.query("SELECT id FROM candidates WHERE key = ? AND trace = ?", key_,
+                                  m.trace);
+    if (query.next()) candidate = query.integer(0);
+    RETURN_IF_ERROR(query.status());
+    return candidate;
+  }
+
+  void touch(int64_t candidate) { touched_.insert(candidate); }
+
+  absl::Status finish() {
+    for (const int64_t candidate : touched_) {
+      ASSIGN_OR_RETURN(const bool moved, update_pool(database_, candidate));
+      changed_ |= moved;
     }
-    ASSIGN_OR_RETURN(ids->emplace_back(), insert(database, candidate, m));
+    return changed_ ? note_change(database_, key_) : absl::OkStatus();
   }
-  for (int64_t candidate : touched) {
-    ASSIGN_OR_RETURN(const bool moved, update_pool(database, candidate));
-    changed |= moved;
+
+ private:
+  Database& database_;
+  int64_t key_;
+  std::set<int64_t> touched_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+absl::Status append_measurements(Database& database, int64_t key,
+                                 const std::vector<Measurement>& measurements,
+                                 std::vector<int64_t>* ids) {
+  ids->clear();
+  Appending appending(database, key);
+  for (const Measurement& m : measurements) {
+    bool is_new = false;
+    ASSIGN_OR_RETURN(const int64_t candidate, appending.candidate_of(m, &is_new));
+    if (!is_new && is_pooled(m)) appending.touch(candidate);
+    ASSIGN_OR_RETURN(ids->emplace_back(), insert(database, candidate, m, measurement_digest(m)));
   }
-  return changed ? note_change(database, key) : absl::OkStatus();
+  return appending.finish();
+}
+
+// A measurement that does not count pools nothing, so that it costs the same on every key.
+absl::Status put_measurements(Database& database, int64_t key,
+                              const std::vector<Measurement>& measurements,
+                              std::vector<int64_t>* ids, int64_t* stored) {
+  ids->clear();
+  *stored = 0;
+  Appending appending(database, key);
+  for (const Measurement& m : measurements) {
+    bool is_new = false;
+    ASSIGN_OR_RETURN(const int64_t candidate, appending.candidate_of(m, &is_new));
+    const std::string digest = measurement_digest(m);
+    int64_t same = 0;
+    if (!is_new) {
+      ASSIGN_OR_RETURN(same, find_same(database, candidate, m, digest));
+    }
+    if (same == 0) {
+      if (!is_new && is_pooled(m)) appending.touch(candidate);
+      ASSIGN_OR_RETURN(same, insert(database, candidate, m, digest));
+      ++*stored;
+    } else {
+      ASSIGN_OR_RETURN(const bool changed, vouch(database, same, m, digest));
+      if (changed) appending.touch(candidate);
+      *stored += changed;
+    }
+    ids->push_back(same);
+  }
+  return appending.finish();
 }
 
 absl::StatusOr<bool> update_pool(Database& database, int64_t candidate) {

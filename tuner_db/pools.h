@@ -14,6 +14,11 @@ absl::Status append_measurements(Database& database, int64_t key,
                                  const std::vector<Measurement>& measurements,
                                  std::vector<int64_t>* ids);
 
+// The same for what may be there already (Store::put); `stored`: how many were new or count now.
+absl::Status put_measurements(Database& database, int64_t key,
+                              const std::vector<Measurement>& measurements,
+                              std::vector<int64_t>* ids, int64_t* stored);
+
 // Recomputes what the row of `candidates` derives from its measurements and from whether it is
 // withdrawn; whether what is given out for its key may have changed, which the caller notes.
 absl::StatusOr<bool> update_pool(Database& database, int64_t candidate);

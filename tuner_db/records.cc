@@ -23,8 +23,6 @@ namespace {
 
 namespace v1 = loopwright::v1;
 
-std::string bytes_of(const Measurement& m) { return to_proto(m).SerializeAsString(); }
-
 absl::Status parse_line(const Store& store, std::string_view line, Records* records) {
   v1::Record record;
   const auto parsed = google::protobuf::util::JsonStringToMessage(
@@ -85,15 +83,10 @@ absl::Status store_records(Store& store, const Records& records, int64_t* stored
   }
   for (const auto& [named, measurements] : records.keys) {
     const Key key = stored_key(store, records, named);
-    ASSIGN_OR_RETURN(const std::vector<Measurement> old, store.measurements(key));
-    std::set<std::string> known;
-    for (const Measurement& m : old) known.insert(bytes_of(m));
-    std::vector<Measurement> fresh;
-    for (const Measurement& m : measurements) {
-      if (known.insert(bytes_of(m)).second) fresh.push_back(m);
-    }
-    RETURN_IF_ERROR(store.append(key, fresh));
-    *stored += static_cast<int64_t>(fresh.size());
+    std::vector<Measurement> all = measurements;
+    int64_t fresh = 0;
+    RETURN_IF_ERROR(store.put(key, all, &fresh));
+    *stored += fresh;
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,5 @@
 // Records (proto/loopwright/v1/record.proto) on their way into a store: each is checked as it
-// comes, and what is not there yet is stored. Two measurements are the same when their messages'
-// bytes are.
+// comes, and what is not there yet is stored (Store::put).
 #pragma once
 
 #include <map>
@@ -24,7 +23,8 @@ struct Records {
 
 // Trusts nothing: kInvalidArgument says what does not add up.
 absl::Status add_record(const loopwright::v1::Record& record, Records* records);
-// Each key in one transaction. `stored`: how many measurements were new, also after an error.
+// Each key in one transaction. `stored`: how many measurements were new or count now, also
+// after an error.
 absl::Status store_records(Store& store, const Records& records, int64_t* stored);
 // The key that `key`'s records are stored under: its target by identity. An export of an earlier
 // version names a target with its cores (identities.h).

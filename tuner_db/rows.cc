@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "src/base/check.h"
+#include "src/expr/message.h"
+#include "tuner_db/messages.h"
 
 namespace lw {
 namespace {
@@ -25,7 +27,7 @@ constexpr char kMeasurements[] =
     "SELECT m.id, c.trace, m.kernel_hash, m.verdict, m.detail, m.samples_us, m.\"inner\", "
     "m.time_us,"
     " m.ci_low_us, m.ci_high_us, m.verified, m.max_rel_error, m.wall_s, m.build_s, m.seed,"
-    " m.source, m.environment, m.unix_ms, m.time_kind"
+    " m.source, m.environment, m.unix_ms, m.time_kind, m.counts, m.actor, m.device, m.annulled"
     " FROM measurements m JOIN candidates c ON c.id = m.candidate ";
 
 absl::Status read_measurements(Database& database, Query query, std::vector<Measurement>* rows) {
@@ -53,6 +55,10 @@ absl::Status read_measurements(Database& database, Query query, std::vector<Meas
     m.source = query.text(15);
     m.environment = query.text(16);
     m.unix_ms = query.integer(17);
+    m.counts = query.integer(19) != 0;
+    m.actor = query.text(20);
+    m.device = query.text(21);
+    m.annulled = query.text(22);
   }
   return query.status();
 }
@@ -74,6 +80,29 @@ absl::Status read_candidate(Database& database, int64_t candidate, std::vector<M
       database,
       database.query(absl::StrCat(kMeasurements, "WHERE m.candidate = ? ORDER BY m.id"), candidate),
       rows);
+}
+
+absl::StatusOr<int64_t> find_same(Database& database, int64_t candidate, const Measurement& m,
+                                  const std::string& digest) {
+  {
+    Query query = database.query("SELECT id FROM measurements WHERE candidate = ? AND digest = ? "
+                                 "AND digest <> ''", candidate, digest);
+    if (query.next()) return query.integer(0);
+    RETURN_IF_ERROR(query.status());
+  }
+  // Rows of before there were digests: those that agree where it is cheap to look.
+  std::vector<Measurement> rows;
+  RETURN_IF_ERROR(read_measurements(
+      database,
+      database.query(concat(kMeasurements, "WHERE m.candidate = ? AND m.digest = '' AND "
+                                           "m.unix_ms = ? AND m.time_us = ? AND m.seed = ? "
+                                           "ORDER BY m.id"),
+                     candidate, m.unix_ms, m.time_us, m.seed),
+      &rows));
+  for (const Measurement& row : rows) {
+    if (measurement_digest(row) == digest) return row.id;
+  }
+  return 0;
 }
 
 absl::Status read_workloads(Database& database, std::string_view id,

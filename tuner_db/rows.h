@@ -17,6 +17,11 @@ Blob as_blob(const std::vector<double>& samples);  // of the vector's own memory
 absl::Status read_key(Database& database, int64_t key, std::vector<Measurement>* rows);
 absl::Status read_candidate(Database& database, int64_t candidate, std::vector<Measurement>* rows);
 
+// The id of the candidate's measurement whose digest (messages.h) this is; 0: it has none. Reads
+// that row, or those of versions before digests that agree in their time.
+absl::StatusOr<int64_t> find_same(Database& database, int64_t candidate, const Measurement& m,
+                                  const std::string& digest);
+
 // The one with this id, if it is there; all for "".
 absl::Status read_workloads(Database& database, std::string_view id,
                             std::vector<WorkloadRow>* rows);

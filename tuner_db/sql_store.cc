@@ -79,6 +79,18 @@ class SqlStore : public Store {
     return absl::OkStatus();
   }
 
+  absl::Status put(const Key& key, std::vector<Measurement>& measurements,
+                   int64_t* stored) override {
+    RETURN_IF_ERROR(admit(key, measurements));
+    std::vector<int64_t> ids;
+    RETURN_IF_ERROR(write([&]() -> absl::Status {
+      ASSIGN_OR_RETURN(const int64_t id, put_key(key, !measurements.empty()));
+      return put_measurements(db_, id, measurements, &ids, stored);
+    }));
+    for (size_t i = 0; i < ids.size(); ++i) measurements[i].id = ids[i];
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<std::vector<Measurement>> measurements(const Key& key) const override {
     std::vector<Measurement> rows;
     RETURN_IF_ERROR(read([&]() -> absl::Status {

@@ -71,7 +71,15 @@ struct Measurement {
                                            // "zero", "finalist"
   std::string environment;                 // JSON: host facts, clock, load, versions
   int64_t unix_ms = 0;
+  // Whether it is pooled. What does not count (a client put it: "unconfirmed") is kept as a hint of
+  // what to measure: it is never best and disqualifies nothing.
+  bool counts = true;
+  std::string actor;                       // who gave it: "agent/NAME"; "": a process of this file
+  std::string device;                      // that ran it, where known
+  std::string annulled;                    // JSON: actor, reason, time_ms; "": it is not
 };
+// Whether it tells anything of its trace: it counts and nobody annulled it.
+inline bool is_pooled(const Measurement& m) { return m.counts && m.annulled.empty(); }
 
 struct WorkloadRow {
   std::string id, name, canonical_text;
@@ -112,13 +120,18 @@ class Store {
   // kInvalidArgument for what does not add up (invariants.h: an OK measurement has samples and its
   // time lies among them); kNotFound before the key's workload and target were put.
   virtual absl::Status append(const Key& key, std::vector<Measurement>& measurements) = 0;
+  // The same for what may be there already: of measurements equal in all but id and provenance
+  // (counts, actor, device, annulled) one is kept, which counts as soon as one of them did. The work
+  // does not grow with what the key holds. `stored`: how many were new or count now.
+  virtual absl::Status put(const Key& key, std::vector<Measurement>& measurements,
+                           int64_t* stored) = 0;
   // Of one key, in order of arrival.
   virtual absl::StatusOr<std::vector<Measurement>> measurements(const Key& key) const = 0;
   // The statistically best verified OK measurement of the kind of time nearest to the truth of
   // which there is one: samples of the same kernel (by trace) and kind are pooled, and a challenger
   // with fewer samples replaces the incumbent only when its interval's upper end is below the
   // incumbent's median (ties: more samples, then earlier); see best.h. A trace that ever crashed or
-  // gave a wrong result, or is withdrawn, is never best. What is returned carries the pooled
+  // gave a wrong result, or is withdrawn, is never best; only pooled measurements are looked at. What is returned carries the pooled
   // samples. kNotFound when there is none.
   absl::StatusOr<BestRow> best(const Key& key) const { return top(key, 1); }
   // The same with the `count` - 1 next best traces of its kind beside it, by their medians.

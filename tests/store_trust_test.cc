@@ -1,0 +1,71 @@
+// Whose measurements count, on every Store.
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/every_store.h"
+
+namespace lw {
+namespace {
+
+using ::testing::IsEmpty;
+
+INSTANTIATE_TEST_SUITE_P(All, StoreTest, ::testing::ValuesIn(kKinds), kind_name);
+
+TEST_P(StoreTest, WhatDoesNotCountIsNeverBestAndDisqualifiesNothing) {
+  const Key key = put_key(*store_);
+  Measurement forged = make_measurement(1, {0.001, 0.001}), crash = make_failure(2, Verdict::kCrash);
+  for (Measurement* m : {&forged, &crash}) m->counts = false, m->actor = "client/mallory";
+  std::vector<Measurement> batch = {make_measurement(2, {10, 11}), forged, crash,
+                                    make_measurement(3, {20, 21})};
+  batch[3].annulled = "{\"actor\":\"admin/a\"}";
+  ASSERT_TRUE(store_->append(key, batch).ok());
+  const BestRow best = *store_->top(key, 4);
+  EXPECT_EQ(best.measurement.trace, make_trace(2));
+  EXPECT_TRUE(best.measurement.verified);
+  EXPECT_THAT(best.others, IsEmpty());
+  const std::vector<Measurement> back = *store_->measurements(key);
+  EXPECT_EQ(back[1].actor, "client/mallory");
+  EXPECT_FALSE(back[1].counts);
+  EXPECT_EQ(back[3].annulled, batch[3].annulled);
+  ASSERT_TRUE(store_->prune(1, 0).ok());
+  EXPECT_EQ(store_->best(key)->measurement.trace, make_trace(2));
+  EXPECT_EQ(store_->measurements(key)->back().annulled, batch[3].annulled);
+  EXPECT_THAT(*store_->check(), IsEmpty());
+}
+
+TEST_P(StoreTest, WhatIsPutTwiceIsOneMeasurementThatCountsWhenVouchedFor) {
+  const Key key = put_key(*store_);
+  Measurement hint = make_measurement(1, {10, 11});
+  hint.counts = false, hint.actor = "client/c";
+  std::vector<Measurement> batch = {hint, hint};
+  int64_t stored = 0;
+  ASSERT_TRUE(store_->put(key, batch, &stored).ok());
+  EXPECT_EQ(stored, 1);
+  EXPECT_EQ(batch[0].id, batch[1].id);
+  EXPECT_FALSE(store_->best(key).ok());
+
+  std::vector<Measurement> vouched = {make_measurement(1, {10, 11})};
+  vouched[0].actor = "admin/a";
+  ASSERT_TRUE(store_->put(key, vouched, &stored).ok());
+  EXPECT_EQ(stored, 1);
+  EXPECT_EQ(vouched[0].id, batch[0].id);
+  EXPECT_EQ(store_->best(key)->measurement.time_us, 10.5);
+  EXPECT_EQ(store_->measurements(key)->front().actor, "admin/a");
+  ASSERT_TRUE(store_->put(key, batch, &stored).ok());       // whose word does not count takes nothing
+  EXPECT_EQ(stored, 0);
+  EXPECT_TRUE(store_->best(key).ok());
+
+  vouched[0].annulled = "{}";
+  ASSERT_TRUE(store_->put(key, vouched, &stored).ok());
+  EXPECT_FALSE(store_->best(key).ok());
+  vouched[0].annulled = "";
+  ASSERT_TRUE(store_->put(key, vouched, &stored).ok());     // what was annulled stays so
+  EXPECT_EQ(stored, 0);
+  EXPECT_FALSE(store_->best(key).ok());
+  EXPECT_EQ(store_->measurements(key)->size(), 1u);
+  EXPECT_THAT(*store_->check(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace lw
