@@ -44,6 +44,9 @@ TEST_P(ApiTest, EachWrongFieldOfAStudyIsNamed) {
   check("spec.time_budget",
         [](R& r) { r.mutable_spec()->mutable_time_budget()->set_nanos(-1); });
   check("spec.labels", [](R& r) { (*r.mutable_spec()->mutable_labels())[""] = "x"; });
+  for (const char* never : {"no such", "devices/", "devices/a b", "host", "x86_avx1024"}) {
+    check("spec.target", [&](R& r) { r.mutable_spec()->set_target(never); });
+  }
   check("spec.target", [](R& r) { r.mutable_spec()->set_target(std::string(201, 't')); });
 }
 
@@ -291,7 +294,7 @@ TEST_P(ApiTest, FiltersChooseAndWrongOnesAreRefused) {
   EXPECT_EQ(count("client = \"x' OR '1'='1\""), 0);
   for (const char* wrong : {"state", "state =", "colour = red", "state = a b", "priority = ten",
                             "client = \"open", "state = QUEUED OR state = RUNNING", "= 3",
-                            "create_time > yesterday", "priority = 99999999999999999999"}) {
+                            "create_time > yesterday", "state = BOGUS", "priority = 99999999999999999999"}) {
     EXPECT_EQ(count(wrong), -1) << wrong;
   }
 }

@@ -25,6 +25,17 @@ ALTER TABLE jobs ADD COLUMN backend TEXT NOT NULL DEFAULT '';
 -- Why nothing is measured for it now ('': it is), since when, and its jobs that were given up in a row.
 ALTER TABLE studies ADD COLUMN waiting TEXT NOT NULL DEFAULT '';
 ALTER TABLE studies ADD COLUMN waiting_ms INTEGER NOT NULL DEFAULT 0;   -- 0: it does not
+-- Where it is to run ('': to be read from the spec), on how many threads, until when it may wait (0: for
+-- ever), and since when devices have worked for it.
+ALTER TABLE studies ADD COLUMN asked TEXT NOT NULL DEFAULT '';
+ALTER TABLE studies ADD COLUMN threads INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE studies ADD COLUMN wait_until INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE studies ADD COLUMN started_ms INTEGER NOT NULL DEFAULT 0;   -- 0: not yet
+CREATE INDEX studies_waiting ON studies(client, asked, threads, waiting, priority DESC, id)
+  WHERE state = 'queued';
+CREATE INDEX studies_by_wait ON studies(wait_until) WHERE state = 'queued' AND wait_until > 0;
+-- Trials of the key that others had measured when the study began; the study's budget includes them.
+ALTER TABLE study_workloads ADD COLUMN known INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE studies ADD COLUMN dead_jobs INTEGER NOT NULL DEFAULT 0;
 
 -- Who made it, with the role: client/ci. '': older; its client's name alone says.

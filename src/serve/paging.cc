@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "src/base/hash.h"
 #include "src/serve/errors.h"
@@ -100,7 +101,13 @@ class FilterParser {
       if (value.empty()) return wrong(text_, begin, "a value is missing");
     }
     if (field.kind == FieldKind::kText || field.kind == FieldKind::kState) {
-      if (field.kind == FieldKind::kState) absl::AsciiStrToLower(&value);
+      if (field.kind == FieldKind::kState) {
+        absl::AsciiStrToLower(&value);
+        if (std::count(field.words.begin(), field.words.end(), value) == 0) {
+          return wrong(text_, begin, concat("one of ", absl::StrJoin(field.words, ", "),
+                                            " is wanted"));
+        }
+      }
       filter_.texts.push_back(std::move(value));
       filter_.is_text.push_back(true);
       return absl::OkStatus();

@@ -49,7 +49,8 @@ enum class FieldKind { kText, kInteger, kTime, kState };
 struct FilterField {
   std::string_view name;                   // "client"
   std::string_view column;                 // "client"
-  FieldKind kind;                          // kState: an enum's name in either case; kTime: RFC 3339
+  FieldKind kind;                          // kState: one of `words` in either case; kTime: RFC 3339
+  std::vector<std::string> words = {};
 };
 struct Filter {
   std::string sql;                         // "client = ? AND created_ms > ?"; "1 = 1" for no filter

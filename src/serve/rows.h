@@ -25,6 +25,8 @@ template <class Enum>
 std::string state_name(Enum value);
 template <class Enum>
 Enum parse_state(std::string_view name);   // the zero value for a name that is not there
+template <class Enum>
+std::vector<std::string> state_names();    // all but the zero value's
 
 struct StudyRow {
   std::string id, client, actor;

@@ -140,7 +140,8 @@ absl::Status Service::quarantine_device(const Caller& caller,
 
 absl::Status Service::list_jobs(const Caller&, const v1::ListJobsRequest& request,
                                 v1::ListJobsResponse* response) {
-  static const std::vector<FilterField> kFields = {{"state", "state", FieldKind::kState},
+  static const std::vector<FilterField> kFields = {{"state", "state", FieldKind::kState,
+                                                    state_names<v1::JobState>()},
                                                    {"study", "study", FieldKind::kText},
                                                    {"client", "client", FieldKind::kText},
                                                    {"device", "device", FieldKind::kText},

@@ -35,6 +35,18 @@ Enum parse_state(std::string_view name) {
   return static_cast<Enum>(descriptor == nullptr ? 0 : descriptor->number());
 }
 
+template <class Enum>
+std::vector<std::string> state_names() {
+  const auto* descriptor = google::protobuf::GetEnumDescriptor<Enum>();
+  std::vector<std::string> names;
+  for (int i = 1; i < descriptor->value_count(); ++i) {
+    names.push_back(state_name(static_cast<Enum>(descriptor->value(i)->number())));
+  }
+  return names;
+}
+
+template std::vector<std::string> state_names<v1::StudyState>();
+template std::vector<std::string> state_names<v1::JobState>();
 template std::string state_name(v1::StudyState);
 template std::string state_name(v1::JobState);
 template std::string state_name(v1::DeviceAdmission);

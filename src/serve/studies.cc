@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "src/api/api.h"
 #include "src/base/check.h"
@@ -71,6 +72,25 @@ std::string beginning(const std::string& text, size_t most) {
   if (text.size() <= most) return text;
   while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;
   return text.substr(0, most);
+}
+
+// What can never be is refused; what is only not there now is waited for.
+absl::Status check_target(Database& database, const std::string& asked) {
+  constexpr char kField[] = "spec.target";
+  if (asked == "any") return absl::OkStatus();
+  if (absl::StartsWith(asked, "devices/")) return parse_name("devices", asked, kField).status();
+  const bool is_id = asked.size() == 64 && asked.find_first_not_of("0123456789abcdef") ==
+                                               std::string::npos;
+  if (is_id || (asked != "host" && find_target(asked).ok())) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices, select_devices(database, "", {}));
+  for (const DeviceRow& device : devices) {
+    if (device.description.target().name() == asked) return absl::OkStatus();
+  }
+  std::string known = "any";
+  for (const Target& target : builtin_targets()) known += concat(", ", target.name);
+  return bad_field(kField, concat("'", beginning(asked, 100), "' can never be: want one of ", known,
+                                  ", a device's target, a target's id (64 hexadecimal digits), or "
+                                  "devices/NAME (see `loopwright devices`)"));
 }
 
 absl::StatusOr<WorkloadRow> check_workload(v1::StudyWorkload& workload, const std::string& field) {
@@ -155,6 +175,7 @@ absl::StatusOr<CheckedSpec> check_spec(const v1::StudySpec& spec, const Quotas& 
 absl::StatusOr<StudyRow> create_study(Database& database, Store& store, const CheckedSpec& checked,
                                       const Identity& client, const Quotas& quotas,
                                       int64_t now_ms, Changes* changes) {
+  RETURN_IF_ERROR(check_target(database, checked.spec.target()));
   Usage usage;
   ASSIGN_OR_RETURN(usage.active_studies,
                    count_of(database, "SELECT count(*) FROM studies WHERE client = ? "
@@ -272,7 +293,7 @@ absl::StatusOr<v1::ListStudiesResponse> list_studies(Database& database,
                                                      const v1::ListStudiesRequest& request,
                                                      int64_t now_ms) {
   static const std::vector<FilterField> kFields = {
-      {"state", "state", FieldKind::kState},
+      {"state", "state", FieldKind::kState, state_names<v1::StudyState>()},
       {"client", "client", FieldKind::kText},
       {"priority", "priority", FieldKind::kInteger},
       {"create_time", "created_ms", FieldKind::kTime},
