@@ -216,6 +216,37 @@ TEST_P(QueueTest, PoisonIsSplitUntilTheGuiltyOneIsFound) {
   EXPECT_EQ(number("SELECT trials FROM studies"), 3);
 }
 
+// One that takes whatever there is and loses it would use up everybody's attempts.
+TEST_P(QueueTest, AnAgentThatLosesAllItTakesRestsLongerEachTimeUntilItFinishesOne) {
+  rules_ = LeaseRules();
+  queue(make_study("ci"));
+  Asker rogue;
+  int taken = 0;
+  const int64_t begun = now_;
+  while (now_ < begun + 25'000) {       // others have long had their turn
+    rogue.held.clear();                    // the one before never reached it
+    taken += static_cast<int>(take(rogue).size());
+    now_ += 100;
+  }
+  EXPECT_GT(taken, rules_.free_losses);
+  EXPECT_LT(taken, rules_.most_attempts) << "the job is still there for others";
+  Asker honest;
+  honest.agent = "b", honest.session = "s2", honest.devices = {"e"};
+  rogue.held.clear();
+  take(rogue, 0);
+  const v1::Job job = take_one(honest);
+  EXPECT_EQ(send(honest, result_of(job)).kind(), v1::RECEIPT_KIND_STORED);
+  // The rest is over some time; then one that is finished is enough.
+  now_ += rules_.longest_rest_ms;
+  queue(make_study("cd"));
+  EXPECT_EQ(send(rogue, result_of(take_one(rogue))).kind(), v1::RECEIPT_KIND_STORED);
+  for (int i = 0; i < rules_.free_losses; ++i) {
+    queue(make_study(absl::StrCat("c", i)));
+    rogue.held.clear();
+    EXPECT_EQ(take(rogue).size(), 1u) << i;
+  }
+}
+
 TEST_P(QueueTest, CrashLoopingWorker) {
   // One agent alone that dies of everything: attempts are bounded.
   const int64_t id = queue(make_study("ci"));

@@ -43,3 +43,7 @@ ALTER TABLE studies ADD COLUMN actor TEXT NOT NULL DEFAULT '';
 
 -- Refused calls of one caller and method within a minute are one line.
 ALTER TABLE audit ADD COLUMN count INTEGER NOT NULL DEFAULT 1;
+
+-- How often in a row the agent lost what it was given, and until when it gets no more for that.
+ALTER TABLE agents ADD COLUMN losses INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE agents ADD COLUMN rest_until INTEGER NOT NULL DEFAULT 0;

@@ -102,12 +102,12 @@ absl::StatusOr<std::vector<AgentRow>> select_agents(Database& database, std::str
                                                     const std::vector<Value>& values) {
   std::vector<AgentRow> rows;
   Query query = database.query_values(
-      absl::StrCat("SELECT id, sessions, version, labels, peer, seen_ms FROM agents ",
+      absl::StrCat("SELECT id, sessions, version, labels, peer, seen_ms, losses FROM agents ",
                    std::string(where)),
       values);
   while (query.next()) {
     rows.push_back({query.text(0), split(query.text(1)), query.text(2), query.text(3),
-                    query.text(4), query.integer(5)});
+                    query.text(4), query.integer(5), query.integer(6)});
   }
   RETURN_IF_ERROR(query.status());
   return rows;

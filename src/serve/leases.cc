@@ -87,9 +87,36 @@ absl::Status release_job(Database& database, JobRow job, std::string_view why,
   return queue_again(database, job, why, rules, run_after, now_ms, changes);
 }
 
+absl::Status note_loss(Database& database, std::string_view agent, const LeaseRules& rules,
+                       int64_t now_ms) {
+  int64_t losses = 1;
+  {
+    Query query = database.query("SELECT losses FROM agents WHERE id = ?", agent);
+    if (query.next()) losses += query.integer(0);
+    RETURN_IF_ERROR(query.status());
+  }
+  const int64_t doubled = std::clamp<int64_t>(losses - rules.free_losses - 1, 0, 30);
+  const int64_t rest_ms = std::min(rules.longest_rest_ms, rules.rest_ms << doubled);
+  const int64_t until_ms = losses <= rules.free_losses ? 0 : now_ms + rest_ms;
+  return database.query("UPDATE agents SET losses = ?, rest_until = ? WHERE id = ?", losses,
+                        until_ms, agent).run();
+}
+
+absl::StatusOr<int64_t> rest_of(Database& database, std::string_view agent) {
+  Query query = database.query("SELECT rest_until FROM agents WHERE id = ?", agent);
+  const int64_t until_ms = query.next() ? query.integer(0) : 0;
+  RETURN_IF_ERROR(query.status());
+  return until_ms;
+}
+
+absl::Status forget_losses(Database& database, std::string_view agent) {
+  return database.query("UPDATE agents SET losses = 0, rest_until = 0 WHERE id = ?", agent).run();
+}
+
 absl::Status lose_job(Database& database, JobRow job, Store& store, const LeaseRules& rules,
                       int64_t now_ms, Changes* changes) {
   ++changes->attempts["lost"];
+  RETURN_IF_ERROR(note_loss(database, job.agent, rules, now_ms));
   job.lost_on.push_back(job.agent);
   const std::set<std::string> distinct(job.lost_on.begin(), job.lost_on.end());
   const bool poison = static_cast<int>(distinct.size()) >= rules.poison_agents ||

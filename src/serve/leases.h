@@ -31,6 +31,9 @@ struct LeaseRules {
                                            // candidates takes at most
   int64_t hold_ms = 200;                   // a device waits at most for the next job of a study before
                                            // it takes a far longer one of another
+  int free_losses = 3;                     // of jobs by an agent, in a row, before it must rest
+  int64_t rest_ms = 2000;                  // then, doubled with each further one
+  int64_t longest_rest_ms = 60'000;
   int64_t backoff_ms = 500;                // before a job that failed on a device runs again,
                                            // doubled with each attempt
 };
@@ -67,6 +70,14 @@ void clear_holder(JobRow& job);
 absl::Status release_job(Database& database, JobRow job, std::string_view why,
                          const LeaseRules& rules, int64_t run_after, int64_t now_ms,
                          Changes* changes);
+// The agent lost a job that it had been given, whichever way. Again and again, and it rests, longer each
+// time: it would use up the attempts of everybody's jobs.
+absl::Status note_loss(Database& database, std::string_view agent, const LeaseRules& rules,
+                       int64_t now_ms);
+// Until when the agent rests; 0: it does not.
+absl::StatusOr<int64_t> rest_of(Database& database, std::string_view agent);
+// It finished one.
+absl::Status forget_losses(Database& database, std::string_view agent);
 // Its agent disappeared with it.
 absl::Status lose_job(Database& database, JobRow job, Store& store, const LeaseRules& rules,
                       int64_t now_ms, Changes* changes);

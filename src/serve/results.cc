@@ -227,6 +227,7 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
     return receipt(result, v1::RECEIPT_KIND_LEASE_LOST);
   }
   if (result.abandoned()) {
+    RETURN_IF_ERROR(note_loss(database, job.agent, rules, now_ms));
     RETURN_IF_ERROR(release_job(database, job, "given back by its agent", rules, now_ms, now_ms,
                                 changes));
     return receipt(result, v1::RECEIPT_KIND_STORED);

@@ -103,6 +103,7 @@ struct AgentRow {
   std::vector<std::string> sessions;       // the current one first
   std::string version, labels, peer;       // labels: JSON
   int64_t seen_ms = 0;
+  int64_t losses = 0;                      // of jobs, in a row (leases.h); put_agent() leaves it
 };
 absl::StatusOr<std::optional<AgentRow>> find_agent(Database& database, std::string_view id);
 absl::Status put_agent(Database& database, const AgentRow& row);

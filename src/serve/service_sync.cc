@@ -198,7 +198,7 @@ void Service::attempt(std::shared_ptr<Sync> sync) {
           changed(sync->answer.changes);
           std::lock_guard lock(mutex_);
           Known& known = this->known(sync->agent);
-          known.reviewed_ms = now_ms();
+          known.reviewed_ms = sync->answer.rests ? 0 : now_ms();
           known.targets = sync->answer.targets;
           for (const JobRow& job : sync->answer.claimed) {
             known.prepared[job.device] = {job.study, job.position, 1};

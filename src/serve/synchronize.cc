@@ -72,6 +72,7 @@ class Synchronization {
     }
     if (request_.results_size() > 0) RETURN_IF_ERROR(look_again());
     RETURN_IF_ERROR(review_leases());
+    RETURN_IF_ERROR(review_losses());
     for (const v1::DeviceState& device : request_.devices()) RETURN_IF_ERROR(give_work(device));
     *answer_.response.mutable_lease() = duration_of_ms(rules_.ttl_ms);
     return absl::OkStatus();
@@ -99,6 +100,7 @@ class Synchronization {
                                       &answer_.changes));
       }
     }
+    has_lost_ = row->losses > 0 || !is_current;
     if (is_current && row->seen_ms + kSeenMs > now_ms_) return absl::OkStatus();
     row->version = request_.version();
     row->labels = nlohmann::json(std::map<std::string, std::string>(
@@ -202,9 +204,23 @@ class Synchronization {
     for (const auto& [id, row] : leased) {
       ASSIGN_OR_RETURN(std::optional<JobRow> job, find_job(database_, id));
       if (!job || job->state != v1::JOB_STATE_LEASED) continue;
+      RETURN_IF_ERROR(note_loss(database_, agent_, rules_, now_ms_));
       RETURN_IF_ERROR(release_job(database_, *std::move(job), "its agent never got it", rules_,
                                   now_ms_, now_ms_, &answer_.changes));
+      has_lost_ = true;
     }
+    return absl::OkStatus();
+  }
+
+  // Whoever finishes what it takes is trusted again.
+  absl::Status review_losses() {
+    if (!has_lost_) return absl::OkStatus();
+    const auto done = answer_.changes.attempts.find("done");
+    if (done != answer_.changes.attempts.end() && done->second > 0) {
+      return forget_losses(database_, agent_);
+    }
+    ASSIGN_OR_RETURN(rests_until_ms_, rest_of(database_, agent_));
+    answer_.rests = rests_until_ms_ > now_ms_;
     return absl::OkStatus();
   }
 
@@ -214,6 +230,10 @@ class Synchronization {
     if (device == devices_.end()) return absl::OkStatus();
     if (device->second.admission != v1::DEVICE_ADMISSION_OPEN) {
       answer_.response.add_draining_devices(state.name());
+      return absl::OkStatus();
+    }
+    if (answer_.rests) {
+      hold_until(rests_until_ms_);
       return absl::OkStatus();
     }
     answer_.targets[id] = device->second.target;
@@ -231,17 +251,19 @@ class Synchronization {
     if (static_cast<int>(claimed.jobs.size()) < state.wanted() && !claimed.withheld) {
       answer_.exhausted.insert(device->second.target);
     }
-    const int64_t until_ms = claimed.held_until_ms;
-    if (until_ms > 0) {
-      const int64_t before_ms = answer_.held_until_ms;
-      answer_.held_until_ms = before_ms == 0 ? until_ms : std::min(before_ms, until_ms);
-    }
+    if (claimed.held_until_ms > 0) hold_until(claimed.held_until_ms);
     answer_.waits_anew |= claimed.waits_anew;
     for (JobRow& job : claimed.jobs) {
       *answer_.response.add_jobs() = job_message(job, rules_);
       answer_.claimed.push_back(std::move(job));
     }
     return absl::OkStatus();
+  }
+
+  // There may be work for it then.
+  void hold_until(int64_t ms) {
+    const int64_t before_ms = answer_.held_until_ms;
+    answer_.held_until_ms = before_ms == 0 ? ms : std::min(before_ms, ms);
   }
 
   Database& database_;
@@ -254,6 +276,8 @@ class Synchronization {
   SyncAnswer& answer_;
   const std::string agent_;
   std::map<std::string, DeviceRow> devices_;  // of the request, by id
+  bool has_lost_ = false;                  // what it was given, before or now
+  int64_t rests_until_ms_ = 0;
 };
 
 }  // namespace

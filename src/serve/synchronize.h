@@ -30,6 +30,7 @@ struct SyncAnswer {
   std::set<std::string> exhausted;         // targets that had fewer jobs ready than were wanted
   int64_t held_until_ms = 0;               // a device waits till then at most for one job rather than
                                            // another; 0: none does
+  bool rests = false;                      // it gets no work till then, nor is woken for any
   bool waits_anew = false;                 // what it leaves may be for another device
   Changes changes;
 };
