@@ -157,7 +157,7 @@ TEST_F(Files, GoodOnesAreDescribed) {
   ASSERT_TRUE(material.ok()) << material.status();
   EXPECT_EQ(material->uri, "spiffe://loopwright/server/main");
   EXPECT_THAT(material->subject, HasSubstr("CN=main"));
-  EXPECT_NEAR(static_cast<double>(material->not_after_s - now_s()), 365 * 86400, 3600);
+  EXPECT_NEAR(static_cast<double>(material->not_after_s - now_s()), 30 * 86400, 3600);
   EXPECT_TRUE(load(agent_, TlsSide::kClient).ok());
 }
 
@@ -184,8 +184,8 @@ TEST_F(Files, EveryMistakeIsNamed) {
   expect(agent_, StatusCode::kFailedPrecondition, "is not for servers");
   expect(server_, StatusCode::kFailedPrecondition, "is not for clients", TlsSide::kClient);
   expect(server_, StatusCode::kFailedPrecondition,
-         concat("expired at ", utc_text(now_s() + 365 * 86400).substr(0, 8)), TlsSide::kServer,
-         366 * 86400);
+         concat("expired at ", utc_text(now_s() + 30 * 86400).substr(0, 8)), TlsSide::kServer,
+         31 * 86400);
   expect(server_, StatusCode::kFailedPrecondition, "is not valid before 20", TlsSide::kServer,
          -86400);
 
@@ -261,6 +261,44 @@ TEST_F(Files, RenewingKeepsNameAndHostsAndChangesTheKey) {
   const auto material = load_tls_material(server_, TlsSide::kServer, now_s());
   ASSERT_TRUE(material.ok()) << material.status();
   EXPECT_LT(material->not_after_s, now_s() + 11 * 86400);
+}
+
+TEST_F(Files, RenewingKeepsOwnerAndMode) {
+  const std::string folder = std::filesystem::path(server_.key).parent_path();
+  ASSERT_EQ(chmod(server_.key.c_str(), 0640), 0);
+  const auto as_before = [&](const std::string& file, mode_t mode, uid_t owner) {
+    struct stat status {};
+    EXPECT_EQ(stat(file.c_str(), &status), 0) << file;
+    EXPECT_EQ(status.st_mode & 0777u, mode) << file;
+    EXPECT_EQ(status.st_uid, owner) << file;
+  };
+  make("renew ours server main");
+  as_before(server_.key, 0640, geteuid());
+  if (geteuid() != 0) GTEST_SKIP() << "[SKIP] another owner can be given by root alone";
+  constexpr uid_t kNobody = 65534;
+  for (const std::string& file : {server_.ca, server_.certificate, server_.key}) {
+    ASSERT_EQ(chown(file.c_str(), kNobody, kNobody), 0);
+  }
+  make("renew ours server main");
+  as_before(server_.key, 0640, kNobody);
+  as_before(server_.certificate, 0644, kNobody);
+  as_before(server_.ca, 0644, kNobody);
+}
+
+TEST_F(Files, EnsuringIssuesRenewsOrLeaves) {
+  make("ensure ours server timer --host localhost --days 12");
+  const std::string file = ours_ / "server-timer" / "cert.pem";
+  const std::string issued = read_text(file);
+  make("ensure ours server timer --host localhost");
+  EXPECT_EQ(read_text(file), issued);      // it holds longer than ten days
+  make("ensure ours server timer --host localhost --within 20");
+  EXPECT_NE(read_text(file), issued);
+  const auto material =
+      load_tls_material(files_in(ours_ / "server-timer"), TlsSide::kServer, now_s());
+  ASSERT_TRUE(material.ok()) << material.status();
+  EXPECT_EQ(material->uri, "spiffe://loopwright/server/timer");
+  EXPECT_THAT(certificates("ensure " + ours_.string() + " client x --within soon").output,
+              HasSubstr("--within wants"));
 }
 
 }  // namespace

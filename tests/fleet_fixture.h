@@ -1,6 +1,7 @@
 // The real binary's daemon and agents as processes of a test, each with its output in a file.
 #pragma once
 
+#include <grp.h>
 #include <sys/prctl.h>
 
 #include <chrono>
@@ -40,17 +41,23 @@ class DaemonTest : public CliTest {
     CliTest::TearDown();
   }
 
-  // `loopwright WORDS...`; its output goes to NAME.log. "a b c" is three words.
-  void launch(const std::string& name, const std::string& words) {
+  // `loopwright WORDS...`; its output goes to NAME.log. "a b c" is three words. `user`: as whom, for
+  // root; the folder has to be that user's.
+  void launch(const std::string& name, const std::string& words, uid_t user = 0) {
     std::istringstream pieces(words);
     std::vector<std::string> all = command({});
     for (std::string piece; pieces >> piece;) all.push_back(piece);
+    std::filesystem::remove(path(name + ".log"));  // an earlier life's
     const pid_t parent = getpid();
     const pid_t pid = fork();
     if (pid == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != parent || chdir(folder_.c_str()) != 0) _exit(127);
+      if (chdir(folder_.c_str()) != 0) _exit(127);
       const int fd = open((name + ".log").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      if (user != 0 && (setgroups(0, nullptr) != 0 || setgid(user) != 0 || setuid(user) != 0)) {
+        _exit(127);
+      }
+      prctl(PR_SET_PDEATHSIG, SIGKILL);    // a change of user clears it
+      if (getppid() != parent) _exit(127);
       dup2(fd, STDOUT_FILENO);
       dup2(fd, STDERR_FILENO);
       std::vector<char*> argv;

@@ -179,5 +179,25 @@ TEST(Quotas, SayWhichLimitAndWhen) {
   EXPECT_GT(retry_delay_ms(queue), 0);
 }
 
+TEST(Config, TheDeniedAreRolesAndNames) {
+  const auto config = parse_serve_config(R"({"denied": ["agent/board-7", "admin/eve"]})", "c.json");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->denied, (std::set<std::string>{"agent/board-7", "admin/eve"}));
+  for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"denied": "agent/x"})", "c.json: denied: want a list"},
+           {R"({"denied": ["agent/x", "board-7"]})", "c.json: denied[1]: want ROLE/NAME"},
+           {R"({"denied": [7]})", "c.json: denied[0]: want ROLE/NAME"},
+           {R"({"deny": []})", "no such setting"}}) {
+    const absl::Status status = parse_serve_config(text, "c.json").status();
+    EXPECT_NE(std::string(status.message()).find(message), std::string::npos) << status;
+  }
+  DenyList list;
+  list.set(config->denied);
+  const absl::Status status = list.check({CallerRole::kAgent, "board-7", true});
+  EXPECT_EQ(reason_of(status), loopwright::v1::ERROR_REASON_IDENTITY_DENIED) << status;
+  EXPECT_TRUE(list.check({CallerRole::kClient, "board-7", true}).ok());
+  EXPECT_TRUE(list.check(local_identity()).ok());
+}
+
 }  // namespace
 }  // namespace lw

@@ -1,6 +1,7 @@
 // A service with certificates, through the real binary: who may do what, and certificates that are
 // replaced while everything runs.
 #include "gmock/gmock.h"
+#include "httplib.h"
 #include "tests/fleet_fixture.h"
 #include "tests/tls_fixture.h"
 
@@ -9,6 +10,7 @@ namespace {
 
 using testing::certificates;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class ServiceTlsTest : public DaemonTest {
  protected:
@@ -111,6 +113,120 @@ TEST_F(ServiceTlsTest, CertificatesAreReplacedWhileItRuns) {
            text.find("undrained", drained) != std::string::npos;
   })) << log_of("left");
   EXPECT_EQ(stop("left"), 0) << log_of("left");
+}
+
+// As the unit runs it: a user of its own owns the files, root renews them.
+TEST_F(ServiceTlsTest, ARenewalByRootIsTakenUpByAServiceOfAnotherUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "[SKIP] only root can run it as another user";
+  constexpr uid_t kNobody = 65534;
+  EXPECT_EQ(stop("serve"), 0);
+  const std::string own = path("own");
+  make("issue", concat("server own --host localhost --host 127.0.0.1 --out ", own));
+  for (const char* file : {"", "/ca.pem", "/cert.pem", "/key.pem"}) {
+    ASSERT_EQ(chown((own + file).c_str(), kNobody, kNobody), 0);
+  }
+  ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
+  std::filesystem::create_directory(path("state"));
+  ASSERT_EQ(chown(path("state").c_str(), kNobody, kNobody), 0);
+  launch("own", concat("serve --db state/own.db --listen 127.0.0.1:0 --http 127.0.0.1:0 --tls-ca ",
+                       own, "/ca.pem --tls-cert ", own, "/cert.pem --tls-key ", own, "/key.pem"),
+         kNobody);
+  if (!eventually([&] { return !log_of("own").empty(); }, 3)) {
+    GTEST_SKIP() << "[SKIP] another user cannot run " << command({})[0];
+  }
+  ASSERT_TRUE(until_logged("own", "\"serving\"")) << log_of("own");
+  make("renew", concat("server own --out ", own));
+  EXPECT_TRUE(until_logged("own", "\"level\":\"info\",\"event\":\"certificate_reloaded\""))
+      << log_of("own");
+  // What cannot be read is an error in the log, and counted.
+  ASSERT_EQ(chown(concat(own, "/key.pem").c_str(), 0, 0), 0);
+  EXPECT_TRUE(until_logged("own",
+                           "\"level\":\"error\",\"event\":\"certificate_not_reloaded\""))
+      << log_of("own");
+  const std::string log = log_of("own");
+  const size_t at = log.find("http://127.0.0.1:") + 17;
+  httplib::Client client("127.0.0.1", std::stoi(log.substr(at)));
+  std::string metrics;
+  EXPECT_TRUE(eventually([&] {
+    const httplib::Result got = client.Get("/metrics");
+    if (got) metrics = got->body;
+    return metrics.find("loopwright_reload_failures_total{what=\"certificate\"} 1") !=
+           std::string::npos;
+  })) << metrics;
+  const size_t ends = metrics.find("\nloopwright_certificate_ends_seconds ");
+  ASSERT_NE(ends, std::string::npos) << metrics;
+  const double seconds = std::stod(metrics.substr(metrics.find(' ', ends)));
+  EXPECT_NEAR(seconds, 30 * 86400, 3600);
+}
+
+TEST_F(ServiceTlsTest, WhoIsDeniedIsDeniedWhileItRuns) {
+  EXPECT_EQ(stop("serve"), 0);
+  testing::write_text(path("serve.json"), "{}");
+  address_ = serve(concat("--config serve.json ", files("server-main")));
+  launch_agent("left", "agent-left");
+  ASSERT_TRUE(until_logged("left", "connected")) << log_of("left");
+  // Two who wait: a watcher of a study that nobody measures, and the agent's held call.
+  const CliRun made = ask("submit matmul M=32 N=32 K=32 --threads 1 --target x86_avx512 --trials 8 "
+                          "--json", "client-ci");
+  ASSERT_EQ(made.code, 0) << made.err;
+  launch("watch", concat("watch ", made.json()["study"].get<std::string>(), " --server ", address_,
+                         " ", files("client-ci")));
+  ASSERT_TRUE(until_logged("watch", "created")) << log_of("watch");
+  testing::write_text(path("serve.json"), R"({"denied": ["agent/left", "client/ci"]})");
+  EXPECT_TRUE(until_logged("serve", "config_reloaded")) << log_of("serve");
+  EXPECT_TRUE(until_logged("left", "is denied by the server")) << log_of("left");
+  EXPECT_EQ(ended("watch"), 5) << log_of("watch");
+  const CliRun refused = ask("studies", "client-ci");
+  EXPECT_EQ(refused.code, 5);
+  EXPECT_THAT(refused.err, HasSubstr("client/ci is denied by the server's configuration"));
+  EXPECT_EQ(ask("studies", "reader-board").code, 0);
+  // A file that is wrong changes nothing.
+  testing::write_text(path("serve.json"), R"({"denied": ["board-7"]})");
+  EXPECT_TRUE(until_logged("serve", "config_not_reloaded")) << log_of("serve");
+  EXPECT_EQ(ask("studies", "client-ci").code, 5);
+  testing::write_text(path("serve.json"), "{}");
+  EXPECT_TRUE(eventually([&] { return ask("studies", "client-ci").code == 0; }));
+}
+
+// The page off the loopback: TLS, the roles that may look, certificates as gRPC's.
+TEST_F(ServiceTlsTest, ThePageAsksForARole) {
+  EXPECT_EQ(stop("serve"), 0);
+  testing::write_text(path("serve.json"), "{}");
+  launch("serve", concat("serve --db service.db --listen 127.0.0.1:0 --http 0.0.0.0:0 --config "
+                         "serve.json ", files("server-main")));
+  ASSERT_TRUE(until_logged("serve", "\"serving\"")) << log_of("serve");
+  const std::string log = log_of("serve");
+  const size_t at = log.find("https://0.0.0.0:") + 16;
+  ASSERT_GT(at, size_t{16}) << log;
+  const int port = std::stoi(log.substr(at));
+  // The status and the body; "none" where no answer came.
+  const auto get = [&](const std::string& who) -> std::string {
+    const std::string folder = path("pki/" + who);
+    httplib::SSLClient client("localhost", port, folder + "/cert.pem", folder + "/key.pem");
+    client.set_ca_cert_path((folder + "/ca.pem").c_str());
+    const httplib::Result got = client.Get("/api/studies");
+    return got ? concat(got->status, " ", got->body) : "none";
+  };
+  EXPECT_THAT(get("reader-board"), StartsWith("200 "));
+  EXPECT_THAT(get("client-ci"), StartsWith("200 "));
+  EXPECT_THAT(get("agent-left"), StartsWith("403 "));
+  EXPECT_THAT(get("agent-left"), HasSubstr("the role agent (left) may not read pages"));
+  EXPECT_EQ(get("server-main"), "none");   // it is not for clients
+  httplib::SSLClient bare("localhost", port);
+  bare.enable_server_certificate_verification(false);
+  EXPECT_FALSE(bare.Get("/"));
+  // Renewed under it, and revoked.
+  const auto serial = [&] {
+    return testing::shell(concat("openssl s_client -connect localhost:", port,
+                                 " 2>/dev/null | openssl x509 -noout -serial")).output;
+  };
+  const std::string before = serial();
+  EXPECT_THAT(before, HasSubstr("serial="));
+  make("renew", "server main");
+  EXPECT_TRUE(eventually([&] { return serial() != before; })) << log_of("serve");
+  EXPECT_THAT(get("reader-board"), StartsWith("200 "));
+  testing::write_text(path("serve.json"), R"({"denied": ["reader/board"]})");
+  EXPECT_TRUE(eventually([&] { return get("reader-board").starts_with("403"); }));
 }
 
 }  // namespace

@@ -413,7 +413,8 @@ TEST(Reload, LastingTroubleIsReportedOnceAndExpiryNoticed) {
       secured(served.files, {.poll_ms = 5,
                              .now_s = [&] { return now_s.load(); },
                              .report =
-                                 [&](std::string_view text) {
+                                 [&](bool taken, std::string_view text) {
+                                   EXPECT_FALSE(taken);
                                    const std::lock_guard<std::mutex> lock(mutex);
                                    reports.emplace_back(text);
                                  }});

@@ -23,8 +23,9 @@ struct Secured {
 
 absl::StatusOr<ClientSecurity> credentials(const ServerAddress& server) {
   TlsOptions options;
-  options.report = [](std::string_view what) {
-    log(Level::kWarning, "certificate", {{"what", what}});
+  options.report = [](bool taken, std::string_view what) {
+    log(taken ? Level::kInfo : Level::kError,
+        taken ? "certificate_reloaded" : "certificate_not_reloaded", {{"what", what}});
   };
   absl::StatusOr<ClientSecurity> security =
       client_security(server.address, server.tls, server.insecure, std::move(options));

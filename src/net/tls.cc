@@ -135,8 +135,8 @@ absl::Status TlsReloader::look() {
   state_ = {state_.version + 1, material->subject, material->not_after_s, absl::OkStatus()};
   in_use_ = *std::move(material);
   if (state_.version > 1 && options_.report) {
-    options_.report(concat("certificate ", in_use_.subject, " in use, until ",
-                           utc_text(state_.not_after_s)));
+    options_.report(true, concat(in_use_.subject, " is in use, until ",
+                                 utc_text(state_.not_after_s)));
   }
   return absl::OkStatus();
 }
@@ -158,7 +158,7 @@ void TlsReloader::watch() {
     const std::string problem = status.ok() ? "" : std::string(status.message());
     if (!problem.empty() && problem == previous && problem != reported && options_.report) {
       reported = problem;
-      options_.report(concat("certificate not reloaded, the one before stays: ", problem));
+      options_.report(false, concat("the one before stays: ", problem));
     }
     if (problem.empty()) reported.clear();
     previous = problem;
@@ -168,6 +168,11 @@ void TlsReloader::watch() {
 TlsState TlsReloader::state() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return state_;
+}
+
+TlsMaterial TlsReloader::material() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return in_use_;
 }
 
 std::shared_ptr<grpc::ServerCredentials> TlsReloader::server_credentials() const {
@@ -227,8 +232,9 @@ absl::StatusOr<std::string> http_exposure(const BindAddress& address, bool insec
   if (!insecure_expose) {
     return absl::FailedPreconditionError(concat(
         "--http ", address.text,
-        " is reached from other machines and has neither TLS nor "
-        "roles: use 127.0.0.1 (and a proxy that checks who asks), or say --insecure-expose"));
+        " is reached from other machines: give --tls-ca, --tls-cert and --tls-key (then it asks "
+        "for the certificate of a reader, client or admin), use 127.0.0.1, or say "
+        "--insecure-expose"));
   }
   return concat(
       "warning: http://", address.text,

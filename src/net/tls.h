@@ -33,9 +33,9 @@ namespace lw {
 struct TlsOptions {
   int poll_ms = 2000;
   std::function<int64_t()> now_s;          // Unix seconds; unset: the system's clock
-  // A reload, and a set of files that stays unusable over two looks; unset: nobody is told. Called
-  // on the reloader's thread.
-  std::function<void(std::string_view)> report;
+  // `taken`: new files are in use; else a set stays unusable over two looks, and why. Unset: nobody
+  // is told. Called on the reloader's thread.
+  std::function<void(bool taken, std::string_view what)> report;
 };
 
 // How the certificate in use stands: for metrics, /readyz and `doctor`.
@@ -59,6 +59,7 @@ class TlsReloader {
 
   absl::Status look_now();                 // what the thread does every poll_ms (SIGHUP, tests)
   TlsState state() const;
+  TlsMaterial material() const;            // in use: for servers that are not gRPC's
   std::shared_ptr<grpc::ServerCredentials> server_credentials() const;
   std::shared_ptr<grpc::ChannelCredentials> channel_credentials() const;
 
@@ -93,8 +94,8 @@ absl::StatusOr<ServerSecurity> server_security(const std::vector<BindAddress>& a
                                                const TlsFiles& files, bool insecure_expose,
                                                TlsOptions options = {});
 
-// The plain HTTP port (pages, metrics, health) never has TLS: loopback, or `insecure_expose`.
-// Answers the text to print, or empty.
+// The HTTP port (pages, metrics, health) without TLS: loopback, or `insecure_expose`. Answers the
+// text to print, or empty.
 absl::StatusOr<std::string> http_exposure(const BindAddress& address, bool insecure_expose);
 
 struct ClientSecurity {

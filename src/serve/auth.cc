@@ -111,6 +111,7 @@ bool is_own_service(std::string_view method) {
 
 class DenyByDefault final : public grpc::AuthMetadataProcessor {
  public:
+  explicit DenyByDefault(const DenyList* denied) : denied_(denied) {}
   bool IsBlocking() const override { return false; }
 
   grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* peer, OutputMetadata*,
@@ -123,8 +124,13 @@ class DenyByDefault final : public grpc::AuthMetadataProcessor {
     // what is in no table, ends here.
     if (is_own_service(method) && find_permission(method) != nullptr) return grpc::Status::OK;
     if (!identity.ok()) return to_grpc(identity.status());
-    return to_grpc(authorize(*identity, method));
+    absl::Status status = authorize(*identity, method);
+    if (status.ok() && denied_ != nullptr) status = denied_->check(*identity);
+    return to_grpc(status);
   }
+
+ private:
+  const DenyList* const denied_;
 };
 
 }  // namespace
@@ -253,8 +259,31 @@ absl::Status may_cancel(const Identity& identity, std::string_view actor,
                        identity_text(identity), " may end only studies of its own"));
 }
 
-std::shared_ptr<grpc::AuthMetadataProcessor> deny_by_default() {
-  return std::make_shared<DenyByDefault>();
+absl::Status may_see_pages(const Identity& identity) {
+  if (!identity.certified || (kReaders & bit(identity.role)) != 0) return absl::OkStatus();
+  return denied(identity, "HTTP", concat("the role ", role_name(identity.role), " (",
+                                         identity.name, ") may not read pages and metrics"));
+}
+
+void DenyList::set(std::set<std::string> denied) {
+  const std::lock_guard lock(mutex_);
+  any_ = !denied.empty();
+  denied_ = std::move(denied);
+}
+
+absl::Status DenyList::check(const Identity& identity) const {
+  if (!any_ || !identity.certified) return absl::OkStatus();
+  const std::string who = identity_text(identity);
+  const std::lock_guard lock(mutex_);
+  if (!denied_.contains(who)) return absl::OkStatus();
+  return with_metadata(api_error(loopwright::v1::ERROR_REASON_IDENTITY_DENIED,
+                                 concat(who, " is denied by the server's configuration")),
+                       {{"role", std::string(role_name(identity.role))},
+                        {"name", identity.name}});
+}
+
+std::shared_ptr<grpc::AuthMetadataProcessor> deny_by_default(const DenyList* denied) {
+  return std::make_shared<DenyByDefault>(denied);
 }
 
 }  // namespace lw

@@ -14,8 +14,11 @@
 #include <grpcpp/security/auth_context.h>
 #include <grpcpp/security/auth_metadata_processor.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -78,10 +81,25 @@ bool owns_study(const Identity& identity, std::string_view actor, std::string_vi
 // a client ends only its own studies.
 absl::Status may_cancel(const Identity& identity, std::string_view actor, std::string_view client);
 
+// Pages, their data and metrics by HTTPS: who may look, looks there too; an agent may not.
+absl::Status may_see_pages(const Identity& identity);
+
+// Whose certificate is not honoured any more, whatever its role: "agent/board-7". Thread-safe.
+class DenyList {
+ public:
+  void set(std::set<std::string> denied);
+  absl::Status check(const Identity& identity) const;  // PERMISSION_DENIED, IDENTITY_DENIED
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<std::string> denied_;
+  std::atomic<bool> any_{false};           // most lists are empty: calls take no lock
+};
+
 // Denies, before any handler runs, what no handler of ours sees: unlisted methods, and health and
 // reflection to who may not; and peers without a usable certificate everywhere. Our own services'
 // handlers call `authorize` themselves: they can send ErrorInfo, this cannot. For
-// ServerCredentials::SetAuthMetadataProcessor of TLS credentials.
-std::shared_ptr<grpc::AuthMetadataProcessor> deny_by_default();
+// ServerCredentials::SetAuthMetadataProcessor of TLS credentials. `denied` outlives the server.
+std::shared_ptr<grpc::AuthMetadataProcessor> deny_by_default(const DenyList* denied = nullptr);
 
 }  // namespace lw

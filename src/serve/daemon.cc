@@ -4,7 +4,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
+#include <ctime>
 #include <thread>
 
 #include "absl/synchronization/mutex.h"
@@ -56,6 +58,7 @@ class DaemonLock {
 // `reading`: the page's own look at the database, so that it never waits for the writer nor holds
 // it up.
 absl::StatusOr<std::unique_ptr<HttpServer>> start_http(const DaemonOptions& options,
+                                                       std::shared_ptr<TlsReloader> tls,
                                                        Service& service, Database& reading) {
   if (options.http.empty()) return std::unique_ptr<HttpServer>();
   HttpOptions http;
@@ -63,10 +66,12 @@ absl::StatusOr<std::unique_ptr<HttpServer>> start_http(const DaemonOptions& opti
   http.allow_plain_remote = options.insecure_expose;
   http.version = options.service.version;
   http.online_s = 1e-3 * static_cast<double>(options.service.online_ms);
-  if (!http.address.loopback && wants_tls(options.tls)) {
-    http.certificate = options.tls.certificate;
-    http.key = options.tls.key;
-    http.client_ca = options.tls.ca;
+  if (!http.address.loopback && tls != nullptr) {
+    http.tls = [tls] { return tls->material(); };
+  } else {
+    ASSIGN_OR_RETURN(const std::string exposes,
+                     http_exposure(http.address, options.insecure_expose));
+    if (!exposes.empty()) log(Level::kWarning, "exposed", {{"what", exposes}});
   }
   HttpHooks hooks;
   hooks.health = [&service] {
@@ -74,10 +79,61 @@ absl::StatusOr<std::unique_ptr<HttpServer>> start_http(const DaemonOptions& opti
     const std::string problem = hang.empty() ? service.problem() : hang;
     return Health{problem.empty(), problem, hang.empty()};
   };
+  hooks.denied = [&service](const Identity& who) { return service.denied().check(who); };
   hooks.now_ms = [&service] { return service.now_ms(); };
-  hooks.before_metrics = [&service] { service.before_metrics(); };
+  hooks.before_metrics = [&service, tls] {
+    service.before_metrics();
+    if (tls != nullptr) {
+      service.metrics().certificate_ends_in(tls->state().not_after_s - std::time(nullptr));
+    }
+  };
   return HttpServer::start(http, reading, service.metrics(), std::move(hooks));
 }
+
+// --config, looked at while the daemon runs: whoever is denied there is denied within seconds.
+class ConfigFile {
+ public:
+  ConfigFile(std::string path, ServeConfig config)
+      : path_(std::move(path)), config_(std::move(config)) {}
+
+  void look(Service& service) {
+    const auto now = std::chrono::steady_clock::now();
+    if (path_.empty() || now < next_) return;
+    next_ = now + kLookAgain;
+    absl::StatusOr<ServeConfig> config = load_serve_config(path_);
+    // Of a file that is being written, the next look sees the whole.
+    const std::string problem = config.ok() ? "" : std::string(config.status().message());
+    const bool is_news = !problem.empty() && problem == previous_ && problem != reported_;
+    previous_ = problem;
+    if (is_news) {
+      reported_ = problem;
+      service.metrics().reload_failed("config");
+      log(Level::kError, "config_not_reloaded", {{"what", problem}});
+    }
+    if (!config.ok()) return;
+    reported_.clear();
+    if (*config == config_) return;
+    const bool only_denied = [&] {
+      ServeConfig same = config_;
+      same.denied = config->denied;
+      return same == *config;
+    }();
+    config_ = *std::move(config);
+    log(Level::kInfo, "config_reloaded", {{"denied", config_.denied.size()}});
+    if (!only_denied) {
+      log(Level::kWarning, "config_needs_a_restart",
+          {{"what", "quotas, rates and weights are read at the start"}});
+    }
+    service.deny(config_.denied);
+  }
+
+ private:
+  static constexpr std::chrono::seconds kLookAgain{2};
+  const std::string path_;
+  ServeConfig config_;                     // as last read
+  std::chrono::steady_clock::time_point next_;
+  std::string previous_, reported_;        // what was wrong with the file
+};
 
 }  // namespace
 
@@ -93,7 +149,13 @@ absl::Status run_daemon(DaemonOptions options,
   ASSIGN_OR_RETURN(server_options.address, parse_bind_address(options.listen));
   server_options.reflection = options.reflection;
   TlsOptions tls;
-  tls.report = [](std::string_view line) { log(Level::kInfo, "tls", {{"report", line}}); };
+  // The reloader is there before the service, and may outlive it.
+  const auto failures = std::make_shared<std::atomic<int>>(0);
+  tls.report = [failures](bool taken, std::string_view what) {
+    if (!taken) ++*failures;
+    log(taken ? Level::kInfo : Level::kError,
+        taken ? "certificate_reloaded" : "certificate_not_reloaded", {{"what", what}});
+  };
   ASSIGN_OR_RETURN(const ServerSecurity security,
                    server_security({server_options.address}, options.tls, options.insecure_expose,
                                    std::move(tls)));
@@ -111,15 +173,18 @@ absl::Status run_daemon(DaemonOptions options,
   ASSIGN_OR_RETURN(const std::shared_ptr<Database> reading,
                    open_database(options.database, to_read));
   ASSIGN_OR_RETURN(const std::unique_ptr<HttpServer> http,
-                   start_http(options, *service, *reading));
+                   start_http(options, security.reloader, *service, *reading));
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::start(*service, server_options));
   const std::string url = http == nullptr ? "" : http->url();
   log(Level::kInfo, "serving", {{"grpc", server->address()}, {"http", url},
                                 {"database", service->database().path()}});
   started(server->address(), url);
   std::string problem;
+  ConfigFile config(options.config, options.service.config);
   while (!stop()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    for (int i = failures->exchange(0); i > 0; --i) service->metrics().reload_failed("certificate");
+    config.look(*service);
     const std::string now = service->problem();
     if (now == problem) continue;
     problem = now;

@@ -131,7 +131,7 @@ class HttpServer::Implementation {
   absl::Status start();
   int port() const { return port_; }
   const HttpOptions& options() const { return options_; }
-  bool secure() const { return !options_.certificate.empty(); }
+  bool secure() const { return options_.tls != nullptr; }
 
  private:
   using Request = httplib::Request;
@@ -170,30 +170,21 @@ HttpServer::Implementation::~Implementation() {
 }
 
 absl::Status HttpServer::Implementation::start() {
-  const bool some = !options_.certificate.empty() || !options_.key.empty() ||
-                    !options_.client_ca.empty();
-  const bool all = !options_.certificate.empty() && !options_.key.empty() &&
-                   !options_.client_ca.empty();
-  if (some && !all) {
-    return absl::InvalidArgumentError(
-        "HTTPS takes a certificate, its key and the clients' CA together");
-  }
   if (options_.address.numeric.empty() || !options_.address.unix_path.empty()) {
     return absl::InvalidArgumentError("http: the address must be HOST:PORT");
   }
-  if (!all && !options_.address.loopback && !options_.allow_plain_remote) {
+  if (!secure() && !options_.address.loopback && !options_.allow_plain_remote) {
     return absl::InvalidArgumentError(
         concat("http: '", options_.address.text,
                "' is not a loopback address: everybody who reaches it could "
                "read names, timings and schedules; give certificates, or allow it explicitly"));
   }
-  if (all) {
-    server_ = std::make_unique<httplib::SSLServer>(
-        options_.certificate.c_str(), options_.key.c_str(), options_.client_ca.c_str());
-    if (!server_->is_valid()) {
-      return absl::InvalidArgumentError(concat("http: the certificate ", options_.certificate,
-                                               ", its key or the CA cannot be used"));
-    }
+  if (secure()) {
+    server_ = std::make_unique<httplib::SSLServer>([this](SSL_CTX& context) {
+      use_material(&context, options_.tls);
+      return true;
+    });
+    CHECK(server_->is_valid());
   } else {
     server_ = std::make_unique<httplib::Server>();
   }
@@ -256,6 +247,18 @@ bool HttpServer::Implementation::refuse(const Request& request, Response& respon
     response.status = 421;
     response.set_content("this server is asked as localhost\n", "text/plain");
     return true;
+  }
+  if (secure()) {
+    const absl::StatusOr<Identity> who = identity_of(peer_uris(request.ssl));
+    absl::Status status = who.status();
+    if (status.ok()) status = may_see_pages(*who);
+    if (status.ok() && hooks_.denied) status = hooks_.denied(*who);
+    if (!status.ok()) {
+      response.status = 403;
+      response.set_content(Json{{"error", std::string(status.message())}}.dump() + "\n",
+                           "application/json");
+      return true;
+    }
   }
   if (request.has_header("Range")) {
     response.status = 416;

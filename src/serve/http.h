@@ -8,9 +8,10 @@
 //   /api/devices, /api/agents, /api/queue, /api/timeline, /api/schedules, /api/failures: JSON, see
 //   src/serve/views.h
 //
-// Errors of /api are {"error": TEXT} with 400, 404, 503. Who may connect may read: names, timings
-// and schedules, not programs and not the audit. So it binds loopback unless the connection is
-// mutual TLS or the caller insists; on loopback a request's Host must be a loopback name, which
+// Errors of /api are {"error": TEXT} with 400, 403, 404, 503. Who may connect may read: names,
+// timings and schedules, not programs and not the audit. So beyond the loopback it speaks HTTPS, to
+// certificates of readers, clients and admins (403 for others), unless the caller insists on plain
+// HTTP; on loopback a request's Host must be a loopback name, which
 // keeps web pages of others (DNS rebinding) out. Slow clients: reads and writes time out after 5 s,
 // 8 connections are served at once and 64 wait.
 #pragma once
@@ -22,6 +23,8 @@
 
 #include "absl/status/statusor.h"
 #include "src/net/address.h"
+#include "src/net/https.h"
+#include "src/serve/auth.h"
 #include "src/serve/metrics.h"
 #include "tuner_db/database.h"
 
@@ -29,9 +32,9 @@ namespace lw {
 
 struct HttpOptions {
   BindAddress address;                     // parse_bind_address("127.0.0.1:9464"); its first one
-  // PEM files; given together, the port speaks HTTPS and asks clients for a certificate of the CA.
-  // Read at start only.
-  std::string certificate, key, client_ca;
+  // Set: the port speaks HTTPS and asks clients for a certificate of the authority. Asked at each
+  // handshake, so that renewed certificates are used as soon as they are in use elsewhere.
+  MaterialSource tls;
   bool allow_plain_remote = false;         // plain HTTP beyond loopback
   double online_s = 60;                    // an agent silent for longer is offline
   std::string version;
@@ -46,6 +49,7 @@ struct Health {
 // What the server asks its owner. All are called on its threads, at once.
 struct HttpHooks {
   std::function<Health()> health;
+  std::function<absl::Status(const Identity&)> denied;  // of a revoked certificate; may be absent
   std::function<int64_t()> now_ms;         // the service's clock; absent: the system's
   std::function<void()> before_metrics;    // sets gauges that count rows; may be absent
 };

@@ -150,6 +150,19 @@ absl::Status read_weights(const Reader& reader, const json& object, ServeConfig*
   return absl::OkStatus();
 }
 
+absl::Status read_denied(const Reader& reader, const json& value, ServeConfig* config) {
+  if (!value.is_array()) return reader.bad("denied", "want a list [\"agent/board-7\", ...]");
+  for (size_t i = 0; i < value.size(); ++i) {
+    const std::string who = value[i].is_string() ? value[i].get<std::string>() : "";
+    if (!parse_identity_uri(concat("spiffe://loopwright/", who)).ok()) {
+      return reader.bad(concat("denied[", i, "]"),
+                        concat("want ROLE/NAME as \"agent/board-7\", not ", value[i].dump()));
+    }
+    config->denied.insert(who);
+  }
+  return absl::OkStatus();
+}
+
 // Where the JSON stops being JSON: nlohmann tells it only to a handler.
 struct ErrorPosition : nlohmann::json_sax<json> {
   size_t position = 0;
@@ -201,9 +214,11 @@ absl::StatusOr<ServeConfig> parse_serve_config(std::string_view text, std::strin
       RETURN_IF_ERROR(read_weights(reader, value, &config));
     } else if (name == "default_weight") {
       RETURN_IF_ERROR(reader.number(value, name, kMinWeight, kMaxWeight, &config.default_weight));
+    } else if (name == "denied") {
+      RETURN_IF_ERROR(read_denied(reader, value, &config));
     } else {
-      return reader.unknown(name, name,
-                            {"quotas", "calls_per_second", "weights", "default_weight"});
+      return reader.unknown(
+          name, name, {"quotas", "calls_per_second", "weights", "default_weight", "denied"});
     }
   }
   return config;

@@ -7,9 +7,11 @@
 //                "message_bytes": 4194304},
 //     "calls_per_second": {"read": 50, "lookup": {"rate": 200, "burst": 1000}},
 //     "weights": {"ci": 2, "nightly": 0.5},
-//     "default_weight": 1
+//     "default_weight": 1,
+//     "denied": ["agent/board-7"]
 //   }
 //
+// "denied" is read again while the daemon runs, the others at its start.
 // What is left out keeps its default; what is not known is refused with the nearest name.
 #pragma once
 
@@ -18,6 +20,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,6 +57,7 @@ struct ServeConfig {
       Rate{50, 200}, Rate{200, 1000}, Rate{10, 100}, Rate{20, 200}, Rate{20, 100}, Rate{5, 20}};
   std::map<std::string, double> weights;     // client's name → share when devices are contended
   double default_weight = 1;
+  std::set<std::string> denied;              // whose certificates are revoked: "agent/board-7"
 
   const Rate& rate(CallClass call_class) const { return rates[static_cast<size_t>(call_class)]; }
   double weight(std::string_view client) const;

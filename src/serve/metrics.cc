@@ -25,7 +25,7 @@ enum Id {
   kJobsQueued, kJobsLeased, kLeasesExpired, kJobAttempts, kMeasurements, kQueueWait,
   kMeasureSeconds, kDiscards, kDevices, kAgentsOnline, kStudies, kCommitSeconds, kCommitOperations,
   kWalBytes, kDatabaseReadOnly, kHanging, kLookups, kLookupSeconds, kRpcs, kRpcSeconds, kStreamsOpen,
-  kTuningCost, kBuildInfo, kCount,
+  kTuningCost, kCertificateEnds, kReloadFailures, kBuildInfo, kCount,
 };
 
 constexpr std::array<MetricInfo, kCount> kTable = {{
@@ -59,6 +59,10 @@ constexpr std::array<MetricInfo, kCount> kTable = {{
     {"loopwright_streams_open", "gauge", "", "Streams that are open: WatchStudy, export, import."},
     {"loopwright_tuning_cost_seconds", "counter", "phase",
      "Seconds that tuning spent: search, model, build, prepare, measure, idle."},
+    {"loopwright_certificate_ends_seconds", "gauge", "",
+     "Seconds until the server's certificate ends; 0 without TLS, negative when it has ended."},
+    {"loopwright_reload_failures_total", "counter", "what",
+     "Changed files that could not be taken up while running: certificate, config."},
     {"loopwright_build_info", "gauge", "version", "Always 1; its label says which version runs."},
 }};
 
@@ -184,6 +188,7 @@ void Metrics::State::set_states(Id id, const std::map<std::string, int64_t>& by_
 
 Metrics::Metrics(const std::string& version) : state_(new State) {
   state_->gauge(kBuildInfo, version).Set(1);
+  for (const char* what : {"certificate", "config"}) state_->counter(kReloadFailures, what);
 }
 Metrics::~Metrics() = default;
 
@@ -233,6 +238,13 @@ void Metrics::stream_opened() { state_->gauge(kStreamsOpen).Increment(); }
 void Metrics::stream_closed() { state_->gauge(kStreamsOpen).Decrement(); }
 void Metrics::tuning_cost(std::string_view phase, double seconds) {
   state_->counter(kTuningCost, std::string(phase)).Increment(seconds);
+}
+
+void Metrics::certificate_ends_in(int64_t seconds) {
+  state_->gauge(kCertificateEnds).Set(static_cast<double>(seconds));
+}
+void Metrics::reload_failed(std::string_view what) {
+  state_->counter(kReloadFailures, std::string(what)).Increment();
 }
 
 std::string Metrics::text() const {

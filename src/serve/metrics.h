@@ -54,6 +54,9 @@ class Metrics {
   void wal(int64_t bytes);
   void read_only(bool is);
   void hanging(int threads);
+  // ---- the files that are read again
+  void certificate_ends_in(int64_t seconds);
+  void reload_failed(std::string_view what);           // certificate | config
   // ---- what is asked
   void lookup(std::string_view outcome, double seconds);
   void rpc(std::string_view method, std::string_view code, double seconds);

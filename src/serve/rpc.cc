@@ -31,6 +31,9 @@ Admission admit(const Wire& wire, const grpc::CallbackServerContext& context,
   }
   admission.caller.identity = *std::move(identity);
   admission.status = authorize(admission.caller.identity, method);
+  if (admission.status.ok()) {
+    admission.status = wire.service->denied().check(admission.caller.identity);
+  }
   if (!admission.status.ok()) return admission;
   if (deadline == Deadline::kWanted &&
       context.deadline() == std::chrono::system_clock::time_point::max()) {

@@ -172,7 +172,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::start(Service& service,
   const std::shared_ptr<grpc::ServerCredentials> credentials =
       options.credentials != nullptr ? options.credentials : grpc::InsecureServerCredentials();
   // Health, reflection and unknown methods are gRPC's own affair: nothing of ours would ask.
-  if (options.credentials != nullptr) credentials->SetAuthMetadataProcessor(deny_by_default());
+  if (options.credentials != nullptr) credentials->SetAuthMetadataProcessor(
+      deny_by_default(&service.denied()));
   std::vector<int> ports(options.address.numeric.size(), 0);
   for (size_t i = 0; i < ports.size(); ++i) {
     builder.AddListeningPort(options.address.numeric[i], credentials, &ports[i]);

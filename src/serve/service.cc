@@ -27,6 +27,7 @@ constexpr size_t kResidentBytes = size_t{48} << 20;  // of records in the index
 absl::StatusOr<std::unique_ptr<Service>> Service::start(std::shared_ptr<Database> database,
                                                         const ServiceOptions& options) {
   std::unique_ptr<Service> service(new Service(std::move(database), options));
+  service->denied_.set(options.config.denied);
   RETURN_IF_ERROR(service->clock_.synchronize(*service->database_));
   service->started_ms_ = service->now_ms();
   service->commit_ = std::make_unique<GroupCommit>(
@@ -82,6 +83,11 @@ Service::~Service() {
     commit_->stop();                       // stays there too: its acknowledgements ask it for
                                            // problems
   }
+}
+
+void Service::deny(std::set<std::string> denied) {
+  denied_.set(std::move(denied));
+  parked_.wake_prefix("");                 // who waits is looked at again
 }
 
 void Service::stop_giving() {

@@ -154,6 +154,9 @@ class Service {
   // What succeeds is written with what it changes.
   void note_refusal(const Caller& caller, std::string_view method, std::string_view subject,
                     const absl::Status& outcome);
+  // Whose certificates are revoked, from now on: their calls in flight and streams end too.
+  void deny(std::set<std::string> denied);
+  const DenyList& denied() const { return denied_; }
   // Counts anew what the gauges show; at most once a second, so that scraping costs little.
   void before_metrics();
   // Gives no more work and parks nobody; what is in flight is answered.
@@ -212,6 +215,7 @@ class Service {
   Metrics metrics_;
   Liveness liveness_;
   RateLimiter limiter_;
+  DenyList denied_;
   Refusals refusals_;
   ParkedCalls parked_;
   std::unique_ptr<LadderIndex> index_;

@@ -36,6 +36,7 @@ struct Service::Known {
 struct Service::Sync {
   std::shared_ptr<const v1::SynchronizeRequest> request;  // null: answered
   std::string agent;
+  Identity identity;
   SyncCall call;
   SyncAnswer answer;
   int64_t until_ms = 0;
@@ -94,6 +95,7 @@ std::shared_ptr<void> Service::synchronize(const Caller& caller,
   sync->request = std::move(request);
   sync->agent = sync->request->agent();
   sync->call.request = sync->request.get();
+  sync->identity = caller.identity;
   sync->call.peer = caller.peer;
   sync->waiting.push_back(done);
   sync->callers = 1;
@@ -176,6 +178,10 @@ bool Service::is_latest(const Sync& sync) {
 }
 
 void Service::attempt(std::shared_ptr<Sync> sync) {
+  if (absl::Status denied = denied_.check(sync->identity); !denied.ok()) {
+    answered(sync, std::move(denied));
+    return;
+  }
   sync->version = parked_.version(sync->topics());
   sync->answer.held_until_ms = 0;
   if (!needs_write(*sync)) {

@@ -110,6 +110,8 @@ class Watch : public grpc::ServerWriteReactor<v1::StudyEvent> {
   void read() {
     wire_.executor->post([this] {
       if (parking_.is_cancelled()) return finish(absl::CancelledError("the watcher has gone"));
+      const absl::Status denied = wire_.service->denied().check(admission_.caller.identity);
+      if (!denied.ok()) return finish(denied);
       const uint64_t version = wire_.service->parked().version({study_topic(study_)});
       // The study before its events: if it has ended by now, its last event is there.
       v1::Study study;
@@ -200,8 +202,10 @@ class WaitOperation : public grpc::ServerUnaryReactor {
       const uint64_t version = wire_.service->parked().version({study_topic(study_)});
       google::longrunning::GetOperationRequest request;
       request.set_name(name_);
-      const absl::Status found =
-          wire_.service->get_operation(admission_.caller, request, response_);
+      absl::Status found = wire_.service->denied().check(admission_.caller.identity);
+      if (found.ok()) {
+        found = wire_.service->get_operation(admission_.caller, request, response_);
+      }
       const bool over = !found.ok() || response_->done() || over_ || parking_.is_cancelled() ||
                         wire_.service->now_ms() >= until_ms_;
       if (over) return finish(found);
@@ -299,6 +303,11 @@ class Export : public grpc::ServerWriteReactor<v1::ExportRecordsResponse> {
   void next() {
     wire_.executor->post([this] {
       written_.Clear();
+      const absl::Status denied = wire_.service->denied().check(admission_.caller.identity);
+      if (!denied.ok()) {
+        Finish(conclude(wire_, admission_, kMethod, "", denied));
+        return;
+      }
       absl::StatusOr<std::string> cursor =
           wire_.service->export_some(admission_.caller, cursor_, best_only_, &written_);
       if (!cursor.ok()) {
@@ -336,8 +345,10 @@ class Import : public grpc::ServerReadReactor<v1::ImportRecordsRequest> {
       return;
     }
     wire_.executor->post([this] {
-      const absl::Status status =
-          wire_.service->import_some(admission_.caller, request_, response_);
+      absl::Status status = wire_.service->denied().check(admission_.caller.identity);
+      if (status.ok()) {
+        status = wire_.service->import_some(admission_.caller, request_, response_);
+      }
       if (!status.ok()) {
         Finish(conclude(wire_, admission_, kMethod, "", status));
         return;
