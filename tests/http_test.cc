@@ -298,7 +298,8 @@ TEST_F(HttpTest, NamesFromUsersStayData) {
 }
 
 TEST_F(HttpTest, BytesThatAreNoUtf8AreReplaced) {
-  data_->run("INSERT INTO agents VALUES ('zz',?,'1','{broken','',0)", std::string("s"));
+  data_->run("INSERT INTO agents (id, sessions, version, labels, peer, seen_ms) "
+             "VALUES ('zz',?,'1','{broken','',0)", std::string("s"));
   data_->run("UPDATE agents SET peer = CAST(x'ff61' AS TEXT) WHERE id = ?", std::string("zz"));
   const json agents = document("/api/agents?after=z");
   EXPECT_EQ(agents["agents"][0]["peer"], "\xef\xbf\xbd""a");

@@ -39,7 +39,8 @@ class ServiceData {
   }
 
   void agent(const std::string& id, int64_t seen_ms) {
-    run("INSERT INTO agents VALUES (?,?,?,?,?,?)", id, std::string("s1"), std::string("0.4.0"),
+    run("INSERT INTO agents (id, sessions, version, labels, peer, seen_ms) "
+        "VALUES (?,?,?,?,?,?)", id, std::string("s1"), std::string("0.4.0"),
         std::string("{\"rack\":\"r2\"}"), std::string("ipv4:127.0.0.1:5"), seen_ms);
   }
 
@@ -52,7 +53,8 @@ class ServiceData {
     device.mutable_target()->set_name(id[0] == 'q' ? "aarch64_neon" : "x86_avx512");
     device.mutable_target()->set_cores(16);
     const std::string bytes = device.SerializeAsString();
-    run("INSERT INTO devices VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", id, agent, Blob{bytes}, target_id,
+    run("INSERT INTO devices (id, agent, description, target, admission, reason, evidence, health, "
+        "failures, jobs_done, jobs_failed, seen_ms) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", id, agent, Blob{bytes}, target_id,
         admission, reason, std::string("[]"), health, failed > 5 ? 3 : 0, done, failed, seen_ms);
   }
 
@@ -83,8 +85,9 @@ class ServiceData {
     const int count = static_cast<int>(workloads.size());
     for (int i = 0; i < count; ++i) {
       const Workload& w = workloads[i];
-      run("INSERT INTO study_workloads VALUES "
-          "(?,?,?,?,'llvm 19.1.7 r2',?,'warm',1,?,?,?,?,?,?,?,0,0,0.0)", id, i, w.name, sha256(w.name),
+      run("INSERT INTO study_workloads (study, position, name, workload, backend, threads, cache, "
+          "weight, trials, failed, best_us, zero_us, busy_s, done, note) VALUES "
+          "(?,?,?,?,'llvm 19.1.7 r2',?,'warm',1,?,?,?,?,?,?,?)", id, i, w.name, sha256(w.name),
           1 + 7 * (i % 2), trials / count, trials / 31 / count, w.best_us, w.zero_us,
           seconds / count, w.done, w.note);
       if (w.best_us <= 0) continue;
