@@ -25,7 +25,8 @@ enum Id {
   kJobsQueued, kJobsLeased, kLeasesExpired, kJobAttempts, kMeasurements, kQueueWait,
   kMeasureSeconds, kDiscards, kDevices, kAgentsOnline, kStudies, kCommitSeconds, kCommitOperations,
   kWalBytes, kDatabaseReadOnly, kHanging, kLookups, kLookupSeconds, kRpcs, kRpcSeconds, kStreamsOpen,
-  kTuningCost, kCertificateEnds, kReloadFailures, kBuildInfo, kCount,
+  kTuningCost, kCertificateEnds, kReloadFailures,
+  kHandshakesFailed, kBuildInfo, kCount,
 };
 
 constexpr std::array<MetricInfo, kCount> kTable = {{
@@ -63,6 +64,8 @@ constexpr std::array<MetricInfo, kCount> kTable = {{
      "Seconds until the server's certificate ends; 0 without TLS, negative when it has ended."},
     {"loopwright_reload_failures_total", "counter", "what",
      "Changed files that could not be taken up while running: certificate, config."},
+    {"loopwright_handshakes_failed_total", "counter", "",
+     "TLS connections that were refused; the log names the peers, once a minute."},
     {"loopwright_build_info", "gauge", "version", "Always 1; its label says which version runs."},
 }};
 
@@ -242,6 +245,9 @@ void Metrics::tuning_cost(std::string_view phase, double seconds) {
 
 void Metrics::certificate_ends_in(int64_t seconds) {
   state_->gauge(kCertificateEnds).Set(static_cast<double>(seconds));
+}
+void Metrics::handshakes_failed(int64_t count) {
+  if (count > 0) state_->counter(kHandshakesFailed).Increment(static_cast<double>(count));
 }
 void Metrics::reload_failed(std::string_view what) {
   state_->counter(kReloadFailures, std::string(what)).Increment();

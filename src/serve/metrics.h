@@ -56,6 +56,7 @@ class Metrics {
   void hanging(int threads);
   // ---- the files that are read again
   void certificate_ends_in(int64_t seconds);
+  void handshakes_failed(int64_t count);
   void reload_failed(std::string_view what);           // certificate | config
   // ---- what is asked
   void lookup(std::string_view outcome, double seconds);

@@ -237,9 +237,14 @@ bool Searcher::advance(Owned& owned) {
   turns_.leave(*owned.party);
   if (stopped) return true;
   if (next.ok()) return *next == StudySearch::Next::kEnded;
+  // Cancelled, or another daemon's by now: in order.
+  if (absl::IsAborted(next.status())) {
+    log(Level::kInfo, "study_left", {{"study", owned.id}});
+    return true;
+  }
   log(Level::kWarning, "study_not_advanced",
       {{"study", owned.id}, {"error", std::string(next.status().message())}});
-  return next.status().code() == absl::StatusCode::kAborted;
+  return false;
 }
 
 // Called from within advance(), every few milliseconds: lets others compute, and ends what would

@@ -158,6 +158,7 @@ struct Server::Impl {
   FleetCalls fleet;
   Operations operations;
   std::string address;
+  int port = 0;
   std::unique_ptr<grpc::Server> server;
 };
 
@@ -206,6 +207,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::start(Service& service,
   if (options.address.unix_path.empty()) {
     const std::string& first = options.address.numeric[0];
     impl->address = concat(first.substr(0, first.rfind(':')), ":", ports[0]);
+    impl->port = ports[0];
   }
   std::unique_ptr<Server> server(new Server(std::move(impl)));
   server->set_serving(true, true);
@@ -215,6 +217,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::start(Service& service,
 Server::~Server() { stop(0); }
 
 const std::string& Server::address() const { return impl_->address; }
+int Server::port() const { return impl_->port; }
 
 void Server::set_serving(bool reads, bool writes) {
   grpc::HealthCheckServiceInterface* health = impl_->server->GetHealthCheckService();

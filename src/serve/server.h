@@ -35,6 +35,7 @@ class Server {
   ~Server();
   // "127.0.0.1:7070", with the port that was found for port 0.
   const std::string& address() const;
+  int port() const;                        // 0: a unix socket
   // What health checks say of it: serving, or not (draining, a database that cannot be written).
   void set_serving(bool reads, bool writes);
   // Gives no more work, answers what is in flight, for at most `grace_s`; then cuts.
