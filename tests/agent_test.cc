@@ -237,7 +237,7 @@ TEST(Agent, EndsWhenAnotherRunTakesOver) {
   ASSERT_TRUE(server.until_calls(1));
   server.fail(api_failure(grpc::StatusCode::FAILED_PRECONDITION, "SESSION_REPLACED"));
   const absl::Status status = agent.join();
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("another run of agents/test"));
 }
 

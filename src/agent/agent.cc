@@ -94,11 +94,12 @@ void log_device(std::string_view event, const v1::Device& device) {
 class Agent {
  public:
   Agent(const AgentOptions& options, std::string id, std::vector<DeviceSpec> specs,
-        std::unique_ptr<v1::AgentService::Stub> stub)
+        ServerGroup servers)
       : options_(options),
         id_(std::move(id)),
         specs_(std::move(specs)),
-        stub_(std::move(stub)),
+        servers_(std::move(servers)),
+        stub_(v1::AgentService::NewStub(servers_.channel())),
         rng_(entropy()) {}
 
   ~Agent() {
@@ -288,7 +289,9 @@ class Agent {
 
   void begin_call() {
     // What is owed wants its receipt now.
-    const bool may_wait = !leaving_ && !urgent() && ledger_->results() == 0 && listens();
+    const bool heard = failures_ == 0;     // else that the server answers is the news
+    const bool may_wait =
+        heard && !leaving_ && !urgent() && ledger_->results() == 0 && listens();
     const double lease = ledger_->shortest_lease();
     call_ = std::make_shared<Call>();
     call_->wait_s = may_wait ? std::min(options_.wait_s, lease / 3) : 0;
@@ -321,7 +324,7 @@ class Agent {
     const std::shared_ptr<Call> call = std::exchange(call_, nullptr);
     if (!call->status.ok()) return take_failure(*call);
     if (failures_ > 0 || !connected_) {
-      log(Level::kInfo, "connected", {{"server", options_.server.address}});
+      log(Level::kInfo, "connected", {{"server", servers_.server().address}});
     }
     connected_ = true;
     failures_ = 0;
@@ -353,9 +356,9 @@ class Agent {
       return absl::OkStatus();
     }
     const CallError error = explain(status);
-    last_error_ = describe_error(options_.server, status);
+    last_error_ = describe_error(servers_.server(), status);
     if (error.reason == "SESSION_REPLACED") {
-      return absl::FailedPreconditionError(
+      return absl::AbortedError(
           concat("another run of agents/", id_, " has taken over: ", status.error_message(),
                  "; two agents at once need names of their own (--name)"));
     }
@@ -375,7 +378,7 @@ class Agent {
     call_at_ = now() + pause;
     if (last_error_ != warned_of_ || now() - warned_at_ > kRepeatWarning) {
       log(Level::kWarning, "call_failed",
-          {{"server", options_.server.address},
+          {{"server", servers_.server().address},
            {"code", static_cast<int>(status.error_code())},
            {"reason", error.reason},
            {"retry_s", pause},
@@ -383,13 +386,18 @@ class Agent {
       warned_of_ = last_error_;
       warned_at_ = now();
     }
+    if (is_away(status) && servers_.size() > 1) {
+      servers_.next();
+      stub_ = v1::AgentService::NewStub(servers_.channel());
+    }
     return absl::OkStatus();
   }
 
   const AgentOptions& options_;
   const std::string id_;
   const std::vector<DeviceSpec> specs_;
-  const std::unique_ptr<v1::AgentService::Stub> stub_;
+  ServerGroup servers_;
+  std::unique_ptr<v1::AgentService::Stub> stub_;  // of the one that is spoken to
 
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
@@ -435,10 +443,10 @@ absl::Status run_agent(const AgentOptions& options) {
   }
   if (specs.empty()) return absl::InvalidArgumentError("an agent needs a device");
   RETURN_IF_ERROR(assign_devices(id, allowed_cpus(), &specs));
-  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, open_channel(options.server));
+  ASSIGN_OR_RETURN(ServerGroup servers, ServerGroup::open(options.server));
   FolderLock lock;
   RETURN_IF_ERROR(lock.take(options.state, id));
-  Agent agent(options, id, std::move(specs), v1::AgentService::NewStub(channel));
+  Agent agent(options, id, std::move(specs), std::move(servers));
   return agent.run();
 }
 

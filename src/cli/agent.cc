@@ -6,6 +6,7 @@
 #include "src/base/log.h"
 #include "src/cli/commands.h"
 #include "src/cli/interrupt.h"
+#include "src/net/grpc_log.h"
 
 namespace lw {
 namespace {
@@ -43,6 +44,7 @@ absl::StatusOr<int> run(const AgentCommand& command) {
     return absl::InvalidArgumentError("--log-level must be debug, info, warning or error");
   }
   set_log_level(level);
+  take_grpc_log();
   watch_interrupts(/*patience=*/2);
   AgentOptions all = command.agent;
   ASSIGN_OR_RETURN(all.isolation, parse_isolation(command.isolation));
@@ -53,6 +55,8 @@ absl::StatusOr<int> run(const AgentCommand& command) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument: return status;
     case absl::StatusCode::kNotFound: return absl::InvalidArgumentError(status.message());
+    // Two of one name would take turns for ever where a service manager starts them again.
+    case absl::StatusCode::kAborted: return absl::InvalidArgumentError(status.message());
     default: return environment(status);
   }
 }
@@ -65,7 +69,8 @@ Action agent_command(CLI::App& app) {
   options->state = default_state_folder();
   app.description(kAgentHelp);
   options->server.address = "127.0.0.1:7070";
-  app.add_option("--server", options->server.address, "HOST:PORT or unix:PATH of the server")
+  app.add_option("--server", options->server.address, "HOST:PORT or unix:PATH of the server; several, comma-separated, of one database: "
+                 "the next when one is away")
       ->envname("LOOPWRIGHT_SERVER")->capture_default_str();
   app.add_option("--device", options->devices, "what to measure on")->capture_default_str();
   app.add_option("--name", options->name, "of this agent; default: from the machine's id");

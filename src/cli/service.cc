@@ -16,10 +16,12 @@ constexpr int kConnectMs = 3000;
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> RemoteService::connect() const {
-  ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, open_channel(server));
-  channel->WaitForConnected(std::chrono::system_clock::now() +
-                            std::chrono::milliseconds(kConnectMs));
-  return channel;
+  ASSIGN_OR_RETURN(ServerGroup servers, ServerGroup::open(server));
+  for (size_t i = 0; i < servers.size(); ++i, servers.next()) {
+    const auto patience = std::chrono::system_clock::now() + std::chrono::milliseconds(kConnectMs);
+    if (servers.channel()->WaitForConnected(patience)) break;
+  }
+  return servers.channel();
 }
 
 absl::Status RemoteService::call(
@@ -49,7 +51,8 @@ absl::Status RemoteService::call(
 void add_service(CLI::App& app, RemoteService* service) {
   service->server.address = "127.0.0.1:7070";
   app.add_option("--server", service->server.address,
-                 "the service's address: HOST:PORT or unix:PATH")
+                 "the service's address: HOST:PORT or unix:PATH; several, comma-separated: the "
+                 "first that answers")
       ->envname("LOOPWRIGHT_SERVER")
       ->capture_default_str();
   app.add_option("--tls-ca", service->server.tls.ca, "PEM file: whom to trust");

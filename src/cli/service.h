@@ -20,8 +20,8 @@ namespace lw {
 struct RemoteService {
   ServerAddress server;
 
-  // Gives a server that was only just started a few seconds. That there is none the first call
-  // says.
+  // To the first server that answers; gives one that was only just started a few seconds. That
+  // there is none the first call says.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> connect() const;
   // Makes one call with a deadline, `body` with the context that it needs. An error says what to do
   // about it, and has a command's exit code: what is the server's or the network's is marked by

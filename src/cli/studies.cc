@@ -170,7 +170,7 @@ int exit_of(v1::StudyState state) {
 // Prints events until the study has ended, through restarts of the server; then the study.
 absl::StatusOr<int> watch(const RemoteService& service, const Output& output,
                           const std::string& name, int64_t after) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, service.connect());
+  ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, service.connect());
   int away = 0;
   bool ended = false;
   while (!ended && !interrupted()) {
@@ -197,6 +197,7 @@ absl::StatusOr<int> watch(const RemoteService& service, const Output& output,
     }
     if (away == 1) output.note("the server is away; waiting for it");
     std::this_thread::sleep_for(std::chrono::seconds(1));
+    ASSIGN_OR_RETURN(channel, service.connect());  // another daemon of the database may be there
   }
   ASSIGN_OR_RETURN(const v1::Study study, get_study(service, channel, name));
   emit(output, as_json(study), workload_table(study), study_text(study));

@@ -1,6 +1,7 @@
 #include "src/client/grpc_source.h"
 
 #include <chrono>
+#include <optional>
 
 #include "loopwright/v1/schedule.grpc.pb.h"
 #include "src/base/check.h"
@@ -68,9 +69,11 @@ class GrpcSource : public ScheduleSource {
 
   absl::Status connect() {
     if (stub_ != nullptr) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, open_channel(server_));
-    channel->GetState(/*try_to_connect=*/true);
-    stub_ = v1::ScheduleService::NewStub(channel);
+    if (!servers_.has_value()) {
+      ASSIGN_OR_RETURN(servers_, ServerGroup::open(server_));
+    }
+    servers_->channel()->GetState(/*try_to_connect=*/true);
+    stub_ = v1::ScheduleService::NewStub(servers_->channel());
     return absl::OkStatus();
   }
 
@@ -89,7 +92,15 @@ class GrpcSource : public ScheduleSource {
       grpc::ClientContext context;
       context.set_deadline(deadline);
       const grpc::Status status = stub_->BatchLookup(&context, request, &response);
-      if (!status.ok()) return absl::UnavailableError(status.error_message());
+      if (!status.ok()) {
+        // The caller waits for one server only; the next question goes to the next.
+        if (is_away(status) && servers_->size() > 1) {
+          servers_->next();
+          stub_ = nullptr;
+          connect().IgnoreError();
+        }
+        return absl::UnavailableError(status.error_message());
+      }
       if (response.results_size() != request.queries_size()) {
         return absl::UnavailableError("the server answered another number of queries");
       }
@@ -108,6 +119,7 @@ class GrpcSource : public ScheduleSource {
 
  private:
   const ServerAddress server_;
+  std::optional<ServerGroup> servers_;
   std::unique_ptr<v1::ScheduleService::Stub> stub_;
 };
 

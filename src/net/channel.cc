@@ -2,6 +2,7 @@
 
 #include <ctime>
 
+#include "absl/strings/str_split.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "src/base/check.h"
@@ -53,6 +54,15 @@ absl::Status check_address(const ServerAddress& server) {
   return absl::OkStatus();
 }
 
+std::vector<ServerAddress> each_of(const ServerAddress& servers) {
+  std::vector<ServerAddress> each;
+  for (const absl::string_view one : absl::StrSplit(servers.address, ',')) {
+    each.push_back(servers);
+    each.back().address = std::string(one);
+  }
+  return each;
+}
+
 bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
@@ -64,11 +74,28 @@ bool is_loopback(std::string_view address) {
   return starts("127.") || starts("localhost:") || starts("[::1]:") || starts("unix:");
 }
 
-absl::Status check_server(const ServerAddress& server) {
-  RETURN_IF_ERROR(check_address(server));
-  RETURN_IF_ERROR(check_tls_files_complete(server.tls));
-  if (!wants_tls(server.tls)) return credentials(server).status();
-  return load_tls_material(server.tls, TlsSide::kClient, std::time(nullptr)).status();
+absl::Status check_server(const ServerAddress& servers) {
+  RETURN_IF_ERROR(check_tls_files_complete(servers.tls));
+  for (const ServerAddress& server : each_of(servers)) {
+    RETURN_IF_ERROR(check_address(server));
+    if (!wants_tls(server.tls)) RETURN_IF_ERROR(credentials(server).status());
+  }
+  if (!wants_tls(servers.tls)) return absl::OkStatus();
+  return load_tls_material(servers.tls, TlsSide::kClient, std::time(nullptr)).status();
+}
+
+absl::StatusOr<ServerGroup> ServerGroup::open(const ServerAddress& servers) {
+  ServerGroup group;
+  group.servers_ = each_of(servers);
+  for (const ServerAddress& server : group.servers_) {
+    ASSIGN_OR_RETURN(group.channels_.emplace_back(), open_channel(server));
+  }
+  return group;
+}
+
+bool is_away(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+         status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> open_channel(const ServerAddress& server) {

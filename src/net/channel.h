@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "src/net/certificates.h"
@@ -21,7 +22,8 @@ struct Keepalive {
 };
 
 struct ServerAddress {
-  std::string address;  // HOST:PORT, [V6]:PORT or unix:PATH
+  // HOST:PORT, [V6]:PORT or unix:PATH; several, comma-separated, where daemons share a database.
+  std::string address;
   // Whom to trust, who we are. All three or none; without, only a loopback address is spoken to
   // unless `insecure` says that anybody on the way may read and write.
   TlsFiles tls;
@@ -32,10 +34,29 @@ struct ServerAddress {
 // What open_channel() would refuse, without making a channel.
 absl::Status check_server(const ServerAddress& server);
 
-// Does not connect yet. While the channel lives, its certificates are read again when the files
+// Of one address. Does not connect yet. While the channel lives, its certificates are read again when the files
 // change: new connections use the new ones, what exists goes on. kInvalidArgument: the address or
 // the options do not add up; for the files as load_tls_material().
 absl::StatusOr<std::shared_ptr<grpc::Channel>> open_channel(const ServerAddress& server);
+
+// Servers of one database, of which one is spoken to until it fails: then the next, and after the
+// last the first again. Not thread-safe; its channels are.
+class ServerGroup {
+ public:
+  // Errors: of any of the addresses, as open_channel().
+  static absl::StatusOr<ServerGroup> open(const ServerAddress& servers);
+  const ServerAddress& server() const { return servers_[current_]; }
+  const std::shared_ptr<grpc::Channel>& channel() const { return channels_[current_]; }
+  size_t size() const { return servers_.size(); }
+  void next() { current_ = (current_ + 1) % servers_.size(); }
+
+ private:
+  std::vector<ServerAddress> servers_;     // at least one, with one address each
+  std::vector<std::shared_ptr<grpc::Channel>> channels_;
+  size_t current_ = 0;
+};
+// Whether another server may do better: this one does not answer, or is going.
+bool is_away(const grpc::Status& status);
 
 // Whether only this machine can be behind it, by how it is written: 127.0.0.0/8, ::1, localhost,
 // unix.
