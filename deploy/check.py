@@ -27,7 +27,7 @@ GRPC, HTTP, USER = 7070, 7071, 10001
 IMAGE = "loopwright:latest"
 FLAGS = {  # the contract: flag -> takes a value
     "serve": {"--listen", "--http", "--db", "--config", "--tls-ca", "--tls-cert", "--tls-key", "--backups"},
-    "agent": {"--server", "--device", "--tls-ca", "--tls-cert", "--tls-key", "--state", "--name"},
+    "agent": {"--server", "--device", "--tls-ca", "--tls-cert", "--tls-key", "--state", "--name", "--isolation"},
 }
 NEEDED = {"serve": {"--listen", "--db"}, "agent": {"--server"}}
 TLS = {"--tls-ca", "--tls-cert", "--tls-key"}
@@ -63,7 +63,12 @@ def check_command(words, where):
     expect(address.endswith(f":{GRPC}"), f"{where}: {address} is not on port {GRPC}")
     http = options.get("--http", f"127.0.0.1:{HTTP}")
     expect(http == f"127.0.0.1:{HTTP}", f"{where}: --http {http} is not the loopback's {HTTP}")
-    expect(not re.search(r"://[^/@]*:[^/@]*@", options.get("--db", "")), f"{where}: a password in --db")
+    database = options.get("--db", "")
+    expect(not re.search(r"://[^/@]*:[^/@]*@", database), f"{where}: a password in --db")
+    remote = re.match(r"postgres(ql)?://([^/@]*@)?[^/?]", database)
+    expect(not remote or "sslmode=verify-full&sslrootcert=" in database, f"{where}: --db without verified TLS")
+    if verb == "agent":
+        expect(options.get("--isolation") in ("filter", "namespaces"), f"{where}: candidates are not shut in")
     return options
 
 
@@ -109,13 +114,14 @@ def check_compose():
                 expect(options.get("--name") == name, f"{where}: its name is {options.get('--name')}")
                 expect(options.get("--server") == f"serve:{GRPC}", f"{where}: serves no such server")
                 expect("ports" not in service, f"{where}: an agent needs no port")
+                expect("mem_limit" in service, f"{where}: no memory limit")
     for volume, users in mounted.items():
         if volume.startswith(("tls-", "state-")):
             expect(len(users - {"certificates"}) <= 1, f"compose.yaml: {volume} is shared by {sorted(users)}")
     expect(mounted.get("tls-ca") == {"certificates"}, "compose.yaml: the authority's key is mounted elsewhere")
     script = services.get("certificates", {}).get("command", [""])[0]
-    for name in ("serve", "board-1", "board-2"):
-        expect(re.search(rf"issue ca (server|agent) {name} ", script), f"compose.yaml: {name} gets no certificate")
+    for name in ("serve", "postgres", "board-1", "board-2"):
+        expect(re.search(rf"ensure ca (server|agent) {name} ", script), f"compose.yaml: {name} gets no certificate")
 
 
 # --- Kubernetes ----------------------------------------------------------------------------------
@@ -202,7 +208,7 @@ def check_together(items):
     budget = items["PodDisruptionBudget", "loopwright", "loopwright"]["spec"]
     expect(budget["selector"]["matchLabels"].items() <= labels.items(), "PodDisruptionBudget: selects no pod")
     expect(budget["minAvailable"] < daemon["spec"]["replicas"], "PodDisruptionBudget: no pod may ever leave")
-    for name, path in (("startupProbe", "healthz"), ("livenessProbe", "healthz"), ("readinessProbe", "readyz")):
+    for name, path in (("startupProbe", "healthz"), ("livenessProbe", "healthz"), ("readinessProbe", "readyz?reads")):
         expect(field(pod["containers"][0], f"{name}.exec.command") == ["/usr/local/bin/probe", path], f"Deployment: {name}")
     secrets = {name: set(item["stringData"]) for (kind, name, _), item in items.items() if kind == "Secret"}
     for volume in pod["volumes"]:
@@ -288,6 +294,10 @@ def check_units(quick):
         for setting, value in (("NoNewPrivileges", "yes"), ("ProtectSystem", "strict"), ("User", "loopwright"),
                                ("CapabilityBoundingSet", ""), ("Restart", "always")):
             expect(settings.get(setting) == [value], f"{name}: {setting}={settings.get(setting)}")
+        # 1 is a wrong request (src/cli/exit.h); all else may mend, so nothing else ends the attempts.
+        expect(settings.get("RestartPreventExitStatus") == ["1"] and settings.get("StartLimitIntervalSec") == ["0"],
+               f"{name}: gives up restarting where it should not")
+        expect({"MemoryMax", "MemoryHigh"} & set(settings), f"{name}: no memory limit")
         expect("LoadCredential" not in settings, f"{name}: LoadCredential would hide renewed certificates")
         if quick:
             continue

@@ -34,6 +34,8 @@ TEST(Deploy, TheCheckerSeesMistakes) {
       {"compose.yaml", "cap_drop: [ALL]", "cap_drop: []", "serve: not hardened"},
       {"compose.yaml", "- tls-board-2:/tls:ro", "- tls-board-1:/tls:ro", "tls-board-1 is shared"},
       {"compose.yaml", "loopwright@postgres/", "loopwright:secret@postgres/", "a password in --db"},
+      {"compose.yaml", "?sslmode=verify-full", "?sslmode=require", "--db without verified TLS"},
+      {"compose.yaml", "  mem_limit: \"${BOARD_MEMORY:-4g}\"\n", "", "no memory limit"},
       {"compose.yaml", "services:", "services: [", "compose.yaml: while parsing"},
       {"kubernetes/daemon.yaml", "containerPort: 7070", "containerPort: 7080",
        "Service: another port"},
@@ -49,6 +51,11 @@ TEST(Deploy, TheCheckerSeesMistakes) {
       {"Dockerfile", "\"--db\"", "\"--database\"", "serve has no '--database'"},
       {"systemd/loopwright-serve.service", "--db ${DB}", "--db", "--db has no value"},
       {"systemd/loopwright-serve.service", "NoNewPrivileges=yes\n", "", "NoNewPrivileges"},
+      {"systemd/loopwright-serve.service", "ExitStatus=1", "ExitStatus=2", "gives up restarting"},
+      {"systemd/loopwright-serve.service", "StartLimitIntervalSec=0\n", "", "gives up restarting"},
+      {"systemd/loopwright-agent@.service", "MemoryMax=80%\n", "", "no memory limit"},
+      {"systemd/loopwright-agent@.service", " --isolation filter", "", "not shut in"},
+      {"kubernetes/daemon.yaml", "\"readyz?reads\"", "readyz", "readinessProbe"},
       {"systemd/loopwright-agent@.service", "agent --server", "agents --server",
        "no command 'agents'"}};
   testing::TempFolder folder;
@@ -75,6 +82,7 @@ TEST(Deploy, TheProbeAsksTheLoopback) {
   EXPECT_EQ(shell(kSource + "/deploy/probe readyz 1").exit, 1);
   EXPECT_EQ(shell(kSource + "/deploy/probe metrics").exit, 2);
   EXPECT_EQ(shell(kSource + "/deploy/probe readyz '1;id'").exit, 2);
+  EXPECT_EQ(shell(kSource + "/deploy/probe 'readyz?reads' 1").exit, 1);
   // A server of one answer, on a port that the system chooses.
   const std::string server = concat(
       "python3 -c 'import socket,subprocess,sys\n"

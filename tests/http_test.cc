@@ -340,6 +340,25 @@ TEST_F(HttpTest, RemoteAddressesNeedTlsOrAWord) {
             absl::StatusCode::kUnavailable);
 }
 
+TEST_F(HttpTest, LookUpsAreReadyWhileTheDatabaseTakesNoWrites) {
+  Health now{false, "the database is read-only: disk full", true, true};
+  HttpHooks hooks;
+  hooks.health = [&] { return now; };
+  HttpOptions options;
+  options.address = *parse_bind_address("127.0.0.1:0");
+  const auto server = HttpServer::start(options, data_->database(), *metrics_, std::move(hooks));
+  ASSERT_TRUE(server.ok()) << server.status();
+  httplib::Client client("127.0.0.1", (*server)->port());
+  EXPECT_EQ(client.Get("/readyz")->status, 503);
+  EXPECT_EQ(client.Get("/readyz?reads")->status, 200);
+  EXPECT_EQ(client.Get("/healthz")->status, 200);
+  EXPECT_THAT(client.Get("/readyz?reads")->body, HasSubstr("read-only"));
+  now.reads = false;                       // it stops
+  EXPECT_EQ(client.Get("/readyz?reads")->status, 503);
+  now = {false, "a thread hangs", false, true};
+  EXPECT_EQ(client.Get("/readyz?reads")->status, 503);
+}
+
 TEST_F(HttpTest, StopsWhileClientsHang) {
   const int s = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};

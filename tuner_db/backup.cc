@@ -210,13 +210,16 @@ absl::Status backup(Database& database, const std::string& path) {
     RETURN_IF_ERROR(copy->tidy());
   }
   RETURN_IF_ERROR(verify(work.file));
+  // It holds programs, as the database does.
+  if (chmod(work.file.c_str(), 0600) != 0) return system_error(path, "kept to its owner");
   RETURN_IF_ERROR(sync(work.file, O_RDWR));
   if (rename(work.file.c_str(), path.c_str()) != 0) return system_error(path, "written");
   const std::filesystem::path parent = std::filesystem::absolute(path).parent_path();
   return sync(parent.string(), O_RDONLY | O_DIRECTORY);
 }
 
-absl::Status restore(const std::string& path, const std::string& url, bool force) {
+absl::Status restore(const std::string& path, const std::string& url, bool force,
+                     const DatabaseOptions& options) {
   std::error_code ignored;
   if (std::filesystem::equivalent(path, url, ignored)) {
     return absl::InvalidArgumentError(
@@ -241,7 +244,7 @@ absl::Status restore(const std::string& path, const std::string& url, bool force
     if (lines.empty()) return absl::OkStatus();
     return absl::DataLossError(absl::StrCat(path, ": damaged: ", lines[0]));
   }));
-  ASSIGN_OR_RETURN(const std::shared_ptr<Database> to, open_database(url, {}));
+  ASSIGN_OR_RETURN(const std::shared_ptr<Database> to, open_database(url, options));
   bool empty = true;
   RETURN_IF_ERROR(to->read(kPatience_s, [&]() -> absl::Status {
     for (const TableSchema& table : schema_tables()) {

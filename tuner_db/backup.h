@@ -19,6 +19,7 @@ absl::Status backup(Database& database, const std::string& path);
 // if it is not there. kFailedPrecondition when that has rows already, unless `force`: then they are
 // deleted. All or nothing, in one transaction that ends only if every table has the same rows then
 // as the backup has. The backup may be of an older schema.
-absl::Status restore(const std::string& path, const std::string& url, bool force = false);
+absl::Status restore(const std::string& path, const std::string& url, bool force = false,
+                     const DatabaseOptions& options = {});
 
 }  // namespace lw

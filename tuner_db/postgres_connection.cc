@@ -16,8 +16,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "src/base/check.h"
 #include "tuner_db/fork.h"
+#include "tuner_db/postgres_url.h"
 #include "tuner_db/schema.h"
 
 namespace lw {
@@ -195,7 +197,10 @@ absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresConnection::open(
     RETURN_IF_ERROR(made->set_up());
     return made;
   }
-  const std::string why = PQerrorMessage(made->connection_);
+  // Its words are lines; they name hosts and files, no secrets.
+  std::string why = PQerrorMessage(made->connection_);
+  while (!why.empty() && why.back() == '\n') why.pop_back();
+  why = absl::StrReplaceAll(why, {{"\n", "; "}, {"\t", ""}});
   if (absl::StrContains(why, "does not exist") && absl::StrContains(why, "database")) {
     return absl::NotFoundError(absl::StrFormat(
         "%s: no such database on that server; make it with createdb", name));
@@ -204,10 +209,11 @@ absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresConnection::open(
       absl::StrContains(why, "authentication") || absl::StrContains(why, "pg_hba.conf") ||
       absl::StrContains(why, "role ")) {
     return absl::PermissionDeniedError(absl::StrFormat(
-        "%s: the server refuses this user or its password; see PGPASSFILE and pg_hba.conf", name));
+        "%s: the server refuses this user or its password; see PGPASSFILE and pg_hba.conf (%s)",
+        name, why));
   }
   return absl::UnavailableError(absl::StrFormat(
-      "%s: the server cannot be reached (is it running, and the address right?)", name));
+      "%s: the server cannot be reached (is it running, and the address right?): %s", name, why));
 }
 
 absl::Status PostgresConnection::set_up() {
@@ -217,13 +223,11 @@ absl::Status PostgresConnection::set_up() {
         "%s: its encoding is %s; make it with createdb --encoding=UTF8 --template=template0",
         name_, encoding == nullptr ? "unknown" : encoding));
   }
-  if (PQserverVersion(connection_) < 120000) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "%s: PostgreSQL %d is too old; 12 is needed", name_, PQserverVersion(connection_) / 10000));
-  }
-  // What commits is durable whatever the server's default, and a dead client's locks end soon.
+  RETURN_IF_ERROR(check_postgres_version(PQserverVersion(connection_), name_));
+  // What commits is durable whatever the server's default, on its synchronous standbys too where it
+  // has some; and a dead client's locks end soon.
   return command("SELECT set_config('synchronous_commit', 'on', false)"
-                 " WHERE current_setting('synchronous_commit') = 'off';"
+                 " WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply');"
                  "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5;"
                  "SET tcp_keepalives_count = 3; SET standard_conforming_strings = on");
 }

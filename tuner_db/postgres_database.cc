@@ -28,6 +28,7 @@
 #include "tuner_db/identities.h"
 #include "tuner_db/pool.h"
 #include "tuner_db/postgres_connection.h"
+#include "tuner_db/postgres_url.h"
 #include "tuner_db/schema.h"
 
 namespace lw {
@@ -51,27 +52,6 @@ void back_off(int attempt) {
   const int64_t full_us = std::min<int64_t>(int64_t{1000} << std::min(attempt, 7), 100'000);
   std::this_thread::sleep_for(std::chrono::microseconds(
       full_us / 2 + static_cast<int64_t>(hash % static_cast<uint64_t>(full_us))));
-}
-
-// "postgresql://user@host:port/name" without the password; an error, which does not repeat the
-// URL, for what libpq does not understand.
-absl::StatusOr<std::string> public_name(const std::string& url) {
-  PQconninfoOption* options = PQconninfoParse(url.c_str(), nullptr);
-  if (options == nullptr) {
-    return absl::InvalidArgumentError(
-        "the database's address is malformed; it reads postgresql://USER@HOST:PORT/NAME");
-  }
-  std::string user, host, port, name;
-  for (const PQconninfoOption* option = options; option->keyword != nullptr; ++option) {
-    if (option->val == nullptr) continue;
-    const std::string_view keyword = option->keyword;
-    if (keyword == "user") user = absl::StrCat(option->val, "@");
-    if (keyword == "host") host = option->val;
-    if (keyword == "port") port = absl::StrCat(":", option->val);
-    if (keyword == "dbname") name = option->val;
-  }
-  PQconninfoFree(options);
-  return absl::StrCat("postgresql://", user, host, port, "/", name);
 }
 
 }  // namespace
@@ -386,7 +366,8 @@ absl::Status PostgresDatabase::check_structure(std::vector<std::string>* lines) 
 
 absl::StatusOr<std::shared_ptr<Database>> open_postgres(const std::string& url,
                                                         const DatabaseOptions& options) {
-  ASSIGN_OR_RETURN(const std::string name, public_name(url));
+  ASSIGN_OR_RETURN(const std::string name, postgres_name(url));
+  if (!options.insecure) RETURN_IF_ERROR(check_postgres_transport(url));
   auto database = std::make_shared<PostgresDatabase>(url, name, options);
   RETURN_IF_ERROR(database->open());
   if (!options.read_only) RETURN_IF_ERROR(adopt_identities(*database, options.patience_s));

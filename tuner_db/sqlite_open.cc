@@ -233,6 +233,9 @@ absl::Status SqliteOpening::open_to_write() {
   if (database_->directory_ < 0) return error(SQLITE_CANTOPEN);
   SqliteDatabase::DirectoryLock lock;
   RETURN_IF_ERROR(database_->lock_directory(options_.patience_s, &lock));
+  // It holds programs: a new one is its owner's alone, and with it the files beside it.
+  const int made = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (made >= 0) close(made);
   RETURN_IF_ERROR(prepare_file());
   database_->writer_ = std::move(connection_);
   return absl::OkStatus();

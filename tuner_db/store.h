@@ -179,6 +179,8 @@ struct DatabaseOptions {
   bool read_only = false;
   double patience_s = 10;                  // how long a locked database is waited for
   int connections = 16;                    // at once: readers of SQLite, all of PostgreSQL
+  // A PostgreSQL on another machine is spoken to though nothing proves that it is the one.
+  bool insecure = false;
 };
 using SqliteOptions = DatabaseOptions;
 absl::StatusOr<std::unique_ptr<Store>> open_sqlite_store(const std::string& path,

@@ -106,7 +106,9 @@ absl::StatusOr<std::unique_ptr<Model>> model_named(const std::string& name,
 }
 
 absl::StatusOr<std::unique_ptr<Store>> DatabaseFlags::open() const {
-  return environment(open_store(path));
+  DatabaseOptions options;
+  options.insecure = insecure;
+  return environment(open_store(path, options));
 }
 
 absl::StatusOr<std::unique_ptr<Store>> DatabaseFlags::open_to_read() const {
@@ -116,6 +118,7 @@ absl::StatusOr<std::unique_ptr<Store>> DatabaseFlags::open_to_read() const {
   }
   DatabaseOptions options;
   options.read_only = true;
+  options.insecure = insecure;
   return environment(open_store(path, options));
 }
 
@@ -134,6 +137,8 @@ void add_database(CLI::App& app, DatabaseFlags* options) {
       "--db", options->path,
       "the database: a file, or postgres://USER@HOST/NAME (default: $LOOPWRIGHT_DB, else "
       "loopwright.db)");
+  app.add_flag("--insecure-database", options->insecure,
+               "speak to another machine's PostgreSQL without sslmode=verify-full");
 }
 
 void add_frozen(CLI::App& app, DatabaseFlags* options, bool runs) {

@@ -72,6 +72,7 @@ struct DatabaseFlags {
   std::string path;
   bool frozen = false;                     // a miss is exit 2
   bool unverified = false;                 // take what was never verified without a check
+  bool insecure = false;                   // a PostgreSQL of another machine, without proof
 
   // For commands that write. Errors are marked.
   absl::StatusOr<std::unique_ptr<Store>> open() const;

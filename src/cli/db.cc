@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "src/cli/commands.h"
 #include "src/cli/subcommands.h"
+#include "src/serve/daemon_lock.h"
 #include "tuner_db/backup.h"
 #include "tuner_db/database.h"
 #include "tuner_db/ladder.h"
@@ -195,6 +196,7 @@ absl::StatusOr<int> check(const DbOptions& options) {
 absl::StatusOr<int> backup_to(const DbOptions& options) {
   DatabaseOptions to_read;
   to_read.read_only = true;
+  to_read.insecure = options.database.insecure;
   ASSIGN_OR_RETURN(const std::shared_ptr<Database> database,
                    environment(open_database(options.database.path, to_read)));
   const absl::Status written = backup(*database, options.file);
@@ -212,7 +214,12 @@ absl::StatusOr<int> restore_from(const DbOptions& options) {
   if (!std::filesystem::exists(options.file, error)) {
     return absl::InvalidArgumentError(concat(options.file, ": there is no such file"));
   }
-  const absl::Status restored = restore(options.file, options.database.path, options.force);
+  // A daemon would go on with what it read before.
+  ASSIGN_OR_RETURN(const DaemonLock lock, DaemonLock::take(options.database.path));
+  DatabaseOptions to_write;
+  to_write.insecure = options.database.insecure;
+  const absl::Status restored =
+      restore(options.file, options.database.path, options.force, to_write);
   // Not empty: the request is wrong, not the environment.
   if (absl::IsFailedPrecondition(restored)) return restored;
   RETURN_IF_ERROR(environment(restored));

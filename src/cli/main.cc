@@ -6,6 +6,7 @@
 
 #include "src/cli/commands.h"
 #include "src/cli/interrupt.h"
+#include "tuner_db/postgres_url.h"
 
 namespace lw {
 namespace {
@@ -111,6 +112,16 @@ int main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);                // a file over its limit is an error of the write
   std::ios::sync_with_stdio(false);
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (holds_password(word) || (word.starts_with("--db=") && holds_password(word.substr(5)))) {
+      std::cerr << "loopwright: a password on the command line is there for every user of this "
+                   "machine to read: put it into the file that PGPASSFILE names, or ~/.pgpass, as "
+                   "HOST:PORT:DATABASE:USER:PASSWORD with mode 0600, and leave it out of the "
+                   "address\n";
+      return kBadRequest;
+    }
+  }
   CLI::App app("Loopwright finds fast kernels for tensor expressions.", "loopwright");
   app.set_version_flag("--version", "loopwright " LOOPWRIGHT_VERSION);
   app.require_subcommand(1);

@@ -4,6 +4,7 @@
 #include "src/base/log.h"
 #include "src/cli/commands.h"
 #include "src/cli/interrupt.h"
+#include "src/net/grpc_log.h"
 #include "src/serve/daemon.h"
 
 namespace lw {
@@ -23,6 +24,7 @@ absl::StatusOr<int> run_serve(ServeOptions& options) {
     return absl::InvalidArgumentError("--log-level must be debug, info, warning or error");
   }
   set_log_level(level);
+  take_grpc_log();
   watch_interrupts(1, static_cast<int>(options.daemon.grace_s) + kLastResortSeconds);
   options.daemon.service.version = LOOPWRIGHT_VERSION;
   const auto started = [&](const std::string& grpc, const std::string& http) {
@@ -46,9 +48,11 @@ Action serve_command(CLI::App& app) {
   app.add_option("--http", daemon.http, "page, metrics and health; '' for none")
       ->capture_default_str();
   app.add_option("--db", daemon.database, "a file, or postgres://USER@HOST/NAME (password from "
-                                          "PGPASSWORD or ~/.pgpass)")
+                                          "PGPASSFILE or ~/.pgpass)")
       ->envname("LOOPWRIGHT_DB")->capture_default_str();
-  app.add_option("--config", daemon.config, "JSON: quotas, calls per second, clients' weights");
+  app.add_flag("--insecure-database", daemon.insecure_database,
+               "speak to another machine's PostgreSQL without sslmode=verify-full");
+  app.add_option("--config", daemon.config, "JSON: quotas, calls per second, weights, who is denied");
   app.add_option("--tls-ca", daemon.tls.ca, "PEM: who signs clients' certificates");
   app.add_option("--tls-cert", daemon.tls.certificate, "PEM: this server's certificate");
   app.add_option("--tls-key", daemon.tls.key, "PEM: its key");

@@ -1,9 +1,5 @@
 #include "src/serve/daemon.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
 #include <ctime>
@@ -11,10 +7,11 @@
 
 #include "absl/synchronization/mutex.h"
 #include "src/base/check.h"
-#include "src/base/file_lock.h"
 #include "src/base/log.h"
 #include "src/expr/message.h"
+#include "src/net/grpc_log.h"
 #include "src/net/tls.h"
+#include "src/serve/daemon_lock.h"
 #include "src/serve/http.h"
 #include "src/serve/server.h"
 
@@ -22,38 +19,26 @@ namespace lw {
 namespace {
 
 constexpr int kPageConnections = 8;
-constexpr std::chrono::seconds kEndingDaemon{3};
+constexpr std::chrono::milliseconds kFirstPause{500}, kLongestPause{15'000};  // for a database
 
-// One daemon for a file: two would each think that they own all studies.
-class DaemonLock {
- public:
-  static absl::StatusOr<DaemonLock> take(const std::string& database) {
-    DaemonLock lock;
-    if (is_postgres_url(database)) return lock;
-    const std::string path = database + ".serve";
-    lock.descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (lock.descriptor_ < 0) {
-      return absl::UnavailableError(concat(path, ": cannot be opened: ", std::strerror(errno)));
+// The database, waited for where it is a server's: one that starts with this daemon (a machine that
+// boots, a failover) is there soon, and a service manager's limit of restarts is not for that.
+// kCancelled: told to stop meanwhile.
+absl::StatusOr<std::shared_ptr<Database>> open_when_there(const std::string& url,
+                                                          const DatabaseOptions& options,
+                                                          const std::function<bool()>& stop) {
+  for (auto pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    absl::StatusOr<std::shared_ptr<Database>> database = open_database(url, options);
+    if (!absl::IsUnavailable(database.status()) || !is_postgres_url(url)) return database;
+    log(Level::kWarning, "waiting_for_database",
+        {{"why", std::string(database.status().message())}, {"again_in_ms", pause.count()}});
+    const auto again = std::chrono::steady_clock::now() + pause;
+    while (std::chrono::steady_clock::now() < again) {
+      if (stop()) return absl::CancelledError("told to stop before the database was there");
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
-    // One that was killed a moment ago holds it until the system has taken its memory back.
-    if (!lock_within(lock.descriptor_, kEndingDaemon)) {
-      return absl::FailedPreconditionError(concat(database, ": another daemon serves it"));
-    }
-    return lock;
   }
-  DaemonLock() = default;
-  DaemonLock(DaemonLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  DaemonLock& operator=(DaemonLock&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  ~DaemonLock() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-
- private:
-  int descriptor_ = -1;
-};
+}
 
 // `reading`: the page's own look at the database, so that it never waits for the writer nor holds
 // it up.
@@ -77,7 +62,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> start_http(const DaemonOptions& opti
   hooks.health = [&service] {
     const std::string hang = service.hang();
     const std::string problem = hang.empty() ? service.problem() : hang;
-    return Health{problem.empty(), problem, hang.empty()};
+    return Health{problem.empty(), problem, hang.empty(), hang.empty() && !service.is_stopping()};
   };
   hooks.denied = [&service](const Identity& who) { return service.denied().check(who); };
   hooks.now_ms = [&service] { return service.now_ms(); };
@@ -164,11 +149,18 @@ absl::Status run_daemon(DaemonOptions options,
     log(Level::kWarning, "exposed", {{"what", security.exposes}});
   }
   ASSIGN_OR_RETURN(const DaemonLock lock, DaemonLock::take(options.database));
-  ASSIGN_OR_RETURN(std::shared_ptr<Database> database, open_database(options.database));
+  DatabaseOptions to_write;
+  to_write.insecure = options.insecure_database;
+  absl::StatusOr<std::shared_ptr<Database>> opened =
+      open_when_there(options.database, to_write, stop);
+  if (absl::IsCancelled(opened.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(opened.status());
+  std::shared_ptr<Database> database = *std::move(opened);
   ASSIGN_OR_RETURN(const std::unique_ptr<Service> service,
                    Service::start(std::move(database), options.service));
   DatabaseOptions to_read;
   to_read.read_only = true;
+  to_read.insecure = options.insecure_database;
   to_read.connections = kPageConnections;
   ASSIGN_OR_RETURN(const std::shared_ptr<Database> reading,
                    open_database(options.database, to_read));
@@ -178,12 +170,14 @@ absl::Status run_daemon(DaemonOptions options,
   const std::string url = http == nullptr ? "" : http->url();
   log(Level::kInfo, "serving", {{"grpc", server->address()}, {"http", url},
                                 {"database", service->database().path()}});
+  if (security.reloader != nullptr) name_peers_of(server->port());
   started(server->address(), url);
   std::string problem;
   ConfigFile config(options.config, options.service.config);
   while (!stop()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     for (int i = failures->exchange(0); i > 0; --i) service->metrics().reload_failed("certificate");
+    service->metrics().handshakes_failed(take_failed_handshakes());
     config.look(*service);
     const std::string now = service->problem();
     if (now == problem) continue;

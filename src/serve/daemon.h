@@ -15,6 +15,7 @@ struct DaemonOptions {
   std::string listen = "127.0.0.1:7070";   // gRPC
   std::string http = "127.0.0.1:7071";     // page, metrics, health; "" for none
   std::string database = "loopwright.db";  // a file, or postgres://...
+  bool insecure_database = false;          // see DatabaseOptions.insecure
   std::string config;                      // of quotas, rates and weights; "" for the defaults
   TlsFiles tls;
   bool insecure_expose = false;
@@ -24,7 +25,8 @@ struct DaemonOptions {
 };
 
 // `started` is called once with the addresses that were bound; `stop` is asked ten times a second.
-// Errors say which option is wrong: an address, a certificate, the configuration, the database.
+// A PostgreSQL that cannot be reached yet is waited for; SQLite's file is there or made. Errors say
+// which option is wrong: an address, a certificate, the configuration, the database.
 absl::Status run_daemon(DaemonOptions options,
                         const std::function<void(const std::string& grpc, const std::string& http)>&
                             started,

@@ -141,7 +141,7 @@ class HttpServer::Implementation {
   void answer(const Request& request, Response& response);
   bool refuse(const Request& request, Response& response) const;
   void answer_api(const Request& request, Response& response);
-  void answer_health(bool readiness, Response& response) const;
+  void answer_health(const Request& request, Response& response) const;
   absl::StatusOr<Json> document(const std::vector<std::string>& path, const Parameters& parameters);
   absl::StatusOr<Json> overview(const ViewContext& context) const;
   int64_t now_ms() const;
@@ -276,7 +276,7 @@ void HttpServer::Implementation::answer(const Request& request, Response& respon
     if (hooks_.before_metrics) hooks_.before_metrics();
     return response.set_content(metrics_.text(), "text/plain; version=0.0.4; charset=utf-8");
   }
-  if (path == "/healthz" || path == "/readyz") return answer_health(path == "/readyz", response);
+  if (path == "/healthz" || path == "/readyz") return answer_health(request, response);
   if (path.size() <= kMaxPath && absl::StartsWith(path, "/api/")) {
     return answer_api(request, response);
   }
@@ -289,9 +289,11 @@ void HttpServer::Implementation::answer(const Request& request, Response& respon
   response.set_content("not found\n", "text/plain");
 }
 
-void HttpServer::Implementation::answer_health(bool readiness, Response& response) const {
+void HttpServer::Implementation::answer_health(const Request& request,
+                                               Response& response) const {
   const Health now = health();
-  if (!now.alive || (readiness && !now.ready)) response.status = 503;
+  const bool ready = request.has_param("reads") ? now.reads : now.ready;
+  if (!now.alive || (request.path == "/readyz" && !ready)) response.status = 503;
   response.set_content(now.problem.empty() ? "ok\n" : now.problem + "\n", "text/plain");
 }
 

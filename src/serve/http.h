@@ -3,7 +3,9 @@
 //
 //   /metrics           Prometheus's text       /healthz  200 while the process works, 503 and why
 //                                                        when one of its threads hangs
-//   /                  the page                /readyz   200 while it can serve, else 503 and why
+//   /                  the page                /readyz   200 while it can serve, else 503 and why;
+//                                              /readyz?reads  while it can answer look-ups: also
+//                                                        while its database takes no writes
 //   /api/overview, /api/studies, /api/studies/ID, /api/studies/ID/curve, /api/studies/ID/failures,
 //   /api/devices, /api/agents, /api/queue, /api/timeline, /api/schedules, /api/failures: JSON, see
 //   src/serve/views.h
@@ -44,6 +46,7 @@ struct Health {
   bool ready = true;
   std::string problem;                     // "the database is read-only: disk full"; empty: well
   bool alive = true;                       // no thread hangs
+  bool reads = true;                       // look-ups and lists are answered, whatever writes do
 };
 
 // What the server asks its owner. All are called on its threads, at once.
