@@ -245,7 +245,7 @@ def check_dockerfile():
 
 
 def check_scripts(quick):
-    scripts = [HERE / name for name in ("certificates", "probe", "entrypoint")]
+    scripts = [HERE / name for name in ("certificates", "probe", "entrypoint", "sbom")]
     for script in scripts:
         expect(script.stat().st_mode & 0o111 == 0o111, f"{script.name}: not executable")
     if quick:

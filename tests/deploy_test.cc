@@ -96,6 +96,19 @@ TEST(Deploy, TheProbeAsksTheLoopback) {
   EXPECT_EQ(shell(server + "'HTTP/1.1 503 Service Unavailable'").exit, 1);
 }
 
+TEST(Deploy, TheBillOfMaterialsNamesProgramAndPackages) {
+  const ShellResult result =
+      shell(concat(kSource, "/deploy/sbom ", LW_BINARY_DIR, "/loopwright | python3 -c '",
+                   "import json, sys\n"
+                   "sbom = json.load(sys.stdin)\n"
+                   "names = {one[\"name\"]: one for one in sbom[\"packages\"]}\n"
+                   "assert len({one[\"SPDXID\"] for one in sbom[\"packages\"]}) == len(names)\n"
+                   "print(len(names[\"loopwright\"][\"checksums\"][0][\"checksumValue\"]),"
+                   " any(one.startswith(\"libssl3\") for one in names))'"));
+  EXPECT_EQ(result.exit, 0) << result.output;
+  EXPECT_EQ(result.output, "64 True\n");
+}
+
 // Runs as soon as the binary has the commands.
 TEST(Deploy, TheUnitsCommandLinesServeAndStop) {
   const std::string binary = std::string(LW_BINARY_DIR) + "/loopwright";
