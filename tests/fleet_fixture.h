@@ -41,8 +41,8 @@ class DaemonTest : public CliTest {
     CliTest::TearDown();
   }
 
-  // `loopwright WORDS...`; its output goes to NAME.log. "a b c" is three words. `user`: as whom, for
-  // root; the folder has to be that user's.
+  // `loopwright WORDS...`; its output goes to NAME.log. "a b c" is three words. `user`: as whom,
+  // for root; the folder has to be that user's.
   void launch(const std::string& name, const std::string& words, uid_t user = 0) {
     std::istringstream pieces(words);
     std::vector<std::string> all = command({});

@@ -41,7 +41,8 @@ class Machine {
     target_ = agents_[0].description().target_id();
     const CheckedSpec spec = *check_spec(small_study(8), Quotas());
     must([&]() -> absl::Status {
-      ASSIGN_OR_RETURN(StudyRow study, create_study(*database_, *store_, spec, {CallerRole::kClient, "ci", true}, Quotas(), now_,
+      const Identity ci{CallerRole::kClient, "ci", true};
+      ASSIGN_OR_RETURN(StudyRow study, create_study(*database_, *store_, spec, ci, Quotas(), now_,
                                                     &changes_));
       study_ = study.id;
       study.target = study.device_target = target_;

@@ -39,8 +39,9 @@ class StudySearchTest : public QueueTest {
     write([&](Database& database) -> absl::Status {
       ASSIGN_OR_RETURN(const CheckedSpec checked, check_spec(spec, Quotas()));
       Changes changes;
-      ASSIGN_OR_RETURN(const StudyRow study, create_study(database, *store_, checked, {CallerRole::kClient, "ci", true},
-                                                          Quotas(), now_, &changes));
+      const Identity ci{CallerRole::kClient, "ci", true};
+      ASSIGN_OR_RETURN(const StudyRow study, create_study(database, *store_, checked, ci, Quotas(),
+                                                          now_, &changes));
       id = study.id;
       return database.query("UPDATE studies SET owner = 'daemon', owner_epoch = 1 WHERE id = ?",
                             id).run();

@@ -70,8 +70,8 @@ absl::Status check_postgres_transport(const std::string& url) {
   ASSIGN_OR_RETURN(const std::string name, postgres_name(url));
   return absl::InvalidArgumentError(absl::StrCat(
       name, ": is another machine's, and sslmode=", word(words, "sslmode"), " proves nothing about "
-      "who answers: add ?sslmode=verify-full&sslrootcert=FILE to the address, FILE the authority of "
-      "the server's certificate; or say --insecure-database, with which whoever is on the way can "
+      "who answers: add ?sslmode=verify-full&sslrootcert=FILE to the address, FILE the authority "
+      "of the server's certificate; or say --insecure-database, with which whoever is on the way can "
       "read and change everything"));
 }
 

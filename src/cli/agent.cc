@@ -69,7 +69,8 @@ Action agent_command(CLI::App& app) {
   options->state = default_state_folder();
   app.description(kAgentHelp);
   options->server.address = "127.0.0.1:7070";
-  app.add_option("--server", options->server.address, "HOST:PORT or unix:PATH of the server; several, comma-separated, of one database: "
+  app.add_option("--server", options->server.address,
+                 "HOST:PORT or unix:PATH of the server; several, comma-separated, of one database: "
                  "the next when one is away")
       ->envname("LOOPWRIGHT_SERVER")->capture_default_str();
   app.add_option("--device", options->devices, "what to measure on")->capture_default_str();

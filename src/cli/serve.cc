@@ -52,7 +52,8 @@ Action serve_command(CLI::App& app) {
       ->envname("LOOPWRIGHT_DB")->capture_default_str();
   app.add_flag("--insecure-database", daemon.insecure_database,
                "speak to another machine's PostgreSQL without sslmode=verify-full");
-  app.add_option("--config", daemon.config, "JSON: quotas, calls per second, weights, who is denied");
+  app.add_option("--config", daemon.config,
+                 "JSON: quotas, calls per second, weights, who is denied");
   app.add_option("--tls-ca", daemon.tls.ca, "PEM: who signs clients' certificates");
   app.add_option("--tls-cert", daemon.tls.certificate, "PEM: this server's certificate");
   app.add_option("--tls-key", daemon.tls.key, "PEM: its key");

@@ -34,8 +34,8 @@ struct ServerAddress {
 // What open_channel() would refuse, without making a channel.
 absl::Status check_server(const ServerAddress& server);
 
-// Of one address. Does not connect yet. While the channel lives, its certificates are read again when the files
-// change: new connections use the new ones, what exists goes on. kInvalidArgument: the address or
+// Of one address. Does not connect yet. While the channel lives, its certificates are read again
+// when the files change: new connections use the new ones, what exists goes on. kInvalidArgument: the address or
 // the options do not add up; for the files as load_tls_material().
 absl::StatusOr<std::shared_ptr<grpc::Channel>> open_channel(const ServerAddress& server);
 

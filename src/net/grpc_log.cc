@@ -98,7 +98,8 @@ std::string latest_peer() {
     tcp_info info{};
     size = sizeof info;
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) continue;
-    if (info.tcpi_bytes_received > kHandshakeBytes || info.tcpi_last_data_recv >= least_ms) continue;
+    const bool let_in = info.tcpi_bytes_received > kHandshakeBytes;
+    if (let_in || info.tcpi_last_data_recv >= least_ms) continue;
     least_ms = info.tcpi_last_data_recv;
     peer = text_of(theirs);
   }

@@ -1,5 +1,5 @@
-// gRPC's own log lines, as lines of ours: it writes them to stderr in a form of its own. What repeats
-// is said once a minute, with a count.
+// gRPC's own log lines, as lines of ours: it writes them to stderr in a form of its own. What
+// repeats is said once a minute, with a count.
 //
 // A server's failed handshakes (no certificate, another authority's, no TLS at all) are counted and
 // said with their peer. gRPC's line does not name it; of the connections to the server's port it is

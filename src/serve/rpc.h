@@ -50,7 +50,8 @@ grpc::ServerUnaryReactor* unary(const Wire& wire, grpc::CallbackServerContext* c
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   Admission admission = admit(wire, *context, method, Deadline::kWanted);
   if (!admission.status.ok()) {
-    reactor->Finish(conclude(wire, admission, method, subject_of(*request, *response), admission.status));
+    reactor->Finish(conclude(wire, admission, method, subject_of(*request, *response),
+                             admission.status));
     return reactor;
   }
   const Stop::Clock::time_point due = deadline_of(*context);
@@ -60,7 +61,8 @@ grpc::ServerUnaryReactor* unary(const Wire& wire, grpc::CallbackServerContext* c
     absl::Status status = context->IsCancelled()
                               ? absl::CancelledError("the caller has gone")
                               : (wire.service->*call)(admission.caller, *request, response);
-    reactor->Finish(conclude(wire, admission, method, subject_of(*request, *response), std::move(status)));
+    reactor->Finish(conclude(wire, admission, method, subject_of(*request, *response),
+                             std::move(status)));
   }, std::string(method), due);
   return reactor;
 }

@@ -150,8 +150,8 @@ class Service {
                                 loopwright::v1::GetCapabilitiesResponse* response);
 
   // ---- for the server
-  // A call that failed, for the audit log: written behind, those like it within a minute as a count.
-  // What succeeds is written with what it changes.
+  // A call that failed, for the audit log: written behind, those like it within a minute as a
+  // count. What succeeds is written with what it changes.
   void note_refusal(const Caller& caller, std::string_view method, std::string_view subject,
                     const absl::Status& outcome);
   // Whose certificates are revoked, from now on: their calls in flight and streams end too.

@@ -34,8 +34,8 @@ absl::Status Service::create_study(const Caller& caller, const v1::CreateStudyRe
   RETURN_IF_ERROR(change(caller, "CreateStudy", request, response,
                          [&](Database& database, Changes* changes) -> absl::Status {
     ASSIGN_OR_RETURN(const StudyRow study,
-                     lw::create_study(database, *store_, checked, caller.identity, options_.config.quotas,
-                                      now_ms(), changes));
+                     lw::create_study(database, *store_, checked, caller.identity,
+                                      options_.config.quotas, now_ms(), changes));
     id = study.id;
     ASSIGN_OR_RETURN(*response, operation_of(database, study, now_ms()));
     return absl::OkStatus();

@@ -23,7 +23,8 @@ struct CheckedSpec {
 absl::StatusOr<CheckedSpec> check_spec(const loopwright::v1::StudySpec& spec,
                                        const Quotas& quotas);
 
-// Stores a new study of `client`'s, queued. RESOURCE_EXHAUSTED: the client's quota. REQUIRES: inside a write().
+// Stores a new study of `client`'s, queued. RESOURCE_EXHAUSTED: the client's quota. REQUIRES:
+// inside a write().
 absl::StatusOr<StudyRow> create_study(Database& database, Store& store, const CheckedSpec& checked,
                                       const Identity& client, const Quotas& quotas,
                                       int64_t now_ms, Changes* changes);
