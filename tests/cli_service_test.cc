@@ -1,10 +1,14 @@
 // The commands that ask a service, as a user runs them: against a daemon process and an agent with
 // a device that only pretends to measure.
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "gmock/gmock.h"
+#include "absl/strings/str_split.h"
 #include "httplib.h"
+#include "src/expr/message.h"
+#include "src/serve/metrics.h"
 #include "tests/cli_fixture.h"
 
 namespace lw {
@@ -323,8 +327,26 @@ TEST_F(CliServiceTest, MetricsCountWhatHappened) {
   EXPECT_GT(value("loopwright_commit_operations_count"), 0) << result->body;
   EXPECT_GT(value("loopwright_wal_bytes"), 0);
   EXPECT_GT(value("loopwright_measure_seconds_count"), 0);
-  EXPECT_GE(value("loopwright_tuning_cost_seconds{phase=\"measure\"}"), 0);
+  EXPECT_GE(value("loopwright_tuning_seconds_total{phase=\"measure\"}"), 0);
   EXPECT_GE(value("loopwright_agents_online"), 1);
+  EXPECT_GE(value("loopwright_devices{state=\"online\"}"), 1);
+  EXPECT_EQ(value("loopwright_devices{state=\"open\"}"), -1);  // the rows' word, not the page's
+  // A watch is counted, and its length is no latency.
+  EXPECT_NE(result->body.find("loopwright_rpc_total{code=\"OK\",method=\"/loopwright.v1."
+                              "TuningService/WatchStudy\"}"), std::string::npos);
+  EXPECT_EQ(result->body.find("rpc_seconds_count{method=\"/loopwright.v1.TuningService/WatchStudy"),
+            std::string::npos);
+  // Whatever is exposed is a value that the document lists.
+  for (const MetricInfo& metric : metric_table()) {
+    if (metric.values.empty()) continue;
+    const std::set<std::string> listed = absl::StrSplit(std::string(metric.values), ", ");
+    const std::string begin = concat("\n", metric.name, "{", metric.labels, "=\"");
+    for (size_t at = 0; (at = result->body.find(begin, at)) != std::string::npos; ++at) {
+      const size_t from = at + begin.size();
+      const std::string shown = result->body.substr(from, result->body.find('"', from) - from);
+      EXPECT_TRUE(listed.contains(shown)) << metric.name << " " << shown;
+    }
+  }
   const httplib::Result timeline = client.Get("/api/timeline");
   ASSERT_TRUE(timeline);
   EXPECT_FALSE(json::parse(timeline->body)["jobs"].empty());

@@ -28,7 +28,7 @@ struct ServerAddress {
   // unless `insecure` says that anybody on the way may read and write.
   TlsFiles tls;
   bool insecure = false;
-  Keepalive keepalive;
+  Keepalive keepalive = {};
 };
 
 // What open_channel() would refuse, without making a channel.

@@ -25,48 +25,63 @@ enum Id {
   kJobsQueued, kJobsLeased, kLeasesExpired, kJobAttempts, kMeasurements, kQueueWait,
   kMeasureSeconds, kDiscards, kDevices, kAgentsOnline, kStudies, kCommitSeconds, kCommitOperations,
   kWalBytes, kDatabaseReadOnly, kHanging, kLookups, kLookupSeconds, kRpcs, kRpcSeconds, kStreamsOpen,
-  kTuningCost, kCertificateEnds, kReloadFailures,
+  kTuningSeconds, kTuningCost, kCertificateEnds, kReloadFailures,
   kHandshakesFailed, kBuildInfo, kCount,
 };
 
 constexpr std::array<MetricInfo, kCount> kTable = {{
-    {"loopwright_jobs_queued", "gauge", "", "Jobs that wait for a device."},
-    {"loopwright_jobs_leased", "gauge", "", "Jobs that a device holds."},
-    {"loopwright_leases_expired_total", "counter", "", "Leases that ended without a result."},
-    {"loopwright_job_attempts_total", "counter", "outcome", "Attempts at jobs, by how they ended."},
-    {"loopwright_measurements_total", "counter", "verdict", "Measurements stored, by verdict."},
-    {"loopwright_queue_wait_seconds", "histogram", "", "From a job's creation to its first lease."},
-    {"loopwright_measure_seconds", "histogram", "", "A job's run time on its device."},
-    {"loopwright_discards_total", "counter", "reason",
-     "Measurements that the hygiene protocol discarded."},
-    {"loopwright_devices", "gauge", "state",
-     "Devices: online, offline, draining, quarantined, unhealthy."},
-    {"loopwright_agents_online", "gauge", "", "Agents heard of within their time limit."},
-    {"loopwright_studies", "gauge", "state", "Studies by state."},
-    {"loopwright_commit_seconds", "histogram", "", "A group commit, with its fsync."},
-    {"loopwright_commit_operations", "histogram", "",
+    {"loopwright_jobs_queued", "gauge", "", "", "Jobs that wait for a device."},
+    {"loopwright_jobs_leased", "gauge", "", "", "Jobs that a device holds."},
+    {"loopwright_leases_expired_total", "counter", "", "",
+     "Leases that ended without a result."},
+    {"loopwright_job_attempts_total", "counter", "outcome",
+     "done, released, lost, worker_lost, device_unhealthy, throttled",
+     "Attempts at jobs, by how they ended."},
+    {"loopwright_measurements_total", "counter", "verdict",
+     "ok, build_error, crash, timeout, wrong_result, device_limit",
+     "Measurements stored, by verdict."},
+    {"loopwright_queue_wait_seconds", "histogram", "", "",
+     "From a job's creation to its first lease."},
+    {"loopwright_measure_seconds", "histogram", "", "", "A job's run time on its device."},
+    {"loopwright_discards_total", "counter", "reason", "worker_lost, device_unhealthy, throttled",
+     "Measurements that say nothing of their candidate, and are not stored."},
+    {"loopwright_devices", "gauge", "state", "online, offline, draining, quarantined, unhealthy",
+     "Devices, each in one state: offline before all others, then what an operator or the failures "
+     "decided, then unhealthy by its own word."},
+    {"loopwright_agents_online", "gauge", "", "", "Agents heard of within their time limit."},
+    {"loopwright_studies", "gauge", "state", "queued, running, succeeded, failed, cancelled",
+     "Studies by state."},
+    {"loopwright_commit_seconds", "histogram", "", "", "A group commit, with its fsync."},
+    {"loopwright_commit_operations", "histogram", "", "",
      "Operations that one group commit made durable."},
-    {"loopwright_wal_bytes", "gauge", "", "Size of SQLite's write-ahead log."},
-    {"loopwright_database_read_only", "gauge", "",
+    {"loopwright_wal_bytes", "gauge", "", "", "Size of SQLite's write-ahead log."},
+    {"loopwright_database_read_only", "gauge", "", "",
      "1 while the database takes no writes (disk full, input/output error)."},
-    {"loopwright_threads_hanging", "gauge", "",
+    {"loopwright_threads_hanging", "gauge", "", "",
      "Threads more than a minute beyond the time of what they do; /healthz fails while there are."},
-    {"loopwright_lookups_total", "counter", "outcome", "Schedule lookups, by the ladder's rung."},
-    {"loopwright_lookup_seconds", "histogram", "", "One lookup; of a batch, its share."},
-    {"loopwright_rpc_total", "counter", "method,code",
+    {"loopwright_lookups_total", "counter", "outcome",
+     "exact, loose, nearest_shape, nearest_target, default, not_found",
+     "Schedule lookups, by the ladder's rung."},
+    {"loopwright_lookup_seconds", "histogram", "", "", "One lookup; of a batch, its share."},
+    {"loopwright_rpc_total", "counter", "method,code", "",
      "Calls answered, by method and status code."},
-    {"loopwright_rpc_seconds", "histogram", "method",
-     "A unary call from its arrival to its answer; held Synchronize calls include the wait."},
-    {"loopwright_streams_open", "gauge", "", "Streams that are open: WatchStudy, export, import."},
-    {"loopwright_tuning_cost_seconds", "counter", "phase",
-     "Seconds that tuning spent: search, model, build, prepare, measure, idle."},
-    {"loopwright_certificate_ends_seconds", "gauge", "",
+    {"loopwright_rpc_seconds", "histogram", "method", "",
+     "A call with one answer, from its arrival to that; Synchronize and WaitOperation include "
+     "what they are held."},
+    {"loopwright_streams_open", "gauge", "", "",
+     "Streams that are open: WatchStudy, export, import."},
+    {"loopwright_tuning_seconds_total", "counter", "phase", "build, prepare, measure",
+     "Seconds of devices that tuning spent: building candidates, making inputs ready, running."},
+    {"loopwright_tuning_cost_seconds", "gauge", "phase", "build, prepare, measure",
+     "The former name of loopwright_tuning_seconds_total; it goes with version 0.2."},
+    {"loopwright_certificate_ends_seconds", "gauge", "", "",
      "Seconds until the server's certificate ends; 0 without TLS, negative when it has ended."},
-    {"loopwright_reload_failures_total", "counter", "what",
-     "Changed files that could not be taken up while running: certificate, config."},
-    {"loopwright_handshakes_failed_total", "counter", "",
+    {"loopwright_reload_failures_total", "counter", "what", "certificate, config",
+     "Changed files that could not be taken up while running."},
+    {"loopwright_handshakes_failed_total", "counter", "", "",
      "TLS connections that were refused; the log names the peers, once a minute."},
-    {"loopwright_build_info", "gauge", "version", "Always 1; its label says which version runs."},
+    {"loopwright_build_info", "gauge", "version", "",
+     "Always 1; its label says which version runs."},
 }};
 
 // Upper bounds: what the table promises lies within, a factor of 2 to 2.5 apart.
@@ -92,10 +107,13 @@ std::string metrics_document() {
       "stable:\none that goes is announced a version before. Printed from the table in "
       "`src/serve/metrics.cc`;\n`tests/metrics_test.cc` compares, and rewrites this file when "
       "LOOPWRIGHT_UPDATE is set.\n\n"
+      "A label's values in parentheses are all that it takes; they are there from the first moment, "
+      "as 0.\n\n"
       "| name | type | labels | what |\n|---|---|---|---|\n";
   for (const MetricInfo& metric : kTable) {
-    out += concat("| `", metric.name, "` | ", metric.type, " | ", metric.labels, " | ", metric.help,
-                  " |\n");
+    out += concat("| `", metric.name, "` | ", metric.type, " | ", metric.labels,
+                  metric.values.empty() ? "" : concat(" (", metric.values, ")"), " | ",
+                  metric.help, " |\n");
   }
   return out;
 }
@@ -124,15 +142,19 @@ Metrics::State::State() {
   for (int i = 0; i < kCount; ++i) {
     const std::string name(kTable[i].name), help(kTable[i].help);
     const Id id = static_cast<Id>(i);
+    // A rate over what appears with its first event would miss that.
+    std::vector<std::string> begun =
+        absl::StrSplit(std::string(kTable[i].values), ", ", absl::SkipEmpty());
+    if (kTable[i].labels.empty()) begun.push_back("");
     if (kTable[i].type == "counter") {
       counters[i] = &prometheus::BuildCounter().Name(name).Help(help).Register(registry);
-      if (kTable[i].labels.empty()) counter(id);
+      for (const std::string& value : begun) counter(id, value);
     } else if (kTable[i].type == "gauge") {
       gauges[i] = &prometheus::BuildGauge().Name(name).Help(help).Register(registry);
-      if (kTable[i].labels.empty()) gauge(id);
+      for (const std::string& value : begun) gauge(id, value);
     } else {
       histograms[i] = &prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
-      if (kTable[i].labels.empty()) histogram(id);
+      for (const std::string& value : begun) histogram(id, value);
     }
   }
 }
@@ -191,7 +213,6 @@ void Metrics::State::set_states(Id id, const std::map<std::string, int64_t>& by_
 
 Metrics::Metrics(const std::string& version) : state_(new State) {
   state_->gauge(kBuildInfo, version).Set(1);
-  for (const char* what : {"certificate", "config"}) state_->counter(kReloadFailures, what);
 }
 Metrics::~Metrics() = default;
 
@@ -233,14 +254,15 @@ void Metrics::lookup(std::string_view outcome, double seconds) {
   state_->counter(kLookups, std::string(outcome)).Increment();
   state_->histogram(kLookupSeconds).Observe(seconds);
 }
-void Metrics::rpc(std::string_view method, std::string_view code, double seconds) {
+void Metrics::rpc(std::string_view method, std::string_view code, std::optional<double> seconds) {
   state_->counter(kRpcs, concat(method, "\n", code)).Increment();
-  state_->histogram(kRpcSeconds, std::string(method)).Observe(seconds);
+  if (seconds) state_->histogram(kRpcSeconds, std::string(method)).Observe(*seconds);
 }
 void Metrics::stream_opened() { state_->gauge(kStreamsOpen).Increment(); }
 void Metrics::stream_closed() { state_->gauge(kStreamsOpen).Decrement(); }
 void Metrics::tuning_cost(std::string_view phase, double seconds) {
-  state_->counter(kTuningCost, std::string(phase)).Increment(seconds);
+  state_->counter(kTuningSeconds, std::string(phase)).Increment(seconds);
+  state_->gauge(kTuningCost, std::string(phase)).Increment(seconds);
 }
 
 void Metrics::certificate_ends_in(int64_t seconds) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,8 @@ struct MetricInfo {
   std::string_view name;                   // with the prefix "loopwright_"
   std::string_view type;                   // counter | gauge | histogram
   std::string_view labels;                 // comma-separated; "" for none
+  std::string_view values;                 // of the only label, comma-separated: there from the
+                                           // first moment, as 0; "" where they are not a list
   std::string_view help;                   // one sentence
 };
 std::span<const MetricInfo> metric_table();
@@ -39,8 +42,7 @@ class Metrics {
   // ---- the queue
   void queue(int64_t queued, int64_t leased);       // what there is now
   void lease_expired(int64_t count = 1);
-  void attempt_ended(std::string_view outcome);     // stored | duplicate | lease_lost | failed |
-                                                    // ...
+  void attempt_ended(std::string_view outcome);     // done | released | lost, or a verdict
   void measurement(std::string_view verdict, int64_t count = 1);  // verdict_name()
   void job_waited(double seconds);                  // from being made to its first lease
   void job_measured(double seconds);                // its run_time
@@ -60,7 +62,8 @@ class Metrics {
   void reload_failed(std::string_view what);           // certificate | config
   // ---- what is asked
   void lookup(std::string_view outcome, double seconds);
-  void rpc(std::string_view method, std::string_view code, double seconds);
+  // `seconds`: of a call with one answer; how long a stream was open is nobody's latency.
+  void rpc(std::string_view method, std::string_view code, std::optional<double> seconds);
   void stream_opened();
   void stream_closed();
   // ---- the search: what tuning spends its time on

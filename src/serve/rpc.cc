@@ -1,5 +1,9 @@
 #include "src/serve/rpc.h"
 
+#include <algorithm>
+
+#include "absl/container/flat_hash_set.h"
+#include "google/protobuf/descriptor.h"
 #include "src/base/log.h"
 #include "src/expr/message.h"
 #include "src/serve/errors.h"
@@ -12,6 +16,23 @@ namespace {
 
 int64_t steady_ns(std::chrono::steady_clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+// Whether a method of ours takes or gives more than one message.
+bool is_stream(std::string_view method) {
+  static const absl::flat_hash_set<std::string_view> streams = [] {
+    absl::flat_hash_set<std::string_view> found;
+    for (const Permission& permission : permissions()) {
+      std::string name(permission.method.substr(1));
+      std::replace(name.begin(), name.end(), '/', '.');
+      const auto* known =
+          google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(name);
+      if (known != nullptr && (known->client_streaming() || known->server_streaming()))
+        found.insert(permission.method);
+    }
+    return found;
+  }();
+  return streams.contains(method);
 }
 
 }  // namespace
@@ -69,7 +90,8 @@ grpc::Status conclude(const Wire& wire, const Admission& admission, std::string_
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - admission.begun;
   const std::string code = absl::StatusCodeToString(status.code());
   const bool known = admission.permission != nullptr;
-  wire.service->metrics().rpc(known ? method : "unknown", code, seconds.count());
+  const auto latency = is_stream(method) ? std::nullopt : std::optional(seconds.count());
+  wire.service->metrics().rpc(known ? method : "unknown", code, latency);
   if (known && admission.permission->audited && !status.ok()) {
     wire.service->note_refusal(admission.caller, method, subject, status);
   }

@@ -301,7 +301,8 @@ absl::Status Service::measure_fleet() {
     if (online.next()) agents = online.integer(0);
     RETURN_IF_ERROR(online.status());
     Query of_state = database_->query(
-        "SELECT CASE WHEN seen_ms < ? THEN 'offline' ELSE admission END, count(*) FROM devices "
+        "SELECT CASE WHEN seen_ms < ? THEN 'offline' WHEN admission <> 'open' THEN admission "
+        "WHEN health = 'unhealthy' THEN 'unhealthy' ELSE 'online' END, count(*) FROM devices "
         "GROUP BY 1", online_since());
     while (of_state.next()) devices[of_state.text(0)] = of_state.integer(1);
     RETURN_IF_ERROR(of_state.status());
