@@ -51,7 +51,8 @@ class Clocks : public testing::Test {
   // Times of the study's events, in order.
   std::vector<int64_t> times(const std::string& id) {
     std::vector<int64_t> all;
-    const std::vector<v1::StudyEvent> events = *service_->events(id, 0, 1000);
+    bool ended = false;
+    const std::vector<v1::StudyEvent> events = *service_->events(id, 0, 1000, &ended);
     for (const v1::StudyEvent& event : events) {
       all.push_back(ms_of(event.time()));
     }

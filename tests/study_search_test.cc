@@ -2,6 +2,7 @@
 #include "src/serve/study_search.h"
 
 #include "src/base/hash.h"
+#include "src/serve/study_queue.h"
 #include "tests/queue_fixture.h"
 
 namespace lw {
@@ -43,8 +44,9 @@ class StudySearchTest : public QueueTest {
       ASSIGN_OR_RETURN(const StudyRow study, create_study(database, *store_, checked, ci, Quotas(),
                                                           now_, &changes));
       id = study.id;
-      return database.query("UPDATE studies SET owner = 'daemon', owner_epoch = 1 WHERE id = ?",
-                            id).run();
+      ASSIGN_OR_RETURN(const Taken taken, take_study(database, seat(), id, now_, &changes));
+      EXPECT_EQ(taken, Taken::kTaken);
+      return absl::OkStatus();
     });
     return id;
   }

@@ -31,9 +31,8 @@ ALTER TABLE studies ADD COLUMN asked TEXT NOT NULL DEFAULT '';
 ALTER TABLE studies ADD COLUMN threads INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE studies ADD COLUMN wait_until INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE studies ADD COLUMN started_ms INTEGER NOT NULL DEFAULT 0;   -- 0: not yet
-CREATE INDEX studies_waiting ON studies(client, asked, threads, waiting, priority DESC, id)
-  WHERE state = 'queued';
-CREATE INDEX studies_by_wait ON studies(wait_until) WHERE state = 'queued' AND wait_until > 0;
+CREATE INDEX studies_waiting ON studies(state, client, asked, threads, waiting, priority DESC, id);
+CREATE INDEX studies_by_wait ON studies(state, wait_until);
 -- Trials of the key that others had measured when the study began; the study's budget includes them.
 ALTER TABLE study_workloads ADD COLUMN known INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE studies ADD COLUMN dead_jobs INTEGER NOT NULL DEFAULT 0;

@@ -1,6 +1,8 @@
 // What clients ask a daemon: `submit`, `watch`, `studies`, `cancel`.
 //
-// A script that may run `submit` twice gives it a --request-id: the second makes no other study.
+// A script that may run `submit` twice gives it a --request-id: the second makes no other study. A
+// watcher waits for a server that is away for as long as it is, and says on every other exit how to
+// go on.
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -22,7 +24,7 @@ namespace {
 
 namespace v1 = loopwright::v1;
 
-constexpr int kWatchRetries = 60;          // a second apart, while the server is away
+constexpr int kLongestPause_s = 10;        // between looks for a server that is away
 
 struct SubmitOptions {
   RemoteService service;
@@ -95,7 +97,8 @@ absl::StatusOr<v1::StudySpec> spec_of(const SubmitOptions& options,
 }
 
 std::string event_line(const v1::StudyEvent& event) {
-  std::string kind = v1::StudyEvent::Kind_Name(event.kind()).substr(5);
+  std::string kind = v1::StudyEvent::Kind_Name(event.kind());  // "": a newer server's
+  kind = kind.empty() ? "event" : kind.substr(5);
   for (char& c : kind) c = static_cast<char>(c == '_' ? '-' : std::tolower(c));
   std::string line = absl::StrFormat("%8.1f s  %-13s", event.elapsed_s(), kind);
   if (!event.workload().empty()) line += "  " + event.workload();
@@ -110,15 +113,17 @@ std::string event_line(const v1::StudyEvent& event) {
 }
 
 Table study_table(const std::vector<v1::Study>& studies) {
-  Table table{{"study", "state", "client", "target", "workloads", "trials", "of", "failed", "made"},
-              {}, {false, false, false, false, true, true, true, true, false}};
+  Table table{{"study", "state", "client", "target", "workloads", "trials", "of", "failed", "made",
+               "waits for"},
+              {}, {false, false, false, false, true, true, true, true, false, false}};
   for (const v1::Study& study : studies) {
     const v1::StudyProgress& progress = study.progress();
     table.rows.push_back({study.name(), enum_text(progress.state()), study.client(),
                           study.spec().target(), concat(study.spec().workloads_size()),
                           concat(progress.trials()), concat(progress.trials_wanted()),
                           concat(progress.failed()),
-                          google::protobuf::util::TimeUtil::ToString(study.create_time())});
+                          google::protobuf::util::TimeUtil::ToString(study.create_time()),
+                          progress.waiting()});
   }
   return table;
 }
@@ -142,6 +147,13 @@ Table workload_table(const v1::Study& study) {
 // What failed of each workload, in full where nothing else came out.
 std::string study_text(const v1::Study& study) {
   std::string text = as_text(workload_table(study));
+  const v1::StudyProgress& progress = study.progress();
+  if (!progress.waiting().empty()) {
+    text += concat("waits for ", progress.waiting());
+    if (progress.waiting_before() > 0) text += concat(", ", progress.waiting_before(), " before it");
+    text += concat(", since ",
+                   google::protobuf::util::TimeUtil::ToString(progress.waiting_since()), "\n");
+  }
   for (const v1::WorkloadProgress& w : study.progress().workloads()) {
     if (w.failures().empty()) continue;
     const FailureMessages failures(w.failures().begin(), w.failures().end());
@@ -167,10 +179,10 @@ int exit_of(v1::StudyState state) {
   return state == v1::STUDY_STATE_CANCELLED ? kInterrupted : kNotValid;
 }
 
-// Prints events until the study has ended, through restarts of the server; then the study.
-absl::StatusOr<int> watch(const RemoteService& service, const Output& output,
-                          const std::string& name, int64_t after) {
-  ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, service.connect());
+// Prints events until the study has ended, however long the server is away meanwhile.
+absl::Status follow(const RemoteService& service, const Output& output,
+                    std::shared_ptr<grpc::Channel>& channel, const std::string& name,
+                    int64_t& after) {
   int away = 0;
   bool ended = false;
   while (!ended && !interrupted()) {
@@ -178,6 +190,7 @@ absl::StatusOr<int> watch(const RemoteService& service, const Output& output,
     v1::WatchStudyRequest request;
     request.set_name(name);
     request.set_after_sequence(after);
+    request.set_knows_waiting(true);
     const auto stream = v1::TuningService::NewStub(channel)->WatchStudy(&context, request);
     v1::StudyEvent event;
     while (!interrupted() && stream->Read(&event)) {
@@ -192,14 +205,31 @@ absl::StatusOr<int> watch(const RemoteService& service, const Output& output,
     if (status.ok() || ended || interrupted()) break;
     const bool gone = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
                       status.error_code() == grpc::StatusCode::CANCELLED;
-    if (!gone || ++away > kWatchRetries) {
-      return service.call(1, [&](grpc::ClientContext&) { return status; });
+    if (!gone) return service.call(1, [&](grpc::ClientContext&) { return status; });
+    if (away++ == 0) output.note("the server is away; waiting for it");
+    const auto until = std::chrono::steady_clock::now() +
+                       std::chrono::seconds(std::min(away, kLongestPause_s));
+    while (!interrupted() && std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
-    if (away == 1) output.note("the server is away; waiting for it");
-    std::this_thread::sleep_for(std::chrono::seconds(1));
     ASSIGN_OR_RETURN(channel, service.connect());  // another daemon of the database may be there
   }
-  ASSIGN_OR_RETURN(const v1::Study study, get_study(service, channel, name));
+  return absl::OkStatus();
+}
+
+// Events, then the study; how to go on where it has not ended.
+absl::StatusOr<int> watch(const RemoteService& service, const Output& output,
+                          const std::string& name, int64_t after) {
+  ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, service.connect());
+  const absl::Status status = follow(service, output, channel, name, after);
+  const absl::StatusOr<v1::Study> found =
+      status.ok() ? get_study(service, channel, name) : absl::StatusOr<v1::Study>(status);
+  if (!found.ok() || !found->has_end_time()) {
+    output.note(concat("to go on: loopwright watch ", name, " --after ", after));
+  }
+  if (!found.ok() && interrupted()) return kInterrupted;
+  RETURN_IF_ERROR(found.status());
+  const v1::Study& study = *found;
   emit(output, as_json(study), workload_table(study), study_text(study));
   if (interrupted()) return kInterrupted;
   return exit_of(study.progress().state());

@@ -187,9 +187,9 @@ absl::StatusOr<bool> has_enough(Database& database, const Holder& holder, const 
 
 absl::Status started(Database& database, const JobRow& job, int64_t now_ms, Changes* changes) {
   if (job.attempt > 1) return absl::OkStatus();
-  Query first = database.query("SELECT 1 FROM events WHERE study = ? AND sequence = 2", job.study);
-  if (first.next()) return absl::OkStatus();
-  RETURN_IF_ERROR(first.status());
+  RETURN_IF_ERROR(database.query("UPDATE studies SET started_ms = ? WHERE id = ? AND "
+                                 "started_ms = 0", now_ms, job.study).run());
+  if (database.changes() == 0) return absl::OkStatus();
   v1::StudyEvent event;
   event.set_kind(v1::StudyEvent::KIND_STARTED);
   event.set_job(job_name(job.id));

@@ -36,17 +36,14 @@ bool is_asked_for(const DeviceRow& device, const std::string& asked) {
          asked == device_name(device.id) || asked == identity_id(device);
 }
 
-absl::StatusOr<StudyPlace> placement(const DeviceRow& device, const Target& target, Store& store,
-                                     int threads) {
+absl::StatusOr<StudyPlace> placement(const DeviceRow& device, const Target& target, int threads) {
   const int cores = std::max(1, device.description.target().cores());
   if (threads > cores) {
     return api_error(v1::ERROR_REASON_WRONG_STATE,
                      concat("spec.threads: ", threads, " threads on devices with ", cores));
   }
-  const std::string id = target_id(target);
-  RETURN_IF_ERROR(store.put_target(id, identity_of(target)));
-  return StudyPlace{id, device.target, device.description.backend(),
-                    threads == 0 ? cores : threads, time_kind_of(device)};
+  return StudyPlace{target_id(target), device.target, device.description.backend(),
+                    threads == 0 ? cores : threads, time_kind_of(device), identity_of(target)};
 }
 
 }  // namespace
@@ -75,7 +72,7 @@ absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store
   }
   if (chosen != nullptr) {
     ASSIGN_OR_RETURN(const Target target, from_proto(chosen->description.target()));
-    ASSIGN_OR_RETURN(StudyPlace made, placement(*chosen, target, store, spec.threads()));
+    ASSIGN_OR_RETURN(StudyPlace made, placement(*chosen, target, spec.threads()));
     return std::optional<StudyPlace>(std::move(made));
   }
   // A lesser machine that some device can emulate: a built-in target, or one that is stored.
@@ -86,7 +83,7 @@ absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store
   for (const DeviceRow& device : devices) {
     ASSIGN_OR_RETURN(const Target machine, from_proto(device.description.target()));
     if (machine.family != target->family || !missing_feature(*target, machine).empty()) continue;
-    ASSIGN_OR_RETURN(StudyPlace made, placement(device, *target, store, spec.threads()));
+    ASSIGN_OR_RETURN(StudyPlace made, placement(device, *target, spec.threads()));
     return std::optional<StudyPlace>(std::move(made));
   }
   return std::optional<StudyPlace>();

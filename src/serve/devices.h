@@ -12,6 +12,7 @@ struct StudyPlace {
   std::string backend;
   int threads = 1;
   TimeKind time_kind = TimeKind::kMeasured;  // of what is measured there
+  Target identity;                         // of `target`, which the store may not have yet
 };
 // Of spec.target among devices that are open and were seen since `since_ms`; nothing when none fits
 // now (wait). FAILED_PRECONDITION: none ever will (more threads than cores).

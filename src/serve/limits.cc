@@ -41,6 +41,7 @@ constexpr QuotaField kQuotaFields[] = {
     {"workloads_per_study", &Quotas::workloads_per_study, 1, 100'000},
     {"trials_per_study", &Quotas::trials_per_study, 1, 1'000'000'000},
     {"message_bytes", &Quotas::message_bytes, 64 << 10, 1 << 30},
+    {"waiting_seconds", &Quotas::waiting_seconds, 1, int64_t{3650} * 86'400},
 };
 
 struct Reader {

@@ -4,7 +4,7 @@
 //   {
 //     "quotas": {"active_studies_per_client": 100, "queued_jobs": 20000,
 //                "workloads_per_study": 500, "trials_per_study": 1000000,
-//                "message_bytes": 4194304},
+//                "message_bytes": 4194304, "waiting_seconds": 2592000},
 //     "calls_per_second": {"read": 50, "lookup": {"rate": 200, "burst": 1000}},
 //     "weights": {"ci": 2, "nightly": 0.5},
 //     "default_weight": 1,
@@ -38,6 +38,7 @@ struct Quotas {
   int64_t workloads_per_study = 500;
   int64_t trials_per_study = 1'000'000;
   int64_t message_bytes = 4 << 20;
+  int64_t waiting_seconds = 30 * 86'400;     // of a study, all in one, for a device or a seat
 
   bool operator==(const Quotas&) const = default;
 };

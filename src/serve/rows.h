@@ -39,6 +39,13 @@ struct StudyRow {
   int64_t created_ms = 0, updated_ms = 0, ended_ms = 0;
   std::string owner;
   int64_t owner_epoch = 0, owner_until = 0;
+  std::string asked;                       // where it is to run, a target's id once it had a place;
+                                           // "": of an older daemon, see the spec
+  int threads = 0;                         // as asked for; once it had a place, those
+  std::string waiting;                     // queued: why it has no place; "": none was looked for, or
+                                           // it waits for a seat
+  int64_t waiting_ms = 0, wait_until = 0;  // since when and until when it may; 0: it does not
+  int64_t started_ms = 0;                  // when a device began with it; 0: none did
   int64_t fruitless = 0;                   // daemons in a row that ended in a long step of it
 };
 bool has_ended(loopwright::v1::StudyState state);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "absl/strings/str_cat.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/expr/message.h"
@@ -19,18 +20,23 @@ constexpr int64_t kLongStep_us = 1'000'000;   // of computing
 
 // A study and its thread.
 struct Searcher::Owned {
-  Owned(Searcher& searcher, const StudyRow& row, int64_t e)
-      : id(row.id),
+  Owned(Searcher& searcher, std::string study, std::string who, int64_t e, bool suspect)
+      : id(std::move(study)),
+        client(std::move(who)),
         epoch(e),
-        party(searcher.turns_.join(row.client)),
+        is_suspect(suspect),
+        party(searcher.turns_.join(client)),
         stop([this, &searcher] { return searcher.look_up_from(*this); }),
-        search(searcher.seat_, row.id, e, stop) {}
+        search(searcher.seat_, id, e, stop) {}
 
-  const std::string id;
+  const std::string id, client;
   const int64_t epoch;
+  const bool is_suspect;                   // its first step may have ended a daemon
   const std::shared_ptr<Turns::Party> party;
   std::unique_ptr<Liveness::Task> task;    // while it is advanced
   std::string hopeless;                    // why it is to fail
+  std::string problem;                     // that was logged last
+  bool first = true;                       // step, under this owner
   const Stop stop;
   StudySearch search;
   bool dirty = true;                       // is to be advanced
@@ -40,7 +46,7 @@ struct Searcher::Owned {
 };
 
 Searcher::Searcher(SearchSeat seat, SearcherOptions options)
-    : seat_(std::move(seat)), options_(options), turns_(options.threads) {}
+    : seat_(std::move(seat)), options_(options), turns_(options.threads), queue_(seat_) {}
 
 void Searcher::start() {
   housekeeper_ = std::thread([this] { adopt(); });
@@ -63,7 +69,11 @@ void Searcher::stop() {
     changed_.wait(lock, [this] { return running_ == 0; });
   }
   join_ended();
-  const absl::Status given_back = seat_.commit([this](Database& database) {
+  const absl::Status given_back = seat_.commit([this](Database& database) -> absl::Status {
+    for (const auto& [id, epoch] : spared_) {
+      RETURN_IF_ERROR(database.query("UPDATE studies SET fruitless = fruitless - 1 WHERE id = ? AND "
+                                     "owner_epoch = ? AND fruitless > 0", id, epoch).run());
+    }
     return database.query("UPDATE studies SET owner = '', owner_until = 0 WHERE owner = ? "
                           "AND state IN ('queued', 'running')", seat_.owner).run();
   });
@@ -107,62 +117,119 @@ int Searcher::owned() const {
   return static_cast<int>(owned_.size());
 }
 
-// Takes studies that nobody holds. Which were taken is read back, so that a transaction that is run
-// again takes no more than it says.
 absl::Status Searcher::adopt_once() {
   int room = 0;
   {
     std::lock_guard lock(mutex_);
-    room = std::max(0, options_.most_studies - static_cast<int>(owned_.size()));
+    room = options_.most_studies - static_cast<int>(owned_.size());
   }
+  RETURN_IF_ERROR(adopt_running(std::max(0, room)));
+  return fill_seats();
+}
+
+// Studies that have a place and no daemon. Which were taken is read back, so that a transaction that
+// is run again takes no more than it says.
+absl::Status Searcher::adopt_running(int room) {
+  struct Orphan {
+    std::string id, client;
+    int64_t epoch = 0, fruitless = 0;
+  };
+  constexpr char kOrphans[] = "SELECT id, client, owner_epoch, fruitless FROM studies "
+                              "WHERE state = 'running' AND ";
   const bool alone = !seat_.database->is_shared();
   const int64_t now = seat_.now_ms();
-  // Whether there is anything, without a write.
-  std::vector<StudyRow> rows;
-  std::set<std::string> still_ours;
+  std::vector<Orphan> orphans;
   RETURN_IF_ERROR(seat_.database->read(5, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(rows, select_studies(*seat_.database,
-                                          "WHERE state IN ('queued', 'running') AND owner <> ? AND "
-                                          "(owner_until < ? OR ? = 1) "
-                                          "ORDER BY priority DESC, id LIMIT ?",
-                                          {std::string_view(seat_.owner), now, int64_t{alone},
-                                           int64_t{room}}));
-    // Ours by the database alone: dropped here after an error.
-    ASSIGN_OR_RETURN(const std::vector<StudyRow> ours,
-                     select_studies(*seat_.database,
-                                    "WHERE state IN ('queued', 'running') AND owner = ?",
-                                    {std::string_view(seat_.owner)}));
+    orphans.clear();
+    const auto read = [&](Query query) {
+      std::vector<Orphan> found;
+      while (query.next()) {
+        found.push_back({query.text(0), query.text(1), query.integer(2), query.integer(3)});
+      }
+      orphans.insert(orphans.end(), found.begin(), found.end());
+      return query.status();
+    };
+    RETURN_IF_ERROR(read(seat_.database->query(
+        absl::StrCat(kOrphans, "owner <> ? AND (owner_until < ? OR ? = 1) "
+                               "ORDER BY fruitless, priority DESC, id LIMIT ?"),
+        seat_.owner, now, int64_t{alone}, room)));
+    const size_t others = orphans.size();
+    RETURN_IF_ERROR(read(seat_.database->query(absl::StrCat(kOrphans, "owner = ?"), seat_.owner)));
+    std::set<std::string> still_ours;
+    for (size_t i = others; i < orphans.size(); ++i) still_ours.insert(orphans[i].id);
     std::lock_guard lock(mutex_);
-    still_ours.clear();
-    for (const StudyRow& row : ours) {
-      still_ours.insert(row.id);
-      if (!owned_.contains(row.id)) rows.push_back(row);
-    }
+    // Ours by the database alone: dropped here after an error.
+    std::erase_if(orphans, [this](const Orphan& one) { return owned_.contains(one.id); });
     // What ended, or went to another daemon, while it was computed for.
     for (const auto& [id, owned] : owned_) {
       if (!still_ours.contains(id)) owned->stop.request();
     }
     return absl::OkStatus();
   }));
-  for (const StudyRow& row : rows) {
-    const int64_t epoch = row.owner_epoch + 1;
+  for (const Orphan& one : orphans) {
     int64_t taken = 0;
     RETURN_IF_ERROR(seat_.commit([&](Database& database) -> absl::Status {
       RETURN_IF_ERROR(database.query("UPDATE studies SET owner = ?, owner_epoch = ?, "
-                                     "owner_until = ? WHERE id = ? AND owner_epoch = ?",
-                                     seat_.owner, epoch, now + options_.owner_ttl_ms, row.id,
-                                     row.owner_epoch).run());
+                                     "owner_until = ? WHERE id = ? AND owner_epoch = ? AND "
+                                     "state = 'running'",
+                                     seat_.owner, one.epoch + 1, now + options_.owner_ttl_ms,
+                                     one.id, one.epoch).run());
       taken = database.changes();
       return absl::OkStatus();
     }));
-    if (taken != 1) continue;
-    log(Level::kInfo, "study_adopted", {{"study", row.id}, {"owner_epoch", epoch}});
-    const auto owned = std::make_shared<Owned>(*this, row, epoch);
-    std::lock_guard lock(mutex_);
-    owned_[row.id] = owned;
-    ++running_;
-    owned->thread = std::thread([this, owned] { drive(owned); });
+    if (taken == 1) RETURN_IF_ERROR(sit_down(one.id, one.client, one.epoch + 1, one.fruitless));
   }
+  return absl::OkStatus();
+}
+
+// Studies that wait, as far as there is room.
+absl::Status Searcher::fill_seats() {
+  std::map<std::string, int> held;
+  int room = 0;
+  {
+    std::lock_guard lock(mutex_);
+    room = options_.most_studies - static_cast<int>(owned_.size());
+    for (const auto& [id, owned] : owned_) ++held[owned->client];
+  }
+  ASSIGN_OR_RETURN(const StudyQueue::Look look, queue_.look(std::max(0, room), held));
+  bool again = look.has_more;
+  for (const std::string& id : look.next) {
+    const auto changes = std::make_shared<Changes>();
+    Taken taken = Taken::kGone;
+    StudyRow row;
+    RETURN_IF_ERROR(seat_.commit([&, changes](Database& database) -> absl::Status {
+      *changes = Changes();
+      ASSIGN_OR_RETURN(taken, take_study(database, seat_, id,
+                                         seat_.now_ms() + options_.owner_ttl_ms, changes.get()));
+      Query query = database.query("SELECT client, owner_epoch, fruitless FROM studies "
+                                   "WHERE id = ?", id);
+      if (query.next()) {
+        row.client = query.text(0);
+        row.owner_epoch = query.integer(1);
+        row.fruitless = query.integer(2);
+      }
+      return query.status();
+    }));
+    seat_.changed(*changes);
+    again |= taken != Taken::kTaken;       // its seat is free for the next
+    if (taken == Taken::kUnfit) RETURN_IF_ERROR(queue_.is_unfit(id));
+    if (taken == Taken::kTaken) {
+      RETURN_IF_ERROR(sit_down(id, row.client, row.owner_epoch, row.fruitless));
+    }
+  }
+  std::lock_guard lock(mutex_);
+  look_ |= again;
+  return absl::OkStatus();
+}
+
+absl::Status Searcher::sit_down(const std::string& id, const std::string& client, int64_t epoch,
+                                int64_t fruitless) {
+  log(Level::kInfo, "study_adopted", {{"study", id}, {"owner_epoch", epoch}});
+  const auto owned = std::make_shared<Owned>(*this, id, client, epoch, fruitless > 0);
+  std::lock_guard lock(mutex_);
+  owned_[id] = owned;
+  ++running_;
+  owned->thread = std::thread([this, owned] { drive(owned); });
   return absl::OkStatus();
 }
 
@@ -177,7 +244,10 @@ absl::Status Searcher::renew() {
 
 void Searcher::adopt() {
   int64_t renewed = seat_.now_ms();
+  std::string problem;                     // that was logged last
   while (true) {
+    auto task = std::make_unique<Liveness::Task>(*seat_.liveness, "the look for studies",
+                                                 Liveness::Clock::now() + kLooksEvery);
     {
       std::lock_guard lock(mutex_);
       look_ = false;                       // what comes from here on is looked at again
@@ -188,10 +258,12 @@ void Searcher::adopt() {
       renewed = seat_.now_ms();
       status = renew();
     }
-    if (!status.ok()) {
+    if (!status.ok() && problem != status.message()) {
       log(Level::kWarning, "studies_not_adopted", {{"error", std::string(status.message())}});
     }
+    problem = std::string(status.message());
     join_ended();
+    task.reset();
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::milliseconds(options_.adopt_ms),
                       [this] { return stop_ || look_; });
@@ -225,10 +297,17 @@ void Searcher::drive(const std::shared_ptr<Owned>& owned) {
 
 // Whether it is over, for us.
 bool Searcher::advance(Owned& owned) {
+  const bool first = std::exchange(owned.first, false);
+  std::unique_lock suspect(suspects_, std::defer_lock);
+  if (first && owned.is_suspect) suspect.lock();
   turns_.enter(*owned.party);
   owned.task = std::make_unique<Liveness::Task>(*seat_.liveness, concat("the search of ", owned.id),
                                                 Liveness::Clock::now() + kLooksEvery);
   absl::StatusOr<StudySearch::Next> next = owned.search.advance();
+  if (first && owned.stop.asked() && owned.used_us < kLongStep_us) {
+    std::lock_guard lock(mutex_);
+    if (stop_) spared_.emplace_back(owned.id, owned.epoch);  // we end in order, early in the step
+  }
   owned.used_us = 0;
   owned.noted = false;
   if (!owned.hopeless.empty()) next = owned.search.fail(owned.hopeless);
@@ -236,14 +315,20 @@ bool Searcher::advance(Owned& owned) {
   owned.task.reset();
   turns_.leave(*owned.party);
   if (stopped) return true;
-  if (next.ok()) return *next == StudySearch::Next::kEnded;
+  if (next.ok()) {
+    owned.problem.clear();
+    return *next == StudySearch::Next::kEnded;
+  }
   // Cancelled, or another daemon's by now: in order.
   if (absl::IsAborted(next.status())) {
     log(Level::kInfo, "study_left", {{"study", owned.id}});
     return true;
   }
-  log(Level::kWarning, "study_not_advanced",
-      {{"study", owned.id}, {"error", std::string(next.status().message())}});
+  // While the database takes no writes, every second.
+  if (owned.problem != next.status().message()) {
+    owned.problem = std::string(next.status().message());
+    log(Level::kWarning, "study_not_advanced", {{"study", owned.id}, {"error", owned.problem}});
+  }
   return false;
 }
 
@@ -267,7 +352,7 @@ absl::Status Searcher::note_long_steps() {
   {
     std::lock_guard lock(mutex_);
     for (const auto& [id, owned] : owned_) {
-      if (owned->used_us < kLongStep_us || owned->noted.exchange(true)) continue;
+      if (owned->search.is_first() || owned->used_us < kLongStep_us || owned->noted.exchange(true)) continue;
       slow.emplace_back(id, owned->epoch);
     }
   }

@@ -49,6 +49,8 @@ absl::StatusOr<std::unique_ptr<Service>> Service::start(std::shared_ptr<Database
     seat.liveness = &self->liveness_;
     seat.rules = options.rules;
     seat.online_ms = options.online_ms;
+    seat.gone_ms = options.searcher.gone_ms;
+    seat.most_waiting_s = options.config.quotas.waiting_seconds;
     seat.before_search = options.before_search;
     service->searcher_ = std::make_unique<Searcher>(std::move(seat), options.searcher);
     service->searcher_->start();           // it calls back into a service that knows it

@@ -76,9 +76,11 @@ class Service {
   absl::Status cancel_operation(const Caller& caller,
                                 const google::longrunning::CancelOperationRequest& request,
                                 google::protobuf::Empty* response);
-  // Events with a sequence after `sequence`, at most `count`. NOT_FOUND: no such study.
+  // Events with a sequence after `sequence`, at most `count`; whether the study has ended, its last
+  // event then being stored. NOT_FOUND: no such study.
   absl::StatusOr<std::vector<loopwright::v1::StudyEvent>> events(const std::string& study,
-                                                                 int64_t sequence, int count);
+                                                                 int64_t sequence, int count,
+                                                                 bool* ended);
 
   // ---- agents
   using SyncDone = std::function<void(absl::Status, loopwright::v1::SynchronizeResponse)>;

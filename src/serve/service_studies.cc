@@ -63,7 +63,14 @@ absl::Status Service::get_study(const Caller& caller, const v1::GetStudyRequest&
       response->mutable_progress()->set_queued_before(static_cast<int32_t>(before.integer(0)));
     }
     RETURN_IF_ERROR(before.status());
-    return absl::OkStatus();
+    if (row.state != v1::STUDY_STATE_QUEUED || !row.waiting.empty()) return absl::OkStatus();
+    Query seats = database_->query("SELECT count(*) FROM studies WHERE state = 'queued' AND "
+                                   "waiting = '' AND (priority > ? OR (priority = ? AND id < ?))",
+                                   row.priority, row.priority, row.id);
+    if (seats.next()) {
+      response->mutable_progress()->set_waiting_before(static_cast<int32_t>(seats.integer(0)));
+    }
+    return seats.status();
   }));
   for (v1::WorkloadProgress& workload : *response->mutable_progress()->mutable_workloads()) {
     if (workload.failed() > 0) RETURN_IF_ERROR(store_error(show_failures(*store_, workload)));
@@ -148,10 +155,16 @@ absl::Status Service::cancel_operation(const Caller& caller,
 }
 
 absl::StatusOr<std::vector<v1::StudyEvent>> Service::events(const std::string& study,
-                                                            int64_t sequence, int count) {
+                                                            int64_t sequence, int count,
+                                                            bool* ended) {
   std::vector<v1::StudyEvent> events;
   RETURN_IF_ERROR(view([&]() -> absl::Status {
-    RETURN_IF_ERROR(must_find(*database_, study).status());
+    Query state = database_->query("SELECT state FROM studies WHERE id = ?", study);
+    if (!state.next()) {
+      RETURN_IF_ERROR(state.status());
+      return not_found(v1::ERROR_REASON_STUDY_NOT_FOUND, study_name(study));
+    }
+    *ended = has_ended(parse_state<v1::StudyState>(state.text(0)));
     ASSIGN_OR_RETURN(events, events_after(*database_, study, sequence, count));
     return absl::OkStatus();
   }));

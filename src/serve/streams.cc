@@ -74,7 +74,8 @@ class Watch : public grpc::ServerWriteReactor<v1::StudyEvent> {
   Watch(const Wire& wire, grpc::CallbackServerContext* context,
         const v1::WatchStudyRequest* request)
       : wire_(wire), admission_(admit(wire, *context, kMethod, Deadline::kNotWanted)),
-        name_(request->name()), sequence_(request->after_sequence()) {
+        name_(request->name()), knows_waiting_(request->knows_waiting()),
+        sequence_(request->after_sequence()) {
     wire_.service->metrics().stream_opened();
     absl::Status status = admission_.status;
     if (status.ok() && sequence_ < 0) status = bad_field("after_sequence", "must not be negative");
@@ -113,20 +114,15 @@ class Watch : public grpc::ServerWriteReactor<v1::StudyEvent> {
       const absl::Status denied = wire_.service->denied().check(admission_.caller.identity);
       if (!denied.ok()) return finish(denied);
       const uint64_t version = wire_.service->parked().version({study_topic(study_)});
-      // The study before its events: if it has ended by now, its last event is there.
-      v1::Study study;
-      v1::GetStudyRequest request;
-      request.set_name(name_);
-      const absl::Status found = wire_.service->get_study(admission_.caller, request, &study);
-      if (!found.ok()) return finish(found);
+      bool ended = false;
       absl::StatusOr<std::vector<v1::StudyEvent>> events =
-          wire_.service->events(study_, sequence_, kEventsAtOnce);
+          wire_.service->events(study_, sequence_, kEventsAtOnce, &ended);
       if (!events.ok()) return finish(events.status());
       if (!events->empty()) {
         pending_.assign(events->begin(), events->end());
         return write();
       }
-      if (study.has_end_time()) return finish(absl::OkStatus());
+      if (ended) return finish(absl::OkStatus());
       if (wire_.service->is_stopping()) {
         return finish(
             retry_later(v1::ERROR_REASON_STOPPING, "the server stops; watch again", 1000));
@@ -142,6 +138,8 @@ class Watch : public grpc::ServerWriteReactor<v1::StudyEvent> {
     written_ = std::move(pending_.front());
     pending_.pop_front();
     sequence_ = written_.sequence();
+    const bool is_new = written_.kind() == v1::StudyEvent::KIND_WAITING && !knows_waiting_;
+    if (is_new) written_.set_kind(v1::StudyEvent::KIND_UNSPECIFIED);
     StartWrite(&written_);
   }
   void beat() {
@@ -157,6 +155,7 @@ class Watch : public grpc::ServerWriteReactor<v1::StudyEvent> {
   const Wire& wire_;
   const Admission admission_;
   const std::string name_;
+  const bool knows_waiting_;
   std::string study_;
   int64_t sequence_;
   std::deque<v1::StudyEvent> pending_;

@@ -15,6 +15,7 @@
 #include "src/serve/errors.h"
 #include "src/serve/names.h"
 #include "src/serve/paging.h"
+#include "src/serve/study_queue.h"
 #include "tuner_db/messages.h"
 
 namespace lw {
@@ -57,6 +58,9 @@ absl::Status check_numbers(const v1::StudySpec& spec, const Quotas& quotas) {
                                  spec.time_budget().nanos() < 0 ||
                                  spec.time_budget().nanos() >= 1'000'000'000)) {
     return bad_field("spec.time_budget", "must be 0 to a year");
+  }
+  if (spec.has_most_waiting() && spec.most_waiting().seconds() <= 0) {
+    return bad_field("spec.most_waiting", "must be a second or more");
   }
   if (spec.labels().size() > kMostLabels) return bad_field("spec.labels", "too many");
   for (const auto& [name, value] : spec.labels()) {
@@ -141,6 +145,11 @@ absl::StatusOr<v1::StudyProgress> progress_of(Database& database, const StudyRow
   const double elapsed_s =
       1e-3 * static_cast<double>((row.ended_ms > 0 ? row.ended_ms : now_ms) - row.created_ms);
   *progress.mutable_elapsed() = duration_of(std::max(0.0, elapsed_s));
+  if (row.state == v1::STUDY_STATE_QUEUED) {
+    progress.set_waiting(row.waiting.empty() ? "a seat" : row.waiting);
+    *progress.mutable_waiting_since() =
+        timestamp(row.waiting_ms > 0 ? row.waiting_ms : row.created_ms);
+  }
   if (!has_ended(row.state) && row.trials > 0 && row.spec.trials() > row.trials) {
     *progress.mutable_remaining() =
         duration_of(elapsed_s * (row.spec.trials() - row.trials) / row.trials);
@@ -190,7 +199,10 @@ absl::StatusOr<StudyRow> create_study(Database& database, Store& store, const Ch
   study.actor = identity_text(client);
   study.spec = checked.spec;
   study.priority = checked.spec.priority();
-  study.created_ms = study.updated_ms = now_ms;
+  study.created_ms = study.updated_ms = study.waiting_ms = now_ms;
+  study.asked = checked.spec.target();
+  study.threads = checked.spec.threads();
+  study.wait_until = wait_until(study.spec, quotas.waiting_seconds, now_ms);
   RETURN_IF_ERROR(insert_study(database, study));
   std::map<std::string, std::string> first;  // of each workload id: the name
   for (int i = 0; i < checked.spec.workloads_size(); ++i) {

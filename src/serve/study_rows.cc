@@ -11,7 +11,8 @@ namespace v1 = loopwright::v1;
 
 constexpr char kStudies[] =
     "SELECT id, client, spec, state, priority, target, device_target, error, trials, failed, "
-    "created_ms, updated_ms, ended_ms, owner, owner_epoch, owner_until, fruitless, actor FROM studies ";
+    "created_ms, updated_ms, ended_ms, owner, owner_epoch, owner_until, fruitless, actor, "
+    "asked, threads, waiting, waiting_ms, wait_until, started_ms FROM studies ";
 
 absl::StatusOr<StudyRow> study_of(const Database& database, const Query& query) {
   StudyRow row;
@@ -33,6 +34,12 @@ absl::StatusOr<StudyRow> study_of(const Database& database, const Query& query) 
   row.owner_until = query.integer(15);
   row.fruitless = query.integer(16);
   row.actor = query.text(17);
+  row.asked = query.text(18);
+  row.threads = static_cast<int>(query.integer(19));
+  row.waiting = query.text(20);
+  row.waiting_ms = query.integer(21);
+  row.wait_until = query.integer(22);
+  row.started_ms = query.integer(23);
   return row;
 }
 
@@ -70,12 +77,14 @@ absl::Status insert_study(Database& database, const StudyRow& row) {
   const std::string spec = row.spec.SerializeAsString(), state = state_name(row.state);
   return database.query("INSERT INTO studies (id, client, spec, state, priority, target, "
                         "device_target, error, trials, failed, created_ms, updated_ms, ended_ms, "
-                        "owner, owner_epoch, owner_until, actor) "
-                        "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                        "owner, owner_epoch, owner_until, actor, asked, threads, waiting, "
+                        "waiting_ms, wait_until) "
+                        "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                         row.id, row.client, Blob{spec}, state, row.priority, row.target,
                         row.device_target, row.error, row.trials, row.failed, row.created_ms,
                         row.updated_ms, row.ended_ms, row.owner, row.owner_epoch,
-                        row.owner_until, row.actor).run();
+                        row.owner_until, row.actor, row.asked, row.threads, row.waiting,
+                        row.waiting_ms, row.wait_until).run();
 }
 
 absl::Status update_study(Database& database, const StudyRow& row) {

@@ -22,6 +22,7 @@
 #include "src/serve/names.h"
 #include "src/serve/studies.h"
 #include "src/serve/study_jobs.h"
+#include "src/serve/study_queue.h"
 #include "tuner_db/messages.h"
 
 namespace lw {
@@ -114,20 +115,16 @@ absl::StatusOr<StudySearch::Next> StudySearch::advance() {
   const bool ours = seen.study.owner == seat_.owner && seen.study.owner_epoch == owner_epoch_;
   if (!ours || has_ended(seen.study.state)) return Next::kEnded;
   row_ = seen.study;
-  if (row_.target.empty()) {
-    const absl::StatusOr<bool> placed = place_study();
-    if (!placed.ok() && reason_of(placed.status()) == v1::ERROR_REASON_WRONG_STATE) {
-      RETURN_IF_ERROR(end(v1::STUDY_STATE_FAILED, std::string(placed.status().message())));
-      return Next::kEnded;
+  if (row_.state == v1::STUDY_STATE_QUEUED) return Next::kEnded;  // another daemon put it back
+  ASSIGN_OR_RETURN(const bool given_up, gives_up(seen));
+  if (given_up) return Next::kEnded;
+  if (first_) {
+    if (row_.fruitless >= kFruitlessAdoptions) {
+      return fail(concat("adopted ", row_.fruitless, " times without progress: its search ended the "
+                         "daemon, or takes longer than the daemon lived"));
     }
-    RETURN_IF_ERROR(placed.status());
-    if (!*placed) return Next::kWait;
-    ASSIGN_OR_RETURN(seen, look());
-    row_ = seen.study;
-  }
-  if (std::exchange(first_, false) && row_.fruitless >= kFruitlessAdoptions) {
-    return fail(concat("adopted ", row_.fruitless, " times without progress: its search ended the "
-                       "daemon, or takes longer than the daemon lived"));
+    RETURN_IF_ERROR(note_fruitless(row_.fruitless + 1));  // unless we live to take it back
+    first_ = false;
   }
   const absl::Status known = workloads_.empty() ? begin_all(seen) : catch_up(seen);
   if (known.code() == absl::StatusCode::kAborted) return Next::kEnded;
@@ -135,7 +132,7 @@ absl::StatusOr<StudySearch::Next> StudySearch::advance() {
   const absl::Status queued = queue_jobs(std::max(seen.slots, 1));
   if (queued.code() == absl::StatusCode::kAborted) return Next::kEnded;
   RETURN_IF_ERROR(queued);
-  if (row_.fruitless > 0) RETURN_IF_ERROR(note_progress());
+  if (!has_advanced_.exchange(true) || row_.fruitless > 0) RETURN_IF_ERROR(note_fruitless(0));
   const bool all_done = std::all_of(workloads_.begin(), workloads_.end(),
                                     [](const auto& w) { return w->row.done; });
   if (!all_done) return Next::kWait;
@@ -149,30 +146,28 @@ absl::StatusOr<StudySearch::Next> StudySearch::fail(const std::string& reason) {
   return Next::kEnded;
 }
 
-absl::Status StudySearch::note_progress() {
-  return fenced([this](Database& database, Changes*) {
-    return database.query("UPDATE studies SET fruitless = 0 WHERE id = ?", id_).run();
+absl::Status StudySearch::note_fruitless(int64_t fruitless) {
+  return fenced([this, fruitless](Database& database, Changes*) {
+    return database.query("UPDATE studies SET fruitless = ? WHERE id = ?", fruitless, id_).run();
   });
 }
 
-absl::StatusOr<bool> StudySearch::place_study() {
-  std::optional<StudyPlace> placement;
-  RETURN_IF_ERROR(fenced([&](Database& database, Changes* changes) -> absl::Status {
-    ASSIGN_OR_RETURN(placement, place(database, *seat_.store, row_.spec,
-                                      seat_.now_ms() - seat_.online_ms));
-    if (!placement) return absl::OkStatus();
-    StudyRow study = row_;
-    study.target = placement->target;
-    study.device_target = placement->device_target;
-    study.state = v1::STUDY_STATE_RUNNING;
-    study.updated_ms = seat_.now_ms();
-    RETURN_IF_ERROR(update_study(database, study));
-    changes->studies.insert(id_);
-    return database.query("UPDATE study_workloads SET backend = ?, threads = ?, time_kind = ? "
-                          "WHERE study = ?", placement->backend, placement->threads,
-                          static_cast<int>(placement->time_kind), id_).run();
+// Whether it waits for a device again, since those that it had have gone. What they hold comes back
+// to the queue, or as results, all the same.
+absl::StatusOr<bool> StudySearch::gives_up(const Seen& seen) {
+  const int64_t now_ms = seat_.now_ms();
+  if (seen.slots > 0) {
+    gone_since_ms_ = -1;
+    return false;
+  }
+  if (gone_since_ms_ < 0) gone_since_ms_ = now_ms;
+  if (now_ms - gone_since_ms_ < seat_.gone_ms) return false;
+  RETURN_IF_ERROR(fenced([this](Database& database, Changes* changes) -> absl::Status {
+    ASSIGN_OR_RETURN(const std::optional<StudyRow> study, find_study(database, id_));
+    CHECK(study.has_value());
+    return put_back(database, seat_, *study, "no device: its devices have gone", changes);
   }));
-  return placement.has_value();
+  return true;
 }
 
 // All or nothing, so that the next call begins again. A workload that cannot be searched for on

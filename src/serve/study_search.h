@@ -6,6 +6,7 @@
 // moment: the searches are rebuilt from the stored measurements and the jobs that are still out.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -33,6 +34,8 @@ struct SearchSeat {
   Liveness* liveness = nullptr;
   LeaseRules rules;
   int64_t online_ms = 60'000;              // devices not seen for longer do not count
+  int64_t gone_ms = 10'000;                // without any, a study gives its seat up
+  int64_t most_waiting_s = 30 * 86'400;
   // Tests: called before a workload's search is built, as a search that takes that long.
   std::function<void(const StudyRow&, const Stop&)> before_search;
 };
@@ -46,22 +49,24 @@ class StudySearch {
   ~StudySearch();
 
   enum class Next {
-    kWait,                                 // for results, or for a device
+    kWait,                                 // for results
     kEnded,                                // by itself or by others; not ours any more
   };
   // Errors: the database's; the study goes on with the next call.
   absl::StatusOr<Next> advance();
   // Ends it as failed, with the reason.
   absl::StatusOr<Next> fail(const std::string& reason);
+  // Of any thread: in or before the first step under this owner, which is counted as it begins.
+  bool is_first() const { return !has_advanced_; }
 
  private:
   struct Workload;
   struct Seen;
   absl::StatusOr<Seen> look();
-  absl::StatusOr<bool> place_study();
+  absl::StatusOr<bool> gives_up(const Seen& seen);
   absl::Status begin_all(const Seen& seen);
   absl::Status begin(Workload& workload, const Seen& seen);
-  absl::Status note_progress();
+  absl::Status note_fruitless(int64_t fruitless);
   absl::Status note_stored();
   absl::Status catch_up(const Seen& seen);
   void catch_up(Workload& workload, int64_t job, const std::vector<Measurement>& stored);
@@ -86,6 +91,8 @@ class StudySearch {
   int current_ = -1;                       // the workload of the latest batch
   int64_t began_ms_ = 0;
   bool first_ = true;                      // look, under this owner
+  std::atomic<bool> has_advanced_ = false;
+  int64_t gone_since_ms_ = -1;             // its devices; -1: they have not
 };
 
 }  // namespace lw
