@@ -144,6 +144,7 @@ TEST(ReadOnly, RefusesAUnreadableWalInsteadOfIgnoringIt) {
   }));
   ASSERT_GT(std::filesystem::file_size(scratch.file + "-wal"), 0u);
   std::filesystem::remove(scratch.file + "-shm");
+  set_mode(scratch.file, 0644);            // the file can be read, what lies beside it cannot
   set_mode(scratch.directory, 0555);
   {
     const Unprivileged us;
