@@ -32,10 +32,6 @@ int64_t outside(int64_t n) {
   return k;
 }
 
-bool disqualifies(const Measurement& m) {
-  return is_pooled(m) && (m.verdict == Verdict::kWrongResult || m.verdict == Verdict::kCrash);
-}
-
 bool is_ok(const Measurement& m) { return is_pooled(m) && m.verdict == Verdict::kOk; }
 bool is_ok(const Measurement& m, TimeKind kind) { return is_ok(m) && m.time_kind == kind; }
 
@@ -68,6 +64,10 @@ std::vector<double> pooled_samples(absl::Span<const Measurement* const> measurem
 }
 
 }  // namespace
+
+bool disqualifies(const Measurement& m) {
+  return is_pooled(m) && (m.verdict == Verdict::kWrongResult || m.verdict == Verdict::kCrash);
+}
 
 MedianInterval median_interval(std::vector<double> samples) {
   CHECK(!samples.empty());
@@ -164,7 +164,27 @@ Measurement represent(absl::Span<const Measurement* const> measurements) {
   return result;
 }
 
+std::vector<Measurement> trusted(std::vector<Measurement> measurements,
+                                 absl::Span<const Withdrawal> withdrawn) {
+  std::erase_if(measurements, [](const Measurement& m) { return !is_pooled(m); });
+  std::set<std::string> out;
+  for (const Withdrawal& row : withdrawn) out.insert(row.trace);
+  for (Measurement& m : measurements) {
+    if (m.verdict != Verdict::kOk || !out.contains(m.trace)) continue;
+    m.verdict = Verdict::kWrongResult;
+    m.verified = false;
+  }
+  return measurements;
+}
+
+absl::StatusOr<std::vector<Measurement>> trusted_measurements(const Store& store, const Key& key) {
+  ASSIGN_OR_RETURN(std::vector<Measurement> all, store.measurements(key));
+  ASSIGN_OR_RETURN(const std::vector<Withdrawal> withdrawn, store.withdrawn(key));
+  return trusted(std::move(all), withdrawn);
+}
+
 bool leads(const Measurement& m, double best_us, TimeKind best_kind) {
+  if (!is_pooled(m)) return false;
   if (m.verdict != Verdict::kOk || !m.verified || m.time_us <= 0) return false;
   return best_us == 0 || std::pair(m.time_kind, m.time_us) < std::pair(best_kind, best_us);
 }

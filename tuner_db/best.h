@@ -41,6 +41,9 @@ struct MedianInterval {
 // sample knows nothing about its noise: (0, infinity). REQUIRES: not empty.
 MedianInterval median_interval(std::vector<double> samples);
 
+// Whether its trace may never be best: it is pooled and crashed or gave a wrong result.
+bool disqualifies(const Measurement& measurement);
+
 // REQUIRES: all of one trace.
 Pool pool(absl::Span<const Measurement* const> measurements);
 
@@ -55,8 +58,15 @@ std::vector<int64_t> next_best(absl::Span<const Pool> pools, int64_t best, int c
 // carrying the pooled samples, median and interval. REQUIRES: all of one trace, eligible.
 Measurement represent(absl::Span<const Measurement* const> measurements);
 
+// What a search of the key may build on, in the same order: what is pooled, results of the
+// `withdrawn` traces as failures (so that they lead nothing and are not tried again).
+std::vector<Measurement> trusted(std::vector<Measurement> measurements,
+                                 absl::Span<const Withdrawal> withdrawn);
+// Of what a store holds of the key. Errors: the store's.
+absl::StatusOr<std::vector<Measurement>> trusted_measurements(const Store& store, const Key& key);
+
 // Whether a result leads those before it, of which the best took `best_us` (0: there is none) of
-// that kind: it is OK, verified, and of a kind nearer to the truth or of the same and faster.
+// that kind: it is pooled, OK, verified, and of a kind nearer to the truth or of the same and faster.
 bool leads(const Measurement& measurement, double best_us, TimeKind best_kind);
 
 // Ids of what prune() deletes of one key, whose measurements are given by trace. Traces are ranked:

@@ -41,6 +41,7 @@ absl::StatusOr<Examples> load_examples(const Store& store) {
                                  std::make_shared<const Target>(std::move(target)), key.threads);
     std::map<std::string, Seen> traces;
     for (const Measurement& m : all) {
+      if (!is_pooled(m)) continue;
       // What a model computed teaches a model nothing; an emulator's times are no machine's.
       if (m.time_kind != TimeKind::kMeasured) continue;
       if (m.verdict == Verdict::kOk) traces[m.trace].times.push_back(m.time_us);

@@ -7,6 +7,7 @@
 #include "src/base/check.h"
 #include "src/expr/message.h"
 #include "src/search/warm_start.h"
+#include "tuner_db/best.h"
 
 namespace lw::search {
 namespace {
@@ -33,8 +34,11 @@ LocalLoop::LocalLoop(const Nest& start, const Key& key, Store& store, const Sear
       began_(hooks.now()) {}
 
 absl::Status LocalLoop::resume() {
-  ASSIGN_OR_RETURN(const std::vector<Measurement> stored, store_.measurements(key_));
+  ASSIGN_OR_RETURN(const std::vector<Measurement> all, store_.measurements(key_));
+  ASSIGN_OR_RETURN(const std::vector<Withdrawal> withdrawn, store_.withdrawn(key_));
+  const std::vector<Measurement> stored = trusted(all, withdrawn);
   run_.resume(stored);
+  run_.hint(unconfirmed_traces(all, options_.time_kind));
   if (observer_) std::for_each(stored.begin(), stored.end(), observer_);
   return absl::OkStatus();
 }

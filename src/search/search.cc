@@ -431,6 +431,19 @@ void Search::warm_start(const std::vector<Trace>& foreign) {
   }
 }
 
+void Search::hint(const std::vector<std::string>& traces) {
+  if (!impl_->options.use_warm || impl_->options.random_only) return;
+  std::vector<Option> hints;
+  for (const std::string& trace : traces) {
+    if (impl_->options.stop.asked()) return;
+    Option option;
+    if (impl_->replayed(trace, option)) hints.push_back(std::move(option));
+  }
+  impl_->score(hints);
+  std::move(hints.begin(), hints.end(),
+            std::inserter(impl_->warm, impl_->warm.begin()));
+}
+
 std::vector<Proposal> Search::propose(int count, int trials_left) {
   return impl_->propose(count, trials_left);
 }

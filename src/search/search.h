@@ -64,6 +64,9 @@ class Search {
   absl::StatusOr<uint64_t> adopt(const std::string& trace, bool again);
   // Traces of similar workloads, nearest first: adapted to this one, they are tried early.
   void warm_start(const std::vector<Trace>& foreign);
+  // Traces of this very workload that are said to be fast, best first: tried before anything else,
+  // as they are; those that do not replay are ignored.
+  void hint(const std::vector<std::string>& traces);
   // The next proposals, at most `count`, none of them measured or in flight before (by trace and by
   // kernel hash). `trials_left`: how many will still be proposed; the last ones descend. Empty:
   // nothing is left to try.

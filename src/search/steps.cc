@@ -73,6 +73,25 @@ void SearchRun::count(const Measurement& m) {
     zero_us_ = m.verdict == Verdict::kOk ? m.time_us : 0;
     zero_verified_ = m.verified;
   }
+  lead(m);
+}
+
+// The incumbent is the best time of the traces that could be best: a trace that crashes or is wrong
+// once, also after it led, leads no more.
+void SearchRun::lead(const Measurement& m) {
+  if (disqualifies(m)) {
+    const double led_us = std::exchange(verified_us_[m.trace], 0);
+    if (led_us == 0 || led_us > incumbent_us_) return;
+    incumbent_us_ = 0;
+    for (const auto& [trace, us] : verified_us_) {
+      if (us > 0 && (incumbent_us_ == 0 || us < incumbent_us_)) incumbent_us_ = us;
+    }
+    return;
+  }
+  if (!leads(m, 0, options_.time_kind)) return;
+  const auto [known, is_new] = verified_us_.try_emplace(m.trace, m.time_us);
+  if (!is_new && known->second == 0) return;
+  known->second = std::min(known->second, m.time_us);
   if (!leads(m, incumbent_us_, options_.time_kind)) return;
   incumbent_us_ = m.time_us;
   curve_.push_back({m.wall_s, trials_, m.time_us, m.trace});

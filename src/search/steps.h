@@ -71,7 +71,7 @@ class SearchRun {
   // null: nothing is learned.
   SearchRun(const Nest& start, const SearchOptions& options, std::unique_ptr<Model> model);
 
-  // What is stored of the key, in order of arrival; what is not of options.time_kind is left out.
+  // What is stored of the key and trusted (tuner_db/best.h), in order of arrival; what is not of options.time_kind is left out.
   // Call first, once. A run that is complete is done() at once.
   void resume(const std::vector<Measurement>& stored);
   // Call after resume. These count as issued: neither proposed again nor counted anew; those that
@@ -80,6 +80,8 @@ class SearchRun {
   // Traces of similar workloads (warm_start.h), nearest first. Ignored unless wants_warm().
   void warm_start(const std::vector<Trace>& traces);
   bool wants_warm() const;
+  // Traces of this workload that nobody here has measured (unconfirmed_traces), best first.
+  void hint(const std::vector<std::string>& traces) { search_.hint(traces); }
 
   // What to measure now, at most `most` trials of it. Empty when nothing may be issued now (enough
   // is in flight, or what is in flight must come back first) or when done(). `elapsed_s`: of
@@ -132,6 +134,7 @@ class SearchRun {
   int trials_in_time(double elapsed_s) const;
   void advance(double elapsed_s);
   void count(const Measurement& m);
+  void lead(const Measurement& m);
   void learn();
   void settle();
   bool has_issued(const char* source) const;
@@ -156,6 +159,7 @@ class SearchRun {
   bool has_final_ = false;                 // since the last trial
   double incumbent_us_ = 0, zero_us_ = 0;
   bool zero_verified_ = false;
+  std::map<std::string, double> verified_us_;  // by trace; 0: it crashed or was wrong, for good
   std::vector<CurvePoint> curve_;
 };
 

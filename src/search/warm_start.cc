@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "src/base/check.h"
@@ -10,6 +12,7 @@ namespace lw {
 namespace {
 
 constexpr size_t kWarmTraces = 4;
+constexpr size_t kHints = 8;               // that forged ones may cost a study
 
 double shape_distance(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
   double sum = 100.0 * std::abs(static_cast<double>(a.size()) - static_cast<double>(b.size()));
@@ -21,6 +24,28 @@ double shape_distance(const std::vector<int64_t>& a, const std::vector<int64_t>&
 }
 
 }  // namespace
+
+std::vector<std::string> unconfirmed_traces(const std::vector<Measurement>& measurements,
+                                            TimeKind kind) {
+  std::set<std::string> measured;
+  for (const Measurement& m : measurements) {
+    if (is_pooled(m)) measured.insert(m.trace);
+  }
+  std::vector<const Measurement*> hints;
+  for (const Measurement& m : measurements) {
+    const bool hint = !m.counts && m.annulled.empty() && m.verdict == Verdict::kOk;
+    if (hint && m.time_kind == kind && !measured.contains(m.trace)) hints.push_back(&m);
+  }
+  std::stable_sort(hints.begin(), hints.end(), [](const Measurement* a, const Measurement* b) {
+    return a->time_us < b->time_us;
+  });
+  std::vector<std::string> traces;
+  for (const Measurement* m : hints) {
+    if (traces.size() == kHints) break;
+    if (std::count(traces.begin(), traces.end(), m->trace) == 0) traces.push_back(m->trace);
+  }
+  return traces;
+}
 
 absl::StatusOr<std::vector<Trace>> warm_traces(const Store& store, const Key& key) {
   std::vector<Trace> traces;

@@ -13,4 +13,9 @@ namespace lw {
 // nearest shapes first, a few. Empty when the workload was never put. Errors: the store's.
 absl::StatusOr<std::vector<Trace>> warm_traces(const Store& store, const Key& key);
 
+// Traces of the key that others say are fast (measurements that do not count) and that nobody here
+// has measured: the fastest first, a few. Measured here, an honest one becomes the best.
+std::vector<std::string> unconfirmed_traces(const std::vector<Measurement>& measurements,
+                                            TimeKind kind);
+
 }  // namespace lw

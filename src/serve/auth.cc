@@ -20,7 +20,8 @@ constexpr size_t kMaxName = 63;
 
 constexpr uint8_t kAdmin = bit(CallerRole::kAdmin);
 constexpr uint8_t kClients = kAdmin | bit(CallerRole::kClient);
-constexpr uint8_t kReaders = kClients | bit(CallerRole::kReader);
+constexpr uint8_t kImporters = kClients | bit(CallerRole::kImporter);
+constexpr uint8_t kReaders = kImporters | bit(CallerRole::kReader);
 constexpr uint8_t kAgents = bit(CallerRole::kAgent);
 constexpr uint8_t kAll = kReaders | kAgents;
 
@@ -37,11 +38,11 @@ constexpr Permission kPermissions[] = {
     {"/loopwright.v1.AgentService/Synchronize", kAgents, CallClass::kSynchronize},
 
     {"/loopwright.v1.ScheduleService/BatchLookup", kReaders, CallClass::kLookup},
-    {"/loopwright.v1.ScheduleService/PutRecords", kClients, CallClass::kRecords, true},
+    {"/loopwright.v1.ScheduleService/PutRecords", kImporters, CallClass::kRecords, true},
     {"/loopwright.v1.ScheduleService/ListHistory", kReaders, CallClass::kRead},
     {"/loopwright.v1.ScheduleService/ListSchedules", kReaders, CallClass::kRead},
     {"/loopwright.v1.ScheduleService/ExportRecords", kReaders, CallClass::kRecords},
-    {"/loopwright.v1.ScheduleService/ImportRecords", kClients, CallClass::kRecords, true},
+    {"/loopwright.v1.ScheduleService/ImportRecords", kImporters, CallClass::kRecords, true},
     {"/loopwright.v1.ScheduleService/WithdrawRecord", kAdmin, CallClass::kOperate, true},
     {"/loopwright.v1.ScheduleService/RestoreRecord", kAdmin, CallClass::kOperate, true},
     {"/loopwright.v1.ScheduleService/ListWithdrawn", kReaders, CallClass::kRead},
@@ -141,9 +142,14 @@ std::string_view role_name(CallerRole role) {
     case CallerRole::kClient: return "client";
     case CallerRole::kAgent: return "agent";
     case CallerRole::kAdmin: return "admin";
+    case CallerRole::kImporter: return "importer";
   }
   CHECK(false);
   return "";
+}
+
+bool is_believed(CallerRole role) {
+  return role == CallerRole::kAdmin || role == CallerRole::kImporter;
 }
 
 Identity local_identity() { return {CallerRole::kAdmin, "local", false}; }
@@ -163,12 +169,12 @@ absl::StatusOr<Identity> parse_identity_uri(std::string_view uri) {
     return absl::InvalidArgumentError(concat(
         "'", uri, "' is not ", kTrustDomain, "ROLE/NAME, the name 1 to 63 of A-Z a-z 0-9 . _ -"));
   }
-  for (const CallerRole role :
-       {CallerRole::kReader, CallerRole::kClient, CallerRole::kAgent, CallerRole::kAdmin}) {
+  for (const CallerRole role : {CallerRole::kReader, CallerRole::kClient, CallerRole::kAgent,
+                                CallerRole::kAdmin, CallerRole::kImporter}) {
     if (path.substr(0, slash) == role_name(role)) return Identity{role, std::string(name), true};
   }
   return absl::InvalidArgumentError(
-      concat("'", path.substr(0, slash), "' is no role that calls: reader, client, agent, admin"));
+      concat("'", path.substr(0, slash), "' is no role that calls: reader, client, importer, agent, admin"));
 }
 
 absl::StatusOr<Identity> identity_of(std::span<const std::string> uris) {

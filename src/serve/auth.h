@@ -29,8 +29,10 @@
 
 namespace lw {
 
-// reader < client < admin is no order: each role is listed where it may.
-enum class CallerRole : uint8_t { kReader, kClient, kAgent, kAdmin };
+// reader < client < admin is no order: each role is listed where it may. What an importer or an
+// admin puts counts (tuner_db/store.h); what a client puts is a hint of what to measure.
+enum class CallerRole : uint8_t { kReader, kClient, kAgent, kAdmin, kImporter };
+bool is_believed(CallerRole role);
 std::string_view role_name(CallerRole role);     // "reader"
 
 struct Identity {

@@ -57,6 +57,14 @@ void note_times(const v1::JobResult& result, Changes* changes) {
   }
 }
 
+// Whose word it is, whatever the outcome says of that.
+void set_origin(const JobRow& job, Measurement* m) {
+  m->counts = true;
+  m->actor = concat("agent/", job.agent);
+  m->device = job.device;
+  m->annulled.clear();
+}
+
 // The measurements that the outcomes say, in the job's order. kInvalidArgument: they do not add up.
 absl::StatusOr<std::vector<Measurement>> measurements_of(const JobRow& job,
                                                          const v1::JobResult& result,
@@ -79,6 +87,7 @@ absl::StatusOr<std::vector<Measurement>> measurements_of(const JobRow& job,
     m.seed = job.payload.seed();
     m.unix_ms = now_ms;
     m.wall_s = 1e-3 * static_cast<double>(now_ms - begun_ms);
+    set_origin(job, &m);
     all[i] = std::move(m);
   }
   return all;
@@ -289,6 +298,7 @@ absl::Status charge_candidate(Database& database, Store& store, const JobRow& jo
   m.seed = job.payload.seed();
   m.unix_ms = now_ms;
   m.wall_s = 1e-3 * static_cast<double>(now_ms - owner.study.created_ms);
+  set_origin(job, &m);
   return count(database, store, job, owner, {std::move(m)}, 0, 0, now_ms, changes);
 }
 

@@ -23,6 +23,7 @@
 #include "src/serve/studies.h"
 #include "src/serve/study_jobs.h"
 #include "src/serve/study_queue.h"
+#include "tuner_db/best.h"
 #include "tuner_db/messages.h"
 
 namespace lw {
@@ -216,9 +217,13 @@ absl::Status StudySearch::begin(Workload& workload, const Seen& seen) {
   options.time_kind = workload.row.time_kind;
   options.stop = stop_;
   workload.run = std::make_unique<SearchRun>(workload.task->start, options, make_xgboost_model());
-  ASSIGN_OR_RETURN(const std::vector<Measurement> stored,
+  ASSIGN_OR_RETURN(const std::vector<Measurement> all,
                    seat_.store->measurements(workload.task->key));
+  ASSIGN_OR_RETURN(const std::vector<Withdrawal> withdrawn,
+                   seat_.store->withdrawn(workload.task->key));
+  const std::vector<Measurement> stored = trusted(all, withdrawn);
   workload.run->resume(stored);
+  workload.run->hint(unconfirmed_traces(all, options.time_kind));
   for (const Measurement& m : stored) record(states_[position], m);
   for (const Measurement& m : stored) workload.shown.insert(m.id);
   std::vector<IssuedProposal> issued;
@@ -294,7 +299,7 @@ absl::Status StudySearch::catch_up(const Seen& seen) {
     if (workload->run == nullptr) continue;
     const auto [known, is_new] = stored.try_emplace(workload);
     if (is_new) {
-      ASSIGN_OR_RETURN(known->second, seat_.store->measurements(workload->task->key));
+      ASSIGN_OR_RETURN(known->second, trusted_measurements(*seat_.store, workload->task->key));
     }
     catch_up(*workload, job, known->second);
     RETURN_IF_ERROR(queue_jobs(std::max(seen.slots, 1)));
