@@ -204,7 +204,9 @@ absl::Status answer(const Asked& asked, const RecordSource& source, const Lookup
   return absl::OkStatus();
 }
 
-absl::StatusOr<Records> take_in(const google::protobuf::RepeatedPtrField<v1::Record>& messages) {
+// Who gave the measurements, and whether they count, is not for everybody to say.
+absl::StatusOr<Records> take_in(const Caller& caller,
+                                const google::protobuf::RepeatedPtrField<v1::Record>& messages) {
   if (messages.size() > kMostRecords) {
     return bad_field("records", concat("at most ", kMostRecords, " in a message"));
   }
@@ -212,6 +214,15 @@ absl::StatusOr<Records> take_in(const google::protobuf::RepeatedPtrField<v1::Rec
   for (int i = 0; i < messages.size(); ++i) {
     const absl::Status added = add_record(messages.Get(i), &records);
     if (!added.ok()) return bad_field(concat("records[", i, "]"), std::string(added.message()));
+  }
+  const bool is_believed = lw::is_believed(caller.identity.role);
+  for (auto& [key, measurements] : records.keys) {
+    for (Measurement& m : measurements) {
+      if (!is_believed || m.actor.empty()) m.actor = actor(caller);
+      if (is_believed) continue;
+      m.counts = false;
+      m.device.clear(), m.annulled.clear();
+    }
   }
   return records;
 }
@@ -270,7 +281,7 @@ absl::Status Service::batch_lookup(const Caller& caller, const v1::BatchLookupRe
 
 absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequest& request,
                                   v1::PutRecordsResponse* response) {
-  ASSIGN_OR_RETURN(const Records records, take_in(request.records()));
+  ASSIGN_OR_RETURN(const Records records, take_in(caller, request.records()));
   RETURN_IF_ERROR(change(caller, "PutRecords", request, response,
                          [&](Database&, Changes*) -> absl::Status {
     int64_t stored = 0;
@@ -286,7 +297,7 @@ absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequ
 
 absl::Status Service::import_some(const Caller& caller, const v1::ImportRecordsRequest& request,
                                   v1::ImportRecordsResponse* total) {
-  ASSIGN_OR_RETURN(const Records records, take_in(request.records()));
+  ASSIGN_OR_RETURN(const Records records, take_in(caller, request.records()));
   total->set_read(total->read() + request.records_size());
   if (request.dry_run()) return absl::OkStatus();
   int64_t stored = 0;

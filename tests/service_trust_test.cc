@@ -1,0 +1,83 @@
+// Whose records compilers are given: what a client puts is kept, with its name, and decides nothing.
+#include "tests/study_fixture.h"
+#include "tuner_db/messages.h"
+
+namespace lw {
+namespace {
+
+class ServiceTrust : public StudyTest {
+ protected:
+  static Caller caller(CallerRole role, const std::string& name) {
+    Caller made;
+    made.identity = {role, name, true};
+    made.peer = "test";
+    return made;
+  }
+
+  // The measurement of the trace `i`, so fast.
+  absl::Status put(const Caller& who, int i, double us, Verdict verdict = Verdict::kOk) {
+    v1::PutRecordsRequest request;
+    request.set_request_id(fresh_id());
+    v1::Record& record = *request.add_records();
+    Measurement m = make_measurement(i, {us, us, us});
+    m.verdict = verdict;
+    if (verdict != Verdict::kOk) {
+      m.samples_us.clear();
+      m.time_us = m.ci_low_us = m.ci_high_us = 0;
+      m.verified = false;
+    }
+    *record.mutable_key() = to_proto(key_);
+    *record.mutable_measurement() = to_proto(m);
+    *record.mutable_workload() = to_proto(make_workload(64));
+    *record.mutable_target() = to_proto(make_target());
+    v1::PutRecordsResponse response;
+    return daemon_.service->put_records(who, request, &response);
+  }
+
+  // What a compiler is given, in microseconds; 0: nothing exact.
+  double served() {
+    v1::BatchLookupRequest request;
+    v1::LookupQuery& query = *request.add_queries();
+    query.set_workload_id(key_.workload);
+    *query.mutable_target() = to_proto(make_target());
+    query.set_backend(key_.backend);
+    query.set_threads(key_.threads);
+    v1::BatchLookupResponse response;
+    const absl::Status status =
+        daemon_.service->batch_lookup(caller(CallerRole::kReader, "cc"), request, &response);
+    EXPECT_TRUE(status.ok()) << status;
+    const v1::LookupResult& result = response.results(0);
+    return result.outcome() == v1::LOOKUP_OUTCOME_EXACT ? result.measurement().time_us() : 0;
+  }
+
+  Scratch scratch_;
+  Daemon daemon_{scratch_.file};
+  const Key key_ = make_key(make_workload(64), make_target());
+};
+
+TEST_F(ServiceTrust, WhatAClientPutsDecidesNothing) {
+  const Caller crook = caller(CallerRole::kClient, "crook");
+  ASSERT_TRUE(put(crook, 1, 50).ok());
+  EXPECT_EQ(served(), 0) << "not even where there is nothing else";
+  ASSERT_TRUE(put(caller(CallerRole::kAdmin, "boss"), 2, 40).ok());
+  ASSERT_TRUE(eventually([&] { return served() == 40; }));
+  ASSERT_TRUE(put(crook, 3, 1).ok());
+  EXPECT_EQ(served(), 40) << "forged: forty times as fast";
+  ASSERT_TRUE(put(crook, 2, 0, Verdict::kWrongResult).ok());
+  ASSERT_TRUE(put(crook, 2, 0, Verdict::kCrash).ok());
+  EXPECT_EQ(served(), 40) << "forged: that the best is wrong";
+  ASSERT_TRUE(put(crook, 2, 400).ok());
+  EXPECT_EQ(served(), 40) << "forged: that the best is slow";
+  ASSERT_TRUE(put(caller(CallerRole::kImporter, "nightly"), 4, 30).ok());
+  EXPECT_TRUE(eventually([&] { return served() == 30; }));
+
+  // All of it is there, with who said it.
+  EXPECT_EQ(number(*daemon_.database, "SELECT count(*) FROM measurements WHERE counts = 0 AND "
+                                      "actor = 'client/crook'"), 5);
+  EXPECT_EQ(number(*daemon_.database, "SELECT count(*) FROM measurements WHERE counts <> 0"), 2);
+  EXPECT_EQ(number(*daemon_.database, "SELECT count(*) FROM audit WHERE actor = 'client/crook' AND "
+                                      "subject <> ''"), 5);
+}
+
+}  // namespace
+}  // namespace lw
