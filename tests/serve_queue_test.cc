@@ -247,6 +247,16 @@ TEST_P(QueueTest, AnAgentThatLosesAllItTakesRestsLongerEachTimeUntilItFinishesOn
   }
 }
 
+TEST_P(QueueTest, ADeviceThatNeverFinishedAJobGetsOneAtATime) {
+  rules_ = LeaseRules();
+  for (int i = 0; i < 6; ++i) queue(make_study(absl::StrCat("c", i)));
+  Asker a;
+  const v1::Job first = take_one(a);
+  EXPECT_THAT(take(a, 3), IsEmpty());
+  EXPECT_EQ(send(a, result_of(first)).kind(), v1::RECEIPT_KIND_STORED);
+  EXPECT_EQ(take(a, 3).size(), 3u);
+}
+
 TEST_P(QueueTest, CrashLoopingWorker) {
   // One agent alone that dies of everything: attempts are bounded.
   const int64_t id = queue(make_study("ci"));

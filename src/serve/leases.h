@@ -31,6 +31,7 @@ struct LeaseRules {
                                            // candidates takes at most
   int64_t hold_ms = 200;                   // a device waits at most for the next job of a study before
                                            // it takes a far longer one of another
+  int unproven_jobs = 1;                   // at once, of a device that never finished one
   int free_losses = 3;                     // of jobs by an agent, in a row, before it must rest
   int64_t rest_ms = 2000;                  // then, doubled with each further one
   int64_t longest_rest_ms = 60'000;

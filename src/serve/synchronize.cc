@@ -100,7 +100,8 @@ class Synchronization {
                                       &answer_.changes));
       }
     }
-    has_lost_ = row->losses > 0 || !is_current;
+    is_doubted_ = row->losses > 0;
+    has_lost_ = is_doubted_ || !is_current;
     if (is_current && row->seen_ms + kSeenMs > now_ms_) return absl::OkStatus();
     row->version = request_.version();
     row->labels = nlohmann::json(std::map<std::string, std::string>(
@@ -245,10 +246,16 @@ class Synchronization {
       claims = known->second;
     }
     claims.count = state.wanted();
+    // Who never finished anything, or has just lost something, gets no more than one to lose.
+    if (device->second.jobs_done == 0 || is_doubted_) {
+      const int room = std::max(0, rules_.unproven_jobs - state.held_size());
+      claims.count = std::min(claims.count, room);
+    }
+    if (claims.count == 0) return absl::OkStatus();
     const Holder holder{agent_, request_.session(), id, device->second.target};
     ASSIGN_OR_RETURN(Claimed claimed, claim_jobs(database_, holder, claims, shares_, rules_,
                                                  now_ms_, &answer_.changes));
-    if (static_cast<int>(claimed.jobs.size()) < state.wanted() && !claimed.withheld) {
+    if (static_cast<int>(claimed.jobs.size()) < claims.count && !claimed.withheld) {
       answer_.exhausted.insert(device->second.target);
     }
     if (claimed.held_until_ms > 0) hold_until(claimed.held_until_ms);
@@ -276,7 +283,8 @@ class Synchronization {
   SyncAnswer& answer_;
   const std::string agent_;
   std::map<std::string, DeviceRow> devices_;  // of the request, by id
-  bool has_lost_ = false;                  // what it was given, before or now
+  bool is_doubted_ = false;                // it has lost what it was given, and finished nothing since
+  bool has_lost_ = false;                  // that, or perhaps something now
   int64_t rests_until_ms_ = 0;
 };
 
