@@ -14,8 +14,9 @@ class ServiceTrust : public StudyTest {
     return made;
   }
 
-  // The measurement of the trace `i`, so fast.
-  absl::Status put(const Caller& who, int i, double us, Verdict verdict = Verdict::kOk) {
+  // The measurement of the trace `i`, so fast, through the daemon.
+  absl::Status put(const Caller& who, int i, double us, Verdict verdict = Verdict::kOk,
+                   Daemon* daemon = nullptr) {
     v1::PutRecordsRequest request;
     request.set_request_id(fresh_id());
     v1::Record& record = *request.add_records();
@@ -31,11 +32,11 @@ class ServiceTrust : public StudyTest {
     *record.mutable_workload() = to_proto(make_workload(64));
     *record.mutable_target() = to_proto(make_target());
     v1::PutRecordsResponse response;
-    return daemon_.service->put_records(who, request, &response);
+    return (daemon == nullptr ? daemon_ : *daemon).service->put_records(who, request, &response);
   }
 
   // What a compiler is given, in microseconds; 0: nothing exact.
-  double served() {
+  double served(Daemon* daemon = nullptr) {
     v1::BatchLookupRequest request;
     v1::LookupQuery& query = *request.add_queries();
     query.set_workload_id(key_.workload);
@@ -44,7 +45,8 @@ class ServiceTrust : public StudyTest {
     query.set_threads(key_.threads);
     v1::BatchLookupResponse response;
     const absl::Status status =
-        daemon_.service->batch_lookup(caller(CallerRole::kReader, "cc"), request, &response);
+        (daemon == nullptr ? daemon_ : *daemon)
+            .service->batch_lookup(caller(CallerRole::kReader, "cc"), request, &response);
     EXPECT_TRUE(status.ok()) << status;
     const v1::LookupResult& result = response.results(0);
     return result.outcome() == v1::LOOKUP_OUTCOME_EXACT ? result.measurement().time_us() : 0;
@@ -77,6 +79,41 @@ TEST_F(ServiceTrust, WhatAClientPutsDecidesNothing) {
   EXPECT_EQ(number(*daemon_.database, "SELECT count(*) FROM measurements WHERE counts <> 0"), 2);
   EXPECT_EQ(number(*daemon_.database, "SELECT count(*) FROM audit WHERE actor = 'client/crook' AND "
                                       "subject <> ''"), 5);
+}
+
+// Two daemons on one PostgreSQL: what one stores or withdraws the other gives out, or gives out no
+// more, within a second.
+TEST_F(ServiceTrust, WhatAnotherDaemonStoresIsSeen) {
+  const std::string url = database_url("postgres", "");
+  if (url.empty()) GTEST_SKIP() << "PostgreSQL is not installed";
+  Daemon a(url), b(url);
+  const Caller boss = caller(CallerRole::kAdmin, "boss");
+  std::vector<double> waits_s;
+  const auto expect_served = [&](double us) {
+    const auto begun = std::chrono::steady_clock::now();
+    EXPECT_TRUE(eventually([&] { return served(&b) == us; })) << us << ", not " << served(&b);
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begun;
+    waits_s.push_back(waited.count());
+  };
+  ASSERT_TRUE(put(boss, 1, 50, Verdict::kOk, &a).ok());
+  expect_served(50);
+  ASSERT_TRUE(put(boss, 2, 40, Verdict::kOk, &a).ok());
+  expect_served(40);                       // of a key that was known
+  ASSERT_TRUE(put(boss, 2, 0, Verdict::kWrongResult, &a).ok());
+  expect_served(50);                       // what computes wrong is gone everywhere
+  ASSERT_TRUE(put(boss, 3, 30, Verdict::kOk, &a).ok());
+  expect_served(30);
+  v1::WithdrawRecordRequest withdraw;
+  withdraw.set_request_id(fresh_id());
+  *withdraw.mutable_key() = to_proto(key_);
+  withdraw.set_trace(make_measurement(3, {30}).trace);
+  withdraw.set_reason("too good");
+  v1::WithdrawnRecord withdrawn;
+  const absl::Status status = a.service->withdraw_record(boss, withdraw, &withdrawn);
+  ASSERT_TRUE(status.ok()) << status;
+  expect_served(50);
+  std::printf("longest until the other daemon gave it out: %.2f s\n",
+              *std::max_element(waits_s.begin(), waits_s.end()));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ namespace lw {
 namespace {
 
 constexpr size_t kKeyBytes = 350;
+constexpr int64_t kLookBackMs = 30'000;    // longer than a transaction takes to commit
 
 size_t bytes_of(const ScheduleRecord& record) {
   size_t total = sizeof(ScheduleRecord) + kKeyBytes + record.name.size() + record.words.size() +
@@ -31,6 +32,11 @@ LadderIndex::LadderIndex(const Store& store, LadderIndexOptions options)
     : store_(store), options_(options) {}
 
 absl::Status LadderIndex::refresh() {
+  if (!complete_) {                        // before the keys are read: later changes are followed
+    ASSIGN_OR_RETURN(const int64_t latest_ms, store_.latest_change_ms());
+    const std::lock_guard writer(writing_);
+    followed_ms_ = std::max(followed_ms_, latest_ms);
+  }
   ASSIGN_OR_RETURN(const std::vector<Key> keys, store_.keys());
   std::vector<Key> unknown;
   {
@@ -54,6 +60,24 @@ absl::Status LadderIndex::refresh() {
   }
   complete_ = true;
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Key>> LadderIndex::follow() {
+  const std::lock_guard writer(writing_);
+  ASSIGN_OR_RETURN(const std::vector<Store::Change> changes,
+                   store_.changes(followed_ms_ - kLookBackMs));
+  std::vector<Key> changed;
+  absl::flat_hash_map<Key, int64_t, KeyHash> now;
+  for (const Store::Change& change : changes) {
+    const auto known = revisions_.find(change.key);
+    if (known == revisions_.end() || known->second != change.revision) {
+      changed.push_back(change.key);
+    }
+    now.emplace(change.key, change.revision);
+    followed_ms_ = std::max(followed_ms_, change.changed_ms);
+  }
+  revisions_ = std::move(now);
+  return changed;
 }
 
 absl::Status LadderIndex::update(const Key& key) {

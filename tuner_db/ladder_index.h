@@ -32,9 +32,11 @@ class LadderIndex : public RecordSource {
  public:
   explicit LadderIndex(const Store& store, LadderIndexOptions options = {});
 
-  // Reads what the store has; again: the keys that others have added since, not what they measured
-  // of known ones.
+  // Reads what the store has; again: the keys that are not here yet.
   absl::Status refresh();
+  // Keys to update(): those that any process changed since the first refresh(), each change once.
+  // Costs a look at the keys that changed within the last half minute.
+  absl::StatusOr<std::vector<Key>> follow();
   // The key's best has changed: to be called after Store::append(), prune() and the like. OK also
   // when the key has no best.
   absl::Status update(const Key& key);
@@ -81,6 +83,8 @@ class LadderIndex : public RecordSource {
   absl::flat_hash_map<Key, Entry, KeyHash> entries_;
   absl::flat_hash_map<std::string, FamilyIndex> families_;
   mutable absl::flat_hash_map<std::string, std::shared_ptr<const Target>> targets_;
+  absl::flat_hash_map<Key, int64_t, KeyHash> revisions_;  // that follow() saw of late; of writing_
+  int64_t followed_ms_ = 0;                // to here, by the database's clock; of writing_
   absl::flat_hash_map<std::string, Key> withdrawn_;  // by record digest, as of the last look
   size_t resident_ = 0, resident_bytes_ = 0;
 };

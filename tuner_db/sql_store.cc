@@ -200,6 +200,28 @@ class SqlStore : public Store {
     return rows;
   }
 
+  absl::StatusOr<std::vector<Change>> changes(int64_t since_ms) const override {
+    std::vector<Change> rows;
+    RETURN_IF_ERROR(read([&] {
+      Query query = db_.query(
+          "SELECT workload, target, backend, threads, cache, objective, revision, changed_ms "
+          "FROM keys WHERE changed_ms >= ? AND revision > 0 ORDER BY changed_ms", since_ms);
+      while (query.next()) rows.push_back({key_of(query), query.integer(6), query.integer(7)});
+      return query.status();
+    }));
+    return rows;
+  }
+
+  absl::StatusOr<int64_t> latest_change_ms() const override {
+    int64_t ms = 0;
+    RETURN_IF_ERROR(read([&] {
+      Query query = db_.query("SELECT max(changed_ms) FROM keys");
+      if (query.next()) ms = query.integer(0);
+      return query.status();
+    }));
+    return ms;
+  }
+
   absl::Status claim(const Key& key) override {
     bool locked = false;
     if (db_.is_shared()) {

@@ -154,6 +154,20 @@ class Store {
   virtual absl::StatusOr<std::vector<Withdrawal>> withdrawn() const = 0;  // the latest first
   virtual absl::StatusOr<std::vector<Withdrawal>> withdrawn(const Key& key) const = 0;
 
+  // Keys of which what is given out may have changed at `since_ms` or later, by the database's clock
+  // (Database::server_ms), whichever process changed it. A transaction may commit some time after
+  // the moment it notes: who follows the changes looks back a while, and tells what it knows by
+  // revision. Nothing where only this process writes.
+  struct Change {
+    Key key;
+    int64_t revision = 0;                  // of the key; only grows
+    int64_t changed_ms = 0;
+  };
+  virtual absl::StatusOr<std::vector<Change>> changes(int64_t since_ms) const {
+    return std::vector<Change>();
+  }
+  virtual absl::StatusOr<int64_t> latest_change_ms() const { return 0; }
+
   // Claims a key for this process while a Tuning lives; kAlreadyExists names the other process's
   // id. Claims of dead processes are taken over; a Store gives its own back when destroyed.
   virtual absl::Status claim(const Key& key) = 0;

@@ -17,7 +17,8 @@ namespace {
 
 constexpr int64_t kTickMs = 100, kSweepMs = 500, kRefreshMs = 500, kMeasureMs = 5000,
                   kMeasureAgainMs = 1000;
-constexpr int64_t kIndexMs = 5000, kWithdrawnMs = 1000;
+constexpr int64_t kFollowMs = 300;         // what other processes changed is looked for
+constexpr int64_t kWithdrawnMs = 1000;
 constexpr int kIndexPause = 9;             // times what reading a key took
 constexpr int kExpireAtOnce = 200, kForgetAtOnce = 1000;
 constexpr size_t kResidentBytes = size_t{48} << 20;  // of records in the index
@@ -231,14 +232,23 @@ void Service::note_key(const Key& key) {
 // The index of look-ups, kept up behind: the first reading of a large database takes seconds, in
 // which look-ups are answered exactly or not at all.
 void Service::keep_index() {
-  int64_t refreshed = 0, looked = 0;
+  bool is_read = false;
+  int64_t followed = 0, looked = 0;
   while (true) {
     absl::Status status;
-    if (refreshed == 0 || (database_->is_shared() && now_ms() - refreshed >= kIndexMs)) {
+    if (!is_read) {
       status = index_->refresh();
-      refreshed = now_ms();
+      is_read = status.ok();
     }
-    // Not only by this process: `loopwright db withdraw` writes to the file too.
+    // Not only by this process: another daemon, `tune --db` or `db import` write there too.
+    if (is_read && now_ms() - followed >= kFollowMs) {
+      const absl::StatusOr<std::vector<Key>> changed = index_->follow();
+      status.Update(changed.status());
+      if (changed.ok()) {
+        for (const Key& key : *changed) note_key(key);
+      }
+      followed = now_ms();
+    }
     if (now_ms() - looked >= kWithdrawnMs) {
       status.Update(index_->refresh_withdrawn());
       looked = now_ms();

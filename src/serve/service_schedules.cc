@@ -1,6 +1,6 @@
 // What was learned, on the wire. Look-ups climb the ladder over an index in memory
 // (tuner_db/ladder_index.h), which follows the database: what this daemon stores it notes at once,
-// what others store it reads every few seconds.
+// what others store it reads within a second.
 #include <algorithm>
 
 #include "nlohmann/json.hpp"
