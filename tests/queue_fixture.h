@@ -32,7 +32,7 @@ inline std::shared_ptr<Database> open_kind(const std::string& kind, const std::s
 struct Asker {
   std::string agent = "a", session = "s1";
   std::vector<std::string> devices = {"d"};
-  std::string target = "x86_test";
+  std::string target = "x86_test", backend = "llvm";
   std::map<std::string, Claims> prepared;
   v1::DeviceHealth health = v1::DEVICE_HEALTH_OK;
   bool leaving = false, is_latest = true;
@@ -116,6 +116,7 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
       job.run_after = run_after;
       job.created_ms = now_;
       job.candidates = candidates;
+      job.backend = backend_;
       job.payload.set_kind(v1::JOB_KIND_MEASURE);
       job.payload.set_seed(3);
       for (int i = 0; i < candidates; ++i) {
@@ -144,7 +145,7 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
       const Target target = make_target(asker.target);
       *device.mutable_target() = to_proto(target);
       device.set_target_id(sha256(to_text(target)));
-      device.set_backend("llvm");
+      device.set_backend(asker.backend);
       device.set_slots(2);
       for (const v1::Job& job : asker.held) {
         if (job.device() != device_name(id)) continue;
@@ -258,6 +259,7 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
   std::shared_ptr<Database> database_ = open_kind(GetParam(), scratch_.file);
   std::unique_ptr<Store> store_;
   int64_t now_ = 1'800'000'000'000;
+  std::string backend_ = "llvm";           // of jobs that are queued
   // Agents are trusted where a test is about nothing else.
   LeaseRules rules_{.unproven_jobs = 1 << 30, .free_losses = 1 << 30};
   Shares shares_;

@@ -257,6 +257,27 @@ TEST_P(QueueTest, ADeviceThatNeverFinishedAJobGetsOneAtATime) {
   EXPECT_EQ(take(a, 3).size(), 3u);
 }
 
+// A rolling upgrade: boards of one target, some with the next version of the code generator.
+TEST_P(QueueTest, NoJobCrossesFromOneCodeGeneratorToAnother) {
+  backend_ = "llvm r1";
+  const int64_t id = queue(make_study("ci"));
+  Asker newer;
+  newer.backend = "llvm r2";
+  EXPECT_THAT(take(newer, 4), IsEmpty());
+  Asker older;
+  older.agent = "b", older.session = "s2", older.devices = {"e"}, older.backend = "llvm r1";
+  const v1::Job taken = take_one(older);
+  older.backend = "llvm r2";               // upgraded under the job
+  EXPECT_EQ(send(older, result_of(taken)).kind(), v1::RECEIPT_KIND_REFUSED);
+  EXPECT_EQ(number("SELECT count(*) FROM measurements"), 0);
+  EXPECT_EQ(number("SELECT max(failures) FROM devices"), 0) << "nobody is to blame";
+  EXPECT_EQ(job(id).state, v1::JOB_STATE_QUEUED);
+  backend_ = "";                           // an older daemon's: for any
+  queue(make_study("cj"));
+  newer.held.clear();
+  EXPECT_EQ(take(newer, 4).size(), 1u);
+}
+
 TEST_P(QueueTest, CrashLoopingWorker) {
   // One agent alone that dies of everything: attempts are bounded.
   const int64_t id = queue(make_study("ci"));

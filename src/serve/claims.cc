@@ -141,7 +141,7 @@ absl::Status add_awaited(Database& database, const Holder& holder, const Claims&
 
 // The study's next job for the device, if another daemon has not just taken it.
 absl::StatusOr<std::optional<JobRow>> next_job(Database& database, const std::string& study,
-                                               const Waiting& waiting, std::string_view target,
+                                               const Waiting& waiting, const Holder& holder,
                                                const Claims& claims, int64_t now_ms) {
   // Asked by the study alone: with target and client SQLite would walk all jobs of the client.
   const auto oldest = [&](std::string_view where, const std::vector<Value>& values)
@@ -152,8 +152,9 @@ absl::StatusOr<std::optional<JobRow>> next_job(Database& database, const std::st
                                         "run_after <= ? ORDER BY id LIMIT 1",
                                         database.skip_locked()),
                                  values));
-    const bool fits = !jobs.empty() && jobs[0].target == target &&
-                      jobs[0].client == waiting.client && jobs[0].priority == waiting.priority;
+    const bool fits = !jobs.empty() && jobs[0].target == holder.target &&
+                      may_run(holder.backend, jobs[0]) && jobs[0].client == waiting.client &&
+                      jobs[0].priority == waiting.priority;
     if (!fits) return std::optional<JobRow>();
     return std::optional<JobRow>(std::move(jobs[0]));
   };
@@ -234,7 +235,7 @@ absl::StatusOr<std::optional<JobRow>> job_of(Database& database, const Holder& h
       continue;
     }
     ASSIGN_OR_RETURN(std::optional<JobRow> job,
-                     next_job(database, one.study, waiting, holder.target, claims, now_ms));
+                     next_job(database, one.study, waiting, holder, claims, now_ms));
     if (!job.has_value()) continue;
     ASSIGN_OR_RETURN(bool left, has_enough(database, holder, *job, one.candidate_s, rules));
     const double job_s = static_cast<double>(job->candidates) * one.candidate_s;

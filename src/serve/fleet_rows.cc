@@ -29,13 +29,13 @@ absl::StatusOr<int64_t> insert_job(Database& database, const JobRow& row) {
   Query query = database.query(
       "INSERT INTO jobs (study, position, client, target, state, priority, run_after, attempt, "
       "epoch, device, agent, session, lease_until, created_ms, ended_ms, candidates, payload, "
-      "sources, lost_on, digest, detail, leased_ms) "
-      "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
+      "sources, lost_on, digest, detail, leased_ms, backend) "
+      "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
       "RETURNING id",
       row.study, row.position, row.client, row.target, state, row.priority, row.run_after,
       row.attempt, row.epoch, row.device, row.agent, row.session, row.lease_until, row.created_ms,
       row.ended_ms, row.candidates, Blob{payload}, sources, lost, row.digest, row.detail,
-      row.leased_ms);
+      row.leased_ms, row.backend);
   int64_t id = 0;
   while (query.next()) id = query.integer(0);
   RETURN_IF_ERROR(query.status());
@@ -48,7 +48,8 @@ absl::StatusOr<std::vector<JobRow>> select_jobs(Database& database, std::string_
   Query query = database.query_values(
       absl::StrCat("SELECT id, study, position, client, target, state, priority, run_after, "
                    "attempt, epoch, device, agent, session, lease_until, created_ms, ended_ms, "
-                   "candidates, payload, sources, lost_on, digest, detail, leased_ms FROM jobs ",
+                   "candidates, payload, sources, lost_on, digest, detail, leased_ms, backend "
+                   "FROM jobs ",
                    std::string(where)),
       values);
   while (query.next()) {
@@ -78,6 +79,7 @@ absl::StatusOr<std::vector<JobRow>> select_jobs(Database& database, std::string_
     row.digest = query.text(20);
     row.detail = query.text(21);
     row.leased_ms = query.integer(22);
+    row.backend = query.text(23);
   }
   RETURN_IF_ERROR(query.status());
   return rows;

@@ -58,7 +58,12 @@ struct Changes {
 struct Holder {
   std::string agent, session;
   std::string device, target;              // ids
+  std::string backend;                     // of the device: the code generator and its version
 };
+// Results belong to the code generator that made the kernels.
+inline bool may_run(std::string_view backend, const JobRow& job) {
+  return job.backend.empty() || backend.empty() || job.backend == backend;
+}
 
 // The job as an agent gets it.
 loopwright::v1::Job job_message(const JobRow& job, const LeaseRules& rules);

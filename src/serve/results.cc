@@ -247,6 +247,15 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
     RETURN_IF_ERROR(job_failed(database, job, result, rules, now_ms, changes));
     return receipt(result, v1::RECEIPT_KIND_STORED);
   }
+  if (!job.backend.empty()) {
+    ASSIGN_OR_RETURN(const std::optional<DeviceRow> device, find_device(database, job.device));
+    if (device.has_value() && !may_run(device->description.backend(), job)) {
+      const std::string why = concat("made by ", device->description.backend(), ", wanted of ",
+                                     job.backend);
+      RETURN_IF_ERROR(release_job(database, job, why, rules, now_ms, now_ms, changes));
+      return receipt(result, v1::RECEIPT_KIND_REFUSED, why);
+    }
+  }
   ASSIGN_OR_RETURN(Owner owner, owner_of(database, job));
   absl::StatusOr<std::vector<Measurement>> all =
       measurements_of(job, result, owner.study.created_ms, now_ms);

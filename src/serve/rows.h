@@ -97,6 +97,8 @@ struct JobRow {
   loopwright::v1::Job payload;
   std::vector<std::string> sources, lost_on;
   std::string digest, detail;
+  std::string backend;                     // of the devices that may take it; "": an older daemon's,
+                                           // for any
 };
 absl::StatusOr<int64_t> insert_job(Database& database, const JobRow& row);  // its id
 absl::StatusOr<std::optional<JobRow>> find_job(Database& database, int64_t id);

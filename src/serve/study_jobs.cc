@@ -29,6 +29,7 @@ std::vector<JobRow> jobs_of(const StudyRow& study, const StudyWorkloadRow& workl
   job.position = workload.position;
   job.client = study.client;
   job.target = study.device_target;
+  job.backend = workload.backend;
   job.priority = study.priority;
   job.created_ms = now_ms;
   const bool compared = batch.kind == BatchKind::kFinalists;
