@@ -3,9 +3,11 @@
 // round trips an operation.
 #include "tuner_db/group_commit.h"
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +22,10 @@ constexpr double kPatience_s = 10;
 constexpr double kProbePatience_s = 1;
 constexpr double kProbePause_s = 1;
 constexpr auto kPause = std::chrono::milliseconds(1000);     // idle, before tidying up
+constexpr auto kCommit = std::chrono::seconds(30);           // far more than one takes
+constexpr size_t kLeastProbe = size_t{64} << 10;
+constexpr size_t kMostProbe = size_t{16} << 20;              // bytes; a group's share of them
+constexpr auto kSettled = std::chrono::minutes(5);           // without a problem
 constexpr int kGroupsApart = 16;           // where one body failed more will
 
 using Clock = std::chrono::steady_clock;
@@ -30,8 +36,9 @@ double seconds_since(Clock::time_point start) {
 
 }  // namespace
 
-GroupCommit::GroupCommit(Database& database, Committed committed)
-    : database_(database), committed_(std::move(committed)), thread_([this] { loop(); }) {}
+GroupCommit::GroupCommit(Database& database, Committed committed, Liveness* liveness)
+    : database_(database), committed_(std::move(committed)), liveness_(liveness),
+      thread_([this] { loop(); }) {}
 
 GroupCommit::~GroupCommit() { stop(); }
 
@@ -101,6 +108,8 @@ absl::Status GroupCommit::run_apart(std::deque<Operation>& group) {
 
 void GroupCommit::commit(std::deque<Operation>& group) {
   const Clock::time_point start = Clock::now();
+  std::optional<Liveness::Task> task;
+  if (liveness_ != nullptr) task.emplace(*liveness_, "the writer's commit", start + kCommit);
   bool in_body = false;
   absl::Status whole;
   if (apart_ > 0 && group.size() > 1) {
@@ -116,6 +125,9 @@ void GroupCommit::commit(std::deque<Operation>& group) {
   }
   if (!whole.ok() && !in_body) {
     for (Operation& operation : group) operation.status = whole;
+    // A probe fitted where this does not.
+    const bool flaps = recovered_ != Clock::time_point() && start - recovered_ < kSettled;
+    probe_bytes_ = flaps ? std::min(16 * probe_bytes_, kMostProbe) : kLeastProbe;
     // A lock or a conflict that outlasted our patience is over when the probe succeeds.
     if (whole.code() == absl::StatusCode::kResourceExhausted || !probe().ok()) set_problem(whole);
   } else {
@@ -138,12 +150,15 @@ void GroupCommit::set_problem(const absl::Status& status) {
   problem_ = status.ok() ? "" : absl::StrCat("the database is read-only: ", status.message());
 }
 
-// Writes what is there already.
+// Writes and takes away again, each durably: within one transaction nothing would reach the disk. The
+// space stays with the database, so what a probe has found others may use.
 absl::Status GroupCommit::probe() {
-  return database_.write(kProbePatience_s, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const int version, database_.schema_version());
-    return database_.set_schema_version(version);
-  });
+  const std::string bytes(probe_bytes_, 'p');
+  RETURN_IF_ERROR(database_.write(kProbePatience_s, [&] {
+    return database_.query("INSERT INTO probes (id, bytes) VALUES (1, ?) ON CONFLICT (id) DO UPDATE "
+                           "SET bytes = excluded.bytes", Blob{bytes}).run();
+  }));
+  return database_.write(kProbePatience_s, [&] { return database_.run("DELETE FROM probes"); });
 }
 
 // What has arrived, waiting for it: a pause at most, unless `forever`.
@@ -172,6 +187,7 @@ void GroupCommit::loop() {
       if (seconds_since(probed) >= kProbePause_s) {
         if (probe().ok()) set_problem(absl::OkStatus());
         probed = Clock::now();
+        if (problem_.empty()) recovered_ = probed;
       }
       if (!problem_.empty()) {
         const absl::Status refusal = absl::UnavailableError(problem_);

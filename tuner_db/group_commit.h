@@ -8,13 +8,14 @@
 //
 // A database that cannot be written (the disk is full, a sync failed, the server is gone) makes
 // the group commit read-only: operations are refused with kUnavailable, saying why, and once a
-// second a small write tries whether it works again.
-//
+// second a write tries whether it works again. It writes as much as the group that failed may have:
+// more each time that it promised too much, so that the state does not flap.
 //
 // Thread-safe. Bodies and acknowledgements run on the writer's thread; neither may wait for an
 // operation of the same group commit.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -24,6 +25,7 @@
 #include <thread>
 
 #include "absl/status/status.h"
+#include "src/base/liveness.h"
 #include "tuner_db/database.h"
 
 namespace lw {
@@ -37,7 +39,8 @@ class GroupCommit {
   using Committed = std::function<void(double, int64_t)>;
 
   // REQUIRES: the database outlives it.
-  explicit GroupCommit(Database& database, Committed committed = {});
+  // `liveness`, which outlives it, is told of each transaction.
+  explicit GroupCommit(Database& database, Committed committed = {}, Liveness* liveness = nullptr);
   ~GroupCommit();                          // stops
   // Commits and acknowledges what was submitted before, then ends the thread. Idempotent.
   void stop();
@@ -73,11 +76,14 @@ class GroupCommit {
 
   Database& database_;
   const Committed committed_;
+  Liveness* const liveness_;
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<Operation> queue_;
   bool stopping_ = false;
   std::string problem_;                    // changed by the writer's thread only
+  size_t probe_bytes_ = 0;                 // what the next probe writes
+  std::chrono::steady_clock::time_point recovered_{};      // when a probe last ended a problem
   int apart_ = 0;                          // groups to run with savepoints at once
   Counts counts_;
   std::thread thread_;                     // last: it uses all above

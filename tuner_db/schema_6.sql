@@ -46,3 +46,9 @@ ALTER TABLE audit ADD COLUMN count INTEGER NOT NULL DEFAULT 1;
 -- How often in a row the agent lost what it was given, and until when it gets no more for that.
 ALTER TABLE agents ADD COLUMN losses INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE agents ADD COLUMN rest_until INTEGER NOT NULL DEFAULT 0;
+
+-- At most one row, for a moment: whether the database takes writes again (group_commit.h).
+CREATE TABLE probes (
+  id    INTEGER PRIMARY KEY,
+  bytes BLOB NOT NULL
+) STRICT;

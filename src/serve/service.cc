@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<Service>> Service::start(std::shared_ptr<Database
   service->commit_ = std::make_unique<GroupCommit>(
       *service->database_, [self = service.get()](double seconds, int64_t operations) {
         self->metrics_.committed(seconds, operations);
-      });
+      }, &service->liveness_);
   RETURN_IF_ERROR(service->refresh());
   if (options.search) {
     Service* self = service.get();
