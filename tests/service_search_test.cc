@@ -350,9 +350,46 @@ TEST_P(SearchServiceTest, ASecondStudyOfAWorkloadGoesOnFromWhatIsKnown) {
   finish(daemon, create(daemon, study_request({32}, 16)));
   const v1::Study second = finish(daemon, create(daemon, study_request({32}, 40)));
   EXPECT_EQ(second.progress().state(), v1::STUDY_STATE_SUCCEEDED);
-  EXPECT_EQ(second.progress().trials(), 40) << "what was known counts";
+  EXPECT_EQ(second.progress().trials(), 24) << "its own alone";
+  EXPECT_EQ(second.progress().known(), 16) << "what was known counts";
+  EXPECT_EQ(second.progress().trials_wanted(), 40);
   EXPECT_EQ(number(*daemon.database, "SELECT count(*) FROM measurements WHERE source NOT IN "
                                      "('zero', 'finalist')"), 40);
+}
+
+// More workloads than searches are kept of: those that wait are let go and built again.
+TEST_P(SearchServiceTest, AStudyOfManyWorkloadsKeepsFewSearches) {
+  ServiceOptions options = quick();
+  std::atomic<int> built = 0;
+  options.before_search = [&](const StudyRow&, const Stop&) { ++built; };
+  Daemon daemon(url_, options);
+  NullAgent agent(daemon.server->address(), "a");
+  std::vector<int> sizes;
+  for (int i = 0; i < 24; ++i) sizes.push_back(8 + i);
+  v1::CreateStudyRequest request = study_request(sizes, 400);
+  request.mutable_spec()->set_batch(4);
+  const v1::Study study = finish(daemon, create(daemon, request));
+  EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_SUCCEEDED) << study.error();
+  EXPECT_LE(study.progress().trials(), 400);
+  EXPECT_GE(study.progress().trials(), 300);
+  for (const v1::WorkloadProgress& one : study.progress().workloads()) {
+    EXPECT_GT(one.best_us(), 0) << one.name();
+    EXPECT_TRUE(one.done()) << one.name();
+  }
+  EXPECT_GT(built, 24) << "none was let go";
+  expect_exact(*daemon.database, study.progress().trials());
+}
+
+// The study's figure is the one that look-ups give out.
+TEST_P(SearchServiceTest, TheBestOfAStudyThatHasEndedIsThePooledOne) {
+  Daemon daemon(url_, quick());
+  NullAgent agent(daemon.server->address(), "a");
+  const v1::Study study = finish(daemon, create(daemon, study_request({32}, 16)));
+  const v1::WorkloadProgress& one = study.progress().workloads(0);
+  const std::shared_ptr<Store> store = make_store(daemon.database);
+  const absl::StatusOr<BestRow> best = store->best(from_proto(one.key()));
+  ASSERT_TRUE(best.ok()) << best.status();
+  EXPECT_EQ(one.best_us(), best->measurement.time_us);
 }
 
 }  // namespace

@@ -131,6 +131,20 @@ class MemoryStore : public Store {
     return found == results_.end() ? std::vector<Measurement>() : found->second.rows;
   }
 
+  absl::StatusOr<std::vector<Measurement>> measurements_after(const Key& key, int64_t after,
+                                                              int64_t* newest) const override {
+    const std::lock_guard guard(mutex_);
+    std::vector<Measurement> rows;
+    const auto found = results_.find(key);
+    if (found != results_.end()) {
+      for (const Measurement& m : found->second.rows) {
+        if (m.id > after) rows.push_back(m);
+      }
+    }
+    *newest = last_id_;
+    return rows;
+  }
+
   absl::StatusOr<BestRow> top(const Key& key, int count) const override {
     const std::lock_guard guard(mutex_);
     return best_of_key(key, count);

@@ -75,6 +75,15 @@ absl::Status read_key(Database& database, int64_t key, std::vector<Measurement>*
       rows);
 }
 
+absl::Status read_key_after(Database& database, int64_t key, int64_t after,
+                            std::vector<Measurement>* rows) {
+  return read_measurements(
+      database,
+      database.query(absl::StrCat(kMeasurements, "WHERE m.id > ? AND +c.key = ? ORDER BY m.id"),
+                     after, key),
+      rows);
+}
+
 absl::Status read_candidate(Database& database, int64_t candidate, std::vector<Measurement>* rows) {
   return read_measurements(
       database,

@@ -15,6 +15,9 @@ Blob as_blob(const std::vector<double>& samples);  // of the vector's own memory
 
 // In order of arrival.
 absl::Status read_key(Database& database, int64_t key, std::vector<Measurement>* rows);
+// Those with an id above `after`, by way of what is new and not of the key.
+absl::Status read_key_after(Database& database, int64_t key, int64_t after,
+                            std::vector<Measurement>* rows);
 absl::Status read_candidate(Database& database, int64_t candidate, std::vector<Measurement>* rows);
 
 // The id of the candidate's measurement whose digest (messages.h) this is; 0: it has none. Reads

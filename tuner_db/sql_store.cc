@@ -100,6 +100,21 @@ class SqlStore : public Store {
     return rows;
   }
 
+  absl::StatusOr<std::vector<Measurement>> measurements_after(const Key& key, int64_t after,
+                                                              int64_t* newest) const override {
+    std::vector<Measurement> rows;
+    RETURN_IF_ERROR(read([&]() -> absl::Status {
+      rows.clear();
+      *newest = 0;
+      ASSIGN_OR_RETURN(const int64_t id, key_id(key));
+      Query last = db_.query("SELECT max(id) FROM measurements");
+      if (last.next()) *newest = last.integer(0);
+      RETURN_IF_ERROR(last.status());
+      return read_key_after(db_, id, after, &rows);
+    }));
+    return rows;
+  }
+
   absl::StatusOr<BestRow> top(const Key& key, int count) const override {
     BestRow row{key, {}, {}};
     RETURN_IF_ERROR(read([&]() -> absl::Status {

@@ -127,6 +127,11 @@ class Store {
                            int64_t* stored) = 0;
   // Of one key, in order of arrival.
   virtual absl::StatusOr<std::vector<Measurement>> measurements(const Key& key) const = 0;
+  // The same of those with an id above `after`; the greatest id of all keys in `newest`. The work grows
+  // with what is new, of all keys, and not with what the key holds. With several writers a lesser id
+  // may come after a greater one.
+  virtual absl::StatusOr<std::vector<Measurement>> measurements_after(const Key& key, int64_t after,
+                                                                      int64_t* newest) const = 0;
   // The statistically best verified OK measurement of the kind of time nearest to the truth of
   // which there is one: samples of the same kernel (by trace) and kind are pooled, and a challenger
   // with fewer samples replaces the incumbent only when its interval's upper end is below the

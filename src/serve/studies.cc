@@ -134,6 +134,8 @@ absl::StatusOr<v1::StudyProgress> progress_of(Database& database, const StudyRow
     if (!row.target.empty()) *shown.mutable_key() = to_proto(key_of(row, w));
     shown.set_trials(w.trials);
     shown.set_failed(w.failed);
+    shown.set_known(w.known);
+    progress.set_known(progress.known() + w.known);
     shown.set_best_us(w.best_us);
     shown.set_zero_us(w.zero_us);
     shown.set_done(w.done);
@@ -150,9 +152,13 @@ absl::StatusOr<v1::StudyProgress> progress_of(Database& database, const StudyRow
     *progress.mutable_waiting_since() =
         timestamp(row.waiting_ms > 0 ? row.waiting_ms : row.created_ms);
   }
-  if (!has_ended(row.state) && row.trials > 0 && row.spec.trials() > row.trials) {
+  // At the pace since a device began; what others had measured is done.
+  const int left = row.spec.trials() - row.trials - progress.known();
+  const int64_t since_ms = row.started_ms > 0 ? row.started_ms : row.created_ms;
+  if (row.state == v1::STUDY_STATE_RUNNING && row.trials > 0 && left > 0) {
     *progress.mutable_remaining() =
-        duration_of(elapsed_s * (row.spec.trials() - row.trials) / row.trials);
+        duration_of(1e-3 * static_cast<double>(std::max<int64_t>(0, now_ms - since_ms)) * left /
+                    row.trials);
   }
   return progress;
 }

@@ -3,11 +3,9 @@
 // A job's results are stored before anybody hears of them, so what a search takes is always stored.
 // Jobs that ended without a measurement of a candidate (nobody's fault) give it back to the search.
 // Everything that this daemon writes for the study is fenced by the epoch under which it owns it.
-#include "src/serve/study_search.h"
+#include "src/serve/study_search_impl.h"
 
 #include <algorithm>
-#include <cmath>
-#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -23,7 +21,6 @@
 #include "src/serve/studies.h"
 #include "src/serve/study_jobs.h"
 #include "src/serve/study_queue.h"
-#include "tuner_db/best.h"
 #include "tuner_db/messages.h"
 
 namespace lw {
@@ -31,39 +28,9 @@ namespace {
 
 namespace v1 = loopwright::v1;
 
-constexpr int kBatch = 16;
-constexpr double kNoLimit = 1e9;           // seconds
 constexpr int64_t kFruitlessAdoptions = 3;
-constexpr double kSwitchSeconds = 0.5;     // what a device needs to prepare another workload
-
-// Said once, however often the study is taken up.
-void note_last_resort(const std::string& why, StudyWorkloadRow* row) {
-  if (why.empty()) return;
-  const std::string note = last_resort_note(why);
-  if (absl::StrContains(row->note, note)) return;
-  row->note += row->note.empty() ? note : concat("; ", note);
-}
 
 }  // namespace
-
-// A workload of the study; `run` is there while it is searched for.
-struct StudySearch::Workload {
-  StudyWorkloadRow row;
-  std::unique_ptr<Task> task;
-  std::unique_ptr<SearchRun> run;
-  std::set<int64_t> shown;                 // measurements, by id: with several daemons a lesser id
-                                           // may be committed after a greater one
-  std::map<int64_t, std::vector<std::string>> out;  // traces of queued and leased jobs
-  bool idle = false;                       // has nothing to issue until a result comes
-};
-
-struct StudySearch::Seen {
-  StudyRow study;
-  std::vector<StudyWorkloadRow> workloads;
-  std::set<int64_t> open;                  // jobs queued and leased
-  std::vector<JobRow> unknown;             // of them, in no workload's `out`
-  int slots = 0;
-};
 
 StudySearch::StudySearch(const SearchSeat& seat, std::string study, int64_t owner_epoch, Stop stop)
     : seat_(seat), id_(std::move(study)), owner_epoch_(owner_epoch), stop_(std::move(stop)) {}
@@ -171,161 +138,6 @@ absl::StatusOr<bool> StudySearch::gives_up(const Seen& seen) {
   return true;
 }
 
-// All or nothing, so that the next call begins again. A workload that cannot be searched for on
-// this target closes with the reason; the others go on.
-absl::Status StudySearch::begin_all(const Seen& seen) {
-  began_ms_ = seat_.now_ms();
-  states_.assign(seen.workloads.size(), WorkloadState());
-  absl::Status status;
-  for (const StudyWorkloadRow& row : seen.workloads) {
-    Workload& workload = *workloads_.emplace_back(std::make_unique<Workload>());
-    workload.row = row;
-    states_[row.position].weight = row.weight;
-    states_[row.position].closed = row.done;
-    states_[row.position].time_kind = row.time_kind;
-    states_[row.position].switch_s = kSwitchSeconds;
-    if (row.done) continue;
-    if (seat_.before_search) seat_.before_search(row_, stop_);
-    status = begin(workload, seen);
-    if (stop_.asked()) status = stop_.status("the search");
-    const bool never = status.code() == absl::StatusCode::kInvalidArgument ||
-                       status.code() == absl::StatusCode::kFailedPrecondition;
-    if (never) status = close_workload(workload, std::string(status.message()));
-    if (!status.ok()) break;
-  }
-  if (status.ok()) status = note_stored();
-  if (!status.ok()) workloads_.clear();
-  return status;
-}
-
-// Builds the search from what is stored and what is out.
-absl::Status StudySearch::begin(Workload& workload, const Seen& seen) {
-  const int position = workload.row.position;
-  ASSIGN_OR_RETURN(Program program, parse_program(row_.spec.workloads(position).program(),
-                                                  workload.row.name));
-  ASSIGN_OR_RETURN(const Target target, seat_.store->target(row_.target));
-  ASSIGN_OR_RETURN(Task task, make_task(std::move(program), workload.row.name, target,
-                                        workload.row.threads));
-  task.key = key_of(row_, workload.row);
-  states_[position].group = task.workload.family;
-  workload.task = std::make_unique<Task>(std::move(task));
-  SearchOptions options;
-  options.seed = row_.spec.seed();
-  options.batch = row_.spec.batch() > 0 ? row_.spec.batch() : kBatch;
-  options.trials = std::max(1, row_.spec.trials() / row_.spec.workloads_size());
-  options.seconds = kNoLimit;
-  options.time_kind = workload.row.time_kind;
-  options.stop = stop_;
-  workload.run = std::make_unique<SearchRun>(workload.task->start, options, make_xgboost_model());
-  ASSIGN_OR_RETURN(const std::vector<Measurement> all,
-                   seat_.store->measurements(workload.task->key));
-  ASSIGN_OR_RETURN(const std::vector<Withdrawal> withdrawn,
-                   seat_.store->withdrawn(workload.task->key));
-  const std::vector<Measurement> stored = trusted(all, withdrawn);
-  workload.run->resume(stored);
-  workload.run->hint(unconfirmed_traces(all, options.time_kind));
-  for (const Measurement& m : stored) record(states_[position], m);
-  for (const Measurement& m : stored) workload.shown.insert(m.id);
-  std::vector<IssuedProposal> issued;
-  for (const JobRow& job : seen.unknown) {
-    if (job.position != position) continue;
-    std::vector<std::string>& traces = workload.out[job.id];
-    for (int i = 0; i < job.payload.candidates_size(); ++i) {
-      traces.push_back(job.payload.candidates(i).trace());
-      issued.push_back({traces.back(), job.sources[i]});
-    }
-  }
-  workload.run->adopt(issued);
-  if (workload.run->wants_warm()) {
-    ASSIGN_OR_RETURN(const std::vector<Trace> traces,
-                     warm_traces(*seat_.store, workload.task->key));
-    workload.run->warm_start(traces);
-  }
-  return absl::OkStatus();
-}
-
-// What was stored of the keys before the study counts, so that a repeated study is done at once.
-absl::Status StudySearch::note_stored() {
-  return fenced([&](Database& database, Changes*) -> absl::Status {
-    ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> rows, workloads_of(database, id_));
-    ASSIGN_OR_RETURN(std::optional<StudyRow> study, find_study(database, id_));
-    CHECK(study.has_value());
-    study->trials = study->failed = 0;
-    for (StudyWorkloadRow& row : rows) {
-      if (const SearchRun* run = workloads_[row.position]->run.get(); run != nullptr) {
-        row.trials = std::max(row.trials, run->trials());
-        row.failed = std::max(row.failed, run->failed());
-        if (row.best_us == 0) row.best_us = run->incumbent_us();
-        if (row.zero_us == 0) row.zero_us = run->zero_us();
-        note_last_resort(run->only_last_resort(), &row);
-        RETURN_IF_ERROR(update_workload(database, row));
-      }
-      study->trials += row.trials;
-      study->failed += row.failed;
-    }
-    return update_study(database, *study);
-  });
-}
-
-void StudySearch::show(Workload& workload, const std::vector<Measurement>& fresh) {
-  if (fresh.empty()) return;
-  for (const Measurement& m : fresh) record(states_[workload.row.position], m);
-  for (const Measurement& m : fresh) workload.shown.insert(m.id);
-  workload.run->take(fresh);
-  workload.idle = false;
-}
-
-// What came since the last time: results, and jobs that ended without. They are shown job by job, as
-// if each had been seen as soon as it had ended: what is proposed does not depend on how often the
-// study's turn comes.
-absl::Status StudySearch::catch_up(const Seen& seen) {
-  std::map<int64_t, Workload*> ended;
-  for (const auto& workload : workloads_) {
-    const bool was_done = workload->row.done;
-    workload->row = seen.workloads[workload->row.position];
-    if (was_done || workload->run == nullptr) continue;
-    for (const auto& [job, traces] : workload->out) {
-      if (!seen.open.contains(job)) ended[job] = workload.get();
-    }
-    for (const JobRow& job : seen.unknown) {
-      if (job.position != workload->row.position) continue;
-      for (const v1::CandidateSpec& candidate : job.payload.candidates()) {  // a job was split
-        workload->out[job.id].push_back(candidate.trace());
-      }
-    }
-  }
-  std::map<const Workload*, std::vector<Measurement>> stored;  // with those of all jobs that ended
-  for (const auto& [job, workload] : ended) {
-    if (workload->run == nullptr) continue;
-    const auto [known, is_new] = stored.try_emplace(workload);
-    if (is_new) {
-      ASSIGN_OR_RETURN(known->second, trusted_measurements(*seat_.store, workload->task->key));
-    }
-    catch_up(*workload, job, known->second);
-    RETURN_IF_ERROR(queue_jobs(std::max(seen.slots, 1)));
-  }
-  return absl::OkStatus();
-}
-
-void StudySearch::catch_up(Workload& workload, int64_t job,
-                           const std::vector<Measurement>& stored) {
-  const std::vector<std::string> traces = std::move(workload.out.extract(job).mapped());
-  const auto is_out = [&](const std::string& trace) {
-    return std::any_of(workload.out.begin(), workload.out.end(), [&](const auto& other) {
-      return std::count(other.second.begin(), other.second.end(), trace) > 0;
-    });
-  };
-  std::vector<Measurement> fresh;
-  for (const Measurement& m : stored) {
-    if (!workload.shown.contains(m.id) && !is_out(m.trace)) fresh.push_back(m);
-  }
-  show(workload, fresh);
-  for (const std::string& trace : traces) {
-    if (!is_out(trace)) workload.run->lost(trace);  // nothing, if it was measured
-  }
-  workload.idle = false;
-}
-
 // What may still be issued of the study's trials.
 int64_t StudySearch::count_left() {
   for (size_t i = 0; i < workloads_.size(); ++i) {
@@ -360,9 +172,13 @@ int StudySearch::next_workload() const {
   std::vector<WorkloadState> candidates = states_;
   for (int i = 0; i < count; ++i) {
     const Workload& w = *workloads_[i];
-    candidates[i].closed = w.row.done || w.idle || w.run == nullptr;
+    candidates[i].closed = w.row.done || w.idle;
     if (candidates[i].closed) continue;
-    if (w.run->phase() != SearchPhase::kTrials) return i;
+    if (w.run != nullptr) {
+      if (w.run->phase() != SearchPhase::kTrials) return i;
+    } else if (!w.has_begun || is_over() || !is_open(states_[i], allocation())) {
+      return i;                            // its search is to answer untuned, or to end
+    }
   }
   SharedBudget budget;
   budget.trials = row_.spec.trials();
@@ -371,8 +187,12 @@ int StudySearch::next_workload() const {
 
 absl::Status StudySearch::queue_jobs(int slots) {
   int64_t out = 0;
-  const bool over = is_over();
   const AllocateOptions options = allocation();
+  const auto set_pace = [&](size_t i) {
+    SearchRun& run = *workloads_[i]->run;
+    if (is_over() || !is_open(states_[i], options)) run.finish();
+    run.set_depth(std::max(1, slots));
+  };
   const auto close_if_done = [this](Workload& w) -> absl::Status {
     if (w.run == nullptr || !w.run->done() || !w.out.empty()) return absl::OkStatus();
     return close_workload(w, w.run->incumbent_us() > 0 ? "" : "nothing valid was found");
@@ -383,15 +203,21 @@ absl::Status StudySearch::queue_jobs(int slots) {
     for (const auto& [job, traces] : w.out) candidates += static_cast<int64_t>(traces.size());
     out += (candidates + options.batch - 1) / options.batch;
     if (w.row.done || w.run == nullptr) continue;
-    if (over || !is_open(states_[i], options)) w.run->finish();
-    w.run->set_depth(std::max(1, slots));
+    set_pace(i);
     RETURN_IF_ERROR(close_if_done(w));
   }
   while (out < slots) {
-    const int64_t left = count_left();
     const int chosen = next_workload();
     if (chosen < 0) break;
     Workload& w = *workloads_[chosen];
+    w.turn = ++turns_;
+    if (w.run == nullptr) {
+      let_go();
+      RETURN_IF_ERROR(begin(w, {}));
+      if (w.run == nullptr) continue;      // it has closed
+      set_pace(chosen);
+    }
+    const int64_t left = count_left();
     w.run->set_trials(static_cast<int>(
         std::min<int64_t>(1 << 30, w.run->trials() + w.run->trials_in_flight() + left)));
     ASSIGN_OR_RETURN(const bool queued, queue_batch(w, static_cast<int>(std::min<int64_t>(
@@ -405,7 +231,7 @@ absl::Status StudySearch::queue_jobs(int slots) {
     RETURN_IF_ERROR(close_if_done(w));
   }
   // While devices are busy, the next batch can be thought of.
-  if (current_ >= 0 && slots > 1 && !workloads_[current_]->row.done) {
+  if (current_ >= 0 && slots > 1 && workloads_[current_]->run != nullptr) {
     workloads_[current_]->run->prepare();
   }
   return absl::OkStatus();
@@ -443,10 +269,18 @@ absl::StatusOr<bool> StudySearch::queue_batch(Workload& w, int most) {
 
 absl::Status StudySearch::close_workload(Workload& w, const std::string& note) {
   RETURN_IF_ERROR(stop_.status("the search"));
+  // From now on it shows what look-ups give out: the pooled time, not the luckiest one.
+  double given_us = 0;
+  if (w.task != nullptr) {
+    const absl::StatusOr<BestRow> best = seat_.store->best(w.task->key);
+    const bool same = best.ok() && best->measurement.time_kind == w.row.time_kind;
+    if (same) given_us = best->measurement.time_us;
+  }
   RETURN_IF_ERROR(fenced([&](Database& database, Changes* changes) -> absl::Status {
     ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> rows, workloads_of(database, id_));
     StudyWorkloadRow row = rows[w.row.position];
     row.done = true;
+    if (given_us > 0) row.best_us = given_us;
     if (w.run != nullptr) note_last_resort(w.run->only_last_resort(), &row);  // known by now
     row.note += row.note.empty() || note.empty() ? note : concat("; ", note);
     RETURN_IF_ERROR(update_workload(database, row));

@@ -65,11 +65,14 @@ class StudySearch {
   absl::StatusOr<Seen> look();
   absl::StatusOr<bool> gives_up(const Seen& seen);
   absl::Status begin_all(const Seen& seen);
-  absl::Status begin(Workload& workload, const Seen& seen);
+  absl::Status begin(Workload& workload, const std::vector<JobRow>& out);
+  absl::Status build(Workload& workload, const std::vector<JobRow>& out);
+  void let_go();
   absl::Status note_fruitless(int64_t fruitless);
-  absl::Status note_stored();
+  absl::Status note_stored(Workload& workload);
+  absl::StatusOr<std::vector<Measurement>> read_new(Workload& workload);
   absl::Status catch_up(const Seen& seen);
-  void catch_up(Workload& workload, int64_t job, const std::vector<Measurement>& stored);
+  void catch_up(Workload& workload, int64_t job);
   void show(Workload& workload, const std::vector<Measurement>& fresh);
   absl::Status queue_jobs(int slots);
   AllocateOptions allocation() const;
@@ -88,6 +91,7 @@ class StudySearch {
   StudyRow row_;
   std::vector<std::unique_ptr<Workload>> workloads_;
   std::vector<WorkloadState> states_;      // of workloads_, for the allocation
+  uint64_t turns_ = 0;                     // choices of a workload so far
   int current_ = -1;                       // the workload of the latest batch
   int64_t began_ms_ = 0;
   bool first_ = true;                      // look, under this owner
