@@ -35,6 +35,8 @@ CREATE INDEX studies_waiting ON studies(state, client, asked, threads, waiting, 
 CREATE INDEX studies_by_wait ON studies(state, wait_until);
 -- Trials of the key that others had measured when the study began; the study's budget includes them.
 ALTER TABLE study_workloads ADD COLUMN known INTEGER NOT NULL DEFAULT 0;
+-- What look-ups gave out for it when it was done: the pooled time; best_us is the luckiest. 0: neither.
+ALTER TABLE study_workloads ADD COLUMN given_us REAL NOT NULL DEFAULT 0;
 ALTER TABLE studies ADD COLUMN dead_jobs INTEGER NOT NULL DEFAULT 0;
 
 -- Who made it, with the role: client/ci. '': older; its client's name alone says.

@@ -59,6 +59,7 @@ struct StudyWorkloadRow {
   double weight = 1;
   int trials = 0, failed = 0;
   double best_us = 0, zero_us = 0, busy_s = 0;
+  double given_us = 0;                     // the pooled time that look-ups gave out when it was done
   int known = 0;                           // trials of the key that others made
   int64_t measured = 0;                    // candidates, one by one, by this study
   double measured_s = 0;                   // that they took of devices, without preparations

@@ -136,7 +136,7 @@ absl::StatusOr<v1::StudyProgress> progress_of(Database& database, const StudyRow
     shown.set_failed(w.failed);
     shown.set_known(w.known);
     progress.set_known(progress.known() + w.known);
-    shown.set_best_us(w.best_us);
+    shown.set_best_us(w.given_us > 0 ? w.given_us : w.best_us);
     shown.set_zero_us(w.zero_us);
     shown.set_done(w.done);
     // Older clients read it off the note.

@@ -100,7 +100,7 @@ absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Database& database,
   std::vector<StudyWorkloadRow> rows;
   Query query = database.query(
       "SELECT study, position, name, workload, backend, threads, cache, weight, trials, failed, "
-      "best_us, zero_us, busy_s, done, note, time_kind, measured, measured_s, known "
+      "best_us, zero_us, busy_s, done, note, time_kind, measured, measured_s, known, given_us "
       "FROM study_workloads "
       "WHERE study = ? ORDER BY position", study);
   while (query.next()) {
@@ -126,6 +126,7 @@ absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Database& database,
     row.measured = query.integer(16);
     row.measured_s = query.real(17);
     row.known = static_cast<int>(query.integer(18));
+    row.given_us = query.real(19);
   }
   RETURN_IF_ERROR(query.status());
   return rows;
@@ -144,11 +145,12 @@ absl::Status insert_workload(Database& database, const StudyWorkloadRow& row) {
 absl::Status update_workload(Database& database, const StudyWorkloadRow& row) {
   return database.query("UPDATE study_workloads SET backend = ?, threads = ?, trials = ?, "
                         "failed = ?, best_us = ?, zero_us = ?, busy_s = ?, done = ?, note = ?, "
-                        "time_kind = ?, measured = ?, measured_s = ?, known = ? "
-                        "WHERE study = ? AND position = ?",
+                        "time_kind = ?, measured = ?, measured_s = ?, known = ?, "
+                        "given_us = ? WHERE study = ? AND position = ?",
                         row.backend, row.threads, row.trials, row.failed, row.best_us, row.zero_us,
                         row.busy_s, row.done, row.note, static_cast<int>(row.time_kind),
-                        row.measured, row.measured_s, row.known, row.study, row.position).run();
+                        row.measured, row.measured_s, row.known, row.given_us, row.study,
+                        row.position).run();
 }
 
 absl::Status add_event(Database& database, std::string_view study, int64_t now_ms,

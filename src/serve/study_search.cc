@@ -280,7 +280,7 @@ absl::Status StudySearch::close_workload(Workload& w, const std::string& note) {
     ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> rows, workloads_of(database, id_));
     StudyWorkloadRow row = rows[w.row.position];
     row.done = true;
-    if (given_us > 0) row.best_us = given_us;
+    row.given_us = given_us;
     if (w.run != nullptr) note_last_resort(w.run->only_last_resort(), &row);  // known by now
     row.note += row.note.empty() || note.empty() ? note : concat("; ", note);
     RETURN_IF_ERROR(update_workload(database, row));

@@ -21,7 +21,9 @@ constexpr char kAfterAllIds[] = "~";       // ids are digits and letters
 
 constexpr char kStudyColumns[] =
     "SELECT id, client, spec, state, priority, target, error, trials, failed, created_ms, "
-    "updated_ms, ended_ms FROM studies ";
+    "updated_ms, ended_ms, CASE WHEN state <> 'queued' THEN '' WHEN waiting = '' THEN 'a seat' "
+    "ELSE waiting END, CASE WHEN waiting_ms > 0 THEN waiting_ms ELSE created_ms END "
+    "FROM studies ";
 
 struct Progress {
   int workloads = 0, done = 0;
@@ -37,9 +39,9 @@ struct Progress {
 absl::Status read_workloads(Database& database, const std::string& id, bool with_rows,
                             Progress* progress) {
   Query query = database.query(
-      "SELECT position, name, workload, backend, threads, cache, weight, trials, failed, best_us, "
-      "zero_us, busy_s, done, note, time_kind FROM study_workloads WHERE study = ? "
-      "ORDER BY position", id);
+      "SELECT position, name, workload, backend, threads, cache, weight, trials, failed, "
+      "CASE WHEN given_us > 0 THEN given_us ELSE best_us END, zero_us, busy_s, done, note, "
+      "time_kind FROM study_workloads WHERE study = ? ORDER BY position", id);
   while (query.next()) {
     const double best = query.real(9), zero = query.real(10);
     if (progress->workloads++ == 0) progress->first = query.text(1);
@@ -81,6 +83,8 @@ absl::StatusOr<Json> study_json(Database& database, const Query& row, bool with_
       {"priority", row.integer(4)},
       {"target", row.text(5).empty() ? spec.target() : target_name(database, row.text(5))},
       {"error", row.text(6)},
+      {"waiting", row.text(12)},           // for what, while it is queued
+      {"waiting_since_ms", row.text(12).empty() ? 0 : row.integer(13)},
       {"trials", row.integer(7)},
       {"trials_wanted", wanted},
       {"time_budget_s", spec.time_budget().seconds()},

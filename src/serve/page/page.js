@@ -148,7 +148,8 @@ function studyCells(study) {
   const share = study.trials_wanted > 0 ? study.trials / study.trials_wanted : 0;
   const progress = `${count(study.trials)} / ${count(study.trials_wanted)}`;
   const below = `${study.client || 'anonymous'} · ${study.id}` +
-      (study.error ? ` · ${study.error}` : '');
+      (study.error ? ` · ${study.error}` : '') +
+      (study.waiting ? ` · waits for ${study.waiting}` : '');
   return [
     [study.state, '', () => pill(study.state, studyPills[study.state] || 'idle')],
     [title(study) + below, '', () => el('div', {},
@@ -214,7 +215,8 @@ async function study() {
   const labels = Object.entries(view.labels).map(([name, value]) => `${name}=${value}`).join(', ');
   $('study-sub').textContent = [words(view.state), view.id, `priority ${view.priority}`,
       view.target,
-      `${count(view.trials)} of ${count(view.trials_wanted)} trials`, labels, view.error]
+      `${count(view.trials)} of ${count(view.trials_wanted)} trials`, labels, view.error,
+       view.waiting ? `waits for ${view.waiting}` : '']
       .filter(part => part).join(' · ');
   drawCurve(view);
   fill($('workload-rows'), view.workloads, w => w.position, w => [
