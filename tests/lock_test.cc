@@ -1,6 +1,7 @@
 // Hermetic builds through the commands: lock, fetch, --frozen, --locked, and snapshots beside them.
 #include "src/client/lock.h"
 
+#include "src/base/hash.h"
 #include "tests/cli_fixture.h"
 
 namespace lw {
@@ -54,6 +55,33 @@ TEST_F(LockTest, ALockedBuildReadsTheBundleAndNothingElse) {
     if (entry.path().extension() == ".o") std::ofstream(entry.path(), std::ios::app) << "x";
   }
   EXPECT_EQ(cli(std::string("export --locked bundle -o out2 --threads 1 ") + kTiny).code, 5);
+}
+
+// Who can write the bundle replaces an object and its digest together: the lock file under version
+// control is what counts.
+TEST_F(LockTest, ABundleThatVouchesForItselfIsRefusedByTheLockFile) {
+  tune(kTiny);
+  write("requests.txt", kTiny);
+  ASSERT_EQ(cli("lock requests.txt --threads 1 -o a.lock").code, 0);
+  ASSERT_EQ(cli("fetch --lock a.lock -o bundle").code, 0);
+  const std::string words = std::string("export --threads 1 --locked bundle ") + kTiny;
+  ASSERT_EQ(cli(words + " -o out --lock a.lock").code, 0);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(path("bundle"))) {
+    if (entry.path().extension() != ".o") continue;
+    const std::string good = slurp(entry.path().string()), bad = good + "x";
+    std::string own = slurp(path("bundle/bundle.json"));
+    own.replace(own.find(sha256(good)), 64, sha256(bad));
+    write("bundle/bundle.json", own);
+    std::ofstream(entry.path(), std::ios::binary) << bad;
+  }
+  const CliRun refused = cli(words + " -o out2 --lock a.lock");
+  EXPECT_EQ(refused.code, 5);
+  EXPECT_TRUE(contains(refused.err, "a.lock locks")) << refused.err;
+  EXPECT_FALSE(std::filesystem::exists(path("out2/matmul.o")));
+  const CliRun alone = cli(words + " -o out3");
+  EXPECT_EQ(alone.code, 0) << alone.err;
+  EXPECT_TRUE(contains(alone.err, "--lock FILE")) << alone.err;
+  EXPECT_EQ(cli(std::string("export --threads 1 --lock a.lock -o out4 ") + kTiny).code, 1);
 }
 
 TEST_F(LockTest, AFrozenMissPrintsARequestThatTuneTakes) {

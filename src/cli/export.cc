@@ -9,7 +9,7 @@ struct ExportOptions {
   WorkloadOptions workload;
   DatabaseFlags database;
   Output output;
-  std::string folder, locked;
+  std::string folder, locked, lock;
 };
 
 int print(const ExportOptions& options, const std::vector<std::string>& files,
@@ -23,9 +23,16 @@ int print(const ExportOptions& options, const std::vector<std::string>& files,
 
 absl::StatusOr<int> run_export(const ExportOptions& options) {
   ASSIGN_OR_RETURN(const Task task, options.workload.task());
+  if (!options.lock.empty() && options.locked.empty()) {
+    return absl::InvalidArgumentError("--lock says what a bundle must hold; --locked names it");
+  }
   if (!options.locked.empty()) {
+    if (options.lock.empty()) {
+      options.output.note("the bundle is compared with its own copy of the lock file alone; "
+                          "--lock FILE compares it with yours");
+    }
     absl::StatusOr<std::vector<std::string>> files =
-        take_locked(task, options.locked, options.folder);
+        take_locked(task, options.locked, options.lock, options.folder);
     if (absl::IsNotFound(files.status())) return files.status();
     if (!files.ok()) return environment(files.status());
     return print(options, *files, "exact");
@@ -46,6 +53,8 @@ Action export_command(CLI::App& app) {
   add_output(app, &options->output);
   app.add_option("--locked", options->locked,
                  "take the files from this bundle (see `fetch`) and from nowhere else");
+  app.add_option("--lock", options->lock,
+                 "the lock file that --locked's files must be as, not the copy in the bundle");
   app.add_option("-o,--output", options->folder, "folder to write to")->required();
   return [options] { return run_export(*options); };
 }

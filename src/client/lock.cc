@@ -269,8 +269,10 @@ absl::Status fetch(const Lock& lock, const RecordSource& source, FindTrace other
 }
 
 absl::StatusOr<std::vector<std::string>> take_locked(const Task& task, const std::string& bundle,
+                                                     const std::string& lock_file,
                                                      const std::string& folder) {
-  ASSIGN_OR_RETURN(const std::string text, read_file(bundle + "/bundle.json"));
+  const std::string path = lock_file.empty() ? bundle + "/bundle.json" : lock_file;
+  ASSIGN_OR_RETURN(const std::string text, read_file(path));
   ASSIGN_OR_RETURN(const Lock lock, parse_lock(text));
   for (const LockEntry& entry : lock.entries) {
     if (!(entry.key == task.key)) continue;
@@ -279,14 +281,16 @@ absl::StatusOr<std::vector<std::string>> take_locked(const Task& task, const std
       ASSIGN_OR_RETURN(const std::string bytes,
                        read_file(concat(place_of(bundle, entry), "/", name)));
       if (sha256(bytes) != sum) {
-        return absl::DataLossError(concat(bundle, "/", name, " is not the file that was locked"));
+        return absl::DataLossError(concat(place_of(bundle, entry), "/", name,
+                                          " is not the file that ", path,
+                                          " locks: `loopwright fetch` makes it anew"));
       }
       paths.push_back(concat(folder, "/", name));
       RETURN_IF_ERROR(write_with_folder(paths.back(), bytes));
     }
     return paths;
   }
-  return absl::NotFoundError(concat("'", task.workload.source_words, "' is not in ", bundle));
+  return absl::NotFoundError(concat("'", task.workload.source_words, "' is not in ", path));
 }
 
 }  // namespace lw

@@ -55,9 +55,11 @@ using FindTrace =
 absl::Status fetch(const Lock& lock, const RecordSource& source, FindTrace other_trace,
                    const std::string& folder);
 
-// Copies the task's files from a bundle to `folder` and returns their paths. kNotFound: not in it;
-// kDataLoss: a file is not as locked.
+// Copies the task's files from a bundle to `folder` and returns their paths. What they must be says
+// `lock_file`, or, if that is "", the bundle's own copy of it, which whoever can change the objects
+// can change too. kNotFound: not in it; kDataLoss: a file is not as locked.
 absl::StatusOr<std::vector<std::string>> take_locked(const Task& task, const std::string& bundle,
+                                                     const std::string& lock_file,
                                                      const std::string& folder);
 
 }  // namespace lw
