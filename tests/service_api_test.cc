@@ -121,6 +121,15 @@ TEST_P(ApiTest, AMessageThatIsTooLongIsRefused) {
   EXPECT_EQ(create(request).code(), absl::StatusCode::kResourceExhausted);
 }
 
+TEST_P(ApiTest, AParsersErrorNamesItsFieldOnce) {
+  v1::CreateStudyRequest request = study_request();
+  request.mutable_spec()->mutable_workloads(0)->set_program("op");
+  const std::string said(create(request).message());
+  const std::string field = "spec.workloads[0].program";
+  EXPECT_EQ(said.find(field), 0u) << said;
+  EXPECT_EQ(said.rfind(field), 0u) << said;
+}
+
 TEST_P(ApiTest, ALongErrorArrivesWhole) {
   v1::CreateStudyRequest request = study_request();
   request.mutable_spec()->mutable_workloads(0)->set_program("op " + std::string(200'000, 'x'));

@@ -3,6 +3,7 @@
 #include "src/serve/errors.h"
 
 #include "absl/strings/cord.h"
+#include "absl/strings/str_replace.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "src/expr/message.h"
@@ -78,7 +79,10 @@ absl::Status api_error(Reason reason, std::string_view message) {
 }
 
 absl::Status bad_field(std::string_view field, std::string_view problem, Reason reason) {
-  const std::string shown = presentable(problem);
+  // A parser names its text, which is the field, at each of its errors: once is enough.
+  std::string own = concat("\n", problem);
+  absl::StrReplaceAll({{concat("\n", field, ":"), "\n"}}, &own);
+  const std::string shown = presentable(std::string_view(own).substr(1));
   absl::Status status = api_error(reason, concat(field, ": ", shown));
   google::rpc::BadRequest bad;
   google::rpc::BadRequest::FieldViolation& violation = *bad.add_field_violations();
