@@ -40,9 +40,13 @@ absl::Status RemoteService::call(
     case absl::StatusCode::kInternal:      // the server's bug, not this command's
     case absl::StatusCode::kUnknown:
     case absl::StatusCode::kUnimplemented:
-    case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kUnauthenticated:
       return environment(absl::UnavailableError(error.message()));
+    case absl::StatusCode::kPermissionDenied:
+      // The request is not for this role to make; or nothing is for this identity any more.
+      return reason_of(from_grpc(status)) == loopwright::v1::ERROR_REASON_ROLE_DENIED
+                 ? absl::InvalidArgumentError(error.message())
+                 : environment(absl::UnavailableError(error.message()));
     default:
       return error;
   }
