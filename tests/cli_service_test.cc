@@ -312,6 +312,12 @@ TEST_F(CliServiceTest, BackupsAreDatabases) {
   EXPECT_EQ(cli("db backup --db new.db -o new.db").code, 1);
   EXPECT_THAT(cli("db check --db copy.db").out, HasSubstr("no defects"));
   EXPECT_EQ(cli("db ls --db postgres:///none?host=/nowhere").code, 5);
+  for (const char* words : {"db ls", "serve", "tune matmul M=4 N=4 K=4"}) {
+    const CliRun unknown = cli(std::string(words) + " --db mysql://me:secret@there/x");
+    EXPECT_EQ(unknown.code, 1) << words << unknown.err;
+    EXPECT_THAT(unknown.err, HasSubstr("the scheme 'mysql' is unknown"));
+    EXPECT_THAT(unknown.err, Not(HasSubstr("secret")));
+  }
 }
 
 TEST_F(CliServiceTest, MetricsCountWhatHappened) {

@@ -2,6 +2,9 @@
 // locks by name, migration.
 #include "tuner_db/database.h"
 
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -117,8 +120,20 @@ bool is_postgres_url(std::string_view url) {
   return url.starts_with("postgres://") || url.starts_with("postgresql://");
 }
 
+absl::Status check_database_url(std::string_view url) {
+  const size_t end = url.find("://");
+  const std::string_view scheme = url.substr(0, end);
+  const bool is_url = end != std::string_view::npos && !scheme.empty() &&
+                      std::all_of(scheme.begin(), scheme.end(), absl::ascii_isalnum);
+  if (!is_url || is_postgres_url(url)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the database is neither a file nor postgres://USER@HOST/NAME: the scheme '",
+      std::string(scheme), "' is unknown"));
+}
+
 absl::StatusOr<std::shared_ptr<Database>> open_database(const std::string& url,
                                                         const DatabaseOptions& options) {
+  RETURN_IF_ERROR(check_database_url(url));
   return is_postgres_url(url) ? open_postgres(url, options) : open_sqlite(url, options);
 }
 

@@ -210,6 +210,9 @@ absl::StatusOr<std::shared_ptr<Database>> open_sqlite(const std::string& path,
 absl::StatusOr<std::shared_ptr<Database>> open_postgres(const std::string& url,
                                                         const DatabaseOptions& options);
 bool is_postgres_url(std::string_view url);
+// kInvalidArgument: "mysql://..." and the like, which no database here speaks and which is no file's
+// path either.
+absl::Status check_database_url(std::string_view url);
 
 // A Store over it. `options` as the database was opened with.
 std::unique_ptr<Store> make_store(std::shared_ptr<Database> database,

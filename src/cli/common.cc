@@ -112,6 +112,7 @@ absl::StatusOr<std::unique_ptr<Store>> DatabaseFlags::open() const {
 }
 
 absl::StatusOr<std::unique_ptr<Store>> DatabaseFlags::open_to_read() const {
+  RETURN_IF_ERROR(check_database_url(path));
   std::error_code error;
   if (!is_postgres_url(path) && !std::filesystem::exists(path, error) && !error) {
     return std::unique_ptr<Store>();

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "src/base/check.h"
 #include "src/base/file_lock.h"
 #include "src/expr/message.h"
 #include "tuner_db/database.h"
@@ -22,6 +23,7 @@ constexpr std::chrono::seconds kEndingDaemon{3};
 absl::StatusOr<DaemonLock> DaemonLock::take(const std::string& database) {
   DaemonLock lock;
   if (is_postgres_url(database)) return lock;
+  RETURN_IF_ERROR(check_database_url(database));
   // The file's own name: a link to it is the same database.
   std::error_code failure;
   std::filesystem::path file = std::filesystem::weakly_canonical(database, failure);
