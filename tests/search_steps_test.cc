@@ -139,6 +139,22 @@ TEST(Steps, CapsAreExact) {
   EXPECT_TRUE(must(run->next(0)).empty());
 }
 
+// A search that was stopped has not run out of candidates, however few it proposed while it was.
+TEST(Steps, AStoppedSearchIsNotDone) {
+  SearchOptions options = options_of(100, 8, 1);
+  options.stop = Stop::on_request();
+  const auto run = run_of(options);
+  run->resume({});
+  run->take(measured(must(run->next(0))));
+  run->take(measured(must(run->next(0, 1))));
+  for (int i = 0; i < 100 && run->trials() < 8; ++i) run->take(measured(must(run->next(0))));
+  options.stop.request();
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(run->next(0).status().code(), absl::StatusCode::kCancelled);
+    EXPECT_FALSE(run->done());
+  }
+}
+
 // The key's times of another kind are no progress, no incumbent and nothing to learn from.
 TEST(Steps, TimesOfOtherKindsTellTheSearchNothing) {
   std::vector<Measurement> foreign;

@@ -263,7 +263,7 @@ void SearchRun::fill() {
   const int left = cap_ - trials_ - trials_in_flight();
   if (left <= 0) return;
   ready_ = search_.propose(std::min(options_.batch, left), std::min({left, expected_, in_time_}));
-  exhausted_ = ready_.empty();
+  exhausted_ = ready_.empty() && !options_.stop.asked();
 }
 
 Batch SearchRun::issue_trials(int most) {
@@ -300,7 +300,8 @@ Batch SearchRun::issue_finalists(double elapsed_s) {
   batch.rounds = final_rounds(batch.proposals.size(), elapsed_s);
   ++final_attempts_;
   issue(batch);
-  if (batch.empty()) phase_ = SearchPhase::kDone;  // nothing is valid
+  const bool none = batch.empty() && !options_.stop.asked();
+  if (none) phase_ = SearchPhase::kDone;   // nothing is valid
   return batch;
 }
 
