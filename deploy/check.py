@@ -339,7 +339,7 @@ def eventually(condition, seconds):
     return False
 
 
-def run_units(binary):
+def run_units(binary, isolation):
     with tempfile.TemporaryDirectory() as folder:
         grpc, http, running = free_port(), free_port(), []
         places = {"LISTEN": f"127.0.0.1:{grpc}", "SERVER": f"127.0.0.1:{grpc}", "HTTP": f"127.0.0.1:{http}",
@@ -348,6 +348,8 @@ def run_units(binary):
             for name, (instance, _) in UNITS.items():
                 command = command_of(unit(HERE / "systemd" / name), instance, places)
                 command = [binary] + [word.replace("/var/lib", folder) for word in command[1:]]
+                if isolation and "--isolation" in command:
+                    command[command.index("--isolation") + 1] = isolation
                 for word in command:
                     if word.startswith(f"{folder}/loopwright") and not word.endswith(".db"):
                         pathlib.Path(word).mkdir(parents=True, exist_ok=True)
@@ -374,10 +376,11 @@ def run_units(binary):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run", metavar="BINARY")
+    parser.add_argument("--isolation", help="in place of the units' own, where BINARY has sanitizers")
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
     if arguments.run:
-        run_units(arguments.run)
+        run_units(arguments.run, arguments.isolation)
     else:
         for check in (check_compose, check_kubernetes, check_dockerfile):
             check()
