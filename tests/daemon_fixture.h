@@ -51,7 +51,7 @@ inline std::string database_url(const std::string& kind, const std::string& file
 
 // Whether it came to hold within a minute; never the time that it takes.
 inline bool eventually(const std::function<bool()>& holds) {
-  for (int i = 0; i < 6000; ++i) {
+  for (int i = 0; i < 18000; ++i) {  // sanitizers on a busy machine
     if (holds()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

@@ -366,12 +366,12 @@ TEST_P(SearchServiceTest, AStudyOfManyWorkloadsKeepsFewSearches) {
   NullAgent agent(daemon.server->address(), "a");
   std::vector<int> sizes;
   for (int i = 0; i < 24; ++i) sizes.push_back(8 + i);
-  v1::CreateStudyRequest request = study_request(sizes, 400);
+  v1::CreateStudyRequest request = study_request(sizes, 240);
   request.mutable_spec()->set_batch(4);
   const v1::Study study = finish(daemon, create(daemon, request));
   EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_SUCCEEDED) << study.error();
-  EXPECT_LE(study.progress().trials(), 400);
-  EXPECT_GE(study.progress().trials(), 300);
+  EXPECT_LE(study.progress().trials(), 240);
+  EXPECT_GE(study.progress().trials(), 180);
   for (const v1::WorkloadProgress& one : study.progress().workloads()) {
     EXPECT_GT(one.best_us(), 0) << one.name();
     EXPECT_TRUE(one.done()) << one.name();
