@@ -272,6 +272,7 @@ class KillableClient {
     loopwright::v1::WatchStudyRequest request;
     request.set_name(name);
     request.set_after_sequence(seen_[name]);
+    request.set_knows_waiting(true);       // to others they come as events of no kind
     Context context;
     limit(&context, 50 + rng_.below(250));
     const auto stream = tuning_->WatchStudy(&context, request);
