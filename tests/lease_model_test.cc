@@ -49,7 +49,8 @@ class Machine {
       study.state = v1::STUDY_STATE_RUNNING;
       RETURN_IF_ERROR(store_->put_target(target_, *find_target("x86_avx2")));
       RETURN_IF_ERROR(update_study(*database_, study));
-      return database_->run("UPDATE study_workloads SET backend = 'llvm 1', threads = 1");
+      return database_->query("UPDATE study_workloads SET backend = ?, threads = 1",
+                              agents_[0].description().backend()).run();
     });
     for (FleetAgent& agent : agents_) call(agent, 0);
   }
@@ -132,6 +133,7 @@ class Machine {
     if (ended_) return;                    // nobody searches for a study that has ended
     const int count = 1 + static_cast<int>(rng_.below(3));
     JobRow job;
+    job.backend = agents_[0].description().backend();
     job.study = study_, job.client = "ci", job.target = target_;
     job.created_ms = now_, job.candidates = count;
     job.payload.set_kind(v1::JOB_KIND_MEASURE);

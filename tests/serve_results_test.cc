@@ -240,6 +240,23 @@ TEST_P(QueueTest, ResultsForCancelledStudiesChangeNothing) {
   EXPECT_EQ(number("SELECT trials FROM studies"), 0);
 }
 
+TEST_P(QueueTest, ARefusalBlamesNobody) {
+  const int64_t id = queue(make_study("ci"));
+  Asker a;
+  for (int i = 0; i < 5; ++i) {
+    now_ += 60'000;
+    v1::JobResult refused = failure_of(take_one(a), v1::VERDICT_UNSPECIFIED);
+    refused.set_abandoned(true);
+    refused.set_refusal(v1::JOB_REFUSAL_VERSION);
+    EXPECT_EQ(send(a, refused).kind(), v1::RECEIPT_KIND_STORED);
+  }
+  EXPECT_EQ(device("d").failures, 0);
+  EXPECT_EQ(device("d").admission, v1::DEVICE_ADMISSION_OPEN);
+  EXPECT_EQ(job(id).state, v1::JOB_STATE_QUEUED);
+  EXPECT_GT(job(id).run_after, now_) << "not at once again";
+  EXPECT_GT(number("SELECT losses FROM agents"), 0) << "it rests, if it goes on";
+}
+
 // ---- devices ------------------------------------------------------------------------------------
 
 TEST_P(QueueTest, ADeviceThatFailsInARowIsQuarantinedWithEvidence) {

@@ -12,6 +12,8 @@ namespace lw {
 
 namespace v1 = loopwright::v1;
 
+constexpr size_t kLongestDetail = 4096;
+
 std::string as_utf8(const std::string& text) {
   std::string valid;
   for (size_t i = 0; i < text.size();) {
@@ -36,6 +38,16 @@ std::string as_utf8(const std::string& text) {
     }
   }
   return valid;
+}
+
+std::string beginning(const std::string& text, size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;
+  return text.substr(0, most);
+}
+
+std::string as_detail(const std::string& text) {
+  return beginning(as_utf8(beginning(text, kLongestDetail)), kLongestDetail);
 }
 
 std::string result_digest(const v1::JobResult& result) {

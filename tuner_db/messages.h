@@ -20,6 +20,11 @@ namespace lw {
 // Protobuf's strings are UTF-8; a compiler's or a kernel's last words need not be: what is not
 // becomes U+FFFD.
 std::string as_utf8(const std::string& text);
+// Its first bytes, `most` at the most, without a part of a character at the end.
+std::string beginning(const std::string& text, size_t most);
+// Why something failed, as it is sent and kept: UTF-8, at most 4 KiB of what may be a whole compiler's
+// output.
+std::string as_detail(const std::string& text);
 
 // Whether an environment or a device's facts, JSON, have "estimated":true: the kind of their times
 // before there was a field for it.

@@ -19,8 +19,11 @@ ALTER TABLE keys ADD COLUMN changed_ms INTEGER NOT NULL DEFAULT 0;      -- of th
 CREATE INDEX keys_by_change ON keys(changed_ms);
 
 -- Of the devices that may take it: results belong to the code generator that made the kernels. '': an
--- older daemon's job, for any.
+-- older daemon's job, until a daemon of this version has seen it (adopt_old_jobs()).
 ALTER TABLE jobs ADD COLUMN backend TEXT NOT NULL DEFAULT '';
+DROP INDEX jobs_queued;
+CREATE INDEX jobs_queued ON jobs(target, backend, client, priority DESC, id) WHERE state = 'queued';
+CREATE INDEX jobs_old ON jobs(id) WHERE state = 'queued' AND backend = '';
 
 -- Why nothing is measured for it now ('': it is), since when, and its jobs that were given up in a row.
 ALTER TABLE studies ADD COLUMN waiting TEXT NOT NULL DEFAULT '';

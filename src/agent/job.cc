@@ -44,6 +44,7 @@ std::string identity(const v1::Job& job) {
   same.set_threads(job.threads());
   same.set_cache(job.cache());
   same.set_seed(job.seed());
+  same.set_backend(job.backend());
   return same.SerializeAsString();
 }
 
@@ -69,7 +70,7 @@ v1::CandidateOutcome report(const v1::Job& job, const Flying& flying, const Outc
   Measurement m;
   m.kernel_hash = hash(*flying.candidate.kernel);
   m.verdict = o.verdict;
-  m.detail = o.detail;
+  m.detail = as_detail(o.detail);
   m.samples_us = o.samples_us;
   m.inner = o.inner;
   m.time_us = o.time_us, m.ci_low_us = o.ci_low_us, m.ci_high_us = o.ci_high_us;
@@ -117,6 +118,9 @@ absl::Status check_job(const v1::Job& job) {
   }
   std::set<int> indices;
   for (const v1::CandidateSpec& spec : job.candidates()) {
+    if (const absl::StatusOr<Trace> trace = parse_trace(spec.trace()); !trace.ok()) {
+      return bad("candidates", std::string(trace.status().message()));
+    }
     if (!indices.insert(spec.index()).second) return bad("candidates", "an index stands twice");
     if (!std::isfinite(spec.incumbent_us()) || spec.incumbent_us() < 0) {
       return bad("candidates", "incumbent_us is no time");
@@ -140,8 +144,15 @@ v1::JobResult failed_job(const v1::Job& job, v1::Verdict why, const std::string&
   result.set_job(job.name());
   result.set_epoch(job.epoch());
   result.set_failure(why);
-  result.set_failure_detail(as_utf8(detail));
+  result.set_failure_detail(as_detail(detail));
   put_outcomes({}, &result);
+  return result;
+}
+
+v1::JobResult refused_job(const v1::Job& job, v1::JobRefusal why, const std::string& detail) {
+  v1::JobResult result = failed_job(job, v1::VERDICT_UNSPECIFIED, detail);
+  result.set_abandoned(true);
+  result.set_refusal(why);
   return result;
 }
 
@@ -149,7 +160,7 @@ v1::CandidateOutcome failed_candidate(int index, v1::Verdict why, const std::str
   v1::CandidateOutcome outcome;
   outcome.set_index(index);
   outcome.mutable_measurement()->set_verdict(why);
-  outcome.mutable_measurement()->set_detail(as_utf8(detail));
+  outcome.mutable_measurement()->set_detail(as_detail(detail));
   outcome.mutable_measurement()->set_inner(1);
   outcome.mutable_measurement()->set_unix_ms(unix_ms());
   return outcome;
@@ -163,11 +174,15 @@ void put_outcomes(const std::map<int, v1::CandidateOutcome>& outcomes, v1::JobRe
 
 v1::JobResult JobBench::run(const v1::Job& job, const JobHooks& hooks) {
   if (absl::Status good = check_job(job); !good.ok()) {
-    return failed_job(job, v1::VERDICT_WORKER_LOST, std::string(good.message()));
+    return refused_job(job, v1::JOB_REFUSAL_VERSION, std::string(good.message()));
   }
   const double begin = now(), deadline = begin + job_timeout(job);
   hooks.phase(v1::JOB_PHASE_PREPARING);
-  if (absl::Status ready = prepare(job); !ready.ok()) {
+  v1::JobRefusal refusal = v1::JOB_REFUSAL_UNSPECIFIED;
+  if (absl::Status ready = prepare(job, &refusal); !ready.ok()) {
+    if (refusal != v1::JOB_REFUSAL_UNSPECIFIED) {
+      return refused_job(job, refusal, std::string(ready.message()));
+    }
     // A job that asks for what the device lacks is the device's misfortune, anything else the
     // job's.
     const bool device = ready.code() == absl::StatusCode::kFailedPrecondition ||
@@ -190,11 +205,13 @@ v1::JobResult JobBench::run(const v1::Job& job, const JobHooks& hooks) {
   return result;
 }
 
-absl::Status JobBench::prepare(const v1::Job& job) {
+absl::Status JobBench::prepare(const v1::Job& job, v1::JobRefusal* refusal) {
   std::string wanted = identity(job);
   if (wanted == prepared_) return absl::OkStatus();
   prepared_.clear();
   measurer_.reset();
+  // What the server has written is right for its version.
+  *refusal = v1::JOB_REFUSAL_VERSION;
   ASSIGN_OR_RETURN(Program program, parse_program(job.program(), "job.program"));
   const std::string id = workload_id(program);
   if (id != job.workload_id()) {
@@ -205,6 +222,12 @@ absl::Status JobBench::prepare(const v1::Job& job) {
   ASSIGN_OR_RETURN(Target target, from_proto(job.target()));
   const std::string name = program.name;
   ASSIGN_OR_RETURN(task_, make_task(std::move(program), name, std::move(target), job.threads()));
+  *refusal = v1::JOB_REFUSAL_BACKEND;
+  if (!job.backend().empty() && job.backend() != task_.key.backend) {
+    return absl::FailedPreconditionError(concat("job.backend: ", job.backend(), " is wanted, ",
+                                                task_.key.backend, " makes the kernels here"));
+  }
+  *refusal = v1::JOB_REFUSAL_UNSPECIFIED;
   task_.key.cache = job.cache();
   ASSIGN_OR_RETURN(measurer_, spec_.kind->make_measurer(spec_, task_, job.seed()));
   prepared_ = std::move(wanted);

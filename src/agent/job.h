@@ -27,11 +27,13 @@ class JobBench {
   explicit JobBench(DeviceSpec spec) : spec_(std::move(spec)) {}
   // Outcomes go to the hook, each candidate's once; the result carries none. It has a failure when
   // the job as a whole did not work, and `abandoned` when it was stopped. Candidates for which
-  // the job's timeout was too short end as WORKER_LOST.
+  // the job's timeout was too short end as WORKER_LOST. It has a refusal where the job is not for
+  // this device or this version.
   loopwright::v1::JobResult run(const loopwright::v1::Job& job, const JobHooks& hooks);
 
  private:
-  absl::Status prepare(const loopwright::v1::Job& job);
+  // Sets `refusal` where that is what its error means.
+  absl::Status prepare(const loopwright::v1::Job& job, loopwright::v1::JobRefusal* refusal);
   bool measure(const loopwright::v1::Job& job, const JobHooks& hooks, double deadline);
 
   const DeviceSpec spec_;
@@ -48,6 +50,9 @@ double job_timeout(const loopwright::v1::Job& job);
 // What a result says when nothing was measured, for whatever reason.
 loopwright::v1::JobResult failed_job(const loopwright::v1::Job& job, loopwright::v1::Verdict why,
                                      const std::string& detail);
+// Given back, without blame.
+loopwright::v1::JobResult refused_job(const loopwright::v1::Job& job,
+                                      loopwright::v1::JobRefusal why, const std::string& detail);
 loopwright::v1::CandidateOutcome failed_candidate(int index, loopwright::v1::Verdict why,
                                                   const std::string& detail);
 

@@ -217,12 +217,16 @@ bool Ledger::finish(size_t device, const HeldJob& job, v1::JobResult result) {
   const auto it = std::find_if(book.held.begin(), book.held.end(),
                                [&](const auto& held) { return held.get() == &job; });
   if (it == book.held.end()) return false;
-  book.throttled = result.failure() == v1::VERDICT_THROTTLED;
   const bool failed = result.failure() != v1::VERDICT_UNSPECIFIED;
-  book.failures = failed && !book.throttled ? book.failures + 1 : 0;
-  book.failure = result.failure_detail();
-  log(failed ? Level::kWarning : Level::kInfo,
+  const bool refused = result.refusal() != v1::JOB_REFUSAL_UNSPECIFIED;
+  if (!refused) {                          // that tells nothing of the device
+    book.throttled = result.failure() == v1::VERDICT_THROTTLED;
+    book.failures = failed && !book.throttled ? book.failures + 1 : 0;
+    book.failure = result.failure_detail();
+  }
+  log(failed || refused ? Level::kWarning : Level::kInfo,
       failed               ? "job_failed"
+      : refused            ? "job_refused"
       : result.abandoned() ? "job_given_back"
                            : "job_finished",
       {{"device", job.job.device()},

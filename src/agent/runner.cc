@@ -185,6 +185,9 @@ class HostRunner : public DeviceRunner {
           give_up(&progress);
           return whole(progress);
         case Ending::kFinished:
+          if (progress.last.refusal() != v1::JOB_REFUSAL_UNSPECIFIED) {
+            return refused_job(job, progress.last.refusal(), progress.last.failure_detail());
+          }
           if (progress.last.abandoned()) return given_back(job);
           if (progress.last.failure() != v1::VERDICT_UNSPECIFIED) {
             progress.outcomes.clear();  // a job that failed charges nobody

@@ -46,16 +46,19 @@ struct Waiting {
 };
 
 // Best first.
-absl::StatusOr<std::vector<Waiting>> ranked_clients(Database& database, std::string_view target,
+absl::StatusOr<std::vector<Waiting>> ranked_clients(Database& database, const Holder& holder,
                                                     const Shares& shares, int64_t now_ms) {
+  const std::string_view target = holder.target, backend = holder.backend;
   ASSIGN_OR_RETURN(const std::vector<std::string> clients,
-                   distinct_of_jobs(database, "client", "state = 'queued' AND target = ?",
-                                    {target}));
+                   distinct_of_jobs(database, "client",
+                                    "state = 'queued' AND target = ? AND backend = ?",
+                                    {target, backend}));
   std::vector<Waiting> ranked;
   for (const std::string& client : clients) {
     Query query = database.query(
-        "SELECT priority, id FROM jobs WHERE state = 'queued' AND target = ? AND client = ? "
-        "AND run_after <= ? ORDER BY priority DESC, id LIMIT 1", target, client, now_ms);
+        "SELECT priority, id FROM jobs WHERE state = 'queued' AND target = ? AND backend = ? AND "
+        "client = ? AND run_after <= ? ORDER BY priority DESC, id LIMIT 1",
+        target, backend, client, now_ms);
     if (!query.next()) {
       RETURN_IF_ERROR(query.status());
       continue;
@@ -92,13 +95,15 @@ absl::StatusOr<StudyTurns::Contender> contender_of(Database& database, const std
 
 // A client's studies with queued jobs of its highest priority, by age.
 absl::StatusOr<std::vector<StudyTurns::Contender>> contenders_of(Database& database,
-                                                                 std::string_view target,
+                                                                 const Holder& holder,
                                                                  const Waiting& waiting) {
   ASSIGN_OR_RETURN(const std::vector<std::string> studies,
                    distinct_of_jobs(database, "study",
-                                    "state = 'queued' AND target = ? AND client = ? "
-                                    "AND priority = ?",
-                                    {target, std::string_view(waiting.client),
+                                    "state = 'queued' AND target = ? AND backend = ? AND "
+                                    "client = ? AND priority = ?",
+                                    {std::string_view(holder.target),
+                                     std::string_view(holder.backend),
+                                     std::string_view(waiting.client),
                                      int64_t{waiting.priority}}));
   std::vector<StudyTurns::Contender> contenders;
   for (const std::string& study : studies) {
@@ -125,8 +130,10 @@ absl::Status add_awaited(Database& database, const Holder& holder, const Claims&
   const int64_t begun_ms = now_ms - static_cast<int64_t>(1e3 * rules.slice_s);
   Query query = database.query(
       "SELECT id FROM studies WHERE client = ? AND state = 'running' AND device_target = ? AND "
-      "priority >= ? AND (id = ? OR updated_ms > ?) ORDER BY id",
-      waiting.client, holder.target, int64_t{waiting.priority}, claims.last_study, begun_ms);
+      "priority >= ? AND (id = ? OR updated_ms > ?) AND EXISTS (SELECT 1 FROM study_workloads "
+      "WHERE study = studies.id AND position = 0 AND backend = ?) ORDER BY id",
+      waiting.client, holder.target, int64_t{waiting.priority}, claims.last_study, begun_ms,
+      holder.backend);
   while (query.next()) found.push_back(query.text(0));
   RETURN_IF_ERROR(query.status());
   for (const std::string& study : found) {
@@ -153,7 +160,7 @@ absl::StatusOr<std::optional<JobRow>> next_job(Database& database, const std::st
                                         database.skip_locked()),
                                  values));
     const bool fits = !jobs.empty() && jobs[0].target == holder.target &&
-                      may_run(holder.backend, jobs[0]) && jobs[0].client == waiting.client &&
+                      jobs[0].backend == holder.backend && jobs[0].client == waiting.client &&
                       jobs[0].priority == waiting.priority;
     if (!fits) return std::optional<JobRow>();
     return std::optional<JobRow>(std::move(jobs[0]));
@@ -224,9 +231,10 @@ absl::StatusOr<std::optional<JobRow>> job_of(Database& database, const Holder& h
                                              Shares& shares, const LeaseRules& rules,
                                              int64_t now_ms, Claimed* claimed) {
   ASSIGN_OR_RETURN(std::vector<StudyTurns::Contender> contenders,
-                   contenders_of(database, holder.target, waiting));
+                   contenders_of(database, holder, waiting));
   RETURN_IF_ERROR(add_awaited(database, holder, claims, waiting, rules, now_ms, &contenders));
-  const std::string queue = concat(waiting.client, " ", holder.target);
+  const std::string queue =
+      concat(waiting.client, " ", queue_of(holder.target, holder.backend));
   std::vector<const StudyTurns::Contender*> awaited;  // whose turn is before
   for (size_t i : shares.turns.order(queue, contenders, claims.last_study, now_ms)) {
     const StudyTurns::Contender& one = contenders[i];
@@ -253,8 +261,39 @@ absl::StatusOr<std::optional<JobRow>> job_of(Database& database, const Holder& h
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> queued_targets(Database& database) {
-  return distinct_of_jobs(database, "target", "state = 'queued'", {});
+absl::StatusOr<std::vector<std::string>> queues(Database& database) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> targets,
+                   distinct_of_jobs(database, "target", "state = 'queued'", {}));
+  std::vector<std::string> found;
+  for (const std::string& target : targets) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> backends,
+                     distinct_of_jobs(database, "backend", "state = 'queued' AND target = ?",
+                                      {std::string_view(target)}));
+    for (const std::string& backend : backends) found.push_back(queue_of(target, backend));
+  }
+  return found;
+}
+
+absl::StatusOr<int> adopt_old_jobs(Database& database, int count, Changes* changes) {
+  ASSIGN_OR_RETURN(std::vector<JobRow> jobs,
+                   select_jobs(database, "WHERE state = 'queued' AND backend = '' "
+                                         "ORDER BY id LIMIT ?", {int64_t{count}}));
+  for (JobRow& job : jobs) {
+    Query known = database.query("SELECT backend FROM study_workloads WHERE study = ? AND "
+                                 "position = ?", job.study, job.position);
+    if (known.next()) job.backend = known.text(0);
+    RETURN_IF_ERROR(known.status());
+    // A study without one has no jobs; what is damaged so is given up, not looked at for ever.
+    if (job.backend.empty()) {
+      RETURN_IF_ERROR(database.query("UPDATE jobs SET state = 'cancelled' WHERE id = ?",
+                                     job.id).run());
+      continue;
+    }
+    RETURN_IF_ERROR(database.query("UPDATE jobs SET backend = ? WHERE id = ?", job.backend,
+                                   job.id).run());
+    changes->queued.insert(queue_of(job.target, job.backend));
+  }
+  return static_cast<int>(jobs.size());
 }
 
 absl::StatusOr<Shares> read_shares(Database& database) {
@@ -272,7 +311,7 @@ absl::StatusOr<Claimed> claim_jobs(Database& database, const Holder& holder, con
   Claimed claimed;
   while (static_cast<int>(claimed.jobs.size()) < claims.count) {
     ASSIGN_OR_RETURN(const std::vector<Waiting> clients,
-                     ranked_clients(database, holder.target, shares, now_ms));
+                     ranked_clients(database, holder, shares, now_ms));
     std::optional<JobRow> job;
     for (const Waiting& waiting : clients) {
       ASSIGN_OR_RETURN(job, job_of(database, holder, waiting, claims, shares, rules, now_ms,

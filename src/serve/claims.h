@@ -32,7 +32,9 @@ struct Shares {
 };
 absl::StatusOr<Shares> read_shares(Database& database);
 // Of which there are queued jobs, ready or not.
-absl::StatusOr<std::vector<std::string>> queued_targets(Database& database);
+absl::StatusOr<std::vector<std::string>> queues(Database& database);
+// An older daemon's jobs say no backend; their studies do. At most `count`; how many there were.
+absl::StatusOr<int> adopt_old_jobs(Database& database, int count, Changes* changes);
 
 // Of a device that has prepared `last_study` and `last_position`.
 struct Claims {

@@ -56,14 +56,17 @@ absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store
   // The class with the most devices, of those that measure if there are any and have the cores;
   // ties go to the first.
   std::map<std::string, int> sizes;
-  for (const DeviceRow& device : devices) ++sizes[device.target];
+  const auto queue = [](const DeviceRow& device) {
+    return queue_of(device.target, device.description.backend());
+  };
+  for (const DeviceRow& device : devices) ++sizes[queue(device)];
   const auto lacks_cores = [&](const DeviceRow& device) {
     return spec.threads() > device.description.target().cores();
   };
   const auto before = [&](const DeviceRow& a, const DeviceRow& b) {
     if (time_kind_of(a) != time_kind_of(b)) return time_kind_of(a) < time_kind_of(b);
     if (lacks_cores(a) != lacks_cores(b)) return lacks_cores(b);
-    return sizes[a.target] > sizes[b.target];
+    return sizes[queue(a)] > sizes[queue(b)];
   };
   const DeviceRow* chosen = nullptr;
   for (const DeviceRow& device : devices) {
@@ -90,12 +93,15 @@ absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store
 }
 
 absl::StatusOr<int> slots_of(Database& database, std::string_view device_target,
-                             int64_t since_ms) {
+                             std::string_view backend, int64_t since_ms) {
   ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
                    select_devices(database, "WHERE target = ? AND admission = 'open' "
                                             "AND seen_ms >= ?", {device_target, since_ms}));
   int slots = 0;
-  for (const DeviceRow& device : devices) slots += std::clamp(device.description.slots(), 1, 16);
+  for (const DeviceRow& device : devices) {
+    if (device.description.backend() != backend) continue;
+    slots += std::clamp(device.description.slots(), 1, 16);
+  }
   return slots;
 }
 

@@ -20,8 +20,9 @@ absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store
                                                const loopwright::v1::StudySpec& spec,
                                                int64_t since_ms);
 
-// Jobs that the devices of `device_target` can hold at once: the sum of their slots.
-absl::StatusOr<int> slots_of(Database& database, std::string_view device_target, int64_t since_ms);
+// Jobs that the devices of a queue can hold at once: the sum of their slots.
+absl::StatusOr<int> slots_of(Database& database, std::string_view device_target,
+                             std::string_view backend, int64_t since_ms);
 
 absl::StatusOr<loopwright::v1::DeviceStatus> device_message(Database& database,
                                                             const DeviceRow& row,

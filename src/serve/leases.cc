@@ -42,7 +42,7 @@ absl::Status queue_again(Database& database, JobRow& job, std::string_view why,
   job.run_after = run_after;
   job.detail = std::string(why);
   clear_holder(job);
-  changes->queued.insert(job.target);
+  changes->queued.insert(queue_of(job.target, job.backend));
   return update_job(database, job);
 }
 
@@ -62,17 +62,22 @@ absl::Status split(Database& database, const JobRow& job, int64_t now_ms, Change
     part.sources = {job.sources[i]};
     RETURN_IF_ERROR(insert_job(database, part).status());
   }
-  changes->queued.insert(job.target);
+  changes->queued.insert(queue_of(job.target, job.backend));
   return absl::OkStatus();
 }
 
 }  // namespace
+
+std::string queue_of(std::string_view device_target, std::string_view backend) {
+  return concat(device_target, " ", backend);
+}
 
 v1::Job job_message(const JobRow& job, const LeaseRules& rules) {
   v1::Job message = job.payload;
   message.set_name(job_name(job.id));
   message.set_epoch(job.epoch);
   message.set_device(device_name(job.device));
+  message.set_backend(job.backend);
   message.set_study(study_name(job.study));
   *message.mutable_lease() = duration_of_ms(rules.ttl_ms);
   return message;

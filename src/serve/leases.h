@@ -43,7 +43,7 @@ struct LeaseRules {
 struct Changes {
   std::set<std::string> studies;           // have new events or results
   std::set<std::string> ended;             // studies
-  std::set<std::string> queued;            // targets with newly queued jobs
+  std::set<std::string> queued;            // queues (queue_of) with new jobs
   std::set<std::string> agents;            // that hold jobs which are not wanted any more
   std::vector<Key> keys;                   // have new measurements
   std::map<std::string, int> attempts;     // metrics: by how they ended
@@ -58,12 +58,12 @@ struct Changes {
 struct Holder {
   std::string agent, session;
   std::string device, target;              // ids
-  std::string backend;                     // of the device: the code generator and its version
+  std::string backend;                     // of the device
 };
-// Results belong to the code generator that made the kernels.
-inline bool may_run(std::string_view backend, const JobRow& job) {
-  return job.backend.empty() || backend.empty() || job.backend == backend;
-}
+
+// What a job waits in, and a device takes from: devices of one target whose kernels one code
+// generator makes.
+std::string queue_of(std::string_view device_target, std::string_view backend);
 
 // The job as an agent gets it.
 loopwright::v1::Job job_message(const JobRow& job, const LeaseRules& rules);

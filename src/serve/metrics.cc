@@ -35,7 +35,7 @@ constexpr std::array<MetricInfo, kCount> kTable = {{
     {"loopwright_leases_expired_total", "counter", "", "",
      "Leases that ended without a result."},
     {"loopwright_job_attempts_total", "counter", "outcome",
-     "done, released, lost, worker_lost, device_unhealthy, throttled",
+     "done, released, refused, lost, worker_lost, device_unhealthy, throttled",
      "Attempts at jobs, by how they ended."},
     {"loopwright_measurements_total", "counter", "verdict",
      "ok, build_error, crash, timeout, wrong_result, device_limit",

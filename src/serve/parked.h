@@ -64,7 +64,7 @@ class ParkedCalls {
 };
 
 inline std::string agent_topic(const std::string& agent) { return "agent " + agent; }
-inline std::string target_topic(const std::string& target) { return "target " + target; }
+inline std::string queue_topic(const std::string& queue) { return "queue " + queue; }
 inline std::string study_topic(const std::string& study) { return "study " + study; }
 
 }  // namespace lw

@@ -82,6 +82,7 @@ absl::StatusOr<std::vector<Measurement>> measurements_of(const JobRow& job,
     }
     seen[i] = true;
     ASSIGN_OR_RETURN(Measurement m, from_proto(outcome.measurement()));
+    m.detail = as_detail(m.detail);
     m.trace = job.payload.candidates(i).trace();
     m.source = job.sources[i];
     m.seed = job.payload.seed();
@@ -177,7 +178,7 @@ absl::Status blame_device(Database& database, const JobRow& job, const std::stri
   ++device->jobs_failed;
   nlohmann::json evidence = nlohmann::json::parse(device->evidence, nullptr, false);
   if (!evidence.is_array()) evidence = nlohmann::json::array();
-  evidence.push_back({{"job", job_name(job.id)}, {"verdict", verdict}, {"detail", as_utf8(detail)},
+  evidence.push_back({{"job", job_name(job.id)}, {"verdict", verdict}, {"detail", detail},
                       {"time_ms", now_ms}});
   while (evidence.size() > kEvidence) evidence.erase(evidence.begin());
   device->evidence = evidence.dump();
@@ -192,6 +193,10 @@ absl::Status blame_device(Database& database, const JobRow& job, const std::stri
   return put_device(database, *device);
 }
 
+int64_t backoff_ms(const JobRow& job, const LeaseRules& rules) {
+  return rules.backoff_ms << std::clamp(job.attempt - 1, 0, 6);
+}
+
 // The job failed as a whole, through the device or nobody.
 absl::Status job_failed(Database& database, const JobRow& job, const v1::JobResult& result,
                         const LeaseRules& rules, int64_t now_ms, Changes* changes) {
@@ -199,11 +204,25 @@ absl::Status job_failed(Database& database, const JobRow& job, const v1::JobResu
   const std::string name(verdict_name(verdict));
   ++changes->attempts[name];
   changes->discards[name] += job.candidates;
-  const std::string why = concat(name, ": ", result.failure_detail());
-  const int64_t wait = rules.backoff_ms << std::min(job.attempt - 1, 6);
+  const std::string detail = as_detail(result.failure_detail());
+  const std::string why = concat(name, ": ", detail);
   // The job first: a quarantine takes from the device what it still holds.
-  RETURN_IF_ERROR(release_job(database, job, why, rules, now_ms + wait, now_ms, changes));
-  return blame_device(database, job, name, result.failure_detail(), rules, now_ms, changes);
+  RETURN_IF_ERROR(release_job(database, job, why, rules, now_ms + backoff_ms(job, rules), now_ms,
+                              changes));
+  return blame_device(database, job, name, detail, rules, now_ms, changes);
+}
+
+// The job is not for the device, through nobody's fault: it is tried elsewhere, or later. An agent
+// that goes on refusing what the queue holds rests, or it would use up the attempts of all jobs; what
+// is too large is the job's own matter.
+absl::Status job_refused(Database& database, const JobRow& job, const v1::JobResult& result,
+                         const LeaseRules& rules, int64_t now_ms, Changes* changes) {
+  ++changes->attempts["refused"];
+  if (result.refusal() != v1::JOB_REFUSAL_TOO_LARGE) {
+    RETURN_IF_ERROR(note_loss(database, job.agent, rules, now_ms));
+  }
+  return release_job(database, job, concat("refused: ", as_detail(result.failure_detail())), rules,
+                     now_ms + backoff_ms(job, rules), now_ms, changes);
 }
 
 }  // namespace
@@ -235,6 +254,10 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
     }
     return receipt(result, v1::RECEIPT_KIND_LEASE_LOST);
   }
+  if (result.refusal() != v1::JOB_REFUSAL_UNSPECIFIED) {
+    RETURN_IF_ERROR(job_refused(database, job, result, rules, now_ms, changes));
+    return receipt(result, v1::RECEIPT_KIND_STORED);
+  }
   if (result.abandoned()) {
     RETURN_IF_ERROR(note_loss(database, job.agent, rules, now_ms));
     RETURN_IF_ERROR(release_job(database, job, "given back by its agent", rules, now_ms, now_ms,
@@ -247,14 +270,14 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
     RETURN_IF_ERROR(job_failed(database, job, result, rules, now_ms, changes));
     return receipt(result, v1::RECEIPT_KIND_STORED);
   }
-  if (!job.backend.empty()) {
-    ASSIGN_OR_RETURN(const std::optional<DeviceRow> device, find_device(database, job.device));
-    if (device.has_value() && !may_run(device->description.backend(), job)) {
-      const std::string why = concat("made by ", device->description.backend(), ", wanted of ",
-                                     job.backend);
-      RETURN_IF_ERROR(release_job(database, job, why, rules, now_ms, now_ms, changes));
-      return receipt(result, v1::RECEIPT_KIND_REFUSED, why);
-    }
+  ASSIGN_OR_RETURN(const std::optional<DeviceRow> device, find_device(database, job.device));
+  if (!job.backend.empty() && device && device->description.backend() != job.backend) {
+    v1::JobResult refused = result;        // the device has become another since it took the job
+    refused.set_refusal(v1::JOB_REFUSAL_BACKEND);
+    refused.set_failure_detail(concat("measured with ", device->description.backend(), ", not ",
+                                      job.backend));
+    RETURN_IF_ERROR(job_refused(database, job, refused, rules, now_ms, changes));
+    return receipt(result, v1::RECEIPT_KIND_REFUSED, refused.failure_detail());
   }
   ASSIGN_OR_RETURN(Owner owner, owner_of(database, job));
   absl::StatusOr<std::vector<Measurement>> all =

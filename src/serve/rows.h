@@ -87,7 +87,7 @@ struct JobRow {
   int64_t id = 0;
   std::string study;
   int position = 0;
-  std::string client, target;
+  std::string client, target, backend;     // target and backend: of the devices that may take it
   loopwright::v1::JobState state = loopwright::v1::JOB_STATE_QUEUED;
   int priority = 0;
   int64_t run_after = 0;
@@ -99,8 +99,6 @@ struct JobRow {
   loopwright::v1::Job payload;
   std::vector<std::string> sources, lost_on;
   std::string digest, detail;
-  std::string backend;                     // of the devices that may take it; "": an older daemon's,
-                                           // for any
 };
 absl::StatusOr<int64_t> insert_job(Database& database, const JobRow& row);  // its id
 absl::StatusOr<std::optional<JobRow>> find_job(Database& database, int64_t id);

@@ -20,7 +20,7 @@ constexpr int64_t kTickMs = 100, kSweepMs = 500, kRefreshMs = 500, kMeasureMs = 
 constexpr int64_t kFollowMs = 300;         // what other processes changed is looked for
 constexpr int64_t kWithdrawnMs = 1000;
 constexpr int kIndexPause = 9;             // times what reading a key took
-constexpr int kExpireAtOnce = 200, kForgetAtOnce = 1000;
+constexpr int kExpireAtOnce = 200, kForgetAtOnce = 1000, kAdoptAtOnce = 200;
 constexpr size_t kResidentBytes = size_t{48} << 20;  // of records in the index
 
 }  // namespace
@@ -104,16 +104,16 @@ std::string Service::problem() const {
   return stopping_ ? "stopping" : "";
 }
 
-void Service::note_queued(const std::string& target) {
+void Service::note_queued(const std::string& queue) {
   {
     std::lock_guard lock(mutex_);
-    maybe_queued_.insert(target);
+    maybe_queued_.insert(queue);
   }
-  parked_.wake_one(target_topic(target));
+  parked_.wake_one(queue_topic(queue));
 }
 
 void Service::changed(const Changes& changes) {
-  for (const std::string& target : changes.queued) note_queued(target);
+  for (const std::string& queue : changes.queued) note_queued(queue);
   for (const std::string& agent : changes.agents) review(agent_name(agent));
   for (const std::string& study : changes.studies) {
     parked_.wake_all(study_topic(study));
@@ -173,7 +173,7 @@ void Service::keep_house() {
 
 // Leases that ran out, and what is to be forgotten; a write only where there is something.
 absl::Status Service::sweep() {
-  bool overdue = false, old = false;
+  bool overdue = false, old = false, unread = false;
   const int64_t now = now_ms();
   RETURN_IF_ERROR(database_->read(5, [&]() -> absl::Status {
     Query leases = database_->query(
@@ -183,27 +183,32 @@ absl::Status Service::sweep() {
     Query requests = database_->query("SELECT 1 FROM requests WHERE created_ms < ? LIMIT 1",
                                       now - kRequestsKeptMs);
     old = requests.next();
-    return requests.status();
+    RETURN_IF_ERROR(requests.status());
+    Query jobs = database_->query("SELECT 1 FROM jobs WHERE state = 'queued' AND backend = '' "
+                                  "LIMIT 1");
+    unread = jobs.next();
+    return jobs.status();
   }));
-  if (!overdue && !old) return absl::OkStatus();
+  if (!overdue && !old && !unread) return absl::OkStatus();
   auto changes = std::make_shared<Changes>();
   RETURN_IF_ERROR(commit_->run([&](Database& database) -> absl::Status {
     *changes = Changes();
     RETURN_IF_ERROR(expire_leases(database, *store_, options_.rules, kExpireAtOnce, now,
                                   changes.get()).status());
+    if (unread) RETURN_IF_ERROR(adopt_old_jobs(database, kAdoptAtOnce, changes.get()).status());
     return old ? forget_requests(database, now, kForgetAtOnce) : absl::OkStatus();
   }));
   changed(*changes);
   return absl::OkStatus();
 }
 
-// Which targets have jobs that could run now, and how much each client uses.
+// Which queues have jobs that could run now, and how much each client uses.
 absl::Status Service::refresh() {
-  std::vector<std::string> targets;
+  std::vector<std::string> queues;
   Shares shares;
   RETURN_IF_ERROR(database_->read(5, [&]() -> absl::Status {
     ASSIGN_OR_RETURN(shares, read_shares(*database_));
-    ASSIGN_OR_RETURN(targets, queued_targets(*database_));
+    ASSIGN_OR_RETURN(queues, lw::queues(*database_));
     return absl::OkStatus();
   }));
   shares.weights = options_.config.weights;
@@ -213,7 +218,7 @@ absl::Status Service::refresh() {
     shares_ = shares;
     return absl::OkStatus();
   }, [](absl::Status) {});
-  for (const std::string& target : targets) note_queued(target);
+  for (const std::string& queue : queues) note_queued(queue);
   // Another daemon's results and events announce themselves to it alone.
   if (database_->is_shared()) parked_.wake_prefix("study ");
   return absl::OkStatus();

@@ -191,7 +191,7 @@ class Service {
                           std::string_view subject);
   absl::Status write_refusals(int64_t until_ms);  // the counts of minutes that ended before it
   void changed(const Changes& changes);
-  void note_queued(const std::string& target);  // one who waits for such work is woken
+  void note_queued(const std::string& queue);  // one who waits for such work is woken
   bool join(const std::shared_ptr<Sync>& sync, SyncDone done);
   void attempt(std::shared_ptr<Sync> sync);
   bool needs_write(Sync& sync);
@@ -227,7 +227,7 @@ class Service {
 
   mutable std::mutex mutex_;               // guards the agents and the queue's state
   std::map<std::string, std::shared_ptr<Known>> agents_;
-  std::set<std::string> maybe_queued_;     // targets that may have jobs ready
+  std::set<std::string> maybe_queued_;     // queues that may have jobs ready
   std::vector<Key> news_;                  // keys whose best may be another now
 
   std::mutex house_mutex_;

@@ -186,7 +186,7 @@ absl::Status Service::requeue_job(const Caller& caller, const v1::RequeueJobRequ
     clear_holder(*job);
     job->detail = concat("queued again by ", actor(caller));
     RETURN_IF_ERROR(update_job(database, *job));
-    changes->queued.insert(job->target);
+    changes->queued.insert(queue_of(job->target, job->backend));
     changes->studies.insert(job->study);
     ASSIGN_OR_RETURN(const std::string workload, workload_name(database, *job));
     *response = job_status(*job, workload);

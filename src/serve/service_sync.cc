@@ -29,7 +29,7 @@ struct Service::Known {
   int64_t sequence = 0;
   std::shared_ptr<Sync> latest;            // the call of that number
   int64_t reviewed_ms = 0;
-  std::map<std::string, std::string> targets;   // of its open devices, when last asked
+  std::map<std::string, std::string> queues;  // of its open devices, when last asked
   std::map<std::string, Claims> prepared;
 };
 
@@ -52,17 +52,17 @@ struct Service::Sync {
   v1::SynchronizeResponse response;
 
   // Of its open devices that want work.
-  std::set<std::string> wanted_targets() const {
+  std::set<std::string> wanted_queues() const {
     std::set<std::string> wanted;
     for (const v1::DeviceState& device : request->devices()) {
-      const auto target = answer.targets.find(id_of(device.name()));
-      if (device.wanted() > 0 && target != answer.targets.end()) wanted.insert(target->second);
+      const auto queue = answer.queues.find(id_of(device.name()));
+      if (device.wanted() > 0 && queue != answer.queues.end()) wanted.insert(queue->second);
     }
     return wanted;
   }
   ParkedCalls::Topics topics() const {
     ParkedCalls::Topics topics = {agent_topic(agent)};
-    for (const std::string& target : wanted_targets()) topics.insert(target_topic(target));
+    for (const std::string& queue : wanted_queues()) topics.insert(queue_topic(queue));
     return topics;
   }
 };
@@ -118,7 +118,7 @@ std::shared_ptr<void> Service::synchronize(const Caller& caller,
       known.latest = sync;
     }
     sync->call.prepared = known.prepared;
-    sync->answer.targets = known.targets;
+    sync->answer.queues = known.queues;
   }
   if (first != nullptr) return join(first, std::move(done)) ? first : nullptr;
   attempt(sync);
@@ -164,9 +164,9 @@ bool Service::needs_write(Sync& sync) {
   for (const v1::DeviceState& device : request.devices()) {
     if (sync.first && device.has_description()) return true;
   }
-  const std::set<std::string> wanted = sync.wanted_targets();
+  const std::set<std::string> wanted = sync.wanted_queues();
   return std::any_of(wanted.begin(), wanted.end(),
-                     [this](const std::string& target) { return maybe_queued_.contains(target); });
+                     [this](const std::string& queue) { return maybe_queued_.contains(queue); });
 }
 
 // Asked when its turn in the commit has come: a later call may have overtaken it on the way there,
@@ -205,18 +205,18 @@ void Service::attempt(std::shared_ptr<Sync> sync) {
           std::lock_guard lock(mutex_);
           Known& known = this->known(sync->agent);
           known.reviewed_ms = sync->answer.rests ? 0 : now_ms();
-          known.targets = sync->answer.targets;
+          known.queues = sync->answer.queues;
           for (const JobRow& job : sync->answer.claimed) {
             known.prepared[job.device] = {job.study, job.position, 1};
           }
           // Whoever asked and got less than it wanted has seen the queue's end.
           if (parked_.version(sync->topics()) == sync->version) {
-            for (const std::string& target : sync->answer.exhausted) maybe_queued_.erase(target);
+            for (const std::string& queue : sync->answer.exhausted) maybe_queued_.erase(queue);
           }
         }
         if (status.ok() && (!sync->answer.claimed.empty() || sync->answer.waits_anew)) {
-          for (const std::string& target : sync->wanted_targets()) {
-            parked_.wake_one(target_topic(target));
+          for (const std::string& queue : sync->wanted_queues()) {
+            parked_.wake_one(queue_topic(queue));
           }
         }
         answered(sync, write_error(*commit_, status));

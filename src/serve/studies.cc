@@ -71,13 +71,6 @@ absl::Status check_numbers(const v1::StudySpec& spec, const Quotas& quotas) {
   return check_text(spec.target(), kLongestName, "spec.target");
 }
 
-// Its first bytes, `most` at the most, without a part of a character at the end.
-std::string beginning(const std::string& text, size_t most) {
-  if (text.size() <= most) return text;
-  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;
-  return text.substr(0, most);
-}
-
 // What can never be is refused; what is only not there now is waited for.
 absl::Status check_target(Database& database, const std::string& asked) {
   constexpr char kField[] = "spec.target";

@@ -134,7 +134,7 @@ absl::StatusOr<Taken> take_study(Database& database, const SearchSeat& seat, con
                                  "owner_until = ?, waiting = '', waiting_ms = 0, wait_until = 0 "
                                  "WHERE id = ?", seat.owner, owner_until, id).run());
   changes->studies.insert(id);
-  changes->queued.insert(place.device_target);
+  changes->queued.insert(queue_of(place.device_target, place.backend));
   RETURN_IF_ERROR(database.query("UPDATE study_workloads SET backend = ?, threads = ?, "
                                  "time_kind = ? WHERE study = ?", place.backend, place.threads,
                                  static_cast<int>(place.time_kind), id).run());

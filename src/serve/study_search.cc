@@ -71,8 +71,10 @@ absl::StatusOr<StudySearch::Seen> StudySearch::look() {
       if (job) seen.unknown.push_back(*std::move(job));
     }
     if (seen.study.device_target.empty()) return absl::OkStatus();
-    ASSIGN_OR_RETURN(seen.slots, slots_of(*seat_.database, seen.study.device_target,
-                                          seat_.now_ms() - seat_.online_ms));
+    if (seen.workloads.empty()) return damaged(*seat_.database, concat("study ", id_));
+    ASSIGN_OR_RETURN(seen.slots,
+                     slots_of(*seat_.database, seen.study.device_target,
+                              seen.workloads[0].backend, seat_.now_ms() - seat_.online_ms));
     return absl::OkStatus();
   }));
   return seen;
@@ -251,7 +253,7 @@ absl::StatusOr<bool> StudySearch::queue_batch(Workload& w, int most) {
   const absl::Status stored = fenced([&](Database& database, Changes* changes) -> absl::Status {
     for (JobRow& job : jobs) {
       ASSIGN_OR_RETURN(job.id, insert_job(database, job));
-      changes->queued.insert(job.target);
+      changes->queued.insert(queue_of(job.target, job.backend));
     }
     return absl::OkStatus();
   });

@@ -237,7 +237,9 @@ class Synchronization {
       hold_until(rests_until_ms_);
       return absl::OkStatus();
     }
-    answer_.targets[id] = device->second.target;
+    const std::string& backend = device->second.description.backend();
+    const std::string queue = queue_of(device->second.target, backend);
+    answer_.queues[id] = queue;
     const bool takes = state.wanted() > 0 && call_.is_latest && !request_.leaving() &&
                        !call_.stopping && state.health() != v1::DEVICE_HEALTH_UNHEALTHY;
     if (!takes) return absl::OkStatus();
@@ -252,12 +254,11 @@ class Synchronization {
       claims.count = std::min(claims.count, room);
     }
     if (claims.count == 0) return absl::OkStatus();
-    const Holder holder{agent_, request_.session(), id, device->second.target,
-                        device->second.description.backend()};
+    const Holder holder{agent_, request_.session(), id, device->second.target, backend};
     ASSIGN_OR_RETURN(Claimed claimed, claim_jobs(database_, holder, claims, shares_, rules_,
                                                  now_ms_, &answer_.changes));
     if (static_cast<int>(claimed.jobs.size()) < claims.count && !claimed.withheld) {
-      answer_.exhausted.insert(device->second.target);
+      answer_.exhausted.insert(queue);
     }
     if (claimed.held_until_ms > 0) hold_until(claimed.held_until_ms);
     answer_.waits_anew |= claimed.waits_anew;

@@ -26,8 +26,8 @@ absl::Status check_request(const loopwright::v1::SynchronizeRequest& request);
 struct SyncAnswer {
   loopwright::v1::SynchronizeResponse response;
   std::vector<JobRow> claimed;
-  std::map<std::string, std::string> targets;  // of the devices that are open, by device id
-  std::set<std::string> exhausted;         // targets that had fewer jobs ready than were wanted
+  std::map<std::string, std::string> queues;  // of the devices that are open, by device id
+  std::set<std::string> exhausted;         // queues that had fewer jobs ready than were wanted
   int64_t held_until_ms = 0;               // a device waits till then at most for one job rather than
                                            // another; 0: none does
   bool rests = false;                      // it gets no work till then, nor is woken for any
