@@ -113,6 +113,40 @@ TEST(Agent, GivesBackWhatItCannotRead) {
   EXPECT_EQ(server.requests().back().devices(0).health(), v1::DEVICE_HEALTH_OK);
 }
 
+// Neither the candidates' fault nor the device's: its memory is.
+TEST(Agent, GivesBackWhatIsTooLargeForIt) {
+  FakeServer server;
+  RunningAgent agent(server, {"null:small,memory_mib=1", "null:board"});
+  const auto job_for = [](const std::string& name, const std::string& device) {
+    v1::Job job = make_job(name, device, {""});
+    Program program = *load_workload({"matmul", "M=512", "N=512", "K=512"});
+    job.set_program(print(program));
+    job.set_workload_id(workload_id(program));
+    return job;
+  };
+  server.give_job(job_for("jobs/1", "small"));
+  server.give_job(make_job("jobs/2", "small", {""}));
+  server.give_job(job_for("jobs/3", "board"));  // which does not say what it has
+  ASSERT_TRUE(server.until_results(3));
+  for (const v1::JobResult& result : server.results()) {
+    const bool refused = result.job() == "jobs/1";
+    EXPECT_EQ(result.failure(), v1::VERDICT_UNSPECIFIED) << result.failure_detail();
+    EXPECT_EQ(result.refusal(),
+              refused ? v1::JOB_REFUSAL_TOO_LARGE : v1::JOB_REFUSAL_UNSPECIFIED);
+    EXPECT_EQ(result.abandoned(), refused);
+    EXPECT_EQ(result.outcomes_size(), refused ? 0 : 1);
+    if (refused) EXPECT_THAT(result.failure_detail(), HasSubstr("GB"));
+  }
+  for (const v1::SynchronizeRequest& request : server.requests()) {
+    for (const v1::DeviceState& device : request.devices()) {
+      EXPECT_EQ(device.health(), v1::DEVICE_HEALTH_OK);
+    }
+  }
+  const v1::SynchronizeRequest first = server.requests()[0];
+  EXPECT_EQ(first.devices(0).description().memory_bytes(), 1 << 20);
+  EXPECT_EQ(first.devices(1).description().memory_bytes(), 0);
+}
+
 TEST(Agent, RepeatsAResultUntilItsReceipt) {
   FakeServer server;
   server.set(30, false, /*withhold=*/2);

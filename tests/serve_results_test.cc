@@ -161,10 +161,13 @@ TEST_P(QueueTest, CandidatesThatFailedThroughNobodyAreNotStored) {
 }
 
 TEST_P(QueueTest, AJobOfWhichNothingWasMeasuredFailsThroughItsDevice) {
-  const int64_t id = queue(make_study("ci"), 2);
+  const std::string study = make_study("ci");
+  queue(study);
   Asker a;
+  send(a, result_of(take_one(a)));
+  int64_t id = 0;
   for (int i = 0; i < rules_.quarantine_failures; ++i) {
-    now_ += 60'000;
+    id = queue(study, 2);
     v1::JobResult result = result_of(take_one(a));
     for (v1::CandidateOutcome& outcome : *result.mutable_outcomes()) {
       *outcome.mutable_measurement() = to_proto(make_failure(1, Verdict::kThrottled));
@@ -174,9 +177,51 @@ TEST_P(QueueTest, AJobOfWhichNothingWasMeasuredFailsThroughItsDevice) {
     EXPECT_EQ(send(a, result).kind(), v1::RECEIPT_KIND_STORED);
   }
   EXPECT_EQ(job(id).state, v1::JOB_STATE_QUEUED);
-  EXPECT_EQ(number("SELECT count(*) FROM measurements"), 0);
+  EXPECT_EQ(number("SELECT count(*) FROM measurements"), 1);
   EXPECT_EQ(device("d").admission, v1::DEVICE_ADMISSION_QUARANTINED);
   EXPECT_THAT(device("d").reason, HasSubstr("none of 2 candidates could be measured"));
+}
+
+// One job, or one client's jobs that nobody could measure yet, close no device.
+TEST_P(QueueTest, NoClientAloneClosesADevice) {
+  rules_.most_attempts = 100;
+  Asker a;
+  const auto fail = [&](const std::string& client) {
+    queue(make_study(client));
+    now_ += 600'000;
+    send(a, failure_of(take_one(a), v1::VERDICT_DEVICE_UNHEALTHY));
+  };
+  for (int i = 0; i < 5; ++i) fail("hostile");
+  EXPECT_EQ(device("d").failures, 1);
+  EXPECT_EQ(device("d").jobs_failed, 5);
+  EXPECT_EQ(device("d").admission, v1::DEVICE_ADMISSION_OPEN);
+  write([](Database& database) {
+    return database.query("UPDATE jobs SET state = 'cancelled'").run();
+  });
+  fail("ci"), fail("nightly");             // three of three clients: it is the device
+  EXPECT_EQ(device("d").admission, v1::DEVICE_ADMISSION_QUARANTINED);
+}
+
+TEST_P(QueueTest, AJobTooLargeIsGivenUpSoonAndCounted) {
+  const std::string study = make_study("ci");
+  const int64_t id = queue(study);
+  Asker a;
+  for (int i = 0; i < rules_.most_refusals; ++i) {
+    now_ += 60'000;
+    v1::JobResult refused = failure_of(take_one(a), v1::VERDICT_UNSPECIFIED);
+    refused.set_abandoned(true);
+    refused.set_refusal(v1::JOB_REFUSAL_TOO_LARGE);
+    refused.set_failure_detail("measuring it takes 480 GB");
+    send(a, refused);
+  }
+  EXPECT_EQ(job(id).state, v1::JOB_STATE_DEAD);
+  EXPECT_THAT(job(id).detail, HasSubstr("takes 480 GB"));
+  EXPECT_EQ(number("SELECT dead_jobs FROM study_workloads"), 1);
+  EXPECT_EQ(number("SELECT losses FROM agents"), 0);
+  EXPECT_EQ(device("d").jobs_failed, 0);
+  queue(study);
+  send(a, result_of(take_one(a)));
+  EXPECT_EQ(number("SELECT dead_jobs FROM study_workloads"), 0);
 }
 
 TEST_P(QueueTest, TheBestNeverGetsWorse) {
@@ -261,8 +306,9 @@ TEST_P(QueueTest, ARefusalBlamesNobody) {
 
 TEST_P(QueueTest, ADeviceThatFailsInARowIsQuarantinedWithEvidence) {
   const std::string study = make_study("ci");
-  for (int i = 0; i < 5; ++i) queue(study);
+  for (int i = 0; i < 6; ++i) queue(study);
   Asker a;
+  send(a, result_of(take_one(a)));         // so that it can be measured
   for (int i = 0; i < rules_.quarantine_failures; ++i) {
     EXPECT_EQ(device("d").admission, v1::DEVICE_ADMISSION_OPEN);
     send(a, failure_of(take_one(a), v1::VERDICT_DEVICE_UNHEALTHY));
@@ -281,8 +327,10 @@ TEST_P(QueueTest, ADeviceThatFailsInARowIsQuarantinedWithEvidence) {
 TEST_P(QueueTest, AQuarantinedDeviceKeepsNothingItHolds) {
   const std::string study = make_study("ci");
   std::vector<int64_t> ids;
-  for (int i = 0; i < 4; ++i) ids.push_back(queue(study));
   Asker a;
+  queue(study);
+  send(a, result_of(take_one(a)));         // so that it can be measured
+  for (int i = 0; i < 4; ++i) ids.push_back(queue(study));
   take(a, 4);
   for (int i = 0; i < rules_.quarantine_failures; ++i) {
     send(a, failure_of(a.held[0], v1::VERDICT_DEVICE_UNHEALTHY));

@@ -65,6 +65,76 @@ class StudyQueueTest : public StudyTest {
   Scratch scratch_;
 };
 
+// A device that says how much memory it has: enough for a product of 32 rows, not for one of 65536.
+constexpr char kSmall[] = "target=x86_avx2,memory_mib=4";
+
+// Asked for before any device was known; nobody is blamed for what none can hold.
+TEST_F(StudyQueueTest, AStudyTooLargeForAllDevicesFailsAndClosesNone) {
+  Daemon daemon(scratch_.file, options());
+  const std::string large = create(daemon, study_request({65536}, 8));
+  const std::string honest = create(daemon, request("any", 0));
+  NullAgent a(daemon.server->address(), "a", kSmall), b(daemon.server->address(), "b", kSmall);
+  const v1::Study failed = finish(daemon, large);
+  EXPECT_EQ(failed.progress().state(), v1::STUDY_STATE_FAILED);
+  EXPECT_THAT(failed.error(), HasSubstr("GB of memory"));
+  EXPECT_EQ(failed.progress().trials(), 0);
+  EXPECT_EQ(finish(daemon, honest).progress().state(), v1::STUDY_STATE_SUCCEEDED);
+  EXPECT_EQ(number(*daemon.database, "SELECT count(*) FROM devices WHERE admission = 'open' AND "
+                                     "failures = 0 AND jobs_failed = 0"), 2);
+}
+
+// Now that there are devices, its client hears of it at once, and of which workload it is.
+TEST_F(StudyQueueTest, WhatNoDeviceCanHoldIsRefused) {
+  Daemon daemon(scratch_.file, options());
+  NullAgent a(daemon.server->address(), "a", kSmall);
+  ASSERT_TRUE(eventually([&] {
+    return number(*daemon.database, "SELECT count(*) FROM devices") == 1;
+  }));
+  google::longrunning::Operation operation;
+  const auto ask = [&] {
+    return Daemon::call(*daemon.tuning, &v1::TuningService::Stub::CreateStudy,
+                        study_request({32, 65536}, 8), &operation);
+  };
+  const absl::Status refused = ask();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("spec.workloads[1]"));
+  // One that does not say might.
+  NullAgent b(daemon.server->address(), "b");
+  ASSERT_TRUE(eventually([&] {
+    return number(*daemon.database, "SELECT count(*) FROM devices") == 2;
+  }));
+  EXPECT_TRUE(ask().ok());
+}
+
+// Of two boards of a kind the larger measures what the smaller cannot.
+TEST_F(StudyQueueTest, LargeWorkloadsGoToLargeDevices) {
+  Daemon daemon(scratch_.file, options());
+  NullAgent a(daemon.server->address(), "a", kSmall);
+  NullAgent b(daemon.server->address(), "b", "target=x86_avx2,memory_mib=400");
+  ASSERT_TRUE(eventually([&] {
+    return number(*daemon.database, "SELECT count(*) FROM devices") == 2;
+  }));
+  const v1::Study study = finish(daemon, create(daemon, study_request({65536, 32}, 24)));
+  EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_SUCCEEDED) << study.error();
+  for (const v1::WorkloadProgress& one : study.progress().workloads()) {
+    EXPECT_GT(one.best_us(), 0) << one.name();
+  }
+  EXPECT_EQ(number(*daemon.database, "SELECT count(*) FROM jobs WHERE position = 0 AND "
+                                     "device <> 'b-0'"), 0);
+  EXPECT_EQ(number(*daemon.database, "SELECT max(attempt) FROM jobs"), 1) << "none was refused";
+}
+
+// The rest of a study goes on.
+TEST_F(StudyQueueTest, AWorkloadTooLargeForTheStudysDevicesClosesAlone) {
+  Daemon daemon(scratch_.file, options());
+  const std::string name = create(daemon, study_request({65536, 32}, 16));
+  NullAgent a(daemon.server->address(), "a", kSmall);
+  const v1::Study study = finish(daemon, name);
+  EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_SUCCEEDED) << study.error();
+  EXPECT_THAT(study.progress().workloads(0).note(), HasSubstr("its devices have at most"));
+  EXPECT_GT(study.progress().workloads(1).best_us(), 0);
+}
+
 TEST_F(StudyQueueTest, TwoHundredStudiesWithoutADeviceHoldUpNobody) {
   Daemon daemon(scratch_.file, options());
   NullAgent agent(daemon.server->address(), "a", "target=x86_avx2");

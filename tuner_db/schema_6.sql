@@ -25,7 +25,7 @@ DROP INDEX jobs_queued;
 CREATE INDEX jobs_queued ON jobs(target, backend, client, priority DESC, id) WHERE state = 'queued';
 CREATE INDEX jobs_old ON jobs(id) WHERE state = 'queued' AND backend = '';
 
--- Why nothing is measured for it now ('': it is), since when, and its jobs that were given up in a row.
+-- Why nothing is measured for it now ('': it is), and since when.
 ALTER TABLE studies ADD COLUMN waiting TEXT NOT NULL DEFAULT '';
 ALTER TABLE studies ADD COLUMN waiting_ms INTEGER NOT NULL DEFAULT 0;   -- 0: it does not
 -- Where it is to run ('': to be read from the spec), on how many threads, until when it may wait (0: for
@@ -40,7 +40,12 @@ CREATE INDEX studies_by_wait ON studies(state, wait_until);
 ALTER TABLE study_workloads ADD COLUMN known INTEGER NOT NULL DEFAULT 0;
 -- What look-ups gave out for it when it was done: the pooled time; best_us is the luckiest. 0: neither.
 ALTER TABLE study_workloads ADD COLUMN given_us REAL NOT NULL DEFAULT 0;
-ALTER TABLE studies ADD COLUMN dead_jobs INTEGER NOT NULL DEFAULT 0;
+-- Its jobs that were given up in a row, without a result between them, and what measuring it takes of a
+-- device's memory: bytes, 0: not known. A workload that no device can measure closes.
+ALTER TABLE study_workloads ADD COLUMN dead_jobs INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE study_workloads ADD COLUMN memory REAL NOT NULL DEFAULT 0;
+ALTER TABLE devices ADD COLUMN memory INTEGER NOT NULL DEFAULT 0;       -- 0: not known
+CREATE INDEX devices_by_memory ON devices(memory);
 
 -- Who made it, with the role: client/ci. '': older; its client's name alone says.
 ALTER TABLE studies ADD COLUMN actor TEXT NOT NULL DEFAULT '';

@@ -66,6 +66,11 @@ void remember(const fs::path& path, const v1::Device& device) {
   }
 }
 
+// Another control group may give less by now: never remembered.
+void set_memory(const DeviceSpec& spec, v1::Device* device) {
+  device->set_memory_bytes(static_cast<int64_t>(spec.kind->memory(spec)));
+}
+
 }  // namespace
 
 absl::Status describe_target(const Target& target, v1::Device* device) {
@@ -118,7 +123,10 @@ absl::StatusOr<v1::Device> describe_device(const DeviceSpec& spec, const std::st
   const bool is_computed = spec.kind->time_kind == TimeKind::kEstimated;
   const bool remembers = !state.empty() && !is_computed;
   v1::Device device;
-  if (remembers && !refresh && recall(path, fingerprint, &device)) return device;
+  if (remembers && !refresh && recall(path, fingerprint, &device)) {
+    set_memory(spec, &device);
+    return device;
+  }
   device.Clear();
   device.set_name(concat("devices/", spec.name));
   device.set_kind(spec.kind->name);
@@ -127,6 +135,7 @@ absl::StatusOr<v1::Device> describe_device(const DeviceSpec& spec, const std::st
   device.set_fingerprint(fingerprint);
   RETURN_IF_ERROR(spec.kind->describe(spec, &device));
   if (remembers) remember(path, device);
+  set_memory(spec, &device);
   return device;
 }
 

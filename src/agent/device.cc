@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <set>
 
 #include "absl/strings/str_join.h"
@@ -13,6 +14,7 @@
 #include "src/base/parallel_pool.h"
 #include "src/expr/message.h"
 #include "src/measure/emulator.h"
+#include "src/measure/memory.h"
 #include "src/search/null_measurer.h"
 
 namespace lw {
@@ -20,6 +22,14 @@ namespace {
 
 constexpr int kMaxDelayMs = 60'000;
 constexpr int kMaxProcessor = 4095;
+constexpr int kMaxMemoryMib = 1 << 30;
+
+double memory_here(const DeviceSpec& spec) {
+  const double limit = memory_limit();
+  return std::isfinite(limit) ? limit : 0;
+}
+
+double memory_claimed(const DeviceSpec& spec) { return spec.memory_mib * double{1 << 20}; }
 
 // ---- this machine -------------------------------------------------------------------------------
 
@@ -148,9 +158,13 @@ absl::Status parse_option(std::string_view text, std::string_view option, Device
     if (!parse_number(value, 0, kMaxDelayMs, &spec->delay_ms)) {
       return bad(text, concat("delay_ms is 0 to ", kMaxDelayMs));
     }
+  } else if (key == "memory_mib" && null) {
+    if (!parse_number(value, 1, kMaxMemoryMib, &spec->memory_mib)) {
+      return bad(text, concat("memory_mib is 1 to ", kMaxMemoryMib));
+    }
   } else {
     return bad(text, concat("unknown option '", key, "'",
-                            null  ? "; there are name, target, delay_ms"
+                            null  ? "; there are name, target, delay_ms, memory_mib"
                             : cpu ? "; there are name, isolation"
                                   : "; there are name, target"));
   }
@@ -176,6 +190,7 @@ const std::vector<DeviceKind>& device_kinds() {
        .target = nullptr,
        .describe = describe_cpu,
        .identity = cpu_identity,
+       .memory = memory_here,
        .make_measurer = cpu_measurer},
       {.name = "qemu-aarch64",
        .takes_processors = false,
@@ -184,6 +199,7 @@ const std::vector<DeviceKind>& device_kinds() {
        .target = "aarch64_neon",
        .describe = describe_emulated,
        .identity = emulated_identity,
+       .memory = memory_here,
        .make_measurer = emulated_measurer},
       {.name = "null",
        .takes_processors = false,
@@ -192,6 +208,7 @@ const std::vector<DeviceKind>& device_kinds() {
        .target = "x86_avx2",
        .describe = describe_null,
        .identity = null_identity,
+       .memory = memory_claimed,
        .make_measurer = null_measurer},
   };
   return kinds;
@@ -212,6 +229,7 @@ std::string DeviceSpec::text() const {
   if (!name.empty()) out += concat(",name=", name);
   if (!target.empty()) out += concat(",target=", target);
   if (delay_ms > 0) out += concat(",delay_ms=", delay_ms);
+  if (memory_mib > 0) out += concat(",memory_mib=", memory_mib);
   if (isolation != IsolationLevel::kNone) out += concat(",isolation=", isolation_name(isolation));
   return out;
 }

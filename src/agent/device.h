@@ -6,8 +6,9 @@
 //   cpu:2@4-5,name=left     these two
 //   cpu:2,isolation=filter  refuses to measure unless candidates are shut in at least so well
 //   qemu-aarch64:arm        AArch64 kernels, verified under qemu; their times are estimates
-//   null:board7,target=x86_avx2,delay_ms=5
-//                           measures nothing: a time computed from the kernel, the same everywhere
+//   null:board7,target=x86_avx2,delay_ms=5,memory_mib=2048
+//                           measures nothing: a time computed from the kernel, the same everywhere;
+//                           refuses what it would take more memory to measure
 //
 // Free functions are thread-safe.
 #pragma once
@@ -34,6 +35,7 @@ struct DeviceSpec {
   std::vector<int> cpus;  // empty: not yet known, or it takes none
   std::string target;     // qemu-aarch64: which one is emulated; null: whose time it computes
   int delay_ms = 0;       // null: that a candidate takes
+  int memory_mib = 0;     // null: that it claims to have; 0: it does not say
   IsolationLevel isolation = IsolationLevel::kNone;  // cpu: the least that is required
   std::string text() const;
 };
@@ -49,6 +51,8 @@ struct DeviceKind {
   // What decides whether an earlier description still holds, and with it what was measured: a
   // change begins a new epoch of the device. Cheap. It becomes Device.fingerprint hashed.
   std::string (*identity)(const DeviceSpec& spec);
+  // Bytes that measuring may take; 0: not known.
+  double (*memory)(const DeviceSpec& spec);
   // kFailedPrecondition: the task cannot run on this device.
   absl::StatusOr<std::unique_ptr<Measurer>> (*make_measurer)(const DeviceSpec& spec,
                                                              const Task& task, uint64_t seed);

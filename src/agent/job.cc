@@ -227,6 +227,10 @@ absl::Status JobBench::prepare(const v1::Job& job, v1::JobRefusal* refusal) {
     return absl::FailedPreconditionError(concat("job.backend: ", job.backend(), " is wanted, ",
                                                 task_.key.backend, " makes the kernels here"));
   }
+  *refusal = v1::JOB_REFUSAL_TOO_LARGE;
+  if (const double present = spec_.kind->memory(spec_); present > 0) {
+    RETURN_IF_ERROR(check_measurable(*task_.program, present));
+  }
   *refusal = v1::JOB_REFUSAL_UNSPECIFIED;
   task_.key.cache = job.cache();
   ASSIGN_OR_RETURN(measurer_, spec_.kind->make_measurer(spec_, task_, job.seed()));

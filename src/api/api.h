@@ -72,6 +72,8 @@ absl::StatusOr<Program> reload_program(const WorkloadRow& row);
 // Whether the task's kernels can run in this process: kNotFound names the feature or the processors
 // that are missing, kInvalidArgument the memory.
 absl::Status check_runs_here(const Task& task);
+// Whether that much memory is enough to measure it. kInvalidArgument: how much it takes.
+absl::Status check_measurable(const Program& program, double present);
 
 // Where the task's kernels can run: in this process, or, being for another architecture, under an
 // emulator (measure/emulator.h), where they are verified but their times are estimates. Errors as

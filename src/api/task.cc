@@ -1,6 +1,4 @@
 // From words to a Task: the program, its target, its identity in the database.
-#include <sys/sysinfo.h>
-
 #include <algorithm>
 #include <filesystem>
 
@@ -13,6 +11,8 @@
 #include "src/base/parallel_pool.h"
 #include "src/api/api.h"
 #include "src/expr/message.h"
+#include "src/measure/memory.h"
+#include "src/measure/workbench.h"
 
 namespace lw {
 namespace {
@@ -75,14 +75,8 @@ double argument_bytes(const Program& program) {
   return total;
 }
 
-double physical_memory() {
-  struct sysinfo info {};
-  if (sysinfo(&info) != 0) return 1e18;
-  return static_cast<double>(info.totalram) * info.mem_unit;
-}
-
 absl::Status check_memory(const Task& task) {
-  const double needed = argument_bytes(*task.program), present = physical_memory();
+  const double needed = argument_bytes(*task.program), present = memory_limit();
   if (needed <= present) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
       "the tensors need %.1f GB, this machine has %.1f", needed / 1e9, present / 1e9));
@@ -178,6 +172,14 @@ absl::StatusOr<RunsOn> find_device(const Task& task) {
   return absl::NotFoundError(concat("no device for target '", task.target->name,
                                     "': this machine lacks ", task.target->family, ", and ",
                                     std::string(emulator.status().message())));
+}
+
+absl::Status check_measurable(const Program& program, double present) {
+  const double needed = measuring_bytes(program);
+  if (needed <= present) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("measuring '%s' takes %.3g GB (each input %d times, each output 3 times), "
+                      "there are %.3g", program.name, needed / 1e9, kInputSets, present / 1e9));
 }
 
 TimeKind time_kind(RunsOn device) {

@@ -5,6 +5,7 @@
 #include "src/api/api.h"
 #include "src/lower/lower.h"
 #include "src/measure/emulated.h"
+#include "src/measure/memory.h"
 #include "src/measure/timing.h"
 #include "src/search/suite.h"
 
@@ -91,6 +92,7 @@ absl::StatusOr<SuiteItem> suite_item(SuiteMember& member, const SearchOptions& o
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Measurer>> make_measurer(const Task& task, LocalOptions options) {
+  RETURN_IF_ERROR(check_measurable(*task.program, memory_limit()));
   options.threads = task.threads();
   options.cache = task.key.cache;
   options.reference = reference_kernel(task.start, options.stop);

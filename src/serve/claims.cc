@@ -150,12 +150,22 @@ absl::Status add_awaited(Database& database, const Holder& holder, const Claims&
 absl::StatusOr<std::optional<JobRow>> next_job(Database& database, const std::string& study,
                                                const Waiting& waiting, const Holder& holder,
                                                const Claims& claims, int64_t now_ms) {
-  // Asked by the study alone: with target and client SQLite would walk all jobs of the client.
-  const auto oldest = [&](std::string_view where, const std::vector<Value>& values)
+  // Asked by the study alone: with target and client SQLite would walk all jobs of the client. Of
+  // its workloads those that the device has the memory for.
+  std::string fitting;
+  if (holder.memory > 0) {
+    fitting = "position NOT IN (SELECT position FROM study_workloads WHERE study = ? AND "
+              "memory > ?) AND ";
+  }
+  const auto oldest = [&](std::string_view where, std::vector<Value> values)
       -> absl::StatusOr<std::optional<JobRow>> {
+    if (!fitting.empty()) {
+      values.insert(values.end(), {std::string_view(study), static_cast<double>(holder.memory)});
+    }
+    values.emplace_back(now_ms);
     ASSIGN_OR_RETURN(std::vector<JobRow> jobs,
                      select_jobs(database,
-                                 concat("WHERE study = ? AND state = 'queued' ", where,
+                                 concat("WHERE study = ? AND state = 'queued' AND ", where, fitting,
                                         "run_after <= ? ORDER BY id LIMIT 1",
                                         database.skip_locked()),
                                  values));
@@ -167,11 +177,11 @@ absl::StatusOr<std::optional<JobRow>> next_job(Database& database, const std::st
   };
   if (study == claims.last_study) {
     ASSIGN_OR_RETURN(std::optional<JobRow> same,
-                     oldest("AND position = ? AND ",
-                            {std::string_view(study), int64_t{claims.last_position}, now_ms}));
+                     oldest("position = ? AND ",
+                            {std::string_view(study), int64_t{claims.last_position}}));
     if (same.has_value()) return same;
   }
-  return oldest("AND ", {std::string_view(study), now_ms});
+  return oldest("", {std::string_view(study)});
 }
 
 // Of the study, that the device has at hand.

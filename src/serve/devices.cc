@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 #include "schedules/identity.h"
 #include "src/base/check.h"
@@ -15,6 +16,8 @@ namespace lw {
 namespace {
 
 namespace v1 = loopwright::v1;
+
+constexpr int64_t kBackSoonMs = 600'000;  // a board that is started anew, and much more
 
 // An older agent says it in the facts alone.
 TimeKind time_kind_of(const DeviceRow& device) {
@@ -36,6 +39,17 @@ bool is_asked_for(const DeviceRow& device, const std::string& asked) {
          asked == device_name(device.id) || asked == identity_id(device);
 }
 
+double memory_of(const DeviceRow& device) {
+  return static_cast<double>(device.description.memory_bytes());
+}
+
+absl::Status too_large(double needed, double most) {
+  return api_error(v1::ERROR_REASON_WRONG_STATE,
+                   absl::StrFormat("measuring its smallest workload takes %.3g GB of memory, the "
+                                   "largest device that it may use has %.3g: make the shapes "
+                                   "smaller, or add a larger device", needed / 1e9, most / 1e9));
+}
+
 absl::StatusOr<StudyPlace> placement(const DeviceRow& device, const Target& target, int threads) {
   const int cores = std::max(1, device.description.target().cores());
   if (threads > cores) {
@@ -49,7 +63,8 @@ absl::StatusOr<StudyPlace> placement(const DeviceRow& device, const Target& targ
 }  // namespace
 
 absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store,
-                                               const v1::StudySpec& spec, int64_t since_ms) {
+                                               const v1::StudySpec& spec,
+                                               const StudyNeeds& needs, int64_t since_ms) {
   ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
                    select_devices(database, "WHERE admission = 'open' AND seen_ms >= ? ORDER BY id",
                                   {since_ms}));
@@ -63,20 +78,34 @@ absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store
   const auto lacks_cores = [&](const DeviceRow& device) {
     return spec.threads() > device.description.target().cores();
   };
+  const auto lacks_memory = [&](const DeviceRow& device) {
+    return !may_hold(memory_of(device), needs.most);
+  };
   const auto before = [&](const DeviceRow& a, const DeviceRow& b) {
     if (time_kind_of(a) != time_kind_of(b)) return time_kind_of(a) < time_kind_of(b);
+    if (lacks_memory(a) != lacks_memory(b)) return lacks_memory(b);
     if (lacks_cores(a) != lacks_cores(b)) return lacks_cores(b);
     return sizes[queue(a)] > sizes[queue(b)];
   };
   const DeviceRow* chosen = nullptr;
+  bool any_small = false;
   for (const DeviceRow& device : devices) {
     if (!is_asked_for(device, spec.target())) continue;
+    if (!may_hold(memory_of(device), needs.least)) {
+      any_small = true;
+      continue;
+    }
     if (chosen == nullptr || before(device, *chosen)) chosen = &device;
   }
   if (chosen != nullptr) {
     ASSIGN_OR_RETURN(const Target target, from_proto(chosen->description.target()));
     ASSIGN_OR_RETURN(StudyPlace made, placement(*chosen, target, spec.threads()));
     return std::optional<StudyPlace>(std::move(made));
+  }
+  if (any_small) {                         // perhaps a larger one is away
+    ASSIGN_OR_RETURN(const double most, most_memory(database, spec.target()));
+    if (!may_hold(most, needs.least)) return too_large(needs.least, most);
+    return std::optional<StudyPlace>();
   }
   // A lesser machine that some device can emulate: a built-in target, or one that is stored.
   absl::StatusOr<Target> target =
@@ -85,6 +114,7 @@ absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store
   if (!target.ok()) return std::optional<StudyPlace>();
   for (const DeviceRow& device : devices) {
     ASSIGN_OR_RETURN(const Target machine, from_proto(device.description.target()));
+    if (!may_hold(memory_of(device), needs.least)) continue;
     if (machine.family != target->family || !missing_feature(*target, machine).empty()) continue;
     ASSIGN_OR_RETURN(StudyPlace made, placement(device, *target, spec.threads()));
     return std::optional<StudyPlace>(std::move(made));
@@ -92,17 +122,41 @@ absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store
   return std::optional<StudyPlace>();
 }
 
-absl::StatusOr<int> slots_of(Database& database, std::string_view device_target,
-                             std::string_view backend, int64_t since_ms) {
+absl::StatusOr<double> most_memory(Database& database, const std::string& asked) {
+  if (is_any(asked)) {
+    Query query = database.query("SELECT min(memory), max(memory) FROM devices");
+    double least = 0, most = 0;
+    if (query.next()) least = query.real(0), most = query.real(1);
+    RETURN_IF_ERROR(query.status());
+    return least <= 0 ? 0 : most;
+  }
+  ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices, select_devices(database, "", {}));
+  double most = 0;
+  for (const DeviceRow& device : devices) {
+    if (!is_asked_for(device, asked)) continue;
+    if (memory_of(device) <= 0) return 0;
+    most = std::max(most, memory_of(device));
+  }
+  return most;
+}
+
+absl::StatusOr<Capacity> capacity_of(Database& database, std::string_view device_target,
+                                     std::string_view backend, int64_t since_ms) {
   ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
-                   select_devices(database, "WHERE target = ? AND admission = 'open' "
-                                            "AND seen_ms >= ?", {device_target, since_ms}));
-  int slots = 0;
+                   select_devices(database, "WHERE target = ? AND seen_ms >= ?",
+                                  {device_target, since_ms - kBackSoonMs}));
+  Capacity capacity;
+  bool is_known = true;
   for (const DeviceRow& device : devices) {
     if (device.description.backend() != backend) continue;
-    slots += std::clamp(device.description.slots(), 1, 16);
+    const bool is_there =
+        device.admission == v1::DEVICE_ADMISSION_OPEN && device.seen_ms >= since_ms;
+    if (is_there) capacity.slots += std::clamp(device.description.slots(), 1, 16);
+    capacity.memory = std::max(capacity.memory, memory_of(device));
+    is_known = is_known && memory_of(device) > 0;
   }
-  return slots;
+  if (!is_known) capacity.memory = 0;
+  return capacity;
 }
 
 absl::StatusOr<v1::DeviceStatus> device_message(Database& database, const DeviceRow& row,

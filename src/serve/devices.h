@@ -14,15 +14,26 @@ struct StudyPlace {
   TimeKind time_kind = TimeKind::kMeasured;  // of what is measured there
   Target identity;                         // of `target`, which the store may not have yet
 };
+// What measuring a study's workloads takes of a device's memory, in bytes; 0: not known.
+struct StudyNeeds {
+  double least = 0, most = 0;              // of any of them
+};
 // Of spec.target among devices that are open and were seen since `since_ms`; nothing when none fits
-// now (wait). FAILED_PRECONDITION: none ever will (more threads than cores).
+// now (wait). FAILED_PRECONDITION: none ever will (more threads than cores, or no device that is
+// known has the memory for any of it).
 absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store,
                                                const loopwright::v1::StudySpec& spec,
-                                               int64_t since_ms);
+                                               const StudyNeeds& needs, int64_t since_ms);
+// The most memory of all known devices that `asked`, a study's target, may mean; 0: not known.
+absl::StatusOr<double> most_memory(Database& database, const std::string& asked);
 
-// Jobs that the devices of a queue can hold at once: the sum of their slots.
-absl::StatusOr<int> slots_of(Database& database, std::string_view device_target,
-                             std::string_view backend, int64_t since_ms);
+struct Capacity {
+  int slots = 0;                           // jobs that its devices can hold at once
+  double memory = 0;                       // the most that one of them has, or of those that were
+                                           // there in the last minutes; 0: not known
+};
+absl::StatusOr<Capacity> capacity_of(Database& database, std::string_view device_target,
+                                     std::string_view backend, int64_t since_ms);
 
 absl::StatusOr<loopwright::v1::DeviceStatus> device_message(Database& database,
                                                             const DeviceRow& row,

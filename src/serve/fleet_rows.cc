@@ -168,17 +168,17 @@ absl::Status put_device(Database& database, const DeviceRow& row) {
   const std::string description = row.description.SerializeAsString();
   const std::string admission = state_name(row.admission), health = state_name(row.health);
   return database.query("INSERT INTO devices (id, agent, description, target, admission, reason, "
-                        "evidence, health, failures, jobs_done, jobs_failed, seen_ms) "
-                        "VALUES (?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
+                        "evidence, health, failures, jobs_done, jobs_failed, seen_ms, memory) "
+                        "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
                         "agent = excluded.agent, description = excluded.description, "
                         "target = excluded.target, admission = excluded.admission, "
                         "reason = excluded.reason, evidence = excluded.evidence, "
                         "health = excluded.health, failures = excluded.failures, "
                         "jobs_done = excluded.jobs_done, jobs_failed = excluded.jobs_failed, "
-                        "seen_ms = excluded.seen_ms",
+                        "seen_ms = excluded.seen_ms, memory = excluded.memory",
                         row.id, row.agent, Blob{description}, row.target, admission, row.reason,
                         row.evidence, health, row.failures, row.jobs_done, row.jobs_failed,
-                        row.seen_ms).run();
+                        row.seen_ms, row.description.memory_bytes()).run();
 }
 
 }  // namespace lw

@@ -30,13 +30,7 @@ absl::Status tell_lost(Database& database, const JobRow& job, std::string detail
 absl::Status queue_again(Database& database, JobRow& job, std::string_view why,
                          const LeaseRules& rules, int64_t run_after, int64_t now_ms,
                          Changes* changes) {
-  if (job.attempt >= rules.most_attempts) {
-    job.state = v1::JOB_STATE_DEAD;
-    job.ended_ms = now_ms;
-    job.detail = concat("given up after ", job.attempt, " attempts, the last: ", why);
-    RETURN_IF_ERROR(tell_lost(database, job, job.detail, now_ms, changes));
-    return update_job(database, job);
-  }
+  if (job.attempt >= rules.most_attempts) return give_up_job(database, job, why, now_ms, changes);
   RETURN_IF_ERROR(tell_lost(database, job, concat("queued again: ", why), now_ms, changes));
   job.state = v1::JOB_STATE_QUEUED;
   job.run_after = run_after;
@@ -67,6 +61,19 @@ absl::Status split(Database& database, const JobRow& job, int64_t now_ms, Change
 }
 
 }  // namespace
+
+absl::Status give_up_job(Database& database, JobRow& job, std::string_view why, int64_t now_ms,
+                         Changes* changes) {
+  job.state = v1::JOB_STATE_DEAD;
+  job.ended_ms = now_ms;
+  job.detail = concat("given up after ", job.attempt, job.attempt == 1 ? " attempt" : " attempts",
+                      ", the last: ", why);
+  RETURN_IF_ERROR(tell_lost(database, job, job.detail, now_ms, changes));
+  RETURN_IF_ERROR(database.query("UPDATE study_workloads SET dead_jobs = dead_jobs + 1 "
+                                 "WHERE study = ? AND position = ?",
+                                 job.study, job.position).run());
+  return update_job(database, job);
+}
 
 std::string queue_of(std::string_view device_target, std::string_view backend) {
   return concat(device_target, " ", backend);

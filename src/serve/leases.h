@@ -26,7 +26,9 @@ struct LeaseRules {
   int64_t ttl_ms = 30'000;
   int poison_agents = 2;                   // distinct ones that disappeared with a job
   int most_attempts = 8;                   // of a job, however they end
-  int quarantine_failures = 3;             // of a device, in a row, on distinct jobs
+  int most_refusals = 3;                   // of a job, for what it takes of memory
+  int quarantine_failures = 3;             // of a device, in a row, on distinct jobs, and of
+                                           // distinct clients where the workload may be to blame
   double slice_s = 1;                      // of a device's time: about what a job of several
                                            // candidates takes at most
   int64_t hold_ms = 200;                   // a device waits at most for the next job of a study before
@@ -59,11 +61,15 @@ struct Holder {
   std::string agent, session;
   std::string device, target;              // ids
   std::string backend;                     // of the device
+  int64_t memory = 0;                      // of the device, in bytes; 0: not known
 };
 
 // What a job waits in, and a device takes from: devices of one target whose kernels one code
 // generator makes.
 std::string queue_of(std::string_view device_target, std::string_view backend);
+
+// Whether so much memory is enough for what takes so much; 0: not known, so it may be.
+inline bool may_hold(double memory, double needed) { return memory <= 0 || needed <= memory; }
 
 // The job as an agent gets it.
 loopwright::v1::Job job_message(const JobRow& job, const LeaseRules& rules);
@@ -75,6 +81,9 @@ void clear_holder(JobRow& job);
 // could not run it. After the last attempt it is dead instead, and nothing is charged.
 absl::Status release_job(Database& database, JobRow job, std::string_view why,
                          const LeaseRules& rules, int64_t run_after, int64_t now_ms,
+                         Changes* changes);
+// Ends it without a result; enough of them in a row close their workload (dead_jobs).
+absl::Status give_up_job(Database& database, JobRow& job, std::string_view why, int64_t now_ms,
                          Changes* changes);
 // The agent lost a job that it had been given, whichever way. Again and again, and it rests, longer each
 // time: it would use up the attempts of everybody's jobs.

@@ -131,6 +131,7 @@ absl::Status count(Database& database, Store& store, const JobRow& job, Owner& o
     if (leads(m, workload.best_us, workload.time_kind)) workload.best_us = m.time_us;
   }
   workload.busy_s += prepare_s + run_s;
+  workload.dead_jobs = 0;
   if (job.payload.kind() == v1::JOB_KIND_MEASURE) {
     workload.measured += job.candidates;
     workload.measured_s += run_s;
@@ -168,18 +169,44 @@ absl::Status device_did_well(Database& database, std::string_view device) {
                         device).run();
 }
 
+// Whether anything of the job's workload was ever measured right, by whatever device.
+absl::StatusOr<bool> is_proven(Database& database, const JobRow& job) {
+  Query query = database.query("SELECT best_us FROM study_workloads WHERE study = ? AND "
+                               "position = ?", job.study, job.position);
+  const bool proven = query.next() && query.real(0) > 0;
+  RETURN_IF_ERROR(query.status());
+  return proven;
+}
+
+// Of the failures in a row (the device has finished nothing since: `after`) each job counts once.
+// What nobody could measure yet may be its client's fault: of each client one such failure counts,
+// so that no client alone can close a device.
+bool counts(const nlohmann::json& evidence, const nlohmann::json& failure) {
+  return std::none_of(evidence.begin(), evidence.end(), [&](const nlohmann::json& before) {
+    if (before.value("after", int64_t{-1}) != failure["after"]) return false;
+    if (before.value("job", nlohmann::json()) == failure["job"]) return true;
+    return failure["proven"] == false && !before.value("proven", true) &&
+           before.value("client", nlohmann::json()) == failure["client"];
+  });
+}
+
 // Notes the failure; enough of them in a row close the device.
 absl::Status blame_device(Database& database, const JobRow& job, const std::string& verdict,
                           const std::string& detail, const LeaseRules& rules, int64_t now_ms,
                           Changes* changes) {
   ASSIGN_OR_RETURN(std::optional<DeviceRow> device, find_device(database, job.device));
   if (!device) return absl::OkStatus();
-  ++device->failures;
   ++device->jobs_failed;
   nlohmann::json evidence = nlohmann::json::parse(device->evidence, nullptr, false);
   if (!evidence.is_array()) evidence = nlohmann::json::array();
-  evidence.push_back({{"job", job_name(job.id)}, {"verdict", verdict}, {"detail", detail},
-                      {"time_ms", now_ms}});
+  ASSIGN_OR_RETURN(const bool proven, is_proven(database, job));
+  const nlohmann::json failure = {{"job", job_name(job.id)}, {"verdict", verdict},
+                                  {"detail", detail},        {"time_ms", now_ms},
+                                  {"client", job.client},    {"proven", proven},
+                                  {"after", device->jobs_done}};
+  if (!counts(evidence, failure)) return put_device(database, *device);
+  ++device->failures;
+  evidence.push_back(failure);
   while (evidence.size() > kEvidence) evidence.erase(evidence.begin());
   device->evidence = evidence.dump();
   if (device->failures >= rules.quarantine_failures &&
@@ -213,16 +240,20 @@ absl::Status job_failed(Database& database, const JobRow& job, const v1::JobResu
 }
 
 // The job is not for the device, through nobody's fault: it is tried elsewhere, or later. An agent
-// that goes on refusing what the queue holds rests, or it would use up the attempts of all jobs; what
-// is too large is the job's own matter.
-absl::Status job_refused(Database& database, const JobRow& job, const v1::JobResult& result,
+// that goes on refusing what the queue holds rests, or it would use up the attempts of all jobs;
+// what is too large is the job's own matter.
+absl::Status job_refused(Database& database, JobRow job, const v1::JobResult& result,
                          const LeaseRules& rules, int64_t now_ms, Changes* changes) {
   ++changes->attempts["refused"];
   if (result.refusal() != v1::JOB_REFUSAL_TOO_LARGE) {
     RETURN_IF_ERROR(note_loss(database, job.agent, rules, now_ms));
   }
-  return release_job(database, job, concat("refused: ", as_detail(result.failure_detail())), rules,
-                     now_ms + backoff_ms(job, rules), now_ms, changes);
+  const std::string why = concat("refused: ", as_detail(result.failure_detail()));
+  if (result.refusal() == v1::JOB_REFUSAL_TOO_LARGE && job.attempt >= rules.most_refusals) {
+    return give_up_job(database, job, why, now_ms, changes);
+  }
+  return release_job(database, std::move(job), why, rules, now_ms + backoff_ms(job, rules), now_ms,
+                     changes);
 }
 
 }  // namespace

@@ -65,6 +65,8 @@ struct StudyWorkloadRow {
   double measured_s = 0;                   // that they took of devices, without preparations
   bool done = false;
   std::string note;
+  int dead_jobs = 0;                       // given up in a row
+  double memory = 0;                       // bytes that measuring takes at least; 0: not known
   // Of what its devices give, once they are known, and of best_us.
   TimeKind time_kind = TimeKind::kMeasured;
 };

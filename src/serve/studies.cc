@@ -6,12 +6,15 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "src/api/api.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/expr/message.h"
+#include "src/measure/memory.h"
 #include "src/net/times.h"
 #include "src/serve/clock.h"
+#include "src/serve/devices.h"
 #include "src/serve/errors.h"
 #include "src/serve/names.h"
 #include "src/serve/paging.h"
@@ -90,7 +93,22 @@ absl::Status check_target(Database& database, const std::string& asked) {
                                   "devices/NAME (see `loopwright devices`)"));
 }
 
-absl::StatusOr<WorkloadRow> check_workload(v1::StudyWorkload& workload, const std::string& field) {
+// What no device that there is can measure: its client hears of it now.
+absl::Status check_memory(Database& database, const CheckedSpec& checked) {
+  ASSIGN_OR_RETURN(const double most, most_memory(database, checked.spec.target()));
+  for (size_t i = 0; i < checked.memory.size(); ++i) {
+    if (may_hold(most, checked.memory[i])) continue;
+    return bad_field(absl::StrCat("spec.workloads[", i, "]"),
+                     absl::StrFormat("measuring it takes %.3g GB of memory, the largest device for "
+                                     "'%s' has %.3g: make its shapes smaller, or add a larger "
+                                     "device first", checked.memory[i] / 1e9,
+                                     checked.spec.target(), most / 1e9));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<WorkloadRow> check_workload(v1::StudyWorkload& workload, const std::string& field,
+                                           double* memory) {
   RETURN_IF_ERROR(check_text(workload.name(), kLongestName, field + ".name"));
   RETURN_IF_ERROR(check_text(workload.source_words(), 4096, field + ".source_words"));
   RETURN_IF_ERROR(check_text(workload.program(), kLongestProgram, field + ".program"));
@@ -102,6 +120,7 @@ absl::StatusOr<WorkloadRow> check_workload(v1::StudyWorkload& workload, const st
   if (!program.ok()) return bad_field(field + ".program", std::string(program.status().message()));
   if (workload.source_words().empty()) workload.set_source_words(program->name);
   if (workload.name().empty()) workload.set_name(beginning(workload.source_words(), kLongestName));
+  *memory = measuring_bytes(*program);
   return workload_row(*program, workload.source_words());
 }
 
@@ -164,10 +183,11 @@ std::string etag_of(const StudyRow& row) {
 
 absl::StatusOr<CheckedSpec> check_spec(const v1::StudySpec& spec, const Quotas& quotas) {
   RETURN_IF_ERROR(check_numbers(spec, quotas));
-  CheckedSpec checked{spec, {}};
+  CheckedSpec checked{spec, {}, std::vector<double>(spec.workloads_size())};
   for (int i = 0; i < checked.spec.workloads_size(); ++i) {
     ASSIGN_OR_RETURN(WorkloadRow row, check_workload(*checked.spec.mutable_workloads(i),
-                                                     absl::StrCat("spec.workloads[", i, "]")));
+                                                     absl::StrCat("spec.workloads[", i, "]"),
+                                                     &checked.memory[i]));
     checked.workloads.push_back(std::move(row));
   }
   if (checked.spec.target().empty()) checked.spec.set_target("any");
@@ -184,6 +204,7 @@ absl::StatusOr<StudyRow> create_study(Database& database, Store& store, const Ch
                                       const Identity& client, const Quotas& quotas,
                                       int64_t now_ms, Changes* changes) {
   RETURN_IF_ERROR(check_target(database, checked.spec.target()));
+  RETURN_IF_ERROR(check_memory(database, checked));
   Usage usage;
   ASSIGN_OR_RETURN(usage.active_studies,
                    count_of(database, "SELECT count(*) FROM studies WHERE client = ? "
@@ -214,6 +235,7 @@ absl::StatusOr<StudyRow> create_study(Database& database, Store& store, const Ch
     row.threads = checked.spec.threads();
     row.cache = checked.spec.cache();
     row.weight = checked.spec.workloads(i).weight();
+    row.memory = checked.memory[i];
     const auto [same, is_new] = first.emplace(row.workload, row.name);
     if (!is_new) {
       row.done = true;

@@ -18,6 +18,7 @@ namespace lw {
 struct CheckedSpec {
   loopwright::v1::StudySpec spec;
   std::vector<WorkloadRow> workloads;      // of spec.workloads, in order
+  std::vector<double> memory;              // bytes that measuring each takes
 };
 // INVALID_ARGUMENT naming the field; parses every program, which takes milliseconds each.
 absl::StatusOr<CheckedSpec> check_spec(const loopwright::v1::StudySpec& spec,

@@ -67,6 +67,15 @@ absl::StatusOr<std::vector<std::string>> texts(Query query) {
   return found;
 }
 
+absl::StatusOr<StudyNeeds> needs_of(Database& database, const std::string& study) {
+  StudyNeeds needs;
+  Query query = database.query("SELECT min(memory), max(memory) FROM study_workloads "
+                               "WHERE study = ? AND done = 0", study);
+  if (query.next()) needs = {query.real(0), query.real(1)};
+  RETURN_IF_ERROR(query.status());
+  return needs;
+}
+
 }  // namespace
 
 int64_t wait_until(const v1::StudySpec& spec, int64_t most_s, int64_t now_ms) {
@@ -105,8 +114,9 @@ absl::StatusOr<Taken> take_study(Database& database, const SearchSeat& seat, con
   ASSIGN_OR_RETURN(std::optional<StudyRow> study, find_study(database, id));
   if (!study || study->state != v1::STUDY_STATE_QUEUED) return Taken::kGone;
   const int64_t now_ms = seat.now_ms();
+  ASSIGN_OR_RETURN(const StudyNeeds needs, needs_of(database, id));
   const absl::StatusOr<std::optional<StudyPlace>> found =
-      place(database, *seat.store, spec_asked(*study), now_ms - seat.online_ms);
+      place(database, *seat.store, spec_asked(*study), needs, now_ms - seat.online_ms);
   if (!found.ok() && reason_of(found.status()) == v1::ERROR_REASON_WRONG_STATE) {
     RETURN_IF_ERROR(end_study(database, *study, v1::STUDY_STATE_FAILED,
                               std::string(found.status().message()), now_ms, changes));
@@ -208,7 +218,7 @@ absl::StatusOr<std::string> StudyQueue::why(const Group& group) {
   spec.set_target(group.asked);
   spec.set_threads(group.threads);
   const absl::StatusOr<std::optional<StudyPlace>> found =
-      place(*seat_.database, *seat_.store, spec, seat_.now_ms() - seat_.online_ms);
+      place(*seat_.database, *seat_.store, spec, {}, seat_.now_ms() - seat_.online_ms);
   // What never will be is told to each by itself (take_study).
   const bool may_be = found.ok() ? found->has_value()
                                  : reason_of(found.status()) == v1::ERROR_REASON_WRONG_STATE;

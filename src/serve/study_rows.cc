@@ -100,8 +100,8 @@ absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Database& database,
   std::vector<StudyWorkloadRow> rows;
   Query query = database.query(
       "SELECT study, position, name, workload, backend, threads, cache, weight, trials, failed, "
-      "best_us, zero_us, busy_s, done, note, time_kind, measured, measured_s, known, given_us "
-      "FROM study_workloads "
+      "best_us, zero_us, busy_s, done, note, time_kind, measured, measured_s, known, given_us, "
+      "dead_jobs, memory FROM study_workloads "
       "WHERE study = ? ORDER BY position", study);
   while (query.next()) {
     StudyWorkloadRow& row = rows.emplace_back();
@@ -127,6 +127,8 @@ absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Database& database,
     row.measured_s = query.real(17);
     row.known = static_cast<int>(query.integer(18));
     row.given_us = query.real(19);
+    row.dead_jobs = static_cast<int>(query.integer(20));
+    row.memory = query.real(21);
   }
   RETURN_IF_ERROR(query.status());
   return rows;
@@ -135,22 +137,22 @@ absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Database& database,
 absl::Status insert_workload(Database& database, const StudyWorkloadRow& row) {
   return database.query("INSERT INTO study_workloads (study, position, name, workload, backend, "
                         "threads, cache, weight, trials, failed, best_us, zero_us, busy_s, done, "
-                        "note, time_kind) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                        "note, time_kind, memory) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                         row.study, row.position, row.name, row.workload, row.backend, row.threads,
                         row.cache, row.weight, row.trials, row.failed, row.best_us, row.zero_us,
-                        row.busy_s, row.done, row.note,
-                        static_cast<int>(row.time_kind)).run();
+                        row.busy_s, row.done, row.note, static_cast<int>(row.time_kind),
+                        row.memory).run();
 }
 
 absl::Status update_workload(Database& database, const StudyWorkloadRow& row) {
   return database.query("UPDATE study_workloads SET backend = ?, threads = ?, trials = ?, "
                         "failed = ?, best_us = ?, zero_us = ?, busy_s = ?, done = ?, note = ?, "
                         "time_kind = ?, measured = ?, measured_s = ?, known = ?, "
-                        "given_us = ? WHERE study = ? AND position = ?",
+                        "given_us = ?, dead_jobs = ? WHERE study = ? AND position = ?",
                         row.backend, row.threads, row.trials, row.failed, row.best_us, row.zero_us,
                         row.busy_s, row.done, row.note, static_cast<int>(row.time_kind),
-                        row.measured, row.measured_s, row.known, row.given_us, row.study,
-                        row.position).run();
+                        row.measured, row.measured_s, row.known, row.given_us, row.dead_jobs,
+                        row.study, row.position).run();
 }
 
 absl::Status add_event(Database& database, std::string_view study, int64_t now_ms,

@@ -72,9 +72,9 @@ absl::StatusOr<StudySearch::Seen> StudySearch::look() {
     }
     if (seen.study.device_target.empty()) return absl::OkStatus();
     if (seen.workloads.empty()) return damaged(*seat_.database, concat("study ", id_));
-    ASSIGN_OR_RETURN(seen.slots,
-                     slots_of(*seat_.database, seen.study.device_target,
-                              seen.workloads[0].backend, seat_.now_ms() - seat_.online_ms));
+    ASSIGN_OR_RETURN(seen.capacity,
+                     capacity_of(*seat_.database, seen.study.device_target,
+                                 seen.workloads[0].backend, seat_.now_ms() - seat_.online_ms));
     return absl::OkStatus();
   }));
   return seen;
@@ -99,13 +99,18 @@ absl::StatusOr<StudySearch::Next> StudySearch::advance() {
   const absl::Status known = workloads_.empty() ? begin_all(seen) : catch_up(seen);
   if (known.code() == absl::StatusCode::kAborted) return Next::kEnded;
   RETURN_IF_ERROR(known);
-  const absl::Status queued = queue_jobs(std::max(seen.slots, 1));
+  const absl::Status closed = close_hopeless(seen);
+  if (closed.code() == absl::StatusCode::kAborted) return Next::kEnded;
+  RETURN_IF_ERROR(closed);
+  const absl::Status queued = queue_jobs(std::max(seen.capacity.slots, 1));
   if (queued.code() == absl::StatusCode::kAborted) return Next::kEnded;
   RETURN_IF_ERROR(queued);
   if (!has_advanced_.exchange(true) || row_.fruitless > 0) RETURN_IF_ERROR(note_fruitless(0));
   const bool all_done = std::all_of(workloads_.begin(), workloads_.end(),
                                     [](const auto& w) { return w->row.done; });
   if (!all_done) return Next::kWait;
+  const std::string why = why_nothing();
+  if (!why.empty()) return fail(why);
   RETURN_IF_ERROR(end(v1::STUDY_STATE_SUCCEEDED, ""));
   return Next::kEnded;
 }
@@ -126,7 +131,7 @@ absl::Status StudySearch::note_fruitless(int64_t fruitless) {
 // to the queue, or as results, all the same.
 absl::StatusOr<bool> StudySearch::gives_up(const Seen& seen) {
   const int64_t now_ms = seat_.now_ms();
-  if (seen.slots > 0) {
+  if (seen.capacity.slots > 0) {
     gone_since_ms_ = -1;
     return false;
   }
@@ -285,6 +290,7 @@ absl::Status StudySearch::close_workload(Workload& w, const std::string& note) {
     row.given_us = given_us;
     if (w.run != nullptr) note_last_resort(w.run->only_last_resort(), &row);  // known by now
     row.note += row.note.empty() || note.empty() ? note : concat("; ", note);
+    w.row.note = row.note;
     RETURN_IF_ERROR(update_workload(database, row));
     v1::StudyEvent event;
     event.set_kind(v1::StudyEvent::KIND_WORKLOAD_DONE);

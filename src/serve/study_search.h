@@ -72,6 +72,8 @@ class StudySearch {
   absl::Status note_stored(Workload& workload);
   absl::StatusOr<std::vector<Measurement>> read_new(Workload& workload);
   absl::Status catch_up(const Seen& seen);
+  absl::Status close_hopeless(const Seen& seen);
+  std::string why_nothing() const;
   void catch_up(Workload& workload, int64_t job);
   void show(Workload& workload, const std::vector<Measurement>& fresh);
   absl::Status queue_jobs(int slots);

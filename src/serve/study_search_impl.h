@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "src/serve/devices.h"
 #include "src/serve/study_search.h"
 
 namespace lw {
@@ -37,7 +38,7 @@ struct StudySearch::Seen {
   std::vector<StudyWorkloadRow> workloads;
   std::set<int64_t> open;                  // jobs queued and leased
   std::vector<JobRow> unknown;             // of them, in no workload's `out`
-  int slots = 0;
+  Capacity capacity;                       // of its devices that are there
 };
 
 }  // namespace lw

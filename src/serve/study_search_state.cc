@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
 #include "src/base/check.h"
 #include "src/expr/message.h"
 #include "src/search/warm_start.h"
@@ -18,6 +19,7 @@ namespace v1 = loopwright::v1;
 constexpr double kNoLimit = 1e9;           // seconds
 constexpr double kSwitchSeconds = 0.5;     // what a device needs to prepare another workload
 constexpr size_t kMostRuns = 16;           // of a study: tens of megabytes each with their models
+constexpr int kMostDeadJobs = 5;           // of a workload, in a row
 constexpr int64_t kSettledMs = 60'000;     // far more than a transaction lives
 constexpr int64_t kUnsettled = 50'000;     // more ids than are given out meanwhile
 
@@ -217,7 +219,7 @@ absl::Status StudySearch::catch_up(const Seen& seen) {
       std::move(fresh.begin(), fresh.end(), std::back_inserter(workload->held));
     }
     catch_up(*workload, job);
-    RETURN_IF_ERROR(queue_jobs(std::max(seen.slots, 1)));
+    RETURN_IF_ERROR(queue_jobs(std::max(seen.capacity.slots, 1)));
   }
   return absl::OkStatus();
 }
@@ -239,6 +241,50 @@ void StudySearch::catch_up(Workload& workload, int64_t job) {
     if (!is_out(trace)) workload.run->lost(trace);  // nothing, if it was measured
   }
   workload.idle = false;
+}
+
+// Workloads that the study's devices cannot measure close, with the reason: all lack the memory, or
+// job after job was given up. The others go on.
+absl::Status StudySearch::close_hopeless(const Seen& seen) {
+  for (const auto& w : workloads_) {
+    const StudyWorkloadRow& row = seen.workloads[w->row.position];
+    if (row.done || w->row.done) continue;
+    std::string why;
+    if (!may_hold(seen.capacity.memory, row.memory)) {
+      why = absl::StrFormat("measuring it takes %.3g GB of memory, its devices have at most %.3g",
+                            row.memory / 1e9, seen.capacity.memory / 1e9);
+    } else if (row.dead_jobs >= kMostDeadJobs) {
+      why = concat(row.dead_jobs, " jobs in a row were given up");
+    }
+    if (why.empty()) continue;
+    std::string detail;
+    RETURN_IF_ERROR(fenced([&](Database& database, Changes* changes) -> absl::Status {
+      Query last = database.query("SELECT detail FROM jobs WHERE study = ? AND state = 'dead' AND "
+                                  "position = ? ORDER BY id DESC LIMIT 1", id_, row.position);
+      if (last.next()) detail = concat("; ", last.text(0));
+      RETURN_IF_ERROR(last.status());
+      Query held = database.query("SELECT DISTINCT agent FROM jobs WHERE study = ? AND "
+                                  "position = ? AND state = 'leased'", id_, row.position);
+      while (held.next()) changes->agents.insert(held.text(0));
+      RETURN_IF_ERROR(held.status());
+      return database.query("UPDATE jobs SET state = 'cancelled', ended_ms = ? WHERE study = ? "
+                            "AND position = ? AND state IN ('queued', 'leased')",
+                            seat_.now_ms(), id_, row.position).run();
+    }));
+    w->out.clear();
+    RETURN_IF_ERROR(close_workload(*w, concat(why, detail)));
+  }
+  return absl::OkStatus();
+}
+
+// Why nothing of any workload was measured; "": something was, or nothing says why not.
+std::string StudySearch::why_nothing() const {
+  std::string why;
+  for (const auto& w : workloads_) {
+    if (w->row.trials > 0 || w->row.best_us > 0) return "";
+    if (why.empty() && !w->row.note.empty()) why = concat(w->row.name, ": ", w->row.note);
+  }
+  return why;
 }
 
 }  // namespace lw

@@ -66,7 +66,7 @@ class Synchronization {
     for (const v1::DeviceState& device : request_.devices()) RETURN_IF_ERROR(describe(device));
     for (const v1::JobResult& result : request_.results()) {
       ASSIGN_OR_RETURN(v1::Receipt receipt,
-                       accept_result(database_, store_, {agent_, request_.session(), "", "", ""},
+                       accept_result(database_, store_, {agent_, request_.session(), "", "", "", 0},
                                      result, rules_, now_ms_, &answer_.changes));
       *answer_.response.add_receipts() = std::move(receipt);
     }
@@ -254,7 +254,8 @@ class Synchronization {
       claims.count = std::min(claims.count, room);
     }
     if (claims.count == 0) return absl::OkStatus();
-    const Holder holder{agent_, request_.session(), id, device->second.target, backend};
+    const Holder holder{agent_, request_.session(), id, device->second.target, backend,
+                        device->second.description.memory_bytes()};
     ASSIGN_OR_RETURN(Claimed claimed, claim_jobs(database_, holder, claims, shares_, rules_,
                                                  now_ms_, &answer_.changes));
     if (static_cast<int>(claimed.jobs.size()) < claims.count && !claimed.withheld) {
