@@ -325,15 +325,30 @@ TEST(Agent, RefusesOptionsThatDoNotAddUp) {
   EXPECT_THAT(refusal("cpu,delay_ms=1"), HasSubstr("unknown option"));
   EXPECT_THAT(refusal("cpu,isolation=total"), HasSubstr("none, process, limits"));
   EXPECT_THAT(refusal("null,isolation=none"), HasSubstr("unknown option"));
+  EXPECT_THAT(refusal("qemu-aarch64,isolation=filter"), HasSubstr("isolation=none"));
   EXPECT_THAT(refusal("qemu-aarch64,target=x86_avx2"), HasSubstr("does not emulate"));
   EXPECT_THAT(refusal("null", "nowhere"), HasSubstr("HOST:PORT"));
   EXPECT_THAT(refusal("null", "10.0.0.1:70"), HasSubstr("--tls-ca"));
 }
 
+// What the agent requires holds for each of its devices, or it does not begin.
+TEST(Agent, NoDeviceRunsWithLessIsolationThanIsRequired) {
+  AgentOptions options;
+  options.name = "test";
+  options.isolation = IsolationLevel::kFilter;
+  options.devices = {"null", "qemu-aarch64"};
+  options.server.address = "127.0.0.1:9";
+  const absl::Status status = run_agent(options);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("'filter' is required, and qemu-aarch64 runs candidates with all rights"));
+}
+
 TEST(Devices, WordsAndTheirTextAreInverses) {
   for (const char* text :
        {"cpu:2@4+5,name=left", "cpu:1@0,name=a,isolation=filter", "null,name=b,target=x86_sse2",
-        "qemu-aarch64,name=arm,target=aarch64_neon", "null,name=c,target=x86_avx2,delay_ms=5"}) {
+        "qemu-aarch64,name=arm,target=aarch64_neon", "cpu:1@0,name=b,isolation=none",
+        "qemu-aarch64,name=arm,target=aarch64_neon,isolation=none", "null,name=c,target=x86_avx2,delay_ms=5"}) {
     const absl::StatusOr<DeviceSpec> spec = parse_device(text);
     ASSERT_TRUE(spec.ok()) << spec.status();
     EXPECT_EQ(spec->text(), text);

@@ -437,8 +437,14 @@ absl::Status run_agent(const AgentOptions& options) {
   std::vector<DeviceSpec> specs;
   for (const std::string& text : options.devices) {
     ASSIGN_OR_RETURN(DeviceSpec spec, parse_device(text));
-    const bool silent = spec.kind->takes_processors && spec.isolation == IsolationLevel::kNone;
-    if (silent) spec.isolation = options.isolation;
+    const IsolationLevel wanted = spec.isolation.value_or(options.isolation);
+    if (!spec.kind->shuts_in && wanted > IsolationLevel::kNone) {
+      return absl::InvalidArgumentError(
+          concat("--device ", text, ": isolation '", isolation_name(wanted), "' is required, and ",
+                 spec.kind->name, " runs candidates with all rights of this user; with ",
+                 "isolation=none after its name that is meant"));
+    }
+    if (spec.kind->takes_processors) spec.isolation = wanted;
     specs.push_back(std::move(spec));
   }
   if (specs.empty()) return absl::InvalidArgumentError("an agent needs a device");

@@ -82,9 +82,9 @@ absl::Status describe_target(const Target& target, v1::Device* device) {
 }
 
 absl::Status describe_cpu(const DeviceSpec& spec, v1::Device* device) {
-  if (const Isolation had = detect_isolation(); had.level() < spec.isolation) {
+  if (const Isolation had = detect_isolation(); had.level() < spec.isolation.value_or(IsolationLevel::kNone)) {
     return absl::FailedPreconditionError(
-        concat("isolation '", isolation_name(spec.isolation), "' is required, '",
+        concat("isolation '", isolation_name(*spec.isolation), "' is required, '",
                isolation_name(had.level()), "' can be had: ", absl::StrJoin(had.missing(), "; ")));
   }
   ASSIGN_OR_RETURN(const Target target, find_target("host"));

@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<Measurer>> cpu_measurer(const DeviceSpec& spec, c
   LocalOptions options;
   options.seed = seed;
   options.cpus = spec.cpus;
-  options.isolation = spec.isolation;
+  options.isolation = spec.isolation.value_or(IsolationLevel::kNone);
   return make_measurer(task, std::move(options));
 }
 
@@ -150,7 +150,7 @@ absl::Status parse_option(std::string_view text, std::string_view option, Device
       return bad(text, concat("it does not emulate ", value));
     }
     spec->target = value;
-  } else if (key == "isolation" && cpu) {
+  } else if (key == "isolation" && !null) {
     const absl::StatusOr<IsolationLevel> level = parse_isolation(value);
     if (!level.ok()) return bad(text, std::string(level.status().message()));
     spec->isolation = *level;
@@ -166,7 +166,7 @@ absl::Status parse_option(std::string_view text, std::string_view option, Device
     return bad(text, concat("unknown option '", key, "'",
                             null  ? "; there are name, target, delay_ms, memory_mib"
                             : cpu ? "; there are name, isolation"
-                                  : "; there are name, target"));
+                                  : "; there are name, target, isolation"));
   }
   return absl::OkStatus();
 }
@@ -190,6 +190,7 @@ const std::vector<DeviceKind>& device_kinds() {
        .target = nullptr,
        .describe = describe_cpu,
        .identity = cpu_identity,
+       .shuts_in = true,
        .memory = memory_here,
        .make_measurer = cpu_measurer},
       {.name = "qemu-aarch64",
@@ -199,6 +200,7 @@ const std::vector<DeviceKind>& device_kinds() {
        .target = "aarch64_neon",
        .describe = describe_emulated,
        .identity = emulated_identity,
+       .shuts_in = false,
        .memory = memory_here,
        .make_measurer = emulated_measurer},
       {.name = "null",
@@ -208,6 +210,7 @@ const std::vector<DeviceKind>& device_kinds() {
        .target = "x86_avx2",
        .describe = describe_null,
        .identity = null_identity,
+       .shuts_in = true,
        .memory = memory_claimed,
        .make_measurer = null_measurer},
   };
@@ -230,7 +233,7 @@ std::string DeviceSpec::text() const {
   if (!target.empty()) out += concat(",target=", target);
   if (delay_ms > 0) out += concat(",delay_ms=", delay_ms);
   if (memory_mib > 0) out += concat(",memory_mib=", memory_mib);
-  if (isolation != IsolationLevel::kNone) out += concat(",isolation=", isolation_name(isolation));
+  if (isolation) out += concat(",isolation=", isolation_name(*isolation));
   return out;
 }
 

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,7 +37,7 @@ struct DeviceSpec {
   std::string target;     // qemu-aarch64: which one is emulated; null: whose time it computes
   int delay_ms = 0;       // null: that a candidate takes
   int memory_mib = 0;     // null: that it claims to have; 0: it does not say
-  IsolationLevel isolation = IsolationLevel::kNone;  // cpu: the least that is required
+  std::optional<IsolationLevel> isolation;  // the least that is required; else the agent's
   std::string text() const;
 };
 
@@ -51,6 +52,7 @@ struct DeviceKind {
   // What decides whether an earlier description still holds, and with it what was measured: a
   // change begins a new epoch of the device. Cheap. It becomes Device.fingerprint hashed.
   std::string (*identity)(const DeviceSpec& spec);
+  bool shuts_in;          // candidates, as far as the machine allows; or runs none
   // Bytes that measuring may take; 0: not known.
   double (*memory)(const DeviceSpec& spec);
   // kFailedPrecondition: the task cannot run on this device.

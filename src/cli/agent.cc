@@ -6,6 +6,7 @@
 #include "src/base/log.h"
 #include "src/cli/commands.h"
 #include "src/cli/interrupt.h"
+#include "src/measure/sandbox.h"
 #include "src/net/grpc_log.h"
 
 namespace lw {
@@ -19,23 +20,26 @@ Devices (--device, several may be given):
   cpu                    this machine, every processor no other device takes
   cpu:2                  two processors of it
   cpu@4-5+8,name=left    these three, under a name of their own
-  cpu,isolation=filter   only if candidates are shut in at least so well (see --isolation)
-  qemu-aarch64[:NAME]    AArch64 kernels, run and verified under qemu; their times are the cost
-                         model's estimates. Needs qemu-aarch64 on PATH and lw_runner_aarch64
+  cpu,isolation=limits   only if candidates are shut in at least so well (see --isolation)
+  qemu-aarch64[:NAME],isolation=none
+                         AArch64 kernels, run and verified under qemu; their times are the cost
+                         model's estimates. Needs qemu-aarch64 on PATH and lw_runner_aarch64.
+                         They have all rights of this user: isolation=none says that it is meant
   null:NAME[,target=x86_avx2][,delay_ms=5]
                          measures nothing: times computed from the kernels, for trying servers out
 
-Candidates are shut in as well as this machine allows. --isolation LEVEL says what is the least:
-none, process (no privileges), limits (no forks, no files), filter (no system calls but for memory,
-threads and time), namespaces (no network, no other processes, an empty root). `loopwright doctor`
-says what can be had. A cpu device holds its processors: no second agent of this user gets them.
+Candidates are shut in as well as this machine allows. --isolation LEVEL says what is the least,
+without which the agent ends: none, process (no privileges), limits (no forks, no files), filter (no
+system calls but for memory, threads and time), namespaces (no network, no other processes, an empty
+root). `loopwright doctor` says what can be had. A cpu device holds its processors: no second agent of this user gets them.
 
 What was measured is kept until the server has stored it, through lost connections and restarts.
 SIGTERM or Ctrl-C: finishes the jobs in hand, then leaves; a second one gives them back at once.)";
 
 struct AgentCommand {
   AgentOptions agent;
-  std::string log_level = "info", isolation = "none";
+  std::string log_level = "info";
+  std::string isolation = kSanitized ? "none" : "filter";  // no filter works with sanitizers
 };
 
 absl::StatusOr<int> run(const AgentCommand& command) {
