@@ -285,6 +285,20 @@ TEST_P(QueueTest, ResultsForCancelledStudiesChangeNothing) {
   EXPECT_EQ(number("SELECT trials FROM studies"), 0);
 }
 
+TEST_P(QueueTest, ANewerAgentsVerdictBlamesNobody) {
+  const int64_t id = queue(make_study("ci"), 2);
+  Asker a;
+  v1::JobResult newer = result_of(take_one(a));
+  newer.mutable_outcomes(1)->mutable_measurement()->set_verdict(static_cast<v1::Verdict>(99));
+  newer.set_digest(result_digest(newer));
+  const v1::Receipt receipt = send(a, newer);
+  EXPECT_EQ(receipt.kind(), v1::RECEIPT_KIND_REFUSED);
+  EXPECT_THAT(receipt.detail(), HasSubstr("verdict 99"));
+  EXPECT_EQ(device("d").jobs_failed, 0);
+  EXPECT_EQ(job(id).state, v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(number("SELECT count(*) FROM measurements"), 0);
+}
+
 TEST_P(QueueTest, ARefusalBlamesNobody) {
   const int64_t id = queue(make_study("ci"));
   Asker a;

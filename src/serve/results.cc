@@ -81,6 +81,10 @@ absl::StatusOr<std::vector<Measurement>> measurements_of(const JobRow& job,
       return absl::InvalidArgumentError(concat("outcome of candidate ", i, " of ", job.candidates));
     }
     seen[i] = true;
+    if (!v1::Verdict_IsValid(outcome.measurement().verdict())) {
+      return absl::UnimplementedError(concat("verdict ", static_cast<int>(outcome.measurement().verdict()),
+                                             " is not one that this version knows"));
+    }
     ASSIGN_OR_RETURN(Measurement m, from_proto(outcome.measurement()));
     m.detail = as_detail(m.detail);
     m.trace = job.payload.candidates(i).trace();
@@ -315,6 +319,13 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
       measurements_of(job, result, owner.study.created_ms, now_ms);
   if (all.ok() && result.digest() != result_digest(result)) {
     all = absl::InvalidArgumentError("the digest is not that of the outcomes");
+  }
+  if (absl::IsUnimplemented(all.status())) {  // a newer agent's
+    v1::JobResult refused = result;
+    refused.set_refusal(v1::JOB_REFUSAL_VERSION);
+    refused.set_failure_detail(std::string(all.status().message()));
+    RETURN_IF_ERROR(job_refused(database, job, refused, rules, now_ms, changes));
+    return receipt(result, v1::RECEIPT_KIND_REFUSED, refused.failure_detail());
   }
   if (!all.ok()) {
     v1::JobResult failure = result;
