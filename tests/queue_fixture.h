@@ -32,7 +32,7 @@ inline std::shared_ptr<Database> open_kind(const std::string& kind, const std::s
 struct Asker {
   std::string agent = "a", session = "s1";
   std::vector<std::string> devices = {"d"};
-  std::string target = "x86_test", backend = "llvm";
+  std::string target = "x86_test", backend = "llvm", fingerprint = "";
   std::map<std::string, Claims> prepared;
   v1::DeviceHealth health = v1::DEVICE_HEALTH_OK;
   bool leaving = false, is_latest = true;
@@ -146,6 +146,7 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
       *device.mutable_target() = to_proto(target);
       device.set_target_id(sha256(to_text(target)));
       device.set_backend(asker.backend);
+      device.set_fingerprint(asker.fingerprint);
       device.set_slots(2);
       for (const v1::Job& job : asker.held) {
         if (job.device() != device_name(id)) continue;

@@ -66,7 +66,7 @@ TEST_P(QueueTest, ALateResultIsRefusedEvenIfNobodyHasNoticed) {
 
 TEST_P(QueueTest, PurgeStaleWorkers) {
   // A device of an agent that is long gone may come back under another.
-  Asker a, b{.agent = "b"};
+  Asker a{.fingerprint = "one"}, b{.agent = "b", .fingerprint = "one"};
   take(a);
   EXPECT_EQ(reason_of(call(b).status()), v1::ERROR_REASON_ROLE_DENIED);
   now_ += 4 * rules_.ttl_ms + 1;
@@ -317,6 +317,54 @@ TEST_P(QueueTest, ARefusalBlamesNobody) {
 }
 
 // ---- devices ------------------------------------------------------------------------------------
+
+// What else the agent brings is not at fault.
+TEST_P(QueueTest, AnotherAgentsDeviceIsRefusedAlone) {
+  const std::string study = make_study("ci");
+  queue(study), queue(study);
+  Asker a, b{.agent = "b", .session = "s2", .devices = {"e"}};
+  take_one(a);
+  v1::JobResult result = result_of(take_one(b));
+  b.devices = {"e", "d"};
+  b.results = {result};
+  const absl::StatusOr<v1::SynchronizeResponse> response = call(b);
+  ASSERT_TRUE(response.ok()) << response.status();
+  ASSERT_EQ(response->receipts_size(), 1);
+  EXPECT_EQ(response->receipts(0).kind(), v1::RECEIPT_KIND_STORED);
+  EXPECT_THAT(response->refused_devices().at("devices/d"), HasSubstr("belongs to agents/a"));
+  EXPECT_EQ(response->draining_devices(0), "devices/d") << "as older agents read it";
+  EXPECT_EQ(device("d").agent, "a");
+}
+
+// A board that is away for an hour finds its name as it was; its machine may come back under
+// another agent's name sooner.
+TEST_P(QueueTest, ASilentDeviceIsKeptForItsAgent) {
+  Asker a{.fingerprint = "one"}, thief{.agent = "b", .session = "s2", .fingerprint = "two"};
+  take(a, 0);
+  now_ += 3'600'000;
+  EXPECT_EQ(reason_of(call(thief).status()), v1::ERROR_REASON_ROLE_DENIED);
+  Asker same{.agent = "c", .session = "s3", .fingerprint = "one"};
+  EXPECT_TRUE(call(same).ok());
+  EXPECT_EQ(device("d").agent, "c");
+  now_ += 25 * int64_t{3'600'000};
+  EXPECT_TRUE(call(thief).ok());
+  EXPECT_EQ(device("d").agent, "b");
+}
+
+TEST_P(QueueTest, AnotherNameEndsNoQuarantine) {
+  Asker a{.fingerprint = "one"};
+  take(a, 0);
+  write([&](Database& database) {
+    return database.query("UPDATE devices SET admission = 'quarantined', reason = 'too hot'").run();
+  });
+  a.devices = {"d", "other"};              // another machine's twin, or a second of it
+  take(a, 0);
+  EXPECT_EQ(device("other").admission, v1::DEVICE_ADMISSION_OPEN);
+  a.devices = {"fresh"};
+  take(a, 0);
+  EXPECT_EQ(device("fresh").admission, v1::DEVICE_ADMISSION_QUARANTINED);
+  EXPECT_THAT(device("fresh").reason, HasSubstr("was devices/d: too hot"));
+}
 
 TEST_P(QueueTest, ADeviceThatFailsInARowIsQuarantinedWithEvidence) {
   const std::string study = make_study("ci");

@@ -22,6 +22,7 @@ namespace v1 = loopwright::v1;
 constexpr int kMostDevices = 256, kMostResults = 256, kMostHeld = 64, kMostWanted = 16;
 constexpr size_t kLongestText = 200, kLongestFacts = 64 << 10;
 constexpr size_t kSessionsKept = 8;
+constexpr int64_t kNameKeptMs = 24 * 3'600'000;  // of a silent device, for its own agent
 constexpr int64_t kSeenMs = 5000;          // how exactly rows say when somebody was seen
 
 using Leased = std::map<int64_t, JobRow>;  // by id, payloads left out
@@ -64,6 +65,10 @@ class Synchronization {
   absl::Status run() {
     RETURN_IF_ERROR(meet());
     for (const v1::DeviceState& device : request_.devices()) RETURN_IF_ERROR(describe(device));
+    const auto& refused = answer_.response.refused_devices();
+    const bool is_intruder = !refused.empty() && request_.results().empty() &&
+                             refused.size() == static_cast<size_t>(request_.devices_size());
+    if (is_intruder) return api_error(v1::ERROR_REASON_ROLE_DENIED, refused.begin()->second);
     for (const v1::JobResult& result : request_.results()) {
       ASSIGN_OR_RETURN(v1::Receipt receipt,
                        accept_result(database_, store_, {agent_, request_.session(), "", "", "", 0},
@@ -114,9 +119,12 @@ class Synchronization {
   absl::Status describe(const v1::DeviceState& state) {
     const std::string id = id_of(state.name());
     ASSIGN_OR_RETURN(std::optional<DeviceRow> row, find_device(database_, id));
-    if (row && row->agent != agent_ && !is_orphaned(*row)) {
-      return api_error(v1::ERROR_REASON_ROLE_DENIED,
-                       concat(state.name(), " belongs to ", agent_name(row->agent)));
+    if (row && row->agent != agent_ && !may_move(*row, state)) {
+      // The others, and what was measured, are not at fault.
+      (*answer_.response.mutable_refused_devices())[state.name()] =
+          concat(state.name(), " belongs to ", agent_name(row->agent));
+      answer_.response.add_draining_devices(state.name());
+      return absl::OkStatus();
     }
     if (!row && !state.has_description()) {
       answer_.response.set_describe(true);
@@ -126,6 +134,7 @@ class Synchronization {
       row = DeviceRow();
       row->id = id;
       row->evidence = "[]";
+      RETURN_IF_ERROR(inherit_quarantine(state, &*row));
     }
     if (state.has_description()) {
       ASSIGN_OR_RETURN(const Target target, from_proto(state.description().target()));
@@ -160,8 +169,31 @@ class Synchronization {
     return absl::OkStatus();
   }
 
-  // Its agent has not been seen for long: a device may move to another.
-  bool is_orphaned(const DeviceRow& row) const { return row.seen_ms + 4 * rules_.ttl_ms < now_ms_; }
+  // Its agent has not been seen for long: the same machine may say who it is anew soon, another may
+  // take the name once it is as good as free.
+  bool may_move(const DeviceRow& row, const v1::DeviceState& state) const {
+    const bool same = state.has_description() && !row.description.fingerprint().empty() &&
+                      state.description().fingerprint() == row.description.fingerprint();
+    return row.seen_ms + (same ? 4 * rules_.ttl_ms : kNameKeptMs) < now_ms_;
+  }
+
+  // A quarantine is of the machine: another name does not end it.
+  absl::Status inherit_quarantine(const v1::DeviceState& state, DeviceRow* row) {
+    ASSIGN_OR_RETURN(const std::vector<DeviceRow> closed,
+                     select_devices(database_, "WHERE agent = ? AND admission = 'quarantined'",
+                                    {std::string_view(agent_)}));
+    for (const DeviceRow& other : closed) {
+      const bool is_there = std::any_of(
+          request_.devices().begin(), request_.devices().end(),
+          [&](const v1::DeviceState& one) { return one.name() == device_name(other.id); });
+      if (is_there || other.description.fingerprint() != state.description().fingerprint()) continue;
+      row->admission = other.admission;
+      row->evidence = other.evidence;
+      row->reason = concat("was ", device_name(other.id), ": ", other.reason);
+      return absl::OkStatus();
+    }
+    return absl::OkStatus();
+  }
 
   absl::StatusOr<Leased> leased() {
     Leased leased;
