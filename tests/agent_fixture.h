@@ -48,7 +48,8 @@ inline grpc::Status api_failure(grpc::StatusCode code, const std::string& reason
 
 class FakeServer : public v1::AgentService::Service {
  public:
-  FakeServer() { open(); }
+  // `most_bytes`: of a message that it takes; 0: gRPC's own limit.
+  explicit FakeServer(int most_bytes = 0) : most_bytes_(most_bytes) { open(); }
   ~FakeServer() override { shut(); }
 
   void open() {
@@ -56,6 +57,7 @@ class FakeServer : public v1::AgentService::Service {
     int bound = 0;
     builder.AddListeningPort(concat("127.0.0.1:", port_), grpc::InsecureServerCredentials(),
                              &bound);
+    if (most_bytes_ > 0) builder.SetMaxReceiveMessageSize(most_bytes_);
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
@@ -182,6 +184,7 @@ class FakeServer : public v1::AgentService::Service {
     return !response->jobs().empty() || !response->cancels().empty();
   }
 
+  const int most_bytes_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
   std::mutex mutex_;  // guards all below

@@ -147,6 +147,32 @@ TEST(Agent, GivesBackWhatIsTooLargeForIt) {
   EXPECT_EQ(first.devices(1).description().memory_bytes(), 0);
 }
 
+// A result that is larger than the server's messages, for ever: the others get through, and the
+// server hears that it has none.
+TEST(Agent, AResultThatIsNeverTakenHoldsUpNoOther) {
+  FakeServer server(/*most_bytes=*/8 << 10);
+  RunningAgent agent(server, {"null:board"});
+  v1::Job large = make_job("jobs/1", "board", {});
+  for (int i = 0; i < 100; ++i) {
+    v1::CandidateSpec& spec = *large.add_candidates();
+    spec.set_index(i);
+    spec.set_trace(kTiled);
+  }
+  server.give_job(large);
+  server.give_job(make_job("jobs/2", "board", {"", kTiled}));
+  server.give_job(make_job("jobs/3", "board", {""}));
+  ASSERT_TRUE(server.until_results(3));
+  ASSERT_TRUE(server.until_nothing_is_owed());
+  for (const v1::JobResult& result : server.results()) {
+    const bool refused = result.job() == "jobs/1";
+    EXPECT_EQ(result.abandoned(), refused);
+    EXPECT_EQ(result.refusal(),
+              refused ? v1::JOB_REFUSAL_VERSION : v1::JOB_REFUSAL_UNSPECIFIED);
+    EXPECT_EQ(result.outcomes_size() == 0, refused);
+    if (refused) EXPECT_THAT(result.failure_detail(), HasSubstr("the server refused its result of"));
+  }
+}
+
 TEST(Agent, RepeatsAResultUntilItsReceipt) {
   FakeServer server;
   server.set(30, false, /*withhold=*/2);

@@ -370,6 +370,11 @@ class Agent {
     if (hopeless && !connected_) {
       return absl::Status(static_cast<absl::StatusCode>(status.error_code()), last_error_);
     }
+    // gRPC itself says the latter, without a reason, of a message above the server's limit.
+    const bool never = status.error_code() == grpc::StatusCode::INVALID_ARGUMENT ||
+                       (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
+                        error.reason.empty());
+    if (never) ledger_->refuse(status.error_message());
     ++failures_;
     const double doubled =
         options_.backoff_s * static_cast<double>(int64_t{1} << std::min(failures_ - 1, 30));

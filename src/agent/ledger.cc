@@ -25,6 +25,7 @@ namespace v1 = loopwright::v1;
 constexpr double kDefaultLease = 30;
 constexpr double kMargin = 0.1;  // of the lease
 constexpr size_t kMostResultBytes = 2 << 20;
+constexpr size_t kMostResults = 64;   // of a request; servers take 256
 constexpr size_t kRemembered = 1024;  // finished jobs
 constexpr int kUnhealthyAfter = 3;    // failed jobs in a row
 
@@ -40,7 +41,7 @@ void log_job(Level level, std::string_view event, const v1::Job& job, std::strin
 }  // namespace
 
 Ledger::Ledger(LedgerOptions options, std::vector<DeviceBook> devices)
-    : options_(std::move(options)), devices_(std::move(devices)) {
+    : options_(std::move(options)), devices_(std::move(devices)), most_results_(kMostResults) {
   for (DeviceBook& book : devices_) complete(&book);
 }
 
@@ -65,7 +66,8 @@ v1::SynchronizeRequest Ledger::request(double wait_s, bool leaving) {
   std::map<Identity, std::string> later;  // and their devices
   for (Owed& owed : results_) {
     const size_t more = owed.result.ByteSizeLong();
-    owed.sent = request.results().empty() || bytes + more <= kMostResultBytes;
+    const size_t count = static_cast<size_t>(request.results_size());
+    owed.sent = count < most_results_ && (count == 0 || bytes + more <= kMostResultBytes);
     if (!owed.sent) {
       later[{owed.result.job(), owed.result.epoch()}] = owed.device;
       continue;
@@ -73,6 +75,7 @@ v1::SynchronizeRequest Ledger::request(double wait_s, bool leaving) {
     bytes += more;
     *request.add_results() = owed.result;
   }
+  sent_results_ = static_cast<size_t>(request.results_size());
   listed_.clear();
   for (DeviceBook& book : devices_) {
     v1::DeviceState& state = *request.add_devices();
@@ -106,8 +109,40 @@ v1::SynchronizeRequest Ledger::request(double wait_s, bool leaving) {
   return request;
 }
 
+void Ledger::refuse(const std::string& why) {
+  if (sent_results_ > 0) most_results_ = sent_results_ / 2;
+  refusal_ = why;
+}
+
+// Without results the server takes what it refused with a single one: that one is at fault, and
+// nothing else would ever get through. Its job is given back.
+void Ledger::review_refusal() {
+  if (most_results_ > 0 || results_.empty()) {
+    most_results_ = std::min(kMostResults, 2 * std::max<size_t>(1, most_results_));
+    return;
+  }
+  most_results_ = 1;
+  Owed& owed = results_.front();
+  log(Level::kError, "result_refused",
+      {{"device", owed.device},
+       {"job", owed.result.job()},
+       {"bytes", static_cast<int64_t>(owed.result.ByteSizeLong())},
+       {"why", refusal_}});
+  if (owed.result.refusal() != v1::JOB_REFUSAL_UNSPECIFIED) {
+    results_.pop_front();                  // not even that
+    return;
+  }
+  v1::Job job;
+  job.set_name(owed.result.job());
+  job.set_epoch(owed.result.epoch());
+  owed.result = refused_job(job, v1::JOB_REFUSAL_VERSION,
+                            concat("the server refused its result of ", owed.result.ByteSizeLong(),
+                                   " bytes: ", refusal_));
+}
+
 bool Ledger::apply(const v1::SynchronizeResponse& response, double sent_at) {
   describe_ = response.describe();
+  review_refusal();
   for (const v1::Receipt& receipt : response.receipts()) take_receipt(receipt);
   for (DeviceBook& book : devices_) {
     book.known_revision = book.sent_revision;
@@ -120,6 +155,12 @@ bool Ledger::apply(const v1::SynchronizeResponse& response, double sent_at) {
     book.draining =
         std::find(response.draining_devices().begin(), response.draining_devices().end(),
                   book.description.name()) != response.draining_devices().end();
+    const auto refused = response.refused_devices().find(book.description.name());
+    const std::string why = refused == response.refused_devices().end() ? "" : refused->second;
+    if (!why.empty() && why != book.refused) {
+      log(Level::kError, "device_refused", {{"device", book.description.name()}, {"why", why}});
+    }
+    book.refused = why;
   }
   for (const v1::CancelOrder& order : response.cancels()) cancel(order);
   for (const v1::Job& job : response.jobs()) take_job(job, sent_at);

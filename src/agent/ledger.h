@@ -32,6 +32,7 @@ struct DeviceBook {
   loopwright::v1::Device description;
   std::deque<std::shared_ptr<HeldJob>> held;  // in order of arrival
   bool draining = false;
+  std::string refused;  // why the server takes nothing of it
   bool quiet = false;  // its last job used every processor
   int failures = 0;    // whole jobs in a row
   bool throttled = false;
@@ -60,6 +61,9 @@ class Ledger {
   // finished lately, are not taken twice (an answer may have been lost on its way, or doubled).
   // Whether it brought anything.
   bool apply(const loopwright::v1::SynchronizeResponse& response, double sent_at);
+  // The server will never take the last request as it was: the next one brings half of its results,
+  // and a result that is refused alone, where a request without it is not, becomes one that says so.
+  void refuse(const std::string& why);
   // Drops jobs whose lease could not be renewed, a tenth before its end: their work stops and
   // nothing is reported.
   void expire(double now);
@@ -96,6 +100,7 @@ class Ledger {
   int wanted(const DeviceBook& book) const;
   void complete(DeviceBook* book) const;
   void take_job(const loopwright::v1::Job& job, double sent_at);
+  void review_refusal();
   void take_receipt(const loopwright::v1::Receipt& receipt);
   void cancel(const loopwright::v1::CancelOrder& order);
   void owe(const loopwright::v1::Job& job, loopwright::v1::JobResult result);
@@ -107,6 +112,8 @@ class Ledger {
   std::deque<Identity> finished_;  // lately, receipts included
   std::set<Identity> listed_;      // by the last request: what its answer renews
   int64_t sequence_ = 0;
+  size_t sent_results_ = 0, most_results_;  // of the last request, of the next
+  std::string refusal_;            // what the server said last
   bool describe_ = false, draining_ = false;
 };
 
