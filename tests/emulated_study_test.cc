@@ -16,8 +16,8 @@ TEST_F(EmulatedStudyTest, EndsWithAVerifiedKernelAndSaysThatTimesAreEstimated) {
   if (!emulator.ok()) GTEST_SKIP() << emulator.status();
   const std::string address = serve();
   ASSERT_FALSE(address.empty()) << log_of("serve");
-  launch("arm", concat("agent --server ", address, " --name arm --device qemu-aarch64 --state ",
-                       path("state")));
+  launch("arm", concat("agent --server ", address, " --name arm --device qemu-aarch64,isolation=none",
+                       " --state ", path("state")));
   ASSERT_TRUE(until_logged("arm", "connected")) << log_of("arm");
   const CliRun run =
       cli(concat("submit matmul M=64 N=48 K=40 --target aarch64_neon --trials 20 "

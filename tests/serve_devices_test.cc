@@ -1,0 +1,151 @@
+// Devices in the queue: whose they are, when they are closed, what they keep.
+#include "src/serve/errors.h"
+#include "tests/queue_fixture.h"
+
+namespace lw {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+INSTANTIATE_TEST_SUITE_P(Databases, QueueTest, ::testing::Values("sqlite", "postgres"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// What else the agent brings is not at fault.
+TEST_P(QueueTest, AnotherAgentsDeviceIsRefusedAlone) {
+  const std::string study = make_study("ci");
+  queue(study), queue(study);
+  Asker a, b{.agent = "b", .session = "s2", .devices = {"e"}};
+  take_one(a);
+  v1::JobResult result = result_of(take_one(b));
+  b.devices = {"e", "d"};
+  b.results = {result};
+  const absl::StatusOr<v1::SynchronizeResponse> response = call(b);
+  ASSERT_TRUE(response.ok()) << response.status();
+  ASSERT_EQ(response->receipts_size(), 1);
+  EXPECT_EQ(response->receipts(0).kind(), v1::RECEIPT_KIND_STORED);
+  EXPECT_THAT(response->refused_devices().at("devices/d"), HasSubstr("belongs to agents/a"));
+  EXPECT_EQ(response->draining_devices(0), "devices/d") << "as older agents read it";
+  EXPECT_EQ(device("d").agent, "a");
+}
+
+// A board that is away for an hour finds its name as it was; its machine may come back under
+// another agent's name sooner.
+TEST_P(QueueTest, ASilentDeviceIsKeptForItsAgent) {
+  Asker a{.fingerprint = "one"}, thief{.agent = "b", .session = "s2", .fingerprint = "two"};
+  take(a, 0);
+  now_ += 3'600'000;
+  EXPECT_EQ(reason_of(call(thief).status()), v1::ERROR_REASON_ROLE_DENIED);
+  Asker same{.agent = "c", .session = "s3", .fingerprint = "one"};
+  EXPECT_TRUE(call(same).ok());
+  EXPECT_EQ(device("d").agent, "c");
+  now_ += 25 * int64_t{3'600'000};
+  EXPECT_TRUE(call(thief).ok());
+  EXPECT_EQ(device("d").agent, "b");
+}
+
+TEST_P(QueueTest, AnotherNameEndsNoQuarantine) {
+  Asker a{.fingerprint = "one"};
+  take(a, 0);
+  write([&](Database& database) {
+    return database.query("UPDATE devices SET admission = 'quarantined', reason = 'too hot'").run();
+  });
+  a.devices = {"d", "other"};              // another machine's twin, or a second of it
+  take(a, 0);
+  EXPECT_EQ(device("other").admission, v1::DEVICE_ADMISSION_OPEN);
+  a.devices = {"fresh"};
+  take(a, 0);
+  EXPECT_EQ(device("fresh").admission, v1::DEVICE_ADMISSION_QUARANTINED);
+  EXPECT_THAT(device("fresh").reason, HasSubstr("was devices/d: too hot"));
+}
+
+TEST_P(QueueTest, ADeviceThatFailsInARowIsQuarantinedWithEvidence) {
+  const std::string study = make_study("ci");
+  for (int i = 0; i < 6; ++i) queue(study);
+  Asker a;
+  send(a, result_of(take_one(a)));         // so that it can be measured
+  for (int i = 0; i < rules_.quarantine_failures; ++i) {
+    EXPECT_EQ(device("d").admission, v1::DEVICE_ADMISSION_OPEN);
+    send(a, failure_of(take_one(a), v1::VERDICT_DEVICE_UNHEALTHY));
+  }
+  const DeviceRow sick = device("d");
+  EXPECT_EQ(sick.admission, v1::DEVICE_ADMISSION_QUARANTINED);
+  EXPECT_THAT(sick.reason, HasSubstr("the fan stands still"));
+  EXPECT_THAT(sick.evidence, HasSubstr("jobs/"));
+  EXPECT_EQ(sick.failures, rules_.quarantine_failures);
+  const absl::StatusOr<v1::SynchronizeResponse> response = call(a);
+  ASSERT_TRUE(response.ok());
+  EXPECT_EQ(response->jobs_size(), 0);
+  EXPECT_THAT(response->draining_devices(), ElementsAre("devices/d"));
+}
+
+TEST_P(QueueTest, AQuarantinedDeviceKeepsNothingItHolds) {
+  const std::string study = make_study("ci");
+  std::vector<int64_t> ids;
+  Asker a;
+  queue(study);
+  send(a, result_of(take_one(a)));         // so that it can be measured
+  for (int i = 0; i < 4; ++i) ids.push_back(queue(study));
+  take(a, 4);
+  for (int i = 0; i < rules_.quarantine_failures; ++i) {
+    send(a, failure_of(a.held[0], v1::VERDICT_DEVICE_UNHEALTHY));
+  }
+  EXPECT_EQ(device("d").admission, v1::DEVICE_ADMISSION_QUARANTINED);
+  EXPECT_EQ(job(ids[3]).state, v1::JOB_STATE_QUEUED) << "what a sick device holds goes elsewhere";
+}
+
+TEST_P(QueueTest, ASuccessForgivesADevice) {
+  const std::string study = make_study("ci");
+  for (int i = 0; i < 9; ++i) queue(study);
+  Asker a;
+  for (int i = 0; i < 4; ++i) {
+    now_ += 60'000;
+    send(a, failure_of(take_one(a), v1::VERDICT_THROTTLED));
+    now_ += 60'000;
+    send(a, result_of(take_one(a)));
+  }
+  EXPECT_EQ(device("d").admission, v1::DEVICE_ADMISSION_OPEN);
+  EXPECT_EQ(device("d").jobs_failed, 4);
+  EXPECT_EQ(device("d").jobs_done, 4);
+}
+
+TEST_P(QueueTest, DrainedWorker) {
+  const std::string study = make_study("ci");
+  queue(study), queue(study);
+  Asker a;
+  const v1::Job claimed = take_one(a);
+  const auto admit = [&](v1::DeviceAdmission admission) {
+    write([&](Database& database) {
+      return set_admission(database, {"devices/d"}, {}, admission, "cleaning").status();
+    });
+  };
+  admit(v1::DEVICE_ADMISSION_DRAINING);
+  a.session = "s1";
+  EXPECT_THAT(take(a), IsEmpty());
+  EXPECT_EQ(send(a, result_of(claimed)).kind(), v1::RECEIPT_KIND_STORED) << "it finishes its work";
+  Asker restarted{.agent = "a", .session = "s2"};
+  EXPECT_THAT(take(restarted), IsEmpty()) << "a drain survives a restart of the agent";
+  admit(v1::DEVICE_ADMISSION_OPEN);
+  EXPECT_EQ(take(restarted).size(), 1u);
+}
+
+TEST_P(QueueTest, DrainsGoByLabelsToo) {
+  Asker a{.devices = {"d", "e"}};
+  take(a);
+  write([&](Database& database) -> absl::Status {
+    ASSIGN_OR_RETURN(std::optional<DeviceRow> row, find_device(database, "e"));
+    (*row->description.mutable_labels())["rack"] = "r2";
+    RETURN_IF_ERROR(put_device(database, *row));
+    ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                     set_admission(database, {}, {{"rack", "r2"}}, v1::DEVICE_ADMISSION_DRAINING,
+                                   "move"));
+    EXPECT_THAT(names, ElementsAre("devices/e"));
+    return absl::OkStatus();
+  });
+  EXPECT_EQ(device("d").admission, v1::DEVICE_ADMISSION_OPEN);
+  EXPECT_EQ(device("e").admission, v1::DEVICE_ADMISSION_DRAINING);
+}
+
+}  // namespace
+}  // namespace lw
