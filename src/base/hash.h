@@ -5,10 +5,25 @@
 #include <string>
 #include <string_view>
 
+struct evp_md_ctx_st;
+
 namespace lw {
 
 // Lower-case hexadecimal SHA-256 of `bytes` (64 characters). Thread-safe.
 std::string sha256(std::string_view bytes);
+
+// The same of bytes that come in pieces.
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(const Sha256&) = delete;
+  void add(std::string_view bytes);
+  std::string finish();                    // once
+
+ private:
+  evp_md_ctx_st* context_;                 // OpenSSL's EVP_MD_CTX
+};
 
 // 64-bit FNV-1a folded through a finalizer: for tables in memory and for deduplication, and for
 // seeds derived from names. Stable across machines and versions (seeds are stored).

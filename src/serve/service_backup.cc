@@ -11,6 +11,31 @@ namespace lw {
 
 namespace v1 = loopwright::v1;
 
+namespace {
+
+struct FileDigest {
+  int64_t bytes = 0;
+  std::string sha256;
+};
+
+absl::StatusOr<FileDigest> digest_of(const std::string& path) {
+  FileDigest digest;
+  Sha256 hash;
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> piece(size_t{1} << 20);
+  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())), file.gcount() > 0) {
+    hash.add({piece.data(), static_cast<size_t>(file.gcount())});
+    digest.bytes += file.gcount();
+  }
+  if (file.bad() || !file.eof()) {
+    return retry_later(v1::ERROR_REASON_STORE_UNAVAILABLE, path + ": cannot be read back", 5000);
+  }
+  digest.sha256 = hash.finish();
+  return digest;
+}
+
+}  // namespace
+
 // The name is made here: nothing of the request reaches the file system. A repetition of the
 // request makes no second file.
 absl::Status Service::backup_database(const Caller& caller,
@@ -35,14 +60,17 @@ absl::Status Service::backup_database(const Caller& caller,
   }));
   const std::string name = concat("loopwright-", make_id(now_ms()), ".db");
   const std::string path = std::filesystem::path(folder) / name;
-  if (!known) RETURN_IF_ERROR(store_error(backup(*database_, path)));
+  // Beside the writer: the copy, which may be larger than memory, and the reading of it.
+  FileDigest digest;
+  if (!known) {
+    RETURN_IF_ERROR(store_error(backup(*database_, path)));
+    ASSIGN_OR_RETURN(digest, digest_of(path));
+  }
   return change(caller, "BackupDatabase", request, response,
                 [&](Database&, Changes*) -> absl::Status {
-    std::ifstream file(path, std::ios::binary);
-    const std::string bytes((std::istreambuf_iterator<char>(file)), {});
     response->set_file(name);
-    response->set_bytes(static_cast<int64_t>(bytes.size()));
-    response->set_sha256(sha256(bytes));
+    response->set_bytes(digest.bytes);
+    response->set_sha256(digest.sha256);
     return absl::OkStatus();
   });
 }
