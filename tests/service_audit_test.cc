@@ -58,8 +58,9 @@ class ServiceAudit : public ::testing::Test {
   }
   int64_t exported_programs(const Caller& who) {
     v1::ExportRecordsResponse response;
-    const absl::StatusOr<std::string> cursor = service_->export_some(who, "", false, &response);
-    EXPECT_TRUE(cursor.ok()) << cursor.status();
+    ExportCursor start;
+    const absl::Status cursor = service_->export_some(who, false, &start, &response);
+    EXPECT_TRUE(cursor.ok()) << cursor;
     EXPECT_EQ(response.records_size(), 1);
     return std::count_if(
         response.records().begin(), response.records().end(),

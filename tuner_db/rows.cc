@@ -84,6 +84,15 @@ absl::Status read_key_after(Database& database, int64_t key, int64_t after,
       rows);
 }
 
+absl::Status read_by_id(Database& database, absl::Span<const int64_t> ids,
+                        std::vector<Measurement>* rows) {
+  std::string sql = absl::StrCat(kMeasurements, "WHERE m.id IN (");
+  for (size_t i = 0; i < ids.size(); ++i) sql += i == 0 ? "?" : ",?";
+  const std::vector<Value> values(ids.begin(), ids.end());
+  sql += ") ORDER BY m.id";
+  return read_measurements(database, database.query_values(sql, values), rows);
+}
+
 absl::Status read_candidate(Database& database, int64_t candidate, std::vector<Measurement>* rows) {
   return read_measurements(
       database,

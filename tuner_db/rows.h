@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "tuner_db/database.h"
 #include "tuner_db/store.h"
 
@@ -18,6 +19,9 @@ absl::Status read_key(Database& database, int64_t key, std::vector<Measurement>*
 // Those with an id above `after`, by way of what is new and not of the key.
 absl::Status read_key_after(Database& database, int64_t key, int64_t after,
                             std::vector<Measurement>* rows);
+// Those of these ids, in the order of ids.
+absl::Status read_by_id(Database& database, absl::Span<const int64_t> ids,
+                        std::vector<Measurement>* rows);
 absl::Status read_candidate(Database& database, int64_t candidate, std::vector<Measurement>* rows);
 
 // The id of the candidate's measurement whose digest (messages.h) this is; 0: it has none. Reads

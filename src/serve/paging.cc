@@ -160,10 +160,17 @@ int64_t Page::after_number(int64_t none) const {
   return after.empty() ? none : std::strtoll(after.c_str(), nullptr, 10);
 }
 
+bool Page::is_over(int rows, size_t bytes) const {
+  constexpr std::chrono::seconds kLong{1};
+  if (rows == 0) return false;
+  return rows >= size || bytes >= kPageBytes || std::chrono::steady_clock::now() - begun > kLong;
+}
+
 absl::StatusOr<Page> page_of(std::string list, int size, std::string_view token, int usual,
                              int most) {
   if (size < 0) return bad_field("page_size", "must not be negative");
   Page page;
+  page.begun = std::chrono::steady_clock::now();
   page.size = size == 0 ? usual : std::min(size, most);
   ASSIGN_OR_RETURN(page.after, parse_page_token(list, token));
   page.list = std::move(list);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -21,12 +22,19 @@ std::string page_token(std::string_view list, std::string_view key);
 // "" for the first page. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
 absl::StatusOr<std::string> parse_page_token(std::string_view list, std::string_view token);
 
+// Of a page, about: whatever a row holds, a page is no burden to anybody.
+constexpr size_t kPageBytes = size_t{4} << 20;
+
 // What a call asks of a list.
 struct Page {
   int size = 0;
   std::string list;                        // names the list and its filter
   std::string after;                       // the key of the last row of the page before, or ""
+  std::chrono::steady_clock::time_point begun;
   int64_t after_number(int64_t none) const;
+  // Whether it ends after so many rows of so many bytes, though others follow: it has what was asked
+  // for, or kPageBytes, or took a second. Never before its first row.
+  bool is_over(int rows, size_t bytes) const;
 };
 // A size of 0 gives `usual`; larger ones give `most`. INVALID_ARGUMENT: negative, or the token is
 // not of this list.

@@ -38,6 +38,13 @@ struct Caller {
   std::string_view method;                 // of the permissions' table; "" in tests
 };
 
+// How far an export has come.
+struct ExportCursor {
+  int64_t whole = 0;                       // the last key that was given whole
+  int64_t key = 0, measurement = 0;        // of this key, up to this one (0: nothing)
+  bool over = false;
+};
+
 struct ServiceOptions {
   std::string version;
   ServeConfig config;
@@ -102,11 +109,10 @@ class Service {
   absl::Status list_schedules(const Caller& caller,
                               const loopwright::v1::ListSchedulesRequest& request,
                               loopwright::v1::ListSchedulesResponse* response);
-  // Records after `cursor` ("" for the first), a few hundred; the next cursor, "" at the end.
+  // Records after the cursor, about a MiB of them, which are none at times; the cursor moves on.
   // Programs are those of the caller's studies, an admin's are all.
-  absl::StatusOr<std::string> export_some(const Caller& caller, const std::string& cursor,
-                                          bool best_only,
-                                          loopwright::v1::ExportRecordsResponse* response);
+  absl::Status export_some(const Caller& caller, bool best_only, ExportCursor* cursor,
+                           loopwright::v1::ExportRecordsResponse* response);
   absl::Status import_some(const Caller& caller,
                            const loopwright::v1::ImportRecordsRequest& request,
                            loopwright::v1::ImportRecordsResponse* total);

@@ -10,6 +10,7 @@
 #include "src/net/times.h"
 #include "src/serve/paging.h"
 #include "src/serve/service_impl.h"
+#include "tuner_db/history.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/messages.h"
 #include "tuner_db/records.h"
@@ -25,6 +26,8 @@ constexpr int kMostMatches = 4;            // of an answer
 constexpr std::chrono::seconds kAdaptFor(5);  // a query, at most
 constexpr int kExportKeys = 50;            // a message
 constexpr size_t kExportBytes = 1 << 20;
+constexpr int64_t kKeysAtOnce = 20'000;    // looked through by a call that searches
+constexpr int kTrialsShown = 100'000;
 
 v1::LookupOutcome outcome_of(Rung rung) {
   return static_cast<v1::LookupOutcome>(static_cast<int>(rung) + 1);
@@ -319,17 +322,20 @@ absl::Status Service::list_history(const Caller&, const v1::ListHistoryRequest& 
   if (std::string what = defect(key); !what.empty()) return bad_field("key", what);
   ASSIGN_OR_RETURN(const Page page, page_of(concat("history ", request.key().SerializeAsString()),
                                             request.page_size(), request.page_token()));
-  const int64_t before = page.after_number(INT64_MAX);
-  absl::StatusOr<std::vector<Measurement>> all = store_->measurements(key);
-  if (!all.ok()) return store_error(all.status());
-  for (auto m = all->rbegin(); m != all->rend(); ++m) {
-    if (m->id >= before) continue;
-    if (response->measurements_size() == page.size) {
-      response->set_next_page_token(page_token(page.list, concat((m - 1)->id)));
-      break;
-    }
-    *response->add_measurements() = to_proto(*m);
-  }
+  HistoryRequest wanted;
+  wanted.from = page.after_number(0);
+  wanted.newest_first = true;
+  wanted.rows = page.size;
+  wanted.bytes = kPageBytes;
+  HistoryPiece piece;
+  RETURN_IF_ERROR(view([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const int64_t id, find_key_id(*database_, key));
+    if (id == 0) return absl::OkStatus();
+    ASSIGN_OR_RETURN(piece, read_history(*database_, id, wanted));
+    return absl::OkStatus();
+  }));
+  for (const Measurement& m : piece.rows) *response->add_measurements() = to_proto(m);
+  if (piece.next != 0) response->set_next_page_token(page_token(page.list, concat(piece.next)));
   return absl::OkStatus();
 }
 
@@ -345,16 +351,26 @@ absl::Status Service::list_schedules(const Caller&, const v1::ListSchedulesReque
   }
   pattern += '%';
   return view([&]() -> absl::Status {
+    const int64_t begin = page.after_number(0), end = begin + kKeysAtOnce;
+    {
+      Query later = database_->query("SELECT 1 FROM keys WHERE id > ? LIMIT 1", end);
+      if (later.next()) response->set_next_page_token(page_token(page.list, concat(end)));
+      RETURN_IF_ERROR(later.status());
+    }
     Query query = database_->query(
         "SELECT k.id, k.workload, k.target, k.backend, k.threads, k.cache, k.objective, w.name, "
-        "w.source_words, w.flops, t.text, (SELECT count(*) FROM candidates c WHERE c.key = k.id) "
+        "w.source_words, w.flops, t.text, (SELECT count(*) FROM (SELECT 1 FROM candidates c "
+        "WHERE c.key = k.id LIMIT ?) AS counted) "
         "FROM keys k JOIN workloads w ON w.id = k.workload JOIN targets t ON t.id = k.target "
-        "WHERE k.id > ? AND (lower(w.source_words) LIKE lower(?) ESCAPE '\\' "
+        "WHERE k.id > ? AND k.id <= ? AND (lower(w.source_words) LIKE lower(?) ESCAPE '\\' "
         "OR lower(w.name) LIKE lower(?) ESCAPE '\\') ORDER BY k.id LIMIT ?",
-        page.after_number(0), pattern, pattern, page.size + 1);
+        kTrialsShown, begin, end, pattern, pattern, page.size + 1);
     int64_t last = 0;
+    size_t bytes = 0;
     while (query.next()) {
-      if (response->schedules_size() == page.size) {
+      const int shown = response->schedules_size();
+      if (shown > 0) bytes += response->schedules(shown - 1).ByteSizeLong();
+      if (page.is_over(shown, bytes)) {
         response->set_next_page_token(page_token(page.list, concat(last)));
         break;
       }
@@ -382,23 +398,24 @@ absl::Status Service::list_schedules(const Caller&, const v1::ListSchedulesReque
   });
 }
 
-// Keys in order of their ids; each record whole, workload and target with every key, so that a
-// message stands by itself.
-absl::StatusOr<std::string> Service::export_some(const Caller& caller, const std::string& cursor,
-                                                 bool best_only,
-                                                 v1::ExportRecordsResponse* response) {
-  const int64_t from = cursor.empty() ? 0 : std::strtoll(cursor.c_str(), nullptr, 10);
-  int64_t last = 0;
-  int keys = 0;
-  RETURN_IF_ERROR(view([&]() -> absl::Status {
+// Keys in order of their ids, a large one in pieces; each record whole, workload and target with
+// every key, so that a message stands by itself.
+absl::Status Service::export_some(const Caller& caller, bool best_only, ExportCursor* cursor,
+                                  v1::ExportRecordsResponse* response) {
+  return view([&]() -> absl::Status {
     ASSIGN_OR_RETURN(const std::set<std::string> own, own_workloads(*database_, caller.identity));
     Query query = database_->query(
         "SELECT id, workload, target, backend, threads, cache, objective "
         "FROM keys WHERE id > ? ORDER BY id LIMIT ?",
-        from, kExportKeys);
-    while (query.next() && response->ByteSizeLong() < kExportBytes) {
-      last = query.integer(0);
-      ++keys;
+        cursor->whole, kExportKeys);
+    cursor->over = true;
+    size_t bytes = 0;
+    while (query.next()) {
+      cursor->over = false;
+      if (bytes >= kExportBytes) break;
+      const int64_t id = query.integer(0);
+      if (id != cursor->key) cursor->measurement = 0;
+      cursor->key = id;
       const Key key = {query.text(1), query.text(2), query.text(3),
                        static_cast<int>(query.integer(4)), query.text(5), query.text(6)};
       std::vector<Measurement> measurements;
@@ -406,7 +423,12 @@ absl::StatusOr<std::string> Service::export_some(const Caller& caller, const std
         absl::StatusOr<BestRow> best = store_->best(key);
         if (best.ok()) measurements.push_back(std::move(best->measurement));
       } else {
-        ASSIGN_OR_RETURN(measurements, store_->measurements(key));
+        HistoryRequest wanted;
+        wanted.from = cursor->measurement;
+        wanted.bytes = kExportBytes - bytes;
+        ASSIGN_OR_RETURN(HistoryPiece piece, read_history(*database_, id, wanted));
+        measurements = std::move(piece.rows);
+        cursor->measurement = piece.next;
       }
       ASSIGN_OR_RETURN(const WorkloadRow workload, store_->workload(key.workload));
       ASSIGN_OR_RETURN(const Target target, store_->target(key.target));
@@ -414,17 +436,20 @@ absl::StatusOr<std::string> Service::export_some(const Caller& caller, const std
         v1::Record& record = *response->add_records();
         *record.mutable_key() = to_proto(key);
         *record.mutable_measurement() = to_proto(measurements[i]);
-        if (i > 0) continue;
-        *record.mutable_workload() = to_proto(workload);
-        *record.mutable_target() = to_proto(target);
-        const bool shown =
-            caller.identity.role == CallerRole::kAdmin || own.contains(key.workload);
-        if (!shown) record.mutable_workload()->clear_canonical_text();
+        if (i == 0) {
+          *record.mutable_workload() = to_proto(workload);
+          *record.mutable_target() = to_proto(target);
+          const bool shown =
+              caller.identity.role == CallerRole::kAdmin || own.contains(key.workload);
+          if (!shown) record.mutable_workload()->clear_canonical_text();
+        }
+        bytes += record.ByteSizeLong();
       }
+      if (cursor->measurement != 0) break;  // the rest of it comes with the next message
+      cursor->whole = id;
     }
     return query.status();
-  }));
-  return keys == 0 ? std::string() : concat(last);
+  });
 }
 
 }  // namespace lw

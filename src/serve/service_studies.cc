@@ -1,7 +1,10 @@
+#include <chrono>
+
 #include "src/serve/service_impl.h"
 #include "src/serve/failure_messages.h"
 #include "src/serve/paging.h"
 #include "src/serve/studies.h"
+#include "tuner_db/history.h"
 #include "tuner_db/messages.h"
 
 namespace lw {
@@ -11,16 +14,19 @@ namespace longrunning = google::longrunning;
 
 namespace {
 
+constexpr std::chrono::seconds kFailuresFor{1};  // a call reads them
+
 absl::StatusOr<StudyRow> must_find(Database& database, const std::string& id) {
   ASSIGN_OR_RETURN(std::optional<StudyRow> row, find_study(database, id));
   if (!row) return not_found(v1::ERROR_REASON_STUDY_NOT_FOUND, study_name(id));
   return *std::move(row);
 }
 
-absl::Status show_failures(const Store& store, v1::WorkloadProgress& workload) {
-  ASSIGN_OR_RETURN(const std::vector<Measurement> all,
-                   store.measurements(from_proto(workload.key())));
-  const FailureMessages failures = failure_messages(failure_classes(all));
+absl::Status show_failures(Database& database, v1::WorkloadProgress& workload) {
+  ASSIGN_OR_RETURN(const int64_t key, find_key_id(database, from_proto(workload.key())));
+  if (key == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<FailureClass> classes, read_failures(database, key));
+  const FailureMessages failures = failure_messages(classes);
   workload.mutable_failures()->Assign(failures.begin(), failures.end());
   return absl::OkStatus();
 }
@@ -72,10 +78,14 @@ absl::Status Service::get_study(const Caller& caller, const v1::GetStudyRequest&
     }
     return seats.status();
   }));
-  for (v1::WorkloadProgress& workload : *response->mutable_progress()->mutable_workloads()) {
-    if (workload.failed() > 0) RETURN_IF_ERROR(store_error(show_failures(*store_, workload)));
-  }
-  return absl::OkStatus();
+  return view([&]() -> absl::Status {
+    const auto begun = std::chrono::steady_clock::now();
+    for (v1::WorkloadProgress& workload : *response->mutable_progress()->mutable_workloads()) {
+      if (std::chrono::steady_clock::now() - begun > kFailuresFor) break;
+      if (workload.failed() > 0) RETURN_IF_ERROR(show_failures(*database_, workload));
+    }
+    return absl::OkStatus();
+  });
 }
 
 absl::Status Service::list_studies(const Caller&, const v1::ListStudiesRequest& request,

@@ -285,7 +285,7 @@ class Export : public grpc::ServerWriteReactor<v1::ExportRecordsResponse> {
   void OnWriteDone(bool ok) override {
     if (!ok) {
       Finish(conclude(wire_, admission_, kMethod, "", absl::CancelledError("the reader has gone")));
-    } else if (cursor_.empty()) {
+    } else if (cursor_.over) {
       Finish(conclude(wire_, admission_, kMethod, "", absl::OkStatus()));
     } else {
       next();
@@ -307,13 +307,12 @@ class Export : public grpc::ServerWriteReactor<v1::ExportRecordsResponse> {
         Finish(conclude(wire_, admission_, kMethod, "", denied));
         return;
       }
-      absl::StatusOr<std::string> cursor =
-          wire_.service->export_some(admission_.caller, cursor_, best_only_, &written_);
-      if (!cursor.ok()) {
-        Finish(conclude(wire_, admission_, kMethod, "", cursor.status()));
+      const absl::Status status =
+          wire_.service->export_some(admission_.caller, best_only_, &cursor_, &written_);
+      if (!status.ok()) {
+        Finish(conclude(wire_, admission_, kMethod, "", status));
         return;
       }
-      cursor_ = *std::move(cursor);
       StartWrite(&written_);
     }, kMethod);
   }
@@ -321,7 +320,7 @@ class Export : public grpc::ServerWriteReactor<v1::ExportRecordsResponse> {
   const Wire& wire_;
   const Admission admission_;
   const bool best_only_;
-  std::string cursor_;
+  ExportCursor cursor_;
   v1::ExportRecordsResponse written_;
 };
 

@@ -322,6 +322,26 @@ absl::StatusOr<google::longrunning::Operation> operation_of(Database& database,
   return operation;
 }
 
+absl::StatusOr<StudyPage> page_of_studies(Database& database, std::string_view where,
+                                          std::vector<Value> values, int most) {
+  constexpr int64_t kSpecBytes = 16 << 20;
+  values.push_back(int64_t{most} + 1);
+  const std::string sql = concat("SELECT id, length(spec) FROM studies ", where,
+                                 " ORDER BY id DESC LIMIT ?");
+  Query query = database.query_values(sql, values);
+  StudyPage page;
+  int64_t bytes = 0;
+  while (query.next()) {
+    page.more = page.count == most || (page.count > 0 && bytes + query.integer(1) > kSpecBytes);
+    if (page.more) break;
+    page.last = query.text(0);
+    bytes += query.integer(1);
+    ++page.count;
+  }
+  RETURN_IF_ERROR(query.status());
+  return page;
+}
+
 absl::StatusOr<v1::ListStudiesResponse> list_studies(Database& database,
                                                      const v1::ListStudiesRequest& request,
                                                      int64_t now_ms) {
@@ -340,14 +360,22 @@ absl::StatusOr<v1::ListStudiesResponse> list_studies(Database& database,
     where += " AND id < ?";
     values.push_back(std::string_view(page.after));
   }
-  values.push_back(int64_t{page.size} + 1);
+  ASSIGN_OR_RETURN(const StudyPage found, page_of_studies(database, where, values, page.size));
+  values.push_back(std::string_view(found.last));
   ASSIGN_OR_RETURN(const std::vector<StudyRow> rows,
-                   select_studies(database, where + " ORDER BY id DESC LIMIT ?", values));
+                   select_studies(database, where + " AND id >= ? ORDER BY id DESC", values));
   v1::ListStudiesResponse response;
-  RETURN_IF_ERROR(show_page(page, rows, &response, [&](const StudyRow& row) -> absl::Status {
-    ASSIGN_OR_RETURN(*response.add_studies(), study_message(database, row, false, now_ms));
-    return absl::OkStatus();
-  }));
+  if (found.more) response.set_next_page_token(page_token(page.list, found.last));
+  size_t bytes = 0;
+  for (size_t i = 0; i < rows.size() && found.count > 0; ++i) {
+    ASSIGN_OR_RETURN(v1::Study study, study_message(database, rows[i], false, now_ms));
+    bytes += study.ByteSizeLong();
+    *response.add_studies() = std::move(study);
+    if (i + 1 < rows.size() && page.is_over(response.studies_size(), bytes)) {
+      response.set_next_page_token(page_token(page.list, rows[i].id));
+      break;
+    }
+  }
   return response;
 }
 

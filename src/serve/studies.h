@@ -39,6 +39,15 @@ absl::StatusOr<loopwright::v1::Study> study_message(Database& database, const St
                                                     bool full, int64_t now_ms);
 absl::StatusOr<google::longrunning::Operation> operation_of(Database& database,
                                                             const StudyRow& row, int64_t now_ms);
+// The newest of the studies that `where` ("WHERE ...") chooses: at most `most` of them, and so many
+// that their specs, which hold programs, have 16 MiB at most together, but one at least.
+struct StudyPage {
+  std::string last;                        // the id of the oldest
+  int count = 0;
+  bool more = false;                       // others follow
+};
+absl::StatusOr<StudyPage> page_of_studies(Database& database, std::string_view where,
+                                          std::vector<Value> values, int most);
 absl::StatusOr<loopwright::v1::ListStudiesResponse> list_studies(
     Database& database, const loopwright::v1::ListStudiesRequest& request, int64_t now_ms);
 

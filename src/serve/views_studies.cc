@@ -7,7 +7,9 @@
 #include "src/base/check.h"
 #include "src/expr/message.h"
 #include "src/serve/failure_messages.h"
+#include "src/serve/studies.h"
 #include "src/serve/views.h"
+#include "tuner_db/history.h"
 #include "tuner_db/time_kind.h"
 
 namespace lw {
@@ -16,7 +18,7 @@ namespace {
 constexpr double kPatience_s = 2;
 constexpr int kEventsAtOnce = 2000;
 constexpr size_t kWorkloadsShown = 1000;
-constexpr int kFailingShown = 20, kFailuresRead = 1000;
+constexpr int kFailingShown = 20;
 constexpr char kAfterAllIds[] = "~";       // ids are digits and letters
 
 constexpr char kStudyColumns[] =
@@ -103,27 +105,20 @@ absl::StatusOr<Json> study_json(Database& database, const Query& row, bool with_
   return study;
 }
 
-// Of a study's workload, as GetStudy gives them, but of the newest failures alone.
+// Of a study's workload, as GetStudy gives them.
 absl::StatusOr<Json> workload_failures(Database& database, const std::string& id,
                                        int64_t position) {
-  std::vector<Measurement> failed;
   Query query = database.query(
-      "SELECT m.verdict, m.detail, c.trace FROM study_workloads w "
+      "SELECT k.id FROM study_workloads w "
       "JOIN studies s ON s.id = w.study "
       "JOIN keys k ON k.workload = w.workload AND k.target = s.target AND k.backend = w.backend "
       "AND k.threads = w.threads AND k.cache = w.cache AND k.objective = 'time' "
-      "JOIN candidates c ON c.key = k.id JOIN measurements m ON m.candidate = c.id "
-      "WHERE w.study = ? AND w.position = ? AND m.verdict <> 'ok' ORDER BY m.id DESC LIMIT ?",
-      id, position, kFailuresRead);
-  while (query.next()) {
-    Measurement& m = failed.emplace_back();
-    m.detail = query.text(1);
-    m.trace = query.text(2);
-    if (!parse_verdict(query.text(0), &m.verdict)) failed.pop_back();  // damaged: not shown
-  }
+      "WHERE w.study = ? AND w.position = ?",
+      id, position);
+  const int64_t key = query.next() ? query.integer(0) : 0;
   RETURN_IF_ERROR(query.status());
-  std::reverse(failed.begin(), failed.end());
-  return failures_json(failure_messages(failure_classes(failed)));
+  ASSIGN_OR_RETURN(const std::vector<FailureClass> failures, read_failures(database, key));
+  return failures_json(failure_messages(failures));
 }
 
 }  // namespace
@@ -133,18 +128,21 @@ absl::StatusOr<Json> view_studies(const ViewContext& context, const Parameters& 
   ASSIGN_OR_RETURN(const std::string state, text_parameter(parameters, "state"));
   ASSIGN_OR_RETURN(std::string before, text_parameter(parameters, "before"));
   if (before.empty()) before = kAfterAllIds;
-  const std::string sql = concat(kStudyColumns, "WHERE id < ? ",
-                                 state.empty() ? "" : "AND state = ? ", "ORDER BY id DESC LIMIT ?");
+  const std::string where = concat("WHERE id < ? ", state.empty() ? "" : "AND state = ? ");
+  std::vector<Value> values = {std::string_view(before)};
+  if (!state.empty()) values.push_back(std::string_view(state));
   Json page = {{"studies", Json::array()}, {"next", nullptr}};
   RETURN_IF_ERROR(context.database.read(kPatience_s, [&]() -> absl::Status {
-    Query query = state.empty() ? context.database.query(sql, before, limit + 1)
-                                : context.database.query(sql, before, state, limit + 1);
+    ASSIGN_OR_RETURN(const StudyPage found, page_of_studies(context.database, where, values,
+                                                            static_cast<int>(limit)));
+    if (found.count == 0) return absl::OkStatus();
+    if (found.more) page["next"] = found.last;
+    std::vector<Value> chosen = values;
+    chosen.push_back(std::string_view(found.last));
+    const std::string sql = concat(kStudyColumns, where, "AND id >= ? ORDER BY id DESC");
+    Query query = context.database.query_values(sql, chosen);
+    Json& studies = page["studies"];
     while (query.next()) {
-      Json& studies = page["studies"];
-      if (studies.size() == static_cast<size_t>(limit)) {
-        page["next"] = studies.back()["id"];
-        break;
-      }
       ASSIGN_OR_RETURN(Json study, study_json(context.database, query, false));
       studies.push_back(std::move(study));
     }
