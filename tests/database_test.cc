@@ -1,4 +1,5 @@
 // The SQL seam: what both databases must do alike, and what only a shared one must survive.
+#include <future>
 #include <signal.h>
 
 #include <atomic>
@@ -13,6 +14,7 @@
 #include "tuner_db/database.h"
 #include "tuner_db/postgres_connection.h"
 #include "tuner_db/schema.h"
+#include "tuner_db/pool.h"
 
 namespace lw {
 namespace {
@@ -254,6 +256,64 @@ class PostgresTest : public ::testing::Test {
   PostgresCluster* cluster_ = PostgresCluster::get();
   std::string url_;
 };
+
+// However many read, and however long: writes and the threads that leases depend on go on.
+TEST_F(PostgresTest, ReadersNeverKeepTheWriterOut) {
+  DatabaseOptions options;
+  options.connections = 2;
+  options.statement_s = 0.2;
+  const std::shared_ptr<Database> database = *open_database(url_, options);
+  std::promise<void> over;
+  const std::shared_future<void> wait = over.get_future().share();
+  std::atomic<int> reading = 0;
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 2; ++i) {
+    readers.emplace_back([&] {
+      EXPECT_TRUE(database->read(5, [&]() -> absl::Status {
+        ++reading;
+        wait.wait();
+        return absl::OkStatus();
+      }).ok());
+    });
+  }
+  while (reading < 2) std::this_thread::yield();
+  const auto nothing = [] { return absl::OkStatus(); };
+  EXPECT_EQ(database->read(0.1, nothing).code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(database->write(0.1, [&] {
+    return database->run("INSERT INTO clock (id, time_ms) VALUES (1, 5)");
+  }).ok());
+  std::thread([&] {
+    Database::keep_connection_for_this_thread();
+    EXPECT_TRUE(database->read(0.1, nothing).ok());
+  }).join();
+  over.set_value();
+  for (std::thread& reader : readers) reader.join();
+  // And no statement of a reader takes longer than it may; a writer's may.
+  const auto sleep = [&] { return database->query("SELECT pg_sleep(1)").run(); };
+  EXPECT_FALSE(database->read(5, sleep).ok());
+  EXPECT_TRUE(database->write(5, sleep).ok());
+}
+
+TEST(ConnectionPool, ReadersLeaveTheReservedOnes) {
+  ConnectionPool<int> pool(2);
+  int made = 0;
+  const auto make = [&]() -> absl::StatusOr<std::unique_ptr<int>> {
+    return std::make_unique<int>(++made);
+  };
+  std::vector<std::unique_ptr<int>> all;
+  for (int reserved : {1, 0, 1}) all.push_back(*pool.take(0, reserved, make));
+  ASSERT_TRUE(all[0] != nullptr && all[1] != nullptr && all[2] != nullptr);
+  EXPECT_EQ(*pool.take(0, 1, make), nullptr);
+  // One that idles is none for a reader while two are borrowed: it is what is kept.
+  pool.give(std::move(all[0]));
+  EXPECT_EQ(*pool.take(0, 0, make), nullptr);
+  all[0] = *pool.take(0, 1, make);
+  EXPECT_NE(all[0], nullptr);
+  EXPECT_EQ(made, 3);
+  pool.give(std::move(all[0]));
+  pool.give(std::move(all[1]));
+  EXPECT_NE(*pool.take(0, 0, make), nullptr);
+}
 
 TEST_F(PostgresTest, SaysWhatIsWrongAndNeverThePassword) {
   const std::string socket = cluster_->url().substr(cluster_->url().find("host="));

@@ -20,6 +20,7 @@ absl::Status Query::run() {
   return status();
 }
 
+thread_local bool Database::keeps_house_ = false;
 thread_local Database::Scope* Database::innermost_ = nullptr;
 
 Database::Scope::Scope(const Database& database, Connection& connection, bool writes)

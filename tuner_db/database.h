@@ -108,6 +108,9 @@ class Database {
   absl::Status write(double patience_s, absl::FunctionRef<absl::Status()> body);
   // Runs `body`, once, on one consistent snapshot.
   absl::Status read(double patience_s, absl::FunctionRef<absl::Status()> body);
+  // From now on the calling thread's reads find a connection though all others are busy reading:
+  // for the few threads on which leases and look-ups depend.
+  static void keep_connection_for_this_thread() { keeps_house_ = true; }
 
   // All or nothing of `body`, without ending the transaction. REQUIRES: inside write().
   virtual absl::Status savepoint(absl::FunctionRef<absl::Status()> body);
@@ -167,6 +170,8 @@ class Database {
   absl::Status refuse_write() const;       // kPermissionDenied: opened read-only
 
  protected:
+  static constexpr int kReserved = 3;      // connections: a writer's, and of two such threads
+  static int reserved() { return keeps_house_ ? kReserved : 0; }
   Database() = default;
   virtual absl::Status write_transaction(double patience_s,
                                          absl::FunctionRef<absl::Status()> body) = 0;
@@ -196,6 +201,7 @@ class Database {
  private:
   const Scope* scope() const;
   static thread_local Scope* innermost_;
+  static thread_local bool keeps_house_;
   std::mutex locks_mutex_;
   std::set<int64_t> locks_;
 };

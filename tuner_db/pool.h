@@ -18,13 +18,14 @@ class ConnectionPool {
  public:
   explicit ConnectionPool(int limit) : limit_(limit) {}
 
-  // The most recently used idle one, else a new one by `make`; waits `patience_s` when `limit` are
-  // borrowed, then returns nullptr.
+  // The most recently used idle one, else a new one by `make`; waits `patience_s` when `limit` and
+  // `reserved` are borrowed, then returns nullptr. `reserved`: how many are kept for such callers.
   absl::StatusOr<std::unique_ptr<C>> take(
-      double patience_s, absl::FunctionRef<absl::StatusOr<std::unique_ptr<C>>()> make) {
+      double patience_s, int reserved,
+      absl::FunctionRef<absl::StatusOr<std::unique_ptr<C>>()> make) {
     std::unique_lock lock(mutex_);
     const bool there = returned_.wait_for(lock, std::chrono::duration<double>(patience_s),
-                                          [&] { return !idle_.empty() || borrowed_ < limit_; });
+                                          [&] { return borrowed_ < limit_ + reserved; });
     if (!there) return nullptr;
     ++borrowed_;
     if (!idle_.empty()) {
@@ -45,7 +46,7 @@ class ConnectionPool {
       --borrowed_;
       if (connection != nullptr) idle_.push_back(std::move(connection));
     }
-    returned_.notify_one();
+    returned_.notify_all();                // of two kinds, not each of which may have it
   }
 
   // One that was made elsewhere.

@@ -342,8 +342,8 @@ absl::Status PostgresConnection::error(const PGresult* result) {
         "the server's disk is full; what was stored before is safe; free some space and run "
         "again")));
   }
-  if (kind == "53") {
-    return ends(End::kNone, absl::ResourceExhaustedError(absl::StrFormat(
+  if (kind == "53") {                      // no problem of the disk's
+    return ends(End::kNone, absl::UnavailableError(absl::StrFormat(
         "%s: the server has not enough memory or connections (%s)", name_, why)));
   }
   if (kind == "58" || (kind == "XX" && code != "XX001" && code != "XX002")) {

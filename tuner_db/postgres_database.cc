@@ -1,5 +1,6 @@
 // A PostgreSQL database, which several daemons may share. Each transaction borrows a session of a
-// small pool for its thread, so readers and writers run side by side.
+// small pool for its thread, so readers and writers run side by side; a few are kept for writers and
+// for threads that the service cannot do without, whatever readers do.
 //
 // Writes are SERIALIZABLE: the bodies were written for SQLite, where writers come one after the
 // other, and so must believe what they read here too. The price is that PostgreSQL may refuse a
@@ -108,7 +109,7 @@ class PostgresDatabase : public Database {
   absl::StatusOr<Borrowed> connect() {
     return PostgresConnection::open(url_, path_, options_.patience_s);
   }
-  absl::StatusOr<Borrowed> begin(const char* kind, double patience_s);
+  absl::StatusOr<Borrowed> begin(const std::string& kind, double patience_s, int reserved);
   void give(Borrowed connection);
   absl::Status attempt(double patience_s, absl::FunctionRef<absl::Status()> body, End* end);
   absl::StatusOr<int64_t> integer(std::string_view sql);
@@ -125,17 +126,19 @@ class PostgresDatabase : public Database {
 };
 
 // A session inside a new transaction. One that idled may have died with its server: then all have.
-absl::StatusOr<PostgresDatabase::Borrowed> PostgresDatabase::begin(const char* kind,
-                                                                   double patience_s) {
+absl::StatusOr<PostgresDatabase::Borrowed> PostgresDatabase::begin(const std::string& kind,
+                                                                   double patience_s,
+                                                                   int reserved) {
   CHECK(owner_ == getpid());
   for (int round = 0;; ++round) {
-    ASSIGN_OR_RETURN(Borrowed connection, pool_.take(patience_s, [&] { return connect(); }));
+    ASSIGN_OR_RETURN(Borrowed connection,
+                     pool_.take(patience_s, reserved, [&] { return connect(); }));
     if (connection == nullptr) {
       return absl::UnavailableError(absl::StrFormat(
           "%s: all %d connections were busy for over %g s; run again", path_, options_.connections,
           patience_s));
     }
-    const absl::Status status = connection->begin(kind, patience_s);
+    const absl::Status status = connection->begin(kind.c_str(), patience_s);
     if (status.ok()) return connection;
     const bool lost = connection->end() == End::kLost;
     give(std::move(connection));
@@ -152,7 +155,7 @@ void PostgresDatabase::give(Borrowed connection) {
 absl::Status PostgresDatabase::attempt(double patience_s, absl::FunctionRef<absl::Status()> body,
                                        End* end) {
   *end = End::kNone;
-  ASSIGN_OR_RETURN(Borrowed connection, begin("SERIALIZABLE", patience_s));
+  ASSIGN_OR_RETURN(Borrowed connection, begin("SERIALIZABLE", patience_s, kReserved));
   absl::Status status;
   {
     const Scope scope(*this, *connection, true);
@@ -190,7 +193,12 @@ absl::Status PostgresDatabase::write_transaction(double patience_s,
 
 absl::Status PostgresDatabase::read_transaction(double patience_s,
                                                 absl::FunctionRef<absl::Status()> body) {
-  ASSIGN_OR_RETURN(Borrowed connection, begin("REPEATABLE READ READ ONLY", patience_s));
+  std::string kind = "REPEATABLE READ READ ONLY";
+  if (options_.statement_s > 0) {
+    kind += concat("; SET LOCAL statement_timeout = ",
+                   static_cast<int64_t>(options_.statement_s * 1000));
+  }
+  ASSIGN_OR_RETURN(Borrowed connection, begin(kind, patience_s, reserved()));
   absl::Status status;
   {
     const Scope scope(*this, *connection, false);
@@ -290,7 +298,7 @@ absl::Status PostgresDatabase::set_schema_version(int version) {
 
 // All daemons that start at once, one after the other.
 absl::Status PostgresDatabase::migrate_alone() {
-  ASSIGN_OR_RETURN(Borrowed connection, begin("READ COMMITTED", options_.patience_s));
+  ASSIGN_OR_RETURN(Borrowed connection, begin("READ COMMITTED", options_.patience_s, kReserved));
   absl::Status status;
   {
     const Scope scope(*this, *connection, true);

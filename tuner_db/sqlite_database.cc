@@ -110,7 +110,8 @@ absl::StatusOr<std::unique_ptr<SqliteConnection>> SqliteDatabase::take_reader(do
     RETURN_IF_ERROR(reader->open(reader_name_, reader_flags_, patience_s));
     return reader;
   };
-  ASSIGN_OR_RETURN(std::unique_ptr<SqliteConnection> reader, readers_.take(patience_s, make));
+  ASSIGN_OR_RETURN(std::unique_ptr<SqliteConnection> reader,
+                   readers_.take(patience_s, reserved(), make));
   if (reader == nullptr) {
     return absl::UnavailableError(absl::StrFormat(
         "%s: all %d connections were busy reading for over %g s; run again", path_,

@@ -197,7 +197,9 @@ std::unique_ptr<Store> make_memory_store();
 struct DatabaseOptions {
   bool read_only = false;
   double patience_s = 10;                  // how long a locked database is waited for
-  int connections = 16;                    // at once: readers of SQLite, all of PostgreSQL
+  // At once: readers of SQLite, all of PostgreSQL; and three more for writers and housekeeping.
+  int connections = 16;
+  double statement_s = 0;                  // that PostgreSQL lets one of a read take; 0: any time
   // A PostgreSQL on another machine is spoken to though nothing proves that it is the one.
   bool insecure = false;
 };

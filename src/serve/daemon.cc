@@ -19,6 +19,7 @@ namespace lw {
 namespace {
 
 constexpr int kPageConnections = 8;
+constexpr double kStatement_s = 30;       // of a read on PostgreSQL; what we ask takes milliseconds
 constexpr std::chrono::milliseconds kFirstPause{500}, kLongestPause{15'000};  // for a database
 
 // The database, waited for where it is a server's: one that starts with this daemon (a machine that
@@ -151,6 +152,7 @@ absl::Status run_daemon(DaemonOptions options,
   ASSIGN_OR_RETURN(const DaemonLock lock, DaemonLock::take(options.database));
   DatabaseOptions to_write;
   to_write.insecure = options.insecure_database;
+  to_write.statement_s = kStatement_s;
   absl::StatusOr<std::shared_ptr<Database>> opened =
       open_when_there(options.database, to_write, stop);
   if (absl::IsCancelled(opened.status())) return absl::OkStatus();
@@ -161,6 +163,7 @@ absl::Status run_daemon(DaemonOptions options,
   DatabaseOptions to_read;
   to_read.read_only = true;
   to_read.insecure = options.insecure_database;
+  to_read.statement_s = kStatement_s;
   to_read.connections = kPageConnections;
   ASSIGN_OR_RETURN(const std::shared_ptr<Database> reading,
                    open_database(options.database, to_read));

@@ -135,6 +135,7 @@ void Service::changed(const Changes& changes) {
 }
 
 void Service::keep_house() {
+  Database::keep_connection_for_this_thread();
   int64_t swept = 0, refreshed = 0, measured = 0;
   while (true) {
     {
@@ -237,6 +238,7 @@ void Service::note_key(const Key& key) {
 // The index of look-ups, kept up behind: the first reading of a large database takes seconds, in
 // which look-ups are answered exactly or not at all.
 void Service::keep_index() {
+  Database::keep_connection_for_this_thread();
   bool is_read = false;
   int64_t followed = 0, looked = 0;
   while (true) {
