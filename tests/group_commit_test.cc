@@ -231,6 +231,43 @@ TEST(ReadOnlyState, ShortWrite) { degrade_and_recover(FaultyVfs::Fault::kShortWr
 
 // ---- speed
 
+// Those that leases depend on go before what came earlier, also when a usual one takes long; what
+// waits for the next transaction is run there and has not failed.
+TEST(Turns, SomeGoFirstAndALongOneStandsAlone) {
+  Scratch scratch;
+  const std::shared_ptr<Database> database = *open_database(scratch.file);
+  std::vector<std::string> order;          // by the writer's thread
+  GroupCommit commit(*database);
+  std::promise<void> began, go;
+  const auto note = [&order](std::string name) {
+    return [&order, name](Database&) {
+      order.push_back(name);
+      return absl::OkStatus();
+    };
+  };
+  std::atomic<int> done = 0;
+  const auto count = [&done](absl::Status status) { done += status.ok(); };
+  commit.submit([&](Database&) {
+    began.set_value();
+    go.get_future().wait();
+    return absl::OkStatus();
+  }, count);
+  began.get_future().wait();
+  commit.submit([&](Database&) {
+    order.push_back("long");
+    commit.submit(note("later lease"), count, GroupCommit::Turn::kFirst);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return absl::OkStatus();
+  }, count);
+  commit.submit(note("usual"), count);
+  commit.submit(note("lease"), count, GroupCommit::Turn::kFirst);
+  go.set_value();
+  commit.stop();
+  EXPECT_EQ(order, (std::vector<std::string>{"lease", "long", "later lease", "usual"}));
+  EXPECT_EQ(done, 5);
+  EXPECT_EQ(commit.counts().operations, 5);
+}
+
 // Operations like append(), 256 in flight, on a real disk.
 TEST(Speed, DurableOperationsTogether) {
   Scratch scratch(std::filesystem::temp_directory_path());

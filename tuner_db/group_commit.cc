@@ -17,7 +17,8 @@
 namespace lw {
 namespace {
 
-constexpr size_t kMostOperations = 256;
+constexpr size_t kMostOperations = 256, kLeastUsual = 16;
+constexpr double kUsual_s = 0.02;          // after which a transaction begins no other usual one
 constexpr double kPatience_s = 10;
 constexpr double kProbePatience_s = 1;
 constexpr double kProbePause_s = 1;
@@ -52,20 +53,21 @@ void GroupCommit::stop() {
   thread_.join();
 }
 
-void GroupCommit::submit(Body body, Done done) {
+void GroupCommit::submit(Body body, Done done, Turn turn) {
   {
     const std::lock_guard guard(mutex_);
-    queue_.push_back({std::move(body), std::move(done), absl::OkStatus()});
+    (turn == Turn::kFirst ? first_ : usual_)
+        .push_back({std::move(body), std::move(done), turn, absl::OkStatus()});
   }
   arrived_.notify_one();
 }
 
-absl::Status GroupCommit::run(Body body) {
+absl::Status GroupCommit::run(Body body, Turn turn) {
   // Shared, since the writer may still be inside set_value() when get() returns.
   const auto promise = std::make_shared<std::promise<absl::Status>>();
   std::future<absl::Status> result = promise->get_future();
   submit(std::move(body),
-         [promise](absl::Status status) { promise->set_value(std::move(status)); });
+         [promise](absl::Status status) { promise->set_value(std::move(status)); }, turn);
   return result.get();
 }
 
@@ -79,12 +81,28 @@ GroupCommit::Counts GroupCommit::counts() const {
   return counts_;
 }
 
+// Whether the next of a group is for another transaction. Those that go first stand first, so that
+// the one before tells whether a usual one has run.
+bool GroupCommit::waits(const std::deque<Operation>& group, size_t begun,
+                        Clock::time_point start) {
+  return begun > 0 && group[begun - 1].turn == Turn::kUsual && seconds_since(start) > kUsual_s;
+}
+
+void GroupCommit::put_back(std::deque<Operation>& group, size_t begun) {
+  const std::lock_guard guard(mutex_);
+  for (; group.size() > begun; group.pop_back()) usual_.push_front(std::move(group.back()));
+}
+
 // All of a group in one transaction, as if nothing could fail. `in_body`: it failed with what a
 // body said on its own account.
-absl::Status GroupCommit::run_together(std::deque<Operation>& group, bool* in_body) {
+absl::Status GroupCommit::run_together(std::deque<Operation>& group, bool* in_body,
+                                       size_t* begun) {
+  *begun = 0;
   return database_.write(kPatience_s, [&] {
+    const Clock::time_point start = Clock::now();
     *in_body = false;
-    for (Operation& operation : group) {
+    for (*begun = 0; *begun < group.size() && !waits(group, *begun, start);) {
+      Operation& operation = group[(*begun)++];
       operation.status = operation.body(database_);
       if (operation.status.ok()) continue;
       *in_body = database_.doomed().ok();
@@ -95,9 +113,12 @@ absl::Status GroupCommit::run_together(std::deque<Operation>& group, bool* in_bo
 }
 
 // All of a group in one transaction, each body for itself. Returns the transaction's own error.
-absl::Status GroupCommit::run_apart(std::deque<Operation>& group) {
+absl::Status GroupCommit::run_apart(std::deque<Operation>& group, size_t* begun) {
+  *begun = 0;
   return database_.write(kPatience_s, [&] {
-    for (Operation& operation : group) {
+    const Clock::time_point start = Clock::now();
+    for (*begun = 0; *begun < group.size() && !waits(group, *begun, start);) {
+      Operation& operation = group[(*begun)++];
       operation.status = database_.savepoint([&] { return operation.body(database_); });
       // The savepoint could not undo it.
       if (absl::Status doom = database_.doomed(); !doom.ok()) return doom;
@@ -111,18 +132,21 @@ void GroupCommit::commit(std::deque<Operation>& group) {
   std::optional<Liveness::Task> task;
   if (liveness_ != nullptr) task.emplace(*liveness_, "the writer's commit", start + kCommit);
   bool in_body = false;
+  size_t begun = 0;
   absl::Status whole;
   if (apart_ > 0 && group.size() > 1) {
     --apart_;
-    whole = run_apart(group);
+    whole = run_apart(group, &begun);
   } else {
-    whole = run_together(group, &in_body);
+    whole = run_together(group, &in_body, &begun);
     if (in_body && group.size() > 1) {
       in_body = false;
       apart_ = kGroupsApart;
-      whole = run_apart(group);
+      whole = run_apart(group, &begun);
     }
   }
+  // What was not reached has not failed; where nothing could begin, all has.
+  if (begun > 0) put_back(group, begun);
   if (!whole.ok() && !in_body) {
     for (Operation& operation : group) operation.status = whole;
     // A probe fitted where this does not.
@@ -164,17 +188,20 @@ absl::Status GroupCommit::probe() {
 // What has arrived, waiting for it: a pause at most, unless `forever`.
 std::deque<GroupCommit::Operation> GroupCommit::take(bool forever) {
   std::unique_lock lock(mutex_);
-  auto ready = [&] { return stopping_ || !queue_.empty(); };
+  auto ready = [&] { return stopping_ || !first_.empty() || !usual_.empty(); };
   if (forever) {
     arrived_.wait(lock, ready);
   } else {
     arrived_.wait_for(lock, kPause, ready);
   }
   std::deque<Operation> group;
-  while (!queue_.empty() && group.size() < kMostOperations) {
-    group.push_back(std::move(queue_.front()));
-    queue_.pop_front();
-  }
+  const auto fill = [&group](std::deque<Operation>& queue, size_t most) {
+    for (; !queue.empty() && group.size() < most; queue.pop_front()) {
+      group.push_back(std::move(queue.front()));
+    }
+  };
+  fill(first_, kMostOperations - kLeastUsual);
+  fill(usual_, kMostOperations);
   return group;
 }
 
@@ -203,7 +230,7 @@ void GroupCommit::loop() {
     }
     {
       const std::lock_guard guard(mutex_);
-      if (stopping_ && queue_.empty()) return;
+      if (stopping_ && first_.empty() && usual_.empty()) return;
     }
     if (!tidy) tidy = database_.tidy().ok();
   }

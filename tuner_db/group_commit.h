@@ -2,6 +2,10 @@
 // takes what has arrived, up to 256 operations, into one transaction, and acknowledges each after
 // its COMMIT. Nothing waits for company: an operation that comes alone commits alone.
 //
+// Some go first, those that leases and searches depend on. Of the usual ones a transaction runs one
+// at least, and begins no other when it has lasted for 20 ms: they wait for the next, in which what
+// came first meanwhile goes before them.
+//
 // Failures stay apart: an operation whose body fails leaves nothing behind and gets its own error;
 // when the transaction fails, all of it get that error. A group runs without savepoints first; if a
 // body fails, it runs again with one around each. Bodies must be re-runnable (database.h).
@@ -45,10 +49,11 @@ class GroupCommit {
   // Commits and acknowledges what was submitted before, then ends the thread. Idempotent.
   void stop();
 
+  enum class Turn { kFirst, kUsual };
   // `done` is called once, with OK when the operation is durable.
-  void submit(Body body, Done done);
+  void submit(Body body, Done done, Turn turn = Turn::kUsual);
   // The same, and waits.
-  absl::Status run(Body body);
+  absl::Status run(Body body, Turn turn = Turn::kUsual);
 
   // Why writes are refused now; "" when all is well.
   std::string problem() const;
@@ -63,14 +68,19 @@ class GroupCommit {
   struct Operation {
     Body body;
     Done done;
+    Turn turn;
     absl::Status status;
   };
 
   void loop();
   std::deque<Operation> take(bool forever);
   void commit(std::deque<Operation>& group);
-  absl::Status run_together(std::deque<Operation>& group, bool* in_body);
-  absl::Status run_apart(std::deque<Operation>& group);
+  // `begun`: so many of them, the rest waits for the next transaction.
+  absl::Status run_together(std::deque<Operation>& group, bool* in_body, size_t* begun);
+  absl::Status run_apart(std::deque<Operation>& group, size_t* begun);
+  static bool waits(const std::deque<Operation>& group, size_t begun,
+                    std::chrono::steady_clock::time_point start);
+  void put_back(std::deque<Operation>& group, size_t begun);
   void set_problem(const absl::Status& status);              // OK: none
   absl::Status probe();
 
@@ -79,7 +89,7 @@ class GroupCommit {
   Liveness* const liveness_;
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
-  std::deque<Operation> queue_;
+  std::deque<Operation> first_, usual_;
   bool stopping_ = false;
   std::string problem_;                    // changed by the writer's thread only
   size_t probe_bytes_ = 0;                 // what the next probe writes

@@ -42,7 +42,7 @@ absl::StatusOr<std::unique_ptr<Service>> Service::start(std::shared_ptr<Database
     seat.database = self->database_.get();
     seat.store = self->store_.get();
     seat.commit = [self](std::function<absl::Status(Database&)> body) {
-      return self->commit_->run(std::move(body));
+      return self->commit_->run(std::move(body), GroupCommit::Turn::kFirst);
     };
     seat.now_ms = [self] { return self->now_ms(); };
     seat.changed = [self](const Changes& changes) { self->changed(changes); };
@@ -198,7 +198,7 @@ absl::Status Service::sweep() {
                                   changes.get()).status());
     if (unread) RETURN_IF_ERROR(adopt_old_jobs(database, kAdoptAtOnce, changes.get()).status());
     return old ? forget_requests(database, now, kForgetAtOnce) : absl::OkStatus();
-  }));
+  }, GroupCommit::Turn::kFirst));
   changed(*changes);
   return absl::OkStatus();
 }
@@ -218,7 +218,7 @@ absl::Status Service::refresh() {
     shares.turns = shares_.turns;
     shares_ = shares;
     return absl::OkStatus();
-  }, [](absl::Status) {});
+  }, [](absl::Status) {}, GroupCommit::Turn::kFirst);
   for (const std::string& queue : queues) note_queued(queue);
   // Another daemon's results and events announce themselves to it alone.
   if (database_->is_shared()) parked_.wake_prefix("study ");
@@ -303,7 +303,7 @@ absl::Status Service::keep_time() {
   RETURN_IF_ERROR(clock_.synchronize(*database_));
   // Written now and then, so that a restart does not fall behind the present.
   commit_->submit([this](Database& database) { return clock_.store(database); },
-                  [](absl::Status) {});
+                  [](absl::Status) {}, GroupCommit::Turn::kFirst);
   return measure_fleet();
 }
 

@@ -220,7 +220,8 @@ void Service::attempt(std::shared_ptr<Sync> sync) {
           }
         }
         answered(sync, write_error(*commit_, status));
-      });
+      },
+      GroupCommit::Turn::kFirst);
 }
 
 // Answers, or parks what has no news.
