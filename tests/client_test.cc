@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <thread>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/client/grpc_source.h"
 #include "src/client/loopwright.h"
@@ -203,6 +204,26 @@ TEST(Client, AHangingServerIsNotWaitedFor) {
   place.source->let_go();
   // The late answer has reached the cache.
   wait_until([&] { return ScheduleCache(place.cache()).read(task.key).has_value(); });
+}
+
+// One deadline for all of it; without, a default is worked out.
+TEST(Client, ALookupIsOverInItsTime) {
+  const Place place;
+  place.source->hangs = true;
+  ClientOptions options;
+  options.deadline_ms = kPatient;
+  options.most_ms = 1;
+  const Task task = task_of(kWords);
+  const absl::StatusOr<ClientAnswer> late = place.open(options)->lookup(task);
+  ASSERT_TRUE(late.ok()) << late.status();
+  EXPECT_EQ(late->answer.outcome, Rung::kDefault);
+  EXPECT_EQ(late->answer.kernel, nullptr);
+  EXPECT_THAT(late->answer.notes.back(), testing::HasSubstr("1 ms were over"));
+  place.source->let_go();
+  options.most_ms = 0;
+  const absl::StatusOr<ClientAnswer> worked_out = place.open(options, false)->lookup(task);
+  ASSERT_TRUE(worked_out.ok());
+  EXPECT_NE(worked_out->answer.kernel, nullptr);
 }
 
 TEST(Client, FrozenTakesNothingButWhatIsStored) {

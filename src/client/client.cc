@@ -1,5 +1,6 @@
 #include "src/client/client.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "absl/strings/str_split.h"
@@ -46,7 +47,7 @@ absl::StatusOr<std::unique_ptr<ScheduleClient>> ScheduleClient::open(ClientOptio
   }
   if (source != nullptr && !o.frozen) {
     RemoteOptions remote = o.remote;
-    remote.deadline_ms = o.deadline_ms;
+    remote.deadline_ms = o.most_ms > 0 ? std::min(o.deadline_ms, o.most_ms) : o.deadline_ms;
     // By value: a late answer may outlive the client.
     auto keep = [cache = client->cache_](const std::vector<LookupRequest>& queries,
                                          const Replies& replies) {
@@ -125,8 +126,22 @@ std::vector<ScheduleClient::Found> ScheduleClient::find(const std::vector<Lookup
   return found;
 }
 
-absl::StatusOr<ClientAnswer> ScheduleClient::settle_one(const Task& task, Found found) {
+// In time, rather than well.
+absl::StatusOr<ClientAnswer> ScheduleClient::settle_one(const Task& task, Found found,
+                                                        const Stop& stop) {
+  absl::StatusOr<ClientAnswer> answer = settle_well(task, std::move(found), stop);
+  if (!absl::IsDeadlineExceeded(answer.status())) return answer;
+  LookupOptions nothing;
+  nothing.zero_trial = false;
+  ASSIGN_OR_RETURN(LookupAnswer none, default_answer(task, nothing));
+  none.notes.push_back(concat("the look-up's ", options_.most_ms, " ms were over"));
+  return ClientAnswer{std::move(none), ""};
+}
+
+absl::StatusOr<ClientAnswer> ScheduleClient::settle_well(const Task& task, Found found,
+                                                         const Stop& stop) {
   LookupOptions options;
+  options.stop = stop;
   options.ladder = options_.ladder;
   options.ladder.now_ms = now_in_ms();
   options.zero_trial = options_.on_miss == OnMiss::kZeroTrial;
@@ -161,6 +176,8 @@ absl::StatusOr<ClientAnswer> ScheduleClient::settle_one(const Task& task, Found 
 }
 
 std::vector<absl::StatusOr<ClientAnswer>> ScheduleClient::lookup(absl::Span<const Task> tasks) {
+  const Stop stop =
+      options_.most_ms > 0 ? Stop().before(after_seconds(1e-3 * options_.most_ms)) : Stop();
   std::vector<LookupRequest> queries;
   for (const Task& task : tasks) {
     queries.push_back(request_of(task));
@@ -168,7 +185,7 @@ std::vector<absl::StatusOr<ClientAnswer>> ScheduleClient::lookup(absl::Span<cons
   std::vector<Found> found = find(queries);
   std::vector<absl::StatusOr<ClientAnswer>> answers;
   for (size_t i = 0; i < tasks.size(); ++i) {
-    answers.push_back(settle_one(tasks[i], std::move(found[i])));
+    answers.push_back(settle_one(tasks[i], std::move(found[i]), stop));
   }
   return answers;
 }

@@ -7,8 +7,8 @@
 // Order: the local cache (a fresh, exact entry), the snapshot (exact), the server (all that is left
 // in one call), then the nearest of what the three know, then the default. A server's answers and
 // misses are cached. Below `exact` the answer is adapted to the task here (src/api/lookup.h): a few
-// milliseconds, not counted against the deadline, as is the zero-trial schedule (up to 0.1 s),
-// which can be turned off.
+// milliseconds, not counted against the server's deadline, nor is the zero-trial schedule (up to
+// 0.4 s for a large program), which can be turned off; `most_ms` bounds all of it.
 #pragma once
 
 #include <memory>
@@ -35,6 +35,9 @@ struct ClientOptions {
   bool insecure = false;                   // or plain text to it, which anybody may change
   std::shared_ptr<ScheduleSource> source;  // instead of `server`
   int deadline_ms = 50;                    // that a lookup waits for the server
+  // That a lookup takes in all, adapting and the zero-trial schedule included; where that is over,
+  // the answer is a default without a trace. 0: as long as those take.
+  int most_ms = 0;
   // Only what is stored exactly: anything else is kNotFound, and the server is not asked, so that
   // the same files give the same build.
   bool frozen = false;
@@ -81,7 +84,8 @@ class ScheduleClient {
   std::vector<Found> find(const std::vector<LookupRequest>& queries);
   // Without the server; true when it need not be asked.
   bool find_here(const LookupRequest& query, int64_t now_ms, Found* found) const;
-  absl::StatusOr<ClientAnswer> settle_one(const Task& task, Found found);
+  absl::StatusOr<ClientAnswer> settle_one(const Task& task, Found found, const Stop& stop);
+  absl::StatusOr<ClientAnswer> settle_well(const Task& task, Found found, const Stop& stop);
 
   const ClientOptions options_;
   std::unique_ptr<Snapshot> snapshot_;
