@@ -31,7 +31,7 @@ v1::LookupQuery to_query(const LookupRequest& request) {
   return out;
 }
 
-// The one record of a server that sends none whole: of its workload no more than the words is known.
+// The one record of a server that sends none whole: of its workload no more is known than the words.
 absl::StatusOr<Match> to_lone_match(const v1::LookupResult& result, Rung rung) {
   ASSIGN_OR_RETURN(const Measurement measurement, from_proto(result.measurement()));
   if (!measurement.verified) return absl::InvalidArgumentError("a record is not verified");
@@ -41,8 +41,9 @@ absl::StatusOr<Match> to_lone_match(const v1::LookupResult& result, Rung rung) {
                std::make_shared<const ScheduleRecord>(std::move(record))};
 }
 
-// None for a default: this side has its own. kInvalidArgument for what does not add up.
-absl::StatusOr<std::vector<Match>> to_candidates(const v1::LookupResult& result) {
+// None for a default: this side has its own. A record that cannot be read (a newer server's steps,
+// or what does not add up) is passed over: the rest of the batch is as good as without it.
+std::vector<Match> to_candidates(const v1::LookupResult& result) {
   Rung rung;
   switch (result.outcome()) {
     case v1::LOOKUP_OUTCOME_EXACT: rung = Rung::kExact; break;
@@ -53,12 +54,14 @@ absl::StatusOr<std::vector<Match>> to_candidates(const v1::LookupResult& result)
   }
   std::vector<Match> candidates;
   for (const v1::LookupMatch& match : result.matches()) {
-    ASSIGN_OR_RETURN(ScheduleRecord record, from_proto(match.record()));
+    absl::StatusOr<ScheduleRecord> record = from_proto(match.record());
+    if (!record.ok()) continue;
     candidates.push_back({rung, match.distance(), match.stale(),
-                          std::make_shared<const ScheduleRecord>(std::move(record))});
+                          std::make_shared<const ScheduleRecord>(*std::move(record))});
   }
-  if (candidates.empty()) {
-    ASSIGN_OR_RETURN(candidates.emplace_back(), to_lone_match(result, rung));
+  if (result.matches().empty()) {
+    absl::StatusOr<Match> lone = to_lone_match(result, rung);
+    if (lone.ok()) candidates.push_back(*std::move(lone));
   }
   return candidates;
 }
@@ -105,7 +108,7 @@ class GrpcSource : public ScheduleSource {
         return absl::UnavailableError("the server answered another number of queries");
       }
       for (int i = 0; i < response.results_size(); ++i) {
-        ASSIGN_OR_RETURN(std::vector<Match> candidates, to_candidates(response.results(i)));
+        std::vector<Match> candidates = to_candidates(response.results(i));
         const Key& asked = some[static_cast<size_t>(i)].key;
         const bool exact = !candidates.empty() && candidates[0].rung == Rung::kExact;
         if (exact && !(candidates[0].record->key == asked)) {
