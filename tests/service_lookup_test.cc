@@ -1,5 +1,7 @@
 // BatchLookup: by a program's text, by its identity alone, with and without adapting what was
 // found.
+#include <functional>
+
 #include "gtest/gtest.h"
 #include "loopwright/v1/schedule.pb.h"
 #include "src/client/client.h"
@@ -113,6 +115,62 @@ TEST_F(ServiceLookup, EachQueryOfABatchHasItsOwnTarget) {
   EXPECT_EQ(found->results(0).outcome(), v1::LOOKUP_OUTCOME_EXACT);
   EXPECT_NE(found->results(1).outcome(), v1::LOOKUP_OUTCOME_EXACT);
   EXPECT_EQ(found->results(2).outcome(), v1::LOOKUP_OUTCOME_EXACT);
+}
+
+// Looking up never blocks a build.
+TEST_F(ServiceLookup, AMissIsAnAnswer) {
+  v1::LookupQuery elsewhere = by_identity(stored_), foreign = by_program(stored_);
+  elsewhere.clear_target();
+  elsewhere.set_target_id(std::string(64, 'a'));
+  foreign.set_workload_id(neighbour_.key.workload);
+  const auto found = look_up({elsewhere, foreign, by_identity(stored_)});
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->results(0).outcome(), v1::LOOKUP_OUTCOME_NOT_FOUND);
+  EXPECT_NE(found->results(0).detail().find("target_id"), std::string::npos);
+  EXPECT_EQ(found->results(1).outcome(), v1::LOOKUP_OUTCOME_NOT_FOUND);
+  EXPECT_NE(found->results(1).detail().find(stored_.key.workload), std::string::npos);
+  EXPECT_EQ(found->results(2).outcome(), v1::LOOKUP_OUTCOME_EXACT);
+}
+
+TEST_F(ServiceLookup, WordsThatNeverMatchAreRefused) {
+  const std::function<void(v1::LookupQuery*)> cases[] = {
+      [](auto* q) { q->set_workload_id("zz"); }, [](auto* q) { q->set_target_id("zz"); },
+      [](auto* q) { q->set_cache("x"); }, [](auto* q) { q->set_objective("energy"); },
+      [](auto* q) { q->set_backend(std::string(1000, 'b')); }};
+  for (const auto& spoil : cases) {
+    v1::LookupQuery query = by_identity(stored_);
+    spoil(&query);
+    const absl::Status status = look_up({query}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << query.ShortDebugString();
+  }
+}
+
+TEST_F(ServiceLookup, RecordsThatAreUnfitAreRefused) {
+  v1::PutRecordsRequest good;
+  v1::Record& record = *good.add_records();
+  *record.mutable_workload() = to_proto(stored_.workload);
+  *record.mutable_target() = to_proto(*stored_.target);
+  *record.mutable_key() = to_proto(stored_.key);
+  Measurement measurement = make_measurement(1, {10, 10, 10});
+  measurement.trace = trace_;
+  *record.mutable_measurement() = to_proto(measurement);
+  const std::function<void(v1::Record*)> cases[] = {
+      [](auto* r) { r->mutable_measurement()->set_environment("{"); },
+      [](auto* r) { r->mutable_measurement()->set_unix_ms(int64_t{1} << 60); },
+      [](auto* r) { r->mutable_measurement()->set_source(std::string(1 << 20, 's')); },
+      [](auto* r) { r->mutable_key()->set_objective("joy"); },
+      [](auto* r) { r->mutable_key()->set_backend(std::string(100'000, 'b')); }};
+  v1::PutRecordsResponse response;
+  for (const auto& spoil : cases) {
+    v1::PutRecordsRequest put = good;
+    put.set_request_id(std::to_string(&spoil - cases));
+    spoil(put.mutable_records(0));
+    EXPECT_EQ(service_->put_records(local_caller(), put, &response).code(),
+              absl::StatusCode::kInvalidArgument) << &spoil - cases;
+  }
+  good.set_request_id("good");
+  good.mutable_records(0)->mutable_measurement()->set_detail(std::string(3 << 20, 'd'));
+  EXPECT_TRUE(service_->put_records(local_caller(), good, &response).ok());
 }
 
 TEST_F(ServiceLookup, WhatIsWrongIsNamed) {

@@ -13,6 +13,7 @@ namespace {
 
 // A rounded median may leave the range of its samples by a few units in the last place.
 constexpr double kSlack = 1e-9;
+constexpr size_t kLongestBackend = 200;
 
 bool is_amount(double value) { return std::isfinite(value) && value >= 0; }
 
@@ -25,6 +26,23 @@ std::string defect(const Key& key) {
   if (key.threads < 1) return absl::StrFormat("threads is %d", key.threads);
   if (key.cache.empty()) return "the cache regime is empty";
   if (key.objective.empty()) return "the objective is empty";
+  return "";
+}
+
+bool is_digest(std::string_view id) {
+  return id.size() == 64 && id.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+std::string unknown_word(const Key& key) {
+  if (!is_digest(key.workload)) return "the workload is no sha256, 64 hex digits";
+  if (!is_digest(key.target)) return "the target is no sha256, 64 hex digits";
+  if (key.backend.size() > kLongestBackend) return "the backend is longer than 200 bytes";
+  if (key.cache != "warm" && key.cache != "cold") {
+    return "the cache regime is neither warm nor cold";
+  }
+  if (key.objective != "time" && key.objective != "time+winograd") {
+    return "the objective is neither time nor time+winograd";
+  }
   return "";
 }
 

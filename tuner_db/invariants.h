@@ -14,6 +14,11 @@ namespace lw {
 
 // "" when all is well, else the first thing that is wrong, as a phrase: "time_us is negative".
 std::string defect(const Key& key);
+// 64 hex digits.
+bool is_digest(std::string_view id);
+// What no version writes: such a key never has a record. Files of versions to come may hold others,
+// so that is no defect.
+std::string unknown_word(const Key& key);
 std::string defect(const Measurement& measurement);
 std::string defect(const WorkloadRow& row);                        // the id included
 std::string defect(const ScheduleRecord& record);                  // of a peer; traces unparsed

@@ -28,6 +28,8 @@ constexpr int kExportKeys = 50;            // a message
 constexpr size_t kExportBytes = 1 << 20;
 constexpr int64_t kKeysAtOnce = 20'000;    // looked through by a call that searches
 constexpr int kTrialsShown = 100'000;
+constexpr size_t kLongestSource = 64, kLongestEnvironment = 64 << 10;
+constexpr int64_t kLatest_ms = 4'102'444'800'000;  // 2100: clocks may be wrong, not that much
 
 v1::LookupOutcome outcome_of(Rung rung) {
   return static_cast<v1::LookupOutcome>(static_cast<int>(rung) + 1);
@@ -72,7 +74,10 @@ class AskedTarget {
     }
     if (!query.target_id().empty()) {
       absl::StatusOr<Target> target = store_.target(query.target_id());
-      if (!target.ok()) return not_found(v1::ERROR_REASON_TARGET_NOT_FOUND, query.target_id());
+      if (absl::IsNotFound(target.status())) {
+        return absl::NotFoundError(concat("nothing is stored of target_id ", query.target_id()));
+      }
+      if (!target.ok()) return store_error(target.status());
       return target;
     }
     if (query.target_name().empty()) return bad_field(at(i, "target"), "a target must be named");
@@ -126,11 +131,16 @@ absl::StatusOr<Asked> by_id(const v1::LookupQuery& query, int i, const AskedTarg
   return asked;
 }
 
-// `adapts`: whether a trace may have to be made for the program.
+// `adapts`: whether a trace may have to be made for the program. kNotFound: a miss, and why.
 absl::StatusOr<Asked> understand(const v1::LookupQuery& query, int i, bool adapts,
                                  const Store& store, AskedTarget* target) {
   if (query.program().empty() && query.workload_id().empty()) {
     return bad_field(at(i, "program"), "a program or a workload_id must be given");
+  }
+  for (const auto& [field, id] : {std::pair("workload_id", &query.workload_id()),
+                                  std::pair("target_id", &query.target_id())}) {
+    if (id->empty() || is_digest(*id)) continue;
+    return bad_field(at(i, field), "is no sha256: 64 hex digits");
   }
   RETURN_IF_ERROR(target->read(query, i));
   const int threads = query.threads() == 0 ? 1 : query.threads();
@@ -139,10 +149,16 @@ absl::StatusOr<Asked> understand(const v1::LookupQuery& query, int i, bool adapt
   ASSIGN_OR_RETURN(Asked asked, parses ? by_program(query, i, *target->target(), threads)
                                        : by_id(query, i, *target, threads, store));
   Key& key = asked.request.key;
+  if (parses && !query.workload_id().empty() && query.workload_id() != key.workload) {
+    return absl::NotFoundError(concat("workload_id is not the program's, which is ", key.workload));
+  }
   if (!query.backend().empty()) key.backend = query.backend();
   if (!query.cache().empty()) key.cache = query.cache();
   if (!query.objective().empty()) key.objective = query.objective();
   if (std::string what = defect(key); !what.empty()) return bad_field(at(i, "workload_id"), what);
+  if (std::string what = unknown_word(key); !what.empty()) {
+    return bad_field(concat("queries[", i, "]"), what);
+  }
   return asked;
 }
 
@@ -207,6 +223,22 @@ absl::Status answer(const Asked& asked, const RecordSource& source, const Lookup
   return absl::OkStatus();
 }
 
+// What older files may hold, and nobody gives any more.
+std::string unfit(const v1::Record& record) {
+  if (std::string what = unknown_word(from_proto(record.key())); !what.empty()) return what;
+  const v1::Measurement& m = record.measurement();
+  if (m.source().size() > kLongestSource) return concat("source is longer than ", kLongestSource);
+  if (m.environment().size() > kLongestEnvironment) {
+    return concat("environment is longer than ", kLongestEnvironment, " bytes");
+  }
+  if (!m.environment().empty() &&
+      !nlohmann::json::parse(m.environment(), nullptr, false).is_object()) {
+    return "environment is no JSON object";
+  }
+  if (m.unix_ms() < 0 || m.unix_ms() > kLatest_ms) return "unix_ms is no time of these days";
+  return "";
+}
+
 // Who gave the measurements, and whether they count, is not for everybody to say.
 absl::StatusOr<Records> take_in(const Caller& caller,
                                 const google::protobuf::RepeatedPtrField<v1::Record>& messages) {
@@ -215,12 +247,16 @@ absl::StatusOr<Records> take_in(const Caller& caller,
   }
   Records records;
   for (int i = 0; i < messages.size(); ++i) {
+    if (std::string what = unfit(messages.Get(i)); !what.empty()) {
+      return bad_field(concat("records[", i, "]"), what);
+    }
     const absl::Status added = add_record(messages.Get(i), &records);
     if (!added.ok()) return bad_field(concat("records[", i, "]"), std::string(added.message()));
   }
   const bool is_believed = lw::is_believed(caller.identity.role);
   for (auto& [key, measurements] : records.keys) {
     for (Measurement& m : measurements) {
+      m.detail = as_detail(m.detail);
       if (!is_believed || m.actor.empty()) m.actor = actor(caller);
       if (is_believed) continue;
       m.counts = false;
@@ -269,10 +305,16 @@ absl::Status Service::batch_lookup(const Caller& caller, const v1::BatchLookupRe
     const auto begun = std::chrono::steady_clock::now();
     RETURN_IF_ERROR(caller.stop.status("the look-up"));
     options.stop = caller.stop.before(begun + kAdaptFor);
-    ASSIGN_OR_RETURN(const Asked asked,
-                     understand(request.queries(i), i, adapts, *store_, &target));
+    const absl::StatusOr<Asked> asked =
+        understand(request.queries(i), i, adapts, *store_, &target);
     v1::LookupResult& result = *response->add_results();
-    if (const absl::Status found = answer(asked, *index_, options, request, &result); !found.ok()) {
+    if (absl::IsNotFound(asked.status())) {  // the others are answered all the same
+      result.set_outcome(v1::LOOKUP_OUTCOME_NOT_FOUND);
+      result.set_detail(std::string(asked.status().message()));
+      continue;
+    }
+    RETURN_IF_ERROR(asked.status());
+    if (const absl::Status found = answer(*asked, *index_, options, request, &result); !found.ok()) {
       RETURN_IF_ERROR(options.stop.status("the look-up"));
       return store_error(found);
     }
