@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "src/net/times.h"
 #include "src/serve/clock.h"
+#include "tests/postgres_fixture.h"
 #include "tests/fault_fixture.h"
 
 namespace {
@@ -221,6 +222,21 @@ TEST_F(Clocks, ALeaseEndsByTheServicesClock) {
   EXPECT_THAT(column(*database_, "SELECT count(*) FROM orphans"), ElementsAre("1"));
   service_.reset();
   EXPECT_THAT(defects_of(*database_, *make_store(database_)), IsEmpty());
+}
+
+TEST(SharedClock, FollowsAJumpOfADayInStepsOfSeconds) {
+  PostgresCluster* cluster = PostgresCluster::get();
+  if (cluster == nullptr) GTEST_SKIP() << "PostgreSQL is not installed";
+  const std::shared_ptr<Database> database = *open_database(cluster->fresh());
+  ServiceClock clock([] { return int64_t{1'000'000}; });
+  ASSERT_TRUE(clock.synchronize(*database).ok());
+  const int64_t before = clock.now_ms();
+  ASSERT_TRUE(database->write(5, [&] {
+    return database->query("INSERT INTO clock (id, time_ms) VALUES (1, ?)",
+                           before + int64_t{86'400'000}).run();
+  }).ok());
+  ASSERT_TRUE(clock.synchronize(*database).ok());
+  EXPECT_EQ(clock.now_ms() - before, 10'000);
 }
 
 }  // namespace

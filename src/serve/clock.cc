@@ -6,9 +6,12 @@
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/base/log.h"
 
 namespace lw {
 namespace {
+
+constexpr int64_t kMostStepMs = 10'000;     // at a synchronization
 
 int64_t monotonic_now_ms() {
   timespec now;
@@ -37,7 +40,13 @@ absl::Status ServiceClock::synchronize(Database& database) {
     }
     return absl::OkStatus();
   }));
-  const int64_t offset = time_ms - monotonic_ms_();
+  int64_t offset = time_ms - monotonic_ms_();
+  // A day's jump of the server's clock, for a moment, would end all leases, and time cannot go back.
+  if (!first && offset > offset_ms_ + kMostStepMs) {
+    log(Level::kWarning, "clock_ahead", {{"database_ahead_ms", offset - offset_ms_},
+                                         {"followed_ms", kMostStepMs}});
+    offset = offset_ms_ + kMostStepMs;
+  }
   offset_ms_ = std::max<int64_t>(offset_ms_, offset);
   return absl::OkStatus();
 }
