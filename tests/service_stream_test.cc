@@ -143,6 +143,7 @@ TEST_P(ApiTest, AResumedDeviceGetsWorkWhileItsAgentWaits) {
   ASSERT_TRUE(create(study_request(), &study).ok());
   JobRow job;
   job.target = first.devices(0).description().target_id();
+  job.backend = first.devices(0).description().backend();
   add_job(study, job);
   v1::SynchronizeRequest waiting = agent_call();
   waiting.mutable_devices(0)->clear_description();
