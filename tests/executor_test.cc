@@ -15,7 +15,7 @@ namespace {
 TEST(Executor, WhatWasPostedRunsBeforeItStops) {
   std::atomic<int> ran = 0;
   Liveness liveness;
-  Executor executor(3, liveness);
+  Executor executor(3, 10, liveness);
   std::vector<std::thread> posters;
   for (int t = 0; t < 4; ++t) {
     posters.emplace_back([&] {
@@ -27,9 +27,28 @@ TEST(Executor, WhatWasPostedRunsBeforeItStops) {
   EXPECT_EQ(ran, 2000);
 }
 
+TEST(Executor, OffersNoMoreThanMayWait) {
+  Liveness liveness;
+  Executor executor(1, 2, liveness);
+  std::promise<void> began, release;
+  std::atomic<int> ran = 0;
+  ASSERT_TRUE(executor.offer([&] {
+    began.set_value();
+    release.get_future().wait();
+  }, "first"));
+  began.get_future().wait();
+  EXPECT_TRUE(executor.offer([&ran] { ++ran; }, "second"));
+  EXPECT_TRUE(executor.offer([&ran] { ++ran; }, "third"));
+  EXPECT_FALSE(executor.offer([&ran] { ++ran; }, "fourth"));
+  executor.post([&ran] { ++ran; }, "a stream's next step");
+  release.set_value();
+  executor.stop();
+  EXPECT_EQ(ran, 3);
+}
+
 TEST(Executor, WhatHangsIsSeenAndNamed) {
   Liveness liveness(std::chrono::seconds(5));
-  Executor executor(2, liveness);
+  Executor executor(2, 10, liveness);
   const auto now = Liveness::Clock::now();
   std::promise<void> began, release, other;
   executor.post([&] {
@@ -63,7 +82,7 @@ TEST(Executor, ASignOfLifeIsATimeOfItsOwn) {
 TEST(Executor, ATaskMayBeWhatItsOwnerWaitedFor) {
   Liveness liveness;
   for (int round = 0; round < 500; ++round) {
-    auto executor = std::make_unique<Executor>(2, liveness);
+    auto executor = std::make_unique<Executor>(2, 10, liveness);
     std::promise<void> ran;
     std::thread poster([&ran, raw = executor.get()] { raw->post([&ran] { ran.set_value(); }, ""); });
     ran.get_future().wait();

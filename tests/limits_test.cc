@@ -99,6 +99,51 @@ TEST(RateLimiter, ThreadsTogetherGetNoMoreThanOne) {
   EXPECT_EQ(allowed, 100);
 }
 
+TEST(RateLimiter, ABatchCostsWhatItHoldsAndADebtIsPaidOff) {
+  ServeConfig config;
+  config.rates[static_cast<size_t>(CallClass::kLookup)] = {10, 100};
+  RateLimiter limiter(config);
+  const Identity reader{CallerRole::kReader, "r", true};
+  constexpr int64_t kSecond = 1'000'000'000;
+  EXPECT_TRUE(limiter.take(reader, CallClass::kLookup, 0, 60).ok());
+  EXPECT_FALSE(limiter.take(reader, CallClass::kLookup, 0, 60).ok());
+  EXPECT_TRUE(limiter.take(reader, CallClass::kLookup, 2 * kSecond, 60).ok());
+  // More than a burst: with a full bucket, and then nothing until it is paid.
+  EXPECT_FALSE(limiter.take(reader, CallClass::kLookup, 11 * kSecond, 300).ok());
+  EXPECT_TRUE(limiter.take(reader, CallClass::kLookup, 12 * kSecond, 300).ok());
+  EXPECT_FALSE(limiter.take(reader, CallClass::kLookup, 32 * kSecond, 1).ok());
+  EXPECT_TRUE(limiter.take(reader, CallClass::kLookup, 33 * kSecond, 1).ok());
+}
+
+TEST(InFlight, CountsCallsAndStreamsOfEachCallerAndStreamsOfAll) {
+  Quotas quotas;
+  quotas.calls_at_once = 2;
+  quotas.streams_at_once = 2;
+  quotas.streams = 3;
+  InFlight in_flight(quotas);
+  const Identity a{CallerRole::kReader, "a", true}, b{CallerRole::kReader, "b", true};
+  std::vector<std::shared_ptr<void>> seats;
+  for (bool held : {false, false, true, true}) {
+    absl::StatusOr<std::shared_ptr<void>> seat = in_flight.enter(a, held);
+    ASSERT_TRUE(seat.ok()) << seat.status();
+    seats.push_back(*std::move(seat));
+  }
+  EXPECT_EQ(reason_of(in_flight.enter(a, false).status()),
+            loopwright::v1::ERROR_REASON_QUOTA_EXCEEDED);
+  EXPECT_EQ(reason_of(in_flight.enter(a, true).status()),
+            loopwright::v1::ERROR_REASON_QUOTA_EXCEEDED);
+  EXPECT_TRUE(in_flight.enter(b, false).ok());
+  seats.push_back(*in_flight.enter(b, true));
+  EXPECT_EQ(reason_of(in_flight.enter(b, true).status()),
+            loopwright::v1::ERROR_REASON_OVERLOADED);
+  EXPECT_EQ(reason_of(in_flight.enter(local_identity(), true).status()),
+            loopwright::v1::ERROR_REASON_OVERLOADED);
+  EXPECT_TRUE(in_flight.enter(local_identity(), false).ok());
+  seats.clear();                           // all have ended
+  EXPECT_TRUE(in_flight.enter(a, true).ok());
+  EXPECT_TRUE(in_flight.enter(local_identity(), true).ok());
+}
+
 TEST(ServeConfig, ReadsWhatIsThereAndKeepsTheRest) {
   const auto config = parse_serve_config(R"({
     "quotas": {"queued_jobs": 5, "message_bytes": 65536},

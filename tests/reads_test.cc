@@ -2,6 +2,7 @@
 // the database holds; all of it comes all the same, piece by piece.
 #include <filesystem>
 #include <fstream>
+#include <future>
 
 #include "tests/api_fixture.h"
 #include "tuner_db/history.h"
@@ -178,6 +179,47 @@ TEST_P(Reads, ASearchLooksThroughSomeSchedulesAtATime) {
     ASSERT_LT(++pages, 10);
   } while (!request.page_token().empty());
   EXPECT_EQ(pages, 4);                     // of 20,000
+}
+
+// Lists and look-ups have threads of their own: however many writers wait for a database that is
+// busy, they are answered.
+TEST_P(Reads, LookUpsAndListsDoNotWaitForWriters) {
+  std::promise<void> locked, release;
+  std::thread holder;
+  if (GetParam() == std::string("sqlite")) {
+    holder = std::thread([&] {
+      EXPECT_TRUE(daemon_->database->write(5, [&] {
+        locked.set_value();
+        release.get_future().wait();
+        return absl::OkStatus();
+      }).ok());
+    });
+  } else {                                 // there writers wait for locks of rows
+    GTEST_SKIP() << "a writer holds up no other";
+  }
+  locked.get_future().wait();
+  std::vector<std::thread> writers;
+  for (int i = 0; i < 24; ++i) {
+    writers.emplace_back([&] {
+      v1::PutRecordsResponse response;
+      const v1::PutRecordsRequest request = records_request();
+      Daemon::call(*daemon_->schedules, &v1::ScheduleService::Stub::PutRecords, request, &response,
+                   60).IgnoreError();
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // until they wait
+  v1::BatchLookupRequest lookup;
+  lookup.add_queries()->set_program(kMatmul);
+  lookup.mutable_queries(0)->set_target_name("x86_avx2");
+  v1::BatchLookupResponse found;
+  EXPECT_TRUE(Daemon::call(*daemon_->schedules, &v1::ScheduleService::Stub::BatchLookup, lookup,
+                           &found, 4).ok());
+  v1::ListStudiesResponse listed;
+  EXPECT_TRUE(Daemon::call(*daemon_->tuning, &v1::TuningService::Stub::ListStudies,
+                           v1::ListStudiesRequest(), &listed, 4).ok());
+  release.set_value();
+  holder.join();
+  for (std::thread& writer : writers) writer.join();
 }
 
 TEST_P(Reads, ABackupIsDigestedInPieces) {

@@ -102,6 +102,11 @@ absl::Status retry_later(Reason reason, std::string_view message, int64_t delay_
   return status;
 }
 
+absl::Status overloaded(std::string_view message) {
+  constexpr int64_t kRetryMs = 1000;
+  return retry_later(v1::ERROR_REASON_OVERLOADED, message, kRetryMs);
+}
+
 Reason reason_of(const absl::Status& status) {
   google::rpc::ErrorInfo info;
   Reason reason = v1::ERROR_REASON_UNSPECIFIED;

@@ -29,6 +29,8 @@ absl::Status bad_field(std::string_view field, std::string_view problem,
 absl::Status not_found(Reason reason, std::string_view name);
 // RESOURCE_EXHAUSTED or UNAVAILABLE, with the time after which to try again.
 absl::Status retry_later(Reason reason, std::string_view message, int64_t delay_ms);
+// The same, OVERLOADED: a queue of the server is full, which a second may change.
+absl::Status overloaded(std::string_view message);
 
 // What a Store or a Database said, as the API says it: a full disk is UNAVAILABLE and READ_ONLY.
 // Statuses that have a reason already stay as they are.

@@ -1,4 +1,5 @@
-// Threads for calls that may wait for the database, so that gRPC's own never do. Whether they still
+// Threads for calls that may wait for the database, so that gRPC's own never do, and the calls that
+// wait for one of them, of which there are not more than can be bounded. Whether the threads still
 // move is told to a Liveness. Thread-safe.
 #pragma once
 
@@ -19,13 +20,23 @@ namespace lw {
 
 class Executor {
  public:
-  // `liveness` outlives it.
-  Executor(int threads, Liveness& liveness) : liveness_(liveness) {
+  // `most`: tasks that offer() lets wait. `liveness` outlives it.
+  Executor(int threads, size_t most, Liveness& liveness) : most_(most), liveness_(liveness) {
     for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
   }
   ~Executor() { stop(); }
 
-  // `due`: when it should have ended; without, a minute after it began.
+  // `due`: when it should have ended; without, a minute after it began. False, and nothing of it
+  // runs: as many wait as may.
+  bool offer(std::function<void()> run, std::string what,
+             std::optional<Liveness::Clock::time_point> due = std::nullopt) {
+    std::lock_guard lock(mutex_);
+    if (tasks_.size() >= most_) return false;
+    tasks_.push_back({std::move(run), std::move(what), due});
+    changed_.notify_one();
+    return true;
+  }
+  // The same for what is bounded elsewhere and must go on, a stream's next step.
   void post(std::function<void()> run, std::string what,
             std::optional<Liveness::Clock::time_point> due = std::nullopt) {
     std::lock_guard lock(mutex_);
@@ -72,6 +83,7 @@ class Executor {
     }
   }
 
+  const size_t most_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Task> tasks_;

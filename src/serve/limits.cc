@@ -42,6 +42,9 @@ constexpr QuotaField kQuotaFields[] = {
     {"trials_per_study", &Quotas::trials_per_study, 1, 1'000'000'000},
     {"message_bytes", &Quotas::message_bytes, 64 << 10, 1 << 30},
     {"waiting_seconds", &Quotas::waiting_seconds, 1, int64_t{3650} * 86'400},
+    {"calls_at_once", &Quotas::calls_at_once, 1, 100'000},
+    {"streams_at_once", &Quotas::streams_at_once, 1, 100'000},
+    {"streams", &Quotas::streams, 1, 100'000},
 };
 
 struct Reader {
@@ -242,7 +245,8 @@ absl::StatusOr<ServeConfig> load_serve_config(const std::string& path) {
 RateLimiter::RateLimiter(const ServeConfig& config, size_t max_buckets)
     : rates_(config.rates), max_buckets_(std::max<size_t>(1, max_buckets)) {}
 
-absl::Status RateLimiter::take(const Identity& identity, CallClass call_class, int64_t now_ns) {
+absl::Status RateLimiter::take(const Identity& identity, CallClass call_class, int64_t now_ns,
+                               double cost) {
   if (!identity.certified) return absl::OkStatus();
   const Rate& rate = rates_[static_cast<size_t>(call_class)];
   std::pair<std::string, CallClass> key(identity_text(identity), call_class);
@@ -265,12 +269,13 @@ absl::Status RateLimiter::take(const Identity& identity, CallClass call_class, i
   // Sums of fractions fall short by rounding: who waits as long as told shall not be refused for
   // it.
   constexpr double kRounding = 1e-6;
-  if (bucket.tokens >= 1 - kRounding) {
-    bucket.tokens = std::max(0.0, bucket.tokens - 1);
+  const double needed = std::min(cost, rate.burst);
+  if (bucket.tokens >= needed - kRounding) {
+    bucket.tokens -= cost;
     return absl::OkStatus();
   }
   const auto delay_ms =
-      static_cast<int64_t>(std::ceil((1 - bucket.tokens) / rate.rate * 1e3 - kRounding));
+      static_cast<int64_t>(std::ceil((needed - bucket.tokens) / rate.rate * 1e3 - kRounding));
   std::ostringstream limit;
   limit << rate.rate;
   return retry_later(loopwright::v1::ERROR_REASON_RATE_LIMITED,
@@ -282,6 +287,51 @@ absl::Status RateLimiter::take(const Identity& identity, CallClass call_class, i
 size_t RateLimiter::remembered() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return buckets_.size();
+}
+
+struct InFlight::State {
+  struct Counts {
+    int64_t calls = 0, streams = 0;
+  };
+  std::mutex mutex;
+  absl::flat_hash_map<std::string, Counts> of_caller;
+  int64_t streams = 0;
+};
+
+InFlight::InFlight(const Quotas& quotas) : quotas_(quotas), state_(std::make_shared<State>()) {}
+
+absl::StatusOr<std::shared_ptr<void>> InFlight::enter(const Identity& identity, bool held) {
+  if (!identity.certified && !held) return std::shared_ptr<void>();
+  constexpr int64_t kCallRetryMs = 200, kStreamRetryMs = 5000;
+  const std::string who = identity_text(identity);
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  State::Counts& counts = state_->of_caller[who];
+  if (!held && counts.calls >= quotas_.calls_at_once) {
+    return retry_later(loopwright::v1::ERROR_REASON_QUOTA_EXCEEDED,
+                       concat(who, " has ", counts.calls, " calls under way, as many as it may"),
+                       kCallRetryMs);
+  }
+  if (held && identity.certified && counts.streams >= quotas_.streams_at_once) {
+    return retry_later(loopwright::v1::ERROR_REASON_QUOTA_EXCEEDED,
+                       concat(who, " has ", counts.streams, " streams open, as many as it may"),
+                       kStreamRetryMs);
+  }
+  if (held && state_->streams >= quotas_.streams) {
+    if (counts.calls + counts.streams == 0) state_->of_caller.erase(who);
+    return retry_later(loopwright::v1::ERROR_REASON_OVERLOADED,
+                       concat("the server has ", state_->streams,
+                              " streams open, as many as it may"),
+                       kStreamRetryMs);
+  }
+  ++(held ? counts.streams : counts.calls);
+  if (held) ++state_->streams;
+  return std::shared_ptr<void>(static_cast<void*>(nullptr), [state = state_, who, held](void*) {
+    const std::lock_guard<std::mutex> lock(state->mutex);
+    State::Counts& left = state->of_caller[who];
+    --(held ? left.streams : left.calls);
+    if (held) --state->streams;
+    if (left.calls + left.streams == 0) state->of_caller.erase(who);
+  });
 }
 
 absl::Status check_new_study(const Quotas& quotas, std::string_view client, const Usage& usage,

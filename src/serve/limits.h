@@ -4,8 +4,9 @@
 //   {
 //     "quotas": {"active_studies_per_client": 100, "queued_jobs": 20000,
 //                "workloads_per_study": 500, "trials_per_study": 1000000,
-//                "message_bytes": 4194304, "waiting_seconds": 2592000},
-//     "calls_per_second": {"read": 50, "lookup": {"rate": 200, "burst": 1000}},
+//                "message_bytes": 4194304, "waiting_seconds": 2592000,
+//                "calls_at_once": 200, "streams_at_once": 200, "streams": 2000},
+//     "calls_per_second": {"read": 50, "lookup": {"rate": 10000, "burst": 50000}},
 //     "weights": {"ci": 2, "nightly": 0.5},
 //     "default_weight": 1,
 //     "denied": ["agent/board-7"]
@@ -19,6 +20,7 @@
 #include <cstdint>
 #include <list>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -39,6 +41,9 @@ struct Quotas {
   int64_t trials_per_study = 1'000'000;
   int64_t message_bytes = 4 << 20;
   int64_t waiting_seconds = 30 * 86'400;     // of a study, all in one, for a device or a seat
+  int64_t calls_at_once = 200;               // of one caller, being answered
+  int64_t streams_at_once = 200;             // of one caller: watches, waits, exports, imports
+  int64_t streams = 2'000;                   // of all callers
 
   bool operator==(const Quotas&) const = default;
 };
@@ -53,9 +58,9 @@ struct Rate {
 
 struct ServeConfig {
   Quotas quotas;
-  // By CallClass. An agent needs two calls a second at most; a build looks up in batches.
+  // By CallClass; of look-ups the queries count. An agent needs two calls a second at most.
   std::array<Rate, kCallClasses> rates = {
-      Rate{50, 200}, Rate{200, 1000}, Rate{10, 100}, Rate{20, 200}, Rate{20, 100}, Rate{5, 20}};
+      Rate{50, 200}, Rate{10'000, 50'000}, Rate{10, 100}, Rate{20, 200}, Rate{20, 100}, Rate{5, 20}};
   std::map<std::string, double> weights;     // client's name → share when devices are contended
   double default_weight = 1;
   std::set<std::string> denied;              // whose certificates are revoked: "agent/board-7"
@@ -76,9 +81,11 @@ class RateLimiter {
  public:
   explicit RateLimiter(const ServeConfig& config, size_t max_buckets = 20'000);
 
-  // OK and one token less, or RESOURCE_EXHAUSTED, RATE_LIMITED, with the delay after which a token
-  // is there. The local admin is not limited: a loopback's many agents share that name.
-  absl::Status take(const Identity& identity, CallClass call_class, int64_t now_ns);
+  // OK and `cost` tokens less, or RESOURCE_EXHAUSTED, RATE_LIMITED, with the delay after which they
+  // are there. What costs more than a burst needs a full bucket and leaves a debt. The local admin is
+  // not limited: a loopback's many agents share that name.
+  absl::Status take(const Identity& identity, CallClass call_class, int64_t now_ns,
+                    double cost = 1);
   size_t remembered() const;
 
  private:
@@ -93,6 +100,23 @@ class RateLimiter {
   mutable std::mutex mutex_;
   std::list<Bucket> buckets_;                // the one used last first
   absl::flat_hash_map<std::pair<std::string, CallClass>, std::list<Bucket>::iterator> places_;
+};
+
+// How many calls and streams of one caller are being answered, and streams of all. Thread-safe;
+// seats may outlive it.
+class InFlight {
+ public:
+  explicit InFlight(const Quotas& quotas);
+  // A seat for a call, or for a stream (`held`), until it is destroyed. RESOURCE_EXHAUSTED:
+  // QUOTA_EXCEEDED when the caller has as many as it may, OVERLOADED when there are too many
+  // streams, both with a delay. Of the local admin, whose name many share, only streams are
+  // counted, against those of all.
+  absl::StatusOr<std::shared_ptr<void>> enter(const Identity& identity, bool held);
+
+ private:
+  struct State;
+  const Quotas quotas_;
+  const std::shared_ptr<State> state_;
 };
 
 // Whether another study fits. `workloads`, `trials`: as asked for (trials 0: not said); the counts

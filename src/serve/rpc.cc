@@ -14,6 +14,9 @@ namespace v1 = loopwright::v1;
 
 namespace {
 
+// It is held as streams are.
+constexpr std::string_view kWaitOperation = "/google.longrunning.Operations/WaitOperation";
+
 int64_t steady_ns(std::chrono::steady_clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
@@ -38,7 +41,7 @@ bool is_stream(std::string_view method) {
 }  // namespace
 
 Admission admit(const Wire& wire, const grpc::CallbackServerContext& context,
-                std::string_view method, Deadline deadline) {
+                std::string_view method, Deadline deadline, double cost) {
   Admission admission;
   admission.begun = std::chrono::steady_clock::now();
   admission.caller.peer = context.peer();
@@ -64,8 +67,21 @@ Admission admit(const Wire& wire, const grpc::CallbackServerContext& context,
   }
   admission.status = wire.service->limiter().take(admission.caller.identity,
                                                   admission.permission->call_class,
-                                                  steady_ns(admission.begun));
+                                                  steady_ns(admission.begun), cost);
+  if (!admission.status.ok()) return admission;
+  absl::StatusOr<std::shared_ptr<void>> seat = wire.service->in_flight().enter(
+      admission.caller.identity, is_stream(method) || method == kWaitOperation);
+  if (seat.ok()) admission.seat = *std::move(seat);
+  admission.status = seat.status();
   return admission;
+}
+
+Executor* executor_of(const Wire& wire, CallClass call_class) {
+  switch (call_class) {
+    case CallClass::kRead: return wire.reads;
+    case CallClass::kLookup: return wire.lookups;
+    default: return wire.writes;
+  }
 }
 
 Stop::Clock::time_point deadline_of(const grpc::CallbackServerContext& context) {

@@ -5,9 +5,12 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <chrono>
+#include <memory>
 #include <string>
 
+#include "src/serve/errors.h"
 #include "src/serve/executor.h"
 #include "src/serve/service.h"
 
@@ -15,7 +18,9 @@ namespace lw {
 
 struct Wire {
   Service* service = nullptr;
-  Executor* executor = nullptr;
+  Executor* lookups = nullptr;             // for what answers from memory
+  Executor* reads = nullptr;               // for what reads the database
+  Executor* writes = nullptr;              // for what waits for a commit
   Executor* adapting = nullptr;            // for what may compute for long
   bool tls = false;
 };
@@ -25,11 +30,22 @@ struct Admission {
   absl::Status status;
   Caller caller;
   const Permission* permission = nullptr;
+  std::shared_ptr<void> seat;              // among the calls in flight, until it is answered
   std::chrono::steady_clock::time_point begun;
 };
 enum class Deadline { kWanted, kNotWanted };
 Admission admit(const Wire& wire, const grpc::CallbackServerContext& context,
-                std::string_view method, Deadline deadline);
+                std::string_view method, Deadline deadline, double cost = 1);
+
+// In tokens (limits.h): a batch costs as much as its queries one by one.
+template <class Request>
+double cost_of(const Request& request) {
+  if constexpr (requires { request.queries_size(); }) return std::max(1, request.queries_size());
+  return 1;
+}
+
+// The threads for a call of this class.
+Executor* executor_of(const Wire& wire, CallClass call_class);
 
 // By the clock that only goes forward.
 Stop::Clock::time_point deadline_of(const grpc::CallbackServerContext& context);
@@ -48,22 +64,26 @@ grpc::ServerUnaryReactor* unary(const Wire& wire, grpc::CallbackServerContext* c
                                 Response* response, Call<Request, Response> call,
                                 Executor* executor = nullptr) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  Admission admission = admit(wire, *context, method, Deadline::kWanted);
-  if (!admission.status.ok()) {
-    reactor->Finish(conclude(wire, admission, method, subject_of(*request, *response),
-                             admission.status));
+  const auto admission = std::make_shared<Admission>(
+      admit(wire, *context, method, Deadline::kWanted, cost_of(*request)));
+  const auto refuse = [&](absl::Status status) {
+    reactor->Finish(conclude(wire, *admission, method, subject_of(*request, *response),
+                             std::move(status)));
     return reactor;
-  }
+  };
+  if (!admission->status.ok()) return refuse(admission->status);
   const Stop::Clock::time_point due = deadline_of(*context);
-  admission.caller.stop = Stop([context] { return context->IsCancelled(); }, due);
-  (executor == nullptr ? wire.executor : executor)->post([&wire, context, method, request, response, call, reactor,
-                       admission = std::move(admission)] {
+  admission->caller.stop = Stop([context] { return context->IsCancelled(); }, due);
+  if (executor == nullptr) executor = executor_of(wire, admission->permission->call_class);
+  const bool taken = executor->offer([&wire, context, method, request, response, call, reactor,
+                                      admission] {
     absl::Status status = context->IsCancelled()
                               ? absl::CancelledError("the caller has gone")
-                              : (wire.service->*call)(admission.caller, *request, response);
-    reactor->Finish(conclude(wire, admission, method, subject_of(*request, *response),
+                              : (wire.service->*call)(admission->caller, *request, response);
+    reactor->Finish(conclude(wire, *admission, method, subject_of(*request, *response),
                              std::move(status)));
   }, std::string(method), due);
+  if (!taken) return refuse(overloaded("too many calls of this kind wait to be answered"));
   return reactor;
 }
 

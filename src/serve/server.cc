@@ -24,6 +24,8 @@ namespace longrunning = google::longrunning;
 
 namespace {
 
+constexpr size_t kMostWaiting = 1000;      // calls for threads of a kind; others are refused
+
 // UNARY(Rpc, service_method): the override that forwards to Service::service_method.
 #define UNARY_OF(service, rpc, method, Request, Response)                                      \
   grpc::ServerUnaryReactor* rpc(grpc::CallbackServerContext* context, const Request* request,  \
@@ -75,7 +77,7 @@ class Schedules : public v1::ScheduleService::CallbackService {
                                         v1::BatchLookupResponse* response) override {
     const bool computes = request->adapt() || request->worst() == v1::LOOKUP_OUTCOME_DEFAULT;
     return unary(wire_, context, "/loopwright.v1.ScheduleService/BatchLookup", request, response,
-                 &lw::Service::batch_lookup, computes ? wire_.adapting : wire_.executor);
+                 &lw::Service::batch_lookup, computes ? wire_.adapting : wire_.lookups);
   }
   UNARY("ScheduleService", PutRecords, put_records)
   UNARY("ScheduleService", ListHistory, list_history)
@@ -145,12 +147,14 @@ constexpr const char* kWriteServices[] = {"loopwright.v1.TuningService",
 
 struct Server::Impl {
   explicit Impl(Service& service, const ServerOptions& options)
-      : executor(options.threads, service.liveness()),
-        adapting(options.adapting_threads, service.liveness()),
-        wire{&service, &executor, &adapting, options.credentials != nullptr},
+      : lookups(options.lookup_threads, kMostWaiting, service.liveness()),
+        reads(options.read_threads, kMostWaiting, service.liveness()),
+        writes(options.write_threads, kMostWaiting, service.liveness()),
+        adapting(options.adapting_threads, kMostWaiting, service.liveness()),
+        wire{&service, &lookups, &reads, &writes, &adapting, options.credentials != nullptr},
         tuning(wire), agents(wire), schedules(wire), fleet(wire), operations(wire) {}
 
-  Executor executor, adapting;
+  Executor lookups, reads, writes, adapting;
   Wire wire;
   Tuning tuning;
   Agents agents;
@@ -234,8 +238,9 @@ void Server::stop(double grace_s) {
   impl_->server->Shutdown(std::chrono::system_clock::now() +
                           std::chrono::milliseconds(static_cast<int64_t>(1000 * grace_s)));
   impl_->server->Wait();
-  impl_->executor.stop();
-  impl_->adapting.stop();
+  for (Executor* one : {&impl_->lookups, &impl_->reads, &impl_->writes, &impl_->adapting}) {
+    one->stop();
+  }
   impl_->server.reset();
 }
 

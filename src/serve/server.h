@@ -19,7 +19,9 @@ struct ServerOptions {
   BindAddress address;
   // null: none, for loopbacks; others get the processor that denies by default (auth.h).
   std::shared_ptr<grpc::ServerCredentials> credentials;
-  int threads = 16;                        // for calls that wait for the database
+  int lookup_threads = 4;
+  int read_threads = 8;                    // for calls that read the database
+  int write_threads = 16;                  // for calls that wait for a commit
   int adapting_threads = 4;                // for look-ups that compute schedules
   bool reflection = false;
   Keepalive keepalive = {.time_ms = 60'000, .timeout_ms = 10'000};

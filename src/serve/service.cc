@@ -64,6 +64,7 @@ absl::StatusOr<std::unique_ptr<Service>> Service::start(std::shared_ptr<Database
 Service::Service(std::shared_ptr<Database> database, const ServiceOptions& options)
     : database_(std::move(database)), store_(make_store(database_)), options_(options),
       clock_(options.monotonic_ms), metrics_(options.version), limiter_(options.config),
+      in_flight_(options.config.quotas),
       index_(std::make_unique<LadderIndex>(*store_, LadderIndexOptions{kResidentBytes})) {}
 
 Service::~Service() {

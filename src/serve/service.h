@@ -180,6 +180,7 @@ class Service {
   Database& database() { return *database_; }
   const ServeConfig& config() const { return options_.config; }
   RateLimiter& limiter() { return limiter_; }
+  InFlight& in_flight() { return in_flight_; }
   int64_t now_ms() const { return clock_.now_ms(); }
 
  private:
@@ -223,6 +224,7 @@ class Service {
   Metrics metrics_;
   Liveness liveness_;
   RateLimiter limiter_;
+  InFlight in_flight_;
   DenyList denied_;
   Refusals refusals_;
   ParkedCalls parked_;

@@ -109,7 +109,7 @@ class Watch : public grpc::ServerWriteReactor<v1::StudyEvent> {
   static constexpr char kMethod[] = "/loopwright.v1.TuningService/WatchStudy";
 
   void read() {
-    wire_.executor->post([this] {
+    wire_.reads->post([this] {
       if (parking_.is_cancelled()) return finish(absl::CancelledError("the watcher has gone"));
       const absl::Status denied = wire_.service->denied().check(admission_.caller.identity);
       if (!denied.ok()) return finish(denied);
@@ -197,7 +197,7 @@ class WaitOperation : public grpc::ServerUnaryReactor {
   static constexpr char kMethod[] = "/google.longrunning.Operations/WaitOperation";
 
   void look() {
-    wire_.executor->post([this] {
+    wire_.reads->post([this] {
       const uint64_t version = wire_.service->parked().version({study_topic(study_)});
       google::longrunning::GetOperationRequest request;
       request.set_name(name_);
@@ -300,7 +300,7 @@ class Export : public grpc::ServerWriteReactor<v1::ExportRecordsResponse> {
   static constexpr char kMethod[] = "/loopwright.v1.ScheduleService/ExportRecords";
 
   void next() {
-    wire_.executor->post([this] {
+    wire_.reads->post([this] {
       written_.Clear();
       const absl::Status denied = wire_.service->denied().check(admission_.caller.identity);
       if (!denied.ok()) {
@@ -342,7 +342,7 @@ class Import : public grpc::ServerReadReactor<v1::ImportRecordsRequest> {
       Finish(conclude(wire_, admission_, kMethod, "", absl::OkStatus()));
       return;
     }
-    wire_.executor->post([this] {
+    wire_.writes->post([this] {
       absl::Status status = wire_.service->denied().check(admission_.caller.identity);
       if (status.ok()) {
         status = wire_.service->import_some(admission_.caller, request_, response_);
