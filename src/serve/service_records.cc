@@ -1,0 +1,170 @@
+// Records, on the wire: put, imported, exported. Each is checked as it comes; whose word it is, and
+// whether that counts, the caller's role decides.
+#include <set>
+
+#include "nlohmann/json.hpp"
+#include "src/serve/service_impl.h"
+#include "tuner_db/history.h"
+#include "tuner_db/invariants.h"
+#include "tuner_db/messages.h"
+#include "tuner_db/records.h"
+
+namespace lw {
+
+namespace v1 = loopwright::v1;
+
+namespace {
+
+constexpr int kMostRecords = 10'000;       // of a message
+constexpr int kExportKeys = 50;            // a message
+constexpr size_t kExportBytes = 1 << 20;
+constexpr size_t kLongestSource = 64, kLongestEnvironment = 64 << 10;
+constexpr int64_t kLatest_ms = 4'102'444'800'000;  // 2100: clocks may be wrong, not that much
+
+// What older files may hold, and nobody gives any more.
+std::string unfit(const v1::Record& record) {
+  if (std::string what = unknown_word(from_proto(record.key())); !what.empty()) return what;
+  const v1::Measurement& m = record.measurement();
+  if (m.source().size() > kLongestSource) return concat("source is longer than ", kLongestSource);
+  if (m.environment().size() > kLongestEnvironment) {
+    return concat("environment is longer than ", kLongestEnvironment, " bytes");
+  }
+  if (!m.environment().empty() &&
+      !nlohmann::json::parse(m.environment(), nullptr, false).is_object()) {
+    return "environment is no JSON object";
+  }
+  if (m.unix_ms() < 0 || m.unix_ms() > kLatest_ms) return "unix_ms is no time of these days";
+  return "";
+}
+
+// Who gave the measurements, and whether they count, is not for everybody to say.
+absl::StatusOr<Records> take_in(const Caller& caller,
+                                const google::protobuf::RepeatedPtrField<v1::Record>& messages) {
+  if (messages.size() > kMostRecords) {
+    return bad_field("records", concat("at most ", kMostRecords, " in a message"));
+  }
+  Records records;
+  for (int i = 0; i < messages.size(); ++i) {
+    if (std::string what = unfit(messages.Get(i)); !what.empty()) {
+      return bad_field(concat("records[", i, "]"), what);
+    }
+    const absl::Status added = add_record(messages.Get(i), &records);
+    if (!added.ok()) return bad_field(concat("records[", i, "]"), std::string(added.message()));
+  }
+  const bool is_believed = lw::is_believed(caller.identity.role);
+  for (auto& [key, measurements] : records.keys) {
+    for (Measurement& m : measurements) {
+      m.detail = as_detail(m.detail);
+      if (!is_believed || m.actor.empty()) m.actor = actor(caller);
+      if (is_believed) continue;
+      m.counts = false;
+      m.device.clear(), m.annulled.clear();
+    }
+  }
+  return records;
+}
+
+// Of the studies that the caller made: whose programs are its own.
+absl::StatusOr<std::set<std::string>> own_workloads(Database& database, const Identity& caller) {
+  const std::string actor = identity_text(caller);
+  std::set<std::string> own;
+  Query query = database.query(
+      "SELECT DISTINCT w.workload FROM studies s JOIN study_workloads w ON w.study = s.id "
+      "WHERE s.client = ? AND (s.actor = ? OR (s.actor = '' AND ? = 'client'))",
+      caller.name, actor, role_name(caller.role));
+  while (query.next()) own.insert(query.text(0));
+  RETURN_IF_ERROR(query.status());
+  return own;
+}
+
+}  // namespace
+
+absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequest& request,
+                                  v1::PutRecordsResponse* response) {
+  ASSIGN_OR_RETURN(const Records records, take_in(caller, request.records()));
+  RETURN_IF_ERROR(change(caller, "PutRecords", request, response,
+                         [&](Database&, Changes*) -> absl::Status {
+    int64_t stored = 0;
+    RETURN_IF_ERROR(store_records(*store_, records, &stored));
+    response->set_stored(stored);
+    return absl::OkStatus();
+  }));
+  for (const auto& [key, measurements] : records.keys) {
+    index_now(stored_key(*store_, records, key));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Service::import_some(const Caller& caller, const v1::ImportRecordsRequest& request,
+                                  v1::ImportRecordsResponse* total) {
+  ASSIGN_OR_RETURN(const Records records, take_in(caller, request.records()));
+  total->set_read(total->read() + request.records_size());
+  if (request.dry_run()) return absl::OkStatus();
+  int64_t stored = 0;
+  const absl::Status status = commit_->run([&](Database& database) -> absl::Status {
+    RETURN_IF_ERROR(store_records(*store_, records, &stored));
+    return audit_done(database, caller, "ImportRecords", subject_of(request, *total));
+  });
+  RETURN_IF_ERROR(write_error(*commit_, status));
+  total->set_stored(total->stored() + stored);
+  for (const auto& [key, measurements] : records.keys) {
+    index_now(stored_key(*store_, records, key));
+  }
+  return absl::OkStatus();
+}
+
+// Keys in order of their ids, a large one in pieces; each record whole, workload and target with
+// every key, so that a message stands by itself.
+absl::Status Service::export_some(const Caller& caller, bool best_only, ExportCursor* cursor,
+                                  v1::ExportRecordsResponse* response) {
+  return view([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const std::set<std::string> own, own_workloads(*database_, caller.identity));
+    Query query = database_->query(
+        "SELECT id, workload, target, backend, threads, cache, objective "
+        "FROM keys WHERE id > ? ORDER BY id LIMIT ?",
+        cursor->whole, kExportKeys);
+    cursor->over = true;
+    size_t bytes = 0;
+    while (query.next()) {
+      cursor->over = false;
+      if (bytes >= kExportBytes) break;
+      const int64_t id = query.integer(0);
+      if (id != cursor->key) cursor->measurement = 0;
+      cursor->key = id;
+      const Key key = {query.text(1), query.text(2), query.text(3),
+                       static_cast<int>(query.integer(4)), query.text(5), query.text(6)};
+      std::vector<Measurement> measurements;
+      if (best_only) {
+        absl::StatusOr<BestRow> best = store_->best(key);
+        if (best.ok()) measurements.push_back(std::move(best->measurement));
+      } else {
+        HistoryRequest wanted;
+        wanted.from = cursor->measurement;
+        wanted.bytes = kExportBytes - bytes;
+        ASSIGN_OR_RETURN(HistoryPiece piece, read_history(*database_, id, wanted));
+        measurements = std::move(piece.rows);
+        cursor->measurement = piece.next;
+      }
+      ASSIGN_OR_RETURN(const WorkloadRow workload, store_->workload(key.workload));
+      ASSIGN_OR_RETURN(const Target target, store_->target(key.target));
+      for (size_t i = 0; i < measurements.size(); ++i) {
+        v1::Record& record = *response->add_records();
+        *record.mutable_key() = to_proto(key);
+        *record.mutable_measurement() = to_proto(measurements[i]);
+        if (i == 0) {
+          *record.mutable_workload() = to_proto(workload);
+          *record.mutable_target() = to_proto(target);
+          const bool shown =
+              caller.identity.role == CallerRole::kAdmin || own.contains(key.workload);
+          if (!shown) record.mutable_workload()->clear_canonical_text();
+        }
+        bytes += record.ByteSizeLong();
+      }
+      if (cursor->measurement != 0) break;  // the rest of it comes with the next message
+      cursor->whole = id;
+    }
+    return query.status();
+  });
+}
+
+}  // namespace lw
