@@ -81,6 +81,48 @@ TEST_F(ServiceTrust, WhatAClientPutsDecidesNothing) {
                                       "subject <> ''"), 5);
 }
 
+// Through a daemon's export and another's import, of who may say so.
+TEST_F(ServiceTrust, WithdrawalsTravelWithTheirRecords) {
+  const Caller boss = caller(CallerRole::kAdmin, "boss");
+  ASSERT_TRUE(put(boss, 1, 1).ok());
+  ASSERT_TRUE(put(boss, 2, 40).ok());
+  v1::WithdrawRecordRequest withdraw;
+  withdraw.set_request_id(fresh_id());
+  *withdraw.mutable_key() = to_proto(key_);
+  withdraw.set_trace(make_measurement(1, {1}).trace);
+  withdraw.set_reason("forged");
+  v1::WithdrawnRecord withdrawn;
+  ASSERT_TRUE(daemon_.service->withdraw_record(boss, withdraw, &withdrawn).ok());
+  v1::ExportRecordsResponse all;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  const auto stream = daemon_.schedules->ExportRecords(&context, {});
+  for (v1::ExportRecordsResponse some; stream->Read(&some);) all.MergeFrom(some);
+  ASSERT_TRUE(stream->Finish().ok());
+  ASSERT_EQ(all.records_size(), 2);
+
+  Scratch scratch;
+  Daemon other(scratch.file);
+  v1::PutRecordsRequest put_all;
+  v1::PutRecordsResponse stored;
+  *put_all.mutable_records() = all.records();
+  put_all.set_request_id(fresh_id());
+  ASSERT_TRUE(other.service->put_records(boss, put_all, &stored).ok());
+  EXPECT_EQ(stored.stored(), 2);
+  EXPECT_EQ(served(&other), 40) << "at once";
+  EXPECT_EQ(number(*other.database, "SELECT count(*) FROM withdrawn WHERE reason = 'forged' AND "
+                                    "actor = 'admin/boss'"), 1);
+  // A client's word withdraws nothing.
+  for (v1::Record& record : *put_all.mutable_records()) {
+    record.mutable_withdrawal()->set_reason("mine is better");
+  }
+  put_all.set_request_id(fresh_id());
+  const Caller crook = caller(CallerRole::kClient, "crook");
+  ASSERT_TRUE(other.service->put_records(crook, put_all, &stored).ok());
+  EXPECT_EQ(number(*other.database, "SELECT count(*) FROM withdrawn"), 1);
+  EXPECT_EQ(served(&other), 40);
+}
+
 // Two daemons on one PostgreSQL: what one stores or withdraws the other gives out, or gives out no
 // more, within a second.
 TEST_F(ServiceTrust, WhatAnotherDaemonStoresIsSeen) {

@@ -34,6 +34,30 @@ TEST_P(StoreTest, WhatDoesNotCountIsNeverBestAndDisqualifiesNothing) {
   EXPECT_THAT(*store_->check(), IsEmpty());
 }
 
+// Into an empty store, and into one that has its own word on the trace.
+TEST_P(StoreTest, WithdrawalsSurviveExportAndImport) {
+  const Key key = put_key(*store_);
+  std::vector<Measurement> batch = {make_measurement(1, {1, 1}), make_measurement(2, {10, 11}),
+                                    make_measurement(1, {2, 2})};
+  ASSERT_TRUE(store_->append(key, batch).ok());
+  ASSERT_TRUE(store_->withdraw({key, make_trace(1), "forged", "{}", "admin/a", 5}).ok());
+  const std::string lines = *export_records(*store_);
+  const std::unique_ptr<Store> copy = make_memory_store();
+  int64_t imported = 0;
+  for (int i = 0; i < 2; ++i) {
+    const absl::Status status = import_records(*copy, lines, &imported);
+    ASSERT_TRUE(status.ok()) << status;
+    ASSERT_EQ(copy->withdrawn(key)->size(), 1u);
+    EXPECT_EQ(copy->withdrawn(key)->front().reason, i == 0 ? "forged" : "ours");
+    EXPECT_EQ(copy->withdrawn(key)->front().actor, i == 0 ? "admin/a" : "admin/b");
+    EXPECT_EQ(copy->best(key)->measurement.trace, make_trace(2));
+    ASSERT_TRUE(copy->withdraw({key, make_trace(1), "ours", "", "admin/b", 6}).ok());
+  }
+  ASSERT_TRUE(store_->restore(key, make_trace(1)).ok());
+  ASSERT_TRUE(import_records(*store_, lines, &imported).ok());
+  EXPECT_EQ(store_->best(key)->measurement.trace, make_trace(2));
+}
+
 TEST_P(StoreTest, WhatIsPutTwiceIsOneMeasurementThatCountsWhenVouchedFor) {
   const Key key = put_key(*store_);
   Measurement hint = make_measurement(1, {10, 11});

@@ -58,11 +58,32 @@ absl::Status add_record(const v1::Record& record, Records* records) {
     return absl::InvalidArgumentError(absl::StrCat("key: ", what));
   }
   ASSIGN_OR_RETURN(Measurement measurement, from_proto(record.measurement()));
+  if (record.has_withdrawal()) {
+    const v1::Withdrawal& withdrawal = record.withdrawal();
+    if (withdrawal.reason().empty()) {
+      return absl::InvalidArgumentError("withdrawal: a reason must be given");
+    }
+    records->withdrawals.push_back({key, measurement.trace, withdrawal.reason(),
+                                    withdrawal.evidence(), withdrawal.actor(),
+                                    withdrawal.unix_ms()});
+  }
   const auto [place, is_new] =
       records->index.emplace(record.key().SerializeAsString(), records->keys.size());
   if (is_new) records->keys.push_back({key, {}});
   records->keys[place->second].second.push_back(std::move(measurement));
   return absl::OkStatus();
+}
+
+void set_withdrawal(const std::vector<Withdrawal>& withdrawn, const std::string& trace,
+                    v1::Record* record) {
+  for (const Withdrawal& one : withdrawn) {
+    if (one.trace != trace) continue;
+    v1::Withdrawal& out = *record->mutable_withdrawal();
+    out.set_reason(one.reason);
+    out.set_evidence(one.evidence);
+    out.set_actor(one.actor);
+    out.set_unix_ms(one.unix_ms);
+  }
 }
 
 Key stored_key(const Store& store, const Records& records, Key key) {
@@ -88,6 +109,14 @@ absl::Status store_records(Store& store, const Records& records, int64_t* stored
     RETURN_IF_ERROR(store.put(key, all, &fresh));
     *stored += fresh;
   }
+  for (Withdrawal withdrawal : records.withdrawals) {
+    withdrawal.key = stored_key(store, records, withdrawal.key);
+    ASSIGN_OR_RETURN(const std::vector<Withdrawal> known, store.withdrawn(withdrawal.key));
+    const bool is_known = std::any_of(known.begin(), known.end(), [&](const Withdrawal& one) {
+      return one.trace == withdrawal.trace;
+    });
+    if (!is_known) RETURN_IF_ERROR(store.withdraw(withdrawal));
+  }
   return absl::OkStatus();
 }
 
@@ -104,10 +133,13 @@ absl::StatusOr<std::string> export_records(const Store& store) {
   ASSIGN_OR_RETURN(const std::vector<Key> keys, store.keys());
   for (const Key& key : keys) {
     ASSIGN_OR_RETURN(const std::vector<Measurement> measurements, store.measurements(key));
+    ASSIGN_OR_RETURN(const std::vector<Withdrawal> withdrawn, store.withdrawn(key));
+    std::set<std::string> traces;
     for (const Measurement& m : measurements) {
       v1::Record record;
       *record.mutable_key() = to_proto(key);
       *record.mutable_measurement() = to_proto(m);
+      if (traces.insert(m.trace).second) set_withdrawal(withdrawn, m.trace, &record);
       if (workloads.insert(key.workload).second) {
         ASSIGN_OR_RETURN(const WorkloadRow row, store.workload(key.workload));
         *record.mutable_workload() = to_proto(row);

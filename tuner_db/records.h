@@ -19,11 +19,15 @@ struct Records {
   std::map<std::string, Target> targets;   // by id
   std::vector<std::pair<Key, std::vector<Measurement>>> keys;  // in order of arrival
   std::map<std::string, size_t> index;     // of a key's bytes in `keys`
+  std::vector<Withdrawal> withdrawals;     // of their traces
 };
 
 // Trusts nothing: kInvalidArgument says what does not add up.
 absl::Status add_record(const loopwright::v1::Record& record, Records* records);
-// Each key in one transaction. `stored`: how many measurements were new or count now, also
+// What `withdrawn`, a key's withdrawals, says of the trace, if anything.
+void set_withdrawal(const std::vector<Withdrawal>& withdrawn, const std::string& trace,
+                    loopwright::v1::Record* record);
+// Each key in one transaction, then withdrawals of traces that are not withdrawn yet. `stored`: how many measurements were new or count now, also
 // after an error.
 absl::Status store_records(Store& store, const Records& records, int64_t* stored);
 // The key that `key`'s records are stored under: its target by identity. An export of an earlier

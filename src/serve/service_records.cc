@@ -18,7 +18,7 @@ namespace {
 constexpr int kMostRecords = 10'000;       // of a message
 constexpr int kExportKeys = 50;            // a message
 constexpr size_t kExportBytes = 1 << 20;
-constexpr size_t kLongestSource = 64, kLongestEnvironment = 64 << 10;
+constexpr size_t kLongestSource = 64, kLongestEnvironment = 64 << 10, kLongestReason = 1000;
 constexpr int64_t kLatest_ms = 4'102'444'800'000;  // 2100: clocks may be wrong, not that much
 
 // What older files may hold, and nobody gives any more.
@@ -33,6 +33,11 @@ std::string unfit(const v1::Record& record) {
       !nlohmann::json::parse(m.environment(), nullptr, false).is_object()) {
     return "environment is no JSON object";
   }
+  const v1::Withdrawal& withdrawal = record.withdrawal();
+  const bool is_long = withdrawal.reason().size() > kLongestReason ||
+                       withdrawal.evidence().size() > kLongestEnvironment ||
+                       withdrawal.actor().size() > kLongestReason;
+  if (is_long) return "withdrawal: too long";
   if (m.unix_ms() < 0 || m.unix_ms() > kLatest_ms) return "unix_ms is no time of these days";
   return "";
 }
@@ -52,6 +57,10 @@ absl::StatusOr<Records> take_in(const Caller& caller,
     if (!added.ok()) return bad_field(concat("records[", i, "]"), std::string(added.message()));
   }
   const bool is_believed = lw::is_believed(caller.identity.role);
+  if (!is_believed) records.withdrawals.clear();
+  for (Withdrawal& withdrawal : records.withdrawals) {
+    if (withdrawal.actor.empty()) withdrawal.actor = actor(caller);
+  }
   for (auto& [key, measurements] : records.keys) {
     for (Measurement& m : measurements) {
       m.detail = as_detail(m.detail);
@@ -92,7 +101,8 @@ absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequ
   for (const auto& [key, measurements] : records.keys) {
     index_now(stored_key(*store_, records, key));
   }
-  return absl::OkStatus();
+  if (records.withdrawals.empty()) return absl::OkStatus();
+  return store_error(index_->refresh_withdrawn());
 }
 
 absl::Status Service::import_some(const Caller& caller, const v1::ImportRecordsRequest& request,
@@ -110,7 +120,8 @@ absl::Status Service::import_some(const Caller& caller, const v1::ImportRecordsR
   for (const auto& [key, measurements] : records.keys) {
     index_now(stored_key(*store_, records, key));
   }
-  return absl::OkStatus();
+  if (records.withdrawals.empty()) return absl::OkStatus();
+  return store_error(index_->refresh_withdrawn());
 }
 
 // Keys in order of their ids, a large one in pieces; each record whole, workload and target with
@@ -147,10 +158,15 @@ absl::Status Service::export_some(const Caller& caller, bool best_only, ExportCu
       }
       ASSIGN_OR_RETURN(const WorkloadRow workload, store_->workload(key.workload));
       ASSIGN_OR_RETURN(const Target target, store_->target(key.target));
+      ASSIGN_OR_RETURN(const std::vector<Withdrawal> withdrawn, store_->withdrawn(key));
+      std::set<std::string> traces;
       for (size_t i = 0; i < measurements.size(); ++i) {
         v1::Record& record = *response->add_records();
         *record.mutable_key() = to_proto(key);
         *record.mutable_measurement() = to_proto(measurements[i]);
+        if (traces.insert(measurements[i].trace).second) {
+          set_withdrawal(withdrawn, measurements[i].trace, &record);
+        }
         if (i == 0) {
           *record.mutable_workload() = to_proto(workload);
           *record.mutable_target() = to_proto(target);
