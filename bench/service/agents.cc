@@ -8,6 +8,7 @@
 #include "bench/service/fill.h"
 #include "bench/service/rows.h"
 #include "loopwright/v1/agent.grpc.pb.h"
+#include "src/build/build.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/base/rng.h"
@@ -39,7 +40,7 @@ v1::Device description() {
   const Target target = *find_target(kBenchTarget);
   *device.mutable_target() = to_proto(target);
   device.set_target_id(sha256(to_text(target)));
-  device.set_backend("llvm 19.1.7 r2");
+  device.set_backend((*find_backend(target.family))->version());
   device.set_kind("cpu");
   device.set_fingerprint(sha256("bench"));
   device.set_facts(environment());

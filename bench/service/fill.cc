@@ -215,6 +215,7 @@ JobRow job_of(const Task& task, int study, int number, const QueueShape& shape, 
   job.study = concat("BENCH", study);
   job.client = concat("client", study % shape.clients);
   job.target = task.key.target;
+  job.backend = task.key.backend;
   job.created_ms = now_ms;
   job.candidates = shape.candidates;
   job.payload.set_kind(v1::JOB_KIND_MEASURE);

@@ -41,6 +41,7 @@ class ServiceReport {
 };
 
 void bench_synchronize(const ServiceBenchOptions& options, ServiceReport& report);
+void bench_beside(const ServiceBenchOptions& options, ServiceReport& report);
 void bench_results(const ServiceBenchOptions& options, ServiceReport& report);
 void bench_lookup(const ServiceBenchOptions& options, ServiceReport& report);
 void bench_snapshot(const ServiceBenchOptions& options, ServiceReport& report);

@@ -1,17 +1,25 @@
 // The rows `synchronize` and `results`: a daemon on a disk, its queue filled beforehand and its own
 // searches off (one machine of two cores cannot think of a thousand candidates a second and serve
 // them). After each run the database must hold what was acknowledged, and pass its check.
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <thread>
 
 #include "bench/service/agents.h"
 #include "bench/service/fill.h"
 #include "bench/service/process.h"
+#include "loopwright/v1/fleet.grpc.pb.h"
+#include "loopwright/v1/schedule.grpc.pb.h"
 #include "src/base/check.h"
 #include "src/base/rng.h"
 #include "src/expr/message.h"
 #include "tuner_db/database.h"
 #include "tuner_db/group_commit.h"
+#include "tuner_db/messages.h"
 
 namespace lw {
 namespace {
@@ -36,11 +44,11 @@ int64_t count(Database& database, const std::string& what) {
   return counted;
 }
 
-// What was acknowledged is there, once, and all invariants hold.
-void verify(const std::string& file, const FleetCounts& counts) {
+// What was acknowledged is there, once, and all invariants hold. `put`: records beside the results.
+void verify(const std::string& file, const FleetCounts& counts, int64_t put) {
   const std::shared_ptr<Database> database = *open_database(file);
   CHECK(counts.errors == 0 && counts.refused == 0);
-  CHECK(count(*database, "measurements") == counts.stored_results);
+  CHECK(count(*database, "measurements") == counts.stored_results + put);
   CHECK(count(*database, "jobs WHERE state = 'done'") == counts.stored_jobs);
   CHECK(count(*database, "orphans") == 0);
   const absl::StatusOr<std::vector<std::string>> defects = make_store(database)->check();
@@ -54,20 +62,32 @@ struct Traffic {
   double daemon_cpu_s = 0, daemon_mb = 0, all_s = 0;
 };
 
+// What else happens meanwhile to the daemon at this address, until it is `over`: how many records it
+// has put.
+using Beside = std::function<int64_t(const std::string& address, const std::atomic<bool>& over)>;
+
 Traffic drive(const ServiceBenchOptions& options, const std::string& name, FleetShape fleet,
-              const QueueShape& queue) {
+              const QueueShape& queue, std::vector<std::string> flags = {},
+              const Beside& beside = {}) {
   const std::string file = fresh(options, name + ".db");
   fill_queue(file, queue);
-  BenchDaemon daemon = start_daemon(options.loopwright, file, {"--no-search"});
+  flags.push_back("--no-search");
+  BenchDaemon daemon = start_daemon(options.loopwright, file, flags);
   fleet.address = daemon.address;
   Traffic traffic;
   const double begin = bench_now(), written = daemon.process->written_mb();
+  std::atomic<bool> over = false;
+  int64_t put = 0;
+  std::thread other;
+  if (beside) other = std::thread([&] { put = beside(daemon.address, over); });
   traffic.counts = run_fleet(fleet);
+  over = true;
+  if (other.joinable()) other.join();
   traffic.all_s = bench_now() - begin;
   traffic.daemon_cpu_s = daemon.process->cpu_s();
   traffic.daemon_mb = daemon.process->written_mb() - written;
   CHECK(daemon.process->stop() == 0);
-  verify(file, traffic.counts);
+  verify(file, traffic.counts, put);
   fresh(options, name + ".db");
   return traffic;
 }
@@ -147,7 +167,114 @@ void group_commit_alone(const ServiceBenchOptions& options, ServiceReport& repor
   fresh(options, "commit.db");
 }
 
+// Stubs that send and take messages of any size.
+std::shared_ptr<grpc::Channel> open(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxSendMessageSize(-1);
+  arguments.SetMaxReceiveMessageSize(-1);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+std::string request_id(int64_t number) {
+  return concat("00000000-0000-4000-8000-", 100'000'000'000 + number);
+}
+
+// Ten thousand records of a hundred keys, other ones each time.
+loopwright::v1::PutRecordsRequest ten_thousand(const std::vector<Task>& tasks, Store& store,
+                                               int64_t number, Rng& rng) {
+  loopwright::v1::PutRecordsRequest request;
+  request.set_request_id(request_id(number));
+  for (const Task& task : tasks) {
+    const WorkloadRow workload = *store.workload(task.key.workload);
+    const Target target = *store.target(task.key.target);
+    for (int i = 0; i < 100; ++i) {
+      loopwright::v1::Record& record = *request.add_records();
+      *record.mutable_key() = to_proto(task.key);
+      *record.mutable_measurement() =
+          to_proto(bench_measurement(static_cast<int>(100 * number + i), rng));
+      if (i > 0) continue;
+      *record.mutable_workload() = to_proto(workload);
+      *record.mutable_target() = to_proto(target);
+    }
+  }
+  return request;
+}
+
 }  // namespace
+
+// While ten thousand records are put every two seconds and a backup is made every five.
+void bench_beside(const ServiceBenchOptions& options, ServiceReport& report) {
+  namespace v1 = loopwright::v1;
+  const std::string folder = options.folder + "/beside";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const std::string config = folder + "/config.json", scratch = folder + "/tasks.db";
+  std::ofstream(config) << "{\"quotas\": {\"message_bytes\": 33554432}}";
+  const std::unique_ptr<Store> store = make_store(*open_database(scratch));
+  std::vector<Task> tasks;
+  for (int i = 0; i < 100; ++i) {
+    tasks.push_back(bench_task(i, 100));
+    CHECK(put_task(*store, tasks.back()).ok());
+  }
+  std::vector<double> put_ms, backup_ms;
+  const auto beside = [&](const std::string& address, const std::atomic<bool>& over) {
+    const auto records = v1::ScheduleService::NewStub(open(address));
+    const auto fleet = v1::FleetService::NewStub(open(address));
+    const auto until = [&](double time) {
+      while (!over && bench_now() < time) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    };
+    std::thread backups([&] {
+      for (int64_t number = 1'000'000; !over; ++number) {
+        const double begin = bench_now();
+        grpc::ClientContext context;
+        context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
+        v1::BackupDatabaseRequest request;
+        request.set_request_id(request_id(number));
+        v1::BackupDatabaseResponse response;
+        CHECK(fleet->BackupDatabase(&context, request, &response).ok());
+        backup_ms.push_back(1e3 * (bench_now() - begin));
+        std::filesystem::remove(folder + "/" + response.file());
+        until(begin + 5);
+      }
+    });
+    Rng rng(5);
+    int64_t stored = 0;
+    for (int64_t number = 0; !over; ++number) {
+      const v1::PutRecordsRequest request = ten_thousand(tasks, *store, number, rng);
+      const double begin = bench_now();
+      grpc::ClientContext context;
+      context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
+      v1::PutRecordsResponse response;
+      const grpc::Status status = records->PutRecords(&context, request, &response);
+      if (!status.ok()) std::fprintf(stderr, "%s\n", status.error_message().c_str());
+      CHECK(status.ok());
+      stored += response.stored();
+      put_ms.push_back(1e3 * (bench_now() - begin));
+      until(begin + 2);
+    }
+    backups.join();
+    return stored;
+  };
+  FleetShape fleet;
+  fleet.agents = options.agents;
+  fleet.connections = options.connections;
+  fleet.timed_s = options.seconds;
+  QueueShape queue;
+  queue.jobs = static_cast<int>(1.2 * fleet.agents * (fleet.warm_s + fleet.timed_s + 2));
+  Traffic traffic = drive(options, "beside", fleet, queue,
+                          {"--config", config, "--backups", folder}, beside);
+  FleetCounts& counts = traffic.counts;
+  const std::string what = concat("Synchronize, ", fleet.agents, " agents, beside puts and backups");
+  report.tell("beside", what + ", p50", percentile(counts.latency_ms, 0.5), "ms");
+  report.add("beside", what + ", p99", percentile(counts.latency_ms, 0.99), 250, "ms");
+  report.tell("beside", "worst", percentile(counts.latency_ms, 0.999999), "ms");
+  report.tell("beside", "PutRecords of 10,000, median", percentile(put_ms, 0.5), "ms");
+  report.tell("beside", "BackupDatabase, median", percentile(backup_ms, 0.5), "ms");
+  tell_costs("beside", traffic, report);
+  std::filesystem::remove_all(folder);
+}
 
 void bench_synchronize(const ServiceBenchOptions& options, ServiceReport& report) {
   FleetShape fleet;
