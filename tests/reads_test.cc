@@ -134,6 +134,43 @@ TEST_P(Reads, AHistoryOfAnyLengthComesWholeAndInOrder) {
   EXPECT_EQ(all[0].count, 1);
 }
 
+// More records than a commit takes: all are stored, once, however often the call is repeated.
+TEST_P(Reads, ManyRecordsArePutInPieces) {
+  const v1::Record first = records_request().records(0);
+  v1::PutRecordsRequest request;
+  request.set_request_id(fresh_id());
+  for (int i = 0; i < 1234; ++i) {
+    v1::Record& record = *request.add_records();
+    *record.mutable_key() = first.key();
+    record.mutable_key()->set_threads(1 + i % 3);
+    *record.mutable_measurement() = first.measurement();
+    record.mutable_measurement()->set_seed(i + 1);
+  }
+  *request.mutable_records(1233)->mutable_workload() = first.workload();
+  *request.mutable_records(1233)->mutable_target() = first.target();
+  v1::PutRecordsResponse response, again;
+  ASSERT_TRUE(ask(daemon_->schedules, &v1::ScheduleService::Stub::PutRecords, request,
+                  &response).ok());
+  EXPECT_EQ(response.stored(), 1234);
+  ASSERT_TRUE(ask(daemon_->schedules, &v1::ScheduleService::Stub::PutRecords, request,
+                  &again).ok());
+  EXPECT_EQ(again.stored(), 1234);         // the first answer
+  request.set_request_id(fresh_id());
+  ASSERT_TRUE(ask(daemon_->schedules, &v1::ScheduleService::Stub::PutRecords, request,
+                  &again).ok());
+  EXPECT_EQ(again.stored(), 0);
+  int64_t stored = 0, lines = 0;
+  ASSERT_TRUE(daemon_->database->read(5, [&] {
+    Query query = daemon_->database->query(
+        "SELECT (SELECT count(*) FROM measurements), (SELECT count(*) FROM audit WHERE method LIKE "
+        "'%PutRecords')");
+    if (query.next()) stored = query.integer(0), lines = query.integer(1);
+    return query.status();
+  }).ok());
+  EXPECT_EQ(stored, 1234);
+  EXPECT_EQ(lines, 6);                     // a piece and its line are one transaction
+}
+
 TEST_P(Reads, AListOfStudiesReadsSixteenMegabytesOfPrograms) {
   for (int i = 0; i < 10; ++i) {
     StudyRow row;

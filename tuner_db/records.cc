@@ -96,6 +96,46 @@ Key stored_key(const Store& store, const Records& records, Key key) {
   return key;
 }
 
+std::vector<Records> in_pieces(const Records& records, size_t measurements) {
+  std::vector<Records> pieces(1);
+  std::multimap<std::string_view, const Withdrawal*> withdrawals;  // by workload
+  for (const Withdrawal& one : records.withdrawals) withdrawals.emplace(one.key.workload, &one);
+  size_t held = 0;
+  for (const auto& [key, all] : records.keys) {
+    for (size_t begin = 0; begin < all.size();) {
+      if (held == measurements) {
+        pieces.emplace_back();
+        held = 0;
+      }
+      const size_t end = std::min(all.size(), begin + measurements - held);
+      Records& piece = pieces.back();
+      piece.keys.push_back({key, {all.begin() + static_cast<ptrdiff_t>(begin),
+                                  all.begin() + static_cast<ptrdiff_t>(end)}});
+      if (const auto row = records.workloads.find(key.workload); row != records.workloads.end()) {
+        piece.workloads.insert(*row);
+      }
+      if (const auto target = records.targets.find(key.target); target != records.targets.end()) {
+        piece.targets.insert(*target);
+      }
+      const auto [first, last] = withdrawals.equal_range(key.workload);
+      for (auto at = first; begin == 0 && at != last;) {
+        const auto next = std::next(at);
+        if (at->second->key == key) {
+          piece.withdrawals.push_back(*at->second);
+          withdrawals.erase(at);
+        }
+        at = next;
+      }
+      held += end - begin;
+      begin = end;
+    }
+  }
+  pieces.back().workloads.insert(records.workloads.begin(), records.workloads.end());
+  pieces.back().targets.insert(records.targets.begin(), records.targets.end());
+  for (const auto& [workload, one] : withdrawals) pieces.back().withdrawals.push_back(*one);
+  return pieces;
+}
+
 absl::Status store_records(Store& store, const Records& records, int64_t* stored) {
   *stored = 0;
   for (const auto& [id, row] : records.workloads) RETURN_IF_ERROR(store.put_workload(row));

@@ -27,9 +27,13 @@ absl::Status add_record(const loopwright::v1::Record& record, Records* records);
 // What `withdrawn`, a key's withdrawals, says of the trace, if anything.
 void set_withdrawal(const std::vector<Withdrawal>& withdrawn, const std::string& trace,
                     loopwright::v1::Record* record);
-// Each key in one transaction, then withdrawals of traces that are not withdrawn yet. `stored`: how many measurements were new or count now, also
-// after an error.
+// Each key in one transaction, then withdrawals of traces that are not withdrawn yet. `stored`: how
+// many measurements were new or count now, also after an error.
 absl::Status store_records(Store& store, const Records& records, int64_t* stored);
+// The same records, in order, so many measurements in each with the workloads and targets that they
+// need, and the withdrawals of a key with its first; what no measurement needs comes with the last.
+// At least one.
+std::vector<Records> in_pieces(const Records& records, size_t measurements);
 // The key that `key`'s records are stored under: its target by identity. An export of an earlier
 // version names a target with its cores (identities.h).
 Key stored_key(const Store& store, const Records& records, Key key);

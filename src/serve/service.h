@@ -31,6 +31,8 @@
 
 namespace lw {
 
+struct Records;
+
 struct Caller {
   Identity identity;
   std::string peer;
@@ -193,6 +195,10 @@ class Service {
                       Response* response, Body body);
   template <class Body>
   absl::Status view(Body body);
+  // Whether an answer to this request is stored.
+  absl::StatusOr<bool> is_known(const Caller& caller, const std::string& request_id);
+  absl::Status store_piece(const Caller& caller, std::string_view method, std::string_view subject,
+                           const Records& piece, int64_t* stored);
   // The audit's line of what is done in this transaction.
   absl::Status audit_done(Database& database, const Caller& caller, std::string_view method,
                           std::string_view subject);

@@ -36,6 +36,18 @@ absl::StatusOr<FileDigest> digest_of(const std::string& path) {
 
 }  // namespace
 
+absl::StatusOr<bool> Service::is_known(const Caller& caller, const std::string& request_id) {
+  bool known = false;
+  const std::string who = actor(caller);   // outlives the query
+  RETURN_IF_ERROR(view([&]() -> absl::Status {
+    Query query =
+        database_->query("SELECT 1 FROM requests WHERE actor = ? AND id = ?", who, request_id);
+    known = query.next();
+    return query.status();
+  }));
+  return known;
+}
+
 // The name is made here: nothing of the request reaches the file system. A repetition of the
 // request makes no second file.
 absl::Status Service::backup_database(const Caller& caller,
@@ -50,14 +62,7 @@ absl::Status Service::backup_database(const Caller& caller,
     }
     folder = std::filesystem::path(database_->path()).parent_path();
   }
-  bool known = false;
-  const std::string who = actor(caller);   // outlives the query
-  RETURN_IF_ERROR(view([&]() -> absl::Status {
-    Query query = database_->query("SELECT 1 FROM requests WHERE actor = ? AND id = ?",
-                                   who, request.request_id());
-    known = query.next();
-    return query.status();
-  }));
+  ASSIGN_OR_RETURN(const bool known, is_known(caller, request.request_id()));
   const std::string name = concat("loopwright-", make_id(now_ms()), ".db");
   const std::string path = std::filesystem::path(folder) / name;
   // Beside the writer: the copy, which may be larger than memory, and the reading of it.

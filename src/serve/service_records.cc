@@ -16,6 +16,7 @@ namespace v1 = loopwright::v1;
 namespace {
 
 constexpr int kMostRecords = 10'000;       // of a message
+constexpr size_t kPutAtOnce = 500;         // a commit of them lasts some 40 ms
 constexpr int kExportKeys = 50;            // a message
 constexpr size_t kExportBytes = 1 << 20;
 constexpr size_t kLongestSource = 64, kLongestEnvironment = 64 << 10, kLongestReason = 1000;
@@ -88,14 +89,35 @@ absl::StatusOr<std::set<std::string>> own_workloads(Database& database, const Id
 
 }  // namespace
 
+// One transaction, short enough for leases to be renewed between it and the next. `stored` grows.
+absl::Status Service::store_piece(const Caller& caller, std::string_view method,
+                                  std::string_view subject, const Records& piece,
+                                  int64_t* stored) {
+  int64_t fresh = 0;
+  const absl::Status status = commit_->run([&](Database& database) -> absl::Status {
+    RETURN_IF_ERROR(store_records(*store_, piece, &fresh));
+    return audit_done(database, caller, method, subject);
+  });
+  if (status.ok()) *stored += fresh;
+  return write_error(*commit_, status);
+}
+
 absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequest& request,
                                   v1::PutRecordsResponse* response) {
+  RETURN_IF_ERROR(check_request_id(request.request_id()));
   ASSIGN_OR_RETURN(const Records records, take_in(caller, request.records()));
+  ASSIGN_OR_RETURN(const bool known, is_known(caller, request.request_id()));
+  const std::vector<Records> pieces = in_pieces(records, kPutAtOnce);
+  int64_t before = 0;
+  for (size_t i = 0; i + 1 < pieces.size() && !known; ++i) {
+    RETURN_IF_ERROR(store_piece(caller, "PutRecords", subject_of(request, *response), pieces[i],
+                                &before));
+  }
   RETURN_IF_ERROR(change(caller, "PutRecords", request, response,
                          [&](Database&, Changes*) -> absl::Status {
     int64_t stored = 0;
-    RETURN_IF_ERROR(store_records(*store_, records, &stored));
-    response->set_stored(stored);
+    RETURN_IF_ERROR(store_records(*store_, pieces.back(), &stored));
+    response->set_stored(before + stored);
     return absl::OkStatus();
   }));
   for (const auto& [key, measurements] : records.keys) {
@@ -110,13 +132,12 @@ absl::Status Service::import_some(const Caller& caller, const v1::ImportRecordsR
   ASSIGN_OR_RETURN(const Records records, take_in(caller, request.records()));
   total->set_read(total->read() + request.records_size());
   if (request.dry_run()) return absl::OkStatus();
-  int64_t stored = 0;
-  const absl::Status status = commit_->run([&](Database& database) -> absl::Status {
-    RETURN_IF_ERROR(store_records(*store_, records, &stored));
-    return audit_done(database, caller, "ImportRecords", subject_of(request, *total));
-  });
-  RETURN_IF_ERROR(write_error(*commit_, status));
-  total->set_stored(total->stored() + stored);
+  for (const Records& piece : in_pieces(records, kPutAtOnce)) {
+    int64_t stored = 0;
+    RETURN_IF_ERROR(store_piece(caller, "ImportRecords", subject_of(request, *total), piece,
+                                &stored));
+    total->set_stored(total->stored() + stored);
+  }
   for (const auto& [key, measurements] : records.keys) {
     index_now(stored_key(*store_, records, key));
   }
