@@ -16,7 +16,7 @@ namespace v1 = loopwright::v1;
 namespace {
 
 constexpr int kMostRecords = 10'000;       // of a message
-constexpr size_t kPutAtOnce = 500;         // a commit of them lasts some 40 ms
+constexpr size_t kPutAtOnce = 200;         // a commit of them lasts some 15 ms
 constexpr int kExportKeys = 50;            // a message
 constexpr size_t kExportBytes = 1 << 20;
 constexpr size_t kLongestSource = 64, kLongestEnvironment = 64 << 10, kLongestReason = 1000;
