@@ -48,6 +48,8 @@ const std::map<std::string, std::string> kMatrix = {
     {"/loopwright.v1.ScheduleService/ImportRecords", "cia"},
     {"/loopwright.v1.ScheduleService/WithdrawRecord", "a"},
     {"/loopwright.v1.ScheduleService/RestoreRecord", "a"},
+    {"/loopwright.v1.ScheduleService/AnnulMeasurements", "a"},
+    {"/loopwright.v1.ScheduleService/ReinstateMeasurements", "a"},
     {"/loopwright.v1.ScheduleService/ListWithdrawn", "rcia"},
     {"/loopwright.v1.FleetService/ListDevices", "rcia"},
     {"/loopwright.v1.FleetService/ListAgents", "rcia"},

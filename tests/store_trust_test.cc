@@ -91,5 +91,52 @@ TEST_P(StoreTest, WhatIsPutTwiceIsOneMeasurementThatCountsWhenVouchedFor) {
   EXPECT_THAT(*store_->check(), IsEmpty());
 }
 
+TEST_P(StoreTest, WhatIsAnnulledCountsForNothingUntilItIsBroughtBack) {
+  const Key key = put_key(*store_), other = put_key(*store_, 256);
+  Measurement glitch = make_measurement(1, {0.001, 0.001}), crash = make_failure(2, Verdict::kCrash);
+  glitch.actor = crash.actor = "agent/board-7", glitch.device = "d7", crash.device = "d8";
+  std::vector<Measurement> batch = {glitch, make_measurement(2, {10, 11}), crash,
+                                    make_measurement(3, {20, 21})};
+  ASSERT_TRUE(store_->append(key, batch).ok());
+  std::vector<Measurement> elsewhere = {glitch};
+  ASSERT_TRUE(store_->append(other, elsewhere).ok());
+  EXPECT_EQ(store_->best(key)->measurement.trace, make_trace(1));
+
+  MeasurementFilter filter;
+  filter.actor = "agent/board-7";
+  EXPECT_EQ(*store_->find(filter, 0, 2), (std::vector<int64_t>{batch[0].id, batch[2].id}));
+  EXPECT_EQ(*store_->find(filter, batch[2].id, 9), std::vector<int64_t>{elsewhere[0].id});
+  filter.key = key;
+  EXPECT_EQ(store_->find(filter, 0, 9)->size(), 2u);
+  MeasurementFilter of_device{.key = key, .trace = make_trace(2), .device = "d8"};
+  EXPECT_EQ(*store_->find(of_device, 0, 9), std::vector<int64_t>{batch[2].id});
+  EXPECT_THAT(*store_->find({.key = key, .trace = make_trace(9)}, 0, 9), IsEmpty());
+  EXPECT_EQ(*store_->find({.first = batch[1].id, .last = batch[2].id}, 0, 9),
+            (std::vector<int64_t>{batch[1].id, batch[2].id}));
+
+  int64_t changed = 0;
+  const std::vector<int64_t> ids = *store_->find(filter, 0, 9);
+  const std::string mark = annulment_text({"admin/a", "the board is broken", 5});
+  EXPECT_EQ(*store_->annul(ids, mark, &changed), std::vector<Key>{key});
+  EXPECT_EQ(changed, 2);
+  EXPECT_EQ(store_->best(key)->measurement.trace, make_trace(2)) << "nor does its crash count";
+  EXPECT_EQ(store_->measurements(key)->front().annulled, mark);
+  EXPECT_THAT(*store_->annul(ids, mark, &changed), IsEmpty());
+  EXPECT_EQ(changed, 0);
+  EXPECT_THAT(*store_->find(filter, 0, 9), IsEmpty());
+  EXPECT_THAT(*store_->check(), IsEmpty());
+
+  const std::unique_ptr<Store> copy = make_memory_store();  // its mark travels with it
+  int64_t imported = 0;
+  ASSERT_TRUE(import_records(*copy, *export_records(*store_), &imported).ok());
+  EXPECT_EQ(copy->best(key)->measurement.trace, make_trace(2));
+  EXPECT_EQ(copy->measurements(key)->front().annulled, mark);
+
+  filter.annulled = true;
+  EXPECT_EQ(*store_->annul(*store_->find(filter, 0, 9), "", &changed), std::vector<Key>{key});
+  EXPECT_EQ(store_->best(key)->measurement.trace, make_trace(1));
+  EXPECT_THAT(*store_->check(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace lw

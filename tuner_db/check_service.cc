@@ -256,11 +256,12 @@ absl::Status check_requests(Database& database, Lines* lines) {
 absl::Status check_events(Database& database, Lines* lines) {
   using Named = std::pair<std::string, std::string>;  // a study and a workload's name
   std::map<Named, double> rows, best;
-  std::set<Named> twice;                   // names need not differ
+  std::set<Named> unknown;                 // names need not differ; or a best was none
   RETURN_IF_ERROR(database.each(
-      "SELECT study, name, best_us FROM study_workloads", [&](const Query& row) {
+      "SELECT study, name, best_us, corrected FROM study_workloads", [&](const Query& row) {
         const Named key(row.text(0), row.text(1));
-        if (!rows.emplace(key, row.real(2)).second) twice.insert(key);
+        const bool is_new = rows.emplace(key, row.real(2)).second;
+        if (!is_new || row.integer(3) != 0) unknown.insert(key);
         return absl::OkStatus();
       }));
   RETURN_IF_ERROR(database.each(
@@ -275,7 +276,7 @@ absl::Status check_events(Database& database, Lines* lines) {
           report(lines, name, concat("it says that it is number ", event.sequence()));
         }
         const Named key(row.text(0), event.workload());
-        if (event.workload().empty() || event.best_us() <= 0 || twice.contains(key)) {
+        if (event.workload().empty() || event.best_us() <= 0 || unknown.contains(key)) {
           return absl::OkStatus();
         }
         const auto [place, is_new] = best.emplace(key, event.best_us());

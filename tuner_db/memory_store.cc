@@ -216,6 +216,41 @@ class MemoryStore : public Store {
     return rows;
   }
 
+  absl::StatusOr<std::vector<int64_t>> find(const MeasurementFilter& filter, int64_t after,
+                                            int most) const override {
+    const std::lock_guard guard(mutex_);
+    std::vector<int64_t> ids;
+    for (const auto& [key, results] : results_) {
+      if (filter.key && !(*filter.key == key)) continue;
+      for (const Measurement& m : results.rows) {
+        if (m.id > after && matches(filter, m)) ids.push_back(m.id);
+      }
+    }
+    std::sort(ids.begin(), ids.end());
+    ids.resize(std::min(ids.size(), static_cast<size_t>(most)));
+    return ids;
+  }
+
+  absl::StatusOr<std::vector<Key>> annul(const std::vector<int64_t>& ids, const std::string& mark,
+                                         int64_t* changed) override {
+    const std::lock_guard guard(mutex_);
+    const std::set<int64_t> wanted(ids.begin(), ids.end());
+    std::vector<Key> keys;
+    *changed = 0;
+    for (auto& [key, results] : results_) {
+      std::set<std::string> traces;
+      for (Measurement& m : results.rows) {
+        if (!wanted.contains(m.id) || m.annulled.empty() == mark.empty()) continue;
+        m.annulled = mark;
+        traces.insert(m.trace);
+        ++*changed;
+      }
+      for (const std::string& trace : traces) results.pool_again(trace);
+      if (!traces.empty()) keys.push_back(key);
+    }
+    return keys;
+  }
+
   absl::Status claim(const Key& key) override {
     const std::lock_guard guard(mutex_);
     if (!claims_.insert(key).second) return claimed(key, this_process().pid);

@@ -23,6 +23,9 @@ absl::Status put_measurements(Database& database, int64_t key,
 // withdrawn; whether what is given out for its key may have changed, which the caller notes.
 absl::StatusOr<bool> update_pool(Database& database, int64_t candidate);
 
+// Store::prune.
+absl::Status prune_measurements(Database& database, int keep, int64_t unix_ms, int64_t* deleted);
+
 // Notes that what is given out for the key may have changed: moves its revision, which only grows,
 // and its changed_ms, by the database's clock. (A reader that polls changed_ms looks a while back:
 // a transaction may commit after one that began later.)

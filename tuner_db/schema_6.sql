@@ -40,6 +40,8 @@ CREATE INDEX studies_by_wait ON studies(state, wait_until);
 ALTER TABLE study_workloads ADD COLUMN known INTEGER NOT NULL DEFAULT 0;
 -- What look-ups gave out for it when it was done: the pooled time; best_us is the luckiest. 0: neither.
 ALTER TABLE study_workloads ADD COLUMN given_us REAL NOT NULL DEFAULT 0;
+-- 1: its best was found to be none (a withdrawal, an annulment), so that it is worse than its events said.
+ALTER TABLE study_workloads ADD COLUMN corrected INTEGER NOT NULL DEFAULT 0;
 -- Its jobs that were given up in a row, without a result between them, and what measuring it takes of a
 -- device's memory: bytes, 0: not known. A workload that no device can measure closes.
 ALTER TABLE study_workloads ADD COLUMN dead_jobs INTEGER NOT NULL DEFAULT 0;

@@ -20,6 +20,7 @@
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/expr/message.h"
+#include "tuner_db/annulled.h"
 #include "tuner_db/best.h"
 #include "tuner_db/database.h"
 #include "tuner_db/invariants.h"
@@ -237,6 +238,20 @@ class SqlStore : public Store {
     return ms;
   }
 
+  absl::StatusOr<std::vector<int64_t>> find(const MeasurementFilter& filter, int64_t after,
+                                            int most) const override {
+    std::vector<int64_t> ids;
+    RETURN_IF_ERROR(read([&] { return find_measurements(db_, filter, after, most, &ids); }));
+    return ids;
+  }
+
+  absl::StatusOr<std::vector<Key>> annul(const std::vector<int64_t>& ids, const std::string& mark,
+                                         int64_t* changed) override {
+    std::vector<Key> keys;
+    RETURN_IF_ERROR(write([&] { return mark_annulled(db_, ids, mark, &keys, changed); }));
+    return keys;
+  }
+
   absl::Status claim(const Key& key) override {
     bool locked = false;
     if (db_.is_shared()) {
@@ -445,45 +460,7 @@ absl::StatusOr<Store::Stats> SqlStore::stats() const {
 
 absl::StatusOr<int64_t> SqlStore::prune(int keep, int64_t unix_ms) {
   int64_t deleted = 0;
-  RETURN_IF_ERROR(write([&]() -> absl::Status {
-    deleted = 0;
-    std::vector<int64_t> keys;
-    Query all = db_.query("SELECT id FROM keys");
-    while (all.next()) keys.push_back(all.integer(0));
-    RETURN_IF_ERROR(all.status());
-    std::set<int64_t> changed;
-    for (int64_t key : keys) {
-      std::vector<std::vector<Measurement>> rows;
-      Query candidates = db_.query("SELECT id FROM candidates WHERE key = ? ORDER BY id", key);
-      while (candidates.next()) {
-        ASSIGN_OR_RETURN(const bool out, is_withdrawn(db_, candidates.integer(0)));
-        if (out) continue;
-        RETURN_IF_ERROR(read_candidate(db_, candidates.integer(0), &rows.emplace_back()));
-      }
-      RETURN_IF_ERROR(candidates.status());
-      std::vector<std::vector<const Measurement*>> traces;
-      for (const std::vector<Measurement>& of_trace : rows) traces.push_back(pointers(of_trace));
-      for (int64_t id : to_prune(traces, keep, unix_ms)) {
-        RETURN_IF_ERROR(db_.query("DELETE FROM measurements WHERE id = ?", id).run());
-        ++deleted;
-        changed.insert(key);
-      }
-    }
-    for (const char* sql : {"DELETE FROM candidates WHERE id NOT IN"
-                            " (SELECT candidate FROM measurements)",
-                            "DELETE FROM keys WHERE id NOT IN (SELECT key FROM candidates)"}) {
-      RETURN_IF_ERROR(db_.run(sql));
-    }
-    for (int64_t key : changed) {
-      std::vector<int64_t> left;
-      Query rest = db_.query("SELECT id FROM candidates WHERE key = ?", key);
-      while (rest.next()) left.push_back(rest.integer(0));
-      RETURN_IF_ERROR(rest.status());
-      for (int64_t candidate : left) RETURN_IF_ERROR(update_pool(db_, candidate).status());
-      RETURN_IF_ERROR(note_change(db_, key));
-    }
-    return absl::OkStatus();
-  }));
+  RETURN_IF_ERROR(write([&] { return prune_measurements(db_, keep, unix_ms, &deleted); }));
   // Only the file's size is at stake: a full disk keeps it as it is.
   if (deleted > 0) db_.vacuum(options_.patience_s).IgnoreError();
   return deleted;

@@ -10,14 +10,15 @@
 // A Store is thread-safe; one that was opened before a fork must not be used in the child. What
 // append() returned OK for survives kill -9 and power loss.
 //
-// Whatever can change what best() answers of a key (append, withdraw, restore, prune) moves the
-// key's revision and changed_ms (Database::server_ms) in its own transaction: so other daemons on
-// one database find what to read again. What can not (a slower measurement that was not verified,
+// Whatever can change what best() answers of a key (append, put, withdraw, restore, annul, prune)
+// moves the key's revision and changed_ms (Database::server_ms) in its own transaction: so other
+// daemons on one database find what to read again. What can not (a slower measurement that was not verified,
 // a failure of a trace that never led) leaves them.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -110,6 +111,23 @@ struct Withdrawal {
   int64_t unix_ms = 0;
 };
 
+// Why a measurement counts for nothing any more.
+struct Annulment {
+  std::string actor, reason;
+  int64_t unix_ms = 0;
+};
+std::string annulment_text(const Annulment& annulment);   // as Measurement::annulled holds it
+
+// The measurements for which all of it holds.
+struct MeasurementFilter {
+  std::optional<Key> key;
+  std::optional<std::string> trace;
+  int64_t first = 0, last = INT64_MAX;     // ids
+  std::string actor, device;               // "": whoever, whichever
+  bool annulled = false;                   // those that are, or those that are not
+};
+bool matches(const MeasurementFilter& filter, const Measurement& measurement);  // but for the key
+
 class Store {
  public:
   virtual ~Store() = default;
@@ -172,6 +190,15 @@ class Store {
     return std::vector<Change>();
   }
   virtual absl::StatusOr<int64_t> latest_change_ms() const { return 0; }
+
+  // Ids greater than `after`, increasing, at most `most`.
+  virtual absl::StatusOr<std::vector<int64_t>> find(const MeasurementFilter& filter, int64_t after,
+                                                    int most) const = 0;
+  // Annuls these measurements: they are kept, marked, and counted for nothing. An empty `mark`
+  // brings them back. What is so already is passed over. `changed`: how many were not.
+  // Returns the keys of these.
+  virtual absl::StatusOr<std::vector<Key>> annul(const std::vector<int64_t>& ids,
+                                                 const std::string& mark, int64_t* changed) = 0;
 
   // Claims a key for this process while a Tuning lives; kAlreadyExists names the other process's
   // id. Claims of dead processes are taken over; a Store gives its own back when destroyed.

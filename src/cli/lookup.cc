@@ -4,6 +4,7 @@
 
 #include <iostream>
 
+#include "absl/strings/str_join.h"
 #include "loopwright/v1/schedule.grpc.pb.h"
 #include "src/cli/commands.h"
 #include "src/client/lock.h"
@@ -80,42 +81,45 @@ absl::StatusOr<int> run_lookup(const AskOptions& options) {
   return missing.size() < asked.size() ? kDone : kNothingFound;
 }
 
+// Whose word it is, and whether it counts.
+std::string standing_of(const v1::Measurement& m) {
+  return !m.annulled().empty() ? "annulled" : m.unconfirmed() ? "unconfirmed" : "counts";
+}
+
 absl::StatusOr<int> run_history(const AskOptions& options) {
-  ASSIGN_OR_RETURN(const std::vector<Asked> asked, asked_workloads(options.workload, ""));
-  ASSIGN_OR_RETURN(const std::vector<v1::LookupResult> found,
-                   look_up_remotely(options.service, asked, options.cache,
-                                    v1::LOOKUP_OUTCOME_LOOSE));
   v1::ListHistoryRequest request;
-  // With nothing verified the key itself may still have failures.
-  if (is_there(found[0])) {
-    *request.mutable_key() = found[0].key();
-  } else {
-    Key key = asked[0].task.key;
-    key.cache = options.cache;
-    *request.mutable_key() = to_proto(key);
-  }
+  ASSIGN_OR_RETURN(*request.mutable_key(),
+                   key_of_workload(options.service, options.workload, options.cache));
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, options.service.connect());
   const auto stub = v1::ScheduleService::NewStub(channel);
   Json list = Json::array();
-  Table table{{"measured", "verdict", "time", "verified", "source", "detail", "trace"}, {},
-              {false, false, true}};
+  Table table{{"id", "measured", "verdict", "time", "verified", "standing", "from", "device",
+               "source", "detail", "trace"}, {}, {true, false, false, true}};
   RETURN_IF_ERROR(list_all<v1::ListHistoryResponse>(
       options.service, request, options.most,
       [&](grpc::ClientContext& context, const auto& query, auto* page) {
         return stub->ListHistory(&context, query, page);
       },
       [&](const v1::ListHistoryResponse& page) {
-        for (const v1::Measurement& m : page.measurements()) {
-          list.push_back(as_json(m));
-          table.rows.push_back({when(timestamp(m.unix_ms())), enum_text(m.verdict()),
+        for (int i = 0; i < page.measurements_size(); ++i) {
+          const v1::Measurement& m = page.measurements(i);
+          const int64_t id = i < page.ids_size() ? page.ids(i) : 0;  // an older daemon says none
+          Json one = as_json(m);
+          one["id"] = id;
+          list.push_back(std::move(one));
+          table.rows.push_back({id == 0 ? "-" : concat(id), when(timestamp(m.unix_ms())),
+                                enum_text(m.verdict()),
                                 micros(m.time_us(), from_proto(m.time_kind())),
-                                m.verified() ? "yes" : "no", m.source(),
+                                m.verified() ? "yes" : "no", standing_of(m),
+                                m.actor().empty() ? "-" : m.actor(),
+                                m.device().empty() ? "-" : m.device(), m.source(),
                                 m.detail(), trace_as_line(m.trace())});
         }
         return static_cast<int>(list.size());
       }));
   if (list.empty()) {
-    return absl::NotFoundError(concat("nothing was measured of '", asked[0].words, "' for this "
+    return absl::NotFoundError(concat("nothing was measured of '",
+                                      absl::StrJoin(options.workload.words, " "), "' for this "
                                       "target and these threads (see `loopwright schedules`)"));
   }
   emit(options.output, {{"key", as_json(request.key())}, {"measurements", list}}, table);
@@ -162,6 +166,19 @@ void add_most(CLI::App& app, AskOptions* options, const char* help) {
 }
 
 }  // namespace
+
+absl::StatusOr<v1::Key> key_of_workload(const RemoteService& service,
+                                        const WorkloadOptions& workload,
+                                        const std::string& cache) {
+  ASSIGN_OR_RETURN(const std::vector<Asked> asked, asked_workloads(workload, ""));
+  ASSIGN_OR_RETURN(const std::vector<v1::LookupResult> found,
+                   look_up_remotely(service, asked, cache, v1::LOOKUP_OUTCOME_LOOSE));
+  if (is_there(found[0])) return found[0].key();
+  // With nothing verified the key itself may still have failures.
+  Key key = asked[0].task.key;
+  key.cache = cache;
+  return to_proto(key);
+}
 
 absl::StatusOr<std::vector<Asked>> asked_workloads(const WorkloadOptions& workload,
                                                    const std::string& suite) {

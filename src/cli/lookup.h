@@ -22,4 +22,9 @@ absl::StatusOr<std::vector<loopwright::v1::LookupResult>> look_up_remotely(
     const RemoteService& service, const std::vector<Asked>& asked, const std::string& cache,
     loopwright::v1::LookupOutcome worst);
 
+// The key under which the workload has, or would have, its measurements.
+absl::StatusOr<loopwright::v1::Key> key_of_workload(const RemoteService& service,
+                                                    const WorkloadOptions& workload,
+                                                    const std::string& cache);
+
 }  // namespace lw

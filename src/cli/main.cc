@@ -36,7 +36,7 @@ constexpr Command kCommands[] = {
     {"lookup", "ask a daemon for the schedules of workloads", lookup_command},
     {"history", "what a daemon has measured of a workload", history_command},
     {"schedules", "the workloads that a daemon has schedules for", schedules_command},
-    {"records", "records of a daemon: put, export, import, withdraw, restore, withdrawn",
+    {"records", "records of a daemon: put, export, import, withdraw, restore, withdrawn, annul, reinstate",
      records_command},
     {"devices", "a daemon's devices; drain, resume, quarantine", devices_command},
     {"agents", "a daemon's agents", agents_command},

@@ -1,6 +1,7 @@
 // Records through a daemon: `records put | export | import`, lines as `db export` writes them, read
 // and sent as a stream, so that neither side holds all of it; and `records withdraw | restore |
-// withdrawn`, for those that nobody shall be given any more.
+// withdrawn`, for those that nobody shall be given any more; and `records annul | reinstate`, for
+// measurements that were worth nothing (records_annul.h).
 #include <fstream>
 #include <iostream>
 
@@ -8,6 +9,7 @@
 #include "loopwright/v1/schedule.grpc.pb.h"
 #include "src/cli/commands.h"
 #include "src/cli/lookup.h"
+#include "src/cli/records_annul.h"
 #include "src/cli/subcommands.h"
 
 namespace lw {
@@ -21,6 +23,7 @@ constexpr size_t kBytesAMessage = 1 << 20;
 constexpr int64_t kTellEvery = 10'000;     // records
 
 struct RecordOptions {
+  AnnulOptions annulling;
   RemoteService service;
   WorkloadOptions workload;
   Output output;
@@ -305,6 +308,15 @@ Action records_command(CLI::App& app) {
   add_request_id(*restoring, &options->request_id);
   add("withdrawn", "the records that are withdrawn, and why", list_withdrawn)
       ->add_option("--most", options->most, "how many, the latest first")->capture_default_str();
+  const auto add_marking = [&](const char* name, const char* help, auto run) {
+    CLI::App* sub = commands.add(app, name, help, run);
+    add_annul_options(*sub, &options->annulling);
+  };
+  add_marking("annul", "let measurements of a workload, an agent, a device count for nothing any "
+                       "more; they are kept, with the reason",
+              [](const RecordOptions& all) { return annul(all.annulling); });
+  add_marking("reinstate", "let annulled measurements count again",
+              [](const RecordOptions& all) { return reinstate(all.annulling); });
   return commands.action();
 }
 

@@ -45,6 +45,8 @@ constexpr Permission kPermissions[] = {
     {"/loopwright.v1.ScheduleService/ImportRecords", kImporters, CallClass::kRecords, true},
     {"/loopwright.v1.ScheduleService/WithdrawRecord", kAdmin, CallClass::kOperate, true},
     {"/loopwright.v1.ScheduleService/RestoreRecord", kAdmin, CallClass::kOperate, true},
+    {"/loopwright.v1.ScheduleService/AnnulMeasurements", kAdmin, CallClass::kOperate, true},
+    {"/loopwright.v1.ScheduleService/ReinstateMeasurements", kAdmin, CallClass::kOperate, true},
     {"/loopwright.v1.ScheduleService/ListWithdrawn", kReaders, CallClass::kRead},
 
     {"/loopwright.v1.FleetService/ListDevices", kReaders, CallClass::kRead},

@@ -128,6 +128,12 @@ class Service {
   absl::Status list_withdrawn(const Caller& caller,
                               const loopwright::v1::ListWithdrawnRequest& request,
                               loopwright::v1::ListWithdrawnResponse* response);
+  absl::Status annul_measurements(const Caller& caller,
+                                  const loopwright::v1::AnnulMeasurementsRequest& request,
+                                  loopwright::v1::AnnulMeasurementsResponse* response);
+  absl::Status reinstate_measurements(const Caller& caller,
+                                      const loopwright::v1::ReinstateMeasurementsRequest& request,
+                                      loopwright::v1::ReinstateMeasurementsResponse* response);
 
   // ---- the fleet
   absl::Status list_devices(const Caller& caller, const loopwright::v1::ListDevicesRequest& request,
@@ -202,6 +208,10 @@ class Service {
   // The audit's line of what is done in this transaction.
   absl::Status audit_done(Database& database, const Caller& caller, std::string_view method,
                           std::string_view subject);
+  // Of a request with a filter, a reason and a dry_run, into a response with measurements and keys.
+  template <class Request, class Response>
+  absl::Status mark_measurements(const Caller& caller, std::string_view method, bool annul,
+                                 const Request& request, Response* response);
   absl::Status write_refusals(int64_t until_ms);  // the counts of minutes that ended before it
   void changed(const Changes& changes);
   void note_queued(const std::string& queue);  // one who waits for such work is woken

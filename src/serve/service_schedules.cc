@@ -280,7 +280,10 @@ absl::Status Service::list_history(const Caller&, const v1::ListHistoryRequest& 
     ASSIGN_OR_RETURN(piece, read_history(*database_, id, wanted));
     return absl::OkStatus();
   }));
-  for (const Measurement& m : piece.rows) *response->add_measurements() = to_proto(m);
+  for (const Measurement& m : piece.rows) {
+    *response->add_measurements() = to_proto(m);
+    response->add_ids(m.id);
+  }
   if (piece.next != 0) response->set_next_page_token(page_token(page.list, concat(piece.next)));
   return absl::OkStatus();
 }

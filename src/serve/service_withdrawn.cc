@@ -4,6 +4,7 @@
 #include "src/net/times.h"
 #include "src/serve/paging.h"
 #include "src/serve/service_impl.h"
+#include "src/serve/study_best.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/messages.h"
 
@@ -50,13 +51,13 @@ absl::Status Service::withdraw_record(const Caller& caller,
   row.evidence = request.evidence();
   row.actor = actor(caller);
   RETURN_IF_ERROR(change(caller, "WithdrawRecord", request, response,
-                         [&](Database&, Changes*) -> absl::Status {
+                         [&](Database& database, Changes* changes) -> absl::Status {
     row.unix_ms = now_ms();
     const absl::Status status = store_->withdraw(row);
     if (absl::IsNotFound(status)) return no_record(record_digest(row.key, row.trace));
     RETURN_IF_ERROR(status);
     *response = message_of(row);
-    return absl::OkStatus();
+    return reconsider_studies(database, *store_, row.key, changes);
   }));
   // At once, not behind: after the answer nobody is given it.
   return store_error(index_->refresh_withdrawn());

@@ -1,0 +1,52 @@
+// Old measurements go; what of each key goes says to_prune() in best.h.
+#include <set>
+
+#include "src/base/check.h"
+#include "tuner_db/best.h"
+#include "tuner_db/pools.h"
+#include "tuner_db/rows.h"
+#include "tuner_db/withdrawn.h"
+
+namespace lw {
+
+absl::Status prune_measurements(Database& database, int keep, int64_t unix_ms, int64_t* deleted) {
+  *deleted = 0;
+  std::vector<int64_t> keys;
+  Query all = database.query("SELECT id FROM keys");
+  while (all.next()) keys.push_back(all.integer(0));
+  RETURN_IF_ERROR(all.status());
+  std::set<int64_t> changed;
+  for (int64_t key : keys) {
+    std::vector<std::vector<Measurement>> rows;
+    Query candidates = database.query("SELECT id FROM candidates WHERE key = ? ORDER BY id", key);
+    while (candidates.next()) {
+      ASSIGN_OR_RETURN(const bool out, is_withdrawn(database, candidates.integer(0)));
+      if (out) continue;
+      RETURN_IF_ERROR(read_candidate(database, candidates.integer(0), &rows.emplace_back()));
+    }
+    RETURN_IF_ERROR(candidates.status());
+    std::vector<std::vector<const Measurement*>> traces;
+    for (const std::vector<Measurement>& of_trace : rows) traces.push_back(pointers(of_trace));
+    for (int64_t id : to_prune(traces, keep, unix_ms)) {
+      RETURN_IF_ERROR(database.query("DELETE FROM measurements WHERE id = ?", id).run());
+      ++*deleted;
+      changed.insert(key);
+    }
+  }
+  for (const char* sql : {"DELETE FROM candidates WHERE id NOT IN"
+                          " (SELECT candidate FROM measurements)",
+                          "DELETE FROM keys WHERE id NOT IN (SELECT key FROM candidates)"}) {
+    RETURN_IF_ERROR(database.run(sql));
+  }
+  for (int64_t key : changed) {
+    std::vector<int64_t> left;
+    Query rest = database.query("SELECT id FROM candidates WHERE key = ?", key);
+    while (rest.next()) left.push_back(rest.integer(0));
+    RETURN_IF_ERROR(rest.status());
+    for (int64_t candidate : left) RETURN_IF_ERROR(update_pool(database, candidate).status());
+    RETURN_IF_ERROR(note_change(database, key));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace lw
