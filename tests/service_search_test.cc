@@ -380,6 +380,27 @@ TEST_P(SearchServiceTest, AStudyOfManyWorkloadsKeepsFewSearches) {
   expect_exact(*daemon.database, study.progress().trials());
 }
 
+// What is kept in memory is bounded for all studies together.
+TEST_P(SearchServiceTest, ManyStudiesKeepFewSearchesTogether) {
+  ServiceOptions options = quick();
+  options.searcher.most_searches = 4;
+  std::atomic<int> built = 0;
+  options.before_search = [&](const StudyRow&, const Stop&) { ++built; };
+  Daemon daemon(url_, options);
+  NullAgent agent(daemon.server->address(), "a");
+  std::vector<std::string> names;
+  for (int i = 0; i < 2; ++i) {
+    v1::CreateStudyRequest request = study_request({8 + i, 16 + i, 24 + i, 32 + i, 40 + i}, 80);
+    request.mutable_spec()->set_batch(4);
+    names.push_back(create(daemon, request));
+  }
+  for (const std::string& name : names) {
+    const v1::Study study = finish(daemon, name);
+    EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_SUCCEEDED) << study.error();
+  }
+  EXPECT_GT(built, 10) << "none was let go";
+}
+
 // The study's figure is the one that look-ups give out.
 TEST_P(SearchServiceTest, TheBestOfAStudyThatHasEndedIsThePooledOne) {
   Daemon daemon(url_, quick());

@@ -46,7 +46,11 @@ struct Searcher::Owned {
 };
 
 Searcher::Searcher(SearchSeat seat, SearcherOptions options)
-    : seat_(std::move(seat)), options_(options), turns_(options.threads), queue_(seat_) {}
+    : seat_([&] {
+        seat.most_kept = [this] { return options_.most_searches / std::max(1, owned()); };
+        return std::move(seat);
+      }()),
+      options_(options), turns_(options.threads), queue_(seat_) {}
 
 void Searcher::start() {
   housekeeper_ = std::thread([this] { adopt(); });

@@ -30,6 +30,8 @@ struct SearcherOptions {
   double step_limit_s = 120;               // of computing in one step; then the study fails
   int most_studies = 64;                   // seats: studies with a device that are searched for at
                                            // once; others wait (study_queue.h)
+  int most_searches = 128;                 // of workloads, kept while they wait for their turn, of all
+                                           // studies together: a megabyte each, and more
   int64_t gone_ms = 10'000;                // without any device, a study gives its seat up
   int64_t owner_ttl_ms = 20'000;
   int64_t adopt_ms = 1000;                 // how often new and orphaned studies are looked for

@@ -36,6 +36,8 @@ struct SearchSeat {
   int64_t online_ms = 60'000;              // devices not seen for longer do not count
   int64_t gone_ms = 10'000;                // without any, a study gives its seat up
   int64_t most_waiting_s = 30 * 86'400;
+  // How many searches of workloads a study may keep while they wait for their turn; empty: 16.
+  std::function<int()> most_kept;
   // Tests: called before a workload's search is built, as a search that takes that long.
   std::function<void(const StudyRow&, const Stop&)> before_search;
 };

@@ -18,7 +18,7 @@ namespace v1 = loopwright::v1;
 
 constexpr double kNoLimit = 1e9;           // seconds
 constexpr double kSwitchSeconds = 0.5;     // what a device needs to prepare another workload
-constexpr size_t kMostRuns = 16;           // of a study: tens of megabytes each with their models
+constexpr int kMostKept = 16;              // searches of a study: megabytes each, with their models
 constexpr int kMostDeadJobs = 5;           // of a workload, in a row
 constexpr int64_t kSettledMs = 60'000;     // far more than a transaction lives
 constexpr int64_t kUnsettled = 50'000;     // more ids than are given out meanwhile
@@ -76,18 +76,19 @@ absl::Status StudySearch::begin(Workload& workload, const std::vector<JobRow>& o
 // Searches that wait for their turn are let go when there are many: they are rebuilt from what is
 // stored. What is out, and whoever has yet to answer untuned, stays.
 void StudySearch::let_go() {
+  const int most = seat_.most_kept ? std::min(kMostKept, seat_.most_kept()) : kMostKept;
   std::vector<Workload*> idle;
-  size_t runs = 0;
+  int kept = 0;
   for (const auto& workload : workloads_) {
     if (workload->run == nullptr) continue;
-    ++runs;
+    ++kept;
     const bool may_go = workload->out.empty() && workload->run->phase() == SearchPhase::kTrials &&
                         workload.get() != workloads_[std::max(current_, 0)].get();
     if (may_go) idle.push_back(workload.get());
   }
   std::sort(idle.begin(), idle.end(),
             [](const Workload* a, const Workload* b) { return a->turn < b->turn; });
-  for (size_t i = 0; i < idle.size() && runs > kMostRuns; ++i, --runs) {
+  for (size_t i = 0; i < idle.size() && kept >= most; ++i, --kept) {
     idle[i]->run.reset();
     idle[i]->task.reset();
     idle[i]->held.clear();
