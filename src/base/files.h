@@ -15,5 +15,8 @@ absl::Status write_file(const std::string& path, std::string_view bytes);
 // The same, durably, and whole or not at all, whatever ends the process or fills the disk: beside
 // it first ("PATH.new.PID"), then renamed.
 absl::Status replace_file(const std::string& path, std::string_view bytes);
+// The same, but not durably (who reads must expect anything after a power cut), by any number of
+// writers at once; its folder is made.
+absl::Status place_file(const std::string& path, std::string_view bytes);
 
 }  // namespace lw

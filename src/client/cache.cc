@@ -3,12 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-
 #include "src/base/check.h"
+#include "src/base/files.h"
 #include "src/base/hash.h"
 #include "src/expr/message.h"
 #include "tuner_db/record_codec.h"
@@ -19,7 +15,7 @@ namespace {
 constexpr std::string_view kMagic = "loopwright cache 2\n", kMagic1 = "loopwright cache 1\n";
 constexpr size_t kMostBytes = size_t{16} << 20;  // of an entry that is read
 
-std::optional<std::string> read_file(const std::string& path) {
+std::optional<std::string> read_entry(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return std::nullopt;
   std::string bytes;
@@ -86,32 +82,15 @@ std::string ScheduleCache::path(const Key& key) const {
 }
 
 std::optional<CacheEntry> ScheduleCache::read(const Key& key) const {
-  const std::optional<std::string> bytes = read_file(path(key));
+  const std::optional<std::string> bytes = read_entry(path(key));
   if (!bytes) return std::nullopt;
   return decode_entry(key, *bytes);
 }
 
 absl::Status ScheduleCache::write(const Key& key, const std::vector<Match>& candidates,
                                   int64_t unix_ms) const {
-  static std::atomic<uint64_t> number{0};
-  const std::string target = path(key);
-  std::error_code ignored;
-  std::filesystem::create_directories(std::filesystem::path(target).parent_path(), ignored);
-  const std::string beside = concat(target, ".", getpid(), ".", number++);
-  const std::string bytes = encode_entry(key, candidates, unix_ms);
-  const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  bool good = file >= 0;
-  // Not synced: a power cut leaves an entry that its checksum refuses.
-  good = good && ::write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
-  int error = errno;
-  if (file >= 0) ::close(file);
-  if (good && rename(beside.c_str(), target.c_str()) != 0) {
-    good = false;
-    error = errno;
-  }
-  if (good) return absl::OkStatus();
-  unlink(beside.c_str());
-  return absl::UnavailableError(concat("cannot write ", target, ": ", std::strerror(error)));
+  // Not durably: a power cut leaves an entry that its checksum refuses.
+  return place_file(path(key), encode_entry(key, candidates, unix_ms));
 }
 
 }  // namespace lw
