@@ -1,6 +1,5 @@
 // From words to a Task: the program, its target, its identity in the database.
 #include <algorithm>
-#include <filesystem>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -10,6 +9,7 @@
 #include "src/base/hash.h"
 #include "src/base/parallel_pool.h"
 #include "src/api/api.h"
+#include "src/api/words.h"
 #include "src/expr/message.h"
 #include "src/measure/memory.h"
 #include "src/measure/workbench.h"
@@ -57,16 +57,10 @@ WorkloadRow workload_row(const Program& program, const std::string& words) {
 namespace {
 
 // A file's words must find it again from another directory.
-std::string absolute_words(const std::vector<std::string>& words) {
-  std::vector<std::string> all = absl::StrSplit(absl::StrJoin(words, " "), ' ', absl::SkipEmpty());
-  if (all.empty()) return "";
-  const size_t end = all[0].rfind(".te");
-  if (end != std::string::npos && (end + 3 == all[0].size() || all[0][end + 3] == ':')) {
-    std::error_code error;
-    const std::filesystem::path path = std::filesystem::absolute(all[0].substr(0, end + 3), error);
-    if (!error) all[0] = path.lexically_normal().string() + all[0].substr(end + 3);
-  }
-  return absl::StrJoin(all, " ");
+std::string found_anywhere(const std::vector<std::string>& words) {
+  const std::vector<std::string> all =
+      absl::StrSplit(absl::StrJoin(words, " "), ' ', absl::SkipEmpty());
+  return absolute_words(absl::StrJoin(all, " "), "");
 }
 
 double argument_bytes(const Program& program) {
@@ -86,7 +80,7 @@ absl::Status check_memory(const Task& task) {
 
 absl::StatusOr<Task> make_task(const std::vector<std::string>& words, const TaskOptions& options) {
   ASSIGN_OR_RETURN(Program program, load_workload(words, options.const_names));
-  return make_task(std::move(program), absolute_words(words), options);
+  return make_task(std::move(program), found_anywhere(words), options);
 }
 
 absl::StatusOr<Task> make_task(Program program, const std::string& words,

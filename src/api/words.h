@@ -1,0 +1,14 @@
+// Words of a workload that name a file: "PATH.te M=512", "PATH.te:OP M=512". Others come back as
+// they are. Pure functions but for the current folder, from which a relative `folder` is meant.
+#pragma once
+
+#include <string>
+
+namespace lw {
+
+// With the path as it is found from everywhere, if from `folder` it is `words`'s.
+std::string absolute_words(const std::string& words, const std::string& folder);
+// With the path as it is found from `folder`: so that copies of a project elsewhere say the same.
+std::string relative_words(const std::string& words, const std::string& folder);
+
+}  // namespace lw
