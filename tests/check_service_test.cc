@@ -140,6 +140,8 @@ constexpr Break kBreaks[] = {
     {"WithdrawnTrace", "UPDATE withdrawn SET trace = 'nonsense('", "withdrawn record of"},
     {"WithdrawnEligible", "UPDATE candidates SET eligible = 1", "or of its withdrawal"},
     {"WithdrawnGone", "DELETE FROM withdrawn", "or of its withdrawal"},
+    {"WithdrawnRevision", "INSERT INTO withdrawn_revision VALUES (7, 1)", "more than one"},
+    {"CandidateKernel", "UPDATE candidates SET kernel_hash = 5", "not those of its measurements"},
     {"Clock", "INSERT INTO clock VALUES (7, 1)", "more than one"},
 };
 

@@ -52,6 +52,25 @@ TEST_P(QueueTest, AZombieIsFencedByItsEpoch) {
   EXPECT_EQ(number("SELECT count(*) FROM orphans"), 1);
 }
 
+// The fixture's candidates all give one kernel.
+TEST_P(QueueTest, AWithdrawnKernelIsNoStudysBest) {
+  const std::string study = make_study("ci");
+  queue(study), queue(study), queue(study);
+  Asker a;
+  const v1::Job first = take_one(a);
+  ASSERT_EQ(send(a, result_of(first, 10)).kind(), v1::RECEIPT_KIND_STORED);
+  const std::string best = "SELECT count(*) FROM study_workloads WHERE best_us = ";
+  EXPECT_EQ(number(best + "10.5"), 1);
+  const Key key = (*store_->keys())[0];
+  const std::string trace = first.candidates(0).trace();
+  ASSERT_TRUE(store_->withdraw({key, trace, "wrong", "", "admin/a", now_}).ok());
+  ASSERT_EQ(send(a, result_of(take_one(a), 5)).kind(), v1::RECEIPT_KIND_STORED);
+  EXPECT_EQ(number(best + "5.5"), 0) << "another trace of the same kernel";
+  ASSERT_TRUE(store_->restore(key, trace).ok());
+  ASSERT_EQ(send(a, result_of(take_one(a), 4)).kind(), v1::RECEIPT_KIND_STORED);
+  EXPECT_EQ(number(best + "4.5"), 1);
+}
+
 TEST_P(QueueTest, ALateResultIsRefusedEvenIfNobodyHasNoticed) {
   const int64_t id = queue(make_study("ci"));
   Asker a;

@@ -1,9 +1,13 @@
 // Whose measurements count, on every Store.
+#include <algorithm>
+#include <set>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/every_store.h"
+#include "tuner_db/best.h"
+#include "tuner_db/withdrawn_list.h"
 
 namespace lw {
 namespace {
@@ -56,6 +60,142 @@ TEST_P(StoreTest, WithdrawalsSurviveExportAndImport) {
   ASSERT_TRUE(store_->restore(key, make_trace(1)).ok());
   ASSERT_TRUE(import_records(*store_, lines, &imported).ok());
   EXPECT_EQ(store_->best(key)->measurement.trace, make_trace(2));
+}
+
+TEST_P(StoreTest, TheListOfWithdrawalsHasARevision) {
+  const Key key = put_key(*store_);
+  std::vector<Measurement> batch = {make_measurement(1, {1, 1}), make_measurement(2, {10, 11})};
+  batch[1].kernel_hash = 0;
+  ASSERT_TRUE(store_->append(key, batch).ok());
+  std::set<int64_t> revisions = {*store_->withdrawn_revision()};
+  const auto moved = [&] { return revisions.insert(*store_->withdrawn_revision()).second; };
+  EXPECT_FALSE(moved());
+  for (const int trace : {1, 2}) {
+    ASSERT_TRUE(store_->withdraw({key, make_trace(trace), "wrong", "", "me", 1}).ok());
+    EXPECT_TRUE(moved());
+  }
+  std::vector<WithdrawnDigests> rows = *store_->withdrawn_digests();
+  ASSERT_EQ(rows.size(), 2u);
+  std::sort(rows.begin(), rows.end(),
+            [](const auto& a, const auto& b) { return a.kernel > b.kernel; });
+  EXPECT_EQ(rows[0].key, key);
+  EXPECT_EQ(rows[0].record, record_digest(key, make_trace(1)));
+  EXPECT_EQ(rows[0].kernel, kernel_digest(key, batch[0].kernel_hash));
+  EXPECT_EQ(rows[1].record, record_digest(key, make_trace(2)));
+  EXPECT_EQ(rows[1].kernel, "");
+  EXPECT_FALSE(store_->restore(key, make_trace(9)).ok());
+  EXPECT_FALSE(store_->withdraw({key, make_trace(9), "wrong", "", "me", 1}).ok());
+  EXPECT_FALSE(moved());
+  ASSERT_TRUE(store_->restore(key, make_trace(2)).ok());
+  EXPECT_TRUE(moved());
+  EXPECT_EQ(store_->withdrawn_digests()->size(), 1u);
+}
+
+// By traces 1, 2 and 4 the same kernel is had, by 3 another, of 5 nobody has said.
+class KernelTest : public StoreTest {
+ protected:
+  static Measurement of_kernel(int trace, uint64_t kernel_hash, double us) {
+    Measurement m = make_measurement(trace, {us, us});
+    m.kernel_hash = kernel_hash;
+    return m;
+  }
+  void append(Measurement m) {
+    std::vector<Measurement> batch = {std::move(m)};
+    ASSERT_TRUE(store_->append(key_, batch).ok());
+  }
+  void withdraw(int trace) {
+    ASSERT_TRUE(store_->withdraw({key_, make_trace(trace), "wrong", "", "admin/a", 5}).ok());
+  }
+  void restore(int trace) { ASSERT_TRUE(store_->restore(key_, make_trace(trace)).ok()); }
+  std::string best() {
+    EXPECT_THAT(*store_->check(), IsEmpty());
+    const absl::StatusOr<BestRow> row = store_->top(key_, 9);
+    return row.ok() ? row->measurement.trace : "";
+  }
+
+  static constexpr uint64_t kWrong = 0xfedcba9876543210u, kRight = 7;
+  Key key_;
+  void SetUp() override {
+    StoreTest::SetUp();
+    if (store_ == nullptr) return;
+    key_ = put_key(*store_);
+    append(of_kernel(1, kWrong, 1));
+    append(of_kernel(2, kWrong, 2));
+    append(of_kernel(3, kRight, 30));
+    append(of_kernel(5, 0, 50));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, KernelTest, ::testing::ValuesIn(kKinds), kind_name);
+
+TEST_P(KernelTest, AWithdrawnKernelIsOutWithEveryTraceThatGivesIt) {
+  EXPECT_EQ(best(), make_trace(1));
+  withdraw(1);
+  EXPECT_EQ(best(), make_trace(3)) << "trace 2 is the same kernel";
+  EXPECT_EQ(store_->top(key_, 9)->others.size(), 1u) << "trace 5, of which nobody knows";
+  EXPECT_EQ(store_->withdrawn(key_)->front().kernel_hash, kWrong);
+  append(of_kernel(4, kWrong, 1));
+  EXPECT_EQ(best(), make_trace(3)) << "nor is it what gives the kernel later";
+  append(of_kernel(5, kWrong, 1));
+  EXPECT_EQ(best(), make_trace(3)) << "nor what turns out to";
+
+  // Another key's kernel is another kernel.
+  const Key other = put_key(*store_, 256);
+  std::vector<Measurement> elsewhere = {of_kernel(2, kWrong, 2)};
+  ASSERT_TRUE(store_->append(other, elsewhere).ok());
+  EXPECT_TRUE(store_->best(other).ok());
+
+  // A search neither builds on it nor tries it again.
+  const std::vector<Measurement> known = *trusted_measurements(*store_, key_);
+  for (const Measurement& m : known) {
+    EXPECT_EQ(m.verdict == Verdict::kWrongResult, m.kernel_hash == kWrong) << m.trace;
+  }
+  // What is evidence is kept.
+  ASSERT_TRUE(store_->prune(1, 0).ok());
+  EXPECT_EQ(store_->measurements(key_)->size(), 6u);
+  EXPECT_EQ(best(), make_trace(3));
+
+  EXPECT_TRUE(absl::IsNotFound(store_->restore(key_, make_trace(2)))) << "it was not withdrawn";
+  restore(1);
+  EXPECT_EQ(best(), make_trace(1));
+  EXPECT_EQ(store_->top(key_, 9)->others.size(), 4u);
+}
+
+TEST_P(KernelTest, EachWithdrawalOfAKernelIsRestoredByItself) {
+  withdraw(1);
+  withdraw(2);
+  restore(1);
+  EXPECT_EQ(best(), make_trace(3));
+  restore(2);
+  EXPECT_EQ(best(), make_trace(1));
+}
+
+// Nor can who puts hints take a good kernel out by what it says of it.
+TEST_P(KernelTest, WhatDoesNotCountNamesNoKernel) {
+  Measurement forged = of_kernel(3, kWrong, 1);
+  forged.counts = false;
+  append(forged);
+  Measurement annulled = of_kernel(3, kWrong, 1);
+  annulled.annulled = "{}";
+  append(annulled);
+  withdraw(1);
+  EXPECT_EQ(best(), make_trace(3));
+}
+
+TEST_P(KernelTest, AWithdrawnKernelSurvivesExportAndImport) {
+  withdraw(1);
+  const std::string lines = *export_records(*store_);
+  const std::unique_ptr<Store> copy = make_memory_store();
+  int64_t imported = 0;
+  ASSERT_TRUE(import_records(*copy, lines, &imported).ok());
+  EXPECT_EQ(copy->best(key_)->measurement.trace, make_trace(3));
+  EXPECT_EQ(copy->withdrawn(key_)->front().kernel_hash, kWrong);
+  restore(1);
+  EXPECT_EQ(best(), make_trace(1));
+  ASSERT_TRUE(import_records(*store_, lines, &imported).ok());
+  EXPECT_EQ(best(), make_trace(3));
+  std::vector<Measurement> later = {of_kernel(4, kWrong, 1)};
+  ASSERT_TRUE(copy->append(key_, later).ok());
+  EXPECT_EQ(copy->best(key_)->measurement.trace, make_trace(3));
 }
 
 TEST_P(StoreTest, WhatIsPutTwiceIsOneMeasurementThatCountsWhenVouchedFor) {

@@ -89,7 +89,10 @@ MedianInterval median_interval(std::vector<double> samples) {
 Pool pool(absl::Span<const Measurement* const> measurements) {
   Pool pool;
   bool verified = false, disqualified = false;
-  for (const Measurement* m : measurements) disqualified |= disqualifies(*m);
+  for (const Measurement* m : measurements) {
+    disqualified |= disqualifies(*m);
+    if (is_pooled(*m) && m->kernel_hash != 0) pool.kernel_hash = m->kernel_hash;
+  }
   pool.time_kind = kind_of(measurements, &verified);
   std::vector<double> samples = pooled_samples(measurements, pool.time_kind);
   if (samples.empty()) return pool;
@@ -164,13 +167,22 @@ Measurement represent(absl::Span<const Measurement* const> measurements) {
   return result;
 }
 
+bool takes_out(const Withdrawal& withdrawal, std::string_view trace, uint64_t kernel_hash) {
+  return withdrawal.trace == trace ||
+         (kernel_hash != 0 && withdrawal.kernel_hash == kernel_hash);
+}
+
+bool is_out(absl::Span<const Withdrawal> withdrawn, std::string_view trace, uint64_t kernel_hash) {
+  return std::any_of(withdrawn.begin(), withdrawn.end(), [&](const Withdrawal& row) {
+    return takes_out(row, trace, kernel_hash);
+  });
+}
+
 std::vector<Measurement> trusted(std::vector<Measurement> measurements,
                                  absl::Span<const Withdrawal> withdrawn) {
   std::erase_if(measurements, [](const Measurement& m) { return !is_pooled(m); });
-  std::set<std::string> out;
-  for (const Withdrawal& row : withdrawn) out.insert(row.trace);
   for (Measurement& m : measurements) {
-    if (m.verdict != Verdict::kOk || !out.contains(m.trace)) continue;
+    if (m.verdict != Verdict::kOk || !is_out(withdrawn, m.trace, m.kernel_hash)) continue;
     m.verdict = Verdict::kWrongResult;
     m.verified = false;
   }

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -30,6 +31,7 @@ struct Pool {
                                            // slowest sample
   bool eligible = false;                   // verified, and never crashed or gave a wrong result
   TimeKind time_kind = TimeKind::kMeasured;  // of these samples
+  uint64_t kernel_hash = 0;                // of the latest measurement that knows it; 0: none does
   bool operator==(const Pool&) const = default;
 };
 
@@ -58,8 +60,13 @@ std::vector<int64_t> next_best(absl::Span<const Pool> pools, int64_t best, int c
 // carrying the pooled samples, median and interval. REQUIRES: all of one trace, eligible.
 Measurement represent(absl::Span<const Measurement* const> measurements);
 
-// What a search of the key may build on, in the same order: what is pooled, results of the
-// `withdrawn` traces as failures (so that they lead nothing and are not tried again).
+// Whether the withdrawal, of the same key, takes the trace out: it is of this trace, or of another
+// that gives the same kernel (0: not known).
+bool takes_out(const Withdrawal& withdrawal, std::string_view trace, uint64_t kernel_hash);
+bool is_out(absl::Span<const Withdrawal> withdrawn, std::string_view trace, uint64_t kernel_hash);
+
+// What a search of the key may build on, in the same order: what is pooled, results that are out
+// by the key's withdrawals as failures (so that they lead nothing and are not tried again).
 std::vector<Measurement> trusted(std::vector<Measurement> measurements,
                                  absl::Span<const Withdrawal> withdrawn);
 // Of what a store holds of the key. Errors: the store's.

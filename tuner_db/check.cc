@@ -74,12 +74,13 @@ void check_candidate(Database& database, const Query& row, Lines* lines) {
     report(lines, absl::StrCat("measurement ", m.id), problem);
     sound &= problem.empty();
   }
-  const absl::StatusOr<bool> out = is_withdrawn(database, row.integer(0));
-  if (!out.ok()) return report(lines, name, std::string(out.status().message()));
   Pool expected = pool(pointers(rows));
+  const absl::StatusOr<bool> out = is_withdrawn(database, row.integer(0), expected.kernel_hash);
+  if (!out.ok()) return report(lines, name, std::string(out.status().message()));
   expected.eligible = expected.eligible && !*out;
   Pool stored{.samples = row.integer(2), .median_us = row.real(3), .high_us = row.real(4),
-              .eligible = row.integer(5) != 0};
+              .eligible = row.integer(5) != 0,
+              .kernel_hash = static_cast<uint64_t>(row.integer(7))};
   if (!parse_time_kind(row.integer(6), &stored.time_kind)) {
     return report(lines, name, "its kind of time is none");
   }
@@ -90,8 +91,8 @@ void check_candidate(Database& database, const Query& row, Lines* lines) {
 
 absl::Status check_candidates(Database& database, Lines* lines) {
   return database.each(
-      "SELECT id, trace, samples, median_us, high_us, eligible, time_kind FROM candidates "
-      "ORDER BY id",
+      "SELECT id, trace, samples, median_us, high_us, eligible, time_kind, kernel_hash "
+      "FROM candidates ORDER BY id",
       [&](const Query& row) {
         check_candidate(database, row, lines);
         return absl::OkStatus();

@@ -103,6 +103,8 @@ constexpr Rule kRules[] = {
      "SELECT id FROM requests WHERE id = '' OR length(hash) <> 64"},
     {"withdrawn record", "it has no reason or nobody withdrew it",
      "SELECT digest FROM withdrawn WHERE reason = '' OR actor = ''"},
+    {"withdrawn_revision", "there is more than one",
+     "SELECT id FROM withdrawn_revision WHERE id <> 1"},
     {"clock", "there is more than one", "SELECT id FROM clock WHERE id <> 1"},
 };
 

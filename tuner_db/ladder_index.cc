@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <mutex>
+#include <set>
 
 #include "absl/hash/hash.h"
 #include "src/base/check.h"
+#include "src/base/hash.h"
 #include "tuner_db/invariants.h"
 
 namespace lw {
@@ -128,24 +130,34 @@ void LadderIndex::keep(const Key& key, const WorkloadRow& workload,
 }
 
 absl::Status LadderIndex::refresh_withdrawn() {
-  ASSIGN_OR_RETURN(const std::vector<Withdrawal> rows, store_.withdrawn());
-  absl::flat_hash_map<std::string, Key> now;
-  for (const Withdrawal& row : rows) now.emplace(record_digest(row.key, row.trace), row.key);
   const std::lock_guard writer(writing_);
+  ASSIGN_OR_RETURN(const int64_t revision, store_.withdrawn_revision());
+  if (withdrawn() != nullptr && revision == withdrawn_revision_) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<WithdrawnDigests> rows, store_.withdrawn_digests());
+  absl::flat_hash_map<std::string, Key> now;
+  for (const WithdrawnDigests& row : rows) now.emplace(row.record, row.key);
   std::vector<Key> changed;
-  {
-    const std::shared_lock guard(mutex_);
-    for (const auto& [digest, key] : now) {
-      if (!withdrawn_.contains(digest)) changed.push_back(key);
-    }
-    for (const auto& [digest, key] : withdrawn_) {
-      if (!now.contains(digest)) changed.push_back(key);
-    }
+  for (const auto& [digest, key] : now) {
+    if (!withdrawn_keys_.contains(digest)) changed.push_back(key);
+  }
+  for (const auto& [digest, key] : withdrawn_keys_) {
+    if (!now.contains(digest)) changed.push_back(key);
   }
   for (const Key& key : changed) RETURN_IF_ERROR(update_as_writer(key));
+  std::set<std::string> digests;
+  for (const WithdrawnDigests& row : rows) digests.insert({row.record, row.kernel});
+  auto list = std::make_shared<Withdrawn>(Withdrawn{WithdrawnList(digests), ""});
+  list->etag = sha256(list->list.bytes());
+  withdrawn_keys_ = std::move(now);
+  withdrawn_revision_ = revision;          // read first: what came since is seen next time
   const std::unique_lock guard(mutex_);
-  withdrawn_ = std::move(now);
+  withdrawn_ = std::move(list);
   return absl::OkStatus();
+}
+
+std::shared_ptr<const LadderIndex::Withdrawn> LadderIndex::withdrawn() const {
+  const std::shared_lock guard(mutex_);
+  return withdrawn_;
 }
 
 absl::StatusOr<std::shared_ptr<const ScheduleRecord>> LadderIndex::record(const Key& key) const {
@@ -183,8 +195,7 @@ absl::StatusOr<std::shared_ptr<const Target>> LadderIndex::target(const std::str
 
 LadderIndex::Stats LadderIndex::stats() const {
   const std::shared_lock guard(mutex_);
-  return {entries_.size(), families_.size(), targets_.size(),
-          resident_,       resident_bytes_,  withdrawn_.size()};
+  return {entries_.size(), families_.size(), targets_.size(), resident_, resident_bytes_};
 }
 
 }  // namespace lw

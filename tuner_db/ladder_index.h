@@ -19,6 +19,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "tuner_db/ladder.h"
+#include "tuner_db/withdrawn_list.h"
 
 namespace lw {
 
@@ -42,8 +43,14 @@ class LadderIndex : public RecordSource {
   absl::Status update(const Key& key);
 
   // Reads anew the keys of what was withdrawn or restored (Store::withdraw) since the last call,
-  // whoever did it; costs a reading of the withdrawn records alone.
+  // whoever did it. Costs a look at one number while nothing was.
   absl::Status refresh_withdrawn();
+  // What was withdrawn as of the last refresh_withdrawn(); null before the first.
+  struct Withdrawn {
+    WithdrawnList list;
+    std::string etag;                      // sha256 of its bytes
+  };
+  std::shared_ptr<const Withdrawn> withdrawn() const;
 
   absl::StatusOr<std::shared_ptr<const ScheduleRecord>> record(const Key& key) const override;
   absl::Status with_family(const std::string& family,
@@ -51,7 +58,7 @@ class LadderIndex : public RecordSource {
   absl::StatusOr<std::shared_ptr<const Target>> target(const std::string& id) const override;
 
   struct Stats {
-    size_t keys = 0, families = 0, targets = 0, resident = 0, resident_bytes = 0, withdrawn = 0;
+    size_t keys = 0, families = 0, targets = 0, resident = 0, resident_bytes = 0;
   };
   Stats stats() const;
 
@@ -85,7 +92,9 @@ class LadderIndex : public RecordSource {
   mutable absl::flat_hash_map<std::string, std::shared_ptr<const Target>> targets_;
   absl::flat_hash_map<Key, int64_t, KeyHash> revisions_;  // that follow() saw of late; of writing_
   int64_t followed_ms_ = 0;                // to here, by the database's clock; of writing_
-  absl::flat_hash_map<std::string, Key> withdrawn_;  // by record digest, as of the last look
+  absl::flat_hash_map<std::string, Key> withdrawn_keys_;  // by record digest; of writing_
+  int64_t withdrawn_revision_ = 0;         // as of these; of writing_
+  std::shared_ptr<const Withdrawn> withdrawn_;
   size_t resident_ = 0, resident_bytes_ = 0;
 };
 

@@ -15,6 +15,7 @@
 #include "tuner_db/process.h"
 #include "tuner_db/store.h"
 #include "tuner_db/withdrawn.h"
+#include "tuner_db/withdrawn_list.h"
 
 namespace lw {
 namespace {
@@ -191,17 +192,28 @@ class MemoryStore : public Store {
     if (found == results_.end() || !found->second.index.contains(withdrawal.trace)) {
       return no_such_trace(withdrawal.key);
     }
-    std::erase_if(withdrawn_, [&](const Withdrawal& w) {
-      return w.key == withdrawal.key && w.trace == withdrawal.trace;
+    Withdrawal row = withdrawal;
+    const Results& results = found->second;
+    const Pool& pool = results.pools[results.index.at(row.trace)];
+    if (row.kernel_hash == 0) row.kernel_hash = pool.kernel_hash;
+    const auto old = std::find_if(withdrawn_.begin(), withdrawn_.end(), [&](const Withdrawal& w) {
+      return w.key == row.key && w.trace == row.trace;
     });
-    withdrawn_.insert(withdrawn_.begin(), withdrawal);
+    if (old != withdrawn_.end()) {
+      if (row.kernel_hash == 0) row.kernel_hash = old->kernel_hash;
+      withdrawn_.erase(old);
+    }
+    withdrawn_.insert(withdrawn_.begin(), std::move(row));
+    ++withdrawn_revision_;
     return absl::OkStatus();
   }
 
   absl::Status restore(const Key& key, const std::string& trace) override {
     const std::lock_guard guard(mutex_);
     const auto is_it = [&](const Withdrawal& w) { return w.key == key && w.trace == trace; };
-    return std::erase_if(withdrawn_, is_it) > 0 ? absl::OkStatus() : not_withdrawn(key);
+    if (std::erase_if(withdrawn_, is_it) == 0) return not_withdrawn(key);
+    ++withdrawn_revision_;
+    return absl::OkStatus();
   }
 
   absl::StatusOr<std::vector<Withdrawal>> withdrawn() const override {
@@ -214,6 +226,20 @@ class MemoryStore : public Store {
     std::vector<Withdrawal> rows = withdrawn_;
     std::erase_if(rows, [&](const Withdrawal& w) { return !(w.key == key); });
     return rows;
+  }
+
+  absl::StatusOr<std::vector<WithdrawnDigests>> withdrawn_digests() const override {
+    const std::lock_guard guard(mutex_);
+    std::vector<WithdrawnDigests> rows;
+    for (const Withdrawal& w : withdrawn_) {
+      rows.push_back({w.key, record_digest(w.key, w.trace), kernel_digest(w.key, w.kernel_hash)});
+    }
+    return rows;
+  }
+
+  absl::StatusOr<int64_t> withdrawn_revision() const override {
+    const std::lock_guard guard(mutex_);
+    return withdrawn_revision_;
   }
 
   absl::StatusOr<std::vector<int64_t>> find(const MeasurementFilter& filter, int64_t after,
@@ -281,7 +307,7 @@ class MemoryStore : public Store {
     for (auto it = results_.begin(); it != results_.end();) {
       std::vector<std::vector<const Measurement*>> traces;
       for (size_t t = 0; t < it->second.traces.size(); ++t) {
-        if (is_out(it->first, it->second.traces[t])) continue;
+        if (is_out(it->first, it->second, t)) continue;
         traces.push_back(it->second.of_trace(t));
       }
       const std::set<int64_t> dropped = to_prune(traces, keep, unix_ms);
@@ -333,7 +359,7 @@ class MemoryStore : public Store {
     if (found == results_.end()) return no_result(key);
     std::vector<Pool> pools = found->second.pools;
     for (size_t t = 0; t < pools.size(); ++t) {
-      if (is_out(key, found->second.traces[t])) pools[t].eligible = false;
+      if (is_out(key, found->second, t)) pools[t].eligible = false;
     }
     const int64_t best = best_of(pools);
     if (best < 0) return no_result(key);
@@ -344,9 +370,10 @@ class MemoryStore : public Store {
     return row;
   }
 
-  bool is_out(const Key& key, const std::string& trace) const {
+  bool is_out(const Key& key, const Results& results, size_t trace) const {
     return std::any_of(withdrawn_.begin(), withdrawn_.end(), [&](const Withdrawal& w) {
-      return w.key == key && w.trace == trace;
+      return w.key == key &&
+             takes_out(w, results.traces[trace], results.pools[trace].kernel_hash);
     });
   }
 
@@ -357,6 +384,7 @@ class MemoryStore : public Store {
   std::map<Key, Results, KeyOrder> results_;
   std::set<Key, KeyOrder> claims_;
   std::vector<Withdrawal> withdrawn_;              // the latest first
+  int64_t withdrawn_revision_ = 0;
 };
 
 }  // namespace

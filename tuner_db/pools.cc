@@ -1,5 +1,6 @@
 #include "tuner_db/pools.h"
 
+#include <optional>
 #include <set>
 
 #include "src/base/check.h"
@@ -57,15 +58,21 @@ class Appending {
     int64_t candidate = 0;
     {
       Query query = database_.query(
-          "INSERT INTO candidates (key, trace, samples, median_us, high_us, time_kind, eligible) "
-          "VALUES (?,?,?,?,?,?,?) ON CONFLICT DO NOTHING RETURNING id",
+          "INSERT INTO candidates (key, trace, samples, median_us, high_us, time_kind, eligible, "
+          "kernel_hash) VALUES (?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING RETURNING id",
           key_, m.trace, p.samples, p.median_us, p.high_us, static_cast<int>(p.time_kind),
-          p.eligible);
+          p.eligible, p.kernel_hash);
       if (query.next()) candidate = query.integer(0);
       RETURN_IF_ERROR(query.run());
     }
     *is_new = candidate != 0;
-    changed_ |= *is_new && p.eligible;
+    if (*is_new && p.eligible) {
+      changed_ = true;
+      if (!has_withdrawn_) {
+        ASSIGN_OR_RETURN(has_withdrawn_, has_withdrawn(database_, key_));
+      }
+      if (*has_withdrawn_) touch(candidate);  // its kernel may be out
+    }
     if (*is_new) return candidate;
     Query query = database_.query("SELECT id FROM candidates WHERE key = ? AND trace = ?", key_,
                                   m.trace);
@@ -89,6 +96,7 @@ class Appending {
   int64_t key_;
   std::set<int64_t> touched_;
   bool changed_ = false;
+  std::optional<bool> has_withdrawn_;      // the key, once somebody has looked
 };
 
 }  // namespace
@@ -141,7 +149,7 @@ absl::StatusOr<bool> update_pool(Database& database, int64_t candidate) {
   RETURN_IF_ERROR(read_candidate(database, candidate, &rows));
   Pool p = pool(pointers(rows));
   if (p.eligible) {
-    ASSIGN_OR_RETURN(const bool out, is_withdrawn(database, candidate));
+    ASSIGN_OR_RETURN(const bool out, is_withdrawn(database, candidate, p.kernel_hash));
     p.eligible = !out;
   }
   bool was_eligible = false;
@@ -151,9 +159,9 @@ absl::StatusOr<bool> update_pool(Database& database, int64_t candidate) {
     RETURN_IF_ERROR(query.status());
   }
   RETURN_IF_ERROR(database.query("UPDATE candidates SET samples = ?, median_us = ?, high_us = ?, "
-                                 "time_kind = ?, eligible = ? WHERE id = ?",
+                                 "time_kind = ?, eligible = ?, kernel_hash = ? WHERE id = ?",
                                  p.samples, p.median_us, p.high_us, static_cast<int>(p.time_kind),
-                                 p.eligible, candidate).run());
+                                 p.eligible, p.kernel_hash, candidate).run());
   return was_eligible || p.eligible;
 }
 

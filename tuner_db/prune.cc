@@ -18,9 +18,12 @@ absl::Status prune_measurements(Database& database, int keep, int64_t unix_ms, i
   std::set<int64_t> changed;
   for (int64_t key : keys) {
     std::vector<std::vector<Measurement>> rows;
-    Query candidates = database.query("SELECT id FROM candidates WHERE key = ? ORDER BY id", key);
+    Query candidates =
+        database.query("SELECT id, kernel_hash FROM candidates WHERE key = ? ORDER BY id", key);
     while (candidates.next()) {
-      ASSIGN_OR_RETURN(const bool out, is_withdrawn(database, candidates.integer(0)));
+      ASSIGN_OR_RETURN(const bool out,
+                       is_withdrawn(database, candidates.integer(0),
+                                    static_cast<uint64_t>(candidates.integer(1))));
       if (out) continue;
       RETURN_IF_ERROR(read_candidate(database, candidates.integer(0), &rows.emplace_back()));
     }

@@ -65,7 +65,7 @@ absl::Status add_record(const v1::Record& record, Records* records) {
     }
     records->withdrawals.push_back({key, measurement.trace, withdrawal.reason(),
                                     withdrawal.evidence(), withdrawal.actor(),
-                                    withdrawal.unix_ms()});
+                                    withdrawal.unix_ms(), withdrawal.kernel_hash()});
   }
   const auto [place, is_new] =
       records->index.emplace(record.key().SerializeAsString(), records->keys.size());
@@ -83,6 +83,7 @@ void set_withdrawal(const std::vector<Withdrawal>& withdrawn, const std::string&
     out.set_evidence(one.evidence);
     out.set_actor(one.actor);
     out.set_unix_ms(one.unix_ms);
+    out.set_kernel_hash(one.kernel_hash);
   }
 }
 

@@ -188,20 +188,11 @@ class SqlStore : public Store {
   }
 
   absl::Status withdraw(const Withdrawal& withdrawal) override {
-    return write([&]() -> absl::Status {
-      ASSIGN_OR_RETURN(const int64_t candidate, candidate_id(withdrawal.key, withdrawal.trace));
-      if (candidate == 0) return no_such_trace(withdrawal.key);
-      RETURN_IF_ERROR(put_withdrawal(db_, withdrawal));
-      return refresh(withdrawal.key, candidate);
-    });
+    return write([&] { return withdraw_trace(db_, withdrawal); });
   }
 
   absl::Status restore(const Key& key, const std::string& trace) override {
-    return write([&]() -> absl::Status {
-      RETURN_IF_ERROR(delete_withdrawal(db_, key, trace));
-      ASSIGN_OR_RETURN(const int64_t candidate, candidate_id(key, trace));
-      return candidate == 0 ? absl::OkStatus() : refresh(key, candidate);
-    });
+    return write([&] { return restore_trace(db_, key, trace); });
   }
 
   absl::StatusOr<std::vector<Withdrawal>> withdrawn() const override {
@@ -214,6 +205,21 @@ class SqlStore : public Store {
     std::vector<Withdrawal> rows;
     RETURN_IF_ERROR(read([&] { return read_withdrawn(db_, &key, &rows); }));
     return rows;
+  }
+
+  absl::StatusOr<std::vector<WithdrawnDigests>> withdrawn_digests() const override {
+    std::vector<WithdrawnDigests> rows;
+    RETURN_IF_ERROR(read([&] { return read_withdrawn_digests(db_, &rows); }));
+    return rows;
+  }
+
+  absl::StatusOr<int64_t> withdrawn_revision() const override {
+    int64_t revision = 0;
+    RETURN_IF_ERROR(read([&]() -> absl::Status {
+      ASSIGN_OR_RETURN(revision, read_withdrawn_revision(db_));
+      return absl::OkStatus();
+    }));
+    return revision;
   }
 
   absl::StatusOr<std::vector<Change>> changes(int64_t since_ms) const override {
@@ -309,8 +315,6 @@ class SqlStore : public Store {
 
   // All below REQUIRE: inside a transaction.
   absl::StatusOr<int64_t> key_id(const Key& key) const;              // 0: not there
-  absl::StatusOr<int64_t> candidate_id(const Key& key, const std::string& trace) const;  // so too
-  absl::Status refresh(const Key& key, int64_t candidate);           // what is given out of it
   absl::Status claim_in_transaction(const Key& key, bool locked);
   absl::StatusOr<int64_t> put_key(const Key& key, bool make);
   // Whether there is one; of `row` all but the key.
@@ -347,20 +351,6 @@ absl::StatusOr<int64_t> SqlStore::key_id(const Key& key) const {
   if (query.next()) return query.integer(0);
   RETURN_IF_ERROR(query.status());
   return 0;
-}
-
-absl::StatusOr<int64_t> SqlStore::candidate_id(const Key& key, const std::string& trace) const {
-  ASSIGN_OR_RETURN(const int64_t id, key_id(key));
-  Query query = db_.query("SELECT id FROM candidates WHERE key = ? AND trace = ?", id, trace);
-  const int64_t candidate = query.next() ? query.integer(0) : 0;
-  RETURN_IF_ERROR(query.status());
-  return candidate;
-}
-
-absl::Status SqlStore::refresh(const Key& key, int64_t candidate) {
-  RETURN_IF_ERROR(update_pool(db_, candidate).status());
-  ASSIGN_OR_RETURN(const int64_t id, key_id(key));
-  return note_change(db_, id);
 }
 
 // The key's id, made if it is not there. kNotFound: its workload or target is not.
@@ -445,7 +435,8 @@ absl::StatusOr<Store::Stats> SqlStore::stats() const {
     }
     for (const TableSchema& table : schema_tables()) {
       constexpr std::string_view kOwn[] = {"workloads", "targets", "keys", "candidates",
-                                           "measurements", "claims", "clock"};
+                                           "measurements", "claims", "clock",
+                                           "withdrawn_revision"};
       if (std::find(std::begin(kOwn), std::end(kOwn), table.name) != std::end(kOwn)) continue;
       Query query = db_.query(concat("SELECT count(*) FROM ", sql_name(table.name)));
       stats.service.emplace_back(table.name, query.next() ? query.integer(0) : 0);

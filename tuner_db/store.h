@@ -102,13 +102,22 @@ struct BestRow {
   std::vector<RankedTrace> others;         // the next best traces that could be best, best first
 };
 
-// A trace that is not given out for its key any more, and why.
+// A trace that is not given out for its key any more, and why. With it go the key's other traces
+// that give the same kernel.
 struct Withdrawal {
   Key key;
   std::string trace;
   std::string reason, evidence;            // evidence: any text, JSON where a program wrote it
   std::string actor;                       // who withdrew it
   int64_t unix_ms = 0;
+  uint64_t kernel_hash = 0;                // of the trace's kernel; 0: of its trace alone
+};
+
+// The same in short (withdrawn_list.h).
+struct WithdrawnDigests {
+  Key key;
+  std::string record;                      // record_digest()
+  std::string kernel;                      // kernel_digest(); "": the kernel is not known
 };
 
 // Why a measurement counts for nothing any more.
@@ -169,13 +178,20 @@ class Store {
   virtual absl::StatusOr<Target> target(const std::string& id) const = 0;
   virtual absl::StatusOr<std::vector<Key>> keys() const = 0;             // with results
 
-  // Never lets the trace be best for its key again, until it is restored; what was measured stays.
-  // Repeated, it takes the new reason. kNotFound: the key has no such trace.
+  // Never lets the trace be best for its key again, until it is restored; nor any trace that gives
+  // the same kernel, measured now or later. Which kernel that is the trace's measurements say
+  // unless the withdrawal does. What was measured stays. Repeated, it takes the new reason.
+  // kNotFound: the key has no such trace.
   virtual absl::Status withdraw(const Withdrawal& withdrawal) = 0;
-  // kNotFound: it is not withdrawn.
+  // What only this withdrawal took out may be best again. kNotFound: the trace is not withdrawn
+  // (one that is out by its kernel alone comes back with the trace that was withdrawn).
   virtual absl::Status restore(const Key& key, const std::string& trace) = 0;
   virtual absl::StatusOr<std::vector<Withdrawal>> withdrawn() const = 0;  // the latest first
   virtual absl::StatusOr<std::vector<Withdrawal>> withdrawn(const Key& key) const = 0;
+  // Of all of them, in no order, without traces, reasons and evidence.
+  virtual absl::StatusOr<std::vector<WithdrawnDigests>> withdrawn_digests() const = 0;
+  // Moves with whatever is withdrawn or restored, by whichever process.
+  virtual absl::StatusOr<int64_t> withdrawn_revision() const = 0;
 
   // Keys of which what is given out may have changed at `since_ms` or later, by the database's clock
   // (Database::server_ms), whichever process changed it. A transaction may commit some time after

@@ -84,7 +84,7 @@ class Filler {
     key_ = prepare("INSERT INTO keys (workload, target, backend, threads, cache, objective)"
                    " VALUES (?1, ?2, ?3, ?4, ?5, ?6)");
     candidate_ = prepare("INSERT INTO candidates (key, trace, samples, median_us, high_us,"
-                         " eligible) VALUES (?1, ?2, ?3, ?4, ?5, 1)");
+                         " eligible, kernel_hash) VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6)");
     measurement_ = prepare(
         "INSERT INTO measurements (candidate, kernel_hash, verdict, detail, samples_us, inner,"
         " time_us, ci_low_us, ci_high_us, verified, max_rel_error, wall_s, build_s, seed, source,"
@@ -117,6 +117,7 @@ class Filler {
     sqlite3_bind_int64(candidate_, 3, statistics.samples);
     sqlite3_bind_double(candidate_, 4, statistics.median_us);
     sqlite3_bind_double(candidate_, 5, statistics.high_us);
+    sqlite3_bind_int64(candidate_, 6, static_cast<int64_t>(statistics.kernel_hash));
     const int64_t id = step(candidate_);
     sqlite3_bind_int64(measurement_, 1, id);
     sqlite3_bind_int64(measurement_, 2, static_cast<int64_t>(m.kernel_hash));

@@ -132,7 +132,10 @@ absl::Status count(Database& database, Store& store, const JobRow& job, Owner& o
     owner.study.failed += is_candidates_fault(m.verdict);
     if (m.time_kind != workload.time_kind) continue;
     if (m.source == "zero" && m.verdict == Verdict::kOk) workload.zero_us = m.time_us;
-    if (leads(m, workload.best_us, workload.time_kind)) workload.best_us = m.time_us;
+    if (!leads(m, workload.best_us, workload.time_kind)) continue;
+    // Of a trace or a kernel that was withdrawn while the job was out.
+    ASSIGN_OR_RETURN(const std::vector<Withdrawal> withdrawn, store.withdrawn(key));
+    if (!is_out(withdrawn, m.trace, m.kernel_hash)) workload.best_us = m.time_us;
   }
   workload.busy_s += prepare_s + run_s;
   workload.dead_jobs = 0;
