@@ -19,6 +19,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   lw::decode_record(reader);
   lw::FamilyIndex family;
   lw::decode_family(bytes, &family);
+  lw::WithdrawnList list;
+  lw::WithdrawnReasons reasons;
+  if (lw::decode_withdrawn(bytes, &list, &reasons)) CHECK(list.size() == reasons.size());
   if (bytes.size() < sizeof(lw::SnapshotHeader)) {
     CHECK(!lw::Snapshot::over(bytes).ok());
     return 0;
@@ -33,6 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::memcpy(bytes.data(), &header, sizeof header);
   const absl::StatusOr<std::unique_ptr<lw::Snapshot>> snapshot = lw::Snapshot::over(bytes);
   if (!snapshot.ok()) return 0;
+  (void)(*snapshot)->withdrawn_reasons();
   const absl::StatusOr<std::vector<lw::Key>> keys = (*snapshot)->keys();
   if (!keys.ok()) return 0;
   for (const lw::Key& key : *keys) {

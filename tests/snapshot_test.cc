@@ -61,6 +61,69 @@ TEST(Snapshot, HoldsTheBestOfEveryKey) {
   EXPECT_TRUE(absl::IsNotFound(snapshot->record(unknown).status()));
 }
 
+TEST(Snapshot, SaysWhatWasWithdrawn) {
+  const Scratch scratch;
+  const std::string file = scratch.directory + "/a.lws";
+  const std::unique_ptr<Store> store = small_store();
+  const Key key = (*store->keys())[0];
+  ASSERT_TRUE(write_snapshot(*store, file, 3, 1).ok());
+  EXPECT_EQ((*(*Snapshot::open(file))->withdrawn())->size(), 0u);
+  const ScheduleRecord before = **(*Snapshot::open(file))->record(key);
+  EXPECT_EQ(before.trace, make_trace(0));
+  for (const int trace : {0, 3}) {
+    ASSERT_TRUE(store->withdraw({key, make_trace(trace), "wrong", "", "admin/a", 1}).ok());
+  }
+  ASSERT_TRUE(write_snapshot(*store, file, 3, 2).ok());
+  const std::unique_ptr<Snapshot> snapshot = *Snapshot::open(file);
+  EXPECT_TRUE(snapshot->verify().ok());
+  EXPECT_EQ((*snapshot->record(key))->trace, make_trace(1));
+  const WithdrawnList& list = **snapshot->withdrawn();
+  EXPECT_EQ(list.size(), 4u) << "two records and their kernels";
+  EXPECT_TRUE(list.has(before));
+  EXPECT_FALSE(list.has(**snapshot->record(key)));
+  const WithdrawnReasons reasons = *snapshot->withdrawn_reasons();
+  EXPECT_EQ(reasons.at(record_digest(key, make_trace(0))), "by admin/a: wrong");
+  EXPECT_EQ(reasons.at(kernel_digest(key, before.kernel_hash)), "by admin/a: wrong");
+  EXPECT_EQ(reasons, reasons_of(*store->withdrawn()));
+}
+
+TEST(WithdrawnList, HasRecordsByTraceAndByKernel) {
+  const Key key = make_key(make_workload(64), make_target());
+  ScheduleRecord record;
+  record.key = key;
+  record.trace = make_trace(1);
+  record.kernel_hash = 7;
+  record.others = {{make_trace(2), 1}, {make_trace(3), 2}};
+  const auto shared = std::make_shared<const ScheduleRecord>(record);
+  EXPECT_EQ(unless_withdrawn(shared, WithdrawnList()), shared);
+  EXPECT_EQ(unless_withdrawn(shared, WithdrawnList({record_digest(key, record.trace)})), nullptr);
+  EXPECT_EQ(unless_withdrawn(shared, WithdrawnList({kernel_digest(key, 7)})), nullptr);
+  const WithdrawnList other({record_digest(key, make_trace(2)), kernel_digest(key, 8), "none"});
+  EXPECT_EQ(other.size(), 2u);
+  ASSERT_NE(unless_withdrawn(shared, other), nullptr);
+  EXPECT_EQ(unless_withdrawn(shared, other)->others,
+            (std::vector<RankedTrace>{{make_trace(3), 2}}));
+  record.kernel_hash = 0;                  // a kernel that nobody knows is no kernel
+  EXPECT_EQ(kernel_digest(key, 0), "");
+  EXPECT_FALSE(WithdrawnList({kernel_digest(key, 0)}).has(record));
+  Key elsewhere = key;
+  elsewhere.threads = 9;
+  EXPECT_NE(kernel_digest(elsewhere, 7), kernel_digest(key, 7));
+
+  std::set<std::string> many;
+  for (int i = 0; i < 1000; ++i) many.insert(sha256(absl::StrCat(i)));
+  const WithdrawnList list(many);
+  ASSERT_EQ(list.size(), many.size());
+  size_t at = 0;
+  for (const std::string& digest : many) EXPECT_EQ(list.digest(at++), digest);
+  for (int i = 0; i < 2000; ++i) EXPECT_EQ(list.has(sha256(absl::StrCat(i))), i < 1000) << i;
+  const std::string bytes = list.bytes();
+  EXPECT_EQ(WithdrawnList::of_bytes(bytes)->bytes(), bytes);
+  EXPECT_FALSE(WithdrawnList::of_bytes(bytes.substr(1)));
+  EXPECT_FALSE(WithdrawnList::of_bytes(bytes.substr(32, 32) + bytes.substr(0, 32)));
+  EXPECT_FALSE(WithdrawnList::of_bytes(bytes.substr(0, 32) + bytes.substr(0, 32)));
+}
+
 TEST(Snapshot, TheSameRecordsGiveTheSameBytes) {
   const Scratch scratch;
   const std::unique_ptr<Store> store = small_store();
@@ -129,7 +192,9 @@ TEST(Snapshot, DamageIsFoundWhereItIsRead) {
 TEST(Snapshot, AnyBytesAreReadOrRefused) {
   const std::unique_ptr<Store> store = small_store();
   const std::vector<ScheduleRecord> records = records_of(*store);
-  const std::string good = snapshot_bytes(records, {{"id", make_target()}}, 1);
+  WithdrawnReasons withdrawn;
+  for (int i = 0; i < 9; ++i) withdrawn[sha256(absl::StrCat(i))] = absl::StrCat("reason ", i);
+  const std::string good = snapshot_bytes(records, {{"id", make_target()}}, 1, withdrawn);
   const auto feed = [](const std::string& bytes) {
     feed_snapshot(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
   };
@@ -138,10 +203,11 @@ TEST(Snapshot, AnyBytesAreReadOrRefused) {
   // What checksums hide from damage, without them.
   ByteWriter record;
   encode(records[0], record);
-  const std::string seeds[] = {good, record.bytes(), encode_family({&records[0], &records[1]})};
+  const std::string seeds[] = {good, record.bytes(), encode_family({&records[0], &records[1]}),
+                               encode_withdrawn(withdrawn)};
   Rng rng(1);
   for (int i = 0; i < 12000; ++i) {
-    std::string bytes = seeds[i % 3];
+    std::string bytes = seeds[i % 4];
     for (int64_t n = 1 + rng.below(4); n > 0; --n) {
       const size_t at = static_cast<size_t>(rng.below(static_cast<int64_t>(bytes.size()) - 8));
       const uint64_t odd[] = {0, 1, ~uint64_t{0}, uint64_t{1} << 63, bytes.size()};

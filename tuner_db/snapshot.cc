@@ -83,6 +83,7 @@ absl::Status Snapshot::read_header() {
   }
   unix_ms_ = header.unix_ms;
   version_ = header.version;
+  withdrawn_at_ = header.withdrawn;
   return absl::OkStatus();
 }
 
@@ -153,6 +154,28 @@ absl::StatusOr<std::vector<Key>> Snapshot::keys() const {
     if (!reader.finished()) return damaged("a record is damaged");
   }
   return keys;
+}
+
+absl::Status Snapshot::read_withdrawn(WithdrawnList* list, WithdrawnReasons* reasons) const {
+  if (withdrawn_at_ == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string_view found, payload(withdrawn_at_));
+  return decode_withdrawn(found, list, reasons) ? absl::OkStatus()
+                                                : damaged("what is withdrawn is damaged");
+}
+
+absl::StatusOr<std::shared_ptr<const WithdrawnList>> Snapshot::withdrawn() const {
+  const std::lock_guard guard(mutex_);
+  if (withdrawn_ != nullptr) return withdrawn_;
+  WithdrawnList list;
+  RETURN_IF_ERROR(read_withdrawn(&list, nullptr));
+  return withdrawn_ = std::make_shared<const WithdrawnList>(std::move(list));
+}
+
+absl::StatusOr<WithdrawnReasons> Snapshot::withdrawn_reasons() const {
+  WithdrawnList list;
+  WithdrawnReasons reasons;
+  RETURN_IF_ERROR(read_withdrawn(&list, &reasons));
+  return reasons;
 }
 
 absl::StatusOr<std::shared_ptr<const ScheduleRecord>> Snapshot::record(const Key& key) const {

@@ -6,7 +6,9 @@
 //             tables, sha256 of all that follows the header, checksum of the header
 //   tables    of records, families and targets: pairs (64-bit hash of the name, offset), sorted
 //   payloads  length, checksum, bytes; each holds its full name, so a hash that collides is no
-//   error
+//   error; and one of what was withdrawn from the database, and why: whoever has an older file, a
+//   cache or a lock file beside this one must not use that any more. Readers of before there was
+//   such a payload pass over it.
 // Opening maps the file and checks the header only: its cost does not grow with the file. A payload
 // is checked by its checksum whenever it is read; verify() checks the sha256. SQLite opened
 // immutable was the simpler alternative: it needs 5 us for an exact look-up and 80 us to open,
@@ -24,6 +26,7 @@
 #include <string_view>
 
 #include "tuner_db/ladder.h"
+#include "tuner_db/withdrawn_list.h"
 
 namespace lw {
 
@@ -37,7 +40,7 @@ absl::StatusOr<SnapshotStats> write_snapshot(const Store& store, const std::stri
 // The same as bytes, from records in any order (the last of a key counts) and targets by id.
 std::string snapshot_bytes(const std::vector<ScheduleRecord>& records,
                            const std::vector<std::pair<std::string, Target>>& targets,
-                           int64_t unix_ms);
+                           int64_t unix_ms, const WithdrawnReasons& withdrawn = {});
 
 // Thread-safe.
 class Snapshot : public RecordSource {
@@ -54,6 +57,10 @@ class Snapshot : public RecordSource {
   SnapshotStats stats() const;
   // Every record's key, in no order; kDataLoss for damaged payloads.
   absl::StatusOr<std::vector<Key>> keys() const;
+  // What was withdrawn when it was made; nothing that it holds is. Read at the first call.
+  // kDataLoss.
+  absl::StatusOr<std::shared_ptr<const WithdrawnList>> withdrawn() const;
+  absl::StatusOr<WithdrawnReasons> withdrawn_reasons() const;
 
   absl::StatusOr<std::shared_ptr<const ScheduleRecord>> record(const Key& key) const override;
   absl::Status with_family(const std::string& family,
@@ -70,6 +77,7 @@ class Snapshot : public RecordSource {
   absl::StatusOr<std::string_view> payload(uint64_t offset) const;
   // The payload whose name (its first text) is `name`; kNotFound.
   absl::StatusOr<std::string_view> find(const Table& table, std::string_view name) const;
+  absl::Status read_withdrawn(WithdrawnList* list, WithdrawnReasons* reasons) const;
   absl::Status damaged(std::string_view what) const;
 
   std::string path_;
@@ -77,10 +85,11 @@ class Snapshot : public RecordSource {
   void* map_ = nullptr;
   Table records_, families_, targets_;
   int64_t unix_ms_ = 0;
-  uint64_t version_ = 0;
+  uint64_t version_ = 0, withdrawn_at_ = 0;
   mutable std::mutex mutex_;  // of what was decoded
   mutable std::map<std::string, std::shared_ptr<const FamilyIndex>> decoded_;
   mutable std::map<std::string, std::shared_ptr<const Target>> parsed_;
+  mutable std::shared_ptr<const WithdrawnList> withdrawn_;
 };
 
 }  // namespace lw

@@ -6,6 +6,7 @@
 
 #include "tuner_db/ladder.h"
 #include "tuner_db/record_codec.h"
+#include "tuner_db/withdrawn_list.h"
 
 namespace lw {
 
@@ -25,7 +26,7 @@ struct SnapshotHeader {
     uint64_t offset, count;
   } tables[3];      // records, families, targets
   char sha256[64];  // hexadecimal, of the bytes after the header
-  uint64_t reserved;
+  uint64_t withdrawn;  // the place of their payload; 0: none, as before there was such a thing
   uint64_t checksum;  // of the bytes before it
 };
 static_assert(sizeof(SnapshotHeader) == 160);
@@ -33,5 +34,10 @@ static_assert(sizeof(SnapshotHeader) == 160);
 // A family's payload after its name: groups, each with the rows' workloads and shapes.
 std::string encode_family(const std::vector<const ScheduleRecord*>& members);
 bool decode_family(std::string_view bytes, FamilyIndex* index);
+
+// The payload of what is withdrawn: the list's bytes, then for each digest why.
+std::string encode_withdrawn(const WithdrawnReasons& reasons);
+// `reasons` may be null: they are not read then.
+bool decode_withdrawn(std::string_view bytes, WithdrawnList* list, WithdrawnReasons* reasons);
 
 }  // namespace lw

@@ -22,14 +22,13 @@ class Builder {
   void add(int table, std::string_view name, std::string_view rest) {
     ByteWriter out;
     out.text(name);
-    const std::string payload = out.bytes() + std::string(rest);
     entries_[table].push_back({checksum(name), bytes_.size()});
-    ByteWriter head;
-    head.u64(payload.size());
-    head.u64(checksum(payload));
-    bytes_ += head.bytes();
-    bytes_ += payload;
-    bytes_.resize((bytes_.size() + 7) / 8 * 8, '\0');
+    append(out.bytes() + std::string(rest));
+  }
+
+  void set_withdrawn(const std::string& payload) {
+    withdrawn_ = bytes_.size();
+    append(payload);
   }
 
   std::string finish(int64_t unix_ms) {
@@ -37,6 +36,7 @@ class Builder {
     std::memcpy(header.magic, kSnapshotMagic, sizeof header.magic);
     header.version = kSnapshotVersion;
     header.unix_ms = unix_ms;
+    header.withdrawn = withdrawn_;
     for (int t = 0; t < 3; ++t) {
       std::vector<SnapshotEntry>& entries = entries_[t];
       std::sort(entries.begin(), entries.end(), [](const SnapshotEntry& a, const SnapshotEntry& b) {
@@ -56,8 +56,18 @@ class Builder {
   }
 
  private:
+  void append(const std::string& payload) {
+    ByteWriter head;
+    head.u64(payload.size());
+    head.u64(checksum(payload));
+    bytes_ += head.bytes();
+    bytes_ += payload;
+    bytes_.resize((bytes_.size() + 7) / 8 * 8, '\0');
+  }
+
   std::string bytes_;
   std::vector<SnapshotEntry> entries_[3];
+  uint64_t withdrawn_ = 0;
 };
 
 }  // namespace
@@ -95,9 +105,31 @@ bool decode_family(std::string_view bytes, FamilyIndex* index) {
   return in.finished();
 }
 
+std::string encode_withdrawn(const WithdrawnReasons& reasons) {
+  std::set<std::string> digests;
+  for (const auto& [digest, reason] : reasons) digests.insert(digest);
+  ByteWriter out;
+  out.text(WithdrawnList(digests).bytes());
+  for (const auto& [digest, reason] : reasons) out.text(reason);
+  return out.bytes();
+}
+
+bool decode_withdrawn(std::string_view bytes, WithdrawnList* list, WithdrawnReasons* reasons) {
+  ByteReader in(bytes);
+  std::optional<WithdrawnList> read = WithdrawnList::of_bytes(std::string(in.text()));
+  if (!in.ok() || !read) return false;
+  *list = *std::move(read);
+  if (reasons == nullptr) return true;
+  reasons->clear();
+  for (size_t i = 0; i < list->size() && in.ok(); ++i) {
+    reasons->emplace_hint(reasons->end(), list->digest(i), in.text());
+  }
+  return in.finished();
+}
+
 std::string snapshot_bytes(const std::vector<ScheduleRecord>& records,
                            const std::vector<std::pair<std::string, Target>>& targets,
-                           int64_t unix_ms) {
+                           int64_t unix_ms, const WithdrawnReasons& withdrawn) {
   std::map<std::string, const ScheduleRecord*> by_key;  // sorted: the same records, the same bytes
   for (const ScheduleRecord& record : records) by_key[key_text(record.key)] = &record;
   std::map<std::string, std::vector<const ScheduleRecord*>> families;
@@ -117,6 +149,7 @@ std::string snapshot_bytes(const std::vector<ScheduleRecord>& records,
     out.text(to_text(*target));
     builder.add(2, id, out.bytes());
   }
+  builder.set_withdrawn(encode_withdrawn(withdrawn));
   return builder.finish(unix_ms);
 }
 
@@ -142,7 +175,8 @@ absl::StatusOr<SnapshotStats> write_snapshot(const Store& store, const std::stri
     ASSIGN_OR_RETURN(Target target, store.target(id));
     targets.emplace_back(id, std::move(target));
   }
-  const std::string bytes = snapshot_bytes(records, targets, unix_ms);
+  ASSIGN_OR_RETURN(const std::vector<Withdrawal> withdrawn, store.withdrawn());
+  const std::string bytes = snapshot_bytes(records, targets, unix_ms, reasons_of(withdrawn));
   RETURN_IF_ERROR(replace_file(path, bytes));
   ASSIGN_OR_RETURN(const std::unique_ptr<Snapshot> snapshot, Snapshot::over(bytes));
   return snapshot->stats();
