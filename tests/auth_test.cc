@@ -51,6 +51,7 @@ const std::map<std::string, std::string> kMatrix = {
     {"/loopwright.v1.ScheduleService/AnnulMeasurements", "a"},
     {"/loopwright.v1.ScheduleService/ReinstateMeasurements", "a"},
     {"/loopwright.v1.ScheduleService/ListWithdrawn", "rcia"},
+    {"/loopwright.v1.ScheduleService/PollWithdrawn", "rcia"},
     {"/loopwright.v1.FleetService/ListDevices", "rcia"},
     {"/loopwright.v1.FleetService/ListAgents", "rcia"},
     {"/loopwright.v1.FleetService/DrainDevices", "a"},
@@ -151,7 +152,7 @@ TEST(Permissions, WhatChangesSomethingIsAudited) {
     const std::string verb(permission.method.substr(permission.method.rfind('/') + 1));
     bool reads = verb == "Synchronize";      // thousands a second, each result with its own receipt
     for (const char* prefix :
-         {"Get", "List", "Watch", "Wait", "Check", "Batch", "Export", "Server"}) {
+         {"Get", "List", "Poll", "Watch", "Wait", "Check", "Batch", "Export", "Server"}) {
       reads |= verb.rfind(prefix, 0) == 0;
     }
     EXPECT_EQ(permission.audited, !reads) << permission.method;

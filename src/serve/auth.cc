@@ -48,6 +48,7 @@ constexpr Permission kPermissions[] = {
     {"/loopwright.v1.ScheduleService/AnnulMeasurements", kAdmin, CallClass::kOperate, true},
     {"/loopwright.v1.ScheduleService/ReinstateMeasurements", kAdmin, CallClass::kOperate, true},
     {"/loopwright.v1.ScheduleService/ListWithdrawn", kReaders, CallClass::kRead},
+    {"/loopwright.v1.ScheduleService/PollWithdrawn", kReaders, CallClass::kLookup},
 
     {"/loopwright.v1.FleetService/ListDevices", kReaders, CallClass::kRead},
     {"/loopwright.v1.FleetService/ListAgents", kReaders, CallClass::kRead},

@@ -84,6 +84,7 @@ class Schedules : public v1::ScheduleService::CallbackService {
   UNARY("ScheduleService", ListSchedules, list_schedules)
   UNARY("ScheduleService", RestoreRecord, restore_record)
   UNARY("ScheduleService", ListWithdrawn, list_withdrawn)
+  UNARY("ScheduleService", PollWithdrawn, poll_withdrawn)
   UNARY("ScheduleService", AnnulMeasurements, annul_measurements)
   UNARY("ScheduleService", ReinstateMeasurements, reinstate_measurements)
   UNARY_OF("loopwright.v1.ScheduleService", WithdrawRecord, withdraw_record,

@@ -128,6 +128,9 @@ class Service {
   absl::Status list_withdrawn(const Caller& caller,
                               const loopwright::v1::ListWithdrawnRequest& request,
                               loopwright::v1::ListWithdrawnResponse* response);
+  absl::Status poll_withdrawn(const Caller& caller,
+                              const loopwright::v1::PollWithdrawnRequest& request,
+                              loopwright::v1::PollWithdrawnResponse* response);
   absl::Status annul_measurements(const Caller& caller,
                                   const loopwright::v1::AnnulMeasurementsRequest& request,
                                   loopwright::v1::AnnulMeasurementsResponse* response);
