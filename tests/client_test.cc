@@ -1,106 +1,17 @@
 // The client: where answers come from, and that nothing it waits for can hold a build up.
 #include "src/client/client.h"
 
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <thread>
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/client/grpc_source.h"
 #include "src/client/loopwright.h"
-#include "tests/store_fixture.h"
+#include "tests/client_fixture.h"
 
 namespace lw {
 namespace {
 
-using std::chrono::milliseconds;
-
-Task task_of(const std::string& words) {
-  absl::StatusOr<Task> task = make_client_task(words, {.target = "x86_avx2", .threads = 1});
-  CHECK(task.ok());
-  return *std::move(task);
-}
-
-// A record of the task: its zero-trial schedule, as if measured.
-ScheduleRecord record_of(const Task& task, double us = 10) {
-  Search search(task.start, SearchOptions(), make_draft_model());
-  Measurement m = make_measurement(1, {us, us, us});
-  m.trace = search.zero_trial()->text;
-  return make_record(task.workload, {task.key, m, {}});
-}
-
-Match match_of(const ScheduleRecord& record, Rung rung = Rung::kExact) {
-  return {rung, rung == Rung::kExact ? 0 : 1.0, false,
-          std::make_shared<const ScheduleRecord>(record)};
-}
-
-// A server as tests want it. Shared with the client's thread, so it outlives both.
-class FakeSource : public ScheduleSource {
- public:
-  std::atomic<int> calls{0}, delay_ms{0};
-  std::atomic<bool> dead{false}, hangs{false};
-  std::vector<Match> answer;
-
-  ~FakeSource() override = default;
-  void let_go() {
-    hangs = false;
-    const std::lock_guard guard(mutex_);
-    free_.notify_all();
-  }
-  absl::StatusOr<Replies> batch_lookup(absl::Span<const LookupRequest> queries, int) override {
-    ++calls;
-    if (hangs) {
-      std::unique_lock lock(mutex_);
-      free_.wait(lock, [this] { return !hangs; });
-    }
-    std::this_thread::sleep_for(milliseconds(delay_ms));
-    if (dead) return absl::UnavailableError("connection refused");
-    Replies replies;
-    for (const LookupRequest& query : queries) {
-      replies.emplace_back();
-      for (const Match& match : answer) {
-        if (match.rung != Rung::kExact || match.record->key == query.key) {
-          replies.back().push_back(match);
-        }
-      }
-    }
-    return replies;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable free_;
-};
-
-void wait_until(const std::function<bool()>& done) {
-  for (int i = 0; i < 2000 && !done(); ++i) std::this_thread::sleep_for(milliseconds(5));
-  EXPECT_TRUE(done());
-}
-
-constexpr char kWords[] = "matmul M=64 N=64 K=64";
-constexpr int kPatient = 30'000;  // deadline of tests that are not about it
-
-struct Place {
-  Scratch scratch;
-  std::shared_ptr<FakeSource> source = std::make_shared<FakeSource>();
-  std::string cache() const { return scratch.directory + "/cache"; }
-  std::unique_ptr<ScheduleClient> open(ClientOptions options = {}, bool with_server = true) const {
-    if (options.cache_folder.empty()) options.cache_folder = cache();
-    if (with_server) options.source = source;
-    return *ScheduleClient::open(std::move(options));
-  }
-};
-
-ClientOptions patient() {
-  ClientOptions options;
-  options.deadline_ms = kPatient;
-  return options;
-}
-
 TEST(Client, CachesWhatTheServerSays) {
-  const Place place;
+  const ClientPlace place;
   const Task task = task_of(kWords);
   place.source->answer = {match_of(record_of(task))};
   const auto client = place.open(patient());
@@ -117,7 +28,7 @@ TEST(Client, CachesWhatTheServerSays) {
 }
 
 TEST(Client, MissesAreCachedToo) {
-  const Place place;
+  const ClientPlace place;
   const auto client = place.open(patient());
   const Task task = task_of(kWords);
   for (int i = 0; i < 3; ++i) {
@@ -135,7 +46,7 @@ TEST(Client, MissesAreCachedToo) {
 }
 
 TEST(Client, ABatchIsOneCall) {
-  const Place place;
+  const ClientPlace place;
   std::vector<Task> tasks = {task_of(kWords), task_of("matmul M=32 N=32 K=32"),
                              task_of("matmul M=48 N=32 K=32")};
   place.source->answer = {match_of(record_of(tasks[0])), match_of(record_of(tasks[2]))};
@@ -148,7 +59,7 @@ TEST(Client, ABatchIsOneCall) {
 }
 
 TEST(Client, TheSnapshotAnswersWithoutTheServerUnlessItIsOnlyNear) {
-  const Place place;
+  const ClientPlace place;
   const Task small = task_of("matmul M=32 N=32 K=32"), task = task_of(kWords);
   spill(place.scratch.directory + "/a.lws", snapshot_bytes({record_of(small)}, {}, 1));
   ClientOptions options = patient();
@@ -165,7 +76,7 @@ TEST(Client, TheSnapshotAnswersWithoutTheServerUnlessItIsOnlyNear) {
 }
 
 TEST(Client, ADeadServerOpensTheCircuitAndComesBack) {
-  const Place place;
+  const ClientPlace place;
   place.source->dead = true;
   ClientOptions options = patient();
   options.miss_fresh_s = 0;
@@ -186,7 +97,7 @@ TEST(Client, ADeadServerOpensTheCircuitAndComesBack) {
 }
 
 TEST(Client, AHangingServerIsNotWaitedFor) {
-  const Place place;
+  const ClientPlace place;
   place.source->hangs = true;
   ClientOptions options;
   options.deadline_ms = 10;
@@ -208,7 +119,7 @@ TEST(Client, AHangingServerIsNotWaitedFor) {
 
 // One deadline for all of it; without, a default is worked out.
 TEST(Client, ALookupIsOverInItsTime) {
-  const Place place;
+  const ClientPlace place;
   place.source->hangs = true;
   ClientOptions options;
   options.deadline_ms = kPatient;
@@ -227,7 +138,7 @@ TEST(Client, ALookupIsOverInItsTime) {
 }
 
 TEST(Client, FrozenTakesNothingButWhatIsStored) {
-  const Place place;
+  const ClientPlace place;
   const Task task = task_of(kWords);
   place.source->answer = {match_of(record_of(task))};
   ClientOptions options = patient();
@@ -241,7 +152,7 @@ TEST(Client, FrozenTakesNothingButWhatIsStored) {
 }
 
 TEST(Client, AnExactRecordThatDoesNotApplyIsPassedOver) {
-  const Place place;
+  const ClientPlace place;
   const Task task = task_of(kWords);
   ScheduleRecord broken = record_of(task);
   broken.trace = "split(nothing, i; 5, 6, 0)\n";
@@ -254,7 +165,7 @@ TEST(Client, AnExactRecordThatDoesNotApplyIsPassedOver) {
 }
 
 TEST(Client, DamagedCacheEntriesAreIgnoredAndWrittenAgain) {
-  const Place place;
+  const ClientPlace place;
   const Task task = task_of(kWords);
   place.source->answer = {match_of(record_of(task))};
   place.open(patient())->lookup(task).IgnoreError();
@@ -274,7 +185,7 @@ TEST(Client, DamagedCacheEntriesAreIgnoredAndWrittenAgain) {
 }
 
 TEST(Client, ManyProcessesShareOneCache) {
-  const Place place;
+  const ClientPlace place;
   const Task task = task_of(kWords);
   const std::vector<Match> answer = {match_of(record_of(task))};
   std::vector<pid_t> children;
@@ -311,7 +222,7 @@ TEST(Client, TakesWordsOrTheTextOfAProgram) {
 }
 
 TEST(ClientInC, AnswersAndReportsErrors) {
-  const Place place;
+  const ClientPlace place;
   const Task task = task_of(kWords);
   const std::string file = place.scratch.directory + "/a.lws";
   spill(file, snapshot_bytes({record_of(task)}, {}, 1));

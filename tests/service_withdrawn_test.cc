@@ -1,6 +1,7 @@
 // What a daemon tells those who keep records of their own: what was withdrawn.
 #include <set>
 
+#include "src/client/client.h"
 #include "tests/daemon_fixture.h"
 #include "tuner_db/ladder.h"
 #include "tuner_db/messages.h"
@@ -153,6 +154,39 @@ TEST_F(ServiceWithdrawn, TheListIsOfSomeKeysAndInPages) {
     token = page.next_page_token();
   } while (!token.empty());
   EXPECT_EQ(seen, digests);
+}
+
+// All the way: a compiler's cache of what the daemon said, and a build that asks nobody.
+TEST_F(ServiceWithdrawn, WhatADaemonWithdrawsLeavesCaches) {
+  const absl::StatusOr<Task> task =
+      make_client_task("matmul M=64 N=64 K=64", {.target = "x86_avx2", .threads = 1});
+  ASSERT_TRUE(task.ok());
+  Search search(task->start, SearchOptions(), make_draft_model());
+  v1::Record made = record(1, 71);
+  *made.mutable_key() = to_proto(task->key);
+  *made.mutable_workload() = to_proto(task->workload);
+  *made.mutable_target() = to_proto(*task->target);
+  made.mutable_measurement()->set_trace(search.zero_trial()->text);
+  put({made});
+  ClientOptions options;
+  options.server = daemon_.server->address();
+  options.cache_folder = scratch_.directory + "/cache";
+  options.deadline_ms = 30'000;
+  options.withdrawn_fresh_s = options.miss_fresh_s = 0;
+  options.on_miss = OnMiss::kNothing;
+  const auto compiler = *ScheduleClient::open(options);
+  ASSERT_EQ(compiler->lookup(*task)->answer.outcome, Rung::kExact);
+  ClientOptions frozen;
+  frozen.cache_folder = options.cache_folder;
+  frozen.frozen = true;
+  const auto build = *ScheduleClient::open(frozen);
+  ASSERT_TRUE(build->lookup(*task).ok());
+  const std::string digest = withdraw(task->key, made.measurement().trace()).digest();
+  EXPECT_TRUE(eventually([&] { return absl::IsNotFound(build->lookup(*task).status()); }));
+  EXPECT_EQ(compiler->lookup(*task)->answer.outcome, Rung::kDefault);
+  restore(digest);
+  EXPECT_TRUE(eventually(
+      [&] { return compiler->lookup(*task)->answer.outcome == Rung::kExact; }));
 }
 
 }  // namespace

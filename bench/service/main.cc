@@ -46,8 +46,9 @@ struct Row {
 };
 constexpr Row kRows[] = {{"synchronize", bench_synchronize}, {"beside", bench_beside},
                          {"results", bench_results},         {"lookup", bench_lookup},
-                         {"snapshot", bench_snapshot},       {"tuning", bench_tuning},
-                         {"memory", bench_memory},           {"startup", bench_startup}};
+                         {"snapshot", bench_snapshot},       {"withdrawn", bench_withdrawn},
+                         {"tuning", bench_tuning},           {"memory", bench_memory},
+                         {"startup", bench_startup}};
 
 int run(int argc, char** argv) {
   ServiceBenchOptions options;
@@ -58,7 +59,7 @@ int run(int argc, char** argv) {
   std::string json;
   CLI::App app("Measures the tuning service.");
   app.add_option("--rows", rows, "only these: synchronize, beside, results, lookup, snapshot, "
-                                 "tuning, memory, startup")->delimiter(',');
+                                 "withdrawn, tuning, memory, startup")->delimiter(',');
   app.add_option("--folder", options.folder, "databases and logs; the one of a million "
                                              "measurements is kept and used again")
       ->capture_default_str();

@@ -45,6 +45,7 @@ void bench_beside(const ServiceBenchOptions& options, ServiceReport& report);
 void bench_results(const ServiceBenchOptions& options, ServiceReport& report);
 void bench_lookup(const ServiceBenchOptions& options, ServiceReport& report);
 void bench_snapshot(const ServiceBenchOptions& options, ServiceReport& report);
+void bench_withdrawn(const ServiceBenchOptions& options, ServiceReport& report);
 void bench_tuning(const ServiceBenchOptions& options, ServiceReport& report);
 void bench_memory(const ServiceBenchOptions& options, ServiceReport& report);
 void bench_startup(const ServiceBenchOptions& options, ServiceReport& report);

@@ -41,6 +41,7 @@ absl::StatusOr<std::unique_ptr<ScheduleClient>> ScheduleClient::open(ClientOptio
   if (!o.cache_folder.empty()) {
     client->cache_ = std::make_shared<const ScheduleCache>(o.cache_folder);
   }
+  client->withdrawn_ = std::make_shared<WithdrawnCache>(o.cache_folder);
   std::shared_ptr<ScheduleSource> source = o.source;
   if (source == nullptr && !o.server.empty()) {
     ASSIGN_OR_RETURN(source, make_grpc_source({o.server, o.tls, o.insecure}));
@@ -57,12 +58,41 @@ absl::StatusOr<std::unique_ptr<ScheduleClient>> ScheduleClient::open(ClientOptio
         cache->write(queries[i].key, replies[i], now).IgnoreError();
       }
     };
-    client->remote_ = std::make_unique<Remote>(std::move(source), remote, std::move(keep));
+    client->remote_ = std::make_unique<Remote>(source, remote, std::move(keep));
+    if (client->cache_ != nullptr || client->snapshot_ != nullptr) {
+      client->poll_ = std::make_unique<WithdrawnPoll>(std::move(source), client->withdrawn_,
+                                                      1000 * o.withdrawn_fresh_s,
+                                                      remote.deadline_ms);
+    }
   }
   return client;
 }
 
-bool ScheduleClient::find_here(const LookupRequest& query, int64_t now_ms, Found* found) const {
+bool ScheduleClient::drop_withdrawn(std::vector<Match>* candidates) {
+  const std::shared_ptr<const WithdrawnSaid> said = withdrawn_->known();
+  std::shared_ptr<const WithdrawnList> then;
+  if (snapshot_ != nullptr) then = snapshot_->withdrawn().value_or(nullptr);
+  int64_t dropped = 0;
+  std::erase_if(*candidates, [&](Match& match) {
+    match.record = unless_withdrawn(std::move(match.record), said->list);
+    if (match.record != nullptr && then != nullptr) {
+      match.record = unless_withdrawn(std::move(match.record), *then);
+    }
+    dropped += match.record == nullptr;
+    return match.record == nullptr;
+  });
+  if (dropped == 0) return false;
+  const std::lock_guard guard(mutex_);
+  stats_.withdrawn += dropped;
+  return true;
+}
+
+std::unique_ptr<RecordSource> ScheduleClient::snapshot_now() const {
+  const std::shared_ptr<const WithdrawnSaid> said = withdrawn_->known();
+  return without_withdrawn(*snapshot_, {said, &said->list});
+}
+
+bool ScheduleClient::find_here(const LookupRequest& query, int64_t now_ms, Found* found) {
   bool known = false;  // the server has said what it knows, just now
   if (cache_ != nullptr) {
     std::optional<CacheEntry> entry = cache_->read(query.key);
@@ -71,6 +101,7 @@ bool ScheduleClient::find_here(const LookupRequest& query, int64_t now_ms, Found
       const bool exact = is_exact(entry->candidates);
       // A clock that was set back must not keep an entry for ever.
       known = age_s >= 0 && age_s < (exact ? options_.fresh_s : options_.miss_fresh_s);
+      if (drop_withdrawn(&entry->candidates)) known = false;
       found->candidates = std::move(entry->candidates);
       found->origin = "cache";
       if (known && exact) return true;
@@ -80,7 +111,7 @@ bool ScheduleClient::find_here(const LookupRequest& query, int64_t now_ms, Found
     LadderOptions ladder = options_.ladder;
     ladder.now_ms = now_ms;
     // A damaged snapshot is as good as none: the build goes on.
-    absl::StatusOr<std::vector<Match>> climbed = climb(query, *snapshot_, ladder);
+    absl::StatusOr<std::vector<Match>> climbed = climb(query, *snapshot_now(), ladder);
     if (climbed.ok() && better(*climbed, found->candidates)) {
       *found = {*std::move(climbed), "snapshot"};
     }
@@ -165,7 +196,7 @@ absl::StatusOr<ClientAnswer> ScheduleClient::settle_well(const Task& task, Found
   if (is_exact(found.candidates) && snapshot_ != nullptr) {
     LookupOptions below = options;
     below.ladder.highest = Rung::kLoose;
-    ASSIGN_OR_RETURN(LookupAnswer answer, look_up(task, *snapshot_, below));
+    ASSIGN_OR_RETURN(LookupAnswer answer, look_up(task, *snapshot_now(), below));
     answer.notes.insert(answer.notes.begin(), notes.begin(), notes.end());
     const bool none = answer.record == nullptr;
     return ClientAnswer{std::move(answer), none ? "" : "snapshot"};

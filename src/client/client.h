@@ -9,6 +9,11 @@
 // misses are cached. Below `exact` the answer is adapted to the task here (src/api/lookup.h): a few
 // milliseconds, not counted against the server's deadline, nor is the zero-trial schedule (up to
 // 0.4 s for a large program), which can be turned off; `most_ms` bounds all of it.
+//
+// What was withdrawn, because it computes wrong, say, is not given out of the cache or of the
+// snapshot either, however fresh and also with `frozen`. A client that has a server asks it every
+// minute, behind; others know what the last one on the same cache was told, and what the snapshot
+// says of the day when it was made.
 #pragma once
 
 #include <memory>
@@ -20,6 +25,8 @@
 #include "src/api/lookup.h"
 #include "src/client/cache.h"
 #include "src/client/remote.h"
+#include "src/client/withdrawn_cache.h"
+#include "src/client/withdrawn_poll.h"
 #include "src/net/certificates.h"
 #include "tuner_db/snapshot.h"
 
@@ -44,6 +51,7 @@ struct ClientOptions {
   OnMiss on_miss = OnMiss::kZeroTrial;
   int fresh_s = 3600;      // a cached exact answer is not asked for again
   int miss_fresh_s = 300;  // nor a cached miss or lower rung
+  int withdrawn_fresh_s = 60;  // nor, behind, what is withdrawn: by any client of the cache folder
   LadderOptions ladder;
   RemoteOptions remote;  // its deadline is `deadline_ms`
 };
@@ -55,6 +63,7 @@ struct ClientAnswer {
 
 struct ClientStats {
   int64_t lookups = 0, cache_hits = 0, snapshot_hits = 0, server_hits = 0, nearest = 0, misses = 0;
+  int64_t withdrawn = 0;  // records of the cache that were not given out
   RemoteStats remote;
 };
 
@@ -83,14 +92,19 @@ class ScheduleClient {
   explicit ScheduleClient(ClientOptions options);
   std::vector<Found> find(const std::vector<LookupRequest>& queries);
   // Without the server; true when it need not be asked.
-  bool find_here(const LookupRequest& query, int64_t now_ms, Found* found) const;
+  bool find_here(const LookupRequest& query, int64_t now_ms, Found* found);
+  // Takes out what is withdrawn, and says whether anything was.
+  bool drop_withdrawn(std::vector<Match>* candidates);
+  std::unique_ptr<RecordSource> snapshot_now() const;  // REQUIRES: there is one
   absl::StatusOr<ClientAnswer> settle_one(const Task& task, Found found, const Stop& stop);
   absl::StatusOr<ClientAnswer> settle_well(const Task& task, Found found, const Stop& stop);
 
   const ClientOptions options_;
   std::unique_ptr<Snapshot> snapshot_;
   std::shared_ptr<const ScheduleCache> cache_;
+  std::shared_ptr<WithdrawnCache> withdrawn_;
   std::unique_ptr<Remote> remote_;
+  std::unique_ptr<WithdrawnPoll> poll_;
   mutable std::mutex mutex_;  // of the statistics
   ClientStats stats_;
 };

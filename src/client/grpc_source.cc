@@ -1,8 +1,10 @@
 #include "src/client/grpc_source.h"
 
 #include <chrono>
+#include <mutex>
 #include <optional>
 
+#include "absl/functional/function_ref.h"
 #include "loopwright/v1/schedule.grpc.pb.h"
 #include "src/base/check.h"
 #include "tuner_db/messages.h"
@@ -70,19 +72,14 @@ class GrpcSource : public ScheduleSource {
  public:
   explicit GrpcSource(ServerAddress server) : server_(std::move(server)) {}
 
+  // Begins to connect.
   absl::Status connect() {
-    if (stub_ != nullptr) return absl::OkStatus();
-    if (!servers_.has_value()) {
-      ASSIGN_OR_RETURN(servers_, ServerGroup::open(server_));
-    }
-    servers_->channel()->GetState(/*try_to_connect=*/true);
-    stub_ = v1::ScheduleService::NewStub(servers_->channel());
-    return absl::OkStatus();
+    const std::lock_guard guard(mutex_);
+    return stub().status();
   }
 
   absl::StatusOr<std::vector<std::vector<Match>>> batch_lookup(
       absl::Span<const LookupRequest> queries, int deadline_ms) override {
-    RETURN_IF_ERROR(connect());
     std::vector<std::vector<Match>> found;
     const auto deadline = std::chrono::system_clock::now() + std::chrono::milliseconds(deadline_ms);
     for (size_t begin = 0; begin < queries.size(); begin += kMostQueries) {
@@ -92,18 +89,9 @@ class GrpcSource : public ScheduleSource {
       const auto some = queries.subspan(begin, kMostQueries);
       for (const LookupRequest& query : some) *request.add_queries() = to_query(query);
       v1::BatchLookupResponse response;
-      grpc::ClientContext context;
-      context.set_deadline(deadline);
-      const grpc::Status status = stub_->BatchLookup(&context, request, &response);
-      if (!status.ok()) {
-        // The caller waits for one server only; the next question goes to the next.
-        if (is_away(status) && servers_->size() > 1) {
-          servers_->next();
-          stub_ = nullptr;
-          connect().IgnoreError();
-        }
-        return absl::UnavailableError(status.error_message());
-      }
+      RETURN_IF_ERROR(call(deadline, [&](Stub& stub, grpc::ClientContext& context) {
+        return stub.BatchLookup(&context, request, &response);
+      }));
       if (response.results_size() != request.queries_size()) {
         return absl::UnavailableError("the server answered another number of queries");
       }
@@ -120,10 +108,60 @@ class GrpcSource : public ScheduleSource {
     return found;
   }
 
+  absl::StatusOr<std::optional<WithdrawnSaid>> poll_withdrawn(const std::string& etag,
+                                                              int deadline_ms) override {
+    v1::PollWithdrawnRequest request;
+    request.set_etag(etag);
+    v1::PollWithdrawnResponse response;
+    const auto deadline = std::chrono::system_clock::now() + std::chrono::milliseconds(deadline_ms);
+    RETURN_IF_ERROR(call(deadline, [&](Stub& stub, grpc::ClientContext& context) {
+      return stub.PollWithdrawn(&context, request, &response);
+    }));
+    if (response.unchanged()) return std::optional<WithdrawnSaid>();
+    std::optional<WithdrawnList> list = WithdrawnList::of_bytes(response.digests());
+    if (!list) return absl::UnavailableError("the server's list of what is withdrawn is none");
+    return WithdrawnSaid{*std::move(list), response.etag()};
+  }
+
  private:
+  using Stub = v1::ScheduleService::Stub;
+
+  // Of the server that is asked now. REQUIRES: mutex_ held.
+  absl::StatusOr<std::shared_ptr<Stub>> stub() {
+    if (stub_ != nullptr) return stub_;
+    if (!servers_.has_value()) {
+      ASSIGN_OR_RETURN(servers_, ServerGroup::open(server_));
+    }
+    servers_->channel()->GetState(/*try_to_connect=*/true);
+    stub_ = v1::ScheduleService::NewStub(servers_->channel());
+    return stub_;
+  }
+
+  // The caller waits for one server only; the next question goes to the next where it is away.
+  absl::Status call(std::chrono::system_clock::time_point deadline,
+                    absl::FunctionRef<grpc::Status(Stub&, grpc::ClientContext&)> body) {
+    std::shared_ptr<Stub> asked;
+    {
+      const std::lock_guard guard(mutex_);
+      ASSIGN_OR_RETURN(asked, stub());
+    }
+    grpc::ClientContext context;
+    context.set_deadline(deadline);
+    const grpc::Status status = body(*asked, context);
+    if (status.ok()) return absl::OkStatus();
+    const std::lock_guard guard(mutex_);
+    if (is_away(status) && servers_->size() > 1 && stub_ == asked) {
+      servers_->next();
+      stub_ = nullptr;
+      stub().IgnoreError();
+    }
+    return absl::UnavailableError(status.error_message());
+  }
+
   const ServerAddress server_;
+  std::mutex mutex_;                       // of what follows
   std::optional<ServerGroup> servers_;
-  std::unique_ptr<v1::ScheduleService::Stub> stub_;
+  std::shared_ptr<Stub> stub_;
 };
 
 }  // namespace

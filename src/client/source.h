@@ -2,13 +2,22 @@
 // grpc_source.h; tests have their own.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tuner_db/ladder.h"
+#include "tuner_db/withdrawn_list.h"
 
 namespace lw {
+
+// What a server says is withdrawn.
+struct WithdrawnSaid {
+  WithdrawnList list;
+  std::string etag;                        // the server's name of the list; "": nobody said it
+};
 
 class ScheduleSource {
  public:
@@ -17,6 +26,10 @@ class ScheduleSource {
   // `deadline_ms`, which is longer than the client waits. Called from one thread at a time.
   virtual absl::StatusOr<std::vector<std::vector<Match>>> batch_lookup(
       absl::Span<const LookupRequest> queries, int deadline_ms) = 0;
+  // What is withdrawn; nothing: it is the list with this etag. Called from one thread at a time,
+  // another one than batch_lookup().
+  virtual absl::StatusOr<std::optional<WithdrawnSaid>> poll_withdrawn(const std::string& etag,
+                                                                      int deadline_ms) = 0;
 };
 
 }  // namespace lw
