@@ -1,6 +1,7 @@
 // Hermetic builds through the commands: lock, fetch, --frozen, --locked, and snapshots beside them.
 #include "src/client/lock.h"
 
+#include "src/api/words.h"
 #include "src/base/hash.h"
 #include "tests/cli_fixture.h"
 
@@ -82,6 +83,51 @@ TEST_F(LockTest, ABundleThatVouchesForItselfIsRefusedByTheLockFile) {
   EXPECT_EQ(alone.code, 0) << alone.err;
   EXPECT_TRUE(contains(alone.err, "--lock FILE")) << alone.err;
   EXPECT_EQ(cli(std::string("export --threads 1 --lock a.lock -o out4 ") + kTiny).code, 1);
+}
+
+// Two checkouts of one project lock alike, and each finds its files from anywhere.
+TEST_F(LockTest, ALockFileSaysWhereFilesAreFromItsFolder) {
+  for (const char* checkout : {"one", "two"}) {
+    std::filesystem::create_directories(path(std::string(checkout) + "/ops"));
+    write(std::string(checkout) + "/ops/my.te",
+          "op mine(M = 24) {\n  in A: f32[M]\n  out B[i: M] = A[i] + A[i]\n}\n");
+    const std::string ops = std::string(checkout) + "/ops/my.te:mine";
+    tune(ops);
+    write(std::string(checkout) + "/requests.txt", ops);
+    const CliRun run = cli(std::string("lock --threads 1 --frozen ") + checkout +
+                           "/requests.txt -o " + checkout + "/kernels.lock");
+    ASSERT_EQ(run.code, 0) << run.err;
+  }
+  const std::string lock = slurp(path("one/kernels.lock"));
+  EXPECT_EQ(lock, slurp(path("two/kernels.lock")));
+  EXPECT_FALSE(contains(lock, folder_)) << lock;
+  EXPECT_EQ(json::parse(lock)["entries"][0]["words"], "ops/my.te:mine");
+  std::filesystem::remove_all(path("two"));
+  const CliRun run = cli("fetch --lock one/kernels.lock -o deep/down/bundle");
+  ASSERT_EQ(run.code, 0) << run.err;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(path("deep"))) {
+    if (!entry.is_regular_file()) continue;
+    EXPECT_FALSE(contains(slurp(entry.path().string()), folder_)) << entry.path();
+  }
+  const CliRun taken =
+      cli("export --threads 1 --locked deep/down/bundle --lock one/kernels.lock -o out "
+          "one/ops/my.te:mine");
+  EXPECT_EQ(taken.code, 0) << taken.err;
+}
+
+TEST(Words, NameFilesFromAFolder) {
+  const std::string here = std::filesystem::current_path().string();
+  EXPECT_EQ(absolute_words("a/b.te:op M=4", "/x/y"), "/x/y/a/b.te:op M=4");
+  EXPECT_EQ(absolute_words("../b.te M=4", "/x/y"), "/x/b.te M=4");
+  EXPECT_EQ(absolute_words("/a/b.te", "/x/y"), "/a/b.te");
+  EXPECT_EQ(absolute_words("b.te", ""), here + "/b.te");
+  EXPECT_EQ(relative_words("/x/y/a/b.te:op M=4", "/x/y/"), "a/b.te:op M=4");
+  EXPECT_EQ(relative_words("/x/b.te", "/x/y"), "../b.te");
+  EXPECT_EQ(relative_words("b.te", ""), "b.te");
+  for (const char* words : {"matmul M=4", "", "a.text M=4", "matmul M=a.te"}) {
+    EXPECT_EQ(absolute_words(words, "/x"), words);
+    EXPECT_EQ(relative_words(words, "/x"), words);
+  }
 }
 
 TEST_F(LockTest, AFrozenMissPrintsARequestThatTuneTakes) {

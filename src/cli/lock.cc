@@ -1,6 +1,7 @@
 // `lock` and `fetch`: builds that depend on two files and nothing else.
 #include "src/client/lock.h"
 
+#include <filesystem>
 #include <iostream>
 
 #include "absl/strings/str_join.h"
@@ -23,6 +24,8 @@ struct Records {
   std::unique_ptr<Store> store;
   std::unique_ptr<RecordSource> source;
 };
+
+std::string folder_of(const std::string& file) { return std::filesystem::path(file).parent_path(); }
 
 absl::StatusOr<Records> open_records(const LockOptions& options) {
   Records records;
@@ -47,7 +50,8 @@ absl::StatusOr<int> run_lock(const LockOptions& options) {
   std::vector<std::string> missing;
   for (const SuiteCase& one : cases) {
     ASSIGN_OR_RETURN(const Task task, options.workload.task(one.words));
-    absl::StatusOr<LockEntry> entry = lock_task(task, *records.source);
+    absl::StatusOr<LockEntry> entry =
+        lock_task(task, *records.source, folder_of(options.target_path));
     if (entry.ok()) {
       lock.entries.push_back(*std::move(entry));
     } else if (absl::IsNotFound(entry.status())) {
@@ -90,7 +94,8 @@ absl::StatusOr<int> run_fetch(const LockOptions& options) {
     return absl::NotFoundError(
         concat("the record ", entry.record.substr(0, 12), " of '", entry.words, "' is gone"));
   };
-  const absl::Status fetched = fetch(lock, *records.source, other_trace, options.target_path);
+  const absl::Status fetched = fetch(lock, folder_of(options.lock), *records.source, other_trace,
+                                     options.target_path);
   if (!fetched.ok()) {
     return absl::IsNotFound(fetched) || absl::IsFailedPrecondition(fetched) ? fetched
                                                                             : environment(fetched);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
+#include "src/api/words.h"
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/base/hash.h"
@@ -121,13 +122,15 @@ absl::StatusOr<LockEntry> parse_entry(const Json& json) {
   return entry;
 }
 
-absl::StatusOr<Task> task_of(const LockEntry& entry, const RecordSource& source) {
+absl::StatusOr<Task> task_of(const LockEntry& entry, const std::string& lock_folder,
+                             const RecordSource& source) {
   absl::StatusOr<std::shared_ptr<const Target>> target = source.target(entry.key.target);
   if (!target.ok()) return target.status();
   WorkloadRow row;
   row.id = entry.key.workload;
   row.source_words = entry.words;
-  ASSIGN_OR_RETURN(Program program, load_workload(absl::StrSplit(entry.words, ' ')));
+  ASSIGN_OR_RETURN(Program program,
+                   load_workload(absl::StrSplit(absolute_words(entry.words, lock_folder), ' ')));
   ASSIGN_OR_RETURN(Task task,
                    make_task(std::move(program), entry.words, **target, entry.key.threads));
   if (task.key.workload != entry.key.workload) {
@@ -228,7 +231,9 @@ absl::StatusOr<Lock> parse_lock(std::string_view text) {
   return lock;
 }
 
-absl::StatusOr<LockEntry> lock_task(const Task& task, const RecordSource& source) {
+absl::StatusOr<LockEntry> lock_task(Task task, const RecordSource& source,
+                                    const std::string& folder) {
+  task.workload.source_words = relative_words(task.workload.source_words, folder);
   ASSIGN_OR_RETURN(const std::shared_ptr<const ScheduleRecord> record, exact_record(task, source));
   const Scratch scratch;
   if (scratch.folder.empty()) return absl::UnavailableError("there is no temporary folder");
@@ -241,11 +246,11 @@ absl::StatusOr<LockEntry> lock_task(const Task& task, const RecordSource& source
   return entry;
 }
 
-absl::Status fetch(const Lock& lock, const RecordSource& source, FindTrace other_trace,
-                   const std::string& folder) {
+absl::Status fetch(const Lock& lock, const std::string& lock_folder, const RecordSource& source,
+                   FindTrace other_trace, const std::string& folder) {
   Lock bundle = lock;
   for (LockEntry& entry : bundle.entries) {
-    ASSIGN_OR_RETURN(const Task task, task_of(entry, source));
+    ASSIGN_OR_RETURN(const Task task, task_of(entry, lock_folder, source));
     absl::StatusOr<std::shared_ptr<const ScheduleRecord>> best = exact_record(task, source);
     if (!best.ok() && !absl::IsNotFound(best.status())) return best.status();
     ScheduleRecord record = best.ok() ? **best : make_record(task.workload, {task.key, {}, {}});
@@ -255,6 +260,7 @@ absl::Status fetch(const Lock& lock, const RecordSource& source, FindTrace other
       record.samples = 0;
       record.others.clear();
     }
+    record.words = entry.words;
     ASSIGN_OR_RETURN(const auto files, build_into(task, record, place_of(folder, entry)));
     if (files != entry.files) {
       return absl::DataLossError(

@@ -6,6 +6,7 @@
 //   locked  a build reads the bundle alone: no database, no server, no code generator
 // A record's digest covers its key and trace, so measuring again changes no lock; a better schedule
 // does only when `lock` is run again. The locked trace stays in the database, which only appends.
+// Words that name a file say where it is from the lock file's folder.
 //
 // Lock file: JSON, entries sorted by key, one a kernel. Bundle: bundle.json (the lock file's text),
 // and for each record a folder (its digest's first 16 digits) of NAME.o, NAME.h, NAME.json,
@@ -42,18 +43,19 @@ std::string to_text(const Lock& lock);
 // kInvalidArgument names what is wrong; never trusts a file name to stay in its folder.
 absl::StatusOr<Lock> parse_lock(std::string_view text);
 
-// Builds the exact record of the task; kNotFound when there is none.
-absl::StatusOr<LockEntry> lock_task(const Task& task, const RecordSource& source);
+// Builds the exact record of the task, for a lock file in `folder`; kNotFound when there is none.
+absl::StatusOr<LockEntry> lock_task(Task task, const RecordSource& source,
+                                    const std::string& folder);
 
 // Traces besides the best of `key`, which the entry's records are stored under, by the entry's
 // digest: kNotFound when nobody knows it.
 using FindTrace =
     absl::FunctionRef<absl::StatusOr<std::string>(const LockEntry& entry, const Key& key)>;
 
-// Writes the bundle. kFailedPrecondition: an entry is of another code generator; kDataLoss: an
-// object is not the one locked; kNotFound: a record is gone.
-absl::Status fetch(const Lock& lock, const RecordSource& source, FindTrace other_trace,
-                   const std::string& folder);
+// Writes the bundle, of the lock file in `lock_folder`. kFailedPrecondition: an entry is of another
+// code generator; kDataLoss: an object is not the one locked; kNotFound: a record is gone.
+absl::Status fetch(const Lock& lock, const std::string& lock_folder, const RecordSource& source,
+                   FindTrace other_trace, const std::string& folder);
 
 // Copies the task's files from a bundle to `folder` and returns their paths. What they must be says
 // `lock_file`, or, if that is "", the bundle's own copy of it, which whoever can change the objects
