@@ -85,6 +85,67 @@ TEST_F(LockTest, ABundleThatVouchesForItselfIsRefusedByTheLockFile) {
   EXPECT_EQ(cli(std::string("export --threads 1 --lock a.lock -o out4 ") + kTiny).code, 1);
 }
 
+// By whoever can say so: the database, a file of it, a newer snapshot; by record and by kernel.
+TEST_F(LockTest, WhatWasWithdrawnIsNeitherLockedNorFetchedNorTaken) {
+  tune(kTiny);
+  write("requests.txt", kTiny);
+  ASSERT_EQ(cli("lock requests.txt --threads 1 -o a.lock").code, 0);
+  ASSERT_EQ(cli("fetch --lock a.lock -o bundle").code, 0);
+  ASSERT_EQ(cli("db snapshot -o old.lws").code, 0);
+  const json locked = json::parse(slurp(path("a.lock")))["entries"][0];
+  const std::string record = locked["record"], kernel = locked["kernel"];
+  const std::string trace =
+      json::parse(slurp(path("bundle/" + record.substr(0, 16) + "/record.json")))["trace"];
+  const CliRun listed = cli("db ls --json");
+  const CliRun shown = cli("db show --json " +
+                           listed.json()[0]["canonical_sha256"].get<std::string>());
+  std::string id;
+  for (const json& m : shown.json()) {
+    if (m["trace"] == trace) id = std::to_string(m["id"].get<int64_t>());
+  }
+  const CliRun out = cli("db withdraw --reason wrong --json " + id);
+  ASSERT_EQ(out.code, 0) << out.err;
+  EXPECT_EQ(out.json()["withdrawn"][0]["digest"], record);
+  EXPECT_EQ(out.json()["withdrawn"][0]["kernel_digest"], kernel);
+  write("withdrawn.json", cli("db withdrawn --json").out);
+  ASSERT_EQ(cli("db snapshot -o new.lws").code, 0);
+
+  const std::string take = std::string("export --threads 1 --locked bundle -o out ") + kTiny;
+  CliRun taken = cli(take);
+  EXPECT_EQ(taken.code, 0) << taken.err;   // nobody was asked
+  EXPECT_TRUE(contains(taken.err, "nobody was asked")) << taken.err;
+  const auto expect_refused = [&](const std::string& words) {
+    const CliRun run = cli(words);
+    EXPECT_EQ(run.code, 1) << words << run.err;
+    EXPECT_TRUE(contains(run.err, "was withdrawn by db/")) << words << run.err;
+    EXPECT_TRUE(contains(run.err, ": wrong; run `loopwright lock` again")) << words << run.err;
+  };
+  expect_refused(take + " --withdrawn withdrawn.json");
+  expect_refused(take + " --lock a.lock --withdrawn withdrawn.json");
+  expect_refused("fetch --lock a.lock -o again");
+  expect_refused("fetch --lock a.lock -o again --snapshot new.lws");
+  expect_refused("fetch --lock a.lock -o again --snapshot old.lws --withdrawn withdrawn.json");
+  expect_refused("lock requests.txt --threads 1 --snapshot old.lws -o b.lock "
+                 "--withdrawn withdrawn.json");
+  EXPECT_FALSE(std::filesystem::exists(path("b.lock")));
+  EXPECT_FALSE(std::filesystem::exists(path("again/bundle.json")));
+
+  // Another record of that kernel: what lists the kernel has it, and an older lock file names none.
+  json by_kernel = json::parse(slurp(path("withdrawn.json")));
+  by_kernel["withdrawn"][0]["digest"] = sha256("another trace");
+  write("kernel.json", by_kernel.dump());
+  expect_refused(take + " --withdrawn kernel.json");
+  json old = json::parse(slurp(path("a.lock")));
+  old["entries"][0].erase("kernel");
+  write("old.lock", old.dump());
+  expect_refused("fetch --lock old.lock -o again --snapshot old.lws --withdrawn kernel.json");
+
+  EXPECT_EQ(cli(take + " --withdrawn a.lock").code, 1) << "no such list";
+  EXPECT_EQ(cli(take + " --server 127.0.0.1:1").code, 5) << "who is asked must answer";
+  ASSERT_EQ(cli("db restore-record " + record.substr(0, 12)).code, 0);
+  EXPECT_EQ(cli("fetch --lock a.lock -o again").code, 0);
+}
+
 // Two checkouts of one project lock alike, and each finds its files from anywhere.
 TEST_F(LockTest, ALockFileSaysWhereFilesAreFromItsFolder) {
   for (const char* checkout : {"one", "two"}) {

@@ -15,6 +15,7 @@
 #include "tuner_db/database.h"
 #include "tuner_db/ladder.h"
 #include "tuner_db/snapshot.h"
+#include "tuner_db/withdrawn_list.h"
 
 namespace lw {
 namespace {
@@ -235,7 +236,7 @@ Json withdrawal_json(const Withdrawal& row) {
           {"target_sha256", row.key.target}, {"backend", row.key.backend},
           {"threads", row.key.threads}, {"cache", row.key.cache}, {"trace", row.trace},
           {"reason", row.reason}, {"evidence", row.evidence}, {"actor", row.actor},
-          {"unix_ms", row.unix_ms}};
+          {"unix_ms", row.unix_ms}, {"kernel_digest", kernel_digest(row.key, row.kernel_hash)}};
 }
 
 void emit_withdrawn(const DbOptions& options, const std::vector<Withdrawal>& rows) {
@@ -272,7 +273,9 @@ absl::StatusOr<int> withdraw(const DbOptions& options) {
                            concat("db/", user == nullptr ? "?" : user),
                            int64_t{1000} * std::time(nullptr)};
       RETURN_IF_ERROR(environment(store->withdraw(row)));
-      emit_withdrawn(options, {row});
+      ASSIGN_OR_RETURN(std::vector<Withdrawal> rows, environment(store->withdrawn(key)));
+      std::erase_if(rows, [&](const Withdrawal& other) { return other.trace != row.trace; });
+      emit_withdrawn(options, rows);       // with its kernel
       return kDone;
     }
   }

@@ -1,5 +1,6 @@
 #include "absl/strings/str_join.h"
 #include "src/cli/commands.h"
+#include "src/cli/withdrawn.h"
 #include "src/client/lock.h"
 
 namespace lw {
@@ -8,6 +9,7 @@ namespace {
 struct ExportOptions {
   WorkloadOptions workload;
   DatabaseFlags database;
+  WithdrawnFlags withdrawn;
   Output output;
   std::string folder, locked, lock;
 };
@@ -26,14 +28,26 @@ absl::StatusOr<int> run_export(const ExportOptions& options) {
   if (!options.lock.empty() && options.locked.empty()) {
     return absl::InvalidArgumentError("--lock says what a bundle must hold; --locked names it");
   }
+  if (options.withdrawn.any() && options.locked.empty()) {
+    return absl::InvalidArgumentError("--withdrawn and --server are for --locked: the database "
+                                      "knows what was withdrawn from it");
+  }
   if (!options.locked.empty()) {
     if (options.lock.empty()) {
       options.output.note("the bundle is compared with its own copy of the lock file alone; "
                           "--lock FILE compares it with yours");
     }
+    if (!options.withdrawn.any()) {
+      options.output.note("nobody was asked what was withdrawn since it was locked: --server, or "
+                          "--withdrawn FILE");
+    }
+    WithdrawnReasons withdrawn;
+    RETURN_IF_ERROR(options.withdrawn.read({task.key}, &withdrawn));
     absl::StatusOr<std::vector<std::string>> files =
-        take_locked(task, options.locked, options.lock, options.folder);
-    if (absl::IsNotFound(files.status())) return files.status();
+        take_locked(task, options.locked, options.lock, withdrawn, options.folder);
+    if (absl::IsNotFound(files.status()) || absl::IsFailedPrecondition(files.status())) {
+      return files.status();
+    }
     if (!files.ok()) return environment(files.status());
     return print(options, *files, "exact");
   }
@@ -55,6 +69,7 @@ Action export_command(CLI::App& app) {
                  "take the files from this bundle (see `fetch`) and from nowhere else");
   app.add_option("--lock", options->lock,
                  "the lock file that --locked's files must be as, not the copy in the bundle");
+  add_withdrawn(app, &options->withdrawn);
   app.add_option("-o,--output", options->folder, "folder to write to")->required();
   return [options] { return run_export(*options); };
 }

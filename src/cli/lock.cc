@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_join.h"
 #include "src/cli/commands.h"
+#include "src/cli/withdrawn.h"
 #include "tuner_db/snapshot.h"
 
 namespace lw {
@@ -15,14 +16,16 @@ struct LockOptions {
   std::vector<std::string> requests;
   WorkloadOptions workload;  // target and threads only
   DatabaseFlags database;
+  WithdrawnFlags withdrawn;
   Output output;
   std::string snapshot, lock, target_path;
 };
 
-// The records of --snapshot or --db, and the store if it is one.
+// The records of --snapshot or --db, and the store if it is one; and what they know is withdrawn.
 struct Records {
   std::unique_ptr<Store> store;
   std::unique_ptr<RecordSource> source;
+  WithdrawnReasons withdrawn;
 };
 
 std::string folder_of(const std::string& file) { return std::filesystem::path(file).parent_path(); }
@@ -30,13 +33,30 @@ std::string folder_of(const std::string& file) { return std::filesystem::path(fi
 absl::StatusOr<Records> open_records(const LockOptions& options) {
   Records records;
   if (!options.snapshot.empty()) {
-    ASSIGN_OR_RETURN(records.source, environment(Snapshot::open(options.snapshot)));
+    ASSIGN_OR_RETURN(std::unique_ptr<Snapshot> snapshot,
+                     environment(Snapshot::open(options.snapshot)));
+    ASSIGN_OR_RETURN(records.withdrawn, environment(snapshot->withdrawn_reasons()));
+    records.source = std::move(snapshot);
     return records;
   }
   ASSIGN_OR_RETURN(records.store, options.database.open_to_read());
   if (records.store == nullptr) records.store = make_memory_store();
   records.source = make_store_source(*records.store);
+  ASSIGN_OR_RETURN(const std::vector<Withdrawal> rows, environment(records.store->withdrawn()));
+  records.withdrawn = reasons_of(rows);
   return records;
+}
+
+// Asks whoever is named what is withdrawn of the entries' keys, besides what the records know.
+absl::Status refuse_withdrawn(const LockOptions& options, const Lock& lock,
+                              WithdrawnReasons* withdrawn) {
+  std::vector<Key> keys;
+  for (const LockEntry& entry : lock.entries) keys.push_back(entry.key);
+  RETURN_IF_ERROR(options.withdrawn.read(keys, withdrawn));
+  for (const LockEntry& entry : lock.entries) {
+    RETURN_IF_ERROR(check_not_withdrawn(entry, *withdrawn));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<int> run_lock(const LockOptions& options) {
@@ -45,7 +65,7 @@ absl::StatusOr<int> run_lock(const LockOptions& options) {
     ASSIGN_OR_RETURN(const std::vector<SuiteCase> some, read_requests(path));
     cases.insert(cases.end(), some.begin(), some.end());
   }
-  ASSIGN_OR_RETURN(const Records records, open_records(options));
+  ASSIGN_OR_RETURN(Records records, open_records(options));
   Lock lock;
   std::vector<std::string> missing;
   for (const SuiteCase& one : cases) {
@@ -65,6 +85,7 @@ absl::StatusOr<int> run_lock(const LockOptions& options) {
     return absl::NotFoundError(concat(missing.size(), " of ", cases.size(),
                                       " workloads are not tuned; on stdout: what to tune"));
   }
+  RETURN_IF_ERROR(refuse_withdrawn(options, lock, &records.withdrawn));
   for (const std::string& words : missing) options.output.note("not tuned, left out: " + words);
   RETURN_IF_ERROR(write_text(options.target_path, to_text(lock)));
   emit(options.output,
@@ -78,7 +99,8 @@ absl::StatusOr<int> run_lock(const LockOptions& options) {
 absl::StatusOr<int> run_fetch(const LockOptions& options) {
   ASSIGN_OR_RETURN(const std::string text, read_text(options.lock));
   ASSIGN_OR_RETURN(const Lock lock, parse_lock(text));
-  ASSIGN_OR_RETURN(const Records records, open_records(options));
+  ASSIGN_OR_RETURN(Records records, open_records(options));
+  RETURN_IF_ERROR(refuse_withdrawn(options, lock, &records.withdrawn));
   const auto other_trace = [&](const LockEntry& entry,
                                const Key& key) -> absl::StatusOr<std::string> {
     std::vector<std::string> traces;
@@ -95,7 +117,7 @@ absl::StatusOr<int> run_fetch(const LockOptions& options) {
         concat("the record ", entry.record.substr(0, 12), " of '", entry.words, "' is gone"));
   };
   const absl::Status fetched = fetch(lock, folder_of(options.lock), *records.source, other_trace,
-                                     options.target_path);
+                                     records.withdrawn, options.target_path);
   if (!fetched.ok()) {
     return absl::IsNotFound(fetched) || absl::IsFailedPrecondition(fetched) ? fetched
                                                                             : environment(fetched);
@@ -108,6 +130,7 @@ absl::StatusOr<int> run_fetch(const LockOptions& options) {
 void add_records(CLI::App& app, LockOptions* options) {
   add_database(app, &options->database);
   app.add_option("--snapshot", options->snapshot, "read this snapshot, not the database");
+  add_withdrawn(app, &options->withdrawn);
   add_output(app, &options->output);
 }
 

@@ -4,6 +4,7 @@
 // measurements that were worth nothing (records_annul.h).
 #include <fstream>
 #include <iostream>
+#include <limits>
 
 #include "google/protobuf/util/json_util.h"
 #include "loopwright/v1/schedule.grpc.pb.h"
@@ -29,7 +30,7 @@ struct RecordOptions {
   Output output;
   std::string file, request_id, reason, evidence, trace_file, digest, cache = "warm";
   bool best_only = false, dry_run = false;
-  int most = 1000;
+  int most = 0;                            // 0: all
 };
 absl::StatusOr<std::unique_ptr<v1::ScheduleService::Stub>> schedules_of(
     const RecordOptions& options) {
@@ -219,8 +220,8 @@ absl::StatusOr<int> withdraw(const RecordOptions& options) {
   return kDone;
 }
 
-absl::StatusOr<std::vector<v1::WithdrawnRecord>> all_withdrawn(const RecordOptions& options,
-                                                               int most) {
+absl::StatusOr<std::vector<v1::WithdrawnRecord>> read_withdrawn(const RecordOptions& options) {
+  const int most = options.most > 0 ? options.most : std::numeric_limits<int>::max();
   ASSIGN_OR_RETURN(const auto stub, schedules_of(options));
   std::vector<v1::WithdrawnRecord> records;
   RETURN_IF_ERROR(list_all<v1::ListWithdrawnResponse>(
@@ -236,8 +237,7 @@ absl::StatusOr<std::vector<v1::WithdrawnRecord>> all_withdrawn(const RecordOptio
 }
 
 absl::StatusOr<int> list_withdrawn(const RecordOptions& options) {
-  ASSIGN_OR_RETURN(const std::vector<v1::WithdrawnRecord> records,
-                   all_withdrawn(options, options.most));
+  ASSIGN_OR_RETURN(const std::vector<v1::WithdrawnRecord> records, read_withdrawn(options));
   Json list = Json::array();
   for (const v1::WithdrawnRecord& record : records) list.push_back(as_json(record));
   emit(options.output, {{"withdrawn", list}}, withdrawn_table(records));
@@ -245,7 +245,7 @@ absl::StatusOr<int> list_withdrawn(const RecordOptions& options) {
 }
 
 absl::StatusOr<int> restore(const RecordOptions& options) {
-  ASSIGN_OR_RETURN(const std::vector<v1::WithdrawnRecord> records, all_withdrawn(options, 1 << 30));
+  ASSIGN_OR_RETURN(const std::vector<v1::WithdrawnRecord> records, read_withdrawn(options));
   v1::RestoreRecordRequest request;
   request.set_request_id(request_id_or_new(options.request_id));
   request.set_digest(options.digest);
@@ -307,7 +307,8 @@ Action records_command(CLI::App& app) {
                                                    "withdrawn` shows it")->required();
   add_request_id(*restoring, &options->request_id);
   add("withdrawn", "the records that are withdrawn, and why", list_withdrawn)
-      ->add_option("--most", options->most, "how many, the latest first")->capture_default_str();
+      ->add_option("--most", options->most, "how many, the latest first; 0: all")
+      ->check(CLI::NonNegativeNumber)->capture_default_str();
   const auto add_marking = [&](const char* name, const char* help, auto run) {
     CLI::App* sub = commands.add(app, name, help, run);
     add_annul_options(*sub, &options->annulling);

@@ -59,6 +59,10 @@ void add_service(CLI::App& app, RemoteService* service) {
                  "first that answers")
       ->envname("LOOPWRIGHT_SERVER")
       ->capture_default_str();
+  add_tls(app, service);
+}
+
+void add_tls(CLI::App& app, RemoteService* service) {
   app.add_option("--tls-ca", service->server.tls.ca, "PEM file: whom to trust");
   app.add_option("--tls-cert", service->server.tls.certificate, "PEM file: our certificate");
   app.add_option("--tls-key", service->server.tls.key, "PEM file: its key");

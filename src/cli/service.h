@@ -32,6 +32,8 @@ struct RemoteService {
 
 // --server (or LOOPWRIGHT_SERVER), --tls-ca, --tls-cert, --tls-key, --insecure.
 void add_service(CLI::App& app, RemoteService* service);
+// All of these but --server.
+void add_tls(CLI::App& app, RemoteService* service);
 
 constexpr double kCallSeconds = 30;        // the deadline of a call that does not wait for work
 

@@ -56,33 +56,33 @@ Choice exact_choice(const ScheduleRecord& record) {
   return as_choice(answer);
 }
 
-// Builds and writes the record's kernel; the sha256s of its object and header. Its JSON holds a
-// time, which measuring again changes, and is not locked.
-absl::StatusOr<std::map<std::string, std::string>> build_into(const Task& task,
-                                                              const ScheduleRecord& record,
-                                                              const std::string& folder) {
+// Builds and writes the record's kernel: its digest, and the sha256s of its object and header. Its
+// JSON holds a time, which measuring again changes, and is not locked.
+struct Built {
+  std::string kernel;
+  std::map<std::string, std::string> files;
+};
+absl::StatusOr<Built> build_into(const Task& task, const ScheduleRecord& record,
+                                 const std::string& folder) {
   ASSIGN_OR_RETURN(Choice choice, choose_trace(task, record.trace));
+  Built built;
+  built.kernel = kernel_digest(task.key, hash(*choice.kernel));
   Choice named = exact_choice(record);
   named.nest = std::move(choice.nest);
   named.kernel = std::move(choice.kernel);
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, export_kernel(task, named, folder));
-  std::map<std::string, std::string> sums;
   for (const std::string& path : paths) {
     if (fs::path(path).extension() == ".json") continue;
     ASSIGN_OR_RETURN(const std::string bytes, read_file(path));
-    sums[fs::path(path).filename()] = sha256(bytes);
+    built.files[fs::path(path).filename()] = sha256(bytes);
   }
-  return sums;
+  return built;
 }
 
 // A file's name and nothing else.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name[0] != '.' && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;
-}
-
-bool is_digest(const std::string& text) {
-  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
 // Kernels of one name (other threads, another target) must not meet.
@@ -109,6 +109,9 @@ absl::StatusOr<LockEntry> parse_entry(const Json& json) {
   std::string kind;                        // older locks have none, nor have measured times
   if (text(json, "time_kind", &kind) && !parse_time_kind(kind, &entry.time_kind)) {
     return absl::InvalidArgumentError(concat("lock: '", kind, "' is no kind of time"));
+  }
+  if (text(json, "kernel", &entry.kernel) && !is_digest(entry.kernel)) {
+    return absl::InvalidArgumentError("lock: a kernel is no sha256");
   }
   const std::string defect = lw::defect(entry.key);
   if (!defect.empty()) return absl::InvalidArgumentError(concat("lock: a key's ", defect));
@@ -206,6 +209,7 @@ std::string to_text(const Lock& lock) {
                                  {"objective", key.objective}}},
                                {"record", entry->record},
                                {"files", entry->files}});
+    if (!entry->kernel.empty()) json["entries"].back()["kernel"] = entry->kernel;
     if (entry->time_kind != TimeKind::kMeasured) {
       json["entries"].back()["time_kind"] = time_kind_name(entry->time_kind);
     }
@@ -242,12 +246,30 @@ absl::StatusOr<LockEntry> lock_task(Task task, const RecordSource& source,
   entry.key = task.key;
   entry.record = record_digest(task.key, record->trace);
   entry.time_kind = record->time_kind;
-  ASSIGN_OR_RETURN(entry.files, build_into(task, *record, scratch.folder));
+  ASSIGN_OR_RETURN(Built built, build_into(task, *record, scratch.folder));
+  entry.kernel = std::move(built.kernel);
+  entry.files = std::move(built.files);
   return entry;
 }
 
+absl::Status check_not_withdrawn(const LockEntry& entry, const WithdrawnReasons& withdrawn) {
+  for (const std::string* digest : {&entry.record, &entry.kernel}) {
+    const auto found = withdrawn.find(*digest);
+    if (found == withdrawn.end()) continue;
+    return absl::FailedPreconditionError(
+        concat("the record ", entry.record.substr(0, 12), " of '", entry.words,
+               "' was withdrawn ", found->second, "; run `loopwright lock` again, of records that "
+               "know it"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status fetch(const Lock& lock, const std::string& lock_folder, const RecordSource& source,
-                   FindTrace other_trace, const std::string& folder) {
+                   FindTrace other_trace, const WithdrawnReasons& withdrawn,
+                   const std::string& folder) {
+  for (const LockEntry& entry : lock.entries) {
+    RETURN_IF_ERROR(check_not_withdrawn(entry, withdrawn));
+  }
   Lock bundle = lock;
   for (LockEntry& entry : bundle.entries) {
     ASSIGN_OR_RETURN(const Task task, task_of(entry, lock_folder, source));
@@ -261,8 +283,10 @@ absl::Status fetch(const Lock& lock, const std::string& lock_folder, const Recor
       record.others.clear();
     }
     record.words = entry.words;
-    ASSIGN_OR_RETURN(const auto files, build_into(task, record, place_of(folder, entry)));
-    if (files != entry.files) {
+    ASSIGN_OR_RETURN(const Built built, build_into(task, record, place_of(folder, entry)));
+    entry.kernel = built.kernel;           // which an older lock file does not say
+    RETURN_IF_ERROR(check_not_withdrawn(entry, withdrawn));
+    if (built.files != entry.files) {
       return absl::DataLossError(
           concat("'", entry.words, "' gives another object than the locked one"));
     }
@@ -276,12 +300,14 @@ absl::Status fetch(const Lock& lock, const std::string& lock_folder, const Recor
 
 absl::StatusOr<std::vector<std::string>> take_locked(const Task& task, const std::string& bundle,
                                                      const std::string& lock_file,
+                                                     const WithdrawnReasons& withdrawn,
                                                      const std::string& folder) {
   const std::string path = lock_file.empty() ? bundle + "/bundle.json" : lock_file;
   ASSIGN_OR_RETURN(const std::string text, read_file(path));
   ASSIGN_OR_RETURN(const Lock lock, parse_lock(text));
   for (const LockEntry& entry : lock.entries) {
     if (!(entry.key == task.key)) continue;
+    RETURN_IF_ERROR(check_not_withdrawn(entry, withdrawn));
     std::vector<std::string> paths;
     for (const auto& [name, sum] : entry.files) {
       ASSIGN_OR_RETURN(const std::string bytes,

@@ -6,7 +6,8 @@
 //   locked  a build reads the bundle alone: no database, no server, no code generator
 // A record's digest covers its key and trace, so measuring again changes no lock; a better schedule
 // does only when `lock` is run again. The locked trace stays in the database, which only appends.
-// Words that name a file say where it is from the lock file's folder.
+// What was withdrawn since is refused, as far as whoever asks knows (WithdrawnReasons): `lock`
+// again. Words that name a file say where it is from the lock file's folder.
 //
 // Lock file: JSON, entries sorted by key, one a kernel. Bundle: bundle.json (the lock file's text),
 // and for each record a folder (its digest's first 16 digits) of NAME.o, NAME.h, NAME.json,
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "src/api/lookup.h"
+#include "tuner_db/withdrawn_list.h"
 
 namespace lw {
 
@@ -32,6 +34,7 @@ struct LockEntry {
   std::string words;
   Key key;
   std::string record;                        // digest
+  std::string kernel;                        // kernel_digest(); "" in older lock files
   TimeKind time_kind = TimeKind::kMeasured;  // of the record's time when it was locked
   std::map<std::string, std::string> files;  // of the artifact: name -> sha256
   bool operator==(const LockEntry&) const = default;
@@ -47,21 +50,28 @@ absl::StatusOr<Lock> parse_lock(std::string_view text);
 absl::StatusOr<LockEntry> lock_task(Task task, const RecordSource& source,
                                     const std::string& folder);
 
+// kFailedPrecondition says by whom it was withdrawn and why.
+absl::Status check_not_withdrawn(const LockEntry& entry, const WithdrawnReasons& withdrawn);
+
 // Traces besides the best of `key`, which the entry's records are stored under, by the entry's
 // digest: kNotFound when nobody knows it.
 using FindTrace =
     absl::FunctionRef<absl::StatusOr<std::string>(const LockEntry& entry, const Key& key)>;
 
-// Writes the bundle, of the lock file in `lock_folder`. kFailedPrecondition: an entry is of another
-// code generator; kDataLoss: an object is not the one locked; kNotFound: a record is gone.
+// Writes the bundle, of the lock file in `lock_folder`. kFailedPrecondition: an entry is withdrawn,
+// or of another code generator; kDataLoss: an object is not the one locked; kNotFound: a record is
+// gone.
 absl::Status fetch(const Lock& lock, const std::string& lock_folder, const RecordSource& source,
-                   FindTrace other_trace, const std::string& folder);
+                   FindTrace other_trace, const WithdrawnReasons& withdrawn,
+                   const std::string& folder);
 
 // Copies the task's files from a bundle to `folder` and returns their paths. What they must be says
 // `lock_file`, or, if that is "", the bundle's own copy of it, which whoever can change the objects
-// can change too. kNotFound: not in it; kDataLoss: a file is not as locked.
+// can change too. kNotFound: not in it; kFailedPrecondition: withdrawn; kDataLoss: a file is not as
+// locked.
 absl::StatusOr<std::vector<std::string>> take_locked(const Task& task, const std::string& bundle,
                                                      const std::string& lock_file,
+                                                     const WithdrawnReasons& withdrawn,
                                                      const std::string& folder);
 
 }  // namespace lw
