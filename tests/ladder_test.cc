@@ -33,13 +33,15 @@ Target wide() {
 }
 
 Key put(Store& store, const WorkloadRow& workload, const Target& target, double us,
-        const std::string& backend = "llvm 19.1.7 r1", int threads = 2) {
+        const std::string& backend = "llvm 19.1.7 r1", int threads = 2,
+        TimeKind kind = TimeKind::kMeasured) {
   Key key = make_key(workload, target);
   key.backend = backend;
   key.threads = threads;
   EXPECT_TRUE(store.put_workload(workload).ok());
   EXPECT_TRUE(store.put_target(key.target, target).ok());
-  std::vector<Measurement> batch = {make_measurement(static_cast<int>(us), {us, us, us})};
+  std::vector<Measurement> batch = {
+      of_kind(make_measurement(static_cast<int>(us), {us, us, us}), kind)};
   EXPECT_TRUE(store.append(key, batch).ok());
   return key;
 }
@@ -233,6 +235,41 @@ TEST_P(Ladder, AMachineIsTheSameWhateverCoresItWasStoredWith) {
   found = climb_all(ask(matmul(512, 512, 256), make_target()));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].rung, Rung::kNearestShape);
+}
+
+// Times of the same workload are its own; those of others make estimates for it.
+TEST_P(Ladder, OnOtherTargetsTheSameWorkloadComesFirst) {
+  const WorkloadRow w = matmul(512, 512, 512);
+  Target slow = make_target("slow");
+  slow.ghz = 0.4;
+  put(*store_, w, slow, 90);
+  for (int i = 1; i <= 6; ++i) put(*store_, matmul(512, 512, 512 + 8 * i), make_target(), 10 + i);
+  const std::vector<Match> found = climb_all(ask(w, wide()));
+  ASSERT_EQ(found.size(), 4u);
+  for (const Match& match : found) EXPECT_EQ(match.rung, Rung::kNearestTarget);
+  EXPECT_EQ(found[0].record->time_us, 90);
+  for (int i : {2, 3}) EXPECT_GE(found[i].distance, found[i - 1].distance);
+  EXPECT_GT(found[0].distance, found[3].distance);
+}
+
+TEST_P(Ladder, ShapesThatNobodyMeasuredGiveWayToTheSameOneMeasuredElsewhere) {
+  const WorkloadRow w = matmul(512, 512, 512), near = matmul(512, 512, 480);
+  put(*store_, near, wide(), 5, "llvm 19.1.7 r1", 2, TimeKind::kEstimated);
+  ASSERT_EQ(climb_all(ask(w, wide())).size(), 1u);
+  EXPECT_EQ(climb_all(ask(w, wide()))[0].rung, Rung::kNearestShape);
+  put(*store_, matmul(512, 512, 500), make_target(), 30);
+  put(*store_, w, make_target("estimated"), 20, "llvm 19.1.7 r1", 2, TimeKind::kEstimated);
+  EXPECT_EQ(climb_all(ask(w, wide()))[0].rung, Rung::kNearestShape) << "nor is this measured";
+  put(*store_, w, make_target(), 40);
+  const std::vector<Match> found = climb_all(ask(w, wide()));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].rung, Rung::kNearestTarget);
+  EXPECT_EQ(found[0].record->time_us, 40);
+  LadderOptions shapes;
+  shapes.lowest = Rung::kNearestShape;
+  EXPECT_EQ(climb_all(ask(w, wide()), shapes)[0].rung, Rung::kNearestShape);
+  put(*store_, near, wide(), 50);          // once it is measured here, it is nearer
+  EXPECT_EQ(climb_all(ask(w, wide()))[0].rung, Rung::kNearestShape);
 }
 
 TEST_P(Ladder, ALooseRecordMayBeByAnOldName) {

@@ -25,6 +25,17 @@ Task task_of(const std::string& words, const std::string& target = "x86_avx2") {
   return *std::move(task);
 }
 
+// The same on a machine with a slower clock.
+Task slower(const Task& task) {
+  Target target = *task.target;
+  target.name = "slower";
+  target.ghz /= 2;
+  absl::StatusOr<Task> made =
+      make_task(*task.program, task.workload.source_words, std::move(target), 1);
+  CHECK(made.ok());
+  return *std::move(made);
+}
+
 struct Stored {
   Task task;
   std::string backend;
@@ -97,19 +108,22 @@ class LookupSources : public ::testing::Test {
       {task_of("matmul M=48 N=200 K=64"), "", now_ - 2 * kDay_ms},
       {task_of("matmul M=56 N=72 K=48"), "", now_ - kDay_ms},
       {task_of("softmax M=64 N=80"), "llvm 19.0.1 r1", now_ - kDay_ms},
-      {task_of("matmul M=64 N=96 K=48", "aarch64_neon"), "", now_ - kDay_ms, TimeKind::kEstimated}};
+      {task_of("matmul M=64 N=96 K=48", "aarch64_neon"), "", now_ - kDay_ms, TimeKind::kEstimated},
+      {slower(task_of("matmul M=64 N=64 K=48", "aarch64_neon")), "", now_ - kDay_ms}};
   // Exact, exact and old, near shapes, another code generator's, a greater machine, none; and of a
-  // machine on which nothing was measured: a time that was computed, and a shape beside it.
+  // machine on which nothing was measured: a time that was computed, a shape beside it, and one
+  // that was measured elsewhere.
   const std::vector<Task> asked_ = {
       task_of("matmul M=64 N=96 K=48"), task_of("matmul M=96 N=96 K=96"),
       task_of("matmul M=61 N=90 K=50"), task_of("softmax M=64 N=80"),
       task_of("matmul M=64 N=96 K=48", "x86_avx512"), task_of("matmul M=64 N=96 K=48", "x86_sse2"),
       task_of("matmul M=64 N=96 K=48", "aarch64_neon"),
-      task_of("matmul M=72 N=90 K=48", "aarch64_neon")};
+      task_of("matmul M=72 N=90 K=48", "aarch64_neon"),
+      task_of("matmul M=64 N=64 K=48", "aarch64_neon")};
   const std::vector<Rung> rungs_ = {Rung::kExact,         Rung::kExact,    Rung::kNearestShape,
                                     Rung::kLoose,
                                     Rung::kNearestTarget, Rung::kDefault,  Rung::kExact,
-                                    Rung::kNearestShape};
+                                    Rung::kNearestShape,  Rung::kNearestTarget};
   std::vector<std::pair<std::string, std::vector<Answer>>> answers_;
   Scratch scratch_;
 };
@@ -163,7 +177,7 @@ TEST_F(LookupSources, AllGiveTheSameAnswers) {
     EXPECT_EQ(expected[i]->record->others.size(), 3u);
     EXPECT_GT(*expected[i]->predicted_us, 0);
     EXPECT_EQ(expected[i]->record->time_kind,
-              i < 6 ? TimeKind::kMeasured : TimeKind::kEstimated);
+              i == 6 || i == 7 ? TimeKind::kEstimated : TimeKind::kMeasured);
     EXPECT_GT(*expected[i]->age_ms, kDay_ms / 2);
   }
   EXPECT_TRUE(expected[1]->stale);

@@ -121,6 +121,34 @@ TEST(Lookup, OfTwoTargetsEachGetsItsOwnAndALesserOneServesAGreater) {
   EXPECT_EQ(look_up(avx512, *source)->outcome, Rung::kExact);
 }
 
+// Of this workload only the time is of use: its trace does not apply.
+TEST(Lookup, TheLossIsBesideTheBestMeasuredTime) {
+  const std::vector<std::string> words = {"matmul", "M=64", "N=96", "K=48"};
+  const Task asked = task_of(words, "x86_avx512"), lesser = task_of(words, "x86_avx2");
+  const Task shape = task_of({"matmul", "M=64", "N=192", "K=48"}, "x86_avx2");
+  const std::unique_ptr<Store> store = make_memory_store();
+  ASSERT_TRUE(put_task(*store, lesser).ok());
+  std::vector<Measurement> broken = {make_measurement(1, {10, 10, 10})};
+  broken[0].trace = "split(nothing, i; 5, 6, 0)\n";
+  ASSERT_TRUE(store->append(lesser.key, broken).ok());
+  store_drawn(*store, shape, 3, 40);       // 20 us for half the work
+  absl::StatusOr<LookupAnswer> answer = look_up(asked, *make_store_source(*store));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->record->key, shape.key);
+  EXPECT_GE(*answer->predicted_us, 20 - 1e-9);
+  EXPECT_NEAR(*answer->predicted_loss, *answer->predicted_us / 10 - 1, 1e-9);
+
+  // Nothing of this workload: beside the best per operation of what is near.
+  const std::unique_ptr<Store> near = make_memory_store();
+  store_drawn(*near, task_of({"matmul", "M=64", "N=192", "K=48"}), 3, 40);
+  store_drawn(*near, task_of({"matmul", "M=64", "N=48", "K=48"}), 4, 15);  // 30 us
+  answer = look_up(task_of(words), *make_store_source(*near));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->outcome, Rung::kNearestShape);
+  EXPECT_GE(*answer->predicted_us, 20 - 1e-9);
+  EXPECT_NEAR(*answer->predicted_loss, *answer->predicted_us / 20 - 1, 1e-9);
+}
+
 // The draft would take the other record's adapted trace wherever it finds it faster.
 TEST(Lookup, WhatWasMeasuredForTheSameWorkloadGoesBeforeWhatIsEstimated) {
   const std::vector<std::string> words = {"matmul", "M=64", "N=96", "K=48"};

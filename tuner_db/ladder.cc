@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "schedules/identity.h"
@@ -58,6 +59,7 @@ class Climb {
     if (wanted(Rung::kLoose)) RETURN_IF_ERROR(take(Rung::kLoose, loose_, 1));
     if (wanted(Rung::kNearestShape)) {
       RETURN_IF_ERROR(take(Rung::kNearestShape, shapes_, options_.count));
+      RETURN_IF_ERROR(prefer_measured());
     }
     if (wanted(Rung::kNearestTarget)) {
       RETURN_IF_ERROR(weigh_targets());
@@ -130,9 +132,31 @@ class Climb {
     return known->second != nullptr && target_id(*known->second) == request_.key.target;
   }
 
-  static void sort(std::vector<Near>& list) {
-    std::stable_sort(list.begin(), list.end(),
-                     [](const Near& a, const Near& b) { return a.distance < b.distance; });
+  bool is_of_this(const Near& near) const {
+    return near.key.workload == request_.key.workload && near.key.threads == request_.key.threads;
+  }
+
+  void sort(std::vector<Near>& list) const {
+    std::stable_sort(list.begin(), list.end(), [this](const Near& a, const Near& b) {
+      return std::pair(!is_of_this(a), a.distance) < std::pair(!is_of_this(b), b.distance);
+    });
+  }
+
+  // Other shapes whose times nobody measured give way to this shape, measured on another target.
+  absl::Status prefer_measured() {
+    if (found_.empty() || found_.front().record->time_kind == TimeKind::kMeasured ||
+        options_.lowest < Rung::kNearestTarget) {
+      return absl::OkStatus();
+    }
+    RETURN_IF_ERROR(weigh_targets());
+    std::vector<Near> of_this = targets_;
+    std::erase_if(of_this, [this](const Near& near) { return !is_of_this(near); });
+    std::vector<Match> shapes = std::exchange(found_, {});
+    RETURN_IF_ERROR(take(Rung::kNearestTarget, of_this, options_.count));
+    if (found_.empty() || found_.front().record->time_kind != TimeKind::kMeasured) {
+      found_ = std::move(shapes);
+    }
+    return absl::OkStatus();
   }
 
   // Adds the machines' distances; those whose code does not run on the asking one go.

@@ -8,7 +8,10 @@
 //   default         nothing: the caller derives a schedule without a measurement
 //
 // The first rung with a record answers, by its records of the kind of time nearest to the truth
-// (time_kind.h), sorted by distance. There is no rung
+// (time_kind.h), sorted by distance; on the rung nearest-target those of the same workload and
+// threads come first, since their times are this workload's and no estimates. Where the records of
+// nearest-shape were never measured, one of the same workload that was measured on another target
+// answers before them. There is no rung
 // "same anchor" (another epilogue): it would need an identity of the anchor in the database.
 // Below `exact` a record's trace is a proposal: whoever has the program adapts it, replays it and
 // lowers it (src/api/lookup.h). climb() knows records only, so that a server, a snapshot and a
@@ -119,8 +122,8 @@ struct Match {
   std::shared_ptr<const ScheduleRecord> record;
 };
 
-// At most `count` candidates of the first rung that has one, nearest first (one for exact and
-// loose); empty: default.
+// At most `count` candidates of the first rung that has one, the one that answers first (one for
+// exact and loose); empty: default.
 absl::StatusOr<std::vector<Match>> climb(const LookupRequest& request, const RecordSource& source,
                                          const LadderOptions& options);
 

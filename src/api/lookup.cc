@@ -69,10 +69,8 @@ class Settling {
     absl::StatusOr<Nest> nest = replay(start_, *trace);
     if (nest.ok()) {
       const double draft = draft_us(*nest);
-      const Key& key = candidate.record->key;
       const bool measured = candidate.record->time_kind == TimeKind::kMeasured &&
-                            key.workload == task_.key.workload &&
-                            key.threads == task_.key.threads;
+                            is_of_this(*candidate.record);
       proposals_.push_back({index, {*trace, *std::move(nest)}, draft, false, measured});
     }
     const bool below = candidate.rung > Rung::kLoose;
@@ -109,6 +107,36 @@ class Settling {
     return zero.ok() && zero->draft_us > 0 ? std::min(best, zero->draft_us) : best;
   }
 
+  bool is_of_this(const ScheduleRecord& record) const {
+    return record.key.workload == task_.key.workload && record.key.threads == task_.key.threads;
+  }
+
+  // What the record's time per operation comes to on this task; 0: not known.
+  double time_here(const ScheduleRecord& record) const {
+    const WorkloadRow& asked = task_.workload;
+    if (record.key.workload == task_.key.workload) return record.time_us;
+    if (asked.flops > 0 && record.flops > 0) return record.time_us * asked.flops / record.flops;
+    return record.bytes > 0 ? record.time_us * asked.bytes / record.bytes : 0;
+  }
+
+  // The best time known of what compares with the record's, measured for this very task if any was;
+  // 0: nothing was measured.
+  double best_measured(const ScheduleRecord& like) const {
+    double best = 0;
+    bool of_this = false;
+    for (const Match& candidate : candidates_) {
+      const ScheduleRecord& record = *candidate.record;
+      const double us = time_here(record);
+      const bool compares = record.time_kind == TimeKind::kMeasured &&
+                            record.key.target == like.key.target &&
+                            record.key.threads == like.key.threads && us > 0;
+      if (!compares || like.time_kind != TimeKind::kMeasured) continue;
+      if (is_of_this(record) && !of_this) best = 0, of_this = true;
+      if (is_of_this(record) == of_this && (best == 0 || us < best)) best = us;
+    }
+    return best;
+  }
+
   LookupAnswer answer(Use& chosen, Kernel kernel) {
     const Match& candidate = candidates_[chosen.candidate];
     const ScheduleRecord& record = *candidate.record;
@@ -121,17 +149,13 @@ class Settling {
     out.stale = candidate.stale;
     // No estimate stands against a time that was measured.
     const bool estimated = candidate.rung > Rung::kLoose && !chosen.measured;
-    out.predicted_loss = estimated ? chosen.draft / best_draft() - 1 : 0;
-    const WorkloadRow& asked = task_.workload;
-    const bool by_flops = asked.flops > 0 && record.flops > 0;
-    const double work = by_flops           ? asked.flops / record.flops
-                        : record.bytes > 0 ? asked.bytes / record.bytes
-                                           : 0;
-    if (record.key.workload == task_.key.workload)
-      out.predicted_us = record.time_us;
-    else if (work > 0)
-      out.predicted_us = record.time_us * work;
-    if (out.predicted_us) *out.predicted_us *= 1 + *out.predicted_loss;
+    const double slower = estimated ? chosen.draft / best_draft() : 1;
+    out.predicted_loss = slower - 1;
+    if (const double own_us = time_here(record); own_us > 0) {
+      out.predicted_us = own_us * slower;
+      const double best_us = best_measured(record);
+      if (best_us > 0) out.predicted_loss = std::max(0.0, *out.predicted_us / best_us - 1);
+    }
     out.notes = std::move(notes_);
     out.nest = std::move(chosen.sample.nest);
     out.nest.stop = Stop();

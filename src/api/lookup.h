@@ -37,13 +37,16 @@ struct LookupAnswer {
   double distance = 0;
   bool stale = false;
   std::optional<int64_t> age_ms;  // of the measurement, where the time is known
-  // How much longer than a tuned kernel this one is expected to take: 0.1 for 10 %. Draft estimate
-  // of the trace, divided by the best estimate of all traces looked at (the zero-trial one
-  // included), less 1; 0 on the rungs exact and loose. It knows what the draft model knows and no
-  // more. Empty for default.
+  // How much longer than a tuned kernel this one is expected to take: 0.1 for 10 %, never less than
+  // 0. predicted_us, beside the best time that was measured for this task's workload and threads
+  // on the record's target, of the records looked at; where none was, beside the best that theirs
+  // come to per operation. Without a measured time it is what the draft model knows and no more.
+  // Empty for default.
   std::optional<double> predicted_loss;
   // A guess at the time: the record's time per operation (per byte where there are none) on this
-  // task, times 1 + loss. Empty for default.
+  // task, as much longer as the draft model finds the trace than the best of all traces looked at
+  // (the zero-trial one included). What was measured for this workload is no guess. Empty for
+  // default, and where nothing is known of the work.
   std::optional<double> predicted_us;
   std::vector<std::string> notes;  // records passed over, and why
   Nest nest;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <tuple>
 
 #include "absl/strings/str_split.h"
 #include "src/base/check.h"
@@ -21,10 +22,17 @@ bool is_exact(const std::vector<Match>& candidates) {
   return !candidates.empty() && candidates[0].rung == Rung::kExact;
 }
 
-// Whether `a` answers better than `b`.
-bool better(const std::vector<Match>& a, const std::vector<Match>& b) {
+// Whether `a` answers better than `b`: as the ladder prefers.
+bool better(const Key& asked, const std::vector<Match>& a, const std::vector<Match>& b) {
   if (a.empty() || b.empty()) return b.empty() && !a.empty();
-  return std::pair(a[0].rung, a[0].distance) < std::pair(b[0].rung, b[0].distance);
+  const auto rank = [&](const Match& match) {
+    const ScheduleRecord& record = *match.record;
+    const bool is_of_this =
+        record.key.workload == asked.workload && record.key.threads == asked.threads;
+    const TimeKind kind = match.rung > Rung::kLoose ? record.time_kind : TimeKind::kMeasured;
+    return std::tuple(kind, match.rung, !is_of_this, match.distance);
+  };
+  return rank(a[0]) < rank(b[0]);
 }
 
 }  // namespace
@@ -112,7 +120,7 @@ bool ScheduleClient::find_here(const LookupRequest& query, int64_t now_ms, Found
     ladder.now_ms = now_ms;
     // A damaged snapshot is as good as none: the build goes on.
     absl::StatusOr<std::vector<Match>> climbed = climb(query, *snapshot_now(), ladder);
-    if (climbed.ok() && better(*climbed, found->candidates)) {
+    if (climbed.ok() && better(query.key, *climbed, found->candidates)) {
       *found = {*std::move(climbed), "snapshot"};
     }
     if (is_exact(found->candidates) && found->origin == "snapshot") return true;
@@ -136,7 +144,7 @@ std::vector<ScheduleClient::Found> ScheduleClient::find(const std::vector<Lookup
       Found& here = found[places[n]];
       std::vector<Match>& said = (*replies)[n];
       // What the cache holds is an older answer of the same server.
-      if (here.origin == "cache" || better(said, here.candidates))
+      if (here.origin == "cache" || better(queries[places[n]].key, said, here.candidates))
         here = {std::move(said), "server"};
     }
   }
