@@ -48,6 +48,9 @@ const StepKind* find_step(std::string_view name);
 std::string to_text(const Step& step);
 std::string to_text(const Trace& trace);                     // one step a line
 absl::StatusOr<Trace> parse_trace(std::string_view text);    // kInvalidArgument with line and column
+// What is well formed but of another version of this program: its first step that this one does not
+// know, "tile_again" or "split@3"; "" for all other texts.
+std::string unknown_step(std::string_view text);
 
 // Applies one step / a whole trace. The failing step's text is in the message of replay.
 absl::Status apply(Nest& nest, const Step& step);

@@ -21,7 +21,9 @@ constexpr size_t kMaxName = 256;
 
 class Parser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  // With `unknown` steps that there are not are passed over; it gets the first.
+  explicit Parser(std::string_view text, std::string* unknown = nullptr)
+      : text_(text), first_unknown_(unknown) {}
 
   absl::StatusOr<Trace> parse() {
     Trace trace;
@@ -94,14 +96,18 @@ class Parser {
     const std::string_view kind = take_name();
     if (kind.empty()) return error("expected a step");
     step.kind = find_step(kind);
-    if (step.kind == nullptr) return unknown(begin, kind);
+    if (step.kind == nullptr && first_unknown_ == nullptr) return unknown(begin, kind);
     int64_t version = 1;
     if (take('@')) {
       ASSIGN_OR_RETURN(version, take_number());
     }
-    if (version != step.kind->version) {
+    const bool is_known = step.kind != nullptr && version == step.kind->version;
+    if (!is_known && first_unknown_ == nullptr) {
       return error_at(begin, concat("step ", kind, " has version ", version,
                                     ", this program knows version ", step.kind->version));
+    }
+    if (!is_known && first_unknown_->empty()) {
+      *first_unknown_ = version == 1 ? std::string(kind) : concat(kind, "@", version);
     }
     if (!take('(')) return error("expected '('");
     RETURN_IF_ERROR(parse_names(step));
@@ -139,6 +145,7 @@ class Parser {
   }
 
   std::string_view text_;
+  std::string* first_unknown_;
   size_t at_ = 0;
 };
 
@@ -167,6 +174,11 @@ std::string to_text(const Trace& trace) {
 }
 
 absl::StatusOr<Trace> parse_trace(std::string_view text) { return Parser(text).parse(); }
+
+std::string unknown_step(std::string_view text) {
+  std::string unknown;
+  return Parser(text, &unknown).parse().ok() ? unknown : "";
+}
 
 absl::Status apply(Nest& nest, const Step& step) {
   CHECK(step.kind != nullptr);

@@ -249,6 +249,27 @@ TEST_F(CliServiceTest, RecordsTravelBothWays) {
   EXPECT_EQ(bad.code, 1);
   EXPECT_THAT(bad.err, HasSubstr("line 1"));
   EXPECT_EQ(ask("records put " + path("none.jsonl")).code, 1);
+
+  // Of a version that this one has not heard of: left out with the reason, or refused.
+  const std::string one = all.out.substr(0, all.out.find('\n') + 1);
+  const std::string field = "{\"tenant\":\"a\"," + one.substr(1);
+  std::string step = one;
+  step.replace(step.find("\"trace\":\""), 9, "\"trace\":\"tile_again(C; 4)\\n");
+  write("newer.jsonl", field + step + one);
+  for (const std::string& words : {"records import --json newer.jsonl --server " + *server_,
+                                   std::string("db import --json newer.jsonl --db third.db")}) {
+    const CliRun run = cli(words);
+    EXPECT_EQ(run.code, 1) << words << run.err;
+    EXPECT_EQ(run.json()["skipped"], 2) << words;
+    ASSERT_EQ(run.json()["reasons"].size(), 2u) << words << run.out;
+    EXPECT_THAT(run.json()["reasons"][0]["reason"].get<std::string>(), HasSubstr("tenant"));
+    EXPECT_THAT(run.json()["reasons"][1]["reason"].get<std::string>(), HasSubstr("tile_again"));
+    const CliRun strict = cli(words + " --strict");
+    EXPECT_EQ(strict.code, 1);
+    EXPECT_THAT(strict.err, HasSubstr("tenant"));
+  }
+  EXPECT_EQ(cli("db stats --json --db third.db").json()["measurements"], 1);
+  EXPECT_THAT(cli("db import newer.jsonl --db third.db").out, HasSubstr("2 records left out"));
   EXPECT_EQ(ask("records export -o /nowhere/file").code, 5);
 }
 

@@ -1,4 +1,5 @@
-// What a daemon tells those who keep records of their own: what was withdrawn.
+// What a daemon tells those who keep records of their own: what was withdrawn; and what it makes of
+// records of other versions that they bring.
 #include <set>
 
 #include "src/client/client.h"
@@ -9,6 +10,8 @@
 
 namespace lw {
 namespace {
+
+using ::testing::HasSubstr;
 
 class ServiceWithdrawn : public ::testing::Test {
  protected:
@@ -187,6 +190,69 @@ TEST_F(ServiceWithdrawn, WhatADaemonWithdrawsLeavesCaches) {
   restore(digest);
   EXPECT_TRUE(eventually(
       [&] { return compiler->lookup(*task)->answer.outcome == Rung::kExact; }));
+}
+
+// ---- records of other versions
+
+class ServiceImport : public ServiceWithdrawn {
+ protected:
+  absl::Status import(const std::vector<v1::ImportRecordsRequest>& messages,
+                      v1::ImportRecordsResponse* response) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    const auto stream = daemon_.schedules->ImportRecords(&context, response);
+    for (const v1::ImportRecordsRequest& message : messages) {
+      if (!stream->Write(message)) break;
+    }
+    stream->WritesDone();
+    return from_grpc(stream->Finish());
+  }
+};
+
+TEST_F(ServiceImport, WhatThisVersionCannotReadIsSkippedWhereThatIsAskedFor) {
+  v1::ImportRecordsRequest first, second;
+  *first.add_records() = record(1, 71);
+  v1::Record& step = *first.add_records() = record(2, 72);
+  step.mutable_measurement()->set_trace("tile_again(C, i; 4)\n");
+  v1::Record& verdict = *first.add_records() = record(3, 73);
+  verdict.mutable_measurement()->set_verdict(static_cast<v1::Verdict>(77));
+  v1::Record& word = *second.add_records() = record(4, 74);
+  word.mutable_key()->set_objective("energy");
+  v1::Record& field = *second.add_records() = record(5, 75);
+  field.GetReflection()->MutableUnknownFields(&field)->AddVarint(1000, 1);
+  v1::Record& again = *second.add_records() = record(6, 76);
+  again.mutable_measurement()->set_trace("tile_again(C, i; 4)\n");
+  v1::Record& nameless = *second.add_records() = record(7, 77, 256);
+  nameless.clear_workload();
+  *second.add_records() = record(8, 78);
+  *second.add_records()->mutable_workload() = to_proto(make_workload(512));  // not measured yet
+
+  // A client that does not ask for it could not say what was left out.
+  v1::ImportRecordsResponse response;
+  const absl::Status refused = import({first, second}, &response);
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("records[1]"));
+
+  first.set_skip_unknown(true), second.set_skip_unknown(true);
+  const absl::Status status = import({first, second}, &response);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(response.read(), 9);
+  EXPECT_EQ(response.stored(), 2);
+  EXPECT_EQ(response.skipped(), 6);
+  ASSERT_EQ(response.reasons_size(), 5);
+  EXPECT_THAT(response.reasons(0).reason(), HasSubstr("tile_again"));
+  EXPECT_EQ(response.reasons(0).count(), 2) << "of both messages";
+  EXPECT_THAT(response.reasons(0).example(), HasSubstr("tile_again"));
+  const std::unique_ptr<Store> store = *open_store(scratch_.file);
+  EXPECT_EQ(store->stats()->measurements, 2);
+  EXPECT_EQ(store->stats()->workloads, 2);
+
+  // What is damaged is refused all the same.
+  v1::ImportRecordsRequest damaged;
+  damaged.set_skip_unknown(true);
+  *damaged.add_records() = record(9, 79);
+  damaged.mutable_records(0)->mutable_measurement()->set_time_us(1e6);
+  EXPECT_TRUE(absl::IsInvalidArgument(import({damaged}, &response)));
 }
 
 }  // namespace

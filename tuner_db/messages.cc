@@ -6,7 +6,9 @@
 #include "src/base/check.h"
 #include "nlohmann/json.hpp"
 #include "src/base/hash.h"
+#include "schedules/steps.h"
 #include "tuner_db/invariants.h"
+#include "tuner_db/record_lines.h"
 
 namespace lw {
 
@@ -92,9 +94,8 @@ bool says_estimated(const std::string& facts) {
 
 namespace {
 
-absl::Status unknown_kind(const char* what) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(what, ": its time is of no kind that this program knows"));
+absl::Status unknown_kind(v1::TimeKind kind) {
+  return unknown_here(absl::StrCat("the kind of time ", static_cast<int>(kind)));
 }
 
 // Without provenance.
@@ -137,8 +138,11 @@ v1::Measurement to_proto(const Measurement& m) {
 }
 
 absl::StatusOr<Measurement> from_proto(const v1::Measurement& in) {
-  if (in.verdict() < v1::VERDICT_OK || in.verdict() > v1::VERDICT_THROTTLED) {
-    return absl::InvalidArgumentError("measurement: no verdict that this program knows");
+  if (in.verdict() < v1::VERDICT_OK) {     // never written
+    return absl::InvalidArgumentError("measurement: it has no verdict");
+  }
+  if (in.verdict() > v1::VERDICT_THROTTLED) {
+    return unknown_here(absl::StrCat("the verdict ", static_cast<int>(in.verdict())));
   }
   Measurement m;
   m.trace = in.trace();
@@ -162,7 +166,7 @@ absl::StatusOr<Measurement> from_proto(const v1::Measurement& in) {
   m.actor = in.actor();
   m.device = in.device();
   m.annulled = in.annulled();
-  if (!parse_time_kind(in.time_kind(), &m.time_kind)) return unknown_kind("measurement");
+  if (!parse_time_kind(in.time_kind(), &m.time_kind)) return unknown_kind(in.time_kind());
   // Before there were kinds the environment said so.
   if (m.time_kind == TimeKind::kMeasured && says_estimated(m.environment)) {
     m.time_kind = TimeKind::kEstimated;
@@ -171,6 +175,9 @@ absl::StatusOr<Measurement> from_proto(const v1::Measurement& in) {
     return absl::InvalidArgumentError(absl::StrCat("measurement: ", what));
   }
   if (std::string what = trace_defect(m.trace); !what.empty()) {
+    if (std::string step = unknown_step(m.trace); !step.empty()) {
+      return unknown_here(absl::StrCat("the step ", step));
+    }
     return absl::InvalidArgumentError(absl::StrCat("trace: ", what));
   }
   return m;
@@ -303,7 +310,7 @@ absl::StatusOr<Target> from_proto(const v1::Target& in) {
     Atom& atom = t.atoms.emplace_back();
     if (!parse_type(a.a(), &atom.a) || !parse_type(a.b(), &atom.b) ||
         !parse_type(a.acc(), &atom.acc)) {
-      return absl::InvalidArgumentError(absl::StrCat("target: atom ", a.name(), ": unknown type"));
+      return unknown_here(absl::StrCat("a type of the target's atom ", a.name()));
     }
     atom.name = a.name();
     atom.lanes = a.lanes();
@@ -370,7 +377,7 @@ absl::StatusOr<ScheduleRecord> from_proto(const v1::ScheduleRecord& in) {
   r.max_rel_error = in.max_rel_error();
   r.source = in.source();
   r.unix_ms = in.unix_ms();
-  if (!parse_time_kind(in.time_kind(), &r.time_kind)) return unknown_kind("record");
+  if (!parse_time_kind(in.time_kind(), &r.time_kind)) return unknown_kind(in.time_kind());
   for (const v1::RankedTrace& other : in.others()) {
     r.others.push_back({other.trace(), other.time_us()});
   }

@@ -61,8 +61,8 @@ void put_figures(const ScheduleRecord& record, Message* message) {
   message->set_unix_ms(record.unix_ms);
 }
 
-// The ways back trust nothing: kInvalidArgument names what does not add up. A key is not checked
-// (defect() in invariants.h does).
+// The ways back trust nothing: kInvalidArgument names what does not add up, kUnimplemented what
+// another version may know (record_lines.h). A key is not checked (defect() in invariants.h does).
 Key from_proto(const loopwright::v1::Key& message);
 TimeKind from_proto(loopwright::v1::TimeKind message);  // a later version's: estimated
 absl::StatusOr<Measurement> from_proto(const loopwright::v1::Measurement& message);

@@ -3,10 +3,10 @@
 // A stream names a workload or target with the first record that needs it, so any prefix of an
 // export can be imported. Import trusts nothing: all lines are parsed and checked (ids are
 // recomputed from what they name) before the first is stored, and each key is then appended in one
-// transaction, so that a failure half way leaves whole keys and a second import completes it.
+// transaction, so that a failure half way leaves whole keys and a second import completes it. What
+// another version wrote and this one cannot read is left out and counted where the caller wants
+// that.
 #include "tuner_db/records.h"
-
-#include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
 #include <set>
@@ -17,30 +17,42 @@
 #include "src/base/hash.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/messages.h"
+#include "tuner_db/record_lines.h"
 
 namespace lw {
 namespace {
 
 namespace v1 = loopwright::v1;
 
-absl::Status parse_line(const Store& store, std::string_view line, Records* records) {
-  v1::Record record;
-  const auto parsed = google::protobuf::util::JsonStringToMessage(
-      google::protobuf::StringPiece(line.data(), line.size()), &record);
-  if (!parsed.ok()) return absl::InvalidArgumentError(std::string(parsed.message()));
-  RETURN_IF_ERROR(add_record(record, records));
-  if (!record.has_key()) return absl::OkStatus();
-  const v1::Key& key = record.key();
-  if (!records->workloads.contains(key.workload())) {
-    RETURN_IF_ERROR(store.workload(key.workload()).status());
+// Reads the lines of a file one after the other.
+class Import {
+ public:
+  Import(const Store& store, Skipped* skipped) : store_(store), skipped_(skipped) {}
+
+  absl::Status add(std::string_view line) {
+    v1::Record record;
+    std::string unknown;
+    RETURN_IF_ERROR(parse_record_line(line, &record, &unknown));
+    if (skipped_ == nullptr && !unknown.empty()) return unknown_here(unknown);
+    absl::Status status = explain(record, unknown, add_record(record, &records, &store_));
+    // What describes a key may have been left out before.
+    const bool is_left_out = skipped_ != nullptr && skipped_->records > 0 &&
+                             absl::IsNotFound(status);
+    if (skipped_ == nullptr || !(is_unknown_here(status) || is_left_out)) return status;
+    skipped_->add(std::string(status.message()), line);
+    return absl::OkStatus();
   }
-  if (records->targets.contains(key.target())) return absl::OkStatus();
-  return store.target(key.target()).status();
-}
+
+  Records records;
+
+ private:
+  const Store& store_;
+  Skipped* skipped_;
+};
 
 }  // namespace
 
-absl::Status add_record(const v1::Record& record, Records* records) {
+absl::Status add_record(const v1::Record& record, Records* records, const Store* store) {
   if (record.has_workload()) {
     ASSIGN_OR_RETURN(WorkloadRow row, from_proto(record.workload()));
     records->workloads.emplace(row.id, std::move(row));
@@ -56,6 +68,12 @@ absl::Status add_record(const v1::Record& record, Records* records) {
   const Key key = from_proto(record.key());
   if (std::string what = defect(key); !what.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("key: ", what));
+  }
+  if (store != nullptr && !records->workloads.contains(key.workload)) {
+    RETURN_IF_ERROR(store->workload(key.workload).status());
+  }
+  if (store != nullptr && !records->targets.contains(key.target)) {
+    RETURN_IF_ERROR(store->target(key.target).status());
   }
   ASSIGN_OR_RETURN(Measurement measurement, from_proto(record.measurement()));
   if (record.has_withdrawal()) {
@@ -165,9 +183,8 @@ absl::StatusOr<std::string> export_records(const Store& store) {
   std::string lines;
   std::set<std::string> workloads, targets;
   auto print = [&](const v1::Record& record) -> absl::Status {
-    std::string line;
-    const auto printed = google::protobuf::util::MessageToJsonString(record, &line);
-    if (!printed.ok()) return absl::InternalError(std::string(printed.message()));
+    const std::string line = record_line(record);
+    if (line.empty()) return absl::InternalError("a record has no JSON form");
     absl::StrAppend(&lines, line, "\n");
     return absl::OkStatus();
   };
@@ -202,9 +219,10 @@ absl::StatusOr<std::string> export_records(const Store& store) {
   return lines;
 }
 
-absl::Status import_records(Store& store, std::string_view lines, int64_t* imported) {
+absl::Status import_records(Store& store, std::string_view lines, int64_t* imported,
+                            Skipped* skipped) {
   *imported = 0;
-  Records records;
+  Import import(store, skipped);
   int64_t number = 0;
   for (size_t at = 0; at < lines.size();) {
     const size_t end = std::min(lines.find('\n', at), lines.size());
@@ -212,11 +230,11 @@ absl::Status import_records(Store& store, std::string_view lines, int64_t* impor
     at = end + 1;
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    if (absl::Status status = parse_line(store, line, &records); !status.ok()) {
+    if (absl::Status status = import.add(line); !status.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("line ", number, ": ", status.message()));
     }
   }
-  return store_records(store, records, imported);
+  return store_records(store, import.records, imported);
 }
 
 }  // namespace lw

@@ -22,8 +22,12 @@ struct Records {
   std::vector<Withdrawal> withdrawals;     // of their traces
 };
 
-// Trusts nothing: kInvalidArgument says what does not add up.
-absl::Status add_record(const loopwright::v1::Record& record, Records* records);
+// Trusts nothing: kInvalidArgument says what does not add up, kUnimplemented what another version
+// may know (record_lines.h); with a store, kNotFound a workload or target that neither it nor
+// `records` have. What the record says of its workload and target is added nevertheless if it can
+// be.
+absl::Status add_record(const loopwright::v1::Record& record, Records* records,
+                        const Store* store = nullptr);
 // What `withdrawn`, a key's withdrawals, says of the trace, if anything.
 void set_withdrawal(const std::vector<Withdrawal>& withdrawn, const std::string& trace,
                     loopwright::v1::Record* record);

@@ -254,8 +254,12 @@ absl::StatusOr<std::unique_ptr<Store>> open_store(const std::string& url,
                                                   const DatabaseOptions& options = {});
 
 // One JSON line a record ("db export" and "db import"): the Record message's JSON form. Import is
-// idempotent: a measurement equal in every field but its id is stored once.
+// idempotent: a measurement equal in every field but its id is stored once. Nothing is stored when
+// a line is damaged (kInvalidArgument names it); what another version wrote and this one cannot
+// read is left out into `skipped`, or, without that, is as good as damaged (record_lines.h).
+struct Skipped;
 absl::StatusOr<std::string> export_records(const Store& store);
-absl::Status import_records(Store& store, std::string_view lines, int64_t* imported);
+absl::Status import_records(Store& store, std::string_view lines, int64_t* imported,
+                            Skipped* skipped = nullptr);
 
 }  // namespace lw

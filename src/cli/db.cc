@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "src/cli/commands.h"
+#include "src/cli/skipped.h"
 #include "src/cli/subcommands.h"
 #include "src/serve/daemon_lock.h"
 #include "tuner_db/backup.h"
@@ -25,7 +26,7 @@ struct DbOptions {
   DatabaseFlags database;
   Output output;
   std::string id, file, reason, evidence;
-  bool force = false;
+  bool force = false, strict = false;
   int keep = 10;
   double days = 30;
 };
@@ -155,10 +156,15 @@ absl::StatusOr<int> import_lines(const DbOptions& options) {
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, options.database.open());
   int64_t imported = 0;
-  RETURN_IF_ERROR(environment(import_records(*store, lines, &imported)));
-  emit(options.output, {{"imported", imported}}, {{"imported"}, {{concat(imported)}}, {}},
-       concat(imported, " measurements imported\n"));
-  return kDone;
+  Skipped skipped;
+  RETURN_IF_ERROR(environment(
+      import_records(*store, lines, &imported, options.strict ? nullptr : &skipped)));
+  Json json = {{"imported", imported}};
+  add_skipped(skipped, &json);
+  emit(options.output, json,
+       {{"imported", "skipped"}, {{concat(imported), concat(skipped.records)}}, {true, true}},
+       concat(imported, " measurements imported\n", skipped_text(skipped)));
+  return skipped.records == 0 ? kDone : kBadRequest;
 }
 
 absl::StatusOr<int> prune(const DbOptions& options) {
@@ -311,9 +317,10 @@ void declare_records(const Add& add, DbOptions* options) {
   add("stats", "counts and sizes", stats);
   add("export", "all records, one JSON line each", export_lines)
       ->add_option("-o,--output", options->file, "file to write (default: stdout)");
-  add("import", "records as `db export` writes them; those that are there already are skipped",
-      import_lines)
-      ->add_option("file", options->file, "file to read, - for stdin")->required();
+  CLI::App* importing = add("import", "records as `db export` writes them; those that are there "
+                                      "already are passed over", import_lines);
+  importing->add_option("file", options->file, "file to read, - for stdin")->required();
+  add_strict(*importing, &options->strict);
   CLI::App* pruning = add("prune", "forget what is not needed for look-ups", prune);
   pruning->add_option("--keep", options->keep, "traces of each key, the best first")
       ->check(CLI::Range(1, 1 << 30))->capture_default_str();

@@ -6,11 +6,11 @@
 #include <iostream>
 #include <limits>
 
-#include "google/protobuf/util/json_util.h"
 #include "loopwright/v1/schedule.grpc.pb.h"
 #include "src/cli/commands.h"
 #include "src/cli/lookup.h"
 #include "src/cli/records_annul.h"
+#include "src/cli/skipped.h"
 #include "src/cli/subcommands.h"
 
 namespace lw {
@@ -29,7 +29,7 @@ struct RecordOptions {
   WorkloadOptions workload;
   Output output;
   std::string file, request_id, reason, evidence, trace_file, digest, cache = "warm";
-  bool best_only = false, dry_run = false;
+  bool best_only = false, dry_run = false, strict = false;
   int most = 0;                            // 0: all
 };
 absl::StatusOr<std::unique_ptr<v1::ScheduleService::Stub>> schedules_of(
@@ -51,27 +51,39 @@ class RecordLines {
     return lines;
   }
 
-  // False at the end. kInvalidArgument names the line.
-  absl::StatusOr<bool> next(v1::Record* record) {
+  // False at the end. kInvalidArgument names the line. What another version wrote goes into
+  // `skipped`; without, it is as good as damaged.
+  absl::StatusOr<bool> next(v1::Record* record, Skipped* skipped) {
     std::istream& in = path_ == "-" ? std::cin : file_;
-    std::string line;
+    std::string line, unknown;
     while (std::getline(in, line)) {
       ++number_;
       if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-      record->Clear();
-      const auto parsed = google::protobuf::util::JsonStringToMessage(line, record);
-      if (parsed.ok()) return true;
+      ++read_;
+      absl::Status status = parse_record_line(line, record, &unknown);
+      if (status.ok() && !unknown.empty()) {
+        status = skipped == nullptr ? unknown_here(unknown)
+                                    : explain(*record, unknown, absl::OkStatus());
+        if (!status.ok() && skipped != nullptr) {
+          skipped->add(std::string(status.message()), line);
+          if (record->ByteSizeLong() == 0) continue;
+          return true;                     // the workload or the target of lines to come
+        }
+      }
+      if (status.ok()) return true;
       return absl::InvalidArgumentError(
-          concat(path_, ": line ", number_, ": ", std::string(parsed.message())));
+          concat(path_, ": line ", number_, ": ", std::string(status.message())));
     }
     if (in.bad()) return environment(absl::UnavailableError(concat(path_, ": cannot be read")));
     return false;
   }
 
+  int64_t read() const { return read_; }   // records
+
  private:
   std::string path_;
   std::ifstream file_;
-  int64_t number_ = 0;
+  int64_t number_ = 0, read_ = 0;
 };
 
 absl::StatusOr<int> put(const RecordOptions& options) {
@@ -80,7 +92,7 @@ absl::StatusOr<int> put(const RecordOptions& options) {
   ASSIGN_OR_RETURN(const auto lines, RecordLines::open(options.file));
   while (true) {
     v1::Record record;
-    ASSIGN_OR_RETURN(const bool more, lines->next(&record));
+    ASSIGN_OR_RETURN(const bool more, lines->next(&record, /*skipped=*/nullptr));
     if (!more) break;
     *request.add_records() = std::move(record);
     if (request.records_size() > kPutRecords) {
@@ -100,10 +112,20 @@ absl::StatusOr<int> put(const RecordOptions& options) {
   return kDone;
 }
 
+Skipped skipped_of(const v1::ImportRecordsResponse& response) {
+  Skipped skipped;
+  skipped.records = response.skipped();
+  for (const v1::SkippedRecords& kind : response.reasons()) {
+    skipped.kinds.push_back({kind.reason(), kind.count(), kind.example()});
+  }
+  return skipped;
+}
+
 absl::StatusOr<int> import_all(const RecordOptions& options) {
   ASSIGN_OR_RETURN(const auto lines, RecordLines::open(options.file));
   ASSIGN_OR_RETURN(const auto stub, schedules_of(options));
   v1::ImportRecordsResponse response;
+  Skipped skipped;
   absl::Status broken;                     // of our side, which the call's end would hide
   const absl::Status status =
       options.service.call(kStreamSeconds, [&](grpc::ClientContext& context) {
@@ -113,10 +135,12 @@ absl::StatusOr<int> import_all(const RecordOptions& options) {
         while (more && broken.ok()) {
           v1::ImportRecordsRequest some;
           some.set_dry_run(options.dry_run);
+          some.set_skip_unknown(!options.strict);
           size_t bytes = 0;
           while (some.records_size() < kRecordsAMessage && bytes < kBytesAMessage) {
             v1::Record record;
-            const absl::StatusOr<bool> got = lines->next(&record);
+            const absl::StatusOr<bool> got =
+                lines->next(&record, options.strict ? nullptr : &skipped);
             broken = got.status();
             more = got.ok() && *got;
             if (!more) break;
@@ -137,11 +161,16 @@ absl::StatusOr<int> import_all(const RecordOptions& options) {
       });
   RETURN_IF_ERROR(broken);
   RETURN_IF_ERROR(status);
-  emit(options.output, {{"read", response.read()}, {"stored", response.stored()}},
-       {{"read", "stored"}, {{concat(response.read()), concat(response.stored())}}, {true, true}},
-       concat(response.stored(), " of ", response.read(), " records were new",
-              options.dry_run ? " (nothing stored)" : "", "\n"));
-  return kDone;
+  skipped.add(skipped_of(response));
+  Json json = {{"read", lines->read()}, {"stored", response.stored()}};
+  add_skipped(skipped, &json);
+  emit(options.output, json,
+       {{"read", "stored", "skipped"},
+        {{concat(lines->read()), concat(response.stored()), concat(skipped.records)}},
+        {true, true, true}},
+       concat(response.stored(), " of ", lines->read(), " records were new",
+              options.dry_run ? " (nothing stored)" : "", "\n", skipped_text(skipped)));
+  return skipped.records == 0 ? kDone : kBadRequest;
 }
 
 absl::StatusOr<int> export_all(const RecordOptions& options) {
@@ -163,8 +192,8 @@ absl::StatusOr<int> export_all(const RecordOptions& options) {
     v1::ExportRecordsResponse some;
     while (out && stream->Read(&some)) {
       for (const v1::Record& record : some.records()) {
-        std::string line;
-        if (!google::protobuf::util::MessageToJsonString(record, &line).ok()) continue;
+        const std::string line = record_line(record);
+        if (line.empty()) continue;
         out << line << "\n";
         if (++count % kTellEvery == 0) options.output.note(concat(count, " records"));
       }
@@ -293,6 +322,7 @@ Action records_command(CLI::App& app) {
   importing->add_option("file", options->file, "lines as `db export` writes them; - for stdin")
       ->required();
   importing->add_flag("--dry-run", options->dry_run, "check them, store nothing");
+  add_strict(*importing, &options->strict);
   CLI::App* withdrawing = add("withdraw", "give the record that a workload gets now to nobody any "
                                           "more; what was measured stays", withdraw);
   add_workload(*withdrawing, &options->workload);

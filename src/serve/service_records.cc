@@ -7,6 +7,7 @@
 #include "tuner_db/history.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/messages.h"
+#include "tuner_db/record_lines.h"
 #include "tuner_db/records.h"
 
 namespace lw {
@@ -24,7 +25,6 @@ constexpr int64_t kLatest_ms = 4'102'444'800'000;  // 2100: clocks may be wrong,
 
 // What older files may hold, and nobody gives any more.
 std::string unfit(const v1::Record& record) {
-  if (std::string what = unknown_word(from_proto(record.key())); !what.empty()) return what;
   const v1::Measurement& m = record.measurement();
   if (m.source().size() > kLongestSource) return concat("source is longer than ", kLongestSource);
   if (m.environment().size() > kLongestEnvironment) {
@@ -43,19 +43,48 @@ std::string unfit(const v1::Record& record) {
   return "";
 }
 
-// Who gave the measurements, and whether they count, is not for everybody to say.
+absl::Status check(const v1::Record& record) {
+  if (!record.has_key()) return absl::OkStatus();  // a workload or a target alone
+  const Key key = from_proto(record.key());
+  if (std::string what = unknown_word(key); !what.empty()) {
+    return is_digest(key.workload) && is_digest(key.target) ? unknown_here(what)
+                                                            : absl::InvalidArgumentError(what);
+  }
+  const std::string what = unfit(record);
+  return what.empty() ? absl::OkStatus() : absl::InvalidArgumentError(what);
+}
+
+// A record of which nothing is known that would keep it from being stored, or why it is left out.
+absl::Status take_known(v1::Record record, const Store& store, Records* records) {
+  const std::string unknown = leave_out_unknown(&record);
+  RETURN_IF_ERROR(check(record));
+  return explain(record, unknown, add_record(record, records, &store));
+}
+
+// Who gave the measurements, and whether they count, is not for everybody to say. With `skipped`
+// what another version wrote, or what lacks the workload and target that such a line may have
+// described, goes there.
 absl::StatusOr<Records> take_in(const Caller& caller,
-                                const google::protobuf::RepeatedPtrField<v1::Record>& messages) {
+                                const google::protobuf::RepeatedPtrField<v1::Record>& messages,
+                                const Store& store, Skipped* skipped) {
   if (messages.size() > kMostRecords) {
     return bad_field("records", concat("at most ", kMostRecords, " in a message"));
   }
   Records records;
   for (int i = 0; i < messages.size(); ++i) {
-    if (std::string what = unfit(messages.Get(i)); !what.empty()) {
-      return bad_field(concat("records[", i, "]"), what);
+    const v1::Record& message = messages.Get(i);
+    absl::Status status;
+    if (skipped != nullptr) {
+      status = take_known(message, store, &records);
+      if (is_unknown_here(status) || absl::IsNotFound(status)) {
+        skipped->add(std::string(status.message()), record_line(message));
+        continue;
+      }
+    } else {
+      status = check(message);
+      if (status.ok()) status = add_record(message, &records);
     }
-    const absl::Status added = add_record(messages.Get(i), &records);
-    if (!added.ok()) return bad_field(concat("records[", i, "]"), std::string(added.message()));
+    if (!status.ok()) return bad_field(concat("records[", i, "]"), std::string(status.message()));
   }
   const bool is_believed = lw::is_believed(caller.identity.role);
   if (!is_believed) records.withdrawals.clear();
@@ -72,6 +101,24 @@ absl::StatusOr<Records> take_in(const Caller& caller,
     }
   }
   return records;
+}
+
+// To those of the messages before.
+void add_skipped(const Skipped& skipped, v1::ImportRecordsResponse* total) {
+  Skipped all;
+  all.records = total->skipped();
+  for (const v1::SkippedRecords& kind : total->reasons()) {
+    all.kinds.push_back({kind.reason(), kind.count(), kind.example()});
+  }
+  all.add(skipped);
+  total->set_skipped(all.records);
+  total->clear_reasons();
+  for (const Skipped::Kind& kind : all.kinds) {
+    v1::SkippedRecords& message = *total->add_reasons();
+    message.set_reason(kind.reason);
+    message.set_count(kind.count);
+    message.set_example(kind.example);
+  }
 }
 
 // Of the studies that the caller made: whose programs are its own.
@@ -105,7 +152,8 @@ absl::Status Service::store_piece(const Caller& caller, std::string_view method,
 absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequest& request,
                                   v1::PutRecordsResponse* response) {
   RETURN_IF_ERROR(check_request_id(request.request_id()));
-  ASSIGN_OR_RETURN(const Records records, take_in(caller, request.records()));
+  ASSIGN_OR_RETURN(const Records records,
+                   take_in(caller, request.records(), *store_, /*skipped=*/nullptr));
   ASSIGN_OR_RETURN(const bool known, is_known(caller, request.request_id()));
   const std::vector<Records> pieces = in_pieces(records, kPutAtOnce);
   int64_t before = 0;
@@ -129,8 +177,12 @@ absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequ
 
 absl::Status Service::import_some(const Caller& caller, const v1::ImportRecordsRequest& request,
                                   v1::ImportRecordsResponse* total) {
-  ASSIGN_OR_RETURN(const Records records, take_in(caller, request.records()));
+  Skipped skipped;
+  ASSIGN_OR_RETURN(const Records records,
+                   take_in(caller, request.records(), *store_,
+                           request.skip_unknown() ? &skipped : nullptr));
   total->set_read(total->read() + request.records_size());
+  add_skipped(skipped, total);
   if (request.dry_run()) return absl::OkStatus();
   for (const Records& piece : in_pieces(records, kPutAtOnce)) {
     int64_t stored = 0;
