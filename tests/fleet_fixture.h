@@ -82,6 +82,13 @@ class DaemonTest : public CliTest {
     processes_.erase(name);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
+  void interrupt(const std::string& name) {
+    if (processes_.contains(name)) kill(processes_[name], SIGINT);
+  }
+  void end_at_once(const std::string& name) {
+    if (processes_.contains(name)) kill(processes_[name], SIGKILL);
+    ended(name);
+  }
   int stop(const std::string& name) {
     if (!processes_.contains(name)) return -1;
     kill(processes_[name], SIGTERM);

@@ -93,6 +93,69 @@ TEST_F(ServiceEdges, TheNextServerIsTriedWhenOneIsAway) {
   EXPECT_THAT(bad.err, HasSubstr("'nowhere' is no address"));
 }
 
+// Ctrl-C, or worse, and the same command again: one study, whichever way it is watched to its end.
+TEST_F(ServiceEdges, AnInterruptedWatcherMakesNoSecondStudy) {
+  const std::string address = serve();
+  ASSERT_FALSE(address.empty()) << log_of("serve");
+  const std::string words = concat("submit matmul M=32 N=32 K=32 --threads 1 --target x86_avx2 "
+                                   "--trials 8 --label a=b --label c=d --watch --server ", address);
+  const auto studies = [&] {
+    const CliRun run = cli(concat("studies --json --server ", address));
+    EXPECT_EQ(run.code, 0) << run.err;
+    return run.json()["studies"];
+  };
+  launch("first", words);                  // there is no device yet: it waits
+  ASSERT_TRUE(until_logged("first", "created")) << log_of("first");
+  interrupt("first");
+  EXPECT_EQ(ended("first"), 4) << log_of("first");
+  const std::string said = log_of("first"), study = studies()[0]["name"];
+  const std::string go_on = "loopwright watch " + study + " --after ";
+  ASSERT_THAT(said, HasSubstr("to go on: " + go_on));
+  EXPECT_THAT(said, HasSubstr(" --server " + address));
+  launch("second", words);
+  ASSERT_TRUE(until_logged("second", "created")) << log_of("second");
+  EXPECT_THAT(log_of("second"), HasSubstr(study + ", which this command made"));
+  end_at_once("second");
+  EXPECT_EQ(studies().size(), 1u);
+
+  // Asked for otherwise, or by an id of its own, it is another.
+  submit(address);
+  launch("third", words + " --request-id mine");
+  ASSERT_TRUE(until_logged("third", "created")) << log_of("third");
+  end_at_once("third");
+  EXPECT_EQ(studies().size(), 3u);
+
+  // As it was printed.
+  launch("left", concat("agent --server ", address, " --name left --device null:left --state ",
+                        path("left")));
+  const size_t at = said.find(go_on) + std::string("loopwright ").size();
+  const CliRun watched = cli(said.substr(at, said.find('\n', at) - at));
+  EXPECT_EQ(watched.code, 0) << watched.err;
+  EXPECT_THAT(watched.err, HasSubstr("ended"));
+  EXPECT_THAT(watched.err, Not(HasSubstr("created"))) << "what was seen is not shown again";
+  EXPECT_THAT(watched.err, Not(HasSubstr("to go on")));
+  EXPECT_TRUE(eventually([&] {             // the third too
+    for (const auto& one : studies()) {
+      if (!one.contains("end_time") || one["end_time"].is_null()) return false;
+    }
+    return true;
+  }));
+  // What has ended is asked for anew.
+  EXPECT_EQ(cli(words).code, 0);
+  EXPECT_EQ(studies().size(), 4u);
+}
+
+TEST_F(ServiceEdges, AWatchersPatienceCanBeBounded) {
+  const std::string address = serve();
+  ASSERT_FALSE(address.empty()) << log_of("serve");
+  const std::string study = submit(address);
+  ASSERT_EQ(stop("serve"), 0);
+  const CliRun run = cli(concat("watch ", study, " --patience 0.5 --server ", address));
+  EXPECT_EQ(run.code, 5);
+  EXPECT_THAT(run.err, HasSubstr("the server has been away for"));
+  EXPECT_THAT(run.err, HasSubstr("loopwright watch " + study + " --after 0"));
+}
+
 TEST_F(ServiceEdges, AReplacedAgentIsNotToBeStartedAgain) {
   const std::string address = serve();
   ASSERT_FALSE(address.empty()) << log_of("serve");

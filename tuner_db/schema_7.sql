@@ -1,5 +1,9 @@
 -- Migration step 7: what several parts of the service came to need, each in a block of its own.
 
+-- Studies that are asked for again: sha256 of the spec, by which an interrupted client finds its
+-- own. '': older.
+ALTER TABLE studies ADD COLUMN spec_digest TEXT NOT NULL DEFAULT '';
+
 -- Withdrawals by kernel: another trace of the key that gives the same kernel is out with it.
 -- Of the trace's latest measurement that counts and knows it; 0: none does.
 ALTER TABLE candidates ADD COLUMN kernel_hash INTEGER NOT NULL DEFAULT 0;

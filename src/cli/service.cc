@@ -12,6 +12,7 @@ namespace lw {
 namespace {
 
 constexpr int kConnectMs = 3000;
+constexpr char kDefault[] = "127.0.0.1:7070";
 
 }  // namespace
 
@@ -22,6 +23,16 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> RemoteService::connect() const {
     if (servers.channel()->WaitForConnected(patience)) break;
   }
   return servers.channel();
+}
+
+std::string RemoteService::words() const {
+  std::string words;
+  for (const auto& [option, value] :
+       {std::pair("server", &server.address), std::pair("tls-ca", &server.tls.ca),
+        std::pair("tls-cert", &server.tls.certificate), std::pair("tls-key", &server.tls.key)}) {
+    if (!value->empty() && *value != kDefault) words += concat(" --", option, " ", *value);
+  }
+  return words + (server.insecure ? " --insecure" : "");
 }
 
 absl::Status RemoteService::call(
@@ -53,7 +64,7 @@ absl::Status RemoteService::call(
 }
 
 void add_service(CLI::App& app, RemoteService* service) {
-  service->server.address = "127.0.0.1:7070";
+  service->server.address = kDefault;
   app.add_option("--server", service->server.address,
                  "the service's address: HOST:PORT or unix:PATH; several, comma-separated: the "
                  "first that answers")

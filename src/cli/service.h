@@ -20,6 +20,8 @@ namespace lw {
 struct RemoteService {
   ServerAddress server;
 
+  // The options that say the same again, each after a blank; "" for the default's.
+  std::string words() const;
   // To the first server that answers; gives one that was only just started a few seconds. That
   // there is none the first call says.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> connect() const;

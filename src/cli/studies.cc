@@ -1,9 +1,11 @@
 // What clients ask a daemon: `submit`, `watch`, `studies`, `cancel`.
 //
-// A script that may run `submit` twice gives it a --request-id: the second makes no other study. A
-// watcher waits for a server that is away for as long as it is, and says on every other exit how to
-// go on.
+// A script that may run `submit` twice gives it a --request-id: the second makes no other study.
+// Who submits and watches wants one study however often it was interrupted: the same command joins
+// the one that is under way (CreateStudyRequest.join). A watcher waits for a server that is away
+// for as long as it is (or --patience), and unless the study has ended it says how to go on.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <iostream>
 #include <thread>
@@ -32,7 +34,7 @@ struct SubmitOptions {
   Output output;
   std::string suite, request_id;
   int trials = 0, priority = 0, batch = 0;
-  double seconds = 0;
+  double seconds = 0, patience_s = 0;
   uint64_t seed = 1;
   bool cold = false, watch = false;
   std::vector<std::string> labels;
@@ -43,6 +45,7 @@ struct NamedOptions {
   Output output;
   std::string name, filter, request_id;
   int64_t after = 0;
+  double patience_s = 0;
   int most = 50;
 };
 
@@ -179,14 +182,36 @@ int exit_of(v1::StudyState state) {
   return state == v1::STUDY_STATE_CANCELLED ? kInterrupted : kNotValid;
 }
 
-// Prints events until the study has ended, however long the server is away meanwhile.
+// Ends a call that waits when the process is interrupted.
+class EndsWhenInterrupted {
+ public:
+  explicit EndsWhenInterrupted(grpc::ClientContext& context)
+      : thread_([this, &context] {
+          while (!over_ && !interrupted()) std::this_thread::sleep_for(kLook);
+          if (!over_) context.TryCancel();
+        }) {}
+  ~EndsWhenInterrupted() {
+    over_ = true;
+    thread_.join();
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kLook{20};
+  std::atomic<bool> over_ = false;
+  std::thread thread_;
+};
+
+// Prints events until the study has ended, however long the server is away meanwhile, or for
+// `patience_s` (0: any time).
 absl::Status follow(const RemoteService& service, const Output& output,
                     std::shared_ptr<grpc::Channel>& channel, const std::string& name,
-                    int64_t& after) {
+                    double patience_s, int64_t& after) {
   int away = 0;
+  std::chrono::steady_clock::time_point away_since;
   bool ended = false;
   while (!ended && !interrupted()) {
     grpc::ClientContext context;
+    const EndsWhenInterrupted end(context);
     v1::WatchStudyRequest request;
     request.set_name(name);
     request.set_after_sequence(after);
@@ -200,15 +225,22 @@ absl::Status follow(const RemoteService& service, const Output& output,
       if (!output.is_json() && !output.quiet) std::cerr << event_line(event);
       ended = event.kind() == v1::StudyEvent::KIND_ENDED;
     }
-    if (interrupted()) context.TryCancel();
     const grpc::Status status = stream->Finish();
     if (status.ok() || ended || interrupted()) break;
     const bool gone = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
                       status.error_code() == grpc::StatusCode::CANCELLED;
     if (!gone) return service.call(1, [&](grpc::ClientContext&) { return status; });
-    if (away++ == 0) output.note("the server is away; waiting for it");
-    const auto until = std::chrono::steady_clock::now() +
-                       std::chrono::seconds(std::min(away, kLongestPause_s));
+    const auto now = std::chrono::steady_clock::now();
+    if (away++ == 0) {
+      output.note("the server is away; waiting for it");
+      away_since = now;
+    }
+    const std::chrono::duration<double> waited = now - away_since;
+    if (patience_s > 0 && waited.count() > patience_s) {
+      return environment(absl::UnavailableError(
+          absl::StrFormat("the server has been away for %.0f s (--patience)", waited.count())));
+    }
+    const auto until = now + std::chrono::seconds(std::min(away, kLongestPause_s));
     while (!interrupted() && std::chrono::steady_clock::now() < until) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
@@ -219,13 +251,14 @@ absl::Status follow(const RemoteService& service, const Output& output,
 
 // Events, then the study; how to go on where it has not ended.
 absl::StatusOr<int> watch(const RemoteService& service, const Output& output,
-                          const std::string& name, int64_t after) {
+                          const std::string& name, double patience_s, int64_t after) {
   ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, service.connect());
-  const absl::Status status = follow(service, output, channel, name, after);
+  const absl::Status status = follow(service, output, channel, name, patience_s, after);
   const absl::StatusOr<v1::Study> found =
       status.ok() ? get_study(service, channel, name) : absl::StatusOr<v1::Study>(status);
   if (!found.ok() || !found->has_end_time()) {
-    output.note(concat("to go on: loopwright watch ", name, " --after ", after));
+    output.note(concat("to go on: loopwright watch ", name, " --after ", after,
+                       service.words()));
   }
   if (!found.ok() && interrupted()) return kInterrupted;
   RETURN_IF_ERROR(found.status());
@@ -233,6 +266,12 @@ absl::StatusOr<int> watch(const RemoteService& service, const Output& output,
   emit(output, as_json(study), workload_table(study), study_text(study));
   if (interrupted()) return kInterrupted;
   return exit_of(study.progress().state());
+}
+
+void add_patience(CLI::App& app, double* patience_s) {
+  app.add_option("--patience", *patience_s,
+                 "seconds that a server which is away is waited for (default: any time)")
+      ->check(CLI::PositiveNumber);
 }
 
 absl::StatusOr<int> run_submit(const SubmitOptions& options) {
@@ -245,6 +284,7 @@ absl::StatusOr<int> run_submit(const SubmitOptions& options) {
   const Json refused = say_refused(bad);
   const int least = refused.empty() ? kDone : kBadRequest;
   request.set_request_id(request_id_or_new(options.request_id));
+  request.set_join(options.watch && options.request_id.empty());
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, options.service.connect());
   google::longrunning::Operation operation;
   RETURN_IF_ERROR(options.service.call(kCallSeconds, [&](grpc::ClientContext& context) {
@@ -258,9 +298,14 @@ absl::StatusOr<int> run_submit(const SubmitOptions& options) {
          {{"study"}, {{name}}, {}}, name + "\n");
     return least;
   }
-  options.output.note(name);
+  v1::StudyProgress progress;
+  const bool joined = operation.metadata().UnpackTo(&progress) && progress.joined();
+  options.output.note(!joined ? name : concat(
+      name, ", which this command made ", progress.elapsed().seconds(),
+      " s ago (--request-id NEW makes another)"));
   watch_interrupts();
-  ASSIGN_OR_RETURN(const int watched, watch(options.service, options.output, name, 0));
+  ASSIGN_OR_RETURN(const int watched,
+                   watch(options.service, options.output, name, options.patience_s, 0));
   return std::max(least, watched);
 }
 
@@ -325,7 +370,10 @@ Action submit_command(CLI::App& app) {
   app.add_option("--label", options->labels, "NAME=VALUE, to find it by");
   app.add_option("--request-id", options->request_id,
                  "of this request: repeated with the same id it makes no second study");
-  app.add_flag("--watch", options->watch, "wait for its end and show what happens");
+  app.add_flag("--watch", options->watch,
+               "wait for its end and show what happens; while it lasts the same command goes on "
+               "with it, and makes no second study");
+  add_patience(app, &options->patience_s);
   return [options] { return run_submit(*options); };
 }
 
@@ -333,12 +381,13 @@ Action watch_command(CLI::App& app) {
   auto options = std::make_shared<NamedOptions>();
   app.add_option("STUDY", options->name, "studies/ID or ID")->required();
   app.add_option("--after", options->after, "the number of the last event that was seen");
+  add_patience(app, &options->patience_s);
   add_service(app, &options->service);
   add_output(app, &options->output);
   return [options]() -> absl::StatusOr<int> {
     watch_interrupts();
     return watch(options->service, options->output, with_collection(options->name, "studies"),
-                 options->after);
+                 options->patience_s, options->after);
   };
 }
 

@@ -15,19 +15,18 @@ namespace v1 = loopwright::v1;
 
 constexpr size_t kLongestId = 100;
 
-// Maps are written in order, so that equal requests have equal bytes.
-std::string hash_of(const google::protobuf::Message& request) {
+}  // namespace
+
+std::string message_digest(const google::protobuf::Message& message) {
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);
   {
     google::protobuf::io::CodedOutputStream coded(&stream);
     coded.SetSerializationDeterministic(true);
-    request.SerializeToCodedStream(&coded);
+    message.SerializeToCodedStream(&coded);
   }
   return sha256(bytes);
 }
-
-}  // namespace
 
 absl::Status check_request_id(std::string_view id) {
   if (!id.empty() && id.size() <= kLongestId) return absl::OkStatus();
@@ -40,7 +39,7 @@ absl::Status once(Database& database, std::string_view actor, std::string_view i
                   int64_t now_ms, google::protobuf::Message* response,
                   absl::FunctionRef<absl::Status()> body) {
   RETURN_IF_ERROR(check_request_id(id));
-  const std::string hash = hash_of(request);
+  const std::string hash = message_digest(request);
   {
     Query query = database.query("SELECT method, hash, response FROM requests "
                                  "WHERE actor = ? AND id = ?", actor, id);

@@ -16,6 +16,9 @@ namespace lw {
 
 constexpr int64_t kRequestsKeptMs = int64_t{48} * 3600 * 1000;
 
+// sha256 of its bytes, with maps in order: equal messages have equal ones.
+std::string message_digest(const google::protobuf::Message& message);
+
 // INVALID_ARGUMENT (MISSING_REQUEST_ID).
 absl::Status check_request_id(std::string_view id);
 

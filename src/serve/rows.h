@@ -75,6 +75,8 @@ Key key_of(const StudyRow& study, const StudyWorkloadRow& workload);
 
 absl::StatusOr<std::optional<StudyRow>> find_study(Database& database, std::string_view id);
 absl::Status insert_study(Database& database, const StudyRow& row);
+// The oldest study of the row's client and actor that has not ended and whose spec is the row's.
+absl::StatusOr<std::optional<StudyRow>> find_like(Database& database, const StudyRow& row);
 // State, target, error, counters and times, not the owner.
 absl::Status update_study(Database& database, const StudyRow& row);
 // `where` continues "SELECT ... FROM studies ": a condition, an order, a limit.

@@ -39,6 +39,22 @@ absl::Status Service::create_study(const Caller& caller, const v1::CreateStudyRe
   std::string id;
   RETURN_IF_ERROR(change(caller, "CreateStudy", request, response,
                          [&](Database& database, Changes* changes) -> absl::Status {
+    id.clear();
+    if (request.join()) {
+      StudyRow like;
+      like.client = caller.identity.name;
+      like.actor = identity_text(caller.identity);
+      like.spec = checked.spec;
+      ASSIGN_OR_RETURN(const std::optional<StudyRow> there, find_like(database, like));
+      if (there) {
+        ASSIGN_OR_RETURN(*response, operation_of(database, *there, now_ms()));
+        v1::StudyProgress progress;
+        response->metadata().UnpackTo(&progress);
+        progress.set_joined(true);
+        response->mutable_metadata()->PackFrom(progress);
+        return absl::OkStatus();
+      }
+    }
     ASSIGN_OR_RETURN(const StudyRow study,
                      lw::create_study(database, *store_, checked, caller.identity,
                                       options_.config.quotas, now_ms(), changes));
@@ -46,7 +62,7 @@ absl::Status Service::create_study(const Caller& caller, const v1::CreateStudyRe
     ASSIGN_OR_RETURN(*response, operation_of(database, study, now_ms()));
     return absl::OkStatus();
   }));
-  if (id.empty()) return absl::OkStatus();  // made before, by the same request
+  if (id.empty()) return absl::OkStatus();  // made before, by the same request or one like it
   log(Level::kInfo, "study_created", {{"study", id}, {"client", actor(caller)},
                                       {"workloads", checked.spec.workloads_size()},
                                       {"trials", checked.spec.trials()}});

@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/check.h"
 #include "src/net/times.h"
+#include "src/serve/requests.h"
 #include "src/serve/rows.h"
 
 namespace lw {
@@ -74,17 +75,28 @@ absl::StatusOr<std::optional<StudyRow>> find_study(Database& database, std::stri
 }
 
 absl::Status insert_study(Database& database, const StudyRow& row) {
-  const std::string spec = row.spec.SerializeAsString(), state = state_name(row.state);
+  const std::string spec = row.spec.SerializeAsString(), state = state_name(row.state),
+                    digest = message_digest(row.spec);
   return database.query("INSERT INTO studies (id, client, spec, state, priority, target, "
                         "device_target, error, trials, failed, created_ms, updated_ms, ended_ms, "
                         "owner, owner_epoch, owner_until, actor, asked, threads, waiting, "
-                        "waiting_ms, wait_until) "
-                        "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                        "waiting_ms, wait_until, spec_digest) "
+                        "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                         row.id, row.client, Blob{spec}, state, row.priority, row.target,
                         row.device_target, row.error, row.trials, row.failed, row.created_ms,
                         row.updated_ms, row.ended_ms, row.owner, row.owner_epoch,
                         row.owner_until, row.actor, row.asked, row.threads, row.waiting,
-                        row.waiting_ms, row.wait_until).run();
+                        row.waiting_ms, row.wait_until, digest).run();
+}
+
+absl::StatusOr<std::optional<StudyRow>> find_like(Database& database, const StudyRow& row) {
+  const std::string digest = message_digest(row.spec);
+  ASSIGN_OR_RETURN(std::vector<StudyRow> rows,
+                   select_studies(database,
+                                  "WHERE client = ? AND actor = ? AND spec_digest = ? AND "
+                                  "state IN ('queued', 'running') ORDER BY id LIMIT 1",
+                                  {as_value(row.client), as_value(row.actor), as_value(digest)}));
+  return rows.empty() ? std::optional<StudyRow>() : std::optional<StudyRow>(std::move(rows[0]));
 }
 
 absl::Status update_study(Database& database, const StudyRow& row) {
