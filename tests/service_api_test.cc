@@ -118,6 +118,16 @@ TEST_P(ApiTest, ACallWithoutADeadlineIsRefused) {
 TEST_P(ApiTest, AMessageThatIsTooLongIsRefused) {
   v1::CreateStudyRequest request = study_request();
   request.mutable_spec()->mutable_workloads(0)->set_program(std::string(5 << 20, ' '));
+  const absl::Status status = create(request);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(reason_of(status), v1::ERROR_REASON_TOO_LARGE) << status;
+  v1::SynchronizeRequest agents = agent_call();
+  agents.mutable_devices(0)->mutable_description()->set_facts(std::string(5 << 20, ' '));
+  v1::SynchronizeResponse answer;
+  EXPECT_EQ(reason_of(ask(daemon_->agents, &v1::AgentService::Stub::Synchronize, agents, &answer)),
+            v1::ERROR_REASON_TOO_LARGE);
+  // What is absurd gRPC refuses, without a reason.
+  request.mutable_spec()->mutable_workloads(0)->set_program(std::string(9 << 20, ' '));
   EXPECT_EQ(create(request).code(), absl::StatusCode::kResourceExhausted);
 }
 

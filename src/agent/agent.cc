@@ -366,7 +366,8 @@ class Agent {
     const bool hopeless = status.error_code() == grpc::StatusCode::UNIMPLEMENTED ||
                           status.error_code() == grpc::StatusCode::UNAUTHENTICATED ||
                           status.error_code() == grpc::StatusCode::PERMISSION_DENIED ||
-                          status.error_code() == grpc::StatusCode::INVALID_ARGUMENT;
+                          (status.error_code() == grpc::StatusCode::INVALID_ARGUMENT &&
+                           error.reason != "TOO_LARGE");
     if (hopeless && !connected_) {
       return absl::Status(static_cast<absl::StatusCode>(status.error_code()), last_error_);
     }

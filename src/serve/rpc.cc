@@ -76,6 +76,15 @@ Admission admit(const Wire& wire, const grpc::CallbackServerContext& context,
   return admission;
 }
 
+absl::Status check_size(const Wire& wire, const google::protobuf::Message& message) {
+  const int64_t most = wire.service->config().quotas.message_bytes;
+  const auto bytes = static_cast<int64_t>(message.ByteSizeLong());
+  if (bytes <= most) return absl::OkStatus();
+  return api_error(v1::ERROR_REASON_TOO_LARGE,
+                   concat("the message has ", bytes, " bytes, at most ", most,
+                          " are taken (GetCapabilities.max_message_bytes)"));
+}
+
 Executor* executor_of(const Wire& wire, CallClass call_class) {
   switch (call_class) {
     case CallClass::kRead: return wire.reads;

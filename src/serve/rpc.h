@@ -37,6 +37,12 @@ enum class Deadline { kWanted, kNotWanted };
 Admission admit(const Wire& wire, const grpc::CallbackServerContext& context,
                 std::string_view method, Deadline deadline, double cost = 1);
 
+// How many times Quotas::message_bytes gRPC lets in, whose own refusal has no reason: so that who
+// sends a message that is too long, but not absurdly so, hears it from us.
+constexpr int64_t kReceivedTimes = 2;
+// INVALID_ARGUMENT (TOO_LARGE).
+absl::Status check_size(const Wire& wire, const google::protobuf::Message& message);
+
 // In tokens (limits.h): a batch costs as much as its queries one by one.
 template <class Request>
 double cost_of(const Request& request) {
@@ -71,6 +77,7 @@ grpc::ServerUnaryReactor* unary(const Wire& wire, grpc::CallbackServerContext* c
                              std::move(status)));
     return reactor;
   };
+  if (admission->status.ok()) admission->status = check_size(wire, *request);
   if (!admission->status.ok()) return refuse(admission->status);
   const Stop::Clock::time_point due = deadline_of(*context);
   admission->caller.stop = Stop([context] { return context->IsCancelled(); }, due);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "google/longrunning/operations.grpc.pb.h"
 #include "loopwright/v1/agent.grpc.pb.h"
@@ -189,7 +190,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::start(Service& service,
   grpc::Service* const services[] = {&impl->tuning, &impl->agents, &impl->schedules, &impl->fleet,
                                      &impl->operations};
   for (grpc::Service* one : services) builder.RegisterService(one);
-  builder.SetMaxReceiveMessageSize(static_cast<int>(service.config().quotas.message_bytes));
+  builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<int64_t>(
+      kReceivedTimes * service.config().quotas.message_bytes, std::numeric_limits<int>::max())));
   builder.SetResourceQuota(grpc::ResourceQuota("loopwright").Resize(128 << 20));
   // Clients ask in their own time (gRPC's default would cut them off).
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,

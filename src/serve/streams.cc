@@ -234,8 +234,10 @@ class Synchronize : public grpc::ServerUnaryReactor {
               const v1::SynchronizeRequest* request, v1::SynchronizeResponse* response)
       : wire_(wire), admission_(admit(wire, *context, kMethod, Deadline::kNotWanted)),
         agent_(request->agent()) {
-    if (!admission_.status.ok()) {
-      Finish(conclude(wire_, admission_, kMethod, agent_, admission_.status));
+    const absl::Status status =
+        admission_.status.ok() ? check_size(wire_, *request) : admission_.status;
+    if (!status.ok()) {
+      Finish(conclude(wire_, admission_, kMethod, agent_, status));
       return;
     }
     auto call = wire_.service->synchronize(
@@ -344,6 +346,7 @@ class Import : public grpc::ServerReadReactor<v1::ImportRecordsRequest> {
     }
     wire_.writes->post([this] {
       absl::Status status = wire_.service->denied().check(admission_.caller.identity);
+      if (status.ok()) status = check_size(wire_, request_);
       if (status.ok()) {
         status = wire_.service->import_some(admission_.caller, request_, response_);
       }
