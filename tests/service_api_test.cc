@@ -152,6 +152,54 @@ TEST_P(ApiTest, ALongErrorArrivesWhole) {
   expect_bad(ask(daemon_->tuning, &v1::TuningService::Stub::ListStudies, list, &listed), "filter");
 }
 
+// Not a field that somebody filled with a file, nor twice in message and details.
+TEST_P(ApiTest, AnErrorDoesNotEchoALongField) {
+  const std::string text(100'000, 'x');
+  const auto expect_short = [](const absl::Status& status) {
+    EXPECT_FALSE(status.ok());
+    EXPECT_LT(to_grpc(status).error_message().size(), 1000u);
+    EXPECT_LT(to_grpc(status).error_details().size(), 4000u);
+  };
+  using R = v1::CreateStudyRequest;
+  for (const std::function<void(R&)>& spoil : std::vector<std::function<void(R&)>>{
+           [&](R& r) { r.mutable_spec()->set_target(text); },
+           [&](R& r) { r.mutable_spec()->set_cache(text); },
+           [&](R& r) { r.mutable_spec()->mutable_workloads(0)->set_program(text); },
+           [&](R& r) { r.mutable_spec()->mutable_workloads(0)->set_program("op " + text); },
+           [&](R& r) { (*r.mutable_spec()->mutable_labels())[text] = text; },
+           [&](R& r) { r.set_request_id(text); }}) {
+    v1::CreateStudyRequest request = study_request();
+    spoil(request);
+    expect_short(create(request));
+  }
+  v1::Study study;
+  for (const std::string& name : {text, "studies/" + text, "studies/a" + text}) {
+    expect_short(get(name, &study));
+    expect_short(cancel(name, "", &study));
+  }
+  v1::ListStudiesRequest list;
+  v1::ListStudiesResponse listed;
+  list.set_filter("state = " + text);
+  expect_short(ask(daemon_->tuning, &v1::TuningService::Stub::ListStudies, list, &listed));
+  list.set_filter("");
+  list.set_page_token(text);
+  expect_short(ask(daemon_->tuning, &v1::TuningService::Stub::ListStudies, list, &listed));
+  v1::BatchLookupRequest lookup;
+  v1::BatchLookupResponse found;
+  lookup.add_queries()->set_program("op " + text);
+  lookup.mutable_queries(0)->set_target_name(text);
+  expect_short(ask(daemon_->schedules, &v1::ScheduleService::Stub::BatchLookup, lookup, &found));
+  v1::DrainDevicesRequest drain;
+  v1::DrainDevicesResponse drained;
+  drain.set_request_id(fresh_id());
+  drain.add_names("devices/" + text);
+  expect_short(ask(daemon_->fleet, &v1::FleetService::Stub::DrainDevices, drain, &drained));
+  v1::SynchronizeRequest agents = agent_call(text);
+  v1::SynchronizeResponse answer;
+  agents.mutable_devices(0)->mutable_description()->mutable_target()->set_name(text);
+  expect_short(ask(daemon_->agents, &v1::AgentService::Stub::Synchronize, agents, &answer));
+}
+
 // ---- idempotency --------------------------------------------------------------------------------
 
 // Every call that changes something: the same id gets the same answer, also from the next daemon;
