@@ -97,6 +97,28 @@ INSTANTIATE_TEST_SUITE_P(All, BackupTest,
                                            Pair{"PostgresToPostgres", "postgres", "postgres"}),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// Nor does reading it leave any.
+TEST_P(BackupTest, NoFilesLieBesideABackup) {
+  {
+    const auto from = *open_database(from_);
+    const std::unique_ptr<Store> store = make_store(from);
+    const Key key = put_key(*store);
+    std::vector<Measurement> batch = {make_measurement(1, {1, 2})};
+    ASSERT_TRUE(store->append(key, batch).ok());
+    std::filesystem::create_directory(scratch_.directory + "/alone");
+    copy_ = scratch_.directory + "/alone/copy.db";
+    ASSERT_EQ(backup(*from, copy_).message(), "");
+  }
+  for (int i = 0; i < 2; ++i) {
+    const std::unique_ptr<Store> copy = *open_store(copy_, read_only());
+    EXPECT_TRUE(copy->check()->empty());
+    EXPECT_EQ(copy->keys()->size(), 1u);
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(scratch_.directory + "/alone")) {
+    EXPECT_EQ(entry.path(), copy_);
+  }
+}
+
 TEST_P(BackupTest, EveryRowOfEveryTableComesBack) {
   std::string before;
   {

@@ -207,7 +207,7 @@ absl::Status backup(Database& database, const std::string& path) {
   } else {
     ASSIGN_OR_RETURN(const std::shared_ptr<Database> copy, open_sqlite(work.file, {}));
     RETURN_IF_ERROR(copy_and_compare(database, *copy, false));
-    RETURN_IF_ERROR(copy->tidy());
+    RETURN_IF_ERROR(static_cast<SqliteDatabase&>(*copy).leave_wal());
   }
   RETURN_IF_ERROR(verify(work.file));
   // It holds programs, as the database does.

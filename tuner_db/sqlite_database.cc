@@ -237,6 +237,13 @@ absl::Status SqliteDatabase::copy_to(const std::string& file) {
   return status;
 }
 
+absl::Status SqliteDatabase::leave_wal() {
+  const std::lock_guard guard(writer_mutex_);
+  readers_.drain();
+  if (writer_ == nullptr) return refuse_write();
+  return writer_->command("PRAGMA journal_mode = DELETE");
+}
+
 int64_t SqliteDatabase::fingerprint() const {
   struct stat file {}, wal {};
   stat(path_.c_str(), &file);

@@ -92,6 +92,9 @@ class SqliteDatabase : public Database {
 
   // A copy of one snapshot as a new file, without its free space.
   absl::Status copy_to(const std::string& file);
+  // Folds all in and leaves the WAL mode, until the next opening for writing: whoever reads the
+  // file makes none beside it. REQUIRES: nobody else has it open.
+  absl::Status leave_wal();
 
  protected:
   absl::Status write_transaction(double patience_s,
