@@ -54,5 +54,19 @@ TEST(Documents, TheirLinksLeadToFiles) {
   EXPECT_GE(links, 10);
 }
 
+// Who writes a client from the .proto files alone has to know what every call needs.
+TEST(Documents, EachServiceSaysThatItsCallsNeedDeadlines) {
+  int services = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(kSource / "proto/loopwright/v1")) {
+    const std::string text = slurp(entry.path().string());
+    if (text.find("\nservice ") == std::string::npos) continue;
+    EXPECT_NE(text.substr(0, text.find("\nservice ")).find("deadline"), std::string::npos)
+        << entry.path();
+    ++services;
+  }
+  EXPECT_GE(services, 4);
+}
+
 }  // namespace
 }  // namespace lw
