@@ -92,6 +92,23 @@ TEST(Layers, FilesStaySmall) {
   }
 }
 
+// An older program's statements run on the tables of the next version while it is being replaced
+// (docs/service.md, "Upgrades"): they name the columns that they mean.
+TEST(Layers, StatementsNameTheirColumns) {
+  const std::regex joints(R"("\s*")");      // of a literal over several lines
+  const std::regex unnamed(R"(INSERT INTO \w+ (VALUES|SELECT|DEFAULT)|SELECT \*)");
+  ASSERT_TRUE(std::regex_search("INSERT INTO t VALUES (1)", unnamed));
+  for (const fs::path& file : sources()) {
+    const std::string path = path_in_repository(file);
+    if (path.rfind("tuner_db/", 0) != 0 && path.rfind("src/", 0) != 0) continue;
+    std::ifstream in(file);
+    const std::string text((std::istreambuf_iterator<char>(in)), {});
+    const std::string joined = std::regex_replace(text, joints, "");
+    std::smatch found;
+    EXPECT_FALSE(std::regex_search(joined, found, unnamed)) << path << ": " << found.str();
+  }
+}
+
 TEST(Layers, HeadersAreIncludedOnce) {
   for (const fs::path& file : sources()) {
     if (file.extension() != ".h") continue;

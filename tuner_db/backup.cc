@@ -200,6 +200,8 @@ absl::Status backup(Database& database, const std::string& path) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": is the database itself; name another file"));
   }
+  // The columns of a newer schema would be left out without a word.
+  RETURN_IF_ERROR(database.read(kPatience_s, [&] { return database.check_schema(); }));
   Workshop work;
   RETURN_IF_ERROR(work.open(path));
   if (auto* sqlite = dynamic_cast<SqliteDatabase*>(&database); sqlite != nullptr) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "src/base/check.h"
 #include "tuner_db/crash_point.h"
+#include "tuner_db/schema.h"
 
 namespace lw {
 
@@ -107,6 +108,15 @@ absl::Status Database::refuse_write() const {
   return absl::PermissionDeniedError(absl::StrFormat(
       "%s: read-only; make the file and its directory writable, or name another with --db",
       path_));
+}
+
+absl::Status Database::check_schema() {
+  const int ours = static_cast<int>(schema_steps().size());
+  ASSIGN_OR_RETURN(const int version, schema_version());
+  if (version == ours) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "%s: another Loopwright has brought it to schema version %d, and this one knows %d: it "
+      "stores nothing more there; update it and start it again", path_, version, ours));
 }
 
 absl::Status migrate(Database& database, const std::vector<std::string>& steps) {

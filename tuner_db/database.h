@@ -105,6 +105,8 @@ class Database {
   // COMMIT was under way). Waits `patience_s` for others. The body must be re-runnable: PostgreSQL
   // runs it again, from the start and on the then current state, after a conflict with another
   // transaction (SERIALIZABLE) or a lost connection. So it must clear what it fills.
+  // kFailedPrecondition: a newer program has migrated the database since it was opened. What this
+  // one reads it goes on reading (docs/service.md, "Upgrades"), but it writes no more.
   absl::Status write(double patience_s, absl::FunctionRef<absl::Status()> body);
   // Runs `body`, once, on one consistent snapshot.
   absl::Status read(double patience_s, absl::FunctionRef<absl::Status()> body);
@@ -151,6 +153,9 @@ class Database {
   void unlock(int64_t name);
 
   virtual absl::StatusOr<int> schema_version() = 0;
+  // kFailedPrecondition: it is not this program's. The fence of write(), which asks in each
+  // transaction, once migrations are kept out of it.
+  absl::Status check_schema();
   virtual absl::Status set_schema_version(int version) = 0;
   // The greatest id that an AUTOINCREMENT table ever gave out (0: none, or not such a table).
   virtual absl::StatusOr<int64_t> last_given(const std::string& table) = 0;
@@ -216,8 +221,8 @@ absl::StatusOr<std::shared_ptr<Database>> open_sqlite(const std::string& path,
 absl::StatusOr<std::shared_ptr<Database>> open_postgres(const std::string& url,
                                                         const DatabaseOptions& options);
 bool is_postgres_url(std::string_view url);
-// kInvalidArgument: "mysql://..." and the like, which no database here speaks and which is no file's
-// path either.
+// kInvalidArgument: "mysql://..." and the like, which no database here speaks and which is no
+// file's path either.
 absl::Status check_database_url(std::string_view url);
 
 // A Store over it. `options` as the database was opened with.

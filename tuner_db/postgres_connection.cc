@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "src/base/check.h"
+#include "src/expr/message.h"
 #include "tuner_db/fork.h"
 #include "tuner_db/postgres_url.h"
 #include "tuner_db/schema.h"
@@ -282,18 +283,14 @@ absl::Status PostgresConnection::run_script(const std::string& sql) {
   return command(to_postgres(sql).c_str());
 }
 
-absl::Status PostgresConnection::begin(const char* kind, double patience_s) {
+absl::Status PostgresConnection::begin(std::string_view level, std::string_view first,
+                                       double patience_s) {
   doom_ = first_error_ = absl::OkStatus();
   end_ = End::kNone;
-  std::string sql;
-  if (patience_s != patience_s_) {
-    absl::StrAppend(&sql, "SET lock_timeout = ", std::max(1, static_cast<int>(patience_s * 1000)),
-                    ";");
-  }
-  absl::StrAppend(&sql, "BEGIN ISOLATION LEVEL ", kind);
-  RETURN_IF_ERROR(command(sql.c_str()));
   patience_s_ = patience_s;
-  return absl::OkStatus();
+  const int patience_ms = std::max(1, static_cast<int>(patience_s * 1000));
+  return command(concat("BEGIN ISOLATION LEVEL ", level, "; SET LOCAL lock_timeout = ", patience_ms,
+                        "; ", first).c_str());
 }
 
 absl::Status PostgresConnection::commit() {

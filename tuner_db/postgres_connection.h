@@ -37,8 +37,9 @@ class PostgresConnection : public Connection {
   // Set by what savepoints cannot undo: conflicts, a lost server, a full disk.
   absl::Status doomed() const override { return doom_; }
 
-  // Starts a transaction, forgetting the last one. `kind`: "SERIALIZABLE", ...
-  absl::Status begin(const char* kind, double patience_s);
+  // Starts a transaction of `level` ("SERIALIZABLE", ...), forgetting the last one, and runs the
+  // statements `first` in it, in the same round trip. Nothing in it waits longer for a lock.
+  absl::Status begin(std::string_view level, std::string_view first, double patience_s);
   absl::Status commit();                   // an error also when the server made it a rollback
   void rollback();
   End end() const { return end_; }
@@ -59,7 +60,7 @@ class PostgresConnection : public Connection {
 
   std::string name_;
   PGconn* connection_ = nullptr;
-  double patience_s_ = -1;                 // of the session's lock_timeout
+  double patience_s_ = -1;                 // of the transaction's lock_timeout
   int64_t changes_ = 0;
   absl::Status doom_, first_error_;
   End end_ = End::kNone;

@@ -1,6 +1,6 @@
 // A PostgreSQL database, which several daemons may share. Each transaction borrows a session of a
-// small pool for its thread, so readers and writers run side by side; a few are kept for writers and
-// for threads that the service cannot do without, whatever readers do.
+// small pool for its thread, so readers and writers run side by side; a few are kept for writers
+// and for threads that the service cannot do without, whatever readers do.
 //
 // Writes are SERIALIZABLE: the bodies were written for SQLite, where writers come one after the
 // other, and so must believe what they read here too. The price is that PostgreSQL may refuse a
@@ -39,6 +39,9 @@ using Clock = std::chrono::steady_clock;
 using End = PostgresConnection::End;
 
 constexpr int64_t kMigrationLock = 0x4C6F6F70;  // "Loop"
+// What a writer begins with; a migration takes the same lock alone. A statement of its own, because
+// the snapshot is taken after it: a SELECT that waited would see the version of before.
+constexpr char kKeepSchema[] = "LOCK TABLE loopwright_schema IN ACCESS SHARE MODE";
 constexpr int kMostDuplicates = 3;         // a duplicate key of ours, not of a race, repeats
 
 Clock::time_point after(double seconds) {
@@ -109,9 +112,11 @@ class PostgresDatabase : public Database {
   absl::StatusOr<Borrowed> connect() {
     return PostgresConnection::open(url_, path_, options_.patience_s);
   }
-  absl::StatusOr<Borrowed> begin(const std::string& kind, double patience_s, int reserved);
+  absl::StatusOr<Borrowed> begin(std::string_view level, std::string_view first,
+                                 double patience_s, int reserved);
   void give(Borrowed connection);
   absl::Status attempt(double patience_s, absl::FunctionRef<absl::Status()> body, End* end);
+  absl::StatusOr<bool> has_schema();
   absl::StatusOr<int64_t> integer(std::string_view sql);
   absl::StatusOr<int64_t> integer_outside(std::string_view sql);
   absl::StatusOr<bool> ask_lock(const char* function, int64_t name);
@@ -120,13 +125,15 @@ class PostgresDatabase : public Database {
   const std::string url_;                  // with its password: never shown
   const DatabaseOptions options_;
   const int owner_;                        // pid
+  std::atomic<bool> is_migrated_{false};   // so that its version is asked in one round trip
   ConnectionPool<PostgresConnection> pool_;
   Borrowed locker_;                        // the session of try_lock(); guarded by its mutex
   std::set<int64_t> held_;
 };
 
 // A session inside a new transaction. One that idled may have died with its server: then all have.
-absl::StatusOr<PostgresDatabase::Borrowed> PostgresDatabase::begin(const std::string& kind,
+absl::StatusOr<PostgresDatabase::Borrowed> PostgresDatabase::begin(std::string_view level,
+                                                                   std::string_view first,
                                                                    double patience_s,
                                                                    int reserved) {
   CHECK(owner_ == getpid());
@@ -138,7 +145,7 @@ absl::StatusOr<PostgresDatabase::Borrowed> PostgresDatabase::begin(const std::st
           "%s: all %d connections were busy for over %g s; run again", path_, options_.connections,
           patience_s));
     }
-    const absl::Status status = connection->begin(kind.c_str(), patience_s);
+    const absl::Status status = connection->begin(level, first, patience_s);
     if (status.ok()) return connection;
     const bool lost = connection->end() == End::kLost;
     give(std::move(connection));
@@ -155,11 +162,12 @@ void PostgresDatabase::give(Borrowed connection) {
 absl::Status PostgresDatabase::attempt(double patience_s, absl::FunctionRef<absl::Status()> body,
                                        End* end) {
   *end = End::kNone;
-  ASSIGN_OR_RETURN(Borrowed connection, begin("SERIALIZABLE", patience_s, kReserved));
+  ASSIGN_OR_RETURN(Borrowed connection, begin("SERIALIZABLE", kKeepSchema, patience_s, kReserved));
   absl::Status status;
   {
     const Scope scope(*this, *connection, true);
-    status = body();
+    status = check_schema();
+    if (status.ok()) status = body();
   }
   if (absl::Status doom = connection->doomed(); !doom.ok()) status = doom;
   *end = connection->end();
@@ -193,12 +201,13 @@ absl::Status PostgresDatabase::write_transaction(double patience_s,
 
 absl::Status PostgresDatabase::read_transaction(double patience_s,
                                                 absl::FunctionRef<absl::Status()> body) {
-  std::string kind = "REPEATABLE READ READ ONLY";
+  std::string bound;
   if (options_.statement_s > 0) {
-    kind += concat("; SET LOCAL statement_timeout = ",
+    bound = concat("SET LOCAL statement_timeout = ",
                    static_cast<int64_t>(options_.statement_s * 1000));
   }
-  ASSIGN_OR_RETURN(Borrowed connection, begin(kind, patience_s, reserved()));
+  ASSIGN_OR_RETURN(Borrowed connection,
+                   begin("REPEATABLE READ READ ONLY", bound, patience_s, reserved()));
   absl::Status status;
   {
     const Scope scope(*this, *connection, false);
@@ -274,20 +283,24 @@ void PostgresDatabase::unlock_outside(int64_t name) {
 
 // ---- schema
 
+absl::StatusOr<bool> PostgresDatabase::has_schema() {
+  if (is_migrated_) return true;
+  ASSIGN_OR_RETURN(const int64_t tables,
+                   integer("SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND "
+                           "tablename = 'loopwright_schema'"));
+  return tables > 0;
+}
+
 absl::StatusOr<int> PostgresDatabase::schema_version() {
-  ASSIGN_OR_RETURN(const int64_t there, integer("SELECT count(*) FROM pg_tables WHERE schemaname = "
-                                                "current_schema() AND tablename = "
-                                                "'loopwright_schema'"));
-  if (there == 0) return 0;
+  ASSIGN_OR_RETURN(const bool there, has_schema());
+  if (!there) return 0;
   ASSIGN_OR_RETURN(const int64_t version, integer("SELECT version FROM loopwright_schema"));
   return static_cast<int>(version);
 }
 
 absl::Status PostgresDatabase::set_schema_version(int version) {
-  ASSIGN_OR_RETURN(const int64_t there, integer("SELECT count(*) FROM pg_tables WHERE schemaname = "
-                                                "current_schema() AND tablename = "
-                                                "'loopwright_schema'"));
-  if (there == 0) {
+  ASSIGN_OR_RETURN(const bool there, has_schema());
+  if (!there) {
     RETURN_IF_ERROR(current()->command("CREATE TABLE loopwright_schema (id BIGINT PRIMARY KEY "
                                        "CHECK (id = 1), version BIGINT NOT NULL)"));
   }
@@ -296,13 +309,20 @@ absl::Status PostgresDatabase::set_schema_version(int version) {
                "= excluded.version", version).run();
 }
 
-// All daemons that start at once, one after the other.
+// All daemons that start at once, one after the other, and while nobody writes.
 absl::Status PostgresDatabase::migrate_alone() {
-  ASSIGN_OR_RETURN(Borrowed connection, begin("READ COMMITTED", options_.patience_s, kReserved));
+  ASSIGN_OR_RETURN(Borrowed connection,
+                   begin("READ COMMITTED", "", options_.patience_s, kReserved));
+  const auto locked = [&]() -> absl::Status {
+    RETURN_IF_ERROR(query("SELECT pg_advisory_xact_lock(?)", kMigrationLock).run());
+    ASSIGN_OR_RETURN(const bool there, has_schema());
+    if (!there) return absl::OkStatus();
+    return current()->command("LOCK TABLE loopwright_schema IN ACCESS EXCLUSIVE MODE");
+  };
   absl::Status status;
   {
     const Scope scope(*this, *connection, true);
-    status = query("SELECT pg_advisory_xact_lock(?)", kMigrationLock).run();
+    status = locked();
     if (status.ok()) status = migrate(*this, schema_steps());
   }
   if (status.ok()) status = connection->commit();
@@ -332,12 +352,13 @@ absl::Status PostgresDatabase::open() {
     return refuse(absl::StrFormat("written by a newer Loopwright (schema version %d, this one "
                                   "knows %d); update Loopwright", version, ours));
   }
-  if (version == ours) return absl::OkStatus();
-  if (options_.read_only) {
+  if (version != ours && options_.read_only) {
     return refuse(absl::StrFormat("has schema version %d and cannot be brought to %d read-only; "
                                   "open it once for writing", version, ours));
   }
-  return migrate_alone();
+  if (version != ours) RETURN_IF_ERROR(migrate_alone());
+  is_migrated_ = true;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> PostgresDatabase::last_given(const std::string& table) {

@@ -79,7 +79,8 @@ absl::Status SqliteDatabase::write_transaction(double patience_s,
   absl::Status status;
   {
     const Scope scope(*this, *writer_, true);
-    status = body();
+    status = check_schema();
+    if (status.ok()) status = body();
   }
   if (absl::Status doom = writer_->doomed(); !doom.ok()) status = doom;
   if (status.ok()) status = writer_->command("COMMIT");

@@ -17,8 +17,9 @@ inline std::string actor(const Caller& caller) { return identity_text(caller.ide
 // What a commit said, as the API says it: READ_ONLY while the database cannot be written.
 inline absl::Status write_error(const GroupCommit& commit, const absl::Status& status) {
   constexpr int64_t kRetryMs = 5000;
-  const bool plain = status.code() == absl::StatusCode::kUnavailable &&
-                     reason_of(status) == loopwright::v1::ERROR_REASON_UNSPECIFIED;
+  const bool of_database = absl::IsUnavailable(status) || absl::IsFailedPrecondition(status);
+  const bool plain =
+      of_database && reason_of(status) == loopwright::v1::ERROR_REASON_UNSPECIFIED;
   const std::string problem = plain ? commit.problem() : "";
   if (problem.empty()) return store_error(status);
   return retry_later(loopwright::v1::ERROR_REASON_READ_ONLY, problem, kRetryMs);
