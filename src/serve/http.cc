@@ -7,10 +7,7 @@
 
 #include <arpa/inet.h>
 
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -22,6 +19,7 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/expr/message.h"
+#include "src/serve/http_connections.h"
 #include "src/serve/views.h"
 
 namespace lw {
@@ -30,55 +28,72 @@ const std::vector<std::pair<const char*, const char*>>& page_texts();
 
 namespace {
 
-constexpr int kThreads = 8;
-constexpr size_t kWaiting = 64;
-constexpr int kTimeout_s = 5;
 constexpr int64_t kKeep_ms = 1000;
 constexpr size_t kMaxPath = 200;
 
-// Threads that serve connections. More than kWaiting of these hold up accepting, and then the
-// kernel refuses: memory stays bounded.
-class Workers : public httplib::TaskQueue {
+// A request that is there, and the answer to it, as cpp-httplib wants to see a connection.
+class Exchange : public httplib::Stream {
  public:
-  Workers() {
-    for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { work(); });
+  explicit Exchange(std::string_view request) : request_(request) {}
+
+  bool is_readable() const override { return read_ < request_.size(); }
+  bool is_writable() const override { return true; }
+  ssize_t read(char* bytes, size_t size) override {
+    const size_t n = request_.copy(bytes, size, read_);
+    read_ += n;
+    return static_cast<ssize_t>(n);
   }
-  void enqueue(std::function<void()> task) override {
-    std::unique_lock<std::mutex> lock(mutex_);
-    room_.wait(lock, [this] { return tasks_.size() < kWaiting; });
-    tasks_.push_back(std::move(task));
-    ready_.notify_one();
+  ssize_t write(const char* bytes, size_t size) override {
+    answer_.append(bytes, size);
+    return static_cast<ssize_t>(size);
   }
-  void shutdown() override {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      ending_ = true;
-    }
-    ready_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
+  void get_remote_ip_and_port(std::string&, int&) const override {}
+  void get_local_ip_and_port(std::string&, int&) const override {}
+  socket_t socket() const override { return INVALID_SOCKET; }
+
+  HttpAnswer take(bool closes) { return {std::move(answer_), read_, closes}; }
 
  private:
-  void work() {
-    while (true) {
-      std::function<void()> task;
-      {
-        std::unique_lock<std::mutex> lock(mutex_);
-        ready_.wait(lock, [this] { return ending_ || !tasks_.empty(); });
-        if (tasks_.empty()) return;
-        task = std::move(tasks_.front());
-        tasks_.pop_front();
-      }
-      room_.notify_one();
-      task();
-    }
+  const std::string_view request_;
+  size_t read_ = 0;
+  std::string answer_;
+};
+
+// Accepting is done by the thread that listens, and passes the sockets on.
+class Here : public httplib::TaskQueue {
+ public:
+  void enqueue(std::function<void()> task) override { task(); }
+  void shutdown() override {}
+};
+
+// cpp-httplib's parsing and routing, over connections of ours (http_connections.h).
+class PageServer : public httplib::Server {
+ public:
+  explicit PageServer(SSL_CTX* context)
+      : connections_(context, [this](std::string_view request, bool last, const SSL* tls) {
+          return answer(request, last, tls);
+        }) {
+    new_task_queue = [] { return new Here; };
   }
 
-  std::mutex mutex_;
-  std::condition_variable ready_, room_;
-  std::deque<std::function<void()>> tasks_;
-  bool ending_ = false;
-  std::vector<std::thread> threads_;
+  void end_connections() { connections_.stop(); }
+
+ private:
+  HttpAnswer answer(std::string_view request, bool last, const SSL* tls) {
+    Exchange exchange(request);
+    bool closes = false;
+    const bool answered =
+        process_request(exchange, last, closes, [&](httplib::Request& parsed) {
+          parsed.ssl = tls;
+        });
+    return exchange.take(last || closes || !answered);
+  }
+  bool process_and_close_socket(socket_t socket) override {
+    connections_.add(socket);
+    return true;
+  }
+
+  HttpConnections connections_;
 };
 
 std::string content_type(std::string_view file) {
@@ -151,7 +166,8 @@ class HttpServer::Implementation {
   Database& database_;
   const Metrics& metrics_;
   const HttpHooks hooks_;
-  std::unique_ptr<httplib::Server> server_;
+  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> tls_{nullptr, SSL_CTX_free};
+  std::unique_ptr<PageServer> server_;     // before what it shows goes, its threads have ended
   int port_ = 0;
   std::thread thread_;
 
@@ -167,6 +183,7 @@ HttpServer::Implementation::~Implementation() {
   if (!thread_.joinable()) return;
   server_->stop();
   thread_.join();
+  server_->end_connections();
 }
 
 absl::Status HttpServer::Implementation::start() {
@@ -180,14 +197,11 @@ absl::Status HttpServer::Implementation::start() {
                "read names, timings and schedules; give certificates, or allow it explicitly"));
   }
   if (secure()) {
-    server_ = std::make_unique<httplib::SSLServer>([this](SSL_CTX& context) {
-      use_material(&context, options_.tls);
-      return true;
-    });
-    CHECK(server_->is_valid());
-  } else {
-    server_ = std::make_unique<httplib::Server>();
+    tls_.reset(SSL_CTX_new(TLS_server_method()));
+    CHECK(tls_ != nullptr);
+    use_material(tls_.get(), options_.tls);
   }
+  server_ = std::make_unique<PageServer>(tls_.get());
   configure();
   // What the name resolved to, so that no second look-up can answer differently.
   const std::string host = host_name(options_.address.numeric.front());
@@ -209,16 +223,11 @@ absl::Status HttpServer::Implementation::start() {
 }
 
 void HttpServer::Implementation::configure() {
-  server_->new_task_queue = [] { return new Workers; };
   // Not cpp-httplib's SO_REUSEPORT, which lets a second server take half of the connections.
   server_->set_socket_options([](socket_t socket) {
     const int yes = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   });
-  server_->set_read_timeout(kTimeout_s);
-  server_->set_write_timeout(kTimeout_s);
-  server_->set_keep_alive_timeout(kTimeout_s);
-  server_->set_keep_alive_max_count(100);
   server_->set_payload_max_length(1024);
   server_->set_default_headers({
       {"Content-Security-Policy", "default-src 'self'; img-src 'self' data:; base-uri 'none'; "

@@ -14,8 +14,8 @@
 // timings and schedules, not programs and not the audit. So beyond the loopback it speaks HTTPS, to
 // certificates of readers, clients and admins (403 for others), unless the caller insists on plain
 // HTTP; on loopback a request's Host must be a loopback name, which
-// keeps web pages of others (DNS rebinding) out. Slow clients: reads and writes time out after 5 s,
-// 8 connections are served at once and 64 wait.
+// keeps web pages of others (DNS rebinding) out. Slow peers hold a socket each, for seconds, and
+// nobody up: http_connections.h.
 #pragma once
 
 #include <cstdint>

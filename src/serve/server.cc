@@ -204,6 +204,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::start(Service& service,
   // Connections are renewed now and then, so that new certificates come into use.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, 3'600'000);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, 180'000);
+  // A peer that never ends its handshake holds a socket.
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                             static_cast<int>(options.handshake_ms));
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   impl->server = builder.BuildAndStart();
   const bool bound = impl->server != nullptr &&

@@ -25,6 +25,7 @@ struct ServerOptions {
   int adapting_threads = 4;                // for look-ups that compute schedules
   bool reflection = false;
   Keepalive keepalive = {.time_ms = 60'000, .timeout_ms = 10'000};
+  int64_t handshake_ms = 10'000;           // TLS and HTTP/2, whatever arrives meanwhile
   int64_t least_ping_ms = 5'000;           // between a client's pings; who asks more often is cut
                                            // off
 };
