@@ -319,7 +319,12 @@ absl::StatusOr<Claimed> claim_jobs(Database& database, const Holder& holder, con
                                    Shares& shares, const LeaseRules& rules, int64_t now_ms,
                                    Changes* changes) {
   Claimed claimed;
+  size_t bytes = 0;
   while (static_cast<int>(claimed.jobs.size()) < claims.count) {
+    if (bytes >= claims.most_bytes) {
+      claimed.withheld = true;
+      break;
+    }
     ASSIGN_OR_RETURN(const std::vector<Waiting> clients,
                      ranked_clients(database, holder, shares, now_ms));
     std::optional<JobRow> job;
@@ -339,6 +344,7 @@ absl::StatusOr<Claimed> claim_jobs(Database& database, const Holder& holder, con
     RETURN_IF_ERROR(started(database, *job, now_ms, changes));
     shares.turns.end_wait(holder.device, rules.hold_ms, now_ms);
     ++shares.running[job->client];
+    bytes += job->payload.ByteSizeLong();
     claimed.jobs.push_back(*std::move(job));
   }
   return claimed;

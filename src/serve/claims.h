@@ -12,6 +12,7 @@
 // All REQUIRE: inside a write(). Each is re-runnable; `changes` is only added to.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -41,6 +42,7 @@ struct Claims {
   std::string last_study;
   int last_position = -1;
   int count = 1;                           // that it wants at most
+  size_t most_bytes = SIZE_MAX;            // of the jobs, and one job more
 };
 struct Claimed {
   std::vector<JobRow> jobs;                // leased now

@@ -22,6 +22,7 @@ namespace v1 = loopwright::v1;
 constexpr int kMostDevices = 256, kMostResults = 256, kMostHeld = 64, kMostWanted = 16;
 constexpr size_t kLongestText = 200, kLongestFacts = 64 << 10;
 constexpr size_t kSessionsKept = 8;
+constexpr size_t kJobBytes = size_t{8} << 20;  // of an answer, and one job more: agents take 32 MiB
 constexpr int64_t kNameKeptMs = 24 * 3'600'000;  // of a silent device, for its own agent
 constexpr int64_t kSeenMs = 5000;          // how exactly rows say when somebody was seen
 
@@ -237,12 +238,42 @@ class Synchronization {
     for (const auto& [id, row] : leased) {
       ASSIGN_OR_RETURN(std::optional<JobRow> job, find_job(database_, id));
       if (!job || job->state != v1::JOB_STATE_LEASED) continue;
+      if (gets_again(*job)) {
+        if (job_bytes_ >= kJobBytes) continue;  // the next answer has room
+        give(*job, job->lease_until - now_ms_);
+        ++given_again_[job->device];
+        continue;
+      }
       RETURN_IF_ERROR(note_loss(database_, agent_, rules_, now_ms_));
       RETURN_IF_ERROR(release_job(database_, *std::move(job), "its agent never got it", rules_,
                                   now_ms_, now_ms_, &answer_.changes));
       has_lost_ = true;
     }
     return absl::OkStatus();
+  }
+
+  // Whether a job that never reached its agent is given to it once more: the answer with it was
+  // lost a moment ago, mostly because the agent had something to say and hung up. It is the same
+  // attempt. The lease goes on from its beginning: who never lists a job does not keep it.
+  bool gets_again(const JobRow& job) const {
+    if (request_.leaving() || call_.stopping || job.session != request_.session()) return false;
+    if (job.leased_ms + rules_.ttl_ms / 3 < now_ms_) return false;
+    const auto device = devices_.find(job.device);
+    if (device == devices_.end() || device->second.admission != v1::DEVICE_ADMISSION_OPEN ||
+        device->second.description.backend() != job.backend) {
+      return false;
+    }
+    return std::any_of(request_.devices().begin(), request_.devices().end(),
+                       [&](const v1::DeviceState& one) {
+                         return id_of(one.name()) == job.device && one.wanted() > 0;
+                       });
+  }
+
+  void give(const JobRow& job, int64_t lease_ms) {
+    v1::Job message = job_message(job, rules_);
+    *message.mutable_lease() = duration_of_ms(lease_ms);
+    job_bytes_ += message.ByteSizeLong();
+    *answer_.response.add_jobs() = std::move(message);
   }
 
   // Whoever finishes what it takes is trusted again.
@@ -279,13 +310,16 @@ class Synchronization {
     if (const auto known = call_.prepared.find(id); known != call_.prepared.end()) {
       claims = known->second;
     }
-    claims.count = state.wanted();
+    claims.count = std::max(0, state.wanted() - given_again_[id]);
+    claims.most_bytes = kJobBytes - std::min(kJobBytes, job_bytes_);
+    const bool has_room = claims.most_bytes > 0;  // else the next answer has
     // Who never finished anything, or has just lost something, gets no more than one to lose.
     if (device->second.jobs_done == 0 || is_doubted_) {
-      const int room = std::max(0, rules_.unproven_jobs - state.held_size());
+      const int room =
+          std::max(0, rules_.unproven_jobs - state.held_size() - given_again_[id]);
       claims.count = std::min(claims.count, room);
     }
-    if (claims.count == 0) return absl::OkStatus();
+    if (claims.count == 0 || !has_room) return absl::OkStatus();
     const Holder holder{agent_, request_.session(), id, device->second.target, backend,
                         device->second.description.memory_bytes()};
     ASSIGN_OR_RETURN(Claimed claimed, claim_jobs(database_, holder, claims, shares_, rules_,
@@ -296,7 +330,7 @@ class Synchronization {
     if (claimed.held_until_ms > 0) hold_until(claimed.held_until_ms);
     answer_.waits_anew |= claimed.waits_anew;
     for (JobRow& job : claimed.jobs) {
-      *answer_.response.add_jobs() = job_message(job, rules_);
+      give(job, rules_.ttl_ms);
       answer_.claimed.push_back(std::move(job));
     }
     return absl::OkStatus();
@@ -318,6 +352,8 @@ class Synchronization {
   SyncAnswer& answer_;
   const std::string agent_;
   std::map<std::string, DeviceRow> devices_;  // of the request, by id
+  size_t job_bytes_ = 0;                   // given in this answer
+  std::map<std::string, int> given_again_;  // jobs, by device id
   bool is_doubted_ = false;                // it has lost what it was given, and finished nothing since
   bool has_lost_ = false;                  // that, or perhaps something now
   int64_t rests_until_ms_ = 0;

@@ -3,8 +3,8 @@
 // caller says, so that it is tested without a server.
 //
 // A job that is leased to the agent but that the agent does not list never reached it (an answer
-// was lost): it goes back to the queue, unless the call is older than one already seen, which knows
-// less than it seems.
+// was lost): it is given to it again, or, when its lease has run for a while, goes back to the
+// queue; unless the call is older than one already seen, which knows less than it seems.
 #pragma once
 
 #include "src/serve/claims.h"
