@@ -28,3 +28,8 @@ UPDATE candidates SET eligible = 0 WHERE kernel_hash <> 0 AND EXISTS (
   AND w.backend = k.backend AND w.threads = k.threads AND w.cache = k.cache
   AND w.objective = k.objective WHERE k.id = candidates.key
   AND w.kernel_hash = candidates.kernel_hash);
+
+-- Who may come in.
+-- Agents' sessions are counted: one that says a smaller number than the latest has been replaced,
+-- however many came since.
+ALTER TABLE agents ADD COLUMN session_number INTEGER NOT NULL DEFAULT 0;

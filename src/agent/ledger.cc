@@ -59,6 +59,7 @@ v1::SynchronizeRequest Ledger::request(double wait_s, bool leaving) {
   request.set_session(options_.session);
   request.set_version(options_.version);
   request.set_sequence(++sequence_);
+  request.set_session_number(session_number_);
   request.set_leaving(leaving);
   if (wait_s > 0) *request.mutable_wait() = duration_of(wait_s);
   request.mutable_labels()->insert(options_.labels.begin(), options_.labels.end());
@@ -142,6 +143,7 @@ void Ledger::review_refusal() {
 
 bool Ledger::apply(const v1::SynchronizeResponse& response, double sent_at) {
   describe_ = response.describe();
+  if (response.session_number() > 0) session_number_ = response.session_number();
   review_refusal();
   for (const v1::Receipt& receipt : response.receipts()) take_receipt(receipt);
   for (DeviceBook& book : devices_) {

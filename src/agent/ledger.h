@@ -112,6 +112,7 @@ class Ledger {
   std::deque<Identity> finished_;  // lately, receipts included
   std::set<Identity> listed_;      // by the last request: what its answer renews
   int64_t sequence_ = 0;
+  int64_t session_number_ = 0;     // as the server counts; 0: not said yet
   size_t sent_results_ = 0, most_results_;  // of the last request, of the next
   std::string refusal_;            // what the server said last
   bool describe_ = false, draining_ = false;

@@ -104,12 +104,13 @@ absl::StatusOr<std::vector<AgentRow>> select_agents(Database& database, std::str
                                                     const std::vector<Value>& values) {
   std::vector<AgentRow> rows;
   Query query = database.query_values(
-      absl::StrCat("SELECT id, sessions, version, labels, peer, seen_ms, losses FROM agents ",
+      absl::StrCat("SELECT id, sessions, version, labels, peer, seen_ms, losses, "
+                   "session_number FROM agents ",
                    std::string(where)),
       values);
   while (query.next()) {
     rows.push_back({query.text(0), split(query.text(1)), query.text(2), query.text(3),
-                    query.text(4), query.integer(5), query.integer(6)});
+                    query.text(4), query.integer(5), query.integer(6), query.integer(7)});
   }
   RETURN_IF_ERROR(query.status());
   return rows;
@@ -122,12 +123,13 @@ absl::StatusOr<std::optional<AgentRow>> find_agent(Database& database, std::stri
 
 absl::Status put_agent(Database& database, const AgentRow& row) {
   const std::string sessions = absl::StrJoin(row.sessions, ",");
-  return database.query("INSERT INTO agents (id, sessions, version, labels, peer, seen_ms) "
-                        "VALUES (?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
+  return database.query("INSERT INTO agents (id, sessions, version, labels, peer, seen_ms, "
+                        "session_number) VALUES (?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
                         "sessions = excluded.sessions, version = excluded.version, "
                         "labels = excluded.labels, peer = excluded.peer, "
-                        "seen_ms = excluded.seen_ms",
-                        row.id, sessions, row.version, row.labels, row.peer, row.seen_ms).run();
+                        "seen_ms = excluded.seen_ms, session_number = excluded.session_number",
+                        row.id, sessions, row.version, row.labels, row.peer, row.seen_ms,
+                        row.session_number).run();
 }
 
 absl::StatusOr<std::vector<DeviceRow>> select_devices(Database& database, std::string_view where,

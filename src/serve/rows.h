@@ -117,6 +117,7 @@ struct AgentRow {
   std::string version, labels, peer;       // labels: JSON
   int64_t seen_ms = 0;
   int64_t losses = 0;                      // of jobs, in a row (leases.h); put_agent() leaves it
+  int64_t session_number = 0;              // of the current session; 0: older
 };
 absl::StatusOr<std::optional<AgentRow>> find_agent(Database& database, std::string_view id);
 absl::Status put_agent(Database& database, const AgentRow& row);

@@ -21,7 +21,7 @@ namespace v1 = loopwright::v1;
 
 constexpr int kMostDevices = 256, kMostResults = 256, kMostHeld = 64, kMostWanted = 16;
 constexpr size_t kLongestText = 200, kLongestFacts = 64 << 10;
-constexpr size_t kSessionsKept = 8;
+constexpr size_t kSessionsKept = 8;        // of agents that do not count them
 constexpr size_t kJobBytes = size_t{8} << 20;  // of an answer, and one job more: agents take 32 MiB
 constexpr int64_t kNameKeptMs = 24 * 3'600'000;  // of a silent device, for its own agent
 constexpr int64_t kSeenMs = 5000;          // how exactly rows say when somebody was seen
@@ -92,13 +92,17 @@ class Synchronization {
     if (!row) row = AgentRow{agent_, {}, "", "", "", 0};
     const bool is_current = !row->sessions.empty() && row->sessions[0] == session;
     if (!is_current) {
-      if (std::count(row->sessions.begin(), row->sessions.end(), session) > 0) {
+      const int64_t number = request_.session_number();
+      if (std::count(row->sessions.begin(), row->sessions.end(), session) > 0 ||
+          (number > 0 && number < row->session_number)) {
         return api_error(v1::ERROR_REASON_SESSION_REPLACED,
                          concat("another ", request_.agent(), " has taken over; a name must be "
                                 "used by one agent at a time"));
       }
       row->sessions.insert(row->sessions.begin(), session);
       if (row->sessions.size() > kSessionsKept) row->sessions.resize(kSessionsKept);
+      // A number that is not known yet is of a time after the backup that was restored.
+      row->session_number = std::max(row->session_number, number) + 1;
       // Who was never here holds nothing: a fleet that starts would look through all leases for
       // each.
       if (row->sessions.size() > 1) {
@@ -106,6 +110,7 @@ class Synchronization {
                                       &answer_.changes));
       }
     }
+    answer_.response.set_session_number(row->session_number);
     is_doubted_ = row->losses > 0;
     has_lost_ = is_doubted_ || !is_current;
     if (is_current && row->seen_ms + kSeenMs > now_ms_) return absl::OkStatus();
