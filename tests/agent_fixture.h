@@ -91,7 +91,7 @@ class FakeServer : public v1::AgentService::Service {
       changed_.wait_for(lock, std::chrono::milliseconds(10));
     }
     if (context->IsCancelled()) return grpc::Status::CANCELLED;
-    *response->mutable_next() = duration_of(0.1);
+    *response->mutable_next() = duration_of(next_s_);
     *response->mutable_lease() = duration_of(lease_s_);
     response->set_drain(drain_);
     return failure_;
@@ -113,6 +113,10 @@ class FakeServer : public v1::AgentService::Service {
     const std::lock_guard<std::mutex> lock(mutex_);
     failure_ = std::move(status);
     changed_.notify_all();
+  }
+  void set_next(double next_s) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    next_s_ = next_s;
   }
   void set(double lease_s, bool drain, int withhold) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -190,7 +194,7 @@ class FakeServer : public v1::AgentService::Service {
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   grpc::Status failure_ = grpc::Status::OK;
-  double lease_s_ = 30;
+  double lease_s_ = 30, next_s_ = 0.1;
   bool drain_ = false;
   int withhold_ = 0;
   std::vector<v1::Job> jobs_;
@@ -213,6 +217,7 @@ struct RunningAgent {
     options.leave_s = 0.5;
     options.backoff_s = 0.05;
     options.most_backoff_s = 0.2;
+    options.most_asked_s = 1;
     options.interrupts = [this] { return signals.load(); };
     thread = std::thread([this] { status = run_agent(options); });
   }

@@ -334,7 +334,9 @@ class Agent {
       said_goodbye_ = true;
       return absl::OkStatus();
     }
-    const double next = seconds_of(call->response.next());
+    // A server's word is not taken for years.
+    const double next =
+        std::clamp(seconds_of(call->response.next()), 0.0, options_.most_asked_s);
     const double took = now() - call->sent_at;
     double pause = next > 0 ? next : kPause;
     if (listens() && !leaving_) {
@@ -380,7 +382,8 @@ class Agent {
     const double doubled =
         options_.backoff_s * static_cast<double>(int64_t{1} << std::min(failures_ - 1, 30));
     double pause = std::min(doubled, options_.most_backoff_s);
-    pause = std::max(pause * (1 + kSpread * (2 * rng_.uniform() - 1)), error.retry_after_s);
+    pause = std::max(pause * (1 + kSpread * (2 * rng_.uniform() - 1)),
+                     std::clamp(error.retry_after_s, 0.0, options_.most_asked_s));
     call_at_ = now() + pause;
     if (last_error_ != warned_of_ || now() - warned_at_ > kRepeatWarning) {
       log(Level::kWarning, "call_failed",

@@ -39,6 +39,7 @@ struct AgentOptions {
   double wait_s = 20;                           // for an answer when there is no work
   double leave_s = 10;                          // for a server that does not answer, when leaving
   double backoff_s = 0.2, most_backoff_s = 15;  // between calls that fail
+  double most_asked_s = 60;                     // that a server's word for a pause is taken for
   // What starts a device's process: this program's hidden command.
   std::vector<std::string> host_command = {"/proc/self/exe", "device-host"};
   // Asked some ten times a second. 1: finish what is held, then leave; 2: give it back.
