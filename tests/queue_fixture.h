@@ -166,6 +166,7 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
     SyncCall call;
     call.request = &request;
     call.is_latest = asker.is_latest;
+    call.new_devices_wait = new_devices_wait_;
     call.prepared = asker.prepared;
     SyncAnswer answer;
     RETURN_IF_ERROR(database_->write(5, [&] {
@@ -257,6 +258,7 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
   }
 
   Scratch scratch_;
+  bool new_devices_wait_ = false;
   std::shared_ptr<Database> database_ = open_kind(GetParam(), scratch_.file);
   std::unique_ptr<Store> store_;
   int64_t now_ = 1'800'000'000'000;

@@ -117,7 +117,7 @@ TEST_P(QueueTest, DrainedWorker) {
   const v1::Job claimed = take_one(a);
   const auto admit = [&](v1::DeviceAdmission admission) {
     write([&](Database& database) {
-      return set_admission(database, {"devices/d"}, {}, admission, "cleaning").status();
+      return set_admission(database, {"devices/d"}, {}, admission, "cleaning", now_).status();
     });
   };
   admit(v1::DEVICE_ADMISSION_DRAINING);
@@ -139,7 +139,7 @@ TEST_P(QueueTest, DrainsGoByLabelsToo) {
     RETURN_IF_ERROR(put_device(database, *row));
     ASSIGN_OR_RETURN(const std::vector<std::string> names,
                      set_admission(database, {}, {{"rack", "r2"}}, v1::DEVICE_ADMISSION_DRAINING,
-                                   "move"));
+                                   "move", now_));
     EXPECT_THAT(names, ElementsAre("devices/e"));
     return absl::OkStatus();
   });

@@ -170,7 +170,7 @@ TEST_F(StudyQueueTest, AStudyWhoseDevicesGoGivesItsSeatUpAndGoesOnWhenTheyAreBac
     return get(daemon, name).progress().state() == v1::STUDY_STATE_QUEUED;
   }));
   EXPECT_THAT(get(daemon, name).progress().waiting(), HasSubstr("no device"));
-  EXPECT_THAT(waits(daemon, name), ::testing::Contains(HasSubstr("1 drained or quarantined")));
+  EXPECT_THAT(waits(daemon, name), ::testing::Contains(HasSubstr("1 draining")));
   // Its seat, the only one, is another's.
   NullAgent other(daemon.server->address(), "b", "target=x86_avx512");
   const v1::Study next = finish(daemon, create(daemon, request("x86_avx512", -100)));

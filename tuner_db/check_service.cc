@@ -90,7 +90,8 @@ constexpr Rule kRules[] = {
     {"device", "its target is not there",
      "SELECT d.id FROM devices d LEFT JOIN targets t ON t.id = d.target WHERE t.id IS NULL"},
     {"device", "its admission or health is no state there is",
-     "SELECT id FROM devices WHERE admission NOT IN ('open', 'draining', 'quarantined') OR "
+     "SELECT id FROM devices WHERE admission NOT IN ('open', 'draining', 'quarantined', "
+     "'pending', 'unsupported') OR "
      "health NOT IN ('ok', 'throttled', 'unhealthy')"},
     {"device", "it is quarantined without a reason",
      "SELECT id FROM devices WHERE admission = 'quarantined' AND reason = ''"},

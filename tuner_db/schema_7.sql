@@ -33,3 +33,10 @@ UPDATE candidates SET eligible = 0 WHERE kernel_hash <> 0 AND EXISTS (
 -- Agents' sessions are counted: one that says a smaller number than the latest has been replaced,
 -- however many came since.
 ALTER TABLE agents ADD COLUMN session_number INTEGER NOT NULL DEFAULT 0;
+-- Which agents an admin has let in with which target, where new devices wait for that.
+CREATE TABLE admitted (
+  agent   TEXT NOT NULL,
+  target  TEXT NOT NULL,                   -- the device's, cores and all
+  time_ms INTEGER NOT NULL,
+  PRIMARY KEY (agent, target)
+) STRICT;

@@ -364,7 +364,6 @@ class Agent {
           concat("another run of agents/", id_, " has taken over: ", status.error_message(),
                  "; two agents at once need names of their own (--name)"));
     }
-    if (error.reason == "VERSION_UNSUPPORTED") return absl::FailedPreconditionError(last_error_);
     const bool hopeless = status.error_code() == grpc::StatusCode::UNIMPLEMENTED ||
                           status.error_code() == grpc::StatusCode::UNAUTHENTICATED ||
                           status.error_code() == grpc::StatusCode::PERMISSION_DENIED ||
@@ -395,7 +394,9 @@ class Agent {
       warned_of_ = last_error_;
       warned_at_ = now();
     }
-    if (is_away(status) && servers_.size() > 1) {
+    // Another server may be of the version that fits.
+    const bool elsewhere = is_away(status) || error.reason == "VERSION_UNSUPPORTED";
+    if (elsewhere && servers_.size() > 1) {
       servers_.next();
       stub_ = v1::AgentService::NewStub(servers_.channel());
     }

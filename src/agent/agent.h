@@ -47,10 +47,11 @@ struct AgentOptions {
 };
 
 // Blocks until it was told to leave. kInvalidArgument: the options; kAlreadyExists: another agent
-// uses the state folder; kAborted: another run of this agent took over; kFailedPrecondition: the
-// server speaks another version; kPermissionDenied, kUnauthenticated, kUnimplemented: as the server
-// said at the first contact; kUnavailable: left with results that no server took, or a device that
-// cannot be described. Several agents may run in one process, on threads of their own.
+// uses the state folder; kAborted: another run of this agent took over; kPermissionDenied,
+// kUnauthenticated, kUnimplemented: as the server said at the first contact; kUnavailable: left
+// with results that no server took, or a device that cannot be described. A server of a version
+// that does not fit is asked again, slowly. Several agents may run in one process, on threads of
+// their own.
 absl::Status run_agent(const AgentOptions& options);
 
 }  // namespace lw

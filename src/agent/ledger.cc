@@ -16,6 +16,7 @@
 #include "src/expr/message.h"
 #include "src/measure/timing.h"
 #include "src/net/times.h"
+#include "src/net/words.h"
 
 namespace lw {
 namespace {
@@ -49,6 +50,7 @@ void Ledger::complete(DeviceBook* book) const {
   book->description.set_name(concat("devices/", book->spec.name));
   book->description.set_agent(options_.agent);
   book->description.set_slots(options_.slots);
+  book->description.mutable_words()->Assign(known_words().begin(), known_words().end());
 }
 
 // ---- the conversation ---------------------------------------------------------------------------
@@ -162,7 +164,7 @@ bool Ledger::apply(const v1::SynchronizeResponse& response, double sent_at) {
     if (!why.empty() && why != book.refused) {
       log(Level::kError, "device_refused", {{"device", book.description.name()}, {"why", why}});
     }
-    book.refused = why;
+    if (!why.empty()) book.refused = why;  // answers in between say nothing of it
   }
   for (const v1::CancelOrder& order : response.cancels()) cancel(order);
   for (const v1::Job& job : response.jobs()) take_job(job, sent_at);
@@ -199,6 +201,7 @@ void Ledger::take_job(const v1::Job& job, double sent_at) {
     log_job(Level::kError, "job_for_another_device", job);
     return;
   }
+  book->refused.clear();
   if (knows({job.name(), job.epoch()})) return;
   // A newer epoch of a job in hand: the older lease is over.
   std::erase_if(book->held, [&](const std::shared_ptr<HeldJob>& held) {

@@ -264,7 +264,7 @@ Action devices_command(CLI::App& app) {
   select(group.add(app, "drain", "let them finish what they hold and take nothing new",
                    drain_devices))
       ->add_option("--reason", options->reason, "shown with the devices");
-  select(group.add(app, "resume", "let them work again", resume_devices));
+  select(group.add(app, "resume", "let them work, again or for the first time", resume_devices));
   CLI::App* quarantine = group.add(app, "quarantine", "take from it what it holds and close it",
                                    quarantine_device);
   quarantine->add_option("name", options->name, "devices/ID or ID")->required();

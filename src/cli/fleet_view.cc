@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "src/cli/format.h"
+#include "src/cli/service.h"
 #include "src/expr/message.h"
 #include "src/net/times.h"
 #include "tuner_db/messages.h"
@@ -197,7 +198,9 @@ Cell state_of(const v1::DeviceStatus& device) {
   if (!device.online()) return {"offline", kBad};
   if (device.health() == v1::DEVICE_HEALTH_UNHEALTHY) return {"unhealthy", kBad};
   if (device.health() == v1::DEVICE_HEALTH_THROTTLED) return {"throttled", kWarn};
-  if (device.admission() == v1::DEVICE_ADMISSION_DRAINING) return {"draining", kWarn};
+  if (device.admission() != v1::DEVICE_ADMISSION_OPEN) {
+    return {enum_text(device.admission()), kWarn};
+  }
   return device.held_size() > 0 ? Cell{"busy", kRun} : Cell{"idle", kGood};
 }
 

@@ -8,6 +8,7 @@
 #include "src/base/check.h"
 #include "src/expr/message.h"
 #include "src/net/times.h"
+#include "src/serve/admission.h"
 #include "src/serve/errors.h"
 #include "src/serve/names.h"
 #include "tuner_db/messages.h"
@@ -188,7 +189,7 @@ absl::StatusOr<v1::DeviceStatus> device_message(Database& database, const Device
 absl::StatusOr<std::vector<std::string>> set_admission(
     Database& database, const std::vector<std::string>& names,
     const std::map<std::string, std::string>& labels, v1::DeviceAdmission admission,
-    std::string_view reason) {
+    std::string_view reason, int64_t now_ms) {
   if (names.empty() && labels.empty()) return bad_field("names", "names or labels are wanted");
   std::vector<std::string> ids;
   for (const std::string& name : names) {
@@ -214,7 +215,9 @@ absl::StatusOr<std::vector<std::string>> set_admission(
         const auto found = own.find(label.first);
         return found != own.end() && found->second == label.second;
       });
-      if (all) ids.push_back(device.id);
+      const bool admits = admission == v1::DEVICE_ADMISSION_OPEN &&
+                          device.admission == v1::DEVICE_ADMISSION_PENDING;
+      if (all && !admits) ids.push_back(device.id);
     }
   }
   std::sort(ids.begin(), ids.end());
@@ -222,6 +225,10 @@ absl::StatusOr<std::vector<std::string>> set_admission(
   const std::string state = state_name(admission);
   std::vector<std::string> changed;
   for (const std::string& id : ids) {
+    if (admission == v1::DEVICE_ADMISSION_OPEN) {
+      ASSIGN_OR_RETURN(const std::optional<DeviceRow> device, find_device(database, id));
+      RETURN_IF_ERROR(admit(database, device->agent, device->target, now_ms));
+    }
     RETURN_IF_ERROR(database.query("UPDATE devices SET admission = ?, reason = ?, failures = 0 "
                                    "WHERE id = ?", state, reason, id).run());
     changed.push_back(device_name(id));

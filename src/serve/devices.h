@@ -38,11 +38,12 @@ absl::StatusOr<Capacity> capacity_of(Database& database, std::string_view device
 absl::StatusOr<loopwright::v1::DeviceStatus> device_message(Database& database,
                                                             const DeviceRow& row,
                                                             int64_t since_ms);
-// Those named and those that carry all labels. REQUIRES: inside a write().
+// Those named and those that carry all labels, which their agents say: so labels open no pending
+// device; an opened one's agent is admitted with its target. REQUIRES: inside a write().
 absl::StatusOr<std::vector<std::string>> set_admission(
     Database& database, const std::vector<std::string>& names,
     const std::map<std::string, std::string>& labels, loopwright::v1::DeviceAdmission admission,
-    std::string_view reason);
+    std::string_view reason, int64_t now_ms);
 // Closes the device and takes from it what it holds. REQUIRES: inside a write().
 absl::Status quarantine(Database& database, DeviceRow& device, std::string_view reason,
                         const LeaseRules& rules, int64_t now_ms, Changes* changes);

@@ -218,11 +218,17 @@ absl::StatusOr<ServeConfig> parse_serve_config(std::string_view text, std::strin
       RETURN_IF_ERROR(read_weights(reader, value, &config));
     } else if (name == "default_weight") {
       RETURN_IF_ERROR(reader.number(value, name, kMinWeight, kMaxWeight, &config.default_weight));
+    } else if (name == "admission") {
+      if (value != "open" && value != "pending") {
+        return reader.bad(name, concat("want \"open\" or \"pending\", not ", value.dump()));
+      }
+      config.new_devices_wait = value == "pending";
     } else if (name == "denied") {
       RETURN_IF_ERROR(read_denied(reader, value, &config));
     } else {
       return reader.unknown(
-          name, name, {"quotas", "calls_per_second", "weights", "default_weight", "denied"});
+          name, name, {"quotas", "calls_per_second", "weights", "default_weight", "admission",
+                       "denied"});
     }
   }
   return config;

@@ -9,6 +9,7 @@
 //     "calls_per_second": {"read": 50, "lookup": {"rate": 10000, "burst": 50000}},
 //     "weights": {"ci": 2, "nightly": 0.5},
 //     "default_weight": 1,
+//     "admission": "pending",
 //     "denied": ["agent/board-7"]
 //   }
 //
@@ -63,6 +64,7 @@ struct ServeConfig {
       Rate{50, 200}, Rate{10'000, 50'000}, Rate{10, 100}, Rate{20, 200}, Rate{20, 100}, Rate{5, 20}};
   std::map<std::string, double> weights;     // client's name → share when devices are contended
   double default_weight = 1;
+  bool new_devices_wait = false;             // "admission": "pending", not "open": see admission.h
   std::set<std::string> denied;              // whose certificates are revoked: "agent/board-7"
 
   const Rate& rate(CallClass call_class) const { return rates[static_cast<size_t>(call_class)]; }

@@ -45,9 +45,10 @@ constexpr std::array<MetricInfo, kCount> kTable = {{
     {"loopwright_measure_seconds", "histogram", "", "", "A job's run time on its device."},
     {"loopwright_discards_total", "counter", "reason", "worker_lost, device_unhealthy, throttled",
      "Measurements that say nothing of their candidate, and are not stored."},
-    {"loopwright_devices", "gauge", "state", "online, offline, draining, quarantined, unhealthy",
-     "Devices, each in one state: offline before all others, then what an operator or the failures "
-     "decided, then unhealthy by its own word."},
+    {"loopwright_devices", "gauge", "state", 
+     "online, offline, draining, quarantined, pending, unsupported, unhealthy",
+     "Devices, each in one state: offline before all others, then what an operator, the failures "
+     "or the versions decided, then unhealthy by its own word."},
     {"loopwright_agents_online", "gauge", "", "", "Agents heard of within their time limit."},
     {"loopwright_studies", "gauge", "state", "queued, running, succeeded, failed, cancelled",
      "Studies by state."},

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int64_t kTickMs = 100, kSweepMs = 500, kRefreshMs = 500, kMeasureMs = 5000,
                   kMeasureAgainMs = 1000;
+constexpr int kApiMinor = 1;               // one more with each addition to proto/loopwright/v1
 constexpr int64_t kFollowMs = 300;         // what other processes changed is looked for
 constexpr int64_t kWithdrawnMs = 1000;
 constexpr int kIndexPause = 9;             // times what reading a key took
@@ -346,9 +347,9 @@ absl::Status Service::get_capabilities(const Caller&,
                                        const loopwright::v1::GetCapabilitiesRequest&,
                                        loopwright::v1::GetCapabilitiesResponse* response) {
   response->set_server_version(options_.version);
-  response->set_api_minor(0);
+  response->set_api_minor(kApiMinor);
   for (const char* feature : {"studies", "watch", "agents", "lookup", "records", "fleet",
-                              "withdrawn"}) {
+                              "withdrawn", "words", "admission"}) {
     response->add_features(feature);
   }
   response->set_max_message_bytes(options_.config.quotas.message_bytes);

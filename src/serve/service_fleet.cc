@@ -95,7 +95,7 @@ absl::Status Service::drain_devices(const Caller& caller, const v1::DrainDevices
     ASSIGN_OR_RETURN(const std::vector<std::string> names,
                      set_admission(database, {request.names().begin(), request.names().end()},
                                    map_of(request.labels()), v1::DEVICE_ADMISSION_DRAINING,
-                                   request.reason()));
+                                   request.reason(), now_ms()));
     for (const std::string& name : names) response->add_names(name);
     return absl::OkStatus();
   });
@@ -109,7 +109,8 @@ absl::Status Service::resume_devices(const Caller& caller,
                          [&](Database& database, Changes*) -> absl::Status {
     ASSIGN_OR_RETURN(const std::vector<std::string> names,
                      set_admission(database, {request.names().begin(), request.names().end()},
-                                   map_of(request.labels()), v1::DEVICE_ADMISSION_OPEN, ""));
+                                   map_of(request.labels()), v1::DEVICE_ADMISSION_OPEN, "",
+                                   now_ms()));
     for (const std::string& name : names) {
       response->add_names(name);
       ASSIGN_OR_RETURN(const std::optional<DeviceRow> device, find_device(database, id_of(name)));

@@ -97,6 +97,7 @@ std::shared_ptr<void> Service::synchronize(const Caller& caller,
   sync->call.request = sync->request.get();
   sync->identity = caller.identity;
   sync->call.peer = caller.peer;
+  sync->call.new_devices_wait = options_.config.new_devices_wait;
   sync->waiting.push_back(done);
   sync->callers = 1;
   // A session's first call is answered at once: its agent wants to know that it is heard.
@@ -219,7 +220,7 @@ void Service::attempt(std::shared_ptr<Sync> sync) {
             parked_.wake_one(queue_topic(queue));
           }
         }
-        answered(sync, write_error(*commit_, status));
+        answered(sync, status.ok() ? sync->answer.refusal : write_error(*commit_, status));
       },
       GroupCommit::Turn::kFirst);
 }

@@ -31,19 +31,20 @@ std::string no_device(const std::string& asked) {
 absl::StatusOr<std::string> fleet_text(Database& database, int64_t since_ms) {
   ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
                    select_devices(database, "WHERE seen_ms >= ? ORDER BY id", {since_ms}));
-  std::map<std::string, int> open;
-  int closed = 0;
+  std::map<std::string, int> open, closed;
   for (const DeviceRow& device : devices) {
-    const bool is_open = device.admission == v1::DEVICE_ADMISSION_OPEN;
-    closed += !is_open;
-    if (is_open) ++open[device.description.target().name()];
+    if (device.admission == v1::DEVICE_ADMISSION_OPEN) {
+      ++open[device.description.target().name()];
+    } else {
+      ++closed[state_name(device.admission)];
+    }
   }
   std::string text;
   for (const auto& [target, count] : open) {
     text += concat(text.empty() ? "there are " : ", ", count, " ", target);
   }
   if (text.empty()) text = "none is online";
-  if (closed > 0) text += concat("; ", closed, " drained or quarantined");
+  for (const auto& [state, count] : closed) text += concat("; ", count, " ", state);
   return text;
 }
 

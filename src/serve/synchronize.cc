@@ -8,6 +8,7 @@
 #include "src/base/hash.h"
 #include "src/expr/message.h"
 #include "src/net/times.h"
+#include "src/serve/admission.h"
 #include "src/serve/errors.h"
 #include "src/serve/names.h"
 #include "src/serve/results.h"
@@ -21,8 +22,10 @@ namespace v1 = loopwright::v1;
 
 constexpr int kMostDevices = 256, kMostResults = 256, kMostHeld = 64, kMostWanted = 16;
 constexpr size_t kLongestText = 200, kLongestFacts = 64 << 10;
+constexpr size_t kLongestWord = 100, kMostWords = 1000;
 constexpr size_t kSessionsKept = 8;        // of agents that do not count them
 constexpr size_t kJobBytes = size_t{8} << 20;  // of an answer, and one job more: agents take 32 MiB
+constexpr int64_t kUnsupportedRetryMs = 60'000;
 constexpr int64_t kNameKeptMs = 24 * 3'600'000;  // of a silent device, for its own agent
 constexpr int64_t kSeenMs = 5000;          // how exactly rows say when somebody was seen
 
@@ -45,6 +48,13 @@ absl::Status check_device(const v1::DeviceState& device, const std::string& fiel
   if (description.facts().size() > kLongestFacts) {
     return bad_field(field + ".description.facts", "too long");
   }
+  const auto& words = description.words();
+  const bool too_long = std::any_of(words.begin(), words.end(), [](const std::string& word) {
+    return word.size() > kLongestWord;
+  });
+  if (words.size() > static_cast<int>(kMostWords) || too_long) {
+    return bad_field(field + ".description.words", "too long");
+  }
   const absl::StatusOr<Target> target = from_proto(description.target());
   if (!target.ok()) {
     return bad_field(field + ".description.target", target.status().message().data());
@@ -66,10 +76,10 @@ class Synchronization {
   absl::Status run() {
     RETURN_IF_ERROR(meet());
     for (const v1::DeviceState& device : request_.devices()) RETURN_IF_ERROR(describe(device));
-    const auto& refused = answer_.response.refused_devices();
-    const bool is_intruder = !refused.empty() && request_.results().empty() &&
-                             refused.size() == static_cast<size_t>(request_.devices_size());
-    if (is_intruder) return api_error(v1::ERROR_REASON_ROLE_DENIED, refused.begin()->second);
+    if (brings_only(others_)) {
+      return api_error(v1::ERROR_REASON_ROLE_DENIED,
+                       answer_.response.refused_devices().begin()->second);
+    }
     for (const v1::JobResult& result : request_.results()) {
       ASSIGN_OR_RETURN(v1::Receipt receipt,
                        accept_result(database_, store_, {agent_, request_.session(), "", "", "", 0},
@@ -80,6 +90,13 @@ class Synchronization {
     RETURN_IF_ERROR(review_leases());
     RETURN_IF_ERROR(review_losses());
     for (const v1::DeviceState& device : request_.devices()) RETURN_IF_ERROR(give_work(device));
+    // A program of before words would end at that.
+    if (brings_only(unsupported_) && says_words_) {
+      answer_.refusal = retry_later(v1::ERROR_REASON_VERSION_UNSUPPORTED,
+                                    concat(request_.agent(), ", version ", request_.version(), ": ",
+                                           answer_.response.refused_devices().begin()->second),
+                                    kUnsupportedRetryMs);
+    }
     *answer_.response.mutable_lease() = duration_of_ms(rules_.ttl_ms);
     return absl::OkStatus();
   }
@@ -126,9 +143,8 @@ class Synchronization {
     const std::string id = id_of(state.name());
     ASSIGN_OR_RETURN(std::optional<DeviceRow> row, find_device(database_, id));
     if (row && row->agent != agent_ && !may_move(*row, state)) {
-      // The others, and what was measured, are not at fault.
-      (*answer_.response.mutable_refused_devices())[state.name()] =
-          concat(state.name(), " belongs to ", agent_name(row->agent));
+      ++others_;
+      refuse(state, concat(state.name(), " belongs to ", agent_name(row->agent)));
       answer_.response.add_draining_devices(state.name());
       return absl::OkStatus();
     }
@@ -136,6 +152,10 @@ class Synchronization {
       answer_.response.set_describe(true);
       return absl::OkStatus();
     }
+    const std::string agent_before = row ? row->agent : "";
+    const std::string target_before = row ? row->target : "";
+    const v1::DeviceAdmission admission_before =
+        row ? row->admission : v1::DEVICE_ADMISSION_UNSPECIFIED;
     if (!row) {
       row = DeviceRow();
       row->id = id;
@@ -154,16 +174,36 @@ class Synchronization {
     const bool said = v1::DeviceHealth_IsValid(state.health()) &&
                       state.health() != v1::DEVICE_HEALTH_UNSPECIFIED;
     const v1::DeviceHealth health = said ? state.health() : v1::DEVICE_HEALTH_OK;
-    const bool news = state.has_description() || health != row->health || row->agent != agent_ ||
-                      row->seen_ms + kSeenMs <= now_ms_;
     row->agent = agent_;
+    const bool is_another = row->agent != agent_before || row->target != target_before;
+    RETURN_IF_ERROR(review_admission(database_, call_.new_devices_wait, is_another, &*row));
+    const bool news = state.has_description() || health != row->health || is_another ||
+                      row->admission != admission_before || row->seen_ms + kSeenMs <= now_ms_;
     row->health = health;
     if (news) {
       row->seen_ms = now_ms_;
       RETURN_IF_ERROR(put_device(database_, *row));
     }
+    if (row->admission == v1::DEVICE_ADMISSION_PENDING ||
+        row->admission == v1::DEVICE_ADMISSION_UNSUPPORTED) {
+      refuse(state, row->reason);
+      unsupported_ += row->admission == v1::DEVICE_ADMISSION_UNSUPPORTED;
+    }
+    says_words_ |= row->description.words_size() > 0;
     devices_[id] = *std::move(row);
     return absl::OkStatus();
+  }
+
+  // It alone: the others, and what was measured, are not at fault.
+  void refuse(const v1::DeviceState& state, std::string why) {
+    (*answer_.response.mutable_refused_devices())[state.name()] = std::move(why);
+  }
+
+  // Whether so many devices are all that there is to the call: no result of theirs, nor a job.
+  bool brings_only(int devices) const {
+    return devices > 0 && devices == request_.devices_size() && request_.results().empty() &&
+           std::all_of(request_.devices().begin(), request_.devices().end(),
+                       [](const v1::DeviceState& device) { return device.held().empty(); });
   }
 
   // A result may have closed its device.
@@ -357,6 +397,8 @@ class Synchronization {
   SyncAnswer& answer_;
   const std::string agent_;
   std::map<std::string, DeviceRow> devices_;  // of the request, by id
+  int others_ = 0, unsupported_ = 0;       // devices that are other agents', or of another version
+  bool says_words_ = false;                // its program is none of before words
   size_t job_bytes_ = 0;                   // given in this answer
   std::map<std::string, int> given_again_;  // jobs, by device id
   bool is_doubted_ = false;                // it has lost what it was given, and finished nothing since

@@ -16,6 +16,7 @@ struct SyncCall {
   std::string peer;
   bool is_latest = true;                   // no later call of the session was seen
   bool stopping = false;                   // the daemon gives no more work
+  bool new_devices_wait = false;           // for an admin who admits their agent with their target
   std::map<std::string, Claims> prepared;  // by device id: what it has ready; the counts are
                                            // ignored
 };
@@ -32,6 +33,7 @@ struct SyncAnswer {
                                            // another; 0: none does
   bool rests = false;                      // it gets no work till then, nor is woken for any
   bool waits_anew = false;                 // what it leaves may be for another device
+  absl::Status refusal;                    // said in place of the response, which is carried out
   Changes changes;
 };
 

@@ -110,7 +110,7 @@ absl::StatusOr<Json> view_overview(const ViewContext& context) {
     view["schedules"] = keys;
     const int64_t since = context.now_ms - static_cast<int64_t>(1000 * context.online_s);
     Json devices = {{"total", 0}, {"online", 0}, {"draining", 0}, {"quarantined", 0},
-                    {"unwell", 0}};
+                    {"pending", 0}, {"unsupported", 0}, {"unwell", 0}};
     Query query = database.query("SELECT admission, health, seen_ms FROM devices");
     while (query.next()) {
       const std::string admission = query.text(0);

@@ -115,7 +115,9 @@ async function overview() {
   if (devices.quarantined) notes.push(devices.quarantined + ' quarantined');
   if (devices.unwell) notes.push(devices.unwell + ' unwell');
   if (offline) notes.push(offline + ' offline');
-  if (devices.draining) notes.push(devices.draining + ' draining');
+  for (const state of ['draining', 'pending', 'unsupported']) {
+    if (devices[state]) notes.push(devices[state] + ' ' + state);
+  }
   $('tiles').replaceChildren(
     tile(count(studies.running || 0), `studies running, ${count(studies.queued || 0)} waiting`),
     tile(`${devices.online} / ${devices.total}`, 'devices online' + (notes.length ? ': ' : '') +
@@ -346,7 +348,7 @@ function deviceState(d) {
   if (d.admission === 'quarantined') return ['quarantined', 'bad'];
   if (!d.online) return ['offline', 'bad'];
   if (d.health !== 'ok') return [d.health, 'warn'];
-  if (d.admission === 'draining') return ['draining', 'warn'];
+  if (d.admission !== 'open') return [d.admission, 'warn'];
   return d.held.length ? ['busy', 'run'] : ['idle', 'good'];
 }
 async function devices() {
