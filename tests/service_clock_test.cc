@@ -224,6 +224,28 @@ TEST_F(Clocks, ALeaseEndsByTheServicesClock) {
   EXPECT_THAT(defects_of(*database_, *make_store(database_)), IsEmpty());
 }
 
+// What a daemon remembers of agents does not grow with all the names it ever heard.
+TEST_F(Clocks, AgentsThatFellSilentAreForgotten) {
+  std::atomic<int64_t> passed{0};
+  ServiceOptions options = quick_service();
+  options.monotonic_ms = [&] {
+    return passed + std::chrono::duration_cast<std::chrono::milliseconds>(
+                        std::chrono::steady_clock::now().time_since_epoch()).count();
+  };
+  start(options);
+  for (int i = 0; i < 50; ++i) {
+    FleetAgent agent(absl::StrCat("a", i), "s1", {absl::StrCat("d", i)});
+    ASSERT_TRUE(synchronize(*service_, agent.request()).ok());
+  }
+  EXPECT_EQ(service_->known_agents(), 50u);
+  passed += kHour_s * 1000;
+  FleetAgent agent("a0", "s1", {"d0"});
+  agent.set_sequence(7);
+  ASSERT_TRUE(synchronize(*service_, agent.request()).ok());
+  for (int i = 0; i < kPatienceMs && service_->known_agents() > 1; ++i) usleep(1000);
+  EXPECT_EQ(service_->known_agents(), 1u);
+}
+
 TEST(SharedClock, FollowsAJumpOfADayInStepsOfSeconds) {
   PostgresCluster* cluster = PostgresCluster::get();
   if (cluster == nullptr) GTEST_SKIP() << "PostgreSQL is not installed";

@@ -167,6 +167,7 @@ void Service::keep_house() {
       measured = now;
       status.Update(keep_time());
       status.Update(write_refusals(now));
+      forget_silent_agents();
     }
     if (!status.ok()) {
       log(Level::kWarning, "housekeeping_failed", {{"error", std::string(status.message())}});

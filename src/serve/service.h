@@ -193,6 +193,7 @@ class Service {
   RateLimiter& limiter() { return limiter_; }
   InFlight& in_flight() { return in_flight_; }
   int64_t now_ms() const { return clock_.now_ms(); }
+  size_t known_agents() const;             // of which something is remembered
 
  private:
   struct Sync;                             // a Synchronize call on its way
@@ -224,6 +225,7 @@ class Service {
   bool is_latest(const Sync& sync);
   void answered(std::shared_ptr<Sync> sync, absl::Status status);
   Known& known(const std::string& agent);  // REQUIRES: mutex_ held
+  void forget_silent_agents();
   void review(const std::string& agent);   // its devices may do other things than when it asked
   void park(std::shared_ptr<Sync> sync, uint64_t version);
   void keep_house();

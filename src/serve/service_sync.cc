@@ -6,6 +6,7 @@
 // it and gets its answer, however early it comes; what is older than the latest call is answered at
 // once: results and leases are seen to, no work is given or taken back.
 #include <algorithm>
+#include <atomic>
 
 #include "src/net/times.h"
 #include "src/serve/service_impl.h"
@@ -20,11 +21,14 @@ constexpr int64_t kLongestWaitMs = 120'000;
 constexpr int64_t kReviewMs = 5000;        // how often an agent's leases are looked at anyway,
 constexpr int kReviewsPerLease = 6;        // and twice between two calls that would renew one
 constexpr int64_t kIdleNextMs = 1000;
+constexpr int64_t kKnownMs = 600'000;      // a silent agent is remembered; far above a wait
+constexpr size_t kMostKnown = 20'000;      // agents; of more, only those heard of lately
 
 }  // namespace
 
 // What this daemon remembers of an agent; another daemon may know more, so it only saves work.
 struct Service::Known {
+  int64_t heard_ms = 0;                    // when it called last
   std::string session;
   int64_t sequence = 0;
   std::shared_ptr<Sync> latest;            // the call of that number
@@ -39,7 +43,7 @@ struct Service::Sync {
   Identity identity;
   SyncCall call;
   SyncAnswer answer;
-  int64_t until_ms = 0;
+  std::atomic<int64_t> until_ms = 0;       // at most; 0: it waits no longer
   bool first = true;                       // not resumed: results and leases are still to be seen
                                            // to
   uint64_t version = 0;                    // of the topics, before the queue was looked at
@@ -71,6 +75,21 @@ Service::Known& Service::known(const std::string& agent) {
   std::shared_ptr<Known>& known = agents_[agent];
   if (known == nullptr) known = std::make_shared<Known>();
   return *known;
+}
+
+// What is known of an agent only saves work: whoever calls again under a forgotten name is new.
+void Service::forget_silent_agents() {
+  const int64_t now = now_ms();
+  std::lock_guard lock(mutex_);
+  for (int64_t keep_ms = kKnownMs; keep_ms > 0; keep_ms /= 2) {
+    std::erase_if(agents_, [&](const auto& one) { return one.second->heard_ms + keep_ms < now; });
+    if (agents_.size() <= kMostKnown) return;
+  }
+}
+
+size_t Service::known_agents() const {
+  std::lock_guard lock(mutex_);
+  return agents_.size();
 }
 
 // The call that waits looks again, and so does the next one if none waits.
@@ -111,6 +130,7 @@ std::shared_ptr<void> Service::synchronize(const Caller& caller,
       known = Known();
       known.session = sync->request->session();
     }
+    known.heard_ms = now_ms();
     const int64_t sequence = sync->request->sequence();
     if (sequence > 0 && sequence == known.sequence) first = known.latest;
     if (sequence < known.sequence) sync->until_ms = 0;
