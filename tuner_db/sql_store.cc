@@ -36,6 +36,7 @@ namespace {
 
 constexpr char kKeys[] =
     "SELECT k.workload, k.target, k.backend, k.threads, k.cache, k.objective, k.id FROM keys k ";
+constexpr int64_t kMinuteMs = 60'000;
 constexpr char kIsKey[] =
     " WHERE workload = ? AND target = ? AND backend = ? AND threads = ? AND cache = ?"
     " AND objective = ?";
@@ -224,7 +225,9 @@ class SqlStore : public Store {
 
   absl::StatusOr<std::vector<Change>> changes(int64_t since_ms) const override {
     std::vector<Change> rows;
-    RETURN_IF_ERROR(read([&] {
+    RETURN_IF_ERROR(read([&]() -> absl::Status {
+      ASSIGN_OR_RETURN(const int64_t now_ms, db_.server_ms());
+      if (since_ms > now_ms) since_ms = now_ms - kMinuteMs;
       Query query = db_.query(
           "SELECT workload, target, backend, threads, cache, objective, revision, changed_ms "
           "FROM keys WHERE changed_ms >= ? AND revision > 0 ORDER BY changed_ms", since_ms);

@@ -196,7 +196,8 @@ class Store {
   // Keys of which what is given out may have changed at `since_ms` or later, by the database's clock
   // (Database::server_ms), whichever process changed it. A transaction may commit some time after
   // the moment it notes: who follows the changes looks back a while, and tells what it knows by
-  // revision. Nothing where only this process writes.
+  // revision. Since a moment that the clock has yet to reach (it was set back): since a minute ago.
+  // Nothing where only this process writes.
   struct Change {
     Key key;
     int64_t revision = 0;                  // of the key; only grows
