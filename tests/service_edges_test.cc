@@ -60,7 +60,17 @@ TEST_F(ServiceEdges, OneDaemonServesAFileWhateverItIsCalled) {
   const CliRun restored = cli("db restore copy.db --force --db link.db");
   EXPECT_EQ(restored.code, 1) << restored.out;
   EXPECT_THAT(restored.err, HasSubstr("another daemon serves it"));
+  const CliRun refused = cli("db clock --reset --db link.db");
+  EXPECT_EQ(refused.code, 1) << refused.out;
+  EXPECT_THAT(refused.err, HasSubstr("another daemon serves it"));
+  const CliRun clock = cli("db clock --json --db link.db");
+  ASSERT_EQ(clock.code, 0) << clock.err;
+  EXPECT_LT(std::abs(clock.json()["ahead_ms"].get<int64_t>()), 60'000);
+  EXPECT_EQ(cli("db clock --reset --force --db service.db").code, 0);
   EXPECT_EQ(stop("serve"), 0);
+  EXPECT_EQ(cli("db clock --reset --db link.db").code, 0);
+  EXPECT_EQ(cli("db clock --db none.db").code, 2);
+  EXPECT_EQ(cli("db clock --force --db service.db").code, 1);
   EXPECT_EQ(cli("db restore copy.db --force --db link.db").code, 0);
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "src/cli/commands.h"
+#include "src/cli/db_clock.h"
 #include "src/cli/skipped.h"
 #include "src/cli/subcommands.h"
 #include "src/serve/daemon_lock.h"
@@ -29,6 +30,7 @@ struct DbOptions {
   bool force = false, strict = false;
   int keep = 10;
   double days = 30;
+  ClockOptions clock;
 };
 
 absl::StatusOr<std::unique_ptr<Store>> open_existing(const DbOptions& options) {
@@ -235,6 +237,10 @@ absl::StatusOr<int> restore_from(const DbOptions& options) {
   return kDone;
 }
 
+absl::StatusOr<int> clock_of(const DbOptions& options) {
+  return db_clock(options.database, options.clock, options.output);
+}
+
 // ---- withdrawn records
 
 Json withdrawal_json(const Withdrawal& row) {
@@ -352,6 +358,10 @@ void declare_upkeep(const Add& add, DbOptions* options) {
       ->required();
   add("withdrawn", "the traces that are withdrawn, and why", list_withdrawn);
   add("check", "every invariant; exit 5 when one does not hold", check);
+  CLI::App* clock = add("clock", "the service's time beside the present", clock_of);
+  clock->add_flag("--reset", options->clock.reset,
+                  "set it and what it has stamped back to the present; stop the daemons first");
+  clock->add_flag("--force", options->clock.force, "though a daemon may be at work");
 }
 
 }  // namespace
