@@ -204,6 +204,13 @@ TEST(CheckService, WhatWasPrunedIsNoDefect) {
   fill(*database, *store);
   std::vector<Measurement> more = {trial(3, 50)};
   ASSERT_TRUE(store->append((*store->keys())[0], more).ok());
+  ASSERT_EQ(*store->prune(1, kNow + 1), 0) << "a study under way learns from it";
+  ASSERT_TRUE(database->write(5, [&]() -> absl::Status {
+    RETURN_IF_ERROR(database->run("UPDATE jobs SET state = 'cancelled', ended_ms = 1 WHERE state "
+                                  "IN ('queued', 'leased')"));
+    return database->run("UPDATE studies SET state = 'cancelled', ended_ms = 1 WHERE state IN "
+                         "('queued', 'running')");
+  }).ok());
   ASSERT_EQ(*store->prune(1, kNow + 1), 1);
   EXPECT_EQ((*store->withdrawn()).size(), 1u);
   EXPECT_EQ((*store->measurements((*store->keys())[0])).size(), 2u);  // the withdrawn one's stays

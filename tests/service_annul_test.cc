@@ -202,5 +202,14 @@ TEST_F(ServiceAnnul, AStudyUnderWayBeginsAgain) {
   EXPECT_LE(served(), 1.001 * study_best(study));
 }
 
+// `db prune` may run beside a daemon: a search that is rebuilt would try again what is gone.
+TEST_F(ServiceAnnul, PruningLeavesWhatAStudyUnderWayLearnsFrom) {
+  const std::unique_ptr<Store> store = make_store(daemon_.database);
+  const std::string study = create(daemon_, study_request({32}, 64));
+  EXPECT_EQ(*store->prune(1, INT64_MAX), 0);
+  cancel(daemon_, study);
+  EXPECT_GT(*store->prune(1, INT64_MAX), 0);
+}
+
 }  // namespace
 }  // namespace lw

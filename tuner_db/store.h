@@ -229,8 +229,8 @@ class Store {
   };
   virtual absl::StatusOr<Stats> stats() const = 0;
   // Of each key, deletes the OK measurements of all but the best `keep` traces, and failures older
-  // than `unix_ms` (but those of the traces kept); nothing of withdrawn traces, which are evidence.
-  // Returns how many.
+  // than `unix_ms` (but those of the traces kept); nothing of withdrawn traces, which are evidence,
+  // nor of workloads of studies under way. Returns how many.
   virtual absl::StatusOr<int64_t> prune(int keep, int64_t unix_ms) = 0;
   // Every invariant: SQLite's integrity, foreign keys, traces that parse, samples that add up. One
   // line a defect.
