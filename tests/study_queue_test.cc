@@ -2,6 +2,8 @@
 // others go on.
 #include "src/serve/study_queue.h"
 
+#include <set>
+
 #include "src/serve/studies.h"
 #include "tests/study_fixture.h"
 
@@ -229,6 +231,33 @@ TEST_F(StudyQueueTest, TenThousandQueuedStudiesDoNotSlowALook) {
       10 * std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   std::printf("a look at 10,000 queued studies: %.3f ms\n", look_ms);
   EXPECT_LT(look_ms, 20);
+}
+
+TEST_F(StudyQueueTest, TenThousandQueuedStudiesAreListedAndOutliveARestart) {
+  const auto listed = [](Daemon& daemon) {
+    std::set<std::string> names;
+    v1::ListStudiesRequest request;
+    request.set_page_size(1000);
+    do {
+      v1::ListStudiesResponse page;
+      const absl::Status status =
+          Daemon::call(*daemon.tuning, &v1::TuningService::Stub::ListStudies, request, &page);
+      EXPECT_TRUE(status.ok()) << status;
+      for (const v1::Study& study : page.studies()) EXPECT_TRUE(names.insert(study.name()).second);
+      request.set_page_token(page.next_page_token());
+    } while (!request.page_token().empty());
+    return names.size();
+  };
+  {
+    Daemon daemon(scratch_.file, options());
+    insert(daemon, 10'000, request("devices/nothing", 100).spec(), "nightly");
+    EXPECT_EQ(listed(daemon), 10'000u);
+  }
+  Daemon daemon(scratch_.file, options());
+  NullAgent agent(daemon.server->address(), "a", "target=x86_avx2");
+  const v1::Study study = finish(daemon, create(daemon, request("any", 0)));
+  EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_SUCCEEDED) << study.error();
+  EXPECT_EQ(listed(daemon), 10'001u);
 }
 
 TEST_F(StudyQueueTest, SeatsGoToTheClientThatHoldsTheFewestThenByPriorityAndAge) {
