@@ -112,6 +112,7 @@ constexpr Break kBreaks[] = {
     {"JobOutlives", "UPDATE jobs SET study = 'over' WHERE id = 1", "its study has ended"},
     {"JobDevice", "UPDATE jobs SET device = 'd9' WHERE state = 'leased'", "a device that is not"},
     {"JobAgent", "UPDATE jobs SET agent = 'a9' WHERE state = 'leased'", "another agent's"},
+    {"JobLeft", "UPDATE devices SET left_ms = 5", "a device that has left"},
     {"JobPayload", "UPDATE jobs SET payload = X'FF' WHERE id = 1", "payload cannot be read"},
     {"JobCandidates", "UPDATE jobs SET candidates = 3 WHERE id = 1", "not as many"},
     {"JobSources", "UPDATE jobs SET sources = 'draft' WHERE id = 1", "not as many"},

@@ -1,5 +1,6 @@
 // Devices in the queue: whose they are, when they are closed, what they keep.
 #include "src/serve/errors.h"
+#include "src/serve/online.h"
 #include "tests/queue_fixture.h"
 
 namespace lw {
@@ -58,6 +59,63 @@ TEST_P(QueueTest, AnotherNameEndsNoQuarantine) {
   take(a, 0);
   EXPECT_EQ(device("fresh").admission, v1::DEVICE_ADMISSION_QUARANTINED);
   EXPECT_THAT(device("fresh").reason, HasSubstr("was devices/d: too hot"));
+}
+
+// It takes nothing more from its word on, and is there for as long as it holds something.
+TEST_P(QueueTest, WhoLeavesInOrderIsGoneWithItsLastJob) {
+  const std::string study = make_study("ci");
+  queue(study), queue(study);
+  Asker a;
+  const auto online = [&] {
+    int devices = 0, agents = 0, slots = 0;
+    bool has_place = false;
+    write([&](Database& database) -> absl::Status {
+      ASSIGN_OR_RETURN(const std::optional<DeviceRow> device, find_device(database, "d"));
+      ASSIGN_OR_RETURN(const std::optional<AgentRow> agent, find_agent(database, "a"));
+      devices = is_online(*device, now_ - 60'000), agents = is_online(*agent, now_ - 60'000);
+      ASSIGN_OR_RETURN(const Capacity capacity,
+                       capacity_of(database, device->target, "llvm", now_ - 60'000));
+      slots = capacity.slots;
+      ASSIGN_OR_RETURN(const std::optional<StudyPlace> found,
+                       place(database, *store_, {}, {}, now_ - 60'000));
+      has_place = found.has_value();
+      return absl::OkStatus();
+    });
+    return std::vector<int>{devices, agents, slots, has_place};
+  };
+  const v1::Job held = take_one(a);
+  EXPECT_THAT(online(), ElementsAre(1, 1, 2, 1));
+  a.leaving = true;
+  EXPECT_THAT(take(a), IsEmpty());
+  EXPECT_THAT(online(), ElementsAre(1, 1, 2, 1)) << "it holds a job";
+  a.is_latest = false;                     // an older call, late
+  a.held.clear(), a.results = {result_of(held)};
+  ASSERT_TRUE(call(a).ok());
+  EXPECT_THAT(online(), ElementsAre(1, 1, 2, 1));
+  a.is_latest = true;
+  ASSERT_TRUE(call(a).ok());
+  EXPECT_THAT(online(), ElementsAre(0, 0, 0, 0));
+  EXPECT_EQ(device("d").seen_ms, now_) << "it was seen all the same";
+  a.leaving = false, a.is_latest = false;
+  ASSERT_TRUE(call(a).ok());
+  EXPECT_THAT(online(), ElementsAre(0, 0, 0, 0)) << "a late copy brings nobody back";
+  Asker again{.agent = "a", .session = "s2"};
+  take_one(again);
+  EXPECT_THAT(online(), ElementsAre(1, 1, 2, 1));
+}
+
+// A board whose agent was renamed need not wait as one that fell silent.
+TEST_P(QueueTest, AMachineThatLeftComesBackUnderAnotherNameAtOnce) {
+  Asker a{.fingerprint = "one"}, same{.agent = "b", .session = "s2", .fingerprint = "one"};
+  take(a, 0);
+  EXPECT_EQ(reason_of(call(same).status()), v1::ERROR_REASON_ROLE_DENIED);
+  a.leaving = true;
+  take(a, 0);
+  Asker thief{.agent = "c", .session = "s3", .fingerprint = "two"};
+  EXPECT_EQ(reason_of(call(thief).status()), v1::ERROR_REASON_ROLE_DENIED);
+  EXPECT_TRUE(call(same).ok());
+  EXPECT_EQ(device("d").agent, "b");
+  EXPECT_EQ(device("d").left_ms, 0);
 }
 
 TEST_P(QueueTest, ADeviceThatFailsInARowIsQuarantinedWithEvidence) {

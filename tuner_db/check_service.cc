@@ -82,6 +82,9 @@ constexpr Rule kRules[] = {
     {"job", "it is leased to a device that is not there, or that is another agent's",
      "SELECT j.id FROM jobs j LEFT JOIN devices d ON d.id = j.device AND d.agent = j.agent "
      "WHERE j.state = 'leased' AND d.id IS NULL"},
+    {"job", "it is leased to a device that has left",
+     "SELECT j.id FROM jobs j JOIN devices d ON d.id = j.device WHERE j.state = 'leased' AND "
+     "d.left_ms <> 0"},
     {"orphan", "its job is not there, or never had its epoch",
      "SELECT o.id FROM orphans o LEFT JOIN jobs j ON j.id = o.job "
      "WHERE j.id IS NULL OR o.epoch > j.epoch"},

@@ -10,6 +10,7 @@
 #include "src/net/times.h"
 #include "src/serve/errors.h"
 #include "src/serve/names.h"
+#include "src/serve/online.h"
 #include "tuner_db/messages.h"
 
 namespace lw {
@@ -66,7 +67,8 @@ absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store
                                                const v1::StudySpec& spec,
                                                const StudyNeeds& needs, int64_t since_ms) {
   ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
-                   select_devices(database, "WHERE admission = 'open' AND seen_ms >= ? ORDER BY id",
+                   select_devices(database,
+                                  concat("WHERE admission = 'open' AND ", kOnline, " ORDER BY id"),
                                   {since_ms}));
   // The class with the most devices, of those that measure if there are any and have the cores;
   // ties go to the first.
@@ -150,7 +152,7 @@ absl::StatusOr<Capacity> capacity_of(Database& database, std::string_view device
   for (const DeviceRow& device : devices) {
     if (device.description.backend() != backend) continue;
     const bool is_there =
-        device.admission == v1::DEVICE_ADMISSION_OPEN && device.seen_ms >= since_ms;
+        device.admission == v1::DEVICE_ADMISSION_OPEN && is_online(device, since_ms);
     if (is_there) capacity.slots += std::clamp(device.description.slots(), 1, 16);
     capacity.memory = std::max(capacity.memory, memory_of(device));
     is_known = is_known && memory_of(device) > 0;
@@ -167,7 +169,7 @@ absl::StatusOr<v1::DeviceStatus> device_message(Database& database, const Device
   status.mutable_device()->set_agent(agent_name(row.agent));
   status.set_admission(row.admission);
   status.set_health(row.health);
-  status.set_online(row.seen_ms >= since_ms);
+  status.set_online(is_online(row, since_ms));
   *status.mutable_last_seen() = timestamp(row.seen_ms);
   status.set_reason(row.reason);
   status.set_failures_in_row(row.failures);

@@ -104,12 +104,12 @@ absl::StatusOr<std::vector<AgentRow>> select_agents(Database& database, std::str
                                                     const std::vector<Value>& values) {
   std::vector<AgentRow> rows;
   Query query = database.query_values(
-      absl::StrCat("SELECT id, sessions, version, labels, peer, seen_ms, losses FROM agents ",
+      absl::StrCat("SELECT id, sessions, version, labels, peer, seen_ms, losses, left_ms FROM agents ",
                    std::string(where)),
       values);
   while (query.next()) {
     rows.push_back({query.text(0), split(query.text(1)), query.text(2), query.text(3),
-                    query.text(4), query.integer(5), query.integer(6)});
+                    query.text(4), query.integer(5), query.integer(6), query.integer(7)});
   }
   RETURN_IF_ERROR(query.status());
   return rows;
@@ -122,12 +122,13 @@ absl::StatusOr<std::optional<AgentRow>> find_agent(Database& database, std::stri
 
 absl::Status put_agent(Database& database, const AgentRow& row) {
   const std::string sessions = absl::StrJoin(row.sessions, ",");
-  return database.query("INSERT INTO agents (id, sessions, version, labels, peer, seen_ms) "
-                        "VALUES (?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
+  return database.query("INSERT INTO agents (id, sessions, version, labels, peer, seen_ms, "
+                        "left_ms) VALUES (?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
                         "sessions = excluded.sessions, version = excluded.version, "
                         "labels = excluded.labels, peer = excluded.peer, "
-                        "seen_ms = excluded.seen_ms",
-                        row.id, sessions, row.version, row.labels, row.peer, row.seen_ms).run();
+                        "seen_ms = excluded.seen_ms, left_ms = excluded.left_ms",
+                        row.id, sessions, row.version, row.labels, row.peer, row.seen_ms,
+                        row.left_ms).run();
 }
 
 absl::StatusOr<std::vector<DeviceRow>> select_devices(Database& database, std::string_view where,
@@ -135,7 +136,7 @@ absl::StatusOr<std::vector<DeviceRow>> select_devices(Database& database, std::s
   std::vector<DeviceRow> rows;
   Query query = database.query_values(
       absl::StrCat("SELECT id, agent, description, target, admission, reason, evidence, health, "
-                   "failures, jobs_done, jobs_failed, seen_ms FROM devices ",
+                   "failures, jobs_done, jobs_failed, seen_ms, left_ms FROM devices ",
                    std::string(where)),
       values);
   while (query.next()) {
@@ -154,6 +155,7 @@ absl::StatusOr<std::vector<DeviceRow>> select_devices(Database& database, std::s
     row.jobs_done = query.integer(9);
     row.jobs_failed = query.integer(10);
     row.seen_ms = query.integer(11);
+    row.left_ms = query.integer(12);
   }
   RETURN_IF_ERROR(query.status());
   return rows;
@@ -168,17 +170,18 @@ absl::Status put_device(Database& database, const DeviceRow& row) {
   const std::string description = row.description.SerializeAsString();
   const std::string admission = state_name(row.admission), health = state_name(row.health);
   return database.query("INSERT INTO devices (id, agent, description, target, admission, reason, "
-                        "evidence, health, failures, jobs_done, jobs_failed, seen_ms, memory) "
-                        "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
+                        "evidence, health, failures, jobs_done, jobs_failed, seen_ms, memory, "
+                        "left_ms) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
                         "agent = excluded.agent, description = excluded.description, "
                         "target = excluded.target, admission = excluded.admission, "
                         "reason = excluded.reason, evidence = excluded.evidence, "
                         "health = excluded.health, failures = excluded.failures, "
                         "jobs_done = excluded.jobs_done, jobs_failed = excluded.jobs_failed, "
-                        "seen_ms = excluded.seen_ms, memory = excluded.memory",
+                        "seen_ms = excluded.seen_ms, memory = excluded.memory, "
+                        "left_ms = excluded.left_ms",
                         row.id, row.agent, Blob{description}, row.target, admission, row.reason,
                         row.evidence, health, row.failures, row.jobs_done, row.jobs_failed,
-                        row.seen_ms, row.description.memory_bytes()).run();
+                        row.seen_ms, row.description.memory_bytes(), row.left_ms).run();
 }
 
 }  // namespace lw

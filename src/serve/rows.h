@@ -115,6 +115,7 @@ struct AgentRow {
   std::string version, labels, peer;       // labels: JSON
   int64_t seen_ms = 0;
   int64_t losses = 0;                      // of jobs, in a row (leases.h); put_agent() leaves it
+  int64_t left_ms = 0;                     // when it left in order; 0: it has not
 };
 absl::StatusOr<std::optional<AgentRow>> find_agent(Database& database, std::string_view id);
 absl::Status put_agent(Database& database, const AgentRow& row);
@@ -130,6 +131,7 @@ struct DeviceRow {
   loopwright::v1::DeviceHealth health = loopwright::v1::DEVICE_HEALTH_OK;
   int failures = 0;
   int64_t jobs_done = 0, jobs_failed = 0, seen_ms = 0;
+  int64_t left_ms = 0;                     // when its agent left in order; 0: it has not
 };
 absl::StatusOr<std::optional<DeviceRow>> find_device(Database& database, std::string_view id);
 absl::Status put_device(Database& database, const DeviceRow& row);

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <tuple>
 
+#include "src/serve/online.h"
 #include "src/serve/service_impl.h"
 
 namespace lw {
@@ -316,14 +317,14 @@ absl::Status Service::measure_fleet() {
                                   "(SELECT count(*) FROM jobs WHERE state = 'leased')");
     if (jobs.next()) queued = jobs.integer(0), leased = jobs.integer(1);
     RETURN_IF_ERROR(jobs.status());
-    Query online = database_->query("SELECT count(*) FROM agents WHERE seen_ms >= ?",
+    Query online = database_->query(concat("SELECT count(*) FROM agents WHERE ", kOnline),
                                     online_since());
     if (online.next()) agents = online.integer(0);
     RETURN_IF_ERROR(online.status());
     Query of_state = database_->query(
-        "SELECT CASE WHEN seen_ms < ? THEN 'offline' WHEN admission <> 'open' THEN admission "
-        "WHEN health = 'unhealthy' THEN 'unhealthy' ELSE 'online' END, count(*) FROM devices "
-        "GROUP BY 1", online_since());
+        concat("SELECT CASE WHEN NOT (", kOnline, ") THEN 'offline' WHEN admission <> 'open' THEN "
+               "admission WHEN health = 'unhealthy' THEN 'unhealthy' ELSE 'online' END, count(*) "
+               "FROM devices GROUP BY 1"), online_since());
     while (of_state.next()) devices[of_state.text(0)] = of_state.integer(1);
     RETURN_IF_ERROR(of_state.status());
     Query by_state = database_->query("SELECT state, count(*) FROM studies GROUP BY state");

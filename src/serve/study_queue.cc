@@ -11,6 +11,7 @@
 #include "src/serve/devices.h"
 #include "src/serve/errors.h"
 #include "src/serve/names.h"
+#include "src/serve/online.h"
 #include "src/serve/studies.h"
 #include "tuner_db/messages.h"
 
@@ -30,7 +31,7 @@ std::string no_device(const std::string& asked) {
 // What there is, for who reads why a study waits.
 absl::StatusOr<std::string> fleet_text(Database& database, int64_t since_ms) {
   ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
-                   select_devices(database, "WHERE seen_ms >= ? ORDER BY id", {since_ms}));
+                   select_devices(database, concat("WHERE ", kOnline, " ORDER BY id"), {since_ms}));
   std::map<std::string, int> open;
   int closed = 0;
   for (const DeviceRow& device : devices) {
@@ -198,7 +199,7 @@ absl::Status StudyQueue::look_at_fleet() {
   const int64_t now_ms = seat_.now_ms();
   std::string fleet;
   Query query = seat_.database->query(
-      "SELECT id, target FROM devices WHERE admission = 'open' AND seen_ms >= ? ORDER BY id",
+      concat("SELECT id, target FROM devices WHERE admission = 'open' AND ", kOnline, " ORDER BY id"),
       now_ms - seat_.online_ms);
   while (query.next()) absl::StrAppend(&fleet, query.text(0), " ", query.text(1), "\n");
   RETURN_IF_ERROR(query.status());

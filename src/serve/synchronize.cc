@@ -79,6 +79,7 @@ class Synchronization {
     RETURN_IF_ERROR(review_leases());
     RETURN_IF_ERROR(review_losses());
     for (const v1::DeviceState& device : request_.devices()) RETURN_IF_ERROR(give_work(device));
+    if (request_.leaving() && call_.is_latest) RETURN_IF_ERROR(see_off());
     *answer_.response.mutable_lease() = duration_of_ms(rules_.ttl_ms);
     return absl::OkStatus();
   }
@@ -107,7 +108,9 @@ class Synchronization {
     }
     is_doubted_ = row->losses > 0;
     has_lost_ = is_doubted_ || !is_current;
-    if (is_current && row->seen_ms + kSeenMs > now_ms_) return absl::OkStatus();
+    const bool is_back = row->left_ms > 0 && comes();
+    if (is_current && !is_back && row->seen_ms + kSeenMs > now_ms_) return absl::OkStatus();
+    if (is_back) row->left_ms = 0;
     row->version = request_.version();
     row->labels = nlohmann::json(std::map<std::string, std::string>(
         request_.labels().begin(), request_.labels().end())).dump();
@@ -148,8 +151,10 @@ class Synchronization {
     const bool said = v1::DeviceHealth_IsValid(state.health()) &&
                       state.health() != v1::DEVICE_HEALTH_UNSPECIFIED;
     const v1::DeviceHealth health = said ? state.health() : v1::DEVICE_HEALTH_OK;
+    const bool is_back = row->left_ms > 0 && comes();
     const bool news = state.has_description() || health != row->health || row->agent != agent_ ||
-                      row->seen_ms + kSeenMs <= now_ms_;
+                      is_back || row->seen_ms + kSeenMs <= now_ms_;
+    if (is_back) row->left_ms = 0;
     row->agent = agent_;
     row->health = health;
     if (news) {
@@ -157,6 +162,23 @@ class Synchronization {
       RETURN_IF_ERROR(put_device(database_, *row));
     }
     devices_[id] = *std::move(row);
+    return absl::OkStatus();
+  }
+
+  // It is here to stay. A call that a later one has overtaken says nothing of that.
+  bool comes() const { return call_.is_latest && !request_.leaving(); }
+
+  // It has said that it leaves, and is gone when nothing is leased to it any more.
+  absl::Status see_off() {
+    Query held = database_.query("SELECT 1 FROM jobs WHERE state = 'leased' AND device IN (SELECT id "
+                                 "FROM devices WHERE agent = ?) LIMIT 1", agent_);
+    const bool holds = held.next();
+    RETURN_IF_ERROR(held.status());
+    if (holds) return absl::OkStatus();
+    for (const char* sql : {"UPDATE devices SET left_ms = ? WHERE agent = ? AND left_ms = 0",
+                            "UPDATE agents SET left_ms = ? WHERE id = ? AND left_ms = 0"}) {
+      RETURN_IF_ERROR(database_.query(sql, now_ms_, agent_).run());
+    }
     return absl::OkStatus();
   }
 
@@ -169,11 +191,12 @@ class Synchronization {
     return absl::OkStatus();
   }
 
-  // Its agent has not been seen for long: the same machine may say who it is anew soon, another may
-  // take the name once it is as good as free.
+  // Its agent has left, or has not been seen for long: the same machine may say who it is anew at
+  // once, or soon; another may take the name once it is as good as free.
   bool may_move(const DeviceRow& row, const v1::DeviceState& state) const {
     const bool same = state.has_description() && !row.description.fingerprint().empty() &&
                       state.description().fingerprint() == row.description.fingerprint();
+    if (same && row.left_ms > 0) return true;
     return row.seen_ms + (same ? 4 * rules_.ttl_ms : kNameKeptMs) < now_ms_;
   }
 
