@@ -31,6 +31,79 @@ TEST_P(QueueTest, AnotherAgentsDeviceIsRefusedAlone) {
   EXPECT_EQ(device("d").agent, "a");
 }
 
+// Of an agent that gives its devices a new name at each start, say.
+TEST_P(QueueTest, AnAgentHasSoManyDevicesTheOthersOfItsCallGoOn) {
+  const std::string study = make_study("ci");
+  Asker a;
+  for (int i = 0; i < 256; ++i) a.devices.push_back(absl::StrCat("d", i));
+  a.devices.resize(256);                   // "d" and 255 more, as many as a call may have
+  take(a, 0);
+  EXPECT_EQ(number("SELECT count(*) FROM devices"), 256);
+  a.devices = {"fresh", "d"};
+  queue(study);
+  const absl::StatusOr<v1::SynchronizeResponse> response = call(a);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_THAT(response->refused_devices().at("devices/fresh"),
+              HasSubstr("agents/a has 256 devices"));
+  EXPECT_THAT(response->draining_devices(), ElementsAre("devices/fresh"));
+  ASSERT_EQ(response->jobs_size(), 1) << "the other goes on";
+  EXPECT_EQ(response->jobs(0).device(), "devices/d");
+  a.devices = {"fresh"};
+  EXPECT_TRUE(call(a).ok()) << "its own, though too many: nobody's name is taken";
+  EXPECT_EQ(number("SELECT count(*) FROM devices"), 256);
+  Asker b{.agent = "b", .session = "s2", .devices = {"fresh"}};
+  EXPECT_TRUE(call(b).ok());
+  EXPECT_EQ(device("fresh").agent, "b") << "another agent has room";
+}
+
+// What an agent says is kept, so each text has its length; the field that is too long is named.
+TEST_P(QueueTest, EachTextOfACallHasItsLength) {
+  Asker a;
+  const v1::SynchronizeRequest good = request_of(a, 1);
+  ASSERT_TRUE(check_request(good).ok());
+  const auto refused = [&](const std::string& field,
+                           const std::function<void(v1::SynchronizeRequest&)>& spoil) {
+    v1::SynchronizeRequest request = good;
+    spoil(request);
+    const absl::Status status = check_request(request);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << field;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(field + ": "));
+    EXPECT_LT(status.message().size(), 400u) << field;
+  };
+  const std::string long_text(201, 'x'), longer((64 << 10) + 1, 'x');
+  using R = v1::SynchronizeRequest;
+  const auto device = [](R& r) -> v1::DeviceState& { return *r.mutable_devices(0); };
+  const auto description = [&](R& r) -> v1::Device& { return *device(r).mutable_description(); };
+  refused("agent", [&](R& r) { r.set_agent("agents/" + long_text); });
+  refused("session", [&](R& r) { r.set_session(long_text); });
+  refused("version", [&](R& r) { r.set_version(long_text); });
+  refused("labels", [&](R& r) { (*r.mutable_labels())[long_text] = ""; });
+  refused("labels", [&](R& r) { (*r.mutable_labels())["rack"] = long_text; });
+  refused("labels", [&](R& r) {
+    for (int i = 0; i < 65; ++i) (*r.mutable_labels())[absl::StrCat(i)] = "";
+  });
+  refused("devices[0].name", [&](R& r) { device(r).set_name("devices/" + long_text); });
+  refused("devices[0].health_detail", [&](R& r) { device(r).set_health_detail(longer); });
+  refused("devices[0].description.backend", [&](R& r) { description(r).set_backend(long_text); });
+  refused("devices[0].description.kind", [&](R& r) { description(r).set_kind(long_text); });
+  refused("devices[0].description.fingerprint",
+          [&](R& r) { description(r).set_fingerprint(long_text); });
+  refused("devices[0].description.facts", [&](R& r) { description(r).set_facts(longer); });
+  refused("devices[0].description.labels",
+          [&](R& r) { (*description(r).mutable_labels())["rack"] = long_text; });
+  refused("devices[0].description", [&](R& r) {
+    description(r).GetReflection()->MutableUnknownFields(&description(r))->AddLengthDelimited(
+        1000, std::string(200 << 10, 'x'));
+  });
+  refused("devices[0].description",
+          [&](R& r) { description(r).mutable_target()->set_cpu(std::string(200 << 10, 'x')); });
+  refused("results[0].job", [&](R& r) { r.add_results()->set_job("jobs/" + long_text); });
+  refused("results[0].digest", [&](R& r) {
+    r.add_results()->set_job("jobs/1");
+    r.mutable_results(0)->set_digest(long_text);
+  });
+}
+
 // A board that is away for an hour finds its name as it was; its machine may come back under
 // another agent's name sooner.
 TEST_P(QueueTest, ASilentDeviceIsKeptForItsAgent) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 #include "schedules/identity.h"
@@ -124,22 +125,44 @@ absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store
   return std::optional<StudyPlace>();
 }
 
-absl::StatusOr<double> most_memory(Database& database, const std::string& asked) {
-  if (is_any(asked)) {
-    Query query = database.query("SELECT min(memory), max(memory) FROM devices");
-    double least = 0, most = 0;
-    if (query.next()) least = query.real(0), most = query.real(1);
+absl::StatusOr<std::vector<std::pair<std::string, Target>>> device_targets(Database& database) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> ids,
+                   distinct_values(database, "devices", "target", "target <> ''", {}));
+  std::vector<std::pair<std::string, Target>> found;
+  for (const std::string& id : ids) {
+    Query query = database.query("SELECT text FROM targets WHERE id = ?", id);
+    absl::StatusOr<Target> target = parse_target(query.next() ? query.text(0) : "");
     RETURN_IF_ERROR(query.status());
-    return least <= 0 ? 0 : most;
+    if (target.ok()) found.emplace_back(id, *std::move(target));
   }
-  ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices, select_devices(database, "", {}));
+  return found;
+}
+
+absl::StatusOr<double> most_memory(Database& database, const std::string& asked) {
+  // Of devices that one of them says nothing of: not known.
   double most = 0;
-  for (const DeviceRow& device : devices) {
-    if (!is_asked_for(device, asked)) continue;
-    if (memory_of(device) <= 0) return 0;
-    most = std::max(most, memory_of(device));
+  bool is_known = true;
+  const auto look = [&](Query query) {
+    if (query.next() && !query.is_null(0)) {
+      is_known = is_known && query.real(0) > 0;
+      most = std::max(most, query.real(1));
+    }
+    return query.status();
+  };
+  if (is_any(asked)) {
+    RETURN_IF_ERROR(look(database.query("SELECT min(memory), max(memory) FROM devices")));
+  } else if (absl::StartsWith(asked, "devices/")) {
+    const std::string id = id_of(asked);
+    RETURN_IF_ERROR(look(database.query("SELECT memory, memory FROM devices WHERE id = ?", id)));
+  } else {
+    ASSIGN_OR_RETURN(const auto targets, device_targets(database));
+    for (const auto& [id, target] : targets) {
+      if (asked != id && asked != target.name && asked != target_id(target)) continue;
+      RETURN_IF_ERROR(look(database.query("SELECT min(memory), max(memory) FROM devices WHERE "
+                                          "target = ?", id)));
+    }
   }
-  return most;
+  return is_known ? most : 0;
 }
 
 absl::StatusOr<Capacity> capacity_of(Database& database, std::string_view device_target,

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,6 +20,14 @@ namespace lw {
 
 // kDataLoss: `what` ("job 17") is there and cannot be read.
 absl::Status damaged(const Database& database, std::string_view what);
+
+// What stands in `column` of the table's rows that fit `where`, in order: one step along an index of
+// the columns of `where` and `column` for each value, however many rows have it.
+absl::StatusOr<std::vector<std::string>> distinct_values(Database& database,
+                                                         std::string_view table,
+                                                         std::string_view column,
+                                                         std::string_view where,
+                                                         std::vector<Value> values);
 
 // JOB_STATE_QUEUED <-> "queued": the name after the enum's prefix, in lower case.
 template <class Enum>
@@ -101,6 +110,7 @@ struct JobRow {
   loopwright::v1::Job payload;
   std::vector<std::string> sources, lost_on;
   std::string digest, detail;
+  std::vector<std::pair<int64_t, std::string>> holders;  // epochs and agents of its latest leases
 };
 absl::StatusOr<int64_t> insert_job(Database& database, const JobRow& row);  // its id
 absl::StatusOr<std::optional<JobRow>> find_job(Database& database, int64_t id);

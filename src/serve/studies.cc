@@ -82,9 +82,9 @@ absl::Status check_target(Database& database, const std::string& asked) {
   const bool is_id = asked.size() == 64 && asked.find_first_not_of("0123456789abcdef") ==
                                                std::string::npos;
   if (is_id || (asked != "host" && find_target(asked).ok())) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices, select_devices(database, "", {}));
-  for (const DeviceRow& device : devices) {
-    if (device.description.target().name() == asked) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto targets, device_targets(database));
+  for (const auto& [id, target] : targets) {
+    if (target.name == asked) return absl::OkStatus();
   }
   std::string known = "any";
   for (const Target& target : builtin_targets()) known += concat(", ", target.name);

@@ -19,13 +19,50 @@ namespace {
 
 namespace v1 = loopwright::v1;
 
-constexpr int kMostDevices = 256, kMostResults = 256, kMostHeld = 64, kMostWanted = 16;
-constexpr size_t kLongestText = 200, kLongestFacts = 64 << 10;
+constexpr int kMostDevices = 256;           // of a call, and of an agent in all
+constexpr int kMostResults = 256, kMostHeld = 64, kMostWanted = 16, kMostLabels = 64;
+constexpr size_t kLongestText = 200, kLongestFacts = 64 << 10, kLongestDescription = 160 << 10;
 constexpr size_t kSessionsKept = 8;
 constexpr int64_t kNameKeptMs = 24 * 3'600'000;  // of a silent device, for its own agent
 constexpr int64_t kSeenMs = 5000;          // how exactly rows say when somebody was seen
 
 using Leased = std::map<int64_t, JobRow>;  // by id, payloads left out
+
+absl::Status check_text(const std::string& text, const std::string& field,
+                        size_t longest = kLongestText) {
+  if (text.size() <= longest) return absl::OkStatus();
+  return bad_field(field, concat(text.size(), " bytes; at most ", longest));
+}
+
+absl::Status check_labels(const google::protobuf::Map<std::string, std::string>& labels,
+                          const std::string& field) {
+  if (labels.size() > kMostLabels) return bad_field(field, concat("more than ", kMostLabels));
+  for (const auto& [name, value] : labels) {
+    RETURN_IF_ERROR(check_text(name, field));
+    RETURN_IF_ERROR(check_text(value, field));
+  }
+  return absl::OkStatus();
+}
+
+// All of it is kept, also what only a newer agent knows.
+absl::Status check_description(const v1::Device& description, const std::string& field) {
+  if (description.backend().empty()) return bad_field(field + ".backend", "must be given");
+  RETURN_IF_ERROR(check_text(description.backend(), field + ".backend"));
+  RETURN_IF_ERROR(check_text(description.kind(), field + ".kind"));
+  RETURN_IF_ERROR(check_text(description.fingerprint(), field + ".fingerprint"));
+  RETURN_IF_ERROR(check_text(description.facts(), field + ".facts", kLongestFacts));
+  RETURN_IF_ERROR(check_labels(description.labels(), field + ".labels"));
+  if (description.ByteSizeLong() > kLongestDescription) {
+    return bad_field(field, concat(description.ByteSizeLong(), " bytes; at most ",
+                                   kLongestDescription));
+  }
+  const absl::StatusOr<Target> target = from_proto(description.target());
+  if (!target.ok()) return bad_field(field + ".target", target.status().message().data());
+  if (sha256(to_text(*target)) != description.target_id()) {
+    return bad_field(field + ".target_id", "is not the sha256 of the target's text");
+  }
+  return absl::OkStatus();
+}
 
 absl::Status check_device(const v1::DeviceState& device, const std::string& field) {
   RETURN_IF_ERROR(parse_name("devices", device.name(), field + ".name").status());
@@ -36,22 +73,9 @@ absl::Status check_device(const v1::DeviceState& device, const std::string& fiel
   if (device.wanted() < 0 || device.wanted() > kMostWanted) {
     return bad_field(field + ".wanted", concat("must be 0 to ", kMostWanted));
   }
+  RETURN_IF_ERROR(check_text(device.health_detail(), field + ".health_detail", kLongestFacts));
   if (!device.has_description()) return absl::OkStatus();
-  const v1::Device& description = device.description();
-  if (description.backend().empty() || description.backend().size() > kLongestText) {
-    return bad_field(field + ".description.backend", "must be given");
-  }
-  if (description.facts().size() > kLongestFacts) {
-    return bad_field(field + ".description.facts", "too long");
-  }
-  const absl::StatusOr<Target> target = from_proto(description.target());
-  if (!target.ok()) {
-    return bad_field(field + ".description.target", target.status().message().data());
-  }
-  if (sha256(to_text(*target)) != description.target_id()) {
-    return bad_field(field + ".description.target_id", "is not the sha256 of the target's text");
-  }
-  return absl::OkStatus();
+  return check_description(device.description(), field + ".description");
 }
 
 class Synchronization {
@@ -65,10 +89,12 @@ class Synchronization {
   absl::Status run() {
     RETURN_IF_ERROR(meet());
     for (const v1::DeviceState& device : request_.devices()) RETURN_IF_ERROR(describe(device));
-    const auto& refused = answer_.response.refused_devices();
-    const bool is_intruder = !refused.empty() && request_.results().empty() &&
-                             refused.size() == static_cast<size_t>(request_.devices_size());
-    if (is_intruder) return api_error(v1::ERROR_REASON_ROLE_DENIED, refused.begin()->second);
+    const bool is_intruder = others_ > 0 && request_.results().empty() &&
+                             others_ == request_.devices_size();
+    if (is_intruder) {
+      return api_error(v1::ERROR_REASON_ROLE_DENIED,
+                       answer_.response.refused_devices().begin()->second);
+    }
     for (const v1::JobResult& result : request_.results()) {
       ASSIGN_OR_RETURN(v1::Receipt receipt,
                        accept_result(database_, store_, {agent_, request_.session(), "", "", "", 0},
@@ -122,12 +148,20 @@ class Synchronization {
   absl::Status describe(const v1::DeviceState& state) {
     const std::string id = id_of(state.name());
     ASSIGN_OR_RETURN(std::optional<DeviceRow> row, find_device(database_, id));
-    if (row && row->agent != agent_ && !may_move(*row, state)) {
-      // The others, and what was measured, are not at fault.
-      (*answer_.response.mutable_refused_devices())[state.name()] =
-          concat(state.name(), " belongs to ", agent_name(row->agent));
-      answer_.response.add_draining_devices(state.name());
+    const bool is_others = row && row->agent != agent_;
+    if (is_others && !may_move(*row, state)) {
+      ++others_;
+      refuse(state, concat(state.name(), " belongs to ", agent_name(row->agent)));
       return absl::OkStatus();
+    }
+    if (!row || is_others) {
+      ASSIGN_OR_RETURN(const int64_t known, known_devices());
+      if (known >= kMostDevices) {
+        refuse(state, concat(request_.agent(), " has ", known, " devices, as many as an agent may; "
+                             "names that are not used any more are forgotten in time (retention."
+                             "device_days of the server)"));
+        return absl::OkStatus();
+      }
     }
     if (!row && !state.has_description()) {
       answer_.response.set_describe(true);
@@ -155,6 +189,7 @@ class Synchronization {
     const bool news = state.has_description() || health != row->health || row->agent != agent_ ||
                       is_back || row->seen_ms + kSeenMs <= now_ms_;
     if (is_back) row->left_ms = 0;
+    if (row->agent != agent_) ++*known_devices_;
     row->agent = agent_;
     row->health = health;
     if (news) {
@@ -163,6 +198,21 @@ class Synchronization {
     }
     devices_[id] = *std::move(row);
     return absl::OkStatus();
+  }
+
+  // The others, and what was measured, are not at fault.
+  void refuse(const v1::DeviceState& state, std::string why) {
+    (*answer_.response.mutable_refused_devices())[state.name()] = std::move(why);
+    answer_.response.add_draining_devices(state.name());
+  }
+
+  // Of the agent, whether it lists them or not.
+  absl::StatusOr<int64_t> known_devices() {
+    if (known_devices_) return *known_devices_;
+    Query query = database_.query("SELECT count(*) FROM devices WHERE agent = ?", agent_);
+    known_devices_ = query.next() ? query.integer(0) : 0;
+    RETURN_IF_ERROR(query.status());
+    return *known_devices_;
   }
 
   // It is here to stay. A call that a later one has overtaken says nothing of that.
@@ -341,6 +391,8 @@ class Synchronization {
   SyncAnswer& answer_;
   const std::string agent_;
   std::map<std::string, DeviceRow> devices_;  // of the request, by id
+  std::optional<int64_t> known_devices_;   // of the agent, once they were counted
+  int others_ = 0;                         // devices of the request that belong to other agents
   bool is_doubted_ = false;                // it has lost what it was given, and finished nothing since
   bool has_lost_ = false;                  // that, or perhaps something now
   int64_t rests_until_ms_ = 0;
@@ -354,14 +406,17 @@ absl::Status check_request(const v1::SynchronizeRequest& request) {
       request.session().find(',') != std::string::npos) {
     return bad_field("session", "must be given: a UUID of this run of the agent");
   }
+  RETURN_IF_ERROR(check_text(request.version(), "version"));
+  RETURN_IF_ERROR(check_labels(request.labels(), "labels"));
   if (request.devices_size() > kMostDevices) return bad_field("devices", "too many");
   if (request.results_size() > kMostResults) return bad_field("results", "too many");
   for (int i = 0; i < request.devices_size(); ++i) {
     RETURN_IF_ERROR(check_device(request.devices(i), absl::StrCat("devices[", i, "]")));
   }
   for (int i = 0; i < request.results_size(); ++i) {
-    RETURN_IF_ERROR(
-        parse_job_name(request.results(i).job(), absl::StrCat("results[", i, "].job")).status());
+    const std::string field = absl::StrCat("results[", i, "]");
+    RETURN_IF_ERROR(parse_job_name(request.results(i).job(), field + ".job").status());
+    RETURN_IF_ERROR(check_text(request.results(i).digest(), field + ".digest"));
   }
   return absl::OkStatus();
 }
