@@ -67,10 +67,12 @@ absl::StatusOr<StudyPlace> placement(const DeviceRow& device, const Target& targ
 absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store,
                                                const v1::StudySpec& spec,
                                                const StudyNeeds& needs, int64_t since_ms) {
-  ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
-                   select_devices(database,
-                                  concat("WHERE admission = 'open' AND ", kOnline, " ORDER BY id"),
+  // Ordered here: asked for by id, they would be found by a walk over all that ever were.
+  ASSIGN_OR_RETURN(std::vector<DeviceRow> devices,
+                   select_devices(database, concat("WHERE admission = 'open' AND ", kOnline),
                                   {since_ms}));
+  std::sort(devices.begin(), devices.end(),
+            [](const DeviceRow& a, const DeviceRow& b) { return a.id < b.id; });
   // The class with the most devices, of those that measure if there are any and have the cores;
   // ties go to the first.
   std::map<std::string, int> sizes;
