@@ -224,6 +224,27 @@ TEST(Quotas, SayWhichLimitAndWhen) {
   EXPECT_GT(retry_delay_ms(queue), 0);
 }
 
+TEST(ServeConfig, RetentionIsInDays) {
+  const auto config =
+      parse_serve_config(R"({"retention": {"audit_days": 7, "study_days": 0.5}})", "c.json");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->retention.audit_days, 7);
+  EXPECT_EQ(config->retention.study_days, 0.5);
+  EXPECT_EQ(config->retention.orphan_days, Retention().orphan_days) << "left out: as usual";
+  for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"retention": 7})", "c.json: retention: want an object"},
+           {R"({"retention": {"audit_day": 7}})", "did you mean 'audit_days'?"},
+           {R"({"retention": {"payload_days": -1}})",
+            "c.json: retention.payload_days: want a number from 0 to 36500, not -1"},
+           {R"({"retention": {"event_days": "long"}})",
+            "c.json: retention.event_days: want a number"},
+           {R"({"retentoin": {}})", "did you mean 'retention'?"}}) {
+    const absl::Status status = parse_serve_config(text, "c.json").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(message)) << text;
+  }
+}
+
 TEST(Config, TheDeniedAreRolesAndNames) {
   const auto config = parse_serve_config(R"({"denied": ["agent/board-7", "admin/eve"]})", "c.json");
   ASSERT_TRUE(config.ok()) << config.status();

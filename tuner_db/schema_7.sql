@@ -12,3 +12,17 @@ CREATE INDEX devices_by_target ON devices(target, seen_ms, memory);
 ALTER TABLE jobs ADD COLUMN holders TEXT NOT NULL DEFAULT '';
 CREATE INDEX orphans_by_job ON orphans(job, epoch);
 CREATE INDEX orphans_by_agent ON orphans(agent, id);
+
+-- A study that is deleted has the state 'deleted' until its rows are gone (src/serve/deletion.h); its
+-- events go from the oldest on.
+ALTER TABLE studies ADD COLUMN first_event INTEGER NOT NULL DEFAULT 1;  -- that is kept
+-- What of an ended study retention has yet to forget (src/serve/retention.h).
+ALTER TABLE studies ADD COLUMN keeps_payloads INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE studies ADD COLUMN keeps_events INTEGER NOT NULL DEFAULT 1;
+CREATE INDEX studies_by_end ON studies(ended_ms) WHERE ended_ms > 0;
+CREATE INDEX studies_with_payloads ON studies(ended_ms) WHERE ended_ms > 0 AND keeps_payloads <> 0;
+CREATE INDEX studies_with_events ON studies(ended_ms) WHERE ended_ms > 0 AND keeps_events <> 0;
+CREATE INDEX jobs_with_payload ON jobs(study) WHERE ended_ms > 0 AND length(payload) > 0;
+CREATE INDEX audit_by_time ON audit(time_ms);
+-- A workload goes with its last study.
+CREATE INDEX study_workloads_by_workload ON study_workloads(workload);

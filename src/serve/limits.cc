@@ -154,6 +154,25 @@ absl::Status read_weights(const Reader& reader, const json& object, ServeConfig*
   return absl::OkStatus();
 }
 
+absl::Status read_retention(const Reader& reader, const json& object, Retention* retention) {
+  constexpr double kMostDays = 36'500;
+  RETURN_IF_ERROR(reader.object(object, "retention"));
+  for (const auto& [name, value] : object.items()) {
+    const std::string path = concat("retention.", name);
+    const auto settings = retention_settings();
+    const auto setting = std::find_if(
+        settings.begin(), settings.end(),
+        [&name = name](const RetentionSetting& one) { return one.name == name; });
+    if (setting == settings.end()) {
+      std::vector<std::string> known;
+      for (const RetentionSetting& one : settings) known.emplace_back(one.name);
+      return reader.unknown(path, name, known);
+    }
+    RETURN_IF_ERROR(reader.number(value, path, 0, kMostDays, &(retention->*(setting->days))));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status read_denied(const Reader& reader, const json& value, ServeConfig* config) {
   if (!value.is_array()) return reader.bad("denied", "want a list [\"agent/board-7\", ...]");
   for (size_t i = 0; i < value.size(); ++i) {
@@ -218,11 +237,14 @@ absl::StatusOr<ServeConfig> parse_serve_config(std::string_view text, std::strin
       RETURN_IF_ERROR(read_weights(reader, value, &config));
     } else if (name == "default_weight") {
       RETURN_IF_ERROR(reader.number(value, name, kMinWeight, kMaxWeight, &config.default_weight));
+    } else if (name == "retention") {
+      RETURN_IF_ERROR(read_retention(reader, value, &config.retention));
     } else if (name == "denied") {
       RETURN_IF_ERROR(read_denied(reader, value, &config));
     } else {
       return reader.unknown(
-          name, name, {"quotas", "calls_per_second", "weights", "default_weight", "denied"});
+          name, name, {"quotas", "calls_per_second", "weights", "default_weight", "retention",
+                       "denied"});
     }
   }
   return config;

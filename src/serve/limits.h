@@ -1,5 +1,5 @@
 // What the daemon lets one client take: how many calls a second, how much at once, and whose share
-// of the devices is how large. All of it can be set in the file of `serve --config`:
+// of the devices is how large; and how long it keeps what is over (retention.h). All of it can be set in the file of `serve --config`:
 //
 //   {
 //     "quotas": {"active_studies_per_client": 100, "queued_jobs": 20000,
@@ -9,6 +9,8 @@
 //     "calls_per_second": {"read": 50, "lookup": {"rate": 10000, "burst": 50000}},
 //     "weights": {"ci": 2, "nightly": 0.5},
 //     "default_weight": 1,
+//     "retention": {"audit_days": 400, "orphan_days": 30, "payload_days": 30, "event_days": 400,
+//                   "study_days": 0, "device_days": 90},
 //     "denied": ["agent/board-7"]
 //   }
 //
@@ -31,6 +33,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "src/serve/auth.h"
+#include "src/serve/retention.h"
 
 namespace lw {
 
@@ -63,6 +66,7 @@ struct ServeConfig {
       Rate{50, 200}, Rate{10'000, 50'000}, Rate{10, 100}, Rate{20, 200}, Rate{20, 100}, Rate{5, 20}};
   std::map<std::string, double> weights;     // client's name → share when devices are contended
   double default_weight = 1;
+  Retention retention;
   std::set<std::string> denied;              // whose certificates are revoked: "agent/board-7"
 
   const Rate& rate(CallClass call_class) const { return rates[static_cast<size_t>(call_class)]; }

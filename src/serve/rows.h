@@ -58,6 +58,9 @@ struct StudyRow {
   int64_t fruitless = 0;                   // daemons in a row that ended in a long step of it
 };
 bool has_ended(loopwright::v1::StudyState state);
+// The column's value while a study's rows are being deleted (deletion.h): it is none of the API's
+// states, and nobody sees the study any more.
+inline constexpr char kDeleted[] = "deleted";
 
 struct StudyWorkloadRow {
   std::string study;
@@ -86,7 +89,8 @@ absl::StatusOr<std::optional<StudyRow>> find_study(Database& database, std::stri
 absl::Status insert_study(Database& database, const StudyRow& row);
 // State, target, error, counters and times, not the owner.
 absl::Status update_study(Database& database, const StudyRow& row);
-// `where` continues "SELECT ... FROM studies ": a condition, an order, a limit.
+// `where` continues "SELECT ... FROM studies ": a condition, an order, a limit. Those that are deleted
+// are left out.
 absl::StatusOr<std::vector<StudyRow>> select_studies(Database& database, std::string_view where,
                                                      const std::vector<Value>& values);
 absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Database& database,

@@ -2,7 +2,7 @@
 // it resumes parked calls whose time is over (at once those that look again at a time of their
 // own); every half a second it ends leases that ran out, reads what the queue holds (another daemon
 // may have filled it) and who uses how much; every few seconds it counts what there is for the
-// metrics.
+// metrics; and piece by piece it forgets what is over (service_forget.cc).
 #include "src/serve/service.h"
 
 #include <algorithm>
@@ -81,6 +81,7 @@ Service::~Service() {
   if (searcher_ != nullptr) searcher_->stop();
   if (commit_ != nullptr) {
     write_refusals(INT64_MAX).IgnoreError();
+    tell_forgotten();
     const absl::Status stored =
         commit_->run([this](Database& database) { return clock_.store(database); });
     if (!stored.ok()) log(Level::kWarning, "clock_not_stored",
@@ -168,6 +169,7 @@ void Service::keep_house() {
       status.Update(keep_time());
       status.Update(write_refusals(now));
     }
+    status.Update(forget());
     if (!status.ok()) {
       log(Level::kWarning, "housekeeping_failed", {{"error", std::string(status.message())}});
     }
@@ -327,7 +329,8 @@ absl::Status Service::measure_fleet() {
                "FROM devices GROUP BY 1"), online_since());
     while (of_state.next()) devices[of_state.text(0)] = of_state.integer(1);
     RETURN_IF_ERROR(of_state.status());
-    Query by_state = database_->query("SELECT state, count(*) FROM studies GROUP BY state");
+    Query by_state = database_->query("SELECT state, count(*) FROM studies WHERE state <> ? "
+                                      "GROUP BY state", kDeleted);
     while (by_state.next()) studies[by_state.text(0)] = by_state.integer(1);
     return by_state.status();
   }));

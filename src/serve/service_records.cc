@@ -3,6 +3,7 @@
 #include <set>
 
 #include "nlohmann/json.hpp"
+#include "src/serve/rows.h"
 #include "src/serve/service_impl.h"
 #include "tuner_db/history.h"
 #include "tuner_db/invariants.h"
@@ -80,8 +81,8 @@ absl::StatusOr<std::set<std::string>> own_workloads(Database& database, const Id
   std::set<std::string> own;
   Query query = database.query(
       "SELECT DISTINCT w.workload FROM studies s JOIN study_workloads w ON w.study = s.id "
-      "WHERE s.client = ? AND (s.actor = ? OR (s.actor = '' AND ? = 'client'))",
-      caller.name, actor, role_name(caller.role));
+      "WHERE s.state <> ? AND s.client = ? AND (s.actor = ? OR (s.actor = '' AND ? = 'client'))",
+      kDeleted, caller.name, actor, role_name(caller.role));
   while (query.next()) own.insert(query.text(0));
   RETURN_IF_ERROR(query.status());
   return own;
@@ -114,7 +115,7 @@ absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequ
                                 &before));
   }
   RETURN_IF_ERROR(change(caller, "PutRecords", request, response,
-                         [&](Database&, Changes*) -> absl::Status {
+                         [&](Database& database, Changes*) -> absl::Status {
     int64_t stored = 0;
     RETURN_IF_ERROR(store_records(*store_, pieces.back(), &stored));
     response->set_stored(before + stored);

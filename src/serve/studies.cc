@@ -326,8 +326,8 @@ absl::StatusOr<StudyPage> page_of_studies(Database& database, std::string_view w
                                           std::vector<Value> values, int most) {
   constexpr int64_t kSpecBytes = 16 << 20;
   values.push_back(int64_t{most} + 1);
-  const std::string sql = concat("SELECT id, length(spec) FROM studies ", where,
-                                 " ORDER BY id DESC LIMIT ?");
+  const std::string sql = concat("SELECT id, length(spec) FROM studies ", where, " AND state <> '",
+                                 kDeleted, "' ORDER BY id DESC LIMIT ?");
   Query query = database.query_values(sql, values);
   StudyPage page;
   int64_t bytes = 0;

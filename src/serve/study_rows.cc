@@ -1,6 +1,7 @@
 // Studies, their workloads and their events.
 #include "absl/strings/str_cat.h"
 #include "src/base/check.h"
+#include "src/expr/message.h"
 #include "src/net/times.h"
 #include "src/serve/rows.h"
 
@@ -60,6 +61,7 @@ absl::StatusOr<std::vector<StudyRow>> select_studies(Database& database, std::st
   std::vector<StudyRow> rows;
   Query query = database.query_values(absl::StrCat(kStudies, std::string(where)), values);
   while (query.next()) {
+    if (query.bytes(3) == kDeleted) continue;
     ASSIGN_OR_RETURN(StudyRow row, study_of(database, query));
     rows.push_back(std::move(row));
   }

@@ -96,8 +96,8 @@ absl::StatusOr<Json> view_overview(const ViewContext& context) {
   Database& database = context.database;
   Json view = {{"now_ms", context.now_ms}};
   RETURN_IF_ERROR(database.read(kPatience_s, [&]() -> absl::Status {
-    RETURN_IF_ERROR(count_by(database, "SELECT state, count(*) FROM studies GROUP BY state",
-                             &view["studies"]));
+    RETURN_IF_ERROR(count_by(database, "SELECT state, count(*) FROM studies WHERE state <> "
+                                       "'deleted' GROUP BY state", &view["studies"]));
     Json& jobs = view["jobs"];
     jobs = Json::object();
     for (const auto& [name, sql] :
