@@ -320,6 +320,33 @@ TEST_F(CliServiceTest, BackupsAreDatabases) {
   }
 }
 
+TEST_F(CliServiceTest, EndedStudiesAreDeletedOthersAreNamed) {
+  device();
+  const auto submit = [&](const std::string& target) {
+    return ask_json("submit --trials 4 --threads 1 matmul M=40 N=40 K=40 --target " + target)
+        ["study"].get<std::string>();
+  };
+  const std::string first = submit("x86_avx2"), second = submit("x86_avx2");
+  for (const std::string& name : {first, second}) EXPECT_EQ(ask("watch " + name).code, 0);
+  const std::string waits = submit("devices/elsewhere");
+  const CliRun refused = ask("delete " + waits);
+  EXPECT_EQ(refused.code, 1) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr(waits + ": "));
+  EXPECT_THAT(refused.err, HasSubstr("loopwright cancel"));
+  const CliRun run = ask("delete --json " + first + " " + waits + " " + second.substr(8));
+  EXPECT_EQ(run.code, 1) << run.err;
+  EXPECT_EQ(run.json()["deleted"], json({first, second})) << "the others go";
+  EXPECT_EQ(run.json()["refused"][0]["name"], waits);
+  EXPECT_EQ(ask("studies " + first).code, 2);
+  const CliRun watched = ask("watch " + first);
+  EXPECT_EQ(watched.code, 2) << watched.err;
+  EXPECT_THAT(watched.err, Not(HasSubstr("to go on"))) << "there is nothing to wait for";
+  EXPECT_EQ(ask("cancel " + waits).code, 0);
+  EXPECT_EQ(ask("delete " + waits).code, 0);
+  EXPECT_EQ(ask("lookup --worst exact matmul M=40 N=40 K=40 --target x86_avx2 --threads 1").code, 0)
+      << "what was measured stays";
+}
+
 TEST_F(CliServiceTest, MetricsCountWhatHappened) {
   study();
   const std::string host = http_->substr(0, http_->find_last_not_of('/') + 1);

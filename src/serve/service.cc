@@ -352,7 +352,7 @@ absl::Status Service::get_capabilities(const Caller&,
   response->set_server_version(options_.version);
   response->set_api_minor(0);
   for (const char* feature : {"studies", "watch", "agents", "lookup", "records", "fleet",
-                              "withdrawn"}) {
+                              "withdrawn", "delete"}) {
     response->add_features(feature);
   }
   response->set_max_message_bytes(options_.config.quotas.message_bytes);

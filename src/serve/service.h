@@ -86,6 +86,10 @@ class Service {
   absl::Status cancel_operation(const Caller& caller,
                                 const google::longrunning::CancelOperationRequest& request,
                                 google::protobuf::Empty* response);
+  // Of a study that has ended; what was measured stays.
+  absl::Status delete_operation(const Caller& caller,
+                                const google::longrunning::DeleteOperationRequest& request,
+                                google::protobuf::Empty* response);
   // Events with a sequence after `sequence`, at most `count`; whether the study has ended, its last
   // event then being stored. NOT_FOUND: no such study.
   absl::StatusOr<std::vector<loopwright::v1::StudyEvent>> events(const std::string& study,
