@@ -347,6 +347,41 @@ TEST_F(CliServiceTest, EndedStudiesAreDeletedOthersAreNamed) {
       << "what was measured stays";
 }
 
+// The same that a daemon does by itself, on a database without one.
+TEST_F(CliServiceTest, PruneForgetsWhatADaemonWouldWithAndWithoutADaemon) {
+  study();
+  const json made = ask_json("backup");
+  const std::string file = *service_ + "/" + made["file"].get<std::string>();
+  const json before = cli("db stats --json --db " + file).json();
+  const std::string all = "db prune --json --audit-days 1e-9 --orphan-days 1e-9 --payload-days 1e-9 "
+                          "--event-days 1e-9 --device-days 1e-9 --db " + file;
+  const json announced = cli(all + " --dry-run").json();
+  EXPECT_EQ(cli("db stats --json --db " + file).json(), before) << "a dry run changes nothing";
+  EXPECT_EQ(announced["pruned"], 0);
+  for (const char* what : {"audit", "payloads", "events", "devices", "agents"}) {
+    EXPECT_GT(announced["forgotten"].value(what, 0), 0) << what;
+  }
+  json gone = cli(all).json();
+  EXPECT_EQ(gone["forgotten"], announced["forgotten"]);
+  const json after = cli("db stats --json --db " + file).json();
+  EXPECT_EQ(after["measurements"], before["measurements"]);
+  EXPECT_EQ(after["studies"].get<int>() + gone["forgotten"].value("studies", 0), before["studies"])
+      << "but for those that somebody has just deleted";
+  EXPECT_EQ(after["audit"], 0);
+  EXPECT_EQ(after["devices"], 0);
+  EXPECT_LT(after["bytes"], before["bytes"]) << "the room is given back";
+  EXPECT_THAT(cli("db check --db " + file).out, HasSubstr("no defects"));
+  const CliRun studies = cli("db prune --study-days 1e-9 --db " + file);
+  EXPECT_THAT(studies.out, HasSubstr(" studies deleted"));
+  EXPECT_THAT(studies.out, Not(HasSubstr("measurements")));
+  EXPECT_EQ(cli("db stats --json --db " + file).json()["studies"], 0);
+  EXPECT_THAT(cli("db check --db " + file).out, HasSubstr("no defects"));
+  EXPECT_THAT(cli("db prune --keep 1 --days 0 --dry-run --db " + file).out,
+              HasSubstr("measurements would be deleted"));
+  EXPECT_EQ(cli("db prune --audit-days 1e-9 --db none.db").code, 2);
+  EXPECT_EQ(cli("db prune --audit-day 1 --db " + file).code, 1);
+}
+
 TEST_F(CliServiceTest, MetricsCountWhatHappened) {
   study();
   const std::string host = http_->substr(0, http_->find_last_not_of('/') + 1);
