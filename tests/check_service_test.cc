@@ -136,6 +136,10 @@ constexpr Break kBreaks[] = {
      "UPDATE events SET event = (SELECT e.event FROM events e WHERE e.sequence = 2 LIMIT 1) "
      "WHERE sequence = 1",
      "it says that it is number 2"},
+    {"UsageStudies", "UPDATE client_usage SET studies = studies - 1", "not what is counted"},
+    {"UsageSpecs", "UPDATE client_usage SET spec_bytes = 0", "not what is counted"},
+    {"UsageUnconfirmed", "UPDATE measurements SET counts = 0, actor = 'client/x'", "not what is counted"},
+    {"UsageForgotten", "DELETE FROM client_usage", "not what is counted"},
     {"RequestHash", "UPDATE requests SET hash = 'x'", "no sha256"},
     {"RequestMethod", "UPDATE requests SET method = 'Explode'", "no method 'Explode'"},
     {"RequestAnswer", "UPDATE requests SET response = X'FF'", "answer cannot be read"},

@@ -6,6 +6,7 @@
 #include "src/serve/audit.h"
 #include "src/serve/deletion.h"
 #include "tests/queue_fixture.h"
+#include "tuner_db/usage.h"
 
 namespace lw {
 namespace {
@@ -171,6 +172,7 @@ TEST_P(RetentionTest, StudiesGoAsAWholeWithoutWhatTheyMeasured) {
   end(idle);
   const int64_t measured = number("SELECT count(*) FROM measurements");
   ASSERT_EQ(number("SELECT count(*) FROM workloads"), 3);
+  EXPECT_EQ(number("SELECT studies FROM client_usage WHERE client = 'client/ci'"), 3);
   now_ += 2 * kDay;
   const std::string young = ended_study();
   Retention retention = kForEver;
@@ -186,6 +188,7 @@ TEST_P(RetentionTest, StudiesGoAsAWholeWithoutWhatTheyMeasured) {
   EXPECT_EQ(number("SELECT count(*) FROM orphans"), 1);
   EXPECT_EQ(number("SELECT count(*) FROM measurements"), measured + 1);
   EXPECT_EQ(number("SELECT count(*) FROM workloads"), 1) << "of the measured one";
+  EXPECT_EQ(number("SELECT studies FROM client_usage WHERE client = 'client/ci'"), 2);
 }
 
 TEST_P(RetentionTest, AStudyThatIsDeletedIsSeenByNobodyWhileItsRowsGo) {

@@ -192,5 +192,58 @@ TEST_P(DeletionTest, TheDaemonForgetsInTime) {
   EXPECT_TRUE(await([&] { return rows_of_studies() == 0; }));
 }
 
+// ---- what a client may store --------------------------------------------------------------------
+
+const Caller kCi = {Identity{CallerRole::kClient, "ci", true}, "ipv4:192.0.2.1:4000", {}, {}};
+
+TEST_P(DeletionTest, AClientKeepsSoManyStudiesAndBytesOfThem) {
+  ServiceOptions options = idle();
+  options.config.quotas.studies_per_client = 2;
+  start(options);
+  const std::string first = ended_study();
+  ended_study();
+  const absl::Status full = create(study_request());
+  EXPECT_EQ(reason_of(full), v1::ERROR_REASON_QUOTA_EXCEEDED) << full;
+  EXPECT_NE(full.message().find("loopwright delete"), std::string::npos) << full;
+  google::longrunning::Operation operation;
+  EXPECT_TRUE(daemon_->service->create_study(kCi, study_request(), &operation).ok())
+      << "another's are others'";
+  ASSERT_TRUE(erase(first).ok());
+  EXPECT_TRUE(await([&] { return create(study_request()).ok(); })) << "there is room again";
+  options.config.quotas.studies_per_client = 100;
+  options.config.quotas.spec_bytes_per_client =
+      number("SELECT spec_bytes FROM client_usage WHERE client = 'admin/local'") + 1;
+  start(options);
+  const absl::Status large = create(study_request());
+  EXPECT_EQ(reason_of(large), v1::ERROR_REASON_QUOTA_EXCEEDED) << large;
+  EXPECT_THAT(*make_store(daemon_->database)->check(), ::testing::IsEmpty());
+}
+
+TEST_P(DeletionTest, AClientPutsSoManyMeasurementsThatNobodyConfirms) {
+  ServiceOptions options = idle();
+  options.config.quotas.unconfirmed_per_client = 2;
+  start(options);
+  v1::PutRecordsResponse stored;
+  const auto put = [&](const Caller& who, int trace) {
+    v1::PutRecordsRequest request = records_request();
+    *request.mutable_records(0)->mutable_measurement() = to_proto(make_measurement(trace, {10, 11}));
+    return daemon_->service->put_records(who, request, &stored);
+  };
+  EXPECT_TRUE(put(kCi, 1).ok());
+  EXPECT_TRUE(put(kCi, 2).ok());
+  const absl::Status full = put(kCi, 3);
+  EXPECT_EQ(reason_of(full), v1::ERROR_REASON_QUOTA_EXCEEDED) << full;
+  EXPECT_EQ(number("SELECT count(*) FROM measurements"), 2) << "nothing of it is there";
+  EXPECT_TRUE(put(kCi, 2).ok()) << "it is there already";
+  const Caller admin = {Identity{CallerRole::kAdmin, "root", true}, "ipv4:192.0.2.2:4000", {}, {}};
+  EXPECT_TRUE(put(admin, 1).ok()) << "confirms it";
+  EXPECT_EQ(number("SELECT unconfirmed FROM client_usage WHERE client = 'client/ci'"), 1);
+  EXPECT_TRUE(put(kCi, 3).ok()) << "there is room again";
+  EXPECT_THAT(*make_store(daemon_->database)->check(), ::testing::IsEmpty());
+  ASSERT_TRUE(make_store(daemon_->database)->prune(1, 0).ok());
+  EXPECT_EQ(number("SELECT unconfirmed FROM client_usage WHERE client = 'client/ci'"), 0);
+  EXPECT_THAT(*make_store(daemon_->database)->check(), ::testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace lw

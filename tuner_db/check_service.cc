@@ -103,6 +103,12 @@ constexpr Rule kRules[] = {
      "max(e.sequence) - min(e.sequence) + 1 <> count(*)"},
     {"study", "it has not ended and yet has forgotten events",
      "SELECT id FROM studies WHERE first_event < 1 OR (first_event > 1 AND ended_ms = 0)"},
+    {"client", "what it has the service keep is not what is counted",
+     "SELECT who FROM (SELECT client AS who, -studies AS study, -spec_bytes AS bytes, -unconfirmed "
+     "AS measurement FROM client_usage UNION ALL SELECT CASE WHEN actor = '' THEN 'client/' || client "
+     "ELSE actor END, 1, length(spec), 0 FROM studies UNION ALL SELECT actor, 0, 0, 1 FROM "
+     "measurements WHERE counts = 0) AS uses GROUP BY who "
+     "HAVING sum(study) <> 0 OR sum(bytes) <> 0 OR sum(measurement) <> 0"},
     {"request", "it has no id or its hash is no sha256",
      "SELECT id FROM requests WHERE id = '' OR length(hash) <> 64"},
     {"withdrawn record", "it has no reason or nobody withdrew it",

@@ -26,3 +26,16 @@ CREATE INDEX jobs_with_payload ON jobs(study) WHERE ended_ms > 0 AND length(payl
 CREATE INDEX audit_by_time ON audit(time_ms);
 -- A workload goes with its last study.
 CREATE INDEX study_workloads_by_workload ON study_workloads(workload);
+
+-- How much each client, "client/ci", has the service keep (tuner_db/usage.h).
+CREATE TABLE client_usage (
+  client      TEXT PRIMARY KEY NOT NULL,
+  studies     INTEGER NOT NULL,
+  spec_bytes  INTEGER NOT NULL,
+  unconfirmed INTEGER NOT NULL               -- measurements
+) STRICT;
+INSERT INTO client_usage (client, studies, spec_bytes, unconfirmed)
+  SELECT who, sum(study), sum(bytes), sum(measurement) FROM (
+    SELECT CASE WHEN actor = '' THEN 'client/' || client ELSE actor END AS who, 1 AS study,
+      length(spec) AS bytes, 0 AS measurement FROM studies
+    UNION ALL SELECT actor, 0, 0, 1 FROM measurements WHERE counts = 0) AS uses GROUP BY who;

@@ -5,6 +5,7 @@
 
 #include "src/base/check.h"
 #include "src/serve/rows.h"
+#include "tuner_db/usage.h"
 
 namespace lw {
 namespace {
@@ -32,6 +33,15 @@ absl::Status delete_rest(Database& database, const std::string& study) {
                                  study);
     while (query.next()) workloads.push_back(query.text(0));
     RETURN_IF_ERROR(query.status());
+  }
+  {
+    Query query = database.query("SELECT CASE WHEN actor = '' THEN 'client/' || client ELSE actor "
+                                 "END, length(spec) FROM studies WHERE id = ?", study);
+    std::string client;
+    int64_t bytes = 0;
+    if (query.next()) client = query.text(0), bytes = query.integer(1);
+    RETURN_IF_ERROR(query.status());
+    RETURN_IF_ERROR(add_use(database, client, {.studies = -1, .spec_bytes = -bytes}));
   }
   RETURN_IF_ERROR(database.query("DELETE FROM study_workloads WHERE study = ?", study).run());
   RETURN_IF_ERROR(database.query("DELETE FROM studies WHERE id = ?", study).run());

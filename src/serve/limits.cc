@@ -25,6 +25,7 @@ using nlohmann::json;
 
 constexpr int64_t kStudyRetryMs = 10'000;    // studies take minutes; a queue drains by the second
 constexpr int64_t kQueueRetryMs = 2'000;
+constexpr int64_t kKeptRetryMs = 60'000;     // somebody has to make room
 constexpr double kMaxRate = 1e6;
 constexpr double kMaxWeight = 1000;
 constexpr double kMinWeight = 0.001;
@@ -45,6 +46,9 @@ constexpr QuotaField kQuotaFields[] = {
     {"calls_at_once", &Quotas::calls_at_once, 1, 100'000},
     {"streams_at_once", &Quotas::streams_at_once, 1, 100'000},
     {"streams", &Quotas::streams, 1, 100'000},
+    {"studies_per_client", &Quotas::studies_per_client, 1, 100'000'000},
+    {"spec_bytes_per_client", &Quotas::spec_bytes_per_client, 1, int64_t{1} << 50},
+    {"unconfirmed_per_client", &Quotas::unconfirmed_per_client, 0, 1'000'000'000},
 };
 
 struct Reader {
@@ -357,7 +361,8 @@ absl::StatusOr<std::shared_ptr<void>> InFlight::enter(const Identity& identity, 
 }
 
 absl::Status check_new_study(const Quotas& quotas, std::string_view client, const Usage& usage,
-                             int64_t workloads, int64_t trials) {
+                             const StudySize& size) {
+  const auto& [workloads, trials, spec_bytes] = size;
   if (workloads > quotas.workloads_per_study) {
     return api_error(loopwright::v1::ERROR_REASON_TOO_LARGE,
                      concat("spec.workloads: ", workloads, "; a study may have ",
@@ -374,12 +379,36 @@ absl::Status check_new_study(const Quotas& quotas, std::string_view client, cons
                               " studies queued or running, as many as a client may"),
                        kStudyRetryMs);
   }
+  const char* kRoom = "as many as a client may: delete some that have ended (loopwright delete "
+                      "STUDY...)";
+  if (usage.kept.studies >= quotas.studies_per_client) {
+    return retry_later(loopwright::v1::ERROR_REASON_QUOTA_EXCEEDED,
+                       concat(client, " has ", usage.kept.studies, " studies in all, ", kRoom),
+                       kKeptRetryMs);
+  }
+  if (usage.kept.spec_bytes + spec_bytes > quotas.spec_bytes_per_client) {
+    return retry_later(loopwright::v1::ERROR_REASON_QUOTA_EXCEEDED,
+                       concat("with this one ", client, " has specs of ",
+                              usage.kept.spec_bytes + spec_bytes, " bytes, not ",
+                              quotas.spec_bytes_per_client, ", ", kRoom),
+                       kKeptRetryMs);
+  }
   if (usage.queued_jobs >= quotas.queued_jobs) {
     return retry_later(loopwright::v1::ERROR_REASON_OVERLOADED,
                        concat("the queue holds ", usage.queued_jobs, " jobs, as many as it may"),
                        kQueueRetryMs);
   }
   return absl::OkStatus();
+}
+
+absl::Status check_unconfirmed(const Quotas& quotas, std::string_view client, const ClientUse& use,
+                               int64_t fresh) {
+  if (fresh == 0 || use.unconfirmed <= quotas.unconfirmed_per_client) return absl::OkStatus();
+  return retry_later(loopwright::v1::ERROR_REASON_QUOTA_EXCEEDED,
+                     concat(client, " may have put ", quotas.unconfirmed_per_client,
+                            " measurements that nobody has confirmed: ask an admin to confirm them "
+                            "(loopwright records import) or to prune them (loopwright db prune)"),
+                     kKeptRetryMs);
 }
 
 }  // namespace lw

@@ -86,7 +86,7 @@ struct StudyWorkloadRow {
 Key key_of(const StudyRow& study, const StudyWorkloadRow& workload);
 
 absl::StatusOr<std::optional<StudyRow>> find_study(Database& database, std::string_view id);
-absl::Status insert_study(Database& database, const StudyRow& row);
+absl::Status insert_study(Database& database, const StudyRow& row);  // and counts it, usage.h
 // State, target, error, counters and times, not the owner.
 absl::Status update_study(Database& database, const StudyRow& row);
 // `where` continues "SELECT ... FROM studies ": a condition, an order, a limit. Those that are deleted

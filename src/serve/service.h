@@ -210,6 +210,7 @@ class Service {
   absl::StatusOr<bool> is_known(const Caller& caller, const std::string& request_id);
   absl::Status store_piece(const Caller& caller, std::string_view method, std::string_view subject,
                            const Records& piece, int64_t* stored);
+  absl::Status may_store(Database& database, const Caller& caller, int64_t fresh);
   // The audit's line of what is done in this transaction.
   absl::Status audit_done(Database& database, const Caller& caller, std::string_view method,
                           std::string_view subject);

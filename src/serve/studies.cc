@@ -211,8 +211,10 @@ absl::StatusOr<StudyRow> create_study(Database& database, Store& store, const Ch
                                       "AND state IN ('queued', 'running')", client.name));
   ASSIGN_OR_RETURN(usage.queued_jobs,
                    count_of(database, "SELECT count(*) FROM jobs WHERE state = 'queued'", ""));
-  RETURN_IF_ERROR(check_new_study(quotas, client.name, usage, checked.spec.workloads_size(),
-                                  checked.spec.trials()));
+  ASSIGN_OR_RETURN(usage.kept, client_use(database, identity_text(client)));
+  RETURN_IF_ERROR(check_new_study(quotas, client.name, usage,
+                                  {checked.spec.workloads_size(), checked.spec.trials(),
+                                   static_cast<int64_t>(checked.spec.ByteSizeLong())}));
   StudyRow study;
   study.id = make_id(now_ms);
   study.client = client.name;

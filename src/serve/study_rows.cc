@@ -4,6 +4,7 @@
 #include "src/expr/message.h"
 #include "src/net/times.h"
 #include "src/serve/rows.h"
+#include "tuner_db/usage.h"
 
 namespace lw {
 namespace {
@@ -77,6 +78,8 @@ absl::StatusOr<std::optional<StudyRow>> find_study(Database& database, std::stri
 
 absl::Status insert_study(Database& database, const StudyRow& row) {
   const std::string spec = row.spec.SerializeAsString(), state = state_name(row.state);
+  RETURN_IF_ERROR(add_use(database, row.actor.empty() ? concat("client/", row.client) : row.actor,
+                          {.studies = 1, .spec_bytes = static_cast<int64_t>(spec.size())}));
   return database.query("INSERT INTO studies (id, client, spec, state, priority, target, "
                         "device_target, error, trials, failed, created_ms, updated_ms, ended_ms, "
                         "owner, owner_epoch, owner_until, actor, asked, threads, waiting, "
