@@ -353,8 +353,8 @@ TEST_F(CliServiceTest, PruneForgetsWhatADaemonWouldWithAndWithoutADaemon) {
   const json made = ask_json("backup");
   const std::string file = *service_ + "/" + made["file"].get<std::string>();
   const json before = cli("db stats --json --db " + file).json();
-  const std::string all = "db prune --json --audit-days 1e-9 --orphan-days 1e-9 --payload-days 1e-9 "
-                          "--event-days 1e-9 --device-days 1e-9 --db " + file;
+  const std::string all = "db prune --json --audit-days 1e-9 --orphan-days 1e-9 --payload-days "
+                          "1e-9 --event-days 1e-9 --device-days 1e-9 --db " + file;
   const json announced = cli(all + " --dry-run").json();
   EXPECT_EQ(cli("db stats --json --db " + file).json(), before) << "a dry run changes nothing";
   EXPECT_EQ(announced["pruned"], 0);

@@ -143,8 +143,9 @@ TEST_P(QueueTest, OrphansAreSoManyTheOldestGoFirst) {
   const auto add = [&](const std::string& agent, int count) {
     write([&](Database& database) -> absl::Status {
       for (int i = 0; i < count; ++i) {
-        RETURN_IF_ERROR(database.query("INSERT INTO orphans (job, epoch, agent, received_ms, result) "
-                                       "VALUES (?,1,?,?,?)", 1000 + i, agent, now_, Blob{""}).run());
+        RETURN_IF_ERROR(database.query("INSERT INTO orphans (job, epoch, agent, received_ms, "
+                                       "result) VALUES (?,1,?,?,?)", 1000 + i, agent, now_,
+                                       Blob{""}).run());
       }
       return absl::OkStatus();
     });

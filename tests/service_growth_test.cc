@@ -7,6 +7,7 @@
 #include "nlohmann/json.hpp"
 #include "src/serve/views.h"
 #include "tests/api_fixture.h"
+#include "tuner_db/schema.h"
 
 namespace lw {
 namespace {
@@ -80,8 +81,8 @@ class DeletionTest : public ApiTest {
   }
   // Rows of all tables that hold something of studies.
   int64_t rows_of_studies() {
-    return number("SELECT (SELECT count(*) FROM studies) + (SELECT count(*) FROM study_workloads) + "
-                  "(SELECT count(*) FROM jobs) + (SELECT count(*) FROM events) + "
+    return number("SELECT (SELECT count(*) FROM studies) + "
+                  "(SELECT count(*) FROM study_workloads) + (SELECT count(*) FROM jobs) + (SELECT count(*) FROM events) + "
                   "(SELECT count(*) FROM orphans) + (SELECT count(*) FROM workloads)");
   }
   bool await(const std::function<bool()>& what) {
@@ -126,16 +127,17 @@ TEST_P(DeletionTest, AnEndedStudyIsDeletedWithAllItsRows) {
   const nlohmann::ordered_json overview = *view_overview(context);
   EXPECT_TRUE(overview["studies"].empty()) << overview;
   EXPECT_TRUE(await([&] { return rows_of_studies() == 0; }));
+  const std::string counted = "loopwright_forgotten_total{what=\"studies\"} 1\n";
   EXPECT_TRUE(await([&] {
-    return daemon_->service->metrics().text().find("loopwright_forgotten_total{what=\"studies\"} 1\n") !=
-           std::string::npos;
+    return daemon_->service->metrics().text().find(counted) != std::string::npos;
   }));
   v1::ListAuditResponse audit;
-  ASSERT_TRUE(ask(daemon_->fleet, &v1::FleetService::Stub::ListAudit, v1::ListAuditRequest(), &audit)
-                  .ok());
+  ASSERT_TRUE(ask(daemon_->fleet, &v1::FleetService::Stub::ListAudit, v1::ListAuditRequest(),
+                  &audit).ok());
   const auto done = std::find_if(
       audit.entries().begin(), audit.entries().end(), [](const v1::AuditEntry& entry) {
-        return entry.method().find("DeleteOperation") != std::string::npos && entry.outcome() == "OK";
+        return entry.method().find("DeleteOperation") != std::string::npos &&
+               entry.outcome() == "OK";
       });
   ASSERT_NE(done, audit.entries().end());
   EXPECT_EQ(done->subject(), study);
@@ -226,7 +228,8 @@ TEST_P(DeletionTest, AClientPutsSoManyMeasurementsThatNobodyConfirms) {
   v1::PutRecordsResponse stored;
   const auto put = [&](const Caller& who, int trace) {
     v1::PutRecordsRequest request = records_request();
-    *request.mutable_records(0)->mutable_measurement() = to_proto(make_measurement(trace, {10, 11}));
+    *request.mutable_records(0)->mutable_measurement() =
+        to_proto(make_measurement(trace, {10, 11}));
     return daemon_->service->put_records(who, request, &stored);
   };
   EXPECT_TRUE(put(kCi, 1).ok());
@@ -242,6 +245,31 @@ TEST_P(DeletionTest, AClientPutsSoManyMeasurementsThatNobodyConfirms) {
   EXPECT_THAT(*make_store(daemon_->database)->check(), ::testing::IsEmpty());
   ASSERT_TRUE(make_store(daemon_->database)->prune(1, 0).ok());
   EXPECT_EQ(number("SELECT unconfirmed FROM client_usage WHERE client = 'client/ci'"), 0);
+  EXPECT_THAT(*make_store(daemon_->database)->check(), ::testing::IsEmpty());
+}
+
+// Of a database that an older daemon wrote.
+TEST_P(DeletionTest, WhatClientsHaveIsCountedByTheMigration) {
+  google::longrunning::Operation operation;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(daemon_->service->create_study(kCi, study_request(), &operation).ok());
+  }
+  v1::PutRecordsResponse stored;
+  ASSERT_TRUE(daemon_->service->put_records(kCi, records_request(), &stored).ok());
+  ASSERT_TRUE(create(study_request()).ok());
+  std::string counting;
+  for (const std::string& step : schema_steps()) {
+    const size_t begin = step.find("INSERT INTO client_usage");
+    if (begin != std::string::npos) counting = step.substr(begin, step.find(';', begin) - begin);
+  }
+  ASSERT_TRUE(daemon_->database->write(5, [&]() -> absl::Status {
+    RETURN_IF_ERROR(daemon_->database->run("UPDATE studies SET actor = '' WHERE client = 'ci'"));
+    RETURN_IF_ERROR(daemon_->database->run("DELETE FROM client_usage"));
+    return daemon_->database->run(counting);
+  }).ok());
+  EXPECT_EQ(number("SELECT studies FROM client_usage WHERE client = 'client/ci'"), 2);
+  EXPECT_EQ(number("SELECT unconfirmed FROM client_usage WHERE client = 'client/ci'"), 1);
+  EXPECT_EQ(number("SELECT studies FROM client_usage WHERE client = 'admin/local'"), 1);
   EXPECT_THAT(*make_store(daemon_->database)->check(), ::testing::IsEmpty());
 }
 

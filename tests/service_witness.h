@@ -46,7 +46,8 @@ class Witness {
   };
   const Counts& counts() const { return counts_; }
 
-  // From now on ended studies may be missing, or some of what they left behind: retention is at work.
+  // From now on ended studies may be missing, or some of what they left behind: retention is at
+  // work.
   void expect_forgetting() { forgets_ = true; }
 
   // `finished`: every client has had all its answers.

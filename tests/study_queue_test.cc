@@ -197,7 +197,8 @@ TEST_F(StudyQueueTest, AnAgentThatHasLeftIsNobodysPlace) {
   }
   create(daemon, request("any", 0));
   EXPECT_TRUE(eventually([&] {
-    return number(*daemon.database, "SELECT count(*) FROM studies WHERE waiting = 'no device'") == 1;
+    return number(*daemon.database,
+                  "SELECT count(*) FROM studies WHERE waiting = 'no device'") == 1;
   }));
   EXPECT_EQ(number(*daemon.database, "SELECT max(owner_epoch) FROM studies"), 0)
       << "it had a seat all the same";

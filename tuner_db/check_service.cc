@@ -98,15 +98,15 @@ constexpr Rule kRules[] = {
     {"device", "a counter is negative",
      "SELECT id FROM devices WHERE failures < 0 OR jobs_done < 0 OR jobs_failed < 0"},
     {"study", "its events are not numbered without gaps from 1, or from the first that it keeps",
-     "SELECT e.study FROM events e JOIN studies s ON s.id = e.study GROUP BY e.study, s.first_event "
-     "HAVING min(e.sequence) <> s.first_event OR "
+     "SELECT e.study FROM events e JOIN studies s ON s.id = e.study GROUP BY e.study, "
+     "s.first_event HAVING min(e.sequence) <> s.first_event OR "
      "max(e.sequence) - min(e.sequence) + 1 <> count(*)"},
     {"study", "it has not ended and yet has forgotten events",
      "SELECT id FROM studies WHERE first_event < 1 OR (first_event > 1 AND ended_ms = 0)"},
     {"client", "what it has the service keep is not what is counted",
      "SELECT who FROM (SELECT client AS who, -studies AS study, -spec_bytes AS bytes, -unconfirmed "
-     "AS measurement FROM client_usage UNION ALL SELECT CASE WHEN actor = '' THEN 'client/' || client "
-     "ELSE actor END, 1, length(spec), 0 FROM studies UNION ALL SELECT actor, 0, 0, 1 FROM "
+     "AS measurement FROM client_usage UNION ALL SELECT CASE WHEN actor = '' THEN 'client/' || "
+     "client ELSE actor END, 1, length(spec), 0 FROM studies UNION ALL SELECT actor, 0, 0, 1 FROM "
      "measurements WHERE counts = 0) AS uses GROUP BY who "
      "HAVING sum(study) <> 0 OR sum(bytes) <> 0 OR sum(measurement) <> 0"},
     {"request", "it has no id or its hash is no sha256",

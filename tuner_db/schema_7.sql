@@ -13,8 +13,8 @@ ALTER TABLE jobs ADD COLUMN holders TEXT NOT NULL DEFAULT '';
 CREATE INDEX orphans_by_job ON orphans(job, epoch);
 CREATE INDEX orphans_by_agent ON orphans(agent, id);
 
--- A study that is deleted has the state 'deleted' until its rows are gone (src/serve/deletion.h); its
--- events go from the oldest on.
+-- A study that is deleted has the state 'deleted' until its rows are gone (src/serve/deletion.h);
+-- its events go from the oldest on.
 ALTER TABLE studies ADD COLUMN first_event INTEGER NOT NULL DEFAULT 1;  -- that is kept
 -- What of an ended study retention has yet to forget (src/serve/retention.h).
 ALTER TABLE studies ADD COLUMN keeps_payloads INTEGER NOT NULL DEFAULT 1;

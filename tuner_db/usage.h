@@ -1,5 +1,5 @@
-// How much each client has the service keep: counted where rows come and go, in their transaction, so
-// that a quota costs a look at one row. `db check` compares. REQUIRE: inside a transaction.
+// How much each client has the service keep: counted where rows come and go, in their transaction,
+// so that a quota costs a look at one row. `db check` compares. REQUIRE: inside a transaction.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace lw {
 
 struct ClientUse {
-  int64_t studies = 0, spec_bytes = 0;     // that it made, ended ones too, until their rows are gone
+  int64_t studies = 0, spec_bytes = 0;     // that it made, ended ones too, until their rows go
   int64_t unconfirmed = 0;                 // measurements that it put and that do not count
 };
 

@@ -305,8 +305,8 @@ void declare_records(const Add& add, DbOptions* options) {
   add("import", "records as `db export` writes them; those that are there already are skipped",
       import_lines)
       ->add_option("file", options->file, "file to read, - for stdin")->required();
-  add_prune(*add("prune", "forget measurements that look-ups do not need, or what a daemon forgets in "
-                          "time", prune), &options->prune);
+  add_prune(*add("prune", "forget measurements that look-ups do not need, or what a daemon forgets "
+                          "in time", prune), &options->prune);
   CLI::App* making = add("snapshot", "the best of every key as one read-only file", snapshot);
   making->add_option("-o,--output", options->file, "file to write or replace")->required();
   making->add_option("--top", options->top, "traces of each key")

@@ -1,6 +1,6 @@
-// `db prune`: measurements that neither look-ups nor searches need, and, with the options of retention,
-// what a daemon forgets in time by itself (`serve --config`). Given only these it leaves measurements
-// alone. It may run beside a daemon.
+// `db prune`: measurements that neither look-ups nor searches need, and, with the options of
+// retention, what a daemon forgets in time by itself (`serve --config`). Given only these it leaves
+// measurements alone. It may run beside a daemon.
 #include "src/cli/prune.h"
 
 #include <algorithm>

@@ -396,7 +396,8 @@ Action cancel_command(CLI::App& app) {
 
 Action delete_command(CLI::App& app) {
   auto options = std::make_shared<NamedOptions>();
-  app.add_option("STUDY", options->names, "studies/ID or ID, of studies that have ended")->required();
+  app.add_option("STUDY", options->names, "studies/ID or ID, of studies that have ended")
+      ->required();
   add_service(app, &options->service);
   add_output(app, &options->output);
   return [options] { return run_delete(*options); };

@@ -64,7 +64,8 @@ absl::Status mark_deleted(Database& database, std::string_view study) {
 
 absl::StatusOr<bool> delete_piece(Database& database, const std::string& study, int most) {
   {
-    Query query = database.query("SELECT 1 FROM studies WHERE id = ? AND state = ?", study, kDeleted);
+    Query query = database.query("SELECT 1 FROM studies WHERE id = ? AND state = ?", study,
+                                 kDeleted);
     const bool is_there = query.next();
     RETURN_IF_ERROR(query.status());
     if (!is_there) return true;

@@ -1,7 +1,7 @@
-// A study is deleted in two steps. It is marked, in one short transaction: from then on nobody sees it.
-// Its rows go piece by piece behind whatever else is to be written, so that a study of a hundred
-// thousand jobs holds up no lease. What was measured for it is of its keys, and stays; the text of a
-// workload goes with its last study, if nothing was measured of it.
+// A study is deleted in two steps. It is marked, in one short transaction: from then on nobody sees
+// it. Its rows go piece by piece behind whatever else is to be written, so that a study of a
+// hundred thousand jobs holds up no lease. What was measured for it is of its keys, and stays; the
+// text of a workload goes with its last study, if nothing was measured of it.
 //
 // All REQUIRE: inside a write(). Each is re-runnable.
 #pragma once

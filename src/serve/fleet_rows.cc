@@ -137,7 +137,8 @@ absl::Status update_job(Database& database, const JobRow& row) {
                     holders = holders_text(row);
   return database.query("UPDATE jobs SET state = ?, run_after = ?, attempt = ?, epoch = ?, "
                         "device = ?, agent = ?, session = ?, lease_until = ?, ended_ms = ?, "
-                        "lost_on = ?, digest = ?, detail = ?, leased_ms = ?, holders = ? WHERE id = ?",
+                        "lost_on = ?, digest = ?, detail = ?, leased_ms = ?, holders = ? "
+                        "WHERE id = ?",
                         state, row.run_after, row.attempt, row.epoch, row.device, row.agent,
                         row.session, row.lease_until, row.ended_ms, lost, row.digest, row.detail,
                         row.leased_ms, holders, row.id).run();
@@ -147,8 +148,8 @@ absl::StatusOr<std::vector<AgentRow>> select_agents(Database& database, std::str
                                                     const std::vector<Value>& values) {
   std::vector<AgentRow> rows;
   Query query = database.query_values(
-      absl::StrCat("SELECT id, sessions, version, labels, peer, seen_ms, losses, left_ms FROM agents ",
-                   std::string(where)),
+      absl::StrCat("SELECT id, sessions, version, labels, peer, seen_ms, losses, left_ms "
+                   "FROM agents ", std::string(where)),
       values);
   while (query.next()) {
     rows.push_back({query.text(0), split(query.text(1)), query.text(2), query.text(3),
@@ -214,7 +215,8 @@ absl::Status put_device(Database& database, const DeviceRow& row) {
   const std::string admission = state_name(row.admission), health = state_name(row.health);
   return database.query("INSERT INTO devices (id, agent, description, target, admission, reason, "
                         "evidence, health, failures, jobs_done, jobs_failed, seen_ms, memory, "
-                        "left_ms) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
+                        "left_ms) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
+                        "ON CONFLICT (id) DO UPDATE SET "
                         "agent = excluded.agent, description = excluded.description, "
                         "target = excluded.target, admission = excluded.admission, "
                         "reason = excluded.reason, evidence = excluded.evidence, "

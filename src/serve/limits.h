@@ -1,5 +1,6 @@
-// What the daemon lets one client take: how many calls a second, how much at once, and whose share
-// of the devices is how large; and how long it keeps what is over (retention.h). All of it can be set in the file of `serve --config`:
+// What the daemon lets one client take: how many calls a second, how much at once, how much of it
+// is kept, and whose share of the devices is how large; and how long it keeps what is over
+// (retention.h). All of it can be set in the file of `serve --config`:
 //
 //   {
 //     "quotas": {"active_studies_per_client": 100, "queued_jobs": 20000,
@@ -129,9 +130,9 @@ class InFlight {
   const std::shared_ptr<State> state_;
 };
 
-// Whether another study fits. The counts are those before it. Errors: INVALID_ARGUMENT TOO_LARGE for
-// the study's own size, RESOURCE_EXHAUSTED QUOTA_EXCEEDED for the client's studies, OVERLOADED for the
-// queue, both with a delay.
+// Whether another study fits. The counts are those before it. Errors: INVALID_ARGUMENT TOO_LARGE
+// for the study's own size, RESOURCE_EXHAUSTED QUOTA_EXCEEDED for the client's studies, OVERLOADED
+// for the queue, both with a delay.
 struct Usage {
   int64_t active_studies = 0;                // of this client
   int64_t queued_jobs = 0;                   // of all

@@ -24,8 +24,8 @@ constexpr size_t kMaxMembers = 100;
 enum Id {
   kJobsQueued, kJobsLeased, kLeasesExpired, kJobAttempts, kMeasurements, kQueueWait,
   kMeasureSeconds, kDiscards, kDevices, kAgentsOnline, kStudies, kCommitSeconds, kCommitOperations,
-  kWalBytes, kDatabaseReadOnly, kHanging, kForgotten, kLookups, kLookupSeconds, kRpcs, kRpcSeconds, kStreamsOpen,
-  kTuningSeconds, kTuningCost, kCertificateEnds, kReloadFailures,
+  kWalBytes, kDatabaseReadOnly, kHanging, kForgotten, kLookups, kLookupSeconds, kRpcs, kRpcSeconds,
+  kStreamsOpen, kTuningSeconds, kTuningCost, kCertificateEnds, kReloadFailures,
   kHandshakesFailed, kBuildInfo, kCount,
 };
 

@@ -1,6 +1,6 @@
-// Who is there: an agent or a device that was heard of lately and has not left in order. An agent has
-// left when it has said so and nothing is leased to it any more. Whatever shows devices, counts them
-// or places studies on them asks here.
+// Who is there: an agent or a device that was heard of lately and has not left in order. An agent
+// has left when it has said so and nothing is leased to it any more. Whatever shows devices, counts
+// them or places studies on them asks here.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Each kind is a condition on rows, which finds, counts and deletes them; `?` in it is the time before
-// which. What goes of a study goes piece by piece, and the study's row says how far.
+// Each kind is a condition on rows, which finds, counts and deletes them; `?` in it is the time
+// before which. What goes of a study goes piece by piece, and the study's row says how far.
 #include "src/serve/retention.h"
 
 #include <algorithm>
@@ -40,12 +40,13 @@ absl::StatusOr<bool> delete_study(Database& database, const std::string& study, 
 
 absl::StatusOr<bool> forget_payloads(Database& database, const std::string& study, int most,
                                      int64_t* rows) {
-  RETURN_IF_ERROR(database.query("UPDATE jobs SET payload = ? WHERE id IN (SELECT id FROM jobs WHERE "
-                                 "study = ? AND ended_ms > 0 AND length(payload) > 0 LIMIT ?)",
+  RETURN_IF_ERROR(database.query("UPDATE jobs SET payload = ? WHERE id IN (SELECT id FROM jobs "
+                                 "WHERE study = ? AND ended_ms > 0 AND length(payload) > 0 LIMIT ?)",
                                  Blob{""}, study, most).run());
   *rows = database.changes();
   if (*rows == most) return false;
-  RETURN_IF_ERROR(database.query("UPDATE studies SET keeps_payloads = 0 WHERE id = ?", study).run());
+  RETURN_IF_ERROR(
+      database.query("UPDATE studies SET keeps_payloads = 0 WHERE id = ?", study).run());
   return true;
 }
 
@@ -91,8 +92,8 @@ const std::vector<Kind>& kinds() {
        "keeps_events <> 0 AND ended_ms > 0 AND ended_ms < ?", "ended_ms", forget_events,
        "SELECT count(*) - count(DISTINCT e.study) FROM events e JOIN studies s ON s.id = e.study "
        "WHERE s.keeps_events <> 0 AND s.ended_ms > 0 AND s.ended_ms < ?"},
-      {"", &Retention::study_days, "studies", "state <> 'deleted' AND ended_ms > 0 AND ended_ms < ?",
-       "ended_ms"},
+      {"", &Retention::study_days, "studies",
+       "state <> 'deleted' AND ended_ms > 0 AND ended_ms < ?", "ended_ms"},
       {"devices", &Retention::device_days, "devices", kUnused, "seen_ms"},
       {"agents", &Retention::device_days, "agents",
        "seen_ms < ? AND NOT EXISTS (SELECT 1 FROM devices WHERE devices.agent = agents.id)", "id",

@@ -1,9 +1,9 @@
-// What is over is forgotten in time: audit lines, orphans, what only an ended study's jobs and watchers
-// needed, ended studies, names of devices and agents that nobody has seen for long. Measurements are
-// not: what they are worth says `db prune`.
+// What is over is forgotten in time: audit lines, orphans, what only an ended study's jobs and
+// watchers needed, ended studies, names of devices and agents that nobody has seen for long.
+// Measurements are not: what they are worth says `db prune`.
 //
-// In small pieces, of a few hundred rows each, which are transactions of their own: whoever stops in
-// between leaves a sound database, and two that forget at once do no harm.
+// In small pieces, of a few hundred rows each, which are transactions of their own: whoever stops
+// in between leaves a sound database, and two that forget at once do no harm.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,8 @@ std::span<const RetentionSetting> retention_settings();
 // Rows by what they were: audit, orphans, payloads, events, studies, devices, agents.
 using Forgotten = std::map<std::string, int64_t>;
 
-// The kind of what is to be forgotten next, for forget_piece(); -1: there is nothing. Rows of studies
-// that somebody deleted come first. REQUIRES: inside a read().
+// The kind of what is to be forgotten next, for forget_piece(); -1: there is nothing. Rows of
+// studies that somebody deleted come first. REQUIRES: inside a read().
 absl::StatusOr<int> what_to_forget(Database& database, const Retention& retention, int64_t now_ms);
 // Forgets at most some `most` rows of that kind, and counts them. REQUIRES: inside a write();
 // re-runnable, `gone` is only added to.

@@ -21,8 +21,8 @@ namespace lw {
 // kDataLoss: `what` ("job 17") is there and cannot be read.
 absl::Status damaged(const Database& database, std::string_view what);
 
-// What stands in `column` of the table's rows that fit `where`, in order: one step along an index of
-// the columns of `where` and `column` for each value, however many rows have it.
+// What stands in `column` of the table's rows that fit `where`, in order: one step along an index
+// of the columns of `where` and `column` for each value, however many rows have it.
 absl::StatusOr<std::vector<std::string>> distinct_values(Database& database,
                                                          std::string_view table,
                                                          std::string_view column,
@@ -89,8 +89,8 @@ absl::StatusOr<std::optional<StudyRow>> find_study(Database& database, std::stri
 absl::Status insert_study(Database& database, const StudyRow& row);  // and counts it, usage.h
 // State, target, error, counters and times, not the owner.
 absl::Status update_study(Database& database, const StudyRow& row);
-// `where` continues "SELECT ... FROM studies ": a condition, an order, a limit. Those that are deleted
-// are left out.
+// `where` continues "SELECT ... FROM studies ": a condition, an order, a limit. Those that are
+// deleted are left out.
 absl::StatusOr<std::vector<StudyRow>> select_studies(Database& database, std::string_view where,
                                                      const std::vector<Value>& values);
 absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Database& database,

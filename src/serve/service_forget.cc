@@ -1,6 +1,6 @@
-// Forgetting, by the housekeeping thread: a look now and then, and while there is something, one piece
-// after the other, each behind whatever else waits for the writer, leases first of all. The thread does
-// not wait for it: leases that run out are its first duty.
+// Forgetting, by the housekeeping thread: a look now and then, and while there is something, one
+// piece after the other, each behind whatever else waits for the writer, leases first of all. The
+// thread does not wait for it: leases that run out are its first duty.
 #include "src/serve/service_impl.h"
 
 namespace lw {

@@ -220,8 +220,8 @@ class Synchronization {
 
   // It has said that it leaves, and is gone when nothing is leased to it any more.
   absl::Status see_off() {
-    Query held = database_.query("SELECT 1 FROM jobs WHERE state = 'leased' AND device IN (SELECT id "
-                                 "FROM devices WHERE agent = ?) LIMIT 1", agent_);
+    Query held = database_.query("SELECT 1 FROM jobs WHERE state = 'leased' AND device IN (SELECT "
+                                 "id FROM devices WHERE agent = ?) LIMIT 1", agent_);
     const bool holds = held.next();
     RETURN_IF_ERROR(held.status());
     if (holds) return absl::OkStatus();
