@@ -154,7 +154,7 @@ TEST_F(ServiceKill, NothingIsForgottenButWhatIsOver) {
                                "payload_days": 1e-5}})";
   more_ = {"--config", config};
   witness_.expect_forgetting();
-  ASSERT_NO_FATAL_FAILURE(kill_for(kShortForm));
+  ASSERT_NO_FATAL_FAILURE(kill_for(kLookEvery));
   // And the rest of it, by `db prune`: first what studies leave behind, then all that ended.
   for (const char* what : {"--event-days", "--study-days"}) {
     processes_.start("prune", {LW_BINARY_DIR "/loopwright", "db", "prune", what, "1e-9", "--db",
