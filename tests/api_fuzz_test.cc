@@ -270,6 +270,9 @@ class ApiFuzzTest : public ::testing::TestWithParam<const char*> {
     google::longrunning::CancelOperationRequest cancelled;
     cancelled.set_name("operations/none");
     add(operations + "CancelOperation", cancelled);
+    google::longrunning::DeleteOperationRequest deleted;
+    deleted.set_name("operations/none");
+    add(operations + "DeleteOperation", deleted);
     google::longrunning::WaitOperationRequest wait;
     wait.set_name("operations/" + study_);
     wait.mutable_timeout()->set_nanos(1000);

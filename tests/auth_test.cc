@@ -172,17 +172,17 @@ TEST(Rules, AnAgentSpeaksForItself) {
 TEST(Rules, AClientEndsOnlyItsOwn) {
   const Identity ci{CallerRole::kClient, "ci", true};
   const Identity admin{CallerRole::kAdmin, "root", true};
-  EXPECT_TRUE(may_cancel(ci, "client/ci", "ci").ok());
-  EXPECT_EQ(reason_of(may_cancel(ci, "client/nightly", "nightly")),
+  EXPECT_TRUE(may_change_study(ci, "", "client/ci", "ci").ok());
+  EXPECT_EQ(reason_of(may_change_study(ci, "", "client/nightly", "nightly")),
             v1::ERROR_REASON_ROLE_DENIED);
-  EXPECT_EQ(reason_of(may_cancel(ci, "admin/ci", "ci")), v1::ERROR_REASON_ROLE_DENIED);
-  EXPECT_EQ(reason_of(may_cancel(ci, "", "")), v1::ERROR_REASON_ROLE_DENIED);
-  EXPECT_TRUE(may_cancel(admin, "client/ci", "ci").ok());
-  EXPECT_TRUE(may_cancel(local_identity(), "client/ci", "ci").ok());
+  EXPECT_EQ(reason_of(may_change_study(ci, "", "admin/ci", "ci")), v1::ERROR_REASON_ROLE_DENIED);
+  EXPECT_EQ(reason_of(may_change_study(ci, "", "", "")), v1::ERROR_REASON_ROLE_DENIED);
+  EXPECT_TRUE(may_change_study(admin, "", "client/ci", "ci").ok());
+  EXPECT_TRUE(may_change_study(local_identity(), "", "client/ci", "ci").ok());
   // Older studies have no role: the same name in another one is somebody else all the same.
-  EXPECT_TRUE(may_cancel(ci, "", "ci").ok());
-  EXPECT_FALSE(may_cancel({CallerRole::kReader, "ci", true}, "", "ci").ok());
-  EXPECT_FALSE(may_cancel({CallerRole::kAgent, "ci", true}, "client/ci", "ci").ok());
+  EXPECT_TRUE(may_change_study(ci, "", "", "ci").ok());
+  EXPECT_FALSE(may_change_study({CallerRole::kReader, "ci", true}, "", "", "ci").ok());
+  EXPECT_FALSE(may_change_study({CallerRole::kAgent, "ci", true}, "", "client/ci", "ci").ok());
 }
 
 TEST(Identities, AreReadFromExactlyOneUri) {

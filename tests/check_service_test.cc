@@ -88,7 +88,7 @@ struct Break {
 };
 
 constexpr Break kBreaks[] = {
-    {"StudyState", "UPDATE studies SET state = 'asleep' WHERE id = 'live'", "none of the five"},
+    {"StudyState", "UPDATE studies SET state = 'asleep' WHERE id = 'live'", "none of the six"},
     {"StudyEnd", "UPDATE studies SET ended_ms = 0 WHERE id = 'over'", "ended without a time"},
     {"StudySpec", "UPDATE studies SET spec = X'FF' WHERE id = 'live'", "spec cannot be read"},
     {"StudySums", "UPDATE studies SET trials = trials + 1 WHERE id = 'live'", "not the sums"},
@@ -112,8 +112,10 @@ constexpr Break kBreaks[] = {
     {"JobOutlives", "UPDATE jobs SET study = 'over' WHERE id = 1", "its study has ended"},
     {"JobDevice", "UPDATE jobs SET device = 'd9' WHERE state = 'leased'", "a device that is not"},
     {"JobAgent", "UPDATE jobs SET agent = 'a9' WHERE state = 'leased'", "another agent's"},
+    {"JobLeft", "UPDATE devices SET left_ms = 5", "a device that has left"},
     {"JobPayload", "UPDATE jobs SET payload = X'FF' WHERE id = 1", "payload cannot be read"},
     {"JobCandidates", "UPDATE jobs SET candidates = 3 WHERE id = 1", "not as many"},
+    {"JobForgotten", "UPDATE jobs SET payload = X'' WHERE id = 1", "not as many"},
     {"JobSources", "UPDATE jobs SET sources = 'draft' WHERE id = 1", "not as many"},
     {"OrphanJob", "UPDATE orphans SET job = 77", "its job is not there"},
     {"OrphanEpoch", "UPDATE orphans SET epoch = 77", "never had its epoch"},
@@ -126,12 +128,19 @@ constexpr Break kBreaks[] = {
     {"DeviceDescription", "UPDATE devices SET description = X'FF'", "description cannot"},
     {"DeviceEvidence", "UPDATE devices SET evidence = '['", "evidence is not JSON"},
     {"AgentLabels", "UPDATE agents SET labels = '{'", "labels are not JSON"},
-    {"EventGap", "DELETE FROM events WHERE sequence = 1 AND study = 'live'", "from 1 without gaps"},
+    {"EventGap", "DELETE FROM events WHERE sequence = 1 AND study = 'live'", "without gaps"},
+    {"EventFirst", "UPDATE studies SET first_event = 2 WHERE id = 'over'", "without gaps"},
+    {"EventForgotten", "UPDATE studies SET first_event = 2 WHERE id = 'live'", "forgotten events"},
     {"EventUnreadable", "UPDATE events SET event = X'FF' WHERE sequence = 1", "it cannot be read"},
     {"EventNumber",
      "UPDATE events SET event = (SELECT e.event FROM events e WHERE e.sequence = 2 LIMIT 1) "
      "WHERE sequence = 1",
      "it says that it is number 2"},
+    {"UsageStudies", "UPDATE client_usage SET studies = studies - 1", "not what is counted"},
+    {"UsageSpecs", "UPDATE client_usage SET spec_bytes = 0", "not what is counted"},
+    {"UsageUnconfirmed", "UPDATE measurements SET counts = 0, actor = 'client/x'",
+     "not what is counted"},
+    {"UsageForgotten", "DELETE FROM client_usage", "not what is counted"},
     {"RequestHash", "UPDATE requests SET hash = 'x'", "no sha256"},
     {"RequestMethod", "UPDATE requests SET method = 'Explode'", "no method 'Explode'"},
     {"RequestAnswer", "UPDATE requests SET response = X'FF'", "answer cannot be read"},
@@ -180,8 +189,11 @@ TEST(CheckPostgres, SaysWhatIsWrong) {
   ASSERT_THAT(*store->check(), IsEmpty());
   for (const Break& one : kBreaks) {
     std::string sql = one.sql;
-    if (const size_t at = sql.find("X'FF'"); at != std::string::npos) {
-      sql.replace(at, 5, "'\\xFF'::bytea");
+    for (const auto& [ours, theirs] : {std::pair("X'FF'", "'\\xFF'::bytea"),
+                                       std::pair("X''", "''::bytea")}) {
+      if (const size_t at = sql.find(ours); at != std::string::npos) {
+        sql.replace(at, std::string(ours).size(), theirs);
+      }
     }
     std::vector<std::string> lines;
     const absl::Status undone = database->write(5, [&]() -> absl::Status {

@@ -341,6 +341,68 @@ TEST_F(CliServiceTest, BackupsAreDatabases) {
   }
 }
 
+TEST_F(CliServiceTest, EndedStudiesAreDeletedOthersAreNamed) {
+  device();
+  const auto submit = [&](const std::string& target) {
+    return ask_json("submit --trials 4 --threads 1 matmul M=40 N=40 K=40 --target " + target)
+        ["study"].get<std::string>();
+  };
+  const std::string first = submit("x86_avx2"), second = submit("x86_avx2");
+  for (const std::string& name : {first, second}) EXPECT_EQ(ask("watch " + name).code, 0);
+  const std::string waits = submit("devices/elsewhere");
+  const CliRun refused = ask("delete " + waits);
+  EXPECT_EQ(refused.code, 1) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr(waits + ": "));
+  EXPECT_THAT(refused.err, HasSubstr("loopwright cancel"));
+  const CliRun run = ask("delete --json " + first + " " + waits + " " + second.substr(8));
+  EXPECT_EQ(run.code, 1) << run.err;
+  EXPECT_EQ(run.json()["deleted"], json({first, second})) << "the others go";
+  EXPECT_EQ(run.json()["refused"][0]["name"], waits);
+  EXPECT_EQ(ask("studies " + first).code, 2);
+  const CliRun watched = ask("watch " + first);
+  EXPECT_EQ(watched.code, 2) << watched.err;
+  EXPECT_THAT(watched.err, Not(HasSubstr("to go on"))) << "there is nothing to wait for";
+  EXPECT_EQ(ask("cancel " + waits).code, 0);
+  EXPECT_EQ(ask("delete " + waits).code, 0);
+  EXPECT_EQ(ask("lookup --worst exact matmul M=40 N=40 K=40 --target x86_avx2 --threads 1").code, 0)
+      << "what was measured stays";
+}
+
+// The same that a daemon does by itself, on a database without one.
+TEST_F(CliServiceTest, PruneForgetsWhatADaemonWouldWithAndWithoutADaemon) {
+  study();
+  const json made = ask_json("backup");
+  const std::string file = *service_ + "/" + made["file"].get<std::string>();
+  const json before = cli("db stats --json --db " + file).json();
+  const std::string all = "db prune --json --audit-days 1e-9 --orphan-days 1e-9 --payload-days "
+                          "1e-9 --event-days 1e-9 --device-days 1e-9 --db " + file;
+  const json announced = cli(all + " --dry-run").json();
+  EXPECT_EQ(cli("db stats --json --db " + file).json(), before) << "a dry run changes nothing";
+  EXPECT_EQ(announced["pruned"], 0);
+  for (const char* what : {"audit", "payloads", "events", "devices", "agents"}) {
+    EXPECT_GT(announced["forgotten"].value(what, 0), 0) << what;
+  }
+  json gone = cli(all).json();
+  EXPECT_EQ(gone["forgotten"], announced["forgotten"]);
+  const json after = cli("db stats --json --db " + file).json();
+  EXPECT_EQ(after["measurements"], before["measurements"]);
+  EXPECT_EQ(after["studies"].get<int>() + gone["forgotten"].value("studies", 0), before["studies"])
+      << "but for those that somebody has just deleted";
+  EXPECT_EQ(after["audit"], 0);
+  EXPECT_EQ(after["devices"], 0);
+  EXPECT_LT(after["bytes"], before["bytes"]) << "the room is given back";
+  EXPECT_THAT(cli("db check --db " + file).out, HasSubstr("no defects"));
+  const CliRun studies = cli("db prune --study-days 1e-9 --db " + file);
+  EXPECT_THAT(studies.out, HasSubstr(" studies deleted"));
+  EXPECT_THAT(studies.out, Not(HasSubstr("measurements")));
+  EXPECT_EQ(cli("db stats --json --db " + file).json()["studies"], 0);
+  EXPECT_THAT(cli("db check --db " + file).out, HasSubstr("no defects"));
+  EXPECT_THAT(cli("db prune --keep 1 --days 0 --dry-run --db " + file).out,
+              HasSubstr("measurements would be deleted"));
+  EXPECT_EQ(cli("db prune --audit-days 1e-9 --db none.db").code, 2);
+  EXPECT_EQ(cli("db prune --audit-day 1 --db " + file).code, 1);
+}
+
 TEST_F(CliServiceTest, MetricsCountWhatHappened) {
   study();
   const std::string host = http_->substr(0, http_->find_last_not_of('/') + 1);

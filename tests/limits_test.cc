@@ -212,16 +212,55 @@ TEST(ServeConfig, AFileThatIsNotThereIsNotFound) {
 
 TEST(Quotas, SayWhichLimitAndWhen) {
   const Quotas quotas;
-  EXPECT_TRUE(check_new_study(quotas, "ci", {}, 500, 1'000'000).ok());
-  EXPECT_EQ(reason_of(check_new_study(quotas, "ci", {}, 501, 0)), v1::ERROR_REASON_TOO_LARGE);
-  EXPECT_EQ(reason_of(check_new_study(quotas, "ci", {}, 1, 1'000'001)), v1::ERROR_REASON_TOO_LARGE);
-  EXPECT_TRUE(check_new_study(quotas, "ci", {99, 19'999}, 1, 1).ok());
-  const absl::Status studies = check_new_study(quotas, "ci", {100, 0}, 1, 1);
+  EXPECT_TRUE(check_new_study(quotas, "ci", {}, {500, 1'000'000}).ok());
+  EXPECT_EQ(reason_of(check_new_study(quotas, "ci", {}, {501, 0})), v1::ERROR_REASON_TOO_LARGE);
+  EXPECT_EQ(reason_of(check_new_study(quotas, "ci", {}, {1, 1'000'001})),
+            v1::ERROR_REASON_TOO_LARGE);
+  EXPECT_TRUE(check_new_study(quotas, "ci", {99, 19'999, {}}, {1, 1}).ok());
+  const absl::Status studies = check_new_study(quotas, "ci", {100, 0, {}}, {1, 1});
   EXPECT_EQ(reason_of(studies), v1::ERROR_REASON_QUOTA_EXCEEDED);
   EXPECT_GT(retry_delay_ms(studies), 0);
-  const absl::Status queue = check_new_study(quotas, "ci", {0, 20'000}, 1, 1);
+  const absl::Status queue = check_new_study(quotas, "ci", {0, 20'000, {}}, {1, 1});
   EXPECT_EQ(reason_of(queue), v1::ERROR_REASON_OVERLOADED);
   EXPECT_GT(retry_delay_ms(queue), 0);
+}
+
+TEST(Quotas, SayWhatToDeleteOrWhomToAsk) {
+  const Quotas quotas;
+  const auto full = [](const absl::Status& status, const std::string& remedy) {
+    EXPECT_EQ(reason_of(status), v1::ERROR_REASON_QUOTA_EXCEEDED) << status;
+    EXPECT_GT(retry_delay_ms(status), 0);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(remedy));
+  };
+  const int64_t most = quotas.studies_per_client, bytes = quotas.spec_bytes_per_client;
+  EXPECT_TRUE(check_new_study(quotas, "ci", {0, 0, {most - 1, bytes - 10, 0}}, {1, 1, 10}).ok());
+  full(check_new_study(quotas, "ci", {0, 0, {most, 0, 0}}, {1, 1, 10}), "loopwright delete");
+  full(check_new_study(quotas, "ci", {0, 0, {0, bytes - 10, 0}}, {1, 1, 11}), "loopwright delete");
+  const int64_t rows = quotas.unconfirmed_per_client;
+  EXPECT_TRUE(check_unconfirmed(quotas, "client/ci", {0, 0, rows}, 1).ok());
+  full(check_unconfirmed(quotas, "client/ci", {0, 0, rows + 1}, 1), "ask an admin");
+  EXPECT_TRUE(check_unconfirmed(quotas, "client/ci", {0, 0, rows + 1}, 0).ok()) << "nothing new";
+}
+
+TEST(ServeConfig, RetentionIsInDays) {
+  const auto config =
+      parse_serve_config(R"({"retention": {"audit_days": 7, "study_days": 0.5}})", "c.json");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->retention.audit_days, 7);
+  EXPECT_EQ(config->retention.study_days, 0.5);
+  EXPECT_EQ(config->retention.orphan_days, Retention().orphan_days) << "left out: as usual";
+  for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"retention": 7})", "c.json: retention: want an object"},
+           {R"({"retention": {"audit_day": 7}})", "did you mean 'audit_days'?"},
+           {R"({"retention": {"payload_days": -1}})",
+            "c.json: retention.payload_days: want a number from 0 to 36500, not -1"},
+           {R"({"retention": {"event_days": "long"}})",
+            "c.json: retention.event_days: want a number"},
+           {R"({"retentoin": {}})", "did you mean 'retention'?"}}) {
+    const absl::Status status = parse_serve_config(text, "c.json").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(message)) << text;
+  }
 }
 
 TEST(Config, TheDeniedAreRolesAndNames) {

@@ -80,6 +80,7 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
     study.state = v1::STUDY_STATE_RUNNING;
     study.priority = priority;
     study.spec.set_trials(100);
+    for (int i = 0; i < workloads; ++i) study.spec.add_workloads()->set_name(absl::StrCat("w", i));
     study.created_ms = study.updated_ms = now_;
     write([&](Database& database) -> absl::Status {
       for (int i = 0; i < workloads; ++i) {

@@ -7,6 +7,7 @@
 namespace lw {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -118,6 +119,73 @@ TEST_P(QueueTest, AnotherResultOfTheSameLeaseIsAnOrphan) {
   EXPECT_EQ(number("SELECT count(*) FROM orphans"), 1);
 }
 
+// ---- orphans ------------------------------------------------------------------------------------
+
+TEST_P(QueueTest, OnlyWhoHeldTheJobLeavesAnOrphan) {
+  queue(make_study("ci"));
+  Asker a, b{.agent = "b", .devices = {"e"}}, stranger{.agent = "x", .devices = {"f"}};
+  const v1::Job first = take_one(a);
+  vanish(a);
+  const v1::Job second = take_one(b);
+  v1::JobResult forged = result_of(first, 1);
+  EXPECT_EQ(send(stranger, forged).kind(), v1::RECEIPT_KIND_LEASE_LOST);
+  b.results = {forged};                    // of another lease than the one that it holds
+  EXPECT_EQ(call(b, 0)->receipts(0).kind(), v1::RECEIPT_KIND_LEASE_LOST);
+  forged.set_epoch(second.epoch());
+  EXPECT_EQ(send(a, forged).kind(), v1::RECEIPT_KIND_LEASE_LOST);
+  EXPECT_EQ(number("SELECT count(*) FROM orphans"), 0);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(send(a, result_of(first, 10 + i)).kind(), v1::RECEIPT_KIND_LEASE_LOST);
+  }
+  EXPECT_EQ(number("SELECT count(*) FROM orphans"), 1) << "one of each lease";
+  EXPECT_EQ(send(b, result_of(second)).kind(), v1::RECEIPT_KIND_STORED);
+}
+
+TEST_P(QueueTest, ALargeOrphanIsKeptWithoutItsOutcomes) {
+  queue(make_study("ci"));
+  Asker a;
+  v1::JobResult result = result_of(take_one(a));
+  result.mutable_outcomes(0)->mutable_measurement()->set_environment(std::string(1 << 20, 'e'));
+  result.set_failure_detail("late");
+  now_ += rules_.ttl_ms + 1;
+  EXPECT_EQ(send(a, result).kind(), v1::RECEIPT_KIND_LEASE_LOST);
+  v1::JobResult kept;
+  ASSERT_TRUE(kept.ParseFromString(text("SELECT result FROM orphans")));
+  EXPECT_EQ(kept.outcomes_size(), 0);
+  EXPECT_EQ(kept.digest(), result.digest());
+  EXPECT_THAT(kept.failure_detail(), AllOf(HasSubstr("1 outcomes of 10"), HasSubstr("late")));
+}
+
+TEST_P(QueueTest, OrphansAreSoManyTheOldestGoFirst) {
+  const std::string study = make_study("ci");
+  Asker a;
+  const auto add = [&](const std::string& agent, int count) {
+    write([&](Database& database) -> absl::Status {
+      for (int i = 0; i < count; ++i) {
+        RETURN_IF_ERROR(database.query("INSERT INTO orphans (job, epoch, agent, received_ms, "
+                                       "result) VALUES (?,1,?,?,?)", 1000 + i, agent, now_,
+                                       Blob{""}).run());
+      }
+      return absl::OkStatus();
+    });
+  };
+  const auto late = [&] {
+    queue(study);
+    const v1::JobResult result = result_of(take_one(a));
+    now_ += rules_.ttl_ms + 1;
+    EXPECT_EQ(send(a, result).kind(), v1::RECEIPT_KIND_LEASE_LOST);
+    write([&](Database& database) { return database.query("DELETE FROM jobs").run(); });
+  };
+  add("b", 3), add("a", 505);
+  late();
+  EXPECT_EQ(number("SELECT count(*) FROM orphans WHERE agent = 'a'"), 500);
+  EXPECT_EQ(number("SELECT min(id) FROM orphans WHERE agent = 'a'"), 3 + 6 + 1);
+  EXPECT_EQ(number("SELECT count(*) FROM orphans WHERE agent = 'b'"), 3);
+  write([&](Database& database) { return database.set_last_given("orphans", 11'000); });
+  late();
+  EXPECT_EQ(number("SELECT count(*) FROM orphans WHERE agent = 'b'"), 0) << "in all";
+}
+
 TEST_P(QueueTest, ADigestThatDoesNotFitIsRefused) {
   const int64_t id = queue(make_study("ci"));
   Asker a;
@@ -142,6 +210,14 @@ TEST_P(QueueTest, ResultsThatDoNotAddUpAreRefused) {
       [](v1::JobResult& r) { r.mutable_outcomes(1)->set_index(2); },
       [](v1::JobResult& r) { r.mutable_outcomes(0)->clear_measurement(); },
       [](v1::JobResult& r) { r.mutable_outcomes(0)->mutable_measurement()->set_time_us(NAN); },
+      [](v1::JobResult& r) {
+        for (int i = 0; i < 10'001; ++i) {
+          r.mutable_outcomes(0)->mutable_measurement()->add_samples_us(10);
+        }
+      },
+      [](v1::JobResult& r) {
+        r.mutable_outcomes(0)->mutable_measurement()->set_environment(std::string(1 << 20, ' '));
+      },
       [](v1::JobResult& r) { r.set_failure(v1::VERDICT_CRASH), r.clear_outcomes(); }};
   for (size_t i = 0; i < spoilers.size(); ++i) {
     now_ += 1'000'000;

@@ -77,6 +77,36 @@ class ServiceAudit : public ::testing::Test {
   }();
 };
 
+TEST_F(ServiceAudit, AStudyIsDeletedByWhoMadeItAndByAdmins) {
+  const auto erase = [&](const Caller& who, const std::string& study) {
+    google::longrunning::DeleteOperationRequest request;
+    google::protobuf::Empty nothing;
+    request.set_name(operation_name(id_of(study)));
+    return service_->delete_operation(who, request, &nothing);
+  };
+  const std::string first = create(kCi, "first"), second = create(kCi, "second");
+  for (const std::string& study : {first, second}) {
+    v1::CancelStudyRequest request;
+    v1::Study ended;
+    request.set_request_id(study);
+    request.set_name(study);
+    ASSERT_TRUE(service_->cancel_study(kCi, request, &ended).ok());
+  }
+  const size_t lines = audit().size();
+  for (const Caller& other : {kOther, kReader}) {
+    EXPECT_EQ(reason_of(erase(other, first)), v1::ERROR_REASON_ROLE_DENIED);
+  }
+  EXPECT_EQ(audit().size(), lines) << "what is refused is written by who answers the call";
+  EXPECT_TRUE(erase(kCi, first).ok());
+  EXPECT_TRUE(erase(kAdmin, second).ok());
+  const std::vector<v1::AuditEntry> after = audit();
+  ASSERT_EQ(after.size(), lines + 2);
+  EXPECT_EQ(after[0].actor(), "admin/ci");
+  EXPECT_EQ(after[0].subject(), second);
+  EXPECT_EQ(after[1].actor(), "client/ci");
+  EXPECT_EQ(after[1].method(), "DeleteOperation");
+}
+
 TEST_F(ServiceAudit, ProgramsAreShownToWhoMadeTheStudyAndToAdmins) {
   const std::string name = create(kCi, "1");
   EXPECT_THAT(program_shown(kCi, name), HasSubstr("op "));

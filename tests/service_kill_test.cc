@@ -28,7 +28,7 @@ class ServiceKill : public FolderTest {
 
   void start(const std::string& name) {
     if (name == "daemon") {
-      ASSERT_TRUE(processes_.start_daemon(name, daemon_words(address_, database())))
+      ASSERT_TRUE(processes_.start_daemon(name, daemon_words(address_, database(), "2", more_)))
           << read_text(processes_.log(name));
     } else if (name == "client") {
       processes_.start(name, client_words(address_, folder_ + "/journal", 2));
@@ -56,13 +56,15 @@ class ServiceKill : public FolderTest {
     return records;
   }
 
+  void kill_for(int rounds);
+
+  Words more_;                             // of the daemon
   const std::string address_ = loopback(free_port());
   Processes processes_{folder_};
   Witness witness_{database()};
 };
 
-TEST_F(ServiceKill, NothingIsLostWhoeverIsKilledWhenever) {
-  const int rounds = kill_options.rounds > 0 ? kill_options.rounds : kShortForm;
+void ServiceKill::kill_for(int rounds) {
   Rng rng(kill_options.seed);
   std::vector<std::string> names = {"daemon", "client"};
   for (int i = 0; i < kAgents; ++i) names.push_back(nth_agent(i));
@@ -139,6 +141,30 @@ TEST_F(ServiceKill, NothingIsLostWhoeverIsKilledWhenever) {
               counts.text().c_str());
   EXPECT_GT(counts.studies, 0u);
   EXPECT_GT(counts.acknowledged, 0u);
+}
+
+TEST_F(ServiceKill, NothingIsLostWhoeverIsKilledWhenever) {
+  kill_for(kill_options.rounds > 0 ? kill_options.rounds : kShortForm);
+}
+
+// What is over is forgotten while all of that goes on, at once: nothing else is.
+TEST_F(ServiceKill, NothingIsForgottenButWhatIsOver) {
+  const std::string config = processes_.path("config.json");
+  std::ofstream(config) << R"({"retention": {"audit_days": 1e-5, "orphan_days": 1e-5,
+                               "payload_days": 1e-5}})";
+  more_ = {"--config", config};
+  witness_.expect_forgetting();
+  ASSERT_NO_FATAL_FAILURE(kill_for(kLookEvery));
+  // And the rest of it, by `db prune`: first what studies leave behind, then all that ended.
+  for (const char* what : {"--event-days", "--study-days"}) {
+    processes_.start("prune", {LW_BINARY_DIR "/loopwright", "db", "prune", what, "1e-9", "--db",
+                               database()});
+    ASSERT_EQ(processes_.wait("prune", 60), 0) << read_text(processes_.log("prune"));
+    ASSERT_NO_FATAL_FAILURE(expect_sound(witness_, processes_, kAgents, /*finished=*/true));
+    ASSERT_NO_FATAL_FAILURE(check_database(processes_, database()));
+  }
+  EXPECT_EQ(witness_.counts().studies, 0u);
+  EXPECT_GT(witness_.counts().measurements, 0u);
 }
 
 }  // namespace

@@ -46,6 +46,10 @@ class Witness {
   };
   const Counts& counts() const { return counts_; }
 
+  // From now on ended studies may be missing, or some of what they left behind: retention is at
+  // work.
+  void expect_forgetting() { forgets_ = true; }
+
   // `finished`: every client has had all its answers.
   void look(const std::vector<std::string>& journals, const std::vector<std::string>& logs,
             bool finished = false) {
@@ -132,7 +136,11 @@ class Witness {
     for (const auto& [id, before] : studies_) {
       const auto after = now.find(id);
       if (after == now.end()) {
-        problem(absl::StrCat("study ", id, " is lost"));
+        if (forgets_ && has_ended(before.state)) {
+          gone_.insert(id);
+        } else {
+          problem(absl::StrCat("study ", id, " is lost"));
+        }
         continue;
       }
       if (has_ended(before.state) && (after->second.state != before.state ||
@@ -174,16 +182,20 @@ class Witness {
   absl::Status look_at_events(Database& database, const std::string& id) {
     ASSIGN_OR_RETURN(const std::vector<loopwright::v1::StudyEvent> events,
                      events_after(database, id, 0, 1 << 20));
-    std::vector<std::string>& before = events_[id];
+    std::vector<std::string>& before = events_[id];  // "": forgotten before it was seen
     std::map<std::string, double> best;
     int ends = 0;
-    for (size_t i = 0; i < events.size(); ++i) {
-      const loopwright::v1::StudyEvent& event = events[i];
+    const bool may_forget = forgets_ && has_ended(studies_[id].state);
+    const size_t first = may_forget && !events.empty() ? events[0].sequence() - 1 : 0;
+    if (before.size() < first) before.resize(first);
+    for (size_t k = 0; k < events.size(); ++k) {
+      const loopwright::v1::StudyEvent& event = events[k];
       const std::string digest = KillableClient::event_digest(event);
+      const size_t i = first + k;
       if (event.sequence() != static_cast<int64_t>(i) + 1) {
         problem(absl::StrCat("event ", i + 1, " of ", id, " is numbered ", event.sequence()));
       }
-      if (i < before.size() && before[i] != digest) {
+      if (i < before.size() && !before[i].empty() && before[i] != digest) {
         problem(absl::StrCat("event ", i + 1, " of ", id, " became another"));
       }
       if (i >= before.size()) before.push_back(digest);
@@ -196,7 +208,7 @@ class Witness {
       }
       ends += event.kind() == loopwright::v1::StudyEvent::KIND_ENDED;
     }
-    if (events.size() < before.size()) problem(absl::StrCat("events of ", id, " are lost"));
+    if (first + events.size() < before.size()) problem(absl::StrCat("events of ", id, " are lost"));
     if (ends != static_cast<int>(has_ended(studies_[id].state))) {
       problem(absl::StrCat("study ", id, " has ", ends, " ends"));
     }
@@ -221,6 +233,7 @@ class Witness {
         problem(absl::StrCat(name, ": epoch ", newest_[job.id], " was given, its row says ",
                              job.epoch));
       }
+      study_of_[job.id] = job.study;
       const auto stored = stored_.find(job.id);
       const bool done = job.state == loopwright::v1::JOB_STATE_DONE;
       if (stored != stored_.end() && !(done && job.epoch == stored->second)) {
@@ -230,7 +243,7 @@ class Witness {
       }
       const auto study = studies_.find(job.study);
       if (study == studies_.end()) {
-        problem(absl::StrCat(name, " has no study"));
+        if (!gone_.contains(job.study)) problem(absl::StrCat(name, " has no study"));
         continue;
       }
       const bool live = job.state == loopwright::v1::JOB_STATE_QUEUED ||
@@ -240,11 +253,27 @@ class Witness {
       }
       if (done) now_done[job.id] = job.digest;
       const bool dead = job.state == loopwright::v1::JOB_STATE_DEAD && job.candidates == 1;
-      if (!done && !dead) continue;
-      const Key key = key_of(study->second, workloads_[job.study].at(job.position));
-      for (const auto& candidate : job.payload.candidates()) {
-        ++(done ? done_ : charged_)[subject(key, candidate.trace())];
+      if (!done && !dead) {
+        traces_.erase(job.id);
+        continue;
       }
+      const Key key = key_of(study->second, workloads_[job.study].at(job.position));
+      if (job.payload.candidates().empty() && forgets_) {
+        if (!traces_.contains(job.id)) unsure_.insert(subject(key, ""));
+        continue;
+      }
+      Measured& measured = traces_[job.id];
+      measured = {done, {}};
+      for (const auto& candidate : job.payload.candidates()) {
+        measured.subjects.push_back(subject(key, candidate.trace()));
+      }
+    }
+    // Also of the jobs that are forgotten.
+    for (const auto& [id, job] : traces_) {
+      for (const std::string& one : job.subjects) ++(job.done ? done_ : charged_)[one];
+    }
+    for (const auto& [id, digest] : ended_jobs_) {
+      if (gone_.contains(study_of_[id])) now_done[id] = digest;
     }
     for (const auto& [id, digest] : ended_jobs_) {
       const auto at = now_done.find(id);
@@ -278,6 +307,7 @@ class Witness {
     }
     RETURN_IF_ERROR(query.status());
     for (const auto& [what, count] : measured) {
+      if (unsure_.contains(what.substr(0, what.rfind('|') + 1))) continue;
       const int64_t least = done_[what], most = least + charged_[what];
       if (count < least || count > most) {
         problem(absl::StrCat("measured ", count, " times, finished jobs say ", least, " to ", most,
@@ -307,17 +337,18 @@ class Witness {
       if (line.what == "saw") {
         const std::vector<std::string>& events = events_[line.kind.substr(8)];
         const size_t at = std::stoull(line.id);
-        if (at > events.size() || events[at - 1] != line.rest) {
+        const bool is_known = at <= events.size() && !(forgets_ && events[at - 1].empty());
+        if (at > events.size() || (is_known && events[at - 1] != line.rest)) {
           problem(absl::StrCat("a client saw another event ", at, " of ", line.kind));
         }
       }
-      if (line.what == "ended" && !is_in(line.kind, line.id)) {
+      if (line.what == "ended" && !is_gone(line.kind) && !is_in(line.kind, line.id)) {
         problem(absl::StrCat(line.kind, " had ended as ", line.id));
       }
       if (line.what != "done") continue;
       const auto [answer, fresh] = answers.emplace(line.id, line.rest);
       if (!fresh && answer->second != line.rest) problem("two answers for one request id");
-      if (line.kind == "study" && !studies_.contains(line.rest.substr(8))) {
+      if (line.kind == "study" && !is_gone(line.rest) && !studies_.contains(line.rest.substr(8))) {
         problem(absl::StrCat("acknowledged and lost: ", line.rest));
       }
       if (line.kind == "put" &&
@@ -330,8 +361,9 @@ class Witness {
     for (const JournalLine& line : said) {
       if (line.what == "done" && line.kind == "study") acknowledged.insert(line.rest);
     }
-    if (finished && studies_.size() != acknowledged.size()) {
-      problem(absl::StrCat(studies_.size(), " studies, ", acknowledged.size(), " acknowledged"));
+    if (finished && studies_.size() + gone_.size() != acknowledged.size()) {
+      problem(absl::StrCat(studies_.size() + gone_.size(), " studies, ", acknowledged.size(),
+                           " acknowledged"));
     }
     return absl::OkStatus();
   }
@@ -341,12 +373,14 @@ class Witness {
     return at != studies_.end() && loopwright::v1::StudyState_Name(at->second.state) == state;
   }
 
+  bool is_gone(const std::string& study) const { return gone_.contains(study.substr(8)); }
+
   void look_at_cancels(const std::vector<JournalLine>& said) {
     std::map<std::string, std::string> subjects;
     for (const JournalLine& line : said) {
       if (line.what == "want" && line.kind == "cancel") subjects[line.id] = line.rest;
       if (line.what != "done" || line.kind != "cancel") continue;
-      if (!is_in(subjects[line.id], line.rest)) {
+      if (!is_gone(subjects[line.id]) && !is_in(subjects[line.id], line.rest)) {
         problem(absl::StrCat(subjects[line.id], " was ", line.rest, " when it was cancelled"));
       }
     }
@@ -361,8 +395,15 @@ class Witness {
   std::map<std::string, StudyRow> studies_;
   std::map<std::string, std::vector<StudyWorkloadRow>> workloads_;
   std::map<std::string, std::vector<std::string>> events_;
-  std::map<int64_t, std::string> ended_jobs_;
+  std::map<int64_t, std::string> ended_jobs_, study_of_;  // by job: the result's digest, the study
+  struct Measured {
+    bool done = false;                     // else charged
+    std::vector<std::string> subjects;
+  };
+  std::map<int64_t, Measured> traces_;     // of jobs that ended, as last seen
   std::map<std::string, int64_t> done_, charged_;  // how often jobs say that a trace was measured
+  bool forgets_ = false;
+  std::set<std::string> gone_, unsure_;    // studies; keys of which jobs were forgotten unseen
 };
 
 // The witness finds nothing wrong in the client's journal, the logs of so many agents (nth_agent)

@@ -188,6 +188,24 @@ TEST_F(StudyQueueTest, AStudyWhoseDevicesGoGivesItsSeatUpAndGoesOnWhenTheyAreBac
   EXPECT_EQ(study.progress().trials(), 60);
 }
 
+// Not only when it has been silent for a minute.
+TEST_F(StudyQueueTest, AnAgentThatHasLeftIsNobodysPlace) {
+  Daemon daemon(scratch_.file, options());
+  {
+    NullAgent agent(daemon.server->address(), "a");
+    ASSERT_TRUE(eventually([&] {
+      return number(*daemon.database, "SELECT count(*) FROM devices") == 1;
+    }));
+  }
+  create(daemon, request("any", 0));
+  EXPECT_TRUE(eventually([&] {
+    return number(*daemon.database,
+                  "SELECT count(*) FROM studies WHERE waiting = 'no device'") == 1;
+  }));
+  EXPECT_EQ(number(*daemon.database, "SELECT max(owner_epoch) FROM studies"), 0)
+      << "it had a seat all the same";
+}
+
 TEST_F(StudyQueueTest, AStudyThatHasWaitedForTooLongFailsWithWhatItWaitedFor) {
   Daemon daemon(scratch_.file, options());
   v1::CreateStudyRequest hopeless = request("devices/nothing", 0);

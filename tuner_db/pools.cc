@@ -1,5 +1,6 @@
 #include "tuner_db/pools.h"
 
+#include <map>
 #include <optional>
 #include <set>
 
@@ -8,6 +9,7 @@
 #include "tuner_db/best.h"
 #include "tuner_db/messages.h"
 #include "tuner_db/rows.h"
+#include "tuner_db/usage.h"
 #include "tuner_db/withdrawn.h"
 
 namespace lw {
@@ -29,16 +31,29 @@ absl::StatusOr<int64_t> insert(Database& database, int64_t candidate, const Meas
   return id;
 }
 
-// What a copy of a stored measurement adds: somebody whose word counts vouches for it, or says that
-// it was annulled; whether that is news.
+// Somebody whose word counts vouches for a measurement of a client's; whether that is news.
+absl::StatusOr<bool> confirm(Database& database, int64_t id, const Measurement& m) {
+  std::string client;
+  {
+    Query query = database.query("SELECT actor FROM measurements WHERE id = ? AND counts = 0", id);
+    const bool is_unconfirmed = query.next();
+    if (is_unconfirmed) client = query.text(0);
+    RETURN_IF_ERROR(query.status());
+    if (!is_unconfirmed) return false;
+  }
+  RETURN_IF_ERROR(add_use(database, client, {.unconfirmed = -1}));
+  RETURN_IF_ERROR(database.query("UPDATE measurements SET counts = 1, actor = ?, device = ? "
+                                 "WHERE id = ?", m.actor, m.device, id).run());
+  return true;
+}
+
+// What a copy of a stored measurement adds: that it counts, or was annulled; whether that is news.
 absl::StatusOr<bool> vouch(Database& database, int64_t id, const Measurement& m,
                            const std::string& digest) {
   RETURN_IF_ERROR(database.query("UPDATE measurements SET digest = ? WHERE id = ? AND digest = ''",
                                  digest, id).run());
   if (!m.counts) return false;
-  RETURN_IF_ERROR(database.query("UPDATE measurements SET counts = 1, actor = ?, device = ? "
-                                 "WHERE id = ? AND counts = 0", m.actor, m.device, id).run());
-  bool changed = database.changes() > 0;
+  ASSIGN_OR_RETURN(const bool changed, confirm(database, id, m));
   if (m.annulled.empty()) return changed;
   RETURN_IF_ERROR(database.query("UPDATE measurements SET annulled = ? WHERE id = ? AND "
                                  "annulled = ''", m.annulled, id).run());
@@ -82,11 +97,18 @@ class Appending {
   }
 
   void touch(int64_t candidate) { touched_.insert(candidate); }
+  absl::StatusOr<int64_t> add(int64_t candidate, const Measurement& m, const std::string& digest) {
+    if (!m.counts) ++unconfirmed_[m.actor];
+    return insert(database_, candidate, m, digest);
+  }
 
   absl::Status finish() {
     for (const int64_t candidate : touched_) {
       ASSIGN_OR_RETURN(const bool moved, update_pool(database_, candidate));
       changed_ |= moved;
+    }
+    for (const auto& [client, rows] : unconfirmed_) {
+      RETURN_IF_ERROR(add_use(database_, client, {.unconfirmed = rows}));
     }
     return changed_ ? note_change(database_, key_) : absl::OkStatus();
   }
@@ -95,6 +117,7 @@ class Appending {
   Database& database_;
   int64_t key_;
   std::set<int64_t> touched_;
+  std::map<std::string, int64_t> unconfirmed_;  // rows that are new, by who put them
   bool changed_ = false;
   std::optional<bool> has_withdrawn_;      // the key, once somebody has looked
 };
@@ -110,7 +133,7 @@ absl::Status append_measurements(Database& database, int64_t key,
     bool is_new = false;
     ASSIGN_OR_RETURN(const int64_t candidate, appending.candidate_of(m, &is_new));
     if (!is_new && is_pooled(m)) appending.touch(candidate);
-    ASSIGN_OR_RETURN(ids->emplace_back(), insert(database, candidate, m, measurement_digest(m)));
+    ASSIGN_OR_RETURN(ids->emplace_back(), appending.add(candidate, m, measurement_digest(m)));
   }
   return appending.finish();
 }
@@ -132,7 +155,7 @@ absl::Status put_measurements(Database& database, int64_t key,
     }
     if (same == 0) {
       if (!is_new && is_pooled(m)) appending.touch(candidate);
-      ASSIGN_OR_RETURN(same, insert(database, candidate, m, digest));
+      ASSIGN_OR_RETURN(same, appending.add(candidate, m, digest));
       ++*stored;
     } else {
       ASSIGN_OR_RETURN(const bool changed, vouch(database, same, m, digest));

@@ -5,6 +5,7 @@
 #include "tuner_db/best.h"
 #include "tuner_db/pools.h"
 #include "tuner_db/rows.h"
+#include "tuner_db/usage.h"
 #include "tuner_db/withdrawn.h"
 
 namespace lw {
@@ -33,10 +34,15 @@ absl::Status prune_measurements(Database& database, int keep, int64_t unix_ms, i
     RETURN_IF_ERROR(candidates.status());
     std::vector<std::vector<const Measurement*>> traces;
     for (const std::vector<Measurement>& of_trace : rows) traces.push_back(pointers(of_trace));
-    for (int64_t id : to_prune(traces, keep, unix_ms)) {
-      RETURN_IF_ERROR(database.query("DELETE FROM measurements WHERE id = ?", id).run());
-      ++*deleted;
-      changed.insert(key);
+    const std::set<int64_t> gone = to_prune(traces, keep, unix_ms);
+    for (const std::vector<Measurement>& of_trace : rows) {
+      for (const Measurement& m : of_trace) {
+        if (!gone.contains(m.id)) continue;
+        RETURN_IF_ERROR(database.query("DELETE FROM measurements WHERE id = ?", m.id).run());
+        if (!m.counts) RETURN_IF_ERROR(add_use(database, m.actor, {.unconfirmed = -1}));
+        ++*deleted;
+        changed.insert(key);
+      }
     }
   }
   for (const char* sql : {"DELETE FROM candidates WHERE id NOT IN"

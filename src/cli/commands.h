@@ -25,6 +25,7 @@ Action submit_command(CLI::App& app);
 Action watch_command(CLI::App& app);
 Action studies_command(CLI::App& app);
 Action cancel_command(CLI::App& app);
+Action delete_command(CLI::App& app);
 Action agent_command(CLI::App& app);
 Action device_host_command(CLI::App& app);
 Action top_command(CLI::App& app);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "src/cli/commands.h"
 #include "src/cli/db_clock.h"
+#include "src/cli/prune.h"
 #include "src/cli/skipped.h"
 #include "src/cli/subcommands.h"
 #include "src/serve/daemon_lock.h"
@@ -28,8 +29,7 @@ struct DbOptions {
   Output output;
   std::string id, file, reason, evidence;
   bool force = false, strict = false;
-  int keep = 10;
-  double days = 30;
+  PruneOptions prune;
   ClockOptions clock;
 };
 
@@ -170,13 +170,7 @@ absl::StatusOr<int> import_lines(const DbOptions& options) {
 }
 
 absl::StatusOr<int> prune(const DbOptions& options) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<Store> existing, open_existing(options));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, options.database.open());
-  const int64_t before = (std::time(nullptr) - static_cast<int64_t>(options.days * 86400)) * 1000;
-  ASSIGN_OR_RETURN(const int64_t pruned, environment(store->prune(options.keep, before)));
-  emit(options.output, {{"pruned", pruned}}, {{"pruned"}, {{concat(pruned)}}, {}},
-       concat(pruned, " measurements deleted\n"));
-  return kDone;
+  return lw::prune(options.database, options.prune, options.output);
 }
 
 absl::StatusOr<int> snapshot(const DbOptions& options) {
@@ -327,11 +321,8 @@ void declare_records(const Add& add, DbOptions* options) {
                                       "already are passed over", import_lines);
   importing->add_option("file", options->file, "file to read, - for stdin")->required();
   add_strict(*importing, &options->strict);
-  CLI::App* pruning = add("prune", "forget what is not needed for look-ups", prune);
-  pruning->add_option("--keep", options->keep, "traces of each key, the best first")
-      ->check(CLI::Range(1, 1 << 30))->capture_default_str();
-  pruning->add_option("--days", options->days, "age after which failures go")
-      ->check(CLI::NonNegativeNumber)->capture_default_str();
+  add_prune(*add("prune", "forget measurements that look-ups do not need, or what a daemon forgets "
+                          "in time", prune), &options->prune);
   CLI::App* making = add("snapshot", "the best of every key as one read-only file", snapshot);
   making->add_option("-o,--output", options->file, "file to write or replace")->required();
   making->add_option("--top", options->top, "traces of each key")

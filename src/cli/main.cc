@@ -33,6 +33,7 @@ constexpr Command kCommands[] = {
     {"watch", "what happens in a study, as it happens", watch_command},
     {"studies", "a daemon's studies, or one of them", studies_command},
     {"cancel", "end a study; what was measured stays", cancel_command},
+    {"delete", "forget studies that have ended; what was measured stays", delete_command},
     {"lookup", "ask a daemon for the schedules of workloads", lookup_command},
     {"history", "what a daemon has measured of a workload", history_command},
     {"schedules", "the workloads that a daemon has schedules for", schedules_command},

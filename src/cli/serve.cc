@@ -53,7 +53,7 @@ Action serve_command(CLI::App& app) {
   app.add_flag("--insecure-database", daemon.insecure_database,
                "speak to another machine's PostgreSQL without sslmode=verify-full");
   app.add_option("--config", daemon.config,
-                 "JSON: quotas, calls per second, weights, who is denied");
+                 "JSON: quotas, calls per second, weights, retention, who is denied");
   app.add_option("--tls-ca", daemon.tls.ca, "PEM: who signs clients' certificates");
   app.add_option("--tls-cert", daemon.tls.certificate, "PEM: this server's certificate");
   app.add_option("--tls-key", daemon.tls.key, "PEM: its key");

@@ -1,4 +1,4 @@
-// What clients ask a daemon: `submit`, `watch`, `studies`, `cancel`.
+// What clients ask a daemon: `submit`, `watch`, `studies`, `cancel`, `delete`.
 //
 // A script that may run `submit` twice gives it a --request-id: the second makes no other study.
 // Who submits and watches wants one study however often it was interrupted: the same command joins
@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
+#include "google/longrunning/operations.grpc.pb.h"
 #include "google/protobuf/util/time_util.h"
 #include "loopwright/v1/study.grpc.pb.h"
 #include "src/cli/commands.h"
@@ -44,6 +45,7 @@ struct NamedOptions {
   RemoteService service;
   Output output;
   std::string name, filter, request_id;
+  std::vector<std::string> names;
   int64_t after = 0;
   double patience_s = 0;
   int most = 50;
@@ -256,7 +258,8 @@ absl::StatusOr<int> watch(const RemoteService& service, const Output& output,
   const absl::Status status = follow(service, output, channel, name, patience_s, after);
   const absl::StatusOr<v1::Study> found =
       status.ok() ? get_study(service, channel, name) : absl::StatusOr<v1::Study>(status);
-  if (!found.ok() || !found->has_end_time()) {
+  const bool is_over = found.ok() ? found->has_end_time() : absl::IsNotFound(found.status());
+  if (!is_over) {
     output.note(concat("to go on: loopwright watch ", name, " --after ", after,
                        service.words()));
   }
@@ -349,6 +352,36 @@ absl::StatusOr<int> run_cancel(const NamedOptions& options) {
   return kDone;
 }
 
+// Each by itself: one that cannot be deleted keeps no other.
+absl::StatusOr<int> run_delete(const NamedOptions& options) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, options.service.connect());
+  const auto stub = google::longrunning::Operations::NewStub(channel);
+  Json deleted = Json::array();
+  Table table{{"deleted"}, {}, {}};
+  std::vector<RefusedCase> bad;
+  absl::Status first;
+  for (const std::string& name : options.names) {
+    const std::string study = with_collection(name, "studies");
+    google::longrunning::DeleteOperationRequest request;
+    request.set_name(concat("operations/", study.substr(study.find('/') + 1)));
+    google::protobuf::Empty nothing;
+    const absl::Status status =
+        options.service.call(kCallSeconds, [&](grpc::ClientContext& context) {
+          return stub->DeleteOperation(&context, request, &nothing);
+        });
+    first.Update(status);
+    if (!status.ok()) {
+      bad.push_back({study, std::string(status.message())});
+      continue;
+    }
+    deleted.push_back(study);
+    table.rows.push_back({study});
+  }
+  const Json refused = say_refused(bad);
+  emit(options.output, {{"deleted", deleted}, {"refused", refused}}, table);
+  return first.ok() ? kDone : exit_code(first);
+}
+
 }  // namespace
 
 Action submit_command(CLI::App& app) {
@@ -408,6 +441,15 @@ Action cancel_command(CLI::App& app) {
   add_service(app, &options->service);
   add_output(app, &options->output);
   return [options] { return run_cancel(*options); };
+}
+
+Action delete_command(CLI::App& app) {
+  auto options = std::make_shared<NamedOptions>();
+  app.add_option("STUDY", options->names, "studies/ID or ID, of studies that have ended")
+      ->required();
+  add_service(app, &options->service);
+  add_output(app, &options->output);
+  return [options] { return run_delete(*options); };
 }
 
 }  // namespace lw

@@ -260,12 +260,12 @@ bool owns_study(const Identity& identity, std::string_view actor, std::string_vi
   return identity.role == CallerRole::kClient && client == identity.name;
 }
 
-absl::Status may_cancel(const Identity& identity, std::string_view actor,
-                        std::string_view client) {
+absl::Status may_change_study(const Identity& identity, std::string_view method,
+                              std::string_view actor, std::string_view client) {
   if (owns_study(identity, actor, client)) return absl::OkStatus();
-  return denied(identity, "/loopwright.v1.TuningService/CancelStudy",
+  return denied(identity, method,
                 concat("the study is of '", actor.empty() ? client : actor, "'; ",
-                       identity_text(identity), " may end only studies of its own"));
+                       identity_text(identity), " may end and delete only studies of its own"));
 }
 
 absl::Status may_see_pages(const Identity& identity) {

@@ -80,8 +80,9 @@ absl::Status may_synchronize(const Identity& identity, std::string_view agent);
 // maker's name; "" for an actor: an older study, known by its client's name alone. An admin's are
 // all.
 bool owns_study(const Identity& identity, std::string_view actor, std::string_view client);
-// a client ends only its own studies.
-absl::Status may_cancel(const Identity& identity, std::string_view actor, std::string_view client);
+// a client ends and deletes only its own studies. `method`: what it calls, for the error.
+absl::Status may_change_study(const Identity& identity, std::string_view method,
+                              std::string_view actor, std::string_view client);
 
 // Pages, their data and metrics by HTTPS: who may look, looks there too; an agent may not.
 absl::Status may_see_pages(const Identity& identity);

@@ -9,6 +9,7 @@
 #include "src/base/check.h"
 #include "src/expr/message.h"
 #include "src/serve/names.h"
+#include "src/serve/orphans.h"
 
 namespace lw {
 namespace {
@@ -16,27 +17,6 @@ namespace {
 namespace v1 = loopwright::v1;
 
 constexpr double kAtHand = 1.5;            // slices of a study on a device
-
-// What stands in `column` of the jobs that fit `where`: one step along the index for each, however
-// many jobs there are.
-absl::StatusOr<std::vector<std::string>> distinct_of_jobs(Database& database,
-                                                          std::string_view column,
-                                                          std::string_view where,
-                                                          std::vector<Value> values) {
-  std::vector<std::string> found;
-  for (size_t i = 0, count = values.size(); i < count; ++i) values.push_back(values[i]);
-  Query query = database.query_values(
-      concat("WITH RECURSIVE next(value) AS ("
-             " SELECT min(", column, ") FROM jobs WHERE ", where,
-             " UNION ALL"
-             " SELECT (SELECT min(jobs.", column, ") FROM jobs WHERE ", where,
-             " AND jobs.", column, " > next.value) FROM next WHERE next.value IS NOT NULL)"
-             " SELECT value FROM next WHERE value IS NOT NULL"),
-      values);
-  while (query.next()) found.push_back(query.text(0));
-  RETURN_IF_ERROR(query.status());
-  return found;
-}
 
 struct Waiting {
   std::string client;
@@ -50,7 +30,7 @@ absl::StatusOr<std::vector<Waiting>> ranked_clients(Database& database, const Ho
                                                     const Shares& shares, int64_t now_ms) {
   const std::string_view target = holder.target, backend = holder.backend;
   ASSIGN_OR_RETURN(const std::vector<std::string> clients,
-                   distinct_of_jobs(database, "client",
+                   distinct_values(database, "jobs", "client",
                                     "state = 'queued' AND target = ? AND backend = ?",
                                     {target, backend}));
   std::vector<Waiting> ranked;
@@ -98,7 +78,7 @@ absl::StatusOr<std::vector<StudyTurns::Contender>> contenders_of(Database& datab
                                                                  const Holder& holder,
                                                                  const Waiting& waiting) {
   ASSIGN_OR_RETURN(const std::vector<std::string> studies,
-                   distinct_of_jobs(database, "study",
+                   distinct_values(database, "jobs", "study",
                                     "state = 'queued' AND target = ? AND backend = ? AND "
                                     "client = ? AND priority = ?",
                                     {std::string_view(holder.target),
@@ -273,11 +253,11 @@ absl::StatusOr<std::optional<JobRow>> job_of(Database& database, const Holder& h
 
 absl::StatusOr<std::vector<std::string>> queues(Database& database) {
   ASSIGN_OR_RETURN(const std::vector<std::string> targets,
-                   distinct_of_jobs(database, "target", "state = 'queued'", {}));
+                   distinct_values(database, "jobs", "target", "state = 'queued'", {}));
   std::vector<std::string> found;
   for (const std::string& target : targets) {
     ASSIGN_OR_RETURN(const std::vector<std::string> backends,
-                     distinct_of_jobs(database, "backend", "state = 'queued' AND target = ?",
+                     distinct_values(database, "jobs", "backend", "state = 'queued' AND target = ?",
                                       {std::string_view(target)}));
     for (const std::string& backend : backends) found.push_back(queue_of(target, backend));
   }
@@ -340,6 +320,7 @@ absl::StatusOr<Claimed> claim_jobs(Database& database, const Holder& holder, con
     ++job->attempt, ++job->epoch;
     job->agent = holder.agent, job->session = holder.session, job->device = holder.device;
     job->lease_until = now_ms + rules.ttl_ms, job->leased_ms = now_ms;
+    note_holder(&*job);
     RETURN_IF_ERROR(update_job(database, *job));
     RETURN_IF_ERROR(started(database, *job, now_ms, changes));
     shares.turns.end_wait(holder.device, rules.hold_ms, now_ms);

@@ -108,7 +108,7 @@ class ConfigFile {
     log(Level::kInfo, "config_reloaded", {{"denied", config_.denied.size()}});
     if (!only_denied) {
       log(Level::kWarning, "config_needs_a_restart",
-          {{"what", "quotas, rates and weights are read at the start"}});
+          {{"what", "quotas, rates, weights and retention are read at the start"}});
     }
     service.deny(config_.denied);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 #include "schedules/identity.h"
@@ -11,6 +12,7 @@
 #include "src/serve/admission.h"
 #include "src/serve/errors.h"
 #include "src/serve/names.h"
+#include "src/serve/online.h"
 #include "tuner_db/messages.h"
 
 namespace lw {
@@ -66,9 +68,12 @@ absl::StatusOr<StudyPlace> placement(const DeviceRow& device, const Target& targ
 absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store,
                                                const v1::StudySpec& spec,
                                                const StudyNeeds& needs, int64_t since_ms) {
-  ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
-                   select_devices(database, "WHERE admission = 'open' AND seen_ms >= ? ORDER BY id",
+  // Ordered here: asked for by id, they would be found by a walk over all that ever were.
+  ASSIGN_OR_RETURN(std::vector<DeviceRow> devices,
+                   select_devices(database, concat("WHERE admission = 'open' AND ", kOnline),
                                   {since_ms}));
+  std::sort(devices.begin(), devices.end(),
+            [](const DeviceRow& a, const DeviceRow& b) { return a.id < b.id; });
   // The class with the most devices, of those that measure if there are any and have the cores;
   // ties go to the first.
   std::map<std::string, int> sizes;
@@ -123,22 +128,44 @@ absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store
   return std::optional<StudyPlace>();
 }
 
-absl::StatusOr<double> most_memory(Database& database, const std::string& asked) {
-  if (is_any(asked)) {
-    Query query = database.query("SELECT min(memory), max(memory) FROM devices");
-    double least = 0, most = 0;
-    if (query.next()) least = query.real(0), most = query.real(1);
+absl::StatusOr<std::vector<std::pair<std::string, Target>>> device_targets(Database& database) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> ids,
+                   distinct_values(database, "devices", "target", "target <> ''", {}));
+  std::vector<std::pair<std::string, Target>> found;
+  for (const std::string& id : ids) {
+    Query query = database.query("SELECT text FROM targets WHERE id = ?", id);
+    absl::StatusOr<Target> target = parse_target(query.next() ? query.text(0) : "");
     RETURN_IF_ERROR(query.status());
-    return least <= 0 ? 0 : most;
+    if (target.ok()) found.emplace_back(id, *std::move(target));
   }
-  ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices, select_devices(database, "", {}));
+  return found;
+}
+
+absl::StatusOr<double> most_memory(Database& database, const std::string& asked) {
+  // Of devices that one of them says nothing of: not known.
   double most = 0;
-  for (const DeviceRow& device : devices) {
-    if (!is_asked_for(device, asked)) continue;
-    if (memory_of(device) <= 0) return 0;
-    most = std::max(most, memory_of(device));
+  bool is_known = true;
+  const auto look = [&](Query query) {
+    if (query.next() && !query.is_null(0)) {
+      is_known = is_known && query.real(0) > 0;
+      most = std::max(most, query.real(1));
+    }
+    return query.status();
+  };
+  if (is_any(asked)) {
+    RETURN_IF_ERROR(look(database.query("SELECT min(memory), max(memory) FROM devices")));
+  } else if (absl::StartsWith(asked, "devices/")) {
+    const std::string id = id_of(asked);
+    RETURN_IF_ERROR(look(database.query("SELECT memory, memory FROM devices WHERE id = ?", id)));
+  } else {
+    ASSIGN_OR_RETURN(const auto targets, device_targets(database));
+    for (const auto& [id, target] : targets) {
+      if (asked != id && asked != target.name && asked != target_id(target)) continue;
+      RETURN_IF_ERROR(look(database.query("SELECT min(memory), max(memory) FROM devices WHERE "
+                                          "target = ?", id)));
+    }
   }
-  return most;
+  return is_known ? most : 0;
 }
 
 absl::StatusOr<Capacity> capacity_of(Database& database, std::string_view device_target,
@@ -151,7 +178,7 @@ absl::StatusOr<Capacity> capacity_of(Database& database, std::string_view device
   for (const DeviceRow& device : devices) {
     if (device.description.backend() != backend) continue;
     const bool is_there =
-        device.admission == v1::DEVICE_ADMISSION_OPEN && device.seen_ms >= since_ms;
+        device.admission == v1::DEVICE_ADMISSION_OPEN && is_online(device, since_ms);
     if (is_there) capacity.slots += std::clamp(device.description.slots(), 1, 16);
     capacity.memory = std::max(capacity.memory, memory_of(device));
     is_known = is_known && memory_of(device) > 0;
@@ -168,7 +195,7 @@ absl::StatusOr<v1::DeviceStatus> device_message(Database& database, const Device
   status.mutable_device()->set_agent(agent_name(row.agent));
   status.set_admission(row.admission);
   status.set_health(row.health);
-  status.set_online(row.seen_ms >= since_ms);
+  status.set_online(is_online(row, since_ms));
   *status.mutable_last_seen() = timestamp(row.seen_ms);
   status.set_reason(row.reason);
   status.set_failures_in_row(row.failures);

@@ -24,6 +24,8 @@ struct StudyNeeds {
 absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store,
                                                const loopwright::v1::StudySpec& spec,
                                                const StudyNeeds& needs, int64_t since_ms);
+// The targets of all devices that there are, by id; the work grows with them, not with the devices.
+absl::StatusOr<std::vector<std::pair<std::string, Target>>> device_targets(Database& database);
 // The most memory of all known devices that `asked`, a study's target, may mean; 0: not known.
 absl::StatusOr<double> most_memory(Database& database, const std::string& asked);
 

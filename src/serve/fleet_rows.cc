@@ -1,8 +1,10 @@
 // Jobs, agents and devices.
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "src/base/check.h"
+#include "src/expr/message.h"
 #include "src/serve/rows.h"
 
 namespace lw {
@@ -14,6 +16,25 @@ std::vector<std::string> split(const std::string& text) {
   return absl::StrSplit(text, ',', absl::SkipEmpty());
 }
 
+// "3:board-7,4:board-2": names have neither of the two characters.
+std::string holders_text(const JobRow& row) {
+  std::string text;
+  for (const auto& [epoch, agent] : row.holders) {
+    absl::StrAppend(&text, text.empty() ? "" : ",", epoch, ":", agent);
+  }
+  return text;
+}
+
+std::vector<std::pair<int64_t, std::string>> holders_of(const std::string& text) {
+  std::vector<std::pair<int64_t, std::string>> holders;
+  for (const std::string& one : split(text)) {
+    const std::pair<std::string, std::string> parts = absl::StrSplit(one, absl::MaxSplits(':', 1));
+    auto& [epoch, agent] = holders.emplace_back(0, parts.second);
+    if (!absl::SimpleAtoi(parts.first, &epoch)) holders.pop_back();
+  }
+  return holders;
+}
+
 template <class Row>
 std::optional<Row> only(std::vector<Row> rows) {
   if (rows.empty()) return std::nullopt;
@@ -22,20 +43,40 @@ std::optional<Row> only(std::vector<Row> rows) {
 
 }  // namespace
 
+absl::StatusOr<std::vector<std::string>> distinct_values(Database& database,
+                                                         std::string_view table,
+                                                         std::string_view column,
+                                                         std::string_view where,
+                                                         std::vector<Value> values) {
+  std::vector<std::string> found;
+  for (size_t i = 0, count = values.size(); i < count; ++i) values.push_back(values[i]);
+  Query query = database.query_values(
+      concat("WITH RECURSIVE next(value) AS ("
+             " SELECT min(", column, ") FROM ", table, " WHERE ", where,
+             " UNION ALL"
+             " SELECT (SELECT min(", table, ".", column, ") FROM ", table, " WHERE ", where,
+             " AND ", table, ".", column, " > next.value) FROM next WHERE next.value IS NOT NULL)"
+             " SELECT value FROM next WHERE value IS NOT NULL"),
+      values);
+  while (query.next()) found.push_back(query.text(0));
+  RETURN_IF_ERROR(query.status());
+  return found;
+}
+
 absl::StatusOr<int64_t> insert_job(Database& database, const JobRow& row) {
   const std::string state = state_name(row.state), payload = row.payload.SerializeAsString();
   const std::string sources = absl::StrJoin(row.sources, ","),
-                    lost = absl::StrJoin(row.lost_on, ",");
+                    lost = absl::StrJoin(row.lost_on, ","), holders = holders_text(row);
   Query query = database.query(
       "INSERT INTO jobs (study, position, client, target, state, priority, run_after, attempt, "
       "epoch, device, agent, session, lease_until, created_ms, ended_ms, candidates, payload, "
-      "sources, lost_on, digest, detail, leased_ms, backend) "
-      "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
+      "sources, lost_on, digest, detail, leased_ms, backend, holders) "
+      "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
       "RETURNING id",
       row.study, row.position, row.client, row.target, state, row.priority, row.run_after,
       row.attempt, row.epoch, row.device, row.agent, row.session, row.lease_until, row.created_ms,
       row.ended_ms, row.candidates, Blob{payload}, sources, lost, row.digest, row.detail,
-      row.leased_ms, row.backend);
+      row.leased_ms, row.backend, holders);
   int64_t id = 0;
   while (query.next()) id = query.integer(0);
   RETURN_IF_ERROR(query.status());
@@ -48,8 +89,8 @@ absl::StatusOr<std::vector<JobRow>> select_jobs(Database& database, std::string_
   Query query = database.query_values(
       absl::StrCat("SELECT id, study, position, client, target, state, priority, run_after, "
                    "attempt, epoch, device, agent, session, lease_until, created_ms, ended_ms, "
-                   "candidates, payload, sources, lost_on, digest, detail, leased_ms, backend "
-                   "FROM jobs ",
+                   "candidates, payload, sources, lost_on, digest, detail, leased_ms, backend, "
+                   "holders FROM jobs ",
                    std::string(where)),
       values);
   while (query.next()) {
@@ -80,6 +121,7 @@ absl::StatusOr<std::vector<JobRow>> select_jobs(Database& database, std::string_
     row.detail = query.text(21);
     row.leased_ms = query.integer(22);
     row.backend = query.text(23);
+    row.holders = holders_of(query.text(24));
   }
   RETURN_IF_ERROR(query.status());
   return rows;
@@ -91,13 +133,15 @@ absl::StatusOr<std::optional<JobRow>> find_job(Database& database, int64_t id) {
 }
 
 absl::Status update_job(Database& database, const JobRow& row) {
-  const std::string state = state_name(row.state), lost = absl::StrJoin(row.lost_on, ",");
+  const std::string state = state_name(row.state), lost = absl::StrJoin(row.lost_on, ","),
+                    holders = holders_text(row);
   return database.query("UPDATE jobs SET state = ?, run_after = ?, attempt = ?, epoch = ?, "
                         "device = ?, agent = ?, session = ?, lease_until = ?, ended_ms = ?, "
-                        "lost_on = ?, digest = ?, detail = ?, leased_ms = ? WHERE id = ?",
+                        "lost_on = ?, digest = ?, detail = ?, leased_ms = ?, holders = ? "
+                        "WHERE id = ?",
                         state, row.run_after, row.attempt, row.epoch, row.device, row.agent,
                         row.session, row.lease_until, row.ended_ms, lost, row.digest, row.detail,
-                        row.leased_ms, row.id).run();
+                        row.leased_ms, holders, row.id).run();
 }
 
 absl::StatusOr<std::vector<AgentRow>> select_agents(Database& database, std::string_view where,
@@ -105,7 +149,7 @@ absl::StatusOr<std::vector<AgentRow>> select_agents(Database& database, std::str
   std::vector<AgentRow> rows;
   Query query = database.query_values(
       absl::StrCat("SELECT id, sessions, version, labels, peer, seen_ms, losses, "
-                   "session_number FROM agents ",
+                   "session_number, left_ms FROM agents ",
                    std::string(where)),
       values);
   while (query.next()) {
@@ -124,12 +168,13 @@ absl::StatusOr<std::optional<AgentRow>> find_agent(Database& database, std::stri
 absl::Status put_agent(Database& database, const AgentRow& row) {
   const std::string sessions = absl::StrJoin(row.sessions, ",");
   return database.query("INSERT INTO agents (id, sessions, version, labels, peer, seen_ms, "
-                        "session_number) VALUES (?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
-                        "sessions = excluded.sessions, version = excluded.version, "
+                        "session_number, left_ms) VALUES (?,?,?,?,?,?,?,?) ON CONFLICT (id) DO "
+                        "UPDATE SET sessions = excluded.sessions, version = excluded.version, "
                         "labels = excluded.labels, peer = excluded.peer, "
-                        "seen_ms = excluded.seen_ms, session_number = excluded.session_number",
+                        "seen_ms = excluded.seen_ms, session_number = excluded.session_number, "
+                        "left_ms = excluded.left_ms",
                         row.id, sessions, row.version, row.labels, row.peer, row.seen_ms,
-                        row.session_number).run();
+                        row.session_number, row.left_ms).run();
 }
 
 absl::StatusOr<std::vector<DeviceRow>> select_devices(Database& database, std::string_view where,
@@ -137,7 +182,7 @@ absl::StatusOr<std::vector<DeviceRow>> select_devices(Database& database, std::s
   std::vector<DeviceRow> rows;
   Query query = database.query_values(
       absl::StrCat("SELECT id, agent, description, target, admission, reason, evidence, health, "
-                   "failures, jobs_done, jobs_failed, seen_ms FROM devices ",
+                   "failures, jobs_done, jobs_failed, seen_ms, left_ms FROM devices ",
                    std::string(where)),
       values);
   while (query.next()) {
@@ -156,6 +201,7 @@ absl::StatusOr<std::vector<DeviceRow>> select_devices(Database& database, std::s
     row.jobs_done = query.integer(9);
     row.jobs_failed = query.integer(10);
     row.seen_ms = query.integer(11);
+    row.left_ms = query.integer(12);
   }
   RETURN_IF_ERROR(query.status());
   return rows;
@@ -170,17 +216,19 @@ absl::Status put_device(Database& database, const DeviceRow& row) {
   const std::string description = row.description.SerializeAsString();
   const std::string admission = state_name(row.admission), health = state_name(row.health);
   return database.query("INSERT INTO devices (id, agent, description, target, admission, reason, "
-                        "evidence, health, failures, jobs_done, jobs_failed, seen_ms, memory) "
-                        "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
+                        "evidence, health, failures, jobs_done, jobs_failed, seen_ms, memory, "
+                        "left_ms) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
+                        "ON CONFLICT (id) DO UPDATE SET "
                         "agent = excluded.agent, description = excluded.description, "
                         "target = excluded.target, admission = excluded.admission, "
                         "reason = excluded.reason, evidence = excluded.evidence, "
                         "health = excluded.health, failures = excluded.failures, "
                         "jobs_done = excluded.jobs_done, jobs_failed = excluded.jobs_failed, "
-                        "seen_ms = excluded.seen_ms, memory = excluded.memory",
+                        "seen_ms = excluded.seen_ms, memory = excluded.memory, "
+                        "left_ms = excluded.left_ms",
                         row.id, row.agent, Blob{description}, row.target, admission, row.reason,
                         row.evidence, health, row.failures, row.jobs_done, row.jobs_failed,
-                        row.seen_ms, row.description.memory_bytes()).run();
+                        row.seen_ms, row.description.memory_bytes(), row.left_ms).run();
 }
 
 }  // namespace lw

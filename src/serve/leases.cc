@@ -47,7 +47,8 @@ absl::Status split(Database& database, const JobRow& job, int64_t now_ms, Change
     part.state = v1::JOB_STATE_QUEUED;
     part.attempt = 0, part.epoch = 0, part.run_after = 0, part.lease_until = 0, part.leased_ms = 0;
     clear_holder(part);
-    part.lost_on.clear(), part.detail = concat("split from ", job_name(job.id));
+    part.lost_on.clear(), part.holders.clear();
+    part.detail = concat("split from ", job_name(job.id));
     part.created_ms = now_ms, part.ended_ms = 0, part.candidates = 1;
     part.payload.clear_candidates();
     *part.payload.add_candidates() = job.payload.candidates(i);

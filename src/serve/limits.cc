@@ -25,6 +25,7 @@ using nlohmann::json;
 
 constexpr int64_t kStudyRetryMs = 10'000;    // studies take minutes; a queue drains by the second
 constexpr int64_t kQueueRetryMs = 2'000;
+constexpr int64_t kKeptRetryMs = 60'000;     // somebody has to make room
 constexpr double kMaxRate = 1e6;
 constexpr double kMaxWeight = 1000;
 constexpr double kMinWeight = 0.001;
@@ -45,6 +46,9 @@ constexpr QuotaField kQuotaFields[] = {
     {"calls_at_once", &Quotas::calls_at_once, 1, 100'000},
     {"streams_at_once", &Quotas::streams_at_once, 1, 100'000},
     {"streams", &Quotas::streams, 1, 100'000},
+    {"studies_per_client", &Quotas::studies_per_client, 1, 100'000'000},
+    {"spec_bytes_per_client", &Quotas::spec_bytes_per_client, 1, int64_t{1} << 50},
+    {"unconfirmed_per_client", &Quotas::unconfirmed_per_client, 0, 1'000'000'000},
 };
 
 struct Reader {
@@ -154,6 +158,25 @@ absl::Status read_weights(const Reader& reader, const json& object, ServeConfig*
   return absl::OkStatus();
 }
 
+absl::Status read_retention(const Reader& reader, const json& object, Retention* retention) {
+  constexpr double kMostDays = 36'500;
+  RETURN_IF_ERROR(reader.object(object, "retention"));
+  for (const auto& [name, value] : object.items()) {
+    const std::string path = concat("retention.", name);
+    const auto settings = retention_settings();
+    const auto setting = std::find_if(
+        settings.begin(), settings.end(),
+        [&name = name](const RetentionSetting& one) { return one.name == name; });
+    if (setting == settings.end()) {
+      std::vector<std::string> known;
+      for (const RetentionSetting& one : settings) known.emplace_back(one.name);
+      return reader.unknown(path, name, known);
+    }
+    RETURN_IF_ERROR(reader.number(value, path, 0, kMostDays, &(retention->*(setting->days))));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status read_denied(const Reader& reader, const json& value, ServeConfig* config) {
   if (!value.is_array()) return reader.bad("denied", "want a list [\"agent/board-7\", ...]");
   for (size_t i = 0; i < value.size(); ++i) {
@@ -223,12 +246,14 @@ absl::StatusOr<ServeConfig> parse_serve_config(std::string_view text, std::strin
         return reader.bad(name, concat("want \"open\" or \"pending\", not ", value.dump()));
       }
       config.new_devices_wait = value == "pending";
+    } else if (name == "retention") {
+      RETURN_IF_ERROR(read_retention(reader, value, &config.retention));
     } else if (name == "denied") {
       RETURN_IF_ERROR(read_denied(reader, value, &config));
     } else {
       return reader.unknown(
           name, name, {"quotas", "calls_per_second", "weights", "default_weight", "admission",
-                       "denied"});
+                       "retention", "denied"});
     }
   }
   return config;
@@ -341,7 +366,8 @@ absl::StatusOr<std::shared_ptr<void>> InFlight::enter(const Identity& identity, 
 }
 
 absl::Status check_new_study(const Quotas& quotas, std::string_view client, const Usage& usage,
-                             int64_t workloads, int64_t trials) {
+                             const StudySize& size) {
+  const auto& [workloads, trials, spec_bytes] = size;
   if (workloads > quotas.workloads_per_study) {
     return api_error(loopwright::v1::ERROR_REASON_TOO_LARGE,
                      concat("spec.workloads: ", workloads, "; a study may have ",
@@ -358,12 +384,36 @@ absl::Status check_new_study(const Quotas& quotas, std::string_view client, cons
                               " studies queued or running, as many as a client may"),
                        kStudyRetryMs);
   }
+  const char* kRoom = "as many as a client may: delete some that have ended (loopwright delete "
+                      "STUDY...)";
+  if (usage.kept.studies >= quotas.studies_per_client) {
+    return retry_later(loopwright::v1::ERROR_REASON_QUOTA_EXCEEDED,
+                       concat(client, " has ", usage.kept.studies, " studies in all, ", kRoom),
+                       kKeptRetryMs);
+  }
+  if (usage.kept.spec_bytes + spec_bytes > quotas.spec_bytes_per_client) {
+    return retry_later(loopwright::v1::ERROR_REASON_QUOTA_EXCEEDED,
+                       concat("with this one ", client, " has specs of ",
+                              usage.kept.spec_bytes + spec_bytes, " bytes, not ",
+                              quotas.spec_bytes_per_client, ", ", kRoom),
+                       kKeptRetryMs);
+  }
   if (usage.queued_jobs >= quotas.queued_jobs) {
     return retry_later(loopwright::v1::ERROR_REASON_OVERLOADED,
                        concat("the queue holds ", usage.queued_jobs, " jobs, as many as it may"),
                        kQueueRetryMs);
   }
   return absl::OkStatus();
+}
+
+absl::Status check_unconfirmed(const Quotas& quotas, std::string_view client, const ClientUse& use,
+                               int64_t fresh) {
+  if (fresh == 0 || use.unconfirmed <= quotas.unconfirmed_per_client) return absl::OkStatus();
+  return retry_later(loopwright::v1::ERROR_REASON_QUOTA_EXCEEDED,
+                     concat(client, " may have put ", quotas.unconfirmed_per_client,
+                            " measurements that nobody has confirmed: ask an admin to confirm them "
+                            "(loopwright records import) or to prune them (loopwright db prune)"),
+                     kKeptRetryMs);
 }
 
 }  // namespace lw

@@ -1,15 +1,20 @@
-// What the daemon lets one client take: how many calls a second, how much at once, and whose share
-// of the devices is how large. All of it can be set in the file of `serve --config`:
+// What the daemon lets one client take: how many calls a second, how much at once, how much of it
+// is kept, and whose share of the devices is how large; and how long it keeps what is over
+// (retention.h). All of it can be set in the file of `serve --config`:
 //
 //   {
 //     "quotas": {"active_studies_per_client": 100, "queued_jobs": 20000,
 //                "workloads_per_study": 500, "trials_per_study": 1000000,
 //                "message_bytes": 4194304, "waiting_seconds": 2592000,
-//                "calls_at_once": 200, "streams_at_once": 200, "streams": 2000},
+//                "calls_at_once": 200, "streams_at_once": 200, "streams": 2000,
+//                "studies_per_client": 100000, "spec_bytes_per_client": 1073741824,
+//                "unconfirmed_per_client": 100000},
 //     "calls_per_second": {"read": 50, "lookup": {"rate": 10000, "burst": 50000}},
 //     "weights": {"ci": 2, "nightly": 0.5},
 //     "default_weight": 1,
 //     "admission": "pending",
+//     "retention": {"audit_days": 400, "orphan_days": 30, "payload_days": 30, "event_days": 400,
+//                   "study_days": 0, "device_days": 90},
 //     "denied": ["agent/board-7"]
 //   }
 //
@@ -32,6 +37,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "src/serve/auth.h"
+#include "src/serve/retention.h"
+#include "tuner_db/usage.h"
 
 namespace lw {
 
@@ -45,6 +52,9 @@ struct Quotas {
   int64_t calls_at_once = 200;               // of one caller, being answered
   int64_t streams_at_once = 200;             // of one caller: watches, waits, exports, imports
   int64_t streams = 2'000;                   // of all callers
+  int64_t studies_per_client = 100'000;      // kept in all, those that ended too
+  int64_t spec_bytes_per_client = 1 << 30;   // of these
+  int64_t unconfirmed_per_client = 100'000;  // measurements that a client put and that do not count
 
   bool operator==(const Quotas&) const = default;
 };
@@ -65,6 +75,7 @@ struct ServeConfig {
   std::map<std::string, double> weights;     // client's name → share when devices are contended
   double default_weight = 1;
   bool new_devices_wait = false;             // "admission": "pending", not "open": see admission.h
+  Retention retention;
   std::set<std::string> denied;              // whose certificates are revoked: "agent/board-7"
 
   const Rate& rate(CallClass call_class) const { return rates[static_cast<size_t>(call_class)]; }
@@ -121,15 +132,23 @@ class InFlight {
   const std::shared_ptr<State> state_;
 };
 
-// Whether another study fits. `workloads`, `trials`: as asked for (trials 0: not said); the counts
-// are those before it. Errors: INVALID_ARGUMENT TOO_LARGE for the study's own size,
-// RESOURCE_EXHAUSTED QUOTA_EXCEEDED for the client's studies, OVERLOADED for the queue, both with a
-// delay.
+// Whether another study fits. The counts are those before it. Errors: INVALID_ARGUMENT TOO_LARGE
+// for the study's own size, RESOURCE_EXHAUSTED QUOTA_EXCEEDED for the client's studies, OVERLOADED
+// for the queue, both with a delay.
 struct Usage {
   int64_t active_studies = 0;                // of this client
   int64_t queued_jobs = 0;                   // of all
+  ClientUse kept;                            // of this client
+};
+struct StudySize {
+  int64_t workloads = 0, trials = 0;         // as asked for; trials 0: not said
+  int64_t spec_bytes = 0;
 };
 absl::Status check_new_study(const Quotas& quotas, std::string_view client, const Usage& usage,
-                             int64_t workloads, int64_t trials);
+                             const StudySize& size);
+// Whether a client may have put as much as it has now, with the `fresh` rows of this call.
+// RESOURCE_EXHAUSTED QUOTA_EXCEEDED.
+absl::Status check_unconfirmed(const Quotas& quotas, std::string_view client, const ClientUse& use,
+                               int64_t fresh);
 
 }  // namespace lw

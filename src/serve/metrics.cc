@@ -24,8 +24,8 @@ constexpr size_t kMaxMembers = 100;
 enum Id {
   kJobsQueued, kJobsLeased, kLeasesExpired, kJobAttempts, kMeasurements, kQueueWait,
   kMeasureSeconds, kDiscards, kDevices, kAgentsOnline, kStudies, kCommitSeconds, kCommitOperations,
-  kWalBytes, kDatabaseReadOnly, kHanging, kLookups, kLookupSeconds, kRpcs, kRpcSeconds, kStreamsOpen,
-  kTuningSeconds, kTuningCost, kCertificateEnds, kReloadFailures,
+  kWalBytes, kDatabaseReadOnly, kHanging, kForgotten, kLookups, kLookupSeconds, kRpcs, kRpcSeconds,
+  kStreamsOpen, kTuningSeconds, kTuningCost, kCertificateEnds, kReloadFailures,
   kHandshakesFailed, kBuildInfo, kCount,
 };
 
@@ -60,6 +60,9 @@ constexpr std::array<MetricInfo, kCount> kTable = {{
      "1 while the database takes no writes (disk full, input/output error)."},
     {"loopwright_threads_hanging", "gauge", "", "",
      "Threads more than a minute beyond the time of what they do; /healthz fails while there are."},
+    {"loopwright_forgotten_total", "counter", "what",
+     "audit, orphans, payloads, events, studies, devices, agents",
+     "Rows that retention deleted (of payloads: emptied), and studies that somebody deleted."},
     {"loopwright_lookups_total", "counter", "outcome",
      "exact, loose, nearest_shape, nearest_target, default, not_found",
      "Schedule lookups, by the ladder's rung."},
@@ -251,6 +254,9 @@ void Metrics::committed(double seconds, int64_t operations) {
 void Metrics::wal(int64_t bytes) { state_->gauge(kWalBytes).Set(static_cast<double>(bytes)); }
 void Metrics::hanging(int threads) { state_->gauge(kHanging).Set(threads); }
 void Metrics::read_only(bool is) { state_->gauge(kDatabaseReadOnly).Set(is ? 1 : 0); }
+void Metrics::forgotten(std::string_view what, int64_t rows) {
+  state_->counter(kForgotten, std::string(what)).Increment(static_cast<double>(rows));
+}
 void Metrics::lookup(std::string_view outcome, double seconds) {
   state_->counter(kLookups, std::string(outcome)).Increment();
   state_->histogram(kLookupSeconds).Observe(seconds);

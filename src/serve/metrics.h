@@ -56,6 +56,7 @@ class Metrics {
   void wal(int64_t bytes);
   void read_only(bool is);
   void hanging(int threads);
+  void forgotten(std::string_view what, int64_t rows);  // see retention.h
   // ---- the files that are read again
   void certificate_ends_in(int64_t seconds);
   void handshakes_failed(int64_t count);

@@ -15,6 +15,7 @@
 #include "src/search/steps.h"
 #include "src/serve/devices.h"
 #include "src/serve/names.h"
+#include "src/serve/orphans.h"
 #include "tuner_db/best.h"
 #include "tuner_db/messages.h"
 
@@ -24,6 +25,8 @@ namespace {
 namespace v1 = loopwright::v1;
 
 constexpr int kEvidence = 20;              // failures kept of a device
+constexpr int kMostSamples = 10'000;       // of a measurement
+constexpr size_t kLongestEnvironment = 64 << 10;
 
 v1::Receipt receipt(const v1::JobResult& result, v1::ReceiptKind kind, std::string detail = "") {
   v1::Receipt made;
@@ -32,14 +35,6 @@ v1::Receipt receipt(const v1::JobResult& result, v1::ReceiptKind kind, std::stri
   made.set_kind(kind);
   made.set_detail(std::move(detail));
   return made;
-}
-
-absl::Status keep_orphan(Database& database, int64_t job, const Holder& holder,
-                         const v1::JobResult& result, int64_t now_ms) {
-  const std::string bytes = result.SerializeAsString();
-  return database.query("INSERT INTO orphans (job, epoch, agent, received_ms, result) "
-                        "VALUES (?,?,?,?,?)",
-                        job, result.epoch(), holder.agent, now_ms, Blob{bytes}).run();
 }
 
 double bounded_s(const google::protobuf::Duration& duration) {
@@ -86,6 +81,12 @@ absl::StatusOr<std::vector<Measurement>> measurements_of(const JobRow& job,
                                              " is not one that this version knows"));
     }
     ASSIGN_OR_RETURN(Measurement m, from_proto(outcome.measurement()));
+    if (m.samples_us.size() > kMostSamples || m.environment.size() > kLongestEnvironment) {
+      return absl::InvalidArgumentError(
+          concat("candidate ", i, " has ", m.samples_us.size(), " samples and an environment of ",
+                 m.environment.size(), " bytes; at most ", kMostSamples, " and ",
+                 kLongestEnvironment));
+    }
     m.detail = as_detail(m.detail);
     m.trace = job.payload.candidates(i).trace();
     m.source = job.sources[i];
@@ -286,9 +287,8 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
       ++changes->expired;                  // nobody has noticed yet
       RETURN_IF_ERROR(lose_job(database, job, store, rules, now_ms, changes));
     }
-    const bool was_leased = result.epoch() > 0 && result.epoch() <= job.epoch;
-    if (!result.abandoned() && was_leased) {
-      RETURN_IF_ERROR(keep_orphan(database, job.id, holder, result, now_ms));
+    if (!result.abandoned()) {
+      RETURN_IF_ERROR(keep_orphan(database, job, holder.agent, result, now_ms));
     }
     return receipt(result, v1::RECEIPT_KIND_LEASE_LOST);
   }

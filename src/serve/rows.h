@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,6 +20,14 @@ namespace lw {
 
 // kDataLoss: `what` ("job 17") is there and cannot be read.
 absl::Status damaged(const Database& database, std::string_view what);
+
+// What stands in `column` of the table's rows that fit `where`, in order: one step along an index
+// of the columns of `where` and `column` for each value, however many rows have it.
+absl::StatusOr<std::vector<std::string>> distinct_values(Database& database,
+                                                         std::string_view table,
+                                                         std::string_view column,
+                                                         std::string_view where,
+                                                         std::vector<Value> values);
 
 // JOB_STATE_QUEUED <-> "queued": the name after the enum's prefix, in lower case.
 template <class Enum>
@@ -49,6 +58,9 @@ struct StudyRow {
   int64_t fruitless = 0;                   // daemons in a row that ended in a long step of it
 };
 bool has_ended(loopwright::v1::StudyState state);
+// The column's value while a study's rows are being deleted (deletion.h): it is none of the API's
+// states, and nobody sees the study any more.
+inline constexpr char kDeleted[] = "deleted";
 
 struct StudyWorkloadRow {
   std::string study;
@@ -74,12 +86,13 @@ struct StudyWorkloadRow {
 Key key_of(const StudyRow& study, const StudyWorkloadRow& workload);
 
 absl::StatusOr<std::optional<StudyRow>> find_study(Database& database, std::string_view id);
-absl::Status insert_study(Database& database, const StudyRow& row);
+absl::Status insert_study(Database& database, const StudyRow& row);  // and counts it, usage.h
 // The oldest study of the row's client and actor that has not ended and whose spec is the row's.
 absl::StatusOr<std::optional<StudyRow>> find_like(Database& database, const StudyRow& row);
 // State, target, error, counters and times, not the owner.
 absl::Status update_study(Database& database, const StudyRow& row);
-// `where` continues "SELECT ... FROM studies ": a condition, an order, a limit.
+// `where` continues "SELECT ... FROM studies ": a condition, an order, a limit. Those that are
+// deleted are left out.
 absl::StatusOr<std::vector<StudyRow>> select_studies(Database& database, std::string_view where,
                                                      const std::vector<Value>& values);
 absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Database& database,
@@ -103,6 +116,7 @@ struct JobRow {
   loopwright::v1::Job payload;
   std::vector<std::string> sources, lost_on;
   std::string digest, detail;
+  std::vector<std::pair<int64_t, std::string>> holders;  // epochs and agents of its latest leases
 };
 absl::StatusOr<int64_t> insert_job(Database& database, const JobRow& row);  // its id
 absl::StatusOr<std::optional<JobRow>> find_job(Database& database, int64_t id);
@@ -118,6 +132,7 @@ struct AgentRow {
   int64_t seen_ms = 0;
   int64_t losses = 0;                      // of jobs, in a row (leases.h); put_agent() leaves it
   int64_t session_number = 0;              // of the current session; 0: older
+  int64_t left_ms = 0;                     // when it left in order; 0: it has not
 };
 absl::StatusOr<std::optional<AgentRow>> find_agent(Database& database, std::string_view id);
 absl::Status put_agent(Database& database, const AgentRow& row);
@@ -133,6 +148,7 @@ struct DeviceRow {
   loopwright::v1::DeviceHealth health = loopwright::v1::DEVICE_HEALTH_OK;
   int failures = 0;
   int64_t jobs_done = 0, jobs_failed = 0, seen_ms = 0;
+  int64_t left_ms = 0;                     // when its agent left in order; 0: it has not
 };
 absl::StatusOr<std::optional<DeviceRow>> find_device(Database& database, std::string_view id);
 absl::Status put_device(Database& database, const DeviceRow& row);

@@ -132,6 +132,8 @@ class Operations : public longrunning::Operations::CallbackService {
            longrunning::ListOperationsRequest, longrunning::ListOperationsResponse)
   UNARY_OF("google.longrunning.Operations", CancelOperation, cancel_operation,
            longrunning::CancelOperationRequest, google::protobuf::Empty)
+  UNARY_OF("google.longrunning.Operations", DeleteOperation, delete_operation,
+           longrunning::DeleteOperationRequest, google::protobuf::Empty)
   grpc::ServerUnaryReactor* WaitOperation(grpc::CallbackServerContext* context,
                                           const longrunning::WaitOperationRequest* request,
                                           longrunning::Operation* response) override {

@@ -2,7 +2,7 @@
 // it resumes parked calls whose time is over (at once those that look again at a time of their
 // own); every half a second it ends leases that ran out, reads what the queue holds (another daemon
 // may have filled it) and who uses how much; every few seconds it counts what there is for the
-// metrics.
+// metrics; and piece by piece it forgets what is over (service_forget.cc).
 #include "src/serve/service.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <tuple>
 
+#include "src/serve/online.h"
 #include "src/serve/service_impl.h"
 
 namespace lw {
@@ -81,6 +82,7 @@ Service::~Service() {
   if (searcher_ != nullptr) searcher_->stop();
   if (commit_ != nullptr) {
     write_refusals(INT64_MAX).IgnoreError();
+    tell_forgotten();
     const absl::Status stored =
         commit_->run([this](Database& database) { return clock_.store(database); });
     if (!stored.ok()) log(Level::kWarning, "clock_not_stored",
@@ -169,6 +171,7 @@ void Service::keep_house() {
       status.Update(write_refusals(now));
       forget_silent_agents();
     }
+    status.Update(forget());
     if (!status.ok()) {
       log(Level::kWarning, "housekeeping_failed", {{"error", std::string(status.message())}});
     }
@@ -318,17 +321,18 @@ absl::Status Service::measure_fleet() {
                                   "(SELECT count(*) FROM jobs WHERE state = 'leased')");
     if (jobs.next()) queued = jobs.integer(0), leased = jobs.integer(1);
     RETURN_IF_ERROR(jobs.status());
-    Query online = database_->query("SELECT count(*) FROM agents WHERE seen_ms >= ?",
+    Query online = database_->query(concat("SELECT count(*) FROM agents WHERE ", kOnline),
                                     online_since());
     if (online.next()) agents = online.integer(0);
     RETURN_IF_ERROR(online.status());
     Query of_state = database_->query(
-        "SELECT CASE WHEN seen_ms < ? THEN 'offline' WHEN admission <> 'open' THEN admission "
-        "WHEN health = 'unhealthy' THEN 'unhealthy' ELSE 'online' END, count(*) FROM devices "
-        "GROUP BY 1", online_since());
+        concat("SELECT CASE WHEN NOT (", kOnline, ") THEN 'offline' WHEN admission <> 'open' THEN "
+               "admission WHEN health = 'unhealthy' THEN 'unhealthy' ELSE 'online' END, count(*) "
+               "FROM devices GROUP BY 1"), online_since());
     while (of_state.next()) devices[of_state.text(0)] = of_state.integer(1);
     RETURN_IF_ERROR(of_state.status());
-    Query by_state = database_->query("SELECT state, count(*) FROM studies GROUP BY state");
+    Query by_state = database_->query("SELECT state, count(*) FROM studies WHERE state <> ? "
+                                      "GROUP BY state", kDeleted);
     while (by_state.next()) studies[by_state.text(0)] = by_state.integer(1);
     return by_state.status();
   }));
@@ -350,7 +354,7 @@ absl::Status Service::get_capabilities(const Caller&,
   response->set_server_version(options_.version);
   response->set_api_minor(kApiMinor);
   for (const char* feature : {"studies", "watch", "agents", "lookup", "records", "fleet",
-                              "withdrawn", "words", "admission"}) {
+                              "withdrawn", "words", "admission", "delete"}) {
     response->add_features(feature);
   }
   response->set_max_message_bytes(options_.config.quotas.message_bytes);

@@ -55,6 +55,7 @@ struct ServiceOptions {
   std::string backup_folder;               // where BackupDatabase writes; "": beside the database
   std::function<int64_t()> monotonic_ms;   // tests; empty: the system's
   int64_t online_ms = 60'000;              // an agent silent for longer is offline
+  int64_t forget_ms = 60'000;              // how often it looks for what is to be forgotten
   std::function<void(const StudyRow&, const Stop&)> before_search;  // tests; SearchSeat's
   bool search = true;                      // false: serves, but leaves studies to other daemons
 };
@@ -84,6 +85,10 @@ class Service {
                                google::longrunning::ListOperationsResponse* response);
   absl::Status cancel_operation(const Caller& caller,
                                 const google::longrunning::CancelOperationRequest& request,
+                                google::protobuf::Empty* response);
+  // Of a study that has ended; what was measured stays.
+  absl::Status delete_operation(const Caller& caller,
+                                const google::longrunning::DeleteOperationRequest& request,
                                 google::protobuf::Empty* response);
   // Events with a sequence after `sequence`, at most `count`; whether the study has ended, its last
   // event then being stored. NOT_FOUND: no such study.
@@ -209,6 +214,7 @@ class Service {
   absl::StatusOr<bool> is_known(const Caller& caller, const std::string& request_id);
   absl::Status store_piece(const Caller& caller, std::string_view method, std::string_view subject,
                            const Records& piece, int64_t* stored);
+  absl::Status may_store(Database& database, const Caller& caller, int64_t fresh);
   // The audit's line of what is done in this transaction.
   absl::Status audit_done(Database& database, const Caller& caller, std::string_view method,
                           std::string_view subject);
@@ -233,6 +239,8 @@ class Service {
   absl::Status sweep();
   absl::Status refresh();
   absl::Status keep_time();
+  absl::Status forget();                   // a piece of what retention lets go
+  void tell_forgotten();                   // the log
   absl::Status measure_fleet();
   void index_now(const Key& key);          // the same, before this returns
   void note_key(const Key& key);           // its best may be another now
@@ -258,6 +266,15 @@ class Service {
   std::map<std::string, std::shared_ptr<Known>> agents_;
   std::set<std::string> maybe_queued_;     // queues that may have jobs ready
   std::vector<Key> news_;                  // keys whose best may be another now
+
+  struct Forgetting {
+    std::mutex mutex;                      // guards all below
+    bool is_busy = false;                  // a piece is on its way to the writer
+    int64_t next_ms = 0;                   // when to look again
+    int64_t told_ms = 0;                   // when the log was told
+    Forgotten since;                       // then
+  };
+  Forgetting forgetting_;
 
   std::mutex house_mutex_;
   std::condition_variable house_changed_;

@@ -1,6 +1,7 @@
 #include "nlohmann/json.hpp"
 #include "src/net/times.h"
 #include "src/serve/devices.h"
+#include "src/serve/online.h"
 #include "src/serve/paging.h"
 #include "src/serve/service_impl.h"
 
@@ -71,7 +72,7 @@ absl::Status Service::list_agents(const Caller&, const v1::ListAgentsRequest& re
       agent.set_name(agent_name(row.id));
       agent.set_session(row.sessions.empty() ? "" : row.sessions[0]);
       agent.set_version(row.version);
-      agent.set_online(row.seen_ms >= online_since());
+      agent.set_online(is_online(row, online_since()));
       *agent.mutable_last_seen() = timestamp(row.seen_ms);
       agent.set_peer(row.peer);
       const nlohmann::json labels = nlohmann::json::parse(row.labels, nullptr, false);
@@ -204,7 +205,7 @@ absl::Status Service::get_fleet(const Caller&, const v1::GetFleetRequest&, v1::F
     std::map<std::string, v1::Fleet::Class> classes;
     Query devices = database_->query(
         "SELECT d.target, d.admission, d.seen_ms, t.text, "
-        "(SELECT count(*) FROM jobs WHERE jobs.state = 'leased' AND jobs.device = d.id) "
+        "(SELECT count(*) FROM jobs WHERE jobs.state = 'leased' AND jobs.device = d.id), d.left_ms "
         "FROM devices d JOIN targets t ON t.id = d.target");
     while (devices.next()) {
       v1::Fleet::Class& one = classes[devices.text(0)];
@@ -213,7 +214,7 @@ absl::Status Service::get_fleet(const Caller&, const v1::GetFleetRequest&, v1::F
         const nlohmann::json text = nlohmann::json::parse(devices.text(3), nullptr, false);
         if (text.is_object()) one.set_target_name(text.value("name", ""));
       }
-      const bool online = devices.integer(2) >= since;
+      const bool online = is_online(devices.integer(2), devices.integer(5), since);
       one.set_total(one.total() + 1);
       one.set_online(one.online() + online);
       one.set_idle(one.idle() + (online && devices.integer(4) == 0));

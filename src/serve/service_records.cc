@@ -3,6 +3,7 @@
 #include <set>
 
 #include "nlohmann/json.hpp"
+#include "src/serve/rows.h"
 #include "src/serve/service_impl.h"
 #include "tuner_db/history.h"
 #include "tuner_db/invariants.h"
@@ -127,14 +128,21 @@ absl::StatusOr<std::set<std::string>> own_workloads(Database& database, const Id
   std::set<std::string> own;
   Query query = database.query(
       "SELECT DISTINCT w.workload FROM studies s JOIN study_workloads w ON w.study = s.id "
-      "WHERE s.client = ? AND (s.actor = ? OR (s.actor = '' AND ? = 'client'))",
-      caller.name, actor, role_name(caller.role));
+      "WHERE s.state <> ? AND s.client = ? AND (s.actor = ? OR (s.actor = '' AND ? = 'client'))",
+      kDeleted, caller.name, actor, role_name(caller.role));
   while (query.next()) own.insert(query.text(0));
   RETURN_IF_ERROR(query.status());
   return own;
 }
 
 }  // namespace
+
+// Asked when it is stored already, since only then it is known how much was new.
+absl::Status Service::may_store(Database& database, const Caller& caller, int64_t fresh) {
+  if (lw::is_believed(caller.identity.role)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const ClientUse use, client_use(database, actor(caller)));
+  return check_unconfirmed(options_.config.quotas, actor(caller), use, fresh);
+}
 
 // One transaction, short enough for leases to be renewed between it and the next. `stored` grows.
 absl::Status Service::store_piece(const Caller& caller, std::string_view method,
@@ -143,6 +151,7 @@ absl::Status Service::store_piece(const Caller& caller, std::string_view method,
   int64_t fresh = 0;
   const absl::Status status = commit_->run([&](Database& database) -> absl::Status {
     RETURN_IF_ERROR(store_records(*store_, piece, &fresh));
+    RETURN_IF_ERROR(may_store(database, caller, fresh));
     return audit_done(database, caller, method, subject);
   });
   if (status.ok()) *stored += fresh;
@@ -162,9 +171,10 @@ absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequ
                                 &before));
   }
   RETURN_IF_ERROR(change(caller, "PutRecords", request, response,
-                         [&](Database&, Changes*) -> absl::Status {
+                         [&](Database& database, Changes*) -> absl::Status {
     int64_t stored = 0;
     RETURN_IF_ERROR(store_records(*store_, pieces.back(), &stored));
+    RETURN_IF_ERROR(may_store(database, caller, stored));
     response->set_stored(before + stored);
     return absl::OkStatus();
   }));

@@ -1,6 +1,7 @@
 #include <chrono>
 
 #include "src/serve/service_impl.h"
+#include "src/serve/deletion.h"
 #include "src/serve/failure_messages.h"
 #include "src/serve/paging.h"
 #include "src/serve/studies.h"
@@ -118,7 +119,7 @@ absl::Status Service::cancel_study(const Caller& caller, const v1::CancelStudyRe
   return change(caller, "CancelStudy", request, response,
                 [&](Database& database, Changes* changes) -> absl::Status {
     ASSIGN_OR_RETURN(StudyRow study, must_find(database, id));
-    RETURN_IF_ERROR(may_cancel(caller.identity, study.actor, study.client));
+    RETURN_IF_ERROR(may_change_study(caller.identity, caller.method, study.actor, study.client));
     if (!request.etag().empty() && request.etag() != etag_of(study)) {
       return api_error(v1::ERROR_REASON_ETAG_MISMATCH,
                        concat(study_name(id), " has changed since; read it again"));
@@ -171,13 +172,43 @@ absl::Status Service::cancel_operation(const Caller& caller,
     *changes = Changes();
     ASSIGN_OR_RETURN(std::optional<StudyRow> study, find_study(database, id));
     if (!study) return not_found(v1::ERROR_REASON_OPERATION_NOT_FOUND, request.name());
-    RETURN_IF_ERROR(may_cancel(caller.identity, study->actor, study->client));
+    RETURN_IF_ERROR(may_change_study(caller.identity, caller.method, study->actor,
+                                     study->client));
     RETURN_IF_ERROR(end_study(database, *study, v1::STUDY_STATE_CANCELLED,
                               concat("cancelled by ", actor(caller)), now_ms(), changes.get()));
     return audit_done(database, caller, "CancelOperation", request.name());
   });
   if (status.ok()) changed(*changes);
-  return store_error(status);
+  return write_error(*commit_, status);
+}
+
+// The same: of what is deleted there is nothing to delete.
+absl::Status Service::delete_operation(const Caller& caller,
+                                       const longrunning::DeleteOperationRequest& request,
+                                       google::protobuf::Empty*) {
+  ASSIGN_OR_RETURN(const std::string id, parse_name("operations", request.name(), "name"));
+  const absl::Status status = commit_->run([&](Database& database) -> absl::Status {
+    ASSIGN_OR_RETURN(const std::optional<StudyRow> study, find_study(database, id));
+    if (!study) return not_found(v1::ERROR_REASON_OPERATION_NOT_FOUND, request.name());
+    RETURN_IF_ERROR(may_change_study(caller.identity, caller.method, study->actor,
+                                     study->client));
+    if (!has_ended(study->state)) {
+      return api_error(v1::ERROR_REASON_WRONG_STATE,
+                       concat(study_name(id), " is ", state_name(study->state),
+                              ": cancel it first (loopwright cancel ", id, ")"));
+    }
+    RETURN_IF_ERROR(mark_deleted(database, id));
+    return audit_done(database, caller, "DeleteOperation", study_name(id));
+  });
+  if (status.ok()) {
+    log(Level::kInfo, "study_deleted", {{"study", id}, {"by", actor(caller)}});
+    Changes changes;
+    changes.studies.insert(id);            // whoever waits for it hears that it is no more
+    changed(changes);
+    const std::lock_guard lock(forgetting_.mutex);
+    forgetting_.next_ms = 0;               // its rows go at once
+  }
+  return write_error(*commit_, status);
 }
 
 absl::StatusOr<std::vector<v1::StudyEvent>> Service::events(const std::string& study,
@@ -185,7 +216,8 @@ absl::StatusOr<std::vector<v1::StudyEvent>> Service::events(const std::string& s
                                                             bool* ended) {
   std::vector<v1::StudyEvent> events;
   RETURN_IF_ERROR(view([&]() -> absl::Status {
-    Query state = database_->query("SELECT state FROM studies WHERE id = ?", study);
+    Query state = database_->query("SELECT state FROM studies WHERE id = ? AND state <> ?", study,
+                                   kDeleted);
     if (!state.next()) {
       RETURN_IF_ERROR(state.status());
       return not_found(v1::ERROR_REASON_STUDY_NOT_FOUND, study_name(study));

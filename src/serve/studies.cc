@@ -82,9 +82,9 @@ absl::Status check_target(Database& database, const std::string& asked) {
   const bool is_id = asked.size() == 64 && asked.find_first_not_of("0123456789abcdef") ==
                                                std::string::npos;
   if (is_id || (asked != "host" && find_target(asked).ok())) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices, select_devices(database, "", {}));
-  for (const DeviceRow& device : devices) {
-    if (device.description.target().name() == asked) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto targets, device_targets(database));
+  for (const auto& [id, target] : targets) {
+    if (target.name == asked) return absl::OkStatus();
   }
   std::string known = "any";
   for (const Target& target : builtin_targets()) known += concat(", ", target.name);
@@ -211,8 +211,10 @@ absl::StatusOr<StudyRow> create_study(Database& database, Store& store, const Ch
                                       "AND state IN ('queued', 'running')", client.name));
   ASSIGN_OR_RETURN(usage.queued_jobs,
                    count_of(database, "SELECT count(*) FROM jobs WHERE state = 'queued'", ""));
-  RETURN_IF_ERROR(check_new_study(quotas, client.name, usage, checked.spec.workloads_size(),
-                                  checked.spec.trials()));
+  ASSIGN_OR_RETURN(usage.kept, client_use(database, identity_text(client)));
+  RETURN_IF_ERROR(check_new_study(quotas, client.name, usage,
+                                  {checked.spec.workloads_size(), checked.spec.trials(),
+                                   static_cast<int64_t>(checked.spec.ByteSizeLong())}));
   StudyRow study;
   study.id = make_id(now_ms);
   study.client = client.name;
@@ -326,8 +328,8 @@ absl::StatusOr<StudyPage> page_of_studies(Database& database, std::string_view w
                                           std::vector<Value> values, int most) {
   constexpr int64_t kSpecBytes = 16 << 20;
   values.push_back(int64_t{most} + 1);
-  const std::string sql = concat("SELECT id, length(spec) FROM studies ", where,
-                                 " ORDER BY id DESC LIMIT ?");
+  const std::string sql = concat("SELECT id, length(spec) FROM studies ", where, " AND state <> '",
+                                 kDeleted, "' ORDER BY id DESC LIMIT ?");
   Query query = database.query_values(sql, values);
   StudyPage page;
   int64_t bytes = 0;

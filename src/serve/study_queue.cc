@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/expr/message.h"
@@ -11,6 +12,7 @@
 #include "src/serve/devices.h"
 #include "src/serve/errors.h"
 #include "src/serve/names.h"
+#include "src/serve/online.h"
 #include "src/serve/studies.h"
 #include "tuner_db/messages.h"
 
@@ -30,7 +32,7 @@ std::string no_device(const std::string& asked) {
 // What there is, for who reads why a study waits.
 absl::StatusOr<std::string> fleet_text(Database& database, int64_t since_ms) {
   ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
-                   select_devices(database, "WHERE seen_ms >= ? ORDER BY id", {since_ms}));
+                   select_devices(database, concat("WHERE ", kOnline), {since_ms}));
   std::map<std::string, int> open, closed;
   for (const DeviceRow& device : devices) {
     if (device.admission == v1::DEVICE_ADMISSION_OPEN) {
@@ -197,12 +199,13 @@ absl::StatusOr<std::vector<StudyQueue::Waiting>> StudyQueue::first_of(const Grou
 // Another fleet: all is worked out anew.
 absl::Status StudyQueue::look_at_fleet() {
   const int64_t now_ms = seat_.now_ms();
-  std::string fleet;
+  std::set<std::string> lines;
   Query query = seat_.database->query(
-      "SELECT id, target FROM devices WHERE admission = 'open' AND seen_ms >= ? ORDER BY id",
+      concat("SELECT id, target FROM devices WHERE admission = 'open' AND ", kOnline),
       now_ms - seat_.online_ms);
-  while (query.next()) absl::StrAppend(&fleet, query.text(0), " ", query.text(1), "\n");
+  while (query.next()) lines.insert(concat(query.text(0), " ", query.text(1)));
   RETURN_IF_ERROR(query.status());
+  std::string fleet = absl::StrJoin(lines, "\n");
   if (fleet == fleet_ && fleet_ms_ >= 0 && now_ms - fleet_ms_ < kForgetMs) return absl::OkStatus();
   fleet_ = std::move(fleet);
   fleet_ms_ = now_ms;

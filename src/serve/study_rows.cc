@@ -1,9 +1,11 @@
 // Studies, their workloads and their events.
 #include "absl/strings/str_cat.h"
 #include "src/base/check.h"
+#include "src/expr/message.h"
 #include "src/net/times.h"
 #include "src/serve/requests.h"
 #include "src/serve/rows.h"
+#include "tuner_db/usage.h"
 
 namespace lw {
 namespace {
@@ -61,6 +63,7 @@ absl::StatusOr<std::vector<StudyRow>> select_studies(Database& database, std::st
   std::vector<StudyRow> rows;
   Query query = database.query_values(absl::StrCat(kStudies, std::string(where)), values);
   while (query.next()) {
+    if (query.bytes(3) == kDeleted) continue;
     ASSIGN_OR_RETURN(StudyRow row, study_of(database, query));
     rows.push_back(std::move(row));
   }
@@ -77,6 +80,8 @@ absl::StatusOr<std::optional<StudyRow>> find_study(Database& database, std::stri
 absl::Status insert_study(Database& database, const StudyRow& row) {
   const std::string spec = row.spec.SerializeAsString(), state = state_name(row.state),
                     digest = message_digest(row.spec);
+  RETURN_IF_ERROR(add_use(database, row.actor.empty() ? concat("client/", row.client) : row.actor,
+                          {.studies = 1, .spec_bytes = static_cast<int64_t>(spec.size())}));
   return database.query("INSERT INTO studies (id, client, spec, state, priority, target, "
                         "device_target, error, trials, failed, created_ms, updated_ms, ended_ms, "
                         "owner, owner_epoch, owner_until, actor, asked, threads, waiting, "

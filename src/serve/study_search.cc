@@ -145,12 +145,17 @@ absl::StatusOr<bool> StudySearch::gives_up(const Seen& seen) {
   return true;
 }
 
-// What may still be issued of the study's trials.
-int64_t StudySearch::count_left() {
+// Of each workload, what is out now: the budget that others may have is what that leaves.
+void StudySearch::note_in_flight() {
   for (size_t i = 0; i < workloads_.size(); ++i) {
     const SearchRun* run = workloads_[i]->run.get();
     states_[i].in_flight = run == nullptr ? 0 : run->trials_in_flight();
   }
+}
+
+// What may still be issued of the study's trials.
+int64_t StudySearch::count_left() {
+  note_in_flight();
   SharedBudget budget;
   budget.trials = row_.spec.trials();
   return trials_left(states_, budget);
@@ -214,6 +219,7 @@ absl::Status StudySearch::queue_jobs(int slots) {
     RETURN_IF_ERROR(close_if_done(w));
   }
   while (out < slots) {
+    note_in_flight();                      // results have come, perhaps without a look at it here
     const int chosen = next_workload();
     if (chosen < 0) break;
     Workload& w = *workloads_[chosen];

@@ -85,6 +85,7 @@ class StudySearch {
   absl::Status close_workload(Workload& workload, const std::string& note);
   absl::Status end(loopwright::v1::StudyState state, const std::string& error);
   absl::Status fenced(std::function<absl::Status(Database&, Changes*)> body);
+  void note_in_flight();
   int64_t count_left();
   bool is_over() const;
 

@@ -20,9 +20,11 @@ namespace {
 
 namespace v1 = loopwright::v1;
 
-constexpr int kMostDevices = 256, kMostResults = 256, kMostHeld = 64, kMostWanted = 16;
-constexpr size_t kLongestText = 200, kLongestFacts = 64 << 10;
-constexpr size_t kLongestWord = 100, kMostWords = 1000;
+constexpr int kMostDevices = 256;           // of a call, and of an agent in all
+constexpr int kMostResults = 256, kMostHeld = 64, kMostWanted = 16, kMostLabels = 64;
+constexpr int kMostWords = 1000;
+constexpr size_t kLongestText = 200, kLongestFacts = 64 << 10, kLongestDescription = 160 << 10;
+constexpr size_t kLongestWord = 100;
 constexpr size_t kSessionsKept = 8;        // of agents that do not count them
 constexpr size_t kJobBytes = size_t{8} << 20;  // of an answer, and one job more: agents take 32 MiB
 constexpr int64_t kUnsupportedRetryMs = 60'000;
@@ -30,6 +32,46 @@ constexpr int64_t kNameKeptMs = 24 * 3'600'000;  // of a silent device, for its 
 constexpr int64_t kSeenMs = 5000;          // how exactly rows say when somebody was seen
 
 using Leased = std::map<int64_t, JobRow>;  // by id, payloads left out
+
+absl::Status check_text(const std::string& text, const std::string& field,
+                        size_t longest = kLongestText) {
+  if (text.size() <= longest) return absl::OkStatus();
+  return bad_field(field, concat(text.size(), " bytes; at most ", longest));
+}
+
+absl::Status check_labels(const google::protobuf::Map<std::string, std::string>& labels,
+                          const std::string& field) {
+  if (labels.size() > kMostLabels) return bad_field(field, concat("more than ", kMostLabels));
+  for (const auto& [name, value] : labels) {
+    RETURN_IF_ERROR(check_text(name, field));
+    RETURN_IF_ERROR(check_text(value, field));
+  }
+  return absl::OkStatus();
+}
+
+// All of it is kept, also what only a newer agent knows.
+absl::Status check_description(const v1::Device& description, const std::string& field) {
+  if (description.backend().empty()) return bad_field(field + ".backend", "must be given");
+  RETURN_IF_ERROR(check_text(description.backend(), field + ".backend"));
+  RETURN_IF_ERROR(check_text(description.kind(), field + ".kind"));
+  RETURN_IF_ERROR(check_text(description.fingerprint(), field + ".fingerprint"));
+  RETURN_IF_ERROR(check_text(description.facts(), field + ".facts", kLongestFacts));
+  RETURN_IF_ERROR(check_labels(description.labels(), field + ".labels"));
+  if (description.words_size() > kMostWords) return bad_field(field + ".words", "too many");
+  for (const std::string& word : description.words()) {
+    RETURN_IF_ERROR(check_text(word, field + ".words", kLongestWord));
+  }
+  if (description.ByteSizeLong() > kLongestDescription) {
+    return bad_field(field, concat(description.ByteSizeLong(), " bytes; at most ",
+                                   kLongestDescription));
+  }
+  const absl::StatusOr<Target> target = from_proto(description.target());
+  if (!target.ok()) return bad_field(field + ".target", target.status().message().data());
+  if (sha256(to_text(*target)) != description.target_id()) {
+    return bad_field(field + ".target_id", "is not the sha256 of the target's text");
+  }
+  return absl::OkStatus();
+}
 
 absl::Status check_device(const v1::DeviceState& device, const std::string& field) {
   RETURN_IF_ERROR(parse_name("devices", device.name(), field + ".name").status());
@@ -40,29 +82,9 @@ absl::Status check_device(const v1::DeviceState& device, const std::string& fiel
   if (device.wanted() < 0 || device.wanted() > kMostWanted) {
     return bad_field(field + ".wanted", concat("must be 0 to ", kMostWanted));
   }
+  RETURN_IF_ERROR(check_text(device.health_detail(), field + ".health_detail", kLongestFacts));
   if (!device.has_description()) return absl::OkStatus();
-  const v1::Device& description = device.description();
-  if (description.backend().empty() || description.backend().size() > kLongestText) {
-    return bad_field(field + ".description.backend", "must be given");
-  }
-  if (description.facts().size() > kLongestFacts) {
-    return bad_field(field + ".description.facts", "too long");
-  }
-  const auto& words = description.words();
-  const bool too_long = std::any_of(words.begin(), words.end(), [](const std::string& word) {
-    return word.size() > kLongestWord;
-  });
-  if (words.size() > static_cast<int>(kMostWords) || too_long) {
-    return bad_field(field + ".description.words", "too long");
-  }
-  const absl::StatusOr<Target> target = from_proto(description.target());
-  if (!target.ok()) {
-    return bad_field(field + ".description.target", target.status().message().data());
-  }
-  if (sha256(to_text(*target)) != description.target_id()) {
-    return bad_field(field + ".description.target_id", "is not the sha256 of the target's text");
-  }
-  return absl::OkStatus();
+  return check_description(device.description(), field + ".description");
 }
 
 class Synchronization {
@@ -90,6 +112,7 @@ class Synchronization {
     RETURN_IF_ERROR(review_leases());
     RETURN_IF_ERROR(review_losses());
     for (const v1::DeviceState& device : request_.devices()) RETURN_IF_ERROR(give_work(device));
+    if (request_.leaving() && call_.is_latest) RETURN_IF_ERROR(see_off());
     // A program of before words would end at that.
     if (brings_only(unsupported_) && says_words_) {
       answer_.refusal = retry_later(v1::ERROR_REASON_VERSION_UNSUPPORTED,
@@ -130,7 +153,9 @@ class Synchronization {
     answer_.response.set_session_number(row->session_number);
     is_doubted_ = row->losses > 0;
     has_lost_ = is_doubted_ || !is_current;
-    if (is_current && row->seen_ms + kSeenMs > now_ms_) return absl::OkStatus();
+    const bool is_back = row->left_ms > 0 && comes();
+    if (is_current && !is_back && row->seen_ms + kSeenMs > now_ms_) return absl::OkStatus();
+    if (is_back) row->left_ms = 0;
     row->version = request_.version();
     row->labels = nlohmann::json(std::map<std::string, std::string>(
         request_.labels().begin(), request_.labels().end())).dump();
@@ -142,11 +167,20 @@ class Synchronization {
   absl::Status describe(const v1::DeviceState& state) {
     const std::string id = id_of(state.name());
     ASSIGN_OR_RETURN(std::optional<DeviceRow> row, find_device(database_, id));
-    if (row && row->agent != agent_ && !may_move(*row, state)) {
+    const bool is_others = row && row->agent != agent_;
+    if (is_others && !may_move(*row, state)) {
       ++others_;
-      refuse(state, concat(state.name(), " belongs to ", agent_name(row->agent)));
-      answer_.response.add_draining_devices(state.name());
+      turn_away(state, concat(state.name(), " belongs to ", agent_name(row->agent)));
       return absl::OkStatus();
+    }
+    if (!row || is_others) {
+      ASSIGN_OR_RETURN(const int64_t known, known_devices());
+      if (known >= kMostDevices) {
+        turn_away(state, concat(request_.agent(), " has ", known, " devices, as many as an agent "
+                                "may; names that are not used any more are forgotten in time "
+                                "(retention.device_days of the server)"));
+        return absl::OkStatus();
+      }
     }
     if (!row && !state.has_description()) {
       answer_.response.set_describe(true);
@@ -174,10 +208,13 @@ class Synchronization {
     const bool said = v1::DeviceHealth_IsValid(state.health()) &&
                       state.health() != v1::DEVICE_HEALTH_UNSPECIFIED;
     const v1::DeviceHealth health = said ? state.health() : v1::DEVICE_HEALTH_OK;
+    const bool is_back = row->left_ms > 0 && comes();
+    if (is_back) row->left_ms = 0;
+    if (row->agent != agent_) ++*known_devices_;
     row->agent = agent_;
     const bool is_another = row->agent != agent_before || row->target != target_before;
     RETURN_IF_ERROR(review_admission(database_, call_.new_devices_wait, is_another, &*row));
-    const bool news = state.has_description() || health != row->health || is_another ||
+    const bool news = state.has_description() || health != row->health || is_another || is_back ||
                       row->admission != admission_before || row->seen_ms + kSeenMs <= now_ms_;
     row->health = health;
     if (news) {
@@ -198,12 +235,43 @@ class Synchronization {
   void refuse(const v1::DeviceState& state, std::string why) {
     (*answer_.response.mutable_refused_devices())[state.name()] = std::move(why);
   }
+  // It is not taken down at all.
+  void turn_away(const v1::DeviceState& state, std::string why) {
+    refuse(state, std::move(why));
+    answer_.response.add_draining_devices(state.name());
+  }
 
   // Whether so many devices are all that there is to the call: no result of theirs, nor a job.
   bool brings_only(int devices) const {
     return devices > 0 && devices == request_.devices_size() && request_.results().empty() &&
            std::all_of(request_.devices().begin(), request_.devices().end(),
                        [](const v1::DeviceState& device) { return device.held().empty(); });
+  }
+
+  // Of the agent, whether it lists them or not.
+  absl::StatusOr<int64_t> known_devices() {
+    if (known_devices_) return *known_devices_;
+    Query query = database_.query("SELECT count(*) FROM devices WHERE agent = ?", agent_);
+    known_devices_ = query.next() ? query.integer(0) : 0;
+    RETURN_IF_ERROR(query.status());
+    return *known_devices_;
+  }
+
+  // It is here to stay. A call that a later one has overtaken says nothing of that.
+  bool comes() const { return call_.is_latest && !request_.leaving(); }
+
+  // It has said that it leaves, and is gone when nothing is leased to it any more.
+  absl::Status see_off() {
+    Query held = database_.query("SELECT 1 FROM jobs WHERE state = 'leased' AND device IN (SELECT "
+                                 "id FROM devices WHERE agent = ?) LIMIT 1", agent_);
+    const bool holds = held.next();
+    RETURN_IF_ERROR(held.status());
+    if (holds) return absl::OkStatus();
+    for (const char* sql : {"UPDATE devices SET left_ms = ? WHERE agent = ? AND left_ms = 0",
+                            "UPDATE agents SET left_ms = ? WHERE id = ? AND left_ms = 0"}) {
+      RETURN_IF_ERROR(database_.query(sql, now_ms_, agent_).run());
+    }
+    return absl::OkStatus();
   }
 
   // A result may have closed its device.
@@ -215,11 +283,12 @@ class Synchronization {
     return absl::OkStatus();
   }
 
-  // Its agent has not been seen for long: the same machine may say who it is anew soon, another may
-  // take the name once it is as good as free.
+  // Its agent has left, or has not been seen for long: the same machine may say who it is anew at
+  // once, or soon; another may take the name once it is as good as free.
   bool may_move(const DeviceRow& row, const v1::DeviceState& state) const {
     const bool same = state.has_description() && !row.description.fingerprint().empty() &&
                       state.description().fingerprint() == row.description.fingerprint();
+    if (same && row.left_ms > 0) return true;
     return row.seen_ms + (same ? 4 * rules_.ttl_ms : kNameKeptMs) < now_ms_;
   }
 
@@ -397,10 +466,10 @@ class Synchronization {
   SyncAnswer& answer_;
   const std::string agent_;
   std::map<std::string, DeviceRow> devices_;  // of the request, by id
-  int others_ = 0, unsupported_ = 0;       // devices that are other agents', or of another version
-  bool says_words_ = false;                // its program is none of before words
-  size_t job_bytes_ = 0;                   // given in this answer
-  std::map<std::string, int> given_again_;  // jobs, by device id
+  std::optional<int64_t> known_devices_;   // of the agent, once they were counted
+  int others_ = 0;                         // devices of the request that belong to other agents
+  int unsupported_ = 0;                    // that this version and the agent's do not share
+  bool says_words_ = false;                // what its program knows
   bool is_doubted_ = false;                // it has lost what it was given, and finished nothing since
   bool has_lost_ = false;                  // that, or perhaps something now
   int64_t rests_until_ms_ = 0;
@@ -414,14 +483,17 @@ absl::Status check_request(const v1::SynchronizeRequest& request) {
       request.session().find(',') != std::string::npos) {
     return bad_field("session", "must be given: a UUID of this run of the agent");
   }
+  RETURN_IF_ERROR(check_text(request.version(), "version"));
+  RETURN_IF_ERROR(check_labels(request.labels(), "labels"));
   if (request.devices_size() > kMostDevices) return bad_field("devices", "too many");
   if (request.results_size() > kMostResults) return bad_field("results", "too many");
   for (int i = 0; i < request.devices_size(); ++i) {
     RETURN_IF_ERROR(check_device(request.devices(i), absl::StrCat("devices[", i, "]")));
   }
   for (int i = 0; i < request.results_size(); ++i) {
-    RETURN_IF_ERROR(
-        parse_job_name(request.results(i).job(), absl::StrCat("results[", i, "].job")).status());
+    const std::string field = absl::StrCat("results[", i, "]");
+    RETURN_IF_ERROR(parse_job_name(request.results(i).job(), field + ".job").status());
+    RETURN_IF_ERROR(check_text(request.results(i).digest(), field + ".digest"));
   }
   return absl::OkStatus();
 }

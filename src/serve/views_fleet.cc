@@ -8,6 +8,7 @@
 #include "schedules/target.h"
 #include "src/base/check.h"
 #include "src/expr/message.h"
+#include "src/serve/online.h"
 #include "src/serve/views.h"
 #include "tuner_db/messages.h"
 
@@ -38,6 +39,11 @@ absl::StatusOr<int64_t> one_number(Database& database, const char* sql) {
 Json parsed_object(const std::string& text) {
   Json value = Json::parse(text, nullptr, false);
   return value.is_object() ? value : Json::object();
+}
+
+// Since when somebody must have been heard of to be online.
+int64_t since_ms(const ViewContext& context) {
+  return context.now_ms - static_cast<int64_t>(1000 * context.online_s);
 }
 
 // Jobs that a device holds now. REQUIRES: inside a read().
@@ -90,8 +96,8 @@ absl::StatusOr<Json> view_overview(const ViewContext& context) {
   Database& database = context.database;
   Json view = {{"now_ms", context.now_ms}};
   RETURN_IF_ERROR(database.read(kPatience_s, [&]() -> absl::Status {
-    RETURN_IF_ERROR(count_by(database, "SELECT state, count(*) FROM studies GROUP BY state",
-                             &view["studies"]));
+    RETURN_IF_ERROR(count_by(database, "SELECT state, count(*) FROM studies WHERE state <> "
+                                       "'deleted' GROUP BY state", &view["studies"]));
     Json& jobs = view["jobs"];
     jobs = Json::object();
     for (const auto& [name, sql] :
@@ -108,13 +114,13 @@ absl::StatusOr<Json> view_overview(const ViewContext& context) {
     ASSIGN_OR_RETURN(const int64_t keys, one_number(database, "SELECT max(id) FROM keys"));
     view["measurements"] = measurements;
     view["schedules"] = keys;
-    const int64_t since = context.now_ms - static_cast<int64_t>(1000 * context.online_s);
+    const int64_t since = since_ms(context);
     Json devices = {{"total", 0}, {"online", 0}, {"draining", 0}, {"quarantined", 0},
                     {"pending", 0}, {"unsupported", 0}, {"unwell", 0}};
-    Query query = database.query("SELECT admission, health, seen_ms FROM devices");
+    Query query = database.query("SELECT admission, health, seen_ms, left_ms FROM devices");
     while (query.next()) {
       const std::string admission = query.text(0);
-      const bool online = query.integer(2) >= since;
+      const bool online = is_online(query.integer(2), query.integer(3), since);
       devices["total"] = devices["total"].get<int64_t>() + 1;
       if (online) devices["online"] = devices["online"].get<int64_t>() + 1;
       if (admission != "open" && devices.contains(admission)) {
@@ -126,8 +132,8 @@ absl::StatusOr<Json> view_overview(const ViewContext& context) {
     RETURN_IF_ERROR(query.status());
     view["devices"] = std::move(devices);
     Query agents = database.query(
-        "SELECT count(*), coalesce(sum(CASE WHEN seen_ms >= ? THEN 1 ELSE 0 END), 0) FROM agents",
-        since);
+        concat("SELECT count(*), coalesce(sum(CASE WHEN ", kOnline, " THEN 1 ELSE 0 END), 0) "
+               "FROM agents"), since);
     if (agents.next()) {
       view["agents"] = {{"total", agents.integer(0)}, {"online", agents.integer(1)}};
     }
@@ -143,7 +149,8 @@ absl::StatusOr<Json> view_devices(const ViewContext& context, const Parameters& 
   RETURN_IF_ERROR(context.database.read(kPatience_s, [&]() -> absl::Status {
     Query row = context.database.query(
         "SELECT id, agent, description, target, admission, reason, health, failures, jobs_done, "
-        "jobs_failed, seen_ms FROM devices WHERE id > ? ORDER BY id LIMIT ?", after, limit + 1);
+        "jobs_failed, seen_ms, left_ms FROM devices WHERE id > ? ORDER BY id LIMIT ?", after,
+        limit + 1);
     while (row.next()) {
       Json& devices = page["devices"];
       if (devices.size() == static_cast<size_t>(limit)) {
@@ -163,8 +170,7 @@ absl::StatusOr<Json> view_devices(const ViewContext& context, const Parameters& 
            {"cores", device.target().cores()}, {"admission", row.text(4)}, {"reason", row.text(5)},
            {"health", row.text(6)}, {"failures", row.integer(7)}, {"jobs_done", row.integer(8)},
            {"jobs_failed", row.integer(9)}, {"seen_ms", row.integer(10)},
-           {"online", row.integer(10) >=
-                          context.now_ms - static_cast<int64_t>(1000 * context.online_s)},
+           {"online", is_online(row.integer(10), row.integer(11), since_ms(context))},
            {"held", std::move(held)}});
     }
     return row.status();
@@ -178,8 +184,8 @@ absl::StatusOr<Json> view_agents(const ViewContext& context, const Parameters& p
   Json page = {{"agents", Json::array()}, {"next", nullptr}};
   RETURN_IF_ERROR(context.database.read(kPatience_s, [&]() -> absl::Status {
     Query row = context.database.query(
-        "SELECT id, version, labels, peer, seen_ms FROM agents WHERE id > ? ORDER BY id LIMIT ?",
-        after, limit + 1);
+        "SELECT id, version, labels, peer, seen_ms, left_ms FROM agents WHERE id > ? ORDER BY id "
+        "LIMIT ?", after, limit + 1);
     while (row.next()) {
       Json& agents = page["agents"];
       if (agents.size() == static_cast<size_t>(limit)) {
@@ -192,8 +198,7 @@ absl::StatusOr<Json> view_agents(const ViewContext& context, const Parameters& p
            {"labels", parsed_object(row.text(2))},
            {"peer", row.text(3)},
            {"seen_ms", row.integer(4)},
-           {"online",
-            row.integer(4) >= context.now_ms - static_cast<int64_t>(1000 * context.online_s)}});
+           {"online", is_online(row.integer(4), row.integer(5), since_ms(context))}});
     }
     return row.status();
   }));

@@ -128,7 +128,8 @@ absl::StatusOr<Json> view_studies(const ViewContext& context, const Parameters& 
   ASSIGN_OR_RETURN(const std::string state, text_parameter(parameters, "state"));
   ASSIGN_OR_RETURN(std::string before, text_parameter(parameters, "before"));
   if (before.empty()) before = kAfterAllIds;
-  const std::string where = concat("WHERE id < ? ", state.empty() ? "" : "AND state = ? ");
+  const std::string where = concat("WHERE state <> '", kDeleted, "' AND id < ? ",
+                                   state.empty() ? "" : "AND state = ? ");
   std::vector<Value> values = {std::string_view(before)};
   if (!state.empty()) values.push_back(std::string_view(state));
   Json page = {{"studies", Json::array()}, {"next", nullptr}};
@@ -154,8 +155,8 @@ absl::StatusOr<Json> view_studies(const ViewContext& context, const Parameters& 
 absl::StatusOr<Json> view_study(const ViewContext& context, const std::string& id) {
   Json study;
   RETURN_IF_ERROR(context.database.read(kPatience_s, [&]() -> absl::Status {
-    const std::string sql = concat(kStudyColumns, "WHERE id = ?");
-    Query query = context.database.query(sql, id);
+    const std::string sql = concat(kStudyColumns, "WHERE id = ? AND state <> ?");
+    Query query = context.database.query(sql, id, kDeleted);
     if (!query.next()) {
       RETURN_IF_ERROR(query.status());
       return absl::NotFoundError(concat("there is no study '", id, "'"));
