@@ -108,7 +108,10 @@ const std::map<std::string, Act>& acts() {
       {"forkbomb", [](void* const*) { while (true) fork(); return 0; }},
       {"hog",
        [](void* const*) {
-         for (size_t size = 1 << 24;; size += 1 << 24) std::memset(malloc(size), 1, size);
+         for (size_t size = 1 << 24;; size += 1 << 24) {
+           void* volatile block = malloc(size);  // else a compiler leaves it all out
+           std::memset(block, 1, size);
+         }
          return 0;
        }},
       {"wildwrite", [](void* const*) { *canary = 666; return 0; }},
