@@ -154,7 +154,8 @@ absl::StatusOr<std::vector<AgentRow>> select_agents(Database& database, std::str
       values);
   while (query.next()) {
     rows.push_back({query.text(0), split(query.text(1)), query.text(2), query.text(3),
-                    query.text(4), query.integer(5), query.integer(6), query.integer(7)});
+                    query.text(4), query.integer(5), query.integer(6), query.integer(7),
+                    query.integer(8)});
   }
   RETURN_IF_ERROR(query.status());
   return rows;
