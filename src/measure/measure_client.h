@@ -35,6 +35,8 @@ class MeasureClient {
   std::vector<Outcome> interleave(const std::vector<Built>& built, int rounds);
 
  private:
+  static constexpr double kLoadTimeout = 10;
+
   void in_preparers(const std::function<void(WorkerLink&, int index, int count)>& work);
   void interpret_whole();
   void run_reference(const std::string& artifact);
