@@ -1,4 +1,6 @@
-// Finalists, compared with each other: round by round, one sample of each.
+// Finalists, compared with each other: round by round, one sample of each. Who is believed of a
+// comparison is judged as of a single measurement: verified before it is timed, and after it verified
+// and weighed again, by this process.
 #include <algorithm>
 
 #include "src/base/parallel_pool.h"
@@ -27,30 +29,19 @@ void MeasureClient::note_limits(std::vector<Outcome>* outcomes) {
 
 std::vector<Outcome> MeasureClient::interleave(const std::vector<Built>& built, int rounds) {
   std::vector<Outcome> outcomes(built.size());
+  for (size_t i = 0; i < built.size(); ++i) {
+    outcomes[i].ticket = built[i].candidate.ticket;
+    outcomes[i].build_s = built[i].build_s;
+  }
   usage_ = TimedUsage();
   hygiene_.begin(measurer_.pid());  // finalists are compared with each other, however slow it is
   measurer_.ask(kUnloadAll, "", kLoadTimeout, "unloading");
-  // A crash takes the process and all that is loaded: charge it to its author, begin again without.
-  bool again = true;
-  while (again) {
-    again = false;
+  for (bool over = false; !over;) {
     std::vector<int> slots;
-    for (size_t i = 0; i < built.size() && !again; ++i) {
-      outcomes[i].ticket = built[i].candidate.ticket;
-      outcomes[i].build_s = built[i].build_s;
-      if (outcomes[i].verdict != Verdict::kOk) continue;
-      const int slot = static_cast<int>(i);
-      const bool timed = !bench_->emulator || estimate_only(built[i], &outcomes[i]);
-      if (timed && load(built[i], slot, &outcomes[i]) &&
-          run_and_check(slot, kUniform, &outcomes[i]) && run_on_others(slot, &outcomes[i])) {
-        outcomes[i].verified = points_known_;
-        slots.push_back(slot);
-      } else {
-        again = outcomes[i].verdict != Verdict::kWrongResult;
-      }
+    for (size_t i = 0; i < built.size(); ++i) {
+      if (outcomes[i].verdict == Verdict::kOk) slots.push_back(static_cast<int>(i));
     }
-    if (bench_->emulator) continue;
-    if (!again && !slots.empty()) again = !compare_samples(slots, rounds, &outcomes);
+    over = slots.empty() || compare(built, slots, rounds, &outcomes);
   }
   hygiene_.end(measurer_.pid());
   for (Outcome& outcome : outcomes) outcome.environment = environment(outcome);
@@ -59,9 +50,68 @@ std::vector<Outcome> MeasureClient::interleave(const std::vector<Built>& built, 
   return outcomes;
 }
 
-// False: somebody crashed and has been charged.
-bool MeasureClient::compare_samples(const std::vector<int>& slots, int rounds,
-                                    std::vector<Outcome>* outcomes) {
+// False: one of them failed, and whoever is left is to be compared anew, in another process: what it
+// left behind in this one is nobody else's fault.
+bool MeasureClient::compare(const std::vector<Built>& built, const std::vector<int>& slots,
+                            int rounds, std::vector<Outcome>* outcomes) {
+  const auto failed = [&](int slot) {
+    Outcome& outcome = (*outcomes)[static_cast<size_t>(slot)];
+    if (outcome.verdict == Verdict::kOk) return false;
+    forget_times(&outcome);
+    measurer_.stop();
+    return true;
+  };
+  for (int slot : slots) {
+    Outcome& outcome = (*outcomes)[static_cast<size_t>(slot)];
+    const Built& one = built[static_cast<size_t>(slot)];
+    const bool timed = !bench_->emulator || estimate_only(one, &outcome);
+    if (timed && load(one, slot, &outcome)) run_and_check(slot, kUniform, &outcome);
+    if (failed(slot)) return false;
+  }
+  if (!bench_->emulator) {
+    const Answer answer = take_samples(slots, rounds, outcomes);
+    if (!answer.ok) {
+      find_culprit(built, slots, rounds, answer, outcomes);
+      return false;
+    }
+  }
+  // As after any timing: each must still compute, at what it claims to cost.
+  for (int slot : slots) {
+    Outcome& outcome = (*outcomes)[static_cast<size_t>(slot)];
+    const bool weighed = bench_->emulator || weighed_from_outside(slot, &outcome);
+    if (weighed && run_on_others(slot, &outcome)) outcome.verified = points_known_;
+    if (failed(slot)) return false;
+  }
+  if (bench_->emulator) return true;
+  for (int slot : slots) settle(&(*outcomes)[static_cast<size_t>(slot)]);
+  return true;
+}
+
+// The process that ran them has ended, or answered what cannot be. What it wrote down of that any of
+// them may have written, so each is tried alone, in a process of its own; where none fails so, none is
+// charged.
+void MeasureClient::find_culprit(const std::vector<Built>& built, const std::vector<int>& slots,
+                                 int rounds, const Answer& end, std::vector<Outcome>* outcomes) {
+  const auto charge = [&](int slot, const Answer& answer) {
+    Outcome& outcome = (*outcomes)[static_cast<size_t>(slot)];
+    fail(answer, &outcome);
+    forget_times(&outcome);
+  };
+  measurer_.stop();
+  if (slots.size() == 1) return charge(slots[0], end);
+  bool found = false;
+  for (int slot : slots) {
+    found |= !compare(built, {slot}, rounds, outcomes);
+    measurer_.stop();
+  }
+  if (found) return;
+  const std::string detail = end.detail + " several kernels, none of which does so alone";
+  for (int slot : slots) charge(slot, {false, Verdict::kWorkerLost, detail, ""});
+}
+
+// In turns. Not OK: they ended their process, or took too long.
+Answer MeasureClient::take_samples(const std::vector<int>& slots, int rounds,
+                                   std::vector<Outcome>* outcomes) {
   TimingPlan plan;
   plan.cold = bench_->options.cache == "cold";
   plan.min_sample_s = 1e-3;
@@ -71,15 +121,10 @@ bool MeasureClient::compare_samples(const std::vector<int>& slots, int rounds,
   request.put<int32_t>(rounds).put(plan);
   const double n = static_cast<double>(slots.size());
   const double begin = now();
-  const Answer answer = measurer_.ask(kInterleave, request.bytes(),
-                                      n * rounds * bench_->options.run_timeout_s, "comparing");
+  Answer answer = measurer_.ask(kInterleave, request.bytes(),
+                                n * rounds * bench_->options.run_timeout_s, "comparing");
   const double wall_s = now() - begin;
-  if (!answer.ok) {
-    const int culprit = bench_->control_page(0)->slot;
-    const bool known = std::count(slots.begin(), slots.end(), culprit) > 0;
-    fail(answer, &(*outcomes)[static_cast<size_t>(known ? culprit : slots[0])]);
-    return false;
-  }
+  if (!answer.ok) return answer;
   Reader reader(answer.payload);
   double sum_s = 0;
   bool plausible = true;
@@ -97,13 +142,8 @@ bool MeasureClient::compare_samples(const std::vector<int>& slots, int rounds,
   }
   usage_ = reader.get<TimedUsage>();
   plausible = plausible && reader.ok() && sum_s <= wall_s;
-  for (int slot : slots) {
-    Outcome& outcome = (*outcomes)[static_cast<size_t>(slot)];
-    if (!plausible) forged("samples do not add up", &outcome);
-    if (plausible) settle(&outcome);
-  }
-  if (!plausible) measurer_.stop();
-  return true;
+  if (plausible) return answer;
+  return {false, Verdict::kDeviceUnhealthy, "samples do not add up", ""};
 }
 
 }  // namespace lw

@@ -24,10 +24,14 @@ bool wrong(const std::string& detail, Outcome* outcome) {
 bool forged(const std::string& detail, Outcome* outcome) {
   outcome->verdict = Verdict::kDeviceUnhealthy;
   outcome->detail = detail;
+  forget_times(outcome);
+  return false;
+}
+
+void forget_times(Outcome* outcome) {
   outcome->samples_us.clear();
   outcome->time_us = outcome->ci_low_us = outcome->ci_high_us = 0;
   outcome->verified = false;
-  return false;
 }
 
 void summarize(Outcome* outcome) {

@@ -17,8 +17,9 @@ bool fail(const Answer& answer, Outcome* outcome);
 bool wrong(const std::string& detail, Outcome* outcome);
 bool forged(const std::string& detail, Outcome* outcome);
 
-// The median of its samples and the interval.
+// The median of its samples and the interval. And none of these, nor verified.
 void summarize(Outcome* outcome);
+void forget_times(Outcome* outcome);
 
 // A failure and the inputs that showed it, where they are not the natural ones.
 std::string on_inputs(int set, const std::string& detail);

@@ -287,9 +287,7 @@ void MeasureClient::settle(Outcome* outcome) {
   const Answer answer = measurer_.ask(kUnloadAll, "", kLoadTimeout, "unloading");
   if (answer.ok) return;
   fail(answer, outcome);
-  outcome->samples_us.clear();
-  outcome->time_us = outcome->ci_low_us = outcome->ci_high_us = 0;
-  outcome->verified = false;
+  forget_times(outcome);
 }
 
 Outcome MeasureClient::measure(const Built& built) {
@@ -306,10 +304,7 @@ Outcome MeasureClient::measure(const Built& built) {
         run_and_check(0, kUniform, &outcome) && run_on_others(0, &outcome)) {
       outcome.verified = points_known_;
     }
-    if (outcome.verdict != Verdict::kOk) {
-      outcome.samples_us.clear();
-      outcome.time_us = outcome.ci_low_us = outcome.ci_high_us = 0;
-    }
+    if (outcome.verdict != Verdict::kOk) forget_times(&outcome);
     outcome.measure_s = now() - begin;
     outcome.environment = environment(outcome);
     return outcome;
