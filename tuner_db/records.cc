@@ -17,6 +17,7 @@
 #include "src/base/hash.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/messages.h"
+#include "tuner_db/workload_row.h"
 
 namespace lw {
 namespace {
@@ -29,6 +30,11 @@ absl::Status parse_line(const Store& store, std::string_view line, Records* reco
       google::protobuf::StringPiece(line.data(), line.size()), &record);
   if (!parsed.ok()) return absl::InvalidArgumentError(std::string(parsed.message()));
   RETURN_IF_ERROR(add_record(record, records));
+  if (record.has_workload()) {
+    if (absl::Status right = correct(&records->workloads.at(record.workload().id())); !right.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("workload: ", right.message()));
+    }
+  }
   if (!record.has_key()) return absl::OkStatus();
   const v1::Key& key = record.key();
   if (!records->workloads.contains(key.workload())) {
@@ -41,9 +47,11 @@ absl::Status parse_line(const Store& store, std::string_view line, Records* reco
 }  // namespace
 
 absl::Status add_record(const v1::Record& record, Records* records) {
+  const int number = records->count++;
   if (record.has_workload()) {
     ASSIGN_OR_RETURN(WorkloadRow row, from_proto(record.workload()));
-    records->workloads.emplace(row.id, std::move(row));
+    WorkloadRow& known = records->workloads.try_emplace(row.id, row).first->second;
+    if (known.program.empty()) known.program = std::move(row.program);
   }
   if (record.has_target()) {
     ASSIGN_OR_RETURN(Target target, from_proto(record.target()));
@@ -69,8 +77,12 @@ absl::Status add_record(const v1::Record& record, Records* records) {
   }
   const auto [place, is_new] =
       records->index.emplace(record.key().SerializeAsString(), records->keys.size());
-  if (is_new) records->keys.push_back({key, {}});
+  if (is_new) {
+    records->keys.push_back({key, {}});
+    records->numbers.emplace_back();
+  }
   records->keys[place->second].second.push_back(std::move(measurement));
+  records->numbers[place->second].push_back(number);
   return absl::OkStatus();
 }
 
