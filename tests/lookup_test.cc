@@ -114,7 +114,7 @@ TEST(Lookup, ABestThatDoesNotApplyGivesWayToTheNextOfItsKey) {
   const Task task = task_of({"matmul", "M=64", "N=96", "K=48"});
   const Trace trace = store_drawn(*store, task, 5, 12);
   std::vector<Measurement> batch = {make_measurement(1, {3, 3, 3}), make_measurement(2, {4, 4, 4})};
-  batch[0].trace = "split(Z, q; 1, 0)\n", batch[1].trace = "split(C, i; 1, 1, 1, 1, 1, 1, 1, 1)\n";
+  batch[0].trace = "split(Z, q; 1, 0)\n", batch[1].trace = "split(C, q; 1, 0)\n";
   ASSERT_TRUE(store->append(task.key, batch).ok());
   const absl::StatusOr<LookupAnswer> answer = look_up(task, *make_store_source(*store));
   ASSERT_TRUE(answer.ok()) << answer.status();

@@ -211,9 +211,7 @@ bool MeasureClient::parse_times(const std::string& payload, double wall_s, Outco
   }
   summarize(outcome);
   if (!(outcome->time_us >= least_us_)) {
-    return forged(absl::StrFormat("%.3g us a call: this processor needs at least %.3g us",
-                                  outcome->time_us, least_us_),
-                  outcome);
+    return forged(describe_impossible(outcome->time_us, least_us_), outcome);
   }
   if (raced_out) outcome->detail = "raced out";
   return true;

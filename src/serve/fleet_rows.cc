@@ -14,6 +14,11 @@ std::vector<std::string> split(const std::string& text) {
   return absl::StrSplit(text, ',', absl::SkipEmpty());
 }
 
+// ",a,b,": each between commas, to be found by LIKE.
+std::string enclosed(const std::vector<std::string>& names) {
+  return names.empty() ? "" : absl::StrCat(",", absl::StrJoin(names, ","), ",");
+}
+
 template <class Row>
 std::optional<Row> only(std::vector<Row> rows) {
   if (rows.empty()) return std::nullopt;
@@ -25,17 +30,17 @@ std::optional<Row> only(std::vector<Row> rows) {
 absl::StatusOr<int64_t> insert_job(Database& database, const JobRow& row) {
   const std::string state = state_name(row.state), payload = row.payload.SerializeAsString();
   const std::string sources = absl::StrJoin(row.sources, ","),
-                    lost = absl::StrJoin(row.lost_on, ",");
+                    lost = absl::StrJoin(row.lost_on, ","), avoid = enclosed(row.avoid);
   Query query = database.query(
       "INSERT INTO jobs (study, position, client, target, state, priority, run_after, attempt, "
       "epoch, device, agent, session, lease_until, created_ms, ended_ms, candidates, payload, "
-      "sources, lost_on, digest, detail, leased_ms, backend) "
-      "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
+      "sources, lost_on, digest, detail, leased_ms, backend, avoid, avoid_until) "
+      "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
       "RETURNING id",
       row.study, row.position, row.client, row.target, state, row.priority, row.run_after,
       row.attempt, row.epoch, row.device, row.agent, row.session, row.lease_until, row.created_ms,
       row.ended_ms, row.candidates, Blob{payload}, sources, lost, row.digest, row.detail,
-      row.leased_ms, row.backend);
+      row.leased_ms, row.backend, avoid, row.avoid_until);
   int64_t id = 0;
   while (query.next()) id = query.integer(0);
   RETURN_IF_ERROR(query.status());
@@ -48,8 +53,8 @@ absl::StatusOr<std::vector<JobRow>> select_jobs(Database& database, std::string_
   Query query = database.query_values(
       absl::StrCat("SELECT id, study, position, client, target, state, priority, run_after, "
                    "attempt, epoch, device, agent, session, lease_until, created_ms, ended_ms, "
-                   "candidates, payload, sources, lost_on, digest, detail, leased_ms, backend "
-                   "FROM jobs ",
+                   "candidates, payload, sources, lost_on, digest, detail, leased_ms, backend, "
+                   "avoid, avoid_until FROM jobs ",
                    std::string(where)),
       values);
   while (query.next()) {
@@ -80,6 +85,8 @@ absl::StatusOr<std::vector<JobRow>> select_jobs(Database& database, std::string_
     row.detail = query.text(21);
     row.leased_ms = query.integer(22);
     row.backend = query.text(23);
+    row.avoid = split(query.text(24));
+    row.avoid_until = query.integer(25);
   }
   RETURN_IF_ERROR(query.status());
   return rows;
@@ -91,13 +98,15 @@ absl::StatusOr<std::optional<JobRow>> find_job(Database& database, int64_t id) {
 }
 
 absl::Status update_job(Database& database, const JobRow& row) {
-  const std::string state = state_name(row.state), lost = absl::StrJoin(row.lost_on, ",");
+  const std::string state = state_name(row.state), lost = absl::StrJoin(row.lost_on, ","),
+                    avoid = enclosed(row.avoid);
   return database.query("UPDATE jobs SET state = ?, run_after = ?, attempt = ?, epoch = ?, "
                         "device = ?, agent = ?, session = ?, lease_until = ?, ended_ms = ?, "
-                        "lost_on = ?, digest = ?, detail = ?, leased_ms = ? WHERE id = ?",
+                        "lost_on = ?, digest = ?, detail = ?, leased_ms = ?, avoid = ?, "
+                        "avoid_until = ? WHERE id = ?",
                         state, row.run_after, row.attempt, row.epoch, row.device, row.agent,
                         row.session, row.lease_until, row.ended_ms, lost, row.digest, row.detail,
-                        row.leased_ms, row.id).run();
+                        row.leased_ms, avoid, row.avoid_until, row.id).run();
 }
 
 absl::StatusOr<std::vector<AgentRow>> select_agents(Database& database, std::string_view where,
@@ -135,7 +144,8 @@ absl::StatusOr<std::vector<DeviceRow>> select_devices(Database& database, std::s
   std::vector<DeviceRow> rows;
   Query query = database.query_values(
       absl::StrCat("SELECT id, agent, description, target, admission, reason, evidence, health, "
-                   "failures, jobs_done, jobs_failed, seen_ms FROM devices ",
+                   "failures, jobs_done, jobs_failed, seen_ms, confirmed, contradicted "
+                   "FROM devices ",
                    std::string(where)),
       values);
   while (query.next()) {
@@ -154,6 +164,8 @@ absl::StatusOr<std::vector<DeviceRow>> select_devices(Database& database, std::s
     row.jobs_done = query.integer(9);
     row.jobs_failed = query.integer(10);
     row.seen_ms = query.integer(11);
+    row.confirmed = query.integer(12);
+    row.contradicted = query.integer(13);
   }
   RETURN_IF_ERROR(query.status());
   return rows;
@@ -168,17 +180,20 @@ absl::Status put_device(Database& database, const DeviceRow& row) {
   const std::string description = row.description.SerializeAsString();
   const std::string admission = state_name(row.admission), health = state_name(row.health);
   return database.query("INSERT INTO devices (id, agent, description, target, admission, reason, "
-                        "evidence, health, failures, jobs_done, jobs_failed, seen_ms, memory) "
-                        "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
+                        "evidence, health, failures, jobs_done, jobs_failed, seen_ms, memory, "
+                        "confirmed, contradicted) "
+                        "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
                         "agent = excluded.agent, description = excluded.description, "
                         "target = excluded.target, admission = excluded.admission, "
                         "reason = excluded.reason, evidence = excluded.evidence, "
                         "health = excluded.health, failures = excluded.failures, "
                         "jobs_done = excluded.jobs_done, jobs_failed = excluded.jobs_failed, "
-                        "seen_ms = excluded.seen_ms, memory = excluded.memory",
+                        "seen_ms = excluded.seen_ms, memory = excluded.memory, "
+                        "confirmed = excluded.confirmed, contradicted = excluded.contradicted",
                         row.id, row.agent, Blob{description}, row.target, admission, row.reason,
                         row.evidence, health, row.failures, row.jobs_done, row.jobs_failed,
-                        row.seen_ms, row.description.memory_bytes()).run();
+                        row.seen_ms, row.description.memory_bytes(), row.confirmed,
+                        row.contradicted).run();
 }
 
 }  // namespace lw

@@ -19,6 +19,7 @@ constexpr int kMostRecords = 10'000;       // of a message
 constexpr size_t kPutAtOnce = 200;         // a commit of them lasts some 15 ms
 constexpr int kExportKeys = 50;            // a message
 constexpr size_t kExportBytes = 1 << 20;
+constexpr size_t kLongestLabel = 4096;     // a workload's name and words
 constexpr size_t kLongestSource = 64, kLongestEnvironment = 64 << 10, kLongestReason = 1000;
 constexpr int64_t kLatest_ms = 4'102'444'800'000;  // 2100: clocks may be wrong, not that much
 
@@ -34,6 +35,10 @@ std::string unfit(const v1::Record& record) {
       !nlohmann::json::parse(m.environment(), nullptr, false).is_object()) {
     return "environment is no JSON object";
   }
+  const v1::Workload& workload = record.workload();
+  if (workload.name().size() > kLongestLabel || workload.source_words().size() > kLongestLabel) {
+    return concat("workload: its name or words are longer than ", kLongestLabel);
+  }
   const v1::Withdrawal& withdrawal = record.withdrawal();
   const bool is_long = withdrawal.reason().size() > kLongestReason ||
                        withdrawal.evidence().size() > kLongestEnvironment ||
@@ -43,19 +48,27 @@ std::string unfit(const v1::Record& record) {
   return "";
 }
 
-// Who gave the measurements, and whether they count, is not for everybody to say.
-absl::StatusOr<Records> take_in(const Caller& caller,
-                                const google::protobuf::RepeatedPtrField<v1::Record>& messages) {
+}  // namespace
+
+// Who gave the measurements, and whether they count, is not for everybody to say; and what they are
+// must hold (door.h).
+absl::StatusOr<Records> Service::take_in(
+    const Caller& caller, const google::protobuf::RepeatedPtrField<v1::Record>& messages,
+    Door::Findings* findings) {
   if (messages.size() > kMostRecords) {
     return bad_field("records", concat("at most ", kMostRecords, " in a message"));
   }
   Records records;
+  Door::Visit visit(door_, caller.stop);
   for (int i = 0; i < messages.size(); ++i) {
     if (std::string what = unfit(messages.Get(i)); !what.empty()) {
       return bad_field(concat("records[", i, "]"), what);
     }
     const absl::Status added = add_record(messages.Get(i), &records);
     if (!added.ok()) return bad_field(concat("records[", i, "]"), std::string(added.message()));
+    if (!messages.Get(i).has_workload()) continue;
+    RETURN_IF_ERROR(visit.correct_workload(
+        i, &records.workloads.at(messages.Get(i).workload().id())));
   }
   const bool is_believed = lw::is_believed(caller.identity.role);
   if (!is_believed) records.withdrawals.clear();
@@ -71,8 +84,11 @@ absl::StatusOr<Records> take_in(const Caller& caller,
       m.device.clear(), m.annulled.clear();
     }
   }
+  RETURN_IF_ERROR(visit.judge(&records, findings));
   return records;
 }
+
+namespace {
 
 // Of the studies that the caller made: whose programs are its own.
 absl::StatusOr<std::set<std::string>> own_workloads(Database& database, const Identity& caller) {
@@ -105,7 +121,8 @@ absl::Status Service::store_piece(const Caller& caller, std::string_view method,
 absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequest& request,
                                   v1::PutRecordsResponse* response) {
   RETURN_IF_ERROR(check_request_id(request.request_id()));
-  ASSIGN_OR_RETURN(const Records records, take_in(caller, request.records()));
+  Door::Findings findings;
+  ASSIGN_OR_RETURN(const Records records, take_in(caller, request.records(), &findings));
   ASSIGN_OR_RETURN(const bool known, is_known(caller, request.request_id()));
   const std::vector<Records> pieces = in_pieces(records, kPutAtOnce);
   int64_t before = 0;
@@ -114,10 +131,13 @@ absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequ
                                 &before));
   }
   RETURN_IF_ERROR(change(caller, "PutRecords", request, response,
-                         [&](Database&, Changes*) -> absl::Status {
+                         [&](Database&, Changes* changes) -> absl::Status {
     int64_t stored = 0;
     RETURN_IF_ERROR(store_records(*store_, pieces.back(), &stored));
     response->set_stored(before + stored);
+    response->set_impossible(findings.impossible);
+    response->set_unchecked(findings.unchecked);
+    changes->doubts = findings.doubts;
     return absl::OkStatus();
   }));
   for (const auto& [key, measurements] : records.keys) {
@@ -129,8 +149,11 @@ absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequ
 
 absl::Status Service::import_some(const Caller& caller, const v1::ImportRecordsRequest& request,
                                   v1::ImportRecordsResponse* total) {
-  ASSIGN_OR_RETURN(const Records records, take_in(caller, request.records()));
+  Door::Findings findings;
+  ASSIGN_OR_RETURN(const Records records, take_in(caller, request.records(), &findings));
   total->set_read(total->read() + request.records_size());
+  total->set_impossible(total->impossible() + findings.impossible);
+  total->set_unchecked(total->unchecked() + findings.unchecked);
   if (request.dry_run()) return absl::OkStatus();
   for (const Records& piece : in_pieces(records, kPutAtOnce)) {
     int64_t stored = 0;
@@ -138,6 +161,9 @@ absl::Status Service::import_some(const Caller& caller, const v1::ImportRecordsR
                                 &stored));
     total->set_stored(total->stored() + stored);
   }
+  Changes changes;
+  changes.doubts = findings.doubts;
+  changed(changes);
   for (const auto& [key, measurements] : records.keys) {
     index_now(stored_key(*store_, records, key));
   }
@@ -193,7 +219,10 @@ absl::Status Service::export_some(const Caller& caller, bool best_only, ExportCu
           *record.mutable_target() = to_proto(target);
           const bool shown =
               caller.identity.role == CallerRole::kAdmin || own.contains(key.workload);
-          if (!shown) record.mutable_workload()->clear_canonical_text();
+          if (!shown) {
+            record.mutable_workload()->clear_canonical_text();
+            record.mutable_workload()->clear_program();
+          }
         }
         bytes += record.ByteSizeLong();
       }
