@@ -143,7 +143,8 @@ absl::StatusOr<Json> view_devices(const ViewContext& context, const Parameters& 
   RETURN_IF_ERROR(context.database.read(kPatience_s, [&]() -> absl::Status {
     Query row = context.database.query(
         "SELECT id, agent, description, target, admission, reason, health, failures, jobs_done, "
-        "jobs_failed, seen_ms FROM devices WHERE id > ? ORDER BY id LIMIT ?", after, limit + 1);
+        "jobs_failed, seen_ms, confirmed, contradicted FROM devices WHERE id > ? ORDER BY id "
+        "LIMIT ?", after, limit + 1);
     while (row.next()) {
       Json& devices = page["devices"];
       if (devices.size() == static_cast<size_t>(limit)) {
@@ -163,6 +164,7 @@ absl::StatusOr<Json> view_devices(const ViewContext& context, const Parameters& 
            {"cores", device.target().cores()}, {"admission", row.text(4)}, {"reason", row.text(5)},
            {"health", row.text(6)}, {"failures", row.integer(7)}, {"jobs_done", row.integer(8)},
            {"jobs_failed", row.integer(9)}, {"seen_ms", row.integer(10)},
+           {"leaders_confirmed", row.integer(11)}, {"leaders_contradicted", row.integer(12)},
            {"online", row.integer(10) >=
                           context.now_ms - static_cast<int64_t>(1000 * context.online_s)},
            {"held", std::move(held)}});
