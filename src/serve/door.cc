@@ -1,8 +1,11 @@
-// A message of 10,000 records costs what its different traces cost: 0.2 ms each for a matrix product,
-// some 20 ms for the largest programs. So only what may lead is looked into: what is verified and counts.
+// To lower a trace takes 0.2 ms for a matrix product and some 20 ms for the largest programs: seconds to
+// minutes for all of a message of 10,000 records. So of each key those are looked into that look-ups
+// would give out if there were no others: the best of the message, and the next ones beside it. Whoever
+// comes to lead later than that, when these are withdrawn, say, is met by clients that try the next best.
 #include "src/serve/door.h"
 
 #include <chrono>
+#include <map>
 #include <set>
 
 #include "absl/strings/match.h"
@@ -16,7 +19,9 @@
 #include "src/lower/lower.h"
 #include "src/measure/plausible.h"
 #include "src/serve/errors.h"
+#include "tuner_db/best.h"
 #include "tuner_db/invariants.h"
+#include "tuner_db/ladder.h"
 #include "tuner_db/workload_row.h"
 
 namespace lw {
@@ -41,6 +46,35 @@ std::shared_ptr<const Program> named_program(const WorkloadRow& row) {
   if (row.program.empty() && !names_library(row.source_words)) return nullptr;
   absl::StatusOr<Program> program = reload_program(row);
   return program.ok() ? std::make_shared<const Program>(*std::move(program)) : nullptr;
+}
+
+bool may_lead(const Measurement& m) {
+  return is_pooled(m) && m.verdict == Verdict::kOk && m.verified;
+}
+
+// Of the measurements of a key one of each trace that would be given out, were they all that there is.
+std::vector<size_t> leaders_of(const std::vector<Measurement>& measurements) {
+  std::map<std::string_view, size_t> index;
+  std::vector<size_t> first;               // by trace
+  std::vector<std::vector<const Measurement*>> of_trace;
+  for (size_t i = 0; i < measurements.size(); ++i) {
+    const auto [place, is_new] = index.emplace(measurements[i].trace, first.size());
+    if (is_new) {
+      first.push_back(i);
+      of_trace.emplace_back();
+    }
+    of_trace[place->second].push_back(&measurements[i]);
+    if (may_lead(measurements[i])) first[place->second] = i;
+  }
+  std::vector<Pool> pools;
+  for (const auto& one : of_trace) pools.push_back(pool(one));
+  const int64_t best = best_of(pools);
+  if (best < 0) return {};
+  std::vector<size_t> leaders = {first[static_cast<size_t>(best)]};
+  for (int64_t next : next_best(pools, best, kRecordTraces - 1)) {
+    leaders.push_back(first[static_cast<size_t>(next)]);
+  }
+  return leaders;
 }
 
 }  // namespace
@@ -134,17 +168,18 @@ absl::Status Door::apply(const Asked& asked, const std::string& trace, const Sto
 }
 
 absl::Status Door::Visit::judge(Records* records, Findings* findings) {
+  std::set<std::pair<std::string, std::string>> withdrawn;  // workloads and traces
+  for (const Withdrawal& one : records->withdrawals) {
+    withdrawn.emplace(one.key.workload, one.trace);
+  }
   for (size_t k = 0; k < records->keys.size(); ++k) {
     auto& [key, measurements] = records->keys[k];
-    const std::vector<int>& numbers = records->numbers[k];
     const absl::StatusOr<Asked> asked = door_.ask(*records, key);
     if (absl::IsNotFound(asked.status())) continue;  // the store says so
     if (!asked.ok()) return store_error(asked.status());
     const double least = door_.least_us(*asked);
     RETURN_IF_ERROR(is_over());
-    std::set<std::string> applied;
-    for (size_t i = 0; i < measurements.size(); ++i) {
-      Measurement& m = measurements[i];
+    for (Measurement& m : measurements) {
       if (m.verdict != Verdict::kOk || !m.annulled.empty()) continue;
       if (const double us = impossible_sample(m.samples_us, least); us > 0) {
         const std::string why = describe_impossible(us, least);
@@ -153,23 +188,21 @@ absl::Status Door::Visit::judge(Records* records, Findings* findings) {
         if (findings->doubts.size() < kMostDoubts) {
           findings->doubts.push_back({"impossible", describe(asked->key), m.actor, m.device, why});
         }
-        continue;
-      }
-      if (!m.counts || !m.verified || applied.contains(m.trace)) continue;
-      if (asked->program == nullptr) {
+      } else if (may_lead(m) && asked->program == nullptr) {
         m.counts = false;
         ++findings->unchecked;
-        continue;
       }
+    }
+    for (const size_t i : leaders_of(measurements)) {
+      const std::string& trace = measurements[i].trace;
+      if (withdrawn.contains({key.workload, trace})) continue;
       const absl::Status applies =
-          door_.apply(*asked, m.trace, message_.before(Stop::Clock::now() + kTraceFor));
+          door_.apply(*asked, trace, message_.before(Stop::Clock::now() + kTraceFor));
       RETURN_IF_ERROR(is_over());
-      if (!applies.ok()) {
-        return bad_field(record_field(numbers[i], "measurement.trace"),
-                         concat("does not apply to its workload and target: ",
-                                std::string(applies.message())));
-      }
-      applied.insert(m.trace);
+      if (applies.ok()) continue;
+      return bad_field(record_field(records->numbers[k][i], "measurement.trace"),
+                       concat("does not apply to its workload and target: ",
+                              std::string(applies.message())));
     }
   }
   return absl::OkStatus();

@@ -2,7 +2,7 @@
 //
 //   a workload's row is what its canonical text says (tuner_db/workload_row.h);
 //   a time is one that the target can reach (src/measure/plausible.h), or it is kept annulled;
-//   the trace of what may lead applies: it replays and lowers on its workload and target.
+//   the traces that may lead apply: they replay and lower on their workload and target.
 //
 // Whether a trace applies nobody can say of a workload whose program nobody has given (traces name
 // tensors and axes): such measurements are kept unconfirmed, until a study has made its own.
@@ -77,7 +77,7 @@ class Door {
     Visit(Door& door, const Stop& stop);
     // Puts the row right that record `number` has brought.
     absl::Status correct_workload(int number, WorkloadRow* row);
-    // Judges all measurements; those that do not count are not looked into further than their times.
+    // Judges all measurements by their times, and the leading ones of each key by their traces.
     absl::Status judge(Records* records, Findings* findings);
 
    private:
