@@ -168,7 +168,7 @@ absl::StatusOr<std::set<std::string>> agents_online(Database& database,
                                             "seen_ms >= ?", {device_target, since_ms}));
   std::set<std::string> agents;
   for (const DeviceRow& device : devices) {
-    const bool fits = device.description.backend() == backend &&
+    const bool fits = device.description.backend() == backend && device.jobs_done > 0 &&
                       may_hold(memory_of(device), memory);
     if (fits) agents.insert(device.agent);
   }

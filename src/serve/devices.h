@@ -35,7 +35,7 @@ struct Capacity {
 absl::StatusOr<Capacity> capacity_of(Database& database, std::string_view device_target,
                                      std::string_view backend, int64_t since_ms);
 
-// Agents with an open device of the class that was seen since then and has the memory.
+// Agents with an open device of the class that was seen since then, has finished jobs and has the memory.
 absl::StatusOr<std::set<std::string>> agents_online(Database& database,
                                                     std::string_view device_target,
                                                     std::string_view backend, double memory,

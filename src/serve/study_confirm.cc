@@ -135,7 +135,7 @@ absl::StatusOr<std::set<std::string>> StudySearch::who_is_there(const Workload& 
 
 // Who shall not take the batch's jobs: of finalists whose measurement leads, and who was overruled, as
 // long as somebody else is there.
-absl::StatusOr<std::vector<std::string>> StudySearch::whom_to_avoid(const Workload& w,
+absl::StatusOr<std::vector<std::string>> StudySearch::whom_to_avoid(Workload& w,
                                                                     const Batch& batch) {
   const bool compares = batch.kind == BatchKind::kFinalists && !batch.proposals.empty();
   if (!compares && w.row.doubted.empty()) return std::vector<std::string>();
@@ -148,6 +148,7 @@ absl::StatusOr<std::vector<std::string>> StudySearch::whom_to_avoid(const Worklo
     }
   }
   std::vector<std::string> all = beside(there, avoid, w.row.doubted);
+  if (!all.empty() && !avoid.empty()) w.asked = avoid;
   return all.empty() ? beside(there, {}, w.row.doubted) : all;
 }
 

@@ -87,8 +87,7 @@ class StudySearch {
   struct Said;
   absl::StatusOr<std::vector<Said>> what_is_said(const Workload& workload);
   absl::StatusOr<std::set<std::string>> who_is_there(const Workload& workload);
-  absl::StatusOr<std::vector<std::string>> whom_to_avoid(const Workload& workload,
-                                                         const Batch& batch);
+  absl::StatusOr<std::vector<std::string>> whom_to_avoid(Workload& workload, const Batch& batch);
   absl::StatusOr<bool> confirm(Workload& workload, std::string* note);
   absl::Status queue_look(Workload& workload, const std::vector<std::string>& traces,
                           std::vector<std::string> avoid);
