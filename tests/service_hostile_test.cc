@@ -4,6 +4,7 @@
 //
 //   service_hostile_test                    # some seconds
 //   service_hostile_test --rounds=5 --seed=7  # five studies of 800 trials alone, five beside
+#include "gmock/gmock.h"
 #include "tests/hostile_callers.h"
 #include "tests/hostile_fixture.h"
 #include "tests/scripted_agent.h"
