@@ -39,6 +39,8 @@ std::string* spoils = nullptr;  // a file that no act may make
 int* canary = nullptr;          // shared memory of the test: its address is known, its pages are
                                 // not
 
+char* volatile hogged = nullptr;  // so that no compiler leaves the memory out
+
 using Act = std::function<int(void* const*)>;
 
 int honest(void* const* buffers) {
@@ -109,8 +111,8 @@ const std::map<std::string, Act>& acts() {
       {"hog",
        [](void* const*) {
          for (size_t size = 1 << 24;; size += 1 << 24) {
-           void* volatile block = malloc(size);  // else a compiler leaves it all out
-           std::memset(block, 1, size);
+           hogged = static_cast<char*>(malloc(size));
+           std::memset(hogged, 1, size);
          }
          return 0;
        }},
@@ -177,6 +179,29 @@ const std::map<std::string, Act>& acts() {
        [](void* const* buffers) {
          honest(buffers);
          return take_over(buffers, 1e-4, 0);
+       }},
+      {"lazy",  // right while it is verified, then in no time
+       [](void* const* buffers) {
+         static int calls = 0;
+         if (++calls <= 3) return honest(buffers);
+         const double end = now() + 2e-7;
+         while (now() < end) {
+         }
+         return 0;
+       }},
+      {"sabotage",  // once it is timed, takes the output away from whoever comes next
+       [](void* const* buffers) {
+         static int calls = 0;
+         if (++calls <= 5) return honest(buffers);
+         const uintptr_t page = reinterpret_cast<uintptr_t>(buffers[2]) & ~uintptr_t{4095};
+         mprotect(reinterpret_cast<void*>(page), 8192, PROT_READ);
+         return 0;
+       }},
+      {"late",  // crashes when it is timed with others
+       [](void* const* buffers) {
+         static int calls = 0;
+         if (++calls > 8) *canary = 666;
+         return honest(buffers);
        }},
       {"underreport",  // a slow kernel that reports a fast one's time
        [](void* const* buffers) {

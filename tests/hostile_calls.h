@@ -5,8 +5,8 @@
 // others and measurements are nearly right. Whatever holds the credentials sends it: who may call what is the
 // server's affair.
 //
-// What is left out: an agent that was given a job and answers it as asked, but with times of its own
-// making. Who holds an agent's certificate is believed.
+// What is left out: agents that answer the jobs they are given, with words of their own making
+// (scripted_agent.h).
 //
 // The same seed and the same answers give the same calls. Callers may share their loot: attackers
 // collude.

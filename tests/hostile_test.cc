@@ -201,6 +201,24 @@ class HostileTest : public ::testing::Test {
     expect_honest();
     return bad;
   }
+  // Finalists, by the names of their kernels.
+  std::vector<Outcome> compare(const std::vector<std::string>& names) {
+    std::vector<Candidate> batch;
+    for (const std::string& name : names) {
+      Candidate& candidate = batch.emplace_back();
+      candidate.ticket = static_cast<int64_t>(batch.size());
+      candidate.kernel = kernel(name);
+      candidate.verify = true;
+      candidate.effort = 2;
+    }
+    return measurer_->interleave(batch, 5);
+  }
+  static void expect_believed(const Outcome& good) {
+    EXPECT_EQ(good.verdict, Verdict::kOk) << good.detail;
+    EXPECT_TRUE(good.verified);
+    EXPECT_EQ(good.samples_us.size(), 5u);
+    EXPECT_GT(good.time_us, 0);
+  }
   void expect_honest() {
     const Outcome good = one("mm");
     EXPECT_EQ(good.verdict, Verdict::kOk) << good.detail;
@@ -299,6 +317,33 @@ TEST_F(HostileTest, ReportsLessThanItTakes) {
   const Outcome bad = act("underreport");
   EXPECT_EQ(bad.verdict, Verdict::kDeviceUnhealthy) << bad.detail;
   EXPECT_THAT(bad.detail, AnyOf(HasSubstr("of processor time"), HasSubstr("samples of")));
+}
+TEST_F(HostileTest, AFinalistIsVerifiedAfterItsTimesToo) {
+  const std::vector<Outcome> outcomes = compare({"mm", "hostile_lazy", "mm"});
+  ASSERT_EQ(outcomes.size(), 3u);
+  EXPECT_EQ(outcomes[1].verdict, Verdict::kWrongResult) << outcomes[1].detail;
+  EXPECT_FALSE(outcomes[1].verified);
+  expect_believed(outcomes[0]);
+  expect_believed(outcomes[2]);
+  expect_honest();
+}
+// What ends a comparison is found by trying each alone, not by what the ended process says.
+TEST_F(HostileTest, AFinalistThatCrashesOthersIsChargedItself) {
+  const std::vector<Outcome> outcomes = compare({"hostile_sabotage", "mm"});
+  ASSERT_EQ(outcomes.size(), 2u);
+  EXPECT_TRUE(is_candidates_fault(outcomes[0].verdict))
+      << verdict_name(outcomes[0].verdict) << ": " << outcomes[0].detail;
+  expect_believed(outcomes[1]);
+  expect_honest();
+}
+TEST_F(HostileTest, AFinalistThatCrashesWhenComparedIsLeftOut) {
+  const std::vector<Outcome> outcomes = compare({"mm", "hostile_late", "hostile_loop", "mm"});
+  ASSERT_EQ(outcomes.size(), 4u);
+  EXPECT_EQ(outcomes[1].verdict, Verdict::kCrash) << outcomes[1].detail;
+  EXPECT_EQ(outcomes[2].verdict, Verdict::kTimeout) << outcomes[2].detail;
+  expect_believed(outcomes[0]);
+  expect_believed(outcomes[3]);
+  expect_honest();
 }
 TEST_F(HostileTest, CodeGeneratorsAreShutInToo) {
   for (const char* name : {"build_file", "build_network", "build_exec", "build_kill"}) {

@@ -107,6 +107,30 @@ TEST(Lookup, ExactIsTheRecordAsItStands) {
   EXPECT_EQ(as_choice(*answer).measurement->time_us, 12);
 }
 
+// As an older server took them in: the fastest of the key names what its program has not, and so does
+// the next.
+TEST(Lookup, ABestThatDoesNotApplyGivesWayToTheNextOfItsKey) {
+  const std::unique_ptr<Store> store = make_memory_store();
+  const Task task = task_of({"matmul", "M=64", "N=96", "K=48"});
+  const Trace trace = store_drawn(*store, task, 5, 12);
+  std::vector<Measurement> batch = {make_measurement(1, {3, 3, 3}), make_measurement(2, {4, 4, 4})};
+  batch[0].trace = "split(Z, q; 1, 0)\n", batch[1].trace = "split(C, q; 1, 0)\n";
+  ASSERT_TRUE(store->append(task.key, batch).ok());
+  const absl::StatusOr<LookupAnswer> answer = look_up(task, *make_store_source(*store));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->outcome, Rung::kExact);
+  EXPECT_EQ(answer->trace, to_text(trace));
+  EXPECT_EQ(answer->record->trace, to_text(trace));
+  EXPECT_EQ(*answer->predicted_us, 12);
+  EXPECT_EQ(as_choice(*answer).measurement->time_us, 12);
+  ASSERT_FALSE(answer->notes.empty());
+  EXPECT_NE(answer->notes[0].find("does not apply"), std::string::npos);
+  const absl::StatusOr<Choice> chosen = choose(task, store.get());
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  EXPECT_EQ(chosen->trace, to_text(trace));
+  EXPECT_EQ(chosen->measurement->time_us, 12);
+}
+
 TEST(Lookup, OfTwoTargetsEachGetsItsOwnAndALesserOneServesAGreater) {
   const std::unique_ptr<Store> store = make_memory_store();
   const std::vector<std::string> words = {"matmul", "M=64", "N=96", "K=48"};

@@ -8,6 +8,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
+constexpr double kGlitch_us = 0.5;         // possible, but a third of what any schedule takes
+
 class ServiceAnnul : public StudyTest {
  protected:
   ServiceAnnul() { tune(16); }
@@ -47,7 +49,7 @@ class ServiceAnnul : public StudyTest {
   }
 
   // A false time of the key as if the board had measured and verified it.
-  void glitch(double us = 1e-3) {
+  void glitch(double us = kGlitch_us) {
     Measurement m = make_measurement(1, {us, us, us});
     m.actor = "agent/board-7", m.device = "board-7-0";
     m.time_kind = from_proto(schedule().time_kind());
@@ -95,9 +97,9 @@ class ServiceAnnul : public StudyTest {
 
 TEST_F(ServiceAnnul, AWithdrawnTimeDoesNotSteerTheNextStudy) {
   const double honest = served();
-  ASSERT_GT(honest, 0.01);
+  ASSERT_GT(honest, 0.6);
   glitch();
-  ASSERT_NEAR(served(), 1e-3, 1e-9);
+  ASSERT_EQ(served(), kGlitch_us);
   v1::WithdrawRecordRequest withdraw;
   withdraw.set_request_id(fresh_id());
   *withdraw.mutable_key() = schedule().key();
@@ -109,18 +111,18 @@ TEST_F(ServiceAnnul, AWithdrawnTimeDoesNotSteerTheNextStudy) {
   const int64_t last = number(*daemon_.database, "SELECT max(id) FROM measurements");
   const v1::Study study = tune(48);
   EXPECT_GT(verified_since(last), 0) << "nothing is verified against a time that is none";
-  EXPECT_GT(study_best(study), 0.01);
+  EXPECT_GT(study_best(study), 0.6);
   EXPECT_LE(study_best(study), honest * 1.001);
-  EXPECT_GT(served(), 0.01);
+  EXPECT_GT(served(), 0.6);
   EXPECT_LE(served(), honest * 1.001) << "the honest optimum";
 }
 
 TEST_F(ServiceAnnul, ADevicesMeasurementsAreAnnulledAndTheKeyHeals) {
   const double honest = served();
   glitch();
-  ASSERT_NEAR(served(), 1e-3, 1e-9);
+  ASSERT_EQ(served(), kGlitch_us);
   ASSERT_TRUE(daemon_.database->write(5, [&] {              // a study that took it for its best
-    return daemon_.database->run("UPDATE study_workloads SET best_us = 0.001");
+    return daemon_.database->run("UPDATE study_workloads SET best_us = 0.5");
   }).ok());
 
   v1::AnnulMeasurementsResponse none;
@@ -137,12 +139,12 @@ TEST_F(ServiceAnnul, ADevicesMeasurementsAreAnnulledAndTheKeyHeals) {
   v1::AnnulMeasurementsResponse counted, done;
   ASSERT_TRUE(annul(filter, &counted, /*dry_run=*/true).ok());
   EXPECT_EQ(counted.measurements(), 1);
-  EXPECT_NEAR(served(), 1e-3, 1e-9);
+  EXPECT_EQ(served(), kGlitch_us);
   ASSERT_TRUE(annul(filter, &done).ok());
   EXPECT_EQ(done.measurements(), 1);
   ASSERT_EQ(done.keys_size(), 1);
   EXPECT_EQ(served(), honest);
-  EXPECT_EQ(number(*daemon_.database, "SELECT count(*) FROM study_workloads WHERE best_us > 0.01"),
+  EXPECT_EQ(number(*daemon_.database, "SELECT count(*) FROM study_workloads WHERE best_us > 0.6"),
             1);
 
   // Kept, with who and why; in the audit with what it was about.
@@ -163,7 +165,7 @@ TEST_F(ServiceAnnul, ADevicesMeasurementsAreAnnulledAndTheKeyHeals) {
   const int64_t last = number(*daemon_.database, "SELECT max(id) FROM measurements");
   EXPECT_LE(study_best(tune(48)), honest * 1.001);
   EXPECT_GT(verified_since(last), 0);
-  EXPECT_GT(served(), 0.01);
+  EXPECT_GT(served(), 0.6);
   EXPECT_LE(served(), honest * 1.001) << "the honest optimum";
 
   v1::ReinstateMeasurementsRequest back;
@@ -174,7 +176,7 @@ TEST_F(ServiceAnnul, ADevicesMeasurementsAreAnnulledAndTheKeyHeals) {
   back.set_reason("its clock was right");
   ASSERT_TRUE(daemon_.service->reinstate_measurements(admin(), back, &reinstated).ok());
   EXPECT_EQ(reinstated.measurements(), 1);
-  EXPECT_NEAR(served(), 1e-3, 1e-9);
+  EXPECT_EQ(served(), kGlitch_us);
 }
 
 // Its board is away meanwhile, so that it is under way for as long as we like.
@@ -198,7 +200,7 @@ TEST_F(ServiceAnnul, AStudyUnderWayBeginsAgain) {
   NullAgent agent(daemon_.server->address(), "board-7");
   const v1::Study study = finish(daemon_, name);
   EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_SUCCEEDED) << study.error();
-  EXPECT_GT(study_best(study), 0.01);
+  EXPECT_GT(study_best(study), 0.6);
   EXPECT_LE(served(), 1.001 * study_best(study));
 }
 

@@ -131,7 +131,8 @@ class ServiceData {
   void failed(const std::string& study, const std::string& workload, const std::string& target_id,
               const std::string& verdict, const std::string& detail) {
     const std::string id = sha256(workload);
-    run("INSERT INTO workloads VALUES (?,?,'','',1.0,1.0,'','') ON CONFLICT DO NOTHING", id,
+    run("INSERT INTO workloads (id, name, canonical_text, source_words, flops, bytes, shape, "
+        "family) VALUES (?,?,'','',1.0,1.0,'','') ON CONFLICT DO NOTHING", id,
         workload);
     run("INSERT INTO keys (workload, target, backend, threads, cache, objective) VALUES "
         "(?,?,'llvm 19.1.7 r2',1,'warm','time') ON CONFLICT DO NOTHING", id, target_id);
@@ -184,7 +185,8 @@ inline void ServiceData::fill_schedules(const std::string& x86) {
     row.name = names[i % 6];
     row.source_words = absl::StrCat(row.name, " M=", 64 * (i + 1), " N=64 K=64");
     row.flops *= 8;
-    run("INSERT INTO workloads VALUES (?,?,?,?,?,?,?,?)", row.id, row.name, row.canonical_text,
+    run("INSERT INTO workloads (id, name, canonical_text, source_words, flops, bytes, shape, "
+        "family) VALUES (?,?,?,?,?,?,?,?)", row.id, row.name, row.canonical_text,
         row.source_words, row.flops, row.bytes, std::string("64"), row.family);
     run("INSERT INTO keys (workload, target, backend, threads, cache, objective) VALUES "
         "(?,?,'llvm 19.1.7 r2',?,'warm','time')", row.id, x86, 1 + i % 2);

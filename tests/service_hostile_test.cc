@@ -1,192 +1,26 @@
 // An honest client, its board and compilers that look up, beside callers of every role that send
-// whatever the descriptors allow (hostile_calls.h): the honest study ends as it would alone,
-// look-ups answer what the honest board measured, nothing acknowledged is lost.
+// whatever the descriptors allow (hostile_calls.h), and beside agents that lie: the honest study ends as
+// it would alone, look-ups answer what the honest boards measured, nothing acknowledged is lost.
 //
 //   service_hostile_test                    # some seconds
 //   service_hostile_test --rounds=5 --seed=7  # five studies of 800 trials alone, five beside
-#include <cstdio>
-
-#include "loopwright/v1/fleet.grpc.pb.h"
-#include "schedules/steps.h"
-#include "src/api/checked.h"
-#include "src/lower/lower.h"
-#include "src/search/null_measurer.h"
-#include "src/serve/clock.h"
+#include "gmock/gmock.h"
 #include "tests/hostile_callers.h"
-#include "tests/service_client.h"
-#include "tests/tls_fixture.h"
+#include "tests/hostile_fixture.h"
+#include "tests/scripted_agent.h"
 
 namespace lw {
 namespace {
 
-namespace v1 = loopwright::v1;
-
-constexpr int kDelay_ms = 20;              // of a candidate on the board
-constexpr int kShortTrials = 60, kLongTrials = 800;  // of an honest study
 volatile sig_atomic_t is_over = 0;
+
+// As if a code generator made a mistake of them.
+bool is_wrong(const std::string& trace) { return hash64(trace, 5) % 3 == 0; }
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
-
-class ServiceHostile : public FolderTest {
- protected:
-  void SetUp() override {
-    pki("ca", "");
-    pki("issue", "server main --host 127.0.0.1");
-    for (const char* who : {"client honest", "reader compiler", "agent board", "client crook",
-                            "reader snoop", "agent rogue", "admin boss"}) {
-      pki("issue", who);
-    }
-    // A client's right studies are no attack: they have their share, here a small one.
-    std::ofstream(folder_ + "/config.json") << R"({"weights": {"honest": 100}})";
-    Words words = {LW_BINARY_DIR "/loopwright", "serve", "--listen", address_, "--http", http_,
-                   "--db", folder_ + "/service.db", "--config", folder_ + "/config.json"};
-    append(words, tls_words("server-main"));
-    ASSERT_TRUE(processes_.start_daemon("daemon", words)) << read_text(processes_.log("daemon"));
-    words = {LW_BINARY_DIR "/loopwright", "agent", "--server", address_, "--name", "board",
-             "--state", folder_ + "/state", "--device",
-             absl::StrCat("null:board-0,target=x86_avx2,delay_ms=", kDelay_ms)};
-    append(words, tls_words("agent-board"));
-    processes_.start("board", words);
-    honest_ = v1::TuningService::NewStub(channel("client-honest"));
-    compiler_ = v1::ScheduleService::NewStub(channel("reader-compiler"));
-    boss_ = v1::FleetService::NewStub(channel("admin-boss"));
-  }
-
-  void pki(const std::string& verb, const std::string& rest) {
-    const auto result = testing::certificates(absl::StrCat(verb, " ", folder_, "/pki ", rest));
-    ASSERT_EQ(result.exit, 0) << result.output;
-  }
-  static void append(Words& words, const Words& more) {
-    words.insert(words.end(), more.begin(), more.end());
-  }
-  Words tls_words(const std::string& who) const {
-    const std::string folder = absl::StrCat(folder_, "/pki/", who, "/");
-    return {"--tls-ca", folder + "ca.pem", "--tls-cert", folder + "cert.pem", "--tls-key",
-            folder + "key.pem"};
-  }
-  std::shared_ptr<grpc::Channel> channel(const std::string& who) const {
-    const std::string folder = absl::StrCat(folder_, "/pki/", who, "/");
-    return *open_channel({.address = address_,
-                          .tls = {folder + "ca.pem", folder + "cert.pem", folder + "key.pem"},
-                          .keepalive = {}});
-  }
-
-  void attack() {
-    processes_.start("crooks", {kill_options.own_path, "--attack=" + address_,
-                                "--pki=" + folder_ + "/pki",
-                                "--seed=" + std::to_string(kill_options.seed)});
-    ASSERT_TRUE(processes_.await_words("crooks", kClientReady));
-  }
-
-  static absl::StatusOr<Task> task_of(int m) {
-    return make_client_task(absl::StrCat("matmul M=", m, " N=256 K=128"),
-                            {.target = "x86_avx2", .threads = 1});
-  }
-
-  // An honest study of the size from its making to its end, in seconds.
-  double study(int m) {
-    const auto begun = std::chrono::steady_clock::now();
-    v1::CreateStudyRequest request;
-    request.set_request_id(make_id(m));
-    request.mutable_spec()->add_workloads()->set_program(print(*task_of(m)->program));
-    request.mutable_spec()->set_trials(trials_);
-    request.mutable_spec()->set_threads(1);
-    request.mutable_spec()->set_target("devices/board-0");
-    google::longrunning::Operation operation;
-    EXPECT_TRUE(await(60, [&] {
-      grpc::ClientContext context;
-      context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
-      return honest_->CreateStudy(&context, request, &operation).ok();
-    }));
-    v1::GetStudyRequest get;
-    get.set_name("studies" + operation.name().substr(operation.name().find('/')));
-    v1::Study study;
-    EXPECT_TRUE(await(120, [&] {
-      grpc::ClientContext context;
-      context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
-      return honest_->GetStudy(&context, get, &study).ok() && study.has_end_time();
-    })) << study.DebugString();
-    EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_SUCCEEDED) << study.error();
-    EXPECT_EQ(study.progress().trials(), trials_);
-    known_.push_back(m);
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun;
-    return taken.count();
-  }
-
-  // What the honest board would measure of the answer's trace, which tells a forgery.
-  double true_us(const Task& task, const std::string& trace) {
-    const absl::StatusOr<Trace> parsed = parse_trace(trace);
-    if (!parsed.ok()) return -1;
-    const auto nest = replay(task.start, *parsed);
-    if (!nest.ok()) return -1;
-    const auto kernel = lower(*nest);
-    return kernel.ok() ? null_time_us(*kernel, 1) : -1;
-  }
-
-  // One look-up of a size that is known; its seconds, or -1 without a true answer.
-  double look_up(int m) {
-    const Task task = *task_of(m);
-    v1::BatchLookupRequest request;
-    v1::LookupQuery& query = *request.add_queries();
-    query.set_workload_id(task.workload.id);
-    query.set_family(task.workload.family);
-    for (int64_t extent : task.workload.shape) query.add_shape(extent);
-    query.set_target_name("x86_avx2");
-    query.set_threads(1);
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
-    v1::BatchLookupResponse response;
-    const auto begun = std::chrono::steady_clock::now();
-    const grpc::Status status = compiler_->BatchLookup(&context, request, &response);
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun;
-    if (!status.ok() || response.results_size() != 1) {
-      ADD_FAILURE() << "look-up of " << m << ": " << status.error_message();
-      return -1;
-    }
-    const v1::LookupResult& result = response.results(0);
-    const double us = true_us(task, result.trace());
-    const bool is_true = result.outcome() == v1::LOOKUP_OUTCOME_EXACT && us > 0 &&
-                         std::abs(result.measurement().time_us() - us) < 0.05 * us;
-    if (!is_true) {
-      ++forged_;
-      if (forged_ < 4) {
-        ADD_FAILURE() << "for " << m << ", of " << us << " us: " << result.DebugString();
-      }
-    }
-    return taken.count();
-  }
-
-  // Look-ups of the known sizes all the while, 100 a second.
-  std::vector<double> look_up_while(const std::function<void()>& body) {
-    std::vector<double> seconds;
-    const std::vector<int> sizes = known_;
-    std::atomic<bool> over = false;
-    std::thread compiler([&] {
-      for (size_t i = 0; !over; ++i) {
-        const double taken = look_up(sizes[i % sizes.size()]);
-        if (taken >= 0) seconds.push_back(taken);
-        pause_ms(10);
-      }
-    });
-    body();
-    over = true;
-    compiler.join();
-    std::sort(seconds.begin(), seconds.end());
-    return seconds;
-  }
-
-  const int trials_ = kill_options.rounds > 0 ? kLongTrials : kShortTrials;
-  const std::string address_ = loopback(free_port()), http_ = loopback(free_port());
-  Processes processes_{folder_};
-  std::unique_ptr<v1::TuningService::Stub> honest_;
-  std::unique_ptr<v1::ScheduleService::Stub> compiler_;
-  std::unique_ptr<v1::FleetService::Stub> boss_;
-  std::vector<int> known_;                 // sizes with an honest study that has ended
-  std::atomic<int> forged_ = 0;
-};
 
 TEST_F(ServiceHostile, AnHonestClientIsServedAsIfAlone) {
   const int rounds = kill_options.rounds > 0 ? kill_options.rounds : 2;
@@ -197,7 +31,10 @@ TEST_F(ServiceHostile, AnHonestClientIsServedAsIfAlone) {
   const std::vector<double> calm = look_up_while([&] {
     for (int i = 0; i < rounds; ++i) alone.push_back(next());
   });
-  ASSERT_NO_FATAL_FAILURE(attack());
+  processes_.start("crooks", {kill_options.own_path, "--attack=" + address_,
+                              "--pki=" + folder_ + "/pki",
+                              "--seed=" + std::to_string(kill_options.seed)});
+  ASSERT_TRUE(processes_.await_words("crooks", kClientReady));
   const std::vector<double> troubled = look_up_while([&] {
     for (int i = 0; i < rounds; ++i) beside.push_back(next());
   });
@@ -221,17 +58,71 @@ TEST_F(ServiceHostile, AnHonestClientIsServedAsIfAlone) {
   std::printf("wrong or forged answers: %d\n", forged_.load());
   EXPECT_EQ(forged_, 0);
 
-  v1::ListDevicesResponse devices;
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
-  const grpc::Status listed = boss_->ListDevices(&context, {}, &devices);
-  ASSERT_TRUE(listed.ok()) << listed.error_message();
-  for (const v1::DeviceStatus& device : devices.devices()) {
-    if (device.device().name() != "devices/board-0") continue;
-    EXPECT_EQ(device.admission(), v1::DEVICE_ADMISSION_OPEN) << device.DebugString();
-    EXPECT_EQ(device.jobs_failed(), 0) << device.DebugString();
-  }
+  const v1::DeviceStatus device = device_of("devices/board-0");
+  EXPECT_EQ(device.admission(), v1::DEVICE_ADMISSION_OPEN) << device.DebugString();
+  EXPECT_EQ(device.jobs_failed(), 0) << device.DebugString();
   EXPECT_EQ(processes_.end("board", SIGTERM), 0) << read_text(processes_.log("board"));
+  EXPECT_EQ(processes_.end("daemon", SIGTERM), 0) << read_text(processes_.log("daemon"));
+  ASSERT_NO_FATAL_FAILURE(check_database(processes_, folder_ + "/service.db"));
+}
+
+// Agents with certificates of ours and a device of the honest boards' class, which answer jobs as they are
+// asked, with words of their own making. Two honest boards are there.
+TEST_F(ServiceHostile, AnAgentThatLiesHasNothingFalseGivenOut) {
+  const auto honest = [](const Question& question) { return Claim{Verdict::kOk, question.true_us}; };
+  std::mutex mutex;
+  double fastest = HUGE_VAL;               // true time that the saboteur has met
+  const std::pair<const char*, ScriptedAgent::Script> liars[] = {
+      {"impossible", [](const Question&) { return Claim{Verdict::kOk, 1e-7}; }},
+      {"half", [](const Question& q) { return Claim{Verdict::kOk, q.true_us / 2}; }},
+      // Kernels that compute wrong, which the honest boards find: verified, and fast.
+      {"wrong", [](const Question& q) {
+         return Claim{Verdict::kOk, is_wrong(q.trace) ? q.true_us / 3 : q.true_us};
+       }},
+      {"saboteur", [&](const Question& q) {
+         const std::lock_guard lock(mutex);
+         const bool is_best = q.true_us <= fastest;
+         fastest = std::min(fastest, q.true_us);
+         return is_best ? Claim{Verdict::kCrash, 0} : Claim{Verdict::kOk, q.true_us};
+       }}};
+  for (const char* name : {"second", "impossible", "half", "wrong", "saboteur"}) {
+    ASSERT_NO_FATAL_FAILURE(pki("issue", absl::StrCat("agent ", name)));
+  }
+  EXPECT_EQ(processes_.end("board", SIGTERM), 0);  // its place take two that know what is wrong
+  int size = 20;
+  for (const auto& [name, script] : liars) {
+    SCOPED_TRACE(name);
+    const bool wrong = std::string(name) == "wrong";
+    const ScriptedAgent::Script truth = [&](const Question& q) {
+      return wrong && is_wrong(q.trace) ? Claim{Verdict::kWrongResult, 0} : honest(q);
+    };
+    ScriptedAgent first(channel("agent-board"), "board", truth);
+    ScriptedAgent second(channel("agent-second"), "second", truth);
+    ScriptedAgent liar(channel(absl::StrCat("agent-", name)), name, script);
+    for (int i = 0; i < 3; ++i) {
+      const int m = size += 4;
+      study(m, /*repeats=*/true);
+      EXPECT_GE(look_up(m), 0);
+      if (wrong) EXPECT_FALSE(is_wrong(served_trace_));
+    }
+    EXPECT_GT(first.jobs() + second.jobs(), 0);
+    EXPECT_GT(liar.jobs(), 0);
+    const v1::DeviceStatus device = device_of(absl::StrCat("devices/", name, "-0"));
+    std::printf("%-11s %3d jobs, %s, %d contradicted\n", name, liar.jobs(),
+                v1::DeviceAdmission_Name(device.admission()).c_str(),
+                static_cast<int>(device.leaders_contradicted()));
+    if (std::string(name) == "impossible") {
+      EXPECT_THAT(device.evidence(), ::testing::HasSubstr("impossible time"));
+    } else if (std::string(name) != "saboteur") {
+      EXPECT_GT(device.leaders_contradicted(), 0) << device.DebugString();
+    }
+    for (const char* board : {"devices/board-0", "devices/second-0"}) {
+      EXPECT_EQ(device_of(board).admission(), v1::DEVICE_ADMISSION_OPEN);
+      EXPECT_EQ(device_of(board).leaders_contradicted(), 0) << device_of(board).DebugString();
+    }
+  }
+  for (int m : known_) EXPECT_GE(look_up(m), 0);
+  EXPECT_EQ(forged_, 0);
   EXPECT_EQ(processes_.end("daemon", SIGTERM), 0) << read_text(processes_.log("daemon"));
   ASSERT_NO_FATAL_FAILURE(check_database(processes_, folder_ + "/service.db"));
 }

@@ -80,7 +80,7 @@ class Life {
     for (int i = 0; i < 3; ++i) {
       v1::Record& record = *request.add_records();
       *record.mutable_key() = to_proto(make_key(workload, target));
-      *record.mutable_measurement() = to_proto(make_measurement(i, {10.0 + i, 11.0 + i}));
+      *record.mutable_measurement() = to_proto(make_measurement(i + 1, {10.0 + i, 11.0 + i}));
       *record.mutable_workload() = to_proto(workload);
       *record.mutable_target() = to_proto(target);
     }

@@ -18,23 +18,20 @@
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/base/rng.h"
+#include "src/expr/text.h"
 #include "tests/files.h"
 #include "tuner_db/best.h"
 #include "tuner_db/store.h"
+#include "tuner_db/workload_row.h"
 
 namespace lw {
 
 inline WorkloadRow make_workload(int extent) {
-  WorkloadRow row;
-  row.name = "matmul";
-  row.canonical_text = absl::StrCat("lw 1\nC[", extent, ", 64] = sum(A * B)\n");
-  row.id = sha256(row.canonical_text);
-  row.source_words = absl::StrCat("matmul M=", extent);
-  row.flops = 2.0 * extent * 64 * 64;
-  row.bytes = 4.0 * extent * 64;
-  row.shape = {extent, 64, 64};
-  row.family = sha256("lw 1\nC[_, _] = sum(A * B)\n");
-  return row;
+  const absl::StatusOr<Program> program = parse_program(
+      absl::StrCat("op matmul() {\n  in A: f32[", extent, ", 64]\n  in B: f32[64, 64]\n  out C[i: ",
+                   extent, ", j: 64] = sum[k: 64](A[i, k] * B[k, j])\n}\n"), "make_workload");
+  CHECK(program.ok());
+  return workload_row(*program, absl::StrCat("matmul M=", extent));
 }
 
 inline Target make_target(const std::string& name = "x86_test") {

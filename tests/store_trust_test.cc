@@ -3,6 +3,7 @@
 #include <set>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/every_store.h"
@@ -12,6 +13,8 @@
 namespace lw {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 INSTANTIATE_TEST_SUITE_P(All, StoreTest, ::testing::ValuesIn(kKinds), kind_name);
@@ -276,6 +279,67 @@ TEST_P(StoreTest, WhatIsAnnulledCountsForNothingUntilItIsBroughtBack) {
   EXPECT_EQ(*store_->annul(*store_->find(filter, 0, 9), "", &changed), std::vector<Key>{key});
   EXPECT_EQ(store_->best(key)->measurement.trace, make_trace(1));
   EXPECT_THAT(*store_->check(), IsEmpty());
+}
+
+// Whoever registers a workload first decides nothing of what its text says.
+TEST_P(StoreTest, AWrongRowOfAWorkloadIsReportedAndPutRight) {
+  const WorkloadRow right = make_workload(64);
+  WorkloadRow wrong = right;
+  wrong.family = sha256("another"), wrong.shape = {3, 1}, wrong.program.clear();
+  wrong.flops = 1, wrong.bytes = 1e9, wrong.name = "first";
+  ASSERT_TRUE(store_->put_workload(wrong).ok());
+  ASSERT_THAT(*store_->check(), ElementsAre(HasSubstr("its family is not that of its canonical")));
+  ASSERT_TRUE(store_->put_workload(right).ok());
+  const WorkloadRow now = *store_->workload(right.id);
+  EXPECT_EQ(now.family, right.family);
+  EXPECT_EQ(now.shape, right.shape);
+  EXPECT_EQ(now.flops, right.flops);
+  EXPECT_EQ(now.bytes, right.bytes);
+  EXPECT_EQ(now.program, right.program);
+  EXPECT_EQ(now.name, "first") << "a label";
+  EXPECT_THAT(*store_->check(), IsEmpty());
+  for (const auto& [what, spoil] : std::vector<std::pair<std::string, std::function<void(WorkloadRow&)>>>{
+           {"shape", [](WorkloadRow& row) { row.shape[0] = 65; }},
+           {"flops", [](WorkloadRow& row) { row.flops *= 100; }},
+           {"bytes", [](WorkloadRow& row) { row.bytes = 0; }},
+           {"program", [](WorkloadRow& row) { row.program = make_workload(65).program; }}}) {
+    WorkloadRow spoilt = right;
+    spoil(spoilt);
+    EXPECT_THAT(contradiction(spoilt), HasSubstr(what));
+  }
+  EXPECT_EQ(contradiction(right), "");
+}
+
+TEST_P(StoreTest, AnImportSaysNothingOfAWorkloadBesideItsText) {
+  const Key key = put_key(*store_);
+  std::vector<Measurement> batch = {make_measurement(1, {10, 11})};
+  ASSERT_TRUE(store_->append(key, batch).ok());
+  const WorkloadRow right = *store_->workload(key.workload);
+  std::string lines = absl::StrReplaceAll(
+      *export_records(*store_), {{right.family, sha256("another")}, {"\"flops\":", "\"flops\":7"},
+                                 {"\"shape\":[", "\"shape\":[\"9\","}});
+  const std::unique_ptr<Store> copy = make_memory_store();
+  int64_t imported = 0;
+  absl::Status status = import_records(*copy, lines, &imported);
+  ASSERT_TRUE(status.ok()) << status;
+  const WorkloadRow taken = *copy->workload(key.workload);
+  EXPECT_EQ(taken.family, right.family);
+  EXPECT_EQ(taken.flops, right.flops);
+  EXPECT_EQ(taken.shape, right.shape);
+  EXPECT_EQ(taken.program, right.program);
+  // A program of another name is that workload's all the same, of other extents it is not.
+  lines = absl::StrReplaceAll(*export_records(*store_), {{"op matmul()", "op product()"}});
+  ASSERT_TRUE(import_records(*make_memory_store(), lines, &imported).ok());
+  lines = absl::StrReplaceAll(*export_records(*store_), {{"A: f32[128, 64]", "A: f32[129, 64]"}});
+  status = import_records(*make_memory_store(), lines, &imported);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("line 1: workload: the program is another workload's"));
+  WorkloadRow none = right;
+  none.canonical_text = "anything\n", none.id = sha256(none.canonical_text);
+  lines = absl::StrReplaceAll(*export_records(*store_),
+                              {{right.id, none.id}, {"loopwright expression 1\\n", "anything\\n"}});
+  EXPECT_THAT(std::string(import_records(*make_memory_store(), lines, &imported).message()),
+              HasSubstr("line 1: workload: "));
 }
 
 }  // namespace

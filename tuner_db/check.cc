@@ -8,6 +8,7 @@
 #include "tuner_db/rows.h"
 #include "tuner_db/schema.h"
 #include "tuner_db/withdrawn.h"
+#include "tuner_db/workload_row.h"
 
 namespace lw {
 namespace {
@@ -43,7 +44,10 @@ absl::Status check_references(Database& database, Lines* lines) {
 absl::Status check_names(Database& database, Lines* lines) {
   std::vector<WorkloadRow> rows;
   RETURN_IF_ERROR(read_workloads(database, "", &rows));
-  for (const WorkloadRow& row : rows) report(lines, absl::StrCat("workload ", row.id), defect(row));
+  for (const WorkloadRow& row : rows) {
+    const std::string problem = defect(row), name = absl::StrCat("workload ", row.id);
+    report(lines, name, problem.empty() ? contradiction(row) : problem);
+  }
   Query targets = database.query("SELECT id, text FROM targets ORDER BY id");
   while (targets.next()) {
     report(lines, absl::StrCat("target ", targets.text(0)),

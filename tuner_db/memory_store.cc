@@ -16,6 +16,7 @@
 #include "tuner_db/store.h"
 #include "tuner_db/withdrawn.h"
 #include "tuner_db/withdrawn_list.h"
+#include "tuner_db/workload_row.h"
 
 namespace lw {
 namespace {
@@ -78,7 +79,12 @@ class MemoryStore : public Store {
  public:
   absl::Status put_workload(const WorkloadRow& row) override {
     const std::lock_guard guard(mutex_);
-    workloads_.emplace(row.id, row);
+    const auto [place, is_new] = workloads_.emplace(row.id, row);
+    if (is_new) return absl::OkStatus();
+    WorkloadRow& known = place->second;
+    known.flops = row.flops, known.bytes = row.bytes;
+    known.shape = row.shape, known.family = row.family;
+    if (known.program.empty()) known.program = row.program;
     return absl::OkStatus();
   }
 
@@ -329,7 +335,10 @@ class MemoryStore : public Store {
     auto report = [&](const std::string& what, const std::string& problem) {
       if (!problem.empty()) lines.push_back(absl::StrCat(what, ": ", problem));
     };
-    for (const auto& [id, row] : workloads_) report(absl::StrCat("workload ", id), defect(row));
+    for (const auto& [id, row] : workloads_) {
+      const std::string problem = defect(row);
+      report(absl::StrCat("workload ", id), problem.empty() ? contradiction(row) : problem);
+    }
     for (const auto& [id, target] : targets_) {
       report(absl::StrCat("target ", id), target_defect(id, to_text(target)));
     }

@@ -193,12 +193,13 @@ v1::Workload to_proto(const WorkloadRow& row) {
   out.set_bytes(row.bytes);
   for (int64_t extent : row.shape) out.add_shape(extent);
   out.set_family(row.family);
+  out.set_program(as_utf8(row.program));
   return out;
 }
 
 absl::StatusOr<WorkloadRow> from_proto(const v1::Workload& in) {
-  WorkloadRow row{in.id(), in.name(), in.canonical_text(), in.source_words(),
-                  in.flops(), in.bytes(), {in.shape().begin(), in.shape().end()}, in.family()};
+  WorkloadRow row{in.id(), in.name(), in.canonical_text(), in.source_words(), in.flops(),
+                  in.bytes(), {in.shape().begin(), in.shape().end()}, in.family(), in.program()};
   if (std::string what = defect(row); !what.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("workload: ", what));
   }

@@ -66,7 +66,8 @@ void put_figures(const ScheduleRecord& record, Message* message) {
 Key from_proto(const loopwright::v1::Key& message);
 TimeKind from_proto(loopwright::v1::TimeKind message);  // a later version's: estimated
 absl::StatusOr<Measurement> from_proto(const loopwright::v1::Measurement& message);
-absl::StatusOr<WorkloadRow> from_proto(const loopwright::v1::Workload& message);
+absl::StatusOr<WorkloadRow> from_proto(const loopwright::v1::Workload& message);  // its id alone
+                                                        // is checked: correct() in workload_row.h
 absl::StatusOr<Target> from_proto(const loopwright::v1::Target& message);
 // Traces are not parsed: whoever uses one does (src/api/lookup.h).
 absl::StatusOr<ScheduleRecord> from_proto(const loopwright::v1::ScheduleRecord& message);

@@ -18,6 +18,7 @@
 #include "tuner_db/invariants.h"
 #include "tuner_db/messages.h"
 #include "tuner_db/record_lines.h"
+#include "tuner_db/workload_row.h"
 
 namespace lw {
 namespace {
@@ -35,6 +36,12 @@ class Import {
     RETURN_IF_ERROR(parse_record_line(line, &record, &unknown));
     if (skipped_ == nullptr && !unknown.empty()) return unknown_here(unknown);
     absl::Status status = explain(record, unknown, add_record(record, &records, &store_));
+    if (const auto row = records.workloads.find(record.workload().id());
+        record.has_workload() && row != records.workloads.end()) {
+      if (const absl::Status right = correct(&row->second); !right.ok()) {
+        return absl::InvalidArgumentError(absl::StrCat("workload: ", right.message()));
+      }
+    }
     // What describes a key may have been left out before.
     const bool is_left_out = skipped_ != nullptr && skipped_->records > 0 &&
                              absl::IsNotFound(status);
@@ -53,9 +60,11 @@ class Import {
 }  // namespace
 
 absl::Status add_record(const v1::Record& record, Records* records, const Store* store) {
+  const int number = records->count++;
   if (record.has_workload()) {
     ASSIGN_OR_RETURN(WorkloadRow row, from_proto(record.workload()));
-    records->workloads.emplace(row.id, std::move(row));
+    WorkloadRow& known = records->workloads.try_emplace(row.id, row).first->second;
+    if (known.program.empty()) known.program = std::move(row.program);
   }
   if (record.has_target()) {
     ASSIGN_OR_RETURN(Target target, from_proto(record.target()));
@@ -87,8 +96,12 @@ absl::Status add_record(const v1::Record& record, Records* records, const Store*
   }
   const auto [place, is_new] =
       records->index.emplace(record.key().SerializeAsString(), records->keys.size());
-  if (is_new) records->keys.push_back({key, {}});
+  if (is_new) {
+    records->keys.push_back({key, {}});
+    records->numbers.emplace_back();
+  }
   records->keys[place->second].second.push_back(std::move(measurement));
+  records->numbers[place->second].push_back(number);
   return absl::OkStatus();
 }
 

@@ -18,14 +18,17 @@ struct Records {
   std::map<std::string, WorkloadRow> workloads;
   std::map<std::string, Target> targets;   // by id
   std::vector<std::pair<Key, std::vector<Measurement>>> keys;  // in order of arrival
+  std::vector<std::vector<int>> numbers;   // of these measurements' records, beside them
   std::map<std::string, size_t> index;     // of a key's bytes in `keys`
   std::vector<Withdrawal> withdrawals;     // of their traces
+  int count = 0;                           // the number of the next record
 };
 
 // Trusts nothing: kInvalidArgument says what does not add up, kUnimplemented what another version
 // may know (record_lines.h); with a store, kNotFound a workload or target that neither it nor
 // `records` have. What the record says of its workload and target is added nevertheless if it can
-// be.
+// be. But for what a workload's row says beside its canonical text: correct() in workload_row.h,
+// before it is stored.
 absl::Status add_record(const loopwright::v1::Record& record, Records* records,
                         const Store* store = nullptr);
 // What `withdrawn`, a key's withdrawals, says of the trace, if anything.

@@ -126,12 +126,12 @@ absl::StatusOr<int64_t> find_same(Database& database, int64_t candidate, const M
 absl::Status read_workloads(Database& database, std::string_view id,
                             std::vector<WorkloadRow>* rows) {
   Query query = database.query(
-      "SELECT id, name, canonical_text, source_words, flops, bytes, shape, family FROM workloads "
-      "WHERE id = ? OR ? = '' ORDER BY id", id, id);
+      "SELECT id, name, canonical_text, source_words, flops, bytes, shape, family, program "
+      "FROM workloads WHERE id = ? OR ? = '' ORDER BY id", id, id);
   while (query.next()) {
     WorkloadRow& row = rows->emplace_back();
     row = {query.text(0), query.text(1), query.text(2), query.text(3),
-           query.real(4), query.real(5), {},            query.text(7)};
+           query.real(4), query.real(5), {},            query.text(7), query.text(8)};
     const std::string shape = query.text(6);
     for (absl::string_view extent : absl::StrSplit(shape, ',', absl::SkipEmpty())) {
       if (!absl::SimpleAtoi(extent, &row.shape.emplace_back())) {

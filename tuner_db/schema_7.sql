@@ -80,3 +80,19 @@ INSERT INTO client_usage (client, studies, spec_bytes, unconfirmed)
     SELECT CASE WHEN actor = '' THEN 'client/' || client ELSE actor END AS who, 1 AS study,
       length(spec) AS bytes, 0 AS measurement FROM studies
     UNION ALL SELECT actor, 0, 0, 1 FROM measurements WHERE counts = 0) AS uses GROUP BY who;
+
+-- What trust rests on.
+-- One spelling of the workload in the language: traces name its tensors and axes. '': an older row, until
+-- a study or a put gives one.
+ALTER TABLE workloads ADD COLUMN program TEXT NOT NULL DEFAULT '';
+-- No time of it is shorter, whatever is reported: what its target could do at most. 0: not known.
+ALTER TABLE study_workloads ADD COLUMN least_us REAL NOT NULL DEFAULT 0;
+-- Comparisons made to settle whose word counts, and agents (comma-separated) whose word was found not to.
+ALTER TABLE study_workloads ADD COLUMN looks INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE study_workloads ADD COLUMN doubted TEXT NOT NULL DEFAULT '';
+-- Agents that shall not take the job (",a,b,"; '': all may) until then: another's word is wanted.
+ALTER TABLE jobs ADD COLUMN avoid TEXT NOT NULL DEFAULT '';
+ALTER TABLE jobs ADD COLUMN avoid_until INTEGER NOT NULL DEFAULT 0;
+-- Schedules that led by the device's word, and what a device of another agent found of them.
+ALTER TABLE devices ADD COLUMN confirmed INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE devices ADD COLUMN contradicted INTEGER NOT NULL DEFAULT 0;

@@ -55,9 +55,18 @@ class SqlStore : public Store {
     return write([&] {
       const std::string shape = absl::StrJoin(row.shape, ",");
       return db_.query("INSERT INTO workloads (id, name, canonical_text, source_words, flops, "
-                       "bytes, shape, family) VALUES (?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
+                       "bytes, shape, family, program) VALUES (?,?,?,?,?,?,?,?,?) "
+                       "ON CONFLICT (id) DO UPDATE SET flops = excluded.flops, "
+                       "bytes = excluded.bytes, shape = excluded.shape, family = excluded.family, "
+                       "program = CASE WHEN workloads.program = '' THEN excluded.program "
+                       "ELSE workloads.program END "
+                       "WHERE workloads.flops <> excluded.flops OR "
+                       "workloads.bytes <> excluded.bytes OR "
+                       "workloads.shape <> excluded.shape OR "
+                       "workloads.family <> excluded.family OR "
+                       "(workloads.program = '' AND excluded.program <> '')",
                        row.id, row.name, row.canonical_text, row.source_words, row.flops,
-                       row.bytes, shape, row.family).run();
+                       row.bytes, shape, row.family, row.program).run();
     });
   }
 

@@ -82,12 +82,15 @@ struct Measurement {
 // Whether it tells anything of its trace: it counts and nobody annulled it.
 inline bool is_pooled(const Measurement& m) { return m.counts && m.annulled.empty(); }
 
+// All but the labels and the program follows from the canonical text (workload_row.h).
 struct WorkloadRow {
   std::string id, name, canonical_text;
   std::string source_words;                // "matmul M=512 ..." as first asked for
   double flops = 0, bytes = 0;
   std::vector<int64_t> shape;              // concatenated extents: for nearest-shape look-ups
   std::string family;                      // sha256 of the canonical text with extents blanked
+  std::string program;                     // text of the language, one spelling of it: traces name
+                                           // its tensors and axes; "": nobody has given one
 };
 
 struct RankedTrace {
@@ -141,7 +144,9 @@ class Store {
  public:
   virtual ~Store() = default;
 
-  virtual absl::Status put_workload(const WorkloadRow& row) = 0;         // idempotent
+  // REQUIRES: the row is what its canonical text says (workload_row.h). Of one that is there, what
+  // follows from the text is put right, and a program comes to one that has none; labels stay.
+  virtual absl::Status put_workload(const WorkloadRow& row) = 0;
   virtual absl::Status put_target(const std::string& id, const Target& target) = 0;  // idempotent
   // Appends durably, all or none, in one transaction; assigns ids into `measurements`.
   // kInvalidArgument for what does not add up (invariants.h: an OK measurement has samples and its

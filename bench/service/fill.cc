@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
+#include <set>
 
 #include "loopwright/v1/agent.pb.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/base/rng.h"
 #include "src/expr/message.h"
+#include "src/lower/lower.h"
 #include "src/serve/clock.h"
 #include "src/serve/rows.h"
 #include "src/serve/studies.h"
@@ -244,6 +246,18 @@ Task bench_task(int number, int shapes) {
 }
 
 Task unknown_task(Rng& rng) { return product(0, rng); }
+
+std::vector<std::string> bench_traces(const Task& task, int count) {
+  const std::vector<Sketch> space = make_space(task.start);
+  Rng rng(7);
+  std::set<std::string> traces;
+  while (static_cast<int>(traces.size()) < count) {
+    const auto which = rng.below(static_cast<int64_t>(space.size()));
+    const absl::StatusOr<Sample> drawn = sample(task.start, space[static_cast<size_t>(which)], rng);
+    if (drawn.ok() && lower(drawn->nest).ok()) traces.insert(to_text(drawn->trace));
+  }
+  return {traces.begin(), traces.end()};
+}
 
 Measurement bench_measurement(int number, Rng& rng) {
   Measurement m;

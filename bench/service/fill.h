@@ -19,6 +19,9 @@ Task bench_task(int number, int shapes);
 // A matrix product that is not stored.
 Task unknown_task(Rng& rng);
 
+// Different schedules of the task, each of which can be lowered.
+std::vector<std::string> bench_traces(const Task& task, int count);
+
 // As a device would send it, its trace as long as a real one; its kernel's hash is `number`.
 Measurement bench_measurement(int number, Rng& rng);
 

@@ -32,6 +32,7 @@
 #include "src/measure/runner.h"
 #include "src/search/search.h"
 #include "tuner_db/store.h"
+#include "tuner_db/workload_row.h"
 
 namespace lw {
 
@@ -62,11 +63,8 @@ absl::StatusOr<Task> make_task(Program program, const std::string& words,
 absl::StatusOr<Task> make_task(Program program, const std::string& words, Target target,
                                int threads);
 
-// The program's row in a database; `words`: as it was asked for.
-WorkloadRow workload_row(const Program& program, const std::string& words);
-
-// The program of a stored workload, from the words it was first asked for with; kNotFound when
-// these no longer give it (its file is gone or has changed).
+// The program of a stored workload, as it is kept or from the words it was first asked for with;
+// kNotFound when these no longer give it (its file is gone or has changed).
 absl::StatusOr<Program> reload_program(const WorkloadRow& row);
 
 // Whether the task's kernels can run in this process: kNotFound names the feature or the processors

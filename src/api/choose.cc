@@ -3,6 +3,7 @@
 #include "src/api/api.h"
 #include "src/expr/message.h"
 #include "src/lower/lower.h"
+#include "tuner_db/ladder.h"
 
 namespace lw {
 namespace {
@@ -26,12 +27,20 @@ absl::StatusOr<std::string> zero_trial_trace(const Task& task) {
 absl::StatusOr<Choice> choose(const Task& task, const Store* store) {
   Choice choice;
   if (store != nullptr) {
-    absl::StatusOr<BestRow> best = store->best(task.key);
+    absl::StatusOr<BestRow> best = store->top(task.key, kRecordTraces);
     if (best.ok()) {
       choice.outcome = "exact";
       choice.trace = best->measurement.trace;
-      choice.measurement = std::move(best->measurement);
-      return finish(task, std::move(choice));
+      choice.measurement = best->measurement;
+      absl::StatusOr<Choice> finished = finish(task, choice);
+      for (const RankedTrace& other : best->others) {  // the best does not apply: the next
+        if (finished.ok()) break;
+        choice.trace = choice.measurement->trace = other.trace;
+        choice.measurement->time_us = choice.measurement->ci_low_us =
+            choice.measurement->ci_high_us = other.time_us;
+        if (absl::StatusOr<Choice> next = finish(task, choice); next.ok()) finished = next;
+      }
+      return finished;
     }
     if (!absl::IsNotFound(best.status())) return best.status();
   }

@@ -31,13 +31,38 @@ bool same_structure(const Trace& a, const Trace& b) {
 
 class Settling {
  public:
-  Settling(const Task& task, const std::vector<Match>& candidates, const LookupOptions& options)
-      : task_(task), candidates_(candidates), options_(options), start_(task.start) {
+  Settling(const Task& task, std::vector<Match> candidates, const LookupOptions& options)
+      : task_(task), candidates_(std::move(candidates)), options_(options), start_(task.start) {
     start_.stop = options.stop;
   }
 
+  // Beside a key's best that does not apply stand others, verified like it: its record with their
+  // traces.
   absl::StatusOr<LookupAnswer> run() {
-    for (size_t i = 0; i < candidates_.size(); ++i) {
+    absl::StatusOr<LookupAnswer> answer = settle_among(0);
+    if (!absl::IsNotFound(answer.status())) return answer;
+    const size_t count = candidates_.size();
+    for (size_t i = 0; i < count; ++i) {
+      if (candidates_[i].rung > Rung::kLoose) continue;
+      const std::shared_ptr<const ScheduleRecord> best = candidates_[i].record;
+      for (const RankedTrace& other : best->others) {
+        ScheduleRecord record = *best;
+        record.trace = other.trace;
+        record.time_us = record.ci_low_us = record.ci_high_us = other.time_us;
+        record.kernel_hash = 0;            // not said
+        Match match = candidates_[i];
+        match.record = std::make_shared<const ScheduleRecord>(std::move(record));
+        candidates_.push_back(std::move(match));
+      }
+    }
+    return candidates_.size() == count ? answer : settle_among(count);
+  }
+
+ private:
+  // Those from `first` on.
+  absl::StatusOr<LookupAnswer> settle_among(size_t first) {
+    proposals_.clear();
+    for (size_t i = first; i < candidates_.size(); ++i) {
       propose(i);
       RETURN_IF_ERROR(options_.stop.status("the look-up"));
     }
@@ -55,7 +80,6 @@ class Settling {
     return absl::NotFoundError(absl::StrJoin(notes_, "; "));
   }
 
- private:
   void note(size_t candidate, const absl::Status& why) {
     const ScheduleRecord& record = *candidates_[candidate].record;
     notes_.push_back(concat("record ", record_digest(record.key, record.trace).substr(0, 12), " (",
@@ -164,7 +188,7 @@ class Settling {
   }
 
   const Task& task_;
-  const std::vector<Match>& candidates_;
+  std::vector<Match> candidates_;
   const LookupOptions& options_;
   Nest start_;                             // the task's, with the stop
   std::vector<Sketch> space_;

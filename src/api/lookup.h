@@ -4,8 +4,9 @@
 // Adaptation: the trace is replayed as it stands, and its decisions are moved into the domains of
 // the space's sketches (those of the trace's own structure, where there are such). What replays and
 // lowers is legal. Of the adapted traces of all candidates the draft model chooses the fastest; a
-// nearer record wins ties. Where nothing of a rung applies, the next rung answers, and `notes` say
-// why.
+// nearer record wins ties. Of a record that is the task's own (exact, loose) but does not apply the
+// next best traces of its key are tried. Where nothing of a rung applies, the next rung answers, and
+// `notes` say why.
 #pragma once
 
 #include <memory>

@@ -6,7 +6,6 @@
 #include "absl/strings/str_split.h"
 #include "schedules/identity.h"
 #include "src/base/check.h"
-#include "src/base/hash.h"
 #include "src/base/parallel_pool.h"
 #include "src/api/api.h"
 #include "src/api/words.h"
@@ -18,43 +17,6 @@ namespace lw {
 namespace {
 
 constexpr int kMaxThreads = 4096;
-
-// What two shapes of one operator share: the canonical text without extents, and without the float
-// constants, into which extents are folded (1 / N of a mean).
-std::string family_of(const std::string& canonical) {
-  std::string blanked;
-  bool in_brackets = false;
-  for (size_t i = 0; i < canonical.size(); ++i) {
-    const char c = canonical[i];
-    if (c == '[') in_brackets = true;
-    if (c == ']') in_brackets = false;
-    if (in_brackets && c >= '0' && c <= '9') continue;
-    blanked += c;
-    const bool float_constant = c == ':' && i >= 3 && canonical[i - 3] == 'f';
-    if (float_constant) i = canonical.find_first_of(" )\n", i) - 1;
-  }
-  return sha256(blanked);
-}
-
-}  // namespace
-
-WorkloadRow workload_row(const Program& program, const std::string& words) {
-  WorkloadRow row;
-  row.canonical_text = canonical_text(program);
-  row.id = sha256(row.canonical_text);
-  row.name = program.name;
-  row.source_words = words;
-  row.flops = count_flops(program).useful;
-  row.bytes = compulsory_bytes(program);
-  row.family = family_of(row.canonical_text);
-  for (const Tensor& tensor : program.tensors) {
-    row.shape.insert(row.shape.end(), tensor.shape.begin(), tensor.shape.end());
-    for (const Axis& axis : tensor.reduce_axes) row.shape.push_back(axis.extent);
-  }
-  return row;
-}
-
-namespace {
 
 // A file's words must find it again from another directory.
 std::string found_anywhere(const std::vector<std::string>& words) {
@@ -118,6 +80,10 @@ absl::StatusOr<Task> make_task(Program program, const std::string& words, Target
 }
 
 absl::StatusOr<Program> reload_program(const WorkloadRow& row) {
+  if (!row.program.empty()) {
+    absl::StatusOr<Program> kept = parse_program(row.program, row.name);
+    if (kept.ok() && workload_id(*kept) == row.id) return kept;
+  }
   const absl::Status gone = absl::NotFoundError(
       concat("'", row.source_words, "' no longer gives the workload ", row.id.substr(0, 12)));
   absl::StatusOr<Program> program = load_workload({row.source_words});

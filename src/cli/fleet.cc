@@ -33,8 +33,19 @@ Json list_json(const Rows& rows) {
 
 // ---- devices
 
+// Schedules that led by its word, as others found them: "12 held, 1 did not"; "": none was asked after.
+std::string leaders_text(const v1::DeviceStatus& device) {
+  if (device.leaders_confirmed() + device.leaders_contradicted() == 0) return "";
+  std::string text = concat(device.leaders_confirmed(), " held");
+  if (device.leaders_contradicted() > 0) {
+    text += concat(", ", device.leaders_contradicted(), " did not");
+  }
+  return text;
+}
+
 Table device_table(const std::vector<v1::DeviceStatus>& devices) {
-  Table table{{"device", "target", "state", "health", "jobs", "done", "failed", "seen", "reason"},
+  Table table{{"device", "target", "state", "health", "jobs", "done", "failed", "leaders", "seen",
+               "reason"},
               {}, {false, false, false, false, true, true, true}};
   for (const v1::DeviceStatus& device : devices) {
     const std::string state = device.online() || device.admission() != v1::DEVICE_ADMISSION_OPEN
@@ -42,7 +53,7 @@ Table device_table(const std::vector<v1::DeviceStatus>& devices) {
     table.rows.push_back({device.device().name(), device.device().target().name(), state,
                           enum_text(device.health()), concat(device.held_size()),
                           concat(device.jobs_done()), concat(device.jobs_failed()),
-                          when(device.last_seen()), device.reason()});
+                          leaders_text(device), when(device.last_seen()), device.reason()});
   }
   return table;
 }

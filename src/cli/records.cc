@@ -86,6 +86,21 @@ class RecordLines {
   int64_t number_ = 0, read_ = 0;
 };
 
+// What of the records was taken in, but leads nothing; "": all may.
+template <class Response>
+std::string doubts_text(const Response& response) {
+  std::string text;
+  if (response.impossible() > 0) {
+    text += concat(response.impossible(), " times are shorter than their targets can reach: kept "
+                   "annulled (`history` says why)\n");
+  }
+  if (response.unchecked() > 0) {
+    text += concat(response.unchecked(), " measurements are of workloads whose program the server does "
+                   "not have: kept unconfirmed, until a study of them\n");
+  }
+  return text;
+}
+
 absl::StatusOr<int> put(const RecordOptions& options) {
   v1::PutRecordsRequest request;
   request.set_request_id(request_id_or_new(options.request_id));
@@ -106,9 +121,13 @@ absl::StatusOr<int> put(const RecordOptions& options) {
     return stub->PutRecords(&context, request, &response);
   }));
   emit(options.output, {{"read", request.records_size()}, {"stored", response.stored()},
+                        {"impossible", response.impossible()}, {"unchecked", response.unchecked()},
                         {"request_id", request.request_id()}},
        {{"read", "stored"}, {{concat(request.records_size()), concat(response.stored())}},
         {true, true}});
+  if (const std::string text = doubts_text(response); !text.empty()) {
+    options.output.note(text.substr(0, text.size() - 1));
+  }
   return kDone;
 }
 
@@ -162,14 +181,16 @@ absl::StatusOr<int> import_all(const RecordOptions& options) {
   RETURN_IF_ERROR(broken);
   RETURN_IF_ERROR(status);
   skipped.add(skipped_of(response));
-  Json json = {{"read", lines->read()}, {"stored", response.stored()}};
+  Json json = {{"read", lines->read()}, {"stored", response.stored()},
+               {"impossible", response.impossible()}, {"unchecked", response.unchecked()}};
   add_skipped(skipped, &json);
   emit(options.output, json,
        {{"read", "stored", "skipped"},
         {{concat(lines->read()), concat(response.stored()), concat(skipped.records)}},
         {true, true, true}},
        concat(response.stored(), " of ", lines->read(), " records were new",
-              options.dry_run ? " (nothing stored)" : "", "\n", skipped_text(skipped)));
+              options.dry_run ? " (nothing stored)" : "", "\n", doubts_text(response),
+              skipped_text(skipped)));
   return skipped.records == 0 ? kDone : kBadRequest;
 }
 

@@ -218,6 +218,7 @@ absl::Status follow(const RemoteService& service, const Output& output,
     request.set_name(name);
     request.set_after_sequence(after);
     request.set_knows_waiting(true);
+    request.set_knows_contradicted(true);
     const auto stream = v1::TuningService::NewStub(channel)->WatchStudy(&context, request);
     v1::StudyEvent event;
     while (!interrupted() && stream->Read(&event)) {

@@ -55,6 +55,16 @@ std::string print(const Program& program, const Tensor& tensor, const Expr& expr
 std::string canonical_text(const Program& program);
 std::string workload_id(const Program& program);
 
+// The program that a canonical text is of; tensors are named t0, ..., axes a0, ... and r0, ....
+// kInvalidArgument: it is none, to the last character. Takes some milliseconds at most for what a
+// program of ours prints, a second for the worst of a megabyte (more is refused).
+absl::StatusOr<Program> parse_canonical(std::string_view text);
+
+// An order of the tensors that follows from the canonical text alone, in which each stands after what
+// it reads: inputs, then temporaries, an output once it is read or nothing else is left.
+// kInvalidArgument: there is none.
+absl::StatusOr<std::vector<int>> definition_order(const Program& program);
+
 // The operator library, compiled in from src/expr/ops/*.te.
 const std::vector<OpDefinition>& builtin_ops();
 

@@ -66,7 +66,6 @@ class EmulatedHarness {
     if (it == slots_.end() || set < 0 || set >= kInputSets) {
       return absl::NotFoundError("nothing loaded");
     }
-    page_->slot = slot;
     runner::Job job = make_job(it->second.artifact, it->second.image, bench_.options.threads);
     int64_t memory = bench_.options.memory_limit_bytes;
     for (size_t i = 0; i < bench_.arguments.size(); ++i) {

@@ -8,6 +8,39 @@
 
 namespace lw {
 
+bool fail(const Answer& answer, Outcome* outcome) {
+  outcome->verdict = answer.verdict;
+  outcome->detail = answer.detail;
+  return false;
+}
+
+bool wrong(const std::string& detail, Outcome* outcome) {
+  outcome->verdict = Verdict::kWrongResult;
+  outcome->detail = detail;
+  outcome->verified = false;
+  return false;
+}
+
+bool forged(const std::string& detail, Outcome* outcome) {
+  outcome->verdict = Verdict::kDeviceUnhealthy;
+  outcome->detail = detail;
+  forget_times(outcome);
+  return false;
+}
+
+void forget_times(Outcome* outcome) {
+  outcome->samples_us.clear();
+  outcome->time_us = outcome->ci_low_us = outcome->ci_high_us = 0;
+  outcome->verified = false;
+}
+
+void summarize(Outcome* outcome) {
+  const Estimate e = estimate(outcome->samples_us);
+  outcome->time_us = e.median;
+  outcome->ci_low_us = e.low;
+  outcome->ci_high_us = e.high;
+}
+
 std::string on_inputs(int set, const std::string& detail) {
   constexpr const char* kOn[kInputSets] = {"", "on small integers: ", "on edge inputs: "};
   return kOn[set] + detail;

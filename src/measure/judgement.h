@@ -1,13 +1,25 @@
-// What is said of a kernel's errors: which inputs showed them, how large they are and where.
+// What is said of a kernel: that it failed, and of its errors which inputs showed them, how large they
+// are and where.
 #pragma once
 
 #include <string>
 
 #include "src/measure/verify.h"
 #include "src/measure/workbench.h"
+#include "src/measure/worker_link.h"
 #include "src/search/measurer.h"
 
 namespace lw {
+
+// A candidate whose request failed; whose results are wrong; whose times its own process has made up.
+// All give false.
+bool fail(const Answer& answer, Outcome* outcome);
+bool wrong(const std::string& detail, Outcome* outcome);
+bool forged(const std::string& detail, Outcome* outcome);
+
+// The median of its samples and the interval. And none of these, nor verified.
+void summarize(Outcome* outcome);
+void forget_times(Outcome* outcome);
 
 // A failure and the inputs that showed it, where they are not the natural ones.
 std::string on_inputs(int set, const std::string& detail);

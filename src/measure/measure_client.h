@@ -35,6 +35,8 @@ class MeasureClient {
   std::vector<Outcome> interleave(const std::vector<Built>& built, int rounds);
 
  private:
+  static constexpr double kLoadTimeout = 10;
+
   void in_preparers(const std::function<void(WorkerLink&, int index, int count)>& work);
   void interpret_whole();
   void run_reference(const std::string& artifact);
@@ -47,7 +49,11 @@ class MeasureClient {
   bool check(int slot, int set, Outcome* outcome);
   bool weighed_from_outside(int slot, Outcome* outcome);
   void settle(Outcome* outcome);
-  bool compare_samples(const std::vector<int>& slots, int rounds, std::vector<Outcome>* outcomes);
+  bool compare(const std::vector<Built>& built, const std::vector<int>& slots, int rounds,
+               std::vector<Outcome>* outcomes);
+  void find_culprit(const std::vector<Built>& built, const std::vector<int>& slots, int rounds,
+                    const Answer& end, std::vector<Outcome>* outcomes);
+  Answer take_samples(const std::vector<int>& slots, int rounds, std::vector<Outcome>* outcomes);
   double call_limit_s(double incumbent_us) const;
   std::string environment(const Outcome& outcome) const;
   void note_limits(std::vector<Outcome>* outcomes);

@@ -110,14 +110,13 @@ class Harness {
     if (it == slots_.end() || it->second == nullptr) return absl::NotFoundError("nothing loaded");
     Runner* runner = it->second.get();
     runner->guard(set != kUniform);
-    describe(*runner, slot, set);
+    describe(*runner, set);
     const int code = runner->prepack(pointers_[set].data());
     if (code != 0) return absl::FailedPreconditionError("prepack refused its context");
     return runner;
   }
 
-  void describe(const Runner& runner, int slot, int set) {
-    page_->slot = slot;
+  void describe(const Runner& runner, int set) {
     page_->regions = 0;
     for (size_t i = 0; i < bench_.arguments.size(); ++i) {
       add_region(bench_.arguments[i].name, maps_[set][i],
@@ -224,7 +223,7 @@ class Harness {
       for (size_t k = 0; k < slots.size(); ++k) {
         // Every other round backwards: nobody always runs behind the same neighbour.
         const size_t i = r % 2 == 0 ? k : slots.size() - 1 - k;
-        describe(*runners[i], slots[i], kUniform);
+        describe(*runners[i], kUniform);
         if (!plan.cold) calls[i].call();  // the neighbour's data leave the caches untimed
         samples[i].push_back(take_sample(calls[i], inner[i], plan.cold));
       }

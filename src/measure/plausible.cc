@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_format.h"
 #include "src/expr/work.h"
 
 namespace lw {
@@ -28,6 +29,17 @@ double impossible_below_us(const Program& program, const Target& target, int thr
     operations += o.count * lanes * (o.adds ? 2 : 1);
   }
   return operations / (rate * kUnknownRates * kFastestGhz * 1e3 * threads);
+}
+
+double impossible_sample(const std::vector<double>& samples_us, double least_us) {
+  if (samples_us.empty()) return 0;
+  const double least = *std::min_element(samples_us.begin(), samples_us.end());
+  return least < least_us ? least : 0;
+}
+
+std::string describe_impossible(double us, double least_us) {
+  return absl::StrFormat("%s: %.3g us a call, of which this processor needs at least %.3g us",
+                         std::string(kImpossibleTime), us, least_us);
 }
 
 bool fits_processor_time(double claimed_us, double cpu_us, int threads) {

@@ -1,7 +1,12 @@
-// Can this time be true? A kernel that was measured may have forged what its process reports.
+// Can this time be true? A kernel that was measured may have forged what its process reports, and who
+// reports it may have made it up.
 #pragma once
 
 #include <sys/types.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "schedules/target.h"
 #include "src/expr/expr.h"
@@ -12,6 +17,12 @@ namespace lw {
 // that it requires (src/expr/work.h) at the rate of the best instruction of any type, twice that for
 // what the description may not know, at 8 GHz. 0 where the target states no rates.
 double impossible_below_us(const Program& program, const Target& target, int threads);
+
+// The shortest of the samples, if it is below that; 0: none is.
+double impossible_sample(const std::vector<double>& samples_us, double least_us);
+// That a time is below it, in a sentence that begins with these words wherever it is said.
+inline constexpr std::string_view kImpossibleTime = "impossible time";
+std::string describe_impossible(double us, double least_us);
 
 // Whether a call that claims `claimed_us` can have cost its process `cpu_us` of processor time on
 // `threads` threads together, with the message there and back (20 us) and threads that wait

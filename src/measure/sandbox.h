@@ -30,7 +30,6 @@ struct ControlPage {
   static constexpr int kRegions = 32;
   int32_t regions = 0;
   Region region[kRegions];
-  int32_t slot = -1;            // the loaded kernel that is running
   volatile int32_t signal = 0;  // 0: no handler has run
   volatile int32_t wrote = 0;   // the faulting access was a write
   volatile uint64_t address = 0;

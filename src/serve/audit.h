@@ -73,6 +73,9 @@ std::string subject_of(const Request& request, const Response& response) {
   } else if constexpr (requires { request.records(0).key().workload(); }) {
     subject = std::to_string(request.records_size()) + " records";
     if (request.records_size() > 0) subject += " from " + request.records(0).key().workload();
+    if (response.impossible() > 0) {
+      subject += ", " + std::to_string(response.impossible()) + " with impossible times";
+    }
   } else if constexpr (requires { request.filter().actor(); }) {
     subject = request.filter().ShortDebugString() + " because " + request.reason();
   } else if constexpr (requires { response.metadata(); }) {

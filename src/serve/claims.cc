@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "absl/strings/str_replace.h"
 #include "src/base/check.h"
 #include "src/expr/message.h"
 #include "src/serve/names.h"
@@ -126,7 +127,8 @@ absl::Status add_awaited(Database& database, const Holder& holder, const Claims&
   return absl::OkStatus();
 }
 
-// The study's next job for the device, if another daemon has not just taken it.
+// The study's next job for the device, if another daemon has not just taken it, of those that are not
+// for another agent's.
 absl::StatusOr<std::optional<JobRow>> next_job(Database& database, const std::string& study,
                                                const Waiting& waiting, const Holder& holder,
                                                const Claims& claims, int64_t now_ms) {
@@ -137,16 +139,18 @@ absl::StatusOr<std::optional<JobRow>> next_job(Database& database, const std::st
     fitting = "position NOT IN (SELECT position FROM study_workloads WHERE study = ? AND "
               "memory > ?) AND ";
   }
+  const std::string own = concat("%,", absl::StrReplaceAll(holder.agent, {{"_", "\\_"}}), ",%");
   const auto oldest = [&](std::string_view where, std::vector<Value> values)
       -> absl::StatusOr<std::optional<JobRow>> {
     if (!fitting.empty()) {
       values.insert(values.end(), {std::string_view(study), static_cast<double>(holder.memory)});
     }
-    values.emplace_back(now_ms);
+    values.insert(values.end(), {Value(now_ms), Value(std::string_view(own)), Value(now_ms)});
     ASSIGN_OR_RETURN(std::vector<JobRow> jobs,
                      select_jobs(database,
                                  concat("WHERE study = ? AND state = 'queued' AND ", where, fitting,
-                                        "run_after <= ? ORDER BY id LIMIT 1",
+                                        "run_after <= ? AND (avoid = '' OR avoid NOT LIKE ? "
+                                        "ESCAPE '\\' OR avoid_until <= ?) ORDER BY id LIMIT 1",
                                         database.skip_locked()),
                                  values));
     const bool fits = !jobs.empty() && jobs[0].target == holder.target &&

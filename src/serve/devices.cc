@@ -187,6 +187,22 @@ absl::StatusOr<Capacity> capacity_of(Database& database, std::string_view device
   return capacity;
 }
 
+absl::StatusOr<std::set<std::string>> agents_online(Database& database,
+                                                    std::string_view device_target,
+                                                    std::string_view backend, double memory,
+                                                    int64_t since_ms) {
+  ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
+                   select_devices(database, "WHERE target = ? AND admission = 'open' AND "
+                                            "seen_ms >= ?", {device_target, since_ms}));
+  std::set<std::string> agents;
+  for (const DeviceRow& device : devices) {
+    const bool fits = device.description.backend() == backend && device.jobs_done > 0 &&
+                      may_hold(memory_of(device), memory);
+    if (fits) agents.insert(device.agent);
+  }
+  return agents;
+}
+
 absl::StatusOr<v1::DeviceStatus> device_message(Database& database, const DeviceRow& row,
                                                 int64_t since_ms) {
   v1::DeviceStatus status;
@@ -202,6 +218,8 @@ absl::StatusOr<v1::DeviceStatus> device_message(Database& database, const Device
   status.set_jobs_done(row.jobs_done);
   status.set_jobs_failed(row.jobs_failed);
   status.set_evidence(row.evidence);
+  status.set_leaders_confirmed(row.confirmed);
+  status.set_leaders_contradicted(row.contradicted);
   Query held = database.query(
       "SELECT id, epoch FROM jobs WHERE state = 'leased' AND device = ? ORDER BY id", row.id);
   while (held.next()) {

@@ -37,6 +37,12 @@ struct Capacity {
 absl::StatusOr<Capacity> capacity_of(Database& database, std::string_view device_target,
                                      std::string_view backend, int64_t since_ms);
 
+// Agents with an open device of the class that was seen since then, has finished jobs and has the memory.
+absl::StatusOr<std::set<std::string>> agents_online(Database& database,
+                                                    std::string_view device_target,
+                                                    std::string_view backend, double memory,
+                                                    int64_t since_ms);
+
 absl::StatusOr<loopwright::v1::DeviceStatus> device_message(Database& database,
                                                             const DeviceRow& row,
                                                             int64_t since_ms);

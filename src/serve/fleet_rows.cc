@@ -16,6 +16,11 @@ std::vector<std::string> split(const std::string& text) {
   return absl::StrSplit(text, ',', absl::SkipEmpty());
 }
 
+// ",a,b,": each between commas, to be found by LIKE.
+std::string enclosed(const std::vector<std::string>& names) {
+  return names.empty() ? "" : absl::StrCat(",", absl::StrJoin(names, ","), ",");
+}
+
 // "3:board-7,4:board-2": names have neither of the two characters.
 std::string holders_text(const JobRow& row) {
   std::string text;
@@ -66,17 +71,18 @@ absl::StatusOr<std::vector<std::string>> distinct_values(Database& database,
 absl::StatusOr<int64_t> insert_job(Database& database, const JobRow& row) {
   const std::string state = state_name(row.state), payload = row.payload.SerializeAsString();
   const std::string sources = absl::StrJoin(row.sources, ","),
-                    lost = absl::StrJoin(row.lost_on, ","), holders = holders_text(row);
+                    lost = absl::StrJoin(row.lost_on, ","), holders = holders_text(row),
+                    avoid = enclosed(row.avoid);
   Query query = database.query(
       "INSERT INTO jobs (study, position, client, target, state, priority, run_after, attempt, "
       "epoch, device, agent, session, lease_until, created_ms, ended_ms, candidates, payload, "
-      "sources, lost_on, digest, detail, leased_ms, backend, holders) "
-      "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
+      "sources, lost_on, digest, detail, leased_ms, backend, holders, avoid, avoid_until) "
+      "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
       "RETURNING id",
       row.study, row.position, row.client, row.target, state, row.priority, row.run_after,
       row.attempt, row.epoch, row.device, row.agent, row.session, row.lease_until, row.created_ms,
       row.ended_ms, row.candidates, Blob{payload}, sources, lost, row.digest, row.detail,
-      row.leased_ms, row.backend, holders);
+      row.leased_ms, row.backend, holders, avoid, row.avoid_until);
   int64_t id = 0;
   while (query.next()) id = query.integer(0);
   RETURN_IF_ERROR(query.status());
@@ -90,7 +96,7 @@ absl::StatusOr<std::vector<JobRow>> select_jobs(Database& database, std::string_
       absl::StrCat("SELECT id, study, position, client, target, state, priority, run_after, "
                    "attempt, epoch, device, agent, session, lease_until, created_ms, ended_ms, "
                    "candidates, payload, sources, lost_on, digest, detail, leased_ms, backend, "
-                   "holders FROM jobs ",
+                   "holders, avoid, avoid_until FROM jobs ",
                    std::string(where)),
       values);
   while (query.next()) {
@@ -122,6 +128,8 @@ absl::StatusOr<std::vector<JobRow>> select_jobs(Database& database, std::string_
     row.leased_ms = query.integer(22);
     row.backend = query.text(23);
     row.holders = holders_of(query.text(24));
+    row.avoid = split(query.text(25));
+    row.avoid_until = query.integer(26);
   }
   RETURN_IF_ERROR(query.status());
   return rows;
@@ -134,14 +142,14 @@ absl::StatusOr<std::optional<JobRow>> find_job(Database& database, int64_t id) {
 
 absl::Status update_job(Database& database, const JobRow& row) {
   const std::string state = state_name(row.state), lost = absl::StrJoin(row.lost_on, ","),
-                    holders = holders_text(row);
+                    holders = holders_text(row), avoid = enclosed(row.avoid);
   return database.query("UPDATE jobs SET state = ?, run_after = ?, attempt = ?, epoch = ?, "
                         "device = ?, agent = ?, session = ?, lease_until = ?, ended_ms = ?, "
-                        "lost_on = ?, digest = ?, detail = ?, leased_ms = ?, holders = ? "
-                        "WHERE id = ?",
+                        "lost_on = ?, digest = ?, detail = ?, leased_ms = ?, holders = ?, "
+                        "avoid = ?, avoid_until = ? WHERE id = ?",
                         state, row.run_after, row.attempt, row.epoch, row.device, row.agent,
                         row.session, row.lease_until, row.ended_ms, lost, row.digest, row.detail,
-                        row.leased_ms, holders, row.id).run();
+                        row.leased_ms, holders, avoid, row.avoid_until, row.id).run();
 }
 
 absl::StatusOr<std::vector<AgentRow>> select_agents(Database& database, std::string_view where,
@@ -183,7 +191,8 @@ absl::StatusOr<std::vector<DeviceRow>> select_devices(Database& database, std::s
   std::vector<DeviceRow> rows;
   Query query = database.query_values(
       absl::StrCat("SELECT id, agent, description, target, admission, reason, evidence, health, "
-                   "failures, jobs_done, jobs_failed, seen_ms, left_ms FROM devices ",
+                   "failures, jobs_done, jobs_failed, seen_ms, left_ms, confirmed, contradicted "
+                   "FROM devices ",
                    std::string(where)),
       values);
   while (query.next()) {
@@ -203,6 +212,8 @@ absl::StatusOr<std::vector<DeviceRow>> select_devices(Database& database, std::s
     row.jobs_failed = query.integer(10);
     row.seen_ms = query.integer(11);
     row.left_ms = query.integer(12);
+    row.confirmed = query.integer(13);
+    row.contradicted = query.integer(14);
   }
   RETURN_IF_ERROR(query.status());
   return rows;
@@ -218,18 +229,20 @@ absl::Status put_device(Database& database, const DeviceRow& row) {
   const std::string admission = state_name(row.admission), health = state_name(row.health);
   return database.query("INSERT INTO devices (id, agent, description, target, admission, reason, "
                         "evidence, health, failures, jobs_done, jobs_failed, seen_ms, memory, "
-                        "left_ms) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
-                        "ON CONFLICT (id) DO UPDATE SET "
+                        "left_ms, confirmed, contradicted) "
+                        "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
                         "agent = excluded.agent, description = excluded.description, "
                         "target = excluded.target, admission = excluded.admission, "
                         "reason = excluded.reason, evidence = excluded.evidence, "
                         "health = excluded.health, failures = excluded.failures, "
                         "jobs_done = excluded.jobs_done, jobs_failed = excluded.jobs_failed, "
                         "seen_ms = excluded.seen_ms, memory = excluded.memory, "
-                        "left_ms = excluded.left_ms",
+                        "left_ms = excluded.left_ms, "
+                        "confirmed = excluded.confirmed, contradicted = excluded.contradicted",
                         row.id, row.agent, Blob{description}, row.target, admission, row.reason,
                         row.evidence, health, row.failures, row.jobs_done, row.jobs_failed,
-                        row.seen_ms, row.description.memory_bytes(), row.left_ms).run();
+                        row.seen_ms, row.description.memory_bytes(), row.left_ms, row.confirmed,
+                        row.contradicted).run();
 }
 
 }  // namespace lw

@@ -37,8 +37,15 @@ struct LeaseRules {
   int free_losses = 3;                     // of jobs by an agent, in a row, before it must rest
   int64_t rest_ms = 2000;                  // then, doubled with each further one
   int64_t longest_rest_ms = 60'000;
+  int64_t confirm_ms = 20'000;             // that what another agent's word is wanted for waits for it
   int64_t backoff_ms = 500;                // before a job that failed on a device runs again,
                                            // doubled with each attempt
+};
+
+// That a device's word does not count, and why.
+struct Doubt {
+  std::string kind;                        // "impossible", "contradicted"
+  std::string key, actor, device, detail;
 };
 
 // What a transaction did that others wait for; used after it has committed.
@@ -55,6 +62,7 @@ struct Changes {
   std::map<std::string, double> cost_s;    // by phase of tuning
   std::map<std::string, int> discards;     // measurements that tell nothing, by reason
   int expired = 0;
+  std::vector<Doubt> doubts;               // for the log, and counted
 };
 
 struct Holder {

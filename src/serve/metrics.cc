@@ -26,7 +26,7 @@ enum Id {
   kMeasureSeconds, kDiscards, kDevices, kAgentsOnline, kStudies, kCommitSeconds, kCommitOperations,
   kWalBytes, kDatabaseReadOnly, kHanging, kForgotten, kLookups, kLookupSeconds, kRpcs, kRpcSeconds,
   kStreamsOpen, kTuningSeconds, kTuningCost, kCertificateEnds, kReloadFailures,
-  kHandshakesFailed, kBuildInfo, kCount,
+  kHandshakesFailed, kDoubts, kBuildInfo, kCount,
 };
 
 constexpr std::array<MetricInfo, kCount> kTable = {{
@@ -84,6 +84,9 @@ constexpr std::array<MetricInfo, kCount> kTable = {{
      "Changed files that could not be taken up while running."},
     {"loopwright_handshakes_failed_total", "counter", "", "",
      "TLS connections that were refused; the log names the peers, once a minute."},
+    {"loopwright_doubts_total", "counter", "kind", "impossible, contradicted",
+     "Words that do not count: times that no target reaches, and those of devices that another "
+     "agent's contradicted. The audit has a line for each."},
     {"loopwright_build_info", "gauge", "version", "",
      "Always 1; its label says which version runs."},
 }};
@@ -237,6 +240,9 @@ void Metrics::job_waited(double seconds) { state_->histogram(kQueueWait).Observe
 void Metrics::job_measured(double seconds) { state_->histogram(kMeasureSeconds).Observe(seconds); }
 void Metrics::discarded(std::string_view reason, int64_t count) {
   state_->counter(kDiscards, std::string(reason)).Increment(static_cast<double>(count));
+}
+void Metrics::doubted(std::string_view kind, int64_t count) {
+  state_->counter(kDoubts, std::string(kind)).Increment(static_cast<double>(count));
 }
 void Metrics::devices(const std::map<std::string, int64_t>& by_state) {
   state_->set_states(kDevices, by_state);

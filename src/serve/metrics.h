@@ -47,6 +47,7 @@ class Metrics {
   void job_waited(double seconds);                  // from being made to its first lease
   void job_measured(double seconds);                // its run_time
   void discarded(std::string_view reason, int64_t count = 1);  // measurements by hygiene
+  void doubted(std::string_view kind, int64_t count = 1);         // impossible | contradicted
   // ---- the fleet: what there is now; states that are missing become 0
   void devices(const std::map<std::string, int64_t>& by_state);
   void agents_online(int64_t count);

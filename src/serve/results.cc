@@ -1,22 +1,22 @@
-// A device that fails jobs one after the other through its own fault is quarantined with the
-// failures as evidence, so that it cannot eat the queue; a job that fails so is tried elsewhere or
-// later, given up at last, and never charged. What is charged to candidates are outcomes, which are
-// data: they are stored, counted and learned from.
+// A job that fails through its device (blame.h) is tried elsewhere or later, given up at last, and never
+// charged. What is charged to candidates are outcomes, which are data: they are stored, counted and
+// learned from.
 #include "src/serve/results.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "nlohmann/json.hpp"
 #include "src/base/check.h"
 #include "src/expr/message.h"
+#include "src/measure/plausible.h"
 #include "src/net/times.h"
 #include "src/search/steps.h"
-#include "src/serve/devices.h"
+#include "src/serve/blame.h"
 #include "src/serve/names.h"
 #include "src/serve/orphans.h"
 #include "tuner_db/best.h"
+#include "tuner_db/invariants.h"
 #include "tuner_db/messages.h"
 
 namespace lw {
@@ -24,8 +24,8 @@ namespace {
 
 namespace v1 = loopwright::v1;
 
-constexpr int kEvidence = 20;              // failures kept of a device
-constexpr int kMostSamples = 10'000;       // of a measurement
+constexpr size_t kMostSamples = 64;        // twice what is ever taken of a candidate at once: more
+                                           // would outvote everybody else's
 constexpr size_t kLongestEnvironment = 64 << 10;
 
 v1::Receipt receipt(const v1::JobResult& result, v1::ReceiptKind kind, std::string detail = "") {
@@ -177,63 +177,12 @@ absl::Status device_did_well(Database& database, std::string_view device) {
                         device).run();
 }
 
-// Whether anything of the job's workload was ever measured right, by whatever device.
-absl::StatusOr<bool> is_proven(Database& database, const JobRow& job) {
-  Query query = database.query("SELECT best_us FROM study_workloads WHERE study = ? AND "
-                               "position = ?", job.study, job.position);
-  const bool proven = query.next() && query.real(0) > 0;
-  RETURN_IF_ERROR(query.status());
-  return proven;
-}
-
-// Of the failures in a row (the device has finished nothing since: `after`) each job counts once.
-// What nobody could measure yet may be its client's fault: of each client one such failure counts,
-// so that no client alone can close a device.
-bool counts(const nlohmann::json& evidence, const nlohmann::json& failure) {
-  return std::none_of(evidence.begin(), evidence.end(), [&](const nlohmann::json& before) {
-    if (before.value("after", int64_t{-1}) != failure["after"]) return false;
-    if (before.value("job", nlohmann::json()) == failure["job"]) return true;
-    return failure["proven"] == false && !before.value("proven", true) &&
-           before.value("client", nlohmann::json()) == failure["client"];
-  });
-}
-
-// Notes the failure; enough of them in a row close the device.
-absl::Status blame_device(Database& database, const JobRow& job, const std::string& verdict,
-                          const std::string& detail, const LeaseRules& rules, int64_t now_ms,
-                          Changes* changes) {
-  ASSIGN_OR_RETURN(std::optional<DeviceRow> device, find_device(database, job.device));
-  if (!device) return absl::OkStatus();
-  ++device->jobs_failed;
-  nlohmann::json evidence = nlohmann::json::parse(device->evidence, nullptr, false);
-  if (!evidence.is_array()) evidence = nlohmann::json::array();
-  ASSIGN_OR_RETURN(const bool proven, is_proven(database, job));
-  const nlohmann::json failure = {{"job", job_name(job.id)}, {"verdict", verdict},
-                                  {"detail", detail},        {"time_ms", now_ms},
-                                  {"client", job.client},    {"proven", proven},
-                                  {"after", device->jobs_done}};
-  if (!counts(evidence, failure)) return put_device(database, *device);
-  ++device->failures;
-  evidence.push_back(failure);
-  while (evidence.size() > kEvidence) evidence.erase(evidence.begin());
-  device->evidence = evidence.dump();
-  if (device->failures >= rules.quarantine_failures &&
-      device->admission != v1::DEVICE_ADMISSION_QUARANTINED) {
-    return quarantine(
-        database, *device,
-        concat(device->failures, " jobs in a row failed through the device, the last: ", verdict,
-               ": ", detail),
-        rules, now_ms, changes);
-  }
-  return put_device(database, *device);
-}
-
 int64_t backoff_ms(const JobRow& job, const LeaseRules& rules) {
   return rules.backoff_ms << std::clamp(job.attempt - 1, 0, 6);
 }
 
 // The job failed as a whole, through the device or nobody.
-absl::Status job_failed(Database& database, const JobRow& job, const v1::JobResult& result,
+absl::Status job_failed(Database& database, JobRow job, const v1::JobResult& result,
                         const LeaseRules& rules, int64_t now_ms, Changes* changes) {
   const Verdict verdict = static_cast<Verdict>(result.failure() - 1);
   const std::string name(verdict_name(verdict));
@@ -241,10 +190,44 @@ absl::Status job_failed(Database& database, const JobRow& job, const v1::JobResu
   changes->discards[name] += job.candidates;
   const std::string detail = as_detail(result.failure_detail());
   const std::string why = concat(name, ": ", detail);
+  const bool is_impossible = detail.find(kImpossibleTime) != std::string::npos;
+  if (is_impossible) RETURN_IF_ERROR(suspect_device(database, job, detail, rules, now_ms));
   // The job first: a quarantine takes from the device what it still holds.
   RETURN_IF_ERROR(release_job(database, job, why, rules, now_ms + backoff_ms(job, rules), now_ms,
                               changes));
+  if (is_impossible) return absl::OkStatus();
   return blame_device(database, job, name, detail, rules, now_ms, changes);
+}
+
+// Of the measurements those below what the workload takes on its target at the least.
+std::vector<Measurement> impossible_of(const std::vector<Measurement>& all, double least_us) {
+  std::vector<Measurement> found;
+  for (const Measurement& m : all) {
+    const bool is = m.verdict == Verdict::kOk && impossible_sample(m.samples_us, least_us) > 0;
+    if (is) found.push_back(m);
+  }
+  return found;
+}
+
+// They are kept, annulled, for whoever wants to see them; whoever made them up is not believed in
+// what else it says of the job.
+absl::Status refuse_impossible(Database& database, Store& store, const JobRow& job,
+                               const Owner& owner, std::vector<Measurement> impossible,
+                               const LeaseRules& rules, int64_t now_ms, Changes* changes,
+                               std::string* why) {
+  const Key key = key_of(owner.study, owner.workload);
+  for (Measurement& m : impossible) {
+    *why = describe_impossible(impossible_sample(m.samples_us, owner.workload.least_us),
+                               owner.workload.least_us);
+    m.annulled = annulment_text({"daemon", *why, now_ms});
+  }
+  RETURN_IF_ERROR(store.append(key, impossible));
+  const Doubt doubt = {"impossible", describe(key), concat("agent/", job.agent), job.device, *why};
+  RETURN_IF_ERROR(note_doubt(database, doubt, now_ms, changes));
+  v1::JobResult failure;
+  failure.set_failure(v1::VERDICT_DEVICE_UNHEALTHY);
+  failure.set_failure_detail(*why);
+  return job_failed(database, job, failure, rules, now_ms, changes);
 }
 
 // The job is not for the device, through nobody's fault: it is tried elsewhere, or later. An agent
@@ -348,6 +331,13 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
     RETURN_IF_ERROR(job_failed(database, job, failure, rules, now_ms, changes));
     return receipt(result, v1::RECEIPT_KIND_STORED);
   }
+  if (std::vector<Measurement> impossible = impossible_of(*all, owner.workload.least_us);
+      !impossible.empty()) {
+    std::string why;
+    RETURN_IF_ERROR(refuse_impossible(database, store, job, owner, std::move(impossible), rules,
+                                      now_ms, changes, &why));
+    return receipt(result, v1::RECEIPT_KIND_REFUSED, why);
+  }
   // What is nobody's fault is no result: the search may propose it again.
   for (const Measurement& m : *all) {
     if (tells_nothing(m)) ++changes->discards[std::string(verdict_name(m.verdict))];
@@ -355,6 +345,7 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
   std::erase_if(*all, tells_nothing);
   ++changes->attempts["done"];
   note_times(result, changes);
+  RETURN_IF_ERROR(settle_suspicions(database, job, rules, now_ms, changes));
   RETURN_IF_ERROR(end_job(database, job, result.digest(), now_ms));
   RETURN_IF_ERROR(device_did_well(database, job.device));
   RETURN_IF_ERROR(count(database, store, job, owner, *std::move(all),

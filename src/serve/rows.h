@@ -79,6 +79,9 @@ struct StudyWorkloadRow {
   std::string note;
   int dead_jobs = 0;                       // given up in a row
   double memory = 0;                       // bytes that measuring takes at least; 0: not known
+  double least_us = 0;                     // no time is shorter; 0: not known
+  int looks = 0;                           // comparisons made to settle whose word counts
+  std::vector<std::string> doubted;        // agents whose word was found not to
   // Of what its devices give, once they are known, and of best_us.
   TimeKind time_kind = TimeKind::kMeasured;
 };
@@ -117,10 +120,12 @@ struct JobRow {
   std::vector<std::string> sources, lost_on;
   std::string digest, detail;
   std::vector<std::pair<int64_t, std::string>> holders;  // epochs and agents of its latest leases
+  std::vector<std::string> avoid;          // agents that shall not take it, until then
+  int64_t avoid_until = 0;
 };
 absl::StatusOr<int64_t> insert_job(Database& database, const JobRow& row);  // its id
 absl::StatusOr<std::optional<JobRow>> find_job(Database& database, int64_t id);
-// All that may change: the lease, the state, times, what was lost, digest and detail.
+// All that may change: the lease, the state, times, what was lost, digest and detail, who is avoided.
 absl::Status update_job(Database& database, const JobRow& row);
 absl::StatusOr<std::vector<JobRow>> select_jobs(Database& database, std::string_view where,
                                                 const std::vector<Value>& values);
@@ -149,6 +154,7 @@ struct DeviceRow {
   int failures = 0;
   int64_t jobs_done = 0, jobs_failed = 0, seen_ms = 0;
   int64_t left_ms = 0;                     // when its agent left in order; 0: it has not
+  int64_t confirmed = 0, contradicted = 0;  // leaders by its word, by another agent's
 };
 absl::StatusOr<std::optional<DeviceRow>> find_device(Database& database, std::string_view id);
 absl::Status put_device(Database& database, const DeviceRow& row);

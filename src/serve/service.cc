@@ -66,7 +66,7 @@ absl::StatusOr<std::unique_ptr<Service>> Service::start(std::shared_ptr<Database
 Service::Service(std::shared_ptr<Database> database, const ServiceOptions& options)
     : database_(std::move(database)), store_(make_store(database_)), options_(options),
       clock_(options.monotonic_ms), metrics_(options.version), limiter_(options.config),
-      in_flight_(options.config.quotas),
+      in_flight_(options.config.quotas), door_(*store_),
       index_(std::make_unique<LadderIndex>(*store_, LadderIndexOptions{kResidentBytes})) {}
 
 Service::~Service() {
@@ -136,6 +136,12 @@ void Service::changed(const Changes& changes) {
   for (const auto& [phase, seconds] : changes.cost_s) metrics_.tuning_cost(phase, seconds);
   for (const auto& [reason, count] : changes.discards) metrics_.discarded(reason, count);
   if (changes.expired > 0) metrics_.lease_expired(changes.expired);
+  for (const Doubt& doubt : changes.doubts) {
+    metrics_.doubted(doubt.kind);
+    log(Level::kWarning, "word_doubted",
+        {{"kind", doubt.kind}, {"key", doubt.key}, {"actor", doubt.actor},
+         {"device", doubt.device}, {"detail", doubt.detail}});
+  }
 }
 
 void Service::keep_house() {

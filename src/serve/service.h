@@ -21,6 +21,7 @@
 #include "src/serve/audit.h"
 #include "src/serve/auth.h"
 #include "src/serve/clock.h"
+#include "src/serve/door.h"
 #include "src/serve/limits.h"
 #include "src/serve/metrics.h"
 #include "src/serve/parked.h"
@@ -30,8 +31,6 @@
 #include "tuner_db/ladder_index.h"
 
 namespace lw {
-
-struct Records;
 
 struct Caller {
   Identity identity;
@@ -212,6 +211,10 @@ class Service {
   absl::Status view(Body body);
   // Whether an answer to this request is stored.
   absl::StatusOr<bool> is_known(const Caller& caller, const std::string& request_id);
+  absl::StatusOr<Records> take_in(
+      const Caller& caller,
+      const google::protobuf::RepeatedPtrField<loopwright::v1::Record>& messages,
+      Skipped* skipped, Door::Findings* findings);
   absl::Status store_piece(const Caller& caller, std::string_view method, std::string_view subject,
                            const Records& piece, int64_t* stored);
   absl::Status may_store(Database& database, const Caller& caller, int64_t fresh);
@@ -257,6 +260,7 @@ class Service {
   DenyList denied_;
   Refusals refusals_;
   ParkedCalls parked_;
+  Door door_;
   std::unique_ptr<LadderIndex> index_;
   std::unique_ptr<GroupCommit> commit_;
   Shares shares_;                          // used by the commit's thread alone

@@ -81,9 +81,13 @@ absl::Status Service::list_agents(const Caller&, const v1::ListAgentsRequest& re
           if (value.is_string()) (*agent.mutable_labels())[name] = value.get<std::string>();
         }
       }
-      Query devices =
-          database_->query("SELECT id FROM devices WHERE agent = ? ORDER BY id", row.id);
-      while (devices.next()) agent.add_devices(device_name(devices.text(0)));
+      Query devices = database_->query("SELECT id, confirmed, contradicted FROM devices "
+                                       "WHERE agent = ? ORDER BY id", row.id);
+      while (devices.next()) {
+        agent.add_devices(device_name(devices.text(0)));
+        agent.set_leaders_confirmed(agent.leaders_confirmed() + devices.integer(1));
+        agent.set_leaders_contradicted(agent.leaders_contradicted() + devices.integer(2));
+      }
       return devices.status();
     });
   });

@@ -21,6 +21,7 @@ constexpr int kMostRecords = 10'000;       // of a message
 constexpr size_t kPutAtOnce = 200;         // a commit of them lasts some 15 ms
 constexpr int kExportKeys = 50;            // a message
 constexpr size_t kExportBytes = 1 << 20;
+constexpr size_t kLongestLabel = 4096;     // a workload's name and words
 constexpr size_t kLongestSource = 64, kLongestEnvironment = 64 << 10, kLongestReason = 1000;
 constexpr int64_t kLatest_ms = 4'102'444'800'000;  // 2100: clocks may be wrong, not that much
 
@@ -34,6 +35,10 @@ std::string unfit(const v1::Record& record) {
   if (!m.environment().empty() &&
       !nlohmann::json::parse(m.environment(), nullptr, false).is_object()) {
     return "environment is no JSON object";
+  }
+  const v1::Workload& workload = record.workload();
+  if (workload.name().size() > kLongestLabel || workload.source_words().size() > kLongestLabel) {
+    return concat("workload: its name or words are longer than ", kLongestLabel);
   }
   const v1::Withdrawal& withdrawal = record.withdrawal();
   const bool is_long = withdrawal.reason().size() > kLongestReason ||
@@ -62,30 +67,35 @@ absl::Status take_known(v1::Record record, const Store& store, Records* records)
   return explain(record, unknown, add_record(record, records, &store));
 }
 
-// Who gave the measurements, and whether they count, is not for everybody to say. With `skipped`
-// what another version wrote, or what lacks the workload and target that such a line may have
-// described, goes there.
-absl::StatusOr<Records> take_in(const Caller& caller,
-                                const google::protobuf::RepeatedPtrField<v1::Record>& messages,
-                                const Store& store, Skipped* skipped) {
+}  // namespace
+
+// Who gave the measurements, and whether they count, is not for everybody to say; and what they are
+// must hold (door.h). With `skipped` what another version wrote, or what lacks the workload and
+// target that such a line may have described, goes there.
+absl::StatusOr<Records> Service::take_in(
+    const Caller& caller, const google::protobuf::RepeatedPtrField<v1::Record>& messages,
+    Skipped* skipped, Door::Findings* findings) {
   if (messages.size() > kMostRecords) {
     return bad_field("records", concat("at most ", kMostRecords, " in a message"));
   }
   Records records;
+  Door::Visit visit(door_, caller.stop);
   for (int i = 0; i < messages.size(); ++i) {
     const v1::Record& message = messages.Get(i);
-    absl::Status status;
-    if (skipped != nullptr) {
-      status = take_known(message, store, &records);
-      if (is_unknown_here(status) || absl::IsNotFound(status)) {
-        skipped->add(std::string(status.message()), record_line(message));
-        continue;
-      }
-    } else {
-      status = check(message);
-      if (status.ok()) status = add_record(message, &records);
+    records.count = i;                     // those that are left out have numbers too
+    absl::Status status = skipped == nullptr ? check(message) : absl::OkStatus();
+    if (skipped != nullptr) status = take_known(message, *store_, &records);
+    else if (status.ok()) status = add_record(message, &records);
+    // What is left out may have described its workload all the same.
+    const auto row = records.workloads.find(message.workload().id());
+    if (message.has_workload() && row != records.workloads.end()) {
+      RETURN_IF_ERROR(visit.correct_workload(i, &row->second));
     }
-    if (!status.ok()) return bad_field(concat("records[", i, "]"), std::string(status.message()));
+    if (status.ok()) continue;
+    if (skipped == nullptr || !(is_unknown_here(status) || absl::IsNotFound(status))) {
+      return bad_field(concat("records[", i, "]"), std::string(status.message()));
+    }
+    skipped->add(std::string(status.message()), record_line(message));
   }
   const bool is_believed = lw::is_believed(caller.identity.role);
   if (!is_believed) records.withdrawals.clear();
@@ -101,8 +111,11 @@ absl::StatusOr<Records> take_in(const Caller& caller,
       m.device.clear(), m.annulled.clear();
     }
   }
+  RETURN_IF_ERROR(visit.judge(&records, findings));
   return records;
 }
+
+namespace {
 
 // To those of the messages before.
 void add_skipped(const Skipped& skipped, v1::ImportRecordsResponse* total) {
@@ -161,8 +174,9 @@ absl::Status Service::store_piece(const Caller& caller, std::string_view method,
 absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequest& request,
                                   v1::PutRecordsResponse* response) {
   RETURN_IF_ERROR(check_request_id(request.request_id()));
+  Door::Findings findings;
   ASSIGN_OR_RETURN(const Records records,
-                   take_in(caller, request.records(), *store_, /*skipped=*/nullptr));
+                   take_in(caller, request.records(), /*skipped=*/nullptr, &findings));
   ASSIGN_OR_RETURN(const bool known, is_known(caller, request.request_id()));
   const std::vector<Records> pieces = in_pieces(records, kPutAtOnce);
   int64_t before = 0;
@@ -171,11 +185,14 @@ absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequ
                                 &before));
   }
   RETURN_IF_ERROR(change(caller, "PutRecords", request, response,
-                         [&](Database& database, Changes*) -> absl::Status {
+                         [&](Database& database, Changes* changes) -> absl::Status {
     int64_t stored = 0;
     RETURN_IF_ERROR(store_records(*store_, pieces.back(), &stored));
     RETURN_IF_ERROR(may_store(database, caller, stored));
     response->set_stored(before + stored);
+    response->set_impossible(findings.impossible);
+    response->set_unchecked(findings.unchecked);
+    changes->doubts = findings.doubts;
     return absl::OkStatus();
   }));
   for (const auto& [key, measurements] : records.keys) {
@@ -188,11 +205,14 @@ absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequ
 absl::Status Service::import_some(const Caller& caller, const v1::ImportRecordsRequest& request,
                                   v1::ImportRecordsResponse* total) {
   Skipped skipped;
+  Door::Findings findings;
   ASSIGN_OR_RETURN(const Records records,
-                   take_in(caller, request.records(), *store_,
-                           request.skip_unknown() ? &skipped : nullptr));
+                   take_in(caller, request.records(), request.skip_unknown() ? &skipped : nullptr,
+                           &findings));
   total->set_read(total->read() + request.records_size());
   add_skipped(skipped, total);
+  total->set_impossible(total->impossible() + findings.impossible);
+  total->set_unchecked(total->unchecked() + findings.unchecked);
   if (request.dry_run()) return absl::OkStatus();
   for (const Records& piece : in_pieces(records, kPutAtOnce)) {
     int64_t stored = 0;
@@ -200,6 +220,9 @@ absl::Status Service::import_some(const Caller& caller, const v1::ImportRecordsR
                                 &stored));
     total->set_stored(total->stored() + stored);
   }
+  Changes changes;
+  changes.doubts = findings.doubts;
+  changed(changes);
   for (const auto& [key, measurements] : records.keys) {
     index_now(stored_key(*store_, records, key));
   }
@@ -255,7 +278,10 @@ absl::Status Service::export_some(const Caller& caller, bool best_only, ExportCu
           *record.mutable_target() = to_proto(target);
           const bool shown =
               caller.identity.role == CallerRole::kAdmin || own.contains(key.workload);
-          if (!shown) record.mutable_workload()->clear_canonical_text();
+          if (!shown) {
+            record.mutable_workload()->clear_canonical_text();
+            record.mutable_workload()->clear_program();
+          }
         }
         bytes += record.ByteSizeLong();
       }

@@ -75,6 +75,7 @@ class Watch : public grpc::ServerWriteReactor<v1::StudyEvent> {
         const v1::WatchStudyRequest* request)
       : wire_(wire), admission_(admit(wire, *context, kMethod, Deadline::kNotWanted)),
         name_(request->name()), knows_waiting_(request->knows_waiting()),
+        knows_contradicted_(request->knows_contradicted()),
         sequence_(request->after_sequence()) {
     wire_.service->metrics().stream_opened();
     absl::Status status = admission_.status;
@@ -138,7 +139,9 @@ class Watch : public grpc::ServerWriteReactor<v1::StudyEvent> {
     written_ = std::move(pending_.front());
     pending_.pop_front();
     sequence_ = written_.sequence();
-    const bool is_new = written_.kind() == v1::StudyEvent::KIND_WAITING && !knows_waiting_;
+    const v1::StudyEvent::Kind kind = written_.kind();
+    const bool is_new = (kind == v1::StudyEvent::KIND_WAITING && !knows_waiting_) ||
+                        (kind == v1::StudyEvent::KIND_CONTRADICTED && !knows_contradicted_);
     if (is_new) written_.set_kind(v1::StudyEvent::KIND_UNSPECIFIED);
     StartWrite(&written_);
   }
@@ -155,7 +158,7 @@ class Watch : public grpc::ServerWriteReactor<v1::StudyEvent> {
   const Wire& wire_;
   const Admission admission_;
   const std::string name_;
-  const bool knows_waiting_;
+  const bool knows_waiting_, knows_contradicted_;
   std::string study_;
   int64_t sequence_;
   std::deque<v1::StudyEvent> pending_;

@@ -1,5 +1,7 @@
 // Studies, their workloads and their events.
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "src/base/check.h"
 #include "src/expr/message.h"
 #include "src/net/times.h"
@@ -118,7 +120,7 @@ absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Database& database,
   Query query = database.query(
       "SELECT study, position, name, workload, backend, threads, cache, weight, trials, failed, "
       "best_us, zero_us, busy_s, done, note, time_kind, measured, measured_s, known, given_us, "
-      "dead_jobs, memory FROM study_workloads "
+      "dead_jobs, memory, least_us, looks, doubted FROM study_workloads "
       "WHERE study = ? ORDER BY position", study);
   while (query.next()) {
     StudyWorkloadRow& row = rows.emplace_back();
@@ -146,6 +148,9 @@ absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Database& database,
     row.given_us = query.real(19);
     row.dead_jobs = static_cast<int>(query.integer(20));
     row.memory = query.real(21);
+    row.least_us = query.real(22);
+    row.looks = static_cast<int>(query.integer(23));
+    row.doubted = absl::StrSplit(query.text(24), ',', absl::SkipEmpty());
   }
   RETURN_IF_ERROR(query.status());
   return rows;
@@ -165,11 +170,13 @@ absl::Status update_workload(Database& database, const StudyWorkloadRow& row) {
   return database.query("UPDATE study_workloads SET backend = ?, threads = ?, trials = ?, "
                         "failed = ?, best_us = ?, zero_us = ?, busy_s = ?, done = ?, note = ?, "
                         "time_kind = ?, measured = ?, measured_s = ?, known = ?, "
-                        "given_us = ?, dead_jobs = ? WHERE study = ? AND position = ?",
+                        "given_us = ?, dead_jobs = ?, least_us = ?, looks = ?, doubted = ? "
+                        "WHERE study = ? AND position = ?",
                         row.backend, row.threads, row.trials, row.failed, row.best_us, row.zero_us,
                         row.busy_s, row.done, row.note, static_cast<int>(row.time_kind),
                         row.measured, row.measured_s, row.known, row.given_us, row.dead_jobs,
-                        row.study, row.position).run();
+                        row.least_us, row.looks, absl::StrJoin(row.doubted, ","), row.study,
+                        row.position).run();
 }
 
 absl::Status add_event(Database& database, std::string_view study, int64_t now_ms,

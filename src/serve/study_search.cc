@@ -207,7 +207,9 @@ absl::Status StudySearch::queue_jobs(int slots) {
   };
   const auto close_if_done = [this](Workload& w) -> absl::Status {
     if (w.run == nullptr || !w.run->done() || !w.out.empty()) return absl::OkStatus();
-    return close_workload(w, w.run->incumbent_us() > 0 ? "" : "nothing valid was found");
+    std::string note = w.run->incumbent_us() > 0 ? "" : "nothing valid was found";
+    ASSIGN_OR_RETURN(const bool settled, confirm(w, &note));
+    return settled ? close_workload(w, note) : absl::OkStatus();
   };
   for (size_t i = 0; i < workloads_.size(); ++i) {
     Workload& w = *workloads_[i];
@@ -259,25 +261,36 @@ absl::StatusOr<bool> StudySearch::queue_batch(Workload& w, int most) {
   }
   RETURN_IF_ERROR(batch.status());
   if (batch->empty()) return false;
+  absl::StatusOr<std::vector<std::string>> avoid = whom_to_avoid(w, *batch);
+  const absl::Status stored =
+      avoid.ok() ? queue_jobs_of(w, *batch, *std::move(avoid), false) : avoid.status();
+  if (stored.ok()) return true;
+  for (const Proposal& proposal : batch->proposals) w.run->lost(proposal.text);
+  return stored;
+}
+
+// `is_look`: a comparison that the search has not asked for.
+absl::Status StudySearch::queue_jobs_of(Workload& w, const Batch& batch,
+                                        std::vector<std::string> avoid, bool is_look) {
   std::vector<JobRow> jobs =
-      jobs_of(row_, w.row, *w.task->target, *batch, seat_.rules.slice_s, seat_.now_ms());
-  const absl::Status stored = fenced([&](Database& database, Changes* changes) -> absl::Status {
+      jobs_of(row_, w.row, *w.task->target, batch, seat_.rules.slice_s, seat_.now_ms());
+  RETURN_IF_ERROR(fenced([&](Database& database, Changes* changes) -> absl::Status {
     for (JobRow& job : jobs) {
+      job.avoid = avoid;
+      job.avoid_until = avoid.empty() ? 0 : seat_.now_ms() + seat_.rules.confirm_ms;
       ASSIGN_OR_RETURN(job.id, insert_job(database, job));
       changes->queued.insert(queue_of(job.target, job.backend));
     }
-    return absl::OkStatus();
-  });
-  if (!stored.ok()) {
-    for (const Proposal& proposal : batch->proposals) w.run->lost(proposal.text);
-    return stored;
-  }
+    if (!is_look) return absl::OkStatus();
+    return database.query("UPDATE study_workloads SET looks = looks + 1 WHERE study = ? AND "
+                          "position = ?", id_, w.row.position).run();
+  }));
   for (const JobRow& job : jobs) {
     for (const v1::CandidateSpec& candidate : job.payload.candidates()) {
       w.out[job.id].push_back(candidate.trace());
     }
   }
-  return true;
+  return absl::OkStatus();
 }
 
 absl::Status StudySearch::close_workload(Workload& w, const std::string& note) {

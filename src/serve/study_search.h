@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,18 @@ class StudySearch {
   AllocateOptions allocation() const;
   int next_workload() const;
   absl::StatusOr<bool> queue_batch(Workload& workload, int most);
+  absl::Status queue_jobs_of(Workload& workload, const Batch& batch,
+                             std::vector<std::string> avoid, bool is_look);
+  // study_confirm.cc
+  struct Said;
+  absl::StatusOr<std::vector<Said>> what_is_said(const Workload& workload);
+  absl::StatusOr<std::set<std::string>> who_is_there(const Workload& workload);
+  absl::StatusOr<std::vector<std::string>> whom_to_avoid(Workload& workload, const Batch& batch);
+  absl::StatusOr<bool> confirm(Workload& workload, std::string* note);
+  absl::Status queue_look(Workload& workload, const std::vector<std::string>& traces,
+                          std::vector<std::string> avoid);
+  absl::Status note_confirmed(const Said& best);
+  absl::Status overrule(Workload& workload, const Said& said);
   absl::Status close_workload(Workload& workload, const std::string& note);
   absl::Status end(loopwright::v1::StudyState state, const std::string& error);
   absl::Status fenced(std::function<absl::Status(Database&, Changes*)> body);

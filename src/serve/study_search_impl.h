@@ -31,6 +31,7 @@ struct StudySearch::Workload {
   uint64_t turn = 0;                       // when it was chosen last
   std::map<int64_t, std::vector<std::string>> out;  // traces of queued and leased jobs
   bool idle = false;                       // has nothing to issue until a result comes
+  std::set<std::string> asked;             // agents beside whom another's word was asked for last
 };
 
 struct StudySearch::Seen {

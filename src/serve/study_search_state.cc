@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "src/base/check.h"
 #include "src/expr/message.h"
+#include "src/measure/plausible.h"
 #include "src/search/warm_start.h"
 #include "src/serve/study_search_impl.h"
 #include "tuner_db/best.h"
@@ -145,13 +146,17 @@ absl::Status StudySearch::build(Workload& workload, const std::vector<JobRow>& o
 }
 
 // What others have measured of the key counts for the study's budget, so that a repeated study is done
-// at once; it is told apart from the study's own.
+// at once; it is told apart from the study's own. And what no result of it can be below, for those who
+// take results: counted here, where it holds up nobody.
 absl::Status StudySearch::note_stored(Workload& workload) {
-  return fenced([&](Database& database, Changes*) -> absl::Status {
+  const Task& task = *workload.task;
+  const double least_us = impossible_below_us(*task.program, *task.target, task.threads());
+  return fenced([&, least_us](Database& database, Changes*) -> absl::Status {
     ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> rows, workloads_of(database, id_));
     StudyWorkloadRow& row = rows[workload.row.position];
     const SearchRun& run = *workload.run;
     row.known = std::max(0, run.trials() - row.trials);
+    row.least_us = least_us;
     if (row.best_us == 0) row.best_us = run.incumbent_us();
     if (row.zero_us == 0) row.zero_us = run.zero_us();
     note_last_resort(run.only_last_resort(), &row);

@@ -149,8 +149,8 @@ absl::StatusOr<Json> view_devices(const ViewContext& context, const Parameters& 
   RETURN_IF_ERROR(context.database.read(kPatience_s, [&]() -> absl::Status {
     Query row = context.database.query(
         "SELECT id, agent, description, target, admission, reason, health, failures, jobs_done, "
-        "jobs_failed, seen_ms, left_ms FROM devices WHERE id > ? ORDER BY id LIMIT ?", after,
-        limit + 1);
+        "jobs_failed, seen_ms, left_ms, confirmed, contradicted FROM devices WHERE id > ? "
+        "ORDER BY id LIMIT ?", after, limit + 1);
     while (row.next()) {
       Json& devices = page["devices"];
       if (devices.size() == static_cast<size_t>(limit)) {
@@ -170,6 +170,7 @@ absl::StatusOr<Json> view_devices(const ViewContext& context, const Parameters& 
            {"cores", device.target().cores()}, {"admission", row.text(4)}, {"reason", row.text(5)},
            {"health", row.text(6)}, {"failures", row.integer(7)}, {"jobs_done", row.integer(8)},
            {"jobs_failed", row.integer(9)}, {"seen_ms", row.integer(10)},
+           {"leaders_confirmed", row.integer(12)}, {"leaders_contradicted", row.integer(13)},
            {"online", is_online(row.integer(10), row.integer(11), since_ms(context))},
            {"held", std::move(held)}});
     }

@@ -351,6 +351,12 @@ function deviceState(d) {
   if (d.admission !== 'open') return [d.admission, 'warn'];
   return d.held.length ? ['busy', 'run'] : ['idle', 'good'];
 }
+// Schedules that led by its word, as boards of others found them.
+function leaders(d) {
+  if (!d.leaders_confirmed && !d.leaders_contradicted) return '-';
+  return count(d.leaders_confirmed) + ' held' +
+      (d.leaders_contradicted ? `, ${count(d.leaders_contradicted)} did not` : '');
+}
 async function devices() {
   const page = await get('devices', {after: devicesAfter, limit: 50});
   fill($('device-rows'), page.devices, d => d.id, d => {
@@ -362,6 +368,8 @@ async function devices() {
       [doing + state, '', () => el('span', {class: kind === 'bad' ? 'bad-text' : ''}, doing)],
       [count(d.jobs_done), 'n wide'],
       [count(d.jobs_failed) + (d.failures ? ` (${d.failures} in a row)` : ''), 'n wide'],
+      [leaders(d), 'n wide', () => el('span', {class: d.leaders_contradicted ? 'bad-text' : ''},
+                                      leaders(d))],
       [d.target + (d.cores ? `, ${d.cores} cores` : ''), 'wide'],
       [span((now - d.seen_ms) / 1000) + ' ago', 'n wide'],
     ];

@@ -1,0 +1,149 @@
+// Finalists, compared with each other: round by round, one sample of each. Who is believed of a
+// comparison is judged as of a single measurement: verified before it is timed, and after it verified
+// and weighed again, by this process.
+#include <algorithm>
+
+#include "src/base/parallel_pool.h"
+#include "src/measure/judgement.h"
+#include "src/measure/limits.h"
+#include "src/measure/measure_client.h"
+
+namespace lw {
+
+// Finalists carry what they are judged by, measured in the same minute.
+void MeasureClient::note_limits(std::vector<Outcome>* outcomes) {
+  const std::vector<int> mine = allowed_cpus();
+  pin_to(bench_->measuring);
+  const Work work = count_work(bench_->program);
+  const absl::StatusOr<Limits> limits =
+      bench_->emulator
+          ? nominal_limits(bench_->program, work, bench_->target, bench_->options.threads)
+          : measure_limits(bench_->program, work, bench_->target, bench_->options.threads);
+  pin_to(mine);
+  if (!limits.ok()) return;
+  const std::string facts = "," + limits_members(*limits) + "}";
+  for (Outcome& outcome : *outcomes) {
+    outcome.environment.replace(outcome.environment.size() - 1, 1, facts);
+  }
+}
+
+std::vector<Outcome> MeasureClient::interleave(const std::vector<Built>& built, int rounds) {
+  std::vector<Outcome> outcomes(built.size());
+  for (size_t i = 0; i < built.size(); ++i) {
+    outcomes[i].ticket = built[i].candidate.ticket;
+    outcomes[i].build_s = built[i].build_s;
+  }
+  usage_ = TimedUsage();
+  hygiene_.begin(measurer_.pid());  // finalists are compared with each other, however slow it is
+  measurer_.ask(kUnloadAll, "", kLoadTimeout, "unloading");
+  for (bool over = false; !over;) {
+    std::vector<int> slots;
+    for (size_t i = 0; i < built.size(); ++i) {
+      if (outcomes[i].verdict == Verdict::kOk) slots.push_back(static_cast<int>(i));
+    }
+    over = slots.empty() || compare(built, slots, rounds, &outcomes);
+  }
+  hygiene_.end(measurer_.pid());
+  for (Outcome& outcome : outcomes) outcome.environment = environment(outcome);
+  note_limits(&outcomes);
+  measurer_.ask(kUnloadAll, "", kLoadTimeout, "unloading");
+  return outcomes;
+}
+
+// False: one of them failed, and whoever is left is to be compared anew, in another process: what it
+// left behind in this one is nobody else's fault.
+bool MeasureClient::compare(const std::vector<Built>& built, const std::vector<int>& slots,
+                            int rounds, std::vector<Outcome>* outcomes) {
+  const auto failed = [&](int slot) {
+    Outcome& outcome = (*outcomes)[static_cast<size_t>(slot)];
+    if (outcome.verdict == Verdict::kOk) return false;
+    forget_times(&outcome);
+    measurer_.stop();
+    return true;
+  };
+  for (int slot : slots) {
+    Outcome& outcome = (*outcomes)[static_cast<size_t>(slot)];
+    const Built& one = built[static_cast<size_t>(slot)];
+    const bool timed = !bench_->emulator || estimate_only(one, &outcome);
+    if (timed && load(one, slot, &outcome)) run_and_check(slot, kUniform, &outcome);
+    if (failed(slot)) return false;
+  }
+  if (!bench_->emulator) {
+    const Answer answer = take_samples(slots, rounds, outcomes);
+    if (!answer.ok) {
+      find_culprit(built, slots, rounds, answer, outcomes);
+      return false;
+    }
+  }
+  // As after any timing: each must still compute, at what it claims to cost.
+  for (int slot : slots) {
+    Outcome& outcome = (*outcomes)[static_cast<size_t>(slot)];
+    const bool weighed = bench_->emulator || weighed_from_outside(slot, &outcome);
+    if (weighed && run_on_others(slot, &outcome)) outcome.verified = points_known_;
+    if (failed(slot)) return false;
+  }
+  if (bench_->emulator) return true;
+  for (int slot : slots) settle(&(*outcomes)[static_cast<size_t>(slot)]);
+  return true;
+}
+
+// The process that ran them has ended, or answered what cannot be. What it wrote down of that any of
+// them may have written, so each is tried alone, in a process of its own; where none fails so, none is
+// charged.
+void MeasureClient::find_culprit(const std::vector<Built>& built, const std::vector<int>& slots,
+                                 int rounds, const Answer& end, std::vector<Outcome>* outcomes) {
+  const auto charge = [&](int slot, const Answer& answer) {
+    Outcome& outcome = (*outcomes)[static_cast<size_t>(slot)];
+    fail(answer, &outcome);
+    forget_times(&outcome);
+  };
+  measurer_.stop();
+  if (slots.size() == 1) return charge(slots[0], end);
+  bool found = false;
+  for (int slot : slots) {
+    found |= !compare(built, {slot}, rounds, outcomes);
+    measurer_.stop();
+  }
+  if (found) return;
+  const std::string detail = end.detail + " several kernels, none of which does so alone";
+  for (int slot : slots) charge(slot, {false, Verdict::kWorkerLost, detail, ""});
+}
+
+// In turns. Not OK: they ended their process, or took too long.
+Answer MeasureClient::take_samples(const std::vector<int>& slots, int rounds,
+                                   std::vector<Outcome>* outcomes) {
+  TimingPlan plan;
+  plan.cold = bench_->options.cache == "cold";
+  plan.min_sample_s = 1e-3;
+  Writer request;
+  request.put<int32_t>(static_cast<int32_t>(slots.size()));
+  for (int slot : slots) request.put<int32_t>(slot);
+  request.put<int32_t>(rounds).put(plan);
+  const double n = static_cast<double>(slots.size());
+  const double begin = now();
+  Answer answer = measurer_.ask(kInterleave, request.bytes(),
+                                n * rounds * bench_->options.run_timeout_s, "comparing");
+  const double wall_s = now() - begin;
+  if (!answer.ok) return answer;
+  Reader reader(answer.payload);
+  double sum_s = 0;
+  bool plausible = true;
+  for (int slot : slots) {
+    Outcome& outcome = (*outcomes)[static_cast<size_t>(slot)];
+    outcome.inner = reader.get<int64_t>();
+    outcome.samples_us.resize(static_cast<size_t>(rounds));
+    for (double& us : outcome.samples_us) {
+      us = reader.get<double>();
+      plausible = plausible && us > 0 && us >= least_us_ && outcome.inner >= 1;
+      sum_s += us * 1e-6 * static_cast<double>(outcome.inner);
+    }
+    summarize(&outcome);
+    outcome.measure_s = wall_s / n;
+  }
+  usage_ = reader.get<TimedUsage>();
+  plausible = plausible && reader.ok() && sum_s <= wall_s;
+  if (plausible) return answer;
+  return {false, Verdict::kDeviceUnhealthy, "samples do not add up", ""};
+}
+
+}  // namespace lw
