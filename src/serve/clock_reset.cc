@@ -33,6 +33,7 @@ std::vector<Moments> moments(int64_t present_ms) {
   const LeaseRules rules;
   std::vector<Moments> all = {{"jobs", "lease_until", present_ms + rules.ttl_ms},
                               {"jobs", "run_after", present_ms},
+                              {"jobs", "avoid_until", present_ms + rules.confirm_ms},
                               {"studies", "owner_until", present_ms},
                               {"agents", "rest_until", present_ms}};
   for (const TableSchema& table : schema_tables()) {
