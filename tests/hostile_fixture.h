@@ -20,7 +20,7 @@ namespace lw {
 namespace v1 = loopwright::v1;
 
 inline constexpr int kDelay_ms = 20;              // of a candidate on the board
-inline constexpr int kShortTrials = 60, kLongTrials = 800;  // of an honest study
+inline constexpr int kShortTrials = 60, kLongTrials = 192;  // of an honest study
 
 class ServiceHostile : public FolderTest {
  protected:

@@ -3,7 +3,7 @@
 // it would alone, look-ups answer what the honest boards measured, nothing acknowledged is lost.
 //
 //   service_hostile_test                    # some seconds
-//   service_hostile_test --rounds=5 --seed=7  # five studies of 800 trials alone, five beside
+//   service_hostile_test --rounds=5 --seed=7  # five studies of 192 trials alone, five beside
 #include "gmock/gmock.h"
 #include "tests/hostile_callers.h"
 #include "tests/hostile_fixture.h"
