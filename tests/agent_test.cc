@@ -461,6 +461,7 @@ TEST(Ledger, LeasesRunFromTheCallAndEndBeforeTheServers) {
   *renewed.mutable_lease() = duration_of(30);
   ledger.apply(renewed, 112);
   EXPECT_DOUBLE_EQ(ledger.renew_at(), 122);
+  EXPECT_DOUBLE_EQ(ledger.longest_wait(), 10);
   const std::shared_ptr<HeldJob> job = ledger.next_job(0);
   ledger.expire(138.9);
   EXPECT_FALSE(job->stop);
@@ -468,6 +469,7 @@ TEST(Ledger, LeasesRunFromTheCallAndEndBeforeTheServers) {
   EXPECT_TRUE(job->stop);
   EXPECT_FALSE(ledger.finish(0, *job, v1::JobResult()));
   EXPECT_EQ(ledger.results(), 0u);
+  EXPECT_DOUBLE_EQ(ledger.longest_wait(), 20) << "of a job that comes then 10 s are left";
 }
 
 // The log is for people; here the calls speak.

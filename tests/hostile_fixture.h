@@ -89,6 +89,7 @@ class ServiceHostile : public FolderTest {
     }));
     v1::GetStudyRequest get;
     get.set_name("studies" + operation.name().substr(operation.name().find('/')));
+    ours_.insert(get.name());
     v1::Study study;
     EXPECT_TRUE(await(120, [&] {
       grpc::ClientContext context;
@@ -101,6 +102,16 @@ class ServiceHostile : public FolderTest {
     known_.push_back(m);
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun;
     return taken.count();
+  }
+
+  // Seconds that the board has worked for studies of others, which have their share of it.
+  double worked_for_others() const {
+    double seconds = 0;
+    for (const nlohmann::json& event : log_events(processes_.log("board"))) {
+      if (event["event"] != "job_finished" || ours_.contains(event["study"].get<std::string>())) continue;
+      seconds += event["run_s"].get<double>();
+    }
+    return seconds;
   }
 
   v1::DeviceStatus device_of(const std::string& name) {
@@ -187,6 +198,7 @@ class ServiceHostile : public FolderTest {
   std::unique_ptr<v1::ScheduleService::Stub> compiler_;
   std::unique_ptr<v1::FleetService::Stub> boss_;
   std::vector<int> known_;                 // sizes with an honest study that has ended
+  std::set<std::string> ours_;             // names of honest studies
   std::atomic<int> forged_ = 0;
   std::string served_trace_;               // by the latest look-up
 };

@@ -48,6 +48,8 @@ TEST_F(ServiceHostile, AnHonestClientIsServedAsIfAlone) {
   };
   std::printf("%-34s %10s %10s\n", "", "alone", "beside");
   line("an honest study, median", median(alone), median(beside), "s");
+  std::printf("%-34s %10.3f %10.3f %10s\n", "the board for others, each", 0.0,
+              worked_for_others() / rounds, "s");
   ASSERT_FALSE(calm.empty());
   ASSERT_FALSE(troubled.empty());
   const auto share = [](const std::vector<double>& sorted, double p) {

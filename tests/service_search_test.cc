@@ -361,23 +361,24 @@ TEST_P(SearchServiceTest, ASecondStudyOfAWorkloadGoesOnFromWhatIsKnown) {
 TEST_P(SearchServiceTest, AStudyOfManyWorkloadsKeepsFewSearches) {
   if (std::string(GetParam()) != "sqlite") GTEST_SKIP() << "the database has no part in it";
   ServiceOptions options = quick();
+  options.searcher.most_searches = 3;
   std::atomic<int> built = 0;
   options.before_search = [&](const StudyRow&, const Stop&) { ++built; };
   Daemon daemon(url_, options);
   NullAgent agent(daemon.server->address(), "a");
   std::vector<int> sizes;
-  for (int i = 0; i < 20; ++i) sizes.push_back(8 + i);
-  v1::CreateStudyRequest request = study_request(sizes, 160);
+  for (int i = 0; i < 7; ++i) sizes.push_back(8 + i);
+  v1::CreateStudyRequest request = study_request(sizes, 56);
   request.mutable_spec()->set_batch(4);
   const v1::Study study = finish(daemon, create(daemon, request));
   EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_SUCCEEDED) << study.error();
-  EXPECT_LE(study.progress().trials(), 160);
-  EXPECT_GE(study.progress().trials(), 120);
+  EXPECT_LE(study.progress().trials(), 56);
+  EXPECT_GE(study.progress().trials(), 42);
   for (const v1::WorkloadProgress& one : study.progress().workloads()) {
     EXPECT_GT(one.best_us(), 0) << one.name();
     EXPECT_TRUE(one.done()) << one.name();
   }
-  EXPECT_GT(built, 20) << "none was let go";
+  EXPECT_GT(built, 7) << "none was let go";
   expect_exact(*daemon.database, study.progress().trials());
 }
 

@@ -294,7 +294,7 @@ class Agent {
         heard && !leaving_ && !urgent() && ledger_->results() == 0 && listens();
     const double lease = ledger_->shortest_lease();
     call_ = std::make_shared<Call>();
-    call_->wait_s = may_wait ? std::min(options_.wait_s, lease / 3) : 0;
+    call_->wait_s = may_wait ? std::min(options_.wait_s, ledger_->longest_wait()) : 0;
     call_->waits = may_wait;
     call_->request = ledger_->request(call_->wait_s, leaving_);
     call_->sent_at = now();

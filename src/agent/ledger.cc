@@ -145,6 +145,7 @@ void Ledger::review_refusal() {
 
 bool Ledger::apply(const v1::SynchronizeResponse& response, double sent_at) {
   describe_ = response.describe();
+  if (response.has_lease()) lease_s_ = seconds_of(response.lease());
   if (response.session_number() > 0) session_number_ = response.session_number();
   review_refusal();
   for (const v1::Receipt& receipt : response.receipts()) take_receipt(receipt);
@@ -368,5 +369,7 @@ double Ledger::shortest_lease() const {
   }
   return lease;
 }
+
+double Ledger::longest_wait() const { return std::min(shortest_lease() / 3, lease_s_ * 2 / 3); }
 
 }  // namespace lw

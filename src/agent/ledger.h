@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -86,6 +87,9 @@ class Ledger {
   bool has_unsent_results() const;  // finished since the last request
   double renew_at() const;          // the earliest third of a lease; infinite: nothing held
   double shortest_lease() const;    // of what is held, in seconds; infinite: nothing held
+  // How long an answer may be waited for, in seconds: leases run from their call, so that something
+  // has to be left of one that comes last. Infinite: no server has said how long its leases are.
+  double longest_wait() const;
   bool draining() const { return draining_; }
   const std::vector<DeviceBook>& devices() const { return devices_; }
 
@@ -113,6 +117,7 @@ class Ledger {
   std::set<Identity> listed_;      // by the last request: what its answer renews
   int64_t sequence_ = 0;
   int64_t session_number_ = 0;     // as the server counts; 0: not said yet
+  double lease_s_ = std::numeric_limits<double>::infinity();  // of new jobs, as the server says
   size_t sent_results_ = 0, most_results_;  // of the last request, of the next
   std::string refusal_;            // what the server said last
   bool describe_ = false, draining_ = false;

@@ -15,21 +15,14 @@
 #include <vector>
 
 #include "src/base/liveness.h"
-#include "src/base/priority.h"
 
 namespace lw {
 
 class Executor {
  public:
-  // `most`: tasks that offer() lets wait. `liveness` outlives it. `niceness`: of its threads.
-  Executor(int threads, size_t most, Liveness& liveness, int niceness = 0)
-      : most_(most), liveness_(liveness) {
-    for (int i = 0; i < threads; ++i) {
-      threads_.emplace_back([this, niceness] {
-        if (niceness > 0) give_way(niceness);
-        work();
-      });
-    }
+  // `most`: tasks that offer() lets wait. `liveness` outlives it.
+  Executor(int threads, size_t most, Liveness& liveness) : most_(most), liveness_(liveness) {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
   }
   ~Executor() { stop(); }
 

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
-#include "src/base/priority.h"
 #include "src/expr/message.h"
 
 namespace lw {
@@ -281,7 +280,6 @@ void Searcher::adopt() {
 
 // A study's thread.
 void Searcher::drive(const std::shared_ptr<Owned>& owned) {
-  give_way(kSearchGivesWay);
   bool over = false;
   while (!over) {
     {

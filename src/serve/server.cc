@@ -154,9 +154,9 @@ constexpr const char* kWriteServices[] = {"loopwright.v1.TuningService",
 struct Server::Impl {
   explicit Impl(Service& service, const ServerOptions& options)
       : lookups(options.lookup_threads, kMostWaiting, service.liveness()),
-        reads(options.read_threads, kMostWaiting, service.liveness(), kReadsGiveWay),
+        reads(options.read_threads, kMostWaiting, service.liveness()),
         writes(options.write_threads, kMostWaiting, service.liveness()),
-        adapting(options.adapting_threads, kMostWaiting, service.liveness(), kSearchGivesWay),
+        adapting(options.adapting_threads, kMostWaiting, service.liveness()),
         wire{&service, &lookups, &reads, &writes, &adapting, options.credentials != nullptr},
         tuning(wire), agents(wire), schedules(wire), fleet(wire), operations(wire) {}
 

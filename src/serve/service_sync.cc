@@ -121,7 +121,9 @@ std::shared_ptr<void> Service::synchronize(const Caller& caller,
   sync->callers = 1;
   // A session's first call is answered at once: its agent wants to know that it is heard.
   const int64_t wait_ms = sync->request->sequence() <= 1 ? 0 : ms_of(sync->request->wait());
-  sync->until_ms = now_ms() + std::clamp<int64_t>(wait_ms, 0, kLongestWaitMs);
+  // A lease runs from its call: of one that is given in the last moment a third has to be left.
+  const int64_t longest_ms = std::min(kLongestWaitMs, options_.rules.ttl_ms * 2 / 3);
+  sync->until_ms = now_ms() + std::clamp<int64_t>(wait_ms, 0, longest_ms);
   std::shared_ptr<Sync> first;             // what this is a copy of
   {
     std::lock_guard lock(mutex_);
