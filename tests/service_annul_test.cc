@@ -21,11 +21,7 @@ class ServiceAnnul : public StudyTest {
     return study;
   }
 
-  Caller admin() {
-    Caller made;
-    made.identity = {CallerRole::kAdmin, "boss", true};
-    return made;
-  }
+  static Caller admin() { return caller(CallerRole::kAdmin, "boss"); }
 
   // The only key.
   v1::Schedule schedule() {

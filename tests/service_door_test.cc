@@ -13,12 +13,6 @@ using ::testing::HasSubstr;
 
 class ServiceDoor : public StudyTest {
  protected:
-  static Caller caller(CallerRole role, const std::string& name) {
-    Caller made;
-    made.identity = {role, name, true};
-    made.peer = "test";
-    return made;
-  }
   const Caller boss_ = caller(CallerRole::kAdmin, "boss"),
                client_ = caller(CallerRole::kClient, "ci");
 
@@ -45,21 +39,7 @@ class ServiceDoor : public StudyTest {
     return daemon_.service->import_some(who, request, &imported_);
   }
 
-  v1::LookupResult look_up() {
-    v1::BatchLookupRequest request;
-    v1::LookupQuery& query = *request.add_queries();
-    query.set_workload_id(key_.workload);
-    *query.mutable_target() = to_proto(make_target());
-    query.set_backend(key_.backend);
-    query.set_threads(key_.threads);
-    v1::BatchLookupResponse response;
-    EXPECT_TRUE(daemon_.service->batch_lookup(boss_, request, &response).ok());
-    return response.results(0);
-  }
-  double served() {
-    const v1::LookupResult result = look_up();
-    return result.outcome() == v1::LOOKUP_OUTCOME_EXACT ? result.measurement().time_us() : 0;
-  }
+  double served() { return StudyTest::served(daemon_, key_); }
   int64_t count(const std::string& where) {
     return number(*daemon_.database, "SELECT count(*) FROM measurements WHERE " + where);
   }

@@ -7,13 +7,6 @@ namespace {
 
 class ServiceTrust : public StudyTest {
  protected:
-  static Caller caller(CallerRole role, const std::string& name) {
-    Caller made;
-    made.identity = {role, name, true};
-    made.peer = "test";
-    return made;
-  }
-
   // The measurement of the trace `i`, so fast, through the daemon.
   absl::Status put(const Caller& who, int i, double us, Verdict verdict = Verdict::kOk,
                    Daemon* daemon = nullptr) {
@@ -35,21 +28,8 @@ class ServiceTrust : public StudyTest {
     return (daemon == nullptr ? daemon_ : *daemon).service->put_records(who, request, &response);
   }
 
-  // What a compiler is given, in microseconds; 0: nothing exact.
   double served(Daemon* daemon = nullptr) {
-    v1::BatchLookupRequest request;
-    v1::LookupQuery& query = *request.add_queries();
-    query.set_workload_id(key_.workload);
-    *query.mutable_target() = to_proto(make_target());
-    query.set_backend(key_.backend);
-    query.set_threads(key_.threads);
-    v1::BatchLookupResponse response;
-    const absl::Status status =
-        (daemon == nullptr ? daemon_ : *daemon)
-            .service->batch_lookup(caller(CallerRole::kReader, "cc"), request, &response);
-    EXPECT_TRUE(status.ok()) << status;
-    const v1::LookupResult& result = response.results(0);
-    return result.outcome() == v1::LOOKUP_OUTCOME_EXACT ? result.measurement().time_us() : 0;
+    return StudyTest::served(daemon == nullptr ? daemon_ : *daemon, key_);
   }
 
   Scratch scratch_;

@@ -4,9 +4,7 @@
 
 #include "src/base/hash.h"
 #include "src/serve/second_word.h"
-#include "src/serve/study_queue.h"
-#include "src/serve/study_search.h"
-#include "tests/queue_fixture.h"
+#include "tests/search_fixture.h"
 #include "tuner_db/best.h"
 #include "tuner_db/rows.h"
 
@@ -16,10 +14,6 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-constexpr char kMatmul[] =
-    "op matmul(M = 32, N = 24, K = 40) {\n  in A: f32[M, K]\n  in B: f32[K, N]\n"
-    "  out C[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n}\n";
 
 // What a trace takes, on whatever honest board.
 double true_us(const std::string& trace) {
@@ -48,45 +42,8 @@ Board board(const std::string& name,
   return made;
 }
 
-class ConfirmTest : public QueueTest {
+class ConfirmTest : public SearchTest {
  protected:
-  SearchSeat seat() {
-    SearchSeat seat;
-    seat.database = database_.get();
-    seat.store = store_.get();
-    seat.commit = [this](const std::function<absl::Status(Database&)>& body) {
-      return database_->write(5, [&] { return body(*database_); });
-    };
-    seat.now_ms = [this] { return now_; };
-    seat.changed = [this](const Changes& changes) {
-      doubts_.insert(doubts_.end(), changes.doubts.begin(), changes.doubts.end());
-    };
-    seat.owner = "daemon";
-    seat.liveness = &liveness_;
-    seat.rules = rules_;
-    return seat;
-  }
-
-  // A study of that owner, running.
-  void make_search(int trials) {
-    v1::StudySpec spec;
-    spec.add_workloads()->set_program(kMatmul);
-    spec.set_trials(trials);
-    spec.set_batch(4);
-    spec.set_threads(1);
-    spec.set_seed(7);
-    write([&](Database& database) -> absl::Status {
-      ASSIGN_OR_RETURN(const CheckedSpec checked, check_spec(spec, Quotas()));
-      const Identity ci{CallerRole::kClient, "ci", true};
-      ASSIGN_OR_RETURN(const StudyRow study, create_study(database, *store_, checked, ci, Quotas(),
-                                                          now_, &changes_));
-      study_ = study.id;
-      ASSIGN_OR_RETURN(const Taken taken, take_study(database, seat(), study_, now_, &changes_));
-      EXPECT_EQ(taken, Taken::kTaken);
-      return absl::OkStatus();
-    });
-    epoch_ = 1;
-  }
   // As the searcher takes up a study that nobody owns; false: it has ended.
   bool adopt() {
     if (text("SELECT state FROM studies") != "running") return false;
@@ -121,7 +78,7 @@ class ConfirmTest : public QueueTest {
   // To the end of the study. Whoever is first in the list is asked first.
   void tune(std::vector<Board>& boards, int trials = 40) {
     for (Board& one : boards) take(one.asker, 0);            // describe their devices
-    if (study_.empty()) make_search(trials);
+    if (study_.empty()) study_ = make_search(trials), epoch_ = 1;
     const SearchSeat seat = this->seat();
     auto search = std::make_unique<StudySearch>(seat, study_, epoch_, Stop());
     for (int turn = 0; turn < 2000; ++turn) {
@@ -178,11 +135,9 @@ class ConfirmTest : public QueueTest {
     EXPECT_THAT(defects, IsEmpty());
   }
 
-  Liveness liveness_;
   std::string study_;
   int64_t epoch_ = 1, waited_ms_ = 0;
   int adoptions_ = 0;
-  std::vector<Doubt> doubts_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Databases, ConfirmTest, ::testing::Values("sqlite", "postgres"),

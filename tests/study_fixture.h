@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tests/daemon_fixture.h"
+#include "tuner_db/messages.h"
 
 namespace lw {
 
@@ -40,6 +41,31 @@ class StudyTest : public ::testing::Test {
         Daemon::call(*daemon.tuning, &v1::TuningService::Stub::CancelStudy, request, &study);
     EXPECT_TRUE(status.ok()) << status;
     return study;
+  }
+  static Caller caller(CallerRole role, const std::string& name) {
+    Caller made;
+    made.identity = {role, name, true};
+    made.peer = "test";
+    return made;
+  }
+  // What a compiler is told of a key of make_target()'s,
+  static v1::LookupResult look_up(Daemon& daemon, const Key& key) {
+    v1::BatchLookupRequest request;
+    v1::LookupQuery& query = *request.add_queries();
+    query.set_workload_id(key.workload);
+    *query.mutable_target() = to_proto(make_target());
+    query.set_backend(key.backend);
+    query.set_threads(key.threads);
+    v1::BatchLookupResponse response;
+    const absl::Status status =
+        daemon.service->batch_lookup(caller(CallerRole::kReader, "cc"), request, &response);
+    EXPECT_TRUE(status.ok()) << status;
+    return response.results(0);
+  }
+  // and is given, in microseconds; 0: nothing exact.
+  static double served(Daemon& daemon, const Key& key) {
+    const v1::LookupResult result = look_up(daemon, key);
+    return result.outcome() == v1::LOOKUP_OUTCOME_EXACT ? result.measurement().time_us() : 0;
   }
   // The first column of the first row.
   static int64_t number(Database& database, const std::string& sql) {

@@ -1,56 +1,12 @@
 // A study's search in a daemon, driven by hand: what it proposes depends on results alone.
-#include "src/serve/study_search.h"
-
 #include "src/base/hash.h"
-#include "src/serve/study_queue.h"
-#include "tests/queue_fixture.h"
+#include "tests/search_fixture.h"
 
 namespace lw {
 namespace {
 
-constexpr char kMatmul[] =
-    "op matmul(M = 32, N = 24, K = 40) {\n  in A: f32[M, K]\n  in B: f32[K, N]\n"
-    "  out C[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n}\n";
-
-class StudySearchTest : public QueueTest {
+class StudySearchTest : public SearchTest {
  protected:
-  SearchSeat seat() {
-    SearchSeat seat;
-    seat.database = database_.get();
-    seat.store = store_.get();
-    seat.commit = [this](const std::function<absl::Status(Database&)>& body) {
-      return database_->write(5, [&] { return body(*database_); });
-    };
-    seat.now_ms = [this] { return now_; };
-    seat.changed = [](const Changes&) {};
-    seat.owner = "daemon";
-    seat.liveness = &liveness_;
-    return seat;
-  }
-
-  // A study of that owner.
-  std::string make_search(int trials) {
-    v1::StudySpec spec;
-    spec.add_workloads()->set_program(kMatmul);
-    spec.set_trials(trials);
-    spec.set_batch(4);
-    spec.set_threads(1);
-    spec.set_seed(7);
-    std::string id;
-    write([&](Database& database) -> absl::Status {
-      ASSIGN_OR_RETURN(const CheckedSpec checked, check_spec(spec, Quotas()));
-      Changes changes;
-      const Identity ci{CallerRole::kClient, "ci", true};
-      ASSIGN_OR_RETURN(const StudyRow study, create_study(database, *store_, checked, ci, Quotas(),
-                                                          now_, &changes));
-      id = study.id;
-      ASSIGN_OR_RETURN(const Taken taken, take_study(database, seat(), id, now_, &changes));
-      EXPECT_EQ(taken, Taken::kTaken);
-      return absl::OkStatus();
-    });
-    return id;
-  }
-
   // A time that depends on the candidate alone.
   void finish(Asker& asker, const v1::Job& job) {
     v1::JobResult result = result_of(job);
@@ -85,7 +41,6 @@ class StudySearchTest : public QueueTest {
     return all;
   }
 
-  Liveness liveness_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Databases, StudySearchTest, ::testing::Values("sqlite", "postgres"),
