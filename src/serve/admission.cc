@@ -53,8 +53,8 @@ absl::Status review_admission(Database& database, bool new_devices_wait, bool is
   if (!is_free(*device)) return absl::OkStatus();
   const auto& words = device->description.words();
   std::string why = misfit({words.begin(), words.end()});
-  set(device, why.empty() ? v1::DEVICE_ADMISSION_OPEN : v1::DEVICE_ADMISSION_UNSUPPORTED,
-      std::move(why));
+  const auto admission = why.empty() ? v1::DEVICE_ADMISSION_OPEN : v1::DEVICE_ADMISSION_UNSUPPORTED;
+  set(device, admission, std::move(why));
   return absl::OkStatus();
 }
 
