@@ -243,8 +243,8 @@ absl::Status job_refused(Database& database, JobRow job, const v1::JobResult& re
   if (result.refusal() == v1::JOB_REFUSAL_TOO_LARGE && job.attempt >= rules.most_refusals) {
     return give_up_job(database, job, why, now_ms, changes);
   }
-  return release_job(database, std::move(job), why, rules, now_ms + backoff_ms(job, rules), now_ms,
-                     changes);
+  const int64_t run_after_ms = now_ms + backoff_ms(job, rules);
+  return release_job(database, std::move(job), why, rules, run_after_ms, now_ms, changes);
 }
 
 }  // namespace
