@@ -14,6 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
 
 constexpr int64_t kDay = 86'400'000;
 constexpr Retention kForEver = {0, 0, 0, 0, 0, 0};
@@ -189,6 +190,19 @@ TEST_P(RetentionTest, StudiesGoAsAWholeWithoutWhatTheyMeasured) {
   EXPECT_EQ(number("SELECT count(*) FROM measurements"), measured + 1);
   EXPECT_EQ(number("SELECT count(*) FROM workloads"), 1) << "of the measured one";
   EXPECT_EQ(number("SELECT studies FROM client_usage WHERE client = 'client/ci'"), 2);
+}
+
+// Its events and payloads go with it, and are announced as nothing else.
+TEST_P(RetentionTest, WhatADeletedStudyHadIsCountedOnce) {
+  const std::string deleted = ended_study(7), old = ended_study(2);
+  write([&](Database& database) { return mark_deleted(database, deleted); });
+  const int64_t events = rows("events", old);
+  now_ += 2 * kDay;
+  Retention retention = kForEver;
+  retention.event_days = retention.payload_days = 1;
+  EXPECT_THAT(forget(retention),
+              UnorderedElementsAre(Pair("studies", 1), Pair("events", events - 1),
+                                   Pair("payloads", 2)));
 }
 
 TEST_P(RetentionTest, AStudyThatIsDeletedIsSeenByNobodyWhileItsRowsGo) {

@@ -72,7 +72,8 @@ struct Kind {
   std::string is_over;                     // of its rows
   std::string order;                       // along an index
   Piece piece = nullptr;                   // of one such study; null: the rows themselves go
-  std::string count = "";                  // where it is not that of the rows
+  std::string count = "";                  // where it is not that of the rows; without deleted studies,
+                                           // which have gone by then
 };
 
 const std::vector<Kind>& kinds() {
@@ -87,11 +88,12 @@ const std::vector<Kind>& kinds() {
       {"payloads", &Retention::payload_days, "studies",
        "keeps_payloads <> 0 AND ended_ms > 0 AND ended_ms < ?", "ended_ms", forget_payloads,
        "SELECT count(*) FROM jobs j JOIN studies s ON s.id = j.study WHERE j.ended_ms > 0 AND "
-       "length(j.payload) > 0 AND s.keeps_payloads <> 0 AND s.ended_ms > 0 AND s.ended_ms < ?"},
+       "length(j.payload) > 0 AND s.state <> 'deleted' AND s.keeps_payloads <> 0 AND "
+       "s.ended_ms > 0 AND s.ended_ms < ?"},
       {"events", &Retention::event_days, "studies",
        "keeps_events <> 0 AND ended_ms > 0 AND ended_ms < ?", "ended_ms", forget_events,
        "SELECT count(*) - count(DISTINCT e.study) FROM events e JOIN studies s ON s.id = e.study "
-       "WHERE s.keeps_events <> 0 AND s.ended_ms > 0 AND s.ended_ms < ?"},
+       "WHERE s.state <> 'deleted' AND s.keeps_events <> 0 AND s.ended_ms > 0 AND s.ended_ms < ?"},
       {"", &Retention::study_days, "studies",
        "state <> 'deleted' AND ended_ms > 0 AND ended_ms < ?", "ended_ms"},
       {"devices", &Retention::device_days, "devices", kUnused, "seen_ms"},
