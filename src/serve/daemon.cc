@@ -8,6 +8,7 @@
 #include "absl/synchronization/mutex.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/base/slices.h"
 #include "src/expr/message.h"
 #include "src/net/grpc_log.h"
 #include "src/net/tls.h"
@@ -19,6 +20,8 @@ namespace lw {
 namespace {
 
 constexpr int kPageConnections = 8;
+// Of the processor, for each thread: a search that computes holds up no look-up for longer.
+constexpr std::chrono::microseconds kSlice{300};
 constexpr double kStatement_s = 30;       // of a read on PostgreSQL; what we ask takes milliseconds
 constexpr std::chrono::milliseconds kFirstPause{500}, kLongestPause{15'000};  // for a database
 
@@ -128,6 +131,7 @@ absl::Status run_daemon(DaemonOptions options,
                         const std::function<bool()>& stop) {
   // gRPC's locks: as Debian builds Abseil, each looks for a cycle whenever it is taken.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  prefer_slices(kSlice);                   // before there are threads
   if (!options.config.empty()) {
     ASSIGN_OR_RETURN(options.service.config, load_serve_config(options.config));
   }
