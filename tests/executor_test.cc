@@ -27,6 +27,16 @@ TEST(Executor, WhatWasPostedRunsBeforeItStops) {
   EXPECT_EQ(ran, 2000);
 }
 
+TEST(Executor, ThreadsGiveWayAsTheyWereTold) {
+  Liveness liveness;
+  const int ours = getpriority(PRIO_PROCESS, 0);
+  Executor polite(1, 10, liveness, ours + 2);
+  std::promise<int> theirs;
+  polite.post([&] { theirs.set_value(getpriority(PRIO_PROCESS, 0)); }, "asking");
+  EXPECT_EQ(theirs.get_future().get(), ours + 2);
+  EXPECT_EQ(getpriority(PRIO_PROCESS, 0), ours);
+}
+
 TEST(Executor, OffersNoMoreThanMayWait) {
   Liveness liveness;
   Executor executor(1, 2, liveness);

@@ -3,6 +3,9 @@
 // move is told to a Liveness. Thread-safe.
 #pragma once
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -20,8 +23,10 @@ namespace lw {
 
 class Executor {
  public:
-  // `most`: tasks that offer() lets wait. `liveness` outlives it.
-  Executor(int threads, size_t most, Liveness& liveness) : most_(most), liveness_(liveness) {
+  // `most`: tasks that offer() lets wait. `liveness` outlives it. `nice`: how much its threads give way
+  // to others of the process, as setpriority(2) has it.
+  Executor(int threads, size_t most, Liveness& liveness, int nice = 0)
+      : most_(most), liveness_(liveness), nice_(nice) {
     for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
   }
   ~Executor() { stop(); }
@@ -65,6 +70,8 @@ class Executor {
   };
 
   void work() {
+    // Of the thread alone, on Linux.
+    if (nice_ != 0) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice_);
     std::unique_lock lock(mutex_);
     while (true) {
       changed_.wait(lock, [this] { return stop_ || !tasks_.empty(); });
@@ -88,6 +95,7 @@ class Executor {
   std::condition_variable changed_;
   std::deque<Task> tasks_;
   Liveness& liveness_;
+  const int nice_;
   bool stop_ = false;
   std::vector<std::thread> threads_;
 };

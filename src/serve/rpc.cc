@@ -89,6 +89,7 @@ Executor* executor_of(const Wire& wire, CallClass call_class) {
   switch (call_class) {
     case CallClass::kRead: return wire.reads;
     case CallClass::kLookup: return wire.lookups;
+    case CallClass::kRecords: return wire.bulk;
     default: return wire.writes;
   }
 }

@@ -22,6 +22,7 @@ struct Wire {
   Executor* reads = nullptr;               // for what reads the database
   Executor* writes = nullptr;              // for what waits for a commit
   Executor* adapting = nullptr;            // for what may compute for long
+  Executor* bulk = nullptr;                // for many records at once, which give way to all of these
   bool tls = false;
 };
 

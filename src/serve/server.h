@@ -23,6 +23,7 @@ struct ServerOptions {
   int read_threads = 8;                    // for calls that read the database
   int write_threads = 16;                  // for calls that wait for a commit
   int adapting_threads = 4;                // for look-ups that compute schedules
+  int bulk_threads = 8;                    // for records by the thousand, and backups
   bool reflection = false;
   Keepalive keepalive = {.time_ms = 60'000, .timeout_ms = 10'000};
   int64_t handshake_ms = 10'000;           // TLS and HTTP/2, whatever arrives meanwhile

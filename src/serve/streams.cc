@@ -305,7 +305,7 @@ class Export : public grpc::ServerWriteReactor<v1::ExportRecordsResponse> {
   static constexpr char kMethod[] = "/loopwright.v1.ScheduleService/ExportRecords";
 
   void next() {
-    wire_.reads->post([this] {
+    wire_.bulk->post([this] {
       written_.Clear();
       const absl::Status denied = wire_.service->denied().check(admission_.caller.identity);
       if (!denied.ok()) {
@@ -347,7 +347,7 @@ class Import : public grpc::ServerReadReactor<v1::ImportRecordsRequest> {
       Finish(conclude(wire_, admission_, kMethod, "", absl::OkStatus()));
       return;
     }
-    wire_.writes->post([this] {
+    wire_.bulk->post([this] {
       absl::Status status = wire_.service->denied().check(admission_.caller.identity);
       if (status.ok()) status = check_size(wire_, request_);
       if (status.ok()) {
