@@ -347,7 +347,8 @@ class Machine {
   const std::unique_ptr<Store> store_;
   std::vector<FleetAgent> agents_;
   std::string target_, study_, log_;
-  LeaseRules rules_{.quarantine_failures = 1 << 30, .unproven_jobs = 1 << 30, .free_losses = 1 << 30};
+  LeaseRules rules_{.quarantine_failures = 1 << 30, .unproven_jobs = 1 << 30, .probation_ms = 0,
+                    .free_losses = 1 << 30};
   Shares shares_;
   Changes changes_;
   std::map<int64_t, ModelJob> model_;

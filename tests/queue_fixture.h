@@ -9,6 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "src/net/times.h"
 #include "src/serve/devices.h"
 #include "src/serve/names.h"
 #include "src/serve/studies.h"
@@ -224,6 +225,19 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
     return response->receipts(0);
   }
 
+  // The job ends after so many seconds on the device, which tells nobody of the time between,
+  void finish(Asker& asker, const v1::Job& job, double seconds) {
+    v1::JobResult result = result_of(job);
+    *result.mutable_run_time() = duration_of(seconds);
+    result.set_digest(result_digest(result));
+    EXPECT_EQ(send(asker, result).kind(), v1::RECEIPT_KIND_STORED);
+  }
+  // or which takes them.
+  void work(Asker& asker, const v1::Job& job, double seconds) {
+    now_ += static_cast<int64_t>(1e3 * seconds);
+    finish(asker, job, seconds);
+  }
+
   int expire() {
     int count = 0;
     write([&](Database& database) -> absl::Status {
@@ -265,7 +279,7 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
   int64_t now_ = 1'800'000'000'000;
   std::string backend_ = "llvm";           // of jobs that are queued
   // Agents are trusted where a test is about nothing else.
-  LeaseRules rules_{.unproven_jobs = 1 << 30, .free_losses = 1 << 30};
+  LeaseRules rules_{.unproven_jobs = 1 << 30, .probation_ms = 0, .free_losses = 1 << 30};
   Shares shares_;
   Changes changes_;
   int studies_ = 0, traces_ = 0;

@@ -130,16 +130,7 @@ TEST(StudyJobs, AJobTakesASliceAtMostAsFarAsIsKnown) {
   EXPECT_EQ(cut(batch_of(5, BatchKind::kFinalists), 1, 60), (std::vector<int>{5}));
 }
 
-class TurnsQueueTest : public QueueTest {
- protected:
-  // The job ends after so many seconds on the device.
-  void finish(Asker& asker, const v1::Job& job, double seconds) {
-    v1::JobResult result = result_of(job);
-    result.mutable_run_time()->set_nanos(static_cast<int32_t>(seconds * 1e9));
-    result.set_digest(result_digest(result));
-    EXPECT_EQ(send(asker, result).kind(), v1::RECEIPT_KIND_STORED);
-  }
-};
+class TurnsQueueTest : public QueueTest {};
 
 INSTANTIATE_TEST_SUITE_P(Databases, TurnsQueueTest, ::testing::Values("sqlite", "postgres"),
                          [](const auto& info) { return std::string(info.param); });
@@ -190,11 +181,6 @@ class HoldQueueTest : public TurnsQueueTest {
     EXPECT_EQ(job.study(), study_name(cheap_));
     work(agent_, job, 0.05);
   }
-  void work(Asker& asker, const v1::Job& job, double seconds) {
-    now_ += static_cast<int64_t>(1e3 * seconds);
-    finish(asker, job, seconds);
-  }
-
   Asker agent_;
   std::string dear_, cheap_;
 };

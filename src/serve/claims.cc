@@ -22,41 +22,38 @@ constexpr double kAtHand = 1.5;            // slices of a study on a device
 struct Waiting {
   std::string client;
   int priority = 0;
-  int64_t job = 0;                         // its next
-  double score = 0;
+  int64_t job = INT64_MAX;                 // its next, if it has one
+  double cost = 1, begin = 0;              // of a second, of the job (client_turns.h)
+  std::string study = "";                  // that has no job now, and is awaited
 };
 
-// Best first.
-absl::StatusOr<std::vector<Waiting>> ranked_clients(Database& database, const Holder& holder,
-                                                    const Shares& shares, int64_t now_ms) {
+double cost_of(const Shares& shares, const std::string& client, int priority) {
+  const auto weight = shares.weights.find(client);
+  return std::exp2(-priority / 100.0) /
+         (weight == shares.weights.end() ? shares.usual_weight : weight->second);
+}
+
+// With jobs that could run now.
+absl::StatusOr<std::vector<Waiting>> clients_with_jobs(Database& database, const Holder& holder,
+                                                       int64_t now_ms) {
   const std::string_view target = holder.target, backend = holder.backend;
   ASSIGN_OR_RETURN(const std::vector<std::string> clients,
                    distinct_values(database, "jobs", "client",
                                     "state = 'queued' AND target = ? AND backend = ?",
                                     {target, backend}));
-  std::vector<Waiting> ranked;
+  std::vector<Waiting> found;
   for (const std::string& client : clients) {
     Query query = database.query(
         "SELECT priority, id FROM jobs WHERE state = 'queued' AND target = ? AND backend = ? AND "
         "client = ? AND run_after <= ? ORDER BY priority DESC, id LIMIT 1",
         target, backend, client, now_ms);
-    if (!query.next()) {
-      RETURN_IF_ERROR(query.status());
-      continue;
+    if (query.next()) {
+      found.push_back({.client = client, .priority = static_cast<int>(query.integer(0)),
+                       .job = query.integer(1)});
     }
-    Waiting waiting{client, static_cast<int>(query.integer(0)), query.integer(1), 0};
-    const auto running = shares.running.find(client);
-    const auto weight = shares.weights.find(client);
-    waiting.score = (running == shares.running.end() ? 0 : running->second) + 1;
-    waiting.score /= weight == shares.weights.end() ? shares.usual_weight : weight->second;
-    waiting.score *= std::exp2(-waiting.priority / 100.0);
-    ranked.push_back(std::move(waiting));
+    RETURN_IF_ERROR(query.status());
   }
-  // Equals by age, or the first name would always win where one job runs at a time.
-  std::sort(ranked.begin(), ranked.end(), [](const Waiting& a, const Waiting& b) {
-    return std::tuple(a.score, -a.priority, a.job) < std::tuple(b.score, -b.priority, b.job);
-  });
-  return ranked;
+  return found;
 }
 
 absl::StatusOr<StudyTurns::Contender> contender_of(Database& database, const std::string& study) {
@@ -94,37 +91,65 @@ absl::StatusOr<std::vector<StudyTurns::Contender>> contenders_of(Database& datab
   return contenders;
 }
 
-// Adds the client's studies that have no job now but may have one in a moment: the one that the
-// device has worked for, and those that have just begun. Only where there is a job that takes longer
-// than that.
-absl::Status add_awaited(Database& database, const Holder& holder, const Claims& claims,
-                         const Waiting& waiting, const LeaseRules& rules, int64_t now_ms,
-                         std::vector<StudyTurns::Contender>* contenders) {
-  const bool any_long =
-      std::any_of(contenders->begin(), contenders->end(), [&](const StudyTurns::Contender& one) {
-        return 1e3 * one.candidate_s > static_cast<double>(rules.hold_ms) / 2;
-      });
-  if (!any_long) return absl::OkStatus();
-  std::set<std::string> queued;
-  for (const StudyTurns::Contender& one : *contenders) queued.insert(one.study);
-  std::vector<std::string> found;
+// A study that may have its next job for the device in a moment.
+struct Awaited {
+  std::string client;
+  int priority = 0;
+  StudyTurns::Contender contender;
+};
+
+// The one that the device took a job of last; those that have just got a result, unless other devices
+// work for them; those that have just begun.
+absl::StatusOr<std::vector<Awaited>> awaited_studies(Database& database, const Holder& holder,
+                                                     const Claims& claims, const LeaseRules& rules,
+                                                     int64_t now_ms) {
+  std::vector<Awaited> found;
   const int64_t begun_ms = now_ms - static_cast<int64_t>(1e3 * rules.slice_s);
   Query query = database.query(
-      "SELECT id FROM studies WHERE client = ? AND state = 'running' AND device_target = ? AND "
-      "priority >= ? AND (id = ? OR updated_ms > ?) AND EXISTS (SELECT 1 FROM study_workloads "
-      "WHERE study = studies.id AND position = 0 AND backend = ?) ORDER BY id",
-      waiting.client, holder.target, int64_t{waiting.priority}, claims.last_study, begun_ms,
+      "SELECT id, client, priority FROM studies WHERE state = 'running' AND device_target = ? AND "
+      "(id = ? OR (updated_ms > ? AND NOT EXISTS (SELECT 1 FROM jobs WHERE study = studies.id AND "
+      "state = 'leased' AND device <> ?)) OR (updated_ms > ? AND NOT EXISTS (SELECT 1 FROM "
+      "study_workloads WHERE study = studies.id AND busy_s > 0))) AND EXISTS (SELECT 1 FROM "
+      "study_workloads WHERE study = studies.id AND position = 0 AND backend = ?) ORDER BY id",
+      holder.target, claims.last_study, now_ms - rules.hold_ms, holder.device, begun_ms,
       holder.backend);
-  while (query.next()) found.push_back(query.text(0));
-  RETURN_IF_ERROR(query.status());
-  for (const std::string& study : found) {
-    if (queued.contains(study)) continue;
-    ASSIGN_OR_RETURN(StudyTurns::Contender contender, contender_of(database, study));
-    if (study != claims.last_study && contender.busy_s > 0) continue;
-    contender.is_awaited = true;
-    contenders->push_back(std::move(contender));
+  while (query.next()) {
+    Awaited one{query.text(1), static_cast<int>(query.integer(2)), {}};
+    one.contender.study = query.text(0);
+    found.push_back(std::move(one));
   }
-  return absl::OkStatus();
+  RETURN_IF_ERROR(query.status());
+  for (Awaited& one : found) {
+    ASSIGN_OR_RETURN(one.contender, contender_of(database, one.contender.study));
+    one.contender.is_awaited = true;
+  }
+  return found;
+}
+
+// Those that have a job for the device or are awaited, in the order of their turns.
+absl::StatusOr<std::vector<Waiting>> ranked_clients(Database& database, const Holder& holder,
+                                                    const std::string& queue,
+                                                    const std::vector<Awaited>& awaited,
+                                                    const Shares& shares, int64_t now_ms) {
+  ASSIGN_OR_RETURN(std::vector<Waiting> ranked, clients_with_jobs(database, holder, now_ms));
+  if (ranked.empty()) return ranked;
+  std::set<std::string> known;
+  for (const Waiting& one : ranked) known.insert(one.client);
+  for (const Awaited& one : awaited) {
+    if (!known.insert(one.client).second) continue;
+    ranked.push_back({.client = one.client, .priority = one.priority,
+                      .study = one.contender.study});
+  }
+  for (Waiting& one : ranked) {
+    one.cost = cost_of(shares, one.client, one.priority);
+    one.begin = shares.clients.begin(queue, one.client);
+  }
+  // Of those that would begin at once the one that pays least, then the oldest job, or the first name
+  // would always win where one job runs at a time.
+  std::sort(ranked.begin(), ranked.end(), [](const Waiting& a, const Waiting& b) {
+    return std::tuple(a.begin, a.cost, a.job) < std::tuple(b.begin, b.cost, b.job);
+  });
+  return ranked;
 }
 
 // The study's next job for the device, if another daemon has not just taken it, of those that are not
@@ -203,14 +228,16 @@ absl::Status started(Database& database, const JobRow& job, int64_t now_ms, Chan
 
 // Whether the device leaves a job of so many seconds for a job that the awaited study has not yet.
 absl::StatusOr<bool> waits(Database& database, const Holder& holder, const std::string& queue,
-                           const std::string& awaited, double job_s, StudyTurns& turns,
-                           const LeaseRules& rules, int64_t now_ms, Claimed* claimed) {
+                           const Waiting& client, const std::string& study, double job_s,
+                           Shares& shares, const LeaseRules& rules, int64_t now_ms,
+                           Claimed* claimed) {
   // Until its result it has work anyhow.
-  ASSIGN_OR_RETURN(const int64_t at_work, candidates_held(database, holder, awaited));
+  ASSIGN_OR_RETURN(const int64_t at_work, candidates_held(database, holder, study));
   if (at_work > 0) return true;
   // Never longer than the job would take.
   const int64_t most_ms = std::min(rules.hold_ms, static_cast<int64_t>(1e3 * job_s));
-  const int64_t since_ms = turns.wait(queue, holder.device, awaited, now_ms);
+  const Shares::Wait wait{queue, client.client, study, client.cost, now_ms};
+  const int64_t since_ms = shares.waits.try_emplace(holder.device, wait).first->second.since_ms;
   const int64_t until_ms = since_ms + most_ms;
   if (until_ms <= now_ms) return false;
   claimed->waits_anew |= since_ms == now_ms;
@@ -219,18 +246,50 @@ absl::StatusOr<bool> waits(Database& database, const Holder& holder, const std::
   return true;
 }
 
+std::string studies_queue(const std::string& client, const std::string& queue) {
+  return concat(client, " ", queue);
+}
+
+// The device has got a job, of whomever.
+void end_wait(Shares& shares, const std::string& device, const LeaseRules& rules, int64_t now_ms) {
+  const auto found = shares.waits.find(device);
+  if (found == shares.waits.end()) return;
+  const Shares::Wait& wait = found->second;
+  const double waited_s =
+      1e-3 * static_cast<double>(std::clamp<int64_t>(now_ms - wait.since_ms, 0, rules.hold_ms));
+  shares.studies.charge(studies_queue(wait.client, wait.queue), wait.study, waited_s);
+  shares.clients.charge(wait.queue, wait.client, wait.cost * waited_s);
+  shares.waits.erase(found);
+}
+
+struct Next {
+  JobRow job;
+  double seconds = 0;                      // that it should take
+};
+
 // The client's next job for the device.
-absl::StatusOr<std::optional<JobRow>> job_of(Database& database, const Holder& holder,
-                                             const Waiting& waiting, const Claims& claims,
-                                             Shares& shares, const LeaseRules& rules,
-                                             int64_t now_ms, Claimed* claimed) {
+absl::StatusOr<std::optional<Next>> next_of(Database& database, const Holder& holder,
+                                            const std::string& queue, const Waiting& waiting,
+                                            const std::vector<Awaited>& all_awaited,
+                                            const Claims& claims, Shares& shares,
+                                            const LeaseRules& rules, int64_t now_ms,
+                                            Claimed* claimed) {
   ASSIGN_OR_RETURN(std::vector<StudyTurns::Contender> contenders,
                    contenders_of(database, holder, waiting));
-  RETURN_IF_ERROR(add_awaited(database, holder, claims, waiting, rules, now_ms, &contenders));
-  const std::string queue =
-      concat(waiting.client, " ", queue_of(holder.target, holder.backend));
+  const bool any_long =
+      std::any_of(contenders.begin(), contenders.end(), [&](const StudyTurns::Contender& one) {
+        return 1e3 * one.candidate_s > static_cast<double>(rules.hold_ms) / 2;
+      });
+  std::set<std::string> queued;
+  for (const StudyTurns::Contender& one : contenders) queued.insert(one.study);
+  for (const Awaited& one : all_awaited) {
+    const bool is_rival = one.client == waiting.client && one.priority >= waiting.priority &&
+                          !queued.contains(one.contender.study);
+    if (any_long && is_rival) contenders.push_back(one.contender);
+  }
   std::vector<const StudyTurns::Contender*> awaited;  // whose turn is before
-  for (size_t i : shares.turns.order(queue, contenders, claims.last_study, now_ms)) {
+  for (size_t i : shares.studies.order(studies_queue(waiting.client, queue), contenders,
+                                       claims.last_study, now_ms)) {
     const StudyTurns::Contender& one = contenders[i];
     if (one.is_awaited) {
       awaited.push_back(&one);
@@ -240,17 +299,50 @@ absl::StatusOr<std::optional<JobRow>> job_of(Database& database, const Holder& h
                      next_job(database, one.study, waiting, holder, claims, now_ms));
     if (!job.has_value()) continue;
     ASSIGN_OR_RETURN(bool left, has_enough(database, holder, *job, one.candidate_s, rules));
-    const double job_s = static_cast<double>(job->candidates) * one.candidate_s;
+    const double job_s = one.candidate_s > 0
+                             ? static_cast<double>(job->candidates) * one.candidate_s
+                             : rules.slice_s;
     for (const StudyTurns::Contender* other : awaited) {
       if (left || !StudyTurns::is_dear(one, *other)) continue;
-      ASSIGN_OR_RETURN(left, waits(database, holder, queue, other->study, job_s, shares.turns,
+      ASSIGN_OR_RETURN(left, waits(database, holder, queue, waiting, other->study, job_s, shares,
                                    rules, now_ms, claimed));
     }
     claimed->withheld |= left;
     if (left) continue;
-    return job;
+    return Next{*std::move(job), job_s};
   }
-  return std::optional<JobRow>();
+  return std::optional<Next>();
+}
+
+// The next job for the device, of whomever.
+absl::StatusOr<std::optional<Next>> next_of_all(Database& database, const Holder& holder,
+                                                const std::string& queue,
+                                                const std::vector<Awaited>& awaited,
+                                                const Claims& claims, Shares& shares,
+                                                const LeaseRules& rules, int64_t now_ms,
+                                                Claimed* claimed) {
+  ASSIGN_OR_RETURN(const std::vector<Waiting> clients,
+                   ranked_clients(database, holder, queue, awaited, shares, now_ms));
+  std::vector<const Waiting*> before;      // without a job now
+  for (const Waiting& waiting : clients) {
+    if (!waiting.study.empty()) {
+      before.push_back(&waiting);
+      continue;
+    }
+    ASSIGN_OR_RETURN(std::optional<Next> next,
+                     next_of(database, holder, queue, waiting, awaited, claims, shares, rules,
+                             now_ms, claimed));
+    if (!next.has_value()) continue;
+    bool left = false;
+    for (const Waiting* other : before) {
+      if (left || 1e3 * next->seconds < static_cast<double>(rules.hold_ms)) continue;
+      ASSIGN_OR_RETURN(left, waits(database, holder, queue, *other, other->study, next->seconds,
+                                   shares, rules, now_ms, claimed));
+    }
+    claimed->withheld |= left;
+    if (!left) return next;
+  }
+  return std::optional<Next>();
 }
 
 }  // namespace
@@ -290,18 +382,16 @@ absl::StatusOr<int> adopt_old_jobs(Database& database, int count, Changes* chang
   return static_cast<int>(jobs.size());
 }
 
-absl::StatusOr<Shares> read_shares(Database& database) {
-  Shares shares;
-  Query query =
-      database.query("SELECT client, count(*) FROM jobs WHERE state = 'leased' GROUP BY client");
-  while (query.next()) shares.running[query.text(0)] = static_cast<int>(query.integer(1));
-  RETURN_IF_ERROR(query.status());
-  return shares;
-}
-
 absl::StatusOr<Claimed> claim_jobs(Database& database, const Holder& holder, const Claims& claims,
                                    Shares& shares, const LeaseRules& rules, int64_t now_ms,
                                    Changes* changes) {
+  const std::string queue = queue_of(holder.target, holder.backend);
+  Probation& probation = shares.probation;
+  if (holder.is_proven) {
+    RETURN_IF_ERROR(probation.take_back(database, queue, rules, now_ms, changes));
+  }
+  ASSIGN_OR_RETURN(const std::vector<Awaited> awaited,
+                   awaited_studies(database, holder, claims, rules, now_ms));
   Claimed claimed;
   size_t bytes = 0;
   while (static_cast<int>(claimed.jobs.size()) < claims.count) {
@@ -309,28 +399,36 @@ absl::StatusOr<Claimed> claim_jobs(Database& database, const Holder& holder, con
       claimed.withheld = true;
       break;
     }
-    ASSIGN_OR_RETURN(const std::vector<Waiting> clients,
-                     ranked_clients(database, holder, shares, now_ms));
-    std::optional<JobRow> job;
-    for (const Waiting& waiting : clients) {
-      ASSIGN_OR_RETURN(job, job_of(database, holder, waiting, claims, shares, rules, now_ms,
-                                   &claimed));
-      if (job.has_value()) break;
-    }
-    if (!job.has_value()) break;
+    ASSIGN_OR_RETURN(std::optional<Next> next,
+                     next_of_all(database, holder, queue, awaited, claims, shares, rules, now_ms,
+                                 &claimed));
+    if (!next.has_value()) break;
+    JobRow& job = next->job;
     changes->queue_wait_s.push_back(
-        1e-3 * static_cast<double>(now_ms - std::max(job->created_ms, job->run_after)));
-    job->state = v1::JOB_STATE_LEASED;
-    ++job->attempt, ++job->epoch;
-    job->agent = holder.agent, job->session = holder.session, job->device = holder.device;
-    job->lease_until = now_ms + rules.ttl_ms, job->leased_ms = now_ms;
-    note_holder(&*job);
-    RETURN_IF_ERROR(update_job(database, *job));
-    RETURN_IF_ERROR(started(database, *job, now_ms, changes));
-    shares.turns.end_wait(holder.device, rules.hold_ms, now_ms);
-    ++shares.running[job->client];
-    bytes += job->payload.ByteSizeLong();
-    claimed.jobs.push_back(*std::move(job));
+        1e-3 * static_cast<double>(now_ms - std::max(job.created_ms, job.run_after)));
+    job.state = v1::JOB_STATE_LEASED;
+    ++job.attempt, ++job.epoch;
+    job.agent = holder.agent, job.session = holder.session, job.device = holder.device;
+    job.lease_until = now_ms + rules.ttl_ms, job.leased_ms = now_ms;
+    note_holder(&job);
+    RETURN_IF_ERROR(update_job(database, job));
+    RETURN_IF_ERROR(started(database, job, now_ms, changes));
+    end_wait(shares, holder.device, rules, now_ms);
+    shares.clients.give(queue, job.client, {job.id, job.epoch}, next->seconds,
+                        cost_of(shares, job.client, job.priority), now_ms);
+    if (holder.is_proven) {
+      probation.end(job.id);
+    } else {
+      probation.begin(queue, job, next->seconds, holder.losses, rules, now_ms);
+    }
+    bytes += job.payload.ByteSizeLong();
+    claimed.jobs.push_back(std::move(job));
+  }
+  const int64_t overdue_ms = holder.is_proven ? probation.next_ms(queue) : 0;
+  if (static_cast<int>(claimed.jobs.size()) < claims.count && overdue_ms > 0) {
+    claimed.withheld = true;
+    claimed.held_until_ms = claimed.held_until_ms == 0
+                                ? overdue_ms : std::min(claimed.held_until_ms, overdue_ms);
   }
   return claimed;
 }

@@ -1,13 +1,17 @@
 // Which job a device takes next.
 //
-// Between clients: of the one with the smallest (running + 1) / weight x 2^(-priority / 100), the
-// score of Buildbarn's queue. Of a client's jobs: those of the highest priority; of their studies
-// the one whose turn it is (study_turns.h); of its jobs the oldest of the workload that the device has
-// prepared, else the oldest. Jobs are short (LeaseRules::slice_s), and of one study a device has no
-// more at hand than about that, so that who comes next waits for no more. A study that the device
-// has just worked for, or that has just begun, keeps its turn for a moment (LeaseRules::hold_ms)
-// while it has no job, against those whose candidates take far longer; clients do not wait for each
-// other's.
+// Of the client whose turn it is (client_turns.h): a second of a device counts 1 / weight x
+// 2^(-priority / 100). Of its jobs: those of the highest priority; of their studies the one whose turn
+// it is (study_turns.h); of its jobs the oldest of the workload that the device has prepared, else the
+// oldest. Jobs are short (LeaseRules::slice_s), and of one study a device has no more at hand than about
+// that, so that who comes next waits for no more.
+//
+// A study has no job for moments only: while its search thinks. One that the device works for, that has
+// just got a result or has just begun keeps its turn then, and so does its client (anticipatory
+// scheduling), for
+// LeaseRules::hold_ms: against jobs of other clients that take longer than that, and against those of
+// the client's studies whose candidates take far longer. A device waits so only once between two jobs,
+// and the time is charged to whom it waits for, which bounds what others lose by it.
 //
 // All REQUIRE: inside a write(). Each is re-runnable; `changes` is only added to.
 #pragma once
@@ -18,20 +22,27 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/serve/client_turns.h"
 #include "src/serve/leases.h"
+#include "src/serve/probation.h"
 #include "src/serve/study_turns.h"
 
 namespace lw {
 
-// How much of the fleet each client uses now, and may; made of the database every now and then,
-// kept up in between by its user. Turns are not in the database.
+// Who may use how much of the fleet, and has. Used by one thread; not in the database.
 struct Shares {
-  std::map<std::string, int> running;      // leased jobs by client
-  std::map<std::string, double> weights;
+  struct Wait {                            // of a device, for a job of the study
+    std::string queue, client, study;
+    double cost = 1;                       // of the client's second
+    int64_t since_ms = 0;
+  };
+  std::map<std::string, double> weights;   // of clients
   double usual_weight = 1;                 // of those that are not there
-  StudyTurns turns;
+  ClientTurns clients;
+  StudyTurns studies;
+  std::map<std::string, Wait> waits;       // by device
+  Probation probation;
 };
-absl::StatusOr<Shares> read_shares(Database& database);
 // Of which there are queued jobs, ready or not.
 absl::StatusOr<std::vector<std::string>> queues(Database& database);
 // An older daemon's jobs say no backend; their studies do. At most `count`; how many there were.
@@ -47,8 +58,8 @@ struct Claims {
 struct Claimed {
   std::vector<JobRow> jobs;                // leased now
   bool withheld = false;                   // there are more, for when it has done what it has,
-  int64_t held_until_ms = 0;               // or for then, if the study that it waits for has none;
-                                           // 0: it waits for none
+  int64_t held_until_ms = 0;               // or there may be then: the study that it waits for has
+                                           // none, a job on probation is overdue; 0: it waits for none
   bool waits_anew = false;                 // what it leaves another device may take
 };
 absl::StatusOr<Claimed> claim_jobs(Database& database, const Holder& holder, const Claims& claims,

@@ -32,8 +32,9 @@ struct LeaseRules {
   double slice_s = 1;                      // of a device's time: about what a job of several
                                            // candidates takes at most
   int64_t hold_ms = 200;                   // a device waits at most for the next job of a study before
-                                           // it takes a far longer one of another
+                                           // it takes a longer one of another
   int unproven_jobs = 1;                   // at once, of a device that never finished one
+  int64_t probation_ms = 1000;             // that such a device has for a job at least; 0: its lease
   int free_losses = 3;                     // of jobs by an agent, in a row, before it must rest
   int64_t rest_ms = 2000;                  // then, doubled with each further one
   int64_t longest_rest_ms = 60'000;
@@ -67,9 +68,11 @@ struct Changes {
 
 struct Holder {
   std::string agent, session;
-  std::string device, target;              // ids
-  std::string backend;                     // of the device
+  std::string device = "", target = "";    // ids
+  std::string backend = "";                // of the device
   int64_t memory = 0;                      // of the device, in bytes; 0: not known
+  bool is_proven = true;                   // the device has finished a job, its agent lost none since
+  int64_t losses = 0;                      // of the agent, in a row
 };
 
 // What a job waits in, and a device takes from: devices of one target whose kernels one code

@@ -67,7 +67,10 @@ Service::Service(std::shared_ptr<Database> database, const ServiceOptions& optio
     : database_(std::move(database)), store_(make_store(database_)), options_(options),
       clock_(options.monotonic_ms), metrics_(options.version), limiter_(options.config),
       in_flight_(options.config.quotas), door_(*store_),
-      index_(std::make_unique<LadderIndex>(*store_, LadderIndexOptions{kResidentBytes})) {}
+      index_(std::make_unique<LadderIndex>(*store_, LadderIndexOptions{kResidentBytes})) {
+  shares_.weights = options_.config.weights;
+  shares_.usual_weight = options_.config.default_weight;
+}
 
 Service::~Service() {
   stop_giving();
@@ -215,22 +218,13 @@ absl::Status Service::sweep() {
   return absl::OkStatus();
 }
 
-// Which queues have jobs that could run now, and how much each client uses.
+// Which queues have jobs that could run now.
 absl::Status Service::refresh() {
   std::vector<std::string> queues;
-  Shares shares;
   RETURN_IF_ERROR(database_->read(5, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(shares, read_shares(*database_));
     ASSIGN_OR_RETURN(queues, lw::queues(*database_));
     return absl::OkStatus();
   }));
-  shares.weights = options_.config.weights;
-  shares.usual_weight = options_.config.default_weight;
-  commit_->submit([this, shares](Database&) mutable {
-    shares.turns = shares_.turns;
-    shares_ = shares;
-    return absl::OkStatus();
-  }, [](absl::Status) {}, GroupCommit::Turn::kFirst);
   for (const std::string& queue : queues) note_queued(queue);
   // Another daemon's results and events announce themselves to it alone.
   if (database_->is_shared()) parked_.wake_prefix("study ");

@@ -64,20 +64,9 @@ bool StudyTurns::is_dear(const Contender& one, const Contender& awaited) {
   return one.candidate_s > 0 && one.candidate_s >= kDear * awaited.candidate_s;
 }
 
-int64_t StudyTurns::wait(const std::string& queue, const std::string& device,
-                         const std::string& awaited, int64_t now_ms) {
-  return waits_.try_emplace(device, Wait{queue, awaited, now_ms}).first->second.since_ms;
-}
-
-void StudyTurns::end_wait(const std::string& device, int64_t most_ms, int64_t now_ms) {
-  const auto wait = waits_.find(device);
-  if (wait == waits_.end()) return;
-  std::map<std::string, Turn>& turns = queues_[wait->second.queue].turns;
-  if (const auto turn = turns.find(wait->second.awaited); turn != turns.end()) {
-    const int64_t waited_ms = std::clamp<int64_t>(now_ms - wait->second.since_ms, 0, most_ms);
-    turn->second.charged_s += 1e-3 * static_cast<double>(waited_ms);
-  }
-  waits_.erase(wait);
+void StudyTurns::charge(const std::string& queue, const std::string& study, double seconds) {
+  std::map<std::string, Turn>& turns = queues_[queue].turns;
+  if (const auto turn = turns.find(study); turn != turns.end()) turn->second.charged_s += seconds;
 }
 
 }  // namespace lw

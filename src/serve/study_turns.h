@@ -7,10 +7,7 @@
 // keeps none from ending that has to wait for the others' anyhow. So equals share equally, and one
 // whose candidates are expensive costs the others about a tenth of their time.
 //
-// A study has no job for moments only: while its search thinks. It keeps its place then (anticipatory
-// scheduling), since the candidate that would fill the gap may take far longer than the gap. A device
-// waits so only once between two jobs, and the time is charged to the study that it waits for, which
-// bounds what others lose by it.
+// A study has no job for moments only: while its search thinks. It keeps its place then (claims.h).
 //
 // Not thread-safe. In memory: after a restart all begin anew as equals.
 #pragma once
@@ -39,11 +36,8 @@ class StudyTurns {
 
   // Whether what a candidate of `one` costs is out of proportion to one of the `awaited`.
   static bool is_dear(const Contender& one, const Contender& awaited);
-  // The device waits for a job of the awaited study, for so long at most: since when.
-  int64_t wait(const std::string& queue, const std::string& device, const std::string& awaited,
-               int64_t now_ms);
-  // It has got a job, of whomever.
-  void end_wait(const std::string& device, int64_t most_ms, int64_t now_ms);
+  // What the study took without a job.
+  void charge(const std::string& queue, const std::string& study, double seconds);
 
  private:
   struct Turn {
@@ -55,12 +49,7 @@ class StudyTurns {
     double now_s = 0;                      // what the one furthest behind was charged
     std::map<std::string, Turn> turns;     // by study
   };
-  struct Wait {
-    std::string queue, awaited;
-    int64_t since_ms = 0;
-  };
   std::map<std::string, Queue> queues_;
-  std::map<std::string, Wait> waits_;      // by device
 };
 
 }  // namespace lw

@@ -46,8 +46,10 @@ class Synchronization {
     }
     for (const v1::JobResult& result : request_.results()) {
       ASSIGN_OR_RETURN(v1::Receipt receipt,
-                       accept_result(database_, store_, {agent_, request_.session(), "", "", "", 0},
-                                     result, rules_, now_ms_, &answer_.changes));
+                       accept_result(database_, store_,
+                                     {.agent = agent_, .session = request_.session()}, result,
+                                     rules_, now_ms_, &answer_.changes));
+      settle(result, receipt);
       *answer_.response.add_receipts() = std::move(receipt);
     }
     if (request_.results_size() > 0) RETURN_IF_ERROR(look_again());
@@ -93,8 +95,8 @@ class Synchronization {
       }
     }
     answer_.response.set_session_number(row->session_number);
-    is_doubted_ = row->losses > 0;
-    has_lost_ = is_doubted_ || !is_current;
+    losses_ = row->losses;
+    has_lost_ = losses_ > 0 || !is_current;
     const bool is_back = row->left_ms > 0 && comes();
     if (is_current && !is_back && row->seen_ms + kSeenMs > now_ms_) return absl::OkStatus();
     if (is_back) row->left_ms = 0;
@@ -197,6 +199,17 @@ class Synchronization {
     known_devices_ = query.next() ? query.integer(0) : 0;
     RETURN_IF_ERROR(query.status());
     return *known_devices_;
+  }
+
+  // What a job of its client's took, now that it is known.
+  void settle(const v1::JobResult& result, const v1::Receipt& receipt) {
+    const bool is_over = receipt.kind() == v1::RECEIPT_KIND_STORED ||
+                         receipt.kind() == v1::RECEIPT_KIND_REFUSED;
+    const absl::StatusOr<int64_t> job = parse_job_name(result.job(), "results.job");
+    if (!is_over || !job.ok()) return;
+    const double seconds = seconds_of(result.prepare_time()) + seconds_of(result.run_time());
+    shares_.clients.settle({*job, result.epoch()}, std::max(0.0, seconds), now_ms_);
+    shares_.probation.end(*job);
   }
 
   // It is here to stay. A call that a later one has overtaken says nothing of that.
@@ -370,14 +383,15 @@ class Synchronization {
     claims.most_bytes = kJobBytes - std::min(kJobBytes, job_bytes_);
     const bool has_room = claims.most_bytes > 0;  // else the next answer has
     // Who never finished anything, or has just lost something, gets no more than one to lose.
-    if (device->second.jobs_done == 0 || is_doubted_) {
+    const bool is_proven = device->second.jobs_done > 0 && losses_ == 0;
+    if (!is_proven) {
       const int room =
           std::max(0, rules_.unproven_jobs - state.held_size() - given_again_[id]);
       claims.count = std::min(claims.count, room);
     }
     if (claims.count == 0 || !has_room) return absl::OkStatus();
     const Holder holder{agent_, request_.session(), id, device->second.target, backend,
-                        device->second.description.memory_bytes()};
+                        device->second.description.memory_bytes(), is_proven, losses_};
     ASSIGN_OR_RETURN(Claimed claimed, claim_jobs(database_, holder, claims, shares_, rules_,
                                                  now_ms_, &answer_.changes));
     if (static_cast<int>(claimed.jobs.size()) < claims.count && !claimed.withheld) {
@@ -413,7 +427,7 @@ class Synchronization {
   bool says_words_ = false;                // its program is none of before words
   size_t job_bytes_ = 0;                   // given in this answer
   std::map<std::string, int> given_again_;  // jobs, by device id
-  bool is_doubted_ = false;                // it has lost what it was given, and finished nothing since
+  int64_t losses_ = 0;                     // of what it was given, since it finished one
   bool has_lost_ = false;                  // that, or perhaps something now
   int64_t rests_until_ms_ = 0;
 };
