@@ -207,9 +207,10 @@ class Synchronization {
                          receipt.kind() == v1::RECEIPT_KIND_REFUSED;
     const absl::StatusOr<int64_t> job = parse_job_name(result.job(), "results.job");
     if (!is_over || !job.ok()) return;
+    shares_.probation.end(*job);
+    if (result.failure() != v1::VERDICT_UNSPECIFIED) return;  // which does not say how long it took
     const double seconds = seconds_of(result.prepare_time()) + seconds_of(result.run_time());
     shares_.clients.settle({*job, result.epoch()}, std::max(0.0, seconds), now_ms_);
-    shares_.probation.end(*job);
   }
 
   // It is here to stay. A call that a later one has overtaken says nothing of that.
