@@ -161,12 +161,14 @@ std::shared_ptr<const LadderIndex::Withdrawn> LadderIndex::withdrawn() const {
 }
 
 absl::StatusOr<std::shared_ptr<const ScheduleRecord>> LadderIndex::record(const Key& key) const {
-  const std::shared_lock guard(mutex_);
-  const auto entry = entries_.find(key);
-  const bool known = entry != entries_.end();
-  if (known && entry->second.record != nullptr) return entry->second.record;
-  if (known ? entry->second.none : complete_ && entries_.size() < options_.max_keys) {
-    return absl::NotFoundError("no record");  // asked for often: a short message
+  {
+    const std::shared_lock guard(mutex_);
+    const auto entry = entries_.find(key);
+    const bool known = entry != entries_.end();
+    if (known && entry->second.record != nullptr) return entry->second.record;
+    if (known ? entry->second.none : complete_ && entries_.size() < options_.max_keys) {
+      return absl::NotFoundError("no record");  // asked for often: a short message
+    }
   }
   ASSIGN_OR_RETURN(const WorkloadRow workload, store_.workload(key.workload));
   return read(key, workload);

@@ -125,9 +125,11 @@ absl::StatusOr<int64_t> find_same(Database& database, int64_t candidate, const M
 
 absl::Status read_workloads(Database& database, std::string_view id,
                             std::vector<WorkloadRow>* rows) {
-  Query query = database.query(
-      "SELECT id, name, canonical_text, source_words, flops, bytes, shape, family, program "
-      "FROM workloads WHERE id = ? OR ? = '' ORDER BY id", id, id);
+  const std::string all = "SELECT id, name, canonical_text, source_words, flops, bytes, shape, family, "
+                          "program FROM workloads ";
+  // Two statements: with one condition for both SQLite reads the whole table for a row.
+  Query query = id.empty() ? database.query(absl::StrCat(all, "ORDER BY id"))
+                           : database.query(absl::StrCat(all, "WHERE id = ?"), id);
   while (query.next()) {
     WorkloadRow& row = rows->emplace_back();
     row = {query.text(0), query.text(1), query.text(2), query.text(3),
