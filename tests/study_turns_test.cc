@@ -181,6 +181,7 @@ class HoldQueueTest : public TurnsQueueTest {
     EXPECT_EQ(job.study(), study_name(cheap_));
     work(agent_, job, 0.05);
   }
+
   Asker agent_;
   std::string dear_, cheap_;
 };

@@ -34,8 +34,7 @@ void ClientTurns::give(const std::string& name, const std::string& client,
   std::erase_if(given_, [&](const auto& one) { return is_old(one.second.given_ms); });
 }
 
-void ClientTurns::settle(std::pair<int64_t, int64_t> job, double seconds,
-                         int64_t now_ms) {
+void ClientTurns::settle(std::pair<int64_t, int64_t> job, double seconds, int64_t now_ms) {
   const auto given = given_.find(job);
   if (given == given_.end()) return;
   const Given& was = given->second;
@@ -45,8 +44,8 @@ void ClientTurns::settle(std::pair<int64_t, int64_t> job, double seconds,
 }
 
 void ClientTurns::charge(const std::string& queue, const std::string& client, double weighted_s) {
-  const auto turn = queues_[queue].clients.find(client);
-  if (turn != queues_[queue].clients.end()) turn->second.end += weighted_s;
+  std::map<std::string, Turn>& clients = queues_[queue].clients;
+  if (const auto turn = clients.find(client); turn != clients.end()) turn->second.end += weighted_s;
 }
 
 }  // namespace lw
