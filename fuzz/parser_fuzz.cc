@@ -1,7 +1,7 @@
 // Fuzz target of the front end: any bytes parse or are refused, and what parses prints back to
 // itself, keeps its identity, verifies and (when small) runs. With clang's libFuzzer:
 //   cmake/fuzz.cmake says how.
-// tests/expr_fuzz_test.cc runs the same function on mutations of the operator library.
+// tests/expr/expr_fuzz_test.cc runs the same function on mutations of the operator library.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -17,7 +17,7 @@
 #include "src/serve/studies.h"
 #include "src/serve/synchronize.h"
 #include "src/serve/views.h"
-#include "tests/store_fixture.h"
+#include "tests/support/store_fixture.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/messages.h"
 
@@ -44,7 +44,7 @@ void expect_readable(const absl::Status& status) {
 
 Database& scratch_database() {
   static const std::shared_ptr<Database> database = [] {
-    static const Scratch scratch;            // tests/store_fixture.h: gone at the end
+    static const Scratch scratch;            // tests/support/store_fixture.h: gone at the end
     return *open_sqlite(scratch.file, {});
   }();
   return *database;

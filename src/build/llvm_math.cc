@@ -1,7 +1,7 @@
 // Elementary functions as vector code: no tables, no branches; llvm_calls.cc says where it stands
 // inline. Polynomials are minimax fits (Remez exchange on the reduced range). Denormal arguments
 // and results are honoured, infinities too; the result for a NaN is a NaN except from pow. Largest
-// errors in units in the last place over all arguments (tests/math_test.cc checks them; "no FMA"
+// errors in units in the last place over all arguments (tests/kernels/math_test.cc checks them; "no FMA"
 // is SSE2):
 //                 f32    f32 no FMA    f64    f64 no FMA
 //   exp           1      1.5           1      1.5

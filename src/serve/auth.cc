@@ -25,7 +25,7 @@ constexpr uint8_t kReaders = kImporters | bit(CallerRole::kReader);
 constexpr uint8_t kAgents = bit(CallerRole::kAgent);
 constexpr uint8_t kAll = kReaders | kAgents;
 
-// Every method that the server has; tests/auth_test.cc compares it with the descriptors. The call
+// Every method that the server has; tests/serve/auth_test.cc compares it with the descriptors. The call
 // to synchronize is the agents' alone: an admin's certificate must not be able to pose as a board.
 constexpr Permission kPermissions[] = {
     {"/loopwright.v1.TuningService/GetCapabilities", kAll, CallClass::kRead},

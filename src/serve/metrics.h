@@ -1,5 +1,5 @@
 // What the service counts and times, in Prometheus's text format. All metrics stand in one table
-// (metrics.cc), of which docs/metrics.md is the printed form; tests/metrics_test.cc compares them.
+// (metrics.cc), of which docs/metrics.md is the printed form; tests/serve/metrics_test.cc compares them.
 //
 // Methods are named after what happened. Seconds are seconds. Label values must come from the
 // program (names of states, methods, reasons), never from a request: a metric that meets more than

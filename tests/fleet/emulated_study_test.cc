@@ -1,0 +1,52 @@
+// A study for another architecture, from the command line to a verified kernel: daemon, agent with
+// an emulated device, submit, and what the commands say about times that nobody measured.
+#include "gmock/gmock.h"
+#include "src/measure/emulator.h"
+#include "tests/fleet/fleet_fixture.h"
+
+namespace lw {
+namespace {
+
+using ::testing::HasSubstr;
+
+class EmulatedStudyTest : public DaemonTest {};
+
+TEST_F(EmulatedStudyTest, EndsWithAVerifiedKernelAndSaysThatTimesAreEstimated) {
+  const absl::StatusOr<Emulator> emulator = find_emulator(*find_target("aarch64_neon"));
+  if (!emulator.ok()) GTEST_SKIP() << emulator.status();
+  const std::string address = serve();
+  ASSERT_FALSE(address.empty()) << log_of("serve");
+  launch("arm", concat("agent --server ", address, " --name arm --device qemu-aarch64,isolation=none",
+                       " --state ", path("state")));
+  ASSERT_TRUE(until_logged("arm", "connected")) << log_of("arm");
+  const CliRun run =
+      cli(concat("submit matmul M=64 N=48 K=40 --target aarch64_neon --trials 20 "
+                 "--threads 1 --watch --server ",
+                 address));
+  ASSERT_EQ(run.code, 0) << run.out << run.err << log_of("arm");
+  EXPECT_THAT(run.out, HasSubstr("(estimated)"));
+  const std::string asked =
+      concat(" matmul M=64 N=48 K=40 --target aarch64_neon --threads 1 --server ", address);
+  EXPECT_THAT(cli("lookup" + asked).out, HasSubstr("(estimated)"));
+  EXPECT_THAT(cli("history" + asked).out, HasSubstr("(estimated)"));
+  EXPECT_THAT(cli(concat("schedules --server ", address)).out, HasSubstr("(estimated)"));
+  EXPECT_EQ(stop("arm"), 0) << log_of("arm");
+  EXPECT_EQ(stop("serve"), 0) << log_of("serve");
+
+  const CliRun best =
+      cli("best matmul M=64 N=48 K=40 --target aarch64_neon --threads 1 --db service.db --json");
+  ASSERT_EQ(best.code, 0) << best.out << best.err;
+  EXPECT_EQ(best.json()["outcome"], "exact");
+  const nlohmann::json record = best.json()["record"];
+  EXPECT_EQ(record["estimated"], true);
+  EXPECT_EQ(record["time_kind"], "estimated");
+  EXPECT_EQ(record["environment"]["emulated"], true);
+  EXPECT_EQ(record["verified"], true);
+  EXPECT_THAT(
+      cli("best matmul M=64 N=48 K=40 --target aarch64_neon --threads 1 --db service.db").out,
+      HasSubstr("(estimated)"));
+  EXPECT_THAT(cli("db ls --db service.db").out, HasSubstr("(estimated)"));
+}
+
+}  // namespace
+}  // namespace lw

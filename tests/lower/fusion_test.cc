@@ -1,0 +1,250 @@
+// What fuses with what: the classes of stages, that epilogues and producers leave no intermediate
+// behind, and that what lies between two products of matrices is only ever a block of rows.
+#include <map>
+#include <set>
+
+#include "schedules/domains.h"
+#include "schedules/rules/sketch.h"
+#include "tests/support/scheduled_kernels.h"
+
+namespace lw {
+namespace {
+
+using rules::FusionClass;
+
+std::shared_ptr<const Program> built_in(const std::vector<std::string>& words) {
+  const absl::StatusOr<Program> program = load_workload(words);
+  EXPECT_TRUE(program.ok()) << program.status();
+  return std::make_shared<const Program>(*program);
+}
+
+std::shared_ptr<const Program> written(const std::string& text) {
+  const absl::StatusOr<Module> module = parse_module(text, "fusion");
+  EXPECT_TRUE(module.ok()) << module.status();
+  const absl::StatusOr<Program> program = instantiate(module->ops[0], {});
+  EXPECT_TRUE(program.ok()) << program.status();
+  return std::make_shared<const Program>(*program);
+}
+
+Nest start_of(std::shared_ptr<const Program> program, int threads = 1) {
+  static const auto target = std::make_shared<const Target>(*find_target("x86_avx512"));
+  return make_nest(std::move(program), target, threads);
+}
+
+const Sketch* find_sketch(const std::vector<Sketch>& space, const std::string& name) {
+  for (const Sketch& sketch : space) {
+    if (sketch.name == name) return &sketch;
+  }
+  return nullptr;
+}
+
+constexpr const char* kBlocks = "blocks of rows";
+
+TEST(FusionTest, ClassesAreReadOffTheDefinitions) {
+  const Nest nest = start_of(built_in({"attention"}));
+  const std::map<std::string, FusionClass> expected = {
+      {"P_sum", FusionClass::kComplexOut}, {"P", FusionClass::kInjective},
+      {"top", FusionClass::kReduction},    {"E", FusionClass::kInjective},
+      {"total", FusionClass::kReduction},  {"O", FusionClass::kComplexOut},
+      {"Y", FusionClass::kOpaque}};
+  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
+    EXPECT_EQ(rules::fusion_class(nest, s), expected.at(nest.stages[s].name))
+        << nest.stages[s].name;
+  }
+  const Nest gathered = start_of(written(
+      "op p() {\n  in X: f32[40, 8]\n  in rows: i32[30]\n  T[i: 40, j: 8] = exp(X[i, j])\n"
+      "  out Y[i: 30, j: 8] = T[rows[i], j]\n}\n"));
+  EXPECT_EQ(rules::fusion_class(gathered, find_stage(gathered, "T")), FusionClass::kOpaque);
+}
+
+TEST(FusionTest, AProducerAtALoopComputesAllThatIsReadThere) {
+  const Nest start = start_of(written(
+      "op p() {\n  in X: f32[12]\n  T[i: 12] = exp(X[i])\n  out Y[i: 10] = T[i] + T[i + 2]\n}\n"));
+  const absl::StatusOr<Nest> nest = replay(start, *parse_trace("compute_at(T, Y; 1)"));
+  ASSERT_TRUE(nest.ok()) << nest.status();
+  EXPECT_EQ(region_extents(*nest, find_stage(*nest, "T")), (std::vector<int64_t>{3}));
+}
+
+// A filter along the rows and then along the columns: the first at a block of the second's rows,
+// those of the neighbouring blocks that it needs with them. Of single rows most would be computed
+// again for each.
+TEST(FusionTest, WindowsShareBlocksOfRows) {
+  const std::string head =
+      "op p() {\n  in X: f32[96, 160]\n  in g: f32[5]\n"
+      "  T[y: 96, x: 160] = sum[s: 5](pad(X[y, x + s - 2], 0) * g[s])\n";
+  const Nest start = start_of(written(
+      head + "  out Y[y: 96, x: 160] = sum[r: 5](pad(T[y + r - 2, x], 0) * g[r])\n}\n"));
+  const std::vector<Sketch> space = make_space(start);
+  const Sketch* blocks = find_sketch(space, kBlocks);
+  ASSERT_NE(blocks, nullptr);
+  Rng rng(5);
+  int lowered = 0;
+  for (int n = 0; n < 40; ++n) {
+    const absl::StatusOr<Sample> drawn = sample(start, *blocks, rng);
+    if (!drawn.ok()) continue;
+    const Stage& first = drawn->nest.stages[0];
+    ASSERT_EQ(first.place, Place::kAt);
+    const int64_t rows = drawn->nest.stages[1].loops[0].parts[0].tile;
+    EXPECT_EQ(region_extents(drawn->nest, 0), (std::vector<int64_t>{std::min<int64_t>(rows + 4, 96),
+                                                                    160, 5}));
+    lowered += schedule_kernel(drawn->nest, drawn->trace).has_value();
+  }
+  EXPECT_GT(lowered, 10);
+  // A window as tall as the picture leaves no blocks; nor does one that runs backwards.
+  for (const char* reader :
+       {"  out Y[y: 96, x: 160] = sum[r: 96](pad(T[y + r - 2, x], 0) * X[r, x])\n}\n",
+        "  out Y[y: 96, x: 160] = sum[r: 5](T[95 - y, x] * g[r])\n}\n"}) {
+    EXPECT_EQ(find_sketch(make_space(start_of(written(head + reader))), kBlocks), nullptr) << reader;
+  }
+}
+
+TEST(FusionTest, EpiloguesLeaveNoIntermediateBehind) {
+  const std::string head = "op p() {\n  in A: f32[48, 40]\n  in B: f32[40, 80]\n"
+                           "  in R: f32[48, 80]\n  in s: f32[80]\n"
+                           "  C[i: 48, j: 80] = sum[k: 40](A[i, k] * B[k, j])\n";
+  const std::map<std::string, std::shared_ptr<const Program>> programs = {
+      {"requantization", built_in({"dense_i8", "M=48", "N=80", "K=40"})},
+      {"residual, scale, clamp",
+       written(head + "  T[i: 48, j: 80] = C[i, j] * s[j] + R[i, j]\n"
+                      "  out Y[i: 48, j: 80] = clamp(T[i, j], 0, 6)\n}\n")},
+      {"a chain of maps",
+       written(head + "  T[i: 48, j: 80] = C[i, j] + s[j]\n  U[i: 48, j: 80] = tanh(T[i, j])\n"
+                      "  W[i: 48, j: 80] = U[i, j] * U[i, j] + R[i, j]\n"
+                      "  out Y[i: 48, j: 80] = max(W[i, j] - T[i, j], 0)\n}\n")},
+      {"convolution, scale, shift, relu, residual",
+       written("op p() {\n  in X: f32[1, 9, 16, 24]\n  in F: f32[3, 3, 24, 32]\n"
+               "  in R: f32[1, 9, 16, 32]\n  in s: f32[32]\n"
+               "  C[n: 1, y: 9, x: 16, c: 32] = sum[r: 3, q: 3, k: 24]("
+               "pad(X[n, y + r - 1, x + q - 1, k], 0) * F[r, q, k, c])\n"
+               "  out Y[n: 1, y: 9, x: 16, c: 32] ="
+               " max(C[n, y, x, c] * s[c] + R[n, y, x, c], 0)\n}\n")},
+  };
+  Rng rng(3);
+  for (const auto& [name, program] : programs) {
+    const Nest start = start_of(program);
+    int lowered = 0;
+    for (const Sketch& sketch : make_space(start)) {
+      if (sketch.name.starts_with("split")) continue;  // partial results are stored by design
+      for (int n = 0; n < 40; ++n) {
+        const absl::StatusOr<Sample> drawn = sample(start, sketch, rng);
+        if (!drawn.ok()) continue;
+        int stored = 0;                    // tensors that some stage stores
+        bool in_memory = false;
+        std::set<std::string> copies;
+        for (const Stage& stage : drawn->nest.stages) {
+          stored += stage.copy_of < 0 && stage.place != Place::kInlined &&
+                    stage.place != Place::kEpilogue;
+          for (int l = 0; l < run_begin(stage); ++l)
+            in_memory = in_memory || (is_reduction(stage, stage.loops[l]) && trips(stage, l) > 1);
+          if (stage.copy_of >= 0) copies.insert(stage.name);
+        }
+        EXPECT_EQ(stored, 1) << name << ": " << sketch.name << "\n" << print(drawn->nest);
+        if (in_memory) continue;           // partial sums wait in memory for the next block
+        const std::optional<Scheduled> scheduled = schedule_kernel(drawn->nest, drawn->trace);
+        if (!scheduled) continue;
+        ++lowered;
+        for (const Buffer& buffer : scheduled->kernel.buffers) {
+          const bool temporary = buffer.scope != Scope::kArgument && !copies.contains(buffer.name);
+          EXPECT_FALSE(temporary) << name << " stores " << buffer.name << "\n"
+                                  << scheduled->schedule;
+        }
+      }
+    }
+    EXPECT_GE(lowered, 3) << name;
+  }
+}
+
+// The largest buffer that is neither an argument nor a packed operand, in elements.
+int64_t largest_intermediate(const Nest& nest, const Kernel& kernel) {
+  int64_t largest = 0;
+  for (const Buffer& buffer : kernel.buffers) {
+    const int stage = find_stage(nest, buffer.name);
+    const bool copy = stage >= 0 && nest.stages[stage].copy_of >= 0;
+    if (buffer.scope != Scope::kArgument && !copy) largest = std::max(largest, buffer.elements);
+  }
+  return largest;
+}
+
+TEST(FusionTest, BetweenTwoProductsThereIsABlockOfRows) {
+  const std::vector<std::vector<std::string>> chains = {
+      {"attention", "H=3", "S=128", "T=96", "D=32"},
+      {"causal_attention", "H=3", "S=128", "D=32"},
+      {"transpose_batch_matmul_softmax", "H=3", "S=128", "D=32"}};
+  Rng rng(4);
+  for (const std::vector<std::string>& words : chains) {
+    const Nest start = start_of(built_in(words));
+    const std::vector<Sketch> space = make_space(start);
+    const Sketch* blocks = find_sketch(space, kBlocks);
+    ASSERT_NE(blocks, nullptr) << words[0];
+    int small = 0;
+    for (int n = 0; n < 20; ++n) {
+      const absl::StatusOr<Sample> drawn = sample(start, *blocks, rng);
+      ASSERT_TRUE(drawn.ok()) << drawn.status();
+      int64_t rows = 0;
+      for (const Step& step : drawn->trace) {
+        if (step.names.size() == 2 && step.names[1] == "i" && rows == 0) rows = step.numbers[0];
+      }
+      ASSERT_GT(rows, 0) << to_text(drawn->trace);
+      const std::optional<Scheduled> scheduled = schedule_kernel(drawn->nest, drawn->trace);
+      if (!scheduled) continue;
+      EXPECT_LE(largest_intermediate(drawn->nest, scheduled->kernel), rows * 128)
+          << print(drawn->nest);
+      small += rows < 128;
+    }
+    EXPECT_GT(small, 10) << words[0];
+  }
+}
+
+// Two products in a row, whatever lies between them, also where the second reads windows of the
+// first's rows (a convolution); not where nothing lies before a product.
+TEST(FusionTest, BlocksOfRowsAreFoundByClass) {
+  const auto blocks_of = [](std::shared_ptr<const Program> program) {
+    return find_sketch(make_space(start_of(std::move(program))), kBlocks) != nullptr;
+  };
+  EXPECT_TRUE(blocks_of(written(
+      "op p() {\n  in A: f32[64, 32]\n  in B: f32[32, 48]\n  in C: f32[48, 16]\n"
+      "  S[i: 64, k: 48] = sum[l: 32](A[i, l] * B[l, k])\n  T[i: 64, k: 48] = max(S[i, k], 0)\n"
+      "  out Y[i: 64, j: 16] = sum[k: 48](T[i, k] * C[k, j])\n}\n")));
+  EXPECT_TRUE(blocks_of(written(
+      "op p() {\n  in X: f32[64, 32]\n  in B: f32[32, 48]\n"
+      "  S[i: 64] = sum[k: 32](X[i, k] * X[i, k])\n"
+      "  T[i: 64, k: 32] = X[i, k] * rsqrt(S[i] / 32 + 1e-5)\n"
+      "  out Y[i: 64, j: 48] = sum[k: 32](T[i, k] * B[k, j])\n}\n")));
+  EXPECT_TRUE(blocks_of(written(
+      "op p() {\n  in A: f32[64, 32]\n  in B: f32[32, 48]\n  in F: f32[3, 48, 16]\n"
+      "  S[i: 64, k: 48] = sum[l: 32](A[i, l] * B[l, k])\n"
+      "  out Y[i: 62, j: 16] = sum[r: 3, k: 48](S[i + r, k] * F[r, k, j])\n}\n")));
+  EXPECT_FALSE(blocks_of(built_in({"matmul"})));
+  EXPECT_FALSE(blocks_of(built_in({"dense_relu"})));
+  EXPECT_FALSE(blocks_of(built_in({"softmax"})));
+}
+
+TEST(FusionTest, ScalarsHaveNoRowsToShare) {
+  const Nest start = start_of(written(
+      "op p() {\n  in X: f32[40, 8]\n  T[i: 40] = sum[j: 8](X[i, j])\n"
+      "  s[] = max[i: 40](T[i])\n  out y[] = sqrt(s[])\n}\n"));
+  for (const Sketch& sketch : make_space(start)) {
+    EXPECT_NE(sketch.name, kBlocks);
+    for (const Step& step : sketch.steps) EXPECT_NE(step.kind->name, std::string("compute_at"));
+  }
+}
+
+TEST(FusionTest, ThreadsShareHeadsOrBlocks) {
+  const Nest start = start_of(built_in({"attention", "H=4", "S=64", "T=64", "D=32"}), 2);
+  const std::vector<Sketch> space = make_space(start);
+  const Sketch* blocks = find_sketch(space, kBlocks);
+  ASSERT_NE(blocks, nullptr);
+  Rng rng(5);
+  int parallel = 0;
+  for (int n = 0; n < 20; ++n) {
+    const absl::StatusOr<Sample> drawn = sample(start, *blocks, rng);
+    ASSERT_TRUE(drawn.ok()) << drawn.status();
+    const int host = find_stage(drawn->nest, "O");
+    for (const Loop& loop : drawn->nest.stages[host].loops)
+      parallel += loop.kind == LoopKind::kParallel;
+  }
+  EXPECT_GT(parallel, 8);
+}
+
+}  // namespace
+}  // namespace lw

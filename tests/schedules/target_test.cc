@@ -1,0 +1,160 @@
+// Targets as data, and the detection of this host.
+#include "schedules/target.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "gtest/gtest.h"
+#include "gmock/gmock.h"
+#include "schedules/identity.h"
+#include "src/base/hash.h"
+#include "tests/support/affinity.h"
+
+namespace lw {
+namespace {
+
+std::string with(std::string text, const std::string& from, const std::string& to) {
+  const size_t place = text.find(from);
+  EXPECT_NE(place, std::string::npos) << from;
+  return text.replace(place, from.size(), to);
+}
+
+TEST(Targets, BuiltInOnesAreConsistent) {
+  const std::vector<Target> targets = builtin_targets();
+  ASSERT_GE(targets.size(), 3u);
+  for (const Target& target : targets) {
+    SCOPED_TRACE(target.name);
+    EXPECT_EQ(to_text(*parse_target(to_text(target))), to_text(target));
+    EXPECT_EQ(find_target(target.name)->cpu, target.cpu);
+    EXPECT_TRUE(std::is_sorted(target.features.begin(), target.features.end()));
+    EXPECT_EQ(target.caches.back().name, "DRAM");
+    EXPECT_EQ(target.caches.back().bytes, 0);
+    for (size_t i = 0; i + 1 < target.caches.size(); ++i) {
+      EXPECT_GT(target.caches[i].bytes, i == 0 ? 0 : target.caches[i - 1].bytes);
+      EXPECT_GE(target.caches[i].read_bytes_per_cycle, target.caches[i + 1].read_bytes_per_cycle);
+      EXPECT_LT(target.caches[i].latency_cycles, target.caches[i + 1].latency_cycles);
+    }
+    EXPECT_EQ(target.atoms[0].acc, Type::kF32);
+    EXPECT_EQ(target.atoms[0].lanes, lanes(target, Type::kF32));
+  }
+}
+
+TEST(Targets, InstructionsAreFoundByTheirTypes) {
+  const Target plain = *find_target("x86_avx512"), rich = *find_target("x86_avx512_bf16");
+  ASSERT_NE(multiply_add(rich, Type::kF32), nullptr);
+  EXPECT_EQ(multiply_add(rich, Type::kF32)->group, 1);
+  EXPECT_EQ(multiply_add(rich, Type::kI32), nullptr);
+  EXPECT_EQ(dot_product(plain, Type::kU8, Type::kI8, Type::kI32), nullptr);
+  for (const auto& [a, b] : {std::pair{Type::kU8, Type::kI8}, {Type::kI8, Type::kU8}}) {
+    const Atom* atom = dot_product(rich, a, b, Type::kI32);
+    ASSERT_NE(atom, nullptr);
+    EXPECT_EQ(atom->group, 4);
+    EXPECT_EQ(atom->a, Type::kU8);
+  }
+  EXPECT_EQ(dot_product(rich, Type::kI8, Type::kI8, Type::kI32), nullptr);
+  ASSERT_NE(dot_product(rich, Type::kBF16, Type::kBF16, Type::kF32), nullptr);
+  EXPECT_EQ(dot_product(rich, Type::kF32, Type::kF32, Type::kF32), nullptr);
+}
+
+TEST(Targets, LanesOfEveryType) {
+  const Target target = *find_target("x86_avx512");
+  EXPECT_EQ(lanes(target, Type::kF32), 16);
+  EXPECT_EQ(lanes(target, Type::kF64), 8);
+  EXPECT_EQ(lanes(target, Type::kI8), 64);
+  EXPECT_EQ(lanes(*find_target("x86_sse2"), Type::kF64), 2);
+}
+
+TEST(Targets, UnknownNamesAnswerWithTheKnownOnes) {
+  const absl::Status status = find_target("x86_avx1024").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(status.ToString(),
+              testing::HasSubstr("host, aarch64_neon, x86_avx2, x86_avx2_vnni, x86_avx512, "
+                                 "x86_avx512_bf16, x86_avx512_vnni, x86_sse2"));
+}
+
+TEST(Targets, MistakesNameTheirField) {
+  const std::string text = to_text(*find_target("x86_avx2"));
+  const std::string mistakes[][3] = {
+      {"\"ghz\": 3.0,", "", "ghz is missing"},
+      {"\"ghz\": 3.0", "\"ghz\": \"fast\"", "ghz must be a number"},
+      {"\"ghz\": 3.0", "\"ghz\": -1", "ghz is out of range"},
+      {"\"fma\": true", "\"fma\": 1", "fma must be true or false"},
+      {"\"vector_bytes\": 32", "\"vector_bytes\": 0", "vector_bytes is out of range"},
+      {"\"name\": \"L2\"", "\"nme\": \"L2\"", "caches[1].name is missing"},
+      {"\"acc\": \"f32\"", "\"acc\": \"f33\"", "atoms[0].acc is no type: 'f33'"},
+      {"\"cores\"", "\"colour\": 3, \"cores\"", "colour is no field"},
+      {"\"features\": [", "\"features\": [7,", "features must be a list of strings"},
+  };
+  for (const auto& [from, to, message] : mistakes) {
+    const absl::Status status = parse_target(with(text, from, to)).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.ToString(), testing::HasSubstr(message));
+  }
+  for (const char* text : {"", "{", "[]", "null", "{\"caches\": 3}", "{\"caches\": [3]}"}) {
+    EXPECT_FALSE(parse_target(text).ok()) << text;
+  }
+}
+
+TEST(Targets, MissingFeaturesDecideWhatRuns) {
+  const Target sse2 = *find_target("x86_sse2"), avx2 = *find_target("x86_avx2"),
+               avx512 = *find_target("x86_avx512");
+  EXPECT_EQ(missing_feature(sse2, avx512), "");
+  EXPECT_EQ(missing_feature(avx2, avx512), "");
+  EXPECT_EQ(missing_feature(avx512, avx2), "avx512bw");
+  EXPECT_NE(missing_feature(avx2, sse2), "");
+  Target other = sse2;
+  other.family = "aarch64";
+  EXPECT_EQ(missing_feature(sse2, other), "x86_64");
+}
+
+TEST(Host, IsDetectedTheSameTwice) {
+  const absl::StatusOr<Target> host = find_target("host");
+  ASSERT_TRUE(host.ok()) << host.status();
+  EXPECT_EQ(to_text(*host), to_text(*find_target("host")));
+  EXPECT_EQ(to_text(*parse_target(to_text(*host))), to_text(*host));
+  EXPECT_EQ(host->name, "host");
+  EXPECT_EQ(host->family, "x86_64");
+  EXPECT_EQ(missing_feature(*find_target("x86_sse2"), *host), "");
+  // The widest built-in target that runs here.
+  for (const Target& target : builtin_targets()) {
+    if (missing_feature(target, *host).empty()) {
+      EXPECT_GE(host->vector_bytes, target.vector_bytes);
+    }
+  }
+  EXPECT_EQ(host->caches.back().name, "DRAM");
+  for (size_t i = 0; i + 1 < host->caches.size(); ++i) EXPECT_GT(host->caches[i].bytes, 4096);
+}
+
+TEST(Identity, IsTheTextsHashForATargetOfOneCore) {
+  for (const Target& target : builtin_targets()) {
+    EXPECT_EQ(target_id(target), sha256(to_text(target))) << target.name;
+    Target other = target;
+    other.cores = 64;
+    EXPECT_EQ(target_id(other), target_id(target));
+    EXPECT_EQ(to_text(identity_of(other)), to_text(target));
+    other.ghz += 0.1;
+    EXPECT_NE(target_id(other), target_id(target));
+  }
+}
+
+TEST(Identity, OfTheHostIsTheSameOnEachOfItsProcessors) {
+  const std::string whole = target_id(*find_target("host"));
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &all)) continue;
+    const OnOneProcessor here(cpu);
+    EXPECT_EQ(find_target("host")->cores, 1);
+    EXPECT_EQ(target_id(*find_target("host")), whole) << "processor " << cpu;
+  }
+}
+
+TEST(Host, CountsTheCoresItMayUse) {
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  EXPECT_EQ(find_target("host")->cores, CPU_COUNT(&all));
+}
+
+}  // namespace
+}  // namespace lw

@@ -1,0 +1,82 @@
+// The main function of every test program: PROGRAM [FILE] [OPTIONS]. FILE is a source file's name
+// ("serve_queue_test"); without one the tests of all files run, in one process.
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/program.h"
+
+namespace lw {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words& options() {
+  static Words words;
+  return words;
+}
+
+std::map<std::string, int (*)(int, char**), std::less<>>& entry_points() {
+  static std::map<std::string, int (*)(int, char**), std::less<>> map;
+  return map;
+}
+
+// Leaves out the tests of all other files. Returns how many stay.
+int select(const std::string& file) {
+  const testing::UnitTest& all = *testing::UnitTest::GetInstance();
+  std::string others;
+  int found = 0;
+  for (int s = 0; s < all.total_test_suite_count(); ++s) {
+    const testing::TestSuite& suite = *all.GetTestSuite(s);
+    for (int t = 0; t < suite.total_test_count(); ++t) {
+      const testing::TestInfo& test = *suite.GetTestInfo(t);
+      if (std::filesystem::path(test.file()).stem() == file) {
+        ++found;
+      } else {
+        others += ":" + std::string(suite.name()) + "." + test.name();
+      }
+    }
+  }
+  if (others.empty()) return found;
+  std::string& filter = testing::GTEST_FLAG(filter);
+  if (filter.find('-') == std::string::npos) others[0] = '-';
+  filter += others;
+  return found;
+}
+
+}  // namespace
+
+std::optional<std::string> test_option(std::string_view name) {
+  const std::string start = "--" + std::string(name) + "=";
+  for (const std::string& word : options()) {
+    if (word.rfind(start, 0) == 0) return word.substr(start.size());
+  }
+  return std::nullopt;
+}
+
+std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
+EntryPoint::EntryPoint(std::string_view word, int (*main)(int, char**)) { entry_points().emplace(word, main); }
+
+}  // namespace lw
+
+int main(int argc, char** argv) {
+  const std::string first = argc > 1 ? argv[1] : "";
+  if (const auto entry = lw::entry_points().find(first); entry != lw::entry_points().end()) {
+    lw::options().assign(argv + 2, argv + argc);
+    return entry->second(argc, argv);
+  }
+  testing::InitGoogleMock(&argc, argv);
+  lw::options().assign(argv + 1, argv + argc);
+  if (argc > 1 && argv[1][0] != '-' && lw::select(argv[1]) == 0) {
+    std::fprintf(stderr, "%s: no tests in a file %s.cc\n", argv[0], argv[1]);
+    return 2;
+  }
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,22 @@
+// The program that a test is part of. Each folder of tests is one program, `FOLDER_tests`; main.cc
+// runs the tests of one file of it: `fleet_tests service_kill_test --rounds=1000`. Not thread-safe.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lw {
+
+// The value of "--NAME=VALUE" among the words that are not GoogleTest's.
+std::optional<std::string> test_option(std::string_view name);
+
+std::string own_program();                 // its path
+
+// What a test starts of its own program as another process: `own_program() WORD ...` calls `main`
+// with all words, and runs no tests. A variable at namespace scope.
+struct EntryPoint {
+  EntryPoint(std::string_view word, int (*main)(int, char**));
+};
+
+}  // namespace lw

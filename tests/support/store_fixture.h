@@ -1,0 +1,214 @@
+// Rows for the tests of the Store.
+#pragma once
+
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "src/base/check.h"
+#include "src/base/hash.h"
+#include "src/base/rng.h"
+#include "src/expr/text.h"
+#include "tests/support/files.h"
+#include "tuner_db/best.h"
+#include "tuner_db/store.h"
+#include "tuner_db/workload_row.h"
+
+namespace lw {
+
+inline WorkloadRow make_workload(int extent) {
+  const absl::StatusOr<Program> program = parse_program(
+      absl::StrCat("op matmul() {\n  in A: f32[", extent, ", 64]\n  in B: f32[64, 64]\n  out C[i: ",
+                   extent, ", j: 64] = sum[k: 64](A[i, k] * B[k, j])\n}\n"), "make_workload");
+  CHECK(program.ok());
+  return workload_row(*program, absl::StrCat("matmul M=", extent));
+}
+
+inline Target make_target(const std::string& name = "x86_test") {
+  Target target;
+  target.name = name;
+  target.family = "x86_64";
+  target.triple = "x86_64-unknown-linux-gnu";
+  target.cpu = "x86-64-v3";
+  target.features = {"avx2", "fma", "sse2"};
+  target.vector_bytes = 32;
+  target.fma = true;
+  target.ghz = 3.1;
+  target.caches = {{"L1", 32768, false, 64, 32, 5}, {"DRAM", 0, true, 8, 4, 300}};
+  target.atoms = {{"fma_f32", Type::kF32, Type::kF32, Type::kF32, 8, 1, 2, 4}};
+  return target;
+}
+
+inline Key make_key(const WorkloadRow& workload, const Target& target) {
+  Key key;
+  key.workload = workload.id;
+  key.target = sha256(to_text(target));
+  key.backend = "llvm 19.1.7 r1";
+  key.threads = 2;
+  return key;
+}
+
+// Stores the workload and the target that the key names.
+inline Key put_key(Store& store, int extent = 128, const std::string& target = "x86_test") {
+  const WorkloadRow workload = make_workload(extent);
+  const Key key = make_key(workload, make_target(target));
+  CHECK(store.put_workload(workload).ok());
+  CHECK(store.put_target(key.target, make_target(target)).ok());
+  return key;
+}
+
+inline std::string make_trace(int number) {
+  return absl::StrCat("split(C, i; ", number, ", 6, 0)\n");
+}
+
+// Verified and OK, with these samples.
+inline Measurement make_measurement(int trace, std::vector<double> samples) {
+  Measurement m;
+  m.trace = make_trace(trace);
+  m.kernel_hash = 0x8000000000000000u + static_cast<uint64_t>(trace);
+  m.samples_us = samples;
+  m.inner = 7;
+  const MedianInterval interval = median_interval(samples);
+  m.time_us = interval.median;
+  m.ci_low_us = interval.low;
+  m.ci_high_us = interval.high;
+  m.verified = true;
+  m.max_rel_error = 0.25;
+  m.wall_s = 1.5;
+  m.build_s = 0.01;
+  m.seed = ~uint64_t{0};
+  m.source = "evolve";
+  m.environment = "{\"clock_ghz\":3.1}";
+  m.unix_ms = 1'800'000'000'000;
+  return m;
+}
+
+inline Measurement of_kind(Measurement m, TimeKind kind) {
+  m.time_kind = kind;
+  return m;
+}
+
+inline Measurement make_failure(int trace, Verdict verdict) {
+  Measurement m;
+  m.trace = make_trace(trace);
+  m.verdict = verdict;
+  m.detail = "signal 11";
+  m.unix_ms = 1'800'000'000'000;
+  return m;
+}
+
+// Everything of a measurement but its id.
+inline std::string content(const Measurement& m) {
+  std::string text = absl::StrFormat(
+      "%s|%x|%s|%s|%d|%.17g|%.17g|%.17g|%d|%.17g|%.17g|%.17g|%x|%s|%s|%d|", m.trace, m.kernel_hash,
+      std::string(verdict_name(m.verdict)), m.detail, m.inner, m.time_us, m.ci_low_us, m.ci_high_us,
+      m.verified, m.max_rel_error, m.wall_s, m.build_s, m.seed, m.source, m.environment, m.unix_ms);
+  for (double sample : m.samples_us) absl::StrAppendFormat(&text, "%.17g,", sample);
+  text += time_kind_name(m.time_kind);
+  return text;
+}
+
+// A directory of its own, deleted with the object. In memory where there is such a place, because
+// thousands of syncs of a disk that others use take minutes.
+struct Scratch {
+  std::string directory;
+  std::string file;
+  static std::filesystem::path memory() {
+    return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path();
+  }
+  explicit Scratch(const std::filesystem::path& where = memory()) {
+    std::string name = (where / "store_test_XXXXXX").string();
+    CHECK(mkdtemp(name.data()) != nullptr);
+    directory = name;
+    file = directory + "/test.db";
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(directory, ignored);
+  }
+};
+
+// ---- files and processes
+
+inline SqliteOptions patience(double seconds) {
+  SqliteOptions options;
+  options.patience_s = seconds;
+  return options;
+}
+
+inline SqliteOptions read_only() {
+  SqliteOptions options = patience(0.2);
+  options.read_only = true;
+  return options;
+}
+
+inline void spill(const std::string& file, const std::string& text) {
+  std::ofstream(file, std::ios::binary | std::ios::trunc) << text;
+}
+
+// Runs SQL on a file behind the store's back.
+inline void sql(const std::string& file, const std::string& text) {
+  sqlite3* handle = nullptr;
+  CHECK(sqlite3_open(file.c_str(), &handle) == SQLITE_OK);
+  CHECK(sqlite3_exec(handle, text.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK);
+  CHECK(sqlite3_close(handle) == SQLITE_OK);
+}
+
+// A database with a few measurements, closed.
+inline Key fill(const std::string& file, int count = 3) {
+  std::unique_ptr<Store> store = *open_sqlite_store(file);
+  const Key key = put_key(*store);
+  for (int i = 0; i < count; ++i) {
+    std::vector<Measurement> batch = {make_measurement(i, {10.0 + i, 11.0 + i})};
+    CHECK(store->append(key, batch).ok());
+  }
+  return key;
+}
+
+// A child process that runs `body` and exits; its pid. The parent must hold no database open.
+inline pid_t child(const std::function<void()>& body) {
+  const pid_t pid = fork();
+  CHECK(pid >= 0);
+  if (pid == 0) {
+    body();
+    _exit(0);
+  }
+  return pid;
+}
+
+inline int wait_for(pid_t pid) {
+  int status = 0;
+  CHECK(waitpid(pid, &status, 0) == pid);
+  return status;
+}
+
+struct Pipe {
+  int read_end, write_end;
+  Pipe() {
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    read_end = ends[0];
+    write_end = ends[1];
+  }
+  ~Pipe() {
+    close(read_end);
+    close(write_end);
+  }
+  void say(char byte) { CHECK(write(write_end, &byte, 1) == 1); }
+  void hear() {
+    char byte;
+    CHECK(read(read_end, &byte, 1) == 1);
+  }
+};
+
+}  // namespace lw
