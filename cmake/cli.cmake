@@ -7,13 +7,13 @@ library(lw_learn FOLDERS src/learn SOURCES ${lw_withheld} USES lw_api ${ZSTD_LIB
 library(lw_ablation_runs SOURCES bench/ablation.cc USES lw_api)
 # Addresses, certificates, TLS and channels: of the service and of all who call it.
 library(lw_net FOLDERS src/net USES lw_tuner_db gRPC::grpc++ OpenSSL::SSL)
-library(lw_agent FOLDERS src/agent USES lw_api lw_net lw_services)
+library(lw_agent FOLDERS src/agent USES lw_api lw_net lw_services PRECOMPILE ${service_headers})
 include(cmake/serve.cmake)
 # For compilers: look-ups that need no daemon, in C++ and C.
-library(lw_client FOLDERS src/client USES lw_api lw_net lw_services)
+library(lw_client FOLDERS src/client USES lw_api lw_net lw_services REUSE lw_agent)
 
 file(GLOB lw_commands CONFIGURE_DEPENDS src/cli/*.cc)
 add_executable(loopwright ${lw_commands})
-precompile(loopwright <CLI/CLI.hpp> <grpcpp/grpcpp.h> <google/protobuf/util/json_util.h>)
+precompile(loopwright <CLI/CLI.hpp> ${service_headers})
 target_compile_definitions(loopwright PRIVATE LOOPWRIGHT_VERSION="${PROJECT_VERSION}")
 target_link_libraries(loopwright PRIVATE lw_learn lw_agent lw_serve lw_client lw_peers CLI11::CLI11)

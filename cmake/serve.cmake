@@ -2,4 +2,5 @@
 embed_texts(lw_page src/serve/page "page.*" page_texts)
 library(lw_serve FOLDERS src/serve SOURCES ${lw_page}
         USES lw_api lw_net lw_services prometheus-cpp::core PkgConfig::HTTPLIB OpenSSL::SSL
-             absl::synchronization)
+             absl::synchronization
+        REUSE lw_agent)
