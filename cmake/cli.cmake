@@ -14,6 +14,6 @@ library(lw_client FOLDERS src/client USES lw_api lw_net lw_services REUSE lw_age
 
 file(GLOB lw_commands CONFIGURE_DEPENDS src/cli/*.cc)
 add_executable(loopwright ${lw_commands})
-precompile(loopwright <CLI/CLI.hpp> ${service_headers})
+precompile(loopwright ${service_headers})
 target_compile_definitions(loopwright PRIVATE LOOPWRIGHT_VERSION="${PROJECT_VERSION}")
 target_link_libraries(loopwright PRIVATE lw_learn lw_agent lw_serve lw_client lw_peers CLI11::CLI11)

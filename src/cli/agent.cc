@@ -67,7 +67,7 @@ absl::StatusOr<int> run(const AgentCommand& command) {
 
 }  // namespace
 
-Action agent_command(CLI::App& app) {
+Action agent_command(Arguments app) {
   auto command = std::make_shared<AgentCommand>();
   AgentOptions* options = &command->agent;
   options->state = default_state_folder();
@@ -76,13 +76,13 @@ Action agent_command(CLI::App& app) {
   app.add_option("--server", options->server.address,
                  "HOST:PORT or unix:PATH of the server; several, comma-separated, of one database: "
                  "the next when one is away")
-      ->envname("LOOPWRIGHT_SERVER")->capture_default_str();
-  app.add_option("--device", options->devices, "what to measure on")->capture_default_str();
+      .envname("LOOPWRIGHT_SERVER").capture_default_str();
+  app.add_option("--device", options->devices, "what to measure on").capture_default_str();
   app.add_option("--name", options->name, "of this agent; default: from the machine's id");
   app.add_option("--state", options->state, "folder that remembers the devices' descriptions")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_flag("--describe", options->describe_anew, "measure what the devices can do anew");
-  app.add_option("--slots", options->slots, "jobs at hand on each device")->capture_default_str();
+  app.add_option("--slots", options->slots, "jobs at hand on each device").capture_default_str();
   app.add_option("--label", options->labels, "KEY VALUE, shown by the server: host, rack, ...");
   app.add_option("--tls-ca", options->server.tls.ca, "PEM file: the authority of the server");
   app.add_option("--tls-cert", options->server.tls.certificate,
@@ -91,22 +91,22 @@ Action agent_command(CLI::App& app) {
   app.add_flag("--insecure", options->server.insecure,
                "speak without TLS to another machine: anybody on the way may read and write");
   app.add_option("--isolation", command->isolation, "the least isolation of candidates")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option("--once", options->once_s, "leave after so many seconds without work");
   app.add_option("--log-level", command->log_level, "debug, info, warning or error")
-      ->capture_default_str();
+      .capture_default_str();
   return [command] { return run(*command); };
 }
 
-Action device_host_command(CLI::App& app) {
+Action device_host_command(Arguments app) {
   struct HostOptions {
     std::string device;
     int parent = 0;
   };
   auto options = std::make_shared<HostOptions>();
-  app.group("");  // not in the help: the agent starts it
-  app.add_option("--device", options->device)->required();
-  app.add_option("--parent", options->parent)->required();
+  app.hide();  // not in the help: the agent starts it
+  app.add_option("--device", options->device, "").required();
+  app.add_option("--parent", options->parent, "").required();
   return [options] { return device_host_main(options->device, options->parent); };
 }
 

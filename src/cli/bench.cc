@@ -143,7 +143,7 @@ absl::StatusOr<int> run_bench(const BenchOptions& options) {
 
 }  // namespace
 
-Action bench_command(CLI::App& app) {
+Action bench_command(Arguments app) {
   auto options = std::make_shared<BenchOptions>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);
@@ -151,7 +151,7 @@ Action bench_command(CLI::App& app) {
   add_output(app, &options->output);
   app.add_flag("--peers", options->peers, "beside every library found");
   app.add_option("--seconds", options->seconds, "of samples, all contenders together")
-      ->check(CLI::PositiveNumber)->capture_default_str();
+      .positive().capture_default_str();
   return [options] { return run_bench(*options); };
 }
 

@@ -81,23 +81,23 @@ absl::StatusOr<Task> WorkloadOptions::task(const std::vector<std::string>& other
   return make_task(other_words, task_options());
 }
 
-void add_workload(CLI::App& app, WorkloadOptions* options, bool required) {
-  CLI::Option* words = app.add_option("workload", options->words,
+void add_workload(Arguments app, WorkloadOptions* options, bool required) {
+  Argument words = app.add_option("workload", options->words,
                                       "NAME[:OP] and overrides: matmul M=512, my.te:dense_relu");
-  if (required) words->required();
+  if (required) words.required();
   app.add_option("--target", options->target, "host, or a name that `targets` lists")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option("--threads", options->threads, "of the kernel (default: all cores)")
-      ->check(CLI::Range(1, 4096));
+      .between(1, 4096);
   app.add_option("--const", options->const_text,
                  "inputs known before the timed calls: NAME,... or none (default: as the op says)")
-      ->each([options](const std::string& text) {
+      .each([options](const std::string& text) {
         options->const_names.emplace();
         if (text != "none") *options->const_names = absl::StrSplit(text, ',', absl::SkipEmpty());
       });
   app.add_option("--allow", options->allow,
                  "winograd: for windows of 3; less exact, so its results are stored apart")
-      ->check(CLI::IsMember({"winograd"}));
+      .one_of({"winograd"});
 }
 
 absl::StatusOr<std::unique_ptr<Model>> model_named(const std::string& name,
@@ -131,7 +131,7 @@ std::string DatabaseFlags::shown() const {
   return path.substr(0, password) + path.substr(host);
 }
 
-void add_database(CLI::App& app, DatabaseFlags* options) {
+void add_database(Arguments app, DatabaseFlags* options) {
   const char* variable = std::getenv("LOOPWRIGHT_DB");
   options->path = variable != nullptr && *variable != 0 ? variable : "loopwright.db";
   app.add_option(
@@ -142,18 +142,18 @@ void add_database(CLI::App& app, DatabaseFlags* options) {
                "speak to another machine's PostgreSQL without sslmode=verify-full");
 }
 
-void add_frozen(CLI::App& app, DatabaseFlags* options, bool runs) {
-  CLI::Option* frozen = app.add_flag("--frozen", options->frozen,
+void add_frozen(Arguments app, DatabaseFlags* options, bool runs) {
+  Argument frozen = app.add_flag("--frozen", options->frozen,
                                      "only what was tuned before; exit 2 where it was not");
   if (!runs) return;
   app.add_flag("--unverified", options->unverified,
                "do not check a kernel that nobody has verified in a process of its own first")
-      ->excludes(frozen);
+      .excludes(frozen);
 }
 
-void add_output(CLI::App& app, Output* output) {
+void add_output(Arguments app, Output* output) {
   app.add_option("--format", output->format, "of the result")
-      ->check(CLI::IsMember({"table", "json", "csv"}))->capture_default_str();
+      .one_of({"table", "json", "csv"}).capture_default_str();
   app.add_flag("--json", output->json, "short for --format json");
   app.add_flag("-q,--quiet", output->quiet, "no progress and no notes");
   app.add_flag("-v,--verbose", output->verbose, "more progress: every stored trial");

@@ -308,62 +308,62 @@ absl::StatusOr<int> restore_record(const DbOptions& options) {
 }
 
 using Run = Subcommands<DbOptions>::Run;
-using Add = std::function<CLI::App*(const char* name, const char* help, Run run)>;
+using Add = std::function<Arguments(const char* name, const char* help, Run run)>;
 
 void declare_records(const Add& add, DbOptions* options) {
   add("ls", "every key: workload, target, threads, best", ls);
   add("show", "the measurements of a workload", show)
-      ->add_option("id", options->id, "the beginning of its id, as `db ls` prints it")->required();
+      .add_option("id", options->id, "the beginning of its id, as `db ls` prints it").required();
   add("stats", "counts and sizes", stats);
   add("export", "all records, one JSON line each", export_lines)
-      ->add_option("-o,--output", options->file, "file to write (default: stdout)");
-  CLI::App* importing = add("import", "records as `db export` writes them; those that are there "
+      .add_option("-o,--output", options->file, "file to write (default: stdout)");
+  Arguments importing = add("import", "records as `db export` writes them; those that are there "
                                       "already are passed over", import_lines);
-  importing->add_option("file", options->file, "file to read, - for stdin")->required();
-  add_strict(*importing, &options->strict);
-  add_prune(*add("prune", "forget measurements that look-ups do not need, or what a daemon forgets "
+  importing.add_option("file", options->file, "file to read, - for stdin").required();
+  add_strict(importing, &options->strict);
+  add_prune(add("prune", "forget measurements that look-ups do not need, or what a daemon forgets "
                           "in time", prune), &options->prune);
-  CLI::App* making = add("snapshot", "the best of every key as one read-only file", snapshot);
-  making->add_option("-o,--output", options->file, "file to write or replace")->required();
-  making->add_option("--top", options->top, "traces of each key")
-      ->check(CLI::Range(1, 100))->capture_default_str();
+  Arguments making = add("snapshot", "the best of every key as one read-only file", snapshot);
+  making.add_option("-o,--output", options->file, "file to write or replace").required();
+  making.add_option("--top", options->top, "traces of each key")
+      .between(1, 100).capture_default_str();
 }
 
 void declare_upkeep(const Add& add, DbOptions* options) {
   add("backup", "one verified copy of everything, as a file, while others go on writing", backup_to)
-      ->add_option("-o,--output", options->file, "file to write or replace")->required();
-  CLI::App* restoring = add("restore", "bring a backup into a new database of either kind",
+      .add_option("-o,--output", options->file, "file to write or replace").required();
+  Arguments restoring = add("restore", "bring a backup into a new database of either kind",
                             restore_from);
-  restoring->add_option("file", options->file, "as `db backup` or a daemon's `backup` wrote it")
-      ->required();
-  restoring->add_flag("--force", options->force, "replace what the database holds");
-  CLI::App* withdrawing = add("withdraw", "give a trace out no more; what was measured stays",
+  restoring.add_option("file", options->file, "as `db backup` or a daemon's `backup` wrote it")
+      .required();
+  restoring.add_flag("--force", options->force, "replace what the database holds");
+  Arguments withdrawing = add("withdraw", "give a trace out no more; what was measured stays",
                               withdraw);
-  withdrawing->add_option("id", options->id, "of one of its measurements, as `db show` prints it")
-      ->required();
-  withdrawing->add_option("--reason", options->reason, "why")->required();
-  withdrawing->add_option("--evidence", options->evidence, "what shows it");
+  withdrawing.add_option("id", options->id, "of one of its measurements, as `db show` prints it")
+      .required();
+  withdrawing.add_option("--reason", options->reason, "why").required();
+  withdrawing.add_option("--evidence", options->evidence, "what shows it");
   add("restore-record", "give a withdrawn trace out again", restore_record)
-      ->add_option("record", options->id,
+      .add_option("record", options->id,
                    "the beginning of its digest, as `db withdrawn` prints it")
-      ->required();
+      .required();
   add("withdrawn", "the traces that are withdrawn, and why", list_withdrawn);
   add("check", "every invariant; exit 5 when one does not hold", check);
-  CLI::App* clock = add("clock", "the service's time beside the present", clock_of);
-  clock->add_flag("--reset", options->clock.reset,
+  Arguments clock = add("clock", "the service's time beside the present", clock_of);
+  clock.add_flag("--reset", options->clock.reset,
                   "set it and what it has stamped back to the present; stop the daemons first");
-  clock->add_flag("--force", options->clock.force, "though a daemon may be at work");
+  clock.add_flag("--force", options->clock.force, "though a daemon may be at work");
 }
 
 }  // namespace
 
-Action db_command(CLI::App& app) {
+Action db_command(Arguments app) {
   Subcommands<DbOptions> commands(app, nullptr);
   DbOptions* options = commands.options.get();
   const auto add = [&](const char* name, const char* help, Run run) {
-    CLI::App* sub = commands.add(app, name, help, run);
-    add_database(*sub, &options->database);
-    add_output(*sub, &options->output);
+    Arguments sub = commands.add(app, name, help, run);
+    add_database(sub, &options->database);
+    add_output(sub, &options->output);
     return sub;
   };
   declare_records(add, options);

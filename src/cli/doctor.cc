@@ -44,10 +44,10 @@ absl::StatusOr<int> run_doctor(const DoctorOptions& options) {
 
 }  // namespace
 
-Action doctor_command(CLI::App& app) {
+Action doctor_command(Arguments app) {
   auto options = std::make_shared<DoctorOptions>();
   app.add_option("--target", options->target, "whose instructions to measure with")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_flag("--quick", options->quick, "about a second");
   add_output(app, &options->output);
   return [options] { return run_doctor(*options); };

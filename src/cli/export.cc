@@ -59,7 +59,7 @@ absl::StatusOr<int> run_export(const ExportOptions& options) {
 
 }  // namespace
 
-Action export_command(CLI::App& app) {
+Action export_command(Arguments app) {
   auto options = std::make_shared<ExportOptions>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);
@@ -70,7 +70,7 @@ Action export_command(CLI::App& app) {
   app.add_option("--lock", options->lock,
                  "the lock file that --locked's files must be as, not the copy in the bundle");
   add_withdrawn(app, &options->withdrawn);
-  app.add_option("-o,--output", options->folder, "folder to write to")->required();
+  app.add_option("-o,--output", options->folder, "folder to write to").required();
   return [options] { return run_export(*options); };
 }
 

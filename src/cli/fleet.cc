@@ -243,71 +243,71 @@ absl::StatusOr<int> run_backup(const FleetOptions& options) {
 
 // Lists where none of its commands is given.
 struct Group : Subcommands<FleetOptions> {
-  Group(CLI::App& app, Run list) : Subcommands(app, list) {
+  Group(Arguments app, Run list) : Subcommands(app, list) {
     add_service(app, &options->service);
     add_output(app, &options->output);
   }
-  CLI::App* add(CLI::App& app, const char* name, const char* help, Run run) {
-    CLI::App* sub = Subcommands::add(app, name, help, run);
-    add_service(*sub, &options->service);
-    add_output(*sub, &options->output);
-    add_request_id(*sub, &options->request_id);
+  Arguments add(Arguments app, const char* name, const char* help, Run run) {
+    Arguments sub = Subcommands::add(app, name, help, run);
+    add_service(sub, &options->service);
+    add_output(sub, &options->output);
+    add_request_id(sub, &options->request_id);
     return sub;
   }
 };
 
-void add_most(CLI::App& app, FleetOptions* options, const char* help) {
-  app.add_option("--most", options->most, help)->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
+void add_most(Arguments app, FleetOptions* options, const char* help) {
+  app.add_option("--most", options->most, help).between(1, 1'000'000)
+      .capture_default_str();
 }
 
 }  // namespace
 
-Action devices_command(CLI::App& app) {
+Action devices_command(Arguments app) {
   Group group(app, list_devices);
   FleetOptions* options = group.options.get();
   add_most(app, options, "how many");
-  const auto select = [&](CLI::App* sub) {
-    sub->add_option("names", options->names, "devices/ID or ID");
-    sub->add_option("--label", options->labels, "NAME=VALUE: all devices that carry it");
+  const auto select = [&](Arguments sub) {
+    sub.add_option("names", options->names, "devices/ID or ID");
+    sub.add_option("--label", options->labels, "NAME=VALUE: all devices that carry it");
     return sub;
   };
   select(group.add(app, "drain", "let them finish what they hold and take nothing new",
                    drain_devices))
-      ->add_option("--reason", options->reason, "shown with the devices");
+      .add_option("--reason", options->reason, "shown with the devices");
   select(group.add(app, "resume", "let them work, again or for the first time", resume_devices));
-  CLI::App* quarantine = group.add(app, "quarantine", "take from it what it holds and close it",
+  Arguments quarantine = group.add(app, "quarantine", "take from it what it holds and close it",
                                    quarantine_device);
-  quarantine->add_option("name", options->name, "devices/ID or ID")->required();
-  quarantine->add_option("--reason", options->reason, "kept as evidence")->required();
+  quarantine.add_option("name", options->name, "devices/ID or ID").required();
+  quarantine.add_option("--reason", options->reason, "kept as evidence").required();
   return group.action();
 }
 
-Action agents_command(CLI::App& app) {
+Action agents_command(Arguments app) {
   Group group(app, list_agents);
   add_most(app, group.options.get(), "how many");
   return group.action();
 }
 
-Action jobs_command(CLI::App& app) {
+Action jobs_command(Arguments app) {
   Group group(app, list_jobs);
   FleetOptions* options = group.options.get();
   app.add_option("--filter", options->filter,
                  "state = DEAD AND study = \"studies/ID\"; also client, device, priority, attempt");
   add_most(app, options, "how many, the oldest first");
   group.add(app, "requeue", "give a job that was given up its attempts back", requeue_job)
-      ->add_option("name", options->name, "jobs/ID or ID")->required();
+      .add_option("name", options->name, "jobs/ID or ID").required();
   return group.action();
 }
 
-Action audit_command(CLI::App& app) {
+Action audit_command(Arguments app) {
   Group group(app, list_audit);
   group.options->most = 100;
   add_most(app, group.options.get(), "how many, the newest first");
   return group.action();
 }
 
-Action backup_command(CLI::App& app) {
+Action backup_command(Arguments app) {
   Group group(app, run_backup);
   add_request_id(app, &group.options->request_id);
   return group.action();

@@ -129,26 +129,26 @@ class Gathering {
 
 }  // namespace
 
-void add_gather(CLI::App& app, GatherOptions* options) {
+void add_gather(Arguments app, GatherOptions* options) {
   app.add_option("--tasks", options->tasks, "of the seed's sequence, from its first")
-      ->capture_default_str();
-  app.add_option("--first", options->first, "of them that is looked at")->capture_default_str();
+      .capture_default_str();
+  app.add_option("--first", options->first, "of them that is looked at").capture_default_str();
   app.add_option("--seconds", options->seconds, "after which no task begins");
-  app.add_option("--seed", options->seed, "of tasks and programs")->capture_default_str();
+  app.add_option("--seed", options->seed, "of tasks and programs").capture_default_str();
   app.add_option("--uniform", options->uniform, "programs a task, uniform over the space")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option("--searched", options->searched, "programs a task, as a search would choose")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option("--guided", options->guided, "programs a task, as one with --model would")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option("--model", options->model, "what guides: `shipped`, or a FILE")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option("--threads", options->threads, "of the tasks that have more than one")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      .positive()
+      .capture_default_str();
   app.add_option("--lesser", options->lesser, "built-in targets that some of the tasks are for")
-      ->delimiter(',');
-  app.add_option("-o,--output", options->file, "the data set, added to")->capture_default_str();
+      .delimiter(',');
+  app.add_option("-o,--output", options->file, "the data set, added to").capture_default_str();
   app.add_option("--objects", options->objects,
                  "folder of machine code: those tasks that --build-only left there are measured");
   app.add_flag("--build-only", options->build_only,

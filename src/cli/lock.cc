@@ -127,7 +127,7 @@ absl::StatusOr<int> run_fetch(const LockOptions& options) {
   return kDone;
 }
 
-void add_records(CLI::App& app, LockOptions* options) {
+void add_records(Arguments app, LockOptions* options) {
   add_database(app, &options->database);
   app.add_option("--snapshot", options->snapshot, "read this snapshot, not the database");
   add_withdrawn(app, &options->withdrawn);
@@ -136,25 +136,25 @@ void add_records(CLI::App& app, LockOptions* options) {
 
 }  // namespace
 
-Action lock_command(CLI::App& app) {
+Action lock_command(Arguments app) {
   auto options = std::make_shared<LockOptions>();
   app.add_option("requests", options->requests, "files: suites, or lines of a workload's words")
-      ->required();
-  app.add_option("-o,--output", options->target_path, "the lock file")->required();
+      .required();
+  app.add_option("-o,--output", options->target_path, "the lock file").required();
   app.add_option("--target", options->workload.target, "host, or a name that `targets` lists")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option("--threads", options->workload.threads, "of the kernels (default: all cores)")
-      ->check(CLI::Range(1, 4096));
+      .between(1, 4096);
   app.add_flag("--frozen", options->database.frozen,
                "exit 2 if any is not tuned, and print what to tune");
   add_records(app, options.get());
   return [options] { return run_lock(*options); };
 }
 
-Action fetch_command(CLI::App& app) {
+Action fetch_command(Arguments app) {
   auto options = std::make_shared<LockOptions>();
-  app.add_option("--lock", options->lock, "the lock file")->required();
-  app.add_option("-o,--output", options->target_path, "the bundle's folder")->required();
+  app.add_option("--lock", options->lock, "the lock file").required();
+  app.add_option("-o,--output", options->target_path, "the bundle's folder").required();
   add_records(app, options.get());
   return [options] { return run_fetch(*options); };
 }

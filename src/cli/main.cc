@@ -4,6 +4,7 @@
 #include <csignal>
 #include <iostream>
 
+#include "CLI/CLI.hpp"
 #include "src/cli/commands.h"
 #include "src/cli/interrupt.h"
 #include "tuner_db/postgres_url.h"
@@ -130,7 +131,7 @@ int main(int argc, char** argv) {
   std::vector<std::pair<CLI::App*, Action>> actions;
   for (const Command& command : kCommands) {
     CLI::App* sub = app.add_subcommand(command.name, command.help);
-    actions.emplace_back(sub, command.declare(*sub));
+    actions.emplace_back(sub, command.declare(Arguments(sub)));
   }
   try {
     app.parse(argc, argv);

@@ -87,18 +87,18 @@ absl::StatusOr<Pruned> delete_all(const std::shared_ptr<Database>& database,
 
 }  // namespace
 
-void add_prune(CLI::App& app, PruneOptions* options) {
+void add_prune(Arguments app, PruneOptions* options) {
   const auto asked = [options](const std::string&) { options->measurements = true; };
   app.add_option("--keep", options->keep, "of measurements: traces of each key, the best first")
-      ->check(CLI::Range(1, 1 << 30))->capture_default_str()->each(asked);
+      .between(1, 1 << 30).capture_default_str().each(asked);
   app.add_option("--days", options->days, "of measurements: age after which failures go")
-      ->check(CLI::NonNegativeNumber)->capture_default_str()->each(asked);
+      .not_negative().capture_default_str().each(asked);
   for (const RetentionSetting& setting : retention_settings()) {
     std::string name = concat("--", setting.name);
     std::replace(name.begin(), name.end(), '_', '-');
     app.add_option(name, options->retention.*(setting.days),
                    concat(setting.help, ": how many days they stay; 0: for ever"))
-        ->check(CLI::NonNegativeNumber);
+        .not_negative();
   }
   app.add_flag("--dry-run", options->dry_run, "say how many would go");
 }

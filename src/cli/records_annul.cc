@@ -93,22 +93,22 @@ absl::StatusOr<int> reinstate(const AnnulOptions& options) {
   return mark(options, &v1::ScheduleService::Stub::ReinstateMeasurements);
 }
 
-void add_annul_options(CLI::App& app, AnnulOptions* options) {
+void add_annul_options(Arguments app, AnnulOptions* options) {
   add_service(app, &options->service);
   add_output(app, &options->output);
   add_workload(app, &options->workload, /*required=*/false);
   app.add_option("--cache", options->cache, "warm or cold: how the workload was measured")
-      ->check(CLI::IsMember({"warm", "cold"}))->capture_default_str();
+      .one_of({"warm", "cold"}).capture_default_str();
   app.add_option("--record", options->record, "of this trace alone: the beginning of the digest "
                                               "that look-ups and `records withdrawn` show");
   app.add_option("--agent", options->agent, "of this agent alone, as `agents` shows it");
   app.add_option("--actor", options->actor, "of whom `history` shows so: client/NAME")
-      ->excludes("--agent");
+      .excludes("--agent");
   app.add_option("--device", options->device, "of this device alone");
   app.add_option("--first", options->first, "of this id, as `history` shows it, and later")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--last", options->last, "of this id and earlier")->check(CLI::PositiveNumber);
-  app.add_option("--reason", options->reason, "why; the audit keeps it")->required();
+      .positive();
+  app.add_option("--last", options->last, "of this id and earlier").positive();
+  app.add_option("--reason", options->reason, "why; the audit keeps it").required();
   app.add_flag("--dry-run", options->dry_run, "count them, change nothing");
 }
 

@@ -185,11 +185,11 @@ absl::StatusOr<int> run_report(const ReportOptions& options) {
 
 }  // namespace
 
-Action report_command(CLI::App& app) {
+Action report_command(Arguments app) {
   auto options = std::make_shared<ReportOptions>();
   add_database(app, &options->database);
   add_output(app, &options->output);
-  app.add_option("-o,--output", options->file, "the page to write")->capture_default_str();
+  app.add_option("-o,--output", options->file, "the page to write").capture_default_str();
   app.add_flag(
       "--no-machine", options->no_machine,
       "do not measure this machine: no roofs and no bounds (the figures are from another)");

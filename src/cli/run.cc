@@ -167,21 +167,21 @@ absl::StatusOr<int> run_run(const RunOptions& options) {
 
 }  // namespace
 
-Action run_command(CLI::App& app) {
+Action run_command(Arguments app) {
   auto options = std::make_shared<RunOptions>();
   add_workload(app, &options->workload, /*required=*/false);
   add_database(app, &options->database);
   add_frozen(app, &options->database, /*runs=*/true);
   add_output(app, &options->output);
   app.add_option("-i,--input", options->in, "NAME=FILE.npy, once for each input")
-      ->allow_extra_args(false);
+      .allow_extra_args(false);
   app.add_option("-o,--output", options->out, "NAME=FILE.npy, outputs to write")
-      ->allow_extra_args(false);
+      .allow_extra_args(false);
   app.add_option("--case", options->case_folder,
                  "checks again what `tune --keep-failing` wrote into this folder, on its inputs; "
                  "exit 3 if it still fails")
-      ->excludes("--input")
-      ->excludes("--output");
+      .excludes("--input")
+      .excludes("--output");
   app.add_flag("--reference", options->reference, "the slow and obvious way instead of a kernel");
   return [options] { return run_run(*options); };
 }

@@ -1,6 +1,7 @@
 // `serve`: the tuning daemon.
 #include <iostream>
 
+#include "absl/strings/numbers.h"
 #include "src/base/log.h"
 #include "src/cli/commands.h"
 #include "src/cli/interrupt.h"
@@ -40,16 +41,16 @@ absl::StatusOr<int> run_serve(ServeOptions& options) {
 
 }  // namespace
 
-Action serve_command(CLI::App& app) {
+Action serve_command(Arguments app) {
   auto options = std::make_shared<ServeOptions>();
   DaemonOptions& daemon = options->daemon;
   app.add_option("--listen", daemon.listen, "gRPC: HOST:PORT, [V6]:PORT or unix:PATH")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option("--http", daemon.http, "page, metrics and health; '' for none")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option("--db", daemon.database, "a file, or postgres://USER@HOST/NAME (password from "
                                           "PGPASSFILE or ~/.pgpass)")
-      ->envname("LOOPWRIGHT_DB")->capture_default_str();
+      .envname("LOOPWRIGHT_DB").capture_default_str();
   app.add_flag("--insecure-database", daemon.insecure_database,
                "speak to another machine's PostgreSQL without sslmode=verify-full");
   app.add_option("--config", daemon.config,
@@ -62,25 +63,25 @@ Action serve_command(CLI::App& app) {
   app.add_flag("--reflection", daemon.reflection, "let clients ask what the API is (v1alpha)");
   app.add_option("--backups", daemon.service.backup_folder, "where BackupDatabase writes");
   app.add_option("--search-threads", daemon.service.searcher.threads, "of the searches")
-      ->check(CLI::Range(1, 256))->capture_default_str();
+      .between(1, 256).capture_default_str();
   app.add_flag("!--no-search", daemon.service.search,
                "leave the searches to other daemons of the database; serve agents and clients");
   app.add_option("--lease-seconds", [&daemon](const std::vector<std::string>& words) {
         double seconds = 0;
-        if (!CLI::detail::lexical_cast(words[0], seconds) || !(seconds >= 1)) return false;
+        if (!absl::SimpleAtod(words[0], &seconds) || !(seconds >= 1)) return false;
         daemon.service.rules.ttl_ms = static_cast<int64_t>(1000 * seconds);
         return true;
       }, "how long an agent may be silent with a job (30)");
   app.add_option("--owner-seconds", [&daemon](const std::vector<std::string>& words) {
         double seconds = 0;
-        if (!CLI::detail::lexical_cast(words[0], seconds) || !(seconds >= 1)) return false;
+        if (!absl::SimpleAtod(words[0], &seconds) || !(seconds >= 1)) return false;
         daemon.service.searcher.owner_ttl_ms = static_cast<int64_t>(1000 * seconds);
         return true;
       }, "how long a daemon may be silent until others of its database take its studies (20)");
   app.add_option("--grace", daemon.grace_s, "seconds for what is in flight when it stops")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option("--log-level", options->log_level, "debug, info, warning or error")
-      ->capture_default_str();
+      .capture_default_str();
   add_output(app, &options->output);
   return [options] { return run_serve(*options); };
 }

@@ -41,14 +41,14 @@ absl::StatusOr<int> run_show(const ShowOptions& options) {
 
 }  // namespace
 
-Action show_command(CLI::App& app) {
+Action show_command(Arguments app) {
   auto options = std::make_shared<ShowOptions>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);
   add_frozen(app, &options->database, /*runs=*/false);
   add_output(app, &options->output);
-  app.add_option("--stage", options->stage, "how far down")->capture_default_str()
-      ->check(CLI::IsMember({"expr", "trace", "nest", "kernel", "llvm", "asm"}));
+  app.add_option("--stage", options->stage, "how far down").capture_default_str()
+      .one_of({"expr", "trace", "nest", "kernel", "llvm", "asm"});
   app.add_option("--trace", options->trace_file, "a file with a trace, instead of the best");
   return [options] { return run_show(*options); };
 }

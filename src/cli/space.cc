@@ -103,13 +103,13 @@ absl::StatusOr<int> run_space(const SpaceOptions& options) {
 
 }  // namespace
 
-Action space_command(CLI::App& app) {
+Action space_command(Arguments app) {
   auto options = std::make_shared<SpaceOptions>();
   add_workload(app, &options->workload);
   add_output(app, &options->output);
-  app.add_option("--seed", options->seed, "of the samples")->capture_default_str();
+  app.add_option("--seed", options->seed, "of the samples").capture_default_str();
   app.add_option("--samples", options->samples, "to print of each sketch")
-      ->check(CLI::Range(0, kDraws))->capture_default_str();
+      .between(0, kDraws).capture_default_str();
   app.add_flag("--why", options->why,
                "say which steps were left out, which sketches are not in the space and which draws "
                "cannot be lowered, and why");

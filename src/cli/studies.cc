@@ -272,10 +272,10 @@ absl::StatusOr<int> watch(const RemoteService& service, const Output& output,
   return exit_of(study.progress().state());
 }
 
-void add_patience(CLI::App& app, double* patience_s) {
+void add_patience(Arguments app, double* patience_s) {
   app.add_option("--patience", *patience_s,
                  "seconds that a server which is away is waited for (default: any time)")
-      ->check(CLI::PositiveNumber);
+      .positive();
 }
 
 absl::StatusOr<int> run_submit(const SubmitOptions& options) {
@@ -385,7 +385,7 @@ absl::StatusOr<int> run_delete(const NamedOptions& options) {
 
 }  // namespace
 
-Action submit_command(CLI::App& app) {
+Action submit_command(Arguments app) {
   auto options = std::make_shared<SubmitOptions>();
   add_workload(app, &options->workload, /*required=*/false);
   add_service(app, &options->service);
@@ -393,12 +393,12 @@ Action submit_command(CLI::App& app) {
   app.add_option("--suite", options->suite,
                  "a JSON file of cases; the words then name some of them");
   app.add_option("--trials", options->trials, "for each workload on average; 0: 200")
-      ->check(CLI::NonNegativeNumber)->capture_default_str();
+      .not_negative().capture_default_str();
   app.add_option("--seconds", options->seconds, "of measuring, for each workload on average")
-      ->check(CLI::NonNegativeNumber);
+      .not_negative();
   app.add_option("--priority", options->priority, "-100 (last) to 100 (first)")
-      ->check(CLI::Range(-100, 100))->capture_default_str();
-  app.add_option("--seed", options->seed, "of everything that is random")->capture_default_str();
+      .between(-100, 100).capture_default_str();
+  app.add_option("--seed", options->seed, "of everything that is random").capture_default_str();
   app.add_option("--batch", options->batch, "candidates a job; 0: the server's choice");
   app.add_flag("--cold", options->cold, "measure with cold caches");
   app.add_option("--label", options->labels, "NAME=VALUE, to find it by");
@@ -411,9 +411,9 @@ Action submit_command(CLI::App& app) {
   return [options] { return run_submit(*options); };
 }
 
-Action watch_command(CLI::App& app) {
+Action watch_command(Arguments app) {
   auto options = std::make_shared<NamedOptions>();
-  app.add_option("STUDY", options->name, "studies/ID or ID")->required();
+  app.add_option("STUDY", options->name, "studies/ID or ID").required();
   app.add_option("--after", options->after, "the number of the last event that was seen");
   add_patience(app, &options->patience_s);
   add_service(app, &options->service);
@@ -425,29 +425,29 @@ Action watch_command(CLI::App& app) {
   };
 }
 
-Action studies_command(CLI::App& app) {
+Action studies_command(Arguments app) {
   auto options = std::make_shared<NamedOptions>();
   app.add_option("STUDY", options->name, "one study, with its workloads");
   app.add_option("--filter", options->filter, "state = RUNNING AND client = \"ci\"");
-  app.add_option("--most", options->most, "how many, the newest first")->capture_default_str();
+  app.add_option("--most", options->most, "how many, the newest first").capture_default_str();
   add_service(app, &options->service);
   add_output(app, &options->output);
   return [options] { return run_studies(*options); };
 }
 
-Action cancel_command(CLI::App& app) {
+Action cancel_command(Arguments app) {
   auto options = std::make_shared<NamedOptions>();
-  app.add_option("STUDY", options->name, "studies/ID or ID")->required();
+  app.add_option("STUDY", options->name, "studies/ID or ID").required();
   app.add_option("--request-id", options->request_id, "of this request");
   add_service(app, &options->service);
   add_output(app, &options->output);
   return [options] { return run_cancel(*options); };
 }
 
-Action delete_command(CLI::App& app) {
+Action delete_command(Arguments app) {
   auto options = std::make_shared<NamedOptions>();
   app.add_option("STUDY", options->names, "studies/ID or ID, of studies that have ended")
-      ->required();
+      .required();
   add_service(app, &options->service);
   add_output(app, &options->output);
   return [options] { return run_delete(*options); };

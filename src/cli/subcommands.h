@@ -14,12 +14,12 @@ struct Subcommands {
   std::shared_ptr<Run> chosen;
 
   // `usual` runs where none was named; null: one must be.
-  Subcommands(CLI::App& app, Run usual) : chosen(std::make_shared<Run>(usual)) {
-    if (usual == nullptr) app.require_subcommand(1);
+  Subcommands(Arguments app, Run usual) : chosen(std::make_shared<Run>(usual)) {
+    if (usual == nullptr) app.require_command();
   }
-  CLI::App* add(CLI::App& app, const char* name, const char* help, Run run) {
-    CLI::App* sub = app.add_subcommand(name, help);
-    sub->callback([chosen = chosen, run] { *chosen = run; });
+  Arguments add(Arguments app, const char* name, const char* help, Run run) {
+    Arguments sub = app.add_command(name, help);
+    sub.callback([chosen = chosen, run] { *chosen = run; });
     return sub;
   }
   Action action() const {

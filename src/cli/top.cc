@@ -156,11 +156,11 @@ absl::StatusOr<int> run_top(const TopOptions& options) {
 
 }  // namespace
 
-Action top_command(CLI::App& app) {
+Action top_command(Arguments app) {
   auto options = std::make_shared<TopOptions>();
   add_service(app, &options->service);
   app.add_option("--every", options->every_s, "seconds between pictures")
-      ->check(CLI::Range(0.1, 3600.0))->capture_default_str();
+      .between(0.1, 3600.0).capture_default_str();
   app.add_flag("--once", options->once, "one plain picture");
   app.add_flag("--json", options->json, "one JSON document");
   return [options] { return run_top(*options); };

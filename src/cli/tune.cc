@@ -389,7 +389,7 @@ absl::StatusOr<int> run_tune(TuneOptions& options) {
 
 }  // namespace
 
-Action tune_command(CLI::App& app) {
+Action tune_command(Arguments app) {
   auto options = std::make_shared<TuneOptions>();
   add_workload(app, &options->workload, /*required=*/false);
   add_database(app, &options->database);
@@ -400,19 +400,19 @@ Action tune_command(CLI::App& app) {
       "number of cases, are shared: they go where they gain most");
   app.add_option("--trials", options->search.trials,
                  "stored ones of the same key count; with --suite, per case on average")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+      .not_negative()
+      .capture_default_str();
   app.add_option("--seconds", options->search.seconds,
                  "whichever comes first; with --suite, per case on average")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+      .not_negative()
+      .capture_default_str();
   app.add_option("--seed", options->search.seed, "of everything that is random")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option("--model", options->model,
                  "what ranks candidates: `draft`: the analytic model, and what the run learns; "
                  "`none`: the analytic model alone; `shipped`: the model that comes with the "
                  "program, or a FILE that `model train` saved, and what the run learns on top")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option("--keep-failing", options->keep_failing,
                  "a folder for one case of each class of failures: the program, its schedule, the "
                  "inputs' seed and the verdict, which `run --case` repeats");
