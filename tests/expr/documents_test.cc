@@ -31,6 +31,7 @@ TEST(Documents, TheirProgramsParse) {
     const std::regex block("```\n([^`]*)```");
     for (std::sregex_iterator at(text.begin(), text.end(), block), end; at != end; ++at) {
       const std::string program = (*at)[1];
+      if (program.rfind("$ ", 0) == 0) continue;  // what a command prints
       if (!std::regex_search(program, std::regex("(^|\n)op "))) continue;
       const absl::StatusOr<Module> module = parse_module(program, file.filename().string());
       EXPECT_TRUE(module.ok()) << program << module.status().message();
@@ -52,6 +53,20 @@ TEST(Documents, TheirLinksLeadToFiles) {
     }
   }
   EXPECT_GE(links, 10);
+}
+
+TEST(Documents, TheirPathsExist) {
+  int paths = 0;
+  for (const std::filesystem::path& file : documents()) {
+    const std::string text = slurp(file.string());
+    const std::regex path("`((src|schedules|cost_model|tuner_db|bench|tests|fuzz|proto|examples|deploy)/"
+                          "[a-z0-9_/]+\\.[a-z]+)`");
+    for (std::sregex_iterator at(text.begin(), text.end(), path), end; at != end; ++at) {
+      EXPECT_TRUE(std::filesystem::exists(kSource / (*at)[1].str())) << file << ": " << (*at)[1];
+      ++paths;
+    }
+  }
+  EXPECT_GE(paths, 40);
 }
 
 // Who writes a client from the .proto files alone has to know what every call needs.

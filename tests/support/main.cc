@@ -30,23 +30,24 @@ std::map<std::string, int (*)(int, char**), std::less<>>& entry_points() {
 // Leaves out the tests of all other files. Returns how many stay.
 int select(const std::string& file) {
   const testing::UnitTest& all = *testing::UnitTest::GetInstance();
-  std::string others;
+  std::string own, others;
   int found = 0;
   for (int s = 0; s < all.total_test_suite_count(); ++s) {
     const testing::TestSuite& suite = *all.GetTestSuite(s);
     for (int t = 0; t < suite.total_test_count(); ++t) {
       const testing::TestInfo& test = *suite.GetTestInfo(t);
-      if (std::filesystem::path(test.file()).stem() == file) {
-        ++found;
-      } else {
-        others += ":" + std::string(suite.name()) + "." + test.name();
-      }
+      const bool is_own = std::filesystem::path(test.file()).stem() == file;
+      (is_own ? own : others) += ":" + std::string(suite.name()) + "." + test.name();
+      found += is_own;
     }
   }
-  if (others.empty()) return found;
   std::string& filter = testing::GTEST_FLAG(filter);
-  if (filter.find('-') == std::string::npos) others[0] = '-';
-  filter += others;
+  if (filter == "*" && found > 0) {
+    filter = own.substr(1);                // short: GoogleTest prints it
+  } else if (!others.empty()) {
+    if (filter.find('-') == std::string::npos) others[0] = '-';
+    filter += others;
+  }
   return found;
 }
 
