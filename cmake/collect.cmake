@@ -1,33 +1,32 @@
 # Presence of a file is its registration: these functions generate tables from folders, so there is
 # no list to keep and nothing a static library's linker could drop.
 
-# collect(VAR FOLDER SIGNATURE TYPE TABLE): for each FOLDER/NAME.cc declares SIGNATURE with %NAME%
-# replaced (namespace lw) and generates `const std::vector<const TYPE*>& lw::TABLE()`, sorted by name.
-function(collect variable folder signature type table)
+# collect(VAR FOLDER HEADER TYPE TABLE): for each FOLDER/NAME.cc declares `const TYPE& NAME()` in
+# TYPE's namespace and generates there `const std::vector<const TYPE*>& TABLE()`, sorted by name;
+# HEADER declares both.
+function(collect variable folder header type table)
   file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cc)
   list(SORT files)
+  string(REGEX REPLACE "::[^:]*$" "" namespace "${type}")
   set(declarations "")
   set(entries "")
   foreach(file ${files})
     get_filename_component(name ${file} NAME_WE)
-    string(REPLACE "%NAME%" "${name}" declaration "${signature}")
-    string(APPEND declarations "${declaration};\n")
+    string(APPEND declarations "const ${type}& ${name}();\n")
     string(APPEND entries "      &${name}(),\n")
   endforeach()
-  get_filename_component(up ${folder} DIRECTORY)
-  file(GLOB header ${CMAKE_SOURCE_DIR}/${up}/steps.h)
   set(output ${CMAKE_BINARY_DIR}/generated/${table}.cc)
   file(CONFIGURE OUTPUT ${output} CONTENT
 "#include <vector>
-#include \"${up}/steps.h\"
-namespace lw {
+#include \"${header}\"
+namespace ${namespace} {
 ${declarations}
 const std::vector<const ${type}*>& ${table}() {
   static const std::vector<const ${type}*> table = {
 ${entries}  };
   return table;
 }
-}  // namespace lw
+}  // namespace ${namespace}
 " @ONLY)
   set(${variable} ${output} PARENT_SCOPE)
 endfunction()
