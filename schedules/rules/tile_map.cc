@@ -6,7 +6,8 @@
 // tile which is transposed in registers, and the tiles are blocked for the cache.
 #include <algorithm>
 
-#include "schedules/rules/sketch.h"
+#include "schedules/legality.h"
+#include "schedules/rule.h"
 
 namespace lw::rules {
 namespace {
@@ -34,9 +35,9 @@ bool hosts_others(const Nest& nest, int stage) {
                      [&](const Stage& s) { return s.place == Place::kAt && s.host == stage; });
 }
 
-}  // namespace
+bool takes(const Draft& d, int stage) { return is_map(d.nest, stage); }
 
-void tile_map(Draft& d, int stage) {
+void tile(Draft& d, int stage) {
   const std::string name = d.nest.stages[stage].name;
   const bool hosts = hosts_others(d.nest, stage);
   const bool attached = d.nest.stages[stage].place == Place::kAt;
@@ -101,6 +102,13 @@ void tile_map(Draft& d, int stage) {
   if (d.nest.program->tensors[d.nest.stages[find_stage(d.nest, name)].tensor].role == Role::kOutput) {
     optional(d, "non_temporal", {name}, {0});
   }
+}
+
+}  // namespace
+
+const Rule& tile_map() {
+  static constexpr Rule rule = {"tile_map", Phase::kTile, nullptr, takes, tile};
+  return rule;
 }
 
 }  // namespace lw::rules

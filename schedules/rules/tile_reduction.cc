@@ -22,7 +22,8 @@
 // its elements, once loaded, serve all rows. Everything else stays a loop outside.
 #include <algorithm>
 
-#include "schedules/rules/sketch.h"
+#include "schedules/legality.h"
+#include "schedules/rule.h"
 #include "schedules/window.h"
 
 namespace lw::rules {
@@ -275,9 +276,68 @@ void fuse_reductions(Draft& d, const std::string& name) {
   }
 }
 
-}  // namespace
+bool follows_result(const Stage& stage, const Access& access) {
+  for (size_t a = 0; a < stage.axes.size(); ++a) {
+    const NestAxis& axis = stage.axes[a];
+    if (!axis.reduction && axis.extent > 1 && std::abs(access.stride[a]) == 1) return true;
+  }
+  return false;
+}
 
-void tile_reduction(Draft& d, int stage, bool vector_reduction) {
+// Whether an operand that is read once lies in memory along an axis of the result.
+bool lies_along_result(const Nest& nest, int s) {
+  const Stage& stage = nest.stages[s];
+  const std::vector<Access> list = accesses(nest, s);
+  return std::any_of(list.begin(), list.end(), [&](const Access& access) {
+    return access.affine && !reused(stage, access) && follows_result(stage, access);
+  });
+}
+
+// Whether lanes along the result would gather: an operand that is read once lies in memory along a
+// reduction axis, and along no axis of the result.
+bool lies_along_reduction(const Nest& nest, int s) {
+  const Stage& stage = nest.stages[s];
+  const Tensor& tensor = nest.program->tensors[stage.tensor];
+  if (is_map(nest, s) || stage.factored_axis >= 0) return false;
+  const size_t spatial = tensor.axes.size();
+  for (const Access& access : accesses(nest, s)) {
+    if (!access.affine || reused(stage, access)) continue;
+    bool along = false;
+    for (size_t r = 0; r < tensor.reduce_axes.size(); ++r) {
+      along = along || (std::abs(access.stride[spatial + r]) == 1 &&
+                        tensor.reduce_axes[r].extent >= 2 * stage_lanes(nest, s));
+    }
+    if (along && !follows_result(stage, access)) return true;
+  }
+  return false;
+}
+
+// Whether the lanes of a reduction run along it.
+bool runs_along_reduction(const Nest& nest, int s, bool vector_reduction) {
+  // What can be vectorized only one way ignores the choice.
+  const Stage& stage = nest.stages[s];
+  bool spatial = false;
+  for (size_t a = stage.factored_axis >= 0 ? 1 : 0; a < stage.axes.size(); ++a) {
+    spatial = spatial || (!stage.axes[a].reduction && stage.axes[a].extent > 1);
+  }
+  if (!spatial) return true;
+  bool contiguous = false;
+  for (const Access& access : accesses(nest, s)) {
+    for (size_t a = 0; a < stage.axes.size() && stage.axis_value.empty(); ++a) {
+      contiguous = contiguous || (stage.axes[a].reduction && std::abs(access.stride[a]) == 1);
+    }
+  }
+  // A product of matrices at a block of rows is tiled as it is elsewhere.
+  const int axes = static_cast<int>(nest.program->tensors[stage.tensor].axes.size());
+  const bool product = has_reuse(nest, s) && !is_moment(nest, s, axes);
+  const bool at_rows = stage.place == Place::kAt && !product && !lies_along_result(nest, s);
+  return contiguous && (vector_reduction || at_rows || lies_along_reduction(nest, s));
+}
+
+bool takes(const Draft& d, int stage) { return !is_map(d.nest, stage); }
+
+void tile(Draft& d, int stage) {
+  const bool vector_reduction = runs_along_reduction(d.nest, stage, d.vector_reduction);
   const std::string name = d.nest.stages[stage].name;
   if (vector_reduction) attempt(d, [&](Draft& next) { fuse_reductions(next, name); });
   stage = find_stage(d.nest, name);
@@ -383,6 +443,13 @@ void tile_reduction(Draft& d, int stage, bool vector_reduction) {
       optional(d, "prefetch", {name, tensor.name}, {0});
     }
   }
+}
+
+}  // namespace
+
+const Rule& tile_reduction() {
+  static constexpr Rule rule = {"tile_reduction", Phase::kTile, nullptr, takes, tile};
+  return rule;
 }
 
 }  // namespace lw::rules

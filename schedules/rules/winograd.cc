@@ -13,7 +13,9 @@
 // there too, at a block of rows of tiles: then nothing between the image and the result is whole.
 #include <algorithm>
 
-#include "schedules/rules/sketch.h"
+#include "schedules/legality.h"
+#include "schedules/rule.h"
+#include "src/expr/message.h"
 
 namespace lw::rules {
 namespace {
@@ -39,6 +41,9 @@ Cases cases_of(const Nest& nest, int stage) {
   });
   return cases;
 }
+
+// A map of which an axis chooses the weights, as those into and out of the transformed space.
+bool is_transform(const Nest& nest, int stage) { return cases_of(nest, stage).axis >= 0; }
 
 std::vector<int> transforms(const Nest& nest) {
   std::vector<int> list;
@@ -96,8 +101,7 @@ void attach(Draft& d, int source, int host) {
   fixed(d, "compute_at", {name, at}, {depth});
 }
 
-}  // namespace
-
+// F(results, 3) along every axis of every convolution that takes it. Returns whether one does.
 bool transform_convolutions(Draft& d, int64_t results) {
   bool any = false;
   // The products of a cut convolution come after it in the list of what is left to cut.
@@ -121,14 +125,15 @@ bool transform_convolutions(Draft& d, int64_t results) {
   return any;
 }
 
-bool is_transform(const Nest& nest, int stage) { return cases_of(nest, stage).axis >= 0; }
-
+// Of two transforms in a row, the first.
 bool feeds_transform(const Nest& nest, int stage) {
   if (!is_transform(nest, stage)) return false;
   const std::vector<int> users = readers(nest, nest.stages[stage].tensor);
-  return std::any_of(users.begin(), users.end(), [&](int user) { return is_transform(nest, user); });
+  return std::any_of(users.begin(), users.end(),
+                     [&](int user) { return is_transform(nest, user); });
 }
 
+// Such at the loops of the second.
 void attach_transforms(Draft& d) {
   std::vector<std::string> names;
   for (int s : transforms(d.nest)) names.push_back(d.nest.stages[s].name);
@@ -141,6 +146,7 @@ void attach_transforms(Draft& d) {
   }
 }
 
+// Then the products between two of them, at blocks of those loops.
 bool attach_products(Draft& d) {
   for (int p = 0; p < static_cast<int>(d.nest.stages.size()); ++p) {
     const Stage& products = d.nest.stages[p];
@@ -164,7 +170,33 @@ bool attach_products(Draft& d) {
   return false;
 }
 
-void tile_transform(Draft& d, int stage) {
+// The draft without, then with F(2, 3), then with F(4, 3).
+void branch(Draft draft, std::vector<Draft>& drafts) {
+  drafts.push_back(draft);
+  if (!draft.nest.winograd) return;
+  for (const int64_t results : {2, 4}) {
+    Draft cut = draft;
+    if (!transform_convolutions(cut, results)) continue;
+    cut.transformed = cut.chosen = true;
+    cut.name = concat("winograd F(", results, ", 3)");
+    inline_maps(cut, feeds_transform);
+    fuse_epilogues(cut);
+    attach_transforms(cut);
+    for (const bool blocks : {false, true}) {
+      Draft d = cut;
+      if (blocks && !attach_products(d)) continue;
+      for (int s = static_cast<int>(d.nest.stages.size()) - 1; s >= 0 && !d.failed; --s) {
+        if (d.nest.stages[s].place == Place::kRoot && is_map(d.nest, s)) attach_rows(d, s, false);
+      }
+      if (blocks) d.name += ", blocks of tiles";
+      drafts.push_back(std::move(d));
+    }
+  }
+}
+
+bool takes(const Draft& d, int stage) { return d.transformed && is_transform(d.nest, stage); }
+
+void tile(Draft& d, int stage) {
   const Stage s = d.nest.stages[stage];
   const Cases cases = cases_of(d.nest, stage);
   int lanes = -1;
@@ -177,6 +209,13 @@ void tile_transform(Draft& d, int stage) {
   fixed(d, "register_tile", {s.name, loop_of(s, cases.axis), loop_of(s, lanes)},
         {count, width, 0, 0});
   if (d.nest.threads > 1 && s.place == Place::kRoot) open(d, "parallel", {s.name}, {0, 0});
+}
+
+}  // namespace
+
+const Rule& winograd() {
+  static constexpr Rule rule = {"winograd", Phase::kRewrite, branch, takes, tile};
+  return rule;
 }
 
 }  // namespace lw::rules

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "schedules/domains.h"
-#include "schedules/rules/sketch.h"
+#include "schedules/draft.h"
 #include "tests/support/scheduled_kernels.h"
 
 namespace lw {

@@ -2,7 +2,7 @@
 // often it is read. Work is asserted by counting nodes, points and statements, not by time.
 #include <functional>
 
-#include "schedules/rules/sketch.h"
+#include "schedules/draft.h"
 #include "src/expr/intern.h"
 #include "src/expr/message.h"
 #include "tests/support/scheduled_kernels.h"

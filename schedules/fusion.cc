@@ -17,8 +17,8 @@
 // 12 heads, 512 rows and keys, 64 deep: 512 KB of scores become 2 KB a row.
 #include <algorithm>
 
+#include "schedules/draft.h"
 #include "schedules/legality.h"
-#include "schedules/rules/sketch.h"
 
 namespace lw::rules {
 namespace {
@@ -154,6 +154,17 @@ bool attach_rows(Draft& d, int host, bool blocks) {
   if (blocked) open(d, "split", {host_name, h.loops[group.rows - 1].name}, {1, 0});
   for (const std::string& name : names) fixed(d, "compute_at", {name, host_name}, {group.rows});
   return blocked && !d.failed;
+}
+
+bool attach_all(Draft& d, bool blocks) {
+  bool any = false;
+  for (int s = static_cast<int>(d.nest.stages.size()) - 1; s >= 0 && !is_over(d); --s) {
+    if (d.nest.stages[s].place != Place::kRoot || (!blocks && !is_map(d.nest, s))) continue;
+    bool stands = false;
+    const bool applied = attempt(d, [&](Draft& next) { stands = attach_rows(next, s, blocks); });
+    any = any || (applied && stands);
+  }
+  return any;
 }
 
 int loops_around_attached(const Nest& nest, int stage) {

@@ -1,4 +1,5 @@
-// What rules are made of: facts about accesses, and a trace under construction. Internal to schedules/rules.
+// What rules are made of: facts about accesses, and a trace under construction. Internal to
+// schedules.
 #pragma once
 
 #include <string>
@@ -8,37 +9,49 @@
 
 namespace lw::rules {
 
-// A sketch being written: every step is applied to `nest` as it is added, so later rules see the stages
-// and loops that exist. Steps with an open decision are applied with the middle of their domain.
+// What becomes of maps that reductions read many times: cheap ones disappear into them, or the
+// expensive ones too, or none, which costs a pass but takes their arithmetic off the register tile.
+enum class Maps { kInlineCheap, kInlineAll, kKeep };
+
+// A sketch being written: every step is applied to `nest` as it is added, so later rules see the
+// stages and loops that exist. Steps with an open decision are applied with the middle of their
+// domain.
 struct Draft {
   Nest nest;
   Sketch sketch;
   bool failed = false;                     // a step did not apply: the rule does not fit here
   bool dot_products = false;               // use the target's, where it has them
   std::shared_ptr<const Program> program = nest.program;  // as it was written
+  Maps maps = Maps::kInlineCheap;          // what has become of them
   bool flat = true;                        // elementwise maps run over all their axes as one
-  std::string why;                         // failed: the step, and why it does not apply
-  std::vector<std::string> left_out;       // the same of what attempt() left out
+  bool vector_reduction = false;           // lanes run along reductions that take it
+  bool transformed = false;                // convolutions are cut into products (rules/winograd.cc)
+  bool chosen = false;                     // no choice is left: only its stages are to be tiled
+  std::string name = {}, suffix = {};      // of the sketch, in the order in which it is read
+  std::string why = {};                    // failed: the step, and why it does not apply
+  std::vector<std::string> left_out = {};  // the same of what attempt() left out
 };
 
 // Whether nothing more is to be done to it: it failed, or is to stop.
 inline bool is_over(const Draft& draft) { return draft.failed || draft.nest.stop.asked(); }
 
-// Applies `rule`, a function of the draft. Where a step of it does not apply the draft stays as it
+// Applies `act`, a function of the draft. Where a step of it does not apply the draft stays as it
 // was, but for the reason in `left_out`: the stage is left to the next rule. Returns whether it did.
-template <class Rule>
-bool attempt(Draft& draft, const Rule& rule) {
+template <class Act>
+bool attempt(Draft& draft, const Act& act) {
   if (draft.failed) return false;
   Draft next = draft;
-  rule(next);
+  act(next);
   if (next.failed) draft.left_out.push_back(std::move(next.why));
   else draft = std::move(next);
   return !next.failed;
 }
 
-void fixed(Draft& draft, std::string_view kind, std::vector<std::string> names, Decision numbers = {});
+void fixed(Draft& draft, std::string_view kind, std::vector<std::string> names,
+           Decision numbers = {});
 // `numbers`: what the step's domain needs to know (its shape); replaced by the draw.
-void open(Draft& draft, std::string_view kind, std::vector<std::string> names, Decision numbers = {});
+void open(Draft& draft, std::string_view kind, std::vector<std::string> names,
+          Decision numbers = {});
 // The same, but what does not apply is left out.
 void optional(Draft& draft, std::string_view kind, std::vector<std::string> names,
               Decision numbers = {});
@@ -85,7 +98,7 @@ bool has_reuse(const Nest& nest, int stage);
 //   kOpaque      what the user asked for, what a reader indexes by data, what is placed already.
 //                Stays where it is; others may fuse onto it.
 //
-// kInjective and kReduction join such a block too. The rules: rules/space.cc and rules/fusion.cc.
+// kInjective and kReduction join such a block too. Fused by merge.cc and fusion.cc.
 enum class FusionClass { kInjective, kReduction, kComplexOut, kOpaque };
 FusionClass fusion_class(const Nest& nest, int stage);
 
@@ -99,26 +112,20 @@ bool is_moment(const Nest& nest, int stage, int rows);
 // among them or is the host, they stand at a block of the last of those axes. Returns whether they
 // do.
 bool attach_rows(Draft& draft, int host, bool blocks);
+// The same at every stage that may be a host: maps, with `blocks` products too. What does not apply
+// is left out. Returns whether anything stands at blocks.
+bool attach_all(Draft& draft, bool blocks);
 
-// Winograd's algorithm (rules/winograd.cc): F(results, 3) along every axis of every convolution that
-// takes it. Returns whether one does.
-bool transform_convolutions(Draft& draft, int64_t results);
-// A map of which an axis chooses the weights, as those into and out of the transformed space.
-bool is_transform(const Nest& nest, int stage);
-bool feeds_transform(const Nest& nest, int stage);  // of two in a row, the first
-void attach_transforms(Draft& draft);               // such at the loops of the second
-bool attach_products(Draft& draft);                 // then what is between, at blocks of them
-void tile_transform(Draft& draft, int stage);
+// A map is inlined where recomputing it costs less than keeping it: into its only reader, unless
+// that reader would evaluate it many times: Draft::maps says what then. Those for which `stays`
+// holds stay.
+void inline_maps(Draft& draft, bool (*stays)(const Nest& nest, int stage) = nullptr);
+// Maps that read a reduction at their own point run on its register tile.
+void fuse_epilogues(Draft& draft);
 
-// The rules: each appends what schedules one stage (and what is attached to it).
 // Name of the loop over single points of the stage's axis; "" when there is none.
 std::string loop_of(const Stage& stage, int axis);
 // Loops around everything that is attached to the stage: their order is settled.
 int loops_around_attached(const Nest& nest, int stage);
-void tile_reduction(Draft& draft, int stage, bool vector_reduction);
-void tile_map(Draft& draft, int stage);
-// Whatever the stage is: vectors along its last axis, the reduction's where it has no other; over a
-// few points of another axis where that applies.
-void tile_plainly(Draft& draft, int stage);
 
 }  // namespace lw::rules
