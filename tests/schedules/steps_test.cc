@@ -11,7 +11,7 @@
 
 #include <algorithm>
 
-#include "tests/text_cases.h"
+#include "tests/support/text_cases.h"
 
 namespace lw {
 namespace {

@@ -12,7 +12,7 @@
 
 #include <algorithm>
 
-#include "tests/text_cases.h"
+#include "tests/support/text_cases.h"
 
 namespace lw {
 namespace {

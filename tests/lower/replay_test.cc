@@ -13,7 +13,7 @@
 // test of this build folder passed before the change, the first difference is shown as a diff.
 // LOOPWRIGHT_UPDATE=1 records new hashes; without the file, new schedules too.
 //
-// tests/kernels/*.test hold a few whole kernels to read.
+// tests/goldens/*.test hold a few whole kernels to read.
 #include <unistd.h>
 
 #include <iostream>
@@ -22,7 +22,7 @@
 #include "src/base/hash.h"
 #include "src/build/build.h"
 #include "src/lower/lower.h"
-#include "tests/text_cases.h"
+#include "tests/support/text_cases.h"
 
 namespace lw {
 namespace {
@@ -298,7 +298,7 @@ TEST(Replay, DrawsWhatIsNotThere) {
 }
 
 TEST(Replay, KernelsToRead) {
-  expect_cases(LW_SOURCE_DIR "/tests/kernels", [](TextCase c) {
+  expect_cases(LW_SOURCE_DIR "/tests/goldens", [](TextCase c) {
     const absl::StatusOr<Nest> start = start_of(c, c.sections[0].header);
     const absl::StatusOr<Kernel> kernel =
         start.ok() ? kernel_of(*start, c.sections[0].text) : start.status();
