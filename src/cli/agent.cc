@@ -67,7 +67,7 @@ absl::StatusOr<int> run(const AgentCommand& command) {
 
 }  // namespace
 
-Action agent_command(Arguments app) {
+Action agent_command(CliArguments app) {
   auto command = std::make_shared<AgentCommand>();
   AgentOptions* options = &command->agent;
   options->state = default_state_folder();
@@ -98,7 +98,7 @@ Action agent_command(Arguments app) {
   return [command] { return run(*command); };
 }
 
-Action device_host_command(Arguments app) {
+Action device_host_command(CliArguments app) {
   struct HostOptions {
     std::string device;
     int parent = 0;

@@ -16,44 +16,44 @@ class Option;
 namespace lw {
 
 // A handle of one option or positional; all of it returns the same handle.
-class Argument {
+class CliArgument {
  public:
-  explicit Argument(CLI::Option* option) : option_(option) {}
-  Argument required();
-  Argument capture_default_str();          // the help shows the value that stands there now
-  Argument envname(const std::string& variable);
-  Argument excludes(const std::string& other);
-  Argument excludes(Argument other);
-  Argument delimiter(char between);        // of several values in one word
-  Argument allow_extra_args(bool allowed);
-  Argument each(std::function<void(std::string)> seen);
+  explicit CliArgument(CLI::Option* option) : option_(option) {}
+  CliArgument required();
+  CliArgument capture_default_str();          // the help shows the value that stands there now
+  CliArgument envname(const std::string& variable);
+  CliArgument excludes(const std::string& other);
+  CliArgument excludes(CliArgument other);
+  CliArgument delimiter(char between);        // of several values in one word
+  CliArgument allow_extra_args(bool allowed);
+  CliArgument each(std::function<void(std::string)> seen);
   // What values may be, or the line is refused.
-  Argument positive();
-  Argument not_negative();
-  Argument between(double low, double high);
-  Argument between(int64_t low, int64_t high);
-  Argument between(int low, int high) { return between(int64_t{low}, int64_t{high}); }
-  Argument one_of(std::initializer_list<const char*> words);
+  CliArgument positive();
+  CliArgument not_negative();
+  CliArgument between(double low, double high);
+  CliArgument between(int64_t low, int64_t high);
+  CliArgument between(int low, int high) { return between(int64_t{low}, int64_t{high}); }
+  CliArgument one_of(std::initializer_list<const char*> words);
 
  private:
   CLI::Option* option_;
 };
 
 // A handle of a command: what it takes. Lives as long as the program's parser.
-class Arguments {
+class CliArguments {
  public:
-  explicit Arguments(CLI::App* app) : app_(app) {}
+  explicit CliArguments(CLI::App* app) : app_(app) {}
   // `names`: "-o,--output", or "name" of a positional. `value` must outlive the parsing; its type is
   // one of those that arguments.cc lists.
   template <class Value>
-  Argument add_option(const std::string& names, Value& value, const std::string& help);
+  CliArgument add_option(const std::string& names, Value& value, const std::string& help);
   // `take` is given the words of the line; false: they are refused.
-  Argument add_option(const std::string& names,
+  CliArgument add_option(const std::string& names,
                       std::function<bool(const std::vector<std::string>&)> take,
                       const std::string& help);
-  Argument add_flag(const std::string& names, bool& value, const std::string& help);
+  CliArgument add_flag(const std::string& names, bool& value, const std::string& help);
 
-  Arguments add_command(const std::string& name, const std::string& help);
+  CliArguments add_command(const std::string& name, const std::string& help);
   void require_command();                  // one of those must be named
   void callback(std::function<void()> named);
   void description(const std::string& text);

@@ -143,7 +143,7 @@ absl::StatusOr<int> run_bench(const BenchOptions& options) {
 
 }  // namespace
 
-Action bench_command(Arguments app) {
+Action bench_command(CliArguments app) {
   auto options = std::make_shared<BenchOptions>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);

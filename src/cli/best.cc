@@ -100,7 +100,7 @@ absl::StatusOr<int> run_best(const BestOptions& options) {
 
 }  // namespace
 
-Action best_command(Arguments app) {
+Action best_command(CliArguments app) {
   auto options = std::make_shared<BestOptions>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);

@@ -81,8 +81,8 @@ absl::StatusOr<Task> WorkloadOptions::task(const std::vector<std::string>& other
   return make_task(other_words, task_options());
 }
 
-void add_workload(Arguments app, WorkloadOptions* options, bool required) {
-  Argument words = app.add_option("workload", options->words,
+void add_workload(CliArguments app, WorkloadOptions* options, bool required) {
+  CliArgument words = app.add_option("workload", options->words,
                                       "NAME[:OP] and overrides: matmul M=512, my.te:dense_relu");
   if (required) words.required();
   app.add_option("--target", options->target, "host, or a name that `targets` lists")
@@ -131,7 +131,7 @@ std::string DatabaseFlags::shown() const {
   return path.substr(0, password) + path.substr(host);
 }
 
-void add_database(Arguments app, DatabaseFlags* options) {
+void add_database(CliArguments app, DatabaseFlags* options) {
   const char* variable = std::getenv("LOOPWRIGHT_DB");
   options->path = variable != nullptr && *variable != 0 ? variable : "loopwright.db";
   app.add_option(
@@ -142,8 +142,8 @@ void add_database(Arguments app, DatabaseFlags* options) {
                "speak to another machine's PostgreSQL without sslmode=verify-full");
 }
 
-void add_frozen(Arguments app, DatabaseFlags* options, bool runs) {
-  Argument frozen = app.add_flag("--frozen", options->frozen,
+void add_frozen(CliArguments app, DatabaseFlags* options, bool runs) {
+  CliArgument frozen = app.add_flag("--frozen", options->frozen,
                                      "only what was tuned before; exit 2 where it was not");
   if (!runs) return;
   app.add_flag("--unverified", options->unverified,
@@ -151,7 +151,7 @@ void add_frozen(Arguments app, DatabaseFlags* options, bool runs) {
       .excludes(frozen);
 }
 
-void add_output(Arguments app, Output* output) {
+void add_output(CliArguments app, Output* output) {
   app.add_option("--format", output->format, "of the result")
       .one_of({"table", "json", "csv"}).capture_default_str();
   app.add_flag("--json", output->json, "short for --format json");

@@ -26,7 +26,7 @@ using Action = std::function<absl::StatusOr<int>()>;
 struct Command {
   const char* name;
   const char* help;
-  Action (*declare)(Arguments app);
+  Action (*declare)(CliArguments app);
 };
 
 // The code of an error: what environment() has marked is kEnvironmentFailed; else kInvalidArgument,
@@ -56,7 +56,7 @@ struct WorkloadOptions {
   TaskOptions task_options() const;
 };
 // `required`: a WORKLOAD must be given.
-void add_workload(Arguments app, WorkloadOptions* options, bool required = true);
+void add_workload(CliArguments app, WorkloadOptions* options, bool required = true);
 
 // What of a suite is refused, for `refused` of the document; and said by name on stderr, even with
 // -q: the others go on without it.
@@ -80,9 +80,9 @@ struct DatabaseFlags {
   absl::StatusOr<std::unique_ptr<Store>> open_to_read() const;
   std::string shown() const;               // for messages: without a password
 };
-void add_database(Arguments app, DatabaseFlags* options);
+void add_database(CliArguments app, DatabaseFlags* options);
 // What a miss does: --frozen; where the command `runs` what it finds, --unverified.
-void add_frozen(Arguments app, DatabaseFlags* options, bool runs);
+void add_frozen(CliArguments app, DatabaseFlags* options, bool runs);
 
 struct Output {
   std::string format = "table";            // table | json | csv
@@ -92,7 +92,7 @@ struct Output {
   // Lines for people, on stderr, unless -q.
   void note(std::string_view line) const;
 };
-void add_output(Arguments app, Output* output);
+void add_output(CliArguments app, Output* output);
 
 // What a miss with --frozen ends with: prints the tuning request that would cure it.
 absl::Status frozen_miss(const Task& task, const std::string& where);

@@ -308,7 +308,7 @@ absl::StatusOr<int> restore_record(const DbOptions& options) {
 }
 
 using Run = Subcommands<DbOptions>::Run;
-using Add = std::function<Arguments(const char* name, const char* help, Run run)>;
+using Add = std::function<CliArguments(const char* name, const char* help, Run run)>;
 
 void declare_records(const Add& add, DbOptions* options) {
   add("ls", "every key: workload, target, threads, best", ls);
@@ -317,13 +317,13 @@ void declare_records(const Add& add, DbOptions* options) {
   add("stats", "counts and sizes", stats);
   add("export", "all records, one JSON line each", export_lines)
       .add_option("-o,--output", options->file, "file to write (default: stdout)");
-  Arguments importing = add("import", "records as `db export` writes them; those that are there "
+  CliArguments importing = add("import", "records as `db export` writes them; those that are there "
                                       "already are passed over", import_lines);
   importing.add_option("file", options->file, "file to read, - for stdin").required();
   add_strict(importing, &options->strict);
   add_prune(add("prune", "forget measurements that look-ups do not need, or what a daemon forgets "
                           "in time", prune), &options->prune);
-  Arguments making = add("snapshot", "the best of every key as one read-only file", snapshot);
+  CliArguments making = add("snapshot", "the best of every key as one read-only file", snapshot);
   making.add_option("-o,--output", options->file, "file to write or replace").required();
   making.add_option("--top", options->top, "traces of each key")
       .between(1, 100).capture_default_str();
@@ -332,12 +332,12 @@ void declare_records(const Add& add, DbOptions* options) {
 void declare_upkeep(const Add& add, DbOptions* options) {
   add("backup", "one verified copy of everything, as a file, while others go on writing", backup_to)
       .add_option("-o,--output", options->file, "file to write or replace").required();
-  Arguments restoring = add("restore", "bring a backup into a new database of either kind",
+  CliArguments restoring = add("restore", "bring a backup into a new database of either kind",
                             restore_from);
   restoring.add_option("file", options->file, "as `db backup` or a daemon's `backup` wrote it")
       .required();
   restoring.add_flag("--force", options->force, "replace what the database holds");
-  Arguments withdrawing = add("withdraw", "give a trace out no more; what was measured stays",
+  CliArguments withdrawing = add("withdraw", "give a trace out no more; what was measured stays",
                               withdraw);
   withdrawing.add_option("id", options->id, "of one of its measurements, as `db show` prints it")
       .required();
@@ -349,7 +349,7 @@ void declare_upkeep(const Add& add, DbOptions* options) {
       .required();
   add("withdrawn", "the traces that are withdrawn, and why", list_withdrawn);
   add("check", "every invariant; exit 5 when one does not hold", check);
-  Arguments clock = add("clock", "the service's time beside the present", clock_of);
+  CliArguments clock = add("clock", "the service's time beside the present", clock_of);
   clock.add_flag("--reset", options->clock.reset,
                   "set it and what it has stamped back to the present; stop the daemons first");
   clock.add_flag("--force", options->clock.force, "though a daemon may be at work");
@@ -357,11 +357,11 @@ void declare_upkeep(const Add& add, DbOptions* options) {
 
 }  // namespace
 
-Action db_command(Arguments app) {
+Action db_command(CliArguments app) {
   Subcommands<DbOptions> commands(app, nullptr);
   DbOptions* options = commands.options.get();
   const auto add = [&](const char* name, const char* help, Run run) {
-    Arguments sub = commands.add(app, name, help, run);
+    CliArguments sub = commands.add(app, name, help, run);
     add_database(sub, &options->database);
     add_output(sub, &options->output);
     return sub;

@@ -44,7 +44,7 @@ absl::StatusOr<int> run_doctor(const DoctorOptions& options) {
 
 }  // namespace
 
-Action doctor_command(Arguments app) {
+Action doctor_command(CliArguments app) {
   auto options = std::make_shared<DoctorOptions>();
   app.add_option("--target", options->target, "whose instructions to measure with")
       .capture_default_str();

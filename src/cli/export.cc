@@ -59,7 +59,7 @@ absl::StatusOr<int> run_export(const ExportOptions& options) {
 
 }  // namespace
 
-Action export_command(Arguments app) {
+Action export_command(CliArguments app) {
   auto options = std::make_shared<ExportOptions>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);

@@ -243,12 +243,12 @@ absl::StatusOr<int> run_backup(const FleetOptions& options) {
 
 // Lists where none of its commands is given.
 struct Group : Subcommands<FleetOptions> {
-  Group(Arguments app, Run list) : Subcommands(app, list) {
+  Group(CliArguments app, Run list) : Subcommands(app, list) {
     add_service(app, &options->service);
     add_output(app, &options->output);
   }
-  Arguments add(Arguments app, const char* name, const char* help, Run run) {
-    Arguments sub = Subcommands::add(app, name, help, run);
+  CliArguments add(CliArguments app, const char* name, const char* help, Run run) {
+    CliArguments sub = Subcommands::add(app, name, help, run);
     add_service(sub, &options->service);
     add_output(sub, &options->output);
     add_request_id(sub, &options->request_id);
@@ -256,18 +256,18 @@ struct Group : Subcommands<FleetOptions> {
   }
 };
 
-void add_most(Arguments app, FleetOptions* options, const char* help) {
+void add_most(CliArguments app, FleetOptions* options, const char* help) {
   app.add_option("--most", options->most, help).between(1, 1'000'000)
       .capture_default_str();
 }
 
 }  // namespace
 
-Action devices_command(Arguments app) {
+Action devices_command(CliArguments app) {
   Group group(app, list_devices);
   FleetOptions* options = group.options.get();
   add_most(app, options, "how many");
-  const auto select = [&](Arguments sub) {
+  const auto select = [&](CliArguments sub) {
     sub.add_option("names", options->names, "devices/ID or ID");
     sub.add_option("--label", options->labels, "NAME=VALUE: all devices that carry it");
     return sub;
@@ -276,20 +276,20 @@ Action devices_command(Arguments app) {
                    drain_devices))
       .add_option("--reason", options->reason, "shown with the devices");
   select(group.add(app, "resume", "let them work, again or for the first time", resume_devices));
-  Arguments quarantine = group.add(app, "quarantine", "take from it what it holds and close it",
+  CliArguments quarantine = group.add(app, "quarantine", "take from it what it holds and close it",
                                    quarantine_device);
   quarantine.add_option("name", options->name, "devices/ID or ID").required();
   quarantine.add_option("--reason", options->reason, "kept as evidence").required();
   return group.action();
 }
 
-Action agents_command(Arguments app) {
+Action agents_command(CliArguments app) {
   Group group(app, list_agents);
   add_most(app, group.options.get(), "how many");
   return group.action();
 }
 
-Action jobs_command(Arguments app) {
+Action jobs_command(CliArguments app) {
   Group group(app, list_jobs);
   FleetOptions* options = group.options.get();
   app.add_option("--filter", options->filter,
@@ -300,14 +300,14 @@ Action jobs_command(Arguments app) {
   return group.action();
 }
 
-Action audit_command(Arguments app) {
+Action audit_command(CliArguments app) {
   Group group(app, list_audit);
   group.options->most = 100;
   add_most(app, group.options.get(), "how many, the newest first");
   return group.action();
 }
 
-Action backup_command(Arguments app) {
+Action backup_command(CliArguments app) {
   Group group(app, run_backup);
   add_request_id(app, &group.options->request_id);
   return group.action();

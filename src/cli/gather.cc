@@ -129,7 +129,7 @@ class Gathering {
 
 }  // namespace
 
-void add_gather(Arguments app, GatherOptions* options) {
+void add_gather(CliArguments app, GatherOptions* options) {
   app.add_option("--tasks", options->tasks, "of the seed's sequence, from its first")
       .capture_default_str();
   app.add_option("--first", options->first, "of them that is looked at").capture_default_str();

@@ -18,7 +18,7 @@ struct GatherOptions {
   std::string file = "data.lwd", objects;
   bool build_only = false;
 };
-void add_gather(Arguments app, GatherOptions* options);
+void add_gather(CliArguments app, GatherOptions* options);
 // Adds to the file what it lacks; the same command goes on where it was interrupted.
 absl::StatusOr<int> gather(const GatherOptions& options, const Output& output);
 

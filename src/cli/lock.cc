@@ -127,7 +127,7 @@ absl::StatusOr<int> run_fetch(const LockOptions& options) {
   return kDone;
 }
 
-void add_records(Arguments app, LockOptions* options) {
+void add_records(CliArguments app, LockOptions* options) {
   add_database(app, &options->database);
   app.add_option("--snapshot", options->snapshot, "read this snapshot, not the database");
   add_withdrawn(app, &options->withdrawn);
@@ -136,7 +136,7 @@ void add_records(Arguments app, LockOptions* options) {
 
 }  // namespace
 
-Action lock_command(Arguments app) {
+Action lock_command(CliArguments app) {
   auto options = std::make_shared<LockOptions>();
   app.add_option("requests", options->requests, "files: suites, or lines of a workload's words")
       .required();
@@ -151,7 +151,7 @@ Action lock_command(Arguments app) {
   return [options] { return run_lock(*options); };
 }
 
-Action fetch_command(Arguments app) {
+Action fetch_command(CliArguments app) {
   auto options = std::make_shared<LockOptions>();
   app.add_option("--lock", options->lock, "the lock file").required();
   app.add_option("-o,--output", options->target_path, "the bundle's folder").required();

@@ -155,12 +155,12 @@ absl::StatusOr<int> run_schedules(const AskOptions& options) {
   return kDone;
 }
 
-void add_cache(Arguments app, AskOptions* options) {
+void add_cache(CliArguments app, AskOptions* options) {
   app.add_option("--cache", options->cache, "warm or cold: how it was measured")
       .one_of({"warm", "cold"}).capture_default_str();
 }
 
-void add_most(Arguments app, AskOptions* options, const char* help) {
+void add_most(CliArguments app, AskOptions* options, const char* help) {
   app.add_option("--most", options->most, help).between(1, 1'000'000)
       .capture_default_str();
 }
@@ -233,14 +233,14 @@ absl::StatusOr<std::vector<v1::LookupResult>> look_up_remotely(const RemoteServi
   return results;
 }
 
-Action lookup_command(Arguments app) {
+Action lookup_command(CliArguments app) {
   auto options = std::make_shared<AskOptions>();
   add_workload(app, &options->workload, /*required=*/false);
   add_service(app, &options->service);
   add_output(app, &options->output);
   app.add_option("--suite", options->suite,
                  "a JSON file of cases; the words then name some of them");
-  Argument worst = app.add_option(
+  CliArgument worst = app.add_option(
       "--worst", options->worst, "the last rung that is tried: exact, loose, nearest-shape, "
                                  "nearest-target, default").capture_default_str();
   app.add_flag("--frozen", options->frozen, "only what was tuned before; exit 2 where it was not")
@@ -249,7 +249,7 @@ Action lookup_command(Arguments app) {
   return [options] { return run_lookup(*options); };
 }
 
-Action history_command(Arguments app) {
+Action history_command(CliArguments app) {
   auto options = std::make_shared<AskOptions>();
   add_workload(app, &options->workload);
   add_service(app, &options->service);
@@ -259,7 +259,7 @@ Action history_command(Arguments app) {
   return [options] { return run_history(*options); };
 }
 
-Action schedules_command(Arguments app) {
+Action schedules_command(CliArguments app) {
   auto options = std::make_shared<AskOptions>();
   add_service(app, &options->service);
   add_output(app, &options->output);

@@ -131,7 +131,7 @@ int main(int argc, char** argv) {
   std::vector<std::pair<CLI::App*, Action>> actions;
   for (const Command& command : kCommands) {
     CLI::App* sub = app.add_subcommand(command.name, command.help);
-    actions.emplace_back(sub, command.declare(Arguments(sub)));
+    actions.emplace_back(sub, command.declare(CliArguments(sub)));
   }
   try {
     app.parse(argc, argv);

@@ -164,18 +164,18 @@ absl::StatusOr<int> run_gather(const ModelOptions& options) {
 
 }  // namespace
 
-Action model_command(Arguments app) {
+Action model_command(CliArguments app) {
   Subcommands<ModelOptions> commands(app, nullptr);
   ModelOptions* options = commands.options.get();
   const auto add = [&](const char* name, const char* help, auto run) {
-    Arguments sub = commands.add(app, name, help, run);
+    CliArguments sub = commands.add(app, name, help, run);
     add_database(sub, &options->database);
     add_output(sub, &options->output);
     sub.add_option("--data", options->data, "a data set of `model gather`, not a database");
     sub.add_option("--seed", options->seed, "of the training").capture_default_str();
     return sub;
   };
-  Arguments training = add("train", "learn from a data set or everything in the database", train);
+  CliArguments training = add("train", "learn from a data set or everything in the database", train);
   training.add_option("-o,--output", options->file, "file to save to").capture_default_str();
   training.add_option("--family", options->family, "of the targets that were measured")
       .capture_default_str();
@@ -183,7 +183,7 @@ Action model_command(Arguments app) {
       "workloads of a database", eval)
       .add_option("--folds", options->folds, "parts that the workloads are dealt into")
       .between(2, 100).capture_default_str();
-  Arguments sub = commands.add(app, "gather", "measure random tasks to learn from", run_gather);
+  CliArguments sub = commands.add(app, "gather", "measure random tasks to learn from", run_gather);
   add_output(sub, &options->output);
   add_gather(sub, &options->gather);
   return commands.action();

@@ -47,7 +47,7 @@ absl::StatusOr<int> run_ops(const std::string& name, const Output& output) {
 
 }  // namespace
 
-Action ops_command(Arguments app) {
+Action ops_command(CliArguments app) {
   auto name = std::make_shared<std::string>();
   auto output = std::make_shared<Output>();
   app.add_option("op", *name, "only this one, with its expression");

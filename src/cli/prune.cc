@@ -87,7 +87,7 @@ absl::StatusOr<Pruned> delete_all(const std::shared_ptr<Database>& database,
 
 }  // namespace
 
-void add_prune(Arguments app, PruneOptions* options) {
+void add_prune(CliArguments app, PruneOptions* options) {
   const auto asked = [options](const std::string&) { options->measurements = true; };
   app.add_option("--keep", options->keep, "of measurements: traces of each key, the best first")
       .between(1, 1 << 30).capture_default_str().each(asked);

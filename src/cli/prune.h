@@ -15,7 +15,7 @@ struct PruneOptions {
   bool dry_run = false;
 };
 
-void add_prune(Arguments app, PruneOptions* options);
+void add_prune(CliArguments app, PruneOptions* options);
 absl::StatusOr<int> prune(const DatabaseFlags& database, const PruneOptions& options,
                           const Output& output);
 

@@ -320,23 +320,23 @@ absl::StatusOr<int> restore(const RecordOptions& options) {
 
 }  // namespace
 
-Action records_command(Arguments app) {
+Action records_command(CliArguments app) {
   Subcommands<RecordOptions> commands(app, nullptr);
   RecordOptions* options = commands.options.get();
   const auto add = [&](const char* name, const char* help, auto run) {
-    Arguments sub = commands.add(app, name, help, run);
+    CliArguments sub = commands.add(app, name, help, run);
     add_service(sub, &options->service);
     add_output(sub, &options->output);
     return sub;
   };
-  Arguments putting = add("put", "store the records of a file, all or none", put);
+  CliArguments putting = add("put", "store the records of a file, all or none", put);
   putting.add_option("file", options->file, "lines as `db export` writes them; - for stdin")
       .required();
   add_request_id(putting, &options->request_id);
-  Arguments exporting = add("export", "all records, one JSON line each", export_all);
+  CliArguments exporting = add("export", "all records, one JSON line each", export_all);
   exporting.add_option("-o,--output", options->file, "file to write (default: stdout)");
   exporting.add_flag("--best", options->best_only, "only the best of each key");
-  Arguments importing = add("import",
+  CliArguments importing = add("import",
                             "store a file's records; what is there already is passed over, "
                             "so a broken import is simply repeated",
                             import_all);
@@ -344,7 +344,7 @@ Action records_command(Arguments app) {
       .required();
   importing.add_flag("--dry-run", options->dry_run, "check them, store nothing");
   add_strict(importing, &options->strict);
-  Arguments withdrawing = add("withdraw", "give the record that a workload gets now to nobody any "
+  CliArguments withdrawing = add("withdraw", "give the record that a workload gets now to nobody any "
                                           "more; what was measured stays", withdraw);
   add_workload(withdrawing, &options->workload);
   withdrawing.add_option("--cache", options->cache, "warm or cold: how it was measured")
@@ -353,7 +353,7 @@ Action records_command(Arguments app) {
   withdrawing.add_option("--reason", options->reason, "why").required();
   withdrawing.add_option("--evidence", options->evidence, "what shows it");
   add_request_id(withdrawing, &options->request_id);
-  Arguments restoring = add("restore", "give a withdrawn record out again", restore);
+  CliArguments restoring = add("restore", "give a withdrawn record out again", restore);
   restoring.add_option("record", options->digest, "the beginning of its digest, as `records "
                                                    "withdrawn` shows it").required();
   add_request_id(restoring, &options->request_id);
@@ -361,7 +361,7 @@ Action records_command(Arguments app) {
       .add_option("--most", options->most, "how many, the latest first; 0: all")
       .not_negative().capture_default_str();
   const auto add_marking = [&](const char* name, const char* help, auto run) {
-    Arguments sub = commands.add(app, name, help, run);
+    CliArguments sub = commands.add(app, name, help, run);
     add_annul_options(sub, &options->annulling);
   };
   add_marking("annul", "let measurements of a workload, an agent, a device count for nothing any "

@@ -93,7 +93,7 @@ absl::StatusOr<int> reinstate(const AnnulOptions& options) {
   return mark(options, &v1::ScheduleService::Stub::ReinstateMeasurements);
 }
 
-void add_annul_options(Arguments app, AnnulOptions* options) {
+void add_annul_options(CliArguments app, AnnulOptions* options) {
   add_service(app, &options->service);
   add_output(app, &options->output);
   add_workload(app, &options->workload, /*required=*/false);

@@ -18,7 +18,7 @@ struct AnnulOptions {
   bool dry_run = false;
 };
 
-void add_annul_options(Arguments app, AnnulOptions* options);
+void add_annul_options(CliArguments app, AnnulOptions* options);
 absl::StatusOr<int> annul(const AnnulOptions& options);
 absl::StatusOr<int> reinstate(const AnnulOptions& options);
 

@@ -185,7 +185,7 @@ absl::StatusOr<int> run_report(const ReportOptions& options) {
 
 }  // namespace
 
-Action report_command(Arguments app) {
+Action report_command(CliArguments app) {
   auto options = std::make_shared<ReportOptions>();
   add_database(app, &options->database);
   add_output(app, &options->output);

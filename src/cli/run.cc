@@ -167,7 +167,7 @@ absl::StatusOr<int> run_run(const RunOptions& options) {
 
 }  // namespace
 
-Action run_command(Arguments app) {
+Action run_command(CliArguments app) {
   auto options = std::make_shared<RunOptions>();
   add_workload(app, &options->workload, /*required=*/false);
   add_database(app, &options->database);

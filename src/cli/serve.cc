@@ -41,7 +41,7 @@ absl::StatusOr<int> run_serve(ServeOptions& options) {
 
 }  // namespace
 
-Action serve_command(Arguments app) {
+Action serve_command(CliArguments app) {
   auto options = std::make_shared<ServeOptions>();
   DaemonOptions& daemon = options->daemon;
   app.add_option("--listen", daemon.listen, "gRPC: HOST:PORT, [V6]:PORT or unix:PATH")

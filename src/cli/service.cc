@@ -63,7 +63,7 @@ absl::Status RemoteService::call(
   }
 }
 
-void add_service(Arguments app, RemoteService* service) {
+void add_service(CliArguments app, RemoteService* service) {
   service->server.address = kDefault;
   app.add_option("--server", service->server.address,
                  "the service's address: HOST:PORT or unix:PATH; several, comma-separated: the "
@@ -73,7 +73,7 @@ void add_service(Arguments app, RemoteService* service) {
   add_tls(app, service);
 }
 
-void add_tls(Arguments app, RemoteService* service) {
+void add_tls(CliArguments app, RemoteService* service) {
   app.add_option("--tls-ca", service->server.tls.ca, "PEM file: whom to trust");
   app.add_option("--tls-cert", service->server.tls.certificate, "PEM file: our certificate");
   app.add_option("--tls-key", service->server.tls.key, "PEM file: its key");
@@ -112,7 +112,7 @@ std::string request_id_or_new(const std::string& given) {
   return given.empty() ? make_id(now_ms()) : given;
 }
 
-void add_request_id(Arguments app, std::string* id) {
+void add_request_id(CliArguments app, std::string* id) {
   app.add_option("--request-id", *id,
                  "of this request: repeated with the same id it does nothing a second time");
 }

@@ -33,9 +33,9 @@ struct RemoteService {
 };
 
 // --server (or LOOPWRIGHT_SERVER), --tls-ca, --tls-cert, --tls-key, --insecure.
-void add_service(Arguments app, RemoteService* service);
+void add_service(CliArguments app, RemoteService* service);
 // All of these but --server.
-void add_tls(Arguments app, RemoteService* service);
+void add_tls(CliArguments app, RemoteService* service);
 
 constexpr double kCallSeconds = 30;        // the deadline of a call that does not wait for work
 
@@ -47,7 +47,7 @@ std::string when(const google::protobuf::Timestamp& time);  // "2026-08-01 12:00
 std::string with_collection(const std::string& name, const std::string& collection);
 // The id of a request that changes something: the user's, else a new one.
 std::string request_id_or_new(const std::string& given);
-void add_request_id(Arguments app, std::string* id);
+void add_request_id(CliArguments app, std::string* id);
 // NAME=VALUE. kInvalidArgument names the option.
 absl::StatusOr<std::pair<std::string, std::string>> parse_label(const std::string& text);
 

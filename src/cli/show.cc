@@ -41,7 +41,7 @@ absl::StatusOr<int> run_show(const ShowOptions& options) {
 
 }  // namespace
 
-Action show_command(Arguments app) {
+Action show_command(CliArguments app) {
   auto options = std::make_shared<ShowOptions>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);

@@ -2,7 +2,7 @@
 
 namespace lw {
 
-void add_strict(Arguments app, bool* strict) {
+void add_strict(CliArguments app, bool* strict) {
   app.add_flag("--strict", *strict,
                "refuse what another version wrote and this one cannot read, instead of leaving it "
                "out (exit 1 either way)");

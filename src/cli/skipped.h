@@ -9,7 +9,7 @@
 namespace lw {
 
 // --strict.
-void add_strict(Arguments app, bool* strict);
+void add_strict(CliArguments app, bool* strict);
 // "" for none, else lines: how many, and of each reason the first.
 std::string skipped_text(const Skipped& skipped);
 // "skipped", a number, and "reasons": a list of {reason, count, example}.

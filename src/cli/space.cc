@@ -103,7 +103,7 @@ absl::StatusOr<int> run_space(const SpaceOptions& options) {
 
 }  // namespace
 
-Action space_command(Arguments app) {
+Action space_command(CliArguments app) {
   auto options = std::make_shared<SpaceOptions>();
   add_workload(app, &options->workload);
   add_output(app, &options->output);

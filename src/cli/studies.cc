@@ -272,7 +272,7 @@ absl::StatusOr<int> watch(const RemoteService& service, const Output& output,
   return exit_of(study.progress().state());
 }
 
-void add_patience(Arguments app, double* patience_s) {
+void add_patience(CliArguments app, double* patience_s) {
   app.add_option("--patience", *patience_s,
                  "seconds that a server which is away is waited for (default: any time)")
       .positive();
@@ -385,7 +385,7 @@ absl::StatusOr<int> run_delete(const NamedOptions& options) {
 
 }  // namespace
 
-Action submit_command(Arguments app) {
+Action submit_command(CliArguments app) {
   auto options = std::make_shared<SubmitOptions>();
   add_workload(app, &options->workload, /*required=*/false);
   add_service(app, &options->service);
@@ -411,7 +411,7 @@ Action submit_command(Arguments app) {
   return [options] { return run_submit(*options); };
 }
 
-Action watch_command(Arguments app) {
+Action watch_command(CliArguments app) {
   auto options = std::make_shared<NamedOptions>();
   app.add_option("STUDY", options->name, "studies/ID or ID").required();
   app.add_option("--after", options->after, "the number of the last event that was seen");
@@ -425,7 +425,7 @@ Action watch_command(Arguments app) {
   };
 }
 
-Action studies_command(Arguments app) {
+Action studies_command(CliArguments app) {
   auto options = std::make_shared<NamedOptions>();
   app.add_option("STUDY", options->name, "one study, with its workloads");
   app.add_option("--filter", options->filter, "state = RUNNING AND client = \"ci\"");
@@ -435,7 +435,7 @@ Action studies_command(Arguments app) {
   return [options] { return run_studies(*options); };
 }
 
-Action cancel_command(Arguments app) {
+Action cancel_command(CliArguments app) {
   auto options = std::make_shared<NamedOptions>();
   app.add_option("STUDY", options->name, "studies/ID or ID").required();
   app.add_option("--request-id", options->request_id, "of this request");
@@ -444,7 +444,7 @@ Action cancel_command(Arguments app) {
   return [options] { return run_cancel(*options); };
 }
 
-Action delete_command(Arguments app) {
+Action delete_command(CliArguments app) {
   auto options = std::make_shared<NamedOptions>();
   app.add_option("STUDY", options->names, "studies/ID or ID, of studies that have ended")
       .required();

@@ -14,11 +14,11 @@ struct Subcommands {
   std::shared_ptr<Run> chosen;
 
   // `usual` runs where none was named; null: one must be.
-  Subcommands(Arguments app, Run usual) : chosen(std::make_shared<Run>(usual)) {
+  Subcommands(CliArguments app, Run usual) : chosen(std::make_shared<Run>(usual)) {
     if (usual == nullptr) app.require_command();
   }
-  Arguments add(Arguments app, const char* name, const char* help, Run run) {
-    Arguments sub = app.add_command(name, help);
+  CliArguments add(CliArguments app, const char* name, const char* help, Run run) {
+    CliArguments sub = app.add_command(name, help);
     sub.callback([chosen = chosen, run] { *chosen = run; });
     return sub;
   }

@@ -44,7 +44,7 @@ absl::StatusOr<int> run_targets(const std::string& name, const Output& output) {
 
 }  // namespace
 
-Action targets_command(Arguments app) {
+Action targets_command(CliArguments app) {
   auto name = std::make_shared<std::string>();
   auto output = std::make_shared<Output>();
   app.add_option("target", *name, "only this one, whole");

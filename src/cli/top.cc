@@ -156,7 +156,7 @@ absl::StatusOr<int> run_top(const TopOptions& options) {
 
 }  // namespace
 
-Action top_command(Arguments app) {
+Action top_command(CliArguments app) {
   auto options = std::make_shared<TopOptions>();
   add_service(app, &options->service);
   app.add_option("--every", options->every_s, "seconds between pictures")

@@ -389,7 +389,7 @@ absl::StatusOr<int> run_tune(TuneOptions& options) {
 
 }  // namespace
 
-Action tune_command(Arguments app) {
+Action tune_command(CliArguments app) {
   auto options = std::make_shared<TuneOptions>();
   add_workload(app, &options->workload, /*required=*/false);
   add_database(app, &options->database);

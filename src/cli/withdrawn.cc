@@ -74,7 +74,7 @@ absl::Status WithdrawnFlags::read(const std::vector<Key>& keys, WithdrawnReasons
   return service.server.address.empty() ? absl::OkStatus() : ask(service, keys, reasons);
 }
 
-void add_withdrawn(Arguments app, WithdrawnFlags* flags) {
+void add_withdrawn(CliArguments app, WithdrawnFlags* flags) {
   app.add_option("--withdrawn", flags->file,
                  "refuse what this file says is withdrawn: `records withdrawn --json`");
   app.add_option("--server", flags->service.server.address,

@@ -20,6 +20,6 @@ struct WithdrawnFlags {
 };
 
 // --withdrawn, --server, --tls-ca, --tls-cert, --tls-key, --insecure.
-void add_withdrawn(Arguments app, WithdrawnFlags* flags);
+void add_withdrawn(CliArguments app, WithdrawnFlags* flags);
 
 }  // namespace lw
