@@ -61,12 +61,13 @@ template CliArgument CliArguments::add_option(const std::string&, double&,
                                               const std::string&);
 template CliArgument CliArguments::add_option(const std::string&, std::vector<std::string>&,
                                               const std::string&);
-template CliArgument CliArguments::add_option(const std::string&, std::map<std::string, std::string>&,
+template CliArgument CliArguments::add_option(const std::string&,
+                                              std::map<std::string, std::string>&,
                                               const std::string&);
 
 CliArgument CliArguments::add_option(const std::string& names,
-                               std::function<bool(const std::vector<std::string>&)> take,
-                               const std::string& help) {
+                                     std::function<bool(const std::vector<std::string>&)> take,
+                                     const std::string& help) {
   return CliArgument(app_->add_option(names, CLI::callback_t(std::move(take)), help));
 }
 CliArgument CliArguments::add_flag(const std::string& names, bool& value,

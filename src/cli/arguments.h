@@ -43,14 +43,14 @@ class CliArgument {
 class CliArguments {
  public:
   explicit CliArguments(CLI::App* app) : app_(app) {}
-  // `names`: "-o,--output", or "name" of a positional. `value` must outlive the parsing; its type is
-  // one of those that arguments.cc lists.
+  // `names`: "-o,--output", or "name" of a positional. `value` must outlive the parsing; its type
+  // is one of those that arguments.cc lists.
   template <class Value>
   CliArgument add_option(const std::string& names, Value& value, const std::string& help);
   // `take` is given the words of the line; false: they are refused.
   CliArgument add_option(const std::string& names,
-                      std::function<bool(const std::vector<std::string>&)> take,
-                      const std::string& help);
+                         std::function<bool(const std::vector<std::string>&)> take,
+                         const std::string& help);
   CliArgument add_flag(const std::string& names, bool& value, const std::string& help);
 
   CliArguments add_command(const std::string& name, const std::string& help);
