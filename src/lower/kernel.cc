@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "src/base/hash.h"
+#include "src/lower/kernel_ops.h"
 
 namespace lw {
 namespace {
@@ -43,28 +44,38 @@ uint64_t hash_affine(uint64_t hash, const Affine& a) {
 
 uint64_t hash_list(uint64_t hash, const std::vector<Stmt>& list);
 
+// What the fields of a statement's text say.
 uint64_t hash_op(uint64_t hash, const Stmt& s) {
   hash = hash_combine(hash, pack(static_cast<int>(s.op) << 16 | static_cast<int>(s.expr_op) << 8 |
                                      static_cast<int>(s.reduce), s.dst * 2 + s.non_temporal));
-  switch (s.op) {
-    case Op::kImmediate:
-      hash = hash_combine(hash, std::bit_cast<uint64_t>(s.number));
-      return hash_combine(hash, s.integer);
-    case Op::kIota: case Op::kLaneMask:
-      return hash_combine(hash_affine(hash, s.index), s.stride);
-    case Op::kLoad: case Op::kStore: case Op::kPrefetch:
-      hash = hash_combine(hash_affine(hash, s.index), pack(s.buffer, s.mask));
-      hash = hash_combine(hash, pack(s.indices, s.srcs[0]));
-      return hash_combine(hash, s.op == Op::kPrefetch ? s.integer : s.stride);
-    case Op::kTranspose: case Op::kInterleave:
-      for (int r : s.many) hash = hash_combine(hash, r);
-      return hash;
-    case Op::kSlide:
-      return hash_combine(hash_combine(hash, pack(s.srcs[0], s.srcs[1])), s.integer);
-    default:
-      hash = hash_combine(hash, pack(s.srcs[0], s.srcs[1]));
-      return hash_combine(hash, s.srcs[2]);
+  for (const Field field : row_of(s.op).fields) {
+    switch (field) {
+      case Field::kNone: return hash;
+      case Field::kSources:
+        hash = hash_combine(hash_combine(hash, pack(s.srcs[0], s.srcs[1])), s.srcs[2]);
+        break;
+      case Field::kSlid:
+        hash = hash_combine(hash_combine(hash, pack(s.srcs[0], s.srcs[1])), s.integer);
+        break;
+      case Field::kConstant:
+        hash = hash_combine(hash_combine(hash, std::bit_cast<uint64_t>(s.number)), s.integer);
+        break;
+      case Field::kIndex: hash = hash_affine(hash, s.index); break;
+      case Field::kPlace:
+        hash = hash_combine(hash_affine(hash, s.index), pack(s.buffer, s.mask));
+        hash = hash_combine(hash, pack(s.indices, s.srcs[0]));
+        break;
+      case Field::kStride: hash = hash_combine(hash, s.stride); break;
+      case Field::kLocality: hash = hash_combine(hash, s.integer); break;
+      case Field::kMany: case Field::kBlock:
+        for (int r : s.many) hash = hash_combine(hash, r);
+        break;
+      case Field::kStored: case Field::kMask: case Field::kIndices:  // with the place
+      case Field::kNonTemporal: case Field::kReduce:                 // above
+        break;
+    }
   }
+  return hash;
 }
 
 uint64_t hash_stmt(uint64_t hash, const Stmt& s) {

@@ -96,6 +96,7 @@ enum class Op : uint8_t {
   kSlide,                                  // dst lane l = lane l + `integer` of a and then b, which
                                            // follows it: 0 < `integer` < lanes
 };
+inline constexpr int kOps = static_cast<int>(Op::kSlide) + 1;  // the last; rows: kernel_ops.cc
 
 struct Stmt {
   enum class Kind : uint8_t { kFor, kIf, kInt, kOp } kind = Kind::kOp;

@@ -3,7 +3,7 @@
 #include <cctype>
 #include <charconv>
 
-#include "src/lower/kernel.h"
+#include "src/lower/kernel_ops.h"
 #include "src/lower/kernel_words.h"
 
 namespace lw {
@@ -241,79 +241,71 @@ class Parser {
     expect("]");
   }
 
+  // A statement's operation by its first word, or after "rN = ".
   void op(Stmt* s) {
-    if (accept("store")) {
-      s->op = Op::kStore;
-      place(s);
-      expect("=");
-      s->srcs[0] = reg();
-      expect("stride");
-      s->stride = integer();
-      if (accept("mask")) s->mask = reg();
-      s->non_temporal = accept("nt");
-    } else if (accept("prefetch")) {
-      s->op = Op::kPrefetch;
-      place(s);
-      expect("locality");
-      s->integer = integer();
-    } else if (accept("fence")) {
-      s->op = Op::kFence;
-    } else if (accept("transpose")) {
-      s->op = Op::kTranspose;
-      do s->many.push_back(reg());
-      while (accept(","));
-      const size_t sources = s->many.size();
-      expect("->");
-      do s->many.push_back(reg());
-      while (accept(","));
-      if (s->many.size() != 2 * sources) fail("as many destinations as sources are needed");
+    const std::string_view first = peek_word();
+    const OpRow* row = std::find_if(kOpRows, kOpRows + kOps, [&](const OpRow& row) {
+      return !row.gives && row.word == first;
+    });
+    if (row < kOpRows + kOps) {
+      word();
+      s->op = row->op;
     } else {
       s->dst = reg();
       expect("=");
-      value(s);
+      if (!value_op(word(), s)) return;
     }
+    for (const Field part : row_of(s->op).fields) field(s, part);
   }
 
-  // The right-hand side of rN = ...
-  void value(Stmt* s) {
-    const std::string_view name = word();
-    int index = 0;
-    while (index < kOpCount && kOpWords[index] != name) ++index;
-    if (index < kOpCount) {
-      s->op = static_cast<Op>(index);
-    } else {
-      int expr_op = static_cast<int>(ExprOp::kAdd);
-      const int last = static_cast<int>(ExprOp::kRound);
-      while (expr_op <= last && op_name(static_cast<ExprOp>(expr_op)) != name) ++expr_op;
-      if (expr_op > last) return fail("unknown operation '" + std::string(name) + "'");
-      s->expr_op = static_cast<ExprOp>(expr_op);
-      s->op = is_unary(s->expr_op) ? Op::kUnary : Op::kBinary;
+  bool value_op(std::string_view name, Stmt* s) {
+    for (const OpRow& row : kOpRows) {
+      s->op = row.op;
+      if (row.word == name && row.gives) return true;
     }
-    switch (s->op) {
-      case Op::kImmediate:
+    for (int i = static_cast<int>(ExprOp::kAdd); i <= static_cast<int>(ExprOp::kRound); ++i) {
+      s->expr_op = static_cast<ExprOp>(i);
+      s->op = is_unary(s->expr_op) ? Op::kUnary : Op::kBinary;
+      if (op_name(s->expr_op) == name) return true;
+    }
+    fail("unknown operation '" + std::string(name) + "'");
+    return false;
+  }
+
+  void field(Stmt* s, Field field) {
+    switch (field) {
+      case Field::kNone: break;
+      case Field::kSlid: s->integer = integer(); [[fallthrough]];
+      case Field::kSources:
+        if (row_of(s->op).sources == 0) break;
+        for (int i = 0; i == 0 || (i < 3 && accept(",")); ++i) s->srcs[i] = reg();
+        break;
+      case Field::kConstant:
         if (s->dst >= 0 && is_float(kernel_.registers[s->dst].type)) s->number = number();
         else s->integer = integer();
-        return;
-      case Op::kIota: case Op::kLaneMask:
-        s->index = affine_sum();
+        break;
+      case Field::kIndex: s->index = affine_sum(); break;
+      case Field::kPlace: place(s); break;
+      case Field::kStored:
+        expect("=");
+        s->srcs[0] = reg();
+        break;
+      case Field::kStride:
         expect("stride");
         s->stride = integer();
-        return;
-      case Op::kLoad:
-        place(s);
-        expect("stride");
-        s->stride = integer();
+        break;
+      case Field::kMask:
         if (accept("mask")) s->mask = reg();
+        break;
+      case Field::kIndices:
         if (accept("indices")) s->indices = reg();
-        return;
-      case Op::kInterleave:
-        do s->many.push_back(reg());
-        while (accept(","));
-        return;
-      case Op::kSlide:
+        break;
+      case Field::kNonTemporal: s->non_temporal = accept("nt"); break;
+      case Field::kLocality:
+        expect("locality");
         s->integer = integer();
         break;
-      case Op::kHorizontal: {
+      case Field::kReduce: {
         const std::string_view reduce = word();
         for (int i = 0; i < 5; ++i) {
           if (kReduceWords[i] == reduce) s->reduce = static_cast<Reduce>(i);
@@ -321,12 +313,21 @@ class Parser {
         if (s->reduce == Reduce::kNone) fail("unknown reduction");
         break;
       }
-      default:
+      case Field::kMany: many(s); break;
+      case Field::kBlock: {
+        many(s);
+        const size_t sources = s->many.size();
+        expect("->");
+        many(s);
+        if (s->many.size() != 2 * sources) fail("as many destinations as sources are needed");
         break;
+      }
     }
-    int count = 0;
-    do s->srcs[count++] = reg();
-    while (count < 3 && accept(","));
+  }
+
+  void many(Stmt* s) {
+    do s->many.push_back(reg());
+    while (accept(","));
   }
 
   std::string_view rest_;

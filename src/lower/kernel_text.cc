@@ -22,10 +22,11 @@
 // Golden tests compare this text, and the interpreter backend's artifacts are it, so it must hold
 // every field that has meaning. Buffers of equal names get a suffix; registers are declared in
 // runs. kernel_parse.cc reads it back.
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 
-#include "src/lower/kernel.h"
+#include "src/lower/kernel_ops.h"
 #include "src/lower/kernel_words.h"
 
 namespace lw {
@@ -173,66 +174,57 @@ class Printer {
     }
   }
 
-  std::string place(const Stmt& s) const {
-    return names_[s.buffer] + "[" + affine_text(s.index) + "]";
+  void registers(std::string_view before, const int* first, const int* last) {
+    for (const int* r = first; r != last; ++r) append(&text_, r == first ? before : ", r", *r);
   }
 
   void op(const Stmt& s) {
-    if (s.op == Op::kStore) {
-      append(&text_, "store ", place(s), " = r", s.srcs[0], " stride ", s.stride);
-      if (s.mask >= 0) append(&text_, " mask r", s.mask);
-      if (s.non_temporal) text_ += " nt";
-      return;
+    const OpRow& row = row_of(s.op);
+    if (row.gives) append(&text_, "r", s.dst, " = ");
+    text_ += word_of(s);
+    for (const Field part : row.fields) {
+      if (part == Field::kNone) break;
+      field(s, part);
     }
-    if (s.op == Op::kPrefetch) {
-      append(&text_, "prefetch ", place(s), " locality ", s.integer);
-      return;
-    }
-    if (s.op == Op::kFence) {
-      text_ += "fence";
-      return;
-    }
-    if (s.op == Op::kTranspose) {
-      text_ += "transpose";
-      for (size_t i = 0; i < s.many.size(); ++i) {
-        append(&text_, 2 * i == s.many.size() ? " -> r" : i == 0 ? " r" : ", r", s.many[i]);
-      }
-      return;
-    }
-    append(&text_, "r", s.dst, " = ");
-    if (s.op == Op::kUnary || s.op == Op::kBinary) {
-      text_ += op_name(s.expr_op);
-    } else {
-      text_ += kOpWords[static_cast<int>(s.op)];
-    }
-    switch (s.op) {
-      case Op::kImmediate:
+  }
+
+  void field(const Stmt& s, Field field) {
+    const int *many = s.many.data(), *half = many + s.many.size() / 2, *end = many + s.many.size();
+    switch (field) {
+      case Field::kNone: break;
+      case Field::kSlid: append(&text_, " ", s.integer); [[fallthrough]];
+      case Field::kSources:
+        registers(" r", s.srcs, std::find_if(s.srcs, s.srcs + 3, [](int r) { return r < 0; }));
+        break;
+      case Field::kConstant:
         append(&text_, " ", is_float(kernel_.registers[s.dst].type) ? number_text(s.number)
                                                                    : std::to_string(s.integer));
-        return;
-      case Op::kIota: case Op::kLaneMask:
-        append(&text_, " ", affine_text(s.index), " stride ", s.stride);
-        return;
-      case Op::kLoad:
-        append(&text_, " ", place(s), " stride ", s.stride);
-        if (s.mask >= 0) append(&text_, " mask r", s.mask);
-        if (s.indices >= 0) append(&text_, " indices r", s.indices);
-        return;
-      case Op::kInterleave:
-        for (size_t i = 0; i < s.many.size(); ++i) {
-          append(&text_, i == 0 ? " r" : ", r", s.many[i]);
-        }
-        return;
-      case Op::kSlide:
-        append(&text_, " ", s.integer);
         break;
-      case Op::kHorizontal:
+      case Field::kIndex: append(&text_, " ", affine_text(s.index)); break;
+      case Field::kPlace:
+        append(&text_, " ", names_[s.buffer], "[", affine_text(s.index), "]");
+        break;
+      case Field::kStored: append(&text_, " = r", s.srcs[0]); break;
+      case Field::kStride: append(&text_, " stride ", s.stride); break;
+      case Field::kMask:
+        if (s.mask >= 0) append(&text_, " mask r", s.mask);
+        break;
+      case Field::kIndices:
+        if (s.indices >= 0) append(&text_, " indices r", s.indices);
+        break;
+      case Field::kNonTemporal:
+        if (s.non_temporal) text_ += " nt";
+        break;
+      case Field::kLocality: append(&text_, " locality ", s.integer); break;
+      case Field::kReduce:
         append(&text_, " ", kReduceWords[static_cast<int>(s.reduce)]);
         break;
-      default:
+      case Field::kMany: registers(" r", many, end); break;
+      case Field::kBlock:
+        registers(" r", many, half);
+        registers(" -> r", half, end);
         break;
     }
-    for (int i = 0; i < 3 && s.srcs[i] >= 0; ++i) append(&text_, i == 0 ? " r" : ", r", s.srcs[i]);
   }
 
   const Kernel& kernel_;

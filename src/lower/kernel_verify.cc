@@ -15,10 +15,8 @@
 
 #include "src/base/check.h"
 #include "src/expr/scalar.h"
-#include "src/lower/kernel.h"
+#include "src/lower/kernel_ops.h"
 #include "src/lower/kernel_quotient.h"
-#include "src/lower/kernel_shapes.h"
-#include "src/lower/kernel_words.h"
 
 namespace lw {
 namespace {
@@ -35,6 +33,19 @@ struct LaneForm {
 };
 
 using Mask = std::optional<std::vector<LaneForm>>;  // empty: unknown
+
+// What is wrong with the buffer; null when nothing.
+const char* buffer_defect(const Kernel& kernel, const Buffer& b) {
+  if (b.elements < 0 || b.elements >= (int64_t{1} << 50)) return "bad number of elements";
+  if (b.scope == Scope::kArgument) {
+    return b.slot >= 0 && b.slot < kernel.arguments ? nullptr : "no such argument";
+  }
+  const int64_t whole = b.scope == Scope::kWorkspace ? kernel.workspace_bytes
+                        : b.scope == Scope::kPrivate ? kernel.private_bytes
+                                                     : kernel.packed_bytes;
+  if (b.offset < 0 || b.offset % 64 != 0) return "offset must be a multiple of 64";
+  return b.offset + b.elements * size_of(b.type) <= whole ? nullptr : "reaches outside its scope";
+}
 
 class Verifier {
  public:
@@ -294,173 +305,88 @@ class Verifier {
     if (!defined_[i]) fail("r" + std::to_string(i) + " is used before it is defined");
     return defined_[i];
   }
-  bool same_shape(int a, int b, bool types) {
-    return require(reg(a).lanes == reg(b).lanes, "lanes differ") &&
-           require(!types || reg(a).type == reg(b).type, "types differ");
-  }
-  bool sources(const Stmt& s, int count) {
-    for (int i = 0; i < count; ++i)
-      if (!source(s.srcs[i])) return false;
+  // Whether what a statement's field names exists, and is defined where it is read.
+  bool there(const Stmt& s, Field field) {
+    const auto readable = [&](int i) { return source(i); };
+    const int buffers = static_cast<int>(kernel_.buffers.size());
+    const auto half = s.many.begin() + s.many.size() / 2;
+    switch (field) {
+      case Field::kSources: case Field::kSlid:
+        return std::all_of(s.srcs, s.srcs + row_of(s.op).sources, readable);
+      case Field::kIndex: return known(s.index);
+      case Field::kPlace:
+        return require(s.buffer >= 0 && s.buffer < buffers, "no such buffer") && known(s.index);
+      case Field::kStored: return source(s.srcs[0]);
+      case Field::kMask: return s.mask < 0 || source(s.mask);
+      case Field::kIndices: return s.indices < 0 || source(s.indices);
+      case Field::kMany: return std::all_of(s.many.begin(), s.many.end(), readable);
+      case Field::kBlock:
+        return std::all_of(s.many.begin(), half, readable) &&
+               std::all_of(half, s.many.end(), [&](int i) { return exists(i); });
+      case Field::kNone: case Field::kConstant: case Field::kStride: case Field::kNonTemporal:
+      case Field::kLocality: case Field::kReduce:
+        return true;
+    }
     return true;
   }
 
   void op(const Stmt& s) {
-    path_ += s.op == Op::kUnary || s.op == Op::kBinary
-                 ? " " + std::string(op_name(s.expr_op))
-                 : " " + std::string(kOpWords[static_cast<int>(s.op)]);
-    if (s.op == Op::kLoad || s.op == Op::kStore || s.op == Op::kPrefetch) return access(s);
-    if (s.op == Op::kTranspose) return transpose(s);
-    if (s.op == Op::kFence) return;
-    if (!exists(s.dst)) return;
-    Mask mask;
-    if (!value(s, &mask)) return;
-    defined_[s.dst] = true;
-    masks_[s.dst] = mask;
+    const OpRow& row = row_of(s.op);
+    path_ += " " + std::string(word_of(s));
+    if (row.gives && !exists(s.dst)) return;
+    for (Field field : row.fields) {
+      if (!there(s, field)) return;
+    }
+    const char* defect = row.defect == nullptr ? nullptr : row.defect({kernel_, s});
+    if (defect != nullptr) return fail(defect);
+    if (s.op == Op::kLoad || s.op == Op::kStore) access(s);
+    if (row.gives) define(s.dst, asserted(s));
+    if (s.op == Op::kTranspose) {
+      for (size_t i = s.many.size() / 2; i < s.many.size(); ++i) define(s.many[i], std::nullopt);
+    }
   }
 
-  // Arithmetic happens in f32: the 16-bit floats only move.
-  bool computes(Type type) {
-    return require(type != Type::kF16 && type != Type::kBF16,
-                   "16-bit floats only move and convert");
+  void define(int i, Mask mask) {
+    defined_[i] = true;
+    masks_[i] = std::move(mask);
   }
 
-  bool value(const Stmt& s, Mask* mask) {
-    const Register& dst = reg(s.dst);
+  // What each lane of the result asserts, as far as that can be followed.
+  Mask asserted(const Stmt& s) {
     switch (s.op) {
-      case Op::kImmediate: return true;
-      case Op::kMove:
-        if (!sources(s, 1) || !same_shape(s.dst, s.srcs[0], true)) return false;
-        *mask = masks_[s.srcs[0]];
-        return true;
-      case Op::kBroadcast:
-        if (!sources(s, 1) ||
-            !require(dst.lanes % reg(s.srcs[0]).lanes == 0, "broadcasts no part of the lanes") ||
-            !require(reg(s.srcs[0]).type == dst.type, "types differ")) {
-          return false;
+      case Op::kMove: return masks_[s.srcs[0]];
+      case Op::kBroadcast: {
+        if (reg(s.srcs[0]).lanes > 1) return std::nullopt;
+        Mask mask = masks_[s.srcs[0]];     // what the scalar asserts, every lane does
+        if (mask.has_value()) {
+          for (LaneForm& form : *mask) form.stride = 0;
         }
-        if (reg(s.srcs[0]).lanes > 1) return true;
-        *mask = masks_[s.srcs[0]];         // what the scalar asserts, every lane does
-        if (mask->has_value()) {
-          for (LaneForm& form : **mask) form.stride = 0;
-        }
-        return true;
-      case Op::kUnary:
-        return require(is_unary(s.expr_op), "no unary operation") && sources(s, 1) &&
-               same_shape(s.dst, s.srcs[0], true) && computes(dst.type) &&
-               require(accepts(domain_of(s.expr_op), dst.type), "not for this type");
-      case Op::kBinary: return binary(s, mask);
-      case Op::kFma:
-        for (int i : s.srcs) {
-          if (!source(i) || !same_shape(s.dst, i, true)) return false;
-        }
-        return computes(dst.type) && require(dst.type != Type::kBool, "not for booleans");
-      case Op::kInterleave:
-        for (int i : s.many) {
-          if (!source(i)) return false;
-        }
-        return require(interleaves(kernel_, s), "the sources make no such vector");
-      case Op::kSlide:
-        return sources(s, 2) && require(takes_lanes_between(kernel_, s), "no lanes in between");
-      case Op::kDot:
-        return sources(s, 3) && computes(dst.type) &&
-               require(multiplies_groups(kernel_, s), "no groups of such types and lanes");
-      case Op::kSelect:
-        return sources(s, 3) && same_shape(s.dst, s.srcs[0], false) &&
-               require(reg(s.srcs[0]).type == Type::kBool, "the condition must be bool") &&
-               same_shape(s.dst, s.srcs[1], true) && same_shape(s.dst, s.srcs[2], true);
-      case Op::kCast: return sources(s, 1) && same_shape(s.dst, s.srcs[0], false);
-      case Op::kIota:
-        return known(s.index) && require(!is_float(dst.type) && dst.type != Type::kBool,
-                                         "needs an integer register");
-      case Op::kLaneMask:
-        if (!known(s.index) || !require(dst.type == Type::kBool, "needs a bool register"))
-          return false;
-        *mask = std::vector<LaneForm>{{s.index, s.stride}};
-        return true;
-      case Op::kHorizontal:
-        return sources(s, 1) && require(s.reduce != Reduce::kNone, "needs a reduction") &&
-               require(dst.lanes == 1 && dst.type == reg(s.srcs[0]).type, "types differ") &&
-               computes(dst.type);
-      default: return true;
-    }
-  }
-
-  bool binary(const Stmt& s, Mask* mask) {
-    if (!require(is_binary(s.expr_op), "no binary operation") || !sources(s, 2) ||
-        !same_shape(s.srcs[0], s.srcs[1], true) || !computes(reg(s.srcs[0]).type) ||
-        !require(accepts(domain_of(s.expr_op), reg(s.srcs[0]).type), "not for this type")) {
-      return false;
-    }
-    const bool gives_bool = is_comparison(s.expr_op);
-    if (!same_shape(s.dst, s.srcs[0], !gives_bool) ||
-        !require(!gives_bool || reg(s.dst).type == Type::kBool, "a comparison gives bool")) {
-      return false;
-    }
-    // A comparison of vectors of indices is not followed, nor is what it is a part of.
-    trusted_[s.dst] = (gives_bool && reg(s.srcs[0]).type == Type::kI64) ||
-                      trusted_[s.srcs[0]] || trusted_[s.srcs[1]];
-    if (s.expr_op == ExprOp::kAnd && !trusted_[s.dst]) {  // what either side asserts
-      std::vector<LaneForm> both;
-      for (int i : {s.srcs[0], s.srcs[1]}) {
-        if (masks_[i].has_value()) both.insert(both.end(), masks_[i]->begin(), masks_[i]->end());
+        return mask;
       }
-      if (!both.empty()) *mask = both;
-    }
-    return true;
-  }
-
-  void transpose(const Stmt& s) {
-    const size_t half = s.many.size() / 2;
-    if (!require(half >= 1 && s.many.size() == 2 * half && (half & (half - 1)) == 0,
-                 "needs a power of two of sources and as many destinations")) {
-      return;
-    }
-    for (size_t i = 0; i < s.many.size(); ++i) {
-      if (!(i < half ? source(s.many[i]) : exists(s.many[i]))) return;
-    }
-    if (!require(transposes(kernel_, s), "must be a square of one type; destinations must differ"))
-      return;
-    for (size_t i = half; i < s.many.size(); ++i) {
-      defined_[s.many[i]] = true;
-      masks_[s.many[i]] = std::nullopt;
+      case Op::kLaneMask: return std::vector<LaneForm>{{s.index, s.stride}};
+      case Op::kBinary: {
+        // A comparison of vectors of indices is not followed, nor is what it is a part of.
+        trusted_[s.dst] = (is_comparison(s.expr_op) && reg(s.srcs[0]).type == Type::kI64) ||
+                          trusted_[s.srcs[0]] || trusted_[s.srcs[1]];
+        std::vector<LaneForm> both;        // what either side asserts
+        if (s.expr_op != ExprOp::kAnd || trusted_[s.dst]) return std::nullopt;
+        for (int i : {s.srcs[0], s.srcs[1]}) {
+          if (masks_[i].has_value()) both.insert(both.end(), masks_[i]->begin(), masks_[i]->end());
+        }
+        return both.empty() ? Mask() : Mask(std::move(both));
+      }
+      default: return std::nullopt;
     }
   }
 
   void access(const Stmt& s) {
-    const int buffers = static_cast<int>(kernel_.buffers.size());
-    if (!require(s.buffer >= 0 && s.buffer < buffers, "no such buffer") || !known(s.index)) return;
+    if (checked_ != Checked::kAll) return;
     const Buffer& b = kernel_.buffers[s.buffer];
-    if (s.op == Op::kPrefetch) {
-      require(s.integer >= 1 && s.integer <= 3, "the locality must be 1, 2 or 3");
-      return;
-    }
     const bool store = s.op == Op::kStore;
-    const int value = store ? s.srcs[0] : s.dst;
-    if (!(store ? source(value) : exists(value)) ||
-        !require(reg(value).type == b.type, "register and buffer differ in type")) {
-      return;
-    }
-    for (int i : {s.mask, s.indices}) {
-      if (i >= 0 && (!source(i) || !same_shape(i, value, false))) return;
-    }
-    if (s.mask >= 0 && !require(reg(s.mask).type == Type::kBool, "the mask must be bool")) return;
-    if (store) {
-      const bool read_only = b.scope == Scope::kPacked ? !in_prepack_
-                             : b.scope == Scope::kArgument && (!b.written || in_prepack_);
-      if (checked_ == Checked::kAll && !require(!read_only, "the buffer must not be written here"))
-        return;
-      require(s.indices < 0, "there are no scattered stores");
-      require(s.stride != 0 || reg(value).lanes == 1, "lanes write the same element");
-    }
-    if (s.indices >= 0) {
-      require(reg(s.indices).type == Type::kI64, "indices must be i64");
-      require(s.stride == 0, "a gather has stride 0");
-    } else if (checked_ == Checked::kAll) {
-      bounds(s, reg(value).lanes);
-    }
-    if (store) return;
-    defined_[value] = true;
-    masks_[value] = std::nullopt;
+    const bool read_only = b.scope == Scope::kPacked ? !in_prepack_
+                           : b.scope == Scope::kArgument && (!b.written || in_prepack_);
+    require(!store || !read_only, "the buffer must not be written here");
+    if (s.indices < 0) bounds(s, reg(store ? s.srcs[0] : s.dst).lanes);
   }
 
   void bounds(const Stmt& s, int lanes) {

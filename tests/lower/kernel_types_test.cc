@@ -78,7 +78,7 @@ TEST(KernelTypes, WhatIsAcceptedBuilds) {
   const Kernel start = pool();
   ASSERT_TRUE(verify(start).ok()) << verify(start);
   std::vector<std::pair<Op, ExprOp>> kinds;
-  for (int i = 0; i <= static_cast<int>(Op::kSlide); ++i) {
+  for (int i = 0; i < kOps; ++i) {
     const Op op = static_cast<Op>(i);
     if (op != Op::kUnary && op != Op::kBinary) kinds.push_back({op, ExprOp::kAdd});
   }
