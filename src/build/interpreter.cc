@@ -12,6 +12,7 @@
 #include "src/base/check.h"
 #include "src/expr/interpret.h"
 #include "src/expr/scalar.h"
+#include "src/lower/kernel_ops.h"
 
 namespace lw {
 namespace {
@@ -127,14 +128,9 @@ class Frame {
     else store_integer(b.type, bases_[buffer], index, lane.integer);
   }
 
-  void load(const Stmt& s, Lanes* dst) {
-    const int64_t index = value(s.index);
-    for (size_t l = 0; l < dst->size(); ++l) {
-      (*dst)[l].integer = 0;  // also the bits of 0.0
-      if (s.mask >= 0 && registers_[s.mask][l].integer == 0) continue;
-      const int64_t offset = s.indices >= 0 ? registers_[s.indices][l].integer : 0;
-      (*dst)[l] = read(s.buffer, index + static_cast<int64_t>(l) * s.stride + offset);
-    }
+  Lane load(const Stmt& s, int64_t index, size_t l) const {
+    if (s.mask >= 0 && registers_[s.mask][l].integer == 0) return {.integer = 0};  // and 0.0's bits
+    return read(s.buffer, index + (s.indices >= 0 ? registers_[s.indices][l].integer : 0));
   }
 
   void store(const Stmt& s) {
@@ -226,51 +222,66 @@ class Frame {
     }
   }
 
+  // A lane of dst in the making.
+  struct At {
+    const Frame& frame;
+    const Stmt& s;
+    Type type, from;                       // dst's, the first source's
+    const Lanes* srcs[3];
+    int64_t index;
+    size_t l;
+    Lane operator()(int i) const { return (*srcs[i])[l]; }
+    int64_t ramp() const { return index + static_cast<int64_t>(l) * s.stride; }
+  };
+
+  struct OpRun {
+    Op op;
+    Lane (*lane)(const At& at);            // null: there is no dst
+    void (Frame::*run)(const Stmt& s) = nullptr;
+  };
+
   void run_op(const Stmt& s) {
-    if (s.op == Op::kStore) return store(s);
-    if (s.op == Op::kTranspose) return transpose(s);
-    if (s.op == Op::kPrefetch || s.op == Op::kFence) return;
+    static constexpr OpRun kRuns[kOps] = {
+        {Op::kImmediate, [](const At& at) -> Lane {
+          if (is_float(at.type)) return {.number = round_to(at.type, at.s.number)};
+          return {.integer = wrap(at.type, at.s.integer)};
+        }},
+        {Op::kMove, [](const At& at) { return at(0); }},
+        {Op::kBroadcast, [](const At& at) { return (*at.srcs[0])[at.l % at.srcs[0]->size()]; }},
+        {Op::kUnary, [](const At& at) { return unary(at.s, at.type, at(0)); }},
+        {Op::kBinary, [](const At& at) { return binary(at.s.expr_op, at.from, at(0), at(1)); }},
+        {Op::kFma, [](const At& at) { return fma(at.type, at(0), at(1), at(2)); }},
+        {Op::kSelect, [](const At& at) { return at(at(0).integer ? 1 : 2); }},
+        {Op::kCast, [](const At& at) { return cast(at.type, at.from, at(0)); }},
+        {Op::kIota, [](const At& at) { return Lane{.integer = wrap(at.type, at.ramp())}; }},
+        {Op::kLaneMask, [](const At& at) { return Lane{.integer = at.ramp() >= 0}; }},
+        {Op::kHorizontal, [](const At& at) {
+          return horizontal(at.s.reduce, at.type, *at.srcs[0]);
+        }},
+        {Op::kTranspose, nullptr, &Frame::transpose},
+        {Op::kInterleave, [](const At& at) {
+          const size_t parts = at.s.many.size();
+          return at.frame.registers_[at.s.many[at.l % parts]][at.l / parts];
+        }},
+        {Op::kDot, [](const At& at) { return at.frame.dot(at.s, at.type, at.l, at(2)); }},
+        {Op::kLoad, [](const At& at) { return at.frame.load(at.s, at.ramp(), at.l); }},
+        {Op::kStore, nullptr, &Frame::store},
+        {Op::kPrefetch, nullptr},
+        {Op::kFence, nullptr},
+        {Op::kSlide, [](const At& at) {
+          const size_t from = at.l + static_cast<size_t>(at.s.integer), lanes = at.srcs[0]->size();
+          return from < lanes ? (*at.srcs[0])[from] : (*at.srcs[1])[from - lanes];
+        }},
+    };
+    static_assert(in_order(kRuns));
+    const OpRun& row = kRuns[static_cast<int>(s.op)];
+    if (row.run != nullptr) (this->*row.run)(s);
+    if (row.lane == nullptr) return;
     const Type type = type_of(s.dst);
+    At at = {*this, s, type, s.srcs[0] >= 0 ? type_of(s.srcs[0]) : type, {}, value(s.index), 0};
+    for (int i = 0; i < 3; ++i) at.srcs[i] = s.srcs[i] >= 0 ? &registers_[s.srcs[i]] : nullptr;
     Lanes result(kernel_.registers[s.dst].lanes);
-    const Lanes* src[3] = {};
-    for (int i = 0; i < 3; ++i) src[i] = s.srcs[i] >= 0 ? &registers_[s.srcs[i]] : nullptr;
-    if (s.op == Op::kLoad) {
-      load(s, &result);
-    } else if (s.op == Op::kHorizontal) {
-      result[0] = horizontal(s.reduce, type, *src[0]);
-    } else {
-      const int64_t index = s.op == Op::kIota || s.op == Op::kLaneMask ? value(s.index) : 0;
-      for (size_t l = 0; l < result.size(); ++l) {
-        const int64_t ramp = index + static_cast<int64_t>(l) * s.stride;
-        switch (s.op) {
-          case Op::kImmediate:
-            if (is_float(type)) result[l].number = round_to(type, s.number);
-            else result[l].integer = wrap(type, s.integer);
-            break;
-          case Op::kMove: result[l] = (*src[0])[l]; break;
-          case Op::kBroadcast: result[l] = (*src[0])[l % src[0]->size()]; break;
-          case Op::kInterleave:
-            result[l] = registers_[s.many[l % s.many.size()]][l / s.many.size()];
-            break;
-          case Op::kSlide: {
-            const size_t from = l + static_cast<size_t>(s.integer);
-            result[l] = from < result.size() ? (*src[0])[from] : (*src[1])[from - result.size()];
-            break;
-          }
-          case Op::kDot: result[l] = dot(s, type, l, (*src[2])[l]); break;
-          case Op::kUnary: result[l] = unary(s, type, (*src[0])[l]); break;
-          case Op::kBinary:
-            result[l] = binary(s.expr_op, type_of(s.srcs[0]), (*src[0])[l], (*src[1])[l]);
-            break;
-          case Op::kFma: result[l] = fma(type, (*src[0])[l], (*src[1])[l], (*src[2])[l]); break;
-          case Op::kSelect: result[l] = (*src[0])[l].integer ? (*src[1])[l] : (*src[2])[l]; break;
-          case Op::kCast: result[l] = cast(type, type_of(s.srcs[0]), (*src[0])[l]); break;
-          case Op::kIota: result[l].integer = wrap(type, ramp); break;
-          case Op::kLaneMask: result[l].integer = ramp >= 0; break;
-          default: CHECK(false);
-        }
-      }
-    }
+    for (; at.l < result.size(); ++at.l) result[at.l] = row.lane(at);
     registers_[s.dst] = std::move(result);
   }
 
