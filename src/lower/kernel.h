@@ -148,7 +148,7 @@ struct Kernel {
   int64_t workspace_bytes = 0;             // shared
   int64_t private_bytes = 0;               // per worker
   int64_t packed_bytes = 0;
-  double error_growth = 1;                 // Nest::error_growth: for who verifies, not in the text
+  double error_growth = 1;                 // Nest::error_growth: for who verifies
 };
 
 // Every register and variable defined before use, lanes and types agree, accesses in bounds by

@@ -24,6 +24,10 @@ class Parser {
     k.workspace_bytes = field("workspace");
     k.private_bytes = field("private");
     k.packed_bytes = field("packed");
+    if (accept("growth")) {
+      expect("=");
+      k.error_growth = number();
+    }
     while (accept("buffer")) buffer();
     while (accept("registers")) registers();
     if (accept("prepack")) k.prepack = block();

@@ -21,7 +21,8 @@
 //
 // Golden tests compare this text, and the interpreter backend's artifacts are it, so it must hold
 // every field that has meaning. Buffers of equal names get a suffix; registers are declared in
-// runs. kernel_parse.cc reads it back.
+// runs; an error_growth other than 1 ends the first line as "growth=3.5". kernel_parse.cc reads it
+// back.
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -90,7 +91,9 @@ class Printer {
   std::string print() {
     append(&text_, "kernel ", kernel_.name, " arguments=", kernel_.arguments, " variables=",
            kernel_.variables, " workspace=", kernel_.workspace_bytes, " private=",
-           kernel_.private_bytes, " packed=", kernel_.packed_bytes, "\n");
+           kernel_.private_bytes, " packed=", kernel_.packed_bytes);
+    if (kernel_.error_growth != 1) append(&text_, " growth=", number_text(kernel_.error_growth));
+    text_ += "\n";
     for (size_t i = 0; i < kernel_.buffers.size(); ++i) {
       const Buffer& b = kernel_.buffers[i];
       append(&text_, "buffer ", names_[i], " ", type_name(b.type), " ", b.elements, " ",

@@ -100,6 +100,15 @@ TEST(KernelText, PrintsWhatItParses) {
   EXPECT_EQ(hash(parse(print(kernel))), hash(kernel));
 }
 
+TEST(KernelText, GrowthOfErrorsIsSaidWhereThereIsSome) {
+  const std::string text = with(kText, " packed=1024\n", " packed=1024 growth=3.25\n");
+  const Kernel kernel = parse(text);
+  EXPECT_EQ(kernel.error_growth, 3.25);
+  EXPECT_EQ(print(kernel), text);
+  EXPECT_EQ(hash(kernel), hash(parse(kText)));  // it says nothing of what is computed
+  EXPECT_FALSE(parse_kernel(with(text, "growth=3.25", "growth=")).ok());
+}
+
 TEST(KernelText, EqualNamesAreToldApart) {
   Kernel kernel = parse(kText);
   kernel.buffers[3].name = kernel.buffers[4].name = "A";
