@@ -73,7 +73,7 @@ class ServiceFleet : public FolderTest {
 
 TEST_F(ServiceFleet, FinishesWhoeverIsKilled) {
   PostgresCluster* cluster = PostgresCluster::get();
-  if (cluster == nullptr) GTEST_SKIP();
+  if (cluster == nullptr) GTEST_SKIP() << "PostgreSQL is not installed";
   url_ = cluster->fresh();
   witness_ = std::make_unique<Witness>(url_);
   const int rounds = rounds_or(kShortForm);

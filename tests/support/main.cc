@@ -2,8 +2,11 @@
 // ("serve_queue_test"); without one the tests of all files run, in one process.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -51,6 +54,25 @@ int select(const std::string& file) {
   return found;
 }
 
+// Adds why each test that was skipped was, a line each, to the file that LOOPWRIGHT_SKIPS names:
+// .ci/run compares them with tests/skips.txt.
+class SkipReasons : public testing::EmptyTestEventListener {
+ public:
+  explicit SkipReasons(const char* file) : file_(file) {}
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (!result.skipped()) return;
+    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+    std::string reason = result.message();
+    std::replace(reason.begin(), reason.end(), '\n', ' ');
+    const std::string name = test == nullptr ? "" : std::string(test->test_suite_name()) + "." +
+                                                        test->name();
+    std::ofstream(file_, std::ios::app) << name + ": " + reason + "\n";
+  }
+
+ private:
+  const char* file_;
+};
+
 }  // namespace
 
 std::optional<std::string> test_option(std::string_view name) {
@@ -78,6 +100,9 @@ int main(int argc, char** argv) {
   if (argc > 1 && argv[1][0] != '-' && lw::select(argv[1]) == 0) {
     std::fprintf(stderr, "%s: no tests in a file %s.cc\n", argv[0], argv[1]);
     return 2;
+  }
+  if (const char* file = std::getenv("LOOPWRIGHT_SKIPS")) {
+    testing::UnitTest::GetInstance()->listeners().Append(new lw::SkipReasons(file));
   }
   return RUN_ALL_TESTS();
 }
