@@ -24,9 +24,12 @@ struct Feature {
   const char* name;
   float (*value)(const Nest& nest, const Analysis& analysis);
   bool predicted = false;                  // made of times or cycles that the draft predicts
+  int version = 1;                         // raised when its meaning changes: forests that learned
+                                           // from another are refused
 };
 const std::vector<Feature>& feature_table();
-uint64_t feature_schema();                       // hash of the names in order; stored with models
+uint64_t feature_schema();                       // hash of names and versions in order; stored with
+                                                 // models
 std::vector<float> features(const Nest& nest);   // one value per feature
 
 // Predicted microseconds of one call on the nest's target with its threads; > 0, deterministic.

@@ -295,7 +295,11 @@ const std::vector<Feature>& feature_table() {
 uint64_t feature_schema() {
   static const uint64_t schema = [] {
     uint64_t hash = 0;
-    for (const Feature& feature : feature_table()) hash = hash_combine(hash, hash64(feature.name));
+    for (const Feature& feature : feature_table()) {
+      hash = hash_combine(hash, hash64(feature.name));
+      // As before there were versions.
+      if (feature.version != 1) hash = hash_combine(hash, static_cast<uint64_t>(feature.version));
+    }
     return hash;
   }();
   return schema;

@@ -8,9 +8,12 @@
 #include <fstream>
 
 #include "cost_model/analysis.h"
+#include "absl/strings/str_format.h"
 #include "gtest/gtest.h"
 #include "schedules/steps.h"
 #include "src/expr/text.h"
+#include "tests/support/files.h"
+#include "tests/support/text_cases.h"
 
 namespace lw {
 namespace {
@@ -91,8 +94,57 @@ TEST(Metrics, RecallCountsTheTopK) {
   EXPECT_DOUBLE_EQ(evaluate(score, examples).recall_at_30, 0.5);
 }
 
-TEST(Features, SchemaIsStableAndValuesAreFinite) {
-  EXPECT_EQ(feature_schema(), feature_schema());
+// The values of each feature for some recorded schedules, as tests/goldens/features.txt has them: a
+// line is a name, its version, and a value a schedule.
+std::string feature_lines() {
+  std::vector<std::vector<float>> columns;
+  for (const TextCase& c : read_cases(LW_SOURCE_DIR "/tests/replay/library.replay")) {
+    for (const char* wanted : {"attention", "conv2d_bn_relu", "layer_norm", "matmul", "softmax"}) {
+      int threads = 0;
+      char target[32] = "";
+      const std::string& header = c.sections[0].header;
+      if (c.title != wanted || header.find("winograd") != std::string::npos) continue;
+      CHECK(std::sscanf(header.c_str(), "threads %d on %31s", &threads, target) == 2);
+      columns.push_back(features(scheduled(start_of({c.title}, target, threads),
+                                           c.sections[0].text)));
+    }
+  }
+  EXPECT_GE(columns.size(), 10u);
+  std::string lines;
+  for (size_t f = 0; f < feature_table().size(); ++f) {
+    absl::StrAppend(&lines, feature_table()[f].name, " ", feature_table()[f].version);
+    for (const std::vector<float>& column : columns) absl::StrAppendFormat(&lines, " %.4g", column[f]);
+    lines += "\n";
+  }
+  return lines;
+}
+
+TEST(Features, MeanWhatTheirVersionsSay) {
+  const std::string file = LW_SOURCE_DIR "/tests/goldens/features.txt";
+  const std::string lines = feature_lines();
+  std::istringstream recorded(slurp(file)), now(lines);
+  bool other_schema = false;
+  for (std::string was, is; std::getline(now, is);) {
+    if (!std::getline(recorded, was)) was.clear();
+    std::istringstream a(was), b(is);
+    std::string name, other_name;
+    int version = 0, other_version = 0;
+    a >> name >> version;
+    b >> other_name >> other_version;
+    other_schema = other_schema || name != other_name || version != other_version;
+    bool same = true;
+    for (double x = 0, y = 0; a >> x && b >> y;) {
+      same = same && std::abs(x - y) <= 1e-3 * std::max(std::abs(x), 1.0);
+    }
+    ASSERT_TRUE(same || other_schema)
+        << is << "\nwas " << was << "\nraise its version in features.cc, and train anew";
+  }
+  other_schema = other_schema || recorded.peek() != EOF;   // one was taken away
+  if (std::getenv("LOOPWRIGHT_UPDATE") != nullptr) std::ofstream(file) << lines;
+  else EXPECT_FALSE(other_schema) << "run with LOOPWRIGHT_UPDATE=1";
+}
+
+TEST(Features, ValuesAreFinite) {
   EXPECT_GE(feature_table().size(), 60u);
   const std::vector<std::vector<std::string>> workloads = {
       {"matmul", "M=96", "N=100", "K=33"}, {"softmax", "M=8", "N=100"}, {"conv2d", "H=14", "W=14"}};
