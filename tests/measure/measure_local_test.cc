@@ -357,13 +357,20 @@ TEST_P(LocalTest, ThreadsShareTheParallelLoop) {
   const std::string mask = "  r3 = lanemask 7 stride -1\n";
   text.erase(text.find(mask), mask.size());
   text.insert(text.find("parallel {\n") + 11, mask);
-  std::vector<Candidate> batch;
-  for (int i = 0; i < 12; ++i) batch.push_back(candidate(i, text));
-  measurer->submit(batch);
-  for (const auto& [ticket, outcome] : collect(*measurer, 12)) {
-    EXPECT_EQ(outcome.verdict, Verdict::kOk) << outcome.detail;
-    EXPECT_TRUE(outcome.verified);
+  // Where others use the processors a time may not add up: that is nobody's fault, and asked again.
+  int left = 12;
+  for (int round = 0; round < 10 && left > 0; ++round) {
+    std::vector<Candidate> batch;
+    for (int i = 0; i < left; ++i) batch.push_back(candidate(100 * round + i, text));
+    measurer->submit(batch);
+    for (const auto& [ticket, outcome] : collect(*measurer, left)) {
+      if (is_nobodys_fault(outcome.verdict)) continue;
+      EXPECT_EQ(outcome.verdict, Verdict::kOk) << outcome.detail;
+      EXPECT_TRUE(outcome.verified);
+      --left;
+    }
   }
+  EXPECT_EQ(left, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, LocalTest, ::testing::Values("interpreter", "llvm"),
