@@ -59,14 +59,16 @@ int select(const std::string& file) {
 class SkipReasons : public testing::EmptyTestEventListener {
  public:
   explicit SkipReasons(const char* file) : file_(file) {}
-  void OnTestPartResult(const testing::TestPartResult& result) override {
-    if (!result.skipped()) return;
-    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
-    std::string reason = result.message();
-    std::replace(reason.begin(), reason.end(), '\n', ' ');
-    const std::string name = test == nullptr ? "" : std::string(test->test_suite_name()) + "." +
-                                                        test->name();
-    std::ofstream(file_, std::ios::app) << name + ": " + reason + "\n";
+  // Not as it happens: GoogleTest holds a lock then that current_test_info() wants.
+  void OnTestEnd(const testing::TestInfo& test) override {
+    for (int i = 0; i < test.result()->total_part_count(); ++i) {
+      const testing::TestPartResult& part = test.result()->GetTestPartResult(i);
+      if (!part.skipped()) continue;
+      std::string reason = part.message();
+      std::replace(reason.begin(), reason.end(), '\n', ' ');
+      std::ofstream(file_, std::ios::app)
+          << std::string(test.test_suite_name()) + "." + test.name() + ": " + reason + "\n";
+    }
   }
 
  private:
