@@ -33,13 +33,14 @@ if(XSMM_LIBRARY AND XSMM_NOBLAS_LIBRARY AND XSMM_INCLUDE)
 endif()
 
 # oneDNN as ./setup lays it out: lib/libdnnl.so.3 built for OpenMP, include/ with its headers.
-find_package(OpenMP COMPONENTS CXX)
+# It brings GCC's OpenMP with it, whichever compiler builds us (Clang's own would be a second one).
+find_library(GOMP_LIBRARY NAMES libgomp.so.1)
 set(ONEDNN_ROOT ${LOOPWRIGHT_DEPS}/onednn)
-if(OpenMP_CXX_FOUND AND EXISTS ${ONEDNN_ROOT}/lib/libdnnl.so.3)
+if(GOMP_LIBRARY AND EXISTS ${ONEDNN_ROOT}/lib/libdnnl.so.3)
   peer(onednn bench/peers/onednn.cc bench/peers/onednn_gemm.cc bench/peers/onednn_convolution.cc
        bench/peers/onednn_attention.cc)
   target_include_directories(lw_peer_onednn SYSTEM PRIVATE ${ONEDNN_ROOT}/include)
-  target_link_libraries(lw_peer_onednn PRIVATE ${ONEDNN_ROOT}/lib/libdnnl.so.3 OpenMP::OpenMP_CXX)
+  target_link_libraries(lw_peer_onednn PRIVATE ${ONEDNN_ROOT}/lib/libdnnl.so.3 ${GOMP_LIBRARY})
   set_target_properties(lw_peer_onednn PROPERTIES BUILD_RPATH ${ONEDNN_ROOT}/lib)
   install(FILES ${ONEDNN_ROOT}/lib/libdnnl.so.3
           DESTINATION ${CMAKE_INSTALL_LIBDIR}/loopwright/peers)

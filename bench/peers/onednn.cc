@@ -1,10 +1,10 @@
 // oneDNN: GEMM, convolution, attention, reductions, softmax, layer norm, transposition, functions.
-// Threads are OpenMP's.
+// Threads are OpenMP's, of the runtime library that oneDNN is linked with: libgomp.
 #include "bench/peers/onednn.h"
 
-#include <omp.h>
-
 #include <cstdlib>
+
+extern "C" void omp_set_num_threads(int);  // <omp.h>, which comes with GCC alone
 
 namespace lw::onednn {
 namespace {
