@@ -333,9 +333,14 @@ class KillableClient {
   std::set<std::string> ended_;
 };
 
-// The client is a process of the test's own program.
+// Clients are processes of the test's own program, which go on until SIGTERM asks them to finish.
 inline volatile sig_atomic_t asked_to_finish = 0;
 constexpr char kClientReady[] = "may be asked to finish";
+inline void finish_when_asked() {
+  signal(SIGTERM, [](int) { asked_to_finish = 1; });
+  std::puts(kClientReady);
+  std::fflush(stdout);
+}
 
 // --rounds=N; without, the test's own short form.
 inline int rounds_or(int short_form) {
@@ -351,9 +356,7 @@ inline Words client_words(const std::string& address, const std::string& journal
 }
 
 inline int client_main(int, char**) {
-  signal(SIGTERM, [](int) { asked_to_finish = 1; });
-  std::puts(kClientReady);
-  std::fflush(stdout);
+  finish_when_asked();
   KillableClient(*test_option("server"), *test_option("journal"), seed(),
                  std::stoi(*test_option("workloads"))).run([] { return asked_to_finish != 0; });
   return 0;

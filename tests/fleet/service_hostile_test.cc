@@ -13,14 +13,11 @@ namespace lw {
 namespace {
 
 // The process of those who send whatever they may.
-volatile sig_atomic_t is_over = 0;
-
 int crooks_main(int, char**) {
-  signal(SIGTERM, [](int) { is_over = 1; });
-  std::puts(kClientReady);
-  std::fflush(stdout);
+  finish_when_asked();
   attack(*test_option("server"), *test_option("pki"),
-         {"client-crook", "reader-snoop", "agent-rogue"}, seed(), [] { return is_over != 0; });
+         {"client-crook", "reader-snoop", "agent-rogue"}, seed(),
+         [] { return asked_to_finish != 0; });
 }
 
 const EntryPoint kCrooks("crooks", crooks_main);

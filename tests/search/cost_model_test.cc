@@ -100,13 +100,12 @@ std::string feature_lines() {
   std::vector<std::vector<float>> columns;
   for (const TextCase& c : read_cases(LW_SOURCE_DIR "/tests/replay/library.replay")) {
     for (const char* wanted : {"attention", "conv2d_bn_relu", "layer_norm", "matmul", "softmax"}) {
-      int threads = 0;
-      char target[32] = "";
-      const std::string& header = c.sections[0].header;
-      if (c.title != wanted || header.find("winograd") != std::string::npos) continue;
-      CHECK(std::sscanf(header.c_str(), "threads %d on %31s", &threads, target) == 2);
-      columns.push_back(features(scheduled(start_of({c.title}, target, threads),
-                                           c.sections[0].text)));
+      if (c.title != wanted) continue;
+      const absl::StatusOr<Nest> start =
+          lw::start_of(load_workload({c.title}), c.sections[0].header);
+      CHECK(start.ok());
+      if (start->winograd) continue;
+      columns.push_back(features(scheduled(*start, c.sections[0].text)));
     }
   }
   EXPECT_GE(columns.size(), 10u);
@@ -140,7 +139,7 @@ TEST(Features, MeanWhatTheirVersionsSay) {
         << is << "\nwas " << was << "\nraise its version in features.cc, and train anew";
   }
   other_schema = other_schema || recorded.peek() != EOF;   // one was taken away
-  if (std::getenv("LOOPWRIGHT_UPDATE") != nullptr) std::ofstream(file) << lines;
+  if (rewrites_expectations()) std::ofstream(file) << lines;
   else EXPECT_FALSE(other_schema) << "run with LOOPWRIGHT_UPDATE=1";
 }
 

@@ -1,6 +1,7 @@
-// Whole files, as tests read them.
+// Whole files, as tests read them, and whether they write what they expect anew.
 #pragma once
 
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -13,5 +14,7 @@ inline std::string slurp(const std::string& path) {
   text << file.rdbuf();
   return text.str();
 }
+
+inline bool rewrites_expectations() { return std::getenv("LOOPWRIGHT_UPDATE") != nullptr; }
 
 }  // namespace lw

@@ -87,7 +87,9 @@ std::optional<std::string> test_option(std::string_view name) {
 
 std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
-EntryPoint::EntryPoint(std::string_view word, int (*main)(int, char**)) { entry_points().emplace(word, main); }
+EntryPoint::EntryPoint(std::string_view word, int (*main)(int, char**)) {
+  entry_points().emplace(word, main);
+}
 
 }  // namespace lw
 

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "gtest/gtest.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/check.h"
 
@@ -144,6 +145,17 @@ class PostgresCluster {
   uid_t uid_ = 0;
   gid_t gid_ = 0;
   pid_t maker_ = 0, server_ = 0;
+};
+
+// An empty database of PostgreSQL, or the test is skipped.
+class PostgresTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (cluster_ == nullptr) GTEST_SKIP() << "PostgreSQL is not installed";
+    url_ = cluster_->fresh();
+  }
+  PostgresCluster* cluster_ = PostgresCluster::get();
+  std::string url_;
 };
 
 }  // namespace lw

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -19,6 +18,7 @@
 #include "schedules/steps.h"
 #include "src/expr/message.h"
 #include "src/expr/text.h"
+#include "tests/support/files.h"
 
 namespace lw {
 
@@ -58,8 +58,6 @@ inline std::string to_text(const TextCase& c) {
 }
 
 inline std::string message_of(const absl::Status& status) { return std::string(status.message()); }
-
-inline bool rewrites_expectations() { return std::getenv("LOOPWRIGHT_UPDATE") != nullptr; }
 
 // The folder's files of that extension, sorted.
 inline std::vector<std::filesystem::path> text_files(const std::string& folder,

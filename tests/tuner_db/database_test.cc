@@ -247,16 +247,6 @@ TEST_P(DatabaseTest, ManyOpenItAtOnceTheFirstTime) {
 
 // ---- PostgreSQL alone
 
-class PostgresTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (cluster_ == nullptr) GTEST_SKIP() << "PostgreSQL is not installed";
-    url_ = cluster_->fresh();
-  }
-  PostgresCluster* cluster_ = PostgresCluster::get();
-  std::string url_;
-};
-
 // However many read, and however long: writes and the threads that leases depend on go on.
 TEST_F(PostgresTest, ReadersNeverKeepTheWriterOut) {
   DatabaseOptions options;

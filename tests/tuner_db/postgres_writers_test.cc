@@ -11,15 +11,7 @@
 namespace lw {
 namespace {
 
-class PostgresWriters : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (cluster_ == nullptr) GTEST_SKIP() << "PostgreSQL is not installed";
-    url_ = cluster_->fresh();
-  }
-  PostgresCluster* cluster_ = PostgresCluster::get();
-  std::string url_;
-};
+using PostgresWriters = PostgresTest;
 
 // Daemons that change the same rows all the time: who was undone waits a little, so that little is
 // done in vain.
