@@ -25,7 +25,7 @@ absl::Status read_old_names(Database& database, std::vector<OldName>* names) {
       "SELECT id, text FROM targets WHERE id IN (SELECT target FROM keys UNION "
       "SELECT target FROM studies UNION SELECT target FROM withdrawn) ORDER BY id");
   while (query.next()) {
-    absl::StatusOr<Target> target = parse_target(query.text(1));
+    absl::StatusOr<Target> target = read_target(query.text(1));
     if (target.ok() && target_id(*target) != query.text(0)) {
       names->push_back({query.text(0), *std::move(target)});
     }

@@ -113,7 +113,7 @@ std::string defect(const ScheduleRecord& r) {
 
 std::string target_defect(const std::string& id, std::string_view text) {
   if (id != sha256(text)) return "the id is not the text's sha256";
-  const absl::StatusOr<Target> target = parse_target(text);
+  const absl::StatusOr<Target> target = read_target(text);
   return target.ok() ? "" : std::string(target.status().message());
 }
 

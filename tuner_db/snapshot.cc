@@ -219,7 +219,7 @@ absl::StatusOr<std::shared_ptr<const Target>> Snapshot::target(const std::string
   if (known != parsed_.end()) return known->second;
   ASSIGN_OR_RETURN(const std::string_view text, find(targets_, id));
   ByteReader reader(text);
-  absl::StatusOr<Target> target = parse_target(reader.text());
+  absl::StatusOr<Target> target = read_target(reader.text());
   if (!reader.finished() || !target.ok()) return damaged("a target is damaged");
   return parsed_[id] = std::make_shared<const Target>(*std::move(target));
 }

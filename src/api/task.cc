@@ -66,6 +66,11 @@ absl::StatusOr<Task> make_task(Program program, const std::string& words, Target
     return absl::InvalidArgumentError(
         concat("the number of threads must be 1 to ", kMaxThreads, ", not ", threads));
   }
+  if (const std::string later = later_fields(target); !later.empty()) {
+    return absl::UnimplementedError(
+        concat("of another version: target '", target.name, "' says ", later,
+               ", which this program does not understand; update it"));
+  }
   Task task;
   task.program = std::make_shared<const Program>(std::move(program));
   task.target = std::make_shared<const Target>(std::move(target));

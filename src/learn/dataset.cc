@@ -60,7 +60,7 @@ bool parse_time(std::string_view text, double* value) {
 // The line's first word is read; `rest` is what follows it.
 absl::Status parse_target_line(std::string_view rest, Dataset& dataset) {
   const auto [name, json] = first_word(rest);
-  ASSIGN_OR_RETURN(dataset.targets[std::string(name)], parse_target(json));
+  ASSIGN_OR_RETURN(dataset.targets[std::string(name)], read_target(json));
   return absl::OkStatus();
 }
 

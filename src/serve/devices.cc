@@ -134,7 +134,7 @@ absl::StatusOr<std::vector<std::pair<std::string, Target>>> device_targets(Datab
   std::vector<std::pair<std::string, Target>> found;
   for (const std::string& id : ids) {
     Query query = database.query("SELECT text FROM targets WHERE id = ?", id);
-    absl::StatusOr<Target> target = parse_target(query.next() ? query.text(0) : "");
+    absl::StatusOr<Target> target = read_target(query.next() ? query.text(0) : "");
     RETURN_IF_ERROR(query.status());
     if (target.ok()) found.emplace_back(id, *std::move(target));
   }

@@ -1,6 +1,7 @@
 // Which devices a study may use, and what operators do with devices. REQUIRE: inside a transaction.
 #pragma once
 
+#include "schedules/target.h"
 #include "src/serve/leases.h"
 
 namespace lw {

@@ -219,5 +219,14 @@ TEST(Lookup, TheDefaultIsTheZeroTrialScheduleOrNothing) {
   EXPECT_EQ(look_up(task, *make_store_source(*store), options)->kernel, nullptr);
 }
 
+TEST(Tasks, OfMachinesThatALaterVersionDescribesAreRefusedByName) {
+  Target target = *find_target("x86_avx2");
+  target.caches[0].later = R"({"banks": 8})";
+  const absl::Status refused =
+      make_task(*load_workload({"matmul", "M=8", "N=8", "K=8"}), "", target, 1).status();
+  EXPECT_TRUE(absl::IsUnimplemented(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("caches[0].banks"));
+}
+
 }  // namespace
 }  // namespace lw

@@ -120,41 +120,79 @@ TEST(OldFiles, WhatWasEstimatedIsKnownToBe) {
   }
 }
 
-TEST(OldFiles, ASnapshotOfVersionOneAnswers) {
+TEST(OldFiles, SnapshotsOfOldVersionsAnswer) {
   const std::unique_ptr<Store> store = make_memory_store();
   int64_t imported = 0;
   ASSERT_TRUE(
       import_records(*store, slurp(LW_SOURCE_DIR "/tests/data/v1.jsonl"), &imported).ok());
-  const auto snapshot = Snapshot::open(LW_SOURCE_DIR "/tests/data/v1.lws");
-  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
-  EXPECT_TRUE((*snapshot)->verify().ok());
-  const std::vector<Key> keys = *store->keys();
-  for (const Key& key : keys) {
-    const auto record = (*snapshot)->record(key);
-    ASSERT_TRUE(record.ok()) << record.status();
-    EXPECT_EQ(**record, make_record(*store->workload(key.workload), *store->top(key, 3)));
+  for (const auto& [file, traces] : {std::pair("v1.lws", 3), std::pair("v2.lws", kRecordTraces)}) {
+    const auto snapshot = Snapshot::open(absl::StrCat(LW_SOURCE_DIR "/tests/data/", file));
+    ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+    EXPECT_TRUE((*snapshot)->verify().ok());
+    const std::vector<Key> keys = *store->keys();
+    for (const Key& key : keys) {
+      const auto record = (*snapshot)->record(key);
+      ASSERT_TRUE(record.ok()) << record.status();
+      ScheduleRecord is = make_record(*store->workload(key.workload), *store->top(key, traces));
+      if (file == std::string("v1.lws")) is.time_kind = TimeKind::kMeasured;  // it could not say
+      EXPECT_EQ(**record, is);
+    }
   }
 }
 
-// A cache's entry, as version 1 wrote it: no kind of time at the end of a record.
-TEST(OldFiles, AnEntryOfACacheOfVersionOneAnswers) {
+// A record as versions 1 and 2 of snapshots and caches wrote it.
+void encode_old(const ScheduleRecord& r, int version, ByteWriter& out) {
+  for (const std::string* text : {&r.key.workload, &r.key.target, &r.key.backend, &r.key.cache,
+                                  &r.key.objective, &r.name, &r.source_words, &r.family, &r.trace,
+                                  &r.source}) {
+    out.text(*text);
+  }
+  out.u64(static_cast<uint64_t>(r.key.threads));
+  out.u64(r.shape.size());
+  for (const int64_t extent : r.shape) out.u64(static_cast<uint64_t>(extent));
+  for (const double value :
+       {r.flops, r.bytes, r.time_us, r.ci_low_us, r.ci_high_us, r.max_rel_error}) {
+    out.real(value);
+  }
+  out.u64(r.kernel_hash);
+  out.u64(static_cast<uint64_t>(r.samples));
+  out.u64(r.verified ? 1 : 0);
+  out.u64(static_cast<uint64_t>(r.unix_ms));
+  out.u64(r.others.size());
+  for (const RankedTrace& other : r.others) {
+    out.text(other.trace);
+    out.real(other.time_us);
+  }
+  if (version == 2) out.u64(static_cast<uint64_t>(r.time_kind));
+}
+
+TEST(OldFiles, EntriesOfCachesOfOldVersionsAnswer) {
   const std::unique_ptr<Store> store = make_memory_store();
   int64_t imported = 0;
   ASSERT_TRUE(
       import_records(*store, slurp(LW_SOURCE_DIR "/tests/data/v1.jsonl"), &imported).ok());
   const Key key = (*store->keys())[0];
-  const auto record = std::make_shared<const ScheduleRecord>(
-      make_record(*store->workload(key.workload), *store->top(key, 3)));
-  const std::string now = encode_entry(key, {{Rung::kExact, 0, false, record}}, 7);
-  const size_t head = std::string("loopwright cache 2\n").size() + 8;
-  const std::string body = now.substr(head, now.size() - head - 8);
-  ByteWriter sum;
-  sum.u64(checksum(body));
-  const auto entry = decode_entry(key, "loopwright cache 1\n" + sum.bytes() + body);
-  ASSERT_TRUE(entry.has_value());
-  ASSERT_EQ(entry->candidates.size(), 1u);
-  EXPECT_EQ(*entry->candidates[0].record, *record);
-  EXPECT_FALSE(decode_entry(key, "loopwright cache 2\n" + sum.bytes() + body).has_value());
+  ScheduleRecord record = make_record(*store->workload(key.workload), *store->top(key, 3));
+  for (const int version : {1, 2}) {
+    record.time_kind = version == 1 ? TimeKind::kMeasured : TimeKind::kEstimated;
+    ByteWriter body;
+    body.text(key_text(key));
+    for (const uint64_t number : {7, 1, 0}) body.u64(number);   // its age, records, rung
+    body.real(0);
+    body.u64(0);
+    encode_old(record, version, body);
+    ByteWriter sum;
+    sum.u64(checksum(body.bytes()));
+    const auto magic = [](int number) { return absl::StrCat("loopwright cache ", number, "\n"); };
+    const auto entry = decode_entry(key, magic(version) + sum.bytes() + body.bytes());
+    ASSERT_TRUE(entry.has_value()) << version;
+    ASSERT_EQ(entry->candidates.size(), 1u);
+    EXPECT_EQ(entry->unix_ms, 7);
+    EXPECT_EQ(*entry->candidates[0].record, record);
+    for (const int other : {0, 3 - version, 3, 4, 9}) {
+      EXPECT_FALSE(decode_entry(key, magic(other) + sum.bytes() + body.bytes()).has_value());
+    }
+  }
 }
 
 TEST(OldFiles, AnExportOfVersionOneIsImported) {
@@ -186,7 +224,7 @@ class ByOldNames : public testing::Test {
                                    "k.target = t.id");
         CHECK(row.next());
         identity_ = row.text(0);
-        target = *parse_target(row.text(1));
+        target = *read_target(row.text(1));
         CHECK(!row.next());
       }
       EXPECT_EQ(target_id(target), identity_);

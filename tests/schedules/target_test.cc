@@ -1,4 +1,5 @@
 // Targets as data, and the detection of this host.
+#include "schedules/json_fields.h"
 #include "schedules/target.h"
 
 #include <sched.h>
@@ -94,6 +95,54 @@ TEST(Targets, MistakesNameTheirField) {
   for (const char* text : {"", "{", "[]", "null", "{\"caches\": 3}", "{\"caches\": [3]}"}) {
     EXPECT_FALSE(parse_target(text).ok()) << text;
   }
+}
+
+// What a later version stored is read, kept and printed as it came, so that its key stays.
+TEST(Targets, FieldsOfLaterVersionsAreKept) {
+  const std::string text = to_text(*find_target("x86_avx2"));
+  std::string later = with(text, "\"atoms\": [", "\"atoms\": [{\"name\": \"fma_f16\", \"a\": \"f16\", "
+                           "\"b\": \"f16\", \"acc\": \"f16\", \"lanes\": 16, \"group\": 1, "
+                           "\"per_cycle\": 2.0, \"latency\": 4.0, \"pipes\": [0, 1]},");
+  later.insert(later.rfind("\n}"), ",\n  \"banks\": {\"of\": 16}");
+  EXPECT_FALSE(parse_target(later).ok());
+  const absl::StatusOr<Target> read = read_target(later);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(later_fields(*read), "banks, atoms[0].pipes");
+  EXPECT_EQ(OrderedJson::parse(to_text(*read)).dump(), OrderedJson::parse(later).dump());
+  EXPECT_EQ(to_text(*read_target(to_text(*read))), to_text(*read));
+  EXPECT_EQ(later_fields(*read_target(text)), "");
+  EXPECT_EQ(to_text(*read_target(text)), text);
+}
+
+TEST(Targets, WhatIsAbsentIsTheDefault) {
+  const std::string text = with(to_text(*find_target("x86_avx2")), "\"tlb_entries\"", "\"other\"");
+  EXPECT_EQ(read_target(text)->tlb_entries, Target().tlb_entries);
+  EXPECT_THAT(parse_target(text).status().ToString(),
+              testing::HasSubstr("tlb_entries is missing"));
+}
+
+// A field as later versions will add it.
+struct Grown {
+  int64_t old = 7, young = 3;
+  std::string later;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit({1, "old"}, self.old);
+    visit({.number = 2, .name = "young", .added = true}, self.young);
+    visit({3, "later"}, self.later);
+  }
+};
+
+TEST(Targets, AddedFieldsArePrintedWhereTheySaySomething) {
+  EXPECT_EQ(to_json_object(Grown{}).dump(), R"({"old":7})");
+  EXPECT_EQ(to_json_object(Grown{7, 4, ""}).dump(), R"({"old":7,"young":4})");
+  Grown read{0, 0, ""};
+  std::string error;
+  const OrderedJson json = OrderedJson::parse(R"({"old": 8})");
+  JsonFieldReader reader(json, "", /*stored=*/false, &error);
+  Grown::fields(read, reader);
+  EXPECT_EQ(error, "");
+  EXPECT_EQ(read.old, 8);
 }
 
 TEST(Targets, MissingFeaturesDecideWhatRuns) {

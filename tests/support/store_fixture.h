@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "schedules/target.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/base/rng.h"
