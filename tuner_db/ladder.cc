@@ -8,6 +8,8 @@
 #include "schedules/identity.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
+#include "src/expr/message.h"
+#include "tuner_db/record_codec.h"
 
 namespace lw {
 namespace {
@@ -231,9 +233,7 @@ bool parse_rung(std::string_view name, Rung* rung) {
 }
 
 std::string record_digest(const Key& key, std::string_view trace) {
-  return sha256(absl::StrCat("loopwright record 1\n", key.workload, "\n", key.target, "\n",
-                             key.backend, "\n", key.threads, "\n", key.cache, "\n", key.objective,
-                             "\n", std::string(trace)));
+  return sha256(concat("loopwright record 1\n", key_text(key), "\n", trace));
 }
 
 bool same_backend_family(std::string_view a, std::string_view b) {

@@ -16,7 +16,7 @@ constexpr size_t kKeyBytes = 350;
 constexpr int64_t kLookBackMs = 30'000;    // longer than a transaction takes to commit
 
 size_t bytes_of(const ScheduleRecord& record) {
-  size_t total = sizeof(ScheduleRecord) + kKeyBytes + record.name.size() + record.words.size() +
+  size_t total = sizeof(ScheduleRecord) + kKeyBytes + record.name.size() + record.source_words.size() +
                  record.trace.size() + record.source.size() + 8 * record.shape.size();
   for (const RankedTrace& other : record.others) {
     total += sizeof(other) + other.trace.size();
@@ -27,7 +27,9 @@ size_t bytes_of(const ScheduleRecord& record) {
 }  // namespace
 
 size_t LadderIndex::KeyHash::operator()(const Key& key) const {
-  return absl::HashOf(key.workload, key.target, key.backend, key.threads, key.cache, key.objective);
+  size_t hash = 0;
+  Key::fields(key, [&](FieldId, const auto& value) { hash = absl::HashOf(hash, value); });
+  return hash;
 }
 
 LadderIndex::LadderIndex(const Store& store, LadderIndexOptions options)

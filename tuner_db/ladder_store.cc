@@ -48,7 +48,7 @@ ScheduleRecord make_record(const WorkloadRow& workload, const BestRow& row) {
   ScheduleRecord record;
   record.key = row.key;
   record.name = workload.name;
-  record.words = workload.source_words;
+  record.source_words = workload.source_words;
   record.family = workload.family;
   record.shape = workload.shape;
   record.flops = workload.flops;

@@ -17,11 +17,6 @@
 
 namespace lw {
 
-// Protobuf's strings are UTF-8; a compiler's or a kernel's last words need not be: what is not
-// becomes U+FFFD.
-std::string as_utf8(const std::string& text);
-// Its first bytes, `most` at the most, without a part of a character at the end.
-std::string beginning(const std::string& text, size_t most);
 // Why something failed, as it is sent and kept: UTF-8, at most 4 KiB of what may be a whole compiler's
 // output.
 std::string as_detail(const std::string& text);
@@ -44,22 +39,6 @@ loopwright::v1::Workload to_proto(const WorkloadRow& row);
 loopwright::v1::Target to_proto(const Target& target);
 loopwright::v1::ScheduleRecord to_proto(const ScheduleRecord& record);
 loopwright::v1::FailureClass to_proto(const FailureClass& failure);
-
-// What a ScheduleRecord and a Measurement, which clients that know no records get instead, have in
-// common.
-template <class Message>
-void put_figures(const ScheduleRecord& record, Message* message) {
-  message->set_trace(as_utf8(record.trace));
-  message->set_kernel_hash(record.kernel_hash);
-  message->set_time_us(record.time_us);
-  message->set_ci_low_us(record.ci_low_us);
-  message->set_ci_high_us(record.ci_high_us);
-  message->set_time_kind(to_proto(record.time_kind));
-  message->set_verified(record.verified);
-  message->set_max_rel_error(record.max_rel_error);
-  message->set_source(as_utf8(record.source));
-  message->set_unix_ms(record.unix_ms);
-}
 
 // The ways back trust nothing: kInvalidArgument names what does not add up, kUnimplemented what
 // another version may know (record_lines.h). A key is not checked (defect() in invariants.h does).

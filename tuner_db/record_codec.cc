@@ -1,6 +1,7 @@
 #include "tuner_db/record_codec.h"
 
 #include "src/base/hash.h"
+#include "src/base/wire.h"
 #include "src/expr/message.h"
 
 namespace lw {
@@ -18,34 +19,16 @@ uint64_t checksum(std::string_view bytes) {
   return hash_combine(hash, rest);
 }
 
-void encode(const ScheduleRecord& r, ByteWriter& out) {
-  for (const std::string* text :
-       {&r.key.workload, &r.key.target, &r.key.backend, &r.key.cache, &r.key.objective, &r.name,
-        &r.words, &r.family, &r.trace, &r.source}) {
-    out.text(*text);
-  }
-  out.u64(static_cast<uint64_t>(r.key.threads));
-  out.u64(r.shape.size());
-  for (int64_t extent : r.shape) out.u64(static_cast<uint64_t>(extent));
-  for (double value : {r.flops, r.bytes, r.time_us, r.ci_low_us, r.ci_high_us, r.max_rel_error}) {
-    out.real(value);
-  }
-  out.u64(r.kernel_hash);
-  out.u64(static_cast<uint64_t>(r.samples));
-  out.u64(r.verified ? 1 : 0);
-  out.u64(static_cast<uint64_t>(r.unix_ms));
-  out.u64(r.others.size());
-  for (const RankedTrace& other : r.others) {
-    out.text(other.trace);
-    out.real(other.time_us);
-  }
-  out.u64(static_cast<uint64_t>(r.time_kind));
-}
+void encode(const ScheduleRecord& record, ByteWriter& out) { out.text(to_wire(record)); }
 
-ScheduleRecord decode_record(ByteReader& in, uint64_t version) {
+namespace {
+
+// As versions 1 and 2 wrote them.
+ScheduleRecord decode_old(ByteReader& in, uint64_t version) {
   ScheduleRecord r;
   for (std::string* text : {&r.key.workload, &r.key.target, &r.key.backend, &r.key.cache,
-                            &r.key.objective, &r.name, &r.words, &r.family, &r.trace, &r.source}) {
+                            &r.key.objective, &r.name, &r.source_words, &r.family, &r.trace,
+                            &r.source}) {
     text->assign(in.text());
   }
   r.key.threads = static_cast<int>(in.i64());
@@ -68,9 +51,21 @@ ScheduleRecord decode_record(ByteReader& in, uint64_t version) {
   return r;
 }
 
+}  // namespace
+
+ScheduleRecord decode_record(ByteReader& in, uint64_t version) {
+  if (version < 3) return decode_old(in, version);
+  ScheduleRecord record;
+  if (!from_wire(in.text(), /*refuse=*/false, &record).ok()) in.refuse();
+  return record;
+}
+
 std::string key_text(const Key& key) {
-  return concat(key.workload, "\n", key.target, "\n", key.backend, "\n", key.threads, "\n",
-                key.cache, "\n", key.objective);
+  std::string text;
+  Key::fields(key, [&](FieldId, const auto& value) {
+    text += concat(text.empty() ? "" : "\n", value);
+  });
+  return text;
 }
 
 }  // namespace lw

@@ -79,13 +79,15 @@ class ByteReader {
 // 64 bits over 8 bytes at a time: against accidents, not against an adversary. About 0.1 us a KB.
 uint64_t checksum(std::string_view bytes);
 
-// Version 1 had no kind of time: what it holds is taken for measured.
-constexpr uint64_t kRecordVersion = 2;
+// A record's bytes are those of its message. What a later version adds to it is passed over, as its
+// absence must mean what records without it meant (target.proto), so that the version stays.
+// Before: version 1 had no kind of time (what it holds is taken for measured), 1 and 2 no numbers.
+constexpr uint64_t kRecordVersion = 3;
 void encode(const ScheduleRecord& record, ByteWriter& out);
 // reader.ok() says whether it is one. REQUIRES: 1 <= version <= kRecordVersion.
 ScheduleRecord decode_record(ByteReader& in, uint64_t version = kRecordVersion);
 
-// The key as one string; equal for equal keys only.
+// The key as one string, a line a field; equal for equal keys only.
 std::string key_text(const Key& key);
 
 }  // namespace lw

@@ -25,10 +25,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "schedules/target.h"
+#include "src/base/fields.h"
 #include "tuner_db/time_kind.h"
 
 namespace lw {
+
+struct Target;                             // schedules/target.h
 
 // What a result is valid for. Two results are comparable only when their keys are equal and their
 // times of the same kind.
@@ -39,7 +41,17 @@ struct Key {
   int threads = 1;
   std::string cache = "warm";              // warm | cold
   std::string objective = "time";
-  bool operator==(const Key&) const = default;
+  auto operator<=>(const Key&) const = default;
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit({1, "workload"}, self.workload);
+    visit({2, "target"}, self.target);
+    visit({3, "backend"}, self.backend);
+    visit({4, "threads"}, self.threads);
+    visit({5, "cache"}, self.cache);
+    visit({6, "objective"}, self.objective);
+  }
 };
 
 // Charged to the candidate: build_error .. device_limit. The last three are retried, never learned
@@ -49,6 +61,8 @@ enum class Verdict : uint8_t {
   kWorkerLost, kDeviceUnhealthy, kThrottled,
 };
 std::string_view verdict_name(Verdict verdict);  // "ok", "build_error", ...: stored
+int64_t field_number(Verdict verdict);     // of the message; 0 is none
+bool parse_field_number(int64_t number, Verdict* verdict);
 bool parse_verdict(std::string_view name, Verdict* verdict);
 bool is_candidates_fault(Verdict verdict);
 bool is_nobodys_fault(Verdict verdict);    // neither OK nor the candidate's: it tells nothing
@@ -78,6 +92,33 @@ struct Measurement {
   std::string actor;                       // who gave it: "agent/NAME"; "": a process of this file
   std::string device;                      // that ran it, where known
   std::string annulled;                    // JSON: actor, reason, time_ms; "": it is not
+
+  // All but the id.
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit({1, "trace"}, self.trace);
+    visit({2, "kernel_hash"}, self.kernel_hash);
+    visit({3, "verdict"}, self.verdict);
+    visit({4, "detail"}, self.detail);
+    visit({5, "samples_us"}, self.samples_us);
+    visit({6, "inner"}, self.inner);
+    visit({7, "time_us"}, self.time_us);
+    visit({8, "ci_low_us"}, self.ci_low_us);
+    visit({9, "ci_high_us"}, self.ci_high_us);
+    visit({10, "verified"}, self.verified);
+    visit({11, "max_rel_error"}, self.max_rel_error);
+    visit({12, "wall_s"}, self.wall_s);
+    visit({13, "build_s"}, self.build_s);
+    visit({14, "seed"}, self.seed);
+    visit({15, "source"}, self.source);
+    visit({16, "environment"}, self.environment);
+    visit({17, "unix_ms"}, self.unix_ms);
+    visit({18, "time_kind"}, self.time_kind);
+    visit({.number = 19, .name = "counts", .opposite = true, .provenance = true}, self.counts);
+    visit({.number = 20, .name = "actor", .provenance = true}, self.actor);
+    visit({.number = 21, .name = "device", .provenance = true}, self.device);
+    visit({.number = 22, .name = "annulled", .provenance = true}, self.annulled);
+  }
 };
 // Whether it tells anything of its trace: it counts and nobody annulled it.
 inline bool is_pooled(const Measurement& m) { return m.counts && m.annulled.empty(); }
@@ -91,12 +132,31 @@ struct WorkloadRow {
   std::string family;                      // sha256 of the canonical text with extents blanked
   std::string program;                     // text of the language, one spelling of it: traces name
                                            // its tensors and axes; "": nobody has given one
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit({1, "id"}, self.id);
+    visit({2, "name"}, self.name);
+    visit({3, "canonical_text"}, self.canonical_text);
+    visit({4, "source_words"}, self.source_words);
+    visit({5, "flops"}, self.flops);
+    visit({6, "bytes"}, self.bytes);
+    visit({7, "shape"}, self.shape);
+    visit({8, "family"}, self.family);
+    visit({9, "program"}, self.program);
+  }
 };
 
 struct RankedTrace {
   std::string trace;
   double time_us = 0;                      // the median of its samples
   bool operator==(const RankedTrace&) const = default;
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit({1, "trace"}, self.trace);
+    visit({2, "time_us"}, self.time_us);
+  }
 };
 
 struct BestRow {

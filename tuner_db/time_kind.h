@@ -19,5 +19,9 @@ enum class TimeKind : uint8_t {
 std::string_view time_kind_name(TimeKind kind);  // "measured", "emulated", "estimated": stored
 bool parse_time_kind(std::string_view name, TimeKind* kind);
 bool parse_time_kind(int64_t number, TimeKind* kind);
+inline int64_t field_number(TimeKind kind) { return static_cast<int64_t>(kind); }
+inline bool parse_field_number(int64_t number, TimeKind* kind) {
+  return parse_time_kind(number, kind);
+}
 
 }  // namespace lw

@@ -28,6 +28,14 @@ bool parse_verdict(std::string_view name, Verdict* verdict) {
   return false;
 }
 
+int64_t field_number(Verdict verdict) { return static_cast<int64_t>(verdict) + 1; }
+
+bool parse_field_number(int64_t number, Verdict* verdict) {
+  if (number < 1 || number > static_cast<int64_t>(kNames.size())) return false;
+  *verdict = static_cast<Verdict>(number - 1);
+  return true;
+}
+
 bool is_candidates_fault(Verdict verdict) {
   return verdict >= Verdict::kBuildError && verdict <= Verdict::kDeviceLimit;
 }

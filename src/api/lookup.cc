@@ -83,7 +83,7 @@ class Settling {
   void note(size_t candidate, const absl::Status& why) {
     const ScheduleRecord& record = *candidates_[candidate].record;
     notes_.push_back(concat("record ", record_digest(record.key, record.trace).substr(0, 12), " (",
-                            record.words, ") does not apply: ", std::string(why.message())));
+                            record.source_words, ") does not apply: ", std::string(why.message())));
   }
 
   void propose(size_t index) {
@@ -201,7 +201,7 @@ Json record_json(const ScheduleRecord& r) {
   for (const RankedTrace& other : r.others) {
     others.push_back({{"trace", other.trace}, {"time_us", other.time_us}});
   }
-  return {{"workload", r.words},
+  return {{"workload", r.source_words},
           {"canonical_sha256", r.key.workload},
           {"target_sha256", r.key.target},
           {"backend", r.key.backend},

@@ -43,7 +43,7 @@ std::string text_of(const Task& task, const LookupAnswer& answer) {
   const std::string outcome(rung_name(answer.outcome));
   const ScheduleRecord* record = answer.record.get();
   std::string text = bold(outcome) + "  " +
-                     (record == nullptr ? task.workload.source_words : record->words) + "\n";
+                     (record == nullptr ? task.workload.source_words : record->source_words) + "\n";
   if (record != nullptr && record->time_kind != TimeKind::kMeasured) {
     text += absl::StrFormat("  time      %s; verified under emulation\n",
                             micros(record->time_us, record->time_kind));
@@ -87,7 +87,7 @@ absl::StatusOr<int> run_best(const BestOptions& options) {
   const absl::StatusOr<Measurement> measurement = measurement_of(answer, store.get());
   const Table table{
       {"outcome", "workload", "time_us", "time_kind", "trace"},
-      {{outcome, record == nullptr ? task.workload.source_words : record->words,
+      {{outcome, record == nullptr ? task.workload.source_words : record->source_words,
         record == nullptr ? "" : absl::StrFormat("%.5g", record->time_us),
         record == nullptr ? "" : std::string(time_kind_name(record->time_kind)),
         trace_as_line(answer.trace)}},

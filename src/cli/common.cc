@@ -207,7 +207,7 @@ absl::StatusOr<LookupAnswer> look_up_and_say(const Task& task, const DatabaseFla
     output.note("untuned: this is the zero-trial schedule, chosen without a measurement");
   } else if (answer.outcome != Rung::kExact) {
     output.note(concat("not tuned: this is ", std::string(rung_name(answer.outcome)), " to it, '",
-                       answer.record->words, "'"));
+                       answer.record->source_words, "'"));
   }
   return answer;
 }

@@ -12,7 +12,8 @@
 namespace lw {
 namespace {
 
-constexpr std::string_view kMagic = "loopwright cache 2\n", kMagic1 = "loopwright cache 1\n";
+// Then the version of its records (record_codec.h), a digit, and a line's end.
+constexpr std::string_view kMagic = "loopwright cache ";
 constexpr size_t kMostBytes = size_t{16} << 20;  // of an entry that is read
 
 std::optional<std::string> read_entry(const std::string& path) {
@@ -44,17 +45,20 @@ std::string encode_entry(const Key& key, const std::vector<Match>& candidates, i
   }
   ByteWriter head;
   head.u64(checksum(body.bytes()));
-  return std::string(kMagic) + head.bytes() + body.bytes();
+  return concat(kMagic, kRecordVersion, "\n", head.bytes(), body.bytes());
 }
 
 std::optional<CacheEntry> decode_entry(const Key& key, std::string_view bytes) {
-  const std::string_view magic = bytes.substr(0, kMagic.size());
-  if (magic != kMagic && magic != kMagic1) return std::nullopt;
-  const uint64_t version = magic == kMagic ? 2 : 1;
-  static_assert(kRecordVersion == 2 && kMagic.size() == kMagic1.size());
-  ByteReader in(bytes.substr(kMagic.size()));
+  if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + 2) return std::nullopt;
+  const uint64_t version = static_cast<uint64_t>(bytes[kMagic.size()] - '0');
+  if (version < 1 || version > kRecordVersion || bytes[kMagic.size() + 1] != '\n') {
+    return std::nullopt;
+  }
+  static_assert(kRecordVersion < 10);
+  bytes.remove_prefix(kMagic.size() + 2);
+  ByteReader in(bytes);
   const uint64_t sum = in.u64();
-  if (!in.ok() || checksum(bytes.substr(kMagic.size() + 8)) != sum) return std::nullopt;
+  if (!in.ok() || checksum(bytes.substr(8)) != sum) return std::nullopt;
   if (in.text() != key_text(key)) return std::nullopt;
   CacheEntry entry;
   entry.unix_ms = in.i64();

@@ -38,7 +38,7 @@ absl::StatusOr<Match> to_lone_match(const v1::LookupResult& result, Rung rung) {
   ASSIGN_OR_RETURN(const Measurement measurement, from_proto(result.measurement()));
   if (!measurement.verified) return absl::InvalidArgumentError("a record is not verified");
   ScheduleRecord record = make_record({}, {from_proto(result.key()), measurement, {}});
-  record.words = result.workload_name();
+  record.source_words = result.workload_name();
   return Match{rung, result.distance(), rung == Rung::kLoose,
                std::make_shared<const ScheduleRecord>(std::move(record))};
 }

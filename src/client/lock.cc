@@ -282,7 +282,7 @@ absl::Status fetch(const Lock& lock, const std::string& lock_folder, const Recor
       record.samples = 0;
       record.others.clear();
     }
-    record.words = entry.words;
+    record.source_words = entry.words;
     ASSIGN_OR_RETURN(const Built built, build_into(task, record, place_of(folder, entry)));
     entry.kernel = built.kernel;           // which an older lock file does not say
     RETURN_IF_ERROR(check_not_withdrawn(entry, withdrawn));

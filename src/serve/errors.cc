@@ -6,6 +6,7 @@
 #include "absl/strings/str_replace.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "src/base/utf8.h"
 #include "src/expr/message.h"
 #include "src/net/times.h"
 #include "tuner_db/messages.h"

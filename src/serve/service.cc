@@ -272,11 +272,7 @@ void Service::keep_index() {
       news.swap(news_);
     }
     // A busy key comes hundreds of times a second.
-    const auto fields = [](const Key& key) {
-      return std::tie(key.workload, key.target, key.backend, key.threads, key.cache, key.objective);
-    };
-    std::sort(news.begin(), news.end(),
-              [&](const Key& a, const Key& b) { return fields(a) < fields(b); });
+    std::sort(news.begin(), news.end());
     news.erase(std::unique(news.begin(), news.end()), news.end());
     for (const Key& key : news) {
       const auto begun = std::chrono::steady_clock::now();

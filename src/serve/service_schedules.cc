@@ -6,6 +6,7 @@
 #include "nlohmann/json.hpp"
 #include "schedules/identity.h"
 #include "src/api/lookup.h"
+#include "src/base/utf8.h"
 #include "src/net/times.h"
 #include "src/serve/paging.h"
 #include "src/serve/service_impl.h"
@@ -160,12 +161,21 @@ absl::StatusOr<Asked> understand(const v1::LookupQuery& query, int i, bool adapt
 void fill(const ScheduleRecord& record, v1::LookupResult* result) {
   *result->mutable_key() = to_proto(record.key);
   v1::Measurement& m = *result->mutable_measurement();
-  put_figures(record, &m);
+  m.set_trace(as_utf8(record.trace));
+  m.set_kernel_hash(record.kernel_hash);
+  m.set_time_us(record.time_us);
+  m.set_ci_low_us(record.ci_low_us);
+  m.set_ci_high_us(record.ci_high_us);
+  m.set_time_kind(to_proto(record.time_kind));
+  m.set_verified(record.verified);
+  m.set_max_rel_error(record.max_rel_error);
+  m.set_source(as_utf8(record.source));
+  m.set_unix_ms(record.unix_ms);
   m.set_verdict(v1::VERDICT_OK);
   m.add_samples_us(record.time_us);        // they refuse a measurement without; a record has none
   m.set_inner(1);
   result->set_trace(record.trace);
-  result->set_workload_name(record.words.empty() ? record.name : record.words);
+  result->set_workload_name(record.source_words.empty() ? record.name : record.source_words);
   *result->mutable_measured() = timestamp(record.unix_ms);
   result->set_record_digest(record_digest(record.key, record.trace));
 }

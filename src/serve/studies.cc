@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "src/api/api.h"
+#include "src/base/utf8.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/expr/message.h"

@@ -60,7 +60,7 @@ TEST(Import, WhatAnotherVersionWroteIsLeftOutAndCounted) {
       {"\"VERDICT_OK\"", "\"VERDICT_OVERTAKEN\"", "the measurement.verdict VERDICT_OVERTAKEN"},
       {"\"VERDICT_OK\"", "77", "the verdict 77"},
       {"\"inner\":", "\"joules\":1.5,\"inner\":", "the field measurement.joules"},
-      {"\"seed\":", "\"timeKind\":17,\"seed\":", "the kind of time 17"},
+      {"\"seed\":", "\"timeKind\":17,\"seed\":", "the time_kind 17"},
       {"{\"key\":{", "{\"tenant\":\"a\",\"key\":{", "the field tenant"},
       {"{\"key\":{", "{\"key\":{\"precision\":\"bf16\",", "the field key.precision"}};
   for (const auto& [piece, other, reason] : cases) {

@@ -1,5 +1,6 @@
 // Snapshots: what goes in comes out, whatever the bytes; readers keep what they opened.
 #include "tuner_db/snapshot.h"
+#include "tuner_db/snapshot_format.h"
 
 #include "gtest/gtest.h"
 #include "tests/support/store_fixture.h"
@@ -165,7 +166,7 @@ TEST(Snapshot, RefusesWhatIsNone) {
   spill(file, good.substr(0, good.size() - 1));
   EXPECT_TRUE(absl::IsDataLoss(Snapshot::open(file).status()));
   std::string newer = good;
-  newer[8] = 3;
+  newer[8] = static_cast<char>(kSnapshotVersion + 1);
   spill(file, newer);
   EXPECT_TRUE(absl::IsFailedPrecondition(Snapshot::open(file).status()));
   EXPECT_TRUE(absl::IsUnavailable(
