@@ -5,6 +5,7 @@
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
 #include "src/expr/message.h"
+#include "tuner_db/columns.h"
 #include "tuner_db/pools.h"
 
 namespace lw {
@@ -30,18 +31,14 @@ absl::Status find_measurements(Database& database, const MeasurementFilter& filt
                            "ON c.id = m.candidate JOIN keys k ON k.id = c.key "
                            "WHERE m.id >= ? AND m.id <= ? AND ",
                            filter.annulled ? "m.annulled <> ''" : "m.annulled = ''");
-  std::vector<Value> values = {first, filter.last};
+  Bindings values = {first, filter.last};
   const auto also = [&](const char* column, Value value) {
     sql += concat(" AND ", column, " = ?");
     values.push_back(value);
   };
   if (filter.key) {
-    also("k.workload", as_value(filter.key->workload));
-    also("k.target", as_value(filter.key->target));
-    also("k.backend", as_value(filter.key->backend));
-    also("k.threads", as_value(filter.key->threads));
-    also("k.cache", as_value(filter.key->cache));
-    also("k.objective", as_value(filter.key->objective));
+    sql += concat(" AND ", column_conditions<Key>("k."));
+    add_values(*filter.key, &values);
   }
   if (filter.trace) also("c.trace", as_value(*filter.trace));
   if (!filter.actor.empty()) also("m.actor", as_value(filter.actor));

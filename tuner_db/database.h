@@ -14,7 +14,6 @@
 // Errors name the database and what to do, with the codes that store.h promises on both.
 #pragma once
 
-#include <array>
 #include <concepts>
 #include <cstdint>
 #include <memory>
@@ -25,6 +24,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -47,6 +47,22 @@ inline Value as_value(const std::string& value) { return std::string_view(value)
 inline Value as_value(const char* value) { return std::string_view(value); }
 inline Value as_value(Blob value) { return value; }
 inline Value as_value(std::nullptr_t) { return nullptr; }
+inline Value as_value(Verdict value) { return verdict_name(value); }
+inline Value as_value(TimeKind value) { return static_cast<int64_t>(value); }
+inline Value as_value(const std::vector<double>& value) {   // as it lies in memory
+  return Blob{{reinterpret_cast<const char*>(value.data()), value.size() * sizeof(double)}};
+}
+
+// What the `?`s of a statement stand for; a described value takes one for each of its fields.
+using Bindings = absl::InlinedVector<Value, 16>;
+template <class T>
+void add_values(const T& value, Bindings* values) {
+  if constexpr (Described<T>) {
+    T::fields(value, [&](FieldId, const auto& field) { values->push_back(as_value(field)); });
+  } else {
+    values->push_back(as_value(value));
+  }
+}
 
 // A running statement of one implementation. Used by Query only.
 class PreparedStatement {
@@ -122,10 +138,11 @@ class Database {
   absl::Status doomed() const;
 
   // The rest REQUIRES: inside write() or read(), unless it says otherwise.
-  template <class... Values>
-  Query query(std::string_view sql, const Values&... values) {
-    const std::array<Value, sizeof...(Values)> array = {as_value(values)...};
-    return query_values(sql, array);
+  template <class... T>
+  Query query(std::string_view sql, const T&... values) {
+    Bindings all;
+    (add_values(values, &all), ...);
+    return query_values(sql, all);
   }
   Query query_values(std::string_view sql, absl::Span<const Value> values);
   absl::Status run(std::string_view sql) { return query(sql).run(); }

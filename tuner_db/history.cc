@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "src/base/check.h"
 #include "src/expr/message.h"
+#include "tuner_db/columns.h"
 #include "tuner_db/rows.h"
 
 namespace lw {
@@ -91,10 +92,8 @@ absl::StatusOr<Ids> find_ids(Database& database, int64_t key, const HistoryReque
 }  // namespace
 
 absl::StatusOr<int64_t> find_key_id(Database& database, const Key& key) {
-  return number(database.query("SELECT id FROM keys WHERE workload = ? AND target = ? AND "
-                               "backend = ? AND threads = ? AND cache = ? AND objective = ?",
-                               key.workload, key.target, key.backend, key.threads, key.cache,
-                               key.objective));
+  return number(database.query(concat("SELECT id FROM keys WHERE ", column_conditions<Key>()),
+                               key));
 }
 
 absl::StatusOr<HistoryPiece> read_history(Database& database, int64_t key,

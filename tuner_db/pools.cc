@@ -7,6 +7,7 @@
 #include "src/base/check.h"
 #include "src/expr/message.h"
 #include "tuner_db/best.h"
+#include "tuner_db/columns.h"
 #include "tuner_db/messages.h"
 #include "tuner_db/rows.h"
 #include "tuner_db/usage.h"
@@ -17,15 +18,16 @@ namespace {
 
 absl::StatusOr<int64_t> insert(Database& database, int64_t candidate, const Measurement& m,
                                const std::string& digest) {
-  Query query = database.query(
-      "INSERT INTO measurements (candidate, kernel_hash, verdict, detail, samples_us, \"inner\","
-      " time_us, ci_low_us, ci_high_us, verified, max_rel_error, wall_s, build_s, seed, source,"
-      " environment, unix_ms, time_kind, counts, actor, device, annulled, digest)"
-      " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) RETURNING id",
-      candidate, m.kernel_hash, verdict_name(m.verdict), m.detail, as_blob(m.samples_us), m.inner,
-      m.time_us, m.ci_low_us, m.ci_high_us, m.verified, m.max_rel_error, m.wall_s, m.build_s,
-      m.seed, m.source, m.environment, m.unix_ms, static_cast<int>(m.time_kind), m.counts, m.actor,
-      m.device, m.annulled, digest);
+  std::string columns = "candidate, digest";
+  Bindings values = {candidate, as_value(digest)};
+  Measurement::fields(m, [&](FieldId field, const auto& value) {
+    if (is_of_candidate(field)) return;
+    columns += concat(", ", column_name(field));
+    values.push_back(as_value(value));
+  });
+  Query query = database.query_values(
+      concat("INSERT INTO measurements (", columns, ") VALUES (", placeholders(values.size()),
+             ") RETURNING id"), values);
   const int64_t id = query.next() ? query.integer(0) : 0;
   RETURN_IF_ERROR(query.run());
   return id;

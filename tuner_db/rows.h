@@ -12,7 +12,8 @@
 
 namespace lw {
 
-Blob as_blob(const std::vector<double>& samples);  // of the vector's own memory
+// Whether a measurement's field stands in `candidates`: its trace.
+inline bool is_of_candidate(FieldId field) { return field.name == std::string_view("trace"); }
 
 // In order of arrival.
 absl::Status read_key(Database& database, int64_t key, std::vector<Measurement>* rows);

@@ -19,10 +19,13 @@
 #include "absl/strings/str_join.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
+#include "schedules/target.h"
 #include "src/expr/message.h"
 #include "tuner_db/annulled.h"
 #include "tuner_db/best.h"
+#include "tuner_db/columns.h"
 #include "tuner_db/database.h"
+#include "tuner_db/history.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/pools.h"
 #include "tuner_db/process.h"
@@ -34,12 +37,10 @@
 namespace lw {
 namespace {
 
-constexpr char kKeys[] =
-    "SELECT k.workload, k.target, k.backend, k.threads, k.cache, k.objective, k.id FROM keys k ";
+const std::string kKeys = concat("SELECT ", column_names<Key>("k."), ", k.id FROM keys k ");
+const std::string kKeyNames = column_names<Key>();
+const std::string kIsKey = concat(" WHERE ", column_conditions<Key>());
 constexpr int64_t kMinuteMs = 60'000;
-constexpr char kIsKey[] =
-    " WHERE workload = ? AND target = ? AND backend = ? AND threads = ? AND cache = ?"
-    " AND objective = ?";
 
 class SqlStore : public Store {
  public:
@@ -54,8 +55,17 @@ class SqlStore : public Store {
   absl::Status put_workload(const WorkloadRow& row) override {
     return write([&] {
       const std::string shape = absl::StrJoin(row.shape, ",");
-      return db_.query("INSERT INTO workloads (id, name, canonical_text, source_words, flops, "
-                       "bytes, shape, family, program) VALUES (?,?,?,?,?,?,?,?,?) "
+      Bindings values;
+      WorkloadRow::fields(row, [&](FieldId, const auto& value) {
+        if constexpr (std::is_same_v<decltype(value), const std::vector<int64_t>&>) {
+          values.push_back(as_value(shape));
+        } else {
+          values.push_back(as_value(value));
+        }
+      });
+      return db_.query_values(
+          concat("INSERT INTO workloads (", column_names<WorkloadRow>(), ") VALUES (",
+                 placeholders(values.size()), ") "
                        "ON CONFLICT (id) DO UPDATE SET flops = excluded.flops, "
                        "bytes = excluded.bytes, shape = excluded.shape, family = excluded.family, "
                        "program = CASE WHEN workloads.program = '' THEN excluded.program "
@@ -64,9 +74,7 @@ class SqlStore : public Store {
                        "workloads.bytes <> excluded.bytes OR "
                        "workloads.shape <> excluded.shape OR "
                        "workloads.family <> excluded.family OR "
-                       "(workloads.program = '' AND excluded.program <> '')",
-                       row.id, row.name, row.canonical_text, row.source_words, row.flops,
-                       row.bytes, shape, row.family, row.program).run();
+                       "(workloads.program = '' AND excluded.program <> '')"), values).run();
     });
   }
 
@@ -105,7 +113,7 @@ class SqlStore : public Store {
   absl::StatusOr<std::vector<Measurement>> measurements(const Key& key) const override {
     std::vector<Measurement> rows;
     RETURN_IF_ERROR(read([&]() -> absl::Status {
-      ASSIGN_OR_RETURN(const int64_t id, key_id(key));
+      ASSIGN_OR_RETURN(const int64_t id, find_key_id(db_, key));
       return read_key(db_, id, &rows);
     }));
     return rows;
@@ -117,7 +125,7 @@ class SqlStore : public Store {
     RETURN_IF_ERROR(read([&]() -> absl::Status {
       rows.clear();
       *newest = 0;
-      ASSIGN_OR_RETURN(const int64_t id, key_id(key));
+      ASSIGN_OR_RETURN(const int64_t id, find_key_id(db_, key));
       Query last = db_.query("SELECT max(id) FROM measurements");
       if (last.next()) *newest = last.integer(0);
       RETURN_IF_ERROR(last.status());
@@ -129,7 +137,7 @@ class SqlStore : public Store {
   absl::StatusOr<BestRow> top(const Key& key, int count) const override {
     BestRow row{key, {}, {}};
     RETURN_IF_ERROR(read([&]() -> absl::Status {
-      ASSIGN_OR_RETURN(const int64_t id, key_id(key));
+      ASSIGN_OR_RETURN(const int64_t id, find_key_id(db_, key));
       ASSIGN_OR_RETURN(const bool found, best_of_key(id, count, &row));
       return found ? absl::OkStatus() : no_result(key);
     }));
@@ -141,12 +149,14 @@ class SqlStore : public Store {
     std::vector<BestRow> rows;
     RETURN_IF_ERROR(read([&]() -> absl::Status {
       Query query = db_.query(
-          absl::StrCat(kKeys, "JOIN workloads w ON w.id = k.workload "
-                              "WHERE w.family = ? AND k.threads = ? ORDER BY 1,2,3,4,5,6"),
+          concat(kKeys, "JOIN workloads w ON w.id = k.workload "
+                        "WHERE w.family = ? AND k.threads = ? ORDER BY 1,2,3,4,5,6"),
           family, threads);
       while (query.next()) {
-        BestRow row{key_of(query), {}, {}};
-        ASSIGN_OR_RETURN(const bool found, best_of_key(query.integer(6), 1, &row));
+        BestRow row;
+        int column = 0;
+        read_columns(query, &column, &row.key);
+        ASSIGN_OR_RETURN(const bool found, best_of_key(query.integer(column), 1, &row));
         if (found) rows.push_back(std::move(row));
       }
       return query.status();
@@ -177,7 +187,7 @@ class SqlStore : public Store {
     RETURN_IF_ERROR(read([&]() -> absl::Status {
       Query query = db_.query("SELECT text FROM targets WHERE id = ?", id);
       if (!query.next()) return query.status().ok() ? unknown("target", id) : query.status();
-      absl::StatusOr<Target> parsed = parse_target(query.text(0));
+      absl::StatusOr<Target> parsed = read_target(query.text(0));
       if (!parsed.ok()) {
         return damaged(db_, absl::StrCat("target ", id), std::string(parsed.status().message()));
       }
@@ -190,8 +200,8 @@ class SqlStore : public Store {
   absl::StatusOr<std::vector<Key>> keys() const override {
     std::vector<Key> keys;
     RETURN_IF_ERROR(read([&] {
-      Query query = db_.query(absl::StrCat(kKeys, "ORDER BY 1,2,3,4,5,6"));
-      while (query.next()) keys.push_back(key_of(query));
+      Query query = db_.query(concat(kKeys, "ORDER BY ", kKeyNames));
+      while (query.next()) keys.push_back(read_key_columns(query));
       return query.status();
     }));
     return keys;
@@ -238,9 +248,11 @@ class SqlStore : public Store {
       ASSIGN_OR_RETURN(const int64_t now_ms, db_.server_ms());
       if (since_ms > now_ms) since_ms = now_ms - kMinuteMs;
       Query query = db_.query(
-          "SELECT workload, target, backend, threads, cache, objective, revision, changed_ms "
-          "FROM keys WHERE changed_ms >= ? AND revision > 0 ORDER BY changed_ms", since_ms);
-      while (query.next()) rows.push_back({key_of(query), query.integer(6), query.integer(7)});
+          concat("SELECT revision, changed_ms, ", kKeyNames, " FROM keys WHERE changed_ms >= ? AND "
+                 "revision > 0 ORDER BY changed_ms"), since_ms);
+      while (query.next()) {
+        rows.push_back({read_key_columns(query, 2), query.integer(0), query.integer(1)});
+      }
       return query.status();
     }));
     return rows;
@@ -316,17 +328,11 @@ class SqlStore : public Store {
   }
 
   Query by_key(const char* verb, const Key& key) const {
-    return db_.query(absl::StrCat(verb, kIsKey), key.workload, key.target, key.backend,
-                     key.threads, key.cache, key.objective);
+    return db_.query(concat(verb, kIsKey), key);
   }
   static int64_t name_of(const Key& key) { return static_cast<int64_t>(hash64(describe(key))); }
-  static Key key_of(const Query& query) {
-    return {query.text(0), query.text(1), query.text(2), static_cast<int>(query.integer(3)),
-            query.text(4), query.text(5)};
-  }
 
   // All below REQUIRE: inside a transaction.
-  absl::StatusOr<int64_t> key_id(const Key& key) const;              // 0: not there
   absl::Status claim_in_transaction(const Key& key, bool locked);
   absl::StatusOr<int64_t> put_key(const Key& key, bool make);
   // Whether there is one; of `row` all but the key.
@@ -350,24 +356,15 @@ absl::Status SqlStore::claim_in_transaction(const Key& key, bool locked) {
     if (db_.is_shared()) return claimed(key, 0);             // locked, its row not yet written
   }
   const ProcessName us = this_process();
-  return db_.query("INSERT INTO claims (workload, target, backend, threads, cache, objective,"
-                   " boot, pid, started) VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (workload, target,"
-                   " backend, threads, cache, objective) DO UPDATE SET boot = excluded.boot,"
-                   " pid = excluded.pid, started = excluded.started", key.workload, key.target,
-                   key.backend, key.threads, key.cache, key.objective, us.boot, us.pid,
-                   us.started).run();
-}
-
-absl::StatusOr<int64_t> SqlStore::key_id(const Key& key) const {
-  Query query = by_key("SELECT id FROM keys", key);
-  if (query.next()) return query.integer(0);
-  RETURN_IF_ERROR(query.status());
-  return 0;
+  return db_.query(concat("INSERT INTO claims (boot, pid, started, ", kKeyNames,
+                          ") VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (", kKeyNames,
+                          ") DO UPDATE SET boot = excluded.boot, pid = excluded.pid, "
+                          "started = excluded.started"), us.boot, us.pid, us.started, key).run();
 }
 
 // The key's id, made if it is not there. kNotFound: its workload or target is not.
 absl::StatusOr<int64_t> SqlStore::put_key(const Key& key, bool make) {
-  ASSIGN_OR_RETURN(const int64_t known, key_id(key));
+  ASSIGN_OR_RETURN(const int64_t known, find_key_id(db_, key));
   if (known != 0) return known;
   for (const auto& [what, table, id] : {std::tuple("workload", "workloads", &key.workload),
                                         std::tuple("target", "targets", &key.target)}) {
@@ -376,11 +373,9 @@ absl::StatusOr<int64_t> SqlStore::put_key(const Key& key, bool make) {
   }
   if (!make) return 0;
   RETURN_IF_ERROR(
-      db_.query("INSERT INTO keys (workload, target, backend, threads, cache, objective)"
-                " VALUES (?,?,?,?,?,?) ON CONFLICT DO NOTHING",
-                key.workload, key.target, key.backend, key.threads, key.cache, key.objective)
-          .run());
-  return key_id(key);
+      db_.query(concat("INSERT INTO keys (", kKeyNames, ") VALUES (?,?,?,?,?,?) "
+                       "ON CONFLICT DO NOTHING"), key).run());
+  return find_key_id(db_, key);
 }
 
 absl::StatusOr<bool> SqlStore::best_of_key(int64_t key, int count, BestRow* row) const {

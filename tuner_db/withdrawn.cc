@@ -2,6 +2,7 @@
 
 #include "src/base/check.h"
 #include "src/expr/message.h"
+#include "tuner_db/columns.h"
 #include "tuner_db/history.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/ladder.h"
@@ -11,26 +12,24 @@
 namespace lw {
 namespace {
 
-constexpr char kOfKey[] =
-    "w.workload = k.workload AND w.target = k.target AND w.backend = k.backend AND "
-    "w.threads = k.threads AND w.cache = k.cache AND w.objective = k.objective";
+// A row `w` of withdrawals and a row `k` of keys are of one key.
+const std::string kOfKey = [] {
+  std::string conditions;
+  Key key;
+  Key::fields(key, [&](FieldId field, auto&) {
+    conditions += concat(conditions.empty() ? "" : " AND ", "w.", field.name, " = k.", field.name);
+  });
+  return conditions;
+}();
 
-constexpr char kRows[] =
-    "SELECT workload, target, backend, threads, cache, objective, trace, reason, evidence, actor, "
-    "time_ms, kernel_hash FROM withdrawn ";
+const std::string kRows =
+    concat("SELECT trace, reason, evidence, actor, time_ms, kernel_hash, ", column_names<Key>(),
+           " FROM withdrawn ");
 
 absl::Status read_rows(Query query, std::vector<Withdrawal>* rows) {
   while (query.next()) {
-    Withdrawal row;
-    row.key = {query.text(0), query.text(1), query.text(2), static_cast<int>(query.integer(3)),
-               query.text(4), query.text(5)};
-    row.trace = query.text(6);
-    row.reason = query.text(7);
-    row.evidence = query.text(8);
-    row.actor = query.text(9);
-    row.unix_ms = query.integer(10);
-    row.kernel_hash = static_cast<uint64_t>(query.integer(11));
-    rows->push_back(std::move(row));
+    rows->push_back({read_key_columns(query, 6), query.text(0), query.text(1), query.text(2),
+                     query.text(3), query.integer(4), static_cast<uint64_t>(query.integer(5))});
   }
   return query.status();
 }
@@ -100,19 +99,18 @@ absl::Status restore_trace(Database& database, const Key& key, const std::string
 }
 
 absl::Status put_withdrawal(Database& database, const Withdrawal& withdrawal) {
-  const Key& key = withdrawal.key;
-  const std::string digest = record_digest(key, withdrawal.trace);
+  const std::string digest = record_digest(withdrawal.key, withdrawal.trace);
   RETURN_IF_ERROR(move_revision(database));
-  return database.query("INSERT INTO withdrawn (digest, workload, target, backend, threads, cache, "
-                        "objective, trace, reason, evidence, actor, time_ms, kernel_hash) "
-                        "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (digest) DO UPDATE SET "
-                        "reason = excluded.reason, evidence = excluded.evidence, "
-                        "actor = excluded.actor, time_ms = excluded.time_ms, kernel_hash = "
-                        "CASE WHEN excluded.kernel_hash <> 0 THEN excluded.kernel_hash "
-                        "ELSE withdrawn.kernel_hash END",
-                        digest, key.workload, key.target, key.backend, key.threads, key.cache,
-                        key.objective, withdrawal.trace, withdrawal.reason, withdrawal.evidence,
-                        withdrawal.actor, withdrawal.unix_ms, withdrawal.kernel_hash).run();
+  return database.query(concat("INSERT INTO withdrawn (digest, trace, reason, evidence, actor, "
+                               "time_ms, kernel_hash, ", column_names<Key>(), ") "
+                               "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (digest) DO UPDATE "
+                               "SET reason = excluded.reason, evidence = excluded.evidence, "
+                               "actor = excluded.actor, time_ms = excluded.time_ms, kernel_hash = "
+                               "CASE WHEN excluded.kernel_hash <> 0 THEN excluded.kernel_hash "
+                               "ELSE withdrawn.kernel_hash END"),
+                        digest, withdrawal.trace, withdrawal.reason, withdrawal.evidence,
+                        withdrawal.actor, withdrawal.unix_ms, withdrawal.kernel_hash,
+                        withdrawal.key).run();
 }
 
 absl::Status delete_withdrawal(Database& database, const Key& key, const std::string& trace) {
@@ -134,9 +132,8 @@ absl::Status list_withdrawn_digests(Database& database, const std::vector<Key>& 
   }
   for (const Key& key : keys) {
     RETURN_IF_ERROR(take(database.query(
-        concat("SELECT digest FROM withdrawn WHERE workload = ? AND target = ? AND backend = ? AND "
-               "threads = ? AND cache = ? AND objective = ?", kLatestFirst),
-        key.workload, key.target, key.backend, key.threads, key.cache, key.objective)));
+        concat("SELECT digest FROM withdrawn WHERE ", column_conditions<Key>(), kLatestFirst),
+        key)));
   }
   return absl::OkStatus();
 }
@@ -162,13 +159,12 @@ absl::Status read_withdrawn(Database& database, const Key* key, std::vector<With
 
 absl::Status read_withdrawn_digests(Database& database, std::vector<WithdrawnDigests>* rows) {
   rows->clear();
-  Query query = database.query("SELECT workload, target, backend, threads, cache, objective, "
-                               "digest, kernel_hash FROM withdrawn");
+  Query query = database.query(concat("SELECT digest, kernel_hash, ", column_names<Key>(),
+                                      " FROM withdrawn"));
   while (query.next()) {
-    const Key key = {query.text(0), query.text(1), query.text(2),
-                     static_cast<int>(query.integer(3)), query.text(4), query.text(5)};
-    rows->push_back({key, query.text(6),
-                     kernel_digest(key, static_cast<uint64_t>(query.integer(7)))});
+    const Key key = read_key_columns(query, 2);
+    rows->push_back({key, query.text(0),
+                     kernel_digest(key, static_cast<uint64_t>(query.integer(1)))});
   }
   return query.status();
 }
