@@ -188,13 +188,18 @@ class Verifier {
 
   // What a loop or a branch writes has no known mask afterwards (nor, in loops, before).
   void forget_masks(const std::vector<Stmt>& list) {
+    const auto forget = [&](int i) {
+      if (i < 0 || i >= static_cast<int>(masks_.size())) return;
+      masks_[i] = std::nullopt;
+      trusted_[i] = false;
+    };
     for (const Stmt& s : list) {
-      if (s.kind != Stmt::Kind::kOp) {
-        forget_masks(s.body);
-        forget_masks(s.otherwise);
-      } else if (s.dst >= 0 && s.dst < static_cast<int>(masks_.size())) {
-        masks_[s.dst] = std::nullopt;
-      }
+      forget_masks(s.body);
+      forget_masks(s.otherwise);
+      if (s.kind != Stmt::Kind::kOp) continue;
+      forget(s.dst);
+      if (s.op != Op::kTranspose) continue;
+      std::for_each(s.many.begin() + s.many.size() / 2, s.many.end(), forget);
     }
   }
 
@@ -340,15 +345,25 @@ class Verifier {
     const char* defect = row.defect == nullptr ? nullptr : row.defect({kernel_, s});
     if (defect != nullptr) return fail(defect);
     if (s.op == Op::kLoad || s.op == Op::kStore) access(s);
-    if (row.gives) define(s.dst, asserted(s));
+    if (row.gives) define(s.dst, asserted(s), from_data(s));
     if (s.op == Op::kTranspose) {
-      for (size_t i = s.many.size() / 2; i < s.many.size(); ++i) define(s.many[i], std::nullopt);
+      for (size_t i = s.many.size() / 2; i < s.many.size(); ++i) {
+        define(s.many[i], std::nullopt, false);
+      }
     }
   }
 
-  void define(int i, Mask mask) {
+  void define(int i, Mask mask, bool trusted) {
     defined_[i] = true;
     masks_[i] = std::move(mask);
+    trusted_[i] = trusted;
+  }
+
+  // A comparison of vectors of indices is not followed, nor is what it is a part of.
+  bool from_data(const Stmt& s) const {
+    if (s.op != Op::kBinary) return false;
+    return (is_comparison(s.expr_op) && reg(s.srcs[0]).type == Type::kI64) ||
+           trusted_[s.srcs[0]] || trusted_[s.srcs[1]];
   }
 
   // What each lane of the result asserts, as far as that can be followed.
@@ -365,11 +380,8 @@ class Verifier {
       }
       case Op::kLaneMask: return std::vector<LaneForm>{{s.index, s.stride}};
       case Op::kBinary: {
-        // A comparison of vectors of indices is not followed, nor is what it is a part of.
-        trusted_[s.dst] = (is_comparison(s.expr_op) && reg(s.srcs[0]).type == Type::kI64) ||
-                          trusted_[s.srcs[0]] || trusted_[s.srcs[1]];
+        if (s.expr_op != ExprOp::kAnd || from_data(s)) return std::nullopt;
         std::vector<LaneForm> both;        // what either side asserts
-        if (s.expr_op != ExprOp::kAnd || trusted_[s.dst]) return std::nullopt;
         for (int i : {s.srcs[0], s.srcs[1]}) {
           if (masks_[i].has_value()) both.insert(both.end(), masks_[i]->begin(), masks_[i]->end());
         }

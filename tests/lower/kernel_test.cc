@@ -239,6 +239,29 @@ TEST(KernelVerifier, FollowsTailsThroughMinimaAndMasks) {
           .ok());
 }
 
+// What a register asserted is forgotten with what it held: where a loop sets it anew, the next
+// iteration finds that.
+TEST(KernelVerifier, ForgetsMasksThatAreSetAnew) {
+  const auto accepts = [](const std::string& body) {
+    return verify(parse("kernel m arguments=1 variables=1 workspace=0 private=0 packed=0\n"
+                        "buffer Y f32 2 argument 0 written\nregisters f32x2 1\n"
+                        "registers boolx2 5\nregisters i64x2 1\nbody {\nr0 = const 1\n"
+                        "r1 = lanemask -1 stride 0\nr2 = lanemask 0 stride 0\n" + body + "}\n"))
+        .ok();
+  };
+  const std::string beyond = "r3 = and r1, r2\nstore Y[8] = r0 stride 1 mask r3\n";
+  EXPECT_TRUE(accepts("for v0 < 2 {\n" + beyond + "}\n"));  // r1 lets no lane in
+  EXPECT_FALSE(accepts("for v0 < 2 {\n" + beyond + "r1 = lanemask 0 stride 0\n}\n"));
+  EXPECT_FALSE(accepts("for v0 < 2 {\n" + beyond + "transpose r2, r2 -> r1, r4\n}\n"));
+  EXPECT_FALSE(accepts("for v0 < 2 {\nif v0 >= 0 {\n" + beyond +
+                       "transpose r2, r2 -> r1, r4\n}\n}\n"));
+  // Masks of data are trusted, what stands in their place is not.
+  const std::string data = "r6 = const 0\nr1 = ge r6, r6\n";
+  EXPECT_TRUE(accepts(data + beyond));
+  EXPECT_FALSE(accepts(data + "r1 = lanemask 0 stride 0\n" + beyond));
+  EXPECT_FALSE(accepts(data + "for v0 < 2 {\n" + beyond + "r1 = lanemask 0 stride 0\n}\n"));
+}
+
 // Blocks of 2 of 23 columns, 8 elements for each column: a mask lets the blocks at 0, 2 .. 22 in, the
 // last two elements are 176 and 177.
 TEST(KernelVerifier, CountsBlocksUnderAMaskInWholeNumbers) {
