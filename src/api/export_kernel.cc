@@ -50,7 +50,7 @@ std::string header_text(const Task& task, const Choice& choice, const Artifact& 
       "#define %s_PACKED_BYTES INT64_C(%d)\n\n"
       "#ifdef __cplusplus\nextern \"C\" {\n#endif\n"
       "int32_t %s(const lw_context* context, void* const* buffers);\n",
-      macro, (artifact.workspace_bytes + 63) / 64 * 64, (artifact.private_bytes + 63) / 64 * 64,
+      macro, aligned_bytes(artifact.workspace_bytes), aligned_bytes(artifact.private_bytes),
       macro, artifact.packed_bytes, name);
   if (artifact.packed_bytes > 0) {
     absl::StrAppendFormat(

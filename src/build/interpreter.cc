@@ -22,8 +22,6 @@ union Lane {
   int64_t integer;
 };
 
-int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 // One worker's view of a running kernel; a parallel For gives each iteration its own.
 class Frame {
  public:
@@ -37,8 +35,8 @@ class Frame {
         case Scope::kArgument: base = static_cast<std::byte*>(arguments[b.slot]); break;
         case Scope::kWorkspace: base = workspace + b.offset; break;
         case Scope::kPrivate:
-          base = workspace + round_up(kernel.workspace_bytes) +
-                 worker * round_up(kernel.private_bytes) + b.offset;
+          base = workspace + aligned_bytes(kernel.workspace_bytes) +
+                 worker * aligned_bytes(kernel.private_bytes) + b.offset;
           break;
         case Scope::kPacked: base = static_cast<std::byte*>(context->packed) + b.offset; break;
       }

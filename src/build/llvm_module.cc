@@ -26,8 +26,6 @@ namespace {
 // Fields of lw_context, in order.
 enum ContextField { kParallelFor, kPool, kWorkers, kWorkspace, kPacked };
 
-int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 bool any_streaming(const Emitter& e, const std::vector<Stmt>& list) {
   return std::any_of(list.begin(), list.end(), [&](const Stmt& s) {
     if (s.kind == Stmt::Kind::kOp) {
@@ -143,9 +141,9 @@ void Emitter::open(Frame* frame, llvm::Function* function, llvm::Value* context,
   llvm::Value* packed =
       load(pointer, b.CreateStructGEP(context_type, context, kPacked), pointer, 0);
   llvm::Value* mine =
-      b.CreateConstGEP1_64(b.getInt8Ty(), workspace, round_up(kernel.workspace_bytes));
+      b.CreateConstGEP1_64(b.getInt8Ty(), workspace, aligned_bytes(kernel.workspace_bytes));
   mine = b.CreateGEP(b.getInt8Ty(), mine,
-                     b.CreateNSWMul(worker, b.getInt64(round_up(kernel.private_bytes))));
+                     b.CreateNSWMul(worker, b.getInt64(aligned_bytes(kernel.private_bytes))));
   std::vector<llvm::Value*> slots(kernel.arguments);
   for (int i = 0; i < kernel.arguments; ++i) slots[i] = load(pointer, table, pointer, i);
   for (const Buffer& buffer : kernel.buffers) {

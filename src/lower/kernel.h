@@ -46,6 +46,14 @@ Affine operator+(const Affine& a, const Affine& b);
 Affine operator-(const Affine& a, const Affine& b);
 Affine operator*(const Affine& a, int64_t factor);
 
+// Buffers in a workspace, and workspaces that follow each other (the shared one, then each worker's
+// own: src/build/context.h), begin at multiples of so many bytes.
+inline constexpr int64_t kWorkspaceAlignment = 64;
+// Up to where the next one begins.
+constexpr int64_t aligned_bytes(int64_t bytes) {
+  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+}
+
 enum class Scope : uint8_t {
   kArgument,                               // `slot`: position among the kernel's arguments
   kWorkspace,                              // `offset` bytes into the shared workspace
@@ -60,7 +68,7 @@ struct Buffer {
   int64_t elements = 0;
   Scope scope = Scope::kArgument;
   int slot = -1;                           // kArgument
-  int64_t offset = 0;                      // the others; multiples of 64
+  int64_t offset = 0;                      // the others; aligned
   bool written = false;                    // arguments: outputs
 };
 

@@ -43,7 +43,8 @@ const char* buffer_defect(const Kernel& kernel, const Buffer& b) {
   const int64_t whole = b.scope == Scope::kWorkspace ? kernel.workspace_bytes
                         : b.scope == Scope::kPrivate ? kernel.private_bytes
                                                      : kernel.packed_bytes;
-  if (b.offset < 0 || b.offset % 64 != 0) return "offset must be a multiple of 64";
+  const bool aligned = b.offset >= 0 && b.offset % kWorkspaceAlignment == 0;
+  if (!aligned) return "offset must be a multiple of 64";
   return b.offset + b.elements * size_of(b.type) <= whole ? nullptr : "reaches outside its scope";
 }
 

@@ -35,7 +35,7 @@ void add_arguments(Emitter& e) {
   e.kernel.arguments = static_cast<int>(args.size());
 }
 
-// Buffers follow each other, each at a multiple of 64 bytes.
+// Buffers follow each other.
 absl::Status lay_out_workspace(Kernel& kernel, const LowerOptions& options) {
   for (Buffer& buffer : kernel.buffers) {
     if (buffer.scope == Scope::kArgument) continue;
@@ -43,7 +43,7 @@ absl::Status lay_out_workspace(Kernel& kernel, const LowerOptions& options) {
                    : buffer.scope == Scope::kPrivate ? kernel.private_bytes
                                                      : kernel.packed_bytes;
     buffer.offset = end;
-    end += (buffer.elements * size_of(buffer.type) + 63) / 64 * 64;
+    end += aligned_bytes(buffer.elements * size_of(buffer.type));
   }
   const int64_t total = kernel.workspace_bytes + kernel.private_bytes + kernel.packed_bytes;
   if (total > options.max_workspace_bytes) return infeasible("the workspace is too large");

@@ -194,7 +194,7 @@ runner::Job make_job(const Artifact& artifact, const FlatImage& image, int worke
   job.run = image.run;
   job.prepack = artifact.packed_bytes > 0 ? image.prepack : 0;
   job.workspace_bytes = static_cast<uint64_t>(workspace_needed(artifact, workers));
-  job.packed_bytes = static_cast<uint64_t>((artifact.packed_bytes + 63) / 64 * 64);
+  job.packed_bytes = static_cast<uint64_t>(aligned_bytes(artifact.packed_bytes));
   job.workers = static_cast<uint32_t>(workers);
   for (const FlatImage::Segment& s : image.segments) {
     job.segments.push_back({s.offset, s.bytes, s.writable, s.executable, s.content});

@@ -12,8 +12,6 @@ namespace {
 // earlier stores, which looks at the last 12 bits of addresses.
 constexpr int64_t kStagger = 17 * 64;
 
-int64_t round64(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 // No memory when `bytes` is 0.
 absl::StatusOr<GuardedMap> map_for(int64_t bytes) {
   if (bytes == 0) return GuardedMap();
@@ -33,7 +31,7 @@ bool map_intact(const GuardedMap& map, const void* start, int64_t bytes) {
 }  // namespace
 
 int64_t workspace_needed(const Artifact& artifact, int workers) {
-  return round64(artifact.workspace_bytes) + workers * round64(artifact.private_bytes);
+  return aligned_bytes(artifact.workspace_bytes) + workers * aligned_bytes(artifact.private_bytes);
 }
 
 absl::StatusOr<std::unique_ptr<Runner>> Runner::create(const Artifact& artifact, ParallelPool* pool,
@@ -41,7 +39,7 @@ absl::StatusOr<std::unique_ptr<Runner>> Runner::create(const Artifact& artifact,
   std::unique_ptr<Runner> runner = std::make_unique<Runner>();
   const int workers = pool == nullptr ? 1 : pool->workers();
   runner->workspace_bytes_ = workspace_needed(artifact, workers);
-  runner->packed_bytes_ = round64(artifact.packed_bytes);
+  runner->packed_bytes_ = aligned_bytes(artifact.packed_bytes);
   runner->packs_ = artifact.packed_bytes > 0;
   const int64_t needed = runner->workspace_bytes_ + runner->packed_bytes_;
   if (runner->workspace_bytes_ < 0 || needed < 0 || needed > memory_limit) {
