@@ -1,12 +1,8 @@
-// Reads at clamped, mirrored or periodic places: pad(READ, edge | reflect | wrap), and what a user
-// writes alike. Such an index is the plain one wherever the whole vector lies inside, which is nearly
-// everywhere:
-//   min(x, c), max(x, c), |x|, c - |c - x|, x % n  are x where  x <= c, x >= c, x >= 0, x <= c,
-//   0 <= x < n
-// so the vector is loaded from consecutive places there, and lane by lane only at the borders.
+#include "src/lower/border.h"
+
 #include <algorithm>
 
-#include "src/lower/evaluate.h"
+#include "src/expr/bounds.h"
 
 namespace lw::lowering {
 namespace {
@@ -56,61 +52,47 @@ Expr plain(const Expr& e, std::vector<Expr>* needs) {
   }
 }
 
-}  // namespace
-
 // The least value of an affine index over the lanes that exist.
-static Affine least(const Index& index, const Point& point) {
+Affine least(const Index& index, const Point& point) {
   return index.base + affine(std::min<int64_t>(0, index.lane * (point.chunk.active - 1)));
 }
 
-// `local`: the indices of the read, of which one may vary over the lanes: with two, what both need
-// would have to be weighed together to see that the address stays inside.
-std::optional<Evaluator::Interior> Evaluator::interior(const Storage& storage, const Expr& read,
-                                                       std::vector<Index> local,
-                                                       const Point& point) {
-  Interior inside;
+}  // namespace
+
+// Of `local` one may vary over the lanes: with two, what both need would have to be weighed
+// together to see that the address stays inside.
+std::optional<PlainPlace> plain_place(Addressing& addressing, const Storage& storage,
+                                      const Expr& read, std::vector<Index> local,
+                                      const Point& point,
+                                      absl::FunctionRef<Index(const Expr&)> index_of) {
+  const Emitter& e = addressing.emitter();
+  PlainPlace inside;
   const auto varies = [](const Index& i) { return !i.uniform(); };
   if (std::count_if(local.begin(), local.end(), varies) > 1) return std::nullopt;
   for (size_t d = 0; d < read->args.size(); ++d) {
     if (local[d].terms.empty()) continue;
-    if (reads_tensor(read->args[d])) return std::nullopt;
+    if (is_gather(read->args[d])) return std::nullopt;
     std::vector<Expr> needs;
-    const Index at = index(plain(read->args[d], &needs), point);
+    const Index at = index_of(plain(read->args[d], &needs));
     if (!at.terms.empty()) return std::nullopt;
     for (const Expr& need : needs) {
-      const Index value = index(need, point);
+      const Index value = index_of(need);
       if (!value.terms.empty()) return std::nullopt;
       const Affine lowest = least(value, point);
-      const Interval range = range_of(e_, lowest);
+      const Interval range = range_of(e, lowest);
       if (range.hi < 0) return std::nullopt;
       if (range.lo < 0) inside.needs.push_back(lowest);
     }
-    local[d] = localize(storage, d, at, point);
+    local[d] = localize(e, storage, d, at, point);
   }
   for (const Affine& a : inside.needs) {
     for (const Affine& b : inside.needs) {
-      if (range_of(e_, a + b).hi < 0) return std::nullopt;  // not both at once
+      if (range_of(e, a + b).hi < 0) return std::nullopt;  // not both at once
     }
   }
-  inside.address = flatten(storage, local, point);
+  inside.address = addressing.flatten(storage, local, point);
   if (!inside.address.terms.empty() || inside.needs.empty()) return std::nullopt;
   return inside;
-}
-
-Value Evaluator::border_load(int buffer, Type type, const Interior& inside, const Index& address,
-                             int lanes, int mask) {
-  Stmt choice;
-  choice.kind = Stmt::Kind::kIf;
-  choice.conditions = inside.needs;
-  Stmt together = load_statement(buffer, inside.address, lanes, mask);
-  Stmt apart = load_statement(buffer, address, lanes, mask);
-  together.dst = apart.dst = e_.new_register(type, lanes);
-  const Value value{apart.dst, lanes};
-  choice.body.push_back(std::move(together));
-  choice.otherwise.push_back(std::move(apart));
-  e_.count(2);
-  e_.emit(std::move(choice));
-  return raw_ ? value : cast(register_type(type), value);
 }
 
 }  // namespace lw::lowering

@@ -15,7 +15,7 @@ void Emitter::count(int64_t more) {
   }
 }
 
-Stmt& Emitter::emit(Stmt stmt) {
+Stmt& Emitter::emit(Stmt&& stmt) {
   count(1);
   if (counting) out->clear();
   out->push_back(std::move(stmt));

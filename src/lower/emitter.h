@@ -45,13 +45,6 @@ struct AxisState {
   absl::InlinedVector<Affine, 1> limits;
 };
 
-// A vector of consecutive points of the vector axis: `active` of `lanes` lanes exist.
-struct Chunk {
-  int64_t offset = 0;
-  int lanes = 1;
-  int active = 1;
-};
-
 struct Emitter {
   const Nest& nest;
   const LowerOptions& options;
@@ -78,7 +71,7 @@ struct Emitter {
   Emitter(const Nest& n, const LowerOptions& o, const Stop& s) : nest(n), options(o), stop(s) {}
   const Tensor& tensor(int t) const { return nest.program->tensors[t]; }
 
-  Stmt& emit(Stmt stmt);
+  Stmt& emit(Stmt&& stmt);
   void count(int64_t more);                // statements, made or not; too many: a failure
   int new_register(Type type, int lanes);
   int new_var(Interval range);

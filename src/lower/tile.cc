@@ -44,6 +44,39 @@ std::vector<Chunk> chunks_of(const Frame& f, int64_t extent, bool uniform) {
   return chunks;
 }
 
+// From a point over the stage's axes to one over its tensor's (they differ after whole axes were
+// fused).
+Point tensor_point(const Frame& f, Evaluator& evaluator, const Point& point) {
+  const Tensor& tensor = f.e.tensor(f.stage.tensor);
+  const size_t spatial = tensor.axes.size();
+  Point result;
+  result.chunk = point.chunk;
+  result.valid = point.valid;
+  result.dropped = point.dropped;
+  for (size_t a = 0; a < f.stage.axis_value.size(); ++a) {
+    const Expr& value = f.stage.axis_value[a];
+    result.axis.push_back(evaluator.index(value, point));
+    // Testing quotients that differ from lane to lane would cost a division each.
+    if (!point.valid.empty() && !result.axis.back().terms.empty()) {
+      result.bounded = true;
+      Interval& range = result.axis.back().range;
+      const Axis& axis = a < spatial ? tensor.axes[a] : tensor.reduce_axes[a - spatial];
+      range = {std::max<int64_t>(range.lo, 0), std::min(range.hi, axis.extent - 1)};
+      range.hi = std::max(range.lo, range.hi);
+    }
+    int64_t key = 0;
+    bool varies = false;
+    visit(value, [&](const ExprNode& node) {
+      if (node.op != ExprOp::kAxis) return;
+      key = key * 1000003 + point.key[node.index];
+      varies = varies || point.varies[node.index];
+    });
+    result.key.push_back(key);
+    result.varies.push_back(varies);
+  }
+  return result;
+}
+
 Point make_point(const Frame& f, Evaluator& evaluator, const Row& row, int va, const Chunk& chunk) {
   Point point;
   point.chunk = chunk;
@@ -60,7 +93,7 @@ Point make_point(const Frame& f, Evaluator& evaluator, const Row& row, int va, c
     }
   }
   if (f.stage.axis_value.empty()) return point;
-  return evaluator.tensor_point(f.stage, std::move(point));
+  return tensor_point(f, evaluator, point);
 }
 
 std::vector<int64_t> position(const Frame& f, const Row& row, const Chunk& chunk) {
@@ -110,14 +143,15 @@ void move_into(Emitter& e, int dst, int src) {
 void finish_point(Frame& f, Evaluator& evaluator, const Point& point, Value value) {
   Emitter& e = f.e;
   const Nest& nest = e.nest;
+  Memory& memory = evaluator.memory();
   if (f.stage.copy_of >= 0) {
-    evaluator.store(e.copies[f.s], e.tensor(f.stage.copy_of), point, value, false);
+    memory.store(e.copies[f.s], point, value, false);
     return;
   }
   const Tensor& tensor = e.tensor(f.stage.tensor);
-  value = evaluator.cast(tensor.type, value);
+  value = memory.registers().cast(tensor.type, value);
   if (must_store(nest, f.s)) {
-    evaluator.store(e.home[f.stage.tensor], tensor, point, value, f.stage.non_temporal);
+    memory.store(e.home[f.stage.tensor], point, value, f.stage.non_temporal);
   }
   if (f.stage.epilogue.empty()) return;
   evaluator.overlay(f.stage.tensor, value);
@@ -127,9 +161,9 @@ void finish_point(Frame& f, Evaluator& evaluator, const Point& point, Value valu
     at.axis.resize(result.shape.size());
     at.key.resize(result.shape.size());
     at.varies.resize(result.shape.size());
-    const Value v = evaluator.cast(result.type, evaluator.evaluate(e.bodies[s], at));
+    const Value v = memory.registers().cast(result.type, evaluator.evaluate(e.bodies[s], at));
     if (must_store(nest, s)) {
-      evaluator.store(e.home[nest.stages[s].tensor], result, at, v, f.stage.non_temporal);
+      memory.store(e.home[nest.stages[s].tensor], at, v, f.stage.non_temporal);
     }
     evaluator.overlay(nest.stages[s].tensor, v);
   }
@@ -152,7 +186,7 @@ void emit_map_tile(Frame& f) {
   if (f.e.counting) return count_results(f, true);
   const int va = vector_axis(f);
   Evaluator evaluator(f.e, f.s, f.vars);
-  if (only_moves(f) && f.stage.epilogue.empty()) evaluator.keep_raw();
+  if (only_moves(f) && f.stage.epilogue.empty()) evaluator.memory().keep_raw(true);
   std::vector<Point> points;
   std::vector<size_t> bundle;              // how many points from here belong together
   const std::vector<Row> rows = rows_of(f, true);
@@ -171,8 +205,7 @@ void emit_map_tile(Frame& f) {
     first += count;
     std::vector<Value> values;
     for (const Point& p : together) values.push_back(evaluator.evaluate(f.e.bodies[f.s], p));
-    if (count > 1 && evaluator.store_group(f.e.copies[f.s], f.e.tensor(f.stage.copy_of), together,
-                                           values)) {
+    if (count > 1 && evaluator.memory().store_group(f.e.copies[f.s], together, values)) {
       continue;
     }
     for (size_t i = 0; i < count; ++i) finish_point(f, evaluator, together[i], values[i]);
@@ -184,14 +217,14 @@ Accumulators start_accumulators(Frame& f) {
   if (f.e.counting) return accumulators;
   const Tensor& tensor = f.e.tensor(f.stage.tensor);
   const int va = vector_axis(f);
-  Evaluator evaluator(f.e, f.s, {});
+  Registers registers(f.e);
   for (const Row& row : rows_of(f, false)) {
     const bool partials = vector_reduces(f);
     const int64_t extent = va < 0 ? 1 : partials ? vector_extent(f, va) : row.axes[va].extent;
     for (const Chunk& chunk :
          va >= 0 ? chunks_of(f, extent, partials) : std::vector<Chunk>{{0, 1, 1}}) {
       accumulators[position(f, row, chunk)] =
-          evaluator.immediate(tensor.type, identity_float(tensor.reduce),
+          registers.immediate(tensor.type, identity_float(tensor.reduce),
                               identity_int(tensor.reduce, tensor.type), chunk.lanes);
     }
   }
@@ -203,17 +236,18 @@ namespace {
 // sum = what `stmt` computes from it, at the lanes of the point that count.
 void accumulate(Frame& f, Evaluator& evaluator, const Point& point, Value sum, bool partials,
                 Stmt stmt) {
+  Registers& registers = evaluator.registers();
   // Points that do not exist must not count, unless the whole lane is dropped in the end.
   bool masked = partials && point.chunk.active < point.chunk.lanes;
   for (size_t v = 0; v < point.valid.size(); ++v)
     masked = masked || (point.valid[v].range.lo < 0 && !point.dropped[v]);
-  const int mask = masked ? evaluator.point_mask(point) : -1;
-  stmt.dst = mask < 0 ? sum.reg : f.e.new_register(evaluator.type_of(sum), sum.lanes);
+  const int mask = masked ? point_mask(registers, point) : -1;
+  stmt.dst = mask < 0 ? sum.reg : f.e.new_register(registers.type_of(sum), sum.lanes);
   const int result = stmt.dst;
   f.e.emit(std::move(stmt));
   if (mask < 0) return;
   // The mask covers lanes; an accumulator of one lane takes the first.
-  const Value kept = evaluator.select({mask, sum.lanes}, {result, sum.lanes}, sum);
+  const Value kept = registers.select({mask, sum.lanes}, {result, sum.lanes}, sum);
   move_into(f.e, sum.reg, kept.reg);
 }
 
@@ -222,20 +256,21 @@ void update_point(Frame& f, Evaluator& evaluator, const Expr& body, const Point&
   const Tensor& tensor = f.e.tensor(f.stage.tensor);
   const bool fma =
       tensor.reduce == Reduce::kSum && body->op == ExprOp::kMul && body->type == tensor.type;
+  Registers& registers = evaluator.registers();
   Stmt stmt;
   if (fma) {
     stmt.op = Op::kFma;
     stmt.srcs[0] =
-        evaluator.broadcast(evaluator.evaluate(body->args[0], point), sum.lanes).reg;
+        registers.broadcast(evaluator.evaluate(body->args[0], point), sum.lanes).reg;
     stmt.srcs[1] =
-        evaluator.broadcast(evaluator.evaluate(body->args[1], point), sum.lanes).reg;
+        registers.broadcast(evaluator.evaluate(body->args[1], point), sum.lanes).reg;
     stmt.srcs[2] = sum.reg;
   } else {
-    const Value term = evaluator.cast(tensor.type, evaluator.evaluate(body, point));
+    const Value term = registers.cast(tensor.type, evaluator.evaluate(body, point));
     stmt.op = Op::kBinary;
     stmt.expr_op = combiner(tensor.reduce);
     stmt.srcs[0] = sum.reg;
-    stmt.srcs[1] = evaluator.broadcast(term, sum.lanes).reg;
+    stmt.srcs[1] = registers.broadcast(term, sum.lanes).reg;
   }
   accumulate(f, evaluator, point, sum, partials, std::move(stmt));
 }
@@ -258,8 +293,8 @@ bool update_group(Frame& f, Evaluator& evaluator, const Expr& body,
   const Value b = evaluator.grouped(factors->b, points, factors->atom->b);
   Stmt stmt;
   stmt.op = Op::kDot;
-  stmt.srcs[0] = evaluator.broadcast(a, lanes).reg;
-  stmt.srcs[1] = evaluator.broadcast(b, lanes).reg;
+  stmt.srcs[0] = evaluator.registers().broadcast(a, lanes).reg;
+  stmt.srcs[1] = evaluator.registers().broadcast(b, lanes).reg;
   stmt.srcs[2] = sum.reg;
   accumulate(f, evaluator, points[0], sum, false, std::move(stmt));
   return true;
@@ -350,7 +385,7 @@ void finish_accumulators(Frame& f, const Accumulators& accumulators) {
     while (parts.size() > 1) {
       std::vector<Value> next;
       for (size_t i = 0; i + 1 < parts.size(); i += 2) {
-        next.push_back(evaluator.binary(combine, tensor.type, parts[i], parts[i + 1]));
+        next.push_back(evaluator.registers().binary(combine, tensor.type, parts[i], parts[i + 1]));
       }
       if (parts.size() % 2 == 1) next.push_back(parts.back());
       parts = std::move(next);
@@ -379,15 +414,13 @@ void finish_accumulators(Frame& f, const Accumulators& accumulators) {
   };
   if (in_memory) {
     auto add_stored = [&] {
-      Evaluator loads = evaluator;         // knows what was computed before the branch
+      Memory memory = evaluator.memory();  // knows what was computed before the branch
+      const Storage& sums = e.home[f.stage.tensor];
       for (size_t i = 0; i < points.size(); ++i) {
-        const Storage& sums = e.home[f.stage.tensor];
-        std::vector<Index> at;
-        for (size_t d = 0; d < tensor.shape.size(); ++d) {
-          at.push_back(loads.localize(sums, d, points[i].axis[d], points[i]));
-        }
-        const Value stored = loads.load(sums, f.stage.tensor, std::move(at), points[i], false);
-        move_into(e, values[i].reg, loads.binary(combine, tensor.type, values[i], stored).reg);
+        const Value stored =
+            memory.load_element(sums, f.stage.tensor, memory.localized(sums, points[i]), points[i]);
+        const Value sum = memory.registers().binary(combine, tensor.type, values[i], stored);
+        move_into(e, values[i].reg, sum.reg);
       }
     };
     Stmt unless_first;
@@ -405,9 +438,9 @@ void finish_accumulators(Frame& f, const Accumulators& accumulators) {
     for (size_t i = 0; i < points.size(); ++i) finish_point(f, stores, points[i], values[i]);
   };
   auto store_partial = [&] {
-    Evaluator stores = evaluator;
+    Memory memory = evaluator.memory();
     for (size_t i = 0; i < points.size(); ++i) {
-      stores.store(e.home[f.stage.tensor], tensor, points[i], values[i], false);
+      memory.store(e.home[f.stage.tensor], points[i], values[i], false);
     }
   };
   if (!in_memory || (!f.never_last && f.last.empty())) {
