@@ -22,6 +22,13 @@ Stmt& Emitter::emit(Stmt&& stmt) {
   return out->back();
 }
 
+void Emitter::emit_into(std::vector<Stmt>& list, absl::FunctionRef<void()> body) {
+  std::vector<Stmt>* const outside = out;
+  out = &list;
+  body();
+  out = outside;
+}
+
 Type register_type(Type type) {
   return type == Type::kF16 || type == Type::kBF16 ? Type::kF32 : type;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "schedules/nest.h"
 #include "src/lower/lower.h"
 
@@ -72,6 +73,8 @@ struct Emitter {
   const Tensor& tensor(int t) const { return nest.program->tensors[t]; }
 
   Stmt& emit(Stmt&& stmt);
+  // What `body` emits goes into the list.
+  void emit_into(std::vector<Stmt>& list, absl::FunctionRef<void()> body);
   void count(int64_t more);                // statements, made or not; too many: a failure
   int new_register(Type type, int lanes);
   int new_var(Interval range);

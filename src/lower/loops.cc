@@ -64,15 +64,12 @@ void counted(Frame& f, int64_t count, bool parallel,
   loop.count = count;
   loop.parallel = parallel;
   loop.var = e.new_var({0, count - 1});
-  std::vector<Stmt>* saved = e.out;
   const bool was_parallel = e.in_parallel;
-  e.out = &loop.body;
   f.vars.push_back(loop.var);
   e.in_parallel = was_parallel || parallel;
-  body(variable(loop.var));
+  e.emit_into(loop.body, [&] { body(variable(loop.var)); });
   e.in_parallel = was_parallel;
   f.vars.pop_back();
-  e.out = saved;
   e.emit(std::move(loop));
 }
 
@@ -99,15 +96,15 @@ void dispatch(Frame& f, const LoopPart& part, Tail tail, const Affine& v, const 
   Stmt branch;
   branch.kind = Stmt::Kind::kIf;
   branch.conditions.push_back(affine(t.full - 1) - v);
-  std::vector<Stmt>* saved = e.out;
-  e.out = &branch.body;
-  // Says what the branch knows: without it every read in here would look as if it could run out of
-  // its tensor, and be masked.
-  const Affine full = e.emit_int(Stmt::IntOp::kMin, v, affine(t.full - 1), 1);
-  instance(f, part, full, full * t.tile, t.tile, false, body);
-  e.out = &branch.otherwise;
-  instance(f, part, affine(t.full), affine(t.full * t.tile), t.rest, false, body);
-  e.out = saved;
+  e.emit_into(branch.body, [&] {
+    // Says what the branch knows: without it every read in here would look as if it could run out
+    // of its tensor, and be masked.
+    const Affine full = e.emit_int(Stmt::IntOp::kMin, v, affine(t.full - 1), 1);
+    instance(f, part, full, full * t.tile, t.tile, false, body);
+  });
+  e.emit_into(branch.otherwise, [&] {
+    instance(f, part, affine(t.full), affine(t.full * t.tile), t.rest, false, body);
+  });
   e.emit(std::move(branch));
 }
 
@@ -234,15 +231,11 @@ void decide(Frame& f, int l, size_t g, const Body& body) {
     branch.conditions.push_back(bound);
     e.assumed.push_back(bound);
   }
-  std::vector<Stmt>* saved = e.out;
   f.decided[g] = true;
-  e.out = &branch.body;
-  decide(f, l, g + 1, body);
+  e.emit_into(branch.body, [&] { decide(f, l, g + 1, body); });
   e.assumed.resize(assumed);
-  e.out = &branch.otherwise;
-  if (!range.single()) decide(f, l, g + 1, body);
+  if (!range.single()) e.emit_into(branch.otherwise, [&] { decide(f, l, g + 1, body); });
   f.decided[g] = false;
-  e.out = saved;
   e.emit(std::move(branch));
   e.quotients.resize(quotients);
 }
@@ -292,10 +285,14 @@ void outer_loops(Frame& f, int l) {
 
 void emit_stage(Emitter& e, int s, std::vector<AxisState> axes) {
   const Stage& stage = e.nest.stages[s];
-  Frame f{e,     s,  stage, run_begin(stage), tile_begin(stage), std::move(axes), {}, {}, false,
-          false, {}, 1,  {},    {}};
-  f.lanes = stage_lanes(e.nest, s);
-  f.guards = guards_of(e, s);
+  Frame f{.e = e,
+          .s = s,
+          .stage = stage,
+          .run = run_begin(stage),
+          .tile = tile_begin(stage),
+          .axes = std::move(axes),
+          .lanes = stage_lanes(e.nest, s),
+          .guards = guards_of(e, s)};
   f.decided.assign(f.guards.size(), false);
   if (stage.factored_axis >= 0) f.axes[0] = {affine(0), 1, {}};
   outer_loops(f, 0);

@@ -128,6 +128,22 @@ Value Registers::convert(Type type, Value value) {
   return result;
 }
 
+void Registers::move(Value into, Value value) {
+  Stmt stmt;
+  stmt.op = Op::kMove;
+  stmt.dst = into.reg;
+  stmt.srcs[0] = value.reg;
+  e_.emit(std::move(stmt));
+}
+
+Value Registers::horizontal(Reduce reduce, Value value) {
+  Stmt stmt;
+  stmt.op = Op::kHorizontal;
+  stmt.reduce = reduce;
+  stmt.srcs[0] = value.reg;
+  return emit(std::move(stmt), type_of(value), 1);
+}
+
 Value Registers::interleave(const std::vector<Value>& values) {
   int lanes = 1;
   for (const Value& value : values) lanes = std::max(lanes, value.lanes);

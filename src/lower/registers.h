@@ -39,6 +39,8 @@ class Registers {
   // To the register type of `type`; and to `type` itself, which may be a 16-bit float.
   Value cast(Type type, Value value);
   Value convert(Type type, Value value);
+  void move(Value into, Value value);
+  Value horizontal(Reduce reduce, Value value);  // its lanes combined
   // Lane l of each, one after the other, for every l.
   Value interleave(const std::vector<Value>& values);
   // As many as they have lanes, a power of two: lane i of each in the order of the vectors.

@@ -15,6 +15,13 @@ int vector_axis(const Frame& f) {
   return f.stage.loops.back().parts[0].axis;
 }
 
+bool vector_reduces(const Frame& f) {
+  const int va = vector_axis(f);
+  const bool reduces =
+      f.stage.copy_of < 0 && f.e.tensor(f.stage.tensor).reduce != Reduce::kNone;
+  return va >= 0 && reduces && f.stage.axes[va].reduction;
+}
+
 namespace {
 
 void add_rows(const Frame& f, size_t l, size_t part, bool reductions, Row& row,
@@ -131,6 +138,120 @@ std::vector<std::vector<size_t>> bundles_of(const std::vector<Row>& rows, int ax
     else if (run[0] == i) bundles.push_back(run);
   }
   return bundles;
+}
+
+namespace {
+
+// Cuts `extent` points into vectors. The rest is a narrower vector where it is a power of two, else
+// a masked one (or several narrower ones on targets without masks). `uniform`: full vectors only,
+// masked.
+std::vector<Chunk> vectors_of(const Frame& f, int64_t extent, bool uniform) {
+  std::vector<Chunk> chunks;
+  int64_t at = 0;
+  for (; at + f.lanes <= extent; at += f.lanes) chunks.push_back({at, f.lanes, f.lanes});
+  int64_t rest = extent - at;
+  if (rest == 0) return chunks;
+  if (uniform || (f.e.nest.target->masks && (rest & (rest - 1)) != 0)) {
+    chunks.push_back({at, f.lanes, static_cast<int>(rest)});
+    return chunks;
+  }
+  for (int lanes = f.lanes / 2; rest > 0; lanes /= 2) {
+    if (lanes > rest) continue;
+    chunks.push_back({at, lanes, lanes});
+    at += lanes;
+    rest -= lanes;
+  }
+  return chunks;
+}
+
+// Points of the vector axis that one tile holds: what the innermost loop over it before the tile
+// leaves.
+int64_t vector_extent(const Frame& f, int va) {
+  int64_t extent = f.axes[va].extent;
+  for (int l = f.run; l < f.tile; ++l) {
+    for (const LoopPart& part : f.stage.loops[l].parts) {
+      if (part.axis == va) extent = std::min(extent, part.tile);
+    }
+  }
+  return extent;
+}
+
+}  // namespace
+
+std::vector<Chunk> chunks_of(const Frame& f, const Row& row) {
+  const int va = vector_axis(f);
+  if (va < 0) return {{0, 1, 1}};
+  return vectors_of(f, row.axes[va].extent, vector_reduces(f));
+}
+
+std::vector<Chunk> result_chunks(const Frame& f, const Row& row) {
+  if (!vector_reduces(f)) return chunks_of(f, row);
+  return vectors_of(f, vector_extent(f, vector_axis(f)), true);
+}
+
+std::vector<int64_t> position(const Frame& f, const Row& row, const Chunk& chunk) {
+  std::vector<int64_t> key;
+  for (size_t a = 0; a < row.offset.size(); ++a) {
+    if (!f.stage.axes[a].reduction) key.push_back(row.offset[a]);
+  }
+  key.push_back(chunk.offset);
+  return key;
+}
+
+namespace {
+
+// From a point over the stage's axes to one over its tensor's (they differ after whole axes were
+// fused).
+Point tensor_point(const Frame& f, Evaluator& evaluator, const Point& point) {
+  const Tensor& tensor = f.e.tensor(f.stage.tensor);
+  const size_t spatial = tensor.axes.size();
+  Point result;
+  result.chunk = point.chunk;
+  result.valid = point.valid;
+  result.dropped = point.dropped;
+  for (size_t a = 0; a < f.stage.axis_value.size(); ++a) {
+    const Expr& value = f.stage.axis_value[a];
+    result.axis.push_back(evaluator.index(value, point));
+    // Testing quotients that differ from lane to lane would cost a division each.
+    if (!point.valid.empty() && !result.axis.back().terms.empty()) {
+      result.bounded = true;
+      Interval& range = result.axis.back().range;
+      const Axis& axis = a < spatial ? tensor.axes[a] : tensor.reduce_axes[a - spatial];
+      range = {std::max<int64_t>(range.lo, 0), std::min(range.hi, axis.extent - 1)};
+      range.hi = std::max(range.lo, range.hi);
+    }
+    int64_t key = 0;
+    bool varies = false;
+    visit(value, [&](const ExprNode& node) {
+      if (node.op != ExprOp::kAxis) return;
+      key = key * 1000003 + point.key[node.index];
+      varies = varies || point.varies[node.index];
+    });
+    result.key.push_back(key);
+    result.varies.push_back(varies);
+  }
+  return result;
+}
+
+}  // namespace
+
+Point make_point(const Frame& f, Evaluator& evaluator, const Row& row, int va, const Chunk& chunk) {
+  Point point;
+  point.chunk = chunk;
+  for (size_t a = 0; a < row.axes.size(); ++a) {
+    const bool vector = static_cast<int>(a) == va;
+    const Affine base = vector ? row.axes[a].base + affine(chunk.offset) : row.axes[a].base;
+    point.axis.push_back(make_index(f.e, base, vector ? 1 : 0, vector ? chunk.lanes : 1));
+    point.key.push_back(row.offset[a] + (vector ? chunk.offset : 0));
+    point.varies.push_back(vector && chunk.lanes > 1);
+    for (const Affine& limit : row.axes[a].limits) {
+      const Index end = make_index(f.e, limit - affine(1), 0, 1);
+      point.valid.push_back(add(end, point.axis.back(), -1));
+      point.dropped.push_back(!f.stage.axes[a].reduction);
+    }
+  }
+  if (f.stage.axis_value.empty()) return point;
+  return tensor_point(f, evaluator, point);
 }
 
 }  // namespace lw::lowering

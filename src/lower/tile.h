@@ -19,12 +19,12 @@ struct Frame {
   std::vector<AxisState> axes;             // the current instance
   // Reduction loops outside the run: the first (last) visit of a point is where all of these are >=
   // 0, unless never.
-  std::vector<Affine> first, last;
+  std::vector<Affine> first = {}, last = {};
   bool never_first = false, never_last = false;
-  std::vector<int> vars;                   // of the loops around, the innermost last
+  std::vector<int> vars = {};              // of the loops around, the innermost last
   int lanes = 1;                           // of a vector of the stage's widest type
-  std::vector<Guard> guards;
-  std::vector<bool> decided;               // by a branch around: guards
+  std::vector<Guard> guards = {};
+  std::vector<bool> decided = {};          // by a branch around: guards
 };
 
 // Accumulators by the spatial position of a point within the tile (and its chunk).
@@ -34,6 +34,9 @@ Accumulators start_accumulators(Frame& f);
 void update_accumulators(Frame& f, const Accumulators& accumulators);
 void finish_accumulators(Frame& f, const Accumulators& accumulators);
 void emit_map_tile(Frame& f);              // stages without a reduction
+// Applies the epilogue to a finished value and stores what must be stored.
+void finish_point(Frame& f, Evaluator& evaluator, const Point& point, Value value);
+ExprOp combiner(Reduce reduce);
 
 // Of the same, only counted (count.cc): an update, a multiply-add or more for each point; storing the
 // results, with the `values` of a stage without a reduction.
