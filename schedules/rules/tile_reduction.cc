@@ -334,6 +334,57 @@ bool runs_along_reduction(const Nest& nest, int s, bool vector_reduction) {
   return contiguous && (vector_reduction || at_rows || lies_along_reduction(nest, s));
 }
 
+// Cache blocks of the tile's axes. `before`: the stage as it was before the tile; `outer`: its
+// loops that stay outside of all blocks.
+void add_blocks(Draft& d, const Stage& before, const TileAxes& tile,
+                const std::vector<int>& phases, std::vector<std::string> outer) {
+  const std::string& name = before.name;
+  std::vector<std::string> inner;
+  std::string reduction;
+  const std::vector<int> pass = passing(d.nest, find_stage(d.nest, name), tile, phases);
+  for (int axis : pass) {
+    const std::string loop = loop_of(before, axis);
+    if (axis == pass.back()) {
+      open(d, "split", {name, loop}, {1, 0});
+      outer.push_back(loop + ".0");
+      inner.push_back(loop + ".1");
+    } else {
+      outer.push_back(loop);
+    }
+  }
+  for (int axis : {tile.more_rows, tile.rows, tile.vector, tile.unrolled}) {
+    if (axis < 0) continue;
+    const std::string loop = loop_of(before, axis) + ".0";
+    open(d, "split", {name, loop}, {1, 0});
+    outer.push_back(loop + ".0");
+    if (axis == tile.unrolled) {
+      reduction = loop + ".1";
+    } else {
+      inner.push_back(loop + ".1");
+    }
+  }
+  // Blocks outside, then the other reduction loops, then tiles within the block, reduction
+  // innermost.
+  std::vector<std::string> all{name};
+  for (const std::string& loop : outer) all.push_back(loop);
+  for (const std::string& loop : inner) all.push_back(loop);
+  const Stage& s = d.nest.stages[find_stage(d.nest, name)];
+  for (const Loop& loop : s.loops) {
+    const bool whole_reduction = is_reduction(s, loop) && loop.kind == LoopKind::kSerial &&
+                                 loop.name.find('.') == std::string::npos;
+    if (whole_reduction) all.push_back(loop.name);
+  }
+  for (int axis : tile.windows) all.push_back(loop_of(before, axis) + ".0");
+  if (!reduction.empty()) all.push_back(reduction);
+  if (all.size() > 2) fixed(d, "reorder", all, {0});
+  for (const std::vector<std::string>* loops : {&outer, &inner}) {
+    if (loops->size() < 2) continue;
+    std::vector<std::string> list{name};
+    list.insert(list.end(), loops->begin(), loops->end());
+    open(d, "reorder", list, {0});
+  }
+}
+
 bool takes(const Draft& d, int stage) { return !is_map(d.nest, stage); }
 
 void tile(Draft& d, int stage) {
@@ -351,12 +402,12 @@ void tile(Draft& d, int stage) {
     tile = tile_axes(d.nest, stage, vector_reduction, phases);
   }
   if (tile.vector < 0 && tile.unrolled < 0) return;  // a single point: nothing to tile
-  std::vector<std::string> outer, inner;
+  std::vector<std::string> outer;
   for (int axis : phases) outer.push_back(loop_of(d.nest.stages[stage], axis));
   if (!vector_reduction) {
     for (const std::string& loop : separate_groups(d, stage, tile.vector)) outer.push_back(loop);
   }
-  std::vector<std::string> names{name}, blocks;
+  std::vector<std::string> names{name};
   const Stage before = d.nest.stages[stage];
   std::vector<int> order = tile.windows;
   order.insert(order.end(), {tile.unrolled, tile.more_rows, tile.rows, tile.vector});
@@ -372,55 +423,8 @@ void tile(Draft& d, int stage) {
   if (d.failed) return;
   if (may_overlap(d.nest, find_stage(d.nest, name), tile)) optional(d, "slide", {name}, {0});
 
-  // Cache blocks of the tile's axes; vector reductions stream, they need none.
-  std::string reduction;
-  if (!vector_reduction) {
-    const std::vector<int> pass = passing(d.nest, find_stage(d.nest, name), tile, phases);
-    for (int axis : pass) {
-      const std::string loop = loop_of(before, axis);
-      if (axis == pass.back()) {
-        open(d, "split", {name, loop}, {1, 0});
-        outer.push_back(loop + ".0");
-        inner.push_back(loop + ".1");
-      } else {
-        outer.push_back(loop);
-      }
-    }
-    for (int axis : {tile.more_rows, tile.rows, tile.vector, tile.unrolled}) {
-      if (axis < 0) continue;
-      const std::string loop = loop_of(before, axis) + ".0";
-      open(d, "split", {name, loop}, {1, 0});
-      outer.push_back(loop + ".0");
-      if (axis == tile.unrolled) {
-        reduction = loop + ".1";
-      } else {
-        inner.push_back(loop + ".1");
-      }
-    }
-    // Blocks outside, then the other reduction loops, then tiles within the block, reduction innermost.
-    std::vector<std::string> all{name};
-    for (const std::string& loop : outer) all.push_back(loop);
-    for (const std::string& loop : inner) all.push_back(loop);
-    const Stage& s = d.nest.stages[find_stage(d.nest, name)];
-    for (const Loop& loop : s.loops) {
-      const bool whole_reduction = is_reduction(s, loop) && loop.kind == LoopKind::kSerial &&
-                                   loop.name.find('.') == std::string::npos;
-      if (whole_reduction) all.push_back(loop.name);
-    }
-    for (int axis : tile.windows) all.push_back(loop_of(before, axis) + ".0");
-    if (!reduction.empty()) all.push_back(reduction);
-    if (all.size() > 2) fixed(d, "reorder", all, {0});
-    if (outer.size() > 1) {
-      std::vector<std::string> list{name};
-      list.insert(list.end(), outer.begin(), outer.end());
-      open(d, "reorder", list, {0});
-    }
-    if (inner.size() > 1) {
-      std::vector<std::string> list{name};
-      list.insert(list.end(), inner.begin(), inner.end());
-      open(d, "reorder", list, {0});
-    }
-  }
+  // Vector reductions stream, they need no blocks.
+  if (!vector_reduction) add_blocks(d, before, tile, phases, outer);
   std::vector<int> copied;
   if (!vector_reduction) copied = packable(d.nest, find_stage(d.nest, name));
   else if (!flattened) copied = scattered(d.nest, find_stage(d.nest, name), tile.vector);
