@@ -4,12 +4,12 @@
 
 namespace lw::lowering {
 
-Place place_of(Memory& memory, const Expr& read, const Point& point,
-               absl::FunctionRef<Index(const Expr&)> index_of) {
+ReadPlace place_of(Memory& memory, const Expr& read, const Point& point,
+                   absl::FunctionRef<Index(const Expr&)> index_of) {
   const Emitter& e = memory.emitter();
   const std::vector<int64_t>& shape = e.tensor(read->index).shape;
   const Storage& storage = memory.storage_of(read->index);
-  Place place;
+  ReadPlace place;
   place.buffer = storage.buffer;
   std::vector<Index> local;
   const auto check = [&](const Index& i, int64_t extent) {
@@ -34,7 +34,7 @@ Place place_of(Memory& memory, const Expr& read, const Point& point,
   return place;
 }
 
-bool loads_whole(const Place& place, const Point& point) {
+bool loads_whole(const ReadPlace& place, const Point& point) {
   const bool exists = std::all_of(point.valid.begin(), point.valid.end(),
                                   [](const Index& v) { return v.range.lo >= 0; });
   const bool all = exists && point.chunk.active == point.chunk.lanes;
@@ -43,12 +43,12 @@ bool loads_whole(const Place& place, const Point& point) {
 }
 
 Value load_group(Memory& memory, const Expr& read, absl::Span<const Point> points,
-                 absl::FunctionRef<Place(const Point&)> place_at) {
+                 absl::FunctionRef<ReadPlace(const Point&)> place_at) {
   const Point& first = points[0];
-  const Place start = place_at(first);
+  const ReadPlace start = place_at(first);
   std::vector<Index> places;
   for (const Point& point : points) {
-    const Place place = place_at(point);
+    const ReadPlace place = place_at(point);
     if (!place.affine || place.needs.size() != start.needs.size()) return {};
     for (size_t i = 0; i < place.needs.size(); ++i) {
       const Index &mine = place.needs[i], &need = start.needs[i];

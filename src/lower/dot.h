@@ -21,7 +21,7 @@
 namespace lw::lowering {
 
 // Where a plain read of a tensor finds its element.
-struct Place {
+struct ReadPlace {
   int buffer = -1;
   Index address;
   bool affine = true;                      // in loop variables and the lane
@@ -29,13 +29,13 @@ struct Place {
   std::vector<Index> needs;                // there is an element only where all of these are >= 0
 };
 // `index_of`: of an expression at the point.
-Place place_of(Memory& memory, const Expr& read, const Point& point,
-               absl::FunctionRef<Index(const Expr&)> index_of);
+ReadPlace place_of(Memory& memory, const Expr& read, const Point& point,
+                   absl::FunctionRef<Index(const Expr&)> index_of);
 // Whether reading there is one load, with nothing selected afterwards.
-bool loads_whole(const Place& place, const Point& point);
+bool loads_whole(const ReadPlace& place, const Point& point);
 
 // The points' elements together for each lane, in one load; no register where that cannot be.
 Value load_group(Memory& memory, const Expr& read, absl::Span<const Point> points,
-                 absl::FunctionRef<Place(const Point&)> place_at);
+                 absl::FunctionRef<ReadPlace(const Point&)> place_at);
 
 }  // namespace lw::lowering
