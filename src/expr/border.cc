@@ -5,7 +5,7 @@
 //   wrap      e -> e % n                                     a b c | a b c
 // each only as far as the index can leave [0, n): what is shown to stay inside is left alone.
 // Reflections of reflections have a period of 2 (n - 1).
-#include "src/expr/elaborate.h"
+#include "src/expr/border.h"
 
 namespace lw {
 namespace {
@@ -31,30 +31,8 @@ Border border_named(std::string_view name) {
   return Border::kNone;
 }
 
-// An axis, a parameter or a let of that name goes first: it is a value.
-Border Elaborator::border_of(const Node& pad) const {
-  const Node& border = *pad.args[1];
-  if (border.kind != NodeKind::kName) return Border::kNone;
-  if (find_axis(border.name) >= 0 || symbols_.contains(border.name)) return Border::kNone;
-  return border_named(border.name);
-}
-
-Info Elaborator::infer_border(const Node& pad) { return infer(*pad.args[0]); }
-
-Expr Elaborator::build_border(const Node& pad) {
-  const Node& read = *pad.args[0];
-  std::vector<Expr> indices = subscripts_.at(&read);
-  const Tensor& tensor = program_->tensors[static_cast<size_t>(symbols_.at(read.name).tensor)];
-  for (size_t d = 0; d < indices.size(); ++d) {
-    indices[d] = inside(indices[d], tensor.shape[d], border_of(pad));
-  }
-  return build_read(read, indices);
-}
-
-Expr Elaborator::inside(const Expr& index, int64_t extent, Border border) const {
+Expr index_inside(const Expr& index, int64_t extent, Border border, const Facts& facts) {
   const int64_t last = extent - 1;
-  Facts facts = facts_of(axes_);
-  for (const Expr& guard : guards_) assume(guard, true, &facts);
   const Interval range = interval_of(index, facts);
   const bool below = range.lo < 0, above = range.hi > last;
   if (!below && !above) return index;

@@ -1,5 +1,6 @@
 // Names and types: the pass that reports mistakes.
-#include "src/expr/elaborate.h"
+#include "src/expr/infer.h"
+
 #include "src/expr/message.h"
 #include "src/expr/scalar.h"
 
@@ -45,14 +46,50 @@ bool keeps_index(ExprOp op) {
 
 }  // namespace
 
-const Info& Elaborator::infer(const Node& node) {
+Type accumulator(Reduce reduce, Type type) {
+  if (reduce != Reduce::kSum && reduce != Reduce::kProd) return type;
+  if (type == Type::kF16 || type == Type::kBF16) return Type::kF32;
+  if (type == Type::kI8 || type == Type::kU8 || type == Type::kI16) return Type::kI32;
+  return type;
+}
+
+void Inference::begin() {
+  infos_.clear();
+  reduction_axes_.clear();
+  subscripts_.clear();
+  read_sites_.clear();
+  kept_reads_.clear();
+}
+
+Expr Inference::read(const Node& node, const std::vector<Expr>& indices) {
+  const int tensor = names_.find(node.name)->tensor;
+  Expr read = make_read(tensor, program_.tensors[static_cast<size_t>(tensor)].type, indices);
+  read_sites_[read.get()] = &node;
+  kept_reads_.push_back(read);
+  return read;
+}
+
+const Node* Inference::site_of(const ExprNode* read) const {
+  const auto site = read_sites_.find(read);
+  return site == read_sites_.end() ? nullptr : site->second;
+}
+
+Border Inference::border_of(const Node& pad) const {
+  const Node& border = *pad.args[1];
+  if (border.kind != NodeKind::kName) return Border::kNone;
+  const bool is_value =
+      names_.find_axis(border.name) >= 0 || names_.find(border.name) != nullptr;
+  return is_value ? Border::kNone : border_named(border.name);
+}
+
+const Info& Inference::infer(const Node& node) {
   auto known = infos_.find(&node);
   if (known != infos_.end()) return known->second;
   Info info = infer_node(node);
   return infos_[&node] = info;
 }
 
-Info Elaborator::infer_node(const Node& node) {
+Info Inference::infer_node(const Node& node) {
   switch (node.kind) {
     case NodeKind::kNumber:
       return {Info::kLiteral, Type::kI32, {node.number, node.integer, node.is_integer}};
@@ -68,10 +105,10 @@ Info Elaborator::infer_node(const Node& node) {
     case NodeKind::kReduce: return infer_reduce(node);
     case NodeKind::kPad: {
       if (node.args[0]->kind != NodeKind::kRead) {  // the parser has seen to it, the builder not
-        diagnostics_->error(node.position, "pad takes a read, such as X[i - 1]");
+        error(node.position, "pad takes a read, such as X[i - 1]");
         return failed();
       }
-      if (border_of(node) != Border::kNone) return infer_border(node);
+      if (border_of(node) != Border::kNone) return infer(*node.args[0]);
       const Info read = infer(*node.args[0]), fill = infer(*node.args[1]);
       return combine(node, read, fill);
     }
@@ -79,54 +116,26 @@ Info Elaborator::infer_node(const Node& node) {
   return failed();
 }
 
-void Elaborator::unknown_name(const Node& node, bool tensor) {
-  if (op_.lost_names) {  // it may be the name that a syntax error hid
-    diagnostics_->error(node.position, concat("'", node.name, "' is not declared"));
-    return;
-  }
-  std::string hint;
-  if (!diagnostics_->full()) {
-    std::vector<std::string> candidates;
-    for (const auto& [name, symbol] : symbols_) {
-      if (tensor == (symbol.kind == Symbol::kTensor)) candidates.push_back(name);
-    }
-    for (const auto& axis : scope_) {
-      if (!tensor) candidates.push_back(axis.first);
-    }
-    const std::string near = nearest_name(node.name, candidates);
-    if (!near.empty()) hint = concat("did you mean '", near, "'?");
-    for (const Statement& statement : op_.statements) {
-      if (statement.name == node.name) hint = "it is declared further down";
-    }
-    if (node.name == definition_) hint = "a tensor cannot read itself";
-  }
-  diagnostics_->error(
-      node.position,
-      concat(tensor ? "there is no tensor '" : "there is no axis, parameter or let '", node.name,
-             "'"),
-      hint);
-}
-
-Info Elaborator::infer_name(const Node& node) {
-  if (find_axis(node.name) >= 0) return {Info::kIndex, Type::kI32, {}};
-  auto found = symbols_.find(node.name);
-  if (found == symbols_.end()) {
-    unknown_name(node, false);
+Info Inference::infer_name(const Node& node) {
+  if (names_.find_axis(node.name) >= 0) return {Info::kIndex, Type::kI32, {}};
+  const Symbol* found = names_.find(node.name);
+  if (found == nullptr) {
+    names_.report_unknown(node, false);
     return failed();
   }
-  const Symbol& symbol = found->second;
+  const Symbol& symbol = *found;
   switch (symbol.kind) {
     case Symbol::kInteger:
     case Symbol::kFloat: return {Info::kLiteral, Type::kI32, symbol.literal};
     case Symbol::kBool: return typed(Type::kBool);
     case Symbol::kType:
-      diagnostics_->error(node.position, concat("'", node.name, "' is a type, not a value"),
-                          concat("cast(", node.name, ", ...)"));
+      error(node.position, concat("'", node.name, "' is a type, not a value"),
+            concat("cast(", node.name, ", ...)"));
       return failed();
     case Symbol::kTensor: {
-      const bool scalar = program_->tensors[static_cast<size_t>(symbol.tensor)].shape.empty();
-      diagnostics_->error(node.position, concat("'", node.name, "' is a tensor and needs indices"),
-                          concat(node.name, scalar ? "[]" : "[...]"));
+      const bool scalar = program_.tensors[static_cast<size_t>(symbol.tensor)].shape.empty();
+      error(node.position, concat("'", node.name, "' is a tensor and needs indices"),
+            concat(node.name, scalar ? "[]" : "[...]"));
       return failed();
     }
     case Symbol::kBroken: break;
@@ -134,29 +143,29 @@ Info Elaborator::infer_name(const Node& node) {
   return failed();
 }
 
-Info Elaborator::infer_read(const Node& node) {
-  auto found = symbols_.find(node.name);
-  if (found == symbols_.end()) {
-    if (find_axis(node.name) < 0) {
-      unknown_name(node, true);
+Info Inference::infer_read(const Node& node) {
+  const Symbol* found = names_.find(node.name);
+  if (found == nullptr) {
+    if (names_.find_axis(node.name) < 0) {
+      names_.report_unknown(node, true);
     } else {
-      diagnostics_->error(node.position, concat("'", node.name, "' is an axis and has no indices"));
+      error(node.position, concat("'", node.name, "' is an axis and has no indices"));
     }
     return failed();
   }
-  const Symbol symbol = found->second;
+  const Symbol symbol = *found;
   if (symbol.kind == Symbol::kBroken) return failed();
   if (symbol.kind != Symbol::kTensor) {
-    diagnostics_->error(node.position, concat("'", node.name, "' is a ",
-                                              symbol.kind == Symbol::kType ? "type" : "number",
-                                              " and has no indices"));
+    error(node.position, concat("'", node.name, "' is a ",
+                                symbol.kind == Symbol::kType ? "type" : "number",
+                                " and has no indices"));
     return failed();
   }
-  const Tensor& tensor = program_->tensors[static_cast<size_t>(symbol.tensor)];
+  const Tensor& tensor = program_.tensors[static_cast<size_t>(symbol.tensor)];
   if (tensor.shape.size() != node.args.size()) {
-    diagnostics_->error(node.position, concat("'", node.name, "' has ", tensor.shape.size(),
-                                              " dimensions but is read with ", node.args.size(),
-                                              " indices"));
+    error(node.position, concat("'", node.name, "' has ", tensor.shape.size(),
+                                " dimensions but is read with ", node.args.size(),
+                                " indices"));
     return failed();
   }
   std::vector<Expr> indices;
@@ -170,17 +179,17 @@ Info Elaborator::infer_read(const Node& node) {
 
 // An index: axes, constants, and reads of integer tensors under + - min max clamp abs, and * / % by
 // constants.
-Expr Elaborator::subscript(const Node& node) {
-  if (is_literal(node)) {
-    std::optional<int64_t> value = integer(node, "an index");
+Expr Inference::subscript(const Node& node) {
+  if (is_literal(names_, node)) {
+    std::optional<int64_t> value = constant_integer(names_, node, "an index");
     return value ? make_int(Type::kI64, *value) : nullptr;
   }
   switch (node.kind) {
     case NodeKind::kName: {
-      const int axis = find_axis(node.name);
+      const int axis = names_.find_axis(node.name);
       if (axis >= 0) return make_axis(axis);
       if (infer_name(node).kind == Info::kTyped) {
-        diagnostics_->error(node.position, concat("'", node.name, "' is a bool, not an index"));
+        error(node.position, concat("'", node.name, "' is a bool, not an index"));
       }
       return nullptr;
     }
@@ -188,11 +197,11 @@ Expr Elaborator::subscript(const Node& node) {
       const Info info = infer(node);
       if (info.kind == Info::kError) return nullptr;
       if (!accepts(Domain::kInteger, info.type)) {
-        diagnostics_->error(node.position, concat("an index must be an integer; '", node.name,
-                                                  "' is ", type_name(info.type)));
+        error(node.position, concat("an index must be an integer; '", node.name,
+                                    "' is ", type_name(info.type)));
         return nullptr;
       }
-      return make_cast(Type::kI64, build_read(node));
+      return make_cast(Type::kI64, read(node, indices(node)));
     }
     case NodeKind::kUnary:
       if (node.op == ExprOp::kNeg) {
@@ -224,33 +233,34 @@ Expr Elaborator::subscript(const Node& node) {
     }
     default: break;
   }
-  diagnostics_->error(node.position,
-                      "an index is made of axes, constants and reads of integer tensors with "
-                      "+ - * / % min max clamp abs");
+  error(node.position,
+        "an index is made of axes, constants and reads of integer tensors with "
+        "+ - * / % min max clamp abs");
   return nullptr;
 }
 
 // index * constant, constant * index, index / constant, index % constant.
-Expr Elaborator::scaled_subscript(const Node& node) {
-  const bool left = is_literal(*node.args[0]), right = is_literal(*node.args[1]);
+Expr Inference::scaled_subscript(const Node& node) {
+  const bool left = is_literal(names_, *node.args[0]);
+  const bool right = is_literal(names_, *node.args[1]);
   if (!right && !(left && node.op == ExprOp::kMul)) {
-    diagnostics_->error(node.position, node.op == ExprOp::kMul
-                                           ? "an index multiplies by constants only"
-                                           : "an index divides by constants only");
+    error(node.position, node.op == ExprOp::kMul
+                             ? "an index multiplies by constants only"
+                             : "an index divides by constants only");
     return nullptr;
   }
   Expr a = subscript(*node.args[0]), b = subscript(*node.args[1]);
   if (!a || !b) return nullptr;
   if (node.op != ExprOp::kMul && b->integer < 1) {
-    diagnostics_->error(node.args[1]->position,
-                        concat("an index divides by positive constants only, not by ", b->integer));
+    error(node.args[1]->position,
+          concat("an index divides by positive constants only, not by ", b->integer));
     return nullptr;
   }
   return make_binary(node.op, a, b);
 }
 
 // The common type of two operands.
-Info Elaborator::combine(const Node& node, const Info& a, const Info& b) {
+Info Inference::combine(const Node& node, const Info& a, const Info& b) {
   if (a.kind == Info::kError || b.kind == Info::kError) return failed();
   if (untyped(a) && untyped(b)) return {Info::kFlexible, Type::kI32, {}};
   if (untyped(a) || untyped(b)) {
@@ -260,19 +270,19 @@ Info Elaborator::combine(const Node& node, const Info& a, const Info& b) {
   }
   if (value_type(a) == value_type(b)) return a.kind == b.kind ? a : typed(value_type(a));
   const bool axis = a.kind == Info::kIndex || b.kind == Info::kIndex;
-  diagnostics_->error(node.position, concat("operands of types ", type_name(value_type(a)), " and ",
-                                            type_name(value_type(b)), " do not mix"),
-                      axis ? "an axis as a value is an i32; cast it: cast(f32, i)"
-                           : concat("cast one of them: cast(", type_name(value_type(a)), ", ...)"));
+  error(node.position, concat("operands of types ", type_name(value_type(a)), " and ",
+                              type_name(value_type(b)), " do not mix"),
+        axis ? "an axis as a value is an i32; cast it: cast(f32, i)"
+             : concat("cast one of them: cast(", type_name(value_type(a)), ", ...)"));
   return failed();
 }
 
 // The result of `op` on operands of this common type.
-Info Elaborator::require(const Node& node, ExprOp op, const Info& operands) {
+Info Inference::require(const Node& node, ExprOp op, const Info& operands) {
   if (operands.kind == Info::kError) return operands;
   if (untyped(operands)) {
     if (domain_of(op) == Domain::kBool) {
-      diagnostics_->error(node.position, concat("'", spelling(op), "' takes bools, not numbers"));
+      error(node.position, concat("'", spelling(op), "' takes bools, not numbers"));
       return failed();
     }
     return is_comparison(op) ? typed(Type::kBool) : operands;
@@ -281,17 +291,17 @@ Info Elaborator::require(const Node& node, ExprOp op, const Info& operands) {
   if (!accepts(domain_of(op), type)) {
     constexpr const char* kTakes[] = {"numbers", "floats", "integers", "bools", "anything"};
     const bool wants_float = domain_of(op) == Domain::kFloat;
-    diagnostics_->error(node.position, concat("'", spelling(op), "' takes ",
-                                              kTakes[static_cast<int>(domain_of(op))], ", not ",
-                                              type_name(type)),
-                        wants_float && type != Type::kBool ? "cast(f32, ...)" : "");
+    error(node.position, concat("'", spelling(op), "' takes ",
+                                kTakes[static_cast<int>(domain_of(op))], ", not ",
+                                type_name(type)),
+          wants_float && type != Type::kBool ? "cast(f32, ...)" : "");
     return failed();
   }
   if (is_comparison(op)) return typed(Type::kBool);
   return operands.kind == Info::kIndex && !keeps_index(op) ? typed(type) : operands;
 }
 
-Info Elaborator::infer_operation(const Node& node) {
+Info Inference::infer_operation(const Node& node) {
   const Info a = infer(*node.args[0]);
   if (node.args.size() == 1) {
     if (a.kind == Info::kLiteral) {
@@ -310,28 +320,28 @@ Info Elaborator::infer_operation(const Node& node) {
   const Info operands = combine(node, a, b);
   const bool constants = a.kind == Info::kLiteral && b.kind == Info::kLiteral;
   if (is_comparison(node.op) && operands.kind == Info::kFlexible && !constants) {
-    diagnostics_->error(node.position, "nothing gives the operands of this comparison a type",
-                        "cast(f32, ...) gives a literal one");
+    error(node.position, "nothing gives the operands of this comparison a type",
+          "cast(f32, ...) gives a literal one");
     return failed();
   }
   return require(node, node.op, operands);
 }
 
-Info Elaborator::infer_where(const Node& node) {
+Info Inference::infer_where(const Node& node) {
   const Info condition = infer(*node.args[0]);
   const Info a = infer(*node.args[1]), b = infer(*node.args[2]);
   Info result = combine(node, a, b);
   if (condition.kind != Info::kError &&
       (condition.kind != Info::kTyped || condition.type != Type::kBool)) {
-    diagnostics_->error(node.args[0]->position, "the condition of where is no bool",
-                        "compare it: where(x != 0, a, b)");
+    error(node.args[0]->position, "the condition of where is no bool",
+          "compare it: where(x != 0, a, b)");
     return failed();
   }
   if (condition.kind == Info::kError) return failed();
   return result.kind == Info::kIndex ? typed(Type::kI32) : result;
 }
 
-Info Elaborator::infer_clamp(const Node& node) {
+Info Inference::infer_clamp(const Node& node) {
   const Info x = infer(*node.args[0]), lo = infer(*node.args[1]), hi = infer(*node.args[2]);
   if (x.kind == Info::kLiteral && lo.kind == Info::kLiteral && hi.kind == Info::kLiteral) {
     std::optional<Literal> low = fold(ExprOp::kMax, x.literal, &lo.literal);
@@ -340,43 +350,24 @@ Info Elaborator::infer_clamp(const Node& node) {
   return require(node, ExprOp::kMin, combine(node, combine(node, x, lo), hi));
 }
 
-std::optional<Type> Elaborator::type_named(const std::string& name, int position) {
-  Type type;
-  if (parse_type(name, &type)) return type;
-  auto found = symbols_.find(name);
-  if (found != symbols_.end() && found->second.kind == Symbol::kType) return found->second.type;
-  std::vector<std::string> names;
-  for (int i = 0; i <= static_cast<int>(Type::kBool); ++i) {
-    names.emplace_back(type_name(static_cast<Type>(i)));
-  }
-  for (const auto& [other, symbol] : symbols_) {
-    if (symbol.kind == Symbol::kType) names.push_back(other);
-  }
-  const std::string near = diagnostics_->full() ? "" : nearest_name(name, names);
-  diagnostics_->error(position, concat("there is no type '", name, "'"),
-                      near.empty() ? "f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool"
-                                   : concat("did you mean '", near, "'?"));
-  return std::nullopt;
-}
-
-Info Elaborator::infer_cast(const Node& node) {
-  std::optional<Type> type = type_named(node.name, node.position);
+Info Inference::infer_cast(const Node& node) {
+  std::optional<Type> type = names_.type_named(node.name, node.position);
   const Info value = infer(*node.args[0]);
   return type && value.kind != Info::kError ? typed(*type) : failed();
 }
 
-Info Elaborator::infer_reduce(const Node& node) {
+Info Inference::infer_reduce(const Node& node) {
   std::vector<int> ids;
-  const bool ok = push_axes(node.axes, &ids);
+  const bool ok = names_.push_axes(node.axes, &ids);
   const Info body = infer(*node.args[0]);
-  pop_axes(ids.size());
+  names_.pop_axes(ids.size());
   reduction_axes_[&node] = ids;
   if (!ok || body.kind == Info::kError) return failed();
   if (untyped(body)) return {Info::kFlexible, Type::kI32, {}};
   const Type type = value_type(body);
   if (type == Type::kBool) {
-    diagnostics_->error(node.position, concat("'", reduction_name(node.reduce),
-                                              "' takes numbers, not bool"), "cast(i32, ...)");
+    error(node.position, concat("'", reduction_name(node.reduce),
+                                "' takes numbers, not bool"), "cast(i32, ...)");
     return failed();
   }
   return typed(accumulator(node.reduce, type));
