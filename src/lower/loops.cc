@@ -15,36 +15,47 @@ namespace {
 
 using Body = std::function<void()>;
 
-// One instance: the axis stands at `start` (relative to the instance outside) for `extent` points.
-void instance(Frame& f, const LoopPart& part, const Affine& iteration, const Affine& start,
-              int64_t extent, bool limited, const Body& body) {
+// Where the axis stands in one instance of a loop's body, relative to the instance outside.
+struct Instance {
+  Affine iteration, start;
+  int64_t extent;                          // points
+  bool limited = false;                    // to those of the instance outside: a masked tail
+};
+
+void instance(Frame& f, const LoopPart& part, const Instance& at, const Body& body) {
   const AxisState saved = f.axes[part.axis];
   AxisState& axis = f.axes[part.axis];
-  axis.base = saved.base + start;
-  axis.extent = extent;
-  if (limited) axis.limits.push_back(saved.base + affine(saved.extent));
+  axis.base = saved.base + at.start;
+  axis.extent = at.extent;
+  if (at.limited) axis.limits.push_back(saved.base + affine(saved.extent));
   const bool factored = f.stage.factored_axis == part.axis && f.stage.factored_tile == part.tile;
   AxisState partial;
   if (factored) {
     partial = f.axes[0];
-    f.axes[0] = {partial.base + iteration, 1, {}};
+    f.axes[0] = {partial.base + at.iteration, 1, {}};
   }
   body();
   if (factored) f.axes[0] = partial;
   f.axes[part.axis] = saved;
 }
 
+// An iteration of `count`, before or after which there are others of the same loop.
+struct Visit {
+  Affine iteration;
+  int64_t count;
+  bool has_before = false, has_after = false;
+};
+
 // Remembers, for reduction loops outside the register run, when a point is visited first and last.
-void tracked(Frame& f, bool track, const Affine& iteration, int64_t count, bool has_before,
-             bool has_after, const Body& body) {
+void tracked(Frame& f, bool track, const Visit& visit, const Body& body) {
   if (!track) return body();
   const auto first = f.first, last = f.last;
   const bool never_first = f.never_first, never_last = f.never_last;
-  if (has_before) f.never_first = true;
-  if (has_after) f.never_last = true;
-  if (count > 1) {
-    f.first.push_back(iteration * -1);
-    f.last.push_back(iteration - affine(count - 1));
+  if (visit.has_before) f.never_first = true;
+  if (visit.has_after) f.never_last = true;
+  if (visit.count > 1) {
+    f.first.push_back(visit.iteration * -1);
+    f.last.push_back(visit.iteration - affine(visit.count - 1));
   }
   body();
   f.first = first;
@@ -86,12 +97,12 @@ Trips trips_of(const Frame& f, const LoopPart& part) {
 void dispatch(Frame& f, const LoopPart& part, Tail tail, const Affine& v, const Body& body) {
   Emitter& e = f.e;
   const Trips t = trips_of(f, part);
-  if (t.full == 0) return instance(f, part, affine(0), affine(0), t.rest, false, body);
-  if (t.rest == 0) return instance(f, part, v, v * t.tile, t.tile, false, body);
-  if (tail == Tail::kMask) return instance(f, part, v, v * t.tile, t.tile, true, body);
+  if (t.full == 0) return instance(f, part, {affine(0), affine(0), t.rest}, body);
+  if (t.rest == 0) return instance(f, part, {v, v * t.tile, t.tile}, body);
+  if (tail == Tail::kMask) return instance(f, part, {v, v * t.tile, t.tile, true}, body);
   if (tail == Tail::kShift) {
     const Affine start = e.emit_int(Stmt::IntOp::kMin, v * t.tile, affine(t.extent - t.tile), 1);
-    return instance(f, part, v, start, t.tile, false, body);
+    return instance(f, part, {v, start, t.tile}, body);
   }
   Stmt branch;
   branch.kind = Stmt::Kind::kIf;
@@ -100,10 +111,10 @@ void dispatch(Frame& f, const LoopPart& part, Tail tail, const Affine& v, const 
     // Says what the branch knows: without it every read in here would look as if it could run out
     // of its tensor, and be masked.
     const Affine full = e.emit_int(Stmt::IntOp::kMin, v, affine(t.full - 1), 1);
-    instance(f, part, full, full * t.tile, t.tile, false, body);
+    instance(f, part, {full, full * t.tile, t.tile}, body);
   });
   e.emit_into(branch.otherwise, [&] {
-    instance(f, part, affine(t.full), affine(t.full * t.tile), t.rest, false, body);
+    instance(f, part, {affine(t.full), affine(t.full * t.tile), t.rest}, body);
   });
   e.emit(std::move(branch));
 }
@@ -149,15 +160,15 @@ void one_loop(Frame& f, const Loop& loop, bool track, const Body& body) {
   if (loop.parts.size() > 1 || loop.kind == LoopKind::kParallel) return fused_loop(f, loop, body);
   const LoopPart part = loop.parts[0];
   const Trips t = trips_of(f, part);
-  if (t.full == 0) return instance(f, part, affine(0), affine(0), t.rest, false, body);
+  if (t.full == 0) return instance(f, part, {affine(0), affine(0), t.rest}, body);
   if (t.rest > 0 && loop.tail != Tail::kCompose) {
     counted(f, t.all, false, [&](const Affine& v) {
-      tracked(f, track, v, t.all, false, false, [&] { dispatch(f, part, loop.tail, v, body); });
+      tracked(f, track, {v, t.all}, [&] { dispatch(f, part, loop.tail, v, body); });
     });
     return;
   }
   const auto full_tile = [&](const Affine& v) {
-    instance(f, part, v, v * t.tile, t.tile, false, body);
+    instance(f, part, {v, v * t.tile, t.tile}, body);
   };
   // One point of the axis at a time does not differ within a tile: a branch decides.
   Interior inner = track || !unrolled(f, part.axis)
@@ -167,12 +178,13 @@ void one_loop(Frame& f, const Loop& loop, bool track, const Body& body) {
   if (phases && unrolls_phase(f.e, f.guards, f.axes, part.axis, t.full)) inner = {t.full, t.full};
   for (int64_t v = 0; v < inner.first; ++v) full_tile(affine(v));
   counted(f, inner.last - inner.first, false, [&](const Affine& v) {
-    tracked(f, track, v, t.full, false, t.rest > 0, [&] { full_tile(v + affine(inner.first)); });
+    const Visit visit{v, t.full, false, t.rest > 0};
+    tracked(f, track, visit, [&] { full_tile(v + affine(inner.first)); });
   });
   for (int64_t v = inner.last; v < t.full; ++v) full_tile(affine(v));
   if (t.rest > 0) {
-    tracked(f, track, affine(0), 1, true, false, [&] {
-      instance(f, part, affine(t.full), affine(t.full * t.tile), t.rest, false, body);
+    tracked(f, track, {affine(0), 1, true}, [&] {
+      instance(f, part, {affine(t.full), affine(t.full * t.tile), t.rest}, body);
     });
   }
 }
@@ -260,7 +272,7 @@ void run_loops(Frame& f, int l, const Accumulators& accumulators) {
       Stmt fence;
       fence.op = Op::kFence;
       f.e.emit(std::move(fence));
-      instance(f, loop.parts[0], affine(v), affine(v * t.tile), t.tile, false, body);
+      instance(f, loop.parts[0], {affine(v), affine(v * t.tile), t.tile}, body);
     }
   });
 }

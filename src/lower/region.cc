@@ -16,6 +16,18 @@ namespace {
 
 Range unknown() { return {affine(0), 0, false}; }
 
+// Of floor(a / d), d > 0.
+Range quotient_of(Emitter& e, const Range& a, int64_t d) {
+  const bool exact = std::all_of(a.lo.terms.begin(), a.lo.terms.end(),
+                                 [&](const Affine::Term& t) { return t.coefficient % d == 0; });
+  if (!exact)
+    return {e.emit_int(Stmt::IntOp::kDiv, a.lo, {}, d), (a.extent + d - 2) / d + 1, true};
+  Affine lo = affine(floor_div(a.lo.constant, d));
+  for (const Affine::Term& t : a.lo.terms) lo = lo + variable(t.var, t.coefficient / d);
+  const int64_t rest = a.lo.constant - floor_div(a.lo.constant, d) * d;
+  return {lo, (rest + a.extent - 1) / d + 1, true};
+}
+
 }  // namespace
 
 Range range_of_expr(Emitter& e, const Expr& expr, const std::vector<Range>& axes) {
@@ -64,15 +76,7 @@ Range range_of_expr(Emitter& e, const Expr& expr, const std::vector<Range>& axes
     case ExprOp::kDiv: {
       const Range a = range_of_expr(e, args[0], axes);
       if (!a.known || args[1]->op != ExprOp::kConst || args[1]->integer <= 0) return unknown();
-      const int64_t d = args[1]->integer;
-      const bool exact = std::all_of(a.lo.terms.begin(), a.lo.terms.end(),
-                                     [&](const Affine::Term& t) { return t.coefficient % d == 0; });
-      if (!exact)
-        return {e.emit_int(Stmt::IntOp::kDiv, a.lo, {}, d), (a.extent + d - 2) / d + 1, true};
-      Affine lo = affine(floor_div(a.lo.constant, d));
-      for (const Affine::Term& t : a.lo.terms) lo = lo + variable(t.var, t.coefficient / d);
-      const int64_t rest = a.lo.constant - floor_div(a.lo.constant, d) * d;
-      return {lo, (rest + a.extent - 1) / d + 1, true};
+      return quotient_of(e, a, args[1]->integer);
     }
     case ExprOp::kMod: {
       if (args[1]->op != ExprOp::kConst || args[1]->integer <= 0) return unknown();
