@@ -2,6 +2,7 @@
 // the tensor and, at its ends, stays, turns round or starts again at the other end.
 #include <gtest/gtest.h>
 
+#include "src/expr/border.h"
 #include "src/expr/builder.h"
 #include "src/expr/interpret.h"
 #include "src/expr/message.h"
@@ -55,6 +56,18 @@ std::vector<double> evaluate(const Program& program) {
   for (int64_t i = 0; i < elements(y); ++i)
     values.push_back(load_element(y.type, (*out)[0].bytes.data(), i));
   return values;
+}
+
+// What stays inside is left alone; what can leave is changed at the end at which it can.
+TEST(Border, AnIndexIsChangedWhereItCanLeave) {
+  const Facts facts = facts_of({{"i", 10}});
+  const Expr i = make_axis(0), past = make_binary(ExprOp::kAdd, i, make_int(Type::kI64, 1));
+  for (const Walk& w : kWalks) EXPECT_EQ(index_inside(i, 10, w.border, facts), i);
+  const Expr edge = index_inside(past, 10, Border::kEdge, facts);
+  EXPECT_EQ(edge->op, ExprOp::kMin);       // no maximum: it is nowhere below 0
+  EXPECT_EQ(edge->args[0], past);
+  EXPECT_EQ(index_inside(past, 10, Border::kWrap, facts)->op, ExprOp::kMod);
+  EXPECT_EQ(index_inside(past, 1, Border::kReflect, facts)->op, ExprOp::kConst);
 }
 
 // Steps to the left and to the right of 0, up to several periods.
