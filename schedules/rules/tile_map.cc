@@ -35,6 +35,27 @@ bool hosts_others(const Nest& nest, int stage) {
                      [&](const Stage& s) { return s.place == Place::kAt && s.host == stage; });
 }
 
+// Where it runs and what it does to the caches. `hosts`: others run inside of it.
+void add_hints(Draft& d, const std::string& name, bool hosts) {
+  const int stage = find_stage(d.nest, name);
+  const std::vector<Tensor>& tensors = d.nest.program->tensors;
+  if (d.nest.stages[stage].place == Place::kAt) {
+    // While a row is computed, the next one can be on its way.
+    for (int t : body_reads(d.nest, stage)) {
+      if (tensors[t].role != Role::kInput || tensors[t].shape.size() < 2) continue;
+      optional(d, "prefetch", {name, tensors[t].name}, {0});
+    }
+    return;
+  }
+  if (d.nest.threads > 1) optional(d, "parallel", {name}, {0, 0});
+  for (int t : body_reads(d.nest, stage)) {
+    if (hosts || tensors[t].role != Role::kInput || elements(tensors[t]) <= 4096) continue;
+    optional(d, "prefetch", {name, tensors[t].name}, {0});
+  }
+  const bool is_result = tensors[d.nest.stages[stage].tensor].role == Role::kOutput;
+  if (is_result) optional(d, "non_temporal", {name}, {0});
+}
+
 bool takes(const Draft& d, int stage) { return is_map(d.nest, stage); }
 
 void tile(Draft& d, int stage) {
@@ -84,24 +105,7 @@ void tile(Draft& d, int stage) {
     // One long loop: chunks for the threads.
     open(d, "split", {name, axes[0] + ".0"}, {1, 0});
   }
-  if (attached) {
-    // While a row is computed, the next one can be on its way.
-    for (int t : body_reads(d.nest, find_stage(d.nest, name))) {
-      const Tensor& tensor = d.nest.program->tensors[t];
-      if (tensor.role == Role::kInput && tensor.shape.size() > 1) optional(d, "prefetch", {name, tensor.name}, {0});
-    }
-    return;
-  }
-  if (d.nest.threads > 1) optional(d, "parallel", {name}, {0, 0});
-  for (int t : body_reads(d.nest, find_stage(d.nest, name))) {
-    const Tensor& tensor = d.nest.program->tensors[t];
-    if (!hosts && tensor.role == Role::kInput && elements(tensor) > 4096) {
-      optional(d, "prefetch", {name, tensor.name}, {0});
-    }
-  }
-  if (d.nest.program->tensors[d.nest.stages[find_stage(d.nest, name)].tensor].role == Role::kOutput) {
-    optional(d, "non_temporal", {name}, {0});
-  }
+  add_hints(d, name, hosts);
 }
 
 }  // namespace
