@@ -170,8 +170,8 @@ Truth Evaluator::compare(ExprOp op, const Index& a, const Index& b, int lanes) {
     case ExprOp::kGe: return at_least_zero(r, add(a, b, -1), lanes);
     default: break;
   }
-  const Truth equal =
-      both(r, at_least_zero(r, add(a, b, -1), lanes), at_least_zero(r, add(b, a, -1), lanes));
+  const Truth no_less = at_least_zero(r, add(a, b, -1), lanes);
+  const Truth equal = both(r, no_less, at_least_zero(r, add(b, a, -1), lanes));
   if (op == ExprOp::kEq) return equal;
   if (equal.known) return {!*equal.known, {}};
   return {std::nullopt, r.unary(ExprOp::kNot, Type::kBool, equal.value)};
@@ -202,8 +202,12 @@ Index Evaluator::index_of(const Expr& expr, const Point& point) {
   switch (expr->op) {
     case ExprOp::kConst: return make_index(e_, affine(expr->integer), 0, 1);
     case ExprOp::kAxis: return point.axis[expr->index];
-    case ExprOp::kAdd: return add(index(args[0], point), index(args[1], point), 1);
-    case ExprOp::kSub: return add(index(args[0], point), index(args[1], point), -1);
+    case ExprOp::kAdd: case ExprOp::kSub: case ExprOp::kMin: case ExprOp::kMax: {
+      const Index a = index(args[0], point), b = index(args[1], point);  // in this order
+      if (expr->op == ExprOp::kAdd) return add(a, b, 1);
+      if (expr->op == ExprOp::kSub) return add(a, b, -1);
+      return at.extreme(expr->op, a, b, lanes);
+    }
     case ExprOp::kNeg: return scale(index(args[0], point), -1);
     case ExprOp::kMul: {
       if (args[1]->op == ExprOp::kConst) return scale(index(args[0], point), args[1]->integer);
@@ -219,9 +223,6 @@ Index Evaluator::index_of(const Expr& expr, const Point& point) {
         return exact ? *exact : at.divide(a, args[1]->integer, modulo, point);
       }
       break;
-    case ExprOp::kMin:
-    case ExprOp::kMax:
-      return at.extreme(expr->op, index(args[0], point), index(args[1], point), lanes);
     case ExprOp::kAbs: {
       const Index a = index(args[0], point), negated = scale(a, -1);
       const Index zero = make_index(e_, affine(0), 0, 1);
@@ -240,8 +241,8 @@ Index Evaluator::index_of_value(const Expr& expr, const Point& point) {
   if (is_binary(expr->op) && expr->type == Type::kI64) {
     const Index a = index(expr->args[0], point), b = index(expr->args[1], point);
     const int lanes = a.uniform() && b.uniform() ? 1 : point.chunk.lanes;
-    value = r.binary(expr->op, Type::kI64, r.of_index(a, Type::kI64, lanes),
-                     r.of_index(b, Type::kI64, lanes));
+    const Value x = r.of_index(a, Type::kI64, lanes);
+    value = r.binary(expr->op, Type::kI64, x, r.of_index(b, Type::kI64, lanes));
   } else {
     value = r.cast(Type::kI64, evaluate(expr, point));
   }
