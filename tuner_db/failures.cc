@@ -6,6 +6,13 @@
 #include "absl/strings/str_cat.h"
 
 namespace lw {
+namespace {
+
+constexpr char kOurBug[] =
+    "this is our bug: `tune --keep-failing DIR` writes a case that `run --case` repeats, please "
+    "report it";
+
+}  // namespace
 
 std::string failure_class(const Measurement& measurement) {
   std::string name(verdict_name(measurement.verdict));
@@ -37,17 +44,15 @@ std::string failure_advice(const FailureClass& failure) {
       return failure.name == "wrong_result on edge inputs"
                  ? "docs/numbers.md says what is promised there; if the program keeps to it, this "
                    "is our bug: `tune --keep-failing DIR` writes the case"
-                 : "this is our bug: `tune --keep-failing DIR` writes a case that `run --case` "
-                   "repeats, please report it";
-    case Verdict::kCrash:
-    case Verdict::kBuildError:
-      return "this is our bug: `tune --keep-failing DIR` writes a case that `run --case` repeats, "
-             "please report it";
+                 : kOurBug;
     case Verdict::kTimeout:
       return "a call took longer than a candidate may: tune a smaller shape, or with more threads";
     case Verdict::kDeviceLimit:
       return "the tensors do not fit this machine: `loopwright doctor` shows what it has";
-    default: return "the machine disturbed the measurement: run the same command again";
+    default:
+      return is_candidates_fault(failure.example.verdict)
+                 ? kOurBug
+                 : "the machine disturbed the measurement: run the same command again";
   }
 }
 

@@ -2,6 +2,8 @@
 // demand (invariants.h), and a target by printing and parsing it again.
 #include "tuner_db/messages.h"
 
+#include <iterator>
+
 #include "absl/strings/str_cat.h"
 #include "src/base/check.h"
 #include "nlohmann/json.hpp"
@@ -62,6 +64,15 @@ v1::Key to_proto(const Key& key) { return as_message<v1::Key>(key); }
 
 Key from_proto(const v1::Key& in) {
   return {in.workload(), in.target(), in.backend(), in.threads(), in.cache(), in.objective()};
+}
+
+static_assert(std::size(kVerdicts) == v1::Verdict_ARRAYSIZE - 1);  // less UNSPECIFIED
+
+v1::Verdict to_proto(Verdict verdict) { return static_cast<v1::Verdict>(verdict); }
+
+std::optional<Verdict> from_proto(v1::Verdict message) {
+  Verdict verdict = Verdict::kOk;
+  return parse_verdict(message, &verdict) ? std::optional(verdict) : std::nullopt;
 }
 
 v1::TimeKind to_proto(TimeKind kind) { return static_cast<v1::TimeKind>(kind); }

@@ -3,6 +3,7 @@
 // converted here and nowhere else. Thread-safe.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -34,6 +35,7 @@ std::string measurement_digest(const Measurement& measurement);
 
 loopwright::v1::Key to_proto(const Key& key);
 loopwright::v1::TimeKind to_proto(TimeKind kind);
+loopwright::v1::Verdict to_proto(Verdict verdict);
 loopwright::v1::Measurement to_proto(const Measurement& measurement);
 loopwright::v1::Workload to_proto(const WorkloadRow& row);
 loopwright::v1::Target to_proto(const Target& target);
@@ -44,6 +46,8 @@ loopwright::v1::FailureClass to_proto(const FailureClass& failure);
 // another version may know (record_lines.h). A key is not checked (defect() in invariants.h does).
 Key from_proto(const loopwright::v1::Key& message);
 TimeKind from_proto(loopwright::v1::TimeKind message);  // a later version's: estimated
+// Empty: UNSPECIFIED, or a later version's.
+std::optional<Verdict> from_proto(loopwright::v1::Verdict message);
 absl::StatusOr<Measurement> from_proto(const loopwright::v1::Measurement& message);
 absl::StatusOr<WorkloadRow> from_proto(const loopwright::v1::Workload& message);  // its id alone
                                                         // is checked: correct() in workload_row.h

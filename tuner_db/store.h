@@ -27,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "src/base/fields.h"
 #include "tuner_db/time_kind.h"
+#include "tuner_db/verdict.h"
 
 namespace lw {
 
@@ -53,19 +54,6 @@ struct Key {
     visit({6, "objective"}, self.objective);
   }
 };
-
-// Charged to the candidate: build_error .. device_limit. The last three are retried, never learned
-// from.
-enum class Verdict : uint8_t {
-  kOk, kBuildError, kCrash, kTimeout, kWrongResult, kDeviceLimit,
-  kWorkerLost, kDeviceUnhealthy, kThrottled,
-};
-std::string_view verdict_name(Verdict verdict);  // "ok", "build_error", ...: stored
-int64_t field_number(Verdict verdict);     // of the message; 0 is none
-bool parse_field_number(int64_t number, Verdict* verdict);
-bool parse_verdict(std::string_view name, Verdict* verdict);
-bool is_candidates_fault(Verdict verdict);
-bool is_nobodys_fault(Verdict verdict);    // neither OK nor the candidate's: it tells nothing
 
 struct Measurement {
   int64_t id = 0;                          // assigned by append, increasing in order of arrival

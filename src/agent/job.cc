@@ -278,7 +278,7 @@ bool JobBench::measure(const v1::Job& job, const JobHooks& hooks, double deadlin
     for (const Outcome& o : measurer_->poll(kPollSeconds)) {
       const std::map<int64_t, Flying>::iterator it = flying.find(o.ticket);
       CHECK(it != flying.end());
-      if (is_nobodys_fault(o.verdict) && it->second.tries < kTries) {
+      if (is_retried(o.verdict) && it->second.tries < kTries) {
         ++it->second.tries;
         measurer_->submit({it->second.candidate});
         continue;

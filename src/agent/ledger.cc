@@ -17,6 +17,7 @@
 #include "src/measure/timing.h"
 #include "src/net/times.h"
 #include "src/net/words.h"
+#include "tuner_db/messages.h"
 
 namespace lw {
 namespace {
@@ -267,8 +268,9 @@ bool Ledger::finish(size_t device, const HeldJob& job, v1::JobResult result) {
   const bool failed = result.failure() != v1::VERDICT_UNSPECIFIED;
   const bool refused = result.refusal() != v1::JOB_REFUSAL_UNSPECIFIED;
   if (!refused) {                          // that tells nothing of the device
-    book.throttled = result.failure() == v1::VERDICT_THROTTLED;
-    book.failures = failed && !book.throttled ? book.failures + 1 : 0;
+    const std::optional<Verdict> failure = from_proto(result.failure());
+    book.throttled = failure == Verdict::kThrottled;
+    book.failures = failure && blame_of(*failure) == Blame::kDevice ? book.failures + 1 : 0;
     book.failure = result.failure_detail();
   }
   log(failed || refused ? Level::kWarning : Level::kInfo,

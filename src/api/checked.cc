@@ -43,7 +43,7 @@ absl::Status check_in_worker(const Task& task, const Choice& choice) {
   const Outcome& outcome = outcomes.front();
   const std::string what =
       concat(verdict_name(outcome.verdict), outcome.detail.empty() ? "" : ": ", outcome.detail);
-  if (is_nobodys_fault(outcome.verdict)) return absl::UnavailableError(what);
+  if (is_retried(outcome.verdict)) return absl::UnavailableError(what);
   if (outcome.verdict != Verdict::kOk) return absl::AbortedError(what);
   if (!outcome.verified) return absl::AbortedError("no oracle could judge it in time");
   return absl::OkStatus();

@@ -222,7 +222,7 @@ class LocalMeasurer : public Measurer {
 
   static std::vector<Outcome> measure(MeasureClient& client, const Job& job) {
     Outcome outcome = client.measure(job.built);
-    if (is_nobodys_fault(outcome.verdict)) outcome = client.measure(job.built);  // once more
+    if (is_retried(outcome.verdict)) outcome = client.measure(job.built);  // once more
     return {std::move(outcome)};
   }
 

@@ -11,7 +11,7 @@
 #include "loopwright/v1/agent.pb.h"
 #include "schedules/steps.h"
 #include "src/expr/message.h"
-#include "tuner_db/store.h"
+#include "tuner_db/verdict.h"
 
 namespace lw {
 namespace {
@@ -42,9 +42,7 @@ std::vector<std::string> make_words() {
     words.push_back(concat(kJob, absl::AsciiStrToLower(jobs->value(i)->name().substr(
                                      kPrefix.size()))));
   }
-  for (int i = 1; i < loopwright::v1::Verdict_descriptor()->value_count(); ++i) {
-    words.push_back(concat(kVerdict, verdict_name(static_cast<Verdict>(i - 1))));
-  }
+  for (const VerdictRow& row : kVerdicts) words.push_back(concat(kVerdict, row.name));
   std::sort(words.begin(), words.end());
   return words;
 }

@@ -111,17 +111,17 @@ absl::Status LocalLoop::take(Measurer& measurer, const std::vector<Outcome>& out
     Flying& flying = it->second;
     result_.build_s += o.build_s;
     result_.measure_s += o.measure_s;
-    lost_in_a_row_ = is_nobodys_fault(o.verdict) ? lost_in_a_row_ + 1 : 0;
+    lost_in_a_row_ = is_retried(o.verdict) ? lost_in_a_row_ + 1 : 0;
     if (lost_in_a_row_ > kLostInARow) {
       return failure_ = absl::UnavailableError(
                  concat("nothing can be measured: ", verdict_name(o.verdict), ": ", o.detail));
     }
-    if (is_nobodys_fault(o.verdict) && ++flying.tries <= kRetries + 1) {
+    if (is_retried(o.verdict) && ++flying.tries <= kRetries + 1) {
       flying.candidate.incumbent_us = run_.incumbent_us();
       again.push_back(flying.candidate);
       continue;
     }
-    if (is_nobodys_fault(o.verdict)) lost.push_back(flying.proposal.text);
+    if (is_retried(o.verdict)) lost.push_back(flying.proposal.text);
     else done.push_back(measurement(flying.proposal, o));
     flying_.erase(it);
   }
@@ -139,12 +139,12 @@ absl::Status LocalLoop::take_finalists(Measurer& measurer, const Batch& batch) {
   for (size_t i = 0; i < outcomes.size(); ++i) {
     result_.build_s += outcomes[i].build_s;
     result_.measure_s += outcomes[i].measure_s;
-    if (is_nobodys_fault(outcomes[i].verdict)) continue;
+    if (is_retried(outcomes[i].verdict)) continue;
     done.push_back(measurement(batch.proposals[i], outcomes[i]));
   }
   RETURN_IF_ERROR(acknowledge(std::move(done)));
   for (size_t i = 0; i < outcomes.size(); ++i) {
-    if (is_nobodys_fault(outcomes[i].verdict)) run_.lost(batch.proposals[i].text);
+    if (is_retried(outcomes[i].verdict)) run_.lost(batch.proposals[i].text);
   }
   return absl::OkStatus();
 }

@@ -317,7 +317,7 @@ struct Search::Impl {
   }
 
   void observe_one(const Measurement& m) {
-    if (is_nobodys_fault(m.verdict)) {
+    if (is_retried(m.verdict)) {
       in_flight.erase(m.trace);            // it may be proposed again
       kernels.erase(m.kernel_hash);
       return;

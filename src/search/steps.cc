@@ -33,7 +33,7 @@ std::vector<Measurement> of_kind(const std::vector<Measurement>& all, TimeKind k
 }  // namespace
 
 bool is_trial(const Measurement& m) {
-  return !is_nobodys_fault(m.verdict) && m.source != "zero" && m.source != "finalist";
+  return !is_retried(m.verdict) && m.source != "zero" && m.source != "finalist";
 }
 
 Measurement make_measurement(const std::string& trace, uint64_t kernel_hash, const Outcome& o,

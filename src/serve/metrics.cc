@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "prometheus/counter.h"
 #include "prometheus/gauge.h"
@@ -15,6 +16,7 @@
 #include "prometheus/text_serializer.h"
 #include "src/base/check.h"
 #include "src/expr/message.h"
+#include "tuner_db/verdict.h"
 
 namespace lw {
 namespace {
@@ -29,21 +31,31 @@ enum Id {
   kHandshakesFailed, kDoubts, kBuildInfo, kCount,
 };
 
-constexpr std::array<MetricInfo, kCount> kTable = {{
+// The names of the verdicts that are retried, or of the others.
+std::string verdicts(bool retried) {
+  std::vector<std::string> names;
+  for (const VerdictRow& row : kVerdicts) {
+    if (row.is_retried == retried) names.emplace_back(row.name);
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+const std::string kStored = verdicts(false), kRetried = verdicts(true);
+const std::string kAttempts = concat("done, released, refused, lost, ", kRetried);
+
+const std::array<MetricInfo, kCount> kTable = {{
     {"loopwright_jobs_queued", "gauge", "", "", "Jobs that wait for a device."},
     {"loopwright_jobs_leased", "gauge", "", "", "Jobs that a device holds."},
     {"loopwright_leases_expired_total", "counter", "", "",
      "Leases that ended without a result."},
-    {"loopwright_job_attempts_total", "counter", "outcome",
-     "done, released, refused, lost, worker_lost, device_unhealthy, throttled",
+    {"loopwright_job_attempts_total", "counter", "outcome", kAttempts,
      "Attempts at jobs, by how they ended."},
-    {"loopwright_measurements_total", "counter", "verdict",
-     "ok, build_error, crash, timeout, wrong_result, device_limit",
+    {"loopwright_measurements_total", "counter", "verdict", kStored,
      "Measurements stored, by verdict."},
     {"loopwright_queue_wait_seconds", "histogram", "", "",
      "From a job's creation to its first lease."},
     {"loopwright_measure_seconds", "histogram", "", "", "A job's run time on its device."},
-    {"loopwright_discards_total", "counter", "reason", "worker_lost, device_unhealthy, throttled",
+    {"loopwright_discards_total", "counter", "reason", kRetried,
      "Measurements that say nothing of their candidate, and are not stored."},
     {"loopwright_devices", "gauge", "state", 
      "online, offline, draining, quarantined, pending, unsupported, unhealthy",

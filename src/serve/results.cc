@@ -181,14 +181,19 @@ int64_t backoff_ms(const JobRow& job, const LeaseRules& rules) {
   return rules.backoff_ms << std::clamp(job.attempt - 1, 0, 6);
 }
 
-// The job failed as a whole, through the device or nobody.
-absl::Status job_failed(Database& database, JobRow job, const v1::JobResult& result,
+struct JobFailure {
+  Verdict verdict;                         // one that is retried
+  std::string detail;
+};
+
+// The job failed as a whole. Whatever is to blame for a single measurement, of a job it is the
+// device: otherwise the same candidates would come back for ever.
+absl::Status job_failed(Database& database, JobRow job, const JobFailure& failure,
                         const LeaseRules& rules, int64_t now_ms, Changes* changes) {
-  const Verdict verdict = static_cast<Verdict>(result.failure() - 1);
-  const std::string name(verdict_name(verdict));
+  const std::string name(verdict_name(failure.verdict));
   ++changes->attempts[name];
   changes->discards[name] += job.candidates;
-  const std::string detail = as_detail(result.failure_detail());
+  const std::string detail = as_detail(failure.detail);
   const std::string why = concat(name, ": ", detail);
   const bool is_impossible = detail.find(kImpossibleTime) != std::string::npos;
   if (is_impossible) RETURN_IF_ERROR(suspect_device(database, job, detail, rules, now_ms));
@@ -224,23 +229,25 @@ absl::Status refuse_impossible(Database& database, Store& store, const JobRow& j
   RETURN_IF_ERROR(store.append(key, impossible));
   const Doubt doubt = {"impossible", describe(key), concat("agent/", job.agent), job.device, *why};
   RETURN_IF_ERROR(note_doubt(database, doubt, now_ms, changes));
-  v1::JobResult failure;
-  failure.set_failure(v1::VERDICT_DEVICE_UNHEALTHY);
-  failure.set_failure_detail(*why);
-  return job_failed(database, job, failure, rules, now_ms, changes);
+  return job_failed(database, job, {Verdict::kDeviceUnhealthy, *why}, rules, now_ms, changes);
 }
+
+struct JobRefused {
+  v1::JobRefusal why;
+  std::string detail;
+};
 
 // The job is not for the device, through nobody's fault: it is tried elsewhere, or later. An agent
 // that goes on refusing what the queue holds rests, or it would use up the attempts of all jobs;
 // what is too large is the job's own matter.
-absl::Status job_refused(Database& database, JobRow job, const v1::JobResult& result,
+absl::Status job_refused(Database& database, JobRow job, const JobRefused& refused,
                          const LeaseRules& rules, int64_t now_ms, Changes* changes) {
   ++changes->attempts["refused"];
-  if (result.refusal() != v1::JOB_REFUSAL_TOO_LARGE) {
+  if (refused.why != v1::JOB_REFUSAL_TOO_LARGE) {
     RETURN_IF_ERROR(note_loss(database, job.agent, rules, now_ms));
   }
-  const std::string why = concat("refused: ", as_detail(result.failure_detail()));
-  if (result.refusal() == v1::JOB_REFUSAL_TOO_LARGE && job.attempt >= rules.most_refusals) {
+  const std::string why = concat("refused: ", as_detail(refused.detail));
+  if (refused.why == v1::JOB_REFUSAL_TOO_LARGE && job.attempt >= rules.most_refusals) {
     return give_up_job(database, job, why, now_ms, changes);
   }
   const int64_t run_after_ms = now_ms + backoff_ms(job, rules);
@@ -275,8 +282,18 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
     }
     return receipt(result, v1::RECEIPT_KIND_LEASE_LOST);
   }
+  // What this version, not the agent, finds wrong with it.
+  const auto refuse = [&](v1::JobRefusal why,
+                          const std::string& detail) -> absl::StatusOr<v1::Receipt> {
+    RETURN_IF_ERROR(job_refused(database, job, {why, detail}, rules, now_ms, changes));
+    return receipt(result, v1::RECEIPT_KIND_REFUSED, detail);
+  };
+  const auto fail = [&](Verdict verdict, const std::string& detail) {
+    return job_failed(database, job, {verdict, detail}, rules, now_ms, changes);
+  };
   if (result.refusal() != v1::JOB_REFUSAL_UNSPECIFIED) {
-    RETURN_IF_ERROR(job_refused(database, job, result, rules, now_ms, changes));
+    RETURN_IF_ERROR(job_refused(database, job, {result.refusal(), result.failure_detail()}, rules,
+                                now_ms, changes));
     return receipt(result, v1::RECEIPT_KIND_STORED);
   }
   if (result.abandoned()) {
@@ -285,20 +302,16 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
                                 changes));
     return receipt(result, v1::RECEIPT_KIND_STORED);
   }
-  if (result.failure() == v1::VERDICT_WORKER_LOST ||
-      result.failure() == v1::VERDICT_DEVICE_UNHEALTHY ||
-      result.failure() == v1::VERDICT_THROTTLED) {
-    RETURN_IF_ERROR(job_failed(database, job, result, rules, now_ms, changes));
+  const std::optional<Verdict> failure = from_proto(result.failure());
+  if (failure && is_retried(*failure)) {
+    RETURN_IF_ERROR(fail(*failure, result.failure_detail()));
     return receipt(result, v1::RECEIPT_KIND_STORED);
   }
   ASSIGN_OR_RETURN(const std::optional<DeviceRow> device, find_device(database, job.device));
   if (!job.backend.empty() && device && device->description.backend() != job.backend) {
-    v1::JobResult refused = result;        // the device has become another since it took the job
-    refused.set_refusal(v1::JOB_REFUSAL_BACKEND);
-    refused.set_failure_detail(concat("measured with ", device->description.backend(), ", not ",
-                                      job.backend));
-    RETURN_IF_ERROR(job_refused(database, job, refused, rules, now_ms, changes));
-    return receipt(result, v1::RECEIPT_KIND_REFUSED, refused.failure_detail());
+    // The device has become another since it took the job.
+    return refuse(v1::JOB_REFUSAL_BACKEND, concat("measured with ", device->description.backend(),
+                                                  ", not ", job.backend));
   }
   ASSIGN_OR_RETURN(Owner owner, owner_of(database, job));
   absl::StatusOr<std::vector<Measurement>> all =
@@ -307,28 +320,19 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
     all = absl::InvalidArgumentError("the digest is not that of the outcomes");
   }
   if (absl::IsUnimplemented(all.status())) {  // a newer agent's
-    v1::JobResult refused = result;
-    refused.set_refusal(v1::JOB_REFUSAL_VERSION);
-    refused.set_failure_detail(std::string(all.status().message()));
-    RETURN_IF_ERROR(job_refused(database, job, refused, rules, now_ms, changes));
-    return receipt(result, v1::RECEIPT_KIND_REFUSED, refused.failure_detail());
+    return refuse(v1::JOB_REFUSAL_VERSION, std::string(all.status().message()));
   }
   if (!all.ok()) {
-    v1::JobResult failure = result;
-    failure.set_failure(v1::VERDICT_DEVICE_UNHEALTHY);
-    failure.set_failure_detail(std::string(all.status().message()));
-    RETURN_IF_ERROR(job_failed(database, job, failure, rules, now_ms, changes));
-    return receipt(result, v1::RECEIPT_KIND_REFUSED, failure.failure_detail());
+    const std::string why(all.status().message());
+    RETURN_IF_ERROR(fail(Verdict::kDeviceUnhealthy, why));
+    return receipt(result, v1::RECEIPT_KIND_REFUSED, why);
   }
-  // A job of which nothing could be measured has failed through its device, however it puts it:
-  // otherwise the same candidates would come back for ever.
-  const auto tells_nothing = [](const Measurement& m) { return is_nobodys_fault(m.verdict); };
+  // A job of which nothing could be measured has failed, however it puts it.
+  const auto tells_nothing = [](const Measurement& m) { return is_retried(m.verdict); };
   if (!all->empty() && std::all_of(all->begin(), all->end(), tells_nothing)) {
-    v1::JobResult failure = result;
-    failure.set_failure(static_cast<v1::Verdict>(static_cast<int>(all->front().verdict) + 1));
-    failure.set_failure_detail(concat("none of ", all->size(), " candidates could be measured: ",
-                                      all->front().detail));
-    RETURN_IF_ERROR(job_failed(database, job, failure, rules, now_ms, changes));
+    RETURN_IF_ERROR(fail(all->front().verdict,
+                         concat("none of ", all->size(), " candidates could be measured: ",
+                                all->front().detail)));
     return receipt(result, v1::RECEIPT_KIND_STORED);
   }
   if (std::vector<Measurement> impossible = impossible_of(*all, owner.workload.least_us);

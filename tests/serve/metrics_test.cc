@@ -62,13 +62,12 @@ std::vector<std::string> states() {
 }
 
 TEST(Metrics, ValuesOfLabelsAreTheProgramsWords) {
-  std::vector<std::string> stored, nobodys;
-  for (int i = 0; i <= static_cast<int>(Verdict::kThrottled); ++i) {
-    const Verdict verdict = static_cast<Verdict>(i);
-    (is_nobodys_fault(verdict) ? nobodys : stored).emplace_back(verdict_name(verdict));
+  std::vector<std::string> stored, retried;
+  for (const VerdictRow& row : kVerdicts) {
+    (row.is_retried ? retried : stored).emplace_back(row.name);
   }
   EXPECT_EQ(values_of("loopwright_measurements_total"), stored);
-  EXPECT_EQ(values_of("loopwright_discards_total"), nobodys);
+  EXPECT_EQ(values_of("loopwright_discards_total"), retried);
   EXPECT_EQ(values_of("loopwright_studies"), states<loopwright::v1::StudyState>());
   EXPECT_EQ(values_of("loopwright_lookups_total"), states<loopwright::v1::LookupOutcome>());
 }
