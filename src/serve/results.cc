@@ -52,6 +52,10 @@ void note_times(const v1::JobResult& result, Changes* changes) {
   }
 }
 
+std::string unknown_verdict(v1::Verdict verdict) {
+  return concat("verdict ", static_cast<int>(verdict), " is not one that this version knows");
+}
+
 // Whose word it is, whatever the outcome says of that.
 void set_origin(const JobRow& job, Measurement* m) {
   m->counts = true;
@@ -77,8 +81,7 @@ absl::StatusOr<std::vector<Measurement>> measurements_of(const JobRow& job,
     }
     seen[i] = true;
     if (!v1::Verdict_IsValid(outcome.measurement().verdict())) {
-      return absl::UnimplementedError(concat("verdict ", static_cast<int>(outcome.measurement().verdict()),
-                                             " is not one that this version knows"));
+      return absl::UnimplementedError(unknown_verdict(outcome.measurement().verdict()));
     }
     ASSIGN_OR_RETURN(Measurement m, from_proto(outcome.measurement()));
     if (m.samples_us.size() > kMostSamples || m.environment.size() > kLongestEnvironment) {
@@ -303,6 +306,9 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
     return receipt(result, v1::RECEIPT_KIND_STORED);
   }
   const std::optional<Verdict> failure = from_proto(result.failure());
+  if (!failure && result.failure() != v1::VERDICT_UNSPECIFIED) {
+    return refuse(v1::JOB_REFUSAL_VERSION, unknown_verdict(result.failure()));
+  }
   if (failure && is_retried(*failure)) {
     RETURN_IF_ERROR(fail(*failure, result.failure_detail()));
     return receipt(result, v1::RECEIPT_KIND_STORED);

@@ -390,6 +390,17 @@ TEST_P(QueueTest, ANewerAgentsVerdictBlamesNobody) {
   EXPECT_EQ(number("SELECT count(*) FROM measurements"), 0);
 }
 
+TEST_P(QueueTest, ANewerAgentsFailureBlamesNobody) {
+  const int64_t id = queue(make_study("ci"), 2);
+  Asker a;
+  const v1::JobResult newer = failure_of(take_one(a), static_cast<v1::Verdict>(99));
+  const v1::Receipt receipt = send(a, newer);
+  EXPECT_EQ(receipt.kind(), v1::RECEIPT_KIND_REFUSED);
+  EXPECT_THAT(receipt.detail(), HasSubstr("verdict 99"));
+  EXPECT_EQ(device("d").jobs_failed, 0);
+  EXPECT_EQ(job(id).state, v1::JOB_STATE_QUEUED);
+}
+
 TEST_P(QueueTest, ARefusalBlamesNobody) {
   const int64_t id = queue(make_study("ci"));
   Asker a;
