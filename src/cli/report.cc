@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "src/cli/commands.h"
 #include "src/cli/failure_text.h"
+#include "src/search/progress.h"
 #include "src/search/search.h"
 #include "tuner_db/best.h"
 
@@ -28,22 +29,17 @@ void read_measurements(const std::vector<Measurement>& all, ReportTask* task) {
     leading_us = m.time_us, task->time_kind = m.time_kind;
   }
   double before = 0, last = 0;             // of earlier processes; of this one
-  double incumbent = 0;
+  SearchProgress progress;
+  progress.time_kind = task->time_kind;
   for (const Measurement& m : all) {
     if (m.wall_s < last) before += last;   // a later run begins at zero
     last = m.wall_s;
     if (m.verdict == Verdict::kOk && m.time_kind != task->time_kind) continue;
-    // The zero-trial answer and finalists, which were measured before, are no trials.
-    if (m.source != "zero" && m.source != "finalist") ++task->trials;
-    if (m.verdict != Verdict::kOk) {
-      ++task->failed;
-      continue;
-    }
-    if (m.source == "zero" && task->zero_us == 0) task->zero_us = m.time_us;
-    if (!leads(m, incumbent, task->time_kind)) continue;
-    incumbent = m.time_us;
-    task->curve.push_back({before + last, task->trials, incumbent});
+    if (progress.take(m)) task->curve.push_back({before + last, progress.trials, m.time_us});
   }
+  task->trials = progress.trials;
+  task->failed = progress.failed;
+  task->zero_us = progress.zero_us;
   task->seconds = before + last;
   task->failures = failure_classes(all);
 }

@@ -4,9 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "src/search/steps.h"
-#include "tuner_db/best.h"
-
 namespace lw {
 namespace {
 
@@ -34,7 +31,7 @@ double backward(const WorkloadState& state, const AllocateOptions& options) {
   const double then = best_after(state, before);
   const double seconds = state.seconds - spent_after(state, before);
   if (before < 1 || then <= 0 || seconds <= 0) return 0;
-  return (then - state.best_us) / (state.best_us * seconds);
+  return std::max(0.0, then - state.best_us) / (state.best_us * seconds);
 }
 
 // How time fell over the last doubling of trials: t ~ n^-s.
@@ -81,17 +78,14 @@ double machine_seconds(const Measurement& m) {
 }
 
 void record(WorkloadState& state, const Measurement& m) {
-  if (m.time_kind != state.time_kind) return;
+  if (m.time_kind != state.time_kind || !is_pooled(m)) return;
   state.seconds += machine_seconds(m);
-  state.failed += is_candidates_fault(m.verdict);
-  if (is_trial(m)) {
-    ++state.trials;
-    state.spent.push_back(state.seconds);
-  }
-  if (!leads(m, state.best_us, state.time_kind)) return;
-  if (state.first_us == 0) state.first_us = m.time_us;
-  state.best_us = m.time_us;
-  state.history.push_back({state.trials, state.seconds, m.time_us});
+  if (is_trial(m)) state.spent.push_back(state.seconds);
+  const double before = state.best_us;
+  state.take(m);
+  if (state.best_us == before) return;
+  if (state.first_us == 0) state.first_us = state.best_us;
+  state.history.push_back({state.trials, state.seconds, state.best_us});
 }
 
 bool is_dead(const WorkloadState& state, const AllocateOptions& options) {

@@ -38,7 +38,7 @@
 #include <string>
 #include <vector>
 
-#include "tuner_db/store.h"
+#include "src/search/progress.h"
 
 namespace lw {
 
@@ -51,13 +51,12 @@ struct AllocateOptions {
   int warm_up = 3;                         // rounds without anything valid, then dead
 };
 
-struct WorkloadState {
+struct WorkloadState : SearchProgress {
   // Given.
   double weight = 1;                       // calls; 0: of its own first time, so that relative
                                            // gains count (no call counts known: a suite)
   std::string group;                       // similar ones share what is attainable; empty: alone
   double bound_us = 0;                     // roofline on the target; 0: not known
-  TimeKind time_kind = TimeKind::kMeasured;  // of the times that count
   bool closed = false;                     // nothing is left to try, or cancelled
   int in_flight = 0;                       // trials issued and not yet recorded
   double switch_s = 0;                     // what it costs to turn to it from another
@@ -65,20 +64,20 @@ struct WorkloadState {
                                            // these were, a window more is tried
 
   // Follows from the measurements.
-  int trials = 0, failed = 0;
   double seconds = 0;                      // of building and measuring, of what is stored
-  double first_us = 0, best_us = 0;        // verified; 0: none
+  double first_us = 0;                     // verified; 0: none
   struct Point {
     int trials;
     double seconds, best_us;
   };
-  std::vector<Point> history;              // when best_us fell, ascending
+  std::vector<Point> history;              // when best_us changed, ascending
   std::vector<double> spent;               // seconds after each trial
 };
 
 // Seconds of building and measuring behind it, as its row tells.
 double machine_seconds(const Measurement& measurement);
-// Takes the next stored measurement of the workload; nothing happens if its kind is another.
+// Takes the next stored measurement of the workload; nothing happens if its kind is another, or it
+// is not pooled.
 void record(WorkloadState& state, const Measurement& measurement);
 
 bool is_dead(const WorkloadState& state, const AllocateOptions& options);

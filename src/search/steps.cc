@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "src/base/check.h"
-#include "tuner_db/best.h"
 
 namespace lw {
 namespace {
@@ -31,10 +30,6 @@ std::vector<Measurement> of_kind(const std::vector<Measurement>& all, TimeKind k
 }
 
 }  // namespace
-
-bool is_trial(const Measurement& m) {
-  return !is_retried(m.verdict) && m.source != "zero" && m.source != "finalist";
-}
 
 Measurement make_measurement(const std::string& trace, uint64_t kernel_hash, const Outcome& o,
                              const Circumstances& circumstances) {
@@ -59,46 +54,20 @@ Measurement make_measurement(const std::string& trace, uint64_t kernel_hash, con
 }
 
 SearchRun::SearchRun(const Nest& start, const SearchOptions& options, std::unique_ptr<Model> model)
-    : options_(options), search_(start, options, std::move(model)), cap_(options.trials) {}
+    : options_(options), search_(start, options, std::move(model)), cap_(options.trials) {
+  progress_.time_kind = options.time_kind;
+}
 
 // ---- what is known ------------------------------------------------------------------------------
 
 void SearchRun::count(const Measurement& m) {
-  trials_ += is_trial(m);
-  failed_ += is_candidates_fault(m.verdict);
   if (is_trial(m)) has_final_ = false;
   if (m.source == "finalist") has_final_ = true;
-  if (m.source == "zero") {
-    has_zero_ = true;
-    zero_us_ = m.verdict == Verdict::kOk ? m.time_us : 0;
-    zero_verified_ = m.verified;
-  }
-  lead(m);
-}
-
-// The incumbent is the best time of the traces that could be best: a trace that crashes or is wrong
-// once, also after it led, leads no more.
-void SearchRun::lead(const Measurement& m) {
-  if (disqualifies(m)) {
-    const double led_us = std::exchange(verified_us_[m.trace], 0);
-    if (led_us == 0 || led_us > incumbent_us_) return;
-    incumbent_us_ = 0;
-    for (const auto& [trace, us] : verified_us_) {
-      if (us > 0 && (incumbent_us_ == 0 || us < incumbent_us_)) incumbent_us_ = us;
-    }
-    return;
-  }
-  if (!leads(m, 0, options_.time_kind)) return;
-  const auto [known, is_new] = verified_us_.try_emplace(m.trace, m.time_us);
-  if (!is_new && known->second == 0) return;
-  known->second = std::min(known->second, m.time_us);
-  if (!leads(m, incumbent_us_, options_.time_kind)) return;
-  incumbent_us_ = m.time_us;
-  curve_.push_back({m.wall_s, trials_, m.time_us, m.trace});
+  if (progress_.take(m)) curve_.push_back({m.wall_s, progress_.trials, m.time_us, m.trace});
 }
 
 bool SearchRun::complete() const {
-  return trials_ >= cap_ && has_zero_ && (has_final_ || cap_ == 0);
+  return progress_.trials >= cap_ && progress_.has_zero && (has_final_ || cap_ == 0);
 }
 
 void SearchRun::resume(const std::vector<Measurement>& stored) {
@@ -125,7 +94,9 @@ int SearchRun::adopt(const std::vector<IssuedProposal>& issued) {
   return adopted;
 }
 
-bool SearchRun::wants_warm() const { return options_.use_warm && trials_ == 0 && cap_ > 0; }
+bool SearchRun::wants_warm() const {
+  return options_.use_warm && progress_.trials == 0 && cap_ > 0;
+}
 
 void SearchRun::warm_start(const std::vector<Trace>& traces) {
   if (wants_warm()) search_.warm_start(traces);
@@ -193,16 +164,16 @@ void SearchRun::finish() {
 
 // Trials that the time still allows, at the pace so far.
 int SearchRun::trials_in_time(double elapsed_s) const {
-  if (trials_ < options_.batch || elapsed_s <= 0) return std::numeric_limits<int>::max();
+  if (progress_.trials < options_.batch || elapsed_s <= 0) return std::numeric_limits<int>::max();
   const double left_s = options_.seconds * (1 - kFinalShare) - elapsed_s;
-  const double trials = std::max(0.0, left_s) * trials_ / elapsed_s;
+  const double trials = std::max(0.0, left_s) * progress_.trials / elapsed_s;
   return trials < cap_ ? static_cast<int>(trials) : cap_;
 }
 
 void SearchRun::advance(double elapsed_s) {
   in_time_ = trials_in_time(elapsed_s);
   if (phase_ == SearchPhase::kZeroTrial) {
-    if (has_zero_ || zero_lost_) {
+    if (progress_.has_zero || zero_lost_) {
       phase_ = SearchPhase::kTrials;
     } else if (has_issued("zero") && elapsed_s > options_.seconds) {
       phase_ = SearchPhase::kDraining;
@@ -210,11 +181,11 @@ void SearchRun::advance(double elapsed_s) {
   }
   if (phase_ == SearchPhase::kTrials) {
     const bool time_left = elapsed_s < options_.seconds * (1 - kFinalShare);
-    if (!time_left || trials_ >= cap_ || finishing_ || (exhausted_ && issued_.empty()))
+    if (!time_left || progress_.trials >= cap_ || finishing_ || (exhausted_ && issued_.empty()))
       phase_ = SearchPhase::kDraining;
   }
   if (phase_ == SearchPhase::kDraining && issued_.empty()) {
-    const bool final = cap_ > 0 && trials_ > 0 && !has_final_;
+    const bool final = cap_ > 0 && progress_.trials > 0 && !has_final_;
     phase_ = final ? SearchPhase::kFinalists : SearchPhase::kDone;
   }
 }
@@ -248,7 +219,7 @@ absl::StatusOr<Batch> SearchRun::issue_zero() {
   ASSIGN_OR_RETURN(Proposal zero, search_.zero_trial());
   batch.kind = BatchKind::kZeroTrial;
   batch.verify = true;
-  batch.incumbent_us = incumbent_us_;
+  batch.incumbent_us = progress_.best_us;
   batch.proposals.push_back(std::move(zero));
   issue(batch);
   return batch;
@@ -260,7 +231,7 @@ void SearchRun::prepare() {
 
 void SearchRun::fill() {
   if (!ready_.empty() || phase_ > SearchPhase::kTrials || finishing_) return;
-  const int left = cap_ - trials_ - trials_in_flight();
+  const int left = cap_ - progress_.trials - trials_in_flight();
   if (left <= 0) return;
   ready_ = search_.propose(std::min(options_.batch, left), std::min({left, expected_, in_time_}));
   exhausted_ = ready_.empty() && !options_.stop.asked();
@@ -270,9 +241,9 @@ Batch SearchRun::issue_trials(int most) {
   Batch batch;
   if (most <= 0 || trials_in_flight() > (options_.depth - 1) * options_.batch) return batch;
   fill();
-  const int left = std::min(most, cap_ - trials_ - trials_in_flight());
+  const int left = std::min(most, cap_ - progress_.trials - trials_in_flight());
   const size_t count = std::min(ready_.size(), static_cast<size_t>(std::max(0, left)));
-  batch.incumbent_us = incumbent_us_;
+  batch.incumbent_us = progress_.best_us;
   std::move(ready_.begin(), ready_.begin() + count, std::back_inserter(batch.proposals));
   ready_.erase(ready_.begin(), ready_.begin() + count);
   issue(batch);
@@ -283,7 +254,7 @@ Batch SearchRun::issue_trials(int most) {
 int SearchRun::final_rounds(size_t finalists, double elapsed_s) const {
   const double left = std::max(options_.seconds - elapsed_s, options_.seconds * kFinalShare);
   const double round =
-      static_cast<double>(finalists) * std::max(incumbent_us_ * 1e-6, kRoundSeconds);
+      static_cast<double>(finalists) * std::max(progress_.best_us * 1e-6, kRoundSeconds);
   return static_cast<int>(std::clamp(left / round, static_cast<double>(kLeastRounds),
                                      static_cast<double>(kMostRounds)));
 }
@@ -295,7 +266,7 @@ Batch SearchRun::issue_finalists(double elapsed_s) {
   batch.kind = BatchKind::kFinalists;
   batch.verify = true;
   batch.effort = 2;
-  batch.incumbent_us = incumbent_us_;
+  batch.incumbent_us = progress_.best_us;
   batch.proposals = search_.finalists(kFinalists);
   batch.rounds = final_rounds(batch.proposals.size(), elapsed_s);
   ++final_attempts_;

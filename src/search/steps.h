@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/search/progress.h"
 #include "src/search/search.h"
 
 namespace lw {
@@ -49,10 +50,6 @@ struct IssuedProposal {
   std::string trace;
   std::string source;                      // Proposal::source
 };
-
-// Whether it counts against the trials: neither the zero-trial answer nor a finalist, nor what
-// failed through nobody's fault.
-bool is_trial(const Measurement& measurement);
 
 // What the caller knows of a measurement beside its outcome.
 struct Circumstances {
@@ -112,14 +109,14 @@ class SearchRun {
 
   bool done() const { return phase_ == SearchPhase::kDone; }
   SearchPhase phase() const { return phase_; }
-  int trials() const { return trials_; }   // stored ones included
-  int failed() const { return failed_; }
+  int trials() const { return progress_.trials; }   // stored ones included
+  int failed() const { return progress_.failed; }
   int in_flight() const { return static_cast<int>(issued_.size()); }
   int trials_in_flight() const;
   bool exhausted() const { return exhausted_; }  // nothing was left to propose
-  double incumbent_us() const { return incumbent_us_; }  // best verified; 0: none
-  double zero_us() const { return zero_us_; }            // 0: not measured, or it failed
-  bool zero_verified() const { return zero_verified_; }
+  double incumbent_us() const { return progress_.best_us; }  // best verified; 0: none
+  double zero_us() const { return progress_.zero_us; }       // 0: not measured, or it failed
+  bool zero_verified() const { return progress_.zero_verified; }
   const std::vector<CurvePoint>& curve() const { return curve_; }
   int64_t deduplicated() const { return search_.deduplicated(); }
   std::string only_last_resort() const { return search_.only_last_resort(); }
@@ -134,7 +131,6 @@ class SearchRun {
   int trials_in_time(double elapsed_s) const;
   void advance(double elapsed_s);
   void count(const Measurement& m);
-  void lead(const Measurement& m);
   void learn();
   void settle();
   bool has_issued(const char* source) const;
@@ -154,12 +150,10 @@ class SearchRun {
   std::map<std::string, Issued> issued_;   // by trace
   std::vector<Proposal> ready_;            // proposed, not yet issued
   std::vector<Measurement> unlearned_;     // counted, not yet shown to the search
-  int trials_ = 0, failed_ = 0, final_attempts_ = 0;
-  bool has_zero_ = false, zero_lost_ = false, exhausted_ = false, finishing_ = false;
+  SearchProgress progress_;
+  int final_attempts_ = 0;
+  bool zero_lost_ = false, exhausted_ = false, finishing_ = false;
   bool has_final_ = false;                 // since the last trial
-  double incumbent_us_ = 0, zero_us_ = 0;
-  bool zero_verified_ = false;
-  std::map<std::string, double> verified_us_;  // by trace; 0: it crashed or was wrong, for good
   std::vector<CurvePoint> curve_;
 };
 

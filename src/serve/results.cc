@@ -11,7 +11,7 @@
 #include "src/expr/message.h"
 #include "src/measure/plausible.h"
 #include "src/net/times.h"
-#include "src/search/steps.h"
+#include "src/search/progress.h"
 #include "src/serve/blame.h"
 #include "src/serve/names.h"
 #include "src/serve/orphans.h"
@@ -127,20 +127,25 @@ absl::Status count(Database& database, Store& store, const JobRow& job, Owner& o
   }
   RETURN_IF_ERROR(store.append(key, done));
   changes->keys.push_back(key);
+  SearchProgress progress;                 // of this job, beside what is known
+  progress.time_kind = workload.time_kind;
+  progress.zero_us = workload.zero_us, progress.best_us = workload.best_us;
   for (const Measurement& m : done) {
     ++changes->verdicts[std::string(verdict_name(m.verdict))];
-    const bool trial = is_trial(m);
-    workload.trials += trial;
-    owner.study.trials += trial;
-    workload.failed += is_candidates_fault(m.verdict);
-    owner.study.failed += is_candidates_fault(m.verdict);
-    if (m.time_kind != workload.time_kind) continue;
-    if (m.source == "zero" && m.verdict == Verdict::kOk) workload.zero_us = m.time_us;
-    if (!leads(m, workload.best_us, workload.time_kind)) continue;
-    // Of a trace or a kernel that was withdrawn while the job was out.
-    ASSIGN_OR_RETURN(const std::vector<Withdrawal> withdrawn, store.withdrawn(key));
-    if (!is_out(withdrawn, m.trace, m.kernel_hash)) workload.best_us = m.time_us;
+    progress.count(m);
+    if (leads(m, progress.best_us, progress.time_kind)) {
+      // Of a trace or a kernel that was withdrawn while the job was out.
+      ASSIGN_OR_RETURN(const std::vector<Withdrawal> withdrawn, store.withdrawn(key));
+      if (is_out(withdrawn, m.trace, m.kernel_hash)) continue;
+    }
+    progress.lead(m);
   }
+  workload.trials += progress.trials;
+  workload.failed += progress.failed;
+  workload.zero_us = progress.zero_us;
+  workload.best_us = progress.best_us;
+  owner.study.trials += progress.trials;
+  owner.study.failed += progress.failed;
   workload.busy_s += prepare_s + run_s;
   workload.dead_jobs = 0;
   if (job.payload.kind() == v1::JOB_KIND_MEASURE) {
