@@ -17,6 +17,7 @@
 #include "src/lower/lower.h"
 #include "src/measure/timing.h"
 #include "src/net/times.h"
+#include "src/search/retry.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/messages.h"
 
@@ -27,7 +28,6 @@ namespace v1 = loopwright::v1;
 
 constexpr double kPollSeconds = 0.05;
 constexpr double kDefaultTimeout = 600;
-constexpr int kTries = 2;
 constexpr int kMostCandidates = 4096;
 constexpr int kMostRounds = 1000;
 
@@ -278,7 +278,7 @@ bool JobBench::measure(const v1::Job& job, const JobHooks& hooks, double deadlin
     for (const Outcome& o : measurer_->poll(kPollSeconds)) {
       const std::map<int64_t, Flying>::iterator it = flying.find(o.ticket);
       CHECK(it != flying.end());
-      if (is_retried(o.verdict) && it->second.tries < kTries) {
+      if (is_retried(o.verdict) && it->second.tries < kJobTries) {
         ++it->second.tries;
         measurer_->submit({it->second.candidate});
         continue;

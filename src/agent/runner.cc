@@ -25,6 +25,7 @@
 #include "src/measure/ipc.h"
 #include "src/measure/sandbox.h"
 #include "src/measure/timing.h"
+#include "src/search/retry.h"
 
 namespace lw {
 namespace {
@@ -36,8 +37,6 @@ constexpr double kRestOfMessage = 10;
 constexpr double kDescribePatience = 120;
 constexpr double kGrace = 5;           // beyond a job's timeout, which the host itself keeps
 constexpr double kStopPatience = 1.5;  // for a host that was told to stop
-constexpr int kMostDeaths = 8;         // of a host in one job: then the job is given up
-constexpr int kDeathsAlone = 2;        // then the candidate is at fault
 
 // ---- in this process ----------------------------------------------------------------------------
 
@@ -251,10 +250,11 @@ class HostRunner : public DeviceRunner {
          {"epoch", job.epoch()},
          {"how", death.how}});
     const bool apart = job.kind() == v1::JOB_KIND_MEASURE;
-    if (++progress->deaths > (apart && death.measuring ? kMostDeaths : 1)) return false;
+    const int tries = apart && death.measuring ? kHostTries : kWholeTries;
+    if (++progress->deaths >= tries) return false;
     if (!apart || !death.measuring || part.candidates_size() > 1) return true;
     const int index = part.candidates(0).index();
-    if (++progress->deaths_alone[index] < kDeathsAlone) return true;
+    if (++progress->deaths_alone[index] < kAloneTries) return true;
     progress->outcomes[index] = failed_candidate(
         index, v1::VERDICT_CRASH, concat("ended the device's process, twice, alone: ", death.how));
     return true;

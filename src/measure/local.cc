@@ -19,6 +19,7 @@
 #include "src/base/check.h"
 #include "src/base/parallel_pool.h"
 #include "src/measure/measure_client.h"
+#include "src/search/retry.h"
 
 namespace lw {
 namespace {
@@ -39,7 +40,7 @@ struct Job {
   Built built;
   std::shared_ptr<Group> group;  // null: an ordinary candidate
   size_t member = 0;
-  bool retried = false;
+  int tries = 1;
 };
 
 class LocalMeasurer : public Measurer {
@@ -142,8 +143,8 @@ class LocalMeasurer : public Measurer {
       const bool ok = build(builder, &job.built, &failure);
       lock.lock();
       --building_;
-      if (!ok && failure.verdict == Verdict::kWorkerLost && !job.retried) {
-        job.retried = true;
+      if (!ok && failure.verdict == Verdict::kWorkerLost && job.tries < kMeasurerTries) {
+        ++job.tries;
         to_build_.push_back(std::move(job));
       } else if (job.group != nullptr) {
         join_group(std::move(job), ok, std::move(failure));
@@ -222,7 +223,9 @@ class LocalMeasurer : public Measurer {
 
   static std::vector<Outcome> measure(MeasureClient& client, const Job& job) {
     Outcome outcome = client.measure(job.built);
-    if (is_retried(outcome.verdict)) outcome = client.measure(job.built);  // once more
+    for (int tries = 1; is_retried(outcome.verdict) && tries < kMeasurerTries; ++tries) {
+      outcome = client.measure(job.built);
+    }
     return {std::move(outcome)};
   }
 

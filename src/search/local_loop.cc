@@ -6,14 +6,13 @@
 
 #include "src/base/check.h"
 #include "src/expr/message.h"
+#include "src/search/retry.h"
 #include "src/search/warm_start.h"
 #include "tuner_db/best.h"
 
 namespace lw::search {
 namespace {
 
-constexpr int kRetries = 3;                // of a candidate, when nobody is at fault
-constexpr int kLostInARow = 24;            // then the device is given up
 constexpr double kPollSeconds = 0.05;
 constexpr double kDrainSeconds = 0.25;     // patience for what still runs when the search ends
 
@@ -116,7 +115,7 @@ absl::Status LocalLoop::take(Measurer& measurer, const std::vector<Outcome>& out
       return failure_ = absl::UnavailableError(
                  concat("nothing can be measured: ", verdict_name(o.verdict), ": ", o.detail));
     }
-    if (is_retried(o.verdict) && ++flying.tries <= kRetries + 1) {
+    if (is_retried(o.verdict) && flying.tries++ < kLocalTries) {
       flying.candidate.incumbent_us = run_.incumbent_us();
       again.push_back(flying.candidate);
       continue;

@@ -12,13 +12,13 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/search/retry.h"
 
 namespace lw {
 namespace {
 
 constexpr double kFinalShare = 0.06;       // of the seconds, kept for the finalists
 constexpr int kFinalists = 5;
-constexpr int kFinalAttempts = 2;
 constexpr int kLeastRounds = 3, kMostRounds = 15;
 constexpr double kRoundSeconds = 0.01;     // of a finalist at least: samples are lengthened to that
 
@@ -140,7 +140,7 @@ void SearchRun::lost(const std::string& trace) {
 void SearchRun::settle() {
   if (issued_.empty() || options_.depth > 1) learn();
   const bool over = phase_ == SearchPhase::kFinalists && !has_issued("finalist") &&
-                    (has_final_ || final_attempts_ >= kFinalAttempts);
+                    (has_final_ || final_attempts_ >= kFinalistsTries);
   if (over) phase_ = SearchPhase::kDone;
 }
 

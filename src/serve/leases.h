@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/search/retry.h"
 #include "src/serve/rows.h"
 
 namespace lw {
@@ -25,7 +26,7 @@ namespace lw {
 struct LeaseRules {
   int64_t ttl_ms = 30'000;
   int poison_agents = 2;                   // distinct ones that disappeared with a job
-  int most_attempts = 8;                   // of a job, however they end
+  int most_attempts = kQueueTries;         // of a job, however they end
   int most_refusals = 3;                   // of a job, for what it takes of memory
   int quarantine_failures = 3;             // of a device, in a row, on distinct jobs, and of
                                            // distinct clients where the workload may be to blame
@@ -39,7 +40,7 @@ struct LeaseRules {
   int64_t rest_ms = 2000;                  // then, doubled with each further one
   int64_t longest_rest_ms = 60'000;
   int64_t confirm_ms = 20'000;             // that what another agent's word is wanted for waits for it
-  int64_t backoff_ms = 500;                // before a job that failed on a device runs again,
+  int64_t backoff_ms = kQueuePause_ms;     // before a job that failed on a device runs again,
                                            // doubled with each attempt
 };
 
