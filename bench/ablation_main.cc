@@ -15,10 +15,10 @@
 #include "bench/interleave.h"
 #include "src/api/api.h"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/files.h"
 #include "src/expr/message.h"
 #include "src/lower/lower.h"
-#include "src/measure/timing.h"
 
 namespace lw {
 namespace {

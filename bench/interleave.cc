@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 
 namespace lw {
 namespace {

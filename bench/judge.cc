@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "src/base/clock.h"
 #include "src/measure/guarded.h"
 
 namespace lw {

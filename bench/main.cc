@@ -14,6 +14,7 @@
 #include "bench/peers/loader.h"
 #include "bench/report.h"
 #include "bench/tuner.h"
+#include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/measure/timing.h"
 

@@ -1,19 +1,15 @@
 // How many candidates a second one core replays and scores: with the draft model alone, and with
 // all features and a trained XGBoost model. Prints the figures beside the project's bars.
 //   lw_throughput [WORKLOAD...]
-#include <chrono>
 #include <cstdio>
 
 #include "cost_model/cost_model.h"
 #include "schedules/steps.h"
+#include "src/base/clock.h"
 #include "src/expr/text.h"
 
 namespace lw {
 namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // Distinct traces of all sketches, drawn beforehand: drawing is not what is timed.
 std::vector<Trace> draw(const Nest& start, int count) {

@@ -18,9 +18,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/hash.h"
 #include "src/measure/runner.h"
-#include "src/measure/timing.h"
 
 namespace lw {
 namespace {

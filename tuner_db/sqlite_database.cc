@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/file_lock.h"
 #include "src/base/hash.h"
 #include "tuner_db/fork.h"
@@ -150,8 +151,7 @@ absl::Status SqliteDatabase::each(const std::string& select,
 }
 
 absl::StatusOr<int64_t> SqliteDatabase::server_ms() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+  return unix_ms();
 }
 
 absl::StatusOr<int> SqliteDatabase::schema_version() {

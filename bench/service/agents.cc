@@ -87,7 +87,7 @@ class Fleet {
   }
 
   FleetCounts run() {
-    const double start = bench_now();
+    const double start = now();
     begin_ = start + shape_.warm_s;
     end_ = begin_ + shape_.timed_s;
     // First calls spread over a second; then each keeps its beat.
@@ -99,7 +99,7 @@ class Fleet {
     bool timed = false;
     int out = 0;
     while (out > 0 || !due_.empty()) {
-      const double now = bench_now();
+      const double now = lw::now();
       if (!timed && now >= begin_) timed = true, cpu = cpu_now();
       while (!due_.empty() && due_.top()->due <= now) {
         Agent& agent = *due_.top();
@@ -110,7 +110,7 @@ class Fleet {
       }
       void* tag = nullptr;
       bool ok = false;
-      const double wait = due_.empty() ? 1 : std::max(0.0, due_.top()->due - bench_now());
+      const double wait = due_.empty() ? 1 : std::max(0.0, due_.top()->due - lw::now());
       const auto until = std::chrono::system_clock::now() +
                          std::chrono::microseconds(static_cast<int64_t>(1e6 * wait));
       if (queue_.AsyncNext(&tag, &ok, until) != grpc::CompletionQueue::GOT_EVENT) continue;
@@ -178,7 +178,7 @@ class Fleet {
   }
 
   void answered(Agent& agent) {
-    const double now = bench_now();
+    const double now = lw::now();
     const bool timed = agent.due >= begin_ && agent.due < end_;
     if (timed) {
       counts_.latency_ms.push_back((now - agent.due) * 1e3);

@@ -3,12 +3,12 @@
 #include <sqlite3.h>
 
 #include <algorithm>
-#include <ctime>
 #include <filesystem>
 #include <set>
 
 #include "loopwright/v1/agent.pb.h"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/hash.h"
 #include "src/base/rng.h"
 #include "src/expr/message.h"
@@ -280,21 +280,21 @@ std::string large_database(const ServiceBenchOptions& options, ServiceReport& re
   const std::string file = concat(options.folder, "/large-", options.measurements, "-",
                                   options.keys, "-", options.shapes, ".db");
   if (std::filesystem::exists(file)) return file;
-  const double begin = bench_now();
+  const double begin = now();
   const std::string half = file + ".half";
   for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(half + suffix);
   fill_large(half, options);
   for (const char* suffix : {"-wal", "-shm"}) std::filesystem::remove(half + suffix);
   std::filesystem::rename(half, file);
   report.tell("database", concat("making ", options.measurements, " measurements"),
-              bench_now() - begin, "s");
+              now() - begin, "s");
   return file;
 }
 
 void fill_queue(const std::string& file, const QueueShape& shape) {
   const std::shared_ptr<Database> database = *open_database(file);
   const std::unique_ptr<Store> store = make_store(database);
-  const int64_t now_ms = static_cast<int64_t>(std::time(nullptr)) * 1000;
+  const int64_t now_ms = unix_ms();
   std::vector<Task> tasks;
   for (int i = 0; i < shape.studies; ++i) tasks.push_back(bench_task(i, shape.studies));
   CHECK(database->write(5, [&]() -> absl::Status {

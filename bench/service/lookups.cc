@@ -50,9 +50,9 @@ double cpu_now() {
 std::vector<double> time_us(size_t count, const std::function<void(size_t)>& run) {
   std::vector<double> us;
   for (size_t i = 0; i < count; ++i) {
-    const double begin = bench_now();
+    const double begin = now();
     run(i);
-    us.push_back((bench_now() - begin) * 1e6);
+    us.push_back((now() - begin) * 1e6);
   }
   return us;
 }
@@ -138,7 +138,7 @@ void bench_lookup(const ServiceBenchOptions& options, ServiceReport& report) {
   const std::string file = large_database(options, report);
   const Questions questions = make_questions(options);
   {
-    const double begin = bench_now();
+    const double begin = now();
     BenchDaemon daemon = start_daemon(options.loopwright, file);
     // The index is read behind: the first unknown shape that has a neighbour says that it is there,
     // an idle daemon that it is complete.
@@ -150,7 +150,7 @@ void bench_lookup(const ServiceBenchOptions& options, ServiceReport& report) {
       const auto found = ask(*source, {&questions.misses[0], 1});
       ready = !found[0].empty() && daemon.process->cpu_s() - cpu < 0.1;
     }
-    report.tell("lookup", "the daemon's index complete after", bench_now() - begin, "s");
+    report.tell("lookup", "the daemon's index complete after", now() - begin, "s");
     const double cpu = daemon.process->cpu_s();
     ask_daemon(daemon.address, questions, report);
     report.tell("lookup", "the daemon's processor time for all of that",
@@ -174,14 +174,14 @@ void bench_snapshot(const ServiceBenchOptions& options, ServiceReport& report) {
   SqliteOptions read_only;
   read_only.read_only = true;
   const std::unique_ptr<Store> store = *open_sqlite_store(file, read_only);
-  double begin = bench_now();
+  double begin = now();
   CHECK(write_snapshot(*store, shot, 3, 1).ok());
-  report.tell("snapshot", "writing it", bench_now() - begin, "s");
+  report.tell("snapshot", "writing it", now() - begin, "s");
   report.tell("snapshot", "its file", static_cast<double>(std::filesystem::file_size(shot)) / 1e6,
               "MB");
-  begin = bench_now();
+  begin = now();
   const std::unique_ptr<Snapshot> snapshot = *Snapshot::open(shot);
-  report.tell("snapshot", "opening it", (bench_now() - begin) * 1e6, "us");
+  report.tell("snapshot", "opening it", (now() - begin) * 1e6, "us");
   ask_source("snapshot", *snapshot, make_questions(options), 20, report);
   std::filesystem::remove(shot);
 }

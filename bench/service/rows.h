@@ -2,12 +2,12 @@
 // starts them, and puts what it measured beside its bar.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "nlohmann/json.hpp"
+#include "src/base/clock.h"
 
 namespace lw {
 
@@ -49,11 +49,6 @@ void bench_withdrawn(const ServiceBenchOptions& options, ServiceReport& report);
 void bench_tuning(const ServiceBenchOptions& options, ServiceReport& report);
 void bench_memory(const ServiceBenchOptions& options, ServiceReport& report);
 void bench_startup(const ServiceBenchOptions& options, ServiceReport& report);
-
-// Seconds of a clock that only goes forward.
-inline double bench_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // REQUIRES: sorts; not empty; 0 <= share < 1.
 double percentile(std::vector<double>& values, double share);

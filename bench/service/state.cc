@@ -92,12 +92,12 @@ void bench_startup(const ServiceBenchOptions& options, ServiceReport& report) {
     std::thread traffic([&] { run_fleet(fleet); });
     std::this_thread::sleep_for(std::chrono::milliseconds(2000));
     daemon.process->kill_hard();
-    const double begin = bench_now();
+    const double begin = now();
     BenchDaemon again = start_daemon(options.loopwright, file);
-    serving_s.push_back(bench_now() - begin);
+    serving_s.push_back(now() - begin);
     const auto found = (*make_grpc_source(ServerAddress{again.address, {}, false, {}}))
                            ->batch_lookup({&query, 1}, 10'000);
-    answered_s.push_back(bench_now() - begin);
+    answered_s.push_back(now() - begin);
     CHECK(found.ok() && (*found)[0].at(0).rung == Rung::kExact);
     traffic.join();
   }

@@ -75,7 +75,7 @@ Traffic drive(const ServiceBenchOptions& options, const std::string& name, Fleet
   BenchDaemon daemon = start_daemon(options.loopwright, file, flags);
   fleet.address = daemon.address;
   Traffic traffic;
-  const double begin = bench_now(), written = daemon.process->written_mb();
+  const double begin = now(), written = daemon.process->written_mb();
   std::atomic<bool> over = false;
   int64_t put = 0;
   std::thread other;
@@ -83,7 +83,7 @@ Traffic drive(const ServiceBenchOptions& options, const std::string& name, Fleet
   traffic.counts = run_fleet(fleet);
   over = true;
   if (other.joinable()) other.join();
-  traffic.all_s = bench_now() - begin;
+  traffic.all_s = now() - begin;
   traffic.daemon_cpu_s = daemon.process->cpu_s();
   traffic.daemon_mb = daemon.process->written_mb() - written;
   CHECK(daemon.process->stop() == 0);
@@ -138,13 +138,13 @@ void group_commit_alone(const ServiceBenchOptions& options, ServiceReport& repor
     ready.push_back({bench_measurement(i, rng)});
   }
   GroupCommit::Counts counts;
-  const double begin = bench_now();
+  const double begin = now();
   size_t next = 0;                         // by the writer's thread alone
   std::function<void()> submit;            // outlives the commit, which calls it to its end
   {
     GroupCommit commit(*database);
     submit = [&] {
-      if (next == ready.size() || bench_now() - begin > seconds) return;
+      if (next == ready.size() || now() - begin > seconds) return;
       std::vector<Measurement>& batch = ready[next++];
       commit.submit([&store, &task, &batch](Database&) { return store->append(task.key, batch); },
                     [&](absl::Status status) {
@@ -156,7 +156,7 @@ void group_commit_alone(const ServiceBenchOptions& options, ServiceReport& repor
       for (int i = 0; i < kInFlight; ++i) submit();
       return absl::OkStatus();
     }).ok());
-    while (bench_now() - begin < seconds)
+    while (now() - begin < seconds)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     counts = commit.counts();
   }
@@ -232,20 +232,20 @@ void bench_beside(const ServiceBenchOptions& options, ServiceReport& report) {
     const auto records = v1::ScheduleService::NewStub(open(address));
     const auto fleet = v1::FleetService::NewStub(open(address));
     const auto until = [&](double time) {
-      while (!over && bench_now() < time) {
+      while (!over && now() < time) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
       }
     };
     std::thread backups([&] {
       for (int64_t number = 1'000'000; !over; ++number) {
-        const double begin = bench_now();
+        const double begin = now();
         grpc::ClientContext context;
         context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
         v1::BackupDatabaseRequest request;
         request.set_request_id(request_id(number));
         v1::BackupDatabaseResponse response;
         CHECK(fleet->BackupDatabase(&context, request, &response).ok());
-        backup_ms.push_back(1e3 * (bench_now() - begin));
+        backup_ms.push_back(1e3 * (now() - begin));
         std::filesystem::remove(folder + "/" + response.file());
         until(begin + 5);
       }
@@ -254,7 +254,7 @@ void bench_beside(const ServiceBenchOptions& options, ServiceReport& report) {
     int64_t stored = 0;
     for (int64_t number = 0; !over; ++number) {
       const v1::PutRecordsRequest request = ten_thousand(tasks, traces, *store, number, rng);
-      const double begin = bench_now();
+      const double begin = now();
       grpc::ClientContext context;
       context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
       v1::PutRecordsResponse response;
@@ -262,7 +262,7 @@ void bench_beside(const ServiceBenchOptions& options, ServiceReport& report) {
       if (!status.ok()) std::fprintf(stderr, "%s\n", status.error_message().c_str());
       CHECK(status.ok());
       stored += response.stored();
-      put_ms.push_back(1e3 * (bench_now() - begin));
+      put_ms.push_back(1e3 * (now() - begin));
       until(begin + 2);
     }
     backups.join();

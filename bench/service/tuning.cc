@@ -55,11 +55,11 @@ std::vector<std::string> command(const ServiceBenchOptions& options, const std::
 Tuned tune_here(const ServiceBenchOptions& options) {
   const std::string file = fresh(options.folder + "/tune.db");
   Tuned tuned;
-  const double begin = bench_now();
+  const double begin = now();
   Process child(command(options, "tune", {"--db", file}), file + ".log");
   child.rest();
   CHECK(child.wait() == 0);
-  tuned.wall_s = bench_now() - begin;
+  tuned.wall_s = now() - begin;
   read_outcome(file, &tuned);
   return tuned;
 }
@@ -87,12 +87,12 @@ Tuned tune_by_service(const ServiceBenchOptions& options, ServiceReport& report)
                  options.folder + "/agent"}, file + ".log");
     await_device(daemon.address);
     daemon_cpu = daemon.process->cpu_s();
-    const double begin = bench_now();
+    const double begin = now();
     Process child(command(options, "submit", {"--server", daemon.address, "--watch"}),
                   file + ".log");
     child.rest();
     CHECK(child.wait() == 0);
-    tuned.wall_s = bench_now() - begin;
+    tuned.wall_s = now() - begin;
     daemon_cpu = daemon.process->cpu_s() - daemon_cpu;
   }
   read_outcome(file, &tuned);

@@ -16,7 +16,6 @@
 #include <filesystem>
 #include <limits>
 #include <mutex>
-#include <random>
 #include <thread>
 
 #include "absl/strings/str_format.h"
@@ -26,11 +25,11 @@
 #include "src/agent/ledger.h"
 #include "src/agent/runner.h"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/parallel_pool.h"
 #include "src/base/rng.h"
 #include "src/expr/message.h"
-#include "src/measure/timing.h"
 #include "src/net/times.h"
 
 namespace lw {
@@ -45,11 +44,6 @@ constexpr double kCallPatience = 10;  // of an answer that need not wait
 constexpr double kSpread = 0.3;
 constexpr int kMostSlots = 16;  // servers refuse to give more at once
 constexpr double kRepeatWarning = 60;
-
-uint64_t entropy() {
-  std::random_device random;
-  return (uint64_t{random()} << 32) ^ random();
-}
 
 std::string make_uuid() {
   const uint64_t high = entropy(), low = entropy();

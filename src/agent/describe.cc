@@ -6,11 +6,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <random>
 #include <sstream>
 
 #include "absl/strings/str_join.h"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/files.h"
 #include "src/base/hash.h"
 #include "src/expr/message.h"
@@ -155,8 +155,7 @@ absl::StatusOr<std::string> agent_id(const std::string& state) {
   const fs::path path = fs::path(state) / "agent-id";
   std::string id = first_match(path.c_str(), "");
   if (is_resource_id(id)) return id;
-  std::random_device random;
-  id = sha256(concat(random(), " ", random(), " ", random())).substr(0, 12);
+  id = sha256(concat(entropy(), " ", entropy())).substr(0, 12);
   if (!keep(path, id + "\n")) {
     return absl::UnavailableError(concat("cannot write ", path.string(), "; --name avoids it"));
   }

@@ -12,10 +12,10 @@
 
 #include "cost_model/cost_model.h"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/expr/message.h"
 #include "src/expr/text.h"
 #include "src/lower/lower.h"
-#include "src/measure/timing.h"
 #include "src/net/times.h"
 #include "src/search/retry.h"
 #include "tuner_db/invariants.h"
@@ -30,11 +30,6 @@ constexpr double kPollSeconds = 0.05;
 constexpr double kDefaultTimeout = 600;
 constexpr int kMostCandidates = 4096;
 constexpr int kMostRounds = 1000;
-
-int64_t unix_ms() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
-}
 
 // What a measurer is prepared for.
 std::string identity(const v1::Job& job) {

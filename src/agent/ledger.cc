@@ -14,7 +14,6 @@
 #include "src/agent/job.h"
 #include "src/base/log.h"
 #include "src/expr/message.h"
-#include "src/measure/timing.h"
 #include "src/net/times.h"
 #include "src/net/words.h"
 #include "tuner_db/messages.h"

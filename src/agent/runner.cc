@@ -20,11 +20,11 @@
 #include "src/agent/host.h"
 #include "src/agent/job.h"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/expr/message.h"
 #include "src/measure/ipc.h"
 #include "src/measure/sandbox.h"
-#include "src/measure/timing.h"
 #include "src/search/retry.h"
 
 namespace lw {

@@ -1,11 +1,11 @@
 #include "src/api/lookup.h"
 
 #include <algorithm>
-#include <ctime>
 
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/expr/message.h"
 #include "src/lower/lower.h"
 
@@ -257,7 +257,7 @@ absl::StatusOr<LookupAnswer> look_up(const Task& task, const RecordSource& sourc
                                      const LookupOptions& options) {
   const LookupRequest request = request_of(task);
   LookupOptions rest = options;
-  if (rest.ladder.now_ms == 0) rest.ladder.now_ms = int64_t{1000} * std::time(nullptr);
+  if (rest.ladder.now_ms == 0) rest.ladder.now_ms = unix_ms();
   std::vector<std::string> notes;
   while (rest.ladder.highest < Rung::kDefault) {
     ASSIGN_OR_RETURN(const std::vector<Match> candidates, climb(request, source, rest.ladder));

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/api/api.h"
 #include "src/lower/lower.h"

@@ -3,10 +3,11 @@
 // pipe, full disk) loses it: logging never stops the service.
 #include "src/base/log.h"
 
+#include "src/base/clock.h"
+
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
@@ -168,9 +169,7 @@ void log(Level level, std::string_view event, std::initializer_list<LogField> fi
   if (!log_enabled(level)) return;
   const int descriptor = output;
   const bool terminal = !always_json && isatty(descriptor) != 0;
-  const int64_t now = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::system_clock::now().time_since_epoch()).count();
-  const std::string line = log_line(level, event, fields, now, !terminal, terminal);
+  const std::string line = log_line(level, event, fields, unix_ms(), !terminal, terminal);
   const std::lock_guard<std::mutex> lock(write_mutex);
   for (size_t done = 0; done < line.size();) {
     const ssize_t written = write(descriptor, line.data() + done, line.size() - done);

@@ -1,10 +1,10 @@
 #include "src/base/turns.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 
 namespace lw {
 namespace {
@@ -12,10 +12,7 @@ namespace {
 constexpr int64_t kLead_us = 10'000;       // by which who waits must have used less
 constexpr int64_t kSaved_us = 500'000;     // that being away may save up
 
-int64_t steady_us() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+int64_t steady_us() { return static_cast<int64_t>(1e6 * now()); }
 
 }  // namespace
 

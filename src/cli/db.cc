@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "src/base/clock.h"
 #include "src/cli/commands.h"
 #include "src/cli/db_clock.h"
 #include "src/cli/prune.h"
@@ -177,7 +178,7 @@ absl::StatusOr<int> snapshot(const DbOptions& options) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, open_existing(options));
   ASSIGN_OR_RETURN(const SnapshotStats stats,
                    environment(write_snapshot(*store, options.file, options.top,
-                                              int64_t{1000} * std::time(nullptr))));
+                                              unix_ms())));
   emit(options.output,
        {{"file", options.file}, {"records", stats.records}, {"families", stats.families},
         {"targets", stats.targets}, {"bytes", stats.bytes}},
@@ -277,7 +278,7 @@ absl::StatusOr<int> withdraw(const DbOptions& options) {
       const char* user = std::getenv("USER");
       const Withdrawal row{key, m.trace, options.reason, options.evidence,
                            concat("db/", user == nullptr ? "?" : user),
-                           int64_t{1000} * std::time(nullptr)};
+                           unix_ms()};
       RETURN_IF_ERROR(environment(store->withdraw(row)));
       ASSIGN_OR_RETURN(std::vector<Withdrawal> rows, environment(store->withdrawn(key)));
       std::erase_if(rows, [&](const Withdrawal& other) { return other.trace != row.trace; });

@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_replace.h"
 #include "cost_model/cost_model.h"
+#include "src/base/clock.h"
 #include "src/base/files.h"
 #include "src/cli/commands.h"
-#include "src/measure/timing.h"
 
 namespace lw {
 namespace {

@@ -5,11 +5,11 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/cli/interrupt.h"
 #include "src/learn/draw.h"
 #include "src/learn/gather.h"
-#include "src/measure/timing.h"
 
 namespace lw {
 namespace {

@@ -10,6 +10,7 @@
 #include <ctime>
 #include <string>
 
+#include "src/base/clock.h"
 #include "src/cli/exit.h"
 
 namespace lw {
@@ -67,13 +68,7 @@ double age_now() {
   return age < 0 || age > 60 ? 0 : age;    // a container's boot time may not be ours
 }
 
-double monotonic() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-const double birth = monotonic() - age_now();
+const double birth = now() - age_now();
 
 }  // namespace
 
@@ -93,6 +88,6 @@ void exit_on_abort() {
   handle(SIGABRT, on_abort);
 }
 
-double process_seconds() { return monotonic() - birth; }
+double process_seconds() { return now() - birth; }
 
 }  // namespace lw

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "src/base/clock.h"
 #include "src/cli/service.h"
 #include "tuner_db/database.h"
 #include "tuner_db/pools.h"
@@ -115,7 +116,7 @@ absl::StatusOr<int> prune(const DatabaseFlags& flags, const PruneOptions& option
   to_write.insecure = flags.insecure;
   ASSIGN_OR_RETURN(const std::shared_ptr<Database> database,
                    environment(open_database(flags.path, to_write)));
-  const int64_t now_ms = lw::now_ms();
+  const int64_t now_ms = unix_ms();
   ASSIGN_OR_RETURN(const Pruned pruned,
                    environment(options.dry_run
                                    ? count(*database, options, measurements, now_ms)

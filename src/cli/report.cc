@@ -5,6 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_format.h"
+#include "src/base/clock.h"
 #include "src/cli/commands.h"
 #include "src/cli/failure_text.h"
 #include "src/search/progress.h"
@@ -109,7 +110,7 @@ absl::StatusOr<Report> gather(const ReportOptions& options, const Store& store) 
   Report report;
   report.database = options.database.shown();
   char text[32];
-  const std::time_t seconds = std::time(nullptr);
+  const std::time_t seconds = unix_ms() / 1000;
   std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M UTC", std::gmtime(&seconds));
   report.generated = text;
   ASSIGN_OR_RETURN(const std::vector<Key> keys, environment(store.keys()));

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_join.h"
 #include "cost_model/cost_model.h"
+#include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/cli/commands.h"
 #include "src/cli/failing_case.h"

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "google/protobuf/util/json_util.h"
+#include "src/base/clock.h"
 #include "src/serve/clock.h"
 #include "src/serve/errors.h"
 
@@ -90,11 +91,6 @@ Json as_json(const google::protobuf::Message& message) {
   return Json::parse(text, nullptr, false);
 }
 
-int64_t now_ms() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
-}
-
 std::string when(const google::protobuf::Timestamp& time) {
   if (time.seconds() == 0) return "-";
   const std::time_t seconds = time.seconds();
@@ -109,7 +105,7 @@ std::string with_collection(const std::string& name, const std::string& collecti
 }
 
 std::string request_id_or_new(const std::string& given) {
-  return given.empty() ? make_id(now_ms()) : given;
+  return given.empty() ? make_id(unix_ms()) : given;
 }
 
 void add_request_id(CliArguments app, std::string* id) {

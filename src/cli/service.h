@@ -41,7 +41,6 @@ constexpr double kCallSeconds = 30;        // the deadline of a call that does n
 
 // With the names of the protos' fields, zeros included.
 Json as_json(const google::protobuf::Message& message);
-int64_t now_ms();                          // since 1970
 std::string when(const google::protobuf::Timestamp& time);  // "2026-08-01 12:00:00", UTC; "-" for 0
 // "X" -> "studies/X"; a name that has a collection already stays.
 std::string with_collection(const std::string& name, const std::string& collection);

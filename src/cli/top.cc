@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "loopwright/v1/fleet.grpc.pb.h"
 #include "loopwright/v1/study.grpc.pb.h"
+#include "src/base/clock.h"
 #include "src/cli/commands.h"
 #include "src/cli/fleet_view.h"
 #include "src/cli/interrupt.h"
@@ -53,7 +54,7 @@ absl::StatusOr<FleetSnapshot> ask(const RemoteService& service,
   }));
   snapshot.devices.assign(devices.devices().begin(), devices.devices().end());
   snapshot.studies.assign(studies.studies().begin(), studies.studies().end());
-  snapshot.now_ms = now_ms();
+  snapshot.now_ms = unix_ms();
   return snapshot;
 }
 

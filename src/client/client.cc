@@ -1,7 +1,6 @@
 #include "src/client/client.h"
 
 #include <algorithm>
-#include <chrono>
 #include <tuple>
 
 #include "absl/strings/str_split.h"
@@ -11,12 +10,6 @@
 
 namespace lw {
 namespace {
-
-int64_t now_in_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 bool is_exact(const std::vector<Match>& candidates) {
   return !candidates.empty() && candidates[0].rung == Rung::kExact;
@@ -58,10 +51,10 @@ absl::StatusOr<std::unique_ptr<ScheduleClient>> ScheduleClient::open(ClientOptio
     RemoteOptions remote = o.remote;
     remote.deadline_ms = o.most_ms > 0 ? std::min(o.deadline_ms, o.most_ms) : o.deadline_ms;
     // By value: a late answer may outlive the client.
-    auto keep = [cache = client->cache_](const std::vector<LookupRequest>& queries,
+    auto keep = [cache = client->cache_, clock = o.unix_ms](const std::vector<LookupRequest>& queries,
                                          const Replies& replies) {
       if (cache == nullptr) return;
-      const int64_t now = now_in_ms();
+      const int64_t now = clock();
       for (size_t i = 0; i < queries.size(); ++i) {
         cache->write(queries[i].key, replies[i], now).IgnoreError();
       }
@@ -70,7 +63,7 @@ absl::StatusOr<std::unique_ptr<ScheduleClient>> ScheduleClient::open(ClientOptio
     if (client->cache_ != nullptr || client->snapshot_ != nullptr) {
       client->poll_ = std::make_unique<WithdrawnPoll>(std::move(source), client->withdrawn_,
                                                       1000 * o.withdrawn_fresh_s,
-                                                      remote.deadline_ms);
+                                                      remote.deadline_ms, o.unix_ms);
     }
   }
   return client;
@@ -132,7 +125,7 @@ std::vector<ScheduleClient::Found> ScheduleClient::find(const std::vector<Lookup
   std::vector<Found> found(queries.size());
   std::vector<LookupRequest> open;
   std::vector<size_t> places;
-  const int64_t now = now_in_ms();
+  const int64_t now = options_.unix_ms();
   for (size_t i = 0; i < queries.size(); ++i) {
     if (find_here(queries[i], now, &found[i]) || remote_ == nullptr) continue;
     open.push_back(queries[i]);
@@ -182,7 +175,7 @@ absl::StatusOr<ClientAnswer> ScheduleClient::settle_well(const Task& task, Found
   LookupOptions options;
   options.stop = stop;
   options.ladder = options_.ladder;
-  options.ladder.now_ms = now_in_ms();
+  options.ladder.now_ms = options_.unix_ms();
   options.zero_trial = options_.on_miss == OnMiss::kZeroTrial;
   const auto miss = [&](std::string_view why) {
     return absl::NotFoundError(concat("'", task.workload.source_words, "' is not tuned for ",

@@ -23,6 +23,7 @@
 
 #include "absl/types/span.h"
 #include "src/api/lookup.h"
+#include "src/base/clock.h"
 #include "src/client/cache.h"
 #include "src/client/remote.h"
 #include "src/client/withdrawn_cache.h"
@@ -54,6 +55,8 @@ struct ClientOptions {
   int withdrawn_fresh_s = 60;  // nor, behind, what is withdrawn: by any client of the cache folder
   LadderOptions ladder;
   RemoteOptions remote;  // its deadline is `deadline_ms`
+  std::function<int64_t()> unix_ms = lw::unix_ms;  // for ages; called from any thread, also after
+                                                   // the client is gone
 };
 
 struct ClientAnswer {

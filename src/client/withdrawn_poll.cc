@@ -13,25 +13,20 @@ using std::chrono::milliseconds;
 constexpr int kCallMs = 5000;              // a list of many thousands over a slow line
 constexpr int kLeastMs = 10;               // between two questions
 
-int64_t now_in_ms() {
-  return std::chrono::duration_cast<milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 }  // namespace
 
 struct WithdrawnPoll::State {
   std::shared_ptr<ScheduleSource> source;
   std::shared_ptr<WithdrawnCache> cache;
   int every_ms = 0;
+  std::function<int64_t()> unix_ms;
   std::mutex mutex;
   std::condition_variable changed;
   bool stop = false, ended = false;
 
   // How long the last answer, of whichever process, is good for. After a failure it is long over.
   int64_t left_ms() const {
-    const int64_t age_ms = now_in_ms() - cache->asked_ms();
+    const int64_t age_ms = unix_ms() - cache->asked_ms();
     return age_ms < 0 ? 0 : every_ms - age_ms;  // a clock that was set back keeps nothing
   }
 
@@ -45,7 +40,7 @@ struct WithdrawnPoll::State {
       if (pause_ms <= 0) {
         absl::StatusOr<std::optional<WithdrawnSaid>> said =
             source->poll_withdrawn(cache->known()->etag, kCallMs);
-        if (said.ok()) cache->put(*std::move(said), now_in_ms());
+        if (said.ok()) cache->put(*std::move(said), unix_ms());
         pause_ms = every_ms;
       }
       lock.lock();
@@ -56,11 +51,13 @@ struct WithdrawnPoll::State {
 };
 
 WithdrawnPoll::WithdrawnPoll(std::shared_ptr<ScheduleSource> source,
-                             std::shared_ptr<WithdrawnCache> cache, int every_ms, int patience_ms)
+                             std::shared_ptr<WithdrawnCache> cache, int every_ms, int patience_ms,
+                             std::function<int64_t()> unix_ms)
     : patience_ms_(patience_ms), state_(std::make_shared<State>()) {
   state_->source = std::move(source);
   state_->cache = std::move(cache);
   state_->every_ms = std::max(every_ms, kLeastMs);
+  state_->unix_ms = std::move(unix_ms);
   // Detached: a call that hangs must not keep a compiler from ending.
   std::thread([shared = state_] { shared->run(); }).detach();
 }

@@ -1,6 +1,7 @@
 // Asks a server now and then what is withdrawn, on a thread of its own that nobody waits for.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "src/client/source.h"
@@ -13,9 +14,9 @@ namespace lw {
 class WithdrawnPoll {
  public:
   // At once unless some process asked within `every_ms`, by the cache; then every `every_ms` (10 at
-  // least).
+  // least). `unix_ms` tells ages; the thread calls it.
   WithdrawnPoll(std::shared_ptr<ScheduleSource> source, std::shared_ptr<WithdrawnCache> cache,
-                int every_ms, int patience_ms);
+                int every_ms, int patience_ms, std::function<int64_t()> unix_ms);
   ~WithdrawnPoll();
 
  private:

@@ -3,6 +3,7 @@
 // and weighed again, by this process.
 #include <algorithm>
 
+#include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/measure/judgement.h"
 #include "src/measure/limits.h"

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/measure/timing.h"
 
 namespace lw {

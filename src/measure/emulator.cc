@@ -22,10 +22,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/measure/guarded.h"
 #include "src/measure/runner.h"
 #include "src/measure/sandbox.h"
-#include "src/measure/timing.h"
 
 namespace lw {
 namespace {

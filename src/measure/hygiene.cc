@@ -18,6 +18,7 @@
 
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
+#include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/expr/message.h"
 #include "src/measure/timing.h"

@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/check.h"
-#include "src/measure/timing.h"
+#include "src/base/clock.h"
 
 namespace lw {
 namespace {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "src/base/clock.h"
 #include "src/measure/timing.h"
 
 namespace lw {

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/measure/measure_client.h"
 #include "src/search/retry.h"

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/measure/judgement.h"
 #include "src/measure/plausible.h"

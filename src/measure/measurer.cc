@@ -11,6 +11,7 @@
 #include <map>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/measure/hygiene.h"
 #include "src/measure/runner.h"

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/measure/sandbox.h"
-#include "src/measure/timing.h"
 #include "src/measure/workbench.h"
 #include "src/measure/worker_loop.h"
 

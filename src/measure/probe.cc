@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/lower/kernel.h"
 #include "src/measure/runner.h"

@@ -9,12 +9,11 @@
 // the core.
 #include "src/measure/timing.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 
 namespace lw {
 namespace {
@@ -37,12 +36,6 @@ bool certainly_behind(const std::vector<double>& samples, double incumbent_us) {
 }
 
 }  // namespace
-
-double now() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
 
 double timer_resolution() {
   static const double resolution = [] {

@@ -1,5 +1,5 @@
 // Taking samples of a call's time, and what they say. Time enters through the functions given:
-// everything but `now` and `timer_resolution` is deterministic for the same samples.
+// everything but `timer_resolution` is deterministic for the same samples.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,7 @@
 
 namespace lw {
 
-// Seconds on the monotonic clock.
-double now();
-// Smallest step of that clock, in seconds, measured once. Thread-safe.
+// Smallest step of now()'s clock, in seconds, measured once. Thread-safe.
 double timer_resolution();
 
 // Median and its 95 % confidence interval by order statistics (no assumption about the

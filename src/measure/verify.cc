@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "src/base/clock.h"
 #include "src/base/rng.h"
 #include "src/expr/rounding.h"
 #include "src/measure/guarded.h"
-#include "src/measure/timing.h"
 
 namespace lw {
 namespace {

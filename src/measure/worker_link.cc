@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "src/base/clock.h"
 #include "src/measure/sandbox.h"
-#include "src/measure/timing.h"
 
 namespace lw {
 namespace {

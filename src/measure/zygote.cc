@@ -20,10 +20,10 @@
 
 #include "absl/strings/str_join.h"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/expr/message.h"
 #include "src/measure/ipc.h"
 #include "src/measure/sandbox.h"
-#include "src/measure/timing.h"
 
 namespace lw {
 namespace {

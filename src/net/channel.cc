@@ -1,11 +1,11 @@
 #include "src/net/channel.h"
 
-#include <ctime>
 
 #include "absl/strings/str_split.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/expr/message.h"
 #include "src/net/times.h"
@@ -81,7 +81,7 @@ absl::Status check_server(const ServerAddress& servers) {
     if (!wants_tls(server.tls)) RETURN_IF_ERROR(credentials(server).status());
   }
   if (!wants_tls(servers.tls)) return absl::OkStatus();
-  return load_tls_material(servers.tls, TlsSide::kClient, std::time(nullptr)).status();
+  return load_tls_material(servers.tls, TlsSide::kClient, unix_ms() / 1000).status();
 }
 
 absl::StatusOr<ServerGroup> ServerGroup::open(const ServerAddress& servers) {

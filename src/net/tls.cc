@@ -23,18 +23,13 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/expr/message.h"
 
 namespace lw {
 namespace {
 
 constexpr unsigned kGrpcRefreshSeconds = 1;              // the least it takes
-
-int64_t system_now_s() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 absl::Status memory_error(std::string_view what) {
   return absl::ResourceExhaustedError(concat(what, ": ", std::strerror(errno)));
@@ -112,7 +107,7 @@ TlsReloader::~TlsReloader() {
 
 absl::StatusOr<std::shared_ptr<TlsReloader>> TlsReloader::start(TlsFiles files, TlsSide side,
                                                                 TlsOptions options) {
-  if (!options.now_s) options.now_s = system_now_s;
+  if (!options.now_s) options.now_s = [] { return unix_ms() / 1000; };
   std::shared_ptr<TlsReloader> reloader(
       new TlsReloader(std::move(files), side, std::move(options)));
   RETURN_IF_ERROR(reloader->look_now());
@@ -142,7 +137,7 @@ absl::Status TlsReloader::look() {
 }
 
 absl::Status TlsReloader::publish(const TlsMaterial& material) {
-  const int64_t modified_s = system_now_s() + state_.version;  // later than all before
+  const int64_t modified_s = unix_ms() / 1000 + state_.version;  // later than all before
   RETURN_IF_ERROR(replace_file(material.ca, modified_s, &ca_file_));
   return replace_file(concat(material.key, "\n", material.certificate), modified_s,
                       &identity_file_);

@@ -1,7 +1,6 @@
 #include "src/search/local_loop.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "src/base/check.h"
@@ -15,11 +14,6 @@ namespace {
 
 constexpr double kPollSeconds = 0.05;
 constexpr double kDrainSeconds = 0.25;     // patience for what still runs when the search ends
-
-int64_t unix_ms() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 
@@ -96,7 +90,7 @@ absl::Status LocalLoop::issue(Measurer& measurer, Batch batch) {
 
 Measurement LocalLoop::measurement(const Proposal& proposal, const Outcome& outcome) const {
   return make_measurement(proposal.text, proposal.kernel_hash, outcome,
-                          {options_.seed, proposal.source, hooks_.now(), unix_ms()});
+                          {options_.seed, proposal.source, hooks_.now(), hooks_.unix_ms()});
 }
 
 // What failed through nobody's fault is tried again, raced against the incumbent of now.

@@ -14,6 +14,7 @@
 
 #include "cost_model/cost_model.h"
 #include "schedules/steps.h"
+#include "src/base/clock.h"
 #include "src/search/measurer.h"
 #include "tuner_db/store.h"
 
@@ -122,9 +123,10 @@ struct TuneProgress {
   double best_us = 0, elapsed_s = 0, candidates_per_s = 0;
 };
 
-// The clock enters as an argument. `progress` is called after every acknowledged batch.
+// The clocks enter as arguments. `progress` is called after every acknowledged batch.
 struct TuneHooks {
   std::function<double()> now;             // seconds since the process started
+  std::function<int64_t()> unix_ms = lw::unix_ms;  // of the measurements
   std::function<void(const TuneProgress&)> progress;
 };
 

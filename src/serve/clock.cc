@@ -1,11 +1,10 @@
 #include "src/serve/clock.h"
 
-#include <sys/random.h>
-#include <time.h>
 
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/log.h"
 
 namespace lw {
@@ -13,11 +12,7 @@ namespace {
 
 constexpr int64_t kMostStepMs = 10'000;     // at a synchronization
 
-int64_t monotonic_now_ms() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000;
-}
+int64_t monotonic_now_ms() { return static_cast<int64_t>(1e3 * now()); }
 
 }  // namespace
 
@@ -61,11 +56,13 @@ int64_t ServiceClock::now_ms() const { return offset_ms_ + monotonic_ms_(); }
 
 std::string make_id(int64_t now_ms) {
   static constexpr char kDigits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-  unsigned char random[16];
-  CHECK(getrandom(random, sizeof random, 0) == sizeof random);
   std::string id(26, '0');
   for (int i = 9; i >= 0; --i, now_ms >>= 5) id[i] = kDigits[now_ms & 31];
-  for (int i = 10; i < 26; ++i) id[i] = kDigits[random[i - 10] & 31];
+  uint64_t random = 0;
+  for (int i = 10; i < 26; ++i, random >>= 5) {
+    if (i % 8 == 2) random = entropy();    // eight digits' worth
+    id[i] = kDigits[random & 31];
+  }
   return id;
 }
 

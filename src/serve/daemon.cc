@@ -2,11 +2,11 @@
 
 #include <atomic>
 #include <chrono>
-#include <ctime>
 #include <thread>
 
 #include "absl/synchronization/mutex.h"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/slices.h"
 #include "src/expr/message.h"
@@ -73,7 +73,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> start_http(const DaemonOptions& opti
   hooks.before_metrics = [&service, tls] {
     service.before_metrics();
     if (tls != nullptr) {
-      service.metrics().certificate_ends_in(tls->state().not_after_s - std::time(nullptr));
+      service.metrics().certificate_ends_in(tls->state().not_after_s - unix_ms() / 1000);
     }
   };
   return HttpServer::start(http, reading, service.metrics(), std::move(hooks));

@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "httplib.h"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/expr/message.h"
 #include "src/serve/http_connections.h"
@@ -159,7 +160,6 @@ class HttpServer::Implementation {
   void answer_health(const Request& request, Response& response) const;
   absl::StatusOr<Json> document(const std::vector<std::string>& path, const Parameters& parameters);
   absl::StatusOr<Json> overview(const ViewContext& context) const;
-  int64_t now_ms() const;
   Health health() const { return hooks_.health ? hooks_.health() : Health(); }
 
   const HttpOptions options_;
@@ -313,8 +313,7 @@ void HttpServer::Implementation::answer_api(const Request& request, Response& re
   for (const auto& [name, value] : request.params) parameters.emplace(name, value);
   const bool keep = path.size() == 1 && (path[0] == "overview" || path[0] == "failures" ||
                                          path[0] == "timeline" || path[0] == "queue");
-  const int64_t clock = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::steady_clock::now().time_since_epoch()).count();
+  const auto clock = static_cast<int64_t>(1e3 * now());
   if (keep) {
     const std::lock_guard<std::mutex> lock(kept_mutex_);
     const Kept& kept = kept_[path[0]];
@@ -334,7 +333,7 @@ void HttpServer::Implementation::answer_api(const Request& request, Response& re
 
 absl::StatusOr<Json> HttpServer::Implementation::document(const std::vector<std::string>& path,
                                                           const Parameters& parameters) {
-  const ViewContext context{database_, now_ms(), options_.online_s};
+  const ViewContext context{database_, hooks_.now_ms(), options_.online_s};
   if (path.size() == 1) {
     if (path[0] == "overview") return overview(context);
     if (path[0] == "studies") return view_studies(context, parameters);
@@ -360,12 +359,6 @@ absl::StatusOr<Json> HttpServer::Implementation::overview(const ViewContext& con
   view["ready"] = now.ready;
   view["problem"] = now.problem;
   return view;
-}
-
-int64_t HttpServer::Implementation::now_ms() const {
-  if (hooks_.now_ms) return hooks_.now_ms();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::start(const HttpOptions& options,

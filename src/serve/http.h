@@ -24,6 +24,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "src/base/clock.h"
 #include "src/net/address.h"
 #include "src/net/https.h"
 #include "src/serve/auth.h"
@@ -53,7 +54,7 @@ struct Health {
 struct HttpHooks {
   std::function<Health()> health;
   std::function<absl::Status(const Identity&)> denied;  // of a revoked certificate; may be absent
-  std::function<int64_t()> now_ms;         // the service's clock; absent: the system's
+  std::function<int64_t()> now_ms = unix_ms;  // the service's clock, where there is one
   std::function<void()> before_metrics;    // sets gauges that count rows; may be absent
 };
 

@@ -10,6 +10,7 @@
 #include "src/agent/host.h"
 #include "src/agent/job.h"
 #include "src/agent/runner.h"
+#include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/parallel_pool.h"
 #include "src/measure/device_lock.h"

@@ -1,12 +1,12 @@
 // Addresses, certificate files and the script that makes them: every mistake is named.
 #include <sys/stat.h>
 
-#include <chrono>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "src/base/clock.h"
 #include "src/expr/message.h"
 #include "src/net/address.h"
 #include "src/net/certificates.h"
@@ -23,11 +23,7 @@ using testing::write_text;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-int64_t now_s() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
+int64_t now_s() { return unix_ms() / 1000; }
 
 std::string message(const absl::Status& status) { return std::string(status.message()); }
 

@@ -27,6 +27,25 @@ TEST(Client, CachesWhatTheServerSays) {
   EXPECT_EQ(place.source->calls, 1);
 }
 
+TEST(Client, ACachedAnswerIsAskedForAgainWhenItIsOld) {
+  const ClientPlace place;
+  const Task task = task_of(kWords);
+  place.source->answer = {match_of(record_of(task))};
+  const auto clock = std::make_shared<std::atomic<int64_t>>(1'000'000'000'000);
+  ClientOptions options = patient();
+  options.unix_ms = [clock] { return clock->load(); };
+  const auto client = place.open(options);
+  const auto origin = [&] { return client->lookup(task)->origin; };
+  EXPECT_EQ(origin(), "server");
+  *clock += 1000 * options.fresh_s - 1;
+  EXPECT_EQ(origin(), "cache");
+  *clock += 1;
+  EXPECT_EQ(origin(), "server");
+  EXPECT_EQ(origin(), "cache");
+  *clock -= 1000;
+  EXPECT_EQ(origin(), "server") << "a clock that was set back keeps nothing for ever";
+}
+
 TEST(Client, MissesAreCachedToo) {
   const ClientPlace place;
   const auto client = place.open(patient());

@@ -1,7 +1,7 @@
 // One look-up, many ways to the records: a store in memory, SQLite, PostgreSQL, a daemon's index, a
 // snapshot, a daemon over the network and the cache of what it said give the same answer, whole.
-#include <chrono>
 
+#include "src/base/clock.h"
 #include "src/client/client.h"
 #include "src/lower/lower.h"
 #include "tests/support/daemon_fixture.h"
@@ -12,12 +12,6 @@ namespace lw {
 namespace {
 
 constexpr int64_t kDay_ms = 86'400'000;
-
-int64_t now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 Task task_of(const std::string& words, const std::string& target = "x86_avx2") {
   absl::StatusOr<Task> task = make_client_task(words, {.target = target, .threads = 1});
@@ -81,7 +75,7 @@ class LookupSources : public ::testing::Test {
   void look_in(const std::string& name, const RecordSource& source) {
     LookupOptions options;
     options.zero_trial = false;            // a client compares with what it was given, no more
-    options.ladder.now_ms = now_ms();
+    options.ladder.now_ms = unix_ms();
     look(name, [&](const Task& task) { return lw::look_up(task, source, options); });
   }
   // Its name is what the client says of where an answer comes from.
@@ -100,7 +94,7 @@ class LookupSources : public ::testing::Test {
     return *ScheduleClient::open(options);
   }
 
-  const int64_t now_ = now_ms();
+  const int64_t now_ = unix_ms();
   const std::vector<Stored> stored_ = {
       {task_of("matmul M=64 N=96 K=48"), "", now_ - kDay_ms},
       {task_of("matmul M=128 N=48 K=64"), "", now_ - kDay_ms},

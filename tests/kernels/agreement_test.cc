@@ -12,8 +12,8 @@
 
 #include "bench/peers/loader.h"
 #include "bench/peers/match.h"
+#include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
-#include "src/measure/timing.h"
 #include "src/measure/verify.h"
 #include "src/search/search.h"
 #include "tests/kernels/random_shapes.h"

@@ -22,6 +22,7 @@
 
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/expr/text.h"
 #include "src/measure/ipc.h"
 #include "src/measure/local.h"

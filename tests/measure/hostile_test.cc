@@ -30,7 +30,6 @@
 #include "src/measure/ipc.h"
 #include "src/measure/local.h"
 #include "src/measure/sandbox.h"
-#include "src/measure/timing.h"
 #include "src/measure/workbench.h"
 #include "tests/measure/hostile_acts.h"
 

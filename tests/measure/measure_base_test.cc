@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/expr/text.h"
 #include "src/measure/guarded.h"

@@ -1,12 +1,12 @@
 // The search with the null measurer: reproducible, resumable, exact, and better than chance.
 #include "src/search/search.h"
 
-#include <chrono>
 #include <cmath>
 #include <set>
 
 #include "gtest/gtest.h"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/hash.h"
 #include "src/expr/message.h"
 #include "src/expr/text.h"
@@ -62,10 +62,7 @@ SearchOptions options_of(int trials, uint64_t seed = 1) {
 
 TuneHooks hooks_of() {
   TuneHooks hooks;
-  hooks.now = [] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-  };
+  hooks.now = now;
   return hooks;
 }
 

@@ -18,8 +18,8 @@
 #include "gtest/gtest.h"
 #include "loopwright/v1/agent.grpc.pb.h"
 #include "src/agent/agent.h"
+#include "src/base/clock.h"
 #include "src/expr/message.h"
-#include "src/measure/timing.h"
 #include "src/net/times.h"
 #include "tuner_db/messages.h"
 
