@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "schedules/steps.h"
 #include "src/base/hash.h"
+#include "tuner_db/key_terms.h"
 
 namespace lw {
 namespace {
@@ -37,10 +38,12 @@ std::string unknown_word(const Key& key) {
   if (!is_digest(key.workload)) return "the workload is no sha256, 64 hex digits";
   if (!is_digest(key.target)) return "the target is no sha256, 64 hex digits";
   if (key.backend.size() > kLongestBackend) return "the backend is longer than 200 bytes";
-  if (key.cache != "warm" && key.cache != "cold") {
+  Cache cache = Cache::kWarm;
+  if (!parse_cache(key.cache, &cache)) {
     return "the cache regime is neither warm nor cold";
   }
-  if (key.objective != "time" && key.objective != "time+winograd") {
+  Objective objective = Objective::kTime;
+  if (!parse_objective(key.objective, &objective)) {
     return "the objective is neither time nor time+winograd";
   }
   return "";

@@ -19,6 +19,7 @@
 #include "src/net/times.h"
 #include "src/search/retry.h"
 #include "tuner_db/invariants.h"
+#include "tuner_db/key_terms.h"
 #include "tuner_db/messages.h"
 
 namespace lw {
@@ -122,7 +123,8 @@ absl::Status check_job(const v1::Job& job) {
     }
   }
   if (job.threads() < 1) return bad("threads", "must be at least 1");
-  if (job.cache() != "warm" && job.cache() != "cold") return bad("cache", "warm or cold");
+  Cache cache = Cache::kWarm;
+  if (!parse_cache(job.cache(), &cache)) return bad("cache", "warm or cold");
   if (job.kind() == v1::JOB_KIND_COMPARE && (job.rounds() < 1 || job.rounds() > kMostRounds)) {
     return bad("rounds", concat("must be 1 to ", kMostRounds));
   }

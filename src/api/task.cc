@@ -12,6 +12,7 @@
 #include "src/expr/message.h"
 #include "src/measure/memory.h"
 #include "src/measure/workbench.h"
+#include "tuner_db/key_terms.h"
 
 namespace lw {
 namespace {
@@ -53,10 +54,9 @@ absl::StatusOr<Task> make_task(Program program, const std::string& words,
   }
   ASSIGN_OR_RETURN(Task task,
                    make_task(std::move(program), words, *std::move(target), options.threads));
-  if (options.winograd) {
-    task.start.winograd = true;
-    task.key.objective = "time+winograd";
-  }
+  const Objective objective = options.winograd ? Objective::kTimeWinograd : Objective::kTime;
+  task.key.objective = std::string(objective_name(objective));
+  task.start.winograd = allows_winograd(objective);
   return task;
 }
 

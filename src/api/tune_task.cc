@@ -4,11 +4,13 @@
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/api/api.h"
+#include "src/expr/message.h"
 #include "src/lower/lower.h"
 #include "src/measure/emulated.h"
 #include "src/measure/memory.h"
 #include "src/measure/timing.h"
 #include "src/search/suite.h"
+#include "tuner_db/key_terms.h"
 
 namespace lw {
 namespace {
@@ -95,7 +97,9 @@ absl::StatusOr<SuiteItem> suite_item(SuiteMember& member, const SearchOptions& o
 absl::StatusOr<std::unique_ptr<Measurer>> make_measurer(const Task& task, LocalOptions options) {
   RETURN_IF_ERROR(check_measurable(*task.program, memory_limit()));
   options.threads = task.threads();
-  options.cache = task.key.cache;
+  if (!parse_cache(task.key.cache, &options.cache)) {
+    return absl::InvalidArgumentError(concat("cache is warm or cold, not ", task.key.cache));
+  }
   options.reference = reference_kernel(task.start, options.stop);
   ASSIGN_OR_RETURN(const RunsOn device, find_device(task));
   return device == RunsOn::kEmulator

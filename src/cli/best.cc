@@ -2,6 +2,7 @@
 #include "absl/strings/str_join.h"
 #include "src/api/lookup.h"
 #include "src/cli/commands.h"
+#include "tuner_db/origin.h"
 #include "tuner_db/snapshot.h"
 
 namespace lw {
@@ -28,7 +29,7 @@ Json record_json(const Task& task, const LookupAnswer& answer,
     return {{"workload", task.workload.source_words}, {"canonical_sha256", task.key.workload},
             {"target_sha256", task.key.target},       {"backend", task.key.backend},
             {"threads", task.key.threads},            {"cache", task.key.cache},
-            {"trace", answer.trace},                  {"source", "zero"}};
+            {"trace", answer.trace},                  {"source", origin_name(Origin::kZero)}};
   }
   Json json = Json::parse(to_json(*answer.record));
   json["estimated"] = answer.record->time_kind == TimeKind::kEstimated;

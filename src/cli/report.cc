@@ -11,6 +11,7 @@
 #include "src/search/progress.h"
 #include "src/search/search.h"
 #include "tuner_db/best.h"
+#include "tuner_db/key_terms.h"
 
 namespace lw {
 namespace {
@@ -53,7 +54,7 @@ std::string last_resort_of(const WorkloadRow& row, const Key& key, const Target&
   if (!program.ok() || !best.ok()) return "";
   Nest start = make_nest(std::make_shared<const Program>(*std::move(program)),
                          std::make_shared<const Target>(target), key.threads);
-  start.winograd = key.objective == "time+winograd";
+  start.winograd = allows_winograd(key.objective);
   const std::string why = only_last_resort(start, *best);
   return why.empty() ? "" : last_resort_note(why);
 }

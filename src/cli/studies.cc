@@ -20,6 +20,7 @@
 #include "src/cli/interrupt.h"
 #include "src/cli/service.h"
 #include "src/serve/errors.h"
+#include "tuner_db/key_terms.h"
 #include "tuner_db/messages.h"
 
 namespace lw {
@@ -85,7 +86,7 @@ absl::StatusOr<v1::StudySpec> spec_of(const SubmitOptions& options,
   if (spec.workloads().empty()) return all_refused(*refused, first);
   spec.set_target(options.workload.target == "host" ? "any" : options.workload.target);
   spec.set_threads(options.workload.threads);
-  spec.set_cache(options.cold ? "cold" : "warm");
+  spec.set_cache(std::string(cache_name(options.cold ? Cache::kCold : Cache::kWarm)));
   spec.set_trials(options.trials * spec.workloads_size());
   if (options.seconds > 0) {
     spec.mutable_time_budget()->set_seconds(

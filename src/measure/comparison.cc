@@ -114,7 +114,7 @@ void MeasureClient::find_culprit(const std::vector<Built>& built, const std::vec
 Answer MeasureClient::take_samples(const std::vector<int>& slots, int rounds,
                                    std::vector<Outcome>* outcomes) {
   TimingPlan plan;
-  plan.cold = bench_->options.cache == "cold";
+  plan.cold = bench_->options.cache == Cache::kCold;
   plan.min_sample_s = 1e-3;
   Writer request;
   request.put<int32_t>(static_cast<int32_t>(slots.size()));

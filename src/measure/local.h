@@ -13,12 +13,13 @@
 #include "src/measure/hygiene.h"
 #include "src/measure/isolation.h"
 #include "src/search/measurer.h"
+#include "tuner_db/key_terms.h"
 
 namespace lw {
 
 struct LocalOptions {
   int threads = 1;             // of the kernel
-  std::string cache = "warm";  // warm | cold: flushed before every timed call
+  Cache cache = Cache::kWarm;
   uint64_t seed = 1;           // of the inputs and the points
   int builders = 0;            // processes; 0: one for each processor that may build
   // The unscheduled kernel of the program: the second oracle. Null: interpret() where it is cheap,

@@ -174,7 +174,7 @@ bool MeasureClient::estimate_only(const Built& built, Outcome* outcome) const {
 bool MeasureClient::time(const Built& built, int slot, Outcome* outcome) {
   TimingPlan plan;
   plan.incumbent_us = built.candidate.race ? built.candidate.incumbent_us : 0;
-  plan.cold = bench_->options.cache == "cold";
+  plan.cold = bench_->options.cache == Cache::kCold;
   if (built.candidate.effort > 1) {
     plan.max_samples = 30;
     plan.budget_s = 0.1;

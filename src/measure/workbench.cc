@@ -75,9 +75,6 @@ absl::StatusOr<std::unique_ptr<Workbench>> make_workbench(const Program& program
                                                           const LocalOptions& options,
                                                           std::optional<Emulator> emulator) {
   if (options.threads < 1) return absl::InvalidArgumentError("threads must be at least 1");
-  if (options.cache != "warm" && options.cache != "cold") {
-    return absl::InvalidArgumentError(absl::StrCat("cache is warm or cold, not ", options.cache));
-  }
   std::unique_ptr<Workbench> bench = std::make_unique<Workbench>();
   bench->program = program;
   bench->target = target;

@@ -90,7 +90,7 @@ absl::Status LocalLoop::issue(Measurer& measurer, Batch batch) {
 
 Measurement LocalLoop::measurement(const Proposal& proposal, const Outcome& outcome) const {
   return make_measurement(proposal.text, proposal.kernel_hash, outcome,
-                          {options_.seed, proposal.source, hooks_.now(), hooks_.unix_ms()});
+                          {options_.seed, proposal.origin, hooks_.now(), hooks_.unix_ms()});
 }
 
 // What failed through nobody's fault is tried again, raced against the incumbent of now.

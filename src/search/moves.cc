@@ -58,7 +58,7 @@ double work_of(const Sketch& sketch) {
 
 }  // namespace
 
-Option make_option(int sketch, Sample sample, const char* source) {
+Option make_option(int sketch, Sample sample, Origin origin) {
   static const int draft = feature("log_draft_us"), rows = feature("tile_rows"),
                    columns = feature("tile_columns"), copies = feature("copies");
   Option option;
@@ -70,7 +70,7 @@ Option make_option(int sketch, Sample sample, const char* source) {
   option.kind = hash_combine(
       hash_combine(static_cast<uint64_t>(sketch), static_cast<uint64_t>(option.features[rows])),
       static_cast<uint64_t>(16 * option.features[columns] + option.features[copies]));
-  option.source = source;
+  option.origin = origin;
   return option;
 }
 
@@ -131,14 +131,14 @@ void Moves::refuse(int sketch, const absl::Status& status) {
   refused_ = concat("'", space_[sketch].name, "': ", std::string(status.message()));
 }
 
-bool Moves::add(int sketch, Sample sample, const char* source, std::vector<Option>& out) {
+bool Moves::add(int sketch, Sample sample, Origin origin, std::vector<Option>& out) {
   const absl::StatusOr<int64_t> statements = count_statements(sample.nest);
   if (!statements.ok()) {
     refuse(sketch, statements.status());
     return false;
   }
   arms_[sketch].statements = *statements;
-  out.push_back(make_option(sketch, std::move(sample), source));
+  out.push_back(make_option(sketch, std::move(sample), origin));
   out.back().statements = *statements;
   return true;
 }
@@ -153,7 +153,7 @@ void Moves::draft(int count, std::vector<Option>& out) {
     left_ -= work(arms_[s]);
     absl::StatusOr<Sample> drawn = sample(start_, space_[s], rng);
     if (!drawn.ok()) refuse(s, drawn.status());
-    if (!drawn.ok() || !add(s, *std::move(drawn), "draft", out)) {
+    if (!drawn.ok() || !add(s, *std::move(drawn), Origin::kDraft, out)) {
       ++arms_[s].failed;
       continue;
     }
@@ -187,21 +187,21 @@ void Moves::breed(const std::vector<const Option*>& parents, int count, std::vec
       if (b != a && b->sketch == a->sketch) child = cross(start_, sketch, a->trace, b->trace, rng);
     }
     if (!child.ok()) child = mutate(start_, sketch, a->trace, rng);
-    if (child.ok()) add(a->sketch, *std::move(child), "evolve", out);
+    if (child.ok()) add(a->sketch, *std::move(child), Origin::kEvolve, out);
   }
 }
 
 void Moves::neighbours(const Option& option, std::vector<Option>& out) {
   if (option.sketch < 0) return;
   for (Sample& sample : lw::neighbours(start_, space_[option.sketch], option.trace)) {
-    add(option.sketch, std::move(sample), "descent", out);
+    add(option.sketch, std::move(sample), Origin::kDescent, out);
   }
 }
 
 void Moves::adapt(const Trace& foreign, std::vector<Option>& out) {
   for (size_t s = 0; s < space_.size() && !start_.stop.asked(); ++s) {
     absl::StatusOr<Sample> adapted = lw::adapt(start_, space_[s], foreign);
-    if (adapted.ok()) add(static_cast<int>(s), *std::move(adapted), "warm", out);
+    if (adapted.ok()) add(static_cast<int>(s), *std::move(adapted), Origin::kWarm, out);
   }
 }
 

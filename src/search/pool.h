@@ -25,7 +25,7 @@ struct Option {
   int64_t statements = 0;  // count_statements(); 0: not known
   float score = 0;    // higher is better
   uint64_t kind = 0;  // sketch and register tile: batches are spread over kinds
-  const char* source = "draft";
+  Origin origin = Origin::kDraft;
 };
 
 // A schedule that was tried.
@@ -37,7 +37,7 @@ struct Tried {
 };
 
 // Makes an option of a replayed trace (scores are given later).
-Option make_option(int sketch, Sample sample, const char* source);
+Option make_option(int sketch, Sample sample, Origin origin);
 
 // Doublings of its time that building an option counts as, by what its trial takes more for it: of
 // programs that look alike the small ones are tried first. Where measuring takes longer there is
@@ -85,7 +85,7 @@ class Moves {
     double work = 0;                       // of another, but for its statements
   };
   int choose_sketch(Rng& rng) const;
-  bool add(int sketch, Sample sample, const char* source, std::vector<Option>& out);
+  bool add(int sketch, Sample sample, Origin origin, std::vector<Option>& out);
   double work(const Arm& arm) const;
   void refuse(int sketch, const absl::Status& status);
 

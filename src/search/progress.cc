@@ -8,8 +8,14 @@
 
 namespace lw {
 
+std::optional<Origin> origin_of(const Measurement& m) {
+  Origin origin = Origin::kZero;
+  return parse_origin(m.source, &origin) ? std::optional(origin) : std::nullopt;
+}
+
 bool is_trial(const Measurement& m) {
-  return !is_retried(m.verdict) && m.source != "zero" && m.source != "finalist";
+  const std::optional<Origin> origin = origin_of(m);
+  return !is_retried(m.verdict) && origin != Origin::kZero && origin != Origin::kFinalist;
 }
 
 bool SearchProgress::take(const Measurement& m) {
@@ -21,7 +27,7 @@ void SearchProgress::count(const Measurement& m) {
   if (!is_pooled(m)) return;
   trials += is_trial(m);
   failed += is_candidates_fault(m.verdict);
-  if (m.time_kind != time_kind || m.source != "zero") return;
+  if (m.time_kind != time_kind || origin_of(m) != Origin::kZero) return;
   has_zero = true;
   zero_us = m.verdict == Verdict::kOk ? m.time_us : 0;
   zero_verified = m.verified;

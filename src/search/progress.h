@@ -5,10 +5,16 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 
 #include "tuner_db/store.h"
 
+#include "tuner_db/origin.h"
+
 namespace lw {
+
+// Of its source; nothing: no search proposed it.
+std::optional<Origin> origin_of(const Measurement& measurement);
 
 // Whether it counts against the trials: neither the zero-trial answer nor a finalist, which was
 // measured before, nor what is to be measured again.

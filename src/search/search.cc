@@ -179,7 +179,7 @@ struct Search::Impl {
   }
 
   // Lowers and registers a proposal; false when its kernel is known or cannot be made.
-  bool take(const Option& option, const char* source, std::vector<Proposal>& batch) {
+  bool take(const Option& option, Origin origin, std::vector<Proposal>& batch) {
     if (known(option.text)) return false;
     absl::StatusOr<Nest> nest = replay(moves.start(), option.trace);
     absl::StatusOr<Kernel> kernel = nest.ok() ? lower(*nest) : nest.status();
@@ -203,7 +203,7 @@ struct Search::Impl {
     proposal.kernel = std::make_shared<const Kernel>(*std::move(kernel));
     proposal.features = option.features;
     proposal.draft_us = option.draft_us;
-    proposal.source = source;
+    proposal.origin = origin;
     proposal.kernel_hash = kernel_hash;
     batch.push_back(std::move(proposal));
     in_flight.emplace(option.text, option);
@@ -217,7 +217,7 @@ struct Search::Impl {
     for (; at < from.size(); ++at) {
       const Option& option = from[at];
       if (kinds[option.kind] >= most || known(option.text)) continue;
-      if (!take(option, option.source, batch)) continue;
+      if (!take(option, option.origin, batch)) continue;
       ++kinds[option.kind];
       return true;
     }
@@ -245,7 +245,7 @@ struct Search::Impl {
     for (int attempt = 0; attempt < 20; ++attempt) {
       std::vector<Option> drawn;
       moves.draft(1, drawn);
-      if (!drawn.empty() && take(drawn[0], "random", batch)) return true;
+      if (!drawn.empty() && take(drawn[0], Origin::kRandom, batch)) return true;
     }
     return false;
   }
@@ -261,7 +261,7 @@ struct Search::Impl {
     refill();
     const size_t early = std::min(wanted, static_cast<size_t>(kWarmTries));
     while (!warm.empty() && batch.size() < early) {
-      take(warm.front(), "warm", batch);
+      take(warm.front(), Origin::kWarm, batch);
       warm.erase(warm.begin());
     }
     const bool descends = descending(trials_left);
@@ -305,10 +305,10 @@ struct Search::Impl {
       return std::max(a.statements, kZeroStatements) < std::max(b.statements, kZeroStatements);
     });
     for (size_t i = 0; i < pool.size(); ++i) {
-      if (take(pool[i], "zero", batch)) return std::move(batch[0]);
+      if (take(pool[i], Origin::kZero, batch)) return std::move(batch[0]);
     }
     if (take_random(batch) || (fall_back() && take_random(batch))) {
-      batch[0].source = "zero";
+      batch[0].origin = Origin::kZero;
       return std::move(batch[0]);
     }
     RETURN_IF_ERROR(options.stop.status("the search for a first schedule"));
@@ -381,7 +381,7 @@ struct Search::Impl {
     absl::StatusOr<Nest> nest = replay(moves.start(), *trace);
     if (!nest.ok()) return false;
     const int sketch = moves.sketch_of(*trace);
-    option = search::make_option(sketch, {*std::move(trace), *std::move(nest)}, "stored");
+    option = search::make_option(sketch, {*std::move(trace), *std::move(nest)}, Origin::kWarm);
     option.text = text;
     return true;
   }
@@ -486,7 +486,7 @@ std::vector<Proposal> Search::finalists(int count) {
     const uint64_t kernel_hash = hash(*kernel);
     result.push_back({t->option.trace, t->option.text,
                       std::make_shared<const Kernel>(*std::move(kernel)), t->option.features,
-                      t->option.draft_us, "finalist", kernel_hash});
+                      t->option.draft_us, Origin::kFinalist, kernel_hash});
   }
   return result;
 }

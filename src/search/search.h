@@ -16,6 +16,7 @@
 #include "schedules/steps.h"
 #include "src/base/clock.h"
 #include "src/search/measurer.h"
+#include "tuner_db/origin.h"
 #include "tuner_db/store.h"
 
 namespace lw {
@@ -47,8 +48,7 @@ struct Proposal {
   std::shared_ptr<const Kernel> kernel;
   std::vector<float> features;
   double draft_us = 0;
-  std::string source;                      // "draft", "evolve", "random", "descent", "warm",
-                                           // "zero", "finalist"
+  Origin origin = Origin::kDraft;
   uint64_t kernel_hash = 0;                // hash(*kernel)
 };
 

@@ -47,7 +47,7 @@ Measurement make_measurement(const std::string& trace, uint64_t kernel_hash, con
   m.build_s = o.build_s;
   m.environment = o.environment;
   m.seed = circumstances.seed;
-  m.source = circumstances.source;
+  m.source = std::string(origin_name(circumstances.origin));
   m.wall_s = circumstances.wall_s;
   m.unix_ms = circumstances.unix_ms;
   return m;
@@ -62,7 +62,7 @@ SearchRun::SearchRun(const Nest& start, const SearchOptions& options, std::uniqu
 
 void SearchRun::count(const Measurement& m) {
   if (is_trial(m)) has_final_ = false;
-  if (m.source == "finalist") has_final_ = true;
+  if (origin_of(m) == Origin::kFinalist) has_final_ = true;
   if (progress_.take(m)) curve_.push_back({m.wall_s, progress_.trials, m.time_us, m.trace});
 }
 
@@ -80,14 +80,14 @@ void SearchRun::resume(const std::vector<Measurement>& stored) {
 int SearchRun::adopt(const std::vector<IssuedProposal>& issued) {
   int adopted = 0;
   for (const IssuedProposal& proposal : issued) {
-    const bool measured_twice = proposal.source == "finalist";
+    const bool measured_twice = proposal.origin == Origin::kFinalist;
     const absl::StatusOr<uint64_t> kernel_hash = search_.adopt(proposal.trace, measured_twice);
     if (!kernel_hash.ok() || issued_.contains(proposal.trace)) continue;
-    issued_[proposal.trace] = {*kernel_hash, proposal.source};
+    issued_[proposal.trace] = {*kernel_hash, proposal.origin};
     ++adopted;
   }
   if (adopted > 0 && phase_ == SearchPhase::kDone) phase_ = SearchPhase::kDraining;
-  if (has_issued("finalist")) {
+  if (has_issued(Origin::kFinalist)) {
     phase_ = SearchPhase::kFinalists;
     ++final_attempts_;
   }
@@ -125,8 +125,8 @@ void SearchRun::take(const std::vector<Measurement>& results) {
 void SearchRun::lost(const std::string& trace) {
   const auto it = issued_.find(trace);
   if (it == issued_.end()) return;
-  if (it->second.source == "zero") zero_lost_ = true;
-  if (it->second.source != "finalist") {
+  if (it->second.origin == Origin::kZero) zero_lost_ = true;
+  if (it->second.origin != Origin::kFinalist) {
     Measurement released;                  // the search forgets that it was tried
     released.trace = trace;
     released.kernel_hash = it->second.kernel_hash;
@@ -139,21 +139,21 @@ void SearchRun::lost(const std::string& trace) {
 
 void SearchRun::settle() {
   if (issued_.empty() || options_.depth > 1) learn();
-  const bool over = phase_ == SearchPhase::kFinalists && !has_issued("finalist") &&
+  const bool over = phase_ == SearchPhase::kFinalists && !has_issued(Origin::kFinalist) &&
                     (has_final_ || final_attempts_ >= kFinalistsTries);
   if (over) phase_ = SearchPhase::kDone;
 }
 
 // ---- what comes next ----------------------------------------------------------------------------
 
-bool SearchRun::has_issued(const char* source) const {
+bool SearchRun::has_issued(Origin origin) const {
   return std::any_of(issued_.begin(), issued_.end(),
-                     [&](const auto& issued) { return issued.second.source == source; });
+                     [&](const auto& issued) { return issued.second.origin == origin; });
 }
 
 int SearchRun::trials_in_flight() const {
   return static_cast<int>(std::count_if(issued_.begin(), issued_.end(), [](const auto& issued) {
-    return issued.second.source != "zero" && issued.second.source != "finalist";
+    return issued.second.origin != Origin::kZero && issued.second.origin != Origin::kFinalist;
   }));
 }
 
@@ -175,7 +175,7 @@ void SearchRun::advance(double elapsed_s) {
   if (phase_ == SearchPhase::kZeroTrial) {
     if (progress_.has_zero || zero_lost_) {
       phase_ = SearchPhase::kTrials;
-    } else if (has_issued("zero") && elapsed_s > options_.seconds) {
+    } else if (has_issued(Origin::kZero) && elapsed_s > options_.seconds) {
       phase_ = SearchPhase::kDraining;
     }
   }
@@ -215,7 +215,7 @@ absl::StatusOr<Batch> SearchRun::issue_some(double elapsed_s, int most) {
 
 absl::StatusOr<Batch> SearchRun::issue_zero() {
   Batch batch;
-  if (has_issued("zero")) return batch;
+  if (has_issued(Origin::kZero)) return batch;
   ASSIGN_OR_RETURN(Proposal zero, search_.zero_trial());
   batch.kind = BatchKind::kZeroTrial;
   batch.verify = true;
@@ -277,7 +277,7 @@ Batch SearchRun::issue_finalists(double elapsed_s) {
 }
 
 void SearchRun::issue(const Batch& batch) {
-  for (const Proposal& p : batch.proposals) issued_[p.text] = {p.kernel_hash, p.source};
+  for (const Proposal& p : batch.proposals) issued_[p.text] = {p.kernel_hash, p.origin};
 }
 
 }  // namespace lw

@@ -48,13 +48,13 @@ enum class SearchPhase : uint8_t { kZeroTrial, kTrials, kDraining, kFinalists, k
 // A proposal that is out: what a restarted driver knows of it.
 struct IssuedProposal {
   std::string trace;
-  std::string source;                      // Proposal::source
+  Origin origin = Origin::kDraft;          // Proposal::origin
 };
 
 // What the caller knows of a measurement beside its outcome.
 struct Circumstances {
   uint64_t seed = 0;
-  std::string source;                      // Proposal::source
+  Origin origin = Origin::kDraft;          // Proposal::origin
   double wall_s = 0;                       // since the study began
   int64_t unix_ms = 0;
 };
@@ -125,7 +125,7 @@ class SearchRun {
  private:
   struct Issued {
     uint64_t kernel_hash = 0;
-    std::string source;
+    Origin origin = Origin::kDraft;
   };
   bool complete() const;
   int trials_in_time(double elapsed_s) const;
@@ -133,7 +133,7 @@ class SearchRun {
   void count(const Measurement& m);
   void learn();
   void settle();
-  bool has_issued(const char* source) const;
+  bool has_issued(Origin origin) const;
   void fill();
   absl::StatusOr<Batch> issue_some(double elapsed_s, int most);
   absl::StatusOr<Batch> issue_zero();

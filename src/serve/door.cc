@@ -21,6 +21,7 @@
 #include "src/serve/errors.h"
 #include "tuner_db/best.h"
 #include "tuner_db/invariants.h"
+#include "tuner_db/key_terms.h"
 #include "tuner_db/ladder.h"
 #include "tuner_db/workload_row.h"
 
@@ -146,7 +147,7 @@ double Door::least_us(const Asked& asked) {
     program = std::make_shared<const Program>(*std::move(read));
   }
   double least = impossible_below_us(*program, *asked.target, asked.key.threads);
-  if (asked.key.objective != "time") least /= kWinogradSaves;
+  if (allows_winograd(asked.key.objective)) least /= kWinogradSaves;
   least_us_.put(question, least, sizeof least);
   return least;
 }
@@ -158,7 +159,7 @@ absl::Status Door::apply(const Asked& asked, const std::string& trace, const Sto
                                              trace));
   if (applies_.find(question)) return absl::OkStatus();
   Nest start = make_nest(asked.program, asked.target, asked.key.threads);
-  start.winograd = asked.key.objective == "time+winograd";
+  start.winograd = allows_winograd(asked.key.objective);
   start.stop = stop;
   ASSIGN_OR_RETURN(const Trace steps, parse_trace(trace));
   ASSIGN_OR_RETURN(const Nest nest, replay(start, steps));

@@ -20,6 +20,7 @@
 #include "src/serve/names.h"
 #include "src/serve/paging.h"
 #include "src/serve/study_queue.h"
+#include "tuner_db/key_terms.h"
 #include "tuner_db/messages.h"
 
 namespace lw {
@@ -45,7 +46,8 @@ absl::Status check_numbers(const v1::StudySpec& spec, const Quotas& quotas) {
   if (spec.threads() < 0 || spec.threads() > kMostThreads) {
     return bad_field("spec.threads", concat("must be 0 to ", kMostThreads));
   }
-  if (!spec.cache().empty() && spec.cache() != "warm" && spec.cache() != "cold") {
+  Cache cache = Cache::kWarm;
+  if (!spec.cache().empty() && !parse_cache(spec.cache(), &cache)) {
     return bad_field("spec.cache", "must be warm or cold");
   }
   if (spec.trials() < 0 || spec.trials() > quotas.trials_per_study) {
@@ -192,7 +194,7 @@ absl::StatusOr<CheckedSpec> check_spec(const v1::StudySpec& spec, const Quotas& 
     checked.workloads.push_back(std::move(row));
   }
   if (checked.spec.target().empty()) checked.spec.set_target("any");
-  if (checked.spec.cache().empty()) checked.spec.set_cache("warm");
+  if (checked.spec.cache().empty()) checked.spec.set_cache(std::string(cache_name(Cache::kWarm)));
   if (checked.spec.seed() == 0) checked.spec.set_seed(1);
   if (checked.spec.trials() == 0) {
     checked.spec.set_trials(static_cast<int32_t>(std::min<int64_t>(

@@ -201,7 +201,7 @@ absl::Status StudySearch::queue_look(Workload& w, const std::vector<std::string>
   for (const std::string& trace : traces) {
     Proposal& proposal = batch.proposals.emplace_back();
     proposal.text = trace;
-    proposal.source = "finalist";
+    proposal.origin = Origin::kFinalist;
   }
   ++w.row.looks;
   return queue_jobs_of(w, batch, std::move(avoid), /*is_look=*/true);

@@ -56,7 +56,7 @@ std::vector<JobRow> jobs_of(const StudyRow& study, const StudyWorkloadRow& workl
       candidate.set_trace(proposal.text);
       candidate.set_incumbent_us(batch.incumbent_us);
       candidate.set_verify(batch.verify);
-      one.sources.push_back(proposal.source);
+      one.sources.emplace_back(origin_name(proposal.origin));
     }
   }
   return jobs;

@@ -7,6 +7,7 @@
 #include "src/net/times.h"
 #include "src/serve/requests.h"
 #include "src/serve/rows.h"
+#include "tuner_db/key_terms.h"
 #include "tuner_db/usage.h"
 
 namespace lw {
@@ -57,7 +58,7 @@ absl::Status damaged(const Database& database, std::string_view what) {
 
 Key key_of(const StudyRow& study, const StudyWorkloadRow& workload) {
   return {workload.workload, study.target, workload.backend, workload.threads, workload.cache,
-          "time"};
+          std::string(objective_name(Objective::kTime))};
 }
 
 absl::StatusOr<std::vector<StudyRow>> select_studies(Database& database, std::string_view where,

@@ -11,6 +11,7 @@
 #include "src/search/warm_start.h"
 #include "src/serve/study_search_impl.h"
 #include "tuner_db/best.h"
+#include "tuner_db/origin.h"
 
 namespace lw {
 namespace {
@@ -133,7 +134,8 @@ absl::Status StudySearch::build(Workload& workload, const std::vector<JobRow>& o
     std::vector<std::string>& traces = workload.out[job.id];
     for (int i = 0; i < job.payload.candidates_size(); ++i) {
       traces.push_back(job.payload.candidates(i).trace());
-      issued.push_back({traces.back(), job.sources[i]});
+      issued.push_back({traces.back()});
+      parse_origin(job.sources[i], &issued.back().origin);
     }
   }
   workload.run->adopt(issued);

@@ -14,6 +14,7 @@
 #include "bench/peers/match.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
+#include "src/expr/message.h"
 #include "src/measure/verify.h"
 #include "src/search/search.h"
 #include "tests/kernels/random_shapes.h"
@@ -91,11 +92,11 @@ std::vector<Scheduled> few_trials(const Nest& start, Rng& rng) {
   for (int left : {2, 1}) {                // the last one descends
     std::vector<Measurement> results;
     for (const Proposal& one : search.propose(1, left)) {
-      add(one.source + ": " + one.text, *one.kernel);
+      add(concat(origin_name(one.origin), ": ", one.text), *one.kernel);
       Measurement result;
       result.trace = one.text;
       result.kernel_hash = one.kernel_hash;
-      result.source = one.source;
+      result.source = std::string(origin_name(one.origin));
       result.verified = true;
       result.time_us = result.ci_low_us = result.ci_high_us = one.draft_us;
       result.samples_us = {one.draft_us};

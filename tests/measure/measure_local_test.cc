@@ -339,7 +339,7 @@ TEST_P(LocalTest, CancelDropsWhatHasNotStarted) {
 
 TEST_P(LocalTest, ColdCachesAreAnotherRegime) {
   LocalOptions options = quick();
-  options.cache = "cold";
+  options.cache = Cache::kCold;
   std::unique_ptr<Measurer> measurer = make(options);
   const Outcome outcome = one(*measurer, kGood);
   EXPECT_EQ(outcome.verdict, Verdict::kOk) << outcome.detail;

@@ -93,7 +93,7 @@ Batch batch_of(int candidates, BatchKind kind = BatchKind::kTrials) {
   batch.kind = kind;
   for (int i = 0; i < candidates; ++i) {
     batch.proposals.emplace_back().text = absl::StrCat("t", i);
-    batch.proposals.back().source = "evolve";
+    batch.proposals.back().origin = Origin::kEvolve;
   }
   return batch;
 }

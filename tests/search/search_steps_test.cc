@@ -44,7 +44,7 @@ Measurement measured(const Proposal& proposal, Verdict verdict = Verdict::kOk) {
     outcome.verified = true;
   }
   return make_measurement(proposal.text, proposal.kernel_hash, outcome,
-                          {1, proposal.source, 0.5, 7});
+                          {1, proposal.origin, 0.5, 7});
 }
 
 std::vector<Measurement> measured(const Batch& batch) {
@@ -266,7 +266,7 @@ TEST(Steps, GoesOnAfterACrashAtAnyStep) {
     second->resume(stored);
     std::vector<IssuedProposal> issued;
     for (const Batch& batch : out) {
-      for (const Proposal& p : batch.proposals) issued.push_back({p.text, p.source});
+      for (const Proposal& p : batch.proposals) issued.push_back({p.text, p.origin});
     }
     second->adopt(issued);
     const int adopted = second->in_flight();
@@ -276,7 +276,7 @@ TEST(Steps, GoesOnAfterACrashAtAnyStep) {
     std::vector<Measurement> late;
     for (const Batch& batch : out) {
       for (const Proposal& p : batch.proposals) {
-        if (!known.contains(p.text) || p.source == "finalist") late.push_back(measured(p));
+        if (!known.contains(p.text) || p.origin == Origin::kFinalist) late.push_back(measured(p));
       }
     }
     EXPECT_EQ(static_cast<int>(late.size()), adopted);
@@ -312,7 +312,7 @@ TEST(Steps, TheLastTrialsInTimeRefineTheBest) {
     const Batch batch = must(run->next(elapsed));
     run->take(measured(batch));
     return std::any_of(batch.proposals.begin(), batch.proposals.end(),
-                       [](const Proposal& p) { return p.source == "descent"; });
+                       [](const Proposal& p) { return p.origin == Origin::kDescent; });
   };
   for (double elapsed : {0.0, 1.0, 2.0, 3.0}) EXPECT_FALSE(refined(elapsed));
   EXPECT_TRUE(refined(9.0));
