@@ -1,7 +1,7 @@
 // The bound of a task, by rates that are measured beside the time that they judge, or now.
 #include "src/api/api.h"
 #include "src/base/check.h"
-#include "src/measure/limits.h"
+#include "src/measure/environment.h"
 
 namespace lw {
 namespace {
@@ -62,11 +62,11 @@ absl::StatusOr<Bound> measure_bound_beside(const Task& task, const Choice& choic
 absl::StatusOr<Bound> bound_beside(const Task& task, const Measurement& measurement,
                                    double budget_s) {
   const Judged program = judged(task, computed_by(task, measurement.trace));
-  const Limits limits = parse_limits(measurement.environment);
+  const std::optional<Limits> limits = parse_environment(measurement.environment).limits;
   // Rates of what the direct sum needs say nothing of another program's.
   const bool same = program.program == task.program;
-  if (same && limits.peak_gflops > 0 && limits.bandwidth_gbytes > 0) {
-    const Bound bound = find_bound(program.work, *task.target, limits);
+  if (same && limits && limits->peak_gflops > 0 && limits->bandwidth_gbytes > 0) {
+    const Bound bound = find_bound(program.work, *task.target, *limits);
     if (bound.bound_us <= measurement.time_us) return bound;
   }
   return measure_beside(program, measurement.time_us, budget_s);

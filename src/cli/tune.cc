@@ -13,6 +13,7 @@
 #include "src/cli/failure_text.h"
 #include "src/cli/interrupt.h"
 #include "src/cli/progress.h"
+#include "src/measure/environment.h"
 #include "tuner_db/failures.h"
 
 namespace lw {
@@ -39,8 +40,9 @@ struct Tuned {
 
 // The error that was judged: of the element whose error is the largest share of the admissible one.
 Json error_json(const Measurement& best) {
-  const Json environment = Json::parse(best.environment, nullptr, /*allow_exceptions=*/false);
-  Json error = environment.is_object() ? environment.value("error", Json::object()) : Json::object();
+  Json error = Json::parse(parse_environment(best.environment).error, nullptr,
+                           /*allow_exceptions=*/false);
+  if (!error.is_object()) error = Json::object();
   error["of_admissible"] = best.max_rel_error;
   return error;
 }

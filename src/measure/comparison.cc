@@ -6,13 +6,12 @@
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/measure/judgement.h"
-#include "src/measure/limits.h"
 #include "src/measure/measure_client.h"
 
 namespace lw {
 
-// Finalists carry what they are judged by, measured in the same minute.
-void MeasureClient::note_limits(std::vector<Outcome>* outcomes) {
+// What finalists are judged by, measured in the same minute.
+std::optional<Limits> MeasureClient::limits_now() const {
   const std::vector<int> mine = allowed_cpus();
   pin_to(bench_->measuring);
   const Work work = count_work(bench_->program);
@@ -21,11 +20,7 @@ void MeasureClient::note_limits(std::vector<Outcome>* outcomes) {
           ? nominal_limits(bench_->program, work, bench_->target, bench_->options.threads)
           : measure_limits(bench_->program, work, bench_->target, bench_->options.threads);
   pin_to(mine);
-  if (!limits.ok()) return;
-  const std::string facts = "," + limits_members(*limits) + "}";
-  for (Outcome& outcome : *outcomes) {
-    outcome.environment.replace(outcome.environment.size() - 1, 1, facts);
-  }
+  return limits.ok() ? std::optional(*limits) : std::nullopt;
 }
 
 std::vector<Outcome> MeasureClient::interleave(const std::vector<Built>& built, int rounds) {
@@ -45,8 +40,12 @@ std::vector<Outcome> MeasureClient::interleave(const std::vector<Built>& built, 
     over = slots.empty() || compare(built, slots, rounds, &outcomes);
   }
   hygiene_.end(measurer_.pid());
-  for (Outcome& outcome : outcomes) outcome.environment = environment(outcome);
-  note_limits(&outcomes);
+  const std::optional<Limits> limits = limits_now();
+  for (Outcome& outcome : outcomes) {
+    Environment facts = environment(outcome);
+    facts.limits = limits;
+    outcome.environment = to_json(facts);
+  }
   measurer_.ask(kUnloadAll, "", kLoadTimeout, "unloading");
   return outcomes;
 }

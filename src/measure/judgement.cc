@@ -61,9 +61,9 @@ std::string error_json(const Outcome& outcome) {
       !std::isfinite(outcome.max_rel_error)) {
     return "";
   }
-  std::string text = absl::StrFormat(
-      ",\"error\":{\"element\":\"%s\",\"of_admissible\":%.4g,\"absolute\":%.4g",
-      outcome.worst_element, outcome.max_rel_error, error);
+  std::string text =
+      absl::StrFormat("{\"element\":\"%s\",\"of_admissible\":%.4g,\"absolute\":%.4g",
+                      outcome.worst_element, outcome.max_rel_error, error);
   if (expected > 0) absl::StrAppendFormat(&text, ",\"relative\":%.4g", error / expected);
   return text + "}";
 }

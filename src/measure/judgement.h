@@ -27,7 +27,7 @@ std::string on_inputs(int set, const std::string& detail);
 // Keeps the check's worst element in the outcome if it is worse than what is there.
 void note_error(const Check& check, Outcome* outcome);
 
-// That element as a member of the environment's JSON, ",\"error\":{...}"; "" where all was exact.
+// That element as the `error` of an Environment; "" where all was exact.
 std::string error_json(const Outcome& outcome);
 
 // Of the points of a set, those whose value is known; why not all natural ones are or can be judged,

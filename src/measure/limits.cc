@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "nlohmann/json.hpp"
 #include "schedules/dot.h"
 #include "src/base/check.h"
 #include "src/expr/message.h"
@@ -118,33 +117,6 @@ Limits nominal_limits(const Program& program, const Work& work, const Target& ta
       (level->read_bytes_per_cycle + level->write_bytes_per_cycle) * target.ghz * threads;
   for (const InstructionMix& mix : instruction_mixes(work, target))
     limits.instructions[mix.name] = nominal_instruction_rate(target, mix, threads);
-  return limits;
-}
-
-std::string limits_members(const Limits& limits) {
-  const nlohmann::json json = {{"peak_gflops", limits.peak_gflops},
-                               {"bandwidth_gbytes_per_s", limits.bandwidth_gbytes},
-                               {"instructions_g_per_s", limits.instructions}};
-  const std::string text = json.dump();
-  return text.substr(1, text.size() - 2);
-}
-
-Limits parse_limits(std::string_view environment) {
-  const nlohmann::json json =
-      nlohmann::json::parse(environment, nullptr, /*allow_exceptions=*/false);
-  Limits limits;
-  const auto number = [](const nlohmann::json& object, const char* name) {
-    const auto it = object.find(name);
-    return it != object.end() && it->is_number() ? it->get<double>() : 0.0;
-  };
-  if (!json.is_object() || !json.contains("instructions_g_per_s") ||
-      !json["instructions_g_per_s"].is_object()) {
-    return limits;
-  }
-  limits.peak_gflops = number(json, "peak_gflops");
-  limits.bandwidth_gbytes = number(json, "bandwidth_gbytes_per_s");
-  for (const auto& [name, rate] : json["instructions_g_per_s"].items())
-    if (rate.is_number()) limits.instructions[name] = rate.get<double>();
   return limits;
 }
 

@@ -45,12 +45,6 @@ absl::StatusOr<Limits> measure_limits(const Program& program, const Work& work,
 // operations, for so many threads. REQUIRES: the target has caches.
 Limits nominal_limits(const Program& program, const Work& work, const Target& target, int threads);
 
-// As the members of a JSON object that a finalist's environment carries; parse_limits takes such an
-// object, and gives zeros for what it does not say (of a record from before instructions were
-// measured: for all, so that it is measured again).
-std::string limits_members(const Limits& limits);
-Limits parse_limits(std::string_view environment);
-
 // The larger of each rate.
 Limits larger(const Limits& a, const Limits& b);
 

@@ -16,7 +16,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/measure/judgement.h"
@@ -305,7 +304,7 @@ Outcome MeasureClient::measure(const Built& built) {
     }
     if (outcome.verdict != Verdict::kOk) forget_times(&outcome);
     outcome.measure_s = now() - begin;
-    outcome.environment = environment(outcome);
+    outcome.environment = to_json(environment(outcome));
     return outcome;
   }
   usage_ = TimedUsage();
@@ -325,30 +324,24 @@ Outcome MeasureClient::measure(const Built& built) {
   if (outcome.verdict == Verdict::kDeviceUnhealthy) measurer_.stop();  // it may be the kernel's now
   hygiene_.end(measurer_.pid());
   outcome.measure_s = now() - begin;
-  outcome.environment = environment(outcome);
+  outcome.environment = to_json(environment(outcome));
   return outcome;
 }
 
-std::string MeasureClient::environment(const Outcome& outcome) const {
-  std::string text;
-  if (bench_->emulator) {
-    text = absl::StrFormat(
-        "{\"emulated\":true,\"emulator\":\"%s\",\"estimated\":true,\"threads\":%d",
-        bench_->emulator->name, bench_->options.threads);
-  } else {
-    text = absl::StrFormat(
-        "{\"cache\":\"%s\",\"cpus\":[%s],\"parted\":%s,\"threads\":%d,\"timer_ns\":%.0f,",
-        bench_->options.cache, absl::StrJoin(bench_->measuring, ","),
-        bench_->parted() ? "true" : "false", bench_->options.threads, timer_resolution() * 1e9);
-    absl::StrAppend(&text, hygiene_.json(usage_, outcome.samples_us), ",", hygiene_.constant_json(),
-                    ",\"isolation\":", isolation_);
-  }
-  if (!oracle_problem_.empty()) {
-    std::string quoted;
-    for (char c : oracle_problem_) quoted += c == '"' || c == '\\' || c < ' ' ? '\'' : c;
-    absl::StrAppend(&text, ",\"oracle\":\"", quoted, "\"");
-  }
-  return text + error_json(outcome) + "}";
+Environment MeasureClient::environment(const Outcome& outcome) const {
+  Environment facts;
+  facts.threads = bench_->options.threads;
+  if (bench_->emulator) facts.emulator = bench_->emulator->name;
+  facts.cache = bench_->options.cache;
+  facts.cpus = bench_->measuring;
+  facts.parted = bench_->parted();
+  facts.timer_ns = timer_resolution() * 1e9;
+  facts.hygiene = absl::StrCat(hygiene_.json(usage_, outcome.samples_us), ",",
+                               hygiene_.constant_json());
+  facts.isolation = isolation_;
+  facts.oracle = oracle_problem_;
+  facts.error = error_json(outcome);
+  return facts;
 }
 
 }  // namespace lw

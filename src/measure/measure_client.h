@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "src/measure/environment.h"
 #include "src/measure/hygiene.h"
 #include "src/measure/timing.h"
 #include "src/measure/worker_link.h"
@@ -55,8 +56,8 @@ class MeasureClient {
                     const Answer& end, std::vector<Outcome>* outcomes);
   Answer take_samples(const std::vector<int>& slots, int rounds, std::vector<Outcome>* outcomes);
   double call_limit_s(double incumbent_us) const;
-  std::string environment(const Outcome& outcome) const;
-  void note_limits(std::vector<Outcome>* outcomes);
+  Environment environment(const Outcome& outcome) const;
+  std::optional<Limits> limits_now() const;
 
   Zygote* zygote_;
   const Workbench* bench_;

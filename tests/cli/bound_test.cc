@@ -152,19 +152,6 @@ TEST(Bound, FasterMachinesHaveLowerOnes) {
   }
 }
 
-TEST(Limits, SurviveTheEnvironment) {
-  const Limits limits = limits_for_test();
-  const Limits back = parse_limits("{\"cpu\":\"x\"," + limits_members(limits) + "}");
-  EXPECT_EQ(back.peak_gflops, limits.peak_gflops);
-  EXPECT_EQ(back.bandwidth_gbytes, limits.bandwidth_gbytes);
-  EXPECT_EQ(back.instructions, limits.instructions);
-  // Records from before instructions were measured, and none at all: nothing is known.
-  for (const char* text : {"{\"peak_gflops\":5,\"bandwidth_gbytes_per_s\":6}", "{}", "", "[1]",
-                           "{\"instructions_g_per_s\":3,\"peak_gflops\":5}"}) {
-    EXPECT_EQ(parse_limits(text).peak_gflops, 0) << text;
-  }
-}
-
 // Each is at most what its parts allow.
 TEST(Limits, RatesOfThisMachineAgreeWithEachOther) {
   const Target host = *find_target("host");
