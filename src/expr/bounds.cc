@@ -9,8 +9,7 @@
 #include "src/expr/bounds.h"
 
 #include <algorithm>
-
-#include "src/expr/scalar.h"
+#include <climits>
 
 namespace lw {
 namespace {
@@ -28,29 +27,6 @@ void add_term(const Expr& atom, int64_t factor, Linear* form) {
     return;
   }
   if (factor != 0) form->terms.push_back({atom, factor});
-}
-
-void accumulate(const Expr& e, int64_t factor, Linear* form) {
-  switch (e->op) {
-    case ExprOp::kConst:
-      form->constant = add_wrapping(form->constant, mul_wrapping(factor, e->integer));
-      return;
-    case ExprOp::kAdd:
-    case ExprOp::kSub:
-      accumulate(e->args[0], factor, form);
-      accumulate(e->args[1], e->op == ExprOp::kAdd ? factor : sub_wrapping(0, factor), form);
-      return;
-    case ExprOp::kNeg: accumulate(e->args[0], sub_wrapping(0, factor), form); return;
-    case ExprOp::kMul:
-      for (int side : {0, 1}) {
-        if (!is_const(e->args[side])) continue;
-        accumulate(e->args[1 - side], mul_wrapping(factor, e->args[side]->integer), form);
-        return;
-      }
-      break;
-    default: break;
-  }
-  add_term(e, factor, form);
 }
 
 // a + factor * b, or false when a factor overflows.
@@ -227,7 +203,9 @@ bool same(const Expr& a, const Expr& b) {
 
 Linear linear_form(const Expr& index) {
   Linear form;
-  accumulate(index, 1, &form);
+  int left = INT_MAX;
+  add_summands(index, 1, form.constant, left,
+               [&](const Expr& atom, int64_t factor) { add_term(atom, factor, &form); });
   return form;
 }
 

@@ -7,11 +7,46 @@
 #include <vector>
 
 #include "src/expr/expr.h"
+#include "src/expr/scalar.h"
 
 namespace lw {
 
 // Structural equality.
 bool same(const Expr& a, const Expr& b);
+
+// An index as a sum: `summand(atom, factor)` is called for every part of it that is neither a sum
+// nor a multiple, axes among them, as often as it occurs; `factor` times what remains is added to
+// `constant`. `left` counts down the nodes that may still be looked at, of which what is shared is
+// as many as it occurs; false: there were more.
+template <class Summand>
+bool add_summands(const Expr& index, int64_t factor, int64_t& constant, int& left,
+                  const Summand& summand) {
+  if (--left < 0) return false;
+  const std::vector<Expr>& args = index->args;
+  switch (index->op) {
+    case ExprOp::kConst:
+      constant = add_wrapping(constant, mul_wrapping(factor, index->integer));
+      return true;
+    case ExprOp::kNeg:
+      return add_summands(args[0], sub_wrapping(0, factor), constant, left, summand);
+    case ExprOp::kAdd:
+    case ExprOp::kSub: {
+      const int64_t second = index->op == ExprOp::kAdd ? factor : sub_wrapping(0, factor);
+      const bool whole = add_summands(args[0], factor, constant, left, summand);
+      return add_summands(args[1], second, constant, left, summand) && whole;
+    }
+    case ExprOp::kMul:
+      for (const int side : {0, 1}) {
+        if (args[side]->op != ExprOp::kConst) continue;
+        const int64_t product = mul_wrapping(factor, args[side]->integer);
+        return add_summands(args[1 - side], product, constant, left, summand);
+      }
+      break;
+    default: break;
+  }
+  summand(index, factor);
+  return true;
+}
 
 // sum of factor * atom, plus a constant. Atoms are distinct, non-linear or axis nodes, in order of
 // first occurrence; factors are not 0.

@@ -24,8 +24,6 @@ constexpr double kBudget = 8e6;            // points that are enumerated: some t
 // Users of a node under other conditions each; what more of them need is not counted.
 constexpr size_t kMostUses = 4;
 
-bool is_comparison(ExprOp op) { return op >= ExprOp::kEq && op <= ExprOp::kGe; }
-
 // What an operation costs at least: as an addition, a comparison or a product where it is, or a
 // compiler makes it, one instruction of that kind.
 ExprOp kind_of(const ExprNode& e) {

@@ -1,9 +1,10 @@
 #include "src/lower/guards.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstdlib>
 
-#include "src/expr/scalar.h"
+#include "src/expr/bounds.h"
 
 namespace lw::lowering {
 namespace {
@@ -26,32 +27,14 @@ bool is_affine(const Expr& expr) {
 
 int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 
-// Adds factor * expr, which is affine, to the coefficients of the axes and the constant (last).
-void add_coefficients(const Expr& expr, int64_t factor, std::vector<int64_t>* sum) {
-  const std::vector<Expr>& args = expr->args;
-  switch (expr->op) {
-    case ExprOp::kConst: sum->back() += factor * expr->integer; return;
-    case ExprOp::kAxis: (*sum)[expr->index] += factor; return;
-    case ExprOp::kMul: {
-      const bool second = args[1]->op == ExprOp::kConst;
-      const int64_t by = args[second ? 1 : 0]->integer;
-      return add_coefficients(args[second ? 0 : 1], factor * by, sum);
-    }
-    default:
-      add_coefficients(args[0], factor, sum);
-      add_coefficients(args[1], expr->op == ExprOp::kSub ? -factor : factor, sum);
-  }
-}
-
+// Of the axes and of the constant (last) in an index that is affine.
 std::vector<int64_t> coefficients_of(const Expr& index, size_t axes) {
   std::vector<int64_t> sum(axes + 1, 0);
-  add_coefficients(index, 1, &sum);
+  int left = INT_MAX;
+  add_summands(index, 1, sum.back(), left,
+               [&](const Expr& axis, int64_t factor) { sum[axis->index] += factor; });
   return sum;
 }
-
-}  // namespace
-
-namespace {
 
 bool add_multiples(const Expr& condition, Visited& visited,
                    std::vector<std::pair<Expr, int64_t>>* multiples) {
