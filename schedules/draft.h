@@ -1,10 +1,11 @@
-// What rules are made of: facts about accesses, and a trace under construction. Internal to
-// schedules.
+// What rules are made of: a trace under construction, and facts about its stages beside what they
+// read (schedules/access.h). Internal to schedules.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "schedules/access.h"
 #include "schedules/steps.h"
 
 namespace lw::rules {
@@ -56,28 +57,12 @@ void open(Draft& draft, std::string_view kind, std::vector<std::string> names,
 void optional(Draft& draft, std::string_view kind, std::vector<std::string> names,
               Decision numbers = {});
 
-// One read of a tensor in a stage's effective body: how each of the stage's axes moves its address.
-struct Access {
-  int tensor;
-  std::vector<int64_t> stride;             // elements per step of each axis of the stage
-  bool affine = true;                      // false: gathered or divided; strides are then 0 or guesses
-  bool guarded = false;                    // under a pad or a where: may be outside its tensor
-};
-std::vector<Access> accesses(const Nest& nest, int stage);
-
-bool uses(const Access& access, int axis);
-// Whether several points of the result read the same element: some axis of it does not move the access.
-bool reused(const Stage& stage, const Access& access);
 bool is_map(const Nest& nest, int stage);  // no reduction
 // Estimated vector instructions of the stage's body, per point.
 double body_cost(const Nest& nest, int stage);
 // Products that one instruction of the target adds along reduction axis `axis` of the stage's
 // tensor; 1: it has none for the stage, or the axis is too short.
 int64_t dot_group(const Nest& nest, int stage, int axis);
-// Whether every read of `tensor` in the stage is at the stage's first `dims` axes, in order.
-bool reads_at_prefix(const Nest& nest, int stage, int tensor, int dims);
-// A reduction some operand of which serves several points of the result: worth a register tile.
-bool has_reuse(const Nest& nest, int stage);
 
 // What a stage is to the rules that fuse, whatever its operator is called, and when each fuses:
 //

@@ -18,7 +18,6 @@
 #include <algorithm>
 
 #include "schedules/draft.h"
-#include "schedules/legality.h"
 
 namespace lw::rules {
 namespace {
@@ -54,12 +53,13 @@ bool reads_windows(const Nest& nest, int stage, int tensor, int dims) {
     if (node.op != ExprOp::kRead || node.index != tensor) return;
     if (static_cast<int>(node.args.size()) < dims) windows = false;
     for (int d = 0; windows && d < dims; ++d) {
-      std::vector<int64_t> moves(axes.size(), 0);
-      windows = coefficients(node.args[d], moves, 1) && moves[d] > 0;
+      const IndexForm form = index_form(node.args[d]);
+      windows = form.affine && step_of(form, d) > 0;
       int64_t taps = 1;
       for (size_t a = 0; windows && a < axes.size(); ++a) {
-        if (axes[a].reduction) taps += std::abs(moves[a]) * (axes[a].extent - 1);
-        else if (static_cast<int>(a) != d) windows = moves[a] == 0;
+        const int64_t step = step_of(form, static_cast<int>(a));
+        if (axes[a].reduction) taps += std::abs(step) * (axes[a].extent - 1);
+        else if (static_cast<int>(a) != d) windows = step == 0;
       }
       windows = windows && taps < axes[d].extent;
     }
@@ -119,11 +119,11 @@ bool is_moment(const Nest& nest, int s, int rows) {
   const Tensor& tensor = nest.program->tensors[nest.stages[s].tensor];
   const int axes = static_cast<int>(tensor.axes.size());
   if (is_map(nest, s) || axes > rows) return false;
-  for (const Access& access : accesses(nest, s)) {
+  for (const Address& address : addresses(nest, s)) {
     bool reduces = false;
     for (size_t r = 0; r < tensor.reduce_axes.size(); ++r)
-      reduces = reduces || uses(access, axes + static_cast<int>(r));
-    if (reduces && access.affine && !reused(nest.stages[s], access)) return true;
+      reduces = reduces || uses(address, axes + static_cast<int>(r));
+    if (reduces && address.affine && !reused(nest.stages[s], address)) return true;
   }
   return false;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "schedules/access.h"
 #include "src/base/check.h"
 #include "src/expr/message.h"
 
@@ -318,104 +319,6 @@ absl::Status merge_loops(Nest& nest, int stage, int position) {
   a.parts.insert(a.parts.end(), b.parts.begin(), b.parts.end());
   s.loops.erase(s.loops.begin() + position + 1);
   return absl::OkStatus();
-}
-
-namespace {
-
-constexpr int kMostParts = 4096;           // of a sum, what is shared as often as it occurs
-
-// Position among the stage's axes of the tensor's axis `axis`; -1 for what is no plain axis.
-int stage_axis(const Stage& stage, int axis) {
-  if (!stage.axis_value.empty()) {
-    const Expr& value = stage.axis_value[axis];
-    return value->op == ExprOp::kAxis ? value->index : -1;
-  }
-  return axis;
-}
-
-std::vector<Interval> axis_ranges(const Stage& stage, int loop) {
-  std::vector<Interval> ranges;
-  for (int64_t extent : inner_extents(stage, loop)) ranges.push_back({0, extent - 1});
-  if (stage.axis_value.empty()) return ranges;
-  std::vector<Interval> values;
-  for (const Expr& value : stage.axis_value) values.push_back(bounds(value, ranges));
-  return values;
-}
-
-}  // namespace
-
-namespace {
-
-bool add_coefficients(const Expr& index, std::vector<int64_t>& per_axis, int64_t factor,
-                      int& parts) {
-  if (++parts > kMostParts) return false;
-  const std::vector<Expr>& args = index->args;
-  switch (index->op) {
-    case ExprOp::kConst: return true;
-    case ExprOp::kAxis: per_axis[index->index] += factor; return true;
-    case ExprOp::kNeg: return add_coefficients(args[0], per_axis, -factor, parts);
-    case ExprOp::kAdd:
-    case ExprOp::kSub: {
-      const int64_t second = index->op == ExprOp::kAdd ? factor : -factor;
-      const bool first = add_coefficients(args[0], per_axis, factor, parts);
-      return add_coefficients(args[1], per_axis, second, parts) && first;
-    }
-    case ExprOp::kMul:
-      for (const int constant : {1, 0}) {
-        if (args[constant]->op != ExprOp::kConst) continue;
-        return add_coefficients(args[1 - constant], per_axis, factor * args[constant]->integer,
-                                parts);
-      }
-      return false;
-    default:
-      visit(index, [&](const ExprNode& node) {
-        if (node.op == ExprOp::kAxis) per_axis[node.index] += factor;
-      });
-      return false;
-  }
-}
-
-}  // namespace
-
-bool coefficients(const Expr& index, std::vector<int64_t>& per_axis, int64_t factor) {
-  int parts = 0;
-  return add_coefficients(index, per_axis, factor, parts);
-}
-
-std::vector<int64_t> read_region(const Nest& nest, int stage, int tensor, int loop) {
-  const std::vector<Interval> ranges = axis_ranges(nest.stages[stage], loop);
-  const std::vector<int64_t>& shape = nest.program->tensors[tensor].shape;
-  std::vector<Interval> box;
-  visit(effective_body(nest, stage), [&](const ExprNode& e) {
-    if (e.op != ExprOp::kRead || e.index != tensor) return;
-    const bool first = box.empty();
-    box.resize(shape.size());
-    for (size_t d = 0; d < shape.size(); ++d) {
-      const Interval range = bounds(e.args[d], ranges);
-      box[d] =
-          first ? range : Interval{std::min(box[d].lo, range.lo), std::max(box[d].hi, range.hi)};
-    }
-  });
-  std::vector<int64_t> region;
-  for (size_t d = 0; d < box.size(); ++d) {
-    const __int128 size = static_cast<__int128>(box[d].hi) - box[d].lo + 1;
-    region.push_back(size > shape[d] ? shape[d] : static_cast<int64_t>(size));
-  }
-  return region;
-}
-
-int index_axis(const Nest& nest, int stage, int tensor, int dim) {
-  const Stage& s = nest.stages[stage];
-  int axis = -1;
-  bool plain = true;
-  visit(effective_body(nest, stage), [&](const ExprNode& e) {
-    if (e.op != ExprOp::kRead || e.index != tensor) return;
-    const ExprNode& index = *e.args[dim];
-    const int found = index.op == ExprOp::kAxis ? stage_axis(s, index.index) : -1;
-    plain = plain && found >= 0 && (axis < 0 || axis == found);
-    axis = found;
-  });
-  return plain ? axis : -1;
 }
 
 }  // namespace lw

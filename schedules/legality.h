@@ -56,16 +56,4 @@ absl::Status split_loop(Nest& nest, int stage, int position, absl::Span<const in
 // Replaces the adjacent loops at `position` and after it by one with the parts of both.
 absl::Status merge_loops(Nest& nest, int stage, int position);
 
-// Adds `factor` times the steps of an index expression per unit of every axis; false when it is not
-// affine (the steps are then guesses).
-bool coefficients(const Expr& index, std::vector<int64_t>& per_axis, int64_t factor);
-
-// Range of points of each dimension of `tensor` that the stage's body reads while the loops before
-// position `loop` stand still; clipped to the shape. Empty when the stage does not read it.
-std::vector<int64_t> read_region(const Nest& nest, int stage, int tensor, int loop);
-
-// The stage's axis that alone, with factor 1 and no offset, indexes dimension `dim` of every read
-// of `tensor`; -1 when there is none.
-int index_axis(const Nest& nest, int stage, int tensor, int dim);
-
 }  // namespace lw

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
+#include "schedules/access.h"
 #include "schedules/domains.h"
 #include "schedules/legality.h"
 
@@ -21,18 +22,8 @@ void include_reads(const std::vector<const ExprNode*>& reads, int tensor,
                    std::vector<int64_t>& box) {
   std::vector<Interval> ranges;
   for (int64_t extent : extents) ranges.push_back({0, extent - 1});
-  std::vector<Interval> together(box.size(), {INT64_MAX, INT64_MIN});
-  for (const ExprNode* read : reads) {
-    if (read->index != tensor) continue;
-    for (size_t d = 0; d < box.size(); ++d) {
-      const Interval range = bounds(read->args[d], ranges);
-      together[d] = {std::min(together[d].lo, range.lo), std::max(together[d].hi, range.hi)};
-    }
-  }
-  for (size_t d = 0; d < box.size(); ++d) {
-    const __int128 size = static_cast<__int128>(together[d].hi) - together[d].lo + 1;
-    box[d] = std::max(box[d], size > shape[d] ? shape[d] : static_cast<int64_t>(size));
-  }
+  const std::vector<int64_t> touched = box_of(reads, tensor, shape, ranges);
+  for (size_t d = 0; d < touched.size(); ++d) box[d] = std::max(box[d], touched[d]);
 }
 
 // While the first `depth` loops of `host` stand still. Each stage is asked for by all of its

@@ -4,8 +4,6 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "schedules/legality.h"
-
 namespace lw {
 namespace {
 
@@ -46,28 +44,6 @@ bool slides(const Stage& stage, absl::Span<const ReadSteps> reads, absl::Span<co
   });
 }
 
-std::vector<ReadSteps> read_steps(const Nest& nest, int stage) {
-  const Stage& s = nest.stages[stage];
-  Expr body = effective_body(nest, stage);
-  if (!s.axis_value.empty()) body = substitute(body, s.axis_value);
-  std::vector<ReadSteps> reads;
-  visit(body, [&](const ExprNode& node) {
-    if (node.op != ExprOp::kRead) return;
-    ReadSteps read;
-    for (const Expr& index : node.args) {
-      read.emplace_back(s.axes.size(), 0);
-      coefficients(index, read.back(), 1);
-    }
-    reads.push_back(std::move(read));
-  });
-  return reads;
-}
-
-bool moves(const ReadSteps& read, size_t axis) {
-  return std::any_of(read.begin(), read.end(),
-                     [&](const std::vector<int64_t>& steps) { return steps[axis] != 0; });
-}
-
 int64_t places_of(const ReadSteps& read, absl::Span<const int64_t> points, int vector_axis) {
   int64_t all = 1;
   for (const std::vector<int64_t>& steps : read) {
@@ -93,15 +69,12 @@ int64_t modulus_of(const ExprNode& condition) {
 }
 
 int64_t period(const Nest& nest, int stage, int axis) {
-  const Stage& s = nest.stages[stage];
-  Expr body = effective_body(nest, stage);
-  if (!s.axis_value.empty()) body = substitute(body, s.axis_value);
   int64_t points = 1;
-  visit(body, [&](const ExprNode& node) {
+  visit(body_over_loops(nest, stage), [&](const ExprNode& node) {
     const int64_t n = modulus_of(node);
     if (n < 2) return;
-    std::vector<int64_t> steps(s.axes.size(), 0);
-    coefficients(node.args[0]->args[0], steps, 1);
+    std::vector<int64_t> steps(nest.stages[stage].axes.size(), 0);
+    add_steps(node.args[0]->args[0], 1, absl::MakeSpan(steps));
     points = std::lcm(points, n / std::gcd(n, steps[axis]));
   });
   return points;

@@ -8,16 +8,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "schedules/nest.h"
+#include "schedules/access.h"
 
 namespace lw {
-
-// Of one read: by how much each axis of the stage moves each of its dimensions.
-using ReadSteps = std::vector<std::vector<int64_t>>;
-// Of all reads of the stage's effective body, in the order in which they stand there. Where an
-// index is not affine, guesses.
-std::vector<ReadSteps> read_steps(const Nest& nest, int stage);
-bool moves(const ReadSteps& read, size_t axis);
 
 // Whether a reduction and a spatial axis of which a tile has several points move one of the reads
 // along the same dimension. `points`: of each axis of the stage, vectors of `vector_axis` (-1:

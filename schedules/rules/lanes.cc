@@ -14,11 +14,11 @@ bool lanes_fit(const Nest& nest, int s, size_t axis) {
   const bool narrow =
       !tensor.axes.empty() && tensor.axes.back().extent < 2 * stage_lanes(nest, s);
   bool contiguous = false;
-  for (const Access& access : accesses(nest, s)) {
-    const int64_t stride = std::abs(access.stride[axis]);
+  for (const Address& address : addresses(nest, s)) {
+    const int64_t stride = std::abs(address.stride[axis]);
     contiguous = contiguous || stride == 1;
     if (stride <= 1) continue;
-    if (!narrow || !reused(nest.stages[s], access) || !access.affine) return false;
+    if (!narrow || !reused(nest.stages[s], address) || !address.affine) return false;
   }
   return contiguous;
 }

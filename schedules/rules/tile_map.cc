@@ -83,10 +83,10 @@ void tile(Draft& d, int stage) {
   // An operand that is contiguous along another axis than the last: rows along that axis.
   std::string rows;
   const int last = numbers.back();
-  for (const Access& access : accesses(d.nest, stage)) {
+  for (const Address& address : addresses(d.nest, stage)) {
     for (size_t n = 0; n + 1 < axes.size(); ++n) {
-      const bool across = access.stride[numbers[n]] == 1 && std::abs(access.stride[last]) > 1;
-      if (access.affine && across) rows = axes[n];
+      const bool across = address.stride[numbers[n]] == 1 && std::abs(address.stride[last]) > 1;
+      if (address.affine && across) rows = axes[n];
     }
   }
   std::vector<std::string> names{name};

@@ -45,13 +45,13 @@ int64_t extent(const Stage& stage, int axis) { return stage.axes[axis].extent; }
 // The reduction axis along which most operands are contiguous, innermost first.
 int inner_reduction(const Nest& nest, int stage) {
   const Stage& s = nest.stages[stage];
-  const std::vector<Access> list = accesses(nest, stage);
+  const std::vector<Address> list = addresses(nest, stage);
   int best = -1;
   int best_score = -1;
   for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
     if (!s.axes[a].reduction || s.axes[a].extent < 2) continue;
     int score = 0;
-    for (const Access& access : list) score += std::abs(access.stride[a]) == 1;
+    for (const Address& address : list) score += std::abs(address.stride[a]) == 1;
     if (score >= best_score) {
       best_score = score;
       best = a;
@@ -60,8 +60,8 @@ int inner_reduction(const Nest& nest, int stage) {
   return best;
 }
 
-bool contains(const std::vector<int>& axes, int axis) {
-  return std::find(axes.begin(), axes.end(), axis) != axes.end();
+bool contains(const std::vector<int>& numbers, int number) {
+  return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
 }
 
 // Depthwise convolutions, filters of images: what is loaded are vectors, and each is in the windows
@@ -117,7 +117,7 @@ bool streams(const Nest& nest, int stage) {
 TileAxes tile_axes(const Nest& nest, int stage, bool vector_reduction,
                    const std::vector<int>& phases) {
   const Stage& s = nest.stages[stage];
-  const std::vector<Access> list = accesses(nest, stage);
+  const std::vector<Address> list = addresses(nest, stage);
   TileAxes tile;
   const int reduction = inner_reduction(nest, stage);
   if (vector_reduction) {
@@ -137,8 +137,8 @@ TileAxes tile_axes(const Nest& nest, int stage, bool vector_reduction,
     if (a == tile.vector || s.axes[a].reduction || partial || extent(s, a) < 2) continue;
     if (contains(phases, a)) continue;
     int64_t saved = 0;
-    for (const Access& access : list) {
-      if (!uses(access, a)) saved += !vector_reduction && uses(access, tile.vector) ? 2 : 1;
+    for (const Address& address : list) {
+      if (!uses(address, a)) saved += !vector_reduction && uses(address, tile.vector) ? 2 : 1;
     }
     // Without reuse rows still hide latency (vector reductions of many rows).
     const int64_t score = saved * 1000 + (vector_reduction ? 2 : 0) + std::min<int64_t>(extent(s, a), 16) / 16;
@@ -164,10 +164,10 @@ TileAxes tile_axes(const Nest& nest, int stage, bool vector_reduction,
 // Inputs worth packing: those a tile reads that other tiles read again.
 std::vector<int> packable(const Nest& nest, int stage) {
   std::vector<int> list;
-  for (const Access& access : accesses(nest, stage)) {
-    if (!access.affine || std::find(list.begin(), list.end(), access.tensor) != list.end()) continue;
-    if (nest.program->tensors[access.tensor].shape.size() < 2) continue;
-    if (reused(nest.stages[stage], access)) list.push_back(access.tensor);
+  for (const Address& address : addresses(nest, stage)) {
+    if (!address.affine || contains(list, address.tensor)) continue;
+    if (nest.program->tensors[address.tensor].shape.size() < 2) continue;
+    if (reused(nest.stages[stage], address)) list.push_back(address.tensor);
   }
   return list;
 }
@@ -175,8 +175,8 @@ std::vector<int> packable(const Nest& nest, int stage) {
 // Those of them that a vector along `axis` cannot read as it lies in memory.
 std::vector<int> scattered(const Nest& nest, int stage, int axis) {
   std::vector<int> list = packable(nest, stage);
-  for (const Access& access : accesses(nest, stage)) {
-    if (std::abs(access.stride[axis]) <= 1) std::erase(list, access.tensor);
+  for (const Address& address : addresses(nest, stage)) {
+    if (std::abs(address.stride[axis]) <= 1) std::erase(list, address.tensor);
   }
   return list;
 }
@@ -188,7 +188,7 @@ std::string copy_name(const Nest& nest, int tensor) { return nest.program->tenso
 std::vector<int> passing(const Nest& nest, int stage, const TileAxes& tile,
                          const std::vector<int>& phases) {
   const Stage& s = nest.stages[stage];
-  const std::vector<Access> list = accesses(nest, stage);
+  const std::vector<Address> list = addresses(nest, stage);
   std::vector<int> axes;
   if (s.place == Place::kAt) return axes;  // its host's loops pass
   const int settled = loops_around_attached(nest, stage);
@@ -196,7 +196,7 @@ std::vector<int> passing(const Nest& nest, int stage, const TileAxes& tile,
     if (find_loop(s, loop_of(s, a)) < settled) continue;
     if (a == tile.vector || a == tile.rows || a == tile.more_rows) continue;
     if (s.axes[a].reduction || extent(s, a) < 2 || contains(phases, a)) continue;
-    const bool kept = std::any_of(list.begin(), list.end(), [&](const Access& x) {
+    const bool kept = std::any_of(list.begin(), list.end(), [&](const Address& x) {
       return !uses(x, a) && nest.program->tensors[x.tensor].shape.size() > 1;
     });
     if (kept) axes.push_back(a);
@@ -260,11 +260,11 @@ void fuse_reductions(Draft& d, const std::string& name) {
     const int stage = find_stage(d.nest, name);
     const Stage& s = d.nest.stages[stage];
     if (s.factored_axis >= 0) return;
-    const std::vector<Access> list = accesses(d.nest, stage);
+    const std::vector<Address> list = addresses(d.nest, stage);
     int first = -1;
     for (int a = 0; a + 1 < static_cast<int>(s.axes.size()); ++a) {
       if (!s.axes[a].reduction || !s.axes[a + 1].reduction) continue;
-      const bool flat = std::all_of(list.begin(), list.end(), [&](const Access& x) {
+      const bool flat = std::all_of(list.begin(), list.end(), [&](const Address& x) {
         // A condition on one of the two would differ from lane to lane.
         return x.affine && !x.guarded && x.stride[a] == x.stride[a + 1] * s.axes[a + 1].extent;
       });
@@ -276,10 +276,10 @@ void fuse_reductions(Draft& d, const std::string& name) {
   }
 }
 
-bool follows_result(const Stage& stage, const Access& access) {
+bool follows_result(const Stage& stage, const Address& address) {
   for (size_t a = 0; a < stage.axes.size(); ++a) {
     const NestAxis& axis = stage.axes[a];
-    if (!axis.reduction && axis.extent > 1 && std::abs(access.stride[a]) == 1) return true;
+    if (!axis.reduction && axis.extent > 1 && std::abs(address.stride[a]) == 1) return true;
   }
   return false;
 }
@@ -287,9 +287,9 @@ bool follows_result(const Stage& stage, const Access& access) {
 // Whether an operand that is read once lies in memory along an axis of the result.
 bool lies_along_result(const Nest& nest, int s) {
   const Stage& stage = nest.stages[s];
-  const std::vector<Access> list = accesses(nest, s);
-  return std::any_of(list.begin(), list.end(), [&](const Access& access) {
-    return access.affine && !reused(stage, access) && follows_result(stage, access);
+  const std::vector<Address> list = addresses(nest, s);
+  return std::any_of(list.begin(), list.end(), [&](const Address& address) {
+    return address.affine && !reused(stage, address) && follows_result(stage, address);
   });
 }
 
@@ -300,14 +300,14 @@ bool lies_along_reduction(const Nest& nest, int s) {
   const Tensor& tensor = nest.program->tensors[stage.tensor];
   if (is_map(nest, s) || stage.factored_axis >= 0) return false;
   const size_t spatial = tensor.axes.size();
-  for (const Access& access : accesses(nest, s)) {
-    if (!access.affine || reused(stage, access)) continue;
+  for (const Address& address : addresses(nest, s)) {
+    if (!address.affine || reused(stage, address)) continue;
     bool along = false;
     for (size_t r = 0; r < tensor.reduce_axes.size(); ++r) {
-      along = along || (std::abs(access.stride[spatial + r]) == 1 &&
+      along = along || (std::abs(address.stride[spatial + r]) == 1 &&
                         tensor.reduce_axes[r].extent >= 2 * stage_lanes(nest, s));
     }
-    if (along && !follows_result(stage, access)) return true;
+    if (along && !follows_result(stage, address)) return true;
   }
   return false;
 }
@@ -322,9 +322,9 @@ bool runs_along_reduction(const Nest& nest, int s, bool vector_reduction) {
   }
   if (!spatial) return true;
   bool contiguous = false;
-  for (const Access& access : accesses(nest, s)) {
+  for (const Address& address : addresses(nest, s)) {
     for (size_t a = 0; a < stage.axes.size() && stage.axis_value.empty(); ++a) {
-      contiguous = contiguous || (stage.axes[a].reduction && std::abs(access.stride[a]) == 1);
+      contiguous = contiguous || (stage.axes[a].reduction && std::abs(address.stride[a]) == 1);
     }
   }
   // A product of matrices at a block of rows is tiled as it is elsewhere.
@@ -438,10 +438,10 @@ void tile(Draft& d, int stage) {
     }
   }
   std::vector<int> seen;
-  for (const Access& access : accesses(d.nest, find_stage(d.nest, name))) {
-    if (std::find(seen.begin(), seen.end(), access.tensor) != seen.end()) continue;
-    seen.push_back(access.tensor);
-    const Tensor& tensor = d.nest.program->tensors[access.tensor];
+  for (const Address& address : addresses(d.nest, find_stage(d.nest, name))) {
+    if (contains(seen, address.tensor)) continue;
+    seen.push_back(address.tensor);
+    const Tensor& tensor = d.nest.program->tensors[address.tensor];
     const bool attached = d.nest.stages[find_stage(d.nest, name)].place == Place::kAt;
     if (!tensor.shape.empty() && (!attached || tensor.role == Role::kInput)) {
       optional(d, "prefetch", {name, tensor.name}, {0});

@@ -18,6 +18,7 @@
 // unrolled too: the vectors of a group are stored interleaved.
 #include <algorithm>
 
+#include "schedules/access.h"
 #include "schedules/domains.h"
 #include "schedules/legality.h"
 #include "src/base/check.h"

@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schedules/access.h"
 #include "schedules/legality.h"
 #include "src/base/check.h"
 #include "src/expr/message.h"
@@ -164,13 +165,13 @@ std::vector<int> axes_of(const Expr& expr) {
 }
 
 // Whether the value depends on the axes a and b by multiples of a + b only.
-bool moves_alike(const Expr& expr, int a, int b, size_t axes) {
+bool moves_alike(const Expr& expr, int a, int b) {
   if (expr->type == Type::kI64) {
-    std::vector<int64_t> steps(axes, 0);
-    if (coefficients(expr, steps, 1)) return steps[a] == steps[b];
+    const IndexForm form = index_form(expr);
+    if (form.affine) return step_of(form, a) == step_of(form, b);
   }
   return std::all_of(expr->args.begin(), expr->args.end(),
-                     [&](const Expr& arg) { return moves_alike(arg, a, b, axes); });
+                     [&](const Expr& arg) { return moves_alike(arg, a, b); });
 }
 
 // Whether some index is made of several axes.
@@ -216,7 +217,7 @@ absl::StatusOr<Convolution> find_convolution(const Tensor& y, int axis) {
     return infeasible(concat("of the factors of ", y.name, " not one moves along ", name));
   const auto window = [&](int a) {
     for (int r = spatial; r < count; ++r) {
-      if (uses_axis(c.data, r) && moves_alike(c.data, a, r, count)) return r;
+      if (uses_axis(c.data, r) && moves_alike(c.data, a, r)) return r;
     }
     return -1;
   };
