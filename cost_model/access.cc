@@ -1,23 +1,21 @@
 #include "cost_model/access.h"
 
-#include "src/lower/guards.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "absl/container/flat_hash_map.h"
 #include "schedules/dot.h"
+#include "src/lower/guards.h"
 
 namespace lw::cost {
 namespace {
 
 constexpr double kGuardSlots = 2;  // a bound test and the blend with the fill, per dimension
-constexpr int kMostTerms = 4096;   // of the sum that an index is, shared parts as often as they occur
 
 class BodyReader {
  public:
   BodyReader(const Nest& nest, int stage, bool epilogue, Body& body)
-      : nest_(nest), stage_(nest.stages[stage]), epilogue_(epilogue), body_(body) {}
+      : nest_(nest), index_(stage), stage_(nest.stages[stage]), epilogue_(epilogue), body_(body) {}
 
   void read(const Expr& expr, bool combined) {
     root_ = &expr;
@@ -26,97 +24,6 @@ class BodyReader {
   }
 
  private:
-  IndexForm form_of(const ExprNode& e) const {
-    IndexForm form;
-    terms_ = 0;
-    flatten(e, 1, false, form);
-    return form;
-  }
-
-  // Adds factor * (expr / divisor) to the form. What is not linear bounds the form's values
-  // instead.
-  void flatten(const ExprNode& e, double factor, bool stage_axes, IndexForm& form) const {
-    if (++terms_ > kMostTerms) {
-      form.gather = true;
-      return;
-    }
-    switch (e.op) {
-      case ExprOp::kConst: form.constant += factor * static_cast<double>(e.integer); return;
-      case ExprOp::kAxis: return add_axis(e.index, factor, stage_axes, form);
-      case ExprOp::kCast:
-      case ExprOp::kAbs: return flatten(*e.args[0], factor, stage_axes, form);
-      case ExprOp::kNeg: return flatten(*e.args[0], -factor, stage_axes, form);
-      case ExprOp::kAdd:
-      case ExprOp::kSub:
-        flatten(*e.args[0], factor, stage_axes, form);
-        return flatten(*e.args[1], e.op == ExprOp::kAdd ? factor : -factor, stage_axes, form);
-      case ExprOp::kMul: {
-        const bool second = e.args[1]->op == ExprOp::kConst;
-        const ExprNode& scale = *e.args[second ? 1 : 0];
-        if (scale.op != ExprOp::kConst) break;
-        return flatten(*e.args[second ? 0 : 1], factor * static_cast<double>(scale.integer),
-                       stage_axes, form);
-      }
-      case ExprOp::kDiv:
-      case ExprOp::kMod: {
-        if (e.args[1]->op != ExprOp::kConst || e.args[1]->integer <= 0) break;
-        return flatten_quotient(e, factor, stage_axes, form);
-      }
-      case ExprOp::kMin:
-      case ExprOp::kMax:
-        // A clamp keeps the shape of what it clamps.
-        return flatten(*e.args[e.args[0]->op == ExprOp::kConst ? 1 : 0], factor, stage_axes, form);
-      default: break;
-    }
-    form.gather = true;
-  }
-
-  void flatten_quotient(const ExprNode& e, double factor, bool stage_axes, IndexForm& form) const {
-    const double n = static_cast<double>(e.args[1]->integer);
-    IndexForm inner;
-    flatten(*e.args[0], 1, stage_axes, inner);
-    form.gather = form.gather || inner.gather;
-    const bool plain = inner.terms.size() == 1 && inner.terms[0].coefficient == 1;
-    for (IndexForm::Term term : inner.terms) {
-      if (e.op == ExprOp::kDiv && plain && term.modulus == 0) {
-        term.divisor *= n;
-      } else if (e.op == ExprOp::kMod && plain) {
-        term.modulus = term.modulus > 0 ? std::min(term.modulus, n) : n;
-      } else if (e.op == ExprOp::kDiv) {
-        term.coefficient /= n;
-      } else {
-        form.limit = std::abs(factor) * n;
-      }
-      term.coefficient *= factor;
-      form.terms.push_back(term);
-    }
-    form.constant +=
-        factor * (e.op == ExprOp::kDiv ? std::floor(inner.constant / n) : inner.constant);
-  }
-
-  void add_axis(int axis, double factor, bool stage_axes, IndexForm& form) const {
-    if (!stage_axes && !stage_.axis_value.empty()) {
-      return flatten(*stage_.axis_value[axis], factor, true, form);
-    }
-    IndexForm::Term term{axis, factor};
-    if (!stage_axes && stage_.factored_axis >= 0 && stage_.copy_of < 0) {
-      const Tensor& tensor = nest_.program->tensors[stage_.tensor];
-      const size_t own = tensor.axes.size() + tensor.reduce_axes.size();
-      if (axis == 0) {
-        term.axis = stage_.factored_axis;
-        term.divisor = static_cast<double>(stage_.factored_tile);
-      } else if (stage_.axes.size() < own) {
-        --term.axis;  // the partial axis has no entry of its own
-      }
-    }
-    for (IndexForm::Term& known : form.terms) {
-      if (known.axis != term.axis || known.divisor != term.divisor || known.modulus != 0) continue;
-      known.coefficient += factor;
-      return;
-    }
-    form.terms.push_back(term);
-  }
-
   // Padding that a reduction leaves out is decided outside the tile (src/lower/guards.h), and so is
   // which points are multiples.
   bool vanishes(const ExprNode& pad) const {
@@ -174,13 +81,13 @@ class BodyReader {
 
   // The axes that the value depends on.
   AxisMask walk(const Expr& expr) {
+    if (expr->op == ExprOp::kAxis) return axes_of_index(expr);
     return once(expr, values_, [&](const ExprNode& e) { return walk_node(e); });
   }
 
   AxisMask walk_node(const ExprNode& e) {
     switch (e.op) {
       case ExprOp::kConst: return 0;
-      case ExprOp::kAxis: return axes_of_index(e);
       case ExprOp::kRead: return add_access(e, false);
       case ExprOp::kPad: return add_access(*e.args[0], !vanishes(e)) | walk(e.args[1]);
       case ExprOp::kSelect: {
@@ -215,17 +122,13 @@ class BodyReader {
   AxisMask walk_condition(const ExprNode& e) {
     AxisMask axes = 0;
     const bool compares = compares_indices(e);
-    for (const Expr& arg : e.args) axes |= compares ? axes_of_index(*arg) : axes_of_condition(arg);
+    for (const Expr& arg : e.args) axes |= compares ? axes_of_index(arg) : axes_of_condition(arg);
     if (compares) add_ops(axes, 1);
     return axes;
   }
 
-  AxisMask axes_of_index(const ExprNode& e) const { return mask(form_of(e)); }
-
-  static AxisMask mask(const IndexForm& form) {
-    AxisMask axes = 0;
-    for (const IndexForm::Term& term : form.terms) axes |= AxisMask{1} << (term.axis & 63);
-    return axes;
+  AxisMask axes_of_index(const Expr& index) const {
+    return axes_of(index_form(nest_, index_, index));
   }
 
   AxisMask add_access(const ExprNode& read, bool padded) {
@@ -234,13 +137,13 @@ class BodyReader {
     access.epilogue = epilogue_;
     const Tensor& tensor = nest_.program->tensors[read.index];
     for (size_t d = 0; d < read.args.size(); ++d) {
-      IndexForm form = form_of(*read.args[d]);
+      IndexForm form = index_form(nest_, index_, read.args[d]);
       if (form.gather) access.axes |= walk_gather(read.args[d]);
       access.gathers = access.gathers || form.gather;
-      access.axes |= mask(form);
+      access.axes |= axes_of(form);
       if (padded && leaves(form, static_cast<double>(tensor.shape[d]))) {
         access.guarded = true;
-        add_ops(mask(form), kGuardSlots);
+        add_ops(axes_of(form), kGuardSlots);
         body_.branches += 1;
       }
       access.dims.push_back(std::move(form));
@@ -263,12 +166,11 @@ class BodyReader {
   }
 
   bool leaves(const IndexForm& form, double size) const {
-    double lo = form.constant, hi = form.constant;
+    double lo = static_cast<double>(form.constant), hi = lo;
     for (const IndexForm::Term& t : form.terms) {
-      double last = static_cast<double>(stage_.axes[t.axis].extent) - 1;
-      last = std::floor(last / t.divisor);
+      int64_t last = (stage_.axes[t.axis].extent - 1) / t.divisor;
       if (t.modulus > 0) last = std::min(last, t.modulus - 1);
-      (t.coefficient > 0 ? hi : lo) += t.coefficient * last;
+      (t.factor > 0 ? hi : lo) += t.coefficient() * static_cast<double>(last);
     }
     return lo < 0 || hi > size - 1;
   }
@@ -279,10 +181,9 @@ class BodyReader {
       const IndexForm &x = a.dims[d], &y = b.dims[d];
       if (x.constant != y.constant || x.terms.size() != y.terms.size()) return false;
       for (size_t t = 0; t < x.terms.size(); ++t) {
-        const bool equal = x.terms[t].axis == y.terms[t].axis &&
-                           x.terms[t].coefficient == y.terms[t].coefficient &&
-                           x.terms[t].divisor == y.terms[t].divisor &&
-                           x.terms[t].modulus == y.terms[t].modulus;
+        const IndexForm::Term &u = x.terms[t], &v = y.terms[t];
+        const bool equal = u.axis == v.axis && u.coefficient() == v.coefficient() &&
+                           u.divisor == v.divisor && u.modulus == v.modulus;
         if (!equal) return false;
       }
     }
@@ -300,44 +201,50 @@ class BodyReader {
   }
 
   const Nest& nest_;
+  const int index_;
   const Stage& stage_;
   const bool epilogue_;
   bool combined_ = false;       // its product with the step of the reduction
   const Expr* root_ = nullptr;  // what is being read
   Known values_, conditions_, gathers_;
-  mutable int terms_ = 0;
   const Type dot_type_ = nest_.program->tensors[stage_.tensor].type;
   Body& body_;
 };
 
 }  // namespace
 
+AxisMask axes_of(const IndexForm& form) {
+  AxisMask axes = 0;
+  for (const IndexForm::Term& term : form.terms) axes |= AxisMask{1} << (term.axis & 63);
+  return axes;
+}
+
 double extent(const IndexForm& form, const double* box, double size) {
   if (form.gather) return size;
   double values = 1;
   for (const IndexForm::Term& t : form.terms) {
     double points = box[t.axis];
-    if (t.divisor != 1) points = std::ceil(points / t.divisor);
-    if (t.modulus > 0) points = std::min(points, t.modulus);
-    values += std::abs(t.coefficient) * (points - 1);
+    if (t.divisor != 1) points = std::ceil(points / static_cast<double>(t.divisor));
+    if (t.modulus > 0) points = std::min(points, static_cast<double>(t.modulus));
+    values += std::abs(t.coefficient()) * (points - 1);
   }
-  if (form.limit > 0) values = std::min(values, form.limit);
+  if (form.limit > 0) values = std::min(values, static_cast<double>(form.limit));
   return std::min(std::ceil(values), size);
 }
 
 double stride_of(const IndexForm& form, int axis) {
   double stride = 0;
   for (const IndexForm::Term& t : form.terms) {
-    if (t.axis == axis && t.divisor == 1) stride += t.coefficient;
+    if (t.axis == axis && t.divisor == 1) stride += t.coefficient();
   }
   return stride;
 }
 
-bool keeps_quotient(const Stage& stage, int axis, double divisor) {
+bool keeps_quotient(const Stage& stage, int axis, int64_t divisor) {
   const int tile = tile_begin(stage);
   for (int l = 0; l < tile; ++l) {
     for (const LoopPart& part : stage.loops[l].parts) {
-      if (part.axis == axis && std::fmod(divisor, static_cast<double>(part.tile)) == 0) return true;
+      if (part.axis == axis && divisor % part.tile == 0) return true;
     }
   }
   return false;
@@ -348,7 +255,7 @@ double overlapping(const IndexForm& form, int vector_axis, AxisMask axes, const 
   double places = 1, span = 1;
   bool follows = false;
   for (const IndexForm::Term& t : form.terms) {
-    const double step = std::abs(t.coefficient);
+    const double step = std::abs(t.coefficient());
     if (t.axis == vector_axis) {
       follows = step == 1 && t.divisor == 1;
     } else if ((axes >> (t.axis & 63) & 1) != 0 && step < lanes) {

@@ -1,32 +1,22 @@
-// What one point of a stage reads and computes, as linear forms over the axes of its loops.
-// Internal to cost_model.
+// What one point of a stage reads and computes: the forms of its indices (schedules/access.h), from
+// which the extent of the box touched inside any loop follows in closed form. Internal to
+// cost_model.
 //
-// The draft scores tens of thousands of nests a second, so index expressions are not interpreted
-// per loop: each dimension of each read becomes a sum of (axis / divisor) % modulus * coefficient
-// once per nest, from which the extent of the box touched inside any loop follows in closed form.
+// The draft scores tens of thousands of nests a second, so expressions are looked at once per nest,
+// not once per loop. Boxes are averages over the iterations of loops, hence of fractional size.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
-#include "schedules/nest.h"
+#include "schedules/access.h"
 
 namespace lw::cost {
 
 using AxisMask = uint64_t;  // bit per axis of the stage
 
-struct IndexForm {
-  struct Term {
-    int axis;
-    double coefficient;               // fractional under a division: (y + r) / 2
-    double divisor = 1, modulus = 0;  // of fused axes; modulus 0: none
-  };
-  absl::InlinedVector<Term, 3> terms;
-  double constant = 0;
-  double limit = 0;     // under a modulus: at most so many values; 0: no limit
-  bool gather = false;  // follows data: anything in the dimension
-};
+AxisMask axes_of(const IndexForm& form);
 
 // How many values the form takes over a box of axes (at most `size`, the dimension's).
 double extent(const IndexForm& form, const double* box, double size);
@@ -39,7 +29,7 @@ double overlapping(const IndexForm& form, int vector_axis, AxisMask axes, const 
 
 // Whether within the register tile `axis / divisor` is one number: some loop outside cuts the axis
 // into parts that lie within a multiple of the divisor each.
-bool keeps_quotient(const Stage& stage, int axis, double divisor);
+bool keeps_quotient(const Stage& stage, int axis, int64_t divisor);
 
 struct Access {
   int tensor = -1;

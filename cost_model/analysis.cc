@@ -26,8 +26,9 @@ void include_reads(const Nest& nest, const StageCost& reader, int tensor, const 
     for (const Access& access : reader.body.accesses) {
       if (access.tensor != tensor) continue;
       const IndexForm& form = access.dims[d];
-      first = std::min(first, form.constant);
-      end = std::max(end, form.constant + extent(form, reader_box, whole));
+      const double start = static_cast<double>(form.constant);
+      first = std::min(first, start);
+      end = std::max(end, start + extent(form, reader_box, whole));
     }
     box[d] = std::max(box[d], std::min(whole, end - first));
   }

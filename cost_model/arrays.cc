@@ -206,15 +206,15 @@ Access store_access(const Nest& nest, const StageCost& cost, int tensor) {
       });
       const Expr& value = stage.axis_value[d];
       if (value->op == ExprOp::kDiv && !form.terms.empty())
-        form.terms[0].divisor = static_cast<double>(value->args[1]->integer);
+        form.terms[0].divisor = value->args[1]->integer;
       if (value->op == ExprOp::kMod && !form.terms.empty())
-        form.terms[0].modulus = static_cast<double>(value->args[1]->integer);
+        form.terms[0].modulus = value->args[1]->integer;
     } else if (shifted && d == 0) {
-      form.terms.push_back({stage.factored_axis, 1, static_cast<double>(stage.factored_tile)});
+      form.terms.push_back({stage.factored_axis, 1, 1, stage.factored_tile});
     } else {
       form.terms.push_back({static_cast<int>(d) - shifted, 1});
     }
-    for (const IndexForm::Term& term : form.terms) access.axes |= AxisMask{1} << (term.axis & 63);
+    access.axes |= axes_of(form);
     access.dims.push_back(std::move(form));
   }
   return access;

@@ -216,7 +216,7 @@ class Tiler {
       double places = 1, points = 1;
       for (const IndexForm::Term& term : form.terms) {
         if (term.axis == cost_.vector_axis) continue;
-        places += std::abs(term.coefficient) * (size[term.axis] - 1);
+        places += std::abs(term.coefficient()) * (size[term.axis] - 1);
         points *= size[term.axis];
       }
       share *= std::min(1.0, places / points);

@@ -23,9 +23,12 @@ struct IndexForm {
     int64_t factor;
     int64_t over = 1;
     int64_t divisor = 1, modulus = 0;      // of fused axes; modulus 0: none
-    double coefficient() const { return static_cast<double>(factor) / static_cast<double>(over); }
+    double coefficient() const {
+      const double exact = static_cast<double>(factor);
+      return over == 1 ? exact : exact / static_cast<double>(over);
+    }
   };
-  absl::InlinedVector<Term, 3> terms;
+  absl::InlinedVector<Term, 2> terms;
   int64_t constant = 0;
   int64_t limit = 0;                       // under a modulus: at most so many values; 0: no limit
   bool affine = true;                      // it is the index: multiples of axes and the constant
