@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "schedules/access.h"
+
 namespace lw {
 namespace {
 
@@ -60,54 +62,6 @@ bool is_access(const Expr& expr) {
 
 }  // namespace
 
-std::optional<LinearIndex> linear_index(const Expr& index, int axis_count) {
-  LinearIndex result;
-  result.coefficients.assign(axis_count, 0);
-  switch (index->op) {
-    case ExprOp::kConst:
-      result.constant = index->integer;
-      return result;
-    case ExprOp::kAxis:
-      result.coefficients[index->index] = 1;
-      return result;
-    case ExprOp::kCast:
-      return linear_index(index->args[0], axis_count);
-    case ExprOp::kNeg: {
-      std::optional<LinearIndex> a = linear_index(index->args[0], axis_count);
-      if (!a) return std::nullopt;
-      a->constant = -a->constant;
-      for (int64_t& c : a->coefficients) c = -c;
-      return a;
-    }
-    case ExprOp::kAdd:
-    case ExprOp::kSub:
-    case ExprOp::kMul: {
-      std::optional<LinearIndex> a = linear_index(index->args[0], axis_count);
-      std::optional<LinearIndex> b = linear_index(index->args[1], axis_count);
-      if (!a || !b) return std::nullopt;
-      if (index->op == ExprOp::kMul) {
-        const auto is_constant = [](const LinearIndex& x) {
-          for (int64_t c : x.coefficients)
-            if (c != 0) return false;
-          return true;
-        };
-        if (!is_constant(*b)) std::swap(a, b);
-        if (!is_constant(*b)) return std::nullopt;
-        const int64_t factor = b->constant;
-        a->constant *= factor;
-        for (int64_t& c : a->coefficients) c *= factor;
-        return a;
-      }
-      const int64_t sign = index->op == ExprOp::kSub ? -1 : 1;
-      a->constant += sign * b->constant;
-      for (int i = 0; i < axis_count; ++i) a->coefficients[i] += sign * b->coefficients[i];
-      return a;
-    }
-    default:
-      return std::nullopt;
-  }
-}
-
 std::optional<LinearRead> linear_read(const Program& program, const ExprNode& read,
                                       int axis_count) {
   LinearRead result;
@@ -116,10 +70,11 @@ std::optional<LinearRead> linear_read(const Program& program, const ExprNode& re
   const std::vector<int64_t>& shape = program.tensors[read.index].shape;
   int64_t stride = 1;
   for (int d = static_cast<int>(shape.size()) - 1; d >= 0; --d) {
-    const std::optional<LinearIndex> index = linear_index(read.args[d], axis_count);
-    if (!index) return std::nullopt;
-    result.offset += stride * index->constant;
-    for (int i = 0; i < axis_count; ++i) result.strides[i] += stride * index->coefficients[i];
+    const IndexForm index = index_form(read.args[d]);
+    if (!index.affine) return std::nullopt;
+    result.offset += stride * index.constant;
+    for (const IndexForm::Term& term : index.terms)
+      result.strides[term.axis] += stride * term.factor;
     stride *= shape[d];
   }
   return result;

@@ -11,18 +11,9 @@
 
 namespace lw {
 
-// One index of a read as constant + sum(coefficient[axis] * axis); axes are Tensor::axes followed
-// by Tensor::reduce_axes.
-struct LinearIndex {
-  int64_t constant = 0;
-  std::vector<int64_t> coefficients;
-};
-
-// Null when the index is not linear in the axes.
-std::optional<LinearIndex> linear_index(const Expr& index, int axis_count);
-
 // A read of `tensor`, its strides in elements per axis of the reader. `offset` is the element that
-// all axes at zero read. Null when an index is not linear.
+// all axes at zero read; axes are Tensor::axes followed by Tensor::reduce_axes. Null when an index is
+// not linear.
 struct LinearRead {
   int tensor = -1;
   int64_t offset = 0;

@@ -20,6 +20,7 @@
 #include "bench/peers/known_functions.h"
 #include "bench/peers/match_attention.h"
 #include "bench/peers/match_convolution.h"
+#include "schedules/access.h"
 
 namespace lw {
 namespace {
@@ -90,15 +91,12 @@ std::vector<Loop> merged(std::vector<Loop> loops) {
   return result;
 }
 
-bool has_window(const Program& program, const ExprNode& read, int axis_count) {
-  for (const Expr& index : read.args) {
-    const std::optional<LinearIndex> linear = linear_index(index, axis_count);
-    if (!linear) return true;
-    int axes = 0;
-    for (int64_t c : linear->coefficients) axes += c != 0;
-    if (axes > 1) return true;
-  }
-  return false;
+bool has_window(const ExprNode& read) {
+  return std::any_of(read.args.begin(), read.args.end(), [](const Expr& index) {
+    const IndexForm form = index_form(index);
+    const auto moves = [](const IndexForm::Term& term) { return term.factor != 0; };
+    return !form.affine || std::count_if(form.terms.begin(), form.terms.end(), moves) > 1;
+  });
 }
 
 // The contraction's loops in the order of the result, reduction last (outer first by stride in a).
@@ -116,7 +114,7 @@ std::optional<std::vector<Loop>> contraction_loops(const Program& program, const
   }
   for (int operand = 0; operand < 2; ++operand) {
     const Expr& read = operand == 0 ? product.left : product.right;
-    if (read->op != ExprOp::kRead || has_window(program, *read, axis_count)) return std::nullopt;
+    if (read->op != ExprOp::kRead || has_window(*read)) return std::nullopt;
     const std::optional<LinearRead> linear = linear_read(program, *read, axis_count);
     if (!linear || linear->offset != 0) return std::nullopt;
     for (int i = 0; i < axis_count; ++i) loops[i].strides[operand] = linear->strides[i];

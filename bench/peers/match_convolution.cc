@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "bench/peers/known_functions.h"
+#include "schedules/access.h"
 
 namespace lw {
 namespace {
@@ -101,19 +102,19 @@ bool grouped_channels(const Shape& s, const Expr& index, int64_t size, GroupedCh
 }
 
 // Adds the window of dimension `d` of X; false when the index is no window.
-bool add_window(const Shape& s, const LinearIndex& index, int64_t in, int64_t x_stride,
+bool add_window(const Shape& s, const IndexForm& index, int64_t in, int64_t x_stride,
                 PeerConvolution* c, std::vector<std::pair<int64_t, int64_t>>* w_y_strides) {
   int position = -1, tap = -1;
   for (int axis = 0; axis < s.axis_count(); ++axis) {
-    if (index.coefficients[axis] == 0) continue;
+    if (step_of(index, axis) == 0) continue;
     int& slot = s.is_reduced(axis) ? tap : position;
-    if (slot >= 0 || index.coefficients[axis] < 0) return false;
+    if (slot >= 0 || step_of(index, axis) < 0) return false;
     slot = axis;
   }
   if (position < 0 || s.in_w(position) || (tap >= 0 && !s.in_w(tap))) return false;
   const int64_t kernel = tap < 0 ? 1 : s.extent(tap), out = s.extent(position);
-  const int64_t stride = index.coefficients[position];
-  const int64_t dilation = tap < 0 ? 1 : index.coefficients[tap];
+  const int64_t stride = step_of(index, position);
+  const int64_t dilation = tap < 0 ? 1 : step_of(index, tap);
   const int64_t last = (out - 1) * stride + (kernel - 1) * dilation + index.constant;
   c->in.push_back(in);
   c->out.push_back(out);
@@ -137,15 +138,18 @@ void add_conditions(const Expr& condition, std::vector<Expr>* all) {
 }
 
 // Takes `index % divisor == 0` out of `conditions`; false when it is not there.
-bool take_multiple(const Shape& s, const LinearIndex& index, int64_t divisor,
+bool take_multiple(const Shape& s, const IndexForm& index, int64_t divisor,
                    std::vector<Expr>* conditions) {
   const auto is_it = [&](const Expr& c) {
     if (c->op != ExprOp::kEq || c->args[0]->op != ExprOp::kMod) return false;
     const Expr &zero = c->args[1], &by = c->args[0]->args[1];
     if (zero->op != ExprOp::kConst || zero->integer != 0) return false;
     if (by->op != ExprOp::kConst || by->integer != divisor) return false;
-    const std::optional<LinearIndex> of = linear_index(c->args[0]->args[0], s.axis_count());
-    return of && of->constant == index.constant && of->coefficients == index.coefficients;
+    const IndexForm of = index_form(c->args[0]->args[0]);
+    bool same = of.affine && of.constant == index.constant;
+    for (int axis = 0; axis < s.axis_count(); ++axis)
+      same = same && step_of(of, axis) == step_of(index, axis);
+    return same;
   };
   const auto found = std::find_if(conditions->begin(), conditions->end(), is_it);
   if (found == conditions->end()) return false;
@@ -159,18 +163,18 @@ bool add_transposed_window(const Shape& s, const Expr& index, int64_t in, int64_
                            std::vector<std::pair<int64_t, int64_t>>* w_y_strides) {
   if (index->op != ExprOp::kDiv || index->args[1]->op != ExprOp::kConst) return false;
   const int64_t stride = index->args[1]->integer;
-  const std::optional<LinearIndex> linear = linear_index(index->args[0], s.axis_count());
-  if (!linear || stride < 1 || !take_multiple(s, *linear, stride, conditions)) return false;
+  const IndexForm form = index_form(index->args[0]);
+  if (!form.affine || stride < 1 || !take_multiple(s, form, stride, conditions)) return false;
   int position = -1, tap = -1;
   for (int axis = 0; axis < s.axis_count(); ++axis) {
-    if (linear->coefficients[axis] == 0) continue;
+    if (step_of(form, axis) == 0) continue;
     int& slot = s.is_reduced(axis) ? tap : position;
     if (slot >= 0) return false;
     slot = axis;
   }
   if (position < 0 || tap < 0 || s.in_w(position) || !s.in_w(tap)) return false;
-  const int64_t dilation = -linear->coefficients[tap];
-  if (linear->coefficients[position] != 1 || dilation < 1) return false;
+  const int64_t dilation = -step_of(form, tap);
+  if (step_of(form, position) != 1 || dilation < 1) return false;
   const int64_t kernel = s.extent(tap), out = s.extent(position);
   c->transposed = true;
   c->in.push_back(in);
@@ -178,8 +182,8 @@ bool add_transposed_window(const Shape& s, const Expr& index, int64_t in, int64_
   c->kernel.push_back(kernel);
   c->stride.push_back(stride);
   c->dilation.push_back(dilation);
-  c->pad_low.push_back(linear->constant);
-  c->pad_high.push_back((in - 1) * stride + (kernel - 1) * dilation + 1 - linear->constant - out);
+  c->pad_low.push_back(form.constant);
+  c->pad_high.push_back((in - 1) * stride + (kernel - 1) * dilation + 1 - form.constant - out);
   c->x.strides.push_back(x_stride);
   w_y_strides->push_back({w_stride(s, tap), y_stride(s, position)});
   return true;
@@ -203,7 +207,7 @@ bool assign_roles(const Shape& s, std::vector<Expr> conditions, Roles* roles, Pe
   const std::vector<int64_t>& shape = s.program.tensors[s.x->index].shape;
   const std::vector<int64_t> strides = row_major(shape);
   for (size_t d = 0; d < shape.size(); ++d) {
-    const std::optional<LinearIndex> linear = linear_index(s.x->args[d], s.axis_count());
+    const IndexForm form = index_form(s.x->args[d]);
     const int bare = s.x->args[d]->op == ExprOp::kAxis ? s.x->args[d]->index : -1;
     GroupedChannels channels;
     if (bare >= 0 && s.in_w(bare)) {
@@ -218,13 +222,13 @@ bool assign_roles(const Shape& s, std::vector<Expr> conditions, Roles* roles, Pe
     } else if (bare >= 0 && roles->batch < 0 && d == 0) {
       roles->batch = bare;
       roles->batch_stride = strides[d];
-    } else if (linear && !transposed &&
-               add_window(s, *linear, shape[d], strides[d], c, w_y_strides)) {
+    } else if (form.affine && !transposed &&
+               add_window(s, form, shape[d], strides[d], c, w_y_strides)) {
       continue;
     } else if (transposed && add_transposed_window(s, s.x->args[d], shape[d], strides[d], c,
                                                    &conditions, w_y_strides)) {
       continue;
-    } else if (!linear && grouped_channels(s, s.x->args[d], shape[d], &channels)) {
+    } else if (!form.affine && grouped_channels(s, s.x->args[d], shape[d], &channels)) {
       roles->channel_stride = strides[d];
       roles->in_channel = channels.in;
       roles->out_channel = channels.out;
