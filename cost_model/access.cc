@@ -4,18 +4,18 @@
 #include <cmath>
 
 #include "absl/container/flat_hash_map.h"
+#include "schedules/costs.h"
 #include "schedules/dot.h"
 #include "src/lower/guards.h"
 
 namespace lw::cost {
 namespace {
 
-constexpr double kGuardSlots = 2;  // a bound test and the blend with the fill, per dimension
-
 class BodyReader {
  public:
   BodyReader(const Nest& nest, int stage, bool epilogue, Body& body)
-      : nest_(nest), index_(stage), stage_(nest.stages[stage]), epilogue_(epilogue), body_(body) {}
+      : nest_(nest), index_(stage), stage_(nest.stages[stage]), machine_(costs(*nest.target)),
+        epilogue_(epilogue), body_(body) {}
 
   void read(const Expr& expr, bool combined) {
     root_ = &expr;
@@ -93,7 +93,7 @@ class BodyReader {
       case ExprOp::kSelect: {
         if (vanishes(e) && add_multiples(e.args[0])) return walk_term(e.args[1]);
         const AxisMask axes = axes_of_condition(e.args[0]) | walk(e.args[1]) | walk(e.args[2]);
-        add_ops(axes, slots_of(e.op));
+        add_ops(axes, machine_.of(e.op).slots);
         body_.branches += 1;
         return axes;
       }
@@ -104,7 +104,7 @@ class BodyReader {
     bool taken = body_.dot != nullptr && !epilogue_ && e.type == dot_type_ &&
                  (e.op == ExprOp::kCast || e.op == ExprOp::kMul);
     taken = taken || (e.op == ExprOp::kCast && reads_wide_copy(*e.args[0]));
-    if (e.type != Type::kI64 && !taken) add_ops(axes, slots_of(e.op));
+    if (e.type != Type::kI64 && !taken) add_ops(axes, machine_.of(e.op).slots);
     return axes;
   }
 
@@ -143,7 +143,7 @@ class BodyReader {
       access.axes |= axes_of(form);
       if (padded && leaves(form, static_cast<double>(tensor.shape[d]))) {
         access.guarded = true;
-        add_ops(axes_of(form), kGuardSlots);
+        add_ops(axes_of(form), machine_.guard_slots);
         body_.branches += 1;
       }
       access.dims.push_back(std::move(form));
@@ -203,6 +203,7 @@ class BodyReader {
   const Nest& nest_;
   const int index_;
   const Stage& stage_;
+  const Costs& machine_;
   const bool epilogue_;
   bool combined_ = false;       // its product with the step of the reduction
   const Expr* root_ = nullptr;  // what is being read
@@ -264,23 +265,6 @@ double overlapping(const IndexForm& form, int vector_axis, AxisMask axes, const 
     }
   }
   return follows ? std::min(places, span) : 1;
-}
-
-double slots_of(ExprOp op) {
-  switch (op) {
-    case ExprOp::kCast: return 1;
-    case ExprOp::kDiv:
-    case ExprOp::kSqrt: return 14;
-    case ExprOp::kRsqrt: return 16;
-    case ExprOp::kMod: return 18;
-    case ExprOp::kExp: return 14;
-    case ExprOp::kLog: return 18;
-    case ExprOp::kTanh:
-    case ExprOp::kSigmoid: return 22;
-    case ExprOp::kErf: return 26;
-    case ExprOp::kPow: return 45;
-    default: return 1;
-  }
 }
 
 Body make_body(const Nest& nest, int stage) {

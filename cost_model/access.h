@@ -66,7 +66,4 @@ struct Body {
 
 Body make_body(const Nest& nest, int stage);
 
-// Port slots of an operation on a whole vector, in units of an addition.
-double slots_of(ExprOp op);
-
 }  // namespace lw::cost

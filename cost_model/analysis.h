@@ -19,11 +19,11 @@
 
 #include "absl/container/inlined_vector.h"
 #include "cost_model/access.h"
+#include "schedules/costs.h"
 #include "schedules/nest.h"
 
 namespace lw {
 
-constexpr double kLineBytes = 64;
 constexpr int kBoundaries = 4;  // L1, L2, L3 (as far as the target has them), and the TLB
 constexpr int kTlb = 3;
 

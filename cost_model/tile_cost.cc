@@ -19,18 +19,6 @@
 namespace lw::cost {
 namespace {
 
-constexpr double kRunStart = 8;     // cycles to fill the pipeline when a run of reductions starts
-constexpr double kCrossing = 1.2;   // load slots more of a load that crosses a cache line
-constexpr double kGatherLoads = 4;  // load slots an element, of a gather instruction
-constexpr double kLoopSlots = 2;    // increment, compare and branch
-constexpr double kFusedLoopCycles = 12;  // quotients and remainders of a fused counter
-constexpr double kTaskCycles = 200;  // of an iteration of a parallel loop, beyond its tile's (measured
-                                     // on tasks of 0.2 us): quotients, and unpredicted branches
-constexpr double kIterationCycles = 1.5;
-constexpr double kStoreWait = 15;  // until a store can be read from the cache
-constexpr double kDecodedSlots = 2500;  // longer bodies leave the cache of decoded instructions
-constexpr double kUndecodedIssue = 2;
-
 // How an operand's elements reach the lanes.
 enum class Pattern : uint8_t { kBroadcast, kVector, kInterleaved, kTransposed, kStrided, kGather };
 
@@ -49,6 +37,7 @@ class Tiler {
   Tiler(const Nest& nest, const Analysis& analysis, StageCost& cost)
       : nest_(nest),
         target_(*nest.target),
+        machine_(costs(target_)),
         stage_(nest.stages[cost.stage]),
         analysis_(analysis),
         cost_(cost) {
@@ -172,13 +161,14 @@ class Tiler {
 
   double line_split(const Access& access) const {
     const double places = taps(access, cost_.box_at(0));
-    if (places > 1) return 1 + target_.vector_bytes / kLineBytes * kCrossing * (1 - 1 / places);
+    const double lines = target_.vector_bytes / kLineBytes;
+    if (places > 1) return 1 + lines * machine_.crossing_loads * (1 - 1 / places);
     for (const Array& array : cost_.arrays) {
       if (array.tensor != access.tensor || array.written) continue;
       if (array.local || array.row_stride_bytes <= 0) return 1;
       return std::fmod(array.row_stride_bytes, target_.vector_bytes) == 0
                  ? 1
-                 : 1 + target_.vector_bytes / kLineBytes * 0.7;
+                 : 1 + lines * machine_.unaligned_loads;
     }
     return 1;
   }
@@ -278,7 +268,8 @@ class Tiler {
           mix.loads += n * lanes, mix.shuffles += n * lanes, mix.issue += 2 * n * lanes;
           break;
         case Pattern::kGather:
-          mix.loads += kGatherLoads * n * lanes, mix.issue += kGatherLoads * n * lanes;
+          mix.loads += machine_.gather_loads * n * lanes;
+          mix.issue += machine_.gather_loads * n * lanes;
           break;
       }
     }
@@ -324,7 +315,7 @@ class Tiler {
     // Accumulators that do not fit are stored and loaded again.
     const double spilled = std::max(0.0, wanted(size) - target_.vector_registers);
     mix.loads += spilled, mix.stores += spilled;
-    mix.issue += 2 * spilled + kLoopSlots + 0.5 * static_cast<double>(operands_.size());
+    mix.issue += 2 * spilled + machine_.loop_slots + 0.5 * static_cast<double>(operands_.size());
     return mix;
   }
 
@@ -359,8 +350,8 @@ class Tiler {
   }
 
   double issue_rate(double slots) const {
-    return slots * cost_.instances > kDecodedSlots
-               ? std::min(kUndecodedIssue, target_.issue_per_cycle)
+    return slots * cost_.instances > machine_.decoded_slots
+               ? std::min(machine_.undecoded_issue, target_.issue_per_cycle)
                : target_.issue_per_cycle;
   }
 
@@ -421,7 +412,7 @@ class Tiler {
     const double finishes = finished / steps;
     add(finish, finishes);
     cost_.finishes += finishes;
-    finish_cycles_ += finishes * (bound(finish, 0) + kRunStart);
+    finish_cycles_ += finishes * (bound(finish, 0) + machine_.run_start);
   }
 
   void add(const Mix& mix, double times) {
@@ -439,10 +430,10 @@ class Tiler {
       const Loop& loop = stage_.loops[l - cost_.depth];
       const bool fused = loop.parts.size() > 1;
       if (cost_.trips[l] > 1)
-        cost_.loop_cycles += times * (loop.kind == LoopKind::kParallel ? kTaskCycles
-                                      : fused               ? kFusedLoopCycles
+        cost_.loop_cycles += times * (loop.kind == LoopKind::kParallel ? machine_.task_cycles
+                                      : fused               ? machine_.fused_loop_cycles
                                       : l + 1 == cost_.tile ? 0
-                                                            : kIterationCycles);
+                                                            : machine_.iteration_cycles);
     }
     cost_.loop_cycles += cost_.updates * cost_.body.branches * cost_.rows * 0.5;
     if (stage_.place == Place::kAt) cost_.loop_cycles += times_ * wait_for_stores();
@@ -455,13 +446,14 @@ class Tiler {
     const double* box = cost_.box_at(cost_.depth);
     if (std::fmod(box[cost_.vector_axis], cost_.lanes) == 0) return 0;
     const double stores = count(~AxisMask{0}, std::vector<double>(box, box + cost_.axes()));
-    return std::max(0.0, kStoreWait - stores);
+    return std::max(0.0, machine_.store_wait - stores);
   }
 
   void finish() { cost_.compute_cycles = update_cycles_ + finish_cycles_ + cost_.loop_cycles; }
 
   const Nest& nest_;
   const Target& target_;
+  const Costs& machine_;
   const Stage& stage_;
   const Analysis& analysis_;
   StageCost& cost_;

@@ -14,18 +14,6 @@
 namespace lw::cost {
 namespace {
 
-constexpr double kFitsBelow = 0.6, kLostAbove = 1.2;  // of the capacity
-constexpr double kMisses = 24;                        // outstanding at once
-constexpr double kAskedFor = 0.5;   // share of the wait left where software prefetches
-constexpr double kEvictedWait = 0.6;  // share of the latency that a line costs when rows conflict
-constexpr double kPageCycles = 5;   // of a miss in the first-level TLB, mostly hidden
-constexpr double kOverlap = 0.25;   // share of the smaller bounds that is not hidden
-constexpr double kMemoryCores = 4;  // cores that saturate the shared levels
-
-double lost(double touched, double capacity) {
-  return std::clamp((touched / capacity - kFitsBelow) / (kLostAbove - kFitsBelow), 0.0, 1.0);
-}
-
 double footprint(const Array& array, int boundary, int position) {
   position = std::min(position, array.until);
   return boundary == kTlb ? array.pages[position] : array.lines[position];
@@ -38,7 +26,7 @@ double crowding(const Array& array, int boundary, int position) {
 class Traffic {
  public:
   Traffic(const Nest& nest, Analysis& analysis)
-      : nest_(nest), target_(*nest.target), analysis_(analysis) {
+      : nest_(nest), target_(*nest.target), machine_(costs(target_)), analysis_(analysis) {
     boundaries_ = std::min<int>(static_cast<int>(target_.caches.size()) - 1, kTlb);
   }
 
@@ -53,11 +41,17 @@ class Traffic {
       }
       for (int b = 0; b < boundaries_; ++b) cost.memory_cycles[b] = cycles(cost, b);
       for (const Array& array : cost.arrays)
-        cost.memory_cycles[kTlb] += array.moved[kTlb] * kPageCycles;
+        cost.memory_cycles[kTlb] += array.moved[kTlb] * machine_.page_cycles;
     }
   }
 
  private:
+  // The share of what was touched that does not survive.
+  double lost(double touched, double capacity) const {
+    const double beyond = touched / capacity - machine_.fits_below;
+    return std::clamp(beyond / (machine_.lost_above - machine_.fits_below), 0.0, 1.0);
+  }
+
   double capacity(int boundary) const {
     return boundary == kTlb ? target_.tlb_entries
                             : static_cast<double>(target_.caches[boundary].bytes) / kLineBytes;
@@ -196,14 +190,15 @@ class Traffic {
         if (last) sum += visits(cost, array) * write;
         continue;
       }
-      // Prefetchers run ahead of long runs; short ones wait for the latency, `kMisses` at a time.
+      // Prefetchers run ahead of long runs; short ones wait for the latency, several at a time.
       const double run = array.run_bytes[run_position(cost, array)] / kLineBytes;
-      double waits = from.latency_cycles / kMisses * std::clamp(4 / std::max(run, 1.0), 0.0, 1.0);
-      if (prefetched(cost, array)) waits *= kAskedFor;
+      double waits =
+          from.latency_cycles / machine_.misses * std::clamp(4 / std::max(run, 1.0), 0.0, 1.0);
+      if (prefetched(cost, array)) waits *= machine_.asked_for;
       // Rows that fall into the same few sets evict each other whatever runs ahead.
       if (b == 0) {
         const double evicted = lost(array.crowded[array.until], capacity(0));
-        waits = std::max(waits, evicted * kEvictedWait * from.latency_cycles);
+        waits = std::max(waits, evicted * machine_.evicted_wait * from.latency_cycles);
       }
       sum += array.moved[b] * std::max(read, waits);
       if (array.written) sum += array.moved[b] * write;
@@ -232,6 +227,7 @@ class Traffic {
 
   const Nest& nest_;
   const Target& target_;
+  const Costs& machine_;
   Analysis& analysis_;
   int boundaries_ = 0;
 };
@@ -242,6 +238,7 @@ void find_traffic(const Nest& nest, Analysis& analysis) { Traffic(nest, analysis
 
 void combine(const Nest& nest, Analysis& analysis) {
   const Target& target = *nest.target;
+  const Costs& machine = costs(target);
   const double threads = std::max(1, nest.threads);
   double total = 0, worst = -1;
   for (int s = 0; s < static_cast<int>(analysis.stages.size()); ++s) {
@@ -257,12 +254,14 @@ void combine(const Nest& nest, Analysis& analysis) {
       sum += bounds[b + 1];
       const bool shared =
           b < kTlb && b + 1 < static_cast<int>(target.caches.size()) && target.caches[b + 1].shared;
-      if (shared) slowest = std::max(slowest, bounds[b + 1] * workers / std::min(workers, kMemoryCores));
+      if (!shared) continue;
+      const double reaching = std::min(workers, machine.memory_cores);
+      slowest = std::max(slowest, bounds[b + 1] * workers / reaching);
     }
-    cost.cycles = largest + kOverlap * (sum - largest);
+    cost.cycles = largest + machine.overlap * (sum - largest);
     cost.wall_cycles = std::max(cost.cycles, slowest);
     const double overhead =
-        threads > 1 ? target.parallel_overhead_us : 0.05 * target.parallel_overhead_us;
+        (threads > 1 ? 1 : machine.serial_region) * target.parallel_overhead_us;
     if (cost.tasks > 1) cost.wall_cycles += cost.regions * overhead * target.ghz * 1000;
     if (!cost.timed) continue;
     total += cost.wall_cycles;

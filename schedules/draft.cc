@@ -2,26 +2,13 @@
 
 #include <algorithm>
 
+#include "schedules/costs.h"
 #include "schedules/dot.h"
 #include "schedules/legality.h"
 #include "src/base/check.h"
 #include "src/expr/message.h"
 
 namespace lw::rules {
-namespace {
-
-double op_cost(ExprOp op) {
-  switch (op) {
-    case ExprOp::kDiv: case ExprOp::kMod: case ExprOp::kSqrt: case ExprOp::kRsqrt: return 8;
-    case ExprOp::kExp: case ExprOp::kSigmoid: return 12;
-    case ExprOp::kLog: case ExprOp::kTanh: case ExprOp::kErf: return 20;
-    case ExprOp::kPow: return 40;
-    case ExprOp::kConst: case ExprOp::kAxis: return 0;
-    default: return 1;
-  }
-}
-
-}  // namespace
 
 void fixed(Draft& draft, std::string_view kind, std::vector<std::string> names, Decision numbers) {
   if (draft.failed) return;
@@ -73,8 +60,10 @@ bool is_map(const Nest& nest, int stage) {
 }
 
 double body_cost(const Nest& nest, int stage) {
+  const Costs& machine = costs(*nest.target);
   double cost = 0;
-  visit(effective_body(nest, stage), [&](const ExprNode& node) { cost += op_cost(node.op); });
+  visit(effective_body(nest, stage),
+        [&](const ExprNode& node) { cost += machine.of(node.op).weight; });
   return cost;
 }
 

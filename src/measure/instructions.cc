@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "cost_model/access.h"
+#include "schedules/costs.h"
 #include "src/base/check.h"
 #include "src/expr/message.h"
 #include "src/measure/probe.h"
@@ -232,7 +232,7 @@ double nominal_instruction_rate(const Target& target, const InstructionMix& mix,
   const double a_second = (atom != nullptr ? atom->per_cycle : 1) * target.ghz * threads;
   if (mix.parts.empty()) return target.loads_per_cycle * target.ghz * threads;
   double slots = 0;
-  for (const Part& part : mix.parts) slots += part.count * cost::slots_of(part.op);
+  for (const Part& part : mix.parts) slots += part.count * costs(target).of(part.op).slots;
   return a_second * lanes(target, mix.type) / slots;
 }
 

@@ -43,7 +43,7 @@ std::vector<InstructionMix> instruction_mixes(const Work& work, const Target& ta
 // building. Thread-safe.
 absl::StatusOr<double> measure_instruction_rate(const Target& target, const InstructionMix& mix,
                                                 int threads, double budget_s);
-// The same by the target's data and the draft model's costs of operations.
+// The same by the target's data and its costs of operations (schedules/costs.h).
 double nominal_instruction_rate(const Target& target, const InstructionMix& mix, int threads);
 
 }  // namespace lw
