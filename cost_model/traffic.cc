@@ -108,12 +108,15 @@ class Traffic {
 
   void move(StageCost& cost, int boundary) {
     const double room = capacity(boundary);
+    absl::InlinedVector<double, 24> lost_inside;  // of what one iteration of each loop touches
+    for (int l = 0; l < cost.tile; ++l)
+      lost_inside.push_back(lost(touched(cost, boundary, l + 1), room));
     for (Array& array : cost.arrays) {
       double moved = footprint(array, boundary, array.until);
       for (int l = array.until - 1; l >= 0; --l) {
         const double inner = footprint(array, boundary, l + 1),
                      outer = footprint(array, boundary, l);
-        const double again = lost(touched(cost, boundary, l + 1), room);
+        const double again = lost_inside[l];
         moved *= again * cost.thread_trips(l) +
                  (1 - again) * std::max(1.0, std::min(outer / inner, cost.thread_trips(l)));
       }
