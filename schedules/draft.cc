@@ -4,7 +4,6 @@
 
 #include "schedules/costs.h"
 #include "schedules/dot.h"
-#include "schedules/legality.h"
 #include "src/base/check.h"
 #include "src/expr/message.h"
 

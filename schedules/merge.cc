@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "schedules/draft.h"
-#include "schedules/legality.h"
 
 namespace lw::rules {
 namespace {

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "absl/container/flat_hash_map.h"
-#include "schedules/legality.h"
 #include "schedules/steps.h"
 #include "src/base/check.h"
 #include "src/expr/message.h"

@@ -6,7 +6,6 @@
 // applies is for replay to say.
 #include <charconv>
 
-#include "schedules/legality.h"
 #include "schedules/steps.h"
 #include "src/base/check.h"
 #include "src/expr/message.h"

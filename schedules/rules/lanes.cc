@@ -1,7 +1,6 @@
 // Lanes of reductions: along an axis of the result, or along the reduction, where that makes sense.
 #include <cmath>
 
-#include "schedules/legality.h"
 #include "schedules/rule.h"
 
 namespace lw::rules {

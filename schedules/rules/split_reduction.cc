@@ -1,6 +1,5 @@
 // The first reduction that is too small in space for the threads is split among them, and their
 // parts are combined afterwards: a sketch of its own, beside those of whole reductions.
-#include "schedules/legality.h"
 #include "schedules/rule.h"
 
 namespace lw::rules {

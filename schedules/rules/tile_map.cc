@@ -6,7 +6,6 @@
 // tile which is transposed in registers, and the tiles are blocked for the cache.
 #include <algorithm>
 
-#include "schedules/legality.h"
 #include "schedules/rule.h"
 
 namespace lw::rules {

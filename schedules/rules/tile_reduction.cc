@@ -22,7 +22,6 @@
 // its elements, once loaded, serve all rows. Everything else stays a loop outside.
 #include <algorithm>
 
-#include "schedules/legality.h"
 #include "schedules/rule.h"
 #include "schedules/window.h"
 

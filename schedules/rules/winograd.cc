@@ -13,7 +13,6 @@
 // there too, at a block of rows of tiles: then nothing between the image and the result is whole.
 #include <algorithm>
 
-#include "schedules/legality.h"
 #include "schedules/rule.h"
 #include "src/expr/message.h"
 
