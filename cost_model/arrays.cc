@@ -79,7 +79,8 @@ struct Shape {
 };
 
 // Of the sub-box `box` of the storage.
-Shape shape_of(const Storage& storage, const double* box, double bytes, double page) {
+Shape shape_of(const Storage& storage, const double* box, double bytes, const Target& target) {
+  const double page = static_cast<double>(target.page_bytes);
   absl::InlinedVector<std::pair<double, double>, 8> dims;  // (touched, size), outermost first
   const bool blocked = storage.block_dim >= 0;
   if (blocked) {
@@ -133,7 +134,7 @@ Shape shape_of(const Storage& storage, const double* box, double bytes, double p
   if (several && shape.row_stride < kLineBytes) per_row = shape.row_stride / kLineBytes;
   shape.lines = std::max(1.0, rows * per_row);
   if (!several) offsets = set_lines;
-  const double excess = std::max(0.0, shape.lines - 4 * offsets);
+  const double excess = std::max(0.0, shape.lines - costs(target).kept_ways * offsets);
   shape.crowded = shape.lines + excess * (set_lines / std::min(offsets, set_lines) - 1);
   const double span =
       several && shape.row_stride < page ? shape.row_stride : std::max(run_bytes, page);
@@ -162,8 +163,7 @@ void fill(const Nest& nest, const StageCost& cost, const Access& access, const S
         box[d] = extent(access.dims[d], cost.share_at(p),
                         static_cast<double>(nest.program->tensors[access.tensor].shape[d]));
       }
-      shape = shape_of(storage, box.data(), array.element_bytes,
-                       static_cast<double>(target.page_bytes));
+      shape = shape_of(storage, box.data(), array.element_bytes, target);
     }
     lines[p] = shape.lines, crowded[p] = shape.crowded, pages[p] = shape.pages;
     runs[p] = shape.run * array.element_bytes;

@@ -315,7 +315,8 @@ class Tiler {
     // Accumulators that do not fit are stored and loaded again.
     const double spilled = std::max(0.0, wanted(size) - target_.vector_registers);
     mix.loads += spilled, mix.stores += spilled;
-    mix.issue += 2 * spilled + machine_.loop_slots + 0.5 * static_cast<double>(operands_.size());
+    mix.issue += 2 * spilled + machine_.loop_slots +
+                 machine_.address_slots * static_cast<double>(operands_.size());
     return mix;
   }
 
@@ -435,7 +436,8 @@ class Tiler {
                                       : l + 1 == cost_.tile ? 0
                                                             : machine_.iteration_cycles);
     }
-    cost_.loop_cycles += cost_.updates * cost_.body.branches * cost_.rows * 0.5;
+    cost_.loop_cycles +=
+        cost_.updates * cost_.body.branches * cost_.rows * machine_.branch_cycles;
     if (stage_.place == Place::kAt) cost_.loop_cycles += times_ * wait_for_stores();
   }
 

@@ -195,8 +195,8 @@ class Traffic {
       }
       // Prefetchers run ahead of long runs; short ones wait for the latency, several at a time.
       const double run = array.run_bytes[run_position(cost, array)] / kLineBytes;
-      double waits =
-          from.latency_cycles / machine_.misses * std::clamp(4 / std::max(run, 1.0), 0.0, 1.0);
+      const double begun = std::clamp(machine_.long_run / std::max(run, 1.0), 0.0, 1.0);
+      double waits = from.latency_cycles / machine_.misses * begun;
       if (prefetched(cost, array)) waits *= machine_.asked_for;
       // Rows that fall into the same few sets evict each other whatever runs ahead.
       if (b == 0) {

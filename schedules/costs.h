@@ -31,6 +31,8 @@ struct Costs {
   // Of loops, in cycles.
   double run_start;                        // until the pipeline of a run of reductions is filled
   double loop_slots;                       // increment, compare and branch
+  double address_slots;                    // of an operand, an update
+  double branch_cycles;                    // of a select or a bound test, a row
   double iteration_cycles;                 // of a loop outside the tile
   double fused_loop_cycles;                // quotients and remainders of a fused counter
   double task_cycles;                      // of an iteration of a parallel loop, beyond its tile's
@@ -43,7 +45,9 @@ struct Costs {
 
   // Of memory.
   double fits_below, lost_above;           // of a cache's capacity: all of it stays, none does
+  double kept_ways;                        // lines of a set that stay while others come
   double misses;                           // outstanding at once
+  double long_run;                         // lines, from which on prefetchers are ahead of a run
   double asked_for;                        // share of the wait left where software prefetches
   double evicted_wait;                     // share of the latency a line, where rows conflict
   double page_cycles;                      // of a miss in the first-level TLB, mostly hidden
