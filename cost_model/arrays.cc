@@ -144,47 +144,43 @@ Shape shape_of(const Storage& storage, const double* box, double bytes, const Ta
   return shape;
 }
 
+// Adds what the access touches inside each position.
 void fill(const Nest& nest, const StageCost& cost, const Access& access, const Storage& storage,
           Array& array) {
-  const Target& target = *nest.target;
+  const std::vector<int64_t>& whole = nest.program->tensors[access.tensor].shape;
+  if (array.lines.empty()) {
+    const size_t positions = static_cast<size_t>(array.until) + 1;
+    array.lines.assign(positions, 0);
+    array.crowded.assign(positions, 0);
+    array.pages.assign(positions, 0);
+    array.run_bytes.assign(positions, HUGE_VAL);
+  }
   const size_t rank = storage.shape.size();
-  const int axes = cost.axes();
+  const int axes = cost.axes(), local_from = std::min(storage.from, array.until);
   absl::InlinedVector<double, 6> box(rank, 1.0);
   Shape shape;
-  absl::InlinedVector<double, 24> lines(array.until + 1), crowded(array.until + 1),
-      pages(array.until + 1), runs(array.until + 1);
   for (int p = 0; p <= array.until; ++p) {
     bool changed = p == 0;
     for (int a = 0; a < axes && !changed; ++a) {
-      changed = (access.axes >> (a & 63) & 1) != 0 && cost.share_at(p)[a] != cost.share_at(p - 1)[a];
+      const bool moves = (access.axes >> (a & 63) & 1) != 0;
+      changed = moves && cost.share_at(p)[a] != cost.share_at(p - 1)[a];
     }
     if (changed) {
-      for (size_t d = 0; d < rank; ++d) {
-        box[d] = extent(access.dims[d], cost.share_at(p),
-                        static_cast<double>(nest.program->tensors[access.tensor].shape[d]));
-      }
-      shape = shape_of(storage, box.data(), array.element_bytes, target);
+      for (size_t d = 0; d < rank; ++d)
+        box[d] = extent(access.dims[d], cost.share_at(p), static_cast<double>(whole[d]));
+      shape = shape_of(storage, box.data(), array.element_bytes, *nest.target);
     }
-    lines[p] = shape.lines, crowded[p] = shape.crowded, pages[p] = shape.pages;
-    runs[p] = shape.run * array.element_bytes;
+    array.run_bytes[p] = std::min(array.run_bytes[p], shape.run * array.element_bytes);
+    // A local buffer is the same place in every iteration of the loops around its stage.
+    if (p < local_from) continue;
+    for (int same = p == local_from ? 0 : p; same <= p; ++same) {
+      array.lines[same] = std::max(array.lines[same], shape.lines);
+      array.crowded[same] = std::max(array.crowded[same], shape.crowded);
+      array.pages[same] = std::max(array.pages[same], shape.pages);
+    }
   }
   array.row_stride_bytes = shape.row_stride;
   array.reused_rows_conflict = array.reused_rows_conflict || shape.conflict;
-  // A local buffer is the same place in every iteration of the loops around its stage.
-  for (int p = 0; p < std::min(storage.from, array.until); ++p) {
-    const int at = std::min(storage.from, array.until);
-    lines[p] = lines[at], crowded[p] = crowded[at], pages[p] = pages[at];
-  }
-  if (array.lines.empty()) {
-    array.lines = lines, array.crowded = crowded, array.pages = pages, array.run_bytes = runs;
-    return;
-  }
-  for (int p = 0; p <= array.until; ++p) {
-    array.lines[p] = std::max(array.lines[p], lines[p]);
-    array.crowded[p] = std::max(array.crowded[p], crowded[p]);
-    array.pages[p] = std::max(array.pages[p], pages[p]);
-    array.run_bytes[p] = std::min(array.run_bytes[p], runs[p]);
-  }
 }
 
 // The result, at the stage's own point.
