@@ -20,7 +20,7 @@
 #include "src/base/check.h"
 #include "src/expr/message.h"
 #include "tuner_db/invariants.h"
-#include "tuner_db/ladder.h"
+#include "tuner_db/record.h"
 #include "tuner_db/rows.h"
 #include "tuner_db/withdrawn.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "tuner_db/ladder.h"
+#include "tuner_db/record.h"
 #include "tuner_db/store.h"
 
 namespace lw {

@@ -4,12 +4,8 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "schedules/identity.h"
 #include "src/base/check.h"
-#include "src/base/hash.h"
-#include "src/expr/message.h"
-#include "tuner_db/record_codec.h"
 
 namespace lw {
 namespace {
@@ -230,10 +226,6 @@ bool parse_rung(std::string_view name, Rung* rung) {
     return true;
   }
   return false;
-}
-
-std::string record_digest(const Key& key, std::string_view trace) {
-  return sha256(concat("loopwright record 1\n", key_text(key), "\n", trace));
 }
 
 bool same_backend_family(std::string_view a, std::string_view b) {

@@ -1,4 +1,4 @@
-// Records read from a Store: one, and a source that keeps nothing.
+// A source of records that keeps nothing: each is read from a Store.
 #include "src/base/check.h"
 #include "tuner_db/ladder.h"
 
@@ -42,31 +42,6 @@ class StoreSource : public RecordSource {
 };
 
 }  // namespace
-
-ScheduleRecord make_record(const WorkloadRow& workload, const BestRow& row) {
-  const Measurement& m = row.measurement;
-  ScheduleRecord record;
-  record.key = row.key;
-  record.name = workload.name;
-  record.source_words = workload.source_words;
-  record.family = workload.family;
-  record.shape = workload.shape;
-  record.flops = workload.flops;
-  record.bytes = workload.bytes;
-  record.trace = m.trace;
-  record.kernel_hash = m.kernel_hash;
-  record.time_us = m.time_us;
-  record.ci_low_us = m.ci_low_us;
-  record.ci_high_us = m.ci_high_us;
-  record.time_kind = m.time_kind;
-  record.samples = static_cast<int64_t>(m.samples_us.size());
-  record.verified = m.verified;
-  record.max_rel_error = m.max_rel_error;
-  record.source = m.source;
-  record.unix_ms = m.unix_ms;
-  record.others = row.others;
-  return record;
-}
 
 std::unique_ptr<RecordSource> make_store_source(const Store& store) {
   return std::make_unique<StoreSource>(store);

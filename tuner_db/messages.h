@@ -13,7 +13,7 @@
 #include "loopwright/v1/target.pb.h"
 #include "schedules/target.h"
 #include "tuner_db/failures.h"
-#include "tuner_db/ladder.h"
+#include "tuner_db/record.h"
 #include "tuner_db/store.h"
 
 namespace lw {

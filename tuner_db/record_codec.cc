@@ -60,12 +60,4 @@ ScheduleRecord decode_record(ByteReader& in, uint64_t version) {
   return record;
 }
 
-std::string key_text(const Key& key) {
-  std::string text;
-  Key::fields(key, [&](FieldId, const auto& value) {
-    text += concat(text.empty() ? "" : "\n", value);
-  });
-  return text;
-}
-
 }  // namespace lw

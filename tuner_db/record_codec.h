@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "tuner_db/ladder.h"
+#include "tuner_db/record.h"
 
 namespace lw {
 
@@ -86,8 +86,5 @@ constexpr uint64_t kRecordVersion = 3;
 void encode(const ScheduleRecord& record, ByteWriter& out);
 // reader.ok() says whether it is one. REQUIRES: 1 <= version <= kRecordVersion.
 ScheduleRecord decode_record(ByteReader& in, uint64_t version = kRecordVersion);
-
-// The key as one string, a line a field; equal for equal keys only.
-std::string key_text(const Key& key);
 
 }  // namespace lw

@@ -5,8 +5,8 @@
 #include "tuner_db/columns.h"
 #include "tuner_db/history.h"
 #include "tuner_db/invariants.h"
-#include "tuner_db/ladder.h"
 #include "tuner_db/pools.h"
+#include "tuner_db/record.h"
 #include "tuner_db/withdrawn_list.h"
 
 namespace lw {
