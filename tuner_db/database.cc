@@ -142,22 +142,4 @@ absl::Status check_database_url(std::string_view url) {
       std::string(scheme), "' is unknown"));
 }
 
-absl::StatusOr<std::shared_ptr<Database>> open_database(const std::string& url,
-                                                        const DatabaseOptions& options) {
-  RETURN_IF_ERROR(check_database_url(url));
-  return is_postgres_url(url) ? open_postgres(url, options) : open_sqlite(url, options);
-}
-
-absl::StatusOr<std::unique_ptr<Store>> open_store(const std::string& url,
-                                                  const DatabaseOptions& options) {
-  ASSIGN_OR_RETURN(std::shared_ptr<Database> database, open_database(url, options));
-  return make_store(std::move(database), options);
-}
-
-absl::StatusOr<std::unique_ptr<Store>> open_sqlite_store(const std::string& path,
-                                                         const DatabaseOptions& options) {
-  ASSIGN_OR_RETURN(std::shared_ptr<Database> database, open_sqlite(path, options));
-  return make_store(std::move(database), options);
-}
-
 }  // namespace lw

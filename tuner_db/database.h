@@ -242,6 +242,12 @@ bool is_postgres_url(std::string_view url);
 // file's path either.
 absl::Status check_database_url(std::string_view url);
 
+// The files' and the servers' halves of these: connected, and the schema up to date.
+absl::StatusOr<std::shared_ptr<Database>> connect_sqlite(const std::string& path,
+                                                         const DatabaseOptions& options);
+absl::StatusOr<std::shared_ptr<Database>> connect_postgres(const std::string& url,
+                                                           const DatabaseOptions& options);
+
 // A Store over it. `options` as the database was opened with.
 std::unique_ptr<Store> make_store(std::shared_ptr<Database> database,
                                   const DatabaseOptions& options = {});

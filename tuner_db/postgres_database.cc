@@ -26,7 +26,6 @@
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/expr/message.h"
-#include "tuner_db/identities.h"
 #include "tuner_db/pool.h"
 #include "tuner_db/postgres_connection.h"
 #include "tuner_db/postgres_url.h"
@@ -393,13 +392,12 @@ absl::Status PostgresDatabase::check_structure(std::vector<std::string>* lines) 
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<Database>> open_postgres(const std::string& url,
-                                                        const DatabaseOptions& options) {
+absl::StatusOr<std::shared_ptr<Database>> connect_postgres(const std::string& url,
+                                                           const DatabaseOptions& options) {
   ASSIGN_OR_RETURN(const std::string name, postgres_name(url));
   if (!options.insecure) RETURN_IF_ERROR(check_postgres_transport(url));
   auto database = std::make_shared<PostgresDatabase>(url, name, options);
   RETURN_IF_ERROR(database->open());
-  if (!options.read_only) RETURN_IF_ERROR(adopt_identities(*database, options.patience_s));
   return database;
 }
 

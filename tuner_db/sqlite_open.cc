@@ -22,7 +22,6 @@
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "tuner_db/fork.h"
-#include "tuner_db/identities.h"
 #include "tuner_db/schema.h"
 #include "tuner_db/sqlite_database.h"
 
@@ -271,11 +270,9 @@ absl::Status SqliteOpening::prepare_file() {
   return status;
 }
 
-absl::StatusOr<std::shared_ptr<Database>> open_sqlite(const std::string& path,
-                                                      const DatabaseOptions& options) {
-  ASSIGN_OR_RETURN(std::shared_ptr<Database> database, SqliteOpening(path, options).run());
-  if (!options.read_only) RETURN_IF_ERROR(adopt_identities(*database, options.patience_s));
-  return database;
+absl::StatusOr<std::shared_ptr<Database>> connect_sqlite(const std::string& path,
+                                                         const DatabaseOptions& options) {
+  return SqliteOpening(path, options).run();
 }
 
 }  // namespace lw
