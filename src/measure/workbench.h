@@ -13,9 +13,10 @@
 #include "src/measure/emulator.h"
 #include "src/measure/guarded.h"
 #include "src/measure/ipc.h"
-#include "src/measure/local.h"
+#include "src/measure/options.h"
 #include "src/measure/sandbox.h"
 #include "src/measure/verify.h"
+#include "src/search/measurer.h"
 #include "tuner_db/time_kind.h"
 
 namespace lw {
