@@ -1,10 +1,11 @@
 // Elements of every type in memory, and the conversions of the 16-bit floats. Conversions round to
 // nearest, ties to even, straight from f64 where the source is f64 (through f32 they would round
 // twice); NaN stays NaN.
+#include "src/expr/element.h"
+
 #include <cmath>
 #include <cstring>
 
-#include "src/expr/interpret.h"
 #include "src/expr/scalar.h"
 
 namespace lw {

@@ -1,4 +1,4 @@
-// The nodes' names, properties and constructors. Constructors fold constants, so every later stage
+// The nodes' properties and constructors. Constructors fold constants, so every later stage
 // sees `y + 0 - 0` as `y`, whichever front end built it.
 #include "src/expr/expr.h"
 
@@ -8,26 +8,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "src/base/check.h"
-#include "src/expr/interpret.h"
+#include "src/expr/element.h"
 #include "src/expr/scalar.h"
 
 namespace lw {
 namespace {
-
-struct TypeRow {
-  const char* name;
-  int size;
-  bool is_float;
-};
-constexpr TypeRow kTypes[] = {{"f64", 8, true},  {"f32", 4, true},  {"f16", 2, true},
-                              {"bf16", 2, true}, {"i64", 8, false}, {"i32", 4, false},
-                              {"i16", 2, false}, {"i8", 1, false},  {"u8", 1, false},
-                              {"bool", 1, false}};
-constexpr const char* kOpNames[] = {
-    "const", "axis",  "read", "pad", "select", "cast", "add",  "sub",  "mul", "div",     "mod",
-    "min",   "max",   "pow",  "and", "or",     "eq",   "ne",   "lt",   "le",  "gt",      "ge",
-    "neg",   "not",   "abs",  "exp", "log",    "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "floor",
-    "ceil",  "round"};
 
 Expr node(ExprOp op, Type type, std::vector<Expr> args, int index = -1) {
   ExprNode result{op, type, index, 0, 0, std::move(args)};
@@ -70,31 +55,7 @@ Expr simplify(ExprOp op, const Expr& a, const Expr& b) {
 
 }  // namespace
 
-int size_of(Type type) { return kTypes[static_cast<int>(type)].size; }
-bool is_float(Type type) { return kTypes[static_cast<int>(type)].is_float; }
-std::string_view type_name(Type type) { return kTypes[static_cast<int>(type)].name; }
-
-bool parse_type(std::string_view name, Type* type) {
-  for (size_t i = 0; i < std::size(kTypes); ++i) {
-    if (name != kTypes[i].name) continue;
-    *type = static_cast<Type>(i);
-    return true;
-  }
-  return false;
-}
-
-bool is_binary(ExprOp op) { return op >= ExprOp::kAdd && op <= ExprOp::kGe; }
-bool is_unary(ExprOp op) { return op >= ExprOp::kNeg; }
 bool is_comparison(ExprOp op) { return op >= ExprOp::kEq && op <= ExprOp::kGe; }
-bool is_commutative(ExprOp op) {
-  switch (op) {
-    case ExprOp::kAdd: case ExprOp::kMul: case ExprOp::kMin: case ExprOp::kMax:
-    case ExprOp::kAnd: case ExprOp::kOr: case ExprOp::kEq: case ExprOp::kNe: return true;
-    default: return false;
-  }
-}
-std::string_view op_name(ExprOp op) { return kOpNames[static_cast<int>(op)]; }
-
 Domain domain_of(ExprOp op) {
   switch (op) {
     case ExprOp::kAnd: case ExprOp::kOr: case ExprOp::kNot: return Domain::kBool;

@@ -20,65 +20,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "src/expr/type.h"
 
 namespace lw {
-
-enum class Type : uint8_t { kF64, kF32, kF16, kBF16, kI64, kI32, kI16, kI8, kU8, kBool };
-
-int size_of(Type type);                    // bytes: 8 4 2 2 8 4 2 1 1 1
-bool is_float(Type type);
-std::string_view type_name(Type type);     // "f32", "bool", ...
-bool parse_type(std::string_view name, Type* type);
-
-enum class ExprOp : uint8_t {
-  kConst,   // value in `number` (floats) or `integer` (the rest)
-  kAxis,    // `index`: position in Tensor::axes ++ Tensor::reduce_axes
-  kRead,    // `index`: tensor; args: one integer Expr per dimension
-  kPad,     // args: {kRead, fill value}
-  kSelect,  // args: {condition (bool), then, else}
-  kCast,    // to `type`
-  // binary
-  kAdd,
-  kSub,
-  kMul,
-  kDiv,
-  kMod,
-  kMin,
-  kMax,
-  kPow,
-  kAnd,
-  kOr,
-  kEq,
-  kNe,
-  kLt,
-  kLe,
-  kGt,
-  kGe,  // comparisons give kBool
-  // unary
-  kNeg,
-  kNot,
-  kAbs,
-  kExp,
-  kLog,
-  kSqrt,
-  kRsqrt,
-  kTanh,
-  kErf,
-  kSigmoid,
-  kFloor,
-  kCeil,
-  kRound,
-};
-
-bool is_binary(ExprOp op);
-bool is_unary(ExprOp op);
-bool is_commutative(ExprOp op);            // add mul min max and or eq ne
-std::string_view op_name(ExprOp op);       // "add", "exp", ...
 
 struct ExprNode;
 using Expr = std::shared_ptr<const ExprNode>;
@@ -92,7 +40,6 @@ struct ExprNode {
   std::vector<Expr> args;
 };
 
-enum class Reduce : uint8_t { kNone, kSum, kProd, kMax, kMin };
 enum class Role : uint8_t { kInput, kTemp, kOutput };
 
 struct Axis {

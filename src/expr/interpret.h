@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/expr/element.h"
 #include "src/expr/expr.h"
 
 namespace lw {
@@ -72,19 +73,5 @@ void fill_random_input(const Program& program, int tensor, uint64_t seed, bool i
 // The same with what is at the edges of numbers among natural values: zeros, subnormals, large
 // numbers, infinities, slices of equal elements, the ends of integers. Indices stay in range.
 void fill_edge_input(const Program& program, int tensor, uint64_t seed, std::byte* out);
-
-// f16/bf16 conversions, round to nearest even.
-float f16_to_f32(uint16_t bits);
-uint16_t f32_to_f16(float value);
-float bf16_to_f32(uint16_t bits);
-uint16_t f32_to_bf16(float value);
-double round_f16(double value);            // the nearest f16 (bf16), in one rounding
-double round_bf16(double value);
-
-// Element access in any type (integers converted to double; i64 beyond 2^53 loses bits).
-double load_element(Type type, const std::byte* data, int64_t index);
-void store_element(Type type, std::byte* data, int64_t index, double value);
-int64_t load_integer(Type type, const std::byte* data, int64_t index);  // exact; integer types
-void store_integer(Type type, std::byte* data, int64_t index, int64_t value);
 
 }  // namespace lw
