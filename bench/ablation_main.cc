@@ -12,13 +12,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "bench/ablation.h"
-#include "bench/interleave.h"
 #include "src/api/api.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/files.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "src/lower/lower.h"
+#include "src/peers/interleave.h"
 
 namespace lw {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "src/base/check.h"
 #include "src/base/rng.h"
-#include "src/expr/text.h"
+#include "src/expr/language/text.h"
 
 namespace lw {
 namespace {

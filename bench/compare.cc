@@ -10,17 +10,17 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "bench/interleave.h"
-#include "bench/judge.h"
-#include "bench/peers/loader.h"
-#include "bench/peers/match.h"
 #include "bench/plain_loops.h"
 #include "src/base/check.h"
 #include "src/base/parallel_pool.h"
-#include "src/expr/interpret.h"
-#include "src/expr/text.h"
-#include "src/measure/guarded.h"
-#include "src/measure/limits.h"
+#include "src/expr/language/text.h"
+#include "src/expr/reference/interpret.h"
+#include "src/measure/machine/limits.h"
+#include "src/measure/run/guarded.h"
+#include "src/peers/interleave.h"
+#include "src/peers/judge.h"
+#include "src/peers/loader.h"
+#include "src/peers/match/match.h"
 
 namespace lw {
 namespace {

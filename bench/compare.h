@@ -10,7 +10,7 @@
 #include "bench/cases.h"
 #include "nlohmann/json.hpp"
 #include "src/expr/expr.h"
-#include "src/measure/timing.h"
+#include "src/measure/run/timing.h"
 
 namespace lw {
 

@@ -11,12 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "bench/cases.h"
 #include "bench/compare.h"
-#include "bench/peers/loader.h"
 #include "bench/report.h"
 #include "bench/tuner.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
-#include "src/measure/timing.h"
+#include "src/measure/run/timing.h"
+#include "src/peers/loader.h"
 
 namespace lw {
 namespace {

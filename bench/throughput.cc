@@ -6,7 +6,7 @@
 #include "cost_model/cost_model.h"
 #include "schedules/steps.h"
 #include "src/base/clock.h"
-#include "src/expr/text.h"
+#include "src/expr/language/text.h"
 
 namespace lw {
 namespace {

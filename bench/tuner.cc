@@ -20,7 +20,7 @@
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/hash.h"
-#include "src/measure/runner.h"
+#include "src/measure/run/runner.h"
 
 namespace lw {
 namespace {

@@ -12,7 +12,7 @@ include(cmake/serve.cmake)
 # For compilers: look-ups that need no daemon, in C++ and C.
 library(lw_client FOLDERS src/client USES lw_api lw_net lw_services REUSE lw_agent)
 
-file(GLOB lw_commands CONFIGURE_DEPENDS src/cli/*.cc)
+file(GLOB lw_commands CONFIGURE_DEPENDS src/cli/*.cc src/cli/*/*.cc)
 add_executable(loopwright ${lw_commands})
 precompile(loopwright ${service_headers})
 target_compile_definitions(loopwright PRIVATE LOOPWRIGHT_VERSION="${PROJECT_VERSION}")

@@ -1,5 +1,5 @@
 # Installation: the program, the libraries, the headers under include/loopwright (their paths are the
-# repository's: "src/expr/text.h"), and a CMake package: find_package(Loopwright) gives
+# repository's: "src/expr/language/text.h"), and a CMake package: find_package(Loopwright) gives
 # Loopwright::loopwright. The consumer needs the -dev packages of packages.txt's libraries.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -36,7 +36,7 @@ install(TARGETS loopwright_all ${loopwright_libraries} EXPORT LoopwrightTargets
 install(EXPORT LoopwrightTargets NAMESPACE Loopwright::
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Loopwright)
 
-foreach(folder src schedules cost_model tuner_db bench)
+foreach(folder src schedules cost_model tuner_db)
   install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/loopwright
           FILES_MATCHING PATTERN "*.h")
 endforeach()

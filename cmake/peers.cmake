@@ -1,8 +1,7 @@
-# Vendor libraries to compare with: one shared object per file of bench/peers/ that names a library
-# which is installed. Nothing else links them; bench/peers/loader.h opens them at run time.
-add_library(lw_peers STATIC bench/interleave.cc bench/judge.cc bench/peers/loader.cc bench/peers/match.cc
-            bench/peers/match_convolution.cc bench/peers/match_attention.cc bench/peers/access.cc bench/peers/flow.cc
-            bench/peers/known_functions.cc)
+# Vendor libraries to compare with: one shared object per file of src/peers/libraries that names a
+# library which is installed. Nothing else links them; src/peers/loader.h opens them at run time.
+file(GLOB lw_peers_sources CONFIGURE_DEPENDS src/peers/*.cc src/peers/match/*.cc)
+add_library(lw_peers STATIC ${lw_peers_sources})
 target_link_libraries(lw_peers PUBLIC lw_measure ${CMAKE_DL_LIBS})
 
 # peer(NAME SOURCE...): build/peers/lw_peer_NAME.so.
@@ -14,12 +13,12 @@ function(peer name)
 endfunction()
 
 include(GNUInstallDirs)
-peer(openblas bench/peers/openblas.cc bench/peers/cblas_peer.cc)
+peer(openblas src/peers/libraries/openblas.cc src/peers/libraries/cblas_peer.cc)
 target_link_libraries(lw_peer_openblas PRIVATE ${CMAKE_DL_LIBS})
 
 find_library(BLIS_LIBRARY blis)
 if(BLIS_LIBRARY)
-  peer(blis bench/peers/blis.cc bench/peers/cblas_peer.cc)
+  peer(blis src/peers/libraries/blis.cc src/peers/libraries/cblas_peer.cc)
   target_link_libraries(lw_peer_blis PRIVATE ${CMAKE_DL_LIBS})
 endif()
 
@@ -27,7 +26,7 @@ find_library(XSMM_LIBRARY xsmm)
 find_library(XSMM_NOBLAS_LIBRARY xsmmnoblas)
 find_path(XSMM_INCLUDE libxsmm.h)
 if(XSMM_LIBRARY AND XSMM_NOBLAS_LIBRARY AND XSMM_INCLUDE)
-  peer(libxsmm bench/peers/libxsmm.cc)
+  peer(libxsmm src/peers/libraries/libxsmm.cc)
   target_link_libraries(lw_peer_libxsmm PRIVATE ${XSMM_LIBRARY} ${XSMM_NOBLAS_LIBRARY}
                         Threads::Threads ${CMAKE_DL_LIBS})
 endif()
@@ -37,8 +36,8 @@ endif()
 find_library(GOMP_LIBRARY NAMES libgomp.so.1)
 set(ONEDNN_ROOT ${LOOPWRIGHT_DEPS}/onednn)
 if(GOMP_LIBRARY AND EXISTS ${ONEDNN_ROOT}/lib/libdnnl.so.3)
-  peer(onednn bench/peers/onednn.cc bench/peers/onednn_gemm.cc bench/peers/onednn_convolution.cc
-       bench/peers/onednn_attention.cc)
+  peer(onednn src/peers/libraries/onednn.cc src/peers/libraries/onednn_gemm.cc src/peers/libraries/onednn_convolution.cc
+       src/peers/libraries/onednn_attention.cc)
   target_include_directories(lw_peer_onednn SYSTEM PRIVATE ${ONEDNN_ROOT}/include)
   target_link_libraries(lw_peer_onednn PRIVATE ${ONEDNN_ROOT}/lib/libdnnl.so.3 ${GOMP_LIBRARY})
   set_target_properties(lw_peer_onednn PROPERTIES BUILD_RPATH ${ONEDNN_ROOT}/lib)

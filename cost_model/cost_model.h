@@ -77,8 +77,8 @@ std::unique_ptr<Model> make_xgboost_model(const Training& training = {});
 absl::Status save_model(const Model& model, const std::string& path, std::string_view family);
 absl::StatusOr<std::unique_ptr<Model>> load_model(const std::string& path,
                                                   std::string_view family);
-// The model that comes with the program (cost_model/shipped.model); errors as load_model's. Nothing
-// uses it unasked.
+// The model that comes with the program (cost_model/forest/shipped.model); errors as load_model's.
+// Nothing uses it unasked.
 absl::StatusOr<std::unique_ptr<Model>> shipped_model(std::string_view family);
 
 // Quality of predictions `score` for measured `examples` (formulae: shared reference, section 6.1;

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "src/base/check.h"
-#include "src/lower/kernel.h"
+#include "src/kernel/kernel.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::StatusOr<lw::Kernel> kernel =

@@ -7,10 +7,10 @@
 #include <string_view>
 
 #include "src/base/check.h"
-#include "src/serve/errors.h"
-#include "src/serve/limits.h"
-#include "src/serve/names.h"
-#include "src/serve/paging.h"
+#include "src/serve/access/limits.h"
+#include "src/serve/messages/errors.h"
+#include "src/serve/messages/names.h"
+#include "src/serve/messages/paging.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lw;

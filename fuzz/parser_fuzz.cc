@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "src/base/check.h"
-#include "src/expr/interpret.h"
-#include "src/expr/text.h"
+#include "src/expr/language/text.h"
+#include "src/expr/reference/interpret.h"
 
 namespace lw {
 namespace {

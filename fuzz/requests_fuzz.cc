@@ -13,13 +13,13 @@
 #include "loopwright/v1/agent.pb.h"
 #include "loopwright/v1/study.pb.h"
 #include "src/base/check.h"
-#include "src/serve/errors.h"
-#include "src/serve/studies.h"
-#include "src/serve/synchronize.h"
-#include "src/serve/views.h"
+#include "src/serve/messages/errors.h"
+#include "src/serve/page/views.h"
+#include "src/serve/queue/synchronize.h"
+#include "src/serve/studies/studies.h"
 #include "tests/support/store_fixture.h"
 #include "tuner_db/invariants.h"
-#include "tuner_db/messages.h"
+#include "tuner_db/records/messages.h"
 
 namespace lw {
 namespace {

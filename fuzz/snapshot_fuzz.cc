@@ -9,9 +9,9 @@
 #include <string_view>
 
 #include "src/base/check.h"
-#include "tuner_db/record_codec.h"
-#include "tuner_db/snapshot.h"
-#include "tuner_db/snapshot_format.h"
+#include "tuner_db/ladder/snapshot.h"
+#include "tuner_db/ladder/snapshot_format.h"
+#include "tuner_db/records/record_codec.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string bytes(reinterpret_cast<const char*>(data), size);

@@ -6,7 +6,7 @@
 
 #include "schedules/steps.h"
 #include "src/base/check.h"
-#include "src/expr/text.h"
+#include "src/expr/language/text.h"
 
 namespace {
 

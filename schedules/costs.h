@@ -8,7 +8,7 @@
 
 #include <array>
 
-#include "schedules/target.h"
+#include "schedules/targets/target.h"
 
 namespace lw {
 

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "schedules/target.h"
+#include "schedules/targets/target.h"
 #include "src/expr/expr.h"
 
 namespace lw {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "src/base/check.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 
 namespace lw {
 

@@ -57,7 +57,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
-#include "schedules/target.h"
+#include "schedules/targets/target.h"
 #include "src/base/stop.h"
 #include "src/expr/expr.h"
 

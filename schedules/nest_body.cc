@@ -10,9 +10,9 @@
 #include "absl/functional/function_ref.h"
 #include "schedules/nest.h"
 #include "src/base/check.h"
+#include "src/base/message.h"
 #include "src/expr/bounds.h"
 #include "src/expr/intern.h"
-#include "src/expr/message.h"
 
 namespace lw {
 namespace {

@@ -5,7 +5,7 @@
 //         unroll k.1: 4
 // One loop a line: kind unless serial, name, trips, tile unless 1, tail unless irrelevant.
 #include "schedules/nest.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 
 namespace lw {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "schedules/nest.h"
 #include "src/base/check.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 
 namespace lw {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "schedules/steps.h"
 #include "src/base/check.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 
 namespace lw {
 namespace {

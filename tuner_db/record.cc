@@ -1,7 +1,7 @@
 #include "tuner_db/record.h"
 
 #include "src/base/hash.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 
 namespace lw {
 

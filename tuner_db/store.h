@@ -25,13 +25,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/base/fields.h"
+#include "src/base/fields/fields.h"
 #include "tuner_db/time_kind.h"
 #include "tuner_db/verdict.h"
 
 namespace lw {
 
-struct Target;                             // schedules/target.h
+struct Target;                             // schedules/targets/target.h
 
 // What a result is valid for. Two results are comparable only when their keys are equal and their
 // times of the same kind.

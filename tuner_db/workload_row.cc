@@ -4,9 +4,9 @@
 
 #include "src/base/check.h"
 #include "src/base/hash.h"
-#include "src/expr/interpret.h"
-#include "src/expr/message.h"
-#include "src/expr/text.h"
+#include "src/base/message.h"
+#include "src/expr/language/text.h"
+#include "src/expr/reference/interpret.h"
 
 namespace lw {
 namespace {

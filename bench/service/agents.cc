@@ -12,8 +12,8 @@
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/base/rng.h"
-#include "src/expr/message.h"
-#include "tuner_db/messages.h"
+#include "src/base/message.h"
+#include "tuner_db/records/messages.h"
 
 namespace lw {
 namespace {

@@ -10,14 +10,14 @@
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/hash.h"
+#include "src/base/message.h"
 #include "src/base/rng.h"
-#include "src/expr/message.h"
 #include "src/lower/lower.h"
-#include "src/serve/clock.h"
-#include "src/serve/rows.h"
-#include "src/serve/studies.h"
-#include "tuner_db/database.h"
-#include "tuner_db/messages.h"
+#include "src/serve/rows/clock.h"
+#include "src/serve/rows/rows.h"
+#include "src/serve/studies/studies.h"
+#include "tuner_db/records/messages.h"
+#include "tuner_db/sql/database.h"
 
 namespace lw {
 namespace {

@@ -7,7 +7,7 @@
 #include "bench/service/rows.h"
 #include "src/api/api.h"
 #include "tuner_db/best.h"
-#include "tuner_db/ladder.h"
+#include "tuner_db/ladder/ladder.h"
 
 namespace lw {
 

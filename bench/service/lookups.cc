@@ -10,11 +10,11 @@
 #include "bench/service/process.h"
 #include "src/api/lookup.h"
 #include "src/base/check.h"
+#include "src/base/message.h"
 #include "src/base/rng.h"
 #include "src/client/grpc_source.h"
-#include "src/expr/message.h"
-#include "tuner_db/ladder_index.h"
-#include "tuner_db/snapshot.h"
+#include "tuner_db/ladder/index.h"
+#include "tuner_db/ladder/snapshot.h"
 
 namespace lw {
 namespace {

@@ -14,9 +14,9 @@
 #include "loopwright/v1/study.grpc.pb.h"
 #include "src/api/lookup.h"
 #include "src/base/check.h"
+#include "src/base/message.h"
 #include "src/base/rng.h"
 #include "src/client/grpc_source.h"
-#include "src/expr/message.h"
 
 namespace lw {
 namespace {

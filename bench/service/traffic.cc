@@ -15,11 +15,11 @@
 #include "loopwright/v1/fleet.grpc.pb.h"
 #include "loopwright/v1/schedule.grpc.pb.h"
 #include "src/base/check.h"
+#include "src/base/message.h"
 #include "src/base/rng.h"
-#include "src/expr/message.h"
-#include "tuner_db/database.h"
-#include "tuner_db/group_commit.h"
-#include "tuner_db/messages.h"
+#include "tuner_db/records/messages.h"
+#include "tuner_db/sql/database.h"
+#include "tuner_db/sql/group_commit.h"
 
 namespace lw {
 namespace {

@@ -10,7 +10,7 @@
 #include "bench/service/rows.h"
 #include "loopwright/v1/fleet.grpc.pb.h"
 #include "src/base/check.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "tuner_db/store.h"
 
 namespace lw {

@@ -6,9 +6,9 @@
 #include "src/api/lookup.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
+#include "src/base/message.h"
 #include "src/base/rng.h"
 #include "src/client/client.h"
-#include "src/expr/message.h"
 
 namespace lw {
 namespace {

@@ -1,6 +1,6 @@
 // Elementwise maps run over all their axes as over one, or, in a sketch of their own, do not. Where
 // there is no such map the two lead to the same, which the space holds once.
-#include "schedules/rule.h"
+#include "schedules/space/rule.h"
 
 namespace lw::rules {
 namespace {

@@ -1,7 +1,7 @@
 // Products of matrices in a row, and what lies between them, at a block of rows of the last
-// (schedules/fusion.cc): attention without its scores in memory, say. A sketch of its own, beside
-// those that compute each product whole.
-#include "schedules/rule.h"
+// (schedules/space/fusion.cc): attention without its scores in memory, say. A sketch of its own,
+// beside those that compute each product whole.
+#include "schedules/space/rule.h"
 
 namespace lw::rules {
 namespace {

@@ -1,6 +1,6 @@
 // Products of narrow types that the target adds in groups: a sketch with them, beside those with
 // multiply-adds.
-#include "schedules/rule.h"
+#include "schedules/space/rule.h"
 
 namespace lw::rules {
 namespace {

@@ -1,7 +1,7 @@
 // Lanes of reductions: along an axis of the result, or along the reduction, where that makes sense.
 #include <cmath>
 
-#include "schedules/rule.h"
+#include "schedules/space/rule.h"
 
 namespace lw::rules {
 namespace {

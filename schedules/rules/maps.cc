@@ -1,7 +1,7 @@
 // What becomes of maps: cheap ones, and those with a single reader, disappear into their readers,
 // and what reads a reduction at its own point runs on that reduction's register tile. Of those that
 // are read often there are sketches that recompute them too, and sketches that keep more of them.
-#include "schedules/rule.h"
+#include "schedules/space/rule.h"
 
 namespace lw::rules {
 namespace {

@@ -1,6 +1,6 @@
 // What feeds a map row by row (the maximum and sum of a softmax, the moments of a norm) is computed
 // at the map's row loop, so that a row stays in the nearest cache.
-#include "schedules/rule.h"
+#include "schedules/space/rule.h"
 
 namespace lw::rules {
 namespace {

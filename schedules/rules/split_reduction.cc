@@ -1,6 +1,6 @@
 // The first reduction that is too small in space for the threads is split among them, and their
 // parts are combined afterwards: a sketch of its own, beside those of whole reductions.
-#include "schedules/rule.h"
+#include "schedules/space/rule.h"
 
 namespace lw::rules {
 namespace {

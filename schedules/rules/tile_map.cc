@@ -6,7 +6,7 @@
 // tile which is transposed in registers, and the tiles are blocked for the cache.
 #include <algorithm>
 
-#include "schedules/rule.h"
+#include "schedules/space/rule.h"
 
 namespace lw::rules {
 namespace {

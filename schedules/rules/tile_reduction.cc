@@ -22,7 +22,7 @@
 // its elements, once loaded, serve all rows. Everything else stays a loop outside.
 #include <algorithm>
 
-#include "schedules/rule.h"
+#include "schedules/space/rule.h"
 #include "schedules/window.h"
 
 namespace lw::rules {

@@ -13,8 +13,8 @@
 // there too, at a block of rows of tiles: then nothing between the image and the result is whole.
 #include <algorithm>
 
-#include "schedules/rule.h"
-#include "src/expr/message.h"
+#include "schedules/space/rule.h"
+#include "src/base/message.h"
 
 namespace lw::rules {
 namespace {

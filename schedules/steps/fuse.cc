@@ -5,7 +5,7 @@
 // i = f / 4, j = f % 4), so that the loop can be split again; otherwise the loop has two parts.
 #include "schedules/legality.h"
 #include "src/base/check.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 
 namespace lw {
 namespace {

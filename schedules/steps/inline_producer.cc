@@ -4,7 +4,7 @@
 // A pure map is evaluated where it is read, once at each point.
 #include "schedules/legality.h"
 #include "src/base/check.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 
 namespace lw {
 namespace {

@@ -3,7 +3,7 @@
 // The final stores of an output bypass the caches: for outputs larger than they are.
 #include "schedules/legality.h"
 #include "src/base/check.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 
 namespace lw {
 namespace {

@@ -8,7 +8,7 @@
 // which the order of the loops is itself a decision.
 #include "schedules/legality.h"
 #include "src/base/check.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 
 namespace lw {
 namespace {

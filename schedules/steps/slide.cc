@@ -6,7 +6,7 @@
 #include "schedules/legality.h"
 #include "schedules/window.h"
 #include "src/base/check.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 
 namespace lw {
 namespace {

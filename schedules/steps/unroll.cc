@@ -3,7 +3,7 @@
 // A suffix of unrolled loops is the register tile (nest.h).
 #include "schedules/legality.h"
 #include "src/base/check.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 
 namespace lw {
 namespace {

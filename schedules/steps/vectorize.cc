@@ -4,7 +4,7 @@
 // lane keeps partial sums, combined at the end: every Reduce kind is associative and commutative.
 #include "schedules/legality.h"
 #include "src/base/check.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 
 namespace lw {
 namespace {

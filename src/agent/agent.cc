@@ -27,9 +27,9 @@
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
+#include "src/base/message.h"
 #include "src/base/parallel_pool.h"
 #include "src/base/rng.h"
-#include "src/expr/message.h"
 #include "src/net/times.h"
 
 namespace lw {

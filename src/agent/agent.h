@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "src/measure/isolation.h"
+#include "src/measure/process/isolation.h"
 #include "src/net/channel.h"
 
 namespace lw {

@@ -13,11 +13,11 @@
 #include "src/base/clock.h"
 #include "src/base/files.h"
 #include "src/base/hash.h"
-#include "src/expr/message.h"
-#include "src/measure/doctor.h"
-#include "src/measure/hygiene.h"
-#include "src/measure/isolation.h"
-#include "tuner_db/messages.h"
+#include "src/base/message.h"
+#include "src/measure/machine/doctor.h"
+#include "src/measure/machine/hygiene.h"
+#include "src/measure/process/isolation.h"
+#include "tuner_db/records/messages.h"
 
 namespace lw {
 namespace {

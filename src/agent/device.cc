@@ -11,10 +11,10 @@
 #include "absl/strings/str_split.h"
 #include "src/agent/describe.h"
 #include "src/base/check.h"
+#include "src/base/message.h"
 #include "src/base/parallel_pool.h"
-#include "src/expr/message.h"
-#include "src/measure/emulator.h"
 #include "src/measure/memory.h"
+#include "src/measure/workers/emulator.h"
 #include "src/search/null_measurer.h"
 
 namespace lw {

@@ -13,11 +13,11 @@
 #include "src/agent/job.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/base/message.h"
 #include "src/base/parallel_pool.h"
-#include "src/expr/message.h"
-#include "src/measure/device_lock.h"
-#include "src/measure/ipc.h"
-#include "src/measure/sandbox.h"
+#include "src/measure/machine/device_lock.h"
+#include "src/measure/process/ipc.h"
+#include "src/measure/process/sandbox.h"
 
 namespace lw {
 namespace {

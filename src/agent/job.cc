@@ -13,14 +13,14 @@
 #include "cost_model/cost_model.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
-#include "src/expr/message.h"
-#include "src/expr/text.h"
+#include "src/base/message.h"
+#include "src/expr/language/text.h"
 #include "src/lower/lower.h"
 #include "src/net/times.h"
 #include "src/search/retry.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/key_terms.h"
-#include "tuner_db/messages.h"
+#include "tuner_db/records/messages.h"
 
 namespace lw {
 namespace {

@@ -13,10 +13,10 @@
 
 #include "src/agent/job.h"
 #include "src/base/log.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "src/net/times.h"
 #include "src/net/words.h"
-#include "tuner_db/messages.h"
+#include "tuner_db/records/messages.h"
 
 namespace lw {
 namespace {

@@ -22,9 +22,9 @@
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
-#include "src/expr/message.h"
-#include "src/measure/ipc.h"
-#include "src/measure/sandbox.h"
+#include "src/base/message.h"
+#include "src/measure/process/ipc.h"
+#include "src/measure/process/sandbox.h"
 #include "src/search/retry.h"
 
 namespace lw {

@@ -1,7 +1,7 @@
 #include "src/base/check.h"
 #include "src/api/api.h"
-#include "src/expr/message.h"
-#include "src/measure/processors.h"
+#include "src/base/message.h"
+#include "src/measure/machine/processors.h"
 
 namespace lw {
 namespace {

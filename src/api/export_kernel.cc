@@ -10,7 +10,7 @@
 #include "src/api/api.h"
 #include "src/base/check.h"
 #include "src/base/files.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 
 namespace lw {
 

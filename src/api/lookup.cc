@@ -6,7 +6,7 @@
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
 #include "src/base/clock.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "src/lower/lower.h"
 
 namespace lw {

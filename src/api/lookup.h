@@ -1,5 +1,5 @@
-// A schedule for a task from whatever records there are: the ladder (tuner_db/ladder.h), and for
-// every rung below `exact` the record's trace made into one of this task.
+// A schedule for a task from whatever records there are: the ladder (tuner_db/ladder/ladder.h), and
+// for every rung below `exact` the record's trace made into one of this task.
 //
 // Adaptation: the trace is replayed as it stands, and its decisions are moved into the domains of
 // the space's sketches (those of the trace's own structure, where there are such). What replays and
@@ -16,7 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/api/api.h"
-#include "tuner_db/ladder.h"
+#include "tuner_db/ladder/ladder.h"
 
 namespace lw {
 

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_join.h"
 #include "src/base/check.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 
 namespace lw {
 namespace {

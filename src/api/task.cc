@@ -4,14 +4,14 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "schedules/identity.h"
+#include "schedules/targets/identity.h"
 #include "src/base/check.h"
 #include "src/base/parallel_pool.h"
 #include "src/api/api.h"
 #include "src/api/words.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "src/measure/memory.h"
-#include "src/measure/workbench.h"
+#include "src/measure/workers/workbench.h"
 #include "tuner_db/key_terms.h"
 
 namespace lw {

@@ -4,11 +4,11 @@
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/api/api.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "src/lower/lower.h"
 #include "src/measure/emulated.h"
 #include "src/measure/memory.h"
-#include "src/measure/timing.h"
+#include "src/measure/run/timing.h"
 #include "src/search/suite.h"
 #include "tuner_db/key_terms.h"
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "schedules/target.h"
+#include "schedules/targets/target.h"
 #include "src/build/context.h"
-#include "src/lower/kernel.h"
+#include "src/kernel/kernel.h"
 
 namespace lw {
 

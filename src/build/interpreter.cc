@@ -10,9 +10,9 @@
 #include <cstddef>
 
 #include "src/base/check.h"
-#include "src/expr/interpret.h"
+#include "src/expr/reference/interpret.h"
 #include "src/expr/scalar.h"
-#include "src/lower/kernel_ops.h"
+#include "src/kernel/ops.h"
 
 namespace lw {
 namespace {

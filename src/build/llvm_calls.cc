@@ -3,8 +3,8 @@
 // of calls 0.4 s, and 0 to 4 % of the kernel's time): after the first thousands of instructions
 // each operation is a call of a function of the kernel's own module.
 #include "llvm/IR/Module.h"
+#include "src/base/message.h"
 #include "src/build/llvm_emit.h"
-#include "src/expr/message.h"
 
 namespace lw {
 namespace {

@@ -10,8 +10,8 @@
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
-#include "schedules/target.h"
-#include "src/lower/kernel.h"
+#include "schedules/targets/target.h"
+#include "src/kernel/kernel.h"
 
 namespace lw {
 

@@ -13,7 +13,7 @@
 #include "src/api/checked.h"
 #include "src/base/files.h"
 #include "src/client/lock.h"
-#include "tuner_db/database.h"
+#include "tuner_db/sql/database.h"
 
 namespace lw {
 namespace {

@@ -14,7 +14,7 @@
 #include "src/cli/arguments.h"
 #include "src/cli/exit.h"
 #include "src/cli/format.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 
 namespace lw {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "src/cli/common.h"
-#include "src/serve/failure_messages.h"
+#include "src/serve/messages/failure_messages.h"
 
 namespace lw {
 

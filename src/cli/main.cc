@@ -7,7 +7,7 @@
 #include "CLI/CLI.hpp"
 #include "src/cli/commands.h"
 #include "src/cli/interrupt.h"
-#include "tuner_db/postgres_url.h"
+#include "tuner_db/sql/postgres_url.h"
 
 namespace lw {
 namespace {

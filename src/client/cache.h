@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "tuner_db/ladder.h"
+#include "tuner_db/ladder/ladder.h"
 
 namespace lw {
 

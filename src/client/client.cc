@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_split.h"
 #include "src/base/check.h"
+#include "src/base/message.h"
 #include "src/client/grpc_source.h"
-#include "src/expr/message.h"
 
 namespace lw {
 namespace {

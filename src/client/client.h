@@ -29,7 +29,7 @@
 #include "src/client/withdrawn_cache.h"
 #include "src/client/withdrawn_poll.h"
 #include "src/net/certificates.h"
-#include "tuner_db/snapshot.h"
+#include "tuner_db/ladder/snapshot.h"
 
 namespace lw {
 

@@ -13,9 +13,9 @@
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/base/hash.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "tuner_db/invariants.h"
-#include "tuner_db/record_codec.h"
+#include "tuner_db/records/record_codec.h"
 
 namespace lw {
 namespace {
@@ -140,7 +140,7 @@ absl::StatusOr<Task> task_of(const LockEntry& entry, const std::string& lock_fol
     return absl::FailedPreconditionError(
         concat("'", entry.words, "' no longer gives the locked workload: run `loopwright lock`"));
   }
-  // An old lock file may name this machine with its cores (tuner_db/identities.h).
+  // An old lock file may name this machine with its cores (tuner_db/tables/identities.h).
   Key named = entry.key;
   named.target = task.key.target;
   if (!(task.key == named)) {

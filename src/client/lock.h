@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "src/api/lookup.h"
-#include "tuner_db/withdrawn_list.h"
+#include "tuner_db/ladder/withdrawn_list.h"
 
 namespace lw {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/base/message.h"
 #include "src/client/client.h"
-#include "src/expr/message.h"
 
 struct loopwright_client {
   std::unique_ptr<lw::ScheduleClient> client;

@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "tuner_db/ladder.h"
-#include "tuner_db/withdrawn_list.h"
+#include "tuner_db/ladder/ladder.h"
+#include "tuner_db/ladder/withdrawn_list.h"
 
 namespace lw {
 

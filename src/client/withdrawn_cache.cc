@@ -5,8 +5,8 @@
 
 #include "src/base/check.h"
 #include "src/base/files.h"
-#include "src/expr/message.h"
-#include "tuner_db/record_codec.h"
+#include "src/base/message.h"
+#include "tuner_db/records/record_codec.h"
 
 namespace lw {
 namespace {

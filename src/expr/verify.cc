@@ -1,10 +1,10 @@
 // verify(): what every Program satisfies, whoever built it. The front end reports the same mistakes
 // earlier and with a position; this is the net under it and under programs from elsewhere.
 #include "src/base/check.h"
+#include "src/base/message.h"
 #include "src/expr/bounds.h"
 #include "src/expr/expr.h"
 #include "src/expr/limits.h"
-#include "src/expr/message.h"
 #include "src/expr/scalar.h"
 
 namespace lw {

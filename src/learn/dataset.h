@@ -21,7 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "cost_model/cost_model.h"
-#include "schedules/target.h"
+#include "schedules/targets/target.h"
 #include "src/api/api.h"
 
 namespace lw {

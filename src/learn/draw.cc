@@ -7,10 +7,10 @@
 #include <cmath>
 
 #include "src/base/check.h"
+#include "src/base/message.h"
 #include "src/base/rng.h"
-#include "src/expr/interpret.h"
-#include "src/expr/message.h"
-#include "src/expr/suite.h"
+#include "src/expr/language/suite.h"
+#include "src/expr/reference/interpret.h"
 
 namespace lw {
 

@@ -6,11 +6,11 @@
 
 #include "src/base/check.h"
 #include "src/base/files.h"
+#include "src/base/message.h"
 #include "src/base/rng.h"
-#include "src/expr/message.h"
 #include "src/lower/lower.h"
-#include "src/measure/timing.h"
-#include "src/measure/workbench.h"
+#include "src/measure/run/timing.h"
+#include "src/measure/workers/workbench.h"
 #include "src/search/search.h"
 
 namespace lw {

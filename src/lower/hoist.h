@@ -1,7 +1,7 @@
 // Values that no iteration of a loop changes, made before it.
 #pragma once
 
-#include "src/lower/kernel.h"
+#include "src/kernel/kernel.h"
 
 namespace lw::lowering {
 

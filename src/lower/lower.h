@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "schedules/nest.h"
-#include "src/lower/kernel.h"
+#include "src/kernel/kernel.h"
 
 namespace lw {
 

@@ -5,8 +5,8 @@
 
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
-#include "src/measure/judgement.h"
 #include "src/measure/measure_client.h"
+#include "src/measure/workers/judgement.h"
 
 namespace lw {
 

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/check.h"
-#include "src/measure/workbench.h"
+#include "src/measure/workers/workbench.h"
 
 namespace lw {
 namespace {

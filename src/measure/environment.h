@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/measure/limits.h"
+#include "src/measure/machine/limits.h"
 #include "tuner_db/key_terms.h"
 
 namespace lw {

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "schedules/target.h"
-#include "src/measure/options.h"
+#include "schedules/targets/target.h"
+#include "src/measure/workers/options.h"
 #include "src/search/measurer.h"
 
 namespace lw {

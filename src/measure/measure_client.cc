@@ -18,9 +18,9 @@
 #include "absl/strings/str_format.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
-#include "src/measure/judgement.h"
-#include "src/measure/plausible.h"
-#include "src/measure/sandbox.h"
+#include "src/measure/judge/plausible.h"
+#include "src/measure/process/sandbox.h"
+#include "src/measure/workers/judgement.h"
 
 namespace lw {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "src/measure/environment.h"
-#include "src/measure/hygiene.h"
-#include "src/measure/timing.h"
-#include "src/measure/worker_link.h"
+#include "src/measure/machine/hygiene.h"
+#include "src/measure/run/timing.h"
+#include "src/measure/workers/worker_link.h"
 #include "src/search/measurer.h"
 
 namespace lw {

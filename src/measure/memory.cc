@@ -4,8 +4,8 @@
 #include <fstream>
 #include <limits>
 
-#include "src/expr/message.h"
-#include "src/measure/workbench.h"
+#include "src/base/message.h"
+#include "src/measure/workers/workbench.h"
 
 namespace lw {
 namespace {

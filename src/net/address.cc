@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "src/base/check.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 
 namespace lw {
 namespace {

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "src/base/check.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 
 namespace lw {
 namespace {

@@ -7,7 +7,7 @@
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "src/net/times.h"
 #include "src/net/tls.h"
 

@@ -17,7 +17,7 @@
 #include <string_view>
 
 #include "src/base/log.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 
 namespace lw {
 namespace {

@@ -24,7 +24,7 @@
 
 #include "src/base/check.h"
 #include "src/base/clock.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 
 namespace lw {
 namespace {

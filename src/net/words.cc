@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "loopwright/v1/agent.pb.h"
 #include "schedules/steps.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "tuner_db/verdict.h"
 
 namespace lw {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "src/base/check.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "src/search/retry.h"
 #include "src/search/warm_start.h"
 #include "tuner_db/best.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/lower/kernel.h"
+#include "src/kernel/kernel.h"
 #include "tuner_db/store.h"
 
 namespace lw {

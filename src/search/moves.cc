@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "src/base/check.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "src/lower/lower.h"
 #include "src/search/pool.h"
 

@@ -11,7 +11,7 @@
 //                                                            may be proposed again
 //   device's host, src/agent/runner.cc   a candidate, alone  it is charged with a crash
 //                                        a job               the job fails
-//   queue, src/serve/leases.h            a job               it is given up, and nobody is charged
+//   queue, src/serve/queue/leases.h      a job               it is given up, and nobody is charged
 //
 // Tries count the first one. Only the queue pauses before it tries again.
 #pragma once

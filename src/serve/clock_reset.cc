@@ -7,9 +7,9 @@
 #include <thread>
 
 #include "src/base/check.h"
-#include "src/expr/message.h"
-#include "src/serve/leases.h"
-#include "tuner_db/schema.h"
+#include "src/base/message.h"
+#include "src/serve/queue/leases.h"
+#include "tuner_db/schema/schema.h"
 
 namespace lw {
 namespace {

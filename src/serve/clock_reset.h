@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tuner_db/database.h"
+#include "tuner_db/sql/database.h"
 
 namespace lw {
 

@@ -8,13 +8,13 @@
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
+#include "src/base/message.h"
 #include "src/base/slices.h"
-#include "src/expr/message.h"
 #include "src/net/grpc_log.h"
 #include "src/net/tls.h"
 #include "src/serve/daemon_lock.h"
-#include "src/serve/http.h"
-#include "src/serve/server.h"
+#include "src/serve/wire/http.h"
+#include "src/serve/wire/server.h"
 
 namespace lw {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "src/net/certificates.h"
-#include "src/serve/service.h"
+#include "src/serve/service/service.h"
 
 namespace lw {
 

@@ -10,8 +10,8 @@
 
 #include "src/base/check.h"
 #include "src/base/file_lock.h"
-#include "src/expr/message.h"
-#include "tuner_db/database.h"
+#include "src/base/message.h"
+#include "tuner_db/sql/database.h"
 
 namespace lw {
 namespace {

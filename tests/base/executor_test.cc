@@ -1,5 +1,5 @@
 // The threads behind the server's calls. Runs under ThreadSanitizer with every change.
-#include "src/serve/executor.h"
+#include "src/serve/wire/executor.h"
 
 #include <algorithm>
 #include <atomic>

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "schedules/steps.h"
-#include "schedules/target.h"
-#include "src/expr/message.h"
-#include "src/measure/instructions.h"
-#include "src/measure/limits.h"
+#include "schedules/targets/target.h"
+#include "src/base/message.h"
+#include "src/measure/machine/instructions.h"
+#include "src/measure/machine/limits.h"
 #include "tests/support/cli_fixture.h"
 #include "tests/support/parsed_program.h"
 

@@ -1,5 +1,5 @@
 // `model`, and what `tune --model` makes of what it is given.
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "tests/support/cli_fixture.h"
 #include "tests/support/store_fixture.h"
 

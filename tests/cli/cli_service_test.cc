@@ -7,8 +7,8 @@
 #include "gmock/gmock.h"
 #include "absl/strings/str_split.h"
 #include "httplib.h"
-#include "src/expr/message.h"
-#include "src/serve/metrics.h"
+#include "src/base/message.h"
+#include "src/serve/service/metrics.h"
 #include "tests/support/cli_fixture.h"
 
 namespace lw {

@@ -2,7 +2,7 @@
 #include <set>
 
 #include "src/api/api.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "src/search/search.h"
 #include "tests/support/cli_fixture.h"
 

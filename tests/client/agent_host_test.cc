@@ -13,9 +13,9 @@
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/parallel_pool.h"
-#include "src/measure/device_lock.h"
-#include "src/measure/hygiene.h"
-#include "src/measure/ipc.h"
+#include "src/measure/machine/device_lock.h"
+#include "src/measure/machine/hygiene.h"
+#include "src/measure/process/ipc.h"
 #include "tests/support/agent_fixture.h"
 #include "tests/support/program.h"
 

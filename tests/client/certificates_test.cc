@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/base/clock.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "src/net/address.h"
 #include "src/net/certificates.h"
 #include "src/net/tls.h"

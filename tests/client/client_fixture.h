@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/base/message.h"
 #include "src/client/client.h"
-#include "src/expr/message.h"
 #include "tests/support/store_fixture.h"
 
 namespace lw {

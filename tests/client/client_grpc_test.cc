@@ -9,7 +9,7 @@
 #include "src/client/client.h"
 #include "src/client/grpc_source.h"
 #include "tests/support/store_fixture.h"
-#include "tuner_db/messages.h"
+#include "tuner_db/records/messages.h"
 
 namespace lw {
 namespace {

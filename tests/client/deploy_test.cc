@@ -3,8 +3,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/expr/message.h"
-#include "src/measure/sandbox.h"
+#include "src/base/message.h"
+#include "src/measure/process/sandbox.h"
 #include "tests/support/tls_fixture.h"
 
 namespace lw {

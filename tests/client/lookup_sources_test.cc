@@ -5,8 +5,8 @@
 #include "src/client/client.h"
 #include "src/lower/lower.h"
 #include "tests/support/daemon_fixture.h"
-#include "tuner_db/ladder_index.h"
-#include "tuner_db/snapshot.h"
+#include "tuner_db/ladder/index.h"
+#include "tuner_db/ladder/snapshot.h"
 
 namespace lw {
 namespace {

@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "gtest/gtest.h"
-#include "src/expr/text.h"
-#include "src/measure/workbench.h"
+#include "src/expr/language/text.h"
+#include "src/measure/workers/workbench.h"
 #include "tests/support/tls_fixture.h"
 
 namespace lw {

@@ -14,10 +14,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "loopwright/v1/study.grpc.pb.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "src/net/tls.h"
-#include "src/serve/auth.h"
-#include "src/serve/errors.h"
+#include "src/serve/access/auth.h"
+#include "src/serve/messages/errors.h"
 #include "tests/support/daemon_fixture.h"
 #include "tests/support/tls_fixture.h"
 

@@ -2,11 +2,11 @@
 // the tensor and, at its ends, stays, turns round or starts again at the other end.
 #include <gtest/gtest.h>
 
-#include "src/expr/border.h"
-#include "src/expr/builder.h"
-#include "src/expr/interpret.h"
-#include "src/expr/message.h"
-#include "src/expr/text.h"
+#include "src/base/message.h"
+#include "src/expr/language/border.h"
+#include "src/expr/language/builder.h"
+#include "src/expr/language/text.h"
+#include "src/expr/reference/interpret.h"
 
 namespace lw {
 namespace {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <regex>
 
-#include "src/expr/text.h"
+#include "src/expr/language/text.h"
 #include "tests/support/files.h"
 
 namespace lw {

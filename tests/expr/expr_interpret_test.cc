@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "src/expr/interpret.h"
-#include "src/expr/text.h"
+#include "src/expr/language/text.h"
+#include "src/expr/reference/interpret.h"
 
 namespace lw {
 namespace {

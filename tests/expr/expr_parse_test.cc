@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "src/expr/text.h"
+#include "src/expr/language/text.h"
 
 namespace lw {
 namespace {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "src/expr/bounds.h"
-#include "src/expr/builder.h"
-#include "src/expr/text.h"
+#include "src/expr/language/builder.h"
+#include "src/expr/language/text.h"
 
 namespace lw {
 namespace {

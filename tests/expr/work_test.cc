@@ -1,5 +1,5 @@
 // What programs must do, beside figures worked out by hand.
-#include "src/expr/work.h"
+#include "src/expr/work/work.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "tests/support/parsed_program.h"
 
 namespace lw {

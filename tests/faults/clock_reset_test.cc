@@ -8,8 +8,8 @@
 #include "src/serve/clock_reset.h"
 #include "tests/faults/fault_daemon.h"
 #include "tests/support/postgres_fixture.h"
-#include "tuner_db/ladder_index.h"
-#include "tuner_db/schema.h"
+#include "tuner_db/ladder/index.h"
+#include "tuner_db/schema/schema.h"
 
 namespace lw {
 namespace {

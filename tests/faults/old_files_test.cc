@@ -3,14 +3,14 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "loopwright/v1/schedule.pb.h"
-#include "schedules/identity.h"
+#include "schedules/targets/identity.h"
 #include "src/client/cache.h"
 #include "tests/support/fault_fixture.h"
 #include "tests/support/faulty_vfs.h"
-#include "tuner_db/ladder.h"
-#include "tuner_db/record_codec.h"
-#include "tuner_db/schema.h"
-#include "tuner_db/snapshot.h"
+#include "tuner_db/ladder/ladder.h"
+#include "tuner_db/ladder/snapshot.h"
+#include "tuner_db/records/record_codec.h"
+#include "tuner_db/schema/schema.h"
 
 namespace lw {
 namespace {

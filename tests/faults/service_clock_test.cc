@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/net/times.h"
-#include "src/serve/clock.h"
+#include "src/serve/rows/clock.h"
 #include "tests/support/postgres_fixture.h"
 #include "tests/support/fault_fixture.h"
 

@@ -1,7 +1,7 @@
 // A network that says things twice: a copy of an agent's call, under the number of the first.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/serve/synchronize.h"
+#include "src/serve/queue/synchronize.h"
 #include "tests/support/fault_fixture.h"
 
 namespace lw {

@@ -4,9 +4,9 @@
 // Problem: crashes hurt between two steps; random kills rarely hit there. Algorithm: a life of a
 // service (records put, a study measured by an agent with two devices, one drained, resumed,
 // quarantined and resumed, a second study cancelled) runs in a forked child that dies at the N-th
-// crash point (tuner_db/crash_point.h), having written what was acknowledged to a file. A second
-// child opens the database, checks it against that file and against the invariants, and runs the
-// same script with the same request ids to its end. The agent of the second life resumes the
+// crash point (tuner_db/sql/crash_point.h), having written what was acknowledged to a file. A
+// second child opens the database, checks it against that file and against the invariants, and runs
+// the same script with the same request ids to its end. The agent of the second life resumes the
 // session and sends its results again, or (every other time) is a new session.
 //
 // A life passes about 260 points. Here some 40 of them, drawn from a seed;
@@ -16,7 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/faults/service_life.h"
-#include "tuner_db/crash_point.h"
+#include "tuner_db/sql/crash_point.h"
 
 namespace lw {
 namespace {

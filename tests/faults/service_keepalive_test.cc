@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/agent/agent.h"
-#include "src/serve/server.h"
+#include "src/serve/wire/server.h"
 #include "tests/support/fault_fixture.h"
 #include "tests/support/tcp_proxy.h"
 

@@ -8,7 +8,7 @@
 #include "cost_model/cost_model.h"
 #include "src/search/search.h"
 #include "tests/support/fault_fixture.h"
-#include "tuner_db/messages.h"
+#include "tuner_db/records/messages.h"
 
 namespace lw {
 namespace {

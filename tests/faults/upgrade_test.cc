@@ -10,8 +10,8 @@
 #include "tests/faults/fault_daemon.h"
 #include "tests/support/postgres_fixture.h"
 #include "tests/faults/service_life.h"
-#include "tuner_db/backup.h"
-#include "tuner_db/schema.h"
+#include "tuner_db/tables/backup.h"
+#include "tuner_db/schema/schema.h"
 
 namespace lw {
 namespace {

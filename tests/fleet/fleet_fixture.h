@@ -9,7 +9,7 @@
 #include <map>
 #include <thread>
 
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "tests/support/cli_fixture.h"
 
 namespace lw {

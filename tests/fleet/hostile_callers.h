@@ -19,7 +19,7 @@
 #include "src/build/build.h"
 #include "src/net/channel.h"
 #include "tests/fleet/hostile_calls.h"
-#include "tuner_db/messages.h"
+#include "tuner_db/records/messages.h"
 
 namespace lw {
 

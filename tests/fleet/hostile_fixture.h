@@ -11,7 +11,7 @@
 #include "src/api/checked.h"
 #include "src/lower/lower.h"
 #include "src/search/null_measurer.h"
-#include "src/serve/clock.h"
+#include "src/serve/rows/clock.h"
 #include "tests/fleet/service_client.h"
 #include "tests/support/tls_fixture.h"
 

@@ -19,9 +19,9 @@
 #include "src/lower/lower.h"
 #include "src/net/times.h"
 #include "src/search/null_measurer.h"
-#include "src/serve/clock.h"
+#include "src/serve/rows/clock.h"
 #include "tests/support/store_fixture.h"
-#include "tuner_db/messages.h"
+#include "tuner_db/records/messages.h"
 
 namespace lw {
 

@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/serve/names.h"
-#include "src/serve/rows.h"
+#include "src/serve/messages/names.h"
+#include "src/serve/rows/rows.h"
 #include "tests/fleet/service_client.h"
 #include "tests/support/service_processes.h"
-#include "tuner_db/database.h"
+#include "tuner_db/sql/database.h"
 
 namespace lw {
 

@@ -8,8 +8,8 @@
 
 #include "src/expr/scalar.h"
 #include "src/measure/emulated.h"
-#include "src/measure/emulator.h"
-#include "src/measure/guarded.h"
+#include "src/measure/run/guarded.h"
+#include "src/measure/workers/emulator.h"
 #include "tests/support/close_results.h"
 #include "tests/support/random_program.h"
 #include "tests/support/scheduled_kernels.h"

@@ -10,12 +10,12 @@
 #include <iterator>
 #include <set>
 
-#include "bench/peers/loader.h"
-#include "bench/peers/match.h"
 #include "src/base/clock.h"
+#include "src/base/message.h"
 #include "src/base/parallel_pool.h"
-#include "src/expr/message.h"
-#include "src/measure/verify.h"
+#include "src/measure/judge/verify.h"
+#include "src/peers/loader.h"
+#include "src/peers/match/match.h"
 #include "src/search/search.h"
 #include "tests/kernels/random_shapes.h"
 #include "tests/support/scheduled_kernels.h"

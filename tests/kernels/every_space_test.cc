@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "src/expr/message.h"
-#include "src/expr/text.h"
+#include "src/base/message.h"
+#include "src/expr/language/text.h"
 #include "src/search/search.h"
 #include "tests/support/close_results.h"
 #include "tests/support/random_program.h"

@@ -11,8 +11,8 @@
 
 #include "nlohmann/json.hpp"
 #include "src/base/rng.h"
-#include "src/expr/interpret.h"
-#include "src/expr/text.h"
+#include "src/expr/language/text.h"
+#include "src/expr/reference/interpret.h"
 
 namespace lw {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "gtest/gtest.h"
 #include "src/base/rng.h"
-#include "src/expr/interpret.h"
-#include "src/expr/text.h"
+#include "src/expr/language/text.h"
+#include "src/expr/reference/interpret.h"
 
 namespace lw {
 

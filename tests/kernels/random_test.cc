@@ -18,7 +18,7 @@
 #include <optional>
 
 #include "schedules/legality.h"
-#include "src/expr/text.h"
+#include "src/expr/language/text.h"
 #include "src/lower/lower.h"
 #include "tests/support/build_helpers.h"
 #include "tests/support/close_results.h"

@@ -1,9 +1,9 @@
 // Registers, addresses and loads of one straight-line block, each without the expressions above it.
-#include "src/lower/addressing.h"
+#include "src/lower/values/addressing.h"
 
-#include "src/lower/memory.h"
-#include "src/lower/slide.h"
-#include "src/lower/transpose.h"
+#include "src/lower/values/memory.h"
+#include "src/lower/values/slide.h"
+#include "src/lower/values/transpose.h"
 #include "tests/support/scheduled_kernels.h"
 
 namespace lw::lowering {

@@ -2,7 +2,7 @@
 #include "tests/support/build_helpers.h"
 
 #include "schedules/steps.h"
-#include "src/expr/text.h"
+#include "src/expr/language/text.h"
 #include "src/lower/lower.h"
 
 namespace lw {

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "schedules/domains.h"
-#include "schedules/draft.h"
+#include "schedules/space/draft.h"
 #include "tests/support/scheduled_kernels.h"
 
 namespace lw {

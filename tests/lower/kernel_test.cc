@@ -1,5 +1,5 @@
 // The kernel language: affine forms, its text and back, what the verifier refuses, and hashes.
-#include "src/lower/kernel.h"
+#include "src/kernel/kernel.h"
 
 #include <chrono>
 #include <cmath>

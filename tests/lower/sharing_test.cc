@@ -2,9 +2,9 @@
 // often it is read. Work is asserted by counting nodes, points and statements, not by time.
 #include <functional>
 
-#include "schedules/draft.h"
+#include "schedules/space/draft.h"
+#include "src/base/message.h"
 #include "src/expr/intern.h"
-#include "src/expr/message.h"
 #include "tests/support/scheduled_kernels.h"
 
 namespace lw {

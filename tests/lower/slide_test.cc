@@ -1,6 +1,6 @@
 // Vectors slid out of their neighbours: the operation on every machine, what windows along the
 // lanes become with it, and that filters and convolutions compute the reference.
-#include "src/expr/interpret.h"
+#include "src/expr/reference/interpret.h"
 #include "tests/support/close_results.h"
 #include "tests/support/scheduled_kernels.h"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "tests/support/scheduled_kernels.h"
 
 namespace lw {

@@ -26,11 +26,11 @@
 
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
-#include "src/expr/text.h"
-#include "src/measure/ipc.h"
+#include "src/expr/language/text.h"
 #include "src/measure/local.h"
-#include "src/measure/sandbox.h"
-#include "src/measure/workbench.h"
+#include "src/measure/process/ipc.h"
+#include "src/measure/process/sandbox.h"
+#include "src/measure/workers/workbench.h"
 #include "tests/measure/hostile_acts.h"
 
 namespace lw {

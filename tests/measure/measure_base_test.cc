@@ -13,11 +13,11 @@
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
-#include "src/expr/text.h"
-#include "src/measure/guarded.h"
-#include "src/measure/ipc.h"
-#include "src/measure/timing.h"
-#include "src/measure/verify.h"
+#include "src/expr/language/text.h"
+#include "src/measure/judge/verify.h"
+#include "src/measure/process/ipc.h"
+#include "src/measure/run/guarded.h"
+#include "src/measure/run/timing.h"
 #include "src/search/null_measurer.h"
 
 namespace lw {

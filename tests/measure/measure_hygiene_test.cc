@@ -12,8 +12,8 @@
 
 #include "nlohmann/json.hpp"
 #include "src/base/parallel_pool.h"
-#include "src/measure/device_lock.h"
-#include "src/measure/hygiene.h"
+#include "src/measure/machine/device_lock.h"
+#include "src/measure/machine/hygiene.h"
 
 namespace lw {
 namespace {

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "src/base/check.h"
-#include "src/expr/text.h"
+#include "src/expr/language/text.h"
 #include "src/measure/local.h"
 
 namespace lw {

@@ -2,13 +2,13 @@
 #include <cstdlib>
 
 #include "absl/strings/str_split.h"
-#include "bench/interleave.h"
-#include "bench/peers/loader.h"
-#include "bench/peers/match.h"
 #include "gtest/gtest.h"
-#include "src/expr/interpret.h"
-#include "src/expr/message.h"
-#include "src/expr/text.h"
+#include "src/base/message.h"
+#include "src/expr/language/text.h"
+#include "src/expr/reference/interpret.h"
+#include "src/peers/interleave.h"
+#include "src/peers/loader.h"
+#include "src/peers/match/match.h"
 
 namespace lw {
 namespace {

@@ -1,6 +1,6 @@
-// The admissible error (src/expr/rounding.h): kernels that keep the promise are right whatever they
-// rearrange, and kernels that are really wrong are not.
-#include "src/expr/rounding.h"
+// The admissible error (src/expr/reference/rounding.h): kernels that keep the promise are right
+// whatever they rearrange, and kernels that are really wrong are not.
+#include "src/expr/reference/rounding.h"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/check.h"
-#include "src/expr/interpret.h"
-#include "src/expr/text.h"
-#include "src/measure/verify.h"
+#include "src/expr/language/text.h"
+#include "src/expr/reference/interpret.h"
+#include "src/measure/judge/verify.h"
 
 namespace lw {
 namespace {

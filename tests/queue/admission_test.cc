@@ -1,9 +1,9 @@
 // Who may come in: new devices that wait for an admin, where the configuration says so.
-#include "src/serve/admission.h"
+#include "src/serve/access/admission.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/serve/limits.h"
+#include "src/serve/access/limits.h"
 #include "tests/support/fault_fixture.h"
 #include "tests/queue/queue_fixture.h"
 

@@ -4,11 +4,11 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/serve/requests.h"
-#include "src/serve/rows.h"
+#include "src/serve/rows/requests.h"
+#include "src/serve/rows/rows.h"
 #include "tests/support/postgres_fixture.h"
 #include "tests/support/store_fixture.h"
-#include "tuner_db/ladder.h"
+#include "tuner_db/ladder/ladder.h"
 
 namespace lw {
 namespace {

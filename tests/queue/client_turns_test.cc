@@ -1,6 +1,6 @@
 // How clients share devices: by what they pay for a second, while jobs are out and searches think; and
 // what is taken back from devices that do not answer.
-#include "src/serve/client_turns.h"
+#include "src/serve/queue/client_turns.h"
 
 #include "tests/queue/queue_fixture.h"
 

@@ -4,9 +4,9 @@
 // operations.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/serve/names.h"
-#include "src/serve/studies.h"
-#include "src/serve/synchronize.h"
+#include "src/serve/messages/names.h"
+#include "src/serve/queue/synchronize.h"
+#include "src/serve/studies/studies.h"
 #include "tests/support/fault_fixture.h"
 
 namespace lw {

@@ -10,13 +10,13 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/net/times.h"
-#include "src/serve/devices.h"
-#include "src/serve/names.h"
-#include "src/serve/studies.h"
-#include "src/serve/synchronize.h"
+#include "src/serve/messages/names.h"
+#include "src/serve/queue/devices.h"
+#include "src/serve/queue/synchronize.h"
+#include "src/serve/studies/studies.h"
 #include "tests/support/postgres_fixture.h"
 #include "tests/support/store_fixture.h"
-#include "tuner_db/messages.h"
+#include "tuner_db/records/messages.h"
 
 namespace lw {
 

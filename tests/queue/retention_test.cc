@@ -1,12 +1,12 @@
 // What is over is forgotten in time, and nothing else; what is left is sound. Over SQLite and
 // PostgreSQL, on a clock that is moved.
-#include "src/serve/retention.h"
+#include "src/serve/rows/retention.h"
 
-#include "src/expr/message.h"
-#include "src/serve/audit.h"
-#include "src/serve/deletion.h"
+#include "src/base/message.h"
+#include "src/serve/rows/audit.h"
+#include "src/serve/rows/deletion.h"
 #include "tests/queue/queue_fixture.h"
-#include "tuner_db/usage.h"
+#include "tuner_db/tables/usage.h"
 
 namespace lw {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "src/serve/study_queue.h"
-#include "src/serve/study_search.h"
+#include "src/serve/studies/study_queue.h"
+#include "src/serve/studies/study_search.h"
 #include "tests/queue/queue_fixture.h"
 
 namespace lw {

@@ -1,5 +1,5 @@
 // What holds when agents do not agree about a schedule.
-#include "src/serve/second_word.h"
+#include "src/serve/studies/second_word.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <optional>
 
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "src/net/times.h"
 #include "tests/support/daemon_fixture.h"
 #include "tests/queue/queue_fixture.h"

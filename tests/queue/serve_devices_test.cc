@@ -1,6 +1,6 @@
 // Devices in the queue: whose they are, when they are closed, what they keep.
-#include "src/serve/errors.h"
-#include "src/serve/online.h"
+#include "src/serve/messages/errors.h"
+#include "src/serve/rows/online.h"
 #include "tests/queue/queue_fixture.h"
 
 namespace lw {

@@ -1,7 +1,7 @@
 // What agents bring: sessions that end each other, results that count once or not at all; and a long
 // random life of it all. Over SQLite and PostgreSQL, on a clock that is moved.
 #include "src/base/rng.h"
-#include "src/serve/errors.h"
+#include "src/serve/messages/errors.h"
 #include "tests/queue/queue_fixture.h"
 
 namespace lw {

@@ -3,10 +3,10 @@
 #include <functional>
 
 #include "src/base/hash.h"
-#include "src/serve/second_word.h"
+#include "src/serve/studies/second_word.h"
 #include "tests/queue/search_fixture.h"
 #include "tuner_db/best.h"
-#include "tuner_db/rows.h"
+#include "tuner_db/tables/rows.h"
 
 namespace lw {
 namespace {

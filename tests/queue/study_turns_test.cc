@@ -1,7 +1,7 @@
 // How studies share a device: turns by what it does for them, jobs of a slice each.
-#include "src/serve/study_turns.h"
+#include "src/serve/queue/study_turns.h"
 
-#include "src/serve/study_jobs.h"
+#include "src/serve/studies/study_jobs.h"
 #include "tests/queue/queue_fixture.h"
 
 namespace lw {

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "schedules/steps.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "tests/support/parsed_program.h"
 
 namespace lw {

@@ -4,10 +4,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "src/base/message.h"
 #include "src/base/rng.h"
-#include "src/expr/interpret.h"
-#include "src/expr/message.h"
-#include "src/expr/text.h"
+#include "src/expr/language/text.h"
+#include "src/expr/reference/interpret.h"
 #include "tests/support/parsed_program.h"
 #include "tests/support/random_program.h"
 

@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 #include "schedules/steps.h"
 #include "src/base/check.h"
-#include "src/expr/text.h"
+#include "src/expr/language/text.h"
 
 namespace lw {
 namespace {

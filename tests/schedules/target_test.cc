@@ -1,6 +1,6 @@
 // Targets as data, and the detection of this host.
-#include "schedules/json_fields.h"
-#include "schedules/target.h"
+#include "schedules/targets/json_fields.h"
+#include "schedules/targets/target.h"
 
 #include <sched.h>
 
@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "gmock/gmock.h"
-#include "schedules/identity.h"
+#include "schedules/targets/identity.h"
 #include "src/base/hash.h"
 #include "tests/support/affinity.h"
 

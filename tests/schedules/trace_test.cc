@@ -4,8 +4,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "schedules/steps.h"
-#include "src/expr/message.h"
-#include "src/expr/text.h"
+#include "src/base/message.h"
+#include "src/expr/language/text.h"
 #include "tests/support/parsed_program.h"
 
 namespace lw {

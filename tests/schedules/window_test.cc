@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/base/check.h"
-#include "src/expr/text.h"
+#include "src/expr/language/text.h"
 
 namespace lw {
 namespace {

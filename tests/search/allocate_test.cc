@@ -6,9 +6,9 @@
 #include "gtest/gtest.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
+#include "src/base/message.h"
 #include "src/base/rng.h"
-#include "src/expr/message.h"
-#include "src/expr/text.h"
+#include "src/expr/language/text.h"
 #include "src/search/null_measurer.h"
 #include "src/search/suite.h"
 

@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "src/base/check.h"
-#include "src/expr/text.h"
+#include "src/expr/language/text.h"
 #include "src/search/null_measurer.h"
 
 namespace lw {

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "schedules/steps.h"
 #include "src/base/rng.h"
-#include "src/expr/text.h"
+#include "src/expr/language/text.h"
 #include "src/lower/lower.h"
 #include "src/search/search.h"
 

@@ -1,10 +1,10 @@
 // A daemon that searches for nothing, and calls of it: what the tests of the API share.
 #pragma once
 
-#include "src/serve/names.h"
-#include "src/serve/rows.h"
+#include "src/serve/messages/names.h"
+#include "src/serve/rows/rows.h"
 #include "tests/support/daemon_fixture.h"
-#include "tuner_db/messages.h"
+#include "tuner_db/records/messages.h"
 
 namespace lw {
 

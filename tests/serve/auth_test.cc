@@ -1,6 +1,6 @@
 // Who may call what. The matrix below is written out by hand, apart from the table in auth.cc, and
 // covers every method of every service: opening a method to a role takes a change in both.
-#include "src/serve/auth.h"
+#include "src/serve/access/auth.h"
 
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/grpcpp.h>
@@ -18,8 +18,8 @@
 #include "loopwright/v1/fleet.pb.h"
 #include "loopwright/v1/schedule.pb.h"
 #include "loopwright/v1/study.pb.h"
-#include "src/expr/message.h"
-#include "src/serve/errors.h"
+#include "src/base/message.h"
+#include "src/serve/messages/errors.h"
 
 namespace lw {
 namespace {

@@ -1,6 +1,6 @@
 // The HTTP port: every document says what the database holds, in pages; whatever a URL is, the
 // answer is small, typed and harmless.
-#include "src/serve/http.h"
+#include "src/serve/wire/http.h"
 
 #include <arpa/inet.h>
 #include <sys/socket.h>
@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "httplib.h"
 #include "nlohmann/json.hpp"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "tests/serve/service_fixture.h"
 
 namespace lw {

@@ -1,5 +1,5 @@
 // Rates, quotas and the file that sets them.
-#include "src/serve/limits.h"
+#include "src/serve/access/limits.h"
 
 #include <string>
 #include <thread>
@@ -7,8 +7,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/expr/message.h"
-#include "src/serve/errors.h"
+#include "src/base/message.h"
+#include "src/serve/messages/errors.h"
 #include "tests/support/tls_fixture.h"
 
 namespace lw {

@@ -15,9 +15,9 @@
 #include "absl/strings/str_split.h"
 #include "loopwright/v1/schedule.pb.h"
 #include "src/base/log.h"
-#include "src/expr/message.h"
-#include "src/serve/metrics.h"
-#include "src/serve/rows.h"
+#include "src/base/message.h"
+#include "src/serve/service/metrics.h"
+#include "src/serve/rows/rows.h"
 #include "tests/support/files.h"
 #include "tuner_db/store.h"
 

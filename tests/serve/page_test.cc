@@ -10,8 +10,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/expr/message.h"
-#include "src/serve/http.h"
+#include "src/base/message.h"
+#include "src/serve/wire/http.h"
 #include "tests/serve/service_fixture.h"
 
 namespace lw {

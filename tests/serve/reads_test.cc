@@ -5,7 +5,7 @@
 #include <future>
 
 #include "tests/serve/api_fixture.h"
-#include "tuner_db/history.h"
+#include "tuner_db/tables/history.h"
 
 namespace lw {
 namespace {

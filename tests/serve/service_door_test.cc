@@ -2,9 +2,9 @@
 // times that its target reaches, with traces that apply.
 #include "absl/strings/str_replace.h"
 #include "src/client/client.h"
-#include "src/serve/door.h"
+#include "src/serve/studies/door.h"
 #include "tests/serve/study_fixture.h"
-#include "tuner_db/messages.h"
+#include "tuner_db/records/messages.h"
 
 namespace lw {
 namespace {

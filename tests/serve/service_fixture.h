@@ -9,7 +9,7 @@
 #include "loopwright/v1/study.pb.h"
 #include "src/base/rng.h"
 #include "tests/support/store_fixture.h"
-#include "tuner_db/database.h"
+#include "tuner_db/sql/database.h"
 
 namespace lw {
 

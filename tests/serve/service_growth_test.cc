@@ -5,9 +5,9 @@
 
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
-#include "src/serve/views.h"
+#include "src/serve/page/views.h"
 #include "tests/serve/api_fixture.h"
-#include "tuner_db/schema.h"
+#include "tuner_db/schema/schema.h"
 
 namespace lw {
 namespace {

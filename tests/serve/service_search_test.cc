@@ -5,8 +5,8 @@
 #include "src/api/api.h"
 #include "src/search/null_measurer.h"
 #include "src/search/search.h"
-#include "src/serve/rows.h"
-#include "tuner_db/messages.h"
+#include "src/serve/rows/rows.h"
+#include "tuner_db/records/messages.h"
 
 namespace lw {
 namespace {

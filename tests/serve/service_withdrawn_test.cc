@@ -4,9 +4,9 @@
 
 #include "src/client/client.h"
 #include "tests/support/daemon_fixture.h"
-#include "tuner_db/ladder.h"
-#include "tuner_db/messages.h"
-#include "tuner_db/withdrawn_list.h"
+#include "tuner_db/ladder/ladder.h"
+#include "tuner_db/ladder/withdrawn_list.h"
+#include "tuner_db/records/messages.h"
 
 namespace lw {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "tests/support/daemon_fixture.h"
-#include "tuner_db/messages.h"
+#include "tuner_db/records/messages.h"
 
 namespace lw {
 

@@ -1,10 +1,10 @@
 // Studies that wait for devices: they hold no seat, say why they wait, and however many there are,
 // others go on.
-#include "src/serve/study_queue.h"
+#include "src/serve/studies/study_queue.h"
 
 #include <set>
 
-#include "src/serve/studies.h"
+#include "src/serve/studies/studies.h"
 #include "tests/serve/study_fixture.h"
 
 namespace lw {

@@ -19,9 +19,9 @@
 #include "loopwright/v1/agent.grpc.pb.h"
 #include "src/agent/agent.h"
 #include "src/base/clock.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "src/net/times.h"
-#include "tuner_db/messages.h"
+#include "tuner_db/records/messages.h"
 
 namespace lw {
 

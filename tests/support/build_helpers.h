@@ -16,9 +16,9 @@
 #include "gtest/gtest.h"
 #include "src/base/check.h"
 #include "src/base/rng.h"
-#include "schedules/target.h"
+#include "schedules/targets/target.h"
 #include "src/build/build.h"
-#include "src/expr/interpret.h"
+#include "src/expr/reference/interpret.h"
 
 namespace lw {
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <string>
 
-#include "src/expr/interpret.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
+#include "src/expr/reference/interpret.h"
 #include "src/expr/scalar.h"
 
 namespace lw {

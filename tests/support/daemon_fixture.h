@@ -21,9 +21,9 @@
 #include "loopwright/v1/schedule.grpc.pb.h"
 #include "loopwright/v1/study.grpc.pb.h"
 #include "src/agent/agent.h"
-#include "src/serve/clock.h"
-#include "src/serve/errors.h"
-#include "src/serve/server.h"
+#include "src/serve/messages/errors.h"
+#include "src/serve/rows/clock.h"
+#include "src/serve/wire/server.h"
 #include "tests/support/postgres_fixture.h"
 #include "tests/support/store_fixture.h"
 

@@ -19,12 +19,12 @@
 #include "loopwright/v1/agent.pb.h"
 #include "src/agent/describe.h"
 #include "src/api/api.h"
-#include "src/expr/message.h"
-#include "src/serve/errors.h"
-#include "src/serve/names.h"
-#include "src/serve/service.h"
+#include "src/base/message.h"
+#include "src/serve/messages/errors.h"
+#include "src/serve/messages/names.h"
+#include "src/serve/service/service.h"
 #include "tests/support/store_fixture.h"
-#include "tuner_db/messages.h"
+#include "tuner_db/records/messages.h"
 
 namespace lw {
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "src/expr/text.h"
+#include "src/expr/language/text.h"
 
 namespace lw {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "schedules/steps.h"
+#include "src/base/message.h"
 #include "src/base/rng.h"
-#include "src/expr/message.h"
 
 namespace lw {
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "schedules/steps.h"
-#include "src/expr/text.h"
+#include "src/expr/language/text.h"
 #include "src/lower/lower.h"
 #include "tests/support/build_helpers.h"
 

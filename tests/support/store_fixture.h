@@ -15,11 +15,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "schedules/target.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/base/rng.h"
-#include "src/expr/text.h"
+#include "src/expr/language/text.h"
 #include "tests/support/files.h"
 #include "tuner_db/best.h"
 #include "tuner_db/store.h"

@@ -16,8 +16,8 @@
 
 #include "gtest/gtest.h"
 #include "schedules/steps.h"
-#include "src/expr/message.h"
-#include "src/expr/text.h"
+#include "src/base/message.h"
+#include "src/expr/language/text.h"
 #include "tests/support/files.h"
 
 namespace lw {

@@ -1,13 +1,13 @@
 // Backups of either database restore into either.
-#include "tuner_db/backup.h"
+#include "tuner_db/tables/backup.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/faulty_vfs.h"
 #include "tests/support/postgres_fixture.h"
 #include "tests/support/store_fixture.h"
-#include "tuner_db/schema.h"
-#include "tuner_db/sqlite_database.h"
+#include "tuner_db/schema/schema.h"
+#include "tuner_db/sql/sqlite_database.h"
 
 namespace lw {
 namespace {

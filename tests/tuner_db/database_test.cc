@@ -8,13 +8,13 @@
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/expr/message.h"
+#include "src/base/message.h"
 #include "tests/support/postgres_fixture.h"
 #include "tests/support/store_fixture.h"
-#include "tuner_db/database.h"
-#include "tuner_db/postgres_connection.h"
-#include "tuner_db/schema.h"
-#include "tuner_db/pool.h"
+#include "tuner_db/sql/database.h"
+#include "tuner_db/sql/postgres_connection.h"
+#include "tuner_db/schema/schema.h"
+#include "tuner_db/sql/pool.h"
 
 namespace lw {
 namespace {

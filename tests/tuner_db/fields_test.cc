@@ -9,10 +9,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "loopwright/v1/record.pb.h"
-#include "schedules/target.h"
+#include "schedules/targets/target.h"
 #include "src/base/rng.h"
-#include "src/base/wire.h"
-#include "tuner_db/ladder.h"
+#include "src/base/fields/wire.h"
+#include "tuner_db/ladder/ladder.h"
 #include "tuner_db/store.h"
 
 namespace lw {

@@ -1,6 +1,6 @@
 // Many writers' operations in one transaction: all durable, failures apart, and a database that
 // cannot be written is refused until it can.
-#include "tuner_db/group_commit.h"
+#include "tuner_db/sql/group_commit.h"
 
 #include <atomic>
 #include <chrono>
@@ -13,7 +13,7 @@
 #include "tests/support/faulty_vfs.h"
 #include "tests/support/postgres_fixture.h"
 #include "tests/support/store_fixture.h"
-#include "tuner_db/schema.h"
+#include "tuner_db/schema/schema.h"
 
 namespace lw {
 namespace {

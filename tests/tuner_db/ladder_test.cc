@@ -1,15 +1,15 @@
 // The ladder over records: which rung answers, in which order, from a store, from the index in
 // memory and from a snapshot alike.
-#include "tuner_db/ladder.h"
+#include "tuner_db/ladder/ladder.h"
 
 #include <cmath>
 #include <thread>
 
 #include "gtest/gtest.h"
-#include "schedules/identity.h"
+#include "schedules/targets/identity.h"
 #include "tests/support/store_fixture.h"
-#include "tuner_db/ladder_index.h"
-#include "tuner_db/snapshot.h"
+#include "tuner_db/ladder/index.h"
+#include "tuner_db/ladder/snapshot.h"
 
 namespace lw {
 namespace {

@@ -1,11 +1,11 @@
 // What is said about a PostgreSQL address before anybody is called.
-#include "tuner_db/postgres_url.h"
+#include "tuner_db/sql/postgres_url.h"
 
 #include <stdlib.h>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tuner_db/database.h"
+#include "tuner_db/sql/database.h"
 
 namespace lw {
 namespace {

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/postgres_fixture.h"
 #include "tests/support/store_fixture.h"
-#include "tuner_db/database.h"
+#include "tuner_db/sql/database.h"
 
 namespace lw {
 namespace {

@@ -1,10 +1,10 @@
 // Snapshots: what goes in comes out, whatever the bytes; readers keep what they opened.
-#include "tuner_db/snapshot.h"
-#include "tuner_db/snapshot_format.h"
+#include "tuner_db/ladder/snapshot.h"
+#include "tuner_db/ladder/snapshot_format.h"
 
 #include "gtest/gtest.h"
 #include "tests/support/store_fixture.h"
-#include "tuner_db/record_codec.h"
+#include "tuner_db/records/record_codec.h"
 
 #define LLVMFuzzerTestOneInput feed_snapshot
 #include "fuzz/snapshot_fuzz.cc"

@@ -8,10 +8,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/store_fixture.h"
-#include "tuner_db/database.h"
-#include "tuner_db/process.h"
-#include "tuner_db/schema.h"
-#include "tuner_db/sqlite_database.h"
+#include "tuner_db/schema/schema.h"
+#include "tuner_db/sql/database.h"
+#include "tuner_db/sql/process.h"
+#include "tuner_db/sql/sqlite_database.h"
 
 namespace lw {
 namespace {

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/tuner_db/every_store.h"
 #include "tuner_db/best.h"
-#include "tuner_db/withdrawn_list.h"
+#include "tuner_db/ladder/withdrawn_list.h"
 
 namespace lw {
 namespace {

@@ -6,8 +6,8 @@
 #include "absl/strings/ascii.h"
 #include "gtest/gtest.h"
 #include "loopwright/v1/record.pb.h"
-#include "src/expr/message.h"
-#include "tuner_db/messages.h"
+#include "src/base/message.h"
+#include "tuner_db/records/messages.h"
 
 namespace lw {
 namespace {

@@ -1,6 +1,6 @@
-// The service's page. It polls the JSON of src/serve/views.h and updates what changed. Names come
-// from users: everything is put in by textContent or attributes, never as HTML. A row keeps its
-// element while its key lives, so that focus and selections survive updates.
+// The service's page. It polls the JSON of src/serve/page/views.h and updates what changed. Names
+// come from users: everything is put in by textContent or attributes, never as HTML. A row keeps
+// its element while its key lives, so that focus and selections survive updates.
 'use strict';
 
 const $ = id => document.getElementById(id);

@@ -1,0 +1,136 @@
+// Learned models: gradient-boosted trees that rank on top of the draft.
+//
+// The score that a model starts from is the draft's own ranking,
+// -kLogitsPerDoubling * log2(draft_us), plus what a pre-trained base adds; trees learn the residual
+// (rank_loss.h says of what).
+#include <algorithm>
+
+#include "cost_model/cost_model.h"
+#include "cost_model/forest/model_file.h"
+#include "cost_model/forest/train.h"
+#include "src/base/check.h"
+#include "src/base/message.h"
+
+namespace lw {
+namespace {
+
+float draft_margin(const std::vector<float>& features) {
+  static const size_t position = [] {
+    const std::vector<Feature>& table = feature_table();
+    const auto it = std::find_if(table.begin(), table.end(), [](const Feature& feature) {
+      return std::string_view(feature.name) == "log_draft_us";
+    });
+    CHECK(it != table.end());
+    return static_cast<size_t>(it - table.begin());
+  }();
+  return -kLogitsPerDoubling * features[position];
+}
+
+void hide_predictions(std::vector<float>& features) {
+  const std::vector<Feature>& table = feature_table();
+  for (size_t i = 0; i < table.size(); ++i) {
+    if (table[i].predicted) features[i] = 0;
+  }
+}
+
+class DraftModel : public Model {
+ public:
+  absl::Status fit(const std::vector<Example>&, uint64_t, const Stop&) override {
+    return absl::OkStatus();
+  }
+  std::vector<float> score(const std::vector<std::vector<float>>& features) const override {
+    std::vector<float> scores;
+    for (const std::vector<float>& row : features) scores.push_back(draft_margin(row));
+    return scores;
+  }
+  bool trained() const override { return false; }
+};
+
+class XgboostModel : public Model {
+ public:
+  explicit XgboostModel(const Training& training, Forests base = {})
+      : training_(training), base_(std::move(base)) {}
+
+  absl::Status fit(const std::vector<Example>& examples, uint64_t seed,
+                   const Stop& stop) override {
+    if (examples.size() < 2) return absl::OkStatus();
+    std::vector<float> margin;
+    for (const Example& e : examples) {
+      if (e.features.size() != feature_table().size())
+        return absl::InvalidArgumentError("features of another schema");
+      margin.push_back(base_score(e.features));
+    }
+    std::vector<Example> seen;             // without the draft
+    if (!training_.draft) seen = examples;
+    for (Example& e : seen) hide_predictions(e.features);
+    ASSIGN_OR_RETURN(Forest grown, grow(training_.draft ? examples : seen, std::move(margin),
+                                        training_, seed, stop));
+    residual_ = std::make_shared<const Forest>(std::move(grown));
+    return absl::OkStatus();
+  }
+
+  std::vector<float> score(const std::vector<std::vector<float>>& features) const override {
+    std::vector<float> scores;
+    for (const std::vector<float>& row : features) {
+      CHECK(row.size() == feature_table().size());
+      scores.push_back(base_score(row) + residual_score(row));
+    }
+    return scores;
+  }
+
+  bool trained() const override { return residual_ != nullptr || !base_.empty(); }
+  bool starts_from_draft() const { return training_.draft; }
+
+  Forests forests() const {
+    Forests all = base_;
+    if (residual_ != nullptr) all.push_back(residual_);
+    return all;
+  }
+
+ private:
+  float base_score(const std::vector<float>& row) const {
+    float score = training_.draft ? draft_margin(row) : 0;
+    for (const std::shared_ptr<const Forest>& forest : base_) score += forest->score(row.data());
+    return score;
+  }
+
+  float residual_score(const std::vector<float>& row) const {
+    if (residual_ == nullptr) return 0;
+    if (training_.draft) return residual_->score(row.data());
+    std::vector<float> seen = row;
+    hide_predictions(seen);
+    return residual_->score(seen.data());
+  }
+
+  const Training training_;
+  const Forests base_;
+  std::shared_ptr<const Forest> residual_;
+};
+
+}  // namespace
+
+std::unique_ptr<Model> make_draft_model() { return std::make_unique<DraftModel>(); }
+std::unique_ptr<Model> make_xgboost_model(const Training& training) {
+  return std::make_unique<XgboostModel>(training);
+}
+
+absl::Status save_model(const Model& model, const std::string& path, std::string_view family) {
+  const auto* trees = dynamic_cast<const XgboostModel*>(&model);
+  if (trees == nullptr) return absl::InvalidArgumentError("the draft model has nothing to save");
+  if (!trees->starts_from_draft())
+    return absl::InvalidArgumentError("a model that does without the draft is not saved");
+  return write_model_file(trees->forests(), path, family);
+}
+
+absl::StatusOr<std::unique_ptr<Model>> load_model(const std::string& path,
+                                                  std::string_view family) {
+  ASSIGN_OR_RETURN(Forests base, read_model_file(path, family));
+  return std::make_unique<XgboostModel>(Training(), std::move(base));
+}
+
+absl::StatusOr<std::unique_ptr<Model>> shipped_model(std::string_view family) {
+  ASSIGN_OR_RETURN(Forests base, shipped_forests(family));
+  return std::make_unique<XgboostModel>(Training(), std::move(base));
+}
+
+}  // namespace lw

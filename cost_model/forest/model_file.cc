@@ -1,0 +1,122 @@
+#include "cost_model/forest/model_file.h"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+#include "cost_model/cost_model.h"
+#include "src/base/check.h"
+#include "src/base/files.h"
+#include "src/base/hash.h"
+#include "src/base/message.h"
+
+// The file itself, between two symbols.
+asm(R"(
+  .section .rodata
+  .balign 8
+  .globl lw_shipped_model_begin
+  .hidden lw_shipped_model_begin
+  .globl lw_shipped_model_end
+  .hidden lw_shipped_model_end
+lw_shipped_model_begin:
+  .incbin ")" LW_SHIPPED_MODEL R"("
+lw_shipped_model_end:
+  .byte 0
+  .text
+)");
+extern "C" {
+extern const char lw_shipped_model_begin[] __attribute__((visibility("hidden")));
+extern const char lw_shipped_model_end[] __attribute__((visibility("hidden")));
+}
+
+namespace lw {
+namespace {
+
+constexpr std::string_view kMagic = "loopwright model 2";
+constexpr size_t kMostForests = 1000;
+constexpr std::string_view kShippedFamily = "x86_64";
+
+std::string hex(uint64_t value) {
+  std::ostringstream out;
+  out << std::hex << value;
+  return out.str();
+}
+
+// The next line of `rest`, which loses it.
+std::string_view next_line(std::string_view& rest) {
+  const size_t end = std::min(rest.find('\n'), rest.size());
+  const std::string_view line = rest.substr(0, end);
+  rest.remove_prefix(std::min(end + 1, rest.size()));
+  return line;
+}
+
+bool parse_size(std::string_view text, size_t* value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// `name` stands for the bytes in messages.
+absl::StatusOr<Forests> parse_model(std::string_view rest, std::string_view name,
+                                    std::string_view family) {
+  if (next_line(rest) != kMagic)
+    return absl::InvalidArgumentError(concat(name, " is not a cost model"));
+  const std::string_view schema = next_line(rest), trained_for = next_line(rest);
+  if (schema != hex(feature_schema())) {
+    return absl::FailedPreconditionError(
+        concat(name, " was trained on other features (schema ", schema, ", this program has ",
+               hex(feature_schema()), "): train it again"));
+  }
+  if (trained_for != family) {
+    return absl::FailedPreconditionError(
+        concat(name, " was trained for ", trained_for, " targets, not for ", family));
+  }
+  const absl::Status damaged = absl::DataLossError(concat(name, " is damaged or cut off"));
+  std::vector<size_t> sizes;
+  size_t sum = 0;
+  std::istringstream list{std::string(next_line(rest))};
+  for (std::string word; list >> word;) {
+    if (!parse_size(word, &sizes.emplace_back()) || sizes.back() > rest.size()) return damaged;
+    sum += sizes.back();
+  }
+  const std::string_view sum_of_bytes = next_line(rest);
+  if (sizes.size() > kMostForests || rest.size() != sum || hex(hash64(rest)) != sum_of_bytes)
+    return damaged;
+  Forests forests;
+  for (size_t size : sizes) {
+    absl::StatusOr<Forest> forest = Forest::parse(rest.substr(0, size), feature_table().size());
+    if (!forest.ok()) return damaged;
+    forests.push_back(std::make_shared<const Forest>(*std::move(forest)));
+    rest.remove_prefix(size);
+  }
+  return forests;
+}
+
+}  // namespace
+
+absl::Status write_model_file(const Forests& forests, const std::string& path,
+                              std::string_view family) {
+  std::string sizes, body;
+  for (const std::shared_ptr<const Forest>& forest : forests) {
+    const std::string bytes = forest->bytes();
+    sizes += concat(sizes.empty() ? "" : " ", bytes.size());
+    body += bytes;
+  }
+  return write_file(path, concat(kMagic, "\n", hex(feature_schema()), "\n", family, "\n", sizes,
+                                 "\n", hex(hash64(body)), "\n", body));
+}
+
+absl::StatusOr<Forests> read_model_file(const std::string& path, std::string_view family) {
+  ASSIGN_OR_RETURN(const std::string bytes, read_file(path));
+  return parse_model(bytes, path, family);
+}
+
+absl::StatusOr<Forests> shipped_forests(std::string_view family) {
+  static const absl::StatusOr<Forests>* forests = new absl::StatusOr<Forests>(parse_model(
+      std::string_view(lw_shipped_model_begin, lw_shipped_model_end - lw_shipped_model_begin),
+      "the shipped model", kShippedFamily));
+  if (!forests->ok() || family == kShippedFamily) return *forests;
+  return absl::FailedPreconditionError(
+      concat("the shipped model was trained for ", kShippedFamily, " targets, not for ", family));
+}
+
+}  // namespace lw

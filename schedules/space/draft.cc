@@ -1,0 +1,87 @@
+#include "schedules/space/draft.h"
+
+#include <algorithm>
+
+#include "schedules/costs.h"
+#include "schedules/dot.h"
+#include "src/base/check.h"
+#include "src/base/message.h"
+
+namespace lw::rules {
+
+void fixed(Draft& draft, std::string_view kind, std::vector<std::string> names, Decision numbers) {
+  if (draft.failed) return;
+  Step step{find_step(kind), {names.begin(), names.end()}, std::move(numbers)};
+  CHECK(step.kind != nullptr);
+  if (const absl::Status status = apply(draft.nest, step); !status.ok()) {
+    draft.failed = true;
+    draft.why = concat(to_text(step), " is ", std::string(status.message()));
+    return;
+  }
+  draft.sketch.steps.push_back(std::move(step));
+  draft.sketch.open.push_back(false);
+}
+
+void open(Draft& draft, std::string_view kind, std::vector<std::string> names, Decision numbers) {
+  if (draft.failed) return;
+  Step step{find_step(kind), {names.begin(), names.end()}, std::move(numbers)};
+  CHECK(step.kind != nullptr && step.kind->domain != nullptr);
+  if (draft.sketch.settled == nullptr) {
+    draft.sketch.settled = std::make_shared<const Sketch::Settled>(
+        Sketch::Settled{draft.program, draft.nest, draft.sketch.steps.size()});
+  }
+  const std::vector<Decision> domain = step.kind->domain(draft.nest, step);
+  // Any decision that applies will do: only what later steps are named after matters here.
+  const size_t middle = domain.size() / 2;
+  absl::Status status = infeasible("no decision is possible");
+  for (size_t i = 0; i < domain.size(); ++i) {
+    Step drawn = step;
+    drawn.numbers = domain[(middle + i) % domain.size()];
+    Nest next = draft.nest;
+    status = apply(next, drawn);
+    if (!status.ok()) continue;
+    draft.nest = std::move(next);
+    draft.sketch.steps.push_back(std::move(step));
+    draft.sketch.open.push_back(true);
+    return;
+  }
+  draft.failed = true;
+  draft.why = concat(to_text(step), " is ", std::string(status.message()));
+}
+
+void optional(Draft& draft, std::string_view kind, std::vector<std::string> names,
+              Decision numbers) {
+  attempt(draft, [&](Draft& next) { open(next, kind, names, numbers); });
+}
+
+bool is_map(const Nest& nest, int stage) {
+  return nest.program->tensors[nest.stages[stage].tensor].reduce == Reduce::kNone;
+}
+
+double body_cost(const Nest& nest, int stage) {
+  const Costs& machine = costs(*nest.target);
+  double cost = 0;
+  visit(effective_body(nest, stage),
+        [&](const ExprNode& node) { cost += machine.of(node.op).weight; });
+  return cost;
+}
+
+int64_t dot_group(const Nest& nest, int stage, int axis) {
+  const Stage& s = nest.stages[stage];
+  const Tensor& tensor = nest.program->tensors[s.tensor];
+  if (axis < 0 || !s.axes[axis].reduction || tensor.reduce != Reduce::kSum) return 1;
+  if (!s.axis_value.empty()) return 1;
+  const std::optional<DotFactors> factors =
+      dot_factors(*nest.target, effective_body(nest, stage), tensor.type);
+  return factors && s.axes[axis].extent >= factors->atom->group ? factors->atom->group : 1;
+}
+
+std::string loop_of(const Stage& s, int axis) {
+  for (const Loop& loop : s.loops) {
+    if (loop.parts.size() == 1 && loop.parts[0].axis == axis && loop.parts[0].tile == 1)
+      return loop.name;
+  }
+  return {};
+}
+
+}  // namespace lw::rules

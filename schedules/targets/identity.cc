@@ -1,0 +1,14 @@
+#include "schedules/targets/identity.h"
+
+#include "src/base/hash.h"
+
+namespace lw {
+
+Target identity_of(Target target) {
+  target.cores = 1;
+  return target;
+}
+
+std::string target_id(const Target& target) { return sha256(to_text(identity_of(target))); }
+
+}  // namespace lw

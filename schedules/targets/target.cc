@@ -1,0 +1,108 @@
+#include "schedules/targets/target.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "schedules/targets/host.h"
+#include "schedules/targets/json_fields.h"
+#include "src/base/check.h"
+
+namespace lw {
+
+const std::vector<std::pair<const char*, const char*>>& builtin_target_texts();
+
+int lanes(const Target& target, Type type) {
+  return std::max(1, target.vector_bytes / size_of(type));
+}
+
+const Atom* multiply_add(const Target& target, Type acc) {
+  for (const Atom& atom : target.atoms) {
+    if (atom.acc == acc && atom.group == 1) return &atom;
+  }
+  return nullptr;
+}
+
+const Atom* dot_product(const Target& target, Type a, Type b, Type acc) {
+  for (const Atom& atom : target.atoms) {
+    const bool same = (atom.a == a && atom.b == b) || (atom.a == b && atom.b == a);
+    if (same && atom.acc == acc && atom.group > 1) return &atom;
+  }
+  return nullptr;
+}
+
+std::string to_text(const Target& target) { return to_json_object(target).dump(2) + "\n"; }
+
+namespace {
+
+absl::StatusOr<Target> read(std::string_view text, bool stored) {
+  const OrderedJson json = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return absl::InvalidArgumentError("target: not JSON");
+  std::string error;
+  Target target;
+  JsonFieldReader reader(json, "", stored, &error);
+  Target::fields(target, reader);
+  if (error.empty() && target.caches.empty()) error = "caches must not be empty";
+  if (error.empty() && target.atoms.empty()) error = "atoms must not be empty";
+  if (!error.empty()) return absl::InvalidArgumentError("target: " + error);
+  return target;
+}
+
+void list_later(const std::string& later, const std::string& path, std::string* names) {
+  if (later.empty()) return;
+  const OrderedJson json = OrderedJson::parse(later, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return;
+  for (const auto& [name, value] : json.items()) {
+    *names += (names->empty() ? "" : ", ") + path + name;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Target> parse_target(std::string_view text) { return read(text, false); }
+absl::StatusOr<Target> read_target(std::string_view text) { return read(text, true); }
+
+std::string later_fields(const Target& target) {
+  std::string names;
+  list_later(target.later, "", &names);
+  for (size_t i = 0; i < target.caches.size(); ++i) {
+    list_later(target.caches[i].later, "caches[" + std::to_string(i) + "].", &names);
+  }
+  for (size_t i = 0; i < target.atoms.size(); ++i) {
+    list_later(target.atoms[i].later, "atoms[" + std::to_string(i) + "].", &names);
+  }
+  return names;
+}
+
+std::vector<Target> builtin_targets() {
+  std::vector<Target> targets;
+  for (const auto& [file, text] : builtin_target_texts()) {
+    absl::StatusOr<Target> target = parse_target(text);
+    if (!target.ok()) {
+      std::fprintf(stderr, "%s: %s\n", file, target.status().ToString().c_str());
+    }
+    CHECK(target.ok());
+    targets.push_back(*std::move(target));
+  }
+  return targets;
+}
+
+absl::StatusOr<Target> find_target(std::string_view name) {
+  if (name == "host") return host_target();
+  std::string known = "host";
+  for (Target& target : builtin_targets()) {
+    if (target.name == name) return std::move(target);
+    known += ", " + target.name;
+  }
+  return absl::NotFoundError("no target '" + std::string(name) + "'; there are " + known);
+}
+
+std::string missing_feature(const Target& code, const Target& machine) {
+  if (code.family != machine.family) return code.family;
+  for (const std::string& feature : code.features) {
+    const std::vector<std::string>& have = machine.features;
+    if (std::find(have.begin(), have.end(), feature) == have.end()) return feature;
+  }
+  return "";
+}
+
+}  // namespace lw

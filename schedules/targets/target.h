@@ -1,0 +1,142 @@
+// Machines, as data. A Target says what its code generator may use and what its memory looks like;
+// rules and the cost model read fields, never names. Values; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/base/fields/fields.h"
+#include "src/expr/expr.h"
+
+namespace lw {
+
+inline std::string_view field_word(Type type) { return type_name(type); }
+inline bool parse_field_word(std::string_view word, Type* type) { return parse_type(word, type); }
+
+struct CacheLevel {
+  std::string name;                        // "L1", "L2", "L3", "DRAM" (bytes = 0: unbounded)
+  int64_t bytes = 0;                       // what one core may use
+  bool shared = false;                     // between the cores
+  double read_bytes_per_cycle = 0;         // sustained by one core from this level
+  double write_bytes_per_cycle = 0;
+  double latency_cycles = 0;
+  std::string later;                       // fields of later versions, JSON, kept as they came
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit({1, "name"}, self.name);
+    visit({2, "bytes"}, self.bytes);
+    visit({3, "shared"}, self.shared);
+    visit({4, "read_bytes_per_cycle"}, self.read_bytes_per_cycle);
+    visit({5, "write_bytes_per_cycle"}, self.write_bytes_per_cycle);
+    visit({6, "latency_cycles"}, self.latency_cycles);
+    visit({7, "later"}, self.later);
+  }
+};
+
+// The target's innermost instruction: lanes of `a` x `b` accumulated into `acc`, `group` products a
+// lane (1: FMA, 4: VNNI, 2: BF16 dot). Throughput in instructions a cycle, latency in cycles.
+struct Atom {
+  std::string name;
+  Type a, b, acc;
+  int lanes = 1;
+  int group = 1;
+  double per_cycle = 1;
+  double latency = 4;
+  std::string later;                       // fields of later versions, JSON, kept as they came
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit({1, "name"}, self.name);
+    visit({2, "a"}, self.a);
+    visit({3, "b"}, self.b);
+    visit({4, "acc"}, self.acc);
+    visit({5, "lanes"}, self.lanes);
+    visit({6, "group"}, self.group);
+    visit({7, "per_cycle"}, self.per_cycle);
+    visit({8, "latency"}, self.latency);
+    visit({9, "later"}, self.later);
+  }
+};
+
+struct Target {
+  std::string name;                        // "x86_avx512", "x86_avx2", ..., "host"
+  std::string family;                      // "x86_64", "aarch64": picks the backend
+  std::string triple;                      // LLVM's
+  std::string cpu;                         // LLVM's -mcpu to schedule for; features decide legality
+  std::vector<std::string> features;       // hard: "sse2", "avx2", "fma", "avx512f", ... sorted
+  int vector_bytes = 16;
+  int vector_registers = 16;
+  bool fma = false;
+  bool masks = false;                      // lane-masked loads and stores are cheap
+  double loads_per_cycle = 2, stores_per_cycle = 1;
+  double issue_per_cycle = 4;
+  double ghz = 2.5;                        // measured when known
+  int cores = 1;
+  int64_t page_bytes = 4096;
+  int tlb_entries = 64;
+  double parallel_overhead_us = 2;         // one parallel_for
+  std::vector<CacheLevel> caches;          // nearest first, DRAM last
+  std::vector<Atom> atoms;
+  std::string later;                       // fields of later versions, JSON, kept as they came
+
+  // A field that is added here has a default, which is what targets without it meant; it is printed
+  // only where it says something else, so that no text, and with it no key, of before moves.
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit({1, "name"}, self.name);
+    visit({2, "family"}, self.family);
+    visit({3, "triple"}, self.triple);
+    visit({4, "cpu"}, self.cpu);
+    visit({5, "features"}, self.features);
+    visit({6, "vector_bytes"}, self.vector_bytes);
+    visit({7, "vector_registers"}, self.vector_registers);
+    visit({8, "fma"}, self.fma);
+    visit({9, "masks"}, self.masks);
+    visit({10, "loads_per_cycle"}, self.loads_per_cycle);
+    visit({11, "stores_per_cycle"}, self.stores_per_cycle);
+    visit({12, "issue_per_cycle"}, self.issue_per_cycle);
+    visit({13, "ghz"}, self.ghz);
+    visit({14, "cores"}, self.cores);
+    visit({15, "page_bytes"}, self.page_bytes);
+    visit({16, "tlb_entries"}, self.tlb_entries);
+    visit({17, "parallel_overhead_us"}, self.parallel_overhead_us);
+    visit({18, "caches"}, self.caches);
+    visit({19, "atoms"}, self.atoms);
+    visit({20, "later"}, self.later);
+  }
+};
+
+// Lanes of a vector of `type` (at least 1).
+int lanes(const Target& target, Type type);
+
+// The instruction that adds products to accumulators of a type, one to a lane; null where the
+// target names none. And the one that adds `group` > 1 products of `a` by `b` (in either order).
+const Atom* multiply_add(const Target& target, Type acc);
+const Atom* dot_product(const Target& target, Type a, Type b, Type acc);
+
+// Stored form, JSON; its sha256 with cores = 1 is the target's identity (identity.h). Reading reports
+// the field that is wrong. parse_target() is for texts that are written by hand: it demands every
+// field and refuses others, which are misspelled. read_target() is for what was stored or sent,
+// by whichever version: absent is the default, others are kept.
+std::string to_text(const Target& target);
+absl::StatusOr<Target> parse_target(std::string_view text);
+absl::StatusOr<Target> read_target(std::string_view text);
+// The fields of later versions that the target has, "pipes, caches[0].banks"; "": none. Schedules
+// are not made for such a machine here: what the fields say would go unheard.
+std::string later_fields(const Target& target);
+
+// Built-in targets (schedules/targets/*.json) by name; "host" detects this machine: cpuid features,
+// caches from sysfs, cores allowed by the affinity mask. Unknown names answer with the known ones.
+// The figures of aarch64_neon are those of a Neoverse N1: pipes, latencies, L1, L2 and TLB from
+// Arm's Software Optimization Guide and Technical Reference Manual of that core, what lies beyond
+// L2 a guess at one core's share; no board was measured.
+absl::StatusOr<Target> find_target(std::string_view name);
+std::vector<Target> builtin_targets();
+
+// "" when code for `code` runs on `machine`, else the first hard feature that is missing.
+std::string missing_feature(const Target& code, const Target& machine);
+
+}  // namespace lw

@@ -1,0 +1,56 @@
+#include "src/measure/machine/doctor.h"
+
+#include "absl/strings/str_format.h"
+#include "src/cli/commands.h"
+
+namespace lw {
+namespace {
+
+struct DoctorOptions {
+  std::string target = "host";
+  bool quick = false;
+  Output output;
+};
+
+Table as_table(const DoctorReport& report) {
+  Table table{{"what", "threads", "value", "unit"}, {}, {}};
+  for (const DoctorReport::Peak& peak : report.peaks) {
+    table.rows.push_back({concat("peak ", type_name(peak.type)), concat(peak.threads),
+                          number(peak.gflops), "GFLOP/s"});
+  }
+  for (const DoctorReport::Level& level : report.levels) {
+    for (const auto& [what, rate] : {std::pair<const char*, double>{"read", level.read},
+                                     {"write", level.write}, {"copy", level.copy}}) {
+      table.rows.push_back(
+          {concat(level.name, " ", what), concat(level.threads), number(rate), "GB/s"});
+    }
+  }
+  table.rows.push_back({"noise", "1", absl::StrFormat("%.5f", report.noise), ""});
+  table.rows.push_back(
+      {"timer resolution", "1", absl::StrFormat("%.3g", report.timer_resolution_s), "s"});
+  return table;
+}
+
+absl::StatusOr<int> run_doctor(const DoctorOptions& options) {
+  absl::StatusOr<Target> target = find_target(options.target);
+  if (!target.ok()) return absl::InvalidArgumentError(target.status().message());
+  ASSIGN_OR_RETURN(const Target host, find_target("host"));
+  const std::string missing = missing_feature(*target, host);
+  if (!missing.empty()) return absl::NotFoundError(concat("this machine lacks ", missing));
+  ASSIGN_OR_RETURN(const DoctorReport report, doctor(*target, options.quick));
+  emit(options.output, Json::parse(to_json(report)), as_table(report), to_text(report));
+  return kDone;
+}
+
+}  // namespace
+
+Action doctor_command(CliArguments app) {
+  auto options = std::make_shared<DoctorOptions>();
+  app.add_option("--target", options->target, "whose instructions to measure with")
+      .capture_default_str();
+  app.add_flag("--quick", options->quick, "about a second");
+  add_output(app, &options->output);
+  return [options] { return run_doctor(*options); };
+}
+
+}  // namespace lw

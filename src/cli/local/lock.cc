@@ -1,0 +1,162 @@
+// `lock` and `fetch`: builds that depend on two files and nothing else.
+#include "src/client/lock.h"
+
+#include <filesystem>
+#include <iostream>
+
+#include "absl/strings/str_join.h"
+#include "src/cli/commands.h"
+#include "src/cli/remote/withdrawn.h"
+#include "tuner_db/ladder/snapshot.h"
+
+namespace lw {
+namespace {
+
+struct LockOptions {
+  std::vector<std::string> requests;
+  WorkloadOptions workload;  // target and threads only
+  DatabaseFlags database;
+  WithdrawnFlags withdrawn;
+  Output output;
+  std::string snapshot, lock, target_path;
+};
+
+// The records of --snapshot or --db, and the store if it is one; and what they know is withdrawn.
+struct Records {
+  std::unique_ptr<Store> store;
+  std::unique_ptr<RecordSource> source;
+  WithdrawnReasons withdrawn;
+};
+
+std::string folder_of(const std::string& file) { return std::filesystem::path(file).parent_path(); }
+
+absl::StatusOr<Records> open_records(const LockOptions& options) {
+  Records records;
+  if (!options.snapshot.empty()) {
+    ASSIGN_OR_RETURN(std::unique_ptr<Snapshot> snapshot,
+                     environment(Snapshot::open(options.snapshot)));
+    ASSIGN_OR_RETURN(records.withdrawn, environment(snapshot->withdrawn_reasons()));
+    records.source = std::move(snapshot);
+    return records;
+  }
+  ASSIGN_OR_RETURN(records.store, options.database.open_to_read());
+  if (records.store == nullptr) records.store = make_memory_store();
+  records.source = make_store_source(*records.store);
+  ASSIGN_OR_RETURN(const std::vector<Withdrawal> rows, environment(records.store->withdrawn()));
+  records.withdrawn = reasons_of(rows);
+  return records;
+}
+
+// Asks whoever is named what is withdrawn of the entries' keys, besides what the records know.
+absl::Status refuse_withdrawn(const LockOptions& options, const Lock& lock,
+                              WithdrawnReasons* withdrawn) {
+  std::vector<Key> keys;
+  for (const LockEntry& entry : lock.entries) keys.push_back(entry.key);
+  RETURN_IF_ERROR(options.withdrawn.read(keys, withdrawn));
+  for (const LockEntry& entry : lock.entries) {
+    RETURN_IF_ERROR(check_not_withdrawn(entry, *withdrawn));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> run_lock(const LockOptions& options) {
+  std::vector<SuiteCase> cases;
+  for (const std::string& path : options.requests) {
+    ASSIGN_OR_RETURN(const std::vector<SuiteCase> some, read_requests(path));
+    cases.insert(cases.end(), some.begin(), some.end());
+  }
+  ASSIGN_OR_RETURN(Records records, open_records(options));
+  Lock lock;
+  std::vector<std::string> missing;
+  for (const SuiteCase& one : cases) {
+    ASSIGN_OR_RETURN(const Task task, options.workload.task(one.words));
+    absl::StatusOr<LockEntry> entry =
+        lock_task(task, *records.source, folder_of(options.target_path));
+    if (entry.ok()) {
+      lock.entries.push_back(*std::move(entry));
+    } else if (absl::IsNotFound(entry.status())) {
+      missing.push_back(task.workload.source_words);
+    } else {
+      return environment(entry.status());
+    }
+  }
+  if (!missing.empty() && options.database.frozen) {
+    std::cout << request_file(missing, options.workload.target, options.workload.threads);
+    return absl::NotFoundError(concat(missing.size(), " of ", cases.size(),
+                                      " workloads are not tuned; on stdout: what to tune"));
+  }
+  RETURN_IF_ERROR(refuse_withdrawn(options, lock, &records.withdrawn));
+  for (const std::string& words : missing) options.output.note("not tuned, left out: " + words);
+  RETURN_IF_ERROR(write_text(options.target_path, to_text(lock)));
+  emit(options.output,
+       {{"file", options.target_path}, {"locked", lock.entries.size()}, {"missing", missing}},
+       {{"file", "locked", "missing"},
+        {{options.target_path, concat(lock.entries.size()), concat(missing.size())}},
+        {false, true, true}});
+  return kDone;
+}
+
+absl::StatusOr<int> run_fetch(const LockOptions& options) {
+  ASSIGN_OR_RETURN(const std::string text, read_text(options.lock));
+  ASSIGN_OR_RETURN(const Lock lock, parse_lock(text));
+  ASSIGN_OR_RETURN(Records records, open_records(options));
+  RETURN_IF_ERROR(refuse_withdrawn(options, lock, &records.withdrawn));
+  const auto other_trace = [&](const LockEntry& entry,
+                               const Key& key) -> absl::StatusOr<std::string> {
+    std::vector<std::string> traces;
+    if (records.store != nullptr) {
+      ASSIGN_OR_RETURN(const std::vector<Measurement> all, records.store->measurements(key));
+      for (const Measurement& m : all) traces.push_back(m.trace);
+    } else if (const auto record = records.source->record(key); record.ok()) {
+      for (const RankedTrace& other : (*record)->others) traces.push_back(other.trace);
+    }
+    for (std::string& trace : traces) {
+      if (record_digest(entry.key, trace) == entry.record) return std::move(trace);
+    }
+    return absl::NotFoundError(
+        concat("the record ", entry.record.substr(0, 12), " of '", entry.words, "' is gone"));
+  };
+  const absl::Status fetched = fetch(lock, folder_of(options.lock), *records.source, other_trace,
+                                     records.withdrawn, options.target_path);
+  if (!fetched.ok()) {
+    return absl::IsNotFound(fetched) || absl::IsFailedPrecondition(fetched) ? fetched
+                                                                            : environment(fetched);
+  }
+  emit(options.output, {{"folder", options.target_path}, {"kernels", lock.entries.size()}},
+       {{"folder", "kernels"}, {{options.target_path, concat(lock.entries.size())}}, {}});
+  return kDone;
+}
+
+void add_records(CliArguments app, LockOptions* options) {
+  add_database(app, &options->database);
+  app.add_option("--snapshot", options->snapshot, "read this snapshot, not the database");
+  add_withdrawn(app, &options->withdrawn);
+  add_output(app, &options->output);
+}
+
+}  // namespace
+
+Action lock_command(CliArguments app) {
+  auto options = std::make_shared<LockOptions>();
+  app.add_option("requests", options->requests, "files: suites, or lines of a workload's words")
+      .required();
+  app.add_option("-o,--output", options->target_path, "the lock file").required();
+  app.add_option("--target", options->workload.target, "host, or a name that `targets` lists")
+      .capture_default_str();
+  app.add_option("--threads", options->workload.threads, "of the kernels (default: all cores)")
+      .between(1, 4096);
+  app.add_flag("--frozen", options->database.frozen,
+               "exit 2 if any is not tuned, and print what to tune");
+  add_records(app, options.get());
+  return [options] { return run_lock(*options); };
+}
+
+Action fetch_command(CliArguments app) {
+  auto options = std::make_shared<LockOptions>();
+  app.add_option("--lock", options->lock, "the lock file").required();
+  app.add_option("-o,--output", options->target_path, "the bundle's folder").required();
+  add_records(app, options.get());
+  return [options] { return run_fetch(*options); };
+}
+
+}  // namespace lw

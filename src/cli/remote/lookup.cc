@@ -1,0 +1,271 @@
+// What compilers and people ask a daemon about schedules: `lookup`, `history`, `schedules`. `best`
+// and `lock` answer the same from a file, without a service.
+#include "src/cli/remote/lookup.h"
+
+#include <iostream>
+
+#include "absl/strings/str_join.h"
+#include "loopwright/v1/schedule.grpc.pb.h"
+#include "src/cli/commands.h"
+#include "src/client/lock.h"
+#include "src/net/times.h"
+#include "tuner_db/records/messages.h"
+
+namespace lw {
+namespace {
+
+namespace v1 = loopwright::v1;
+
+constexpr int kQueries = 1000;             // of a call
+
+struct AskOptions {
+  RemoteService service;
+  WorkloadOptions workload;
+  Output output;
+  std::string suite, worst = "nearest-target", cache = "warm", search;
+  bool frozen = false;
+  int most = 100;
+};
+
+bool is_there(const v1::LookupResult& result) {
+  return result.outcome() != v1::LOOKUP_OUTCOME_NOT_FOUND &&
+         result.outcome() != v1::LOOKUP_OUTCOME_UNSPECIFIED;
+}
+
+v1::LookupOutcome outcome_of(Rung rung) {
+  return static_cast<v1::LookupOutcome>(static_cast<int>(rung) + 1);
+}
+
+Table result_table(const std::vector<Asked>& asked, const std::vector<v1::LookupResult>& results) {
+  Table table{{"workload", "outcome", "time", "loss", "measured", "record", "schedule"}, {},
+              {false, false, true, true}};
+  for (size_t i = 0; i < asked.size(); ++i) {
+    const v1::LookupResult& result = results[i];
+    std::string outcome = enum_text(result.outcome());
+    std::replace(outcome.begin(), outcome.end(), '_', '-');
+    const bool lower = result.outcome() > v1::LOOKUP_OUTCOME_LOOSE && is_there(result);
+    const v1::Measurement& m = result.measurement();
+    table.rows.push_back({asked[i].words, outcome, micros(m.time_us(), from_proto(m.time_kind())),
+                          lower ? percent(result.predicted_loss()) : "",
+                          when(result.measured()), result.record_digest().substr(0, 12),
+                          trace_as_line(result.trace())});
+  }
+  return table;
+}
+
+absl::StatusOr<int> run_lookup(const AskOptions& options) {
+  Rung worst = Rung::kExact;
+  if (!parse_rung(options.worst, &worst)) {
+    return absl::InvalidArgumentError(concat(
+        "--worst ", options.worst, ": exact, loose, nearest-shape, nearest-target or default"));
+  }
+  if (options.frozen) worst = Rung::kExact;
+  ASSIGN_OR_RETURN(const std::vector<Asked> asked,
+                   asked_workloads(options.workload, options.suite));
+  ASSIGN_OR_RETURN(const std::vector<v1::LookupResult> results,
+                   look_up_remotely(options.service, asked, options.cache, outcome_of(worst)));
+  std::vector<std::string> missing;
+  Json list = Json::array();
+  for (size_t i = 0; i < asked.size(); ++i) {
+    if (!is_there(results[i])) missing.push_back(asked[i].words);
+    Json one = as_json(results[i]);
+    one["workload"] = asked[i].words;
+    list.push_back(std::move(one));
+  }
+  if (options.frozen && !missing.empty()) {
+    std::cout << request_file(missing, options.workload.target, options.workload.threads);
+    return absl::NotFoundError(concat(missing.size(), " of ", asked.size(),
+                                      " workloads are not tuned; on stdout: what to tune"));
+  }
+  emit(options.output, {{"results", list}}, result_table(asked, results));
+  return missing.size() < asked.size() ? kDone : kNothingFound;
+}
+
+// Whose word it is, and whether it counts.
+std::string standing_of(const v1::Measurement& m) {
+  return !m.annulled().empty() ? "annulled" : m.unconfirmed() ? "unconfirmed" : "counts";
+}
+
+absl::StatusOr<int> run_history(const AskOptions& options) {
+  v1::ListHistoryRequest request;
+  ASSIGN_OR_RETURN(*request.mutable_key(),
+                   key_of_workload(options.service, options.workload, options.cache));
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, options.service.connect());
+  const auto stub = v1::ScheduleService::NewStub(channel);
+  Json list = Json::array();
+  Table table{{"id", "measured", "verdict", "time", "verified", "standing", "from", "device",
+               "source", "detail", "trace"}, {}, {true, false, false, true}};
+  RETURN_IF_ERROR(list_all<v1::ListHistoryResponse>(
+      options.service, request, options.most,
+      [&](grpc::ClientContext& context, const auto& query, auto* page) {
+        return stub->ListHistory(&context, query, page);
+      },
+      [&](const v1::ListHistoryResponse& page) {
+        for (int i = 0; i < page.measurements_size(); ++i) {
+          const v1::Measurement& m = page.measurements(i);
+          const int64_t id = i < page.ids_size() ? page.ids(i) : 0;  // an older daemon says none
+          Json one = as_json(m);
+          one["id"] = id;
+          list.push_back(std::move(one));
+          table.rows.push_back({id == 0 ? "-" : concat(id), when(timestamp(m.unix_ms())),
+                                enum_text(m.verdict()),
+                                micros(m.time_us(), from_proto(m.time_kind())),
+                                m.verified() ? "yes" : "no", standing_of(m),
+                                m.actor().empty() ? "-" : m.actor(),
+                                m.device().empty() ? "-" : m.device(), m.source(),
+                                m.detail(), trace_as_line(m.trace())});
+        }
+        return static_cast<int>(list.size());
+      }));
+  if (list.empty()) {
+    return absl::NotFoundError(concat("nothing was measured of '",
+                                      absl::StrJoin(options.workload.words, " "), "' for this "
+                                      "target and these threads (see `loopwright schedules`)"));
+  }
+  emit(options.output, {{"key", as_json(request.key())}, {"measurements", list}}, table);
+  return kDone;
+}
+
+absl::StatusOr<int> run_schedules(const AskOptions& options) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, options.service.connect());
+  const auto stub = v1::ScheduleService::NewStub(channel);
+  v1::ListSchedulesRequest request;
+  request.set_search(options.search);
+  Json list = Json::array();
+  Table table{{"workload", "target", "threads", "best", "GFLOP/s", "trials", "measured"}, {},
+              {false, false, true, true, true, true}};
+  RETURN_IF_ERROR(list_all<v1::ListSchedulesResponse>(
+      options.service, request, options.most,
+      [&](grpc::ClientContext& context, const auto& query, auto* page) {
+        return stub->ListSchedules(&context, query, page);
+      },
+      [&](const v1::ListSchedulesResponse& page) {
+        for (const v1::Schedule& one : page.schedules()) {
+          list.push_back(as_json(one));
+          const std::string& name = one.source_words();
+          table.rows.push_back({name.empty() ? one.workload_name() : name, one.target_name(),
+                                concat(one.key().threads()),
+                                micros(one.best_us(), from_proto(one.time_kind())),
+                                one.gflops() > 0 ? number(one.gflops()) : "-",
+                                concat(one.trials()), when(one.measured())});
+        }
+        return static_cast<int>(list.size());
+      }));
+  emit(options.output, {{"schedules", list}}, table);
+  return kDone;
+}
+
+void add_cache(CliArguments app, AskOptions* options) {
+  app.add_option("--cache", options->cache, "warm or cold: how it was measured")
+      .one_of({"warm", "cold"}).capture_default_str();
+}
+
+void add_most(CliArguments app, AskOptions* options, const char* help) {
+  app.add_option("--most", options->most, help).between(1, 1'000'000)
+      .capture_default_str();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Key> key_of_workload(const RemoteService& service,
+                                        const WorkloadOptions& workload,
+                                        const std::string& cache) {
+  ASSIGN_OR_RETURN(const std::vector<Asked> asked, asked_workloads(workload, ""));
+  ASSIGN_OR_RETURN(const std::vector<v1::LookupResult> found,
+                   look_up_remotely(service, asked, cache, v1::LOOKUP_OUTCOME_LOOSE));
+  if (is_there(found[0])) return found[0].key();
+  // With nothing verified the key itself may still have failures.
+  Key key = asked[0].task.key;
+  key.cache = cache;
+  return to_proto(key);
+}
+
+absl::StatusOr<std::vector<Asked>> asked_workloads(const WorkloadOptions& workload,
+                                                   const std::string& suite) {
+  if (suite.empty() && workload.words.empty()) {
+    return absl::InvalidArgumentError("no workload is named (see `loopwright ops`)");
+  }
+  std::vector<SuiteCase> cases;
+  if (suite.empty()) {
+    cases.push_back({"", workload.words, 0});
+  } else {
+    ASSIGN_OR_RETURN(cases, load_suite(suite, workload.words));
+  }
+  std::vector<Asked> asked;
+  for (const SuiteCase& one : cases) {
+    ASSIGN_OR_RETURN(Task task, workload.task(one.words));
+    asked.push_back({one.name.empty() ? task.workload.source_words : one.name, std::move(task)});
+  }
+  return asked;
+}
+
+absl::StatusOr<std::vector<v1::LookupResult>> look_up_remotely(const RemoteService& service,
+                                                               const std::vector<Asked>& asked,
+                                                               const std::string& cache,
+                                                               v1::LookupOutcome worst) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, service.connect());
+  const auto stub = v1::ScheduleService::NewStub(channel);
+  std::vector<v1::LookupResult> results;
+  for (size_t begin = 0; begin < asked.size(); begin += kQueries) {
+    v1::BatchLookupRequest request;
+    request.set_adapt(true);
+    request.set_worst(worst);
+    for (size_t i = begin; i < std::min(asked.size(), begin + kQueries); ++i) {
+      const Task& task = asked[i].task;
+      v1::LookupQuery& query = *request.add_queries();
+      query.set_program(print(*task.program));
+      *query.mutable_target() = to_proto(*task.target);
+      query.set_backend(task.key.backend);
+      query.set_threads(task.threads());
+      query.set_cache(cache);
+    }
+    v1::BatchLookupResponse response;
+    RETURN_IF_ERROR(service.call(kCallSeconds, [&](grpc::ClientContext& context) {
+      return stub->BatchLookup(&context, request, &response);
+    }));
+    if (response.results_size() != request.queries_size()) {
+      return environment(absl::UnavailableError("the server answered another number of queries"));
+    }
+    for (v1::LookupResult& result : *response.mutable_results()) {
+      results.push_back(std::move(result));
+    }
+  }
+  return results;
+}
+
+Action lookup_command(CliArguments app) {
+  auto options = std::make_shared<AskOptions>();
+  add_workload(app, &options->workload, /*required=*/false);
+  add_service(app, &options->service);
+  add_output(app, &options->output);
+  app.add_option("--suite", options->suite,
+                 "a JSON file of cases; the words then name some of them");
+  CliArgument worst = app.add_option(
+      "--worst", options->worst, "the last rung that is tried: exact, loose, nearest-shape, "
+                                 "nearest-target, default").capture_default_str();
+  app.add_flag("--frozen", options->frozen, "only what was tuned before; exit 2 where it was not")
+      .excludes(worst);
+  add_cache(app, options.get());
+  return [options] { return run_lookup(*options); };
+}
+
+Action history_command(CliArguments app) {
+  auto options = std::make_shared<AskOptions>();
+  add_workload(app, &options->workload);
+  add_service(app, &options->service);
+  add_output(app, &options->output);
+  add_cache(app, options.get());
+  add_most(app, options.get(), "how many measurements, the newest first");
+  return [options] { return run_history(*options); };
+}
+
+Action schedules_command(CliArguments app) {
+  auto options = std::make_shared<AskOptions>();
+  add_service(app, &options->service);
+  add_output(app, &options->output);
+  app.add_option("--search", options->search, "part of a workload's name or words");
+  add_most(app, options.get(), "how many");
+  return [options] { return run_schedules(*options); };
+}
+
+}  // namespace lw

@@ -1,0 +1,30 @@
+// Asking a service for schedules of workloads: what `lookup`, `history`, `records withdraw` share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "loopwright/v1/schedule.pb.h"
+#include "src/cli/remote/service.h"
+
+namespace lw {
+
+struct Asked {
+  std::string words;
+  Task task;
+};
+// The workloads of the words, or of a suite's cases that they name. Errors are the words'.
+absl::StatusOr<std::vector<Asked>> asked_workloads(const WorkloadOptions& workload,
+                                                   const std::string& suite);
+
+// One result for each, in their order; all of one snapshot where they fit into one call.
+absl::StatusOr<std::vector<loopwright::v1::LookupResult>> look_up_remotely(
+    const RemoteService& service, const std::vector<Asked>& asked, const std::string& cache,
+    loopwright::v1::LookupOutcome worst);
+
+// The key under which the workload has, or would have, its measurements.
+absl::StatusOr<loopwright::v1::Key> key_of_workload(const RemoteService& service,
+                                                    const WorkloadOptions& workload,
+                                                    const std::string& cache);
+
+}  // namespace lw

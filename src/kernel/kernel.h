@@ -1,0 +1,179 @@
+// The kernel: the last form before machine code, and what every backend reads. Flat loops with
+// constant trip counts, explicit buffers, vector and register operations. Everything that needs
+// thought (tiling, tails, masks, storage, order) has already happened.
+//
+// Meaning:
+//   integer variables  are i64; a For's lives in its body, an Int's to the end of the enclosing
+//   list;
+//                      addresses are affine in them.
+//   registers          are mutable typed vectors (lanes == 1: scalars), defined before use on every
+//                      path; they never cross the boundary of a parallel For.
+//   masks              are registers of type kBool; lanes that are off neither read nor write
+//                      memory, and load as zero.
+//   arithmetic         is Expr's (floor division, wrapping, saturating casts, NaN unspecified);
+//                      float operations may be contracted. Registers hold f32 instead of f16 and
+//                      bf16 except directly after a Load and before a Store (kCast converts).
+//   a parallel For     runs its iterations in any order on any worker; consecutive statements are
+//                      separated by a barrier. Parallel Fors do not nest.
+// Values; thread-safe when shared read-only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "src/expr/expr.h"
+
+namespace lw {
+
+// constant + sum(coefficient * variable), terms sorted by variable, no zero coefficients.
+struct Affine {
+  struct Term {
+    int var;
+    int64_t coefficient;
+    bool operator==(const Term&) const = default;
+  };
+  int64_t constant = 0;
+  absl::InlinedVector<Term, 4> terms;
+  bool is_constant() const { return terms.empty(); }
+  bool operator==(const Affine&) const = default;
+};
+Affine affine(int64_t constant);
+Affine variable(int var, int64_t coefficient = 1);
+Affine operator+(const Affine& a, const Affine& b);
+Affine operator-(const Affine& a, const Affine& b);
+Affine operator*(const Affine& a, int64_t factor);
+
+// Buffers in a workspace, and workspaces that follow each other (the shared one, then each worker's
+// own: src/build/context.h), begin at multiples of so many bytes.
+inline constexpr int64_t kWorkspaceAlignment = 64;
+// Up to where the next one begins.
+constexpr int64_t aligned_bytes(int64_t bytes) {
+  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+}
+
+enum class Scope : uint8_t {
+  kArgument,                               // `slot`: position among the kernel's arguments
+  kWorkspace,                              // `offset` bytes into the shared workspace
+  kPrivate,                                // `offset` bytes into the running worker's own workspace
+  kPacked,                                 // `offset` bytes into what prepack wrote (read-only in
+                                           // body)
+};
+
+struct Buffer {
+  std::string name;
+  Type type = Type::kF32;
+  int64_t elements = 0;
+  Scope scope = Scope::kArgument;
+  int slot = -1;                           // kArgument
+  int64_t offset = 0;                      // the others; aligned
+  bool written = false;                    // arguments: outputs
+};
+
+struct Register {
+  Type type = Type::kF32;
+  int lanes = 1;
+};
+
+enum class Op : uint8_t {
+  // dst = constant splat (`number` / `integer`)
+  kImmediate,
+  kMove,                                   // dst = a
+  kBroadcast,                              // dst = a's lanes (usually one) again and again
+  kUnary, kBinary,                         // `expr_op`; comparisons give kBool registers
+  kFma,                                    // dst = a * b + c (floats: fused; integers: wrapping)
+  kSelect,                                 // dst = a ? b : c, lane by lane
+  kCast,                                   // dst = a converted to dst's type
+  kIota,                                   // dst lane l = index + l * stride (integer types)
+  kLaneMask,                               // dst (kBool) lane l = (index + l * stride >= 0)
+  kHorizontal,                             // dst (scalar) = a's lanes combined by `reduce`
+  kTranspose,                              // dsts = transpose of the square block of sources:
+                                           // `many` = {sources..., destinations...}, lanes each
+  kInterleave,                             // dst lane l * n + i = lane l of source i of `many` (n)
+  kDot,                                    // dst lane l = c[l] + sum of a[l * g + i] b[l * g + i],
+                                           // i < g; the products in dst's type, added in any order;
+                                           // of floats, denormals may count as zeros
+  kLoad,                                   // dst = buffer[index + l * stride]; `mask`, `indices`
+  kStore,                                  // buffer[index + l * stride] = a; `mask`
+  kPrefetch,                               // cache line of buffer[index]; `integer` = locality
+                                           // 1..3; never faults, the address may lie outside
+  kFence,                                  // what was loaded before is loaded again after it: no
+                                           // value of a long block is held in a register for later
+  kSlide,                                  // dst lane l = lane l + `integer` of a and then b, which
+                                           // follows it: 0 < `integer` < lanes
+};
+inline constexpr int kOps = static_cast<int>(Op::kSlide) + 1;  // the last; rows: kernel/ops.cc
+
+struct Stmt {
+  enum class Kind : uint8_t { kFor, kIf, kInt, kOp } kind = Kind::kOp;
+
+  // kFor: var = 0 .. count - 1
+  int var = -1;                            // also the variable that kInt defines
+  int64_t count = 0;
+  bool parallel = false;
+  // kIf: every condition >= 0. kInt: var = int_op(a, b)
+  std::vector<Affine> conditions;
+  enum class IntOp : uint8_t {
+    kAffine,                               // a
+    kDiv, kMod,                            // floor(a / divisor), a - divisor * that; divisor > 0
+    kMin, kMax,                            // of a and b
+    kRegister,                             // scalar integer register `srcs[0]`, sign-extended
+  } int_op = IntOp::kAffine;
+  Affine a, b;
+  int64_t divisor = 1;
+  std::vector<Stmt> body, otherwise;       // kFor: body; kIf: both
+
+  // kOp
+  Op op = Op::kMove;
+  ExprOp expr_op = ExprOp::kAdd;
+  Reduce reduce = Reduce::kNone;
+  int dst = -1;                            // register
+  int srcs[3] = {-1, -1, -1};              // registers
+  int mask = -1;                           // register; kLoad, kStore
+  int indices = -1;                        // kLoad: i64 vector register added to index lane by lane
+                                           // (stride is then 0): a gather
+  int buffer = -1;
+  Affine index;                            // in elements
+  int64_t stride = 0;                      // elements between lanes: 0 same element for all (load
+                                           // of a scalar, broadcast), 1 contiguous, else strided
+  bool non_temporal = false;               // kStore; honoured where alignment allows
+  double number = 0;
+  int64_t integer = 0;
+  std::vector<int> many;                   // kTranspose, kInterleave
+};
+
+struct Kernel {
+  std::string name;
+  std::vector<Buffer> buffers;
+  std::vector<Register> registers;
+  int variables = 0;                       // integer variables are 0 .. variables - 1
+  std::vector<Stmt> body;
+  std::vector<Stmt> prepack;               // fills kPacked buffers from const arguments; may be
+                                           // empty
+  int arguments = 0;
+  int64_t workspace_bytes = 0;             // shared
+  int64_t private_bytes = 0;               // per worker
+  int64_t packed_bytes = 0;
+  double error_growth = 1;                 // Nest::error_growth: for who verifies
+};
+
+// Every register and variable defined before use, lanes and types agree, accesses in bounds by
+// intervals, parallel rules hold, transposes square. kInternal says which statement: a failure is
+// our bug. Used after lowering in debug builds and in all tests, and by every backend before it
+// builds or runs a kernel. kMeaning leaves out where accesses go: what a kernel does that goes astray
+// is for the process to bear in which it runs.
+enum class Checked : uint8_t { kAll, kMeaning };
+absl::Status verify(const Kernel& kernel, Checked checked = Checked::kAll);
+
+// Readable text, one statement a line, stable (golden tests compare it); parse_kernel is its
+// inverse.
+std::string print(const Kernel& kernel);
+absl::StatusOr<Kernel> parse_kernel(std::string_view text);
+
+// Hash of the meaning (names of buffers and of the kernel do not count): equal kernels are measured
+// once.
+uint64_t hash(const Kernel& kernel);
+
+}  // namespace lw

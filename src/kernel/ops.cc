@@ -1,0 +1,156 @@
+#include "src/kernel/ops.h"
+
+#include <algorithm>
+
+#include "src/expr/scalar.h"
+
+namespace lw {
+namespace {
+
+using enum Field;
+using O = const Operands&;
+
+const char* unless(bool holds, const char* what) { return holds ? nullptr : what; }
+
+const char* first(std::initializer_list<const char*> defects) {
+  for (const char* defect : defects) {
+    if (defect != nullptr) return defect;
+  }
+  return nullptr;
+}
+
+const char* same_lanes(const Register& a, const Register& b) {
+  return unless(a.lanes == b.lanes, "lanes differ");
+}
+const char* same_type(const Register& a, const Register& b) {
+  return unless(a.type == b.type, "types differ");
+}
+const char* alike(const Register& a, const Register& b) {
+  return first({same_lanes(a, b), same_type(a, b)});
+}
+
+// Arithmetic happens in f32: the 16-bit floats only move.
+const char* computes(Type type) {
+  return unless(type != Type::kF16 && type != Type::kBF16, "16-bit floats only move and convert");
+}
+const char* computes(ExprOp op, Type type) {
+  return first({computes(type), unless(accepts(domain_of(op), type), "not for this type")});
+}
+
+const char* binary(O o) {
+  const bool gives_bool = is_comparison(o.s.expr_op);
+  return first({unless(is_binary(o.s.expr_op), "no binary operation"), alike(o.src(0), o.src(1)),
+                computes(o.s.expr_op, o.src(0).type), same_lanes(o.dst(), o.src(0)),
+                gives_bool ? unless(o.dst().type == Type::kBool, "a comparison gives bool")
+                           : same_type(o.dst(), o.src(0))});
+}
+
+const char* transpose(O o) {
+  const std::vector<int>& many = o.s.many;
+  const size_t half = many.size() / 2;
+  if (half < 1 || many.size() != 2 * half || (half & (half - 1)) != 0) {
+    return "needs a power of two of sources and as many destinations";
+  }
+  const Register row = {o.reg(many[0]).type, static_cast<int>(half)};
+  const auto fits = [&](int r) { return alike(o.reg(r), row) == nullptr; };
+  const auto once = [&](int r) { return std::count(many.begin() + half, many.end(), r) == 1; };
+  return unless(std::all_of(many.begin(), many.end(), fits) &&
+                    std::all_of(many.begin() + half, many.end(), once),
+                "must be a square of one type; destinations must differ");
+}
+
+const char* interleave(O o) {
+  const int count = static_cast<int>(o.s.many.size());
+  const auto fits = [&](int r) {
+    return o.reg(r).type == o.dst().type && o.reg(r).lanes * count == o.dst().lanes;
+  };
+  return unless(count >= 2 && std::all_of(o.s.many.begin(), o.s.many.end(), fits),
+                "the sources make no such vector");
+}
+
+const char* dot(O o) {
+  const Register &dst = o.dst(), &a = o.src(0), &b = o.src(1);
+  const auto fits = [&](Type type) {
+    return type != Type::kBool && is_float(type) == is_float(dst.type);
+  };
+  return first({computes(dst.type),
+                unless(a.lanes == b.lanes && a.lanes % dst.lanes == 0 && fits(dst.type) &&
+                           alike(dst, o.src(2)) == nullptr && fits(a.type) && fits(b.type),
+                       "no groups of such types and lanes")});
+}
+
+// What loads and stores of a register have in common.
+const char* access(O o, const Register& value) {
+  if (value.type != o.kernel.buffers[o.s.buffer].type) return "register and buffer differ in type";
+  if (o.s.mask < 0) return nullptr;
+  return first({same_lanes(o.reg(o.s.mask), value),
+                unless(o.reg(o.s.mask).type == Type::kBool, "the mask must be bool")});
+}
+
+const char* load(O o) {
+  const char* defect = access(o, o.dst());
+  if (defect != nullptr || o.s.indices < 0) return defect;
+  return first({same_lanes(o.reg(o.s.indices), o.dst()),
+                unless(o.reg(o.s.indices).type == Type::kI64, "indices must be i64"),
+                unless(o.s.stride == 0, "a gather has stride 0")});
+}
+
+}  // namespace
+
+constexpr OpRow kOpRows[kOps] = {
+    {Op::kImmediate, "const", true, 0, {kConstant}, nullptr},
+    {Op::kMove, "move", true, 1, {kSources}, [](O o) { return alike(o.dst(), o.src(0)); }},
+    {Op::kBroadcast, "broadcast", true, 1, {kSources}, [](O o) {
+      return first({unless(o.dst().lanes % o.src(0).lanes == 0, "broadcasts no part of the lanes"),
+                    same_type(o.dst(), o.src(0))});
+    }},
+    {Op::kUnary, "", true, 1, {kSources}, [](O o) {
+      return first({unless(is_unary(o.s.expr_op), "no unary operation"),
+                    alike(o.dst(), o.src(0)), computes(o.s.expr_op, o.dst().type)});
+    }},
+    {Op::kBinary, "", true, 2, {kSources}, binary},
+    {Op::kFma, "fma", true, 3, {kSources}, [](O o) {
+      return first({alike(o.dst(), o.src(0)), alike(o.dst(), o.src(1)), alike(o.dst(), o.src(2)),
+                    computes(o.dst().type),
+                    unless(o.dst().type != Type::kBool, "not for booleans")});
+    }},
+    {Op::kSelect, "select", true, 3, {kSources}, [](O o) {
+      return first({same_lanes(o.dst(), o.src(0)),
+                    unless(o.src(0).type == Type::kBool, "the condition must be bool"),
+                    alike(o.dst(), o.src(1)), alike(o.dst(), o.src(2))});
+    }},
+    {Op::kCast, "cast", true, 1, {kSources}, [](O o) { return same_lanes(o.dst(), o.src(0)); }},
+    {Op::kIota, "iota", true, 0, {kIndex, kStride}, [](O o) {
+      return unless(!is_float(o.dst().type) && o.dst().type != Type::kBool,
+                    "needs an integer register");
+    }},
+    {Op::kLaneMask, "lanemask", true, 0, {kIndex, kStride}, [](O o) {
+      return unless(o.dst().type == Type::kBool, "needs a bool register");
+    }},
+    {Op::kHorizontal, "reduce", true, 1, {kReduce, kSources}, [](O o) {
+      return first({unless(o.s.reduce != Reduce::kNone, "needs a reduction"),
+                    unless(o.dst().lanes == 1, "types differ"), same_type(o.dst(), o.src(0)),
+                    computes(o.dst().type)});
+    }},
+    {Op::kTranspose, "transpose", false, 0, {kBlock}, transpose},
+    {Op::kInterleave, "interleave", true, 0, {kMany}, interleave},
+    {Op::kDot, "dot", true, 3, {kSources}, dot},
+    {Op::kLoad, "load", true, 0, {kPlace, kStride, kMask, kIndices}, load},
+    {Op::kStore, "store", false, 0, {kPlace, kStored, kStride, kMask, kNonTemporal}, [](O o) {
+      const bool apart = o.s.stride != 0 || o.src(0).lanes == 1;
+      return first({access(o, o.src(0)), unless(o.s.indices < 0, "there are no scattered stores"),
+                    unless(apart, "lanes write the same element")});
+    }},
+    {Op::kPrefetch, "prefetch", false, 0, {kPlace, kLocality}, [](O o) {
+      return unless(o.s.integer >= 1 && o.s.integer <= 3, "the locality must be 1, 2 or 3");
+    }},
+    {Op::kFence, "fence", false, 0, {kSources}, nullptr},
+    {Op::kSlide, "slide", true, 2, {kSlid}, [](O o) {
+      return unless(o.s.integer > 0 && o.s.integer < o.dst().lanes &&
+                        !alike(o.dst(), o.src(0)) && !alike(o.dst(), o.src(1)),
+                    "no lanes in between");
+    }},
+};
+static_assert(in_order(kOpRows));
+
+}  // namespace lw

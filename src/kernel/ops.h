@@ -1,0 +1,63 @@
+// The operations of kernels as rows of one table: what stands in the text after the operation's
+// word, which is also what the hash covers, and what the verifier asks of types and lanes. An
+// operation is its line in Op (kernel.h), its row here, and what the backends make of it: a row in
+// src/build/interpreter.cc and a case in src/build/llvm_memory.cc.
+#pragma once
+
+#include <string_view>
+
+#include "src/kernel/kernel.h"
+
+namespace lw {
+
+// Fields of a statement, as one part of its text.
+enum class Field : uint8_t {
+  kNone,
+  kSources,                                // r1, r2, r3: as many of `srcs` as are set
+  kSlid,                                   // 2 r1, r2: `integer` and sources
+  kConstant,                               // `integer`, or `number` where dst is a float
+  kIndex, kPlace,                          // 16*v0 + 4; A[16*v0 + 4]
+  kStored,                                 // = r1: srcs[0], which goes to memory
+  kStride, kMask, kIndices, kNonTemporal,  // stride 1; mask r1, indices r1, nt: where set
+  kLocality,                               // locality 2: `integer`
+  kReduce,                                 // sum
+  kMany, kBlock,                           // r1, r2; r1 -> r2: `many`, sources and destinations
+};
+
+// A statement whose registers and buffer exist.
+struct Operands {
+  const Kernel& kernel;
+  const Stmt& s;
+  const Register& reg(int i) const { return kernel.registers[i]; }
+  const Register& dst() const { return reg(s.dst); }
+  const Register& src(int i) const { return reg(s.srcs[i]); }
+};
+
+struct OpRow {
+  Op op;
+  std::string_view word;                   // kUnary, kBinary: none, but the name of `expr_op`
+  bool gives;                              // a dst: "rN = " stands before the word
+  int sources;                             // how many of `srcs` it needs
+  Field fields[6];                         // in the text's order, up to kNone
+  const char* (*defect)(const Operands&);  // of types, lanes, numbers, if any; null: none possible
+};
+
+extern const OpRow kOpRows[kOps];          // by Op
+inline const OpRow& row_of(Op op) { return kOpRows[static_cast<int>(op)]; }
+
+// "fma"; of kUnary and kBinary, the name of the statement's ExprOp.
+inline std::string_view word_of(const Stmt& s) {
+  const std::string_view word = row_of(s.op).word;
+  return word.empty() ? op_name(s.expr_op) : word;
+}
+
+// Whether a table by Op has each operation's row in its place.
+template <class Row>
+constexpr bool in_order(const Row (&rows)[kOps]) {
+  for (int i = 0; i < kOps; ++i) {
+    if (rows[i].op != static_cast<Op>(i)) return false;
+  }
+  return true;
+}
+
+}  // namespace lw

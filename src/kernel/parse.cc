@@ -1,0 +1,348 @@
+// Reads what kernel/text.cc prints.
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include "src/kernel/ops.h"
+#include "src/kernel/words.h"
+
+namespace lw {
+namespace {
+
+// Reads the text token by token; the first mistake is kept with its line and everything after it
+// reads as empty, so that the grammar below needs no error paths.
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : rest_(text) {}
+
+  absl::StatusOr<Kernel> parse() {
+    Kernel& k = kernel_;
+    expect("kernel");
+    k.name = std::string(word());
+    k.arguments = field("arguments");
+    k.variables = field("variables");
+    k.workspace_bytes = field("workspace");
+    k.private_bytes = field("private");
+    k.packed_bytes = field("packed");
+    if (accept("growth")) {
+      expect("=");
+      k.error_growth = number();
+    }
+    while (accept("buffer")) buffer();
+    while (accept("registers")) registers();
+    if (accept("prepack")) k.prepack = block();
+    expect("body");
+    k.body = block();
+    space();
+    if (!rest_.empty()) fail("text after the kernel");
+    if (!error_.empty()) return absl::InvalidArgumentError(error_);
+    return std::move(kernel_);
+  }
+
+ private:
+  static bool is_word(char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
+  }
+
+  template <class Number>
+  static bool read(std::string_view text, Number* value) {
+    const char* end = text.data() + text.size();
+    const std::from_chars_result result = std::from_chars(text.data(), end, *value);
+    return result.ec == std::errc() && result.ptr == end;
+  }
+
+  void fail(std::string_view what) {
+    if (error_.empty()) {
+      error_ = "kernel text, line " + std::to_string(line_) + ": " + std::string(what);
+    }
+    rest_ = {};
+  }
+
+  void space() {
+    while (!rest_.empty() && std::isspace(static_cast<unsigned char>(rest_[0]))) {
+      if (rest_[0] == '\n') ++line_;
+      rest_.remove_prefix(1);
+    }
+  }
+
+  std::string_view peek_word() {
+    space();
+    size_t size = 0;
+    while (size < rest_.size() && is_word(rest_[size])) ++size;
+    return rest_.substr(0, size);
+  }
+
+  std::string_view word() {
+    std::string_view found = peek_word();
+    if (found.empty()) fail("a name is missing");
+    rest_.remove_prefix(std::min(found.size(), rest_.size()));
+    return found;
+  }
+
+  bool accept(std::string_view token) {
+    space();
+    if (!rest_.starts_with(token)) return false;
+    if (is_word(token[0]) && peek_word() != token) return false;
+    rest_.remove_prefix(token.size());
+    return true;
+  }
+
+  void expect(std::string_view token) {
+    if (!accept(token)) fail("expected '" + std::string(token) + "'");
+  }
+
+  int64_t integer() {
+    const bool negative = accept("-");
+    const std::string_view digits = word();
+    uint64_t value = 0;  // through unsigned, so that the smallest i64 reads back
+    if (!read(digits, &value)) fail("an integer is missing");
+    return static_cast<int64_t>(negative ? -value : value);
+  }
+
+  double number() {
+    space();
+    size_t size = 0;
+    const auto in_number = [](char c) { return is_word(c) || c == '-' || c == '+'; };
+    while (size < rest_.size() && in_number(rest_[size])) ++size;
+    double value = 0;
+    if (!read(rest_.substr(0, size), &value)) fail("a number is missing");
+    rest_.remove_prefix(std::min(size, rest_.size()));
+    return value;
+  }
+
+  int64_t field(std::string_view name) {
+    expect(name);
+    expect("=");
+    return integer();
+  }
+
+  int numbered(char prefix, int64_t limit) {
+    const std::string_view found = word();
+    int value = -1;
+    if (found.empty() || found[0] != prefix || !read(found.substr(1), &value) || value < 0 ||
+        value >= limit) {
+      fail("expected " + std::string(1, prefix) + "N below " + std::to_string(limit));
+      return -1;
+    }
+    return value;
+  }
+  int reg() { return numbered('r', kernel_.registers.size()); }
+  int var() { return numbered('v', kernel_.variables); }
+
+  Affine affine_sum() {
+    Affine sum;
+    bool negative = accept("-");
+    do {
+      int64_t factor = negative ? -1 : 1;
+      const std::string_view next = peek_word();
+      if (!next.empty() && next[0] == 'v') {
+        sum = sum + variable(var(), factor);
+      } else {
+        const int64_t value = integer() * factor;
+        sum = sum + (accept("*") ? variable(var(), value) : affine(value));
+      }
+      if (accept("+")) negative = false;
+      else if (accept("-")) negative = true;
+      else break;
+    } while (error_.empty());
+    return sum;
+  }
+
+  void buffer() {
+    Buffer b;
+    b.name = std::string(word());
+    if (!parse_type(word(), &b.type)) fail("unknown type");
+    b.elements = integer();
+    const std::string_view scope = word();
+    int index = 0;
+    while (index < 4 && kScopeWords[index] != scope) ++index;
+    if (index == 4) return fail("unknown scope");
+    b.scope = static_cast<Scope>(index);
+    const int64_t place = integer();
+    if (b.scope == Scope::kArgument) b.slot = static_cast<int>(place);
+    else b.offset = place;
+    b.written = accept("written");
+    buffers_.push_back(b.name);
+    kernel_.buffers.push_back(b);
+  }
+
+  void registers() {
+    const std::string_view shape = word();  // f32x16
+    const size_t cross = shape.rfind('x');
+    Register r;
+    if (cross == shape.npos || !parse_type(shape.substr(0, cross), &r.type) ||
+        !read(shape.substr(cross + 1), &r.lanes) || r.lanes < 1) {
+      return fail("expected TYPExLANES");
+    }
+    const int64_t count = integer();
+    if (count < 0 || count > (1 << 20)) return fail("too many registers");
+    kernel_.registers.insert(kernel_.registers.end(), count, r);
+  }
+
+  std::vector<Stmt> block() {
+    std::vector<Stmt> list;
+    if (++depth_ > 200) fail("too deep");
+    expect("{");
+    while (error_.empty() && !accept("}")) list.push_back(stmt());
+    --depth_;
+    return list;
+  }
+
+  Stmt stmt() {
+    Stmt s;
+    if (accept("for")) {
+      s.kind = Stmt::Kind::kFor;
+      s.var = var();
+      expect("<");
+      s.count = integer();
+      s.parallel = accept("parallel");
+      s.body = block();
+    } else if (accept("if")) {
+      s.kind = Stmt::Kind::kIf;
+      space();
+      while (error_.empty() && !rest_.starts_with('{')) {
+        s.conditions.push_back(affine_sum());
+        expect(">=");
+        expect("0");
+        if (!accept(",")) break;
+      }
+      s.body = block();
+      if (accept("else")) s.otherwise = block();
+    } else if (accept("int")) {
+      int_stmt(&s);
+    } else {
+      op(&s);
+    }
+    return s;
+  }
+
+  void int_stmt(Stmt* s) {
+    s->kind = Stmt::Kind::kInt;
+    s->var = var();
+    expect("=");
+    for (int i = 1; i < 6; ++i) {
+      if (accept(kIntWords[i])) s->int_op = static_cast<Stmt::IntOp>(i);
+    }
+    if (s->int_op == Stmt::IntOp::kRegister) {
+      s->srcs[0] = reg();
+      return;
+    }
+    s->a = affine_sum();
+    if (s->int_op == Stmt::IntOp::kAffine) return;
+    expect(",");
+    if (s->int_op == Stmt::IntOp::kDiv || s->int_op == Stmt::IntOp::kMod) s->divisor = integer();
+    else s->b = affine_sum();
+  }
+
+  void place(Stmt* s) {
+    const std::string_view name = word();
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      if (buffers_[i] == name) s->buffer = static_cast<int>(i);
+    }
+    if (s->buffer < 0) fail("unknown buffer '" + std::string(name) + "'");
+    expect("[");
+    s->index = affine_sum();
+    expect("]");
+  }
+
+  // A statement's operation by its first word, or after "rN = ".
+  void op(Stmt* s) {
+    const std::string_view first = peek_word();
+    const OpRow* row = std::find_if(kOpRows, kOpRows + kOps, [&](const OpRow& row) {
+      return !row.gives && row.word == first;
+    });
+    if (row < kOpRows + kOps) {
+      word();
+      s->op = row->op;
+    } else {
+      s->dst = reg();
+      expect("=");
+      if (!value_op(word(), s)) return;
+    }
+    for (const Field part : row_of(s->op).fields) field(s, part);
+  }
+
+  bool value_op(std::string_view name, Stmt* s) {
+    for (const OpRow& row : kOpRows) {
+      s->op = row.op;
+      if (row.word == name && row.gives) return true;
+    }
+    for (int i = static_cast<int>(ExprOp::kAdd); i <= static_cast<int>(ExprOp::kRound); ++i) {
+      s->expr_op = static_cast<ExprOp>(i);
+      s->op = is_unary(s->expr_op) ? Op::kUnary : Op::kBinary;
+      if (op_name(s->expr_op) == name) return true;
+    }
+    fail("unknown operation '" + std::string(name) + "'");
+    return false;
+  }
+
+  void field(Stmt* s, Field field) {
+    switch (field) {
+      case Field::kNone: break;
+      case Field::kSlid: s->integer = integer(); [[fallthrough]];
+      case Field::kSources:
+        if (row_of(s->op).sources == 0) break;
+        for (int i = 0; i == 0 || (i < 3 && accept(",")); ++i) s->srcs[i] = reg();
+        break;
+      case Field::kConstant:
+        if (s->dst >= 0 && is_float(kernel_.registers[s->dst].type)) s->number = number();
+        else s->integer = integer();
+        break;
+      case Field::kIndex: s->index = affine_sum(); break;
+      case Field::kPlace: place(s); break;
+      case Field::kStored:
+        expect("=");
+        s->srcs[0] = reg();
+        break;
+      case Field::kStride:
+        expect("stride");
+        s->stride = integer();
+        break;
+      case Field::kMask:
+        if (accept("mask")) s->mask = reg();
+        break;
+      case Field::kIndices:
+        if (accept("indices")) s->indices = reg();
+        break;
+      case Field::kNonTemporal: s->non_temporal = accept("nt"); break;
+      case Field::kLocality:
+        expect("locality");
+        s->integer = integer();
+        break;
+      case Field::kReduce: {
+        const std::string_view reduce = word();
+        for (int i = 0; i < 5; ++i) {
+          if (kReduceWords[i] == reduce) s->reduce = static_cast<Reduce>(i);
+        }
+        if (s->reduce == Reduce::kNone) fail("unknown reduction");
+        break;
+      }
+      case Field::kMany: many(s); break;
+      case Field::kBlock: {
+        many(s);
+        const size_t sources = s->many.size();
+        expect("->");
+        many(s);
+        if (s->many.size() != 2 * sources) fail("as many destinations as sources are needed");
+        break;
+      }
+    }
+  }
+
+  void many(Stmt* s) {
+    do s->many.push_back(reg());
+    while (accept(","));
+  }
+
+  std::string_view rest_;
+  int line_ = 1, depth_ = 0;
+  std::string error_;
+  std::vector<std::string> buffers_;
+  Kernel kernel_;
+};
+
+}  // namespace
+
+absl::StatusOr<Kernel> parse_kernel(std::string_view text) { return Parser(text).parse(); }
+
+}  // namespace lw

@@ -1,0 +1,439 @@
+// Checks a kernel's invariants: a failure is a bug of lowering, found before it can become a wild
+// store. One walk in program order keeps
+//   the range of every integer variable in scope (an interval),
+//   facts: affine forms known to be >= 0 here (conditions of enclosing Ifs; what min, max, / and
+//          affine definitions say of their variable), and
+//   which registers are defined, and for lane masks, which affine form each lane asserts.
+//
+// An access is in bounds if index <= elements - 1 and index >= 0 follow. `e <= limit` is proved by
+// the interval of e, or else by adding a fact that cancels one of e's variables (with c * x in e
+// and d * x in the fact f of opposite sign, e <= limit follows from |d| e + |c| f <= |d| limit), to
+// a small depth. Lanes that a mask turns off need no proof. Gathers are clamped by the lowering,
+// and masks that depend on data cannot be followed; both are trusted.
+#include <algorithm>
+#include <optional>
+
+#include "src/base/check.h"
+#include "src/expr/scalar.h"
+#include "src/kernel/ops.h"
+#include "src/kernel/quotient.h"
+
+namespace lw {
+namespace {
+
+using Wide = __int128;
+constexpr int kProofDepth = 3;
+
+struct Range { int64_t lo, hi; };
+
+// One lane mask: lane l is on only if index + l * stride >= 0, for each of the forms.
+struct LaneForm {
+  Affine index;
+  int64_t stride;
+};
+
+using Mask = std::optional<std::vector<LaneForm>>;  // empty: unknown
+
+// What is wrong with the buffer; null when nothing.
+const char* buffer_defect(const Kernel& kernel, const Buffer& b) {
+  if (b.elements < 0 || b.elements >= (int64_t{1} << 50)) return "bad number of elements";
+  if (b.scope == Scope::kArgument) {
+    return b.slot >= 0 && b.slot < kernel.arguments ? nullptr : "no such argument";
+  }
+  const int64_t whole = b.scope == Scope::kWorkspace ? kernel.workspace_bytes
+                        : b.scope == Scope::kPrivate ? kernel.private_bytes
+                                                     : kernel.packed_bytes;
+  const bool aligned = b.offset >= 0 && b.offset % kWorkspaceAlignment == 0;
+  if (!aligned) return "offset must be a multiple of 64";
+  return b.offset + b.elements * size_of(b.type) <= whole ? nullptr : "reaches outside its scope";
+}
+
+class Verifier {
+ public:
+  Verifier(const Kernel& kernel, Checked checked) : kernel_(kernel), checked_(checked) {}
+
+  absl::Status run() {
+    buffers();
+    walk(kernel_.prepack, "prepack", true);
+    walk(kernel_.body, "body", false);
+    if (error_.empty()) return absl::OkStatus();
+    return absl::InternalError("kernel " + kernel_.name + ": " + error_);
+  }
+
+ private:
+  void fail(const std::string& what) {
+    if (error_.empty()) error_ = path_ + ": " + what;
+  }
+  bool require(bool condition, const char* what) {
+    if (!condition) fail(what);
+    return condition;
+  }
+
+  void walk(const std::vector<Stmt>& body, const char* name, bool prepack) {
+    path_ = name;
+    in_prepack_ = prepack;
+    ranges_.assign(kernel_.variables, std::nullopt);
+    defined_.assign(kernel_.registers.size(), false);
+    masks_.assign(kernel_.registers.size(), std::nullopt);
+    trusted_.assign(kernel_.registers.size(), false);
+    facts_.clear();
+    list(body);
+  }
+
+  void buffers() {
+    for (const Buffer& b : kernel_.buffers) {
+      path_ = "buffer " + b.name;
+      if (const char* defect = buffer_defect(kernel_, b)) fail(defect);
+    }
+    for (const Register& r : kernel_.registers) {
+      path_ = "registers";
+      require(r.lanes >= 1, "a register needs lanes");
+    }
+  }
+
+  Range range(const Affine& a) const {
+    Wide lo = a.constant, hi = a.constant;
+    for (const Affine::Term& t : a.terms) {
+      const Range r = *ranges_[t.var];
+      lo += Wide{t.coefficient} * (t.coefficient > 0 ? r.lo : r.hi);
+      hi += Wide{t.coefficient} * (t.coefficient > 0 ? r.hi : r.lo);
+    }
+    const Wide limit = INT64_MAX;
+    return {static_cast<int64_t>(std::max(lo, -limit)), static_cast<int64_t>(std::min(hi, limit))};
+  }
+
+  bool at_most(const Affine& e, int64_t limit, int depth) const {
+    if (range(e).hi <= limit) return true;
+    if (depth == 0) return false;
+    for (const Affine::Term& t : e.terms) {
+      for (const Affine& fact : facts_) {
+        for (const Affine::Term& u : fact.terms) {
+          if (u.var != t.var || (u.coefficient > 0) == (t.coefficient > 0)) continue;
+          const int64_t c = std::abs(t.coefficient), d = std::abs(u.coefficient);
+          if (c > (1 << 30) || d > (1 << 30) || std::abs(limit) > (int64_t{1} << 60) / d) continue;
+          if (at_most(e * d + fact * c, limit * d, depth - 1)) return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  void in_bounds(const Stmt& s, const Affine& index) {
+    const Buffer& b = kernel_.buffers[s.buffer];
+    if (!at_most(index, b.elements - 1, kProofDepth)) {
+      fail("access to " + b.name + " may reach element " + std::to_string(range(index).hi) +
+           " of " + std::to_string(b.elements));
+    }
+    if (!at_most(affine(0) - index, 0, kProofDepth)) {
+      fail("access to " + b.name + " may reach element " + std::to_string(range(index).lo));
+    }
+  }
+
+  void list(const std::vector<Stmt>& list) {
+    const size_t facts = facts_.size(), quotients = quotients_.size();
+    const std::string outer = path_;
+    for (size_t i = 0; i < list.size() && error_.empty(); ++i) {
+      path_ = outer + "[" + std::to_string(i) + "]";
+      stmt(list[i]);
+    }
+    if (error_.empty()) path_ = outer;
+    for (const Stmt& s : list) {
+      if (s.kind == Stmt::Kind::kInt && s.var >= 0 && s.var < kernel_.variables) leave(s.var);
+    }
+    facts_.resize(facts);
+    quotients_.resize(quotients);
+  }
+
+  void stmt(const Stmt& s) {
+    switch (s.kind) {
+      case Stmt::Kind::kFor: return loop(s);
+      case Stmt::Kind::kIf: return branch(s);
+      case Stmt::Kind::kInt: return integer(s);
+      case Stmt::Kind::kOp: return op(s);
+    }
+  }
+
+  bool enter(int var, Range range) {
+    if (!require(var >= 0 && var < kernel_.variables, "no such variable") ||
+        !require(!ranges_[var].has_value(), "the variable is already in use")) {
+      return false;
+    }
+    ranges_[var] = range;
+    return true;
+  }
+
+  // The variable's name may be given to another: forget what was known in terms of it.
+  void leave(int var) {
+    ranges_[var] = std::nullopt;
+    for (Mask& mask : masks_) {
+      if (!mask.has_value()) continue;
+      for (const LaneForm& form : *mask) {
+        const auto uses = [&](const Affine::Term& t) { return t.var == var; };
+        if (std::any_of(form.index.terms.begin(), form.index.terms.end(), uses)) {
+          mask = std::nullopt;
+          break;
+        }
+      }
+    }
+  }
+
+  bool known(const Affine& a) {
+    for (const Affine::Term& t : a.terms) {
+      if (!require(t.var >= 0 && t.var < kernel_.variables && ranges_[t.var].has_value(),
+                   "a variable is used outside of its scope")) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // What a loop or a branch writes has no known mask afterwards (nor, in loops, before).
+  void forget_masks(const std::vector<Stmt>& list) {
+    const auto forget = [&](int i) {
+      if (i < 0 || i >= static_cast<int>(masks_.size())) return;
+      masks_[i] = std::nullopt;
+      trusted_[i] = false;
+    };
+    for (const Stmt& s : list) {
+      forget_masks(s.body);
+      forget_masks(s.otherwise);
+      if (s.kind != Stmt::Kind::kOp) continue;
+      forget(s.dst);
+      if (s.op != Op::kTranspose) continue;
+      std::for_each(s.many.begin() + s.many.size() / 2, s.many.end(), forget);
+    }
+  }
+
+  void loop(const Stmt& s) {
+    if (!require(s.count >= 1, "a loop must run at least once") ||
+        !enter(s.var, {0, s.count - 1})) {
+      return;
+    }
+    forget_masks(s.body);
+    path_ += s.parallel ? ".parallel" : ".for";
+    if (s.parallel) {
+      require(!in_parallel_, "parallel loops must not nest");
+      const std::vector<bool> defined = defined_;
+      defined_.assign(defined_.size(), false);
+      in_parallel_ = true;
+      list(s.body);
+      in_parallel_ = false;
+      defined_ = defined;
+    } else {
+      list(s.body);
+    }
+    forget_masks(s.body);
+    leave(s.var);
+  }
+
+  void branch(const Stmt& s) {
+    const size_t facts = facts_.size();
+    for (const Affine& condition : s.conditions) {
+      if (!known(condition)) return;
+      facts_.push_back(condition);
+      bound_quotients(quotients_, condition, &facts_);
+    }
+    const std::string outer = path_;
+    const std::vector<bool> before = defined_;
+    path_ = outer + ".then";
+    list(s.body);
+    facts_.resize(facts);
+    std::vector<bool> after = defined_;
+    defined_ = before;
+    if (error_.empty()) path_ = outer + ".else";
+    if (s.conditions.size() == 1) facts_.push_back(s.conditions[0] * -1 - affine(1));
+    list(s.otherwise);
+    facts_.resize(facts);
+    for (size_t i = 0; i < after.size(); ++i) defined_[i] = defined_[i] && after[i];
+    forget_masks(s.body);
+    forget_masks(s.otherwise);
+  }
+
+  void integer(const Stmt& s) {
+    if (!known(s.a) || !known(s.b)) return;
+    const Range a = range(s.a), b = range(s.b);
+    const auto fact = [&](const Affine& f) { facts_.push_back(f); };
+    switch (s.int_op) {
+      case Stmt::IntOp::kAffine:
+        if (!enter(s.var, a)) return;
+        fact(s.a - variable(s.var));
+        return fact(variable(s.var) - s.a);
+      case Stmt::IntOp::kDiv: case Stmt::IntOp::kMod: {
+        if (!require(s.divisor > 0, "the divisor must be positive")) return;
+        const Range quotient = {floor_div(a.lo, s.divisor), floor_div(a.hi, s.divisor)};
+        if (s.int_op == Stmt::IntOp::kDiv) {
+          if (!enter(s.var, quotient)) return;
+          quotients_.push_back({s.a, s.divisor, s.var});
+          const Affine rest = s.a - variable(s.var, s.divisor);
+          fact(rest);
+          return fact(affine(s.divisor - 1) - rest);
+        }
+        if (quotient.lo != quotient.hi) {
+          if (!enter(s.var, {0, s.divisor - 1})) return;
+          // Where the quotient has a variable too, the remainder is exact.
+          for (const Quotient& q : quotients_) {
+            if (!(q.of == s.a) || q.divisor != s.divisor) continue;
+            const Affine rest = s.a - variable(q.var, s.divisor);
+            fact(rest - variable(s.var));
+            fact(variable(s.var) - rest);
+          }
+          return;
+        }
+        const int64_t base = quotient.lo * s.divisor;  // the remainder is a - base
+        if (!enter(s.var, {a.lo - base, a.hi - base})) return;
+        fact(s.a - affine(base) - variable(s.var));
+        return fact(variable(s.var) - s.a + affine(base));
+      }
+      case Stmt::IntOp::kMin:
+        if (!enter(s.var, {std::min(a.lo, b.lo), std::min(a.hi, b.hi)})) return;
+        fact(s.a - variable(s.var));
+        return fact(s.b - variable(s.var));
+      case Stmt::IntOp::kMax:
+        if (!enter(s.var, {std::max(a.lo, b.lo), std::max(a.hi, b.hi)})) return;
+        fact(variable(s.var) - s.a);
+        return fact(variable(s.var) - s.b);
+      case Stmt::IntOp::kRegister:
+        if (!source(s.srcs[0])) return;
+        require(!is_float(reg(s.srcs[0]).type) && reg(s.srcs[0]).lanes == 1,
+                "needs a scalar integer register");
+        enter(s.var, {INT64_MIN / 4, INT64_MAX / 4});
+        return;
+    }
+  }
+
+  const Register& reg(int i) const { return kernel_.registers[i]; }
+
+  bool exists(int i) {
+    return require(i >= 0 && i < static_cast<int>(kernel_.registers.size()), "no such register");
+  }
+  bool source(int i) {
+    if (!exists(i)) return false;
+    if (!defined_[i]) fail("r" + std::to_string(i) + " is used before it is defined");
+    return defined_[i];
+  }
+  // Whether what a statement's field names exists, and is defined where it is read.
+  bool there(const Stmt& s, Field field) {
+    const auto readable = [&](int i) { return source(i); };
+    const int buffers = static_cast<int>(kernel_.buffers.size());
+    const auto half = s.many.begin() + s.many.size() / 2;
+    switch (field) {
+      case Field::kSources: case Field::kSlid:
+        return std::all_of(s.srcs, s.srcs + row_of(s.op).sources, readable);
+      case Field::kIndex: return known(s.index);
+      case Field::kPlace:
+        return require(s.buffer >= 0 && s.buffer < buffers, "no such buffer") && known(s.index);
+      case Field::kStored: return source(s.srcs[0]);
+      case Field::kMask: return s.mask < 0 || source(s.mask);
+      case Field::kIndices: return s.indices < 0 || source(s.indices);
+      case Field::kMany: return std::all_of(s.many.begin(), s.many.end(), readable);
+      case Field::kBlock:
+        return std::all_of(s.many.begin(), half, readable) &&
+               std::all_of(half, s.many.end(), [&](int i) { return exists(i); });
+      case Field::kNone: case Field::kConstant: case Field::kStride: case Field::kNonTemporal:
+      case Field::kLocality: case Field::kReduce:
+        return true;
+    }
+    return true;
+  }
+
+  void op(const Stmt& s) {
+    const OpRow& row = row_of(s.op);
+    path_ += " " + std::string(word_of(s));
+    if (row.gives && !exists(s.dst)) return;
+    for (Field field : row.fields) {
+      if (!there(s, field)) return;
+    }
+    const char* defect = row.defect == nullptr ? nullptr : row.defect({kernel_, s});
+    if (defect != nullptr) return fail(defect);
+    if (s.op == Op::kLoad || s.op == Op::kStore) access(s);
+    if (row.gives) define(s.dst, asserted(s), from_data(s));
+    if (s.op == Op::kTranspose) {
+      for (size_t i = s.many.size() / 2; i < s.many.size(); ++i) {
+        define(s.many[i], std::nullopt, false);
+      }
+    }
+  }
+
+  void define(int i, Mask mask, bool trusted) {
+    defined_[i] = true;
+    masks_[i] = std::move(mask);
+    trusted_[i] = trusted;
+  }
+
+  // A comparison of vectors of indices is not followed, nor is what it is a part of.
+  bool from_data(const Stmt& s) const {
+    if (s.op != Op::kBinary) return false;
+    return (is_comparison(s.expr_op) && reg(s.srcs[0]).type == Type::kI64) ||
+           trusted_[s.srcs[0]] || trusted_[s.srcs[1]];
+  }
+
+  // What each lane of the result asserts, as far as that can be followed.
+  Mask asserted(const Stmt& s) {
+    switch (s.op) {
+      case Op::kMove: return masks_[s.srcs[0]];
+      case Op::kBroadcast: {
+        if (reg(s.srcs[0]).lanes > 1) return std::nullopt;
+        Mask mask = masks_[s.srcs[0]];     // what the scalar asserts, every lane does
+        if (mask.has_value()) {
+          for (LaneForm& form : *mask) form.stride = 0;
+        }
+        return mask;
+      }
+      case Op::kLaneMask: return std::vector<LaneForm>{{s.index, s.stride}};
+      case Op::kBinary: {
+        if (s.expr_op != ExprOp::kAnd || from_data(s)) return std::nullopt;
+        std::vector<LaneForm> both;        // what either side asserts
+        for (int i : {s.srcs[0], s.srcs[1]}) {
+          if (masks_[i].has_value()) both.insert(both.end(), masks_[i]->begin(), masks_[i]->end());
+        }
+        return both.empty() ? Mask() : Mask(std::move(both));
+      }
+      default: return std::nullopt;
+    }
+  }
+
+  void access(const Stmt& s) {
+    if (checked_ != Checked::kAll) return;
+    const Buffer& b = kernel_.buffers[s.buffer];
+    const bool store = s.op == Op::kStore;
+    const bool read_only = b.scope == Scope::kPacked ? !in_prepack_
+                           : b.scope == Scope::kArgument && (!b.written || in_prepack_);
+    require(!store || !read_only, "the buffer must not be written here");
+    if (s.indices < 0) bounds(s, reg(store ? s.srcs[0] : s.dst).lanes);
+  }
+
+  void bounds(const Stmt& s, int lanes) {
+    if (s.mask < 0) {
+      in_bounds(s, s.index);
+      if (s.stride != 0 && lanes > 1) in_bounds(s, s.index + affine((lanes - 1) * s.stride));
+      return;
+    }
+    if (!masks_[s.mask].has_value()) return;
+    const size_t facts = facts_.size();
+    for (int l = 0; l < lanes && error_.empty(); ++l) {
+      bool on = true;
+      for (const LaneForm& form : *masks_[s.mask]) {
+        facts_.push_back(whole_numbers(form.index + affine(l * form.stride)));
+        on = on && range(facts_.back()).hi >= 0;
+      }
+      if (on) in_bounds(s, s.index + affine(l * s.stride));
+      facts_.resize(facts);
+    }
+  }
+
+  const Kernel& kernel_;
+  const Checked checked_;
+  std::string error_, path_;
+  bool in_prepack_ = false, in_parallel_ = false;
+  std::vector<std::optional<Range>> ranges_;  // by variable; empty: not in scope
+  std::vector<Affine> facts_;                 // each >= 0 here
+  std::vector<Quotient> quotients_;           // whose variables are in scope
+  std::vector<bool> defined_, trusted_;       // by register
+  std::vector<Mask> masks_;                   // by register
+};
+
+}  // namespace
+
+absl::Status verify(const Kernel& k, Checked checked) { return Verifier(k, checked).run(); }
+
+}  // namespace lw

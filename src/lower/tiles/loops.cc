@@ -1,0 +1,313 @@
+// Loops: every instance of a loop body with its own constant extents.
+//
+// A loop whose tile does not divide its range runs its full tiles in a loop and the remainder once,
+// as code of its own (kCompose); or all tiles alike with a limit that masks points (kMask); or with
+// the last tile moved back (kShift). Fused and parallel loops decide by a branch what serial loops
+// peel.
+#include <algorithm>
+#include <functional>
+
+#include "src/base/check.h"
+#include "src/lower/tiles/tile.h"
+
+namespace lw::lowering {
+namespace {
+
+using Body = std::function<void()>;
+
+// Where the axis stands in one instance of a loop's body, relative to the instance outside.
+struct Instance {
+  Affine iteration, start;
+  int64_t extent;                          // points
+  bool limited = false;                    // to those of the instance outside: a masked tail
+};
+
+void instance(Frame& f, const LoopPart& part, const Instance& at, const Body& body) {
+  const AxisState saved = f.axes[part.axis];
+  AxisState& axis = f.axes[part.axis];
+  axis.base = saved.base + at.start;
+  axis.extent = at.extent;
+  if (at.limited) axis.limits.push_back(saved.base + affine(saved.extent));
+  const bool factored = f.stage.factored_axis == part.axis && f.stage.factored_tile == part.tile;
+  AxisState partial;
+  if (factored) {
+    partial = f.axes[0];
+    f.axes[0] = {partial.base + at.iteration, 1, {}};
+  }
+  body();
+  if (factored) f.axes[0] = partial;
+  f.axes[part.axis] = saved;
+}
+
+// An iteration of `count`, before or after which there are others of the same loop.
+struct Visit {
+  Affine iteration;
+  int64_t count;
+  bool has_before = false, has_after = false;
+};
+
+// Remembers, for reduction loops outside the register run, when a point is visited first and last.
+void tracked(Frame& f, bool track, const Visit& visit, const Body& body) {
+  if (!track) return body();
+  const auto first = f.first, last = f.last;
+  const bool never_first = f.never_first, never_last = f.never_last;
+  if (visit.has_before) f.never_first = true;
+  if (visit.has_after) f.never_last = true;
+  if (visit.count > 1) {
+    f.first.push_back(visit.iteration * -1);
+    f.last.push_back(visit.iteration - affine(visit.count - 1));
+  }
+  body();
+  f.first = first;
+  f.last = last;
+  f.never_first = never_first;
+  f.never_last = never_last;
+}
+
+// for (var = 0; var < count; ++var) body(var); one iteration needs no loop.
+void counted(Frame& f, int64_t count, bool parallel,
+             const std::function<void(const Affine&)>& body) {
+  Emitter& e = f.e;
+  if (count == 0) return;
+  if (count == 1) return body(affine(0));
+  Stmt loop;
+  loop.kind = Stmt::Kind::kFor;
+  loop.count = count;
+  loop.parallel = parallel;
+  loop.var = e.new_var({0, count - 1});
+  const bool was_parallel = e.in_parallel;
+  f.vars.push_back(loop.var);
+  e.in_parallel = was_parallel || parallel;
+  e.emit_into(loop.body, [&] { body(variable(loop.var)); });
+  e.in_parallel = was_parallel;
+  f.vars.pop_back();
+  e.emit(std::move(loop));
+}
+
+struct Trips {
+  int64_t extent, tile, full, rest, all;
+};
+Trips trips_of(const Frame& f, const LoopPart& part) {
+  const int64_t extent = f.axes[part.axis].extent;
+  const int64_t full = extent / part.tile, rest = extent % part.tile;
+  return {extent, part.tile, full, rest, full + (rest > 0 ? 1 : 0)};
+}
+
+// The instance for a run-time iteration number: full tile, or what its tail says.
+void dispatch(Frame& f, const LoopPart& part, Tail tail, const Affine& v, const Body& body) {
+  Emitter& e = f.e;
+  const Trips t = trips_of(f, part);
+  if (t.full == 0) return instance(f, part, {affine(0), affine(0), t.rest}, body);
+  if (t.rest == 0) return instance(f, part, {v, v * t.tile, t.tile}, body);
+  if (tail == Tail::kMask) return instance(f, part, {v, v * t.tile, t.tile, true}, body);
+  if (tail == Tail::kShift) {
+    const Affine start = e.emit_int(Stmt::IntOp::kMin, v * t.tile, affine(t.extent - t.tile), 1);
+    return instance(f, part, {v, start, t.tile}, body);
+  }
+  Stmt branch;
+  branch.kind = Stmt::Kind::kIf;
+  branch.conditions.push_back(affine(t.full - 1) - v);
+  e.emit_into(branch.body, [&] {
+    // Says what the branch knows: without it every read in here would look as if it could run out
+    // of its tensor, and be masked.
+    const Affine full = e.emit_int(Stmt::IntOp::kMin, v, affine(t.full - 1), 1);
+    instance(f, part, {full, full * t.tile, t.tile}, body);
+  });
+  e.emit_into(branch.otherwise, [&] {
+    instance(f, part, {affine(t.full), affine(t.full * t.tile), t.rest}, body);
+  });
+  e.emit(std::move(branch));
+}
+
+void dispatch_parts(Frame& f, const Loop& loop, size_t part, const std::vector<Affine>& v,
+                    const Body& body) {
+  if (part == loop.parts.size()) return body();
+  dispatch(f, loop.parts[part], loop.tail, v[part],
+           [&] { dispatch_parts(f, loop, part + 1, v, body); });
+}
+
+// Parallel and fused loops: one counter for all parts, the last running fastest.
+void fused_loop(Frame& f, const Loop& loop, const Body& body) {
+  std::vector<int64_t> counts;
+  int64_t total = 1;
+  for (const LoopPart& part : loop.parts) {
+    counts.push_back(trips_of(f, part).all);
+    total *= counts.back();
+  }
+  counted(f, total, loop.kind == LoopKind::kParallel, [&](const Affine& counter) {
+    std::vector<Affine> v(counts.size());
+    Affine rest = counter;
+    for (size_t p = counts.size(); p-- > 1;) {
+      v[p] = f.e.emit_int(Stmt::IntOp::kMod, rest, {}, counts[p]);
+      rest = f.e.emit_int(Stmt::IntOp::kDiv, rest, {}, counts[p]);
+    }
+    v[0] = rest;
+    dispatch_parts(f, loop, 0, v, body);
+  });
+}
+
+// Whether the register tile holds several points of the axis.
+bool unrolled(const Frame& f, int axis) {
+  for (size_t l = f.tile; l < f.stage.loops.size(); ++l) {
+    for (const LoopPart& part : f.stage.loops[l].parts) {
+      if (part.axis == axis) return true;
+    }
+  }
+  return false;
+}
+
+void one_loop(Frame& f, const Loop& loop, bool track, const Body& body) {
+  if (loop.parts.size() > 1 || loop.kind == LoopKind::kParallel) return fused_loop(f, loop, body);
+  const LoopPart part = loop.parts[0];
+  const Trips t = trips_of(f, part);
+  if (t.full == 0) return instance(f, part, {affine(0), affine(0), t.rest}, body);
+  if (t.rest > 0 && loop.tail != Tail::kCompose) {
+    counted(f, t.all, false, [&](const Affine& v) {
+      tracked(f, track, {v, t.all}, [&] { dispatch(f, part, loop.tail, v, body); });
+    });
+    return;
+  }
+  const auto full_tile = [&](const Affine& v) {
+    instance(f, part, {v, v * t.tile, t.tile}, body);
+  };
+  // One point of the axis at a time does not differ within a tile: a branch decides.
+  Interior inner = track || !unrolled(f, part.axis)
+                       ? Interior{0, t.full}
+                       : interior(f.e, f.guards, f.axes, part.axis, t.tile, t.full);
+  const bool phases = !track && !is_reduction(f.stage, loop) && t.tile == 1 && t.rest == 0;
+  if (phases && unrolls_phase(f.e, f.guards, f.axes, part.axis, t.full)) inner = {t.full, t.full};
+  for (int64_t v = 0; v < inner.first; ++v) full_tile(affine(v));
+  counted(f, inner.last - inner.first, false, [&](const Affine& v) {
+    const Visit visit{v, t.full, false, t.rest > 0};
+    tracked(f, track, visit, [&] { full_tile(v + affine(inner.first)); });
+  });
+  for (int64_t v = inner.last; v < t.full; ++v) full_tile(affine(v));
+  if (t.rest > 0) {
+    tracked(f, track, {affine(0), 1, true}, [&] {
+      instance(f, part, {affine(t.full), affine(t.full * t.tile), t.rest}, body);
+    });
+  }
+}
+
+// Whether a loop from `l` to the tile moves what the guard looks at.
+bool moves(const Frame& f, int l, const Guard& guard) {
+  for (; l < f.tile; ++l) {
+    for (const LoopPart& part : f.stage.loops[l].parts) {
+      if (guard.moved_by(part.axis)) return true;
+    }
+  }
+  return false;
+}
+
+// The guard's index divided, where it decides by a quotient or a remainder: known to all that is
+// emitted until it is popped.
+const Emitter::Quotient& quotient_of(Emitter& e, const Affine& index, int64_t divisor) {
+  for (const Emitter::Quotient& known : e.quotients) {
+    if (known.of == index && known.divisor == divisor) return known;
+  }
+  const Affine quotient = e.emit_int(Stmt::IntOp::kDiv, index, {}, divisor);
+  const Affine remainder = e.emit_int(Stmt::IntOp::kMod, index, {}, divisor);
+  e.quotients.push_back({index, divisor, quotient, remainder});
+  return e.quotients.back();
+}
+
+// What must be >= 0 where the guard lets all points of the frame count.
+std::vector<Affine> conditions_of(Emitter& e, const Guard& guard, const GuardRange& range) {
+  const Affine last = affine(guard.extent - 1);
+  if (guard.multiple) return {quotient_of(e, range.lo, guard.divisor).remainder * -1};
+  if (guard.divisor == 1) return {range.lo, last - range.hi};
+  const Affine at = quotient_of(e, range.lo, guard.divisor).quotient;
+  return {at, last - at};
+}
+
+// Branches over the guards, from number `g`, that no loop from `l` on moves.
+void decide(Frame& f, int l, size_t g, const Body& body) {
+  Emitter& e = f.e;
+  if (!e.failure.ok()) return;
+  GuardRange range;
+  for (; g < f.guards.size(); ++g) {
+    const Guard& guard = f.guards[g];
+    if (f.decided[g] || moves(f, l, guard)) continue;
+    range = range_of_guard(e, guard, f.axes);
+    if (range.outside) return;
+    // Rows that differ from each other know by themselves where their answers are settled.
+    const bool by_row = range.settled || (!range.single() && guard.divisor > 1);
+    if (!range.inside && !by_row) break;
+  }
+  if (g == f.guards.size()) return body();
+  Stmt branch;
+  branch.kind = Stmt::Kind::kIf;
+  const size_t assumed = e.assumed.size(), quotients = e.quotients.size();
+  for (const Affine& bound : conditions_of(e, f.guards[g], range)) {
+    if (known_at_least_zero(e, bound)) continue;
+    branch.conditions.push_back(bound);
+    e.assumed.push_back(bound);
+  }
+  f.decided[g] = true;
+  e.emit_into(branch.body, [&] { decide(f, l, g + 1, body); });
+  e.assumed.resize(assumed);
+  if (!range.single()) e.emit_into(branch.otherwise, [&] { decide(f, l, g + 1, body); });
+  f.decided[g] = false;
+  e.emit(std::move(branch));
+  e.quotients.resize(quotients);
+}
+
+// The reductions of the run, from loop `l` to the tile.
+void run_loops(Frame& f, int l, const Accumulators& accumulators) {
+  decide(f, l, 0, [&] {
+    if (l == f.tile) return update_accumulators(f, accumulators);
+    const Loop& loop = f.stage.loops[l];
+    const Body body = [&] {
+      emit_attached(f.e, f.s, loop.name, f.axes);
+      run_loops(f, l + 1, accumulators);
+    };
+    const bool plain = loop.parts.size() == 1 && loop.kind == LoopKind::kSerial;
+    const Trips t = trips_of(f, loop.parts[0]);
+    if (!plain || t.rest > 0 ||
+        !unrolls_window(f.e, f.guards, f.axes, loop.parts[0].axis, t.full)) {
+      return one_loop(f, loop, false, body);
+    }
+    // Taps share what they read with their neighbours, but the tile leaves no registers to hold it.
+    for (int64_t v = 0; v < t.full; ++v) {
+      Stmt fence;
+      fence.op = Op::kFence;
+      f.e.emit(std::move(fence));
+      instance(f, loop.parts[0], {affine(v), affine(v * t.tile), t.tile}, body);
+    }
+  });
+}
+
+void outer_loops(Frame& f, int l) {
+  if (!f.e.failure.ok()) return;
+  const bool reduction = f.stage.copy_of < 0 && f.e.tensor(f.stage.tensor).reduce != Reduce::kNone;
+  if (l == f.run) {
+    if (!reduction) return emit_map_tile(f);
+    const Accumulators accumulators = start_accumulators(f);
+    run_loops(f, l, accumulators);
+    return finish_accumulators(f, accumulators);
+  }
+  const Loop& loop = f.stage.loops[l];
+  one_loop(f, loop, reduction && is_reduction(f.stage, loop), [&] {
+    emit_attached(f.e, f.s, loop.name, f.axes);
+    outer_loops(f, l + 1);
+  });
+}
+
+}  // namespace
+
+void emit_stage(Emitter& e, int s, std::vector<AxisState> axes) {
+  const Stage& stage = e.nest.stages[s];
+  Frame f{.e = e,
+          .s = s,
+          .stage = stage,
+          .run = run_begin(stage),
+          .tile = tile_begin(stage),
+          .axes = std::move(axes),
+          .lanes = stage_lanes(e.nest, s),
+          .guards = guards_of(e, s)};
+  f.decided.assign(f.guards.size(), false);
+  if (stage.factored_axis >= 0) f.axes[0] = {affine(0), 1, {}};
+  outer_loops(f, 0);
+}
+
+}  // namespace lw::lowering

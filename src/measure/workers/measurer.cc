@@ -1,0 +1,267 @@
+// The measurer's process: loads machine code and runs it on prepared tensors. Long-lived; it
+// survives nothing by itself: a crash, a hang or a wild write ends this process and the parent
+// forks another.
+//
+// The tensors are mapped here between guard pages, inputs read-only; the mappings inherited from
+// the parent are given up first, so no address in this process can change an input or an oracle.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "src/base/check.h"
+#include "src/base/clock.h"
+#include "src/base/parallel_pool.h"
+#include "src/measure/machine/hygiene.h"
+#include "src/measure/process/sandbox.h"
+#include "src/measure/run/runner.h"
+#include "src/measure/run/timing.h"
+#include "src/measure/workers/workbench.h"
+#include "src/measure/workers/worker_loop.h"
+
+namespace lw {
+namespace {
+
+// Writes back and drops [data, data + bytes) from every cache of this processor.
+void flush_caches(const std::byte* data, int64_t bytes) {
+#if defined(__x86_64__)
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_ia32_clflush(data + i);
+  __builtin_ia32_mfence();
+#elif defined(__aarch64__)
+  for (int64_t i = 0; i < bytes; i += 64) asm volatile("dc civac, %0" : : "r"(data + i) : "memory");
+  asm volatile("dsb sy" : : : "memory");
+#endif
+}
+
+// How this processor rounds and traps: the control bits, not the flags of what has happened.
+uint32_t floating_point_mode() {
+#if defined(__x86_64__)
+  return __builtin_ia32_stmxcsr() & 0xffc0u;
+#elif defined(__aarch64__)
+  return static_cast<uint32_t>(__builtin_aarch64_get_fpcr());
+#endif
+}
+
+void set_floating_point_mode(uint32_t mode) {
+#if defined(__x86_64__)
+  __builtin_ia32_ldmxcsr(mode);
+#elif defined(__aarch64__)
+  __builtin_aarch64_set_fpcr(mode);
+#endif
+}
+
+const uint32_t kUsualMode = floating_point_mode();
+
+class Harness {
+ public:
+  explicit Harness(Workbench& bench)
+      : bench_(bench),
+        page_(bench.control_page(0)),
+        pool_(bench.options.threads, bench.measuring) {
+    // All threads have come to where they pin themselves: soon they may not.
+    pool_.run(pool_.workers(), [](void*, int64_t, int64_t) {}, nullptr);
+  }
+
+  absl::Status map_tensors() {
+    for (int set = 0; set < kInputSets; ++set) {
+      for (size_t i = 0; i < bench_.arguments.size(); ++i) {
+        Argument& a = bench_.arguments[i];
+        SharedMemory& memory = a.memory[a.output ? 0 : set];
+        ASSIGN_OR_RETURN(GuardedMap map, GuardedMap::create(memory.bytes(), memory.fd(), a.output));
+        pointers_[set].push_back(map.data() + argument_offset(bench_, set, static_cast<int>(i)));
+        maps_[set].push_back(std::move(map));
+      }
+    }
+    for (Argument& a : bench_.arguments) {
+      for (SharedMemory& memory : a.memory) memory.unmap();
+    }
+    for (SharedMemory& values : bench_.values) values.unmap();
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> answer(const Message& request) {
+    Reader reader(request.payload);
+    switch (request.type) {
+      case kLoad: return load_slot(reader);
+      case kUnloadAll: slots_.clear(); return "";
+      case kTime: return time(reader);
+      case kRunOnce: return run_once(reader);
+      case kRunAgain: return run_again(reader);
+      case kInterleave: return interleave(reader);
+      default: return absl::InvalidArgumentError("unknown request");
+    }
+  }
+
+ private:
+  absl::StatusOr<std::string> load_slot(Reader& reader) {
+    const int slot = reader.get<int32_t>();
+    slots_.erase(slot);
+    ASSIGN_OR_RETURN(const Artifact artifact, parse_artifact(reader.get_string()));
+    ParallelPool* pool = bench_.options.threads > 1 ? &pool_ : nullptr;
+    ASSIGN_OR_RETURN(slots_[slot], Runner::create(artifact, pool, bench_.options.memory_limit_bytes,
+                                                  bench_.options.load));
+    slots_[slot]->poison();
+    return "";
+  }
+
+  // Makes the slot's kernel ready to run on `set`, and the control page ready to explain its crash.
+  absl::StatusOr<Runner*> ready(int slot, int set) {
+    const std::map<int, std::unique_ptr<Runner>>::iterator it = slots_.find(slot);
+    if (it == slots_.end() || it->second == nullptr) return absl::NotFoundError("nothing loaded");
+    Runner* runner = it->second.get();
+    runner->guard(set != kUniform);
+    describe(*runner, set);
+    const int code = runner->prepack(pointers_[set].data());
+    if (code != 0) return absl::FailedPreconditionError("prepack refused its context");
+    return runner;
+  }
+
+  void describe(const Runner& runner, int set) {
+    page_->regions = 0;
+    for (size_t i = 0; i < bench_.arguments.size(); ++i) {
+      add_region(bench_.arguments[i].name, maps_[set][i],
+                 static_cast<std::byte*>(pointers_[set][i]), bench_.arguments[i].bytes);
+    }
+    const auto add_own = [&](const char* name, const GuardedMap& map, const std::byte* start,
+                             int64_t size) {
+      if (size > 0) add_region(name, map, start, size);
+    };
+    add_own("the workspace", runner.workspace(), runner.workspace_start(),
+            runner.workspace_bytes());
+    add_own("the packed operands", runner.packed(), runner.packed_start(), runner.packed_bytes());
+  }
+
+  void add_region(const std::string& name, const GuardedMap& map, const std::byte* data,
+                  int64_t size) {
+    if (page_->regions >= ControlPage::kRegions) return;
+    ControlPage::Region& r = page_->region[page_->regions++];
+    std::strncpy(r.name, name.c_str(), sizeof r.name - 1);
+    r.begin = reinterpret_cast<uint64_t>(data);
+    r.end = r.begin + static_cast<uint64_t>(size);
+    r.low = reinterpret_cast<uint64_t>(map.data()) - 4096;
+    r.high = reinterpret_cast<uint64_t>(map.data()) + static_cast<uint64_t>(map.bytes()) + 4096;
+  }
+
+  Timed timed(Runner* runner, int set) {
+    Timed t;
+    t.call = [this, runner, set] { return runner->run(pointers_[set].data()) == 0; };
+    t.before = [this, runner, set] {
+      for (const GuardedMap& map : maps_[set]) flush_caches(map.data(), map.bytes());
+      flush_caches(runner->workspace().data(), runner->workspace().bytes());
+      flush_caches(runner->packed().data(), runner->packed().bytes());
+    };
+    return t;
+  }
+
+  // What a kernel must leave as it was, checked after its last call.
+  static absl::Status unspoiled(const Runner& runner) {
+    if (!runner.intact()) return absl::DataLossError("wrote outside its workspace");
+    const uint32_t now = floating_point_mode();
+    if (now == kUsualMode) return absl::OkStatus();
+    set_floating_point_mode(kUsualMode);
+    return absl::DataLossError("changed the floating-point environment");
+  }
+
+  absl::StatusOr<std::string> time(Reader& reader) {
+    const int slot = reader.get<int32_t>();
+    const TimingPlan plan = reader.get<TimingPlan>();
+    ASSIGN_OR_RETURN(Runner * runner, ready(slot, kUniform));
+    const TimedUsage before = usage_so_far();
+    const double begin = now();
+    const Timing t = time_call(timed(runner, kUniform), plan);
+    const double inside_s = now() - begin;
+    const TimedUsage usage = usage_so_far() - before;
+    if (!t.ok) return absl::FailedPreconditionError("the kernel refused its context");
+    RETURN_IF_ERROR(unspoiled(*runner));
+    Writer writer;
+    writer.put(inside_s).put(t.inner).put(t.raced_out).put<uint64_t>(t.samples_us.size());
+    for (double us : t.samples_us) writer.put(us);
+    return writer.put(usage).bytes();
+  }
+
+  absl::StatusOr<std::string> run_once(Reader& reader) {
+    const int slot = reader.get<int32_t>(), set = reader.get<int32_t>();
+    if (slots_.count(slot) > 0) slots_[slot]->poison();
+    ASSIGN_OR_RETURN(Runner * runner, ready(slot, set));
+    if (runner->run(pointers_[set].data()) != 0) {
+      return absl::FailedPreconditionError("the kernel refused its context");
+    }
+    RETURN_IF_ERROR(unspoiled(*runner));
+    return "";
+  }
+
+  // The parent times this from outside.
+  absl::StatusOr<std::string> run_again(Reader& reader) {
+    const int slot = reader.get<int32_t>(), set = reader.get<int32_t>();
+    const std::map<int, std::unique_ptr<Runner>>::iterator it = slots_.find(slot);
+    if (it == slots_.end() || it->second == nullptr) return absl::NotFoundError("nothing loaded");
+    if (it->second->run(pointers_[set].data()) == 0) return "";
+    return absl::FailedPreconditionError("the kernel refused its context");
+  }
+
+  // Round by round, one sample of each: drifts of clock and load hit all alike.
+  absl::StatusOr<std::string> interleave(Reader& reader) {
+    std::vector<int> slots(static_cast<size_t>(std::clamp(reader.get<int32_t>(), 0, 1024)));
+    for (int& slot : slots) slot = reader.get<int32_t>();
+    const int rounds = reader.get<int32_t>();
+    const TimingPlan plan = reader.get<TimingPlan>();
+    std::vector<Timed> calls;
+    std::vector<int64_t> inner;
+    std::vector<Runner*> runners;
+    for (int slot : slots) {
+      ASSIGN_OR_RETURN(Runner * runner, ready(slot, kUniform));
+      runners.push_back(runner);
+      calls.push_back(timed(runner, kUniform));
+      const double warm_us = take_sample(calls.back(), 1, plan.cold);
+      const double again_us = take_sample(calls.back(), 1, plan.cold);
+      if (warm_us < 0 || again_us < 0) return absl::FailedPreconditionError("refused its context");
+      inner.push_back(inner_repeats(again_us * 1e-6, plan));
+    }
+    std::vector<std::vector<double>> samples(slots.size());
+    const TimedUsage before = usage_so_far();
+    for (int r = 0; r < rounds; ++r) {
+      for (size_t k = 0; k < slots.size(); ++k) {
+        // Every other round backwards: nobody always runs behind the same neighbour.
+        const size_t i = r % 2 == 0 ? k : slots.size() - 1 - k;
+        describe(*runners[i], kUniform);
+        if (!plan.cold) calls[i].call();  // the neighbour's data leave the caches untimed
+        samples[i].push_back(take_sample(calls[i], inner[i], plan.cold));
+      }
+    }
+    const TimedUsage usage = usage_so_far() - before;
+    Writer writer;
+    for (size_t i = 0; i < slots.size(); ++i) {
+      writer.put(inner[i]);
+      for (double us : samples[i]) writer.put(us);
+    }
+    return writer.put(usage).bytes();
+  }
+
+  Workbench& bench_;
+  ControlPage* page_;
+  ParallelPool pool_;
+  std::vector<GuardedMap> maps_[kInputSets];
+  std::vector<void*> pointers_[kInputSets];  // of the arguments, in order
+  std::map<int, std::unique_ptr<Runner>> slots_;
+};
+
+}  // namespace
+
+void measurer_main(Workbench& bench, int socket, const Isolation& isolation) {
+  ControlPage* page = bench.control_page(0);
+  *page = ControlPage();
+  report_crashes_to(page);
+  pin_to({bench.measuring[0]});
+  Harness harness(bench);
+  CHECK(harness.map_tensors().ok());
+  Confinement confinement;
+  confinement.socket = socket;
+  confinement.memory_bytes = bench.options.memory_limit_bytes;
+  confinement.cpu_seconds = kWorkerCpuSeconds * bench.options.threads;
+  confinement.keep_stderr = kSanitized;
+  if (!confine(isolation, confinement)) _exit(kNotIsolated);
+  serve_requests(socket, [&](const Message& request) { return harness.answer(request); });
+}
+
+}  // namespace lw

@@ -1,0 +1,199 @@
+#include "tuner_db/tables/pools.h"
+
+#include <map>
+#include <optional>
+#include <set>
+
+#include "src/base/check.h"
+#include "src/base/message.h"
+#include "tuner_db/best.h"
+#include "tuner_db/records/messages.h"
+#include "tuner_db/tables/columns.h"
+#include "tuner_db/tables/rows.h"
+#include "tuner_db/tables/usage.h"
+#include "tuner_db/tables/withdrawn.h"
+
+namespace lw {
+namespace {
+
+absl::StatusOr<int64_t> insert(Database& database, int64_t candidate, const Measurement& m,
+                               const std::string& digest) {
+  std::string columns = "candidate, digest";
+  Bindings values = {candidate, as_value(digest)};
+  Measurement::fields(m, [&](FieldId field, const auto& value) {
+    if (is_of_candidate(field)) return;
+    columns += concat(", ", column_name(field));
+    values.push_back(as_value(value));
+  });
+  Query query = database.query_values(
+      concat("INSERT INTO measurements (", columns, ") VALUES (", placeholders(values.size()),
+             ") RETURNING id"), values);
+  const int64_t id = query.next() ? query.integer(0) : 0;
+  RETURN_IF_ERROR(query.run());
+  return id;
+}
+
+// Somebody whose word counts vouches for a measurement of a client's; whether that is news.
+absl::StatusOr<bool> confirm(Database& database, int64_t id, const Measurement& m) {
+  std::string client;
+  {
+    Query query = database.query("SELECT actor FROM measurements WHERE id = ? AND counts = 0", id);
+    const bool is_unconfirmed = query.next();
+    if (is_unconfirmed) client = query.text(0);
+    RETURN_IF_ERROR(query.status());
+    if (!is_unconfirmed) return false;
+  }
+  RETURN_IF_ERROR(add_use(database, client, {.unconfirmed = -1}));
+  RETURN_IF_ERROR(database.query("UPDATE measurements SET counts = 1, actor = ?, device = ? "
+                                 "WHERE id = ?", m.actor, m.device, id).run());
+  return true;
+}
+
+// What a copy of a stored measurement adds: that it counts, or was annulled; whether that is news.
+absl::StatusOr<bool> vouch(Database& database, int64_t id, const Measurement& m,
+                           const std::string& digest) {
+  RETURN_IF_ERROR(database.query("UPDATE measurements SET digest = ? WHERE id = ? AND digest = ''",
+                                 digest, id).run());
+  if (!m.counts) return false;
+  ASSIGN_OR_RETURN(const bool changed, confirm(database, id, m));
+  if (m.annulled.empty()) return changed;
+  RETURN_IF_ERROR(database.query("UPDATE measurements SET annulled = ? WHERE id = ? AND "
+                                 "annulled = ''", m.annulled, id).run());
+  return changed || database.changes() > 0;
+}
+
+// Makes rows of `candidates` and remembers which have to be pooled again.
+class Appending {
+ public:
+  Appending(Database& database, int64_t key) : database_(database), key_(key) {}
+
+  // The trace's row, made of the measurement if it is not there: most traces are new and come once,
+  // so their statistics are those of the one measurement.
+  absl::StatusOr<int64_t> candidate_of(const Measurement& m, bool* is_new) {
+    const Measurement* only = &m;
+    const Pool p = pool({&only, 1});
+    int64_t candidate = 0;
+    {
+      Query query = database_.query(
+          "INSERT INTO candidates (key, trace, samples, median_us, high_us, time_kind, eligible, "
+          "kernel_hash) VALUES (?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING RETURNING id",
+          key_, m.trace, p.samples, p.median_us, p.high_us, static_cast<int>(p.time_kind),
+          p.eligible, p.kernel_hash);
+      if (query.next()) candidate = query.integer(0);
+      RETURN_IF_ERROR(query.run());
+    }
+    *is_new = candidate != 0;
+    if (*is_new && p.eligible) {
+      changed_ = true;
+      if (!has_withdrawn_) {
+        ASSIGN_OR_RETURN(has_withdrawn_, has_withdrawn(database_, key_));
+      }
+      if (*has_withdrawn_) touch(candidate);  // its kernel may be out
+    }
+    if (*is_new) return candidate;
+    Query query = database_.query("SELECT id FROM candidates WHERE key = ? AND trace = ?", key_,
+                                  m.trace);
+    if (query.next()) candidate = query.integer(0);
+    RETURN_IF_ERROR(query.status());
+    return candidate;
+  }
+
+  void touch(int64_t candidate) { touched_.insert(candidate); }
+  absl::StatusOr<int64_t> add(int64_t candidate, const Measurement& m, const std::string& digest) {
+    if (!m.counts) ++unconfirmed_[m.actor];
+    return insert(database_, candidate, m, digest);
+  }
+
+  absl::Status finish() {
+    for (const int64_t candidate : touched_) {
+      ASSIGN_OR_RETURN(const bool moved, update_pool(database_, candidate));
+      changed_ |= moved;
+    }
+    for (const auto& [client, rows] : unconfirmed_) {
+      RETURN_IF_ERROR(add_use(database_, client, {.unconfirmed = rows}));
+    }
+    return changed_ ? note_change(database_, key_) : absl::OkStatus();
+  }
+
+ private:
+  Database& database_;
+  int64_t key_;
+  std::set<int64_t> touched_;
+  std::map<std::string, int64_t> unconfirmed_;  // rows that are new, by who put them
+  bool changed_ = false;
+  std::optional<bool> has_withdrawn_;      // the key, once somebody has looked
+};
+
+}  // namespace
+
+absl::Status append_measurements(Database& database, int64_t key,
+                                 const std::vector<Measurement>& measurements,
+                                 std::vector<int64_t>* ids) {
+  ids->clear();
+  Appending appending(database, key);
+  for (const Measurement& m : measurements) {
+    bool is_new = false;
+    ASSIGN_OR_RETURN(const int64_t candidate, appending.candidate_of(m, &is_new));
+    if (!is_new && is_pooled(m)) appending.touch(candidate);
+    ASSIGN_OR_RETURN(ids->emplace_back(), appending.add(candidate, m, measurement_digest(m)));
+  }
+  return appending.finish();
+}
+
+// A measurement that does not count pools nothing, so that it costs the same on every key.
+absl::Status put_measurements(Database& database, int64_t key,
+                              const std::vector<Measurement>& measurements,
+                              std::vector<int64_t>* ids, int64_t* stored) {
+  ids->clear();
+  *stored = 0;
+  Appending appending(database, key);
+  for (const Measurement& m : measurements) {
+    bool is_new = false;
+    ASSIGN_OR_RETURN(const int64_t candidate, appending.candidate_of(m, &is_new));
+    const std::string digest = measurement_digest(m);
+    int64_t same = 0;
+    if (!is_new) {
+      ASSIGN_OR_RETURN(same, find_same(database, candidate, m, digest));
+    }
+    if (same == 0) {
+      if (!is_new && is_pooled(m)) appending.touch(candidate);
+      ASSIGN_OR_RETURN(same, appending.add(candidate, m, digest));
+      ++*stored;
+    } else {
+      ASSIGN_OR_RETURN(const bool changed, vouch(database, same, m, digest));
+      if (changed) appending.touch(candidate);
+      *stored += changed;
+    }
+    ids->push_back(same);
+  }
+  return appending.finish();
+}
+
+absl::StatusOr<bool> update_pool(Database& database, int64_t candidate) {
+  std::vector<Measurement> rows;
+  RETURN_IF_ERROR(read_candidate(database, candidate, &rows));
+  Pool p = pool(pointers(rows));
+  if (p.eligible) {
+    ASSIGN_OR_RETURN(const bool out, is_withdrawn(database, candidate, p.kernel_hash));
+    p.eligible = !out;
+  }
+  bool was_eligible = false;
+  {
+    Query query = database.query("SELECT eligible FROM candidates WHERE id = ?", candidate);
+    if (query.next()) was_eligible = query.integer(0) != 0;
+    RETURN_IF_ERROR(query.status());
+  }
+  RETURN_IF_ERROR(database.query("UPDATE candidates SET samples = ?, median_us = ?, high_us = ?, "
+                                 "time_kind = ?, eligible = ?, kernel_hash = ? WHERE id = ?",
+                                 p.samples, p.median_us, p.high_us, static_cast<int>(p.time_kind),
+                                 p.eligible, p.kernel_hash, candidate).run());
+  return was_eligible || p.eligible;
+}
+
+absl::Status note_change(Database& database, int64_t key) {
+  const std::string sql = concat("UPDATE keys SET revision = revision + 1, changed_ms = ",
+                                 database.clock_sql(), " WHERE id = ?");
+  return database.query(sql, key).run();
+}
+
+}  // namespace lw
