@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 
 namespace lw {

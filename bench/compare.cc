@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/plain_loops.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/parallel_pool.h"
 #include "src/expr/language/text.h"

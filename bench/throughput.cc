@@ -5,7 +5,9 @@
 
 #include "cost_model/cost_model.h"
 #include "schedules/steps.h"
+#include "schedules/targets/target.h"
 #include "src/base/clock.h"
+#include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 
 namespace lw {

@@ -11,6 +11,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "schedules/access.h"
+#include "schedules/targets/target.h"
 
 namespace lw::cost {
 

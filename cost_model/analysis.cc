@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "src/base/check.h"
+#include "src/expr/expr.h"
 
 namespace lw {
 namespace cost {

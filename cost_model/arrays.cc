@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "cost_model/analysis.h"
+#include "src/expr/expr.h"
 
 namespace lw::cost {
 namespace {

@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "cost_model/analysis.h"
+#include "src/expr/expr.h"
 
 namespace lw::cost {
 namespace {

@@ -9,6 +9,7 @@
 #include "src/base/check.h"
 #include "src/expr/language/text.h"
 #include "src/expr/reference/interpret.h"
+#include "src/expr/work/work.h"
 
 namespace lw {
 namespace {

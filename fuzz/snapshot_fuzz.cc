@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "tuner_db/ladder/snapshot.h"
 #include "tuner_db/ladder/snapshot_format.h"

@@ -5,7 +5,9 @@
 #include <string_view>
 
 #include "schedules/steps.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
+#include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 
 namespace {

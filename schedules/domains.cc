@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedules/legality.h"
+#include "schedules/targets/target.h"
 
 namespace lw {
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
 
 namespace lw {
 

@@ -57,11 +57,16 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
-#include "schedules/targets/target.h"
 #include "src/base/stop.h"
-#include "src/expr/expr.h"
+#include "src/expr/type.h"
 
 namespace lw {
+
+struct ExprNode;
+using Expr = std::shared_ptr<const ExprNode>;
+struct Program;
+struct Target;
+struct Tensor;
 
 enum class LoopKind : uint8_t { kSerial, kUnroll, kVector, kParallel };
 enum class Tail : uint8_t { kCompose, kMask, kShift };  // values are part of the trace format

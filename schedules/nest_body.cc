@@ -9,6 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "schedules/nest.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/expr/bounds.h"

@@ -6,6 +6,7 @@
 // One loop a line: kind unless serial, name, trips, tile unless 1, tail unless irrelevant.
 #include "schedules/nest.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
 
 namespace lw {
 namespace {

@@ -5,6 +5,7 @@
 #include "schedules/nest.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
 
 namespace lw {
 namespace {

@@ -6,6 +6,7 @@
 #include "schedules/access.h"
 #include "schedules/domains.h"
 #include "schedules/legality.h"
+#include "src/expr/expr.h"
 
 namespace lw {
 namespace {

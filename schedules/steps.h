@@ -21,6 +21,8 @@
 
 namespace lw {
 
+struct Program;
+
 using Decision = absl::InlinedVector<int64_t, 6>;
 
 struct StepKind;

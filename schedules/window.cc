@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "schedules/targets/target.h"
 namespace lw {
 namespace {
 

@@ -9,6 +9,7 @@
 
 #include "absl/types/span.h"
 #include "schedules/access.h"
+#include "src/expr/expr.h"
 
 namespace lw {
 

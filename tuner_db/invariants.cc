@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "schedules/steps.h"
+#include "schedules/targets/target.h"
 #include "src/base/hash.h"
 #include "tuner_db/key_terms.h"
 

@@ -31,7 +31,7 @@
 
 namespace lw {
 
-struct Target;                             // schedules/targets/target.h
+struct Target;
 
 // What a result is valid for. Two results are comparable only when their keys are equal and their
 // times of the same kind.

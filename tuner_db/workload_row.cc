@@ -7,6 +7,7 @@
 #include "src/base/message.h"
 #include "src/expr/language/text.h"
 #include "src/expr/reference/interpret.h"
+#include "src/expr/work/work.h"
 
 namespace lw {
 namespace {

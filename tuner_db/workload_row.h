@@ -7,10 +7,11 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "src/expr/expr.h"
 #include "tuner_db/store.h"
 
 namespace lw {
+
+struct Program;
 
 // The row of a program; `words`: as it was asked for.
 WorkloadRow workload_row(const Program& program, const std::string& words);

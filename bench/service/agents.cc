@@ -8,6 +8,7 @@
 #include "bench/service/fill.h"
 #include "bench/service/rows.h"
 #include "loopwright/v1/agent.grpc.pb.h"
+#include "schedules/targets/target.h"
 #include "src/build/build.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"

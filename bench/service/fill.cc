@@ -7,11 +7,14 @@
 #include <set>
 
 #include "loopwright/v1/agent.pb.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/hash.h"
 #include "src/base/message.h"
 #include "src/base/rng.h"
+#include "src/expr/expr.h"
+#include "src/expr/language/text.h"
 #include "src/lower/lower.h"
 #include "src/serve/rows/clock.h"
 #include "src/serve/rows/rows.h"

@@ -14,6 +14,7 @@
 #include "bench/service/process.h"
 #include "loopwright/v1/fleet.grpc.pb.h"
 #include "loopwright/v1/schedule.grpc.pb.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/base/rng.h"

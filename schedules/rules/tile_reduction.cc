@@ -23,6 +23,7 @@
 #include <algorithm>
 
 #include "schedules/space/rule.h"
+#include "schedules/targets/target.h"
 #include "schedules/window.h"
 
 namespace lw::rules {

@@ -7,6 +7,7 @@
 
 #include "schedules/access.h"
 #include "schedules/steps.h"
+#include "src/expr/expr.h"
 
 namespace lw::rules {
 

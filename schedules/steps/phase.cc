@@ -8,6 +8,7 @@
 #include "schedules/legality.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
 
 namespace lw {
 namespace {

@@ -21,8 +21,10 @@
 #include "schedules/access.h"
 #include "schedules/domains.h"
 #include "schedules/legality.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
 
 namespace lw {
 namespace {

@@ -1,5 +1,6 @@
 #include "schedules/targets/identity.h"
 
+#include "schedules/targets/target.h"
 #include "src/base/hash.h"
 
 namespace lw {

@@ -5,9 +5,10 @@
 
 #include <string>
 
-#include "schedules/targets/target.h"
 
 namespace lw {
+
+struct Target;
 
 // The target as it is stored: with one core. So the text of a target of one core, as the built-in
 // ones are, is its identity's.

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/base/fields/fields.h"
-#include "src/expr/expr.h"
+#include "src/expr/type.h"
 
 namespace lw {
 

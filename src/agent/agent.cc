@@ -20,6 +20,7 @@
 
 #include "absl/strings/str_format.h"
 #include "loopwright/v1/agent.grpc.pb.h"
+#include "schedules/targets/target.h"
 #include "src/agent/describe.h"
 #include "src/agent/job.h"
 #include "src/agent/ledger.h"

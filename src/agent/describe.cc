@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "absl/strings/str_join.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/files.h"

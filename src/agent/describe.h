@@ -10,6 +10,8 @@
 
 namespace lw {
 
+struct Target;
+
 // Fills target, target_id and backend.
 absl::Status describe_target(const Target& target, loopwright::v1::Device* device);
 

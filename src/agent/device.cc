@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "schedules/targets/target.h"
 #include "src/agent/describe.h"
 #include "src/base/check.h"
 #include "src/base/message.h"

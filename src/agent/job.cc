@@ -11,9 +11,11 @@
 #include <thread>
 
 #include "cost_model/cost_model.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "src/lower/lower.h"
 #include "src/net/times.h"

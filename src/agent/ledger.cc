@@ -11,6 +11,7 @@
 #include <limits>
 #include <set>
 
+#include "schedules/targets/target.h"
 #include "src/agent/job.h"
 #include "src/base/log.h"
 #include "src/base/message.h"

@@ -24,8 +24,6 @@
 #include "absl/status/statusor.h"
 #include "schedules/steps.h"
 #include "src/build/build.h"
-#include "src/expr/language/text.h"
-#include "src/expr/reference/interpret.h"
 #include "src/measure/local.h"
 #include "src/measure/machine/limits.h"
 #include "src/measure/run/runner.h"
@@ -35,6 +33,9 @@
 #include "tuner_db/workload_row.h"
 
 namespace lw {
+
+struct Program;
+struct Target;
 
 // ---- what is asked ------------------------------------------------------------------------------
 

@@ -1,6 +1,8 @@
 // The bound of a task, by rates that are measured beside the time that they judge, or now.
+#include "schedules/targets/target.h"
 #include "src/api/api.h"
 #include "src/base/check.h"
+#include "src/expr/expr.h"
 #include "src/measure/environment.h"
 
 namespace lw {

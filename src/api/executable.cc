@@ -1,6 +1,8 @@
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/api/api.h"
 #include "src/base/message.h"
+#include "src/expr/reference/interpret.h"
 #include "src/measure/machine/processors.h"
 
 namespace lw {

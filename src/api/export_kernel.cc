@@ -7,10 +7,12 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "nlohmann/json.hpp"
+#include "schedules/targets/target.h"
 #include "src/api/api.h"
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
 
 namespace lw {
 

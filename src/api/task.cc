@@ -10,6 +10,7 @@
 #include "src/api/api.h"
 #include "src/api/words.h"
 #include "src/base/message.h"
+#include "src/expr/language/text.h"
 #include "src/measure/memory.h"
 #include "src/measure/workers/workbench.h"
 #include "tuner_db/key_terms.h"

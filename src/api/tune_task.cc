@@ -1,10 +1,12 @@
 #include <algorithm>
 
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/api/api.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
 #include "src/lower/lower.h"
 #include "src/measure/emulated.h"
 #include "src/measure/memory.h"

@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "schedules/targets/target.h"
 #include "src/build/context.h"
 #include "src/kernel/kernel.h"
 
 namespace lw {
+
+struct Target;
 
 // What a backend returns and the wire, the cache and `export` carry.
 struct Artifact {

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/expr/reference/interpret.h"
 #include "src/expr/scalar.h"

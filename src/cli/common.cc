@@ -10,9 +10,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "schedules/targets/target.h"
 #include "src/api/checked.h"
 #include "src/base/files.h"
 #include "src/client/lock.h"
+#include "src/expr/language/text.h"
 #include "tuner_db/sql/database.h"
 
 namespace lw {

@@ -18,6 +18,8 @@
 
 namespace lw {
 
+struct RefusedCase;
+
 using Json = nlohmann::ordered_json;
 
 // A command declares its options on `app` and returns what runs once they are parsed. The status of

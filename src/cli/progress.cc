@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "src/expr/expr.h"
+#include "src/expr/work/work.h"
 
 namespace lw {
 namespace {

@@ -4,9 +4,12 @@
 #include <tuple>
 
 #include "absl/strings/str_split.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/client/grpc_source.h"
+#include "src/expr/expr.h"
+#include "src/expr/language/text.h"
 
 namespace lw {
 namespace {

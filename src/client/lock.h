@@ -23,6 +23,8 @@
 
 namespace lw {
 
+struct SuiteCase;
+
 // Words of workloads: a suite's JSON, or a line each ('#' starts a comment). kInvalidArgument.
 absl::StatusOr<std::vector<SuiteCase>> read_requests(const std::string& path);
 // The JSON that `tune --suite` reads, of these workloads' words, with the command line that tunes

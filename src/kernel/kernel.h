@@ -24,7 +24,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
-#include "src/expr/expr.h"
+#include "src/expr/type.h"
 
 namespace lw {
 

@@ -12,6 +12,8 @@
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
+#include "src/expr/language/text.h"
 
 namespace lw {
 namespace {

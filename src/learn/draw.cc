@@ -11,6 +11,7 @@
 #include "src/base/rng.h"
 #include "src/expr/language/suite.h"
 #include "src/expr/reference/interpret.h"
+#include "src/expr/work/work.h"
 
 namespace lw {
 

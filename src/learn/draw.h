@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/expr/expr.h"
 #include "src/learn/dataset.h"
 
 namespace lw {

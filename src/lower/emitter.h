@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "schedules/nest.h"
+#include "src/expr/expr.h"
 #include "src/lower/lower.h"
 
 namespace lw::lowering {

@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/expr/expr.h"
 #include "src/lower/emitter.h"
 
 namespace lw::lowering {

@@ -13,6 +13,9 @@
 
 namespace lw {
 
+struct Program;
+struct Target;
+
 // As make_local_measurer; options.cache has no effect, options.threads are workers that one thread
 // of the emulator plays in turn, options.run_timeout_s bounds the emulated run (its default here:
 // kEmulatedRunTimeout where the caller left the local one).

@@ -4,11 +4,13 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "schedules/targets/target.h"
 #include "src/measure/workers/options.h"
 #include "src/search/measurer.h"
 
 namespace lw {
+
+struct Program;
+struct Target;
 
 // Inputs are random_input() of the program for the seed: one uniform set, one of small integers.
 //

@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
+#include "src/expr/work/work.h"
 #include "src/measure/judge/plausible.h"
 #include "src/measure/process/sandbox.h"
 #include "src/measure/workers/judgement.h"

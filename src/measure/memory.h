@@ -3,9 +3,10 @@
 
 #include <string>
 
-#include "src/expr/expr.h"
 
 namespace lw {
+
+struct Program;
 
 // Bytes that a measurement touches whatever its schedule: each input in every set of inputs, each
 // output and what it is compared with. A schedule's workspace comes on top, and is bounded

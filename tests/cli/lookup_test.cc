@@ -5,6 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "src/base/rng.h"
+#include "src/expr/reference/interpret.h"
 #include "src/lower/lower.h"
 #include "tests/support/store_fixture.h"
 

@@ -1,8 +1,11 @@
 // The report: one page, self-contained, well-formed, that says what the database holds.
 #include <set>
 
+#include "schedules/targets/target.h"
 #include "src/api/api.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
+#include "src/expr/language/text.h"
 #include "src/search/search.h"
 #include "tests/support/cli_fixture.h"
 

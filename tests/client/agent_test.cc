@@ -7,6 +7,7 @@
 #include "src/agent/job.h"
 #include "src/agent/ledger.h"
 #include "src/base/log.h"
+#include "src/expr/language/text.h"
 #include "tests/support/agent_fixture.h"
 
 namespace lw {

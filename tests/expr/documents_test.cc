@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <regex>
 
+#include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "tests/support/files.h"
 

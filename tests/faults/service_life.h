@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "schedules/targets/target.h"
 #include "tests/support/fault_fixture.h"
 
 namespace lw {

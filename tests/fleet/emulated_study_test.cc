@@ -1,6 +1,7 @@
 // A study for another architecture, from the command line to a verified kernel: daemon, agent with
 // an emulated device, submit, and what the commands say about times that nobody measured.
 #include "gmock/gmock.h"
+#include "schedules/targets/target.h"
 #include "src/measure/workers/emulator.h"
 #include "tests/fleet/fleet_fixture.h"
 

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "schedules/targets/target.h"
 #include "src/base/hash.h"
 #include "src/build/build.h"
 #include "src/net/channel.h"

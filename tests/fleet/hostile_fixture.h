@@ -9,6 +9,7 @@
 #include "loopwright/v1/fleet.grpc.pb.h"
 #include "schedules/steps.h"
 #include "src/api/checked.h"
+#include "src/expr/language/text.h"
 #include "src/lower/lower.h"
 #include "src/search/null_measurer.h"
 #include "src/serve/rows/clock.h"

@@ -31,6 +31,7 @@
 #include "src/base/hash.h"
 #include "src/base/rng.h"
 #include "src/client/client.h"
+#include "src/expr/language/text.h"
 #include "src/search/search.h"
 #include "tests/support/program.h"
 #include "tests/support/service_processes.h"

@@ -3,6 +3,7 @@
 // gives back; an agent that was stopped past its lease is refused, and goes on working.
 #include <csignal>
 
+#include "src/expr/language/text.h"
 #include "tests/fleet/service_witness.h"
 #include "tests/fleet/tcp_switch.h"
 

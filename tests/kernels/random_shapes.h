@@ -12,6 +12,7 @@
 #include "src/base/rng.h"
 #include "src/expr/language/text.h"
 #include "src/expr/reference/interpret.h"
+#include "src/expr/work/work.h"
 
 namespace lw {
 

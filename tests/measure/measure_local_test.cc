@@ -12,7 +12,9 @@
 #include <map>
 #include <thread>
 
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
+#include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "src/measure/local.h"
 

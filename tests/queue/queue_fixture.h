@@ -9,6 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "schedules/targets/target.h"
 #include "src/net/times.h"
 #include "src/serve/messages/names.h"
 #include "src/serve/queue/devices.h"

@@ -8,6 +8,7 @@
 #include "src/base/rng.h"
 #include "src/expr/language/text.h"
 #include "src/expr/reference/interpret.h"
+#include "src/expr/work/work.h"
 #include "tests/support/parsed_program.h"
 #include "tests/support/random_program.h"
 

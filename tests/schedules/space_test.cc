@@ -3,7 +3,9 @@
 
 #include "gtest/gtest.h"
 #include "schedules/steps.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
+#include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 
 namespace lw {

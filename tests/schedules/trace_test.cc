@@ -4,6 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "schedules/steps.h"
+#include "schedules/targets/target.h"
 #include "src/base/message.h"
 #include "src/expr/language/text.h"
 #include "tests/support/parsed_program.h"

@@ -4,8 +4,11 @@
 #include <cmath>
 
 #include "gtest/gtest.h"
+#include "schedules/targets/target.h"
 #include "src/api/api.h"
 #include "src/base/check.h"
+#include "src/expr/expr.h"
+#include "src/expr/language/text.h"
 #include "src/search/null_measurer.h"
 
 namespace lw {

@@ -4,10 +4,12 @@
 #include <cmath>
 
 #include "gtest/gtest.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/base/message.h"
 #include "src/base/rng.h"
+#include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "src/search/null_measurer.h"
 #include "src/search/suite.h"

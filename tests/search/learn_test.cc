@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "src/base/check.h"
 #include "src/base/files.h"
+#include "src/expr/language/text.h"
 #include "src/learn/dataset.h"
 #include "src/learn/draw.h"
 #include "src/learn/gather.h"

@@ -4,7 +4,9 @@
 #include <set>
 
 #include "gtest/gtest.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
+#include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "src/search/null_measurer.h"
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "gtest/gtest.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/hash.h"

@@ -1,6 +1,7 @@
 // A daemon that searches for nothing, and calls of it: what the tests of the API share.
 #pragma once
 
+#include "schedules/targets/target.h"
 #include "src/serve/messages/names.h"
 #include "src/serve/rows/rows.h"
 #include "tests/support/daemon_fixture.h"

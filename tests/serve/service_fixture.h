@@ -7,6 +7,7 @@
 
 #include "loopwright/v1/agent.pb.h"
 #include "loopwright/v1/study.pb.h"
+#include "schedules/targets/target.h"
 #include "src/base/rng.h"
 #include "tests/support/store_fixture.h"
 #include "tuner_db/sql/database.h"

@@ -17,9 +17,12 @@
 #include "google/rpc/status.pb.h"
 #include "gtest/gtest.h"
 #include "loopwright/v1/agent.grpc.pb.h"
+#include "schedules/targets/target.h"
 #include "src/agent/agent.h"
 #include "src/base/clock.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
+#include "src/expr/language/text.h"
 #include "src/net/times.h"
 #include "tuner_db/records/messages.h"
 

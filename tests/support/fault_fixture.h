@@ -17,9 +17,11 @@
 #include <vector>
 
 #include "loopwright/v1/agent.pb.h"
+#include "schedules/targets/target.h"
 #include "src/agent/describe.h"
 #include "src/api/api.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
 #include "src/serve/messages/errors.h"
 #include "src/serve/messages/names.h"
 #include "src/serve/service/service.h"

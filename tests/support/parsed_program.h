@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 
 namespace lw {

@@ -10,6 +10,7 @@
 #include "schedules/steps.h"
 #include "src/base/message.h"
 #include "src/base/rng.h"
+#include "src/expr/expr.h"
 
 namespace lw {
 

@@ -19,6 +19,7 @@
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/base/rng.h"
+#include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "tests/support/files.h"
 #include "tuner_db/best.h"

@@ -16,7 +16,9 @@
 
 #include "gtest/gtest.h"
 #include "schedules/steps.h"
+#include "schedules/targets/target.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "tests/support/files.h"
 

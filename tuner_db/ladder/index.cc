@@ -5,6 +5,7 @@
 #include <set>
 
 #include "absl/hash/hash.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "tuner_db/invariants.h"

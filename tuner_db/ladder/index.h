@@ -23,6 +23,8 @@
 
 namespace lw {
 
+struct Target;
+
 struct LadderIndexOptions {
   size_t resident_bytes = size_t{256} << 20;
   size_t max_keys = 2'000'000;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "schedules/targets/identity.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 
 namespace lw {

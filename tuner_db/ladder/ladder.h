@@ -27,11 +27,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "schedules/targets/target.h"
 #include "tuner_db/ladder/shape_table.h"
 #include "tuner_db/record.h"
 
 namespace lw {
+
+struct Target;
 
 enum class Rung : uint8_t { kExact, kLoose, kNearestShape, kNearestTarget, kDefault };
 std::string_view rung_name(Rung rung);  // "exact", "loose", "nearest-shape", ...

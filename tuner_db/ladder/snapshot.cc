@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/base/message.h"

@@ -30,6 +30,8 @@
 
 namespace lw {
 
+struct Target;
+
 struct SnapshotStats {
   int64_t records = 0, families = 0, targets = 0, bytes = 0, unix_ms = 0;
 };

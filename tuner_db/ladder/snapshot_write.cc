@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/base/hash.h"

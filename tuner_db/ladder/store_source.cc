@@ -1,4 +1,5 @@
 // A source of records that keeps nothing: each is read from a Store.
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "tuner_db/ladder/ladder.h"
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/base/message.h"

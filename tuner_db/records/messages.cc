@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "nlohmann/json.hpp"
 #include "src/base/hash.h"

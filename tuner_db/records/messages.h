@@ -11,12 +11,13 @@
 #include "loopwright/v1/record.pb.h"
 #include "loopwright/v1/study.pb.h"
 #include "loopwright/v1/target.pb.h"
-#include "schedules/targets/target.h"
 #include "tuner_db/failures.h"
 #include "tuner_db/record.h"
 #include "tuner_db/store.h"
 
 namespace lw {
+
+struct Target;
 
 // Why something failed, as it is sent and kept: UTF-8, at most 4 KiB of what may be a whole compiler's
 // output.

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "tuner_db/records/messages.h"
 

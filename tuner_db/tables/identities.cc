@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "schedules/targets/identity.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "tuner_db/tables/pools.h"
 #include "tuner_db/tables/rows.h"

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "schedules/targets/target.h"
 #include "src/base/clock.h"
 #include "src/cli/commands.h"
 #include "src/cli/db/clock.h"

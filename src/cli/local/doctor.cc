@@ -1,6 +1,7 @@
 #include "src/measure/machine/doctor.h"
 
 #include "absl/strings/str_format.h"
+#include "schedules/targets/target.h"
 #include "src/cli/commands.h"
 
 namespace lw {

@@ -4,9 +4,12 @@
 
 #include "absl/strings/str_replace.h"
 #include "cost_model/cost_model.h"
+#include "schedules/targets/target.h"
 #include "src/base/clock.h"
 #include "src/base/files.h"
 #include "src/cli/commands.h"
+#include "src/expr/expr.h"
+#include "src/expr/language/text.h"
 
 namespace lw {
 namespace {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "src/cli/commands.h"
 #include "src/cli/remote/withdrawn.h"
+#include "src/expr/language/text.h"
 #include "tuner_db/ladder/snapshot.h"
 
 namespace lw {

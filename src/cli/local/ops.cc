@@ -1,6 +1,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "src/cli/commands.h"
+#include "src/expr/expr.h"
+#include "src/expr/language/text.h"
 
 namespace lw {
 namespace {

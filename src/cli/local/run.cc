@@ -9,6 +9,7 @@
 #include "src/cli/commands.h"
 #include "src/cli/local/failing_case.h"
 #include "src/api/npy.h"
+#include "src/expr/reference/interpret.h"
 #include "src/measure/machine/processors.h"
 #include "src/measure/run/timing.h"
 

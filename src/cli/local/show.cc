@@ -1,4 +1,6 @@
+#include "schedules/targets/target.h"
 #include "src/cli/commands.h"
+#include "src/expr/language/text.h"
 
 namespace lw {
 namespace {

@@ -1,4 +1,5 @@
 #include "absl/strings/str_join.h"
+#include "schedules/targets/target.h"
 #include "src/cli/commands.h"
 
 namespace lw {

@@ -8,11 +8,13 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "schedules/targets/target.h"
 #include "src/cli/commands.h"
 #include "src/cli/failure_text.h"
 #include "src/cli/interrupt.h"
 #include "src/cli/local/failing_case.h"
 #include "src/cli/progress.h"
+#include "src/expr/language/text.h"
 #include "src/measure/environment.h"
 #include "tuner_db/failures.h"
 

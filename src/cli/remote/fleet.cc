@@ -1,6 +1,7 @@
 // What operators ask a daemon: `devices`, `agents`, `jobs`, `audit`, `backup`.
 #include "absl/strings/str_join.h"
 #include "loopwright/v1/fleet.grpc.pb.h"
+#include "schedules/targets/target.h"
 #include "src/cli/commands.h"
 #include "src/cli/remote/service.h"
 #include "src/cli/subcommands.h"

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "schedules/targets/target.h"
 #include "src/base/message.h"
 #include "src/cli/format.h"
 #include "src/cli/remote/service.h"

@@ -5,9 +5,11 @@
 #include <set>
 
 #include "absl/strings/str_format.h"
+#include "schedules/targets/target.h"
 #include "src/base/clock.h"
 #include "src/cli/commands.h"
 #include "src/cli/failure_text.h"
+#include "src/expr/expr.h"
 #include "src/search/progress.h"
 #include "src/search/search.h"
 #include "tuner_db/best.h"

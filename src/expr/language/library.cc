@@ -6,6 +6,7 @@
 
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 
 namespace lw {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 
 namespace lw {

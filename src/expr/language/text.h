@@ -2,14 +2,19 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/expr/expr.h"
 
 namespace lw {
+
+struct ExprNode;
+using Expr = std::shared_ptr<const ExprNode>;
+struct Program;
+struct Tensor;
 
 // A parsed file: ops with their parameters still open. Opaque; cheap to copy (shared, immutable).
 struct OpSyntax;

@@ -46,16 +46,6 @@ class PointOracle {
   Impl* impl_;
 };
 
-// Operations on data, a multiply-add 2. `useful`: those that are required (work.h). `counted`: every
-// different operation of a body at every point of its domain; the step of a reduction is one.
-struct Flops {
-  double useful = 0, counted = 0;
-};
-Flops count_flops(const Program& program);
-
-// Bytes that every implementation must move (work.h): of inputs what is read, each output once.
-double compulsory_bytes(const Program& program);
-
 // The range random inputs must come from, by the use the program makes of the tensor: indices of
 // gathers give [0, extent); otherwise floats [-1, 1], integers their natural small range.
 struct InputRange {

@@ -15,10 +15,21 @@
 
 #include <vector>
 
-#include "src/expr/expr.h"
-#include "src/expr/reference/interpret.h"
+#include "src/expr/type.h"
 
 namespace lw {
+
+struct Program;
+
+// Operations on data, a multiply-add 2. `useful`: those that are required. `counted`: every
+// different operation of a body at every point of its domain; the step of a reduction is one.
+struct Flops {
+  double useful = 0, counted = 0;
+};
+Flops count_flops(const Program& program);
+
+// Bytes that every implementation must move: of inputs what is read, each output once.
+double compulsory_bytes(const Program& program);
 
 // Instructions of one kind, in lanes. Signs, casts, selects and the logic of masks are left out:
 // they can be part of others; of integers all but the steps of reductions and quotients by data, as

@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
+#include "src/expr/expr.h"
 #include "src/lower/values/memory.h"
 #include "src/lower/values/slide.h"
 

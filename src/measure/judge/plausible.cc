@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "schedules/targets/target.h"
+#include "src/expr/expr.h"
 #include "src/expr/work/work.h"
 
 namespace lw {

@@ -8,10 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "schedules/targets/target.h"
-#include "src/expr/expr.h"
 
 namespace lw {
+
+struct Program;
+struct Target;
 
 // No run of the program on `threads` cores of the target is shorter, in microseconds: the operations
 // that it requires (src/expr/work/work.h) at the rate of the best instruction of any type, twice

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/measure/run/timing.h"

@@ -6,11 +6,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "schedules/targets/target.h"
+#include "src/expr/type.h"
 #include "src/measure/machine/hygiene.h"
 #include "src/measure/process/isolation.h"
 
 namespace lw {
+
+struct Atom;
+struct Target;
 
 // Largest rate of multiply-adds, counted as two operations, in 1e9/s, over `threads` processors
 // together; the best of several loops. f64 and i32 as such; f32 for the other floats and i32 for

@@ -8,10 +8,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "schedules/targets/target.h"
 #include "src/expr/work/work.h"
 
 namespace lw {
+
+struct Atom;
+struct Program;
+struct Target;
 
 // What the peak is the peak of: the multiply-adds that most of a program's work is done in.
 struct PeakKind {

@@ -8,6 +8,7 @@
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
+#include "src/expr/expr.h"
 #include "src/kernel/kernel.h"
 #include "src/measure/run/runner.h"
 #include "src/measure/run/timing.h"

@@ -7,12 +7,13 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "schedules/targets/target.h"
 #include "src/build/build.h"
-#include "src/expr/expr.h"
 #include "src/runner/protocol.h"
 
 namespace lw {
+
+struct Program;
+struct Target;
 
 struct Emulator {
   std::string command;  // "/usr/bin/qemu-aarch64"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "schedules/targets/target.h"
 #include "src/build/build.h"
 #include "src/measure/judge/verify.h"
 #include "src/measure/process/ipc.h"

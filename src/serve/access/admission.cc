@@ -1,5 +1,6 @@
 #include "src/serve/access/admission.h"
 
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/net/words.h"

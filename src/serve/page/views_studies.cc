@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "loopwright/v1/study.pb.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/serve/messages/failure_messages.h"

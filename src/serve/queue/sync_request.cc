@@ -1,4 +1,5 @@
 // What a Synchronize call may hold: every text and list of it has its limit, since most of it is kept.
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/base/message.h"

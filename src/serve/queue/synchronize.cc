@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/base/message.h"

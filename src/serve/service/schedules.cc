@@ -5,8 +5,11 @@
 
 #include "nlohmann/json.hpp"
 #include "schedules/targets/identity.h"
+#include "schedules/targets/target.h"
 #include "src/api/lookup.h"
 #include "src/base/fields/utf8.h"
+#include "src/expr/expr.h"
+#include "src/expr/language/text.h"
 #include "src/net/times.h"
 #include "src/serve/messages/paging.h"
 #include "src/serve/service/impl.h"

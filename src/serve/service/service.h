@@ -32,6 +32,8 @@
 
 namespace lw {
 
+struct Records;
+
 struct Caller {
   Identity identity;
   std::string peer;

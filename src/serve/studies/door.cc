@@ -15,6 +15,7 @@
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "src/lower/lower.h"
 #include "src/measure/judge/plausible.h"
@@ -23,6 +24,7 @@
 #include "tuner_db/invariants.h"
 #include "tuner_db/key_terms.h"
 #include "tuner_db/ladder/ladder.h"
+#include "tuner_db/records/records.h"
 #include "tuner_db/workload_row.h"
 
 namespace lw {

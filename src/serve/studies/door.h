@@ -24,9 +24,10 @@
 #include "absl/status/status.h"
 #include "src/base/stop.h"
 #include "src/serve/queue/leases.h"
-#include "tuner_db/records/records.h"
 
 namespace lw {
+
+struct Records;
 
 // The latest values by key, of so many bytes together. Thread-safe.
 template <class Value>

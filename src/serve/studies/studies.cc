@@ -12,6 +12,8 @@
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
+#include "src/expr/language/text.h"
 #include "src/measure/memory.h"
 #include "src/net/times.h"
 #include "src/serve/rows/clock.h"

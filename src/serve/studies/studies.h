@@ -8,7 +8,6 @@
 
 #include "absl/status/statusor.h"
 #include "google/longrunning/operations.pb.h"
-#include "src/expr/expr.h"
 #include "src/serve/access/limits.h"
 #include "src/serve/queue/leases.h"
 

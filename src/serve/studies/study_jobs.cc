@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedules/targets/target.h"
 #include "tuner_db/records/messages.h"
 
 namespace lw {

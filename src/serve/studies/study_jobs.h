@@ -8,6 +8,8 @@
 
 namespace lw {
 
+struct Target;
+
 // In the batch's order. Each takes about `slice_s` of a device at most, as far as the workload's
 // candidates so far tell, so that no study holds a device for long; finalists, which are compared,
 // stay together. REQUIRES: the study's device is known, the batch not empty.

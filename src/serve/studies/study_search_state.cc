@@ -7,6 +7,8 @@
 #include "absl/strings/str_format.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
+#include "src/expr/language/text.h"
 #include "src/measure/judge/plausible.h"
 #include "src/search/warm_start.h"
 #include "src/serve/studies/study_search_impl.h"
