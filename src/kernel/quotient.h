@@ -1,4 +1,4 @@
-// What is known of the quotients in a kernel. Internal to src/lower.
+// What is known of the quotients in a kernel. Internal to src/kernel.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// The templates behind Service's calls. Internal to src/serve.
+// The templates behind Service's calls. Internal to src/serve/service.
 #pragma once
 
 #include "src/base/check.h"

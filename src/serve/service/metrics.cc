@@ -124,8 +124,8 @@ std::string metrics_document() {
       "# Metrics of the service\n\n"
       "`GET /metrics` on the daemon's HTTP port, in Prometheus's text format. Names and labels are "
       "stable:\none that goes is announced a version before. Printed from the table in "
-      "`src/serve/service/metrics.cc`;\n`tests/serve/metrics_test.cc` compares, and rewrites this file when "
-      "LOOPWRIGHT_UPDATE is set.\n\n"
+      "`src/serve/service/metrics.cc`;\n`tests/serve/metrics_test.cc` compares, and rewrites this "
+      "file when LOOPWRIGHT_UPDATE is set.\n\n"
       "A label's values in parentheses are all that it takes; they are there from the first moment, "
       "as 0.\n\n"
       "| name | type | labels | what |\n|---|---|---|---|\n";

@@ -1,8 +1,7 @@
 // What records must be before they are stored, whoever sends them:
 //
 //   a workload's row is what its canonical text says (tuner_db/workload_row.h);
-//   a time is one that the target can reach (src/measure/judge/plausible.h), or it is kept
-//   annulled;
+//   a time is one that the target can reach (src/measure/judge/plausible.h), or is kept annulled;
 //   the traces that may lead apply: they replay and lower on their workload and target.
 //
 // Whether a trace applies nobody can say of a workload whose program nobody has given (traces name

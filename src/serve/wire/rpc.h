@@ -1,6 +1,6 @@
 // What every call goes through, whichever service it is of: who calls, may they, do they wait for
 // an answer (a deadline), do they call too often; then the work, on a thread that may block; then
-// the error in the API's form, the metric, the log, the audit. Internal to src/serve.
+// the error in the API's form, the metric, the log, the audit. Internal to src/serve/wire.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

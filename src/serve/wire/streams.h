@@ -1,6 +1,6 @@
 // Calls that last: watching a study, awaiting an operation, export and import of records, and the
 // agents' Synchronize. Each is an object of its own that gRPC calls back and that deletes itself.
-// Internal to src/serve.
+// Internal to src/serve/wire.
 #pragma once
 
 #include "src/serve/wire/rpc.h"
