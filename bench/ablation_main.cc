@@ -18,6 +18,7 @@
 #include "src/base/files.h"
 #include "src/base/message.h"
 #include "src/lower/lower.h"
+#include "src/measure/local.h"
 #include "src/peers/interleave.h"
 
 namespace lw {

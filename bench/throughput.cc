@@ -7,6 +7,7 @@
 #include "schedules/steps.h"
 #include "schedules/targets/target.h"
 #include "src/base/clock.h"
+#include "src/base/rng.h"
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 

@@ -9,6 +9,7 @@
 #include "schedules/steps.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/base/rng.h"
 
 namespace lw {
 namespace {

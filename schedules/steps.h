@@ -17,9 +17,10 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "schedules/nest.h"
-#include "src/base/rng.h"
 
 namespace lw {
+
+class Rng;
 
 struct Program;
 

@@ -6,6 +6,7 @@
 
 #include "bench/service/rows.h"
 #include "src/api/api.h"
+#include "src/base/rng.h"
 #include "tuner_db/best.h"
 #include "tuner_db/ladder/ladder.h"
 

@@ -8,7 +8,9 @@
 #include "src/base/hash.h"
 #include "src/base/message.h"
 #include "src/base/rng.h"
+#include "src/client/cache.h"
 #include "src/client/client.h"
+#include "src/client/withdrawn_cache.h"
 
 namespace lw {
 namespace {

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "src/client/client.h"
+#include "src/measure/run/runner.h"
+#include "tuner_db/ladder/snapshot.h"
 
 namespace {
 

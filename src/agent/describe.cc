@@ -15,6 +15,7 @@
 #include "src/base/files.h"
 #include "src/base/hash.h"
 #include "src/base/message.h"
+#include "src/build/build.h"
 #include "src/measure/machine/doctor.h"
 #include "src/measure/machine/hygiene.h"
 #include "src/measure/process/isolation.h"

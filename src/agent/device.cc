@@ -14,6 +14,7 @@
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/base/parallel_pool.h"
+#include "src/measure/local.h"
 #include "src/measure/memory.h"
 #include "src/measure/workers/emulator.h"
 #include "src/search/null_measurer.h"

@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "loopwright/v1/agent.pb.h"
 #include "src/api/api.h"
+#include "src/measure/process/isolation.h"
 
 namespace lw {
 

@@ -18,6 +18,7 @@
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "src/lower/lower.h"
+#include "src/measure/local.h"
 #include "src/net/times.h"
 #include "src/search/retry.h"
 #include "tuner_db/invariants.h"

@@ -23,16 +23,20 @@
 
 #include "absl/status/statusor.h"
 #include "schedules/steps.h"
-#include "src/build/build.h"
-#include "src/measure/local.h"
-#include "src/measure/machine/limits.h"
-#include "src/measure/run/runner.h"
-#include "src/measure/workers/emulator.h"
+#include "src/measure/run/guarded.h"
 #include "src/search/search.h"
 #include "tuner_db/store.h"
 #include "tuner_db/workload_row.h"
 
 namespace lw {
+
+class Backend;
+class ParallelPool;
+class Runner;
+struct Artifact;
+struct Bound;
+struct Kernel;
+struct LocalOptions;
 
 struct Program;
 struct Target;
@@ -152,17 +156,14 @@ absl::StatusOr<Artifact> build(const Task& task, const Choice& choice);
 class Executable {
  public:
   static absl::StatusOr<std::unique_ptr<Executable>> create(const Task& task, const Choice& choice);
+  ~Executable();
   absl::Status prepack(void* const* arguments);
   absl::Status run(void* const* arguments);
   bool emulated() const { return emulated_ != nullptr; }  // its wall time means nothing
 
  private:
-  struct Emulated {
-    Emulator emulator;
-    std::shared_ptr<const Program> program;
-    Artifact artifact;
-    int threads = 1;
-  };
+  struct Emulated;
+  Executable();
   std::unique_ptr<Emulated> emulated_;     // null: runner_ runs it here
   std::unique_ptr<ParallelPool> pool_;
   std::unique_ptr<Runner> runner_;

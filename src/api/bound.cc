@@ -1,5 +1,4 @@
 // The bound of a task, by rates that are measured beside the time that they judge, or now.
-#include "schedules/targets/target.h"
 #include "src/api/api.h"
 #include "src/base/check.h"
 #include "src/expr/expr.h"

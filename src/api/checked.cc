@@ -5,6 +5,7 @@
 #include "cost_model/cost_model.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/measure/local.h"
 
 namespace lw {
 namespace {

@@ -1,9 +1,10 @@
-#include "schedules/targets/target.h"
-#include "src/base/check.h"
 #include "src/api/api.h"
+#include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/expr/reference/interpret.h"
 #include "src/measure/machine/processors.h"
+#include "src/measure/run/runner.h"
+#include "src/measure/workers/emulator.h"
 
 namespace lw {
 namespace {
@@ -19,11 +20,21 @@ absl::StatusOr<Artifact> build(const Task& task, const Choice& choice) {
   return task.backend->build(*choice.kernel, *task.target);
 }
 
+struct Executable::Emulated {
+  Emulator emulator;
+  std::shared_ptr<const Program> program;
+  Artifact artifact;
+  int threads = 1;
+};
+
+Executable::Executable() = default;
+Executable::~Executable() = default;
+
 absl::StatusOr<std::unique_ptr<Executable>> Executable::create(const Task& task,
                                                                const Choice& choice) {
   ASSIGN_OR_RETURN(const RunsOn device, find_device(task));
   ASSIGN_OR_RETURN(Artifact artifact, build(task, choice));
-  std::unique_ptr<Executable> executable = std::make_unique<Executable>();
+  std::unique_ptr<Executable> executable = std::unique_ptr<Executable>(new Executable);
   if (device == RunsOn::kEmulator) {
     ASSIGN_OR_RETURN(Emulator emulator, find_emulator(*task.target));
     executable->emulated_ = std::make_unique<Emulated>(Emulated{

@@ -12,6 +12,7 @@
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/base/message.h"
+#include "src/build/build.h"
 #include "src/expr/expr.h"
 
 namespace lw {

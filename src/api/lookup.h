@@ -20,6 +20,8 @@
 
 namespace lw {
 
+struct Kernel;
+
 struct LookupOptions {
   LadderOptions ladder;
   // What the default rung answers, and a lower rung is compared with: the zero-trial schedule, up

@@ -1,14 +1,14 @@
 #include <algorithm>
 
-#include "schedules/targets/target.h"
+#include "src/api/api.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
-#include "src/api/api.h"
 #include "src/base/message.h"
 #include "src/expr/expr.h"
 #include "src/lower/lower.h"
 #include "src/measure/emulated.h"
+#include "src/measure/machine/limits.h"
 #include "src/measure/memory.h"
 #include "src/measure/run/timing.h"
 #include "src/search/suite.h"

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstddef>
 
-#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/expr/reference/interpret.h"
 #include "src/expr/scalar.h"

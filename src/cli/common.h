@@ -15,6 +15,7 @@
 #include "src/cli/exit.h"
 #include "src/cli/format.h"
 #include "src/base/message.h"
+#include "src/measure/machine/limits.h"
 
 namespace lw {
 

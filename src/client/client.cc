@@ -7,9 +7,12 @@
 #include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/client/cache.h"
 #include "src/client/grpc_source.h"
+#include "src/client/withdrawn_poll.h"
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
+#include "tuner_db/ladder/snapshot.h"
 
 namespace lw {
 namespace {

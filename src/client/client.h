@@ -24,14 +24,16 @@
 #include "absl/types/span.h"
 #include "src/api/lookup.h"
 #include "src/base/clock.h"
-#include "src/client/cache.h"
 #include "src/client/remote.h"
-#include "src/client/withdrawn_cache.h"
-#include "src/client/withdrawn_poll.h"
 #include "src/net/certificates.h"
-#include "tuner_db/ladder/snapshot.h"
 
 namespace lw {
+
+class ScheduleCache;
+class ScheduleSource;
+class Snapshot;
+class WithdrawnCache;
+class WithdrawnPoll;
 
 enum class OnMiss : uint8_t { kZeroTrial, kNothing };
 

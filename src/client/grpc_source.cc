@@ -6,7 +6,6 @@
 
 #include "absl/functional/function_ref.h"
 #include "loopwright/v1/schedule.grpc.pb.h"
-#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "tuner_db/records/messages.h"
 

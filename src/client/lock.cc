@@ -17,6 +17,7 @@
 #include "src/base/message.h"
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
+#include "src/kernel/kernel.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/records/record_codec.h"
 

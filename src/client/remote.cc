@@ -9,6 +9,7 @@
 
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/client/source.h"
 
 namespace lw {
 namespace {

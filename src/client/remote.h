@@ -11,9 +11,12 @@
 #include <memory>
 #include <vector>
 
-#include "src/client/source.h"
+#include "tuner_db/ladder/ladder.h"
+
 
 namespace lw {
+
+class ScheduleSource;
 
 using Replies = std::vector<std::vector<Match>>;
 

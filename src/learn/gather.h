@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "cost_model/cost_model.h"
+#include "src/build/build.h"
 #include "src/learn/dataset.h"
 #include "src/search/measurer.h"
 

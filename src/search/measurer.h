@@ -10,10 +10,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/kernel/kernel.h"
 #include "tuner_db/store.h"
 
 namespace lw {
+
+struct Kernel;
 
 // A candidate, ready to be built: its kernel is already lowered (and deduplicated by hash).
 struct Candidate {

@@ -6,6 +6,7 @@
 
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/base/rng.h"
 #include "src/expr/expr.h"
 #include "src/lower/lower.h"
 #include "src/search/pool.h"

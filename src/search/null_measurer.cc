@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/rng.h"
+#include "src/kernel/kernel.h"
 
 namespace lw {
 namespace {

@@ -10,6 +10,8 @@
 
 namespace lw {
 
+struct Kernel;
+
 struct NullOptions {
   uint64_t seed = 1;
   double jitter = 0.01;  // relative, of each sample, from the kernel's hash and seed

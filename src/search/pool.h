@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "cost_model/cost_model.h"
 #include "schedules/steps.h"
+#include "src/base/rng.h"
 #include "src/search/search.h"
 
 namespace lw::search {

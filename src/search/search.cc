@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "src/base/check.h"
+#include "src/base/hash.h"
 #include "src/base/message.h"
 #include "src/lower/lower.h"
 #include "src/search/pool.h"

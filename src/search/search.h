@@ -21,6 +21,8 @@
 
 namespace lw {
 
+struct Kernel;
+
 struct SearchOptions {
   uint64_t seed = 1;
   // Of the times that the search compares and learns from; those of others that the key holds, or

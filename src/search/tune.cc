@@ -7,6 +7,7 @@
 // trial. When three windows in a row gained less than 1 % each (allocate.h), no trial is expected
 // to be worth its time and the finalists come. A run that resumes was asked for more: it tries a
 // window before what is stored may end it.
+#include "src/base/check.h"
 #include "src/search/allocate.h"
 #include "src/search/local_loop.h"
 

@@ -4,6 +4,7 @@
 #include "schedules/targets/target.h"
 #include "src/api/api.h"
 #include "src/base/message.h"
+#include "src/base/rng.h"
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "src/search/search.h"

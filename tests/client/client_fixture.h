@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "src/base/message.h"
 #include "src/client/client.h"
+#include "src/client/source.h"
 #include "tests/support/store_fixture.h"
 
 namespace lw {

@@ -3,9 +3,11 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "src/client/cache.h"
 #include "src/client/grpc_source.h"
 #include "src/client/loopwright.h"
 #include "tests/client/client_fixture.h"
+#include "tuner_db/ladder/snapshot.h"
 
 namespace lw {
 namespace {

@@ -2,7 +2,9 @@
 #include "src/client/withdrawn_cache.h"
 
 #include "gtest/gtest.h"
+#include "src/client/cache.h"
 #include "tests/client/client_fixture.h"
+#include "tuner_db/ladder/snapshot.h"
 
 namespace lw {
 namespace {

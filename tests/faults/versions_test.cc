@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "src/agent/ledger.h"
 #include "src/cli/remote/service.h"
+#include "src/measure/workers/emulator.h"
 #include "src/net/words.h"
 #include "tests/support/agent_fixture.h"
 #include "tests/faults/fault_daemon.h"

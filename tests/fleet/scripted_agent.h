@@ -17,6 +17,7 @@
 #include "schedules/targets/target.h"
 #include "src/api/api.h"
 #include "src/base/hash.h"
+#include "src/build/build.h"
 #include "src/expr/expr.h"
 #include "src/lower/lower.h"
 #include "src/net/times.h"

@@ -20,6 +20,7 @@
 #include <map>
 
 #include "src/base/hash.h"
+#include "src/base/rng.h"
 #include "src/build/build.h"
 #include "src/lower/lower.h"
 #include "tests/support/text_cases.h"

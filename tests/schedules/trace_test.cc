@@ -6,6 +6,7 @@
 #include "schedules/steps.h"
 #include "schedules/targets/target.h"
 #include "src/base/message.h"
+#include "src/base/rng.h"
 #include "src/expr/language/text.h"
 #include "tests/support/parsed_program.h"
 

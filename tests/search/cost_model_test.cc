@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "gtest/gtest.h"
 #include "schedules/steps.h"
+#include "src/base/rng.h"
 #include "src/expr/language/text.h"
 #include "tests/support/files.h"
 #include "tests/support/text_cases.h"

@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "httplib.h"
 #include "src/base/message.h"
+#include "src/runner/protocol.h"
 #include "src/serve/service/service.h"
 #include "src/serve/wire/http.h"
 #include "src/serve/wire/server.h"

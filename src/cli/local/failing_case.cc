@@ -10,6 +10,7 @@
 #include "src/cli/commands.h"
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
+#include "src/measure/local.h"
 
 namespace lw {
 namespace {

@@ -7,9 +7,11 @@
 #include "absl/strings/str_join.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
+#include "src/base/rng.h"
 #include "src/cli/interrupt.h"
 #include "src/learn/draw.h"
 #include "src/learn/gather.h"
+#include "src/measure/local.h"
 
 namespace lw {
 namespace {

@@ -1,4 +1,4 @@
-#include "schedules/targets/target.h"
+#include "src/build/build.h"
 #include "src/cli/commands.h"
 #include "src/expr/language/text.h"
 

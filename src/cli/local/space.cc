@@ -4,6 +4,7 @@
 #include <map>
 
 #include "absl/strings/str_format.h"
+#include "src/base/rng.h"
 #include "src/cli/commands.h"
 #include "src/lower/lower.h"
 

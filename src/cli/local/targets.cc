@@ -1,6 +1,7 @@
 #include "absl/strings/str_join.h"
 #include "schedules/targets/target.h"
 #include "src/cli/commands.h"
+#include "src/measure/workers/emulator.h"
 
 namespace lw {
 namespace {

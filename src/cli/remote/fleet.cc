@@ -2,6 +2,7 @@
 #include "absl/strings/str_join.h"
 #include "loopwright/v1/fleet.grpc.pb.h"
 #include "schedules/targets/target.h"
+#include "src/base/hash.h"
 #include "src/cli/commands.h"
 #include "src/cli/remote/service.h"
 #include "src/cli/subcommands.h"

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_join.h"
 #include "loopwright/v1/schedule.grpc.pb.h"
-#include "schedules/targets/target.h"
 #include "src/cli/commands.h"
 #include "src/client/lock.h"
 #include "src/expr/language/text.h"

@@ -8,6 +8,7 @@
 #include "schedules/targets/target.h"
 #include "src/api/lookup.h"
 #include "src/base/fields/utf8.h"
+#include "src/build/build.h"
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "src/net/times.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "schedules/targets/target.h"
 #include "tuner_db/records/messages.h"
 
 namespace lw {
