@@ -1,5 +1,5 @@
-# Installation: the program, the libraries, the headers under include/loopwright (their paths are the
-# repository's: "src/expr/language/text.h"), and a CMake package: find_package(Loopwright) gives
+# Installation: the program, the libraries, the public headers under include/loopwright (their paths
+# are the repository's: "src/api/api.h"), and a CMake package: find_package(Loopwright) gives
 # Loopwright::loopwright. The consumer needs the -dev packages of packages.txt's libraries.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -36,12 +36,9 @@ install(TARGETS loopwright_all ${loopwright_libraries} EXPORT LoopwrightTargets
 install(EXPORT LoopwrightTargets NAMESPACE Loopwright::
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Loopwright)
 
-foreach(folder src schedules cost_model tuner_db)
-  install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/loopwright
-          FILES_MATCHING PATTERN "*.h")
-endforeach()
-install(DIRECTORY ${CMAKE_BINARY_DIR}/proto DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/loopwright
-        FILES_MATCHING PATTERN "*.pb.h")
+install(CODE "set(source_dir ${CMAKE_SOURCE_DIR})
+set(include_dir ${CMAKE_INSTALL_INCLUDEDIR}/loopwright)")
+install(SCRIPT cmake/public_headers.cmake)
 install(TARGETS loopwright RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 configure_package_config_file(cmake/LoopwrightConfig.cmake.in
