@@ -251,9 +251,6 @@ int points_read(const Nest& nest, int stage, int tensor);
 // Tensors that the stage's effective body reads, each once (the served ones of copies included).
 std::vector<int> body_reads(const Nest& nest, int stage);
 
-// Tensors read by the stage's effective body and by the stages fused onto it (host excluded).
-std::vector<int> stage_reads(const Nest& nest, int stage);
-
 // Stages that read `tensor` directly, after inlining; epilogue stages count as themselves, and where
 // a copy serves a stage's reads the copy counts instead.
 std::vector<int> readers(const Nest& nest, int tensor);

@@ -236,21 +236,6 @@ int points_read(const Nest& nest, int stage, int tensor) {
   return points;
 }
 
-std::vector<int> stage_reads(const Nest& nest, int stage) {
-  std::vector<int> reads = body_reads(nest, stage);
-  const Stage& s = nest.stages[stage];
-  std::vector<int> fused = {s.tensor};
-  for (int e : s.epilogue) {
-    for (int tensor : body_reads(nest, e)) {
-      const bool own = std::find(fused.begin(), fused.end(), tensor) != fused.end();
-      const bool known = std::find(reads.begin(), reads.end(), tensor) != reads.end();
-      if (!own && !known) reads.push_back(tensor);
-    }
-    fused.push_back(nest.stages[e].tensor);
-  }
-  return reads;
-}
-
 namespace {
 
 // The tensors that the stage reads itself, no copy in between.

@@ -72,10 +72,4 @@ absl::StatusOr<Choice> checked(const Task& task, const LookupAnswer& answer,
                                    "; `loopwright tune` looks for one that is right"));
 }
 
-absl::StatusOr<Choice> choose_checked(const Task& task, const RecordSource& source,
-                                      std::vector<std::string>* notes) {
-  ASSIGN_OR_RETURN(const LookupAnswer answer, look_up(task, source));
-  return checked(task, answer, notes);
-}
-
 }  // namespace lw

@@ -6,7 +6,8 @@
 // it may crash, hang, write outside or be wrong without harm. That takes tenths of a second.
 //
 //   std::vector<std::string> notes;
-//   ASSIGN_OR_RETURN(Choice choice, choose_checked(task, *make_store_source(*store), &notes));
+//   ASSIGN_OR_RETURN(LookupAnswer answer, look_up(task, *make_store_source(*store)));
+//   ASSIGN_OR_RETURN(Choice choice, checked(task, answer, &notes));
 //   ASSIGN_OR_RETURN(std::unique_ptr<Executable> kernel, Executable::create(task, choice));
 #pragma once
 
@@ -27,10 +28,7 @@ absl::Status check_in_worker(const Task& task, const Choice& choice);
 
 // The ladder's answer if it is verified or passes the check, else the zero-trial schedule if that
 // does. `notes` says what was passed over, and why. kAborted: neither passed. Otherwise errors of
-// look_up and check_in_worker.
-absl::StatusOr<Choice> choose_checked(const Task& task, const RecordSource& source,
-                                      std::vector<std::string>* notes);
-// The same for an answer that is at hand.
+// default_answer and check_in_worker.
 absl::StatusOr<Choice> checked(const Task& task, const LookupAnswer& answer,
                                std::vector<std::string>* notes);
 

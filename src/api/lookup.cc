@@ -300,11 +300,6 @@ Choice as_choice(const LookupAnswer& answer) {
   return choice;
 }
 
-absl::StatusOr<Choice> choose_nearest(const Task& task, const RecordSource& source) {
-  ASSIGN_OR_RETURN(const LookupAnswer answer, look_up(task, source));
-  return as_choice(answer);
-}
-
 std::string to_json(const ScheduleRecord& record) { return dump(record_json(record)); }
 
 std::string to_json(const LookupAnswer& answer) {

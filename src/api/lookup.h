@@ -68,8 +68,7 @@ absl::StatusOr<LookupAnswer> settle(const Task& task, const std::vector<Match>& 
                                     const LookupOptions& options);
 absl::StatusOr<LookupAnswer> default_answer(const Task& task, const LookupOptions& options);
 
-// For what runs and exports: as choose(), but a lower rung is taken before the zero-trial answer.
-absl::StatusOr<Choice> choose_nearest(const Task& task, const RecordSource& source);
+// For what runs and exports.
 Choice as_choice(const LookupAnswer& answer);
 
 // JSON text of an answer: outcome, record (null for default), trace, and the rest by their names.

@@ -25,7 +25,6 @@ struct Instruction {
   const char* feature;
   ID by_width[3];                          // of 128, 256 and 512 bits; 0: none
   const char* narrow_feature;              // what the first two widths need besides
-  bool swapped = false;                    // the instruction takes b first
 };
 
 constexpr ID kNone = llvm::Intrinsic::not_intrinsic;

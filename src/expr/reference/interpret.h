@@ -38,8 +38,6 @@ class PointOracle {
   Value at(int tensor, const std::vector<int64_t>& index);
   // One for each row-major address; neighbours that follow each other are cheaper together.
   std::vector<Value> values(int tensor, const std::vector<int64_t>& addresses);
-  // Number of expression evaluations one more point may need (estimate), to budget with.
-  double cost_per_point(int tensor) const;
 
  private:
   struct Impl;

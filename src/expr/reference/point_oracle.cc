@@ -159,8 +159,4 @@ std::vector<PointOracle::Value> PointOracle::values(int tensor,
   return result;
 }
 
-double PointOracle::cost_per_point(int tensor) const {
-  return impl_->nodes[static_cast<size_t>(tensor)].cost;
-}
-
 }  // namespace lw
