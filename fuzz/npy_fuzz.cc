@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "src/base/check.h"
 #include "src/api/npy.h"
+#include "src/base/check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::StatusOr<lw::NpyHeader> header =

@@ -9,11 +9,11 @@
 #include "bench/service/rows.h"
 #include "loopwright/v1/agent.grpc.pb.h"
 #include "schedules/targets/target.h"
-#include "src/build/build.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
-#include "src/base/rng.h"
 #include "src/base/message.h"
+#include "src/base/rng.h"
+#include "src/build/build.h"
 #include "tuner_db/records/messages.h"
 
 namespace lw {

@@ -4,8 +4,8 @@
 // instruction of the target, which must have one for the types of C's factors; the rest of a range
 // that 4 does not divide are multiply-adds. The operand that follows the lanes should be staged in
 // groups (stage's fifth and sixth number), as one load is then one operand.
-#include "schedules/dot.h"
 #include "schedules/domains.h"
+#include "schedules/dot.h"
 #include "schedules/legality.h"
 #include "src/base/check.h"
 #include "src/base/message.h"

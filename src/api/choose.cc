@@ -1,6 +1,6 @@
 // Which schedule a task gets: the stored best, or the zero-trial answer. (Lower rungs: lookup.cc.)
-#include "src/base/check.h"
 #include "src/api/api.h"
+#include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/lower/lower.h"
 #include "tuner_db/ladder/ladder.h"

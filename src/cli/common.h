@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "nlohmann/json.hpp"
-#include "src/base/check.h"
 #include "src/api/api.h"
+#include "src/base/check.h"
+#include "src/base/message.h"
 #include "src/cli/arguments.h"
 #include "src/cli/exit.h"
 #include "src/cli/format.h"
-#include "src/base/message.h"
 #include "src/measure/machine/limits.h"
 
 namespace lw {

@@ -4,8 +4,8 @@
 #include <set>
 #include <thread>
 
-#include "gmock/gmock.h"
 #include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
 #include "httplib.h"
 #include "src/base/message.h"
 #include "src/serve/service/metrics.h"

@@ -10,8 +10,8 @@
 #include "gtest/gtest.h"
 #include "src/net/times.h"
 #include "src/serve/rows/clock.h"
-#include "tests/support/postgres_fixture.h"
 #include "tests/support/fault_fixture.h"
+#include "tests/support/postgres_fixture.h"
 
 namespace {
 std::atomic<int64_t> real_time_offset_s{0};

@@ -2,10 +2,10 @@
 // found.
 #include <functional>
 
+#include "cost_model/cost_model.h"
 #include "gtest/gtest.h"
 #include "loopwright/v1/schedule.pb.h"
 #include "src/client/client.h"
-#include "cost_model/cost_model.h"
 #include "src/search/search.h"
 #include "tests/support/fault_fixture.h"
 #include "tuner_db/records/messages.h"

@@ -6,12 +6,12 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/support/cli_fixture.h"
 #include "tests/faults/fault_daemon.h"
-#include "tests/support/postgres_fixture.h"
 #include "tests/faults/service_life.h"
-#include "tuner_db/tables/backup.h"
+#include "tests/support/cli_fixture.h"
+#include "tests/support/postgres_fixture.h"
 #include "tuner_db/schema/schema.h"
+#include "tuner_db/tables/backup.h"
 
 namespace lw {
 namespace {

@@ -12,8 +12,8 @@
 #include "src/cli/remote/service.h"
 #include "src/measure/workers/emulator.h"
 #include "src/net/words.h"
-#include "tests/support/agent_fixture.h"
 #include "tests/faults/fault_daemon.h"
+#include "tests/support/agent_fixture.h"
 
 namespace lw {
 namespace {

@@ -9,9 +9,9 @@
 //   service_fleet_test --rounds=200 --seed=7
 #include <cstdio>
 
-#include "tests/support/postgres_fixture.h"
 #include "tests/fleet/service_witness.h"
 #include "tests/fleet/tcp_switch.h"
+#include "tests/support/postgres_fixture.h"
 
 namespace lw {
 namespace {

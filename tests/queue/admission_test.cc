@@ -4,8 +4,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/serve/access/limits.h"
-#include "tests/support/fault_fixture.h"
 #include "tests/queue/queue_fixture.h"
+#include "tests/support/fault_fixture.h"
 
 namespace lw {
 namespace {

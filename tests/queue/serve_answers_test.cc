@@ -6,8 +6,8 @@
 
 #include "src/base/message.h"
 #include "src/net/times.h"
-#include "tests/support/daemon_fixture.h"
 #include "tests/queue/queue_fixture.h"
+#include "tests/support/daemon_fixture.h"
 
 namespace lw {
 namespace {

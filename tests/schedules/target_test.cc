@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "gtest/gtest.h"
 #include "gmock/gmock.h"
+#include "gtest/gtest.h"
 #include "schedules/targets/identity.h"
 #include "src/base/hash.h"
 #include "tests/support/affinity.h"

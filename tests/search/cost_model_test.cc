@@ -7,8 +7,8 @@
 #include <cmath>
 #include <fstream>
 
-#include "cost_model/analysis.h"
 #include "absl/strings/str_format.h"
+#include "cost_model/analysis.h"
 #include "gtest/gtest.h"
 #include "schedules/steps.h"
 #include "src/base/rng.h"

@@ -9,15 +9,15 @@
 #include <sstream>
 #include <thread>
 
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "nlohmann/json.hpp"
-#include "absl/strings/str_split.h"
 #include "loopwright/v1/schedule.pb.h"
+#include "nlohmann/json.hpp"
 #include "src/base/log.h"
 #include "src/base/message.h"
-#include "src/serve/service/metrics.h"
 #include "src/serve/rows/rows.h"
+#include "src/serve/service/metrics.h"
 #include "tests/support/files.h"
 #include "tuner_db/store.h"
 

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/rng.h"
-#include "schedules/targets/target.h"
 #include "src/build/build.h"
 #include "src/expr/reference/interpret.h"
 

@@ -11,10 +11,10 @@
 #include "src/base/message.h"
 #include "tests/support/postgres_fixture.h"
 #include "tests/support/store_fixture.h"
-#include "tuner_db/sql/database.h"
-#include "tuner_db/sql/postgres_connection.h"
 #include "tuner_db/schema/schema.h"
+#include "tuner_db/sql/database.h"
 #include "tuner_db/sql/pool.h"
+#include "tuner_db/sql/postgres_connection.h"
 
 namespace lw {
 namespace {

@@ -5,12 +5,12 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "schedules/steps.h"
 #include "schedules/targets/target.h"
 #include "src/base/check.h"
-#include "nlohmann/json.hpp"
 #include "src/base/hash.h"
 #include "src/base/fields/wire.h"
-#include "schedules/steps.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/records/message_fields.h"
 #include "tuner_db/records/record_lines.h"

@@ -5,10 +5,10 @@
 #include <set>
 
 #include "schedules/targets/target.h"
-#include "src/base/hash.h"
-#include "src/base/rng.h"
 #include "src/api/api.h"
+#include "src/base/hash.h"
 #include "src/base/message.h"
+#include "src/base/rng.h"
 #include "src/expr/expr.h"
 
 namespace lw {

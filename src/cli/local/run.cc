@@ -4,11 +4,11 @@
 
 #include "absl/strings/str_join.h"
 #include "cost_model/cost_model.h"
+#include "src/api/npy.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/cli/commands.h"
 #include "src/cli/local/failing_case.h"
-#include "src/api/npy.h"
 #include "src/expr/reference/interpret.h"
 #include "src/measure/machine/processors.h"
 #include "src/measure/run/timing.h"

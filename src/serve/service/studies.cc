@@ -1,12 +1,12 @@
 #include <chrono>
 
-#include "src/serve/service/impl.h"
-#include "src/serve/rows/deletion.h"
 #include "src/serve/messages/failure_messages.h"
 #include "src/serve/messages/paging.h"
+#include "src/serve/rows/deletion.h"
+#include "src/serve/service/impl.h"
 #include "src/serve/studies/studies.h"
-#include "tuner_db/tables/history.h"
 #include "tuner_db/records/messages.h"
+#include "tuner_db/tables/history.h"
 
 namespace lw {
 
