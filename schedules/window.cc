@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "schedules/targets/target.h"
+
 namespace lw {
 namespace {
 

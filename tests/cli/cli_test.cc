@@ -385,6 +385,7 @@ TEST_F(CliTest, ExportLinksIntoACProgram) {
   EXPECT_EQ(metadata["arguments"].size(), 3u);
   write("main.c", R"(#include <stdio.h>
 #include <stdlib.h>
+
 #include "out/matmul.h"
 static float A[24 * 16], B[16 * 40], C[24 * 40];
 int main(void) {
