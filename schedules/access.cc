@@ -1,7 +1,6 @@
 #include "schedules/access.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "src/expr/bounds.h"
 
@@ -75,7 +74,7 @@ class FormWriter {
       } else if (e.op == ExprOp::kDiv) {
         term.over = times(term.over, n);
       } else {
-        form.limit = times(std::abs(factor), n);
+        form.limit = times(factor < 0 ? sub_wrapping(0, factor) : factor, n);
       }
       term.factor = mul_wrapping(term.factor, factor);
       form.terms.push_back(term);

@@ -12,6 +12,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "schedules/nest.h"
+#include "src/expr/expr.h"
 
 namespace lw {
 

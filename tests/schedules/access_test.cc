@@ -1,5 +1,6 @@
 // What a stage reads: the forms of indices, the strides of addresses, the boxes that loops touch.
 #include "schedules/access.h"
+#include "schedules/targets/target.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

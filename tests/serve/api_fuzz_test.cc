@@ -9,6 +9,7 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/dynamic_message.h"
 #include "google/protobuf/reflection.h"
+#include "src/base/fields/utf8.h"
 #include "tuner_db/records/messages.h"
 
 namespace lw {

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "schedules/targets/target.h"
 #include "schedules/window.h"
 
 namespace lw::lowering {
