@@ -1,5 +1,5 @@
-// What is stored is described once: its description is its message's, its bytes are protobuf's, and
-// what a later version wrote is passed over or named.
+// What is stored is described once: its description is its message's, and what a later version wrote
+// is passed over or named.
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
@@ -11,8 +11,11 @@
 #include "loopwright/v1/record.pb.h"
 #include "schedules/targets/target.h"
 #include "src/base/rng.h"
-#include "src/base/fields/wire.h"
 #include "tuner_db/ladder/ladder.h"
+#include "tuner_db/records/message_fields.h"
+#include "tuner_db/records/messages.h"
+#include "tuner_db/records/record_codec.h"
+#include "tuner_db/records/record_lines.h"
 #include "tuner_db/store.h"
 
 namespace lw {
@@ -108,7 +111,7 @@ void fill(pb::Message* message, Rng& rng) {
   }
 }
 
-TYPED_TEST(Described_, BytesAreThoseOfItsMessage) {
+TYPED_TEST(Described_, GoesIntoItsMessageAndBack) {
   Rng rng(19);
   for (int round = 0; round < 200; ++round) {
     typename TypeParam::Proto message;
@@ -116,70 +119,61 @@ TYPED_TEST(Described_, BytesAreThoseOfItsMessage) {
     if constexpr (std::is_same_v<typename TypeParam::Value, ScheduleRecord>) {
       message.mutable_key();               // a record has one, empty or not
     }
-    const std::string bytes = message.SerializeAsString();
     typename TypeParam::Value value;
-    const absl::Status read = from_wire(bytes, /*refuse=*/true, &value);
+    const absl::Status read = from_message(message, LaterFields::kRefuse, &value);
     ASSERT_TRUE(read.ok()) << read << "\n" << message.DebugString();
-    EXPECT_EQ(to_wire(value), bytes) << message.DebugString();
+    EXPECT_EQ(as_message<typename TypeParam::Proto>(value).SerializeAsString(),
+              message.SerializeAsString())
+        << message.DebugString();
   }
 }
 
-TYPED_TEST(Described_, AnyBytesAreReadOrRefused) {
-  Rng rng(23);
-  for (int round = 0; round < 300; ++round) {
-    typename TypeParam::Proto message;
-    fill(&message, rng);
-    std::string bytes = message.SerializeAsString();
-    if (round % 3 == 0) bytes.resize(static_cast<size_t>(rng.below(bytes.size() + 1)));
-    for (int k = 0; k < round % 3 && !bytes.empty(); ++k) {
-      bytes[static_cast<size_t>(rng.below(bytes.size()))] = static_cast<char>(rng.below(256));
-    }
-    typename TypeParam::Value value;
-    from_wire(bytes, round % 2 == 0, &value).IgnoreError();
-  }
-}
-
-TEST(Wire, FieldsOfLaterVersionsArePassedOverOrNamed) {
-  RankedTrace trace{"split", 2.5}, read;
-  const std::string later = to_wire(trace) + std::string("\x28\x07", 2);   // field 5, a 7
-  ASSERT_TRUE(from_wire(later, /*refuse=*/false, &read).ok());
-  EXPECT_EQ(read, trace);
-  const absl::Status refused = from_wire(later, /*refuse=*/true, &read);
-  EXPECT_TRUE(is_unknown_here(refused));
-  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("the field 5"));
-  // Within what a value holds, too.
+TEST(Messages, FieldsOfLaterVersionsArePassedOverOrNamed) {
+  v1::ScheduleRecord message;
   ScheduleRecord record;
-  const std::string within("\x0A\x05\x0A\x01w\x50\x01", 7);   // field 10 of the record's key
-  EXPECT_TRUE(from_wire(within, /*refuse=*/false, &record).ok());
+  // Within what a value holds, too: field 10 of the record's key.
+  ASSERT_TRUE(message.ParseFromString(std::string("\x0A\x05\x0A\x01w\x50\x01", 7)));
+  EXPECT_TRUE(from_message(message, LaterFields::kPassOver, &record).ok());
   EXPECT_EQ(record.key.workload, "w");
-  EXPECT_TRUE(is_unknown_here(from_wire(within, /*refuse=*/true, &record)));
+  const absl::Status refused = from_message(message, LaterFields::kRefuse, &record);
+  EXPECT_TRUE(is_unknown_here(refused));
+  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("the field 10"));
 }
 
-TEST(Wire, WhatALaterVersionSaysIsRefusedByName) {
+// A server of the next version answers this one's clients, which read what they know.
+TEST(Messages, RecordsOfLaterVersionsAreReadAllTheSame) {
+  ScheduleRecord record;
+  record.key = {std::string(64, 'a'), std::string(64, 'b'), "llvm 19.1.7 r1"};
+  record.verified = true;
+  const std::string later = to_proto(record).SerializeAsString() + std::string("\xC0\x0C\x07", 3);
+  v1::ScheduleRecord message;
+  ASSERT_TRUE(message.ParseFromString(later));
+  ASSERT_FALSE(message.GetReflection()->GetUnknownFields(message).empty());
+  const absl::StatusOr<ScheduleRecord> read = from_proto(message);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, record);
+  ByteWriter bytes;                        // nor does a snapshot need another version for it
+  bytes.text(later);
+  ByteReader in(bytes.bytes());
+  EXPECT_EQ(decode_record(in), record);
+  EXPECT_TRUE(in.finished());
+}
+
+TEST(Messages, WhatALaterVersionSaysIsRefusedByName) {
   v1::Measurement message;
   Measurement m;
-  EXPECT_THAT(std::string(from_wire(message.SerializeAsString(), false, &m).message()),
+  EXPECT_THAT(std::string(from_message(message, LaterFields::kPassOver, &m).message()),
               testing::HasSubstr("it has no verdict"));
   message.set_verdict(static_cast<v1::Verdict>(77));
-  const absl::Status verdict = from_wire(message.SerializeAsString(), false, &m);
+  const absl::Status verdict = from_message(message, LaterFields::kPassOver, &m);
   EXPECT_TRUE(is_unknown_here(verdict));
   EXPECT_THAT(std::string(verdict.message()), testing::HasSubstr("the verdict 77"));
   v1::Atom atom;
   atom.set_a("f32"), atom.set_b("f6"), atom.set_acc("f32");
   Atom read;
-  const absl::Status type = from_wire(atom.SerializeAsString(), false, &read);
+  const absl::Status type = from_message(atom, LaterFields::kPassOver, &read);
   EXPECT_TRUE(is_unknown_here(type));
   EXPECT_THAT(std::string(type.message()), testing::HasSubstr("the b f6"));
-}
-
-TEST(Wire, NumbersThatDoNotFitAreDamage) {
-  v1::Key wide;
-  wide.set_threads(3);
-  std::string bytes = wide.SerializeAsString();
-  bytes.back() = '\xFF';
-  bytes += std::string("\xFF\xFF\xFF\xFF\x7F");
-  Key key;
-  EXPECT_EQ(from_wire(bytes, true, &key).code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

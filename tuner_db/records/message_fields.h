@@ -1,5 +1,4 @@
-// Described values (src/base/fields/fields.h) into their messages and back, by protobuf's reflection: as
-// their bytes would go (src/base/fields/wire.h), in half of the time.
+// Described values (src/base/fields/fields.h) into their messages and back, by protobuf's reflection.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -78,6 +77,10 @@ Message as_message(const T& value) {
   return message;
 }
 
+// What becomes of fields that only a later version has. Without one a message means what it meant
+// before there was the field (target.proto): passed over, the rest is not wrong, but less than it was.
+enum class LaterFields { kPassOver, kRefuse };
+
 class MessageReader {
  public:
   explicit MessageReader(const google::protobuf::Message& message)
@@ -85,7 +88,7 @@ class MessageReader {
         type_(*message.GetDescriptor()),
         reflection_(*message.GetReflection()) {
     const google::protobuf::UnknownFieldSet& unknown = reflection_.GetUnknownFields(message);
-    if (!unknown.empty()) unknown_ = "the field " + std::to_string(unknown.field(0).number());
+    if (!unknown.empty()) passed_over_ = "the field " + std::to_string(unknown.field(0).number());
   }
 
   template <class T>
@@ -118,8 +121,8 @@ class MessageReader {
   }
 
   // kInvalidArgument: it lacks what it must have; kUnimplemented: it says what a later version
-  // knows.
-  absl::Status finish() const;
+  // knows, by name, or by number where it is a field.
+  absl::Status finish(LaterFields later) const;
 
  private:
   using Field = google::protobuf::FieldDescriptor;
@@ -132,6 +135,7 @@ class MessageReader {
     T::fields(value, reader);
     if (defect_.empty()) defect_ = reader.defect_;
     if (unknown_.empty()) unknown_ = reader.unknown_;
+    if (passed_over_.empty()) passed_over_ = reader.passed_over_;
   }
   void get(const Field* field, int i, int64_t& one) {
     one = reflection_.GetRepeatedInt64(message_, field, i);
@@ -151,14 +155,15 @@ class MessageReader {
   const google::protobuf::Message& message_;
   const google::protobuf::Descriptor& type_;
   const google::protobuf::Reflection& reflection_;
-  std::string scratch_, defect_, unknown_;
+  std::string scratch_;
+  std::string defect_, unknown_, passed_over_;   // the first of each, as a phrase
 };
 
 template <Described T>
-absl::Status from_message(const google::protobuf::Message& message, T* value) {
+absl::Status from_message(const google::protobuf::Message& message, LaterFields later, T* value) {
   MessageReader reader(message);
   T::fields(*value, reader);
-  return reader.finish();
+  return reader.finish(later);
 }
 
 }  // namespace lw

@@ -10,7 +10,6 @@
 #include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
-#include "src/base/fields/wire.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/records/message_fields.h"
 #include "tuner_db/records/record_lines.h"
@@ -37,8 +36,9 @@ namespace {
 
 // What does not add up is said of "NAME: ".
 template <class T>
-absl::Status read_message(const google::protobuf::Message& message, const char* name, T* value) {
-  const absl::Status status = from_message(message, value);
+absl::Status read_message(const google::protobuf::Message& message, const char* name,
+                          LaterFields later, T* value) {
+  const absl::Status status = from_message(message, later, value);
   if (status.ok() || is_unknown_here(status)) return status;
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", status.message()));
 }
@@ -56,9 +56,11 @@ void MessageReader::refuse(FieldId id, bool is_absent, const std::string& value)
   what = is_absent ? absl::StrCat("it has no ", id.name) : absl::StrCat("the ", id.name, " ", value);
 }
 
-absl::Status MessageReader::finish() const {
+absl::Status MessageReader::finish(LaterFields later) const {
   if (!defect_.empty()) return absl::InvalidArgumentError(defect_);
-  return unknown_.empty() ? absl::OkStatus() : unknown_here(unknown_);
+  if (!unknown_.empty()) return unknown_here(unknown_);
+  if (later == LaterFields::kPassOver || passed_over_.empty()) return absl::OkStatus();
+  return unknown_here(passed_over_);
 }
 
 v1::Key to_proto(const Key& key) { return as_message<v1::Key>(key); }
@@ -89,18 +91,19 @@ bool says_estimated(const std::string& facts) {
 }
 
 std::string measurement_digest(const Measurement& m) {
-  WireWriter measured;
+  v1::Measurement measured;
+  MessageWriter writer(&measured);
   Measurement::fields(m, [&](FieldId field, const auto& value) {
-    if (!field.provenance) measured(field, value);
+    if (!field.provenance) writer(field, value);
   });
-  return sha256(measured.take());
+  return sha256(measured.SerializeAsString());
 }
 
 v1::Measurement to_proto(const Measurement& m) { return as_message<v1::Measurement>(m); }
 
 absl::StatusOr<Measurement> from_proto(const v1::Measurement& in) {
   Measurement m;
-  RETURN_IF_ERROR(read_message(in, "measurement", &m));
+  RETURN_IF_ERROR(read_message(in, "measurement", LaterFields::kRefuse, &m));
   // Before there were kinds the environment said so.
   if (m.time_kind == TimeKind::kMeasured && says_estimated(m.environment)) {
     m.time_kind = TimeKind::kEstimated;
@@ -119,7 +122,7 @@ v1::Workload to_proto(const WorkloadRow& row) { return as_message<v1::Workload>(
 
 absl::StatusOr<WorkloadRow> from_proto(const v1::Workload& in) {
   WorkloadRow row;
-  RETURN_IF_ERROR(read_message(in, "workload", &row));
+  RETURN_IF_ERROR(read_message(in, "workload", LaterFields::kRefuse, &row));
   RETURN_IF_ERROR(defective("workload", defect(row)));
   return row;
 }
@@ -164,7 +167,7 @@ std::string target_defect(const Target& t) {
 
 absl::StatusOr<Target> from_proto(const v1::Target& in) {
   Target target;
-  RETURN_IF_ERROR(read_message(in, "target", &target));
+  RETURN_IF_ERROR(read_message(in, "target", LaterFields::kRefuse, &target));
   RETURN_IF_ERROR(defective("target", target_defect(target)));
   // What cannot be read back must not be stored; and of `later` we may know what a relay did not.
   absl::StatusOr<Target> again = read_target(to_text(target));
@@ -188,7 +191,8 @@ v1::FailureClass to_proto(const FailureClass& failure) {
 
 absl::StatusOr<ScheduleRecord> from_proto(const v1::ScheduleRecord& in) {
   ScheduleRecord record;
-  RETURN_IF_ERROR(read_message(in, "record", &record));
+  // Servers are newer than their clients while a fleet is brought up to date.
+  RETURN_IF_ERROR(read_message(in, "record", LaterFields::kPassOver, &record));
   RETURN_IF_ERROR(defective("record", defect(record)));
   return record;
 }

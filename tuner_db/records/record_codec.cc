@@ -1,8 +1,9 @@
 #include "tuner_db/records/record_codec.h"
 
+#include "loopwright/v1/record.pb.h"
 #include "src/base/hash.h"
+#include "tuner_db/records/message_fields.h"
 #include "src/base/message.h"
-#include "src/base/fields/wire.h"
 
 namespace lw {
 
@@ -19,7 +20,11 @@ uint64_t checksum(std::string_view bytes) {
   return hash_combine(hash, rest);
 }
 
-void encode(const ScheduleRecord& record, ByteWriter& out) { out.text(to_wire(record)); }
+namespace v1 = loopwright::v1;
+
+void encode(const ScheduleRecord& record, ByteWriter& out) {
+  out.text(as_message<v1::ScheduleRecord>(record).SerializeAsString());
+}
 
 namespace {
 
@@ -55,8 +60,13 @@ ScheduleRecord decode_old(ByteReader& in, uint64_t version) {
 
 ScheduleRecord decode_record(ByteReader& in, uint64_t version) {
   if (version < 3) return decode_old(in, version);
+  const std::string_view bytes = in.text();
+  v1::ScheduleRecord message;
   ScheduleRecord record;
-  if (!from_wire(in.text(), /*refuse=*/false, &record).ok()) in.refuse();
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) ||
+      !from_message(message, LaterFields::kPassOver, &record).ok()) {
+    in.refuse();
+  }
   return record;
 }
 

@@ -84,6 +84,12 @@ void leave_out_measurement(v1::Record* record) {
 
 }  // namespace
 
+absl::Status unknown_here(std::string_view what) {
+  return absl::UnimplementedError(absl::StrCat("of another version: ", std::string(what)));
+}
+
+bool is_unknown_here(const absl::Status& status) { return absl::IsUnimplemented(status); }
+
 void Skipped::add(std::string_view reason, std::string_view example) {
   const auto shown = [](std::string_view text, size_t most) {
     return beginning(as_utf8(std::string(text.substr(0, 2 * most))), most);

@@ -11,9 +11,12 @@
 
 #include "absl/status/status.h"
 #include "loopwright/v1/record.pb.h"
-#include "src/base/fields/wire.h"
 
 namespace lw {
+
+// kUnimplemented: of another version; what and which.
+absl::Status unknown_here(std::string_view what);
+bool is_unknown_here(const absl::Status& status);
 
 // What was left out of an import, by reason.
 struct Skipped {

@@ -7,8 +7,8 @@
 //     ...
 //   }
 //
-// The number is that of the field in the value's message (proto/), by which bytes are told apart
-// (wire.h): it never changes, and none is used twice. The name is that of the message's field, of
+// The number is that of the field in the value's message (proto/): it never changes, and none is
+// used twice. The name is that of the message's field, of
 // the database's column (tuner_db/tables/columns.h), of the field in JSON. Fields stand in the
 // order of their numbers.
 //

@@ -2,11 +2,8 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 namespace lw {
-
-bool is_ascii(std::string_view text);
 
 // Protobuf's strings are UTF-8; a compiler's or a kernel's last words need not be: what is not
 // becomes U+FFFD.
