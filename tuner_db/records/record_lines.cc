@@ -11,6 +11,7 @@
 #include "nlohmann/json.hpp"
 #include "schedules/targets/target.h"
 #include "src/base/check.h"
+#include "src/base/fields/utf8.h"
 #include "tuner_db/records/messages.h"
 
 namespace lw {
