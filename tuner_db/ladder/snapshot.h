@@ -1,7 +1,7 @@
 // A read-only snapshot: the best records of every key in one immutable file, for look-ups inside a
 // compiler's process without a database or a daemon.
 //
-// File (.lws, version 2, numbers little-endian, offsets from its beginning):
+// File (.lws, version 3, numbers little-endian, offsets from its beginning):
 //   header    160 bytes: magic, version, size of the file, when made, place and length of the three
 //             tables, sha256 of all that follows the header, checksum of the header
 //   tables    of records, families and targets: pairs (64-bit hash of the name, offset), sorted

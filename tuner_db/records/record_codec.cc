@@ -1,8 +1,6 @@
 #include "tuner_db/records/record_codec.h"
 
-#include "loopwright/v1/record.pb.h"
 #include "src/base/hash.h"
-#include "tuner_db/records/message_fields.h"
 #include "src/base/message.h"
 
 namespace lw {
@@ -20,10 +18,74 @@ uint64_t checksum(std::string_view bytes) {
   return hash_combine(hash, rest);
 }
 
-namespace v1 = loopwright::v1;
+namespace {
+
+class FieldEncoder {
+ public:
+  template <class T>
+  void operator()(FieldId id, const T& value) {
+    if constexpr (std::is_same_v<T, std::string>) {
+      out_.text(value);
+    } else if constexpr (std::is_same_v<T, double>) {
+      out_.real(value);
+    } else if constexpr (Described<T>) {
+      out_.text(encoded(value));
+    } else if constexpr (kIsList<T>) {
+      out_.u64(value.size());
+      for (const auto& one : value) (*this)(id, one);
+    } else if constexpr (HasFieldNumber<T>) {
+      out_.u64(static_cast<uint64_t>(field_number(value)));
+    } else {
+      out_.u64(static_cast<uint64_t>(value));
+    }
+  }
+  template <Described T>
+  static std::string encoded(const T& value) {
+    FieldEncoder encoder;
+    T::fields(value, encoder);
+    return encoder.out_.bytes();
+  }
+
+ private:
+  ByteWriter out_;
+};
+
+class FieldDecoder {
+ public:
+  template <class T>
+  void operator()(FieldId id, T& value) {
+    if (in_.finished()) return;            // of a version that had not this field
+    if constexpr (std::is_same_v<T, std::string>) {
+      value.assign(in_.text());
+    } else if constexpr (std::is_same_v<T, double>) {
+      value = in_.real();
+    } else if constexpr (Described<T>) {
+      if (!decode(in_.text(), value)) in_.refuse();
+    } else if constexpr (kIsList<T>) {
+      value.resize(in_.count(8));
+      for (auto& one : value) (*this)(id, one);
+    } else if constexpr (HasFieldNumber<T>) {
+      if (!parse_field_number(in_.i64(), &value)) in_.refuse();
+    } else {
+      value = static_cast<T>(in_.u64());
+    }
+  }
+  template <Described T>
+  static bool decode(std::string_view bytes, T& value) {
+    FieldDecoder decoder(bytes);
+    T::fields(value, decoder);
+    return decoder.in_.ok();
+  }
+
+ private:
+  explicit FieldDecoder(std::string_view bytes) : in_(bytes) {}
+  ByteReader in_;
+};
+
+}  // namespace
 
 void encode(const ScheduleRecord& record, ByteWriter& out) {
-  out.text(as_message<v1::ScheduleRecord>(record).SerializeAsString());
+  out.text(FieldEncoder::encoded(record));
 }
 
 namespace {
@@ -60,13 +122,8 @@ ScheduleRecord decode_old(ByteReader& in, uint64_t version) {
 
 ScheduleRecord decode_record(ByteReader& in, uint64_t version) {
   if (version < 3) return decode_old(in, version);
-  const std::string_view bytes = in.text();
-  v1::ScheduleRecord message;
   ScheduleRecord record;
-  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) ||
-      !from_message(message, LaterFields::kPassOver, &record).ok()) {
-    in.refuse();
-  }
+  if (!FieldDecoder::decode(in.text(), record)) in.refuse();
   return record;
 }
 

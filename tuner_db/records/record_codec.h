@@ -79,9 +79,10 @@ class ByteReader {
 // 64 bits over 8 bytes at a time: against accidents, not against an adversary. About 0.1 us a KB.
 uint64_t checksum(std::string_view bytes);
 
-// A record's bytes are those of its message. What a later version adds to it is passed over, as its
-// absence must mean what records without it meant (target.proto), so that the version stays.
-// Before: version 1 had no kind of time (what it holds is taken for measured), 1 and 2 no numbers.
+// A record is a length and its fields in the order of their description, which only grows: what an
+// earlier version has not written keeps its default, what a later one has added is passed over, as
+// its absence must mean what records without it meant (target.proto). So the version stays. Before,
+// 1 and 2 had an order of their own, and 1 no kind of time: what it holds is taken for measured.
 constexpr uint64_t kRecordVersion = 3;
 void encode(const ScheduleRecord& record, ByteWriter& out);
 // reader.ok() says whether it is one. REQUIRES: 1 <= version <= kRecordVersion.
