@@ -15,59 +15,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "schedules/targets/target.h"
 #include "src/base/check.h"
-#include "src/base/hash.h"
 #include "src/base/rng.h"
-#include "src/expr/expr.h"
-#include "src/expr/language/text.h"
 #include "tests/support/files.h"
 #include "tuner_db/best.h"
 #include "tuner_db/store.h"
-#include "tuner_db/workload_row.h"
 
 namespace lw {
 
-inline WorkloadRow make_workload(int extent) {
-  const absl::StatusOr<Program> program = parse_program(
-      absl::StrCat("op matmul() {\n  in A: f32[", extent, ", 64]\n  in B: f32[64, 64]\n  out C[i: ",
-                   extent, ", j: 64] = sum[k: 64](A[i, k] * B[k, j])\n}\n"), "make_workload");
-  CHECK(program.ok());
-  return workload_row(*program, absl::StrCat("matmul M=", extent));
-}
+struct Target;                             // schedules/targets/target.h
 
-inline Target make_target(const std::string& name = "x86_test") {
-  Target target;
-  target.name = name;
-  target.family = "x86_64";
-  target.triple = "x86_64-unknown-linux-gnu";
-  target.cpu = "x86-64-v3";
-  target.features = {"avx2", "fma", "sse2"};
-  target.vector_bytes = 32;
-  target.fma = true;
-  target.ghz = 3.1;
-  target.caches = {{"L1", 32768, false, 64, 32, 5}, {"DRAM", 0, true, 8, 4, 300}};
-  target.atoms = {{"fma_f32", Type::kF32, Type::kF32, Type::kF32, 8, 1, 2, 4}};
-  return target;
-}
-
-inline Key make_key(const WorkloadRow& workload, const Target& target) {
-  Key key;
-  key.workload = workload.id;
-  key.target = sha256(to_text(target));
-  key.backend = "llvm 19.1.7 r1";
-  key.threads = 2;
-  return key;
-}
-
+// A matmul of so many rows.
+WorkloadRow make_workload(int extent);
+Target make_target(const std::string& name = "x86_test");
+Key make_key(const WorkloadRow& workload, const Target& target);
 // Stores the workload and the target that the key names.
-inline Key put_key(Store& store, int extent = 128, const std::string& target = "x86_test") {
-  const WorkloadRow workload = make_workload(extent);
-  const Key key = make_key(workload, make_target(target));
-  CHECK(store.put_workload(workload).ok());
-  CHECK(store.put_target(key.target, make_target(target)).ok());
-  return key;
-}
+Key put_key(Store& store, int extent = 128, const std::string& target = "x86_test");
 
 inline std::string make_trace(int number) {
   return absl::StrCat("split(C, i; ", number, ", 6, 0)\n");
