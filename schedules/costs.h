@@ -19,7 +19,7 @@ struct Costs {
     double slots = 1;                      // as the cost model counts it
     double weight = 1;                     // as rules weigh its being computed again
   };
-  std::array<Operation, static_cast<size_t>(ExprOp::kRound) + 1> operations;
+  std::array<Operation, kExprOps> operations;
   const Operation& of(ExprOp op) const { return operations[static_cast<size_t>(op)]; }
   double guard_slots;                      // a bound test and the blend with the fill, a dimension
 

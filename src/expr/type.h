@@ -52,6 +52,8 @@ enum class ExprOp : uint8_t {
   kCeil,
   kRound,
 };
+// New ones go to the end: their numbers are in the hashes of kernels.
+inline constexpr int kExprOps = static_cast<int>(ExprOp::kRound) + 1;
 
 bool is_binary(ExprOp op);
 bool is_unary(ExprOp op);

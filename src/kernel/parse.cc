@@ -267,7 +267,7 @@ class Parser {
       s->op = row.op;
       if (row.word == name && row.gives) return true;
     }
-    for (int i = static_cast<int>(ExprOp::kAdd); i <= static_cast<int>(ExprOp::kRound); ++i) {
+    for (int i = static_cast<int>(ExprOp::kAdd); i < kExprOps; ++i) {
       s->expr_op = static_cast<ExprOp>(i);
       s->op = is_unary(s->expr_op) ? Op::kUnary : Op::kBinary;
       if (op_name(s->expr_op) == name) return true;

@@ -82,7 +82,7 @@ TEST(KernelTypes, WhatIsAcceptedBuilds) {
     const Op op = static_cast<Op>(i);
     if (op != Op::kUnary && op != Op::kBinary) kinds.push_back({op, ExprOp::kAdd});
   }
-  for (int i = 0; i <= static_cast<int>(ExprOp::kRound); ++i) {
+  for (int i = 0; i < kExprOps; ++i) {
     const ExprOp op = static_cast<ExprOp>(i);
     if (is_unary(op)) kinds.push_back({Op::kUnary, op});
     if (is_binary(op)) kinds.push_back({Op::kBinary, op});

@@ -26,7 +26,7 @@ absl::Status bad(std::string_view what) {
 }
 
 ExprOp op_named(std::string_view name) {
-  for (int i = static_cast<int>(ExprOp::kRead); i <= static_cast<int>(ExprOp::kRound); ++i) {
+  for (int i = static_cast<int>(ExprOp::kRead); i < kExprOps; ++i) {
     if (op_name(static_cast<ExprOp>(i)) == name) return static_cast<ExprOp>(i);
   }
   return ExprOp::kConst;
