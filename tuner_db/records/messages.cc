@@ -167,7 +167,9 @@ std::string target_defect(const Target& t) {
 
 absl::StatusOr<Target> from_proto(const v1::Target& in) {
   Target target;
-  RETURN_IF_ERROR(read_message(in, "target", LaterFields::kRefuse, &target));
+  // What a later version adds to the machine's text is in `later`, and so in its identity; who sends
+  // that beside the message is refused by it.
+  RETURN_IF_ERROR(read_message(in, "target", LaterFields::kPassOver, &target));
   RETURN_IF_ERROR(defective("target", target_defect(target)));
   // What cannot be read back must not be stored; and of `later` we may know what a relay did not.
   absl::StatusOr<Target> again = read_target(to_text(target));
