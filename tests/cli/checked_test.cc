@@ -4,6 +4,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "schedules/targets/target.h"
+#include "src/expr/expr.h"
+#include "src/expr/language/text.h"
 #include "tests/support/store_fixture.h"
 
 namespace lw {

@@ -4,7 +4,10 @@
 #include <cstring>
 
 #include "gtest/gtest.h"
+#include "schedules/targets/target.h"
 #include "src/base/rng.h"
+#include "src/expr/expr.h"
+#include "src/expr/language/text.h"
 #include "src/expr/reference/interpret.h"
 #include "src/lower/lower.h"
 #include "tests/support/store_fixture.h"

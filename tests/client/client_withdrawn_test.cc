@@ -2,6 +2,7 @@
 #include "src/client/withdrawn_cache.h"
 
 #include "gtest/gtest.h"
+#include "schedules/targets/target.h"
 #include "src/client/cache.h"
 #include "tests/client/client_fixture.h"
 #include "tuner_db/ladder/snapshot.h"

@@ -1,8 +1,11 @@
 // One look-up, many ways to the records: a store in memory, SQLite, PostgreSQL, a daemon's index, a
 // snapshot, a daemon over the network and the cache of what it said give the same answer, whole.
 
+#include "schedules/targets/target.h"
 #include "src/base/clock.h"
 #include "src/client/client.h"
+#include "src/expr/expr.h"
+#include "src/expr/language/text.h"
 #include "src/lower/lower.h"
 #include "tests/support/daemon_fixture.h"
 #include "tuner_db/ladder/index.h"

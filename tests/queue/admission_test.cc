@@ -3,6 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "schedules/targets/target.h"
 #include "src/serve/access/limits.h"
 #include "tests/queue/queue_fixture.h"
 #include "tests/support/fault_fixture.h"

@@ -4,6 +4,7 @@
 // operations.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "schedules/targets/target.h"
 #include "src/serve/messages/names.h"
 #include "src/serve/queue/synchronize.h"
 #include "src/serve/studies/studies.h"

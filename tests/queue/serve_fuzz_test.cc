@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "gtest/gtest.h"
+#include "schedules/targets/target.h"
 #include "tests/support/fault_fixture.h"
 
 #define LLVMFuzzerTestOneInput feed_words

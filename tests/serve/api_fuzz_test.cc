@@ -1,6 +1,7 @@
 // Every field of every request, set by reflection to values that nobody should send. Whatever
 // comes, the answer is one that the API promises: never UNKNOWN or INTERNAL, an error always with a
 // reason, and one that blames the request always with the field.
+#include "schedules/targets/target.h"
 #include "tests/support/daemon_fixture.h"
 
 #include <cfloat>

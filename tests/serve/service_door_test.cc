@@ -1,7 +1,10 @@
 // What records must be to be taken in, whoever sends them: of a workload that is what its text says, at
 // times that its target reaches, with traces that apply.
 #include "absl/strings/str_replace.h"
+#include "schedules/targets/target.h"
 #include "src/client/client.h"
+#include "src/expr/expr.h"
+#include "src/expr/language/text.h"
 #include "src/serve/studies/door.h"
 #include "tests/serve/study_fixture.h"
 #include "tuner_db/records/messages.h"

@@ -3,6 +3,8 @@
 
 #include "cost_model/cost_model.h"
 #include "src/api/api.h"
+#include "src/expr/expr.h"
+#include "src/expr/language/text.h"
 #include "src/search/null_measurer.h"
 #include "src/search/search.h"
 #include "src/serve/rows/rows.h"

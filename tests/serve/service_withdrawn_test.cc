@@ -2,6 +2,7 @@
 // records of other versions that they bring.
 #include <set>
 
+#include "schedules/targets/target.h"
 #include "src/client/client.h"
 #include "tests/support/daemon_fixture.h"
 #include "tuner_db/ladder/ladder.h"

@@ -22,6 +22,7 @@
 #include "src/api/api.h"
 #include "src/base/message.h"
 #include "src/expr/expr.h"
+#include "src/expr/language/text.h"
 #include "src/serve/messages/errors.h"
 #include "src/serve/messages/names.h"
 #include "src/serve/service/service.h"

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "schedules/targets/target.h"
 #include "src/base/message.h"
 #include "tests/support/postgres_fixture.h"
 #include "tests/support/store_fixture.h"

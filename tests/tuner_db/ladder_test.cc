@@ -7,6 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "schedules/targets/identity.h"
+#include "schedules/targets/target.h"
 #include "tests/support/store_fixture.h"
 #include "tuner_db/ladder/index.h"
 #include "tuner_db/ladder/snapshot.h"

@@ -10,6 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "schedules/targets/target.h"
 #include "tests/support/faulty_vfs.h"
 #include "tests/support/store_fixture.h"
 

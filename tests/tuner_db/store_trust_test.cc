@@ -6,9 +6,11 @@
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "schedules/targets/target.h"
 #include "tests/tuner_db/every_store.h"
 #include "tuner_db/best.h"
 #include "tuner_db/ladder/withdrawn_list.h"
+#include "tuner_db/workload_row.h"
 
 namespace lw {
 namespace {
