@@ -121,7 +121,7 @@ TYPED_TEST(Described_, GoesIntoItsMessageAndBack) {
       message.mutable_key();               // a record has one, empty or not
     }
     typename TypeParam::Value value;
-    const absl::Status read = from_message(message, LaterFields::kRefuse, &value);
+    const absl::Status read = from_message(message, &value);
     ASSERT_TRUE(read.ok()) << read << "\n" << message.DebugString();
     EXPECT_EQ(as_message<typename TypeParam::Proto>(value).SerializeAsString(),
               message.SerializeAsString())
@@ -129,16 +129,13 @@ TYPED_TEST(Described_, GoesIntoItsMessageAndBack) {
   }
 }
 
-TEST(Messages, FieldsOfLaterVersionsArePassedOverOrNamed) {
+TEST(Messages, FieldsOfLaterVersionsArePassedOver) {
   v1::ScheduleRecord message;
   ScheduleRecord record;
   // Within what a value holds, too: field 10 of the record's key.
   ASSERT_TRUE(message.ParseFromString(std::string("\x0A\x05\x0A\x01w\x50\x01", 7)));
-  EXPECT_TRUE(from_message(message, LaterFields::kPassOver, &record).ok());
+  EXPECT_TRUE(from_message(message, &record).ok());
   EXPECT_EQ(record.key.workload, "w");
-  const absl::Status refused = from_message(message, LaterFields::kRefuse, &record);
-  EXPECT_TRUE(is_unknown_here(refused));
-  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("the field 10"));
 }
 
 // A server of the next version answers this one's clients, which read what they know.
@@ -187,16 +184,16 @@ TEST(RecordCodec, RecordsOfOtherVersionsAreReadAllTheSame) {
 TEST(Messages, WhatALaterVersionSaysIsRefusedByName) {
   v1::Measurement message;
   Measurement m;
-  EXPECT_THAT(std::string(from_message(message, LaterFields::kPassOver, &m).message()),
+  EXPECT_THAT(std::string(from_message(message, &m).message()),
               testing::HasSubstr("it has no verdict"));
   message.set_verdict(static_cast<v1::Verdict>(77));
-  const absl::Status verdict = from_message(message, LaterFields::kPassOver, &m);
+  const absl::Status verdict = from_message(message, &m);
   EXPECT_TRUE(is_unknown_here(verdict));
   EXPECT_THAT(std::string(verdict.message()), testing::HasSubstr("the verdict 77"));
   v1::Atom atom;
   atom.set_a("f32"), atom.set_b("f6"), atom.set_acc("f32");
   Atom read;
-  const absl::Status type = from_message(atom, LaterFields::kPassOver, &read);
+  const absl::Status type = from_message(atom, &read);
   EXPECT_TRUE(is_unknown_here(type));
   EXPECT_THAT(std::string(type.message()), testing::HasSubstr("the b f6"));
 }

@@ -3,7 +3,6 @@
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
-#include <google/protobuf/unknown_field_set.h>
 
 #include <string>
 #include <vector>
@@ -77,19 +76,14 @@ Message as_message(const T& value) {
   return message;
 }
 
-// What becomes of fields that only a later version has. Without one a message means what it meant
-// before there was the field (target.proto): passed over, the rest is not wrong, but less than it was.
-enum class LaterFields { kPassOver, kRefuse };
-
+// Fields that only a later version has are passed over: without one a message means what it meant
+// before there was the field (target.proto). Imports name them (record_lines.h).
 class MessageReader {
  public:
   explicit MessageReader(const google::protobuf::Message& message)
       : message_(message),
         type_(*message.GetDescriptor()),
-        reflection_(*message.GetReflection()) {
-    const google::protobuf::UnknownFieldSet& unknown = reflection_.GetUnknownFields(message);
-    if (!unknown.empty()) passed_over_ = "the field " + std::to_string(unknown.field(0).number());
-  }
+        reflection_(*message.GetReflection()) {}
 
   template <class T>
   void operator()(FieldId id, T& value) {
@@ -120,9 +114,9 @@ class MessageReader {
     }
   }
 
-  // kInvalidArgument: it lacks what it must have; kUnimplemented: it says what a later version
-  // knows, by name, or by number where it is a field.
-  absl::Status finish(LaterFields later) const;
+  // kInvalidArgument: it lacks what it must have; kUnimplemented: it says what only a later version
+  // knows, which is named.
+  absl::Status finish() const;
 
  private:
   using Field = google::protobuf::FieldDescriptor;
@@ -135,7 +129,6 @@ class MessageReader {
     T::fields(value, reader);
     if (defect_.empty()) defect_ = reader.defect_;
     if (unknown_.empty()) unknown_ = reader.unknown_;
-    if (passed_over_.empty()) passed_over_ = reader.passed_over_;
   }
   void get(const Field* field, int i, int64_t& one) {
     one = reflection_.GetRepeatedInt64(message_, field, i);
@@ -156,14 +149,14 @@ class MessageReader {
   const google::protobuf::Descriptor& type_;
   const google::protobuf::Reflection& reflection_;
   std::string scratch_;
-  std::string defect_, unknown_, passed_over_;   // the first of each, as a phrase
+  std::string defect_, unknown_;           // the first of each, as a phrase
 };
 
 template <Described T>
-absl::Status from_message(const google::protobuf::Message& message, LaterFields later, T* value) {
+absl::Status from_message(const google::protobuf::Message& message, T* value) {
   MessageReader reader(message);
   T::fields(*value, reader);
-  return reader.finish(later);
+  return reader.finish();
 }
 
 }  // namespace lw

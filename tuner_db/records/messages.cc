@@ -36,9 +36,8 @@ namespace {
 
 // What does not add up is said of "NAME: ".
 template <class T>
-absl::Status read_message(const google::protobuf::Message& message, const char* name,
-                          LaterFields later, T* value) {
-  const absl::Status status = from_message(message, later, value);
+absl::Status read_message(const google::protobuf::Message& message, const char* name, T* value) {
+  const absl::Status status = from_message(message, value);
   if (status.ok() || is_unknown_here(status)) return status;
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", status.message()));
 }
@@ -56,11 +55,9 @@ void MessageReader::refuse(FieldId id, bool is_absent, const std::string& value)
   what = is_absent ? absl::StrCat("it has no ", id.name) : absl::StrCat("the ", id.name, " ", value);
 }
 
-absl::Status MessageReader::finish(LaterFields later) const {
+absl::Status MessageReader::finish() const {
   if (!defect_.empty()) return absl::InvalidArgumentError(defect_);
-  if (!unknown_.empty()) return unknown_here(unknown_);
-  if (later == LaterFields::kPassOver || passed_over_.empty()) return absl::OkStatus();
-  return unknown_here(passed_over_);
+  return unknown_.empty() ? absl::OkStatus() : unknown_here(unknown_);
 }
 
 v1::Key to_proto(const Key& key) { return as_message<v1::Key>(key); }
@@ -103,7 +100,7 @@ v1::Measurement to_proto(const Measurement& m) { return as_message<v1::Measureme
 
 absl::StatusOr<Measurement> from_proto(const v1::Measurement& in) {
   Measurement m;
-  RETURN_IF_ERROR(read_message(in, "measurement", LaterFields::kRefuse, &m));
+  RETURN_IF_ERROR(read_message(in, "measurement", &m));
   // Before there were kinds the environment said so.
   if (m.time_kind == TimeKind::kMeasured && says_estimated(m.environment)) {
     m.time_kind = TimeKind::kEstimated;
@@ -122,7 +119,7 @@ v1::Workload to_proto(const WorkloadRow& row) { return as_message<v1::Workload>(
 
 absl::StatusOr<WorkloadRow> from_proto(const v1::Workload& in) {
   WorkloadRow row;
-  RETURN_IF_ERROR(read_message(in, "workload", LaterFields::kRefuse, &row));
+  RETURN_IF_ERROR(read_message(in, "workload", &row));
   RETURN_IF_ERROR(defective("workload", defect(row)));
   return row;
 }
@@ -167,9 +164,9 @@ std::string target_defect(const Target& t) {
 
 absl::StatusOr<Target> from_proto(const v1::Target& in) {
   Target target;
-  // What a later version adds to the machine's text is in `later`, and so in its identity; who sends
-  // that beside the message is refused by it.
-  RETURN_IF_ERROR(read_message(in, "target", LaterFields::kPassOver, &target));
+  // What a later version adds to a machine's text is part of its identity, which who sends one says
+  // too: there a field that is passed over is noticed.
+  RETURN_IF_ERROR(read_message(in, "target", &target));
   RETURN_IF_ERROR(defective("target", target_defect(target)));
   // What cannot be read back must not be stored; and of `later` we may know what a relay did not.
   absl::StatusOr<Target> again = read_target(to_text(target));
@@ -193,8 +190,7 @@ v1::FailureClass to_proto(const FailureClass& failure) {
 
 absl::StatusOr<ScheduleRecord> from_proto(const v1::ScheduleRecord& in) {
   ScheduleRecord record;
-  // Servers are newer than their clients while a fleet is brought up to date.
-  RETURN_IF_ERROR(read_message(in, "record", LaterFields::kPassOver, &record));
+  RETURN_IF_ERROR(read_message(in, "record", &record));
   RETURN_IF_ERROR(defective("record", defect(record)));
   return record;
 }
