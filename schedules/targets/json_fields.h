@@ -1,10 +1,11 @@
-// Targets and what they hold as JSON: described values (src/base/fields/fields.h) whose numbers are amounts.
-// A field "later" is the object, as text, of the fields that only a later version knows: they stand
-// with the others.
+// Targets and what they hold as JSON: described values (src/base/fields/fields.h) whose numbers are
+// amounts. A field "later" is the object, as text, of the fields that only a later version knows:
+// they stand with the others.
 #pragma once
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,19 @@ namespace lw {
 
 using OrderedJson = nlohmann::ordered_json;
 
+// Discarded: it is none, or nested deeper than any target. What is kept unread comes from anybody,
+// and printing takes a stack's frame for each level.
+inline OrderedJson parse_shallow(std::string_view text) {
+  constexpr int kDeepest = 16;
+  bool is_deep = false;
+  const auto keep = [&](int depth, OrderedJson::parse_event_t, OrderedJson&) {
+    is_deep = is_deep || depth > kDeepest;
+    return depth <= kDeepest;
+  };
+  const OrderedJson json = OrderedJson::parse(text, keep, /*allow_exceptions=*/false);
+  return is_deep ? OrderedJson(OrderedJson::value_t::discarded) : json;
+}
+
 template <Described T>
 OrderedJson to_json_object(const T& value);
 
@@ -22,9 +36,11 @@ class JsonFieldWriter {
  public:
   template <class T>
   void operator()(FieldId field, const T& value) {
-    if (field.name == std::string_view("later")) {
-      later_ = OrderedJson::parse(field_text(value), nullptr, /*allow_exceptions=*/false);
-      return;
+    if constexpr (std::is_same_v<T, std::string>) {
+      if (field.name == std::string_view("later")) {
+        if (!value.empty()) later_ = parse_shallow(value);
+        return;
+      }
     }
     if (field.added) added_.push_back(field.name);
     OrderedJson& json = json_[field.name];
@@ -52,9 +68,6 @@ class JsonFieldWriter {
   }
 
  private:
-  static const std::string& field_text(const std::string& value) { return value; }
-  template <class T>
-  static std::string field_text(const T&) { return ""; }
   template <class T>
   static OrderedJson element(const T& item) {
     if constexpr (Described<T>) return to_json_object(item);
@@ -146,8 +159,9 @@ class JsonFieldReader {
     }
   }
   void read_list(const char* name, const OrderedJson& json, std::vector<std::string>& values) {
-    const bool strings = json.is_array() && std::all_of(json.begin(), json.end(),
-                                                        [](const auto& j) { return j.is_string(); });
+    const bool strings =
+        json.is_array() && std::all_of(json.begin(), json.end(),
+                                       [](const OrderedJson& j) { return j.is_string(); });
     if (!strings) return fail(name, "must be a list of strings");
     values = json.get<std::vector<std::string>>();
   }
@@ -156,7 +170,8 @@ class JsonFieldReader {
     if (!json.is_array()) return fail(name, "must be a list");
     items.clear();
     for (size_t i = 0; i < json.size(); ++i) {
-      JsonFieldReader inner(json[i], path_ + name + "[" + std::to_string(i) + "].", stored_, error_);
+      const std::string path = path_ + name + "[" + std::to_string(i) + "].";
+      JsonFieldReader inner(json[i], path, stored_, error_);
       T::fields(items.emplace_back(), inner);
     }
   }

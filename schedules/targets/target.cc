@@ -35,8 +35,10 @@ std::string to_text(const Target& target) { return to_json_object(target).dump(2
 namespace {
 
 absl::StatusOr<Target> read(std::string_view text, bool stored) {
-  const OrderedJson json = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return absl::InvalidArgumentError("target: not JSON");
+  const OrderedJson json = parse_shallow(text);
+  if (json.is_discarded()) {
+    return absl::InvalidArgumentError("target: not JSON, or nested too deeply");
+  }
   std::string error;
   Target target;
   JsonFieldReader reader(json, "", stored, &error);
@@ -48,8 +50,7 @@ absl::StatusOr<Target> read(std::string_view text, bool stored) {
 }
 
 void list_later(const std::string& later, const std::string& path, std::string* names) {
-  if (later.empty()) return;
-  const OrderedJson json = OrderedJson::parse(later, nullptr, /*allow_exceptions=*/false);
+  const OrderedJson json = parse_shallow(later);
   if (!json.is_object()) return;
   for (const auto& [name, value] : json.items()) {
     *names += (names->empty() ? "" : ", ") + path + name;

@@ -100,7 +100,8 @@ TEST(Targets, MistakesNameTheirField) {
 // What a later version stored is read, kept and printed as it came, so that its key stays.
 TEST(Targets, FieldsOfLaterVersionsAreKept) {
   const std::string text = to_text(*find_target("x86_avx2"));
-  std::string later = with(text, "\"atoms\": [", "\"atoms\": [{\"name\": \"fma_f16\", \"a\": \"f16\", "
+  std::string later = with(text, "\"atoms\": [",
+                           "\"atoms\": [{\"name\": \"fma_f16\", \"a\": \"f16\", "
                            "\"b\": \"f16\", \"acc\": \"f16\", \"lanes\": 16, \"group\": 1, "
                            "\"per_cycle\": 2.0, \"latency\": 4.0, \"pipes\": [0, 1]},");
   later.insert(later.rfind("\n}"), ",\n  \"banks\": {\"of\": 16}");
@@ -112,6 +113,20 @@ TEST(Targets, FieldsOfLaterVersionsAreKept) {
   EXPECT_EQ(to_text(*read_target(to_text(*read))), to_text(*read));
   EXPECT_EQ(later_fields(*read_target(text)), "");
   EXPECT_EQ(to_text(*read_target(text)), text);
+}
+
+// Anybody may send what is kept unread.
+TEST(Targets, WhatIsNestedTooDeeplyIsRefused) {
+  const int levels = 1'000'000;
+  const std::string deep = "{\"a\": " + std::string(levels, '[') + std::string(levels, ']') + "}";
+  const std::string text = to_text(*find_target("x86_avx2"));
+  const std::string with_deep = with(text, "\"cores\"", "\"a\": " + deep + ", \"cores\"");
+  EXPECT_THAT(read_target(with_deep).status().ToString(), testing::HasSubstr("nested too deeply"));
+  Target target = *find_target("x86_avx2");
+  target.later = deep;
+  target.atoms[0].later = "not JSON";
+  EXPECT_EQ(to_text(target), text);
+  EXPECT_EQ(later_fields(target), "");
 }
 
 TEST(Targets, WhatIsAbsentIsTheDefault) {

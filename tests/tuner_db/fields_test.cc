@@ -1,5 +1,5 @@
-// What is stored is described once: its description is its message's, and what a later version wrote
-// is passed over or named.
+// What is stored is described once: its description is its message's, and what a later version
+// wrote is passed over or named.
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
@@ -68,7 +68,8 @@ void fill(pb::Message* message, Rng& rng) {
     const pb::FieldDescriptor* field = type.field(i);
     const bool is_word = field->name() == "a" || field->name() == "b" || field->name() == "acc";
     const auto text = [&] {
-      return is_word ? std::string("f32") : std::string("x\xC3\xA9") + std::to_string(rng.below(99));
+      return is_word ? std::string("f32")
+                     : std::string("x\xC3\xA9") + std::to_string(rng.below(99));
     };
     const auto whole = [&](int64_t most) { return rng.below(2) == 0 ? rng.below(most) : -1; };
     if (!is_word && field->enum_type() == nullptr && rng.below(2) == 0) continue;
@@ -179,6 +180,21 @@ TEST(RecordCodec, RecordsOfOtherVersionsAreReadAllTheSame) {
   std::string kind = fields;
   kind[fields.size() - 8] = 20;            // a kind of time that is not known here
   EXPECT_EQ(decoded(kind), std::nullopt);
+}
+
+TEST(Messages, FieldsOfLaterVersionsOfATargetAreAnObject) {
+  Target target = *find_target("x86_avx2");
+  target.caches[1].later = R"({"banks": {"of": 16}})";
+  EXPECT_EQ(to_text(*from_proto(to_proto(target))), to_text(target));
+  const std::string nested(100'000, '[');
+  for (const std::string& later : {std::string("banks"), std::string("[1]"), nested}) {
+    Target other = target;
+    other.atoms[0].later = later;
+    EXPECT_EQ(from_proto(to_proto(other)).status().code(), absl::StatusCode::kInvalidArgument);
+    other = target;
+    other.later = later;
+    EXPECT_EQ(from_proto(to_proto(other)).status().code(), absl::StatusCode::kInvalidArgument);
+  }
 }
 
 TEST(Messages, WhatALaterVersionSaysIsRefusedByName) {

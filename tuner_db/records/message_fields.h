@@ -1,4 +1,5 @@
-// Described values (src/base/fields/fields.h) into their messages and back, by protobuf's reflection.
+// Described values (src/base/fields/fields.h) into their messages and back, by protobuf's
+// reflection.
 #pragma once
 
 #include <google/protobuf/descriptor.h>

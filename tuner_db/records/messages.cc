@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "schedules/steps.h"
+#include "schedules/targets/json_fields.h"
 #include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
@@ -52,7 +53,8 @@ absl::Status defective(const char* name, const std::string& what) {
 void MessageReader::refuse(FieldId id, bool is_absent, const std::string& value) {
   std::string& what = is_absent ? defect_ : unknown_;
   if (!what.empty()) return;
-  what = is_absent ? absl::StrCat("it has no ", id.name) : absl::StrCat("the ", id.name, " ", value);
+  what = is_absent ? absl::StrCat("it has no ", id.name)
+                   : absl::StrCat("the ", id.name, " ", value);
 }
 
 absl::Status MessageReader::finish() const {
@@ -133,6 +135,10 @@ std::string target_defect(const Target& t) {
   const auto is = [](double value, double least, double most) {
     return value >= least && value <= most;  // no NaN
   };
+  const auto is_later = [](const std::string& later) {
+    return later.empty() || parse_shallow(later).is_object();
+  };
+  if (!is_later(t.later)) return "later must be a JSON object, of few levels";
   const bool power = t.vector_bytes > 0 && (t.vector_bytes & (t.vector_bytes - 1)) == 0;
   if (!power || !is(t.vector_bytes, 4, 4096)) return "vector_bytes must be a power of 2, 4 to 4096";
   if (!is(t.vector_registers, 1, 4096)) return "vector_registers must be 1 to 4096";
@@ -150,12 +156,14 @@ std::string target_defect(const Target& t) {
                       is(c.read_bytes_per_cycle, 1e-6, 1e9) &&
                       is(c.write_bytes_per_cycle, 1e-6, 1e9) && is(c.latency_cycles, 0, 1e9);
     if (!good) return absl::StrCat("cache ", c.name, ": a number is out of its range");
+    if (!is_later(c.later)) return absl::StrCat("cache ", c.name, ": later must be a JSON object");
   }
   if (t.atoms.size() > 64) return "atoms: at most 64";
   for (const Atom& a : t.atoms) {
     const bool good = is(a.lanes, 1, 4096) && is(a.group, 1, 4096) && is(a.per_cycle, 1e-3, 1e3) &&
                       is(a.latency, 0, 1e6);
     if (!good) return absl::StrCat("atom ", a.name, ": a number is out of its range");
+    if (!is_later(a.later)) return absl::StrCat("atom ", a.name, ": later must be a JSON object");
   }
   return "";
 }

@@ -1,5 +1,5 @@
-// Described values (src/base/fields/fields.h) as rows: their columns' names, what is bound to them, and
-// the way back.
+// Described values (src/base/fields/fields.h) as rows: their columns' names, what is bound to them,
+// and the way back.
 #pragma once
 
 #include <cstring>
