@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "schedules/access.h"
+#include "src/expr/scalar.h"
 
 namespace lw {
 namespace {
@@ -11,22 +12,8 @@ namespace {
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 double unary_value(ExprOp op, double a) {
-  switch (op) {
-    case ExprOp::kNeg: return -a;
-    case ExprOp::kNot: return a == 0;
-    case ExprOp::kAbs: return std::fabs(a);
-    case ExprOp::kExp: return std::exp(a);
-    case ExprOp::kLog: return std::log(a);
-    case ExprOp::kSqrt: return std::sqrt(a);
-    case ExprOp::kRsqrt: return 1 / std::sqrt(a);
-    case ExprOp::kTanh: return std::tanh(a);
-    case ExprOp::kErf: return std::erf(a);
-    case ExprOp::kSigmoid: return 1 / (1 + std::exp(-a));
-    case ExprOp::kFloor: return std::floor(a);
-    case ExprOp::kCeil: return std::ceil(a);
-    case ExprOp::kRound: return std::nearbyint(a);
-    default: return kUnknown;
-  }
+  if (op == ExprOp::kNot) return a == 0;
+  return is_unary(op) ? apply_float(op, a) : kUnknown;
 }
 
 double binary_value(ExprOp op, double a, double b) {
