@@ -7,9 +7,8 @@
 #include <map>
 #include <optional>
 
-#include "tuner_db/store.h"
-
 #include "tuner_db/origin.h"
+#include "tuner_db/store.h"
 
 namespace lw {
 

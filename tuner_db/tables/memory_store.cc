@@ -5,7 +5,6 @@
 #include <memory>
 #include <mutex>
 #include <set>
-#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "schedules/targets/target.h"
@@ -22,13 +21,6 @@
 
 namespace lw {
 namespace {
-
-struct KeyOrder {
-  static auto tuple(const Key& k) {
-    return std::tie(k.workload, k.target, k.backend, k.threads, k.cache, k.objective);
-  }
-  bool operator()(const Key& a, const Key& b) const { return tuple(a) < tuple(b); }
-};
 
 // The measurements of one key. Traces are kept in order of first arrival, as best_of's ties want
 // it.
@@ -392,8 +384,8 @@ class MemoryStore : public Store {
   int64_t last_id_ = 0;
   std::map<std::string, WorkloadRow> workloads_;
   std::map<std::string, Target> targets_;
-  std::map<Key, Results, KeyOrder> results_;
-  std::set<Key, KeyOrder> claims_;
+  std::map<Key, Results> results_;
+  std::set<Key> claims_;
   std::vector<Withdrawal> withdrawn_;              // the latest first
   int64_t withdrawn_revision_ = 0;
 };
