@@ -54,7 +54,7 @@ inline Value as_value(const std::vector<double>& value) {   // as it lies in mem
 }
 
 // What the `?`s of a statement stand for; a described value takes one for each of its fields.
-using Bindings = absl::InlinedVector<Value, 16>;
+using Bindings = absl::InlinedVector<Value, 24>;
 template <class T>
 void add_values(const T& value, Bindings* values) {
   if constexpr (Described<T>) {

@@ -92,8 +92,8 @@ absl::StatusOr<Ids> find_ids(Database& database, int64_t key, const HistoryReque
 }  // namespace
 
 absl::StatusOr<int64_t> find_key_id(Database& database, const Key& key) {
-  return number(database.query(concat("SELECT id FROM keys WHERE ", column_conditions<Key>()),
-                               key));
+  static const std::string sql = concat("SELECT id FROM keys WHERE ", column_conditions<Key>());
+  return number(database.query(sql, key));
 }
 
 absl::StatusOr<HistoryPiece> read_history(Database& database, int64_t key,

@@ -18,16 +18,23 @@ namespace {
 
 absl::StatusOr<int64_t> insert(Database& database, int64_t candidate, const Measurement& m,
                                const std::string& digest) {
-  std::string columns = "candidate, digest";
+  static const std::string sql = [] {
+    std::string columns = "candidate, digest";
+    size_t count = 2;
+    const Measurement any;
+    Measurement::fields(any, [&](FieldId field, const auto&) {
+      if (is_of_candidate(field)) return;
+      columns += concat(", ", column_name(field));
+      ++count;
+    });
+    return concat("INSERT INTO measurements (", columns, ") VALUES (", placeholders(count),
+                  ") RETURNING id");
+  }();
   Bindings values = {candidate, as_value(digest)};
   Measurement::fields(m, [&](FieldId field, const auto& value) {
-    if (is_of_candidate(field)) return;
-    columns += concat(", ", column_name(field));
-    values.push_back(as_value(value));
+    if (!is_of_candidate(field)) values.push_back(as_value(value));
   });
-  Query query = database.query_values(
-      concat("INSERT INTO measurements (", columns, ") VALUES (", placeholders(values.size()),
-             ") RETURNING id"), values);
+  Query query = database.query_values(sql, values);
   const int64_t id = query.next() ? query.integer(0) : 0;
   RETURN_IF_ERROR(query.run());
   return id;
