@@ -161,11 +161,10 @@ void fill_large(const std::string& file, const ServiceBenchOptions& options) {
   std::vector<Key> keys;
   {
     const std::shared_ptr<Database> database = *open_database(file);
-    const std::unique_ptr<Store> store = make_store(database);
-    CHECK(database->write(5, [&]() -> absl::Status {
+    CHECK(database->write(5, [&](WriteTransaction& tx) -> absl::Status {
       for (int i = 0; i < options.keys; ++i) {
         const Task task = bench_task(i, options.shapes);
-        RETURN_IF_ERROR(put_task(*store, task));
+        RETURN_IF_ERROR(put_task(*store_in(tx), task));
         keys.push_back(task.key);
       }
       return absl::OkStatus();
@@ -186,9 +185,9 @@ void fill_large(const std::string& file, const ServiceBenchOptions& options) {
 }
 
 // A study that runs, with its workload; its jobs are not its doing.
-absl::Status put_study(Database& database, Store& store, const Task& task, int number,
-                       const QueueShape& shape, int64_t now_ms) {
-  RETURN_IF_ERROR(put_task(store, task));
+absl::Status put_study(WriteTransaction& tx, const Task& task, int number, const QueueShape& shape,
+                       int64_t now_ms) {
+  RETURN_IF_ERROR(put_task(*store_in(tx), task));
   StudyRow study;
   study.id = concat("BENCH", number);
   study.client = concat("client", number % shape.clients);
@@ -200,7 +199,7 @@ absl::Status put_study(Database& database, Store& store, const Task& task, int n
   study.state = v1::STUDY_STATE_RUNNING;
   study.target = study.device_target = task.key.target;
   study.created_ms = study.updated_ms = now_ms;
-  RETURN_IF_ERROR(insert_study(database, study));
+  RETURN_IF_ERROR(insert_study(tx, study));
   StudyWorkloadRow row;
   row.study = study.id;
   row.name = task.workload.source_words;
@@ -208,11 +207,11 @@ absl::Status put_study(Database& database, Store& store, const Task& task, int n
   row.backend = task.key.backend;
   row.threads = task.key.threads;
   row.cache = task.key.cache;
-  RETURN_IF_ERROR(insert_workload(database, row));
+  RETURN_IF_ERROR(insert_workload(tx, row));
   v1::StudyEvent event;
   event.set_kind(v1::StudyEvent::KIND_CREATED);
   event.set_state(v1::STUDY_STATE_QUEUED);
-  return add_event(database, study.id, now_ms, std::move(event));
+  return add_event(tx, study.id, now_ms, std::move(event));
 }
 
 JobRow job_of(const Task& task, int study, int number, const QueueShape& shape, int64_t now_ms,
@@ -296,19 +295,18 @@ std::string large_database(const ServiceBenchOptions& options, ServiceReport& re
 
 void fill_queue(const std::string& file, const QueueShape& shape) {
   const std::shared_ptr<Database> database = *open_database(file);
-  const std::unique_ptr<Store> store = make_store(database);
   const int64_t now_ms = unix_ms();
   std::vector<Task> tasks;
   for (int i = 0; i < shape.studies; ++i) tasks.push_back(bench_task(i, shape.studies));
-  CHECK(database->write(5, [&]() -> absl::Status {
+  CHECK(database->write(5, [&](WriteTransaction& tx) -> absl::Status {
     Rng rng(5);
     for (int i = 0; i < shape.studies; ++i) {
-      RETURN_IF_ERROR(put_study(*database, *store, tasks[i], i, shape, now_ms));
+      RETURN_IF_ERROR(put_study(tx, tasks[i], i, shape, now_ms));
     }
     for (int i = 0; i < shape.jobs; ++i) {
       const int study = i % shape.studies;
       RETURN_IF_ERROR(
-          insert_job(*database, job_of(tasks[study], study, i, shape, now_ms, rng)).status());
+          insert_job(tx, job_of(tasks[study], study, i, shape, now_ms, rng)).status());
     }
     return absl::OkStatus();
   }).ok());

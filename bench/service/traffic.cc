@@ -37,8 +37,8 @@ std::string fresh(const ServiceBenchOptions& options, const std::string& name) {
 
 int64_t count(Database& database, const std::string& what) {
   int64_t counted = -1;
-  CHECK(database.read(5, [&] {
-    Query query = database.query("SELECT count(*) FROM " + what);
+  CHECK(database.read(5, [&](Transaction& tx) {
+    Query query = tx.query("SELECT count(*) FROM " + what);
     if (query.next()) counted = query.integer(0);
     return query.status();
   }).ok());
@@ -147,13 +147,14 @@ void group_commit_alone(const ServiceBenchOptions& options, ServiceReport& repor
     submit = [&] {
       if (next == ready.size() || now() - begin > seconds) return;
       std::vector<Measurement>& batch = ready[next++];
-      commit.submit([&store, &task, &batch](Database&) { return store->append(task.key, batch); },
-                    [&](absl::Status status) {
-                      CHECK(status.ok());
-                      submit();
-                    });
+      commit.submit(
+          [&task, &batch](WriteTransaction& tx) { return store_in(tx)->append(task.key, batch); },
+          [&](absl::Status status) {
+            CHECK(status.ok());
+            submit();
+          });
     };
-    CHECK(commit.run([&](Database&) {
+    CHECK(commit.run([&](WriteTransaction&) {
       for (int i = 0; i < kInFlight; ++i) submit();
       return absl::OkStatus();
     }).ok());

@@ -51,17 +51,16 @@ absl::StatusOr<int64_t> one(Query query) {
   return value;
 }
 
-// REQUIRES: inside a read() or write().
-absl::StatusOr<ClockState> look(Database& database, int64_t present_ms) {
+absl::StatusOr<ClockState> look(Transaction& tx, int64_t present_ms) {
   ClockState state;
   state.present_ms = present_ms;
-  ASSIGN_OR_RETURN(state.stored_ms, one(database.query("SELECT time_ms FROM clock")));
+  ASSIGN_OR_RETURN(state.stored_ms, one(tx.query("SELECT time_ms FROM clock")));
   for (const Moments& moment : moments(present_ms)) {
     if (moment.table == "clock") continue;
     ASSIGN_OR_RETURN(const int64_t rows,
-                     one(database.query(concat("SELECT count(*) FROM ", sql_name(moment.table),
-                                               " WHERE ", moment.column, " > ?"),
-                                        moment.latest_ms)));
+                     one(tx.query(concat("SELECT count(*) FROM ", sql_name(moment.table),
+                                         " WHERE ", moment.column, " > ?"),
+                                  moment.latest_ms)));
     if (rows > 0) state.ahead.emplace_back(concat(moment.table, ".", moment.column), rows);
   }
   return state;
@@ -72,8 +71,8 @@ absl::StatusOr<ClockState> look(Database& database, int64_t present_ms) {
 absl::StatusOr<ClockState> read_clock(Database& database) {
   ASSIGN_OR_RETURN(const int64_t present_ms, database.server_ms());
   ClockState state;
-  RETURN_IF_ERROR(database.read(kPatience_s, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(state, look(database, present_ms));
+  RETURN_IF_ERROR(database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
+    ASSIGN_OR_RETURN(state, look(tx, present_ms));
     return absl::OkStatus();
   }));
   return state;
@@ -82,17 +81,17 @@ absl::StatusOr<ClockState> read_clock(Database& database) {
 absl::StatusOr<ClockState> reset_clock(Database& database) {
   ASSIGN_OR_RETURN(const int64_t present_ms, database.server_ms());
   ClockState before;
-  RETURN_IF_ERROR(database.write(kPatience_s, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(before, look(database, present_ms));
+  RETURN_IF_ERROR(database.write(kPatience_s, [&](WriteTransaction& tx) -> absl::Status {
+    ASSIGN_OR_RETURN(before, look(tx, present_ms));
     // How long a study may wait was counted from the wrong moment.
     const int64_t ahead_ms = std::max<int64_t>(0, before.stored_ms - present_ms);
-    RETURN_IF_ERROR(database.query("UPDATE studies SET wait_until = wait_until - ? WHERE "
-                                   "wait_until > 0 AND (created_ms > ? OR waiting_ms > ?)",
-                                   ahead_ms, present_ms, present_ms).run());
+    RETURN_IF_ERROR(tx.query("UPDATE studies SET wait_until = wait_until - ? WHERE "
+                             "wait_until > 0 AND (created_ms > ? OR waiting_ms > ?)",
+                             ahead_ms, present_ms, present_ms).run());
     for (const Moments& moment : moments(present_ms)) {
-      RETURN_IF_ERROR(database.query(concat("UPDATE ", sql_name(moment.table), " SET ",
-                                            moment.column, " = ? WHERE ", moment.column, " > ?"),
-                                     moment.latest_ms, moment.latest_ms).run());
+      RETURN_IF_ERROR(tx.query(concat("UPDATE ", sql_name(moment.table), " SET ",
+                                      moment.column, " = ? WHERE ", moment.column, " > ?"),
+                               moment.latest_ms, moment.latest_ms).run());
     }
     return absl::OkStatus();
   }));

@@ -48,7 +48,7 @@ absl::StatusOr<std::shared_ptr<Database>> open_when_there(const std::string& url
 // it up.
 absl::StatusOr<std::unique_ptr<HttpServer>> start_http(const DaemonOptions& options,
                                                        std::shared_ptr<TlsReloader> tls,
-                                                       Service& service, Database& reading) {
+                                                       Service& service, Transaction& tx) {
   if (options.http.empty()) return std::unique_ptr<HttpServer>();
   HttpOptions http;
   ASSIGN_OR_RETURN(http.address, parse_bind_address(options.http));
@@ -76,7 +76,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> start_http(const DaemonOptions& opti
       service.metrics().certificate_ends_in(tls->state().not_after_s - unix_ms() / 1000);
     }
   };
-  return HttpServer::start(http, reading, service.metrics(), std::move(hooks));
+  return HttpServer::start(http, tx, service.metrics(), std::move(hooks));
 }
 
 // --config, looked at while the daemon runs: whoever is denied there is denied within seconds.

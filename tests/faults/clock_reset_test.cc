@@ -33,12 +33,12 @@ class ClockReset : public testing::TestWithParam<const char*> {
     return cluster == nullptr ? nullptr : *open_database(cluster->fresh());
   }
   void run(const std::string& sql) {
-    ASSERT_EQ(database_->write(5, [&] { return database_->run(sql); }).message(), "");
+    ASSERT_EQ(database_->write(5, [&](WriteTransaction& tx) { return tx.run(sql); }).message(), "");
   }
   int64_t number(const std::string& sql) {
     int64_t found = -1;
-    EXPECT_TRUE(database_->read(5, [&] {
-      Query query = database_->query(sql);
+    EXPECT_TRUE(database_->read(5, [&](Transaction& tx) {
+      Query query = tx.query(sql);
       if (query.next()) found = query.integer(0);
       return query.status();
     }).ok()) << sql;

@@ -217,11 +217,11 @@ class ByOldNames : public testing::Test {
 
   // Every key and what hangs on it, by the name of so many cores.
   absl::Status rename_all(Database& database, std::string& name, int cores) {
-    return database.write(1, [&]() -> absl::Status {
+    return database.write(1, [&](WriteTransaction& tx) -> absl::Status {
       Target target;
       {
-        Query row = database.query("SELECT DISTINCT t.id, t.text FROM targets t JOIN keys k ON "
-                                   "k.target = t.id");
+        Query row = tx.query("SELECT DISTINCT t.id, t.text FROM targets t JOIN keys k ON "
+                             "k.target = t.id");
         CHECK(row.next());
         identity_ = row.text(0);
         target = *read_target(row.text(1));
@@ -231,9 +231,9 @@ class ByOldNames : public testing::Test {
       target.cores = cores;
       const std::string text = to_text(target);
       name = sha256(text);
-      RETURN_IF_ERROR(database.query("INSERT INTO targets VALUES (?,?)", name, text).run());
-      RETURN_IF_ERROR(database.query("UPDATE keys SET target = ?", name).run());
-      return database.query("DELETE FROM targets WHERE id = ?", identity_).run();
+      RETURN_IF_ERROR(tx.query("INSERT INTO targets VALUES (?,?)", name, text).run());
+      RETURN_IF_ERROR(tx.query("UPDATE keys SET target = ?", name).run());
+      return tx.query("DELETE FROM targets WHERE id = ?", identity_).run();
     });
   }
 

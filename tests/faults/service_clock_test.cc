@@ -98,7 +98,7 @@ TEST_F(Clocks, ARestartNeverGoesBack) {
     EXPECT_GE(clock.now_ms(), last);
     monotonic += 700;
     last = clock.now_ms();
-    ASSERT_TRUE(database_->write(5, [&] { return clock.store(*database_); }).ok());
+    ASSERT_TRUE(database_->write(5, [&](WriteTransaction& tx) { return clock.store(tx); }).ok());
   }
 }
 
@@ -258,9 +258,9 @@ TEST(SharedClock, FollowsAJumpOfADayInStepsOfSeconds) {
   ServiceClock clock([] { return int64_t{1'000'000}; });
   ASSERT_TRUE(clock.synchronize(*database).ok());
   const int64_t before = clock.now_ms();
-  ASSERT_TRUE(database->write(5, [&] {
-    return database->query("INSERT INTO clock (id, time_ms) VALUES (1, ?)",
-                           before + int64_t{86'400'000}).run();
+  ASSERT_TRUE(database->write(5, [&](WriteTransaction& tx) {
+    return tx.query("INSERT INTO clock (id, time_ms) VALUES (1, ?)",
+                    before + int64_t{86'400'000}).run();
   }).ok());
   ASSERT_TRUE(clock.synchronize(*database).ok());
   EXPECT_EQ(clock.now_ms() - before, 10'000);

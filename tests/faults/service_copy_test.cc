@@ -128,7 +128,6 @@ TEST_F(CopiedCalls, WhatIsOlderThanTheLatestCallChangesNothing) {
 
 // Who was refused work has not seen the queue's end, which others would believe for a while.
 TEST_F(CopiedCalls, OnlyWhoAskedTheQueueKnowsThatItIsEmpty) {
-  const std::unique_ptr<Store> store = make_store(database_);
   for (const bool is_latest : {false, true}) {
     const v1::SynchronizeRequest request = agent_.request();
     Shares shares;
@@ -136,8 +135,8 @@ TEST_F(CopiedCalls, OnlyWhoAskedTheQueueKnowsThatItIsEmpty) {
     call.request = &request;
     call.is_latest = is_latest;
     SyncAnswer answer;
-    const absl::Status status = database_->write(5, [&] {
-      return lw::synchronize(*database_, *store, call, shares, {}, service_->now_ms(), &answer);
+    const absl::Status status = database_->write(5, [&](WriteTransaction& tx) {
+      return lw::synchronize(tx, call, shares, {}, service_->now_ms(), &answer);
     });
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_EQ(answer.exhausted.size(), is_latest ? 1u : 0u);

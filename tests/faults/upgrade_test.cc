@@ -85,7 +85,7 @@ TEST_P(Upgrade, AnOlderProgramReadsOnAndStoresNothingMore) {
   ASSERT_TRUE(store->append(key, batch).ok());
   migrate_behind();
   bool ran = false;
-  const absl::Status refused = database->write(5, [&] {
+  const absl::Status refused = database->write(5, [&](WriteTransaction& tx) {
     ran = true;
     return absl::OkStatus();
   });
@@ -119,8 +119,8 @@ TEST_P(Upgrade, AWriterThatWaitedForTheMigrationIsTurnedAway) {
   migrate_behind([&] {
     writer = std::thread([&] {
       begun = true;
-      status = database->write(60, [&] {
-        return database->run("INSERT INTO targets (id, text) VALUES ('a', 'b')");
+      status = database->write(60, [&](WriteTransaction& tx) {
+        return tx.run("INSERT INTO targets (id, text) VALUES ('a', 'b')");
       });
     });
     while (!begun || (on_postgres() && !somebody_waits())) usleep(1000);
@@ -136,11 +136,11 @@ TEST_P(Upgrade, AMigrationWaitsForAWriter) {
   const std::shared_ptr<Database> database = *open_database(url_);
   std::thread migration;
   std::atomic<bool> migrated = false;
-  ASSERT_TRUE(database->write(60, [&]() -> absl::Status {
+  ASSERT_TRUE(database->write(60, [&](WriteTransaction& tx) -> absl::Status {
     migration = std::thread([&] { migrate_behind([&] { migrated = true; }); });
     while (!somebody_waits()) usleep(1000);
     EXPECT_FALSE(migrated);
-    return database->run("INSERT INTO targets (id, text) VALUES ('a', 'b')");
+    return tx.run("INSERT INTO targets (id, text) VALUES ('a', 'b')");
   }).ok());
   migration.join();
   EXPECT_THAT(column(*database, "SELECT id FROM targets"), testing::ElementsAre("a"));
@@ -195,10 +195,10 @@ TEST_P(Upgrade, AnOlderDaemonAnswersLookupsSaysSoAndEndsWhenTold) {
 // tables with a column more, and with the same outcome.
 TEST_P(Upgrade, StatementsRunOnTablesWithMoreColumns) {
   const std::shared_ptr<Database> database = *open_database(url_);
-  ASSERT_TRUE(database->write(5, [&]() -> absl::Status {
+  ASSERT_TRUE(database->write(5, [&](WriteTransaction& tx) -> absl::Status {
     for (const TableSchema& table : schema_tables()) {
-      RETURN_IF_ERROR(database->run_script(concat("ALTER TABLE ", sql_name(table.name),
-                                                  " ADD COLUMN later TEXT NOT NULL DEFAULT 'x';")));
+      RETURN_IF_ERROR(tx.run_script(concat("ALTER TABLE ", sql_name(table.name),
+                                           " ADD COLUMN later TEXT NOT NULL DEFAULT 'x';")));
     }
     return absl::OkStatus();
   }).ok());

@@ -172,10 +172,10 @@ TEST_F(Door, ResultsOfAnAgentThatFitsNoMoreAreTaken) {
   FleetAgent agent("a1", "s1", {"d1"});
   for (int i = 0; i < 2000 && agent.held().empty(); ++i) ASSERT_TRUE(call(agent, {}).ok());
   ASSERT_FALSE(agent.held().empty());
-  ASSERT_TRUE(database_->write(5, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(std::optional<DeviceRow> row, find_device(*database_, "d1"));
+  ASSERT_TRUE(database_->write(5, [&](WriteTransaction& tx) -> absl::Status {
+    ASSIGN_OR_RETURN(std::optional<DeviceRow> row, find_device(tx, "d1"));
     row->description.add_words("job measure");  // that alone
-    return put_device(*database_, *row);
+    return put_device(tx, *row);
   }).ok());
   v1::SynchronizeRequest renewal = agent.request(1, 0);
   const auto holding = synchronize(*service_, renewal);
@@ -340,8 +340,8 @@ TEST_F(Door, ASessionOfLongAgoIsKnownForReplaced) {
   late.set_session_number(answer->session_number());
   EXPECT_EQ(reason_of(synchronize(*service_, late).status()), v1::ERROR_REASON_SESSION_REPLACED);
   // One that a restored backup knows nothing of is none of before.
-  ASSERT_TRUE(database_->write(5, [&] {
-    return database_->run("UPDATE agents SET sessions = 's1', session_number = 2");
+  ASSERT_TRUE(database_->write(5, [&](WriteTransaction& tx) {
+    return tx.run("UPDATE agents SET sessions = 's1', session_number = 2");
   }).ok());
   FleetAgent later("a1", "s99", {"d1"});
   v1::SynchronizeRequest known = later.request();

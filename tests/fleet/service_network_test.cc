@@ -50,10 +50,10 @@ class ServiceNetwork : public FolderTest {
     const int64_t then = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::system_clock::now().time_since_epoch()).count() - kStuck_ms;
     bool stuck = false;
-    RETURN_IF_ERROR(database->read(5, [&]() -> absl::Status {
-      Query query = database->query("SELECT 1 FROM jobs WHERE state = 'queued' AND created_ms < ? "
-                                    "AND NOT EXISTS (SELECT 1 FROM jobs WHERE state = 'done' "
-                                    "AND ended_ms > ?)", then, then);
+    RETURN_IF_ERROR(database->read(5, [&](Transaction& tx) -> absl::Status {
+      Query query = tx.query("SELECT 1 FROM jobs WHERE state = 'queued' AND created_ms < ? "
+                             "AND NOT EXISTS (SELECT 1 FROM jobs WHERE state = 'done' "
+                             "AND ended_ms > ?)", then, then);
       stuck = query.next();
       return query.status();
     }));

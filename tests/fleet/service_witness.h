@@ -123,16 +123,16 @@ class Witness {
     DatabaseOptions options;
     options.read_only = true;
     ASSIGN_OR_RETURN(const std::shared_ptr<Database> database, open_database(url_, options));
-    return database->read(30, [&]() -> absl::Status {
-      RETURN_IF_ERROR(look_at_studies(*database));
-      RETURN_IF_ERROR(look_at_jobs(*database));
-      RETURN_IF_ERROR(look_at_measurements(*database));
-      return look_at_clients(*database, said, finished);
+    return database->read(30, [&](Transaction& tx) -> absl::Status {
+      RETURN_IF_ERROR(look_at_studies(tx));
+      RETURN_IF_ERROR(look_at_jobs(tx));
+      RETURN_IF_ERROR(look_at_measurements(tx));
+      return look_at_clients(tx, said, finished);
     });
   }
 
-  absl::Status look_at_studies(Database& database) {
-    ASSIGN_OR_RETURN(const std::vector<StudyRow> rows, select_studies(database, "", {}));
+  absl::Status look_at_studies(Transaction& tx) {
+    ASSIGN_OR_RETURN(const std::vector<StudyRow> rows, select_studies(tx, "", {}));
     std::map<std::string, StudyRow> now;
     for (const StudyRow& row : rows) now[row.id] = row;
     for (const auto& [id, before] : studies_) {
@@ -158,14 +158,14 @@ class Witness {
     studies_ = std::move(now);
     counts_.studies = studies_.size(), counts_.events = 0;
     for (const auto& [id, study] : studies_) {
-      RETURN_IF_ERROR(look_at_workloads(database, id));
-      RETURN_IF_ERROR(look_at_events(database, id));
+      RETURN_IF_ERROR(look_at_workloads(tx, id));
+      RETURN_IF_ERROR(look_at_events(tx, id));
     }
     return absl::OkStatus();
   }
 
-  absl::Status look_at_workloads(Database& database, const std::string& id) {
-    ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> rows, workloads_of(database, id));
+  absl::Status look_at_workloads(Transaction& tx, const std::string& id) {
+    ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> rows, workloads_of(tx, id));
     std::vector<StudyWorkloadRow>& before = workloads_[id];
     if (!before.empty() && before.size() != rows.size()) {
       problem(absl::StrCat("study ", id, " has other workloads"));
@@ -181,9 +181,9 @@ class Witness {
     return absl::OkStatus();
   }
 
-  absl::Status look_at_events(Database& database, const std::string& id) {
+  absl::Status look_at_events(Transaction& tx, const std::string& id) {
     ASSIGN_OR_RETURN(const std::vector<loopwright::v1::StudyEvent> events,
-                     events_after(database, id, 0, 1 << 20));
+                     events_after(tx, id, 0, 1 << 20));
     std::vector<std::string>& before = events_[id];  // "": forgotten before it was seen
     std::map<std::string, double> best;
     int ends = 0;
@@ -224,8 +224,8 @@ class Witness {
                         key.cache, "|", trace);
   }
 
-  absl::Status look_at_jobs(Database& database) {
-    ASSIGN_OR_RETURN(const std::vector<JobRow> rows, select_jobs(database, "ORDER BY id", {}));
+  absl::Status look_at_jobs(Transaction& tx) {
+    ASSIGN_OR_RETURN(const std::vector<JobRow> rows, select_jobs(tx, "ORDER BY id", {}));
     done_.clear(), charged_.clear();
     std::map<int64_t, std::string> now_done;
     for (const JobRow& job : rows) {
@@ -292,9 +292,9 @@ class Witness {
   }
 
   // Each candidate of each finished job was measured once, and nothing else was.
-  absl::Status look_at_measurements(Database& database) {
+  absl::Status look_at_measurements(Transaction& tx) {
     std::map<std::string, int64_t> measured;
-    Query query = database.query(
+    Query query = tx.query(
         "SELECT k.workload, k.target, k.backend, k.threads, k.cache, c.trace, count(*) "
         "FROM measurements m JOIN candidates c ON c.id = m.candidate JOIN keys k ON k.id = c.key "
         "WHERE m.source <> 'put' "
@@ -319,15 +319,15 @@ class Witness {
     for (const auto& [what, count] : done_) {
       if (!measured.contains(what) && count > 0) problem("a finished job's measurement is lost");
     }
-    Query orphans = database.query("SELECT count(*) FROM orphans");
+    Query orphans = tx.query("SELECT count(*) FROM orphans");
     if (orphans.next()) counts_.orphans = static_cast<size_t>(orphans.integer(0));
     return orphans.status();
   }
 
-  absl::Status look_at_clients(Database& database, const std::vector<JournalLine>& said,
+  absl::Status look_at_clients(Transaction& tx, const std::vector<JournalLine>& said,
                                bool finished) {
     std::map<std::string, int> puts;
-    Query query = database.query("SELECT environment FROM measurements WHERE source = 'put'");
+    Query query = tx.query("SELECT environment FROM measurements WHERE source = 'put'");
     while (query.next()) ++puts[query.text(0)];
     RETURN_IF_ERROR(query.status());
     for (const auto& [environment, count] : puts) {

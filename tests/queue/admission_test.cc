@@ -24,8 +24,8 @@ class Admission : public QueueTest {
   }
   void resume(const std::vector<std::string>& names,
               const std::map<std::string, std::string>& labels = {}) {
-    write([&](Database& database) {
-      return set_admission(database, names, labels, v1::DEVICE_ADMISSION_OPEN, "", now_).status();
+    write([&](WriteTransaction& tx) {
+      return set_admission(tx, names, labels, v1::DEVICE_ADMISSION_OPEN, "", now_).status();
     });
   }
 };
@@ -80,10 +80,10 @@ TEST_P(Admission, IsOfAnAgentWithATarget) {
 TEST_P(Admission, ALabelOpensNoPendingDevice) {
   Asker a;
   take(a);
-  write([&](Database& database) -> absl::Status {
-    ASSIGN_OR_RETURN(std::optional<DeviceRow> row, find_device(database, "d"));
+  write([&](WriteTransaction& tx) -> absl::Status {
+    ASSIGN_OR_RETURN(std::optional<DeviceRow> row, find_device(tx, "d"));
     (*row->description.mutable_labels())["rack"] = "r2";
-    return put_device(database, *row);
+    return put_device(tx, *row);
   });
   resume({}, {{"rack", "r2"}});
   EXPECT_EQ(device("d").admission, v1::DEVICE_ADMISSION_PENDING);
@@ -111,8 +111,8 @@ TEST_P(Admission, AQuarantineAdmitsNobody) {
   Asker a{.fingerprint = "one"};
   take(a);
   resume({"devices/d"});
-  write([&](Database& database) {
-    return database.query("UPDATE devices SET admission = 'quarantined', reason = 'hot'").run();
+  write([&](WriteTransaction& tx) {
+    return tx.query("UPDATE devices SET admission = 'quarantined', reason = 'hot'").run();
   });
   a.devices = {"fresh"}, a.target = "x86_popular";
   take(a);

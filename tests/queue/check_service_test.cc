@@ -22,7 +22,7 @@ constexpr int64_t kNow = 1'800'000'000'000;
 
 Measurement trial(int trace, double us) { return make_measurement(trace, {us, us, us}); }
 
-void add_job(Database& database, const std::string& study, v1::JobState state, int64_t ended_ms) {
+void add_job(WriteTransaction& tx, const std::string& study, v1::JobState state, int64_t ended_ms) {
   JobRow job;
   job.study = study, job.client = "ci", job.target = "t", job.state = state;
   job.created_ms = kNow, job.ended_ms = ended_ms, job.candidates = 2;
@@ -33,26 +33,26 @@ void add_job(Database& database, const std::string& study, v1::JobState state, i
     job.device = "d1", job.agent = "a1", job.session = "s1";
   }
   if (state == v1::JOB_STATE_DONE) job.digest = sha256("result");
-  CHECK(insert_job(database, job).ok());
+  CHECK(insert_job(tx, job).ok());
 }
 
-void add_study(Database& database, const std::string& id, const Key& key, v1::StudyState state) {
+void add_study(WriteTransaction& tx, const std::string& id, const Key& key, v1::StudyState state) {
   StudyRow study;
   study.id = id, study.client = "ci", study.state = state, study.target = key.target;
   study.spec.add_workloads()->set_name("matmul");
   study.trials = 2, study.created_ms = kNow;
   study.ended_ms = has_ended(state) ? kNow + 9000 : 0;
-  CHECK(insert_study(database, study).ok());
+  CHECK(insert_study(tx, study).ok());
   StudyWorkloadRow row;
   row.study = id, row.name = "matmul", row.workload = key.workload, row.backend = key.backend;
   row.threads = key.threads, row.cache = key.cache, row.trials = 2, row.best_us = 20;
-  CHECK(insert_workload(database, row).ok());
+  CHECK(insert_workload(tx, row).ok());
   for (double us : {30.0, 20.0}) {
     v1::StudyEvent event;
     event.set_kind(v1::StudyEvent::KIND_IMPROVED);
     event.set_workload("matmul");
     event.set_best_us(us);
-    CHECK(add_event(database, id, kNow + 10, event).ok());
+    CHECK(add_event(tx, id, kNow + 10, event).ok());
   }
 }
 
@@ -61,23 +61,23 @@ void fill(Database& database, Store& store) {
   std::vector<Measurement> measured = {trial(1, 30), trial(2, 20)};
   ASSERT_TRUE(store.append(key, measured).ok());
   ASSERT_TRUE(store.withdraw({key, make_trace(1), "wrong", "{}", "admin/x", kNow}).ok());
-  const absl::Status filled = database.write(5, [&]() -> absl::Status {
-    RETURN_IF_ERROR(put_agent(database, {"a1", {"s1"}, "1", "{}", "peer", kNow}));
+  const absl::Status filled = database.write(5, [&](WriteTransaction& tx) -> absl::Status {
+    RETURN_IF_ERROR(put_agent(tx, {"a1", {"s1"}, "1", "{}", "peer", kNow}));
     DeviceRow device;
     device.id = "d1", device.agent = "a1", device.target = key.target, device.evidence = "[]";
     device.description.set_name("devices/d1");
-    RETURN_IF_ERROR(put_device(database, device));
-    add_study(database, "live", key, v1::STUDY_STATE_RUNNING);
-    add_study(database, "over", key, v1::STUDY_STATE_SUCCEEDED);
-    add_job(database, "live", v1::JOB_STATE_QUEUED, 0);
-    add_job(database, "live", v1::JOB_STATE_LEASED, 0);
-    add_job(database, "over", v1::JOB_STATE_DONE, kNow + 9000);
-    RETURN_IF_ERROR(database.query("INSERT INTO orphans (job, epoch, agent, received_ms, result) "
-                                   "VALUES (1, 0, 'a1', 1, ?)", Blob{""}).run());
+    RETURN_IF_ERROR(put_device(tx, device));
+    add_study(tx, "live", key, v1::STUDY_STATE_RUNNING);
+    add_study(tx, "over", key, v1::STUDY_STATE_SUCCEEDED);
+    add_job(tx, "live", v1::JOB_STATE_QUEUED, 0);
+    add_job(tx, "live", v1::JOB_STATE_LEASED, 0);
+    add_job(tx, "over", v1::JOB_STATE_DONE, kNow + 9000);
+    RETURN_IF_ERROR(tx.query("INSERT INTO orphans (job, epoch, agent, received_ms, result) "
+                             "VALUES (1, 0, 'a1', 1, ?)", Blob{""}).run());
     v1::CancelStudyRequest request;
     request.set_name("studies/over");
     v1::Study answer;
-    return once(database, "admin/x", "r1", "CancelStudy", request, kNow, &answer,
+    return once(tx, "admin/x", "r1", "CancelStudy", request, kNow, &answer,
                 [] { return absl::OkStatus(); });
   });
   ASSERT_EQ(filled.message(), "");
@@ -196,10 +196,10 @@ TEST(CheckPostgres, SaysWhatIsWrong) {
       }
     }
     std::vector<std::string> lines;
-    const absl::Status undone = database->write(5, [&]() -> absl::Status {
+    const absl::Status undone = database->write(5, [&](WriteTransaction& tx) -> absl::Status {
       lines.clear();
-      RETURN_IF_ERROR(database->run("SET LOCAL session_replication_role = replica"));
-      RETURN_IF_ERROR(database->run(sql));
+      RETURN_IF_ERROR(tx.run("SET LOCAL session_replication_role = replica"));
+      RETURN_IF_ERROR(tx.run(sql));
       ASSIGN_OR_RETURN(lines, store->check());
       return absl::CancelledError("undo");
     });
@@ -217,11 +217,11 @@ TEST(CheckService, WhatWasPrunedIsNoDefect) {
   std::vector<Measurement> more = {trial(3, 50)};
   ASSERT_TRUE(store->append((*store->keys())[0], more).ok());
   ASSERT_EQ(*store->prune(1, kNow + 1), 0) << "a study under way learns from it";
-  ASSERT_TRUE(database->write(5, [&]() -> absl::Status {
-    RETURN_IF_ERROR(database->run("UPDATE jobs SET state = 'cancelled', ended_ms = 1 WHERE state "
-                                  "IN ('queued', 'leased')"));
-    return database->run("UPDATE studies SET state = 'cancelled', ended_ms = 1 WHERE state IN "
-                         "('queued', 'running')");
+  ASSERT_TRUE(database->write(5, [&](WriteTransaction& tx) -> absl::Status {
+    RETURN_IF_ERROR(tx.run("UPDATE jobs SET state = 'cancelled', ended_ms = 1 WHERE state "
+                           "IN ('queued', 'leased')"));
+    return tx.run("UPDATE studies SET state = 'cancelled', ended_ms = 1 WHERE state IN "
+                  "('queued', 'running')");
   }).ok());
   ASSERT_EQ(*store->prune(1, kNow + 1), 1);
   EXPECT_EQ((*store->withdrawn()).size(), 1u);

@@ -117,8 +117,8 @@ TEST_P(ClientQueueTest, WhatIsShorterThanTheWaitFillsIt) {
 }
 
 TEST_P(ClientQueueTest, NobodyWaitsForAStudyThatHasEnded) {
-  write([&](Database& database) {
-    return database.query("UPDATE studies SET state = 'succeeded' WHERE id = ?", honest_).run();
+  write([&](WriteTransaction& tx) {
+    return tx.query("UPDATE studies SET state = 'succeeded' WHERE id = ?", honest_).run();
   });
   EXPECT_EQ(take_one(agent_).study(), study_name(other_));
 }

@@ -41,17 +41,16 @@ class Machine {
     }
     target_ = agents_[0].description().target_id();
     const CheckedSpec spec = *check_spec(small_study(8), Quotas());
-    must([&]() -> absl::Status {
+    must([&](WriteTransaction& tx) -> absl::Status {
       const Identity ci{CallerRole::kClient, "ci", true};
-      ASSIGN_OR_RETURN(StudyRow study, create_study(*database_, *store_, spec, ci, Quotas(), now_,
-                                                    &changes_));
+      ASSIGN_OR_RETURN(StudyRow study, create_study(tx, spec, ci, Quotas(), now_, &changes_));
       study_ = study.id;
       study.target = study.device_target = target_;
       study.state = v1::STUDY_STATE_RUNNING;
-      RETURN_IF_ERROR(store_->put_target(target_, *find_target("x86_avx2")));
-      RETURN_IF_ERROR(update_study(*database_, study));
-      return database_->query("UPDATE study_workloads SET backend = ?, threads = 1",
-                              agents_[0].description().backend()).run();
+      RETURN_IF_ERROR(store_in(tx)->put_target(target_, *find_target("x86_avx2")));
+      RETURN_IF_ERROR(update_study(tx, study));
+      return tx.query("UPDATE study_workloads SET backend = ?, threads = 1",
+                      agents_[0].description().backend()).run();
     });
     for (FleetAgent& agent : agents_) call(agent, 0);
   }
@@ -75,9 +74,9 @@ class Machine {
 
   void cancel() {
     ended_ = true;
-    must([&]() -> absl::Status {
-      ASSIGN_OR_RETURN(std::optional<StudyRow> study, find_study(*database_, study_));
-      return end_study(*database_, *study, v1::STUDY_STATE_CANCELLED, "", now_, &changes_);
+    must([&](WriteTransaction& tx) -> absl::Status {
+      ASSIGN_OR_RETURN(std::optional<StudyRow> study, find_study(tx, study_));
+      return end_study(tx, *study, v1::STUDY_STATE_CANCELLED, "", now_, &changes_);
     });
     for (auto& [id, job] : model_) {
       if (job.state == "queued" || job.state == "leased") job.state = "cancelled";
@@ -86,8 +85,8 @@ class Machine {
 
   void expect_equal() {
     std::map<int64_t, std::string> rows, model;
-    CHECK(database_->read(5, [&]() -> absl::Status {
-      ASSIGN_OR_RETURN(const std::vector<JobRow> jobs, select_jobs(*database_, "ORDER BY id", {}));
+    CHECK(database_->read(5, [&](Transaction& tx) -> absl::Status {
+      ASSIGN_OR_RETURN(const std::vector<JobRow> jobs, select_jobs(tx, "ORDER BY id", {}));
       for (const JobRow& row : jobs) {
         ModelJob job;
         job.state = state_name(row.state);
@@ -121,7 +120,7 @@ class Machine {
   const std::string& log() const { return log_; }
 
  private:
-  void must(const std::function<absl::Status()>& body) {
+  void must(const std::function<absl::Status(WriteTransaction&)>& body) {
     changes_ = Changes();
     const absl::Status status = database_->write(5, body);
     EXPECT_TRUE(status.ok()) << status;
@@ -144,7 +143,7 @@ class Machine {
       candidate.set_trace(make_trace(traces_++));
       job.sources.push_back("evolve");
     }
-    must([&] { return insert_job(*database_, job).status(); });
+    must([&](WriteTransaction& tx) { return insert_job(tx, job).status(); });
     model_[newest() + 1].candidates = count;
     say(absl::StrCat("insert ", newest(), " of ", count));
   }
@@ -159,7 +158,7 @@ class Machine {
     call.is_latest = latest;
     SyncAnswer answer;
     EXPECT_TRUE(check_request(request).ok());
-    must([&] { return synchronize(*database_, *store_, call, shares_, rules_, now_, &answer); });
+    must([&](WriteTransaction& tx) { return synchronize(tx, call, shares_, rules_, now_, &answer); });
     agent.apply(answer.response);
     return answer.response;
   }
@@ -252,8 +251,8 @@ class Machine {
     std::sort(due.begin(), due.end());
     for (const auto& [until, id] : due) lose(id, model_[id]);
     add_splits();
-    must([&] {
-      return expire_leases(*database_, *store_, rules_, 200, now_, &changes_).status();
+    must([&](WriteTransaction& tx) {
+      return expire_leases(tx, rules_, 200, now_, &changes_).status();
     });
     say(absl::StrCat(due.size(), " leases expire at ", now_));
   }

@@ -51,14 +51,13 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
 
   template <class Body>
   void write(Body body) {
-    const absl::Status status =
-        database_->write(5, [&]() -> absl::Status { return body(*database_); });
+    const absl::Status status = database_->write(5, body);
     ASSERT_TRUE(status.ok()) << status;
   }
   int64_t number(const std::string& sql) {
     int64_t found = -1;
-    EXPECT_TRUE(database_->read(5, [&] {
-      Query query = database_->query(sql);
+    EXPECT_TRUE(database_->read(5, [&](Transaction& tx) {
+      Query query = tx.query(sql);
       if (query.next()) found = query.integer(0);
       return query.status();
     }).ok());
@@ -66,8 +65,8 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
   }
   std::string text(const std::string& sql) {
     std::string found;
-    EXPECT_TRUE(database_->read(5, [&] {
-      Query query = database_->query(sql);
+    EXPECT_TRUE(database_->read(5, [&](Transaction& tx) {
+      Query query = tx.query(sql);
       if (query.next()) found = query.text(0);
       return query.status();
     }).ok());
@@ -84,11 +83,11 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
     study.spec.set_trials(100);
     for (int i = 0; i < workloads; ++i) study.spec.add_workloads()->set_name(absl::StrCat("w", i));
     study.created_ms = study.updated_ms = now_;
-    write([&](Database& database) -> absl::Status {
+    write([&](WriteTransaction& tx) -> absl::Status {
       for (int i = 0; i < workloads; ++i) {
         const Key key = put_key(*store_, 64 * (i + 1));
         study.target = study.device_target = key.target;
-        if (i == 0) RETURN_IF_ERROR(insert_study(database, study));
+        if (i == 0) RETURN_IF_ERROR(insert_study(tx, study));
         StudyWorkloadRow row;
         row.study = study.id;
         row.position = i;
@@ -97,7 +96,7 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
         row.backend = "llvm";
         row.threads = 1;
         row.cache = "warm";
-        RETURN_IF_ERROR(insert_workload(database, row));
+        RETURN_IF_ERROR(insert_workload(tx, row));
       }
       return absl::OkStatus();
     });
@@ -108,8 +107,8 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
   int64_t queue(const std::string& study, int candidates = 1, int position = 0,
                 int64_t run_after = 0, const std::string& target = "x86_test") {
     int64_t id = 0;
-    write([&](Database& database) -> absl::Status {
-      ASSIGN_OR_RETURN(const std::optional<StudyRow> row, find_study(database, study));
+    write([&](WriteTransaction& tx) -> absl::Status {
+      ASSIGN_OR_RETURN(const std::optional<StudyRow> row, find_study(tx, study));
       JobRow job;
       job.study = study;
       job.position = position;
@@ -128,7 +127,7 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
         candidate.set_trace(make_trace(++traces_));
         job.sources.push_back("evolve");
       }
-      ASSIGN_OR_RETURN(id, insert_job(database, job));
+      ASSIGN_OR_RETURN(id, insert_job(tx, job));
       return absl::OkStatus();
     });
     return id;
@@ -172,8 +171,8 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
     call.new_devices_wait = new_devices_wait_;
     call.prepared = asker.prepared;
     SyncAnswer answer;
-    RETURN_IF_ERROR(database_->write(5, [&] {
-      return synchronize(*database_, *store_, call, shares_, rules_, now_, &answer);
+    RETURN_IF_ERROR(database_->write(5, [&](WriteTransaction& tx) {
+      return synchronize(tx, call, shares_, rules_, now_, &answer);
     }));
     asker.results.clear();
     for (const JobRow& job : answer.claimed) {
@@ -241,9 +240,9 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
 
   int expire() {
     int count = 0;
-    write([&](Database& database) -> absl::Status {
+    write([&](WriteTransaction& tx) -> absl::Status {
       Changes changes;
-      ASSIGN_OR_RETURN(count, expire_leases(database, *store_, rules_, 100, now_, &changes));
+      ASSIGN_OR_RETURN(count, expire_leases(tx, rules_, 100, now_, &changes));
       return absl::OkStatus();
     });
     return count;
@@ -256,8 +255,8 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
   }
   JobRow job(int64_t id) {
     JobRow found;
-    EXPECT_TRUE(database_->read(5, [&]() -> absl::Status {
-      ASSIGN_OR_RETURN(std::optional<JobRow> row, find_job(*database_, id));
+    EXPECT_TRUE(database_->read(5, [&](Transaction& tx) -> absl::Status {
+      ASSIGN_OR_RETURN(std::optional<JobRow> row, find_job(tx, id));
       if (row) found = *row;
       return absl::OkStatus();
     }).ok());
@@ -265,8 +264,8 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
   }
   DeviceRow device(const std::string& id) {
     DeviceRow found;
-    EXPECT_TRUE(database_->read(5, [&]() -> absl::Status {
-      ASSIGN_OR_RETURN(std::optional<DeviceRow> row, find_device(*database_, id));
+    EXPECT_TRUE(database_->read(5, [&](Transaction& tx) -> absl::Status {
+      ASSIGN_OR_RETURN(std::optional<DeviceRow> row, find_device(tx, id));
       if (row) found = *row;
       return absl::OkStatus();
     }).ok());

@@ -23,8 +23,8 @@ class RetentionTest : public QueueTest {
  protected:
   Forgotten count(const Retention& retention) {
     Forgotten found;
-    EXPECT_TRUE(database_->read(5, [&]() -> absl::Status {
-      ASSIGN_OR_RETURN(found, count_forgettable(*database_, retention, now_));
+    EXPECT_TRUE(database_->read(5, [&](Transaction& tx) -> absl::Status {
+      ASSIGN_OR_RETURN(found, count_forgettable(tx, retention, now_));
       return absl::OkStatus();
     }).ok());
     return found;
@@ -36,15 +36,15 @@ class RetentionTest : public QueueTest {
     Forgotten all;
     for (int piece = 0; piece < 10'000; ++piece) {
       int kind = -1;
-      EXPECT_TRUE(database_->read(5, [&]() -> absl::Status {
-        ASSIGN_OR_RETURN(kind, what_to_forget(*database_, retention, now_));
+      EXPECT_TRUE(database_->read(5, [&](Transaction& tx) -> absl::Status {
+        ASSIGN_OR_RETURN(kind, what_to_forget(tx, retention, now_));
         return absl::OkStatus();
       }).ok());
       if (kind < 0) break;
       Forgotten gone;
-      write([&](Database& database) {
+      write([&](WriteTransaction& tx) {
         gone.clear();
-        return forget_piece(database, retention, kind, now_, most, &gone);
+        return forget_piece(tx, retention, kind, now_, most, &gone);
       });
       for (const auto& [what, rows] : gone) {
         EXPECT_LE(rows, most) << what;
@@ -65,9 +65,9 @@ class RetentionTest : public QueueTest {
     return study;
   }
   void end(const std::string& study) {
-    write([&](Database& database) -> absl::Status {
-      ASSIGN_OR_RETURN(std::optional<StudyRow> row, find_study(database, study));
-      return end_study(database, *row, v1::STUDY_STATE_SUCCEEDED, "", now_, &changes_);
+    write([&](WriteTransaction& tx) -> absl::Status {
+      ASSIGN_OR_RETURN(std::optional<StudyRow> row, find_study(tx, study));
+      return end_study(tx, *row, v1::STUDY_STATE_SUCCEEDED, "", now_, &changes_);
     });
   }
   int64_t rows(const std::string& table, const std::string& study) {
@@ -82,16 +82,16 @@ INSTANTIATE_TEST_SUITE_P(Databases, RetentionTest, ::testing::Values("sqlite", "
 
 TEST_P(RetentionTest, NothingIsForgottenThatIsToBeKeptForEver) {
   ended_study();
-  write([&](Database& database) { return write_audit(database, {now_, "admin/x"}); });
+  write([&](WriteTransaction& tx) { return write_audit(tx, {now_, "admin/x"}); });
   now_ += 40'000 * kDay;
   EXPECT_THAT(forget(kForEver), IsEmpty());
   EXPECT_THAT(*store_->check(), IsEmpty());
 }
 
 TEST_P(RetentionTest, AuditLinesGoByTheirAge) {
-  write([&](Database& database) -> absl::Status {
+  write([&](WriteTransaction& tx) -> absl::Status {
     for (int day = 0; day < 20; ++day) {
-      RETURN_IF_ERROR(write_audit(database, {now_ + day * kDay, "admin/x"}));
+      RETURN_IF_ERROR(write_audit(tx, {now_ + day * kDay, "admin/x"}));
     }
     return absl::OkStatus();
   });
@@ -153,8 +153,8 @@ TEST_P(RetentionTest, EventsGoOfStudiesThatEndedLongAgoButTheLast) {
   EXPECT_THAT(forget(retention, 3), ElementsAre(Pair("events", all - 1)));
   EXPECT_EQ(rows("events", young), of_young);
   EXPECT_EQ(rows("events", running), of_running);
-  write([&](Database& database) -> absl::Status {
-    ASSIGN_OR_RETURN(const std::vector<v1::StudyEvent> left, events_after(database, old, 0, 100));
+  write([&](WriteTransaction& tx) -> absl::Status {
+    ASSIGN_OR_RETURN(const std::vector<v1::StudyEvent> left, events_after(tx, old, 0, 100));
     EXPECT_EQ(left.size(), 1u);
     EXPECT_EQ(left[0].kind(), v1::StudyEvent::KIND_ENDED);
     EXPECT_EQ(left[0].sequence(), all);
@@ -195,7 +195,7 @@ TEST_P(RetentionTest, StudiesGoAsAWholeWithoutWhatTheyMeasured) {
 // Its events and payloads go with it, and are announced as nothing else.
 TEST_P(RetentionTest, WhatADeletedStudyHadIsCountedOnce) {
   const std::string deleted = ended_study(7), old = ended_study(2);
-  write([&](Database& database) { return mark_deleted(database, deleted); });
+  write([&](WriteTransaction& tx) { return mark_deleted(tx, deleted); });
   const int64_t events = rows("events", old);
   now_ += 2 * kDay;
   Retention retention = kForEver;
@@ -207,13 +207,13 @@ TEST_P(RetentionTest, WhatADeletedStudyHadIsCountedOnce) {
 
 TEST_P(RetentionTest, AStudyThatIsDeletedIsSeenByNobodyWhileItsRowsGo) {
   const std::string study = ended_study(7);
-  write([&](Database& database) { return mark_deleted(database, study); });
+  write([&](WriteTransaction& tx) { return mark_deleted(tx, study); });
   const auto is_there = [&] {
     bool found = true;
-    write([&](Database& database) -> absl::Status {
-      ASSIGN_OR_RETURN(const std::optional<StudyRow> row, find_study(database, study));
-      ASSIGN_OR_RETURN(const auto all, select_studies(database, "", {}));
-      ASSIGN_OR_RETURN(const auto listed, list_studies(database, {}, now_));
+    write([&](WriteTransaction& tx) -> absl::Status {
+      ASSIGN_OR_RETURN(const std::optional<StudyRow> row, find_study(tx, study));
+      ASSIGN_OR_RETURN(const auto all, select_studies(tx, "", {}));
+      ASSIGN_OR_RETURN(const auto listed, list_studies(tx, {}, now_));
       found = row.has_value() || !all.empty() || listed.studies_size() > 0;
       return absl::OkStatus();
     });
@@ -224,8 +224,8 @@ TEST_P(RetentionTest, AStudyThatIsDeletedIsSeenByNobodyWhileItsRowsGo) {
   EXPECT_THAT(*store_->check(), IsEmpty());
   bool over = false;
   for (int piece = 0; piece < 100 && !over; ++piece) {
-    write([&](Database& database) -> absl::Status {
-      ASSIGN_OR_RETURN(over, delete_piece(database, study, 3));
+    write([&](WriteTransaction& tx) -> absl::Status {
+      ASSIGN_OR_RETURN(over, delete_piece(tx, study, 3));
       return absl::OkStatus();
     });
     EXPECT_FALSE(is_there());
@@ -242,11 +242,11 @@ TEST_P(RetentionTest, DevicesAndAgentsGoThatNobodyHasSeen) {
       closed{.agent = "closed", .devices = {"c", "c2"}}, here{.agent = "here", .devices = {"i"}};
   take_one(holder);
   for (Asker* asker : {&gone, &closed, &here}) take(*asker, 0);
-  write([&](Database& database) -> absl::Status {
-    RETURN_IF_ERROR(database.query("UPDATE devices SET admission = 'quarantined', reason = 'hot' "
-                                   "WHERE id = 'c'").run());
+  write([&](WriteTransaction& tx) -> absl::Status {
+    RETURN_IF_ERROR(tx.query("UPDATE devices SET admission = 'quarantined', reason = 'hot' "
+                             "WHERE id = 'c'").run());
     // A lease that nobody has looked at for long.
-    return database.query("UPDATE jobs SET lease_until = ?", now_ + 100 * kDay).run();
+    return tx.query("UPDATE jobs SET lease_until = ?", now_ + 100 * kDay).run();
   });
   now_ += 10 * kDay;
   take(here, 0);

@@ -16,8 +16,8 @@ class SearchTest : public QueueTest {
     SearchSeat seat;
     seat.database = database_.get();
     seat.store = store_.get();
-    seat.commit = [this](const std::function<absl::Status(Database&)>& body) {
-      return database_->write(5, [&] { return body(*database_); });
+    seat.commit = [this](const std::function<absl::Status(WriteTransaction&)>& body) {
+      return database_->write(5, body);
     };
     seat.now_ms = [this] { return now_; };
     seat.changed = [this](const Changes& changes) {
@@ -40,13 +40,13 @@ class SearchTest : public QueueTest {
     spec.set_threads(1);
     spec.set_seed(7);
     std::string id;
-    write([&](Database& database) -> absl::Status {
+    write([&](WriteTransaction& tx) -> absl::Status {
       ASSIGN_OR_RETURN(const CheckedSpec checked, check_spec(spec, Quotas()));
       const Identity ci{CallerRole::kClient, "ci", true};
-      ASSIGN_OR_RETURN(const StudyRow study, create_study(database, *store_, checked, ci, Quotas(),
-                                                          now_, &changes_));
+      ASSIGN_OR_RETURN(const StudyRow study, create_study(tx, checked, ci, Quotas(), now_,
+                                                          &changes_));
       id = study.id;
-      ASSIGN_OR_RETURN(const Taken taken, take_study(database, seat(), id, now_, &changes_));
+      ASSIGN_OR_RETURN(const Taken taken, take_study(tx, seat(), id, now_, &changes_));
       EXPECT_EQ(taken, Taken::kTaken);
       return absl::OkStatus();
     });

@@ -73,13 +73,13 @@ TEST_P(QueueTest, AnAnswerAlwaysArrives) {
   constexpr size_t kArrives = size_t{16} << 20;
   const std::string study = make_study("ci");
   for (int i = 0; i < kJobs; ++i) queue(study);
-  write([&](Database& database) -> absl::Status {
-    ASSIGN_OR_RETURN(const std::vector<JobRow> jobs, select_jobs(database, "ORDER BY id", {}));
+  write([&](WriteTransaction& tx) -> absl::Status {
+    ASSIGN_OR_RETURN(const std::vector<JobRow> jobs, select_jobs(tx, "ORDER BY id", {}));
     for (JobRow job : jobs) {
       job.payload.set_program(std::string(250 << 10, ' '));
       const std::string bytes = job.payload.SerializeAsString();
-      RETURN_IF_ERROR(database.query("UPDATE jobs SET payload = ? WHERE id = ?", Blob{bytes},
-                                     job.id).run());
+      RETURN_IF_ERROR(tx.query("UPDATE jobs SET payload = ? WHERE id = ?", Blob{bytes},
+                               job.id).run());
     }
     return absl::OkStatus();
   });
@@ -200,8 +200,8 @@ TEST(LostAnswers, CostNoAttempt) {
     ASSERT_TRUE(Daemon::call(*daemon.tuning, &v1::TuningService::Stub::CreateStudy,
                              study_request({32}, 8), &operation).ok());
     ASSERT_TRUE(eventually([&] {
-      EXPECT_TRUE(daemon.database->read(5, [&]() -> absl::Status {
-        ASSIGN_OR_RETURN(jobs, select_jobs(*daemon.database, "WHERE state = 'done' LIMIT 1", {}));
+      EXPECT_TRUE(daemon.database->read(5, [&](Transaction& tx) -> absl::Status {
+        ASSIGN_OR_RETURN(jobs, select_jobs(tx, "WHERE state = 'done' LIMIT 1", {}));
         return absl::OkStatus();
       }).ok());
       return !jobs.empty();
@@ -209,14 +209,14 @@ TEST(LostAnswers, CostNoAttempt) {
   }
   options.search = false;
   Daemon daemon(scratch.file, options);
-  ASSERT_TRUE(daemon.database->write(30, [&]() -> absl::Status {
-    RETURN_IF_ERROR(daemon.database->query("UPDATE studies SET state = 'running'").run());
+  ASSERT_TRUE(daemon.database->write(30, [&](WriteTransaction& tx) -> absl::Status {
+    RETURN_IF_ERROR(tx.query("UPDATE studies SET state = 'running'").run());
     JobRow copy = jobs[0];
     copy.state = v1::JOB_STATE_QUEUED;
     copy.attempt = 0;
     copy.agent = copy.device = copy.session = copy.digest = "";
     copy.lease_until = 0;
-    for (int i = 0; i < kJobs; ++i) RETURN_IF_ERROR(insert_job(*daemon.database, copy).status());
+    for (int i = 0; i < kJobs; ++i) RETURN_IF_ERROR(insert_job(tx, copy).status());
     return absl::OkStatus();
   }).ok());
   AgentOptions agent;
@@ -232,8 +232,8 @@ TEST(LostAnswers, CostNoAttempt) {
   std::thread thread([&] { EXPECT_TRUE(run_agent(agent).ok()); });
   const auto number = [&](const std::string& sql) {
     int64_t found = -1;
-    EXPECT_TRUE(daemon.database->read(5, [&] {
-      Query query = daemon.database->query(sql);
+    EXPECT_TRUE(daemon.database->read(5, [&](Transaction& tx) {
+      Query query = tx.query(sql);
       if (query.next()) found = query.integer(0);
       return query.status();
     }).ok());

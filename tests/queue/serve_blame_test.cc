@@ -13,9 +13,9 @@ class BlameTest : public QueueTest {
  protected:
   std::string make_bounded(const std::string& client) {
     const std::string study = make_study(client);
-    write([&](Database& database) {
-      return database.query("UPDATE study_workloads SET least_us = 5 WHERE study = ?",
-                            study).run();
+    write([&](WriteTransaction& tx) {
+      return tx.query("UPDATE study_workloads SET least_us = 5 WHERE study = ?",
+                      study).run();
     });
     return study;
   }
@@ -85,8 +85,8 @@ TEST_P(BlameTest, OthersWhoDoTheJobCloseADeviceThatLies) {
   EXPECT_THAT(device("a-0").reason, HasSubstr("3 jobs that others did at possible times"));
   EXPECT_EQ(device("b-0").admission, v1::DEVICE_ADMISSION_OPEN);
   // Once it is open again it needs three more.
-  write([](Database& database) {
-    return database.query("UPDATE devices SET admission = 'open', reason = ''").run();
+  write([](WriteTransaction& tx) {
+    return tx.query("UPDATE devices SET admission = 'open', reason = ''").run();
   });
   queue(make_bounded("ci"));
   work(a_, 1);
@@ -113,8 +113,8 @@ TEST_P(BlameTest, AWrongDescriptionClosesNobody) {
     none.mutable_outcomes(0)->mutable_measurement()->clear_trace();
     none.set_digest(result_digest(none));
     EXPECT_EQ(send(a_, none).kind(), v1::RECEIPT_KIND_STORED);
-    write([](Database& database) {
-      return database.query("UPDATE jobs SET state = 'cancelled', ended_ms = 1").run();
+    write([](WriteTransaction& tx) {
+      return tx.query("UPDATE jobs SET state = 'cancelled', ended_ms = 1").run();
     });
   }
   EXPECT_EQ(device("a-0").admission, v1::DEVICE_ADMISSION_OPEN) << device("a-0").reason;

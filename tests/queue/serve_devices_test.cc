@@ -119,8 +119,8 @@ TEST_P(QueueTest, ASilentDeviceIsKeptForItsAgent) {
 TEST_P(QueueTest, AnotherNameEndsNoQuarantine) {
   Asker a{.fingerprint = "one"};
   take(a, 0);
-  write([&](Database& database) {
-    return database.query("UPDATE devices SET admission = 'quarantined', reason = 'too hot'").run();
+  write([&](WriteTransaction& tx) {
+    return tx.query("UPDATE devices SET admission = 'quarantined', reason = 'too hot'").run();
   });
   a.devices = {"d", "other"};              // another machine's twin, or a second of it
   take(a, 0);
@@ -139,15 +139,15 @@ TEST_P(QueueTest, WhoLeavesInOrderIsGoneWithItsLastJob) {
   const auto online = [&] {
     int devices = 0, agents = 0, slots = 0;
     bool has_place = false;
-    write([&](Database& database) -> absl::Status {
-      ASSIGN_OR_RETURN(const std::optional<DeviceRow> device, find_device(database, "d"));
-      ASSIGN_OR_RETURN(const std::optional<AgentRow> agent, find_agent(database, "a"));
+    write([&](WriteTransaction& tx) -> absl::Status {
+      ASSIGN_OR_RETURN(const std::optional<DeviceRow> device, find_device(tx, "d"));
+      ASSIGN_OR_RETURN(const std::optional<AgentRow> agent, find_agent(tx, "a"));
       devices = is_online(*device, now_ - 60'000), agents = is_online(*agent, now_ - 60'000);
       ASSIGN_OR_RETURN(const Capacity capacity,
-                       capacity_of(database, device->target, "llvm", now_ - 60'000));
+                       capacity_of(tx, device->target, "llvm", now_ - 60'000));
       slots = capacity.slots;
       ASSIGN_OR_RETURN(const std::optional<StudyPlace> found,
-                       place(database, *store_, {}, {}, now_ - 60'000));
+                       place(tx, {}, {}, now_ - 60'000));
       has_place = found.has_value();
       return absl::OkStatus();
     });
@@ -244,8 +244,8 @@ TEST_P(QueueTest, DrainedWorker) {
   Asker a;
   const v1::Job claimed = take_one(a);
   const auto admit = [&](v1::DeviceAdmission admission) {
-    write([&](Database& database) {
-      return set_admission(database, {"devices/d"}, {}, admission, "cleaning", now_).status();
+    write([&](WriteTransaction& tx) {
+      return set_admission(tx, {"devices/d"}, {}, admission, "cleaning", now_).status();
     });
   };
   admit(v1::DEVICE_ADMISSION_DRAINING);
@@ -261,12 +261,12 @@ TEST_P(QueueTest, DrainedWorker) {
 TEST_P(QueueTest, DrainsGoByLabelsToo) {
   Asker a{.devices = {"d", "e"}};
   take(a);
-  write([&](Database& database) -> absl::Status {
-    ASSIGN_OR_RETURN(std::optional<DeviceRow> row, find_device(database, "e"));
+  write([&](WriteTransaction& tx) -> absl::Status {
+    ASSIGN_OR_RETURN(std::optional<DeviceRow> row, find_device(tx, "e"));
     (*row->description.mutable_labels())["rack"] = "r2";
-    RETURN_IF_ERROR(put_device(database, *row));
+    RETURN_IF_ERROR(put_device(tx, *row));
     ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                     set_admission(database, {}, {{"rack", "r2"}}, v1::DEVICE_ADMISSION_DRAINING,
+                     set_admission(tx, {}, {{"rack", "r2"}}, v1::DEVICE_ADMISSION_DRAINING,
                                    "move", now_));
     EXPECT_THAT(names, ElementsAre("devices/e"));
     return absl::OkStatus();

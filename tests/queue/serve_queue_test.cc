@@ -143,8 +143,8 @@ TEST_P(QueueTest, JobsOfAnOlderDaemonGetTheirStudysCodeGenerator) {
   const int64_t id = queue(make_study("ci"));
   Asker a;
   EXPECT_THAT(take(a), IsEmpty());
-  write([&](Database& database) {
-    return adopt_old_jobs(database, 10, &changes_).status();
+  write([&](WriteTransaction& tx) {
+    return adopt_old_jobs(tx, 10, &changes_).status();
   });
   EXPECT_THAT(changes_.queued, ElementsAre(queue_of(job(id).target, "llvm")));
   EXPECT_EQ(take_one(a).name(), name(id));

@@ -157,11 +157,11 @@ TEST_P(QueueTest, OrphansAreSoManyTheOldestGoFirst) {
   const std::string study = make_study("ci");
   Asker a;
   const auto add = [&](const std::string& agent, int count) {
-    write([&](Database& database) -> absl::Status {
+    write([&](WriteTransaction& tx) -> absl::Status {
       for (int i = 0; i < count; ++i) {
-        RETURN_IF_ERROR(database.query("INSERT INTO orphans (job, epoch, agent, received_ms, "
-                                       "result) VALUES (?,1,?,?,?)", 1000 + i, agent, now_,
-                                       Blob{""}).run());
+        RETURN_IF_ERROR(tx.query("INSERT INTO orphans (job, epoch, agent, received_ms, "
+                                 "result) VALUES (?,1,?,?,?)", 1000 + i, agent, now_,
+                                 Blob{""}).run());
       }
       return absl::OkStatus();
     });
@@ -171,14 +171,14 @@ TEST_P(QueueTest, OrphansAreSoManyTheOldestGoFirst) {
     const v1::JobResult result = result_of(take_one(a));
     now_ += rules_.ttl_ms + 1;
     EXPECT_EQ(send(a, result).kind(), v1::RECEIPT_KIND_LEASE_LOST);
-    write([&](Database& database) { return database.query("DELETE FROM jobs").run(); });
+    write([&](WriteTransaction& tx) { return tx.query("DELETE FROM jobs").run(); });
   };
   add("b", 3), add("a", 505);
   late();
   EXPECT_EQ(number("SELECT count(*) FROM orphans WHERE agent = 'a'"), 500);
   EXPECT_EQ(number("SELECT min(id) FROM orphans WHERE agent = 'a'"), 3 + 6 + 1);
   EXPECT_EQ(number("SELECT count(*) FROM orphans WHERE agent = 'b'"), 3);
-  write([&](Database& database) { return database.set_last_given("orphans", 11'000); });
+  write([&](WriteTransaction& tx) { return tx.database().set_last_given(tx, "orphans", 11'000); });
   late();
   EXPECT_EQ(number("SELECT count(*) FROM orphans WHERE agent = 'b'"), 0) << "in all";
 }
@@ -286,8 +286,8 @@ TEST_P(QueueTest, NoClientAloneClosesADevice) {
   EXPECT_EQ(device("d").failures, 1);
   EXPECT_EQ(device("d").jobs_failed, 5);
   EXPECT_EQ(device("d").admission, v1::DEVICE_ADMISSION_OPEN);
-  write([](Database& database) {
-    return database.query("UPDATE jobs SET state = 'cancelled'").run();
+  write([](WriteTransaction& tx) {
+    return tx.query("UPDATE jobs SET state = 'cancelled'").run();
   });
   fail("ci"), fail("nightly");             // three of three clients: it is the device
   EXPECT_EQ(device("d").admission, v1::DEVICE_ADMISSION_QUARANTINED);
@@ -360,9 +360,9 @@ TEST_P(QueueTest, ResultsForCancelledStudiesChangeNothing) {
   const int64_t id = queue(study), waiting = queue(study);
   Asker a;
   const v1::Job claimed = take_one(a);
-  write([&](Database& database) -> absl::Status {
-    ASSIGN_OR_RETURN(std::optional<StudyRow> row, find_study(database, study));
-    return end_study(database, *row, v1::STUDY_STATE_CANCELLED, "", now_, &changes_);
+  write([&](WriteTransaction& tx) -> absl::Status {
+    ASSIGN_OR_RETURN(std::optional<StudyRow> row, find_study(tx, study));
+    return end_study(tx, *row, v1::STUDY_STATE_CANCELLED, "", now_, &changes_);
   });
   EXPECT_EQ(job(waiting).state, v1::JOB_STATE_CANCELLED);
   const absl::StatusOr<v1::SynchronizeResponse> response = call(a, 1);

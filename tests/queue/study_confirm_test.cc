@@ -48,9 +48,9 @@ class ConfirmTest : public SearchTest {
   bool adopt() {
     if (text("SELECT state FROM studies") != "running") return false;
     if (text("SELECT owner FROM studies") == "daemon") return true;
-    write([&](Database& database) {
-      return database.query("UPDATE studies SET owner = 'daemon', owner_epoch = owner_epoch + 1, "
-                            "owner_until = ?", now_ + 1'000'000'000).run();
+    write([&](WriteTransaction& tx) {
+      return tx.query("UPDATE studies SET owner = 'daemon', owner_epoch = owner_epoch + 1, "
+                      "owner_until = ?", now_ + 1'000'000'000).run();
     });
     epoch_ = number("SELECT owner_epoch FROM studies");
     ++adoptions_;
@@ -112,9 +112,9 @@ class ConfirmTest : public SearchTest {
   }
   std::vector<v1::StudyEvent> contradictions() {
     std::vector<v1::StudyEvent> found;
-    EXPECT_TRUE(database_->read(5, [&]() -> absl::Status {
+    EXPECT_TRUE(database_->read(5, [&](Transaction& tx) -> absl::Status {
       ASSIGN_OR_RETURN(const std::vector<v1::StudyEvent> all,
-                       events_after(*database_, study_, 0, 10'000));
+                       events_after(tx, study_, 0, 10'000));
       for (const v1::StudyEvent& event : all) {
         if (event.kind() == v1::StudyEvent::KIND_CONTRADICTED) found.push_back(event);
       }
@@ -285,10 +285,10 @@ TEST_P(ConfirmTest, ADeviceThatOthersContradictAgainAndAgainIsClosed) {
       board("rogue", [](const std::string& trace, bool) { return takes(true_us(trace) / 2); }),
       board("b"), board("c")};
   for (int i = 0; i < 6 && device("rogue-0").admission != v1::DEVICE_ADMISSION_QUARANTINED; ++i) {
-    write([&](Database& database) -> absl::Status {          // the same again, from the beginning
+    write([&](WriteTransaction& tx) -> absl::Status {        // the same again, from the beginning
       for (const char* table : {"measurements", "candidates", "keys", "events", "jobs",
                                 "study_workloads", "studies"}) {
-        RETURN_IF_ERROR(database.query(absl::StrCat("DELETE FROM ", table)).run());
+        RETURN_IF_ERROR(tx.query(absl::StrCat("DELETE FROM ", table)).run());
       }
       return absl::OkStatus();
     });

@@ -207,8 +207,8 @@ TEST_P(HoldQueueTest, ADeviceWaitsOnceBetweenTwoJobs) {
 }
 
 TEST_P(HoldQueueTest, NobodyWaitsForAStudyThatHasEnded) {
-  write([&](Database& database) {
-    return database.query("UPDATE studies SET state = 'succeeded' WHERE id = ?", cheap_).run();
+  write([&](WriteTransaction& tx) {
+    return tx.query("UPDATE studies SET state = 'succeeded' WHERE id = ?", cheap_).run();
   });
   EXPECT_EQ(take_one(agent_).study(), study_name(dear_));
 }

@@ -77,8 +77,8 @@ class ApiTest : public ::testing::TestWithParam<const char*> {
     job.candidates = 1;
     job.sources = {"evolve"};
     job.payload.add_candidates();
-    ASSERT_TRUE(daemon_->database->write(5, [&] {
-      return insert_job(*daemon_->database, job).status();
+    ASSERT_TRUE(daemon_->database->write(5, [&](WriteTransaction& tx) {
+      return insert_job(tx, job).status();
     }).ok());
   }
   static v1::PutRecordsRequest records_request() {

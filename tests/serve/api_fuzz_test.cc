@@ -158,7 +158,7 @@ class ApiFuzzTest : public ::testing::TestWithParam<const char*> {
     v1::SynchronizeResponse response;
     ASSERT_TRUE(Daemon::call(*daemon_->agents, &v1::AgentService::Stub::Synchronize, agent_call(),
                              &response).ok());
-    ASSERT_TRUE(daemon_->database->write(5, [&] {
+    ASSERT_TRUE(daemon_->database->write(5, [&](WriteTransaction& tx) {
       return daemon_->database
           ->query("INSERT INTO jobs (study, position, client, target, state, priority, run_after, "
                   "attempt, epoch, device, agent, session, lease_until, created_ms, ended_ms, "

@@ -15,7 +15,7 @@ class Reads : public ApiTest {
   template <class... Values>
   void run(const std::string& sql, const Values&... values) {
     const absl::Status status = daemon_->database->write(
-        5, [&] { return daemon_->database->query(sql, values...).run(); });
+        5, [&](WriteTransaction& tx) { return tx.query(sql, values...).run(); });
     ASSERT_TRUE(status.ok()) << sql << ": " << status;
   }
   // A key with one measurement: record_[0].
@@ -100,8 +100,8 @@ TEST_P(Reads, AHistoryOfAnyLengthComesWholeAndInOrder) {
     int pieces = 0;
     do {
       HistoryPiece piece;
-      const absl::Status status = database.read(5, [&]() -> absl::Status {
-        ASSIGN_OR_RETURN(piece, read_history(database, 1, request));
+      const absl::Status status = database.read(5, [&](Transaction& tx) -> absl::Status {
+        ASSIGN_OR_RETURN(piece, read_history(tx, 1, request));
         return absl::OkStatus();
       });
       ASSERT_TRUE(status.ok()) << status;
@@ -116,8 +116,8 @@ TEST_P(Reads, AHistoryOfAnyLengthComesWholeAndInOrder) {
     EXPECT_EQ(ids.front(), 1);
   }
   std::vector<FailureClass> latest, all;
-  ASSERT_TRUE(database.read(5, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(latest, read_failures(database, 1));
+  ASSERT_TRUE(database.read(5, [&](Transaction& tx) -> absl::Status {
+    ASSIGN_OR_RETURN(latest, read_failures(tx, 1));
     return absl::OkStatus();
   }).ok());
   ASSERT_EQ(latest.size(), 1u);            // of the latest 20,000, half of them ours
@@ -125,8 +125,8 @@ TEST_P(Reads, AHistoryOfAnyLengthComesWholeAndInOrder) {
   EXPECT_EQ(latest[0].count, 10'000);
   EXPECT_FALSE(latest[0].example.trace.empty());
   run("DELETE FROM measurements WHERE id > 16384");
-  ASSERT_TRUE(database.read(5, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(all, read_failures(database, 1));
+  ASSERT_TRUE(database.read(5, [&](Transaction& tx) -> absl::Status {
+    ASSIGN_OR_RETURN(all, read_failures(tx, 1));
     return absl::OkStatus();
   }).ok());
   ASSERT_EQ(all.size(), 1u);
@@ -160,8 +160,8 @@ TEST_P(Reads, ManyRecordsArePutInPieces) {
                   &again).ok());
   EXPECT_EQ(again.stored(), 0);
   int64_t stored = 0, lines = 0;
-  ASSERT_TRUE(daemon_->database->read(5, [&] {
-    Query query = daemon_->database->query(
+  ASSERT_TRUE(daemon_->database->read(5, [&](Transaction& tx) {
+    Query query = tx.query(
         "SELECT (SELECT count(*) FROM measurements), (SELECT count(*) FROM audit WHERE method LIKE "
         "'%PutRecords')");
     if (query.next()) stored = query.integer(0), lines = query.integer(1);
@@ -178,8 +178,8 @@ TEST_P(Reads, AListOfStudiesReadsSixteenMegabytesOfPrograms) {
     row.client = "local";
     row.state = v1::STUDY_STATE_SUCCEEDED;
     row.spec.add_workloads()->set_program(std::string(3 << 20, 'p'));
-    ASSERT_TRUE(daemon_->database->write(5, [&] {
-      return insert_study(*daemon_->database, row);
+    ASSERT_TRUE(daemon_->database->write(5, [&](WriteTransaction& tx) {
+      return insert_study(tx, row);
     }).ok());
   }
   v1::ListStudiesRequest request;
@@ -225,7 +225,7 @@ TEST_P(Reads, LookUpsAndListsDoNotWaitForWriters) {
   std::thread holder;
   if (GetParam() == std::string("sqlite")) {
     holder = std::thread([&] {
-      EXPECT_TRUE(daemon_->database->write(5, [&] {
+      EXPECT_TRUE(daemon_->database->write(5, [&](WriteTransaction& tx) {
         locked.set_value();
         release.get_future().wait();
         return absl::OkStatus();

@@ -117,8 +117,9 @@ TEST_F(ServiceAnnul, ADevicesMeasurementsAreAnnulledAndTheKeyHeals) {
   const double honest = served();
   glitch();
   ASSERT_EQ(served(), kGlitch_us);
-  ASSERT_TRUE(daemon_.database->write(5, [&] {              // a study that took it for its best
-    return daemon_.database->run("UPDATE study_workloads SET best_us = 0.5");
+  // A study that took it for its best.
+  ASSERT_TRUE(daemon_.database->write(5, [&](WriteTransaction& tx) {
+    return tx.run("UPDATE study_workloads SET best_us = 0.5");
   }).ok());
 
   v1::AnnulMeasurementsResponse none;

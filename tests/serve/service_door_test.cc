@@ -145,9 +145,9 @@ TEST_F(ServiceDoor, AWorkloadIsWhatItsTextSays) {
   EXPECT_EQ(now.bytes, right.bytes);
   EXPECT_EQ(now.name, right.name) << "its program says it";
   // A row of before, as whoever came first left it: an honest put heals it.
-  ASSERT_TRUE(daemon_.database->write(5, [&] {
-    return daemon_.database->query("UPDATE workloads SET family = 'x', shape = '1', flops = 1.0, "
-                                   "program = ''").run();
+  ASSERT_TRUE(daemon_.database->write(5, [&](WriteTransaction& tx) {
+    return tx.query("UPDATE workloads SET family = 'x', shape = '1', flops = 1.0, "
+                    "program = ''").run();
   }).ok());
   EXPECT_FALSE(store->check()->empty());
   ASSERT_TRUE(put(boss_, {record(1, 50)}).ok());

@@ -26,7 +26,7 @@ class ServiceData {
   template <class... Values>
   void run(const std::string& sql, const Values&... values) {
     const absl::Status status =
-        database_->write(5, [&] { return database_->query(sql, values...).run(); });
+        database_->write(5, [&](WriteTransaction& tx) { return tx.query(sql, values...).run(); });
     if (!status.ok()) std::fprintf(stderr, "%s\n%s\n", sql.c_str(), status.ToString().c_str());
     CHECK(status.ok());
   }
@@ -199,12 +199,12 @@ inline void ServiceData::fill_schedules(const std::string& x86) {
   }
   const char* verdicts[] = {"ok", "ok", "ok", "ok", "ok", "build_error", "crash", "timeout",
                             "wrong_result", "device_limit", "worker_lost"};
-  CHECK(database_->write(5, [&]() -> absl::Status {
+  CHECK(database_->write(5, [&](WriteTransaction& tx) -> absl::Status {
     for (int i = 0; i < 3000; ++i) {
       size_t kind = static_cast<size_t>(uniform(random) * 40);
       const std::string verdict = verdicts[kind < 11 ? kind : 0];
       const int64_t time = kNow_ms - static_cast<int64_t>((3000 - i) * 28'000);
-      RETURN_IF_ERROR(database_->query(
+      RETURN_IF_ERROR(tx.query(
           "INSERT INTO measurements (candidate, kernel_hash, verdict, detail, samples_us, inner, "
           "time_us, ci_low_us, ci_high_us, verified, max_rel_error, wall_s, build_s, seed, source, "
           "environment, unix_ms) VALUES (?,1,?,'',?,1,1.0,1.0,1.0,1,0.0,0.1,0.1,1,'evolve','{}',?)",

@@ -69,8 +69,8 @@ class DeletionTest : public ApiTest {
   }
   int64_t number(const std::string& sql) {
     int64_t found = -1;
-    EXPECT_TRUE(daemon_->database->read(5, [&] {
-      Query query = daemon_->database->query(sql);
+    EXPECT_TRUE(daemon_->database->read(5, [&](Transaction& tx) {
+      Query query = tx.query(sql);
       if (query.next()) found = query.integer(0);
       return query.status();
     }).ok());
@@ -259,10 +259,10 @@ TEST_P(DeletionTest, WhatClientsHaveIsCountedByTheMigration) {
     const size_t begin = step.find("INSERT INTO client_usage");
     if (begin != std::string::npos) counting = step.substr(begin, step.find(';', begin) - begin);
   }
-  ASSERT_TRUE(daemon_->database->write(5, [&]() -> absl::Status {
-    RETURN_IF_ERROR(daemon_->database->run("UPDATE studies SET actor = '' WHERE client = 'ci'"));
-    RETURN_IF_ERROR(daemon_->database->run("DELETE FROM client_usage"));
-    return daemon_->database->run(counting);
+  ASSERT_TRUE(daemon_->database->write(5, [&](WriteTransaction& tx) -> absl::Status {
+    RETURN_IF_ERROR(tx.run("UPDATE studies SET actor = '' WHERE client = 'ci'"));
+    RETURN_IF_ERROR(tx.run("DELETE FROM client_usage"));
+    return tx.run(counting);
   }).ok());
   EXPECT_EQ(number("SELECT studies FROM client_usage WHERE client = 'client/ci'"), 2);
   EXPECT_EQ(number("SELECT unconfirmed FROM client_usage WHERE client = 'client/ci'"), 1);

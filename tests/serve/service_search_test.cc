@@ -31,11 +31,11 @@ class SearchServiceTest : public StudyTest,
   // Traces of trials in the order in which they were stored.
   static std::vector<std::string> traces(Database& database, const std::string& where = "") {
     std::vector<std::string> all;
-    EXPECT_TRUE(database.read(5, [&] {
+    EXPECT_TRUE(database.read(5, [&](Transaction& tx) {
       all.clear();
-      Query query = database.query(absl::StrCat("SELECT c.trace FROM measurements m JOIN "
-                                                "candidates c ON c.id = m.candidate ", where,
-                                                " ORDER BY m.id"));
+      Query query = tx.query(absl::StrCat("SELECT c.trace FROM measurements m JOIN "
+                                          "candidates c ON c.id = m.candidate ", where,
+                                          " ORDER BY m.id"));
       while (query.next()) all.push_back(query.text(0));
       return query.status();
     }).ok());
@@ -269,8 +269,8 @@ TEST_P(SearchServiceTest, AStudySaysWhatFailed) {
   const v1::Study before = finish(daemon, name);
   ASSERT_EQ(before.progress().workloads(0).failures_size(), 0);
   // As if some had failed.
-  ASSERT_TRUE(daemon.database->write(5, [&] {
-    return daemon.database->query("UPDATE study_workloads SET failed = 3").run();
+  ASSERT_TRUE(daemon.database->write(5, [&](WriteTransaction& tx) {
+    return tx.query("UPDATE study_workloads SET failed = 3").run();
   }).ok());
   std::vector<Measurement> failed;
   for (int i = 0; i < 3; ++i) {
@@ -298,13 +298,13 @@ TEST_P(SearchServiceTest, AStudySaysWhatFailed) {
 TEST_P(SearchServiceTest, TheEndOfAStudySaysWhatItsTimesAre) {
   Daemon daemon(url_, quick());            // without a device
   const std::string name = create(daemon, study_request({32}, 8));
-  ASSERT_TRUE(daemon.database->write(5, [&] {
-    return daemon.database->query("UPDATE study_workloads SET time_kind = 10").run();
+  ASSERT_TRUE(daemon.database->write(5, [&](WriteTransaction& tx) {
+    return tx.query("UPDATE study_workloads SET time_kind = 10").run();
   }).ok());
   cancel(daemon, name);
   std::vector<v1::StudyEvent> events;
-  EXPECT_TRUE(daemon.database->read(5, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(events, events_after(*daemon.database, name.substr(name.find('/') + 1), 0,
+  EXPECT_TRUE(daemon.database->read(5, [&](Transaction& tx) -> absl::Status {
+    ASSIGN_OR_RETURN(events, events_after(tx, name.substr(name.find('/') + 1), 0,
                                           100));
     return absl::OkStatus();
   }).ok());

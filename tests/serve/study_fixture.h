@@ -71,8 +71,8 @@ class StudyTest : public ::testing::Test {
   // The first column of the first row.
   static int64_t number(Database& database, const std::string& sql) {
     int64_t found = -1;
-    EXPECT_TRUE(database.read(5, [&] {
-      Query query = database.query(sql);
+    EXPECT_TRUE(database.read(5, [&](Transaction& tx) {
+      Query query = tx.query(sql);
       if (query.next()) found = query.integer(0);
       return query.status();
     }).ok());

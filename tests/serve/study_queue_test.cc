@@ -31,7 +31,7 @@ class StudyQueueTest : public StudyTest {
                      const std::string& client) {
     const CheckedSpec checked = *check_spec(spec, options().config.quotas);
     const std::shared_ptr<Store> store = make_store(daemon.database);
-    ASSERT_TRUE(daemon.database->write(60, [&]() -> absl::Status {
+    ASSERT_TRUE(daemon.database->write(60, [&](WriteTransaction& tx) -> absl::Status {
       for (int i = 0; i < count; ++i) {
         Changes changes;
         StudyRow study;
@@ -41,14 +41,14 @@ class StudyQueueTest : public StudyTest {
         study.asked = checked.spec.target();
         study.priority = checked.spec.priority();
         study.waiting_ms = study.created_ms = daemon.service->now_ms();
-        RETURN_IF_ERROR(insert_study(*daemon.database, study));
+        RETURN_IF_ERROR(insert_study(tx, study));
         StudyWorkloadRow row;
         row.study = study.id;
         row.name = "m";
         row.workload = checked.workloads[0].id;
         row.cache = "warm";
         RETURN_IF_ERROR(store->put_workload(checked.workloads[0]));
-        RETURN_IF_ERROR(insert_workload(*daemon.database, row));
+        RETURN_IF_ERROR(insert_workload(tx, row));
       }
       return absl::OkStatus();
     }).ok());
@@ -234,7 +234,7 @@ TEST_F(StudyQueueTest, TenThousandQueuedStudiesDoNotSlowALook) {
   seat.database = daemon.database.get();
   seat.store = store.get();
   seat.now_ms = [&] { return daemon.service->now_ms(); };
-  seat.commit = [](std::function<absl::Status(Database&)>) {
+  seat.commit = [](std::function<absl::Status(WriteTransaction&)>) {
     ADD_FAILURE() << "a look that has nothing to say writes";
     return absl::OkStatus();
   };
@@ -297,8 +297,8 @@ TEST_F(StudyQueueTest, SeatsGoToTheClientThatHoldsTheFewestThenByPriorityAndAge)
   ASSERT_TRUE(look.ok()) << look.status();
   std::vector<std::string> clients;
   for (const std::string& id : look->next) {
-    ASSERT_TRUE(daemon.database->read(5, [&]() -> absl::Status {
-      ASSIGN_OR_RETURN(const std::optional<StudyRow> row, find_study(*daemon.database, id));
+    ASSERT_TRUE(daemon.database->read(5, [&](Transaction& tx) -> absl::Status {
+      ASSIGN_OR_RETURN(const std::optional<StudyRow> row, find_study(tx, id));
       clients.push_back(absl::StrCat(row->client, " ", row->priority));
       return absl::OkStatus();
     }).ok());

@@ -187,9 +187,9 @@ class FleetAgent {
 // Rows of one column, as text.
 inline std::vector<std::string> column(Database& database, const std::string& sql) {
   std::vector<std::string> rows;
-  const absl::Status status = database.read(5, [&]() -> absl::Status {
+  const absl::Status status = database.read(5, [&](Transaction& tx) -> absl::Status {
     rows.clear();
-    Query query = database.query(sql);
+    Query query = tx.query(sql);
     while (query.next()) rows.push_back(query.text(0));
     return query.status();
   });

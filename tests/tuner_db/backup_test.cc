@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 // A row in every table that the store does not fill, as the schema lists them, with values of
 // every kind; references point at rows filled before.
 void fill_generically(Database& db) {
-  ASSERT_TRUE(db.write(5, [&]() -> absl::Status {
+  ASSERT_TRUE(db.write(5, [&](WriteTransaction& tx) -> absl::Status {
     for (const TableSchema& table : schema_tables()) {
       std::string columns, places;
       std::vector<Value> values;
@@ -34,7 +34,7 @@ void fill_generically(Database& db) {
           case ColumnType::kBlob: values.push_back(Blob{std::string_view("\0\x01\xFF", 3)}); break;
         }
       }
-      RETURN_IF_ERROR(db.query_values(absl::StrCat("INSERT INTO ", sql_name(table.name), " (",
+      RETURN_IF_ERROR(tx.query_values(absl::StrCat("INSERT INTO ", sql_name(table.name), " (",
                                                    columns, ") VALUES (", places, ")"),
                                       values)
                           .run());
@@ -46,10 +46,10 @@ void fill_generically(Database& db) {
 // Every table as text.
 std::string dump(Database& db) {
   std::string text;
-  CHECK(db.read(5, [&]() -> absl::Status {
+  CHECK(db.read(5, [&](Transaction& tx) -> absl::Status {
     for (const TableSchema& table : schema_tables()) {
       std::vector<std::string> rows;
-      RETURN_IF_ERROR(db.each("SELECT * FROM " + sql_name(table.name), [&](const Query& row) {
+      RETURN_IF_ERROR(tx.each("SELECT * FROM " + sql_name(table.name), [&](const Query& row) {
         std::string line;
         for (size_t i = 0; i < table.columns.size(); ++i) {
           const int at = static_cast<int>(i);

@@ -74,15 +74,20 @@ class DatabaseTest : public ::testing::TestWithParam<const char*> {
     PostgresCluster* cluster = PostgresCluster::get();
     return cluster == nullptr ? "" : cluster->fresh();
   }
-  absl::Status put(const std::string& id, const std::string& text) {
-    return db_->query("INSERT INTO targets (id, text) VALUES (?,?)", id, text).run();
+  static absl::Status put(WriteTransaction& tx, const std::string& id, const std::string& text) {
+    return tx.query("INSERT INTO targets (id, text) VALUES (?,?)", id, text).run();
+  }
+  static std::string get(Transaction& tx, const std::string& id) {
+    Query query = tx.query("SELECT text FROM targets WHERE id = ?", id);
+    const std::string text = query.next() ? query.text(0) : "(none)";
+    CHECK(query.status().ok());
+    return text;
   }
   std::string get(const std::string& id) {
-    std::string text = "(none)";
-    CHECK(db_->read(5, [&] {
-      Query query = db_->query("SELECT text FROM targets WHERE id = ?", id);
-      if (query.next()) text = query.text(0);
-      return query.status();
+    std::string text;
+    CHECK(db_->read(5, [&](Transaction& tx) {
+      text = get(tx, id);
+      return absl::OkStatus();
     }).ok());
     return text;
   }
@@ -95,19 +100,19 @@ INSTANTIATE_TEST_SUITE_P(All, DatabaseTest, ::testing::Values("sqlite", "postgre
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(DatabaseTest, ValuesOfEveryKindComeBack) {
-  ASSERT_EQ(db_->write(5, [&]() -> absl::Status {
-    RETURN_IF_ERROR(db_->run_script(
+  ASSERT_EQ(db_->write(5, [&](WriteTransaction& tx) -> absl::Status {
+    RETURN_IF_ERROR(tx.run_script(
         "CREATE TABLE v (id INTEGER PRIMARY KEY AUTOINCREMENT, i INTEGER, r REAL, t TEXT, b BLOB) "
         "STRICT; CREATE INDEX v_i ON v(i) WHERE i <> 0;"));
-    Query insert = db_->query("INSERT INTO v (i, r, t, b) VALUES (?,?,?,?),(?,?,?,?) RETURNING id",
-                              ~uint64_t{0}, -1.5, "text", Blob{std::string_view("\0b", 2)}, nullptr,
-                              nullptr, nullptr, nullptr);
+    Query insert = tx.query("INSERT INTO v (i, r, t, b) VALUES (?,?,?,?),(?,?,?,?) RETURNING id",
+                            ~uint64_t{0}, -1.5, "text", Blob{std::string_view("\0b", 2)}, nullptr,
+                            nullptr, nullptr, nullptr);
     EXPECT_TRUE(insert.next());
     EXPECT_EQ(insert.integer(0), 1);
     EXPECT_TRUE(insert.next());
     EXPECT_EQ(insert.integer(0), 2);
     EXPECT_FALSE(insert.next());
-    Query all = db_->query("SELECT i, r, t, b FROM v ORDER BY id");
+    Query all = tx.query("SELECT i, r, t, b FROM v ORDER BY id");
     EXPECT_TRUE(all.next());
     EXPECT_EQ(all.integer(0), -1);
     EXPECT_EQ(all.real(1), -1.5);
@@ -117,29 +122,29 @@ TEST_P(DatabaseTest, ValuesOfEveryKindComeBack) {
     for (int i = 0; i < 4; ++i) EXPECT_TRUE(all.is_null(i));
     EXPECT_EQ(all.integer(0), 0);
     EXPECT_EQ(all.text(2), "");
-    Query sums = db_->query("SELECT count(*), sum(i), avg(r), max(i) FROM v WHERE i <> 0");
+    Query sums = tx.query("SELECT count(*), sum(i), avg(r), max(i) FROM v WHERE i <> 0");
     EXPECT_TRUE(sums.next());
     EXPECT_EQ(sums.integer(0), 1);
     EXPECT_EQ(sums.integer(1), -1);
     EXPECT_EQ(sums.real(2), -1.5);
-    RETURN_IF_ERROR(db_->query("UPDATE v SET i = ? WHERE id > ?", 7, 0).run());
-    EXPECT_EQ(db_->changes(), 2);
-    RETURN_IF_ERROR(db_->query("UPDATE v SET i = ? WHERE id > ?", true, 9).run());
-    EXPECT_EQ(db_->changes(), 0);
-    return db_->query("SELECT 1 FROM v WHERE i = ? LIMIT ?", 7, 1).run();
+    RETURN_IF_ERROR(tx.query("UPDATE v SET i = ? WHERE id > ?", 7, 0).run());
+    EXPECT_EQ(tx.changes(), 2);
+    RETURN_IF_ERROR(tx.query("UPDATE v SET i = ? WHERE id > ?", true, 9).run());
+    EXPECT_EQ(tx.changes(), 0);
+    return tx.query("SELECT 1 FROM v WHERE i = ? LIMIT ?", 7, 1).run();
   }).message(), "");
   EXPECT_GT(*db_->bytes(), 0);
   EXPECT_GT(*db_->server_ms(), 1'700'000'000'000);
 }
 
 TEST_P(DatabaseTest, TextIsOrderedByItsBytes) {
-  ASSERT_TRUE(db_->write(5, [&]() -> absl::Status {
-    for (const char* id : {"b", "B", "a_", "aa", "\xC3\xA9"}) RETURN_IF_ERROR(put(id, ""));
+  ASSERT_TRUE(db_->write(5, [&](WriteTransaction& tx) -> absl::Status {
+    for (const char* id : {"b", "B", "a_", "aa", "\xC3\xA9"}) RETURN_IF_ERROR(put(tx, id, ""));
     return absl::OkStatus();
   }).ok());
   std::string order;
-  ASSERT_TRUE(db_->read(5, [&] {
-    Query query = db_->query("SELECT id FROM targets WHERE id > ? ORDER BY id", "A");
+  ASSERT_TRUE(db_->read(5, [&](Transaction& tx) {
+    Query query = tx.query("SELECT id FROM targets WHERE id > ? ORDER BY id", "A");
     while (query.next()) order += query.text(0) + " ";
     return query.status();
   }).ok());
@@ -147,37 +152,56 @@ TEST_P(DatabaseTest, TextIsOrderedByItsBytes) {
 }
 
 TEST_P(DatabaseTest, SavepointsUndoOnlyThemselves) {
-  ASSERT_EQ(db_->write(5, [&]() -> absl::Status {
-    RETURN_IF_ERROR(put("a", "1"));
-    EXPECT_FALSE(db_->savepoint([&]() -> absl::Status {
-      RETURN_IF_ERROR(put("b", "1"));
-      return put("a", "2");                                  // there already
+  ASSERT_EQ(db_->write(5, [&](WriteTransaction& tx) -> absl::Status {
+    RETURN_IF_ERROR(put(tx, "a", "1"));
+    EXPECT_FALSE(tx.savepoint([&]() -> absl::Status {
+      RETURN_IF_ERROR(put(tx, "b", "1"));
+      return put(tx, "a", "2");                              // there already
     }).ok());
-    EXPECT_FALSE(db_->write(5, [&]() -> absl::Status {       // joins as a savepoint
-      RETURN_IF_ERROR(put("c", "1"));
-      EXPECT_TRUE(db_->savepoint([&] { return put("d", "1"); }).ok());
+    EXPECT_FALSE(tx.savepoint([&]() -> absl::Status {
+      RETURN_IF_ERROR(put(tx, "c", "1"));
+      EXPECT_TRUE(tx.savepoint([&] { return put(tx, "d", "1"); }).ok());
       return absl::NotFoundError("mine");
     }).ok());
-    EXPECT_TRUE(db_->doomed().ok());
-    EXPECT_EQ(get("a"), "1");                                // joins: sees what is not committed
-    return put("e", "1");
+    EXPECT_TRUE(tx.doomed().ok());
+    EXPECT_EQ(get(tx, "a"), "1");                            // sees what is not committed
+    return put(tx, "e", "1");
   }).message(), "");
   for (const char* id : {"b", "c", "d"}) EXPECT_EQ(get(id), "(none)");
   EXPECT_EQ(get("e"), "1");
 }
 
+TEST_P(DatabaseTest, AStoreWithinATransactionIsPartOfIt) {
+  const absl::Status undone = db_->write(5, [&](WriteTransaction& tx) -> absl::Status {
+    const std::unique_ptr<Store> store = store_in(tx);
+    RETURN_IF_ERROR(store->put_target("a", make_target()));
+    EXPECT_EQ(get(tx, "a"), to_text(make_target()));
+    std::vector<Measurement> batch = {make_measurement(1, {1, 2})};
+    const Key unknown = make_key(make_workload(1), make_target());
+    EXPECT_EQ(store->append(unknown, batch).code(), absl::StatusCode::kNotFound);
+    EXPECT_EQ(get(tx, "a"), to_text(make_target())) << "of that alone nothing is there";
+    return absl::NotFoundError("mine");
+  });
+  EXPECT_EQ(undone.message(), "mine");
+  EXPECT_EQ(get("a"), "(none)");
+  ASSERT_TRUE(db_->write(5, [](WriteTransaction& tx) {
+    return store_in(tx)->put_target("a", make_target());
+  }).ok());
+  EXPECT_TRUE(db_->read(5, [](Transaction& tx) { return store_in(tx)->target("a").status(); }).ok());
+}
+
 TEST_P(DatabaseTest, AFailedStatementCannotBeCommittedUnnoticed) {
-  const absl::Status status = db_->write(5, [&]() -> absl::Status {
-    RETURN_IF_ERROR(put("a", "1"));
-    put("a", "2").IgnoreError();
+  const absl::Status status = db_->write(5, [&](WriteTransaction& tx) -> absl::Status {
+    RETURN_IF_ERROR(put(tx, "a", "1"));
+    put(tx, "a", "2").IgnoreError();
     return absl::OkStatus();
   });
   EXPECT_EQ(status.ok(), get("a") == "1");
 }
 
 TEST_P(DatabaseTest, ReadersDoNotWaitForAWriter) {
-  ASSERT_TRUE(db_->write(5, [&]() -> absl::Status {
-    RETURN_IF_ERROR(put("a", "1"));
+  ASSERT_TRUE(db_->write(5, [&](WriteTransaction& tx) -> absl::Status {
+    RETURN_IF_ERROR(put(tx, "a", "1"));
     std::thread reader([&] { EXPECT_EQ(get("a"), "(none)"); });
     reader.join();
     return absl::OkStatus();
@@ -186,19 +210,19 @@ TEST_P(DatabaseTest, ReadersDoNotWaitForAWriter) {
 }
 
 TEST_P(DatabaseTest, WritersThatReadFirstNeverLoseAnUpdate) {
-  ASSERT_TRUE(db_->write(5, [&] { return put("n", "0"); }).ok());
+  ASSERT_TRUE(db_->write(5, [&](WriteTransaction& tx) { return put(tx, "n", "0"); }).ok());
   std::vector<std::thread> threads;
   std::atomic<int> bodies = 0;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       const std::shared_ptr<Database> db = *open_database(url_);  // SQLite: the same one
       for (int i = 0; i < 25; ++i) {
-        ASSERT_EQ(db->write(30, [&]() -> absl::Status {
+        ASSERT_EQ(db->write(30, [&](WriteTransaction& tx) -> absl::Status {
           ++bodies;
-          Query query = db->query("SELECT text FROM targets WHERE id = ?", "n");
+          Query query = tx.query("SELECT text FROM targets WHERE id = ?", "n");
           if (!query.next()) return query.status();
           const std::string next = absl::StrCat(std::stoi(query.text(0)) + 1);
-          return db->query("UPDATE targets SET text = ? WHERE id = ?", next, "n").run();
+          return tx.query("UPDATE targets SET text = ? WHERE id = ?", next, "n").run();
         }).message(), "");
       }
     });
@@ -210,7 +234,9 @@ TEST_P(DatabaseTest, WritersThatReadFirstNeverLoseAnUpdate) {
 
 TEST_P(DatabaseTest, RefusesNewerVersionsAndOtherPrograms) {
   const int ours = static_cast<int>(schema_steps().size());
-  ASSERT_TRUE(db_->write(5, [&] { return db_->set_schema_version(ours + 1); }).ok());
+  ASSERT_TRUE(db_->write(5, [&](WriteTransaction& tx) {
+    return db_->set_schema_version(tx, ours + 1);
+  }).ok());
   db_ = nullptr;
   EXPECT_THAT(std::string(open_database(url_).status().message()), HasSubstr("newer"));
   EXPECT_EQ(open_database(url_).status().code(), absl::StatusCode::kFailedPrecondition);
@@ -246,6 +272,19 @@ TEST_P(DatabaseTest, ManyOpenItAtOnceTheFirstTime) {
   EXPECT_THAT(*(*open_store(url))->check(), IsEmpty());
 }
 
+// A read within a write would not see what that has done, and a write within one wait for ever.
+TEST(Transactions, OneWithinAnotherOfItsDatabaseIsAMistake) {
+  Scratch scratch, other;
+  const auto nothing = [](Transaction&) { return absl::OkStatus(); };
+  const auto read_within_write = [&](bool same) {
+    const std::shared_ptr<Database> database = *open_database(scratch.file);
+    const std::shared_ptr<Database> read = same ? database : *open_database(other.file);
+    return database->write(5, [&](WriteTransaction&) { return read->read(5, nothing); });
+  };
+  EXPECT_TRUE(read_within_write(false).ok());
+  EXPECT_DEATH(read_within_write(true).IgnoreError(), "is_inside");
+}
+
 // ---- PostgreSQL alone
 
 // However many read, and however long: writes and the threads that leases depend on go on.
@@ -260,7 +299,7 @@ TEST_F(PostgresTest, ReadersNeverKeepTheWriterOut) {
   std::vector<std::thread> readers;
   for (int i = 0; i < 2; ++i) {
     readers.emplace_back([&] {
-      EXPECT_TRUE(database->read(5, [&]() -> absl::Status {
+      EXPECT_TRUE(database->read(5, [&](Transaction& tx) -> absl::Status {
         ++reading;
         wait.wait();
         return absl::OkStatus();
@@ -268,10 +307,10 @@ TEST_F(PostgresTest, ReadersNeverKeepTheWriterOut) {
     });
   }
   while (reading < 2) std::this_thread::yield();
-  const auto nothing = [] { return absl::OkStatus(); };
+  const auto nothing = [](Transaction&) { return absl::OkStatus(); };
   EXPECT_EQ(database->read(0.1, nothing).code(), absl::StatusCode::kUnavailable);
-  EXPECT_TRUE(database->write(0.1, [&] {
-    return database->run("INSERT INTO clock (id, time_ms) VALUES (1, 5)");
+  EXPECT_TRUE(database->write(0.1, [&](WriteTransaction& tx) {
+    return tx.run("INSERT INTO clock (id, time_ms) VALUES (1, 5)");
   }).ok());
   std::thread([&] {
     Database::keep_connection_for_this_thread();
@@ -280,7 +319,7 @@ TEST_F(PostgresTest, ReadersNeverKeepTheWriterOut) {
   over.set_value();
   for (std::thread& reader : readers) reader.join();
   // And no statement of a reader takes longer than it may; a writer's may.
-  const auto sleep = [&] { return database->query("SELECT pg_sleep(1)").run(); };
+  const auto sleep = [](Transaction& tx) { return tx.query("SELECT pg_sleep(1)").run(); };
   EXPECT_FALSE(database->read(5, sleep).ok());
   EXPECT_TRUE(database->write(5, sleep).ok());
 }
@@ -345,17 +384,17 @@ TEST_F(PostgresTest, GoesOnAfterItsSessionsWereEnded) {
 TEST_F(PostgresTest, RunsAWriteAgainWhoseSessionIsEndedHalfWay) {
   const std::shared_ptr<Database> db = *open_database(url_);
   int runs = 0;
-  ASSERT_EQ(db->write(10, [&]() -> absl::Status {
-    RETURN_IF_ERROR(db->query("INSERT INTO targets VALUES (?,?)", "a", "b").run());
+  ASSERT_EQ(db->write(10, [&](WriteTransaction& tx) -> absl::Status {
+    RETURN_IF_ERROR(tx.query("INSERT INTO targets VALUES (?,?)", "a", "b").run());
     if (++runs == 1) cluster_->end_sessions();
-    return db->query("INSERT INTO targets VALUES (?,?)", "c", "d").run();
+    return tx.query("INSERT INTO targets VALUES (?,?)", "c", "d").run();
   }).message(), "");
   EXPECT_EQ(runs, 2);
   runs = 0;
-  const absl::Status lost = db->read(10, [&]() -> absl::Status {
+  const absl::Status lost = db->read(10, [&](Transaction& tx) -> absl::Status {
     ++runs;
     cluster_->end_sessions();
-    return db->query("SELECT 1 FROM targets").run();
+    return tx.query("SELECT 1 FROM targets").run();
   });
   EXPECT_EQ(lost.code(), absl::StatusCode::kUnavailable);    // a read is run once
   EXPECT_EQ(runs, 1);
@@ -364,8 +403,8 @@ TEST_F(PostgresTest, RunsAWriteAgainWhoseSessionIsEndedHalfWay) {
 
 TEST_F(PostgresTest, AConnectionLostUnderCommitIsAnErrorAndNothingIsHalfDone) {
   const std::shared_ptr<Database> db = *open_database(url_);
-  const absl::Status status = db->write(10, [&]() -> absl::Status {
-    RETURN_IF_ERROR(db->query("INSERT INTO targets VALUES (?,?)", "a", "b").run());
+  const absl::Status status = db->write(10, [&](WriteTransaction& tx) -> absl::Status {
+    RETURN_IF_ERROR(tx.query("INSERT INTO targets VALUES (?,?)", "a", "b").run());
     cluster_->end_sessions();                                // noticed by COMMIT only
     return absl::OkStatus();
   });
@@ -375,28 +414,30 @@ TEST_F(PostgresTest, AConnectionLostUnderCommitIsAnErrorAndNothingIsHalfDone) {
 
 TEST_F(PostgresTest, ClaimsTakeDifferentRowsSideBySide) {
   const std::shared_ptr<Database> a = *open_database(url_), b = *open_database(url_);
-  ASSERT_TRUE(a->write(5, [&]() -> absl::Status {
+  ASSERT_TRUE(a->write(5, [&](WriteTransaction& tx) -> absl::Status {
     for (const char* id : {"1", "2", "3", "4"}) {
-      RETURN_IF_ERROR(a->query("INSERT INTO targets VALUES (?,?)", id, "queued").run());
+      RETURN_IF_ERROR(tx.query("INSERT INTO targets VALUES (?,?)", id, "queued").run());
     }
     return absl::OkStatus();
   }).ok());
-  auto claim = [](Database& db, std::string* ids) -> absl::Status {
+  auto claim = [](WriteTransaction& tx, std::string* ids) -> absl::Status {
     ids->clear();
     const std::string sql = concat(
         "UPDATE targets SET text = 'leased' WHERE id IN (SELECT id FROM targets WHERE text = "
-        "'queued' ORDER BY id LIMIT 2", db.skip_locked(), ") RETURNING id");
-    Query query = db.query(sql);
+        "'queued' ORDER BY id LIMIT 2", tx.database().skip_locked(), ") RETURNING id");
+    Query query = tx.query(sql);
     while (query.next()) *ids += query.text(0);
     return query.status();
   };
   std::string ours, theirs;
-  ASSERT_EQ(a->write(5, [&]() -> absl::Status {
-    RETURN_IF_ERROR(claim(*a, &ours));
+  ASSERT_EQ(a->write(5, [&](WriteTransaction& tx) -> absl::Status {
+    RETURN_IF_ERROR(claim(tx, &ours));
     // Another transaction claims while ours holds its rows.
     if (theirs.empty()) {
       std::thread([&] {
-        EXPECT_EQ(b->write(5, [&] { return claim(*b, &theirs); }).message(), "");
+        EXPECT_EQ(b->write(5, [&](WriteTransaction& tx) {
+          return claim(tx, &theirs);
+        }).message(), "");
       }).join();
     }
     return absl::OkStatus();

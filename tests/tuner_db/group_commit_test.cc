@@ -21,15 +21,15 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-absl::Status insert_target(Database& db, const std::string& id) {
-  return db.query("INSERT INTO targets (id, text) VALUES (?,?)", id, "t").run();
+absl::Status insert_target(WriteTransaction& tx, const std::string& id) {
+  return tx.query("INSERT INTO targets (id, text) VALUES (?,?)", id, "t").run();
 }
 
 std::set<std::string> targets(Database& db) {
   std::set<std::string> ids;
-  CHECK(db.read(5, [&] {
+  CHECK(db.read(5, [&](Transaction& tx) {
     ids.clear();
-    Query query = db.query("SELECT id FROM targets");
+    Query query = tx.query("SELECT id FROM targets");
     while (query.next()) ids.insert(query.text(0));
     return query.status();
   }).ok());
@@ -68,7 +68,7 @@ struct Gate {
     auto entered = std::make_shared<std::promise<void>>();
     std::future<void> inside = entered->get_future();
     auto once = std::make_shared<std::atomic<bool>>(false);
-    group.submit([=](Database&) {
+    group.submit([=](WriteTransaction&) {
       if (!once->exchange(true)) entered->set_value();
       opened.wait();
       return absl::OkStatus();
@@ -84,7 +84,7 @@ TEST_P(GroupCommitTest, WhatIsAcknowledgedIsThere) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 25; ++i) {
         const std::string id = absl::StrCat(t, ".", i);
-        ASSERT_TRUE(group.run([&](Database& db) { return insert_target(db, id); }).ok());
+        ASSERT_TRUE(group.run([&](WriteTransaction& tx) { return insert_target(tx, id); }).ok());
         ASSERT_TRUE(targets(*database_).contains(id));
       }
     });
@@ -102,10 +102,10 @@ TEST_P(GroupCommitTest, AFailureUndoesOnlyItself) {
     Gate gate(group);
     for (int i = 0; i < 30; ++i) {
       const std::string id = absl::StrCat(round, ".", i);
-      group.submit([=](Database& db) -> absl::Status {
-        RETURN_IF_ERROR(insert_target(db, id));
+      group.submit([=](WriteTransaction& tx) -> absl::Status {
+        RETURN_IF_ERROR(insert_target(tx, id));
         if (i % 3 == 1) return absl::NotFoundError("mine");
-        if (i % 3 == 2) return insert_target(db, id);        // twice: the statement itself fails
+        if (i % 3 == 2) return insert_target(tx, id);        // twice: the statement itself fails
         return absl::OkStatus();
       }, [&](absl::Status status) {
         fine += status.ok();
@@ -114,15 +114,15 @@ TEST_P(GroupCommitTest, AFailureUndoesOnlyItself) {
       });
     }
     gate.open.set_value();
-    ASSERT_TRUE(group.run([](Database&) { return absl::OkStatus(); }).ok());
+    ASSERT_TRUE(group.run([](WriteTransaction&) { return absl::OkStatus(); }).ok());
   }
   EXPECT_EQ(fine, 20);
   EXPECT_EQ(refused, 20);
   EXPECT_EQ(broken, 20);
   EXPECT_EQ(targets(*database_).size(), 20u);
   EXPECT_EQ(group.problem(), "");
-  EXPECT_FALSE(group.run([](Database& db) -> absl::Status {  // alone, without a savepoint
-    RETURN_IF_ERROR(insert_target(db, "alone"));
+  EXPECT_FALSE(group.run([](WriteTransaction& tx) -> absl::Status {  // alone, without a savepoint
+    RETURN_IF_ERROR(insert_target(tx, "alone"));
     return absl::NotFoundError("mine");
   }).ok());
   EXPECT_FALSE(targets(*database_).contains("alone"));
@@ -134,7 +134,7 @@ TEST_P(GroupCommitTest, AcknowledgesInOneTransactionAndDrainsAtTheEnd) {
     GroupCommit group(*database_);
     Gate gate(group);
     for (int i = 0; i < 600; ++i) {
-      group.submit([=](Database& db) { return insert_target(db, absl::StrCat(i)); },
+      group.submit([=](WriteTransaction& tx) { return insert_target(tx, absl::StrCat(i)); },
                    [&](absl::Status status) { done += status.ok(); });
     }
     gate.open.set_value();
@@ -150,15 +150,15 @@ TEST_P(GroupCommitTest, StoresMayBeUsedInside) {
   Gate gate(group);
   std::atomic<int> done = 0, refused = 0;
   for (int i = 0; i < 20; ++i) {
-    group.submit([&, i](Database&) {
+    group.submit([&, i](WriteTransaction& tx) {
       Key of = key;
       if (i % 4 == 0) of.workload = std::string(64, 'f');    // not there
       std::vector<Measurement> batch = {make_measurement(i, {1, 2})};
-      return store->append(of, batch);
+      return store_in(tx)->append(of, batch);
     }, [&](absl::Status status) { (status.ok() ? done : refused) += 1; });
   }
   gate.open.set_value();
-  ASSERT_TRUE(group.run([](Database&) { return absl::OkStatus(); }).ok());
+  ASSERT_TRUE(group.run([](WriteTransaction&) { return absl::OkStatus(); }).ok());
   EXPECT_EQ(done, 15);
   EXPECT_EQ(refused, 5);
   EXPECT_EQ(store->measurements(key)->size(), 15u);
@@ -172,12 +172,12 @@ void degrade_and_recover(FaultyVfs::Fault fault, const std::string& words) {
   Scratch scratch;
   const std::shared_ptr<Database> database = *open_database(scratch.file);
   GroupCommit group(*database);
-  ASSERT_TRUE(group.run([](Database& db) { return insert_target(db, "before"); }).ok());
+  ASSERT_TRUE(group.run([](WriteTransaction& tx) { return insert_target(tx, "before"); }).ok());
   std::atomic<int> failed = 0;
   {
     Gate gate(group);
     for (int i = 0; i < 5; ++i) {
-      group.submit([=](Database& db) { return insert_target(db, absl::StrCat(i)); },
+      group.submit([=](WriteTransaction& tx) { return insert_target(tx, absl::StrCat(i)); },
                    [&](absl::Status status) {
                      failed += !status.ok();
                      EXPECT_THAT(std::string(status.message()), HasSubstr(words));
@@ -188,7 +188,7 @@ void degrade_and_recover(FaultyVfs::Fault fault, const std::string& words) {
   }
   for (int i = 0; i < 1000 && failed < 5; ++i) usleep(10'000);
   EXPECT_EQ(failed, 5);
-  absl::Status refused = group.run([](Database& db) { return insert_target(db, "while"); });
+  absl::Status refused = group.run([](WriteTransaction& tx) { return insert_target(tx, "while"); });
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable) << refused;
   EXPECT_THAT(std::string(refused.message()), HasSubstr("read-only"));
   EXPECT_THAT(group.problem(), HasSubstr(words));
@@ -197,7 +197,7 @@ void degrade_and_recover(FaultyVfs::Fault fault, const std::string& words) {
   absl::Status status = refused;
   for (int i = 0; i < 1000 && !status.ok(); ++i) {
     usleep(10'000);
-    status = group.run([](Database& db) { return insert_target(db, "after"); });
+    status = group.run([](WriteTransaction& tx) { return insert_target(tx, "after"); });
   }
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(group.problem(), "");
@@ -209,13 +209,15 @@ void degrade_and_recover(FaultyVfs::Fault fault, const std::string& words) {
 TEST(ReadOnlyState, DoesNotFlapWhileLargeGroupsDoNotFit) {
   Scratch scratch;
   const std::shared_ptr<Database> database = *open_database(scratch.file);
-  ASSERT_TRUE(database->write(5, [&] { return database->run("PRAGMA max_page_count = 400"); }).ok());
+  ASSERT_TRUE(database->write(5, [&](WriteTransaction& tx) {
+    return tx.run("PRAGMA max_page_count = 400");
+  }).ok());
   GroupCommit group(*database);
   int failed = 0, refused = 0;
   for (int i = 0; i < 60; ++i) {
-    const absl::Status status = group.run([](Database& db) {
+    const absl::Status status = group.run([](WriteTransaction& tx) {
       const std::string bytes(size_t{4} << 20, 'x');
-      return db.query("INSERT INTO audit (time_ms, actor, peer, method, subject, outcome) "
+      return tx.query("INSERT INTO audit (time_ms, actor, peer, method, subject, outcome) "
                       "VALUES (1, ?, '', '', '', '')", bytes).run();
     });
     ASSERT_FALSE(status.ok());
@@ -240,20 +242,20 @@ TEST(Turns, SomeGoFirstAndALongOneStandsAlone) {
   GroupCommit commit(*database);
   std::promise<void> began, go;
   const auto note = [&order](std::string name) {
-    return [&order, name](Database&) {
+    return [&order, name](WriteTransaction&) {
       order.push_back(name);
       return absl::OkStatus();
     };
   };
   std::atomic<int> done = 0;
   const auto count = [&done](absl::Status status) { done += status.ok(); };
-  commit.submit([&](Database&) {
+  commit.submit([&](WriteTransaction&) {
     began.set_value();
     go.get_future().wait();
     return absl::OkStatus();
   }, count);
   began.get_future().wait();
-  commit.submit([&](Database&) {
+  commit.submit([&](WriteTransaction&) {
     order.push_back("long");
     commit.submit(note("later lease"), count, GroupCommit::Turn::kFirst);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -283,9 +285,9 @@ TEST(Speed, DurableOperationsTogether) {
     std::function<void()> one = [&] {
       const int i = next++;
       if (i >= kOperations) return;
-      group.submit([&, i](Database&) {
+      group.submit([&, i](WriteTransaction& tx) {
         std::vector<Measurement> batch = {make_measurement(i, {100.0 + i % 50, 101.0 + i % 50})};
-        return store->append(key, batch);
+        return store_in(tx)->append(key, batch);
       }, [&](absl::Status status) {
         EXPECT_TRUE(status.ok()) << status;
         ++done;

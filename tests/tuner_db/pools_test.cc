@@ -30,8 +30,8 @@ class Pools : public ::testing::TestWithParam<const char*> {
   }
   int64_t number(const std::string& sql) {
     int64_t value = -1;
-    CHECK(database_->read(5, [&] {
-      Query query = database_->query(sql);
+    CHECK(database_->read(5, [&](Transaction& tx) {
+      Query query = tx.query(sql);
       if (query.next()) value = query.integer(0);
       return query.status();
     }).ok());
@@ -84,8 +84,8 @@ TEST_P(Pools, APutReadsNothingOfItsKeysHistory) {
   Measurement first = make_measurement(1, {10, 11});
   append(first);
   append(make_measurement(2, {12, 13}));
-  ASSERT_TRUE(database_->write(60, [&] {
-    return database_->run(
+  ASSERT_TRUE(database_->write(60, [&](WriteTransaction& tx) {
+    return tx.run(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) "
         "INSERT INTO measurements (candidate, kernel_hash, verdict, detail, samples_us, \"inner\", "
         "time_us, ci_low_us, ci_high_us, verified, max_rel_error, wall_s, build_s, seed, source, "
@@ -110,8 +110,8 @@ TEST_P(Pools, APutReadsNothingOfItsKeysHistory) {
 
 TEST_P(Pools, AMeasurementOfAnOlderVersionIsFoundByWhatItHolds) {
   append(make_measurement(1, {10, 11}));
-  ASSERT_TRUE(database_->write(5, [&] {
-    return database_->run("UPDATE measurements SET digest = ''");
+  ASSERT_TRUE(database_->write(5, [&](WriteTransaction& tx) {
+    return tx.run("UPDATE measurements SET digest = ''");
   }).ok());
   std::vector<Measurement> batch = {make_measurement(1, {10, 11}), make_measurement(1, {10, 11.5})};
   int64_t stored = 0;

@@ -19,17 +19,17 @@ TEST_F(PostgresWriters, ConflictsCostLittle) {
   constexpr int kWriters = 4, kEach = 100;
   std::atomic<int> bodies = 0;
   const std::shared_ptr<Database> first = *open_database(url_);
-  ASSERT_TRUE(first->write(5, [&] {
-    return first->run("INSERT INTO clock (id, time_ms) VALUES (1, 0)");
+  ASSERT_TRUE(first->write(5, [&](WriteTransaction& tx) {
+    return tx.run("INSERT INTO clock (id, time_ms) VALUES (1, 0)");
   }).ok());
   std::vector<std::thread> threads;
   for (int t = 0; t < kWriters; ++t) {
     threads.emplace_back([&] {
       const std::shared_ptr<Database> db = *open_database(url_);
       for (int i = 0; i < kEach; ++i) {
-        ASSERT_EQ(db->write(60, [&] {
+        ASSERT_EQ(db->write(60, [&](WriteTransaction& tx) {
           ++bodies;
-          const absl::Status status = db->run("UPDATE clock SET time_ms = time_ms + 1");
+          const absl::Status status = tx.run("UPDATE clock SET time_ms = time_ms + 1");
           usleep(1000);                    // what else there is to do, as in a group of 256
           return status;
         }).message(), "");
@@ -38,8 +38,8 @@ TEST_F(PostgresWriters, ConflictsCostLittle) {
   }
   for (std::thread& thread : threads) thread.join();
   int64_t sum = 0;
-  ASSERT_TRUE(first->read(5, [&] {
-    Query query = first->query("SELECT time_ms FROM clock");
+  ASSERT_TRUE(first->read(5, [&](Transaction& tx) {
+    Query query = tx.query("SELECT time_ms FROM clock");
     if (query.next()) sum = query.integer(0);
     return query.status();
   }).ok());
@@ -56,8 +56,8 @@ TEST_F(PostgresWriters, CommitsAreDurableWhateverTheServersDefault) {
     url += absl::StrCat("%20-csynchronous_commit%3D", usual);
     const std::shared_ptr<Database> database = *open_database(url);
     std::string found;
-    ASSERT_TRUE(database->write(5, [&] {
-      Query query = database->query("SELECT current_setting('synchronous_commit')");
+    ASSERT_TRUE(database->write(5, [&](WriteTransaction& tx) {
+      Query query = tx.query("SELECT current_setting('synchronous_commit')");
       if (query.next()) found = query.text(0);
       return query.status();
     }).ok());

@@ -190,8 +190,8 @@ TEST(Opening, MigratesOlderFilesStepByStepAndAllOrNothing) {
   steps.push_back("UPDATE extra SET x = x + 1;");
   auto version = [&] {
     int64_t value = -1;
-    CHECK(database->read(1, [&] {
-      Query query = database->query("PRAGMA user_version");
+    CHECK(database->read(1, [&](Transaction& tx) {
+      Query query = tx.query("PRAGMA user_version");
       if (query.next()) value = query.integer(0);
       return query.status();
     }).ok());
@@ -199,12 +199,12 @@ TEST(Opening, MigratesOlderFilesStepByStepAndAllOrNothing) {
   };
   std::vector<std::string> broken = steps;
   broken.push_back("CREATE TABLE another (x INTEGER) STRICT; UPDATE nowhere SET x = 1;");
-  EXPECT_FALSE(database->write(1, [&] { return migrate(*database, broken); }).ok());
+  EXPECT_FALSE(database->write(1, [&](WriteTransaction& tx) { return migrate(tx, broken); }).ok());
   EXPECT_EQ(version(), static_cast<int64_t>(schema_steps().size()));
-  ASSERT_TRUE(database->write(1, [&] { return migrate(*database, steps); }).ok());
+  ASSERT_TRUE(database->write(1, [&](WriteTransaction& tx) { return migrate(tx, steps); }).ok());
   EXPECT_EQ(version(), static_cast<int64_t>(steps.size()));
-  ASSERT_TRUE(database->read(1, [&] {
-    Query query = database->query("SELECT x FROM extra");
+  ASSERT_TRUE(database->read(1, [&](Transaction& tx) {
+    Query query = tx.query("SELECT x FROM extra");
     EXPECT_TRUE(query.next());
     EXPECT_EQ(query.integer(0), 6);
     return query.status();
@@ -277,7 +277,7 @@ TEST(Processes, AForkedChildDoesNotKeepTheLock) {
   Pipe name;
   const pid_t parent = child([&] {
     const auto database = *open_sqlite(scratch.file, {});
-    database->write(1, [&] {
+    database->write(1, [&](WriteTransaction& tx) {
       const pid_t forked = child([] { pause(); });
       CHECK(write(name.write_end, &forked, sizeof forked) == sizeof forked);
       ready.say('r');

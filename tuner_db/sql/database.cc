@@ -1,5 +1,4 @@
-// What both databases share: which connection a thread is in, joined transactions, savepoints,
-// locks by name, migration.
+// What both databases share: savepoints, locks by name, the schema's fence and migration.
 #include "tuner_db/sql/database.h"
 
 #include <algorithm>
@@ -22,73 +21,75 @@ absl::Status Query::run() {
 }
 
 thread_local bool Database::keeps_house_ = false;
-thread_local Database::Scope* Database::innermost_ = nullptr;
 
-Database::Scope::Scope(const Database& database, Connection& connection, bool writes)
-    : database_(&database), connection_(&connection), writes_(writes), outer_(innermost_) {
-  innermost_ = this;
-}
+namespace {
 
-Database::Scope::~Scope() { innermost_ = outer_; }
+// BRIDGE
+class Inside;
+thread_local const Inside* innermost = nullptr;
 
-const Database::Scope* Database::scope() const {
-  for (const Scope* scope = innermost_; scope != nullptr; scope = scope->outer_) {
-    if (scope->database_ == this) return scope;
+class Inside {
+ public:
+  explicit Inside(Transaction& tx) : tx_(tx), outer_(innermost) { innermost = this; }
+  ~Inside() { innermost = outer_; }
+  static WriteTransaction* of(const Database* database) {
+    for (const Inside* i = innermost; i != nullptr; i = i->outer_) {
+      if (&i->tx_.database() == database) return static_cast<WriteTransaction*>(&i->tx_);
+    }
+    return nullptr;
   }
-  return nullptr;
-}
 
-Connection* Database::current() const {
-  const Scope* found = scope();
-  return found == nullptr ? nullptr : found->connection_;
+ private:
+  Transaction& tx_;
+  const Inside* outer_;
+};
+
+}  // namespace
+
+Database::operator WriteTransaction&() {
+  CHECK(Inside::of(this) != nullptr);
+  return *Inside::of(this);
 }
 
 absl::Status Database::write(double patience_s, absl::FunctionRef<absl::Status()> body) {
-  if (const Scope* outer = scope(); outer != nullptr) {
-    CHECK(outer->writes_);                 // a snapshot cannot become a write
-    return savepoint(body);
-  }
-  crash_point();
-  absl::Status status = write_transaction(patience_s, body);
-  crash_point();
-  return status;
+  return write(patience_s, [&](WriteTransaction&) { return body(); });
 }
 
 absl::Status Database::read(double patience_s, absl::FunctionRef<absl::Status()> body) {
-  return scope() != nullptr ? body() : read_transaction(patience_s, body);
+  return read(patience_s, [&](Transaction&) { return body(); });
 }
 
-absl::Status Database::savepoint(absl::FunctionRef<absl::Status()> body) {
-  const Scope* outer = scope();
-  CHECK(outer != nullptr && outer->writes_);
-  Connection& connection = *outer->connection_;
-  // Equal names nest: RELEASE and ROLLBACK TO mean the innermost.
-  RETURN_IF_ERROR(connection.command("SAVEPOINT here"));
-  absl::Status status = body();
-  RETURN_IF_ERROR(connection.doomed());
-  if (!status.ok()) RETURN_IF_ERROR(connection.command("ROLLBACK TO SAVEPOINT here"));
-  RETURN_IF_ERROR(connection.command("RELEASE SAVEPOINT here"));
+absl::Status Database::write(double patience_s,
+                             absl::FunctionRef<absl::Status(WriteTransaction&)> body) {
+  if (WriteTransaction* tx = Inside::of(this); tx != nullptr) {
+    return tx->savepoint([&] { return body(*tx); });
+  }
+  crash_point();
+  absl::Status status = write_transaction(patience_s, [&](WriteTransaction& tx) {
+    const Inside inside(tx);
+    return body(tx);
+  });
+  crash_point();
   return status;
 }
 
-absl::Status Database::doomed() const {
-  CHECK(current() != nullptr);
-  return current()->doomed();
+absl::Status Database::read(double patience_s,
+                            absl::FunctionRef<absl::Status(Transaction&)> body) {
+  if (WriteTransaction* tx = Inside::of(this); tx != nullptr) return body(*tx);
+  return read_transaction(patience_s, [&](Transaction& tx) {
+    const Inside inside(tx);
+    return body(tx);
+  });
 }
 
-Query Database::query_values(std::string_view sql, absl::Span<const Value> values) {
-  CHECK(current() != nullptr);
-  return Query(current()->start(sql, values));
-}
-
-absl::Status Database::run_script(const std::string& sql) {
-  CHECK(current() != nullptr);
-  return current()->run_script(sql);
-}
-
-int64_t Database::changes() const {
-  CHECK(current() != nullptr);
-  return current()->changes();
+absl::Status WriteTransaction::savepoint(absl::FunctionRef<absl::Status()> body) {
+  // Equal names nest: RELEASE and ROLLBACK TO mean the innermost.
+  RETURN_IF_ERROR(connection_.command("SAVEPOINT here"));
+  absl::Status status = body();
+  RETURN_IF_ERROR(connection_.doomed());
+  if (!status.ok()) RETURN_IF_ERROR(connection_.command("ROLLBACK TO SAVEPOINT here"));
+  RETURN_IF_ERROR(connection_.command("RELEASE SAVEPOINT here"));
+  return status;
 }
 
 absl::StatusOr<bool> Database::try_lock(int64_t name) {
@@ -110,21 +111,22 @@ absl::Status Database::refuse_write() const {
       path_));
 }
 
-absl::Status Database::check_schema() {
+absl::Status check_schema(Transaction& tx) {
   const int ours = static_cast<int>(schema_steps().size());
-  ASSIGN_OR_RETURN(const int version, schema_version());
+  ASSIGN_OR_RETURN(const int version, tx.database().schema_version(tx));
   if (version == ours) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrFormat(
       "%s: another Loopwright has brought it to schema version %d, and this one knows %d: it "
-      "stores nothing more there; update it and start it again", path_, version, ours));
+      "stores nothing more there; update it and start it again", tx.database().path(), version,
+      ours));
 }
 
-absl::Status migrate(Database& database, const std::vector<std::string>& steps) {
-  ASSIGN_OR_RETURN(int version, database.schema_version());
+absl::Status migrate(WriteTransaction& tx, const std::vector<std::string>& steps) {
+  ASSIGN_OR_RETURN(int version, tx.database().schema_version(tx));
   for (; version < static_cast<int>(steps.size()); ++version) {
-    RETURN_IF_ERROR(database.run_script(steps[static_cast<size_t>(version)]));
+    RETURN_IF_ERROR(tx.run_script(steps[static_cast<size_t>(version)]));
   }
-  return database.set_schema_version(version);
+  return tx.database().set_schema_version(tx, version);
 }
 
 bool is_postgres_url(std::string_view url) {

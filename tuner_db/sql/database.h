@@ -7,9 +7,9 @@
 // comparisons (`done <> 0`, never `done`); the columns "inner" and "user" and the like are quoted.
 // Text compares by its bytes and may hold any of them.
 //
-// Thread-safe. A transaction belongs to the thread that runs its body, which query() and the like
-// find by that; a write() or read() inside a write() of the same database joins it (a joined write
-// as a savepoint), and a read() inside a read().
+// A Database is thread-safe. What reads takes the Transaction (`tx`) that it is to read in, what
+// stores a WriteTransaction; what takes a Database begins its own. A transaction within another of
+// the same database is a mistake (a CHECK).
 //
 // Errors name the database and what to do, with the codes that store.h promises on both.
 #pragma once
@@ -98,7 +98,8 @@ class Query {
   std::unique_ptr<PreparedStatement> statement_;
 };
 
-// One connection of an implementation, used by one thread at a time. Used by Database only.
+// One connection of an implementation, used by one thread at a time. Used by Database and
+// Transaction only.
 class Connection {
  public:
   virtual ~Connection() = default;
@@ -106,8 +107,64 @@ class Connection {
                                                    absl::Span<const Value> values) = 0;
   virtual absl::Status command(const char* sql) = 0;         // without values and rows
   virtual absl::Status run_script(const std::string& sql) = 0;
+  virtual absl::Status each(const std::string& select,
+                            absl::FunctionRef<absl::Status(const Query&)> row) = 0;
   virtual int64_t changes() const = 0;
   virtual absl::Status doomed() const = 0;
+};
+
+class Database;
+
+// What a body says to the database, which Database::read() gave it and takes back when it returns.
+// Used by the thread that runs the body.
+class Transaction {
+ public:
+  Transaction(Database& database, Connection& connection)
+      : database_(database), connection_(connection) {}
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+
+  template <class... T>
+  Query query(std::string_view sql, const T&... values) {
+    Bindings all;
+    (add_values(values, &all), ...);
+    return query_values(sql, all);
+  }
+  Query query_values(std::string_view sql, absl::Span<const Value> values) {
+    return Query(connection_.start(sql, values));
+  }
+  // Calls `row` for each row of a SELECT that may be larger than memory.
+  absl::Status each(const std::string& select,
+                    absl::FunctionRef<absl::Status(const Query&)> row) {
+    return connection_.each(select, row);
+  }
+  Database& database() const { return database_; }
+  operator Database&() const { return database_; }  // BRIDGE
+
+ protected:
+  friend class Database;
+  Database& database_;
+  Connection& connection_;
+};
+
+// The same of Database::write(): it may change what is stored.
+class WriteTransaction : public Transaction {
+ public:
+  using Transaction::Transaction;
+
+  absl::Status run(std::string_view sql) { return query(sql).run(); }
+  absl::Status run_script(const std::string& sql) {          // statements in the schema's dialect
+    return connection_.run_script(sql);
+  }
+  int64_t changes() const {                // rows changed by the last statement that ran to its end
+    return connection_.changes();
+  }
+  // All or nothing of `body`, without ending the transaction.
+  absl::Status savepoint(absl::FunctionRef<absl::Status()> body);
+  // Why nothing of this transaction can be committed any more, whatever its body returns: OK while
+  // it can. A failed disk and a lost connection doom it, a failed statement within a savepoint does
+  // not.
+  absl::Status doomed() const { return connection_.doomed(); }
 };
 
 class Database {
@@ -123,42 +180,38 @@ class Database {
   // transaction (SERIALIZABLE) or a lost connection. So it must clear what it fills.
   // kFailedPrecondition: a newer program has migrated the database since it was opened. What this
   // one reads it goes on reading (docs/service.md, "Upgrades"), but it writes no more.
-  absl::Status write(double patience_s, absl::FunctionRef<absl::Status()> body);
+  absl::Status write(double patience_s, absl::FunctionRef<absl::Status(WriteTransaction&)> body);
   // Runs `body`, once, on one consistent snapshot.
+  absl::Status read(double patience_s, absl::FunctionRef<absl::Status(Transaction&)> body);
+  // BRIDGE
+  absl::Status write(double patience_s, absl::FunctionRef<absl::Status()> body);
   absl::Status read(double patience_s, absl::FunctionRef<absl::Status()> body);
+  operator WriteTransaction&();
+  template <class... T>
+  Query query(std::string_view sql, const T&... values) {
+    return static_cast<WriteTransaction&>(*this).query(sql, values...);
+  }
+  Query query_values(std::string_view sql, absl::Span<const Value> values) {
+    return static_cast<WriteTransaction&>(*this).query_values(sql, values);
+  }
+  absl::Status run(std::string_view sql) { return query(sql).run(); }
+  absl::Status run_script(const std::string& sql) {
+    return static_cast<WriteTransaction&>(*this).run_script(sql);
+  }
+  int64_t changes() { return static_cast<WriteTransaction&>(*this).changes(); }
+  // END BRIDGE
   // From now on the calling thread's reads find a connection though all others are busy reading:
   // for the few threads on which leases and look-ups depend.
   static void keep_connection_for_this_thread() { keeps_house_ = true; }
-
-  // All or nothing of `body`, without ending the transaction. REQUIRES: inside write().
-  virtual absl::Status savepoint(absl::FunctionRef<absl::Status()> body);
-  // Why nothing of this transaction can be committed any more, whatever its body returns: OK while
-  // it can. A failed disk and a lost connection doom it, a failed statement within a savepoint does
-  // not. REQUIRES: inside write().
-  absl::Status doomed() const;
-
-  // The rest REQUIRES: inside write() or read(), unless it says otherwise.
-  template <class... T>
-  Query query(std::string_view sql, const T&... values) {
-    Bindings all;
-    (add_values(values, &all), ...);
-    return query_values(sql, all);
-  }
-  Query query_values(std::string_view sql, absl::Span<const Value> values);
-  absl::Status run(std::string_view sql) { return query(sql).run(); }
-  absl::Status run_script(const std::string& sql);           // statements in the schema's dialect
-  int64_t changes() const;                 // rows changed by the last statement that ran to its end
-  // Calls `row` for each row of a SELECT that may be larger than memory.
-  virtual absl::Status each(const std::string& select,
-                            absl::FunctionRef<absl::Status(const Query&)> row) = 0;
 
   // Ends a `SELECT ... LIMIT n` within a claim: rows that another transaction holds are left out.
   virtual std::string_view skip_locked() const = 0;
   // Several daemons, of several hosts, may use it at once.
   virtual bool is_shared() const = 0;
-  // Milliseconds since 1970 by the database's clock, which all its users share. Anywhere.
+  // Milliseconds since 1970 by the database's clock, which all its users share. Not inside a
+  // transaction.
   virtual absl::StatusOr<int64_t> server_ms() = 0;
-  // The same as an expression of a statement, of the time when it runs. Anywhere.
+  // The same as an expression of a statement, of the time when it runs.
   virtual std::string_view clock_sql() const = 0;
 
   // Takes a lock that this process holds until unlock() or its end, whichever way it ends; false:
@@ -169,22 +222,20 @@ class Database {
   absl::StatusOr<bool> try_lock(int64_t name);
   void unlock(int64_t name);
 
-  virtual absl::StatusOr<int> schema_version() = 0;
-  // kFailedPrecondition: it is not this program's. The fence of write(), which asks in each
-  // transaction, once migrations are kept out of it.
-  absl::Status check_schema();
-  virtual absl::Status set_schema_version(int version) = 0;
+  virtual absl::StatusOr<int> schema_version(Transaction& tx) = 0;
+  virtual absl::Status set_schema_version(WriteTransaction& tx, int version) = 0;
   // The greatest id that an AUTOINCREMENT table ever gave out (0: none, or not such a table).
-  virtual absl::StatusOr<int64_t> last_given(const std::string& table) = 0;
-  virtual absl::Status set_last_given(const std::string& table, int64_t id) = 0;
+  virtual absl::StatusOr<int64_t> last_given(Transaction& tx, const std::string& table) = 0;
+  virtual absl::Status set_last_given(WriteTransaction& tx, const std::string& table,
+                                      int64_t id) = 0;
   // What is structurally wrong: tables that are not those of its version, SQLite's integrity.
-  virtual absl::Status check_structure(std::vector<std::string>* lines) = 0;
+  virtual absl::Status check_structure(Transaction& tx, std::vector<std::string>* lines) = 0;
 
   // Gives free space back to the disk; nothing changes but the size. Not inside a transaction.
   virtual absl::Status vacuum(double patience_s) = 0;
   // For when there is nothing else to do: SQLite folds its WAL in. Not inside a transaction.
   virtual absl::Status tidy() = 0;
-  // On the disk. Anywhere.
+  // On the disk. Not inside a transaction.
   virtual absl::StatusOr<int64_t> bytes() = 0;
 
   // For messages: an absolute path, or an address without its password.
@@ -195,34 +246,18 @@ class Database {
   static constexpr int kReserved = 3;      // connections: a writer's, and of two such threads
   static int reserved() { return keeps_house_ ? kReserved : 0; }
   Database() = default;
-  virtual absl::Status write_transaction(double patience_s,
-                                         absl::FunctionRef<absl::Status()> body) = 0;
+  virtual absl::Status write_transaction(
+      double patience_s, absl::FunctionRef<absl::Status(WriteTransaction&)> body) = 0;
   virtual absl::Status read_transaction(double patience_s,
-                                        absl::FunctionRef<absl::Status()> body) = 0;
+                                        absl::FunctionRef<absl::Status(Transaction&)> body) = 0;
   virtual absl::StatusOr<bool> lock_outside(int64_t name) { return true; }
   virtual void unlock_outside(int64_t name) {}
 
-  // While it lives, the connection is this thread's for this database.
-  class Scope {
-   public:
-    Scope(const Database& database, Connection& connection, bool writes);
-    ~Scope();
-    Scope(const Scope&) = delete;
-
-   private:
-    friend class Database;
-    const Database* database_;
-    Connection* connection_;
-    bool writes_;
-    Scope* outer_;
-  };
-  Connection* current() const;             // nullptr outside of transactions
+  static Connection& connection_of(Transaction& tx) { return tx.connection_; }
 
   std::string path_;
 
  private:
-  const Scope* scope() const;
-  static thread_local Scope* innermost_;
   static thread_local bool keeps_house_;
   std::mutex locks_mutex_;
   std::set<int64_t> locks_;
@@ -251,8 +286,16 @@ absl::StatusOr<std::shared_ptr<Database>> connect_postgres(const std::string& ur
 // A Store over it. `options` as the database was opened with.
 std::unique_ptr<Store> make_store(std::shared_ptr<Database> database,
                                   const DatabaseOptions& options = {});
+// The same within a transaction: what it stores is there with all else that the transaction does,
+// each call all or nothing. Without claims, statistics and pruning, which are the whole database's
+// (a CHECK).
+std::unique_ptr<Store> store_in(WriteTransaction& tx);
+std::unique_ptr<const Store> store_in(Transaction& tx);
 
-// Takes the database from its version to steps.size(), all or nothing. REQUIRES: inside write().
-absl::Status migrate(Database& database, const std::vector<std::string>& steps);
+// kFailedPrecondition: the schema is not this program's. The fence of Database::write(), which asks
+// in each transaction, once migrations are kept out of it.
+absl::Status check_schema(Transaction& tx);
+// Takes the database from its version to steps.size(), all or nothing.
+absl::Status migrate(WriteTransaction& tx, const std::vector<std::string>& steps);
 
 }  // namespace lw

@@ -98,14 +98,14 @@ void GroupCommit::put_back(std::deque<Operation>& group, size_t begun) {
 absl::Status GroupCommit::run_together(std::deque<Operation>& group, bool* in_body,
                                        size_t* begun) {
   *begun = 0;
-  return database_.write(kPatience_s, [&] {
+  return database_.write(kPatience_s, [&](WriteTransaction& tx) {
     const Clock::time_point start = Clock::now();
     *in_body = false;
     for (*begun = 0; *begun < group.size() && !waits(group, *begun, start);) {
       Operation& operation = group[(*begun)++];
-      operation.status = operation.body(database_);
+      operation.status = operation.body(tx);
       if (operation.status.ok()) continue;
-      *in_body = database_.doomed().ok();
+      *in_body = tx.doomed().ok();
       return operation.status;
     }
     return absl::OkStatus();
@@ -115,13 +115,13 @@ absl::Status GroupCommit::run_together(std::deque<Operation>& group, bool* in_bo
 // All of a group in one transaction, each body for itself. Returns the transaction's own error.
 absl::Status GroupCommit::run_apart(std::deque<Operation>& group, size_t* begun) {
   *begun = 0;
-  return database_.write(kPatience_s, [&] {
+  return database_.write(kPatience_s, [&](WriteTransaction& tx) {
     const Clock::time_point start = Clock::now();
     for (*begun = 0; *begun < group.size() && !waits(group, *begun, start);) {
       Operation& operation = group[(*begun)++];
-      operation.status = database_.savepoint([&] { return operation.body(database_); });
+      operation.status = tx.savepoint([&] { return operation.body(tx); });
       // The savepoint could not undo it.
-      if (absl::Status doom = database_.doomed(); !doom.ok()) return doom;
+      if (absl::Status doom = tx.doomed(); !doom.ok()) return doom;
     }
     return absl::OkStatus();
   });
@@ -178,11 +178,12 @@ void GroupCommit::set_problem(const absl::Status& status) {
 // space stays with the database, so what a probe has found others may use.
 absl::Status GroupCommit::probe() {
   const std::string bytes(probe_bytes_, 'p');
-  RETURN_IF_ERROR(database_.write(kProbePatience_s, [&] {
-    return database_.query("INSERT INTO probes (id, bytes) VALUES (1, ?) ON CONFLICT (id) DO UPDATE "
-                           "SET bytes = excluded.bytes", Blob{bytes}).run();
+  RETURN_IF_ERROR(database_.write(kProbePatience_s, [&](WriteTransaction& tx) {
+    return tx.query("INSERT INTO probes (id, bytes) VALUES (1, ?) ON CONFLICT (id) DO UPDATE "
+                    "SET bytes = excluded.bytes", Blob{bytes}).run();
   }));
-  return database_.write(kProbePatience_s, [&] { return database_.run("DELETE FROM probes"); });
+  return database_.write(kProbePatience_s,
+                         [](WriteTransaction& tx) { return tx.run("DELETE FROM probes"); });
 }
 
 // What has arrived, waiting for it: a pause at most, unless `forever`.

@@ -36,7 +36,7 @@ namespace lw {
 
 class GroupCommit {
  public:
-  using Body = std::function<absl::Status(Database&)>;
+  using Body = std::function<absl::Status(WriteTransaction&)>;
   using Done = std::function<void(absl::Status)>;
 
   // Told of each commit that was durable, on the writer's thread: its seconds, its operations.

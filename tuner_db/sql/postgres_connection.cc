@@ -9,6 +9,7 @@
 
 #include <endian.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -281,6 +282,23 @@ absl::Status PostgresConnection::command(const char* sql) {
 
 absl::Status PostgresConnection::run_script(const std::string& sql) {
   return command(to_postgres(sql).c_str());
+}
+
+// Through a cursor; FETCH is not prepared, so its name may differ from call to call.
+absl::Status PostgresConnection::each(const std::string& select,
+                                      absl::FunctionRef<absl::Status(const Query&)> row) {
+  static std::atomic<int64_t> count = 0;
+  const std::string cursor = absl::StrCat("rows_", ++count);
+  RETURN_IF_ERROR(command(
+      absl::StrCat("DECLARE ", cursor, " NO SCROLL CURSOR FOR ", select).c_str()));
+  absl::Status status;
+  for (bool more = true; more && status.ok();) {
+    Query rows(start(absl::StrCat("FETCH 500 FROM ", cursor), {}));
+    for (more = false; status.ok() && rows.next(); more = true) status = row(rows);
+    if (status.ok()) status = rows.status();
+  }
+  RETURN_IF_ERROR(status);
+  return command(absl::StrCat("CLOSE ", cursor).c_str());
 }
 
 absl::Status PostgresConnection::begin(std::string_view level, std::string_view first,

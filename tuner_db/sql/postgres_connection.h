@@ -33,6 +33,8 @@ class PostgresConnection : public Connection {
                                            absl::Span<const Value> values) override;
   absl::Status command(const char* sql) override;            // one or more, in one round trip
   absl::Status run_script(const std::string& sql) override;
+  absl::Status each(const std::string& select,
+                    absl::FunctionRef<absl::Status(const Query&)> row) override;
   int64_t changes() const override { return changes_; }
   // Set by what savepoints cannot undo: conflicts, a lost server, a full disk.
   absl::Status doomed() const override { return doom_; }

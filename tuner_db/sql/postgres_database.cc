@@ -57,6 +57,13 @@ void back_off(int attempt) {
       full_us / 2 + static_cast<int64_t>(hash % static_cast<uint64_t>(full_us))));
 }
 
+absl::StatusOr<int64_t> integer(Transaction& tx, std::string_view sql) {
+  Query rows = tx.query(sql);
+  const int64_t value = rows.next() ? rows.integer(0) : 0;
+  RETURN_IF_ERROR(rows.status());
+  return value;
+}
+
 }  // namespace
 
 class PostgresDatabase : public Database {
@@ -75,8 +82,6 @@ class PostgresDatabase : public Database {
   // Brings the schema up to date, or refuses it.
   absl::Status open();
 
-  absl::Status each(const std::string& select,
-                    absl::FunctionRef<absl::Status(const Query&)> row) override;
   std::string_view skip_locked() const override { return " FOR UPDATE SKIP LOCKED"; }
   bool is_shared() const override { return true; }
   absl::StatusOr<int64_t> server_ms() override {
@@ -90,19 +95,19 @@ class PostgresDatabase : public Database {
                            "pg_class WHERE relnamespace = current_schema()::regnamespace AND "
                            "relkind = 'r'");
   }
-  absl::StatusOr<int> schema_version() override;
-  absl::Status set_schema_version(int version) override;
-  absl::StatusOr<int64_t> last_given(const std::string& table) override;
-  absl::Status set_last_given(const std::string& table, int64_t id) override;
-  absl::Status check_structure(std::vector<std::string>* lines) override;
+  absl::StatusOr<int> schema_version(Transaction& tx) override;
+  absl::Status set_schema_version(WriteTransaction& tx, int version) override;
+  absl::StatusOr<int64_t> last_given(Transaction& tx, const std::string& table) override;
+  absl::Status set_last_given(WriteTransaction& tx, const std::string& table, int64_t id) override;
+  absl::Status check_structure(Transaction& tx, std::vector<std::string>* lines) override;
   absl::Status vacuum(double) override { return absl::OkStatus(); }  // the server sees to it
   absl::Status tidy() override { return absl::OkStatus(); }
 
  protected:
-  absl::Status write_transaction(double patience_s,
-                                 absl::FunctionRef<absl::Status()> body) override;
+  absl::Status write_transaction(
+      double patience_s, absl::FunctionRef<absl::Status(WriteTransaction&)> body) override;
   absl::Status read_transaction(double patience_s,
-                                absl::FunctionRef<absl::Status()> body) override;
+                                absl::FunctionRef<absl::Status(Transaction&)> body) override;
   absl::StatusOr<bool> lock_outside(int64_t name) override;
   void unlock_outside(int64_t name) override;
 
@@ -114,9 +119,9 @@ class PostgresDatabase : public Database {
   absl::StatusOr<Borrowed> begin(std::string_view level, std::string_view first,
                                  double patience_s, int reserved);
   void give(Borrowed connection);
-  absl::Status attempt(double patience_s, absl::FunctionRef<absl::Status()> body, End* end);
-  absl::StatusOr<bool> has_schema();
-  absl::StatusOr<int64_t> integer(std::string_view sql);
+  absl::Status attempt(double patience_s, absl::FunctionRef<absl::Status(WriteTransaction&)> body,
+                       End* end);
+  absl::StatusOr<bool> has_schema(Transaction& tx);
   absl::StatusOr<int64_t> integer_outside(std::string_view sql);
   absl::StatusOr<bool> ask_lock(const char* function, int64_t name);
   absl::Status migrate_alone();
@@ -158,16 +163,14 @@ void PostgresDatabase::give(Borrowed connection) {
   pool_.give(connection->usable() ? std::move(connection) : nullptr);
 }
 
-absl::Status PostgresDatabase::attempt(double patience_s, absl::FunctionRef<absl::Status()> body,
+absl::Status PostgresDatabase::attempt(double patience_s,
+                                       absl::FunctionRef<absl::Status(WriteTransaction&)> body,
                                        End* end) {
   *end = End::kNone;
   ASSIGN_OR_RETURN(Borrowed connection, begin("SERIALIZABLE", kKeepSchema, patience_s, kReserved));
-  absl::Status status;
-  {
-    const Scope scope(*this, *connection, true);
-    status = check_schema();
-    if (status.ok()) status = body();
-  }
+  WriteTransaction tx(*this, *connection);
+  absl::Status status = check_schema(tx);
+  if (status.ok()) status = body(tx);
   if (absl::Status doom = connection->doomed(); !doom.ok()) status = doom;
   *end = connection->end();
   if (status.ok()) {
@@ -184,8 +187,8 @@ absl::Status PostgresDatabase::attempt(double patience_s, absl::FunctionRef<absl
   return status;
 }
 
-absl::Status PostgresDatabase::write_transaction(double patience_s,
-                                                 absl::FunctionRef<absl::Status()> body) {
+absl::Status PostgresDatabase::write_transaction(
+    double patience_s, absl::FunctionRef<absl::Status(WriteTransaction&)> body) {
   if (options_.read_only) return refuse_write();
   const Clock::time_point deadline = after(patience_s);
   int duplicates = 0;
@@ -198,8 +201,8 @@ absl::Status PostgresDatabase::write_transaction(double patience_s,
   }
 }
 
-absl::Status PostgresDatabase::read_transaction(double patience_s,
-                                                absl::FunctionRef<absl::Status()> body) {
+absl::Status PostgresDatabase::read_transaction(
+    double patience_s, absl::FunctionRef<absl::Status(Transaction&)> body) {
   std::string bound;
   if (options_.statement_s > 0) {
     bound = concat("SET LOCAL statement_timeout = ",
@@ -207,43 +210,16 @@ absl::Status PostgresDatabase::read_transaction(double patience_s,
   }
   ASSIGN_OR_RETURN(Borrowed connection,
                    begin("REPEATABLE READ READ ONLY", bound, patience_s, reserved()));
-  absl::Status status;
-  {
-    const Scope scope(*this, *connection, false);
-    status = body();
-  }
+  Transaction tx(*this, *connection);
+  const absl::Status status = body(tx);
   give(std::move(connection));
   return status;
 }
 
-// Through a cursor; FETCH is not prepared, so its name may differ from call to call.
-absl::Status PostgresDatabase::each(const std::string& select,
-                                    absl::FunctionRef<absl::Status(const Query&)> row) {
-  static std::atomic<int64_t> count = 0;
-  const std::string cursor = absl::StrCat("rows_", ++count);
-  RETURN_IF_ERROR(current()->command(
-      absl::StrCat("DECLARE ", cursor, " NO SCROLL CURSOR FOR ", select).c_str()));
-  absl::Status status;
-  for (bool more = true; more && status.ok();) {
-    Query rows = query(absl::StrCat("FETCH 500 FROM ", cursor));
-    for (more = false; status.ok() && rows.next(); more = true) status = row(rows);
-    if (status.ok()) status = rows.status();
-  }
-  RETURN_IF_ERROR(status);
-  return current()->command(absl::StrCat("CLOSE ", cursor).c_str());
-}
-
-absl::StatusOr<int64_t> PostgresDatabase::integer(std::string_view sql) {
-  Query rows = query(sql);
-  const int64_t value = rows.next() ? rows.integer(0) : 0;
-  RETURN_IF_ERROR(rows.status());
-  return value;
-}
-
 absl::StatusOr<int64_t> PostgresDatabase::integer_outside(std::string_view sql) {
   int64_t value = 0;
-  RETURN_IF_ERROR(read(options_.patience_s, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(value, integer(sql));
+  RETURN_IF_ERROR(read(options_.patience_s, [&](Transaction& tx) -> absl::Status {
+    ASSIGN_OR_RETURN(value, integer(tx, sql));
     return absl::OkStatus();
   }));
   return value;
@@ -282,48 +258,45 @@ void PostgresDatabase::unlock_outside(int64_t name) {
 
 // ---- schema
 
-absl::StatusOr<bool> PostgresDatabase::has_schema() {
+absl::StatusOr<bool> PostgresDatabase::has_schema(Transaction& tx) {
   if (is_migrated_) return true;
   ASSIGN_OR_RETURN(const int64_t tables,
-                   integer("SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND "
-                           "tablename = 'loopwright_schema'"));
+                   integer(tx, "SELECT count(*) FROM pg_tables WHERE schemaname = "
+                               "current_schema() AND tablename = 'loopwright_schema'"));
   return tables > 0;
 }
 
-absl::StatusOr<int> PostgresDatabase::schema_version() {
-  ASSIGN_OR_RETURN(const bool there, has_schema());
+absl::StatusOr<int> PostgresDatabase::schema_version(Transaction& tx) {
+  ASSIGN_OR_RETURN(const bool there, has_schema(tx));
   if (!there) return 0;
-  ASSIGN_OR_RETURN(const int64_t version, integer("SELECT version FROM loopwright_schema"));
+  ASSIGN_OR_RETURN(const int64_t version, integer(tx, "SELECT version FROM loopwright_schema"));
   return static_cast<int>(version);
 }
 
-absl::Status PostgresDatabase::set_schema_version(int version) {
-  ASSIGN_OR_RETURN(const bool there, has_schema());
+absl::Status PostgresDatabase::set_schema_version(WriteTransaction& tx, int version) {
+  ASSIGN_OR_RETURN(const bool there, has_schema(tx));
   if (!there) {
-    RETURN_IF_ERROR(current()->command("CREATE TABLE loopwright_schema (id BIGINT PRIMARY KEY "
-                                       "CHECK (id = 1), version BIGINT NOT NULL)"));
+    RETURN_IF_ERROR(connection_of(tx).command(
+        "CREATE TABLE loopwright_schema (id BIGINT PRIMARY KEY CHECK (id = 1), version BIGINT NOT "
+        "NULL)"));
   }
-  return query("INSERT INTO loopwright_schema (id, version) VALUES (1, ?) ON CONFLICT (id) DO "
-               "UPDATE SET version "
-               "= excluded.version", version).run();
+  return tx.query("INSERT INTO loopwright_schema (id, version) VALUES (1, ?) ON CONFLICT (id) DO "
+                  "UPDATE SET version = excluded.version", version).run();
 }
 
 // All daemons that start at once, one after the other, and while nobody writes.
 absl::Status PostgresDatabase::migrate_alone() {
   ASSIGN_OR_RETURN(Borrowed connection,
                    begin("READ COMMITTED", "", options_.patience_s, kReserved));
-  const auto locked = [&]() -> absl::Status {
-    RETURN_IF_ERROR(query("SELECT pg_advisory_xact_lock(?)", kMigrationLock).run());
-    ASSIGN_OR_RETURN(const bool there, has_schema());
+  WriteTransaction tx(*this, *connection);
+  const auto lock = [&]() -> absl::Status {
+    RETURN_IF_ERROR(tx.query("SELECT pg_advisory_xact_lock(?)", kMigrationLock).run());
+    ASSIGN_OR_RETURN(const bool there, has_schema(tx));
     if (!there) return absl::OkStatus();
-    return current()->command("LOCK TABLE loopwright_schema IN ACCESS EXCLUSIVE MODE");
+    return connection->command("LOCK TABLE loopwright_schema IN ACCESS EXCLUSIVE MODE");
   };
-  absl::Status status;
-  {
-    const Scope scope(*this, *connection, true);
-    status = locked();
-    if (status.ok()) status = migrate(*this, schema_steps());
-  }
+  absl::Status status = lock();
+  if (status.ok()) status = migrate(tx, schema_steps());
   if (status.ok()) status = connection->commit();
   give(std::move(connection));
   return status;
@@ -333,11 +306,11 @@ absl::Status PostgresDatabase::open() {
   const int ours = static_cast<int>(schema_steps().size());
   int version = 0;
   int64_t tables = 0, schemas = 0;
-  RETURN_IF_ERROR(read(options_.patience_s, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(schemas, integer("SELECT count(current_schema())"));
-    ASSIGN_OR_RETURN(version, schema_version());
-    ASSIGN_OR_RETURN(tables, integer("SELECT count(*) FROM pg_tables WHERE schemaname = "
-                                     "current_schema()"));
+  RETURN_IF_ERROR(read(options_.patience_s, [&](Transaction& tx) -> absl::Status {
+    ASSIGN_OR_RETURN(schemas, integer(tx, "SELECT count(current_schema())"));
+    ASSIGN_OR_RETURN(version, schema_version(tx));
+    ASSIGN_OR_RETURN(tables, integer(tx, "SELECT count(*) FROM pg_tables WHERE schemaname = "
+                                         "current_schema()"));
     return absl::OkStatus();
   }));
   auto refuse = [&](const std::string& what) {
@@ -360,19 +333,21 @@ absl::Status PostgresDatabase::open() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> PostgresDatabase::last_given(const std::string& table) {
-  Query name = query("SELECT pg_get_serial_sequence(quote_ident(?), 'id')", table);
+absl::StatusOr<int64_t> PostgresDatabase::last_given(Transaction& tx, const std::string& table) {
+  Query name = tx.query("SELECT pg_get_serial_sequence(quote_ident(?), 'id')", table);
   if (!name.next() || name.text(0).empty()) return 0;
-  return integer(concat("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM ",
-                        name.text(0)));
+  return integer(tx, concat("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM ",
+                            name.text(0)));
 }
 
-absl::Status PostgresDatabase::set_last_given(const std::string& table, int64_t id) {
+absl::Status PostgresDatabase::set_last_given(WriteTransaction& tx, const std::string& table,
+                                              int64_t id) {
   if (id <= 0) return absl::OkStatus();
-  return query("SELECT setval(pg_get_serial_sequence(quote_ident(?), 'id'), ?)", table, id).run();
+  return tx.query("SELECT setval(pg_get_serial_sequence(quote_ident(?), 'id'), ?)", table,
+                  id).run();
 }
 
-absl::Status PostgresDatabase::check_structure(std::vector<std::string>* lines) {
+absl::Status PostgresDatabase::check_structure(Transaction& tx, std::vector<std::string>* lines) {
   static constexpr const char* kTypes[] = {"bigint", "double precision", "text", "bytea"};
   std::string wanted, found;
   for (const TableSchema& table : schema_tables()) {
@@ -380,9 +355,9 @@ absl::Status PostgresDatabase::check_structure(std::vector<std::string>* lines) 
       absl::StrAppend(&wanted, table.name, ".", column.name, " ",
                       kTypes[static_cast<int>(column.type)], "\n");
     }
-    Query columns = query("SELECT column_name::text, data_type::text FROM "
-                          "information_schema.columns WHERE table_schema = current_schema() AND "
-                          "table_name = ? ORDER BY ordinal_position", table.name);
+    Query columns = tx.query("SELECT column_name::text, data_type::text FROM "
+                             "information_schema.columns WHERE table_schema = current_schema() AND "
+                             "table_name = ? ORDER BY ordinal_position", table.name);
     while (columns.next()) {
       absl::StrAppend(&found, table.name, ".", columns.text(0), " ", columns.text(1), "\n");
     }

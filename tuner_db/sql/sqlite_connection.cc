@@ -154,6 +154,13 @@ absl::Status SqliteConnection::run_script(const std::string& sql) {
   return code == SQLITE_OK ? absl::OkStatus() : error(code);
 }
 
+absl::Status SqliteConnection::each(const std::string& select,
+                                    absl::FunctionRef<absl::Status(const Query&)> row) {
+  Query rows(start(select, {}));
+  while (rows.next()) RETURN_IF_ERROR(row(rows));
+  return rows.status();
+}
+
 // Errors of the disk roll back on their own, mostly, and what ran after that would commit alone.
 absl::Status SqliteConnection::doomed() const {
   if (!doom_.ok() || sqlite3_get_autocommit(handle_) == 0) return doom_;

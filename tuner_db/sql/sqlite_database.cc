@@ -67,8 +67,8 @@ absl::Status SqliteDatabase::usable(sqlite3* handle) const {
   return absl::OkStatus();
 }
 
-absl::Status SqliteDatabase::write_transaction(double patience_s,
-                                               absl::FunctionRef<absl::Status()> body) {
+absl::Status SqliteDatabase::write_transaction(
+    double patience_s, absl::FunctionRef<absl::Status(WriteTransaction&)> body) {
   const std::lock_guard guard(writer_mutex_);
   if (writer_ == nullptr) return refuse_write();
   writer_->set_patience(patience_s);
@@ -77,12 +77,9 @@ absl::Status SqliteDatabase::write_transaction(double patience_s,
   RETURN_IF_ERROR(lock_directory(patience_s, &lock));
   writer_->begin();
   RETURN_IF_ERROR(writer_->command("BEGIN IMMEDIATE"));
-  absl::Status status;
-  {
-    const Scope scope(*this, *writer_, true);
-    status = check_schema();
-    if (status.ok()) status = body();
-  }
+  WriteTransaction tx(*this, *writer_);
+  absl::Status status = check_schema(tx);
+  if (status.ok()) status = body(tx);
   if (absl::Status doom = writer_->doomed(); !doom.ok()) status = doom;
   if (status.ok()) status = writer_->command("COMMIT");
   // Some errors (a full disk) have rolled back already.
@@ -123,16 +120,16 @@ absl::StatusOr<std::unique_ptr<SqliteConnection>> SqliteDatabase::take_reader(do
   return reader;
 }
 
-absl::Status SqliteDatabase::read_transaction(double patience_s,
-                                              absl::FunctionRef<absl::Status()> body) {
+absl::Status SqliteDatabase::read_transaction(
+    double patience_s, absl::FunctionRef<absl::Status(Transaction&)> body) {
   CHECK(owner_ == getpid());
   ASSIGN_OR_RETURN(std::unique_ptr<SqliteConnection> reader, take_reader(patience_s));
   reader->begin();
   absl::Status status = usable(reader->handle());
   if (status.ok()) status = reader->command("BEGIN");
   if (status.ok()) {
-    const Scope scope(*this, *reader, false);
-    status = body();
+    Transaction tx(*this, *reader);
+    status = body(tx);
   }
   if (sqlite3_get_autocommit(reader->handle()) == 0) reader->command("ROLLBACK").IgnoreError();
   readers_.give(std::move(reader));
@@ -143,50 +140,44 @@ absl::Status SqliteDatabase::read_transaction(double patience_s,
   return status;
 }
 
-absl::Status SqliteDatabase::each(const std::string& select,
-                                  absl::FunctionRef<absl::Status(const Query&)> row) {
-  Query rows = query(select);
-  while (rows.next()) RETURN_IF_ERROR(row(rows));
-  return rows.status();
-}
-
 absl::StatusOr<int64_t> SqliteDatabase::server_ms() {
   return unix_ms();
 }
 
-absl::StatusOr<int> SqliteDatabase::schema_version() {
-  ASSIGN_OR_RETURN(const int64_t version, one_integer(query("PRAGMA user_version")));
+absl::StatusOr<int> SqliteDatabase::schema_version(Transaction& tx) {
+  ASSIGN_OR_RETURN(const int64_t version, one_integer(tx.query("PRAGMA user_version")));
   return static_cast<int>(version);
 }
 
-absl::Status SqliteDatabase::set_schema_version(int version) {
-  RETURN_IF_ERROR(run(absl::StrCat("PRAGMA application_id = ", kApplicationId)));
-  return run(absl::StrCat("PRAGMA user_version = ", version));
+absl::Status SqliteDatabase::set_schema_version(WriteTransaction& tx, int version) {
+  RETURN_IF_ERROR(tx.run(absl::StrCat("PRAGMA application_id = ", kApplicationId)));
+  return tx.run(absl::StrCat("PRAGMA user_version = ", version));
 }
 
-absl::StatusOr<int64_t> SqliteDatabase::last_given(const std::string& table) {
-  return one_integer(query("SELECT seq FROM sqlite_sequence WHERE name = ?", table));
+absl::StatusOr<int64_t> SqliteDatabase::last_given(Transaction& tx, const std::string& table) {
+  return one_integer(tx.query("SELECT seq FROM sqlite_sequence WHERE name = ?", table));
 }
 
-absl::Status SqliteDatabase::set_last_given(const std::string& table, int64_t id) {
+absl::Status SqliteDatabase::set_last_given(WriteTransaction& tx, const std::string& table,
+                                            int64_t id) {
   for (const TableSchema& known : schema_tables()) {
     if (known.name == table && !known.counts) return absl::OkStatus();
   }
-  RETURN_IF_ERROR(query("DELETE FROM sqlite_sequence WHERE name = ?", table).run());
-  return query("INSERT INTO sqlite_sequence (name, seq) VALUES (?,?)", table, id).run();
+  RETURN_IF_ERROR(tx.query("DELETE FROM sqlite_sequence WHERE name = ?", table).run());
+  return tx.query("INSERT INTO sqlite_sequence (name, seq) VALUES (?,?)", table, id).run();
 }
 
-absl::Status SqliteDatabase::check_structure(std::vector<std::string>* lines) {
+absl::Status SqliteDatabase::check_structure(Transaction& tx, std::vector<std::string>* lines) {
   std::string schema;
   {
-    Query tables = query(kSqliteSchemaQuery);
+    Query tables = tx.query(kSqliteSchemaQuery);
     while (tables.next()) absl::StrAppend(&schema, tables.text(0), "\n");
     RETURN_IF_ERROR(tables.status());
   }
   if (schema != sqlite_schema_text()) {
     lines->push_back("schema: the tables are not those of its version");
   }
-  Query integrity = query("PRAGMA integrity_check");
+  Query integrity = tx.query("PRAGMA integrity_check");
   while (integrity.next()) {
     if (integrity.text(0) != "ok") lines->push_back(absl::StrCat("integrity: ", integrity.text(0)));
   }

@@ -45,6 +45,8 @@ class SqliteConnection : public Connection {
                                            absl::Span<const Value> values) override;
   absl::Status command(const char* sql) override;
   absl::Status run_script(const std::string& sql) override;
+  absl::Status each(const std::string& select,
+                    absl::FunctionRef<absl::Status(const Query&)> row) override;
   int64_t changes() const override { return sqlite3_changes64(handle_); }
   absl::Status doomed() const override;
 
@@ -73,19 +75,17 @@ class SqliteDatabase : public Database {
  public:
   ~SqliteDatabase() override;
 
-  absl::Status each(const std::string& select,
-                    absl::FunctionRef<absl::Status(const Query&)> row) override;
   std::string_view skip_locked() const override { return ""; }
   bool is_shared() const override { return false; }
   absl::StatusOr<int64_t> server_ms() override;
   std::string_view clock_sql() const override {
     return "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)";
   }
-  absl::StatusOr<int> schema_version() override;
-  absl::Status set_schema_version(int version) override;
-  absl::StatusOr<int64_t> last_given(const std::string& table) override;
-  absl::Status set_last_given(const std::string& table, int64_t id) override;
-  absl::Status check_structure(std::vector<std::string>* lines) override;
+  absl::StatusOr<int> schema_version(Transaction& tx) override;
+  absl::Status set_schema_version(WriteTransaction& tx, int version) override;
+  absl::StatusOr<int64_t> last_given(Transaction& tx, const std::string& table) override;
+  absl::Status set_last_given(WriteTransaction& tx, const std::string& table, int64_t id) override;
+  absl::Status check_structure(Transaction& tx, std::vector<std::string>* lines) override;
   absl::Status vacuum(double patience_s) override;
   absl::Status tidy() override;
   absl::StatusOr<int64_t> bytes() override;
@@ -97,10 +97,10 @@ class SqliteDatabase : public Database {
   absl::Status leave_wal();
 
  protected:
-  absl::Status write_transaction(double patience_s,
-                                 absl::FunctionRef<absl::Status()> body) override;
+  absl::Status write_transaction(
+      double patience_s, absl::FunctionRef<absl::Status(WriteTransaction&)> body) override;
   absl::Status read_transaction(double patience_s,
-                                absl::FunctionRef<absl::Status()> body) override;
+                                absl::FunctionRef<absl::Status(Transaction&)> body) override;
 
  private:
   friend class SqliteOpening;

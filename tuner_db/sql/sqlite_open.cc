@@ -260,11 +260,8 @@ absl::Status SqliteOpening::prepare_file() {
   if (version == static_cast<int>(schema_steps().size())) return absl::OkStatus();
   connection_->begin();
   RETURN_IF_ERROR(connection_->command("BEGIN IMMEDIATE"));
-  absl::Status status;
-  {
-    const SqliteDatabase::Scope scope(*database_, *connection_, true);
-    status = migrate(*database_, schema_steps());
-  }
+  WriteTransaction tx(*database_, *connection_);
+  absl::Status status = migrate(tx, schema_steps());
   if (status.ok()) status = connection_->command("COMMIT");
   if (sqlite3_get_autocommit(handle) == 0) connection_->command("ROLLBACK").IgnoreError();
   return status;

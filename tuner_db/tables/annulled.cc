@@ -23,7 +23,7 @@ bool matches(const MeasurementFilter& filter, const Measurement& m) {
          (filter.device.empty() || m.device == filter.device);
 }
 
-absl::Status find_measurements(Database& database, const MeasurementFilter& filter, int64_t after,
+absl::Status find_measurements(Transaction& tx, const MeasurementFilter& filter, int64_t after,
                                int most, std::vector<int64_t>* ids) {
   ids->clear();
   const int64_t first = std::max(filter.first, after + 1);
@@ -45,18 +45,18 @@ absl::Status find_measurements(Database& database, const MeasurementFilter& filt
   if (!filter.device.empty()) also("m.device", as_value(filter.device));
   sql += " ORDER BY m.id LIMIT ?";
   values.push_back(as_value(most));
-  Query query = database.query_values(sql, values);
+  Query query = tx.query_values(sql, values);
   while (query.next()) ids->push_back(query.integer(0));
   return query.status();
 }
 
-absl::Status mark_annulled(Database& database, const std::vector<int64_t>& ids,
+absl::Status mark_annulled(WriteTransaction& tx, const std::vector<int64_t>& ids,
                            const std::string& mark, std::vector<Key>* keys, int64_t* changed) {
   keys->clear();
   *changed = 0;
   std::set<int64_t> candidates, touched;
   for (const int64_t id : ids) {
-    Query query = database.query(
+    Query query = tx.query(
         concat("UPDATE measurements SET annulled = ? WHERE id = ? AND annulled ",
                mark.empty() ? "<> ''" : "= ''", " RETURNING candidate"), mark, id);
     if (query.next()) {
@@ -66,15 +66,15 @@ absl::Status mark_annulled(Database& database, const std::vector<int64_t>& ids,
     RETURN_IF_ERROR(query.run());
   }
   for (const int64_t candidate : candidates) {
-    RETURN_IF_ERROR(update_pool(database, candidate).status());
-    Query query = database.query("SELECT key FROM candidates WHERE id = ?", candidate);
+    RETURN_IF_ERROR(update_pool(tx, candidate).status());
+    Query query = tx.query("SELECT key FROM candidates WHERE id = ?", candidate);
     if (query.next()) touched.insert(query.integer(0));
     RETURN_IF_ERROR(query.status());
   }
   for (const int64_t key : touched) {
-    RETURN_IF_ERROR(note_change(database, key));
-    Query query = database.query("SELECT workload, target, backend, threads, cache, objective "
-                                 "FROM keys WHERE id = ?", key);
+    RETURN_IF_ERROR(note_change(tx, key));
+    Query query = tx.query("SELECT workload, target, backend, threads, cache, objective "
+                           "FROM keys WHERE id = ?", key);
     if (query.next()) {
       keys->push_back({query.text(0), query.text(1), query.text(2),
                        static_cast<int>(query.integer(3)), query.text(4), query.text(5)});

@@ -63,10 +63,10 @@ uint64_t hash_of(const Value& value) {
 }
 
 // Calls `each` with the values of every row and counts them into the digest.
-absl::Status for_rows(Database& database, const TableSchema& table, Digest* digest,
+absl::Status for_rows(Transaction& tx, const TableSchema& table, Digest* digest,
                       absl::FunctionRef<absl::Status(absl::Span<const Value>)> each) {
   std::vector<Value> values(table.columns.size());
-  return database.each(select_all(table), [&](const Query& row) {
+  return tx.each(select_all(table), [&](const Query& row) {
     uint64_t hash = 0;
     for (size_t i = 0; i < values.size(); ++i) {
       values[i] = value_of(row, static_cast<int>(i), table.columns[i].type);
@@ -78,17 +78,17 @@ absl::Status for_rows(Database& database, const TableSchema& table, Digest* dige
   });
 }
 
-absl::StatusOr<Digests> digest_all(Database& database) {
+absl::StatusOr<Digests> digest_all(Transaction& tx) {
   Digests digests;
   for (const TableSchema& table : schema_tables()) {
-    RETURN_IF_ERROR(for_rows(database, table, &digests[table.name],
+    RETURN_IF_ERROR(for_rows(tx, table, &digests[table.name],
                              [](absl::Span<const Value>) { return absl::OkStatus(); }));
   }
   return digests;
 }
 
-// REQUIRES: inside write() of `to`, whose tables are empty, and read() of `from`.
-absl::StatusOr<Digests> copy_all(Database& from, Database& to) {
+// REQUIRES: the tables of `to` are empty.
+absl::StatusOr<Digests> copy_all(Transaction& from, WriteTransaction& to) {
   Digests digests;
   for (const TableSchema& table : schema_tables()) {
     std::string columns, places;
@@ -102,11 +102,11 @@ absl::StatusOr<Digests> copy_all(Database& from, Database& to) {
       return to.query_values(insert, row).run();
     }));
     if (!table.identity) continue;
-    ASSIGN_OR_RETURN(int64_t last, from.last_given(table.name));
+    ASSIGN_OR_RETURN(int64_t last, from.database().last_given(from, table.name));
     Query greatest = to.query(concat("SELECT coalesce(max(id), 0) FROM ", sql_name(table.name)));
     if (greatest.next()) last = std::max(last, greatest.integer(0));
     RETURN_IF_ERROR(greatest.status());
-    RETURN_IF_ERROR(to.set_last_given(table.name, last));
+    RETURN_IF_ERROR(to.database().set_last_given(to, table.name, last));
   }
   return digests;
 }
@@ -121,16 +121,16 @@ absl::Status compare(const Database& database, const Digests& wanted, const Dige
   return absl::OkStatus();
 }
 
-// One transaction, in which both databases are seen as they are.
+// One transaction of each, in which both are seen as they are.
 absl::Status copy_and_compare(Database& from, Database& to, bool clear_first) {
-  return from.read(kPatience_s, [&] {
-    return to.write(kPatience_s, [&]() -> absl::Status {
+  return from.read(kPatience_s, [&](Transaction& reading) {
+    return to.write(kPatience_s, [&](WriteTransaction& writing) -> absl::Status {
       const std::vector<TableSchema>& tables = schema_tables();
       for (auto table = tables.rbegin(); clear_first && table != tables.rend(); ++table) {
-        RETURN_IF_ERROR(to.run(concat("DELETE FROM ", sql_name(table->name))));
+        RETURN_IF_ERROR(writing.run(concat("DELETE FROM ", sql_name(table->name))));
       }
-      ASSIGN_OR_RETURN(const Digests copied, copy_all(from, to));
-      ASSIGN_OR_RETURN(const Digests found, digest_all(to));
+      ASSIGN_OR_RETURN(const Digests copied, copy_all(reading, writing));
+      ASSIGN_OR_RETURN(const Digests found, digest_all(writing));
       return compare(to, copied, found);
     });
   });
@@ -178,10 +178,10 @@ DatabaseOptions to_read() {
 // That SQLite and the schema find nothing wrong with a file.
 absl::Status verify(const std::string& file) {
   ASSIGN_OR_RETURN(const std::shared_ptr<Database> copy, open_sqlite(file, to_read()));
-  return copy->read(kPatience_s, [&]() -> absl::Status {
+  return copy->read(kPatience_s, [&](Transaction& tx) -> absl::Status {
     std::vector<std::string> lines;
-    RETURN_IF_ERROR(copy->check_structure(&lines));
-    Query dangling = copy->query("PRAGMA foreign_key_check");
+    RETURN_IF_ERROR(tx.database().check_structure(tx, &lines));
+    Query dangling = tx.query("PRAGMA foreign_key_check");
     if (dangling.next()) {
       lines.push_back(absl::StrCat("references: table ", dangling.text(0), " row ",
                                    dangling.integer(1)));
@@ -201,7 +201,7 @@ absl::Status backup(Database& database, const std::string& path) {
         absl::StrCat(path, ": is the database itself; name another file"));
   }
   // The columns of a newer schema would be left out without a word.
-  RETURN_IF_ERROR(database.read(kPatience_s, [&] { return database.check_schema(); }));
+  RETURN_IF_ERROR(database.read(kPatience_s, [](Transaction& tx) { return check_schema(tx); }));
   Workshop work;
   RETURN_IF_ERROR(work.open(path));
   if (auto* sqlite = dynamic_cast<SqliteDatabase*>(&database); sqlite != nullptr) {
@@ -240,17 +240,17 @@ absl::Status restore(const std::string& path, const std::string& url, bool force
     from = std::move(migrated);
   }
   RETURN_IF_ERROR(from.status());
-  RETURN_IF_ERROR((*from)->read(kPatience_s, [&]() -> absl::Status {
+  RETURN_IF_ERROR((*from)->read(kPatience_s, [&](Transaction& tx) -> absl::Status {
     std::vector<std::string> lines;
-    RETURN_IF_ERROR((*from)->check_structure(&lines));
+    RETURN_IF_ERROR(tx.database().check_structure(tx, &lines));
     if (lines.empty()) return absl::OkStatus();
     return absl::DataLossError(absl::StrCat(path, ": damaged: ", lines[0]));
   }));
   ASSIGN_OR_RETURN(const std::shared_ptr<Database> to, open_database(url, options));
   bool empty = true;
-  RETURN_IF_ERROR(to->read(kPatience_s, [&]() -> absl::Status {
+  RETURN_IF_ERROR(to->read(kPatience_s, [&](Transaction& tx) -> absl::Status {
     for (const TableSchema& table : schema_tables()) {
-      Query any = to->query(concat("SELECT 1 FROM ", sql_name(table.name), " LIMIT 1"));
+      Query any = tx.query(concat("SELECT 1 FROM ", sql_name(table.name), " LIMIT 1"));
       empty &= !any.next();
       RETURN_IF_ERROR(any.status());
     }

@@ -19,15 +19,15 @@ void report(Lines* lines, const std::string& what, const std::string& problem) {
   if (!problem.empty()) lines->push_back(absl::StrCat(what, ": ", problem));
 }
 
-absl::Status check_structure(Database& database, Lines* lines) {
-  return database.check_structure(lines);
+absl::Status check_structure(Transaction& tx, Lines* lines) {
+  return tx.database().check_structure(tx, lines);
 }
 
-absl::Status check_references(Database& database, Lines* lines) {
+absl::Status check_references(Transaction& tx, Lines* lines) {
   for (const TableSchema& table : schema_tables()) {
     for (const Reference& reference : table.references) {
       const std::string from = sql_name(reference.from), to = sql_name(reference.to);
-      Query query = database.query(
+      Query query = tx.query(
           concat("SELECT count(*) FROM ", sql_name(table.name), " child LEFT JOIN ",
                  sql_name(reference.table), " parent ON parent.", to, " = child.", from,
                  " WHERE parent.", to, " IS NULL AND child.", from, " IS NOT NULL"));
@@ -41,20 +41,20 @@ absl::Status check_references(Database& database, Lines* lines) {
   return absl::OkStatus();
 }
 
-absl::Status check_names(Database& database, Lines* lines) {
+absl::Status check_names(Transaction& tx, Lines* lines) {
   std::vector<WorkloadRow> rows;
-  RETURN_IF_ERROR(read_workloads(database, "", &rows));
+  RETURN_IF_ERROR(read_workloads(tx, "", &rows));
   for (const WorkloadRow& row : rows) {
     const std::string problem = defect(row), name = absl::StrCat("workload ", row.id);
     report(lines, name, problem.empty() ? contradiction(row) : problem);
   }
-  Query targets = database.query("SELECT id, text FROM targets ORDER BY id");
+  Query targets = tx.query("SELECT id, text FROM targets ORDER BY id");
   while (targets.next()) {
     report(lines, absl::StrCat("target ", targets.text(0)),
            target_defect(targets.text(0), targets.text(1)));
   }
   RETURN_IF_ERROR(targets.status());
-  Query keys = database.query(
+  Query keys = tx.query(
       "SELECT workload, target, backend, threads, cache, objective, id FROM keys ORDER BY id");
   while (keys.next()) {
     report(lines, absl::StrCat("key ", keys.integer(6)),
@@ -65,11 +65,11 @@ absl::Status check_names(Database& database, Lines* lines) {
 }
 
 // The measurements of a row of candidates, and that what `best` relies on is what they say.
-void check_candidate(Database& database, const Query& row, Lines* lines) {
+void check_candidate(Transaction& tx, const Query& row, Lines* lines) {
   const std::string name = absl::StrCat("candidate ", row.integer(0));
   report(lines, name, trace_defect(row.text(1)));
   std::vector<Measurement> rows;
-  if (absl::Status status = read_candidate(database, row.integer(0), &rows); !status.ok()) {
+  if (absl::Status status = read_candidate(tx, row.integer(0), &rows); !status.ok()) {
     return report(lines, name, std::string(status.message()));
   }
   bool sound = true;
@@ -79,7 +79,7 @@ void check_candidate(Database& database, const Query& row, Lines* lines) {
     sound &= problem.empty();
   }
   Pool expected = pool(pointers(rows));
-  const absl::StatusOr<bool> out = is_withdrawn(database, row.integer(0), expected.kernel_hash);
+  const absl::StatusOr<bool> out = is_withdrawn(tx, row.integer(0), expected.kernel_hash);
   if (!out.ok()) return report(lines, name, std::string(out.status().message()));
   expected.eligible = expected.eligible && !*out;
   Pool stored{.samples = row.integer(2), .median_us = row.real(3), .high_us = row.real(4),
@@ -93,22 +93,22 @@ void check_candidate(Database& database, const Query& row, Lines* lines) {
   }
 }
 
-absl::Status check_candidates(Database& database, Lines* lines) {
-  return database.each(
+absl::Status check_candidates(Transaction& tx, Lines* lines) {
+  return tx.each(
       "SELECT id, trace, samples, median_us, high_us, eligible, time_kind, kernel_hash "
       "FROM candidates ORDER BY id",
       [&](const Query& row) {
-        check_candidate(database, row, lines);
+        check_candidate(tx, row, lines);
         return absl::OkStatus();
       });
 }
 
 }  // namespace
 
-absl::Status check_database(Database& database, Lines* lines) {
+absl::Status check_database(Transaction& tx, Lines* lines) {
   for (auto part :
        {check_structure, check_references, check_names, check_candidates, check_service}) {
-    if (absl::Status status = part(database, lines); !status.ok()) {
+    if (absl::Status status = part(tx, lines); !status.ok()) {
       // What kept us from reading says nothing about the file.
       if (status.code() != absl::StatusCode::kDataLoss) return status;
       lines->push_back(std::string(status.message()));

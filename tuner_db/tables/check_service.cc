@@ -145,9 +145,9 @@ std::string name_in(const Query& row) {
   return text.empty() ? absl::StrCat(row.integer(0)) : text;
 }
 
-absl::Status check_rules(Database& database, absl::Span<const Rule> rules, Lines* lines) {
+absl::Status check_rules(Transaction& tx, absl::Span<const Rule> rules, Lines* lines) {
   for (const Rule& rule : rules) {
-    RETURN_IF_ERROR(database.each(rule.sql, [&](const Query& row) {
+    RETURN_IF_ERROR(tx.each(rule.sql, [&](const Query& row) {
       report(lines, absl::StrCat(rule.what, " ", name_in(row)), rule.problem);
       return absl::OkStatus();
     }));
@@ -155,23 +155,23 @@ absl::Status check_rules(Database& database, absl::Span<const Rule> rules, Lines
   return absl::OkStatus();
 }
 
-absl::Status check_tables(Database& database, Lines* lines) {
-  return check_rules(database, kRules, lines);
+absl::Status check_tables(Transaction& tx, Lines* lines) {
+  return check_rules(tx, kRules, lines);
 }
 
-absl::Status check_counted(Database& database, Lines* lines) {
-  ASSIGN_OR_RETURN(const int64_t given, database.last_given("measurements"));
+absl::Status check_counted(Transaction& tx, Lines* lines) {
+  ASSIGN_OR_RETURN(const int64_t given, tx.database().last_given(tx, "measurements"));
   int64_t there = 0;
   {
-    Query query = database.query("SELECT count(*) FROM measurements");
+    Query query = tx.query("SELECT count(*) FROM measurements");
     if (query.next()) there = query.integer(0);
     RETURN_IF_ERROR(query.status());
   }
-  return there == given ? check_rules(database, kCounted, lines) : absl::OkStatus();
+  return there == given ? check_rules(tx, kCounted, lines) : absl::OkStatus();
 }
 
-absl::Status check_studies(Database& database, Lines* lines) {
-  return database.each(
+absl::Status check_studies(Transaction& tx, Lines* lines) {
+  return tx.each(
       "SELECT s.id, s.spec, (SELECT count(*) FROM study_workloads w WHERE w.study = s.id) "
       "FROM studies s ORDER BY s.id", [&](const Query& row) {
         const std::string name = absl::StrCat("study ", row.text(0));
@@ -192,8 +192,8 @@ int64_t count_of(std::string_view list) {
 }
 
 // Of a study that ended long ago the payloads may be forgotten.
-absl::Status check_jobs(Database& database, Lines* lines) {
-  return database.each(
+absl::Status check_jobs(Transaction& tx, Lines* lines) {
+  return tx.each(
       "SELECT j.id, j.payload, j.candidates, j.sources, s.ended_ms FROM jobs j "
       "LEFT JOIN studies s ON s.id = j.study ORDER BY j.id", [&](const Query& row) {
         const std::string name = absl::StrCat("job ", row.integer(0));
@@ -209,8 +209,8 @@ absl::Status check_jobs(Database& database, Lines* lines) {
       });
 }
 
-absl::Status check_fleet(Database& database, Lines* lines) {
-  RETURN_IF_ERROR(database.each(
+absl::Status check_fleet(Transaction& tx, Lines* lines) {
+  RETURN_IF_ERROR(tx.each(
       "SELECT id, description, evidence FROM devices ORDER BY id", [&](const Query& row) {
         const std::string name = absl::StrCat("device ", row.text(0));
         v1::Device device;
@@ -222,13 +222,13 @@ absl::Status check_fleet(Database& database, Lines* lines) {
         }
         return absl::OkStatus();
       }));
-  RETURN_IF_ERROR(database.each("SELECT id, labels FROM agents ORDER BY id", [&](const Query& row) {
+  RETURN_IF_ERROR(tx.each("SELECT id, labels FROM agents ORDER BY id", [&](const Query& row) {
     if (!nlohmann::json::accept(row.text(1))) {
       report(lines, absl::StrCat("agent ", row.text(0)), "its labels are not JSON");
     }
     return absl::OkStatus();
   }));
-  return database.each("SELECT id, result FROM orphans ORDER BY id", [&](const Query& row) {
+  return tx.each("SELECT id, result FROM orphans ORDER BY id", [&](const Query& row) {
     v1::JobResult result;
     if (!result.ParseFromString(row.text(1))) {
       report(lines, absl::StrCat("orphan ", row.integer(0)), "its result cannot be read");
@@ -252,9 +252,9 @@ const google::protobuf::Message* answer_of(const std::string& method) {
   return nullptr;
 }
 
-absl::Status check_requests(Database& database, Lines* lines) {
+absl::Status check_requests(Transaction& tx, Lines* lines) {
   std::map<std::string, const google::protobuf::Message*> known;
-  return database.each("SELECT id, method, response FROM requests", [&](const Query& row) {
+  return tx.each("SELECT id, method, response FROM requests", [&](const Query& row) {
     const std::string name = absl::StrCat("request ", row.text(0)), method = row.text(1);
     const auto [place, is_new] = known.emplace(method, nullptr);
     if (is_new) place->second = answer_of(method);
@@ -269,18 +269,18 @@ absl::Status check_requests(Database& database, Lines* lines) {
 }
 
 // That events can be read and that a workload's best never rose, down to what its row says.
-absl::Status check_events(Database& database, Lines* lines) {
+absl::Status check_events(Transaction& tx, Lines* lines) {
   using Named = std::pair<std::string, std::string>;  // a study and a workload's name
   std::map<Named, double> rows, best;
   std::set<Named> unknown;                 // names need not differ; or a best was none
-  RETURN_IF_ERROR(database.each(
+  RETURN_IF_ERROR(tx.each(
       "SELECT study, name, best_us, corrected FROM study_workloads", [&](const Query& row) {
         const Named key(row.text(0), row.text(1));
         const bool is_new = rows.emplace(key, row.real(2)).second;
         if (!is_new || row.integer(3) != 0) unknown.insert(key);
         return absl::OkStatus();
       }));
-  RETURN_IF_ERROR(database.each(
+  RETURN_IF_ERROR(tx.each(
       "SELECT study, sequence, event FROM events ORDER BY study, sequence", [&](const Query& row) {
         const std::string name = absl::StrCat("study ", row.text(0), ", event ", row.integer(1));
         v1::StudyEvent event;
@@ -311,9 +311,9 @@ absl::Status check_events(Database& database, Lines* lines) {
   return absl::OkStatus();
 }
 
-absl::Status check_withdrawn(Database& database, Lines* lines) {
+absl::Status check_withdrawn(Transaction& tx, Lines* lines) {
   std::vector<Withdrawal> rows;
-  RETURN_IF_ERROR(read_withdrawn(database, nullptr, &rows));
+  RETURN_IF_ERROR(read_withdrawn(tx, nullptr, &rows));
   std::set<std::string> digests;
   for (const Withdrawal& row : rows) digests.insert(record_digest(row.key, row.trace));
   for (const Withdrawal& row : rows) {
@@ -321,7 +321,7 @@ absl::Status check_withdrawn(Database& database, Lines* lines) {
     report(lines, name, defect(row.key));
     report(lines, name, trace_defect(row.trace));
   }
-  Query query = database.query("SELECT digest FROM withdrawn");
+  Query query = tx.query("SELECT digest FROM withdrawn");
   while (query.next()) {
     if (digests.contains(query.text(0))) continue;
     report(lines, absl::StrCat("withdrawn record ", query.text(0)),
@@ -332,10 +332,10 @@ absl::Status check_withdrawn(Database& database, Lines* lines) {
 
 }  // namespace
 
-absl::Status check_service(Database& database, Lines* lines) {
+absl::Status check_service(Transaction& tx, Lines* lines) {
   for (auto part : {check_tables, check_counted, check_studies, check_jobs, check_fleet,
                     check_requests, check_events, check_withdrawn}) {
-    if (absl::Status status = part(database, lines); !status.ok()) {
+    if (absl::Status status = part(tx, lines); !status.ok()) {
       if (status.code() != absl::StatusCode::kDataLoss) return status;
       lines->push_back(std::string(status.message()));
     }

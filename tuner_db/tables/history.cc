@@ -34,15 +34,15 @@ absl::StatusOr<std::vector<int64_t>> numbers(Query query) {
   return all;
 }
 
-absl::StatusOr<int64_t> last_id(Database& database) {
-  return number(database.query("SELECT max(id) FROM measurements"));
+absl::StatusOr<int64_t> last_id(Transaction& tx) {
+  return number(tx.query("SELECT max(id) FROM measurements"));
 }
 
 // More than kLookedAt: the key has others too. In no order.
-absl::StatusOr<std::vector<int64_t>> some_ids(Database& database, int64_t key) {
-  return numbers(database.query(concat("SELECT m.id FROM ", kByCandidate,
-                                       " WHERE c.key = ? AND m.candidate = c.id LIMIT ?"),
-                                key, kLookedAt + 1));
+absl::StatusOr<std::vector<int64_t>> some_ids(Transaction& tx, int64_t key) {
+  return numbers(tx.query(concat("SELECT m.id FROM ", kByCandidate,
+                                 " WHERE c.key = ? AND m.candidate = c.id LIMIT ?"),
+                          key, kLookedAt + 1));
 }
 
 bool is_large(const std::vector<int64_t>& some) {
@@ -60,24 +60,24 @@ struct Ids {
   int64_t next = 0;
 };
 
-absl::StatusOr<Ids> find_ids(Database& database, int64_t key, const HistoryRequest& request) {
+absl::StatusOr<Ids> find_ids(Transaction& tx, int64_t key, const HistoryRequest& request) {
   const bool down = request.newest_first;
   int64_t above = down ? 0 : request.from;
   int64_t below = down && request.from > 0 ? request.from : INT64_MAX;
   Ids found;
-  ASSIGN_OR_RETURN(found.ids, some_ids(database, key));
+  ASSIGN_OR_RETURN(found.ids, some_ids(tx, key));
   if (is_large(found.ids)) {
-    ASSIGN_OR_RETURN(const int64_t last, last_id(database));
+    ASSIGN_OR_RETURN(const int64_t last, last_id(tx));
     below = std::min(below, last + 1);
     if (below - above - 1 > kLookedAt) {
       found.next = down ? below - kLookedAt : above + kLookedAt;
       (down ? above : below) = down ? found.next - 1 : found.next + 1;
     }
     ASSIGN_OR_RETURN(found.ids,
-                     numbers(database.query(concat("SELECT m.id FROM ", kById,
-                                                   " WHERE m.id > ? AND m.id < ? AND "
-                                                   "c.id = m.candidate AND c.key = ?"),
-                                            above, below, key)));
+                     numbers(tx.query(concat("SELECT m.id FROM ", kById,
+                                             " WHERE m.id > ? AND m.id < ? AND "
+                                             "c.id = m.candidate AND c.key = ?"),
+                                      above, below, key)));
   }
   std::erase_if(found.ids, [&](int64_t id) { return id <= above || id >= below; });
   std::sort(found.ids.begin(), found.ids.end());
@@ -91,20 +91,20 @@ absl::StatusOr<Ids> find_ids(Database& database, int64_t key, const HistoryReque
 
 }  // namespace
 
-absl::StatusOr<int64_t> find_key_id(Database& database, const Key& key) {
+absl::StatusOr<int64_t> find_key_id(Transaction& tx, const Key& key) {
   static const std::string sql = concat("SELECT id FROM keys WHERE ", column_conditions<Key>());
-  return number(database.query(sql, key));
+  return number(tx.query(sql, key));
 }
 
-absl::StatusOr<HistoryPiece> read_history(Database& database, int64_t key,
+absl::StatusOr<HistoryPiece> read_history(Transaction& tx, int64_t key,
                                           const HistoryRequest& request) {
-  ASSIGN_OR_RETURN(const Ids found, find_ids(database, key, request));
+  ASSIGN_OR_RETURN(const Ids found, find_ids(tx, key, request));
   HistoryPiece piece;
   size_t bytes = 0;
   for (size_t begin = 0; begin < found.ids.size(); begin += kRowsAtOnce) {
     std::vector<Measurement> rows;
     RETURN_IF_ERROR(read_by_id(
-        database, absl::MakeConstSpan(found.ids).subspan(begin, kRowsAtOnce), &rows));
+        tx, absl::MakeConstSpan(found.ids).subspan(begin, kRowsAtOnce), &rows));
     if (request.newest_first) std::reverse(rows.begin(), rows.end());
     for (Measurement& row : rows) {
       if (bytes >= request.bytes && !piece.rows.empty()) {
@@ -119,16 +119,16 @@ absl::StatusOr<HistoryPiece> read_history(Database& database, int64_t key,
   return piece;
 }
 
-absl::StatusOr<std::vector<FailureClass>> read_failures(Database& database, int64_t key) {
-  ASSIGN_OR_RETURN(const std::vector<int64_t> some, some_ids(database, key));
+absl::StatusOr<std::vector<FailureClass>> read_failures(Transaction& tx, int64_t key) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> some, some_ids(tx, key));
   int64_t above = 0;
   if (is_large(some)) {
-    ASSIGN_OR_RETURN(above, last_id(database));
+    ASSIGN_OR_RETURN(above, last_id(tx));
     above -= kLookedAt;
   }
   std::vector<Measurement> failed;         // as much of them as their class takes
   {
-    Query query = database.query(
+    Query query = tx.query(
         // Of the detail more than failure_class() looks at.
         concat("SELECT m.id, m.verdict, substr(m.detail, 1, 64) FROM ",
                is_large(some) ? kById : kByCandidate, " WHERE m.id > ? AND m.candidate = c.id AND "
@@ -145,7 +145,7 @@ absl::StatusOr<std::vector<FailureClass>> read_failures(Database& database, int6
   std::vector<FailureClass> classes = failure_classes(failed);
   for (FailureClass& one : classes) {
     std::vector<Measurement> whole;
-    RETURN_IF_ERROR(read_by_id(database, {one.example.id}, &whole));
+    RETURN_IF_ERROR(read_by_id(tx, {one.example.id}, &whole));
     if (!whole.empty()) one.example = std::move(whole[0]);
   }
   return classes;

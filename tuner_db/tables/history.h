@@ -1,5 +1,5 @@
 // Pieces of what was measured of a key, for readers that must not hold anybody up: bounded in rows,
-// in bytes and in what is looked at, however much the key holds. All REQUIRE: inside a transaction.
+// in bytes and in what is looked at, however much the key holds.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 namespace lw {
 
 // The id of the key in `keys`; 0: it has none.
-absl::StatusOr<int64_t> find_key_id(Database& database, const Key& key);
+absl::StatusOr<int64_t> find_key_id(Transaction& tx, const Key& key);
 
 struct HistoryRequest {
   int64_t from = 0;                        // the id after which to go on; 0: from the beginning
@@ -26,11 +26,11 @@ struct HistoryPiece {
   std::vector<Measurement> rows;           // fewer than asked for, or none, may come before the end
   int64_t next = 0;                        // where to go on; 0: that was all
 };
-absl::StatusOr<HistoryPiece> read_history(Database& database, int64_t key,
+absl::StatusOr<HistoryPiece> read_history(Transaction& tx, int64_t key,
                                           const HistoryRequest& request);
 
 // Of all of a key with up to 20,000 measurements; of a larger one, of what came among the database's
 // latest 20,000.
-absl::StatusOr<std::vector<FailureClass>> read_failures(Database& database, int64_t key);
+absl::StatusOr<std::vector<FailureClass>> read_failures(Transaction& tx, int64_t key);
 
 }  // namespace lw

@@ -11,7 +11,7 @@ namespace lw {
 // Names every key, study and withdrawal by its target's identity. Keys that become one share their
 // measurements, in the order of arrival, and a trace's are pooled anew. The rows of `targets` stay,
 // so that an old id, in a lock file say, can still be read. All or nothing; a database without old
-// names is only read. Errors are the database's. REQUIRES: not inside a transaction.
+// names is only read. Errors are the database's.
 absl::Status adopt_identities(Database& database, double patience_s);
 
 }  // namespace lw

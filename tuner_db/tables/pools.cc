@@ -16,7 +16,7 @@
 namespace lw {
 namespace {
 
-absl::StatusOr<int64_t> insert(Database& database, int64_t candidate, const Measurement& m,
+absl::StatusOr<int64_t> insert(WriteTransaction& tx, int64_t candidate, const Measurement& m,
                                const std::string& digest) {
   static const std::string sql = [] {
     std::string columns = "candidate, digest";
@@ -34,45 +34,45 @@ absl::StatusOr<int64_t> insert(Database& database, int64_t candidate, const Meas
   Measurement::fields(m, [&](FieldId field, const auto& value) {
     if (!is_of_candidate(field)) values.push_back(as_value(value));
   });
-  Query query = database.query_values(sql, values);
+  Query query = tx.query_values(sql, values);
   const int64_t id = query.next() ? query.integer(0) : 0;
   RETURN_IF_ERROR(query.run());
   return id;
 }
 
 // Somebody whose word counts vouches for a measurement of a client's; whether that is news.
-absl::StatusOr<bool> confirm(Database& database, int64_t id, const Measurement& m) {
+absl::StatusOr<bool> confirm(WriteTransaction& tx, int64_t id, const Measurement& m) {
   std::string client;
   {
-    Query query = database.query("SELECT actor FROM measurements WHERE id = ? AND counts = 0", id);
+    Query query = tx.query("SELECT actor FROM measurements WHERE id = ? AND counts = 0", id);
     const bool is_unconfirmed = query.next();
     if (is_unconfirmed) client = query.text(0);
     RETURN_IF_ERROR(query.status());
     if (!is_unconfirmed) return false;
   }
-  RETURN_IF_ERROR(add_use(database, client, {.unconfirmed = -1}));
-  RETURN_IF_ERROR(database.query("UPDATE measurements SET counts = 1, actor = ?, device = ? "
-                                 "WHERE id = ?", m.actor, m.device, id).run());
+  RETURN_IF_ERROR(add_use(tx, client, {.unconfirmed = -1}));
+  RETURN_IF_ERROR(tx.query("UPDATE measurements SET counts = 1, actor = ?, device = ? "
+                           "WHERE id = ?", m.actor, m.device, id).run());
   return true;
 }
 
 // What a copy of a stored measurement adds: that it counts, or was annulled; whether that is news.
-absl::StatusOr<bool> vouch(Database& database, int64_t id, const Measurement& m,
+absl::StatusOr<bool> vouch(WriteTransaction& tx, int64_t id, const Measurement& m,
                            const std::string& digest) {
-  RETURN_IF_ERROR(database.query("UPDATE measurements SET digest = ? WHERE id = ? AND digest = ''",
-                                 digest, id).run());
+  RETURN_IF_ERROR(tx.query("UPDATE measurements SET digest = ? WHERE id = ? AND digest = ''",
+                           digest, id).run());
   if (!m.counts) return false;
-  ASSIGN_OR_RETURN(const bool changed, confirm(database, id, m));
+  ASSIGN_OR_RETURN(const bool changed, confirm(tx, id, m));
   if (m.annulled.empty()) return changed;
-  RETURN_IF_ERROR(database.query("UPDATE measurements SET annulled = ? WHERE id = ? AND "
-                                 "annulled = ''", m.annulled, id).run());
-  return changed || database.changes() > 0;
+  RETURN_IF_ERROR(tx.query("UPDATE measurements SET annulled = ? WHERE id = ? AND "
+                           "annulled = ''", m.annulled, id).run());
+  return changed || tx.changes() > 0;
 }
 
 // Makes rows of `candidates` and remembers which have to be pooled again.
 class Appending {
  public:
-  Appending(Database& database, int64_t key) : database_(database), key_(key) {}
+  Appending(WriteTransaction& tx, int64_t key) : tx_(tx), key_(key) {}
 
   // The trace's row, made of the measurement if it is not there: most traces are new and come once,
   // so their statistics are those of the one measurement.
@@ -81,7 +81,7 @@ class Appending {
     const Pool p = pool({&only, 1});
     int64_t candidate = 0;
     {
-      Query query = database_.query(
+      Query query = tx_.query(
           "INSERT INTO candidates (key, trace, samples, median_us, high_us, time_kind, eligible, "
           "kernel_hash) VALUES (?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING RETURNING id",
           key_, m.trace, p.samples, p.median_us, p.high_us, static_cast<int>(p.time_kind),
@@ -93,13 +93,13 @@ class Appending {
     if (*is_new && p.eligible) {
       changed_ = true;
       if (!has_withdrawn_) {
-        ASSIGN_OR_RETURN(has_withdrawn_, has_withdrawn(database_, key_));
+        ASSIGN_OR_RETURN(has_withdrawn_, has_withdrawn(tx_, key_));
       }
       if (*has_withdrawn_) touch(candidate);  // its kernel may be out
     }
     if (*is_new) return candidate;
-    Query query = database_.query("SELECT id FROM candidates WHERE key = ? AND trace = ?", key_,
-                                  m.trace);
+    Query query = tx_.query("SELECT id FROM candidates WHERE key = ? AND trace = ?", key_,
+                            m.trace);
     if (query.next()) candidate = query.integer(0);
     RETURN_IF_ERROR(query.status());
     return candidate;
@@ -108,22 +108,22 @@ class Appending {
   void touch(int64_t candidate) { touched_.insert(candidate); }
   absl::StatusOr<int64_t> add(int64_t candidate, const Measurement& m, const std::string& digest) {
     if (!m.counts) ++unconfirmed_[m.actor];
-    return insert(database_, candidate, m, digest);
+    return insert(tx_, candidate, m, digest);
   }
 
   absl::Status finish() {
     for (const int64_t candidate : touched_) {
-      ASSIGN_OR_RETURN(const bool moved, update_pool(database_, candidate));
+      ASSIGN_OR_RETURN(const bool moved, update_pool(tx_, candidate));
       changed_ |= moved;
     }
     for (const auto& [client, rows] : unconfirmed_) {
-      RETURN_IF_ERROR(add_use(database_, client, {.unconfirmed = rows}));
+      RETURN_IF_ERROR(add_use(tx_, client, {.unconfirmed = rows}));
     }
-    return changed_ ? note_change(database_, key_) : absl::OkStatus();
+    return changed_ ? note_change(tx_, key_) : absl::OkStatus();
   }
 
  private:
-  Database& database_;
+  WriteTransaction& tx_;
   int64_t key_;
   std::set<int64_t> touched_;
   std::map<std::string, int64_t> unconfirmed_;  // rows that are new, by who put them
@@ -133,11 +133,11 @@ class Appending {
 
 }  // namespace
 
-absl::Status append_measurements(Database& database, int64_t key,
+absl::Status append_measurements(WriteTransaction& tx, int64_t key,
                                  const std::vector<Measurement>& measurements,
                                  std::vector<int64_t>* ids) {
   ids->clear();
-  Appending appending(database, key);
+  Appending appending(tx, key);
   for (const Measurement& m : measurements) {
     bool is_new = false;
     ASSIGN_OR_RETURN(const int64_t candidate, appending.candidate_of(m, &is_new));
@@ -148,26 +148,26 @@ absl::Status append_measurements(Database& database, int64_t key,
 }
 
 // A measurement that does not count pools nothing, so that it costs the same on every key.
-absl::Status put_measurements(Database& database, int64_t key,
+absl::Status put_measurements(WriteTransaction& tx, int64_t key,
                               const std::vector<Measurement>& measurements,
                               std::vector<int64_t>* ids, int64_t* stored) {
   ids->clear();
   *stored = 0;
-  Appending appending(database, key);
+  Appending appending(tx, key);
   for (const Measurement& m : measurements) {
     bool is_new = false;
     ASSIGN_OR_RETURN(const int64_t candidate, appending.candidate_of(m, &is_new));
     const std::string digest = measurement_digest(m);
     int64_t same = 0;
     if (!is_new) {
-      ASSIGN_OR_RETURN(same, find_same(database, candidate, m, digest));
+      ASSIGN_OR_RETURN(same, find_same(tx, candidate, m, digest));
     }
     if (same == 0) {
       if (!is_new && is_pooled(m)) appending.touch(candidate);
       ASSIGN_OR_RETURN(same, appending.add(candidate, m, digest));
       ++*stored;
     } else {
-      ASSIGN_OR_RETURN(const bool changed, vouch(database, same, m, digest));
+      ASSIGN_OR_RETURN(const bool changed, vouch(tx, same, m, digest));
       if (changed) appending.touch(candidate);
       *stored += changed;
     }
@@ -176,31 +176,31 @@ absl::Status put_measurements(Database& database, int64_t key,
   return appending.finish();
 }
 
-absl::StatusOr<bool> update_pool(Database& database, int64_t candidate) {
+absl::StatusOr<bool> update_pool(WriteTransaction& tx, int64_t candidate) {
   std::vector<Measurement> rows;
-  RETURN_IF_ERROR(read_candidate(database, candidate, &rows));
+  RETURN_IF_ERROR(read_candidate(tx, candidate, &rows));
   Pool p = pool(pointers(rows));
   if (p.eligible) {
-    ASSIGN_OR_RETURN(const bool out, is_withdrawn(database, candidate, p.kernel_hash));
+    ASSIGN_OR_RETURN(const bool out, is_withdrawn(tx, candidate, p.kernel_hash));
     p.eligible = !out;
   }
   bool was_eligible = false;
   {
-    Query query = database.query("SELECT eligible FROM candidates WHERE id = ?", candidate);
+    Query query = tx.query("SELECT eligible FROM candidates WHERE id = ?", candidate);
     if (query.next()) was_eligible = query.integer(0) != 0;
     RETURN_IF_ERROR(query.status());
   }
-  RETURN_IF_ERROR(database.query("UPDATE candidates SET samples = ?, median_us = ?, high_us = ?, "
-                                 "time_kind = ?, eligible = ?, kernel_hash = ? WHERE id = ?",
-                                 p.samples, p.median_us, p.high_us, static_cast<int>(p.time_kind),
-                                 p.eligible, p.kernel_hash, candidate).run());
+  RETURN_IF_ERROR(tx.query("UPDATE candidates SET samples = ?, median_us = ?, high_us = ?, "
+                           "time_kind = ?, eligible = ?, kernel_hash = ? WHERE id = ?",
+                           p.samples, p.median_us, p.high_us, static_cast<int>(p.time_kind),
+                           p.eligible, p.kernel_hash, candidate).run());
   return was_eligible || p.eligible;
 }
 
-absl::Status note_change(Database& database, int64_t key) {
+absl::Status note_change(WriteTransaction& tx, int64_t key) {
   const std::string sql = concat("UPDATE keys SET revision = revision + 1, changed_ms = ",
-                                 database.clock_sql(), " WHERE id = ?");
-  return database.query(sql, key).run();
+                                 tx.database().clock_sql(), " WHERE id = ?");
+  return tx.query(sql, key).run();
 }
 
 }  // namespace lw

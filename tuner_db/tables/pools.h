@@ -1,5 +1,5 @@
 // What the tables derive from measurements: each trace's pooled statistics (`candidates`), and the
-// key's revision, by which readers find what changed. All REQUIRE: inside a transaction.
+// key's revision, by which readers find what changed.
 #pragma once
 
 #include <vector>
@@ -10,25 +10,25 @@
 namespace lw {
 
 // Appends checked measurements of a stored key and pools them; their ids, in the same order.
-absl::Status append_measurements(Database& database, int64_t key,
+absl::Status append_measurements(WriteTransaction& tx, int64_t key,
                                  const std::vector<Measurement>& measurements,
                                  std::vector<int64_t>* ids);
 
 // The same for what may be there already (Store::put); `stored`: how many were new or count now.
-absl::Status put_measurements(Database& database, int64_t key,
+absl::Status put_measurements(WriteTransaction& tx, int64_t key,
                               const std::vector<Measurement>& measurements,
                               std::vector<int64_t>* ids, int64_t* stored);
 
 // Recomputes what the row of `candidates` derives from its measurements and from whether it is
 // withdrawn; whether what is given out for its key may have changed, which the caller notes.
-absl::StatusOr<bool> update_pool(Database& database, int64_t candidate);
+absl::StatusOr<bool> update_pool(WriteTransaction& tx, int64_t candidate);
 
 // Store::prune.
-absl::Status prune_measurements(Database& database, int keep, int64_t unix_ms, int64_t* deleted);
+absl::Status prune_measurements(WriteTransaction& tx, int keep, int64_t unix_ms, int64_t* deleted);
 
 // Notes that what is given out for the key may have changed: moves its revision, which only grows,
 // and its changed_ms, by the database's clock. (A reader that polls changed_ms looks a while back:
 // a transaction may commit after one that began later.)
-absl::Status note_change(Database& database, int64_t key);
+absl::Status note_change(WriteTransaction& tx, int64_t key);
 
 }  // namespace lw

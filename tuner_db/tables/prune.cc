@@ -10,11 +10,11 @@
 
 namespace lw {
 
-absl::Status prune_measurements(Database& database, int keep, int64_t unix_ms, int64_t* deleted) {
+absl::Status prune_measurements(WriteTransaction& tx, int keep, int64_t unix_ms, int64_t* deleted) {
   *deleted = 0;
   std::vector<int64_t> keys;
   // Not of studies under way, which a daemon beside us searches: it begins anew from what is there.
-  Query all = database.query(
+  Query all = tx.query(
       "SELECT id FROM keys WHERE workload NOT IN (SELECT w.workload FROM study_workloads w "
       "JOIN studies s ON s.id = w.study WHERE s.state IN ('queued', 'running'))");
   while (all.next()) keys.push_back(all.integer(0));
@@ -23,13 +23,13 @@ absl::Status prune_measurements(Database& database, int keep, int64_t unix_ms, i
   for (int64_t key : keys) {
     std::vector<std::vector<Measurement>> rows;
     Query candidates =
-        database.query("SELECT id, kernel_hash FROM candidates WHERE key = ? ORDER BY id", key);
+        tx.query("SELECT id, kernel_hash FROM candidates WHERE key = ? ORDER BY id", key);
     while (candidates.next()) {
       ASSIGN_OR_RETURN(const bool out,
-                       is_withdrawn(database, candidates.integer(0),
+                       is_withdrawn(tx, candidates.integer(0),
                                     static_cast<uint64_t>(candidates.integer(1))));
       if (out) continue;
-      RETURN_IF_ERROR(read_candidate(database, candidates.integer(0), &rows.emplace_back()));
+      RETURN_IF_ERROR(read_candidate(tx, candidates.integer(0), &rows.emplace_back()));
     }
     RETURN_IF_ERROR(candidates.status());
     std::vector<std::vector<const Measurement*>> traces;
@@ -38,8 +38,8 @@ absl::Status prune_measurements(Database& database, int keep, int64_t unix_ms, i
     for (const std::vector<Measurement>& of_trace : rows) {
       for (const Measurement& m : of_trace) {
         if (!gone.contains(m.id)) continue;
-        RETURN_IF_ERROR(database.query("DELETE FROM measurements WHERE id = ?", m.id).run());
-        if (!m.counts) RETURN_IF_ERROR(add_use(database, m.actor, {.unconfirmed = -1}));
+        RETURN_IF_ERROR(tx.query("DELETE FROM measurements WHERE id = ?", m.id).run());
+        if (!m.counts) RETURN_IF_ERROR(add_use(tx, m.actor, {.unconfirmed = -1}));
         ++*deleted;
         changed.insert(key);
       }
@@ -48,15 +48,15 @@ absl::Status prune_measurements(Database& database, int keep, int64_t unix_ms, i
   for (const char* sql : {"DELETE FROM candidates WHERE id NOT IN"
                           " (SELECT candidate FROM measurements)",
                           "DELETE FROM keys WHERE id NOT IN (SELECT key FROM candidates)"}) {
-    RETURN_IF_ERROR(database.run(sql));
+    RETURN_IF_ERROR(tx.run(sql));
   }
   for (int64_t key : changed) {
     std::vector<int64_t> left;
-    Query rest = database.query("SELECT id FROM candidates WHERE key = ?", key);
+    Query rest = tx.query("SELECT id FROM candidates WHERE key = ?", key);
     while (rest.next()) left.push_back(rest.integer(0));
     RETURN_IF_ERROR(rest.status());
-    for (int64_t candidate : left) RETURN_IF_ERROR(update_pool(database, candidate).status());
-    RETURN_IF_ERROR(note_change(database, key));
+    for (int64_t candidate : left) RETURN_IF_ERROR(update_pool(tx, candidate).status());
+    RETURN_IF_ERROR(note_change(tx, key));
   }
   return absl::OkStatus();
 }

@@ -43,10 +43,105 @@ const std::string kKeyNames = column_names<Key>();
 const std::string kIsKey = concat(" WHERE ", column_conditions<Key>());
 constexpr int64_t kMinuteMs = 60'000;
 
+Query by_key(Transaction& tx, const char* verb, const Key& key) {
+  return tx.query(concat(verb, kIsKey), key);
+}
+
+absl::StatusOr<int64_t> clock_of(Transaction& tx) {
+  Query query = tx.query(concat("SELECT ", tx.database().clock_sql()));
+  const int64_t now_ms = query.next() ? query.integer(0) : 0;
+  RETURN_IF_ERROR(query.status());
+  return now_ms;
+}
+
+// `locked`: the claim's lock is ours, so whoever the row names is gone.
+absl::Status write_claim(WriteTransaction& tx, const Key& key, bool locked) {
+  if (!locked) {
+    Query holder = by_key(tx, "SELECT boot, pid, started FROM claims", key);
+    if (holder.next()) {
+      const ProcessName process{holder.text(0), holder.integer(1), holder.integer(2)};
+      if (tx.database().is_shared() || is_alive(process)) return claimed(key, process.pid);
+    }
+    RETURN_IF_ERROR(holder.status());
+    if (tx.database().is_shared()) return claimed(key, 0);   // locked, its row not yet written
+  }
+  const ProcessName us = this_process();
+  return tx.query(concat("INSERT INTO claims (boot, pid, started, ", kKeyNames,
+                         ") VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (", kKeyNames,
+                         ") DO UPDATE SET boot = excluded.boot, pid = excluded.pid, "
+                         "started = excluded.started"), us.boot, us.pid, us.started, key).run();
+}
+
+// The key's id, made if it is not there. kNotFound: its workload or target is not.
+absl::StatusOr<int64_t> put_key(WriteTransaction& tx, const Key& key, bool make) {
+  ASSIGN_OR_RETURN(const int64_t known, find_key_id(tx, key));
+  if (known != 0) return known;
+  for (const auto& [what, table, id] : {std::tuple("workload", "workloads", &key.workload),
+                                        std::tuple("target", "targets", &key.target)}) {
+    Query query = tx.query(absl::StrCat("SELECT 1 FROM ", table, " WHERE id = ?"), *id);
+    if (!query.next()) return query.status().ok() ? unknown(what, *id) : query.status();
+  }
+  if (!make) return 0;
+  RETURN_IF_ERROR(
+      tx.query(concat("INSERT INTO keys (", kKeyNames, ") VALUES (?,?,?,?,?,?) "
+                      "ON CONFLICT DO NOTHING"), key).run());
+  return find_key_id(tx, key);
+}
+
+// Whether there is one; of `row` all but the key.
+absl::StatusOr<bool> best_of_key(Transaction& tx, int64_t key, int count, BestRow* row) {
+  // As the partial indexes say it: SQLite compares the text.
+  const char* eligible = tx.database().is_shared() ? "eligible <> 0" : "eligible";
+  double limit = 0;
+  int64_t kind = 0;
+  {
+    Query query = tx.query(concat("SELECT median_us, time_kind FROM candidates WHERE key = ? AND ",
+                                  eligible, " ORDER BY time_kind, samples DESC, median_us, id "
+                                  "LIMIT 1"), key);
+    if (!query.next()) {
+      RETURN_IF_ERROR(query.status());
+      return false;
+    }
+    limit = query.real(0);
+    kind = query.integer(1);
+  }
+  std::vector<int64_t> ids;
+  std::vector<Pool> pools;
+  {
+    Query query = tx.query(concat("SELECT id, samples, median_us, high_us FROM candidates "
+                                  "WHERE key = ? AND time_kind = ? AND median_us <= ? AND ",
+                                  eligible, " ORDER BY id"), key, kind, limit);
+    while (query.next()) {
+      ids.push_back(query.integer(0));
+      pools.push_back({query.integer(1), query.real(2), query.real(3), true});
+    }
+    RETURN_IF_ERROR(query.status());
+  }
+  const int64_t chosen = best_of(pools);
+  if (chosen < 0) return damaged(tx, "candidates", "their two indexes disagree");
+  std::vector<Measurement> rows;
+  RETURN_IF_ERROR(read_candidate(tx, ids[chosen], &rows));
+  if (!pool(pointers(rows)).eligible) {
+    return damaged(tx, absl::StrCat("candidate ", ids[chosen]), "not what its measurements say");
+  }
+  row->measurement = represent(pointers(rows));
+  row->others.clear();
+  if (count <= 1) return true;
+  Query query = tx.query(concat("SELECT trace, median_us FROM candidates WHERE key = ? AND "
+                                "time_kind = ? AND id <> ? AND ", eligible,
+                                " ORDER BY median_us, id LIMIT ?"),
+                         key, kind, ids[chosen], count - 1);
+  while (query.next()) row->others.push_back({query.text(0), query.real(1)});
+  RETURN_IF_ERROR(query.status());
+  return true;
+}
+
 class SqlStore : public Store {
  public:
   SqlStore(std::shared_ptr<Database> database, const DatabaseOptions& options)
       : database_(std::move(database)), db_(*database_), options_(options) {}
+  explicit SqlStore(Transaction& tx) : reads_(&tx), db_(tx.database()) {}
+  explicit SqlStore(WriteTransaction& tx) : reads_(&tx), writes_(&tx), db_(tx.database()) {}
 
   ~SqlStore() override {
     const std::vector<Key> claims = claims_;
@@ -54,7 +149,7 @@ class SqlStore : public Store {
   }
 
   absl::Status put_workload(const WorkloadRow& row) override {
-    return write([&] {
+    return write([&](WriteTransaction& tx) {
       const std::string shape = absl::StrJoin(row.shape, ",");
       Bindings values;
       WorkloadRow::fields(row, [&](FieldId, const auto& value) {
@@ -64,7 +159,7 @@ class SqlStore : public Store {
           values.push_back(as_value(value));
         }
       });
-      return db_.query_values(
+      return tx.query_values(
           concat("INSERT INTO workloads (", column_names<WorkloadRow>(), ") VALUES (",
                  placeholders(values.size()), ") "
                        "ON CONFLICT (id) DO UPDATE SET flops = excluded.flops, "
@@ -80,20 +175,20 @@ class SqlStore : public Store {
   }
 
   absl::Status put_target(const std::string& id, const Target& target) override {
-    return write([&] {
+    return write([&](WriteTransaction& tx) {
       const std::string text = to_text(target);
-      return db_.query("INSERT INTO targets (id, text) VALUES (?,?) ON CONFLICT DO NOTHING",
-                       id, text).run();
+      return tx.query("INSERT INTO targets (id, text) VALUES (?,?) ON CONFLICT DO NOTHING",
+                      id, text).run();
     });
   }
 
   absl::Status append(const Key& key, std::vector<Measurement>& measurements) override {
     RETURN_IF_ERROR(admit(key, measurements));
     std::vector<int64_t> ids;
-    RETURN_IF_ERROR(write([&]() -> absl::Status {
+    RETURN_IF_ERROR(write([&](WriteTransaction& tx) -> absl::Status {
       ids.clear();
-      ASSIGN_OR_RETURN(const int64_t id, put_key(key, !measurements.empty()));
-      return append_measurements(db_, id, measurements, &ids);
+      ASSIGN_OR_RETURN(const int64_t id, put_key(tx, key, !measurements.empty()));
+      return append_measurements(tx, id, measurements, &ids);
     }));
     for (size_t i = 0; i < ids.size(); ++i) measurements[i].id = ids[i];
     return absl::OkStatus();
@@ -103,9 +198,9 @@ class SqlStore : public Store {
                    int64_t* stored) override {
     RETURN_IF_ERROR(admit(key, measurements));
     std::vector<int64_t> ids;
-    RETURN_IF_ERROR(write([&]() -> absl::Status {
-      ASSIGN_OR_RETURN(const int64_t id, put_key(key, !measurements.empty()));
-      return put_measurements(db_, id, measurements, &ids, stored);
+    RETURN_IF_ERROR(write([&](WriteTransaction& tx) -> absl::Status {
+      ASSIGN_OR_RETURN(const int64_t id, put_key(tx, key, !measurements.empty()));
+      return put_measurements(tx, id, measurements, &ids, stored);
     }));
     for (size_t i = 0; i < ids.size(); ++i) measurements[i].id = ids[i];
     return absl::OkStatus();
@@ -113,9 +208,9 @@ class SqlStore : public Store {
 
   absl::StatusOr<std::vector<Measurement>> measurements(const Key& key) const override {
     std::vector<Measurement> rows;
-    RETURN_IF_ERROR(read([&]() -> absl::Status {
-      ASSIGN_OR_RETURN(const int64_t id, find_key_id(db_, key));
-      return read_key(db_, id, &rows);
+    RETURN_IF_ERROR(read([&](Transaction& tx) -> absl::Status {
+      ASSIGN_OR_RETURN(const int64_t id, find_key_id(tx, key));
+      return read_key(tx, id, &rows);
     }));
     return rows;
   }
@@ -123,23 +218,23 @@ class SqlStore : public Store {
   absl::StatusOr<std::vector<Measurement>> measurements_after(const Key& key, int64_t after,
                                                               int64_t* newest) const override {
     std::vector<Measurement> rows;
-    RETURN_IF_ERROR(read([&]() -> absl::Status {
+    RETURN_IF_ERROR(read([&](Transaction& tx) -> absl::Status {
       rows.clear();
       *newest = 0;
-      ASSIGN_OR_RETURN(const int64_t id, find_key_id(db_, key));
-      Query last = db_.query("SELECT max(id) FROM measurements");
+      ASSIGN_OR_RETURN(const int64_t id, find_key_id(tx, key));
+      Query last = tx.query("SELECT max(id) FROM measurements");
       if (last.next()) *newest = last.integer(0);
       RETURN_IF_ERROR(last.status());
-      return read_key_after(db_, id, after, &rows);
+      return read_key_after(tx, id, after, &rows);
     }));
     return rows;
   }
 
   absl::StatusOr<BestRow> top(const Key& key, int count) const override {
     BestRow row{key, {}, {}};
-    RETURN_IF_ERROR(read([&]() -> absl::Status {
-      ASSIGN_OR_RETURN(const int64_t id, find_key_id(db_, key));
-      ASSIGN_OR_RETURN(const bool found, best_of_key(id, count, &row));
+    RETURN_IF_ERROR(read([&](Transaction& tx) -> absl::Status {
+      ASSIGN_OR_RETURN(const int64_t id, find_key_id(tx, key));
+      ASSIGN_OR_RETURN(const bool found, best_of_key(tx, id, count, &row));
       return found ? absl::OkStatus() : no_result(key);
     }));
     return row;
@@ -148,8 +243,8 @@ class SqlStore : public Store {
   absl::StatusOr<std::vector<BestRow>> best_in_family(const std::string& family,
                                                       int threads) const override {
     std::vector<BestRow> rows;
-    RETURN_IF_ERROR(read([&]() -> absl::Status {
-      Query query = db_.query(
+    RETURN_IF_ERROR(read([&](Transaction& tx) -> absl::Status {
+      Query query = tx.query(
           concat(kKeys, "JOIN workloads w ON w.id = k.workload "
                         "WHERE w.family = ? AND k.threads = ? ORDER BY 1,2,3,4,5,6"),
           family, threads);
@@ -157,7 +252,7 @@ class SqlStore : public Store {
         BestRow row;
         int column = 0;
         read_columns(query, &column, &row.key);
-        ASSIGN_OR_RETURN(const bool found, best_of_key(query.integer(column), 1, &row));
+        ASSIGN_OR_RETURN(const bool found, best_of_key(tx, query.integer(column), 1, &row));
         if (found) rows.push_back(std::move(row));
       }
       return query.status();
@@ -167,9 +262,9 @@ class SqlStore : public Store {
 
   absl::StatusOr<WorkloadRow> workload(const std::string& id) const override {
     WorkloadRow row;
-    RETURN_IF_ERROR(read([&]() -> absl::Status {
+    RETURN_IF_ERROR(read([&](Transaction& tx) -> absl::Status {
       std::vector<WorkloadRow> rows;
-      RETURN_IF_ERROR(read_workloads(db_, id, &rows));
+      RETURN_IF_ERROR(read_workloads(tx, id, &rows));
       if (rows.empty()) return unknown("workload", id);
       row = std::move(rows[0]);
       return absl::OkStatus();
@@ -179,18 +274,18 @@ class SqlStore : public Store {
 
   absl::StatusOr<std::vector<WorkloadRow>> workloads() const override {
     std::vector<WorkloadRow> rows;
-    RETURN_IF_ERROR(read([&] { return read_workloads(db_, "", &rows); }));
+    RETURN_IF_ERROR(read([&](Transaction& tx) { return read_workloads(tx, "", &rows); }));
     return rows;
   }
 
   absl::StatusOr<Target> target(const std::string& id) const override {
     Target target;
-    RETURN_IF_ERROR(read([&]() -> absl::Status {
-      Query query = db_.query("SELECT text FROM targets WHERE id = ?", id);
+    RETURN_IF_ERROR(read([&](Transaction& tx) -> absl::Status {
+      Query query = tx.query("SELECT text FROM targets WHERE id = ?", id);
       if (!query.next()) return query.status().ok() ? unknown("target", id) : query.status();
       absl::StatusOr<Target> parsed = read_target(query.text(0));
       if (!parsed.ok()) {
-        return damaged(db_, absl::StrCat("target ", id), std::string(parsed.status().message()));
+        return damaged(tx, absl::StrCat("target ", id), std::string(parsed.status().message()));
       }
       target = *std::move(parsed);
       return absl::OkStatus();
@@ -200,8 +295,8 @@ class SqlStore : public Store {
 
   absl::StatusOr<std::vector<Key>> keys() const override {
     std::vector<Key> keys;
-    RETURN_IF_ERROR(read([&] {
-      Query query = db_.query(concat(kKeys, "ORDER BY ", kKeyNames));
+    RETURN_IF_ERROR(read([&](Transaction& tx) {
+      Query query = tx.query(concat(kKeys, "ORDER BY ", kKeyNames));
       while (query.next()) keys.push_back(read_key_columns(query));
       return query.status();
     }));
@@ -209,35 +304,35 @@ class SqlStore : public Store {
   }
 
   absl::Status withdraw(const Withdrawal& withdrawal) override {
-    return write([&] { return withdraw_trace(db_, withdrawal); });
+    return write([&](WriteTransaction& tx) { return withdraw_trace(tx, withdrawal); });
   }
 
   absl::Status restore(const Key& key, const std::string& trace) override {
-    return write([&] { return restore_trace(db_, key, trace); });
+    return write([&](WriteTransaction& tx) { return restore_trace(tx, key, trace); });
   }
 
   absl::StatusOr<std::vector<Withdrawal>> withdrawn() const override {
     std::vector<Withdrawal> rows;
-    RETURN_IF_ERROR(read([&] { return read_withdrawn(db_, nullptr, &rows); }));
+    RETURN_IF_ERROR(read([&](Transaction& tx) { return read_withdrawn(tx, nullptr, &rows); }));
     return rows;
   }
 
   absl::StatusOr<std::vector<Withdrawal>> withdrawn(const Key& key) const override {
     std::vector<Withdrawal> rows;
-    RETURN_IF_ERROR(read([&] { return read_withdrawn(db_, &key, &rows); }));
+    RETURN_IF_ERROR(read([&](Transaction& tx) { return read_withdrawn(tx, &key, &rows); }));
     return rows;
   }
 
   absl::StatusOr<std::vector<WithdrawnDigests>> withdrawn_digests() const override {
     std::vector<WithdrawnDigests> rows;
-    RETURN_IF_ERROR(read([&] { return read_withdrawn_digests(db_, &rows); }));
+    RETURN_IF_ERROR(read([&](Transaction& tx) { return read_withdrawn_digests(tx, &rows); }));
     return rows;
   }
 
   absl::StatusOr<int64_t> withdrawn_revision() const override {
     int64_t revision = 0;
-    RETURN_IF_ERROR(read([&]() -> absl::Status {
-      ASSIGN_OR_RETURN(revision, read_withdrawn_revision(db_));
+    RETURN_IF_ERROR(read([&](Transaction& tx) -> absl::Status {
+      ASSIGN_OR_RETURN(revision, read_withdrawn_revision(tx));
       return absl::OkStatus();
     }));
     return revision;
@@ -245,10 +340,10 @@ class SqlStore : public Store {
 
   absl::StatusOr<std::vector<Change>> changes(int64_t since_ms) const override {
     std::vector<Change> rows;
-    RETURN_IF_ERROR(read([&]() -> absl::Status {
-      ASSIGN_OR_RETURN(const int64_t now_ms, db_.server_ms());
+    RETURN_IF_ERROR(read([&](Transaction& tx) -> absl::Status {
+      ASSIGN_OR_RETURN(const int64_t now_ms, clock_of(tx));
       if (since_ms > now_ms) since_ms = now_ms - kMinuteMs;
-      Query query = db_.query(
+      Query query = tx.query(
           concat("SELECT revision, changed_ms, ", kKeyNames, " FROM keys WHERE changed_ms >= ? AND "
                  "revision > 0 ORDER BY changed_ms"), since_ms);
       while (query.next()) {
@@ -261,8 +356,8 @@ class SqlStore : public Store {
 
   absl::StatusOr<int64_t> latest_change_ms() const override {
     int64_t ms = 0;
-    RETURN_IF_ERROR(read([&] {
-      Query query = db_.query("SELECT max(changed_ms) FROM keys");
+    RETURN_IF_ERROR(read([&](Transaction& tx) {
+      Query query = tx.query("SELECT max(changed_ms) FROM keys");
       if (query.next()) ms = query.integer(0);
       return query.status();
     }));
@@ -272,24 +367,31 @@ class SqlStore : public Store {
   absl::StatusOr<std::vector<int64_t>> find(const MeasurementFilter& filter, int64_t after,
                                             int most) const override {
     std::vector<int64_t> ids;
-    RETURN_IF_ERROR(read([&] { return find_measurements(db_, filter, after, most, &ids); }));
+    RETURN_IF_ERROR(read([&](Transaction& tx) {
+      return find_measurements(tx, filter, after, most, &ids);
+    }));
     return ids;
   }
 
   absl::StatusOr<std::vector<Key>> annul(const std::vector<int64_t>& ids, const std::string& mark,
                                          int64_t* changed) override {
     std::vector<Key> keys;
-    RETURN_IF_ERROR(write([&] { return mark_annulled(db_, ids, mark, &keys, changed); }));
+    RETURN_IF_ERROR(write([&](WriteTransaction& tx) {
+      return mark_annulled(tx, ids, mark, &keys, changed);
+    }));
     return keys;
   }
 
   absl::Status claim(const Key& key) override {
+    CHECK(database_ != nullptr);
     bool locked = false;
     if (db_.is_shared()) {
       if (options_.read_only) return db_.refuse_write();
       ASSIGN_OR_RETURN(locked, db_.try_lock(name_of(key)));
     }
-    absl::Status status = write([&] { return claim_in_transaction(key, locked); });
+    absl::Status status = write([&](WriteTransaction& tx) {
+      return write_claim(tx, key, locked);
+    });
     if (!status.ok()) {
       if (locked) db_.unlock(name_of(key));
       return status;
@@ -305,7 +407,9 @@ class SqlStore : public Store {
       const std::lock_guard guard(claims_mutex_);
       if (std::erase(claims_, key) == 0) return;
     }
-    write([&] { return by_key("DELETE FROM claims", key).run(); }).IgnoreError();
+    write([&](WriteTransaction& tx) {
+      return by_key(tx, "DELETE FROM claims", key).run();
+    }).IgnoreError();
     if (db_.is_shared()) db_.unlock(name_of(key));
   }
 
@@ -313,122 +417,37 @@ class SqlStore : public Store {
   absl::StatusOr<int64_t> prune(int keep, int64_t unix_ms) override;
   absl::StatusOr<std::vector<std::string>> check() const override {
     std::vector<std::string> lines;
-    RETURN_IF_ERROR(read([&] { return check_database(db_, &lines); }));
+    RETURN_IF_ERROR(read([&](Transaction& tx) { return check_database(tx, &lines); }));
     return lines;
   }
 
  private:
   template <class Body>
   absl::Status write(Body body) {
+    if (writes_ != nullptr) return writes_->savepoint([&] { return body(*writes_); });
     if (options_.read_only) return db_.refuse_write();
     return db_.write(options_.patience_s, body);
   }
   template <class Body>
   absl::Status read(Body body) const {
-    return db_.read(options_.patience_s, body);
+    return reads_ != nullptr ? body(*reads_) : db_.read(options_.patience_s, body);
   }
 
-  Query by_key(const char* verb, const Key& key) const {
-    return db_.query(concat(verb, kIsKey), key);
-  }
   static int64_t name_of(const Key& key) { return static_cast<int64_t>(hash64(describe(key))); }
 
-  // All below REQUIRE: inside a transaction.
-  absl::Status claim_in_transaction(const Key& key, bool locked);
-  absl::StatusOr<int64_t> put_key(const Key& key, bool make);
-  // Whether there is one; of `row` all but the key.
-  absl::StatusOr<bool> best_of_key(int64_t key, int count, BestRow* row) const;
-  std::shared_ptr<Database> database_;
+  const std::shared_ptr<Database> database_;  // nullptr: within a transaction
+  Transaction* const reads_ = nullptr;     // that
+  WriteTransaction* const writes_ = nullptr;
   Database& db_;                           // a const Store still runs statements
-  DatabaseOptions options_;
+  const DatabaseOptions options_;
   std::mutex claims_mutex_;
   std::vector<Key> claims_;                // held, and given back when the Store goes
 };
 
-// `locked`: the claim's lock is ours, so whoever the row names is gone.
-absl::Status SqlStore::claim_in_transaction(const Key& key, bool locked) {
-  if (!locked) {
-    Query holder = by_key("SELECT boot, pid, started FROM claims", key);
-    if (holder.next()) {
-      const ProcessName process{holder.text(0), holder.integer(1), holder.integer(2)};
-      if (db_.is_shared() || is_alive(process)) return claimed(key, process.pid);
-    }
-    RETURN_IF_ERROR(holder.status());
-    if (db_.is_shared()) return claimed(key, 0);             // locked, its row not yet written
-  }
-  const ProcessName us = this_process();
-  return db_.query(concat("INSERT INTO claims (boot, pid, started, ", kKeyNames,
-                          ") VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (", kKeyNames,
-                          ") DO UPDATE SET boot = excluded.boot, pid = excluded.pid, "
-                          "started = excluded.started"), us.boot, us.pid, us.started, key).run();
-}
-
-// The key's id, made if it is not there. kNotFound: its workload or target is not.
-absl::StatusOr<int64_t> SqlStore::put_key(const Key& key, bool make) {
-  ASSIGN_OR_RETURN(const int64_t known, find_key_id(db_, key));
-  if (known != 0) return known;
-  for (const auto& [what, table, id] : {std::tuple("workload", "workloads", &key.workload),
-                                        std::tuple("target", "targets", &key.target)}) {
-    Query query = db_.query(absl::StrCat("SELECT 1 FROM ", table, " WHERE id = ?"), *id);
-    if (!query.next()) return query.status().ok() ? unknown(what, *id) : query.status();
-  }
-  if (!make) return 0;
-  RETURN_IF_ERROR(
-      db_.query(concat("INSERT INTO keys (", kKeyNames, ") VALUES (?,?,?,?,?,?) "
-                       "ON CONFLICT DO NOTHING"), key).run());
-  return find_key_id(db_, key);
-}
-
-absl::StatusOr<bool> SqlStore::best_of_key(int64_t key, int count, BestRow* row) const {
-  // As the partial indexes say it: SQLite compares the text.
-  const char* eligible = db_.is_shared() ? "eligible <> 0" : "eligible";
-  double limit = 0;
-  int64_t kind = 0;
-  {
-    Query query = db_.query(concat("SELECT median_us, time_kind FROM candidates WHERE key = ? AND ",
-                                   eligible, " ORDER BY time_kind, samples DESC, median_us, id "
-                                   "LIMIT 1"), key);
-    if (!query.next()) {
-      RETURN_IF_ERROR(query.status());
-      return false;
-    }
-    limit = query.real(0);
-    kind = query.integer(1);
-  }
-  std::vector<int64_t> ids;
-  std::vector<Pool> pools;
-  {
-    Query query = db_.query(concat("SELECT id, samples, median_us, high_us FROM candidates "
-                                   "WHERE key = ? AND time_kind = ? AND median_us <= ? AND ",
-                                   eligible, " ORDER BY id"), key, kind, limit);
-    while (query.next()) {
-      ids.push_back(query.integer(0));
-      pools.push_back({query.integer(1), query.real(2), query.real(3), true});
-    }
-    RETURN_IF_ERROR(query.status());
-  }
-  const int64_t chosen = best_of(pools);
-  if (chosen < 0) return damaged(db_, "candidates", "their two indexes disagree");
-  std::vector<Measurement> rows;
-  RETURN_IF_ERROR(read_candidate(db_, ids[chosen], &rows));
-  if (!pool(pointers(rows)).eligible) {
-    return damaged(db_, absl::StrCat("candidate ", ids[chosen]), "not what its measurements say");
-  }
-  row->measurement = represent(pointers(rows));
-  row->others.clear();
-  if (count <= 1) return true;
-  Query query = db_.query(concat("SELECT trace, median_us FROM candidates WHERE key = ? AND "
-                                 "time_kind = ? AND id <> ? AND ", eligible,
-                                 " ORDER BY median_us, id LIMIT ?"),
-                          key, kind, ids[chosen], count - 1);
-  while (query.next()) row->others.push_back({query.text(0), query.real(1)});
-  RETURN_IF_ERROR(query.status());
-  return true;
-}
-
 absl::StatusOr<Store::Stats> SqlStore::stats() const {
+  CHECK(database_ != nullptr);
   Stats stats;
-  RETURN_IF_ERROR(read([&]() -> absl::Status {
+  RETURN_IF_ERROR(read([&](Transaction& tx) -> absl::Status {
     stats.service.clear();
     const std::pair<const char*, int64_t*> counts[] = {
         {"SELECT count(*) FROM workloads", &stats.workloads},
@@ -437,7 +456,7 @@ absl::StatusOr<Store::Stats> SqlStore::stats() const {
         {"SELECT count(*) FROM measurements", &stats.measurements},
         {"SELECT count(*) FROM measurements WHERE verdict <> 'ok'", &stats.failed}};
     for (const auto& [sql, value] : counts) {
-      Query query = db_.query(sql);
+      Query query = tx.query(sql);
       if (query.next()) *value = query.integer(0);
       RETURN_IF_ERROR(query.status());
     }
@@ -446,7 +465,7 @@ absl::StatusOr<Store::Stats> SqlStore::stats() const {
                                            "measurements", "claims", "clock",
                                            "withdrawn_revision"};
       if (std::find(std::begin(kOwn), std::end(kOwn), table.name) != std::end(kOwn)) continue;
-      Query query = db_.query(concat("SELECT count(*) FROM ", sql_name(table.name)));
+      Query query = tx.query(concat("SELECT count(*) FROM ", sql_name(table.name)));
       stats.service.emplace_back(table.name, query.next() ? query.integer(0) : 0);
       RETURN_IF_ERROR(query.status());
     }
@@ -458,8 +477,11 @@ absl::StatusOr<Store::Stats> SqlStore::stats() const {
 }
 
 absl::StatusOr<int64_t> SqlStore::prune(int keep, int64_t unix_ms) {
+  CHECK(database_ != nullptr);
   int64_t deleted = 0;
-  RETURN_IF_ERROR(write([&] { return prune_measurements(db_, keep, unix_ms, &deleted); }));
+  RETURN_IF_ERROR(write([&](WriteTransaction& tx) {
+    return prune_measurements(tx, keep, unix_ms, &deleted);
+  }));
   // Only the file's size is at stake: a full disk keeps it as it is.
   if (deleted > 0) db_.vacuum(options_.patience_s).IgnoreError();
   return deleted;
@@ -471,5 +493,9 @@ std::unique_ptr<Store> make_store(std::shared_ptr<Database> database,
                                   const DatabaseOptions& options) {
   return std::make_unique<SqlStore>(std::move(database), options);
 }
+
+std::unique_ptr<Store> store_in(WriteTransaction& tx) { return std::make_unique<SqlStore>(tx); }
+
+std::unique_ptr<const Store> store_in(Transaction& tx) { return std::make_unique<SqlStore>(tx); }
 
 }  // namespace lw

@@ -1,5 +1,5 @@
 // How much each client has the service keep: counted where rows come and go, in their transaction,
-// so that a quota costs a look at one row. `db check` compares. REQUIRE: inside a transaction.
+// so that a quota costs a look at one row. `db check` compares.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct ClientUse {
 };
 
 // `client`: with the role, "client/ci".
-absl::StatusOr<ClientUse> client_use(Database& database, std::string_view client);
-// Negative where something goes. REQUIRES: inside a write().
-absl::Status add_use(Database& database, std::string_view client, const ClientUse& more);
+absl::StatusOr<ClientUse> client_use(Transaction& tx, std::string_view client);
+// Negative where something goes.
+absl::Status add_use(WriteTransaction& tx, std::string_view client, const ClientUse& more);
 
 }  // namespace lw

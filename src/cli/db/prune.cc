@@ -32,8 +32,9 @@ bool asks_for_any(const Retention& retention) {
 // What it would delete is deleted, counted, and brought back.
 absl::StatusOr<int64_t> count_measurements(Database& database, int keep, int64_t before_ms) {
   int64_t count = 0;
-  const absl::Status undone = database.write(kPatience_s, [&]() -> absl::Status {
-    RETURN_IF_ERROR(prune_measurements(database, keep, before_ms, &count));
+  const absl::Status undone = database.write(kPatience_s,
+                                             [&](WriteTransaction& tx) -> absl::Status {
+    RETURN_IF_ERROR(prune_measurements(tx, keep, before_ms, &count));
     return absl::CancelledError("a dry run");
   });
   if (!absl::IsCancelled(undone)) return undone;
@@ -47,8 +48,8 @@ absl::StatusOr<Pruned> count(Database& database, const PruneOptions& options, bo
     const int64_t before_ms = now_ms - static_cast<int64_t>(options.days * kDayMs);
     ASSIGN_OR_RETURN(pruned.measurements, count_measurements(database, options.keep, before_ms));
   }
-  RETURN_IF_ERROR(database.read(kPatience_s, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(pruned.forgotten, count_forgettable(database, options.retention, now_ms));
+  RETURN_IF_ERROR(database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
+    ASSIGN_OR_RETURN(pruned.forgotten, count_forgettable(tx, options.retention, now_ms));
     return absl::OkStatus();
   }));
   return pruned;
@@ -58,15 +59,15 @@ absl::Status forget_all(Database& database, const Retention& retention, int64_t 
                         Forgotten* all) {
   while (true) {
     int kind = -1;
-    RETURN_IF_ERROR(database.read(kPatience_s, [&]() -> absl::Status {
-      ASSIGN_OR_RETURN(kind, what_to_forget(database, retention, now_ms));
+    RETURN_IF_ERROR(database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
+      ASSIGN_OR_RETURN(kind, what_to_forget(tx, retention, now_ms));
       return absl::OkStatus();
     }));
     if (kind < 0) return absl::OkStatus();
     Forgotten gone;
-    RETURN_IF_ERROR(database.write(kPatience_s, [&]() -> absl::Status {
+    RETURN_IF_ERROR(database.write(kPatience_s, [&](WriteTransaction& tx) -> absl::Status {
       gone.clear();
-      return forget_piece(database, retention, kind, now_ms, kPiece, &gone);
+      return forget_piece(tx, retention, kind, now_ms, kPiece, &gone);
     }));
     for (const auto& [what, rows] : gone) (*all)[what] += rows;
   }

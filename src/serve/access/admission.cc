@@ -23,8 +23,8 @@ void set(DeviceRow* device, v1::DeviceAdmission admission, std::string reason) {
 }
 
 // By an admin, or in the time when new devices did not wait for one.
-absl::StatusOr<bool> is_admitted(Database& database, const DeviceRow& device) {
-  Query query = database.query(
+absl::StatusOr<bool> is_admitted(Transaction& tx, const DeviceRow& device) {
+  Query query = tx.query(
       "SELECT 1 FROM admitted WHERE agent = ? AND target = ? UNION ALL "
       "SELECT 1 FROM devices WHERE agent = ? AND target = ? AND admission = 'open' LIMIT 1",
       device.agent, device.target, device.agent, device.target);
@@ -35,13 +35,13 @@ absl::StatusOr<bool> is_admitted(Database& database, const DeviceRow& device) {
 
 }  // namespace
 
-absl::Status review_admission(Database& database, bool new_devices_wait, bool is_another,
+absl::Status review_admission(Transaction& tx, bool new_devices_wait, bool is_another,
                               DeviceRow* device) {
   const bool is_pending = device->admission == v1::DEVICE_ADMISSION_PENDING;
   if (is_pending || (is_another && is_free(*device))) {
     bool admitted = !new_devices_wait;
     if (!admitted) {
-      ASSIGN_OR_RETURN(admitted, is_admitted(database, *device));
+      ASSIGN_OR_RETURN(admitted, is_admitted(tx, *device));
     }
     if (!admitted) {
       set(device, v1::DEVICE_ADMISSION_PENDING,
@@ -59,10 +59,10 @@ absl::Status review_admission(Database& database, bool new_devices_wait, bool is
   return absl::OkStatus();
 }
 
-absl::Status admit(Database& database, std::string_view agent, std::string_view target,
+absl::Status admit(WriteTransaction& tx, std::string_view agent, std::string_view target,
                    int64_t now_ms) {
-  return database.query("INSERT INTO admitted (agent, target, time_ms) VALUES (?,?,?) "
-                        "ON CONFLICT DO NOTHING", agent, target, now_ms).run();
+  return tx.query("INSERT INTO admitted (agent, target, time_ms) VALUES (?,?,?) "
+                  "ON CONFLICT DO NOTHING", agent, target, now_ms).run();
 }
 
 }  // namespace lw

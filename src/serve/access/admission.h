@@ -14,12 +14,12 @@ namespace lw {
 
 // The admission and its reason, from now on: pending and unsupported devices open by themselves
 // when what they waited for has come. `is_another`: new, or of another agent or target than it was.
-// The row itself is not written. REQUIRES: inside a write().
-absl::Status review_admission(Database& database, bool new_devices_wait, bool is_another,
+// The row itself is not written.
+absl::Status review_admission(Transaction& tx, bool new_devices_wait, bool is_another,
                               DeviceRow* device);
 
-// An admin lets the agent in with this target, for good. REQUIRES: inside a write().
-absl::Status admit(Database& database, std::string_view agent, std::string_view target,
+// An admin lets the agent in with this target, for good.
+absl::Status admit(WriteTransaction& tx, std::string_view agent, std::string_view target,
                    int64_t now_ms);
 
 }  // namespace lw

@@ -63,7 +63,7 @@ absl::StatusOr<int64_t> integer_parameter(const Parameters& parameters, const st
                                           int64_t usual, int64_t low, int64_t high);
 // A text parameter of at most 200 bytes, "" when absent.
 absl::StatusOr<std::string> text_parameter(const Parameters& parameters, const std::string& name);
-// The name of a target by its id; the id's beginning when it is not known. Inside a read().
-std::string target_name(Database& database, const std::string& id);
+// The name of a target by its id; the id's beginning when it is not known.
+std::string target_name(Transaction& tx, const std::string& id);
 
 }  // namespace lw

@@ -21,16 +21,16 @@ constexpr int64_t kTimeline_ms = 30 * 60'000;
 constexpr int64_t kTimelineRows = 5000, kTimelineJobs = 500;
 constexpr int64_t kFailureRows = 10'000, kFailureHours = 24;
 
-// Rows of (name, count), as an object. REQUIRES: inside a read().
-absl::Status count_by(Database& database, const char* sql, Json* counts) {
+// Rows of (name, count), as an object.
+absl::Status count_by(Transaction& tx, const char* sql, Json* counts) {
   *counts = Json::object();
-  Query query = database.query(sql);
+  Query query = tx.query(sql);
   while (query.next()) (*counts)[query.text(0)] = query.integer(1);
   return query.status();
 }
 
-absl::StatusOr<int64_t> one_number(Database& database, const char* sql) {
-  Query query = database.query(sql);
+absl::StatusOr<int64_t> one_number(Transaction& tx, const char* sql) {
+  Query query = tx.query(sql);
   const int64_t value = query.next() ? query.integer(0) : 0;
   RETURN_IF_ERROR(query.status());
   return value;
@@ -46,10 +46,10 @@ int64_t since_ms(const ViewContext& context) {
   return context.now_ms - static_cast<int64_t>(1000 * context.online_s);
 }
 
-// Jobs that a device holds now. REQUIRES: inside a read().
-absl::Status held_jobs(Database& database, const std::string& device, Json* jobs) {
+// Jobs that a device holds now.
+absl::Status held_jobs(Transaction& tx, const std::string& device, Json* jobs) {
   *jobs = Json::array();
-  Query query = database.query(
+  Query query = tx.query(
       "SELECT id, study, position, attempt, lease_until FROM jobs WHERE device = ? AND "
       "state = 'leased' ORDER BY id LIMIT 16", device);
   while (query.next()) {
@@ -84,8 +84,8 @@ absl::StatusOr<std::string> text_parameter(const Parameters& parameters, const s
   return found->second;
 }
 
-std::string target_name(Database& database, const std::string& id) {
-  Query query = database.query("SELECT text FROM targets WHERE id = ?", id);
+std::string target_name(Transaction& tx, const std::string& id) {
+  Query query = tx.query("SELECT text FROM targets WHERE id = ?", id);
   if (!query.next()) return id.substr(0, 12);
   const Json target = Json::parse(query.text(0), nullptr, false);
   const bool named = target.is_object() && target.contains("name") && target["name"].is_string();
@@ -93,31 +93,30 @@ std::string target_name(Database& database, const std::string& id) {
 }
 
 absl::StatusOr<Json> view_overview(const ViewContext& context) {
-  Database& database = context.database;
   Json view = {{"now_ms", context.now_ms}};
-  RETURN_IF_ERROR(database.read(kPatience_s, [&]() -> absl::Status {
-    RETURN_IF_ERROR(count_by(database, "SELECT state, count(*) FROM studies WHERE state <> "
-                                       "'deleted' GROUP BY state", &view["studies"]));
+  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
+    RETURN_IF_ERROR(count_by(tx, "SELECT state, count(*) FROM studies WHERE state <> "
+                                 "'deleted' GROUP BY state", &view["studies"]));
     Json& jobs = view["jobs"];
     jobs = Json::object();
     for (const auto& [name, sql] :
          {std::pair{"queued", "SELECT count(*) FROM jobs WHERE state = 'queued'"},
           std::pair{"leased", "SELECT count(*) FROM jobs WHERE state = 'leased'"},
           std::pair{"dead", "SELECT count(*) FROM jobs WHERE state = 'dead'"}}) {
-      ASSIGN_OR_RETURN(const int64_t count, one_number(database, sql));
+      ASSIGN_OR_RETURN(const int64_t count, one_number(tx, sql));
       jobs[name] = count;
     }
     // The newest id stands for the count: measurements are append-only, and counting a million
     // rows takes longer than the page may.
     ASSIGN_OR_RETURN(const int64_t measurements,
-                     one_number(database, "SELECT max(id) FROM measurements"));
-    ASSIGN_OR_RETURN(const int64_t keys, one_number(database, "SELECT max(id) FROM keys"));
+                     one_number(tx, "SELECT max(id) FROM measurements"));
+    ASSIGN_OR_RETURN(const int64_t keys, one_number(tx, "SELECT max(id) FROM keys"));
     view["measurements"] = measurements;
     view["schedules"] = keys;
     const int64_t since = since_ms(context);
     Json devices = {{"total", 0}, {"online", 0}, {"draining", 0}, {"quarantined", 0},
                     {"pending", 0}, {"unsupported", 0}, {"unwell", 0}};
-    Query query = database.query("SELECT admission, health, seen_ms, left_ms FROM devices");
+    Query query = tx.query("SELECT admission, health, seen_ms, left_ms FROM devices");
     while (query.next()) {
       const std::string admission = query.text(0);
       const bool online = is_online(query.integer(2), query.integer(3), since);
@@ -131,7 +130,7 @@ absl::StatusOr<Json> view_overview(const ViewContext& context) {
     }
     RETURN_IF_ERROR(query.status());
     view["devices"] = std::move(devices);
-    Query agents = database.query(
+    Query agents = tx.query(
         concat("SELECT count(*), coalesce(sum(CASE WHEN ", kOnline, " THEN 1 ELSE 0 END), 0) "
                "FROM agents"), since);
     if (agents.next()) {
@@ -146,8 +145,8 @@ absl::StatusOr<Json> view_devices(const ViewContext& context, const Parameters& 
   ASSIGN_OR_RETURN(const int64_t limit, integer_parameter(parameters, "limit", 100, 1, 200));
   ASSIGN_OR_RETURN(const std::string after, text_parameter(parameters, "after"));
   Json page = {{"devices", Json::array()}, {"next", nullptr}};
-  RETURN_IF_ERROR(context.database.read(kPatience_s, [&]() -> absl::Status {
-    Query row = context.database.query(
+  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
+    Query row = tx.query(
         "SELECT id, agent, description, target, admission, reason, health, failures, jobs_done, "
         "jobs_failed, seen_ms, left_ms, confirmed, contradicted FROM devices WHERE id > ? "
         "ORDER BY id LIMIT ?", after, limit + 1);
@@ -160,12 +159,12 @@ absl::StatusOr<Json> view_devices(const ViewContext& context, const Parameters& 
       loopwright::v1::Device device;
       device.ParseFromString(std::string(row.bytes(2)));
       Json held;
-      RETURN_IF_ERROR(held_jobs(context.database, row.text(0), &held));
+      RETURN_IF_ERROR(held_jobs(tx, row.text(0), &held));
       devices.push_back(
           {{"id", row.text(0)}, {"agent", row.text(1)}, {"kind", device.kind()},
            {"exact", device.exact()},
            {"time_kind", time_kind_name(from_proto(device.time_kind()))},
-           {"target", device.target().name().empty() ? target_name(context.database, row.text(3))
+           {"target", device.target().name().empty() ? target_name(tx, row.text(3))
                                                      : device.target().name()},
            {"cores", device.target().cores()}, {"admission", row.text(4)}, {"reason", row.text(5)},
            {"health", row.text(6)}, {"failures", row.integer(7)}, {"jobs_done", row.integer(8)},
@@ -183,8 +182,8 @@ absl::StatusOr<Json> view_agents(const ViewContext& context, const Parameters& p
   ASSIGN_OR_RETURN(const int64_t limit, integer_parameter(parameters, "limit", 100, 1, 200));
   ASSIGN_OR_RETURN(const std::string after, text_parameter(parameters, "after"));
   Json page = {{"agents", Json::array()}, {"next", nullptr}};
-  RETURN_IF_ERROR(context.database.read(kPatience_s, [&]() -> absl::Status {
-    Query row = context.database.query(
+  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
+    Query row = tx.query(
         "SELECT id, version, labels, peer, seen_ms, left_ms FROM agents WHERE id > ? ORDER BY id "
         "LIMIT ?", after, limit + 1);
     while (row.next()) {
@@ -213,12 +212,11 @@ absl::StatusOr<Json> view_queue(const ViewContext& context) {
   };
   std::map<std::pair<std::string, std::string>, Line> lines;
   Json queue = Json::array();
-  Database& database = context.database;
-  RETURN_IF_ERROR(database.read(kPatience_s, [&]() -> absl::Status {
+  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
     for (const bool leased : {false, true}) {
-      Query row = database.query(concat("SELECT target, client, count(*), min(id) FROM jobs WHERE "
-                                        "state = '", leased ? "leased" : "queued",
-                                        "' GROUP BY target, client"));
+      Query row = tx.query(concat("SELECT target, client, count(*), min(id) FROM jobs WHERE "
+                                  "state = '", leased ? "leased" : "queued",
+                                  "' GROUP BY target, client"));
       while (row.next()) {
         Line& line = lines[{row.text(0), row.text(1)}];
         (leased ? line.leased : line.queued) = row.integer(2);
@@ -228,9 +226,9 @@ absl::StatusOr<Json> view_queue(const ViewContext& context) {
     }
     for (const auto& [key, line] : lines) {
       if (queue.size() == 200) break;
-      Query oldest = database.query("SELECT created_ms FROM jobs WHERE id = ?", line.oldest);
+      Query oldest = tx.query("SELECT created_ms FROM jobs WHERE id = ?", line.oldest);
       const int64_t since = oldest.next() ? oldest.integer(0) : 0;
-      queue.push_back({{"target", target_name(database, key.first)}, {"client", key.second},
+      queue.push_back({{"target", target_name(tx, key.first)}, {"client", key.second},
                        {"queued", line.queued}, {"leased", line.leased},
                        {"oldest_ms", since}});
     }
@@ -242,10 +240,9 @@ absl::StatusOr<Json> view_queue(const ViewContext& context) {
 absl::StatusOr<Json> view_timeline(const ViewContext& context) {
   Json jobs = Json::array();
   const int64_t since = context.now_ms - kTimeline_ms;
-  Database& database = context.database;
-  RETURN_IF_ERROR(database.read(kPatience_s, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const int64_t newest, one_number(database, "SELECT max(id) FROM jobs"));
-    Query row = database.query(
+  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
+    ASSIGN_OR_RETURN(const int64_t newest, one_number(tx, "SELECT max(id) FROM jobs"));
+    Query row = tx.query(
         "SELECT id, study, position, state, attempt, device, CASE WHEN leased_ms > 0 THEN "
         "leased_ms "
         "ELSE created_ms END, ended_ms FROM jobs "
@@ -282,11 +279,10 @@ absl::StatusOr<Json> view_failures(const ViewContext& context) {
   const int64_t last_hour = context.now_ms / kHour_ms, first_hour = last_hour - kFailureHours + 1;
   std::map<std::string, std::vector<int64_t>> by_verdict;
   int64_t read = 0, oldest = context.now_ms;
-  Database& database = context.database;
-  RETURN_IF_ERROR(database.read(kPatience_s, [&]() -> absl::Status {
+  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
     ASSIGN_OR_RETURN(const int64_t newest,
-                     one_number(database, "SELECT max(id) FROM measurements"));
-    Query row = database.query(
+                     one_number(tx, "SELECT max(id) FROM measurements"));
+    Query row = tx.query(
         "SELECT verdict, unix_ms FROM measurements WHERE id > ? ORDER BY id DESC LIMIT ?",
         newest - kFailureRows, kFailureRows);
     while (row.next()) {

@@ -24,13 +24,12 @@ std::string like_pattern(const std::string& text) {
 }
 
 // The best by the same rule as `best` (tuner_db/best.h), its trace, and how many traces were tried.
-// REQUIRES: inside a read().
-absl::Status add_best(Database& database, Json* schedule) {
+absl::Status add_best(Transaction& tx, Json* schedule) {
   const int64_t key = (*schedule)["id"].get<int64_t>();
   std::vector<int64_t> ids;
   std::vector<Pool> pools;
   int64_t tried = 0;
-  Query row = database.query(
+  Query row = tx.query(
       "SELECT id, samples, median_us, high_us, eligible, time_kind FROM candidates WHERE key = ? "
       "ORDER BY id", key);
   for (; row.next(); ++tried) {
@@ -53,7 +52,7 @@ absl::Status add_best(Database& database, Json* schedule) {
   (*schedule)["best_us"] = us;
   (*schedule)["time_kind"] = time_kind_name(pools[best].time_kind);
   (*schedule)["gflops"] = us > 0 ? (*schedule)["flops"].get<double>() / us / 1e3 : 0.0;
-  Query trace = database.query("SELECT trace FROM candidates WHERE id = ?", ids[best]);
+  Query trace = tx.query("SELECT trace FROM candidates WHERE id = ?", ids[best]);
   if (trace.next()) (*schedule)["trace"] = trace.text(0).substr(0, 4000);
   return trace.status();
 }
@@ -66,18 +65,17 @@ absl::StatusOr<Json> view_schedules(const ViewContext& context, const Parameters
                    integer_parameter(parameters, "after", 0, 0, int64_t{1} << 53));
   ASSIGN_OR_RETURN(const std::string search, text_parameter(parameters, "search"));
   const std::string pattern = like_pattern(search);
-  Database& database = context.database;
   Json schedules = Json::array();
   Json next = nullptr;
-  RETURN_IF_ERROR(database.read(kPatience_s, [&]() -> absl::Status {
+  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
     int64_t newest = 0;
     {
-      Query query = database.query("SELECT max(id) FROM keys");
+      Query query = tx.query("SELECT max(id) FROM keys");
       if (query.next()) newest = query.integer(0);
       RETURN_IF_ERROR(query.status());
     }
     const int64_t end = after + kKeysAtOnce;
-    Query row = database.query(
+    Query row = tx.query(
         "SELECT k.id, w.name, w.source_words, k.target, k.backend, k.threads, k.cache, w.flops, "
         "k.workload FROM keys k JOIN workloads w ON w.id = k.workload WHERE k.id > ? AND k.id <= ? "
         "AND (lower(w.name) LIKE ? ESCAPE '!' OR lower(w.source_words) LIKE ? ESCAPE '!') "
@@ -89,10 +87,10 @@ absl::StatusOr<Json> view_schedules(const ViewContext& context, const Parameters
         break;
       }
       Json schedule = {{"id", row.integer(0)}, {"name", row.text(1)}, {"words", row.text(2)},
-                       {"target", target_name(database, row.text(3))}, {"backend", row.text(4)},
+                       {"target", target_name(tx, row.text(3))}, {"backend", row.text(4)},
                        {"threads", row.integer(5)}, {"cache", row.text(6)}, {"flops", row.real(7)},
                        {"workload", row.text(8)}};
-      RETURN_IF_ERROR(add_best(database, &schedule));
+      RETURN_IF_ERROR(add_best(tx, &schedule));
       schedules.push_back(std::move(schedule));
     }
     return row.status();

@@ -38,10 +38,9 @@ struct Progress {
   Json rows = Json::array();
 };
 
-// REQUIRES: inside a read().
-absl::Status read_workloads(Database& database, const std::string& id, bool with_rows,
+absl::Status read_workloads(Transaction& tx, const std::string& id, bool with_rows,
                             Progress* progress) {
-  Query query = database.query(
+  Query query = tx.query(
       "SELECT position, name, workload, backend, threads, cache, weight, trials, failed, "
       "CASE WHEN given_us > 0 THEN given_us ELSE best_us END, zero_us, busy_s, done, note, "
       "time_kind FROM study_workloads WHERE study = ? ORDER BY position", id);
@@ -70,12 +69,12 @@ absl::Status read_workloads(Database& database, const std::string& id, bool with
   return query.status();
 }
 
-absl::StatusOr<Json> study_json(Database& database, const Query& row, bool with_workloads) {
+absl::StatusOr<Json> study_json(Transaction& tx, const Query& row, bool with_workloads) {
   const std::string id = row.text(0);
   loopwright::v1::StudySpec spec;
   spec.ParseFromString(std::string(row.bytes(2)));  // a damaged one shows as empty
   Progress progress;
-  RETURN_IF_ERROR(read_workloads(database, id, with_workloads, &progress));
+  RETURN_IF_ERROR(read_workloads(tx, id, with_workloads, &progress));
   const int wanted = spec.trials() > 0 ? spec.trials() : 200 * progress.workloads;
   Json labels = Json::object();
   for (const auto& [name, value] : spec.labels()) labels[name] = value;
@@ -84,7 +83,7 @@ absl::StatusOr<Json> study_json(Database& database, const Query& row, bool with_
       {"client", row.text(1)},
       {"state", row.text(3)},
       {"priority", row.integer(4)},
-      {"target", row.text(5).empty() ? spec.target() : target_name(database, row.text(5))},
+      {"target", row.text(5).empty() ? spec.target() : target_name(tx, row.text(5))},
       {"error", row.text(6)},
       {"waiting", row.text(12)},           // for what, while it is queued
       {"waiting_since_ms", row.text(12).empty() ? 0 : row.integer(13)},
@@ -107,9 +106,8 @@ absl::StatusOr<Json> study_json(Database& database, const Query& row, bool with_
 }
 
 // Of a study's workload, as GetStudy gives them.
-absl::StatusOr<Json> workload_failures(Database& database, const std::string& id,
-                                       int64_t position) {
-  Query query = database.query(
+absl::StatusOr<Json> workload_failures(Transaction& tx, const std::string& id, int64_t position) {
+  Query query = tx.query(
       "SELECT k.id FROM study_workloads w "
       "JOIN studies s ON s.id = w.study "
       "JOIN keys k ON k.workload = w.workload AND k.target = s.target AND k.backend = w.backend "
@@ -118,7 +116,7 @@ absl::StatusOr<Json> workload_failures(Database& database, const std::string& id
       id, position);
   const int64_t key = query.next() ? query.integer(0) : 0;
   RETURN_IF_ERROR(query.status());
-  ASSIGN_OR_RETURN(const std::vector<FailureClass> failures, read_failures(database, key));
+  ASSIGN_OR_RETURN(const std::vector<FailureClass> failures, read_failures(tx, key));
   return failures_json(failure_messages(failures));
 }
 
@@ -134,18 +132,18 @@ absl::StatusOr<Json> view_studies(const ViewContext& context, const Parameters& 
   std::vector<Value> values = {std::string_view(before)};
   if (!state.empty()) values.push_back(std::string_view(state));
   Json page = {{"studies", Json::array()}, {"next", nullptr}};
-  RETURN_IF_ERROR(context.database.read(kPatience_s, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const StudyPage found, page_of_studies(context.database, where, values,
+  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
+    ASSIGN_OR_RETURN(const StudyPage found, page_of_studies(tx, where, values,
                                                             static_cast<int>(limit)));
     if (found.count == 0) return absl::OkStatus();
     if (found.more) page["next"] = found.last;
     std::vector<Value> chosen = values;
     chosen.push_back(std::string_view(found.last));
     const std::string sql = concat(kStudyColumns, where, "AND id >= ? ORDER BY id DESC");
-    Query query = context.database.query_values(sql, chosen);
+    Query query = tx.query_values(sql, chosen);
     Json& studies = page["studies"];
     while (query.next()) {
-      ASSIGN_OR_RETURN(Json study, study_json(context.database, query, false));
+      ASSIGN_OR_RETURN(Json study, study_json(tx, query, false));
       studies.push_back(std::move(study));
     }
     return query.status();
@@ -155,14 +153,14 @@ absl::StatusOr<Json> view_studies(const ViewContext& context, const Parameters& 
 
 absl::StatusOr<Json> view_study(const ViewContext& context, const std::string& id) {
   Json study;
-  RETURN_IF_ERROR(context.database.read(kPatience_s, [&]() -> absl::Status {
+  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
     const std::string sql = concat(kStudyColumns, "WHERE id = ? AND state <> ?");
-    Query query = context.database.query(sql, id, kDeleted);
+    Query query = tx.query(sql, id, kDeleted);
     if (!query.next()) {
       RETURN_IF_ERROR(query.status());
       return absl::NotFoundError(concat("there is no study '", id, "'"));
     }
-    ASSIGN_OR_RETURN(study, study_json(context.database, query, true));
+    ASSIGN_OR_RETURN(study, study_json(tx, query, true));
     return absl::OkStatus();
   }));
   return study;
@@ -170,13 +168,13 @@ absl::StatusOr<Json> view_study(const ViewContext& context, const std::string& i
 
 absl::StatusOr<Json> view_study_failures(const ViewContext& context, const std::string& id) {
   Json workloads = Json::array();
-  RETURN_IF_ERROR(context.database.read(kPatience_s, [&]() -> absl::Status {
-    Query query = context.database.query("SELECT position, name FROM study_workloads WHERE "
-                                         "study = ? AND failed > 0 ORDER BY position LIMIT ?",
-                                         id, kFailingShown);
+  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
+    Query query = tx.query("SELECT position, name FROM study_workloads WHERE "
+                           "study = ? AND failed > 0 ORDER BY position LIMIT ?",
+                           id, kFailingShown);
     while (query.next()) {
       ASSIGN_OR_RETURN(Json classes,
-                       workload_failures(context.database, id, query.integer(0)));
+                       workload_failures(tx, id, query.integer(0)));
       if (classes.empty()) continue;
       workloads.push_back({{"position", query.integer(0)}, {"name", query.text(1)},
                            {"failures", std::move(classes)}});
@@ -193,8 +191,8 @@ absl::StatusOr<Json> view_curve(const ViewContext& context, const std::string& i
   Json points = Json::array();
   int64_t last = after, count = 0;
   bool ended = false;
-  RETURN_IF_ERROR(context.database.read(kPatience_s, [&]() -> absl::Status {
-    Query query = context.database.query(
+  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
+    Query query = tx.query(
         "SELECT sequence, event FROM events WHERE study = ? AND sequence > ? ORDER BY sequence "
         "LIMIT ?", id, after, kEventsAtOnce);
     for (; query.next(); ++count) {

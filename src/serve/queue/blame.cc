@@ -24,9 +24,9 @@ constexpr int kEvidence = 20;              // entries kept of a device
 constexpr char kImpossible[] = "impossible";
 
 // Whether anything of the job's workload was ever measured right, by whatever device.
-absl::StatusOr<bool> is_proven(Database& database, const JobRow& job) {
-  Query query = database.query("SELECT best_us FROM study_workloads WHERE study = ? AND "
-                               "position = ?", job.study, job.position);
+absl::StatusOr<bool> is_proven(Transaction& tx, const JobRow& job) {
+  Query query = tx.query("SELECT best_us FROM study_workloads WHERE study = ? AND "
+                         "position = ?", job.study, job.position);
   const bool proven = query.next() && query.real(0) > 0;
   RETURN_IF_ERROR(query.status());
   return proven;
@@ -62,63 +62,63 @@ bool is_settled(const nlohmann::json& entry) {
 
 }  // namespace
 
-absl::Status note_doubt(Database& database, const Doubt& doubt, int64_t now_ms,
+absl::Status note_doubt(WriteTransaction& tx, const Doubt& doubt, int64_t now_ms,
                         Changes* changes) {
   changes->doubts.push_back(doubt);
   const std::string subject = concat(device_name(doubt.device), ", ", doubt.key);
-  return write_audit(database, {now_ms, doubt.actor, "", "the words of agents", subject,
-                                concat(doubt.kind, ": ", doubt.detail)});
+  return write_audit(tx, {now_ms, doubt.actor, "", "the words of agents", subject,
+                          concat(doubt.kind, ": ", doubt.detail)});
 }
 
-absl::Status blame_device(Database& database, const JobRow& job, const std::string& verdict,
+absl::Status blame_device(WriteTransaction& tx, const JobRow& job, const std::string& verdict,
                           const std::string& detail, const LeaseRules& rules, int64_t now_ms,
                           Changes* changes) {
-  ASSIGN_OR_RETURN(std::optional<DeviceRow> device, find_device(database, job.device));
+  ASSIGN_OR_RETURN(std::optional<DeviceRow> device, find_device(tx, job.device));
   if (!device) return absl::OkStatus();
   ++device->jobs_failed;
   nlohmann::json evidence = evidence_of(*device);
-  ASSIGN_OR_RETURN(const bool proven, is_proven(database, job));
+  ASSIGN_OR_RETURN(const bool proven, is_proven(tx, job));
   const nlohmann::json failure = {{"job", job_name(job.id)}, {"verdict", verdict},
                                   {"detail", detail},        {"time_ms", now_ms},
                                   {"client", job.client},    {"proven", proven},
                                   {"after", device->jobs_done}};
-  if (!counts(evidence, failure)) return put_device(database, *device);
+  if (!counts(evidence, failure)) return put_device(tx, *device);
   ++device->failures;
   evidence.push_back(failure);
   keep_evidence(std::move(evidence), &*device);
   if (device->failures >= rules.quarantine_failures &&
       device->admission != v1::DEVICE_ADMISSION_QUARANTINED) {
     return quarantine(
-        database, *device,
+        tx, *device,
         concat(device->failures, " jobs in a row failed through the device, the last: ", verdict,
                ": ", detail),
         rules, now_ms, changes);
   }
-  return put_device(database, *device);
+  return put_device(tx, *device);
 }
 
-absl::Status suspect_device(Database& database, JobRow& job, const std::string& detail,
+absl::Status suspect_device(WriteTransaction& tx, JobRow& job, const std::string& detail,
                             const LeaseRules& rules, int64_t now_ms) {
   if (std::count(job.avoid.begin(), job.avoid.end(), job.agent) == 0) {
     job.avoid.push_back(job.agent);
   }
   job.avoid_until = now_ms + rules.confirm_ms;
-  ASSIGN_OR_RETURN(std::optional<DeviceRow> device, find_device(database, job.device));
+  ASSIGN_OR_RETURN(std::optional<DeviceRow> device, find_device(tx, job.device));
   if (!device) return absl::OkStatus();
   ++device->jobs_failed;
   nlohmann::json evidence = evidence_of(*device);
   evidence.push_back({{"job", job_name(job.id)}, {"verdict", kImpossible}, {"detail", detail},
                       {"time_ms", now_ms}, {"client", job.client}, {"settled", false}});
   keep_evidence(std::move(evidence), &*device);
-  return put_device(database, *device);
+  return put_device(tx, *device);
 }
 
-absl::Status settle_suspicions(Database& database, const JobRow& job, const LeaseRules& rules,
+absl::Status settle_suspicions(WriteTransaction& tx, const JobRow& job, const LeaseRules& rules,
                                int64_t now_ms, Changes* changes) {
   for (const std::string& agent : job.avoid) {
     if (agent == job.agent) continue;
     ASSIGN_OR_RETURN(std::vector<DeviceRow> devices,
-                     select_devices(database, "WHERE agent = ? ORDER BY id",
+                     select_devices(tx, "WHERE agent = ? ORDER BY id",
                                     {std::string_view(agent)}));
     for (DeviceRow& device : devices) {
       nlohmann::json evidence = evidence_of(device);
@@ -139,20 +139,20 @@ absl::Status settle_suspicions(Database& database, const JobRow& job, const Leas
       }
       const std::string last = evidence.back().value("detail", "");
       keep_evidence(std::move(evidence), &device);
-      RETURN_IF_ERROR(closes ? quarantine(database, device,
+      RETURN_IF_ERROR(closes ? quarantine(tx, device,
                                           concat(settled.size(), " jobs that others did at possible "
                                                  "times, it did not: ", last),
                                           rules, now_ms, changes)
-                             : put_device(database, device));
+                             : put_device(tx, device));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status contradict_device(Database& database, std::string_view id, const std::string& detail,
+absl::Status contradict_device(WriteTransaction& tx, std::string_view id, const std::string& detail,
                                bool by_majority, const LeaseRules& rules, int64_t now_ms,
                                Changes* changes) {
-  ASSIGN_OR_RETURN(std::optional<DeviceRow> device, find_device(database, id));
+  ASSIGN_OR_RETURN(std::optional<DeviceRow> device, find_device(tx, id));
   if (!device) return absl::OkStatus();
   ++device->contradicted;
   nlohmann::json evidence = evidence_of(*device);
@@ -169,9 +169,9 @@ absl::Status contradict_device(Database& database, std::string_view id, const st
     if (closes && one.value("verdict", "") == "contradicted") one["closed"] = true;
   }
   keep_evidence(std::move(evidence), &*device);
-  if (!closes) return put_device(database, *device);
-  return quarantine(database, *device, concat(lost, " times others did not find what it had said: ",
-                                              detail), rules, now_ms, changes);
+  if (!closes) return put_device(tx, *device);
+  return quarantine(tx, *device, concat(lost, " times others did not find what it had said: ",
+                                        detail), rules, now_ms, changes);
 }
 
 }  // namespace lw

@@ -34,16 +34,16 @@ double cost_of(const Shares& shares, const std::string& client, int priority) {
 }
 
 // With jobs that could run now.
-absl::StatusOr<std::vector<Waiting>> clients_with_jobs(Database& database, const Holder& holder,
+absl::StatusOr<std::vector<Waiting>> clients_with_jobs(Transaction& tx, const Holder& holder,
                                                        int64_t now_ms) {
   const std::string_view target = holder.target, backend = holder.backend;
   ASSIGN_OR_RETURN(const std::vector<std::string> clients,
-                   distinct_values(database, "jobs", "client",
+                   distinct_values(tx, "jobs", "client",
                                     "state = 'queued' AND target = ? AND backend = ?",
                                     {target, backend}));
   std::vector<Waiting> found;
   for (const std::string& client : clients) {
-    Query query = database.query(
+    Query query = tx.query(
         "SELECT priority, id FROM jobs WHERE state = 'queued' AND target = ? AND backend = ? AND "
         "client = ? AND run_after <= ? ORDER BY priority DESC, id LIMIT 1",
         target, backend, client, now_ms);
@@ -56,11 +56,11 @@ absl::StatusOr<std::vector<Waiting>> clients_with_jobs(Database& database, const
   return found;
 }
 
-absl::StatusOr<StudyTurns::Contender> contender_of(Database& database, const std::string& study) {
+absl::StatusOr<StudyTurns::Contender> contender_of(Transaction& tx, const std::string& study) {
   StudyTurns::Contender contender;
   contender.study = study;
-  Query spent = database.query("SELECT sum(busy_s), sum(measured_s), sum(measured) "
-                               "FROM study_workloads WHERE study = ?", study);
+  Query spent = tx.query("SELECT sum(busy_s), sum(measured_s), sum(measured) "
+                         "FROM study_workloads WHERE study = ?", study);
   if (spent.next()) {
     contender.busy_s = spent.real(0);
     if (spent.integer(2) > 0) {
@@ -72,11 +72,11 @@ absl::StatusOr<StudyTurns::Contender> contender_of(Database& database, const std
 }
 
 // A client's studies with queued jobs of its highest priority, by age.
-absl::StatusOr<std::vector<StudyTurns::Contender>> contenders_of(Database& database,
+absl::StatusOr<std::vector<StudyTurns::Contender>> contenders_of(Transaction& tx,
                                                                  const Holder& holder,
                                                                  const Waiting& waiting) {
   ASSIGN_OR_RETURN(const std::vector<std::string> studies,
-                   distinct_values(database, "jobs", "study",
+                   distinct_values(tx, "jobs", "study",
                                     "state = 'queued' AND target = ? AND backend = ? AND "
                                     "client = ? AND priority = ?",
                                     {std::string_view(holder.target),
@@ -85,7 +85,7 @@ absl::StatusOr<std::vector<StudyTurns::Contender>> contenders_of(Database& datab
                                      int64_t{waiting.priority}}));
   std::vector<StudyTurns::Contender> contenders;
   for (const std::string& study : studies) {
-    ASSIGN_OR_RETURN(StudyTurns::Contender contender, contender_of(database, study));
+    ASSIGN_OR_RETURN(StudyTurns::Contender contender, contender_of(tx, study));
     contenders.push_back(std::move(contender));
   }
   return contenders;
@@ -100,12 +100,12 @@ struct Awaited {
 
 // The one that the device took a job of last; those that have just got a result, unless other devices
 // work for them; those that have just begun.
-absl::StatusOr<std::vector<Awaited>> awaited_studies(Database& database, const Holder& holder,
+absl::StatusOr<std::vector<Awaited>> awaited_studies(Transaction& tx, const Holder& holder,
                                                      const Claims& claims, const LeaseRules& rules,
                                                      int64_t now_ms) {
   std::vector<Awaited> found;
   const int64_t begun_ms = now_ms - static_cast<int64_t>(1e3 * rules.slice_s);
-  Query query = database.query(
+  Query query = tx.query(
       "SELECT id, client, priority FROM studies WHERE state = 'running' AND device_target = ? AND "
       "(id = ? OR (updated_ms > ? AND NOT EXISTS (SELECT 1 FROM jobs WHERE study = studies.id AND "
       "state = 'leased' AND device <> ?)) OR (updated_ms > ? AND NOT EXISTS (SELECT 1 FROM "
@@ -120,18 +120,18 @@ absl::StatusOr<std::vector<Awaited>> awaited_studies(Database& database, const H
   }
   RETURN_IF_ERROR(query.status());
   for (Awaited& one : found) {
-    ASSIGN_OR_RETURN(one.contender, contender_of(database, one.contender.study));
+    ASSIGN_OR_RETURN(one.contender, contender_of(tx, one.contender.study));
     one.contender.is_awaited = true;
   }
   return found;
 }
 
 // Those that have a job for the device or are awaited, in the order of their turns.
-absl::StatusOr<std::vector<Waiting>> ranked_clients(Database& database, const Holder& holder,
+absl::StatusOr<std::vector<Waiting>> ranked_clients(Transaction& tx, const Holder& holder,
                                                     const std::string& queue,
                                                     const std::vector<Awaited>& awaited,
                                                     const Shares& shares, int64_t now_ms) {
-  ASSIGN_OR_RETURN(std::vector<Waiting> ranked, clients_with_jobs(database, holder, now_ms));
+  ASSIGN_OR_RETURN(std::vector<Waiting> ranked, clients_with_jobs(tx, holder, now_ms));
   if (ranked.empty()) return ranked;
   std::set<std::string> known;
   for (const Waiting& one : ranked) known.insert(one.client);
@@ -154,7 +154,7 @@ absl::StatusOr<std::vector<Waiting>> ranked_clients(Database& database, const Ho
 
 // The study's next job for the device, if another daemon has not just taken it, of those that are not
 // for another agent's.
-absl::StatusOr<std::optional<JobRow>> next_job(Database& database, const std::string& study,
+absl::StatusOr<std::optional<JobRow>> next_job(WriteTransaction& tx, const std::string& study,
                                                const Waiting& waiting, const Holder& holder,
                                                const Claims& claims, int64_t now_ms) {
   // Asked by the study alone: with target and client SQLite would walk all jobs of the client. Of
@@ -172,11 +172,11 @@ absl::StatusOr<std::optional<JobRow>> next_job(Database& database, const std::st
     }
     values.insert(values.end(), {Value(now_ms), Value(std::string_view(own)), Value(now_ms)});
     ASSIGN_OR_RETURN(std::vector<JobRow> jobs,
-                     select_jobs(database,
+                     select_jobs(tx,
                                  concat("WHERE study = ? AND state = 'queued' AND ", where, fitting,
                                         "run_after <= ? AND (avoid = '' OR avoid NOT LIKE ? "
                                         "ESCAPE '\\' OR avoid_until <= ?) ORDER BY id LIMIT 1",
-                                        database.skip_locked()),
+                                        tx.database().skip_locked()),
                                  values));
     const bool fits = !jobs.empty() && jobs[0].target == holder.target &&
                       jobs[0].backend == holder.backend && jobs[0].client == waiting.client &&
@@ -194,45 +194,45 @@ absl::StatusOr<std::optional<JobRow>> next_job(Database& database, const std::st
 }
 
 // Of the study, that the device has at hand.
-absl::StatusOr<int64_t> candidates_held(Database& database, const Holder& holder,
+absl::StatusOr<int64_t> candidates_held(Transaction& tx, const Holder& holder,
                                         const std::string& study) {
-  Query held = database.query("SELECT coalesce(sum(candidates), 0) FROM jobs "
-                              "WHERE state = 'leased' AND device = ? AND study = ?",
-                              holder.device, study);
+  Query held = tx.query("SELECT coalesce(sum(candidates), 0) FROM jobs "
+                        "WHERE state = 'leased' AND device = ? AND study = ?",
+                        holder.device, study);
   const int64_t candidates = held.next() ? held.integer(0) : 0;
   RETURN_IF_ERROR(held.status());
   return candidates;
 }
 
 // Whether the device has enough at hand of the study, without the job.
-absl::StatusOr<bool> has_enough(Database& database, const Holder& holder, const JobRow& job,
+absl::StatusOr<bool> has_enough(Transaction& tx, const Holder& holder, const JobRow& job,
                                 double candidate_s, const LeaseRules& rules) {
-  ASSIGN_OR_RETURN(const int64_t candidates, candidates_held(database, holder, job.study));
+  ASSIGN_OR_RETURN(const int64_t candidates, candidates_held(tx, holder, job.study));
   const double then_s = static_cast<double>(candidates + job.candidates) * candidate_s;
   return candidates > 0 && then_s > kAtHand * rules.slice_s;
 }
 
-absl::Status started(Database& database, const JobRow& job, int64_t now_ms, Changes* changes) {
+absl::Status started(WriteTransaction& tx, const JobRow& job, int64_t now_ms, Changes* changes) {
   if (job.attempt > 1) return absl::OkStatus();
-  RETURN_IF_ERROR(database.query("UPDATE studies SET started_ms = ? WHERE id = ? AND "
-                                 "started_ms = 0", now_ms, job.study).run());
-  if (database.changes() == 0) return absl::OkStatus();
+  RETURN_IF_ERROR(tx.query("UPDATE studies SET started_ms = ? WHERE id = ? AND "
+                           "started_ms = 0", now_ms, job.study).run());
+  if (tx.changes() == 0) return absl::OkStatus();
   v1::StudyEvent event;
   event.set_kind(v1::StudyEvent::KIND_STARTED);
   event.set_job(job_name(job.id));
   event.set_device(device_name(job.device));
   event.set_state(v1::STUDY_STATE_RUNNING);
   changes->studies.insert(job.study);
-  return add_event(database, job.study, now_ms, std::move(event));
+  return add_event(tx, job.study, now_ms, std::move(event));
 }
 
 // Whether the device leaves a job of so many seconds for a job that the awaited study has not yet.
-absl::StatusOr<bool> waits(Database& database, const Holder& holder, const std::string& queue,
+absl::StatusOr<bool> waits(Transaction& tx, const Holder& holder, const std::string& queue,
                            const Waiting& client, const std::string& study, double job_s,
                            Shares& shares, const LeaseRules& rules, int64_t now_ms,
                            Claimed* claimed) {
   // Until its result it has work anyhow.
-  ASSIGN_OR_RETURN(const int64_t at_work, candidates_held(database, holder, study));
+  ASSIGN_OR_RETURN(const int64_t at_work, candidates_held(tx, holder, study));
   if (at_work > 0) return true;
   // Never longer than the job would take.
   const int64_t most_ms = std::min(rules.hold_ms, static_cast<int64_t>(1e3 * job_s));
@@ -268,14 +268,14 @@ struct Next {
 };
 
 // The client's next job for the device.
-absl::StatusOr<std::optional<Next>> next_of(Database& database, const Holder& holder,
+absl::StatusOr<std::optional<Next>> next_of(WriteTransaction& tx, const Holder& holder,
                                             const std::string& queue, const Waiting& waiting,
                                             const std::vector<Awaited>& all_awaited,
                                             const Claims& claims, Shares& shares,
                                             const LeaseRules& rules, int64_t now_ms,
                                             Claimed* claimed) {
   ASSIGN_OR_RETURN(std::vector<StudyTurns::Contender> contenders,
-                   contenders_of(database, holder, waiting));
+                   contenders_of(tx, holder, waiting));
   const bool any_long =
       std::any_of(contenders.begin(), contenders.end(), [&](const StudyTurns::Contender& one) {
         return 1e3 * one.candidate_s > static_cast<double>(rules.hold_ms) / 2;
@@ -296,16 +296,16 @@ absl::StatusOr<std::optional<Next>> next_of(Database& database, const Holder& ho
       continue;
     }
     ASSIGN_OR_RETURN(std::optional<JobRow> job,
-                     next_job(database, one.study, waiting, holder, claims, now_ms));
+                     next_job(tx, one.study, waiting, holder, claims, now_ms));
     if (!job.has_value()) continue;
-    ASSIGN_OR_RETURN(bool left, has_enough(database, holder, *job, one.candidate_s, rules));
+    ASSIGN_OR_RETURN(bool left, has_enough(tx, holder, *job, one.candidate_s, rules));
     const double job_s = one.candidate_s > 0
                              ? static_cast<double>(job->candidates) * one.candidate_s
                              : rules.slice_s;
     for (const StudyTurns::Contender* other : awaited) {
       if (left || !StudyTurns::is_dear(one, *other)) continue;
-      ASSIGN_OR_RETURN(left, waits(database, holder, queue, waiting, other->study, job_s, shares,
-                                   rules, now_ms, claimed));
+      ASSIGN_OR_RETURN(left, waits(tx, holder, queue, waiting, other->study, job_s, shares, rules,
+                                   now_ms, claimed));
     }
     claimed->withheld |= left;
     if (left) continue;
@@ -315,14 +315,14 @@ absl::StatusOr<std::optional<Next>> next_of(Database& database, const Holder& ho
 }
 
 // The next job for the device, of whomever.
-absl::StatusOr<std::optional<Next>> next_of_all(Database& database, const Holder& holder,
+absl::StatusOr<std::optional<Next>> next_of_all(WriteTransaction& tx, const Holder& holder,
                                                 const std::string& queue,
                                                 const std::vector<Awaited>& awaited,
                                                 const Claims& claims, Shares& shares,
                                                 const LeaseRules& rules, int64_t now_ms,
                                                 Claimed* claimed) {
   ASSIGN_OR_RETURN(const std::vector<Waiting> clients,
-                   ranked_clients(database, holder, queue, awaited, shares, now_ms));
+                   ranked_clients(tx, holder, queue, awaited, shares, now_ms));
   std::vector<const Waiting*> before;      // without a job now
   for (const Waiting& waiting : clients) {
     if (!waiting.study.empty()) {
@@ -330,14 +330,14 @@ absl::StatusOr<std::optional<Next>> next_of_all(Database& database, const Holder
       continue;
     }
     ASSIGN_OR_RETURN(std::optional<Next> next,
-                     next_of(database, holder, queue, waiting, awaited, claims, shares, rules,
-                             now_ms, claimed));
+                     next_of(tx, holder, queue, waiting, awaited, claims, shares, rules, now_ms,
+                             claimed));
     if (!next.has_value()) continue;
     bool left = false;
     for (const Waiting* other : before) {
       if (left || 1e3 * next->seconds < static_cast<double>(rules.hold_ms)) continue;
-      ASSIGN_OR_RETURN(left, waits(database, holder, queue, *other, other->study, next->seconds,
-                                   shares, rules, now_ms, claimed));
+      ASSIGN_OR_RETURN(left, waits(tx, holder, queue, *other, other->study, next->seconds, shares,
+                                   rules, now_ms, claimed));
     }
     claimed->withheld |= left;
     if (!left) return next;
@@ -347,51 +347,51 @@ absl::StatusOr<std::optional<Next>> next_of_all(Database& database, const Holder
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> queues(Database& database) {
+absl::StatusOr<std::vector<std::string>> queues(Transaction& tx) {
   ASSIGN_OR_RETURN(const std::vector<std::string> targets,
-                   distinct_values(database, "jobs", "target", "state = 'queued'", {}));
+                   distinct_values(tx, "jobs", "target", "state = 'queued'", {}));
   std::vector<std::string> found;
   for (const std::string& target : targets) {
     ASSIGN_OR_RETURN(const std::vector<std::string> backends,
-                     distinct_values(database, "jobs", "backend", "state = 'queued' AND target = ?",
+                     distinct_values(tx, "jobs", "backend", "state = 'queued' AND target = ?",
                                       {std::string_view(target)}));
     for (const std::string& backend : backends) found.push_back(queue_of(target, backend));
   }
   return found;
 }
 
-absl::StatusOr<int> adopt_old_jobs(Database& database, int count, Changes* changes) {
+absl::StatusOr<int> adopt_old_jobs(WriteTransaction& tx, int count, Changes* changes) {
   ASSIGN_OR_RETURN(std::vector<JobRow> jobs,
-                   select_jobs(database, "WHERE state = 'queued' AND backend = '' "
-                                         "ORDER BY id LIMIT ?", {int64_t{count}}));
+                   select_jobs(tx, "WHERE state = 'queued' AND backend = '' "
+                                   "ORDER BY id LIMIT ?", {int64_t{count}}));
   for (JobRow& job : jobs) {
-    Query known = database.query("SELECT backend FROM study_workloads WHERE study = ? AND "
-                                 "position = ?", job.study, job.position);
+    Query known = tx.query("SELECT backend FROM study_workloads WHERE study = ? AND "
+                           "position = ?", job.study, job.position);
     if (known.next()) job.backend = known.text(0);
     RETURN_IF_ERROR(known.status());
     // A study without one has no jobs; what is damaged so is given up, not looked at for ever.
     if (job.backend.empty()) {
-      RETURN_IF_ERROR(database.query("UPDATE jobs SET state = 'cancelled' WHERE id = ?",
-                                     job.id).run());
+      RETURN_IF_ERROR(tx.query("UPDATE jobs SET state = 'cancelled' WHERE id = ?",
+                               job.id).run());
       continue;
     }
-    RETURN_IF_ERROR(database.query("UPDATE jobs SET backend = ? WHERE id = ?", job.backend,
-                                   job.id).run());
+    RETURN_IF_ERROR(tx.query("UPDATE jobs SET backend = ? WHERE id = ?", job.backend,
+                             job.id).run());
     changes->queued.insert(queue_of(job.target, job.backend));
   }
   return static_cast<int>(jobs.size());
 }
 
-absl::StatusOr<Claimed> claim_jobs(Database& database, const Holder& holder, const Claims& claims,
+absl::StatusOr<Claimed> claim_jobs(WriteTransaction& tx, const Holder& holder, const Claims& claims,
                                    Shares& shares, const LeaseRules& rules, int64_t now_ms,
                                    Changes* changes) {
   const std::string queue = queue_of(holder.target, holder.backend);
   Probation& probation = shares.probation;
   if (holder.is_proven) {
-    RETURN_IF_ERROR(probation.take_back(database, queue, rules, now_ms, changes));
+    RETURN_IF_ERROR(probation.take_back(tx, queue, rules, now_ms, changes));
   }
   ASSIGN_OR_RETURN(const std::vector<Awaited> awaited,
-                   awaited_studies(database, holder, claims, rules, now_ms));
+                   awaited_studies(tx, holder, claims, rules, now_ms));
   Claimed claimed;
   size_t bytes = 0;
   while (static_cast<int>(claimed.jobs.size()) < claims.count) {
@@ -400,7 +400,7 @@ absl::StatusOr<Claimed> claim_jobs(Database& database, const Holder& holder, con
       break;
     }
     ASSIGN_OR_RETURN(std::optional<Next> next,
-                     next_of_all(database, holder, queue, awaited, claims, shares, rules, now_ms,
+                     next_of_all(tx, holder, queue, awaited, claims, shares, rules, now_ms,
                                  &claimed));
     if (!next.has_value()) break;
     JobRow& job = next->job;
@@ -411,8 +411,8 @@ absl::StatusOr<Claimed> claim_jobs(Database& database, const Holder& holder, con
     job.agent = holder.agent, job.session = holder.session, job.device = holder.device;
     job.lease_until = now_ms + rules.ttl_ms, job.leased_ms = now_ms;
     note_holder(&job);
-    RETURN_IF_ERROR(update_job(database, job));
-    RETURN_IF_ERROR(started(database, job, now_ms, changes));
+    RETURN_IF_ERROR(update_job(tx, job));
+    RETURN_IF_ERROR(started(tx, job, now_ms, changes));
     end_wait(shares, holder.device, rules, now_ms);
     shares.clients.give(queue, job.client, {job.id, job.epoch}, next->seconds,
                         cost_of(shares, job.client, job.priority), now_ms);

@@ -13,7 +13,7 @@
 // the client's studies whose candidates take far longer. A device waits so only once between two jobs,
 // and the time is charged to whom it waits for, which bounds what others lose by it.
 //
-// All REQUIRE: inside a write(). Each is re-runnable; `changes` is only added to.
+// What takes a transaction is re-runnable; `changes` is only added to.
 #pragma once
 
 #include <cstdint>
@@ -44,9 +44,9 @@ struct Shares {
   Probation probation;
 };
 // Of which there are queued jobs, ready or not.
-absl::StatusOr<std::vector<std::string>> queues(Database& database);
+absl::StatusOr<std::vector<std::string>> queues(Transaction& tx);
 // An older daemon's jobs say no backend; their studies do. At most `count`; how many there were.
-absl::StatusOr<int> adopt_old_jobs(Database& database, int count, Changes* changes);
+absl::StatusOr<int> adopt_old_jobs(WriteTransaction& tx, int count, Changes* changes);
 
 // Of a device that has prepared `last_study` and `last_position`.
 struct Claims {
@@ -62,7 +62,7 @@ struct Claimed {
                                            // none, a job on probation is overdue; 0: it waits for none
   bool waits_anew = false;                 // what it leaves another device may take
 };
-absl::StatusOr<Claimed> claim_jobs(Database& database, const Holder& holder, const Claims& claims,
+absl::StatusOr<Claimed> claim_jobs(WriteTransaction& tx, const Holder& holder, const Claims& claims,
                                    Shares& shares, const LeaseRules& rules, int64_t now_ms,
                                    Changes* changes);
 

@@ -65,12 +65,12 @@ absl::StatusOr<StudyPlace> placement(const DeviceRow& device, const Target& targ
 
 }  // namespace
 
-absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store,
+absl::StatusOr<std::optional<StudyPlace>> place(Transaction& tx,
                                                const v1::StudySpec& spec,
                                                const StudyNeeds& needs, int64_t since_ms) {
   // Ordered here: asked for by id, they would be found by a walk over all that ever were.
   ASSIGN_OR_RETURN(std::vector<DeviceRow> devices,
-                   select_devices(database, concat("WHERE admission = 'open' AND ", kOnline),
+                   select_devices(tx, concat("WHERE admission = 'open' AND ", kOnline),
                                   {since_ms}));
   std::sort(devices.begin(), devices.end(),
             [](const DeviceRow& a, const DeviceRow& b) { return a.id < b.id; });
@@ -109,14 +109,14 @@ absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store
     return std::optional<StudyPlace>(std::move(made));
   }
   if (any_small) {                         // perhaps a larger one is away
-    ASSIGN_OR_RETURN(const double most, most_memory(database, spec.target()));
+    ASSIGN_OR_RETURN(const double most, most_memory(tx, spec.target()));
     if (!may_hold(most, needs.least)) return too_large(needs.least, most);
     return std::optional<StudyPlace>();
   }
   // A lesser machine that some device can emulate: a built-in target, or one that is stored.
   absl::StatusOr<Target> target =
       spec.target() == "host" ? absl::NotFoundError("") : find_target(spec.target());
-  if (!target.ok()) target = store.target(spec.target());
+  if (!target.ok()) target = store_in(tx)->target(spec.target());
   if (!target.ok()) return std::optional<StudyPlace>();
   for (const DeviceRow& device : devices) {
     ASSIGN_OR_RETURN(const Target machine, from_proto(device.description.target()));
@@ -128,12 +128,12 @@ absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store
   return std::optional<StudyPlace>();
 }
 
-absl::StatusOr<std::vector<std::pair<std::string, Target>>> device_targets(Database& database) {
+absl::StatusOr<std::vector<std::pair<std::string, Target>>> device_targets(Transaction& tx) {
   ASSIGN_OR_RETURN(const std::vector<std::string> ids,
-                   distinct_values(database, "devices", "target", "target <> ''", {}));
+                   distinct_values(tx, "devices", "target", "target <> ''", {}));
   std::vector<std::pair<std::string, Target>> found;
   for (const std::string& id : ids) {
-    Query query = database.query("SELECT text FROM targets WHERE id = ?", id);
+    Query query = tx.query("SELECT text FROM targets WHERE id = ?", id);
     absl::StatusOr<Target> target = read_target(query.next() ? query.text(0) : "");
     RETURN_IF_ERROR(query.status());
     if (target.ok()) found.emplace_back(id, *std::move(target));
@@ -141,7 +141,7 @@ absl::StatusOr<std::vector<std::pair<std::string, Target>>> device_targets(Datab
   return found;
 }
 
-absl::StatusOr<double> most_memory(Database& database, const std::string& asked) {
+absl::StatusOr<double> most_memory(Transaction& tx, const std::string& asked) {
   // Of devices that one of them says nothing of: not known.
   double most = 0;
   bool is_known = true;
@@ -153,25 +153,25 @@ absl::StatusOr<double> most_memory(Database& database, const std::string& asked)
     return query.status();
   };
   if (is_any(asked)) {
-    RETURN_IF_ERROR(look(database.query("SELECT min(memory), max(memory) FROM devices")));
+    RETURN_IF_ERROR(look(tx.query("SELECT min(memory), max(memory) FROM devices")));
   } else if (absl::StartsWith(asked, "devices/")) {
     const std::string id = id_of(asked);
-    RETURN_IF_ERROR(look(database.query("SELECT memory, memory FROM devices WHERE id = ?", id)));
+    RETURN_IF_ERROR(look(tx.query("SELECT memory, memory FROM devices WHERE id = ?", id)));
   } else {
-    ASSIGN_OR_RETURN(const auto targets, device_targets(database));
+    ASSIGN_OR_RETURN(const auto targets, device_targets(tx));
     for (const auto& [id, target] : targets) {
       if (asked != id && asked != target.name && asked != target_id(target)) continue;
-      RETURN_IF_ERROR(look(database.query("SELECT min(memory), max(memory) FROM devices WHERE "
-                                          "target = ?", id)));
+      RETURN_IF_ERROR(look(tx.query("SELECT min(memory), max(memory) FROM devices WHERE "
+                                    "target = ?", id)));
     }
   }
   return is_known ? most : 0;
 }
 
-absl::StatusOr<Capacity> capacity_of(Database& database, std::string_view device_target,
+absl::StatusOr<Capacity> capacity_of(Transaction& tx, std::string_view device_target,
                                      std::string_view backend, int64_t since_ms) {
   ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
-                   select_devices(database, "WHERE target = ? AND seen_ms >= ?",
+                   select_devices(tx, "WHERE target = ? AND seen_ms >= ?",
                                   {device_target, since_ms - kBackSoonMs}));
   Capacity capacity;
   bool is_known = true;
@@ -187,13 +187,13 @@ absl::StatusOr<Capacity> capacity_of(Database& database, std::string_view device
   return capacity;
 }
 
-absl::StatusOr<std::set<std::string>> agents_online(Database& database,
-                                                    std::string_view device_target,
+absl::StatusOr<std::set<std::string>> agents_online(Transaction& tx, std::string_view device_target,
+                                                    
                                                     std::string_view backend, double memory,
                                                     int64_t since_ms) {
   ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
-                   select_devices(database, "WHERE target = ? AND admission = 'open' AND "
-                                            "seen_ms >= ?", {device_target, since_ms}));
+                   select_devices(tx, "WHERE target = ? AND admission = 'open' AND "
+                                      "seen_ms >= ?", {device_target, since_ms}));
   std::set<std::string> agents;
   for (const DeviceRow& device : devices) {
     const bool fits = device.description.backend() == backend && device.jobs_done > 0 &&
@@ -203,7 +203,7 @@ absl::StatusOr<std::set<std::string>> agents_online(Database& database,
   return agents;
 }
 
-absl::StatusOr<v1::DeviceStatus> device_message(Database& database, const DeviceRow& row,
+absl::StatusOr<v1::DeviceStatus> device_message(Transaction& tx, const DeviceRow& row,
                                                 int64_t since_ms) {
   v1::DeviceStatus status;
   *status.mutable_device() = row.description;
@@ -220,7 +220,7 @@ absl::StatusOr<v1::DeviceStatus> device_message(Database& database, const Device
   status.set_evidence(row.evidence);
   status.set_leaders_confirmed(row.confirmed);
   status.set_leaders_contradicted(row.contradicted);
-  Query held = database.query(
+  Query held = tx.query(
       "SELECT id, epoch FROM jobs WHERE state = 'leased' AND device = ? ORDER BY id", row.id);
   while (held.next()) {
     v1::HeldJob& job = *status.add_held();
@@ -232,23 +232,23 @@ absl::StatusOr<v1::DeviceStatus> device_message(Database& database, const Device
 }
 
 absl::StatusOr<std::vector<std::string>> set_admission(
-    Database& database, const std::vector<std::string>& names,
+    WriteTransaction& tx, const std::vector<std::string>& names,
     const std::map<std::string, std::string>& labels, v1::DeviceAdmission admission,
     std::string_view reason, int64_t now_ms) {
   if (names.empty() && labels.empty()) return bad_field("names", "names or labels are wanted");
   std::vector<std::string> ids;
   for (const std::string& name : names) {
     ASSIGN_OR_RETURN(const std::string id, parse_name("devices", name, "names"));
-    ASSIGN_OR_RETURN(const std::optional<DeviceRow> device, find_device(database, id));
+    ASSIGN_OR_RETURN(const std::optional<DeviceRow> device, find_device(tx, id));
     if (!device) return not_found(v1::ERROR_REASON_DEVICE_NOT_FOUND, name);
     ids.push_back(id);
   }
   if (!labels.empty()) {
     ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
-                     select_devices(database, "ORDER BY id", {}));
+                     select_devices(tx, "ORDER BY id", {}));
     for (const DeviceRow& device : devices) {
       // A device carries its agent's labels too.
-      ASSIGN_OR_RETURN(const std::optional<AgentRow> agent, find_agent(database, device.agent));
+      ASSIGN_OR_RETURN(const std::optional<AgentRow> agent, find_agent(tx, device.agent));
       const nlohmann::json of_agent =
           nlohmann::json::parse(agent ? agent->labels : "{}", nullptr, false);
       std::map<std::string, std::string> own(device.description.labels().begin(),
@@ -271,26 +271,26 @@ absl::StatusOr<std::vector<std::string>> set_admission(
   std::vector<std::string> changed;
   for (const std::string& id : ids) {
     if (admission == v1::DEVICE_ADMISSION_OPEN) {
-      ASSIGN_OR_RETURN(const std::optional<DeviceRow> device, find_device(database, id));
-      RETURN_IF_ERROR(admit(database, device->agent, device->target, now_ms));
+      ASSIGN_OR_RETURN(const std::optional<DeviceRow> device, find_device(tx, id));
+      RETURN_IF_ERROR(admit(tx, device->agent, device->target, now_ms));
     }
-    RETURN_IF_ERROR(database.query("UPDATE devices SET admission = ?, reason = ?, failures = 0 "
-                                   "WHERE id = ?", state, reason, id).run());
+    RETURN_IF_ERROR(tx.query("UPDATE devices SET admission = ?, reason = ?, failures = 0 "
+                             "WHERE id = ?", state, reason, id).run());
     changed.push_back(device_name(id));
   }
   return changed;
 }
 
-absl::Status quarantine(Database& database, DeviceRow& device, std::string_view reason,
+absl::Status quarantine(WriteTransaction& tx, DeviceRow& device, std::string_view reason,
                         const LeaseRules& rules, int64_t now_ms, Changes* changes) {
   device.admission = v1::DEVICE_ADMISSION_QUARANTINED;
   device.reason = std::string(reason);
-  RETURN_IF_ERROR(put_device(database, device));
+  RETURN_IF_ERROR(put_device(tx, device));
   ASSIGN_OR_RETURN(std::vector<JobRow> held,
-                   select_jobs(database, "WHERE state = 'leased' AND device = ? ORDER BY id",
+                   select_jobs(tx, "WHERE state = 'leased' AND device = ? ORDER BY id",
                                {device.id}));
   for (JobRow& job : held) {
-    RETURN_IF_ERROR(release_job(database, std::move(job), "its device was quarantined", rules,
+    RETURN_IF_ERROR(release_job(tx, std::move(job), "its device was quarantined", rules,
                                 now_ms, now_ms, changes));
   }
   return absl::OkStatus();

@@ -1,4 +1,4 @@
-// Which devices a study may use, and what operators do with devices. REQUIRE: inside a transaction.
+// Which devices a study may use, and what operators do with devices.
 #pragma once
 
 #include "schedules/targets/target.h"
@@ -22,39 +22,38 @@ struct StudyNeeds {
 // Of spec.target among devices that are open and were seen since `since_ms`; nothing when none fits
 // now (wait). FAILED_PRECONDITION: none ever will (more threads than cores, or no device that is
 // known has the memory for any of it).
-absl::StatusOr<std::optional<StudyPlace>> place(Database& database, Store& store,
+absl::StatusOr<std::optional<StudyPlace>> place(Transaction& tx,
                                                const loopwright::v1::StudySpec& spec,
                                                const StudyNeeds& needs, int64_t since_ms);
 // The targets of all devices that there are, by id; the work grows with them, not with the devices.
-absl::StatusOr<std::vector<std::pair<std::string, Target>>> device_targets(Database& database);
+absl::StatusOr<std::vector<std::pair<std::string, Target>>> device_targets(Transaction& tx);
 // The most memory of all known devices that `asked`, a study's target, may mean; 0: not known.
-absl::StatusOr<double> most_memory(Database& database, const std::string& asked);
+absl::StatusOr<double> most_memory(Transaction& tx, const std::string& asked);
 
 struct Capacity {
   int slots = 0;                           // jobs that its devices can hold at once
   double memory = 0;                       // the most that one of them has, or of those that were
                                            // there in the last minutes; 0: not known
 };
-absl::StatusOr<Capacity> capacity_of(Database& database, std::string_view device_target,
+absl::StatusOr<Capacity> capacity_of(Transaction& tx, std::string_view device_target,
                                      std::string_view backend, int64_t since_ms);
 
 // Agents with an open device of the class that was seen since then, has finished jobs and has the memory.
-absl::StatusOr<std::set<std::string>> agents_online(Database& database,
-                                                    std::string_view device_target,
+absl::StatusOr<std::set<std::string>> agents_online(Transaction& tx, std::string_view device_target,
+                                                    
                                                     std::string_view backend, double memory,
                                                     int64_t since_ms);
 
-absl::StatusOr<loopwright::v1::DeviceStatus> device_message(Database& database,
-                                                            const DeviceRow& row,
+absl::StatusOr<loopwright::v1::DeviceStatus> device_message(Transaction& tx, const DeviceRow& row, 
                                                             int64_t since_ms);
 // Those named and those that carry all labels, which their agents say: so labels open no pending
-// device; an opened one's agent is admitted with its target. REQUIRES: inside a write().
+// device; an opened one's agent is admitted with its target.
 absl::StatusOr<std::vector<std::string>> set_admission(
-    Database& database, const std::vector<std::string>& names,
+    WriteTransaction& tx, const std::vector<std::string>& names,
     const std::map<std::string, std::string>& labels, loopwright::v1::DeviceAdmission admission,
     std::string_view reason, int64_t now_ms);
-// Closes the device and takes from it what it holds. REQUIRES: inside a write().
-absl::Status quarantine(Database& database, DeviceRow& device, std::string_view reason,
+// Closes the device and takes from it what it holds.
+absl::Status quarantine(WriteTransaction& tx, DeviceRow& device, std::string_view reason,
                         const LeaseRules& rules, int64_t now_ms, Changes* changes);
 
 }  // namespace lw

@@ -8,7 +8,7 @@
 // charged with a crash. Attempts that ended otherwise (given back, failed through a device) make
 // nothing poison; after too many of any kind a job is given up, and nothing is charged.
 //
-// All REQUIRE: inside a write(). Each is re-runnable; `changes` is only added to.
+// What takes a transaction is re-runnable; `changes` is only added to.
 #pragma once
 
 #include <cstdint>
@@ -91,29 +91,35 @@ void clear_holder(JobRow& job);
 
 // Back to the queue, through no fault of its candidates: its agent never got it, gave it back or
 // could not run it. After the last attempt it is dead instead, and nothing is charged.
-absl::Status release_job(Database& database, JobRow job, std::string_view why,
+absl::Status release_job(WriteTransaction& tx, JobRow job, std::string_view why,
                          const LeaseRules& rules, int64_t run_after, int64_t now_ms,
                          Changes* changes);
 // Ends it without a result; enough of them in a row close their workload (dead_jobs).
-absl::Status give_up_job(Database& database, JobRow& job, std::string_view why, int64_t now_ms,
+absl::Status give_up_job(WriteTransaction& tx, JobRow& job, std::string_view why, int64_t now_ms,
                          Changes* changes);
 // The agent lost a job that it had been given, whichever way. Again and again, and it rests, longer each
 // time: it would use up the attempts of everybody's jobs.
-absl::Status note_loss(Database& database, std::string_view agent, const LeaseRules& rules,
+absl::Status note_loss(WriteTransaction& tx, std::string_view agent, const LeaseRules& rules,
                        int64_t now_ms);
 // Until when the agent rests; 0: it does not.
-absl::StatusOr<int64_t> rest_of(Database& database, std::string_view agent);
+absl::StatusOr<int64_t> rest_of(Transaction& tx, std::string_view agent);
 // It finished one.
-absl::Status forget_losses(Database& database, std::string_view agent);
+absl::Status forget_losses(WriteTransaction& tx, std::string_view agent);
 // Its agent disappeared with it.
-absl::Status lose_job(Database& database, JobRow job, Store& store, const LeaseRules& rules,
-                      int64_t now_ms, Changes* changes);
+absl::Status lose_job(WriteTransaction& tx, JobRow job, const LeaseRules& rules, int64_t now_ms,
+                      Changes* changes);
 // Leases that ran out; at most `count`. Returns how many.
-absl::StatusOr<int> expire_leases(Database& database, Store& store, const LeaseRules& rules,
-                                  int count, int64_t now_ms, Changes* changes);
+absl::StatusOr<int> expire_leases(WriteTransaction& tx, const LeaseRules& rules, int count,
+                                  int64_t now_ms, Changes* changes);
 // What the agent's earlier sessions held.
-absl::Status lose_sessions(Database& database, Store& store, std::string_view agent,
+absl::Status lose_sessions(WriteTransaction& tx, std::string_view agent,
                            std::string_view current_session, const LeaseRules& rules,
                            int64_t now_ms, Changes* changes);
 
+// BRIDGE
+template <class... T>
+absl::StatusOr<int> expire_leases(Database& db, Store&, const LeaseRules& rules, T... t) {
+  return expire_leases(static_cast<WriteTransaction&>(db), rules, t...);
+}
+// END BRIDGE
 }  // namespace lw

@@ -36,33 +36,33 @@ void note_holder(JobRow* job) {
   if (job->holders.size() > kHoldersKept) job->holders.erase(job->holders.begin());
 }
 
-absl::Status keep_orphan(Database& database, const JobRow& job, std::string_view agent,
+absl::Status keep_orphan(WriteTransaction& tx, const JobRow& job, std::string_view agent,
                          const v1::JobResult& result, int64_t now_ms) {
   const bool held = std::any_of(job.holders.begin(), job.holders.end(), [&](const auto& holder) {
     return holder.first == result.epoch() && holder.second == agent;
   });
   if (!held) return absl::OkStatus();
   {
-    Query before = database.query("SELECT 1 FROM orphans WHERE job = ? AND epoch = ?", job.id,
-                                  result.epoch());
+    Query before = tx.query("SELECT 1 FROM orphans WHERE job = ? AND epoch = ?", job.id,
+                            result.epoch());
     if (before.next()) return absl::OkStatus();
     RETURN_IF_ERROR(before.status());
   }
   const std::string bytes = essence_of(result).SerializeAsString();
   int64_t id = 0;
   {
-    Query query = database.query("INSERT INTO orphans (job, epoch, agent, received_ms, result) "
-                                 "VALUES (?,?,?,?,?) RETURNING id",
-                                 job.id, result.epoch(), agent, now_ms, Blob{bytes});
+    Query query = tx.query("INSERT INTO orphans (job, epoch, agent, received_ms, result) "
+                           "VALUES (?,?,?,?,?) RETURNING id",
+                           job.id, result.epoch(), agent, now_ms, Blob{bytes});
     if (query.next()) id = query.integer(0);
     RETURN_IF_ERROR(query.run());
   }
-  RETURN_IF_ERROR(database.query("DELETE FROM orphans WHERE id IN (SELECT id FROM orphans WHERE "
-                                 "agent = ? AND id <= (SELECT id FROM orphans WHERE agent = ? "
-                                 "ORDER BY id DESC LIMIT 1 OFFSET ?) ORDER BY id LIMIT ?)",
-                                 agent, agent, kOfAgent, kGoAtOnce).run());
-  return database.query("DELETE FROM orphans WHERE id IN (SELECT id FROM orphans WHERE id <= ? "
-                        "ORDER BY id LIMIT ?)", id - kInAll, kGoAtOnce).run();
+  RETURN_IF_ERROR(tx.query("DELETE FROM orphans WHERE id IN (SELECT id FROM orphans WHERE "
+                           "agent = ? AND id <= (SELECT id FROM orphans WHERE agent = ? "
+                           "ORDER BY id DESC LIMIT 1 OFFSET ?) ORDER BY id LIMIT ?)",
+                           agent, agent, kOfAgent, kGoAtOnce).run());
+  return tx.query("DELETE FROM orphans WHERE id IN (SELECT id FROM orphans WHERE id <= ? "
+                  "ORDER BY id LIMIT ?)", id - kInAll, kGoAtOnce).run();
 }
 
 }  // namespace lw

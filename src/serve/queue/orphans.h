@@ -12,8 +12,7 @@ namespace lw {
 void note_holder(JobRow* job);
 
 // Keeps the result, unless its agent did not hold the job at its epoch or sent one before.
-// REQUIRES: inside a write().
-absl::Status keep_orphan(Database& database, const JobRow& job, std::string_view agent,
+absl::Status keep_orphan(WriteTransaction& tx, const JobRow& job, std::string_view agent,
                          const loopwright::v1::JobResult& result, int64_t now_ms);
 
 }  // namespace lw

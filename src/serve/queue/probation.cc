@@ -28,7 +28,7 @@ void Probation::begin(const std::string& queue, const JobRow& job, double expect
 
 void Probation::end(int64_t job) { leases_.erase(job); }
 
-absl::Status Probation::take_back(Database& database, const std::string& queue,
+absl::Status Probation::take_back(WriteTransaction& tx, const std::string& queue,
                                   const LeaseRules& rules, int64_t now_ms, Changes* changes) {
   std::vector<std::pair<int64_t, int64_t>> overdue;  // job, epoch
   for (const auto& [job, lease] : leases_) {
@@ -36,16 +36,16 @@ absl::Status Probation::take_back(Database& database, const std::string& queue,
   }
   for (const auto& [id, epoch] : overdue) {
     leases_.erase(id);
-    ASSIGN_OR_RETURN(std::optional<JobRow> job, find_job(database, id));
+    ASSIGN_OR_RETURN(std::optional<JobRow> job, find_job(tx, id));
     if (!job || job->state != v1::JOB_STATE_LEASED || job->epoch != epoch) continue;
-    RETURN_IF_ERROR(note_loss(database, job->agent, rules, now_ms));
+    RETURN_IF_ERROR(note_loss(tx, job->agent, rules, now_ms));
     if (std::count(job->avoid.begin(), job->avoid.end(), job->agent) == 0) {
       job->avoid.push_back(job->agent);
     }
     job->avoid_until = now_ms + rules.confirm_ms;
     const std::string why = concat(device_name(job->device), ", which has yet to show that it "
                                    "finishes jobs, had it for ", now_ms - job->leased_ms, " ms");
-    RETURN_IF_ERROR(release_job(database, *std::move(job), why, rules, now_ms, now_ms, changes));
+    RETURN_IF_ERROR(release_job(tx, *std::move(job), why, rules, now_ms, now_ms, changes));
   }
   return absl::OkStatus();
 }

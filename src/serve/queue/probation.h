@@ -23,9 +23,9 @@ class Probation {
              const LeaseRules& rules, int64_t now_ms);
   // Its result is there, or its lease is over.
   void end(int64_t job);
-  // The jobs of the queue that are overdue go back to it. REQUIRES: inside a write(); run again, it
-  // leaves them to their leases.
-  absl::Status take_back(Database& database, const std::string& queue, const LeaseRules& rules,
+  // The jobs of the queue that are overdue go back to it. Run again, it leaves them to their
+  // leases.
+  absl::Status take_back(WriteTransaction& tx, const std::string& queue, const LeaseRules& rules,
                          int64_t now_ms, Changes* changes);
   // When the next one of the queue will be overdue; 0: none is out.
   int64_t next_ms(const std::string& queue) const;

@@ -106,9 +106,9 @@ struct Owner {
   StudyRow study;
   StudyWorkloadRow workload;
 };
-absl::StatusOr<Owner> owner_of(Database& database, const JobRow& job) {
-  ASSIGN_OR_RETURN(std::optional<StudyRow> study, find_study(database, job.study));
-  ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> workloads, workloads_of(database, job.study));
+absl::StatusOr<Owner> owner_of(Transaction& tx, const JobRow& job) {
+  ASSIGN_OR_RETURN(std::optional<StudyRow> study, find_study(tx, job.study));
+  ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> workloads, workloads_of(tx, job.study));
   if (!study || job.position < 0 || job.position >= static_cast<int>(workloads.size())) {
     return absl::DataLossError(concat(job_name(job.id), " belongs to no study"));
   }
@@ -116,7 +116,7 @@ absl::StatusOr<Owner> owner_of(Database& database, const JobRow& job) {
 }
 
 // Stores them and moves the counters; tells the study's watchers.
-absl::Status count(Database& database, Store& store, const JobRow& job, Owner& owner,
+absl::Status count(WriteTransaction& tx, const JobRow& job, Owner& owner,
                    std::vector<Measurement> done, double prepare_s, double run_s,
                    int64_t now_ms, Changes* changes) {
   StudyWorkloadRow& workload = owner.workload;
@@ -125,7 +125,7 @@ absl::Status count(Database& database, Store& store, const JobRow& job, Owner& o
   for (Measurement& m : done) {
     if (m.verdict != Verdict::kOk) m.time_kind = workload.time_kind;  // a failure has no time
   }
-  RETURN_IF_ERROR(store.append(key, done));
+  RETURN_IF_ERROR(store_in(tx)->append(key, done));
   changes->keys.push_back(key);
   SearchProgress progress;                 // of this job, beside what is known
   progress.time_kind = workload.time_kind;
@@ -135,7 +135,7 @@ absl::Status count(Database& database, Store& store, const JobRow& job, Owner& o
     progress.count(m);
     if (leads(m, progress.best_us, progress.time_kind)) {
       // Of a trace or a kernel that was withdrawn while the job was out.
-      ASSIGN_OR_RETURN(const std::vector<Withdrawal> withdrawn, store.withdrawn(key));
+      ASSIGN_OR_RETURN(const std::vector<Withdrawal> withdrawn, store_in(tx)->withdrawn(key));
       if (is_out(withdrawn, m.trace, m.kernel_hash)) continue;
     }
     progress.lead(m);
@@ -153,8 +153,8 @@ absl::Status count(Database& database, Store& store, const JobRow& job, Owner& o
     workload.measured_s += run_s;
   }
   owner.study.updated_ms = now_ms;
-  RETURN_IF_ERROR(update_workload(database, workload));
-  RETURN_IF_ERROR(update_study(database, owner.study));
+  RETURN_IF_ERROR(update_workload(tx, workload));
+  RETURN_IF_ERROR(update_study(tx, owner.study));
   v1::StudyEvent event;
   event.set_kind(workload.best_us != best_before ? v1::StudyEvent::KIND_IMPROVED
                                                  : v1::StudyEvent::KIND_BATCH);
@@ -169,20 +169,20 @@ absl::Status count(Database& database, Store& store, const JobRow& job, Owner& o
   event.set_state(owner.study.state);
   event.set_elapsed_s(1e-3 * static_cast<double>(now_ms - owner.study.created_ms));
   changes->studies.insert(job.study);
-  return add_event(database, job.study, now_ms, std::move(event));
+  return add_event(tx, job.study, now_ms, std::move(event));
 }
 
-absl::Status end_job(Database& database, JobRow& job, const std::string& digest, int64_t now_ms) {
+absl::Status end_job(WriteTransaction& tx, JobRow& job, const std::string& digest, int64_t now_ms) {
   job.state = v1::JOB_STATE_DONE;
   job.ended_ms = now_ms;
   job.digest = digest;
   job.detail.clear();
-  return update_job(database, job);
+  return update_job(tx, job);
 }
 
-absl::Status device_did_well(Database& database, std::string_view device) {
-  return database.query("UPDATE devices SET failures = 0, jobs_done = jobs_done + 1 WHERE id = ?",
-                        device).run();
+absl::Status device_did_well(WriteTransaction& tx, std::string_view device) {
+  return tx.query("UPDATE devices SET failures = 0, jobs_done = jobs_done + 1 WHERE id = ?",
+                  device).run();
 }
 
 int64_t backoff_ms(const JobRow& job, const LeaseRules& rules) {
@@ -196,7 +196,7 @@ struct JobFailure {
 
 // The job failed as a whole. Whatever is to blame for a single measurement, of a job it is the
 // device: otherwise the same candidates would come back for ever.
-absl::Status job_failed(Database& database, JobRow job, const JobFailure& failure,
+absl::Status job_failed(WriteTransaction& tx, JobRow job, const JobFailure& failure,
                         const LeaseRules& rules, int64_t now_ms, Changes* changes) {
   const std::string name(verdict_name(failure.verdict));
   ++changes->attempts[name];
@@ -204,12 +204,12 @@ absl::Status job_failed(Database& database, JobRow job, const JobFailure& failur
   const std::string detail = as_detail(failure.detail);
   const std::string why = concat(name, ": ", detail);
   const bool is_impossible = detail.find(kImpossibleTime) != std::string::npos;
-  if (is_impossible) RETURN_IF_ERROR(suspect_device(database, job, detail, rules, now_ms));
+  if (is_impossible) RETURN_IF_ERROR(suspect_device(tx, job, detail, rules, now_ms));
   // The job first: a quarantine takes from the device what it still holds.
-  RETURN_IF_ERROR(release_job(database, job, why, rules, now_ms + backoff_ms(job, rules), now_ms,
+  RETURN_IF_ERROR(release_job(tx, job, why, rules, now_ms + backoff_ms(job, rules), now_ms,
                               changes));
   if (is_impossible) return absl::OkStatus();
-  return blame_device(database, job, name, detail, rules, now_ms, changes);
+  return blame_device(tx, job, name, detail, rules, now_ms, changes);
 }
 
 // Of the measurements those below what the workload takes on its target at the least.
@@ -224,8 +224,8 @@ std::vector<Measurement> impossible_of(const std::vector<Measurement>& all, doub
 
 // They are kept, annulled, for whoever wants to see them; whoever made them up is not believed in
 // what else it says of the job.
-absl::Status refuse_impossible(Database& database, Store& store, const JobRow& job,
-                               const Owner& owner, std::vector<Measurement> impossible,
+absl::Status refuse_impossible(WriteTransaction& tx, const JobRow& job, const Owner& owner,
+                               std::vector<Measurement> impossible,
                                const LeaseRules& rules, int64_t now_ms, Changes* changes,
                                std::string* why) {
   const Key key = key_of(owner.study, owner.workload);
@@ -234,10 +234,10 @@ absl::Status refuse_impossible(Database& database, Store& store, const JobRow& j
                                owner.workload.least_us);
     m.annulled = annulment_text({"daemon", *why, now_ms});
   }
-  RETURN_IF_ERROR(store.append(key, impossible));
+  RETURN_IF_ERROR(store_in(tx)->append(key, impossible));
   const Doubt doubt = {"impossible", describe(key), concat("agent/", job.agent), job.device, *why};
-  RETURN_IF_ERROR(note_doubt(database, doubt, now_ms, changes));
-  return job_failed(database, job, {Verdict::kDeviceUnhealthy, *why}, rules, now_ms, changes);
+  RETURN_IF_ERROR(note_doubt(tx, doubt, now_ms, changes));
+  return job_failed(tx, job, {Verdict::kDeviceUnhealthy, *why}, rules, now_ms, changes);
 }
 
 struct JobRefused {
@@ -248,29 +248,29 @@ struct JobRefused {
 // The job is not for the device, through nobody's fault: it is tried elsewhere, or later. An agent
 // that goes on refusing what the queue holds rests, or it would use up the attempts of all jobs;
 // what is too large is the job's own matter.
-absl::Status job_refused(Database& database, JobRow job, const JobRefused& refused,
+absl::Status job_refused(WriteTransaction& tx, JobRow job, const JobRefused& refused,
                          const LeaseRules& rules, int64_t now_ms, Changes* changes) {
   ++changes->attempts["refused"];
   if (refused.why != v1::JOB_REFUSAL_TOO_LARGE) {
-    RETURN_IF_ERROR(note_loss(database, job.agent, rules, now_ms));
+    RETURN_IF_ERROR(note_loss(tx, job.agent, rules, now_ms));
   }
   const std::string why = concat("refused: ", as_detail(refused.detail));
   if (refused.why == v1::JOB_REFUSAL_TOO_LARGE && job.attempt >= rules.most_refusals) {
-    return give_up_job(database, job, why, now_ms, changes);
+    return give_up_job(tx, job, why, now_ms, changes);
   }
   const int64_t run_after_ms = now_ms + backoff_ms(job, rules);
-  return release_job(database, std::move(job), why, rules, run_after_ms, now_ms, changes);
+  return release_job(tx, std::move(job), why, rules, run_after_ms, now_ms, changes);
 }
 
 }  // namespace
 
-absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, const Holder& holder,
+absl::StatusOr<v1::Receipt> accept_result(WriteTransaction& tx, const Holder& holder,
                                           const v1::JobResult& result, const LeaseRules& rules,
                                           int64_t now_ms, Changes* changes) {
   const absl::StatusOr<int64_t> id = parse_job_name(result.job(), "results.job");
   if (!id.ok())
     return receipt(result, v1::RECEIPT_KIND_REFUSED, std::string(id.status().message()));
-  ASSIGN_OR_RETURN(std::optional<JobRow> found, find_job(database, *id));
+  ASSIGN_OR_RETURN(std::optional<JobRow> found, find_job(tx, *id));
   if (!found) return receipt(result, v1::RECEIPT_KIND_REFUSED, "there is no such job");
   JobRow& job = *found;
   if (job.state == v1::JOB_STATE_DONE && job.epoch == result.epoch() &&
@@ -283,30 +283,30 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
     if (job.state == v1::JOB_STATE_LEASED && job.agent == holder.agent &&
         job.epoch == result.epoch()) {
       ++changes->expired;                  // nobody has noticed yet
-      RETURN_IF_ERROR(lose_job(database, job, store, rules, now_ms, changes));
+      RETURN_IF_ERROR(lose_job(tx, job, rules, now_ms, changes));
     }
     if (!result.abandoned()) {
-      RETURN_IF_ERROR(keep_orphan(database, job, holder.agent, result, now_ms));
+      RETURN_IF_ERROR(keep_orphan(tx, job, holder.agent, result, now_ms));
     }
     return receipt(result, v1::RECEIPT_KIND_LEASE_LOST);
   }
   // What this version, not the agent, finds wrong with it.
   const auto refuse = [&](v1::JobRefusal why,
                           const std::string& detail) -> absl::StatusOr<v1::Receipt> {
-    RETURN_IF_ERROR(job_refused(database, job, {why, detail}, rules, now_ms, changes));
+    RETURN_IF_ERROR(job_refused(tx, job, {why, detail}, rules, now_ms, changes));
     return receipt(result, v1::RECEIPT_KIND_REFUSED, detail);
   };
   const auto fail = [&](Verdict verdict, const std::string& detail) {
-    return job_failed(database, job, {verdict, detail}, rules, now_ms, changes);
+    return job_failed(tx, job, {verdict, detail}, rules, now_ms, changes);
   };
   if (result.refusal() != v1::JOB_REFUSAL_UNSPECIFIED) {
-    RETURN_IF_ERROR(job_refused(database, job, {result.refusal(), result.failure_detail()}, rules,
-                                now_ms, changes));
+    RETURN_IF_ERROR(job_refused(tx, job, {result.refusal(), result.failure_detail()}, rules, now_ms,
+                                changes));
     return receipt(result, v1::RECEIPT_KIND_STORED);
   }
   if (result.abandoned()) {
-    RETURN_IF_ERROR(note_loss(database, job.agent, rules, now_ms));
-    RETURN_IF_ERROR(release_job(database, job, "given back by its agent", rules, now_ms, now_ms,
+    RETURN_IF_ERROR(note_loss(tx, job.agent, rules, now_ms));
+    RETURN_IF_ERROR(release_job(tx, job, "given back by its agent", rules, now_ms, now_ms,
                                 changes));
     return receipt(result, v1::RECEIPT_KIND_STORED);
   }
@@ -318,13 +318,13 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
     RETURN_IF_ERROR(fail(*failure, result.failure_detail()));
     return receipt(result, v1::RECEIPT_KIND_STORED);
   }
-  ASSIGN_OR_RETURN(const std::optional<DeviceRow> device, find_device(database, job.device));
+  ASSIGN_OR_RETURN(const std::optional<DeviceRow> device, find_device(tx, job.device));
   if (!job.backend.empty() && device && device->description.backend() != job.backend) {
     // The device has become another since it took the job.
     return refuse(v1::JOB_REFUSAL_BACKEND, concat("measured with ", device->description.backend(),
                                                   ", not ", job.backend));
   }
-  ASSIGN_OR_RETURN(Owner owner, owner_of(database, job));
+  ASSIGN_OR_RETURN(Owner owner, owner_of(tx, job));
   absl::StatusOr<std::vector<Measurement>> all =
       measurements_of(job, result, owner.study.created_ms, now_ms);
   if (all.ok() && result.digest() != result_digest(result)) {
@@ -349,8 +349,8 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
   if (std::vector<Measurement> impossible = impossible_of(*all, owner.workload.least_us);
       !impossible.empty()) {
     std::string why;
-    RETURN_IF_ERROR(refuse_impossible(database, store, job, owner, std::move(impossible), rules,
-                                      now_ms, changes, &why));
+    RETURN_IF_ERROR(refuse_impossible(tx, job, owner, std::move(impossible), rules, now_ms, changes,
+                                      &why));
     return receipt(result, v1::RECEIPT_KIND_REFUSED, why);
   }
   // What is nobody's fault is no result: the search may propose it again.
@@ -360,18 +360,18 @@ absl::StatusOr<v1::Receipt> accept_result(Database& database, Store& store, cons
   std::erase_if(*all, tells_nothing);
   ++changes->attempts["done"];
   note_times(result, changes);
-  RETURN_IF_ERROR(settle_suspicions(database, job, rules, now_ms, changes));
-  RETURN_IF_ERROR(end_job(database, job, result.digest(), now_ms));
-  RETURN_IF_ERROR(device_did_well(database, job.device));
-  RETURN_IF_ERROR(count(database, store, job, owner, *std::move(all),
-                        bounded_s(result.prepare_time()), bounded_s(result.run_time()), now_ms,
+  RETURN_IF_ERROR(settle_suspicions(tx, job, rules, now_ms, changes));
+  RETURN_IF_ERROR(end_job(tx, job, result.digest(), now_ms));
+  RETURN_IF_ERROR(device_did_well(tx, job.device));
+  RETURN_IF_ERROR(count(tx, job, owner, *std::move(all), bounded_s(result.prepare_time()),
+                        bounded_s(result.run_time()), now_ms,
                         changes));
   return receipt(result, v1::RECEIPT_KIND_STORED);
 }
 
-absl::Status charge_candidate(Database& database, Store& store, const JobRow& job, int64_t now_ms,
+absl::Status charge_candidate(WriteTransaction& tx, const JobRow& job, int64_t now_ms,
                               Changes* changes) {
-  ASSIGN_OR_RETURN(Owner owner, owner_of(database, job));
+  ASSIGN_OR_RETURN(Owner owner, owner_of(tx, job));
   if (has_ended(owner.study.state)) return absl::OkStatus();
   Measurement m;
   m.trace = job.payload.candidates(0).trace();
@@ -382,7 +382,7 @@ absl::Status charge_candidate(Database& database, Store& store, const JobRow& jo
   m.unix_ms = now_ms;
   m.wall_s = 1e-3 * static_cast<double>(now_ms - owner.study.created_ms);
   set_origin(job, &m);
-  return count(database, store, job, owner, {std::move(m)}, 0, 0, now_ms, changes);
+  return count(tx, job, owner, {std::move(m)}, 0, 0, now_ms, changes);
 }
 
 }  // namespace lw

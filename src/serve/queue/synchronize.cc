@@ -32,11 +32,10 @@ using Leased = std::map<int64_t, JobRow>;  // by id, payloads left out
 
 class Synchronization {
  public:
-  Synchronization(Database& database, Store& store, const SyncCall& call, Shares& shares,
+  Synchronization(WriteTransaction& tx, const SyncCall& call, Shares& shares,
                   const LeaseRules& rules, int64_t now_ms, SyncAnswer* answer)
-      : database_(database), store_(store), call_(call), request_(*call.request), shares_(shares),
-        rules_(rules), now_ms_(now_ms), answer_(*answer),
-        agent_(id_of(request_.agent())) {}
+      : tx_(tx), call_(call), request_(*call.request), shares_(shares), rules_(rules),
+        now_ms_(now_ms), answer_(*answer), agent_(id_of(request_.agent())) {}
 
   absl::Status run() {
     RETURN_IF_ERROR(meet());
@@ -47,8 +46,7 @@ class Synchronization {
     }
     for (const v1::JobResult& result : request_.results()) {
       ASSIGN_OR_RETURN(v1::Receipt receipt,
-                       accept_result(database_, store_,
-                                     {.agent = agent_, .session = request_.session()}, result,
+                       accept_result(tx_, {.agent = agent_, .session = request_.session()}, result,
                                      rules_, now_ms_, &answer_.changes));
       settle(result, receipt);
       *answer_.response.add_receipts() = std::move(receipt);
@@ -72,7 +70,7 @@ class Synchronization {
  private:
   // The session: a new one ends the one before, whose jobs are lost; an ended one is told so.
   absl::Status meet() {
-    ASSIGN_OR_RETURN(std::optional<AgentRow> row, find_agent(database_, agent_));
+    ASSIGN_OR_RETURN(std::optional<AgentRow> row, find_agent(tx_, agent_));
     const std::string& session = request_.session();
     if (!row) row = AgentRow{agent_, {}, "", "", "", 0};
     const bool is_current = !row->sessions.empty() && row->sessions[0] == session;
@@ -91,8 +89,7 @@ class Synchronization {
       // Who was never here holds nothing: a fleet that starts would look through all leases for
       // each.
       if (row->sessions.size() > 1) {
-        RETURN_IF_ERROR(lose_sessions(database_, store_, agent_, session, rules_, now_ms_,
-                                      &answer_.changes));
+        RETURN_IF_ERROR(lose_sessions(tx_, agent_, session, rules_, now_ms_, &answer_.changes));
       }
     }
     answer_.response.set_session_number(row->session_number);
@@ -106,12 +103,12 @@ class Synchronization {
         request_.labels().begin(), request_.labels().end())).dump();
     row->peer = call_.peer;
     row->seen_ms = now_ms_;
-    return put_agent(database_, *row);
+    return put_agent(tx_, *row);
   }
 
   absl::Status describe(const v1::DeviceState& state) {
     const std::string id = id_of(state.name());
-    ASSIGN_OR_RETURN(std::optional<DeviceRow> row, find_device(database_, id));
+    ASSIGN_OR_RETURN(std::optional<DeviceRow> row, find_device(tx_, id));
     const bool is_others = row && row->agent != agent_;
     if (is_others && !may_move(*row, state)) {
       ++others_;
@@ -143,7 +140,7 @@ class Synchronization {
     }
     if (state.has_description()) {
       ASSIGN_OR_RETURN(const Target target, from_proto(state.description().target()));
-      RETURN_IF_ERROR(store_.put_target(state.description().target_id(), target));
+      RETURN_IF_ERROR(store_in(tx_)->put_target(state.description().target_id(), target));
       row->description = state.description();
       row->description.set_name(state.name());
       row->description.set_agent(request_.agent());
@@ -158,13 +155,13 @@ class Synchronization {
     if (row->agent != agent_) ++*known_devices_;
     row->agent = agent_;
     const bool is_another = row->agent != agent_before || row->target != target_before;
-    RETURN_IF_ERROR(review_admission(database_, call_.new_devices_wait, is_another, &*row));
+    RETURN_IF_ERROR(review_admission(tx_, call_.new_devices_wait, is_another, &*row));
     const bool news = state.has_description() || health != row->health || is_another || is_back ||
                       row->admission != admission_before || row->seen_ms + kSeenMs <= now_ms_;
     row->health = health;
     if (news) {
       row->seen_ms = now_ms_;
-      RETURN_IF_ERROR(put_device(database_, *row));
+      RETURN_IF_ERROR(put_device(tx_, *row));
     }
     if (row->admission == v1::DEVICE_ADMISSION_PENDING ||
         row->admission == v1::DEVICE_ADMISSION_UNSUPPORTED) {
@@ -196,7 +193,7 @@ class Synchronization {
   // Of the agent, whether it lists them or not.
   absl::StatusOr<int64_t> known_devices() {
     if (known_devices_) return *known_devices_;
-    Query query = database_.query("SELECT count(*) FROM devices WHERE agent = ?", agent_);
+    Query query = tx_.query("SELECT count(*) FROM devices WHERE agent = ?", agent_);
     known_devices_ = query.next() ? query.integer(0) : 0;
     RETURN_IF_ERROR(query.status());
     return *known_devices_;
@@ -219,14 +216,14 @@ class Synchronization {
 
   // It has said that it leaves, and is gone when nothing is leased to it any more.
   absl::Status see_off() {
-    Query held = database_.query("SELECT 1 FROM jobs WHERE state = 'leased' AND device IN (SELECT "
-                                 "id FROM devices WHERE agent = ?) LIMIT 1", agent_);
+    Query held = tx_.query("SELECT 1 FROM jobs WHERE state = 'leased' AND device IN (SELECT "
+                           "id FROM devices WHERE agent = ?) LIMIT 1", agent_);
     const bool holds = held.next();
     RETURN_IF_ERROR(held.status());
     if (holds) return absl::OkStatus();
     for (const char* sql : {"UPDATE devices SET left_ms = ? WHERE agent = ? AND left_ms = 0",
                             "UPDATE agents SET left_ms = ? WHERE id = ? AND left_ms = 0"}) {
-      RETURN_IF_ERROR(database_.query(sql, now_ms_, agent_).run());
+      RETURN_IF_ERROR(tx_.query(sql, now_ms_, agent_).run());
     }
     return absl::OkStatus();
   }
@@ -234,7 +231,7 @@ class Synchronization {
   // A result may have closed its device.
   absl::Status look_again() {
     for (auto& [id, row] : devices_) {
-      ASSIGN_OR_RETURN(std::optional<DeviceRow> now, find_device(database_, id));
+      ASSIGN_OR_RETURN(std::optional<DeviceRow> now, find_device(tx_, id));
       if (now) row = *std::move(now);
     }
     return absl::OkStatus();
@@ -252,7 +249,7 @@ class Synchronization {
   // A quarantine is of the machine: another name does not end it.
   absl::Status inherit_quarantine(const v1::DeviceState& state, DeviceRow* row) {
     ASSIGN_OR_RETURN(const std::vector<DeviceRow> closed,
-                     select_devices(database_, "WHERE agent = ? AND admission = 'quarantined'",
+                     select_devices(tx_, "WHERE agent = ? AND admission = 'quarantined'",
                                     {std::string_view(agent_)}));
     for (const DeviceRow& other : closed) {
       const bool is_there = std::any_of(
@@ -270,8 +267,8 @@ class Synchronization {
   absl::StatusOr<Leased> leased() {
     Leased leased;
     for (const auto& [id, row] : devices_) {
-      Query query = database_.query("SELECT id, epoch, lease_until FROM jobs "
-                                    "WHERE state = 'leased' AND device = ?", id);
+      Query query = tx_.query("SELECT id, epoch, lease_until FROM jobs "
+                              "WHERE state = 'leased' AND device = ?", id);
       while (query.next()) {
         JobRow job;
         job.id = query.integer(0), job.epoch = query.integer(1), job.lease_until = query.integer(2);
@@ -299,15 +296,15 @@ class Synchronization {
           continue;
         }
         if (job->second.lease_until - now_ms_ < rules_.ttl_ms * 2 / 3) {
-          RETURN_IF_ERROR(database_.query("UPDATE jobs SET lease_until = ? WHERE id = ?",
-                                          now_ms_ + rules_.ttl_ms, id).run());
+          RETURN_IF_ERROR(tx_.query("UPDATE jobs SET lease_until = ? WHERE id = ?",
+                                    now_ms_ + rules_.ttl_ms, id).run());
         }
         leased.erase(job);
       }
     }
     if (!call_.is_latest) return absl::OkStatus();
     for (const auto& [id, row] : leased) {
-      ASSIGN_OR_RETURN(std::optional<JobRow> job, find_job(database_, id));
+      ASSIGN_OR_RETURN(std::optional<JobRow> job, find_job(tx_, id));
       if (!job || job->state != v1::JOB_STATE_LEASED) continue;
       if (gets_again(*job)) {
         if (job_bytes_ >= kJobBytes) continue;  // the next answer has room
@@ -315,8 +312,8 @@ class Synchronization {
         ++given_again_[job->device];
         continue;
       }
-      RETURN_IF_ERROR(note_loss(database_, agent_, rules_, now_ms_));
-      RETURN_IF_ERROR(release_job(database_, *std::move(job), "its agent never got it", rules_,
+      RETURN_IF_ERROR(note_loss(tx_, agent_, rules_, now_ms_));
+      RETURN_IF_ERROR(release_job(tx_, *std::move(job), "its agent never got it", rules_,
                                   now_ms_, now_ms_, &answer_.changes));
       has_lost_ = true;
     }
@@ -352,9 +349,9 @@ class Synchronization {
     if (!has_lost_) return absl::OkStatus();
     const auto done = answer_.changes.attempts.find("done");
     if (done != answer_.changes.attempts.end() && done->second > 0) {
-      return forget_losses(database_, agent_);
+      return forget_losses(tx_, agent_);
     }
-    ASSIGN_OR_RETURN(rests_until_ms_, rest_of(database_, agent_));
+    ASSIGN_OR_RETURN(rests_until_ms_, rest_of(tx_, agent_));
     answer_.rests = rests_until_ms_ > now_ms_;
     return absl::OkStatus();
   }
@@ -394,8 +391,8 @@ class Synchronization {
     if (claims.count == 0 || !has_room) return absl::OkStatus();
     const Holder holder{agent_, request_.session(), id, device->second.target, backend,
                         device->second.description.memory_bytes(), is_proven, losses_};
-    ASSIGN_OR_RETURN(Claimed claimed, claim_jobs(database_, holder, claims, shares_, rules_,
-                                                 now_ms_, &answer_.changes));
+    ASSIGN_OR_RETURN(Claimed claimed, claim_jobs(tx_, holder, claims, shares_, rules_, now_ms_,
+                                                 &answer_.changes));
     if (static_cast<int>(claimed.jobs.size()) < claims.count && !claimed.withheld) {
       answer_.exhausted.insert(queue);
     }
@@ -414,8 +411,7 @@ class Synchronization {
     answer_.held_until_ms = before_ms == 0 ? ms : std::min(before_ms, ms);
   }
 
-  Database& database_;
-  Store& store_;
+  WriteTransaction& tx_;
   const SyncCall& call_;
   const v1::SynchronizeRequest& request_;
   Shares& shares_;
@@ -436,10 +432,10 @@ class Synchronization {
 
 }  // namespace
 
-absl::Status synchronize(Database& database, Store& store, const SyncCall& call, Shares& shares,
+absl::Status synchronize(WriteTransaction& tx, const SyncCall& call, Shares& shares,
                          const LeaseRules& rules, int64_t now_ms, SyncAnswer* answer) {
   *answer = SyncAnswer();
-  return Synchronization(database, store, call, shares, rules, now_ms, answer).run();
+  return Synchronization(tx, call, shares, rules, now_ms, answer).run();
 }
 
 }  // namespace lw

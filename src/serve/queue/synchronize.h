@@ -38,8 +38,14 @@ struct SyncAnswer {
 };
 
 // FAILED_PRECONDITION (SESSION_REPLACED): another session of the agent has begun since.
-// PERMISSION_DENIED: a device of another agent. REQUIRES: inside a write(); re-runnable.
-absl::Status synchronize(Database& database, Store& store, const SyncCall& call, Shares& shares,
+// PERMISSION_DENIED: a device of another agent. Re-runnable.
+absl::Status synchronize(WriteTransaction& tx, const SyncCall& call, Shares& shares,
                          const LeaseRules& rules, int64_t now_ms, SyncAnswer* answer);
 
+// BRIDGE
+inline absl::Status synchronize(Database& db, Store&, const SyncCall& call, Shares& shares,
+                         const LeaseRules& rules, int64_t now_ms, SyncAnswer* answer) {
+  return synchronize(static_cast<WriteTransaction&>(db), call, shares, rules, now_ms, answer);
+}
+// END BRIDGE
 }  // namespace lw

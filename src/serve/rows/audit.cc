@@ -9,11 +9,11 @@ constexpr int64_t kMinuteMs = 60'000;
 
 }  // namespace
 
-absl::Status write_audit(Database& database, const AuditLine& line, int64_t* id) {
-  Query query = database.query("INSERT INTO audit (time_ms, actor, peer, method, subject, outcome) "
-                               "VALUES (?,?,?,?,?,?) RETURNING id",
-                               line.time_ms, line.actor, line.peer, line.method, line.subject,
-                               line.outcome);
+absl::Status write_audit(WriteTransaction& tx, const AuditLine& line, int64_t* id) {
+  Query query = tx.query("INSERT INTO audit (time_ms, actor, peer, method, subject, outcome) "
+                         "VALUES (?,?,?,?,?,?) RETURNING id",
+                         line.time_ms, line.actor, line.peer, line.method, line.subject,
+                         line.outcome);
   if (query.next() && id != nullptr) *id = query.integer(0);
   return query.run();
 }

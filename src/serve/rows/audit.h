@@ -28,8 +28,8 @@ struct AuditLine {
   std::string outcome;                     // "OK", "PERMISSION_DENIED ROLE_DENIED"
 };
 
-// `id`: of the row, where it is wanted. REQUIRES: inside a write().
-absl::Status write_audit(Database& database, const AuditLine& line, int64_t* id = nullptr);
+// `id`: of the row, where it is wanted.
+absl::Status write_audit(WriteTransaction& tx, const AuditLine& line, int64_t* id = nullptr);
 
 // The refused calls of the minute, by what they have in common. Thread-safe; time is an argument.
 class Refusals {

@@ -23,12 +23,12 @@ absl::Status ServiceClock::synchronize(Database& database) {
   ASSIGN_OR_RETURN(int64_t time_ms, database.server_ms());
   if (offset_ms_ != 0 && !database.is_shared()) return absl::OkStatus();
   const bool first = offset_ms_ == 0;
-  RETURN_IF_ERROR(database.read(5, [&]() -> absl::Status {
+  RETURN_IF_ERROR(database.read(5, [&](Transaction& tx) -> absl::Status {
     // The row is written every few seconds; what a killed daemon stamped since stands in its rows.
     for (const char* latest : {"SELECT time_ms FROM clock", "SELECT max(created_ms) FROM requests",
                                "SELECT max(updated_ms) FROM studies",
                                "SELECT max(seen_ms) FROM agents"}) {
-      Query query = database.query(latest);
+      Query query = tx.query(latest);
       if (query.next()) time_ms = std::max(time_ms, query.integer(0));
       RETURN_IF_ERROR(query.status());
       if (!first) break;
@@ -46,10 +46,10 @@ absl::Status ServiceClock::synchronize(Database& database) {
   return absl::OkStatus();
 }
 
-absl::Status ServiceClock::store(Database& database) const {
-  return database.query("INSERT INTO clock (id, time_ms) VALUES (1, ?) ON CONFLICT (id) DO UPDATE "
-                        "SET time_ms = excluded.time_ms WHERE clock.time_ms < excluded.time_ms",
-                        now_ms()).run();
+absl::Status ServiceClock::store(WriteTransaction& tx) const {
+  return tx.query("INSERT INTO clock (id, time_ms) VALUES (1, ?) ON CONFLICT (id) DO UPDATE "
+                  "SET time_ms = excluded.time_ms WHERE clock.time_ms < excluded.time_ms",
+                  now_ms()).run();
 }
 
 int64_t ServiceClock::now_ms() const { return offset_ms_ + monotonic_ms_(); }

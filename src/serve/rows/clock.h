@@ -21,10 +21,10 @@ class ServiceClock {
   explicit ServiceClock(std::function<int64_t()> monotonic_ms = {});
 
   // From the database's clock and the stored time, whichever is later; calls after the first lead
-  // the clock on. Not inside a transaction.
+  // the clock on.
   absl::Status synchronize(Database& database);
-  // Stores the present, so that the next start does not fall behind it. Inside a write().
-  absl::Status store(Database& database) const;
+  // Stores the present, so that the next start does not fall behind it.
+  absl::Status store(WriteTransaction& tx) const;
 
   int64_t now_ms() const;
 

@@ -3,7 +3,7 @@
 // hundred thousand jobs holds up no lease. What was measured for it is of its keys, and stays; the
 // text of a workload goes with its last study, if nothing was measured of it.
 //
-// All REQUIRE: inside a write(). Each is re-runnable.
+// All are re-runnable.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@
 namespace lw {
 
 // REQUIRES: the study has ended.
-absl::Status mark_deleted(Database& database, std::string_view study);
+absl::Status mark_deleted(WriteTransaction& tx, std::string_view study);
 
 // Deletes at most some `most` rows of a marked study; whether that was all of it. No such study: it
 // was.
-absl::StatusOr<bool> delete_piece(Database& database, const std::string& study, int most);
+absl::StatusOr<bool> delete_piece(WriteTransaction& tx, const std::string& study, int most);
 
 // Of the study's events, the oldest go: at most `most`, and none from the one with that number on.
 // How many went.
-absl::StatusOr<int64_t> delete_events(Database& database, std::string_view study, int64_t until,
+absl::StatusOr<int64_t> delete_events(WriteTransaction& tx, std::string_view study, int64_t until,
                                       int most);
 
 }  // namespace lw

@@ -48,14 +48,13 @@ std::optional<Row> only(std::vector<Row> rows) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> distinct_values(Database& database,
-                                                         std::string_view table,
+absl::StatusOr<std::vector<std::string>> distinct_values(Transaction& tx, std::string_view table, 
                                                          std::string_view column,
                                                          std::string_view where,
                                                          std::vector<Value> values) {
   std::vector<std::string> found;
   for (size_t i = 0, count = values.size(); i < count; ++i) values.push_back(values[i]);
-  Query query = database.query_values(
+  Query query = tx.query_values(
       concat("WITH RECURSIVE next(value) AS ("
              " SELECT min(", column, ") FROM ", table, " WHERE ", where,
              " UNION ALL"
@@ -68,12 +67,12 @@ absl::StatusOr<std::vector<std::string>> distinct_values(Database& database,
   return found;
 }
 
-absl::StatusOr<int64_t> insert_job(Database& database, const JobRow& row) {
+absl::StatusOr<int64_t> insert_job(WriteTransaction& tx, const JobRow& row) {
   const std::string state = state_name(row.state), payload = row.payload.SerializeAsString();
   const std::string sources = absl::StrJoin(row.sources, ","),
                     lost = absl::StrJoin(row.lost_on, ","), holders = holders_text(row),
                     avoid = enclosed(row.avoid);
-  Query query = database.query(
+  Query query = tx.query(
       "INSERT INTO jobs (study, position, client, target, state, priority, run_after, attempt, "
       "epoch, device, agent, session, lease_until, created_ms, ended_ms, candidates, payload, "
       "sources, lost_on, digest, detail, leased_ms, backend, holders, avoid, avoid_until) "
@@ -89,10 +88,10 @@ absl::StatusOr<int64_t> insert_job(Database& database, const JobRow& row) {
   return id;
 }
 
-absl::StatusOr<std::vector<JobRow>> select_jobs(Database& database, std::string_view where,
+absl::StatusOr<std::vector<JobRow>> select_jobs(Transaction& tx, std::string_view where,
                                                 const std::vector<Value>& values) {
   std::vector<JobRow> rows;
-  Query query = database.query_values(
+  Query query = tx.query_values(
       absl::StrCat("SELECT id, study, position, client, target, state, priority, run_after, "
                    "attempt, epoch, device, agent, session, lease_until, created_ms, ended_ms, "
                    "candidates, payload, sources, lost_on, digest, detail, leased_ms, backend, "
@@ -119,7 +118,7 @@ absl::StatusOr<std::vector<JobRow>> select_jobs(Database& database, std::string_
     row.ended_ms = query.integer(15);
     row.candidates = static_cast<int>(query.integer(16));
     if (!row.payload.ParseFromString(query.text(17))) {
-      return damaged(database, absl::StrCat("job ", row.id));
+      return damaged(tx, absl::StrCat("job ", row.id));
     }
     row.sources = split(query.text(18));
     row.lost_on = split(query.text(19));
@@ -135,27 +134,27 @@ absl::StatusOr<std::vector<JobRow>> select_jobs(Database& database, std::string_
   return rows;
 }
 
-absl::StatusOr<std::optional<JobRow>> find_job(Database& database, int64_t id) {
-  ASSIGN_OR_RETURN(std::vector<JobRow> rows, select_jobs(database, "WHERE id = ?", {id}));
+absl::StatusOr<std::optional<JobRow>> find_job(Transaction& tx, int64_t id) {
+  ASSIGN_OR_RETURN(std::vector<JobRow> rows, select_jobs(tx, "WHERE id = ?", {id}));
   return only(std::move(rows));
 }
 
-absl::Status update_job(Database& database, const JobRow& row) {
+absl::Status update_job(WriteTransaction& tx, const JobRow& row) {
   const std::string state = state_name(row.state), lost = absl::StrJoin(row.lost_on, ","),
                     holders = holders_text(row), avoid = enclosed(row.avoid);
-  return database.query("UPDATE jobs SET state = ?, run_after = ?, attempt = ?, epoch = ?, "
-                        "device = ?, agent = ?, session = ?, lease_until = ?, ended_ms = ?, "
-                        "lost_on = ?, digest = ?, detail = ?, leased_ms = ?, holders = ?, "
-                        "avoid = ?, avoid_until = ? WHERE id = ?",
-                        state, row.run_after, row.attempt, row.epoch, row.device, row.agent,
-                        row.session, row.lease_until, row.ended_ms, lost, row.digest, row.detail,
-                        row.leased_ms, holders, avoid, row.avoid_until, row.id).run();
+  return tx.query("UPDATE jobs SET state = ?, run_after = ?, attempt = ?, epoch = ?, "
+                  "device = ?, agent = ?, session = ?, lease_until = ?, ended_ms = ?, "
+                  "lost_on = ?, digest = ?, detail = ?, leased_ms = ?, holders = ?, "
+                  "avoid = ?, avoid_until = ? WHERE id = ?",
+                  state, row.run_after, row.attempt, row.epoch, row.device, row.agent,
+                  row.session, row.lease_until, row.ended_ms, lost, row.digest, row.detail,
+                  row.leased_ms, holders, avoid, row.avoid_until, row.id).run();
 }
 
-absl::StatusOr<std::vector<AgentRow>> select_agents(Database& database, std::string_view where,
+absl::StatusOr<std::vector<AgentRow>> select_agents(Transaction& tx, std::string_view where,
                                                     const std::vector<Value>& values) {
   std::vector<AgentRow> rows;
-  Query query = database.query_values(
+  Query query = tx.query_values(
       absl::StrCat("SELECT id, sessions, version, labels, peer, seen_ms, losses, "
                    "session_number, left_ms FROM agents ",
                    std::string(where)),
@@ -169,27 +168,27 @@ absl::StatusOr<std::vector<AgentRow>> select_agents(Database& database, std::str
   return rows;
 }
 
-absl::StatusOr<std::optional<AgentRow>> find_agent(Database& database, std::string_view id) {
-  ASSIGN_OR_RETURN(std::vector<AgentRow> rows, select_agents(database, "WHERE id = ?", {id}));
+absl::StatusOr<std::optional<AgentRow>> find_agent(Transaction& tx, std::string_view id) {
+  ASSIGN_OR_RETURN(std::vector<AgentRow> rows, select_agents(tx, "WHERE id = ?", {id}));
   return only(std::move(rows));
 }
 
-absl::Status put_agent(Database& database, const AgentRow& row) {
+absl::Status put_agent(WriteTransaction& tx, const AgentRow& row) {
   const std::string sessions = absl::StrJoin(row.sessions, ",");
-  return database.query("INSERT INTO agents (id, sessions, version, labels, peer, seen_ms, "
-                        "session_number, left_ms) VALUES (?,?,?,?,?,?,?,?) ON CONFLICT (id) DO "
-                        "UPDATE SET sessions = excluded.sessions, version = excluded.version, "
-                        "labels = excluded.labels, peer = excluded.peer, "
-                        "seen_ms = excluded.seen_ms, session_number = excluded.session_number, "
-                        "left_ms = excluded.left_ms",
-                        row.id, sessions, row.version, row.labels, row.peer, row.seen_ms,
-                        row.session_number, row.left_ms).run();
+  return tx.query("INSERT INTO agents (id, sessions, version, labels, peer, seen_ms, "
+                  "session_number, left_ms) VALUES (?,?,?,?,?,?,?,?) ON CONFLICT (id) DO "
+                  "UPDATE SET sessions = excluded.sessions, version = excluded.version, "
+                  "labels = excluded.labels, peer = excluded.peer, "
+                  "seen_ms = excluded.seen_ms, session_number = excluded.session_number, "
+                  "left_ms = excluded.left_ms",
+                  row.id, sessions, row.version, row.labels, row.peer, row.seen_ms,
+                  row.session_number, row.left_ms).run();
 }
 
-absl::StatusOr<std::vector<DeviceRow>> select_devices(Database& database, std::string_view where,
+absl::StatusOr<std::vector<DeviceRow>> select_devices(Transaction& tx, std::string_view where,
                                                       const std::vector<Value>& values) {
   std::vector<DeviceRow> rows;
-  Query query = database.query_values(
+  Query query = tx.query_values(
       absl::StrCat("SELECT id, agent, description, target, admission, reason, evidence, health, "
                    "failures, jobs_done, jobs_failed, seen_ms, left_ms, confirmed, contradicted "
                    "FROM devices ",
@@ -200,7 +199,7 @@ absl::StatusOr<std::vector<DeviceRow>> select_devices(Database& database, std::s
     row.id = query.text(0);
     row.agent = query.text(1);
     if (!row.description.ParseFromString(query.text(2))) {
-      return damaged(database, absl::StrCat("device ", row.id));
+      return damaged(tx, absl::StrCat("device ", row.id));
     }
     row.target = query.text(3);
     row.admission = parse_state<v1::DeviceAdmission>(query.text(4));
@@ -219,30 +218,30 @@ absl::StatusOr<std::vector<DeviceRow>> select_devices(Database& database, std::s
   return rows;
 }
 
-absl::StatusOr<std::optional<DeviceRow>> find_device(Database& database, std::string_view id) {
-  ASSIGN_OR_RETURN(std::vector<DeviceRow> rows, select_devices(database, "WHERE id = ?", {id}));
+absl::StatusOr<std::optional<DeviceRow>> find_device(Transaction& tx, std::string_view id) {
+  ASSIGN_OR_RETURN(std::vector<DeviceRow> rows, select_devices(tx, "WHERE id = ?", {id}));
   return only(std::move(rows));
 }
 
-absl::Status put_device(Database& database, const DeviceRow& row) {
+absl::Status put_device(WriteTransaction& tx, const DeviceRow& row) {
   const std::string description = row.description.SerializeAsString();
   const std::string admission = state_name(row.admission), health = state_name(row.health);
-  return database.query("INSERT INTO devices (id, agent, description, target, admission, reason, "
-                        "evidence, health, failures, jobs_done, jobs_failed, seen_ms, memory, "
-                        "left_ms, confirmed, contradicted) "
-                        "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
-                        "agent = excluded.agent, description = excluded.description, "
-                        "target = excluded.target, admission = excluded.admission, "
-                        "reason = excluded.reason, evidence = excluded.evidence, "
-                        "health = excluded.health, failures = excluded.failures, "
-                        "jobs_done = excluded.jobs_done, jobs_failed = excluded.jobs_failed, "
-                        "seen_ms = excluded.seen_ms, memory = excluded.memory, "
-                        "left_ms = excluded.left_ms, "
-                        "confirmed = excluded.confirmed, contradicted = excluded.contradicted",
-                        row.id, row.agent, Blob{description}, row.target, admission, row.reason,
-                        row.evidence, health, row.failures, row.jobs_done, row.jobs_failed,
-                        row.seen_ms, row.description.memory_bytes(), row.left_ms, row.confirmed,
-                        row.contradicted).run();
+  return tx.query("INSERT INTO devices (id, agent, description, target, admission, reason, "
+                  "evidence, health, failures, jobs_done, jobs_failed, seen_ms, memory, "
+                  "left_ms, confirmed, contradicted) "
+                  "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
+                  "agent = excluded.agent, description = excluded.description, "
+                  "target = excluded.target, admission = excluded.admission, "
+                  "reason = excluded.reason, evidence = excluded.evidence, "
+                  "health = excluded.health, failures = excluded.failures, "
+                  "jobs_done = excluded.jobs_done, jobs_failed = excluded.jobs_failed, "
+                  "seen_ms = excluded.seen_ms, memory = excluded.memory, "
+                  "left_ms = excluded.left_ms, "
+                  "confirmed = excluded.confirmed, contradicted = excluded.contradicted",
+                  row.id, row.agent, Blob{description}, row.target, admission, row.reason,
+                  row.evidence, health, row.failures, row.jobs_done, row.jobs_failed,
+                  row.seen_ms, row.description.memory_bytes(), row.left_ms, row.confirmed,
+                  row.contradicted).run();
 }
 
 }  // namespace lw

@@ -34,15 +34,15 @@ absl::Status check_request_id(std::string_view id) {
                    v1::ERROR_REASON_MISSING_REQUEST_ID);
 }
 
-absl::Status once(Database& database, std::string_view actor, std::string_view id,
+absl::Status once(WriteTransaction& tx, std::string_view actor, std::string_view id,
                   std::string_view method, const google::protobuf::Message& request,
                   int64_t now_ms, google::protobuf::Message* response,
                   absl::FunctionRef<absl::Status()> body) {
   RETURN_IF_ERROR(check_request_id(id));
   const std::string hash = message_digest(request);
   {
-    Query query = database.query("SELECT method, hash, response FROM requests "
-                                 "WHERE actor = ? AND id = ?", actor, id);
+    Query query = tx.query("SELECT method, hash, response FROM requests "
+                           "WHERE actor = ? AND id = ?", actor, id);
     if (query.next()) {
       if (query.text(0) != method || query.text(1) != hash) {
         return api_error(v1::ERROR_REASON_REQUEST_ID_REUSED,
@@ -56,15 +56,15 @@ absl::Status once(Database& database, std::string_view actor, std::string_view i
   response->Clear();
   RETURN_IF_ERROR(body());
   const std::string bytes = response->SerializeAsString();
-  return database.query("INSERT INTO requests (actor, id, method, hash, response, created_ms) "
-                        "VALUES (?,?,?,?,?,?)",
-                        actor, id, method, hash, Blob{bytes}, now_ms).run();
+  return tx.query("INSERT INTO requests (actor, id, method, hash, response, created_ms) "
+                  "VALUES (?,?,?,?,?,?)",
+                  actor, id, method, hash, Blob{bytes}, now_ms).run();
 }
 
-absl::Status forget_requests(Database& database, int64_t now_ms, int count) {
-  return database.query("DELETE FROM requests WHERE created_ms IN (SELECT created_ms FROM requests "
-                        "WHERE created_ms < ? ORDER BY created_ms LIMIT ?)",
-                        now_ms - kRequestsKeptMs, count).run();
+absl::Status forget_requests(WriteTransaction& tx, int64_t now_ms, int count) {
+  return tx.query("DELETE FROM requests WHERE created_ms IN (SELECT created_ms FROM requests "
+                  "WHERE created_ms < ? ORDER BY created_ms LIMIT ?)",
+                  now_ms - kRequestsKeptMs, count).run();
 }
 
 }  // namespace lw

@@ -24,13 +24,13 @@ absl::Status check_request_id(std::string_view id);
 
 // Runs `body`, which fills `response`, unless (actor, id) has been answered: then `response` is
 // that answer. INVALID_ARGUMENT: no id, or an absurd one; ABORTED (REQUEST_ID_REUSED): the id came
-// with another request. REQUIRES: inside a write().
-absl::Status once(Database& database, std::string_view actor, std::string_view id,
+// with another request.
+absl::Status once(WriteTransaction& tx, std::string_view actor, std::string_view id,
                   std::string_view method, const google::protobuf::Message& request,
                   int64_t now_ms, google::protobuf::Message* response,
                   absl::FunctionRef<absl::Status()> body);
 
-// Deletes at most `count` answers that nobody will ask for again. REQUIRES: inside a write().
-absl::Status forget_requests(Database& database, int64_t now_ms, int count);
+// Deletes at most `count` answers that nobody will ask for again.
+absl::Status forget_requests(WriteTransaction& tx, int64_t now_ms, int count);
 
 }  // namespace lw

@@ -28,40 +28,40 @@ constexpr RetentionSetting kSettings[] = {
 };
 
 // Of one study that is over. Whether there is no more of it.
-using Piece = absl::StatusOr<bool> (*)(Database&, const std::string& study, int most,
+using Piece = absl::StatusOr<bool> (*)(WriteTransaction&, const std::string& study, int most,
                                        int64_t* rows);
 
-absl::StatusOr<bool> delete_study(Database& database, const std::string& study, int most,
+absl::StatusOr<bool> delete_study(WriteTransaction& tx, const std::string& study, int most,
                                   int64_t* rows) {
-  ASSIGN_OR_RETURN(const bool over, delete_piece(database, study, most));
+  ASSIGN_OR_RETURN(const bool over, delete_piece(tx, study, most));
   *rows = over;
   return over;
 }
 
-absl::StatusOr<bool> forget_payloads(Database& database, const std::string& study, int most,
+absl::StatusOr<bool> forget_payloads(WriteTransaction& tx, const std::string& study, int most,
                                      int64_t* rows) {
-  RETURN_IF_ERROR(database.query("UPDATE jobs SET payload = ? WHERE id IN (SELECT id FROM jobs "
-                                 "WHERE study = ? AND ended_ms > 0 AND length(payload) > 0 LIMIT ?)",
-                                 Blob{""}, study, most).run());
-  *rows = database.changes();
+  RETURN_IF_ERROR(tx.query("UPDATE jobs SET payload = ? WHERE id IN (SELECT id FROM jobs "
+                           "WHERE study = ? AND ended_ms > 0 AND length(payload) > 0 LIMIT ?)",
+                           Blob{""}, study, most).run());
+  *rows = tx.changes();
   if (*rows == most) return false;
   RETURN_IF_ERROR(
-      database.query("UPDATE studies SET keeps_payloads = 0 WHERE id = ?", study).run());
+      tx.query("UPDATE studies SET keeps_payloads = 0 WHERE id = ?", study).run());
   return true;
 }
 
 // The last one says how it ended, to whoever watches.
-absl::StatusOr<bool> forget_events(Database& database, const std::string& study, int most,
+absl::StatusOr<bool> forget_events(WriteTransaction& tx, const std::string& study, int most,
                                    int64_t* rows) {
   int64_t last = 0;
   {
-    Query query = database.query("SELECT max(sequence) FROM events WHERE study = ?", study);
+    Query query = tx.query("SELECT max(sequence) FROM events WHERE study = ?", study);
     if (query.next()) last = query.integer(0);
     RETURN_IF_ERROR(query.status());
   }
-  ASSIGN_OR_RETURN(*rows, delete_events(database, study, last, most));
+  ASSIGN_OR_RETURN(*rows, delete_events(tx, study, last, most));
   if (*rows == most) return false;
-  RETURN_IF_ERROR(database.query("UPDATE studies SET keeps_events = 0 WHERE id = ?", study).run());
+  RETURN_IF_ERROR(tx.query("UPDATE studies SET keeps_events = 0 WHERE id = ?", study).run());
   return true;
 }
 
@@ -122,13 +122,12 @@ std::optional<std::vector<Value>> before(const Kind& kind, std::string_view sql,
 
 std::span<const RetentionSetting> retention_settings() { return kSettings; }
 
-absl::StatusOr<int> what_to_forget(Database& database, const Retention& retention,
-                                   int64_t now_ms) {
+absl::StatusOr<int> what_to_forget(Transaction& tx, const Retention& retention, int64_t now_ms) {
   for (size_t i = 0; i < kinds().size(); ++i) {
     const Kind& kind = kinds()[i];
     const auto values = before(kind, kind.is_over, retention, now_ms);
     if (!values) continue;
-    Query query = database.query_values(
+    Query query = tx.query_values(
         concat("SELECT 1 FROM ", kind.table, " WHERE ", kind.is_over, " LIMIT 1"), *values);
     if (query.next()) return static_cast<int>(i);
     RETURN_IF_ERROR(query.status());
@@ -136,7 +135,7 @@ absl::StatusOr<int> what_to_forget(Database& database, const Retention& retentio
   return -1;
 }
 
-absl::Status forget_piece(Database& database, const Retention& retention, int index,
+absl::Status forget_piece(WriteTransaction& tx, const Retention& retention, int index,
                           int64_t now_ms, int most, Forgotten* gone) {
   const Kind& kind = kinds()[index];
   auto values = before(kind, kind.is_over, retention, now_ms);
@@ -146,12 +145,12 @@ absl::Status forget_piece(Database& database, const Retention& retention, int in
   if (kind.piece != nullptr) {
     values->push_back(int64_t{1});
     std::string study;
-    Query query = database.query_values(those, *values);
+    Query query = tx.query_values(those, *values);
     if (query.next()) study = query.text(0);
     RETURN_IF_ERROR(query.status());
     if (study.empty()) return absl::OkStatus();
     int64_t rows = 0;
-    RETURN_IF_ERROR(kind.piece(database, study, most, &rows).status());
+    RETURN_IF_ERROR(kind.piece(tx, study, most, &rows).status());
     if (rows > 0) (*gone)[kind.what] += rows;
     return absl::OkStatus();
   }
@@ -159,12 +158,12 @@ absl::Status forget_piece(Database& database, const Retention& retention, int in
   const std::string sql =
       is_marking(kind) ? concat("UPDATE studies SET state = 'deleted' WHERE id IN (", those, ")")
                        : concat("DELETE FROM ", kind.table, " WHERE id IN (", those, ")");
-  RETURN_IF_ERROR(database.query_values(sql, *values).run());
-  if (!is_marking(kind) && database.changes() > 0) (*gone)[kind.what] += database.changes();
+  RETURN_IF_ERROR(tx.query_values(sql, *values).run());
+  if (!is_marking(kind) && tx.changes() > 0) (*gone)[kind.what] += tx.changes();
   return absl::OkStatus();
 }
 
-absl::StatusOr<Forgotten> count_forgettable(Database& database, const Retention& retention,
+absl::StatusOr<Forgotten> count_forgettable(Transaction& tx, const Retention& retention,
                                             int64_t now_ms) {
   Forgotten counts;
   for (const Kind& kind : kinds()) {
@@ -173,7 +172,7 @@ absl::StatusOr<Forgotten> count_forgettable(Database& database, const Retention&
                            : kind.count;
     const auto values = before(kind, sql, retention, now_ms);
     if (!values) continue;
-    Query query = database.query_values(sql, *values);
+    Query query = tx.query_values(sql, *values);
     const int64_t rows = query.next() ? query.integer(0) : 0;
     RETURN_IF_ERROR(query.status());
     if (rows > 0) counts[is_marking(kind) ? "studies" : kind.what] += rows;

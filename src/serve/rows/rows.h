@@ -1,6 +1,5 @@
-// Rows of tuner_db/schema/schema_2.sql and later as values, read and written. All REQUIRE: inside a
-// transaction (those that change something: a write()). States are the enums' names, see
-// state_name().
+// Rows of tuner_db/schema/schema_2.sql and later as values, read and written. States are the enums'
+// names, see state_name().
 #pragma once
 
 #include <cstdint>
@@ -20,12 +19,11 @@
 namespace lw {
 
 // kDataLoss: `what` ("job 17") is there and cannot be read.
-absl::Status damaged(const Database& database, std::string_view what);
+absl::Status damaged(const Transaction& tx, std::string_view what);
 
 // What stands in `column` of the table's rows that fit `where`, in order: one step along an index
 // of the columns of `where` and `column` for each value, however many rows have it.
-absl::StatusOr<std::vector<std::string>> distinct_values(Database& database,
-                                                         std::string_view table,
+absl::StatusOr<std::vector<std::string>> distinct_values(Transaction& tx, std::string_view table, 
                                                          std::string_view column,
                                                          std::string_view where,
                                                          std::vector<Value> values);
@@ -89,20 +87,19 @@ struct StudyWorkloadRow {
 // REQUIRES: the study's target is known.
 Key key_of(const StudyRow& study, const StudyWorkloadRow& workload);
 
-absl::StatusOr<std::optional<StudyRow>> find_study(Database& database, std::string_view id);
-absl::Status insert_study(Database& database, const StudyRow& row);  // and counts it, usage.h
+absl::StatusOr<std::optional<StudyRow>> find_study(Transaction& tx, std::string_view id);
+absl::Status insert_study(WriteTransaction& tx, const StudyRow& row);  // and counts it, usage.h
 // The oldest study of the row's client and actor that has not ended and whose spec is the row's.
-absl::StatusOr<std::optional<StudyRow>> find_like(Database& database, const StudyRow& row);
+absl::StatusOr<std::optional<StudyRow>> find_like(Transaction& tx, const StudyRow& row);
 // State, target, error, counters and times, not the owner.
-absl::Status update_study(Database& database, const StudyRow& row);
+absl::Status update_study(WriteTransaction& tx, const StudyRow& row);
 // `where` continues "SELECT ... FROM studies ": a condition, an order, a limit. Those that are
 // deleted are left out.
-absl::StatusOr<std::vector<StudyRow>> select_studies(Database& database, std::string_view where,
+absl::StatusOr<std::vector<StudyRow>> select_studies(Transaction& tx, std::string_view where,
                                                      const std::vector<Value>& values);
-absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Database& database,
-                                                           std::string_view study);
-absl::Status insert_workload(Database& database, const StudyWorkloadRow& row);
-absl::Status update_workload(Database& database, const StudyWorkloadRow& row);
+absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Transaction& tx, std::string_view study);
+absl::Status insert_workload(WriteTransaction& tx, const StudyWorkloadRow& row);
+absl::Status update_workload(WriteTransaction& tx, const StudyWorkloadRow& row);
 
 struct JobRow {
   int64_t id = 0;
@@ -124,11 +121,11 @@ struct JobRow {
   std::vector<std::string> avoid;          // agents that shall not take it, until then
   int64_t avoid_until = 0;
 };
-absl::StatusOr<int64_t> insert_job(Database& database, const JobRow& row);  // its id
-absl::StatusOr<std::optional<JobRow>> find_job(Database& database, int64_t id);
+absl::StatusOr<int64_t> insert_job(WriteTransaction& tx, const JobRow& row);  // its id
+absl::StatusOr<std::optional<JobRow>> find_job(Transaction& tx, int64_t id);
 // All that may change: the lease, the state, times, what was lost, digest and detail, who is avoided.
-absl::Status update_job(Database& database, const JobRow& row);
-absl::StatusOr<std::vector<JobRow>> select_jobs(Database& database, std::string_view where,
+absl::Status update_job(WriteTransaction& tx, const JobRow& row);
+absl::StatusOr<std::vector<JobRow>> select_jobs(Transaction& tx, std::string_view where,
                                                 const std::vector<Value>& values);
 
 struct AgentRow {
@@ -140,9 +137,9 @@ struct AgentRow {
   int64_t session_number = 0;              // of the current session; 0: older
   int64_t left_ms = 0;                     // when it left in order; 0: it has not
 };
-absl::StatusOr<std::optional<AgentRow>> find_agent(Database& database, std::string_view id);
-absl::Status put_agent(Database& database, const AgentRow& row);
-absl::StatusOr<std::vector<AgentRow>> select_agents(Database& database, std::string_view where,
+absl::StatusOr<std::optional<AgentRow>> find_agent(Transaction& tx, std::string_view id);
+absl::Status put_agent(WriteTransaction& tx, const AgentRow& row);
+absl::StatusOr<std::vector<AgentRow>> select_agents(Transaction& tx, std::string_view where,
                                                     const std::vector<Value>& values);
 
 struct DeviceRow {
@@ -157,15 +154,15 @@ struct DeviceRow {
   int64_t left_ms = 0;                     // when its agent left in order; 0: it has not
   int64_t confirmed = 0, contradicted = 0;  // leaders by its word, by another agent's
 };
-absl::StatusOr<std::optional<DeviceRow>> find_device(Database& database, std::string_view id);
-absl::Status put_device(Database& database, const DeviceRow& row);
-absl::StatusOr<std::vector<DeviceRow>> select_devices(Database& database, std::string_view where,
+absl::StatusOr<std::optional<DeviceRow>> find_device(Transaction& tx, std::string_view id);
+absl::Status put_device(WriteTransaction& tx, const DeviceRow& row);
+absl::StatusOr<std::vector<DeviceRow>> select_devices(Transaction& tx, std::string_view where,
                                                       const std::vector<Value>& values);
 
 // Gives the event the study's next number and its time.
-absl::Status add_event(Database& database, std::string_view study, int64_t now_ms,
+absl::Status add_event(WriteTransaction& tx, std::string_view study, int64_t now_ms,
                        loopwright::v1::StudyEvent event);
-absl::StatusOr<std::vector<loopwright::v1::StudyEvent>> events_after(Database& database,
+absl::StatusOr<std::vector<loopwright::v1::StudyEvent>> events_after(Transaction& tx,
                                                                      std::string_view study,
                                                                      int64_t sequence, int count);
 

@@ -20,11 +20,11 @@ constexpr char kStudies[] =
     "created_ms, updated_ms, ended_ms, owner, owner_epoch, owner_until, fruitless, actor, "
     "asked, threads, waiting, waiting_ms, wait_until, started_ms FROM studies ";
 
-absl::StatusOr<StudyRow> study_of(const Database& database, const Query& query) {
+absl::StatusOr<StudyRow> study_of(const Transaction& tx, const Query& query) {
   StudyRow row;
   row.id = query.text(0);
   row.client = query.text(1);
-  if (!row.spec.ParseFromString(query.text(2))) return damaged(database, "study " + row.id);
+  if (!row.spec.ParseFromString(query.text(2))) return damaged(tx, "study " + row.id);
   row.state = parse_state<v1::StudyState>(query.text(3));
   row.priority = static_cast<int>(query.integer(4));
   row.target = query.text(5);
@@ -51,8 +51,8 @@ absl::StatusOr<StudyRow> study_of(const Database& database, const Query& query) 
 
 }  // namespace
 
-absl::Status damaged(const Database& database, std::string_view what) {
-  return absl::DataLossError(absl::StrCat(database.path(), ": ", std::string(what),
+absl::Status damaged(const Transaction& tx, std::string_view what) {
+  return absl::DataLossError(absl::StrCat(tx.database().path(), ": ", std::string(what),
                                           " cannot be read; see `loopwright db check`"));
 }
 
@@ -61,64 +61,64 @@ Key key_of(const StudyRow& study, const StudyWorkloadRow& workload) {
           std::string(objective_name(Objective::kTime))};
 }
 
-absl::StatusOr<std::vector<StudyRow>> select_studies(Database& database, std::string_view where,
+absl::StatusOr<std::vector<StudyRow>> select_studies(Transaction& tx, std::string_view where,
                                                      const std::vector<Value>& values) {
   std::vector<StudyRow> rows;
-  Query query = database.query_values(absl::StrCat(kStudies, std::string(where)), values);
+  Query query = tx.query_values(absl::StrCat(kStudies, std::string(where)), values);
   while (query.next()) {
     if (query.bytes(3) == kDeleted) continue;
-    ASSIGN_OR_RETURN(StudyRow row, study_of(database, query));
+    ASSIGN_OR_RETURN(StudyRow row, study_of(tx, query));
     rows.push_back(std::move(row));
   }
   RETURN_IF_ERROR(query.status());
   return rows;
 }
 
-absl::StatusOr<std::optional<StudyRow>> find_study(Database& database, std::string_view id) {
-  ASSIGN_OR_RETURN(std::vector<StudyRow> rows, select_studies(database, "WHERE id = ?", {id}));
+absl::StatusOr<std::optional<StudyRow>> find_study(Transaction& tx, std::string_view id) {
+  ASSIGN_OR_RETURN(std::vector<StudyRow> rows, select_studies(tx, "WHERE id = ?", {id}));
   if (rows.empty()) return std::optional<StudyRow>();
   return std::optional<StudyRow>(std::move(rows[0]));
 }
 
-absl::Status insert_study(Database& database, const StudyRow& row) {
+absl::Status insert_study(WriteTransaction& tx, const StudyRow& row) {
   const std::string spec = row.spec.SerializeAsString(), state = state_name(row.state),
                     digest = message_digest(row.spec);
-  RETURN_IF_ERROR(add_use(database, row.actor.empty() ? concat("client/", row.client) : row.actor,
+  RETURN_IF_ERROR(add_use(tx, row.actor.empty() ? concat("client/", row.client) : row.actor,
                           {.studies = 1, .spec_bytes = static_cast<int64_t>(spec.size())}));
-  return database.query("INSERT INTO studies (id, client, spec, state, priority, target, "
-                        "device_target, error, trials, failed, created_ms, updated_ms, ended_ms, "
-                        "owner, owner_epoch, owner_until, actor, asked, threads, waiting, "
-                        "waiting_ms, wait_until, spec_digest) "
-                        "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                        row.id, row.client, Blob{spec}, state, row.priority, row.target,
-                        row.device_target, row.error, row.trials, row.failed, row.created_ms,
-                        row.updated_ms, row.ended_ms, row.owner, row.owner_epoch,
-                        row.owner_until, row.actor, row.asked, row.threads, row.waiting,
-                        row.waiting_ms, row.wait_until, digest).run();
+  return tx.query("INSERT INTO studies (id, client, spec, state, priority, target, "
+                  "device_target, error, trials, failed, created_ms, updated_ms, ended_ms, "
+                  "owner, owner_epoch, owner_until, actor, asked, threads, waiting, "
+                  "waiting_ms, wait_until, spec_digest) "
+                  "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                  row.id, row.client, Blob{spec}, state, row.priority, row.target,
+                  row.device_target, row.error, row.trials, row.failed, row.created_ms,
+                  row.updated_ms, row.ended_ms, row.owner, row.owner_epoch,
+                  row.owner_until, row.actor, row.asked, row.threads, row.waiting,
+                  row.waiting_ms, row.wait_until, digest).run();
 }
 
-absl::StatusOr<std::optional<StudyRow>> find_like(Database& database, const StudyRow& row) {
+absl::StatusOr<std::optional<StudyRow>> find_like(Transaction& tx, const StudyRow& row) {
   const std::string digest = message_digest(row.spec);
   ASSIGN_OR_RETURN(std::vector<StudyRow> rows,
-                   select_studies(database,
+                   select_studies(tx,
                                   "WHERE client = ? AND actor = ? AND spec_digest = ? AND "
                                   "state IN ('queued', 'running') ORDER BY id LIMIT 1",
                                   {as_value(row.client), as_value(row.actor), as_value(digest)}));
   return rows.empty() ? std::optional<StudyRow>() : std::optional<StudyRow>(std::move(rows[0]));
 }
 
-absl::Status update_study(Database& database, const StudyRow& row) {
+absl::Status update_study(WriteTransaction& tx, const StudyRow& row) {
   const std::string state = state_name(row.state);
-  return database.query("UPDATE studies SET state = ?, target = ?, device_target = ?, error = ?, "
-                        "trials = ?, failed = ?, updated_ms = ?, ended_ms = ? WHERE id = ?",
-                        state, row.target, row.device_target, row.error, row.trials, row.failed,
-                        row.updated_ms, row.ended_ms, row.id).run();
+  return tx.query("UPDATE studies SET state = ?, target = ?, device_target = ?, error = ?, "
+                  "trials = ?, failed = ?, updated_ms = ?, ended_ms = ? WHERE id = ?",
+                  state, row.target, row.device_target, row.error, row.trials, row.failed,
+                  row.updated_ms, row.ended_ms, row.id).run();
 }
 
-absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Database& database,
+absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Transaction& tx,
                                                            std::string_view study) {
   std::vector<StudyWorkloadRow> rows;
-  Query query = database.query(
+  Query query = tx.query(
       "SELECT study, position, name, workload, backend, threads, cache, weight, trials, failed, "
       "best_us, zero_us, busy_s, done, note, time_kind, measured, measured_s, known, given_us, "
       "dead_jobs, memory, least_us, looks, doubted FROM study_workloads "
@@ -141,7 +141,7 @@ absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Database& database,
     row.done = query.integer(13) != 0;
     row.note = query.text(14);
     if (!parse_time_kind(query.integer(15), &row.time_kind)) {
-      return damaged(database, absl::StrCat("study ", row.study));
+      return damaged(tx, absl::StrCat("study ", row.study));
     }
     row.measured = query.integer(16);
     row.measured_s = query.real(17);
@@ -157,34 +157,34 @@ absl::StatusOr<std::vector<StudyWorkloadRow>> workloads_of(Database& database,
   return rows;
 }
 
-absl::Status insert_workload(Database& database, const StudyWorkloadRow& row) {
-  return database.query("INSERT INTO study_workloads (study, position, name, workload, backend, "
-                        "threads, cache, weight, trials, failed, best_us, zero_us, busy_s, done, "
-                        "note, time_kind, memory) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                        row.study, row.position, row.name, row.workload, row.backend, row.threads,
-                        row.cache, row.weight, row.trials, row.failed, row.best_us, row.zero_us,
-                        row.busy_s, row.done, row.note, static_cast<int>(row.time_kind),
-                        row.memory).run();
+absl::Status insert_workload(WriteTransaction& tx, const StudyWorkloadRow& row) {
+  return tx.query("INSERT INTO study_workloads (study, position, name, workload, backend, "
+                  "threads, cache, weight, trials, failed, best_us, zero_us, busy_s, done, "
+                  "note, time_kind, memory) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                  row.study, row.position, row.name, row.workload, row.backend, row.threads,
+                  row.cache, row.weight, row.trials, row.failed, row.best_us, row.zero_us,
+                  row.busy_s, row.done, row.note, static_cast<int>(row.time_kind),
+                  row.memory).run();
 }
 
-absl::Status update_workload(Database& database, const StudyWorkloadRow& row) {
-  return database.query("UPDATE study_workloads SET backend = ?, threads = ?, trials = ?, "
-                        "failed = ?, best_us = ?, zero_us = ?, busy_s = ?, done = ?, note = ?, "
-                        "time_kind = ?, measured = ?, measured_s = ?, known = ?, "
-                        "given_us = ?, dead_jobs = ?, least_us = ?, looks = ?, doubted = ? "
-                        "WHERE study = ? AND position = ?",
-                        row.backend, row.threads, row.trials, row.failed, row.best_us, row.zero_us,
-                        row.busy_s, row.done, row.note, static_cast<int>(row.time_kind),
-                        row.measured, row.measured_s, row.known, row.given_us, row.dead_jobs,
-                        row.least_us, row.looks, absl::StrJoin(row.doubted, ","), row.study,
-                        row.position).run();
+absl::Status update_workload(WriteTransaction& tx, const StudyWorkloadRow& row) {
+  return tx.query("UPDATE study_workloads SET backend = ?, threads = ?, trials = ?, "
+                  "failed = ?, best_us = ?, zero_us = ?, busy_s = ?, done = ?, note = ?, "
+                  "time_kind = ?, measured = ?, measured_s = ?, known = ?, "
+                  "given_us = ?, dead_jobs = ?, least_us = ?, looks = ?, doubted = ? "
+                  "WHERE study = ? AND position = ?",
+                  row.backend, row.threads, row.trials, row.failed, row.best_us, row.zero_us,
+                  row.busy_s, row.done, row.note, static_cast<int>(row.time_kind),
+                  row.measured, row.measured_s, row.known, row.given_us, row.dead_jobs,
+                  row.least_us, row.looks, absl::StrJoin(row.doubted, ","), row.study,
+                  row.position).run();
 }
 
-absl::Status add_event(Database& database, std::string_view study, int64_t now_ms,
+absl::Status add_event(WriteTransaction& tx, std::string_view study, int64_t now_ms,
                        v1::StudyEvent event) {
   int64_t last = 0;
   {
-    Query query = database.query(
+    Query query = tx.query(
         "SELECT sequence FROM events WHERE study = ? ORDER BY sequence DESC LIMIT 1", study);
     if (query.next()) last = query.integer(0);
     RETURN_IF_ERROR(query.status());
@@ -192,19 +192,19 @@ absl::Status add_event(Database& database, std::string_view study, int64_t now_m
   event.set_sequence(last + 1);
   *event.mutable_time() = timestamp(now_ms);
   const std::string bytes = event.SerializeAsString();
-  return database.query("INSERT INTO events (study, sequence, event) VALUES (?,?,?)", study,
-                        last + 1, Blob{bytes}).run();
+  return tx.query("INSERT INTO events (study, sequence, event) VALUES (?,?,?)", study,
+                  last + 1, Blob{bytes}).run();
 }
 
-absl::StatusOr<std::vector<v1::StudyEvent>> events_after(Database& database,
-                                                         std::string_view study, int64_t sequence,
+absl::StatusOr<std::vector<v1::StudyEvent>> events_after(Transaction& tx, std::string_view study,
+                                                         int64_t sequence,
                                                          int count) {
   std::vector<v1::StudyEvent> events;
-  Query query = database.query("SELECT event FROM events WHERE study = ? AND sequence > ? "
-                               "ORDER BY sequence LIMIT ?", study, sequence, count);
+  Query query = tx.query("SELECT event FROM events WHERE study = ? AND sequence > ? "
+                         "ORDER BY sequence LIMIT ?", study, sequence, count);
   while (query.next()) {
     if (!events.emplace_back().ParseFromString(query.text(0))) {
-      return damaged(database, "an event");
+      return damaged(tx, "an event");
     }
   }
   RETURN_IF_ERROR(query.status());

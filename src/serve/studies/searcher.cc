@@ -73,13 +73,13 @@ void Searcher::stop() {
     changed_.wait(lock, [this] { return running_ == 0; });
   }
   join_ended();
-  const absl::Status given_back = seat_.commit([this](Database& database) -> absl::Status {
+  const absl::Status given_back = seat_.commit([this](WriteTransaction& tx) -> absl::Status {
     for (const auto& [id, epoch] : spared_) {
-      RETURN_IF_ERROR(database.query("UPDATE studies SET fruitless = fruitless - 1 WHERE id = ? AND "
-                                     "owner_epoch = ? AND fruitless > 0", id, epoch).run());
+      RETURN_IF_ERROR(tx.query("UPDATE studies SET fruitless = fruitless - 1 WHERE id = ? AND "
+                               "owner_epoch = ? AND fruitless > 0", id, epoch).run());
     }
-    return database.query("UPDATE studies SET owner = '', owner_until = 0 WHERE owner = ? "
-                          "AND state IN ('queued', 'running')", seat_.owner).run();
+    return tx.query("UPDATE studies SET owner = '', owner_until = 0 WHERE owner = ? "
+                    "AND state IN ('queued', 'running')", seat_.owner).run();
   });
   if (!given_back.ok()) log(Level::kWarning, "studies_not_given_back",
                             {{"error", given_back.message().data()}});
@@ -143,7 +143,7 @@ absl::Status Searcher::adopt_running(int room) {
   const bool alone = !seat_.database->is_shared();
   const int64_t now = seat_.now_ms();
   std::vector<Orphan> orphans;
-  RETURN_IF_ERROR(seat_.database->read(5, [&]() -> absl::Status {
+  RETURN_IF_ERROR(seat_.database->read(5, [&](Transaction& tx) -> absl::Status {
     orphans.clear();
     const auto read = [&](Query query) {
       std::vector<Orphan> found;
@@ -153,12 +153,12 @@ absl::Status Searcher::adopt_running(int room) {
       orphans.insert(orphans.end(), found.begin(), found.end());
       return query.status();
     };
-    RETURN_IF_ERROR(read(seat_.database->query(
+    RETURN_IF_ERROR(read(tx.query(
         absl::StrCat(kOrphans, "owner <> ? AND (owner_until < ? OR ? = 1) "
                                "ORDER BY fruitless, priority DESC, id LIMIT ?"),
         seat_.owner, now, int64_t{alone}, room)));
     const size_t others = orphans.size();
-    RETURN_IF_ERROR(read(seat_.database->query(absl::StrCat(kOrphans, "owner = ?"), seat_.owner)));
+    RETURN_IF_ERROR(read(tx.query(absl::StrCat(kOrphans, "owner = ?"), seat_.owner)));
     std::set<std::string> still_ours;
     for (size_t i = others; i < orphans.size(); ++i) still_ours.insert(orphans[i].id);
     std::lock_guard lock(mutex_);
@@ -172,13 +172,13 @@ absl::Status Searcher::adopt_running(int room) {
   }));
   for (const Orphan& one : orphans) {
     int64_t taken = 0;
-    RETURN_IF_ERROR(seat_.commit([&](Database& database) -> absl::Status {
-      RETURN_IF_ERROR(database.query("UPDATE studies SET owner = ?, owner_epoch = ?, "
-                                     "owner_until = ? WHERE id = ? AND owner_epoch = ? AND "
-                                     "state = 'running'",
-                                     seat_.owner, one.epoch + 1, now + options_.owner_ttl_ms,
-                                     one.id, one.epoch).run());
-      taken = database.changes();
+    RETURN_IF_ERROR(seat_.commit([&](WriteTransaction& tx) -> absl::Status {
+      RETURN_IF_ERROR(tx.query("UPDATE studies SET owner = ?, owner_epoch = ?, "
+                               "owner_until = ? WHERE id = ? AND owner_epoch = ? AND "
+                               "state = 'running'",
+                               seat_.owner, one.epoch + 1, now + options_.owner_ttl_ms,
+                               one.id, one.epoch).run());
+      taken = tx.changes();
       return absl::OkStatus();
     }));
     if (taken == 1) RETURN_IF_ERROR(sit_down(one.id, one.client, one.epoch + 1, one.fruitless));
@@ -201,12 +201,12 @@ absl::Status Searcher::fill_seats() {
     const auto changes = std::make_shared<Changes>();
     Taken taken = Taken::kGone;
     StudyRow row;
-    RETURN_IF_ERROR(seat_.commit([&, changes](Database& database) -> absl::Status {
+    RETURN_IF_ERROR(seat_.commit([&, changes](WriteTransaction& tx) -> absl::Status {
       *changes = Changes();
-      ASSIGN_OR_RETURN(taken, take_study(database, seat_, id,
-                                         seat_.now_ms() + options_.owner_ttl_ms, changes.get()));
-      Query query = database.query("SELECT client, owner_epoch, fruitless FROM studies "
-                                   "WHERE id = ?", id);
+      ASSIGN_OR_RETURN(taken, take_study(tx, seat_, id, seat_.now_ms() + options_.owner_ttl_ms,
+                                         changes.get()));
+      Query query = tx.query("SELECT client, owner_epoch, fruitless FROM studies "
+                             "WHERE id = ?", id);
       if (query.next()) {
         row.client = query.text(0);
         row.owner_epoch = query.integer(1);
@@ -239,10 +239,10 @@ absl::Status Searcher::sit_down(const std::string& id, const std::string& client
 
 absl::Status Searcher::renew() {
   if (owned() == 0 || !seat_.database->is_shared()) return absl::OkStatus();
-  return seat_.commit([this](Database& database) {
-    return database.query("UPDATE studies SET owner_until = ? WHERE owner = ? "
-                          "AND state IN ('queued', 'running')",
-                          seat_.now_ms() + options_.owner_ttl_ms, seat_.owner).run();
+  return seat_.commit([this](WriteTransaction& tx) {
+    return tx.query("UPDATE studies SET owner_until = ? WHERE owner = ? "
+                    "AND state IN ('queued', 'running')",
+                    seat_.now_ms() + options_.owner_ttl_ms, seat_.owner).run();
   });
 }
 
@@ -361,9 +361,9 @@ absl::Status Searcher::note_long_steps() {
     }
   }
   for (const auto& [id, epoch] : slow) {
-    RETURN_IF_ERROR(seat_.commit([&](Database& database) {
-      return database.query("UPDATE studies SET fruitless = fruitless + 1 WHERE id = ? AND "
-                            "owner = ? AND owner_epoch = ?", id, seat_.owner, epoch).run();
+    RETURN_IF_ERROR(seat_.commit([&](WriteTransaction& tx) {
+      return tx.query("UPDATE studies SET fruitless = fruitless + 1 WHERE id = ? AND "
+                      "owner = ? AND owner_epoch = ?", id, seat_.owner, epoch).run();
     }));
   }
   return absl::OkStatus();

@@ -80,14 +80,14 @@ absl::Status check_numbers(const v1::StudySpec& spec, const Quotas& quotas) {
 }
 
 // What can never be is refused; what is only not there now is waited for.
-absl::Status check_target(Database& database, const std::string& asked) {
+absl::Status check_target(Transaction& tx, const std::string& asked) {
   constexpr char kField[] = "spec.target";
   if (asked == "any") return absl::OkStatus();
   if (absl::StartsWith(asked, "devices/")) return parse_name("devices", asked, kField).status();
   const bool is_id = asked.size() == 64 && asked.find_first_not_of("0123456789abcdef") ==
                                                std::string::npos;
   if (is_id || (asked != "host" && find_target(asked).ok())) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const auto targets, device_targets(database));
+  ASSIGN_OR_RETURN(const auto targets, device_targets(tx));
   for (const auto& [id, target] : targets) {
     if (target.name == asked) return absl::OkStatus();
   }
@@ -99,8 +99,8 @@ absl::Status check_target(Database& database, const std::string& asked) {
 }
 
 // What no device that there is can measure: its client hears of it now.
-absl::Status check_memory(Database& database, const CheckedSpec& checked) {
-  ASSIGN_OR_RETURN(const double most, most_memory(database, checked.spec.target()));
+absl::Status check_memory(Transaction& tx, const CheckedSpec& checked) {
+  ASSIGN_OR_RETURN(const double most, most_memory(tx, checked.spec.target()));
   for (size_t i = 0; i < checked.memory.size(); ++i) {
     if (may_hold(most, checked.memory[i])) continue;
     return bad_field(absl::StrCat("spec.workloads[", i, "]"),
@@ -129,22 +129,22 @@ absl::StatusOr<WorkloadRow> check_workload(v1::StudyWorkload& workload, const st
   return workload_row(*program, workload.source_words());
 }
 
-absl::StatusOr<int64_t> count_of(Database& database, std::string_view sql, std::string_view value) {
-  Query query = value.empty() ? database.query(sql) : database.query(sql, value);
+absl::StatusOr<int64_t> count_of(Transaction& tx, std::string_view sql, std::string_view value) {
+  Query query = value.empty() ? tx.query(sql) : tx.query(sql, value);
   int64_t count = 0;
   if (query.next()) count = query.integer(0);
   RETURN_IF_ERROR(query.status());
   return count;
 }
 
-absl::StatusOr<v1::StudyProgress> progress_of(Database& database, const StudyRow& row,
+absl::StatusOr<v1::StudyProgress> progress_of(Transaction& tx, const StudyRow& row,
                                               int64_t now_ms) {
   v1::StudyProgress progress;
   progress.set_state(row.state);
   progress.set_trials(row.trials);
   progress.set_trials_wanted(row.spec.trials());
   progress.set_failed(row.failed);
-  ASSIGN_OR_RETURN(const std::vector<StudyWorkloadRow> workloads, workloads_of(database, row.id));
+  ASSIGN_OR_RETURN(const std::vector<StudyWorkloadRow> workloads, workloads_of(tx, row.id));
   for (const StudyWorkloadRow& w : workloads) {
     v1::WorkloadProgress& shown = *progress.add_workloads();
     shown.set_name(w.name);
@@ -205,18 +205,18 @@ absl::StatusOr<CheckedSpec> check_spec(const v1::StudySpec& spec, const Quotas& 
   return checked;
 }
 
-absl::StatusOr<StudyRow> create_study(Database& database, Store& store, const CheckedSpec& checked,
+absl::StatusOr<StudyRow> create_study(WriteTransaction& tx, const CheckedSpec& checked,
                                       const Identity& client, const Quotas& quotas,
                                       int64_t now_ms, Changes* changes) {
-  RETURN_IF_ERROR(check_target(database, checked.spec.target()));
-  RETURN_IF_ERROR(check_memory(database, checked));
+  RETURN_IF_ERROR(check_target(tx, checked.spec.target()));
+  RETURN_IF_ERROR(check_memory(tx, checked));
   Usage usage;
   ASSIGN_OR_RETURN(usage.active_studies,
-                   count_of(database, "SELECT count(*) FROM studies WHERE client = ? "
-                                      "AND state IN ('queued', 'running')", client.name));
+                   count_of(tx, "SELECT count(*) FROM studies WHERE client = ? "
+                                "AND state IN ('queued', 'running')", client.name));
   ASSIGN_OR_RETURN(usage.queued_jobs,
-                   count_of(database, "SELECT count(*) FROM jobs WHERE state = 'queued'", ""));
-  ASSIGN_OR_RETURN(usage.kept, client_use(database, identity_text(client)));
+                   count_of(tx, "SELECT count(*) FROM jobs WHERE state = 'queued'", ""));
+  ASSIGN_OR_RETURN(usage.kept, client_use(tx, identity_text(client)));
   RETURN_IF_ERROR(check_new_study(quotas, client.name, usage,
                                   {checked.spec.workloads_size(), checked.spec.trials(),
                                    static_cast<int64_t>(checked.spec.ByteSizeLong())}));
@@ -230,10 +230,10 @@ absl::StatusOr<StudyRow> create_study(Database& database, Store& store, const Ch
   study.asked = checked.spec.target();
   study.threads = checked.spec.threads();
   study.wait_until = wait_until(study.spec, quotas.waiting_seconds, now_ms);
-  RETURN_IF_ERROR(insert_study(database, study));
+  RETURN_IF_ERROR(insert_study(tx, study));
   std::map<std::string, std::string> first;  // of each workload id: the name
   for (int i = 0; i < checked.spec.workloads_size(); ++i) {
-    RETURN_IF_ERROR(store.put_workload(checked.workloads[i]));
+    RETURN_IF_ERROR(store_in(tx)->put_workload(checked.workloads[i]));
     StudyWorkloadRow row;
     row.study = study.id;
     row.position = i;
@@ -248,28 +248,28 @@ absl::StatusOr<StudyRow> create_study(Database& database, Store& store, const Ch
       row.done = true;
       row.note = concat("the same as ", same->second);
     }
-    RETURN_IF_ERROR(insert_workload(database, row));
+    RETURN_IF_ERROR(insert_workload(tx, row));
   }
   v1::StudyEvent event;
   event.set_kind(v1::StudyEvent::KIND_CREATED);
   event.set_state(study.state);
-  RETURN_IF_ERROR(add_event(database, study.id, now_ms, std::move(event)));
+  RETURN_IF_ERROR(add_event(tx, study.id, now_ms, std::move(event)));
   changes->studies.insert(study.id);
   return study;
 }
 
-absl::Status end_study(Database& database, StudyRow& study, v1::StudyState state,
+absl::Status end_study(WriteTransaction& tx, StudyRow& study, v1::StudyState state,
                        std::string_view error, int64_t now_ms, Changes* changes) {
   if (has_ended(study.state)) return absl::OkStatus();
   study.state = state;
   study.error = std::string(error);
   study.updated_ms = study.ended_ms = now_ms;
-  RETURN_IF_ERROR(update_study(database, study));
-  Query held = database.query("SELECT DISTINCT agent FROM jobs WHERE study = ? "
-                              "AND state = 'leased'", study.id);
+  RETURN_IF_ERROR(update_study(tx, study));
+  Query held = tx.query("SELECT DISTINCT agent FROM jobs WHERE study = ? "
+                        "AND state = 'leased'", study.id);
   while (held.next()) changes->agents.insert(held.text(0));
   RETURN_IF_ERROR(held.status());
-  RETURN_IF_ERROR(database
+  RETURN_IF_ERROR(tx
                       .query("UPDATE jobs SET state = 'cancelled', ended_ms = ? WHERE study = ? "
                              "AND state IN ('queued', 'leased')",
                              now_ms, study.id)
@@ -277,7 +277,7 @@ absl::Status end_study(Database& database, StudyRow& study, v1::StudyState state
   v1::StudyEvent event;
   event.set_kind(v1::StudyEvent::KIND_ENDED);
   // A study's workloads have one; what is damaged ends all the same.
-  const absl::StatusOr<std::vector<StudyWorkloadRow>> workloads = workloads_of(database, study.id);
+  const absl::StatusOr<std::vector<StudyWorkloadRow>> workloads = workloads_of(tx, study.id);
   if (workloads.ok() && !workloads->empty()) {
     event.set_time_kind(to_proto(workloads->front().time_kind));
   }
@@ -288,10 +288,10 @@ absl::Status end_study(Database& database, StudyRow& study, v1::StudyState state
   event.set_elapsed_s(1e-3 * static_cast<double>(now_ms - study.created_ms));
   changes->studies.insert(study.id);
   changes->ended.insert(study.id);
-  return add_event(database, study.id, now_ms, std::move(event));
+  return add_event(tx, study.id, now_ms, std::move(event));
 }
 
-absl::StatusOr<v1::Study> study_message(Database& database, const StudyRow& row, bool full,
+absl::StatusOr<v1::Study> study_message(Transaction& tx, const StudyRow& row, bool full,
                                         int64_t now_ms) {
   v1::Study study;
   study.set_name(study_name(row.id));
@@ -302,7 +302,7 @@ absl::StatusOr<v1::Study> study_message(Database& database, const StudyRow& row,
       workload.clear_program();
     }
   }
-  ASSIGN_OR_RETURN(*study.mutable_progress(), progress_of(database, row, now_ms));
+  ASSIGN_OR_RETURN(*study.mutable_progress(), progress_of(tx, row, now_ms));
   *study.mutable_create_time() = timestamp(row.created_ms);
   *study.mutable_update_time() = timestamp(row.updated_ms);
   if (row.ended_ms > 0) *study.mutable_end_time() = timestamp(row.ended_ms);
@@ -312,11 +312,11 @@ absl::StatusOr<v1::Study> study_message(Database& database, const StudyRow& row,
   return study;
 }
 
-absl::StatusOr<google::longrunning::Operation> operation_of(Database& database,
-                                                            const StudyRow& row, int64_t now_ms) {
+absl::StatusOr<google::longrunning::Operation> operation_of(Transaction& tx, const StudyRow& row,
+                                                            int64_t now_ms) {
   google::longrunning::Operation operation;
   operation.set_name(operation_name(row.id));
-  ASSIGN_OR_RETURN(const v1::Study study, study_message(database, row, false, now_ms));
+  ASSIGN_OR_RETURN(const v1::Study study, study_message(tx, row, false, now_ms));
   operation.mutable_metadata()->PackFrom(study.progress());
   operation.set_done(has_ended(row.state));
   if (row.state == v1::STUDY_STATE_SUCCEEDED) operation.mutable_response()->PackFrom(study);
@@ -329,13 +329,13 @@ absl::StatusOr<google::longrunning::Operation> operation_of(Database& database,
   return operation;
 }
 
-absl::StatusOr<StudyPage> page_of_studies(Database& database, std::string_view where,
+absl::StatusOr<StudyPage> page_of_studies(Transaction& tx, std::string_view where,
                                           std::vector<Value> values, int most) {
   constexpr int64_t kSpecBytes = 16 << 20;
   values.push_back(int64_t{most} + 1);
   const std::string sql = concat("SELECT id, length(spec) FROM studies ", where, " AND state <> '",
                                  kDeleted, "' ORDER BY id DESC LIMIT ?");
-  Query query = database.query_values(sql, values);
+  Query query = tx.query_values(sql, values);
   StudyPage page;
   int64_t bytes = 0;
   while (query.next()) {
@@ -349,7 +349,7 @@ absl::StatusOr<StudyPage> page_of_studies(Database& database, std::string_view w
   return page;
 }
 
-absl::StatusOr<v1::ListStudiesResponse> list_studies(Database& database,
+absl::StatusOr<v1::ListStudiesResponse> list_studies(Transaction& tx,
                                                      const v1::ListStudiesRequest& request,
                                                      int64_t now_ms) {
   static const std::vector<FilterField> kFields = {
@@ -367,15 +367,15 @@ absl::StatusOr<v1::ListStudiesResponse> list_studies(Database& database,
     where += " AND id < ?";
     values.push_back(std::string_view(page.after));
   }
-  ASSIGN_OR_RETURN(const StudyPage found, page_of_studies(database, where, values, page.size));
+  ASSIGN_OR_RETURN(const StudyPage found, page_of_studies(tx, where, values, page.size));
   values.push_back(std::string_view(found.last));
   ASSIGN_OR_RETURN(const std::vector<StudyRow> rows,
-                   select_studies(database, where + " AND id >= ? ORDER BY id DESC", values));
+                   select_studies(tx, where + " AND id >= ? ORDER BY id DESC", values));
   v1::ListStudiesResponse response;
   if (found.more) response.set_next_page_token(page_token(page.list, found.last));
   size_t bytes = 0;
   for (size_t i = 0; i < rows.size() && found.count > 0; ++i) {
-    ASSIGN_OR_RETURN(v1::Study study, study_message(database, rows[i], false, now_ms));
+    ASSIGN_OR_RETURN(v1::Study study, study_message(tx, rows[i], false, now_ms));
     bytes += study.ByteSizeLong();
     *response.add_studies() = std::move(study);
     if (i + 1 < rows.size() && page.is_over(response.studies_size(), bytes)) {

@@ -23,21 +23,20 @@ struct CheckedSpec {
 absl::StatusOr<CheckedSpec> check_spec(const loopwright::v1::StudySpec& spec,
                                        const Quotas& quotas);
 
-// Stores a new study of `client`'s, queued. RESOURCE_EXHAUSTED: the client's quota. REQUIRES:
-// inside a write().
-absl::StatusOr<StudyRow> create_study(Database& database, Store& store, const CheckedSpec& checked,
+// Stores a new study of `client`'s, queued. RESOURCE_EXHAUSTED: the client's quota.
+absl::StatusOr<StudyRow> create_study(WriteTransaction& tx, const CheckedSpec& checked,
                                       const Identity& client, const Quotas& quotas,
                                       int64_t now_ms, Changes* changes);
 
-// Ends it unless it has ended; its jobs are cancelled. REQUIRES: inside a write().
-absl::Status end_study(Database& database, StudyRow& study, loopwright::v1::StudyState state,
+// Ends it unless it has ended; its jobs are cancelled.
+absl::Status end_study(WriteTransaction& tx, StudyRow& study, loopwright::v1::StudyState state,
                        std::string_view error, int64_t now_ms, Changes* changes);
 
-// As the API shows it. REQUIRE: inside a transaction.
-absl::StatusOr<loopwright::v1::Study> study_message(Database& database, const StudyRow& row,
-                                                    bool full, int64_t now_ms);
-absl::StatusOr<google::longrunning::Operation> operation_of(Database& database,
-                                                            const StudyRow& row, int64_t now_ms);
+// As the API shows it.
+absl::StatusOr<loopwright::v1::Study> study_message(Transaction& tx, const StudyRow& row, bool full,
+                                                    int64_t now_ms);
+absl::StatusOr<google::longrunning::Operation> operation_of(Transaction& tx, const StudyRow& row,
+                                                            int64_t now_ms);
 // The newest of the studies that `where` ("WHERE ...") chooses: at most `most` of them, and so many
 // that their specs, which hold programs, have 16 MiB at most together, but one at least.
 struct StudyPage {
@@ -45,11 +44,17 @@ struct StudyPage {
   int count = 0;
   bool more = false;                       // others follow
 };
-absl::StatusOr<StudyPage> page_of_studies(Database& database, std::string_view where,
+absl::StatusOr<StudyPage> page_of_studies(Transaction& tx, std::string_view where,
                                           std::vector<Value> values, int most);
 absl::StatusOr<loopwright::v1::ListStudiesResponse> list_studies(
-    Database& database, const loopwright::v1::ListStudiesRequest& request, int64_t now_ms);
+    Transaction& tx, const loopwright::v1::ListStudiesRequest& request, int64_t now_ms);
 
 std::string etag_of(const StudyRow& row);
 
+// BRIDGE
+template <class... T>
+absl::StatusOr<StudyRow> create_study(Database& db, Store&, const T&... t) {
+  return create_study(static_cast<WriteTransaction&>(db), t...);
+}
+// END BRIDGE
 }  // namespace lw

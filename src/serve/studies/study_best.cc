@@ -14,35 +14,34 @@ constexpr char kOfKey[] =
 
 // Without an owner a study is taken up again, by whichever daemon has a seat, from what is stored;
 // its jobs that are out are adopted. Who had it notices at its next step, and writes nothing more.
-absl::Status reconsider_studies(Database& database, const Store& store, const Key& key,
-                                Changes* changes) {
-  const absl::StatusOr<BestRow> best = store.best(key);
+absl::Status reconsider_studies(WriteTransaction& tx, const Key& key, Changes* changes) {
+  const absl::StatusOr<BestRow> best = store_in(tx)->best(key);
   if (!best.ok() && !absl::IsNotFound(best.status())) return best.status();
   if (best.ok()) {
     const double best_us = best->measurement.time_us;
-    RETURN_IF_ERROR(database.query(
+    RETURN_IF_ERROR(tx.query(
         concat("UPDATE study_workloads SET best_us = ?, corrected = 1 WHERE ", kOfKey,
                " AND time_kind = ? AND best_us > 0 AND best_us < ?"),
         best_us, key.workload, key.backend, key.threads, key.cache, key.target,
         static_cast<int>(best->measurement.time_kind), best_us).run());
   } else {
-    RETURN_IF_ERROR(database.query(concat("UPDATE study_workloads SET best_us = 0, corrected = 1 "
-                                          "WHERE ", kOfKey),
-                                   key.workload, key.backend, key.threads, key.cache,
-                                   key.target).run());
+    RETURN_IF_ERROR(tx.query(concat("UPDATE study_workloads SET best_us = 0, corrected = 1 "
+                                    "WHERE ", kOfKey),
+                             key.workload, key.backend, key.threads, key.cache,
+                             key.target).run());
   }
   std::vector<std::string> studies;
   const std::string running =
       concat("SELECT id FROM studies WHERE state = 'running' AND target = ? AND id IN (SELECT study "
              "FROM study_workloads WHERE ", kOfKey, ")");
-  Query query = database.query(running, key.target, key.workload, key.backend, key.threads,
-                               key.cache, key.target);
+  Query query = tx.query(running, key.target, key.workload, key.backend, key.threads,
+                         key.cache, key.target);
   while (query.next()) studies.push_back(query.text(0));
   RETURN_IF_ERROR(query.status());
   for (const std::string& study : studies) {
     changes->studies.insert(study);
-    RETURN_IF_ERROR(database.query("UPDATE studies SET owner = '', owner_until = 0 WHERE id = ?",
-                                   study).run());
+    RETURN_IF_ERROR(tx.query("UPDATE studies SET owner = '', owner_until = 0 WHERE id = ?",
+                             study).run());
   }
   return absl::OkStatus();
 }

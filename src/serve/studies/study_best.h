@@ -9,9 +9,13 @@
 namespace lw {
 
 // After a withdrawal or an annulment: the best of no study of the key is better than what is given
-// out for it (of times of that kind), and those that run begin their search again from what still counts. REQUIRES: inside
-// write().
-absl::Status reconsider_studies(Database& database, const Store& store, const Key& key,
-                                Changes* changes);
+// out for it (of times of that kind), and those that run begin their search again from what still
+// counts.
+absl::Status reconsider_studies(WriteTransaction& tx, const Key& key, Changes* changes);
 
+// BRIDGE
+inline absl::Status reconsider_studies(Database& db, const Store&, const Key& key, Changes* c) {
+  return reconsider_studies(static_cast<WriteTransaction&>(db), key, c);
+}
+// END BRIDGE
 }  // namespace lw

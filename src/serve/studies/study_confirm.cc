@@ -87,24 +87,24 @@ absl::StatusOr<std::vector<StudySearch::Said>> StudySearch::what_is_said(const W
     for (const RankedTrace& other : best->others) top.insert(other.trace);
   }
   std::vector<Said> said;
-  RETURN_IF_ERROR(seat_.database->read(5, [&]() -> absl::Status {
+  RETURN_IF_ERROR(seat_.database->read(5, [&](Transaction& tx) -> absl::Status {
     said.clear();
-    ASSIGN_OR_RETURN(const int64_t id, find_key_id(*seat_.database, key));
+    ASSIGN_OR_RETURN(const int64_t id, find_key_id(tx, key));
     std::set<int64_t> candidates;
-    Query compared = seat_.database->query(
+    Query compared = tx.query(
         "SELECT DISTINCT c.id FROM candidates c JOIN measurements m ON m.candidate = c.id "
         "WHERE c.key = ? AND m.source = 'finalist'", id);
     while (compared.next()) candidates.insert(compared.integer(0));
     RETURN_IF_ERROR(compared.status());
     for (const std::string& trace : top) {
-      Query of_trace = seat_.database->query("SELECT id FROM candidates WHERE key = ? AND "
-                                             "trace = ?", id, trace);
+      Query of_trace = tx.query("SELECT id FROM candidates WHERE key = ? AND "
+                                "trace = ?", id, trace);
       if (of_trace.next()) candidates.insert(of_trace.integer(0));
       RETURN_IF_ERROR(of_trace.status());
     }
     for (int64_t candidate : candidates) {
       Said one;
-      RETURN_IF_ERROR(read_candidate(*seat_.database, candidate, &one.rows));
+      RETURN_IF_ERROR(read_candidate(tx, candidate, &one.rows));
       if (one.rows.empty() || out.contains(one.rows[0].trace)) continue;
       one.trace = one.rows[0].trace;
       one.words = words_of(pointers(one.rows), w.row.time_kind);
@@ -125,9 +125,9 @@ absl::StatusOr<std::vector<StudySearch::Said>> StudySearch::what_is_said(const W
 // Who is there for the workload's jobs.
 absl::StatusOr<std::set<std::string>> StudySearch::who_is_there(const Workload& w) {
   std::set<std::string> agents;
-  RETURN_IF_ERROR(seat_.database->read(5, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(agents, agents_online(*seat_.database, row_.device_target, w.row.backend,
-                                           w.row.memory, seat_.now_ms() - seat_.online_ms));
+  RETURN_IF_ERROR(seat_.database->read(5, [&](Transaction& tx) -> absl::Status {
+    ASSIGN_OR_RETURN(agents, agents_online(tx, row_.device_target, w.row.backend, w.row.memory,
+                                           seat_.now_ms() - seat_.online_ms));
     return absl::OkStatus();
   }));
   return agents;
@@ -212,9 +212,9 @@ absl::Status StudySearch::note_confirmed(const Said& best) {
   for (const Word& word : best.words) {
     if (word.first < first->first) first = &word;
   }
-  return fenced([&](Database& database, Changes*) {
-    return database.query("UPDATE devices SET confirmed = confirmed + 1 WHERE id = ? AND "
-                          "agent = ?", first->device, agent_of(first->actor)).run();
+  return fenced([&](WriteTransaction& tx, Changes*) {
+    return tx.query("UPDATE devices SET confirmed = confirmed + 1 WHERE id = ? AND "
+                    "agent = ?", first->device, agent_of(first->actor)).run();
   });
 }
 
@@ -240,27 +240,27 @@ absl::Status StudySearch::overrule(Workload& w, const Said& said) {
       if (ids.empty()) break;
       after = ids.back();
       std::erase_if(ids, [&](int64_t id) { return disputed.contains(id); });
-      RETURN_IF_ERROR(fenced([&](Database&, Changes*) -> absl::Status {
+      RETURN_IF_ERROR(fenced([&](WriteTransaction& tx, Changes*) -> absl::Status {
         int64_t changed = 0;
-        return seat_.store->annul(ids, mark, &changed).status();
+        return store_in(tx)->annul(ids, mark, &changed).status();
       }));
     }
   }
-  return fenced([&](Database& database, Changes* changes) -> absl::Status {
+  return fenced([&](WriteTransaction& tx, Changes* changes) -> absl::Status {
     int64_t changed = 0;
-    RETURN_IF_ERROR(seat_.store->annul({disputed.begin(), disputed.end()}, mark,
-                                       &changed).status());
+    RETURN_IF_ERROR(store_in(tx)->annul({disputed.begin(), disputed.end()}, mark,
+                                        &changed).status());
     changes->keys.push_back(key);
-    ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> rows, workloads_of(database, id_));
+    ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> rows, workloads_of(tx, id_));
     StudyWorkloadRow& row = rows[w.row.position];
     ++row.looks;
     for (const Word& word : losers) {
       const std::string agent = agent_of(word.actor);
       const bool is_new = std::count(row.doubted.begin(), row.doubted.end(), agent) == 0;
       if (!agent.empty() && is_new) row.doubted.push_back(agent);
-      RETURN_IF_ERROR(note_doubt(database, {"contradicted", lw::describe(key), word.actor,
-                                            word.device, why}, seat_.now_ms(), changes));
-      RETURN_IF_ERROR(contradict_device(database, word.device, why, by_majority, seat_.rules,
+      RETURN_IF_ERROR(note_doubt(tx, {"contradicted", lw::describe(key), word.actor,
+                                      word.device, why}, seat_.now_ms(), changes));
+      RETURN_IF_ERROR(contradict_device(tx, word.device, why, by_majority, seat_.rules,
                                         seat_.now_ms(), changes));
       v1::StudyEvent event;
       event.set_kind(v1::StudyEvent::KIND_CONTRADICTED);
@@ -268,11 +268,11 @@ absl::Status StudySearch::overrule(Workload& w, const Said& said) {
       event.set_device(word.device.empty() ? "" : device_name(word.device));
       event.set_state(v1::STUDY_STATE_RUNNING);
       event.set_detail(why);
-      RETURN_IF_ERROR(add_event(database, id_, seat_.now_ms(), std::move(event)));
+      RETURN_IF_ERROR(add_event(tx, id_, seat_.now_ms(), std::move(event)));
     }
     changes->studies.insert(id_);
-    RETURN_IF_ERROR(update_workload(database, row));
-    return reconsider_studies(database, *seat_.store, key, changes);
+    RETURN_IF_ERROR(update_workload(tx, row));
+    return reconsider_studies(tx, key, changes);
   });
 }
 

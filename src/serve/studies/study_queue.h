@@ -24,9 +24,9 @@ int64_t wait_until(const loopwright::v1::StudySpec& spec, int64_t most_s, int64_
 // what it has measured is of that target.
 loopwright::v1::StudySpec spec_asked(const StudyRow& study);
 
-// It gives its place up and waits, with the reason, for devices of the same target. REQUIRES: inside a
-// write(), the study not ended.
-absl::Status put_back(Database& database, const SearchSeat& seat, StudyRow study,
+// It gives its place up and waits, with the reason, for devices of the same target. REQUIRES: it
+// has not ended.
+absl::Status put_back(WriteTransaction& tx, const SearchSeat& seat, StudyRow study,
                       std::string_view reason, Changes* changes);
 
 enum class Taken {
@@ -34,9 +34,9 @@ enum class Taken {
   kUnfit,                                  // of the devices asked for none fits it now
   kGone,                                   // others took it, or it has ended
 };
-// Gives it a place and the owner lease, or ends it where none will ever fit. REQUIRES: inside a write().
-absl::StatusOr<Taken> take_study(Database& database, const SearchSeat& seat, const std::string& id,
-                                 int64_t owner_until, Changes* changes);
+// Gives it a place and the owner lease, or ends it where none will ever fit.
+absl::StatusOr<Taken> take_study(WriteTransaction& tx, const SearchSeat& seat,
+                                 const std::string& id, int64_t owner_until, Changes* changes);
 
 // Not thread-safe.
 class StudyQueue {
@@ -62,10 +62,10 @@ class StudyQueue {
     std::string id;
     int64_t priority = 0;
   };
-  absl::StatusOr<std::vector<Group>> groups();
-  absl::StatusOr<std::vector<Waiting>> first_of(const Group& group, int most);
-  absl::Status look_at_fleet();
-  absl::StatusOr<std::string> why(const Group& group);
+  absl::StatusOr<std::vector<Group>> groups(Transaction& tx);
+  absl::StatusOr<std::vector<Waiting>> first_of(Transaction& tx, const Group& group, int most);
+  absl::Status look_at_fleet(Transaction& tx);
+  absl::StatusOr<std::string> why(Transaction& tx, const Group& group);
   absl::Status say(const std::vector<std::string>& studies, const std::string& waiting);
   absl::Status read_specs(const std::vector<std::string>& studies);
   absl::Status end_overdue(bool* has_more);

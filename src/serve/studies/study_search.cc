@@ -36,16 +36,16 @@ StudySearch::StudySearch(const SearchSeat& seat, std::string study, int64_t owne
     : seat_(seat), id_(std::move(study)), owner_epoch_(owner_epoch), stop_(std::move(stop)) {}
 StudySearch::~StudySearch() = default;
 
-absl::Status StudySearch::fenced(std::function<absl::Status(Database&, Changes*)> body) {
+absl::Status StudySearch::fenced(std::function<absl::Status(WriteTransaction&, Changes*)> body) {
   auto changes = std::make_shared<Changes>();
-  RETURN_IF_ERROR(seat_.commit([this, body, changes](Database& database) -> absl::Status {
+  RETURN_IF_ERROR(seat_.commit([this, body, changes](WriteTransaction& tx) -> absl::Status {
     *changes = Changes();
-    RETURN_IF_ERROR(database.query("UPDATE studies SET owner_until = owner_until WHERE id = ? AND "
-                                   "owner = ? AND owner_epoch = ? "
-                                   "AND state IN ('queued', 'running')",
-                                   id_, seat_.owner, owner_epoch_).run());
-    if (database.changes() != 1) return absl::AbortedError("the study is not ours any more");
-    return body(database, changes.get());
+    RETURN_IF_ERROR(tx.query("UPDATE studies SET owner_until = owner_until WHERE id = ? AND "
+                             "owner = ? AND owner_epoch = ? "
+                             "AND state IN ('queued', 'running')",
+                             id_, seat_.owner, owner_epoch_).run());
+    if (tx.changes() != 1) return absl::AbortedError("the study is not ours any more");
+    return body(tx, changes.get());
   }));
   seat_.changed(*changes);
   return absl::OkStatus();
@@ -53,28 +53,28 @@ absl::Status StudySearch::fenced(std::function<absl::Status(Database&, Changes*)
 
 absl::StatusOr<StudySearch::Seen> StudySearch::look() {
   Seen seen;
-  RETURN_IF_ERROR(seat_.database->read(5, [&]() -> absl::Status {
+  RETURN_IF_ERROR(seat_.database->read(5, [&](Transaction& tx) -> absl::Status {
     seen = Seen();
-    ASSIGN_OR_RETURN(std::optional<StudyRow> study, find_study(*seat_.database, id_));
+    ASSIGN_OR_RETURN(std::optional<StudyRow> study, find_study(tx, id_));
     if (!study) return absl::NotFoundError(study_name(id_));
     seen.study = *std::move(study);
-    ASSIGN_OR_RETURN(seen.workloads, workloads_of(*seat_.database, id_));
-    Query open = seat_.database->query("SELECT id FROM jobs WHERE study = ? AND state IN "
-                                       "('queued', 'leased') ORDER BY id", id_);
+    ASSIGN_OR_RETURN(seen.workloads, workloads_of(tx, id_));
+    Query open = tx.query("SELECT id FROM jobs WHERE study = ? AND state IN "
+                          "('queued', 'leased') ORDER BY id", id_);
     while (open.next()) seen.open.insert(open.integer(0));
     RETURN_IF_ERROR(open.status());
     for (int64_t id : seen.open) {
       const bool known = std::any_of(workloads_.begin(), workloads_.end(),
                                      [id](const auto& w) { return w->out.contains(id); });
       if (known) continue;
-      ASSIGN_OR_RETURN(std::optional<JobRow> job, find_job(*seat_.database, id));
+      ASSIGN_OR_RETURN(std::optional<JobRow> job, find_job(tx, id));
       if (job) seen.unknown.push_back(*std::move(job));
     }
     if (seen.study.device_target.empty()) return absl::OkStatus();
-    if (seen.workloads.empty()) return damaged(*seat_.database, concat("study ", id_));
+    if (seen.workloads.empty()) return damaged(tx, concat("study ", id_));
     ASSIGN_OR_RETURN(seen.capacity,
-                     capacity_of(*seat_.database, seen.study.device_target,
-                                 seen.workloads[0].backend, seat_.now_ms() - seat_.online_ms));
+                     capacity_of(tx, seen.study.device_target, seen.workloads[0].backend,
+                                 seat_.now_ms() - seat_.online_ms));
     return absl::OkStatus();
   }));
   return seen;
@@ -122,8 +122,8 @@ absl::StatusOr<StudySearch::Next> StudySearch::fail(const std::string& reason) {
 }
 
 absl::Status StudySearch::note_fruitless(int64_t fruitless) {
-  return fenced([this, fruitless](Database& database, Changes*) {
-    return database.query("UPDATE studies SET fruitless = ? WHERE id = ?", fruitless, id_).run();
+  return fenced([this, fruitless](WriteTransaction& tx, Changes*) {
+    return tx.query("UPDATE studies SET fruitless = ? WHERE id = ?", fruitless, id_).run();
   });
 }
 
@@ -137,10 +137,10 @@ absl::StatusOr<bool> StudySearch::gives_up(const Seen& seen) {
   }
   if (gone_since_ms_ < 0) gone_since_ms_ = now_ms;
   if (now_ms - gone_since_ms_ < seat_.gone_ms) return false;
-  RETURN_IF_ERROR(fenced([this](Database& database, Changes* changes) -> absl::Status {
-    ASSIGN_OR_RETURN(const std::optional<StudyRow> study, find_study(database, id_));
+  RETURN_IF_ERROR(fenced([this](WriteTransaction& tx, Changes* changes) -> absl::Status {
+    ASSIGN_OR_RETURN(const std::optional<StudyRow> study, find_study(tx, id_));
     CHECK(study.has_value());
-    return put_back(database, seat_, *study, "no device: its devices have gone", changes);
+    return put_back(tx, seat_, *study, "no device: its devices have gone", changes);
   }));
   return true;
 }
@@ -274,16 +274,16 @@ absl::Status StudySearch::queue_jobs_of(Workload& w, const Batch& batch,
                                         std::vector<std::string> avoid, bool is_look) {
   std::vector<JobRow> jobs =
       jobs_of(row_, w.row, *w.task->target, batch, seat_.rules.slice_s, seat_.now_ms());
-  RETURN_IF_ERROR(fenced([&](Database& database, Changes* changes) -> absl::Status {
+  RETURN_IF_ERROR(fenced([&](WriteTransaction& tx, Changes* changes) -> absl::Status {
     for (JobRow& job : jobs) {
       job.avoid = avoid;
       job.avoid_until = avoid.empty() ? 0 : seat_.now_ms() + seat_.rules.confirm_ms;
-      ASSIGN_OR_RETURN(job.id, insert_job(database, job));
+      ASSIGN_OR_RETURN(job.id, insert_job(tx, job));
       changes->queued.insert(queue_of(job.target, job.backend));
     }
     if (!is_look) return absl::OkStatus();
-    return database.query("UPDATE study_workloads SET looks = looks + 1 WHERE study = ? AND "
-                          "position = ?", id_, w.row.position).run();
+    return tx.query("UPDATE study_workloads SET looks = looks + 1 WHERE study = ? AND "
+                    "position = ?", id_, w.row.position).run();
   }));
   for (const JobRow& job : jobs) {
     for (const v1::CandidateSpec& candidate : job.payload.candidates()) {
@@ -302,15 +302,15 @@ absl::Status StudySearch::close_workload(Workload& w, const std::string& note) {
     const bool same = best.ok() && best->measurement.time_kind == w.row.time_kind;
     if (same) given_us = best->measurement.time_us;
   }
-  RETURN_IF_ERROR(fenced([&](Database& database, Changes* changes) -> absl::Status {
-    ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> rows, workloads_of(database, id_));
+  RETURN_IF_ERROR(fenced([&](WriteTransaction& tx, Changes* changes) -> absl::Status {
+    ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> rows, workloads_of(tx, id_));
     StudyWorkloadRow row = rows[w.row.position];
     row.done = true;
     row.given_us = given_us;
     if (w.run != nullptr) note_last_resort(w.run->only_last_resort(), &row);  // known by now
     row.note += row.note.empty() || note.empty() ? note : concat("; ", note);
     w.row.note = row.note;
-    RETURN_IF_ERROR(update_workload(database, row));
+    RETURN_IF_ERROR(update_workload(tx, row));
     v1::StudyEvent event;
     event.set_kind(v1::StudyEvent::KIND_WORKLOAD_DONE);
     event.set_workload(row.name);
@@ -321,7 +321,7 @@ absl::Status StudySearch::close_workload(Workload& w, const std::string& note) {
     event.set_detail(row.note);
     event.set_elapsed_s(1e-3 * static_cast<double>(seat_.now_ms() - row_.created_ms));
     changes->studies.insert(id_);
-    return add_event(database, id_, seat_.now_ms(), std::move(event));
+    return add_event(tx, id_, seat_.now_ms(), std::move(event));
   }));
   w.row.done = true;
   states_[w.row.position].closed = true;
@@ -333,10 +333,10 @@ absl::Status StudySearch::close_workload(Workload& w, const std::string& note) {
 absl::Status StudySearch::end(v1::StudyState state, const std::string& error) {
   log(Level::kInfo, "study_ended",
       {{"study", id_}, {"state", state_name(state)}, {"error", error}});
-  return fenced([&](Database& database, Changes* changes) -> absl::Status {
-    ASSIGN_OR_RETURN(std::optional<StudyRow> study, find_study(database, id_));
+  return fenced([&](WriteTransaction& tx, Changes* changes) -> absl::Status {
+    ASSIGN_OR_RETURN(std::optional<StudyRow> study, find_study(tx, id_));
     CHECK(study.has_value());
-    return end_study(database, *study, state, error, seat_.now_ms(), changes);
+    return end_study(tx, *study, state, error, seat_.now_ms(), changes);
   });
 }
 

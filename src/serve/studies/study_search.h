@@ -28,7 +28,7 @@ struct SearchSeat {
   Database* database = nullptr;
   Store* store = nullptr;
   // Runs a transaction, durably, in the daemon's group commit.
-  std::function<absl::Status(std::function<absl::Status(Database&)>)> commit;
+  std::function<absl::Status(std::function<absl::Status(WriteTransaction&)>)> commit;
   std::function<int64_t()> now_ms;
   std::function<void(const Changes&)> changed;  // after a commit
   std::string owner;                       // this daemon
@@ -97,7 +97,7 @@ class StudySearch {
   absl::Status overrule(Workload& workload, const Said& said);
   absl::Status close_workload(Workload& workload, const std::string& note);
   absl::Status end(loopwright::v1::StudyState state, const std::string& error);
-  absl::Status fenced(std::function<absl::Status(Database&, Changes*)> body);
+  absl::Status fenced(std::function<absl::Status(WriteTransaction&, Changes*)> body);
   void note_in_flight();
   int64_t count_left();
   bool is_over() const;

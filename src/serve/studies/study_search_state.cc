@@ -155,8 +155,8 @@ absl::Status StudySearch::build(Workload& workload, const std::vector<JobRow>& o
 absl::Status StudySearch::note_stored(Workload& workload) {
   const Task& task = *workload.task;
   const double least_us = impossible_below_us(*task.program, *task.target, task.threads());
-  return fenced([&, least_us](Database& database, Changes*) -> absl::Status {
-    ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> rows, workloads_of(database, id_));
+  return fenced([&, least_us](WriteTransaction& tx, Changes*) -> absl::Status {
+    ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> rows, workloads_of(tx, id_));
     StudyWorkloadRow& row = rows[workload.row.position];
     const SearchRun& run = *workload.run;
     row.known = std::max(0, run.trials() - row.trials);
@@ -164,7 +164,7 @@ absl::Status StudySearch::note_stored(Workload& workload) {
     if (row.best_us == 0) row.best_us = run.incumbent_us();
     if (row.zero_us == 0) row.zero_us = run.zero_us();
     note_last_resort(run.only_last_resort(), &row);
-    return update_workload(database, row);
+    return update_workload(tx, row);
   });
 }
 
@@ -268,18 +268,18 @@ absl::Status StudySearch::close_hopeless(const Seen& seen) {
     }
     if (why.empty()) continue;
     std::string detail;
-    RETURN_IF_ERROR(fenced([&](Database& database, Changes* changes) -> absl::Status {
-      Query last = database.query("SELECT detail FROM jobs WHERE study = ? AND state = 'dead' AND "
-                                  "position = ? ORDER BY id DESC LIMIT 1", id_, row.position);
+    RETURN_IF_ERROR(fenced([&](WriteTransaction& tx, Changes* changes) -> absl::Status {
+      Query last = tx.query("SELECT detail FROM jobs WHERE study = ? AND state = 'dead' AND "
+                            "position = ? ORDER BY id DESC LIMIT 1", id_, row.position);
       if (last.next()) detail = concat("; ", last.text(0));
       RETURN_IF_ERROR(last.status());
-      Query held = database.query("SELECT DISTINCT agent FROM jobs WHERE study = ? AND "
-                                  "position = ? AND state = 'leased'", id_, row.position);
+      Query held = tx.query("SELECT DISTINCT agent FROM jobs WHERE study = ? AND "
+                            "position = ? AND state = 'leased'", id_, row.position);
       while (held.next()) changes->agents.insert(held.text(0));
       RETURN_IF_ERROR(held.status());
-      return database.query("UPDATE jobs SET state = 'cancelled', ended_ms = ? WHERE study = ? "
-                            "AND position = ? AND state IN ('queued', 'leased')",
-                            seat_.now_ms(), id_, row.position).run();
+      return tx.query("UPDATE jobs SET state = 'cancelled', ended_ms = ? WHERE study = ? "
+                      "AND position = ? AND state IN ('queued', 'leased')",
+                      seat_.now_ms(), id_, row.position).run();
     }));
     w->out.clear();
     RETURN_IF_ERROR(close_workload(*w, concat(why, detail)));
