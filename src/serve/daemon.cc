@@ -48,7 +48,7 @@ absl::StatusOr<std::shared_ptr<Database>> open_when_there(const std::string& url
 // it up.
 absl::StatusOr<std::unique_ptr<HttpServer>> start_http(const DaemonOptions& options,
                                                        std::shared_ptr<TlsReloader> tls,
-                                                       Service& service, Transaction& tx) {
+                                                       Service& service, Database& reading) {
   if (options.http.empty()) return std::unique_ptr<HttpServer>();
   HttpOptions http;
   ASSIGN_OR_RETURN(http.address, parse_bind_address(options.http));
@@ -63,20 +63,21 @@ absl::StatusOr<std::unique_ptr<HttpServer>> start_http(const DaemonOptions& opti
     if (!exposes.empty()) log(Level::kWarning, "exposed", {{"what", exposes}});
   }
   HttpHooks hooks;
-  hooks.health = [&service] {
-    const std::string hang = service.hang();
-    const std::string problem = hang.empty() ? service.problem() : hang;
-    return Health{problem.empty(), problem, hang.empty(), hang.empty() && !service.is_stopping()};
+  Core& core = *service.core;
+  hooks.health = [&core] {
+    const std::string hang = core.liveness.problem();
+    const std::string problem = hang.empty() ? core.problem() : hang;
+    return Health{problem.empty(), problem, hang.empty(), hang.empty() && !core.is_stopping};
   };
-  hooks.denied = [&service](const Identity& who) { return service.denied().check(who); };
-  hooks.now_ms = [&service] { return service.now_ms(); };
+  hooks.denied = [&core](const Identity& who) { return core.denied.check(who); };
+  hooks.now_ms = [&core] { return core.now_ms(); };
   hooks.before_metrics = [&service, tls] {
-    service.before_metrics();
+    service.house.before_metrics();
     if (tls != nullptr) {
-      service.metrics().certificate_ends_in(tls->state().not_after_s - unix_ms() / 1000);
+      service.core->metrics.certificate_ends_in(tls->state().not_after_s - unix_ms() / 1000);
     }
   };
-  return HttpServer::start(http, tx, service.metrics(), std::move(hooks));
+  return HttpServer::start(http, reading, core.metrics, std::move(hooks));
 }
 
 // --config, looked at while the daemon runs: whoever is denied there is denied within seconds.
@@ -85,7 +86,7 @@ class ConfigFile {
   ConfigFile(std::string path, ServeConfig config)
       : path_(std::move(path)), config_(std::move(config)) {}
 
-  void look(Service& service) {
+  void look(Core& core) {
     const auto now = std::chrono::steady_clock::now();
     if (path_.empty() || now < next_) return;
     next_ = now + kLookAgain;
@@ -96,7 +97,7 @@ class ConfigFile {
     previous_ = problem;
     if (is_news) {
       reported_ = problem;
-      service.metrics().reload_failed("config");
+      core.metrics.reload_failed("config");
       log(Level::kError, "config_not_reloaded", {{"what", problem}});
     }
     if (!config.ok()) return;
@@ -113,7 +114,7 @@ class ConfigFile {
       log(Level::kWarning, "config_needs_a_restart",
           {{"what", "quotas, rates, weights and retention are read at the start"}});
     }
-    service.deny(config_.denied);
+    core.deny(config_.denied);
   }
 
  private:
@@ -176,17 +177,17 @@ absl::Status run_daemon(DaemonOptions options,
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::start(*service, server_options));
   const std::string url = http == nullptr ? "" : http->url();
   log(Level::kInfo, "serving", {{"grpc", server->address()}, {"http", url},
-                                {"database", service->database().path()}});
+                                {"database", service->core->database->path()}});
   if (security.reloader != nullptr) name_peers_of(server->port());
   started(server->address(), url);
   std::string problem;
   ConfigFile config(options.config, options.service.config);
   while (!stop()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    for (int i = failures->exchange(0); i > 0; --i) service->metrics().reload_failed("certificate");
-    service->metrics().handshakes_failed(take_failed_handshakes());
-    config.look(*service);
-    const std::string now = service->problem();
+    for (int i = failures->exchange(0); i > 0; --i) service->core->metrics.reload_failed("certificate");
+    service->core->metrics.handshakes_failed(take_failed_handshakes());
+    config.look(*service->core);
+    const std::string now = service->core->problem();
     if (now == problem) continue;
     problem = now;
     server->set_serving(true, problem.empty());

@@ -33,7 +33,8 @@ const std::vector<std::string> kStory = {
     "src/peers/", "src/peers/match/", "src/peers/libraries/",
     "src/api/", "src/learn/", "src/net/", "src/agent/",
     "src/serve/messages/", "src/serve/rows/", "src/serve/access/", "src/serve/queue/",
-    "src/serve/studies/", "src/serve/service/", "src/serve/page/", "src/serve/wire/", "src/serve/",
+    "src/serve/studies/", "src/serve/core/", "src/serve/service/", "src/serve/page/",
+    "src/serve/wire/", "src/serve/",
     "src/client/",
     "src/cli/", "src/cli/remote/", "src/cli/db/", "src/cli/report/", "src/cli/local/",
     "bench/plain/", "bench/", "bench/service/"};

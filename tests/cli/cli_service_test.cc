@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "httplib.h"
 #include "src/base/message.h"
-#include "src/serve/service/metrics.h"
+#include "src/serve/core/metrics.h"
 #include "tests/support/cli_fixture.h"
 
 namespace lw {

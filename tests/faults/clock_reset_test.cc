@@ -51,7 +51,7 @@ class ClockReset : public testing::TestWithParam<const char*> {
     run(concat("INSERT INTO clock (id, time_ms) VALUES (1, ", then, ") ON CONFLICT (id) DO UPDATE "
                "SET time_ms = excluded.time_ms"));
     start();
-    EXPECT_GE(service_->now_ms(), then);
+    EXPECT_GE(service_->core->now_ms(), then);
   }
   int64_t present() { return *database_->server_ms(); }
   std::string make(const v1::StudySpec& spec, const std::string& request_id) {
@@ -59,7 +59,7 @@ class ClockReset : public testing::TestWithParam<const char*> {
     request.set_request_id(request_id);
     *request.mutable_spec() = spec;
     google::longrunning::Operation operation;
-    const absl::Status status = service_->create_study(local_caller(), request, &operation);
+    const absl::Status status = service_->studies.create_study(local_caller(), request, &operation);
     EXPECT_TRUE(status.ok()) << status;
     return id_of(operation.name());
   }
@@ -67,7 +67,7 @@ class ClockReset : public testing::TestWithParam<const char*> {
     v1::GetStudyRequest request;
     request.set_name("studies/" + study);
     v1::Study found;
-    EXPECT_TRUE(service_->get_study(local_caller(), request, &found).ok());
+    EXPECT_TRUE(service_->studies.get_study(local_caller(), request, &found).ok());
     return found.progress().state();
   }
   void call(FleetAgent& agent) {
@@ -114,10 +114,10 @@ TEST_P(ClockReset, AServiceLivesThroughADayForwardsAndBack) {
   finish(study, agent);
   EXPECT_LE(number("SELECT max(attempt) FROM jobs"), 2);
   EXPECT_EQ(number("SELECT count(*) FROM measurements WHERE verdict = 'crash'"), 0);
-  const int64_t ahead = service_->now_ms();
+  const int64_t ahead = service_->core->now_ms();
   service_.reset();
   start();                                 // the machine's clock has long been right again
-  EXPECT_GE(service_->now_ms(), ahead);
+  EXPECT_GE(service_->core->now_ms(), ahead);
   EXPECT_EQ(state(waiting), v1::STUDY_STATE_QUEUED);
   finish(make(small_study(4), "3"), agent);
   service_.reset();
@@ -131,7 +131,7 @@ TEST_P(ClockReset, SetsBackWhatHoldsMomentsToCome) {
   const std::string waiting = make(for_nobody(), "2");
   for (int i = 0; i < kPatienceMs && agent.held().empty(); ++i) call(agent);
   ASSERT_FALSE(agent.held().empty());
-  run(concat("UPDATE agents SET rest_until = ", service_->now_ms() + 1000));
+  run(concat("UPDATE agents SET rest_until = ", service_->core->now_ms() + 1000));
   service_.reset();
   run(concat("UPDATE keys SET changed_ms = ", present() + kDayMs));
 
@@ -155,7 +155,7 @@ TEST_P(ClockReset, SetsBackWhatHoldsMomentsToCome) {
 
   // The service goes on where it was, in the present: the agent has its job, requests are known.
   start();
-  EXPECT_LT(service_->now_ms(), present() + kNearMs);
+  EXPECT_LT(service_->core->now_ms(), present() + kNearMs);
   EXPECT_EQ(make(small_study(8), "1"), study);
   finish(study, agent);
   EXPECT_EQ(number("SELECT max(attempt) FROM jobs"), 1);

@@ -47,7 +47,7 @@ TEST(OldFiles, ADatabaseOfVersionOneIsMigratedQueriedAndServed) {
   bool is_exact = false;                     // the index is read behind
   for (int i = 0; i < kPatienceMs && !is_exact; ++i) {
     v1::BatchLookupResponse found;
-    ASSERT_TRUE(service->batch_lookup(local_caller(), lookup, &found).ok());
+    ASSERT_TRUE(service->schedules.batch_lookup(local_caller(), lookup, &found).ok());
     is_exact = found.results(0).outcome() == v1::LOOKUP_OUTCOME_EXACT;
     if (!is_exact) usleep(1000);
   }

@@ -4,6 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "loopwright/v1/fleet.pb.h"
+#include "src/serve/core/calls.h"
 #include "tests/support/fault_fixture.h"
 
 namespace lw {
@@ -27,7 +28,7 @@ class ServiceAudit : public ::testing::Test {
     request.set_request_id(request_id);
     *request.mutable_spec() = small_study(8);
     google::longrunning::Operation operation;
-    const absl::Status status = service_->create_study(who, request, &operation);
+    const absl::Status status = service_->studies.create_study(who, request, &operation);
     EXPECT_TRUE(status.ok()) << status;
     return study_name(id_of(operation.name()));
   }
@@ -36,7 +37,7 @@ class ServiceAudit : public ::testing::Test {
     request.set_name(name);
     request.set_full(true);
     v1::Study study;
-    const absl::Status status = service_->get_study(who, request, &study);
+    const absl::Status status = service_->studies.get_study(who, request, &study);
     EXPECT_TRUE(status.ok()) << status;
     EXPECT_EQ(study.spec().workloads(0).source_words(), "matmul M=16 N=16 K=16");
     return study.spec().workloads(0).program();
@@ -46,20 +47,20 @@ class ServiceAudit : public ::testing::Test {
     request.set_request_id(concat("cancel ", identity_text(who.identity)));
     request.set_name(name);
     v1::Study study;
-    return service_->cancel_study(who, request, &study);
+    return service_->studies.cancel_study(who, request, &study);
   }
   // The newest first.
   std::vector<v1::AuditEntry> audit() {
     v1::ListAuditResponse response;
     const absl::Status status =
-        service_->list_audit(local_caller(), v1::ListAuditRequest(), &response);
+        service_->fleet.list_audit(local_caller(), v1::ListAuditRequest(), &response);
     EXPECT_TRUE(status.ok()) << status;
     return {response.entries().begin(), response.entries().end()};
   }
   int64_t exported_programs(const Caller& who) {
     v1::ExportRecordsResponse response;
     ExportCursor start;
-    const absl::Status cursor = service_->export_some(who, false, &start, &response);
+    const absl::Status cursor = service_->schedules.export_some(who, false, &start, &response);
     EXPECT_TRUE(cursor.ok()) << cursor;
     EXPECT_EQ(response.records_size(), 1);
     return std::count_if(
@@ -82,7 +83,7 @@ TEST_F(ServiceAudit, AStudyIsDeletedByWhoMadeItAndByAdmins) {
     google::longrunning::DeleteOperationRequest request;
     google::protobuf::Empty nothing;
     request.set_name(operation_name(id_of(study)));
-    return service_->delete_operation(who, request, &nothing);
+    return service_->studies.delete_operation(who, request, &nothing);
   };
   const std::string first = create(kCi, "first"), second = create(kCi, "second");
   for (const std::string& study : {first, second}) {
@@ -90,7 +91,7 @@ TEST_F(ServiceAudit, AStudyIsDeletedByWhoMadeItAndByAdmins) {
     v1::Study ended;
     request.set_request_id(study);
     request.set_name(study);
-    ASSERT_TRUE(service_->cancel_study(kCi, request, &ended).ok());
+    ASSERT_TRUE(service_->studies.cancel_study(kCi, request, &ended).ok());
   }
   const size_t lines = audit().size();
   for (const Caller& other : {kOther, kReader}) {
@@ -127,7 +128,7 @@ TEST_F(ServiceAudit, ExportsHoldTheProgramsOfOnesOwnStudies) {
   *record.mutable_key() = to_proto(task.key);
   *record.mutable_measurement() = to_proto(make_measurement(1, {10, 10, 10}));
   v1::PutRecordsResponse stored;
-  const absl::Status status = service_->put_records(local_caller(), put, &stored);
+  const absl::Status status = service_->schedules.put_records(local_caller(), put, &stored);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(exported_programs(kCi), 1);
   EXPECT_EQ(exported_programs(kAdmin), 1);
@@ -167,14 +168,14 @@ TEST_F(ServiceAudit, WhatChangesSomethingIsALineOfItsOwnTransaction) {
   v1::BackupDatabaseRequest request;
   request.set_request_id("b");
   v1::BackupDatabaseResponse response;
-  const absl::Status status = service_->backup_database(kAdmin, request, &response);
+  const absl::Status status = service_->fleet.backup_database(kAdmin, request, &response);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(audit()[0].subject(), response.file());
 
   google::longrunning::CancelOperationRequest end;
   end.set_name(operation_name(id_of(create(kCi, "3"))));
   google::protobuf::Empty nothing;
-  ASSERT_TRUE(service_->cancel_operation(kCi, end, &nothing).ok());
+  ASSERT_TRUE(service_->studies.cancel_operation(kCi, end, &nothing).ok());
   EXPECT_EQ(audit()[0].subject(), end.name());
 }
 
@@ -183,7 +184,8 @@ TEST_F(ServiceAudit, RefusalsOfAMinuteAreOneLineWithACount) {
                                         "/loopwright.v1.TuningService/CreateStudy");
   const auto refuse = [&](const Caller& who, int times) {
     for (int i = 0; i < times; ++i) {
-      service_->note_refusal(who, "/loopwright.v1.TuningService/CreateStudy", concat(i), denied);
+      note_refusal(*service_->core, who, "/loopwright.v1.TuningService/CreateStudy", concat(i),
+                   denied);
     }
   };
   const auto until = [&](const std::function<bool()>& holds) {

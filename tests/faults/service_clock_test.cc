@@ -46,14 +46,14 @@ class Clocks : public testing::Test {
     v1::GetStudyRequest request;
     request.set_name("studies/" + id);
     v1::Study study;
-    EXPECT_TRUE(service_->get_study(local_caller(), request, &study).ok());
+    EXPECT_TRUE(service_->studies.get_study(local_caller(), request, &study).ok());
     return study;
   }
   // Times of the study's events, in order.
   std::vector<int64_t> times(const std::string& id) {
     std::vector<int64_t> all;
     bool ended = false;
-    const std::vector<v1::StudyEvent> events = *service_->events(id, 0, 1000, &ended);
+    const std::vector<v1::StudyEvent> events = *service_->studies.events(id, 0, 1000, &ended);
     for (const v1::StudyEvent& event : events) {
       all.push_back(ms_of(event.time()));
     }
@@ -62,7 +62,7 @@ class Clocks : public testing::Test {
   void expect_sane_leases(int64_t ttl_ms) {
     for (const std::string& until :
          column(*database_, "SELECT lease_until FROM jobs WHERE state = 'leased'")) {
-      const int64_t left = std::stoll(until) - service_->now_ms();
+      const int64_t left = std::stoll(until) - service_->core->now_ms();
       EXPECT_GT(left, 0);
       EXPECT_LE(left, ttl_ms);
     }
@@ -165,14 +165,14 @@ TEST_F(Clocks, AKilledServiceComesBackNoEarlierThanWhatItStored) {
   start();
   const std::vector<std::string> made = column(*database_, "SELECT created_ms FROM studies");
   ASSERT_EQ(made.size(), 1u);
-  EXPECT_GE(service_->now_ms(), std::stoll(made[0]));
+  EXPECT_GE(service_->core->now_ms(), std::stoll(made[0]));
 }
 
 TEST_F(Clocks, AnAgentsClockDoesNotMatter) {
   start();
   const std::string id = create(6);
   FleetAgent agent("a1", "s1", {"d1"});
-  const int64_t begin = service_->now_ms();
+  const int64_t begin = service_->core->now_ms();
   for (int i = 0; i < 3000 && !study(id).has_end_time(); ++i) {
     v1::SynchronizeRequest request = agent.request();
     for (v1::JobResult& result : *request.mutable_results()) {
@@ -188,7 +188,7 @@ TEST_F(Clocks, AnAgentsClockDoesNotMatter) {
   }
   EXPECT_EQ(study(id).progress().state(), v1::STUDY_STATE_SUCCEEDED);
   EXPECT_THAT(column(*database_, concat("SELECT unix_ms FROM measurements WHERE unix_ms < ", begin,
-                                        " OR unix_ms > ", service_->now_ms())), IsEmpty());
+                                        " OR unix_ms > ", service_->core->now_ms())), IsEmpty());
 }
 
 // An agent that slept past its lease: its result is refused, and the job is another's.
@@ -242,13 +242,13 @@ TEST_F(Clocks, AgentsThatFellSilentAreForgotten) {
     FleetAgent agent(absl::StrCat("a", i), "s1", {absl::StrCat("d", i)});
     ASSERT_TRUE(synchronize(*service_, agent.request()).ok());
   }
-  EXPECT_EQ(service_->known_agents(), 50u);
+  EXPECT_EQ(service_->agents.size(), 50u);
   passed += kHour_s * 1000;
   FleetAgent agent("a0", "s1", {"d0"});
   agent.set_sequence(7);
   ASSERT_TRUE(synchronize(*service_, agent.request()).ok());
-  for (int i = 0; i < kPatienceMs && service_->known_agents() > 1; ++i) usleep(1000);
-  EXPECT_EQ(service_->known_agents(), 1u);
+  for (int i = 0; i < kPatienceMs && service_->agents.size() > 1; ++i) usleep(1000);
+  EXPECT_EQ(service_->agents.size(), 1u);
 }
 
 TEST(SharedClock, FollowsAJumpOfADayInStepsOfSeconds) {

@@ -25,7 +25,7 @@ class CopiedCalls : public testing::Test {
   };
   std::unique_ptr<Waiting> call(const v1::SynchronizeRequest& request) {
     auto waiting = std::make_unique<Waiting>();
-    waiting->handle = service_->synchronize(
+    waiting->handle = service_->agents.synchronize(
         local_caller(), std::make_shared<v1::SynchronizeRequest>(request),
         [promise = waiting->promise](absl::Status status, v1::SynchronizeResponse response) {
           promise->set_value({std::move(status), std::move(response)});
@@ -38,7 +38,7 @@ class CopiedCalls : public testing::Test {
     create.set_request_id(id);
     *create.mutable_spec() = small_study(trials);
     google::longrunning::Operation operation;
-    EXPECT_TRUE(service_->create_study(local_caller(), create, &operation).ok());
+    EXPECT_TRUE(service_->studies.create_study(local_caller(), create, &operation).ok());
     return "studies/" + operation.name().substr(11);
   }
 
@@ -53,7 +53,7 @@ class CopiedCalls : public testing::Test {
     for (int i = 0; i < 2; ++i) agent_.apply(*synchronize(*service_, agent_.request(1, 0)));
     *request = patient_request();
     std::unique_ptr<Waiting> waiting = call(*request);
-    while (service_->parked().size() == 0) std::this_thread::yield();
+    while (service_->core->parked.size() == 0) std::this_thread::yield();
     return waiting;
   }
 
@@ -77,7 +77,7 @@ TEST_F(CopiedCalls, ACopyGetsTheSameAnswerAndChangesNothing) {
     EXPECT_EQ(second->SerializeAsString(), first->SerializeAsString());
     agent_.apply(i % 2 == 0 ? *first : *second);
     agent_.work();
-    ASSERT_TRUE(service_->get_study(local_caller(), get, &study).ok());
+    ASSERT_TRUE(service_->studies.get_study(local_caller(), get, &study).ok());
   }
   EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_SUCCEEDED);
   EXPECT_THAT(column(*database_, "SELECT id FROM jobs WHERE attempt > 1"), IsEmpty());
@@ -102,9 +102,9 @@ TEST_F(CopiedCalls, ACallWaitsUntilItsLastCallerHasGone) {
   v1::SynchronizeRequest request;
   const auto first = wait_for_work(&request);
   const auto second = call(request);
-  service_->abandon(first->handle);
+  service_->agents.abandon(first->handle);
   EXPECT_FALSE(second->is_answered());
-  service_->abandon(second->handle);
+  service_->agents.abandon(second->handle);
   for (const auto& gone : {first.get(), second.get()}) {
     const auto [status, response] = gone->answer.get();
     EXPECT_TRUE(status.ok()) << status;
@@ -136,7 +136,7 @@ TEST_F(CopiedCalls, OnlyWhoAskedTheQueueKnowsThatItIsEmpty) {
     call.is_latest = is_latest;
     SyncAnswer answer;
     const absl::Status status = database_->write(5, [&](WriteTransaction& tx) {
-      return lw::synchronize(tx, call, shares, {}, service_->now_ms(), &answer);
+      return lw::synchronize(tx, call, shares, {}, service_->core->now_ms(), &answer);
     });
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_EQ(answer.exhausted.size(), is_latest ? 1u : 0u);

@@ -44,10 +44,10 @@ class SilentConnection : public testing::Test {
     create.set_request_id("1");
     *create.mutable_spec() = small_study(2);
     google::longrunning::Operation operation;
-    ASSERT_TRUE(service_->create_study(local_caller(), create, &operation).ok());
+    ASSERT_TRUE(service_->studies.create_study(local_caller(), create, &operation).ok());
     // Leased; and the agent has it, for it has called again.
     ASSERT_TRUE(
-        comes([&] { return count("state = 'leased'") > 0 && service_->parked().size() > 0; }));
+        comes([&] { return count("state = 'leased'") > 0 && service_->core->parked.size() > 0; }));
   }
   ~SilentConnection() override {
     signals_ = 2;

@@ -86,7 +86,7 @@ class Life {
       *record.mutable_target() = to_proto(target);
     }
     v1::PutRecordsResponse response;
-    must(service_->put_records(local_caller(), request, &response), response, "put");
+    must(service_->schedules.put_records(local_caller(), request, &response), response, "put");
   }
 
   std::string create(const std::string& id, const v1::StudySpec& spec) {
@@ -94,7 +94,7 @@ class Life {
     request.set_request_id(id);
     *request.mutable_spec() = spec;
     google::longrunning::Operation operation;
-    const absl::Status status = service_->create_study(local_caller(), request, &operation);
+    const absl::Status status = service_->studies.create_study(local_caller(), request, &operation);
     const std::string name = operation.name().substr(operation.name().find('/') + 1);
     must(status, operation, concat("study ", name));
     return "studies/" + name;
@@ -105,7 +105,7 @@ class Life {
     request.set_request_id("cancel");
     request.set_name(study);
     v1::Study response;
-    must(service_->cancel_study(local_caller(), request, &response), response,
+    must(service_->studies.cancel_study(local_caller(), request, &response), response,
          concat("cancelled ", study.substr(8)));
   }
 
@@ -116,20 +116,22 @@ class Life {
       request.set_name("devices/d2");
       request.set_reason("the script says so");
       v1::DeviceStatus response;
-      return must(service_->quarantine_device(local_caller(), request, &response), response, what);
+      return must(service_->fleet.quarantine_device(local_caller(), request, &response), response,
+                  what);
     }
     if (what == "drain") {
       v1::DrainDevicesRequest request;
       request.set_request_id(what);
       request.add_names("devices/d2");
       v1::DrainDevicesResponse response;
-      return must(service_->drain_devices(local_caller(), request, &response), response, what);
+      return must(service_->fleet.drain_devices(local_caller(), request, &response), response,
+                  what);
     }
     v1::ResumeDevicesRequest request;
     request.set_request_id(what);
     request.add_names("devices/d2");
     v1::ResumeDevicesResponse response;
-    must(service_->resume_devices(local_caller(), request, &response), response, what);
+    must(service_->fleet.resume_devices(local_caller(), request, &response), response, what);
   }
 
   // A call of the agent. What it owes is on its disk before it is sent.
@@ -158,7 +160,7 @@ class Life {
     request.set_name(name);
     for (int i = 0; i < kPatienceMs; ++i) {
       v1::Study study;
-      CHECK(service_->get_study(local_caller(), request, &study).ok());
+      CHECK(service_->studies.get_study(local_caller(), request, &study).ok());
       if (study.has_end_time() || study.progress().trials() >= trials) {
         if (study.has_end_time()) acknowledged_.note(concat("ended ", name.substr(8)));
         return;

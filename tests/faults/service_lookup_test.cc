@@ -52,7 +52,7 @@ class ServiceLookup : public ::testing::Test {
     measurement.trace = trace_ = search.zero_trial()->text;
     *record.mutable_measurement() = to_proto(measurement);
     v1::PutRecordsResponse response;
-    const absl::Status status = service_->put_records(local_caller(), put, &response);
+    const absl::Status status = service_->schedules.put_records(local_caller(), put, &response);
     ASSERT_TRUE(status.ok()) << status;
   }
 
@@ -62,7 +62,7 @@ class ServiceLookup : public ::testing::Test {
     request.set_adapt(adapt);
     for (const v1::LookupQuery& query : queries) *request.add_queries() = query;
     v1::BatchLookupResponse response;
-    RETURN_IF_ERROR(service_->batch_lookup(local_caller(), request, &response));
+    RETURN_IF_ERROR(service_->schedules.batch_lookup(local_caller(), request, &response));
     return response;
   }
 
@@ -165,12 +165,12 @@ TEST_F(ServiceLookup, RecordsThatAreUnfitAreRefused) {
     v1::PutRecordsRequest put = good;
     put.set_request_id(std::to_string(&spoil - cases));
     spoil(put.mutable_records(0));
-    EXPECT_EQ(service_->put_records(local_caller(), put, &response).code(),
+    EXPECT_EQ(service_->schedules.put_records(local_caller(), put, &response).code(),
               absl::StatusCode::kInvalidArgument) << &spoil - cases;
   }
   good.set_request_id("good");
   good.mutable_records(0)->mutable_measurement()->set_detail(std::string(3 << 20, 'd'));
-  EXPECT_TRUE(service_->put_records(local_caller(), good, &response).ok());
+  EXPECT_TRUE(service_->schedules.put_records(local_caller(), good, &response).ok());
 }
 
 TEST_F(ServiceLookup, WhatIsWrongIsNamed) {

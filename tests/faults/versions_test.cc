@@ -80,7 +80,7 @@ class Door : public testing::Test {
   }
   v1::DeviceStatus device() {
     v1::ListDevicesResponse devices;
-    EXPECT_TRUE(service_->list_devices(local_caller(), {}, &devices).ok());
+    EXPECT_TRUE(service_->fleet.list_devices(local_caller(), {}, &devices).ok());
     EXPECT_EQ(devices.devices_size(), 1);
     return devices.devices(0);
   }
@@ -88,7 +88,7 @@ class Door : public testing::Test {
     v1::GetStudyRequest request;
     request.set_name("studies/" + study);
     v1::Study found;
-    EXPECT_TRUE(service_->get_study(local_caller(), request, &found).ok());
+    EXPECT_TRUE(service_->studies.get_study(local_caller(), request, &found).ok());
     return found.progress().state() == v1::STUDY_STATE_SUCCEEDED;
   }
   void expect_refused(const std::vector<std::string>& words, const std::string& why) {
@@ -151,7 +151,7 @@ TEST_F(Door, AnUpdateOpensIt) {
   bool ended = false;
   EXPECT_TRUE(eventually([&] {
     std::string waits;
-    const auto events = *service_->events(study, 0, 100, &ended);
+    const auto events = *service_->studies.events(study, 0, 100, &ended);
     for (const v1::StudyEvent& event : events) waits = event.detail();
     return waits.find("1 unsupported") != std::string::npos;
   }));
@@ -198,7 +198,7 @@ TEST_F(Door, ResultsOfAnAgentThatFitsNoMoreAreTaken) {
 
 TEST_F(Door, TheServerSaysWhatItCan) {
   v1::GetCapabilitiesResponse can;
-  ASSERT_TRUE(service_->get_capabilities(local_caller(), {}, &can).ok());
+  ASSERT_TRUE(service_->studies.get_capabilities(local_caller(), {}, &can).ok());
   EXPECT_GE(can.api_minor(), 1);
   EXPECT_THAT(can.features(), Contains("words"));
   EXPECT_THAT(can.features(), Contains("admission"));

@@ -362,7 +362,7 @@ TEST(NewerPeers, AnAgentWithMoreFieldsAndStatesIsServed) {
     create.set_request_id("1");
     *create.mutable_spec() = small_study(4);
     google::longrunning::Operation operation;
-    ASSERT_TRUE(service->create_study(local_caller(), newer(create), &operation).ok());
+    ASSERT_TRUE(service->studies.create_study(local_caller(), newer(create), &operation).ok());
     FleetAgent agent("a1", "s1", {"d1"});
     v1::GetStudyRequest get;
     get.set_name("studies/" + operation.name().substr(11));
@@ -384,12 +384,12 @@ TEST(NewerPeers, AnAgentWithMoreFieldsAndStatesIsServed) {
       ASSERT_TRUE(response.ok()) << response.status();
       agent.apply(newer(*response));
       agent.work();
-      ASSERT_TRUE(service->get_study(local_caller(), get, &study).ok());
+      ASSERT_TRUE(service->studies.get_study(local_caller(), get, &study).ok());
     }
     EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_SUCCEEDED);
     EXPECT_EQ(study.progress().trials(), 4);
     v1::ListDevicesResponse devices;
-    EXPECT_TRUE(service->list_devices(local_caller(), {}, &devices).ok());
+    EXPECT_TRUE(service->fleet.list_devices(local_caller(), {}, &devices).ok());
     EXPECT_EQ(devices.devices_size(), 1);
   }
   EXPECT_THAT(defects_of(*database, *make_store(database)), IsEmpty());

@@ -149,7 +149,7 @@ TEST(PendingDevices, AreShownAdmittedAndAudited) {
     v1::GetStudyRequest request;
     request.set_name("studies/" + study);
     v1::Study found;
-    EXPECT_TRUE(service->get_study(local_caller(), request, &found).ok());
+    EXPECT_TRUE(service->studies.get_study(local_caller(), request, &found).ok());
     return found.progress().state();
   };
   for (int i = 0; i < 20; ++i) {
@@ -161,19 +161,19 @@ TEST(PendingDevices, AreShownAdmittedAndAudited) {
   std::string waits;
   for (int i = 0; i < kPatienceMs && waits.find("1 pending") == std::string::npos; ++i) {
     bool ended = false;
-    const auto events = *service->events(study, 0, 100, &ended);
+    const auto events = *service->studies.events(study, 0, 100, &ended);
     for (const v1::StudyEvent& event : events) waits = event.detail();
     usleep(1000);
   }
   EXPECT_THAT(waits, HasSubstr("1 pending"));
   v1::ListDevicesResponse devices;
-  ASSERT_TRUE(service->list_devices(local_caller(), {}, &devices).ok());
+  ASSERT_TRUE(service->fleet.list_devices(local_caller(), {}, &devices).ok());
   EXPECT_EQ(devices.devices(0).admission(), v1::DEVICE_ADMISSION_PENDING);
   v1::ResumeDevicesRequest resume;
   resume.set_request_id("r1");
   resume.add_names("devices/d1");
   v1::ResumeDevicesResponse resumed;
-  ASSERT_TRUE(service->resume_devices(local_caller(), resume, &resumed).ok());
+  ASSERT_TRUE(service->fleet.resume_devices(local_caller(), resume, &resumed).ok());
   for (int i = 0; i < kPatienceMs && state() != v1::STUDY_STATE_SUCCEEDED; ++i) {
     const auto response = synchronize(*service, agent.request());
     ASSERT_TRUE(response.ok()) << response.status();

@@ -153,7 +153,7 @@ class LossyWay : public v1::AgentService::Service {
       std::optional<std::pair<absl::Status, v1::SynchronizeResponse>> made;
     };
     const auto answer = std::make_shared<Answer>();
-    const auto call = service_.synchronize(
+    const auto call = service_.agents.synchronize(
         {local_identity(), "test"}, std::make_shared<const v1::SynchronizeRequest>(*request),
         [answer](absl::Status status, v1::SynchronizeResponse response) {
           const std::lock_guard lock(answer->mutex);
@@ -165,7 +165,7 @@ class LossyWay : public v1::AgentService::Service {
       answer->changed.wait_for(lock, std::chrono::milliseconds(1));
       if (answer->made.has_value() || !context->IsCancelled()) continue;
       lock.unlock();
-      service_.abandon(call);
+      service_.agents.abandon(call);
       lock.lock();
       answer->changed.wait(lock, [&] { return answer->made.has_value(); });
     }

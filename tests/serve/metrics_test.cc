@@ -16,8 +16,8 @@
 #include "nlohmann/json.hpp"
 #include "src/base/log.h"
 #include "src/base/message.h"
+#include "src/serve/core/metrics.h"
 #include "src/serve/rows/rows.h"
-#include "src/serve/service/metrics.h"
 #include "tests/support/files.h"
 #include "tuner_db/store.h"
 

@@ -26,7 +26,7 @@ class ServiceAnnul : public StudyTest {
   // The only key.
   v1::Schedule schedule() {
     v1::ListSchedulesResponse response;
-    EXPECT_TRUE(daemon_.service->list_schedules(admin(), {}, &response).ok());
+    EXPECT_TRUE(daemon_.service->schedules.list_schedules(admin(), {}, &response).ok());
     EXPECT_EQ(response.schedules_size(), 1);
     return response.schedules(0);
   }
@@ -39,7 +39,7 @@ class ServiceAnnul : public StudyTest {
     query.set_backend(key.backend());
     query.set_threads(key.threads());
     v1::BatchLookupResponse response;
-    EXPECT_TRUE(daemon_.service->batch_lookup(admin(), request, &response).ok());
+    EXPECT_TRUE(daemon_.service->schedules.batch_lookup(admin(), request, &response).ok());
     const v1::LookupResult& result = response.results(0);
     return result.outcome() == v1::LOOKUP_OUTCOME_EXACT ? result.measurement().time_us() : 0;
   }
@@ -53,7 +53,8 @@ class ServiceAnnul : public StudyTest {
     const std::unique_ptr<Store> store = make_store(daemon_.database);
     ASSERT_TRUE(store->append(from_proto(schedule().key()), batch).ok());
     id_ = batch[0].id;
-    ASSERT_TRUE(daemon_.service->put_records(admin(), vouched(m), &put_).ok());  // the index knows
+    // The index knows it then.
+    ASSERT_TRUE(daemon_.service->schedules.put_records(admin(), vouched(m), &put_).ok());
   }
   v1::PutRecordsRequest vouched(const Measurement& m) {
     v1::PutRecordsRequest request;
@@ -70,7 +71,7 @@ class ServiceAnnul : public StudyTest {
     *request.mutable_filter() = filter;
     request.set_reason("its clock is broken");
     request.set_dry_run(dry_run);
-    return daemon_.service->annul_measurements(admin(), request, response);
+    return daemon_.service->schedules.annul_measurements(admin(), request, response);
   }
 
   int64_t verified_since(int64_t id) {
@@ -102,7 +103,7 @@ TEST_F(ServiceAnnul, AWithdrawnTimeDoesNotSteerTheNextStudy) {
   withdraw.set_trace(make_trace(1));
   withdraw.set_reason("faster than the machine");
   v1::WithdrawnRecord withdrawn;
-  ASSERT_TRUE(daemon_.service->withdraw_record(admin(), withdraw, &withdrawn).ok());
+  ASSERT_TRUE(daemon_.service->schedules.withdraw_record(admin(), withdraw, &withdrawn).ok());
   EXPECT_EQ(served(), honest);
   const int64_t last = number(*daemon_.database, "SELECT max(id) FROM measurements");
   const v1::Study study = tune(48);
@@ -148,7 +149,7 @@ TEST_F(ServiceAnnul, ADevicesMeasurementsAreAnnulledAndTheKeyHeals) {
   v1::ListHistoryRequest history;
   *history.mutable_key() = schedule().key();
   v1::ListHistoryResponse measured;
-  ASSERT_TRUE(daemon_.service->list_history(admin(), history, &measured).ok());
+  ASSERT_TRUE(daemon_.service->schedules.list_history(admin(), history, &measured).ok());
   EXPECT_EQ(measured.ids(0), id_);
   EXPECT_THAT(measured.measurements(0).annulled(), HasSubstr("its clock is broken"));
   EXPECT_THAT(measured.measurements(0).annulled(), HasSubstr("admin/boss"));
@@ -169,9 +170,10 @@ TEST_F(ServiceAnnul, ADevicesMeasurementsAreAnnulledAndTheKeyHeals) {
   back.mutable_filter()->set_first_id(id_);
   back.mutable_filter()->set_last_id(id_);
   v1::ReinstateMeasurementsResponse reinstated;
-  EXPECT_FALSE(daemon_.service->reinstate_measurements(admin(), back, &reinstated).ok()) << "why?";
+  EXPECT_FALSE(daemon_.service->schedules.reinstate_measurements(admin(), back, &reinstated).ok())
+      << "why?";
   back.set_reason("its clock was right");
-  ASSERT_TRUE(daemon_.service->reinstate_measurements(admin(), back, &reinstated).ok());
+  ASSERT_TRUE(daemon_.service->schedules.reinstate_measurements(admin(), back, &reinstated).ok());
   EXPECT_EQ(reinstated.measurements(), 1);
   EXPECT_EQ(served(), kGlitch_us);
 }

@@ -33,13 +33,13 @@ class ServiceDoor : public StudyTest {
     request.set_request_id(fresh_id());
     for (const v1::Record& one : records) *request.add_records() = one;
     stored_.Clear();
-    return daemon_.service->put_records(who, request, &stored_);
+    return daemon_.service->schedules.put_records(who, request, &stored_);
   }
   absl::Status import(const Caller& who, const std::vector<v1::Record>& records) {
     v1::ImportRecordsRequest request;
     for (const v1::Record& one : records) *request.add_records() = one;
     imported_.Clear();
-    return daemon_.service->import_some(who, request, &imported_);
+    return daemon_.service->schedules.import_some(who, request, &imported_);
   }
 
   double served() { return StudyTest::served(daemon_, key_); }
@@ -69,7 +69,7 @@ TEST_F(ServiceDoor, TimesThatNoTargetReachesAreKeptAnnulled) {
   EXPECT_EQ(count("annulled LIKE '%impossible time: 1e-06 us%' AND device = 'rogue-0'"), 1);
   EXPECT_EQ(number(*daemon_.database, "SELECT count(*) FROM audit WHERE actor = 'admin/boss' AND "
                                       "subject LIKE '%1 with impossible times'"), 1);
-  EXPECT_THAT(daemon_.service->metrics().text(),
+  EXPECT_THAT(daemon_.service->core->metrics.text(),
               HasSubstr("loopwright_doubts_total{kind=\"impossible\"} 1"));
   // An importer's and a client's too, which nobody is sent to measure either.
   ASSERT_TRUE(import(caller(CallerRole::kImporter, "nightly"), {record(4, 1e-5)}).ok());
@@ -255,7 +255,7 @@ TEST_F(ServiceDoor, AnOldStoresBestThatDoesNotApplyGivesWayToTheNext) {
   query.set_target_name("x86_avx2");
   query.set_threads(1);
   v1::BatchLookupResponse response;
-  ASSERT_TRUE(daemon_.service->batch_lookup(boss_, request, &response).ok());
+  ASSERT_TRUE(daemon_.service->schedules.batch_lookup(boss_, request, &response).ok());
   EXPECT_EQ(response.results(0).outcome(), v1::LOOKUP_OUTCOME_EXACT);
 }
 

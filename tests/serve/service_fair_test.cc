@@ -50,7 +50,8 @@ TEST_F(FairService, ASearchThatNeverEndsHoldsUpNoOtherAndEndsWhenItIsCancelled) 
   EXPECT_EQ(honest.progress().state(), v1::STUDY_STATE_SUCCEEDED) << honest.error();
   EXPECT_EQ(honest.progress().trials(), 24);
   EXPECT_EQ(slow_.ended, 0);
-  EXPECT_EQ(daemon.service->hang(), "") << "what looks up does not hang, however long it takes";
+  EXPECT_EQ(daemon.service->core->liveness.problem(), "")
+      << "what looks up does not hang, however long it takes";
   for (size_t i = 0; i < hostile.size(); ++i) {
     EXPECT_EQ(get(daemon, hostile[i]).progress().state(), v1::STUDY_STATE_RUNNING);
     const auto begun = std::chrono::steady_clock::now();
@@ -103,7 +104,7 @@ TEST_F(FairService, AStudyThatWaitsForADeviceMayWaitThroughAnyNumberOfDaemons) {
     Daemon daemon(scratch_.file, slow_.options());
     if (life == 0) waiting = create(daemon, study_request({32}, 8));
     ASSERT_TRUE(eventually([&] { return get(daemon, waiting).progress().waiting() == "no device"; }));
-    EXPECT_EQ(daemon.service->hang(), "");
+    EXPECT_EQ(daemon.service->core->liveness.problem(), "");
   }
   Daemon daemon(scratch_.file, slow_.options());
   EXPECT_EQ(number(*daemon.database, "SELECT owner_epoch FROM studies"), 0) << "nobody owned it";

@@ -27,7 +27,7 @@ TEST_P(ApiTest, AnAgentThatHasLeftIsOfflineWhereverItIsShown) {
                     &agents).ok());
     EXPECT_TRUE(ask(daemon_->fleet, &v1::FleetService::Stub::GetFleet, v1::GetFleetRequest(),
                     &fleet).ok());
-    const ViewContext context{*daemon_->database, daemon_->service->now_ms()};
+    const ViewContext context{*daemon_->database, daemon_->service->core->now_ms()};
     const nlohmann::ordered_json page = *view_overview(context);
     return std::vector<int>{devices.devices(0).online(), agents.agents(0).online(),
                             static_cast<int>(fleet.classes(0).online()),
@@ -43,8 +43,8 @@ TEST_P(ApiTest, AnAgentThatHasLeftIsOfflineWhereverItIsShown) {
   call.set_leaving(true);
   ASSERT_TRUE(ask(daemon_->agents, &v1::AgentService::Stub::Synchronize, call, &response).ok());
   EXPECT_EQ(shown(), std::vector<int>(8, 0));
-  daemon_->service->before_metrics();
-  const std::string metrics = daemon_->service->metrics().text();
+  daemon_->service->house.before_metrics();
+  const std::string metrics = daemon_->service->core->metrics.text();
   EXPECT_NE(metrics.find("loopwright_agents_online 0\n"), std::string::npos);
   EXPECT_NE(metrics.find("loopwright_devices{state=\"offline\"} 1\n"), std::string::npos);
 }
@@ -118,7 +118,7 @@ TEST_P(DeletionTest, AnEndedStudyIsDeletedWithAllItsRows) {
   ASSERT_TRUE(ask(daemon_->tuning, &v1::TuningService::Stub::ListStudies, v1::ListStudiesRequest(),
                   &listed).ok());
   EXPECT_EQ(listed.studies_size(), 0);
-  const ViewContext context{*daemon_->database, daemon_->service->now_ms()};
+  const ViewContext context{*daemon_->database, daemon_->service->core->now_ms()};
   EXPECT_EQ((*view_studies(context, {}))["studies"].size(), 0u);
   EXPECT_FALSE(view_study(context, id_of(study)).ok());
   const nlohmann::ordered_json overview = *view_overview(context);
@@ -126,7 +126,7 @@ TEST_P(DeletionTest, AnEndedStudyIsDeletedWithAllItsRows) {
   EXPECT_TRUE(await([&] { return rows_of_studies() == 0; }));
   const std::string counted = "loopwright_forgotten_total{what=\"studies\"} 1\n";
   EXPECT_TRUE(await([&] {
-    return daemon_->service->metrics().text().find(counted) != std::string::npos;
+    return daemon_->service->core->metrics.text().find(counted) != std::string::npos;
   }));
   v1::ListAuditResponse audit;
   ASSERT_TRUE(ask(daemon_->fleet, &v1::FleetService::Stub::ListAudit, v1::ListAuditRequest(),
@@ -184,7 +184,7 @@ TEST_P(DeletionTest, TheDaemonForgetsInTime) {
   EXPECT_TRUE(watch(study).ok()) << "its last event ends the stream";
   v1::Study shown;
   EXPECT_TRUE(get(study, &shown).ok()) << "ended studies are kept";
-  EXPECT_NE(daemon_->service->metrics().text().find(
+  EXPECT_NE(daemon_->service->core->metrics.text().find(
                 "loopwright_forgotten_total{what=\"payloads\"} 400\n"), std::string::npos);
   options.config.retention.study_days = 1e-7;
   start(options);
@@ -205,7 +205,7 @@ TEST_P(DeletionTest, AClientKeepsSoManyStudiesAndBytesOfThem) {
   EXPECT_EQ(reason_of(full), v1::ERROR_REASON_QUOTA_EXCEEDED) << full;
   EXPECT_NE(full.message().find("loopwright delete"), std::string::npos) << full;
   google::longrunning::Operation operation;
-  EXPECT_TRUE(daemon_->service->create_study(kCi, study_request(), &operation).ok())
+  EXPECT_TRUE(daemon_->service->studies.create_study(kCi, study_request(), &operation).ok())
       << "another's are others'";
   ASSERT_TRUE(erase(first).ok());
   EXPECT_TRUE(await([&] { return create(study_request()).ok(); })) << "there is room again";
@@ -227,7 +227,7 @@ TEST_P(DeletionTest, AClientPutsSoManyMeasurementsThatNobodyConfirms) {
     v1::PutRecordsRequest request = records_request();
     *request.mutable_records(0)->mutable_measurement() =
         to_proto(make_measurement(trace, {10, 11}));
-    return daemon_->service->put_records(who, request, &stored);
+    return daemon_->service->schedules.put_records(who, request, &stored);
   };
   EXPECT_TRUE(put(kCi, 1).ok());
   EXPECT_TRUE(put(kCi, 2).ok());
@@ -249,10 +249,10 @@ TEST_P(DeletionTest, AClientPutsSoManyMeasurementsThatNobodyConfirms) {
 TEST_P(DeletionTest, WhatClientsHaveIsCountedByTheMigration) {
   google::longrunning::Operation operation;
   for (int i = 0; i < 2; ++i) {
-    ASSERT_TRUE(daemon_->service->create_study(kCi, study_request(), &operation).ok());
+    ASSERT_TRUE(daemon_->service->studies.create_study(kCi, study_request(), &operation).ok());
   }
   v1::PutRecordsResponse stored;
-  ASSERT_TRUE(daemon_->service->put_records(kCi, records_request(), &stored).ok());
+  ASSERT_TRUE(daemon_->service->schedules.put_records(kCi, records_request(), &stored).ok());
   ASSERT_TRUE(create(study_request()).ok());
   std::string counting;
   for (const std::string& step : schema_steps()) {

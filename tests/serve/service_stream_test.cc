@@ -64,7 +64,7 @@ TEST_P(ApiTest, WatchersThatGoAwayLeaveNothingBehind) {
     while (reader->Read(&event)) {}
     EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
   }
-  EXPECT_TRUE(eventually([&] { return daemon_->service->parked().size() == 0; }));
+  EXPECT_TRUE(eventually([&] { return daemon_->service->core->parked.size() == 0; }));
 }
 
 // Chains that end while they are being parked: what they use must still be there.
@@ -150,7 +150,7 @@ TEST_P(ApiTest, AResumedDeviceGetsWorkWhileItsAgentWaits) {
     EXPECT_TRUE(Daemon::call(*daemon_->agents, &v1::AgentService::Stub::Synchronize, waiting,
                              &response, 120).ok());
   });
-  EXPECT_TRUE(eventually([&] { return daemon_->service->parked().size() == 1; }));
+  EXPECT_TRUE(eventually([&] { return daemon_->service->core->parked.size() == 1; }));
   v1::ResumeDevicesRequest resume;
   resume.set_request_id(fresh_id());
   resume.add_names("devices/d");
@@ -213,7 +213,7 @@ TEST_P(ApiTest, StoppingEndsWhoWaits) {
     while (reader->Read(&event)) reading = true;
     watched = from_grpc(reader->Finish());
   });
-  EXPECT_TRUE(eventually([&] { return reading && daemon_->service->parked().size() == 1; }));
+  EXPECT_TRUE(eventually([&] { return reading && daemon_->service->core->parked.size() == 1; }));
   daemon_->server->stop(5);
   watcher.join();
   EXPECT_EQ(reason_of(watched), v1::ERROR_REASON_STOPPING) << watched;

@@ -25,7 +25,8 @@ class ServiceTrust : public StudyTest {
     *record.mutable_workload() = to_proto(make_workload(64));
     *record.mutable_target() = to_proto(make_target());
     v1::PutRecordsResponse response;
-    return (daemon == nullptr ? daemon_ : *daemon).service->put_records(who, request, &response);
+    Service& service = *(daemon == nullptr ? daemon_ : *daemon).service;
+    return service.schedules.put_records(who, request, &response);
   }
 
   double served(Daemon* daemon = nullptr) {
@@ -72,7 +73,7 @@ TEST_F(ServiceTrust, WithdrawalsTravelWithTheirRecords) {
   withdraw.set_trace(make_measurement(1, {1}).trace);
   withdraw.set_reason("forged");
   v1::WithdrawnRecord withdrawn;
-  ASSERT_TRUE(daemon_.service->withdraw_record(boss, withdraw, &withdrawn).ok());
+  ASSERT_TRUE(daemon_.service->schedules.withdraw_record(boss, withdraw, &withdrawn).ok());
   v1::ExportRecordsResponse all;
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
@@ -87,7 +88,7 @@ TEST_F(ServiceTrust, WithdrawalsTravelWithTheirRecords) {
   v1::PutRecordsResponse stored;
   *put_all.mutable_records() = all.records();
   put_all.set_request_id(fresh_id());
-  ASSERT_TRUE(other.service->put_records(boss, put_all, &stored).ok());
+  ASSERT_TRUE(other.service->schedules.put_records(boss, put_all, &stored).ok());
   EXPECT_EQ(stored.stored(), 2);
   EXPECT_EQ(served(&other), 40) << "at once";
   EXPECT_EQ(number(*other.database, "SELECT count(*) FROM withdrawn WHERE reason = 'forged' AND "
@@ -98,7 +99,7 @@ TEST_F(ServiceTrust, WithdrawalsTravelWithTheirRecords) {
   }
   put_all.set_request_id(fresh_id());
   const Caller crook = caller(CallerRole::kClient, "crook");
-  ASSERT_TRUE(other.service->put_records(crook, put_all, &stored).ok());
+  ASSERT_TRUE(other.service->schedules.put_records(crook, put_all, &stored).ok());
   EXPECT_EQ(number(*other.database, "SELECT count(*) FROM withdrawn"), 1);
   EXPECT_EQ(served(&other), 40);
 }
@@ -131,7 +132,7 @@ TEST_F(ServiceTrust, WhatAnotherDaemonStoresIsSeen) {
   withdraw.set_trace(make_measurement(3, {30}).trace);
   withdraw.set_reason("too good");
   v1::WithdrawnRecord withdrawn;
-  const absl::Status status = a.service->withdraw_record(boss, withdraw, &withdrawn);
+  const absl::Status status = a.service->schedules.withdraw_record(boss, withdraw, &withdrawn);
   ASSERT_TRUE(status.ok()) << status;
   expect_served(50);
   std::printf("longest until the other daemon gave it out: %.2f s\n",

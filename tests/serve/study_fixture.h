@@ -58,8 +58,8 @@ class StudyTest : public ::testing::Test {
     query.set_backend(key.backend);
     query.set_threads(key.threads);
     v1::BatchLookupResponse response;
-    const absl::Status status =
-        daemon.service->batch_lookup(caller(CallerRole::kReader, "cc"), request, &response);
+    const absl::Status status = daemon.service->schedules.batch_lookup(
+        caller(CallerRole::kReader, "cc"), request, &response);
     EXPECT_TRUE(status.ok()) << status;
     return response.results(0);
   }

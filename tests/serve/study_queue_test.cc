@@ -40,7 +40,7 @@ class StudyQueueTest : public StudyTest {
         study.spec = checked.spec;
         study.asked = checked.spec.target();
         study.priority = checked.spec.priority();
-        study.waiting_ms = study.created_ms = daemon.service->now_ms();
+        study.waiting_ms = study.created_ms = daemon.service->core->now_ms();
         RETURN_IF_ERROR(insert_study(tx, study));
         StudyWorkloadRow row;
         row.study = study.id;
@@ -57,7 +57,8 @@ class StudyQueueTest : public StudyTest {
   static std::vector<std::string> waits(Daemon& daemon, const std::string& name) {
     bool ended = false;
     std::vector<std::string> found;
-    const auto events = *daemon.service->events(name.substr(name.find('/') + 1), 0, 100, &ended);
+    const auto events =
+        *daemon.service->studies.events(name.substr(name.find('/') + 1), 0, 100, &ended);
     for (const v1::StudyEvent& event : events) {
       if (event.kind() == v1::StudyEvent::KIND_WAITING) found.push_back(event.detail());
     }
@@ -233,7 +234,7 @@ TEST_F(StudyQueueTest, TenThousandQueuedStudiesDoNotSlowALook) {
   const std::shared_ptr<Store> store = make_store(daemon.database);
   seat.database = daemon.database.get();
   seat.store = store.get();
-  seat.now_ms = [&] { return daemon.service->now_ms(); };
+  seat.now_ms = [&] { return daemon.service->core->now_ms(); };
   seat.commit = [](std::function<absl::Status(WriteTransaction&)>) {
     ADD_FAILURE() << "a look that has nothing to say writes";
     return absl::OkStatus();
@@ -291,7 +292,7 @@ TEST_F(StudyQueueTest, SeatsGoToTheClientThatHoldsTheFewestThenByPriorityAndAge)
   const std::shared_ptr<Store> store = make_store(daemon.database);
   seat.database = daemon.database.get();
   seat.store = store.get();
-  seat.now_ms = [&] { return daemon.service->now_ms(); };
+  seat.now_ms = [&] { return daemon.service->core->now_ms(); };
   StudyQueue queue(seat);
   const absl::StatusOr<StudyQueue::Look> look = queue.look(6, {{"greedy", 1}});
   ASSERT_TRUE(look.ok()) << look.status();

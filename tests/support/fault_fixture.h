@@ -65,7 +65,7 @@ inline std::string make_study(Service& service, int trials, const std::string& r
   request.set_request_id(request_id);
   *request.mutable_spec() = small_study(trials);
   google::longrunning::Operation operation;
-  const absl::Status status = service.create_study(local_caller(), request, &operation);
+  const absl::Status status = service.studies.create_study(local_caller(), request, &operation);
   EXPECT_TRUE(status.ok()) << status;
   return id_of(operation.name());
 }
@@ -94,10 +94,10 @@ inline absl::StatusOr<v1::SynchronizeResponse> synchronize(Service& service,
                                                            const v1::SynchronizeRequest& request) {
   auto promise = std::make_shared<std::promise<std::pair<absl::Status, v1::SynchronizeResponse>>>();
   auto future = promise->get_future();
-  service.synchronize(local_caller(), std::make_shared<v1::SynchronizeRequest>(request),
-                      [promise](absl::Status status, v1::SynchronizeResponse response) {
-                        promise->set_value({std::move(status), std::move(response)});
-                      });
+  service.agents.synchronize(local_caller(), std::make_shared<v1::SynchronizeRequest>(request),
+                             [promise](absl::Status status, v1::SynchronizeResponse response) {
+                               promise->set_value({std::move(status), std::move(response)});
+                             });
   auto [status, response] = future.get();
   if (!status.ok()) return status;
   return response;

@@ -55,7 +55,10 @@ struct Changes {
   std::set<std::string> studies;           // have new events or results
   std::set<std::string> ended;             // studies
   std::set<std::string> queued;            // queues (queue_of) with new jobs
-  std::set<std::string> agents;            // that hold jobs which are not wanted any more
+  std::set<std::string> agents;            // that hold jobs which are not wanted any more, or whose
+                                           // devices may have some now
+  bool devices = false;                    // some are open again: studies that wait for one look
+  bool deleted = false;                    // a study was: its rows may go at once
   std::vector<Key> keys;                   // have new measurements
   std::map<std::string, int> attempts;     // metrics: by how they ended
   std::map<std::string, int> verdicts;

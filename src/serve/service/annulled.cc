@@ -1,7 +1,8 @@
 // Measurements that were found to be worth nothing, as a broken device's: annulled and reinstated.
 #include <algorithm>
 
-#include "src/serve/service/impl.h"
+#include "src/serve/core/calls.h"
+#include "src/serve/service/schedules.h"
 #include "src/serve/studies/study_best.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/records/messages.h"
@@ -47,19 +48,19 @@ absl::StatusOr<MeasurementFilter> read_filter(const v1::MeasurementFilter& messa
 // What is to be marked is looked for outside of the transactions that mark it: they read the rows
 // of a part, and a part is small.
 template <class Request, class Response>
-absl::Status Service::mark_measurements(const Caller& caller, std::string_view method, bool annul,
-                                        const Request& request, Response* response) {
+absl::Status Schedules::mark_measurements(const Caller& caller, std::string_view method, bool annul,
+                                          const Request& request, Response* response) {
   ASSIGN_OR_RETURN(MeasurementFilter filter, read_filter(request.filter()));
   filter.annulled = !annul;
   if (request.reason().size() > kLongestReason || request.reason().empty()) {
     return bad_field("reason", concat("must be given, in at most ", kLongestReason, " bytes"));
   }
   const std::string mark =
-      annul ? annulment_text({actor(caller), request.reason(), now_ms()}) : std::string();
+      annul ? annulment_text({actor(caller), request.reason(), core_.now_ms()}) : std::string();
   std::vector<Key> all;
   for (int64_t after = 0;;) {
     RETURN_IF_ERROR(caller.stop.status("the call"));
-    const absl::StatusOr<std::vector<int64_t>> ids = store_->find(filter, after, kAtOnce);
+    const absl::StatusOr<std::vector<int64_t>> ids = core_.store->find(filter, after, kAtOnce);
     if (!ids.ok()) return store_error(ids.status());
     if (ids->empty()) break;
     after = ids->back();
@@ -71,21 +72,21 @@ absl::Status Service::mark_measurements(const Caller& caller, std::string_view m
     auto changes = std::make_shared<Changes>();
     std::vector<Key> keys;
     int64_t changed_rows = 0;
-    const absl::Status status = commit_->run([&](Database& database) -> absl::Status {
+    const absl::Status status = core_.commit.run([&](Database& database) -> absl::Status {
       *changes = Changes();
-      ASSIGN_OR_RETURN(keys, store_->annul(*ids, mark, &changed_rows));
+      ASSIGN_OR_RETURN(keys, core_.store->annul(*ids, mark, &changed_rows));
       if (changed_rows == 0) return absl::OkStatus();  // another call was first
       for (const Key& key : keys) {
-        RETURN_IF_ERROR(reconsider_studies(database, *store_, key, changes.get()));
+        RETURN_IF_ERROR(reconsider_studies(database, *core_.store, key, changes.get()));
       }
-      return audit_done(database, caller, method,
+      return audit_done(core_, database, caller, method,
                         concat(changed_rows, " of ", subject_of(request, *response)));
     });
-    RETURN_IF_ERROR(write_error(*commit_, status));
-    changed(*changes);
+    RETURN_IF_ERROR(write_error(core_, status));
+    core_.changed(*changes);
     response->set_measurements(response->measurements() + changed_rows);
     for (const Key& key : keys) {
-      index_now(key);                      // after the answer nobody is given it
+      keeper_.update(key);                      // after the answer nobody is given it
       if (std::find(all.begin(), all.end(), key) != all.end() || all.size() >= kKeysShown) continue;
       all.push_back(key);
       *response->add_keys() = to_proto(key);
@@ -94,15 +95,15 @@ absl::Status Service::mark_measurements(const Caller& caller, std::string_view m
   return absl::OkStatus();
 }
 
-absl::Status Service::annul_measurements(const Caller& caller,
-                                         const v1::AnnulMeasurementsRequest& request,
-                                         v1::AnnulMeasurementsResponse* response) {
+absl::Status Schedules::annul_measurements(const Caller& caller,
+                                           const v1::AnnulMeasurementsRequest& request,
+                                           v1::AnnulMeasurementsResponse* response) {
   return mark_measurements(caller, "AnnulMeasurements", true, request, response);
 }
 
-absl::Status Service::reinstate_measurements(const Caller& caller,
-                                             const v1::ReinstateMeasurementsRequest& request,
-                                             v1::ReinstateMeasurementsResponse* response) {
+absl::Status Schedules::reinstate_measurements(const Caller& caller,
+                                               const v1::ReinstateMeasurementsRequest& request,
+                                               v1::ReinstateMeasurementsResponse* response) {
   return mark_measurements(caller, "ReinstateMeasurements", false, request, response);
 }
 

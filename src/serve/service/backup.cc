@@ -4,7 +4,8 @@
 #include <fstream>
 
 #include "src/base/hash.h"
-#include "src/serve/service/impl.h"
+#include "src/serve/core/calls.h"
+#include "src/serve/service/fleet.h"
 #include "tuner_db/tables/backup.h"
 
 namespace lw {
@@ -36,42 +37,30 @@ absl::StatusOr<FileDigest> digest_of(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<bool> Service::is_known(const Caller& caller, const std::string& request_id) {
-  bool known = false;
-  const std::string who = actor(caller);   // outlives the query
-  RETURN_IF_ERROR(view([&]() -> absl::Status {
-    Query query =
-        database_->query("SELECT 1 FROM requests WHERE actor = ? AND id = ?", who, request_id);
-    known = query.next();
-    return query.status();
-  }));
-  return known;
-}
-
 // The name is made here: nothing of the request reaches the file system. A repetition of the
 // request makes no second file.
-absl::Status Service::backup_database(const Caller& caller,
-                                      const v1::BackupDatabaseRequest& request,
-                                      v1::BackupDatabaseResponse* response) {
+absl::Status Fleet::backup_database(const Caller& caller,
+                                    const v1::BackupDatabaseRequest& request,
+                                    v1::BackupDatabaseResponse* response) {
   RETURN_IF_ERROR(check_request_id(request.request_id()));  // or a copy would be left behind
-  std::string folder = options_.backup_folder;
+  std::string folder = core_.options.backup_folder;
   if (folder.empty()) {
-    if (database_->is_shared()) {
+    if (core_.database->is_shared()) {
       return api_error(v1::ERROR_REASON_WRONG_STATE,
                        "the server was started without --backups, and its database is elsewhere");
     }
-    folder = std::filesystem::path(database_->path()).parent_path();
+    folder = std::filesystem::path(core_.database->path()).parent_path();
   }
-  ASSIGN_OR_RETURN(const bool known, is_known(caller, request.request_id()));
-  const std::string name = concat("loopwright-", make_id(now_ms()), ".db");
+  ASSIGN_OR_RETURN(const bool known, is_known(core_, caller, request.request_id()));
+  const std::string name = concat("loopwright-", make_id(core_.now_ms()), ".db");
   const std::string path = std::filesystem::path(folder) / name;
   // Beside the writer: the copy, which may be larger than memory, and the reading of it.
   FileDigest digest;
   if (!known) {
-    RETURN_IF_ERROR(store_error(backup(*database_, path)));
+    RETURN_IF_ERROR(store_error(backup(*core_.database, path)));
     ASSIGN_OR_RETURN(digest, digest_of(path));
   }
-  return change(caller, "BackupDatabase", request, response,
+  return change(core_, caller, "BackupDatabase", request, response,
                 [&](Database&, Changes*) -> absl::Status {
     response->set_file(name);
     response->set_bytes(digest.bytes);

@@ -1,9 +1,11 @@
+#include "src/serve/service/fleet.h"
+
 #include "nlohmann/json.hpp"
 #include "src/net/times.h"
+#include "src/serve/core/calls.h"
 #include "src/serve/messages/paging.h"
 #include "src/serve/queue/devices.h"
 #include "src/serve/rows/online.h"
-#include "src/serve/service/impl.h"
 
 namespace lw {
 
@@ -46,33 +48,34 @@ std::map<std::string, std::string> map_of(
 
 }  // namespace
 
-absl::Status Service::list_devices(const Caller&, const v1::ListDevicesRequest& request,
-                                   v1::ListDevicesResponse* response) {
+absl::Status Fleet::list_devices(const Caller&, const v1::ListDevicesRequest& request,
+                                 v1::ListDevicesResponse* response) {
   ASSIGN_OR_RETURN(const Page page, page_of("devices", request.page_size(), request.page_token()));
-  return view([&]() -> absl::Status {
+  return view(core_, [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const std::vector<DeviceRow> rows,
-                     select_devices(*database_, "WHERE id > ? ORDER BY id LIMIT ?",
+                     select_devices(*core_.database, "WHERE id > ? ORDER BY id LIMIT ?",
                                     {std::string_view(page.after), int64_t{page.size} + 1}));
     return show_page(page, rows, response, [&](const DeviceRow& row) -> absl::Status {
-      ASSIGN_OR_RETURN(*response->add_devices(), device_message(*database_, row, online_since()));
+      ASSIGN_OR_RETURN(*response->add_devices(),
+                       device_message(*core_.database, row, core_.online_since()));
       return absl::OkStatus();
     });
   });
 }
 
-absl::Status Service::list_agents(const Caller&, const v1::ListAgentsRequest& request,
-                                  v1::ListAgentsResponse* response) {
+absl::Status Fleet::list_agents(const Caller&, const v1::ListAgentsRequest& request,
+                                v1::ListAgentsResponse* response) {
   ASSIGN_OR_RETURN(const Page page, page_of("agents", request.page_size(), request.page_token()));
-  return view([&]() -> absl::Status {
+  return view(core_, [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const std::vector<AgentRow> rows,
-                     select_agents(*database_, "WHERE id > ? ORDER BY id LIMIT ?",
+                     select_agents(*core_.database, "WHERE id > ? ORDER BY id LIMIT ?",
                                    {std::string_view(page.after), int64_t{page.size} + 1}));
     return show_page(page, rows, response, [&](const AgentRow& row) {
       v1::AgentStatus& agent = *response->add_agents();
       agent.set_name(agent_name(row.id));
       agent.set_session(row.sessions.empty() ? "" : row.sessions[0]);
       agent.set_version(row.version);
-      agent.set_online(is_online(row, online_since()));
+      agent.set_online(is_online(row, core_.online_since()));
       *agent.mutable_last_seen() = timestamp(row.seen_ms);
       agent.set_peer(row.peer);
       const nlohmann::json labels = nlohmann::json::parse(row.labels, nullptr, false);
@@ -81,8 +84,8 @@ absl::Status Service::list_agents(const Caller&, const v1::ListAgentsRequest& re
           if (value.is_string()) (*agent.mutable_labels())[name] = value.get<std::string>();
         }
       }
-      Query devices = database_->query("SELECT id, confirmed, contradicted FROM devices "
-                                       "WHERE agent = ? ORDER BY id", row.id);
+      Query devices = core_.database->query("SELECT id, confirmed, contradicted FROM devices "
+                                            "WHERE agent = ? ORDER BY id", row.id);
       while (devices.next()) {
         agent.add_devices(device_name(devices.text(0)));
         agent.set_leaders_confirmed(agent.leaders_confirmed() + devices.integer(1));
@@ -93,59 +96,56 @@ absl::Status Service::list_agents(const Caller&, const v1::ListAgentsRequest& re
   });
 }
 
-absl::Status Service::drain_devices(const Caller& caller, const v1::DrainDevicesRequest& request,
-                                    v1::DrainDevicesResponse* response) {
-  return change(caller, "DrainDevices", request, response,
+absl::Status Fleet::drain_devices(const Caller& caller, const v1::DrainDevicesRequest& request,
+                                  v1::DrainDevicesResponse* response) {
+  return change(core_, caller, "DrainDevices", request, response,
                 [&](Database& database, Changes*) -> absl::Status {
     ASSIGN_OR_RETURN(const std::vector<std::string> names,
                      set_admission(database, {request.names().begin(), request.names().end()},
                                    map_of(request.labels()), v1::DEVICE_ADMISSION_DRAINING,
-                                   request.reason(), now_ms()));
+                                   request.reason(), core_.now_ms()));
     for (const std::string& name : names) response->add_names(name);
     return absl::OkStatus();
   });
 }
 
-absl::Status Service::resume_devices(const Caller& caller,
-                                     const v1::ResumeDevicesRequest& request,
-                                     v1::ResumeDevicesResponse* response) {
-  std::set<std::string> agents;
-  RETURN_IF_ERROR(change(caller, "ResumeDevices", request, response,
-                         [&](Database& database, Changes*) -> absl::Status {
+absl::Status Fleet::resume_devices(const Caller& caller,
+                                   const v1::ResumeDevicesRequest& request,
+                                   v1::ResumeDevicesResponse* response) {
+  return change(core_, caller, "ResumeDevices", request, response,
+                [&](Database& database, Changes* changes) -> absl::Status {
     ASSIGN_OR_RETURN(const std::vector<std::string> names,
                      set_admission(database, {request.names().begin(), request.names().end()},
                                    map_of(request.labels()), v1::DEVICE_ADMISSION_OPEN, "",
-                                   now_ms()));
+                                   core_.now_ms()));
     for (const std::string& name : names) {
       response->add_names(name);
       ASSIGN_OR_RETURN(const std::optional<DeviceRow> device, find_device(database, id_of(name)));
-      if (device) agents.insert(agent_name(device->agent));
+      if (device) changes->agents.insert(device->agent);
     }
-    return absl::OkStatus();
-  }));
-  for (const std::string& agent : agents) review(agent);
-  if (searcher_ != nullptr) searcher_->wake_all();
-  return absl::OkStatus();
-}
-
-absl::Status Service::quarantine_device(const Caller& caller,
-                                        const v1::QuarantineDeviceRequest& request,
-                                        v1::DeviceStatus* response) {
-  ASSIGN_OR_RETURN(const std::string id, parse_name("devices", request.name(), "name"));
-  if (request.reason().empty()) return bad_field("reason", "must be given");
-  return change(caller, "QuarantineDevice", request, response,
-                [&](Database& database, Changes* changes) -> absl::Status {
-    ASSIGN_OR_RETURN(std::optional<DeviceRow> device, find_device(database, id));
-    if (!device) return not_found(v1::ERROR_REASON_DEVICE_NOT_FOUND, request.name());
-    RETURN_IF_ERROR(quarantine(database, *device, request.reason(), options_.rules, now_ms(),
-                               changes));
-    ASSIGN_OR_RETURN(*response, device_message(database, *device, online_since()));
+    changes->devices = true;
     return absl::OkStatus();
   });
 }
 
-absl::Status Service::list_jobs(const Caller&, const v1::ListJobsRequest& request,
-                                v1::ListJobsResponse* response) {
+absl::Status Fleet::quarantine_device(const Caller& caller,
+                                      const v1::QuarantineDeviceRequest& request,
+                                      v1::DeviceStatus* response) {
+  ASSIGN_OR_RETURN(const std::string id, parse_name("devices", request.name(), "name"));
+  if (request.reason().empty()) return bad_field("reason", "must be given");
+  return change(core_, caller, "QuarantineDevice", request, response,
+                [&](Database& database, Changes* changes) -> absl::Status {
+    ASSIGN_OR_RETURN(std::optional<DeviceRow> device, find_device(database, id));
+    if (!device) return not_found(v1::ERROR_REASON_DEVICE_NOT_FOUND, request.name());
+    RETURN_IF_ERROR(quarantine(database, *device, request.reason(), core_.options.rules,
+                               core_.now_ms(), changes));
+    ASSIGN_OR_RETURN(*response, device_message(database, *device, core_.online_since()));
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Fleet::list_jobs(const Caller&, const v1::ListJobsRequest& request,
+                              v1::ListJobsResponse* response) {
   static const std::vector<FilterField> kFields = {{"state", "state", FieldKind::kState,
                                                     state_names<v1::JobState>()},
                                                    {"study", "study", FieldKind::kText},
@@ -160,23 +160,23 @@ absl::Status Service::list_jobs(const Caller&, const v1::ListJobsRequest& reques
   std::vector<Value> values = filter.values();
   values.push_back(page.after_number(0));
   values.push_back(int64_t{page.size} + 1);
-  return view([&]() -> absl::Status {
+  return view(core_, [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const std::vector<JobRow> rows,
-                     select_jobs(*database_,
+                     select_jobs(*core_.database,
                                  concat("WHERE ", filter.sql, " AND id > ? ORDER BY id LIMIT ?"),
                                  values));
     return show_page(page, rows, response, [&](const JobRow& job) -> absl::Status {
-      ASSIGN_OR_RETURN(const std::string workload, workload_name(*database_, job));
+      ASSIGN_OR_RETURN(const std::string workload, workload_name(*core_.database, job));
       *response->add_jobs() = job_status(job, workload);
       return absl::OkStatus();
     });
   });
 }
 
-absl::Status Service::requeue_job(const Caller& caller, const v1::RequeueJobRequest& request,
-                                  v1::JobStatus* response) {
+absl::Status Fleet::requeue_job(const Caller& caller, const v1::RequeueJobRequest& request,
+                                v1::JobStatus* response) {
   ASSIGN_OR_RETURN(const int64_t id, parse_job_name(request.name(), "name"));
-  return change(caller, "RequeueJob", request, response,
+  return change(core_, caller, "RequeueJob", request, response,
                 [&](Database& database, Changes* changes) -> absl::Status {
     ASSIGN_OR_RETURN(std::optional<JobRow> job, find_job(database, id));
     if (!job) return not_found(v1::ERROR_REASON_JOB_NOT_FOUND, request.name());
@@ -200,14 +200,14 @@ absl::Status Service::requeue_job(const Caller& caller, const v1::RequeueJobRequ
   });
 }
 
-absl::Status Service::get_fleet(const Caller&, const v1::GetFleetRequest&, v1::Fleet* response) {
-  response->set_version(options_.version);
-  response->set_problem(problem());
-  *response->mutable_started() = timestamp(started_ms_);
-  return view([&]() -> absl::Status {
-    const int64_t since = online_since();
+absl::Status Fleet::get_fleet(const Caller&, const v1::GetFleetRequest&, v1::Fleet* response) {
+  response->set_version(core_.options.version);
+  response->set_problem(core_.problem());
+  *response->mutable_started() = timestamp(core_.started_ms);
+  return view(core_, [&]() -> absl::Status {
+    const int64_t since = core_.online_since();
     std::map<std::string, v1::Fleet::Class> classes;
-    Query devices = database_->query(
+    Query devices = core_.database->query(
         "SELECT d.target, d.admission, d.seen_ms, t.text, "
         "(SELECT count(*) FROM jobs WHERE jobs.state = 'leased' AND jobs.device = d.id), d.left_ms "
         "FROM devices d JOIN targets t ON t.id = d.target");
@@ -225,9 +225,9 @@ absl::Status Service::get_fleet(const Caller&, const v1::GetFleetRequest&, v1::F
       one.set_quarantined(one.quarantined() + (devices.text(1) == "quarantined"));
     }
     RETURN_IF_ERROR(devices.status());
-    Query jobs = database_->query("SELECT target, state, count(*) FROM jobs "
-                                  "WHERE state IN ('queued', 'leased', 'dead') "
-                                  "GROUP BY target, state");
+    Query jobs = core_.database->query("SELECT target, state, count(*) FROM jobs "
+                                       "WHERE state IN ('queued', 'leased', 'dead') "
+                                       "GROUP BY target, state");
     while (jobs.next()) {
       const int64_t count = jobs.integer(2);
       const std::string state = jobs.text(1);
@@ -241,22 +241,22 @@ absl::Status Service::get_fleet(const Caller&, const v1::GetFleetRequest&, v1::F
     }
     RETURN_IF_ERROR(jobs.status());
     for (auto& [id, one] : classes) *response->add_classes() = std::move(one);
-    Query studies = database_->query("SELECT state, count(*) FROM studies "
-                                     "WHERE state IN ('queued', 'running') GROUP BY state");
+    Query studies = core_.database->query("SELECT state, count(*) FROM studies "
+                                          "WHERE state IN ('queued', 'running') GROUP BY state");
     while (studies.next()) {
       if (studies.text(0) == "queued") response->set_studies_queued(studies.integer(1));
       if (studies.text(0) == "running") response->set_studies_running(studies.integer(1));
     }
     RETURN_IF_ERROR(studies.status());
     // The greatest id counts all that ever came without reading a million rows.
-    Query totals = database_->query("SELECT (SELECT max(id) FROM measurements), "
-                                    "(SELECT max(id) FROM keys)");
+    Query totals = core_.database->query("SELECT (SELECT max(id) FROM measurements), "
+                                         "(SELECT max(id) FROM keys)");
     if (totals.next()) {
       response->set_measurements(totals.integer(0));
       response->set_schedules(totals.integer(1));
     }
     RETURN_IF_ERROR(totals.status());
-    Query verdicts = database_->query(
+    Query verdicts = core_.database->query(
         "SELECT verdict, count(*) FROM (SELECT verdict FROM measurements ORDER BY id DESC "
         "LIMIT 10000) AS latest GROUP BY verdict");
     while (verdicts.next()) (*response->mutable_verdicts())[verdicts.text(0)] = verdicts.integer(1);
@@ -264,14 +264,14 @@ absl::Status Service::get_fleet(const Caller&, const v1::GetFleetRequest&, v1::F
   });
 }
 
-absl::Status Service::list_audit(const Caller&, const v1::ListAuditRequest& request,
-                                 v1::ListAuditResponse* response) {
+absl::Status Fleet::list_audit(const Caller&, const v1::ListAuditRequest& request,
+                               v1::ListAuditResponse* response) {
   ASSIGN_OR_RETURN(const Page page, page_of("audit", request.page_size(), request.page_token()));
   const int64_t before = page.after_number(INT64_MAX);
-  return view([&]() -> absl::Status {
-    Query query = database_->query("SELECT id, time_ms, actor, peer, method, subject, outcome, "
-                                   "count FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?",
-                                   before, page.size + 1);
+  return view(core_, [&]() -> absl::Status {
+    Query query = core_.database->query(
+        "SELECT id, time_ms, actor, peer, method, subject, outcome, count FROM audit WHERE id < ? "
+        "ORDER BY id DESC LIMIT ?", before, page.size + 1);
     while (query.next()) {
       if (response->entries_size() == page.size) {
         response->set_next_page_token(

@@ -3,8 +3,9 @@
 #include <set>
 
 #include "nlohmann/json.hpp"
+#include "src/serve/core/calls.h"
 #include "src/serve/rows/rows.h"
-#include "src/serve/service/impl.h"
+#include "src/serve/service/schedules.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/records/messages.h"
 #include "tuner_db/records/record_lines.h"
@@ -72,7 +73,7 @@ absl::Status take_known(v1::Record record, const Store& store, Records* records)
 // Who gave the measurements, and whether they count, is not for everybody to say; and what they are
 // must hold (door.h). With `skipped` what another version wrote, or what lacks the workload and
 // target that such a line may have described, goes there.
-absl::StatusOr<Records> Service::take_in(
+absl::StatusOr<Records> Schedules::take_in(
     const Caller& caller, const google::protobuf::RepeatedPtrField<v1::Record>& messages,
     Skipped* skipped, Door::Findings* findings) {
   if (messages.size() > kMostRecords) {
@@ -84,7 +85,7 @@ absl::StatusOr<Records> Service::take_in(
     const v1::Record& message = messages.Get(i);
     records.count = i;                     // those that are left out have numbers too
     absl::Status status = skipped == nullptr ? check(message) : absl::OkStatus();
-    if (skipped != nullptr) status = take_known(message, *store_, &records);
+    if (skipped != nullptr) status = take_known(message, *core_.store, &records);
     else if (status.ok()) status = add_record(message, &records);
     // What is left out may have described its workload all the same.
     const auto row = records.workloads.find(message.workload().id());
@@ -151,43 +152,43 @@ absl::StatusOr<std::set<std::string>> own_workloads(Database& database, const Id
 }  // namespace
 
 // Asked when it is stored already, since only then it is known how much was new.
-absl::Status Service::may_store(Database& database, const Caller& caller, int64_t fresh) {
+absl::Status Schedules::may_store(Database& database, const Caller& caller, int64_t fresh) {
   if (lw::is_believed(caller.identity.role)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const ClientUse use, client_use(database, actor(caller)));
-  return check_unconfirmed(options_.config.quotas, actor(caller), use, fresh);
+  return check_unconfirmed(core_.options.config.quotas, actor(caller), use, fresh);
 }
 
 // One transaction, short enough for leases to be renewed between it and the next. `stored` grows.
-absl::Status Service::store_piece(const Caller& caller, std::string_view method,
-                                  std::string_view subject, const Records& piece,
-                                  int64_t* stored) {
+absl::Status Schedules::store_piece(const Caller& caller, std::string_view method,
+                                    std::string_view subject, const Records& piece,
+                                    int64_t* stored) {
   int64_t fresh = 0;
-  const absl::Status status = commit_->run([&](Database& database) -> absl::Status {
-    RETURN_IF_ERROR(store_records(*store_, piece, &fresh));
+  const absl::Status status = core_.commit.run([&](Database& database) -> absl::Status {
+    RETURN_IF_ERROR(store_records(*core_.store, piece, &fresh));
     RETURN_IF_ERROR(may_store(database, caller, fresh));
-    return audit_done(database, caller, method, subject);
+    return audit_done(core_, database, caller, method, subject);
   });
   if (status.ok()) *stored += fresh;
-  return write_error(*commit_, status);
+  return write_error(core_, status);
 }
 
-absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequest& request,
-                                  v1::PutRecordsResponse* response) {
+absl::Status Schedules::put_records(const Caller& caller, const v1::PutRecordsRequest& request,
+                                    v1::PutRecordsResponse* response) {
   RETURN_IF_ERROR(check_request_id(request.request_id()));
   Door::Findings findings;
   ASSIGN_OR_RETURN(const Records records,
                    take_in(caller, request.records(), /*skipped=*/nullptr, &findings));
-  ASSIGN_OR_RETURN(const bool known, is_known(caller, request.request_id()));
+  ASSIGN_OR_RETURN(const bool known, is_known(core_, caller, request.request_id()));
   const std::vector<Records> pieces = in_pieces(records, kPutAtOnce);
   int64_t before = 0;
   for (size_t i = 0; i + 1 < pieces.size() && !known; ++i) {
     RETURN_IF_ERROR(store_piece(caller, "PutRecords", subject_of(request, *response), pieces[i],
                                 &before));
   }
-  RETURN_IF_ERROR(change(caller, "PutRecords", request, response,
+  RETURN_IF_ERROR(change(core_, caller, "PutRecords", request, response,
                          [&](Database& database, Changes* changes) -> absl::Status {
     int64_t stored = 0;
-    RETURN_IF_ERROR(store_records(*store_, pieces.back(), &stored));
+    RETURN_IF_ERROR(store_records(*core_.store, pieces.back(), &stored));
     RETURN_IF_ERROR(may_store(database, caller, stored));
     response->set_stored(before + stored);
     response->set_impossible(findings.impossible);
@@ -196,14 +197,14 @@ absl::Status Service::put_records(const Caller& caller, const v1::PutRecordsRequ
     return absl::OkStatus();
   }));
   for (const auto& [key, measurements] : records.keys) {
-    index_now(stored_key(*store_, records, key));
+    keeper_.update(stored_key(*core_.store, records, key));
   }
   if (records.withdrawals.empty()) return absl::OkStatus();
-  return store_error(index_->refresh_withdrawn());
+  return store_error(keeper_.index().refresh_withdrawn());
 }
 
-absl::Status Service::import_some(const Caller& caller, const v1::ImportRecordsRequest& request,
-                                  v1::ImportRecordsResponse* total) {
+absl::Status Schedules::import_some(const Caller& caller, const v1::ImportRecordsRequest& request,
+                                    v1::ImportRecordsResponse* total) {
   Skipped skipped;
   Door::Findings findings;
   ASSIGN_OR_RETURN(const Records records,
@@ -222,21 +223,22 @@ absl::Status Service::import_some(const Caller& caller, const v1::ImportRecordsR
   }
   Changes changes;
   changes.doubts = findings.doubts;
-  changed(changes);
+  core_.changed(changes);
   for (const auto& [key, measurements] : records.keys) {
-    index_now(stored_key(*store_, records, key));
+    keeper_.update(stored_key(*core_.store, records, key));
   }
   if (records.withdrawals.empty()) return absl::OkStatus();
-  return store_error(index_->refresh_withdrawn());
+  return store_error(keeper_.index().refresh_withdrawn());
 }
 
 // Keys in order of their ids, a large one in pieces; each record whole, workload and target with
 // every key, so that a message stands by itself.
-absl::Status Service::export_some(const Caller& caller, bool best_only, ExportCursor* cursor,
-                                  v1::ExportRecordsResponse* response) {
-  return view([&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const std::set<std::string> own, own_workloads(*database_, caller.identity));
-    Query query = database_->query(
+absl::Status Schedules::export_some(const Caller& caller, bool best_only, ExportCursor* cursor,
+                                    v1::ExportRecordsResponse* response) {
+  return view(core_, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const std::set<std::string> own,
+                     own_workloads(*core_.database, caller.identity));
+    Query query = core_.database->query(
         "SELECT id, workload, target, backend, threads, cache, objective "
         "FROM keys WHERE id > ? ORDER BY id LIMIT ?",
         cursor->whole, kExportKeys);
@@ -252,19 +254,19 @@ absl::Status Service::export_some(const Caller& caller, bool best_only, ExportCu
                        static_cast<int>(query.integer(4)), query.text(5), query.text(6)};
       std::vector<Measurement> measurements;
       if (best_only) {
-        absl::StatusOr<BestRow> best = store_->best(key);
+        absl::StatusOr<BestRow> best = core_.store->best(key);
         if (best.ok()) measurements.push_back(std::move(best->measurement));
       } else {
         HistoryRequest wanted;
         wanted.from = cursor->measurement;
         wanted.bytes = kExportBytes - bytes;
-        ASSIGN_OR_RETURN(HistoryPiece piece, read_history(*database_, id, wanted));
+        ASSIGN_OR_RETURN(HistoryPiece piece, read_history(*core_.database, id, wanted));
         measurements = std::move(piece.rows);
         cursor->measurement = piece.next;
       }
-      ASSIGN_OR_RETURN(const WorkloadRow workload, store_->workload(key.workload));
-      ASSIGN_OR_RETURN(const Target target, store_->target(key.target));
-      ASSIGN_OR_RETURN(const std::vector<Withdrawal> withdrawn, store_->withdrawn(key));
+      ASSIGN_OR_RETURN(const WorkloadRow workload, core_.store->workload(key.workload));
+      ASSIGN_OR_RETURN(const Target target, core_.store->target(key.target));
+      ASSIGN_OR_RETURN(const std::vector<Withdrawal> withdrawn, core_.store->withdrawn(key));
       std::set<std::string> traces;
       for (size_t i = 0; i < measurements.size(); ++i) {
         v1::Record& record = *response->add_records();

@@ -1,6 +1,8 @@
 // What was learned, on the wire. Look-ups climb the ladder over an index in memory
 // (tuner_db/ladder/index.h), which follows the database: what this daemon stores it notes at once,
 // what others store it reads within a second.
+#include "src/serve/service/schedules.h"
+
 #include <algorithm>
 
 #include "nlohmann/json.hpp"
@@ -12,8 +14,8 @@
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "src/net/times.h"
+#include "src/serve/core/calls.h"
 #include "src/serve/messages/paging.h"
-#include "src/serve/service/impl.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/records/messages.h"
 #include "tuner_db/tables/history.h"
@@ -233,8 +235,8 @@ absl::Status answer(const Asked& asked, const RecordSource& source, const Lookup
 
 }  // namespace
 
-absl::Status Service::batch_lookup(const Caller& caller, const v1::BatchLookupRequest& request,
-                                   v1::BatchLookupResponse* response) {
+absl::Status Schedules::batch_lookup(const Caller& caller, const v1::BatchLookupRequest& request,
+                                     v1::BatchLookupResponse* response) {
   if (request.queries_size() > kMostQueries) {
     return bad_field("queries", concat("at most ", kMostQueries));
   }
@@ -249,16 +251,16 @@ absl::Status Service::batch_lookup(const Caller& caller, const v1::BatchLookupRe
   LookupOptions options;
   options.ladder.lowest =
       std::min(Rung::kNearestTarget, static_cast<Rung>(static_cast<int>(worst) - 1));
-  options.ladder.now_ms = now_ms();
+  options.ladder.now_ms = core_.now_ms();
   options.zero_trial = worst == v1::LOOKUP_OUTCOME_DEFAULT;  // up to 0.1 s for each miss
   const bool adapts = request.adapt() || options.zero_trial;
-  AskedTarget target(*store_);
+  AskedTarget target(*core_.store);
   for (int i = 0; i < request.queries_size(); ++i) {
     const auto begun = std::chrono::steady_clock::now();
     RETURN_IF_ERROR(caller.stop.status("the look-up"));
     options.stop = caller.stop.before(begun + kAdaptFor);
     const absl::StatusOr<Asked> asked =
-        understand(request.queries(i), i, adapts, *store_, &target);
+        understand(request.queries(i), i, adapts, *core_.store, &target);
     v1::LookupResult& result = *response->add_results();
     if (absl::IsNotFound(asked.status())) {  // the others are answered all the same
       result.set_outcome(v1::LOOKUP_OUTCOME_NOT_FOUND);
@@ -266,18 +268,19 @@ absl::Status Service::batch_lookup(const Caller& caller, const v1::BatchLookupRe
       continue;
     }
     RETURN_IF_ERROR(asked.status());
-    if (const absl::Status found = answer(*asked, *index_, options, request, &result); !found.ok()) {
+    const absl::Status found = answer(*asked, keeper_.index(), options, request, &result);
+    if (!found.ok()) {
       RETURN_IF_ERROR(options.stop.status("the look-up"));
       return store_error(found);
     }
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begun;
-    metrics_.lookup(state_name(result.outcome()), seconds.count());
+    core_.metrics.lookup(state_name(result.outcome()), seconds.count());
   }
   return absl::OkStatus();
 }
 
-absl::Status Service::list_history(const Caller&, const v1::ListHistoryRequest& request,
-                                   v1::ListHistoryResponse* response) {
+absl::Status Schedules::list_history(const Caller&, const v1::ListHistoryRequest& request,
+                                     v1::ListHistoryResponse* response) {
   const Key key = from_proto(request.key());
   if (std::string what = defect(key); !what.empty()) return bad_field("key", what);
   ASSIGN_OR_RETURN(const Page page, page_of(concat("history ", request.key().SerializeAsString()),
@@ -288,10 +291,10 @@ absl::Status Service::list_history(const Caller&, const v1::ListHistoryRequest& 
   wanted.rows = page.size;
   wanted.bytes = kPageBytes;
   HistoryPiece piece;
-  RETURN_IF_ERROR(view([&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const int64_t id, find_key_id(*database_, key));
+  RETURN_IF_ERROR(view(core_, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const int64_t id, find_key_id(*core_.database, key));
     if (id == 0) return absl::OkStatus();
-    ASSIGN_OR_RETURN(piece, read_history(*database_, id, wanted));
+    ASSIGN_OR_RETURN(piece, read_history(*core_.database, id, wanted));
     return absl::OkStatus();
   }));
   for (const Measurement& m : piece.rows) {
@@ -302,8 +305,8 @@ absl::Status Service::list_history(const Caller&, const v1::ListHistoryRequest& 
   return absl::OkStatus();
 }
 
-absl::Status Service::list_schedules(const Caller&, const v1::ListSchedulesRequest& request,
-                                     v1::ListSchedulesResponse* response) {
+absl::Status Schedules::list_schedules(const Caller&, const v1::ListSchedulesRequest& request,
+                                       v1::ListSchedulesResponse* response) {
   if (request.search().size() > 200) return bad_field("search", "longer than 200 bytes");
   ASSIGN_OR_RETURN(const Page page, page_of(concat("schedules ", request.search()),
                                             request.page_size(), request.page_token(), 50, 500));
@@ -313,14 +316,14 @@ absl::Status Service::list_schedules(const Caller&, const v1::ListSchedulesReque
     pattern += c;
   }
   pattern += '%';
-  return view([&]() -> absl::Status {
+  return view(core_, [&]() -> absl::Status {
     const int64_t begin = page.after_number(0), end = begin + kKeysAtOnce;
     {
-      Query later = database_->query("SELECT 1 FROM keys WHERE id > ? LIMIT 1", end);
+      Query later = core_.database->query("SELECT 1 FROM keys WHERE id > ? LIMIT 1", end);
       if (later.next()) response->set_next_page_token(page_token(page.list, concat(end)));
       RETURN_IF_ERROR(later.status());
     }
-    Query query = database_->query(
+    Query query = core_.database->query(
         "SELECT k.id, k.workload, k.target, k.backend, k.threads, k.cache, k.objective, w.name, "
         "w.source_words, w.flops, t.text, (SELECT count(*) FROM (SELECT 1 FROM candidates c "
         "WHERE c.key = k.id LIMIT ?) AS counted) "
@@ -347,7 +350,7 @@ absl::Status Service::list_schedules(const Caller&, const v1::ListSchedulesReque
       const nlohmann::json target = nlohmann::json::parse(query.text(10), nullptr, false);
       if (target.is_object()) schedule.set_target_name(target.value("name", ""));
       schedule.set_trials(query.integer(11));
-      const absl::StatusOr<BestRow> best = store_->best(key);
+      const absl::StatusOr<BestRow> best = core_.store->best(key);
       if (!best.ok()) continue;
       schedule.set_best_us(best->measurement.time_us);
       schedule.set_time_kind(to_proto(best->measurement.time_kind));

@@ -1,9 +1,11 @@
+#include "src/serve/service/studies.h"
+
 #include <chrono>
 
+#include "src/serve/core/calls.h"
 #include "src/serve/messages/failure_messages.h"
 #include "src/serve/messages/paging.h"
 #include "src/serve/rows/deletion.h"
-#include "src/serve/service/impl.h"
 #include "src/serve/studies/studies.h"
 #include "tuner_db/records/messages.h"
 #include "tuner_db/tables/history.h"
@@ -16,6 +18,7 @@ namespace longrunning = google::longrunning;
 namespace {
 
 constexpr std::chrono::seconds kFailuresFor{1};  // a call reads them
+constexpr int kApiMinor = 1;               // one more with each addition to proto/loopwright/v1
 
 absl::StatusOr<StudyRow> must_find(Database& database, const std::string& id) {
   ASSIGN_OR_RETURN(std::optional<StudyRow> row, find_study(database, id));
@@ -34,11 +37,12 @@ absl::Status show_failures(Database& database, v1::WorkloadProgress& workload) {
 
 }  // namespace
 
-absl::Status Service::create_study(const Caller& caller, const v1::CreateStudyRequest& request,
+absl::Status Studies::create_study(const Caller& caller, const v1::CreateStudyRequest& request,
                                    longrunning::Operation* response) {
-  ASSIGN_OR_RETURN(const CheckedSpec checked, check_spec(request.spec(), options_.config.quotas));
+  ASSIGN_OR_RETURN(const CheckedSpec checked,
+                   check_spec(request.spec(), core_.options.config.quotas));
   std::string id;
-  RETURN_IF_ERROR(change(caller, "CreateStudy", request, response,
+  RETURN_IF_ERROR(change(core_, caller, "CreateStudy", request, response,
                          [&](Database& database, Changes* changes) -> absl::Status {
     id.clear();
     if (request.join()) {
@@ -48,7 +52,7 @@ absl::Status Service::create_study(const Caller& caller, const v1::CreateStudyRe
       like.spec = checked.spec;
       ASSIGN_OR_RETURN(const std::optional<StudyRow> there, find_like(database, like));
       if (there) {
-        ASSIGN_OR_RETURN(*response, operation_of(database, *there, now_ms()));
+        ASSIGN_OR_RETURN(*response, operation_of(database, *there, core_.now_ms()));
         v1::StudyProgress progress;
         response->metadata().UnpackTo(&progress);
         progress.set_joined(true);
@@ -57,66 +61,65 @@ absl::Status Service::create_study(const Caller& caller, const v1::CreateStudyRe
       }
     }
     ASSIGN_OR_RETURN(const StudyRow study,
-                     lw::create_study(database, *store_, checked, caller.identity,
-                                      options_.config.quotas, now_ms(), changes));
+                     lw::create_study(database, *core_.store, checked, caller.identity,
+                                      core_.options.config.quotas, core_.now_ms(), changes));
     id = study.id;
-    ASSIGN_OR_RETURN(*response, operation_of(database, study, now_ms()));
+    ASSIGN_OR_RETURN(*response, operation_of(database, study, core_.now_ms()));
     return absl::OkStatus();
   }));
   if (id.empty()) return absl::OkStatus();  // made before, by the same request or one like it
   log(Level::kInfo, "study_created", {{"study", id}, {"client", actor(caller)},
                                       {"workloads", checked.spec.workloads_size()},
                                       {"trials", checked.spec.trials()}});
-  if (searcher_ != nullptr) searcher_->wake(id);
   return absl::OkStatus();
 }
 
-absl::Status Service::get_study(const Caller& caller, const v1::GetStudyRequest& request,
+absl::Status Studies::get_study(const Caller& caller, const v1::GetStudyRequest& request,
                                 v1::Study* response) {
   ASSIGN_OR_RETURN(const std::string id, parse_name("studies", request.name(), "name"));
-  RETURN_IF_ERROR(view([&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const StudyRow row, must_find(*database_, id));
+  RETURN_IF_ERROR(view(core_, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const StudyRow row, must_find(*core_.database, id));
     const bool full = request.full() && owns_study(caller.identity, row.actor, row.client);
-    ASSIGN_OR_RETURN(*response, study_message(*database_, row, full, now_ms()));
+    ASSIGN_OR_RETURN(*response, study_message(*core_.database, row, full, core_.now_ms()));
     if (has_ended(row.state)) return absl::OkStatus();
-    Query before = database_->query("SELECT count(*) FROM jobs WHERE state = 'queued' AND "
-                                    "target = ? AND study <> ? AND priority >= ?",
-                                    row.device_target, row.id, row.priority);
+    Query before = core_.database->query("SELECT count(*) FROM jobs WHERE state = 'queued' AND "
+                                         "target = ? AND study <> ? AND priority >= ?",
+                                         row.device_target, row.id, row.priority);
     if (before.next()) {
       response->mutable_progress()->set_queued_before(static_cast<int32_t>(before.integer(0)));
     }
     RETURN_IF_ERROR(before.status());
     if (row.state != v1::STUDY_STATE_QUEUED || !row.waiting.empty()) return absl::OkStatus();
-    Query seats = database_->query("SELECT count(*) FROM studies WHERE state = 'queued' AND "
-                                   "waiting = '' AND (priority > ? OR (priority = ? AND id < ?))",
-                                   row.priority, row.priority, row.id);
+    Query seats = core_.database->query(
+        "SELECT count(*) FROM studies WHERE state = 'queued' AND waiting = '' AND "
+        "(priority > ? OR (priority = ? AND id < ?))", row.priority, row.priority, row.id);
     if (seats.next()) {
       response->mutable_progress()->set_waiting_before(static_cast<int32_t>(seats.integer(0)));
     }
     return seats.status();
   }));
-  return view([&]() -> absl::Status {
+  return view(core_, [&]() -> absl::Status {
     const auto begun = std::chrono::steady_clock::now();
     for (v1::WorkloadProgress& workload : *response->mutable_progress()->mutable_workloads()) {
       if (std::chrono::steady_clock::now() - begun > kFailuresFor) break;
-      if (workload.failed() > 0) RETURN_IF_ERROR(show_failures(*database_, workload));
+      if (workload.failed() > 0) RETURN_IF_ERROR(show_failures(*core_.database, workload));
     }
     return absl::OkStatus();
   });
 }
 
-absl::Status Service::list_studies(const Caller&, const v1::ListStudiesRequest& request,
+absl::Status Studies::list_studies(const Caller&, const v1::ListStudiesRequest& request,
                                    v1::ListStudiesResponse* response) {
-  return view([&]() -> absl::Status {
-    ASSIGN_OR_RETURN(*response, lw::list_studies(*database_, request, now_ms()));
+  return view(core_, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(*response, lw::list_studies(*core_.database, request, core_.now_ms()));
     return absl::OkStatus();
   });
 }
 
-absl::Status Service::cancel_study(const Caller& caller, const v1::CancelStudyRequest& request,
+absl::Status Studies::cancel_study(const Caller& caller, const v1::CancelStudyRequest& request,
                                    v1::Study* response) {
   ASSIGN_OR_RETURN(const std::string id, parse_name("studies", request.name(), "name"));
-  return change(caller, "CancelStudy", request, response,
+  return change(core_, caller, "CancelStudy", request, response,
                 [&](Database& database, Changes* changes) -> absl::Status {
     ASSIGN_OR_RETURN(StudyRow study, must_find(database, id));
     RETURN_IF_ERROR(may_change_study(caller.identity, caller.method, study.actor, study.client));
@@ -125,37 +128,38 @@ absl::Status Service::cancel_study(const Caller& caller, const v1::CancelStudyRe
                        concat(study_name(id), " has changed since; read it again"));
     }
     RETURN_IF_ERROR(end_study(database, study, v1::STUDY_STATE_CANCELLED,
-                              concat("cancelled by ", actor(caller)), now_ms(), changes));
-    ASSIGN_OR_RETURN(*response, study_message(database, study, false, now_ms()));
+                              concat("cancelled by ", actor(caller)), core_.now_ms(), changes));
+    ASSIGN_OR_RETURN(*response, study_message(database, study, false, core_.now_ms()));
     return absl::OkStatus();
   });
 }
 
-absl::Status Service::get_operation(const Caller&,
+absl::Status Studies::get_operation(const Caller&,
                                     const longrunning::GetOperationRequest& request,
                                     longrunning::Operation* response) {
   ASSIGN_OR_RETURN(const std::string id, parse_name("operations", request.name(), "name"));
-  return view([&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const std::optional<StudyRow> row, find_study(*database_, id));
+  return view(core_, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const std::optional<StudyRow> row, find_study(*core_.database, id));
     if (!row) return not_found(v1::ERROR_REASON_OPERATION_NOT_FOUND, request.name());
-    ASSIGN_OR_RETURN(*response, operation_of(*database_, *row, now_ms()));
+    ASSIGN_OR_RETURN(*response, operation_of(*core_.database, *row, core_.now_ms()));
     return absl::OkStatus();
   });
 }
 
-absl::Status Service::list_operations(const Caller&,
+absl::Status Studies::list_operations(const Caller&,
                                       const longrunning::ListOperationsRequest& request,
                                       longrunning::ListOperationsResponse* response) {
   v1::ListStudiesRequest studies;
   studies.set_page_size(request.page_size());
   studies.set_page_token(request.page_token());
   studies.set_filter(request.filter());
-  return view([&]() -> absl::Status {
+  return view(core_, [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const v1::ListStudiesResponse listed,
-                     lw::list_studies(*database_, studies, now_ms()));
+                     lw::list_studies(*core_.database, studies, core_.now_ms()));
     for (const v1::Study& study : listed.studies()) {
-      ASSIGN_OR_RETURN(const StudyRow row, must_find(*database_, id_of(study.name())));
-      ASSIGN_OR_RETURN(*response->add_operations(), operation_of(*database_, row, now_ms()));
+      ASSIGN_OR_RETURN(const StudyRow row, must_find(*core_.database, id_of(study.name())));
+      ASSIGN_OR_RETURN(*response->add_operations(),
+                       operation_of(*core_.database, row, core_.now_ms()));
     }
     response->set_next_page_token(listed.next_page_token());
     return absl::OkStatus();
@@ -163,31 +167,32 @@ absl::Status Service::list_operations(const Caller&,
 }
 
 // The standard message has no request_id; ending what has ended changes nothing, so none is needed.
-absl::Status Service::cancel_operation(const Caller& caller,
+absl::Status Studies::cancel_operation(const Caller& caller,
                                        const longrunning::CancelOperationRequest& request,
                                        google::protobuf::Empty*) {
   ASSIGN_OR_RETURN(const std::string id, parse_name("operations", request.name(), "name"));
   auto changes = std::make_shared<Changes>();
-  const absl::Status status = commit_->run([&](Database& database) -> absl::Status {
+  const absl::Status status = core_.commit.run([&](Database& database) -> absl::Status {
     *changes = Changes();
     ASSIGN_OR_RETURN(std::optional<StudyRow> study, find_study(database, id));
     if (!study) return not_found(v1::ERROR_REASON_OPERATION_NOT_FOUND, request.name());
     RETURN_IF_ERROR(may_change_study(caller.identity, caller.method, study->actor,
                                      study->client));
     RETURN_IF_ERROR(end_study(database, *study, v1::STUDY_STATE_CANCELLED,
-                              concat("cancelled by ", actor(caller)), now_ms(), changes.get()));
-    return audit_done(database, caller, "CancelOperation", request.name());
+                              concat("cancelled by ", actor(caller)), core_.now_ms(),
+                              changes.get()));
+    return audit_done(core_, database, caller, "CancelOperation", request.name());
   });
-  if (status.ok()) changed(*changes);
-  return write_error(*commit_, status);
+  if (status.ok()) core_.changed(*changes);
+  return write_error(core_, status);
 }
 
 // The same: of what is deleted there is nothing to delete.
-absl::Status Service::delete_operation(const Caller& caller,
+absl::Status Studies::delete_operation(const Caller& caller,
                                        const longrunning::DeleteOperationRequest& request,
                                        google::protobuf::Empty*) {
   ASSIGN_OR_RETURN(const std::string id, parse_name("operations", request.name(), "name"));
-  const absl::Status status = commit_->run([&](Database& database) -> absl::Status {
+  const absl::Status status = core_.commit.run([&](Database& database) -> absl::Status {
     ASSIGN_OR_RETURN(const std::optional<StudyRow> study, find_study(database, id));
     if (!study) return not_found(v1::ERROR_REASON_OPERATION_NOT_FOUND, request.name());
     RETURN_IF_ERROR(may_change_study(caller.identity, caller.method, study->actor,
@@ -198,35 +203,50 @@ absl::Status Service::delete_operation(const Caller& caller,
                               ": cancel it first (loopwright cancel ", id, ")"));
     }
     RETURN_IF_ERROR(mark_deleted(database, id));
-    return audit_done(database, caller, "DeleteOperation", study_name(id));
+    return audit_done(core_, database, caller, "DeleteOperation", study_name(id));
   });
   if (status.ok()) {
     log(Level::kInfo, "study_deleted", {{"study", id}, {"by", actor(caller)}});
     Changes changes;
     changes.studies.insert(id);            // whoever waits for it hears that it is no more
-    changed(changes);
-    const std::lock_guard lock(forgetting_.mutex);
-    forgetting_.next_ms = 0;               // its rows go at once
+    changes.deleted = true;
+    core_.changed(changes);
   }
-  return write_error(*commit_, status);
+  return write_error(core_, status);
 }
 
-absl::StatusOr<std::vector<v1::StudyEvent>> Service::events(const std::string& study,
+absl::StatusOr<std::vector<v1::StudyEvent>> Studies::events(const std::string& study,
                                                             int64_t sequence, int count,
                                                             bool* ended) {
   std::vector<v1::StudyEvent> events;
-  RETURN_IF_ERROR(view([&]() -> absl::Status {
-    Query state = database_->query("SELECT state FROM studies WHERE id = ? AND state <> ?", study,
-                                   kDeleted);
+  RETURN_IF_ERROR(view(core_, [&]() -> absl::Status {
+    Query state = core_.database->query("SELECT state FROM studies WHERE id = ? AND state <> ?",
+                                        study, kDeleted);
     if (!state.next()) {
       RETURN_IF_ERROR(state.status());
       return not_found(v1::ERROR_REASON_STUDY_NOT_FOUND, study_name(study));
     }
     *ended = has_ended(parse_state<v1::StudyState>(state.text(0)));
-    ASSIGN_OR_RETURN(events, events_after(*database_, study, sequence, count));
+    ASSIGN_OR_RETURN(events, events_after(*core_.database, study, sequence, count));
     return absl::OkStatus();
   }));
   return events;
+}
+
+absl::Status Studies::get_capabilities(const Caller&,
+                                       const v1::GetCapabilitiesRequest&,
+                                       v1::GetCapabilitiesResponse* response) {
+  response->set_server_version(core_.options.version);
+  response->set_api_minor(kApiMinor);
+  for (const char* feature : {"studies", "watch", "agents", "lookup", "records", "fleet",
+                              "withdrawn", "words", "admission", "delete"}) {
+    response->add_features(feature);
+  }
+  response->set_max_message_bytes(core_.options.config.quotas.message_bytes);
+  response->set_max_workloads_per_study(
+      static_cast<int32_t>(core_.options.config.quotas.workloads_per_study));
+  response->set_max_lookup_keys(1000);
+  return absl::OkStatus();
 }
 
 }  // namespace lw

@@ -2,8 +2,9 @@
 #include <algorithm>
 
 #include "src/net/times.h"
+#include "src/serve/core/calls.h"
 #include "src/serve/messages/paging.h"
-#include "src/serve/service/impl.h"
+#include "src/serve/service/schedules.h"
 #include "src/serve/studies/study_best.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/ladder/withdrawn_list.h"
@@ -39,9 +40,9 @@ absl::Status no_record(std::string_view digest) {
 
 }  // namespace
 
-absl::Status Service::withdraw_record(const Caller& caller,
-                                      const v1::WithdrawRecordRequest& request,
-                                      v1::WithdrawnRecord* response) {
+absl::Status Schedules::withdraw_record(const Caller& caller,
+                                        const v1::WithdrawRecordRequest& request,
+                                        v1::WithdrawnRecord* response) {
   Withdrawal row;
   row.key = from_proto(request.key());
   if (std::string what = defect(row.key); !what.empty()) return bad_field("key", what);
@@ -55,46 +56,47 @@ absl::Status Service::withdraw_record(const Caller& caller,
   row.reason = request.reason();
   row.evidence = request.evidence();
   row.actor = actor(caller);
-  RETURN_IF_ERROR(change(caller, "WithdrawRecord", request, response,
+  RETURN_IF_ERROR(change(core_, caller, "WithdrawRecord", request, response,
                          [&](Database& database, Changes* changes) -> absl::Status {
-    row.unix_ms = now_ms();
-    const absl::Status status = store_->withdraw(row);
+    row.unix_ms = core_.now_ms();
+    const absl::Status status = core_.store->withdraw(row);
     if (absl::IsNotFound(status)) return no_record(record_digest(row.key, row.trace));
     RETURN_IF_ERROR(status);
     RETURN_IF_ERROR(find_withdrawn(database, record_digest(row.key, row.trace), &row));
     *response = message_of(row);             // with the kernel that it was found to be of
-    return reconsider_studies(database, *store_, row.key, changes);
+    return reconsider_studies(database, *core_.store, row.key, changes);
   }));
   // At once, not behind: after the answer nobody is given it.
-  return store_error(index_->refresh_withdrawn());
+  return store_error(keeper_.index().refresh_withdrawn());
 }
 
-absl::Status Service::restore_record(const Caller& caller, const v1::RestoreRecordRequest& request,
-                                     v1::RestoreRecordResponse* response) {
-  RETURN_IF_ERROR(change(caller, "RestoreRecord", request, response,
+absl::Status Schedules::restore_record(const Caller& caller,
+                                       const v1::RestoreRecordRequest& request,
+                                       v1::RestoreRecordResponse* response) {
+  RETURN_IF_ERROR(change(core_, caller, "RestoreRecord", request, response,
                          [&](Database& database, Changes*) -> absl::Status {
     Withdrawal row;
     const absl::Status found = find_withdrawn(database, request.digest(), &row);
     if (absl::IsNotFound(found)) return no_record(request.digest());
     RETURN_IF_ERROR(found);
     *response->mutable_record() = message_of(row);
-    return store_->restore(row.key, row.trace);
+    return core_.store->restore(row.key, row.trace);
   }));
-  return store_error(index_->refresh_withdrawn());
+  return store_error(keeper_.index().refresh_withdrawn());
 }
 
 // The digests of all are read for each page, of the rows only those that it shows.
-absl::Status Service::list_withdrawn(const Caller&, const v1::ListWithdrawnRequest& request,
-                                     v1::ListWithdrawnResponse* response) {
+absl::Status Schedules::list_withdrawn(const Caller&, const v1::ListWithdrawnRequest& request,
+                                       v1::ListWithdrawnResponse* response) {
   if (request.keys_size() > kMostKeys) return bad_field("keys", concat("at most ", kMostKeys));
   std::string list = "withdrawn";
   for (const v1::Key& key : request.keys()) list += key.SerializeAsString();
   ASSIGN_OR_RETURN(const Page page, page_of(list, request.page_size(), request.page_token()));
   std::vector<Key> keys;
   for (const v1::Key& key : request.keys()) keys.push_back(from_proto(key));
-  return view([&]() -> absl::Status {
+  return view(core_, [&]() -> absl::Status {
     std::vector<std::string> digests;
-    RETURN_IF_ERROR(list_withdrawn_digests(*database_, keys, &digests));
+    RETURN_IF_ERROR(list_withdrawn_digests(*core_.database, keys, &digests));
     // After the one with the token's digest; if that was restored meanwhile, from the beginning.
     size_t at = 0;
     const auto last = std::find(digests.begin(), digests.end(), page.after);
@@ -102,7 +104,7 @@ absl::Status Service::list_withdrawn(const Caller&, const v1::ListWithdrawnReque
     size_t bytes = 0;
     for (; at < digests.size() && !page.is_over(response->records_size(), bytes); ++at) {
       Withdrawal row;
-      RETURN_IF_ERROR(find_withdrawn(*database_, digests[at], &row));
+      RETURN_IF_ERROR(find_withdrawn(*core_.database, digests[at], &row));
       *response->add_records() = message_of(row);
       bytes += response->records(response->records_size() - 1).ByteSizeLong();
     }
@@ -114,9 +116,9 @@ absl::Status Service::list_withdrawn(const Caller&, const v1::ListWithdrawnReque
 }
 
 // From memory: whoever keeps records asks every minute.
-absl::Status Service::poll_withdrawn(const Caller&, const v1::PollWithdrawnRequest& request,
-                                     v1::PollWithdrawnResponse* response) {
-  const std::shared_ptr<const LadderIndex::Withdrawn> known = index_->withdrawn();
+absl::Status Schedules::poll_withdrawn(const Caller&, const v1::PollWithdrawnRequest& request,
+                                       v1::PollWithdrawnResponse* response) {
+  const std::shared_ptr<const LadderIndex::Withdrawn> known = keeper_.index().withdrawn();
   if (known == nullptr) {                  // an empty list would bring back what is withdrawn
     return retry_later(v1::ERROR_REASON_STORE_UNAVAILABLE, "what is withdrawn is being read",
                        kPollAgainMs);

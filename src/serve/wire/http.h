@@ -28,7 +28,7 @@
 #include "src/net/address.h"
 #include "src/net/https.h"
 #include "src/serve/access/auth.h"
-#include "src/serve/service/metrics.h"
+#include "src/serve/core/metrics.h"
 #include "tuner_db/sql/database.h"
 
 namespace lw {

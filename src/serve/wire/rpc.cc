@@ -6,6 +6,7 @@
 #include "google/protobuf/descriptor.h"
 #include "src/base/log.h"
 #include "src/base/message.h"
+#include "src/serve/core/calls.h"
 #include "src/serve/messages/errors.h"
 
 namespace lw {
@@ -56,7 +57,7 @@ Admission admit(const Wire& wire, const grpc::CallbackServerContext& context,
   admission.caller.identity = *std::move(identity);
   admission.status = authorize(admission.caller.identity, method);
   if (admission.status.ok()) {
-    admission.status = wire.service->denied().check(admission.caller.identity);
+    admission.status = wire.core->denied.check(admission.caller.identity);
   }
   if (!admission.status.ok()) return admission;
   if (deadline == Deadline::kWanted &&
@@ -65,11 +66,11 @@ Admission admit(const Wire& wire, const grpc::CallbackServerContext& context,
                                  "the call has no deadline; set one");
     return admission;
   }
-  admission.status = wire.service->limiter().take(admission.caller.identity,
-                                                  admission.permission->call_class,
-                                                  steady_ns(admission.begun), cost);
+  admission.status = wire.core->limiter.take(admission.caller.identity,
+                                             admission.permission->call_class,
+                                             steady_ns(admission.begun), cost);
   if (!admission.status.ok()) return admission;
-  absl::StatusOr<std::shared_ptr<void>> seat = wire.service->in_flight().enter(
+  absl::StatusOr<std::shared_ptr<void>> seat = wire.core->in_flight.enter(
       admission.caller.identity, is_stream(method) || method == kWaitOperation);
   if (seat.ok()) admission.seat = *std::move(seat);
   admission.status = seat.status();
@@ -77,7 +78,7 @@ Admission admit(const Wire& wire, const grpc::CallbackServerContext& context,
 }
 
 absl::Status check_size(const Wire& wire, const google::protobuf::Message& message) {
-  const int64_t most = wire.service->config().quotas.message_bytes;
+  const int64_t most = wire.core->options.config.quotas.message_bytes;
   const auto bytes = static_cast<int64_t>(message.ByteSizeLong());
   if (bytes <= most) return absl::OkStatus();
   return api_error(v1::ERROR_REASON_TOO_LARGE,
@@ -107,7 +108,7 @@ grpc::Status conclude(const Wire& wire, const Admission& admission, std::string_
                          status.code() == absl::StatusCode::kDeadlineExceeded ||
                          status.code() == absl::StatusCode::kUnimplemented;
   if (!explained) {
-    const std::string id = make_id(wire.service->now_ms());
+    const std::string id = make_id(wire.core->now_ms());
     log(Level::kError, "internal_error", {{"id", id}, {"method", method},
                                           {"error", status.ToString()}});
     status = api_error(v1::ERROR_REASON_INTERNAL,
@@ -117,9 +118,9 @@ grpc::Status conclude(const Wire& wire, const Admission& admission, std::string_
   const std::string code = absl::StatusCodeToString(status.code());
   const bool known = admission.permission != nullptr;
   const auto latency = is_stream(method) ? std::nullopt : std::optional(seconds.count());
-  wire.service->metrics().rpc(known ? method : "unknown", code, latency);
+  wire.core->metrics.rpc(known ? method : "unknown", code, latency);
   if (known && admission.permission->audited && !status.ok()) {
-    wire.service->note_refusal(admission.caller, method, subject, status);
+    note_refusal(*wire.core, admission.caller, method, subject, status);
   }
   if (log_enabled(Level::kDebug)) {
     log(Level::kDebug, "rpc", {{"method", method}, {"code", code}, {"seconds", seconds.count()},

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "src/serve/messages/errors.h"
+#include "src/serve/rows/audit.h"
 #include "src/serve/service/service.h"
 #include "src/serve/wire/executor.h"
 
@@ -18,6 +19,7 @@ namespace lw {
 
 struct Wire {
   Service* service = nullptr;
+  Core* core = nullptr;                    // the service's
   Executor* lookups = nullptr;             // for what answers from memory
   Executor* reads = nullptr;               // for what reads the database
   Executor* writes = nullptr;              // for what waits for a commit
@@ -62,14 +64,11 @@ Stop::Clock::time_point deadline_of(const grpc::CallbackServerContext& context);
 grpc::Status conclude(const Wire& wire, const Admission& admission, std::string_view method,
                       std::string_view subject, absl::Status status);
 
-template <class Request, class Response>
-using Call = absl::Status (Service::*)(const Caller&, const Request&, Response*);
-
-template <class Request, class Response>
+// `call`: what answers it, as absl::Status(const Caller&, const Request&, Response*).
+template <class Request, class Response, class Call>
 grpc::ServerUnaryReactor* unary(const Wire& wire, grpc::CallbackServerContext* context,
                                 std::string_view method, const Request* request,
-                                Response* response, Call<Request, Response> call,
-                                Executor* executor = nullptr) {
+                                Response* response, Call call, Executor* executor = nullptr) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const auto admission = std::make_shared<Admission>(
       admit(wire, *context, method, Deadline::kWanted, cost_of(*request)));
@@ -87,7 +86,7 @@ grpc::ServerUnaryReactor* unary(const Wire& wire, grpc::CallbackServerContext* c
                                       admission] {
     absl::Status status = context->IsCancelled()
                               ? absl::CancelledError("the caller has gone")
-                              : (wire.service->*call)(admission->caller, *request, response);
+                              : call(admission->caller, *request, response);
     reactor->Finish(conclude(wire, *admission, method, subject_of(*request, *response),
                              std::move(status)));
   }, std::string(method), due);

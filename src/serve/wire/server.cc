@@ -1,5 +1,5 @@
-// The services' methods are one line each: what differs between them is in Service, what is common
-// in rpc.h.
+// The services' methods are one line each: what differs between them is in the parts of Service,
+// what is common in rpc.h.
 #include "src/serve/wire/server.h"
 
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
@@ -28,18 +28,19 @@ namespace {
 constexpr size_t kMostWaiting = 1000;      // calls for threads of a kind; others are refused
 constexpr int kBulkNice = 5;               // a third of the processor where others want it too
 
-// UNARY(Rpc, service_method): the override that forwards to Service::service_method.
+// UNARY(service, Rpc, method): the override that forwards to the method of `subject_`.
 #define UNARY_OF(service, rpc, method, Request, Response)                                      \
   grpc::ServerUnaryReactor* rpc(grpc::CallbackServerContext* context, const Request* request,  \
                                 Response* response) override {                                 \
-    return unary(wire_, context, "/" service "/" #rpc, request, response, &lw::Service::method);   \
+    return unary(wire_, context, "/" service "/" #rpc, request, response, CALL(method));       \
   }
+#define CALL(method) [this](auto&... arguments) { return subject_.method(arguments...); }
 #define UNARY(service, rpc, method) \
   UNARY_OF("loopwright.v1." service, rpc, method, v1::rpc##Request, v1::rpc##Response)
 
-class Tuning : public v1::TuningService::CallbackService {
+class TuningCalls : public v1::TuningService::CallbackService {
  public:
-  explicit Tuning(const Wire& wire) : wire_(wire) {}
+  explicit TuningCalls(const Wire& wire) : wire_(wire), subject_(wire.service->studies) {}
   UNARY("TuningService", GetCapabilities, get_capabilities)
   UNARY("TuningService", ListStudies, list_studies)
   UNARY_OF("loopwright.v1.TuningService", CreateStudy, create_study, v1::CreateStudyRequest,
@@ -54,11 +55,12 @@ class Tuning : public v1::TuningService::CallbackService {
 
  private:
   const Wire& wire_;
+  Studies& subject_;
 };
 
-class Agents : public v1::AgentService::CallbackService {
+class AgentCalls : public v1::AgentService::CallbackService {
  public:
-  explicit Agents(const Wire& wire) : wire_(wire) {}
+  explicit AgentCalls(const Wire& wire) : wire_(wire) {}
   grpc::ServerUnaryReactor* Synchronize(grpc::CallbackServerContext* context,
                                         const v1::SynchronizeRequest* request,
                                         v1::SynchronizeResponse* response) override {
@@ -69,9 +71,9 @@ class Agents : public v1::AgentService::CallbackService {
   const Wire& wire_;
 };
 
-class Schedules : public v1::ScheduleService::CallbackService {
+class ScheduleCalls : public v1::ScheduleService::CallbackService {
  public:
-  explicit Schedules(const Wire& wire) : wire_(wire) {}
+  explicit ScheduleCalls(const Wire& wire) : wire_(wire), subject_(wire.service->schedules) {}
   // What adapts or searches computes, and has threads of its own: look-ups that only look up never
   // wait for it.
   grpc::ServerUnaryReactor* BatchLookup(grpc::CallbackServerContext* context,
@@ -79,7 +81,7 @@ class Schedules : public v1::ScheduleService::CallbackService {
                                         v1::BatchLookupResponse* response) override {
     const bool computes = request->adapt() || request->worst() == v1::LOOKUP_OUTCOME_DEFAULT;
     return unary(wire_, context, "/loopwright.v1.ScheduleService/BatchLookup", request, response,
-                 &lw::Service::batch_lookup, computes ? wire_.adapting : wire_.lookups);
+                 CALL(batch_lookup), computes ? wire_.adapting : wire_.lookups);
   }
   UNARY("ScheduleService", PutRecords, put_records)
   UNARY("ScheduleService", ListHistory, list_history)
@@ -102,11 +104,12 @@ class Schedules : public v1::ScheduleService::CallbackService {
 
  private:
   const Wire& wire_;
+  Schedules& subject_;
 };
 
 class FleetCalls : public v1::FleetService::CallbackService {
  public:
-  explicit FleetCalls(const Wire& wire) : wire_(wire) {}
+  explicit FleetCalls(const Wire& wire) : wire_(wire), subject_(wire.service->fleet) {}
   UNARY("FleetService", ListDevices, list_devices)
   UNARY("FleetService", ListAgents, list_agents)
   UNARY("FleetService", DrainDevices, drain_devices)
@@ -117,7 +120,7 @@ class FleetCalls : public v1::FleetService::CallbackService {
                                            const v1::BackupDatabaseRequest* request,
                                            v1::BackupDatabaseResponse* response) override {
     return unary(wire_, context, "/loopwright.v1.FleetService/BackupDatabase", request, response,
-                 &lw::Service::backup_database, wire_.bulk);
+                 CALL(backup_database), wire_.bulk);
   }
   UNARY_OF("loopwright.v1.FleetService", QuarantineDevice, quarantine_device,
            v1::QuarantineDeviceRequest, v1::DeviceStatus)
@@ -127,11 +130,12 @@ class FleetCalls : public v1::FleetService::CallbackService {
 
  private:
   const Wire& wire_;
+  Fleet& subject_;
 };
 
-class Operations : public longrunning::Operations::CallbackService {
+class OperationCalls : public longrunning::Operations::CallbackService {
  public:
-  explicit Operations(const Wire& wire) : wire_(wire) {}
+  explicit OperationCalls(const Wire& wire) : wire_(wire), subject_(wire.service->studies) {}
   UNARY_OF("google.longrunning.Operations", GetOperation, get_operation,
            longrunning::GetOperationRequest, longrunning::Operation)
   UNARY_OF("google.longrunning.Operations", ListOperations, list_operations,
@@ -148,6 +152,7 @@ class Operations : public longrunning::Operations::CallbackService {
 
  private:
   const Wire& wire_;
+  Studies& subject_;
 };
 
 constexpr const char* kReadServices[] = {"loopwright.v1.ScheduleService"};
@@ -159,22 +164,22 @@ constexpr const char* kWriteServices[] = {"loopwright.v1.TuningService",
 
 struct Server::Impl {
   explicit Impl(Service& service, const ServerOptions& options)
-      : lookups(options.lookup_threads, kMostWaiting, service.liveness()),
-        reads(options.read_threads, kMostWaiting, service.liveness()),
-        writes(options.write_threads, kMostWaiting, service.liveness()),
-        adapting(options.adapting_threads, kMostWaiting, service.liveness()),
-        bulk(options.bulk_threads, kMostWaiting, service.liveness(), kBulkNice),
-        wire{&service, &lookups, &reads, &writes, &adapting, &bulk,
+      : lookups(options.lookup_threads, kMostWaiting, service.core->liveness),
+        reads(options.read_threads, kMostWaiting, service.core->liveness),
+        writes(options.write_threads, kMostWaiting, service.core->liveness),
+        adapting(options.adapting_threads, kMostWaiting, service.core->liveness),
+        bulk(options.bulk_threads, kMostWaiting, service.core->liveness, kBulkNice),
+        wire{&service, service.core.get(), &lookups, &reads, &writes, &adapting, &bulk,
              options.credentials != nullptr},
         tuning(wire), agents(wire), schedules(wire), fleet(wire), operations(wire) {}
 
   Executor lookups, reads, writes, adapting, bulk;
   Wire wire;
-  Tuning tuning;
-  Agents agents;
-  Schedules schedules;
+  TuningCalls tuning;
+  AgentCalls agents;
+  ScheduleCalls schedules;
   FleetCalls fleet;
-  Operations operations;
+  OperationCalls operations;
   std::string address;
   int port = 0;
   std::unique_ptr<grpc::Server> server;
@@ -192,7 +197,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::start(Service& service,
       options.credentials != nullptr ? options.credentials : grpc::InsecureServerCredentials();
   // Health, reflection and unknown methods are gRPC's own affair: nothing of ours would ask.
   if (options.credentials != nullptr) credentials->SetAuthMetadataProcessor(
-      deny_by_default(&service.denied()));
+      deny_by_default(&service.core->denied));
   std::vector<int> ports(options.address.numeric.size(), 0);
   for (size_t i = 0; i < ports.size(); ++i) {
     builder.AddListeningPort(options.address.numeric[i], credentials, &ports[i]);
@@ -201,7 +206,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::start(Service& service,
                                      &impl->operations};
   for (grpc::Service* one : services) builder.RegisterService(one);
   builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<int64_t>(
-      kReceivedTimes * service.config().quotas.message_bytes, std::numeric_limits<int>::max())));
+      kReceivedTimes * service.core->options.config.quotas.message_bytes,
+      std::numeric_limits<int>::max())));
   builder.SetResourceQuota(grpc::ResourceQuota("loopwright").Resize(128 << 20));
   // Clients ask in their own time (gRPC's default would cut them off).
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
@@ -252,7 +258,7 @@ void Server::set_serving(bool reads, bool writes) {
 void Server::stop(double grace_s) {
   if (impl_->server == nullptr) return;
   set_serving(false, false);
-  impl_->wire.service->stop_giving();
+  impl_->wire.core->stop_giving();
   impl_->server->Shutdown(std::chrono::system_clock::now() +
                           std::chrono::milliseconds(static_cast<int64_t>(1000 * grace_s)));
   impl_->server->Wait();

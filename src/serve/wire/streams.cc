@@ -28,11 +28,10 @@ class Parking {
 
   // The chain may go on, to its end and ours, as soon as it is parked: only what is held here is
   // touched after that.
-  void park(Service& service, const std::string& study, uint64_t version, int64_t until_ms,
+  void park(ParkedCalls& parked, const std::string& study, uint64_t version, int64_t until_ms,
             Resume resume) {
     const std::shared_ptr<State> state = state_;
-    const int64_t ticket =
-        service.parked().park("", {study_topic(study)}, version, until_ms, resume);
+    const int64_t ticket = parked.park("", {study_topic(study)}, version, until_ms, resume);
     {
       std::lock_guard lock(state->mutex);
       if (ticket < state->ticket) return;  // the chain has gone on and parked again
@@ -40,9 +39,9 @@ class Parking {
       state->resume = resume;
       if (!state->cancelled) return;
     }
-    if (service.parked().forget(ticket)) resume(ParkedCalls::Why::kTimeout);
+    if (parked.forget(ticket)) resume(ParkedCalls::Why::kTimeout);
   }
-  void cancel(Service& service) {
+  void cancel(ParkedCalls& parked) {
     const std::shared_ptr<State> state = state_;
     int64_t ticket = 0;
     Resume resume;
@@ -52,7 +51,7 @@ class Parking {
       ticket = state->ticket;
       resume = state->resume;
     }
-    if (ticket != 0 && service.parked().forget(ticket)) resume(ParkedCalls::Why::kTimeout);
+    if (ticket != 0 && parked.forget(ticket)) resume(ParkedCalls::Why::kTimeout);
   }
   bool is_cancelled() {
     std::lock_guard lock(state_->mutex);
@@ -77,7 +76,7 @@ class Watch : public grpc::ServerWriteReactor<v1::StudyEvent> {
         name_(request->name()), knows_waiting_(request->knows_waiting()),
         knows_contradicted_(request->knows_contradicted()),
         sequence_(request->after_sequence()) {
-    wire_.service->metrics().stream_opened();
+    wire_.core->metrics.stream_opened();
     absl::Status status = admission_.status;
     if (status.ok() && sequence_ < 0) status = bad_field("after_sequence", "must not be negative");
     if (status.ok()) {
@@ -100,9 +99,9 @@ class Watch : public grpc::ServerWriteReactor<v1::StudyEvent> {
       write();
     }
   }
-  void OnCancel() override { parking_.cancel(*wire_.service); }
+  void OnCancel() override { parking_.cancel(wire_.core->parked); }
   void OnDone() override {
-    wire_.service->metrics().stream_closed();
+    wire_.core->metrics.stream_closed();
     delete this;
   }
 
@@ -112,23 +111,23 @@ class Watch : public grpc::ServerWriteReactor<v1::StudyEvent> {
   void read() {
     wire_.reads->post([this] {
       if (parking_.is_cancelled()) return finish(absl::CancelledError("the watcher has gone"));
-      const absl::Status denied = wire_.service->denied().check(admission_.caller.identity);
+      const absl::Status denied = wire_.core->denied.check(admission_.caller.identity);
       if (!denied.ok()) return finish(denied);
-      const uint64_t version = wire_.service->parked().version({study_topic(study_)});
+      const uint64_t version = wire_.core->parked.version({study_topic(study_)});
       bool ended = false;
       absl::StatusOr<std::vector<v1::StudyEvent>> events =
-          wire_.service->events(study_, sequence_, kEventsAtOnce, &ended);
+          wire_.service->studies.events(study_, sequence_, kEventsAtOnce, &ended);
       if (!events.ok()) return finish(events.status());
       if (!events->empty()) {
         pending_.assign(events->begin(), events->end());
         return write();
       }
       if (ended) return finish(absl::OkStatus());
-      if (wire_.service->is_stopping()) {
+      if (wire_.core->is_stopping) {
         return finish(
             retry_later(v1::ERROR_REASON_STOPPING, "the server stops; watch again", 1000));
       }
-      parking_.park(*wire_.service, study_, version, wire_.service->now_ms() + kHeartbeatMs,
+      parking_.park(wire_.core->parked, study_, version, wire_.core->now_ms() + kHeartbeatMs,
                     [this](ParkedCalls::Why why) {
                       if (why == ParkedCalls::Why::kNews || parking_.is_cancelled()) return read();
                       beat();
@@ -190,10 +189,10 @@ class WaitOperation : public grpc::ServerUnaryReactor {
     if (request->has_timeout()) {
       wait_ms = std::min(wait_ms, std::max<int64_t>(0, ms_of(request->timeout())));
     }
-    until_ms_ = wire_.service->now_ms() + wait_ms;
+    until_ms_ = wire_.core->now_ms() + wait_ms;
     look();
   }
-  void OnCancel() override { parking_.cancel(*wire_.service); }
+  void OnCancel() override { parking_.cancel(wire_.core->parked); }
   void OnDone() override { delete this; }
 
  private:
@@ -201,17 +200,17 @@ class WaitOperation : public grpc::ServerUnaryReactor {
 
   void look() {
     wire_.reads->post([this] {
-      const uint64_t version = wire_.service->parked().version({study_topic(study_)});
+      const uint64_t version = wire_.core->parked.version({study_topic(study_)});
       google::longrunning::GetOperationRequest request;
       request.set_name(name_);
-      absl::Status found = wire_.service->denied().check(admission_.caller.identity);
+      absl::Status found = wire_.core->denied.check(admission_.caller.identity);
       if (found.ok()) {
-        found = wire_.service->get_operation(admission_.caller, request, response_);
+        found = wire_.service->studies.get_operation(admission_.caller, request, response_);
       }
       const bool over = !found.ok() || response_->done() || over_ || parking_.is_cancelled() ||
-                        wire_.service->now_ms() >= until_ms_;
+                        wire_.core->now_ms() >= until_ms_;
       if (over) return finish(found);
-      parking_.park(*wire_.service, study_, version, until_ms_, [this](ParkedCalls::Why why) {
+      parking_.park(wire_.core->parked, study_, version, until_ms_, [this](ParkedCalls::Why why) {
         over_ = why != ParkedCalls::Why::kNews;
         look();
       });
@@ -243,7 +242,7 @@ class Synchronize : public grpc::ServerUnaryReactor {
       Finish(conclude(wire_, admission_, kMethod, agent_, status));
       return;
     }
-    auto call = wire_.service->synchronize(
+    auto call = wire_.service->agents.synchronize(
         admission_.caller, std::make_shared<v1::SynchronizeRequest>(*request),
         [this, response](absl::Status status, v1::SynchronizeResponse answer) {
           *response = std::move(answer);
@@ -251,7 +250,7 @@ class Synchronize : public grpc::ServerUnaryReactor {
         });
     std::lock_guard lock(mutex_);
     call_ = std::move(call);
-    if (cancelled_ && call_ != nullptr) wire_.service->abandon(call_);
+    if (cancelled_ && call_ != nullptr) wire_.service->agents.abandon(call_);
   }
   void OnCancel() override {
     std::shared_ptr<void> call;
@@ -260,7 +259,7 @@ class Synchronize : public grpc::ServerUnaryReactor {
       cancelled_ = true;
       call = call_;
     }
-    if (call != nullptr) wire_.service->abandon(call);
+    if (call != nullptr) wire_.service->agents.abandon(call);
   }
   void OnDone() override { delete this; }
 
@@ -280,7 +279,7 @@ class Export : public grpc::ServerWriteReactor<v1::ExportRecordsResponse> {
          const v1::ExportRecordsRequest* request)
       : wire_(wire), admission_(admit(wire, *context, kMethod, Deadline::kNotWanted)),
         best_only_(request->best_only()) {
-    wire_.service->metrics().stream_opened();
+    wire_.core->metrics.stream_opened();
     if (admission_.status.ok()) {
       next();
     } else {
@@ -297,7 +296,7 @@ class Export : public grpc::ServerWriteReactor<v1::ExportRecordsResponse> {
     }
   }
   void OnDone() override {
-    wire_.service->metrics().stream_closed();
+    wire_.core->metrics.stream_closed();
     delete this;
   }
 
@@ -307,13 +306,13 @@ class Export : public grpc::ServerWriteReactor<v1::ExportRecordsResponse> {
   void next() {
     wire_.bulk->post([this] {
       written_.Clear();
-      const absl::Status denied = wire_.service->denied().check(admission_.caller.identity);
+      const absl::Status denied = wire_.core->denied.check(admission_.caller.identity);
       if (!denied.ok()) {
         Finish(conclude(wire_, admission_, kMethod, "", denied));
         return;
       }
       const absl::Status status =
-          wire_.service->export_some(admission_.caller, best_only_, &cursor_, &written_);
+          wire_.service->schedules.export_some(admission_.caller, best_only_, &cursor_, &written_);
       if (!status.ok()) {
         Finish(conclude(wire_, admission_, kMethod, "", status));
         return;
@@ -335,7 +334,7 @@ class Import : public grpc::ServerReadReactor<v1::ImportRecordsRequest> {
          v1::ImportRecordsResponse* response)
       : wire_(wire), admission_(admit(wire, *context, kMethod, Deadline::kNotWanted)),
         response_(response) {
-    wire_.service->metrics().stream_opened();
+    wire_.core->metrics.stream_opened();
     if (admission_.status.ok()) {
       StartRead(&request_);
     } else {
@@ -348,10 +347,10 @@ class Import : public grpc::ServerReadReactor<v1::ImportRecordsRequest> {
       return;
     }
     wire_.bulk->post([this] {
-      absl::Status status = wire_.service->denied().check(admission_.caller.identity);
+      absl::Status status = wire_.core->denied.check(admission_.caller.identity);
       if (status.ok()) status = check_size(wire_, request_);
       if (status.ok()) {
-        status = wire_.service->import_some(admission_.caller, request_, response_);
+        status = wire_.service->schedules.import_some(admission_.caller, request_, response_);
       }
       if (!status.ok()) {
         Finish(conclude(wire_, admission_, kMethod, "", status));
@@ -362,7 +361,7 @@ class Import : public grpc::ServerReadReactor<v1::ImportRecordsRequest> {
     }, kMethod);
   }
   void OnDone() override {
-    wire_.service->metrics().stream_closed();
+    wire_.core->metrics.stream_closed();
     delete this;
   }
 

@@ -1,6 +1,6 @@
 // Metrics over prometheus-cpp: the table below makes a family for each row, and a family's members
 // are found by the values of its labels in a map of ours, which also bounds their number.
-#include "src/serve/service/metrics.h"
+#include "src/serve/core/metrics.h"
 
 #include <array>
 #include <mutex>
@@ -124,7 +124,7 @@ std::string metrics_document() {
       "# Metrics of the service\n\n"
       "`GET /metrics` on the daemon's HTTP port, in Prometheus's text format. Names and labels are "
       "stable:\none that goes is announced a version before. Printed from the table in "
-      "`src/serve/service/metrics.cc`;\n`tests/serve/metrics_test.cc` compares, and rewrites this "
+      "`src/serve/core/metrics.cc`;\n`tests/serve/metrics_test.cc` compares, and rewrites this "
       "file when LOOPWRIGHT_UPDATE is set.\n\n"
       "A label's values in parentheses are all that it takes; they are there from the first moment, "
       "as 0.\n\n"

@@ -5,11 +5,13 @@
 // either answer may be the one that reaches the agent. So a copy of a session's latest call joins
 // it and gets its answer, however early it comes; what is older than the latest call is answered at
 // once: results and leases are seen to, no work is given or taken back.
+#include "src/serve/service/agents.h"
+
 #include <algorithm>
 #include <atomic>
 
 #include "src/net/times.h"
-#include "src/serve/service/impl.h"
+#include "src/serve/core/calls.h"
 
 namespace lw {
 
@@ -27,7 +29,7 @@ constexpr size_t kMostKnown = 20'000;      // agents; of more, only those heard 
 }  // namespace
 
 // What this daemon remembers of an agent; another daemon may know more, so it only saves work.
-struct Service::Known {
+struct Agents::Known {
   int64_t heard_ms = 0;                    // when it called last
   std::string session;
   int64_t sequence = 0;
@@ -37,7 +39,7 @@ struct Service::Known {
   std::map<std::string, Claims> prepared;
 };
 
-struct Service::Sync {
+struct Agents::Sync {
   std::shared_ptr<const v1::SynchronizeRequest> request;  // null: answered
   std::string agent;
   Identity identity;
@@ -49,7 +51,7 @@ struct Service::Sync {
   uint64_t version = 0;                    // of the topics, before the queue was looked at
   std::mutex mutex;                        // guards all below
   int64_t ticket = 0;                      // while parked
-  std::vector<SyncDone> waiting;           // the call and its copies, until the answer
+  std::vector<Done> waiting;               // the call and its copies, until the answer
   int callers = 0;                         // of these, who have not gone
   bool is_answered = false;
   absl::Status status;                     // the answer, for copies that come later
@@ -71,15 +73,20 @@ struct Service::Sync {
   }
 };
 
-Service::Known& Service::known(const std::string& agent) {
+Agents::Agents(Core& core) : core_(core) {
+  shares_.weights = core_.options.config.weights;
+  shares_.usual_weight = core_.options.config.default_weight;
+}
+
+Agents::Known& Agents::known(const std::string& agent) {
   std::shared_ptr<Known>& known = agents_[agent];
   if (known == nullptr) known = std::make_shared<Known>();
   return *known;
 }
 
 // What is known of an agent only saves work: whoever calls again under a forgotten name is new.
-void Service::forget_silent_agents() {
-  const int64_t now = now_ms();
+void Agents::forget_silent() {
+  const int64_t now = core_.now_ms();
   std::lock_guard lock(mutex_);
   for (int64_t keep_ms = kKnownMs; keep_ms > 0; keep_ms /= 2) {
     std::erase_if(agents_, [&](const auto& one) { return one.second->heard_ms + keep_ms < now; });
@@ -87,23 +94,31 @@ void Service::forget_silent_agents() {
   }
 }
 
-size_t Service::known_agents() const {
+size_t Agents::size() const {
   std::lock_guard lock(mutex_);
   return agents_.size();
 }
 
 // The call that waits looks again, and so does the next one if none waits.
-void Service::review(const std::string& agent) {
+void Agents::review(const std::string& agent) {
   {
     std::lock_guard lock(mutex_);
     known(agent).reviewed_ms = 0;
   }
-  parked_.wake_all(agent_topic(agent));
+  core_.parked.wake_all(agent_topic(agent));
 }
 
-std::shared_ptr<void> Service::synchronize(const Caller& caller,
-                                           std::shared_ptr<const v1::SynchronizeRequest> request,
-                                           SyncDone done) {
+void Agents::note_queued(const std::string& queue) {
+  {
+    std::lock_guard lock(mutex_);
+    maybe_queued_.insert(queue);
+  }
+  core_.parked.wake_one(queue_topic(queue));
+}
+
+std::shared_ptr<void> Agents::synchronize(const Caller& caller,
+                                          std::shared_ptr<const v1::SynchronizeRequest> request,
+                                          Done done) {
   absl::Status status = may_synchronize(caller.identity, request->agent());
   if (status.ok()) status = check_request(*request);
   if (!status.ok()) {
@@ -116,14 +131,14 @@ std::shared_ptr<void> Service::synchronize(const Caller& caller,
   sync->call.request = sync->request.get();
   sync->identity = caller.identity;
   sync->call.peer = caller.peer;
-  sync->call.new_devices_wait = options_.config.new_devices_wait;
+  sync->call.new_devices_wait = core_.options.config.new_devices_wait;
   sync->waiting.push_back(done);
   sync->callers = 1;
   // A session's first call is answered at once: its agent wants to know that it is heard.
   const int64_t wait_ms = sync->request->sequence() <= 1 ? 0 : ms_of(sync->request->wait());
   // A lease runs from its call: of one that is given in the last moment a third has to be left.
-  const int64_t longest_ms = std::min(kLongestWaitMs, options_.rules.ttl_ms * 2 / 3);
-  sync->until_ms = now_ms() + std::clamp<int64_t>(wait_ms, 0, longest_ms);
+  const int64_t longest_ms = std::min(kLongestWaitMs, core_.options.rules.ttl_ms * 2 / 3);
+  sync->until_ms = core_.now_ms() + std::clamp<int64_t>(wait_ms, 0, longest_ms);
   std::shared_ptr<Sync> first;             // what this is a copy of
   {
     std::lock_guard lock(mutex_);
@@ -132,7 +147,7 @@ std::shared_ptr<void> Service::synchronize(const Caller& caller,
       known = Known();
       known.session = sync->request->session();
     }
-    known.heard_ms = now_ms();
+    known.heard_ms = core_.now_ms();
     const int64_t sequence = sync->request->sequence();
     if (sequence > 0 && sequence == known.sequence) first = known.latest;
     if (sequence < known.sequence) sync->until_ms = 0;
@@ -149,7 +164,7 @@ std::shared_ptr<void> Service::synchronize(const Caller& caller,
 }
 
 // Whether the answer is still to come.
-bool Service::join(const std::shared_ptr<Sync>& sync, SyncDone done) {
+bool Agents::join(const std::shared_ptr<Sync>& sync, Done done) {
   {
     std::lock_guard lock(sync->mutex);
     if (!sync->is_answered) {
@@ -162,7 +177,7 @@ bool Service::join(const std::shared_ptr<Sync>& sync, SyncDone done) {
   return false;
 }
 
-void Service::abandon(const std::shared_ptr<void>& call) {
+void Agents::abandon(const std::shared_ptr<void>& call) {
   if (call == nullptr) return;
   const auto sync = std::static_pointer_cast<Sync>(call);
   int64_t ticket = 0;
@@ -171,18 +186,18 @@ void Service::abandon(const std::shared_ptr<void>& call) {
     if (--sync->callers > 0) return;
     ticket = sync->ticket;
   }
-  if (ticket == 0 || !parked_.forget(ticket)) return;
+  if (ticket == 0 || !core_.parked.forget(ticket)) return;
   sync->until_ms = 0;
   answered(sync, absl::OkStatus());
 }
 
 // Whether the call needs a transaction, as far as is known without one.
-bool Service::needs_write(Sync& sync) {
+bool Agents::needs_write(Sync& sync) {
   const v1::SynchronizeRequest& request = *sync.request;
   std::lock_guard lock(mutex_);
   Known& known = this->known(sync.agent);
-  const int64_t review_ms = std::min(kReviewMs, options_.rules.ttl_ms / kReviewsPerLease);
-  const bool due = known.reviewed_ms + review_ms <= now_ms();
+  const int64_t review_ms = std::min(kReviewMs, core_.options.rules.ttl_ms / kReviewsPerLease);
+  const bool due = known.reviewed_ms + review_ms <= core_.now_ms();
   if (due || (sync.first && (request.results_size() > 0 || request.leaving()))) return true;
   for (const v1::DeviceState& device : request.devices()) {
     if (sync.first && device.has_description()) return true;
@@ -194,18 +209,18 @@ bool Service::needs_write(Sync& sync) {
 
 // Asked when its turn in the commit has come: a later call may have overtaken it on the way there,
 // or while it was parked.
-bool Service::is_latest(const Sync& sync) {
+bool Agents::is_latest(const Sync& sync) {
   std::lock_guard lock(mutex_);
   const Known& known = this->known(sync.agent);
   return known.session == sync.request->session() && sync.request->sequence() >= known.sequence;
 }
 
-void Service::attempt(std::shared_ptr<Sync> sync) {
-  if (absl::Status denied = denied_.check(sync->identity); !denied.ok()) {
+void Agents::attempt(std::shared_ptr<Sync> sync) {
+  if (absl::Status denied = core_.denied.check(sync->identity); !denied.ok()) {
     answered(sync, std::move(denied));
     return;
   }
-  sync->version = parked_.version(sync->topics());
+  sync->version = core_.parked.version(sync->topics());
   sync->answer.held_until_ms = 0;
   if (!needs_write(*sync)) {
     answered(sync, absl::OkStatus());
@@ -213,64 +228,65 @@ void Service::attempt(std::shared_ptr<Sync> sync) {
   }
   {
     std::lock_guard lock(sync->mutex);
-    sync->call.stopping = stopping_ || sync->callers == 0;
+    sync->call.stopping = core_.is_stopping || sync->callers == 0;
     sync->ticket = 0;
   }
-  commit_->submit(
+  core_.commit.submit(
       [this, sync](Database& database) {
         sync->call.is_latest = is_latest(*sync);
-        return lw::synchronize(database, *store_, sync->call, shares_, options_.rules, now_ms(),
-                               &sync->answer);
+        return lw::synchronize(database, *core_.store, sync->call, shares_, core_.options.rules,
+                               core_.now_ms(), &sync->answer);
       },
       [this, sync](absl::Status status) {
         if (status.ok()) {
-          changed(sync->answer.changes);
+          core_.changed(sync->answer.changes);
           std::lock_guard lock(mutex_);
           Known& known = this->known(sync->agent);
-          known.reviewed_ms = sync->answer.rests ? 0 : now_ms();
+          known.reviewed_ms = sync->answer.rests ? 0 : core_.now_ms();
           known.queues = sync->answer.queues;
           for (const JobRow& job : sync->answer.claimed) {
             known.prepared[job.device] = {job.study, job.position, 1};
           }
           // Whoever asked and got less than it wanted has seen the queue's end.
-          if (parked_.version(sync->topics()) == sync->version) {
+          if (core_.parked.version(sync->topics()) == sync->version) {
             for (const std::string& queue : sync->answer.exhausted) maybe_queued_.erase(queue);
           }
         }
         if (status.ok() && (!sync->answer.claimed.empty() || sync->answer.waits_anew)) {
           for (const std::string& queue : sync->wanted_queues()) {
-            parked_.wake_one(queue_topic(queue));
+            core_.parked.wake_one(queue_topic(queue));
           }
         }
-        answered(sync, status.ok() ? sync->answer.refusal : write_error(*commit_, status));
+        answered(sync, status.ok() ? sync->answer.refusal : write_error(core_, status));
       },
       GroupCommit::Turn::kFirst);
 }
 
 // Answers, or parks what has no news.
-void Service::answered(std::shared_ptr<Sync> sync, absl::Status status) {
+void Agents::answered(std::shared_ptr<Sync> sync, absl::Status status) {
   v1::SynchronizeResponse& response = sync->answer.response;
   const bool news = response.jobs_size() + response.receipts_size() + response.cancels_size() > 0 ||
                     response.describe();
-  const bool wait = status.ok() && !news && now_ms() < sync->until_ms && !sync->request->leaving();
+  const bool wait = status.ok() && !news && core_.now_ms() < sync->until_ms &&
+                    !sync->request->leaving();
   if (wait) {
     sync->first = false;
     park(sync, sync->version);
     return;
   }
   if (status.ok()) {
-    int64_t next = response.jobs_size() > 0 ? options_.rules.ttl_ms / 3 : kIdleNextMs;
+    int64_t next = response.jobs_size() > 0 ? core_.options.rules.ttl_ms / 3 : kIdleNextMs;
     const int64_t held_ms = sync->answer.held_until_ms;
-    if (held_ms > 0) next = std::clamp<int64_t>(held_ms - now_ms(), 1, next);
+    if (held_ms > 0) next = std::clamp<int64_t>(held_ms - core_.now_ms(), 1, next);
     *response.mutable_next() = duration_of_ms(next);
-    response.set_drain(stopping_);
+    response.set_drain(core_.is_stopping);
   }
   if (!status.ok()) {                      // a copy of it tries again
     std::lock_guard lock(mutex_);
     Known& known = this->known(sync->agent);
     if (known.latest == sync) known.latest = nullptr;
   }
-  std::vector<SyncDone> waiting;
+  std::vector<Done> waiting;
   {
     std::lock_guard lock(sync->mutex);
     waiting.swap(sync->waiting);
@@ -282,25 +298,24 @@ void Service::answered(std::shared_ptr<Sync> sync, absl::Status status) {
   sync->request = nullptr;
   sync->call = SyncCall();
   sync->answer = SyncAnswer();
-  for (SyncDone& done : waiting) done(sync->status, sync->response);
+  for (Done& done : waiting) done(sync->status, sync->response);
 }
 
-void Service::park(std::shared_ptr<Sync> sync, uint64_t version) {
+void Agents::park(std::shared_ptr<Sync> sync, uint64_t version) {
   const int64_t held_ms = sync->answer.held_until_ms;
   const int64_t look_ms = held_ms > 0 ? held_ms : ParkedCalls::kNever;
-  const int64_t ticket = parked_.park(sync->agent, sync->topics(), version, sync->until_ms,
-                                      [this, sync](ParkedCalls::Why why) {
-                                        if (why == ParkedCalls::Why::kNews) {
-                                          attempt(sync);
-                                        } else {
-                                          sync->until_ms = 0;
-                                          answered(sync, absl::OkStatus());
-                                        }
-                                      },
-                                      look_ms);
+  const int64_t ticket = core_.parked.park(sync->agent, sync->topics(), version, sync->until_ms,
+                                           [this, sync](ParkedCalls::Why why) {
+                                             if (why == ParkedCalls::Why::kNews) {
+                                               attempt(sync);
+                                             } else {
+                                               sync->until_ms = 0;
+                                               answered(sync, absl::OkStatus());
+                                             }
+                                           },
+                                           look_ms);
   if (look_ms != ParkedCalls::kNever && ticket != 0) {
-    { std::lock_guard lock(house_mutex_); }  // the house is past its look, or hears this
-    house_changed_.notify_all();
+    core_.bell.ring();                     // the house may sleep for longer
   }
   bool gone = false;
   {
@@ -310,7 +325,7 @@ void Service::park(std::shared_ptr<Sync> sync, uint64_t version) {
     sync->ticket = std::max(sync->ticket, ticket);
     gone = sync->callers == 0;
   }
-  if (gone && ticket != 0 && parked_.forget(ticket)) {
+  if (gone && ticket != 0 && core_.parked.forget(ticket)) {
     sync->until_ms = 0;
     answered(sync, absl::OkStatus());
   }

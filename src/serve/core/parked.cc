@@ -1,4 +1,4 @@
-#include "src/serve/service/parked.h"
+#include "src/serve/core/parked.h"
 
 #include <algorithm>
 #include <vector>
