@@ -57,15 +57,13 @@ void synchronize_bytes(const std::string& bytes) {
   CHECK(checked.ok() || is_callers(checked));
   expect_readable(checked);
   if (!checked.ok()) return;
-  static const std::unique_ptr<Store> store = make_store(
-      std::shared_ptr<Database>(std::shared_ptr<void>(), &scratch_database()));
   static int64_t now_ms = 1'700'000'000'000;
   Shares shares;
   SyncCall call;
   call.request = &request;
   SyncAnswer answer;
-  const absl::Status done = scratch_database().write(5, [&] {
-    return synchronize(scratch_database(), *store, call, shares, LeaseRules(), ++now_ms, &answer);
+  const absl::Status done = scratch_database().write(5, [&](WriteTransaction& tx) {
+    return synchronize(tx, call, shares, LeaseRules(), ++now_ms, &answer);
   });
   CHECK(done.ok() || is_callers(done));
   if (done.ok()) CHECK(answer.response.receipts_size() == request.results_size());

@@ -305,8 +305,7 @@ void fill_queue(const std::string& file, const QueueShape& shape) {
     }
     for (int i = 0; i < shape.jobs; ++i) {
       const int study = i % shape.studies;
-      RETURN_IF_ERROR(
-          insert_job(tx, job_of(tasks[study], study, i, shape, now_ms, rng)).status());
+      RETURN_IF_ERROR(insert_job(tx, job_of(tasks[study], study, i, shape, now_ms, rng)).status());
     }
     return absl::OkStatus();
   }).ok());

@@ -200,7 +200,7 @@ TEST(CheckPostgres, SaysWhatIsWrong) {
       lines.clear();
       RETURN_IF_ERROR(tx.run("SET LOCAL session_replication_role = replica"));
       RETURN_IF_ERROR(tx.run(sql));
-      ASSIGN_OR_RETURN(lines, store->check());
+      ASSIGN_OR_RETURN(lines, store_in(tx)->check());
       return absl::CancelledError("undo");
     });
     EXPECT_EQ(undone.message(), "undo") << one.name;

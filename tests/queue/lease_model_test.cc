@@ -158,7 +158,9 @@ class Machine {
     call.is_latest = latest;
     SyncAnswer answer;
     EXPECT_TRUE(check_request(request).ok());
-    must([&](WriteTransaction& tx) { return synchronize(tx, call, shares_, rules_, now_, &answer); });
+    must([&](WriteTransaction& tx) {
+      return synchronize(tx, call, shares_, rules_, now_, &answer);
+    });
     agent.apply(answer.response);
     return answer.response;
   }

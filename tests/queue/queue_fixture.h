@@ -85,7 +85,7 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
     study.created_ms = study.updated_ms = now_;
     write([&](WriteTransaction& tx) -> absl::Status {
       for (int i = 0; i < workloads; ++i) {
-        const Key key = put_key(*store_, 64 * (i + 1));
+        const Key key = put_key(*store_in(tx), 64 * (i + 1));
         study.target = study.device_target = key.target;
         if (i == 0) RETURN_IF_ERROR(insert_study(tx, study));
         StudyWorkloadRow row;

@@ -14,8 +14,7 @@ class BlameTest : public QueueTest {
   std::string make_bounded(const std::string& client) {
     const std::string study = make_study(client);
     write([&](WriteTransaction& tx) {
-      return tx.query("UPDATE study_workloads SET least_us = 5 WHERE study = ?",
-                      study).run();
+      return tx.query("UPDATE study_workloads SET least_us = 5 WHERE study = ?", study).run();
     });
     return study;
   }

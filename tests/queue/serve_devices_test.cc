@@ -146,8 +146,7 @@ TEST_P(QueueTest, WhoLeavesInOrderIsGoneWithItsLastJob) {
       ASSIGN_OR_RETURN(const Capacity capacity,
                        capacity_of(tx, device->target, "llvm", now_ - 60'000));
       slots = capacity.slots;
-      ASSIGN_OR_RETURN(const std::optional<StudyPlace> found,
-                       place(tx, {}, {}, now_ - 60'000));
+      ASSIGN_OR_RETURN(const std::optional<StudyPlace> found, place(tx, {}, {}, now_ - 60'000));
       has_place = found.has_value();
       return absl::OkStatus();
     });

@@ -113,8 +113,7 @@ class ConfirmTest : public SearchTest {
   std::vector<v1::StudyEvent> contradictions() {
     std::vector<v1::StudyEvent> found;
     EXPECT_TRUE(database_->read(5, [&](Transaction& tx) -> absl::Status {
-      ASSIGN_OR_RETURN(const std::vector<v1::StudyEvent> all,
-                       events_after(tx, study_, 0, 10'000));
+      ASSIGN_OR_RETURN(const std::vector<v1::StudyEvent> all, events_after(tx, study_, 0, 10'000));
       for (const v1::StudyEvent& event : all) {
         if (event.kind() == v1::StudyEvent::KIND_CONTRADICTED) found.push_back(event);
       }

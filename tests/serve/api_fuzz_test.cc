@@ -159,12 +159,12 @@ class ApiFuzzTest : public ::testing::TestWithParam<const char*> {
     ASSERT_TRUE(Daemon::call(*daemon_->agents, &v1::AgentService::Stub::Synchronize, agent_call(),
                              &response).ok());
     ASSERT_TRUE(daemon_->database->write(5, [&](WriteTransaction& tx) {
-      return daemon_->database
-          ->query("INSERT INTO jobs (study, position, client, target, state, priority, run_after, "
-                  "attempt, epoch, device, agent, session, lease_until, created_ms, ended_ms, "
-                  "candidates, payload, sources, lost_on, digest, detail) VALUES "
-                  "(?,0,'local','t','leased',0,0,1,1,'d','a','s1',?,0,0,0,?,'','','','')",
-                  study_, INT64_MAX, Blob{""}).run();
+      return tx.query(
+          "INSERT INTO jobs (study, position, client, target, state, priority, run_after, "
+          "attempt, epoch, device, agent, session, lease_until, created_ms, ended_ms, "
+          "candidates, payload, sources, lost_on, digest, detail) VALUES "
+          "(?,0,'local','t','leased',0,0,1,1,'d','a','s1',?,0,0,0,?,'','','','')",
+          study_, INT64_MAX, Blob{""}).run();
     }).ok());
   }
 

@@ -304,8 +304,7 @@ TEST_P(SearchServiceTest, TheEndOfAStudySaysWhatItsTimesAre) {
   cancel(daemon, name);
   std::vector<v1::StudyEvent> events;
   EXPECT_TRUE(daemon.database->read(5, [&](Transaction& tx) -> absl::Status {
-    ASSIGN_OR_RETURN(events, events_after(tx, name.substr(name.find('/') + 1), 0,
-                                          100));
+    ASSIGN_OR_RETURN(events, events_after(tx, name.substr(name.find('/') + 1), 0, 100));
     return absl::OkStatus();
   }).ok());
   ASSERT_FALSE(events.empty());

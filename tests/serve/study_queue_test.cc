@@ -30,7 +30,6 @@ class StudyQueueTest : public StudyTest {
   static void insert(Daemon& daemon, int count, const v1::StudySpec& spec,
                      const std::string& client) {
     const CheckedSpec checked = *check_spec(spec, options().config.quotas);
-    const std::shared_ptr<Store> store = make_store(daemon.database);
     ASSERT_TRUE(daemon.database->write(60, [&](WriteTransaction& tx) -> absl::Status {
       for (int i = 0; i < count; ++i) {
         Changes changes;
@@ -47,7 +46,7 @@ class StudyQueueTest : public StudyTest {
         row.name = "m";
         row.workload = checked.workloads[0].id;
         row.cache = "warm";
-        RETURN_IF_ERROR(store->put_workload(checked.workloads[0]));
+        RETURN_IF_ERROR(store_in(tx)->put_workload(checked.workloads[0]));
         RETURN_IF_ERROR(insert_workload(tx, row));
       }
       return absl::OkStatus();

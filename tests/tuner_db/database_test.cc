@@ -187,7 +187,9 @@ TEST_P(DatabaseTest, AStoreWithinATransactionIsPartOfIt) {
   ASSERT_TRUE(db_->write(5, [](WriteTransaction& tx) {
     return store_in(tx)->put_target("a", make_target());
   }).ok());
-  EXPECT_TRUE(db_->read(5, [](Transaction& tx) { return store_in(tx)->target("a").status(); }).ok());
+  EXPECT_TRUE(db_->read(5, [](Transaction& tx) {
+    return store_in(tx)->target("a").status();
+  }).ok());
 }
 
 TEST_P(DatabaseTest, AFailedStatementCannotBeCommittedUnnoticed) {

@@ -24,62 +24,45 @@ thread_local bool Database::keeps_house_ = false;
 
 namespace {
 
-// BRIDGE
-class Inside;
-thread_local const Inside* innermost = nullptr;
-
+// A transaction that the calling thread is in, while it lives. Within another of its database a
+// read would not see what that has written, and a write would wait for it for ever.
 class Inside {
  public:
-  explicit Inside(Transaction& tx) : tx_(tx), outer_(innermost) { innermost = this; }
-  ~Inside() { innermost = outer_; }
-  static WriteTransaction* of(const Database* database) {
-    for (const Inside* i = innermost; i != nullptr; i = i->outer_) {
-      if (&i->tx_.database() == database) return static_cast<WriteTransaction*>(&i->tx_);
-    }
-    return nullptr;
+  explicit Inside(const Database& database) : database_(database), outer_(innermost_) {
+    CHECK(!is_inside(database));
+    innermost_ = this;
   }
+  ~Inside() { innermost_ = outer_; }
+  Inside(const Inside&) = delete;
 
  private:
-  Transaction& tx_;
-  const Inside* outer_;
+  static bool is_inside(const Database& database) {
+    const Inside* inside = innermost_;
+    while (inside != nullptr && &inside->database_ != &database) inside = inside->outer_;
+    return inside != nullptr;
+  }
+
+  const Database& database_;
+  const Inside* const outer_;
+  static thread_local const Inside* innermost_;
 };
+thread_local const Inside* Inside::innermost_ = nullptr;
 
 }  // namespace
 
-Database::operator WriteTransaction&() {
-  CHECK(Inside::of(this) != nullptr);
-  return *Inside::of(this);
-}
-
-absl::Status Database::write(double patience_s, absl::FunctionRef<absl::Status()> body) {
-  return write(patience_s, [&](WriteTransaction&) { return body(); });
-}
-
-absl::Status Database::read(double patience_s, absl::FunctionRef<absl::Status()> body) {
-  return read(patience_s, [&](Transaction&) { return body(); });
-}
-
 absl::Status Database::write(double patience_s,
                              absl::FunctionRef<absl::Status(WriteTransaction&)> body) {
-  if (WriteTransaction* tx = Inside::of(this); tx != nullptr) {
-    return tx->savepoint([&] { return body(*tx); });
-  }
+  const Inside inside(*this);
   crash_point();
-  absl::Status status = write_transaction(patience_s, [&](WriteTransaction& tx) {
-    const Inside inside(tx);
-    return body(tx);
-  });
+  absl::Status status = write_transaction(patience_s, body);
   crash_point();
   return status;
 }
 
 absl::Status Database::read(double patience_s,
                             absl::FunctionRef<absl::Status(Transaction&)> body) {
-  if (WriteTransaction* tx = Inside::of(this); tx != nullptr) return body(*tx);
-  return read_transaction(patience_s, [&](Transaction& tx) {
-    const Inside inside(tx);
-    return body(tx);
-  });
+  const Inside inside(*this);
+  return read_transaction(patience_s, body);
 }
 
 absl::Status WriteTransaction::savepoint(absl::FunctionRef<absl::Status()> body) {

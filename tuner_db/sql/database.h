@@ -139,7 +139,6 @@ class Transaction {
     return connection_.each(select, row);
   }
   Database& database() const { return database_; }
-  operator Database&() const { return database_; }  // BRIDGE
 
  protected:
   friend class Database;
@@ -183,23 +182,6 @@ class Database {
   absl::Status write(double patience_s, absl::FunctionRef<absl::Status(WriteTransaction&)> body);
   // Runs `body`, once, on one consistent snapshot.
   absl::Status read(double patience_s, absl::FunctionRef<absl::Status(Transaction&)> body);
-  // BRIDGE
-  absl::Status write(double patience_s, absl::FunctionRef<absl::Status()> body);
-  absl::Status read(double patience_s, absl::FunctionRef<absl::Status()> body);
-  operator WriteTransaction&();
-  template <class... T>
-  Query query(std::string_view sql, const T&... values) {
-    return static_cast<WriteTransaction&>(*this).query(sql, values...);
-  }
-  Query query_values(std::string_view sql, absl::Span<const Value> values) {
-    return static_cast<WriteTransaction&>(*this).query_values(sql, values);
-  }
-  absl::Status run(std::string_view sql) { return query(sql).run(); }
-  absl::Status run_script(const std::string& sql) {
-    return static_cast<WriteTransaction&>(*this).run_script(sql);
-  }
-  int64_t changes() { return static_cast<WriteTransaction&>(*this).changes(); }
-  // END BRIDGE
   // From now on the calling thread's reads find a connection though all others are busy reading:
   // for the few threads on which leases and look-ups depend.
   static void keep_connection_for_this_thread() { keeps_house_ = true; }

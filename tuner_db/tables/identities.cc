@@ -54,8 +54,7 @@ absl::Status merge_keys(WriteTransaction& tx, int64_t from, int64_t to) {
                      rows_of(tx.query("SELECT id, trace FROM candidates WHERE key = ? AND "
                                       "trace = ?", to, trace)));
     if (same.empty()) {
-      RETURN_IF_ERROR(tx.query("UPDATE candidates SET key = ? WHERE id = ?", to,
-                               candidate).run());
+      RETURN_IF_ERROR(tx.query("UPDATE candidates SET key = ? WHERE id = ?", to, candidate).run());
       continue;
     }
     RETURN_IF_ERROR(tx.query("UPDATE measurements SET candidate = ? WHERE candidate = ?",

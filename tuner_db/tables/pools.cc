@@ -98,8 +98,7 @@ class Appending {
       if (*has_withdrawn_) touch(candidate);  // its kernel may be out
     }
     if (*is_new) return candidate;
-    Query query = tx_.query("SELECT id FROM candidates WHERE key = ? AND trace = ?", key_,
-                            m.trace);
+    Query query = tx_.query("SELECT id FROM candidates WHERE key = ? AND trace = ?", key_, m.trace);
     if (query.next()) candidate = query.integer(0);
     RETURN_IF_ERROR(query.status());
     return candidate;

@@ -91,8 +91,7 @@ absl::Status withdraw_trace(WriteTransaction& tx, Withdrawal withdrawal) {
 
 absl::Status restore_trace(WriteTransaction& tx, const Key& key, const std::string& trace) {
   ASSIGN_OR_RETURN(const int64_t id, find_key_id(tx, key));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> out,
-                   taken_out(tx, id, record_digest(key, trace)));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> out, taken_out(tx, id, record_digest(key, trace)));
   RETURN_IF_ERROR(delete_withdrawal(tx, key, trace));
   return pool_again(tx, id, out);
 }

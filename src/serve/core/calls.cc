@@ -15,20 +15,19 @@ absl::Status write_error(const Core& core, const absl::Status& status) {
 absl::StatusOr<bool> is_known(Core& core, const Caller& caller, const std::string& request_id) {
   bool known = false;
   const std::string who = actor(caller);   // outlives the query
-  RETURN_IF_ERROR(view(core, [&]() -> absl::Status {
-    Query query =
-        core.database->query("SELECT 1 FROM requests WHERE actor = ? AND id = ?", who, request_id);
+  RETURN_IF_ERROR(view(core, [&](Transaction& tx) -> absl::Status {
+    Query query = tx.query("SELECT 1 FROM requests WHERE actor = ? AND id = ?", who, request_id);
     known = query.next();
     return query.status();
   }));
   return known;
 }
 
-absl::Status audit_done(Core& core, Database& database, const Caller& caller,
+absl::Status audit_done(Core& core, WriteTransaction& tx, const Caller& caller,
                         std::string_view method, std::string_view subject) {
-  return write_audit(database, {core.now_ms(), actor(caller), caller.peer,
-                                std::string(caller.method.empty() ? method : caller.method),
-                                std::string(subject), "OK"});
+  return write_audit(tx, {core.now_ms(), actor(caller), caller.peer,
+                          std::string(caller.method.empty() ? method : caller.method),
+                          std::string(subject), "OK"});
 }
 
 void note_refusal(Core& core, const Caller& caller, std::string_view method,
@@ -40,7 +39,7 @@ void note_refusal(Core& core, const Caller& caller, std::string_view method,
   std::shared_ptr<int64_t> id;
   if (!core.refusals.note(line, &id)) return;
   core.commit.submit(
-      [line, id](Database& database) { return write_audit(database, line, id.get()); },
+      [line, id](WriteTransaction& tx) { return write_audit(tx, line, id.get()); },
       [id](const absl::Status& stored) {
         if (!stored.ok()) *id = 0;         // another row may get its number
       });
@@ -51,10 +50,10 @@ void note_refusal(Core& core, const Caller& caller, std::string_view method,
 absl::Status write_refusals(Core& core, int64_t until_ms) {
   const std::vector<Refusals::Line> lines = core.refusals.take(until_ms);
   if (lines.empty()) return absl::OkStatus();
-  return core.commit.run([&](Database& database) -> absl::Status {
+  return core.commit.run([&](WriteTransaction& tx) -> absl::Status {
     for (const Refusals::Line& line : lines) {
-      RETURN_IF_ERROR(database.query("UPDATE audit SET count = count + ? WHERE id = ?", line.more,
-                                     *line.id).run());
+      RETURN_IF_ERROR(tx.query("UPDATE audit SET count = count + ? WHERE id = ?", line.more,
+                               *line.id).run());
     }
     return absl::OkStatus();
   });

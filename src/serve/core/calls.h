@@ -26,7 +26,7 @@ absl::Status write_error(const Core& core, const absl::Status& status);
 absl::StatusOr<bool> is_known(Core& core, const Caller& caller, const std::string& request_id);
 
 // The audit's line of what is done in this transaction.
-absl::Status audit_done(Core& core, Database& database, const Caller& caller,
+absl::Status audit_done(Core& core, WriteTransaction& tx, const Caller& caller,
                         std::string_view method, std::string_view subject);
 // A call that failed, for the audit log: written behind, those like it within a minute as a count.
 // What succeeds is written with what it changes.
@@ -46,12 +46,12 @@ absl::Status change(Core& core, const Caller& caller, std::string_view method,
                     const Request& request, Response* response, Body body) {
   auto changes = std::make_shared<Changes>();
   const std::string who = actor(caller);
-  const absl::Status status = core.commit.run([&](Database& database) -> absl::Status {
+  const absl::Status status = core.commit.run([&](WriteTransaction& tx) -> absl::Status {
     *changes = Changes();
-    return once(database, who, request.request_id(), method, request, core.now_ms(), response,
+    return once(tx, who, request.request_id(), method, request, core.now_ms(), response,
                 [&]() -> absl::Status {
-      RETURN_IF_ERROR(body(database, changes.get()));
-      return audit_done(core, database, caller, method, subject_of(request, *response));
+      RETURN_IF_ERROR(body(tx, changes.get()));
+      return audit_done(core, tx, caller, method, subject_of(request, *response));
     });
   });
   if (status.ok()) core.changed(*changes);

@@ -280,8 +280,7 @@ absl::StatusOr<Json> view_failures(const ViewContext& context) {
   std::map<std::string, std::vector<int64_t>> by_verdict;
   int64_t read = 0, oldest = context.now_ms;
   RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
-    ASSIGN_OR_RETURN(const int64_t newest,
-                     one_number(tx, "SELECT max(id) FROM measurements"));
+    ASSIGN_OR_RETURN(const int64_t newest, one_number(tx, "SELECT max(id) FROM measurements"));
     Query row = tx.query(
         "SELECT verdict, unix_ms FROM measurements WHERE id > ? ORDER BY id DESC LIMIT ?",
         newest - kFailureRows, kFailureRows);

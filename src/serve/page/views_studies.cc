@@ -173,8 +173,7 @@ absl::StatusOr<Json> view_study_failures(const ViewContext& context, const std::
                            "study = ? AND failed > 0 ORDER BY position LIMIT ?",
                            id, kFailingShown);
     while (query.next()) {
-      ASSIGN_OR_RETURN(Json classes,
-                       workload_failures(tx, id, query.integer(0)));
+      ASSIGN_OR_RETURN(Json classes, workload_failures(tx, id, query.integer(0)));
       if (classes.empty()) continue;
       workloads.push_back({{"position", query.integer(0)}, {"name", query.text(1)},
                            {"failures", std::move(classes)}});

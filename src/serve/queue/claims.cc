@@ -371,8 +371,7 @@ absl::StatusOr<int> adopt_old_jobs(WriteTransaction& tx, int count, Changes* cha
     RETURN_IF_ERROR(known.status());
     // A study without one has no jobs; what is damaged so is given up, not looked at for ever.
     if (job.backend.empty()) {
-      RETURN_IF_ERROR(tx.query("UPDATE jobs SET state = 'cancelled' WHERE id = ?",
-                               job.id).run());
+      RETURN_IF_ERROR(tx.query("UPDATE jobs SET state = 'cancelled' WHERE id = ?", job.id).run());
       continue;
     }
     RETURN_IF_ERROR(tx.query("UPDATE jobs SET backend = ? WHERE id = ?", job.backend,

@@ -188,7 +188,6 @@ absl::StatusOr<Capacity> capacity_of(Transaction& tx, std::string_view device_ta
 }
 
 absl::StatusOr<std::set<std::string>> agents_online(Transaction& tx, std::string_view device_target,
-                                                    
                                                     std::string_view backend, double memory,
                                                     int64_t since_ms) {
   ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
@@ -244,8 +243,7 @@ absl::StatusOr<std::vector<std::string>> set_admission(
     ids.push_back(id);
   }
   if (!labels.empty()) {
-    ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices,
-                     select_devices(tx, "ORDER BY id", {}));
+    ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices, select_devices(tx, "ORDER BY id", {}));
     for (const DeviceRow& device : devices) {
       // A device carries its agent's labels too.
       ASSIGN_OR_RETURN(const std::optional<AgentRow> agent, find_agent(tx, device.agent));

@@ -40,11 +40,10 @@ absl::StatusOr<Capacity> capacity_of(Transaction& tx, std::string_view device_ta
 
 // Agents with an open device of the class that was seen since then, has finished jobs and has the memory.
 absl::StatusOr<std::set<std::string>> agents_online(Transaction& tx, std::string_view device_target,
-                                                    
                                                     std::string_view backend, double memory,
                                                     int64_t since_ms);
 
-absl::StatusOr<loopwright::v1::DeviceStatus> device_message(Transaction& tx, const DeviceRow& row, 
+absl::StatusOr<loopwright::v1::DeviceStatus> device_message(Transaction& tx, const DeviceRow& row,
                                                             int64_t since_ms);
 // Those named and those that carry all labels, which their agents say: so labels open no pending
 // device; an opened one's agent is admitted with its target.

@@ -119,10 +119,4 @@ absl::Status lose_sessions(WriteTransaction& tx, std::string_view agent,
                            std::string_view current_session, const LeaseRules& rules,
                            int64_t now_ms, Changes* changes);
 
-// BRIDGE
-template <class... T>
-absl::StatusOr<int> expire_leases(Database& db, Store&, const LeaseRules& rules, T... t) {
-  return expire_leases(static_cast<WriteTransaction&>(db), rules, t...);
-}
-// END BRIDGE
 }  // namespace lw

@@ -9,7 +9,7 @@ namespace lw {
 // What becomes of `result`, which holds for `holder`: the receipt. A result that does not add up is
 // refused and its job goes back to the queue; one of a lost lease is kept as an orphan. Errors are
 // the database's only.
-absl::StatusOr<loopwright::v1::Receipt> accept_result(WriteTransaction& tx, const Holder& holder, 
+absl::StatusOr<loopwright::v1::Receipt> accept_result(WriteTransaction& tx, const Holder& holder,
                                                       const loopwright::v1::JobResult& result,
                                                       const LeaseRules& rules, int64_t now_ms,
                                                       Changes* changes);

@@ -42,10 +42,4 @@ struct SyncAnswer {
 absl::Status synchronize(WriteTransaction& tx, const SyncCall& call, Shares& shares,
                          const LeaseRules& rules, int64_t now_ms, SyncAnswer* answer);
 
-// BRIDGE
-inline absl::Status synchronize(Database& db, Store&, const SyncCall& call, Shares& shares,
-                         const LeaseRules& rules, int64_t now_ms, SyncAnswer* answer) {
-  return synchronize(static_cast<WriteTransaction&>(db), call, shares, rules, now_ms, answer);
-}
-// END BRIDGE
 }  // namespace lw

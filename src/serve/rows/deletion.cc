@@ -29,8 +29,7 @@ absl::StatusOr<int64_t> delete_jobs(WriteTransaction& tx, const std::string& stu
 absl::Status delete_rest(WriteTransaction& tx, const std::string& study) {
   std::vector<std::string> workloads;
   {
-    Query query = tx.query("SELECT DISTINCT workload FROM study_workloads WHERE study = ?",
-                           study);
+    Query query = tx.query("SELECT DISTINCT workload FROM study_workloads WHERE study = ?", study);
     while (query.next()) workloads.push_back(query.text(0));
     RETURN_IF_ERROR(query.status());
   }
@@ -64,8 +63,7 @@ absl::Status mark_deleted(WriteTransaction& tx, std::string_view study) {
 
 absl::StatusOr<bool> delete_piece(WriteTransaction& tx, const std::string& study, int most) {
   {
-    Query query = tx.query("SELECT 1 FROM studies WHERE id = ? AND state = ?", study,
-                           kDeleted);
+    Query query = tx.query("SELECT 1 FROM studies WHERE id = ? AND state = ?", study, kDeleted);
     const bool is_there = query.next();
     RETURN_IF_ERROR(query.status());
     if (!is_there) return true;
@@ -91,8 +89,7 @@ absl::StatusOr<int64_t> delete_events(WriteTransaction& tx, std::string_view stu
                            end).run());
   const int64_t gone = tx.changes();
   if (gone == 0) return 0;
-  RETURN_IF_ERROR(tx.query("UPDATE studies SET first_event = ? WHERE id = ?", end,
-                           study).run());
+  RETURN_IF_ERROR(tx.query("UPDATE studies SET first_event = ? WHERE id = ?", end, study).run());
   return gone;
 }
 

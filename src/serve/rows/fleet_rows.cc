@@ -48,7 +48,7 @@ std::optional<Row> only(std::vector<Row> rows) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> distinct_values(Transaction& tx, std::string_view table, 
+absl::StatusOr<std::vector<std::string>> distinct_values(Transaction& tx, std::string_view table,
                                                          std::string_view column,
                                                          std::string_view where,
                                                          std::vector<Value> values) {

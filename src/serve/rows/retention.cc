@@ -45,8 +45,7 @@ absl::StatusOr<bool> forget_payloads(WriteTransaction& tx, const std::string& st
                            Blob{""}, study, most).run());
   *rows = tx.changes();
   if (*rows == most) return false;
-  RETURN_IF_ERROR(
-      tx.query("UPDATE studies SET keeps_payloads = 0 WHERE id = ?", study).run());
+  RETURN_IF_ERROR(tx.query("UPDATE studies SET keeps_payloads = 0 WHERE id = ?", study).run());
   return true;
 }
 

@@ -23,7 +23,7 @@ absl::Status damaged(const Transaction& tx, std::string_view what);
 
 // What stands in `column` of the table's rows that fit `where`, in order: one step along an index
 // of the columns of `where` and `column` for each value, however many rows have it.
-absl::StatusOr<std::vector<std::string>> distinct_values(Transaction& tx, std::string_view table, 
+absl::StatusOr<std::vector<std::string>> distinct_values(Transaction& tx, std::string_view table,
                                                          std::string_view column,
                                                          std::string_view where,
                                                          std::vector<Value> values);

@@ -232,10 +232,10 @@ void Agents::attempt(std::shared_ptr<Sync> sync) {
     sync->ticket = 0;
   }
   core_.commit.submit(
-      [this, sync](Database& database) {
+      [this, sync](WriteTransaction& tx) {
         sync->call.is_latest = is_latest(*sync);
-        return lw::synchronize(database, *core_.store, sync->call, shares_, core_.options.rules,
-                               core_.now_ms(), &sync->answer);
+        return lw::synchronize(tx, sync->call, shares_, core_.options.rules, core_.now_ms(),
+                               &sync->answer);
       },
       [this, sync](absl::Status status) {
         if (status.ok()) {

@@ -72,14 +72,14 @@ absl::Status Schedules::mark_measurements(const Caller& caller, std::string_view
     auto changes = std::make_shared<Changes>();
     std::vector<Key> keys;
     int64_t changed_rows = 0;
-    const absl::Status status = core_.commit.run([&](Database& database) -> absl::Status {
+    const absl::Status status = core_.commit.run([&](WriteTransaction& tx) -> absl::Status {
       *changes = Changes();
-      ASSIGN_OR_RETURN(keys, core_.store->annul(*ids, mark, &changed_rows));
+      ASSIGN_OR_RETURN(keys, store_in(tx)->annul(*ids, mark, &changed_rows));
       if (changed_rows == 0) return absl::OkStatus();  // another call was first
       for (const Key& key : keys) {
-        RETURN_IF_ERROR(reconsider_studies(database, *core_.store, key, changes.get()));
+        RETURN_IF_ERROR(reconsider_studies(tx, key, changes.get()));
       }
-      return audit_done(core_, database, caller, method,
+      return audit_done(core_, tx, caller, method,
                         concat(changed_rows, " of ", subject_of(request, *response)));
     });
     RETURN_IF_ERROR(write_error(core_, status));

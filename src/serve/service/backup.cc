@@ -61,7 +61,7 @@ absl::Status Fleet::backup_database(const Caller& caller,
     ASSIGN_OR_RETURN(digest, digest_of(path));
   }
   return change(core_, caller, "BackupDatabase", request, response,
-                [&](Database&, Changes*) -> absl::Status {
+                [&](WriteTransaction& tx, Changes*) -> absl::Status {
     response->set_file(name);
     response->set_bytes(digest.bytes);
     response->set_sha256(digest.sha256);

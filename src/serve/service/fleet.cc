@@ -32,10 +32,10 @@ v1::JobStatus job_status(const JobRow& job, const std::string& workload) {
   return status;
 }
 
-absl::StatusOr<std::string> workload_name(Database& database, const JobRow& job) {
+absl::StatusOr<std::string> workload_name(Transaction& tx, const JobRow& job) {
   std::string name;
-  Query query = database.query("SELECT name FROM study_workloads WHERE study = ? AND position = ?",
-                               job.study, job.position);
+  Query query = tx.query("SELECT name FROM study_workloads WHERE study = ? AND position = ?",
+                         job.study, job.position);
   if (query.next()) name = query.text(0);
   RETURN_IF_ERROR(query.status());
   return name;
@@ -51,13 +51,12 @@ std::map<std::string, std::string> map_of(
 absl::Status Fleet::list_devices(const Caller&, const v1::ListDevicesRequest& request,
                                  v1::ListDevicesResponse* response) {
   ASSIGN_OR_RETURN(const Page page, page_of("devices", request.page_size(), request.page_token()));
-  return view(core_, [&]() -> absl::Status {
+  return view(core_, [&](Transaction& tx) -> absl::Status {
     ASSIGN_OR_RETURN(const std::vector<DeviceRow> rows,
-                     select_devices(*core_.database, "WHERE id > ? ORDER BY id LIMIT ?",
+                     select_devices(tx, "WHERE id > ? ORDER BY id LIMIT ?",
                                     {std::string_view(page.after), int64_t{page.size} + 1}));
     return show_page(page, rows, response, [&](const DeviceRow& row) -> absl::Status {
-      ASSIGN_OR_RETURN(*response->add_devices(),
-                       device_message(*core_.database, row, core_.online_since()));
+      ASSIGN_OR_RETURN(*response->add_devices(), device_message(tx, row, core_.online_since()));
       return absl::OkStatus();
     });
   });
@@ -66,9 +65,9 @@ absl::Status Fleet::list_devices(const Caller&, const v1::ListDevicesRequest& re
 absl::Status Fleet::list_agents(const Caller&, const v1::ListAgentsRequest& request,
                                 v1::ListAgentsResponse* response) {
   ASSIGN_OR_RETURN(const Page page, page_of("agents", request.page_size(), request.page_token()));
-  return view(core_, [&]() -> absl::Status {
+  return view(core_, [&](Transaction& tx) -> absl::Status {
     ASSIGN_OR_RETURN(const std::vector<AgentRow> rows,
-                     select_agents(*core_.database, "WHERE id > ? ORDER BY id LIMIT ?",
+                     select_agents(tx, "WHERE id > ? ORDER BY id LIMIT ?",
                                    {std::string_view(page.after), int64_t{page.size} + 1}));
     return show_page(page, rows, response, [&](const AgentRow& row) {
       v1::AgentStatus& agent = *response->add_agents();
@@ -84,8 +83,8 @@ absl::Status Fleet::list_agents(const Caller&, const v1::ListAgentsRequest& requ
           if (value.is_string()) (*agent.mutable_labels())[name] = value.get<std::string>();
         }
       }
-      Query devices = core_.database->query("SELECT id, confirmed, contradicted FROM devices "
-                                            "WHERE agent = ? ORDER BY id", row.id);
+      Query devices = tx.query("SELECT id, confirmed, contradicted FROM devices "
+                               "WHERE agent = ? ORDER BY id", row.id);
       while (devices.next()) {
         agent.add_devices(device_name(devices.text(0)));
         agent.set_leaders_confirmed(agent.leaders_confirmed() + devices.integer(1));
@@ -99,9 +98,9 @@ absl::Status Fleet::list_agents(const Caller&, const v1::ListAgentsRequest& requ
 absl::Status Fleet::drain_devices(const Caller& caller, const v1::DrainDevicesRequest& request,
                                   v1::DrainDevicesResponse* response) {
   return change(core_, caller, "DrainDevices", request, response,
-                [&](Database& database, Changes*) -> absl::Status {
+                [&](WriteTransaction& tx, Changes*) -> absl::Status {
     ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                     set_admission(database, {request.names().begin(), request.names().end()},
+                     set_admission(tx, {request.names().begin(), request.names().end()},
                                    map_of(request.labels()), v1::DEVICE_ADMISSION_DRAINING,
                                    request.reason(), core_.now_ms()));
     for (const std::string& name : names) response->add_names(name);
@@ -113,14 +112,14 @@ absl::Status Fleet::resume_devices(const Caller& caller,
                                    const v1::ResumeDevicesRequest& request,
                                    v1::ResumeDevicesResponse* response) {
   return change(core_, caller, "ResumeDevices", request, response,
-                [&](Database& database, Changes* changes) -> absl::Status {
+                [&](WriteTransaction& tx, Changes* changes) -> absl::Status {
     ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                     set_admission(database, {request.names().begin(), request.names().end()},
+                     set_admission(tx, {request.names().begin(), request.names().end()},
                                    map_of(request.labels()), v1::DEVICE_ADMISSION_OPEN, "",
                                    core_.now_ms()));
     for (const std::string& name : names) {
       response->add_names(name);
-      ASSIGN_OR_RETURN(const std::optional<DeviceRow> device, find_device(database, id_of(name)));
+      ASSIGN_OR_RETURN(const std::optional<DeviceRow> device, find_device(tx, id_of(name)));
       if (device) changes->agents.insert(device->agent);
     }
     changes->devices = true;
@@ -134,12 +133,12 @@ absl::Status Fleet::quarantine_device(const Caller& caller,
   ASSIGN_OR_RETURN(const std::string id, parse_name("devices", request.name(), "name"));
   if (request.reason().empty()) return bad_field("reason", "must be given");
   return change(core_, caller, "QuarantineDevice", request, response,
-                [&](Database& database, Changes* changes) -> absl::Status {
-    ASSIGN_OR_RETURN(std::optional<DeviceRow> device, find_device(database, id));
+                [&](WriteTransaction& tx, Changes* changes) -> absl::Status {
+    ASSIGN_OR_RETURN(std::optional<DeviceRow> device, find_device(tx, id));
     if (!device) return not_found(v1::ERROR_REASON_DEVICE_NOT_FOUND, request.name());
-    RETURN_IF_ERROR(quarantine(database, *device, request.reason(), core_.options.rules,
-                               core_.now_ms(), changes));
-    ASSIGN_OR_RETURN(*response, device_message(database, *device, core_.online_since()));
+    RETURN_IF_ERROR(quarantine(tx, *device, request.reason(), core_.options.rules, core_.now_ms(),
+                               changes));
+    ASSIGN_OR_RETURN(*response, device_message(tx, *device, core_.online_since()));
     return absl::OkStatus();
   });
 }
@@ -160,13 +159,13 @@ absl::Status Fleet::list_jobs(const Caller&, const v1::ListJobsRequest& request,
   std::vector<Value> values = filter.values();
   values.push_back(page.after_number(0));
   values.push_back(int64_t{page.size} + 1);
-  return view(core_, [&]() -> absl::Status {
+  return view(core_, [&](Transaction& tx) -> absl::Status {
     ASSIGN_OR_RETURN(const std::vector<JobRow> rows,
-                     select_jobs(*core_.database,
+                     select_jobs(tx,
                                  concat("WHERE ", filter.sql, " AND id > ? ORDER BY id LIMIT ?"),
                                  values));
     return show_page(page, rows, response, [&](const JobRow& job) -> absl::Status {
-      ASSIGN_OR_RETURN(const std::string workload, workload_name(*core_.database, job));
+      ASSIGN_OR_RETURN(const std::string workload, workload_name(tx, job));
       *response->add_jobs() = job_status(job, workload);
       return absl::OkStatus();
     });
@@ -177,10 +176,10 @@ absl::Status Fleet::requeue_job(const Caller& caller, const v1::RequeueJobReques
                                 v1::JobStatus* response) {
   ASSIGN_OR_RETURN(const int64_t id, parse_job_name(request.name(), "name"));
   return change(core_, caller, "RequeueJob", request, response,
-                [&](Database& database, Changes* changes) -> absl::Status {
-    ASSIGN_OR_RETURN(std::optional<JobRow> job, find_job(database, id));
+                [&](WriteTransaction& tx, Changes* changes) -> absl::Status {
+    ASSIGN_OR_RETURN(std::optional<JobRow> job, find_job(tx, id));
     if (!job) return not_found(v1::ERROR_REASON_JOB_NOT_FOUND, request.name());
-    ASSIGN_OR_RETURN(const std::optional<StudyRow> study, find_study(database, job->study));
+    ASSIGN_OR_RETURN(const std::optional<StudyRow> study, find_study(tx, job->study));
     if (job->state != v1::JOB_STATE_DEAD || !study || has_ended(study->state)) {
       return api_error(v1::ERROR_REASON_WRONG_STATE,
                        concat(request.name(), " is ", state_name(job->state),
@@ -191,10 +190,10 @@ absl::Status Fleet::requeue_job(const Caller& caller, const v1::RequeueJobReques
     job->lost_on.clear();
     clear_holder(*job);
     job->detail = concat("queued again by ", actor(caller));
-    RETURN_IF_ERROR(update_job(database, *job));
+    RETURN_IF_ERROR(update_job(tx, *job));
     changes->queued.insert(queue_of(job->target, job->backend));
     changes->studies.insert(job->study);
-    ASSIGN_OR_RETURN(const std::string workload, workload_name(database, *job));
+    ASSIGN_OR_RETURN(const std::string workload, workload_name(tx, *job));
     *response = job_status(*job, workload);
     return absl::OkStatus();
   });
@@ -204,10 +203,10 @@ absl::Status Fleet::get_fleet(const Caller&, const v1::GetFleetRequest&, v1::Fle
   response->set_version(core_.options.version);
   response->set_problem(core_.problem());
   *response->mutable_started() = timestamp(core_.started_ms);
-  return view(core_, [&]() -> absl::Status {
+  return view(core_, [&](Transaction& tx) -> absl::Status {
     const int64_t since = core_.online_since();
     std::map<std::string, v1::Fleet::Class> classes;
-    Query devices = core_.database->query(
+    Query devices = tx.query(
         "SELECT d.target, d.admission, d.seen_ms, t.text, "
         "(SELECT count(*) FROM jobs WHERE jobs.state = 'leased' AND jobs.device = d.id), d.left_ms "
         "FROM devices d JOIN targets t ON t.id = d.target");
@@ -225,9 +224,9 @@ absl::Status Fleet::get_fleet(const Caller&, const v1::GetFleetRequest&, v1::Fle
       one.set_quarantined(one.quarantined() + (devices.text(1) == "quarantined"));
     }
     RETURN_IF_ERROR(devices.status());
-    Query jobs = core_.database->query("SELECT target, state, count(*) FROM jobs "
-                                       "WHERE state IN ('queued', 'leased', 'dead') "
-                                       "GROUP BY target, state");
+    Query jobs = tx.query("SELECT target, state, count(*) FROM jobs "
+                          "WHERE state IN ('queued', 'leased', 'dead') "
+                          "GROUP BY target, state");
     while (jobs.next()) {
       const int64_t count = jobs.integer(2);
       const std::string state = jobs.text(1);
@@ -241,22 +240,22 @@ absl::Status Fleet::get_fleet(const Caller&, const v1::GetFleetRequest&, v1::Fle
     }
     RETURN_IF_ERROR(jobs.status());
     for (auto& [id, one] : classes) *response->add_classes() = std::move(one);
-    Query studies = core_.database->query("SELECT state, count(*) FROM studies "
-                                          "WHERE state IN ('queued', 'running') GROUP BY state");
+    Query studies = tx.query("SELECT state, count(*) FROM studies "
+                             "WHERE state IN ('queued', 'running') GROUP BY state");
     while (studies.next()) {
       if (studies.text(0) == "queued") response->set_studies_queued(studies.integer(1));
       if (studies.text(0) == "running") response->set_studies_running(studies.integer(1));
     }
     RETURN_IF_ERROR(studies.status());
     // The greatest id counts all that ever came without reading a million rows.
-    Query totals = core_.database->query("SELECT (SELECT max(id) FROM measurements), "
-                                         "(SELECT max(id) FROM keys)");
+    Query totals = tx.query("SELECT (SELECT max(id) FROM measurements), "
+                            "(SELECT max(id) FROM keys)");
     if (totals.next()) {
       response->set_measurements(totals.integer(0));
       response->set_schedules(totals.integer(1));
     }
     RETURN_IF_ERROR(totals.status());
-    Query verdicts = core_.database->query(
+    Query verdicts = tx.query(
         "SELECT verdict, count(*) FROM (SELECT verdict FROM measurements ORDER BY id DESC "
         "LIMIT 10000) AS latest GROUP BY verdict");
     while (verdicts.next()) (*response->mutable_verdicts())[verdicts.text(0)] = verdicts.integer(1);
@@ -268,8 +267,8 @@ absl::Status Fleet::list_audit(const Caller&, const v1::ListAuditRequest& reques
                                v1::ListAuditResponse* response) {
   ASSIGN_OR_RETURN(const Page page, page_of("audit", request.page_size(), request.page_token()));
   const int64_t before = page.after_number(INT64_MAX);
-  return view(core_, [&]() -> absl::Status {
-    Query query = core_.database->query(
+  return view(core_, [&](Transaction& tx) -> absl::Status {
+    Query query = tx.query(
         "SELECT id, time_ms, actor, peer, method, subject, outcome, count FROM audit WHERE id < ? "
         "ORDER BY id DESC LIMIT ?", before, page.size + 1);
     while (query.next()) {

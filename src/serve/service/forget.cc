@@ -26,8 +26,8 @@ absl::Status Forgetter::step() {
   if (!core_.commit.problem().empty()) return absl::OkStatus();
   const Retention& retention = core_.options.config.retention;
   int kind = -1;
-  RETURN_IF_ERROR(core_.database->read(5, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(kind, what_to_forget(*core_.database, retention, now));
+  RETURN_IF_ERROR(core_.database->read(5, [&](Transaction& tx) -> absl::Status {
+    ASSIGN_OR_RETURN(kind, what_to_forget(tx, retention, now));
     return absl::OkStatus();
   }));
   if (kind < 0) return absl::OkStatus();
@@ -37,10 +37,9 @@ absl::Status Forgetter::step() {
   }
   const auto gone = std::make_shared<Forgotten>();
   core_.commit.submit(
-      [this, kind, now, gone](Database& database) {
+      [this, kind, now, gone](WriteTransaction& tx) {
         gone->clear();
-        return forget_piece(database, core_.options.config.retention, kind, now, kPiece,
-                            gone.get());
+        return forget_piece(tx, core_.options.config.retention, kind, now, kPiece, gone.get());
       },
       [this, gone](const absl::Status& status) {
         const std::lock_guard lock(mutex_);

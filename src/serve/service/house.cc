@@ -29,7 +29,7 @@ void House::finish() {
   write_refusals(core_, INT64_MAX).IgnoreError();
   forgetter_.tell();
   const absl::Status stored =
-      core_.commit.run([this](Database& database) { return core_.clock.store(database); });
+      core_.commit.run([this](WriteTransaction& tx) { return core_.clock.store(tx); });
   if (!stored.ok()) log(Level::kWarning, "clock_not_stored",
                         {{"error", std::string(stored.message())}});
 }
@@ -74,28 +74,28 @@ void House::keep() {
 absl::Status House::sweep() {
   bool overdue = false, old = false, unread = false;
   const int64_t now = core_.now_ms();
-  RETURN_IF_ERROR(core_.database->read(5, [&]() -> absl::Status {
-    Query leases = core_.database->query(
+  RETURN_IF_ERROR(core_.database->read(5, [&](Transaction& tx) -> absl::Status {
+    Query leases = tx.query(
         "SELECT 1 FROM jobs WHERE state = 'leased' AND lease_until < ? LIMIT 1", now);
     overdue = leases.next();
     RETURN_IF_ERROR(leases.status());
-    Query requests = core_.database->query("SELECT 1 FROM requests WHERE created_ms < ? LIMIT 1",
-                                           now - kRequestsKeptMs);
+    Query requests = tx.query("SELECT 1 FROM requests WHERE created_ms < ? LIMIT 1",
+                              now - kRequestsKeptMs);
     old = requests.next();
     RETURN_IF_ERROR(requests.status());
-    Query jobs = core_.database->query("SELECT 1 FROM jobs WHERE state = 'queued' AND backend = '' "
-                                       "LIMIT 1");
+    Query jobs = tx.query("SELECT 1 FROM jobs WHERE state = 'queued' AND backend = '' "
+                          "LIMIT 1");
     unread = jobs.next();
     return jobs.status();
   }));
   if (!overdue && !old && !unread) return absl::OkStatus();
   auto changes = std::make_shared<Changes>();
-  RETURN_IF_ERROR(core_.commit.run([&](Database& database) -> absl::Status {
+  RETURN_IF_ERROR(core_.commit.run([&](WriteTransaction& tx) -> absl::Status {
     *changes = Changes();
-    RETURN_IF_ERROR(expire_leases(database, *core_.store, core_.options.rules, kExpireAtOnce, now,
+    RETURN_IF_ERROR(expire_leases(tx, core_.options.rules, kExpireAtOnce, now,
                                   changes.get()).status());
-    if (unread) RETURN_IF_ERROR(adopt_old_jobs(database, kAdoptAtOnce, changes.get()).status());
-    return old ? forget_requests(database, now, kForgetAtOnce) : absl::OkStatus();
+    if (unread) RETURN_IF_ERROR(adopt_old_jobs(tx, kAdoptAtOnce, changes.get()).status());
+    return old ? forget_requests(tx, now, kForgetAtOnce) : absl::OkStatus();
   }, GroupCommit::Turn::kFirst));
   core_.changed(*changes);
   return absl::OkStatus();
@@ -104,8 +104,8 @@ absl::Status House::sweep() {
 // Which queues have jobs that could run now.
 absl::Status House::refresh() {
   std::vector<std::string> queues;
-  RETURN_IF_ERROR(core_.database->read(5, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(queues, lw::queues(*core_.database));
+  RETURN_IF_ERROR(core_.database->read(5, [&](Transaction& tx) -> absl::Status {
+    ASSIGN_OR_RETURN(queues, lw::queues(tx));
     return absl::OkStatus();
   }));
   Changes changes;
@@ -127,7 +127,7 @@ void House::before_metrics() {
 absl::Status House::keep_time() {
   RETURN_IF_ERROR(core_.clock.synchronize(*core_.database));
   // Written now and then, so that a restart does not fall behind the present.
-  core_.commit.submit([this](Database& database) { return core_.clock.store(database); },
+  core_.commit.submit([this](WriteTransaction& tx) { return core_.clock.store(tx); },
                       [](absl::Status) {}, GroupCommit::Turn::kFirst);
   return measure_fleet();
 }
@@ -135,23 +135,23 @@ absl::Status House::keep_time() {
 absl::Status House::measure_fleet() {
   int64_t queued = 0, leased = 0, agents = 0;
   std::map<std::string, int64_t> devices, studies;
-  RETURN_IF_ERROR(core_.database->read(5, [&]() -> absl::Status {
-    Query jobs = core_.database->query("SELECT (SELECT count(*) FROM jobs WHERE state = 'queued'), "
-                                       "(SELECT count(*) FROM jobs WHERE state = 'leased')");
+  RETURN_IF_ERROR(core_.database->read(5, [&](Transaction& tx) -> absl::Status {
+    Query jobs = tx.query("SELECT (SELECT count(*) FROM jobs WHERE state = 'queued'), "
+                          "(SELECT count(*) FROM jobs WHERE state = 'leased')");
     if (jobs.next()) queued = jobs.integer(0), leased = jobs.integer(1);
     RETURN_IF_ERROR(jobs.status());
-    Query online = core_.database->query(concat("SELECT count(*) FROM agents WHERE ", kOnline),
-                                         core_.online_since());
+    Query online = tx.query(concat("SELECT count(*) FROM agents WHERE ", kOnline),
+                            core_.online_since());
     if (online.next()) agents = online.integer(0);
     RETURN_IF_ERROR(online.status());
-    Query of_state = core_.database->query(
+    Query of_state = tx.query(
         concat("SELECT CASE WHEN NOT (", kOnline, ") THEN 'offline' WHEN admission <> 'open' THEN "
                "admission WHEN health = 'unhealthy' THEN 'unhealthy' ELSE 'online' END, count(*) "
                "FROM devices GROUP BY 1"), core_.online_since());
     while (of_state.next()) devices[of_state.text(0)] = of_state.integer(1);
     RETURN_IF_ERROR(of_state.status());
-    Query by_state = core_.database->query("SELECT state, count(*) FROM studies WHERE state <> ? "
-                                           "GROUP BY state", kDeleted);
+    Query by_state = tx.query("SELECT state, count(*) FROM studies WHERE state <> ? "
+                              "GROUP BY state", kDeleted);
     while (by_state.next()) studies[by_state.text(0)] = by_state.integer(1);
     return by_state.status();
   }));

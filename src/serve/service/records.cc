@@ -137,10 +137,10 @@ void add_skipped(const Skipped& skipped, v1::ImportRecordsResponse* total) {
 }
 
 // Of the studies that the caller made: whose programs are its own.
-absl::StatusOr<std::set<std::string>> own_workloads(Database& database, const Identity& caller) {
+absl::StatusOr<std::set<std::string>> own_workloads(Transaction& tx, const Identity& caller) {
   const std::string actor = identity_text(caller);
   std::set<std::string> own;
-  Query query = database.query(
+  Query query = tx.query(
       "SELECT DISTINCT w.workload FROM studies s JOIN study_workloads w ON w.study = s.id "
       "WHERE s.state <> ? AND s.client = ? AND (s.actor = ? OR (s.actor = '' AND ? = 'client'))",
       kDeleted, caller.name, actor, role_name(caller.role));
@@ -152,9 +152,9 @@ absl::StatusOr<std::set<std::string>> own_workloads(Database& database, const Id
 }  // namespace
 
 // Asked when it is stored already, since only then it is known how much was new.
-absl::Status Schedules::may_store(Database& database, const Caller& caller, int64_t fresh) {
+absl::Status Schedules::may_store(Transaction& tx, const Caller& caller, int64_t fresh) {
   if (lw::is_believed(caller.identity.role)) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const ClientUse use, client_use(database, actor(caller)));
+  ASSIGN_OR_RETURN(const ClientUse use, client_use(tx, actor(caller)));
   return check_unconfirmed(core_.options.config.quotas, actor(caller), use, fresh);
 }
 
@@ -163,10 +163,10 @@ absl::Status Schedules::store_piece(const Caller& caller, std::string_view metho
                                     std::string_view subject, const Records& piece,
                                     int64_t* stored) {
   int64_t fresh = 0;
-  const absl::Status status = core_.commit.run([&](Database& database) -> absl::Status {
-    RETURN_IF_ERROR(store_records(*core_.store, piece, &fresh));
-    RETURN_IF_ERROR(may_store(database, caller, fresh));
-    return audit_done(core_, database, caller, method, subject);
+  const absl::Status status = core_.commit.run([&](WriteTransaction& tx) -> absl::Status {
+    RETURN_IF_ERROR(store_records(*store_in(tx), piece, &fresh));
+    RETURN_IF_ERROR(may_store(tx, caller, fresh));
+    return audit_done(core_, tx, caller, method, subject);
   });
   if (status.ok()) *stored += fresh;
   return write_error(core_, status);
@@ -186,10 +186,10 @@ absl::Status Schedules::put_records(const Caller& caller, const v1::PutRecordsRe
                                 &before));
   }
   RETURN_IF_ERROR(change(core_, caller, "PutRecords", request, response,
-                         [&](Database& database, Changes* changes) -> absl::Status {
+                         [&](WriteTransaction& tx, Changes* changes) -> absl::Status {
     int64_t stored = 0;
-    RETURN_IF_ERROR(store_records(*core_.store, pieces.back(), &stored));
-    RETURN_IF_ERROR(may_store(database, caller, stored));
+    RETURN_IF_ERROR(store_records(*store_in(tx), pieces.back(), &stored));
+    RETURN_IF_ERROR(may_store(tx, caller, stored));
     response->set_stored(before + stored);
     response->set_impossible(findings.impossible);
     response->set_unchecked(findings.unchecked);
@@ -235,10 +235,10 @@ absl::Status Schedules::import_some(const Caller& caller, const v1::ImportRecord
 // every key, so that a message stands by itself.
 absl::Status Schedules::export_some(const Caller& caller, bool best_only, ExportCursor* cursor,
                                     v1::ExportRecordsResponse* response) {
-  return view(core_, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const std::set<std::string> own,
-                     own_workloads(*core_.database, caller.identity));
-    Query query = core_.database->query(
+  return view(core_, [&](Transaction& tx) -> absl::Status {
+    const std::unique_ptr<const Store> store = store_in(tx);
+    ASSIGN_OR_RETURN(const std::set<std::string> own, own_workloads(tx, caller.identity));
+    Query query = tx.query(
         "SELECT id, workload, target, backend, threads, cache, objective "
         "FROM keys WHERE id > ? ORDER BY id LIMIT ?",
         cursor->whole, kExportKeys);
@@ -254,19 +254,19 @@ absl::Status Schedules::export_some(const Caller& caller, bool best_only, Export
                        static_cast<int>(query.integer(4)), query.text(5), query.text(6)};
       std::vector<Measurement> measurements;
       if (best_only) {
-        absl::StatusOr<BestRow> best = core_.store->best(key);
+        absl::StatusOr<BestRow> best = store->best(key);
         if (best.ok()) measurements.push_back(std::move(best->measurement));
       } else {
         HistoryRequest wanted;
         wanted.from = cursor->measurement;
         wanted.bytes = kExportBytes - bytes;
-        ASSIGN_OR_RETURN(HistoryPiece piece, read_history(*core_.database, id, wanted));
+        ASSIGN_OR_RETURN(HistoryPiece piece, read_history(tx, id, wanted));
         measurements = std::move(piece.rows);
         cursor->measurement = piece.next;
       }
-      ASSIGN_OR_RETURN(const WorkloadRow workload, core_.store->workload(key.workload));
-      ASSIGN_OR_RETURN(const Target target, core_.store->target(key.target));
-      ASSIGN_OR_RETURN(const std::vector<Withdrawal> withdrawn, core_.store->withdrawn(key));
+      ASSIGN_OR_RETURN(const WorkloadRow workload, store->workload(key.workload));
+      ASSIGN_OR_RETURN(const Target target, store->target(key.target));
+      ASSIGN_OR_RETURN(const std::vector<Withdrawal> withdrawn, store->withdrawn(key));
       std::set<std::string> traces;
       for (size_t i = 0; i < measurements.size(); ++i) {
         v1::Record& record = *response->add_records();

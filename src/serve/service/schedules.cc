@@ -291,10 +291,10 @@ absl::Status Schedules::list_history(const Caller&, const v1::ListHistoryRequest
   wanted.rows = page.size;
   wanted.bytes = kPageBytes;
   HistoryPiece piece;
-  RETURN_IF_ERROR(view(core_, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const int64_t id, find_key_id(*core_.database, key));
+  RETURN_IF_ERROR(view(core_, [&](Transaction& tx) -> absl::Status {
+    ASSIGN_OR_RETURN(const int64_t id, find_key_id(tx, key));
     if (id == 0) return absl::OkStatus();
-    ASSIGN_OR_RETURN(piece, read_history(*core_.database, id, wanted));
+    ASSIGN_OR_RETURN(piece, read_history(tx, id, wanted));
     return absl::OkStatus();
   }));
   for (const Measurement& m : piece.rows) {
@@ -316,14 +316,14 @@ absl::Status Schedules::list_schedules(const Caller&, const v1::ListSchedulesReq
     pattern += c;
   }
   pattern += '%';
-  return view(core_, [&]() -> absl::Status {
+  return view(core_, [&](Transaction& tx) -> absl::Status {
     const int64_t begin = page.after_number(0), end = begin + kKeysAtOnce;
     {
-      Query later = core_.database->query("SELECT 1 FROM keys WHERE id > ? LIMIT 1", end);
+      Query later = tx.query("SELECT 1 FROM keys WHERE id > ? LIMIT 1", end);
       if (later.next()) response->set_next_page_token(page_token(page.list, concat(end)));
       RETURN_IF_ERROR(later.status());
     }
-    Query query = core_.database->query(
+    Query query = tx.query(
         "SELECT k.id, k.workload, k.target, k.backend, k.threads, k.cache, k.objective, w.name, "
         "w.source_words, w.flops, t.text, (SELECT count(*) FROM (SELECT 1 FROM candidates c "
         "WHERE c.key = k.id LIMIT ?) AS counted) "
@@ -350,7 +350,7 @@ absl::Status Schedules::list_schedules(const Caller&, const v1::ListSchedulesReq
       const nlohmann::json target = nlohmann::json::parse(query.text(10), nullptr, false);
       if (target.is_object()) schedule.set_target_name(target.value("name", ""));
       schedule.set_trials(query.integer(11));
-      const absl::StatusOr<BestRow> best = core_.store->best(key);
+      const absl::StatusOr<BestRow> best = store_in(tx)->best(key);
       if (!best.ok()) continue;
       schedule.set_best_us(best->measurement.time_us);
       schedule.set_time_kind(to_proto(best->measurement.time_kind));

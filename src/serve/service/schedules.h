@@ -69,7 +69,7 @@ class Schedules {
       Skipped* skipped, Door::Findings* findings);
   absl::Status store_piece(const Caller& caller, std::string_view method, std::string_view subject,
                            const Records& piece, int64_t* stored);
-  absl::Status may_store(Database& database, const Caller& caller, int64_t fresh);
+  absl::Status may_store(Transaction& tx, const Caller& caller, int64_t fresh);
   // Of a request with a filter, a reason and a dry_run, into a response with measurements and keys.
   template <class Request, class Response>
   absl::Status mark_measurements(const Caller& caller, std::string_view method, bool annul,

@@ -11,7 +11,7 @@ SearchSeat seat_of(Core& core) {
   SearchSeat seat;
   seat.database = core.database.get();
   seat.store = core.store.get();
-  seat.commit = [&core](std::function<absl::Status(Database&)> body) {
+  seat.commit = [&core](std::function<absl::Status(WriteTransaction&)> body) {
     return core.commit.run(std::move(body), GroupCommit::Turn::kFirst);
   };
   seat.now_ms = [&core] { return core.now_ms(); };

@@ -57,14 +57,14 @@ absl::Status Schedules::withdraw_record(const Caller& caller,
   row.evidence = request.evidence();
   row.actor = actor(caller);
   RETURN_IF_ERROR(change(core_, caller, "WithdrawRecord", request, response,
-                         [&](Database& database, Changes* changes) -> absl::Status {
+                         [&](WriteTransaction& tx, Changes* changes) -> absl::Status {
     row.unix_ms = core_.now_ms();
-    const absl::Status status = core_.store->withdraw(row);
+    const absl::Status status = store_in(tx)->withdraw(row);
     if (absl::IsNotFound(status)) return no_record(record_digest(row.key, row.trace));
     RETURN_IF_ERROR(status);
-    RETURN_IF_ERROR(find_withdrawn(database, record_digest(row.key, row.trace), &row));
+    RETURN_IF_ERROR(find_withdrawn(tx, record_digest(row.key, row.trace), &row));
     *response = message_of(row);             // with the kernel that it was found to be of
-    return reconsider_studies(database, *core_.store, row.key, changes);
+    return reconsider_studies(tx, row.key, changes);
   }));
   // At once, not behind: after the answer nobody is given it.
   return store_error(keeper_.index().refresh_withdrawn());
@@ -74,13 +74,13 @@ absl::Status Schedules::restore_record(const Caller& caller,
                                        const v1::RestoreRecordRequest& request,
                                        v1::RestoreRecordResponse* response) {
   RETURN_IF_ERROR(change(core_, caller, "RestoreRecord", request, response,
-                         [&](Database& database, Changes*) -> absl::Status {
+                         [&](WriteTransaction& tx, Changes*) -> absl::Status {
     Withdrawal row;
-    const absl::Status found = find_withdrawn(database, request.digest(), &row);
+    const absl::Status found = find_withdrawn(tx, request.digest(), &row);
     if (absl::IsNotFound(found)) return no_record(request.digest());
     RETURN_IF_ERROR(found);
     *response->mutable_record() = message_of(row);
-    return core_.store->restore(row.key, row.trace);
+    return store_in(tx)->restore(row.key, row.trace);
   }));
   return store_error(keeper_.index().refresh_withdrawn());
 }
@@ -94,9 +94,9 @@ absl::Status Schedules::list_withdrawn(const Caller&, const v1::ListWithdrawnReq
   ASSIGN_OR_RETURN(const Page page, page_of(list, request.page_size(), request.page_token()));
   std::vector<Key> keys;
   for (const v1::Key& key : request.keys()) keys.push_back(from_proto(key));
-  return view(core_, [&]() -> absl::Status {
+  return view(core_, [&](Transaction& tx) -> absl::Status {
     std::vector<std::string> digests;
-    RETURN_IF_ERROR(list_withdrawn_digests(*core_.database, keys, &digests));
+    RETURN_IF_ERROR(list_withdrawn_digests(tx, keys, &digests));
     // After the one with the token's digest; if that was restored meanwhile, from the beginning.
     size_t at = 0;
     const auto last = std::find(digests.begin(), digests.end(), page.after);
@@ -104,7 +104,7 @@ absl::Status Schedules::list_withdrawn(const Caller&, const v1::ListWithdrawnReq
     size_t bytes = 0;
     for (; at < digests.size() && !page.is_over(response->records_size(), bytes); ++at) {
       Withdrawal row;
-      RETURN_IF_ERROR(find_withdrawn(*core_.database, digests[at], &row));
+      RETURN_IF_ERROR(find_withdrawn(tx, digests[at], &row));
       *response->add_records() = message_of(row);
       bytes += response->records(response->records_size() - 1).ByteSizeLong();
     }

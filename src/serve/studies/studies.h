@@ -51,10 +51,4 @@ absl::StatusOr<loopwright::v1::ListStudiesResponse> list_studies(
 
 std::string etag_of(const StudyRow& row);
 
-// BRIDGE
-template <class... T>
-absl::StatusOr<StudyRow> create_study(Database& db, Store&, const T&... t) {
-  return create_study(static_cast<WriteTransaction&>(db), t...);
-}
-// END BRIDGE
 }  // namespace lw

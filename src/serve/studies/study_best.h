@@ -13,9 +13,4 @@ namespace lw {
 // counts.
 absl::Status reconsider_studies(WriteTransaction& tx, const Key& key, Changes* changes);
 
-// BRIDGE
-inline absl::Status reconsider_studies(Database& db, const Store&, const Key& key, Changes* c) {
-  return reconsider_studies(static_cast<WriteTransaction&>(db), key, c);
-}
-// END BRIDGE
 }  // namespace lw

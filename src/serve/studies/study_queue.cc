@@ -332,8 +332,7 @@ absl::Status StudyQueue::say(const std::vector<std::string>& studies, const std:
         study.created_ms = query.integer(2);
       }
       RETURN_IF_ERROR(query.status());
-      RETURN_IF_ERROR(add_waiting(tx, study, concat(waiting, "; ", there), now_ms,
-                                  changes.get()));
+      RETURN_IF_ERROR(add_waiting(tx, study, concat(waiting, "; ", there), now_ms, changes.get()));
     }
     return absl::OkStatus();
   }));
