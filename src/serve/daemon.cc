@@ -74,7 +74,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> start_http(const DaemonOptions& opti
   hooks.before_metrics = [&service, tls] {
     service.house.before_metrics();
     if (tls != nullptr) {
-      service.core->metrics.certificate_ends_in(tls->state().not_after_s - unix_ms() / 1000);
+      const int64_t left_s = tls->state().not_after_s - unix_ms() / 1000;
+      service.core->metrics.set(Metric::kCertificateEnds, static_cast<double>(left_s));
     }
   };
   return HttpServer::start(http, reading, core.metrics, std::move(hooks));
@@ -97,7 +98,7 @@ class ConfigFile {
     previous_ = problem;
     if (is_news) {
       reported_ = problem;
-      core.metrics.reload_failed("config");
+      core.metrics.add(Metric::kReloadFailures, 1, {"config"});
       log(Level::kError, "config_not_reloaded", {{"what", problem}});
     }
     if (!config.ok()) return;
@@ -165,6 +166,7 @@ absl::Status run_daemon(DaemonOptions options,
   std::shared_ptr<Database> database = *std::move(opened);
   ASSIGN_OR_RETURN(const std::unique_ptr<Service> service,
                    Service::start(std::move(database), options.service));
+  Core& core = *service->core;
   DatabaseOptions to_read;
   to_read.read_only = true;
   to_read.insecure = options.insecure_database;
@@ -177,17 +179,17 @@ absl::Status run_daemon(DaemonOptions options,
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::start(*service, server_options));
   const std::string url = http == nullptr ? "" : http->url();
   log(Level::kInfo, "serving", {{"grpc", server->address()}, {"http", url},
-                                {"database", service->core->database->path()}});
+                                {"database", core.database->path()}});
   if (security.reloader != nullptr) name_peers_of(server->port());
   started(server->address(), url);
   std::string problem;
   ConfigFile config(options.config, options.service.config);
   while (!stop()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    for (int i = failures->exchange(0); i > 0; --i) service->core->metrics.reload_failed("certificate");
-    service->core->metrics.handshakes_failed(take_failed_handshakes());
-    config.look(*service->core);
-    const std::string now = service->core->problem();
+    core.metrics.add(Metric::kReloadFailures, failures->exchange(0), {"certificate"});
+    core.metrics.add(Metric::kHandshakesFailed, static_cast<double>(take_failed_handshakes()));
+    config.look(core);
+    const std::string now = core.problem();
     if (now == problem) continue;
     problem = now;
     server->set_serving(true, problem.empty());

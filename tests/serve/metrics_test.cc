@@ -107,23 +107,28 @@ TEST(Metrics, NamesPassPrometheusLint) {
 
 // Everything that can happen, once.
 void happen(Metrics& metrics) {
-  metrics.queue(7, 3);
-  metrics.lease_expired();
-  metrics.attempt_ended("stored");
-  metrics.measurement("ok", 16);
-  metrics.job_waited(0.02);
-  metrics.job_measured(2.5);
-  metrics.discarded("throttled");
-  metrics.devices({{"online", 2}, {"quarantined", 1}});
-  metrics.agents_online(2);
-  metrics.studies({{"running", 1}});
-  metrics.committed(0.004, 12);
-  metrics.wal(4096);
-  metrics.read_only(true);
-  metrics.lookup("exact", 0.0001);
-  metrics.rpc("GetStudy", "OK", 0.001);
-  metrics.stream_opened();
-  metrics.tuning_cost("measure", 1.5);
+  using enum Metric;
+  metrics.set(kJobsQueued, 7);
+  metrics.set(kJobsLeased, 3);
+  metrics.add(kLeasesExpired);
+  metrics.add(kJobAttempts, 1, {"stored"});
+  metrics.add(kMeasurements, 16, {"ok"});
+  metrics.observe(kQueueWait, 0.02);
+  metrics.observe(kMeasureSeconds, 2.5);
+  metrics.add(kDiscards, 1, {"throttled"});
+  metrics.set_all(kDevices, {{"online", 2}, {"quarantined", 1}});
+  metrics.set(kAgentsOnline, 2);
+  metrics.set_all(kStudies, {{"running", 1}});
+  metrics.observe(kCommitSeconds, 0.004);
+  metrics.observe(kCommitOperations, 12);
+  metrics.set(kWalBytes, 4096);
+  metrics.set(kDatabaseReadOnly, 1);
+  metrics.add(kLookups, 1, {"exact"});
+  metrics.observe(kLookupSeconds, 0.0001);
+  count_call(metrics, "GetStudy", "OK", 0.001);
+  metrics.add(kStreamsOpen);
+  metrics.add(kTuningSeconds, 1.5, {"measure"});
+  metrics.add(kTuningCost, 1.5, {"measure"});
 }
 
 TEST(Metrics, EveryRowOfTheTableIsExposed) {
@@ -159,9 +164,10 @@ TEST(Metrics, PromtoolAcceptsTheExposition) {
 
 TEST(Metrics, AStreamHasNoLatency) {
   Metrics metrics("1");
-  metrics.rpc("WatchStudy", "OK", std::nullopt);
+  count_call(metrics, "WatchStudy", "OK", std::nullopt);
   EXPECT_THAT(metrics.text(), HasSubstr("loopwright_rpc_total{code=\"OK\",method=\"WatchStudy\"}"));
-  EXPECT_THAT(metrics.text(), Not(HasSubstr("loopwright_rpc_seconds_count{method=\"WatchStudy\"}")));
+  EXPECT_THAT(metrics.text(),
+              Not(HasSubstr("loopwright_rpc_seconds_count{method=\"WatchStudy\"}")));
 }
 
 TEST(Metrics, WhatNeverHappenedIsZeroWhereItHasNoLabels) {
@@ -170,14 +176,14 @@ TEST(Metrics, WhatNeverHappenedIsZeroWhereItHasNoLabels) {
 
 TEST(Metrics, AStateThatIsGoneBecomesZero) {
   Metrics metrics("1");
-  metrics.devices({{"online", 2}, {"offline", 1}});
-  metrics.devices({{"online", 1}});
+  metrics.set_all(Metric::kDevices, {{"online", 2}, {"offline", 1}});
+  metrics.set_all(Metric::kDevices, {{"online", 1}});
   EXPECT_THAT(metrics.text(), HasSubstr("loopwright_devices{state=\"offline\"} 0"));
 }
 
 TEST(Metrics, ManyLabelValuesBecomeOther) {
   Metrics metrics("1");
-  for (int i = 0; i < 5000; ++i) metrics.rpc("Method" + std::to_string(i), "OK", 0.001);
+  for (int i = 0; i < 5000; ++i) count_call(metrics, "Method" + std::to_string(i), "OK", 0.001);
   const std::string text = metrics.text();
   EXPECT_THAT(text, HasSubstr("loopwright_rpc_total{code=\"other\",method=\"other\"} 4900"));
   EXPECT_LT(text.size(), 400'000u);
@@ -188,7 +194,7 @@ TEST(Metrics, CountsFromManyThreads) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
-      for (int i = 0; i < 500; ++i) metrics.rpc(i % 2 != 0 ? "A" : "B", "OK", 0.01);
+      for (int i = 0; i < 500; ++i) count_call(metrics, i % 2 != 0 ? "A" : "B", "OK", 0.01);
     });
   }
   for (std::thread& thread : threads) thread.join();

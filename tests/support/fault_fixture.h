@@ -90,17 +90,21 @@ inline v1::JobResult measured(const v1::Job& job) {
   return result;
 }
 
-inline absl::StatusOr<v1::SynchronizeResponse> synchronize(Service& service,
+inline absl::StatusOr<v1::SynchronizeResponse> synchronize(Agents& agents,
                                                            const v1::SynchronizeRequest& request) {
   auto promise = std::make_shared<std::promise<std::pair<absl::Status, v1::SynchronizeResponse>>>();
   auto future = promise->get_future();
-  service.agents.synchronize(local_caller(), std::make_shared<v1::SynchronizeRequest>(request),
-                             [promise](absl::Status status, v1::SynchronizeResponse response) {
-                               promise->set_value({std::move(status), std::move(response)});
-                             });
+  agents.synchronize(local_caller(), std::make_shared<v1::SynchronizeRequest>(request),
+                     [promise](absl::Status status, v1::SynchronizeResponse response) {
+                       promise->set_value({std::move(status), std::move(response)});
+                     });
   auto [status, response] = future.get();
   if (!status.ok()) return status;
   return response;
+}
+inline absl::StatusOr<v1::SynchronizeResponse> synchronize(Service& service,
+                                                           const v1::SynchronizeRequest& request) {
+  return synchronize(service.agents, request);
 }
 
 // An agent as its server sees it. Not thread-safe.

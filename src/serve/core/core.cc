@@ -17,7 +17,8 @@ Core::Core(std::shared_ptr<Database> opened, const ServiceOptions& given)
       clock(options.monotonic_ms), metrics(options.version), limiter(options.config),
       in_flight(options.config.quotas),
       commit(*database, [this](double seconds, int64_t operations) {
-        metrics.committed(seconds, operations);
+        metrics.observe(Metric::kCommitSeconds, seconds);
+        metrics.observe(Metric::kCommitOperations, static_cast<double>(operations));
       }, &liveness) {
   denied.set(options.config.denied);
 }

@@ -1,25 +1,47 @@
 // What the service counts and times, in Prometheus's text format. All metrics stand in one table
-// (metrics.cc), of which docs/metrics.md is the printed form; tests/serve/metrics_test.cc compares them.
+// (metrics.cc), which says what each is; docs/metrics.md is its printed form, and
+// tests/serve/metrics_test.cc compares them.
 //
-// Methods are named after what happened. Seconds are seconds. Label values must come from the
-// program (names of states, methods, reasons), never from a request: a metric that meets more than
-// 100 sets of values counts the rest as "other", so that nobody can grow the server's memory.
+// Seconds are seconds. Label values must come from the program (names of states, methods, reasons),
+// never from a request: a metric that meets more than 100 sets of values counts the rest as
+// "other", so that nobody can grow the server's memory.
 //
 // A Metrics is thread-safe and belongs to its server. Counting costs about a microsecond.
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace lw {
 
+// A row of the table for each, in this order.
+enum class Metric {
+  // the queue
+  kJobsQueued, kJobsLeased, kLeasesExpired, kJobAttempts, kMeasurements, kQueueWait,
+  kMeasureSeconds, kDiscards,
+  // the fleet
+  kDevices, kAgentsOnline, kStudies,
+  // the store
+  kCommitSeconds, kCommitOperations, kWalBytes, kDatabaseReadOnly, kHanging, kForgotten,
+  // what is asked
+  kLookups, kLookupSeconds, kRpcs, kRpcSeconds, kStreamsOpen,
+  // what tuning spends its time on
+  kTuningSeconds, kTuningCost,
+  // the files that are read again
+  kCertificateEnds, kReloadFailures, kHandshakesFailed,
+  // the rest
+  kDoubts, kBuildInfo,
+};
+inline constexpr int kMetrics = static_cast<int>(Metric::kBuildInfo) + 1;
+
 struct MetricInfo {
+  Metric metric;
   std::string_view name;                   // with the prefix "loopwright_"
   std::string_view type;                   // counter | gauge | histogram
   std::string_view labels;                 // comma-separated; "" for none
@@ -39,37 +61,14 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  // ---- the queue
-  void queue(int64_t queued, int64_t leased);       // what there is now
-  void lease_expired(int64_t count = 1);
-  void attempt_ended(std::string_view outcome);     // done | released | lost, or a verdict
-  void measurement(std::string_view verdict, int64_t count = 1);  // verdict_name()
-  void job_waited(double seconds);                  // from being made to its first lease
-  void job_measured(double seconds);                // its run_time
-  void discarded(std::string_view reason, int64_t count = 1);  // measurements by hygiene
-  void doubted(std::string_view kind, int64_t count = 1);         // impossible | contradicted
-  // ---- the fleet: what there is now; states that are missing become 0
-  void devices(const std::map<std::string, int64_t>& by_state);
-  void agents_online(int64_t count);
-  void studies(const std::map<std::string, int64_t>& by_state);
-  // ---- the store
-  void committed(double seconds, int64_t operations);  // one group commit
-  void wal(int64_t bytes);
-  void read_only(bool is);
-  void hanging(int threads);
-  void forgotten(std::string_view what, int64_t rows);  // see retention.h
-  // ---- the files that are read again
-  void certificate_ends_in(int64_t seconds);
-  void handshakes_failed(int64_t count);
-  void reload_failed(std::string_view what);           // certificate | config
-  // ---- what is asked
-  void lookup(std::string_view outcome, double seconds);
-  // `seconds`: of a call with one answer; how long a stream was open is nobody's latency.
-  void rpc(std::string_view method, std::string_view code, std::optional<double> seconds);
-  void stream_opened();
-  void stream_closed();
-  // ---- the search: what tuning spends its time on
-  void tuning_cost(std::string_view phase, double seconds);
+  // A value for each label of the metric, in order. REQUIRES, of all below: the metric is of that
+  // type, and has so many labels.
+  using Labels = std::initializer_list<std::string_view>;
+  void add(Metric metric, double amount = 1, Labels labels = {});  // a counter, or a gauge
+  void set(Metric gauge, double value, Labels labels = {});
+  // What there is now, by the values of its one label; those that are missing become 0.
+  void set_all(Metric gauge, const std::map<std::string, int64_t>& by_label);
+  void observe(Metric histogram, double value, Labels labels = {});
 
   std::string text() const;                // the exposition
 
@@ -77,5 +76,10 @@ class Metrics {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// A call was answered. `seconds`: of one with one answer; how long a stream was open is nobody's
+// latency.
+void count_call(Metrics& metrics, std::string_view method, std::string_view code,
+                std::optional<double> seconds);
 
 }  // namespace lw

@@ -50,7 +50,7 @@ absl::Status Forgetter::step() {
         }
         next_ms_ = 0;
         for (const auto& [what, rows] : *gone) {
-          core_.metrics.forgotten(what, rows);
+          core_.metrics.add(Metric::kForgotten, static_cast<double>(rows), {what});
           since_[what] += rows;
         }
       });

@@ -155,15 +155,18 @@ absl::Status House::measure_fleet() {
     while (by_state.next()) studies[by_state.text(0)] = by_state.integer(1);
     return by_state.status();
   }));
-  core_.metrics.queue(queued, leased);
-  core_.metrics.agents_online(agents);
-  core_.metrics.devices(devices);
-  core_.metrics.studies(studies);
-  core_.metrics.read_only(!core_.commit.problem().empty());
-  core_.metrics.hanging(core_.liveness.hanging());
+  using enum Metric;
+  Metrics& metrics = core_.metrics;
+  metrics.set(kJobsQueued, static_cast<double>(queued));
+  metrics.set(kJobsLeased, static_cast<double>(leased));
+  metrics.set(kAgentsOnline, static_cast<double>(agents));
+  metrics.set_all(kDevices, devices);
+  metrics.set_all(kStudies, studies);
+  metrics.set(kDatabaseReadOnly, core_.commit.problem().empty() ? 0 : 1);
+  metrics.set(kHanging, core_.liveness.hanging());
   std::error_code none;
   const auto wal = std::filesystem::file_size(core_.database->path() + "-wal", none);
-  if (!core_.database->is_shared()) core_.metrics.wal(none ? 0 : static_cast<int64_t>(wal));
+  if (!core_.database->is_shared()) metrics.set(kWalBytes, none ? 0 : static_cast<double>(wal));
   return absl::OkStatus();
 }
 

@@ -274,7 +274,8 @@ absl::Status Schedules::batch_lookup(const Caller& caller, const v1::BatchLookup
       return store_error(found);
     }
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begun;
-    core_.metrics.lookup(state_name(result.outcome()), seconds.count());
+    core_.metrics.add(Metric::kLookups, 1, {state_name(result.outcome())});
+    core_.metrics.observe(Metric::kLookupSeconds, seconds.count());
   }
   return absl::OkStatus();
 }

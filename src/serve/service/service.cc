@@ -27,16 +27,18 @@ SearchSeat seat_of(Core& core) {
 }
 
 void count(const Changes& changes, Metrics& metrics) {
-  for (const auto& [outcome, count] : changes.attempts) {
-    for (int i = 0; i < count; ++i) metrics.attempt_ended(outcome);
+  using enum Metric;
+  for (const auto& [outcome, times] : changes.attempts) metrics.add(kJobAttempts, times, {outcome});
+  for (const auto& [verdict, rows] : changes.verdicts) metrics.add(kMeasurements, rows, {verdict});
+  for (double seconds : changes.queue_wait_s) metrics.observe(kQueueWait, seconds);
+  for (double seconds : changes.run_s) metrics.observe(kMeasureSeconds, seconds);
+  for (const auto& [phase, seconds] : changes.cost_s) {
+    metrics.add(kTuningSeconds, seconds, {phase});
+    metrics.add(kTuningCost, seconds, {phase});
   }
-  for (const auto& [verdict, count] : changes.verdicts) metrics.measurement(verdict, count);
-  for (double seconds : changes.queue_wait_s) metrics.job_waited(seconds);
-  for (double seconds : changes.run_s) metrics.job_measured(seconds);
-  for (const auto& [phase, seconds] : changes.cost_s) metrics.tuning_cost(phase, seconds);
-  for (const auto& [reason, count] : changes.discards) metrics.discarded(reason, count);
-  if (changes.expired > 0) metrics.lease_expired(changes.expired);
-  for (const Doubt& doubt : changes.doubts) metrics.doubted(doubt.kind);
+  for (const auto& [reason, rows] : changes.discards) metrics.add(kDiscards, rows, {reason});
+  metrics.add(kLeasesExpired, changes.expired);
+  for (const Doubt& doubt : changes.doubts) metrics.add(kDoubts, 1, {doubt.kind});
 }
 
 }  // namespace

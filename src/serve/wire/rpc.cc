@@ -118,7 +118,7 @@ grpc::Status conclude(const Wire& wire, const Admission& admission, std::string_
   const std::string code = absl::StatusCodeToString(status.code());
   const bool known = admission.permission != nullptr;
   const auto latency = is_stream(method) ? std::nullopt : std::optional(seconds.count());
-  wire.core->metrics.rpc(known ? method : "unknown", code, latency);
+  count_call(wire.core->metrics, known ? method : "unknown", code, latency);
   if (known && admission.permission->audited && !status.ok()) {
     note_refusal(*wire.core, admission.caller, method, subject, status);
   }

@@ -76,7 +76,7 @@ class Watch : public grpc::ServerWriteReactor<v1::StudyEvent> {
         name_(request->name()), knows_waiting_(request->knows_waiting()),
         knows_contradicted_(request->knows_contradicted()),
         sequence_(request->after_sequence()) {
-    wire_.core->metrics.stream_opened();
+    wire_.core->metrics.add(Metric::kStreamsOpen);
     absl::Status status = admission_.status;
     if (status.ok() && sequence_ < 0) status = bad_field("after_sequence", "must not be negative");
     if (status.ok()) {
@@ -101,7 +101,7 @@ class Watch : public grpc::ServerWriteReactor<v1::StudyEvent> {
   }
   void OnCancel() override { parking_.cancel(wire_.core->parked); }
   void OnDone() override {
-    wire_.core->metrics.stream_closed();
+    wire_.core->metrics.add(Metric::kStreamsOpen, -1);
     delete this;
   }
 
@@ -279,7 +279,7 @@ class Export : public grpc::ServerWriteReactor<v1::ExportRecordsResponse> {
          const v1::ExportRecordsRequest* request)
       : wire_(wire), admission_(admit(wire, *context, kMethod, Deadline::kNotWanted)),
         best_only_(request->best_only()) {
-    wire_.core->metrics.stream_opened();
+    wire_.core->metrics.add(Metric::kStreamsOpen);
     if (admission_.status.ok()) {
       next();
     } else {
@@ -296,7 +296,7 @@ class Export : public grpc::ServerWriteReactor<v1::ExportRecordsResponse> {
     }
   }
   void OnDone() override {
-    wire_.core->metrics.stream_closed();
+    wire_.core->metrics.add(Metric::kStreamsOpen, -1);
     delete this;
   }
 
@@ -334,7 +334,7 @@ class Import : public grpc::ServerReadReactor<v1::ImportRecordsRequest> {
          v1::ImportRecordsResponse* response)
       : wire_(wire), admission_(admit(wire, *context, kMethod, Deadline::kNotWanted)),
         response_(response) {
-    wire_.core->metrics.stream_opened();
+    wire_.core->metrics.add(Metric::kStreamsOpen);
     if (admission_.status.ok()) {
       StartRead(&request_);
     } else {
@@ -361,7 +361,7 @@ class Import : public grpc::ServerReadReactor<v1::ImportRecordsRequest> {
     }, kMethod);
   }
   void OnDone() override {
-    wire_.core->metrics.stream_closed();
+    wire_.core->metrics.add(Metric::kStreamsOpen, -1);
     delete this;
   }
 
