@@ -12,7 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "bench/ablation.h"
-#include "src/api/api.h"
+#include "src/api/tune_task.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/files.h"
@@ -100,7 +100,7 @@ class Ablation {
     RETURN_IF_ERROR(put_task(*store, other));
     RETURN_IF_ERROR(put_task(*store, task));
     std::vector<Measurement> neighbour = {known->measurement};
-    RETURN_IF_ERROR(store->append(other.key, neighbour));
+    RETURN_IF_ERROR(store->append(other.key(), neighbour));
     SearchOptions search;
     search.seed = static_cast<uint64_t>(seed);
     search.trials = options_.trials;
@@ -111,7 +111,7 @@ class Ablation {
     TuneHooks hooks;
     const double begin = now();
     hooks.now = [begin] { return now() - begin; };
-    ASSIGN_OR_RETURN(AblationRun run, run_ablation(task.start, task.key, *store, *measurer, variant,
+    ASSIGN_OR_RETURN(AblationRun run, run_ablation(task.start(), task.key(), *store, *measurer, variant,
                                                    search, hooks, words));
     std::cerr << absl::StrFormat("%s  seed %d  %s: %.1f s\n", words, seed, variant.name,
                                  now() - begin);
@@ -138,7 +138,7 @@ absl::StatusOr<std::vector<double>> time_together(const std::string& words, int 
   std::vector<Candidate> candidates;
   for (const std::string& text : traces) {
     ASSIGN_OR_RETURN(const Trace trace, parse_trace(text));
-    ASSIGN_OR_RETURN(const Nest nest, replay(task.start, trace));
+    ASSIGN_OR_RETURN(const Nest nest, replay(task.start(), trace));
     ASSIGN_OR_RETURN(Kernel kernel, lower(nest));
     Candidate candidate;
     candidate.ticket = static_cast<int64_t>(candidates.size());

@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/expr/expr.h"
 
 namespace lw {
+
+struct Program;
 
 struct BenchCase {
   std::string name;

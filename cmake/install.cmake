@@ -1,6 +1,6 @@
-# Installation: the program, the libraries, the public headers under include/loopwright (their paths
-# are the repository's: "src/api/api.h"), and a CMake package: find_package(Loopwright) gives
-# Loopwright::loopwright. The consumer needs the -dev packages of packages.txt's libraries.
+# Installation: the program, the libraries, the headers of include/loopwright, and a CMake package:
+# find_package(Loopwright) gives Loopwright::loopwright. The consumer needs the -dev packages of
+# packages.txt's libraries.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -29,16 +29,14 @@ add_library(loopwright_all INTERFACE)
 set_target_properties(loopwright_all PROPERTIES EXPORT_NAME loopwright)
 target_link_libraries(loopwright_all INTERFACE ${loopwright_libraries})
 target_include_directories(loopwright_all INTERFACE
-  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/loopwright>)
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(loopwright_all INTERFACE cxx_std_20)
 install(TARGETS loopwright_all ${loopwright_libraries} EXPORT LoopwrightTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/loopwright)
 install(EXPORT LoopwrightTargets NAMESPACE Loopwright::
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Loopwright)
 
-install(CODE "set(source_dir ${CMAKE_SOURCE_DIR})
-set(include_dir ${CMAKE_INSTALL_INCLUDEDIR}/loopwright)")
-install(SCRIPT cmake/public_headers.cmake)
+install(DIRECTORY include/loopwright DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS loopwright RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 configure_package_config_file(cmake/LoopwrightConfig.cmake.in

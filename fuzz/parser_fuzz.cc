@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "src/base/check.h"
+#include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "src/expr/reference/interpret.h"
 #include "src/expr/work/work.h"

@@ -7,7 +7,9 @@
 #include <set>
 
 #include "loopwright/v1/agent.pb.h"
+#include "schedules/steps.h"
 #include "schedules/targets/target.h"
+#include "src/api/task.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/hash.h"
@@ -70,9 +72,9 @@ std::vector<std::string> drawn_traces() {
   Rng rng(3);
   while (traces.size() < kPool) {
     const Task task = product(0, rng);
-    const std::vector<Sketch> space = make_space(task.start);
+    const std::vector<Sketch> space = make_space(task.start());
     const auto which = rng.below(static_cast<int64_t>(space.size()));
-    const absl::StatusOr<Sample> drawn = sample(task.start, space[static_cast<size_t>(which)], rng);
+    const absl::StatusOr<Sample> drawn = sample(task.start(), space[static_cast<size_t>(which)], rng);
     if (drawn.ok()) traces.push_back(to_text(drawn->trace));
   }
   return traces;
@@ -165,7 +167,7 @@ void fill_large(const std::string& file, const ServiceBenchOptions& options) {
       for (int i = 0; i < options.keys; ++i) {
         const Task task = bench_task(i, options.shapes);
         RETURN_IF_ERROR(put_task(*store_in(tx), task));
-        keys.push_back(task.key);
+        keys.push_back(task.key());
       }
       return absl::OkStatus();
     }).ok());
@@ -192,21 +194,21 @@ absl::Status put_study(WriteTransaction& tx, const Task& task, int number, const
   study.id = concat("BENCH", number);
   study.client = concat("client", number % shape.clients);
   v1::StudyWorkload& workload = *study.spec.add_workloads();
-  workload.set_name(task.workload.source_words);
-  workload.set_program(print(*task.program));
+  workload.set_name(task.workload().source_words);
+  workload.set_program(print(*task.program()));
   study.spec.set_target(kBenchTarget);
   study.spec.set_trials(1'000'000);
   study.state = v1::STUDY_STATE_RUNNING;
-  study.target = study.device_target = task.key.target;
+  study.target = study.device_target = task.key().target;
   study.created_ms = study.updated_ms = now_ms;
   RETURN_IF_ERROR(insert_study(tx, study));
   StudyWorkloadRow row;
   row.study = study.id;
-  row.name = task.workload.source_words;
-  row.workload = task.key.workload;
-  row.backend = task.key.backend;
-  row.threads = task.key.threads;
-  row.cache = task.key.cache;
+  row.name = task.workload().source_words;
+  row.workload = task.key().workload;
+  row.backend = task.key().backend;
+  row.threads = task.key().threads;
+  row.cache = task.key().cache;
   RETURN_IF_ERROR(insert_workload(tx, row));
   v1::StudyEvent event;
   event.set_kind(v1::StudyEvent::KIND_CREATED);
@@ -219,16 +221,16 @@ JobRow job_of(const Task& task, int study, int number, const QueueShape& shape, 
   JobRow job;
   job.study = concat("BENCH", study);
   job.client = concat("client", study % shape.clients);
-  job.target = task.key.target;
-  job.backend = task.key.backend;
+  job.target = task.key().target;
+  job.backend = task.key().backend;
   job.created_ms = now_ms;
   job.candidates = shape.candidates;
   job.payload.set_kind(v1::JOB_KIND_MEASURE);
-  job.payload.set_program(print(*task.program));
-  job.payload.set_workload_id(task.key.workload);
-  *job.payload.mutable_target() = to_proto(*task.target);
-  job.payload.set_threads(task.key.threads);
-  job.payload.set_cache(task.key.cache);
+  job.payload.set_program(print(*task.program()));
+  job.payload.set_workload_id(task.key().workload);
+  *job.payload.mutable_target() = to_proto(*task.target());
+  job.payload.set_threads(task.key().threads);
+  job.payload.set_cache(task.key().cache);
   job.payload.set_seed(1);
   job.payload.mutable_timeout()->set_seconds(600);
   for (int i = 0; i < shape.candidates; ++i) {
@@ -250,12 +252,12 @@ Task bench_task(int number, int shapes) {
 Task unknown_task(Rng& rng) { return product(0, rng); }
 
 std::vector<std::string> bench_traces(const Task& task, int count) {
-  const std::vector<Sketch> space = make_space(task.start);
+  const std::vector<Sketch> space = make_space(task.start());
   Rng rng(7);
   std::set<std::string> traces;
   while (static_cast<int>(traces.size()) < count) {
     const auto which = rng.below(static_cast<int64_t>(space.size()));
-    const absl::StatusOr<Sample> drawn = sample(task.start, space[static_cast<size_t>(which)], rng);
+    const absl::StatusOr<Sample> drawn = sample(task.start(), space[static_cast<size_t>(which)], rng);
     if (drawn.ok() && lower(drawn->nest).ok()) traces.insert(to_text(drawn->trace));
   }
   return {traces.begin(), traces.end()};

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bench/service/rows.h"
-#include "src/api/api.h"
+#include "loopwright/task.h"
 #include "src/base/rng.h"
 #include "tuner_db/best.h"
 #include "tuner_db/ladder/ladder.h"

@@ -15,6 +15,7 @@
 #include "loopwright/v1/fleet.grpc.pb.h"
 #include "loopwright/v1/schedule.grpc.pb.h"
 #include "schedules/targets/target.h"
+#include "src/api/task.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/base/rng.h"
@@ -148,7 +149,7 @@ void group_commit_alone(const ServiceBenchOptions& options, ServiceReport& repor
       if (next == ready.size() || now() - begin > seconds) return;
       std::vector<Measurement>& batch = ready[next++];
       commit.submit(
-          [&task, &batch](WriteTransaction& tx) { return store_in(tx)->append(task.key, batch); },
+          [&task, &batch](WriteTransaction& tx) { return store_in(tx)->append(task.key(), batch); },
           [&](absl::Status status) {
             CHECK(status.ok());
             submit();
@@ -194,14 +195,14 @@ loopwright::v1::PutRecordsRequest ten_thousand(const std::vector<Task>& tasks,
   request.set_request_id(request_id(number));
   for (size_t t = 0; t < tasks.size(); ++t) {
     const Task& task = tasks[t];
-    const WorkloadRow workload = *store.workload(task.key.workload);
-    const Target target = *store.target(task.key.target);
+    const WorkloadRow workload = *store.workload(task.key().workload);
+    const Target target = *store.target(task.key().target);
     for (int i = 0; i < 100; ++i) {
       loopwright::v1::Record& record = *request.add_records();
-      *record.mutable_key() = to_proto(task.key);
+      *record.mutable_key() = to_proto(task.key());
       Measurement m = bench_measurement(static_cast<int>(100 * number + i), rng);
       m.trace = traces[t][static_cast<size_t>(i)];
-      scale(task.workload.flops / 1e6, &m);  // some 10 to 100 GFLOP/s
+      scale(task.workload().flops / 1e6, &m);  // some 10 to 100 GFLOP/s
       *record.mutable_measurement() = to_proto(m);
       if (i > 0) continue;
       *record.mutable_workload() = to_proto(workload);

@@ -3,13 +3,14 @@
 #include <filesystem>
 
 #include "bench/service/fill.h"
+#include "loopwright/client.h"
 #include "src/api/lookup.h"
+#include "src/api/task.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/base/message.h"
 #include "src/base/rng.h"
 #include "src/client/cache.h"
-#include "src/client/client.h"
 #include "src/client/withdrawn_cache.h"
 
 namespace lw {
@@ -52,11 +53,11 @@ void bench_withdrawn(const ServiceBenchOptions& options, ServiceReport& report) 
     const Task task = bench_task(i, kEntries);
     Measurement m = bench_measurement(i + 1, rng);
     m.verified = true;
-    auto record = std::make_shared<ScheduleRecord>(make_record(task.workload, {task.key, m, {}}));
+    auto record = std::make_shared<ScheduleRecord>(make_record(task.workload(), {task.key(), m, {}}));
     for (int other = 0; other < kRecordTraces - 1; ++other) {
       record->others.push_back({bench_measurement(i + other, rng).trace, 1.0});
     }
-    CHECK(cache.write(task.key, {{Rung::kExact, 0, false, record}}, 1).ok());
+    CHECK(cache.write(task.key(), {{Rung::kExact, 0, false, record}}, 1).ok());
     entries.push_back(request_of(task));
   }
   for (const int withdrawals : {0, kWithdrawals}) {

@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "src/client/client.h"
-#include "src/measure/run/runner.h"
-#include "tuner_db/ladder/snapshot.h"
+#include "loopwright/client.h"
+#include "loopwright/kernel.h"
 
 namespace {
 
@@ -45,15 +44,15 @@ int main(int argc, char** argv) {
               found->origin.empty() ? "the analytic model" : found->origin.c_str(),
               milliseconds(begun));
   if (answer.record != nullptr) {
-    std::printf("measured %.2f us for %s, distance %.2f\n", answer.record->time_us,
-                answer.record->words.c_str(), answer.distance);
+    std::printf("measured %.2f us for %s, distance %.2f\n", answer.time_us(),
+                answer.source_words().c_str(), answer.distance);
   }
   std::printf("%s", answer.trace.c_str());
 
   const auto kernel = lw::Executable::create(*task, lw::as_choice(answer));
-  auto memory = lw::ArgumentMemory::create(*task->program);
+  auto memory = lw::ArgumentMemory::create(*task->program());
   if (!kernel.ok() || !memory.ok()) return fail(kernel.ok() ? memory.status() : kernel.status());
-  memory->fill_inputs(*task->program, 1);
+  memory->fill_inputs(*task->program(), 1);
   if (const auto packed = (*kernel)->prepack(memory->pointers()); !packed.ok()) return fail(packed);
   for (int warm = 0; warm < 3; ++warm) (*kernel)->run(memory->pointers()).IgnoreError();
   const auto start = std::chrono::steady_clock::now();

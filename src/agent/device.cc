@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "schedules/targets/target.h"
 #include "src/agent/describe.h"
+#include "src/api/tune_task.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/base/parallel_pool.h"
@@ -71,9 +72,9 @@ std::string emulated_identity(const DeviceSpec& spec) {
 absl::StatusOr<std::unique_ptr<Measurer>> emulated_measurer(const DeviceSpec& spec,
                                                             const Task& task, uint64_t seed) {
   ASSIGN_OR_RETURN(const Target target, find_target(spec.target));
-  if (task.target->family != target.family) {
+  if (task.target()->family != target.family) {
     return absl::FailedPreconditionError(
-        concat("this device emulates ", target.family, ", not ", task.target->family));
+        concat("this device emulates ", target.family, ", not ", task.target()->family));
   }
   if (absl::StatusOr<Emulator> emulator = emulator_of(spec); !emulator.ok()) {
     return absl::FailedPreconditionError(emulator.status().message());

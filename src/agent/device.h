@@ -20,11 +20,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "loopwright/task.h"
 #include "loopwright/v1/agent.pb.h"
-#include "src/api/api.h"
 #include "src/measure/process/isolation.h"
+#include "tuner_db/time_kind.h"
 
 namespace lw {
+
+class Measurer;
 
 struct DeviceKind;
 

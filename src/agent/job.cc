@@ -11,7 +11,9 @@
 #include <thread>
 
 #include "cost_model/cost_model.h"
+#include "schedules/steps.h"
 #include "schedules/targets/target.h"
+#include "src/api/task.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/message.h"
@@ -55,7 +57,7 @@ struct Flying {
 
 absl::StatusOr<Candidate> make_candidate(const Task& task, const v1::CandidateSpec& spec) {
   ASSIGN_OR_RETURN(const Trace trace, parse_trace(spec.trace()));
-  ASSIGN_OR_RETURN(const Nest nest, replay(task.start, trace));
+  ASSIGN_OR_RETURN(const Nest nest, replay(task.start(), trace));
   ASSIGN_OR_RETURN(Kernel kernel, lower(nest));
   Candidate candidate;
   candidate.kernel = std::make_shared<const Kernel>(std::move(kernel));
@@ -221,19 +223,21 @@ absl::Status JobBench::prepare(const v1::Job& job, v1::JobRefusal* refusal) {
   }
   ASSIGN_OR_RETURN(Target target, from_proto(job.target()));
   const std::string name = program.name;
-  ASSIGN_OR_RETURN(task_, make_task(std::move(program), name, std::move(target), job.threads()));
+  ASSIGN_OR_RETURN(Task task, make_task(std::move(program), name, std::move(target), job.threads()));
   *refusal = v1::JOB_REFUSAL_BACKEND;
-  if (!job.backend().empty() && job.backend() != task_.key.backend) {
+  if (!job.backend().empty() && job.backend() != task.key().backend) {
     return absl::FailedPreconditionError(concat("job.backend: ", job.backend(), " is wanted, ",
-                                                task_.key.backend, " makes the kernels here"));
+                                                task.key().backend, " makes the kernels here"));
   }
   *refusal = v1::JOB_REFUSAL_TOO_LARGE;
   if (const double present = spec_.kind->memory(spec_); present > 0) {
-    RETURN_IF_ERROR(check_measurable(*task_.program, present));
+    RETURN_IF_ERROR(check_measurable(*task.program(), present));
   }
   *refusal = v1::JOB_REFUSAL_UNSPECIFIED;
-  task_.key.cache = job.cache();
-  ASSIGN_OR_RETURN(measurer_, spec_.kind->make_measurer(spec_, task_, job.seed()));
+  Key key = task.key();
+  key.cache = job.cache();
+  task_ = with_key(task, key);
+  ASSIGN_OR_RETURN(measurer_, spec_.kind->make_measurer(spec_, *task_, job.seed()));
   prepared_ = std::move(wanted);
   return absl::OkStatus();
 }
@@ -243,7 +247,7 @@ bool JobBench::measure(const v1::Job& job, const JobHooks& hooks, double deadlin
   std::map<int64_t, Flying> flying;
   std::vector<Candidate> batch;
   for (const v1::CandidateSpec& spec : job.candidates()) {
-    absl::StatusOr<Candidate> candidate = make_candidate(task_, spec);
+    absl::StatusOr<Candidate> candidate = make_candidate(*task_, spec);
     if (!candidate.ok()) {
       hooks.outcome(failed_candidate(spec.index(), v1::VERDICT_BUILD_ERROR,
                                      std::string(candidate.status().message())));

@@ -5,10 +5,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "loopwright/v1/agent.pb.h"
 #include "src/agent/device.h"
+#include "src/search/measurer.h"
 
 namespace lw {
 
@@ -38,7 +40,7 @@ class JobBench {
 
   const DeviceSpec spec_;
   std::string prepared_;  // identity of what is below
-  Task task_;
+  std::optional<Task> task_;
   std::unique_ptr<Measurer> measurer_;
 };
 

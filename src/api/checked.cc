@@ -3,6 +3,9 @@
 #include <utility>
 
 #include "cost_model/cost_model.h"
+#include "loopwright/kernel.h"
+#include "src/api/lookup.h"
+#include "src/api/tune_task.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/measure/local.h"
@@ -35,7 +38,7 @@ absl::Status check_in_worker(const Task& task, const Choice& choice) {
   Candidate candidate;
   candidate.kernel = choice.kernel;
   candidate.verify = true;
-  candidate.draft_us = draft_us(choice.nest);
+  candidate.draft_us = draft_us(*choice.nest);
   measurer->submit({candidate});
   const std::vector<Outcome> outcomes = measurer->poll(kMostSeconds);
   if (outcomes.empty()) {
@@ -66,7 +69,7 @@ absl::StatusOr<Choice> checked(const Task& task, const LookupAnswer& answer,
     if (passed.ok()) return choice;
     if (!absl::IsAborted(passed)) return passed;
   }
-  return absl::AbortedError(concat("'", task.workload.source_words, "' is not tuned, and ",
+  return absl::AbortedError(concat("'", task.workload().source_words, "' is not tuned, and ",
                                    described(choice), " failed its check: ",
                                    std::string(passed.message()),
                                    "; `loopwright tune` looks for one that is right"));

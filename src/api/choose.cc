@@ -1,8 +1,9 @@
 // Which schedule a task gets: the stored best, or the zero-trial answer. (Lower rungs: lookup.cc.)
-#include "src/api/api.h"
+#include "src/api/task.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/lower/lower.h"
+#include "src/search/search.h"
 #include "tuner_db/ladder/ladder.h"
 
 namespace lw {
@@ -10,40 +11,48 @@ namespace {
 
 absl::StatusOr<Choice> finish(const Task& task, Choice choice) {
   ASSIGN_OR_RETURN(const Trace trace, parse_trace(choice.trace));
-  ASSIGN_OR_RETURN(choice.nest, replay(task.start, trace));
-  ASSIGN_OR_RETURN(Kernel kernel, lower(choice.nest));
+  ASSIGN_OR_RETURN(Nest nest, replay(task.start(), trace));
+  ASSIGN_OR_RETURN(Kernel kernel, lower(nest));
+  choice.nest = std::make_shared<const Nest>(std::move(nest));
   choice.kernel = std::make_shared<const Kernel>(std::move(kernel));
   return choice;
 }
 
+absl::StatusOr<Choice> finish_stored(const Task& task, const Measurement& measurement) {
+  Choice choice;
+  choice.outcome = "exact";
+  choice.trace = measurement.trace;
+  choice.measurement = std::make_shared<const Measurement>(measurement);
+  return finish(task, std::move(choice));
+}
+
 absl::StatusOr<std::string> zero_trial_trace(const Task& task) {
-  Search search(task.start, SearchOptions(), make_draft_model());
+  Search search(task.start(), SearchOptions(), make_draft_model());
   ASSIGN_OR_RETURN(const Proposal proposal, search.zero_trial());
   return proposal.text;
 }
 
 }  // namespace
 
+double Choice::time_us() const { return measurement == nullptr ? 0 : measurement->time_us; }
+
 absl::StatusOr<Choice> choose(const Task& task, const Store* store) {
-  Choice choice;
   if (store != nullptr) {
-    absl::StatusOr<BestRow> best = store->top(task.key, kRecordTraces);
+    absl::StatusOr<BestRow> best = store->top(task.key(), kRecordTraces);
     if (best.ok()) {
-      choice.outcome = "exact";
-      choice.trace = best->measurement.trace;
-      choice.measurement = best->measurement;
-      absl::StatusOr<Choice> finished = finish(task, choice);
+      absl::StatusOr<Choice> finished = finish_stored(task, best->measurement);
       for (const RankedTrace& other : best->others) {  // the best does not apply: the next
         if (finished.ok()) break;
-        choice.trace = choice.measurement->trace = other.trace;
-        choice.measurement->time_us = choice.measurement->ci_low_us =
-            choice.measurement->ci_high_us = other.time_us;
-        if (absl::StatusOr<Choice> next = finish(task, choice); next.ok()) finished = next;
+        Measurement measured = best->measurement;
+        measured.trace = other.trace;
+        measured.time_us = measured.ci_low_us = measured.ci_high_us = other.time_us;
+        if (absl::StatusOr<Choice> next = finish_stored(task, measured); next.ok()) finished = next;
       }
       return finished;
     }
     if (!absl::IsNotFound(best.status())) return best.status();
   }
+  Choice choice;
   choice.outcome = "default";
   ASSIGN_OR_RETURN(choice.trace, zero_trial_trace(task));
   return finish(task, std::move(choice));

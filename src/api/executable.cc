@@ -1,8 +1,13 @@
-#include "src/api/api.h"
+#include "loopwright/kernel.h"
+#include "loopwright/program.h"
+#include "src/api/task.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/base/parallel_pool.h"
+#include "src/build/build.h"
 #include "src/expr/reference/interpret.h"
 #include "src/measure/machine/processors.h"
+#include "src/measure/run/guarded.h"
 #include "src/measure/run/runner.h"
 #include "src/measure/workers/emulator.h"
 
@@ -17,7 +22,7 @@ absl::Status refused(int code) {
 }  // namespace
 
 absl::StatusOr<Artifact> build(const Task& task, const Choice& choice) {
-  return task.backend->build(*choice.kernel, *task.target);
+  return task.backend().build(*choice.kernel, *task.target());
 }
 
 struct Executable::Emulated {
@@ -36,9 +41,9 @@ absl::StatusOr<std::unique_ptr<Executable>> Executable::create(const Task& task,
   ASSIGN_OR_RETURN(Artifact artifact, build(task, choice));
   std::unique_ptr<Executable> executable = std::unique_ptr<Executable>(new Executable);
   if (device == RunsOn::kEmulator) {
-    ASSIGN_OR_RETURN(Emulator emulator, find_emulator(*task.target));
+    ASSIGN_OR_RETURN(Emulator emulator, find_emulator(*task.target()));
     executable->emulated_ = std::make_unique<Emulated>(Emulated{
-        std::move(emulator), task.program, std::move(artifact), task.threads()});
+        std::move(emulator), task.program(), std::move(artifact), task.threads()});
     return executable;
   }
   if (task.threads() > 1) {
@@ -64,11 +69,13 @@ absl::Status Executable::run(void* const* arguments) {
 
 absl::StatusOr<ArgumentMemory> ArgumentMemory::create(const Program& program) {
   ArgumentMemory memory;
+  std::vector<GuardedMap> maps;
   for (int t : arguments(program)) {
     ASSIGN_OR_RETURN(GuardedMap map, GuardedMap::create(bytes(program.tensors[t]), -1, true));
     memory.pointers_.push_back(map.data());
-    memory.maps_.push_back(std::move(map));
+    maps.push_back(std::move(map));
   }
+  memory.maps_ = std::make_shared<const std::vector<GuardedMap>>(std::move(maps));
   return memory;
 }
 

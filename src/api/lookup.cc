@@ -4,10 +4,12 @@
 
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
+#include "src/api/task.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/message.h"
 #include "src/lower/lower.h"
+#include "src/search/search.h"
 
 namespace lw {
 namespace {
@@ -32,7 +34,7 @@ bool same_structure(const Trace& a, const Trace& b) {
 class Settling {
  public:
   Settling(const Task& task, std::vector<Match> candidates, const LookupOptions& options)
-      : task_(task), candidates_(std::move(candidates)), options_(options), start_(task.start) {
+      : task_(task), candidates_(std::move(candidates)), options_(options), start_(task.start()) {
     start_.stop = options.stop;
   }
 
@@ -126,19 +128,19 @@ class Settling {
     if (!options_.zero_trial) return best;
     SearchOptions stoppable;
     stoppable.stop = options_.stop;
-    Search search(task_.start, stoppable, make_draft_model());
+    Search search(task_.start(), stoppable, make_draft_model());
     const absl::StatusOr<lw::Proposal> zero = search.zero_trial();
     return zero.ok() && zero->draft_us > 0 ? std::min(best, zero->draft_us) : best;
   }
 
   bool is_of_this(const ScheduleRecord& record) const {
-    return record.key.workload == task_.key.workload && record.key.threads == task_.key.threads;
+    return record.key.workload == task_.key().workload && record.key.threads == task_.key().threads;
   }
 
   // What the record's time per operation comes to on this task; 0: not known.
   double time_here(const ScheduleRecord& record) const {
-    const WorkloadRow& asked = task_.workload;
-    if (record.key.workload == task_.key.workload) return record.time_us;
+    const WorkloadRow& asked = task_.workload();
+    if (record.key.workload == task_.key().workload) return record.time_us;
     if (asked.flops > 0 && record.flops > 0) return record.time_us * asked.flops / record.flops;
     return record.bytes > 0 ? record.time_us * asked.bytes / record.bytes : 0;
   }
@@ -181,8 +183,8 @@ class Settling {
       if (best_us > 0) out.predicted_loss = std::max(0.0, *out.predicted_us / best_us - 1);
     }
     out.notes = std::move(notes_);
-    out.nest = std::move(chosen.sample.nest);
-    out.nest.stop = Stop();
+    chosen.sample.nest.stop = Stop();
+    out.nest = std::make_shared<const Nest>(std::move(chosen.sample.nest));
     out.kernel = std::make_shared<const Kernel>(std::move(kernel));
     return out;
   }
@@ -228,8 +230,16 @@ std::string dump(const Json& json) {
 
 }  // namespace
 
+double LookupAnswer::time_us() const { return record == nullptr ? 0 : record->time_us; }
+std::string_view LookupAnswer::time_kind() const {
+  return record == nullptr ? "" : time_kind_name(record->time_kind);
+}
+std::string LookupAnswer::source_words() const {
+  return record == nullptr ? "" : record->source_words;
+}
+
 LookupRequest request_of(const Task& task) {
-  return {task.key, task.workload.family, task.workload.shape, task.target};
+  return {task.key(), task.workload().family, task.workload().shape, task.target()};
 }
 
 absl::StatusOr<LookupAnswer> settle(const Task& task, const std::vector<Match>& candidates,
@@ -244,11 +254,12 @@ absl::StatusOr<LookupAnswer> default_answer(const Task& task, const LookupOption
   if (!options.zero_trial) return answer;
   SearchOptions stoppable;
   stoppable.stop = options.stop;
-  Search search(task.start, stoppable, make_draft_model());
+  Search search(task.start(), stoppable, make_draft_model());
   ASSIGN_OR_RETURN(const lw::Proposal zero, search.zero_trial());
   answer.trace = zero.text;
-  ASSIGN_OR_RETURN(answer.nest, replay(task.start, zero.trace));
-  ASSIGN_OR_RETURN(Kernel kernel, lower(answer.nest));
+  ASSIGN_OR_RETURN(Nest nest, replay(task.start(), zero.trace));
+  ASSIGN_OR_RETURN(Kernel kernel, lower(nest));
+  answer.nest = std::make_shared<const Nest>(std::move(nest));
   answer.kernel = std::make_shared<const Kernel>(std::move(kernel));
   return answer;
 }
@@ -295,7 +306,7 @@ Choice as_choice(const LookupAnswer& answer) {
     m.max_rel_error = record.max_rel_error;
     m.source = record.source;
     m.unix_ms = record.unix_ms;
-    choice.measurement = std::move(m);
+    choice.measurement = std::make_shared<const Measurement>(std::move(m));
   }
   return choice;
 }

@@ -9,18 +9,17 @@
 // `notes` say why.
 #pragma once
 
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/api/api.h"
+#include "loopwright/lookup.h"
+#include "src/base/stop.h"
 #include "tuner_db/ladder/ladder.h"
 
 namespace lw {
 
-struct Kernel;
+class Task;
 
 struct LookupOptions {
   LadderOptions ladder;
@@ -30,30 +29,6 @@ struct LookupOptions {
   // Looked at while traces are adapted and schedules are searched for; asked, the look-up ends with
   // kCancelled or kDeadlineExceeded.
   Stop stop;
-};
-
-struct LookupAnswer {
-  Rung outcome = Rung::kDefault;
-  std::shared_ptr<const ScheduleRecord> record;  // null for default
-  std::string trace;                             // for the task; text
-  bool adapted = false;                          // `trace` is not the record's
-  double distance = 0;
-  bool stale = false;
-  std::optional<int64_t> age_ms;  // of the measurement, where the time is known
-  // How much longer than a tuned kernel this one is expected to take: 0.1 for 10 %, never less than
-  // 0. predicted_us, beside the best time that was measured for this task's workload and threads
-  // on the record's target, of the records looked at; where none was, beside the best that theirs
-  // come to per operation. Without a measured time it is what the draft model knows and no more.
-  // Empty for default.
-  std::optional<double> predicted_loss;
-  // A guess at the time: the record's time per operation (per byte where there are none) on this
-  // task, as much longer as the draft model finds the trace than the best of all traces looked at
-  // (the zero-trial one included). What was measured for this workload is no guess. Empty for
-  // default, and where nothing is known of the work.
-  std::optional<double> predicted_us;
-  std::vector<std::string> notes;  // records passed over, and why
-  Nest nest;
-  std::shared_ptr<const Kernel> kernel;  // null when there is no trace
 };
 
 LookupRequest request_of(const Task& task);
@@ -68,11 +43,6 @@ absl::StatusOr<LookupAnswer> settle(const Task& task, const std::vector<Match>& 
                                     const LookupOptions& options);
 absl::StatusOr<LookupAnswer> default_answer(const Task& task, const LookupOptions& options);
 
-// For what runs and exports.
-Choice as_choice(const LookupAnswer& answer);
-
-// JSON text of an answer: outcome, record (null for default), trace, and the rest by their names.
-std::string to_json(const LookupAnswer& answer);
 std::string to_json(const ScheduleRecord& record);
 
 }  // namespace lw

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "absl/strings/str_join.h"
+#include "loopwright/program.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 

@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/expr/expr.h"
 
 namespace lw {
+
+struct Tensor;
 
 // Only what our tensors can be: little-endian, C order. bf16, which NumPy does not have, is "<u2"
 // or

@@ -5,7 +5,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "schedules/targets/identity.h"
-#include "src/api/api.h"
+#include "schedules/targets/target.h"
+#include "src/api/task.h"
 #include "src/api/words.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
@@ -14,6 +15,7 @@
 #include "src/measure/memory.h"
 #include "src/measure/workers/workbench.h"
 #include "tuner_db/key_terms.h"
+#include "tuner_db/workload_row.h"
 
 namespace lw {
 namespace {
@@ -34,13 +36,53 @@ double argument_bytes(const Program& program) {
 }
 
 absl::Status check_memory(const Task& task) {
-  const double needed = argument_bytes(*task.program), present = memory_limit();
+  const double needed = argument_bytes(*task.program()), present = memory_limit();
   if (needed <= present) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
       "the tensors need %.1f GB, this machine has %.1f", needed / 1e9, present / 1e9));
 }
 
+absl::StatusOr<Task::Parts> make_parts(Program program, const std::string& words,
+                                       std::shared_ptr<const Target> target, int threads) {
+  if (threads < 0 || threads > kMaxThreads) {
+    return absl::InvalidArgumentError(
+        concat("the number of threads must be 1 to ", kMaxThreads, ", not ", threads));
+  }
+  if (const std::string later = later_fields(*target); !later.empty()) {
+    return absl::UnimplementedError(
+        concat("of another version: target '", target->name, "' says ", later,
+               ", which this program does not understand; update it"));
+  }
+  Task::Parts parts;
+  parts.program = std::make_shared<const Program>(std::move(program));
+  parts.target = std::move(target);
+  ASSIGN_OR_RETURN(parts.backend, find_backend(parts.target->family));
+  parts.workload = workload_row(*parts.program, words);
+  parts.key.workload = parts.workload.id;
+  parts.key.target = target_id(*parts.target);
+  parts.key.backend = parts.backend->version();
+  parts.key.threads = threads > 0 ? threads : static_cast<int>(allowed_cpus().size());
+  parts.start = make_nest(parts.program, parts.target, parts.key.threads);
+  return parts;
+}
+
 }  // namespace
+
+Task::Task(Parts parts) : parts_(std::make_shared<const Parts>(std::move(parts))) {}
+const std::shared_ptr<const Program>& Task::program() const { return parts_->program; }
+const std::shared_ptr<const Target>& Task::target() const { return parts_->target; }
+int Task::threads() const { return parts_->key.threads; }
+const Backend& Task::backend() const { return *parts_->backend; }
+const Nest& Task::start() const { return parts_->start; }
+const Key& Task::key() const { return parts_->key; }
+const WorkloadRow& Task::workload() const { return parts_->workload; }
+
+absl::StatusOr<std::shared_ptr<const Target>> load_target(std::string_view name_or_json) {
+  const bool is_json = name_or_json.starts_with("{");
+  ASSIGN_OR_RETURN(Target target,
+                   is_json ? parse_target(name_or_json) : find_target(name_or_json));
+  return std::make_shared<const Target>(std::move(target));
+}
 
 absl::StatusOr<Task> make_task(const std::vector<std::string>& words, const TaskOptions& options) {
   ASSIGN_OR_RETURN(Program program, load_workload(words, options.const_names));
@@ -53,36 +95,38 @@ absl::StatusOr<Task> make_task(Program program, const std::string& words,
   if (!target.ok()) {
     return absl::InvalidArgumentError(target.status().message());  // the request names it
   }
-  ASSIGN_OR_RETURN(Task task,
-                   make_task(std::move(program), words, *std::move(target), options.threads));
+  ASSIGN_OR_RETURN(Task::Parts parts,
+                   make_parts(std::move(program), words,
+                              std::make_shared<const Target>(*std::move(target)), options.threads));
   const Objective objective = options.winograd ? Objective::kTimeWinograd : Objective::kTime;
-  task.key.objective = std::string(objective_name(objective));
-  task.start.winograd = allows_winograd(objective);
-  return task;
+  parts.key.objective = std::string(objective_name(objective));
+  parts.start.winograd = allows_winograd(objective);
+  return Task(std::move(parts));
+}
+
+absl::StatusOr<Task> make_task(Program program, const std::string& words,
+                               std::shared_ptr<const Target> target, int threads) {
+  ASSIGN_OR_RETURN(Task::Parts parts,
+                   make_parts(std::move(program), words, std::move(target), threads));
+  return Task(std::move(parts));
 }
 
 absl::StatusOr<Task> make_task(Program program, const std::string& words, Target target,
                                int threads) {
-  if (threads < 0 || threads > kMaxThreads) {
-    return absl::InvalidArgumentError(
-        concat("the number of threads must be 1 to ", kMaxThreads, ", not ", threads));
-  }
-  if (const std::string later = later_fields(target); !later.empty()) {
-    return absl::UnimplementedError(
-        concat("of another version: target '", target.name, "' says ", later,
-               ", which this program does not understand; update it"));
-  }
-  Task task;
-  task.program = std::make_shared<const Program>(std::move(program));
-  task.target = std::make_shared<const Target>(std::move(target));
-  ASSIGN_OR_RETURN(task.backend, find_backend(task.target->family));
-  task.workload = workload_row(*task.program, words);
-  task.key.workload = task.workload.id;
-  task.key.target = target_id(*task.target);
-  task.key.backend = task.backend->version();
-  task.key.threads = threads > 0 ? threads : static_cast<int>(allowed_cpus().size());
-  task.start = make_nest(task.program, task.target, task.key.threads);
-  return task;
+  return make_task(std::move(program), words, std::make_shared<const Target>(std::move(target)),
+                   threads);
+}
+
+Task with_key(const Task& task, const Key& key) {
+  Task::Parts parts = task.parts();
+  parts.key = key;
+  return Task(std::move(parts));
+}
+
+Task with_words(const Task& task, const std::string& words) {
+  Task::Parts parts = task.parts();
+  parts.workload.source_words = words;
+  return Task(std::move(parts));
 }
 
 absl::StatusOr<Program> reload_program(const WorkloadRow& row) {
@@ -112,10 +156,10 @@ absl::StatusOr<Program> reload_program(const WorkloadRow& row) {
 absl::Status check_runs_here(const Task& task) {
   RETURN_IF_ERROR(check_memory(task));
   ASSIGN_OR_RETURN(const Target host, find_target("host"));
-  const std::string missing = missing_feature(*task.target, host);
+  const std::string missing = missing_feature(*task.target(), host);
   if (!missing.empty()) {
     return absl::NotFoundError(
-        concat("no device for target '", task.target->name, "': this machine lacks ", missing));
+        concat("no device for target '", task.target()->name, "': this machine lacks ", missing));
   }
   const int processors = static_cast<int>(allowed_cpus().size());
   if (task.threads() > processors) {
@@ -128,15 +172,15 @@ absl::Status check_runs_here(const Task& task) {
 
 absl::StatusOr<RunsOn> find_device(const Task& task) {
   ASSIGN_OR_RETURN(const Target host, find_target("host"));
-  if (missing_feature(*task.target, host) != task.target->family) {
+  if (missing_feature(*task.target(), host) != task.target()->family) {
     RETURN_IF_ERROR(check_runs_here(task));
     return RunsOn::kHost;
   }
   RETURN_IF_ERROR(check_memory(task));
-  const absl::StatusOr<Emulator> emulator = find_emulator(*task.target);
+  const absl::StatusOr<Emulator> emulator = find_emulator(*task.target());
   if (emulator.ok()) return RunsOn::kEmulator;
-  return absl::NotFoundError(concat("no device for target '", task.target->name,
-                                    "': this machine lacks ", task.target->family, ", and ",
+  return absl::NotFoundError(concat("no device for target '", task.target()->name,
+                                    "': this machine lacks ", task.target()->family, ", and ",
                                     std::string(emulator.status().message())));
 }
 
@@ -153,8 +197,8 @@ TimeKind time_kind(RunsOn device) {
 }
 
 absl::Status put_task(Store& store, const Task& task) {
-  RETURN_IF_ERROR(store.put_workload(task.workload));
-  return store.put_target(task.key.target, identity_of(*task.target));
+  RETURN_IF_ERROR(store.put_workload(task.workload()));
+  return store.put_target(task.key().target, identity_of(*task.target()));
 }
 
 }  // namespace lw

@@ -1,6 +1,9 @@
+#include "src/api/tune_task.h"
+
 #include <algorithm>
 
-#include "src/api/api.h"
+#include "loopwright/bounds.h"
+#include "loopwright/tuning.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
@@ -75,17 +78,17 @@ absl::StatusOr<SuiteItem> suite_item(SuiteMember& member, const SearchOptions& o
   const Task& task = member.task;
   ASSIGN_OR_RETURN(const Bound bound, measure_bound(task, kBoundSeconds));
   SuiteItem item;
-  item.start = task.start;
-  item.key = task.key;
+  item.start = task.start();
+  item.key = task.key();
   item.model = member.model == nullptr ? make_xgboost_model() : std::move(member.model);
   item.state.weight = member.weight;
-  item.state.group = task.workload.family;
+  item.state.group = task.workload().family;
   item.state.bound_us = bound.bound_us;
   ASSIGN_OR_RETURN(const RunsOn device, find_device(task));
   item.state.time_kind = time_kind(device);
   item.progress = member.progress;
   item.bytes = kWorkersBytes;
-  for (const Tensor& tensor : task.program->tensors) item.bytes += 2 * bytes(tensor);
+  for (const Tensor& tensor : task.program()->tensors) item.bytes += 2 * bytes(tensor);
   LocalOptions local;
   local.seed = options.seed;
   local.cpus = cpus;
@@ -97,24 +100,24 @@ absl::StatusOr<SuiteItem> suite_item(SuiteMember& member, const SearchOptions& o
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Measurer>> make_measurer(const Task& task, LocalOptions options) {
-  RETURN_IF_ERROR(check_measurable(*task.program, memory_limit()));
+  RETURN_IF_ERROR(check_measurable(*task.program(), memory_limit()));
   options.threads = task.threads();
-  if (!parse_cache(task.key.cache, &options.cache)) {
-    return absl::InvalidArgumentError(concat("cache is warm or cold, not ", task.key.cache));
+  if (!parse_cache(task.key().cache, &options.cache)) {
+    return absl::InvalidArgumentError(concat("cache is warm or cold, not ", task.key().cache));
   }
-  options.reference = reference_kernel(task.start, options.stop);
+  options.reference = reference_kernel(task.start(), options.stop);
   ASSIGN_OR_RETURN(const RunsOn device, find_device(task));
   return device == RunsOn::kEmulator
-             ? make_emulated_measurer(*task.program, *task.target, options)
-             : make_local_measurer(*task.program, *task.target, options);
+             ? make_emulated_measurer(*task.program(), *task.target(), options)
+             : make_local_measurer(*task.program(), *task.target(), options);
 }
 
 absl::StatusOr<TuneResult> tune_task(const Task& task, Store& store, const SearchOptions& options,
                                      std::unique_ptr<Model> model, TuneHooks hooks) {
   RETURN_IF_ERROR(find_device(task).status());
   RETURN_IF_ERROR(put_task(store, task));
-  RETURN_IF_ERROR(store.claim(task.key));
-  const Claim claim(store, task.key);
+  RETURN_IF_ERROR(store.claim(task.key()));
+  const Claim claim(store, task.key());
 
   SearchOptions search = options;
   search.stop = options.stop.before(after_seconds(options.seconds + kOverrunSeconds));
@@ -126,7 +129,7 @@ absl::StatusOr<TuneResult> tune_task(const Task& task, Store& store, const Searc
   if (!hooks.now) hooks.now = [begin] { return lw::now() - begin; };
   if (!hooks.progress) hooks.progress = [](const TuneProgress&) {};
   if (model == nullptr) model = make_xgboost_model();
-  return tune(task.start, task.key, store, *measurer, search, std::move(model), hooks);
+  return tune(task.start(), task.key(), store, *measurer, search, std::move(model), hooks);
 }
 
 absl::StatusOr<std::vector<TuneResult>> tune_tasks(std::vector<SuiteMember> members, Store& store,
@@ -137,7 +140,7 @@ absl::StatusOr<std::vector<TuneResult>> tune_tasks(std::vector<SuiteMember> memb
   std::vector<size_t> first;               // the first member of each item
   for (size_t i = 0; i < members.size(); ++i) {
     const auto same = std::find_if(first.begin(), first.end(), [&](size_t other) {
-      return members[other].task.key == members[i].task.key;
+      return members[other].task.key() == members[i].task.key();
     });
     item_of.push_back(same - first.begin());
     if (same == first.end()) first.push_back(i);
@@ -154,9 +157,9 @@ absl::StatusOr<std::vector<TuneResult>> tune_tasks(std::vector<SuiteMember> memb
   for (size_t at = 0; at < first.size(); ++at) {
     SuiteMember& member = members[first[at]];
     RETURN_IF_ERROR(put_task(store, member.task));
-    const absl::Status claimed = store.claim(member.task.key);
+    const absl::Status claimed = store.claim(member.task.key());
     if (!claimed.ok() && !absl::IsAlreadyExists(claimed)) return claimed;
-    if (claimed.ok()) claims.push_back(std::make_unique<Claim>(store, member.task.key));
+    if (claimed.ok()) claims.push_back(std::make_unique<Claim>(store, member.task.key()));
     absl::StatusOr<SuiteItem> item =
         claimed.ok() ? suite_item(member, suite.search, unconfined.cpus) : claimed;
     of_first[at].failure = item.status();
@@ -170,6 +173,30 @@ absl::StatusOr<std::vector<TuneResult>> tune_tasks(std::vector<SuiteMember> memb
   std::vector<TuneResult> results;
   for (const size_t at : item_of) results.push_back(of_first[at]);
   return results;
+}
+
+absl::StatusOr<std::shared_ptr<Store>> open_measurements(const std::string& where) {
+  if (where.empty()) return make_memory_store();
+  return open_store(where);
+}
+
+absl::StatusOr<Choice> tune(const Task& task, Store& store, const TuningOptions& options,
+                            const std::function<bool(const TuneProgress&)>& go_on) {
+  SearchOptions search;
+  static_cast<TuningOptions&>(search) = options;
+  search.stop = Stop::on_request();
+  TuneHooks hooks;
+  if (go_on) {
+    hooks.progress = [&](const TuneProgress& progress) {
+      if (!go_on(progress)) search.stop.request();
+    };
+  }
+  ASSIGN_OR_RETURN(const TuneResult tuned, tune_task(task, store, search, nullptr, hooks));
+  if (tuned.best.measurement.trace.empty()) {
+    return absl::NotFoundError(concat("no schedule of '", task.workload().source_words,
+                                      "' was valid in ", tuned.trials, " trials"));
+  }
+  return choose(task, &store);
 }
 
 }  // namespace lw

@@ -10,8 +10,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "cost_model/cost_model.h"
+#include "loopwright/kernel.h"
 #include "schedules/targets/target.h"
-#include "src/api/checked.h"
+#include "src/api/lookup.h"
+#include "src/api/task.h"
 #include "src/base/files.h"
 #include "src/client/lock.h"
 #include "src/expr/language/text.h"
@@ -186,9 +189,9 @@ absl::Status all_refused(const std::vector<RefusedCase>& refused, const absl::St
 }
 
 absl::Status frozen_miss(const Task& task, const std::string& where) {
-  std::cout << request_file({task.workload.source_words}, task.target->name, task.threads());
-  return absl::NotFoundError(concat("'", task.workload.source_words, "' is not tuned for ",
-                                    task.target->name, " with ", task.threads(),
+  std::cout << request_file({task.workload().source_words}, task.target()->name, task.threads());
+  return absl::NotFoundError(concat("'", task.workload().source_words, "' is not tuned for ",
+                                    task.target()->name, " with ", task.threads(),
                                     task.threads() == 1 ? " thread in " : " threads in ", where,
                                     "; on stdout: what to tune"));
 }

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "loopwright/task.h"
 #include "nlohmann/json.hpp"
-#include "src/api/api.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/cli/arguments.h"
@@ -19,6 +19,7 @@
 
 namespace lw {
 
+class Model;
 struct RefusedCase;
 
 using Json = nlohmann::ordered_json;
@@ -105,7 +106,7 @@ absl::Status frozen_miss(const Task& task, const std::string& where);
 absl::StatusOr<Choice> choose_and_say(const Task& task, const DatabaseFlags& database,
                                       const Output& output);
 // The same for what is about to run or be given away: checked first where it was never verified
-// (src/api/checked.h), but for --unverified. Call it before any thread is started.
+// (loopwright/kernel.h), but for --unverified. Call it before any thread is started.
 absl::StatusOr<Choice> choose_to_run(const Task& task, const DatabaseFlags& database,
                                      const Output& output);
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "src/api/task.h"
 #include "src/expr/expr.h"
 #include "src/expr/work/work.h"
 
@@ -18,12 +19,12 @@ constexpr double kSecondsBetweenLines = 3;
 }  // namespace
 
 Progress::Progress(const Output& output, const Task& task, const Store& store,
-                   const SearchOptions& budget, double peak_gflops, std::string name)
+                   const TuningOptions& budget, double peak_gflops, std::string name)
     : output_(output), task_(task), store_(store), budget_(budget), name_(std::move(name)),
-      useful_flops_(count_flops(*task.program).useful), peak_gflops_(peak_gflops),
+      useful_flops_(count_flops(*task.program()).useful), peak_gflops_(peak_gflops),
       terminal_(isatty(STDERR_FILENO) != 0 && !output.quiet && !output.verbose) {
   if (!output.verbose) return;
-  if (const auto stored = store.measurements(task.key); stored.ok() && !stored->empty()) {
+  if (const auto stored = store.measurements(task.key()); stored.ok() && !stored->empty()) {
     last_id_ = stored->back().id;
   }
 }
@@ -66,7 +67,7 @@ void Progress::update(const TuneProgress& progress) {
 }
 
 void Progress::announce() {
-  const absl::StatusOr<std::vector<Measurement>> stored = store_.measurements(task_.key);
+  const absl::StatusOr<std::vector<Measurement>> stored = store_.measurements(task_.key());
   if (!stored.ok()) return;                // the tune itself meets the error next
   for (const Measurement& m : *stored) {
     if (m.id <= last_id_) continue;

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "loopwright/tuning.h"
 #include "src/cli/common.h"
 
 namespace lw {
@@ -12,7 +13,7 @@ class Progress {
  public:
   // `peak_gflops` 0: not known. `store` and `task` outlive it. REQUIRES: the task was put.
   // `name`: of a workload that shares its budget with others.
-  Progress(const Output& output, const Task& task, const Store& store, const SearchOptions& budget,
+  Progress(const Output& output, const Task& task, const Store& store, const TuningOptions& budget,
            double peak_gflops, std::string name = "");
   ~Progress();                             // leaves the terminal's cursor on an empty line
   void update(const TuneProgress& progress);
@@ -24,7 +25,7 @@ class Progress {
   const Output& output_;
   const Task& task_;
   const Store& store_;
-  SearchOptions budget_;
+  TuningOptions budget_;
   std::string name_;
   double useful_flops_, peak_gflops_;
   bool terminal_, shown_ = false;

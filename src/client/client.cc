@@ -1,17 +1,21 @@
-#include "src/client/client.h"
+#include "loopwright/client.h"
 
 #include <algorithm>
+#include <mutex>
 #include <tuple>
 
 #include "absl/strings/str_split.h"
+#include "loopwright/program.h"
 #include "schedules/targets/target.h"
+#include "src/api/lookup.h"
+#include "src/api/task.h"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/message.h"
 #include "src/client/cache.h"
 #include "src/client/grpc_source.h"
+#include "src/client/remote.h"
 #include "src/client/withdrawn_poll.h"
-#include "src/expr/expr.h"
-#include "src/expr/language/text.h"
 #include "tuner_db/ladder/snapshot.h"
 
 namespace lw {
@@ -34,13 +38,44 @@ bool better(const Key& asked, const std::vector<Match>& a, const std::vector<Mat
   return rank(a[0]) < rank(b[0]);
 }
 
+struct Found {
+  std::vector<Match> candidates;
+  std::string origin;
+};
+
 }  // namespace
 
-ScheduleClient::ScheduleClient(ClientOptions options) : options_(std::move(options)) {}
-ScheduleClient::~ScheduleClient() = default;
+class ScheduleClient::Impl {
+ public:
+  static absl::StatusOr<std::unique_ptr<Impl>> open(ClientOptions options);
+  std::vector<absl::StatusOr<ClientAnswer>> lookup(absl::Span<const Task> tasks);
+  std::vector<std::vector<Match>> candidates(const std::vector<LookupRequest>& queries);
+  ClientStats stats() const;
 
-absl::StatusOr<std::unique_ptr<ScheduleClient>> ScheduleClient::open(ClientOptions options) {
-  std::unique_ptr<ScheduleClient> client(new ScheduleClient(std::move(options)));
+ private:
+  explicit Impl(ClientOptions options) : options_(std::move(options)) {}
+  std::vector<Found> find(const std::vector<LookupRequest>& queries);
+  // Without the server; true when it need not be asked.
+  bool find_here(const LookupRequest& query, int64_t now_ms, Found* found);
+  // Takes out what is withdrawn, and says whether anything was.
+  bool drop_withdrawn(std::vector<Match>* candidates);
+  std::unique_ptr<RecordSource> snapshot_now() const;  // REQUIRES: there is one
+  absl::StatusOr<ClientAnswer> settle_one(const Task& task, Found found, const Stop& stop);
+  absl::StatusOr<ClientAnswer> settle_well(const Task& task, Found found, const Stop& stop);
+
+  const ClientOptions options_;
+  std::unique_ptr<Snapshot> snapshot_;
+  std::shared_ptr<const ScheduleCache> cache_;
+  std::shared_ptr<WithdrawnCache> withdrawn_;
+  std::unique_ptr<Remote> remote_;
+  std::unique_ptr<WithdrawnPoll> poll_;
+  mutable std::mutex mutex_;  // of the statistics
+  ClientStats stats_;
+};
+
+absl::StatusOr<std::unique_ptr<ScheduleClient::Impl>> ScheduleClient::Impl::open(ClientOptions options) {
+  if (!options.unix_ms) options.unix_ms = lw::unix_ms;
+  std::unique_ptr<Impl> client(new Impl(std::move(options)));
   const ClientOptions& o = client->options_;
   if (!o.snapshot.empty()) {
     ASSIGN_OR_RETURN(client->snapshot_, Snapshot::open(o.snapshot));
@@ -51,7 +86,7 @@ absl::StatusOr<std::unique_ptr<ScheduleClient>> ScheduleClient::open(ClientOptio
   client->withdrawn_ = std::make_shared<WithdrawnCache>(o.cache_folder);
   std::shared_ptr<ScheduleSource> source = o.source;
   if (source == nullptr && !o.server.empty()) {
-    ASSIGN_OR_RETURN(source, make_grpc_source({o.server, o.tls, o.insecure}));
+    ASSIGN_OR_RETURN(source, make_grpc_source({o.server, {o.tls_ca, o.tls_certificate, o.tls_key}, o.insecure}));
   }
   if (source != nullptr && !o.frozen) {
     RemoteOptions remote = o.remote;
@@ -75,7 +110,7 @@ absl::StatusOr<std::unique_ptr<ScheduleClient>> ScheduleClient::open(ClientOptio
   return client;
 }
 
-bool ScheduleClient::drop_withdrawn(std::vector<Match>* candidates) {
+bool ScheduleClient::Impl::drop_withdrawn(std::vector<Match>* candidates) {
   const std::shared_ptr<const WithdrawnSaid> said = withdrawn_->known();
   std::shared_ptr<const WithdrawnList> then;
   if (snapshot_ != nullptr) then = snapshot_->withdrawn().value_or(nullptr);
@@ -94,12 +129,12 @@ bool ScheduleClient::drop_withdrawn(std::vector<Match>* candidates) {
   return true;
 }
 
-std::unique_ptr<RecordSource> ScheduleClient::snapshot_now() const {
+std::unique_ptr<RecordSource> ScheduleClient::Impl::snapshot_now() const {
   const std::shared_ptr<const WithdrawnSaid> said = withdrawn_->known();
   return without_withdrawn(*snapshot_, {said, &said->list});
 }
 
-bool ScheduleClient::find_here(const LookupRequest& query, int64_t now_ms, Found* found) {
+bool ScheduleClient::Impl::find_here(const LookupRequest& query, int64_t now_ms, Found* found) {
   bool known = false;  // the server has said what it knows, just now
   if (cache_ != nullptr) {
     std::optional<CacheEntry> entry = cache_->read(query.key);
@@ -127,7 +162,7 @@ bool ScheduleClient::find_here(const LookupRequest& query, int64_t now_ms, Found
   return known;
 }
 
-std::vector<ScheduleClient::Found> ScheduleClient::find(const std::vector<LookupRequest>& queries) {
+std::vector<Found> ScheduleClient::Impl::find(const std::vector<LookupRequest>& queries) {
   std::vector<Found> found(queries.size());
   std::vector<LookupRequest> open;
   std::vector<size_t> places;
@@ -165,7 +200,7 @@ std::vector<ScheduleClient::Found> ScheduleClient::find(const std::vector<Lookup
 }
 
 // In time, rather than well.
-absl::StatusOr<ClientAnswer> ScheduleClient::settle_one(const Task& task, Found found,
+absl::StatusOr<ClientAnswer> ScheduleClient::Impl::settle_one(const Task& task, Found found,
                                                         const Stop& stop) {
   absl::StatusOr<ClientAnswer> answer = settle_well(task, std::move(found), stop);
   if (!absl::IsDeadlineExceeded(answer.status())) return answer;
@@ -176,7 +211,7 @@ absl::StatusOr<ClientAnswer> ScheduleClient::settle_one(const Task& task, Found 
   return ClientAnswer{std::move(none), ""};
 }
 
-absl::StatusOr<ClientAnswer> ScheduleClient::settle_well(const Task& task, Found found,
+absl::StatusOr<ClientAnswer> ScheduleClient::Impl::settle_well(const Task& task, Found found,
                                                          const Stop& stop) {
   LookupOptions options;
   options.stop = stop;
@@ -184,8 +219,8 @@ absl::StatusOr<ClientAnswer> ScheduleClient::settle_well(const Task& task, Found
   options.ladder.now_ms = options_.unix_ms();
   options.zero_trial = options_.on_miss == OnMiss::kZeroTrial;
   const auto miss = [&](std::string_view why) {
-    return absl::NotFoundError(concat("'", task.workload.source_words, "' is not tuned for ",
-                                      task.target->name, " with ", task.threads(), " threads",
+    return absl::NotFoundError(concat("'", task.workload().source_words, "' is not tuned for ",
+                                      task.target()->name, " with ", task.threads(), " threads",
                                       why));
   };
   if (options_.frozen && !is_exact(found.candidates)) return miss("");
@@ -213,7 +248,7 @@ absl::StatusOr<ClientAnswer> ScheduleClient::settle_well(const Task& task, Found
   return ClientAnswer{std::move(answer), ""};
 }
 
-std::vector<absl::StatusOr<ClientAnswer>> ScheduleClient::lookup(absl::Span<const Task> tasks) {
+std::vector<absl::StatusOr<ClientAnswer>> ScheduleClient::Impl::lookup(absl::Span<const Task> tasks) {
   const Stop stop =
       options_.most_ms > 0 ? Stop().before(after_seconds(1e-3 * options_.most_ms)) : Stop();
   std::vector<LookupRequest> queries;
@@ -228,11 +263,7 @@ std::vector<absl::StatusOr<ClientAnswer>> ScheduleClient::lookup(absl::Span<cons
   return answers;
 }
 
-absl::StatusOr<ClientAnswer> ScheduleClient::lookup(const Task& task) {
-  return std::move(lookup(absl::MakeConstSpan(&task, 1))[0]);
-}
-
-std::vector<std::vector<Match>> ScheduleClient::candidates(
+std::vector<std::vector<Match>> ScheduleClient::Impl::candidates(
     const std::vector<LookupRequest>& queries) {
   std::vector<std::vector<Match>> result;
   for (Found& one : find(queries)) {
@@ -242,7 +273,7 @@ std::vector<std::vector<Match>> ScheduleClient::candidates(
   return result;
 }
 
-ClientStats ScheduleClient::stats() const {
+ClientStats ScheduleClient::Impl::stats() const {
   ClientStats stats;
   {
     const std::lock_guard guard(mutex_);
@@ -251,6 +282,29 @@ ClientStats ScheduleClient::stats() const {
   if (remote_ != nullptr) stats.remote = remote_->stats();
   return stats;
 }
+
+ScheduleClient::ScheduleClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ScheduleClient::~ScheduleClient() = default;
+
+absl::StatusOr<std::unique_ptr<ScheduleClient>> ScheduleClient::open(ClientOptions options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Impl> impl, Impl::open(std::move(options)));
+  return std::unique_ptr<ScheduleClient>(new ScheduleClient(std::move(impl)));
+}
+
+absl::StatusOr<ClientAnswer> ScheduleClient::lookup(const Task& task) {
+  return std::move(lookup(absl::MakeConstSpan(&task, 1))[0]);
+}
+
+std::vector<absl::StatusOr<ClientAnswer>> ScheduleClient::lookup(absl::Span<const Task> tasks) {
+  return impl_->lookup(tasks);
+}
+
+std::vector<std::vector<Match>> ScheduleClient::candidates(
+    const std::vector<LookupRequest>& queries) {
+  return impl_->candidates(queries);
+}
+
+ClientStats ScheduleClient::stats() const { return impl_->stats(); }
 
 absl::StatusOr<Task> make_client_task(const std::string& workload, const TaskOptions& options) {
   if (workload.find('\n') == std::string::npos) {

@@ -8,8 +8,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "loopwright/kernel.h"
 #include "nlohmann/json.hpp"
 #include "schedules/targets/target.h"
+#include "src/api/task.h"
 #include "src/api/words.h"
 #include "src/base/check.h"
 #include "src/base/files.h"
@@ -70,7 +72,7 @@ absl::StatusOr<Built> build_into(const Task& task, const ScheduleRecord& record,
                                  const std::string& folder) {
   ASSIGN_OR_RETURN(Choice choice, choose_trace(task, record.trace));
   Built built;
-  built.kernel = kernel_digest(task.key, hash(*choice.kernel));
+  built.kernel = kernel_digest(task.key(), hash(*choice.kernel));
   Choice named = exact_choice(record);
   named.nest = std::move(choice.nest);
   named.kernel = std::move(choice.kernel);
@@ -139,17 +141,17 @@ absl::StatusOr<Task> task_of(const LockEntry& entry, const std::string& lock_fol
   ASSIGN_OR_RETURN(Program program,
                    load_workload(absl::StrSplit(absolute_words(entry.words, lock_folder), ' ')));
   ASSIGN_OR_RETURN(Task task,
-                   make_task(std::move(program), entry.words, **target, entry.key.threads));
-  if (task.key.workload != entry.key.workload) {
+                   make_task(std::move(program), entry.words, *target, entry.key.threads));
+  if (task.key().workload != entry.key.workload) {
     return absl::FailedPreconditionError(
         concat("'", entry.words, "' no longer gives the locked workload: run `loopwright lock`"));
   }
   // An old lock file may name this machine with its cores (tuner_db/tables/identities.h).
   Key named = entry.key;
-  named.target = task.key.target;
-  if (!(task.key == named)) {
+  named.target = task.key().target;
+  if (!(task.key() == named)) {
     return absl::FailedPreconditionError(concat("'", entry.words, "' is locked for ",
-                                                entry.key.backend, ", this is ", task.key.backend,
+                                                entry.key.backend, ", this is ", task.key().backend,
                                                 ": run `loopwright lock`"));
   }
   return task;
@@ -160,7 +162,7 @@ absl::StatusOr<std::shared_ptr<const ScheduleRecord>> exact_record(const Task& t
   LadderOptions exact;
   exact.lowest = Rung::kExact;
   ASSIGN_OR_RETURN(const std::vector<Match> found, climb(request_of(task), source, exact));
-  if (found.empty()) return no_result(task.key);
+  if (found.empty()) return no_result(task.key());
   return found[0].record;
 }
 
@@ -239,16 +241,16 @@ absl::StatusOr<Lock> parse_lock(std::string_view text) {
   return lock;
 }
 
-absl::StatusOr<LockEntry> lock_task(Task task, const RecordSource& source,
+absl::StatusOr<LockEntry> lock_task(const Task& asked, const RecordSource& source,
                                     const std::string& folder) {
-  task.workload.source_words = relative_words(task.workload.source_words, folder);
+  const Task task = with_words(asked, relative_words(asked.workload().source_words, folder));
   ASSIGN_OR_RETURN(const std::shared_ptr<const ScheduleRecord> record, exact_record(task, source));
   const Scratch scratch;
   if (scratch.folder.empty()) return absl::UnavailableError("there is no temporary folder");
   LockEntry entry;
-  entry.words = task.workload.source_words;
-  entry.key = task.key;
-  entry.record = record_digest(task.key, record->trace);
+  entry.words = task.workload().source_words;
+  entry.key = task.key();
+  entry.record = record_digest(task.key(), record->trace);
   entry.time_kind = record->time_kind;
   ASSIGN_OR_RETURN(Built built, build_into(task, *record, scratch.folder));
   entry.kernel = std::move(built.kernel);
@@ -279,7 +281,7 @@ absl::Status fetch(const Lock& lock, const std::string& lock_folder, const Recor
     ASSIGN_OR_RETURN(const Task task, task_of(entry, lock_folder, source));
     absl::StatusOr<std::shared_ptr<const ScheduleRecord>> best = exact_record(task, source);
     if (!best.ok() && !absl::IsNotFound(best.status())) return best.status();
-    ScheduleRecord record = best.ok() ? **best : make_record(task.workload, {task.key, {}, {}});
+    ScheduleRecord record = best.ok() ? **best : make_record(task.workload(), {task.key(), {}, {}});
     if (!best.ok() || record_digest(entry.key, record.trace) != entry.record) {
       ASSIGN_OR_RETURN(record.trace, other_trace(entry, record.key));
       record.time_us = record.ci_low_us = record.ci_high_us = 0;  // the best's, not this one's
@@ -296,7 +298,7 @@ absl::Status fetch(const Lock& lock, const std::string& lock_folder, const Recor
     }
     RETURN_IF_ERROR(
         write_with_folder(concat(place_of(folder, entry), "/record.json"), to_json(record) + "\n"));
-    entry.key = task.key;
+    entry.key = task.key();
   }
   // Last: a bundle that has it is whole.
   return write_with_folder(folder + "/bundle.json", to_text(bundle));
@@ -310,7 +312,7 @@ absl::StatusOr<std::vector<std::string>> take_locked(const Task& task, const std
   ASSIGN_OR_RETURN(const std::string text, read_file(path));
   ASSIGN_OR_RETURN(const Lock lock, parse_lock(text));
   for (const LockEntry& entry : lock.entries) {
-    if (!(entry.key == task.key)) continue;
+    if (!(entry.key == task.key())) continue;
     RETURN_IF_ERROR(check_not_withdrawn(entry, withdrawn));
     std::vector<std::string> paths;
     for (const auto& [name, sum] : entry.files) {
@@ -326,7 +328,7 @@ absl::StatusOr<std::vector<std::string>> take_locked(const Task& task, const std
     }
     return paths;
   }
-  return absl::NotFoundError(concat("'", task.workload.source_words, "' is not in ", path));
+  return absl::NotFoundError(concat("'", task.workload().source_words, "' is not in ", path));
 }
 
 }  // namespace lw

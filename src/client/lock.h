@@ -23,6 +23,7 @@
 
 namespace lw {
 
+class Task;
 struct SuiteCase;
 
 // Words of workloads: a suite's JSON, or a line each ('#' starts a comment). kInvalidArgument.
@@ -49,7 +50,7 @@ std::string to_text(const Lock& lock);
 absl::StatusOr<Lock> parse_lock(std::string_view text);
 
 // Builds the exact record of the task, for a lock file in `folder`; kNotFound when there is none.
-absl::StatusOr<LockEntry> lock_task(Task task, const RecordSource& source,
+absl::StatusOr<LockEntry> lock_task(const Task& task, const RecordSource& source,
                                     const std::string& folder);
 
 // kFailedPrecondition says by whom it was withdrawn and why.

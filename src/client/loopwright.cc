@@ -1,10 +1,10 @@
-#include "src/client/loopwright.h"
+#include "loopwright/loopwright.h"
 
 #include <algorithm>
 #include <cstring>
 
+#include "loopwright/client.h"
 #include "src/base/message.h"
-#include "src/client/client.h"
 
 struct loopwright_client {
   std::unique_ptr<lw::ScheduleClient> client;
@@ -69,8 +69,9 @@ int32_t loopwright_open(const loopwright_options* options, loopwright_client** c
   wanted.snapshot = text_or_none(known.snapshot);
   wanted.cache_folder = text_or_none(known.cache_folder);
   wanted.server = text_or_none(known.server);
-  wanted.tls = {text_or_none(known.tls_ca), text_or_none(known.tls_cert),
-                text_or_none(known.tls_key)};
+  wanted.tls_ca = text_or_none(known.tls_ca);
+  wanted.tls_certificate = text_or_none(known.tls_cert);
+  wanted.tls_key = text_or_none(known.tls_key);
   wanted.insecure = known.insecure != 0;
   if (known.deadline_ms > 0) wanted.deadline_ms = known.deadline_ms;
   wanted.frozen = known.frozen != 0;
@@ -140,12 +141,10 @@ const char* loopwright_answer_origin(const loopwright_answer* answer) {
   return answer->answer.origin.c_str();
 }
 double loopwright_answer_time_us(const loopwright_answer* answer) {
-  const auto& record = answer->answer.answer.record;
-  return record == nullptr ? 0 : record->time_us;
+  return answer->answer.answer.time_us();
 }
 const char* loopwright_answer_time_kind(const loopwright_answer* answer) {
-  const auto& record = answer->answer.answer.record;
-  return record == nullptr ? "" : lw::time_kind_name(record->time_kind).data();
+  return answer->answer.answer.time_kind().data();
 }
 double loopwright_answer_distance(const loopwright_answer* answer) {
   return answer->answer.answer.distance;

@@ -11,25 +11,14 @@
 #include <memory>
 #include <vector>
 
+#include "loopwright/client.h"
 #include "tuner_db/ladder/ladder.h"
-
 
 namespace lw {
 
 class ScheduleSource;
 
 using Replies = std::vector<std::vector<Match>>;
-
-struct RemoteOptions {
-  int deadline_ms = 50;
-  int failures = 3;     // in a row, that open the circuit
-  int pause_ms = 1000;  // first; at most 64 times that
-};
-
-struct RemoteStats {
-  int64_t calls = 0, failures = 0, late = 0, skipped = 0;
-  bool open = false;  // nobody waits
-};
 
 // Thread-safe. Destroying it waits for a call in progress no longer than the deadline; the source
 // lives on until that call is back.

@@ -1,9 +1,6 @@
-// What to compute: the nodes of the tensor-expression language (README, "The language").
-//
-// A Program is a DAG of tensor definitions with every extent known. Each computed tensor is
-//   T[a0, a1, ...] = reduce[r0, r1, ...](body)        (or just body, when reduce is kNone)
-// where body is an Expr over the tensor's axes and over reads of inputs and of earlier tensors.
-// The front end splits nested reductions off, so a body never contains one.
+// What the tensors of a Program compute: the nodes of the tensor-expression language (README, "The
+// language"). A body is an Expr over the tensor's axes and over reads of inputs and of earlier
+// tensors. The front end splits nested reductions off, so a body never contains one.
 //
 // Semantics of Expr (all of them pure):
 //   integers wrap; / and % floor, and by zero give 0; float -> int casts round toward zero and
@@ -24,12 +21,10 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "loopwright/program.h"
 #include "src/expr/type.h"
 
 namespace lw {
-
-struct ExprNode;
-using Expr = std::shared_ptr<const ExprNode>;
 
 struct ExprNode {
   ExprOp op;
@@ -39,42 +34,6 @@ struct ExprNode {
   double number = 0;                       // kConst of float type
   std::vector<Expr> args;
 };
-
-enum class Role : uint8_t { kInput, kTemp, kOutput };
-
-struct Axis {
-  std::string name;
-  int64_t extent = 0;
-};
-
-struct Tensor {
-  std::string name;
-  Type type = Type::kF32;
-  std::vector<int64_t> shape;              // row-major; empty for rank 0
-  Role role = Role::kTemp;
-  bool is_const = false;                   // inputs; temporaries that a schedule makes of such only
-  // Computed tensors only:
-  std::vector<Axis> axes;                  // one per dimension of `shape`
-  std::vector<Axis> reduce_axes;
-  Reduce reduce = Reduce::kNone;
-  Expr body;                               // null for inputs
-};
-
-struct Program {
-  std::string name;
-  std::vector<Tensor> tensors;             // inputs in order of declaration, then definitions, each
-                                           // after what it reads
-};
-
-// Number of elements; bytes.
-int64_t elements(const Tensor& tensor);
-int64_t bytes(const Tensor& tensor);
-
-// The kernel's arguments in order: inputs in order of declaration, then outputs in order of
-// declaration; positions in Program::tensors.
-std::vector<int> arguments(const Program& program);
-std::vector<int> inputs(const Program& program);
-std::vector<int> outputs(const Program& program);
 
 // The tensors that `tensor`'s body reads, each once, in order of first occurrence.
 std::vector<int> reads_of(const Tensor& tensor);

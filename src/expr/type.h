@@ -1,17 +1,12 @@
-// Types of values, and the operations on them; expr.h says what they mean. Pure functions.
+// The operations on values of those types; expr.h says what they mean. Pure functions.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
+#include "loopwright/type.h"
+
 namespace lw {
-
-enum class Type : uint8_t { kF64, kF32, kF16, kBF16, kI64, kI32, kI16, kI8, kU8, kBool };
-
-int size_of(Type type);                    // bytes: 8 4 2 2 8 4 2 1 1 1
-bool is_float(Type type);
-std::string_view type_name(Type type);     // "f32", "bool", ...
-bool parse_type(std::string_view name, Type* type);
 
 enum class ExprOp : uint8_t {
   kConst,   // value in `number` (floats) or `integer` (the rest)
@@ -59,7 +54,5 @@ bool is_binary(ExprOp op);
 bool is_unary(ExprOp op);
 bool is_commutative(ExprOp op);            // add mul min max and or eq ne
 std::string_view op_name(ExprOp op);       // "add", "exp", ...
-
-enum class Reduce : uint8_t { kNone, kSum, kProd, kMax, kMin };
 
 }  // namespace lw

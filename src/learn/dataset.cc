@@ -9,6 +9,8 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "schedules/steps.h"
+#include "src/api/task.h"
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/base/message.h"
@@ -201,7 +203,7 @@ LabelledExamples examples_of(const Dataset& dataset) {
     if (kind == result.kinds.end()) kind = result.kinds.insert(kind, measured.spec.kind);
     for (const MeasuredProgram& program : measured.programs) {
       const absl::StatusOr<Trace> trace = parse_trace(program.trace);
-      const absl::StatusOr<Nest> nest = trace.ok() ? replay(task->start, *trace) : trace.status();
+      const absl::StatusOr<Nest> nest = trace.ok() ? replay(task->start(), *trace) : trace.status();
       if (!nest.ok()) {
         ++result.skipped;
         continue;

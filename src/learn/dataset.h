@@ -21,8 +21,8 @@
 
 #include "absl/status/statusor.h"
 #include "cost_model/cost_model.h"
+#include "loopwright/task.h"
 #include "schedules/targets/target.h"
-#include "src/api/api.h"
 
 namespace lw {
 

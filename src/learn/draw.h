@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/expr/expr.h"
+#include "loopwright/program.h"
 #include "src/learn/dataset.h"
 
 namespace lw {

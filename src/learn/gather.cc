@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 
+#include "src/api/task.h"
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/base/message.h"
@@ -53,7 +54,7 @@ void add_searched(const Task& task, int count, uint64_t seed, std::unique_ptr<Mo
   if (count == 0) return;
   SearchOptions options;
   options.seed = seed;
-  Search search(task.start, options, std::move(model));
+  Search search(task.start(), options, std::move(model));
   const auto add = [&](const Proposal& p) { chosen.add(p.text, p.kernel, p.draft_us, 's'); };
   const absl::StatusOr<Proposal> best = search.zero_trial();
   if (best.ok()) add(*best);
@@ -145,11 +146,11 @@ std::vector<DrawnProgram> draw_programs(const Task& task, const ProgramCounts& c
   Chosen chosen;
   add_searched(task, counts.searched, rng.next(), make_draft_model(), chosen);
   add_searched(task, counts.guided, rng.next(), std::move(guide), chosen);
-  const std::vector<Sketch> space = make_space(task.start);
+  const std::vector<Sketch> space = make_space(task.start());
   int wanted = counts.uniform;
   for (int tries = kTriesEach * counts.uniform; tries > 0 && wanted > 0; --tries) {
     const Sketch& sketch = space[rng.below(static_cast<int64_t>(space.size()))];
-    const absl::StatusOr<Sample> drawn = sample(task.start, sketch, rng);
+    const absl::StatusOr<Sample> drawn = sample(task.start(), sketch, rng);
     if (!drawn.ok()) continue;
     const absl::StatusOr<Kernel> kernel = lower(drawn->nest);
     if (!kernel.ok()) continue;
@@ -202,7 +203,7 @@ absl::Status ObjectFolder::build(int task, const Task& of,
   uint64_t count = 0;
   const std::unique_ptr<Backend> backend = this->backend(task, of);
   for (const DrawnProgram& program : programs) {
-    const absl::StatusOr<Artifact> artifact = backend->build(*program.kernel, *of.target);
+    const absl::StatusOr<Artifact> artifact = backend->build(*program.kernel, *of.target());
     if (!artifact.ok()) continue;
     objects.put(hash(*program.kernel)).put_string(artifact_bytes(*artifact));
     ++count;
@@ -212,7 +213,7 @@ absl::Status ObjectFolder::build(int task, const Task& of,
 
 std::unique_ptr<Backend> ObjectFolder::backend(int task, const Task& of) const {
   return std::make_unique<KeptObjects>(
-      of.backend, folder_.empty() ? std::map<uint64_t, Artifact>() : read_objects(path(task)));
+      &of.backend(), folder_.empty() ? std::map<uint64_t, Artifact>() : read_objects(path(task)));
 }
 
 }  // namespace lw

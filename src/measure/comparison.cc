@@ -14,11 +14,11 @@ namespace lw {
 std::optional<Limits> MeasureClient::limits_now() const {
   const std::vector<int> mine = allowed_cpus();
   pin_to(bench_->measuring);
-  const Work work = count_work(bench_->program);
+  const Work work = count_work(*bench_->program);
   const absl::StatusOr<Limits> limits =
       bench_->emulator
-          ? nominal_limits(bench_->program, work, bench_->target, bench_->options.threads)
-          : measure_limits(bench_->program, work, bench_->target, bench_->options.threads);
+          ? nominal_limits(*bench_->program, work, *bench_->target, bench_->options.threads)
+          : measure_limits(*bench_->program, work, *bench_->target, bench_->options.threads);
   pin_to(mine);
   return limits.ok() ? std::optional(*limits) : std::nullopt;
 }

@@ -1,6 +1,7 @@
 #include "src/measure/emulated.h"
 
 #include "absl/strings/str_cat.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/measure/workers/workbench.h"
 

@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "loopwright/program.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/expr/work/work.h"
@@ -39,7 +40,7 @@ MeasureClient::MeasureClient(Zygote* zygote, const Workbench* bench)
     : zygote_(zygote),
       bench_(bench),
       measurer_(zygote, bench, kMeasurer),
-      least_us_(impossible_below_us(bench->program, bench->target, bench->options.threads)),
+      least_us_(impossible_below_us(*bench->program, *bench->target, bench->options.threads)),
       hygiene_(bench->options.hygiene, bench->measuring, zygote->isolation().missing()),
       isolation_(zygote->isolation().json()) {}
 
@@ -82,17 +83,17 @@ void MeasureClient::prepare(const std::function<std::string()>& reference) {
   const std::string artifact = reference();
   if (!artifact.empty()) run_reference(artifact);
   points.join();
-  if (expected_.empty() && count_flops(bench_->program).counted <= kInterpretedOperations) {
+  if (expected_.empty() && count_flops(*bench_->program).counted <= kInterpretedOperations) {
     interpret_whole();
   }
   points_known_ = count_known(*bench_, kUniform) > 0 && count_known(*bench_, kIntegers) > 0;
   oracle_problem_ = what_oracle_lacks(*bench_);
   scales_ =
-      whole_scales(bench_->program, bench_->points[kIntegers], bench_->value_table(kIntegers));
+      whole_scales(*bench_->program, bench_->points[kIntegers], bench_->value_table(kIntegers));
   if (expected_.empty()) return;
   std::vector<const std::byte*> data;
   for (const std::vector<std::byte>& e : expected_) data.push_back(e.data());
-  const Check agreement = check_points(bench_->program, data, bench_->points[kIntegers],
+  const Check agreement = check_points(*bench_->program, data, bench_->points[kIntegers],
                                        bench_->value_table(kIntegers));
   if (agreement.ok) return;
   // One of the two is wrong, which is our bug: trust the simpler one and say so with every result.
@@ -108,9 +109,9 @@ void MeasureClient::interpret_whole() {
                                    bench_->options.oracle_budget_s, "interpreting");
     if (!answer.ok) return;
     Reader reader(answer.payload);
-    for (int t : outputs(bench_->program)) {
+    for (int t : outputs(*bench_->program)) {
       const std::string bytes_of = reader.get_string();
-      if (static_cast<int64_t>(bytes_of.size()) != bytes(bench_->program.tensors[t])) {
+      if (static_cast<int64_t>(bytes_of.size()) != bytes(bench_->program->tensors[t])) {
         expected_.clear();
         return;
       }
@@ -133,9 +134,9 @@ void MeasureClient::run_reference(const std::string& artifact) {
                       "running the reference kernel");
     if (answer.ok) {
       const std::vector<const std::byte*> data = output_data(*bench_, kIntegers);
-      const std::vector<int> out = outputs(bench_->program);
+      const std::vector<int> out = outputs(*bench_->program);
       for (size_t o = 0; o < out.size(); ++o) {
-        expected_.emplace_back(data[o], data[o] + bytes(bench_->program.tensors[out[o]]));
+        expected_.emplace_back(data[o], data[o] + bytes(bench_->program->tensors[out[o]]));
       }
       return;
     }
@@ -224,14 +225,14 @@ bool MeasureClient::check(int slot, int set, Outcome* outcome) {
   const std::vector<const std::byte*> data = output_data(*bench_, set);
   const double growth = growth_.at(slot);
   const Check points =
-      check_points(bench_->program, data, bench_->points[set], bench_->value_table(set), growth);
+      check_points(*bench_->program, data, bench_->points[set], bench_->value_table(set), growth);
   note_error(points, outcome);
   if (!points.ok) return wrong(on_inputs(set, points.detail), outcome);
   if (set != kIntegers) return true;
   const Check whole =
       expected_.empty()
-          ? check_written(bench_->program, data)
-          : check_whole(bench_->program, data, expected_, scales_, growth,
+          ? check_written(*bench_->program, data)
+          : check_whole(*bench_->program, data, expected_, scales_, growth,
                         appeal_to_oracle(*bench_, set));
   note_error(whole, outcome);
   return whole.ok || wrong(on_inputs(set, whole.detail), outcome);

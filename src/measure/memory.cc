@@ -4,6 +4,7 @@
 #include <fstream>
 #include <limits>
 
+#include "loopwright/program.h"
 #include "src/base/message.h"
 #include "src/measure/workers/workbench.h"
 

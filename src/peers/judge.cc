@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "loopwright/program.h"
 #include "src/base/clock.h"
 #include "src/measure/run/guarded.h"
 

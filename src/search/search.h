@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cost_model/cost_model.h"
+#include "loopwright/tuning.h"
 #include "schedules/steps.h"
 #include "src/base/clock.h"
 #include "src/search/measurer.h"
@@ -23,15 +24,10 @@ namespace lw {
 
 struct Kernel;
 
-struct SearchOptions {
-  uint64_t seed = 1;
+struct SearchOptions : TuningOptions {
   // Of the times that the search compares and learns from; those of others that the key holds, or
   // that come, tell it nothing. tune() takes its measurer's.
   TimeKind time_kind = TimeKind::kMeasured;
-  int trials = 200;                        // stored ones of the same key count; neither the
-                                           // zero-trial answer nor the finalists' second
-                                           // measurement is one
-  double seconds = 60;
   int batch = 16;
   int depth = 2;                           // batches in flight at once, at most
   int drafts = 4000;                       // candidates drafted in the first rounds together
@@ -120,11 +116,6 @@ struct TuneResult {
   double wall_s = 0;                       // of this run; in a suite, of the workload's turns
   double propose_s = 0, build_s = 0, measure_s = 0, learn_s = 0, store_s = 0;
 };
-struct TuneProgress {
-  int trials = 0, failed = 0;
-  double best_us = 0, elapsed_s = 0, candidates_per_s = 0;
-};
-
 // The clocks enter as arguments. `progress` is called after every acknowledged batch.
 struct TuneHooks {
   std::function<double()> now;             // seconds since the process started

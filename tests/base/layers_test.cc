@@ -17,25 +17,28 @@ namespace fs = std::filesystem;
 
 // The rooms, in the order that data flows; a file belongs to the longest prefix that fits. What
 // stands in a folder beside rooms of its own says what all of them work with, or, where it comes
-// last, what they are together.
+// last, what they are together. A header that is installed stands before the first room that makes
+// its words true, and all may be read by whoever stands below it.
 const std::vector<std::string> kStory = {
     "proto/", "src/base/", "src/base/fields/",
-    "src/expr/", "src/expr/language/", "src/expr/elaboration/", "src/expr/reference/",
-    "src/expr/work/",
+    "include/loopwright/type.h", "include/loopwright/program.h", "src/expr/",
+    "include/loopwright/builder.h", "src/expr/language/", "src/expr/elaboration/",
+    "src/expr/reference/", "include/loopwright/bounds.h", "src/expr/work/",
     "schedules/targets/", "schedules/", "schedules/space/", "schedules/steps/", "schedules/rules/",
     "src/kernel/", "src/lower/", "src/lower/values/", "src/lower/tiles/",
     "cost_model/", "cost_model/forest/",
-    "tuner_db/", "tuner_db/records/", "tuner_db/ladder/", "tuner_db/schema/", "tuner_db/sql/",
-    "tuner_db/tables/",
-    "src/search/", "src/build/", "src/runner/",
+    "tuner_db/", "tuner_db/records/", "include/loopwright/lookup.h", "tuner_db/ladder/",
+    "tuner_db/schema/", "tuner_db/sql/", "tuner_db/tables/",
+    "include/loopwright/tuning.h", "src/search/", "src/build/", "src/runner/",
     "src/measure/run/", "src/measure/process/", "src/measure/machine/", "src/measure/judge/",
     "src/measure/workers/", "src/measure/",
     "src/peers/", "src/peers/match/", "src/peers/libraries/",
-    "src/api/", "src/learn/", "src/net/", "src/agent/",
+    "include/loopwright/task.h", "include/loopwright/kernel.h", "src/api/", "src/learn/",
+    "src/net/", "src/agent/",
     "src/serve/messages/", "src/serve/rows/", "src/serve/access/", "src/serve/queue/",
     "src/serve/studies/", "src/serve/core/", "src/serve/service/", "src/serve/page/",
     "src/serve/wire/", "src/serve/",
-    "src/client/",
+    "include/loopwright/client.h", "include/loopwright/loopwright.h", "src/client/",
     "src/cli/", "src/cli/remote/", "src/cli/db/", "src/cli/report/", "src/cli/local/",
     "bench/plain/", "bench/", "bench/service/"};
 
@@ -44,8 +47,15 @@ const std::vector<std::string> kStory = {
 
 constexpr int kMaxLines = 500;
 constexpr int kMaxFiles = 25;
+constexpr int kMaxPublicHeaders = 10;
 
-int layer(const std::string& path) {
+// The headers that are installed, as their includes name them.
+bool is_public(const std::string& path) {
+  return fs::is_regular_file(fs::path(LW_SOURCE_DIR) / "include" / path);
+}
+
+int layer(const std::string& named) {
+  const std::string path = is_public(named) ? "include/" + named : named;
   int best = -1;
   size_t length = 0;
   for (size_t i = 0; i < kStory.size(); ++i) {
@@ -60,7 +70,7 @@ int layer(const std::string& path) {
 std::vector<fs::path> sources() {
   std::vector<fs::path> files;
   for (const char* folder :
-       {"proto", "src", "schedules", "cost_model", "tuner_db", "bench", "tests", "fuzz"}) {
+       {"include", "proto", "src", "schedules", "cost_model", "tuner_db", "bench", "tests", "fuzz"}) {
     const fs::path root = fs::path(LW_SOURCE_DIR) / folder;
     if (!fs::is_directory(root)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root)) {
@@ -90,6 +100,28 @@ TEST(Layers, IncludesPointUpTheStory) {
       EXPECT_LE(other, own) << path_in_repository(file) << " includes " << included;
     }
   }
+}
+
+// A program that links Loopwright reads these headers and no other of ours.
+TEST(Layers, InstalledHeadersIncludeEachOtherAlone) {
+  const std::regex line_of(R"(#include ["<]([^">]+)[">])");
+  int count = 0;
+  for (const fs::path& file : sources()) {
+    if (path_in_repository(file).rfind("include/", 0) != 0) continue;
+    ++count;
+    std::ifstream in(file);
+    for (std::string line; std::getline(in, line);) {
+      std::smatch found;
+      if (!std::regex_match(line, found, line_of)) continue;
+      const std::string included = found[1];
+      const bool is_standard = line.find('<') != std::string::npos &&
+                               included.find('/') == std::string::npos;
+      EXPECT_TRUE(is_standard || included.rfind("absl/", 0) == 0 || is_public(included))
+          << path_in_repository(file) << " includes " << included;
+    }
+  }
+  EXPECT_GT(count, 0);
+  EXPECT_LE(count, kMaxPublicHeaders);
 }
 
 TEST(Layers, EveryFolderOfCodeHasItsPlace) {

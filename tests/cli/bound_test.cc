@@ -8,6 +8,7 @@
 #include "schedules/steps.h"
 #include "schedules/targets/target.h"
 #include "src/base/message.h"
+#include "src/expr/type.h"
 #include "src/measure/machine/instructions.h"
 #include "src/measure/machine/limits.h"
 #include "tests/support/cli_fixture.h"

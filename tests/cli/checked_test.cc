@@ -4,7 +4,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "loopwright/kernel.h"
+#include "loopwright/task.h"
 #include "schedules/targets/target.h"
+#include "src/api/lookup.h"
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "tests/support/store_fixture.h"

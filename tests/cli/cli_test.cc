@@ -4,6 +4,7 @@
 #include <cstring>
 #include <thread>
 
+#include "loopwright/program.h"
 #include "src/api/npy.h"
 #include "tests/support/cli_fixture.h"
 

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/api/api.h"
+#include "src/api/task.h"
 #include "tests/support/cli_fixture.h"
 
 namespace lw {
@@ -54,7 +54,7 @@ TEST_F(FailingCases, AreKeptAndRepeated) {
     // As if it had been wrong: the unscheduled program is not.
     std::vector<Measurement> rows = {
         failed(Verdict::kWrongResult, "Y[7] is 2, should be 1 (admissible error 1e-07)")};
-    ASSERT_TRUE((*store)->append(task->key, rows).ok());
+    ASSERT_TRUE((*store)->append(task->key(), rows).ok());
   }
   const CliRun tuned =
       cli("tune p.te:p --threads 1 --trials 0 --db p.db --json -q --seed 5 --keep-failing kept");

@@ -4,7 +4,10 @@
 #include <cstring>
 
 #include "gtest/gtest.h"
+#include "loopwright/kernel.h"
+#include "schedules/steps.h"
 #include "schedules/targets/target.h"
+#include "src/api/task.h"
 #include "src/base/rng.h"
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
@@ -23,17 +26,17 @@ Task task_of(const std::vector<std::string>& words, const std::string& target = 
 
 // Stores a random schedule of the task as its best.
 Trace store_drawn(Store& store, const Task& task, uint64_t seed, double us = 10) {
-  const std::vector<Sketch> space = make_space(task.start);
+  const std::vector<Sketch> space = make_space(task.start());
   Rng rng(seed);
   while (true) {
     const Sketch& sketch =
         space[static_cast<size_t>(rng.below(static_cast<int64_t>(space.size())))];
-    const absl::StatusOr<Sample> drawn = sample(task.start, sketch, rng);
+    const absl::StatusOr<Sample> drawn = sample(task.start(), sketch, rng);
     if (!drawn.ok() || !lower(drawn->nest).ok()) continue;
     CHECK(put_task(store, task).ok());
     std::vector<Measurement> batch = {make_measurement(1, {us, us, us})};
     batch[0].trace = to_text(drawn->trace);
-    CHECK(store.append(task.key, batch).ok());
+    CHECK(store.append(task.key(), batch).ok());
     return drawn->trace;
   }
 }
@@ -43,13 +46,13 @@ void expect_right(const Task& task, const LookupAnswer& answer) {
   const absl::StatusOr<std::unique_ptr<Executable>> kernel =
       Executable::create(task, as_choice(answer));
   ASSERT_TRUE(kernel.ok()) << kernel.status() << "\n" << answer.trace;
-  absl::StatusOr<ArgumentMemory> memory = ArgumentMemory::create(*task.program);
+  absl::StatusOr<ArgumentMemory> memory = ArgumentMemory::create(*task.program());
   ASSERT_TRUE(memory.ok());
   std::vector<Data> in;
   Rng rng(7);
-  const std::vector<int> all = arguments(*task.program), ins = inputs(*task.program);
+  const std::vector<int> all = arguments(*task.program()), ins = inputs(*task.program());
   for (size_t i = 0; i < ins.size(); ++i) {
-    const Tensor& tensor = task.program->tensors[ins[i]];
+    const Tensor& tensor = task.program()->tensors[ins[i]];
     ASSERT_EQ(tensor.type, Type::kF32);
     float* data = reinterpret_cast<float*>(memory->data(static_cast<int>(i)));
     const size_t count = static_cast<size_t>(bytes(tensor)) / sizeof(float);
@@ -57,7 +60,7 @@ void expect_right(const Task& task, const LookupAnswer& answer) {
     in.emplace_back().bytes.assign(memory->data(static_cast<int>(i)),
                                    memory->data(static_cast<int>(i)) + bytes(tensor));
   }
-  const absl::StatusOr<std::vector<Data>> expected = interpret(*task.program, in);
+  const absl::StatusOr<std::vector<Data>> expected = interpret(*task.program(), in);
   ASSERT_TRUE(expected.ok());
   ASSERT_TRUE((*kernel)->prepack(memory->pointers()).ok());
   ASSERT_TRUE((*kernel)->run(memory->pointers()).ok());
@@ -119,7 +122,7 @@ TEST(Lookup, ABestThatDoesNotApplyGivesWayToTheNextOfItsKey) {
   const Trace trace = store_drawn(*store, task, 5, 12);
   std::vector<Measurement> batch = {make_measurement(1, {3, 3, 3}), make_measurement(2, {4, 4, 4})};
   batch[0].trace = "split(Z, q; 1, 0)\n", batch[1].trace = "split(C, q; 1, 0)\n";
-  ASSERT_TRUE(store->append(task.key, batch).ok());
+  ASSERT_TRUE(store->append(task.key(), batch).ok());
   const absl::StatusOr<LookupAnswer> answer = look_up(task, *make_store_source(*store));
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->outcome, Rung::kExact);
@@ -158,11 +161,11 @@ TEST(Lookup, TheLossIsBesideTheBestMeasuredTime) {
   ASSERT_TRUE(put_task(*store, lesser).ok());
   std::vector<Measurement> broken = {make_measurement(1, {10, 10, 10})};
   broken[0].trace = "split(nothing, i; 5, 6, 0)\n";
-  ASSERT_TRUE(store->append(lesser.key, broken).ok());
+  ASSERT_TRUE(store->append(lesser.key(), broken).ok());
   store_drawn(*store, shape, 3, 40);       // 20 us for half the work
   absl::StatusOr<LookupAnswer> answer = look_up(asked, *make_store_source(*store));
   ASSERT_TRUE(answer.ok()) << answer.status();
-  EXPECT_EQ(answer->record->key, shape.key);
+  EXPECT_EQ(answer->record->key, shape.key());
   EXPECT_GE(*answer->predicted_us, 20 - 1e-9);
   EXPECT_NEAR(*answer->predicted_loss, *answer->predicted_us / 10 - 1, 1e-9);
 
@@ -188,7 +191,7 @@ TEST(Lookup, WhatWasMeasuredForTheSameWorkloadGoesBeforeWhatIsEstimated) {
     const absl::StatusOr<LookupAnswer> answer = look_up(asked, *make_store_source(*store));
     ASSERT_TRUE(answer.ok()) << answer.status();
     EXPECT_EQ(answer->outcome, Rung::kNearestTarget);
-    EXPECT_EQ(answer->record->key, lesser.key);
+    EXPECT_EQ(answer->record->key, lesser.key());
     EXPECT_EQ(answer->trace, to_text(trace));
     EXPECT_EQ(*answer->predicted_us, 20);
     EXPECT_EQ(*answer->predicted_loss, 0);
@@ -203,7 +206,7 @@ TEST(Lookup, WhatDoesNotApplyIsSaidAndTheNextRungAnswers) {
   std::vector<Measurement> broken = {
       make_measurement(1, {10, 10, 10})};  // split(C, i; ...): no loop
   broken[0].trace = "split(nothing, i; 5, 6, 0)\n";
-  ASSERT_TRUE(store->append(task.key, broken).ok());
+  ASSERT_TRUE(store->append(task.key(), broken).ok());
   const absl::StatusOr<LookupAnswer> answer = look_up(task, *make_store_source(*store));
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->outcome, Rung::kNearestShape);
@@ -230,6 +233,17 @@ TEST(Tasks, OfMachinesThatALaterVersionDescribesAreRefusedByName) {
       make_task(*load_workload({"matmul", "M=8", "N=8", "K=8"}), "", target, 1).status();
   EXPECT_TRUE(absl::IsUnimplemented(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("caches[0].banks"));
+}
+
+TEST(Tasks, TakeTargetsByNameAndAsText) {
+  const Target named = *find_target("x86_avx2");
+  for (const std::string& given : {named.name, to_text(named)}) {
+    const absl::StatusOr<std::shared_ptr<const Target>> target = load_target(given);
+    ASSERT_TRUE(target.ok()) << target.status();
+    EXPECT_EQ(to_text(**target), to_text(named));
+  }
+  EXPECT_FALSE(load_target("x86_avx3").ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(load_target("{\"name\": \"half\"}").status()));
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <set>
 
 #include "schedules/targets/target.h"
-#include "src/api/api.h"
+#include "src/api/task.h"
 #include "src/base/message.h"
 #include "src/base/rng.h"
 #include "src/expr/expr.h"
@@ -92,17 +92,17 @@ TEST_F(CliTest, ReportExplainsFailuresAndTheLastResort) {
   options.threads = 1;
   const absl::StatusOr<Task> task = make_task({path("centred.te")}, options);
   ASSERT_TRUE(task.ok()) << task.status();
-  const Sketch plain = last_resort(task->start);
+  const Sketch plain = last_resort(task->start());
   {
     const absl::StatusOr<std::unique_ptr<Store>> store = open_sqlite_store(path("loopwright.db"));
     ASSERT_TRUE(store.ok() && put_task(**store, *task).ok());
     Rng rng(1);
     std::vector<Measurement> rows = {
-        stored(sample(task->start, plain, rng)->trace, Verdict::kOk, ""),
+        stored(sample(task->start(), plain, rng)->trace, Verdict::kOk, ""),
         stored({}, Verdict::kWrongResult, "Y[7] is <2>, should be 1 (admissible error 1e-07)"),
         stored({}, Verdict::kWrongResult, "Y[8] is 3, should be 1 (admissible error 1e-07)"),
         stored({}, Verdict::kCrash, "SIGSEGV")};
-    ASSERT_TRUE((*store)->append(task->key, rows).ok());
+    ASSERT_TRUE((*store)->append(task->key(), rows).ok());
   }
   const CliRun run = cli("report --json --no-machine -o page.html");
   ASSERT_EQ(run.code, 0) << run.err;

@@ -13,9 +13,12 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "loopwright/client.h"
+#include "src/api/task.h"
 #include "src/base/message.h"
-#include "src/client/client.h"
+#include "src/client/remote.h"
 #include "src/client/source.h"
+#include "src/search/search.h"
 #include "tests/support/store_fixture.h"
 
 namespace lw {
@@ -28,10 +31,10 @@ inline Task task_of(const std::string& words) {
 
 // A record of the task: its zero-trial schedule, as if measured.
 inline ScheduleRecord record_of(const Task& task, double us = 10) {
-  Search search(task.start, SearchOptions(), make_draft_model());
+  Search search(task.start(), SearchOptions(), make_draft_model());
   Measurement m = make_measurement(1, {us, us, us});
   m.trace = search.zero_trial()->text;
-  return make_record(task.workload, {task.key, m, {}});
+  return make_record(task.workload(), {task.key(), m, {}});
 }
 
 inline Match match_of(const ScheduleRecord& record, Rung rung = Rung::kExact) {

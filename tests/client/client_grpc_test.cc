@@ -5,9 +5,11 @@
 #include <set>
 
 #include "gtest/gtest.h"
+#include "loopwright/client.h"
 #include "loopwright/v1/schedule.grpc.pb.h"
-#include "src/client/client.h"
+#include "src/api/task.h"
 #include "src/client/grpc_source.h"
+#include "src/search/search.h"
 #include "tests/support/store_fixture.h"
 #include "tuner_db/records/messages.h"
 
@@ -48,8 +50,8 @@ class FakeService : public v1::ScheduleService::Service {
 class GrpcClient : public testing::Test {
  protected:
   GrpcClient() {
-    Search search(task_.start, SearchOptions(), make_draft_model());
-    service_.key = task_.key;
+    Search search(task_.start(), SearchOptions(), make_draft_model());
+    service_.key = task_.key();
     service_.measurement = make_measurement(1, {10, 10, 10});
     service_.measurement.trace = search.zero_trial()->text;
     grpc::ServerBuilder builder;
@@ -89,15 +91,15 @@ TEST_F(GrpcClient, ABatchIsOneRequest) {
   EXPECT_EQ(service_.requests[0].queries_size(), 2);
   EXPECT_EQ(service_.requests[0].queries(0).threads(), 1);
   // All that the ladder needs: the server parses no program.
-  EXPECT_EQ(service_.requests[0].queries(1).family(), tasks[1].workload.family);
+  EXPECT_EQ(service_.requests[0].queries(1).family(), tasks[1].workload().family);
   EXPECT_EQ(service_.requests[0].queries(1).shape_size(),
-            static_cast<int>(tasks[1].workload.shape.size()));
+            static_cast<int>(tasks[1].workload().shape.size()));
 }
 
 // An older compiler beside a newer database.
 TEST_F(GrpcClient, ARecordThatCannotBeReadIsAMissOfItsOwn) {
   const std::vector<Task> tasks = {task_of("matmul M=32 N=64 K=64"), task_};
-  service_.unread = {tasks[0].key.workload};
+  service_.unread = {tasks[0].key().workload};
   for (int i = 0; i < 5; ++i) {
     const auto answers = client_->lookup(tasks);
     ASSERT_TRUE(answers[0].ok() && answers[1].ok());

@@ -1,12 +1,12 @@
 // The client: where answers come from, and that nothing it waits for can hold a build up.
-#include "src/client/client.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "loopwright/client.h"
+#include "loopwright/loopwright.h"
 #include "schedules/targets/target.h"
 #include "src/client/cache.h"
 #include "src/client/grpc_source.h"
-#include "src/client/loopwright.h"
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "tests/client/client_fixture.h"
@@ -138,7 +138,7 @@ TEST(Client, AHangingServerIsNotWaitedFor) {
   }  // the client goes while the call still hangs
   place.source->let_go();
   // The late answer has reached the cache.
-  wait_until([&] { return ScheduleCache(place.cache()).read(task.key).has_value(); });
+  wait_until([&] { return ScheduleCache(place.cache()).read(task.key()).has_value(); });
 }
 
 // One deadline for all of it; without, a default is worked out.
@@ -170,7 +170,7 @@ TEST(Client, FrozenTakesNothingButWhatIsStored) {
   const auto client = place.open(options);
   EXPECT_TRUE(absl::IsNotFound(client->lookup(task).status()));
   EXPECT_EQ(place.source->calls, 0);
-  ASSERT_TRUE(ScheduleCache(place.cache()).write(task.key, place.source->answer, 1).ok());
+  ASSERT_TRUE(ScheduleCache(place.cache()).write(task.key(), place.source->answer, 1).ok());
   ClientOptions forever = options;
   EXPECT_TRUE(place.open(forever)->lookup(task).ok());
 }
@@ -193,14 +193,14 @@ TEST(Client, DamagedCacheEntriesAreIgnoredAndWrittenAgain) {
   const Task task = task_of(kWords);
   place.source->answer = {match_of(record_of(task))};
   place.open(patient())->lookup(task).IgnoreError();
-  const std::string file = ScheduleCache(place.cache()).path(task.key);
+  const std::string file = ScheduleCache(place.cache()).path(task.key());
   const std::string good = slurp(file);
   ASSERT_FALSE(good.empty());
   for (size_t cut = 0; cut < good.size(); cut += 13) {
-    EXPECT_FALSE(decode_entry(task.key, good.substr(0, cut)).has_value());
+    EXPECT_FALSE(decode_entry(task.key(), good.substr(0, cut)).has_value());
     std::string bad = good;
     bad[cut] ^= 4;
-    EXPECT_FALSE(decode_entry(task.key, bad).has_value());
+    EXPECT_FALSE(decode_entry(task.key(), bad).has_value());
   }
   spill(file, good.substr(0, 100));
   EXPECT_EQ(place.open(patient())->lookup(task)->origin, "server");
@@ -217,8 +217,8 @@ TEST(Client, ManyProcessesShareOneCache) {
     children.push_back(child([&] {
       const ScheduleCache cache(place.cache());
       for (int i = 0; i < 300; ++i) {
-        if (!cache.write(task.key, answer, p * 1000 + i).ok()) _exit(1);
-        const std::optional<CacheEntry> entry = cache.read(task.key);
+        if (!cache.write(task.key(), answer, p * 1000 + i).ok()) _exit(1);
+        const std::optional<CacheEntry> entry = cache.read(task.key());
         if (!entry || entry->candidates.size() != 1) _exit(2);  // whole, whoever wrote it
       }
     }));
@@ -242,7 +242,7 @@ TEST(Client, AServerThatIsNotThereIsNoError) {
 
 TEST(Client, TakesWordsOrTheTextOfAProgram) {
   const Task task = task_of(kWords);
-  EXPECT_EQ(task_of(print(*task.program)).key, task.key);
+  EXPECT_EQ(task_of(print(*task.program())).key(), task.key());
 }
 
 TEST(ClientInC, AnswersAndReportsErrors) {

@@ -3,6 +3,7 @@
 
 #include "gtest/gtest.h"
 #include "schedules/targets/target.h"
+#include "src/api/lookup.h"
 #include "src/client/cache.h"
 #include "tests/client/client_fixture.h"
 #include "tuner_db/ladder/snapshot.h"
@@ -61,10 +62,10 @@ TEST(ClientWithdrawn, AWithdrawnKernelIsOutWhateverItsTrace) {
   const Task task = task_of(kWords);
   ScheduleRecord record = record_of(task);
   record.kernel_hash = 77;
-  ASSERT_TRUE(ScheduleCache(place.cache()).write(task.key, {match_of(record)}, 1).ok());
+  ASSERT_TRUE(ScheduleCache(place.cache()).write(task.key(), {match_of(record)}, 1).ok());
   place.source->dead = true;
   EXPECT_EQ(place.open(polling())->lookup(task)->answer.outcome, Rung::kExact);
-  const WithdrawnList list({kernel_digest(task.key, 77)});
+  const WithdrawnList list({kernel_digest(task.key(), 77)});
   WithdrawnCache(place.cache()).put(WithdrawnSaid{list, "e"}, 1);
   EXPECT_EQ(place.open(polling())->lookup(task)->answer.outcome, Rung::kDefault);
 }
@@ -77,7 +78,7 @@ TEST(ClientWithdrawn, WithdrawnRecordsOfLowerRungsAreLeftOut) {
                        far = record_of(task_of("matmul M=16 N=64 K=64"));
   const std::vector<Match> both = {match_of(near, Rung::kNearestShape),
                                    match_of(far, Rung::kNearestShape)};
-  ASSERT_TRUE(ScheduleCache(place.cache()).write(task.key, both, 1).ok());
+  ASSERT_TRUE(ScheduleCache(place.cache()).write(task.key(), both, 1).ok());
   spill(place.scratch.directory + "/a.lws", snapshot_bytes({near, far}, {}, 1));
   ClientOptions shot = polling();
   shot.cache_folder = place.scratch.directory + "/none";
@@ -101,7 +102,7 @@ TEST(ClientWithdrawn, ASnapshotSaysWhatWasWithdrawn) {
   const ClientPlace place;
   const Task task = task_of(kWords);
   const ScheduleRecord record = record_of(task);
-  ASSERT_TRUE(ScheduleCache(place.cache()).write(task.key, {match_of(record)}, 1).ok());
+  ASSERT_TRUE(ScheduleCache(place.cache()).write(task.key(), {match_of(record)}, 1).ok());
   ClientOptions options = polling();
   options.frozen = true;
   options.snapshot = place.scratch.directory + "/a.lws";
@@ -134,7 +135,7 @@ TEST(ClientWithdrawn, APollThatFailsLeavesWhatIsKnown) {
   const ClientPlace place;
   const Task task = task_of(kWords);
   const ScheduleRecord record = record_of(task);
-  ASSERT_TRUE(ScheduleCache(place.cache()).write(task.key, {match_of(record)}, 1).ok());
+  ASSERT_TRUE(ScheduleCache(place.cache()).write(task.key(), {match_of(record)}, 1).ok());
   WithdrawnCache(place.cache()).put(WithdrawnSaid{WithdrawnList({digest_of(record)}), "e"}, 1);
   ClientOptions options = polling();
   options.deadline_ms = 10;

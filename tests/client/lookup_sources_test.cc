@@ -1,9 +1,11 @@
 // One look-up, many ways to the records: a store in memory, SQLite, PostgreSQL, a daemon's index, a
 // snapshot, a daemon over the network and the cache of what it said give the same answer, whole.
 
+#include "loopwright/client.h"
 #include "schedules/targets/target.h"
+#include "src/api/lookup.h"
+#include "src/api/task.h"
 #include "src/base/clock.h"
-#include "src/client/client.h"
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "src/lower/lower.h"
@@ -24,11 +26,11 @@ Task task_of(const std::string& words, const std::string& target = "x86_avx2") {
 
 // The same on a machine with a slower clock.
 Task slower(const Task& task) {
-  Target target = *task.target;
+  Target target = *task.target();
   target.name = "slower";
   target.ghz /= 2;
   absl::StatusOr<Task> made =
-      make_task(*task.program, task.workload.source_words, std::move(target), 1);
+      make_task(*task.program(), task.workload().source_words, std::move(target), 1);
   CHECK(made.ok());
   return *std::move(made);
 }
@@ -43,13 +45,13 @@ struct Stored {
 // Six schedules of each task, all of another speed, the last never verified.
 void fill(Store& store, const std::vector<Stored>& all) {
   for (const Stored& one : all) {
-    const std::vector<Sketch> space = make_space(one.task.start);
+    const std::vector<Sketch> space = make_space(one.task.start());
     Rng rng(1);
     std::vector<Measurement> batch;
     while (batch.size() < 6) {
       const Sketch& sketch =
           space[static_cast<size_t>(rng.below(static_cast<int64_t>(space.size())))];
-      const absl::StatusOr<Sample> drawn = sample(one.task.start, sketch, rng);
+      const absl::StatusOr<Sample> drawn = sample(one.task.start(), sketch, rng);
       if (!drawn.ok() || !lower(drawn->nest).ok()) continue;
       const double us = 20.0 - 2.0 * static_cast<double>(batch.size());
       Measurement m = make_measurement(0, {us, us + 0.1, us - 0.1, us, us, us, us});
@@ -59,10 +61,10 @@ void fill(Store& store, const std::vector<Stored>& all) {
       m.time_kind = one.kind;
       batch.push_back(std::move(m));
     }
-    Key key = one.task.key;
+    Key key = one.task.key();
     if (!one.backend.empty()) key.backend = one.backend;
-    CHECK(store.put_workload(one.task.workload).ok());
-    CHECK(store.put_target(key.target, *one.task.target).ok());
+    CHECK(store.put_workload(one.task.workload()).ok());
+    CHECK(store.put_target(key.target, *one.task.target()).ok());
     CHECK(store.append(key, batch).ok());
   }
 }

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "gtest/gtest.h"
+#include "loopwright/program.h"
 #include "src/base/rng.h"
 
 namespace lw {

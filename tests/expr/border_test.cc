@@ -2,9 +2,9 @@
 // the tensor and, at its ends, stays, turns round or starts again at the other end.
 #include <gtest/gtest.h>
 
+#include "loopwright/builder.h"
 #include "src/base/message.h"
 #include "src/expr/language/border.h"
-#include "src/expr/language/builder.h"
 #include "src/expr/language/text.h"
 #include "src/expr/reference/interpret.h"
 

@@ -1,8 +1,8 @@
 // Programs: types, splitting, bounds, printing, identity, and the builder that makes the same ones.
 #include <gtest/gtest.h>
 
+#include "loopwright/builder.h"
 #include "src/expr/bounds.h"
-#include "src/expr/language/builder.h"
 #include "src/expr/language/text.h"
 
 namespace lw {

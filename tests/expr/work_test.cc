@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
 #include "tests/support/parsed_program.h"
 
 namespace lw {

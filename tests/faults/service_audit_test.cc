@@ -4,6 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "loopwright/v1/fleet.pb.h"
+#include "src/api/task.h"
 #include "src/serve/core/calls.h"
 #include "tests/support/fault_fixture.h"
 
@@ -123,9 +124,9 @@ TEST_F(ServiceAudit, ExportsHoldTheProgramsOfOnesOwnStudies) {
   v1::PutRecordsRequest put;
   put.set_request_id("2");
   v1::Record& record = *put.add_records();
-  *record.mutable_workload() = to_proto(task.workload);
-  *record.mutable_target() = to_proto(*task.target);
-  *record.mutable_key() = to_proto(task.key);
+  *record.mutable_workload() = to_proto(task.workload());
+  *record.mutable_target() = to_proto(*task.target());
+  *record.mutable_key() = to_proto(task.key());
   *record.mutable_measurement() = to_proto(make_measurement(1, {10, 10, 10}));
   v1::PutRecordsResponse stored;
   const absl::Status status = service_->schedules.put_records(local_caller(), put, &stored);
@@ -134,7 +135,7 @@ TEST_F(ServiceAudit, ExportsHoldTheProgramsOfOnesOwnStudies) {
   EXPECT_EQ(exported_programs(kAdmin), 1);
   EXPECT_EQ(exported_programs(kOther), 0);
   EXPECT_EQ(exported_programs(kReader), 0);
-  EXPECT_THAT(audit()[0].subject(), HasSubstr(concat("1 records from ", task.key.workload)));
+  EXPECT_THAT(audit()[0].subject(), HasSubstr(concat("1 records from ", task.key().workload)));
 }
 
 TEST_F(ServiceAudit, AStudyIsOfARoleAndAName) {

@@ -4,8 +4,10 @@
 
 #include "cost_model/cost_model.h"
 #include "gtest/gtest.h"
+#include "loopwright/client.h"
 #include "loopwright/v1/schedule.pb.h"
-#include "src/client/client.h"
+#include "src/api/lookup.h"
+#include "src/api/task.h"
 #include "src/search/search.h"
 #include "tests/support/fault_fixture.h"
 #include "tuner_db/records/messages.h"
@@ -21,18 +23,18 @@ Task task_of(const std::string& words, const std::string& target = "x86_avx2") {
 
 v1::LookupQuery by_program(const Task& task) {
   v1::LookupQuery query;
-  query.set_program(print(*task.program));
-  *query.mutable_target() = to_proto(*task.target);
+  query.set_program(print(*task.program()));
+  *query.mutable_target() = to_proto(*task.target());
   query.set_threads(1);
   return query;
 }
 
 v1::LookupQuery by_identity(const Task& task) {
   v1::LookupQuery query;
-  query.set_workload_id(task.key.workload);
-  query.set_family(task.workload.family);
-  query.mutable_shape()->Assign(task.workload.shape.begin(), task.workload.shape.end());
-  *query.mutable_target() = to_proto(*task.target);
+  query.set_workload_id(task.key().workload);
+  query.set_family(task.workload().family);
+  query.mutable_shape()->Assign(task.workload().shape.begin(), task.workload().shape.end());
+  *query.mutable_target() = to_proto(*task.target());
   query.set_threads(1);
   return query;
 }
@@ -41,13 +43,13 @@ class ServiceLookup : public ::testing::Test {
  protected:
   // Of the task `stored` what zero trials find, as if it had been measured.
   void SetUp() override {
-    Search search(stored_.start, SearchOptions(), make_draft_model());
+    Search search(stored_.start(), SearchOptions(), make_draft_model());
     v1::PutRecordsRequest put;
     put.set_request_id("1");
     v1::Record& record = *put.add_records();
-    *record.mutable_workload() = to_proto(stored_.workload);
-    *record.mutable_target() = to_proto(*stored_.target);
-    *record.mutable_key() = to_proto(stored_.key);
+    *record.mutable_workload() = to_proto(stored_.workload());
+    *record.mutable_target() = to_proto(*stored_.target());
+    *record.mutable_key() = to_proto(stored_.key());
     Measurement measurement = make_measurement(1, {10, 10, 10});
     measurement.trace = trace_ = search.zero_trial()->text;
     *record.mutable_measurement() = to_proto(measurement);
@@ -104,7 +106,7 @@ TEST_F(ServiceLookup, ATraceIsAdaptedOnlyWhenAsked) {
   EXPECT_EQ(adapted->results(0).outcome(), v1::LOOKUP_OUTCOME_NEAREST_SHAPE);
   const auto trace = parse_trace(adapted->results(0).trace());
   ASSERT_TRUE(trace.ok()) << trace.status();
-  EXPECT_TRUE(replay(neighbour_.start, *trace).ok());
+  EXPECT_TRUE(replay(neighbour_.start(), *trace).ok());
 }
 
 // The targets of a batch are read once where they repeat, and are not mixed up where they do not.
@@ -122,13 +124,13 @@ TEST_F(ServiceLookup, AMissIsAnAnswer) {
   v1::LookupQuery elsewhere = by_identity(stored_), foreign = by_program(stored_);
   elsewhere.clear_target();
   elsewhere.set_target_id(std::string(64, 'a'));
-  foreign.set_workload_id(neighbour_.key.workload);
+  foreign.set_workload_id(neighbour_.key().workload);
   const auto found = look_up({elsewhere, foreign, by_identity(stored_)});
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->results(0).outcome(), v1::LOOKUP_OUTCOME_NOT_FOUND);
   EXPECT_NE(found->results(0).detail().find("target_id"), std::string::npos);
   EXPECT_EQ(found->results(1).outcome(), v1::LOOKUP_OUTCOME_NOT_FOUND);
-  EXPECT_NE(found->results(1).detail().find(stored_.key.workload), std::string::npos);
+  EXPECT_NE(found->results(1).detail().find(stored_.key().workload), std::string::npos);
   EXPECT_EQ(found->results(2).outcome(), v1::LOOKUP_OUTCOME_EXACT);
 }
 
@@ -148,9 +150,9 @@ TEST_F(ServiceLookup, WordsThatNeverMatchAreRefused) {
 TEST_F(ServiceLookup, RecordsThatAreUnfitAreRefused) {
   v1::PutRecordsRequest good;
   v1::Record& record = *good.add_records();
-  *record.mutable_workload() = to_proto(stored_.workload);
-  *record.mutable_target() = to_proto(*stored_.target);
-  *record.mutable_key() = to_proto(stored_.key);
+  *record.mutable_workload() = to_proto(stored_.workload());
+  *record.mutable_target() = to_proto(*stored_.target());
+  *record.mutable_key() = to_proto(stored_.key());
   Measurement measurement = make_measurement(1, {10, 10, 10});
   measurement.trace = trace_;
   *record.mutable_measurement() = to_proto(measurement);

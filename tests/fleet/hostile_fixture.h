@@ -8,7 +8,7 @@
 #include "loopwright/v1/agent.grpc.pb.h"
 #include "loopwright/v1/fleet.grpc.pb.h"
 #include "schedules/steps.h"
-#include "src/api/checked.h"
+#include "src/api/task.h"
 #include "src/expr/language/text.h"
 #include "src/lower/lower.h"
 #include "src/search/null_measurer.h"
@@ -78,7 +78,7 @@ class ServiceHostile : public FolderTest {
     const auto begun = std::chrono::steady_clock::now();
     v1::CreateStudyRequest request;
     request.set_request_id(make_id(m));
-    request.mutable_spec()->add_workloads()->set_program(print(*task_of(m)->program));
+    request.mutable_spec()->add_workloads()->set_program(print(*task_of(m)->program()));
     request.mutable_spec()->set_trials(trials_);
     request.mutable_spec()->set_threads(1);
     request.mutable_spec()->set_target("devices/board-0");
@@ -133,7 +133,7 @@ class ServiceHostile : public FolderTest {
   double true_us(const Task& task, const std::string& trace) {
     const absl::StatusOr<Trace> parsed = parse_trace(trace);
     if (!parsed.ok()) return -1;
-    const auto nest = replay(task.start, *parsed);
+    const auto nest = replay(task.start(), *parsed);
     if (!nest.ok()) return -1;
     const auto kernel = lower(*nest);
     return kernel.ok() ? null_time_us(*kernel, 1) : -1;
@@ -144,9 +144,9 @@ class ServiceHostile : public FolderTest {
     const Task task = *task_of(m);
     v1::BatchLookupRequest request;
     v1::LookupQuery& query = *request.add_queries();
-    query.set_workload_id(task.workload.id);
-    query.set_family(task.workload.family);
-    for (int64_t extent : task.workload.shape) query.add_shape(extent);
+    query.set_workload_id(task.workload().id);
+    query.set_family(task.workload().family);
+    for (int64_t extent : task.workload().shape) query.add_shape(extent);
     query.set_target_name("x86_avx2");
     query.set_threads(1);
     grpc::ClientContext context;

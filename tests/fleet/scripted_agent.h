@@ -15,7 +15,8 @@
 #include "loopwright/v1/agent.grpc.pb.h"
 #include "schedules/steps.h"
 #include "schedules/targets/target.h"
-#include "src/api/api.h"
+#include "src/api/task.h"
+#include "src/base/clock.h"
 #include "src/base/hash.h"
 #include "src/build/build.h"
 #include "src/expr/expr.h"
@@ -119,7 +120,7 @@ class ScriptedAgent {
         make_task(*program, "job", *from_proto(job.target()), job.threads());
     const absl::StatusOr<Trace> trace = parse_trace(text);
     if (!task.ok() || !trace.ok()) return 0;
-    const absl::StatusOr<Nest> nest = replay(task->start, *trace);
+    const absl::StatusOr<Nest> nest = replay(task->start(), *trace);
     if (!nest.ok()) return 0;
     const absl::StatusOr<Kernel> kernel = lower(*nest);
     return kernel.ok() ? null_time_us(*kernel, job.threads()) : 0;

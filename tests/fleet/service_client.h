@@ -26,11 +26,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "loopwright/client.h"
 #include "loopwright/v1/schedule.grpc.pb.h"
 #include "loopwright/v1/study.grpc.pb.h"
+#include "src/api/task.h"
 #include "src/base/hash.h"
 #include "src/base/rng.h"
-#include "src/client/client.h"
 #include "src/expr/language/text.h"
 #include "src/search/search.h"
 #include "tests/support/program.h"
@@ -177,8 +178,8 @@ class KillableClient {
       CHECK(task.ok());
       loopwright::v1::StudyWorkload& workload = *spec.add_workloads();
       workload.set_name(absl::StrCat("w", i));
-      workload.set_program(print(*task->program));
-      workload.set_source_words(task->workload.source_words);
+      workload.set_program(print(*task->program()));
+      workload.set_source_words(task->workload().source_words);
     }
     spec.set_threads(1);
     spec.set_trials(count * static_cast<int>(8 + rng.below(9)));
@@ -210,13 +211,13 @@ class KillableClient {
     const absl::StatusOr<Task> task = task_of(242);
     CHECK(task.ok());
     static const std::string trace =
-        Search(task->start, SearchOptions(), make_draft_model()).zero_trial()->text;
+        Search(task->start(), SearchOptions(), make_draft_model()).zero_trial()->text;
     loopwright::v1::PutRecordsRequest request;
     request.set_request_id(id);
     loopwright::v1::Record& record = *request.add_records();
-    *record.mutable_key() = to_proto(task->key);
-    *record.mutable_workload() = to_proto(task->workload);
-    *record.mutable_target() = to_proto(*task->target);
+    *record.mutable_key() = to_proto(task->key());
+    *record.mutable_workload() = to_proto(task->workload());
+    *record.mutable_target() = to_proto(*task->target());
     Measurement m;
     m.trace = trace;
     m.verdict = Verdict::kOk;
@@ -258,7 +259,7 @@ class KillableClient {
     loopwright::v1::BatchLookupRequest request;
     const absl::StatusOr<Task> task = task_of(rng_.below(2) == 0 ? 242 : 16);
     loopwright::v1::LookupQuery& query = *request.add_queries();
-    query.set_program(print(*task->program));
+    query.set_program(print(*task->program()));
     query.set_target_name("x86_avx2");
     loopwright::v1::BatchLookupResponse response;
     Context context;

@@ -65,7 +65,7 @@ class ServiceStop : public FolderTest {
     request.set_request_id(absl::StrFormat("00000000-0000-4000-8000-%012d", extent));
     loopwright::v1::StudyWorkload& workload = *request.mutable_spec()->add_workloads();
     workload.set_name("w");
-    workload.set_program(print(*task->program));
+    workload.set_program(print(*task->program()));
     request.mutable_spec()->set_threads(1);
     request.mutable_spec()->set_trials(trials);
     request.mutable_spec()->set_batch(batch);

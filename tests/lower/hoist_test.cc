@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "src/expr/type.h"
 #include "tests/support/scheduled_kernels.h"
 
 namespace lw {

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "src/base/message.h"
+#include "src/expr/type.h"
 #include "tests/support/scheduled_kernels.h"
 
 namespace lw {

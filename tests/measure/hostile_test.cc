@@ -25,6 +25,7 @@
 #include <thread>
 
 #include "nlohmann/json.hpp"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/expr/language/text.h"
 #include "src/measure/local.h"

@@ -14,6 +14,7 @@
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/expr/language/text.h"
+#include "src/expr/reference/interpret.h"
 #include "src/kernel/kernel.h"
 #include "src/measure/judge/verify.h"
 #include "src/measure/process/ipc.h"

@@ -2,7 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/client/loopwright.h"
+#include "loopwright/loopwright.h"
+
 
 int main(void) {
   loopwright_options options = {.size = sizeof options};

@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "schedules/targets/target.h"
-#include "src/api/api.h"
+#include "src/api/task.h"
 #include "src/base/check.h"
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
@@ -82,7 +82,7 @@ TEST(Ablation, EveryVariantTunes) {
     double clock = 0;
     hooks.now = [&clock] { return clock += 0.001; };
     const absl::StatusOr<AblationRun> run =
-        run_ablation(task->start, task->key, *store, *measurer, variant, options, hooks, "w");
+        run_ablation(task->start(), task->key(), *store, *measurer, variant, options, hooks, "w");
     ASSERT_TRUE(run.ok()) << variant.name << ": " << run.status();
     EXPECT_FALSE(run->curve.empty()) << variant.name;
     EXPECT_EQ(run->variant, variant.name);

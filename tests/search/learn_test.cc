@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
+#include "src/api/task.h"
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/expr/language/text.h"
@@ -132,9 +133,9 @@ TEST(Gather, AModelGuidesWhatIsDrawn) {
   ASSERT_TRUE(task.ok());
   const std::vector<DrawnProgram> drafted = draw_programs(*task, {0, 8}, 3);
   const std::vector<DrawnProgram> guided =
-      draw_programs(*task, {0, 0, 8}, 3, *shipped_model(task->target->family));
+      draw_programs(*task, {0, 0, 8}, 3, *shipped_model(task->target()->family));
   const std::vector<DrawnProgram> both =
-      draw_programs(*task, {0, 8, 8}, 3, *shipped_model(task->target->family));
+      draw_programs(*task, {0, 8, 8}, 3, *shipped_model(task->target()->family));
   EXPECT_EQ(drafted.size(), 8u);
   EXPECT_EQ(guided.size(), 8u);
   EXPECT_NE(drafted[0].trace, guided[0].trace);
@@ -164,8 +165,8 @@ TEST(Gather, KeepsObjectsThatAreBuiltAhead) {
   EXPECT_TRUE(objects.has(7));
   const std::unique_ptr<Backend> kept = objects.backend(7, *task);
   const Kernel& kernel = *programs[0].kernel;
-  const absl::StatusOr<Artifact> ours = kept->build(kernel, *task->target),
-                                 theirs = task->backend->build(kernel, *task->target);
+  const absl::StatusOr<Artifact> ours = kept->build(kernel, *task->target()),
+                                 theirs = task->backend().build(kernel, *task->target());
   ASSERT_TRUE(ours.ok() && theirs.ok());
   EXPECT_EQ(ours->bytes, theirs->bytes);
   EXPECT_EQ(ours->entry, theirs->entry);

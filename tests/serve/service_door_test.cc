@@ -1,13 +1,15 @@
 // What records must be to be taken in, whoever sends them: of a workload that is what its text says, at
 // times that its target reaches, with traces that apply.
 #include "absl/strings/str_replace.h"
+#include "loopwright/client.h"
 #include "schedules/targets/target.h"
-#include "src/client/client.h"
+#include "src/api/task.h"
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "src/serve/studies/door.h"
 #include "tests/serve/study_fixture.h"
 #include "tuner_db/records/messages.h"
+#include "tuner_db/workload_row.h"
 
 namespace lw {
 namespace {
@@ -232,7 +234,7 @@ TEST_F(ServiceDoor, AnOldStoresBestThatDoesNotApplyGivesWayToTheNext) {
                                    make_measurement(2, {20, 20, 20}),
                                    make_measurement(3, {30, 30, 30})};
   rows[0].trace = "split(Z, i; 2, 0)\n", rows[1].trace = "split(C, q; 2, 0)\n";
-  ASSERT_TRUE(store->append(task->key, rows).ok());
+  ASSERT_TRUE(store->append(task->key(), rows).ok());
   ClientOptions options;
   options.server = daemon_.server->address();
   options.deadline_ms = 30'000;
@@ -251,7 +253,7 @@ TEST_F(ServiceDoor, AnOldStoresBestThatDoesNotApplyGivesWayToTheNext) {
   request.set_adapt(true);
   request.set_worst(v1::LOOKUP_OUTCOME_DEFAULT);
   v1::LookupQuery& query = *request.add_queries();
-  query.set_program(print(*task->program));
+  query.set_program(print(*task->program()));
   query.set_target_name("x86_avx2");
   query.set_threads(1);
   v1::BatchLookupResponse response;

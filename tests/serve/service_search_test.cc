@@ -2,7 +2,8 @@
 #include "tests/serve/study_fixture.h"
 
 #include "cost_model/cost_model.h"
-#include "src/api/api.h"
+#include "schedules/targets/target.h"
+#include "src/api/task.h"
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "src/search/null_measurer.h"
@@ -113,7 +114,7 @@ TEST_P(SearchServiceTest, StudiesStartFromTheDraft) {
       SearchOptions options;
       options.seed = 7;
       const absl::StatusOr<Proposal> zero =
-          Search(task->start, options, make_model()).zero_trial();
+          Search(task->start(), options, make_model()).zero_trial();
       CHECK(zero.ok());
       first.push_back(zero->text);
     }

@@ -2,8 +2,9 @@
 // records of other versions that they bring.
 #include <set>
 
+#include "loopwright/client.h"
 #include "schedules/targets/target.h"
-#include "src/client/client.h"
+#include "src/api/task.h"
 #include "tests/support/daemon_fixture.h"
 #include "tuner_db/ladder/ladder.h"
 #include "tuner_db/ladder/withdrawn_list.h"
@@ -165,11 +166,11 @@ TEST_F(ServiceWithdrawn, WhatADaemonWithdrawsLeavesCaches) {
   const absl::StatusOr<Task> task =
       make_client_task("matmul M=64 N=64 K=64", {.target = "x86_avx2", .threads = 1});
   ASSERT_TRUE(task.ok());
-  Search search(task->start, SearchOptions(), make_draft_model());
+  Search search(task->start(), SearchOptions(), make_draft_model());
   v1::Record made = record(1, 71);
-  *made.mutable_key() = to_proto(task->key);
-  *made.mutable_workload() = to_proto(task->workload);
-  *made.mutable_target() = to_proto(*task->target);
+  *made.mutable_key() = to_proto(task->key());
+  *made.mutable_workload() = to_proto(task->workload());
+  *made.mutable_target() = to_proto(*task->target());
   made.mutable_measurement()->set_trace(search.zero_trial()->text);
   put({made});
   ClientOptions options;
@@ -185,7 +186,7 @@ TEST_F(ServiceWithdrawn, WhatADaemonWithdrawsLeavesCaches) {
   frozen.frozen = true;
   const auto build = *ScheduleClient::open(frozen);
   ASSERT_TRUE(build->lookup(*task).ok());
-  const std::string digest = withdraw(task->key, made.measurement().trace()).digest();
+  const std::string digest = withdraw(task->key(), made.measurement().trace()).digest();
   EXPECT_TRUE(eventually([&] { return absl::IsNotFound(build->lookup(*task).status()); }));
   EXPECT_EQ(compiler->lookup(*task)->answer.outcome, Rung::kDefault);
   restore(digest);

@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "schedules/targets/target.h"
 #include "tests/support/daemon_fixture.h"
 #include "tuner_db/records/messages.h"
 

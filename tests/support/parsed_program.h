@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "src/expr/expr.h"
+#include "loopwright/program.h"
 #include "src/expr/language/text.h"
 
 namespace lw {

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "loopwright/program.h"
 #include "schedules/steps.h"
 #include "schedules/targets/target.h"
 #include "src/base/message.h"
-#include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "tests/support/files.h"
 

@@ -27,16 +27,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "loopwright/lookup.h"
 #include "tuner_db/ladder/shape_table.h"
 #include "tuner_db/record.h"
 
 namespace lw {
 
 struct Target;
-
-enum class Rung : uint8_t { kExact, kLoose, kNearestShape, kNearestTarget, kDefault };
-std::string_view rung_name(Rung rung);  // "exact", "loose", "nearest-shape", ...
-bool parse_rung(std::string_view name, Rung* rung);
 
 // All that rungs look at. Without family, shape or target (null) the rungs that need them are
 // passed over.
@@ -76,15 +73,6 @@ class RecordSource {
   virtual absl::Status with_family(const std::string& family,
                                    absl::FunctionRef<void(const FamilyIndex&)> look) const = 0;
   virtual absl::StatusOr<std::shared_ptr<const Target>> target(const std::string& id) const = 0;
-};
-
-struct LadderOptions {
-  int count = 4;                       // records of a lower rung, for re-ranking
-  Rung highest = Rung::kExact;         // rungs above are not tried
-  Rung lowest = Rung::kNearestTarget;  // nor those below
-  double max_distance = 5;             // of the nearest rungs: a factor of 150 in all
-  int64_t now_ms = 0;                  // for staleness; 0: no record is too old
-  int64_t stale_after_ms = int64_t{180} * 86'400'000;
 };
 
 struct Match {

@@ -3,6 +3,8 @@
 //
 // A library is compared only where its result agrees with the reference at sampled points.
 #include "absl/strings/str_format.h"
+#include "loopwright/kernel.h"
+#include "src/api/task.h"
 #include "src/base/parallel_pool.h"
 #include "src/cli/commands.h"
 #include "src/measure/machine/processors.h"
@@ -41,7 +43,7 @@ absl::Status enter_peers(const BenchOptions& options, const Task& task,
                          const ArgumentMemory& memory, const std::vector<int>& cpus,
                          const Judge& judge, Contest* contest) {
   for (const std::string& why : load_peers().missing) options.output.note("no peer " + why);
-  const PeerCase description = match_peer_case(*task.program);
+  const PeerCase description = match_peer_case(*task.program());
   if (std::holds_alternative<std::monostate>(description)) {
     options.output.note("no library has an operator for this workload");
     return absl::OkStatus();
@@ -89,7 +91,7 @@ void print_contest(const BenchOptions& options, const Task& task, const Choice& 
   mine["bound_fraction"] = bound.bound_us / ours.time_us.median;
   mine["outcome"] = choice.outcome;
   emit(options.output,
-       {{"workload", task.workload.source_words}, {"threads", task.threads()}, {"ours", mine},
+       {{"workload", task.workload().source_words}, {"threads", task.threads()}, {"ours", mine},
         {"peers", peers}, {"bound_us", bound.bound_us}, {"bound_by", bound.set_by().name},
         {"bound_limits", limits_json(bound)}, {"peak_gflops", bound.peak_gflops},
         {"bandwidth_gbytes_per_s", bound.bandwidth_gbytes}}, table);
@@ -107,15 +109,15 @@ absl::StatusOr<int> run_bench(const BenchOptions& options) {
   // Libraries start threads and count processors when loaded: after the workers that check an
   // unverified kernel, which are forked, and before any thread of ours.
   if (options.peers) load_peers();
-  ASSIGN_OR_RETURN(ArgumentMemory memory, ArgumentMemory::create(*task.program));
-  memory.fill_inputs(*task.program, 1);
+  ASSIGN_OR_RETURN(ArgumentMemory memory, ArgumentMemory::create(*task.program()));
+  memory.fill_inputs(*task.program(), 1);
   const std::vector<int> allowed = allowed_cpus();
   const std::vector<int> cpus = measuring_processors(allowed, task.threads());
   ASSIGN_OR_RETURN(const std::unique_ptr<Executable> kernel, Executable::create(task, choice));
   RETURN_IF_ERROR(kernel->prepack(memory.pointers()));
   pin_to({cpus.front()});
 
-  const Judge judge(*task.program, memory.pointers(), kPoints);
+  const Judge judge(*task.program(), memory.pointers(), kPoints);
   Contest contest;
   contest.rows.push_back({"loopwright", LOOPWRIGHT_VERSION, choice.outcome, {}});
   contest.contenders.push_back(

@@ -1,6 +1,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "src/api/lookup.h"
+#include "src/api/task.h"
 #include "src/cli/commands.h"
 #include "tuner_db/ladder/snapshot.h"
 #include "tuner_db/origin.h"
@@ -26,9 +27,9 @@ absl::StatusOr<Measurement> measurement_of(const LookupAnswer& answer, const Sto
 Json record_json(const Task& task, const LookupAnswer& answer,
                  const absl::StatusOr<Measurement>& measurement) {
   if (answer.record == nullptr) {
-    return {{"workload", task.workload.source_words}, {"canonical_sha256", task.key.workload},
-            {"target_sha256", task.key.target},       {"backend", task.key.backend},
-            {"threads", task.key.threads},            {"cache", task.key.cache},
+    return {{"workload", task.workload().source_words}, {"canonical_sha256", task.key().workload},
+            {"target_sha256", task.key().target},       {"backend", task.key().backend},
+            {"threads", task.key().threads},            {"cache", task.key().cache},
             {"trace", answer.trace},                  {"source", origin_name(Origin::kZero)}};
   }
   Json json = Json::parse(to_json(*answer.record));
@@ -44,7 +45,7 @@ std::string text_of(const Task& task, const LookupAnswer& answer) {
   const std::string outcome(rung_name(answer.outcome));
   const ScheduleRecord* record = answer.record.get();
   std::string text = bold(outcome) + "  " +
-                     (record == nullptr ? task.workload.source_words : record->source_words) + "\n";
+                     (record == nullptr ? task.workload().source_words : record->source_words) + "\n";
   if (record != nullptr && record->time_kind != TimeKind::kMeasured) {
     text += absl::StrFormat("  time      %s; verified under emulation\n",
                             micros(record->time_us, record->time_kind));
@@ -88,7 +89,7 @@ absl::StatusOr<int> run_best(const BestOptions& options) {
   const absl::StatusOr<Measurement> measurement = measurement_of(answer, store.get());
   const Table table{
       {"outcome", "workload", "time_us", "time_kind", "trace"},
-      {{outcome, record == nullptr ? task.workload.source_words : record->source_words,
+      {{outcome, record == nullptr ? task.workload().source_words : record->source_words,
         record == nullptr ? "" : absl::StrFormat("%.5g", record->time_us),
         record == nullptr ? "" : std::string(time_kind_name(record->time_kind)),
         trace_as_line(answer.trace)}},

@@ -4,8 +4,9 @@
 #include <map>
 #include <set>
 
+#include "schedules/steps.h"
 #include "schedules/targets/target.h"
-#include "src/api/api.h"
+#include "src/api/task.h"
 #include "src/base/hash.h"
 #include "src/base/message.h"
 #include "src/base/rng.h"

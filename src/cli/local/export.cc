@@ -1,4 +1,6 @@
 #include "absl/strings/str_join.h"
+#include "loopwright/kernel.h"
+#include "src/api/task.h"
 #include "src/cli/commands.h"
 #include "src/cli/remote/withdrawn.h"
 #include "src/client/lock.h"
@@ -42,7 +44,7 @@ absl::StatusOr<int> run_export(const ExportOptions& options) {
                           "--withdrawn FILE");
     }
     WithdrawnReasons withdrawn;
-    RETURN_IF_ERROR(options.withdrawn.read({task.key}, &withdrawn));
+    RETURN_IF_ERROR(options.withdrawn.read({task.key()}, &withdrawn));
     absl::StatusOr<std::vector<std::string>> files =
         take_locked(task, options.locked, options.lock, withdrawn, options.folder);
     if (absl::IsNotFound(files.status()) || absl::IsFailedPrecondition(files.status())) {

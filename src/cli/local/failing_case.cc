@@ -5,6 +5,7 @@
 #include "absl/strings/str_replace.h"
 #include "cost_model/cost_model.h"
 #include "schedules/targets/target.h"
+#include "src/api/tune_task.h"
 #include "src/base/clock.h"
 #include "src/base/files.h"
 #include "src/cli/commands.h"
@@ -32,7 +33,7 @@ absl::StatusOr<Outcome> check_once(const Task& task, const Choice& choice, uint6
   candidate.kernel = choice.kernel;
   candidate.race = false;
   candidate.verify = true;
-  candidate.draft_us = draft_us(choice.nest);
+  candidate.draft_us = draft_us(*choice.nest);
   measurer->submit({candidate});
   for (const double until = now() + kRepeatSeconds; now() < until;) {
     const std::vector<Outcome> outcomes = measurer->poll(1);
@@ -54,15 +55,15 @@ absl::Status write_failing_cases(const Task& task, const std::vector<FailureClas
       return absl::UnavailableError(concat("cannot make ", path.string(), ": ", error.message()));
     }
     const Measurement& example = failure.example;
-    const Json facts = {{"workload", task.workload.source_words},
-                        {"target", task.target->name},
+    const Json facts = {{"workload", task.workload().source_words},
+                        {"target", task.target()->name},
                         {"threads", task.threads()},
-                        {"winograd", task.start.winograd},
+                        {"winograd", task.start().winograd},
                         {"seed", seed},
                         {"class", failure.name},
                         {"verdict", std::string(verdict_name(example.verdict))},
                         {"detail", example.detail}};
-    RETURN_IF_ERROR(write_file((path / "program.te").string(), print(*task.program)));
+    RETURN_IF_ERROR(write_file((path / "program.te").string(), print(*task.program())));
     RETURN_IF_ERROR(write_file((path / "schedule.txt").string(), example.trace));
     RETURN_IF_ERROR(write_file((path / "case.json").string(), facts.dump(2) + "\n"));
   }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "src/api/api.h"
+#include "loopwright/task.h"
 #include "src/cli/common.h"
 #include "tuner_db/failures.h"
 

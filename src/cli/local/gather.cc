@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "src/api/tune_task.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/base/rng.h"
@@ -79,7 +80,7 @@ class Gathering {
   absl::StatusOr<std::vector<DrawnProgram>> draw(int index, const Task& task) const {
     std::unique_ptr<Model> guide;
     if (options_.guided > 0) {
-      ASSIGN_OR_RETURN(guide, environment(model_named(options_.model, task.target->family)));
+      ASSIGN_OR_RETURN(guide, environment(model_named(options_.model, task.target()->family)));
     }
     return draw_programs(task, {options_.uniform, options_.searched, options_.guided},
                          Rng(options_.seed).split(static_cast<uint64_t>(index)).next(),

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "absl/strings/str_join.h"
+#include "src/api/task.h"
 #include "src/cli/commands.h"
 #include "src/cli/remote/withdrawn.h"
 #include "src/expr/language/text.h"
@@ -76,7 +77,7 @@ absl::StatusOr<int> run_lock(const LockOptions& options) {
     if (entry.ok()) {
       lock.entries.push_back(*std::move(entry));
     } else if (absl::IsNotFound(entry.status())) {
-      missing.push_back(task.workload.source_words);
+      missing.push_back(task.workload().source_words);
     } else {
       return environment(entry.status());
     }

@@ -4,7 +4,10 @@
 
 #include "absl/strings/str_join.h"
 #include "cost_model/cost_model.h"
+#include "loopwright/kernel.h"
+#include "loopwright/program.h"
 #include "src/api/npy.h"
+#include "src/api/task.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/cli/commands.h"
@@ -100,7 +103,7 @@ absl::StatusOr<Estimate> time_kernel(const Task& task, const Choice& choice,
   RETURN_IF_ERROR(kernel->prepack(memory.pointers()));
   if (kernel->emulated()) {                // once; the emulator's own time would say nothing
     RETURN_IF_ERROR(kernel->run(memory.pointers()));
-    const double us = draft_us(choice.nest);
+    const double us = draft_us(*choice.nest);
     return Estimate{us, us, us};
   }
   absl::Status status = absl::OkStatus();
@@ -128,7 +131,7 @@ absl::StatusOr<int> run_run(const RunOptions& options) {
   }
   ASSIGN_OR_RETURN(const Task task, options.workload.task());
   ASSIGN_OR_RETURN(const RunsOn device, find_device(task));
-  const Program& program = *task.program;
+  const Program& program = *task.program();
   ASSIGN_OR_RETURN(const auto out_files, bind(program, options.out, Role::kOutput));
   ASSIGN_OR_RETURN(ArgumentMemory memory, ArgumentMemory::create(program));
   RETURN_IF_ERROR(read_inputs(program, options, memory));

@@ -1,3 +1,4 @@
+#include "src/api/task.h"
 #include "src/build/build.h"
 #include "src/cli/commands.h"
 #include "src/expr/language/text.h"
@@ -13,7 +14,7 @@ struct ShowOptions {
 };
 
 absl::StatusOr<std::string> stage_text(const ShowOptions& options, const Task& task) {
-  if (options.stage == "expr") return print(*task.program);
+  if (options.stage == "expr") return print(*task.program());
   Choice choice;
   if (options.trace_file.empty()) {
     ASSIGN_OR_RETURN(choice, choose_and_say(task, options.database, options.output));
@@ -27,9 +28,9 @@ absl::StatusOr<std::string> stage_text(const ShowOptions& options, const Task& t
     choice = *std::move(chosen);
   }
   if (options.stage == "trace") return choice.trace;
-  if (options.stage == "nest") return print(choice.nest);
+  if (options.stage == "nest") return print(*choice.nest);
   if (options.stage == "kernel") return print(*choice.kernel);
-  return task.backend->text(*choice.kernel, *task.target, options.stage);
+  return task.backend().text(*choice.kernel, *task.target(), options.stage);
 }
 
 absl::StatusOr<int> run_show(const ShowOptions& options) {

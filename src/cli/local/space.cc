@@ -4,6 +4,8 @@
 #include <map>
 
 #include "absl/strings/str_format.h"
+#include "schedules/steps.h"
+#include "src/api/task.h"
 #include "src/base/rng.h"
 #include "src/cli/commands.h"
 #include "src/lower/lower.h"
@@ -32,7 +34,7 @@ struct Draws {
 Draws draw(const Task& task, const Sketch& sketch, const SpaceOptions& options, Rng& rng) {
   Draws draws;
   for (int i = 0; i < kDraws; ++i) {
-    const absl::StatusOr<Sample> drawn = sample(task.start, sketch, rng);
+    const absl::StatusOr<Sample> drawn = sample(task.start(), sketch, rng);
     absl::Status status = drawn.status();
     if (status.ok() && options.why) status = lower(drawn->nest).status();
     if (!status.ok()) ++draws.reasons[std::string(status.message())];
@@ -47,7 +49,7 @@ Draws draw(const Task& task, const Sketch& sketch, const SpaceOptions& options, 
 absl::StatusOr<int> run_space(const SpaceOptions& options) {
   ASSIGN_OR_RETURN(const Task task, options.workload.task());
   std::vector<Refusal> refusals;
-  const std::vector<Sketch> sketches = make_space(task.start, &refusals);
+  const std::vector<Sketch> sketches = make_space(task.start(), &refusals);
   Json list = Json::array(), refused = Json::array();
   Table table{{"sketch", "steps", "decisions", "schedules", "feasible", "sample"}, {},
               {false, true, true, true, true}};
@@ -58,7 +60,7 @@ absl::StatusOr<int> run_space(const SpaceOptions& options) {
     Rng rng = Rng(options.seed).split(s);
     double size = 0;
     for (int i = 0; i < kSizePaths; ++i)
-      size += estimate_size(task.start, sketch, rng) / kSizePaths;
+      size += estimate_size(task.start(), sketch, rng) / kSizePaths;
     total += size;
     const Draws draws = draw(task, sketch, options, rng);
     const int64_t open = std::count(sketch.open.begin(), sketch.open.end(), true);
@@ -94,7 +96,7 @@ absl::StatusOr<int> run_space(const SpaceOptions& options) {
   text += absl::StrFormat("%d %s, about %.2g schedules\n", sketches.size(),
                           sketches.size() == 1 ? "sketch" : "sketches", total);
   emit(options.output,
-       {{"workload", task.workload.source_words},
+       {{"workload", task.workload().source_words},
         {"size", total},
         {"sketches", list},
         {"refused", refused}},

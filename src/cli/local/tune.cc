@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "schedules/targets/target.h"
+#include "src/api/tune_task.h"
 #include "src/cli/commands.h"
 #include "src/cli/failure_text.h"
 #include "src/cli/interrupt.h"
@@ -92,8 +93,8 @@ Json best_json(const Measurement& best, const Bound& bound) {
 std::string summary(const Task& task, RunsOn device, const TuneResult& result, const Bound* bound,
                     const FailureMessages& failures, double wall_s) {
   const Measurement& best = result.best.measurement;
-  std::string out = bold(task.workload.source_words) +
-                    absl::StrFormat("  on %s, %d thread%s\n", task.target->name, task.threads(),
+  std::string out = bold(task.workload().source_words) +
+                    absl::StrFormat("  on %s, %d thread%s\n", task.target()->name, task.threads(),
                                     task.threads() == 1 ? "" : "s");
   if (bound == nullptr) {
     out += "  best      none is valid\n";
@@ -156,7 +157,7 @@ std::string why_none(const TuneResult& result, const FailureMessages& failures) 
 absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, RunsOn device,
                                const TuneResult& result, const Store& store, double wall_s) {
   Tuned tuned;
-  ASSIGN_OR_RETURN(const std::vector<Measurement> all, environment(store.measurements(task.key)));
+  ASSIGN_OR_RETURN(const std::vector<Measurement> all, environment(store.measurements(task.key())));
   const std::vector<FailureClass> failures = failure_classes(all);
   if (!options.keep_failing.empty()) {
     RETURN_IF_ERROR(write_failing_cases(task, failures, options.search.seed, options.keep_failing));
@@ -189,9 +190,9 @@ absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, Run
     if (result.timed_out || messages.empty()) warnings.push_back(why_none(result, {}));
   }
   tuned.document = {
-      {"workload", task.workload.source_words},
-      {"canonical_sha256", task.workload.id},
-      {"target", task.target->name},
+      {"workload", task.workload().source_words},
+      {"canonical_sha256", task.workload().id},
+      {"target", task.target()->name},
       {"threads", task.threads()},
       {"estimated", best.time_kind == TimeKind::kEstimated},
       {"time_kind", valid ? Json(time_kind_name(best.time_kind)) : Json()},
@@ -214,7 +215,7 @@ absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, Run
   tuned.text = summary(task, device, result, valid ? &*bound : nullptr, messages, wall_s);
   for (const Json& warning : warnings)
     tuned.text += "  warning   " + warning.get<std::string>() + "\n";
-  tuned.row = {task.workload.source_words, task.target->name, concat(task.threads()),
+  tuned.row = {task.workload().source_words, task.target()->name, concat(task.threads()),
                concat(result.trials), concat(result.failed), absl::StrFormat("%.2f", wall_s)};
   if (valid) {
     const double us = best.time_us;
@@ -237,7 +238,7 @@ absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, Run
 std::unique_ptr<Model> model_of(const TuneOptions& options, const Task& task) {
   if (options.model == "draft") return make_xgboost_model();
   if (options.model == "none") return make_draft_model();
-  absl::StatusOr<std::unique_ptr<Model>> model = model_named(options.model, task.target->family);
+  absl::StatusOr<std::unique_ptr<Model>> model = model_named(options.model, task.target()->family);
   if (model.ok()) return *std::move(model);
   options.output.note(concat(std::string(model.status().message()), "; the draft model is used"));
   return make_xgboost_model();
@@ -282,8 +283,7 @@ absl::StatusOr<std::vector<TuneResult>> tune_cases(const TuneOptions& options,
   for (size_t i = 0; i < tasks.size(); ++i) {
     progress.push_back(std::make_unique<Progress>(options.output, tasks[i], store, options.search,
                                                   /*peak_gflops=*/0, cases[i].name));
-    SuiteMember member;
-    member.task = tasks[i];
+    SuiteMember member{.task = tasks[i]};
     member.progress = [p = progress.back().get()](const TuneProgress& now) { p->update(now); };
     member.model = model_of(options, tasks[i]);
     members.push_back(std::move(member));
@@ -330,12 +330,12 @@ Tuned describe_case(const TuneOptions& options, const Task& task, const TuneResu
   if (tuned.ok()) return *std::move(tuned);
   Tuned failed;
   failed.why = std::string(tuned.status().message());
-  failed.document = {{"workload", task.workload.source_words}, {"target", task.target->name},
+  failed.document = {{"workload", task.workload().source_words}, {"target", task.target()->name},
                      {"threads", task.threads()}, {"best", nullptr},
                      {"warnings", Json::array({failed.why})}};
-  failed.row = {task.workload.source_words, task.target->name, concat(task.threads())};
+  failed.row = {task.workload().source_words, task.target()->name, concat(task.threads())};
   failed.row.resize(csv_columns().size());
-  failed.text = bold(task.workload.source_words) + "\n  warning   " + failed.why + "\n";
+  failed.text = bold(task.workload().source_words) + "\n  warning   " + failed.why + "\n";
   failed.exit = exit_code(tuned.status());
   return failed;
 }

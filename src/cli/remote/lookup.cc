@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_join.h"
 #include "loopwright/v1/schedule.grpc.pb.h"
+#include "src/api/task.h"
 #include "src/cli/commands.h"
 #include "src/client/lock.h"
 #include "src/expr/language/text.h"
@@ -176,7 +177,7 @@ absl::StatusOr<v1::Key> key_of_workload(const RemoteService& service,
                    look_up_remotely(service, asked, cache, v1::LOOKUP_OUTCOME_LOOSE));
   if (is_there(found[0])) return found[0].key();
   // With nothing verified the key itself may still have failures.
-  Key key = asked[0].task.key;
+  Key key = asked[0].task.key();
   key.cache = cache;
   return to_proto(key);
 }
@@ -195,7 +196,7 @@ absl::StatusOr<std::vector<Asked>> asked_workloads(const WorkloadOptions& worklo
   std::vector<Asked> asked;
   for (const SuiteCase& one : cases) {
     ASSIGN_OR_RETURN(Task task, workload.task(one.words));
-    asked.push_back({one.name.empty() ? task.workload.source_words : one.name, std::move(task)});
+    asked.push_back({one.name.empty() ? task.workload().source_words : one.name, std::move(task)});
   }
   return asked;
 }
@@ -214,9 +215,9 @@ absl::StatusOr<std::vector<v1::LookupResult>> look_up_remotely(const RemoteServi
     for (size_t i = begin; i < std::min(asked.size(), begin + kQueries); ++i) {
       const Task& task = asked[i].task;
       v1::LookupQuery& query = *request.add_queries();
-      query.set_program(print(*task.program));
-      *query.mutable_target() = to_proto(*task.target);
-      query.set_backend(task.key.backend);
+      query.set_program(print(*task.program()));
+      *query.mutable_target() = to_proto(*task.target());
+      query.set_backend(task.key().backend);
       query.set_threads(task.threads());
       query.set_cache(cache);
     }

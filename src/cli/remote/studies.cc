@@ -16,6 +16,7 @@
 #include "google/protobuf/util/time_util.h"
 #include "loopwright/v1/study.grpc.pb.h"
 #include "schedules/targets/target.h"
+#include "src/base/clock.h"
 #include "src/cli/commands.h"
 #include "src/cli/failure_text.h"
 #include "src/cli/interrupt.h"

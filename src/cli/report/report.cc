@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "schedules/targets/target.h"
+#include "src/api/task.h"
 #include "src/base/clock.h"
 #include "src/cli/commands.h"
 #include "src/cli/failure_text.h"
@@ -69,18 +70,18 @@ absl::Status find_task_bound(const WorkloadRow& row, const Key& key, const std::
   options.target = target;
   options.threads = key.threads;
   ASSIGN_OR_RETURN(const Task now, make_task(*std::move(program), row.source_words, options));
-  if (now.key.target != key.target || !check_runs_here(now).ok()) return absl::OkStatus();
+  if (now.key().target != key.target || !check_runs_here(now).ok()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Bound bound, bound_beside(now, best, 0.02));
   task->bound_us = bound.bound_us;
   task->bound_by = bound.set_by().name;
-  const PeakKind kind = peak_kind(*now.program, *now.target);
+  const PeakKind kind = peak_kind(*now.program(), *now.target());
   task->roof = kind.name();
   for (PeakRoof& roof : report->peaks) {
     if (roof.name != task->roof || roof.threads != task->threads) continue;
     roof.gflops = std::max(roof.gflops, bound.peak_gflops);
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(const double peak, measure_peak(kind, *now.target, task->threads));
+  ASSIGN_OR_RETURN(const double peak, measure_peak(kind, *now.target(), task->threads));
   report->peaks.push_back({task->roof, task->threads, std::max(peak, bound.peak_gflops)});
   return absl::OkStatus();
 }

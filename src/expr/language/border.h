@@ -1,14 +1,13 @@
-// What lies beyond the ends of a dimension: pad(READ, edge | reflect | wrap).
+// Borders by name, and the elements that they read.
 #pragma once
 
-#include <cstdint>
 #include <string_view>
 
+#include "loopwright/builder.h"
 #include "src/expr/bounds.h"
 
 namespace lw {
 
-enum class Border : uint8_t { kNone, kEdge, kReflect, kWrap };
 std::string_view border_name(Border border);  // "edge", "reflect", "wrap"; of kNone ""
 Border border_named(std::string_view name);   // kNone when the name is none
 

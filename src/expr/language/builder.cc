@@ -1,8 +1,10 @@
 // The builder: each call makes the node that the parser would make of the same text.
-#include "src/expr/language/builder.h"
+
+#include "loopwright/builder.h"
 
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/expr/language/border.h"
 #include "src/expr/language/syntax.h"
 
 namespace lw {

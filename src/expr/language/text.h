@@ -1,4 +1,5 @@
-// Text of programs: the parser of `.te` files, instantiation, the printer, the canonical form.
+// Text of programs beyond what loopwright/program.h offers: modules of `.te` files, instantiation, the
+// canonical form, suites.
 #pragma once
 
 #include <map>
@@ -8,13 +9,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "loopwright/program.h"
 
 namespace lw {
-
-struct ExprNode;
-using Expr = std::shared_ptr<const ExprNode>;
-struct Program;
-struct Tensor;
 
 // A parsed file: ops with their parameters still open. Opaque; cheap to copy (shared, immutable).
 struct OpSyntax;
@@ -47,18 +44,11 @@ absl::StatusOr<Program> instantiate(const OpDefinition& op,
                                     const std::map<std::string, std::string>& overrides,
                                     const std::vector<std::string>* const_names = nullptr);
 
-// A text with exactly one op, instantiated with its defaults: what print() gives and the wire
-// carries. `name` stands for the file in messages.
-absl::StatusOr<Program> parse_program(std::string_view text, std::string_view name);
-
-// One readable definition a line, in the language itself (parses back to an equal Program).
-std::string print(const Program& program);
 std::string print(const Program& program, const Tensor& tensor, const Expr& expr);
 
-// The canonical text (names removed, operands sorted, language version first) and its sha256: the
-// workload id. Names, comments, formatting and the order of commutative operands do not change it.
+// The text that a workload's id is the sha256 of: names removed, operands sorted, language version
+// first.
 std::string canonical_text(const Program& program);
-std::string workload_id(const Program& program);
 
 // The program that a canonical text is of; tensors are named t0, ..., axes a0, ... and r0, ....
 // kInvalidArgument: it is none, to the last character. Takes some milliseconds at most for what a
@@ -72,11 +62,6 @@ absl::StatusOr<std::vector<int>> definition_order(const Program& program);
 
 // The operator library, compiled in from src/expr/ops/*.te.
 const std::vector<OpDefinition>& builtin_ops();
-
-// "matmul M=512 N=512", "my.te:dense_relu M=128", "my.te" (a file with one op): finds the op (in
-// the library or a file), instantiates it. Unknown names answer with the nearest ones.
-absl::StatusOr<Program> load_workload(const std::vector<std::string>& words,
-                                      const std::vector<std::string>* const_names = nullptr);
 
 // A suite: the format of workloads/ansor.json (name, op, params, flop, dtype), mapped to library
 // ops.

@@ -8,9 +8,10 @@
 
 #include "absl/status/statusor.h"
 #include "src/expr/element.h"
-#include "src/expr/expr.h"
 
 namespace lw {
+
+struct Program;
 
 // Row-major data of one tensor; size = elements * size_of(type).
 struct Data {

@@ -15,17 +15,13 @@
 
 #include <vector>
 
+#include "loopwright/bounds.h"
 #include "src/expr/type.h"
 
 namespace lw {
 
 struct Program;
 
-// Operations on data, a multiply-add 2. `useful`: those that are required. `counted`: every
-// different operation of a body at every point of its domain; the step of a reduction is one.
-struct Flops {
-  double useful = 0, counted = 0;
-};
 Flops count_flops(const Program& program);
 
 // Bytes that every implementation must move: of inputs what is read, each output once.

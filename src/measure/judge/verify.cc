@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "src/base/clock.h"
 #include "src/base/rng.h"
+#include "src/expr/reference/interpret.h"
 #include "src/expr/reference/rounding.h"
 #include "src/measure/run/guarded.h"
 

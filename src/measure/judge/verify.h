@@ -17,10 +17,10 @@
 #include <string>
 #include <vector>
 
-#include "src/expr/expr.h"
-#include "src/expr/reference/interpret.h"
 
 namespace lw {
+
+struct Program;
 
 struct Point {
   int output = 0;     // position among outputs(program)

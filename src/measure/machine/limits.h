@@ -1,5 +1,5 @@
-// What a program's time is judged by on a machine. The bound is the largest of a few named limits,
-// each of which no implementation can be below: see find_bound.
+// The limits of a bound (loopwright/bounds.h): what a machine reaches, and what that means for a
+// program.
 #pragma once
 
 #include <map>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "loopwright/bounds.h"
 #include "src/expr/work/work.h"
 
 namespace lw {
@@ -51,21 +52,6 @@ Limits nominal_limits(const Program& program, const Work& work, const Target& ta
 // The larger of each rate.
 Limits larger(const Limits& a, const Limits& b);
 
-// A time that the program cannot be below.
-struct TimeLimit {
-  std::string name;                        // "compute", "memory", "instructions"
-  double us = 0;
-  std::string by;                          // "236 GFLOP/s", "142 GB/s", "exp f32"
-};
-
-struct Bound {
-  Flops flops;
-  double bytes = 0;                        // compulsory
-  double peak_gflops = 0, bandwidth_gbytes = 0;
-  double bound_us = 0;                     // the largest of:
-  std::vector<TimeLimit> limits;           // largest first; never empty
-  const TimeLimit& set_by() const { return limits.front(); }
-};
 // compute: the multiply-adds over their peak. memory: the bytes over the bandwidth. instructions:
 // the slowest of the mixes that `limits` names.
 Bound find_bound(const Work& work, const Target& target, const Limits& limits);

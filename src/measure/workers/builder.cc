@@ -22,7 +22,7 @@ void builder_main(const Workbench& bench, int page, int socket, const Isolation&
   if (!confine(isolation, confinement)) _exit(kNotIsolated);
   serve_requests(socket, [&](const Message& request) -> absl::StatusOr<std::string> {
     ASSIGN_OR_RETURN(const Kernel kernel, parse_kernel(Reader(request.payload).get_string()));
-    ASSIGN_OR_RETURN(const Artifact artifact, bench.backend->build(kernel, bench.target));
+    ASSIGN_OR_RETURN(const Artifact artifact, bench.backend->build(kernel, *bench.target));
     return artifact_bytes(artifact);
   });
 }

@@ -90,7 +90,7 @@ std::string what_oracle_lacks(const Workbench& bench) {
 Appeal appeal_to_oracle(const Workbench& bench, int set) {
   return [&bench, set](const Point& point) {
     PointValue value;
-    evaluate_points(bench.program, input_data(bench, set), {point}, 0, 1,
+    evaluate_points(*bench.program, input_data(bench, set), {point}, 0, 1,
                     now() + bench.options.oracle_budget_s, &value);
     return value;
   };

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "loopwright/program.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
+#include "src/expr/reference/interpret.h"
 #include "src/measure/process/sandbox.h"
 #include "src/measure/workers/workbench.h"
 #include "src/measure/workers/worker_loop.h"
@@ -24,20 +26,20 @@ void fill(const Workbench& bench, int set) {
     std::memset(memory, kPoison, static_cast<size_t>(offset));
     std::memset(memory + end, kPoison, static_cast<size_t>(a.memory[set].bytes() - end));
     const uint64_t seed = bench.options.seed + i;
-    if (set == kEdges) fill_edge_input(bench.program, a.tensor, seed, memory + offset);
-    else fill_random_input(bench.program, a.tensor, seed, set == kIntegers, memory + offset);
+    if (set == kEdges) fill_edge_input(*bench.program, a.tensor, seed, memory + offset);
+    else fill_random_input(*bench.program, a.tensor, seed, set == kIntegers, memory + offset);
   }
 }
 
 absl::StatusOr<std::string> interpret_whole(const Workbench& bench, int set) {
   std::vector<Data> in;
   const std::vector<const std::byte*> data = input_data(bench, set);
-  const std::vector<int> tensors = inputs(bench.program);
+  const std::vector<int> tensors = inputs(*bench.program);
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const int64_t size = bytes(bench.program.tensors[tensors[i]]);
+    const int64_t size = bytes(bench.program->tensors[tensors[i]]);
     in.push_back({std::vector<std::byte>(data[i], data[i] + size)});
   }
-  ASSIGN_OR_RETURN(std::vector<Data> out, interpret(bench.program, in));
+  ASSIGN_OR_RETURN(std::vector<Data> out, interpret(*bench.program, in));
   Writer writer;
   for (const Data& d : out) {
     writer.put_string({reinterpret_cast<const char*>(d.bytes.data()), d.bytes.size()});
@@ -54,7 +56,7 @@ absl::StatusOr<std::string> answer(const Workbench& bench, const Message& reques
   }
   if (request.type == kInterpret) return interpret_whole(bench, set);
   const int64_t begin = reader.get<int64_t>(), end = reader.get<int64_t>();
-  evaluate_points(bench.program, input_data(bench, set), bench.points[set], begin, end,
+  evaluate_points(*bench.program, input_data(bench, set), bench.points[set], begin, end,
                   now() + reader.get<double>(), bench.value_table(set));
   return "";
 }

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "loopwright/program.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/parallel_pool.h"
 #include "src/measure/machine/processors.h"
@@ -18,8 +20,8 @@ constexpr int64_t kIntegerPoints = 256;
 constexpr size_t kEdgePoints = 256;
 
 absl::Status share_tensors(Workbench& bench) {
-  for (int t : arguments(bench.program)) {
-    const Tensor& tensor = bench.program.tensors[t];
+  for (int t : arguments(*bench.program)) {
+    const Tensor& tensor = bench.program->tensors[t];
     Argument argument;
     argument.tensor = t;
     argument.output = tensor.role == Role::kOutput;
@@ -47,7 +49,7 @@ absl::Status share_points(Workbench& bench) {
     const bool judges_only = set == kEdges || (set == kIntegers && options.reference != nullptr);
     const int64_t count = judges_only ? std::min(options.points, kIntegerPoints) : options.points;
     bench.points[set] =
-        choose_points(bench.program, count, options.seed + static_cast<uint64_t>(set));
+        choose_points(*bench.program, count, options.seed + static_cast<uint64_t>(set));
     if (set == kEdges) thin(&bench.points[set], kEdgePoints);
     const int64_t size = static_cast<int64_t>(bench.points[set].size());
     ASSIGN_OR_RETURN(bench.values[set],
@@ -76,8 +78,8 @@ absl::StatusOr<std::unique_ptr<Workbench>> make_workbench(const Program& program
                                                           std::optional<Emulator> emulator) {
   if (options.threads < 1) return absl::InvalidArgumentError("threads must be at least 1");
   std::unique_ptr<Workbench> bench = std::make_unique<Workbench>();
-  bench->program = program;
-  bench->target = target;
+  bench->program = std::make_shared<const Program>(program);
+  bench->target = std::make_shared<const Target>(target);
   bench->options = options;
   bench->emulator = std::move(emulator);
   bench->backend = options.backend;

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "schedules/targets/target.h"
 #include "src/build/build.h"
 #include "src/measure/judge/verify.h"
 #include "src/measure/process/ipc.h"
@@ -21,6 +20,9 @@
 #include "tuner_db/time_kind.h"
 
 namespace lw {
+
+struct Program;
+struct Target;
 
 // The sets of inputs: uniform (timing, first oracle), small integers (second oracle), and the edges
 // of numbers (fill_edge_input), which only what is to be believed must pass.
@@ -35,8 +37,8 @@ struct Argument {
 };
 
 struct Workbench {
-  Program program;
-  Target target;
+  std::shared_ptr<const Program> program;
+  std::shared_ptr<const Target> target;
   LocalOptions options;
   const Backend* backend = nullptr;
   std::optional<Emulator> emulator;      // kernels run under it, and nothing is timed

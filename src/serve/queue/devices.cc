@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 #include "schedules/targets/identity.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/net/times.h"
@@ -60,7 +61,8 @@ absl::StatusOr<StudyPlace> placement(const DeviceRow& device, const Target& targ
                      concat("spec.threads: ", threads, " threads on devices with ", cores));
   }
   return StudyPlace{target_id(target), device.target, device.description.backend(),
-                    threads == 0 ? cores : threads, time_kind_of(device), identity_of(target)};
+                    threads == 0 ? cores : threads, time_kind_of(device),
+                    std::make_shared<const Target>(identity_of(target))};
 }
 
 }  // namespace

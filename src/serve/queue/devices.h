@@ -1,10 +1,11 @@
 // Which devices a study may use, and what operators do with devices.
 #pragma once
 
-#include "schedules/targets/target.h"
 #include "src/serve/queue/leases.h"
 
 namespace lw {
+
+struct Target;
 
 // Where a study will run: code for `target`, an identity, on devices whose own target, with its
 // cores, is `device_target`.
@@ -13,7 +14,7 @@ struct StudyPlace {
   std::string backend;
   int threads = 1;
   TimeKind time_kind = TimeKind::kMeasured;  // of what is measured there
-  Target identity;                         // of `target`, which the store may not have yet
+  std::shared_ptr<const Target> identity;  // of `target`, which the store may not have yet
 };
 // What measuring a study's workloads takes of a device's memory, in bytes; 0: not known.
 struct StudyNeeds {

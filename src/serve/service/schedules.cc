@@ -9,6 +9,7 @@
 #include "schedules/targets/identity.h"
 #include "schedules/targets/target.h"
 #include "src/api/lookup.h"
+#include "src/api/task.h"
 #include "src/base/fields/utf8.h"
 #include "src/build/build.h"
 #include "src/expr/expr.h"

@@ -7,7 +7,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "src/api/api.h"
+#include "schedules/targets/target.h"
+#include "src/api/task.h"
 #include "src/base/fields/utf8.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
@@ -24,6 +25,7 @@
 #include "src/serve/studies/study_queue.h"
 #include "tuner_db/key_terms.h"
 #include "tuner_db/records/messages.h"
+#include "tuner_db/workload_row.h"
 
 namespace lw {
 namespace {

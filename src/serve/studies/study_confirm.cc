@@ -12,6 +12,7 @@
 #include <set>
 
 #include "absl/strings/strip.h"
+#include "src/api/task.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/serve/messages/names.h"
@@ -76,7 +77,7 @@ struct StudySearch::Said {
 
 // Of what was compared, and of the best few; the best first, then by what is claimed for them.
 absl::StatusOr<std::vector<StudySearch::Said>> StudySearch::what_is_said(const Workload& w) {
-  const Key& key = w.task->key;
+  const Key& key = w.task->key();
   const absl::StatusOr<BestRow> best = seat_.store->top(key, static_cast<int>(kCompared));
   if (!best.ok() && !absl::IsNotFound(best.status())) return best.status();
   ASSIGN_OR_RETURN(const std::vector<Withdrawal> withdrawn, seat_.store->withdrawn(key));
@@ -220,7 +221,7 @@ absl::Status StudySearch::note_confirmed(const Said& best) {
 
 // Whoever is overruled about the trace: what his device says of the key counts for nothing any more.
 absl::Status StudySearch::overrule(Workload& w, const Said& said) {
-  const Key& key = w.task->key;
+  const Key& key = w.task->key();
   bool by_majority = false;
   const std::vector<Word> losers = overruled(said.words, &by_majority);
   const std::string why = concat("contradicted: ", describe(said.words));

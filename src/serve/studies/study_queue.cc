@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/message.h"
@@ -128,7 +129,7 @@ absl::StatusOr<Taken> take_study(WriteTransaction& tx, const SearchSeat& seat,
   RETURN_IF_ERROR(found.status());
   if (!found->has_value()) return Taken::kUnfit;
   const StudyPlace& place = **found;
-  RETURN_IF_ERROR(store_in(tx)->put_target(place.target, place.identity));
+  RETURN_IF_ERROR(store_in(tx)->put_target(place.target, *place.identity));
   if (!study->target.empty()) {            // it had a place: its records are of that key
     ASSIGN_OR_RETURN(const std::vector<StudyWorkloadRow> before, workloads_of(tx, id));
     const bool same = !before.empty() && place.target == study->target &&

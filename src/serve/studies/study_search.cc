@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "src/api/task.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/message.h"
@@ -273,7 +274,7 @@ absl::StatusOr<bool> StudySearch::queue_batch(Workload& w, int most) {
 absl::Status StudySearch::queue_jobs_of(Workload& w, const Batch& batch,
                                         std::vector<std::string> avoid, bool is_look) {
   std::vector<JobRow> jobs =
-      jobs_of(row_, w.row, *w.task->target, batch, seat_.rules.slice_s, seat_.now_ms());
+      jobs_of(row_, w.row, *w.task->target(), batch, seat_.rules.slice_s, seat_.now_ms());
   RETURN_IF_ERROR(fenced([&](WriteTransaction& tx, Changes* changes) -> absl::Status {
     for (JobRow& job : jobs) {
       job.avoid = avoid;
@@ -298,7 +299,7 @@ absl::Status StudySearch::close_workload(Workload& w, const std::string& note) {
   // From now on it shows what look-ups give out: the pooled time, not the luckiest one.
   double given_us = 0;
   if (w.task != nullptr) {
-    const absl::StatusOr<BestRow> best = seat_.store->best(w.task->key);
+    const absl::StatusOr<BestRow> best = seat_.store->best(w.task->key());
     const bool same = best.ok() && best->measurement.time_kind == w.row.time_kind;
     if (same) given_us = best->measurement.time_us;
   }

@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/api/api.h"
 #include "src/base/liveness.h"
 #include "src/search/allocate.h"
 #include "src/search/steps.h"
 #include "src/serve/queue/leases.h"
+#include "tuner_db/store.h"
 
 namespace lw {
 

@@ -5,6 +5,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
+#include "schedules/targets/target.h"
+#include "src/api/task.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/expr/expr.h"
@@ -108,8 +110,8 @@ absl::Status StudySearch::build(Workload& workload, const std::vector<JobRow>& o
   ASSIGN_OR_RETURN(const Target target, seat_.store->target(row_.target));
   ASSIGN_OR_RETURN(Task task, make_task(std::move(program), workload.row.name, target,
                                         workload.row.threads));
-  task.key = key_of(row_, workload.row);
-  states_[position].group = task.workload.family;
+  task = with_key(task, key_of(row_, workload.row));
+  states_[position].group = task.workload().family;
   workload.task = std::make_unique<Task>(std::move(task));
   SearchOptions options;
   options.seed = row_.spec.seed();
@@ -118,12 +120,12 @@ absl::Status StudySearch::build(Workload& workload, const std::vector<JobRow>& o
   options.seconds = kNoLimit;
   options.time_kind = workload.row.time_kind;
   options.stop = stop_;
-  workload.run = std::make_unique<SearchRun>(workload.task->start, options, make_xgboost_model());
+  workload.run = std::make_unique<SearchRun>(workload.task->start(), options, make_xgboost_model());
   workload.floor = 0;
   workload.read.clear(), workload.marks.clear(), workload.held.clear();
   ASSIGN_OR_RETURN(const std::vector<Measurement> all, read_new(workload));
   ASSIGN_OR_RETURN(const std::vector<Withdrawal> withdrawn,
-                   seat_.store->withdrawn(workload.task->key));
+                   seat_.store->withdrawn(workload.task->key()));
   const std::vector<Measurement> stored = trusted(all, withdrawn);
   workload.run->resume(stored);
   workload.run->hint(unconfirmed_traces(all, options.time_kind));
@@ -143,7 +145,7 @@ absl::Status StudySearch::build(Workload& workload, const std::vector<JobRow>& o
   workload.run->adopt(issued);
   if (workload.run->wants_warm()) {
     ASSIGN_OR_RETURN(const std::vector<Trace> traces,
-                     warm_traces(*seat_.store, workload.task->key));
+                     warm_traces(*seat_.store, workload.task->key()));
     workload.run->warm_start(traces);
   }
   return absl::OkStatus();
@@ -154,7 +156,7 @@ absl::Status StudySearch::build(Workload& workload, const std::vector<JobRow>& o
 // take results: counted here, where it holds up nobody.
 absl::Status StudySearch::note_stored(Workload& workload) {
   const Task& task = *workload.task;
-  const double least_us = impossible_below_us(*task.program, *task.target, task.threads());
+  const double least_us = impossible_below_us(*task.program(), *task.target(), task.threads());
   return fenced([&, least_us](WriteTransaction& tx, Changes*) -> absl::Status {
     ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> rows, workloads_of(tx, id_));
     StudyWorkloadRow& row = rows[workload.row.position];
@@ -173,7 +175,7 @@ absl::StatusOr<std::vector<Measurement>> StudySearch::read_new(Workload& workloa
   int64_t newest = 0;
   std::vector<Measurement> fresh;
   ASSIGN_OR_RETURN(std::vector<Measurement> found,
-                   seat_.store->measurements_after(workload.task->key, workload.floor, &newest));
+                   seat_.store->measurements_after(workload.task->key(), workload.floor, &newest));
   for (Measurement& m : found) {
     if (workload.read.insert(m.id).second) fresh.push_back(std::move(m));
   }
@@ -224,7 +226,7 @@ absl::Status StudySearch::catch_up(const Seen& seen) {
     if (read.insert(workload).second) {
       ASSIGN_OR_RETURN(std::vector<Measurement> fresh, read_new(*workload));
       ASSIGN_OR_RETURN(const std::vector<Withdrawal> withdrawn,
-                       seat_.store->withdrawn(workload->task->key));
+                       seat_.store->withdrawn(workload->task->key()));
       fresh = trusted(std::move(fresh), withdrawn);
       std::move(fresh.begin(), fresh.end(), std::back_inserter(workload->held));
     }

@@ -18,19 +18,23 @@
 // cheap to copy; a builder is used by one thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/expr/expr.h"
-#include "src/expr/language/border.h"
+#include "loopwright/program.h"
+#include "loopwright/type.h"
 
 namespace lw {
 
 struct Node;
 struct OpSyntax;
+
+// What lies beyond the ends of a dimension: pad(READ, edge | reflect | wrap).
+enum class Border : uint8_t { kNone, kEdge, kReflect, kWrap };
 
 struct ReduceAxis {
   std::string name;

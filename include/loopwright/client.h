@@ -6,9 +6,9 @@
 //
 // Order: the local cache (a fresh, exact entry), the snapshot (exact), the server (all that is left
 // in one call), then the nearest of what the three know, then the default. A server's answers and
-// misses are cached. Below `exact` the answer is adapted to the task here (src/api/lookup.h): a few
-// milliseconds, not counted against the server's deadline, nor is the zero-trial schedule (up to
-// 0.4 s for a large program), which can be turned off; `most_ms` bounds all of it.
+// misses are cached. Below `exact` the answer is adapted to the task here: a few milliseconds, not
+// counted against the server's deadline, nor is the zero-trial schedule (up to 0.4 s for a large
+// program), which can be turned off; `most_ms` bounds all of it.
 //
 // What was withdrawn, because it computes wrong, say, is not given out of the cache or of the
 // snapshot either, however fresh and also with `frozen`. A client that has a server asks it every
@@ -16,33 +16,44 @@
 // says of the day when it was made.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "src/api/lookup.h"
-#include "src/base/clock.h"
-#include "src/client/remote.h"
-#include "src/net/certificates.h"
+#include "loopwright/lookup.h"
+#include "loopwright/task.h"
 
 namespace lw {
 
-class ScheduleCache;
 class ScheduleSource;
-class Snapshot;
-class WithdrawnCache;
-class WithdrawnPoll;
+struct LookupRequest;
+struct Match;
 
 enum class OnMiss : uint8_t { kZeroTrial, kNothing };
+
+struct RemoteOptions {
+  int deadline_ms = 50;
+  int failures = 3;     // in a row, that open the circuit
+  int pause_ms = 1000;  // first; at most 64 times that
+};
+
+struct RemoteStats {
+  int64_t calls = 0, failures = 0, late = 0, skipped = 0;
+  bool open = false;  // nobody waits
+};
 
 struct ClientOptions {
   std::string snapshot;                    // file; "": none
   std::string cache_folder;                // "": none
   std::string server;                      // host:port; "": none
-  TlsFiles tls;                            // for a server beyond this machine: all three files
-  bool insecure = false;                   // or plain text to it, which anybody may change
+  // PEM files for a server beyond this machine: who signed its certificate, ours, and our key; all
+  // three. Or plain text to it, which anybody may change.
+  std::string tls_ca, tls_certificate, tls_key;
+  bool insecure = false;
   std::shared_ptr<ScheduleSource> source;  // instead of `server`
   int deadline_ms = 50;                    // that a lookup waits for the server
   // That a lookup takes in all, adapting and the zero-trial schedule included; where that is over,
@@ -57,8 +68,8 @@ struct ClientOptions {
   int withdrawn_fresh_s = 60;  // nor, behind, what is withdrawn: by any client of the cache folder
   LadderOptions ladder;
   RemoteOptions remote;  // its deadline is `deadline_ms`
-  std::function<int64_t()> unix_ms = lw::unix_ms;  // for ages; called from any thread, also after
-                                                   // the client is gone
+  // For ages; empty: the wall clock. Called from any thread, also after the client is gone.
+  std::function<int64_t()> unix_ms;
 };
 
 struct ClientAnswer {
@@ -75,7 +86,7 @@ struct ClientStats {
 // Thread-safe.
 class ScheduleClient {
  public:
-  // Errors are the snapshot's (snapshot.h) and those of the server's options (net/channel.h). A
+  // Errors are the snapshot's (kNotFound, kDataLoss, ...) and those of the server's options. A
   // server that is not there is no error.
   static absl::StatusOr<std::unique_ptr<ScheduleClient>> open(ClientOptions options);
   ~ScheduleClient();
@@ -84,34 +95,17 @@ class ScheduleClient {
   absl::StatusOr<ClientAnswer> lookup(const Task& task);
   // One call to the server for all of them. Answer i is of task i.
   std::vector<absl::StatusOr<ClientAnswer>> lookup(absl::Span<const Task> tasks);
+
   // By key alone, for who keeps no program: the records as stored, no trace adapted; empty: a miss.
+  // Our own headers say what is asked and answered (tuner_db/ladder/ladder.h).
   std::vector<std::vector<Match>> candidates(const std::vector<LookupRequest>& queries);
 
   ClientStats stats() const;
 
  private:
-  struct Found {
-    std::vector<Match> candidates;
-    std::string origin;
-  };
-  explicit ScheduleClient(ClientOptions options);
-  std::vector<Found> find(const std::vector<LookupRequest>& queries);
-  // Without the server; true when it need not be asked.
-  bool find_here(const LookupRequest& query, int64_t now_ms, Found* found);
-  // Takes out what is withdrawn, and says whether anything was.
-  bool drop_withdrawn(std::vector<Match>* candidates);
-  std::unique_ptr<RecordSource> snapshot_now() const;  // REQUIRES: there is one
-  absl::StatusOr<ClientAnswer> settle_one(const Task& task, Found found, const Stop& stop);
-  absl::StatusOr<ClientAnswer> settle_well(const Task& task, Found found, const Stop& stop);
-
-  const ClientOptions options_;
-  std::unique_ptr<Snapshot> snapshot_;
-  std::shared_ptr<const ScheduleCache> cache_;
-  std::shared_ptr<WithdrawnCache> withdrawn_;
-  std::unique_ptr<Remote> remote_;
-  std::unique_ptr<WithdrawnPoll> poll_;
-  mutable std::mutex mutex_;  // of the statistics
-  ClientStats stats_;
+  class Impl;
+  explicit ScheduleClient(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
 };
 
 // A task of words ("matmul M=512"), or of a program's text, which has a line break (what

@@ -1,4 +1,4 @@
-/* Tuned schedules for compilers, from C. The C++ interface behind it: src/client/client.h.
+/* Tuned schedules for compilers, from C. The C++ interface behind it: client.h.
  *
  *   loopwright_options options = {sizeof options};
  *   options.snapshot = "kernels.lws";

@@ -1,0 +1,79 @@
+// A chosen schedule as machine code: run in this process, or exported as an object file.
+//
+//   ASSIGN_OR_RETURN(std::unique_ptr<Executable> kernel, Executable::create(task, choice));
+//   ASSIGN_OR_RETURN(ArgumentMemory arguments, ArgumentMemory::create(*task.program()));
+//   kernel->prepack(arguments.pointers());  // once, after the const inputs are there
+//   kernel->run(arguments.pointers());
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace lw {
+
+class GuardedMap;
+class ParallelPool;
+class Runner;
+class Task;
+struct Choice;
+struct LookupAnswer;
+struct Program;
+
+// A kernel in this process or, for another architecture, in an emulated one. Thread-compatible.
+// `arguments`: one pointer per argument of the program, inputs first, to contiguous row-major memory
+// that is aligned to its element; inputs and outputs do not overlap.
+class Executable {
+ public:
+  static absl::StatusOr<std::unique_ptr<Executable>> create(const Task& task, const Choice& choice);
+  ~Executable();
+  absl::Status prepack(void* const* arguments);
+  absl::Status run(void* const* arguments);
+  bool emulated() const { return emulated_ != nullptr; }  // its wall time means nothing
+
+ private:
+  struct Emulated;
+  Executable();
+  std::unique_ptr<Emulated> emulated_;     // null: runner_ runs it here
+  std::unique_ptr<ParallelPool> pool_;
+  std::unique_ptr<Runner> runner_;
+};
+
+// Memory for all arguments of a program, 64-byte aligned. Copies are the same memory.
+class ArgumentMemory {
+ public:
+  static absl::StatusOr<ArgumentMemory> create(const Program& program);
+  void* const* pointers() const { return pointers_.data(); }
+  std::byte* data(int argument) const { return static_cast<std::byte*>(pointers_[argument]); }
+  // Fills the inputs with random values in the range that their use implies.
+  void fill_inputs(const Program& program, uint64_t seed);
+  std::vector<const std::byte*> inputs(const Program& program) const;
+  std::vector<const std::byte*> outputs(const Program& program) const;
+
+ private:
+  std::shared_ptr<const std::vector<GuardedMap>> maps_;
+  std::vector<void*> pointers_;
+};
+
+// Whether the schedule was verified when it was measured: of exactly its task, with its code
+// generator. What a lower rung of the ladder gives was adapted to this task, or derived for it, and
+// has never run.
+bool is_verified(const Choice& choice);
+// The ladder's answer if it is verified; else it is built and run in a worker process first, where
+// it may crash, hang, write outside or be wrong without harm, and judged by the oracles that judge
+// candidates: tenths of a second. Where it does not pass, the zero-trial schedule if that does.
+// `notes` says what was passed over, and why. kAborted: neither passed; kNotFound: nothing here can
+// run it; kUnavailable: the machine was disturbed. The calling thread must not be one of many.
+absl::StatusOr<Choice> checked(const Task& task, const LookupAnswer& answer,
+                               std::vector<std::string>* notes);
+
+// Writes NAME.o, NAME.h and NAME.json into `folder` (made if needed) and returns their paths.
+// kUnavailable: what the file system says.
+absl::StatusOr<std::vector<std::string>> export_kernel(const Task& task, const Choice& choice,
+                                                       const std::string& folder);
+
+}  // namespace lw
