@@ -56,17 +56,6 @@ Expr simplify(ExprOp op, const Expr& a, const Expr& b) {
 }  // namespace
 
 bool is_comparison(ExprOp op) { return op >= ExprOp::kEq && op <= ExprOp::kGe; }
-Domain domain_of(ExprOp op) {
-  switch (op) {
-    case ExprOp::kAnd: case ExprOp::kOr: case ExprOp::kNot: return Domain::kBool;
-    case ExprOp::kEq: case ExprOp::kNe: return Domain::kAny;
-    case ExprOp::kMod: return Domain::kInteger;
-    case ExprOp::kNeg: case ExprOp::kAbs: return Domain::kNumber;
-    default: break;
-  }
-  return op == ExprOp::kPow || is_unary(op) ? Domain::kFloat : Domain::kNumber;
-}
-
 bool accepts(Domain domain, Type type) {
   switch (domain) {
     case Domain::kAny: return true;

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "src/expr/expr.h"
+#include "src/expr/operations.h"
 
 namespace lw {
 
@@ -121,22 +122,7 @@ inline double round_half_even(double value) {
 }
 
 // A unary operation on a float.
-inline double apply_float(ExprOp op, double a) {
-  switch (op) {
-    case ExprOp::kNeg: return -a;
-    case ExprOp::kAbs: return std::fabs(a);
-    case ExprOp::kExp: return std::exp(a);
-    case ExprOp::kLog: return std::log(a);
-    case ExprOp::kSqrt: return std::sqrt(a);
-    case ExprOp::kRsqrt: return 1 / std::sqrt(a);
-    case ExprOp::kTanh: return std::tanh(a);
-    case ExprOp::kErf: return std::erf(a);
-    case ExprOp::kSigmoid: return 1 / (1 + std::exp(-a));
-    case ExprOp::kFloor: return std::floor(a);
-    case ExprOp::kCeil: return std::ceil(a);
-    default: return round_half_even(a);
-  }
-}
+inline double apply_float(ExprOp op, double a) { return row_of(op).value(a); }
 
 // A unary operation on an integer or bool: neg, abs, not.
 inline int64_t apply_int(ExprOp op, Type type, int64_t a) {
@@ -147,9 +133,7 @@ inline int64_t apply_int(ExprOp op, Type type, int64_t a) {
   }
 }
 
-// Which operand types an operation takes; the front end's rules and verify()'s.
-enum class Domain { kNumber, kFloat, kInteger, kBool, kAny };
-Domain domain_of(ExprOp op);
+inline Domain domain_of(ExprOp op) { return row_of(op).takes; }
 bool accepts(Domain domain, Type type);
 bool is_comparison(ExprOp op);             // eq ne lt le gt ge
 

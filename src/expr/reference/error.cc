@@ -31,42 +31,15 @@ double farther(double from, double a, double b) {
 
 // The radius of f over the ball of radius e around x, whose centre goes to v; NaN for the part of
 // the ball where f is not defined makes it open.
-double unary_error(ExprOp op, double x, double e, double v, const Arithmetic& a) {
+double unary_error(const ExprOpRow& f, double x, double e, double v, const Arithmetic& a) {
   if (!std::isfinite(e)) return kOpen;
   if (!std::isfinite(x) || std::isnan(v)) {
     // log and sqrt below zero, or an operand that is exact.
     const bool reaches_zero = std::isfinite(x) && x + e >= 0;
     return reaches_zero ? kOpen : 0;
   }
-  const double nearest = std::max(std::fabs(x) - e, 0.0);
-  switch (op) {
-    case ExprOp::kNeg:
-    case ExprOp::kAbs: return e;
-    case ExprOp::kExp:
-      if (std::isinf(v)) return std::exp(x - e) > 4 * a.largest ? 0 : kOpen;
-      return e == 0 ? 0 : v * std::expm1(e);
-    case ExprOp::kLog:
-      if (e == 0) return 0;
-      return x > e ? -std::log1p(-e / x) : kOpen;
-    case ExprOp::kSqrt:
-      if (e == 0) return 0;
-      return x > e ? e / (v + std::sqrt(x - e)) : kOpen;
-    case ExprOp::kRsqrt:
-      if (x == 0) return kOpen;            // the sign of the zero
-      if (e == 0) return 0;
-      return x > e ? 1 / std::sqrt(x - e) - v : kOpen;
-    case ExprOp::kTanh: {
-      const double t = std::tanh(nearest);
-      return std::min(2.0, e * (1 - t * t));
-    }
-    case ExprOp::kErf: return std::min(2.0, e * M_2_SQRTPI * std::exp(-nearest * nearest));
-    case ExprOp::kSigmoid: {
-      const double decay = std::exp(-nearest);
-      return std::min(1.0, e * decay / ((1 + decay) * (1 + decay)));
-    }
-    default:                               // floor, ceil, round
-      return e == 0 ? 0 : farther(v, apply_float(op, x - e), apply_float(op, x + e));
-  }
+  if (f.radius) return f.radius({x, e, v, a.largest});
+  return e == 0 ? 0 : farther(v, f.value(x - e), f.value(x + e));
 }
 
 double division_error(double x, double y, double ex, double ey, double v, const Arithmetic& a) {
@@ -258,12 +231,12 @@ void Engine::run_errors(const Step& step, int n) {
       }
       break;
     default: {
-      const bool exact = step.op == ExprOp::kNeg || step.op == ExprOp::kAbs ||
-                         step.op == ExprOp::kFloor || step.op == ExprOp::kCeil ||
-                         step.op == ExprOp::kRound;
-      const double roundings = step.op == ExprOp::kSqrt ? kRoundings : kFunctionRoundings;
+      const ExprOpRow& f = row_of(step.op);
+      const bool exact = f.rounding == Rounding::kNone;
+      const double roundings =
+          f.rounding == Rounding::kFunction ? kFunctionRoundings : kRoundings;
       for (int i = 0; i < n; ++i) {
-        out[i] = unary_error(step.op, floats(step.a)[i], errors(step.a)[i], v[i], arithmetic);
+        out[i] = unary_error(f, floats(step.a)[i], errors(step.a)[i], v[i], arithmetic);
         if (!exact) out[i] += rounding(v[i], roundings);
       }
       if (exact) return;

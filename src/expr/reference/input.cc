@@ -71,13 +71,8 @@ struct Use {
         if (is_gather(e->args[d])) gather(e->args[d], shape[d]);
       }
     }
-    switch (e->op) {
-      case ExprOp::kLog: case ExprOp::kSqrt: case ExprOp::kRsqrt: case ExprOp::kPow:
-        positive |= reads_it(e->args[0]);
-        break;
-      case ExprOp::kDiv: positive |= reads_it(e->args[1]); break;
-      default: break;
-    }
+    positive |= row_of(e->op).wants_positive && reads_it(e->args[0]);
+    positive |= e->op == ExprOp::kDiv && reads_it(e->args[1]);
     for (const Expr& arg : e->args) walk(arg);
   }
 };
@@ -149,15 +144,14 @@ double power_in(const Expr& e, const std::vector<double>& powers) {
       return e->args[1]->op == ExprOp::kConst
                  ? std::min(kMost, of[0] * std::fabs(e->args[1]->number))
                  : of[0];
-    case ExprOp::kSqrt:
-    case ExprOp::kRsqrt: return of[0] / 2;
-    case ExprOp::kExp:
-    case ExprOp::kLog:
-    case ExprOp::kTanh:
-    case ExprOp::kErf:
-    case ExprOp::kSigmoid: return std::min(1.0, of[0]);
-    default: return of.empty() ? 0 : *std::max_element(of.begin(), of.end());
+    default: break;
   }
+  switch (row_of(e->op).growth) {
+    case Growth::kRoot: return of[0] / 2;
+    case Growth::kTamed: return std::min(1.0, of[0]);
+    case Growth::kAsOperand: break;
+  }
+  return of.empty() ? 0 : *std::max_element(of.begin(), of.end());
 }
 
 double highest_power(const Program& program, int tensor) {
