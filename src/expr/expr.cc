@@ -67,16 +67,6 @@ bool accepts(Domain domain, Type type) {
   return false;
 }
 
-double round_to(Type type, double value) {
-  switch (type) {
-    case Type::kF32: return static_cast<float>(value);
-    // Directly from the double: rounding through f32 first would round twice.
-    case Type::kF16: return round_f16(value);
-    case Type::kBF16: return round_bf16(value);
-    default: return value;
-  }
-}
-
 Expr make_int(Type type, int64_t value) {
   if (is_float(type)) return make_float(type, static_cast<double>(value));
   ExprNode result{ExprOp::kConst, type, -1, wrap(type, value), 0, {}};

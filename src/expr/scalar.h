@@ -16,28 +16,24 @@ namespace lw {
 
 // `value` reduced modulo 2^bits into the range of the integer type (bool: value != 0).
 inline int64_t wrap(Type type, int64_t value) {
-  switch (type) {
-    case Type::kI32: return static_cast<int32_t>(value);
-    case Type::kI16: return static_cast<int16_t>(value);
-    case Type::kI8: return static_cast<int8_t>(value);
-    case Type::kU8: return static_cast<uint8_t>(value);
-    case Type::kBool: return value != 0;
-    default: return value;
-  }
+  const TypeRow& row = row_of(type);
+  const int unused = 64 - row.bits;
+  const uint64_t used = static_cast<uint64_t>(value) << unused;
+  if (row.kind == TypeKind::kSigned) return static_cast<int64_t>(used) >> unused;
+  if (row.kind == TypeKind::kUnsigned) return static_cast<int64_t>(used >> unused);
+  return row.kind == TypeKind::kBool ? value != 0 : value;
 }
 
+// Of integers and bool; of floats that of i64.
 struct IntegerRange {
   int64_t lo, hi;
 };
 inline IntegerRange integer_range(Type type) {
-  switch (type) {
-    case Type::kI32: return {INT32_MIN, INT32_MAX};
-    case Type::kI16: return {INT16_MIN, INT16_MAX};
-    case Type::kI8: return {INT8_MIN, INT8_MAX};
-    case Type::kU8: return {0, UINT8_MAX};
-    case Type::kBool: return {0, 1};
-    default: return {INT64_MIN, INT64_MAX};
-  }
+  const TypeRow& row = row_of(type);
+  if (row.kind == TypeKind::kFloat) return {INT64_MIN, INT64_MAX};
+  if (row.kind != TypeKind::kSigned) return {0, INT64_MAX >> (63 - row.bits)};
+  const int unused = 64 - row.bits;
+  return {INT64_MIN >> unused, INT64_MAX >> unused};
 }
 
 // `value` rounded to the nearest value of a float type, ties to even.

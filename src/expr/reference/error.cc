@@ -11,7 +11,9 @@ namespace lw {
 namespace {
 
 constexpr double kOpen = std::numeric_limits<double>::infinity();
-constexpr double kTinyBF16 = 0x1p-126;     // its subnormals may be zero
+
+// Below it values of the type may be zero.
+double flushed_below(Type type) { return row_of(type).flushed ? smallest_normal(type) : 0; }
 
 // Lies in two types' worth of exactness: a whole number that f64 holds, or any number of f32.
 bool fits(Type type, double value) {
@@ -92,7 +94,7 @@ void Engine::find_uncertain() {
   product_.assign(static_cast<size_t>(slots_), 0);
   tiny_ = arithmetic_of(Type::kF32).tiny;
   for (const Tensor& tensor : program_.tensors) {
-    if (tensor.type == Type::kBF16) tiny_ = kTinyBF16;
+    tiny_ = std::max(tiny_, flushed_below(tensor.type));
   }
   for (const Axis& axis : tensor_.reduce_axes) terms_ *= static_cast<double>(axis.extent);
   const auto uncertain = [&](int slot) {
@@ -164,7 +166,7 @@ double Engine::cast_error(const Step& step, int lane) {
   const double x = floats(step.a)[lane];
   if (!std::isfinite(e)) return kOpen;
   if (size_of(step.type) > size_of(step.from)) return e;
-  const double zero = step.type == Type::kBF16 && std::fabs(v) <= kTinyBF16 ? std::fabs(v) : 0;
+  const double zero = std::fabs(v) <= flushed_below(step.type) ? std::fabs(v) : 0;
   if (e == 0) return zero;
   return zero + farther(v, round_to(step.type, x - e), round_to(step.type, x + e));
 }
@@ -346,10 +348,10 @@ void Engine::load_errors(const Step& step, const Load& load, const int64_t* addr
   };
   misplaced(load.address);
   for (int slot : load.indices) misplaced(slot);
-  if (step.type != Type::kBF16) return;
-  for (int i = 0; i < n; ++i) {
+  const double flushed = flushed_below(step.type);
+  for (int i = 0; i < n && flushed != 0; ++i) {
     const double size = std::fabs(floats(step.dst)[i]);
-    if (size < kTinyBF16) out[i] += size;
+    if (size < flushed) out[i] += size;
   }
 }
 
@@ -455,9 +457,8 @@ void Engine::finish_errors(Element* element) const {
   const double unrounded = e + std::fabs(v - rounded);
   e = std::max(unrounded,
                farther(rounded, round_to(tensor_.type, v - e), round_to(tensor_.type, v + e)));
-  if (tensor_.type == Type::kBF16 && std::fabs(rounded) < kTinyBF16 && rounded != 0) {
-    e += kTinyBF16;
-  }
+  const double flushed = flushed_below(tensor_.type);
+  if (std::fabs(rounded) < flushed && rounded != 0) e += flushed;
 }
 
 }  // namespace lw

@@ -78,13 +78,10 @@ struct Use {
 };
 
 InputRange natural_range(Type type) {
-  switch (type) {
-    case Type::kI64: case Type::kI32: case Type::kI16: return {-1000, 1000};
-    case Type::kI8: return {-128, 127};
-    case Type::kU8: return {0, 255};
-    case Type::kBool: return {0, 1};
-    default: return {-1, 1};
-  }
+  if (is_float(type)) return {-1, 1};
+  const IntegerRange all = integer_range(type);
+  return {static_cast<double>(std::max<int64_t>(all.lo, -1000)),
+          static_cast<double>(std::min<int64_t>(all.hi, 1000))};
 }
 
 // ---- natural magnitudes ----
@@ -241,7 +238,7 @@ void fill_random_input(const Program& program, int tensor, uint64_t seed, bool i
   const Natural natural = free && is_float(input.type) ? natural_of(program, tensor) : Natural();
   // Small enough that the sum of some hundred thousand products is exact in f32.
   if (integers && free && input.type != Type::kBool)
-    range = {input.type == Type::kU8 ? 0.0 : -3, 3};
+    range = {std::max(-3.0, static_cast<double>(integer_range(input.type).lo)), 3};
   if (integers && !free && is_float(input.type)) range = {1, 4};
   Rng rng = Rng(seed).split(static_cast<uint64_t>(tensor));
   const int64_t count = elements(input);
