@@ -31,8 +31,7 @@ bool compares_indices(const ExprNode& e) {
 // Bytes of the widest value in registers; addresses and what is decided by axes do not count.
 int widest(const Expr& e, Visited& visited) {
   if (compares_indices(*e) || !visited.first(e)) return 1;
-  int bytes = size_of(e->type);
-  if (e->type == Type::kF16 || e->type == Type::kBF16) bytes = 4;  // held as f32
+  int bytes = size_of(register_type(e->type));
   if (e->op == ExprOp::kRead) return bytes;
   for (const Expr& arg : e->args) bytes = std::max(bytes, widest(arg, visited));
   return bytes;
@@ -277,8 +276,7 @@ int stage_lanes(const Nest& nest, int stage) {
     if (nest.stages[stage].wide) bytes = size_of(Type::kF32);
     if (nest.stages[stage].group > 0) bytes *= static_cast<int>(nest.stages[stage].group);
   } else {
-    if (tensor.type == Type::kF16 || tensor.type == Type::kBF16) bytes = 4;
-    bytes = std::max(bytes, nest.stages[stage].body->widest);
+    bytes = std::max(size_of(register_type(tensor.type)), nest.stages[stage].body->widest);
   }
   // Of groups of three no whole number fills a vector; tails are cut into halves (lower/tile.cc).
   return static_cast<int>(

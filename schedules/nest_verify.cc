@@ -139,7 +139,7 @@ absl::Status verify_axes(const Nest& nest, const Stage& stage) {
                       stage.axes[stage.dot_axis].reduction && stage.dot_group > 1;
     if (!fits) return broken(stage, "dot products along no reduction");
   }
-  if (stage.wide && (stage.copy_of < 0 || size_of(tensor.type) != 2 || !is_float(tensor.type)))
+  if (stage.wide && (stage.copy_of < 0 || !is_narrow(tensor.type)))
     return broken(stage, "widens what is no 16-bit float");
   if (stage.group > 0) {
     const bool fits = stage.copy_of >= 0 && stage.group_dim >= 0 &&

@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -115,20 +116,23 @@ Value operator&&(const Value& a, const Value& b);
 Value operator||(const Value& a, const Value& b);
 Value operator-(const Value& a);
 Value operator!(const Value& a);
-Value min(const Value& a, const Value& b);
-Value max(const Value& a, const Value& b);
-Value pow(const Value& a, const Value& b);
-Value abs(const Value& a);
-Value exp(const Value& a);
-Value log(const Value& a);
-Value sqrt(const Value& a);
-Value rsqrt(const Value& a);
-Value tanh(const Value& a);
-Value erf(const Value& a);
-Value sigmoid(const Value& a);
-Value floor(const Value& a);
-Value ceil(const Value& a);
-Value round(const Value& a);               // half to even
+// A function of the language, by its operation.
+Value call(ExprOp function, std::initializer_list<Value> operands);
+inline Value min(const Value& a, const Value& b) { return call(ExprOp::kMin, {a, b}); }
+inline Value max(const Value& a, const Value& b) { return call(ExprOp::kMax, {a, b}); }
+inline Value pow(const Value& a, const Value& b) { return call(ExprOp::kPow, {a, b}); }
+inline Value abs(const Value& a) { return call(ExprOp::kAbs, {a}); }
+inline Value exp(const Value& a) { return call(ExprOp::kExp, {a}); }
+inline Value log(const Value& a) { return call(ExprOp::kLog, {a}); }
+inline Value sqrt(const Value& a) { return call(ExprOp::kSqrt, {a}); }
+inline Value rsqrt(const Value& a) { return call(ExprOp::kRsqrt, {a}); }
+inline Value tanh(const Value& a) { return call(ExprOp::kTanh, {a}); }
+inline Value erf(const Value& a) { return call(ExprOp::kErf, {a}); }
+inline Value sigmoid(const Value& a) { return call(ExprOp::kSigmoid, {a}); }
+inline Value floor(const Value& a) { return call(ExprOp::kFloor, {a}); }
+inline Value ceil(const Value& a) { return call(ExprOp::kCeil, {a}); }
+inline Value round(const Value& a) { return call(ExprOp::kRound, {a}); }  // half to even
+
 Value clamp(const Value& x, const Value& lo, const Value& hi);
 Value cast(Type type, const Value& a);
 Value where(const Value& condition, const Value& a, const Value& b);

@@ -41,8 +41,6 @@ struct Layout {
   bool wide = false;
 };
 
-bool is_half(Type type) { return type == Type::kF16 || type == Type::kBF16; }
-
 Stage make_copy(const Nest& nest, int tensor, const Layout& layout) {
   const Tensor& source = nest.program->tensors[tensor];
   const int rank = static_cast<int>(source.shape.size());
@@ -164,7 +162,7 @@ absl::Status apply_stage(Nest& nest, const Step& step) {
     return infeasible(concat("no layout with groups of ", group, " along dimension ", group_dim));
   }
   const bool wide = number_or(step, 6, 0) == 1;
-  if (wide && !is_half(nest.program->tensors[tensor].type)) {
+  if (wide && !is_narrow(nest.program->tensors[tensor].type)) {
     return infeasible(concat(step.names[1], " holds no 16-bit floats"));
   }
   Stage copy = make_copy(nest, tensor, {static_cast<int>(block_dim), block,
@@ -255,7 +253,7 @@ std::vector<Decision> stage_domain(const Nest& nest, const Step& step) {
   const bool reduces = nest.program->tensors[s.tensor].reduce != Reduce::kNone;
   if (s.dot_axis >= 0) {
     layouts = grouped(nest, *stage, tensor, std::move(layouts));
-  } else if (reduces && is_half(nest.program->tensors[tensor].type)) {
+  } else if (reduces && is_narrow(nest.program->tensors[tensor].type)) {
     const std::vector<Decision> narrow = std::move(layouts);
     layouts.clear();
     for (const int64_t wide : {0, 1}) {

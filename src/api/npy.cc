@@ -108,21 +108,25 @@ uint64_t little_endian(std::string_view bytes) {
   return value;
 }
 
-// What NumPy calls the type; the first is what we write.
+// What NumPy calls the type; the first is what we write. It has the floats whose names say no more
+// than how wide they are; others go as bits.
 std::vector<std::string> descriptions(Type type) {
-  switch (type) {
-    case Type::kF64: return {"<f8"};
-    case Type::kF32: return {"<f4"};
-    case Type::kF16: return {"<f2"};
-    case Type::kBF16: return {"<u2", "|V2", "<V2"};
-    case Type::kI64: return {"<i8"};
-    case Type::kI32: return {"<i4"};
-    case Type::kI16: return {"<i2"};
-    case Type::kI8: return {"|i1", "<i1"};
-    case Type::kU8: return {"|u1", "<u1"};
-    case Type::kBool: return {"|b1"};
+  const int bytes = size_of(type);
+  const auto called = [&](char kind) -> std::vector<std::string> {
+    if (bytes > 1) return {concat("<", kind, bytes)};
+    return {concat("|", kind, bytes), concat("<", kind, bytes)};
+  };
+  switch (row_of(type).kind) {
+    case TypeKind::kSigned: return called('i');
+    case TypeKind::kUnsigned: return called('u');
+    case TypeKind::kBool: return {"|b1"};
+    case TypeKind::kFloat: break;
   }
-  return {};
+  if (type_name(type) == concat("f", 8 * bytes)) return called('f');
+  std::vector<std::string> bits = called('u');
+  bits.push_back(concat("|V", bytes));
+  bits.push_back(concat("<V", bytes));
+  return bits;
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) {

@@ -1,6 +1,6 @@
-// Conversions: saturating float to integer, wrapping integers, and the 16-bit floats, natively
-// where the target has them (F16C, NEON; AVX512-BF16, which takes denormals as zeros) and by
-// integer arithmetic elsewhere. All roundings are to nearest even; a NaN stays a NaN.
+// Conversions: saturating float to integer, wrapping integers, and the floats narrower than f32,
+// natively where the target has them (F16C, NEON; AVX512-BF16, which takes denormals as zeros) and
+// by integer arithmetic elsewhere. All roundings are to nearest even; a NaN stays a NaN.
 #include "src/base/check.h"
 #include "src/build/llvm_emit.h"
 
@@ -13,37 +13,45 @@ llvm::Type* like(llvm::Value* a, llvm::Type* element) {
                            : llvm::FixedVectorType::get(element, vector->getNumElements());
 }
 
+// Of an f32.
+constexpr int kFraction = row_of(Type::kF32).fraction_bits;
+constexpr uint32_t kInfinity = 0x7f800000;
+constexpr uint32_t power_bits(int exponent) {
+  return static_cast<uint32_t>(max_exponent(Type::kF32) + exponent) << kFraction;
+}
+
+// Those that have f32's exponents are its upper bits.
+bool is_upper_part(Type narrow) {
+  return row_of(narrow).exponent_bits == row_of(Type::kF32).exponent_bits;
+}
+
 }  // namespace
 
 llvm::Value* Ops::cast(Type to, Type from, llvm::Value* a) {
   if (to == from) return a;
-  if (from == Type::kF16) return cast(to, Type::kF32, from_half(a));
-  if (from == Type::kBF16) {
-    llvm::Value* wide = b_.CreateShl(b_.CreateZExt(a, like(a, b_.getInt32Ty())), 16);
-    return cast(to, Type::kF32, b_.CreateBitCast(wide, like(a, b_.getFloatTy())));
-  }
-  if (to == Type::kF16 || to == Type::kBF16) {
+  if (is_narrow(from)) return cast(to, Type::kF32, from_narrow(from, a));
+  if (is_narrow(to)) {
     llvm::Value* single = a;
     // Through f32 without rounding twice: to odd first. (i64 goes through f64 for the same reason.)
     if (from == Type::kF64) single = round_to_odd(a);
     else if (from == Type::kI64 || from == Type::kI32)
       single = round_to_odd(cast(Type::kF64, from, a));
     else if (from != Type::kF32) single = cast(Type::kF32, from, a);
-    return to == Type::kF16 ? to_half(single) : to_bfloat(single);
+    return to_narrow(to, single);
   }
   llvm::Type* type = like(a, this->type(to, 1));
-  const bool from_unsigned = from == Type::kU8 || from == Type::kBool;
   if (is_float(from) && is_float(to)) return b_.CreateFPCast(a, type);
   if (is_float(from)) {
     llvm::Value* zero = llvm::Constant::getNullValue(a->getType());
     if (to == Type::kBool) return b_.CreateFCmpUNE(a, zero);
     return b_.CreateIntrinsic(
-        to == Type::kU8 ? llvm::Intrinsic::fptoui_sat : llvm::Intrinsic::fptosi_sat,
+        is_signed(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat,
         {type, a->getType()}, {a});
   }
-  if (is_float(to)) return from_unsigned ? b_.CreateUIToFP(a, type) : b_.CreateSIToFP(a, type);
+  if (is_float(to))
+    return is_signed(from) ? b_.CreateSIToFP(a, type) : b_.CreateUIToFP(a, type);
   if (to == Type::kBool) return b_.CreateIsNotNull(a);
-  return from_unsigned ? b_.CreateZExtOrTrunc(a, type) : b_.CreateSExtOrTrunc(a, type);
+  return is_signed(from) ? b_.CreateSExtOrTrunc(a, type) : b_.CreateZExtOrTrunc(a, type);
 }
 
 // The nearest f32 toward zero with its last bit set where that is inexact: rounding it once more,
@@ -61,66 +69,75 @@ llvm::Value* Ops::round_to_odd(llvm::Value* a) {
   return b_.CreateBitCast(bits, near->getType());
 }
 
-llvm::Value* Ops::from_half(llvm::Value* a) {
+llvm::Value* Ops::from_narrow(Type from, llvm::Value* a) {
   llvm::Type* f32 = like(a, b_.getFloatTy());
-  if (has_half_conversions()) {
+  if (from == Type::kF16 && has_half_conversions()) {
     return b_.CreateFPExt(b_.CreateBitCast(a, like(a, b_.getHalfTy())), f32);
   }
-  // Exponent and mantissa moved into place and scaled by 2^112, which also makes denormals right;
-  // the largest exponent becomes that of infinity.
+  const TypeRow& row = row_of(from);
+  const uint32_t sign = 1u << (row.bits - 1);
   llvm::Type* i32 = like(a, b_.getInt32Ty());
   const auto constant = [&](uint32_t bits) { return llvm::ConstantInt::get(i32, bits); };
   llvm::Value* wide = b_.CreateZExt(a, i32);
-  llvm::Value* size = b_.CreateShl(b_.CreateAnd(wide, constant(0x7fff)), 13);
+  if (is_upper_part(from)) return b_.CreateBitCast(b_.CreateShl(wide, 32 - row.bits), f32);
+  // Exponent and fraction moved into place and scaled, f16's by 2^112, which also makes denormals
+  // right; the largest exponent becomes that of infinity.
+  llvm::Value* size =
+      b_.CreateShl(b_.CreateAnd(wide, constant(sign - 1)), kFraction - row.fraction_bits);
+  const double scale = power_of_two(max_exponent(Type::kF32) - max_exponent(from));
   llvm::Value* scaled =
-      b_.CreateFMul(b_.CreateBitCast(size, f32), llvm::ConstantFP::get(f32, 0x1p112));
+      b_.CreateFMul(b_.CreateBitCast(size, f32), llvm::ConstantFP::get(f32, scale));
   llvm::Value* bits = b_.CreateBitCast(scaled, i32);
-  llvm::Value* special = b_.CreateICmpUGE(size, constant(0x7c00u << 13));
-  bits = b_.CreateSelect(special, b_.CreateOr(size, constant(0x7f800000)), bits);
-  bits = b_.CreateOr(bits, b_.CreateShl(b_.CreateAnd(wide, constant(0x8000)), 16));
+  llvm::Value* special =
+      b_.CreateICmpUGE(size, constant(((1u << row.exponent_bits) - 1) << kFraction));
+  bits = b_.CreateSelect(special, b_.CreateOr(size, constant(kInfinity)), bits);
+  bits = b_.CreateOr(bits, b_.CreateShl(b_.CreateAnd(wide, constant(sign)), 32 - row.bits));
   return b_.CreateBitCast(bits, f32);
 }
 
-llvm::Value* Ops::to_half(llvm::Value* a) {
-  llvm::Type* i16 = like(a, b_.getInt16Ty());
-  if (has_half_conversions()) {
-    return b_.CreateBitCast(b_.CreateFPTrunc(a, like(a, b_.getHalfTy())), i16);
+llvm::Value* Ops::to_narrow(Type to, llvm::Value* a) {
+  const TypeRow& row = row_of(to);
+  llvm::Type* narrow = like(a, b_.getIntNTy(static_cast<unsigned>(row.bits)));
+  if (to == Type::kF16 && has_half_conversions()) {
+    return b_.CreateBitCast(b_.CreateFPTrunc(a, like(a, b_.getHalfTy())), narrow);
+  }
+  if (to == Type::kBF16 && has("avx512bf16") && a->getType()->isVectorTy()) {
+    return b_.CreateBitCast(b_.CreateFPTrunc(a, like(a, b_.getBFloatTy())), narrow);
   }
   llvm::Type* i32 = like(a, b_.getInt32Ty());
   const auto constant = [&](uint32_t bits) { return llvm::ConstantInt::get(i32, bits); };
+  const int lost = kFraction - row.fraction_bits;
+  const uint32_t just_under_half = (1u << (lost - 1)) - 1;  // of the last place
   llvm::Value* all = b_.CreateBitCast(a, i32);
+  if (is_upper_part(to)) {
+    llvm::Value* odd = b_.CreateAnd(b_.CreateLShr(all, lost), constant(1));
+    llvm::Value* rounded = b_.CreateAdd(b_.CreateAdd(all, constant(just_under_half)), odd);
+    llvm::Value* quiet = b_.CreateOr(all, constant(0x400000));
+    rounded = b_.CreateSelect(b_.CreateFCmpUNO(a, a), quiet, rounded);
+    return b_.CreateTrunc(b_.CreateLShr(rounded, lost), narrow);
+  }
   llvm::Value* size = b_.CreateAnd(all, constant(0x7fffffff));
-  llvm::Value* sign = b_.CreateAnd(b_.CreateLShr(all, 16), constant(0x8000));
+  llvm::Value* sign =
+      b_.CreateAnd(b_.CreateLShr(all, 32 - row.bits), constant(1u << (row.bits - 1)));
   // Normal results: rebias, add just under half of the last place (and the bit that makes ties
   // even).
-  llvm::Value* odd = b_.CreateAnd(b_.CreateLShr(size, 13), constant(1));
-  llvm::Value* normal = b_.CreateAdd(size, constant(0xfff - (112u << 23)));
-  normal = b_.CreateLShr(b_.CreateAdd(normal, odd), 13);
-  // Denormal results: the unit of 0.5 is the last place of a half's denormals.
+  llvm::Value* odd = b_.CreateAnd(b_.CreateLShr(size, lost), constant(1));
+  const uint32_t rebias = power_bits(-max_exponent(to));
+  llvm::Value* normal = b_.CreateAdd(size, constant(just_under_half - rebias));
+  normal = b_.CreateLShr(b_.CreateAdd(normal, odd), lost);
+  // Denormal results: the last place of this power of two is that of the type's denormals.
+  const int magic = min_exponent(to) + lost;
   llvm::Value* shifted = b_.CreateFAdd(b_.CreateBitCast(size, a->getType()),
-                                       llvm::ConstantFP::get(a->getType(), 0.5));
-  llvm::Value* denormal = b_.CreateSub(b_.CreateBitCast(shifted, i32), constant(126u << 23));
-  llvm::Value* bits =
-      b_.CreateSelect(b_.CreateICmpULT(size, constant(113u << 23)), denormal, normal);
-  llvm::Value* huge = b_.CreateSelect(b_.CreateICmpUGT(size, constant(0x7f800000)),
-                                      constant(0x7e00), constant(0x7c00));
-  bits = b_.CreateSelect(b_.CreateICmpUGE(size, constant(143u << 23)), huge, bits);
-  return b_.CreateTrunc(b_.CreateOr(bits, sign), i16);
-}
-
-llvm::Value* Ops::to_bfloat(llvm::Value* a) {
-  llvm::Type* i16 = like(a, b_.getInt16Ty());
-  if (has("avx512bf16") && a->getType()->isVectorTy()) {
-    return b_.CreateBitCast(b_.CreateFPTrunc(a, like(a, b_.getBFloatTy())), i16);
-  }
-  llvm::Type* i32 = like(a, b_.getInt32Ty());
-  const auto constant = [&](uint32_t bits) { return llvm::ConstantInt::get(i32, bits); };
-  llvm::Value* bits = b_.CreateBitCast(a, i32);
-  llvm::Value* odd = b_.CreateAnd(b_.CreateLShr(bits, 16), constant(1));
-  llvm::Value* rounded = b_.CreateAdd(b_.CreateAdd(bits, constant(0x7fff)), odd);
-  llvm::Value* quiet = b_.CreateOr(bits, constant(0x400000));
-  rounded = b_.CreateSelect(b_.CreateFCmpUNO(a, a), quiet, rounded);
-  return b_.CreateTrunc(b_.CreateLShr(rounded, 16), i16);
+                                       llvm::ConstantFP::get(a->getType(), power_of_two(magic)));
+  llvm::Value* denormal = b_.CreateSub(b_.CreateBitCast(shifted, i32), constant(power_bits(magic)));
+  llvm::Value* bits = b_.CreateSelect(
+      b_.CreateICmpULT(size, constant(power_bits(min_exponent(to)))), denormal, normal);
+  const uint32_t infinity = ((1u << row.exponent_bits) - 1) << row.fraction_bits;
+  llvm::Value* huge = b_.CreateSelect(b_.CreateICmpUGT(size, constant(kInfinity)),
+                                      constant(infinity | infinity >> 1), constant(infinity));
+  bits = b_.CreateSelect(b_.CreateICmpUGE(size, constant(power_bits(max_exponent(to) + 1))), huge,
+                         bits);
+  return b_.CreateTrunc(b_.CreateOr(bits, sign), narrow);
 }
 
 }  // namespace lw

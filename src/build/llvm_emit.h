@@ -58,9 +58,8 @@ class Ops {
   llvm::Value* round(ExprOp op, llvm::Value* a);
   llvm::Value* divide(ExprOp op, Type type, llvm::Value* a, llvm::Value* b);
   llvm::Value* compare(ExprOp op, Type type, llvm::Value* a, llvm::Value* b);
-  llvm::Value* from_half(llvm::Value* a);
-  llvm::Value* to_half(llvm::Value* a);
-  llvm::Value* to_bfloat(llvm::Value* a);
+  llvm::Value* from_narrow(Type from, llvm::Value* a);  // to f32
+  llvm::Value* to_narrow(Type to, llvm::Value* a);      // from f32
   llvm::Value* round_to_odd(llvm::Value* a);            // f64 -> f32
 
   llvm::IRBuilder<>& b_;

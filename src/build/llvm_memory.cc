@@ -290,7 +290,7 @@ void Emitter::op(const Stmt& s) {
       value = type->isFPOrFPVectorTy()
                   ? llvm::ConstantFP::get(type, s.number)
                   : llvm::ConstantInt::get(type, static_cast<uint64_t>(s.integer), true);
-      if (dst.type == Type::kF16 || dst.type == Type::kBF16) {
+      if (is_narrow(dst.type)) {
         value = ops.cast(dst.type, Type::kF64,
                          llvm::ConstantFP::get(ops.type(Type::kF64, dst.lanes), s.number));
       }

@@ -9,11 +9,6 @@
 #include "src/build/llvm_emit.h"
 
 namespace lw {
-namespace {
-
-bool is_unsigned(Type type) { return type == Type::kU8 || type == Type::kBool; }
-
-}  // namespace
 
 int lanes_of(const llvm::Type* type) {
   const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
@@ -32,11 +27,7 @@ llvm::Type* Ops::type(Type type, int lanes) const {
   switch (type) {
     case Type::kF64: element = b_.getDoubleTy(); break;
     case Type::kF32: element = b_.getFloatTy(); break;
-    case Type::kF16: case Type::kBF16: case Type::kI16: element = b_.getInt16Ty(); break;
-    case Type::kI64: element = b_.getInt64Ty(); break;
-    case Type::kI32: element = b_.getInt32Ty(); break;
-    case Type::kI8: case Type::kU8: element = b_.getInt8Ty(); break;
-    case Type::kBool: element = b_.getInt1Ty(); break;
+    default: element = b_.getIntNTy(static_cast<unsigned>(row_of(type).bits));
   }
   return lanes == 1 ? element : llvm::FixedVectorType::get(element, lanes);
 }
@@ -53,8 +44,8 @@ llvm::Value* Ops::unary(ExprOp op, Type type, llvm::Value* a) {
     case ExprOp::kNeg: return b_.CreateNeg(a);
     case ExprOp::kNot: return b_.CreateNot(a);
     case ExprOp::kAbs:
-      return is_unsigned(type) ? a
-                               : b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, a, b_.getFalse());
+      return is_signed(type) ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, a, b_.getFalse())
+                             : a;
     case ExprOp::kFloor: case ExprOp::kCeil: case ExprOp::kRound: return a;
     default: CHECK(false && "no such integer operation");
   }
@@ -111,11 +102,11 @@ llvm::Value* Ops::binary(ExprOp op, Type type, llvm::Value* a, llvm::Value* b) {
     case ExprOp::kMin:
       if (floating) return b_.CreateSelect(b_.CreateFCmpOLT(a, b), a, b);
       return b_.CreateBinaryIntrinsic(
-          is_unsigned(type) ? llvm::Intrinsic::umin : llvm::Intrinsic::smin, a, b);
+          is_signed(type) ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, a, b);
     case ExprOp::kMax:
       if (floating) return b_.CreateSelect(b_.CreateFCmpOGT(a, b), a, b);
       return b_.CreateBinaryIntrinsic(
-          is_unsigned(type) ? llvm::Intrinsic::umax : llvm::Intrinsic::smax, a, b);
+          is_signed(type) ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, a, b);
     case ExprOp::kPow:
       CHECK(floating);
       return emit_math(ExprOp::kPow, this, a, b);
@@ -127,7 +118,7 @@ llvm::Value* Ops::binary(ExprOp op, Type type, llvm::Value* a, llvm::Value* b) {
 
 llvm::Value* Ops::compare(ExprOp op, Type type, llvm::Value* a, llvm::Value* b) {
   using Predicate = llvm::CmpInst::Predicate;
-  const bool low = is_unsigned(type);
+  const bool low = !is_signed(type);
   Predicate predicate = Predicate::ICMP_EQ;
   if (is_float(type)) {
     switch (op) {
@@ -164,7 +155,7 @@ llvm::Value* Ops::divide(ExprOp op, Type type, llvm::Value* a, llvm::Value* b) {
   llvm::Value* zero = llvm::Constant::getNullValue(a->getType());
   llvm::Value* one = llvm::ConstantInt::get(a->getType(), 1);
   llvm::Value* by_zero = b_.CreateICmpEQ(b, zero);
-  if (is_unsigned(type)) {
+  if (!is_signed(type)) {
     llvm::Value* divisor = b_.CreateSelect(by_zero, one, b);
     llvm::Value* value = quotient_wanted ? b_.CreateUDiv(a, divisor) : b_.CreateURem(a, divisor);
     return b_.CreateSelect(by_zero, zero, value);

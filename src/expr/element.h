@@ -1,6 +1,7 @@
-// Elements of every type in memory, and the conversions of the 16-bit floats. Pure functions.
+// Elements of every type in memory. Pure functions.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -8,18 +9,43 @@
 
 namespace lw {
 
-// f16/bf16 conversions, round to nearest even.
-float f16_to_f32(uint16_t bits);
-uint16_t f32_to_f16(float value);
-float bf16_to_f32(uint16_t bits);
-uint16_t f32_to_bf16(float value);
-double round_f16(double value);            // the nearest f16 (bf16), in one rounding
-double round_bf16(double value);
+// A float type that is narrower than f32. With sign and fraction in the places of f32's, only the
+// exponent counts from elsewhere: a product by a power of two makes it right, that of subnormal
+// numbers too.
+struct NarrowFloat {
+  explicit NarrowFloat(Type type);
+  float value(uint32_t bits) const {
+    const uint32_t size = bits & (sign - 1), placed = size << lost;
+    const uint32_t finite = std::bit_cast<uint32_t>(std::bit_cast<float>(placed) * factor);
+    const uint32_t found = size < infinity ? finite : placed | 0x7f800000;
+    return std::bit_cast<float>(found | (bits & sign) << to_sign);
+  }
+  uint32_t bits(double value) const;       // rounded
+
+  Type type;
+  int lost, to_sign;                       // bits of f32's fraction; the sign's way to f32's
+  uint32_t sign, infinity;                 // their bits
+  float factor;
+};
 
 // Element access in any type (integers converted to double; i64 beyond 2^53 loses bits).
 double load_element(Type type, const std::byte* data, int64_t index);
 void store_element(Type type, std::byte* data, int64_t index, double value);
 int64_t load_integer(Type type, const std::byte* data, int64_t index);  // exact; integer types
 void store_integer(Type type, std::byte* data, int64_t index, int64_t value);
+
+// use(T()) for the C++ type T that memory holds elements as: of bool a byte, of the floats that are
+// narrower than f32 the bits.
+template <class Use>
+auto in_memory(Type type, const Use& use) {
+  if (type == Type::kF64) return use(double());
+  if (type == Type::kF32) return use(float());
+  switch (size_of(type)) {
+    case 1: return is_signed(type) ? use(int8_t()) : use(uint8_t());
+    case 2: return is_signed(type) ? use(int16_t()) : use(uint16_t());
+    case 4: return is_signed(type) ? use(int32_t()) : use(uint32_t());
+    default: return use(int64_t());
+  }
+}
 
 }  // namespace lw

@@ -56,17 +56,6 @@ Expr simplify(ExprOp op, const Expr& a, const Expr& b) {
 }  // namespace
 
 bool is_comparison(ExprOp op) { return op >= ExprOp::kEq && op <= ExprOp::kGe; }
-Domain domain_of(ExprOp op) {
-  switch (op) {
-    case ExprOp::kAnd: case ExprOp::kOr: case ExprOp::kNot: return Domain::kBool;
-    case ExprOp::kEq: case ExprOp::kNe: return Domain::kAny;
-    case ExprOp::kMod: return Domain::kInteger;
-    case ExprOp::kNeg: case ExprOp::kAbs: return Domain::kNumber;
-    default: break;
-  }
-  return op == ExprOp::kPow || is_unary(op) ? Domain::kFloat : Domain::kNumber;
-}
-
 bool accepts(Domain domain, Type type) {
   switch (domain) {
     case Domain::kAny: return true;
@@ -76,16 +65,6 @@ bool accepts(Domain domain, Type type) {
     case Domain::kNumber: return type != Type::kBool;
   }
   return false;
-}
-
-double round_to(Type type, double value) {
-  switch (type) {
-    case Type::kF32: return static_cast<float>(value);
-    // Directly from the double: rounding through f32 first would round twice.
-    case Type::kF16: return round_f16(value);
-    case Type::kBF16: return round_bf16(value);
-    default: return value;
-  }
 }
 
 Expr make_int(Type type, int64_t value) {

@@ -10,33 +10,31 @@
 #include <limits>
 
 #include "src/expr/expr.h"
+#include "src/expr/operations.h"
 
 namespace lw {
 
 // `value` reduced modulo 2^bits into the range of the integer type (bool: value != 0).
 inline int64_t wrap(Type type, int64_t value) {
-  switch (type) {
-    case Type::kI32: return static_cast<int32_t>(value);
-    case Type::kI16: return static_cast<int16_t>(value);
-    case Type::kI8: return static_cast<int8_t>(value);
-    case Type::kU8: return static_cast<uint8_t>(value);
-    case Type::kBool: return value != 0;
-    default: return value;
-  }
+  const TypeRow& row = row_of(type);
+  if (row.kind == TypeKind::kFloat) return value;
+  if (row.kind == TypeKind::kBool) return value != 0;
+  const int unused = 64 - row.bits;
+  const uint64_t used = static_cast<uint64_t>(value) << unused;
+  return row.kind == TypeKind::kSigned ? static_cast<int64_t>(used) >> unused
+                                       : static_cast<int64_t>(used >> unused);
 }
 
+// Of integers and bool; of floats that of i64.
 struct IntegerRange {
   int64_t lo, hi;
 };
 inline IntegerRange integer_range(Type type) {
-  switch (type) {
-    case Type::kI32: return {INT32_MIN, INT32_MAX};
-    case Type::kI16: return {INT16_MIN, INT16_MAX};
-    case Type::kI8: return {INT8_MIN, INT8_MAX};
-    case Type::kU8: return {0, UINT8_MAX};
-    case Type::kBool: return {0, 1};
-    default: return {INT64_MIN, INT64_MAX};
-  }
+  const TypeRow& row = row_of(type);
+  if (row.kind == TypeKind::kFloat) return {INT64_MIN, INT64_MAX};
+  if (row.kind != TypeKind::kSigned) return {0, INT64_MAX >> (63 - row.bits)};
+  const int unused = 64 - row.bits;
+  return {INT64_MIN >> unused, INT64_MAX >> unused};
 }
 
 // `value` rounded to the nearest value of a float type, ties to even.
@@ -121,22 +119,7 @@ inline double round_half_even(double value) {
 }
 
 // A unary operation on a float.
-inline double apply_float(ExprOp op, double a) {
-  switch (op) {
-    case ExprOp::kNeg: return -a;
-    case ExprOp::kAbs: return std::fabs(a);
-    case ExprOp::kExp: return std::exp(a);
-    case ExprOp::kLog: return std::log(a);
-    case ExprOp::kSqrt: return std::sqrt(a);
-    case ExprOp::kRsqrt: return 1 / std::sqrt(a);
-    case ExprOp::kTanh: return std::tanh(a);
-    case ExprOp::kErf: return std::erf(a);
-    case ExprOp::kSigmoid: return 1 / (1 + std::exp(-a));
-    case ExprOp::kFloor: return std::floor(a);
-    case ExprOp::kCeil: return std::ceil(a);
-    default: return round_half_even(a);
-  }
-}
+inline double apply_float(ExprOp op, double a) { return row_of(op).value(a); }
 
 // A unary operation on an integer or bool: neg, abs, not.
 inline int64_t apply_int(ExprOp op, Type type, int64_t a) {
@@ -147,9 +130,7 @@ inline int64_t apply_int(ExprOp op, Type type, int64_t a) {
   }
 }
 
-// Which operand types an operation takes; the front end's rules and verify()'s.
-enum class Domain { kNumber, kFloat, kInteger, kBool, kAny };
-Domain domain_of(ExprOp op);
+inline Domain domain_of(ExprOp op) { return row_of(op).takes; }
 bool accepts(Domain domain, Type type);
 bool is_comparison(ExprOp op);             // eq ne lt le gt ge
 

@@ -1,4 +1,5 @@
-// The operations on values of those types; expr.h says what they mean. Pure functions.
+// The operations on values of the types of loopwright/type.h; expr.h says what they mean. Pure
+// functions.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ const char* alike(const Register& a, const Register& b) {
 
 // Arithmetic happens in f32: the 16-bit floats only move.
 const char* computes(Type type) {
-  return unless(type != Type::kF16 && type != Type::kBF16, "16-bit floats only move and convert");
+  return unless(!is_narrow(type), "16-bit floats only move and convert");
 }
 const char* computes(ExprOp op, Type type) {
   return first({computes(type), unless(accepts(domain_of(op), type), "not for this type")});

@@ -29,10 +29,6 @@ void Emitter::emit_into(std::vector<Stmt>& list, absl::FunctionRef<void()> body)
   out = outside;
 }
 
-Type register_type(Type type) {
-  return type == Type::kF16 || type == Type::kBF16 ? Type::kF32 : type;
-}
-
 int Emitter::new_register(Type type, int lanes) {
   kernel.registers.push_back({type, lanes});
   return static_cast<int>(kernel.registers.size()) - 1;

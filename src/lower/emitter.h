@@ -89,9 +89,6 @@ struct Emitter {
   absl::flat_hash_map<int, int> stage_buffers_;
 };
 
-// Types that registers compute in.
-Type register_type(Type type);
-
 Interval range_of(const Emitter& e, const Affine& a);
 bool known_at_least_zero(const Emitter& e, const Affine& a);  // by ranges and assumptions
 Index make_index(const Emitter& e, const Affine& base, int64_t lane, int lanes);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
+#include "src/expr/operations.h"
 
 namespace lw::lowering {
 namespace {
@@ -24,10 +25,7 @@ bool is_value(const Stmt& s) {
 }
 
 bool is_dear(const Stmt& s) {
-  if (is_op(s, Op::kUnary)) {
-    return s.expr_op != ExprOp::kNeg && s.expr_op != ExprOp::kAbs && s.expr_op != ExprOp::kNot &&
-           s.expr_op != ExprOp::kFloor && s.expr_op != ExprOp::kCeil && s.expr_op != ExprOp::kRound;
-  }
+  if (is_op(s, Op::kUnary)) return row_of(s.expr_op).rounding != Rounding::kNone;
   return is_op(s, Op::kBinary) && (s.expr_op == ExprOp::kDiv || s.expr_op == ExprOp::kMod ||
                                    s.expr_op == ExprOp::kPow);
 }

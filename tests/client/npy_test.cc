@@ -101,10 +101,9 @@ TEST_F(NpyFile, MismatchesSayWhatWasExpectedAndFound) {
 }
 
 TEST_F(NpyFile, EveryTypeSurvivesARoundTrip) {
-  for (Type type : {Type::kF64, Type::kF32, Type::kF16, Type::kBF16, Type::kI64, Type::kI32,
-                    Type::kI16, Type::kI8, Type::kU8, Type::kBool}) {
+  for (const TypeRow& row : kTypeRows) {
     for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, {5}, {2, 3, 4}}) {
-      const Tensor t = tensor(type, shape);
+      const Tensor t = tensor(row.type, shape);
       std::vector<std::byte> data(static_cast<size_t>(bytes(t))), back(data.size());
       for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 37 % 2);
       ASSERT_TRUE(write_npy(path_, t, data.data()).ok());

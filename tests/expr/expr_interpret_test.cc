@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/expr/language/text.h"
 #include "src/expr/reference/interpret.h"
+#include "src/expr/scalar.h"
 
 namespace lw {
 namespace {
@@ -140,21 +141,26 @@ TEST(Interpret, Reductions) {
             (V{900, 903}));
 }
 
-TEST(Interpret, SixteenBitFloatsRoundTrip) {
-  for (int bits = 0; bits < 65536; ++bits) {
-    const uint16_t half = static_cast<uint16_t>(bits);
-    const float a = f16_to_f32(half), b = bf16_to_f32(half);
-    EXPECT_TRUE(std::isnan(a) || f32_to_f16(a) == half);
-    EXPECT_TRUE(std::isnan(b) || f32_to_bf16(b) == half);
-    EXPECT_EQ(std::isnan(a), std::isnan(f16_to_f32(f32_to_f16(a))));
-    EXPECT_EQ(std::isnan(b), std::isnan(bf16_to_f32(f32_to_bf16(b))));
-    EXPECT_TRUE(std::isnan(a) || round_f16(a) == a);
-    EXPECT_TRUE(std::isnan(b) || round_bf16(b) == b);
+TEST(Interpret, NarrowFloatsRoundTrip) {
+  for (const TypeRow& row : kTypeRows) {
+    if (!is_narrow(row.type)) continue;
+    for (int64_t bits = 0; bits < int64_t{1} << row.bits; ++bits) {
+      int64_t back = 0;
+      std::byte* memory = reinterpret_cast<std::byte*>(&back);
+      const double value = load_element(row.type, reinterpret_cast<const std::byte*>(&bits), 0);
+      store_element(row.type, memory, 0, value);
+      EXPECT_TRUE(std::isnan(value) || back == bits) << row.name << " " << bits;
+      EXPECT_EQ(std::isnan(value), std::isnan(load_element(row.type, memory, 0)));
+      EXPECT_TRUE(std::isnan(value) || round_to(row.type, value) == value);
+    }
   }
+  const auto round_f16 = [](double value) { return round_to(Type::kF16, value); };
   EXPECT_EQ(round_f16(1 + 0x1p-11), 1);                    // a tie goes to the even neighbour
   EXPECT_EQ(round_f16(1 + 0x1p-11 + 0x1p-40), 1 + 0x1p-10);  // through f32 this would be a tie
   EXPECT_EQ(round_f16(0x1p-25), 0);
   EXPECT_EQ(round_f16(0x1.8p-25), 0x1p-24);
+  EXPECT_EQ(round_f16(65519.999), 65504);
+  EXPECT_EQ(round_f16(-65520), -INFINITY);
 }
 
 TEST(Interpret, EffortIsBounded) {

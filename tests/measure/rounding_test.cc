@@ -13,6 +13,7 @@
 #include "src/base/check.h"
 #include "src/expr/language/text.h"
 #include "src/expr/reference/interpret.h"
+#include "src/expr/scalar.h"
 #include "src/measure/judge/verify.h"
 
 namespace lw {
@@ -85,11 +86,11 @@ TEST(Rounding, OfACastInsideABodyIsAdmissible) {
         "out Y[i: 64, j: 64] = cast(f32, cast(f16, sum[k: 64](A[i, k] * B[k, j])))",
         seed);
     const Check check =
-        t.check([&](int64_t at) { return round_f16(dot(t, at / 64, at % 64, 64, 64)); });
+        t.check([&](int64_t at) { return round_to(Type::kF16, dot(t, at / 64, at % 64, 64, 64)); });
     EXPECT_TRUE(check.ok) << seed << ": " << check.detail;
     // Two units of f16 are not, nor is the sum without the cast.
     EXPECT_FALSE(t.check([&](int64_t at) {
-      return round_f16(dot(t, at / 64, at % 64, 64, 64)) * (1 + 2.5 * 0x1p-11);
+      return round_to(Type::kF16, dot(t, at / 64, at % 64, 64, 64)) * (1 + 2.5 * 0x1p-11);
     }).ok);
     EXPECT_FALSE(t.check([&](int64_t at) { return dot(t, at / 64, at % 64, 64, 64); }).ok);
   }
@@ -97,10 +98,11 @@ TEST(Rounding, OfACastInsideABodyIsAdmissible) {
 
 TEST(Rounding, OfAHalfTypeIsThatOfF32) {
   Trial t("in A: f64[8]\nout Y[i: 8] = cast(f64, exp(cast(f16, A[i])))");
-  const auto half = [&](int64_t i) { return static_cast<float>(round_f16(t.a(0, i))); };
+  const auto half = [&](int64_t i) { return static_cast<float>(round_to(Type::kF16, t.a(0, i))); };
   const Check check = t.check([&](int64_t i) { return std::exp(half(i)); });
   EXPECT_TRUE(check.ok) << check.detail;
-  EXPECT_FALSE(t.check([&](int64_t i) { return round_f16(std::exp(half(i))) * 1.001; }).ok);
+  const auto rounded = [&](int64_t i) { return round_to(Type::kF16, std::exp(half(i))); };
+  EXPECT_FALSE(t.check([&](int64_t i) { return rounded(i) * 1.001; }).ok);
 }
 
 TEST(Rounding, OfTwoFactorsThatCancelIsTheProductOfTheirErrors) {
@@ -139,7 +141,7 @@ TEST(Rounding, DoesNotExcuseAWrongKernel) {
   EXPECT_FALSE(t.check([&](int64_t at) {
     double sum = 0;
     for (int k = 0; k < 512; ++k)
-      sum = round_f16(sum + t.a(0, at / 16 * 512 + k) * t.a(1, k * 16 + at % 16));
+      sum = round_to(Type::kF16, sum + t.a(0, at / 16 * 512 + k) * t.a(1, k * 16 + at % 16));
     return sum;
   }).ok);
 }

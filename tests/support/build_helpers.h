@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdio>
@@ -114,8 +115,11 @@ class GuardedMemory {
   char* data_;
 };
 
-inline constexpr Type kAllTypes[] = {Type::kF64, Type::kF32, Type::kF16, Type::kBF16, Type::kI64,
-                                     Type::kI32, Type::kI16, Type::kI8, Type::kU8, Type::kBool};
+inline constexpr auto kAllTypes = [] {
+  std::array<Type, kTypes> all{};
+  for (int i = 0; i < kTypes; ++i) all[i] = kTypeRows[i].type;
+  return all;
+}();
 
 inline std::string name_of(Type type) { return std::string(type_name(type)); }
 
@@ -180,14 +184,7 @@ inline std::vector<std::string> run_on(const Machine& machine, const Kernel& ker
 }
 
 // The distance from 1 to the next number of a float type.
-inline double unit_of(Type type) {
-  switch (type) {
-    case Type::kF64: return 0x1p-52;
-    case Type::kF32: return 0x1p-23;
-    case Type::kF16: return 0x1p-10;
-    default: return 0x1p-7;
-  }
-}
+inline double unit_of(Type type) { return power_of_two(-row_of(type).fraction_bits); }
 
 // Whether all elements agree: bits, or both NaN, or for floats within `ulps` units in the last
 // place of `type` (and then also denormals with zero).

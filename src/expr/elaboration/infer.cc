@@ -48,9 +48,8 @@ bool keeps_index(ExprOp op) {
 
 Type accumulator(Reduce reduce, Type type) {
   if (reduce != Reduce::kSum && reduce != Reduce::kProd) return type;
-  if (type == Type::kF16 || type == Type::kBF16) return Type::kF32;
-  if (type == Type::kI8 || type == Type::kU8 || type == Type::kI16) return Type::kI32;
-  return type;
+  const bool small = !is_float(type) && type != Type::kBool && size_of(type) < 4;
+  return small ? Type::kI32 : register_type(type);
 }
 
 void Inference::begin() {

@@ -1,5 +1,6 @@
 #include "src/expr/elaboration/names.h"
 
+#include "absl/strings/str_join.h"
 #include "src/base/message.h"
 #include "src/expr/limits.h"
 
@@ -122,16 +123,14 @@ std::optional<Type> Names::type_named(const std::string& name, int position) con
   auto found = symbols_.find(name);
   if (found != symbols_.end() && found->second.kind == Symbol::kType) return found->second.type;
   std::vector<std::string> names;
-  for (int i = 0; i <= static_cast<int>(Type::kBool); ++i) {
-    names.emplace_back(type_name(static_cast<Type>(i)));
-  }
+  for (const TypeRow& row : kTypeRows) names.emplace_back(row.name);
+  const std::string all = absl::StrJoin(names, " ");
   for (const auto& [other, symbol] : symbols_) {
     if (symbol.kind == Symbol::kType) names.push_back(other);
   }
   const std::string near = diagnostics_->full() ? "" : nearest_name(name, names);
   diagnostics_->error(position, concat("there is no type '", name, "'"),
-                      near.empty() ? "f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool"
-                                   : concat("did you mean '", near, "'?"));
+                      near.empty() ? all : concat("did you mean '", near, "'?"));
   return std::nullopt;
 }
 

@@ -20,7 +20,6 @@ Value operation(NodeKind kind, ExprOp op, std::initializer_list<Value> operands)
 Value binary(ExprOp op, const Value& a, const Value& b) {
   return operation(NodeKind::kBinary, op, {a, b});
 }
-Value call(ExprOp op, const Value& a) { return operation(NodeKind::kCall, op, {a}); }
 
 NodePtr number(double value, int64_t integer, bool is_integer) {
   Node node;
@@ -175,26 +174,9 @@ Value operator&&(const Value& a, const Value& b) { return binary(ExprOp::kAnd, a
 Value operator||(const Value& a, const Value& b) { return binary(ExprOp::kOr, a, b); }
 Value operator-(const Value& a) { return operation(NodeKind::kUnary, ExprOp::kNeg, {a}); }
 Value operator!(const Value& a) { return operation(NodeKind::kUnary, ExprOp::kNot, {a}); }
-Value min(const Value& a, const Value& b) {
-  return operation(NodeKind::kCall, ExprOp::kMin, {a, b});
+Value call(ExprOp function, std::initializer_list<Value> operands) {
+  return operation(NodeKind::kCall, function, operands);
 }
-Value max(const Value& a, const Value& b) {
-  return operation(NodeKind::kCall, ExprOp::kMax, {a, b});
-}
-Value pow(const Value& a, const Value& b) {
-  return operation(NodeKind::kCall, ExprOp::kPow, {a, b});
-}
-Value abs(const Value& a) { return call(ExprOp::kAbs, a); }
-Value exp(const Value& a) { return call(ExprOp::kExp, a); }
-Value log(const Value& a) { return call(ExprOp::kLog, a); }
-Value sqrt(const Value& a) { return call(ExprOp::kSqrt, a); }
-Value rsqrt(const Value& a) { return call(ExprOp::kRsqrt, a); }
-Value tanh(const Value& a) { return call(ExprOp::kTanh, a); }
-Value erf(const Value& a) { return call(ExprOp::kErf, a); }
-Value sigmoid(const Value& a) { return call(ExprOp::kSigmoid, a); }
-Value floor(const Value& a) { return call(ExprOp::kFloor, a); }
-Value ceil(const Value& a) { return call(ExprOp::kCeil, a); }
-Value round(const Value& a) { return call(ExprOp::kRound, a); }
 
 Value clamp(const Value& x, const Value& lo, const Value& hi) {
   return operation(NodeKind::kClamp, ExprOp::kConst, {x, lo, hi});

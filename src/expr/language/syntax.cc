@@ -7,6 +7,7 @@
 
 #include "src/base/message.h"
 #include "src/expr/limits.h"
+#include "src/expr/operations.h"
 
 namespace lw {
 namespace {
@@ -43,18 +44,6 @@ std::string show_line(const Place& place) {
   while (below.size() < caret - start) below += ' ';
   return concat(shown, "\n", below, "^\n");
 }
-
-struct FunctionRow {
-  const char* name;
-  ExprOp op;
-  size_t arity;
-};
-constexpr FunctionRow kFunctions[] = {
-    {"min", ExprOp::kMin, 2},     {"max", ExprOp::kMax, 2},         {"pow", ExprOp::kPow, 2},
-    {"abs", ExprOp::kAbs, 1},     {"exp", ExprOp::kExp, 1},         {"log", ExprOp::kLog, 1},
-    {"sqrt", ExprOp::kSqrt, 1},   {"rsqrt", ExprOp::kRsqrt, 1},     {"tanh", ExprOp::kTanh, 1},
-    {"erf", ExprOp::kErf, 1},     {"sigmoid", ExprOp::kSigmoid, 1}, {"floor", ExprOp::kFloor, 1},
-    {"ceil", ExprOp::kCeil, 1},   {"round", ExprOp::kRound, 1}};
 
 }  // namespace
 
@@ -103,9 +92,9 @@ NodePtr make_node(Node node) {
 }
 
 ExprOp function_named(std::string_view name, size_t* arity) {
-  for (const FunctionRow& row : kFunctions) {
-    if (name != row.name) continue;
-    *arity = row.arity;
+  for (const ExprOpRow& row : kExprOpRows) {
+    if (!row.called || name != row.name) continue;
+    *arity = static_cast<size_t>(row.operands);
     return row.op;
   }
   return ExprOp::kConst;
@@ -114,7 +103,9 @@ ExprOp function_named(std::string_view name, size_t* arity) {
 const std::vector<std::string>& function_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all = {"where", "pad", "cast", "clamp", "sum", "prod"};
-    for (const FunctionRow& row : kFunctions) all.push_back(row.name);
+    for (const ExprOpRow& row : kExprOpRows) {
+      if (row.called) all.emplace_back(row.name);
+    }
     return all;
   }();
   return names;

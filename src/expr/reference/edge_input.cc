@@ -56,19 +56,6 @@ class Slices {
   std::vector<bool> kept_;
 };
 
-struct Span {
-  double least, largest;                   // normal numbers of a float type
-};
-
-Span span_of(Type type) {
-  switch (type) {
-    case Type::kF64: return {0x1p-1022, 0x1.fffffffffffffp1023};
-    case Type::kF16: return {0x1p-14, 65504};
-    case Type::kBF16: return {0x1p-126, 0x1.fep127};
-    default: return {0x1p-126, 0x1.fffffep127};
-  }
-}
-
 Class draw_class(Rng rng) {
   constexpr Class kClasses[] = {Class::kNatural, Class::kNatural,   Class::kNatural,
                                 Class::kZero,    Class::kEqual,     Class::kSubnormal,
@@ -77,13 +64,13 @@ Class draw_class(Rng rng) {
   return kClasses[rng.below(std::size(kClasses))];
 }
 
-double draw_float(Class kind, double natural, double equal, const Span& span, Rng& rng) {
+double draw_float(Class kind, double natural, double equal, Type type, Rng& rng) {
   const double signed_unit = std::copysign(rng.uniform(), natural);
   switch (kind) {
     case Class::kZero: return 0;
     case Class::kEqual: return equal;
-    case Class::kSubnormal: return signed_unit * span.least;
-    case Class::kLarge: return signed_unit * std::sqrt(span.largest);
+    case Class::kSubnormal: return signed_unit * smallest_normal(type);
+    case Class::kLarge: return signed_unit * std::sqrt(largest_finite(type));
     case Class::kInfinite: return equal > 0 ? INFINITY : -INFINITY;
     case Class::kMixed: {
       const double some[] = {0, natural, natural, std::copysign(1.0, natural)};
@@ -102,7 +89,6 @@ void fill_edge_input(const Program& program, int tensor, uint64_t seed, std::byt
   const Slices slices(program, tensor);
   const Rng base = Rng(seed).split(static_cast<uint64_t>(tensor)).split(1);
   Rng rng = base.split(0);
-  const Span span = span_of(input.type);
   const IntegerRange all = integer_range(input.type);
   // Where values choose what is read, or a range is asked for, they stay in it.
   const bool bound = !is_float(input.type) && input.type != Type::kBool && range.lo > -128 &&
@@ -117,7 +103,7 @@ void fill_edge_input(const Program& program, int tensor, uint64_t seed, std::byt
       const double natural = load_element(input.type, out, i);
       const double drawn = 2 * own.split(1).uniform() - 1;
       const double equal = positive ? 0.25 + std::fabs(drawn) / 2 : drawn;
-      store_element(input.type, out, i, draw_float(kind, natural, equal, span, rng));
+      store_element(input.type, out, i, draw_float(kind, natural, equal, input.type, rng));
     } else if (input.type == Type::kBool) {
       if (kind == Class::kZero || kind == Class::kInfinite) store_integer(input.type, out, i, 0);
       if (kind == Class::kEqual) store_integer(input.type, out, i, 1);

@@ -11,7 +11,9 @@ namespace lw {
 namespace {
 
 constexpr double kOpen = std::numeric_limits<double>::infinity();
-constexpr double kTinyBF16 = 0x1p-126;     // its subnormals may be zero
+
+// Below it values of the type may be zero.
+double flushed_below(Type type) { return row_of(type).flushed ? smallest_normal(type) : 0; }
 
 // Lies in two types' worth of exactness: a whole number that f64 holds, or any number of f32.
 bool fits(Type type, double value) {
@@ -31,42 +33,15 @@ double farther(double from, double a, double b) {
 
 // The radius of f over the ball of radius e around x, whose centre goes to v; NaN for the part of
 // the ball where f is not defined makes it open.
-double unary_error(ExprOp op, double x, double e, double v, const Arithmetic& a) {
+double unary_error(const ExprOpRow& f, double x, double e, double v, const Arithmetic& a) {
   if (!std::isfinite(e)) return kOpen;
   if (!std::isfinite(x) || std::isnan(v)) {
     // log and sqrt below zero, or an operand that is exact.
     const bool reaches_zero = std::isfinite(x) && x + e >= 0;
     return reaches_zero ? kOpen : 0;
   }
-  const double nearest = std::max(std::fabs(x) - e, 0.0);
-  switch (op) {
-    case ExprOp::kNeg:
-    case ExprOp::kAbs: return e;
-    case ExprOp::kExp:
-      if (std::isinf(v)) return std::exp(x - e) > 4 * a.largest ? 0 : kOpen;
-      return e == 0 ? 0 : v * std::expm1(e);
-    case ExprOp::kLog:
-      if (e == 0) return 0;
-      return x > e ? -std::log1p(-e / x) : kOpen;
-    case ExprOp::kSqrt:
-      if (e == 0) return 0;
-      return x > e ? e / (v + std::sqrt(x - e)) : kOpen;
-    case ExprOp::kRsqrt:
-      if (x == 0) return kOpen;            // the sign of the zero
-      if (e == 0) return 0;
-      return x > e ? 1 / std::sqrt(x - e) - v : kOpen;
-    case ExprOp::kTanh: {
-      const double t = std::tanh(nearest);
-      return std::min(2.0, e * (1 - t * t));
-    }
-    case ExprOp::kErf: return std::min(2.0, e * M_2_SQRTPI * std::exp(-nearest * nearest));
-    case ExprOp::kSigmoid: {
-      const double decay = std::exp(-nearest);
-      return std::min(1.0, e * decay / ((1 + decay) * (1 + decay)));
-    }
-    default:                               // floor, ceil, round
-      return e == 0 ? 0 : farther(v, apply_float(op, x - e), apply_float(op, x + e));
-  }
+  if (f.radius) return f.radius({x, e, v, a.largest});
+  return e == 0 ? 0 : farther(v, f.value(x - e), f.value(x + e));
 }
 
 double division_error(double x, double y, double ex, double ey, double v, const Arithmetic& a) {
@@ -119,7 +94,7 @@ void Engine::find_uncertain() {
   product_.assign(static_cast<size_t>(slots_), 0);
   tiny_ = arithmetic_of(Type::kF32).tiny;
   for (const Tensor& tensor : program_.tensors) {
-    if (tensor.type == Type::kBF16) tiny_ = kTinyBF16;
+    tiny_ = std::max(tiny_, flushed_below(tensor.type));
   }
   for (const Axis& axis : tensor_.reduce_axes) terms_ *= static_cast<double>(axis.extent);
   const auto uncertain = [&](int slot) {
@@ -191,7 +166,7 @@ double Engine::cast_error(const Step& step, int lane) {
   const double x = floats(step.a)[lane];
   if (!std::isfinite(e)) return kOpen;
   if (size_of(step.type) > size_of(step.from)) return e;
-  const double zero = step.type == Type::kBF16 && std::fabs(v) <= kTinyBF16 ? std::fabs(v) : 0;
+  const double zero = std::fabs(v) <= flushed_below(step.type) ? std::fabs(v) : 0;
   if (e == 0) return zero;
   return zero + farther(v, round_to(step.type, x - e), round_to(step.type, x + e));
 }
@@ -258,12 +233,12 @@ void Engine::run_errors(const Step& step, int n) {
       }
       break;
     default: {
-      const bool exact = step.op == ExprOp::kNeg || step.op == ExprOp::kAbs ||
-                         step.op == ExprOp::kFloor || step.op == ExprOp::kCeil ||
-                         step.op == ExprOp::kRound;
-      const double roundings = step.op == ExprOp::kSqrt ? kRoundings : kFunctionRoundings;
+      const ExprOpRow& f = row_of(step.op);
+      const bool exact = f.rounding == Rounding::kNone;
+      const double roundings =
+          f.rounding == Rounding::kFunction ? kFunctionRoundings : kRoundings;
       for (int i = 0; i < n; ++i) {
-        out[i] = unary_error(step.op, floats(step.a)[i], errors(step.a)[i], v[i], arithmetic);
+        out[i] = unary_error(f, floats(step.a)[i], errors(step.a)[i], v[i], arithmetic);
         if (!exact) out[i] += rounding(v[i], roundings);
       }
       if (exact) return;
@@ -373,10 +348,10 @@ void Engine::load_errors(const Step& step, const Load& load, const int64_t* addr
   };
   misplaced(load.address);
   for (int slot : load.indices) misplaced(slot);
-  if (step.type != Type::kBF16) return;
-  for (int i = 0; i < n; ++i) {
+  const double flushed = flushed_below(step.type);
+  for (int i = 0; i < n && flushed != 0; ++i) {
     const double size = std::fabs(floats(step.dst)[i]);
-    if (size < kTinyBF16) out[i] += size;
+    if (size < flushed) out[i] += size;
   }
 }
 
@@ -482,9 +457,8 @@ void Engine::finish_errors(Element* element) const {
   const double unrounded = e + std::fabs(v - rounded);
   e = std::max(unrounded,
                farther(rounded, round_to(tensor_.type, v - e), round_to(tensor_.type, v + e)));
-  if (tensor_.type == Type::kBF16 && std::fabs(rounded) < kTinyBF16 && rounded != 0) {
-    e += kTinyBF16;
-  }
+  const double flushed = flushed_below(tensor_.type);
+  if (std::fabs(rounded) < flushed && rounded != 0) e += flushed;
 }
 
 }  // namespace lw

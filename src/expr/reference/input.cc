@@ -71,25 +71,17 @@ struct Use {
         if (is_gather(e->args[d])) gather(e->args[d], shape[d]);
       }
     }
-    switch (e->op) {
-      case ExprOp::kLog: case ExprOp::kSqrt: case ExprOp::kRsqrt: case ExprOp::kPow:
-        positive |= reads_it(e->args[0]);
-        break;
-      case ExprOp::kDiv: positive |= reads_it(e->args[1]); break;
-      default: break;
-    }
+    positive |= row_of(e->op).wants_positive && reads_it(e->args[0]);
+    positive |= e->op == ExprOp::kDiv && reads_it(e->args[1]);
     for (const Expr& arg : e->args) walk(arg);
   }
 };
 
 InputRange natural_range(Type type) {
-  switch (type) {
-    case Type::kI64: case Type::kI32: case Type::kI16: return {-1000, 1000};
-    case Type::kI8: return {-128, 127};
-    case Type::kU8: return {0, 255};
-    case Type::kBool: return {0, 1};
-    default: return {-1, 1};
-  }
+  if (is_float(type)) return {-1, 1};
+  const IntegerRange all = integer_range(type);
+  return {static_cast<double>(std::max<int64_t>(all.lo, -1000)),
+          static_cast<double>(std::min<int64_t>(all.hi, 1000))};
 }
 
 // ---- natural magnitudes ----
@@ -149,15 +141,14 @@ double power_in(const Expr& e, const std::vector<double>& powers) {
       return e->args[1]->op == ExprOp::kConst
                  ? std::min(kMost, of[0] * std::fabs(e->args[1]->number))
                  : of[0];
-    case ExprOp::kSqrt:
-    case ExprOp::kRsqrt: return of[0] / 2;
-    case ExprOp::kExp:
-    case ExprOp::kLog:
-    case ExprOp::kTanh:
-    case ExprOp::kErf:
-    case ExprOp::kSigmoid: return std::min(1.0, of[0]);
-    default: return of.empty() ? 0 : *std::max_element(of.begin(), of.end());
+    default: break;
   }
+  switch (row_of(e->op).growth) {
+    case Growth::kRoot: return of[0] / 2;
+    case Growth::kTamed: return std::min(1.0, of[0]);
+    case Growth::kAsOperand: break;
+  }
+  return of.empty() ? 0 : *std::max_element(of.begin(), of.end());
 }
 
 double highest_power(const Program& program, int tensor) {
@@ -247,7 +238,7 @@ void fill_random_input(const Program& program, int tensor, uint64_t seed, bool i
   const Natural natural = free && is_float(input.type) ? natural_of(program, tensor) : Natural();
   // Small enough that the sum of some hundred thousand products is exact in f32.
   if (integers && free && input.type != Type::kBool)
-    range = {input.type == Type::kU8 ? 0.0 : -3, 3};
+    range = {std::max(-3.0, static_cast<double>(integer_range(input.type).lo)), 3};
   if (integers && !free && is_float(input.type)) range = {1, 4};
   Rng rng = Rng(seed).split(static_cast<uint64_t>(tensor));
   const int64_t count = elements(input);

@@ -33,10 +33,14 @@ void dispatch(ExprOp op, int n, const T* a, const T* b, R* out, const F& f) {
 #undef LW_CASE
 }
 
-template <class T, class To>
-void load_strip(const std::byte* data, const int64_t* addresses, int n, To* out) {
-  const T* typed = reinterpret_cast<const T*>(data);
-  for (int i = 0; i < n; ++i) out[i] = static_cast<To>(typed[addresses[i]]);
+void wrap_strip(Type type, int n, const int64_t* a, int64_t* out) {
+  if (type == Type::kBool) {
+    for (int i = 0; i < n; ++i) out[i] = a[i] != 0;
+    return;
+  }
+  in_memory(type, [&](auto zero) {
+    for (int i = 0; i < n; ++i) out[i] = static_cast<int64_t>(static_cast<decltype(zero)>(a[i]));
+  });
 }
 
 // In four chains: an addition's latency would be the whole cost.
@@ -99,21 +103,21 @@ void Engine::run_step(const Step& step, int n) {
                [](ExprOp op, double x, double y) { return apply_float(op, x, y); });
     } else {
       double* result = floats(step.dst);
-      for (int i = 0; i < n; ++i) result[i] = apply_float(step.op, a[i]);
+      double (*const value)(double) = row_of(step.op).value;
+      for (int i = 0; i < n; ++i) result[i] = value(a[i]);
     }
     return;
   }
   const int64_t* a = ints(step.a);
-  if (step.b < 0) {
-    for (int i = 0; i < n; ++i) out[i] = apply_int(step.op, step.from, a[i]);
-    return;
-  }
   // Wrapping last keeps the loop for each operation free of the type.
-  dispatch(step.op, n, a, ints(step.b), out, [](ExprOp op, int64_t x, int64_t y) {
-    return apply_int(op, Type::kI64, x, y);
-  });
-  if (step.type == Type::kI64 || step.type == Type::kBool) return;
-  for (int i = 0; i < n; ++i) out[i] = wrap(step.type, out[i]);
+  if (step.b < 0) {
+    for (int i = 0; i < n; ++i) out[i] = apply_int(step.op, Type::kI64, a[i]);
+  } else {
+    dispatch(step.op, n, a, ints(step.b), out, [](ExprOp op, int64_t x, int64_t y) {
+      return apply_int(op, Type::kI64, x, y);
+    });
+  }
+  if (step.type != Type::kI64 && step.type != Type::kBool) wrap_strip(step.type, n, out, out);
 }
 
 void Engine::run_cast(const Step& step, int n) {
@@ -135,7 +139,7 @@ void Engine::run_cast(const Step& step, int n) {
                                        : round_to(step.type, static_cast<double>(a[i]));
     }
   } else {
-    for (int i = 0; i < n; ++i) ints(step.dst)[i] = wrap(step.type, a[i]);
+    wrap_strip(step.type, n, a, ints(step.dst));
   }
 }
 
@@ -189,22 +193,20 @@ void Engine::run_load(const Step& step, int n) {
   }
   double* out = floats(step.dst);
   int64_t* integers = ints(step.dst);
-  switch (step.type) {
-    case Type::kF64: load_strip<double>(source.data, addresses, n, out); break;
-    case Type::kF32: load_strip<float>(source.data, addresses, n, out); break;
-    case Type::kF16:
-    case Type::kBF16:
-      for (int i = 0; i < n; ++i) out[i] = load_element(step.type, source.data, addresses[i]);
-      break;
-    case Type::kI64: load_strip<int64_t>(source.data, addresses, n, integers); break;
-    case Type::kI32: load_strip<int32_t>(source.data, addresses, n, integers); break;
-    case Type::kI16: load_strip<int16_t>(source.data, addresses, n, integers); break;
-    case Type::kI8: load_strip<int8_t>(source.data, addresses, n, integers); break;
-    case Type::kU8: load_strip<uint8_t>(source.data, addresses, n, integers); break;
-    case Type::kBool:
-      for (int i = 0; i < n; ++i) integers[i] = load_integer(step.type, source.data, addresses[i]);
-      break;
-  }
+  in_memory(step.type, [&](auto zero) {
+    using T = decltype(zero);
+    const T* elements = reinterpret_cast<const T*>(source.data);
+    if constexpr (std::is_floating_point_v<T>) {
+      for (int i = 0; i < n; ++i) out[i] = elements[addresses[i]];
+    } else if (is_narrow(step.type)) {
+      const NarrowFloat narrow(step.type);
+      for (int i = 0; i < n; ++i)
+        out[i] = narrow.value(static_cast<uint32_t>(elements[addresses[i]]));
+    } else {
+      for (int i = 0; i < n; ++i) integers[i] = static_cast<int64_t>(elements[addresses[i]]);
+      if (step.type == Type::kBool) wrap_strip(step.type, n, integers, integers);
+    }
+  });
   if (!load.safe && load.fill >= 0) {
     for (int i = 0; i < n; ++i) {
       if (in_bounds_[static_cast<size_t>(i)]) continue;

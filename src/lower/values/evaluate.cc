@@ -89,8 +89,8 @@ Value Evaluator::compute(const Expr& expr, const Point& point) {
       }
       const Value value = evaluate(args[0], point);
       // A cast between two types that registers hold alike (f32 to bf16) still rounds.
-      if (expr->type == Type::kF16 || expr->type == Type::kBF16) {
-        return r.cast(Type::kF32, r.convert(expr->type, value));
+      if (is_narrow(expr->type)) {
+        return r.cast(register_type(expr->type), r.convert(expr->type, value));
       }
       return r.cast(expr->type, value);
     }
