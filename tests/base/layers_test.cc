@@ -35,7 +35,8 @@ const std::vector<std::string> kStory = {
     "src/serve/messages/", "src/serve/rows/", "src/serve/access/", "src/serve/queue/",
     "src/serve/studies/", "src/serve/service/", "src/serve/page/", "src/serve/wire/", "src/serve/",
     "src/client/",
-    "src/cli/", "src/cli/remote/", "src/cli/db/", "src/cli/report/", "src/cli/local/",
+    "src/cli/", "src/cli/service/", "src/cli/db/", "src/cli/report/", "src/cli/model/",
+    "src/cli/remote/", "src/cli/local/",
     "bench/plain/", "bench/", "bench/service/"};
 
 // Search sees building and measuring only through src/search/measurer.h, which the order implies:

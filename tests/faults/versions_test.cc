@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/agent/ledger.h"
-#include "src/cli/remote/service.h"
+#include "src/cli/service/service.h"
 #include "src/measure/workers/emulator.h"
 #include "src/net/words.h"
 #include "tests/faults/fault_daemon.h"

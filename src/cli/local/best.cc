@@ -99,9 +99,7 @@ absl::StatusOr<int> run_best(const BestOptions& options) {
   return kDone;
 }
 
-}  // namespace
-
-Action best_command(CliArguments app) {
+Action declare(CliArguments app) {
   auto options = std::make_shared<BestOptions>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);
@@ -110,6 +108,13 @@ Action best_command(CliArguments app) {
   app.add_option("--snapshot", options->snapshot, "look into this snapshot, not the database");
   add_output(app, &options->output);
   return [options] { return run_best(*options); };
+}
+
+}  // namespace
+
+const CommandGroup& best_commands() {
+  static const CommandGroup group = {20, {{"best", "look the best stored schedule up", declare}}};
+  return group;
 }
 
 }  // namespace lw

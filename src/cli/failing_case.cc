@@ -1,4 +1,4 @@
-#include "src/cli/local/failing_case.h"
+#include "src/cli/failing_case.h"
 
 #include <filesystem>
 
@@ -7,7 +7,6 @@
 #include "schedules/targets/target.h"
 #include "src/base/clock.h"
 #include "src/base/files.h"
-#include "src/cli/commands.h"
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "src/measure/local.h"
