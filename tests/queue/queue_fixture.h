@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "schedules/targets/target.h"
 #include "src/net/times.h"
+#include "src/net/words.h"
 #include "src/serve/messages/names.h"
 #include "src/serve/queue/devices.h"
 #include "src/serve/queue/synchronize.h"
@@ -151,6 +152,7 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
       device.set_backend(asker.backend);
       device.set_fingerprint(asker.fingerprint);
       device.set_slots(2);
+      device.mutable_words()->Assign(known_words().begin(), known_words().end());
       for (const v1::Job& job : asker.held) {
         if (job.device() != device_name(id)) continue;
         v1::HeldJob& held = *state.add_held();
