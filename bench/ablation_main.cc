@@ -111,7 +111,8 @@ class Ablation {
     TuneHooks hooks;
     const double begin = now();
     hooks.now = [begin] { return now() - begin; };
-    ASSIGN_OR_RETURN(AblationRun run, run_ablation(task.start(), task.key(), *store, *measurer, variant,
+    ASSIGN_OR_RETURN(AblationRun run,
+                     run_ablation(task.start(), task.key(), *store, *measurer, variant,
                                                    search, hooks, words));
     std::cerr << absl::StrFormat("%s  seed %d  %s: %.1f s\n", words, seed, variant.name,
                                  now() - begin);

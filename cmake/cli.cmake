@@ -12,8 +12,9 @@ include(cmake/serve.cmake)
 # For compilers: look-ups that need no daemon, in C++ and C.
 library(lw_client FOLDERS src/client USES lw_api lw_net lw_services REUSE lw_agent)
 
-file(GLOB lw_commands CONFIGURE_DEPENDS src/cli/*.cc src/cli/*/*.cc)
-add_executable(loopwright ${lw_commands})
+file(GLOB lw_cli_sources CONFIGURE_DEPENDS src/cli/*.cc src/cli/*/*.cc)
+collect(lw_commands "src/cli/local;src/cli/remote" src/cli/commands.h lw::CommandGroup lw_command_table _commands)
+add_executable(loopwright ${lw_cli_sources} ${lw_commands})
 precompile(loopwright ${service_headers})
 target_compile_definitions(loopwright PRIVATE LOOPWRIGHT_VERSION="${PROJECT_VERSION}")
 target_link_libraries(loopwright PRIVATE lw_learn lw_agent lw_serve lw_client lw_peers CLI11::CLI11)

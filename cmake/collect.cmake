@@ -1,17 +1,20 @@
 # Presence of a file is its registration: these functions generate tables from folders, so there is
 # no list to keep and nothing a static library's linker could drop.
 
-# collect(VAR FOLDER HEADER TYPE TABLE): for each FOLDER/NAME.cc declares `const TYPE& NAME()` in
-# TYPE's namespace and generates there `const std::vector<const TYPE*>& TABLE()`, sorted by name;
-# HEADER declares both.
-function(collect variable folder header type table)
-  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cc)
+# collect(VAR FOLDERS HEADER TYPE TABLE [SUFFIX]): for each NAME.cc of the folders declares
+# `const TYPE& NAMESUFFIX()` in TYPE's namespace and generates there
+# `const std::vector<const TYPE*>& TABLE()`, sorted by folder and name; HEADER declares both.
+function(collect variable folders header type table)
+  list(TRANSFORM folders PREPEND ${CMAKE_SOURCE_DIR}/)
+  list(TRANSFORM folders APPEND /*.cc)
+  file(GLOB files CONFIGURE_DEPENDS ${folders})
   list(SORT files)
   string(REGEX REPLACE "::[^:]*$" "" namespace "${type}")
   set(declarations "")
   set(entries "")
   foreach(file ${files})
     get_filename_component(name ${file} NAME_WE)
+    string(APPEND name ${ARGN})
     string(APPEND declarations "const ${type}& ${name}();\n")
     string(APPEND entries "      &${name}(),\n")
   endforeach()

@@ -57,8 +57,8 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
+#include "loopwright/type.h"
 #include "src/base/stop.h"
-#include "src/expr/type.h"
 
 namespace lw {
 

@@ -14,6 +14,7 @@
 #include "src/base/message.h"
 #include "src/base/rng.h"
 #include "src/build/build.h"
+#include "src/net/words.h"
 #include "tuner_db/records/messages.h"
 
 namespace lw {
@@ -46,6 +47,7 @@ v1::Device description() {
   device.set_fingerprint(sha256("bench"));
   device.set_facts(environment());
   device.set_slots(1);
+  device.mutable_words()->Assign(known_words().begin(), known_words().end());
   return device;
 }
 

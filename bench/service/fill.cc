@@ -74,7 +74,8 @@ std::vector<std::string> drawn_traces() {
     const Task task = product(0, rng);
     const std::vector<Sketch> space = make_space(task.start());
     const auto which = rng.below(static_cast<int64_t>(space.size()));
-    const absl::StatusOr<Sample> drawn = sample(task.start(), space[static_cast<size_t>(which)], rng);
+    const absl::StatusOr<Sample> drawn =
+        sample(task.start(), space[static_cast<size_t>(which)], rng);
     if (drawn.ok()) traces.push_back(to_text(drawn->trace));
   }
   return traces;
@@ -257,7 +258,8 @@ std::vector<std::string> bench_traces(const Task& task, int count) {
   std::set<std::string> traces;
   while (static_cast<int>(traces.size()) < count) {
     const auto which = rng.below(static_cast<int64_t>(space.size()));
-    const absl::StatusOr<Sample> drawn = sample(task.start(), space[static_cast<size_t>(which)], rng);
+    const absl::StatusOr<Sample> drawn =
+        sample(task.start(), space[static_cast<size_t>(which)], rng);
     if (drawn.ok() && lower(drawn->nest).ok()) traces.insert(to_text(drawn->trace));
   }
   return {traces.begin(), traces.end()};

@@ -53,7 +53,8 @@ void bench_withdrawn(const ServiceBenchOptions& options, ServiceReport& report) 
     const Task task = bench_task(i, kEntries);
     Measurement m = bench_measurement(i + 1, rng);
     m.verified = true;
-    auto record = std::make_shared<ScheduleRecord>(make_record(task.workload(), {task.key(), m, {}}));
+    auto record =
+        std::make_shared<ScheduleRecord>(make_record(task.workload(), {task.key(), m, {}}));
     for (int other = 0; other < kRecordTraces - 1; ++other) {
       record->others.push_back({bench_measurement(i + other, rng).trace, 1.0});
     }

@@ -25,8 +25,8 @@ struct LookupAnswer;
 struct Program;
 
 // A kernel in this process or, for another architecture, in an emulated one. Thread-compatible.
-// `arguments`: one pointer per argument of the program, inputs first, to contiguous row-major memory
-// that is aligned to its element; inputs and outputs do not overlap.
+// `arguments`: one pointer per argument of the program, inputs first, to contiguous row-major
+// memory that is aligned to its element; inputs and outputs do not overlap.
 class Executable {
  public:
   static absl::StatusOr<std::unique_ptr<Executable>> create(const Task& task, const Choice& choice);

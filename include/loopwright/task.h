@@ -28,8 +28,8 @@ struct WorkloadRow;
 
 // ---- what is asked ------------------------------------------------------------------------------
 
-// A machine, as data: by its name ("host" is this one; unknown names answer with the known ones), or
-// as its JSON, which `loopwright targets NAME --json` shows.
+// A machine, as data: by its name ("host" is this one; unknown names answer with the known ones),
+// or as its JSON, which `loopwright targets NAME --json` shows.
 struct Target;
 absl::StatusOr<std::shared_ptr<const Target>> load_target(std::string_view name_or_json);
 

@@ -21,8 +21,8 @@ class Task;
 // What is measured, append-only, in a SQLite file, which is made where there is none, or at
 // "postgres://USER@HOST:PORT/NAME"; "": in memory. Thread-safe; one that was opened before a fork
 // must not be used in the child. Errors name the file and what to do: kFailedPrecondition: it is
-// newer than this program, or not ours; kDataLoss: damaged; kUnavailable: locked by another process,
-// or the disk fails; kResourceExhausted: full; kPermissionDenied: read-only.
+// newer than this program, or not ours; kDataLoss: damaged; kUnavailable: locked by another
+// process, or the disk fails; kResourceExhausted: full; kPermissionDenied: read-only.
 class Store;
 absl::StatusOr<std::shared_ptr<Store>> open_measurements(const std::string& where);
 

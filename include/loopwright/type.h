@@ -1,4 +1,5 @@
-// Types of values, each a row of one table, and how reductions fold them. Pure functions.
+// Types of values, each a row of one table, and the operations on them; docs/language.md says what
+// they mean. Pure functions.
 #pragma once
 
 #include <bit>
@@ -65,6 +66,53 @@ constexpr double smallest_normal(Type type) { return power_of_two(min_exponent(t
 constexpr double largest_finite(Type type) {
   return (2 - power_of_two(-row_of(type).fraction_bits)) * power_of_two(max_exponent(type));
 }
+
+enum class ExprOp : uint8_t {
+  kConst,   // value in `number` (floats) or `integer` (the rest)
+  kAxis,    // `index`: position in Tensor::axes ++ Tensor::reduce_axes
+  kRead,    // `index`: tensor; args: one integer Expr per dimension
+  kPad,     // args: {kRead, fill value}
+  kSelect,  // args: {condition (bool), then, else}
+  kCast,    // to `type`
+  // binary
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kMod,
+  kMin,
+  kMax,
+  kPow,
+  kAnd,
+  kOr,
+  kEq,
+  kNe,
+  kLt,
+  kLe,
+  kGt,
+  kGe,  // comparisons give kBool
+  // unary
+  kNeg,
+  kNot,
+  kAbs,
+  kExp,
+  kLog,
+  kSqrt,
+  kRsqrt,
+  kTanh,
+  kErf,
+  kSigmoid,
+  kFloor,
+  kCeil,
+  kRound,
+};
+// New ones go to the end: their numbers are in the hashes of kernels.
+inline constexpr int kExprOps = static_cast<int>(ExprOp::kRound) + 1;
+
+bool is_binary(ExprOp op);
+bool is_unary(ExprOp op);
+bool is_commutative(ExprOp op);            // add mul min max and or eq ne
+std::string_view op_name(ExprOp op);       // "add", "exp", ...
 
 enum class Reduce : uint8_t { kNone, kSum, kProd, kMax, kMin };
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "loopwright/type.h"
 #include "src/base/fields/fields.h"
-#include "src/expr/type.h"
 
 namespace lw {
 

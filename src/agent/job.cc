@@ -223,7 +223,8 @@ absl::Status JobBench::prepare(const v1::Job& job, v1::JobRefusal* refusal) {
   }
   ASSIGN_OR_RETURN(Target target, from_proto(job.target()));
   const std::string name = program.name;
-  ASSIGN_OR_RETURN(Task task, make_task(std::move(program), name, std::move(target), job.threads()));
+  ASSIGN_OR_RETURN(const Task task,
+                   make_task(std::move(program), name, std::move(target), job.threads()));
   *refusal = v1::JOB_REFUSAL_BACKEND;
   if (!job.backend().empty() && job.backend() != task.key().backend) {
     return absl::FailedPreconditionError(concat("job.backend: ", job.backend(), " is wanted, ",

@@ -1,6 +1,6 @@
 // The check that checked() (loopwright/kernel.h) makes of kernels that nobody has verified, before
-// they run here or are given away: in a worker process (measure/local.h), judged by the oracles that
-// judge candidates.
+// they run here or are given away: in a worker process (measure/local.h), judged by the oracles
+// that judge candidates.
 #pragma once
 
 #include "absl/status/status.h"

@@ -1,42 +1,29 @@
-// The commands, one file each.
+// The commands. Presence of src/cli/local/NAME.cc or src/cli/remote/NAME.cc is registration
+// (function lw::NAME_commands()): each has one command or some that are near to each other, and
+// nothing else; what they share stands in the other folders.
 #pragma once
+
+#include <functional>
+#include <vector>
 
 #include "src/cli/common.h"
 
 namespace lw {
 
-Action tune_command(CliArguments app);
-Action best_command(CliArguments app);
-Action bench_command(CliArguments app);
-Action run_command(CliArguments app);
-Action show_command(CliArguments app);
-Action space_command(CliArguments app);
-Action export_command(CliArguments app);
-Action lock_command(CliArguments app);
-Action fetch_command(CliArguments app);
-Action db_command(CliArguments app);
-Action model_command(CliArguments app);
-Action report_command(CliArguments app);
-Action ops_command(CliArguments app);
-Action targets_command(CliArguments app);
-Action doctor_command(CliArguments app);
-Action serve_command(CliArguments app);
-Action submit_command(CliArguments app);
-Action watch_command(CliArguments app);
-Action studies_command(CliArguments app);
-Action cancel_command(CliArguments app);
-Action delete_command(CliArguments app);
-Action agent_command(CliArguments app);
-Action device_host_command(CliArguments app);
-Action top_command(CliArguments app);
-Action devices_command(CliArguments app);
-Action agents_command(CliArguments app);
-Action jobs_command(CliArguments app);
-Action audit_command(CliArguments app);
-Action backup_command(CliArguments app);
-Action lookup_command(CliArguments app);
-Action history_command(CliArguments app);
-Action schedules_command(CliArguments app);
-Action records_command(CliArguments app);
+// What runs once the options are parsed. The status of a failed run becomes an exit code by
+// exit_code().
+using Action = std::function<absl::StatusOr<int>()>;
+struct Command {
+  const char* name;
+  const char* help;
+  Action (*declare)(CliArguments app);     // its options
+};
+struct CommandGroup {
+  int place;                               // in the list of the help, by itself: the least first
+  std::vector<Command> commands;           // in their order there
+};
+
+// All of them, sorted by folder and name (generated table).
+const std::vector<const CommandGroup*>& lw_command_table();
 
 }  // namespace lw

@@ -1,7 +1,6 @@
 // What all commands share: options, the store, output in three formats, errors as exit codes.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,15 +22,6 @@ class Model;
 struct RefusedCase;
 
 using Json = nlohmann::ordered_json;
-
-// A command declares its options on `app` and returns what runs once they are parsed. The status of
-// a failed run becomes an exit code by exit_code().
-using Action = std::function<absl::StatusOr<int>()>;
-struct Command {
-  const char* name;
-  const char* help;
-  Action (*declare)(CliArguments app);
-};
 
 // The code of an error: what environment() has marked is kEnvironmentFailed; else kInvalidArgument,
 // kFailedPrecondition (infeasible), kOutOfRange, kResourceExhausted (too large): kBadRequest;

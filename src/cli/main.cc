@@ -1,5 +1,6 @@
 // The command line: finds the command, parses its options, runs it, turns its end into an exit
 // code.
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <iostream>
@@ -11,45 +12,6 @@
 
 namespace lw {
 namespace {
-
-constexpr Command kCommands[] = {
-    {"tune", "search for the fastest kernel, measure, verify, store", tune_command},
-    {"best", "look the best stored schedule up", best_command},
-    {"bench", "re-measure the stored best, beside libraries with --peers", bench_command},
-    {"run", "run the best kernel on NumPy files", run_command},
-    {"show", "print a stage of the best, or of a trace", show_command},
-    {"space", "how many schedules there are, with samples", space_command},
-    {"export", "write an object file, its C header and its metadata", export_command},
-    {"lock", "write down which schedule and object each workload of a build gets", lock_command},
-    {"fetch", "put what a lock file names into a folder, for builds without a database",
-     fetch_command},
-    {"db", "the schedule database: ls, show, stats, export, import, prune, check, snapshot, "
-           "backup, restore, withdraw, restore-record, withdrawn", db_command},
-    {"model", "the cost model: train, eval", model_command},
-    {"report", "one HTML page of everything measured", report_command},
-    {"ops", "the built-in operators", ops_command},
-    {"targets", "the targets", targets_command},
-    {"serve", "the tuning daemon", serve_command},
-    {"submit", "ask a daemon to tune workloads", submit_command},
-    {"watch", "what happens in a study, as it happens", watch_command},
-    {"studies", "a daemon's studies, or one of them", studies_command},
-    {"cancel", "end a study; what was measured stays", cancel_command},
-    {"delete", "forget studies that have ended; what was measured stays", delete_command},
-    {"lookup", "ask a daemon for the schedules of workloads", lookup_command},
-    {"history", "what a daemon has measured of a workload", history_command},
-    {"schedules", "the workloads that a daemon has schedules for", schedules_command},
-    {"records", "records of a daemon: put, export, import, withdraw, restore, withdrawn, annul, reinstate",
-     records_command},
-    {"devices", "a daemon's devices; drain, resume, quarantine", devices_command},
-    {"agents", "a daemon's agents", agents_command},
-    {"jobs", "a daemon's jobs; requeue", jobs_command},
-    {"audit", "who changed what in a daemon", audit_command},
-    {"backup", "have a daemon write a copy of its database", backup_command},
-    {"doctor", "what this machine can do, and how noisy it is", doctor_command},
-    {"agent", "measure for a server, on this machine's devices", agent_command},
-    {"device-host", "", device_host_command},
-    {"top", "a service's devices, queue and studies, live", top_command},
-};
 
 // The names that a word which nobody knew may have meant: options, else subcommands.
 std::string hint_for(const CLI::App& app, const std::string& word) {
@@ -129,9 +91,13 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough(false);
   std::vector<std::pair<CLI::App*, Action>> actions;
-  for (const Command& command : kCommands) {
-    CLI::App* sub = app.add_subcommand(command.name, command.help);
-    actions.emplace_back(sub, command.declare(CliArguments(sub)));
+  std::vector<const CommandGroup*> groups = lw_command_table();
+  std::ranges::sort(groups, {}, &CommandGroup::place);
+  for (const CommandGroup* group : groups) {
+    for (const Command& command : group->commands) {
+      CLI::App* sub = app.add_subcommand(command.name, command.help);
+      actions.emplace_back(sub, command.declare(CliArguments(sub)));
+    }
   }
   try {
     app.parse(argc, argv);

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_format.h"
 #include "src/api/task.h"
-#include "src/expr/expr.h"
 #include "src/expr/work/work.h"
 
 namespace lw {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "src/cli/common.h"
+#include "src/cli/commands.h"
 
 namespace lw {
 

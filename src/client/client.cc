@@ -73,7 +73,8 @@ class ScheduleClient::Impl {
   ClientStats stats_;
 };
 
-absl::StatusOr<std::unique_ptr<ScheduleClient::Impl>> ScheduleClient::Impl::open(ClientOptions options) {
+absl::StatusOr<std::unique_ptr<ScheduleClient::Impl>> ScheduleClient::Impl::open(
+    ClientOptions options) {
   if (!options.unix_ms) options.unix_ms = lw::unix_ms;
   std::unique_ptr<Impl> client(new Impl(std::move(options)));
   const ClientOptions& o = client->options_;
@@ -86,7 +87,8 @@ absl::StatusOr<std::unique_ptr<ScheduleClient::Impl>> ScheduleClient::Impl::open
   client->withdrawn_ = std::make_shared<WithdrawnCache>(o.cache_folder);
   std::shared_ptr<ScheduleSource> source = o.source;
   if (source == nullptr && !o.server.empty()) {
-    ASSIGN_OR_RETURN(source, make_grpc_source({o.server, {o.tls_ca, o.tls_certificate, o.tls_key}, o.insecure}));
+    const TlsFiles tls = {o.tls_ca, o.tls_certificate, o.tls_key};
+    ASSIGN_OR_RETURN(source, make_grpc_source({o.server, tls, o.insecure}));
   }
   if (source != nullptr && !o.frozen) {
     RemoteOptions remote = o.remote;
@@ -248,7 +250,8 @@ absl::StatusOr<ClientAnswer> ScheduleClient::Impl::settle_well(const Task& task,
   return ClientAnswer{std::move(answer), ""};
 }
 
-std::vector<absl::StatusOr<ClientAnswer>> ScheduleClient::Impl::lookup(absl::Span<const Task> tasks) {
+std::vector<absl::StatusOr<ClientAnswer>> ScheduleClient::Impl::lookup(
+    absl::Span<const Task> tasks) {
   const Stop stop =
       options_.most_ms > 0 ? Stop().before(after_seconds(1e-3 * options_.most_ms)) : Stop();
   std::vector<LookupRequest> queries;

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "src/expr/type.h"
+#include "loopwright/type.h"
 
 namespace lw {
 
@@ -37,14 +37,14 @@ void store_integer(Type type, std::byte* data, int64_t index, int64_t value);
 // use(T()) for the C++ type T that memory holds elements as: of bool a byte, of the floats that are
 // narrower than f32 the bits.
 template <class Use>
-auto in_memory(Type type, const Use& use) {
-  if (type == Type::kF64) return use(double());
-  if (type == Type::kF32) return use(float());
+constexpr auto in_memory(Type type, const Use& use) {
   switch (size_of(type)) {
     case 1: return is_signed(type) ? use(int8_t()) : use(uint8_t());
     case 2: return is_signed(type) ? use(int16_t()) : use(uint16_t());
-    case 4: return is_signed(type) ? use(int32_t()) : use(uint32_t());
-    default: return use(int64_t());
+    case 4:
+      if (is_float(type)) return use(float());
+      return is_signed(type) ? use(int32_t()) : use(uint32_t());
+    default: return is_float(type) ? use(double()) : use(int64_t());
   }
 }
 

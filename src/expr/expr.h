@@ -22,7 +22,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "loopwright/program.h"
-#include "src/expr/type.h"
+#include "loopwright/type.h"
 
 namespace lw {
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "src/expr/type.h"
+#include "loopwright/type.h"
 
 namespace lw {
 

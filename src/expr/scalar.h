@@ -17,12 +17,11 @@ namespace lw {
 // `value` reduced modulo 2^bits into the range of the integer type (bool: value != 0).
 inline int64_t wrap(Type type, int64_t value) {
   const TypeRow& row = row_of(type);
-  if (row.kind == TypeKind::kFloat) return value;
-  if (row.kind == TypeKind::kBool) return value != 0;
   const int unused = 64 - row.bits;
   const uint64_t used = static_cast<uint64_t>(value) << unused;
-  return row.kind == TypeKind::kSigned ? static_cast<int64_t>(used) >> unused
-                                       : static_cast<int64_t>(used >> unused);
+  if (row.kind == TypeKind::kSigned) return static_cast<int64_t>(used) >> unused;
+  if (row.kind == TypeKind::kUnsigned) return static_cast<int64_t>(used >> unused);
+  return row.kind == TypeKind::kBool ? value != 0 : value;
 }
 
 // Of integers and bool; of floats that of i64.

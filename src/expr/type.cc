@@ -1,4 +1,4 @@
-#include "src/expr/type.h"
+#include "loopwright/type.h"
 
 namespace lw {
 

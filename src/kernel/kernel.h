@@ -25,7 +25,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "src/expr/type.h"
+#include "loopwright/type.h"
 
 namespace lw {
 
@@ -168,13 +168,15 @@ struct Kernel {
 enum class Checked : uint8_t { kAll, kMeaning };
 absl::Status verify(const Kernel& kernel, Checked checked = Checked::kAll);
 
-// Readable text, one statement a line, stable (golden tests compare it); parse_kernel is its
-// inverse.
+// Readable text, one statement a line, stable (golden tests compare it). parse_kernel is its inverse
+// in meaning: of a constant's two numbers the text has the one that its register's type reads.
 std::string print(const Kernel& kernel);
 absl::StatusOr<Kernel> parse_kernel(std::string_view text);
 
 // Hash of the meaning (names of buffers and of the kernel do not count): equal kernels are measured
-// once.
+// once. It covers both numbers of a constant, though one of them means nothing, and so tells some
+// kernels apart that are equal, also from what parse_kernel makes of their texts: databases hold
+// hashes, of what is withdrawn too, so they stay as they are.
 uint64_t hash(const Kernel& kernel);
 
 }  // namespace lw

@@ -110,7 +110,7 @@ absl::Status LocalLoop::take(Measurer& measurer, const std::vector<Outcome>& out
                  concat("nothing can be measured: ", verdict_name(o.verdict), ": ", o.detail));
     }
     if (is_retried(o.verdict) && flying.tries++ < kLocalTries) {
-      flying.candidate.incumbent_us = run_.incumbent_us();
+      flying.candidate.incumbent_us = run_.progress().best_us;
       again.push_back(flying.candidate);
       continue;
     }
@@ -160,8 +160,8 @@ absl::Status LocalLoop::acknowledge(std::vector<Measurement> done) {
   learning([&] { run_.take(done); });
   if (hooks_.progress) {
     const double seconds = std::max(elapsed(), 1e-9);
-    hooks_.progress({run_.trials(), run_.failed(), run_.incumbent_us(), elapsed(),
-                     taken_ / seconds});
+    const SearchProgress& now = run_.progress();
+    hooks_.progress({now.trials, now.failed, now.best_us, elapsed(), taken_ / seconds});
   }
   return absl::OkStatus();
 }
@@ -183,17 +183,18 @@ absl::Status LocalLoop::drain(Measurer& measurer) {
 
 absl::StatusOr<TuneResult> LocalLoop::result() {
   const absl::Status stopped = run_.done() ? absl::OkStatus() : options_.stop.status("the search");
-  result_.trials = run_.trials();
-  result_.failed = run_.failed();
-  result_.deduped = run_.deduplicated();
+  const SearchProgress& progress = run_.progress();
+  result_.trials = progress.trials;
+  result_.failed = progress.failed;
+  result_.deduped = run_.search().deduplicated();
   result_.interrupted = absl::IsCancelled(stopped);
   // The first answer may be given up, and the search ends as it should, with nothing to show.
-  const bool none = run_.trials() == 0 && run_.failed() == 0;
+  const bool none = progress.trials == 0 && progress.failed == 0;
   result_.timed_out =
       absl::IsDeadlineExceeded(stopped) || (none && elapsed() >= options_.seconds);
-  result_.only_last_resort = run_.only_last_resort();
-  result_.zero_us = run_.zero_us();
-  result_.zero_verified = run_.zero_verified();
+  result_.only_last_resort = run_.search().only_last_resort();
+  result_.zero_us = progress.zero_us;
+  result_.zero_verified = progress.zero_verified;
   result_.curve = run_.curve();
   result_.wall_s = elapsed();
   absl::StatusOr<BestRow> best = store_.best(key_);

@@ -68,8 +68,8 @@ class SearchRun {
   // null: nothing is learned.
   SearchRun(const Nest& start, const SearchOptions& options, std::unique_ptr<Model> model);
 
-  // What is stored of the key and trusted (tuner_db/best.h), in order of arrival; what is not of options.time_kind is left out.
-  // Call first, once. A run that is complete is done() at once.
+  // What is stored of the key and trusted (tuner_db/best.h), in order of arrival; what is not of
+  // options.time_kind is left out. Call first, once. A run that is complete is done() at once.
   void resume(const std::vector<Measurement>& stored);
   // Call after resume. These count as issued: neither proposed again nor counted anew; those that
   // no longer replay, or that were measured already, are ignored. Returns how many count.
@@ -109,18 +109,11 @@ class SearchRun {
 
   bool done() const { return phase_ == SearchPhase::kDone; }
   SearchPhase phase() const { return phase_; }
-  int trials() const { return progress_.trials; }   // stored ones included
-  int failed() const { return progress_.failed; }
+  const SearchProgress& progress() const { return progress_; }  // stored ones included
   int in_flight() const { return static_cast<int>(issued_.size()); }
   int trials_in_flight() const;
-  bool exhausted() const { return exhausted_; }  // nothing was left to propose
-  double incumbent_us() const { return progress_.best_us; }  // best verified; 0: none
-  double zero_us() const { return progress_.zero_us; }       // 0: not measured, or it failed
-  bool zero_verified() const { return progress_.zero_verified; }
   const std::vector<CurvePoint>& curve() const { return curve_; }
-  int64_t deduplicated() const { return search_.deduplicated(); }
-  std::string only_last_resort() const { return search_.only_last_resort(); }
-  const SearchOptions& options() const { return options_; }
+  const Search& search() const { return search_; }
 
  private:
   struct Issued {

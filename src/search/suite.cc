@@ -153,7 +153,7 @@ class Suite {
     int next = chosen;
     int most = options_.search.batch;      // of this round, not yet issued
     while (next == chosen) {
-      const int before = run.trials() + run.trials_in_flight();
+      const int before = run.progress().trials + run.trials_in_flight();
       share(lane);
       RETURN_IF_ERROR(lane.loop->step(*measurer, 0, std::min(most, left())));
       if (interrupted() || elapsed() >= budget_.seconds) {
@@ -161,7 +161,7 @@ class Suite {
         lane.watch.stop();
         return -1;
       }
-      most -= run.trials() + run.trials_in_flight() - before;
+      most -= run.progress().trials + run.trials_in_flight() - before;
       lane.state.closed = run.phase() > SearchPhase::kTrials;  // nothing is left to try
       const bool round_over = most <= 0 || left() == 0 || lane.state.closed;
       if (!round_over || run.phase() == SearchPhase::kZeroTrial) continue;

@@ -39,7 +39,8 @@ const std::vector<std::string> kStory = {
     "src/serve/studies/", "src/serve/core/", "src/serve/service/", "src/serve/page/",
     "src/serve/wire/", "src/serve/",
     "include/loopwright/client.h", "include/loopwright/loopwright.h", "src/client/",
-    "src/cli/", "src/cli/remote/", "src/cli/db/", "src/cli/report/", "src/cli/local/",
+    "src/cli/", "src/cli/service/", "src/cli/db/", "src/cli/report/", "src/cli/model/",
+    "src/cli/remote/", "src/cli/local/",
     "bench/plain/", "bench/", "bench/service/"};
 
 // Search sees building and measuring only through src/search/measurer.h, which the order implies:
@@ -69,8 +70,8 @@ int layer(const std::string& named) {
 
 std::vector<fs::path> sources() {
   std::vector<fs::path> files;
-  for (const char* folder :
-       {"include", "proto", "src", "schedules", "cost_model", "tuner_db", "bench", "tests", "fuzz"}) {
+  for (const char* folder : {"include", "proto", "src", "schedules", "cost_model", "tuner_db",
+                             "bench", "tests", "fuzz"}) {
     const fs::path root = fs::path(LW_SOURCE_DIR) / folder;
     if (!fs::is_directory(root)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root)) {

@@ -5,10 +5,10 @@
 #include <map>
 #include <string>
 
+#include "loopwright/type.h"
 #include "schedules/steps.h"
 #include "schedules/targets/target.h"
 #include "src/base/message.h"
-#include "src/expr/type.h"
 #include "src/measure/machine/instructions.h"
 #include "src/measure/machine/limits.h"
 #include "tests/support/cli_fixture.h"

@@ -7,7 +7,6 @@
 #include "schedules/targets/target.h"
 #include "src/client/cache.h"
 #include "src/client/grpc_source.h"
-#include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "tests/client/client_fixture.h"
 #include "tuner_db/ladder/snapshot.h"

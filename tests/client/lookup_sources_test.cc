@@ -2,12 +2,11 @@
 // snapshot, a daemon over the network and the cache of what it said give the same answer, whole.
 
 #include "loopwright/client.h"
+#include "loopwright/program.h"
 #include "schedules/targets/target.h"
 #include "src/api/lookup.h"
 #include "src/api/task.h"
 #include "src/base/clock.h"
-#include "src/expr/expr.h"
-#include "src/expr/language/text.h"
 #include "src/lower/lower.h"
 #include "tests/support/daemon_fixture.h"
 #include "tuner_db/ladder/index.h"
@@ -182,8 +181,8 @@ TEST_F(LookupSources, AllGiveTheSameAnswers) {
   EXPECT_TRUE(expected[1]->stale);
   for (const auto& [name, answers] : answers_) {
     for (size_t i = 0; i < asked_.size(); ++i) {
-      SCOPED_TRACE(absl::StrCat(name, ": ", asked_[i].workload.source_words, " on ",
-                                asked_[i].target->name));
+      SCOPED_TRACE(absl::StrCat(name, ": ", asked_[i].workload().source_words, " on ",
+                                asked_[i].target()->name));
       ASSERT_TRUE(answers[i].ok()) << answers[i].status();
       EXPECT_EQ(ageless(*answers[i]), ageless(*expected[i]));
       ASSERT_EQ(answers[i]->record == nullptr, expected[i]->record == nullptr);

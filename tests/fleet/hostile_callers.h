@@ -19,6 +19,7 @@
 #include "src/base/hash.h"
 #include "src/build/build.h"
 #include "src/net/channel.h"
+#include "src/net/words.h"
 #include "tests/fleet/hostile_calls.h"
 #include "tuner_db/records/messages.h"
 
@@ -95,6 +96,7 @@ inline void keep_examples(const std::string& name, Loot& loot) {
   device.mutable_description()->set_target_id(sha256(to_text(target)));
   device.mutable_description()->set_backend((*find_backend(target.family))->version());
   device.mutable_description()->set_slots(2);
+  device.mutable_description()->mutable_words()->Assign(known_words().begin(), known_words().end());
   loot.keep(call);
 }
 

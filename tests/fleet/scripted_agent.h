@@ -22,6 +22,7 @@
 #include "src/expr/expr.h"
 #include "src/lower/lower.h"
 #include "src/net/times.h"
+#include "src/net/words.h"
 #include "src/search/null_measurer.h"
 #include "src/serve/rows/clock.h"
 #include "tests/support/store_fixture.h"
@@ -73,6 +74,7 @@ class ScriptedAgent {
     description.set_kind("null");
     description.set_time_kind(loopwright::v1::TIME_KIND_ESTIMATED);
     description.set_slots(1);
+    description.mutable_words()->Assign(known_words().begin(), known_words().end());
     while (!over_) {
       call.set_sequence(call.sequence() + 1);
       device.set_wanted(1);

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "src/expr/type.h"
+#include "loopwright/type.h"
 #include "tests/support/scheduled_kernels.h"
 
 namespace lw {

@@ -5,6 +5,9 @@
 #include <cmath>
 
 #include "gtest/gtest.h"
+#include "tests/support/kernel_text.h"
+#include "tests/support/random_program.h"
+#include "tests/support/scheduled_kernels.h"
 
 namespace lw {
 namespace {
@@ -132,6 +135,28 @@ TEST(KernelText, NumbersSurvive) {
   const Kernel again = parse(print(kernel));
   EXPECT_TRUE(std::isnan(again.body[0].body[0].number));
   EXPECT_EQ(again.body[0].body[8].integer, INT64_MIN);
+}
+
+// Of random programs under random schedules, as tests/lower/replay_test.cc has it of recorded ones.
+TEST(KernelText, SaysAllThatIsLowered) {
+  int kernels = 0;
+  for (int n = 0; n < 150; ++n) {
+    Rng rng = Rng(17).split(n);
+    const std::string text = ProgramWriter(rng).write();
+    const absl::StatusOr<Module> module = parse_module(text, "random");
+    ASSERT_TRUE(module.ok()) << module.status() << text;
+    const absl::StatusOr<Program> program = instantiate(module->ops[0], {});
+    if (!program.ok()) continue;           // it may read out of bounds
+    const char* target = n % 2 == 0 ? "x86_avx512" : "aarch64_neon";
+    const Nest start = make_nest(std::make_shared<const Program>(*program),
+                                 std::make_shared<const Target>(*find_target(target)), 1 + n % 3);
+    const std::optional<Scheduled> drawn =
+        draw_kernel(start, make_space(start), rng, 5, {.max_statements = 4000});
+    if (!drawn) continue;
+    ++kernels;
+    expect_text_says_all(drawn->kernel, text + drawn->schedule);
+  }
+  EXPECT_GE(kernels, 100);
 }
 
 TEST(KernelText, ErrorsNameTheLine) {

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "src/expr/type.h"
+#include "loopwright/type.h"
 #include "tests/support/build_helpers.h"
 
 namespace lw {

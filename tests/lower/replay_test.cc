@@ -23,6 +23,7 @@
 #include "src/base/rng.h"
 #include "src/build/build.h"
 #include "src/lower/lower.h"
+#include "tests/support/kernel_text.h"
 #include "tests/support/text_cases.h"
 
 namespace lw {
@@ -141,6 +142,7 @@ TEST(Replay, KernelsAreThoseRecorded) {
         differ += concat("  ", place(c), ": ", message_of(kernel.status()), "\n");
         continue;
       }
+      expect_text_says_all(*kernel, place(c));
       std::string& outcome = c.sections[1].header;
       const std::string text = print(*kernel), now = short_hash(text);
       const std::string before = word_after(outcome, "kernel", "");

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "loopwright/type.h"
 #include "src/base/message.h"
-#include "src/expr/type.h"
 #include "tests/support/scheduled_kernels.h"
 
 namespace lw {

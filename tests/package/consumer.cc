@@ -1,6 +1,6 @@
-// What a program that uses the installed library looks like, door by door: writes a program, tunes it
-// into memory, asks for its bound, runs the winner, compares one element, looks the program up for
-// another machine.
+// What a program that uses the installed library looks like, door by door: writes a program, tunes
+// it into memory, asks for its bound, runs the winner, compares one element, looks the program up
+// for another machine and exports it.
 #include <cmath>
 #include <cstdio>
 

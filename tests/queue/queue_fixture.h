@@ -9,7 +9,6 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "schedules/targets/target.h"
 #include "src/net/times.h"
 #include "src/serve/messages/names.h"
 #include "src/serve/queue/devices.h"
@@ -105,61 +104,9 @@ class QueueTest : public ::testing::TestWithParam<const char*> {
 
   // A queued job; its id.
   int64_t queue(const std::string& study, int candidates = 1, int position = 0,
-                int64_t run_after = 0, const std::string& target = "x86_test") {
-    int64_t id = 0;
-    write([&](WriteTransaction& tx) -> absl::Status {
-      ASSIGN_OR_RETURN(const std::optional<StudyRow> row, find_study(tx, study));
-      JobRow job;
-      job.study = study;
-      job.position = position;
-      job.client = row->client;
-      job.target = sha256(to_text(make_target(target)));
-      job.priority = row->priority;
-      job.run_after = run_after;
-      job.created_ms = now_;
-      job.candidates = candidates;
-      job.backend = backend_;
-      job.payload.set_kind(v1::JOB_KIND_MEASURE);
-      job.payload.set_seed(3);
-      for (int i = 0; i < candidates; ++i) {
-        v1::CandidateSpec& candidate = *job.payload.add_candidates();
-        candidate.set_index(i);
-        candidate.set_trace(make_trace(++traces_));
-        job.sources.push_back("evolve");
-      }
-      ASSIGN_OR_RETURN(id, insert_job(tx, job));
-      return absl::OkStatus();
-    });
-    return id;
-  }
+                int64_t run_after = 0, const std::string& target = "x86_test");
 
-  v1::SynchronizeRequest request_of(const Asker& asker, int wanted) {
-    v1::SynchronizeRequest request;
-    request.set_agent(agent_name(asker.agent));
-    request.set_session(asker.session);
-    request.set_leaving(asker.leaving);
-    for (const std::string& id : asker.devices) {
-      v1::DeviceState& state = *request.add_devices();
-      state.set_name(device_name(id));
-      state.set_wanted(wanted);
-      state.set_health(asker.health);
-      v1::Device& device = *state.mutable_description();
-      const Target target = make_target(asker.target);
-      *device.mutable_target() = to_proto(target);
-      device.set_target_id(sha256(to_text(target)));
-      device.set_backend(asker.backend);
-      device.set_fingerprint(asker.fingerprint);
-      device.set_slots(2);
-      for (const v1::Job& job : asker.held) {
-        if (job.device() != device_name(id)) continue;
-        v1::HeldJob& held = *state.add_held();
-        held.set_job(job.name());
-        held.set_epoch(job.epoch());
-      }
-    }
-    for (const v1::JobResult& result : asker.results) *request.add_results() = result;
-    return request;
-  }
+  v1::SynchronizeRequest request_of(const Asker& asker, int wanted);
 
   // One call; jobs that come are held from then on, results are sent once.
   absl::StatusOr<v1::SynchronizeResponse> call(Asker& asker, int wanted = 1) {

@@ -1,4 +1,5 @@
 // How studies share a device: turns by what it does for them, jobs of a slice each.
+#include "schedules/targets/target.h"
 #include "src/serve/queue/study_turns.h"
 
 #include "src/serve/studies/study_jobs.h"

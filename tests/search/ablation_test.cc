@@ -7,7 +7,6 @@
 #include "schedules/targets/target.h"
 #include "src/api/task.h"
 #include "src/base/check.h"
-#include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "src/search/null_measurer.h"
 

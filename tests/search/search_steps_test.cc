@@ -96,9 +96,9 @@ TEST(Steps, ZeroTrialThenTrialsThenFinalists) {
   EXPECT_TRUE(zero.verify);
   EXPECT_TRUE(must(run->next(0)).empty()) << "trials are raced against the zero-trial answer";
   run->take(measured(zero));
-  EXPECT_EQ(run->trials(), 0);
-  EXPECT_GT(run->zero_us(), 0);
-  EXPECT_TRUE(run->zero_verified());
+  EXPECT_EQ(run->progress().trials, 0);
+  EXPECT_GT(run->progress().zero_us, 0);
+  EXPECT_TRUE(run->progress().zero_verified);
   std::vector<BatchKind> kinds;
   while (!run->done()) {
     const Batch batch = must(run->next(0));
@@ -109,7 +109,7 @@ TEST(Steps, ZeroTrialThenTrialsThenFinalists) {
   }
   EXPECT_EQ(kinds, (std::vector<BatchKind>{BatchKind::kTrials, BatchKind::kTrials,
                                            BatchKind::kTrials, BatchKind::kFinalists}));
-  EXPECT_EQ(run->trials(), 20);
+  EXPECT_EQ(run->progress().trials, 20);
   EXPECT_TRUE(must(run->next(0)).empty());
 }
 
@@ -149,7 +149,9 @@ TEST(Steps, AStoppedSearchIsNotDone) {
   run->resume({});
   run->take(measured(must(run->next(0))));
   run->take(measured(must(run->next(0, 1))));
-  for (int i = 0; i < 100 && run->trials() < 8; ++i) run->take(measured(must(run->next(0))));
+  for (int i = 0; i < 100 && run->progress().trials < 8; ++i) {
+    run->take(measured(must(run->next(0))));
+  }
   options.stop.request();
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(run->next(0).status().code(), absl::StatusCode::kCancelled);
@@ -169,8 +171,8 @@ TEST(Steps, TimesOfOtherKindsTellTheSearchNothing) {
   run->take(foreign);                      // what others bring, too
   fresh->resume({});
   EXPECT_FALSE(run->done());
-  EXPECT_EQ(run->trials(), 0);
-  EXPECT_EQ(run->incumbent_us(), 0);
+  EXPECT_EQ(run->progress().trials, 0);
+  EXPECT_EQ(run->progress().best_us, 0);
   for (int i = 0; i < 200 && !fresh->done(); ++i) {
     const Batch batch = must(fresh->next(0)), same = must(run->next(0));
     ASSERT_EQ(same.proposals.size(), batch.proposals.size());
@@ -182,7 +184,7 @@ TEST(Steps, TimesOfOtherKindsTellTheSearchNothing) {
     run->take(measured(same));
   }
   EXPECT_TRUE(run->done());
-  EXPECT_EQ(run->trials(), 20);
+  EXPECT_EQ(run->progress().trials, 20);
 }
 
 // A device that gives another kind than it said: its trials are spent, so that a study ends.
@@ -195,8 +197,8 @@ TEST(Steps, AProposalThatComesBackInAnotherKindIsSpent) {
     run->take(results);
   }
   EXPECT_TRUE(run->done());
-  EXPECT_EQ(run->trials(), 20);
-  EXPECT_EQ(run->incumbent_us(), 0);
+  EXPECT_EQ(run->progress().trials, 20);
+  EXPECT_EQ(run->progress().best_us, 0);
 }
 
 TEST(Steps, SameCallsGiveTheSameBatches) {
@@ -236,7 +238,7 @@ TEST(Steps, WhatIsLostMayComeAgain) {
       run->take({stored.back()});
     }
   }
-  EXPECT_EQ(run->trials(), 12);
+  EXPECT_EQ(run->progress().trials, 12);
   EXPECT_FALSE(run->done());
   const Batch finals = must(run->next(0));
   EXPECT_EQ(finals.kind, BatchKind::kFinalists) << "lost finalists are tried once more";
@@ -333,9 +335,9 @@ TEST(Steps, TheSecondsEndTheTrialsAndNothingValidEndsTheRun) {
   }
   EXPECT_TRUE(must(run->next(9.5)).empty());
   EXPECT_TRUE(run->done());
-  EXPECT_EQ(run->trials(), 16);
-  EXPECT_EQ(run->failed(), 17);
-  EXPECT_EQ(run->incumbent_us(), 0);
+  EXPECT_EQ(run->progress().trials, 16);
+  EXPECT_EQ(run->progress().failed, 17);
+  EXPECT_EQ(run->progress().best_us, 0);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "schedules/targets/target.h"
+#include "src/net/words.h"
 #include "src/serve/messages/names.h"
 #include "src/serve/rows/rows.h"
 #include "tests/support/daemon_fixture.h"
@@ -63,6 +64,8 @@ class ApiTest : public ::testing::TestWithParam<const char*> {
     *state.mutable_description()->mutable_target() = to_proto(target);
     state.mutable_description()->set_target_id(sha256(to_text(target)));
     state.mutable_description()->set_backend("llvm");
+    state.mutable_description()->mutable_words()->Assign(known_words().begin(),
+                                                         known_words().end());
     return request;
   }
   void add_device() {

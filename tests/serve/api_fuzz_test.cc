@@ -11,6 +11,7 @@
 #include "google/protobuf/dynamic_message.h"
 #include "google/protobuf/reflection.h"
 #include "src/base/fields/utf8.h"
+#include "src/net/words.h"
 #include "tuner_db/records/messages.h"
 
 namespace lw {
@@ -180,6 +181,8 @@ class ApiFuzzTest : public ::testing::TestWithParam<const char*> {
     *state.mutable_description()->mutable_target() = to_proto(target);
     state.mutable_description()->set_target_id(sha256(to_text(target)));
     state.mutable_description()->set_backend("llvm");
+    state.mutable_description()->mutable_words()->Assign(known_words().begin(),
+                                                         known_words().end());
     v1::JobResult& result = *request.add_results();
     result.set_job("jobs/1");
     result.set_epoch(1);

@@ -21,6 +21,7 @@
 #include "src/agent/describe.h"
 #include "src/base/message.h"
 #include "src/expr/language/text.h"
+#include "src/net/words.h"
 #include "src/serve/messages/errors.h"
 #include "src/serve/messages/names.h"
 #include "src/serve/service/service.h"
@@ -114,6 +115,7 @@ class FleetAgent {
     CHECK(describe_target(*find_target(target), &description_).ok());
     description_.set_kind("null");
     description_.set_slots(2);
+    description_.mutable_words()->Assign(known_words().begin(), known_words().end());
   }
 
   // What to send now: results without a receipt, the jobs at hand, and room for more.

@@ -15,7 +15,6 @@
 #include "schedules/targets/identity.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
-#include "src/expr/expr.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/records/messages.h"
 #include "tuner_db/records/record_lines.h"

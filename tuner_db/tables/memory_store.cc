@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "schedules/targets/target.h"
 #include "src/base/check.h"
-#include "src/expr/expr.h"
 #include "tuner_db/best.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/ladder/withdrawn_list.h"

@@ -23,6 +23,9 @@ absl::Status put_measurements(WriteTransaction& tx, int64_t key,
 // withdrawn; whether what is given out for its key may have changed, which the caller notes.
 absl::StatusOr<bool> update_pool(WriteTransaction& tx, int64_t candidate);
 
+// Store::top of a stored key: whether it has one; of `row` all but the key.
+absl::StatusOr<bool> best_of_key(Transaction& tx, int64_t key, int count, BestRow* row);
+
 // Store::prune.
 absl::Status prune_measurements(WriteTransaction& tx, int keep, int64_t unix_ms, int64_t* deleted);
 

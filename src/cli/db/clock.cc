@@ -3,7 +3,7 @@
 #include "src/cli/db/clock.h"
 
 #include "absl/strings/str_format.h"
-#include "src/cli/remote/service.h"
+#include "src/cli/service/service.h"
 #include "src/net/times.h"
 #include "src/serve/clock_reset.h"
 #include "src/serve/daemon_lock.h"

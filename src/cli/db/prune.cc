@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "src/base/clock.h"
-#include "src/cli/remote/service.h"
+#include "src/cli/service/service.h"
 #include "tuner_db/sql/database.h"
 #include "tuner_db/tables/pools.h"
 

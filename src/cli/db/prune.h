@@ -2,7 +2,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "src/cli/commands.h"
+#include "src/cli/common.h"
 #include "src/serve/rows/retention.h"
 
 namespace lw {

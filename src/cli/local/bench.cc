@@ -143,9 +143,7 @@ absl::StatusOr<int> run_bench(const BenchOptions& options) {
   return kDone;
 }
 
-}  // namespace
-
-Action bench_command(CliArguments app) {
+Action declare(CliArguments app) {
   auto options = std::make_shared<BenchOptions>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);
@@ -155,6 +153,15 @@ Action bench_command(CliArguments app) {
   app.add_option("--seconds", options->seconds, "of samples, all contenders together")
       .positive().capture_default_str();
   return [options] { return run_bench(*options); };
+}
+
+}  // namespace
+
+const CommandGroup& bench_commands() {
+  static const CommandGroup group = {30, {
+      {"bench", "re-measure the stored best, beside libraries with --peers", declare},
+  }};
+  return group;
 }
 
 }  // namespace lw

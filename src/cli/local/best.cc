@@ -45,7 +45,8 @@ std::string text_of(const Task& task, const LookupAnswer& answer) {
   const std::string outcome(rung_name(answer.outcome));
   const ScheduleRecord* record = answer.record.get();
   std::string text = bold(outcome) + "  " +
-                     (record == nullptr ? task.workload().source_words : record->source_words) + "\n";
+                     (record == nullptr ? task.workload().source_words : record->source_words) +
+                     "\n";
   if (record != nullptr && record->time_kind != TimeKind::kMeasured) {
     text += absl::StrFormat("  time      %s; verified under emulation\n",
                             micros(record->time_us, record->time_kind));
@@ -100,9 +101,7 @@ absl::StatusOr<int> run_best(const BestOptions& options) {
   return kDone;
 }
 
-}  // namespace
-
-Action best_command(CliArguments app) {
+Action declare(CliArguments app) {
   auto options = std::make_shared<BestOptions>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);
@@ -111,6 +110,13 @@ Action best_command(CliArguments app) {
   app.add_option("--snapshot", options->snapshot, "look into this snapshot, not the database");
   add_output(app, &options->output);
   return [options] { return run_best(*options); };
+}
+
+}  // namespace
+
+const CommandGroup& best_commands() {
+  static const CommandGroup group = {20, {{"best", "look the best stored schedule up", declare}}};
+  return group;
 }
 
 }  // namespace lw

@@ -43,15 +43,22 @@ absl::StatusOr<int> run_doctor(const DoctorOptions& options) {
   return kDone;
 }
 
-}  // namespace
-
-Action doctor_command(CliArguments app) {
+Action declare(CliArguments app) {
   auto options = std::make_shared<DoctorOptions>();
   app.add_option("--target", options->target, "whose instructions to measure with")
       .capture_default_str();
   app.add_flag("--quick", options->quick, "about a second");
   add_output(app, &options->output);
   return [options] { return run_doctor(*options); };
+}
+
+}  // namespace
+
+const CommandGroup& doctor_commands() {
+  static const CommandGroup group = {190, {
+      {"doctor", "what this machine can do, and how noisy it is", declare},
+  }};
+  return group;
 }
 
 }  // namespace lw

@@ -2,7 +2,7 @@
 #include "loopwright/kernel.h"
 #include "src/api/task.h"
 #include "src/cli/commands.h"
-#include "src/cli/remote/withdrawn.h"
+#include "src/cli/service/withdrawn.h"
 #include "src/client/lock.h"
 
 namespace lw {
@@ -59,9 +59,7 @@ absl::StatusOr<int> run_export(const ExportOptions& options) {
   return print(options, files, choice.outcome);
 }
 
-}  // namespace
-
-Action export_command(CliArguments app) {
+Action declare(CliArguments app) {
   auto options = std::make_shared<ExportOptions>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);
@@ -74,6 +72,15 @@ Action export_command(CliArguments app) {
   add_withdrawn(app, &options->withdrawn);
   app.add_option("-o,--output", options->folder, "folder to write to").required();
   return [options] { return run_export(*options); };
+}
+
+}  // namespace
+
+const CommandGroup& export_commands() {
+  static const CommandGroup group = {70, {
+      {"export", "write an object file, its C header and its metadata", declare},
+  }};
+  return group;
 }
 
 }  // namespace lw

@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "src/api/task.h"
 #include "src/cli/commands.h"
-#include "src/cli/remote/withdrawn.h"
+#include "src/cli/service/withdrawn.h"
 #include "src/expr/language/text.h"
 #include "tuner_db/ladder/snapshot.h"
 
@@ -136,9 +136,7 @@ void add_records(CliArguments app, LockOptions* options) {
   add_output(app, &options->output);
 }
 
-}  // namespace
-
-Action lock_command(CliArguments app) {
+Action declare_lock(CliArguments app) {
   auto options = std::make_shared<LockOptions>();
   app.add_option("requests", options->requests, "files: suites, or lines of a workload's words")
       .required();
@@ -153,12 +151,23 @@ Action lock_command(CliArguments app) {
   return [options] { return run_lock(*options); };
 }
 
-Action fetch_command(CliArguments app) {
+Action declare_fetch(CliArguments app) {
   auto options = std::make_shared<LockOptions>();
   app.add_option("--lock", options->lock, "the lock file").required();
   app.add_option("-o,--output", options->target_path, "the bundle's folder").required();
   add_records(app, options.get());
   return [options] { return run_fetch(*options); };
+}
+
+}  // namespace
+
+const CommandGroup& lock_commands() {
+  static const CommandGroup group = {80, {
+      {"lock", "write down which schedule and object each workload of a build gets", declare_lock},
+      {"fetch", "put what a lock file names into a folder, for builds without a database",
+       declare_fetch},
+  }};
+  return group;
 }
 
 }  // namespace lw

@@ -1,8 +1,8 @@
 // `model`: the cost model by itself. Its quality is measured on workloads that it has not seen.
 #include "absl/strings/str_format.h"
 #include "src/cli/commands.h"
-#include "src/cli/local/examples.h"
-#include "src/cli/local/gather.h"
+#include "src/cli/model/examples.h"
+#include "src/cli/model/gather.h"
 #include "src/cli/subcommands.h"
 #include "src/learn/dataset.h"
 #include "src/learn/hold_out.h"
@@ -162,9 +162,7 @@ absl::StatusOr<int> run_gather(const ModelOptions& options) {
   return gather(options.gather, options.output);
 }
 
-}  // namespace
-
-Action model_command(CliArguments app) {
+Action declare(CliArguments app) {
   Subcommands<ModelOptions> commands(app, nullptr);
   ModelOptions* options = commands.options.get();
   const auto add = [&](const char* name, const char* help, auto run) {
@@ -187,6 +185,13 @@ Action model_command(CliArguments app) {
   add_output(sub, &options->output);
   add_gather(sub, &options->gather);
   return commands.action();
+}
+
+}  // namespace
+
+const CommandGroup& model_commands() {
+  static const CommandGroup group = {100, {{"model", "the cost model: train, eval", declare}}};
+  return group;
 }
 
 }  // namespace lw

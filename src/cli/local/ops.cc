@@ -47,14 +47,19 @@ absl::StatusOr<int> run_ops(const std::string& name, const Output& output) {
   return kDone;
 }
 
-}  // namespace
-
-Action ops_command(CliArguments app) {
+Action declare(CliArguments app) {
   auto name = std::make_shared<std::string>();
   auto output = std::make_shared<Output>();
   app.add_option("op", *name, "only this one, with its expression");
   add_output(app, output.get());
   return [name, output] { return run_ops(*name, *output); };
+}
+
+}  // namespace
+
+const CommandGroup& ops_commands() {
+  static const CommandGroup group = {120, {{"ops", "the built-in operators", declare}}};
+  return group;
 }
 
 }  // namespace lw

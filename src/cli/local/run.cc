@@ -11,7 +11,7 @@
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/cli/commands.h"
-#include "src/cli/local/failing_case.h"
+#include "src/cli/failing_case.h"
 #include "src/expr/reference/interpret.h"
 #include "src/measure/machine/processors.h"
 #include "src/measure/run/timing.h"
@@ -170,9 +170,7 @@ absl::StatusOr<int> run_run(const RunOptions& options) {
   return kDone;
 }
 
-}  // namespace
-
-Action run_command(CliArguments app) {
+Action declare(CliArguments app) {
   auto options = std::make_shared<RunOptions>();
   add_workload(app, &options->workload, /*required=*/false);
   add_database(app, &options->database);
@@ -189,6 +187,13 @@ Action run_command(CliArguments app) {
       .excludes("--output");
   app.add_flag("--reference", options->reference, "the slow and obvious way instead of a kernel");
   return [options] { return run_run(*options); };
+}
+
+}  // namespace
+
+const CommandGroup& run_commands() {
+  static const CommandGroup group = {40, {{"run", "run the best kernel on NumPy files", declare}}};
+  return group;
 }
 
 }  // namespace lw

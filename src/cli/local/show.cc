@@ -42,9 +42,7 @@ absl::StatusOr<int> run_show(const ShowOptions& options) {
   return kDone;
 }
 
-}  // namespace
-
-Action show_command(CliArguments app) {
+Action declare(CliArguments app) {
   auto options = std::make_shared<ShowOptions>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);
@@ -54,6 +52,15 @@ Action show_command(CliArguments app) {
       .one_of({"expr", "trace", "nest", "kernel", "llvm", "asm"});
   app.add_option("--trace", options->trace_file, "a file with a trace, instead of the best");
   return [options] { return run_show(*options); };
+}
+
+}  // namespace
+
+const CommandGroup& show_commands() {
+  static const CommandGroup group = {50, {
+      {"show", "print a stage of the best, or of a trace", declare},
+  }};
+  return group;
 }
 
 }  // namespace lw

@@ -104,9 +104,7 @@ absl::StatusOr<int> run_space(const SpaceOptions& options) {
   return kDone;
 }
 
-}  // namespace
-
-Action space_command(CliArguments app) {
+Action declare(CliArguments app) {
   auto options = std::make_shared<SpaceOptions>();
   add_workload(app, &options->workload);
   add_output(app, &options->output);
@@ -117,6 +115,15 @@ Action space_command(CliArguments app) {
                "say which steps were left out, which sketches are not in the space and which draws "
                "cannot be lowered, and why");
   return [options] { return run_space(*options); };
+}
+
+}  // namespace
+
+const CommandGroup& space_commands() {
+  static const CommandGroup group = {60, {
+      {"space", "how many schedules there are, with samples", declare},
+  }};
+  return group;
 }
 
 }  // namespace lw

@@ -44,14 +44,19 @@ absl::StatusOr<int> run_targets(const std::string& name, const Output& output) {
   return kDone;
 }
 
-}  // namespace
-
-Action targets_command(CliArguments app) {
+Action declare(CliArguments app) {
   auto name = std::make_shared<std::string>();
   auto output = std::make_shared<Output>();
   app.add_option("target", *name, "only this one, whole");
   add_output(app, output.get());
   return [name, output] { return run_targets(*name, *output); };
+}
+
+}  // namespace
+
+const CommandGroup& targets_commands() {
+  static const CommandGroup group = {130, {{"targets", "the targets", declare}}};
+  return group;
 }
 
 }  // namespace lw

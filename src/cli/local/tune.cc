@@ -13,7 +13,7 @@
 #include "src/cli/commands.h"
 #include "src/cli/failure_text.h"
 #include "src/cli/interrupt.h"
-#include "src/cli/local/failing_case.h"
+#include "src/cli/failing_case.h"
 #include "src/cli/progress.h"
 #include "src/expr/language/text.h"
 #include "src/measure/environment.h"
@@ -391,9 +391,7 @@ absl::StatusOr<int> run_tune(TuneOptions& options) {
   return tuned.exit;
 }
 
-}  // namespace
-
-Action tune_command(CliArguments app) {
+Action declare(CliArguments app) {
   auto options = std::make_shared<TuneOptions>();
   add_workload(app, &options->workload, /*required=*/false);
   add_database(app, &options->database);
@@ -422,6 +420,15 @@ Action tune_command(CliArguments app) {
                  "inputs' seed and the verdict, which `run --case` repeats");
   app.add_flag("--random", options->search.random_only, "random sampling, nothing learned");
   return [options] { return run_tune(*options); };
+}
+
+}  // namespace
+
+const CommandGroup& tune_commands() {
+  static const CommandGroup group = {10, {
+      {"tune", "search for the fastest kernel, measure, verify, store", declare},
+  }};
+  return group;
 }
 
 }  // namespace lw

@@ -65,9 +65,7 @@ absl::StatusOr<int> run(const AgentCommand& command) {
   }
 }
 
-}  // namespace
-
-Action agent_command(CliArguments app) {
+Action declare_agent(CliArguments app) {
   auto command = std::make_shared<AgentCommand>();
   AgentOptions* options = &command->agent;
   options->state = default_state_folder();
@@ -98,7 +96,7 @@ Action agent_command(CliArguments app) {
   return [command] { return run(*command); };
 }
 
-Action device_host_command(CliArguments app) {
+Action declare_device_host(CliArguments app) {
   struct HostOptions {
     std::string device;
     int parent = 0;
@@ -108,6 +106,16 @@ Action device_host_command(CliArguments app) {
   app.add_option("--device", options->device, "").required();
   app.add_option("--parent", options->parent, "").required();
   return [options] { return device_host_main(options->device, options->parent); };
+}
+
+}  // namespace
+
+const CommandGroup& agent_commands() {
+  static const CommandGroup group = {200, {
+      {"agent", "measure for a server, on this machine's devices", declare_agent},
+      {"device-host", "", declare_device_host},
+  }};
+  return group;
 }
 
 }  // namespace lw

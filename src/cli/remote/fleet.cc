@@ -4,7 +4,7 @@
 #include "schedules/targets/target.h"
 #include "src/base/hash.h"
 #include "src/cli/commands.h"
-#include "src/cli/remote/service.h"
+#include "src/cli/service/service.h"
 #include "src/cli/subcommands.h"
 
 namespace lw {
@@ -263,9 +263,7 @@ void add_most(CliArguments app, FleetOptions* options, const char* help) {
       .capture_default_str();
 }
 
-}  // namespace
-
-Action devices_command(CliArguments app) {
+Action declare_devices(CliArguments app) {
   Group group(app, list_devices);
   FleetOptions* options = group.options.get();
   add_most(app, options, "how many");
@@ -285,13 +283,13 @@ Action devices_command(CliArguments app) {
   return group.action();
 }
 
-Action agents_command(CliArguments app) {
+Action declare_agents(CliArguments app) {
   Group group(app, list_agents);
   add_most(app, group.options.get(), "how many");
   return group.action();
 }
 
-Action jobs_command(CliArguments app) {
+Action declare_jobs(CliArguments app) {
   Group group(app, list_jobs);
   FleetOptions* options = group.options.get();
   app.add_option("--filter", options->filter,
@@ -302,17 +300,30 @@ Action jobs_command(CliArguments app) {
   return group.action();
 }
 
-Action audit_command(CliArguments app) {
+Action declare_audit(CliArguments app) {
   Group group(app, list_audit);
   group.options->most = 100;
   add_most(app, group.options.get(), "how many, the newest first");
   return group.action();
 }
 
-Action backup_command(CliArguments app) {
+Action declare_backup(CliArguments app) {
   Group group(app, run_backup);
   add_request_id(app, &group.options->request_id);
   return group.action();
+}
+
+}  // namespace
+
+const CommandGroup& fleet_commands() {
+  static const CommandGroup group = {180, {
+      {"devices", "a daemon's devices; drain, resume, quarantine", declare_devices},
+      {"agents", "a daemon's agents", declare_agents},
+      {"jobs", "a daemon's jobs; requeue", declare_jobs},
+      {"audit", "who changed what in a daemon", declare_audit},
+      {"backup", "have a daemon write a copy of its database", declare_backup},
+  }};
+  return group;
 }
 
 }  // namespace lw

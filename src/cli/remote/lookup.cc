@@ -1,6 +1,6 @@
 // What compilers and people ask a daemon about schedules: `lookup`, `history`, `schedules`. `best`
 // and `lock` answer the same from a file, without a service.
-#include "src/cli/remote/lookup.h"
+#include "src/cli/service/lookup.h"
 
 #include <iostream>
 
@@ -9,7 +9,6 @@
 #include "src/api/task.h"
 #include "src/cli/commands.h"
 #include "src/client/lock.h"
-#include "src/expr/language/text.h"
 #include "src/net/times.h"
 #include "tuner_db/records/messages.h"
 
@@ -17,8 +16,6 @@ namespace lw {
 namespace {
 
 namespace v1 = loopwright::v1;
-
-constexpr int kQueries = 1000;             // of a call
 
 struct AskOptions {
   RemoteService service;
@@ -28,11 +25,6 @@ struct AskOptions {
   bool frozen = false;
   int most = 100;
 };
-
-bool is_there(const v1::LookupResult& result) {
-  return result.outcome() != v1::LOOKUP_OUTCOME_NOT_FOUND &&
-         result.outcome() != v1::LOOKUP_OUTCOME_UNSPECIFIED;
-}
 
 v1::LookupOutcome outcome_of(Rung rung) {
   return static_cast<v1::LookupOutcome>(static_cast<int>(rung) + 1);
@@ -167,75 +159,7 @@ void add_most(CliArguments app, AskOptions* options, const char* help) {
       .capture_default_str();
 }
 
-}  // namespace
-
-absl::StatusOr<v1::Key> key_of_workload(const RemoteService& service,
-                                        const WorkloadOptions& workload,
-                                        const std::string& cache) {
-  ASSIGN_OR_RETURN(const std::vector<Asked> asked, asked_workloads(workload, ""));
-  ASSIGN_OR_RETURN(const std::vector<v1::LookupResult> found,
-                   look_up_remotely(service, asked, cache, v1::LOOKUP_OUTCOME_LOOSE));
-  if (is_there(found[0])) return found[0].key();
-  // With nothing verified the key itself may still have failures.
-  Key key = asked[0].task.key();
-  key.cache = cache;
-  return to_proto(key);
-}
-
-absl::StatusOr<std::vector<Asked>> asked_workloads(const WorkloadOptions& workload,
-                                                   const std::string& suite) {
-  if (suite.empty() && workload.words.empty()) {
-    return absl::InvalidArgumentError("no workload is named (see `loopwright ops`)");
-  }
-  std::vector<SuiteCase> cases;
-  if (suite.empty()) {
-    cases.push_back({"", workload.words, 0});
-  } else {
-    ASSIGN_OR_RETURN(cases, load_suite(suite, workload.words));
-  }
-  std::vector<Asked> asked;
-  for (const SuiteCase& one : cases) {
-    ASSIGN_OR_RETURN(Task task, workload.task(one.words));
-    asked.push_back({one.name.empty() ? task.workload().source_words : one.name, std::move(task)});
-  }
-  return asked;
-}
-
-absl::StatusOr<std::vector<v1::LookupResult>> look_up_remotely(const RemoteService& service,
-                                                               const std::vector<Asked>& asked,
-                                                               const std::string& cache,
-                                                               v1::LookupOutcome worst) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, service.connect());
-  const auto stub = v1::ScheduleService::NewStub(channel);
-  std::vector<v1::LookupResult> results;
-  for (size_t begin = 0; begin < asked.size(); begin += kQueries) {
-    v1::BatchLookupRequest request;
-    request.set_adapt(true);
-    request.set_worst(worst);
-    for (size_t i = begin; i < std::min(asked.size(), begin + kQueries); ++i) {
-      const Task& task = asked[i].task;
-      v1::LookupQuery& query = *request.add_queries();
-      query.set_program(print(*task.program()));
-      *query.mutable_target() = to_proto(*task.target());
-      query.set_backend(task.key().backend);
-      query.set_threads(task.threads());
-      query.set_cache(cache);
-    }
-    v1::BatchLookupResponse response;
-    RETURN_IF_ERROR(service.call(kCallSeconds, [&](grpc::ClientContext& context) {
-      return stub->BatchLookup(&context, request, &response);
-    }));
-    if (response.results_size() != request.queries_size()) {
-      return environment(absl::UnavailableError("the server answered another number of queries"));
-    }
-    for (v1::LookupResult& result : *response.mutable_results()) {
-      results.push_back(std::move(result));
-    }
-  }
-  return results;
-}
-
-Action lookup_command(CliArguments app) {
+Action declare_lookup(CliArguments app) {
   auto options = std::make_shared<AskOptions>();
   add_workload(app, &options->workload, /*required=*/false);
   add_service(app, &options->service);
@@ -251,7 +175,7 @@ Action lookup_command(CliArguments app) {
   return [options] { return run_lookup(*options); };
 }
 
-Action history_command(CliArguments app) {
+Action declare_history(CliArguments app) {
   auto options = std::make_shared<AskOptions>();
   add_workload(app, &options->workload);
   add_service(app, &options->service);
@@ -261,13 +185,24 @@ Action history_command(CliArguments app) {
   return [options] { return run_history(*options); };
 }
 
-Action schedules_command(CliArguments app) {
+Action declare_schedules(CliArguments app) {
   auto options = std::make_shared<AskOptions>();
   add_service(app, &options->service);
   add_output(app, &options->output);
   app.add_option("--search", options->search, "part of a workload's name or words");
   add_most(app, options.get(), "how many");
   return [options] { return run_schedules(*options); };
+}
+
+}  // namespace
+
+const CommandGroup& lookup_commands() {
+  static const CommandGroup group = {160, {
+      {"lookup", "ask a daemon for the schedules of workloads", declare_lookup},
+      {"history", "what a daemon has measured of a workload", declare_history},
+      {"schedules", "the workloads that a daemon has schedules for", declare_schedules},
+  }};
+  return group;
 }
 
 }  // namespace lw

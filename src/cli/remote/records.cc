@@ -8,8 +8,8 @@
 
 #include "loopwright/v1/schedule.grpc.pb.h"
 #include "src/cli/commands.h"
-#include "src/cli/remote/lookup.h"
-#include "src/cli/remote/records_annul.h"
+#include "src/cli/service/lookup.h"
+#include "src/cli/service/records_annul.h"
 #include "src/cli/skipped.h"
 #include "src/cli/subcommands.h"
 
@@ -318,9 +318,7 @@ absl::StatusOr<int> restore(const RecordOptions& options) {
   return kDone;
 }
 
-}  // namespace
-
-Action records_command(CliArguments app) {
+Action declare(CliArguments app) {
   Subcommands<RecordOptions> commands(app, nullptr);
   RecordOptions* options = commands.options.get();
   const auto add = [&](const char* name, const char* help, auto run) {
@@ -370,6 +368,16 @@ Action records_command(CliArguments app) {
   add_marking("reinstate", "let annulled measurements count again",
               [](const RecordOptions& all) { return reinstate(all.annulling); });
   return commands.action();
+}
+
+}  // namespace
+
+const CommandGroup& records_commands() {
+  static const CommandGroup group = {170, {
+      {"records", "records of a daemon: put, export, import, withdraw, restore, withdrawn, "
+                  "annul, reinstate", declare},
+  }};
+  return group;
 }
 
 }  // namespace lw

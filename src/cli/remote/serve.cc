@@ -39,9 +39,7 @@ absl::StatusOr<int> run_serve(ServeOptions& options) {
   return kDone;
 }
 
-}  // namespace
-
-Action serve_command(CliArguments app) {
+Action declare(CliArguments app) {
   auto options = std::make_shared<ServeOptions>();
   DaemonOptions& daemon = options->daemon;
   app.add_option("--listen", daemon.listen, "gRPC: HOST:PORT, [V6]:PORT or unix:PATH")
@@ -84,6 +82,13 @@ Action serve_command(CliArguments app) {
       .capture_default_str();
   add_output(app, &options->output);
   return [options] { return run_serve(*options); };
+}
+
+}  // namespace
+
+const CommandGroup& serve_commands() {
+  static const CommandGroup group = {140, {{"serve", "the tuning daemon", declare}}};
+  return group;
 }
 
 }  // namespace lw

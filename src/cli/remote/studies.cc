@@ -20,7 +20,7 @@
 #include "src/cli/commands.h"
 #include "src/cli/failure_text.h"
 #include "src/cli/interrupt.h"
-#include "src/cli/remote/service.h"
+#include "src/cli/service/service.h"
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "src/serve/messages/errors.h"
@@ -388,9 +388,7 @@ absl::StatusOr<int> run_delete(const NamedOptions& options) {
   return first.ok() ? kDone : exit_code(first);
 }
 
-}  // namespace
-
-Action submit_command(CliArguments app) {
+Action declare_submit(CliArguments app) {
   auto options = std::make_shared<SubmitOptions>();
   add_workload(app, &options->workload, /*required=*/false);
   add_service(app, &options->service);
@@ -416,7 +414,7 @@ Action submit_command(CliArguments app) {
   return [options] { return run_submit(*options); };
 }
 
-Action watch_command(CliArguments app) {
+Action declare_watch(CliArguments app) {
   auto options = std::make_shared<NamedOptions>();
   app.add_option("STUDY", options->name, "studies/ID or ID").required();
   app.add_option("--after", options->after, "the number of the last event that was seen");
@@ -430,7 +428,7 @@ Action watch_command(CliArguments app) {
   };
 }
 
-Action studies_command(CliArguments app) {
+Action declare_studies(CliArguments app) {
   auto options = std::make_shared<NamedOptions>();
   app.add_option("STUDY", options->name, "one study, with its workloads");
   app.add_option("--filter", options->filter, "state = RUNNING AND client = \"ci\"");
@@ -440,7 +438,7 @@ Action studies_command(CliArguments app) {
   return [options] { return run_studies(*options); };
 }
 
-Action cancel_command(CliArguments app) {
+Action declare_cancel(CliArguments app) {
   auto options = std::make_shared<NamedOptions>();
   app.add_option("STUDY", options->name, "studies/ID or ID").required();
   app.add_option("--request-id", options->request_id, "of this request");
@@ -449,13 +447,26 @@ Action cancel_command(CliArguments app) {
   return [options] { return run_cancel(*options); };
 }
 
-Action delete_command(CliArguments app) {
+Action declare_delete(CliArguments app) {
   auto options = std::make_shared<NamedOptions>();
   app.add_option("STUDY", options->names, "studies/ID or ID, of studies that have ended")
       .required();
   add_service(app, &options->service);
   add_output(app, &options->output);
   return [options] { return run_delete(*options); };
+}
+
+}  // namespace
+
+const CommandGroup& studies_commands() {
+  static const CommandGroup group = {150, {
+      {"submit", "ask a daemon to tune workloads", declare_submit},
+      {"watch", "what happens in a study, as it happens", declare_watch},
+      {"studies", "a daemon's studies, or one of them", declare_studies},
+      {"cancel", "end a study; what was measured stays", declare_cancel},
+      {"delete", "forget studies that have ended; what was measured stays", declare_delete},
+  }};
+  return group;
 }
 
 }  // namespace lw

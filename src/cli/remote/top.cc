@@ -15,8 +15,8 @@
 #include "src/base/clock.h"
 #include "src/cli/commands.h"
 #include "src/cli/interrupt.h"
-#include "src/cli/remote/fleet_view.h"
-#include "src/cli/remote/service.h"
+#include "src/cli/service/fleet_view.h"
+#include "src/cli/service/service.h"
 
 namespace lw {
 namespace {
@@ -155,9 +155,7 @@ absl::StatusOr<int> run_top(const TopOptions& options) {
   return watch(options, channel, std::move(first));
 }
 
-}  // namespace
-
-Action top_command(CliArguments app) {
+Action declare(CliArguments app) {
   auto options = std::make_shared<TopOptions>();
   add_service(app, &options->service);
   app.add_option("--every", options->every_s, "seconds between pictures")
@@ -165,6 +163,15 @@ Action top_command(CliArguments app) {
   app.add_flag("--once", options->once, "one plain picture");
   app.add_flag("--json", options->json, "one JSON document");
   return [options] { return run_top(*options); };
+}
+
+}  // namespace
+
+const CommandGroup& top_commands() {
+  static const CommandGroup group = {210, {
+      {"top", "a service's devices, queue and studies, live", declare},
+  }};
+  return group;
 }
 
 }  // namespace lw

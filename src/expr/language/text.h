@@ -1,5 +1,5 @@
-// Text of programs beyond what loopwright/program.h offers: modules of `.te` files, instantiation, the
-// canonical form, suites.
+// Text of programs beyond what loopwright/program.h offers: modules of `.te` files, instantiation,
+// the canonical form, suites.
 #pragma once
 
 #include <map>

@@ -1,7 +1,10 @@
-// Elements of every type in memory, and the conversions of the floats narrower than f32. These round
-// to nearest, ties to even, straight from f64 (through f32 they would round twice); NaN stays NaN.
+// Elements of every type in memory, and the conversions of the floats narrower than f32. These
+// round to nearest, ties to even, straight from f64 (through f32 they would round twice); NaN stays
+// NaN.
 #include "src/expr/element.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -30,6 +33,25 @@ template <class T>
 void store_as(std::byte* data, int64_t index, T value) {
   std::memcpy(data + index * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
 }
+
+template <class T>
+int64_t load_integer_as(const std::byte* data, int64_t index) {
+  return static_cast<int64_t>(load_as<T>(data, index));
+}
+int64_t load_truth(const std::byte* data, int64_t index) {
+  return load_as<uint8_t>(data, index) != 0;
+}
+
+// By Type: the interpreter of kernels has little else to do.
+constexpr auto kIntegerLoads = [] {
+  std::array<int64_t (*)(const std::byte*, int64_t), kTypes> loads{};
+  for (size_t i = 0; i < loads.size(); ++i) {
+    const Type type = kTypeRows[i].type;
+    loads[i] = in_memory(type, [](auto zero) { return &load_integer_as<decltype(zero)>; });
+    if (type == Type::kBool) loads[i] = load_truth;
+  }
+  return loads;
+}();
 
 }  // namespace
 
@@ -67,10 +89,7 @@ double load_element(Type type, const std::byte* data, int64_t index) {
 
 int64_t load_integer(Type type, const std::byte* data, int64_t index) {
   if (is_float(type)) return float_to_int(Type::kI64, load_element(type, data, index));
-  return in_memory(type, [&](auto zero) {
-    const auto value = load_as<decltype(zero)>(data, index);
-    return type == Type::kBool ? value != 0 : static_cast<int64_t>(value);
-  });
+  return kIntegerLoads[static_cast<size_t>(type)](data, index);
 }
 
 void store_element(Type type, std::byte* data, int64_t index, double value) {

@@ -1,6 +1,7 @@
 // The loops of the engine: each instruction over one strip, and the accumulation of results.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "src/base/message.h"
 #include "src/expr/reference/engine.h"

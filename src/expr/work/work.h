@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "loopwright/bounds.h"
-#include "src/expr/type.h"
+#include "loopwright/type.h"
 
 namespace lw {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/expr/type.h"
+#include "loopwright/type.h"
 #include "src/measure/machine/hygiene.h"
 #include "src/measure/process/isolation.h"
 

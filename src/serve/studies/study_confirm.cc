@@ -198,7 +198,7 @@ absl::Status StudySearch::queue_look(Workload& w, const std::vector<std::string>
   batch.kind = BatchKind::kFinalists;
   batch.verify = true;
   batch.rounds = kRounds;
-  batch.incumbent_us = w.run->incumbent_us();
+  batch.incumbent_us = w.run->progress().best_us;
   for (const std::string& trace : traces) {
     Proposal& proposal = batch.proposals.emplace_back();
     proposal.text = trace;

@@ -208,7 +208,7 @@ absl::Status StudySearch::queue_jobs(int slots) {
   };
   const auto close_if_done = [this](Workload& w) -> absl::Status {
     if (w.run == nullptr || !w.run->done() || !w.out.empty()) return absl::OkStatus();
-    std::string note = w.run->incumbent_us() > 0 ? "" : "nothing valid was found";
+    std::string note = w.run->progress().best_us > 0 ? "" : "nothing valid was found";
     ASSIGN_OR_RETURN(const bool settled, confirm(w, &note));
     return settled ? close_workload(w, note) : absl::OkStatus();
   };
@@ -235,7 +235,7 @@ absl::Status StudySearch::queue_jobs(int slots) {
     }
     const int64_t left = count_left();
     w.run->set_trials(static_cast<int>(
-        std::min<int64_t>(1 << 30, w.run->trials() + w.run->trials_in_flight() + left)));
+        std::min<int64_t>(1 << 30, w.run->progress().trials + w.run->trials_in_flight() + left)));
     ASSIGN_OR_RETURN(const bool queued, queue_batch(w, static_cast<int>(std::min<int64_t>(
                                                            std::max<int64_t>(left, 1), 1 << 30))));
     if (queued) {
@@ -308,7 +308,8 @@ absl::Status StudySearch::close_workload(Workload& w, const std::string& note) {
     StudyWorkloadRow row = rows[w.row.position];
     row.done = true;
     row.given_us = given_us;
-    if (w.run != nullptr) note_last_resort(w.run->only_last_resort(), &row);  // known by now
+    // It is known by now.
+    if (w.run != nullptr) note_last_resort(w.run->search().only_last_resort(), &row);
     row.note += row.note.empty() || note.empty() ? note : concat("; ", note);
     w.row.note = row.note;
     RETURN_IF_ERROR(update_workload(tx, row));

@@ -160,12 +160,12 @@ absl::Status StudySearch::note_stored(Workload& workload) {
   return fenced([&, least_us](WriteTransaction& tx, Changes*) -> absl::Status {
     ASSIGN_OR_RETURN(std::vector<StudyWorkloadRow> rows, workloads_of(tx, id_));
     StudyWorkloadRow& row = rows[workload.row.position];
-    const SearchRun& run = *workload.run;
-    row.known = std::max(0, run.trials() - row.trials);
+    const SearchProgress& known = workload.run->progress();
+    row.known = std::max(0, known.trials - row.trials);
     row.least_us = least_us;
-    if (row.best_us == 0) row.best_us = run.incumbent_us();
-    if (row.zero_us == 0) row.zero_us = run.zero_us();
-    note_last_resort(run.only_last_resort(), &row);
+    if (row.best_us == 0) row.best_us = known.best_us;
+    if (row.zero_us == 0) row.zero_us = known.zero_us;
+    note_last_resort(workload.run->search().only_last_resort(), &row);
     return update_workload(tx, row);
   });
 }

@@ -1,4 +1,4 @@
-#include "src/cli/remote/service.h"
+#include "src/cli/service/service.h"
 
 #include <chrono>
 #include <ctime>

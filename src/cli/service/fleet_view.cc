@@ -1,7 +1,7 @@
 // Cells are cut and padded by characters (code points), colors are put around them afterwards. The
 // height is shared out: classes first, then studies and devices half each, one lending the other
 // what it does not need.
-#include "src/cli/remote/fleet_view.h"
+#include "src/cli/service/fleet_view.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "schedules/targets/target.h"
 #include "src/base/message.h"
 #include "src/cli/format.h"
-#include "src/cli/remote/service.h"
+#include "src/cli/service/service.h"
 #include "src/net/times.h"
 #include "tuner_db/records/messages.h"
 

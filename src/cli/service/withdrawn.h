@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "src/cli/remote/service.h"
+#include "src/cli/service/service.h"
 #include "tuner_db/ladder/withdrawn_list.h"
 
 namespace lw {

@@ -1,4 +1,4 @@
-#include "src/cli/local/examples.h"
+#include "src/cli/model/examples.h"
 
 #include <algorithm>
 #include <map>

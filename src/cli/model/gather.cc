@@ -1,4 +1,4 @@
-#include "src/cli/local/gather.h"
+#include "src/cli/model/gather.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "src/cli/remote/withdrawn.h"
+#include "src/cli/service/withdrawn.h"
 
 #include <algorithm>
 

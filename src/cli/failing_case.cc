@@ -1,4 +1,4 @@
-#include "src/cli/local/failing_case.h"
+#include "src/cli/failing_case.h"
 
 #include <filesystem>
 
@@ -8,7 +8,6 @@
 #include "src/api/tune_task.h"
 #include "src/base/clock.h"
 #include "src/base/files.h"
-#include "src/cli/commands.h"
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "src/measure/local.h"

@@ -357,9 +357,7 @@ void declare_upkeep(const Add& add, DbOptions* options) {
   clock.add_flag("--force", options->clock.force, "though a daemon may be at work");
 }
 
-}  // namespace
-
-Action db_command(CliArguments app) {
+Action declare(CliArguments app) {
   Subcommands<DbOptions> commands(app, nullptr);
   DbOptions* options = commands.options.get();
   const auto add = [&](const char* name, const char* help, Run run) {
@@ -371,6 +369,16 @@ Action db_command(CliArguments app) {
   declare_records(add, options);
   declare_upkeep(add, options);
   return commands.action();
+}
+
+}  // namespace
+
+const CommandGroup& db_commands() {
+  static const CommandGroup group = {90, {
+      {"db", "the schedule database: ls, show, stats, export, import, prune, check, snapshot, "
+             "backup, restore, withdraw, restore-record, withdrawn", declare},
+  }};
+  return group;
 }
 
 }  // namespace lw

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "src/cli/commands.h"
-#include "src/cli/remote/service.h"
+#include "src/cli/common.h"
+#include "src/cli/service/service.h"
 
 namespace lw {
 

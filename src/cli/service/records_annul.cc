@@ -1,9 +1,9 @@
 // `records annul | reinstate`: measurements that count for nothing any more, and those that do
 // again.
-#include "src/cli/remote/records_annul.h"
+#include "src/cli/service/records_annul.h"
 
 #include "loopwright/v1/schedule.grpc.pb.h"
-#include "src/cli/remote/lookup.h"
+#include "src/cli/service/lookup.h"
 #include "tuner_db/ladder/ladder.h"
 #include "tuner_db/records/messages.h"
 

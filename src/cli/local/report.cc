@@ -184,9 +184,7 @@ absl::StatusOr<int> run_report(const ReportOptions& options) {
   return kDone;
 }
 
-}  // namespace
-
-Action report_command(CliArguments app) {
+Action declare(CliArguments app) {
   auto options = std::make_shared<ReportOptions>();
   add_database(app, &options->database);
   add_output(app, &options->output);
@@ -195,6 +193,15 @@ Action report_command(CliArguments app) {
       "--no-machine", options->no_machine,
       "do not measure this machine: no roofs and no bounds (the figures are from another)");
   return [options] { return run_report(*options); };
+}
+
+}  // namespace
+
+const CommandGroup& report_commands() {
+  static const CommandGroup group = {110, {
+      {"report", "one HTML page of everything measured", declare},
+  }};
+  return group;
 }
 
 }  // namespace lw

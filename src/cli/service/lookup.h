@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "loopwright/v1/schedule.pb.h"
-#include "src/cli/remote/service.h"
+#include "src/cli/service/service.h"
 
 namespace lw {
 
@@ -16,6 +16,9 @@ struct Asked {
 // The workloads of the words, or of a suite's cases that they name. Errors are the words'.
 absl::StatusOr<std::vector<Asked>> asked_workloads(const WorkloadOptions& workload,
                                                    const std::string& suite);
+
+// Whether a rung of the ladder had something.
+bool is_there(const loopwright::v1::LookupResult& result);
 
 // One result for each, in their order; all of one snapshot where they fit into one call.
 absl::StatusOr<std::vector<loopwright::v1::LookupResult>> look_up_remotely(
