@@ -7,14 +7,15 @@ library(lw_learn FOLDERS src/learn SOURCES ${lw_withheld} USES lw_api ${ZSTD_LIB
 library(lw_ablation_runs SOURCES bench/ablation.cc USES lw_api)
 # Addresses, certificates, TLS and channels: of the service and of all who call it.
 library(lw_net FOLDERS src/net USES lw_tuner_db gRPC::grpc++ OpenSSL::SSL)
-library(lw_agent FOLDERS src/agent USES lw_api lw_net lw_services PRECOMPILE ${service_headers})
+library(lw_agent FOLDERS src/agent USES lw_api lw_net lw_services SERVICE)
 include(cmake/serve.cmake)
 # For compilers: look-ups that need no daemon, in C++ and C.
-library(lw_client FOLDERS src/client USES lw_api lw_net lw_services REUSE lw_agent)
+library(lw_client FOLDERS src/client USES lw_api lw_net lw_services SERVICE)
 
 file(GLOB lw_cli_sources CONFIGURE_DEPENDS src/cli/*.cc src/cli/*/*.cc)
 collect(lw_commands "src/cli/local;src/cli/remote" src/cli/commands.h lw::CommandGroup lw_command_table _commands)
 add_executable(loopwright ${lw_cli_sources} ${lw_commands})
-precompile(loopwright ${service_headers})
+build_quickly(loopwright)
+precompile(loopwright loopwright ${service_headers})
 target_compile_definitions(loopwright PRIVATE LOOPWRIGHT_VERSION="${PROJECT_VERSION}")
 target_link_libraries(loopwright PRIVATE lw_learn lw_agent lw_serve lw_client lw_peers CLI11::CLI11)

@@ -1,8 +1,6 @@
 # Vendor libraries to compare with: one shared object per file of src/peers/libraries that names a
 # library which is installed. Nothing else links them; src/peers/loader.h opens them at run time.
-file(GLOB lw_peers_sources CONFIGURE_DEPENDS src/peers/*.cc src/peers/match/*.cc)
-add_library(lw_peers STATIC ${lw_peers_sources})
-target_link_libraries(lw_peers PUBLIC lw_measure ${CMAKE_DL_LIBS})
+library(lw_peers FOLDERS src/peers src/peers/match USES lw_measure ${CMAKE_DL_LIBS})
 
 # peer(NAME SOURCE...): build/peers/lw_peer_NAME.so.
 function(peer name)

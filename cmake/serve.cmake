@@ -5,4 +5,4 @@ library(lw_serve FOLDERS src/serve src/serve/messages src/serve/rows src/serve/a
         SOURCES ${lw_page}
         USES lw_api lw_net lw_services prometheus-cpp::core PkgConfig::HTTPLIB OpenSSL::SSL
              absl::synchronization
-        REUSE lw_agent)
+        SERVICE)
