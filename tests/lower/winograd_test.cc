@@ -117,8 +117,10 @@ TEST(WinogradTest, TransformsAreUnrolledConstants) {
     ASSERT_TRUE(kernel.ok()) << kernel.status();
     // The transform's loop is the first of the body.
     const std::vector<Stmt> first = {kernel->body.front()};
-    EXPECT_EQ(count_ops(first, ExprOp::kAdd) + count_ops(first, ExprOp::kSub), additions) << m;
-    EXPECT_EQ(count_ops(first, ExprOp::kMul), products) << m;
+    const int vectors = 16 / lanes(*nest->target, Type::kF32);  // of this machine, a block
+    EXPECT_EQ(count_ops(first, ExprOp::kAdd) + count_ops(first, ExprOp::kSub), additions * vectors)
+        << m;
+    EXPECT_EQ(count_ops(first, ExprOp::kMul), products * vectors) << m;
   }
 }
 
