@@ -9,6 +9,7 @@
 
 namespace lw {
 
+// New ones go to the end: their numbers are in the hashes of kernels.
 enum class Type : uint8_t { kF64, kF32, kF16, kBF16, kI64, kI32, kI16, kI8, kU8, kBool };
 
 enum class TypeKind : uint8_t { kFloat, kSigned, kUnsigned, kBool };

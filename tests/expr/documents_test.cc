@@ -60,8 +60,8 @@ TEST(Documents, TheirPathsExist) {
   int paths = 0;
   for (const std::filesystem::path& file : documents()) {
     const std::string text = slurp(file.string());
-    const std::regex path("`((src|schedules|cost_model|tuner_db|bench|tests|fuzz|proto|examples|deploy)/"
-                          "[a-z0-9_/]+\\.[a-z]+)`");
+    const std::regex path("`((src|schedules|cost_model|tuner_db|bench|tests|fuzz|proto|include|cmake|docs|"
+                          "examples|deploy)/[a-z0-9_/]+\\.[a-z]+)`");
     for (std::sregex_iterator at(text.begin(), text.end(), path), end; at != end; ++at) {
       EXPECT_TRUE(std::filesystem::exists(kSource / (*at)[1].str())) << file << ": " << (*at)[1];
       ++paths;

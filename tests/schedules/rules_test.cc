@@ -7,7 +7,7 @@
 //   --- branches | tiles | declines
 //   the steps that the rule adds, "?" where a number is to be drawn; with their sketch's name,
 //   for each branch; "..." where it has none yet
-// as tests/text_cases.h says. A choice that every program has begins its title with "always".
+// as tests/support/text_cases.h says. A choice that every program has begins its title with "always".
 #include "schedules/space/rule.h"
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 //   steps
 //   --- nest | infeasible
 //   what print(Nest) gives, or the message of replay
-// as tests/text_cases.h says.
+// as tests/support/text_cases.h says.
 #include "schedules/steps.h"
 
 #include <algorithm>
