@@ -97,8 +97,9 @@ TEST(Bell, WakesWhoSleepsAndEndsAllSleep) {
   std::atomic<bool> due = false;
   std::thread sleeper([&] {
     EXPECT_TRUE(bell.sleep([&] {
+      const bool is_due = due;             // as it was before anybody can know that it was asked
       ++asked;
-      return Bell::Clock::now() + (due ? std::chrono::hours(0) : std::chrono::hours(1));
+      return Bell::Clock::now() + (is_due ? std::chrono::hours(0) : std::chrono::hours(1));
     }));
   });
   while (asked == 0) std::this_thread::yield();
