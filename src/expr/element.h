@@ -10,22 +10,27 @@
 namespace lw {
 
 // A float type that is narrower than f32. With sign and fraction in the places of f32's, only the
-// exponent counts from elsewhere: a product by a power of two makes it right, that of subnormal
-// numbers too.
+// exponent counts from elsewhere, but for subnormal numbers, which are multiples of the least: as
+// integers, so that a caller's mode that has no subnormal f32 changes nothing. A type with f32's
+// exponents is f32's upper part.
 struct NarrowFloat {
   explicit NarrowFloat(Type type);
   float value(uint32_t bits) const {
     const uint32_t size = bits & (sign - 1), placed = size << lost;
-    const uint32_t finite = std::bit_cast<uint32_t>(std::bit_cast<float>(placed) * factor);
+    const uint32_t finite = size >= normal || is_upper_part()
+                                ? placed + rebias
+                                : std::bit_cast<uint32_t>(static_cast<float>(size) * least);
     const uint32_t found = size < infinity ? finite : placed | 0x7f800000;
     return std::bit_cast<float>(found | (bits & sign) << to_sign);
   }
   uint32_t bits(double value) const;       // rounded
+  bool is_upper_part() const { return rebias == 0; }
 
   Type type;
   int lost, to_sign;                       // bits of f32's fraction; the sign's way to f32's
-  uint32_t sign, infinity;                 // their bits
-  float factor;
+  uint32_t sign, infinity, normal;         // their bits; the least normal number's
+  uint32_t rebias;                         // from its exponents to f32's, in their place
+  float least;                             // positive number
 };
 
 // Element access in any type (integers converted to double; i64 beyond 2^53 loses bits).

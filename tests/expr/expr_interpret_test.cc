@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -162,6 +163,31 @@ TEST(Interpret, NarrowFloatsRoundTrip) {
   EXPECT_EQ(round_f16(65519.999), 65504);
   EXPECT_EQ(round_f16(-65520), -INFINITY);
 }
+
+TEST(Interpret, NaNsKeepTheirPayloadWhereTheTypeIsTheUpperPartOfF32) {
+  const uint32_t nan = 0xffd50000;         // quiet, negative
+  uint16_t stored = 0;
+  store_element(Type::kBF16, reinterpret_cast<std::byte*>(&stored), 0, std::bit_cast<float>(nan));
+  EXPECT_EQ(stored, nan >> 16);
+  store_element(Type::kF16, reinterpret_cast<std::byte*>(&stored), 0, std::bit_cast<float>(nan));
+  EXPECT_EQ(stored, 0xfe00);
+}
+
+#ifdef __x86_64__
+// A program that links the reference may run with subnormal numbers switched off.
+TEST(Interpret, SubnormalsOfF16AreThereInEveryMode) {
+  for (uint16_t bits = 1; bits < 0x400; ++bits) {
+    const unsigned mode = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(mode | 0x8040);  // to zero, as results and as operands
+    const double value = load_element(Type::kF16, reinterpret_cast<const std::byte*>(&bits), 0);
+    uint16_t back = 0;
+    store_element(Type::kF16, reinterpret_cast<std::byte*>(&back), 0, value);
+    __builtin_ia32_ldmxcsr(mode);
+    EXPECT_EQ(value, std::ldexp(bits, -24));
+    EXPECT_EQ(back, bits);
+  }
+}
+#endif
 
 TEST(Interpret, EffortIsBounded) {
   Program program = parse("in X: f32[8]\nout Y[i: 8] = sum[k: 1000000, l: 1000000](X[i])");

@@ -61,15 +61,25 @@ NarrowFloat::NarrowFloat(Type narrow)
       to_sign(32 - row_of(narrow).bits),
       sign(1u << (row_of(narrow).bits - 1)),
       infinity(((1u << row_of(narrow).exponent_bits) - 1) << row_of(narrow).fraction_bits),
-      factor(static_cast<float>(
-          power_of_two(max_exponent(Type::kF32) - max_exponent(narrow)))) {}
+      normal(1u << row_of(narrow).fraction_bits),
+      rebias(static_cast<uint32_t>(max_exponent(Type::kF32) - max_exponent(narrow))
+             << row_of(Type::kF32).fraction_bits),
+      least(static_cast<float>(
+          power_of_two(min_exponent(narrow) - row_of(narrow).fraction_bits))) {}
 
 uint32_t NarrowFloat::bits(double value) const {
   const uint32_t negative = std::signbit(value) ? sign : 0;
-  if (std::isnan(value)) return negative | infinity | infinity >> 1;
+  const uint32_t quiet = normal >> 1;
+  if (std::isnan(value) && is_upper_part()) {  // with its payload
+    return std::bit_cast<uint32_t>(static_cast<float>(value)) >> to_sign | quiet;
+  }
+  if (std::isnan(value)) return negative | infinity | quiet;
   const float size = static_cast<float>(std::fabs(round_to(type, value)));
   if (std::isinf(size)) return negative | infinity;
-  return negative | std::bit_cast<uint32_t>(size / factor) >> lost;
+  if (size < smallest_normal(type) && !is_upper_part()) {
+    return negative | static_cast<uint32_t>(size / least);
+  }
+  return negative | (std::bit_cast<uint32_t>(size) - rebias) >> lost;
 }
 
 double round_to(Type type, double value) {
