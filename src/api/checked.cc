@@ -56,6 +56,10 @@ absl::Status check_in_worker(const Task& task, const Choice& choice) {
 absl::StatusOr<Choice> checked(const Task& task, const LookupAnswer& answer,
                                std::vector<std::string>* notes) {
   Choice choice = as_choice(answer);
+  if (choice.kernel == nullptr) {
+    return absl::NotFoundError(concat("no schedule of '", task.workload().source_words,
+                                      "' was found, so there is nothing to check"));
+  }
   if (is_verified(choice)) return choice;
   absl::Status passed = check_in_worker(task, choice);
   if (passed.ok()) return choice;

@@ -22,6 +22,10 @@ absl::Status refused(int code) {
 }  // namespace
 
 absl::StatusOr<Artifact> build(const Task& task, const Choice& choice) {
+  if (choice.kernel == nullptr) {
+    return absl::NotFoundError(concat("no schedule of '", task.workload().source_words,
+                                      "' was found, so there is nothing to build"));
+  }
   return task.backend().build(*choice.kernel, *task.target());
 }
 

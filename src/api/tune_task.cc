@@ -192,7 +192,8 @@ absl::StatusOr<Choice> tune(const Task& task, Store& store, const TuningOptions&
     };
   }
   ASSIGN_OR_RETURN(const TuneResult tuned, tune_task(task, store, search, nullptr, hooks));
-  if (tuned.best.measurement.trace.empty()) {
+  const Measurement& best = tuned.best.measurement;
+  if (best.verdict != Verdict::kOk || best.time_us <= 0 || !best.verified) {
     return absl::NotFoundError(concat("no schedule of '", task.workload().source_words,
                                       "' was valid in ", tuned.trials, " trials"));
   }
