@@ -4,13 +4,14 @@ cmake_minimum_required(VERSION 3.25)       # a script of its own: policies are a
 set(prefix ${BINARY_DIR}/package_test/prefix)
 set(work ${BINARY_DIR}/package_test/build)
 file(REMOVE_RECURSE ${BINARY_DIR}/package_test)
+file(MAKE_DIRECTORY ${BINARY_DIR}/package_test)
 foreach(command
     "${CMAKE_COMMAND};--install;${BINARY_DIR};--prefix;${prefix}"
     "${CMAKE_COMMAND};-G;Ninja;-S;${SOURCE_DIR}/tests/package;-B;${work};-DCMAKE_PREFIX_PATH=${prefix}"
     "${CMAKE_COMMAND};--build;${work}"
     "${work}/consumer"
     "${work}/consumer_in_c")
-  execute_process(COMMAND ${command} RESULT_VARIABLE failed OUTPUT_VARIABLE out ERROR_VARIABLE out)
+  execute_process(COMMAND ${command} WORKING_DIRECTORY ${BINARY_DIR}/package_test RESULT_VARIABLE failed OUTPUT_VARIABLE out ERROR_VARIABLE out)
   if(failed)
     message(FATAL_ERROR "${command}\n${out}")
   endif()
