@@ -55,7 +55,8 @@ struct LookupAnswer {
   // default, and where nothing is known of the work.
   std::optional<double> predicted_us;
   std::vector<std::string> notes;  // records passed over, and why
-  std::shared_ptr<const Nest> nest;      // null when there is no trace; so is
+  // Null when there is no trace.
+  std::shared_ptr<const Nest> nest;
   std::shared_ptr<const Kernel> kernel;
 
   // Of the record: its time (0: there is no record), where that comes from ("measured", "emulated",

@@ -57,7 +57,7 @@ constexpr bool is_narrow(Type type) { return register_type(type) != type; }
 constexpr std::string_view type_name(Type type) { return row_of(type).name; }
 bool parse_type(std::string_view name, Type* type);
 
-// Of float types: the exponents of normal numbers, the smallest and largest of these.
+// The exponents of normal numbers, the smallest and largest of these. REQUIRE: a float type.
 constexpr int max_exponent(Type type) { return (1 << (row_of(type).exponent_bits - 1)) - 1; }
 constexpr int min_exponent(Type type) { return 1 - max_exponent(type); }
 constexpr double power_of_two(int exponent) {  // a normal f64

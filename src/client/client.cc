@@ -203,7 +203,7 @@ std::vector<Found> ScheduleClient::Impl::find(const std::vector<LookupRequest>& 
 
 // In time, rather than well.
 absl::StatusOr<ClientAnswer> ScheduleClient::Impl::settle_one(const Task& task, Found found,
-                                                        const Stop& stop) {
+                                                              const Stop& stop) {
   absl::StatusOr<ClientAnswer> answer = settle_well(task, std::move(found), stop);
   if (!absl::IsDeadlineExceeded(answer.status())) return answer;
   LookupOptions nothing;
@@ -214,7 +214,7 @@ absl::StatusOr<ClientAnswer> ScheduleClient::Impl::settle_one(const Task& task, 
 }
 
 absl::StatusOr<ClientAnswer> ScheduleClient::Impl::settle_well(const Task& task, Found found,
-                                                         const Stop& stop) {
+                                                               const Stop& stop) {
   LookupOptions options;
   options.stop = stop;
   options.ladder = options_.ladder;

@@ -101,7 +101,10 @@ constexpr ExprOpRow kExprOpRows[kExprOps] = {
 };
 static_assert([] {
   for (int i = 0; i < kExprOps; ++i) {
-    if (kExprOpRows[i].op != static_cast<ExprOp>(i)) return false;
+    const ExprOpRow& row = kExprOpRows[i];
+    if (row.op != static_cast<ExprOp>(i)) return false;
+    // apply_float() of one operand calls it.
+    if (row.operands == 1 && row.takes != kBool && row.value == nullptr) return false;
   }
   return true;
 }());

@@ -1,6 +1,6 @@
 // The operations of expressions as rows of one table: what they are called, what they take and, of
 // the functions of one float, what they are and what the reference has to know of them. A function
-// is its line in ExprOp (type.h), its row here, its word in C++ (loopwright/builder.h), its cost
+// is its line in ExprOp (loopwright/type.h), its row here, its word in C++ (loopwright/builder.h), its cost
 // (schedules/costs.cc) and its code (src/build/llvm_math.cc).
 #pragma once
 

@@ -24,9 +24,9 @@ class ServiceParts : public testing::Test {
   }
 
   Scratch scratch_;
-  const std::unique_ptr<Core> core_ = *Core::open(*open_sqlite(scratch_.file, {}), quick_service());
   std::mutex mutex_;                       // guards the next
   std::vector<Changes> told_;
+  const std::unique_ptr<Core> core_ = *Core::open(*open_sqlite(scratch_.file, {}), quick_service());
 };
 
 TEST_F(ServiceParts, StudiesTellWhatBecomesOfThem) {

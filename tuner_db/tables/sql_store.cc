@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

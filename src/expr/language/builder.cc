@@ -1,5 +1,4 @@
 // The builder: each call makes the node that the parser would make of the same text.
-
 #include "loopwright/builder.h"
 
 #include "src/base/check.h"

@@ -43,8 +43,8 @@ using Forgotten = std::map<std::string, int64_t>;
 // The kind of what is to be forgotten next, for forget_piece(); -1: there is nothing. Rows of
 // studies that somebody deleted come first.
 absl::StatusOr<int> what_to_forget(Transaction& tx, const Retention& retention, int64_t now_ms);
-// Forgets at most some `most` rows of that kind, and counts them. Re-runnable; `gone`
-// is only added to.
+// Forgets at most some `most` rows of that kind, and counts them. Re-runnable; `gone` is only
+// added to.
 absl::Status forget_piece(WriteTransaction& tx, const Retention& retention, int kind,
                           int64_t now_ms, int most, Forgotten* gone);
 // How many would go now.

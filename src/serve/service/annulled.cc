@@ -86,7 +86,7 @@ absl::Status Schedules::mark_measurements(const Caller& caller, std::string_view
     core_.changed(*changes);
     response->set_measurements(response->measurements() + changed_rows);
     for (const Key& key : keys) {
-      keeper_.update(key);                      // after the answer nobody is given it
+      keeper_.update(key);                 // after the answer nobody is given it
       if (std::find(all.begin(), all.end(), key) != all.end() || all.size() >= kKeysShown) continue;
       all.push_back(key);
       *response->add_keys() = to_proto(key);

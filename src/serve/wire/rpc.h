@@ -11,7 +11,6 @@
 #include <string>
 
 #include "src/serve/messages/errors.h"
-#include "src/serve/rows/audit.h"
 #include "src/serve/service/service.h"
 #include "src/serve/wire/executor.h"
 
