@@ -300,7 +300,6 @@ struct DatabaseOptions {
   // A PostgreSQL on another machine is spoken to though nothing proves that it is the one.
   bool insecure = false;
 };
-using SqliteOptions = DatabaseOptions;
 absl::StatusOr<std::unique_ptr<Store>> open_sqlite_store(const std::string& path,
                                                          const DatabaseOptions& options = {});
 // A file's path, or "postgres://USER@HOST:PORT/NAME" (see database.h).

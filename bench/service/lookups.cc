@@ -156,7 +156,7 @@ void bench_lookup(const ServiceBenchOptions& options, ServiceReport& report) {
     report.tell("lookup", "the daemon's processor time for all of that",
                 daemon.process->cpu_s() - cpu, "s");
   }
-  SqliteOptions read_only;
+  DatabaseOptions read_only;
   read_only.read_only = true;
   const std::unique_ptr<Store> store = *open_sqlite_store(file, read_only);
   LadderIndex index(*store);
@@ -171,7 +171,7 @@ void bench_lookup(const ServiceBenchOptions& options, ServiceReport& report) {
 void bench_snapshot(const ServiceBenchOptions& options, ServiceReport& report) {
   const std::string file = large_database(options, report);
   const std::string shot = options.folder + "/bench.lws";
-  SqliteOptions read_only;
+  DatabaseOptions read_only;
   read_only.read_only = true;
   const std::unique_ptr<Store> store = *open_sqlite_store(file, read_only);
   double begin = now();

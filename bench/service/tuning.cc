@@ -33,7 +33,7 @@ std::string fresh(const std::string& file) {
 }
 
 void read_outcome(const std::string& file, Tuned* tuned) {
-  SqliteOptions read_only;
+  DatabaseOptions read_only;
   read_only.read_only = true;
   const std::unique_ptr<Store> store = *open_sqlite_store(file, read_only);
   const std::vector<Key> keys = *store->keys();

@@ -105,14 +105,14 @@ struct Scratch {
 
 // ---- files and processes
 
-inline SqliteOptions patience(double seconds) {
-  SqliteOptions options;
+inline DatabaseOptions patience(double seconds) {
+  DatabaseOptions options;
   options.patience_s = seconds;
   return options;
 }
 
-inline SqliteOptions read_only() {
-  SqliteOptions options = patience(0.2);
+inline DatabaseOptions read_only() {
+  DatabaseOptions options = patience(0.2);
   options.read_only = true;
   return options;
 }

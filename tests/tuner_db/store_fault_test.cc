@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 
 // Expects that opening `file` fails so, naming the file, and that its bytes stay as they are.
 void expect_refused(const std::string& file, absl::StatusCode code, const std::string& words,
-                    const SqliteOptions& options = patience(0.2)) {
+                    const DatabaseOptions& options = patience(0.2)) {
   const std::string before = slurp(file);
   const auto store = open_sqlite_store(file, options);
   ASSERT_FALSE(store.ok());
