@@ -10,17 +10,14 @@ if(LOOPWRIGHT_SANITIZE)
 endif()
 add_executable(lw_bench bench/main.cc bench/cases.cc bench/compare.cc
                bench/plain_loops.cc bench/report.cc bench/tuner.cc)
-precompile(lw_bench lw_base)
 target_link_libraries(lw_bench PRIVATE lw_peers lw_measure CLI11::CLI11 nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 
 # Candidates a second, replayed and scored.
 add_executable(lw_throughput bench/throughput.cc)
-precompile(lw_throughput lw_base)
 target_link_libraries(lw_throughput PRIVATE lw_cost_model)
 
 # The service's numbers: daemons and agents in processes of their own, and this to load them.
 file(GLOB lw_service_bench_sources CONFIGURE_DEPENDS bench/service/*.cc)
 add_executable(lw_service_bench ${lw_service_bench_sources})
-precompile(lw_service_bench lw_agent)
 target_link_libraries(lw_service_bench PRIVATE lw_serve lw_client CLI11::CLI11 nlohmann_json::nlohmann_json)
 add_dependencies(lw_service_bench loopwright)
