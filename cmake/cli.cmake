@@ -6,7 +6,7 @@ embed_texts(lw_withheld bench/workloads "ansor.json" withheld_suite_texts)
 library(lw_learn FOLDERS src/learn SOURCES ${lw_withheld} USES lw_api ${ZSTD_LIBRARY})
 library(lw_ablation_runs SOURCES bench/ablation.cc USES lw_api)
 # Addresses, certificates, TLS and channels: of the service and of all who call it.
-library(lw_net FOLDERS src/net USES lw_tuner_db gRPC::grpc++ OpenSSL::SSL)
+library(lw_net FOLDERS src/net USES lw_tuner_db gRPC::grpc++ OpenSSL::SSL ALONE)
 library(lw_agent FOLDERS src/agent USES lw_api lw_net lw_services SERVICE)
 include(cmake/serve.cmake)
 # For compilers: look-ups that need no daemon, in C++ and C.
