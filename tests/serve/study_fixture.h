@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "schedules/targets/target.h"
 #include "tests/support/daemon_fixture.h"
 #include "tuner_db/records/messages.h"
 
