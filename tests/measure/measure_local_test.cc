@@ -21,6 +21,7 @@
 namespace lw {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 constexpr char kMatmul[] = R"(
@@ -218,7 +219,11 @@ TEST_P(LocalTest, ReadingItsOwnOutputIsWrong) {
 
 TEST_P(LocalTest, WriteIntoInputIsACrashThatNamesTheInput) {
   const Outcome bad = bad_then_good(first("r0 = const 0\nstore B[32] = r0 stride 1\n"));
-  expect_wild(bad, Verdict::kCrash, "SIGSEGV: write at byte 128 of input B");
+  expect_wild(bad, Verdict::kCrash, " of input B");
+  // Which of the vector's 96 bytes are stored first is the code generator's choice.
+  if (!refuses()) {
+    EXPECT_THAT(bad.detail, ContainsRegex("SIGSEGV: write at byte (128|1[3-9][0-9]|2[01][0-9]) of"));
+  }
 }
 
 TEST_P(LocalTest, WritePastTheEndIsACrashThatNamesTheOutput) {
