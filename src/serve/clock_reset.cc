@@ -45,22 +45,16 @@ std::vector<Moments> moments(int64_t present_ms) {
   return all;
 }
 
-absl::StatusOr<int64_t> one(Query query) {
-  const int64_t value = query.next() ? query.integer(0) : 0;
-  RETURN_IF_ERROR(query.status());
-  return value;
-}
-
 absl::StatusOr<ClockState> look(Transaction& tx, int64_t present_ms) {
   ClockState state;
   state.present_ms = present_ms;
-  ASSIGN_OR_RETURN(state.stored_ms, one(tx.query("SELECT time_ms FROM clock")));
+  ASSIGN_OR_RETURN(state.stored_ms, one_integer(tx.query("SELECT time_ms FROM clock")));
   for (const Moments& moment : moments(present_ms)) {
     if (moment.table == "clock") continue;
     ASSIGN_OR_RETURN(const int64_t rows,
-                     one(tx.query(concat("SELECT count(*) FROM ", sql_name(moment.table),
-                                         " WHERE ", moment.column, " > ?"),
-                                  moment.latest_ms)));
+                     one_integer(tx.query(concat("SELECT count(*) FROM ", sql_name(moment.table),
+                                                 " WHERE ", moment.column, " > ?"),
+                                          moment.latest_ms)));
     if (rows > 0) state.ahead.emplace_back(concat(moment.table, ".", moment.column), rows);
   }
   return state;

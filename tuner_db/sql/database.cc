@@ -20,6 +20,12 @@ absl::Status Query::run() {
   return status();
 }
 
+absl::StatusOr<int64_t> one_integer(Query query) {
+  const int64_t value = query.next() ? query.integer(0) : 0;
+  RETURN_IF_ERROR(query.status());
+  return value;
+}
+
 thread_local bool Database::keeps_house_ = false;
 
 namespace {

@@ -98,6 +98,9 @@ class Query {
   std::unique_ptr<PreparedStatement> statement_;
 };
 
+// The first column of its only row; 0 when there is none.
+absl::StatusOr<int64_t> one_integer(Query query);
+
 // One connection of an implementation, used by one thread at a time. Used by Database and
 // Transaction only.
 class Connection {

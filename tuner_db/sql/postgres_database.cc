@@ -57,13 +57,6 @@ void back_off(int attempt) {
       full_us / 2 + static_cast<int64_t>(hash % static_cast<uint64_t>(full_us))));
 }
 
-absl::StatusOr<int64_t> integer(Transaction& tx, std::string_view sql) {
-  Query rows = tx.query(sql);
-  const int64_t value = rows.next() ? rows.integer(0) : 0;
-  RETURN_IF_ERROR(rows.status());
-  return value;
-}
-
 }  // namespace
 
 class PostgresDatabase : public Database {
@@ -219,7 +212,7 @@ absl::Status PostgresDatabase::read_transaction(
 absl::StatusOr<int64_t> PostgresDatabase::integer_outside(std::string_view sql) {
   int64_t value = 0;
   RETURN_IF_ERROR(read(options_.patience_s, [&](Transaction& tx) -> absl::Status {
-    ASSIGN_OR_RETURN(value, integer(tx, sql));
+    ASSIGN_OR_RETURN(value, one_integer(tx.query(sql)));
     return absl::OkStatus();
   }));
   return value;
@@ -261,15 +254,16 @@ void PostgresDatabase::unlock_outside(int64_t name) {
 absl::StatusOr<bool> PostgresDatabase::has_schema(Transaction& tx) {
   if (is_migrated_) return true;
   ASSIGN_OR_RETURN(const int64_t tables,
-                   integer(tx, "SELECT count(*) FROM pg_tables WHERE schemaname = "
-                               "current_schema() AND tablename = 'loopwright_schema'"));
+                   one_integer(tx.query("SELECT count(*) FROM pg_tables WHERE schemaname = "
+                                        "current_schema() AND tablename = 'loopwright_schema'")));
   return tables > 0;
 }
 
 absl::StatusOr<int> PostgresDatabase::schema_version(Transaction& tx) {
   ASSIGN_OR_RETURN(const bool there, has_schema(tx));
   if (!there) return 0;
-  ASSIGN_OR_RETURN(const int64_t version, integer(tx, "SELECT version FROM loopwright_schema"));
+  ASSIGN_OR_RETURN(const int64_t version,
+                   one_integer(tx.query("SELECT version FROM loopwright_schema")));
   return static_cast<int>(version);
 }
 
@@ -307,10 +301,10 @@ absl::Status PostgresDatabase::open() {
   int version = 0;
   int64_t tables = 0, schemas = 0;
   RETURN_IF_ERROR(read(options_.patience_s, [&](Transaction& tx) -> absl::Status {
-    ASSIGN_OR_RETURN(schemas, integer(tx, "SELECT count(current_schema())"));
+    ASSIGN_OR_RETURN(schemas, one_integer(tx.query("SELECT count(current_schema())")));
     ASSIGN_OR_RETURN(version, schema_version(tx));
-    ASSIGN_OR_RETURN(tables, integer(tx, "SELECT count(*) FROM pg_tables WHERE schemaname = "
-                                         "current_schema()"));
+    ASSIGN_OR_RETURN(tables, one_integer(tx.query("SELECT count(*) FROM pg_tables WHERE "
+                                                  "schemaname = current_schema()")));
     return absl::OkStatus();
   }));
   auto refuse = [&](const std::string& what) {
@@ -336,8 +330,8 @@ absl::Status PostgresDatabase::open() {
 absl::StatusOr<int64_t> PostgresDatabase::last_given(Transaction& tx, const std::string& table) {
   Query name = tx.query("SELECT pg_get_serial_sequence(quote_ident(?), 'id')", table);
   if (!name.next() || name.text(0).empty()) return 0;
-  return integer(tx, concat("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM ",
-                            name.text(0)));
+  return one_integer(tx.query(concat("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM ",
+                                     name.text(0))));
 }
 
 absl::Status PostgresDatabase::set_last_given(WriteTransaction& tx, const std::string& table,

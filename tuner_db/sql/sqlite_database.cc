@@ -25,12 +25,6 @@ namespace {
 constexpr int kFoldPages = 1000;
 constexpr int kTruncatePages = 16384;      // 64 MiB
 
-absl::StatusOr<int64_t> one_integer(Query query) {
-  const int64_t value = query.next() ? query.integer(0) : 0;
-  RETURN_IF_ERROR(query.status());
-  return value;
-}
-
 }  // namespace
 
 SqliteDatabase::SqliteDatabase(const DatabaseOptions& options)

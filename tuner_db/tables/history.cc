@@ -21,12 +21,6 @@ constexpr size_t kRowsAtOnce = 32;         // of a statement: what is read for n
 constexpr char kByCandidate[] = "candidates c CROSS JOIN measurements m";
 constexpr char kById[] = "measurements m CROSS JOIN candidates c";
 
-absl::StatusOr<int64_t> number(Query query) {
-  const int64_t value = query.next() ? query.integer(0) : 0;
-  RETURN_IF_ERROR(query.status());
-  return value;
-}
-
 absl::StatusOr<std::vector<int64_t>> numbers(Query query) {
   std::vector<int64_t> all;
   while (query.next()) all.push_back(query.integer(0));
@@ -35,7 +29,7 @@ absl::StatusOr<std::vector<int64_t>> numbers(Query query) {
 }
 
 absl::StatusOr<int64_t> last_id(Transaction& tx) {
-  return number(tx.query("SELECT max(id) FROM measurements"));
+  return one_integer(tx.query("SELECT max(id) FROM measurements"));
 }
 
 // More than kLookedAt: the key has others too. In no order.
@@ -93,7 +87,7 @@ absl::StatusOr<Ids> find_ids(Transaction& tx, int64_t key, const HistoryRequest&
 
 absl::StatusOr<int64_t> find_key_id(Transaction& tx, const Key& key) {
   static const std::string sql = concat("SELECT id FROM keys WHERE ", column_conditions<Key>());
-  return number(tx.query(sql, key));
+  return one_integer(tx.query(sql, key));
 }
 
 absl::StatusOr<HistoryPiece> read_history(Transaction& tx, int64_t key,

@@ -42,10 +42,7 @@ Query by_key(Transaction& tx, const char* verb, const Key& key) {
 }
 
 absl::StatusOr<int64_t> clock_of(Transaction& tx) {
-  Query query = tx.query(concat("SELECT ", tx.database().clock_sql()));
-  const int64_t now_ms = query.next() ? query.integer(0) : 0;
-  RETURN_IF_ERROR(query.status());
-  return now_ms;
+  return one_integer(tx.query(concat("SELECT ", tx.database().clock_sql())));
 }
 
 // `locked`: the claim's lock is ours, so whoever the row names is gone.

@@ -29,13 +29,6 @@ absl::Status count_by(Transaction& tx, const char* sql, Json* counts) {
   return query.status();
 }
 
-absl::StatusOr<int64_t> one_number(Transaction& tx, const char* sql) {
-  Query query = tx.query(sql);
-  const int64_t value = query.next() ? query.integer(0) : 0;
-  RETURN_IF_ERROR(query.status());
-  return value;
-}
-
 Json parsed_object(const std::string& text) {
   Json value = Json::parse(text, nullptr, false);
   return value.is_object() ? value : Json::object();
@@ -103,14 +96,14 @@ absl::StatusOr<Json> view_overview(const ViewContext& context) {
          {std::pair{"queued", "SELECT count(*) FROM jobs WHERE state = 'queued'"},
           std::pair{"leased", "SELECT count(*) FROM jobs WHERE state = 'leased'"},
           std::pair{"dead", "SELECT count(*) FROM jobs WHERE state = 'dead'"}}) {
-      ASSIGN_OR_RETURN(const int64_t count, one_number(tx, sql));
+      ASSIGN_OR_RETURN(const int64_t count, one_integer(tx.query(sql)));
       jobs[name] = count;
     }
     // The newest id stands for the count: measurements are append-only, and counting a million
     // rows takes longer than the page may.
     ASSIGN_OR_RETURN(const int64_t measurements,
-                     one_number(tx, "SELECT max(id) FROM measurements"));
-    ASSIGN_OR_RETURN(const int64_t keys, one_number(tx, "SELECT max(id) FROM keys"));
+                     one_integer(tx.query("SELECT max(id) FROM measurements")));
+    ASSIGN_OR_RETURN(const int64_t keys, one_integer(tx.query("SELECT max(id) FROM keys")));
     view["measurements"] = measurements;
     view["schedules"] = keys;
     const int64_t since = since_ms(context);
@@ -241,7 +234,7 @@ absl::StatusOr<Json> view_timeline(const ViewContext& context) {
   Json jobs = Json::array();
   const int64_t since = context.now_ms - kTimeline_ms;
   RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
-    ASSIGN_OR_RETURN(const int64_t newest, one_number(tx, "SELECT max(id) FROM jobs"));
+    ASSIGN_OR_RETURN(const int64_t newest, one_integer(tx.query("SELECT max(id) FROM jobs")));
     Query row = tx.query(
         "SELECT id, study, position, state, attempt, device, CASE WHEN leased_ms > 0 THEN "
         "leased_ms "
@@ -280,7 +273,8 @@ absl::StatusOr<Json> view_failures(const ViewContext& context) {
   std::map<std::string, std::vector<int64_t>> by_verdict;
   int64_t read = 0, oldest = context.now_ms;
   RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
-    ASSIGN_OR_RETURN(const int64_t newest, one_number(tx, "SELECT max(id) FROM measurements"));
+    ASSIGN_OR_RETURN(const int64_t newest,
+                     one_integer(tx.query("SELECT max(id) FROM measurements")));
     Query row = tx.query(
         "SELECT verdict, unix_ms FROM measurements WHERE id > ? ORDER BY id DESC LIMIT ?",
         newest - kFailureRows, kFailureRows);

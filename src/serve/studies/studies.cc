@@ -131,14 +131,6 @@ absl::StatusOr<WorkloadRow> check_workload(v1::StudyWorkload& workload, const st
   return workload_row(*program, workload.source_words());
 }
 
-absl::StatusOr<int64_t> count_of(Transaction& tx, std::string_view sql, std::string_view value) {
-  Query query = value.empty() ? tx.query(sql) : tx.query(sql, value);
-  int64_t count = 0;
-  if (query.next()) count = query.integer(0);
-  RETURN_IF_ERROR(query.status());
-  return count;
-}
-
 absl::StatusOr<v1::StudyProgress> progress_of(Transaction& tx, const StudyRow& row,
                                               int64_t now_ms) {
   v1::StudyProgress progress;
@@ -214,10 +206,10 @@ absl::StatusOr<StudyRow> create_study(WriteTransaction& tx, const CheckedSpec& c
   RETURN_IF_ERROR(check_memory(tx, checked));
   Usage usage;
   ASSIGN_OR_RETURN(usage.active_studies,
-                   count_of(tx, "SELECT count(*) FROM studies WHERE client = ? "
-                                "AND state IN ('queued', 'running')", client.name));
+                   one_integer(tx.query("SELECT count(*) FROM studies WHERE client = ? "
+                                        "AND state IN ('queued', 'running')", client.name)));
   ASSIGN_OR_RETURN(usage.queued_jobs,
-                   count_of(tx, "SELECT count(*) FROM jobs WHERE state = 'queued'", ""));
+                   one_integer(tx.query("SELECT count(*) FROM jobs WHERE state = 'queued'")));
   ASSIGN_OR_RETURN(usage.kept, client_use(tx, identity_text(client)));
   RETURN_IF_ERROR(check_new_study(quotas, client.name, usage,
                                   {checked.spec.workloads_size(), checked.spec.trials(),
