@@ -18,6 +18,7 @@
 #include "src/peers/match/match.h"
 #include "src/search/search.h"
 #include "tests/kernels/random_shapes.h"
+#include "tests/measure/peer_inputs.h"
 #include "tests/support/scheduled_kernels.h"
 
 namespace lw {
@@ -195,6 +196,7 @@ void Agreement::check_shape(const OpDefinition& op, const RandomShape& shape, in
                             Rng rng) {
   const std::vector<std::string> weights = weights_of(op, shape.program), none;
   in_ = fitting_inputs(shape.program, rng);
+  keep_pairs_in_i16(shape.program, in_);
   want_ = reference(shape.program, in_);
   edges_ = in_;
   for (size_t i = 0; i < edges_.size(); ++i)

@@ -3,13 +3,13 @@
 
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
-#include "schedules/targets/target.h"
 #include "src/base/message.h"
 #include "src/expr/language/text.h"
 #include "src/expr/reference/interpret.h"
 #include "src/peers/interleave.h"
 #include "src/peers/loader.h"
 #include "src/peers/match/match.h"
+#include "tests/measure/peer_inputs.h"
 
 namespace lw {
 namespace {
@@ -141,15 +141,7 @@ TEST_P(PeersAgree, WithTheReference) {
   const Program program = workload(GetParam());
   std::vector<Data> in;
   for (int t : inputs(program)) in.push_back(random_input(program, t, 7 + t, false));
-  // Without an instruction for it oneDNN adds pairs of products of u8 by i8 in saturating i16
-  // (oneDNN's "Nuances of int8 computations"): weights of half the size keep them within.
-  const absl::StatusOr<Target> host = find_target("host");
-  ASSERT_TRUE(host.ok()) << host.status();
-  const bool is_mixed = program.tensors[0].type == Type::kU8 && program.tensors[1].type == Type::kI8;
-  if (is_mixed && dot_product(*host, Type::kU8, Type::kI8, Type::kI32) == nullptr) {
-    auto* weights = reinterpret_cast<int8_t*>(in[1].bytes.data());
-    for (size_t i = 0; i < in[1].bytes.size(); ++i) weights[i] /= 2;
-  }
+  keep_pairs_in_i16(program, in);
   const absl::StatusOr<std::vector<Data>> expected = interpret(program, in);
   ASSERT_TRUE(expected.ok()) << expected.status();
   std::vector<Data> out = *expected;
