@@ -365,11 +365,16 @@ inline int client_main(int, char**) {
 }
 inline const EntryPoint kClientEntry("client", client_main);
 
-// The client's exit code: 0 when all its studies ended within `seconds`. SIGTERM would end a client
-// that was only just started.
-inline int finish_client(Processes& processes, double seconds) {
+// The client's exit code: 0 when all its studies ended, -1 when they are stuck: when for a minute
+// nobody wrote into a log, as agents do of every job. (How long all of it takes is a matter of how
+// slow this build and this machine are.) SIGTERM would end a client that was only just started.
+inline int finish_client(Processes& processes) {
   if (!processes.await_words("client", kClientReady)) return -1;
-  return processes.end("client", SIGTERM, seconds);
+  processes.signal("client", SIGTERM);
+  for (uintmax_t said = 0, before = 0; (said = processes.said()) > before; before = said) {
+    if (await(60, [&] { return processes.has_ended("client"); })) break;
+  }
+  return processes.wait("client", 0);
 }
 
 // The database's own check, with its daemon dead or stopped.

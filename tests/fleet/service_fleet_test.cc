@@ -103,7 +103,7 @@ TEST_F(ServiceFleet, FinishesWhoeverIsKilled) {
     }
   }
   // One daemon and one agent finish it all, if these are all that is left.
-  ASSERT_EQ(finish_client(processes_, 150), 0) << "studies are stuck";
+  ASSERT_EQ(finish_client(processes_), 0) << "studies are stuck";
   std::reverse(names.begin(), names.end());  // agents say goodbye to a daemon
   for (const std::string& name : names) {
     if (!processes_.runs(name)) continue;

@@ -127,7 +127,7 @@ void ServiceKill::kill_for(int rounds) {
     }
   }
   // The killing is over: everything ends within a bound.
-  ASSERT_EQ(finish_client(processes_, 120), 0) << "studies are stuck";
+  ASSERT_EQ(finish_client(processes_), 0) << "studies are stuck";
   for (int i = 0; i < kAgents; ++i) EXPECT_EQ(processes_.end(nth_agent(i), SIGTERM), 0);
   std::multiset<std::string> now = export_all();
   EXPECT_TRUE(std::includes(now.begin(), now.end(), exported.begin(), exported.end()));

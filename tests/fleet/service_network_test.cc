@@ -100,7 +100,7 @@ TEST_F(ServiceNetwork, NothingIsLostWhateverTheNetworkDoes) {
   }
   // The network is well again: everything ends within a bound.
   for (TcpProxy& way : ways_) way.be_kind();
-  ASSERT_EQ(finish_client(processes_, 120), 0) << "studies are stuck";
+  ASSERT_EQ(finish_client(processes_), 0) << "studies are stuck";
   for (int i = 0; i < kAgents; ++i) EXPECT_EQ(processes_.end(nth_agent(i), SIGTERM), 0);
   EXPECT_EQ(processes_.end("daemon", SIGTERM), 0);
   ASSERT_NO_FATAL_FAILURE(expect_sound(witness_, processes_, kAgents, /*finished=*/true));

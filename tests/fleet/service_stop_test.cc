@@ -110,7 +110,7 @@ TEST_F(ServiceStop, ADaemonToldToStopLosesNothing) {
     ASSERT_NO_FATAL_FAILURE(look(false));
     ASSERT_NO_FATAL_FAILURE(start_daemon());
   }
-  EXPECT_EQ(finish_client(processes_, 90), 0) << "studies are stuck";
+  EXPECT_EQ(finish_client(processes_), 0) << "studies are stuck";
   for (const char* name : {"a0", "a1"}) EXPECT_EQ(processes_.end(name, SIGTERM), 0);
   EXPECT_EQ(processes_.end("daemon", SIGTERM), 0);
   ASSERT_NO_FATAL_FAILURE(look(true));

@@ -99,6 +99,15 @@ class Processes {
   std::string log(const std::string& name) const { return path(name + ".log"); }
   bool runs(const std::string& name) const { return running_.contains(name); }
 
+  // Bytes of all logs, of whoever ran.
+  uintmax_t said() const {
+    uintmax_t bytes = 0;
+    for (const auto& file : std::filesystem::directory_iterator(folder_)) {
+      if (file.path().extension() == ".log") bytes += file.file_size();
+    }
+    return bytes;
+  }
+
   // REQUIRES: nothing of that name runs.
   void start(const std::string& name, const Words& words) {
     CHECK(!runs(name));
