@@ -44,7 +44,7 @@ double measuring_bytes(const Program& program) {
   double total = 0;
   for (int t : arguments(program)) {
     const Tensor& tensor = program.tensors[t];
-    const double times = tensor.role == Role::kOutput ? kOutputs : kInputSets;
+    const double times = tensor.role == Role::kOutput ? kOutputs : double{kInputSets};
     total += times * static_cast<double>(bytes(tensor));
   }
   return total;

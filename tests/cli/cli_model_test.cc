@@ -42,7 +42,7 @@ TEST_F(CliTest, EstimatesAreNoMeasurements) {
                              "UPDATE candidates SET time_kind = 30, median_us = median_us / 100");
   EXPECT_EQ(cli("model train -o m.model").code, 2);
   EXPECT_EQ(cli(std::string("best --json ") + kTiny).json()["record"]["time_kind"], "estimated");
-  for (const std::string command : {std::string("best ") + kTiny, std::string("db ls"),
+  for (const std::string& command : {std::string("best ") + kTiny, std::string("db ls"),
                                     "db show " + measured["canonical_sha256"].get<std::string>()}) {
     EXPECT_TRUE(contains(cli(command).out, "(estimated)")) << command;
   }
