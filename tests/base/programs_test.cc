@@ -7,17 +7,14 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "tests/support/program.h"
 
 namespace {
 
-std::string setting(const char* name, const char* otherwise) {
-  const char* text = std::getenv(name);
-  return text ? text : otherwise;
-}
-
-std::string check(const char* otherwise) {
+std::string check(int64_t otherwise) {
   return "check_programs.py --loopwright " LW_BINARY_DIR "/loopwright --limit 300 --count " +
-         setting("LW_DRAWN", otherwise) + " --seed " + setting("LW_SEED", "1");
+         std::to_string(lw::setting("LW_DRAWN", otherwise)) + " --seed " +
+         std::to_string(lw::setting("LW_SEED", 1));
 }
 
 int python(const std::string& words) {
@@ -31,11 +28,11 @@ TEST(Programs, TheOracleAcceptsWhatIsRightAndSeesMistakes) {
   EXPECT_EQ(python("self_test.py --count 150"), 0) << "(needs python3-numpy)";
 }
 
-TEST(Programs, TheInterpreterIsRight) { EXPECT_EQ(python(check("100") + " --reference"), 0); }
+TEST(Programs, TheInterpreterIsRight) { EXPECT_EQ(python(check(100) + " --reference"), 0); }
 
 // Ended by its trials: with sanitizers on a busy machine few seconds may hold none.
 TEST(Programs, TuneAndRunAreRight) {
-  EXPECT_EQ(python(check("20") + " --jobs 2 --seconds 120"), 0);
+  EXPECT_EQ(python(check(20) + " --jobs 2 --seconds 120"), 0);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 // deterministic), and one schedule is drawn from the whole space. Kernels run between guard pages.
 //
 // LW_SHAPES=50 is the long form; LW_SEED and LW_FIRST repeat a shape that a failure names.
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -19,6 +18,7 @@
 #include "src/search/search.h"
 #include "tests/kernels/random_shapes.h"
 #include "tests/measure/peer_inputs.h"
+#include "tests/support/program.h"
 #include "tests/support/scheduled_kernels.h"
 
 namespace lw {
@@ -30,11 +30,6 @@ constexpr int64_t kMostElements = 12000;
 constexpr int kAttempts = 30;              // random schedules that do not fit are redrawn
 // LLVM's time grows with the unrolled code; what tails multiply is another test's matter.
 constexpr LowerOptions kSmallKernels = {.max_statements = 500};
-
-int64_t setting(const char* name, int64_t otherwise) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? otherwise : std::atoll(value);
-}
 
 // The reference at every element, with the scale of admissible errors.
 struct Reference {

@@ -3,7 +3,6 @@
 // right: the library, the examples, programs of every rank and type, norms over any axes, random
 // programs. LW_PROGRAMS says how many of these, LW_SEED which.
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <set>
 
@@ -11,6 +10,7 @@
 #include "src/expr/language/text.h"
 #include "src/search/search.h"
 #include "tests/support/close_results.h"
+#include "tests/support/program.h"
 #include "tests/support/random_program.h"
 #include "tests/support/scheduled_kernels.h"
 
@@ -28,11 +28,6 @@ constexpr int64_t kPrograms = 2000;
 #else
 constexpr int64_t kPrograms = 2000;
 #endif
-
-int64_t setting(const char* name, int64_t otherwise) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? otherwise : std::atoll(value);
-}
 
 constexpr double kFewPoints = 16;
 

@@ -4,11 +4,11 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 
 #include "src/base/rng.h"
 #include "tests/support/build_helpers.h"
+#include "tests/support/program.h"
 
 namespace lw {
 namespace {
@@ -137,7 +137,7 @@ std::function<bool(double*)> doubles(int count) {
 }
 
 TEST(Math, SinglePrecisionStaysWithinItsBoundsOverAllBinades) {
-  const bool exhaustive = std::getenv("LW_MATH_EXHAUSTIVE") != nullptr;
+  const bool exhaustive = setting("LW_MATH_EXHAUSTIVE", 0) != 0;
   for (const Machine& machine : machines()) {
     if (machine.name == "interpreter") continue;
     for (const Function& function : kFunctions) {

@@ -22,15 +22,11 @@
 #include "src/lower/lower.h"
 #include "tests/support/build_helpers.h"
 #include "tests/support/close_results.h"
+#include "tests/support/program.h"
 #include "tests/support/random_program.h"
 
 namespace lw {
 namespace {
-
-int64_t setting(const char* name, int64_t otherwise) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? otherwise : std::atoll(value);
-}
 
 // Any order is allowed, so take the one that a wrong dependence shows in: the last iteration first.
 void run_backwards(void*, int64_t count, void (*body)(void*, int64_t, int64_t), void* closure) {

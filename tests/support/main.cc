@@ -85,6 +85,11 @@ std::optional<std::string> test_option(std::string_view name) {
   return std::nullopt;
 }
 
+int64_t setting(const char* name, int64_t otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : std::atoll(value);
+}
+
 std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
 EntryPoint::EntryPoint(std::string_view word, int (*main)(int, char**)) {

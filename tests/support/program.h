@@ -2,6 +2,7 @@
 // runs the tests of one file of it: `fleet_tests service_kill_test --rounds=1000`. Not thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,9 @@ namespace lw {
 
 // The value of "--NAME=VALUE" among the words that are not GoogleTest's.
 std::optional<std::string> test_option(std::string_view name);
+
+// The number in an environment variable, LW_SEED or one that makes a test longer or shorter.
+int64_t setting(const char* name, int64_t otherwise);
 
 std::string own_program();                 // its path
 
