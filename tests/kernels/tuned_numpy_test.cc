@@ -3,7 +3,8 @@
 //
 // Random schedules run on one and on two threads, as code for this host and, taking turns, for
 // x86-64 with and without AVX2. One Python process then checks all outputs
-// (tests/numpy/check_tuned.py). Schedules that do not fit a shape are redrawn.
+// (tests/numpy/check_tuned.py). Schedules that do not fit a shape are redrawn. LW_TUNED: shapes an
+// operator.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -14,12 +15,13 @@
 #include "nlohmann/json.hpp"
 #include "src/base/parallel_pool.h"
 #include "tests/kernels/random_shapes.h"
+#include "tests/support/program.h"
 #include "tests/support/scheduled_kernels.h"
 
 namespace lw {
 namespace {
 
-constexpr int kShapes = 12;
+constexpr int kShapes = 12;                // of an operator
 constexpr double kMostFlops = 2e5;
 constexpr int64_t kMostElements = 20000;
 constexpr int kThreads = 2;
@@ -70,9 +72,11 @@ TEST(Tuned, KernelsAgreeWithNumPy) {
   Batch batch;
   ParallelPool pool(kThreads);
   nlohmann::json manifest = nlohmann::json::array();
+  const int shapes = static_cast<int>(setting("LW_TUNED", kShapes));
+  int start = 0;                           // where there are few shapes, neighbours' kinds differ
   for (const OpDefinition& op : builtin_ops()) {
     int wanted = 0, accepted = 0;
-    for (int shape = 0; shape < kShapes; ++shape) {
+    for (int shape = start; shape < start + shapes; ++shape) {
       Rng rng = Rng(2024).split(hash64(op.name)).split(shape);
       const RandomShape drawn_shape = random_shape(op, shape, kMostFlops, kMostElements, rng);
       const std::vector<std::string>& words = drawn_shape.words;
@@ -111,7 +115,7 @@ TEST(Tuned, KernelsAgreeWithNumPy) {
       manifest.push_back(entry);
     }
     EXPECT_GE(accepted, wanted * 9 / 10) << op.name;
-    EXPECT_GE(accepted, 2 * 20) << op.name;
+    ++start;
   }
   EXPECT_EQ(batch.check(manifest), 0) << "(needs python3-numpy)";
 }
