@@ -413,8 +413,10 @@ class Verifier {
     for (int l = 0; l < lanes && error_.empty(); ++l) {
       bool on = true;
       for (const LaneForm& form : *masks_[s.mask]) {
-        facts_.push_back(whole_numbers(form.index + affine(l * form.stride)));
-        on = on && range(facts_.back()).hi >= 0;
+        const Affine fact = whole_numbers(form.index + affine(l * form.stride));
+        on = on && range(fact).hi >= 0;
+        facts_.push_back(fact);
+        bound_quotients(quotients_, fact, &facts_);
       }
       if (on) in_bounds(s, s.index + affine(l * s.stride));
       facts_.resize(facts);

@@ -318,6 +318,24 @@ TEST(KernelVerifier, ConditionsBoundQuotients) {
   EXPECT_FALSE(accepts("v0 - 2", "50*v1 - 50"));
 }
 
+// As a mask's lanes do, each by itself.
+TEST(KernelVerifier, MasksBoundQuotients) {
+  const auto accepts = [](const std::string& mask, const std::string& index) {
+    return verify(parse("kernel q arguments=1 variables=2 workspace=0 private=0 packed=0\n"
+                        "buffer Y f32 100 argument 0 written\nregisters f32x2 1\n"
+                        "registers boolx2 1\nbody {\nr0 = const 0\nfor v0 < 7 {\n"
+                        "int v1 = div v0, 3\nr1 = lanemask " + mask +
+                        "\nstore Y[" + index + "] = r0 stride 1 mask r1\n}\n}\n"))
+        .ok();
+  };
+  EXPECT_TRUE(accepts("-v0 + 5 stride 0", "98*v1"));
+  EXPECT_FALSE(accepts("-v0 + 5 stride 0", "99*v1"));
+  EXPECT_FALSE(accepts("-v0 + 6 stride 0", "98*v1"));
+  EXPECT_TRUE(accepts("-v0 + 2 stride 3", "98*v1"));
+  EXPECT_FALSE(accepts("-v0 + 2 stride 3", "99*v1"));
+  EXPECT_FALSE(accepts("-v0 + 3 stride 3", "98*v1"));
+}
+
 // A quotient is forgotten with its variable, whose name another may take.
 TEST(KernelVerifier, NamesOfQuotientsAreTakenAnew) {
   const std::string text =
