@@ -1,0 +1,152 @@
+// npu_sim: programs for the simulated NPU, assembled, disassembled, timed. Exits 0 (done), 1 (the
+// request, the configuration or the program is wrong), 3 (the program does not end: deadlock,
+// overflow), 5 (a file cannot be read or written).
+#include <cstdio>
+#include <functional>
+#include <iostream>
+
+#include "CLI/CLI.hpp"
+#include "src/base/check.h"
+#include "src/base/files.h"
+#include "src/base/message.h"
+#include "src/npu/isa/check.h"
+#include "src/npu/isa/encode.h"
+#include "src/npu/isa/text.h"
+#include "src/npu/timing/report.h"
+
+namespace lw::npu {
+namespace {
+
+enum Exit { kFine = 0, kWrong = 1, kNoEnd = 3, kEnvironment = 5 };
+
+struct Words {                             // of the command line
+  std::string program, config = "mid32", output, timeline;
+  bool json = false, fields = false, listing = false;
+};
+
+// A program as text or as an image, whichever the file is.
+absl::StatusOr<Program> read_program(const std::string& path, const Config* config) {
+  ASSIGN_OR_RETURN(const std::string bytes, read_file(path));
+  if (!is_image(bytes)) return parse_program(bytes, path, config);
+  absl::StatusOr<Program> program = read_image(bytes);
+  if (!program.ok()) {
+    return absl::InvalidArgumentError(concat(path, ": ", std::string(program.status().message())));
+  }
+  return program;
+}
+
+absl::Status write(const std::string& path, const std::string& bytes) {
+  if (path.empty() || path == "-") {
+    std::cout << bytes << std::flush;
+    return std::cout ? absl::OkStatus() : absl::UnavailableError("the output could not be written");
+  }
+  return write_file(path, bytes);
+}
+
+absl::StatusOr<int> run(const Words& words) {
+  ASSIGN_OR_RETURN(const Config config, find_config(words.config));
+  ASSIGN_OR_RETURN(const Program program, read_program(words.program, &config));
+  std::vector<Span> spans;
+  TimingOptions options;
+  if (!words.timeline.empty()) options.timeline = &spans;
+  ASSIGN_OR_RETURN(const Timing timing, simulate(config, program, options));
+  if (!words.timeline.empty()) {
+    RETURN_IF_ERROR(write(words.timeline, timeline_json(config, program, spans)));
+  }
+  RETURN_IF_ERROR(
+      write("", words.json ? timing_json(config, timing) : timing_text(config, timing)));
+  return timing.ending == Ending::kDone ? kFine : kNoEnd;
+}
+
+absl::StatusOr<int> assemble(const Words& words) {
+  ASSIGN_OR_RETURN(const Config config, find_config(words.config));
+  ASSIGN_OR_RETURN(const Program program, read_program(words.program, &config));
+  ASSIGN_OR_RETURN(const std::string image, make_image(program));
+  RETURN_IF_ERROR(write(words.output, image));
+  return kFine;
+}
+
+absl::StatusOr<int> disassemble(const Words& words) {
+  ASSIGN_OR_RETURN(const Program program, read_program(words.program, nullptr));
+  RETURN_IF_ERROR(write(words.output, print_program(program)));
+  return kFine;
+}
+
+absl::StatusOr<int> configs(const Words& words) {
+  if (words.fields) {
+    RETURN_IF_ERROR(write("", describe_fields()));
+    return kFine;
+  }
+  if (words.listing) {                     // one of them, as its file
+    ASSIGN_OR_RETURN(const Config config, find_config(words.config));
+    RETURN_IF_ERROR(write("", print_config(config)));
+    return kFine;
+  }
+  std::string text;
+  for (const std::string& name : config_names()) {
+    ASSIGN_OR_RETURN(const Config c, find_config(name));
+    char line[200];
+    std::snprintf(line, sizeof line,
+                  "%-16s %3d x %-3d %-9s  SPM %5d KiB  ACC %4d KiB  DRAM %s, %.4g bytes/cycle\n",
+                  name.c_str(), int(c.mx.rows), int(c.mx.columns),
+                  std::string(name_of(c.mx.mode)).c_str(), int(c.spm.bytes >> 10),
+                  int(c.acc.bytes >> 10), std::string(name_of(c.dram.kind)).c_str(),
+                  peak_bytes_per_cycle(c));
+    text += line;
+  }
+  RETURN_IF_ERROR(write("", text));
+  return kFine;
+}
+
+int finish(const absl::StatusOr<int>& result) {
+  if (result.ok()) return *result;
+  std::cerr << "npu_sim: " << std::string(result.status().message()) << "\n";
+  const bool file = absl::IsUnavailable(result.status()) ||
+                    (absl::IsNotFound(result.status()) &&
+                     result.status().message().find("cannot read") == 0);
+  return file ? kEnvironment : kWrong;
+}
+
+}  // namespace
+}  // namespace lw::npu
+
+int main(int argc, char** argv) {
+  using namespace lw::npu;
+  Words words;
+  std::function<absl::StatusOr<int>(const Words&)> chosen;
+  CLI::App app("Times programs for the simulated NPU (docs/npu.md).", "npu_sim");
+  app.require_subcommand(1);
+  const auto command = [&](const char* name, const char* what,
+                           absl::StatusOr<int> (*action)(const Words&)) {
+    CLI::App* sub = app.add_subcommand(name, what);
+    sub->callback([&chosen, action] { chosen = action; });
+    return sub;
+  };
+  CLI::App* sub = command("run", "time a program", run);
+  sub->add_option("PROGRAM", words.program, "text or image")->required();
+  sub->add_option("--config", words.config, "a name of `npu_sim configs`, or a file")
+      ->capture_default_str();
+  sub->add_flag("--json", words.json, "print JSON");
+  sub->add_option("--timeline", words.timeline, "write Chrome's trace events there");
+  sub = command("assemble", "text to image", assemble);
+  sub->add_option("PROGRAM", words.program, "text")->required();
+  sub->add_option("-o,--output", words.output, "where to; standard output otherwise");
+  sub->add_option("--config", words.config, "whose limits are checked")->capture_default_str();
+  sub = command("disassemble", "image to text", disassemble);
+  sub->add_option("PROGRAM", words.program, "image or text")->required();
+  sub->add_option("-o,--output", words.output, "where to; standard output otherwise");
+  sub = command("configs", "the machines that are shipped", configs);
+  sub->add_flag("--fields", words.fields, "what a configuration's fields are, and their ranges");
+  sub->add_option("--show", words.config, "print this one")->each([&](const std::string&) {
+    words.listing = true;
+  });
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    std::cerr << "npu_sim: " << error.what() << "\nRun `npu_sim --help` for what there is.\n";
+    return kWrong;
+  }
+  return finish(chosen(words));
+}
