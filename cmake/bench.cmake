@@ -16,6 +16,10 @@ target_link_libraries(lw_bench PRIVATE lw_peers lw_measure CLI11::CLI11 nlohmann
 add_executable(lw_throughput bench/throughput.cc)
 target_link_libraries(lw_throughput PRIVATE lw_cost_model)
 
+# Instructions and requests a second of the simulated NPU.
+add_executable(lw_npu_speed bench/npu/speed.cc)
+target_link_libraries(lw_npu_speed PRIVATE lw_npu)
+
 # The service's numbers: daemons and agents in processes of their own, and this to load them.
 file(GLOB lw_service_bench_sources CONFIGURE_DEPENDS bench/service/*.cc)
 add_executable(lw_service_bench ${lw_service_bench_sources})
