@@ -69,7 +69,7 @@ absl::StatusOr<AblationRun> run_ablation(const Nest& start, const Key& key, Stor
                                          const std::string& workload) {
   options.use_warm = variant.warm;
   variant.change(options);
-  ASSIGN_OR_RETURN(std::unique_ptr<Model> model, variant.model(start.target->family));
+  ASSIGN_OR_RETURN(std::unique_ptr<Model> model, variant.model(start.target->architecture));
   ASSIGN_OR_RETURN(const TuneResult result,
                    tune(start, key, store, measurer, options, std::move(model), hooks));
   return AblationRun{workload, variant.name, options.seed, result.curve};

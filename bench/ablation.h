@@ -15,7 +15,7 @@ struct AblationVariant {
   const char* name;
   void (*change)(SearchOptions& options);
   // The model it starts with; null: none.
-  absl::StatusOr<std::unique_ptr<Model>> (*model)(std::string_view family);
+  absl::StatusOr<std::unique_ptr<Model>> (*model)(std::string_view architecture);
   bool warm = false;                       // uses what the store knows of other workloads
 };
 // "no draft": the draft's times and cycles neither rank candidates, nor weigh what is drawn, nor

@@ -98,7 +98,7 @@ absl::StatusOr<Artifact> read_export(const std::filesystem::path& folder) {
     const Json metadata = Json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!metadata.is_object())
       return absl::DataLossError(absl::StrCat(entry.path().string(), " is no JSON object"));
-    artifact.family = metadata.value("family", "x86_64");
+    artifact.architecture = metadata.value("family", "x86_64");
     artifact.entry = metadata.value("entry", "");
     artifact.workspace_bytes = metadata.value("workspace_bytes", int64_t{0});
     artifact.private_bytes = metadata.value("private_bytes", int64_t{0});

@@ -1,6 +1,6 @@
 # The runner of kernels on other architectures (src/runner), cross-compiled, static, beside the other
-# programs as lw_runner_FAMILY. Without the cross compiler the target's kernels are still generated
-# and exported; running them says what is missing.
+# programs as lw_runner_ARCHITECTURE. Without the cross compiler the target's kernels are still
+# generated and exported; running them says what is missing.
 find_program(AARCH64_CXX aarch64-linux-gnu-g++)
 set(runner_sources ${CMAKE_SOURCE_DIR}/src/runner/runner.cc ${CMAKE_SOURCE_DIR}/src/runner/protocol.cc)
 if(AARCH64_CXX)

@@ -70,16 +70,17 @@ struct Training {
 };
 std::unique_ptr<Model> make_xgboost_model(const Training& training = {});
 
-// Models in files, for the targets of one family. Loading refuses what cannot be used: kNotFound,
-// kInvalidArgument (no model), kFailedPrecondition (trained on another feature table, or for
-// another family), kDataLoss (damaged or cut off). A loaded model is the base of what it then
-// learns.
-absl::Status save_model(const Model& model, const std::string& path, std::string_view family);
+// Models in files, for the targets of one architecture. Loading refuses what cannot be used:
+// kNotFound, kInvalidArgument (no model), kFailedPrecondition (trained on another feature table, or
+// for another architecture), kDataLoss (damaged or cut off). A loaded model is the base of what it
+// then learns.
+absl::Status save_model(const Model& model, const std::string& path,
+                        std::string_view architecture);
 absl::StatusOr<std::unique_ptr<Model>> load_model(const std::string& path,
-                                                  std::string_view family);
+                                                  std::string_view architecture);
 // The model that comes with the program (cost_model/forest/shipped.model); errors as load_model's.
 // Nothing uses it unasked.
-absl::StatusOr<std::unique_ptr<Model>> shipped_model(std::string_view family);
+absl::StatusOr<std::unique_ptr<Model>> shipped_model(std::string_view architecture);
 
 // Quality of predictions `score` for measured `examples` (formulae: shared reference, section 6.1;
 // Ansor, TenSet). Averages over groups, weighted by their size. Pairs of which one's time lies

@@ -42,7 +42,7 @@ v1::Device description() {
   const Target target = *find_target(kBenchTarget);
   *device.mutable_target() = to_proto(target);
   device.set_target_id(sha256(to_text(target)));
-  device.set_backend((*find_backend(target.family))->version());
+  device.set_backend((*find_backend(target.architecture))->version());
   device.set_kind("cpu");
   device.set_fingerprint(sha256("bench"));
   device.set_facts(environment());

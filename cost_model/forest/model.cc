@@ -114,22 +114,23 @@ std::unique_ptr<Model> make_xgboost_model(const Training& training) {
   return std::make_unique<XgboostModel>(training);
 }
 
-absl::Status save_model(const Model& model, const std::string& path, std::string_view family) {
+absl::Status save_model(const Model& model, const std::string& path,
+                        std::string_view architecture) {
   const auto* trees = dynamic_cast<const XgboostModel*>(&model);
   if (trees == nullptr) return absl::InvalidArgumentError("the draft model has nothing to save");
   if (!trees->starts_from_draft())
     return absl::InvalidArgumentError("a model that does without the draft is not saved");
-  return write_model_file(trees->forests(), path, family);
+  return write_model_file(trees->forests(), path, architecture);
 }
 
 absl::StatusOr<std::unique_ptr<Model>> load_model(const std::string& path,
-                                                  std::string_view family) {
-  ASSIGN_OR_RETURN(Forests base, read_model_file(path, family));
+                                                  std::string_view architecture) {
+  ASSIGN_OR_RETURN(Forests base, read_model_file(path, architecture));
   return std::make_unique<XgboostModel>(Training(), std::move(base));
 }
 
-absl::StatusOr<std::unique_ptr<Model>> shipped_model(std::string_view family) {
-  ASSIGN_OR_RETURN(Forests base, shipped_forests(family));
+absl::StatusOr<std::unique_ptr<Model>> shipped_model(std::string_view architecture) {
+  ASSIGN_OR_RETURN(Forests base, shipped_forests(architecture));
   return std::make_unique<XgboostModel>(Training(), std::move(base));
 }
 

@@ -34,7 +34,7 @@ namespace {
 
 constexpr std::string_view kMagic = "loopwright model 2";
 constexpr size_t kMostForests = 1000;
-constexpr std::string_view kShippedFamily = "x86_64";
+constexpr std::string_view kShippedArchitecture = "x86_64";
 
 std::string hex(uint64_t value) {
   std::ostringstream out;
@@ -57,7 +57,7 @@ bool parse_size(std::string_view text, size_t* value) {
 
 // `name` stands for the bytes in messages.
 absl::StatusOr<Forests> parse_model(std::string_view rest, std::string_view name,
-                                    std::string_view family) {
+                                    std::string_view architecture) {
   if (next_line(rest) != kMagic)
     return absl::InvalidArgumentError(concat(name, " is not a cost model"));
   const std::string_view schema = next_line(rest), trained_for = next_line(rest);
@@ -66,9 +66,9 @@ absl::StatusOr<Forests> parse_model(std::string_view rest, std::string_view name
         concat(name, " was trained on other features (schema ", schema, ", this program has ",
                hex(feature_schema()), "): train it again"));
   }
-  if (trained_for != family) {
+  if (trained_for != architecture) {
     return absl::FailedPreconditionError(
-        concat(name, " was trained for ", trained_for, " targets, not for ", family));
+        concat(name, " was trained for ", trained_for, " targets, not for ", architecture));
   }
   const absl::Status damaged = absl::DataLossError(concat(name, " is damaged or cut off"));
   std::vector<size_t> sizes;
@@ -94,29 +94,30 @@ absl::StatusOr<Forests> parse_model(std::string_view rest, std::string_view name
 }  // namespace
 
 absl::Status write_model_file(const Forests& forests, const std::string& path,
-                              std::string_view family) {
+                              std::string_view architecture) {
   std::string sizes, body;
   for (const std::shared_ptr<const Forest>& forest : forests) {
     const std::string bytes = forest->bytes();
     sizes += concat(sizes.empty() ? "" : " ", bytes.size());
     body += bytes;
   }
-  return write_file(path, concat(kMagic, "\n", hex(feature_schema()), "\n", family, "\n", sizes,
-                                 "\n", hex(hash64(body)), "\n", body));
+  return write_file(path, concat(kMagic, "\n", hex(feature_schema()), "\n", architecture, "\n",
+                                 sizes, "\n", hex(hash64(body)), "\n", body));
 }
 
-absl::StatusOr<Forests> read_model_file(const std::string& path, std::string_view family) {
+absl::StatusOr<Forests> read_model_file(const std::string& path, std::string_view architecture) {
   ASSIGN_OR_RETURN(const std::string bytes, read_file(path));
-  return parse_model(bytes, path, family);
+  return parse_model(bytes, path, architecture);
 }
 
-absl::StatusOr<Forests> shipped_forests(std::string_view family) {
+absl::StatusOr<Forests> shipped_forests(std::string_view architecture) {
   static const absl::StatusOr<Forests>* forests = new absl::StatusOr<Forests>(parse_model(
       std::string_view(lw_shipped_model_begin, lw_shipped_model_end - lw_shipped_model_begin),
-      "the shipped model", kShippedFamily));
-  if (!forests->ok() || family == kShippedFamily) return *forests;
+      "the shipped model", kShippedArchitecture));
+  if (!forests->ok() || architecture == kShippedArchitecture) return *forests;
   return absl::FailedPreconditionError(
-      concat("the shipped model was trained for ", kShippedFamily, " targets, not for ", family));
+      concat("the shipped model was trained for ", kShippedArchitecture, " targets, not for ",
+             architecture));
 }
 
 }  // namespace lw

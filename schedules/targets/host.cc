@@ -240,7 +240,7 @@ absl::StatusOr<Target> host_target() {
 #if defined(__x86_64__)
   const std::vector<std::string> features = host_features();
   Target machine;
-  machine.family = "x86_64";
+  machine.architecture = "x86_64";
   machine.features = features;
   Target target;
   // Of those that this machine runs the widest, and of these the one that asks for most.

@@ -98,7 +98,7 @@ absl::StatusOr<Target> find_target(std::string_view name) {
 }
 
 std::string missing_feature(const Target& code, const Target& machine) {
-  if (code.family != machine.family) return code.family;
+  if (code.architecture != machine.architecture) return code.architecture;
   for (const std::string& feature : code.features) {
     const std::vector<std::string>& have = machine.features;
     if (std::find(have.begin(), have.end(), feature) == have.end()) return feature;

@@ -63,7 +63,7 @@ struct Atom {
 
 struct Target {
   std::string name;                        // "x86_avx512", "x86_avx2", ..., "host"
-  std::string family;                      // "x86_64", "aarch64": picks the backend
+  std::string architecture;                // "x86_64", "aarch64": picks the backend
   std::string triple;                      // LLVM's
   std::string cpu;                         // LLVM's -mcpu to schedule for; features decide legality
   std::vector<std::string> features;       // hard: "sse2", "avx2", "fma", "avx512f", ... sorted
@@ -82,12 +82,13 @@ struct Target {
   std::vector<Atom> atoms;
   std::string later;                       // fields of later versions, JSON, kept as they came
 
-  // A field that is added here has a default, which is what targets without it meant; it is printed
-  // only where it says something else, so that no text, and with it no key, of before moves.
+  // Texts and messages say "family" for the architecture. A field that is added here has a default,
+  // which is what targets without it meant; it is printed only where it says something else, so
+  // that no text, and with it no key, of before moves.
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit({1, "name"}, self.name);
-    visit({2, "family"}, self.family);
+    visit({2, "family"}, self.architecture);
     visit({3, "triple"}, self.triple);
     visit({4, "cpu"}, self.cpu);
     visit({5, "features"}, self.features);

@@ -76,7 +76,7 @@ void set_memory(const DeviceSpec& spec, v1::Device* device) {
 }  // namespace
 
 absl::Status describe_target(const Target& target, v1::Device* device) {
-  ASSIGN_OR_RETURN(const Backend* backend, find_backend(target.family));
+  ASSIGN_OR_RETURN(const Backend* backend, find_backend(target.architecture));
   *device->mutable_target() = to_proto(target);
   device->set_target_id(sha256(to_text(target)));
   device->set_backend(backend->version());
@@ -106,7 +106,7 @@ std::string cpu_identity(const DeviceSpec& spec) {
     // cores are set here.
     if (!spec.cpus.empty()) target->cores = static_cast<int>(spec.cpus.size());
     text = to_text(*target);
-    const absl::StatusOr<const Backend*> found = find_backend(target->family);
+    const absl::StatusOr<const Backend*> found = find_backend(target->architecture);
     if (found.ok()) backend = (*found)->version();
   }
   return absl::StrJoin({device_fingerprint(read_device_facts()), slurp("/proc/cmdline"),

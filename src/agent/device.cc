@@ -72,9 +72,10 @@ std::string emulated_identity(const DeviceSpec& spec) {
 absl::StatusOr<std::unique_ptr<Measurer>> emulated_measurer(const DeviceSpec& spec,
                                                             const Task& task, uint64_t seed) {
   ASSIGN_OR_RETURN(const Target target, find_target(spec.target));
-  if (task.target()->family != target.family) {
+  if (task.target()->architecture != target.architecture) {
     return absl::FailedPreconditionError(
-        concat("this device emulates ", target.family, ", not ", task.target()->family));
+        concat("this device emulates ", target.architecture, ", not ",
+               task.target()->architecture));
   }
   if (absl::StatusOr<Emulator> emulator = emulator_of(spec); !emulator.ok()) {
     return absl::FailedPreconditionError(emulator.status().message());
@@ -149,7 +150,7 @@ absl::Status parse_option(std::string_view text, std::string_view option, Device
   } else if (key == "target" && spec->kind->target != nullptr) {
     const absl::StatusOr<Target> target = find_target(value);
     if (!target.ok()) return bad(text, std::string(target.status().message()));
-    if (!null && target->family != find_target(spec->kind->target)->family) {
+    if (!null && target->architecture != find_target(spec->kind->target)->architecture) {
       return bad(text, concat("it does not emulate ", value));
     }
     spec->target = value;

@@ -66,7 +66,7 @@ std::string header_text(const Task& task, const Choice& choice, const Artifact& 
 Json metadata(const Task& task, const Choice& choice, const Artifact& artifact) {
   Json json;
   json["entry"] = artifact.entry;
-  json["family"] = artifact.family;
+  json["family"] = artifact.architecture;
   json["workload"] = task.workload().source_words;
   json["canonical_sha256"] = task.workload().id;
   json["target"] = task.target()->name;

@@ -56,7 +56,7 @@ absl::StatusOr<Task::Parts> make_parts(Program program, const std::string& words
   Task::Parts parts;
   parts.program = std::make_shared<const Program>(std::move(program));
   parts.target = std::move(target);
-  ASSIGN_OR_RETURN(parts.backend, find_backend(parts.target->family));
+  ASSIGN_OR_RETURN(parts.backend, find_backend(parts.target->architecture));
   parts.workload = workload_row(*parts.program, words);
   parts.key.workload = parts.workload.id;
   parts.key.target = target_id(*parts.target);
@@ -172,7 +172,7 @@ absl::Status check_runs_here(const Task& task) {
 
 absl::StatusOr<RunsOn> find_device(const Task& task) {
   ASSIGN_OR_RETURN(const Target host, find_target("host"));
-  if (missing_feature(*task.target(), host) != task.target()->family) {
+  if (missing_feature(*task.target(), host) != task.target()->architecture) {
     RETURN_IF_ERROR(check_runs_here(task));
     return RunsOn::kHost;
   }
@@ -180,7 +180,7 @@ absl::StatusOr<RunsOn> find_device(const Task& task) {
   const absl::StatusOr<Emulator> emulator = find_emulator(*task.target());
   if (emulator.ok()) return RunsOn::kEmulator;
   return absl::NotFoundError(concat("no device for target '", task.target()->name,
-                                    "': this machine lacks ", task.target()->family, ", and ",
+                                    "': this machine lacks ", task.target()->architecture, ", and ",
                                     std::string(emulator.status().message())));
 }
 

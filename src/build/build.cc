@@ -6,37 +6,37 @@
 namespace lw {
 namespace {
 
-struct Family {
-  std::string_view name;
+struct Code {
+  std::string_view architecture;
   const Backend& (*backend)();
   absl::StatusOr<std::unique_ptr<Loaded>> (*load)(const Artifact& artifact);
 };
 
-constexpr Family kFamilies[] = {
+constexpr Code kCodes[] = {
     {"aarch64", llvm_backend, load_object},
     {"interpreter", interpreter_backend, load_interpreted},
     {"x86_64", llvm_backend, load_object},
 };
 
-absl::StatusOr<const Family*> find_family(std::string_view name) {
+absl::StatusOr<const Code*> find_code(std::string_view name) {
   std::string known;
-  for (const Family& family : kFamilies) {
-    if (family.name == name) return &family;
-    known += (known.empty() ? "" : ", ") + std::string(family.name);
+  for (const Code& code : kCodes) {
+    if (code.architecture == name) return &code;
+    known += (known.empty() ? "" : ", ") + std::string(code.architecture);
   }
   return absl::NotFoundError("no backend for '" + std::string(name) + "'; there are " + known);
 }
 
 }  // namespace
 
-absl::StatusOr<const Backend*> find_backend(std::string_view family) {
-  absl::StatusOr<const Family*> found = find_family(family);
+absl::StatusOr<const Backend*> find_backend(std::string_view architecture) {
+  absl::StatusOr<const Code*> found = find_code(architecture);
   if (!found.ok()) return found.status();
   return &(*found)->backend();
 }
 
 absl::StatusOr<std::unique_ptr<Loaded>> load(const Artifact& artifact) {
-  absl::StatusOr<const Family*> found = find_family(artifact.family);
+  absl::StatusOr<const Code*> found = find_code(artifact.architecture);
   if (!found.ok()) return found.status();
   return (*found)->load(artifact);
 }

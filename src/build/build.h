@@ -1,4 +1,4 @@
-// Machine code: one Backend per family. Thread-safe: a backend may be used from several threads.
+// Machine code: one Backend per architecture. Thread-safe: several threads may use a backend.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Target;
 
 // What a backend returns and the wire, the cache and `export` carry.
 struct Artifact {
-  std::string family;                      // "x86_64", "aarch64", "interpreter"
+  std::string architecture;                // "x86_64", "aarch64", "interpreter"
   std::string bytes;                       // an ELF relocatable object without undefined symbols;
                                            // for the interpreter: the kernel's text
   std::string entry;                       // symbol; "<entry>_prepack" exists when packed_bytes > 0
@@ -35,8 +35,8 @@ class Backend {
   virtual std::string version() const = 0;
 };
 
-// The backend of a family; kNotFound names those there are.
-absl::StatusOr<const Backend*> find_backend(std::string_view family);
+// The backend of an architecture; kNotFound names those there are.
+absl::StatusOr<const Backend*> find_backend(std::string_view architecture);
 
 // Machine code in this process (code pages executable and read-only). Destroying it unmaps the
 // code.
@@ -61,7 +61,7 @@ struct FlatImage {
   std::vector<Segment> segments;
   uint64_t run = 0, prepack = 0;           // addresses; prepack 0: there is none
 };
-// Links a machine-code artifact of any family. REQUIRES: base is a multiple of 64 KiB.
+// Links a machine-code artifact of any architecture. REQUIRES: base is a multiple of 64 KiB.
 // kInvalidArgument: no object, or without its entry.
 absl::StatusOr<FlatImage> link_flat(const Artifact& artifact, uint64_t base);
 

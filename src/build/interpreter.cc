@@ -311,7 +311,7 @@ class InterpreterBackend : public Backend {
  public:
   absl::StatusOr<Artifact> build(const Kernel& kernel, const Target& target) const override {
     Artifact artifact;
-    artifact.family = "interpreter";
+    artifact.architecture = "interpreter";
     artifact.bytes = print(kernel);
     artifact.entry = kernel.name;
     artifact.workspace_bytes = kernel.workspace_bytes;

@@ -1,4 +1,4 @@
-// The backend of family "interpreter". Internal to src/build; find_backend and load are the
+// The backend of architecture "interpreter". Internal to src/build; find_backend and load are the
 // entrances.
 #pragma once
 

@@ -44,7 +44,7 @@ class LlvmBackend : public Backend {
  public:
   absl::StatusOr<Artifact> build(const Kernel& kernel, const Target& target) const override {
     Artifact artifact;
-    artifact.family = target.family;
+    artifact.architecture = target.architecture;
     artifact.entry = kernel.name;
     artifact.workspace_bytes = kernel.workspace_bytes;
     artifact.private_bytes = kernel.private_bytes;

@@ -1,5 +1,5 @@
-// The backend of families "x86_64" and "aarch64". Internal to src/build; find_backend and load are
-// the entrances.
+// The backend of the architectures "x86_64" and "aarch64". Internal to src/build; find_backend and
+// load are the entrances.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 namespace lw {
 
 const Backend& llvm_backend();
-// kFailedPrecondition: the object is of a family that this process is not.
+// kFailedPrecondition: the object is of an architecture that this process is not.
 absl::StatusOr<std::unique_ptr<Loaded>> load_object(const Artifact& artifact);
 
 }  // namespace lw

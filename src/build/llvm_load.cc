@@ -13,9 +13,9 @@ namespace lw {
 namespace {
 
 #if defined(__aarch64__)
-constexpr std::string_view kFamily = "aarch64";
+constexpr std::string_view kArchitecture = "aarch64";
 #else
-constexpr std::string_view kFamily = "x86_64";
+constexpr std::string_view kArchitecture = "x86_64";
 #endif
 
 using Entry = int32_t (*)(const lw_context*, void* const*);
@@ -91,8 +91,8 @@ class Linking : public llvm::jitlink::JITLinkContext {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Loaded>> load_object(const Artifact& artifact) {
-  if (artifact.family != kFamily) {
-    return absl::FailedPreconditionError("code for " + artifact.family +
+  if (artifact.architecture != kArchitecture) {
+    return absl::FailedPreconditionError("code for " + artifact.architecture +
                                          " does not run in this process");
   }
   llvm::Expected<std::unique_ptr<llvm::jitlink::LinkGraph>> graph =

@@ -106,8 +106,8 @@ void add_workload(CliArguments app, WorkloadOptions* options, bool required) {
 }
 
 absl::StatusOr<std::unique_ptr<Model>> model_named(const std::string& name,
-                                                   std::string_view family) {
-  return name == "shipped" ? shipped_model(family) : load_model(name, family);
+                                                   std::string_view architecture) {
+  return name == "shipped" ? shipped_model(architecture) : load_model(name, architecture);
 }
 
 absl::StatusOr<std::unique_ptr<Store>> DatabaseFlags::open() const {

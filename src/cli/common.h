@@ -60,7 +60,7 @@ absl::Status all_refused(const std::vector<RefusedCase>& refused, const absl::St
 
 // `shipped`, or the file of a model; errors as load_model's.
 absl::StatusOr<std::unique_ptr<Model>> model_named(const std::string& name,
-                                                   std::string_view family);
+                                                   std::string_view architecture);
 
 struct DatabaseFlags {
   std::string path;

@@ -8,7 +8,8 @@
 namespace lw {
 namespace {
 
-// That the emulator starts and that the runner speaks our version and is of the target's family.
+// That the emulator starts and that the runner speaks our version and is of the target's
+// architecture.
 absl::Status shake_hands(const Emulator& emulator, const Target& target) {
   absl::StatusOr<RunnerAnswer> answer =
       ask_runner(emulator, runner::Frame::kHello, "", /*timeout_s=*/30, int64_t{1} << 30);
@@ -19,9 +20,10 @@ absl::Status shake_hands(const Emulator& emulator, const Target& target) {
   }
   const std::optional<runner::Greeting> greeting = runner::decode_greeting(answer->payload);
   if (answer->type != runner::Frame::kGreeting || !greeting ||
-      greeting->machine != target.family) {
+      greeting->machine != target.architecture) {
     return absl::UnavailableError(
-        absl::StrCat(emulator.runner, " is no runner for ", target.family, " of this version"));
+        absl::StrCat(emulator.runner, " is no runner for ", target.architecture,
+                     " of this version"));
   }
   return absl::OkStatus();
 }

@@ -22,7 +22,7 @@ struct Target;
 //
 // A candidate that is behind its incumbent is built and not run. REQUIRES: candidates carry
 // draft_us > 0 (others are kBuildError). kNotFound: no emulator or no runner for the target's
-// family (find_emulator says what is missing).
+// architecture (find_emulator says what is missing).
 absl::StatusOr<std::unique_ptr<Measurer>> make_emulated_measurer(const Program& program,
                                                                  const Target& target,
                                                                  const LocalOptions& options);

@@ -18,8 +18,8 @@ struct Target;
 // and the calling thread is confined to the others while the Measurer lives. Otherwise building and
 // measuring alternate in small batches, and the caller should not compute while it waits.
 //
-// REQUIRES: target.family has a backend; target's features exist here; the calling thread lives as
-// long as the Measurer (the worker processes end with it). kResourceExhausted: no memory for the
+// REQUIRES: target's architecture has a backend, its features exist here; the calling thread lives
+// as long as the Measurer (the worker processes end with it). kResourceExhausted: no memory for the
 // tensors. kFailedPrecondition: `isolation` cannot be reached.
 absl::StatusOr<std::unique_ptr<Measurer>> make_local_measurer(const Program& program,
                                                               const Target& target,

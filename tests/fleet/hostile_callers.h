@@ -94,7 +94,7 @@ inline void keep_examples(const std::string& name, Loot& loot) {
   const Target target = *find_target("x86_avx2");
   *device.mutable_description()->mutable_target() = to_proto(target);
   device.mutable_description()->set_target_id(sha256(to_text(target)));
-  device.mutable_description()->set_backend((*find_backend(target.family))->version());
+  device.mutable_description()->set_backend((*find_backend(target.architecture))->version());
   device.mutable_description()->set_slots(2);
   device.mutable_description()->mutable_words()->Assign(known_words().begin(), known_words().end());
   loot.keep(call);

@@ -70,7 +70,7 @@ class ScriptedAgent {
     loopwright::v1::Device& description = *device.mutable_description();
     *description.mutable_target() = to_proto(target);
     description.set_target_id(sha256(to_text(target)));
-    description.set_backend((*find_backend(target.family))->version());
+    description.set_backend((*find_backend(target.architecture))->version());
     description.set_kind("null");
     description.set_time_kind(loopwright::v1::TIME_KIND_ESTIMATED);
     description.set_slots(1);

@@ -398,7 +398,7 @@ TEST_F(Emulated, TheRunnerGreetsAndRefusesGarbage) {
 
 TEST_F(Emulated, WhatIsMissingIsNamed) {
   Target other = target();
-  other.family = "z80";
+  other.architecture = "z80";
   const absl::Status status = find_emulator(other).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("qemu-z80"));

@@ -286,7 +286,7 @@ TEST(Backends, AreFoundByFamily) {
 
 TEST(Backends, RefuseWhatIsNoArtifact) {
   Artifact artifact;
-  artifact.family = "x86_64";
+  artifact.architecture = "x86_64";
   artifact.entry = "f";
   for (const std::string& bytes :
        {std::string(), std::string("garbage"), std::string(4096, '\x7f')}) {
@@ -303,7 +303,7 @@ TEST(Backends, RefuseWhatIsNoArtifact) {
     artifact.bytes = whole.substr(0, size);
     EXPECT_FALSE(load(artifact).ok()) << size;
   }
-  artifact.family = "interpreter";
+  artifact.architecture = "interpreter";
   artifact.bytes = "kernel f";
   EXPECT_FALSE(load(artifact).ok());
 }

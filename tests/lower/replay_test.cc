@@ -115,7 +115,7 @@ absl::StatusOr<Kernel> kernel_of(const TextCase& c) {
 
 absl::StatusOr<std::string> object_of(const Kernel& kernel, const std::string& target_name) {
   ASSIGN_OR_RETURN(const Target target, find_target(target_name));
-  ASSIGN_OR_RETURN(const Backend* backend, find_backend(target.family));
+  ASSIGN_OR_RETURN(const Backend* backend, find_backend(target.architecture));
   ASSIGN_OR_RETURN(const Artifact artifact, backend->build(kernel, target));
   return short_hash(artifact.bytes);
 }

@@ -90,7 +90,7 @@ class HostileLoaded : public Loaded {
 };
 
 absl::StatusOr<std::unique_ptr<Loaded>> load_hostile(const Artifact& artifact) {
-  if (artifact.family != "hostile") return load(artifact);
+  if (artifact.architecture != "hostile") return load(artifact);
   worker_socket = std::atoi(artifact.entry.c_str());
   return std::unique_ptr<Loaded>(std::make_unique<HostileLoaded>(acts().at(artifact.bytes)));
 }
@@ -104,7 +104,7 @@ class HostileBackend : public Backend {
       return find_backend("x86_64").value()->build(kernel, target);
     }
     Artifact artifact;
-    artifact.family = "hostile";
+    artifact.architecture = "hostile";
     const size_t end = kernel.name.find('_', 8);
     artifact.bytes = kernel.name.substr(8, end - 8);
     if (end != std::string::npos) artifact.entry = kernel.name.substr(end + 1);

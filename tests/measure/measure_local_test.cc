@@ -89,7 +89,7 @@ Program program(const char* text = kMatmul) {
 
 Target target(const std::string& family) {
   Target t = find_target("host").value();
-  if (family == "interpreter") t.family = family;
+  if (family == "interpreter") t.architecture = family;
   return t;
 }
 

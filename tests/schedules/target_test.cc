@@ -168,7 +168,7 @@ TEST(Targets, MissingFeaturesDecideWhatRuns) {
   EXPECT_EQ(missing_feature(avx512, avx2), "avx512bw");
   EXPECT_NE(missing_feature(avx2, sse2), "");
   Target other = sse2;
-  other.family = "aarch64";
+  other.architecture = "aarch64";
   EXPECT_EQ(missing_feature(sse2, other), "x86_64");
 }
 
@@ -178,7 +178,7 @@ TEST(Host, IsDetectedTheSameTwice) {
   EXPECT_EQ(to_text(*host), to_text(*find_target("host")));
   EXPECT_EQ(to_text(*parse_target(to_text(*host))), to_text(*host));
   EXPECT_EQ(host->name, "host");
-  EXPECT_EQ(host->family, "x86_64");
+  EXPECT_EQ(host->architecture, "x86_64");
   EXPECT_EQ(missing_feature(*find_target("x86_sse2"), *host), "");
   // The widest built-in target that runs here.
   for (const Target& target : builtin_targets()) {

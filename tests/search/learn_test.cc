@@ -133,9 +133,9 @@ TEST(Gather, AModelGuidesWhatIsDrawn) {
   ASSERT_TRUE(task.ok());
   const std::vector<DrawnProgram> drafted = draw_programs(*task, {0, 8}, 3);
   const std::vector<DrawnProgram> guided =
-      draw_programs(*task, {0, 0, 8}, 3, *shipped_model(task->target()->family));
+      draw_programs(*task, {0, 0, 8}, 3, *shipped_model(task->target()->architecture));
   const std::vector<DrawnProgram> both =
-      draw_programs(*task, {0, 8, 8}, 3, *shipped_model(task->target()->family));
+      draw_programs(*task, {0, 8, 8}, 3, *shipped_model(task->target()->architecture));
   EXPECT_EQ(drafted.size(), 8u);
   EXPECT_EQ(guided.size(), 8u);
   EXPECT_NE(drafted[0].trace, guided[0].trace);

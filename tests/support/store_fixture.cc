@@ -19,7 +19,7 @@ WorkloadRow make_workload(int extent) {
 Target make_target(const std::string& name) {
   Target target;
   target.name = name;
-  target.family = "x86_64";
+  target.architecture = "x86_64";
   target.triple = "x86_64-unknown-linux-gnu";
   target.cpu = "x86-64-v3";
   target.features = {"avx2", "fma", "sse2"};

@@ -13,7 +13,7 @@ namespace {
 struct ModelOptions {
   DatabaseFlags database;
   Output output;
-  std::string file = "loopwright.model", family = "x86_64", data;
+  std::string file = "loopwright.model", architecture = "x86_64", data;
   int folds = 5;
   uint64_t seed = 1;
   GatherOptions gather;
@@ -94,7 +94,7 @@ absl::StatusOr<int> train(const ModelOptions& options) {
     model = make_xgboost_model(offline_training());
   }
   RETURN_IF_ERROR(model->fit(examples, options.seed));
-  RETURN_IF_ERROR(environment(save_model(*model, options.file, options.family)));
+  RETURN_IF_ERROR(environment(save_model(*model, options.file, options.architecture)));
   const RankingMetrics fit = evaluate(scores_by(*model, examples), examples);
   Json json = {{"file", options.file}, {"features", feature_table().size()}};
   json.update(metrics_json(fit));
@@ -175,7 +175,7 @@ Action declare(CliArguments app) {
   };
   CliArguments training = add("train", "learn from a data set or everything in the database", train);
   training.add_option("-o,--output", options->file, "file to save to").capture_default_str();
-  training.add_option("--family", options->family, "of the targets that were measured")
+  training.add_option("--family", options->architecture, "of the targets that were measured")
       .capture_default_str();
   add("eval", "how well it ranks what it has not seen: classes of operators of a data set, or the "
       "workloads of a database", eval)

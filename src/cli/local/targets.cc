@@ -33,10 +33,10 @@ absl::StatusOr<int> run_targets(const std::string& name, const Output& output) {
     Json entry = Json::parse(to_text(target));
     entry["name"] = shown;
     entry["runs_here"] = missing.empty();
-    const bool emulated = missing == target.family && find_emulator(target).ok();
+    const bool emulated = missing == target.architecture && find_emulator(target).ok();
     entry["emulated_here"] = emulated;
     document.push_back(entry);
-    table.rows.push_back({shown, target.family, concat(8 * target.vector_bytes, " bit"),
+    table.rows.push_back({shown, target.architecture, concat(8 * target.vector_bytes, " bit"),
                           concat(target.vector_registers), concat(target.cores), caches_of(target),
                           missing.empty() ? "yes" : emulated ? "emulated" : "no: " + missing});
   }

@@ -238,7 +238,8 @@ absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, Run
 std::unique_ptr<Model> model_of(const TuneOptions& options, const Task& task) {
   if (options.model == "draft") return make_xgboost_model();
   if (options.model == "none") return make_draft_model();
-  absl::StatusOr<std::unique_ptr<Model>> model = model_named(options.model, task.target()->family);
+  absl::StatusOr<std::unique_ptr<Model>> model =
+      model_named(options.model, task.target()->architecture);
   if (model.ok()) return *std::move(model);
   options.output.note(concat(std::string(model.status().message()), "; the draft model is used"));
   return make_xgboost_model();

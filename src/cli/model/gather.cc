@@ -80,7 +80,8 @@ class Gathering {
   absl::StatusOr<std::vector<DrawnProgram>> draw(int index, const Task& task) const {
     std::unique_ptr<Model> guide;
     if (options_.guided > 0) {
-      ASSIGN_OR_RETURN(guide, environment(model_named(options_.model, task.target()->family)));
+      ASSIGN_OR_RETURN(
+          guide, environment(model_named(options_.model, task.target()->architecture)));
     }
     return draw_programs(task, {options_.uniform, options_.searched, options_.guided},
                          Rng(options_.seed).split(static_cast<uint64_t>(index)).next(),

@@ -26,7 +26,7 @@ absl::StatusOr<Artifact> build_once(const std::string& text, const Target& targe
   const std::map<std::string, Artifact>::iterator it = built->find(key);
   if (it != built->end()) return it->second;
   ASSIGN_OR_RETURN(const Kernel kernel, parse_kernel(text));
-  ASSIGN_OR_RETURN(const Backend* backend, find_backend(target.family));
+  ASSIGN_OR_RETURN(const Backend* backend, find_backend(target.architecture));
   ASSIGN_OR_RETURN(Artifact artifact, backend->build(kernel, target));
   return (*built)[key] = std::move(artifact);
 }

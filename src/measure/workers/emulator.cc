@@ -153,13 +153,13 @@ std::string describe(const runner::Crash& crash, const Program& program) {
 
 absl::StatusOr<Emulator> find_emulator(const Target& target) {
   Emulator emulator;
-  emulator.name = "qemu-" + target.family;
+  emulator.name = "qemu-" + target.architecture;
   emulator.command = find_program(emulator.name, /*beside=*/false);
   if (emulator.command.empty()) {
     return absl::NotFoundError(
         absl::StrCat("there is no ", emulator.name, " on PATH (package qemu-user)"));
   }
-  const std::string runner = "lw_runner_" + target.family;
+  const std::string runner = "lw_runner_" + target.architecture;
   emulator.runner = find_program(runner, /*beside=*/true);
   if (emulator.runner.empty()) {
     return absl::NotFoundError(

@@ -21,8 +21,9 @@ struct Emulator {
   std::string name;     // "qemu-aarch64"
 };
 
-// The emulator for targets of this family: qemu's user mode on PATH, and `lw_runner_FAMILY` beside
-// this program, else on PATH. kNotFound says what is missing. Starts nothing.
+// The emulator for targets of this architecture: qemu's user mode on PATH, and
+// `lw_runner_ARCHITECTURE` beside this program, else on PATH. kNotFound says what is missing.
+// Starts nothing.
 absl::StatusOr<Emulator> find_emulator(const Target& target);
 
 // A frame and its payload, as the runner answered.

@@ -84,7 +84,7 @@ absl::StatusOr<std::unique_ptr<Workbench>> make_workbench(const Program& program
   bench->emulator = std::move(emulator);
   bench->backend = options.backend;
   if (bench->backend == nullptr) {
-    ASSIGN_OR_RETURN(bench->backend, find_backend(target.family));
+    ASSIGN_OR_RETURN(bench->backend, find_backend(target.architecture));
   }
   assign_processors(*bench);
   bench->builders =
@@ -156,7 +156,7 @@ std::vector<int> descriptors(const Workbench& bench) {
 
 std::string artifact_bytes(const Artifact& artifact) {
   return Writer()
-      .put_string(artifact.family)
+      .put_string(artifact.architecture)
       .put_string(artifact.bytes)
       .put_string(artifact.entry)
       .put(artifact.workspace_bytes)
@@ -168,7 +168,7 @@ std::string artifact_bytes(const Artifact& artifact) {
 absl::StatusOr<Artifact> parse_artifact(std::string_view bytes) {
   Reader reader(bytes);
   Artifact artifact;
-  artifact.family = reader.get_string();
+  artifact.architecture = reader.get_string();
   artifact.bytes = reader.get_string();
   artifact.entry = reader.get_string();
   artifact.workspace_bytes = reader.get<int64_t>();

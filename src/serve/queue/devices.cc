@@ -123,7 +123,7 @@ absl::StatusOr<std::optional<StudyPlace>> place(Transaction& tx,
   for (const DeviceRow& device : devices) {
     ASSIGN_OR_RETURN(const Target machine, from_proto(device.description.target()));
     if (!may_hold(memory_of(device), needs.least)) continue;
-    if (machine.family != target->family || !missing_feature(*target, machine).empty()) continue;
+    if (!missing_feature(*target, machine).empty()) continue;
     ASSIGN_OR_RETURN(StudyPlace made, placement(device, *target, spec.threads()));
     return std::optional<StudyPlace>(std::move(made));
   }

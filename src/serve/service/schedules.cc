@@ -128,7 +128,7 @@ absl::StatusOr<Asked> by_id(const v1::LookupQuery& query, int i, const AskedTarg
   } else if (absl::StatusOr<WorkloadRow> row = store.workload(query.workload_id()); row.ok()) {
     request.family = std::move(row->family), request.shape = std::move(row->shape);
   }
-  ASSIGN_OR_RETURN(const Backend* backend, find_backend(target.target()->family));
+  ASSIGN_OR_RETURN(const Backend* backend, find_backend(target.target()->architecture));
   request.key.backend = backend->version();
   return asked;
 }
