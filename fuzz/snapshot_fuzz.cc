@@ -1,4 +1,4 @@
-// libFuzzer target for snapshots: any bytes open or are refused, and every record, family and
+// libFuzzer target for snapshots: any bytes open or are refused, and every record, structure and
 // target in what opens is read or refused. Checksums would hide the decoders from a fuzzer, so the
 // bytes after the header's are given to these directly too, and the header's own checksum is
 // repaired.
@@ -18,8 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string bytes(reinterpret_cast<const char*>(data), size);
   lw::ByteReader reader(bytes);
   lw::decode_record(reader);
-  lw::FamilyIndex family;
-  lw::decode_family(bytes, &family);
+  lw::StructureIndex structure;
+  lw::decode_structure(bytes, &structure);
   lw::WithdrawnList list;
   lw::WithdrawnReasons reasons;
   if (lw::decode_withdrawn(bytes, &list, &reasons)) CHECK(list.size() == reasons.size());
@@ -44,8 +44,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto record = (*snapshot)->record(key);
     (void)(*snapshot)->target(key.target);
     if (!record.ok()) continue;
-    (void)(*snapshot)->with_family((*record)->family, [](const lw::FamilyIndex& index) {
-      for (const lw::FamilyGroup& group : index.groups) group.shapes.nearest({}, {}, 1);
+    (void)(*snapshot)->with_structure((*record)->structure, [](const lw::StructureIndex& index) {
+      for (const lw::StructureGroup& group : index.groups) group.shapes.nearest({}, {}, 1);
     });
   }
   return 0;

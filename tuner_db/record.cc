@@ -23,7 +23,7 @@ ScheduleRecord make_record(const WorkloadRow& workload, const BestRow& row) {
   record.key = row.key;
   record.name = workload.name;
   record.source_words = workload.source_words;
-  record.family = workload.family;
+  record.structure = workload.structure;
   record.shape = workload.shape;
   record.flops = workload.flops;
   record.bytes = workload.bytes;

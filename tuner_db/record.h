@@ -17,7 +17,7 @@ constexpr int kRecordTraces = 4;
 struct ScheduleRecord {
   Key key;
   std::string name, source_words;  // of the workload: words as first asked for
-  std::string family;
+  std::string structure;
   std::vector<int64_t> shape;
   double flops = 0, bytes = 0;
   std::string trace;  // text
@@ -37,7 +37,7 @@ struct ScheduleRecord {
     visit({1, "key"}, self.key);
     visit({2, "name"}, self.name);
     visit({3, "source_words"}, self.source_words);
-    visit({4, "family"}, self.family);
+    visit({4, "family"}, self.structure);
     visit({5, "shape"}, self.shape);
     visit({6, "flops"}, self.flops);
     visit({7, "bytes"}, self.bytes);

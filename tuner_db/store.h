@@ -117,7 +117,7 @@ struct WorkloadRow {
   std::string source_words;                // "matmul M=512 ..." as first asked for
   double flops = 0, bytes = 0;
   std::vector<int64_t> shape;              // concatenated extents: for nearest-shape look-ups
-  std::string family;                      // sha256 of the canonical text with extents blanked
+  std::string structure;                   // sha256 of the canonical text with extents blanked
   std::string program;                     // text of the language, one spelling of it: traces name
                                            // its tensors and axes; "": nobody has given one
 
@@ -130,7 +130,7 @@ struct WorkloadRow {
     visit({5, "flops"}, self.flops);
     visit({6, "bytes"}, self.bytes);
     visit({7, "shape"}, self.shape);
-    visit({8, "family"}, self.family);
+    visit({8, "family"}, self.structure);
     visit({9, "program"}, self.program);
   }
 };
@@ -221,10 +221,10 @@ class Store {
   absl::StatusOr<BestRow> best(const Key& key) const { return top(key, 1); }
   // The same with the `count` - 1 next best traces of its kind beside it, by their medians.
   virtual absl::StatusOr<BestRow> top(const Key& key, int count) const = 0;
-  // The best of every key whose workload is of the family, with that many threads: candidates for
+  // The best of every key whose workload has the structure, with that many threads: candidates for
   // nearest-shape and nearest-target look-ups and warm starts.
-  virtual absl::StatusOr<std::vector<BestRow>> best_in_family(const std::string& family,
-                                                              int threads) const = 0;
+  virtual absl::StatusOr<std::vector<BestRow>> best_of_structure(const std::string& structure,
+                                                                 int threads) const = 0;
 
   virtual absl::StatusOr<WorkloadRow> workload(const std::string& id) const = 0;
   virtual absl::StatusOr<std::vector<WorkloadRow>> workloads() const = 0;

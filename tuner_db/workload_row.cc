@@ -16,7 +16,7 @@ constexpr double kCountedOtherwise = 4;    // how far versions' counts of the sa
 
 // What two shapes of one operator share: the canonical text without extents, and without the float
 // constants, into which extents are folded (1 / N of a mean).
-std::string family_of(const std::string& canonical) {
+std::string structure_of(const std::string& canonical) {
   std::string blanked;
   bool in_brackets = false;
   for (size_t i = 0; i < canonical.size(); ++i) {
@@ -38,7 +38,7 @@ WorkloadRow derive(std::string canonical, const Program& program) {
   row.id = sha256(row.canonical_text);
   row.flops = count_flops(program).useful;
   row.bytes = compulsory_bytes(program);
-  row.family = family_of(row.canonical_text);
+  row.structure = structure_of(row.canonical_text);
   const absl::StatusOr<std::vector<int>> order = definition_order(program);
   CHECK(order.ok());                       // of what verify() has passed
   for (int t : *order) {
@@ -96,7 +96,7 @@ std::string contradiction(const WorkloadRow& row) {
   const absl::StatusOr<WorkloadRow> right = row_of_canonical(row.canonical_text);
   if (!right.ok()) return std::string(right.status().message());
   if (row.id != right->id) return "its id is not that of its canonical text";
-  if (row.family != right->family) return "its family is not that of its canonical text";
+  if (row.structure != right->structure) return "its family is not that of its canonical text";
   std::vector<int64_t> shape = row.shape, extents = right->shape;
   std::sort(shape.begin(), shape.end());
   std::sort(extents.begin(), extents.end());

@@ -15,7 +15,7 @@ namespace lw {
 constexpr char kBenchTarget[] = "x86_avx512";
 
 // Program `number` of the large database: the first `shapes` are matrix products, which are one
-// family; the rest are of a hundred families (a product and an epilogue with a factor).
+// structure; the rest are of a hundred structures (a product and an epilogue with a factor).
 Task bench_task(int number, int shapes);
 // A matrix product that is not stored.
 Task unknown_task(Rng& rng);

@@ -111,7 +111,7 @@ void ask_source(const std::string& row, const RecordSource& source, const Questi
     CHECK(found.ok() && !found->empty());
     return (*found)[0].rung;
   };
-  look(questions.misses[0]);               // a snapshot decodes a family at its first use
+  look(questions.misses[0]);               // a snapshot decodes a structure at its first use
   std::vector<double> exact = time_us(kQuestions, [&](size_t i) {
     CHECK(look(questions.hits[i]) == Rung::kExact);
   });

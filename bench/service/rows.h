@@ -17,7 +17,7 @@ struct ServiceBenchOptions {
   double seconds = 20;                     // of each timed stretch
   int agents = 1000;
   int connections = 0;                     // of the simulated agents; 0: one each
-  int measurements = 1'000'000, keys = 20'000, shapes = 10'000;  // shapes: of the largest family
+  int measurements = 1'000'000, keys = 20'000, shapes = 10'000;  // shapes: of the largest structure
   int trials = 200, repeats = 2;           // of the row `tuning`
 };
 

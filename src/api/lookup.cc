@@ -239,7 +239,7 @@ std::string LookupAnswer::source_words() const {
 }
 
 LookupRequest request_of(const Task& task) {
-  return {task.key(), task.workload().family, task.workload().shape, task.target()};
+  return {task.key(), task.workload().structure, task.workload().shape, task.target()};
 }
 
 absl::StatusOr<LookupAnswer> settle(const Task& task, const std::vector<Match>& candidates,

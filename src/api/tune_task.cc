@@ -82,7 +82,7 @@ absl::StatusOr<SuiteItem> suite_item(SuiteMember& member, const SearchOptions& o
   item.key = task.key();
   item.model = member.model == nullptr ? make_xgboost_model() : std::move(member.model);
   item.state.weight = member.weight;
-  item.state.group = task.workload().family;
+  item.state.group = task.workload().structure;
   item.state.bound_us = bound.bound_us;
   ASSIGN_OR_RETURN(const RunsOn device, find_device(task));
   item.state.time_kind = time_kind(device);

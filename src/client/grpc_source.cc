@@ -20,7 +20,7 @@ constexpr int kMostQueries = 250;
 v1::LookupQuery to_query(const LookupRequest& request) {
   v1::LookupQuery out;
   out.set_workload_id(request.key.workload);
-  out.set_family(request.family);
+  out.set_family(request.structure);
   out.mutable_shape()->Assign(request.shape.begin(), request.shape.end());
   if (request.target != nullptr)
     *out.mutable_target() = to_proto(*request.target);

@@ -53,7 +53,7 @@ absl::StatusOr<std::vector<Trace>> warm_traces(const Store& store, const Key& ke
   if (mine.status().code() == absl::StatusCode::kNotFound) return traces;
   RETURN_IF_ERROR(mine.status());
   ASSIGN_OR_RETURN(const std::vector<BestRow> rows,
-                   store.best_in_family(mine->family, key.threads));
+                   store.best_of_structure(mine->structure, key.threads));
   std::vector<std::pair<double, Trace>> near;
   for (const BestRow& row : rows) {
     const absl::StatusOr<WorkloadRow> other = store.workload(row.key.workload);

@@ -9,7 +9,7 @@
 
 namespace lw {
 
-// The fastest schedules of other shapes and targets of the key's family with as many threads;
+// The fastest schedules of other shapes and targets of the key's structure with as many threads;
 // nearest shapes first, a few. Empty when the workload was never put. Errors: the store's.
 absl::StatusOr<std::vector<Trace>> warm_traces(const Store& store, const Key& key);
 

@@ -91,7 +91,7 @@ TEST_F(GrpcClient, ABatchIsOneRequest) {
   EXPECT_EQ(service_.requests[0].queries_size(), 2);
   EXPECT_EQ(service_.requests[0].queries(0).threads(), 1);
   // All that the ladder needs: the server parses no program.
-  EXPECT_EQ(service_.requests[0].queries(1).family(), tasks[1].workload().family);
+  EXPECT_EQ(service_.requests[0].queries(1).family(), tasks[1].workload().structure);
   EXPECT_EQ(service_.requests[0].queries(1).shape_size(),
             static_cast<int>(tasks[1].workload().shape.size()));
 }

@@ -143,7 +143,7 @@ TEST(OldFiles, SnapshotsOfOldVersionsAnswer) {
 // A record as versions 1 and 2 of snapshots and caches wrote it.
 void encode_old(const ScheduleRecord& r, int version, ByteWriter& out) {
   for (const std::string* text : {&r.key.workload, &r.key.target, &r.key.backend, &r.key.cache,
-                                  &r.key.objective, &r.name, &r.source_words, &r.family, &r.trace,
+                                  &r.key.objective, &r.name, &r.source_words, &r.structure, &r.trace,
                                   &r.source}) {
     out.text(*text);
   }
@@ -249,7 +249,7 @@ TEST_F(ByOldNames, AreReadExactlyWithoutWriting) {
   for (const Key& key : keys) {
     EXPECT_EQ(key.target, two_);
     const WorkloadRow workload = *store->workload(key.workload);
-    LookupRequest request = {key, workload.family, workload.shape,
+    LookupRequest request = {key, workload.structure, workload.shape,
                              std::make_shared<const Target>(*store->target(key.target))};
     request.key.target = identity_;
     const auto found = climb(request, *source, {});

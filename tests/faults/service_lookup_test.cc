@@ -32,7 +32,7 @@ v1::LookupQuery by_program(const Task& task) {
 v1::LookupQuery by_identity(const Task& task) {
   v1::LookupQuery query;
   query.set_workload_id(task.key().workload);
-  query.set_family(task.workload().family);
+  query.set_family(task.workload().structure);
   query.mutable_shape()->Assign(task.workload().shape.begin(), task.workload().shape.end());
   *query.mutable_target() = to_proto(*task.target());
   query.set_threads(1);

@@ -145,7 +145,7 @@ class ServiceHostile : public FolderTest {
     v1::BatchLookupRequest request;
     v1::LookupQuery& query = *request.add_queries();
     query.set_workload_id(task.workload().id);
-    query.set_family(task.workload().family);
+    query.set_family(task.workload().structure);
     for (int64_t extent : task.workload().shape) query.add_shape(extent);
     query.set_target_name("x86_avx2");
     query.set_threads(1);

@@ -228,7 +228,7 @@ SuiteItem item_of(Program loaded, Store& store, int* made) {
   workload.id = workload_id(*program);
   workload.name = program->name;
   workload.canonical_text = canonical_text(*program);
-  workload.family = sha256(program->name);
+  workload.structure = sha256(program->name);
   item.key.workload = workload.id;
   item.key.target = sha256(to_text(*target));
   item.key.backend = "null";

@@ -35,7 +35,7 @@ struct Task {
     row.id = workload_id(*program);
     row.name = program->name;
     row.canonical_text = canonical_text(*program);
-    row.family = sha256(program->name);
+    row.structure = sha256(program->name);
     for (const Tensor& tensor : program->tensors) {
       for (int64_t extent : tensor.shape) row.shape.push_back(extent);
     }

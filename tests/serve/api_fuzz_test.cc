@@ -225,7 +225,7 @@ class ApiFuzzTest : public ::testing::TestWithParam<const char*> {
     lookup.mutable_queries(0)->clear_program();
     lookup.mutable_queries(0)->set_workload_id(make_workload(64).id);
     lookup.mutable_queries(0)->set_target_name("x86_avx2");
-    lookup.mutable_queries(0)->set_family(make_workload(64).family);
+    lookup.mutable_queries(0)->set_family(make_workload(64).structure);
     for (int extent : {64, 64, 64}) lookup.mutable_queries(0)->add_shape(extent);
     add(schedules + "BatchLookup", lookup);
     v1::PutRecordsRequest put;

@@ -136,12 +136,12 @@ TEST_F(ServiceDoor, ATraceThatDoesNotApplyIsRefusedWithItsNumber) {
 TEST_F(ServiceDoor, AWorkloadIsWhatItsTextSays) {
   const WorkloadRow right = make_workload(64);
   WorkloadRow wrong = right;
-  wrong.family = sha256("another"), wrong.shape = {1}, wrong.flops = 1, wrong.bytes = 1e12;
+  wrong.structure = sha256("another"), wrong.shape = {1}, wrong.flops = 1, wrong.bytes = 1e12;
   wrong.name = "evil";
   ASSERT_TRUE(put(client_, {record(1, 50, wrong)}).ok());
   const std::unique_ptr<Store> store = make_store(daemon_.database);
   WorkloadRow now = *store->workload(right.id);
-  EXPECT_EQ(now.family, right.family);
+  EXPECT_EQ(now.structure, right.structure);
   EXPECT_EQ(now.shape, right.shape);
   EXPECT_EQ(now.flops, right.flops);
   EXPECT_EQ(now.bytes, right.bytes);
@@ -154,7 +154,7 @@ TEST_F(ServiceDoor, AWorkloadIsWhatItsTextSays) {
   EXPECT_FALSE(store->check()->empty());
   ASSERT_TRUE(put(boss_, {record(1, 50)}).ok());
   now = *store->workload(right.id);
-  EXPECT_EQ(now.family, right.family);
+  EXPECT_EQ(now.structure, right.structure);
   EXPECT_EQ(now.shape, right.shape);
   EXPECT_EQ(now.program, right.program);
   EXPECT_TRUE(store->check()->empty());

@@ -188,7 +188,7 @@ inline void ServiceData::fill_schedules(const std::string& x86) {
     row.flops *= 8;
     run("INSERT INTO workloads (id, name, canonical_text, source_words, flops, bytes, shape, "
         "family) VALUES (?,?,?,?,?,?,?,?)", row.id, row.name, row.canonical_text,
-        row.source_words, row.flops, row.bytes, std::string("64"), row.family);
+        row.source_words, row.flops, row.bytes, std::string("64"), row.structure);
     run("INSERT INTO keys (workload, target, backend, threads, cache, objective) VALUES "
         "(?,?,'llvm 19.1.7 r2',?,'warm','time')", row.id, x86, 1 + i % 2);
     for (int c = 0; c < 3; ++c) {

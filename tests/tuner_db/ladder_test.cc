@@ -48,7 +48,7 @@ Key put(Store& store, const WorkloadRow& workload, const Target& target, double 
 }
 
 LookupRequest ask(const WorkloadRow& workload, const Target& target) {
-  return {make_key(workload, target), workload.family, workload.shape,
+  return {make_key(workload, target), workload.structure, workload.shape,
           std::make_shared<const Target>(target)};
 }
 

@@ -204,7 +204,7 @@ TEST(Snapshot, AnyBytesAreReadOrRefused) {
   // What checksums hide from damage, without them.
   ByteWriter record;
   encode(records[0], record);
-  const std::string seeds[] = {good, record.bytes(), encode_family({&records[0], &records[1]}),
+  const std::string seeds[] = {good, record.bytes(), encode_structure({&records[0], &records[1]}),
                                encode_withdrawn(withdrawn)};
   Rng rng(1);
   for (int i = 0; i < 12000; ++i) {

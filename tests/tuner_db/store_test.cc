@@ -88,7 +88,7 @@ TEST_P(StoreTest, WorkloadsAndTargetsComeBack) {
   EXPECT_EQ(back.source_words, row.source_words);
   EXPECT_EQ(back.shape, row.shape);
   EXPECT_EQ(back.flops, row.flops);
-  EXPECT_EQ(back.family, row.family);
+  EXPECT_EQ(back.structure, row.structure);
   EXPECT_EQ(to_text(*store_->target(key.target)), to_text(make_target()));
   EXPECT_EQ(store_->workloads()->size(), 1u);
   EXPECT_EQ(store_->workload("nope").status().code(), absl::StatusCode::kNotFound);
@@ -251,7 +251,7 @@ TEST_P(StoreTest, WhatIsWithdrawnIsNeverBestUntilItIsRestored) {
   ASSERT_TRUE(store_->withdraw({key, make_trace(1), "old", "", "me", 1}).ok());
   ASSERT_TRUE(store_->withdraw({key, make_trace(1), "wrong values", "{}", "you", 2}).ok());
   EXPECT_EQ(store_->best(key)->measurement.trace, make_trace(2));
-  EXPECT_EQ(store_->best_in_family(make_workload(128).family, 2)->at(0).measurement.trace,
+  EXPECT_EQ(store_->best_of_structure(make_workload(128).structure, 2)->at(0).measurement.trace,
             make_trace(2));
   const std::vector<Withdrawal> rows = *store_->withdrawn();
   ASSERT_EQ(rows.size(), 1u);
@@ -271,11 +271,11 @@ TEST_P(StoreTest, WhatIsWithdrawnIsNeverBestUntilItIsRestored) {
   EXPECT_THAT(*store_->check(), IsEmpty());
 }
 
-TEST_P(StoreTest, BestInFamilyFindsOtherShapesAndTargets) {
+TEST_P(StoreTest, BestOfStructureFindsOtherShapesAndTargets) {
   const Key a = put_key(*store_, 128), b = put_key(*store_, 256);
   const Key c = put_key(*store_, 128, "x86_b");
   WorkloadRow stranger = make_workload(512);
-  stranger.family = "another";
+  stranger.structure = "another";
   ASSERT_TRUE(store_->put_workload(stranger).ok());
   const Key d = make_key(stranger, make_target());
   Key e = a;
@@ -284,7 +284,7 @@ TEST_P(StoreTest, BestInFamilyFindsOtherShapesAndTargets) {
     std::vector<Measurement> batch = {make_measurement(1, {10})};
     ASSERT_TRUE(store_->append(key, batch).ok());
   }
-  const std::vector<BestRow> rows = *store_->best_in_family(make_workload(1).family, 2);
+  const std::vector<BestRow> rows = *store_->best_of_structure(make_workload(1).structure, 2);
   ASSERT_EQ(rows.size(), 3u);
   for (const BestRow& row : rows) EXPECT_TRUE(row.key == a || row.key == b || row.key == c);
 }

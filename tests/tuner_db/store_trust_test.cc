@@ -285,13 +285,13 @@ TEST_P(StoreTest, WhatIsAnnulledCountsForNothingUntilItIsBroughtBack) {
 TEST_P(StoreTest, AWrongRowOfAWorkloadIsReportedAndPutRight) {
   const WorkloadRow right = make_workload(64);
   WorkloadRow wrong = right;
-  wrong.family = sha256("another"), wrong.shape = {3, 1}, wrong.program.clear();
+  wrong.structure = sha256("another"), wrong.shape = {3, 1}, wrong.program.clear();
   wrong.flops = 1, wrong.bytes = 1e9, wrong.name = "first";
   ASSERT_TRUE(store_->put_workload(wrong).ok());
   ASSERT_THAT(*store_->check(), ElementsAre(HasSubstr("its family is not that of its canonical")));
   ASSERT_TRUE(store_->put_workload(right).ok());
   const WorkloadRow now = *store_->workload(right.id);
-  EXPECT_EQ(now.family, right.family);
+  EXPECT_EQ(now.structure, right.structure);
   EXPECT_EQ(now.shape, right.shape);
   EXPECT_EQ(now.flops, right.flops);
   EXPECT_EQ(now.bytes, right.bytes);
@@ -316,14 +316,14 @@ TEST_P(StoreTest, AnImportSaysNothingOfAWorkloadBesideItsText) {
   ASSERT_TRUE(store_->append(key, batch).ok());
   const WorkloadRow right = *store_->workload(key.workload);
   std::string lines = absl::StrReplaceAll(
-      *export_records(*store_), {{right.family, sha256("another")}, {"\"flops\":", "\"flops\":7"},
+      *export_records(*store_), {{right.structure, sha256("another")}, {"\"flops\":", "\"flops\":7"},
                                  {"\"shape\":[", "\"shape\":[\"9\","}});
   const std::unique_ptr<Store> copy = make_memory_store();
   int64_t imported = 0;
   absl::Status status = import_records(*copy, lines, &imported);
   ASSERT_TRUE(status.ok()) << status;
   const WorkloadRow taken = *copy->workload(key.workload);
-  EXPECT_EQ(taken.family, right.family);
+  EXPECT_EQ(taken.structure, right.structure);
   EXPECT_EQ(taken.flops, right.flops);
   EXPECT_EQ(taken.shape, right.shape);
   EXPECT_EQ(taken.program, right.program);

@@ -123,7 +123,7 @@ void LadderIndex::keep(const Key& key, const WorkloadRow& workload,
   }
   entry.none = record == nullptr;
   entry.record = nullptr;
-  if (is_new) families_[workload.family].add(key, workload.shape);
+  if (is_new) structures_[workload.structure].add(key, workload.shape);
   if (record == nullptr) return;
   const size_t bytes = bytes_of(*record);
   if (resident_bytes_ + bytes > options_.resident_bytes) return;
@@ -177,11 +177,11 @@ absl::StatusOr<std::shared_ptr<const ScheduleRecord>> LadderIndex::record(const 
   return read(key, workload);
 }
 
-absl::Status LadderIndex::with_family(const std::string& family,
-                                      absl::FunctionRef<void(const FamilyIndex&)> look) const {
+absl::Status LadderIndex::with_structure(
+    const std::string& structure, absl::FunctionRef<void(const StructureIndex&)> look) const {
   const std::shared_lock guard(mutex_);
-  const auto found = families_.find(family);
-  if (found != families_.end()) look(found->second);
+  const auto found = structures_.find(structure);
+  if (found != structures_.end()) look(found->second);
   return absl::OkStatus();
 }
 
@@ -200,7 +200,7 @@ absl::StatusOr<std::shared_ptr<const Target>> LadderIndex::target(const std::str
 
 LadderIndex::Stats LadderIndex::stats() const {
   const std::shared_lock guard(mutex_);
-  return {entries_.size(), families_.size(), targets_.size(), resident_, resident_bytes_};
+  return {entries_.size(), structures_.size(), targets_.size(), resident_, resident_bytes_};
 }
 
 }  // namespace lw

@@ -2,8 +2,8 @@
 // is room.
 //
 // Problem: a batch of 500 lookups, misses included, in a database of a million measurements within
-// 30 ms. Reading one best from SQLite takes tens of microseconds, a family of 10,000 shapes half a
-// second. Here a miss costs a hash look-up and a vector scan of its family's shapes
+// 30 ms. Reading one best from SQLite takes tens of microseconds, a structure of 10,000 shapes half
+// a second. Here a miss costs a hash look-up and a vector scan of its structure's shapes
 // (shape_table.h). bench/service measures.
 //
 // Memory: about 350 bytes a key and the records (four traces of about 1 KB each) up to
@@ -55,12 +55,12 @@ class LadderIndex : public RecordSource {
   std::shared_ptr<const Withdrawn> withdrawn() const;
 
   absl::StatusOr<std::shared_ptr<const ScheduleRecord>> record(const Key& key) const override;
-  absl::Status with_family(const std::string& family,
-                           absl::FunctionRef<void(const FamilyIndex&)> look) const override;
+  absl::Status with_structure(const std::string& structure,
+                              absl::FunctionRef<void(const StructureIndex&)> look) const override;
   absl::StatusOr<std::shared_ptr<const Target>> target(const std::string& id) const override;
 
   struct Stats {
-    size_t keys = 0, families = 0, targets = 0, resident = 0, resident_bytes = 0;
+    size_t keys = 0, structures = 0, targets = 0, resident = 0, resident_bytes = 0;
   };
   Stats stats() const;
 
@@ -90,7 +90,7 @@ class LadderIndex : public RecordSource {
   std::atomic<bool> complete_ = false;  // the store was read once: what is not here is not there
   mutable std::shared_mutex mutex_;
   absl::flat_hash_map<Key, Entry, KeyHash> entries_;
-  absl::flat_hash_map<std::string, FamilyIndex> families_;
+  absl::flat_hash_map<std::string, StructureIndex> structures_;
   mutable absl::flat_hash_map<std::string, std::shared_ptr<const Target>> targets_;
   absl::flat_hash_map<Key, int64_t, KeyHash> revisions_;  // that follow() saw of late; of writing_
   int64_t followed_ms_ = 0;                // to here, by the database's clock; of writing_

@@ -34,11 +34,11 @@ double log_ratio(double a, double b) {
   return a > 0 && b > 0 ? std::abs(std::log(a / b)) : a == b ? 0 : 1;
 }
 
-Key key_of(const FamilyGroup& group, const std::string& workload) {
+Key key_of(const StructureGroup& group, const std::string& workload) {
   return {workload, group.target, group.backend, group.threads, group.cache, group.objective};
 }
 
-bool same_question(const FamilyGroup& group, const Key& key) {
+bool same_question(const StructureGroup& group, const Key& key) {
   return group.cache == key.cache && group.objective == key.objective &&
          word(group.backend, 0) == word(key.backend, 0);
 }
@@ -52,7 +52,8 @@ class Climb {
     if (wanted(Rung::kExact)) RETURN_IF_ERROR(take(Rung::kExact, {{0, request_.key}}, 1));
     if (!found_.empty()) return std::move(found_);
     RETURN_IF_ERROR(
-        source_.with_family(request_.family, [this](const FamilyIndex& family) { list(family); }));
+        source_.with_structure(request_.structure,
+                               [this](const StructureIndex& index) { list(index); }));
     RETURN_IF_ERROR(know_machines());
     if (wanted(Rung::kExact)) RETURN_IF_ERROR(take(Rung::kExact, exact_, 1));
     if (wanted(Rung::kLoose)) RETURN_IF_ERROR(take(Rung::kLoose, loose_, 1));
@@ -73,22 +74,22 @@ class Climb {
   }
 
   // The keys of each rung, without reading a record; which machine a target is comes after.
-  void list(const FamilyIndex& family) {
-    const std::vector<int> positions = family.dimensions.positions(request_.shape);
-    for (const FamilyGroup& group : family.groups) {
+  void list(const StructureIndex& structure) {
+    const std::vector<int> positions = structure.dimensions.positions(request_.shape);
+    for (const StructureGroup& group : structure.groups) {
       if (!same_question(group, request_.key)) continue;
       const bool same_threads = group.threads == request_.key.threads;
-      const bool same_family = same_backend_family(group.backend, request_.key.backend);
+      const bool alike = same_generator(group.backend, request_.key.backend);
       const bool here = group.target == request_.key.target;
       const bool same_backend = group.backend == request_.key.backend;
       const bool asked_already = here && same_backend;
-      if (same_threads && same_family && !asked_already &&
+      if (same_threads && alike && !asked_already &&
           group.rows.contains(request_.key.workload)) {
         (same_backend ? exact_ : loose_).push_back({0, key_of(group, request_.key.workload)});
       }
       if (request_.shape.empty() || (!here && request_.target == nullptr)) continue;
       const double more =
-          (same_family ? 0 : kOtherMajor) + log_ratio(group.threads, request_.key.threads);
+          (alike ? 0 : kOtherMajor) + log_ratio(group.threads, request_.key.threads);
       for (const auto& [distance, row] :
            group.shapes.nearest(request_.shape, positions, options_.count + kSpare)) {
         if (distance + more > options_.max_distance) break;
@@ -229,7 +230,7 @@ bool parse_rung(std::string_view name, Rung* rung) {
   return false;
 }
 
-bool same_backend_family(std::string_view a, std::string_view b) {
+bool same_generator(std::string_view a, std::string_view b) {
   const auto major = [](std::string_view text) {
     const std::string_view version = word(text, 1);
     return version.substr(0, version.find('.'));
@@ -250,10 +251,10 @@ double target_distance(const Target& a, const Target& b) {
   return sum;
 }
 
-void FamilyIndex::add(const Key& key, absl::Span<const int64_t> shape) {
+void StructureIndex::add(const Key& key, absl::Span<const int64_t> shape) {
   if (!dimensions.empty() && dimensions.rank() != shape.size()) return;
-  FamilyGroup* group = nullptr;
-  for (FamilyGroup& candidate : groups) {
+  StructureGroup* group = nullptr;
+  for (StructureGroup& candidate : groups) {
     if (candidate.target == key.target && candidate.backend == key.backend &&
         candidate.threads == key.threads && candidate.cache == key.cache &&
         candidate.objective == key.objective) {
@@ -274,11 +275,11 @@ void FamilyIndex::add(const Key& key, absl::Span<const int64_t> shape) {
   group->workloads.push_back(key.workload);
 }
 
-size_t FamilyIndex::bytes() const {
+size_t StructureIndex::bytes() const {
   constexpr size_t kRow = 2 * (sizeof(std::string) + 80) + 16;  // two strings of 64 characters
   size_t total = 0;
-  for (const FamilyGroup& group : groups) {
-    total += sizeof(FamilyGroup) + group.shapes.bytes() + group.workloads.size() * kRow;
+  for (const StructureGroup& group : groups) {
+    total += sizeof(StructureGroup) + group.shapes.bytes() + group.workloads.size() * kRow;
   }
   return total;
 }

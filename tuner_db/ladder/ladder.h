@@ -2,7 +2,7 @@
 //
 //   exact           the key is stored (by an old name of this machine too: identities.h)
 //   loose           all but the code generator's version is; the same generator, same major version
-//   nearest-shape   another shape of the family, same machine and threads; distance: shape_table.h
+//   nearest-shape   another shape of the structure, same machine and threads (shape_table.h)
 //   nearest-target  a machine whose hard features the asking one has, or other threads; the shape's
 //                   distance and the machine's (soft features) are added
 //   default         nothing: the caller derives a schedule without a measurement
@@ -35,29 +35,29 @@ namespace lw {
 
 struct Target;
 
-// All that rungs look at. Without family, shape or target (null) the rungs that need them are
+// All that rungs look at. Without structure, shape or target (null) the rungs that need them are
 // passed over.
 struct LookupRequest {
   Key key;
-  std::string family;
+  std::string structure;
   std::vector<int64_t> shape;
   std::shared_ptr<const Target> target;
 };
 
-// Records of one family that differ in nothing but the workload.
-struct FamilyGroup {
+// Records of one structure that differ in nothing but the workload.
+struct StructureGroup {
   std::string target, backend, cache, objective;
   int threads = 1;
   ShapeTable shapes;
   std::vector<std::string> workloads;          // beside the shapes' rows
   absl::flat_hash_map<std::string, int> rows;  // of a workload
 };
-struct FamilyIndex {
+struct StructureIndex {
   Dimensions dimensions;
-  std::vector<FamilyGroup> groups;
+  std::vector<StructureGroup> groups;
 
-  // Nothing happens when it is there already, or has another rank than the family's others (two
-  // families cannot share a name unless sha256 fails; a damaged database can).
+  // Nothing happens when it is there already, or has another rank than the structure's others (two
+  // structures cannot share a name unless sha256 fails; a damaged database can).
   void add(const Key& key, absl::Span<const int64_t> shape);
   size_t bytes() const;
 };
@@ -68,10 +68,11 @@ class RecordSource {
   virtual ~RecordSource() = default;
   // kNotFound: no record; others as the store says.
   virtual absl::StatusOr<std::shared_ptr<const ScheduleRecord>> record(const Key& key) const = 0;
-  // Calls `look` with the family's index, or not at all when there is none. `look` must not call
+  // Calls `look` with the structure's index, or not at all when there is none. `look` must not call
   // the source.
-  virtual absl::Status with_family(const std::string& family,
-                                   absl::FunctionRef<void(const FamilyIndex&)> look) const = 0;
+  virtual absl::Status with_structure(
+      const std::string& structure,
+      absl::FunctionRef<void(const StructureIndex&)> look) const = 0;
   virtual absl::StatusOr<std::shared_ptr<const Target>> target(const std::string& id) const = 0;
 };
 
@@ -90,7 +91,7 @@ absl::StatusOr<std::vector<Match>> climb(const LookupRequest& request, const Rec
 // Soft features: caches, vector width, registers, clock; 0 for equal ones.
 double target_distance(const Target& a, const Target& b);
 // "llvm 19.1.7 r1" and "llvm 19.2.0 r4": the same generator of the same major version.
-bool same_backend_family(std::string_view a, std::string_view b);
+bool same_generator(std::string_view a, std::string_view b);
 
 // Over a Store, nothing kept: for one lookup of a command. Lists keys and workloads, reads the
 // records of the few that are nearest.

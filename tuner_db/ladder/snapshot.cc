@@ -74,7 +74,7 @@ absl::Status Snapshot::read_header() {
   }
   if (header.file_bytes != bytes_.size()) return damaged("is cut short");
   for (const auto& [place, table] :
-       {std::pair(&header.tables[0], &records_), std::pair(&header.tables[1], &families_),
+       {std::pair(&header.tables[0], &records_), std::pair(&header.tables[1], &structures_),
         std::pair(&header.tables[2], &targets_)}) {
     if (place->offset > bytes_.size() ||
         place->count > (bytes_.size() - place->offset) / sizeof(SnapshotEntry)) {
@@ -99,7 +99,7 @@ absl::Status Snapshot::verify() const {
 }
 
 SnapshotStats Snapshot::stats() const {
-  return {static_cast<int64_t>(records_.count), static_cast<int64_t>(families_.count),
+  return {static_cast<int64_t>(records_.count), static_cast<int64_t>(structures_.count),
           static_cast<int64_t>(targets_.count), static_cast<int64_t>(bytes_.size()), unix_ms_};
 }
 
@@ -188,22 +188,22 @@ absl::StatusOr<std::shared_ptr<const ScheduleRecord>> Snapshot::record(const Key
   return std::shared_ptr<const ScheduleRecord>(std::move(record));
 }
 
-absl::Status Snapshot::with_family(const std::string& family,
-                                   absl::FunctionRef<void(const FamilyIndex&)> look) const {
-  std::shared_ptr<const FamilyIndex> index;
+absl::Status Snapshot::with_structure(const std::string& structure,
+                                      absl::FunctionRef<void(const StructureIndex&)> look) const {
+  std::shared_ptr<const StructureIndex> index;
   {
     const std::lock_guard guard(mutex_);
-    std::shared_ptr<const FamilyIndex>& kept = decoded_[family];
+    std::shared_ptr<const StructureIndex>& kept = decoded_[structure];
     if (kept == nullptr) {
-      auto decoded = std::make_shared<FamilyIndex>();
-      const absl::StatusOr<std::string_view> found = find(families_, family);
+      auto decoded = std::make_shared<StructureIndex>();
+      const absl::StatusOr<std::string_view> found = find(structures_, structure);
       if (!found.ok() && !absl::IsNotFound(found.status())) return found.status();
-      if (found.ok() && !decode_family(*found, decoded.get())) {
+      if (found.ok() && !decode_structure(*found, decoded.get())) {
         return damaged("a family is damaged");
       }
-      // Families that are not there are not remembered: names come from outside.
+      // Structures that are not there are not remembered: names come from outside.
       if (!found.ok()) {
-        decoded_.erase(family);
+        decoded_.erase(structure);
         return absl::OkStatus();
       }
       kept = std::move(decoded);

@@ -4,7 +4,7 @@
 // File (.lws, version 3, numbers little-endian, offsets from its beginning):
 //   header    160 bytes: magic, version, size of the file, when made, place and length of the three
 //             tables, sha256 of all that follows the header, checksum of the header
-//   tables    of records, families and targets: pairs (64-bit hash of the name, offset), sorted
+//   tables    of records, structures and targets: pairs (64-bit hash of the name, offset), sorted
 //   payloads  length, checksum, bytes; each holds its full name, so a hash that collides is no
 //   error; and one of what was withdrawn from the database, and why: whoever has an older file, a
 //   cache or a lock file beside this one must not use that any more. Readers of before there was
@@ -13,8 +13,8 @@
 // is checked by its checksum whenever it is read; verify() checks the sha256. SQLite opened
 // immutable was the simpler alternative: it needs 5 us for an exact look-up and 80 us to open,
 // this 1.8 us and 30 us (20,000 records, on the development machine under load), and nearest shapes
-// would still have to be added. The first nearest look-up in a family decodes its shapes: 12 ms for
-// 10,000, once.
+// would still have to be added. The first nearest look-up in a structure decodes its shapes: 12 ms
+// for 10,000, once.
 //
 // Replaced atomically: written beside, synced, renamed. Whoever has the old file mapped keeps it.
 // Truncating a mapped file in place kills its readers (SIGBUS): never write to one.
@@ -33,7 +33,7 @@ namespace lw {
 struct Target;
 
 struct SnapshotStats {
-  int64_t records = 0, families = 0, targets = 0, bytes = 0, unix_ms = 0;
+  int64_t records = 0, structures = 0, targets = 0, bytes = 0, unix_ms = 0;
 };
 
 // Writes the best `count` traces of every key. kUnavailable: what the file system says.
@@ -65,8 +65,8 @@ class Snapshot : public RecordSource {
   absl::StatusOr<WithdrawnReasons> withdrawn_reasons() const;
 
   absl::StatusOr<std::shared_ptr<const ScheduleRecord>> record(const Key& key) const override;
-  absl::Status with_family(const std::string& family,
-                           absl::FunctionRef<void(const FamilyIndex&)> look) const override;
+  absl::Status with_structure(const std::string& structure,
+                              absl::FunctionRef<void(const StructureIndex&)> look) const override;
   absl::StatusOr<std::shared_ptr<const Target>> target(const std::string& id) const override;
 
  private:
@@ -85,11 +85,11 @@ class Snapshot : public RecordSource {
   std::string path_;
   std::string_view bytes_;
   void* map_ = nullptr;
-  Table records_, families_, targets_;
+  Table records_, structures_, targets_;
   int64_t unix_ms_ = 0;
   uint64_t version_ = 0, withdrawn_at_ = 0;
   mutable std::mutex mutex_;  // of what was decoded
-  mutable std::map<std::string, std::shared_ptr<const FamilyIndex>> decoded_;
+  mutable std::map<std::string, std::shared_ptr<const StructureIndex>> decoded_;
   mutable std::map<std::string, std::shared_ptr<const Target>> parsed_;
   mutable std::shared_ptr<const WithdrawnList> withdrawn_;
 };

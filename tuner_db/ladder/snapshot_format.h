@@ -24,16 +24,16 @@ struct SnapshotHeader {
   int64_t unix_ms;
   struct {
     uint64_t offset, count;
-  } tables[3];      // records, families, targets
+  } tables[3];      // records, structures, targets
   char sha256[64];  // hexadecimal, of the bytes after the header
   uint64_t withdrawn;  // the place of their payload; 0: none, as before there was such a thing
   uint64_t checksum;  // of the bytes before it
 };
 static_assert(sizeof(SnapshotHeader) == 160);
 
-// A family's payload after its name: groups, each with the rows' workloads and shapes.
-std::string encode_family(const std::vector<const ScheduleRecord*>& members);
-bool decode_family(std::string_view bytes, FamilyIndex* index);
+// A structure's payload after its name: groups, each with the rows' workloads and shapes.
+std::string encode_structure(const std::vector<const ScheduleRecord*>& members);
+bool decode_structure(std::string_view bytes, StructureIndex* index);
 
 // The payload of what is withdrawn: the list's bytes, then for each digest why.
 std::string encode_withdrawn(const WithdrawnReasons& reasons);

@@ -73,7 +73,7 @@ class Builder {
 
 }  // namespace
 
-std::string encode_family(const std::vector<const ScheduleRecord*>& members) {
+std::string encode_structure(const std::vector<const ScheduleRecord*>& members) {
   ByteWriter out;
   out.u64(members.size());
   for (const ScheduleRecord* record : members) {
@@ -89,7 +89,7 @@ std::string encode_family(const std::vector<const ScheduleRecord*>& members) {
   return out.bytes();
 }
 
-bool decode_family(std::string_view bytes, FamilyIndex* index) {
+bool decode_structure(std::string_view bytes, StructureIndex* index) {
   ByteReader in(bytes);
   const size_t members = in.count(7 * 8);
   for (size_t i = 0; i < members && in.ok(); ++i) {
@@ -133,16 +133,16 @@ std::string snapshot_bytes(const std::vector<ScheduleRecord>& records,
                            int64_t unix_ms, const WithdrawnReasons& withdrawn) {
   std::map<std::string, const ScheduleRecord*> by_key;  // sorted: the same records, the same bytes
   for (const ScheduleRecord& record : records) by_key[key_text(record.key)] = &record;
-  std::map<std::string, std::vector<const ScheduleRecord*>> families;
+  std::map<std::string, std::vector<const ScheduleRecord*>> structures;
   Builder builder;
   for (const auto& [name, record] : by_key) {
     if (!record->verified) continue;
     ByteWriter out;
     encode(*record, out);
     builder.add(0, name, out.bytes());
-    families[record->family].push_back(record);
+    structures[record->structure].push_back(record);
   }
-  for (const auto& [name, members] : families) builder.add(1, name, encode_family(members));
+  for (const auto& [name, members] : structures) builder.add(1, name, encode_structure(members));
   std::map<std::string, const Target*> sorted;
   for (const auto& [id, target] : targets) sorted[id] = &target;
   for (const auto& [id, target] : sorted) {

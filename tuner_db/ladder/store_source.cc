@@ -16,15 +16,15 @@ class StoreSource : public RecordSource {
     return std::make_shared<const ScheduleRecord>(make_record(workload, row));
   }
 
-  absl::Status with_family(const std::string& family,
-                           absl::FunctionRef<void(const FamilyIndex&)> look) const override {
+  absl::Status with_structure(const std::string& structure,
+                              absl::FunctionRef<void(const StructureIndex&)> look) const override {
     ASSIGN_OR_RETURN(const std::vector<WorkloadRow> workloads, store_.workloads());
     ASSIGN_OR_RETURN(const std::vector<Key> keys, store_.keys());
     absl::flat_hash_map<std::string, const WorkloadRow*> members;
     for (const WorkloadRow& row : workloads) {
-      if (row.family == family) members[row.id] = &row;
+      if (row.structure == structure) members[row.id] = &row;
     }
-    FamilyIndex index;
+    StructureIndex index;
     for (const Key& key : keys) {
       const auto member = members.find(key.workload);
       if (member != members.end()) index.add(key, member->second->shape);

@@ -37,9 +37,9 @@ class Source : public RecordSource {
     if (record == nullptr) return absl::NotFoundError("withdrawn");
     return record;
   }
-  absl::Status with_family(const std::string& family,
-                           absl::FunctionRef<void(const FamilyIndex&)> look) const override {
-    return source_.with_family(family, look);
+  absl::Status with_structure(const std::string& structure,
+                              absl::FunctionRef<void(const StructureIndex&)> look) const override {
+    return source_.with_structure(structure, look);
   }
   absl::StatusOr<std::shared_ptr<const Target>> target(const std::string& id) const override {
     return source_.target(id);

@@ -94,7 +94,7 @@ namespace {
 ScheduleRecord decode_old(ByteReader& in, uint64_t version) {
   ScheduleRecord r;
   for (std::string* text : {&r.key.workload, &r.key.target, &r.key.backend, &r.key.cache,
-                            &r.key.objective, &r.name, &r.source_words, &r.family, &r.trace,
+                            &r.key.objective, &r.name, &r.source_words, &r.structure, &r.trace,
                             &r.source}) {
     text->assign(in.text());
   }

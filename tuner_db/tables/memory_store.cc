@@ -76,7 +76,7 @@ class MemoryStore : public Store {
     if (is_new) return absl::OkStatus();
     WorkloadRow& known = place->second;
     known.flops = row.flops, known.bytes = row.bytes;
-    known.shape = row.shape, known.family = row.family;
+    known.shape = row.shape, known.structure = row.structure;
     if (known.program.empty()) known.program = row.program;
     return absl::OkStatus();
   }
@@ -150,12 +150,12 @@ class MemoryStore : public Store {
     return best_of_key(key, count);
   }
 
-  absl::StatusOr<std::vector<BestRow>> best_in_family(const std::string& family,
-                                                      int threads) const override {
+  absl::StatusOr<std::vector<BestRow>> best_of_structure(const std::string& structure,
+                                                         int threads) const override {
     const std::lock_guard guard(mutex_);
     std::vector<BestRow> rows;
     for (const auto& [key, results] : results_) {
-      if (key.threads != threads || workloads_.at(key.workload).family != family) continue;
+      if (key.threads != threads || workloads_.at(key.workload).structure != structure) continue;
       if (absl::StatusOr<BestRow> row = best_of_key(key, 1); row.ok()) rows.push_back(*std::move(row));
     }
     return rows;

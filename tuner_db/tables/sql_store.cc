@@ -183,14 +183,14 @@ class SqlStore : public Store {
     return row;
   }
 
-  absl::StatusOr<std::vector<BestRow>> best_in_family(const std::string& family,
-                                                      int threads) const override {
+  absl::StatusOr<std::vector<BestRow>> best_of_structure(const std::string& structure,
+                                                         int threads) const override {
     std::vector<BestRow> rows;
     RETURN_IF_ERROR(read([&](Transaction& tx) -> absl::Status {
       Query query = tx.query(
           concat(kKeys, "JOIN workloads w ON w.id = k.workload "
                         "WHERE w.family = ? AND k.threads = ? ORDER BY 1,2,3,4,5,6"),
-          family, threads);
+          structure, threads);
       while (query.next()) {
         BestRow row;
         int column = 0;

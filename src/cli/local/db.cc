@@ -181,7 +181,7 @@ absl::StatusOr<int> snapshot(const DbOptions& options) {
                    environment(write_snapshot(*store, options.file, options.top,
                                               unix_ms())));
   emit(options.output,
-       {{"file", options.file}, {"records", stats.records}, {"families", stats.families},
+       {{"file", options.file}, {"records", stats.records}, {"families", stats.structures},
         {"targets", stats.targets}, {"bytes", stats.bytes}},
        {{"file", "records", "bytes"},
         {{options.file, concat(stats.records), concat(stats.bytes)}}, {false, true, true}});

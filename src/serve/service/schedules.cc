@@ -120,13 +120,13 @@ absl::StatusOr<Asked> by_id(const v1::LookupQuery& query, int i, const AskedTarg
   request.key.threads = threads;
   request.target = target.target();
   if (!query.family().empty()) {
-    request.family = query.family();
+    request.structure = query.family();
     request.shape = {query.shape().begin(), query.shape().end()};
     for (int64_t extent : request.shape) {
       if (extent < 1) return bad_field(at(i, "shape"), concat("an extent of ", extent));
     }
   } else if (absl::StatusOr<WorkloadRow> row = store.workload(query.workload_id()); row.ok()) {
-    request.family = std::move(row->family), request.shape = std::move(row->shape);
+    request.structure = std::move(row->structure), request.shape = std::move(row->shape);
   }
   ASSIGN_OR_RETURN(const Backend* backend, find_backend(target.target()->architecture));
   request.key.backend = backend->version();

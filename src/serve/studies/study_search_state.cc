@@ -111,7 +111,7 @@ absl::Status StudySearch::build(Workload& workload, const std::vector<JobRow>& o
   ASSIGN_OR_RETURN(Task task, make_task(std::move(program), workload.row.name, target,
                                         workload.row.threads));
   task = with_key(task, key_of(row_, workload.row));
-  states_[position].group = task.workload().family;
+  states_[position].group = task.workload().structure;
   workload.task = std::make_unique<Task>(std::move(task));
   SearchOptions options;
   options.seed = row_.spec.seed();
