@@ -9,14 +9,38 @@ function(collect variable folders header type table)
   list(TRANSFORM folders APPEND /*.cc)
   file(GLOB files CONFIGURE_DEPENDS ${folders})
   list(SORT files)
+  set(functions "")
+  foreach(file ${files})
+    get_filename_component(name ${file} NAME_WE)
+    list(APPEND functions ${name}${ARGN})
+  endforeach()
+  generate_table(${table} ${header} ${type} ${functions})
+  set(${variable} ${output} PARENT_SCOPE)
+endfunction()
+
+# collect_families(VAR FOLDER HEADER TYPE TABLE): the same of each FOLDER/NAME/family.cc, which has
+# `const TYPE& NAME_family()`.
+function(collect_families variable folder header type table)
+  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*/family.cc)
+  list(SORT files)
+  set(functions "")
+  foreach(file ${files})
+    get_filename_component(family ${file} DIRECTORY)
+    get_filename_component(name ${family} NAME)
+    list(APPEND functions ${name}_family)
+  endforeach()
+  generate_table(${table} ${header} ${type} ${functions})
+  set(${variable} ${output} PARENT_SCOPE)
+endfunction()
+
+# What both generate, of the functions that are named; `output` is the file.
+function(generate_table table header type)
   string(REGEX REPLACE "::[^:]*$" "" namespace "${type}")
   set(declarations "")
   set(entries "")
-  foreach(file ${files})
-    get_filename_component(name ${file} NAME_WE)
-    string(APPEND name ${ARGN})
-    string(APPEND declarations "const ${type}& ${name}();\n")
-    string(APPEND entries "      &${name}(),\n")
+  foreach(function ${ARGN})
+    string(APPEND declarations "const ${type}& ${function}();\n")
+    string(APPEND entries "      &${function}(),\n")
   endforeach()
   set(output ${CMAKE_BINARY_DIR}/generated/${table}.cc)
   file(CONFIGURE OUTPUT ${output} CONTENT
@@ -31,7 +55,7 @@ ${entries}  };
 }
 }  // namespace ${namespace}
 " @ONLY)
-  set(${variable} ${output} PARENT_SCOPE)
+  set(output ${output} PARENT_SCOPE)
 endfunction()
 
 # embed_texts(VAR FOLDER PATTERN FUNCTION): compiles the files' texts in as

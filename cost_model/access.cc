@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "schedules/costs.h"
 #include "schedules/dot.h"
+#include "schedules/targets/cpu/cpu_target.h"
 #include "src/lower/guards.h"
 
 namespace lw::cost {
@@ -281,7 +282,7 @@ Body make_body(const Nest& nest, int stage) {
   // An AVX-512 or AVX2 machine multiplies and adds in one instruction; without it the product
   // counts.
   body.fma = body.reduces && tensor.reduce == Reduce::kSum && term->op == ExprOp::kMul &&
-             term->type == tensor.type && nest.target->fma && is_float(tensor.type);
+             term->type == tensor.type && cpu(*nest.target).fma && is_float(tensor.type);
   if (s.dot_axis >= 0) {
     const std::optional<DotFactors> factors = dot_factors(*nest.target, expr, tensor.type);
     if (factors) body.dot = factors->atom;

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "cost_model/analysis.h"
+#include "schedules/targets/cpu/cpu_target.h"
 #include "src/expr/expr.h"
 
 namespace lw::cost {
@@ -81,7 +82,7 @@ struct Shape {
 
 // Of the sub-box `box` of the storage.
 Shape shape_of(const Storage& storage, const double* box, double bytes, const Target& target) {
-  const double page = static_cast<double>(target.page_bytes);
+  const double page = static_cast<double>(cpu(target).page_bytes);
   absl::InlinedVector<std::pair<double, double>, 8> dims;  // (touched, size), outermost first
   const bool blocked = storage.block_dim >= 0;
   if (blocked) {

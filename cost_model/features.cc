@@ -9,6 +9,7 @@
 
 #include "cost_model/analysis.h"
 #include "cost_model/cost_model.h"
+#include "schedules/targets/cpu/cpu_target.h"
 #include "src/base/hash.h"
 
 namespace lw {
@@ -98,7 +99,7 @@ double copy_lines(const Nest& nest, const Analysis& a) {
   double lines = 0;
   for (const StageCost& cost : a.stages) {
     if (nest.stages[cost.stage].copy_of < 0 || !cost.timed) continue;
-    lines += cost.mix.stores * nest.target->vector_bytes / kLineBytes;
+    lines += cost.mix.stores * cpu(*nest.target).vector_bytes / kLineBytes;
   }
   return lines;
 }
@@ -169,7 +170,7 @@ const Feature kTable[] = {
     F("tile_unroll", static_cast<float>(main_of(a).depth_unroll)),
     F("tile_accumulators", static_cast<float>(main_of(a).rows * main_of(a).columns)),
     F("tile_registers_left",
-      static_cast<float>(nest.target->vector_registers - main_of(a).registers)),
+      static_cast<float>(cpu(*nest.target).vector_registers - main_of(a).registers)),
     F("tile_lanes_used", static_cast<float>(main_of(a).lanes_used)),
     F("tile_full_share", static_cast<float>(main_of(a).full_share)),
     F("tile_instances", log1(main_of(a).instances)),
@@ -267,8 +268,8 @@ const Feature kTable[] = {
     P("serial_share",
       share(sum(a, [](const StageCost& c) { return c.tasks <= 1 ? c.cycles : 0.0; }), cycles(a))),
     // the machine
-    F("vector_bytes", static_cast<float>(nest.target->vector_bytes)),
-    F("vector_registers", static_cast<float>(nest.target->vector_registers)),
+    F("vector_bytes", static_cast<float>(cpu(*nest.target).vector_bytes)),
+    F("vector_registers", static_cast<float>(cpu(*nest.target).vector_registers)),
     F("l1_bytes", log1(static_cast<double>(level(*nest.target, 0).bytes))),
     F("l2_bytes", log1(static_cast<double>(level(*nest.target, 1).bytes))),
     F("l3_bytes", log1(static_cast<double>(level(*nest.target, 2).bytes))),
@@ -276,8 +277,8 @@ const Feature kTable[] = {
     F("l3_bandwidth", static_cast<float>(level(*nest.target, 2).read_bytes_per_cycle)),
     F("dram_bandwidth", static_cast<float>(level(*nest.target, 3).read_bytes_per_cycle)),
     F("fma_per_cycle", static_cast<float>(fma_per_cycle(*nest.target))),
-    F("loads_per_cycle", static_cast<float>(nest.target->loads_per_cycle)),
-    F("issue_per_cycle", static_cast<float>(nest.target->issue_per_cycle)),
+    F("loads_per_cycle", static_cast<float>(cpu(*nest.target).loads_per_cycle)),
+    F("issue_per_cycle", static_cast<float>(cpu(*nest.target).issue_per_cycle)),
 };
 
 #undef P

@@ -14,6 +14,7 @@
 
 #include "cost_model/analysis.h"
 #include "cost_model/instances.h"
+#include "schedules/targets/cpu/cpu_target.h"
 #include "schedules/window.h"
 
 namespace lw::cost {
@@ -36,13 +37,13 @@ class Tiler {
  public:
   Tiler(const Nest& nest, const Analysis& analysis, StageCost& cost)
       : nest_(nest),
-        target_(*nest.target),
-        machine_(costs(target_)),
+        target_(cpu(*nest.target)),
+        machine_(costs(*nest.target)),
         stage_(nest.stages[cost.stage]),
         analysis_(analysis),
         cost_(cost) {
     const Type type = nest.program->tensors[stage_.tensor].type;
-    const Atom* atom = cost.body.dot != nullptr ? cost.body.dot : multiply_add(target_, type);
+    const Atom* atom = cost.body.dot != nullptr ? cost.body.dot : multiply_add(*nest.target, type);
     if (atom != nullptr) per_cycle_ = atom->per_cycle, latency_ = atom->latency;
     if (cost.body.dot != nullptr) group_ = cost.body.dot->group;
     vector_ = cost.vector_axis >= 0 ? AxisMask{1} << (cost.vector_axis & 63) : 0;
@@ -454,7 +455,7 @@ class Tiler {
   void finish() { cost_.compute_cycles = update_cycles_ + finish_cycles_ + cost_.loop_cycles; }
 
   const Nest& nest_;
-  const Target& target_;
+  const CpuTarget& target_;
   const Costs& machine_;
   const Stage& stage_;
   const Analysis& analysis_;

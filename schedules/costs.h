@@ -41,7 +41,7 @@ struct Costs {
   double store_wait;                       // until a store can be read from the cache
   double decoded_slots;                    // longer bodies leave the cache of decoded instructions
   double undecoded_issue;                  // instructions a cycle then
-  double serial_region;                    // of Target::parallel_overhead_us, with one thread
+  double serial_region;                    // of parallel_overhead_us, with one thread
 
   // Of memory.
   double fits_below, lost_above;           // of a cache's capacity: all of it stays, none does

@@ -25,6 +25,7 @@
 #include "schedules/domains.h"
 #include "schedules/dot.h"
 #include "schedules/legality.h"
+#include "schedules/targets/cpu/cpu_target.h"
 #include "schedules/window.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
@@ -83,16 +84,16 @@ class Tiles {
  public:
   Tiles(const Nest& nest, int stage, const std::vector<Dimension>& dimensions)
       : nest_(nest),
-        target_(*nest.target),
+        target_(cpu(*nest.target)),
         stage_(nest.stages[stage]),
         index_(stage),
         dimensions_(dimensions),
         lanes_(stage_lanes(nest, stage)) {
     for (const Loop& loop : stage_.loops) reduces_ = reduces_ || is_reduction(stage_, loop);
     const Type type = nest.program->tensors[stage_.tensor].type;
-    const Atom* atom = multiply_add(target_, type);
+    const Atom* atom = multiply_add(*nest.target, type);
     if (stage_.dot_axis >= 0) {
-      const auto dot = dot_factors(target_, effective_body(nest, stage), type);
+      const auto dot = dot_factors(*nest.target, effective_body(nest, stage), type);
       if (dot) atom = dot->atom;
     }
     if (atom != nullptr) per_cycle_ = atom->per_cycle, latency_ = atom->latency;
@@ -229,7 +230,7 @@ class Tiles {
   }
 
   const Nest& nest_;
-  const Target& target_;
+  const CpuTarget& target_;
   const Stage& stage_;
   const int index_;
   const std::vector<Dimension>& dimensions_;

@@ -32,6 +32,12 @@ inline OrderedJson parse_shallow(std::string_view text) {
 template <Described T>
 OrderedJson to_json_object(const T& value);
 
+// What fields that were added are where they are not printed.
+template <Described T>
+T defaults_of(const T&) {
+  return {};
+}
+
 class JsonFieldWriter {
  public:
   template <class T>
@@ -82,7 +88,7 @@ OrderedJson to_json_object(const T& value) {
   JsonFieldWriter writer;
   T::fields(value, writer);
   if (writer.has_added()) {
-    const T plain{};
+    const T plain = defaults_of(value);
     JsonFieldWriter defaults;
     T::fields(plain, defaults);
     writer.leave_out_added(defaults);

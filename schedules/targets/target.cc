@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "schedules/targets/host.h"
+#include "schedules/targets/family.h"
 #include "schedules/targets/json_fields.h"
 #include "src/base/check.h"
 
@@ -11,8 +11,10 @@ namespace lw {
 
 const std::vector<std::pair<const char*, const char*>>& builtin_target_texts();
 
-int lanes(const Target& target, Type type) {
-  return std::max(1, target.vector_bytes / size_of(type));
+Target defaults_of(const Target& target) {
+  Target defaults;
+  if (const TargetFamily* family = target.part.family()) defaults.part = TargetPart(*family);
+  return defaults;
 }
 
 const Atom* multiply_add(const Target& target, Type acc) {
@@ -34,6 +36,19 @@ std::string to_text(const Target& target) { return to_json_object(target).dump(2
 
 namespace {
 
+TargetPart part_of(const OrderedJson& json) {
+  if (!json.is_object()) return {};
+  const auto family = json.find("family");
+  return make_part(family != json.end() && family->is_string() ? family->get<std::string>() : "",
+                   [&](const char* field) { return json.contains(field); });
+}
+
+// What every target must say and this one does not; "": nothing.
+std::string omission(const Target& target) {
+  if (const TargetFamily* family = target.part.family()) return family->omission(target);
+  return target.architecture.empty() ? "it has no family" : "";
+}
+
 absl::StatusOr<Target> read(std::string_view text, bool stored) {
   const OrderedJson json = parse_shallow(text);
   if (json.is_discarded()) {
@@ -41,10 +56,14 @@ absl::StatusOr<Target> read(std::string_view text, bool stored) {
   }
   std::string error;
   Target target;
+  target.part = part_of(json);
   JsonFieldReader reader(json, "", stored, &error);
   Target::fields(target, reader);
-  if (error.empty() && target.caches.empty()) error = "caches must not be empty";
-  if (error.empty() && target.atoms.empty()) error = "atoms must not be empty";
+  if (!stored && target.part.family() == nullptr && !target.architecture.empty()) {
+    // Says more than that fields of its own are not known.
+    error = "family '" + target.architecture + "' is none of " + known_architectures();
+  }
+  if (error.empty()) error = omission(target);
   if (!error.empty()) return absl::InvalidArgumentError("target: " + error);
   return target;
 }
@@ -86,6 +105,22 @@ std::vector<Target> builtin_targets() {
   }
   return targets;
 }
+
+namespace {
+
+absl::StatusOr<Target> host_target() {
+  absl::Status none = absl::UnimplementedError(
+      "no target describes this machine; name one instead of 'host'");
+  for (const TargetFamily* family : lw_target_family_table()) {
+    if (family->host == nullptr) continue;
+    absl::StatusOr<Target> host = family->host();
+    if (host.ok()) return host;
+    none = host.status();
+  }
+  return none;
+}
+
+}  // namespace
 
 absl::StatusOr<Target> find_target(std::string_view name) {
   if (name == "host") return host_target();

@@ -1,13 +1,16 @@
 // Machines, as data. A Target says what its code generator may use and what its memory looks like;
-// rules and the cost model read fields, never names. Values; thread-safe.
+// rules and the cost model read fields, never names. Of what only machines of its family have it
+// holds a part that is opaque here (part.h). Values; thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "loopwright/type.h"
+#include "schedules/targets/part.h"
 #include "src/base/fields/fields.h"
 
 namespace lw {
@@ -61,57 +64,39 @@ struct Atom {
   }
 };
 
+// What all code may read of a machine. What only its family reads stands in `part`, of which
+// family.h says what others may ask.
 struct Target {
   std::string name;                        // "x86_avx512", "x86_avx2", ..., "host"
-  std::string architecture;                // "x86_64", "aarch64": picks the backend
-  std::string triple;                      // LLVM's
-  std::string cpu;                         // LLVM's -mcpu to schedule for; features decide legality
+  std::string architecture;                // "x86_64", "aarch64": picks the family and the backend
   std::vector<std::string> features;       // hard: "sse2", "avx2", "fma", "avx512f", ... sorted
-  int vector_bytes = 16;
-  int vector_registers = 16;
-  bool fma = false;
-  bool masks = false;                      // lane-masked loads and stores are cheap
-  double loads_per_cycle = 2, stores_per_cycle = 1;
-  double issue_per_cycle = 4;
   double ghz = 2.5;                        // measured when known
   int cores = 1;
-  int64_t page_bytes = 4096;
-  int tlb_entries = 64;
-  double parallel_overhead_us = 2;         // one parallel_for
   std::vector<CacheLevel> caches;          // nearest first, DRAM last
   std::vector<Atom> atoms;
   std::string later;                       // fields of later versions, JSON, kept as they came
+  TargetPart part;
 
-  // Texts and messages say "family" for the architecture. A field that is added here has a default,
-  // which is what targets without it meant; it is printed only where it says something else, so
-  // that no text, and with it no key, of before moves.
+  // Texts and messages say "family" for the architecture. A field that is added here or in a part
+  // has a default, which is what targets without it meant; it is printed only where it says
+  // something else, so that no text, and with it no key, of before moves.
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit({1, "name"}, self.name);
-    visit({2, "family"}, self.architecture);
-    visit({3, "triple"}, self.triple);
-    visit({4, "cpu"}, self.cpu);
-    visit({5, "features"}, self.features);
-    visit({6, "vector_bytes"}, self.vector_bytes);
-    visit({7, "vector_registers"}, self.vector_registers);
-    visit({8, "fma"}, self.fma);
-    visit({9, "masks"}, self.masks);
-    visit({10, "loads_per_cycle"}, self.loads_per_cycle);
-    visit({11, "stores_per_cycle"}, self.stores_per_cycle);
-    visit({12, "issue_per_cycle"}, self.issue_per_cycle);
-    visit({13, "ghz"}, self.ghz);
-    visit({14, "cores"}, self.cores);
-    visit({15, "page_bytes"}, self.page_bytes);
-    visit({16, "tlb_entries"}, self.tlb_entries);
-    visit({17, "parallel_overhead_us"}, self.parallel_overhead_us);
-    visit({18, "caches"}, self.caches);
-    visit({19, "atoms"}, self.atoms);
+    FieldMerge<Visit, std::is_const_v<Self>> merge(self.part.fields(), visit);
+    merge({1, "name"}, self.name);
+    merge({2, "family"}, self.architecture);
+    merge({5, "features"}, self.features);
+    merge({13, "ghz"}, self.ghz);
+    merge({14, "cores"}, self.cores);
+    merge({18, "caches"}, self.caches);
+    merge({19, "atoms"}, self.atoms);
+    merge.visit_own(kAllFields);
     visit({20, "later"}, self.later);
   }
 };
 
-// Lanes of a vector of `type` (at least 1).
-int lanes(const Target& target, Type type);
+// A target of the same family that says nothing.
+Target defaults_of(const Target& target);
 
 // The instruction that adds products to accumulators of a type, one to a lane; null where the
 // target names none. And the one that adds `group` > 1 products of `a` by `b` (in either order).

@@ -8,7 +8,7 @@
 #include "absl/strings/str_replace.h"
 #include "loopwright/kernel.h"
 #include "nlohmann/json.hpp"
-#include "schedules/targets/target.h"
+#include "schedules/targets/family.h"
 #include "src/api/task.h"
 #include "src/base/check.h"
 #include "src/base/files.h"
@@ -70,7 +70,7 @@ Json metadata(const Task& task, const Choice& choice, const Artifact& artifact) 
   json["workload"] = task.workload().source_words;
   json["canonical_sha256"] = task.workload().id;
   json["target"] = task.target()->name;
-  json["triple"] = task.target()->triple;
+  for (const auto& [name, word] : known_as(*task.target())) json[name] = word;
   json["features"] = task.target()->features;
   json["backend"] = task.key().backend;
   json["threads"] = task.threads();

@@ -3,6 +3,7 @@
 // of calls 0.4 s, and 0 to 4 % of the kernel's time): after the first thousands of instructions
 // each operation is a call of a function of the kernel's own module.
 #include "llvm/IR/Module.h"
+#include "schedules/targets/cpu/cpu_target.h"
 #include "src/base/message.h"
 #include "src/build/llvm_emit.h"
 
@@ -14,7 +15,7 @@ constexpr int kInlined = 10000;            // instructions
 // About, of f32 on AVX-512; f64 takes about twice that a vector.
 int instructions(ExprOp op, llvm::Type* type, const Target& target) {
   const int twice = type->getScalarType()->isDoubleTy() ? 2 : 1;
-  const int bytes = lanes_of(type) * 4 * twice, width = static_cast<int>(target.vector_bytes);
+  const int bytes = lanes_of(type) * 4 * twice, width = cpu(target).vector_bytes;
   const int vectors = (bytes + width - 1) / width;
   switch (op) {
     case ExprOp::kPow: return 150 * vectors;

@@ -11,6 +11,7 @@
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsAArch64.h"
 #include "llvm/IR/IntrinsicsX86.h"
+#include "schedules/targets/cpu/cpu_target.h"
 #include "src/base/check.h"
 #include "src/build/llvm_emit.h"
 
@@ -94,7 +95,7 @@ llvm::Value* Ops::dot(Type acc, Type a_type, Type b_type, llvm::Value* a, llvm::
     // The widest that the lanes fill, else the narrowest there is.
     int width = -1;
     for (int w = 0; w < 3; ++w) {
-      if (instruction.by_width[w] == kNone || (16 << w) > target_.vector_bytes) continue;
+      if (instruction.by_width[w] == kNone || (16 << w) > cpu(target_).vector_bytes) continue;
       if (w < 2 && !has(instruction.narrow_feature)) continue;
       if (width < 0 || (4 << w) <= lanes) width = w;
     }

@@ -20,6 +20,7 @@
 #include <span>
 
 #include "llvm/IR/IntrinsicsX86.h"
+#include "schedules/targets/cpu/cpu_target.h"
 #include "src/base/check.h"
 #include "src/build/llvm_emit.h"
 
@@ -373,7 +374,7 @@ Math::Pair Math::fast_sum(Value* a, Value* b) {
 
 Math::Pair Math::product(Value* a, Value* b) {
   Value* high = mul(a, b);
-  if (ops_.target().fma) return {high, fma(a, b, b_.CreateFNeg(high))};
+  if (cpu(ops_.target()).fma) return {high, fma(a, b, b_.CreateFNeg(high))};
   // Dekker: halves of 26 bits have exact products.
   const auto halves = [&](Value* v) {
     Value* wide = mul(v, number(134217729.0));

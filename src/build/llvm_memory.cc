@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "llvm/IR/InlineAsm.h"
+#include "schedules/targets/cpu/cpu_target.h"
 #include "src/base/check.h"
 #include "src/build/llvm_module.h"
 
@@ -40,8 +41,8 @@ bool Emitter::streams(const Stmt& s) const {
   if (s.op != Op::kStore || !s.non_temporal || s.mask >= 0 || s.stride != 1) return false;
   const Buffer& buffer = kernel.buffers[s.buffer];
   const int64_t bytes = int64_t{size_of(buffer.type)} * kernel.registers[s.srcs[0]].lanes;
-  return bytes % target.vector_bytes == 0 && buffer.type != Type::kBool &&
-         index_alignment(s.index, size_of(buffer.type)) >= target.vector_bytes;
+  return bytes % cpu(target).vector_bytes == 0 && buffer.type != Type::kBool &&
+         index_alignment(s.index, size_of(buffer.type)) >= cpu(target).vector_bytes;
 }
 
 template <class Instruction>

@@ -19,6 +19,7 @@
 #include "llvm/IR/IntrinsicsX86.h"
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/TargetParser/Triple.h"
+#include "schedules/targets/cpu/cpu_target.h"
 
 namespace lw {
 namespace {
@@ -110,10 +111,10 @@ llvm::Function* Emitter::make_function(llvm::StringRef name, llvm::FunctionType*
     if (!vnni && (feature == "avx512vnni" || feature == "avxvnni")) continue;
     features += (features.empty() ? "+" : ",+") + feature;
   }
-  const std::string bits = std::to_string(target.vector_bytes * 8);
+  const std::string bits = std::to_string(cpu(target).vector_bytes * 8);
   function->addFnAttr(llvm::Attribute::NoUnwind);
   function->addFnAttr("target-cpu", baseline_cpu(target));
-  function->addFnAttr("tune-cpu", target.cpu);
+  function->addFnAttr("tune-cpu", cpu(target).cpu);
   function->addFnAttr("target-features", features);
   // Without these, tuning for CPUs that lower their clock for 512-bit vectors halves every vector.
   function->addFnAttr("prefer-vector-width", bits);
@@ -162,7 +163,7 @@ void Emitter::open(Frame* frame, llvm::Function* function, llvm::Value* context,
 void Emitter::close(Frame* frame) {
   // On x86 streaming stores are weakly ordered: whoever is told that this function returned must
   // see them. Elsewhere (STNP) the release by which one is told orders them as any other store.
-  if (frame->streamed && llvm::Triple(target.triple).isX86()) {
+  if (frame->streamed && llvm::Triple(cpu(target).triple).isX86()) {
     b.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
   }
 }
@@ -448,7 +449,7 @@ void Emitter::entry(const std::string& name, const std::vector<Stmt>& body) {
 std::unique_ptr<llvm::Module> emit_module(const Kernel& kernel, const Target& target,
                                           llvm::LLVMContext* context) {
   std::unique_ptr<llvm::Module> module = std::make_unique<llvm::Module>(kernel.name, *context);
-  module->setTargetTriple(target.triple);
+  module->setTargetTriple(cpu(target).triple);
   Emitter emitter(kernel, target, module.get());
   emitter.entry(kernel.name, kernel.body);
   if (kernel.packed_bytes > 0) {

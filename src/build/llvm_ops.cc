@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "llvm/IR/InlineAsm.h"
+#include "schedules/targets/cpu/cpu_target.h"
 #include "src/base/check.h"
 #include "src/build/llvm_emit.h"
 
@@ -180,7 +181,7 @@ llvm::Value* Ops::divide(ExprOp op, Type type, llvm::Value* a, llvm::Value* b) {
 llvm::Value* Ops::fma(Type type, llvm::Value* a, llvm::Value* b, llvm::Value* c) {
   if (!is_float(type)) return b_.CreateAdd(b_.CreateMul(a, b), c);
   // Where there is no such instruction llvm.fma would call the C library.
-  if (!target_.fma) return b_.CreateFAdd(b_.CreateFMul(a, b), c);
+  if (!cpu(target_).fma) return b_.CreateFAdd(b_.CreateFMul(a, b), c);
   return b_.CreateIntrinsic(llvm::Intrinsic::fma, {a->getType()}, {a, b, c});
 }
 

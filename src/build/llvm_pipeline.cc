@@ -21,6 +21,7 @@
 #include "llvm/Transforms/Scalar/DCE.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
 #include "llvm/Transforms/Utils/Mem2Reg.h"
+#include "schedules/targets/cpu/cpu_target.h"
 #include "src/base/check.h"
 #include "src/build/llvm_emit.h"
 
@@ -29,8 +30,8 @@ namespace {
 
 // LLVM would print a warning and go on with another CPU.
 absl::Status check_known(const Target& target, const llvm::MCSubtargetInfo& known) {
-  if (!known.isCPUStringValid(target.cpu)) {
-    return absl::InvalidArgumentError("LLVM knows no CPU '" + target.cpu + "'");
+  if (!known.isCPUStringValid(cpu(target).cpu)) {
+    return absl::InvalidArgumentError("LLVM knows no CPU '" + cpu(target).cpu + "'");
   }
   for (const std::string& feature : target.features) {
     const auto same = [&](const llvm::SubtargetFeatureKV& f) { return feature == f.Key; };
@@ -57,14 +58,14 @@ absl::StatusOr<llvm::TargetMachine*> target_machine(const Target& target) {
   }();
   (void)initialized;
   thread_local std::map<std::string, std::unique_ptr<llvm::TargetMachine>> machines;
-  std::unique_ptr<llvm::TargetMachine>& machine = machines[target.triple];
+  std::unique_ptr<llvm::TargetMachine>& machine = machines[cpu(target).triple];
   if (machine == nullptr) {
     std::string error;
-    const llvm::Target* found = llvm::TargetRegistry::lookupTarget(target.triple, error);
+    const llvm::Target* found = llvm::TargetRegistry::lookupTarget(cpu(target).triple, error);
     if (found == nullptr) return absl::InvalidArgumentError("target " + target.name + ": " + error);
     // CPU and features stand on the functions; the machine keeps a subtarget for each set of them.
     machine.reset(found->createTargetMachine(
-        target.triple, baseline_cpu(target), "", llvm::TargetOptions(), llvm::Reloc::PIC_,
+        cpu(target).triple, baseline_cpu(target), "", llvm::TargetOptions(), llvm::Reloc::PIC_,
         llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
   }
   RETURN_IF_ERROR(check_known(target, *machine->getMCSubtargetInfo()));
@@ -74,7 +75,7 @@ absl::StatusOr<llvm::TargetMachine*> target_machine(const Target& target) {
 }  // namespace
 
 std::string_view baseline_cpu(const Target& target) {
-  return llvm::Triple(target.triple).isX86() ? "x86-64" : "generic";
+  return llvm::Triple(cpu(target).triple).isX86() ? "x86-64" : "generic";
 }
 
 absl::Status optimize(llvm::Module* module, const Target& target) {
@@ -116,7 +117,7 @@ absl::StatusOr<std::string> emit_code(llvm::Module* module, const Target& target
           passes, stream, nullptr,
           assembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile,
           /*DisableVerify=*/true)) {
-    return absl::InternalError("LLVM cannot emit code for " + target.triple);
+    return absl::InternalError("LLVM cannot emit code for " + cpu(target).triple);
   }
   passes.run(*module);
   return std::string(bytes.data(), bytes.size());

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "schedules/targets/cpu/cpu_target.h"
 #include "src/base/rng.h"
 #include "tests/support/build_helpers.h"
 #include "tests/support/program.h"
@@ -147,7 +148,7 @@ TEST(Math, SinglePrecisionStaysWithinItsBoundsOverAllBinades) {
       const Worst<float> worst = worst_of<float>(*code, function, singles(exhaustive ? 1 : 4001));
       std::printf("%-11s f32 %-8s %.3f ulp at %.9g\n", machine.name.c_str(), function.name,
                   worst.error, worst.argument);
-      EXPECT_LE(worst.error, machine.target.fma ? function.bound32 : function.bound32_no_fma)
+      EXPECT_LE(worst.error, cpu(machine.target).fma ? function.bound32 : function.bound32_no_fma)
           << machine.name << " " << function.name << "(" << worst.argument << ") = " << worst.got;
     }
   }
@@ -163,7 +164,7 @@ TEST(Math, DoublePrecisionStaysWithinItsBounds) {
       const Worst<double> worst = worst_of<double>(*code, function, doubles(400000));
       std::printf("%-11s f64 %-8s %.3f ulp at %.17g\n", machine.name.c_str(), function.name,
                   worst.error, worst.argument);
-      EXPECT_LE(worst.error, machine.target.fma ? function.bound64 : function.bound64_no_fma)
+      EXPECT_LE(worst.error, cpu(machine.target).fma ? function.bound64 : function.bound64_no_fma)
           << machine.name << " " << function.name << "(" << worst.argument << ") = " << worst.got;
     }
   }

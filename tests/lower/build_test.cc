@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "schedules/targets/cpu/cpu_target.h"
 #include "src/expr/scalar.h"
 
 namespace lw {
@@ -91,7 +92,7 @@ TEST(Conformance, MultiplyAddIsFusedWhereTheTargetCan) {
       const std::vector<std::string> arguments = random_arguments(kernel, 9);
       const std::vector<std::string> want = run_on(machines()[0], kernel, arguments);
       for (const Machine& machine : machines()) {
-        if (!machine.target.fma) continue;
+        if (!cpu(machine.target).fma) continue;
         EXPECT_TRUE(same_elements(type, run_on(machine, kernel, arguments)[3], want[3], 0))
             << machine.name;
       }
@@ -327,11 +328,14 @@ TEST(Backends, BuildTheSameBytesAgain) {
 TEST(Backends, AnUnknownMachineIsAnError) {
   const Backend& llvm = **find_backend("x86_64");
   Target target = *find_target("x86_avx2");
-  target.triple = "pdp11-unknown-unix";
+  CpuTarget part = cpu(target);
+  part.triple = "pdp11-unknown-unix";
+  set_cpu(&target, part);
   EXPECT_EQ(llvm.build(streaming_kernel("f"), target).status().code(),
             absl::StatusCode::kInvalidArgument);
-  target = *find_target("x86_avx2");
-  target.cpu = "i860";
+  part = cpu(*find_target("x86_avx2"));
+  part.cpu = "i860";
+  set_cpu(&target, part);
   EXPECT_NE(llvm.build(streaming_kernel("f"), target).status().ToString().find("no CPU 'i860'"),
             std::string::npos);
   target = *find_target("x86_avx2");

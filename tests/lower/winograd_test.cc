@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "loopwright/type.h"
+#include "schedules/targets/cpu/cpu_target.h"
 #include "src/base/message.h"
 #include "tests/support/scheduled_kernels.h"
 

@@ -1,14 +1,19 @@
 // Targets as data, and the detection of this host.
-#include "schedules/targets/json_fields.h"
 #include "schedules/targets/target.h"
 
 #include <sched.h>
 
 #include <algorithm>
+#include <cmath>
+#include <memory>
+#include <set>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "schedules/targets/cpu/cpu_target.h"
+#include "schedules/targets/family.h"
 #include "schedules/targets/identity.h"
+#include "schedules/targets/json_fields.h"
 #include "src/base/hash.h"
 #include "tests/support/affinity.h"
 
@@ -27,7 +32,7 @@ TEST(Targets, BuiltInOnesAreConsistent) {
   for (const Target& target : targets) {
     SCOPED_TRACE(target.name);
     EXPECT_EQ(to_text(*parse_target(to_text(target))), to_text(target));
-    EXPECT_EQ(find_target(target.name)->cpu, target.cpu);
+    EXPECT_EQ(cpu(*find_target(target.name)).cpu, cpu(target).cpu);
     EXPECT_TRUE(std::is_sorted(target.features.begin(), target.features.end()));
     EXPECT_EQ(target.caches.back().name, "DRAM");
     EXPECT_EQ(target.caches.back().bytes, 0);
@@ -131,7 +136,7 @@ TEST(Targets, WhatIsNestedTooDeeplyIsRefused) {
 
 TEST(Targets, WhatIsAbsentIsTheDefault) {
   const std::string text = with(to_text(*find_target("x86_avx2")), "\"tlb_entries\"", "\"other\"");
-  EXPECT_EQ(read_target(text)->tlb_entries, Target().tlb_entries);
+  EXPECT_EQ(cpu(*read_target(text)).tlb_entries, CpuTarget().tlb_entries);
   EXPECT_THAT(parse_target(text).status().ToString(),
               testing::HasSubstr("tlb_entries is missing"));
 }
@@ -160,6 +165,78 @@ TEST(Targets, AddedFieldsArePrintedWhereTheySaySomething) {
   EXPECT_EQ(read.old, 8);
 }
 
+// A family as later versions will have one; its own fields stand below those of all targets.
+struct Toy {
+  int units = 8;
+  double setup_us = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit({101, "units"}, self.units);
+    visit({.number = 102, .name = "setup_us", .added = true}, self.setup_us);
+  }
+};
+
+const TargetFamily kToys = {.name = "toy",
+                            .architectures = {},
+                            .mark = "units",
+                            .copy = copy_part<Toy>,
+                            .fields = fields_of_part<Toy>,
+                            .omission = nullptr,
+                            .defect = nullptr,
+                            .distance = nullptr,
+                            .summary = nullptr,
+                            .known_as = nullptr,
+                            .host = nullptr};
+
+Target toy() {
+  Target target;
+  target.name = "toy4";
+  target.architecture = "toy";
+  target.cores = 4;
+  target.part = TargetPart(kToys);
+  return target;
+}
+
+TEST(Families, APartIsPrintedWithTheRest) {
+  const std::string begin =
+      R"({"name":"toy4","family":"toy","features":[],"ghz":2.5,"cores":4,"caches":[],"atoms":[])";
+  EXPECT_EQ(to_json_object(toy()).dump(), begin + R"(,"units":8})");
+  Target target = toy();
+  target.part = TargetPart(kToys, std::make_shared<const Toy>(Toy{16, 0.5}));
+  EXPECT_EQ(to_json_object(target).dump(), begin + R"(,"units":16,"setup_us":0.5})");
+}
+
+TEST(Families, WhoChangesAPartChangesItsOwn) {
+  const Target first = toy();
+  Target second = first;
+  std::string error;
+  const OrderedJson json = OrderedJson::parse(R"({"units": 2})");
+  JsonFieldReader reader(json, "", /*stored=*/true, &error);
+  Target::fields(second, reader);
+  EXPECT_EQ(error, "");
+  EXPECT_EQ(to_json_object(first)["units"], 8);
+  EXPECT_EQ(to_json_object(second)["units"], 2);
+}
+
+TEST(Families, EveryArchitectureIsOfOneAlone) {
+  std::set<std::string> seen;
+  for (const TargetFamily* family : lw_target_family_table()) {
+    for (const char* architecture : family->architectures) {
+      EXPECT_TRUE(seen.insert(architecture).second) << architecture;
+    }
+  }
+  EXPECT_EQ(known_architectures(), "aarch64, x86_64");
+  for (const Target& target : builtin_targets()) EXPECT_NE(target.part.family(), nullptr);
+}
+
+TEST(Families, DistancesAreOfTwoAlike) {
+  const Target avx2 = *find_target("x86_avx2"), avx512 = *find_target("x86_avx512");
+  EXPECT_EQ(target_distance(avx2, avx2), 0);
+  EXPECT_GT(target_distance(avx2, avx512), 0);
+  EXPECT_LT(target_distance(avx2, avx512), HUGE_VAL);
+  EXPECT_EQ(target_distance(avx2, toy()), HUGE_VAL);
+}
+
 TEST(Targets, MissingFeaturesDecideWhatRuns) {
   const Target sse2 = *find_target("x86_sse2"), avx2 = *find_target("x86_avx2"),
                avx512 = *find_target("x86_avx512");
@@ -183,7 +260,7 @@ TEST(Host, IsDetectedTheSameTwice) {
   // The widest built-in target that runs here.
   for (const Target& target : builtin_targets()) {
     if (missing_feature(target, *host).empty()) {
-      EXPECT_GE(host->vector_bytes, target.vector_bytes);
+      EXPECT_GE(cpu(*host).vector_bytes, cpu(target).vector_bytes);
     }
   }
   EXPECT_EQ(host->caches.back().name, "DRAM");

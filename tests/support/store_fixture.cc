@@ -1,6 +1,6 @@
 #include "tests/support/store_fixture.h"
 
-#include "schedules/targets/target.h"
+#include "schedules/targets/cpu/cpu_target.h"
 #include "src/base/hash.h"
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
@@ -20,14 +20,16 @@ Target make_target(const std::string& name) {
   Target target;
   target.name = name;
   target.architecture = "x86_64";
-  target.triple = "x86_64-unknown-linux-gnu";
-  target.cpu = "x86-64-v3";
   target.features = {"avx2", "fma", "sse2"};
-  target.vector_bytes = 32;
-  target.fma = true;
   target.ghz = 3.1;
   target.caches = {{"L1", 32768, false, 64, 32, 5}, {"DRAM", 0, true, 8, 4, 300}};
   target.atoms = {{"fma_f32", Type::kF32, Type::kF32, Type::kF32, 8, 1, 2, 4}};
+  CpuTarget part;
+  part.triple = "x86_64-unknown-linux-gnu";
+  part.cpu = "x86-64-v3";
+  part.vector_bytes = 32;
+  part.fma = true;
+  set_cpu(&target, part);
   return target;
 }
 

@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "loopwright/v1/record.pb.h"
-#include "schedules/targets/target.h"
+#include "schedules/targets/cpu/cpu_target.h"
 #include "src/base/rng.h"
 #include "tuner_db/ladder/ladder.h"
 #include "tuner_db/records/message_fields.h"
@@ -40,11 +40,19 @@ using Forms =
                      Form<CacheLevel, v1::CacheLevel>, Form<Atom, v1::Atom>>;
 TYPED_TEST_SUITE(Described_, Forms);
 
+// Of a target: of the family whose fields the message has.
+template <class T>
+T blank() {
+  T value;
+  if constexpr (std::is_same_v<T, Target>) set_cpu(&value, {});
+  return value;
+}
+
 TYPED_TEST(Described_, HasTheNumbersAndNamesOfItsMessage) {
   const pb::Descriptor& message = *TypeParam::Proto::descriptor();
   std::set<int> described;
   int last = 0;
-  typename TypeParam::Value value;
+  typename TypeParam::Value value = blank<typename TypeParam::Value>();
   TypeParam::Value::fields(value, [&](FieldId field, auto&) {
     const pb::FieldDescriptor* same = message.FindFieldByNumber(field.number);
     ASSERT_NE(same, nullptr) << field.name;
@@ -121,7 +129,7 @@ TYPED_TEST(Described_, GoesIntoItsMessageAndBack) {
     if constexpr (std::is_same_v<typename TypeParam::Value, ScheduleRecord>) {
       message.mutable_key();               // a record has one, empty or not
     }
-    typename TypeParam::Value value;
+    typename TypeParam::Value value = blank<typename TypeParam::Value>();
     const absl::Status read = from_message(message, &value);
     ASSERT_TRUE(read.ok()) << read << "\n" << message.DebugString();
     EXPECT_EQ(as_message<typename TypeParam::Proto>(value).SerializeAsString(),

@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "gtest/gtest.h"
+#include "schedules/targets/cpu/cpu_target.h"
 #include "schedules/targets/identity.h"
-#include "schedules/targets/target.h"
 #include "tests/support/store_fixture.h"
 #include "tuner_db/ladder/index.h"
 #include "tuner_db/ladder/snapshot.h"
@@ -28,8 +28,10 @@ WorkloadRow matmul(int64_t m, int64_t n, int64_t k) {
 Target wide() {
   Target target = make_target("wide");
   target.features = {"avx2", "avx512f", "fma", "sse2"};
-  target.vector_bytes = 64;
-  target.cpu = "x86-64-v4";
+  CpuTarget part = cpu(target);
+  part.vector_bytes = 64;
+  part.cpu = "x86-64-v4";
+  set_cpu(&target, part);
   return target;
 }
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "schedules/targets/family.h"
 #include "schedules/targets/identity.h"
-#include "schedules/targets/target.h"
 #include "src/base/check.h"
 
 namespace lw {
@@ -28,10 +28,6 @@ std::string_view word(std::string_view text, size_t number) {
     text.remove_prefix(space + 1);
   }
   return text.substr(0, text.find(' '));
-}
-
-double log_ratio(double a, double b) {
-  return a > 0 && b > 0 ? std::abs(std::log(a / b)) : a == b ? 0 : 1;
 }
 
 Key key_of(const StructureGroup& group, const std::string& workload) {
@@ -209,14 +205,6 @@ class Climb {
   std::vector<Match> found_;
 };
 
-// The bytes one core may use of the cache of that name.
-double cache_bytes(const Target& target, std::string_view name) {
-  for (const CacheLevel& level : target.caches) {
-    if (level.name == name) return static_cast<double>(level.bytes);
-  }
-  return 0;
-}
-
 }  // namespace
 
 std::string_view rung_name(Rung rung) { return kRungNames[static_cast<int>(rung)]; }
@@ -236,19 +224,6 @@ bool same_generator(std::string_view a, std::string_view b) {
     return version.substr(0, version.find('.'));
   };
   return word(a, 0) == word(b, 0) && major(a) == major(b);
-}
-
-double target_distance(const Target& a, const Target& b) {
-  double sum =
-      log_ratio(a.vector_bytes, b.vector_bytes) + log_ratio(a.vector_registers, b.vector_registers);
-  for (const char* level : {"L1", "L2", "L3"}) {
-    sum += 0.5 * log_ratio(cache_bytes(a, level), cache_bytes(b, level));
-  }
-  sum += 0.25 * log_ratio(a.ghz, b.ghz);  // of the clock little depends
-  if (a.cpu != b.cpu) sum += 0.1;
-  if (a.fma != b.fma) sum += 0.5;
-  if (a.masks != b.masks) sum += 0.25;
-  return sum;
 }
 
 void StructureIndex::add(const Key& key, absl::Span<const int64_t> shape) {

@@ -88,8 +88,6 @@ struct Match {
 absl::StatusOr<std::vector<Match>> climb(const LookupRequest& request, const RecordSource& source,
                                          const LadderOptions& options);
 
-// Soft features: caches, vector width, registers, clock; 0 for equal ones.
-double target_distance(const Target& a, const Target& b);
 // "llvm 19.1.7 r1" and "llvm 19.2.0 r4": the same generator of the same major version.
 bool same_generator(std::string_view a, std::string_view b);
 

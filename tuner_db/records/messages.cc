@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "schedules/steps.h"
+#include "schedules/targets/family.h"
 #include "schedules/targets/json_fields.h"
-#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "tuner_db/invariants.h"
@@ -130,7 +130,7 @@ v1::Target to_proto(const Target& target) { return as_message<v1::Target>(target
 
 namespace {
 
-// What the analytic model divides by and indexes with; "" when it can compute with the target.
+// Why nothing can compute with the target, or keep it; "": nothing.
 std::string target_defect(const Target& t) {
   const auto is = [](double value, double least, double most) {
     return value >= least && value <= most;  // no NaN
@@ -139,18 +139,11 @@ std::string target_defect(const Target& t) {
     return later.empty() || parse_shallow(later).is_object();
   };
   if (!is_later(t.later)) return "later must be a JSON object, of few levels";
-  const bool power = t.vector_bytes > 0 && (t.vector_bytes & (t.vector_bytes - 1)) == 0;
-  if (!power || !is(t.vector_bytes, 4, 4096)) return "vector_bytes must be a power of 2, 4 to 4096";
-  if (!is(t.vector_registers, 1, 4096)) return "vector_registers must be 1 to 4096";
-  if (!is(t.loads_per_cycle, 0.01, 1e3)) return "loads_per_cycle must be 0.01 to 1000";
-  if (!is(t.stores_per_cycle, 0.01, 1e3)) return "stores_per_cycle must be 0.01 to 1000";
-  if (!is(t.issue_per_cycle, 0.01, 1e3)) return "issue_per_cycle must be 0.01 to 1000";
+  if (const TargetFamily* family = t.part.family()) {
+    if (std::string what = family->defect(t); !what.empty()) return what;
+  }
   if (!is(t.ghz, 0.001, 1e3)) return "ghz must be 0.001 to 1000";
   if (!is(t.cores, 1, 65536)) return "cores must be 1 to 65536";
-  if (!is(static_cast<double>(t.page_bytes), 64, 1e12)) return "page_bytes must be 64 to 1e12";
-  if (!is(t.tlb_entries, 1, 1e9)) return "tlb_entries must be 1 to 1e9";
-  if (!is(t.parallel_overhead_us, 0, 1e9)) return "parallel_overhead_us must be 0 to 1e9";
-  if (t.caches.size() > 4) return "caches: at most 4 levels";
   for (const CacheLevel& c : t.caches) {
     const bool good = is(static_cast<double>(c.bytes), 0, 1e15) &&
                       is(c.read_bytes_per_cycle, 1e-6, 1e9) &&
@@ -172,6 +165,10 @@ std::string target_defect(const Target& t) {
 
 absl::StatusOr<Target> from_proto(const v1::Target& in) {
   Target target;
+  target.part = make_part(in.family(), [&](const char* name) {
+    const auto* field = v1::Target::descriptor()->FindFieldByName(name);
+    return field != nullptr && in.GetReflection()->HasField(in, field);
+  });
   // What a later version adds to a machine's text is part of its identity, which who sends one says
   // too: there a field that is passed over is noticed.
   RETURN_IF_ERROR(read_message(in, "target", &target));

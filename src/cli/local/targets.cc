@@ -1,5 +1,5 @@
 #include "absl/strings/str_join.h"
-#include "schedules/targets/target.h"
+#include "schedules/targets/family.h"
 #include "src/cli/commands.h"
 #include "src/measure/workers/emulator.h"
 
@@ -36,8 +36,9 @@ absl::StatusOr<int> run_targets(const std::string& name, const Output& output) {
     const bool emulated = missing == target.architecture && find_emulator(target).ok();
     entry["emulated_here"] = emulated;
     document.push_back(entry);
-    table.rows.push_back({shown, target.architecture, concat(8 * target.vector_bytes, " bit"),
-                          concat(target.vector_registers), concat(target.cores), caches_of(target),
+    const TargetSummary summary = target_summary(target);
+    table.rows.push_back({shown, target.architecture, summary.vector, summary.registers,
+                          concat(target.cores), caches_of(target),
                           missing.empty() ? "yes" : emulated ? "emulated" : "no: " + missing});
   }
   emit(output, document, table);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "schedules/costs.h"
+#include "schedules/targets/cpu/cpu_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/measure/machine/probe.h"
@@ -212,7 +213,7 @@ absl::StatusOr<double> measure_instruction_rate(const Target& target, const Inst
     enter(gather_probe, lanes(target, Type::kF32));
     enter(gather_probe, 1);
   } else if (is_simple(mix.parts[0].op)) {
-    enter(chains_probe, mix, width, target.vector_registers >= 32);
+    enter(chains_probe, mix, width, cpu(target).vector_registers >= 32);
   } else {
     enter(map_probe, mix, width, 1);
     enter(map_probe, mix, width, 4);
@@ -230,7 +231,7 @@ absl::StatusOr<double> measure_instruction_rate(const Target& target, const Inst
 double nominal_instruction_rate(const Target& target, const InstructionMix& mix, int threads) {
   const Atom* atom = multiply_add(target, mix.type);
   const double a_second = (atom != nullptr ? atom->per_cycle : 1) * target.ghz * threads;
-  if (mix.parts.empty()) return target.loads_per_cycle * target.ghz * threads;
+  if (mix.parts.empty()) return cpu(target).loads_per_cycle * target.ghz * threads;
   double slots = 0;
   for (const Part& part : mix.parts) slots += part.count * costs(target).of(part.op).slots;
   return a_second * lanes(target, mix.type) / slots;

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "schedules/targets/cpu/cpu_target.h"
 #include "src/base/check.h"
 #include "src/measure/machine/doctor.h"
 #include "src/measure/machine/probe.h"
@@ -101,7 +102,7 @@ Probe dot_probe(const Atom& atom, int chains) {
 
 absl::StatusOr<double> measure_dot_gflops(const Target& target, const Atom& atom, int threads,
                                           double budget_s) {
-  const int chains = target.vector_registers >= 32 ? 24 : 12;
+  const int chains = cpu(target).vector_registers >= 32 ? 24 : 12;
   const double work = 2.0 * chains * atom.lanes * atom.group * kTrips * kRepeats;
   ASSIGN_OR_RETURN(const double rate,
                    best_rate(dot_probe(atom, chains), target, threads, work, budget_s));
@@ -112,7 +113,7 @@ absl::StatusOr<double> measure_peak_gflops(const Target& target, Type type, int 
                                            double budget_s) {
   const Type computed = computed_type(type);
   const int width = lanes(target, computed);
-  const bool many = target.vector_registers >= 32;
+  const bool many = cpu(target).vector_registers >= 32;
   std::vector<Form> forms = many ? std::vector<Form>{{6, 4, true, true}, {8, 3, true, true}}
                                  : std::vector<Form>{{6, 2, true, true}, {4, 3, true, true}};
   if (is_float(computed)) {

@@ -1,4 +1,4 @@
-// The machine that this process runs on, as a Target. Internal to schedules/targets/target.cc.
+// The machine that this process runs on, as a Target. Internal to schedules/targets/cpu/family.cc.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -7,7 +7,7 @@
 // that this process may use, since a Target's identity is part of the keys of stored results. So
 // the caches are the first processor's, whoever asks. On virtual machines a cache shared by cores that the guest cannot see is reported
 // whole, so one core's share of the last level is also cut to four times its second level there.
-#include "schedules/targets/host.h"
+#include "schedules/targets/cpu/host.h"
 
 #include <sched.h>
 #include <unistd.h>
@@ -22,6 +22,8 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+
+#include "schedules/targets/cpu/cpu_target.h"
 
 namespace lw {
 namespace {
@@ -220,16 +222,19 @@ double detect_ghz(double otherwise) {
 
 // ------------------------------------------------------------------------------ the whole
 
-void adjust_to_cpu(const Cpu& cpu, Target* target) {
-  target->cpu = cpu.name;
-  if (target->vector_bytes > 16) target->issue_per_cycle = cpu.issue_per_cycle;
-  const bool wide = target->vector_bytes == 64;
-  const double rate = wide ? std::max(1.0, cpu.fma_512_per_cycle) : 2;
+void adjust_to(const Cpu& found, Target* target) {
+  CpuTarget part = cpu(*target);
+  part.cpu = found.name;
+  part.page_bytes = sysconf(_SC_PAGESIZE);
+  if (part.vector_bytes > 16) part.issue_per_cycle = found.issue_per_cycle;
+  const bool wide = part.vector_bytes == 64;
+  const double rate = wide ? std::max(1.0, found.fma_512_per_cycle) : 2;
   for (Atom& atom : target->atoms) {
-    if (!target->fma) break;
-    atom.per_cycle = atom.a == Type::kBF16 ? rate * cpu.bf16_dot_share : rate;
-    if (atom.group == 1) atom.latency = cpu.fma_latency;
+    if (!part.fma) break;
+    atom.per_cycle = atom.a == Type::kBF16 ? rate * found.bf16_dot_share : rate;
+    if (atom.group == 1) atom.latency = found.fma_latency;
   }
+  set_cpu(target, std::move(part));
 }
 
 #endif  // __x86_64__
@@ -245,7 +250,7 @@ absl::StatusOr<Target> host_target() {
   Target target;
   // Of those that this machine runs the widest, and of these the one that asks for most.
   const auto richness = [](const Target& t) {
-    return std::make_pair(t.vector_bytes, t.features.size());
+    return std::make_pair(cpu(t).vector_bytes, t.features.size());
   };
   for (const Target& candidate : builtin_targets()) {
     if (!missing_feature(candidate, machine).empty()) continue;
@@ -253,14 +258,13 @@ absl::StatusOr<Target> host_target() {
   }
   target.name = "host";
   target.features = features;
-  adjust_to_cpu(host_cpu(features), &target);
+  adjust_to(host_cpu(features), &target);
 
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
     target.cores = std::max(1, CPU_COUNT(&allowed));
   }
-  target.page_bytes = sysconf(_SC_PAGESIZE);
   target.ghz = detect_ghz(target.ghz);
   detect_caches(bit(Cpuid(1).ecx, 31), &target.caches);
   return target;

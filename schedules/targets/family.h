@@ -1,0 +1,87 @@
+// Families of machines: those whose kernels are lowered, built, measured and judged alike. A table
+// of each says here what everybody asks of its targets, so that only the family's own code reads
+// their parts. A family is added by its folder beside this file, NAME/, whose family.cc defines
+// `const TargetFamily& NAME_family()`; nothing is edited here. Pure functions; thread-safe.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "schedules/targets/part.h"
+#include "schedules/targets/target.h"
+
+namespace lw {
+
+struct TargetSummary {
+  std::string vector, registers;           // "256 bit", "16"; "": such a machine has none
+};
+
+struct TargetFamily {
+  const char* name;                        // "cpu"
+  std::span<const char* const> architectures;  // its values of the field "family"
+  // A field that all its targets have and those of no other family: by it a target is known to be
+  // of the family whose architecture only a later version knows.
+  const char* mark;
+
+  // Of its part: a copy (of null: all defaults), and the description, whose names no common field
+  // has. Its numbers say where the fields stand in texts: those of CPUs between the common ones, as
+  // in the target's message; another family's from 101 on, below them, where they stand too when
+  // who does not know the family prints them (Target::later).
+  std::shared_ptr<void> (*copy)(const void* part);
+  std::vector<PartField> (*fields)(void* part);
+
+  // What every target of the family must say and this one does not, and why nothing can compute
+  // with its figures ("vector_bytes must be ..."); "": nothing.
+  std::string (*omission)(const Target& target);
+  std::string (*defect)(const Target& target);
+  // As the functions below. REQUIRES: targets of the family.
+  double (*distance)(const Target& a, const Target& b);
+  TargetSummary (*summary)(const Target& target);  // for a line of a list
+  // What other programs call the machine: {"triple", "x86_64-unknown-linux-gnu"}.
+  std::vector<std::pair<const char*, std::string>> (*known_as)(const Target& target);
+  // The machine that this process runs on. Null: it is never one of the family.
+  absl::StatusOr<Target> (*host)();
+};
+
+// What a family whose part is described has as `copy` and `fields`.
+template <Described Part>
+std::shared_ptr<void> copy_part(const void* part) {
+  if (part == nullptr) return std::make_shared<Part>();
+  return std::make_shared<Part>(*static_cast<const Part*>(part));
+}
+template <Described Part>
+std::vector<PartField> fields_of_part(void* part) {
+  std::vector<PartField> fields;
+  Part::fields(*static_cast<Part*>(part),
+               [&](FieldId id, auto& value) { fields.push_back({id, &value}); });
+  return fields;
+}
+
+// All of them, by name (generated table).
+const std::vector<const TargetFamily*>& lw_target_family_table();
+
+// The defaults of the family that has the architecture; of an architecture that none has, of the
+// one whose mark the target has. Of no family where neither is.
+TargetPart make_part(std::string_view architecture,
+                     absl::FunctionRef<bool(const char* field)> has_field);
+// "aarch64, x86_64".
+std::string known_architectures();
+
+// Of any target, also where its family is not known here: then nothing is said of it, and it is as
+// far from every other as machines of two families are, infinitely.
+//
+// How much slower what was tuned for one may be on the other: soft features, 0 for equal ones.
+double target_distance(const Target& a, const Target& b);
+TargetSummary target_summary(const Target& target);
+std::vector<std::pair<const char*, std::string>> known_as(const Target& target);
+
+// What a figure that is `a` here and `b` there adds to a distance.
+double log_ratio(double a, double b);
+
+}  // namespace lw
