@@ -52,6 +52,13 @@ std::string known_architectures() {
   return list;
 }
 
+absl::Status check_family(const Target& target) {
+  if (target.part.family() != nullptr) return absl::OkStatus();
+  return absl::UnimplementedError("of another version: target '" + target.name +
+                                  "' is of the family '" + target.architecture +
+                                  "', which this program does not understand; update it");
+}
+
 double target_distance(const Target& a, const Target& b) {
   const TargetFamily* family = a.part.family();
   return family == nullptr || family != b.part.family() ? HUGE_VAL : family->distance(a, b);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "schedules/targets/part.h"
 #include "schedules/targets/target.h"
@@ -72,6 +73,9 @@ TargetPart make_part(std::string_view architecture,
                      absl::FunctionRef<bool(const char* field)> has_field);
 // "aarch64, x86_64".
 std::string known_architectures();
+// kUnimplemented, by name, where the target is of no family that is known here. Whoever has it from
+// a store or from others asks before a nest is made for it.
+absl::Status check_family(const Target& target);
 
 // Of any target, also where its family is not known here: then nothing is said of it, and it is as
 // far from every other as machines of two families are, infinitely.

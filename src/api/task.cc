@@ -4,8 +4,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "schedules/targets/family.h"
 #include "schedules/targets/identity.h"
-#include "schedules/targets/target.h"
 #include "src/api/task.h"
 #include "src/api/words.h"
 #include "src/base/check.h"
@@ -48,6 +48,7 @@ absl::StatusOr<Task::Parts> make_parts(Program program, const std::string& words
     return absl::InvalidArgumentError(
         concat("the number of threads must be 1 to ", kMaxThreads, ", not ", threads));
   }
+  RETURN_IF_ERROR(check_family(*target));
   if (const std::string later = later_fields(*target); !later.empty()) {
     return absl::UnimplementedError(
         concat("of another version: target '", target->name, "' says ", later,

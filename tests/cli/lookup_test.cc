@@ -235,6 +235,17 @@ TEST(Tasks, OfMachinesThatALaterVersionDescribesAreRefusedByName) {
   EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("caches[0].banks"));
 }
 
+TEST(Tasks, OfMachinesOfUnknownFamiliesAreRefusedByName) {
+  const absl::StatusOr<Target> target =
+      read_target(R"({"name": "edge", "family": "toy", "units": 8})");
+  ASSERT_TRUE(target.ok()) << target.status();
+  const absl::Status refused =
+      make_task(*load_workload({"matmul", "M=8", "N=8", "K=8"}), "", *target, 1).status();
+  EXPECT_TRUE(absl::IsUnimplemented(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              testing::HasSubstr("target 'edge' is of the family 'toy'"));
+}
+
 TEST(Tasks, TakeTargetsByNameAndAsText) {
   const Target named = *find_target("x86_avx2");
   for (const std::string& given : {named.name, to_text(named)}) {

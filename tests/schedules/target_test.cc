@@ -218,6 +218,36 @@ TEST(Families, WhoChangesAPartChangesItsOwn) {
   EXPECT_EQ(to_json_object(second)["units"], 2);
 }
 
+// What a later version's family says is kept where nobody here knows the family, so that its key
+// stays, and is refused where it would have to be understood.
+TEST(Families, UnknownOnesAreKept) {
+  const std::string text = to_text(toy());
+  const absl::StatusOr<Target> read = read_target(text);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->part.family(), nullptr);
+  EXPECT_EQ(read->cores, 4);
+  EXPECT_EQ(to_text(*read), text);
+  EXPECT_EQ(later_fields(*read), "units");
+  EXPECT_EQ(target_id(*read), target_id(toy()));
+  EXPECT_EQ(target_distance(*read, *read), HUGE_VAL);
+  EXPECT_EQ(target_summary(*read).vector, "");
+  EXPECT_TRUE(known_as(*read).empty());
+  EXPECT_EQ(missing_feature(*read, *find_target("x86_avx2")), "toy");
+  EXPECT_THAT(parse_target(text).status().ToString(),
+              testing::HasSubstr("family 'toy' is none of aarch64, x86_64"));
+}
+
+// Another architecture is no other family: its text and its figures are read.
+TEST(Families, AreKnownByTheirMark) {
+  const std::string text =
+      with(to_text(*find_target("aarch64_neon")), "\"aarch64\"", "\"riscv64\"");
+  const absl::StatusOr<Target> read = read_target(text);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(cpu(*read).vector_bytes, 16);
+  EXPECT_EQ(to_text(*read), text);
+  EXPECT_EQ(later_fields(*read), "");
+}
+
 TEST(Families, EveryArchitectureIsOfOneAlone) {
   std::set<std::string> seen;
   for (const TargetFamily* family : lw_target_family_table()) {

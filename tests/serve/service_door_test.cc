@@ -102,6 +102,18 @@ TEST_F(ServiceDoor, TheBoundIsThatOfTheKey) {
   EXPECT_EQ(stored_.impossible(), 0);
 }
 
+// Nobody here can say what applies to a machine of a later version's family.
+TEST_F(ServiceDoor, OfAnUnknownMachineNothingIsConfirmed) {
+  const Target toy = *read_target(R"({"name": "toy4", "family": "toy", "units": 8})");
+  v1::Record one = record(1, 40);
+  *one.mutable_target() = to_proto(toy);
+  one.mutable_key()->set_target(sha256(to_text(toy)));
+  const absl::Status status = put(boss_, {one});
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(stored_.stored(), 1);
+  EXPECT_EQ(stored_.unchecked(), 1);
+}
+
 TEST_F(ServiceDoor, ATraceThatDoesNotApplyIsRefusedWithItsNumber) {
   v1::Record unfit = record(1, 30);
   for (const char* trace : {"split(Z, i; 2, 0)\n", "split(C, q; 2, 0)\n", "inline_producer(C)\n",

@@ -205,6 +205,31 @@ TEST(Messages, FieldsOfLaterVersionsOfATargetAreAnObject) {
   }
 }
 
+// As a later version sends a machine of a family that nobody knows here.
+TEST(Messages, TargetsOfUnknownFamiliesArePassedOn) {
+  v1::Target message;
+  message.set_name("toy4");
+  message.set_family("toy");
+  message.set_ghz(1.5);
+  message.set_cores(4);
+  message.set_later(R"({"units":8,"rows":{"of":16}})");
+  const absl::StatusOr<Target> target = from_proto(message);
+  ASSERT_TRUE(target.ok()) << target.status();
+  EXPECT_EQ(target->part.family(), nullptr);
+  EXPECT_EQ(later_fields(*target), "units, rows");
+  EXPECT_EQ(to_proto(*target).SerializeAsString(), message.SerializeAsString());
+  EXPECT_EQ(to_text(*read_target(to_text(*target))), to_text(*target));
+  message.clear_family();
+  EXPECT_THAT(from_proto(message).status().ToString(), testing::HasSubstr("it has no family"));
+}
+
+// Nor does an architecture of a family that is known.
+TEST(Messages, TargetsOfOtherArchitecturesAreWhole) {
+  Target target = *find_target("x86_avx2");
+  target.architecture = "riscv64";
+  EXPECT_EQ(to_text(*from_proto(to_proto(target))), to_text(target));
+}
+
 TEST(Messages, WhatALaterVersionSaysIsRefusedByName) {
   v1::Measurement message;
   Measurement m;

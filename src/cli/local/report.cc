@@ -5,7 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_format.h"
-#include "schedules/targets/target.h"
+#include "schedules/targets/family.h"
 #include "src/api/task.h"
 #include "src/base/clock.h"
 #include "src/cli/commands.h"
@@ -49,12 +49,12 @@ void read_measurements(const std::vector<Measurement>& all, ReportTask* task) {
   task->failures = failure_classes(all);
 }
 
-// "" too where the program is gone: its space is not known.
+// "" too where the program is gone, or nobody here knows such machines: its space is not known.
 std::string last_resort_of(const WorkloadRow& row, const Key& key, const Target& target,
                            const std::string& trace) {
   absl::StatusOr<Program> program = reload_program(row);
   const absl::StatusOr<Trace> best = parse_trace(trace);
-  if (!program.ok() || !best.ok()) return "";
+  if (!program.ok() || !best.ok() || !check_family(target).ok()) return "";
   Nest start = make_nest(std::make_shared<const Program>(*std::move(program)),
                          std::make_shared<const Target>(target), key.threads);
   start.winograd = allows_winograd(key.objective);

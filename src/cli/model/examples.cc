@@ -5,7 +5,7 @@
 #include <set>
 
 #include "schedules/steps.h"
-#include "schedules/targets/target.h"
+#include "schedules/targets/family.h"
 #include "src/api/task.h"
 #include "src/base/hash.h"
 #include "src/base/message.h"
@@ -36,7 +36,7 @@ absl::StatusOr<Examples> load_examples(const Store& store) {
     ASSIGN_OR_RETURN(Target target, store.target(key.target));
     ASSIGN_OR_RETURN(const std::vector<Measurement> all, store.measurements(key));
     absl::StatusOr<Program> program = reload_program(row);
-    if (!program.ok()) {
+    if (!program.ok() || !check_family(target).ok()) {
       result.skipped += static_cast<int64_t>(all.size());
       continue;
     }

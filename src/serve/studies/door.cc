@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "schedules/steps.h"
+#include "schedules/targets/family.h"
 #include "schedules/targets/identity.h"
 #include "src/api/task.h"
 #include "src/base/check.h"
@@ -136,7 +137,7 @@ absl::StatusOr<Door::Asked> Door::ask(const Records& records, const Key& key) co
     RETURN_IF_ERROR(stored.status());
     asked.row = *stored;
   }
-  asked.program = named_program(asked.row);
+  if (check_family(*asked.target).ok()) asked.program = named_program(asked.row);
   return asked;
 }
 

@@ -5,7 +5,8 @@
 //   the traces that may lead apply: they replay and lower on their workload and target.
 //
 // Whether a trace applies nobody can say of a workload whose program nobody has given (traces name
-// tensors and axes): such measurements are kept unconfirmed, until a study has made its own.
+// tensors and axes), nor of a machine of a family that only a later version knows: they are kept
+// unconfirmed, until a study has made its own.
 //
 // All of it is computed on the caller's thread, outside any transaction, and ends in bounded time: 2 s a
 // trace, 30 s a message. What was judged is remembered, up to some megabytes.
