@@ -5,8 +5,9 @@
 //
 // Everything is deterministic: nothing is timed, and nothing but `cores` depends on the processors
 // that this process may use, since a Target's identity is part of the keys of stored results. So
-// the caches are the first processor's, whoever asks. On virtual machines a cache shared by cores that the guest cannot see is reported
-// whole, so one core's share of the last level is also cut to four times its second level there.
+// the caches are the first processor's, whoever asks. On virtual machines a cache shared by cores
+// that the guest cannot see is reported whole, so one core's share of the last level is also cut to
+// four times its second level there.
 #include "schedules/targets/cpu/host.h"
 
 #include <sched.h>
