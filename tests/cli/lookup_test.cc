@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "loopwright/kernel.h"
 #include "schedules/steps.h"
