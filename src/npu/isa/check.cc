@@ -1,5 +1,5 @@
-// One overload of `of` for each instruction. A rule that is broken leaves its words in `error_`; no
-// text is made before, so that checking costs a few nanoseconds an instruction.
+// One overload of `of` for each instruction. A rule that is broken leaves its words in `error_`, which
+// is out of the way of those that are not: checking is a part of every simulated time.
 #include "src/npu/isa/check.h"
 
 #include <algorithm>
@@ -13,10 +13,28 @@ namespace {
 
 constexpr int64_t kDramBytes = int64_t{1} << 40;
 
+// What values have to be multiples of. A division takes longer than the rest of a check, and nearly
+// all that is asked for are powers of two.
+struct Divisor {
+  Divisor(int64_t of, const char* name)
+      : value(static_cast<uint32_t>(of)), mask((of & (of - 1)) == 0 ? value - 1 : 0), name(name) {}
+
+  // REQUIRES: number fits into 32 bits, as every field does.
+  bool divides(int64_t number) const {
+    const uint32_t low = static_cast<uint32_t>(number);
+    return mask != 0 || value == 1 ? (low & mask) == 0 : low % value == 0;
+  }
+
+  const uint32_t value, mask;
+  const char* const name;
+};
+
 class Checker {
  public:
   explicit Checker(const Config& config)
-      : config_(config), acc_words_(config.acc.bytes / 4), row_(config.acc.align) {}
+      : config_(config), acc_words_(config.acc.bytes / 4), spm_align_(config.spm.align, "spm.align"),
+        acc_align_(config.acc.align, "acc.align"), k_align_(config.align.k, "align.k"),
+        n_align_(config.align.n, "align.n"), lanes_(config.ve.lanes, "ve.lanes") {}
 
   const std::string& error() const { return error_; }
 
@@ -26,14 +44,24 @@ class Checker {
   }
 
  private:
-  void refuse(const char* field, int64_t value, const std::string& allowed) {
+  [[gnu::cold]] void refuse(const char* field, int64_t value, const std::string& allowed) {
     if (error_.empty()) error_ = concat(field, " = ", value, ": ", allowed);
   }
-  void range(const char* field, int64_t value, int64_t least, int64_t most) {
-    if (value < least || value > most) refuse(field, value, concat(least, " to ", most));
+  [[gnu::cold]] void refuse_range(const char* field, int64_t value, int64_t least, int64_t most) {
+    refuse(field, value, concat(least, " to ", most));
   }
-  void multiple(const char* field, int64_t value, int64_t of, const char* name) {
-    if (value % of != 0) refuse(field, value, concat("a multiple of ", name, " (", of, ")"));
+  [[gnu::cold]] void refuse_multiple(const char* field, int64_t value, const Divisor& of) {
+    refuse(field, value, concat("a multiple of ", of.name, " (", of.value, ")"));
+  }
+  [[gnu::cold]] void refuse_end(const char* field, int64_t value, int64_t end, int64_t capacity,
+                                const char* name) {
+    refuse(field, value, concat("ends at ", end, ", beyond the ", capacity, " ", name));
+  }
+  void range(const char* field, int64_t value, int64_t least, int64_t most) {
+    if (value < least || value > most) refuse_range(field, value, least, most);
+  }
+  void multiple(const char* field, int64_t value, const Divisor& of) {
+    if (!of.divides(value)) refuse_multiple(field, value, of);
   }
 
   // A block of rows in SPM: `outer` x `inner` of `bytes`.
@@ -41,38 +69,24 @@ class Checker {
     int64_t base, bytes, inner = 1, stride = 0, outer = 1, outer_stride = 0;
     const char *base_name, *stride_name = "", *outer_name = "";
   };
-  void spm(const Block& b) {
-    const int64_t align = config_.spm.align;
-    if (b.base % align != 0) multiple(b.base_name, b.base, align, "spm.align");
-    if (b.inner > 1 && b.stride % align != 0) multiple(b.stride_name, b.stride, align, "spm.align");
-    if (b.outer > 1 && b.outer_stride % align != 0) {
-      multiple(b.outer_name, b.outer_stride, align, "spm.align");
-    }
-    fits(b, config_.spm.bytes, "spm.bytes");
-  }
-  void acc(const Block& b) {
-    if (b.base % row_ != 0) multiple(b.base_name, b.base, row_, "acc.align");
-    if (b.inner > 1 && b.stride % row_ != 0) {
-      multiple(b.stride_name, b.stride, row_, "acc.align");
-    }
-    if (b.outer > 1 && b.outer_stride % row_ != 0) {
-      multiple(b.outer_name, b.outer_stride, row_, "acc.align");
-    }
-    fits(b, acc_words_, "words of acc.bytes");
+  void spm(const Block& b) { block(b, spm_align_, config_.spm.bytes, "spm.bytes"); }
+  void acc(const Block& b) { block(b, acc_align_, acc_words_, "words of acc.bytes"); }
+  void block(const Block& b, const Divisor& align, int64_t capacity, const char* name) {
+    multiple(b.base_name, b.base, align);
+    if (b.inner > 1) multiple(b.stride_name, b.stride, align);
+    if (b.outer > 1) multiple(b.outer_name, b.outer_stride, align);
+    fits(b, capacity, name);
   }
   void fits(const Block& b, int64_t capacity, const char* name) {
     const int64_t end =
         b.base + (b.inner - 1) * b.stride + (b.outer - 1) * b.outer_stride + b.bytes;
-    if (end > capacity) {
-      refuse(b.base_name, b.base,
-             concat("ends at ", end, ", beyond the ", capacity, " ", name));
-    }
+    if (end > capacity) refuse_end(b.base_name, b.base, end, capacity, name);
   }
   void fold(int64_t k, int64_t k_most, int64_t n) {
     range("k", k, 1, k_most);
-    multiple("k", k, config_.align.k, "align.k");
+    multiple("k", k, k_align_);
     range("n", n, 1, config_.mx.columns);
-    multiple("n", n, config_.align.n, "align.n");
+    multiple("n", n, n_align_);
   }
   int64_t size(int64_t elements) const {
     return elements * (dtype_ == Dtype::kI8 ? 1 : dtype_ == Dtype::kBf16 ? 2 : 4);
@@ -114,9 +128,9 @@ class Checker {
     if (c.convert == Convert::kWiden) {
       type(!in_acc(), "i8 or bf16 are widened");
       length = c.n0 / std::max<int64_t>(1, size(1));
-      multiple("n0", c.n0, size(1), "an element's bytes");
+      multiple("n0", c.n0, {size(1), "an element's bytes"});
     } else {
-      multiple("n0", c.n0, 4, "a word's bytes");
+      multiple("n0", c.n0, {4, "a word's bytes"});
       length = c.n0 / 4;
     }
     acc({c.loc, length, columns, c.lstr1, lines, c.lstr2, "loc", "lstr1", "lstr2"});
@@ -168,7 +182,7 @@ class Checker {
     type(dtype_ == Dtype::kI8 || dtype_ == Dtype::kBf16, "i8 or bf16");
     range("rows", r.rows, 1, 4095);
     range("n", r.n, 1, 255);
-    multiple("n", r.n, config_.align.n, "align.n");
+    multiple("n", r.n, n_align_);
     if (r.lo > r.hi) refuse("lo", r.lo, concat("at most hi (", static_cast<int>(r.hi), ")"));
     acc({r.acc, r.n, r.rows, r.accstr, 1, 0, "acc", "accstr"});
     spm({r.dst, size(r.n), r.rows, r.dstr, 1, 0, "dst", "dstr"});
@@ -179,7 +193,7 @@ class Checker {
   void vector(int64_t n0, int64_t n1) {
     range("n0", n0, 1, 4095);
     range("n1", n1, 1, 4095);
-    multiple("n0", n0, config_.ve.lanes, "ve.lanes");
+    multiple("n0", n0, lanes_);
   }
   void of(const VeBin& b) {
     vector(b.n0, b.n1);
@@ -206,7 +220,7 @@ class Checker {
     range("kh", d.kh, 1, 15);
     range("step", d.step, 1, 15);
     range("c", d.c, 1, 255);
-    multiple("c", d.c, config_.ve.lanes, "ve.lanes");
+    multiple("c", d.c, lanes_);
     const int64_t window = size(d.c);
     const Block image = {d.a, window + (d.kw - 1) * int64_t{d.astr1}, d.m,
                          d.step * int64_t{d.astr1}, d.kh, d.astr2, "a"};
@@ -219,7 +233,8 @@ class Checker {
   void of(const Halt&) {}
 
   const Config& config_;
-  const int64_t acc_words_, row_;
+  const int64_t acc_words_;
+  const Divisor spm_align_, acc_align_, k_align_, n_align_, lanes_;
   Dtype dtype_ = Dtype::kI8;
   std::string error_;
 };
@@ -234,37 +249,40 @@ class Ends {
  public:
   explicit Ends(int64_t semaphores) : semaphores_(semaphores) {}
 
-  // What is wrong, or "".
-  std::string add(const Instruction& instruction) {
-    std::string wrong;
-    if (instruction.wait[0] != kNoToken && instruction.wait[0] == instruction.wait[1]) {
-      return concat("wait = ", int{instruction.wait[0]}, ": twice the same semaphore");
-    }
+  const std::string& error() const { return error_; }
+
+  void add(const Instruction& instruction) {
+    const auto& [first, second] = instruction.wait;
+    if (first != kNoToken && first == second) refuse("wait", first, "twice the same semaphore");
     for (const uint8_t id : instruction.wait) {
-      if (id != kNoToken) wrong += end(id, instruction.op(), "wait", &waits_);
+      if (id != kNoToken) end(id, instruction.op(), "wait", &waits_);
     }
     for (const uint8_t id : instruction.signal) {
-      if (id != kNoToken && wrong.empty()) wrong = end(id, instruction.op(), "signal", &signals_);
+      if (id != kNoToken) end(id, instruction.op(), "signal", &signals_);
     }
-    return wrong;
   }
 
  private:
   using Owners = std::array<int8_t, 64>;     // 1 + engine; 0: none yet
 
-  std::string end(int id, const OpRow& op, const char* what, Owners* owners) {
-    if (id >= semaphores_) return concat(what, " = ", id, ": 0 to ", semaphores_ - 1);
-    if (op.dispatcher) return concat(what, " = ", id, ": the dispatcher takes no tokens");
+  [[gnu::cold]] void refuse(const char* what, int id, const std::string& why) {
+    if (error_.empty()) error_ = concat(what, " = ", id, ": ", why);
+  }
+  void end(int id, const OpRow& op, const char* what, Owners* owners) {
+    if (id >= semaphores_) return refuse(what, id, concat("0 to ", semaphores_ - 1));
+    if (op.dispatcher) return refuse(what, id, "the dispatcher takes no tokens");
     int8_t& owner = (*owners)[id];
     const int8_t own = 1 + static_cast<int8_t>(op.engine);
     if (owner == 0) owner = own;
-    if (owner == own) return "";
-    return concat(what, " = ", id, ": that end of the semaphore belongs to ",
-                  name_of(static_cast<Engine>(owner - 1)), ", not ", name_of(op.engine));
+    if (owner == own) return;
+    refuse(what, id,
+           concat("that end of the semaphore belongs to ", name_of(static_cast<Engine>(owner - 1)),
+                  ", not ", name_of(op.engine)));
   }
 
   const int64_t semaphores_;
   Owners waits_ = {}, signals_ = {};
+  std::string error_;
 };
 
 }  // namespace
@@ -282,7 +300,8 @@ absl::Status check_program(const Config& config, const Program& program) {
   for (size_t i = 0; i < program.size(); ++i) {
     checker.of(program[i]);
     if (!checker.error().empty()) return at(i, program[i], checker.error());
-    if (const std::string why = ends.add(program[i]); !why.empty()) return at(i, program[i], why);
+    ends.add(program[i]);
+    if (!ends.error().empty()) return at(i, program[i], ends.error());
   }
   return absl::OkStatus();
 }
