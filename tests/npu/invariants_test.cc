@@ -102,12 +102,15 @@ TEST(Invariants, HoldForRandomPrograms) {
     const absl::StatusOr<Timing> faster = simulate(with_bandwidth(config, 2), program);
     ASSERT_EQ(faster->ending, Ending::kDone);
     EXPECT_EQ(faster->bytes_written, t.bytes_written);
-    // Graham's anomalies: an order that is better for one may be worse for all. A request or two.
     const double share = static_cast<double>(faster->cycles) / t.cycles - 1;
     slower += share > .01;
     worst = std::max(worst, share);
-    EXPECT_LE(faster->cycles, 1.01 * t.cycles + 64) << "with twice the bandwidth";
+    if (config.dram.kind != DramKind::kPaged) EXPECT_LE(share, .01) << "with twice the bandwidth";
   }
+  // Graham's anomalies: LD's and ST's requests interleave otherwise, and banks open rows in another
+  // order. Seen in 15 of 100,000 programs, each of few descriptors (docs/npu.md).
+  EXPECT_LE(slower, 1 + count / 1000);
+  EXPECT_LE(worst, .15);
   std::printf("%d programs; %d more than 1 %% slower with twice the bandwidth, at most %.2f %%\n",
               int(count), int(slower), 100 * worst);
 }
