@@ -34,7 +34,7 @@ struct Stalls {
   double token = 0;                        // a token was not there
   double dispatch = 0;                     // it was not dispatched yet
   double engine = 0;                       // the engine was not ready: port, weights, descriptors
-  double bus = 0;                          // LD, ST: chunks waited for ports and buses
+  double bus = 0;                          // LD, ST: of ports and buses, added up over chunks
 };
 
 struct Span {                              // of the timeline
