@@ -1,0 +1,113 @@
+#include "src/npu/function/races.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/str_format.h"
+#include "src/base/message.h"
+#include "src/npu/isa/text.h"
+
+namespace lw::npu {
+namespace {
+
+// The latest of `last[begin, end)`, in a form that compilers make vectors of.
+uint32_t latest(const uint32_t* begin, const uint32_t* end) {
+  uint32_t most = 0;
+  for (; begin < end; ++begin) most = std::max(most, *begin);
+  return most;
+}
+
+}  // namespace
+
+RaceDetector::RaceDetector(const Program& program) : program_(program) {
+  std::array<std::vector<std::pair<int64_t, int64_t>>, kPlaces> hulls;
+  for (const Instruction& one : program) {
+    for (const Access& access : accesses_of(one)) {
+      std::vector<std::pair<int64_t, int64_t>>& of = hulls[static_cast<int>(access.place)];
+      const std::pair<int64_t, int64_t> hull = {access.base, access.end()};
+      if (of.empty() || of.back() != hull) of.push_back(hull);
+    }
+  }
+  for (int place = 0; place < kPlaces; ++place) {
+    std::sort(hulls[place].begin(), hulls[place].end());
+    std::vector<Area>& areas = areas_[place];
+    for (const auto& [begin, end] : hulls[place]) {
+      if (areas.empty() || begin >= areas.back().end) areas.push_back({begin, end, 0, {}});
+      areas.back().end = std::max(areas.back().end, end);
+    }
+  }
+  for (const Instruction& one : program) {
+    for (const Access& access : accesses_of(one)) {
+      Area& area = area_of(access);
+      if (area.granule == 1) continue;
+      area.granule = std::gcd(std::gcd(area.granule, access.base - area.begin), access.length);
+      for (int d = 0; d < 3; ++d) {
+        if (access.count[d] > 1) area.granule = std::gcd(area.granule, access.stride[d]);
+      }
+    }
+  }
+}
+
+RaceDetector::Area& RaceDetector::area_of(const Access& access) {
+  std::vector<Area>& areas = areas_[static_cast<int>(access.place)];
+  return *(std::upper_bound(areas.begin(), areas.end(), access.base,
+                            [](int64_t at, const Area& area) { return at < area.begin; }) - 1);
+}
+
+void RaceDetector::begin(uint32_t index, const Clock& done, std::vector<Race>* races) {
+  const Accesses accesses = accesses_of(program_[index]);
+  for (const Access& access : accesses) look(index, access, done, races);
+}
+
+void RaceDetector::look(uint32_t index, const Access& access, const Clock& done,
+                        std::vector<Race>* races) {
+  Area& area = area_of(access);
+  const int own = static_cast<int>(chain_of(program_[index]));
+  const Engine engine = program_[index].op().engine;
+  const auto granule = [&area](int64_t at) { return (at - area.begin) / area.granule; };
+  // Against the writes of others, and their reads if this writes.
+  for (int kind = access.write ? 0 : 1; kind < 2; ++kind) {
+    for (int chain = 0; chain < kChains; ++chain) {
+      const std::vector<uint32_t>& last = area.last[kind][chain];
+      if (last.empty() || chain == own) continue;
+      if (kind == 0 && engine_of(static_cast<Chain>(chain)) == engine) continue;
+      bool found = false;
+      access.each_run([&](int64_t begin, int64_t end) {
+        if (found) return;
+        const uint32_t* const at = last.data() + granule(begin);
+        const uint32_t* const stop = last.data() + granule(end);
+        const uint32_t most = latest(at, stop);
+        if (most <= done[chain]) return;
+        found = true;
+        const uint32_t* const first = std::find(at, stop, most);
+        const uint32_t* const after =
+            std::find_if(first, stop, [most](uint32_t one) { return one != most; });
+        races->push_back({most - 1, index, kind == 1, access.write, access.place,
+                          area.begin + (first - last.data()) * area.granule,
+                          area.begin + (after - last.data()) * area.granule});
+      });
+    }
+  }
+  std::vector<uint32_t>& mine = area.last[access.write ? 1 : 0][own];
+  if (mine.empty()) mine.resize((area.end - area.begin) / area.granule);
+  access.each_run([&](int64_t begin, int64_t end) {
+    std::fill(mine.begin() + granule(begin), mine.begin() + granule(end), index + 1);
+  });
+}
+
+std::string describe(const Program& program, const Race& race) {
+  const auto side = [&](uint32_t index, bool writes) {
+    return concat("instruction ", index, " (", print_instruction(program[index]), ") ",
+                  writes ? "writes" : "reads");
+  };
+  const std::string_view from = name_of(program[race.first].op().engine);
+  const std::string_view to = name_of(program[race.second].op().engine);
+  return absl::StrFormat(
+      "race: %s %s [0x%x, 0x%x) that %s: no token orders them; let instruction %d of %s, or one "
+      "behind it, signal a semaphore that instruction %d of %s, or one before it, waits for",
+      side(race.second, race.second_writes), std::string(name_of(race.place)), race.begin, race.end,
+      side(race.first, race.first_writes), race.first, std::string(from), race.second,
+      std::string(to));
+}
+
+}  // namespace lw::npu
