@@ -99,5 +99,14 @@ TEST_F(NpuSim, SaysWhatIsWrongAndExitsSo) {
   EXPECT_EQ(run("--help").code, 0);
 }
 
+TEST_F(NpuSim, LooksForRaces) {
+  EXPECT_EQ(run("run ok.s --check").code, 0);
+  put("race.s", "ld n0=64\nst dram=4096 n0=64\n");
+  EXPECT_EQ(run("run race.s").code, 0);
+  const Ran ran = run("run race.s --check");
+  EXPECT_EQ(ran.code, 4);
+  EXPECT_THAT(ran.err, HasSubstr("npu_sim: race: instruction 1 (st dram=0x1000 n0=64) reads SPM"));
+}
+
 }  // namespace
 }  // namespace lw::npu

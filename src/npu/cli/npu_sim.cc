@@ -1,6 +1,6 @@
 // npu_sim: programs for the simulated NPU, assembled, disassembled, timed. Exits 0 (done), 1 (the
 // request, the configuration or the program is wrong), 3 (the program does not end: deadlock,
-// overflow), 5 (a file cannot be read or written).
+// overflow), 4 (--check found a race), 5 (a file cannot be read or written).
 #include <cstdio>
 #include <functional>
 #include <iostream>
@@ -9,6 +9,7 @@
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/base/message.h"
+#include "src/npu/function/function.h"
 #include "src/npu/isa/check.h"
 #include "src/npu/isa/encode.h"
 #include "src/npu/isa/text.h"
@@ -17,11 +18,11 @@
 namespace lw::npu {
 namespace {
 
-enum Exit { kFine = 0, kWrong = 1, kNoEnd = 3, kEnvironment = 5 };
+enum Exit { kFine = 0, kWrong = 1, kNoEnd = 3, kRaces = 4, kEnvironment = 5 };
 
 struct Words {                             // of the command line
   std::string program, config = "mid32", output, timeline;
-  bool json = false, fields = false, listing = false;
+  bool json = false, check = false, fields = false, listing = false;
 };
 
 // A program as text or as an image, whichever the file is.
@@ -43,19 +44,41 @@ absl::Status write(const std::string& path, const std::string& bytes) {
   return write_file(path, bytes);
 }
 
+// Runs it on bytes of no meaning: who might touch what at the same time does not depend on them.
+absl::StatusOr<int> check(const Config& config, const Program& program, const Timing& timing,
+                          const std::vector<Span>& spans) {
+  constexpr int64_t kMost = int64_t{1} << 30;
+  int64_t end = 0;
+  for (const Instruction& one : program) {
+    for (const Access& access : accesses_of(one)) {
+      if (access.place == Place::kDram) end = std::max(end, access.end());
+    }
+  }
+  if (end > kMost) return absl::InvalidArgumentError("--check: DRAM of more than 1 GiB is used");
+  std::vector<uint8_t> dram(end);
+  ASSIGN_OR_RETURN(Memory memory, make_memory(config, {{0, dram}}));
+  ASSIGN_OR_RETURN(const FunctionReport report, execute(config, program, timing, spans, &memory));
+  for (const std::string& error : report.errors) std::cerr << "npu_sim: " << error << "\n";
+  if (report.races_found > static_cast<int64_t>(report.races.size())) {
+    std::cerr << "npu_sim: " << report.races_found << " races in all\n";
+  }
+  return report.status == FunctionStatus::kOk ? kFine : kRaces;
+}
+
 absl::StatusOr<int> run(const Words& words) {
   ASSIGN_OR_RETURN(const Config config, find_config(words.config));
   ASSIGN_OR_RETURN(const Program program, read_program(words.program, &config));
   std::vector<Span> spans;
   TimingOptions options;
-  if (!words.timeline.empty()) options.timeline = &spans;
+  if (!words.timeline.empty() || words.check) options.timeline = &spans;
   ASSIGN_OR_RETURN(const Timing timing, simulate(config, program, options));
   if (!words.timeline.empty()) {
     RETURN_IF_ERROR(write(words.timeline, timeline_json(config, program, spans)));
   }
   RETURN_IF_ERROR(
       write("", words.json ? timing_json(config, timing) : timing_text(config, timing)));
-  return timing.ending == Ending::kDone ? kFine : kNoEnd;
+  if (timing.ending != Ending::kDone) return kNoEnd;
+  return words.check ? check(config, program, timing, spans) : kFine;
 }
 
 absl::StatusOr<int> assemble(const Words& words) {
@@ -127,6 +150,7 @@ int main(int argc, char** argv) {
   sub->add_option("--config", words.config, "a name of `npu_sim configs`, or a file")
       ->capture_default_str();
   sub->add_flag("--json", words.json, "print JSON");
+  sub->add_flag("--check", words.check, "look for races: accesses that no token orders");
   sub->add_option("--timeline", words.timeline, "write Chrome's trace events there");
   sub = command("assemble", "text to image", assemble);
   sub->add_option("PROGRAM", words.program, "text")->required();
