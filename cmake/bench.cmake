@@ -19,6 +19,8 @@ target_link_libraries(lw_throughput PRIVATE lw_cost_model)
 # Instructions and requests a second of the simulated NPU.
 add_executable(lw_npu_speed bench/npu/speed.cc)
 target_link_libraries(lw_npu_speed PRIVATE lw_npu)
+add_executable(lw_npu_function_speed bench/npu/function.cc)
+target_link_libraries(lw_npu_function_speed PRIVATE lw_npu)
 
 # The service's numbers: daemons and agents in processes of their own, and this to load them.
 file(GLOB lw_service_bench_sources CONFIGURE_DEPENDS bench/service/*.cc)
