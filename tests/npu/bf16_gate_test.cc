@@ -1,5 +1,6 @@
-// Gate V9: bf16 as IEEE 754 would have it, whatever mode the processor is in, and products of it in the
-// order that product.h promises. LW_NPU_FLOATS: how many random f32 (10,000,000 is the long form).
+// Gate V9: bf16 as IEEE 754 would have it, whatever mode the processor is in, and products of it in
+// the order that product.h promises. LW_NPU_FLOATS: how many random f32 (10,000,000 is the long
+// form).
 #include "src/npu/function/numbers.h"
 #include "tests/npu/function_programs.h"
 
@@ -78,7 +79,8 @@ Bf16Product product(const Config& config, const GemmPlan& plan, int exponents, R
   for (const int64_t count : counts) {
     Placed tensor = {address, std::vector<uint8_t>(2 * count), p.c.tensors.size() == 2};
     for (int64_t i = 0; i < count; ++i) {
-      const double value = std::ldexp(rng->uniform() - 0.5, static_cast<int>(rng->below(8)) + exponents);
+      const int exponent = static_cast<int>(rng->below(8)) + exponents;
+      const double value = std::ldexp(rng->uniform() - 0.5, exponent);
       const uint16_t half = to_bf16(static_cast<float>(value));
       tensor.bytes[2 * i] = static_cast<uint8_t>(half);
       tensor.bytes[2 * i + 1] = static_cast<uint8_t>(half >> 8);
@@ -143,7 +145,8 @@ void expect_products(int64_t shapes, int exponents, bool flush) {
     ASSERT_EQ(report->status, FunctionStatus::kOk) << report->errors[0];
     ASSERT_EQ(p.c.result(), p.exact) << "shape " << i;
     for (size_t at = 0; at < p.value.size(); ++at) {
-      const double bound = std::abs(p.value[at]) * 0x1p-8 + plan.k * 0x1p-24 * p.magnitude[at] + 0x1p-133;
+      const double bound = std::abs(p.value[at]) * 0x1p-8 +
+                           plan.k * 0x1p-24 * p.magnitude[at] + 0x1p-133;
       ASSERT_LE(std::abs(number(p.c.result(), at) - p.value[at]), bound) << "shape " << i;
     }
   }

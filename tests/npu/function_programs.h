@@ -1,6 +1,6 @@
-// Programs that compute something, with what they read and write: products of gemm.h with scales and
-// biases for each column, and convolutions by windows, as a compiler would place them. Loops of the
-// simplest kind say what they should have computed.
+// Programs that compute something, with what they read and write: products of gemm.h with scales
+// and biases for each column, and convolutions by windows, as a compiler would place them. Loops of
+// the simplest kind say what they should have computed.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,9 @@ struct Case {
 // The same machine, as far as a program can tell, with other times.
 inline Config other_times(const Config& config, Rng* rng) {
   Config c = config;
-  const auto pick = [rng](int64_t most) { return rng->below(4) == 0 ? most : rng->below(most / 8 + 1); };
+  const auto pick = [rng](int64_t most) {
+    return rng->below(4) == 0 ? most : rng->below(most / 8 + 1);
+  };
   c.queues.depth = 1 + pick(64);
   c.queues.dispatch = rng->below(2) == 0 ? 0 : 1 + pick(100);
   c.queues.loads_in_flight = 1 + rng->below(4);
@@ -113,7 +115,8 @@ inline Epilogue random_epilogue(int64_t n, int64_t k, Rng* rng) {
 
 // Independent of numbers.h: products of floats are exact in double; half to even by hand.
 inline int8_t requantised(int32_t sum, float scale, int32_t bias, const Epilogue& e) {
-  const int32_t biased = static_cast<int32_t>(static_cast<uint32_t>(sum) + static_cast<uint32_t>(bias));
+  const int32_t biased =
+      static_cast<int32_t>(static_cast<uint32_t>(sum) + static_cast<uint32_t>(bias));
   const float rounded = static_cast<float>(biased);
   const float product = static_cast<float>(double(rounded) * double(scale));
   double whole = std::floor(double(product));
@@ -149,8 +152,8 @@ inline void append(const std::vector<float>& values, std::vector<uint32_t>* word
 
 constexpr uint8_t kScalesLoaded = 63;
 
-// Loads scales and biases (`n` of each, to SPM behind all else) before the program, and lets each VE.REQ
-// find its columns: `column(request)` of the i-th instruction. kInvalidArgument: no room.
+// Loads scales and biases (`n` of each, to SPM behind all else) before the program, and lets each
+// VE.REQ find its columns: `column(request)` of the i-th instruction. kInvalidArgument: no room.
 template <class Column>
 absl::Status add_epilogue(Case* c, const Epilogue& e, uint64_t address, Column&& column) {
   const int64_t n = static_cast<int64_t>(e.scale.size());
@@ -184,8 +187,8 @@ absl::Status add_epilogue(Case* c, const Epilogue& e, uint64_t address, Column&&
   return absl::OkStatus();
 }
 
-// C = requantised A . B of i8, `plan` as gemm.h has it. Its k and tiles are multiples of what a machine
-// pads them to; beyond `k` numbers, A and B hold zeros, as a compiler lays them out.
+// C = requantised A . B of i8, `plan` as gemm.h has it. Its k and tiles are multiples of what a
+// machine pads them to; beyond `k` numbers, A and B hold zeros, as a compiler lays them out.
 inline absl::StatusOr<Case> gemm_case(const Config& config, const GemmPlan& plan, int64_t k,
                                       const Epilogue& e, Rng* rng) {
   Case c = {config, {}, {}};

@@ -1,7 +1,7 @@
 // Gate V11: programs with one thing wrong are found out. A token less or more, two instructions
 // exchanged, a buffer a row too small: of the mutants that compute something else under some timing
-// (the program's own, or one of several with other latencies, races not looked at), at least 99 % are
-// reported in one run on the machine itself: refused, race, deadlock, bounds, or wrong data.
+// (the program's own, or one of several with other latencies, races not looked at), at least 99 %
+// are reported in one run on the machine itself: refused, race, deadlock, bounds, or wrong data.
 // LW_NPU_MUTANTS: how many of each kind a program.
 #include "tests/npu/function_programs.h"
 
@@ -158,8 +158,9 @@ TEST(MutationsGate, WhatChangesTheResultIsReported) {
   int64_t all_changed = 0, all_reported = 0;
   for (const Kind kind : kKinds) {
     const int k = static_cast<int>(kind);
-    std::printf("%-18s %4d change the result, %4d of them reported; %4d do not, %4d of them reported\n",
-                kKindNames[k], int(changed[k]), int(reported[k]), int(harmless[k]), int(noticed[k]));
+    std::printf("%-18s %4d change the result, %4d reported; %4d do not, %4d reported\n",
+                kKindNames[k], int(changed[k]), int(reported[k]), int(harmless[k]),
+                int(noticed[k]));
     EXPECT_GT(changed[k], wanted) << kKindNames[k];    // of five programs' mutants
     all_changed += changed[k];
     all_reported += reported[k];

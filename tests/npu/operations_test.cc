@@ -168,13 +168,10 @@ TEST_F(OperationTest, MmAccumulatesCountsOverflowsAndExchangesWeights) {
 }
 
 TEST_F(OperationTest, WeightsThatWereNotLoadedAreZero) {
-  MxLdw ldw;
-  ldw.k = ldw.n = 32;
-  ldw.wstr = 64;
   MxMm mm;
   mm.m = 1;
   mm.k = mm.n = 32;
-  run(mm);                                 // no weights at all
+  run(mm);
   for (int n = 0; n < 32; ++n) EXPECT_EQ(acc(n), 0);
 }
 
@@ -252,7 +249,9 @@ TEST_F(OperationTest, ReqScalesEachColumn) {
   epilogue.lo = -100;
   std::memcpy(memory.spm.data() + 1024, epilogue.scale.data(), 128);
   std::memcpy(memory.spm.data() + 2048, epilogue.bias.data(), 128);
-  for (int i = 0; i < 9 * 64; ++i) memory.acc[i] = static_cast<uint32_t>(rng.below(400000) - 200000);
+  for (int i = 0; i < 9 * 64; ++i) {
+    memory.acc[i] = static_cast<uint32_t>(rng.below(400000) - 200000);
+  }
   VeReq req;
   req.accstr = 64;
   req.dst = 4096;
@@ -286,7 +285,8 @@ int64_t whole(BinaryFn fn, int64_t a, int64_t b) {
     case BinaryFn::kMul: return a * b;
     case BinaryFn::kMax: return std::max(a, b);
     case BinaryFn::kMin: return std::min(a, b);
-    case BinaryFn::kShr: return static_cast<int64_t>(std::floor(double(a) / double(int64_t{1} << (b & 31))));
+    case BinaryFn::kShr:
+      return static_cast<int64_t>(std::floor(double(a) / double(int64_t{1} << (b & 31))));
     case BinaryFn::kCmp: return a > b ? 1 : 0;
   }
   return 0;
@@ -324,7 +324,8 @@ TEST_F(OperationTest, BinaryFunctionsOfEveryTypeAndBroadcast) {
         bin.dstr = 192;
         bin.imm = floats ? std::bit_cast<uint32_t>(1.5f) : 3;
         for (int64_t i = 0; i < 8192; ++i) {
-          const float value = static_cast<float>(std::ldexp(rng.uniform() - 0.5, int(rng.below(6))));
+          const int exponent = static_cast<int>(rng.below(6));
+          const float value = static_cast<float>(std::ldexp(rng.uniform() - 0.5, exponent));
           if (floats && in_acc) {
             put(i, value);
           } else if (!floats && in_acc) {
@@ -340,9 +341,9 @@ TEST_F(OperationTest, BinaryFunctionsOfEveryTypeAndBroadcast) {
         for (int r = 0; r < 5; ++r) {
           for (int i = 0; i < 32; ++i) {
             const int64_t x = r * 64 + i * element, z = 4096 + r * 192 + i * element;
-            const int64_t y = 2048 + (bin.broadcast == Broadcast::kRow      ? i * element
-                                      : bin.broadcast == Broadcast::kColumn ? r * 128
-                                                                            : r * 128 + i * element);
+            const bool row = bin.broadcast == Broadcast::kRow;
+            const bool column = bin.broadcast == Broadcast::kColumn;
+            const int64_t y = 2048 + (row ? 0 : r * 128) + (column ? 0 : i * element);
             const bool imm = bin.broadcast == Broadcast::kImm;
             if (floats) {
               const auto at = [&](int64_t place) { return in_acc ? real(place) : half(place); };
@@ -377,7 +378,8 @@ TEST_F(OperationTest, UnaryFunctionsAreNearTheirs) {
   for (int fn = 0; fn < kCount<UnaryFn>; ++fn) {
     const bool positive = static_cast<UnaryFn>(fn) == UnaryFn::kRsqrt;
     for (int i = 0; i < 32 * 100; ++i) {
-      put(i, static_cast<float>((rng.uniform() - (positive ? 0 : 0.5)) * 40) + (positive ? 0.01f : 0));
+      const double value = (rng.uniform() - (positive ? 0 : 0.5)) * 40 + (positive ? 0.01 : 0);
+      put(i, static_cast<float>(value));
     }
     VeUn un;
     un.fn = static_cast<UnaryFn>(fn);
@@ -413,7 +415,8 @@ TEST_F(OperationTest, TablesHaveTheirEntriesAndEnds) {
   }
   for (int i = 0; i < 1024; ++i) {                     // entries themselves are rounded once
     const double x = -8 + i / 64.0;
-    ASSERT_EQ(look_up(UnaryFn::kTanh, static_cast<float>(x)), static_cast<float>(std::tanh(x))) << x;
+    const float entry = look_up(UnaryFn::kTanh, static_cast<float>(x));
+    ASSERT_EQ(entry, static_cast<float>(std::tanh(x))) << x;
   }
 }
 

@@ -1,5 +1,5 @@
-// Gate V8: i8 products and convolutions are those of int32 loops and of oneDNN, bit for bit: tails, pads,
-// strides, saturation. LW_NPU_SHAPES: how many random shapes of each.
+// Gate V8: i8 products and convolutions are those of int32 loops and of oneDNN, bit for bit: tails,
+// pads, strides, saturation. LW_NPU_SHAPES: how many random shapes of each.
 #ifdef LW_ONEDNN
 #include "oneapi/dnnl/dnnl.hpp"
 #endif
@@ -29,8 +29,8 @@ TEST(ProductsGate, MatrixProductsAreThoseOfLoops) {
     ASSERT_TRUE(report.ok()) << report.status();
     ASSERT_EQ(report->status, FunctionStatus::kOk) << report->errors[0];
     ASSERT_EQ(c->result(), gemm_reference(*c, plan, epilogue))
-        << config.name << " " << plan.m << "x" << plan.n << "x" << plan.k << " tiles " << plan.tile_m
-        << " " << plan.tile_n << " " << plan.tile_k << " fold " << plan.fold_m;
+        << config.name << " " << plan.m << "x" << plan.n << "x" << plan.k << " tiles "
+        << plan.tile_m << " " << plan.tile_n << " " << plan.tile_k << " fold " << plan.fold_m;
     for (const uint8_t byte : c->result()) saturated += byte == 127 || byte == 128;
     total += static_cast<int64_t>(c->result().size());
     stationary += plan.output_stationary;
@@ -41,7 +41,8 @@ TEST(ProductsGate, MatrixProductsAreThoseOfLoops) {
   EXPECT_GT(stationary, shapes / 6);
 }
 
-// One tile: the image with its pads in SPM, weights [r][s][n][c], folds over windows without im2col.
+// One tile: the image with its pads in SPM, weights [r][s][n][c], folds over windows without
+// im2col.
 struct Convolution {
   int64_t h, w, c, n, r, s, stride, top, bottom, left, right;
 
@@ -238,13 +239,14 @@ TEST(ProductsGate, RequantisationIsExactOverTheEdges) {
   }
 }
 
-// The alternative rounds halves away from zero, twice: within one step of the exact product, and exact
-// where the scale is a power of two.
+// The alternative rounds halves away from zero, twice: within one step of the exact product, and
+// exact where the scale is a power of two.
 TEST(ProductsGate, TfliteRequantisationIsNearTheExactProduct) {
   Rng rng(84);
   for (int i = 0; i < 200000; ++i) {
     const int32_t sum = static_cast<int32_t>(rng.next()) >> rng.below(31);
-    const float scale = static_cast<float>(std::ldexp(0.5 + rng.uniform() / 2, -int(rng.below(20))));
+    const int exponent = -static_cast<int>(rng.below(20));
+    const float scale = static_cast<float>(std::ldexp(0.5 + rng.uniform() / 2, exponent));
     const double exact = double(sum) * scale;
     const int32_t got = Scale(scale, Requant::kTflite).apply(sum);
     ASSERT_LE(std::abs(got - exact), 1.0 + std::abs(exact) * 0x1p-31) << sum << " " << scale;
@@ -262,8 +264,17 @@ TEST(ProductsGate, TfliteRequantisationIsNearTheExactProduct) {
 }
 
 #ifdef LW_ONEDNN
-// Weights of seven bits: without VNNI oneDNN sums pairs in 16 bits that saturate. No zero point and no
-// bias, which oneDNN adds to the scaled f32.
+// Without VNNI oneDNN sums pairs in 16 bits that saturate: weights of seven bits.
+void halve(std::vector<uint8_t>* weights) {
+  for (uint8_t& byte : *weights) byte = static_cast<uint8_t>(static_cast<int8_t>(byte) / 2);
+}
+
+// Scales alone: oneDNN adds zero point and bias to the scaled f32.
+Epilogue plain(Epilogue e) {
+  std::fill(e.bias.begin(), e.bias.end(), 0);
+  return {e.scale, e.bias, 0, -128, 127};
+}
+
 std::vector<uint8_t> onednn_matmul(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b,
                                    const GemmPlan& plan, const Epilogue& e) {
   using dnnl::memory;
@@ -299,22 +310,62 @@ TEST(ProductsGate, MatrixProductsAreThoseOfOneDnn) {
     const Config config = machine(kMachines[i % 3]);
     const int64_t k = 1 + rng.below(200);
     const GemmPlan plan = random_plan(config, k, 60, &rng);
-    Epilogue epilogue = random_epilogue(plan.n, k, &rng);
-    epilogue.zero_point = 0;
-    epilogue.lo = -128;
-    epilogue.hi = 127;
-    std::fill(epilogue.bias.begin(), epilogue.bias.end(), 0);
+    const Epilogue epilogue = plain(random_epilogue(plan.n, k, &rng));
     absl::StatusOr<Case> c = gemm_case(config, plan, k, epilogue, &rng);
     if (!c.ok()) continue;
-    for (uint8_t& byte : c->tensors[1].bytes) {
-      byte = static_cast<uint8_t>(static_cast<int8_t>(byte) / 2);
-    }
+    halve(&c->tensors[1].bytes);
     const absl::StatusOr<FunctionReport> report = run(&*c);
     ASSERT_TRUE(report.ok()) << report.status();
     ASSERT_EQ(report->status, FunctionStatus::kOk) << report->errors[0];
     ASSERT_EQ(c->result(),
               onednn_matmul(c->tensors[0].bytes, c->tensors[1].bytes, plan, epilogue))
         << "shape " << i;
+  }
+}
+std::vector<uint8_t> onednn_convolution(const Case& c, const Convolution& v, const Epilogue& e) {
+  using dnnl::memory;
+  dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  dnnl::stream stream(engine);
+  const auto type = memory::data_type::s8;
+  const int64_t depth = up(v.c, std::max(c.config.align.k, c.config.spm.align));
+  const int64_t width = up(v.n, c.config.align.n);
+  const memory::desc a_desc({1, v.c, v.h, v.w}, type, memory::format_tag::nhwc);
+  const memory::desc b_desc({v.n, v.c, v.r, v.s}, type,
+                            memory::dims{depth, 1, v.s * width * depth, width * depth});
+  const memory::desc c_desc({1, v.n, v.out_h(), v.out_w()}, type, memory::format_tag::nhwc);
+  const memory::desc s_desc({v.n}, memory::data_type::f32, memory::format_tag::a);
+  dnnl::primitive_attr attributes;
+  attributes.set_scales_mask(DNNL_ARG_WEIGHTS, 1 << 0);
+  const dnnl::convolution_forward::primitive_desc desc(
+      engine, dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, a_desc,
+      b_desc, c_desc, {v.stride, v.stride}, {v.top, v.left}, {v.bottom, v.right}, attributes);
+  std::vector<uint8_t> result(c.tensors[2].bytes.size());
+  memory a_memory(a_desc, engine, const_cast<uint8_t*>(c.tensors[0].bytes.data()));
+  memory b_memory(b_desc, engine, const_cast<uint8_t*>(c.tensors[1].bytes.data()));
+  memory c_memory(c_desc, engine, result.data());
+  memory s_memory(s_desc, engine, const_cast<float*>(e.scale.data()));
+  dnnl::convolution_forward(desc).execute(stream,
+                                          {{DNNL_ARG_SRC, a_memory},
+                                           {DNNL_ARG_WEIGHTS, b_memory},
+                                           {DNNL_ARG_DST, c_memory},
+                                           {DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, s_memory}});
+  stream.wait();
+  return result;
+}
+
+TEST(ProductsGate, ConvolutionsAreThoseOfOneDnn) {
+  const int64_t shapes = setting("LW_NPU_SHAPES", 200);
+  for (int64_t i = 0; i < shapes; ++i) {
+    Rng rng = Rng(86).split(i);
+    const Config config = machine(kMachines[i % 3]);
+    const Convolution v = random_convolution(&rng);
+    const Epilogue epilogue = plain(random_epilogue(v.n, v.r * v.s * v.c, &rng));
+    Case c = convolution_case(config, v, epilogue, &rng);
+    halve(&c.tensors[1].bytes);
+    const absl::StatusOr<FunctionReport> report = run(&c);
+    ASSERT_TRUE(report.ok()) << report.status();
+    ASSERT_EQ(report->status, FunctionStatus::kOk) << report->errors[0];
+    ASSERT_EQ(c.result(), onednn_convolution(c, v, epilogue)) << "shape " << i;
   }
 }
 #endif

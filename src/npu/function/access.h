@@ -1,5 +1,5 @@
-// Which bytes of which memory an instruction reads and writes, exactly: what bounds, races and (where
-// they are wanted) lifetimes are made of. Pure; thread-safe.
+// Which bytes of which memory an instruction reads and writes, exactly: what bounds, races and
+// (where they are wanted) lifetimes are made of. Pure; thread-safe.
 #pragma once
 
 #include <array>
@@ -45,8 +45,8 @@ struct Accesses {
   const Access* end() const { return list.data() + count; }
 };
 
-// Runs that touch are one. What an instruction both reads and writes (ACC of an accumulating MX.MM) is
-// a write. REQUIRES: check_instruction accepts it.
+// Runs that touch are one. What an instruction both reads and writes (ACC of an accumulating MX.MM)
+// is a write. REQUIRES: check_instruction accepts it.
 Accesses accesses_of(const Instruction& instruction);
 
 }  // namespace lw::npu

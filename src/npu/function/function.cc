@@ -1,5 +1,5 @@
-// Time goes from begin to begin, in the order of the timeline; what is done until then is finished first,
-// in the order of its end. An operation that takes no time ends after it has begun.
+// Time goes from begin to begin, in the order of the timeline; what is done until then is finished
+// first, in the order of its end. An operation that takes no time ends after it has begun.
 #include "src/npu/function/function.h"
 
 #include <algorithm>

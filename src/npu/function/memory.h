@@ -1,5 +1,5 @@
-// What a program reads and writes. DRAM is whatever buffers the caller has: those between which nothing
-// lies, no program may touch. Values; not thread-safe while a program runs on them.
+// What a program reads and writes. DRAM is whatever buffers the caller has: those between which
+// nothing lies, no program may touch. Values; not thread-safe while a program runs on them.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ struct Memory {
   std::vector<uint32_t> acc;               // words: int32 or the bits of an f32
 };
 
-// SPM and ACC as large as the machine's, filled with bytes that no program should depend on (a poison
-// that follows from `seed`; 0: zeros). kInvalidArgument: buffers overlap, or go beyond 2^40.
+// SPM and ACC as large as the machine's, filled with bytes that no program should depend on (a
+// poison that follows from `seed`; 0: zeros). kInvalidArgument: buffers overlap, or go beyond 2^40.
 absl::StatusOr<Memory> make_memory(const Config& config, std::vector<Buffer> dram,
                                    uint64_t seed = 1);
 
-// Where the bytes [address, address + length) of DRAM lie; nullptr: in no single buffer, or one that
-// must not be written.
+// Where the bytes [address, address + length) of DRAM lie; nullptr: in no single buffer, or one
+// that must not be written.
 uint8_t* find_bytes(const Memory& memory, uint64_t address, int64_t length, bool write);
 
 }  // namespace lw::npu

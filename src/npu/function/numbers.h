@@ -1,13 +1,13 @@
 // What the machine's numbers are, bit for bit: bf16 and f32, rounding, requantisation.
 //
-// f32 arithmetic is IEEE 754 binary32 with round to nearest even, one operation at a time (this folder
-// is compiled without contraction to FMA); whoever computes holds an `IeeeArithmetic`, so that subnormals
-// are kept whatever mode the caller's thread is in. A result that is NaN is 0x7FC00000, since processors
-// differ in which NaN they make.
+// f32 arithmetic is IEEE 754 binary32 with round to nearest even, one operation at a time (this
+// folder is compiled without contraction to FMA); whoever computes holds an `IeeeArithmetic`, so
+// that subnormals are kept whatever mode the caller's thread is in. A result that is NaN is
+// 0x7FC00000, since processors differ in which NaN they make.
 //
-// Sources: f32_rne is what Gemmini's and oneDNN's documents say of scaled outputs; tflite is gemmlowp's
-// "saturating rounding doubling high multiply" and "rounding divide by a power of two" (the reference
-// arithmetic of TensorFlow Lite's quantised operators). Pure; thread-safe.
+// Sources: f32_rne is what Gemmini's and oneDNN's documents say of scaled outputs; tflite is
+// gemmlowp's "saturating rounding doubling high multiply" and "rounding divide by a power of two"
+// (the reference arithmetic of TensorFlow Lite's quantised operators). Pure; thread-safe.
 #pragma once
 
 #include <bit>

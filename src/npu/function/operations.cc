@@ -21,7 +21,8 @@ void each_run(const Copy& c, Visit&& visit) {
   }
 }
 
-// Visits the pixels of windows in the order of MX.COL's rows: (output, number in its window, address).
+// Visits the pixels of windows in the order of MX.COL's rows: (output, number in its window,
+// address).
 template <class Windows, class Visit>
 void each_pixel(const Windows& w, Visit&& visit) {
   for (int64_t m = 0; m < w.m; ++m) {

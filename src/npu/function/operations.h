@@ -1,5 +1,5 @@
-// One instruction on values, in two halves: what it reads when it begins, what it writes when it is done.
-// Not thread-safe.
+// One instruction on values, in two halves: what it reads when it begins, what it writes when it is
+// done. Not thread-safe.
 #pragma once
 
 #include <memory>
@@ -30,8 +30,8 @@ class Operations {
   int64_t overflows() const { return overflows_; }
 
  private:
-  // A pair of overloads for each instruction: operations.cc those of copies and the array, vector.cc
-  // those of VE.
+  // A pair of overloads for each instruction: operations.cc those of copies and the array,
+  // vector.cc those of VE.
   void begin(const Ld& c, Operands* o);
   void begin(const St& c, Operands* o);
   void begin(const MxLdw& w, Operands* o);

@@ -1,16 +1,17 @@
 // Which instructions are certain to be done before another begins, whatever anything takes: vector
 // clocks over what program order and tokens guarantee. Not thread-safe.
 //
-// An engine begins its instructions in order, and mostly ends them so; but on MX an LDW, a COL or a short
-// MM may be done before an older fold of another kind, so that there are more queues of things done
-// (`Chain`) than engines. Then
-//   begun(j)  follows begun of the one before on its engine, and done of every signal that its waits
-//             must have taken: the n-th token taken from a semaphore is, of each chain that signals it,
-//             at least the (n - those of other chains)-th one signalled;
+// An engine begins its instructions in order, and mostly ends them so; but on MX an LDW, a COL or a
+// short MM may be done before an older fold of another kind, so that there are more queues of
+// things done (`Chain`) than engines. Then
+//   begun(j)  follows begun of the one before on its engine, and done of every signal that its
+//             waits must have taken: the n-th token taken from a semaphore is, of each chain that
+//             signals it, at least the (n - those of other chains)-th one signalled;
 //             VE: done of the VE before; MX.MM, MX.MMOS, MX.COL: done of MX.COL's before;
 //             MX.MM with swap: done of the MX.LDW before; all behind a SYNC: done of its engines
 //   done(j)   follows begun(j) and done of the one before in its chain
-// How many descriptors or queue entries there are is no guarantee: it is the machine's, not the program's.
+// How many descriptors or queue entries there are is no guarantee: it is the machine's, not the
+// program's.
 #pragma once
 
 #include <array>
@@ -33,8 +34,8 @@ class Order {
  public:
   explicit Order(const Program& program);
 
-  // REQUIRES: called for what a simulation did, in the order of its time: every begin and every done.
-  // Returns what is done by then.
+  // REQUIRES: called for what a simulation did, in the order of its time: every begin and every
+  // done. Returns what is done by then.
   const Clock& begin(uint32_t index);
   void done(uint32_t index);
 
@@ -54,7 +55,7 @@ class Order {
   const Clock& passed(size_t barrier);
 
   const Program& program_;
-  std::vector<Clock> clocks_;                          // by instruction: of its begin, then its done
+  std::vector<Clock> clocks_;                          // by instruction: begun, then done
   std::vector<uint32_t> barriers_before_;              // by instruction
   std::vector<Barrier> barriers_;
   std::array<Signals, 64> semaphores_;

@@ -1,6 +1,6 @@
-// i8 in blocks of 4 rows x 16 columns, held in registers along k: 8 multiply-adds of pairs for 2 loads
-// of weights and 4 of pairs of A. bf16 in rows of 16 columns, which the compiler makes vectors of; its
-// order of additions is that of the text above, whatever the width.
+// i8 in blocks of 4 rows x 16 columns, held in registers along k: 8 multiply-adds of pairs for 2
+// loads of weights and 4 of pairs of A. bf16 in rows of 16 columns, which the compiler makes
+// vectors of; its order of additions is that of the text above, whatever the width.
 #include "src/npu/function/product.h"
 
 #include <algorithm>
@@ -156,10 +156,12 @@ Weights pack_weights(Dtype dtype, int64_t k, int64_t n, const uint8_t* bytes, in
   for (int64_t j = 0; j < n; ++j) {
     int16_t* const column =
         weights.pairs.data() + j / kColumns * pairs * 2 * kColumns + j % kColumns * 2;
-    const uint8_t* const from = bytes + j * n_stride;
-    for (int64_t i = 0; i < k; ++i) {
-      column[i / 2 * 2 * kColumns + i % 2] = static_cast<int8_t>(from[i * k_stride]);
+    const uint8_t* from = bytes + j * n_stride;
+    for (int64_t p = 0; p < k / 2; ++p, from += 2 * k_stride) {
+      column[p * 2 * kColumns] = static_cast<int8_t>(from[0]);
+      column[p * 2 * kColumns + 1] = static_cast<int8_t>(from[k_stride]);
     }
+    if (k % 2 != 0) column[k / 2 * 2 * kColumns] = static_cast<int8_t>(*from);
   }
   return weights;
 }

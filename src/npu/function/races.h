@@ -1,16 +1,16 @@
 // Who may touch what at the same time as whom: two accesses of the same bytes, one of them a write,
 // neither of which is certain to be done before the other begins (order.h).
 //
-// Whatever the timing: a race is one of the program, found whether or not it showed in this run, since
-// which token an instruction takes never depends on time. Reads by MX of what MX writes later are no
-// races: it reads when it begins, and begins in order.
+// Whatever the timing: a race is one of the program, found whether or not it showed in this run,
+// since which token an instruction takes never depends on time. Reads by MX of what MX writes later
+// are no races: it reads when it begins, and begins in order.
 //
-// Exact: what the program touches of a memory falls into areas that no access straddles, and an area
-// into granules of the greatest common divisor of all addresses (from its begin), lengths and strides
-// there, so that no access has a part of a granule; interleaved tiles that share no byte never meet. Of
-// each granule and chain the last read and the last write are kept: the ones before them were done
-// earlier. Cost: a comparison a granule for each chain, for each access; memory 4 bytes a granule for
-// each chain that reads the area and each that writes it.
+// Exact: what the program touches of a memory falls into areas that no access straddles, and an
+// area into granules of the greatest common divisor of all addresses (from its begin), lengths and
+// strides there, so that no access has a part of a granule; interleaved tiles that share no byte
+// never meet. Of each granule and chain the last read and the last write are kept: the ones before
+// them were done earlier. Cost: a comparison a granule for each chain, for each access; memory 4
+// bytes a granule for each chain that reads the area and each that writes it.
 #pragma once
 
 #include <array>
@@ -33,14 +33,15 @@ class RaceDetector {
  public:
   explicit RaceDetector(const Program& program);
 
-  // An instruction begins, when `done` is done. REQUIRES: in the order of time. Appends what it races
-  // with: a line for each pair of instructions and place.
+  // An instruction begins, when `done` is done. REQUIRES: in the order of time. Appends what it
+  // races with: a line for each pair of instructions and place.
   void begin(uint32_t index, const Clock& done, std::vector<Race>* races);
 
  private:
   struct Area {
     int64_t begin, end, granule = 0;
-    // By reads, writes and chain, of each granule: 1 + the instruction that touched it last, 0 none.
+    // By reads, writes and chain, of each granule: 1 + the instruction that touched it last, 0
+    // none.
     std::array<std::array<std::vector<uint32_t>, kChains>, 2> last;
   };
 

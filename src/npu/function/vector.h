@@ -1,6 +1,6 @@
 // What VE computes of an element. i8 and i32 are computed as int32, bf16 and f32 as f32 (a
-// Broadcast::kImm's `imm` is an int32, or the bits of an f32); an i8 is saturated and a bf16 rounded
-// when it is written. VE.UN's `imm` has no meaning.
+// Broadcast::kImm's `imm` is an int32, or the bits of an f32); an i8 is saturated and a bf16
+// rounded when it is written. VE.UN's `imm` has no meaning.
 //
 //   ADD SUB MUL   int32 wraps (counted); f32 rounds
 //   MAX MIN       of f32: NaN if either is; the first of equals
