@@ -59,8 +59,11 @@ TYPED_TEST(Described_, HasTheNumbersAndNamesOfItsMessage) {
     if (!field.opposite) {
       EXPECT_EQ(same->name(), field.name);
     }
-    EXPECT_GT(field.number, last) << field.name;
-    last = field.number;
+    // What is kept of later versions is printed last, whatever its number.
+    if (std::string_view(field.name) != "later") {
+      EXPECT_GT(field.number, last) << field.name;
+      last = field.number;
+    }
     described.insert(field.number);
   });
   for (int i = 0; i < message.field_count(); ++i) {
