@@ -14,16 +14,11 @@
 #include "src/npu/function/function.h"
 #include "src/npu/isa/text.h"
 #include "src/npu/programs/gemm.h"
+#include "tests/support/program.h"
 
 namespace lw::npu {
 
 inline int64_t up(int64_t value, int64_t of) { return (value + of - 1) / of * of; }
-
-// A variable of the environment that makes a test longer.
-inline int64_t setting(const char* name, int64_t otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::atoll(text);
-}
 
 struct Epilogue {                          // of VE.REQ
   std::vector<float> scale;

@@ -1,18 +1,12 @@
 // Gate V10: what holds for every program on every machine. LW_NPU_PROGRAMS=100000 is the long form,
 // LW_SEED its first seed; a failure prints the seed that repeats it.
-#include <cstdlib>
-
 #include "src/npu/isa/encode.h"
 #include "tests/npu/onnxim.h"
 #include "tests/npu/random_program.h"
+#include "tests/support/program.h"
 
 namespace lw::npu {
 namespace {
-
-int64_t setting(const char* name, int64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text ? std::atoll(text) : otherwise;
-}
 
 // A product target or a profile, with other sizes of what only time depends on.
 Config random_config(Rng* rng) {
