@@ -28,6 +28,9 @@ struct FieldRule {
 // (VTA's GEMM core).
 enum class ArrayMode { kPipelined, kSerial, kDirect };
 enum class Dtype : uint8_t { kI8, kBf16, kI32, kF32 };
+constexpr int64_t size_of(Dtype dtype) {   // bytes
+  return dtype == Dtype::kI8 ? 1 : dtype == Dtype::kBf16 ? 2 : 4;
+}
 // ideal: takes no time. flat: a bandwidth and a latency. paged: banks, rows, buses (timing/dram.h).
 enum class DramKind { kIdeal, kFlat, kPaged };
 // none: the lowest bits of the unit's number. xor: all of its bits, folded, so that no stride of a

@@ -74,9 +74,7 @@ class Collector {
   Accesses result;
 
  private:
-  int64_t size(int64_t elements) const {
-    return elements * (dtype_ == Dtype::kI8 ? 1 : dtype_ == Dtype::kBf16 ? 2 : 4);
-  }
+  int64_t size(int64_t elements) const { return elements * size_of(dtype_); }
 
   void add(Access one) {
     for (int d = 0; d < 3 && (one.count[d] == 1 || one.stride[d] == one.length); ++d) {

@@ -47,9 +47,7 @@ void Operations::finish(const Instruction& instruction, const Operands& operands
   std::visit([&](const auto& body) { finish(body, operands); }, instruction.body);
 }
 
-int64_t Operations::size(int64_t elements) const {
-  return elements * (dtype_ == Dtype::kI8 ? 1 : dtype_ == Dtype::kBf16 ? 2 : 4);
-}
+int64_t Operations::size(int64_t elements) const { return elements * size_of(dtype_); }
 
 void Operations::begin(const Ld& c, Operands* o) {
   o->bytes.resize(int64_t{c.n0} * c.n1 * c.n2);

@@ -88,9 +88,7 @@ class Checker {
     range("n", n, 1, config_.mx.columns);
     multiple("n", n, n_align_);
   }
-  int64_t size(int64_t elements) const {
-    return elements * (dtype_ == Dtype::kI8 ? 1 : dtype_ == Dtype::kBf16 ? 2 : 4);
-  }
+  int64_t size(int64_t elements) const { return elements * size_of(dtype_); }
   void type(bool allowed, const char* which) {
     if (!allowed && error_.empty()) {
       error_ = absl::StrFormat("dtype = %s: %s", std::string(name_of(dtype_)), which);

@@ -32,7 +32,7 @@ int64_t up(int64_t value, int64_t of) { return (value + of - 1) / of * of; }
 class Generator {
  public:
   Generator(const Config& config, const GemmPlan& plan)
-      : config_(config), plan_(plan), size_(plan.dtype == Dtype::kBf16 ? 2 : 1) {
+      : config_(config), plan_(plan), size_(size_of(plan.dtype)) {
     const int64_t align = config.spm.align;
     const bool os = plan.output_stationary;
     a_stride_ = up(plan.tile_k * size_, align);
@@ -330,7 +330,7 @@ absl::StatusOr<Program> make_gemm(const Config& config, const GemmPlan& plan) {
 }
 
 GemmTraffic gemm_traffic(const GemmPlan& plan) {
-  const int64_t size = plan.dtype == Dtype::kBf16 ? 2 : 1;
+  const int64_t size = size_of(plan.dtype);
   const int64_t m_tiles = (plan.m + plan.tile_m - 1) / plan.tile_m;
   const int64_t n_tiles = (plan.n + plan.tile_n - 1) / plan.tile_n;
   return {(n_tiles * plan.m + m_tiles * plan.n) * plan.k * size, plan.m * plan.n * size};
