@@ -109,17 +109,6 @@ bool has_extension(const T& body) {
   return differs;
 }
 
-// The bodies in turn, for a decoder that knows only a number.
-template <size_t I = 0>
-bool make_body(int code, Body* body) {
-  if constexpr (I < std::variant_size_v<Body>) {
-    if (kOps[I].code != code) return make_body<I + 1>(code, body);
-    *body = std::variant_alternative_t<I, Body>();
-    return true;
-  }
-  return false;
-}
-
 absl::Status wrong_word(size_t index, const std::string& why) {
   return absl::InvalidArgumentError(concat("word ", index, ": ", why));
 }
@@ -180,7 +169,8 @@ absl::StatusOr<Program> decode(std::string_view words) {
     Instruction one;
     const int code = static_cast<int>(word.get(6));
     if (code == kExtCode) return wrong_word(i, "an extension without an instruction before it");
-    if (!make_body(code, &one.body)) return wrong_word(i, concat("no instruction has op ", code));
+    const auto is = [code](const OpRow& op) { return op.code == code; };
+    if (!make_body(is, &one.body)) return wrong_word(i, concat("no instruction has op ", code));
     if (word.get(2) != static_cast<uint64_t>(one.op().engine)) {
       return wrong_word(i, concat(one.op().name, " on another engine than its own"));
     }

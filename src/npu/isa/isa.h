@@ -324,6 +324,18 @@ inline constexpr OpRow kOps[] = {
     {"stamp", 33, Engine::kLd, true}, {"halt", 34, Engine::kLd, true}};
 static_assert(std::size(kOps) == std::variant_size_v<Body>);
 
+// The body, of defaults, of the first instruction whose row `is` the one that a reader means; false,
+// and `body` as it was: there is none.
+template <size_t I = 0, class Is>
+bool make_body(const Is& is, Body* body) {
+  if constexpr (I < std::variant_size_v<Body>) {
+    if (!is(kOps[I])) return make_body<I + 1>(is, body);
+    *body = std::variant_alternative_t<I, Body>();
+    return true;
+  }
+  return false;
+}
+
 inline constexpr uint8_t kNoToken = 0xFF;
 
 // Waits for one of each of its `wait` semaphores, and adds one to each of `signal`. Of two places the

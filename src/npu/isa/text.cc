@@ -77,16 +77,6 @@ std::string parse_value(std::string_view text, int bits, T* value) {
   }
 }
 
-template <size_t I = 0>
-bool make_body(std::string_view name, Body* body) {
-  if constexpr (I < std::variant_size_v<Body>) {
-    if (kOps[I].name != name) return make_body<I + 1>(name, body);
-    *body = std::variant_alternative_t<I, Body>();
-    return true;
-  }
-  return false;
-}
-
 class Parser {
  public:
   Parser(const std::string& source, const Config* config) : source_(source), config_(config) {}
@@ -118,7 +108,8 @@ class Parser {
     const std::vector<Token> tokens = tokens_of(text);
     if (tokens.empty()) return;
     Instruction one;
-    if (!make_body(tokens[0].text, &one.body)) {
+    const auto is = [&](const OpRow& op) { return op.name == tokens[0].text; };
+    if (!make_body(is, &one.body)) {
       std::vector<std::string> names;
       for (const OpRow& op : kOps) names.emplace_back(op.name);
       const std::string near = nearest_name(tokens[0].text, names);
