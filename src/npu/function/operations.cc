@@ -21,20 +21,6 @@ void each_run(const Copy& c, Visit&& visit) {
   }
 }
 
-// Visits the pixels of windows in the order of MX.COL's rows: (output, number in its window,
-// address).
-template <class Windows, class Visit>
-void each_pixel(const Windows& w, Visit&& visit) {
-  for (int64_t m = 0; m < w.m; ++m) {
-    int64_t number = 0;
-    for (int64_t y = 0; y < w.kh; ++y) {
-      for (int64_t x = 0; x < w.kw; ++x, ++number) {
-        visit(m, number, w.a + y * int64_t{w.astr2} + (m * w.step + x) * int64_t{w.astr1});
-      }
-    }
-  }
-}
-
 }  // namespace
 
 void Operations::begin(const Instruction& instruction, Operands* operands) {
@@ -161,12 +147,23 @@ void Operations::finish(const MxMmos& m, const Operands& o) {
                          memory_.acc.data() + m.acc, m.accstr);
 }
 
+// The pixels of windows, one behind the other, in the order of MX.COL's rows.
+template <class Windows>
+void Operations::gather_windows(const Windows& w, uint8_t* to) const {
+  const int64_t pixel = size(w.c);
+  for (int64_t m = 0; m < w.m; ++m) {
+    for (int64_t y = 0; y < w.kh; ++y) {
+      for (int64_t x = 0; x < w.kw; ++x, to += pixel) {
+        const int64_t from = w.a + y * int64_t{w.astr2} + (m * w.step + x) * int64_t{w.astr1};
+        std::memcpy(to, memory_.spm.data() + from, pixel);
+      }
+    }
+  }
+}
+
 void Operations::begin(const MxCol& c, Operands* o) {
-  const int64_t pixel = size(c.c), row = pixel * c.kh * c.kw;
-  o->bytes.resize(row * c.m);
-  each_pixel(c, [&](int64_t m, int64_t number, int64_t from) {
-    std::memcpy(o->bytes.data() + m * row + number * pixel, memory_.spm.data() + from, pixel);
-  });
+  o->bytes.resize(int64_t{c.m} * c.kh * c.kw * size(c.c));
+  gather_windows(c, o->bytes.data());
 }
 
 void Operations::finish(const MxCol& c, const Operands& o) {
@@ -180,9 +177,7 @@ void Operations::finish(const MxCol& c, const Operands& o) {
 void Operations::begin(const VeDw& d, Operands* o) {
   const int64_t pixel = size(d.c), window = int64_t{d.kh} * d.kw;
   o->bytes.resize((d.m + 1) * window * pixel);
-  each_pixel(d, [&](int64_t m, int64_t number, int64_t from) {
-    std::memcpy(o->bytes.data() + (m * window + number) * pixel, memory_.spm.data() + from, pixel);
-  });
+  gather_windows(d, o->bytes.data());
   std::memcpy(o->bytes.data() + d.m * window * pixel, memory_.spm.data() + d.w, window * pixel);
 }
 

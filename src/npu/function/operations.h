@@ -62,6 +62,8 @@ class Operations {
   void finish(const Stamp&, const Operands&) {}
   void finish(const Halt&, const Operands&) {}
 
+  template <class Windows>
+  void gather_windows(const Windows& windows, uint8_t* to) const;
   int64_t size(int64_t elements) const;
   bool in_acc() const { return dtype_ == Dtype::kI32 || dtype_ == Dtype::kF32; }
   bool is_float() const { return dtype_ == Dtype::kBf16 || dtype_ == Dtype::kF32; }

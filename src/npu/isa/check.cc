@@ -109,6 +109,14 @@ class Checker {
     }
   }
 
+  // What MX.COL and VE.DW read. Pixels may lie anywhere: only rows of windows are rows of SPM.
+  template <class Windows>
+  void windows(const Windows& w) {
+    const Block image = {w.a, size(w.c) + (w.kw - 1) * int64_t{w.astr1}, w.m,
+                         w.step * int64_t{w.astr1}, w.kh, w.astr2, "a"};
+    fits(image, config_.spm.bytes, "spm.bytes");
+  }
+
   void copy(const Copy& c) {
     range("n0", c.n0, 1, 65535);
     range("n1", c.n1, 1, 4095);
@@ -169,12 +177,8 @@ class Checker {
     range("kh", c.kh, 1, 15);
     range("c", c.c, 1, 255);
     range("step", c.step, 1, 15);
-    const int64_t window = size(c.c);
-    // Its pixels may lie anywhere: only rows of windows are addressed as rows of SPM.
-    const Block image = {c.a, window + (c.kw - 1) * int64_t{c.astr1}, c.m,
-                         c.step * int64_t{c.astr1}, c.kh, c.astr2, "a"};
-    fits(image, config_.spm.bytes, "spm.bytes");
-    spm({c.dst, window * c.kw * c.kh, c.m, c.dstr, 1, 0, "dst", "dstr"});
+    windows(c);
+    spm({c.dst, size(c.c) * c.kw * c.kh, c.m, c.dstr, 1, 0, "dst", "dstr"});
   }
   void of(const VeReq& r) {
     type(dtype_ == Dtype::kI8 || dtype_ == Dtype::kBf16, "i8 or bf16");
@@ -219,11 +223,8 @@ class Checker {
     range("step", d.step, 1, 15);
     range("c", d.c, 1, 255);
     multiple("c", d.c, lanes_);
-    const int64_t window = size(d.c);
-    const Block image = {d.a, window + (d.kw - 1) * int64_t{d.astr1}, d.m,
-                         d.step * int64_t{d.astr1}, d.kh, d.astr2, "a"};
-    fits(image, config_.spm.bytes, "spm.bytes");
-    spm({d.w, window * d.kw * d.kh, 1, 0, 1, 0, "w"});
+    windows(d);
+    spm({d.w, size(d.c) * d.kw * d.kh, 1, 0, 1, 0, "w"});
     acc({d.acc, d.c, d.m, d.accstr, 1, 0, "acc", "accstr"});
   }
   void of(const Sync& s) { range("mask", s.mask, 1, 15); }

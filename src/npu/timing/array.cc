@@ -6,9 +6,14 @@
 
 namespace lw::npu {
 
+int64_t packer_cycles(const ArrayConfig& config, const MxCol& col) {
+  const int64_t bytes = int64_t{col.m} * col.kh * col.kw * col.c;
+  return (bytes + config.col_bpc - 1) / config.col_bpc;
+}
+
 Array::Array(const Config& config)
-    : rows_(config.mx.rows), columns_(config.mx.columns), m_min_(config.mx.m_min),
-      latency_(config.mx.latency), col_bpc_(config.mx.col_bpc), mode_(config.mx.mode),
+    : config_(config.mx), rows_(config.mx.rows), columns_(config.mx.columns),
+      m_min_(config.mx.m_min), latency_(config.mx.latency), mode_(config.mx.mode),
       bf16_interval_(1 / config.mx.bf16_rate) {}
 
 int64_t Array::streamed(int64_t count, Dtype dtype) const {
@@ -49,8 +54,7 @@ Ticks Array::take(const Instruction& instruction, Ticks start) {
   } else {
     const auto* col = std::get_if<MxCol>(&instruction.body);
     CHECK(col != nullptr);
-    const int64_t bytes = int64_t{col->m} * col->kh * col->kw * col->c;
-    done = next_ = start + from_cycles((bytes + col_bpc_ - 1) / col_bpc_);
+    done = next_ = start + from_cycles(packer_cycles(config_, *col));
   }
   empty_ = std::max(empty_, done);
   return done;

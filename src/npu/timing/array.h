@@ -23,9 +23,12 @@
 
 namespace lw::npu {
 
+// Cycles of an MX.COL.
+int64_t packer_cycles(const ArrayConfig& config, const MxCol& col);
+
 class Array {
  public:
-  explicit Array(const Config& config);
+  explicit Array(const Config& config);    // which must outlive it
 
   // The earliest that it takes the instruction, at `ready` or later. REQUIRES: an MX instruction.
   Ticks start(const Instruction& instruction, Ticks ready) const;
@@ -35,7 +38,8 @@ class Array {
  private:
   int64_t streamed(int64_t count, Dtype dtype) const;
 
-  const int64_t rows_, columns_, m_min_, latency_, col_bpc_;
+  const ArrayConfig& config_;
+  const int64_t rows_, columns_, m_min_, latency_;
   const ArrayMode mode_;
   const double bf16_interval_;
   Ticks next_ = 0;                         // the next MM, MMOS or COL

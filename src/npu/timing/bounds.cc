@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "src/base/check.h"
+#include "src/npu/timing/array.h"
 
 namespace lw::npu {
 namespace {
@@ -53,7 +54,7 @@ class ArrayBound {
     } else if (const auto* os = std::get_if<MxMmos>(&instruction.body)) {
       cycles = pipelined_ ? std::max<int64_t>(os->k, mx_.rows) : int64_t{os->k};
     } else if (const auto* col = std::get_if<MxCol>(&instruction.body)) {
-      cycles = up(int64_t{col->m} * col->kh * col->kw * col->c, mx_.col_bpc);
+      cycles = packer_cycles(mx_, *col);
       if (serial_) cycles -= mx_.rows + mx_.columns - 2;
     } else {
       return;
