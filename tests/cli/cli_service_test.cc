@@ -10,6 +10,7 @@
 #include "src/base/message.h"
 #include "src/serve/core/metrics.h"
 #include "tests/support/cli_fixture.h"
+#include "tests/support/program.h"
 
 namespace lw {
 namespace {
@@ -414,13 +415,15 @@ TEST_F(CliServiceTest, MetricsCountWhatHappened) {
     return at == std::string::npos ? -1 : std::atof(result->body.c_str() + at + name.size() + 2);
   };
   EXPECT_GT(value("loopwright_commit_operations_count"), 0) << result->body;
-  // The daemon tidies up as it likes, which empties the log until the next write.
-  for (int i = 0; i < 10 && value("loopwright_wal_bytes") <= 0; ++i) {
-    ASSERT_EQ(ask("devices resume " + device()).code, 0);
+  // The daemon tidies up as it likes, which empties the log until the next write; and it looks at
+  // its size once a second, however often it is asked.
+  EXPECT_TRUE(eventually([&] {
+    if (value("loopwright_wal_bytes") > 0) return true;
+    EXPECT_EQ(ask("devices resume " + device()).code, 0);
     result = client.Get("/metrics");
-    ASSERT_TRUE(result);
-  }
-  EXPECT_GT(value("loopwright_wal_bytes"), 0);
+    return result && value("loopwright_wal_bytes") > 0;
+  })) << (result ? result->body : "no answer");
+  ASSERT_TRUE(result);
   EXPECT_GT(value("loopwright_measure_seconds_count"), 0);
   EXPECT_GE(value("loopwright_tuning_seconds_total{phase=\"measure\"}"), 0);
   EXPECT_GE(value("loopwright_agents_online"), 1);

@@ -12,6 +12,7 @@
 #include "loopwright/v1/study.grpc.pb.h"
 #include "src/serve/daemon.h"
 #include "tests/support/fault_fixture.h"
+#include "tests/support/program.h"
 
 namespace lw {
 
@@ -152,14 +153,5 @@ class DaemonClient {
  private:
   std::shared_ptr<grpc::Channel> channel_;
 };
-
-// Whether `what` becomes true, within our patience.
-inline bool eventually(const std::function<bool()>& what) {
-  for (int i = 0; i < kPatienceMs / 5; ++i) {
-    if (what()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
-}
 
 }  // namespace lw

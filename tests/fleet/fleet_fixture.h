@@ -4,26 +4,14 @@
 #include <grp.h>
 #include <sys/prctl.h>
 
-#include <chrono>
-#include <functional>
 #include <map>
 #include <thread>
 
 #include "src/base/message.h"
 #include "tests/support/cli_fixture.h"
+#include "tests/support/program.h"
 
 namespace lw {
-
-inline constexpr double kPatience_s = 20;  // for what must happen: never the time that it takes
-
-inline bool eventually(const std::function<bool()>& holds, double patience_s = kPatience_s) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_s);
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return true;
-}
 
 class DaemonTest : public CliTest {
  protected:

@@ -8,7 +8,6 @@
 
 #include <chrono>
 #include <fstream>
-#include <functional>
 #include <map>
 #include <thread>
 
@@ -17,6 +16,7 @@
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "src/measure/local.h"
+#include "tests/support/program.h"
 
 namespace lw {
 namespace {
@@ -111,14 +111,6 @@ std::map<int64_t, Outcome> collect(Measurer& measurer, size_t count) {
   }
   EXPECT_EQ(outcomes.size(), count);
   return outcomes;
-}
-
-bool eventually(const std::function<bool()>& holds) {
-  for (int i = 0; i < 1000; ++i) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
 }
 
 Candidate candidate(int64_t ticket, const std::string& text) {

@@ -5,7 +5,6 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -25,6 +24,7 @@
 #include "src/serve/rows/clock.h"
 #include "src/serve/wire/server.h"
 #include "tests/support/postgres_fixture.h"
+#include "tests/support/program.h"
 #include "tests/support/store_fixture.h"
 
 namespace lw {
@@ -47,15 +47,6 @@ inline std::string database_url(const std::string& kind, const std::string& file
   if (kind == "sqlite") return file;
   PostgresCluster* cluster = PostgresCluster::get();
   return cluster == nullptr ? "" : cluster->fresh();
-}
-
-// Whether it came to hold within a minute; never the time that it takes.
-inline bool eventually(const std::function<bool()>& holds) {
-  for (int i = 0; i < 18000; ++i) {  // sanitizers on a busy machine
-    if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return holds();
 }
 
 class Daemon {

@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -88,6 +90,15 @@ std::optional<std::string> test_option(std::string_view name) {
 int64_t setting(const char* name, int64_t otherwise) {
   const char* value = std::getenv(name);
   return value == nullptr ? otherwise : std::atoll(value);
+}
+
+bool eventually(const std::function<bool()>& holds, double patience_s) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_s);
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
 }
 
 std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }

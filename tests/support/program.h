@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,10 @@ std::optional<std::string> test_option(std::string_view name);
 
 // The number in an environment variable, LW_SEED or one that makes a test longer or shorter.
 int64_t setting(const char* name, int64_t otherwise);
+
+// Whether it came to hold: asked again and again for what must happen, with patience for sanitizers
+// on a busy machine; never a bar on the time that it takes.
+bool eventually(const std::function<bool()>& holds, double patience_s = 180);
 
 std::string own_program();                 // its path
 
