@@ -7,6 +7,7 @@
 #include "llvm/Object/ELFObjectFile.h"
 #include "src/base/check.h"
 #include "src/build/llvm_emit.h"
+#include "src/kernel/blocks.h"
 
 namespace lw {
 namespace {
@@ -69,6 +70,11 @@ class LlvmBackend : public Backend {
                                               std::string_view stage) {
     // LLVM would make something of a kernel that means nothing.
     RETURN_IF_ERROR(verify(kernel, Checked::kMeaning));
+    if (is_managed(kernel)) {
+      return absl::InvalidArgumentError(
+          "kernel " + kernel.name + ": blocks are of machines with managed memories, " +
+          target.architecture + " has none; build it for the target that it was lowered for");
+    }
     llvm::LLVMContext context;
     context.setDiscardValueNames(stage != "llvm");
     std::string error;

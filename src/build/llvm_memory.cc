@@ -55,6 +55,7 @@ Instruction* Emitter::annotate(Instruction* access, int buffer) {
     case Scope::kWorkspace: scope = kernel.arguments; break;
     case Scope::kPrivate: scope = kernel.arguments + 1; break;
     case Scope::kPacked: scope = kernel.arguments + 2; constant = !in_prepack; break;
+    case Scope::kManaged: break;
   }
   access->setMetadata(llvm::LLVMContext::MD_alias_scope, scopes[scope].own);
   access->setMetadata(llvm::LLVMContext::MD_noalias, scopes[scope].others);

@@ -154,6 +154,7 @@ void Emitter::open(Frame* frame, llvm::Function* function, llvm::Value* context,
       case Scope::kWorkspace: base = workspace; break;
       case Scope::kPrivate: base = mine; break;
       case Scope::kPacked: base = packed; break;
+      case Scope::kManaged: break;         // llvm_backend.cc refuses these and blocks
     }
     frame->bases.push_back(buffer.offset == 0 || buffer.scope == Scope::kArgument
                                ? base : b.CreateConstGEP1_64(b.getInt8Ty(), base, buffer.offset));
@@ -182,6 +183,7 @@ void Emitter::list(const std::vector<Stmt>& list) {
       case Stmt::Kind::kIf: branch(s); break;
       case Stmt::Kind::kInt: integer(s); break;
       case Stmt::Kind::kOp: op(s); break;
+      case Stmt::Kind::kBlock: break;
     }
   }
   for (const Stmt& s : list) {  // out of scope: a closure must not capture them

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "src/base/hash.h"
+#include "src/kernel/blocks.h"
 #include "src/kernel/ops.h"
 
 namespace lw {
@@ -78,6 +79,17 @@ uint64_t hash_op(uint64_t hash, const Stmt& s) {
   return hash;
 }
 
+uint64_t hash_block(uint64_t hash, const Block& block) {
+  hash = hash_combine(hash, pack(static_cast<int>(block.op) * 2 + block.accumulate, block.variant));
+  hash = hash_combine(hash, block.extents.size());
+  for (int64_t extent : block.extents) hash = hash_combine(hash, extent);
+  for (const View* view : views_of(block)) {
+    hash = hash_affine(hash_combine(hash, view->buffer), view->index);
+    for (int64_t stride : view->strides) hash = hash_combine(hash, stride);
+  }
+  return row_of(block.op).sources == 0 ? hash_combine(hash, block.integer) : hash;
+}
+
 uint64_t hash_stmt(uint64_t hash, const Stmt& s) {
   hash = hash_combine(hash, static_cast<uint64_t>(s.kind));
   switch (s.kind) {
@@ -94,6 +106,8 @@ uint64_t hash_stmt(uint64_t hash, const Stmt& s) {
       hash = hash_combine(hash, pack(s.var, static_cast<int>(s.int_op)));
       hash = hash_combine(hash, static_cast<uint64_t>(s.divisor) * 31 + s.srcs[0]);
       return hash_affine(hash_affine(hash, s.a), s.b);
+    case Stmt::Kind::kBlock:
+      return hash_block(hash, *s.block);
   }
   return hash;
 }
@@ -134,10 +148,12 @@ uint64_t hash(const Kernel& kernel) {
   hash = hash_combine(hash, kernel.workspace_bytes);
   hash = hash_combine(hash, kernel.private_bytes);
   hash = hash_combine(hash, kernel.packed_bytes);
+  for (int64_t bytes : kernel.managed_bytes) hash = hash_combine(hash, bytes);
   for (const Buffer& b : kernel.buffers) {
     hash = hash_combine(hash, pack(static_cast<int>(b.type) << 8 | static_cast<int>(b.scope),
                                    b.slot * 2 + b.written));
     hash = hash_combine(hash, static_cast<uint64_t>(b.elements) * 31 + b.offset);
+    if (b.scope == Scope::kManaged) hash = hash_combine(hash, b.memory);
   }
   for (const Register& r : kernel.registers) {
     hash = hash_combine(hash, pack(static_cast<int>(r.type), r.lanes));

@@ -15,10 +15,17 @@
 //                      bf16 except directly after a Load and before a Store (kCast converts).
 //   a parallel For     runs its iterations in any order on any worker; consecutive statements are
 //                      separated by a barrier. Parallel Fors do not nest.
+//   a block            is one instruction of a machine whose instructions work on boxes of elements
+//                      (an NPU): a copy between memories, a product, ... on strided views. In
+//                      program order, each as if it were done before the next begins; what may run
+//                      beside what, and what waits for what, follows from the views and is the
+//                      backend's. A source has no element of dst; none stands in a parallel For.
+//   managed buffers    lie in memories that the program itself fills; they begin as anything.
 // Values; thread-safe when shared read-only.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -61,6 +68,7 @@ enum class Scope : uint8_t {
   kPrivate,                                // `offset` bytes into the running worker's own workspace
   kPacked,                                 // `offset` bytes into what prepack wrote (read-only in
                                            // body)
+  kManaged,                                // `offset` bytes into the target's memory `memory`
 };
 
 struct Buffer {
@@ -69,7 +77,8 @@ struct Buffer {
   int64_t elements = 0;
   Scope scope = Scope::kArgument;
   int slot = -1;                           // kArgument
-  int64_t offset = 0;                      // the others; aligned
+  int memory = -1;                         // kManaged
+  int64_t offset = 0;                      // all but arguments; aligned
   bool written = false;                    // arguments: outputs
 };
 
@@ -107,8 +116,37 @@ enum class Op : uint8_t {
 };
 inline constexpr int kOps = static_cast<int>(Op::kSlide) + 1;  // the last; rows: kernel/ops.cc
 
+// Elements buffer[index + sum of position[d] * strides[d]] over the positions of a block's box.
+struct View {
+  int buffer = -1;
+  Affine index;
+  absl::InlinedVector<int64_t, 4> strides;  // one for each extent; 0: the same all along it
+  bool operator==(const View&) const = default;
+};
+
+enum class BlockOp : uint8_t {
+  kFill,                                   // dst = `integer`; a float's is converted
+  kCopy,                                   // dst = srcs[0], converted to dst's type
+  kProduct,                                // dst = (accumulate ? dst : 0) + the sum of srcs[0] *
+                                           // srcs[1] along the extents that dst has not (stride 0),
+                                           // ascending; in dst's type, which the sources are
+                                           // converted to: integers, wrapping, or f32 or f64,
+                                           // rounded after each product and each sum
+};
+inline constexpr int kBlockOps = static_cast<int>(BlockOp::kProduct) + 1;
+
+// One instruction for all positions of a box; dst's elements differ but for those of a sum.
+struct Block {
+  BlockOp op = BlockOp::kCopy;
+  absl::InlinedVector<int64_t, 4> extents;  // of the box, each at least 1; the last runs fastest
+  View dst, srcs[2];
+  bool accumulate = false;                 // kProduct
+  int64_t integer = 0;                     // kFill
+  int variant = 0;                         // which of the target's instructions for it
+};
+
 struct Stmt {
-  enum class Kind : uint8_t { kFor, kIf, kInt, kOp } kind = Kind::kOp;
+  enum class Kind : uint8_t { kFor, kIf, kInt, kOp, kBlock } kind = Kind::kOp;
 
   // kFor: var = 0 .. count - 1
   int var = -1;                            // also the variable that kInt defines
@@ -143,6 +181,8 @@ struct Stmt {
   double number = 0;
   int64_t integer = 0;
   std::vector<int> many;                   // kTranspose, kInterleave
+
+  std::shared_ptr<const Block> block;      // kBlock
 };
 
 struct Kernel {
@@ -157,6 +197,7 @@ struct Kernel {
   int64_t workspace_bytes = 0;             // shared
   int64_t private_bytes = 0;               // per worker
   int64_t packed_bytes = 0;
+  std::vector<int64_t> managed_bytes;      // of each managed memory, up to the last that is used
   double error_growth = 1;                 // Nest::error_growth: for who verifies
 };
 

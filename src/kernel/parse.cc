@@ -3,6 +3,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "src/kernel/blocks.h"
 #include "src/kernel/ops.h"
 #include "src/kernel/words.h"
 
@@ -24,6 +25,10 @@ class Parser {
     k.workspace_bytes = field("workspace");
     k.private_bytes = field("private");
     k.packed_bytes = field("packed");
+    if (accept("managed")) {
+      expect("=");
+      integers(&k.managed_bytes);
+    }
     if (accept("growth")) {
       expect("=");
       k.error_growth = number();
@@ -99,6 +104,18 @@ class Parser {
     return static_cast<int64_t>(negative ? -value : value);
   }
 
+  int small_integer() {
+    const int64_t value = integer();
+    if (value < 0 || value > INT32_MAX) fail("expected 0 .. " + std::to_string(INT32_MAX));
+    return static_cast<int>(value);
+  }
+
+  template <class List>
+  void integers(List* list) {
+    do list->push_back(integer());
+    while (accept(","));
+  }
+
   double number() {
     space();
     size_t size = 0;
@@ -154,10 +171,10 @@ class Parser {
     if (!parse_type(word(), &b.type)) fail("unknown type");
     b.elements = integer();
     const std::string_view scope = word();
-    int index = 0;
-    while (index < 4 && kScopeWords[index] != scope) ++index;
-    if (index == 4) return fail("unknown scope");
-    b.scope = static_cast<Scope>(index);
+    const auto found = std::find(std::begin(kScopeWords), std::end(kScopeWords), scope);
+    if (found == std::end(kScopeWords)) return fail("unknown scope");
+    b.scope = static_cast<Scope>(found - std::begin(kScopeWords));
+    if (b.scope == Scope::kManaged) b.memory = small_integer();
     const int64_t place = integer();
     if (b.scope == Scope::kArgument) b.slot = static_cast<int>(place);
     else b.offset = place;
@@ -210,6 +227,9 @@ class Parser {
       if (accept("else")) s.otherwise = block();
     } else if (accept("int")) {
       int_stmt(&s);
+    } else if (const BlockRow* row = block_row(peek_word()); row != nullptr) {
+      s.kind = Stmt::Kind::kBlock;
+      s.block = std::make_shared<const Block>(block_of(*row));
     } else {
       op(&s);
     }
@@ -234,15 +254,48 @@ class Parser {
     else s->b = affine_sum();
   }
 
-  void place(Stmt* s) {
+  void place(int* buffer, Affine* index) {
     const std::string_view name = word();
     for (size_t i = 0; i < buffers_.size(); ++i) {
-      if (buffers_[i] == name) s->buffer = static_cast<int>(i);
+      if (buffers_[i] == name) *buffer = static_cast<int>(i);
     }
-    if (s->buffer < 0) fail("unknown buffer '" + std::string(name) + "'");
+    if (*buffer < 0) fail("unknown buffer '" + std::string(name) + "'");
     expect("[");
-    s->index = affine_sum();
+    *index = affine_sum();
     expect("]");
+  }
+
+  static const BlockRow* block_row(std::string_view word) {
+    const BlockRow* row = std::find_if(kBlockRows, kBlockRows + kBlockOps,
+                                       [&](const BlockRow& row) { return row.word == word; });
+    return row < kBlockRows + kBlockOps ? row : nullptr;
+  }
+
+  View view() {
+    View view;
+    place(&view.buffer, &view.index);
+    expect("(");
+    integers(&view.strides);
+    expect(")");
+    return view;
+  }
+
+  Block block_of(const BlockRow& row) {
+    Block block;
+    block.op = row.op;
+    expect(row.word);
+    block.dst = view();
+    block.accumulate = accept("+");
+    expect("=");
+    if (row.sources == 0) block.integer = integer();
+    for (int i = 0; i < row.sources; ++i) {
+      if (i > 0) expect(",");
+      block.srcs[i] = view();
+    }
+    expect("over");
+    integers(&block.extents);
+    if (accept("variant")) block.variant = small_integer();
+    return block;
   }
 
   // A statement's operation by its first word, or after "rN = ".
@@ -289,7 +342,7 @@ class Parser {
         else s->integer = integer();
         break;
       case Field::kIndex: s->index = affine_sum(); break;
-      case Field::kPlace: place(s); break;
+      case Field::kPlace: place(&s->buffer, &s->index); break;
       case Field::kStored:
         expect("=");
         s->srcs[0] = reg();

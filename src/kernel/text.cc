@@ -17,16 +17,20 @@
 //       }
 //       store C[16*v0] = r1 stride 1 nt
 //     }
+//     product acc[0] (64, 0, 1) += a[32*v0] (64, 1, 0), b[0] (0, 64, 1) over 8, 64, 64 variant 1
 //   }
 //
 // Golden tests compare this text, and the interpreter backend's artifacts are it, so it must hold
 // every field that has meaning. Buffers of equal names get a suffix; registers are declared in
-// runs; an error_growth other than 1 ends the first line as "growth=3.5". kernel/parse.cc reads it
-// back.
+// runs; the bytes of managed memories, where there are any, and an error_growth other than 1 end
+// the first line, as "managed=262144,65536 growth=3.5". A managed buffer has its memory and its
+// offset ("managed 0 4096"), a block its views with their strides, its extents and a variant other
+// than 0. kernel/parse.cc reads it back.
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 
+#include "src/kernel/blocks.h"
 #include "src/kernel/ops.h"
 #include "src/kernel/words.h"
 
@@ -92,13 +96,16 @@ class Printer {
     append(&text_, "kernel ", kernel_.name, " arguments=", kernel_.arguments, " variables=",
            kernel_.variables, " workspace=", kernel_.workspace_bytes, " private=",
            kernel_.private_bytes, " packed=", kernel_.packed_bytes);
+    if (!kernel_.managed_bytes.empty()) integers(" managed=", kernel_.managed_bytes, ",");
     if (kernel_.error_growth != 1) append(&text_, " growth=", number_text(kernel_.error_growth));
     text_ += "\n";
     for (size_t i = 0; i < kernel_.buffers.size(); ++i) {
       const Buffer& b = kernel_.buffers[i];
       append(&text_, "buffer ", names_[i], " ", type_name(b.type), " ", b.elements, " ",
-             kScopeWords[static_cast<int>(b.scope)], " ",
-             b.scope == Scope::kArgument ? b.slot : b.offset, b.written ? " written\n" : "\n");
+             kScopeWords[static_cast<int>(b.scope)], " ");
+      if (b.scope == Scope::kManaged) append(&text_, b.memory, " ");
+      append(&text_, b.scope == Scope::kArgument ? b.slot : b.offset,
+             b.written ? " written\n" : "\n");
     }
     for (size_t i = 0; i < kernel_.registers.size();) {
       const Register& r = kernel_.registers[i];
@@ -150,6 +157,10 @@ class Printer {
         return;
       case Stmt::Kind::kOp:
         op(s);
+        text_ += "\n";
+        return;
+      case Stmt::Kind::kBlock:
+        block(*s.block);
         text_ += "\n";
         return;
     }
@@ -228,6 +239,28 @@ class Printer {
         registers(" -> r", half, end);
         break;
     }
+  }
+
+  template <class List>
+  void integers(std::string_view before, const List& list, std::string_view between) {
+    for (size_t i = 0; i < list.size(); ++i) append(&text_, i == 0 ? before : between, list[i]);
+  }
+
+  void view(std::string_view before, const View& view) {
+    append(&text_, before, names_[view.buffer], "[", affine_text(view.index), "]");
+    integers(" (", view.strides, ", ");
+    text_ += ")";
+  }
+
+  void block(const Block& block) {
+    const BlockRow& row = row_of(block.op);
+    text_ += row.word;
+    view(" ", block.dst);
+    text_ += block.accumulate ? " +=" : " =";
+    if (row.sources == 0) append(&text_, " ", block.integer);
+    for (int i = 0; i < row.sources; ++i) view(i == 0 ? " " : ", ", block.srcs[i]);
+    integers(" over ", block.extents, ", ");
+    if (block.variant != 0) append(&text_, " variant ", block.variant);
   }
 
   const Kernel& kernel_;

@@ -9,12 +9,14 @@
 // the interval of e, or else by adding a fact that cancels one of e's variables (with c * x in e
 // and d * x in the fact f of opposite sign, e <= limit follows from |d| e + |c| f <= |d| limit), to
 // a small depth. Lanes that a mask turns off need no proof. Gathers are clamped by the lowering,
-// and masks that depend on data cannot be followed; both are trusted.
+// and masks that depend on data cannot be followed; both are trusted. A view of a block is in
+// bounds if its first and its last element over the box are.
 #include <algorithm>
 #include <optional>
 
 #include "src/base/check.h"
 #include "src/expr/scalar.h"
+#include "src/kernel/blocks.h"
 #include "src/kernel/ops.h"
 #include "src/kernel/quotient.h"
 
@@ -23,6 +25,7 @@ namespace {
 
 using Wide = __int128;
 constexpr int kProofDepth = 3;
+constexpr int64_t kMostManagedBytes = int64_t{1} << 30;  // the interpreter makes room for them
 
 struct Range { int64_t lo, hi; };
 
@@ -40,12 +43,21 @@ const char* buffer_defect(const Kernel& kernel, const Buffer& b) {
   if (b.scope == Scope::kArgument) {
     return b.slot >= 0 && b.slot < kernel.arguments ? nullptr : "no such argument";
   }
-  const int64_t whole = b.scope == Scope::kWorkspace ? kernel.workspace_bytes
-                        : b.scope == Scope::kPrivate ? kernel.private_bytes
-                                                     : kernel.packed_bytes;
-  const bool aligned = b.offset >= 0 && b.offset % kWorkspaceAlignment == 0;
-  if (!aligned) return "offset must be a multiple of 64";
-  return b.offset + b.elements * size_of(b.type) <= whole ? nullptr : "reaches outside its scope";
+  const bool managed = b.scope == Scope::kManaged;
+  const int memories = static_cast<int>(kernel.managed_bytes.size());
+  if (managed && (b.memory < 0 || b.memory >= memories)) return "no such memory";
+  const int64_t whole = managed                        ? kernel.managed_bytes[b.memory]
+                        : b.scope == Scope::kWorkspace ? kernel.workspace_bytes
+                        : b.scope == Scope::kPrivate   ? kernel.private_bytes
+                                                       : kernel.packed_bytes;
+  // What more a managed memory asks of offsets is its machine's.
+  const int64_t alignment = managed ? size_of(b.type) : kWorkspaceAlignment;
+  if (b.offset < 0 || b.offset % alignment != 0) {
+    return managed ? "offset must be a multiple of an element's size"
+                   : "offset must be a multiple of 64";
+  }
+  return b.offset <= whole && b.elements * size_of(b.type) <= whole - b.offset
+             ? nullptr : "reaches outside its scope";
 }
 
 class Verifier {
@@ -85,6 +97,12 @@ class Verifier {
       path_ = "buffer " + b.name;
       if (const char* defect = buffer_defect(kernel_, b)) fail(defect);
     }
+    int64_t left = kMostManagedBytes;
+    for (int64_t bytes : kernel_.managed_bytes) {
+      path_ = "managed memories";
+      if (!require(bytes >= 0 && bytes <= left, "must have 0 bytes to 1 GiB together")) break;
+      left -= bytes;
+    }
     for (const Register& r : kernel_.registers) {
       path_ = "registers";
       require(r.lanes >= 1, "a register needs lanes");
@@ -118,8 +136,7 @@ class Verifier {
     return false;
   }
 
-  void in_bounds(const Stmt& s, const Affine& index) {
-    const Buffer& b = kernel_.buffers[s.buffer];
+  void in_bounds(const Buffer& b, const Affine& index) {
     if (!at_most(index, b.elements - 1, kProofDepth)) {
       fail("access to " + b.name + " may reach element " + std::to_string(range(index).hi) +
            " of " + std::to_string(b.elements));
@@ -150,6 +167,7 @@ class Verifier {
       case Stmt::Kind::kIf: return branch(s);
       case Stmt::Kind::kInt: return integer(s);
       case Stmt::Kind::kOp: return op(s);
+      case Stmt::Kind::kBlock: return block(s);
     }
   }
 
@@ -392,20 +410,47 @@ class Verifier {
     }
   }
 
-  void access(const Stmt& s) {
-    if (checked_ != Checked::kAll) return;
-    const Buffer& b = kernel_.buffers[s.buffer];
-    const bool store = s.op == Op::kStore;
+  void block(const Stmt& s) {
+    if (!require(s.block != nullptr, "no block")) return;
+    const Block& block = *s.block;
+    path_ += " " + std::string(row_of(block.op).word);
+    require(!in_parallel_, "a block must not stand in a parallel loop");
+    if (const char* defect = block_defect(kernel_, block)) return fail(defect);
+    if (checked_ == Checked::kAll) writable(kernel_.buffers[block.dst.buffer]);
+    for (const View* view : views_of(block)) {
+      if (!known(view->index)) return;
+      if (checked_ == Checked::kAll) bounds(view->index, reach_of(block, *view),
+                                            kernel_.buffers[view->buffer]);
+    }
+  }
+
+  void bounds(const Affine& index, Reach reach, const Buffer& b) {
+    if (reach.hi - reach.lo >= b.elements) {
+      return fail("the view of " + b.name + " reaches over more than its " +
+                  std::to_string(b.elements) + " elements");
+    }
+    in_bounds(b, index + affine(reach.lo));
+    in_bounds(b, index + affine(reach.hi));
+  }
+
+  void writable(const Buffer& b) {
     const bool read_only = b.scope == Scope::kPacked ? !in_prepack_
                            : b.scope == Scope::kArgument && (!b.written || in_prepack_);
-    require(!store || !read_only, "the buffer must not be written here");
+    require(!read_only, "the buffer must not be written here");
+  }
+
+  void access(const Stmt& s) {
+    if (checked_ != Checked::kAll) return;
+    const bool store = s.op == Op::kStore;
+    if (store) writable(kernel_.buffers[s.buffer]);
     if (s.indices < 0) bounds(s, reg(store ? s.srcs[0] : s.dst).lanes);
   }
 
   void bounds(const Stmt& s, int lanes) {
+    const Buffer& b = kernel_.buffers[s.buffer];
     if (s.mask < 0) {
-      in_bounds(s, s.index);
-      if (s.stride != 0 && lanes > 1) in_bounds(s, s.index + affine((lanes - 1) * s.stride));
+      in_bounds(b, s.index);
+      if (s.stride != 0 && lanes > 1) in_bounds(b, s.index + affine((lanes - 1) * s.stride));
       return;
     }
     if (!masks_[s.mask].has_value()) return;
@@ -418,7 +463,7 @@ class Verifier {
         facts_.push_back(fact);
         bound_quotients(quotients_, fact, &facts_);
       }
-      if (on) in_bounds(s, s.index + affine(l * s.stride));
+      if (on) in_bounds(b, s.index + affine(l * s.stride));
       facts_.resize(facts);
     }
   }

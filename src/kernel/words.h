@@ -5,7 +5,8 @@
 
 namespace lw {
 
-inline constexpr std::string_view kScopeWords[] = {"argument", "workspace", "private", "packed"};
+inline constexpr std::string_view kScopeWords[] = {"argument", "workspace", "private", "packed",
+                                                  "managed"};
 inline constexpr std::string_view kReduceWords[] = {"none", "sum", "prod", "max", "min"};
 inline constexpr std::string_view kIntWords[] = {"", "div", "mod", "min", "max", "register"};
 

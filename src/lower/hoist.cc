@@ -76,6 +76,7 @@ class Hoist {
       if (s.op == Op::kTranspose) changed_registers_.insert(s.many.begin(), s.many.end());
       if (s.kind != Stmt::Kind::kOp && s.var >= 0) changed_variables_.insert(s.var);
       if (is_op(s, Op::kStore)) changed_buffers_.insert(s.buffer);
+      if (s.kind == Stmt::Kind::kBlock) changed_buffers_.insert(s.block->dst.buffer);
     });
     // What could be made before the loop, in order; then, from the last on, what is worth it.
     std::vector<size_t> same;

@@ -15,6 +15,7 @@ namespace {
 constexpr double kCyclesPerUs = 3000;
 constexpr double kParallelCycles = 6000;  // of one parallel loop
 constexpr double kLoopCycles = 1;         // of one iteration
+constexpr double kBlockCycles = 1.0 / 64;  // of one position of a block's box
 
 double memory_cycles(const Kernel& kernel, const Stmt& stmt) {
   const int reg = stmt.op == Op::kLoad ? stmt.dst : stmt.srcs[0];
@@ -33,6 +34,12 @@ double op_cycles(const Kernel& kernel, const Stmt& stmt) {
     case Op::kHorizontal: return 6;
     default: return 0.5;
   }
+}
+
+double positions(const Block& block) {
+  double product = 1;
+  for (int64_t extent : block.extents) product *= static_cast<double>(extent);
+  return product;
 }
 
 double cycles(const Kernel& kernel, const std::vector<Stmt>& body, int threads) {
@@ -54,6 +61,7 @@ double cycles(const Kernel& kernel, const std::vector<Stmt>& body, int threads) 
         break;
       case Stmt::Kind::kInt: sum += 0.5; break;
       case Stmt::Kind::kOp: sum += op_cycles(kernel, stmt); break;
+      case Stmt::Kind::kBlock: sum += 1 + kBlockCycles * positions(*stmt.block); break;
     }
   }
   return sum;

@@ -1,0 +1,115 @@
+#include "src/kernel/blocks.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lw {
+namespace {
+
+const char* product(Type dst, const Type* srcs) {
+  if (is_narrow(dst)) return "16-bit floats only move and convert";
+  const auto fits = [&](Type type) {
+    return type != Type::kBool && is_float(type) == is_float(dst);
+  };
+  return fits(dst) && fits(srcs[0]) && fits(srcs[1]) ? nullptr : "no product of such types";
+}
+
+// Whether no two positions have one element, but for those along the extents of a sum: an extent's
+// stride goes beyond all that those with smaller strides reach.
+bool apart(const Block& block) {
+  absl::InlinedVector<std::pair<int64_t, int64_t>, 4> steps;  // size of the stride, extent
+  for (size_t d = 0; d < block.extents.size(); ++d) {
+    const int64_t stride = block.dst.strides[d];
+    const bool sum = stride == 0 && block.op == BlockOp::kProduct;
+    if (block.extents[d] > 1 && !sum) {
+      steps.push_back({stride < 0 ? -(stride + 1) : stride - 1, block.extents[d]});
+    }
+  }
+  std::sort(steps.begin(), steps.end());
+  __int128 reached = 0;
+  for (const auto& [less_one, extent] : steps) {
+    if (less_one < reached) return false;
+    reached += (__int128{less_one} + 1) * (extent - 1);
+  }
+  return true;
+}
+
+// Whether a source in dst's buffer has other elements of it than dst.
+bool reads_elsewhere(const Block& block, const View& source) {
+  const Affine distance = source.index - block.dst.index;
+  if (!distance.is_constant()) return false;
+  const Reach to = reach_of(block, block.dst), from = reach_of(block, source);
+  return distance.constant + __int128{from.lo} > to.hi ||
+         distance.constant + __int128{from.hi} < to.lo;
+}
+
+bool has_blocks(const std::vector<Stmt>& list) {
+  return std::any_of(list.begin(), list.end(), [](const Stmt& s) {
+    return s.kind == Stmt::Kind::kBlock || has_blocks(s.body) || has_blocks(s.otherwise);
+  });
+}
+
+}  // namespace
+
+constexpr BlockRow kBlockRows[kBlockOps] = {
+    {BlockOp::kFill, "fill", 0, nullptr},
+    {BlockOp::kCopy, "copy", 1, nullptr},
+    {BlockOp::kProduct, "product", 2, product},
+};
+static_assert([] {
+  for (int i = 0; i < kBlockOps; ++i) {
+    if (kBlockRows[i].op != static_cast<BlockOp>(i)) return false;
+  }
+  return true;
+}());
+
+absl::InlinedVector<const View*, 3> views_of(const Block& block) {
+  absl::InlinedVector<const View*, 3> views = {&block.dst};
+  for (int i = 0; i < row_of(block.op).sources; ++i) views.push_back(&block.srcs[i]);
+  return views;
+}
+
+Reach reach_of(const Block& block, const View& view) {
+  constexpr __int128 kLimit = int64_t{1} << 60;
+  __int128 lo = 0, hi = 0;
+  for (size_t d = 0; d < block.extents.size(); ++d) {
+    const __int128 last = __int128{view.strides[d]} * (block.extents[d] - 1);
+    lo = std::max(lo + std::min<__int128>(last, 0), -kLimit);
+    hi = std::min(hi + std::max<__int128>(last, 0), kLimit);
+  }
+  return {static_cast<int64_t>(lo), static_cast<int64_t>(hi)};
+}
+
+const char* block_defect(const Kernel& kernel, const Block& block) {
+  const auto positive = [](int64_t extent) { return extent >= 1; };
+  if (block.extents.empty() ||
+      !std::all_of(block.extents.begin(), block.extents.end(), positive)) {
+    return "a block needs extents, each at least 1";
+  }
+  absl::InlinedVector<Type, 3> types;
+  for (const View* view : views_of(block)) {
+    if (view->buffer < 0 || view->buffer >= static_cast<int>(kernel.buffers.size())) {
+      return "no such buffer";
+    }
+    if (view->strides.size() != block.extents.size()) return "needs a stride for each extent";
+    types.push_back(kernel.buffers[view->buffer].type);
+  }
+  const BlockRow& row = row_of(block.op);
+  const char* defect = row.defect == nullptr ? nullptr : row.defect(types[0], types.data() + 1);
+  if (defect != nullptr) return defect;
+  if (block.accumulate && block.op != BlockOp::kProduct) return "only products accumulate";
+  if (block.variant < 0) return "no such variant";
+  if (!apart(block)) return "positions write the same element";
+  for (int i = 0; i < row.sources; ++i) {
+    if (block.srcs[i].buffer == block.dst.buffer && !reads_elsewhere(block, block.srcs[i])) {
+      return "may read what it writes";
+    }
+  }
+  return nullptr;
+}
+
+bool is_managed(const Kernel& kernel) {
+  return !kernel.managed_bytes.empty() || has_blocks(kernel.body) || has_blocks(kernel.prepack);
+}
+
+}  // namespace lw
