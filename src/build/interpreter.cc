@@ -10,8 +10,10 @@
 #include <cstddef>
 
 #include "src/base/check.h"
-#include "src/expr/reference/interpret.h"
+#include "src/build/interpret_block.h"
+#include "src/expr/element.h"
 #include "src/expr/scalar.h"
+#include "src/kernel/blocks.h"
 #include "src/kernel/ops.h"
 
 namespace lw {
@@ -22,11 +24,24 @@ union Lane {
   int64_t integer;
 };
 
+// What managed memories begin with: a number that every type has far from what kernels compute, so
+// that reading what was never written shows.
+constexpr std::byte kUnwritten{0x7f};
+
+using Managed = std::vector<std::vector<std::byte>>;  // by number
+
+Managed managed_memories(const Kernel& kernel) {
+  Managed memories;
+  for (int64_t bytes : kernel.managed_bytes) memories.emplace_back(bytes, kUnwritten);
+  return memories;
+}
+
 // One worker's view of a running kernel; a parallel For gives each iteration its own.
 class Frame {
  public:
-  Frame(const Kernel& kernel, const lw_context* context, void* const* arguments, int64_t worker)
-      : kernel_(kernel), context_(context), arguments_(arguments),
+  Frame(const Kernel& kernel, const lw_context* context, void* const* arguments,
+        Managed& managed, int64_t worker)
+      : kernel_(kernel), context_(context), arguments_(arguments), managed_(managed),
         variables_(kernel.variables), registers_(kernel.registers.size()) {
     std::byte* workspace = static_cast<std::byte*>(context->workspace);
     for (const Buffer& b : kernel.buffers) {
@@ -39,6 +54,7 @@ class Frame {
                  worker * aligned_bytes(kernel.private_bytes) + b.offset;
           break;
         case Scope::kPacked: base = static_cast<std::byte*>(context->packed) + b.offset; break;
+        case Scope::kManaged: base = managed[b.memory].data() + b.offset; break;
       }
       bases_.push_back(base);
     }
@@ -62,6 +78,7 @@ class Frame {
         }
         case Stmt::Kind::kInt: run_int(s); break;
         case Stmt::Kind::kOp: run_op(s); break;
+        case Stmt::Kind::kBlock: run_block(*s.block); break;
       }
     }
   }
@@ -76,7 +93,8 @@ class Frame {
 
   static void run_iteration(void* closure, int64_t index, int64_t worker) {
     const Closure& c = *static_cast<Closure*>(closure);
-    Frame frame(c.outer->kernel_, c.outer->context_, c.outer->arguments_, worker);
+    Frame frame(c.outer->kernel_, c.outer->context_, c.outer->arguments_, c.outer->managed_,
+                worker);
     frame.variables_ = c.outer->variables_;
     frame.variables_[c.loop->var] = index;
     frame.run(c.loop->body);
@@ -138,6 +156,20 @@ class Frame {
       if (s.mask >= 0 && registers_[s.mask][l].integer == 0) continue;
       write(s.buffer, index + static_cast<int64_t>(l) * s.stride, src[l]);
     }
+  }
+
+  Placed placed(const Block& block, const View& view) const {
+    const Buffer& b = kernel_.buffers[view.buffer];
+    const int64_t index = value(view.index);
+    const Reach reach = reach_of(block, view);
+    CHECK(index + reach.lo >= 0 && index + reach.hi < b.elements);
+    return {&view, b.type, bases_[view.buffer], index};
+  }
+
+  void run_block(const Block& block) {
+    absl::InlinedVector<Placed, 3> views;
+    for (const View* view : views_of(block)) views.push_back(placed(block, *view));
+    interpret_block(block, views[0], views.data() + 1);
   }
 
   // ---------------------------------------------------------------------------- lanes
@@ -286,6 +318,7 @@ class Frame {
   const Kernel& kernel_;
   const lw_context* context_;
   void* const* arguments_;
+  Managed& managed_;
   std::vector<std::byte*> bases_;
   std::vector<int64_t> variables_;
   std::vector<Lanes> registers_;
@@ -295,15 +328,20 @@ class InterpretedKernel : public Loaded {
  public:
   explicit InterpretedKernel(Kernel kernel) : kernel_(std::move(kernel)) {}
   int run(const lw_context* context, void* const* buffers) const override {
-    Frame(kernel_, context, buffers, 0).run(kernel_.body);
-    return 0;
+    return run_list(kernel_.body, context, buffers);
   }
   int prepack(const lw_context* context, void* const* buffers) const override {
-    Frame(kernel_, context, buffers, 0).run(kernel_.prepack);
-    return 0;
+    return run_list(kernel_.prepack, context, buffers);
   }
 
  private:
+  int run_list(const std::vector<Stmt>& list, const lw_context* context,
+               void* const* buffers) const {
+    Managed managed = managed_memories(kernel_);
+    Frame(kernel_, context, buffers, managed, 0).run(list);
+    return 0;
+  }
+
   Kernel kernel_;
 };
 
