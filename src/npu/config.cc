@@ -17,6 +17,7 @@
 
 namespace lw {
 const std::vector<std::pair<const char*, const char*>>& builtin_npu_configs();
+const std::vector<std::pair<const char*, const char*>>& builtin_npu_profiles();
 }
 
 namespace lw::npu {
@@ -35,8 +36,6 @@ constexpr Named<ChannelHash> kHashes[] = {{ChannelHash::kNone, "none"}, {Channel
 constexpr Named<Requant> kRequants[] = {{Requant::kF32Rne, "f32_rne"},
                                         {Requant::kTflite, "tflite"}};
 
-template <class T>
-concept Group = requires(T& value) { T::fields(value, [](FieldRule, auto&) {}); };
 template <class T>
 concept Word = std::is_enum_v<T>;
 
@@ -62,41 +61,101 @@ std::vector<std::string> names_of() {
   return names;
 }
 
+struct Writer {
+  Json write(bool value) { return value; }
+  Json write(int64_t value) { return value; }
+  Json write(double value) {
+    if (value == std::floor(value) && std::abs(value) < 1e15) return static_cast<int64_t>(value);
+    return value;
+  }
+  Json write(const std::string& value) { return value; }
+  template <Word T>
+  Json write(T value) {
+    return std::string(name_of(value));
+  }
+  Json write(const std::vector<Dtype>& values) {
+    Json list = Json::array();
+    for (Dtype value : values) list.push_back(write(value));
+    return list;
+  }
+  template <ConfigGroup T>
+  Json write(const T& value) {
+    Json object = Json::object();
+    T::fields(value, [&](FieldRule rule, const auto& field) { object[rule.name] = write(field); });
+    return object;
+  }
+};
+
+absl::Status out_of_range(const std::string& path, const FieldRule& rule, std::string_view what,
+                          const std::string& value) {
+  return refuse(path, concat(what, " from ", number(rule.least), " to ", number(rule.most), ", not ",
+                             value));
+}
+
+// Whether a value alone may be.
+absl::Status check_value(const std::string& path, const FieldRule& rule, int64_t value) {
+  if (static_cast<double>(value) >= rule.least && static_cast<double>(value) <= rule.most) {
+    return absl::OkStatus();
+  }
+  return out_of_range(path, rule, "a whole number", number(static_cast<double>(value)));
+}
+absl::Status check_value(const std::string& path, const FieldRule& rule, double value) {
+  if (value >= rule.least && value <= rule.most) return absl::OkStatus();  // no NaN
+  return out_of_range(path, rule, "a number", number(value));
+}
+absl::Status check_value(const std::string& path, const FieldRule&, const std::string& value) {
+  if (!value.empty() && value.size() <= 64) return absl::OkStatus();
+  return refuse(path, concat("a text of 1 to 64 characters, not ", shown(value)));
+}
+absl::Status check_value(const std::string& path, const FieldRule&,
+                         const std::vector<Dtype>& values) {
+  if (values.empty()) return refuse(path, "a list of types, not []");
+  for (size_t i = 0; i < values.size(); ++i) {
+    const std::string one = shown(std::string(name_of(values[i])));
+    if (values[i] != Dtype::kI8 && values[i] != Dtype::kBf16) {
+      return refuse(path, concat("i8 and bf16 are allowed, not ", one));
+    }
+    if (std::find(values.begin(), values.begin() + i, values[i]) != values.begin() + i) {
+      return refuse(path, concat(one, " stands there twice"));
+    }
+  }
+  return absl::OkStatus();
+}
+absl::Status check_value(const std::string&, const FieldRule&, bool) { return absl::OkStatus(); }
+template <Word T>
+absl::Status check_value(const std::string&, const FieldRule&, T) {
+  return absl::OkStatus();
+}
+
 // One value from `json`. `path` names it in messages.
 struct Reader {
-  template <std::integral T>
-  absl::Status read(const Json& json, const FieldRule& rule, const std::string& path, T* value) {
-    if constexpr (std::same_as<T, bool>) {
-      if (!json.is_boolean()) return refuse(path, concat("true or false, not ", shown(json)));
-      *value = json.get<bool>();
-    } else {
-      double as_double = json.is_number() ? json.get<double>() : 0;
-      if (!json.is_number() || as_double != std::floor(as_double) || as_double < rule.least ||
-          as_double > rule.most) {
-        return refuse(path, concat("a whole number from ", number(rule.least), " to ",
-                                   number(rule.most), ", not ", shown(json)));
-      }
-      *value = static_cast<T>(as_double);
+  absl::Status read(const Json& json, const FieldRule&, const std::string& path, bool* value) {
+    if (!json.is_boolean()) return refuse(path, concat("true or false, not ", shown(json)));
+    *value = json.get<bool>();
+    return absl::OkStatus();
+  }
+  absl::Status read(const Json& json, const FieldRule& rule, const std::string& path,
+                    int64_t* value) {
+    const double number = json.is_number() ? json.get<double>() : std::nan("");
+    if (number != std::floor(number) || !(number >= rule.least && number <= rule.most)) {
+      return out_of_range(path, rule, "a whole number", shown(json));
     }
+    *value = static_cast<int64_t>(number);
     return absl::OkStatus();
   }
   absl::Status read(const Json& json, const FieldRule& rule, const std::string& path,
                     double* value) {
-    if (json.is_number()) *value = json.get<double>();
-    if (!json.is_number() || !(*value >= rule.least && *value <= rule.most)) {
-      return refuse(path, concat("a number from ", number(rule.least), " to ", number(rule.most),
-                                 ", not ", shown(json)));
-    }
-    return absl::OkStatus();
+    if (!json.is_number()) return out_of_range(path, rule, "a number", shown(json));
+    *value = json.get<double>();
+    return check_value(path, rule, *value);
   }
-  absl::Status read(const Json& json, const FieldRule&, const std::string& path,
+  absl::Status read(const Json& json, const FieldRule& rule, const std::string& path,
                     std::string* value) {
-    if (!json.is_string() || json.get<std::string>().empty() ||
-        json.get<std::string>().size() > 64) {
+    if (!json.is_string()) {
       return refuse(path, concat("a text of 1 to 64 characters, not ", shown(json)));
     }
     *value = json.get<std::string>();
-    return absl::OkStatus();
+    return check_value(path, rule, *value);
   }
   template <Word T>
   absl::Status read(const Json& json, const FieldRule& rule, const std::string& path, T* value) {
@@ -107,29 +166,19 @@ struct Reader {
   }
   absl::Status read(const Json& json, const FieldRule& rule, const std::string& path,
                     std::vector<Dtype>* values) {
-    if (!json.is_array() || json.empty() || json.size() > 4) {
+    if (!json.is_array() || json.size() > 4) {
       return refuse(path, concat("a list of types, not ", shown(json)));
     }
     values->clear();
-    for (const Json& one : json) {
-      Dtype dtype;
-      RETURN_IF_ERROR(read(one, rule, path, &dtype));
-      if (dtype != Dtype::kI8 && dtype != Dtype::kBf16) {
-        return refuse(path, concat("i8 and bf16 are allowed, not ", shown(one)));
-      }
-      for (Dtype other : *values) {
-        if (other == dtype) return refuse(path, concat(shown(one), " stands there twice"));
-      }
-      values->push_back(dtype);
-    }
-    return absl::OkStatus();
+    for (const Json& one : json) RETURN_IF_ERROR(read(one, rule, path, &values->emplace_back()));
+    return check_value(path, rule, *values);
   }
-  template <Group T>
+  template <ConfigGroup T>
   absl::Status read(const Json& json, const FieldRule&, const std::string& path, T* value) {
     return group(json, path, value);
   }
 
-  template <Group T>
+  template <ConfigGroup T>
   absl::Status group(const Json& json, const std::string& path, T* value) {
     const std::string prefix = path.empty() ? "" : path + ".";
     if (!json.is_object()) {
@@ -155,50 +204,6 @@ struct Reader {
   }
 };
 
-struct Writer {
-  Json write(bool value) { return value; }
-  Json write(int64_t value) { return value; }
-  Json write(double value) {
-    if (value == std::floor(value) && std::abs(value) < 1e15) return static_cast<int64_t>(value);
-    return value;
-  }
-  Json write(const std::string& value) { return value; }
-  template <Word T>
-  Json write(T value) {
-    return std::string(name_of(value));
-  }
-  Json write(const std::vector<Dtype>& values) {
-    Json list = Json::array();
-    for (Dtype value : values) list.push_back(write(value));
-    return list;
-  }
-  template <Group T>
-  Json write(const T& value) {
-    Json object = Json::object();
-    T::fields(value, [&](FieldRule rule, const auto& field) { object[rule.name] = write(field); });
-    return object;
-  }
-};
-
-struct Describer {
-  std::string text;
-
-  template <class T>
-  void describe(const FieldRule& rule, const std::string& prefix, const T& value) {
-    const std::string path = prefix + rule.name;
-    if constexpr (Group<T>) {
-      T::fields(value, [&](FieldRule inner, const auto& field) {
-        describe(inner, path + ".", field);
-      });
-    } else {
-      const bool ranged = rule.least != rule.most && !std::same_as<T, bool>;
-      text += absl::StrFormat("%-22s %-18s %s\n", path,
-                              ranged ? number(rule.least) + " .. " + number(rule.most) : "",
-                              rule.meaning);
-    }
-  }
-};
-
 bool is_power(int64_t value) { return std::has_single_bit(static_cast<uint64_t>(value)); }
 
 absl::Status check_powers(const Config& c) {
@@ -211,6 +216,14 @@ absl::Status check_powers(const Config& c) {
     if (!is_power(value)) return refuse(path, concat("a power of two, not ", value));
   }
   return absl::OkStatus();
+}
+
+absl::Status check_ranges(const Config& c) {
+  absl::Status status;
+  visit_values(c, [&](const std::string& path, const FieldRule& rule, const auto& value) {
+    if (status.ok()) status = check_value(path, rule, value);
+  });
+  return status;
 }
 
 // Where the two of a row stand in the other order.
@@ -255,6 +268,7 @@ bool parse_name(std::string_view name, Requant* requant) {
 }
 
 absl::Status check_config(const Config& config) {
+  RETURN_IF_ERROR(check_ranges(config));
   RETURN_IF_ERROR(check_powers(config));
   RETURN_IF_ERROR(check_order(config));
   if (config.acc.bytes % (4 * config.acc.align) != 0) {
@@ -311,24 +325,38 @@ std::string print_config(const Config& config) {
   return text + "}\n";
 }
 
-std::vector<std::string> config_names() {
+namespace {
+
+using Texts = std::vector<std::pair<const char*, const char*>>;
+
+std::vector<std::string> names_in(const Texts& files) {
   std::vector<std::string> names;
-  for (const auto& [file, text] : builtin_npu_configs()) {
+  for (const auto& [file, text] : files) {
     const std::string name = file;
     names.push_back(name.substr(0, name.rfind(".json")));
   }
   return names;
 }
 
+}  // namespace
+
+std::vector<std::string> config_names() { return names_in(builtin_npu_configs()); }
+std::vector<std::string> profile_names() { return names_in(builtin_npu_profiles()); }
+
 absl::StatusOr<Config> find_config(const std::string& name) {
   if (name.find('/') != std::string::npos || name.ends_with(".json")) {
     ASSIGN_OR_RETURN(const std::string text, read_file(name));
     return parse_config(text, name);
   }
-  for (const auto& [file, text] : builtin_npu_configs()) {
-    if (file == name + ".json") return parse_config(text, name);
+  std::vector<std::string> known;
+  for (const Texts* files : {&builtin_npu_configs(), &builtin_npu_profiles()}) {
+    for (const auto& [file, text] : *files) {
+      if (file == name + ".json") return parse_config(text, name);
+    }
+    const std::vector<std::string> names = names_in(*files);
+    known.insert(known.end(), names.begin(), names.end());
   }
-  const std::string near = nearest_name(name, config_names());
+  const std::string near = nearest_name(name, known);
   return absl::NotFoundError(
       concat("no configuration '", name, "'",
              near.empty() ? "" : concat("; did you mean '", near, "'?"),
@@ -336,12 +364,16 @@ absl::StatusOr<Config> find_config(const std::string& name) {
 }
 
 std::string describe_fields() {
-  Describer describer;
+  std::string text;
   const Config usual;
-  Config::fields(usual, [&](FieldRule rule, const auto& field) {
-    describer.describe(rule, "", field);
+  visit_values(usual, [&](const std::string& path, const FieldRule& rule, const auto& value) {
+    const bool ranged =
+        rule.least != rule.most && !std::is_same_v<std::decay_t<decltype(value)>, bool>;
+    text += absl::StrFormat("%-22s %-18s %s\n", path,
+                            ranged ? number(rule.least) + " .. " + number(rule.most) : "",
+                            rule.meaning);
   });
-  return describer.text;
+  return text;
 }
 
 double peak_bytes_per_cycle(const Config& config) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -221,18 +222,37 @@ struct Config {
   }
 };
 
+template <class T>
+concept ConfigGroup = requires(T& value) { T::fields(value, [](FieldRule, auto&) {}); };
+
+// visit(path, rule, value) for each value of a configuration: {"dram.page", its rule, 512}.
+template <ConfigGroup T, class Visit>
+void visit_values(T& group, const Visit& visit, const std::string& prefix = "") {
+  T::fields(group, [&](FieldRule rule, auto& value) {
+    const std::string path = prefix + rule.name;
+    if constexpr (ConfigGroup<std::remove_reference_t<decltype(value)>>) {
+      visit_values(value, visit, path + ".");
+    } else {
+      visit(path, rule, value);
+    }
+  });
+}
+
 // From JSON with every field given. kInvalidArgument names the field ("mid32: dram.page: ..."),
 // what it says and what is allowed; a field that nobody knows is refused, with the nearest name.
 absl::StatusOr<Config> parse_config(std::string_view json, std::string_view source);
 // That JSON again: parse_config of it is an equal configuration.
 std::string print_config(const Config& config);
-// What contradicts itself, as above. OK: every program can be simulated on it.
+// What is out of its range or contradicts itself, as above. OK: every program can be simulated on it.
 absl::Status check_config(const Config& config);
 
-// One that is shipped (src/npu/configs), by name, or a file's, by path: whatever has a '/' or ends
-// in ".json". kNotFound with the nearest name.
+// One that is shipped, by name, or a file's, by path: whatever has a '/' or ends in ".json".
+// kNotFound with the nearest name.
 absl::StatusOr<Config> find_config(const std::string& name_or_path);
-std::vector<std::string> config_names();   // of the shipped ones, sorted
+// Of the shipped ones, sorted: machines (src/npu/configs), and profiles, which stand for what others
+// simulate or build and are there to be compared with it (src/npu/configs/profiles).
+std::vector<std::string> config_names();
+std::vector<std::string> profile_names();
 
 // What `npu_sim configs --fields` prints: a line for each field: path, range, meaning.
 std::string describe_fields();

@@ -19,15 +19,19 @@ using Json = nlohmann::ordered_json;
 using testing::HasSubstr;
 
 TEST(Configs, AreReadAndPrintedAlike) {
-  EXPECT_GE(config_names().size(), 18u);
-  for (const std::string& name : config_names()) {
+  std::vector<std::pair<std::string, std::string>> shipped;  // and where their files are
+  for (const std::string& name : config_names()) shipped.emplace_back(name, "configs/");
+  for (const std::string& name : profile_names()) shipped.emplace_back(name, "configs/profiles/");
+  EXPECT_GE(config_names().size(), 4u);
+  EXPECT_GE(shipped.size(), 18u);
+  for (const auto& [name, folder] : shipped) {
     const absl::StatusOr<Config> config = find_config(name);
     ASSERT_TRUE(config.ok()) << config.status();
     EXPECT_EQ(config->name, name);
     const std::string text = print_config(*config);
     EXPECT_EQ(print_config(*parse_config(text, "printed")), text);
     EXPECT_EQ(Json::parse(text),
-              Json::parse(slurp(LW_SOURCE_DIR "/src/npu/configs/" + name + ".json")));
+              Json::parse(slurp(LW_SOURCE_DIR "/src/npu/" + folder + name + ".json")));
   }
 }
 
@@ -110,6 +114,25 @@ TEST(Configs, SayWhichFieldIsWrongWhatItSaysAndWhatIsAllowed) {
     EXPECT_THAT(refusal(row.pointer, row.value), HasSubstr(row.message)) << row.pointer;
     EXPECT_THAT(refusal(row.pointer, row.value), testing::StartsWith("my.json: "));
   }
+}
+
+// One that nobody read from a file, but made or changed.
+TEST(Configs, AreCheckedAsValuesToo) {
+  const auto refusal_of = [](auto change) {
+    Config config = config_of("mid32");
+    change(config);
+    return std::string(check_config(config).message());
+  };
+  EXPECT_EQ(refusal_of([](Config&) {}), "");
+  EXPECT_EQ(refusal_of([](Config& c) { c.mx.rows = 300; }),
+            "mx.R: a whole number from 1 to 255, not 300");
+  EXPECT_EQ(refusal_of([](Config& c) { c.dram.ccd = std::nan(""); }),
+            "dram.tCCD: a number from 0.0625 to 1000, not nan");
+  EXPECT_EQ(refusal_of([](Config& c) { c.name = ""; }),
+            "name: a text of 1 to 64 characters, not \"\"");
+  EXPECT_EQ(refusal_of([](Config& c) { c.mx.dtypes = {}; }), "mx.dtypes: a list of types, not []");
+  EXPECT_EQ(refusal_of([](Config& c) { c.mx.dtypes.push_back(Dtype::kI8); }),
+            "mx.dtypes: \"i8\" stands there twice");
 }
 
 TEST(Configs, RefuseWhatIsNotJsonOrSaysTwice) {

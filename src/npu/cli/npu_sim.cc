@@ -106,7 +106,9 @@ absl::StatusOr<int> configs(const Words& words) {
     return kFine;
   }
   std::string text;
-  for (const std::string& name : config_names()) {
+  std::vector<std::string> names = config_names();
+  for (std::string& name : profile_names()) names.push_back(std::move(name));
+  for (const std::string& name : names) {
     ASSIGN_OR_RETURN(const Config c, find_config(name));
     char line[200];
     std::snprintf(line, sizeof line,
