@@ -53,7 +53,11 @@ std::string known_architectures() {
 }
 
 absl::Status check_family(const Target& target) {
-  if (target.part.family() != nullptr) return absl::OkStatus();
+  if (const TargetFamily* family = target.part.family()) {
+    if (family->has_schedules) return absl::OkStatus();
+    return absl::UnimplementedError("no schedules are made yet for targets of the family '" +
+                                    std::string(family->name) + "', such as '" + target.name + "'");
+  }
   return absl::UnimplementedError("of another version: target '" + target.name +
                                   "' is of the family '" + target.architecture +
                                   "', which this program does not understand; update it");

@@ -19,8 +19,14 @@
 
 namespace lw {
 
+// For a line of a list.
 struct TargetSummary {
-  std::string vector, registers;           // "256 bit", "16"; "": such a machine has none
+  struct Memory {
+    std::string name;
+    int64_t bytes;                         // 0: unbounded
+  };
+  std::vector<std::pair<const char*, std::string>> figures;  // by column: {"vector", "256 bit"}
+  std::vector<Memory> memories;            // nearest first
 };
 
 struct TargetFamily {
@@ -29,6 +35,8 @@ struct TargetFamily {
   // A field that all its targets have and those of no other family: by it a target is known to be
   // of the family whose architecture only a later version knows.
   const char* mark;
+  // Whether rules, steps and costs know its machines: schedules can be made for them.
+  bool has_schedules;
 
   // Of its part: a copy (of null: all defaults), and the description, whose names no common field
   // has. Its numbers say where the fields stand in texts: those of CPUs between the common ones, as
@@ -43,15 +51,27 @@ struct TargetFamily {
   std::string (*defect)(const Target& target);
   // As the functions below. REQUIRES: targets of the family.
   double (*distance)(const Target& a, const Target& b);
-  TargetSummary (*summary)(const Target& target);  // for a line of a list
+  TargetSummary (*summary)(const Target& target);
   // What other programs call the machine: {"triple", "x86_64-unknown-linux-gnu"}.
   std::vector<std::pair<const char*, std::string>> (*known_as)(const Target& target);
   // The machine that this process runs on. Null: it is never one of the family.
   absl::StatusOr<Target> (*host)();
+
+  // Of a family whose machines another program of ours has too, as configurations; null: none has.
+  struct Configurations {
+    // Its built-in machines that lists show, and those of any name.
+    std::vector<Target> (*builtin)();
+    absl::StatusOr<Target> (*find)(std::string_view name);  // kNotFound
+    // Whether an object with such fields is one of them, and what it says, with errors that begin
+    // with `source`.
+    bool (*describes)(absl::FunctionRef<bool(const char* field)> has_field);
+    absl::StatusOr<Target> (*parse)(std::string_view text, std::string_view source);
+  };
+  const Configurations* configurations;
 };
 
-// What a family whose part is described has as `copy` and `fields`.
-template <Described Part>
+// What a family has as `copy` and, where its part is described, as `fields`.
+template <class Part>
 std::shared_ptr<void> copy_part(const void* part) {
   if (part == nullptr) return std::make_shared<Part>();
   return std::make_shared<Part>(*static_cast<const Part*>(part));
@@ -73,8 +93,9 @@ TargetPart make_part(std::string_view architecture,
                      absl::FunctionRef<bool(const char* field)> has_field);
 // "aarch64, x86_64".
 std::string known_architectures();
-// kUnimplemented, by name, where the target is of no family that is known here. Whoever has it from
-// a store or from others asks before a nest is made for it.
+// kUnimplemented, by name, where the target is of no family that is known here, or of one for which
+// no schedules are made. Whoever has it from a user, a store or others asks before a nest is made
+// for it.
 absl::Status check_family(const Target& target);
 
 // Of any target, also where its family is not known here: then nothing is said of it, and it is as

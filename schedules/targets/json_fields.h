@@ -32,6 +32,12 @@ inline OrderedJson parse_shallow(std::string_view text) {
 template <Described T>
 OrderedJson to_json_object(const T& value);
 
+// What is wrong with a word that is none of the type's.
+template <class T>
+std::string no_such_word(const T&) {
+  return "is no type";
+}
+
 // What fields that were added are where they are not printed.
 template <Described T>
 T defaults_of(const T&) {
@@ -159,7 +165,7 @@ class JsonFieldReader {
     } else if constexpr (HasFieldWord<T>) {
       std::string word;
       read(name, json, word);
-      if (!parse_field_word(word, &value)) fail(name, "is no type: '" + word + "'");
+      if (!parse_field_word(word, &value)) fail(name, no_such_word(value) + ": '" + word + "'");
     } else {
       read_list(name, json, value);
     }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -16,10 +17,28 @@ namespace lw {
 
 struct TargetFamily;
 
+// A value of a part whose type is the family's own, and the word that all forms have for it.
+struct PartWord {
+  void* value;
+  std::string (*word)(const void* value);
+  bool (*parse)(std::string_view word, void* value);
+  const char* meaning;                     // of the field: which words there are
+
+  PartWord& operator*() { return *this; }  // as the pointers beside it
+};
+inline std::string field_word(const PartWord& field) { return field.word(field.value); }
+inline bool parse_field_word(std::string_view word, PartWord* field) {
+  return field->parse(word, field->value);
+}
+inline std::string no_such_word(const PartWord& field) {
+  return std::string("is none of '") + field.meaning + "'";
+}
+
 // A field of a part, wherever its description (src/base/fields/fields.h) is visited.
 struct PartField {
+  using Value = std::variant<std::string*, bool*, int*, int64_t*, double*, PartWord>;
   FieldId id;
-  std::variant<std::string*, bool*, int*, int64_t*, double*> value;
+  Value value;
 };
 
 class TargetPart {
@@ -57,7 +76,7 @@ class FieldMerge {
   }
   void visit_own(int below) {
     for (; next_ < own_.size() && own_[next_].id.number < below; ++next_) {
-      std::visit([this](auto* value) {
+      std::visit([this](auto value) {
         if constexpr (kConst) visit_(own_[next_].id, std::as_const(*value));
         else visit_(own_[next_].id, *value);
       }, own_[next_].value);

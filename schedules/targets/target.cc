@@ -49,10 +49,26 @@ std::string omission(const Target& target) {
   return target.architecture.empty() ? "it has no family" : "";
 }
 
-absl::StatusOr<Target> read(std::string_view text, bool stored) {
+// Of all families that have some.
+std::vector<const TargetFamily::Configurations*> configurations() {
+  std::vector<const TargetFamily::Configurations*> all;
+  for (const TargetFamily* family : lw_target_family_table()) {
+    if (family->configurations != nullptr) all.push_back(family->configurations);
+  }
+  return all;
+}
+
+absl::StatusOr<Target> read(std::string_view text, std::string_view source, bool stored) {
+  const auto in_source = [&](const std::string& what) {
+    return absl::InvalidArgumentError(std::string(source) + ": " + what);
+  };
   const OrderedJson json = parse_shallow(text);
-  if (json.is_discarded()) {
-    return absl::InvalidArgumentError("target: not JSON, or nested too deeply");
+  if (json.is_discarded()) return in_source("not JSON, or nested too deeply");
+  if (!stored && json.is_object() && !json.contains("family")) {
+    const auto has = [&](const char* field) { return json.contains(field); };
+    for (const auto* others : configurations()) {
+      if (others->describes(has)) return others->parse(text, source);
+    }
   }
   std::string error;
   Target target;
@@ -64,7 +80,7 @@ absl::StatusOr<Target> read(std::string_view text, bool stored) {
     error = "family '" + target.architecture + "' is none of " + known_architectures();
   }
   if (error.empty()) error = omission(target);
-  if (!error.empty()) return absl::InvalidArgumentError("target: " + error);
+  if (!error.empty()) return in_source(error);
   return target;
 }
 
@@ -78,8 +94,19 @@ void list_later(const std::string& later, const std::string& path, std::string* 
 
 }  // namespace
 
-absl::StatusOr<Target> parse_target(std::string_view text) { return read(text, false); }
-absl::StatusOr<Target> read_target(std::string_view text) { return read(text, true); }
+absl::StatusOr<Target> parse_target(std::string_view text, std::string_view source) {
+  return read(text, source, false);
+}
+absl::StatusOr<Target> read_target(std::string_view text) { return read(text, "target", true); }
+
+Target without_part(const Target& target) {
+  const OrderedJson json = to_json_object(target);
+  std::string error;
+  Target bare;
+  JsonFieldReader reader(json, "", /*stored=*/true, &error);
+  Target::fields(bare, reader);
+  return bare;
+}
 
 std::string later_fields(const Target& target) {
   std::string names;
@@ -93,17 +120,21 @@ std::string later_fields(const Target& target) {
   return names;
 }
 
-std::vector<Target> builtin_targets() {
-  std::vector<Target> targets;
-  for (const auto& [file, text] : builtin_target_texts()) {
-    absl::StatusOr<Target> target = parse_target(text);
-    if (!target.ok()) {
-      std::fprintf(stderr, "%s: %s\n", file, target.status().ToString().c_str());
+const std::vector<Target>& builtin_targets() {
+  static const std::vector<Target>* all = [] {
+    auto* targets = new std::vector<Target>;
+    for (const auto& [file, text] : builtin_target_texts()) {
+      absl::StatusOr<Target> target = parse_target(text, file);
+      if (!target.ok()) std::fprintf(stderr, "%s\n", target.status().ToString().c_str());
+      CHECK(target.ok());
+      targets->push_back(*std::move(target));
     }
-    CHECK(target.ok());
-    targets.push_back(*std::move(target));
-  }
-  return targets;
+    for (const auto* others : configurations()) {
+      for (Target& target : others->builtin()) targets->push_back(std::move(target));
+    }
+    return targets;
+  }();
+  return *all;
 }
 
 namespace {
@@ -125,9 +156,13 @@ absl::StatusOr<Target> host_target() {
 absl::StatusOr<Target> find_target(std::string_view name) {
   if (name == "host") return host_target();
   std::string known = "host";
-  for (Target& target : builtin_targets()) {
-    if (target.name == name) return std::move(target);
+  for (const Target& target : builtin_targets()) {
+    if (target.name == name) return target;
     known += ", " + target.name;
+  }
+  for (const auto* others : configurations()) {
+    absl::StatusOr<Target> target = others->find(name);
+    if (!absl::IsNotFound(target.status())) return target;
   }
   return absl::NotFoundError("no target '" + std::string(name) + "'; there are " + known);
 }

@@ -103,24 +103,29 @@ Target defaults_of(const Target& target);
 const Atom* multiply_add(const Target& target, Type acc);
 const Atom* dot_product(const Target& target, Type a, Type b, Type acc);
 
-// Stored form, JSON; its sha256 with cores = 1 is the target's identity (identity.h). Reading reports
-// the field that is wrong. parse_target() is for texts that are written by hand: it demands every
-// field and refuses others, which are misspelled. read_target() is for what was stored or sent,
-// by whichever version: absent is the default, others are kept.
+// Stored form, JSON; its sha256 with cores = 1 is the target's identity (identity.h). Reading
+// reports the field that is wrong, after "SOURCE: ". parse_target() is for texts that are written by
+// hand: it demands every field and refuses others, which are misspelled; it also takes what another
+// program of ours takes for such a machine, as `npu_sim` a configuration. read_target() is for what
+// was stored or sent, by whichever version: absent is the default, others are kept.
 std::string to_text(const Target& target);
-absl::StatusOr<Target> parse_target(std::string_view text);
+absl::StatusOr<Target> parse_target(std::string_view text, std::string_view source = "target");
 absl::StatusOr<Target> read_target(std::string_view text);
+// The target as who does not know its family has it: its part's fields are among the later ones.
+Target without_part(const Target& target);
 // The fields of later versions that the target has, "pipes, caches[0].banks"; "": none. Schedules
 // are not made for such a machine here: what the fields say would go unheard.
 std::string later_fields(const Target& target);
 
-// Built-in targets (schedules/targets/*.json) by name; "host" detects this machine: cpuid features,
-// caches from sysfs, cores allowed by the affinity mask. Unknown names answer with the known ones.
+// Built-in targets by name; "host" detects this machine: cpuid features, caches from sysfs, cores
+// allowed by the affinity mask. Unknown names answer with the known ones, which are those of
+// schedules/targets/*.json and of families whose machines another program of ours has, as npu_mid32
+// (src/npu/configs/mid32.json; its profiles are found too, but not listed).
 // The figures of aarch64_neon are those of a Neoverse N1: pipes, latencies, L1, L2 and TLB from
 // Arm's Software Optimization Guide and Technical Reference Manual of that core, what lies beyond
 // L2 a guess at one core's share; no board was measured.
 absl::StatusOr<Target> find_target(std::string_view name);
-std::vector<Target> builtin_targets();
+const std::vector<Target>& builtin_targets();
 
 // "" when code for `code` runs on `machine`, else the first hard feature that is missing.
 std::string missing_feature(const Target& code, const Target& machine);

@@ -44,7 +44,12 @@ const std::vector<Family>& families() {
         "src/build/llvm_pipeline.cc",
         // Rates of processors and their memory, measured in vectors.
         "src/measure/machine/bandwidth.cc", "src/measure/machine/instructions.cc",
-        "src/measure/machine/limits.cc", "src/measure/machine/peak.cc"}}};
+        "src/measure/machine/limits.cc", "src/measure/machine/peak.cc"}},
+      {"npu",
+       {"npu", "Npu"},
+       std::regex(R"(\bnpu_config\(|\bnpu_target\(|\bkNpuFamily\b)"
+                  R"(|#include "schedules/targets/npu/)"),
+       {}}};
   return all;
 }
 

@@ -26,7 +26,7 @@ const std::vector<std::string> kStory = {
     "include/loopwright/type.h", "include/loopwright/program.h", "src/expr/",
     "include/loopwright/builder.h", "src/expr/language/", "src/expr/elaboration/",
     "src/expr/reference/", "include/loopwright/bounds.h", "src/expr/work/",
-    "schedules/targets/", "schedules/targets/cpu/",
+    "schedules/targets/", "schedules/targets/cpu/", "schedules/targets/npu/",
     "schedules/", "schedules/space/", "schedules/steps/", "schedules/rules/",
     "src/kernel/", "src/lower/", "src/lower/values/", "src/lower/tiles/",
     "cost_model/", "cost_model/forest/",

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "loopwright/v1/record.pb.h"
 #include "schedules/targets/cpu/cpu_target.h"
+#include "schedules/targets/family.h"
 #include "src/base/rng.h"
 #include "tuner_db/ladder/ladder.h"
 #include "tuner_db/records/message_fields.h"
@@ -226,7 +227,43 @@ TEST(Messages, TargetsOfUnknownFamiliesArePassedOn) {
   EXPECT_THAT(from_proto(message).status().ToString(), testing::HasSubstr("it has no family"));
 }
 
-// Nor does an architecture of a family that is known.
+// What only its family's targets have travels in `later`, whole, and who does not know the family
+// passes it on.
+TEST(Messages, TargetsOfNpusAreWhole) {
+  for (const char* name : {"npu_mid32", "npu_edge16", "npu_onnxim128", "npu_vta16"}) {
+    SCOPED_TRACE(name);
+    const Target target = *find_target(name);
+    const v1::Target message = to_proto(target);
+    EXPECT_EQ(message.family(), "npu");
+    EXPECT_THAT(message.later(), testing::HasSubstr("\"mx.R\":"));
+    const absl::StatusOr<Target> read = from_proto(message);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(to_text(*read), to_text(target));
+    EXPECT_EQ(later_fields(*read), "");
+    EXPECT_EQ(target_distance(*read, target), 0);
+    EXPECT_EQ(to_proto(*read).SerializeAsString(), message.SerializeAsString());
+  }
+}
+
+TEST(Messages, TargetsOfNpusThatContradictThemselvesAreRefused) {
+  const v1::Target message = to_proto(*find_target("npu_mid32"));
+  const auto refusal = [&](const std::string& from, const std::string& to) {
+    v1::Target changed = message;
+    std::string& later = *changed.mutable_later();
+    later.replace(later.find(from), from.size(), to);
+    const absl::Status status = from_proto(changed).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(refusal("\"dram.page\":512", "\"dram.page\":500"),
+              testing::HasSubstr("dram.page: a power of two, not 500"));
+  EXPECT_THAT(refusal("\"mx.R\":32", "\"mx.R\":-1"), testing::HasSubstr("mx.R is negative"));
+  v1::Target fast = message;
+  fast.mutable_atoms(0)->set_per_cycle(1e9);
+  EXPECT_THAT(from_proto(fast).status().ToString(), testing::HasSubstr("atom i8_mx"));
+}
+
+// Another architecture of a known family is no unknown one.
 TEST(Messages, TargetsOfOtherArchitecturesAreWhole) {
   Target target = *find_target("x86_avx2");
   target.architecture = "riscv64";

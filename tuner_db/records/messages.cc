@@ -126,7 +126,21 @@ absl::StatusOr<WorkloadRow> from_proto(const v1::Workload& in) {
   return row;
 }
 
-v1::Target to_proto(const Target& target) { return as_message<v1::Target>(target); }
+namespace {
+
+// Whether the message has the fields of the family's targets; those of others travel in `later`.
+bool has_own_fields(const TargetPart& part) {
+  const std::vector<PartField> fields = part.fields();
+  return fields.empty() ||
+         v1::Target::descriptor()->FindFieldByNumber(fields.front().id.number) != nullptr;
+}
+
+}  // namespace
+
+v1::Target to_proto(const Target& target) {
+  if (has_own_fields(target.part)) return as_message<v1::Target>(target);
+  return as_message<v1::Target>(without_part(target));
+}
 
 namespace {
 
@@ -169,6 +183,7 @@ absl::StatusOr<Target> from_proto(const v1::Target& in) {
     const auto* field = v1::Target::descriptor()->FindFieldByName(name);
     return field != nullptr && in.GetReflection()->HasField(in, field);
   });
+  if (!has_own_fields(target.part)) target.part = {};
   // What a later version adds to a machine's text is part of its identity, which who sends one says
   // too: there a field that is passed over is noticed.
   RETURN_IF_ERROR(read_message(in, "target", &target));
@@ -176,6 +191,9 @@ absl::StatusOr<Target> from_proto(const v1::Target& in) {
   // What cannot be read back must not be stored; and of `later` we may know what a relay did not.
   absl::StatusOr<Target> again = read_target(to_text(target));
   RETURN_IF_ERROR(defective("target", std::string(again.status().message())));
+  if (target.part.family() == nullptr) {
+    RETURN_IF_ERROR(defective("target", target_defect(*again)));
+  }
   return again;
 }
 

@@ -57,8 +57,13 @@ double distance(const Target& one, const Target& other) {
 }
 
 TargetSummary summary(const Target& target) {
-  return {absl::StrCat(8 * cpu(target).vector_bytes, " bit"),
-          absl::StrCat(cpu(target).vector_registers)};
+  TargetSummary summary;
+  summary.figures = {{"vector", absl::StrCat(8 * cpu(target).vector_bytes, " bit")},
+                     {"registers", absl::StrCat(cpu(target).vector_registers)}};
+  for (const CacheLevel& level : target.caches) {
+    summary.memories.push_back({level.name, level.bytes});
+  }
+  return summary;
 }
 
 std::vector<std::pair<const char*, std::string>> other_names(const Target& target) {
@@ -73,6 +78,7 @@ constinit const TargetFamily kCpuFamily = {
     .name = "cpu",
     .architectures = kArchitectures,
     .mark = "triple",
+    .has_schedules = true,
     .copy = copy_part<CpuTarget>,
     .fields = fields_of_part<CpuTarget>,
     .omission = omission,
@@ -81,6 +87,7 @@ constinit const TargetFamily kCpuFamily = {
     .summary = summary,
     .known_as = other_names,
     .host = host_target,
+    .configurations = nullptr,
 };
 
 const TargetFamily& cpu_family() { return kCpuFamily; }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "schedules/targets/family.h"
+#include "schedules/targets/identity.h"
 #include "src/api/task.h"
 #include "src/base/clock.h"
 #include "src/cli/commands.h"
@@ -66,11 +67,13 @@ absl::Status find_task_bound(const WorkloadRow& row, const Key& key, const std::
                              const Measurement& best, Report* report, ReportTask* task) {
   absl::StatusOr<Program> program = reload_program(row);
   if (!program.ok()) return absl::OkStatus();
-  TaskOptions options;
-  options.target = target;
-  options.threads = key.threads;
-  ASSIGN_OR_RETURN(const Task now, make_task(*std::move(program), row.source_words, options));
-  if (now.key().target != key.target || !check_runs_here(now).ok()) return absl::OkStatus();
+  const absl::StatusOr<Target> named = find_target(target);
+  if (!named.ok() || target_id(*named) != key.target || !check_family(*named).ok()) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const Task now,
+                   make_task(*std::move(program), row.source_words, *named, key.threads));
+  if (!check_runs_here(now).ok()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Bound bound, bound_beside(now, best, 0.02));
   task->bound_us = bound.bound_us;
   task->bound_by = bound.set_by().name;

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "schedules/targets/family.h"
 #include "schedules/targets/target.h"
 #include "src/api/task.h"
 #include "src/base/fields/utf8.h"
@@ -88,13 +89,19 @@ absl::Status check_target(Transaction& tx, const std::string& asked) {
   if (absl::StartsWith(asked, "devices/")) return parse_name("devices", asked, kField).status();
   const bool is_id = asked.size() == 64 && asked.find_first_not_of("0123456789abcdef") ==
                                                std::string::npos;
-  if (is_id || (asked != "host" && find_target(asked).ok())) return absl::OkStatus();
+  if (is_id) return absl::OkStatus();
+  if (const absl::StatusOr<Target> named = find_target(asked); asked != "host" && named.ok()) {
+    const absl::Status known = check_family(*named);
+    return known.ok() ? known : bad_field(kField, std::string(known.message()));
+  }
   ASSIGN_OR_RETURN(const auto targets, device_targets(tx));
   for (const auto& [id, target] : targets) {
     if (target.name == asked) return absl::OkStatus();
   }
   std::string known = "any";
-  for (const Target& target : builtin_targets()) known += concat(", ", target.name);
+  for (const Target& target : builtin_targets()) {
+    if (check_family(target).ok()) known += concat(", ", target.name);
+  }
   return bad_field(kField, concat("'", beginning(asked, 100), "' can never be: want one of ", known,
                                   ", a device's target, a target's id (64 hexadecimal digits), or "
                                   "devices/NAME (see `loopwright devices`)"));
