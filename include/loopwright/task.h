@@ -29,12 +29,13 @@ struct WorkloadRow;
 // ---- what is asked ------------------------------------------------------------------------------
 
 // A machine, as data: by its name ("host" is this one; unknown names answer with the known ones),
-// or as its JSON, which `loopwright targets NAME --json` shows.
+// as its JSON, which `loopwright targets NAME --json` shows, or by the path of a file with it, that
+// has a '/' or ends in ".json". An NPU's may also be a configuration as `npu_sim` takes it.
 struct Target;
-absl::StatusOr<std::shared_ptr<const Target>> load_target(std::string_view name_or_json);
+absl::StatusOr<std::shared_ptr<const Target>> load_target(std::string_view given);
 
 struct TaskOptions {
-  std::string target = "host";             // a name
+  std::string target = "host";             // as load_target() takes it
   int threads = 0;                         // 0: every processor that this process may use
   const std::vector<std::string>* const_names = nullptr;  // as load_workload() takes them
   bool winograd = false;                   // schedules may use Winograd's algorithm, whose rounding

@@ -9,6 +9,7 @@
 #include "src/api/task.h"
 #include "src/api/words.h"
 #include "src/base/check.h"
+#include "src/base/files.h"
 #include "src/base/message.h"
 #include "src/base/parallel_pool.h"
 #include "src/expr/language/text.h"
@@ -78,10 +79,20 @@ const Nest& Task::start() const { return parts_->start; }
 const Key& Task::key() const { return parts_->key; }
 const WorkloadRow& Task::workload() const { return parts_->workload; }
 
-absl::StatusOr<std::shared_ptr<const Target>> load_target(std::string_view name_or_json) {
-  const bool is_json = name_or_json.starts_with("{");
-  ASSIGN_OR_RETURN(Target target,
-                   is_json ? parse_target(name_or_json) : find_target(name_or_json));
+namespace {
+
+absl::StatusOr<Target> named_target(std::string_view given) {
+  if (given.starts_with("{")) return parse_target(given);
+  const bool is_path = given.find('/') != std::string_view::npos || given.ends_with(".json");
+  if (!is_path) return find_target(given);
+  ASSIGN_OR_RETURN(const std::string text, read_file(std::string(given)));
+  return parse_target(text, given);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Target>> load_target(std::string_view given) {
+  ASSIGN_OR_RETURN(Target target, named_target(given));
   return std::make_shared<const Target>(std::move(target));
 }
 
@@ -92,13 +103,12 @@ absl::StatusOr<Task> make_task(const std::vector<std::string>& words, const Task
 
 absl::StatusOr<Task> make_task(Program program, const std::string& words,
                                const TaskOptions& options) {
-  absl::StatusOr<Target> target = find_target(options.target);
+  absl::StatusOr<std::shared_ptr<const Target>> target = load_target(options.target);
   if (!target.ok()) {
     return absl::InvalidArgumentError(target.status().message());  // the request names it
   }
   ASSIGN_OR_RETURN(Task::Parts parts,
-                   make_parts(std::move(program), words,
-                              std::make_shared<const Target>(*std::move(target)), options.threads));
+                   make_parts(std::move(program), words, *std::move(target), options.threads));
   const Objective objective = options.winograd ? Objective::kTimeWinograd : Objective::kTime;
   parts.key.objective = std::string(objective_name(objective));
   parts.start.winograd = allows_winograd(objective);

@@ -90,7 +90,7 @@ void add_workload(CliArguments app, WorkloadOptions* options, bool required) {
   CliArgument words = app.add_option("workload", options->words,
                                       "NAME[:OP] and overrides: matmul M=512, my.te:dense_relu");
   if (required) words.required();
-  app.add_option("--target", options->target, "host, or a name that `targets` lists")
+  app.add_option("--target", options->target, "host, a name that `targets` lists, or a file's")
       .capture_default_str();
   app.add_option("--threads", options->threads, "of the kernel (default: all cores)")
       .between(1, 4096);

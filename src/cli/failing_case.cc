@@ -15,6 +15,14 @@
 namespace lw {
 namespace {
 
+// What load_target() makes it of: the name, or all of a machine that a file described.
+std::string given_as(const Target& target) {
+  if (target.name == "host") return target.name;
+  const absl::StatusOr<Target> named = find_target(target.name);
+  const bool is_named = named.ok() && to_text(*named) == to_text(target);
+  return is_named ? target.name : to_text(target);
+}
+
 constexpr double kRepeatSeconds = 600;     // a check of a kernel never takes that long
 
 absl::StatusOr<std::string> read_text(const std::filesystem::path& file) {
@@ -55,7 +63,7 @@ absl::Status write_failing_cases(const Task& task, const std::vector<FailureClas
     }
     const Measurement& example = failure.example;
     const Json facts = {{"workload", task.workload().source_words},
-                        {"target", task.target()->name},
+                        {"target", given_as(*task.target())},
                         {"threads", task.threads()},
                         {"winograd", task.start().winograd},
                         {"seed", seed},

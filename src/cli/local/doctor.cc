@@ -33,8 +33,9 @@ Table as_table(const DoctorReport& report) {
 }
 
 absl::StatusOr<int> run_doctor(const DoctorOptions& options) {
-  absl::StatusOr<Target> target = find_target(options.target);
-  if (!target.ok()) return absl::InvalidArgumentError(target.status().message());
+  absl::StatusOr<std::shared_ptr<const Target>> named = load_target(options.target);
+  if (!named.ok()) return absl::InvalidArgumentError(named.status().message());
+  const std::shared_ptr<const Target> target = *named;
   ASSIGN_OR_RETURN(const Target host, find_target("host"));
   const std::string missing = missing_feature(*target, host);
   if (!missing.empty()) return absl::NotFoundError(concat("this machine lacks ", missing));

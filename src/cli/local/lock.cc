@@ -141,7 +141,7 @@ Action declare_lock(CliArguments app) {
   app.add_option("requests", options->requests, "files: suites, or lines of a workload's words")
       .required();
   app.add_option("-o,--output", options->target_path, "the lock file").required();
-  app.add_option("--target", options->workload.target, "host, or a name that `targets` lists")
+  app.add_option("--target", options->workload.target, "host, a name that `targets` lists, or a file's")
       .capture_default_str();
   app.add_option("--threads", options->workload.threads, "of the kernels (default: all cores)")
       .between(1, 4096);

@@ -1,0 +1,60 @@
+// The list of targets, and targets that a user brings.
+#include "src/npu/config.h"
+#include "tests/support/cli_fixture.h"
+
+namespace lw {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kTiny[] = "matmul M=24 N=40 K=16 --threads 1";
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_F(CliTest, TargetsOfAnotherFamilyAreListedAndShown) {
+  const std::string list = cli("targets").out;
+  EXPECT_TRUE(contains(list, "array")) << list;
+  EXPECT_TRUE(contains(list, "32x32")) << list;
+  const json npu = cli("targets npu_mid32 --json").json();
+  EXPECT_EQ(npu["family"], "npu");
+  EXPECT_EQ(npu["mx.R"], 32);
+  for (const json& entry : cli("targets --json").json()) {
+    if (entry["family"] != "npu") continue;
+    EXPECT_EQ(entry["runs_here"], false);
+    EXPECT_EQ(entry["emulated_here"], false);
+  }
+}
+
+TEST_F(CliTest, TargetsAreReadFromFiles) {
+  const json shown = cli("targets x86_avx2 --json").json();
+  write("mine.json", shown.dump());
+  EXPECT_EQ(cli("targets mine.json --json").json(), shown);
+  EXPECT_EQ(cli("show --stage nest --target mine.json " + std::string(kTiny)).code, 0);
+  // As npu_sim takes it.
+  const npu::Config mid32 = *npu::find_config("mid32");
+  write("my_npu.json", npu::print_config(mid32));
+  EXPECT_EQ(cli("targets my_npu.json --json").json(), cli("targets npu_mid32 --json").json());
+  npu::Config wrong = mid32;
+  wrong.dram.page = 1000;
+  write("my_npu.json", npu::print_config(wrong));
+  const CliRun refused = cli("tune --target my_npu.json " + std::string(kTiny));
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_TRUE(contains(refused.err, "my_npu.json: dram.page: a power of two, not 1000"))
+      << refused.err;
+  EXPECT_TRUE(contains(cli("targets gone.json").err, "gone.json"));
+}
+
+TEST_F(CliTest, WhatNeedsSchedulesForAnNpuSaysThatThereAreNone) {
+  for (const char* command : {"tune", "show --stage nest", "run", "export -o out"}) {
+    const CliRun refused = cli(std::string(command) + " --target npu_mid32 " + kTiny);
+    EXPECT_NE(refused.code, 0) << command;
+    EXPECT_TRUE(contains(refused.err, "no schedules are made yet for targets of the family 'npu'"))
+        << command << refused.err;
+  }
+  EXPECT_TRUE(contains(cli("doctor --target npu_mid32").err, "lacks npu"));
+}
+
+}  // namespace
+}  // namespace lw
