@@ -15,9 +15,9 @@
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/base/parallel_pool.h"
+#include "src/measure/cpu/emulator.h"
 #include "src/measure/local.h"
 #include "src/measure/memory.h"
-#include "src/measure/workers/emulator.h"
 #include "src/search/null_measurer.h"
 
 namespace lw {

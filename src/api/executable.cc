@@ -6,10 +6,10 @@
 #include "src/base/parallel_pool.h"
 #include "src/build/build.h"
 #include "src/expr/reference/interpret.h"
+#include "src/measure/cpu/emulator.h"
 #include "src/measure/machine/processors.h"
 #include "src/measure/run/guarded.h"
 #include "src/measure/run/runner.h"
-#include "src/measure/workers/emulator.h"
 
 namespace lw {
 namespace {

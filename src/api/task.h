@@ -37,7 +37,7 @@ absl::StatusOr<Program> reload_program(const WorkloadRow& row);
 absl::Status check_measurable(const Program& program, double present);
 
 // Where the task's kernels can run: in this process, or, being for another architecture, under an
-// emulator (measure/workers/emulator.h), where they are verified but their times are estimates. Errors as
+// emulator (measure/cpu/emulator.h), where they are verified but their times are estimates. Errors as
 // check_runs_here's; kNotFound also says what the emulator lacks.
 enum class RunsOn { kHost, kEmulator };
 absl::StatusOr<RunsOn> find_device(const Task& task);

@@ -10,13 +10,15 @@
 
 namespace lw {
 
-// What finalists are judged by, measured in the same minute.
+// What finalists are judged by, of the same minute where it is measured. A device that computes its
+// times has counted its own bounds.
 std::optional<Limits> MeasureClient::limits_now() const {
+  if (clock() == Clock::kExact) return std::nullopt;
   const std::vector<int> mine = allowed_cpus();
   pin_to(bench_->measuring);
   const Work work = count_work(*bench_->program);
   const absl::StatusOr<Limits> limits =
-      bench_->emulator
+      clock() == Clock::kNone
           ? nominal_limits(*bench_->program, work, *bench_->target, bench_->options.threads)
           : measure_limits(*bench_->program, work, *bench_->target, bench_->options.threads);
   pin_to(mine);
@@ -24,10 +26,16 @@ std::optional<Limits> MeasureClient::limits_now() const {
 }
 
 std::vector<Outcome> MeasureClient::interleave(const std::vector<Built>& built, int rounds) {
-  std::vector<Outcome> outcomes(built.size());
-  for (size_t i = 0; i < built.size(); ++i) {
-    outcomes[i].ticket = built[i].candidate.ticket;
-    outcomes[i].build_s = built[i].build_s;
+  std::vector<Outcome> outcomes;
+  if (clock() != Clock::kSampled) {        // nobody's time depends on when it is taken
+    const std::optional<Limits> limits = limits_now();
+    for (const Built& one : built) outcomes.push_back(measure(one, /*verify=*/true, limits));
+    return outcomes;
+  }
+  for (const Built& one : built) {
+    Outcome& outcome = outcomes.emplace_back();
+    outcome.ticket = one.candidate.ticket;
+    outcome.build_s = one.build_s;
   }
   usage_ = TimedUsage();
   hygiene_.begin(measurer_.pid());  // finalists are compared with each other, however slow it is
@@ -41,11 +49,7 @@ std::vector<Outcome> MeasureClient::interleave(const std::vector<Built>& built, 
   }
   hygiene_.end(measurer_.pid());
   const std::optional<Limits> limits = limits_now();
-  for (Outcome& outcome : outcomes) {
-    Environment facts = environment(outcome);
-    facts.limits = limits;
-    outcome.environment = to_json(facts);
-  }
+  for (Outcome& outcome : outcomes) outcome.environment = to_json(environment(outcome, limits));
   measurer_.ask(kUnloadAll, "", kLoadTimeout, "unloading");
   return outcomes;
 }
@@ -64,25 +68,22 @@ bool MeasureClient::compare(const std::vector<Built>& built, const std::vector<i
   for (int slot : slots) {
     Outcome& outcome = (*outcomes)[static_cast<size_t>(slot)];
     const Built& one = built[static_cast<size_t>(slot)];
-    const bool timed = !bench_->emulator || estimate_only(one, &outcome);
-    if (timed && load(one, slot, &outcome)) run_and_check(slot, kUniform, &outcome);
+    if (load(one, slot, &outcome)) run_and_check(slot, kUniform, &outcome);
     if (failed(slot)) return false;
   }
-  if (!bench_->emulator) {
-    const Answer answer = take_samples(slots, rounds, outcomes);
-    if (!answer.ok) {
-      find_culprit(built, slots, rounds, answer, outcomes);
-      return false;
-    }
+  const Answer answer = take_samples(slots, rounds, outcomes);
+  if (!answer.ok) {
+    find_culprit(built, slots, rounds, answer, outcomes);
+    return false;
   }
   // As after any timing: each must still compute, at what it claims to cost.
   for (int slot : slots) {
     Outcome& outcome = (*outcomes)[static_cast<size_t>(slot)];
-    const bool weighed = bench_->emulator || weighed_from_outside(slot, &outcome);
-    if (weighed && run_on_others(slot, &outcome)) outcome.verified = points_known_;
+    if (weighed_from_outside(slot, &outcome) && run_on_others(slot, &outcome)) {
+      outcome.verified = points_known_;
+    }
     if (failed(slot)) return false;
   }
-  if (bench_->emulator) return true;
   for (int slot : slots) settle(&(*outcomes)[static_cast<size_t>(slot)]);
   return true;
 }
@@ -129,18 +130,19 @@ Answer MeasureClient::take_samples(const std::vector<int>& slots, int rounds,
   double sum_s = 0;
   bool plausible = true;
   for (int slot : slots) {
-    Outcome& outcome = (*outcomes)[static_cast<size_t>(slot)];
-    outcome.inner = reader.get<int64_t>();
-    outcome.samples_us.resize(static_cast<size_t>(rounds));
-    for (double& us : outcome.samples_us) {
-      us = reader.get<double>();
-      plausible = plausible && us > 0 && us >= least_us_ && outcome.inner >= 1;
-      sum_s += us * 1e-6 * static_cast<double>(outcome.inner);
+    Samples samples = get_samples(&reader);
+    samples.us.resize(static_cast<size_t>(rounds));  // those that are missing are 0
+    for (double us : samples.us) {
+      plausible = plausible && us > 0 && us >= least_us_ && samples.inner >= 1;
+      sum_s += us * 1e-6 * static_cast<double>(samples.inner);
     }
+    Outcome& outcome = (*outcomes)[static_cast<size_t>(slot)];
+    outcome.inner = samples.inner;
+    outcome.samples_us = std::move(samples.us);
     summarize(&outcome);
     outcome.measure_s = wall_s / n;
+    usage_ = samples.usage;
   }
-  usage_ = reader.get<TimedUsage>();
   plausible = plausible && reader.ok() && sum_s <= wall_s;
   if (plausible) return answer;
   return {false, Verdict::kDeviceUnhealthy, "samples do not add up", ""};

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "schedules/targets/target.h"
 #include "src/base/check.h"
+#include "src/measure/cpu/devices.h"
 #include "src/measure/workers/workbench.h"
 
 namespace lw {
@@ -38,7 +39,7 @@ absl::StatusOr<std::unique_ptr<Measurer>> make_emulated_measurer(const Program& 
   LocalOptions mine = options;
   if (mine.run_timeout_s == LocalOptions().run_timeout_s) mine.run_timeout_s = kEmulatedRunTimeout;
   ASSIGN_OR_RETURN(std::unique_ptr<Workbench> bench,
-                   make_workbench(program, target, mine, std::move(emulator)));
+                   make_workbench(program, target, mine, emulated_driver(std::move(emulator))));
   return start_measurer(std::move(bench));
 }
 

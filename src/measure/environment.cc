@@ -1,5 +1,7 @@
 #include "src/measure/environment.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -18,6 +20,17 @@ std::string limits_json(const Limits& limits) {
                                {kInstructions, limits.instructions}};
   const std::string text = json.dump();
   return text.substr(1, text.size() - 2);
+}
+
+// Whole numbers as such.
+std::string counters_json(const std::vector<std::pair<std::string, double>>& counters) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const auto& [name, value] : counters) {
+    const bool whole = std::fabs(value) < 1e15 && value == std::floor(value);
+    if (whole) json[name] = static_cast<int64_t>(value);
+    else json[name] = value;
+  }
+  return json.dump();
 }
 
 std::optional<Limits> parse_limits(const nlohmann::json& json) {
@@ -44,6 +57,10 @@ std::string to_json(const Environment& e) {
     text = absl::StrFormat(
         "{\"emulated\":true,\"emulator\":\"%s\",\"estimated\":true,\"threads\":%d", e.emulator,
         e.threads);
+  } else if (!e.simulator.empty()) {
+    text = absl::StrFormat("{\"simulated\":true,\"simulator\":\"%s\",\"isolation\":%s", e.simulator,
+                           e.isolation);
+    if (!e.counters.empty()) absl::StrAppend(&text, ",\"counters\":", counters_json(e.counters));
   } else {
     text = absl::StrFormat(
         "{\"cache\":\"%s\",\"cpus\":[%s],\"parted\":%s,\"threads\":%d,\"timer_ns\":%.0f,%s,"
@@ -67,6 +84,11 @@ Environment parse_environment(std::string_view text) {
   if (!json.is_object()) return environment;
   if (const auto error = json.find("error"); error != json.end()) environment.error = error->dump();
   environment.limits = parse_limits(json);
+  if (const auto counters = json.find("counters"); counters != json.end() && counters->is_object()) {
+    for (const auto& [name, value] : counters->items()) {
+      if (value.is_number()) environment.counters.emplace_back(name, value.get<double>());
+    }
+  }
   return environment;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/measure/machine/limits.h"
@@ -14,13 +15,14 @@ namespace lw {
 
 struct Environment {
   int threads = 1;
-  std::string emulator;                    // "": it ran on this machine, of which:
+  std::string emulator, simulator;         // both "": it ran on this machine, of which:
   Cache cache = Cache::kWarm;
   std::vector<int> cpus;                   // that measured
   bool parted = false;                     // others built meanwhile
   double timer_ns = 0;                     // resolution
   std::string hygiene;                     // members: Hygiene::json(), Hygiene::constant_json()
-  std::string isolation;                   // an object: Isolation::json()
+  std::string isolation;                   // an object: Isolation::json(); of a simulator's too
+  std::vector<std::pair<std::string, double>> counters;  // of a simulator
 
   std::string oracle;                      // why an oracle is missing; "": none is
   std::string error;                       // an object: error_json(); "": every element is equal
@@ -28,7 +30,7 @@ struct Environment {
 };
 
 std::string to_json(const Environment& environment);
-// Its `error` and `limits`: what is asked of it again. Nothing of a text that is none, and no
+// Its `error`, `limits` and `counters`: what is asked of it again. Nothing of a text that is none, and no
 // limits of one from before instructions were measured, so that they are measured again.
 Environment parse_environment(std::string_view text);
 

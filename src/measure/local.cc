@@ -19,6 +19,7 @@
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
+#include "src/measure/cpu/devices.h"
 #include "src/measure/measure_client.h"
 #include "src/search/retry.h"
 
@@ -83,8 +84,8 @@ class LocalMeasurer : public Measurer {
     return of_our_kind(std::exchange(done_, {}));
   }
 
-  bool wants_quiet() const override { return !bench_->parted(); }
-  TimeKind time_kind() const override { return bench_->time_kind(); }
+  bool wants_quiet() const override { return bench_->wants_quiet(); }
+  TimeKind time_kind() const override { return bench_->driver.time_kind; }
 
   void cancel() override {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -242,10 +243,10 @@ class LocalMeasurer : public Measurer {
     for (size_t k = 0; k < members.size(); ++k) group.outcomes[members[k]] = std::move(outcomes[k]);
   }
 
-  // Apart, everybody works at once. REQUIRES (both): the lock is held.
-  bool may_build() const { return bench_->parted() || (!measuring_ && built_.size() < kBatch); }
+  // Where nobody is disturbed, everybody works at once. REQUIRES (both): the lock is held.
+  bool may_build() const { return !wants_quiet() || (!measuring_ && built_.size() < kBatch); }
   bool may_measure() const {
-    return bench_->parted() || (building_ == 0 && (to_build_.empty() || built_.size() >= kBatch));
+    return !wants_quiet() || (building_ == 0 && (to_build_.empty() || built_.size() >= kBatch));
   }
 
   const std::unique_ptr<Workbench> bench_;
@@ -268,7 +269,8 @@ class LocalMeasurer : public Measurer {
 absl::StatusOr<std::unique_ptr<Measurer>> make_local_measurer(const Program& program,
                                                               const Target& target,
                                                               const LocalOptions& options) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Workbench> bench, make_workbench(program, target, options));
+  ASSIGN_OR_RETURN(std::unique_ptr<Workbench> bench,
+                   make_workbench(program, target, options, host_driver()));
   return start_measurer(std::move(bench));
 }
 
@@ -276,14 +278,12 @@ absl::StatusOr<std::unique_ptr<Measurer>> start_measurer(std::unique_ptr<Workben
   Workbench* shared = bench.get();
   Zygote::Main main = [shared](int role, int socket, const Isolation& isolation) {
     if (role >= kBuilder) builder_main(*shared, 1 + role - kBuilder, socket, isolation);
-    if (role == kMeasurer && shared->emulator) emulated_main(*shared, socket);
-    if (role == kMeasurer && !shared->emulator) measurer_main(*shared, socket, isolation);
+    if (role == kMeasurer) device_main(*shared, socket, isolation);
     if (role == kPreparer) preparer_main(*shared, socket, isolation);
   };
-  // An emulated kernel runs inside the emulator, which the workers must be able to start.
-  const bool shut_in = !bench->emulator.has_value();
   ASSIGN_OR_RETURN(std::unique_ptr<Zygote> zygote,
-                   Zygote::start(main, descriptors(*bench), bench->options.isolation, shut_in));
+                   Zygote::start(main, descriptors(*bench), bench->options.isolation,
+                                 bench->driver.shut_in));
   return std::make_unique<LocalMeasurer>(std::move(bench), std::move(zygote));
 }
 

@@ -10,6 +10,7 @@
 #include "src/measure/measure_client.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <thread>
@@ -29,6 +30,7 @@ namespace {
 
 constexpr double kSetupTimeout = 120;  // filling inputs: far more than any size takes
 constexpr int kCallsOutside = 5;
+constexpr size_t kMostSamples = 1000;   // more have not been asked for
 constexpr double kInterpretedOperations =
     2e7;  // above this the interpreter is too slow for all points
 
@@ -130,7 +132,7 @@ void MeasureClient::run_reference(const std::string& artifact) {
     const Answer answer =
         measurer_.ask(kRunOnce, Writer().put<int32_t>(0).put<int32_t>(kIntegers).bytes(),
                       std::max(bench_->options.oracle_budget_s,
-                               bench_->emulator ? bench_->options.run_timeout_s : 0),
+                               clock() == Clock::kNone ? bench_->options.run_timeout_s : 0),
                       "running the reference kernel");
     if (answer.ok) {
       const std::vector<const std::byte*> data = output_data(*bench_, kIntegers);
@@ -159,8 +161,8 @@ bool MeasureClient::load(const Built& built, int slot, Outcome* outcome) {
   return answer.ok || fail(answer, outcome);
 }
 
-// An emulator's clock says nothing about the processor: the time is the cost model's.
-bool MeasureClient::estimate_only(const Built& built, Outcome* outcome) const {
+// Where the device has no clock the time is the cost model's.
+bool MeasureClient::estimate(const Built& built, Outcome* outcome) const {
   const double us = built.candidate.draft_us;
   if (!(us > 0)) {
     outcome->verdict = Verdict::kBuildError;
@@ -174,7 +176,8 @@ bool MeasureClient::estimate_only(const Built& built, Outcome* outcome) const {
 
 bool MeasureClient::time(const Built& built, int slot, Outcome* outcome) {
   TimingPlan plan;
-  plan.incumbent_us = built.candidate.race ? built.candidate.incumbent_us : 0;
+  const bool races = built.candidate.race && clock() == Clock::kSampled;
+  plan.incumbent_us = races ? built.candidate.incumbent_us : 0;
   plan.cold = bench_->options.cache == Cache::kCold;
   if (built.candidate.effort > 1) {
     plan.max_samples = 30;
@@ -194,28 +197,31 @@ bool MeasureClient::time(const Built& built, int slot, Outcome* outcome) {
 // that passed here.
 bool MeasureClient::parse_times(const std::string& payload, double wall_s, Outcome* outcome) {
   Reader reader(payload);
-  const double inside_s = reader.get<double>();
-  outcome->inner = reader.get<int64_t>();
-  const bool raced_out = reader.get<bool>();
-  outcome->samples_us.resize(std::min<uint64_t>(reader.get<uint64_t>(), 1000));
+  Samples samples = get_samples(&reader);
   double sum_s = 0;
-  for (double& us : outcome->samples_us) {
-    us = reader.get<double>();
-    sum_s += us * 1e-6 * static_cast<double>(outcome->inner);
-    if (!(us > 0)) outcome->samples_us.clear();
-    if (outcome->samples_us.empty()) break;
+  bool plausible = reader.ok() && samples.inner >= 1 && !samples.us.empty() &&
+                   samples.us.size() <= kMostSamples;
+  for (double us : samples.us) {
+    plausible = plausible && us > 0 && std::isfinite(us);
+    sum_s += us * 1e-6 * static_cast<double>(samples.inner);
   }
-  usage_ = reader.get<TimedUsage>();
-  if (!reader.ok() || outcome->samples_us.empty() || outcome->inner < 1 || !(sum_s <= inside_s) ||
-      !(inside_s <= wall_s)) {
+  // What is computed lasts as long as it says, however long it takes to compute it, and no kernel can
+  // forge it.
+  const bool sampled = clock() == Clock::kSampled;
+  const bool fits = sum_s <= samples.inside_s && samples.inside_s <= wall_s;
+  if (!plausible || (sampled && !fits)) {
     return forged(absl::StrFormat("samples of %.6f s in a request of %.6f s", sum_s, wall_s),
                   outcome);
   }
+  usage_ = samples.usage;
+  counters_ = std::move(samples.counters);
+  outcome->inner = samples.inner;
+  outcome->samples_us = std::move(samples.us);
   summarize(outcome);
-  if (!(outcome->time_us >= least_us_)) {
+  if (sampled && !(outcome->time_us >= least_us_)) {
     return forged(describe_impossible(outcome->time_us, least_us_), outcome);
   }
-  if (raced_out) outcome->detail = "raced out";
+  if (samples.raced_out) outcome->detail = "raced out";
   return true;
 }
 
@@ -290,50 +296,64 @@ void MeasureClient::settle(Outcome* outcome) {
   forget_times(outcome);
 }
 
+// By a clock that others disturb and a kernel may forge.
+void MeasureClient::sample(const Built& built, bool verify, Outcome* outcome) {
+  if (!hygiene_.begin(measurer_.pid())) {
+    outcome->verdict = Verdict::kThrottled;
+    outcome->detail = absl::StrFormat("the reference kernel takes %.1f us instead of %.1f us",
+                                      hygiene_.reference_us(), hygiene_.baseline_us());
+  } else if (load(built, 0, outcome) && time(built, 0, outcome) && check(0, kUniform, outcome)) {
+    if ((verify || outcome->time_us < built.candidate.incumbent_us) &&
+        weighed_from_outside(0, outcome) && run_on_others(0, outcome)) {
+      outcome->verified = points_known_;
+    }
+  }
+  if (outcome->verdict != Verdict::kThrottled) settle(outcome);
+  if (outcome->verdict == Verdict::kDeviceUnhealthy) measurer_.stop();  // it may be the kernel's now
+  hygiene_.end(measurer_.pid());
+}
+
+// A time that is computed is what it is whatever else runs: nothing is waited for, raced, taken in
+// turns or weighed. What is behind its incumbent is not run.
+void MeasureClient::compute(const Built& built, bool verify, Outcome* outcome) {
+  const bool exact = clock() == Clock::kExact;
+  const bool timed = exact ? load(built, 0, outcome) && time(built, 0, outcome)
+                           : estimate(built, outcome);
+  if (timed && (verify || outcome->time_us < built.candidate.incumbent_us) &&
+      (exact || load(built, 0, outcome)) && run_and_check(0, kUniform, outcome) &&
+      run_on_others(0, outcome)) {
+    outcome->verified = points_known_;
+  }
+  if (outcome->verdict != Verdict::kOk) forget_times(outcome);
+}
+
 Outcome MeasureClient::measure(const Built& built) {
+  const Candidate& candidate = built.candidate;
+  return measure(built, candidate.verify || candidate.incumbent_us <= 0, std::nullopt);
+}
+
+Outcome MeasureClient::measure(const Built& built, bool verify,
+                               const std::optional<Limits>& limits) {
   measurer_.renew();
   Outcome outcome;
   const double begin = now();
-  const Candidate& candidate = built.candidate;
-  outcome.ticket = candidate.ticket;
+  outcome.ticket = built.candidate.ticket;
   outcome.build_s = built.build_s;
-  if (bench_->emulator) {
-    const bool wanted = candidate.verify || candidate.incumbent_us <= 0 ||
-                        candidate.draft_us < candidate.incumbent_us;
-    if (estimate_only(built, &outcome) && wanted && load(built, 0, &outcome) &&
-        run_and_check(0, kUniform, &outcome) && run_on_others(0, &outcome)) {
-      outcome.verified = points_known_;
-    }
-    if (outcome.verdict != Verdict::kOk) forget_times(&outcome);
-    outcome.measure_s = now() - begin;
-    outcome.environment = to_json(environment(outcome));
-    return outcome;
-  }
   usage_ = TimedUsage();
-  if (!hygiene_.begin(measurer_.pid())) {
-    outcome.verdict = Verdict::kThrottled;
-    outcome.detail = absl::StrFormat("the reference kernel takes %.1f us instead of %.1f us",
-                                     hygiene_.reference_us(), hygiene_.baseline_us());
-  } else if (load(built, 0, &outcome) && time(built, 0, &outcome) &&
-             check(0, kUniform, &outcome)) {
-    const bool wanted =
-        candidate.verify || candidate.incumbent_us <= 0 || outcome.time_us < candidate.incumbent_us;
-    if (wanted && weighed_from_outside(0, &outcome) && run_on_others(0, &outcome)) {
-      outcome.verified = points_known_;
-    }
-  }
-  if (outcome.verdict != Verdict::kThrottled) settle(&outcome);
-  if (outcome.verdict == Verdict::kDeviceUnhealthy) measurer_.stop();  // it may be the kernel's now
-  hygiene_.end(measurer_.pid());
+  counters_.clear();
+  if (clock() == Clock::kSampled) sample(built, verify, &outcome);
+  else compute(built, verify, &outcome);
   outcome.measure_s = now() - begin;
-  outcome.environment = to_json(environment(outcome));
+  outcome.environment = to_json(environment(outcome, limits));
   return outcome;
 }
 
-Environment MeasureClient::environment(const Outcome& outcome) const {
+Environment MeasureClient::environment(const Outcome& outcome,
+                                       const std::optional<Limits>& limits) const {
   Environment facts;
   facts.threads = bench_->options.threads;
-  if (bench_->emulator) facts.emulator = bench_->emulator->name;
+  if (clock() == Clock::kNone) facts.emulator = bench_->driver.stands_in;
+  if (clock() == Clock::kExact) facts.simulator = bench_->driver.stands_in;
   facts.cache = bench_->options.cache;
   facts.cpus = bench_->measuring;
   facts.parted = bench_->parted();
@@ -341,8 +361,10 @@ Environment MeasureClient::environment(const Outcome& outcome) const {
   facts.hygiene = absl::StrCat(hygiene_.json(usage_, outcome.samples_us), ",",
                                hygiene_.constant_json());
   facts.isolation = isolation_;
+  facts.counters = counters_;
   facts.oracle = oracle_problem_;
   facts.error = error_json(outcome);
+  facts.limits = limits;
   return facts;
 }
 

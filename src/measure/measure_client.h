@@ -3,7 +3,9 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/measure/environment.h"
@@ -32,7 +34,8 @@ class MeasureClient {
   void prepare(const std::function<std::string()>& reference);
 
   Outcome measure(const Built& built);
-  // Outcome i for built[i]: all loaded at once, samples taken in turn.
+  // Outcome i for built[i], each verified: all loaded at once, samples taken in turn; one after the
+  // other where times do not depend on when they are taken (Clock).
   std::vector<Outcome> interleave(const std::vector<Built>& built, int rounds);
 
  private:
@@ -42,7 +45,12 @@ class MeasureClient {
   void interpret_whole();
   void run_reference(const std::string& artifact);
   bool load(const Built& built, int slot, Outcome* outcome);
-  bool estimate_only(const Built& built, Outcome* outcome) const;
+  Clock clock() const { return bench_->driver.clock; }
+  // `verify`: also where it is behind its incumbent.
+  Outcome measure(const Built& built, bool verify, const std::optional<Limits>& limits);
+  void sample(const Built& built, bool verify, Outcome* outcome);
+  void compute(const Built& built, bool verify, Outcome* outcome);
+  bool estimate(const Built& built, Outcome* outcome) const;
   bool time(const Built& built, int slot, Outcome* outcome);
   bool parse_times(const std::string& payload, double wall_s, Outcome* outcome);
   bool run_and_check(int slot, int set, Outcome* outcome);
@@ -56,7 +64,7 @@ class MeasureClient {
                     const Answer& end, std::vector<Outcome>* outcomes);
   Answer take_samples(const std::vector<int>& slots, int rounds, std::vector<Outcome>* outcomes);
   double call_limit_s(double incumbent_us) const;
-  Environment environment(const Outcome& outcome) const;
+  Environment environment(const Outcome& outcome, const std::optional<Limits>& limits) const;
   std::optional<Limits> limits_now() const;
 
   Zygote* zygote_;
@@ -65,7 +73,9 @@ class MeasureClient {
   double least_us_;  // nothing is faster
   Hygiene hygiene_;
   std::string isolation_;  // JSON
-  TimedUsage usage_;       // of the last timed request
+  // Of the last timed request.
+  TimedUsage usage_;
+  std::vector<std::pair<std::string, double>> counters_;
   std::vector<std::vector<std::byte>> expected_;  // whole outputs for kIntegers; empty: unknown
   std::vector<WholeScale> scales_;
   std::map<int, double> growth_;  // of the errors of each slot's kernel

@@ -14,10 +14,10 @@
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/parallel_pool.h"
+#include "src/measure/cpu/emulator.h"
 #include "src/measure/machine/device_lock.h"
 #include "src/measure/machine/hygiene.h"
 #include "src/measure/process/ipc.h"
-#include "src/measure/workers/emulator.h"
 #include "tests/support/agent_fixture.h"
 #include "tests/support/program.h"
 

@@ -8,7 +8,7 @@
 #include "src/agent/ledger.h"
 #include "src/base/log.h"
 #include "src/expr/language/text.h"
-#include "src/measure/workers/emulator.h"
+#include "src/measure/cpu/emulator.h"
 #include "tests/support/agent_fixture.h"
 
 namespace lw {

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "src/agent/ledger.h"
 #include "src/cli/service/service.h"
-#include "src/measure/workers/emulator.h"
+#include "src/measure/cpu/emulator.h"
 #include "src/net/words.h"
 #include "tests/faults/fault_daemon.h"
 #include "tests/support/agent_fixture.h"

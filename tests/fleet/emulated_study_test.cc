@@ -2,7 +2,7 @@
 // an emulated device, submit, and what the commands say about times that nobody measured.
 #include "gmock/gmock.h"
 #include "schedules/targets/target.h"
-#include "src/measure/workers/emulator.h"
+#include "src/measure/cpu/emulator.h"
 #include "tests/fleet/fleet_fixture.h"
 
 namespace lw {

@@ -7,9 +7,9 @@
 #include <map>
 
 #include "src/expr/scalar.h"
+#include "src/measure/cpu/emulator.h"
 #include "src/measure/emulated.h"
 #include "src/measure/run/guarded.h"
-#include "src/measure/workers/emulator.h"
 #include "tests/support/close_results.h"
 #include "tests/support/random_program.h"
 #include "tests/support/scheduled_kernels.h"

@@ -1,6 +1,8 @@
 // The text of an environment: stored, so it stays as it is.
 #include "src/measure/environment.h"
 
+#include <algorithm>
+
 #include "gtest/gtest.h"
 
 namespace lw {
@@ -36,6 +38,20 @@ TEST(Environment, OfAnEmulator) {
   e.emulator = "qemu-aarch64";
   EXPECT_EQ(to_json(e),
             "{\"emulated\":true,\"emulator\":\"qemu-aarch64\",\"estimated\":true,\"threads\":1}");
+}
+
+TEST(Environment, OfASimulator) {
+  Environment e;
+  e.simulator = "npu";
+  e.isolation = "{\"level\":\"none\"}";
+  e.counters = {{"cycles", 1234}, {"busy.mx", 0.5}, {"stall.ld.token", 1e300}};
+  const std::string text = to_json(e);
+  EXPECT_EQ(text,
+            "{\"simulated\":true,\"simulator\":\"npu\",\"isolation\":{\"level\":\"none\"},"
+            "\"counters\":{\"busy.mx\":0.5,\"cycles\":1234,\"stall.ld.token\":1e+300}}");
+  std::vector<std::pair<std::string, double>> sorted = e.counters;
+  std::sort(sorted.begin(), sorted.end());
+  EXPECT_EQ(parse_environment(text).counters, sorted);
 }
 
 TEST(Environment, SaysAgainWhatItIsAskedFor) {

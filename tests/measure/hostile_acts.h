@@ -82,10 +82,12 @@ int worker_socket = -1;  // in a worker: where its harness reads and writes
 }
 
 std::string forged_times(double us) {
+  Samples samples;
+  samples.us.assign(8, us);
+  samples.inside_s = 1e-3;
   Writer writer;
-  writer.put(1e-3).put<int64_t>(1).put(false).put<uint64_t>(8);
-  for (int i = 0; i < 8; ++i) writer.put(us);
-  return writer.put(TimedUsage()).bytes();
+  put_samples(samples, &writer);
+  return writer.bytes();
 }
 
 void say(const std::string& payload, uint64_t tag) {

@@ -3,7 +3,7 @@
 #include "absl/strings/str_join.h"
 #include "schedules/targets/family.h"
 #include "src/cli/commands.h"
-#include "src/measure/workers/emulator.h"
+#include "src/measure/cpu/emulator.h"
 
 namespace lw {
 namespace {

@@ -32,7 +32,8 @@ struct LocalOptions {
   // used in any case.
   IsolationLevel isolation = IsolationLevel::kNone;
   HygieneOptions hygiene;
-  // A code generator that is not in build.h's table, and what loads its artifacts (both or none).
+  // A code generator that is not in build.h's table, and what loads its artifacts where this process
+  // runs them (null: load()).
   const Backend* backend = nullptr;
   Loader load = nullptr;
   Stop stop;  // asked, interleave() waits no more: its outcomes are kWorkerLost

@@ -61,7 +61,8 @@ absl::Status share_points(Workbench& bench) {
 
 void assign_processors(Workbench& bench) {
   std::vector<int> cpus = bench.options.cpus.empty() ? allowed_cpus() : bench.options.cpus;
-  const size_t threads = bench.emulator ? 1 : static_cast<size_t>(bench.options.threads);
+  const bool threaded = bench.driver.clock == Clock::kSampled;
+  const size_t threads = threaded ? static_cast<size_t>(bench.options.threads) : 1;
   if (threads < cpus.size()) {
     bench.measuring = measuring_processors(cpus, static_cast<int>(threads));
     bench.building.assign(cpus.begin(), cpus.end() - static_cast<int64_t>(threads));
@@ -75,13 +76,13 @@ void assign_processors(Workbench& bench) {
 absl::StatusOr<std::unique_ptr<Workbench>> make_workbench(const Program& program,
                                                           const Target& target,
                                                           const LocalOptions& options,
-                                                          std::optional<Emulator> emulator) {
+                                                          DeviceDriver driver) {
   if (options.threads < 1) return absl::InvalidArgumentError("threads must be at least 1");
   std::unique_ptr<Workbench> bench = std::make_unique<Workbench>();
   bench->program = std::make_shared<const Program>(program);
   bench->target = std::make_shared<const Target>(target);
   bench->options = options;
-  bench->emulator = std::move(emulator);
+  bench->driver = std::move(driver);
   bench->backend = options.backend;
   if (bench->backend == nullptr) {
     ASSIGN_OR_RETURN(bench->backend, find_backend(target.architecture));

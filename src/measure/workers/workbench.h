@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +13,7 @@
 #include "src/measure/process/ipc.h"
 #include "src/measure/process/sandbox.h"
 #include "src/measure/run/guarded.h"
-#include "src/measure/workers/emulator.h"
+#include "src/measure/workers/device.h"
 #include "src/measure/workers/options.h"
 #include "src/search/measurer.h"
 #include "tuner_db/time_kind.h"
@@ -41,7 +40,7 @@ struct Workbench {
   std::shared_ptr<const Target> target;
   LocalOptions options;
   const Backend* backend = nullptr;
-  std::optional<Emulator> emulator;      // kernels run under it, and nothing is timed
+  DeviceDriver driver;
   std::vector<Argument> arguments;
   std::vector<Point> points[kInputSets];
   SharedMemory values[kInputSets];       // PointValue per point
@@ -50,8 +49,8 @@ struct Workbench {
   std::vector<int> measuring, building;  // processors; equal when there are not enough to part
 
   bool parted() const { return measuring != building; }
-  // An emulator's clock says nothing about the processor: times are the cost model's.
-  TimeKind time_kind() const { return emulator ? TimeKind::kEstimated : TimeKind::kMeasured; }
+  // A computation of others beside a measurement would show in its times.
+  bool wants_quiet() const { return !parted() && driver.clock != Clock::kExact; }
   ControlPage* control_page(int i) const {
     return reinterpret_cast<ControlPage*>(control.data()) + i;
   }
@@ -63,7 +62,7 @@ struct Workbench {
 absl::StatusOr<std::unique_ptr<Workbench>> make_workbench(const Program& program,
                                                           const Target& target,
                                                           const LocalOptions& options,
-                                                          std::optional<Emulator> emulator = {});
+                                                          DeviceDriver driver);
 
 // Forks the workers and starts the line (local.cc).
 absl::StatusOr<std::unique_ptr<Measurer>> start_measurer(std::unique_ptr<Workbench> bench);
@@ -86,8 +85,7 @@ std::vector<int> descriptors(const Workbench& bench);
 // The workers' main functions; they return when the parent is gone.
 enum WorkerRole : int { kMeasurer, kPreparer, kBuilder };  // kBuilder + i: the i-th of them
 void builder_main(const Workbench& bench, int page, int socket, const Isolation& isolation);
-void measurer_main(Workbench& bench, int socket, const Isolation& isolation);
-void emulated_main(Workbench& bench, int socket);  // where there is an emulator, the measurer's
+void device_main(Workbench& bench, int socket, const Isolation& isolation);  // the measurer's
 void preparer_main(const Workbench& bench, int socket, const Isolation& isolation);
 
 // No worker burns more of each processor than this, whatever becomes of the parent; long before,
@@ -103,11 +101,10 @@ enum MessageType : uint32_t {
   kBuild,       // {kernel text} -> {artifact}
   kLoad,        // {int32 slot, artifact} -> {}; replaces what was there
   kUnloadAll,   // {} -> {}
-  kTime,        // {int32 slot, TimingPlan} -> {Timing's fields, double seconds inside, TimedUsage}
+  kTime,        // {int32 slot, TimingPlan} -> {put_samples()'s}
   kRunOnce,     // {int32 slot, int32 set} -> {}
   kRunAgain,    // {int32 slot, int32 set} -> {}: with nothing done before or checked after
-  kInterleave,  // {int32 n, n slots, int32 rounds, TimingPlan} -> {n times: int64 inner, rounds
-                // doubles, TimedUsage of all}
+  kInterleave,  // {int32 n, n slots, int32 rounds, TimingPlan} -> {n times put_samples()'s}
   kFill,        // {int32 set} -> {}: the inputs
   kEvaluate,    // {int32 set, int64 begin, int64 end, double budget_s} -> {}: the points
   kInterpret,   // {int32 set} -> {string per output}: the whole outputs

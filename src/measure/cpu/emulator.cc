@@ -1,6 +1,6 @@
 // One process for each job: what a kernel did to it cannot reach the next. Starting qemu and the
 // static runner takes about 10 ms, less than most kernels take under emulation.
-#include "src/measure/workers/emulator.h"
+#include "src/measure/cpu/emulator.h"
 
 #include <errno.h>
 #include <fcntl.h>

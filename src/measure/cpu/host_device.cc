@@ -1,11 +1,8 @@
-// The measurer's process: loads machine code and runs it on prepared tensors. Long-lived; it
-// survives nothing by itself: a crash, a hang or a wild write ends this process and the parent
-// forks another.
+// This machine's processors: loads machine code into the device's process and runs it on prepared
+// tensors.
 //
 // The tensors are mapped here between guard pages, inputs read-only; the mappings inherited from
 // the parent are given up first, so no address in this process can change an input or an oracle.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -13,12 +10,12 @@
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
+#include "src/measure/cpu/devices.h"
 #include "src/measure/machine/hygiene.h"
 #include "src/measure/process/sandbox.h"
 #include "src/measure/run/runner.h"
 #include "src/measure/run/timing.h"
 #include "src/measure/workers/workbench.h"
-#include "src/measure/workers/worker_loop.h"
 
 namespace lw {
 namespace {
@@ -53,9 +50,9 @@ void set_floating_point_mode(uint32_t mode) {
 
 const uint32_t kUsualMode = floating_point_mode();
 
-class Harness {
+class HostDevice : public Device {
  public:
-  explicit Harness(Workbench& bench)
+  explicit HostDevice(Workbench& bench)
       : bench_(bench),
         page_(bench.control_page(0)),
         pool_(bench.options.threads, bench.measuring) {
@@ -80,31 +77,80 @@ class Harness {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::string> answer(const Message& request) {
-    Reader reader(request.payload);
-    switch (request.type) {
-      case kLoad: return load_slot(reader);
-      case kUnloadAll: slots_.clear(); return "";
-      case kTime: return time(reader);
-      case kRunOnce: return run_once(reader);
-      case kRunAgain: return run_again(reader);
-      case kInterleave: return interleave(reader);
-      default: return absl::InvalidArgumentError("unknown request");
-    }
-  }
-
- private:
-  absl::StatusOr<std::string> load_slot(Reader& reader) {
-    const int slot = reader.get<int32_t>();
+  absl::Status load(int slot, const Artifact& artifact) override {
     slots_.erase(slot);
-    ASSIGN_OR_RETURN(const Artifact artifact, parse_artifact(reader.get_string()));
     ParallelPool* pool = bench_.options.threads > 1 ? &pool_ : nullptr;
     ASSIGN_OR_RETURN(slots_[slot], Runner::create(artifact, pool, bench_.options.memory_limit_bytes,
                                                   bench_.options.load));
     slots_[slot]->poison();
-    return "";
+    return absl::OkStatus();
   }
 
+  void unload_all() override { slots_.clear(); }
+
+  absl::Status run(int slot, int set) override {
+    if (slots_.count(slot) > 0) slots_[slot]->poison();
+    ASSIGN_OR_RETURN(Runner * runner, ready(slot, set));
+    if (runner->run(pointers_[set].data()) != 0) {
+      return absl::FailedPreconditionError("the kernel refused its context");
+    }
+    return unspoiled(*runner);
+  }
+
+  absl::Status run_again(int slot, int set) override {
+    const std::map<int, std::unique_ptr<Runner>>::iterator it = slots_.find(slot);
+    if (it == slots_.end() || it->second == nullptr) return absl::NotFoundError("nothing loaded");
+    if (it->second->run(pointers_[set].data()) == 0) return absl::OkStatus();
+    return absl::FailedPreconditionError("the kernel refused its context");
+  }
+
+  absl::StatusOr<Samples> time(int slot, const TimingPlan& plan) override {
+    ASSIGN_OR_RETURN(Runner * runner, ready(slot, kUniform));
+    const TimedUsage before = usage_so_far();
+    const double begin = now();
+    Timing t = time_call(timed(runner, kUniform), plan);
+    Samples samples;
+    samples.inside_s = now() - begin;
+    samples.usage = usage_so_far() - before;
+    if (!t.ok) return absl::FailedPreconditionError("the kernel refused its context");
+    RETURN_IF_ERROR(unspoiled(*runner));
+    samples.us = std::move(t.samples_us);
+    samples.inner = t.inner;
+    samples.raced_out = t.raced_out;
+    return samples;
+  }
+
+  // Round by round, one sample of each: drifts of clock and load hit all alike.
+  absl::StatusOr<std::vector<Samples>> interleave(const std::vector<int>& slots, int rounds,
+                                                  const TimingPlan& plan) override {
+    std::vector<Samples> all(slots.size());
+    std::vector<Timed> calls;
+    std::vector<Runner*> runners;
+    for (size_t i = 0; i < slots.size(); ++i) {
+      ASSIGN_OR_RETURN(Runner * runner, ready(slots[i], kUniform));
+      runners.push_back(runner);
+      calls.push_back(timed(runner, kUniform));
+      const double warm_us = take_sample(calls.back(), 1, plan.cold);
+      const double again_us = take_sample(calls.back(), 1, plan.cold);
+      if (warm_us < 0 || again_us < 0) return absl::FailedPreconditionError("refused its context");
+      all[i].inner = inner_repeats(again_us * 1e-6, plan);
+    }
+    const TimedUsage before = usage_so_far();
+    for (int r = 0; r < rounds; ++r) {
+      for (size_t k = 0; k < slots.size(); ++k) {
+        // Every other round backwards: nobody always runs behind the same neighbour.
+        const size_t i = r % 2 == 0 ? k : slots.size() - 1 - k;
+        describe(*runners[i], kUniform);
+        if (!plan.cold) calls[i].call();  // the neighbour's data leave the caches untimed
+        all[i].us.push_back(take_sample(calls[i], all[i].inner, plan.cold));
+      }
+    }
+    const TimedUsage usage = usage_so_far() - before;
+    for (Samples& samples : all) samples.usage = usage;
+    return all;
+  }
+
+ private:
   // Makes the slot's kernel ready to run on `set`, and the control page ready to explain its crash.
   absl::StatusOr<Runner*> ready(int slot, int set) {
     const std::map<int, std::unique_ptr<Runner>>::iterator it = slots_.find(slot);
@@ -163,81 +209,6 @@ class Harness {
     return absl::DataLossError("changed the floating-point environment");
   }
 
-  absl::StatusOr<std::string> time(Reader& reader) {
-    const int slot = reader.get<int32_t>();
-    const TimingPlan plan = reader.get<TimingPlan>();
-    ASSIGN_OR_RETURN(Runner * runner, ready(slot, kUniform));
-    const TimedUsage before = usage_so_far();
-    const double begin = now();
-    const Timing t = time_call(timed(runner, kUniform), plan);
-    const double inside_s = now() - begin;
-    const TimedUsage usage = usage_so_far() - before;
-    if (!t.ok) return absl::FailedPreconditionError("the kernel refused its context");
-    RETURN_IF_ERROR(unspoiled(*runner));
-    Writer writer;
-    writer.put(inside_s).put(t.inner).put(t.raced_out).put<uint64_t>(t.samples_us.size());
-    for (double us : t.samples_us) writer.put(us);
-    return writer.put(usage).bytes();
-  }
-
-  absl::StatusOr<std::string> run_once(Reader& reader) {
-    const int slot = reader.get<int32_t>(), set = reader.get<int32_t>();
-    if (slots_.count(slot) > 0) slots_[slot]->poison();
-    ASSIGN_OR_RETURN(Runner * runner, ready(slot, set));
-    if (runner->run(pointers_[set].data()) != 0) {
-      return absl::FailedPreconditionError("the kernel refused its context");
-    }
-    RETURN_IF_ERROR(unspoiled(*runner));
-    return "";
-  }
-
-  // The parent times this from outside.
-  absl::StatusOr<std::string> run_again(Reader& reader) {
-    const int slot = reader.get<int32_t>(), set = reader.get<int32_t>();
-    const std::map<int, std::unique_ptr<Runner>>::iterator it = slots_.find(slot);
-    if (it == slots_.end() || it->second == nullptr) return absl::NotFoundError("nothing loaded");
-    if (it->second->run(pointers_[set].data()) == 0) return "";
-    return absl::FailedPreconditionError("the kernel refused its context");
-  }
-
-  // Round by round, one sample of each: drifts of clock and load hit all alike.
-  absl::StatusOr<std::string> interleave(Reader& reader) {
-    std::vector<int> slots(static_cast<size_t>(std::clamp(reader.get<int32_t>(), 0, 1024)));
-    for (int& slot : slots) slot = reader.get<int32_t>();
-    const int rounds = reader.get<int32_t>();
-    const TimingPlan plan = reader.get<TimingPlan>();
-    std::vector<Timed> calls;
-    std::vector<int64_t> inner;
-    std::vector<Runner*> runners;
-    for (int slot : slots) {
-      ASSIGN_OR_RETURN(Runner * runner, ready(slot, kUniform));
-      runners.push_back(runner);
-      calls.push_back(timed(runner, kUniform));
-      const double warm_us = take_sample(calls.back(), 1, plan.cold);
-      const double again_us = take_sample(calls.back(), 1, plan.cold);
-      if (warm_us < 0 || again_us < 0) return absl::FailedPreconditionError("refused its context");
-      inner.push_back(inner_repeats(again_us * 1e-6, plan));
-    }
-    std::vector<std::vector<double>> samples(slots.size());
-    const TimedUsage before = usage_so_far();
-    for (int r = 0; r < rounds; ++r) {
-      for (size_t k = 0; k < slots.size(); ++k) {
-        // Every other round backwards: nobody always runs behind the same neighbour.
-        const size_t i = r % 2 == 0 ? k : slots.size() - 1 - k;
-        describe(*runners[i], kUniform);
-        if (!plan.cold) calls[i].call();  // the neighbour's data leave the caches untimed
-        samples[i].push_back(take_sample(calls[i], inner[i], plan.cold));
-      }
-    }
-    const TimedUsage usage = usage_so_far() - before;
-    Writer writer;
-    for (size_t i = 0; i < slots.size(); ++i) {
-      writer.put(inner[i]);
-      for (double us : samples[i]) writer.put(us);
-    }
-    return writer.put(usage).bytes();
-  }
-
   Workbench& bench_;
   ControlPage* page_;
   ParallelPool pool_;
@@ -248,20 +219,14 @@ class Harness {
 
 }  // namespace
 
-void measurer_main(Workbench& bench, int socket, const Isolation& isolation) {
-  ControlPage* page = bench.control_page(0);
-  *page = ControlPage();
-  report_crashes_to(page);
-  pin_to({bench.measuring[0]});
-  Harness harness(bench);
-  CHECK(harness.map_tensors().ok());
-  Confinement confinement;
-  confinement.socket = socket;
-  confinement.memory_bytes = bench.options.memory_limit_bytes;
-  confinement.cpu_seconds = kWorkerCpuSeconds * bench.options.threads;
-  confinement.keep_stderr = kSanitized;
-  if (!confine(isolation, confinement)) _exit(kNotIsolated);
-  serve_requests(socket, [&](const Message& request) { return harness.answer(request); });
+DeviceDriver host_driver() {
+  DeviceDriver driver;
+  driver.open = [](Workbench& bench) -> absl::StatusOr<std::unique_ptr<Device>> {
+    std::unique_ptr<HostDevice> device = std::make_unique<HostDevice>(bench);
+    RETURN_IF_ERROR(device->map_tensors());
+    return device;
+  };
+  return driver;
 }
 
 }  // namespace lw

@@ -1,6 +1,5 @@
-// The measurer's process where kernels run under an emulator: the same requests as the local one's
-// (measurer.cc), but each run is a job for a runner process of its own, and the outputs it returns
-// are copied to where the parent looks for them.
+// Another architecture's processor, emulated: each run is a job for a runner process of its own, and
+// the outputs it returns are copied to where the parent looks for them.
 //
 // A runner that crashes has said where. This process then writes down what a crash of its own would
 // have left on the control page, and dies: the parent judges both alike.
@@ -13,11 +12,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/check.h"
-#include "src/base/parallel_pool.h"
+#include "src/measure/cpu/devices.h"
 #include "src/measure/process/sandbox.h"
 #include "src/measure/run/runner.h"
 #include "src/measure/workers/workbench.h"
-#include "src/measure/workers/worker_loop.h"
 
 namespace lw {
 namespace {
@@ -27,28 +25,15 @@ struct Slot {
   FlatImage image;
 };
 
-class EmulatedHarness {
+class EmulatedDevice : public Device {
  public:
-  explicit EmulatedHarness(Workbench& bench)
-      : bench_(bench), page_(reinterpret_cast<ControlPage*>(bench.control.data())) {}
+  EmulatedDevice(Workbench& bench, const Emulator& emulator)
+      : bench_(bench), emulator_(emulator), page_(bench.control_page(0)) {}
 
-  absl::StatusOr<std::string> answer(const Message& request) {
-    Reader reader(request.payload);
-    switch (request.type) {
-      case kLoad: return load_slot(reader);
-      case kUnloadAll: slots_.clear(); return "";
-      case kRunOnce: return run_once(reader);
-      default: return absl::InvalidArgumentError("an emulator takes no times");
-    }
-  }
-
- private:
-  absl::StatusOr<std::string> load_slot(Reader& reader) {
-    const int slot = reader.get<int32_t>();
+  absl::Status load(int slot, const Artifact& a) override {
     slots_.erase(slot);
     Slot loaded;
-    ASSIGN_OR_RETURN(loaded.artifact, parse_artifact(reader.get_string()));
-    const Artifact& a = loaded.artifact;
+    loaded.artifact = a;
     const int64_t needed = workspace_needed(a, bench_.options.threads) + a.packed_bytes;
     if (needed < 0 || needed > bench_.options.memory_limit_bytes) {
       return absl::ResourceExhaustedError(
@@ -57,15 +42,14 @@ class EmulatedHarness {
     }
     ASSIGN_OR_RETURN(loaded.image, link_flat(a, kImageBase));
     slots_[slot] = std::move(loaded);
-    return "";
+    return absl::OkStatus();
   }
 
-  absl::StatusOr<std::string> run_once(Reader& reader) {
-    const int slot = reader.get<int32_t>(), set = reader.get<int32_t>();
+  void unload_all() override { slots_.clear(); }
+
+  absl::Status run(int slot, int set) override {
     const std::map<int, Slot>::const_iterator it = slots_.find(slot);
-    if (it == slots_.end() || set < 0 || set >= kInputSets) {
-      return absl::NotFoundError("nothing loaded");
-    }
+    if (it == slots_.end()) return absl::NotFoundError("nothing loaded");
     runner::Job job = make_job(it->second.artifact, it->second.image, bench_.options.threads);
     int64_t memory = bench_.options.memory_limit_bytes;
     for (size_t i = 0; i < bench_.arguments.size(); ++i) {
@@ -84,7 +68,7 @@ class EmulatedHarness {
     }
     // The parent waits only so long, and kills this process, with which the emulator dies.
     const absl::StatusOr<RunnerAnswer> answer = ask_runner(
-        *bench_.emulator, runner::Frame::kJob, runner::encode_job(job), /*timeout_s=*/-1, memory);
+        emulator_, runner::Frame::kJob, runner::encode_job(job), /*timeout_s=*/-1, memory);
     if (!answer.ok()) lost(answer.status());
     if (answer->type == runner::Frame::kCrash) crash(answer->payload);
     if (answer->type == runner::Frame::kRefusal) {
@@ -93,7 +77,8 @@ class EmulatedHarness {
     return take_outputs(answer->payload);
   }
 
-  absl::StatusOr<std::string> take_outputs(const std::string& payload) {
+ private:
+  absl::Status take_outputs(const std::string& payload) {
     const std::optional<runner::Result> result = runner::decode_result(payload);
     // A wild kernel may have written what the runner then sent.
     if (!result) return absl::DataLossError("the runner's answer makes no sense");
@@ -109,7 +94,7 @@ class EmulatedHarness {
       std::memcpy(a.memory[0].data(), result->outputs[next].data(), result->outputs[next].size());
       ++next;
     }
-    return "";
+    return absl::OkStatus();
   }
 
   // The runner is gone and has not said why: a crash of the kernel if it died by itself, else
@@ -153,18 +138,23 @@ class EmulatedHarness {
   }
 
   Workbench& bench_;
+  const Emulator& emulator_;
   ControlPage* page_;
   std::map<int, Slot> slots_;
 };
 
 }  // namespace
 
-void emulated_main(Workbench& bench, int socket) {
-  ControlPage* page = reinterpret_cast<ControlPage*>(bench.control.data());
-  *page = ControlPage();
-  pin_to({bench.measuring[0]});
-  EmulatedHarness harness(bench);
-  serve_requests(socket, [&](const Message& request) { return harness.answer(request); });
+DeviceDriver emulated_driver(Emulator emulator) {
+  DeviceDriver driver;
+  driver.clock = Clock::kNone;
+  driver.time_kind = TimeKind::kEstimated;
+  driver.stands_in = emulator.name;
+  driver.shut_in = false;                  // it starts the emulator
+  driver.open = [emulator](Workbench& bench) -> absl::StatusOr<std::unique_ptr<Device>> {
+    return std::make_unique<EmulatedDevice>(bench, emulator);
+  };
+  return driver;
 }
 
 }  // namespace lw

@@ -1,0 +1,79 @@
+// The machine that kernels are measured on. It is open in one process (device_main, workbench.h),
+// which may die of a kernel: the parent then starts another, with a Device of its own. What the
+// parent has to know of it, and how it is opened, is its driver's to say.
+//
+// Arguments are where the workbench has them: a Device reads inputs and writes outputs there.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/build/build.h"
+#include "src/measure/machine/hygiene.h"
+#include "src/measure/process/ipc.h"
+#include "src/measure/run/timing.h"
+#include "tuner_db/time_kind.h"
+
+namespace lw {
+
+struct Workbench;
+
+// What a device knows of time.
+enum class Clock {
+  kSampled,  // reads a clock, which the machine and its neighbours disturb: several samples, raced
+             // against an incumbent, finalists in turns, and nothing believed unweighed
+  kExact,    // computes it, the same whenever and wherever: one sample is all that can be known
+  kNone,     // nothing: the cost model's estimate stands for it
+};
+
+// What timing a kernel gave.
+struct Samples {
+  std::vector<double> us;                  // each the mean of `inner` calls
+  int64_t inner = 1;
+  bool raced_out = false;                  // stopped early: hopelessly behind the incumbent
+  double inside_s = 0;                     // that the process spent on it; of a sampled clock
+  TimedUsage usage;                        // of the process meanwhile
+  // What the device counted, by name ("cycles"); what is not there is 0 or unknown.
+  std::vector<std::pair<std::string, double>> counters;
+};
+void put_samples(const Samples& samples, Writer* writer);
+// What is broken makes `reader` not ok.
+Samples get_samples(Reader* reader);
+
+// Slots hold what is loaded. Statuses: kDataLoss is a wrong result, kResourceExhausted exceeds the
+// device, anything else is the build's fault (WorkerLink); a message says why. Thread-compatible.
+class Device {
+ public:
+  virtual ~Device() = default;
+  // Into a slot, in place of what was there, which is gone also where this fails.
+  virtual absl::Status load(int slot, const Artifact& artifact) = 0;
+  virtual void unload_all() = 0;
+  // One run on a set of inputs (InputSet), in memory of the kernel's own that says nothing of
+  // earlier runs; and whether it has left alone what it must not change.
+  virtual absl::Status run(int slot, int set) = 0;
+
+  // On the uniform inputs. REQUIRES: it has a clock.
+  virtual absl::StatusOr<Samples> time(int slot, const TimingPlan& plan);
+  // REQUIRES (both): the clock is sampled.
+  // Round by round, one sample of each slot. Result i for slots[i]; all have the same usage.
+  virtual absl::StatusOr<std::vector<Samples>> interleave(const std::vector<int>& slots, int rounds,
+                                                          const TimingPlan& plan);
+  // One run and nothing besides it, for who times it from outside.
+  virtual absl::Status run_again(int slot, int set);
+};
+
+struct DeviceDriver {
+  Clock clock = Clock::kSampled;
+  TimeKind time_kind = TimeKind::kMeasured;  // of its times
+  std::string stands_in;                   // for a machine that this one is not: "qemu-aarch64", "npu"
+  bool shut_in = true;                     // its processes can be, as far as this machine allows
+  // In the device's process, before that is confined. `bench` outlives the Device.
+  std::function<absl::StatusOr<std::unique_ptr<Device>>(Workbench& bench)> open;
+};
+
+}  // namespace lw
