@@ -16,15 +16,30 @@
 #include <mutex>
 #include <thread>
 
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/measure/cpu/devices.h"
 #include "src/measure/measure_client.h"
+#include "src/measure/npu/npu_device.h"
 #include "src/search/retry.h"
 
 namespace lw {
 namespace {
+
+// The devices of targets that are not this machine's processors, by architecture.
+constexpr struct {
+  std::string_view architecture;
+  DeviceDriver (*driver)();
+} kDrivers[] = {{kNpuArchitecture, npu_driver}};
+
+DeviceDriver find_driver(const Target& target) {
+  for (const auto& row : kDrivers) {
+    if (row.architecture == target.architecture) return row.driver();
+  }
+  return host_driver();
+}
 
 constexpr std::chrono::milliseconds kLookEvery(50);  // at what may stop a comparison
 constexpr size_t kBatch = 8;  // built before the measurer takes over, when alternating
@@ -270,7 +285,7 @@ absl::StatusOr<std::unique_ptr<Measurer>> make_local_measurer(const Program& pro
                                                               const Target& target,
                                                               const LocalOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<Workbench> bench,
-                   make_workbench(program, target, options, host_driver()));
+                   make_workbench(program, target, options, find_driver(target)));
   return start_measurer(std::move(bench));
 }
 

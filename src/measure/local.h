@@ -1,4 +1,5 @@
-// The local Measurer: builder and measurer processes on this machine.
+// The local Measurer: builder and device processes on this machine. The device is the machine itself
+// or, by the target's architecture, one that is simulated here.
 #pragma once
 
 #include <memory>
@@ -16,11 +17,12 @@ struct Target;
 //
 // With fewer threads than processors, the last `threads` processors measure and the others build,
 // and the calling thread is confined to the others while the Measurer lives. Otherwise building and
-// measuring alternate in small batches, and the caller should not compute while it waits.
+// measuring alternate in small batches, and the caller should not compute while it waits; unless the
+// device's clock is exact (workers/device.h).
 //
-// REQUIRES: target's architecture has a backend, its features exist here; the calling thread lives
-// as long as the Measurer (the worker processes end with it). kResourceExhausted: no memory for the
-// tensors. kFailedPrecondition: `isolation` cannot be reached.
+// REQUIRES: target's architecture has a backend, its features exist here or in what is simulated; the
+// calling thread lives as long as the Measurer (the worker processes end with it).
+// kResourceExhausted: no memory for the tensors. kFailedPrecondition: `isolation` cannot be reached.
 absl::StatusOr<std::unique_ptr<Measurer>> make_local_measurer(const Program& program,
                                                               const Target& target,
                                                               const LocalOptions& options);

@@ -34,7 +34,7 @@ const std::vector<std::string> kStory = {
     "tuner_db/schema/", "tuner_db/sql/", "tuner_db/tables/",
     "include/loopwright/tuning.h", "src/search/", "src/build/", "src/runner/",
     "src/measure/run/", "src/measure/process/", "src/measure/machine/", "src/measure/judge/",
-    "src/measure/workers/", "src/measure/cpu/", "src/measure/",
+    "src/measure/workers/", "src/measure/cpu/", "src/measure/npu/", "src/measure/",
     "src/peers/", "src/peers/match/", "src/peers/libraries/",
     "include/loopwright/task.h", "include/loopwright/kernel.h", "src/api/", "src/learn/",
     "src/net/", "src/agent/",

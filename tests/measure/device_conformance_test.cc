@@ -1,6 +1,6 @@
 // What every device promises, whatever machine it is: one suite, over this host by two backends, an
-// emulator and the measurer that measures nothing. Each failure has its verdict and costs one
-// candidate; the next one works.
+// emulator, the simulated NPU and the measurer that measures nothing. Each failure has its verdict
+// and costs one candidate; the next one works.
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <unistd.h>
@@ -11,6 +11,7 @@
 #include "src/measure/emulated.h"
 #include "src/search/null_measurer.h"
 #include "tests/measure/measurer_fixture.h"
+#include "tests/measure/npu_modules.h"
 #include "tests/support/program.h"
 
 namespace lw {
@@ -74,6 +75,19 @@ std::map<Act, Expected> cpu_acts(bool refuses) {
             "bytes of workspace, the limit is"}}};
 }
 
+std::map<Act, Expected> npu_acts() {
+  const auto act = [](const char* name, Verdict verdict, const char* detail) {
+    return Expected{npu_kernel(name), verdict, detail};
+  };
+  return {{Act::kGood, act("good", Verdict::kOk, "")},
+          {Act::kWrong, act("twice", Verdict::kWrongResult, "D[")},
+          {Act::kPartial, act("short", Verdict::kWrongResult, "D[19, ")},
+          {Act::kBeside, act("beside", Verdict::kWrongResult, "bounds: instruction 6 (st ")},
+          {Act::kInput, act("input", Verdict::kWrongResult, "in no buffer that may be written")},
+          {Act::kHang, act("endless", Verdict::kTimeout, "took longer than")},
+          {Act::kHog, act("hog", Verdict::kDeviceLimit, "bytes of workspace, the limit is")}};
+}
+
 const std::vector<DeviceUnderTest>& devices() {
   static const std::vector<DeviceUnderTest> all = {
       {.name = "host",
@@ -99,6 +113,12 @@ const std::vector<DeviceUnderTest>& devices() {
          const absl::Status found = find_emulator(*find_target("aarch64_neon")).status();
          return std::string(found.message());
        }},
+      {.name = "npu",
+       .acts = npu_acts(),
+       .make = make_npu_measurer,
+       .time_kind = npu_driver().time_kind,
+       .repeats = true,
+       .single = true},
       {.name = "null",
        .acts = {{Act::kGood, {kGood}}},
        .make = [](LocalOptions options) -> absl::StatusOr<std::unique_ptr<Measurer>> {

@@ -1,0 +1,179 @@
+// DRAM is the workbench's arguments where they lie, and a workspace of the slot's own; what lies in
+// neither cannot be touched unseen.
+#include "src/measure/npu/npu_device.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <span>
+
+#include "src/base/check.h"
+#include "src/base/message.h"
+#include "src/measure/workers/workbench.h"
+#include "src/npu/function/function.h"
+#include "src/npu/module.h"
+
+namespace lw {
+namespace {
+
+// That the simulation of `timing` ended; else why not, which no run can hide.
+absl::Status ended(const npu::Timing& timing) {
+  if (timing.ending == npu::Ending::kDone && timing.cycles > 0) return absl::OkStatus();
+  if (timing.ending == npu::Ending::kDone) return absl::DataLossError("the program does nothing");
+  const std::string first = timing.blocked.substr(0, timing.blocked.find('\n'));
+  return absl::DataLossError(concat(name_of(timing.ending), ": ", first));
+}
+
+std::vector<std::pair<std::string, double>> counters(const npu::Timing& t) {
+  std::vector<std::pair<std::string, double>> all;
+  const auto add = [&](const std::string& name, double value) {
+    if (value != 0) all.emplace_back(name, value);
+  };
+  add("cycles", static_cast<double>(t.cycles));
+  add("instructions", static_cast<double>(t.instructions));
+  add("macs", static_cast<double>(t.macs));
+  add("bytes_read", static_cast<double>(t.bytes_read));
+  add("bytes_written", static_cast<double>(t.bytes_written));
+  add("dram_bytes", static_cast<double>(t.dram_bytes));
+  add("chunks", static_cast<double>(t.chunks));
+  add("row_hits", static_cast<double>(t.row_hits));
+  add("activates", static_cast<double>(t.activates));
+  add("queue_full", t.queue_full);
+  for (int e = 0; e < npu::kEngines; ++e) {
+    const std::string engine(name_of(static_cast<npu::Engine>(e)));
+    const npu::Stalls& stalls = t.stalls[static_cast<size_t>(e)];
+    add("busy." + engine, t.busy[static_cast<size_t>(e)]);
+    add("stall." + engine + ".token", stalls.token);
+    add("stall." + engine + ".dispatch", stalls.dispatch);
+    add("stall." + engine + ".engine", stalls.engine);
+    add("stall." + engine + ".bus", stalls.bus);
+  }
+  add("bound.mac", t.bounds.mac);
+  add("bound.array", t.bounds.array);
+  add("bound.dma", t.bounds.dma);
+  add("bound.vector", t.bounds.vector);
+  add("bound.dispatch", t.bounds.dispatch);
+  add("efficiency", t.efficiency);
+  return all;
+}
+
+class NpuDevice : public Device {
+ public:
+  explicit NpuDevice(Workbench& bench) : bench_(bench) {}
+
+  absl::Status load(int slot, const Artifact& artifact) override {
+    slots_.erase(slot);
+    if (artifact.architecture != kNpuArchitecture) {
+      return absl::InvalidArgumentError(
+          concat("an artifact for '", artifact.architecture, "', not for ", kNpuArchitecture));
+    }
+    Slot loaded;
+    ASSIGN_OR_RETURN(loaded.module, npu::read_module(artifact.bytes));
+    RETURN_IF_ERROR(check_arguments(loaded.module));
+    const uint64_t limit = static_cast<uint64_t>(bench_.options.memory_limit_bytes);
+    if (loaded.module.workspace.bytes > limit) {
+      return absl::ResourceExhaustedError(concat("the kernel needs ", loaded.module.workspace.bytes,
+                                                 " bytes of workspace, the limit is ", limit));
+    }
+    slots_.emplace(slot, std::move(loaded));
+    return absl::OkStatus();
+  }
+
+  void unload_all() override { slots_.clear(); }
+
+  absl::StatusOr<Samples> time(int slot, const TimingPlan&) override {
+    ASSIGN_OR_RETURN(const Slot* const loaded, simulated(slot));
+    RETURN_IF_ERROR(ended(*loaded->timing));
+    Samples samples;
+    samples.us = {loaded->timing->ns / 1000};
+    samples.counters = counters(*loaded->timing);
+    return samples;
+  }
+
+  absl::Status run(int slot, int set) override {
+    ASSIGN_OR_RETURN(const Slot* const loaded, simulated(slot));
+    const npu::Module& module = loaded->module;
+    std::vector<uint8_t> workspace(module.workspace.bytes, kPoison);
+    std::vector<npu::Buffer> dram;
+    if (!workspace.empty()) dram.push_back({module.workspace.address, workspace, true});
+    for (size_t i = 0; i < module.arguments.size(); ++i) {
+      const Argument& a = bench_.arguments[i];
+      std::byte* const data = a.memory[a.output ? 0 : set].data() +
+                              argument_offset(bench_, set, static_cast<int>(i));
+      dram.push_back({module.arguments[i].range.address,
+                      {reinterpret_cast<uint8_t*>(data), static_cast<size_t>(a.bytes)}, a.output});
+    }
+    ASSIGN_OR_RETURN(npu::Memory memory, npu::make_memory(module.config, std::move(dram)));
+    ASSIGN_OR_RETURN(const npu::FunctionReport report,
+                     npu::execute(module.config, module.program, *loaded->timing, loaded->timeline,
+                                  &memory));
+    if (report.status == npu::FunctionStatus::kOk) return absl::OkStatus();
+    const std::string first = report.errors.empty() ? "" : report.errors[0];
+    return absl::DataLossError(
+        concat(name_of(report.status), ": ", first.substr(0, first.find('\n'))));
+  }
+
+ private:
+  struct Slot {
+    npu::Module module;
+    std::optional<npu::Timing> timing;     // once it is asked for
+    std::vector<npu::Span> timeline;
+  };
+
+  // The module's arguments are the program's.
+  absl::Status check_arguments(const npu::Module& module) const {
+    if (module.arguments.size() != bench_.arguments.size()) {
+      return absl::InvalidArgumentError(concat("NPU module: ", module.arguments.size(),
+                                               " arguments, of a program that has ",
+                                               bench_.arguments.size()));
+    }
+    for (size_t i = 0; i < module.arguments.size(); ++i) {
+      const npu::ModuleArgument& given = module.arguments[i];
+      const Argument& a = bench_.arguments[i];
+      if (given.range.bytes != static_cast<uint64_t>(a.bytes)) {
+        return absl::InvalidArgumentError(concat("NPU module: ", given.range.bytes, " bytes for ",
+                                                 a.name, ", which has ", a.bytes));
+      }
+      if (given.written != a.output) {
+        return absl::InvalidArgumentError(
+            concat("NPU module: it says that ", a.name, given.written ? " is" : " is not",
+                   " written"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // With its timing and timeline, which are the same whenever they are asked for. A program that the
+  // machine does not take is refused here.
+  absl::StatusOr<const Slot*> simulated(int slot) {
+    const std::map<int, Slot>::iterator it = slots_.find(slot);
+    if (it == slots_.end()) return absl::NotFoundError("nothing loaded");
+    Slot& loaded = it->second;
+    if (!loaded.timing) {
+      npu::TimingOptions options;
+      options.timeline = &loaded.timeline;
+      ASSIGN_OR_RETURN(loaded.timing,
+                       npu::simulate(loaded.module.config, loaded.module.program, options));
+    }
+    return &loaded;
+  }
+
+  Workbench& bench_;
+  std::map<int, Slot> slots_;
+};
+
+}  // namespace
+
+DeviceDriver npu_driver() {
+  DeviceDriver driver;
+  driver.clock = Clock::kExact;
+  driver.time_kind = TimeKind::kEstimated;
+  driver.stands_in = kNpuArchitecture;
+  driver.open = [](Workbench& bench) -> absl::StatusOr<std::unique_ptr<Device>> {
+    return std::make_unique<NpuDevice>(bench);
+  };
+  return driver;
+}
+
+}  // namespace lw
