@@ -357,7 +357,7 @@ absl::StatusOr<Config> find_config(const std::string& name) {
     known.insert(known.end(), names.begin(), names.end());
   }
   const std::string near = nearest_name(name, known);
-  return absl::NotFoundError(
+  return absl::InvalidArgumentError(
       concat("no configuration '", name, "'",
              near.empty() ? "" : concat("; did you mean '", near, "'?"),
              " (`npu_sim configs` lists them; a file's path has a '/' or ends in .json)"));

@@ -247,7 +247,7 @@ std::string print_config(const Config& config);
 absl::Status check_config(const Config& config);
 
 // One that is shipped, by name, or a file's, by path: whatever has a '/' or ends in ".json".
-// kNotFound with the nearest name.
+// kInvalidArgument: there is none of that name, with the nearest one; kNotFound: no such file.
 absl::StatusOr<Config> find_config(const std::string& name_or_path);
 // Of the shipped ones, sorted: machines (src/npu/configs), and profiles, which stand for what others
 // simulate or build and are there to be compared with it (src/npu/configs/profiles).

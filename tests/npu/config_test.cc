@@ -56,6 +56,7 @@ TEST(Configs, AreFoundByNameOrPath) {
   EXPECT_EQ(find_config(path)->name, "edge16");
   std::filesystem::remove(path);
   EXPECT_EQ(find_config(path).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(find_config("mid23").status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(find_config("mid23").status().message(), HasSubstr("did you mean 'mid32'?"));
 }
 

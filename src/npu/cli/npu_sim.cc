@@ -126,9 +126,7 @@ absl::StatusOr<int> configs(const Words& words) {
 int finish(const absl::StatusOr<int>& result) {
   if (result.ok()) return *result;
   std::cerr << "npu_sim: " << std::string(result.status().message()) << "\n";
-  const bool file = absl::IsUnavailable(result.status()) ||
-                    (absl::IsNotFound(result.status()) &&
-                     result.status().message().find("cannot read") == 0);
+  const bool file = absl::IsUnavailable(result.status()) || absl::IsNotFound(result.status());
   return file ? kEnvironment : kWrong;
 }
 
