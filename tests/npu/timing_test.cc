@@ -84,6 +84,9 @@ TEST(Array, HasOtherModes) {
   EXPECT_EQ(run(slow, "mx.mm m=10 astr1=64 accstr=32 k=32 n=32 dtype=bf16").cycles, 40 + 62 + 4);
   EXPECT_EQ(run(plain(), "mx.col m=10 kw=3 kh=3 c=16 astr1=16 astr2=512 dstr=160").cycles,
             (10 * 9 * 16 + 31) / 32);
+  const std::string wide = "mx.col m=10 kw=3 kh=3 c=16 astr1=32 astr2=1024 dstr=320 dtype=bf16";
+  EXPECT_EQ(run(plain(), wide).cycles, 10 * 9 * 16 * 2 / 32);
+  EXPECT_EQ(run(plain(), wide).bounds.array, 10 * 9 * 16 * 2 / 32);
 }
 
 // Gate V7: the wavefront of SCALE-Sim's Verilog under iverilog: its last element accumulates in

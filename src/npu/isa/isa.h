@@ -157,7 +157,7 @@ struct MxMmos {
   }
 };
 
-// Windows as rows: for each of m outputs kh x kw x c bytes, from `a` on in steps of `step` pixels
+// Windows as rows: for each of m outputs kh x kw x c elements, from `a` on in steps of `step` pixels
 // of astr1 bytes, rows of the window astr2 apart, to rows of dstr bytes.
 struct MxCol {
   uint32_t a = 0, dst = 0, astr1 = 0, astr2 = 0, dstr = 0;

@@ -6,8 +6,8 @@
 
 namespace lw::npu {
 
-int64_t packer_cycles(const ArrayConfig& config, const MxCol& col) {
-  const int64_t bytes = int64_t{col.m} * col.kh * col.kw * col.c;
+int64_t packer_cycles(const ArrayConfig& config, const MxCol& col, Dtype dtype) {
+  const int64_t bytes = int64_t{col.m} * col.kh * col.kw * col.c * size_of(dtype);
   return (bytes + config.col_bpc - 1) / config.col_bpc;
 }
 
@@ -54,7 +54,7 @@ Ticks Array::take(const Instruction& instruction, Ticks start) {
   } else {
     const auto* col = std::get_if<MxCol>(&instruction.body);
     CHECK(col != nullptr);
-    done = next_ = start + from_cycles(packer_cycles(config_, *col));
+    done = next_ = start + from_cycles(packer_cycles(config_, *col, instruction.dtype));
   }
   empty_ = std::max(empty_, done);
   return done;

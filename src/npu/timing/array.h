@@ -13,7 +13,7 @@
 //   LDW R, then MM R + C + m - 2: a fold of 2R + C + m - 2; MMOS R + C + k - 2; nothing overlaps
 // direct (VTA's GEMM core: no wavefront, weights from SRAM each cycle)
 //   LDW 1; MM max(m, m_min), MMOS max(k, m_min); done = start + that + mx_lat
-// all     MX.COL bytes / col_bpc; bf16: m and k are divided by bf16_rate
+// all     MX.COL bytes that it writes / col_bpc; bf16: m and k are divided by bf16_rate
 //
 // Not thread-safe; as many as are wanted.
 #pragma once
@@ -23,8 +23,8 @@
 
 namespace lw::npu {
 
-// Cycles of an MX.COL.
-int64_t packer_cycles(const ArrayConfig& config, const MxCol& col);
+// Cycles of an MX.COL of elements of `dtype`.
+int64_t packer_cycles(const ArrayConfig& config, const MxCol& col, Dtype dtype);
 
 class Array {
  public:

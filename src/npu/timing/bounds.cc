@@ -54,7 +54,7 @@ class ArrayBound {
     } else if (const auto* os = std::get_if<MxMmos>(&instruction.body)) {
       cycles = pipelined_ ? std::max<int64_t>(os->k, mx_.rows) : int64_t{os->k};
     } else if (const auto* col = std::get_if<MxCol>(&instruction.body)) {
-      cycles = packer_cycles(mx_, *col);
+      cycles = packer_cycles(mx_, *col, instruction.dtype);
       if (serial_) cycles -= mx_.rows + mx_.columns - 2;
     } else {
       return;
