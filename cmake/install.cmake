@@ -1,6 +1,7 @@
-# Installation: the program, the libraries, the headers of include/loopwright, and a CMake package:
-# find_package(Loopwright) gives Loopwright::loopwright. The consumer needs the -dev packages of
-# packages.txt's libraries.
+# Installation: the programs, the libraries, the headers of include/loopwright, and two CMake packages:
+# find_package(Loopwright) gives Loopwright::loopwright, whose consumer needs the -dev packages of
+# packages.txt's libraries; find_package(LoopwrightNpu) gives Loopwright::npu, the simulated NPU
+# alone, whose consumer needs abseil's.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -39,16 +40,29 @@ install(EXPORT LoopwrightTargets NAMESPACE Loopwright::
 install(DIRECTORY include/loopwright DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS loopwright RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
-configure_package_config_file(cmake/LoopwrightConfig.cmake.in
-  ${CMAKE_BINARY_DIR}/LoopwrightConfig.cmake
-  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Loopwright)
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/LoopwrightConfigVersion.cmake
-  COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/LoopwrightConfig.cmake
-        ${CMAKE_BINARY_DIR}/LoopwrightConfigVersion.cmake
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Loopwright)
+# The simulated NPU alone: one archive of all of ours that it is made of, behind loopwright/npu.h.
+add_library(loopwright_npu STATIC $<TARGET_OBJECTS:lw_npu> $<TARGET_OBJECTS:lw_base>)
+set_target_properties(loopwright_npu PROPERTIES EXPORT_NAME npu LINKER_LANGUAGE CXX)
+target_link_libraries(loopwright_npu PUBLIC absl::status absl::statusor absl::str_format absl::strings)
+target_include_directories(loopwright_npu INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+add_dependencies(loopwright loopwright_npu npu_sim)
+install(TARGETS loopwright_npu EXPORT LoopwrightNpuTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT LoopwrightNpuTargets NAMESPACE Loopwright::
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/LoopwrightNpu)
+install(TARGETS npu_sim RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
-# The package works from outside: installs into the build folder, builds and runs tests/package.
+foreach(package Loopwright LoopwrightNpu)
+  configure_package_config_file(cmake/${package}Config.cmake.in
+    ${CMAKE_BINARY_DIR}/${package}Config.cmake
+    INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/${package})
+  write_basic_package_version_file(${CMAKE_BINARY_DIR}/${package}ConfigVersion.cmake
+    COMPATIBILITY SameMinorVersion)
+  install(FILES ${CMAKE_BINARY_DIR}/${package}Config.cmake
+          ${CMAKE_BINARY_DIR}/${package}ConfigVersion.cmake
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/${package})
+endforeach()
+
+# The packages work from outside: installs into the build folder, builds and runs tests/package.
 # Sanitized builds skip it: the consumer is not sanitized.
 if(NOT LOOPWRIGHT_SANITIZE)
   add_test(NAME package_test

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 const std::vector<std::string> kStory = {
     "proto/", "src/base/", "src/base/fields/",
     "src/npu/", "src/npu/isa/", "src/npu/module.", "src/npu/timing/", "src/npu/function/",
-    "src/npu/programs/", "src/npu/cli/",
+    "src/npu/programs/", "include/loopwright/npu.h", "src/npu/c/", "src/npu/cli/",
     "include/loopwright/type.h", "include/loopwright/program.h", "src/expr/",
     "include/loopwright/builder.h", "src/expr/language/", "src/expr/elaboration/",
     "src/expr/reference/", "include/loopwright/bounds.h", "src/expr/work/",
@@ -106,13 +106,14 @@ TEST(Layers, IncludesPointUpTheStory) {
   }
 }
 
-// A program that links Loopwright reads these headers and no other of ours.
+// A program that links Loopwright reads these headers and no other of ours; one that links the
+// simulated NPU alone reads the one that is that library's.
 TEST(Layers, InstalledHeadersIncludeEachOtherAlone) {
   const std::regex line_of(R"(#include ["<]([^">]+)[">])");
   int count = 0;
   for (const fs::path& file : sources()) {
     if (path_in_repository(file).rfind("include/", 0) != 0) continue;
-    ++count;
+    count += path_in_repository(file) != "include/loopwright/npu.h";
     std::ifstream in(file);
     for (std::string line; std::getline(in, line);) {
       std::smatch found;

@@ -1,4 +1,4 @@
-# Installs the build into a folder of its own, then configures, builds and runs the consumer there.
+# Installs the build into a folder of its own, then configures, builds and runs the consumers there.
 cmake_minimum_required(VERSION 3.25)       # a script of its own: policies are as of this version
 
 set(prefix ${BINARY_DIR}/package_test/prefix)
@@ -10,7 +10,10 @@ foreach(command
     "${CMAKE_COMMAND};-G;Ninja;-S;${SOURCE_DIR}/tests/package;-B;${work};-DCMAKE_PREFIX_PATH=${prefix}"
     "${CMAKE_COMMAND};--build;${work}"
     "${work}/consumer"
-    "${work}/consumer_in_c")
+    "${work}/consumer_in_c"
+    "${CMAKE_COMMAND};-G;Ninja;-S;${SOURCE_DIR}/tests/package/npu;-B;${work}/npu;-DCMAKE_PREFIX_PATH=${prefix}"
+    "${CMAKE_COMMAND};--build;${work}/npu"
+    "${work}/npu/npu_consumer")
   execute_process(COMMAND ${command} WORKING_DIRECTORY ${BINARY_DIR}/package_test RESULT_VARIABLE failed OUTPUT_VARIABLE out ERROR_VARIABLE out)
   if(failed)
     message(FATAL_ERROR "${command}\n${out}")

@@ -11,16 +11,19 @@ absl::StatusOr<Memory> make_memory(const Config& config, std::vector<Buffer> dra
   Memory memory;
   std::sort(dram.begin(), dram.end(),
             [](const Buffer& a, const Buffer& b) { return a.address < b.address; });
+  constexpr uint64_t kMost = uint64_t{1} << 40;
   uint64_t end = 0;
   for (const Buffer& buffer : dram) {
     if (buffer.address < end) {
       return absl::InvalidArgumentError(
           concat("two buffers of DRAM overlap at address ", buffer.address));
     }
-    end = buffer.address + buffer.bytes.size();
-    if (end > uint64_t{1} << 40) {
-      return absl::InvalidArgumentError(concat("a buffer of DRAM ends at ", end, ", beyond 2^40"));
+    if (buffer.address > kMost || buffer.bytes.size() > kMost - buffer.address) {
+      return absl::InvalidArgumentError(concat("a buffer of ", buffer.bytes.size(),
+                                               " bytes at address ", buffer.address,
+                                               " of DRAM ends beyond 2^40"));
     }
+    end = buffer.address + buffer.bytes.size();
   }
   memory.dram = std::move(dram);
   memory.spm.resize(config.spm.bytes);
