@@ -1,6 +1,9 @@
 // Gate V9: bf16 as IEEE 754 would have it, whatever mode the processor is in, and products of it in
-// the order that product.h promises. LW_NPU_FLOATS: how many random f32 (10,000,000 is the long
-// form).
+// the order that product.h promises, near those of oneDNN. LW_NPU_FLOATS: how many random f32
+// (10,000,000 is the long form); LW_NPU_SHAPES: how many products beside oneDNN.
+#ifdef LW_ONEDNN
+#include "oneapi/dnnl/dnnl.hpp"
+#endif
 #include "src/npu/function/numbers.h"
 #include "tests/npu/function_programs.h"
 
@@ -157,6 +160,67 @@ TEST(Bf16Gate, ProductsHaveTheirOrderAndItsErrorBound) { expect_products(60, -4,
 
 // Sums whose values are subnormal.
 TEST(Bf16Gate, SubnormalsSurviveTheCallersMode) { expect_products(20, -68, true); }
+
+#ifdef LW_ONEDNN
+// As f32, whose sums are oneDNN's own, in its own order. From operands of bf16, or of f32 that have
+// the same values (their products are exact in f32 either way); empty: oneDNN has no such product
+// on this processor.
+std::vector<float> onednn_product(const Bf16Product& p, const GemmPlan& plan, bool widened) {
+  using dnnl::memory;
+  dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  dnnl::stream stream(engine);
+  const auto type = widened ? memory::data_type::f32 : memory::data_type::bf16;
+  const memory::desc a_desc({plan.m, plan.k}, type, memory::format_tag::ab);
+  const memory::desc b_desc({plan.k, plan.n}, type,
+                            plan.output_stationary ? memory::format_tag::ab
+                                                   : memory::format_tag::ba);
+  const memory::desc c_desc({plan.m, plan.n}, memory::data_type::f32, memory::format_tag::ab);
+  const dnnl::matmul::primitive_desc desc(engine, a_desc, b_desc, c_desc, {}, /*allow_empty=*/true);
+  if (!desc) return {};
+  std::vector<uint8_t> halves[] = {p.c.tensors[0].bytes, p.c.tensors[1].bytes};
+  std::vector<float> floats[2];
+  for (int i = 0; i < 2; ++i) {
+    for (size_t at = 0; at < halves[i].size() / 2; ++at) floats[i].push_back(number(halves[i], at));
+  }
+  const auto operand = [&](const memory::desc& of, int i) {
+    return memory(of, engine, widened ? static_cast<void*>(floats[i].data()) : halves[i].data());
+  };
+  std::vector<float> result(plan.m * plan.n);
+  dnnl::matmul(desc).execute(stream, {{DNNL_ARG_SRC, operand(a_desc, 0)},
+                                      {DNNL_ARG_WEIGHTS, operand(b_desc, 1)},
+                                      {DNNL_ARG_DST, memory(c_desc, engine, result.data())}});
+  stream.wait();
+  return result;
+}
+
+TEST(Bf16Gate, ProductsAreNearThoseOfOneDnn) {
+  const int64_t shapes = setting("LW_NPU_SHAPES", 60);
+  int64_t compared = 0;
+  for (int64_t i = 0; i < shapes; ++i) {
+    Rng rng = Rng(93).split(i);
+    const Config config = machine(i % 2 == 0 ? "big128" : "edge16");
+    GemmPlan plan = random_plan(config, 1 + rng.below(600), 60, &rng);
+    plan.dtype = Dtype::kBf16;
+    Bf16Product p = product(config, plan, -4, &rng);
+    if (p.c.program.empty()) continue;
+    const absl::StatusOr<FunctionReport> report = run(&p.c);
+    ASSERT_TRUE(report.ok()) << report.status();
+    ASSERT_EQ(report->status, FunctionStatus::kOk) << report->errors[0];
+    for (const bool widened : {true, false}) {
+      const std::vector<float> theirs = onednn_product(p, plan, widened);
+      ASSERT_TRUE(!widened || !theirs.empty()) << "oneDNN has no product of f32";
+      for (size_t at = 0; at < theirs.size(); ++at) {
+        const double bound =
+            std::abs(double(theirs[at])) * 0x1p-8 + plan.k * 0x1p-24 * p.magnitude[at];
+        ASSERT_LE(std::abs(double(number(p.c.result(), at)) - theirs[at]), bound)
+            << config.name << ", shape " << i << ", " << plan.m << "x" << plan.n << "x" << plan.k;
+      }
+      compared += !theirs.empty();
+    }
+  }
+  EXPECT_GT(compared, shapes / 2);
+}
+#endif
 
 }  // namespace
 }  // namespace lw::npu
