@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 const std::vector<std::string> kStory = {
     "proto/", "src/base/", "src/base/fields/",
     "src/npu/", "src/npu/isa/", "src/npu/module.", "src/npu/timing/", "src/npu/function/",
-    "src/npu/programs/", "include/loopwright/npu.h", "src/npu/c/", "src/npu/cli/",
+    "src/npu/programs/", "src/npu/compare/", "include/loopwright/npu.h", "src/npu/c/",
+    "src/npu/cli/",
     "include/loopwright/type.h", "include/loopwright/program.h", "src/expr/",
     "include/loopwright/builder.h", "src/expr/language/", "src/expr/elaboration/",
     "src/expr/reference/", "include/loopwright/bounds.h", "src/expr/work/",

@@ -99,6 +99,20 @@ TEST_F(NpuSim, SaysWhatIsWrongAndExitsSo) {
   EXPECT_EQ(run("--help").code, 0);
 }
 
+TEST_F(NpuSim, ComparesWithATableThatIsBrought) {
+  put("nvdla.csv", "layer,C,K,R,S,P,Q,winograd,dram_kb,mac_cycles,dram_cycles\n"
+                   "a,64,32,1,1,4,4,0,1,16,100\n");
+  const Ran met = run("compare nvdla nvdla.csv");
+  EXPECT_EQ(met.code, 0) << met.err;
+  EXPECT_THAT(met.out, HasSubstr("beside NVDLA's sheet: cycles of multipliers equal in 1 of 1"));
+  EXPECT_EQ(run("compare nvdla nvdla.csv --config edge16").code, 2);
+  const Ran wrong = run("compare tpu nvdla.csv");
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("npu_sim: nvdla.csv: no column 'm'"));
+  EXPECT_EQ(run("compare tpu none.csv").code, 5);
+  EXPECT_THAT(run("compare gpu nvdla.csv").err, HasSubstr("{tpu,nvdla}"));
+}
+
 TEST_F(NpuSim, LooksForRaces) {
   EXPECT_EQ(run("run ok.s --check").code, 0);
   put("race.s", "ld n0=64\nst dram=4096 n0=64\n");

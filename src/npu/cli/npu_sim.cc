@@ -1,6 +1,7 @@
 // npu_sim: programs for the simulated NPU, assembled, disassembled, timed. Exits 0 (done), 1 (the
-// request, the configuration or the program is wrong), 3 (the program does not end: deadlock,
-// overflow), 4 (--check found a race), 5 (a file cannot be read or written).
+// request, the configuration or the program is wrong), 2 (compare: further off than is aimed at),
+// 3 (the program does not end: deadlock, overflow), 4 (--check found a race), 5 (a file cannot be
+// read or written).
 #include <cstdio>
 #include <functional>
 #include <iostream>
@@ -9,6 +10,7 @@
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/base/message.h"
+#include "src/npu/compare/compare.h"
 #include "src/npu/function/function.h"
 #include "src/npu/isa/check.h"
 #include "src/npu/isa/encode.h"
@@ -18,12 +20,16 @@
 namespace lw::npu {
 namespace {
 
-enum Exit { kFine = 0, kWrong = 1, kNoEnd = 3, kRaces = 4, kEnvironment = 5 };
+enum Exit { kFine = 0, kWrong = 1, kMissed = 2, kNoEnd = 3, kRaces = 4, kEnvironment = 5 };
 
 struct Words {                             // of the command line
-  std::string program, config = "mid32", output, timeline;
+  std::string program, config, output, timeline, reference, table, time = "us";
   bool json = false, check = false, fields = false, listing = false;
 };
+
+absl::StatusOr<Config> find_machine(const Words& words, const char* usual = "mid32") {
+  return find_config(words.config.empty() ? usual : words.config);
+}
 
 // A program as text or as an image, whichever the file is.
 absl::StatusOr<Program> read_program(const std::string& path, const Config* config) {
@@ -66,7 +72,7 @@ absl::StatusOr<int> check(const Config& config, const Program& program, const Ti
 }
 
 absl::StatusOr<int> run(const Words& words) {
-  ASSIGN_OR_RETURN(const Config config, find_config(words.config));
+  ASSIGN_OR_RETURN(const Config config, find_machine(words));
   ASSIGN_OR_RETURN(const Program program, read_program(words.program, &config));
   std::vector<Span> spans;
   TimingOptions options;
@@ -82,7 +88,7 @@ absl::StatusOr<int> run(const Words& words) {
 }
 
 absl::StatusOr<int> assemble(const Words& words) {
-  ASSIGN_OR_RETURN(const Config config, find_config(words.config));
+  ASSIGN_OR_RETURN(const Config config, find_machine(words));
   ASSIGN_OR_RETURN(const Program program, read_program(words.program, &config));
   ASSIGN_OR_RETURN(const std::string image, make_image(program));
   RETURN_IF_ERROR(write(words.output, image));
@@ -123,6 +129,25 @@ absl::StatusOr<int> configs(const Words& words) {
   return kFine;
 }
 
+template <class Comparison>
+absl::StatusOr<int> show(const Config& config, const Comparison& comparison) {
+  RETURN_IF_ERROR(write("", comparison_text(config, comparison)));
+  return comparison.met() ? kFine : kMissed;
+}
+
+absl::StatusOr<int> compare(const Words& words) {
+  ASSIGN_OR_RETURN(const std::string text, read_file(words.table));
+  ASSIGN_OR_RETURN(const Table table, parse_table(text, words.table));
+  if (words.reference == "tpu") {
+    ASSIGN_OR_RETURN(const Config config, find_machine(words, "big128"));
+    ASSIGN_OR_RETURN(const TpuComparison comparison, compare_tpu(config, table, words.time));
+    return show(config, comparison);
+  }
+  ASSIGN_OR_RETURN(const Config config, find_machine(words, "nvdla2048"));
+  ASSIGN_OR_RETURN(const NvdlaComparison comparison, compare_nvdla(config, table));
+  return show(config, comparison);
+}
+
 int finish(const absl::StatusOr<int>& result) {
   if (result.ok()) return *result;
   std::cerr << "npu_sim: " << std::string(result.status().message()) << "\n";
@@ -148,17 +173,24 @@ int main(int argc, char** argv) {
   CLI::App* sub = command("run", "time a program", run);
   sub->add_option("PROGRAM", words.program, "text or image")->required();
   sub->add_option("--config", words.config, "a name of `npu_sim configs`, or a file")
-      ->capture_default_str();
+      ->default_str("mid32");
   sub->add_flag("--json", words.json, "print JSON");
   sub->add_flag("--check", words.check, "look for races: accesses that no token orders");
   sub->add_option("--timeline", words.timeline, "write Chrome's trace events there");
   sub = command("assemble", "text to image", assemble);
   sub->add_option("PROGRAM", words.program, "text")->required();
   sub->add_option("-o,--output", words.output, "where to; standard output otherwise");
-  sub->add_option("--config", words.config, "whose limits are checked")->capture_default_str();
+  sub->add_option("--config", words.config, "whose limits are checked")->default_str("mid32");
   sub = command("disassemble", "image to text", disassemble);
   sub->add_option("PROGRAM", words.program, "image or text")->required();
   sub->add_option("-o,--output", words.output, "where to; standard output otherwise");
+  sub = command("compare", "this simulator beside figures that you bring (docs/npu.md)", compare);
+  sub->add_option("REFERENCE", words.reference, "tpu: times of products; nvdla: its sheet's cycles")
+      ->required()
+      ->check(CLI::IsMember({"tpu", "nvdla"}));
+  sub->add_option("TABLE", words.table, "comma-separated, names in the first line")->required();
+  sub->add_option("--config", words.config, "the machine; by default big128 or nvdla2048");
+  sub->add_option("--time", words.time, "of tpu: the column of times")->capture_default_str();
   sub = command("configs", "the machines that are shipped", configs);
   sub->add_flag("--fields", words.fields, "what a configuration's fields are, and their ranges");
   sub->add_option("--show", words.config, "print this one")->each([&](const std::string&) {
