@@ -17,20 +17,21 @@
 
 namespace lw {
 
-// What features and the draft model look at, computed once per nest in microseconds (analysis.h).
-struct Analysis;
-
 struct Feature {
   const char* name;
-  float (*value)(const Nest& nest, const Analysis& analysis);
   bool predicted = false;                  // made of times or cycles that the draft predicts
   int version = 1;                         // raised when its meaning changes: forests that learned
                                            // from another are refused
 };
-const std::vector<Feature>& feature_table();
-uint64_t feature_schema();                       // hash of names and versions in order; stored with
-                                                 // models
-std::vector<float> features(const Nest& nest);   // one value per feature
+// The table of a family of machines (cost_model/FAMILY/); its first feature is kDraftFeature.
+const std::vector<Feature>& feature_table(std::string_view family = "cpu");
+uint64_t feature_schema(std::string_view family = "cpu");  // hash of names and versions in order;
+                                                           // stored with models
+std::vector<float> features(const Nest& nest);   // one value per feature of its target's family
+inline constexpr size_t kDraftFeature = 0;       // log2(draft_us)
+// `hash` and what nests have in common that are alike in what is coarse: of those a round measures
+// few.
+uint64_t feature_kind(uint64_t hash, const Nest& nest, const std::vector<float>& features);
 
 // Predicted microseconds of one call on the nest's target with its threads; > 0, deterministic.
 double draft_us(const Nest& nest);

@@ -15,15 +15,7 @@ namespace lw {
 namespace {
 
 float draft_margin(const std::vector<float>& features) {
-  static const size_t position = [] {
-    const std::vector<Feature>& table = feature_table();
-    const auto it = std::find_if(table.begin(), table.end(), [](const Feature& feature) {
-      return std::string_view(feature.name) == "log_draft_us";
-    });
-    CHECK(it != table.end());
-    return static_cast<size_t>(it - table.begin());
-  }();
-  return -kLogitsPerDoubling * features[position];
+  return -kLogitsPerDoubling * features[kDraftFeature];
 }
 
 void hide_predictions(std::vector<float>& features) {
@@ -56,7 +48,7 @@ class XgboostModel : public Model {
     if (examples.size() < 2) return absl::OkStatus();
     std::vector<float> margin;
     for (const Example& e : examples) {
-      if (e.features.size() != feature_table().size())
+      if (e.features.size() != examples[0].features.size())
         return absl::InvalidArgumentError("features of another schema");
       margin.push_back(base_score(e.features));
     }
@@ -72,7 +64,6 @@ class XgboostModel : public Model {
   std::vector<float> score(const std::vector<std::vector<float>>& features) const override {
     std::vector<float> scores;
     for (const std::vector<float>& row : features) {
-      CHECK(row.size() == feature_table().size());
       scores.push_back(base_score(row) + residual_score(row));
     }
     return scores;

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "cost_model/cost_model.h"
+#include "cost_model/family.h"
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/base/hash.h"
@@ -61,10 +62,11 @@ absl::StatusOr<Forests> parse_model(std::string_view rest, std::string_view name
   if (next_line(rest) != kMagic)
     return absl::InvalidArgumentError(concat(name, " is not a cost model"));
   const std::string_view schema = next_line(rest), trained_for = next_line(rest);
-  if (schema != hex(feature_schema())) {
+  const std::string_view family = cost::family_of(trained_for);
+  if (schema != hex(feature_schema(family))) {
     return absl::FailedPreconditionError(
         concat(name, " was trained on other features (schema ", schema, ", this program has ",
-               hex(feature_schema()), "): train it again"));
+               hex(feature_schema(family)), "): train it again"));
   }
   if (trained_for != architecture) {
     return absl::FailedPreconditionError(
@@ -83,7 +85,7 @@ absl::StatusOr<Forests> parse_model(std::string_view rest, std::string_view name
     return damaged;
   Forests forests;
   for (size_t size : sizes) {
-    absl::StatusOr<Forest> forest = Forest::parse(rest.substr(0, size), feature_table().size());
+    absl::StatusOr<Forest> forest = Forest::parse(rest.substr(0, size), feature_table(family).size());
     if (!forest.ok()) return damaged;
     forests.push_back(std::make_shared<const Forest>(*std::move(forest)));
     rest.remove_prefix(size);
@@ -101,7 +103,7 @@ absl::Status write_model_file(const Forests& forests, const std::string& path,
     sizes += concat(sizes.empty() ? "" : " ", bytes.size());
     body += bytes;
   }
-  return write_file(path, concat(kMagic, "\n", hex(feature_schema()), "\n", architecture, "\n",
+  return write_file(path, concat(kMagic, "\n", hex(feature_schema(cost::family_of(architecture))), "\n", architecture, "\n",
                                  sizes, "\n", hex(hash64(body)), "\n", body));
 }
 

@@ -37,7 +37,7 @@ using Booster = Owner<XGBoosterFree>;
 
 absl::Status make_matrix(const std::vector<Example>& examples, const std::vector<float>& margin,
                          Matrix& matrix) {
-  const size_t width = feature_table().size();
+  const size_t width = examples.empty() ? 0 : examples[0].features.size();
   std::vector<float> flat;
   flat.reserve(examples.size() * width);
   for (const Example& example : examples)

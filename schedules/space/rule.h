@@ -1,7 +1,8 @@
 // A rule: one thing to do to a program, or one choice between ways to do it. Internal to schedules.
 //
-// Presence of schedules/rules/NAME.cc is registration (function lw::rules::NAME()); helpers that
-// several rules share stand in draft.h.
+// Presence of schedules/rules/NAME.cc, or of schedules/rules/FAMILY/NAME.cc for machines that are no
+// CPUs, is registration (function lw::rules::NAME()); helpers that several rules share stand in
+// draft.h.
 #pragma once
 
 #include <vector>
@@ -19,6 +20,7 @@ enum class Phase {
   kThreads,                                // work is split, so that every thread has some
   kAxes,                                   // loops become one, or do not
   kTile,                                   // every stage gets its tile and its loops
+  kResort,                                 // what no rule of kTile takes is tiled whatever it is
 };
 
 struct Rule {
@@ -29,9 +31,11 @@ struct Rule {
   // of the space, with their reasons. Null: the rule only tiles.
   void (*branch)(Draft draft, std::vector<Draft>& drafts) = nullptr;
   // At the end each stage that runs is scheduled by the first rule that takes it: whose tile()
-  // appends the steps. Where one of them does not apply the stage is tiled plainly. Null: none.
+  // appends the steps. Where one of them does not apply the rule of kResort tiles the stage. Null:
+  // none.
   bool (*takes)(const Draft& draft, int stage) = nullptr;
   void (*tile)(Draft& draft, int stage) = nullptr;
+  const char* family = "cpu";              // of the targets for which it has its turn
 };
 
 // All rules, sorted by name (generated table).

@@ -5,18 +5,22 @@
 // The space is in the order of a walk through the choices, each rule's in the rule's own order; a
 // draft for which a rule has settled all of them (Draft::chosen) takes no further one. Numbers are
 // decisions. What does not apply to a stage is left out, and said (Refusal): later rules find the
-// stage as it was, and one whose tile does not apply is tiled plainly, so that none goes without
-// vectors because a rule did not fit.
+// stage as it was, and one whose tile does not apply is tiled by the rule of the last resort, so that
+// none goes without vectors because a rule did not fit.
 #include <algorithm>
 
 #include "schedules/space/rule.h"
+#include "schedules/targets/family.h"
+#include "schedules/targets/target.h"
+#include "src/base/message.h"
 
 namespace lw {
 namespace {
 
 using namespace rules;
 
-const std::vector<const Rule*>& in_order() {
+// The rules of the target's family.
+std::vector<const Rule*> rules_of(const Nest& nest) {
   static const std::vector<const Rule*> ordered = [] {
     std::vector<const Rule*> list = lw_rule_table();
     std::sort(list.begin(), list.end(), [](const Rule* a, const Rule* b) {
@@ -25,34 +29,30 @@ const std::vector<const Rule*>& in_order() {
     });
     return list;
   }();
-  return ordered;
-}
-
-// Whatever the stage is: vectors along its last axis, the reduction's where it has no other; over a
-// few points of another axis where that applies.
-void tile_plainly(Draft& d, int stage) {
-  const Stage s = d.nest.stages[stage];
-  const int count = static_cast<int>(s.axes.size());
-  const auto loop = [&](int axis) {
-    return s.axes[axis].extent > 1 ? loop_of(s, axis) : std::string();
-  };
-  bool tiled = false;
-  for (const bool reduction : {false, true}) {
-    for (int v = count - 1; v >= 0 && !tiled; --v) {
-      if (s.axes[v].reduction != reduction || loop(v).empty()) continue;
-      for (int rows = count - 1; rows >= -1 && !tiled; --rows) {
-        const bool fits = rows < 0 || (rows != v && !s.axes[rows].reduction && !loop(rows).empty());
-        if (!fits) continue;
-        std::vector<std::string> names = {s.name, loop(v)};
-        if (rows >= 0) names.insert(names.begin() + 1, loop(rows));
-        tiled = attempt(d, [&](Draft& next) { open(next, "register_tile", names); });
-      }
-    }
+  const TargetFamily* family = nest.target->part.family();
+  std::vector<const Rule*> own;
+  for (const Rule* rule : ordered) {
+    if (family != nullptr && std::string_view(family->name) == rule->family) own.push_back(rule);
   }
-  if (d.nest.threads > 1 && s.place == Place::kRoot) optional(d, "parallel", {s.name}, {0, 0});
+  return own;
 }
 
-void tile_all(Draft& d) {
+// By the first rule that takes it, or else by the one of the last resort.
+void tile_stage(Draft& d, int stage, const std::vector<const Rule*>& rules, bool resort) {
+  for (const Rule* rule : rules) {
+    const bool last = rule->phase == Phase::kResort;
+    if ((resort && !last) || rule->takes == nullptr || !rule->takes(d, stage)) continue;
+    if (last) return rule->tile(d, stage);
+    if (attempt(d, [&](Draft& next) { rule->tile(next, stage); })) return;
+    resort = true;
+  }
+  d.failed = true;
+  d.why = d.left_out.empty() ? concat("no rule for ", d.nest.target->part.family()->name, " takes ",
+                                      d.nest.stages[stage].name)
+                             : d.left_out.back();
+}
+
+void tile_all(Draft& d, const std::vector<const Rule*>& rules) {
   std::vector<std::string> names;
   for (const Stage& stage : d.nest.stages) {
     const bool runs = stage.place != Place::kInlined && stage.place != Place::kEpilogue;
@@ -62,12 +62,7 @@ void tile_all(Draft& d) {
     if (is_over(d)) return;
     const int s = find_stage(d.nest, name);
     if (d.failed || s < 0 || d.nest.stages[s].copy_of >= 0) continue;
-    const auto taker = std::find_if(in_order().begin(), in_order().end(), [&](const Rule* rule) {
-      return rule->takes != nullptr && rule->takes(d, s);
-    });
-    const bool tiled = taker != in_order().end() &&
-                       attempt(d, [&](Draft& next) { (*taker)->tile(next, s); });
-    if (!tiled) tile_plainly(d, s);
+    tile_stage(d, s, rules, false);
   }
 }
 
@@ -105,7 +100,8 @@ class Collector {
 std::vector<Sketch> make_space(const Nest& start, std::vector<Refusal>* refusals) {
   std::vector<Draft> drafts;
   drafts.push_back(Draft{start, {}});
-  for (const Rule* rule : in_order()) {
+  const std::vector<const Rule*> rules = rules_of(start);
+  for (const Rule* rule : rules) {
     if (rule->branch == nullptr) continue;
     std::vector<Draft> next;
     for (Draft& draft : drafts) {
@@ -117,7 +113,7 @@ std::vector<Sketch> make_space(const Nest& start, std::vector<Refusal>* refusals
   std::vector<Sketch> space;
   Collector collector(space, refusals);
   for (Draft& draft : drafts) {
-    tile_all(draft);
+    tile_all(draft, rules);
     collector.add(std::move(draft));
   }
   if (space.empty()) space.push_back(last_resort(start));
@@ -126,7 +122,10 @@ std::vector<Sketch> make_space(const Nest& start, std::vector<Refusal>* refusals
 
 Sketch last_resort(const Nest& start) {
   Draft d{start, {}};
-  for (size_t s = 0; s < d.nest.stages.size(); ++s) tile_plainly(d, static_cast<int>(s));
+  const std::vector<const Rule*> rules = rules_of(start);
+  for (size_t s = 0; s < d.nest.stages.size(); ++s) {
+    tile_stage(d, static_cast<int>(s), rules, true);
+  }
   d.sketch.name = "last resort";
   d.sketch.last_resort = true;
   return std::move(d.sketch);

@@ -1,120 +1,34 @@
-// The pipeline from a nest to a kernel: buffers for arguments, stages at the root in program order,
-// everything else where those stages' loops hold it, then the layout of the workspace.
 #include "src/lower/lower.h"
 
-#include <algorithm>
-
+#include "schedules/targets/family.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
-#include "src/lower/emitter.h"
-#include "src/lower/hoist.h"
+#include "src/lower/family.h"
 
 namespace lw {
 namespace {
 
-using lowering::Emitter;
-using lowering::Storage;
-
-void add_arguments(Emitter& e) {
-  const Program& program = *e.nest.program;
-  e.home.resize(program.tensors.size());
-  const std::vector<int> args = arguments(program);
-  for (size_t slot = 0; slot < args.size(); ++slot) {
-    const Tensor& tensor = program.tensors[args[slot]];
-    Buffer buffer;
-    buffer.name = tensor.name;
-    buffer.type = tensor.type;
-    buffer.elements = elements(tensor);
-    buffer.slot = static_cast<int>(slot);
-    buffer.written = tensor.role == Role::kOutput;
-    Storage& storage = e.home[args[slot]];
-    storage.buffer = static_cast<int>(e.kernel.buffers.size());
-    storage.origin.assign(tensor.shape.size(), affine(0));
-    storage.shape = tensor.shape;
-    e.kernel.buffers.push_back(std::move(buffer));
+// REQUIRES: the nest's target is of a family that is known here, as every nest's is.
+const lowering::Family& family_of(const Nest& nest) {
+  const std::string_view name = nest.target->part.family()->name;
+  for (const lowering::Family* family : lowering::lw_lowering_family_table()) {
+    if (family->name == name) return *family;
   }
-  e.kernel.arguments = static_cast<int>(args.size());
-}
-
-// Buffers follow each other.
-absl::Status lay_out_workspace(Kernel& kernel, const LowerOptions& options) {
-  for (Buffer& buffer : kernel.buffers) {
-    if (buffer.scope == Scope::kArgument) continue;
-    int64_t& end = buffer.scope == Scope::kWorkspace ? kernel.workspace_bytes
-                   : buffer.scope == Scope::kPrivate ? kernel.private_bytes
-                                                     : kernel.packed_bytes;
-    buffer.offset = end;
-    end += aligned_bytes(buffer.elements * size_of(buffer.type));
-  }
-  const int64_t total = kernel.workspace_bytes + kernel.private_bytes + kernel.packed_bytes;
-  if (total > options.max_workspace_bytes) return infeasible("the workspace is too large");
-  return absl::OkStatus();
-}
-
-// A program of many stages, or of large bodies, is larger before anything is unrolled.
-LowerOptions for_size_of(const Nest& nest, LowerOptions options) {
-  constexpr int64_t kStages = 16, kNodes = 4000;
-  int64_t stages = 0, nodes = 0;
-  for (const Stage& stage : nest.stages) {
-    if (stage.place == Place::kInlined || stage.copy_of >= 0) continue;
-    ++stages;
-    visit(stage.body->value, [&](const ExprNode&) { ++nodes; });
-  }
-  options.max_statements *= std::max({int64_t{1}, stages / kStages, nodes / kNodes});
-  return options;
-}
-
-// Everything but the layout of the workspace.
-absl::Status emit(Emitter& e) {
-  const Nest& nest = e.nest;
-  e.kernel.name = nest.program->name;
-  e.kernel.error_growth = nest.error_growth;
-  for (size_t s = 0; s < nest.stages.size(); ++s) {
-    e.bodies.push_back(effective_body(nest, static_cast<int>(s)));
-    RETURN_IF_ERROR(e.stop.status("lowering"));
-  }
-  e.copies.resize(nest.stages.size());
-  add_arguments(e);
-
-  // The nest keeps its stages in an order in which they may run.
-  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
-    const Place place = nest.stages[s].place;
-    if (place != Place::kRoot && place != Place::kPrepack) continue;
-    e.out = nest.stages[s].place == Place::kPrepack ? &e.kernel.prepack : &e.kernel.body;
-    lowering::allocate(e, s, {});
-    lowering::emit_stage(e, s, lowering::whole_axes(nest, s));
-    RETURN_IF_ERROR(e.failure);
-    RETURN_IF_ERROR(e.stop.status("lowering"));
-  }
-  return absl::OkStatus();
-}
-
-Nest without_stop(Nest nest) {
-  nest.stop = Stop();
-  return nest;
+  CHECK(false);
 }
 
 }  // namespace
 
-absl::StatusOr<Kernel> lower(const Nest& nest, const LowerOptions& limits) {
-  const LowerOptions options = for_size_of(nest, limits);
-  const Nest kept = without_stop(nest);
-  Emitter e(kept, options, nest.stop);
-  RETURN_IF_ERROR(emit(e));
-  lowering::hoist(e.kernel);
-  RETURN_IF_ERROR(lay_out_workspace(e.kernel, options));
+absl::StatusOr<Kernel> lower(const Nest& nest, const LowerOptions& options) {
+  ASSIGN_OR_RETURN(Kernel kernel, family_of(nest).lower(nest, options));
 #ifndef NDEBUG
-  RETURN_IF_ERROR(verify(e.kernel));
+  RETURN_IF_ERROR(verify(kernel));
 #endif
-  return std::move(e.kernel);
+  return kernel;
 }
 
-absl::StatusOr<int64_t> count_statements(const Nest& nest, const LowerOptions& limits) {
-  const LowerOptions options = for_size_of(nest, limits);
-  const Nest kept = without_stop(nest);
-  Emitter e(kept, options, nest.stop);
-  e.counting = true;
-  RETURN_IF_ERROR(emit(e));
-  return e.statements;
+absl::StatusOr<int64_t> count_statements(const Nest& nest, const LowerOptions& options) {
+  return family_of(nest).count_statements(nest, options);
 }
 
 }  // namespace lw

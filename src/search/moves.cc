@@ -32,14 +32,6 @@ constexpr double kStatementUs = 30;     // to build one
 constexpr double kTrialUs = 30e3;       // any trial, but for that and the kernel's calls
 constexpr double kCalls = 4;            // timed in the median trial of a slow kernel
 
-int feature(std::string_view name) {
-  const std::vector<Feature>& table = feature_table();
-  for (size_t i = 0; i < table.size(); ++i) {
-    if (name == table[i].name) return static_cast<int>(i);
-  }
-  CHECK(false);
-}
-
 // What another draw of the sketch takes but for its statements: every step that is replayed looks at
 // all stages, and where some are attached to others' loops at what all readers need.
 double work_of(const Sketch& sketch) {
@@ -61,17 +53,13 @@ double work_of(const Sketch& sketch) {
 }  // namespace
 
 Option make_option(int sketch, Sample sample, Origin origin) {
-  static const int draft = feature("log_draft_us"), rows = feature("tile_rows"),
-                   columns = feature("tile_columns"), copies = feature("copies");
   Option option;
   option.sketch = sketch;
   option.features = features(sample.nest);
   option.trace = std::move(sample.trace);
   option.text = to_text(option.trace);
-  option.draft_us = std::exp2(static_cast<double>(option.features[draft]));
-  option.kind = hash_combine(
-      hash_combine(static_cast<uint64_t>(sketch), static_cast<uint64_t>(option.features[rows])),
-      static_cast<uint64_t>(16 * option.features[columns] + option.features[copies]));
+  option.draft_us = std::exp2(static_cast<double>(option.features[kDraftFeature]));
+  option.kind = feature_kind(static_cast<uint64_t>(sketch), sample.nest, option.features);
   option.origin = origin;
   return option;
 }

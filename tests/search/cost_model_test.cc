@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "absl/strings/str_format.h"
-#include "cost_model/analysis.h"
+#include "cost_model/cpu/analysis.h"
 #include "gtest/gtest.h"
 #include "schedules/steps.h"
 #include "src/base/rng.h"

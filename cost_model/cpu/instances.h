@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
-#include "cost_model/analysis.h"
+#include "cost_model/cpu/analysis.h"
 
 namespace lw::cost {
 

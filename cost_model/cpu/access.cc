@@ -1,4 +1,4 @@
-#include "cost_model/access.h"
+#include "cost_model/cpu/access.h"
 
 #include <algorithm>
 #include <cmath>

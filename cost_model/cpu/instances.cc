@@ -1,4 +1,4 @@
-#include "cost_model/instances.h"
+#include "cost_model/cpu/instances.h"
 
 #include <cmath>
 

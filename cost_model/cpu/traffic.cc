@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cost_model/analysis.h"
+#include "cost_model/cpu/analysis.h"
 #include "schedules/targets/cpu/cpu_target.h"
 #include "src/expr/expr.h"
 

@@ -1,7 +1,7 @@
 // Chains and boxes: where every stage stands, and which points of its axes the code inside each
 // loop covers; then the same for one thread's part of it. Stages are visited readers first, since
 // the box of an attached stage is what its readers read of it.
-#include "cost_model/analysis.h"
+#include "cost_model/cpu/analysis.h"
 
 #include <algorithm>
 #include <cmath>

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
-#include "cost_model/access.h"
+#include "cost_model/cpu/access.h"
 #include "schedules/costs.h"
 #include "schedules/nest.h"
 

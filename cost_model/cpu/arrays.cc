@@ -8,7 +8,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "cost_model/analysis.h"
+#include "cost_model/cpu/analysis.h"
 #include "schedules/targets/cpu/cpu_target.h"
 #include "src/expr/expr.h"
 

@@ -4,12 +4,14 @@
 //
 // What concerns one stage is taken of the main one, the stage that the draft says costs most; the
 // other stages enter through sums.
+#include "cost_model/cpu/features.h"
+
 #include <algorithm>
 #include <cmath>
 
-#include "cost_model/analysis.h"
-#include "cost_model/cost_model.h"
+#include "cost_model/cpu/analysis.h"
 #include "schedules/targets/cpu/cpu_target.h"
+#include "src/base/check.h"
 #include "src/base/hash.h"
 
 namespace lw {
@@ -146,7 +148,14 @@ double trips_at(const Analysis& a, int outward) {
 #define F(name, expression) FEATURE(name, expression, false)
 #define P(name, expression) FEATURE(name, expression, true)
 
-const Feature kTable[] = {
+// A value for each feature.
+struct Row {
+  const char* name;
+  float (*value)(const Nest& nest, const Analysis& analysis);
+  bool predicted = false;
+  int version = 1;
+};
+const Row kTable[] = {
     // the draft
     P("log_draft_us", static_cast<float>(std::log2(a.us))),
     P("draft_compute_share", share(compute(a), cycles(a))),
@@ -285,35 +294,42 @@ const Feature kTable[] = {
 #undef F
 #undef FEATURE
 
-}  // namespace
-
-const std::vector<Feature>& feature_table() {
-  static const std::vector<Feature>* table =
-      new std::vector<Feature>(std::begin(kTable), std::end(kTable));
-  return *table;
+int position(std::string_view name) {
+  for (size_t i = 0; i < std::size(kTable); ++i) {
+    if (name == kTable[i].name) return static_cast<int>(i);
+  }
+  CHECK(false);
 }
 
-uint64_t feature_schema() {
-  static const uint64_t schema = [] {
-    uint64_t hash = 0;
-    for (const Feature& feature : feature_table()) {
-      hash = hash_combine(hash, hash64(feature.name));
-      // As before there were versions.
-      if (feature.version != 1) hash = hash_combine(hash, static_cast<uint64_t>(feature.version));
-    }
-    return hash;
+}  // namespace
+
+namespace cost::cpu {
+
+const std::vector<Feature>& table() {
+  static const std::vector<Feature>* table = [] {
+    auto* list = new std::vector<Feature>;
+    for (const Row& row : kTable) list->push_back({row.name, row.predicted, row.version});
+    return list;
   }();
-  return schema;
+  return *table;
 }
 
 std::vector<float> features(const Nest& nest) {
   const Analysis analysis = analyze(nest);
   std::vector<float> values;
-  values.reserve(feature_table().size());
-  for (const Feature& feature : feature_table()) values.push_back(feature.value(nest, analysis));
+  values.reserve(std::size(kTable));
+  for (const Row& row : kTable) values.push_back(row.value(nest, analysis));
   return values;
 }
 
 double draft_us(const Nest& nest) { return analyze(nest).us; }
 
+uint64_t kind(uint64_t hash, const std::vector<float>& features) {
+  static const int rows = position("tile_rows"), columns = position("tile_columns"),
+                   copies = position("copies");
+  return hash_combine(hash_combine(hash, static_cast<uint64_t>(features[rows])),
+                      static_cast<uint64_t>(16 * features[columns] + features[copies]));
+}
+
+}  // namespace cost::cpu
 }  // namespace lw

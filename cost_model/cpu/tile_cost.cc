@@ -12,8 +12,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cost_model/analysis.h"
-#include "cost_model/instances.h"
+#include "cost_model/cpu/analysis.h"
+#include "cost_model/cpu/instances.h"
 #include "schedules/targets/cpu/cpu_target.h"
 #include "schedules/window.h"
 

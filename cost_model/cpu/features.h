@@ -1,0 +1,16 @@
+// What the cost model knows of CPUs: the functions of cost::Family. Internal to cost_model.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cost_model/cost_model.h"
+
+namespace lw::cost::cpu {
+
+const std::vector<Feature>& table();
+std::vector<float> features(const Nest& nest);
+double draft_us(const Nest& nest);
+uint64_t kind(uint64_t hash, const std::vector<float>& features);
+
+}  // namespace lw::cost::cpu
