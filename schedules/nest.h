@@ -47,6 +47,13 @@
 // innermost: [d/block][other dims, that one / group][d%block][position in the group]. So lie the
 // operands of dot products. The last group may be partly unused. A `wide` copy of 16-bit floats
 // holds f32: they are converted once, not at every use.
+//
+// Machines of managed memories (schedules/npu). The tile of a stage with `variant` >= 0 is one of
+// the target's instructions for boxes, not registers; its reduction loops outside the tile add to
+// results in managed memory `memory`, which are there while the loops inside `held` run (all of them
+// if that is empty), and are then copied to where the tensor is. A copy with `memory` >= 0 lies in
+// that managed memory, row-major over its box, padded as instructions want it; with several `slots`
+// it, or what is held, uses them in turn, so that one is filled while another is read.
 #pragma once
 
 #include <cstdint>
@@ -130,6 +137,11 @@ struct Stage {
   int group_dim = -1;
   int64_t group = 0;
   bool wide = false;
+
+  int memory = -1;                         // managed, of the target; -1: none
+  int slots = 1;
+  int variant = -1;                        // of the target's instruction; -1: registers
+  std::string held;                        // name of a loop, or ""
 
   int dot_axis = -1;                       // index into axes; -1: multiply-adds only
   int64_t dot_group = 1;

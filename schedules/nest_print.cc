@@ -65,6 +65,12 @@ std::string print(const Nest& nest) {
     if (stage.block > 0) text += concat(", blocks of ", stage.block, " along d", stage.block_dim);
     if (stage.group > 0) text += concat(", groups of ", stage.group, " along d", stage.group_dim);
     if (stage.wide) text += ", as f32";
+    if (stage.variant >= 0) {
+      text += concat(", by instruction ", stage.variant, ", held ",
+                     stage.held.empty() ? "whole" : concat("at ", stage.held));
+    }
+    if (stage.memory >= 0) text += concat(" in memory ", stage.memory);
+    if (stage.slots > 1) text += concat(" x", stage.slots);
     if (stage.dot_axis >= 0) {
       text += concat(", dot products of ", stage.dot_group, " along ",
                      stage.axes[stage.dot_axis].name);

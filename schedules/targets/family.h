@@ -37,6 +37,8 @@ struct TargetFamily {
   const char* mark;
   // Whether rules, steps and costs know its machines: schedules can be made for them.
   bool has_schedules;
+  // Whether a kernel may run on several of a machine's threads; tasks of others are of one.
+  bool has_threads;
 
   // Of its part: a copy (of null: all defaults), and the description, whose names no common field
   // has. Its numbers say where the fields stand in texts: those of CPUs between the common ones, as

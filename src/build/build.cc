@@ -2,6 +2,7 @@
 
 #include "src/build/interpreter.h"
 #include "src/build/llvm_backend.h"
+#include "src/build/npu/backend.h"
 
 namespace lw {
 namespace {
@@ -15,6 +16,7 @@ struct Code {
 constexpr Code kCodes[] = {
     {"aarch64", llvm_backend, load_object},
     {"interpreter", interpreter_backend, load_interpreted},
+    {"npu", npu_backend, load_npu},
     {"x86_64", llvm_backend, load_object},
 };
 

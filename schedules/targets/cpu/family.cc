@@ -79,6 +79,7 @@ constinit const TargetFamily kCpuFamily = {
     .architectures = kArchitectures,
     .mark = "triple",
     .has_schedules = true,
+    .has_threads = true,
     .copy = copy_part<CpuTarget>,
     .fields = fields_of_part<CpuTarget>,
     .omission = omission,

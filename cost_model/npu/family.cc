@@ -1,0 +1,12 @@
+#include "cost_model/family.h"
+
+#include "cost_model/npu/model.h"
+
+namespace lw::cost {
+
+const Family& npu_family() {
+  static constexpr Family family = {"npu", npu::table, npu::features, npu::draft_us, npu::kind};
+  return family;
+}
+
+}  // namespace lw::cost

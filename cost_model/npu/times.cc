@@ -1,0 +1,193 @@
+#include <algorithm>
+#include <cmath>
+
+#include "cost_model/npu/model.h"
+#include "schedules/npu/product.h"
+#include "schedules/targets/npu/machine.h"
+#include "schedules/targets/npu/npu_target.h"
+#include "src/expr/expr.h"
+
+namespace lw::cost::npu {
+namespace {
+
+using lw::npu::Config;
+
+// A loop's iterations with the share that partial tiles have of full ones.
+double iterations(const Stage& s, int loop) {
+  const LoopPart part = s.loops[loop].parts[0];
+  return static_cast<double>(range_of(s, loop)) / static_cast<double>(part.tile);
+}
+double whole(const Stage& s, int loop) { return static_cast<double>(trips(s, loop)); }
+
+template <class Count>
+double product_of_loops(const Stage& s, int begin, int end, const Count& count) {
+  double result = 1;
+  for (int l = begin; l < end; ++l) result *= count(s, l);
+  return result;
+}
+
+// A box in DRAM: runs of contiguous bytes, and the cycles that they take: data at the peak, and an
+// activated row for each run that begins on another.
+struct Transfer {
+  double bytes = 0, run = 0, cycles = 0;
+};
+
+class Dram {
+ public:
+  explicit Dram(const Config& config)
+      : peak_(lw::npu::peak_bytes_per_cycle(config)), paged_(config.dram.kind == lw::npu::DramKind::kPaged) {
+    const double clock = config.clock_mhz / config.dram.clock_mhz;
+    activate_ = config.dram.faw / 4 * clock /
+                static_cast<double>(config.dram.channels * config.dram.pseudo);
+    page_ = static_cast<double>(config.dram.page);
+    beat_ = static_cast<double>(config.dram.beat);
+  }
+
+  Transfer box(const Tensor& tensor, const std::vector<int64_t>& extents) const {
+    double run = size_of(tensor.type), runs = 1, stride = size_of(tensor.type);
+    bool contiguous = true;
+    for (size_t d = extents.size(); d-- > 0;) {
+      const double extent = static_cast<double>(std::min(extents[d], tensor.shape[d]));
+      if (contiguous) run *= extent;
+      else runs *= extent;
+      contiguous = contiguous && extents[d] >= tensor.shape[d];
+      if (contiguous) stride *= static_cast<double>(tensor.shape[d]);
+    }
+    Transfer transfer;
+    transfer.bytes = run * runs;
+    transfer.run = run;
+    if (!std::isfinite(peak_)) return transfer;
+    const double beats = paged_ ? std::ceil(run / beat_) * beat_ : run;
+    const double rows = paged_ ? std::max(runs, transfer.bytes / page_) : 0;
+    transfer.cycles = std::max(beats * runs / peak_, rows * activate_);
+    return transfer;
+  }
+
+ private:
+  double peak_, activate_ = 0, page_ = 1, beat_ = 1;
+  bool paged_;
+};
+
+std::vector<int64_t> box_of(const std::vector<std::vector<int64_t>>& steps,
+                            const std::vector<int64_t>& extents) {
+  std::vector<int64_t> box;
+  for (const std::vector<int64_t>& dim : steps) box.push_back(box_extent(dim, extents));
+  return box;
+}
+
+// Instructions with the same weights in a row: those of the innermost loops that move no weights.
+double reuse_of_weights(const Stage& s, const Product& product, int begin, int end) {
+  double reuse = 1;
+  for (int l = end; l-- > begin;) {
+    if (trips(s, l) == 1) continue;
+    for (const std::vector<int64_t>& dim : product.b_steps) {
+      if (dim[s.loops[l].parts[0].axis] != 0) return reuse;
+    }
+    reuse *= whole(s, l);
+  }
+  return reuse;
+}
+
+StageTimes times_of(const Nest& nest, int stage) {
+  StageTimes t;
+  const Stage& s = nest.stages[stage];
+  const Config& config = npu_config(*nest.target);
+  const std::optional<Product> product = product_of(nest, stage);
+  if (!product || s.variant < 0) return t;
+  const int tile = tile_begin(s);
+  const Program& program = *nest.program;
+  const Dram dram(config);
+
+  // The array.
+  const std::vector<int64_t> block = inner_extents(s, tile);
+  double rows = 1, columns = 1, sums = 1;
+  for (size_t a = 0; a < block.size(); ++a) {
+    double& extent = product->roles[a] == AxisRole::kColumn ? columns
+                     : product->roles[a] == AxisRole::kSum  ? sums : rows;
+    extent *= static_cast<double>(block[a]);
+  }
+  t.rows = rows, t.columns = columns, t.sums = sums;
+  t.folds = product_of_loops(s, 0, tile, whole);
+  const double streamed = product_of_loops(s, 0, tile, iterations);  // folds, of full size
+  t.output_stationary = s.variant == kNpuOutputStationary;
+  const double rate = program.tensors[product->a->index].type == Type::kBF16
+                          ? config.mx.bf16_rate : 1;
+  const double r = static_cast<double>(config.mx.rows), c = static_cast<double>(config.mx.columns);
+  if (t.output_stationary) {
+    t.array = std::max(streamed * sums / rate, t.folds * r);
+  } else {
+    t.weight_loads = t.folds / reuse_of_weights(s, *product, 0, tile);
+    t.array = std::max({streamed * rows / rate, t.folds * static_cast<double>(config.mx.m_min),
+                        t.weight_loads * r});
+  }
+  t.macs = 1;
+  for (const NestAxis& axis : s.axes) t.macs *= static_cast<double>(axis.extent);
+
+  // Copies.
+  double spm = 0;
+  for (const Stage::Copy& served : s.copies) {
+    const Stage& copy = nest.stages[served.stage];
+    const bool b = served.tensor == product->b->index;
+    const int depth = copy.place == Place::kAt ? find_loop(s, copy.loop) + 1 : 0;
+    const std::vector<int64_t> extents = inner_extents(s, depth);
+    const Transfer transfer = dram.box(program.tensors[served.tensor],
+                                       box_of(b ? product->b_steps : product->a_steps, extents));
+    const double times = product_of_loops(s, 0, depth, iterations);
+    const double setups = product_of_loops(s, 0, depth, whole);
+    const double cycles = transfer.cycles * times + static_cast<double>(config.dma.setup) * setups / 2;
+    (b ? t.load_b : t.load_a) = cycles;
+    (b ? t.bytes_b : t.bytes_a) = transfer.bytes * times;
+    (b ? t.run_b : t.run_a) = transfer.run;
+    (b ? t.slots_b : t.slots_a) = copy.slots;
+    t.instructions += setups;
+    t.fill += transfer.cycles + static_cast<double>(config.dma.setup);
+    spm += static_cast<double>(
+        operand_layout(config, nest, stage, *product, b, extents).bytes * copy.slots);
+  }
+  const int held = s.held.empty() ? 0 : find_loop(s, s.held) + 1;
+  const std::vector<int64_t> kept = inner_extents(s, held);
+  const Transfer out = dram.box(program.tensors[s.tensor], box_of(product->dst_steps, kept));
+  const double stores = product_of_loops(s, 0, held, whole);
+  t.store = out.cycles * product_of_loops(s, 0, held, iterations) +
+            static_cast<double>(config.dma.setup) * stores / 2;
+  t.bytes_stored = out.bytes * product_of_loops(s, 0, held, iterations);
+  t.run_stored = out.run;
+  t.slots_held = s.slots;
+  t.acc_share = static_cast<double>(
+                    result_layout(config, nest, stage, *product, kept).bytes * s.slots) /
+                static_cast<double>(config.acc.bytes);
+  t.spm_share = spm / static_cast<double>(config.spm.bytes);
+  t.instructions += t.folds + t.weight_loads + stores;
+  for (size_t a = 0; a < kept.size(); ++a) {
+    const double extent = static_cast<double>(inner_extents(s, std::min(tile, held))[a]);
+    (product->roles[a] == AxisRole::kColumn ? t.tile_columns
+     : product->roles[a] == AxisRole::kSum  ? t.tile_sums : t.tile_rows) += extent;
+  }
+
+  // What one slot lets wait for the other is not beside it.
+  const double latency = static_cast<double>(config.dma.latency + config.dma.setup);
+  const double wave = r + c + static_cast<double>(config.mx.latency);
+  t.fill += latency + 2 * r;
+  t.drain = wave + out.cycles + latency;
+  const bool a_beside = t.slots_a > 1, b_beside = t.slots_b > 1;
+  const double beside = (a_beside ? t.load_a : 0) + (b_beside ? t.load_b : 0);
+  const double alone = t.load_a + t.load_b - beside;
+  t.overlapped = beside / std::max(1.0, t.load_a + t.load_b);
+  const double held_alone = t.slots_held > 1 ? 0 : t.store + stores * (wave + latency);
+  const double dma = beside + alone + t.store;
+  const double dispatch = t.instructions * static_cast<double>(config.queues.dispatch);
+  t.cycles = std::max({t.array + alone + held_alone, dma, dispatch}) + t.fill + t.drain;
+  return t;
+}
+
+}  // namespace
+
+std::vector<StageTimes> stage_times(const Nest& nest) {
+  std::vector<StageTimes> times;
+  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
+    if (nest.stages[s].copy_of < 0) times.push_back(times_of(nest, s));
+  }
+  return times;
+}
+
+}  // namespace lw::cost::npu

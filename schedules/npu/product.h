@@ -1,0 +1,48 @@
+// What a stage is to an NPU: which of its reductions its array computes, and how what they read and
+// give lies in its memories. Thread-safe, deterministic.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "schedules/nest.h"
+#include "src/npu/config.h"
+
+namespace lw {
+
+// A sum of products of two tensors' elements. Which role an axis of the stage has follows from who
+// is read along it: both operands and the result (batch), the first and the result (rows), the
+// second and the result (columns), both operands (sums).
+enum class AxisRole : uint8_t { kBatch, kRow, kColumn, kSum };
+struct Product {
+  const ExprNode *a = nullptr, *b = nullptr;   // the reads; b's are the weights
+  std::vector<AxisRole> roles;             // of each axis of the stage
+  // By how much each axis moves each dimension of a, of b, and of the result.
+  std::vector<std::vector<int64_t>> a_steps, b_steps, dst_steps;
+  std::vector<int64_t> a_begin, b_begin;   // where all axes are 0
+};
+// Where the target's array computes the stage: types that it has, and reads at sums of multiples of
+// the axes. Of the two operands b is the one along whose columns the result is contiguous.
+std::optional<Product> product_of(const Nest& nest, int stage);
+
+// How a box of a tensor lies in a managed memory: row-major, the last dimension padded.
+struct BoxLayout {
+  std::vector<int64_t> extents;            // of the box, padded to what instructions read
+  std::vector<int64_t> strides;            // elements
+  int64_t elements = 0;                    // of a slot
+  int64_t bytes = 0;                       // of a slot
+};
+// Of what the product reads of operand `b` (or a), or gives, in a box of these extents of the
+// stage's axes.
+BoxLayout operand_layout(const npu::Config& config, const Nest& nest, int stage,
+                         const Product& product, bool b, const std::vector<int64_t>& extents);
+BoxLayout result_layout(const npu::Config& config, const Nest& nest, int stage,
+                        const Product& product, const std::vector<int64_t>& extents);
+
+// Extent of the box that a dimension's steps give.
+int64_t box_extent(const std::vector<int64_t>& steps, const std::vector<int64_t>& extents);
+
+// The value of `extent` elements along sums or columns of one instruction.
+int64_t padded_to(int64_t extent, int64_t align);
+
+}  // namespace lw

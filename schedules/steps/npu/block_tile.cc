@@ -1,0 +1,164 @@
+// block_tile(C, i, j, k; 4, 2, 8, 64)
+//   before  i: 512          after  i.0.0: 2 of 256
+//             j: 512                 j.0.0: 8 of 64
+//               k: 512                 k.0.0: 2 of 256
+//                                        i.0.1: 4 of 64
+//                                          j.0.1: 2 of 32
+//                                            k.0.1: 8 of 32
+//                                              unroll i.1: 64, j.1: 32, k.1: 32
+// A product on an NPU: the loops named, of a row, a column and a sum, are cut into tiles whose
+// operands and results lie in the machine's memories, and these into what one instruction computes,
+// as many columns and sums as the array has. The numbers are instructions of a tile along each, and
+// rows of an instruction. Of loops that are not named those of sums run inside a tile, others outside.
+//
+// The domain holds the tiles of which the memories have room for one: rows of an instruction from the
+// array's, below which it waits for weights, in powers of two.
+#include <algorithm>
+#include <array>
+
+#include "schedules/domains.h"
+#include "schedules/legality.h"
+#include "schedules/npu/product.h"
+#include "schedules/targets/npu/machine.h"
+#include "schedules/targets/npu/npu_target.h"
+#include "src/base/check.h"
+#include "src/base/message.h"
+
+namespace lw {
+namespace {
+
+constexpr int kRow = 0, kColumn = 1, kSum = 2, kNamed = 3;
+constexpr AxisRole kRoles[] = {AxisRole::kRow, AxisRole::kColumn, AxisRole::kSum};
+constexpr const char* kRoleNames[] = {"rows", "columns", "sums"};
+constexpr int64_t kMostRows = 2048;        // of an instruction
+
+struct Axes {
+  Product product;
+  int stage;
+  std::array<int, kNamed> axis;            // of the stage
+  std::array<int64_t, kNamed> extent;
+};
+
+absl::StatusOr<Axes> named_axes(const Nest& nest, const Step& step) {
+  ASSIGN_OR_RETURN(const int stage, target_stage(nest, step));
+  const Stage& s = nest.stages[stage];
+  const std::optional<Product> product = product_of(nest, stage);
+  if (!product) return infeasible(concat(s.name, " is no product that the array computes"));
+  Axes axes = {*product, stage, {}, {}};
+  for (int n = 0; n < kNamed; ++n) {
+    const std::string& name = step.names[n + 1];
+    ASSIGN_OR_RETURN(const int position, loop_position(s, name));
+    const Loop& loop = s.loops[position];
+    if (loop.parts.size() != 1 || loop.parts[0].tile != 1 || loop.kind != LoopKind::kSerial) {
+      return infeasible(concat(name, " does not run over single points of one axis"));
+    }
+    axes.axis[n] = loop.parts[0].axis;
+    axes.extent[n] = s.axes[axes.axis[n]].extent;
+    if (product->roles[axes.axis[n]] != kRoles[n] && axes.extent[n] > 1) {
+      return infeasible(concat(name, " does not run over ", kRoleNames[n], " of the product"));
+    }
+  }
+  return axes;
+}
+
+// Points of each that one instruction computes.
+std::array<int64_t, kNamed> in_instruction(const npu::Config& config, const Axes& axes,
+                                           int64_t rows) {
+  return {std::min(rows, axes.extent[kRow]), std::min(config.mx.columns, axes.extent[kColumn]),
+          std::min(config.mx.rows, axes.extent[kSum])};
+}
+
+// Whether the memories have room for one tile of these extents: of the named axes; of others all of
+// a sum, which runs inside, and one of each outside.
+bool fits(const npu::Config& config, const Nest& nest, const Axes& axes,
+          const std::array<int64_t, kNamed>& tile) {
+  std::vector<int64_t> extents;
+  for (const NestAxis& axis : nest.stages[axes.stage].axes) {
+    extents.push_back(axis.reduction ? axis.extent : 1);
+  }
+  for (int n = 0; n < kNamed; ++n) extents[axes.axis[n]] = std::min(tile[n], axes.extent[n]);
+  const auto operand = [&](bool b) {
+    return operand_layout(config, nest, axes.stage, axes.product, b, extents).bytes;
+  };
+  return operand(false) + operand(true) <= config.spm.bytes &&
+         result_layout(config, nest, axes.stage, axes.product, extents).bytes <= config.acc.bytes;
+}
+
+absl::Status apply_block_tile(Nest& nest, const Step& step) {
+  RETURN_IF_ERROR(expect(step, {kNamed + 1, kNamed + 1, kNamed + 1, kNamed + 1}));
+  ASSIGN_OR_RETURN(const Axes axes, named_axes(nest, step));
+  const npu::Config& config = npu_config(*nest.target);
+  const std::array<int64_t, kNamed> block = in_instruction(config, axes, step.numbers[kNamed]);
+  std::array<int64_t, kNamed> tile;
+  for (int n = 0; n <= kNamed; ++n) {
+    if (step.numbers[n] < 1) return infeasible(concat("a tile of ", step.numbers[n]));
+    if (n < kNamed) tile[n] = block[n] * std::min(step.numbers[n], axes.extent[n]);
+  }
+  if (!fits(config, nest, axes, tile)) {
+    return infeasible(concat("the memories have no room for a tile of ", tile[kRow], " x ",
+                             tile[kColumn], " x ", tile[kSum]));
+  }
+  Stage& s = nest.stages[axes.stage];
+  for (int n = 0; n < kNamed; ++n) {
+    // Into instructions, and those into tiles, the last of which may have fewer.
+    for (const auto& [suffix, size] : {std::pair("", block[n]), std::pair(".0", step.numbers[n])}) {
+      ASSIGN_OR_RETURN(const int position, loop_position(s, concat(step.names[n + 1], suffix)));
+      RETURN_IF_ERROR(split_loop(nest, axes.stage, position, {&size, 1}, Tail::kCompose));
+    }
+  }
+  // Sums that are not named inside the loops over tiles, then what a tile has, then the instruction.
+  std::stable_partition(s.loops.begin(), s.loops.end(), [&](const Loop& loop) {
+    const int axis = loop.parts[0].axis;
+    return !s.axes[axis].reduction || axis == axes.axis[kSum];
+  });
+  for (const char* level : {".0.1", ".1"}) {
+    for (int n = 0; n < kNamed; ++n) {
+      const int position = find_loop(s, concat(step.names[n + 1], level));
+      std::rotate(s.loops.begin() + position, s.loops.begin() + position + 1, s.loops.end());
+      if (level[1] == '1') s.loops.back().kind = LoopKind::kUnroll;
+    }
+  }
+  s.variant = kNpuWeightStationary;
+  s.memory = kNpuAcc;
+  return check_legal(nest, axes.stage);
+}
+
+std::vector<Decision> block_tile_domain(const Nest& nest, const Step& step) {
+  if (step.names.size() != kNamed + 1) return {};
+  const absl::StatusOr<Axes> axes = named_axes(nest, step);
+  if (!axes.ok()) return {};
+  const npu::Config& config = npu_config(*nest.target);
+  const int64_t most = std::min(kMostRows, axes->extent[kRow]);
+  std::vector<int64_t> rows;
+  for (int64_t m = std::min(config.mx.rows, most); m < most; m *= 2) rows.push_back(m);
+  rows.push_back(most);
+  std::vector<Decision> domain;
+  for (const int64_t m : rows) {
+    const std::array<int64_t, kNamed> block = in_instruction(config, *axes, m);
+    std::array<std::vector<int64_t>, kNamed> counts;
+    for (int n = 0; n < kNamed; ++n) {
+      counts[n] = ladder((axes->extent[n] + block[n] - 1) / block[n]);
+    }
+    for (const int64_t i : counts[kRow]) {
+      if (i > 4 && m < most) break;        // a taller instruction does the same
+      for (const int64_t j : counts[kColumn]) {
+        for (const int64_t k : counts[kSum]) {
+          const std::array<int64_t, kNamed> tile = {i * block[kRow], j * block[kColumn],
+                                                    k * block[kSum]};
+          if (!fits(config, nest, *axes, tile)) break;
+          domain.push_back({i, j, k, m});
+        }
+      }
+    }
+  }
+  return domain;
+}
+
+}  // namespace
+
+const StepKind& block_tile() {
+  static constexpr StepKind kind = {"block_tile", 1, apply_block_tile, block_tile_domain};
+  return kind;
+}
+
+}  // namespace lw

@@ -1,0 +1,13 @@
+// The numbers by which nests and kernels name what an NPU has.
+#pragma once
+
+namespace lw {
+
+// Managed memories (Stage::memory, Buffer::memory): of operands, and of sums.
+inline constexpr int kNpuSpm = 0, kNpuAcc = 1;
+
+// Instructions for a product (Block::variant): weights stand in the array while rows stream, or sums
+// do while the reduction streams.
+inline constexpr int kNpuWeightStationary = 0, kNpuOutputStationary = 1;
+
+}  // namespace lw

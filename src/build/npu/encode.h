@@ -1,0 +1,36 @@
+// From a kernel of blocks to a program of the NPU: loops unrolled, each block the instructions that
+// do it, in an order that keeps the engines busy, with the tokens that this order needs and no
+// others.
+//
+// Order: as the kernel has it, but that what fills SPM (LD, and zeros for padding) stands right
+// after the last instruction that needs what lies there, so that with two slots the next tile is on
+// its way while one computes, also from one turn of an outer loop to the next.
+//
+// Tokens: an instruction waits for another engine's where they touch the same bytes, one of them
+// writing, unless that is certain already: from what the engine has waited for, and from what those
+// had waited for that it waited for (a clock of the engines, as in function/order.h). One semaphore
+// for each pair of engines: what is waited for comes in the order in which it is signalled.
+// Pure; thread-safe.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/kernel/kernel.h"
+#include "src/npu/isa/isa.h"
+
+namespace lw {
+
+// Where a kernel's tensors lie in the NPU's DRAM: arguments by slot, then the workspace.
+struct NpuLayout {
+  std::vector<int64_t> arguments;
+  int64_t workspace = 0, bytes = 0;
+};
+NpuLayout npu_layout(const Kernel& kernel);
+
+// kInvalidArgument: a statement that this machine has no instruction for, or numbers that none of its
+// fields or memories hold; more instructions than `most`. REQUIRES: verify(kernel) is OK.
+absl::StatusOr<npu::Program> encode_npu(const Kernel& kernel, const npu::Config& config,
+                                        int64_t most = 2'000'000);
+
+}  // namespace lw

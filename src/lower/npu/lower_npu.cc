@@ -1,0 +1,418 @@
+#include "src/lower/npu/lower_npu.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "schedules/npu/product.h"
+#include "schedules/targets/npu/machine.h"
+#include "schedules/targets/npu/npu_target.h"
+#include "src/base/check.h"
+#include "src/base/message.h"
+#include "src/expr/expr.h"
+
+namespace lw {
+namespace {
+
+// Where each axis of the stage begins, and how many points it has from there.
+struct Range {
+  Affine begin;
+  int64_t count;
+};
+using Ranges = std::vector<Range>;
+
+// A tile in a managed memory, and where in the nest it is filled.
+struct Tile {
+  int buffer;
+  BoxLayout layout;
+  int64_t slots;
+  int depth;                               // loops outside
+  std::vector<Affine> begin;               // of its box, in the tensor, of the iteration at hand
+  Affine offset;                           // of its slot
+};
+
+class ProductLowering {
+ public:
+  ProductLowering(const Nest& nest, int stage, Kernel& kernel, const std::vector<int>& buffers,
+                  const LowerOptions& options)
+      : nest_(nest), stage_(nest.stages[stage]), index_(stage), kernel_(kernel), buffers_(buffers),
+        most_(options.max_statements), config_(npu_config(*nest.target)) {}
+
+  absl::Status run(int64_t* spm, int64_t* acc) {
+    std::optional<Product> product = product_of(nest_, index_);
+    if (!product || stage_.variant < 0) {
+      return infeasible(concat(stage_.name, " has no tile of the NPU's instructions"));
+    }
+    product_ = *std::move(product);
+    tile_begin_ = tile_begin(stage_);
+    RETURN_IF_ERROR(add_tile(product_.a->index, false, spm));
+    RETURN_IF_ERROR(add_tile(product_.b->index, true, spm));
+    add_results(acc);
+    Ranges whole;
+    for (const NestAxis& axis : stage_.axes) whole.push_back({affine(0), axis.extent});
+    emit(0, whole, affine(0), kernel_.body);
+    return failure_;
+  }
+
+ private:
+  int add_buffer(std::string name, Type type, const BoxLayout& layout, int64_t slots, int memory,
+                 int64_t* end) {
+    Buffer buffer;
+    buffer.name = std::move(name);
+    buffer.type = type;
+    buffer.elements = layout.elements * slots;
+    buffer.scope = Scope::kManaged;
+    buffer.memory = memory;
+    buffer.offset = *end;
+    *end = aligned_bytes(*end + buffer.elements * size_of(type));
+    kernel_.buffers.push_back(std::move(buffer));
+    return static_cast<int>(kernel_.buffers.size()) - 1;
+  }
+
+  absl::Status add_tile(int tensor, bool b, int64_t* end) {
+    const auto served = std::find_if(stage_.copies.begin(), stage_.copies.end(),
+                                     [&](const Stage::Copy& copy) { return copy.tensor == tensor; });
+    if (served == stage_.copies.end()) {
+      return infeasible(concat(nest_.program->tensors[tensor].name, " is not copied into SPM"));
+    }
+    const Stage& copy = nest_.stages[served->stage];
+    Tile& tile = tiles_[b];
+    tile.depth = copy.place == Place::kAt ? find_loop(stage_, copy.loop) + 1 : 0;
+    tile.slots = copy.slots;
+    tile.layout = operand_layout(config_, nest_, index_, product_, b,
+                                 inner_extents(stage_, tile.depth));
+    tile.buffer = add_buffer(copy.name, nest_.program->tensors[tensor].type, tile.layout, tile.slots,
+                             kNpuSpm, end);
+    return absl::OkStatus();
+  }
+
+  void add_results(int64_t* end) {
+    held_.depth = stage_.held.empty() ? 0 : find_loop(stage_, stage_.held) + 1;
+    held_.slots = stage_.slots;
+    held_.layout = result_layout(config_, nest_, index_, product_,
+                                 inner_extents(stage_, held_.depth));
+    held_.buffer = add_buffer(stage_.name + ".sums", nest_.program->tensors[stage_.tensor].type,
+                              held_.layout, held_.slots, kNpuAcc, end);
+  }
+
+  // ---------------------------------------------------------------------------- statements
+
+  void add(Stmt statement, std::vector<Stmt>& out) {
+    if (++statements_ > most_ && failure_.ok()) {
+      failure_ = infeasible(concat("more than ", most_, " statements"));
+    }
+    out.push_back(std::move(statement));
+  }
+  void add(Block block, std::vector<Stmt>& out) {
+    Stmt statement;
+    statement.kind = Stmt::Kind::kBlock;
+    statement.block = std::make_shared<const Block>(std::move(block));
+    add(std::move(statement), out);
+  }
+
+  // Where the slot of this iteration begins: `turn` counts them.
+  Affine slot_offset(const Tile& tile, const Affine& turn, std::vector<Stmt>& out) {
+    if (tile.slots == 1) return affine(0);
+    if (turn.is_constant()) return affine(turn.constant % tile.slots * tile.layout.elements);
+    Stmt slot;
+    slot.kind = Stmt::Kind::kInt;
+    slot.int_op = Stmt::IntOp::kMod;
+    slot.var = kernel_.variables++;
+    slot.a = turn;
+    slot.divisor = tile.slots;
+    const Affine number = variable(slot.var);
+    add(std::move(slot), out);
+    return number * tile.layout.elements;
+  }
+
+  // Where a dimension's box begins that these steps give.
+  static Affine box_begin(const std::vector<int64_t>& steps, const Ranges& ranges, int64_t constant) {
+    Affine begin = affine(constant);
+    for (size_t a = 0; a < steps.size(); ++a) begin = begin + ranges[a].begin * steps[a];
+    return begin;
+  }
+  static std::vector<int64_t> counts(const Ranges& ranges) {
+    std::vector<int64_t> counts;
+    for (const Range& range : ranges) counts.push_back(range.count);
+    return counts;
+  }
+
+  std::vector<int64_t> row_major(int tensor) const {
+    const std::vector<int64_t>& shape = nest_.program->tensors[tensor].shape;
+    std::vector<int64_t> strides(shape.size(), 1);
+    for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+    return strides;
+  }
+
+  // Of `tile`, or of its tensor, at the box that begins there.
+  static View view(int buffer, Affine index, const std::vector<int64_t>& strides) {
+    View view;
+    view.buffer = buffer;
+    view.index = std::move(index);
+    view.strides.assign(strides.begin(), strides.end());
+    return view;
+  }
+  static Affine dot(const std::vector<Affine>& position, const std::vector<int64_t>& strides) {
+    Affine index = affine(0);
+    for (size_t d = 0; d < strides.size(); ++d) index = index + position[d] * strides[d];
+    return index;
+  }
+
+  // The operand's box of these ranges comes into the tile's next slot.
+  void fill(bool b, const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
+    Tile& tile = tiles_[b];
+    const auto& steps = b ? product_.b_steps : product_.a_steps;
+    const std::vector<int64_t>& constants = b ? product_.b_begin : product_.a_begin;
+    const int tensor = (b ? product_.b : product_.a)->index;
+    tile.offset = slot_offset(tile, turn, out);
+    tile.begin.clear();
+    Block copy;
+    copy.op = BlockOp::kCopy;
+    for (size_t d = 0; d < steps.size(); ++d) {
+      tile.begin.push_back(box_begin(steps[d], ranges, constants[d]));
+      copy.extents.push_back(box_extent(steps[d], counts(ranges)));
+    }
+    const bool is_float_tile = is_float(kernel_.buffers[tile.buffer].type);
+    if (b || is_float_tile) pad(tile, steps, copy.extents, out);
+    const std::vector<int64_t> strides = row_major(tensor);
+    copy.srcs[0] = view(buffers_[tensor], dot(tile.begin, strides), strides);
+    copy.dst = view(tile.buffer, tile.offset, tile.layout.strides);
+    add(std::move(copy), out);
+  }
+
+  // Zeros where an instruction reads beyond the end of a sum: whole rows of what lies contiguous, as
+  // the vector engine writes them.
+  void pad(const Tile& tile, const std::vector<std::vector<int64_t>>& steps,
+           const absl::InlinedVector<int64_t, 4>& extents, std::vector<Stmt>& out) {
+    for (size_t d = 0; d < steps.size(); ++d) {
+      bool sums = false;
+      for (size_t a = 0; a < steps[d].size(); ++a) {
+        sums = sums || (steps[d][a] != 0 && product_.roles[a] == AxisRole::kSum);
+      }
+      if (!sums || extents[d] % config_.align.k == 0) continue;
+      // The rows of the rest, and the last one before: the copy then comes after the zeros, and who
+      // waits for it need not wait for them too. All of the tile where rows run along sums.
+      const int64_t unit = std::lcm(config_.ve.lanes, config_.spm.align);
+      const bool rows = d == 0 && steps.size() > 1;
+      const int64_t row = tile.layout.strides[d];
+      const int64_t begin = rows ? (extents[d] - 1) * row / unit * unit : 0;
+      const int64_t end = rows ? padded_to(padded_to(extents[d], config_.align.k) * row, unit)
+                               : tile.layout.elements;
+      Block zeros;
+      zeros.op = BlockOp::kFill;
+      zeros.extents = {std::min(end, tile.layout.elements) - begin};
+      zeros.dst = view(tile.buffer, tile.offset + affine(begin), {1});
+      add(std::move(zeros), out);
+      return;
+    }
+  }
+
+  // ---------------------------------------------------------------------------- loops
+
+  void emit(int position, const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
+    if (!failure_.ok()) return;
+    for (const bool b : {false, true}) {
+      if (tiles_[b].depth == position) fill(b, ranges, turn, out);
+    }
+    if (held_.depth == position) hold(ranges, turn, out);
+    if (position == tile_begin_) {
+      multiply(ranges, out);
+    } else {
+      loop(position, ranges, turn, out);
+    }
+    if (held_.depth == position) store(ranges, out);
+  }
+
+  // Whole tiles, then the rest.
+  void loop(int position, const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
+    const LoopPart part = stage_.loops[position].parts[0];
+    const Range range = ranges[part.axis];
+    const int64_t whole = range.count / part.tile, rest = range.count % part.tile;
+    const Affine turns = turn * trips(stage_, position);
+    const auto run = [&](const Affine& number, int64_t count, std::vector<Stmt>& body) {
+      Ranges inner = ranges;
+      inner[part.axis] = {range.begin + number * part.tile, count};
+      emit(position + 1, inner, turns + number, body);
+    };
+    if (whole == 1) run(affine(0), part.tile, out);
+    if (whole > 1) {
+      Stmt loop;
+      loop.kind = Stmt::Kind::kFor;
+      loop.var = kernel_.variables++;
+      loop.count = whole;
+      run(variable(loop.var), part.tile, loop.body);
+      add(std::move(loop), out);
+    }
+    if (rest > 0) run(affine(whole), rest, out);
+  }
+
+  void hold(const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
+    held_.offset = slot_offset(held_, turn, out);
+    held_.begin.clear();
+    for (const std::vector<int64_t>& steps : product_.dst_steps) {
+      held_.begin.push_back(box_begin(steps, ranges, 0));
+    }
+    held_ranges_ = ranges;
+  }
+
+  // One instruction: every axis of the tile is a dimension.
+  void multiply(const Ranges& ranges, std::vector<Stmt>& out) {
+    Block block;
+    block.op = BlockOp::kProduct;
+    block.variant = stage_.variant;
+    block.dst.buffer = held_.buffer;
+    std::vector<std::vector<int64_t>> strides(3);
+    std::vector<Affine> index(3, affine(0));
+    const std::vector<std::vector<int64_t>>* steps[3] = {&product_.dst_steps, &product_.a_steps,
+                                                         &product_.b_steps};
+    const Tile* tiles[3] = {&held_, &tiles_[0], &tiles_[1]};
+    for (int v = 0; v < 3; ++v) {
+      index[v] = tiles[v]->offset;
+      for (size_t d = 0; d < steps[v]->size(); ++d) {
+        const std::vector<int64_t>& dim = (*steps[v])[d];
+        const int64_t constant = v == 0 ? 0 : (v == 1 ? product_.a_begin : product_.b_begin)[d];
+        index[v] = index[v] + (box_begin(dim, ranges, constant) - tiles[v]->begin[d]) *
+                                  tiles[v]->layout.strides[d];
+      }
+    }
+    for (size_t a = 0; a < ranges.size(); ++a) {
+      int64_t extent = ranges[a].count;
+      const bool in_tile = is_in_tile(static_cast<int>(a));
+      if (!in_tile) continue;
+      if (product_.roles[a] == AxisRole::kSum) extent = padded_to(extent, config_.align.k);
+      if (product_.roles[a] == AxisRole::kColumn) extent = padded_to(extent, config_.align.n);
+      block.extents.push_back(extent);
+      for (int v = 0; v < 3; ++v) {
+        int64_t stride = 0;
+        for (size_t d = 0; d < steps[v]->size(); ++d) {
+          stride += (*steps[v])[d][a] * tiles[v]->layout.strides[d];
+        }
+        strides[v].push_back(stride);
+      }
+    }
+    block.dst = view(held_.buffer, index[0], strides[0]);
+    block.srcs[0] = view(tiles_[0].buffer, index[1], strides[1]);
+    block.srcs[1] = view(tiles_[1].buffer, index[2], strides[2]);
+    accumulate(std::move(block), ranges, out);
+  }
+
+  bool is_in_tile(int axis) const {
+    for (size_t l = static_cast<size_t>(tile_begin_); l < stage_.loops.size(); ++l) {
+      if (stage_.loops[l].parts[0].axis == axis) return true;
+    }
+    return false;
+  }
+
+  // The first product of a sum begins it, others add: by how far the sums' axes have come.
+  void accumulate(Block block, const Ranges& ranges, std::vector<Stmt>& out) {
+    Affine come = affine(0);
+    for (size_t a = 0; a < ranges.size(); ++a) {
+      if (!stage_.axes[a].reduction) continue;
+      come = come + ranges[a].begin - held_ranges_[a].begin;
+    }
+    block.accumulate = !come.is_constant() || come.constant > 0;
+    if (come.is_constant()) return add(std::move(block), out);
+    Stmt choice;
+    choice.kind = Stmt::Kind::kIf;
+    choice.conditions = {come - affine(1)};
+    Block first = block;
+    first.accumulate = false;
+    add(std::move(block), choice.body);
+    add(std::move(first), choice.otherwise);
+    add(std::move(choice), out);
+  }
+
+  void store(const Ranges& ranges, std::vector<Stmt>& out) {
+    Block copy;
+    copy.op = BlockOp::kCopy;
+    for (const std::vector<int64_t>& dim : product_.dst_steps) {
+      copy.extents.push_back(box_extent(dim, counts(ranges)));
+    }
+    const std::vector<int64_t> strides = row_major(stage_.tensor);
+    copy.srcs[0] = view(held_.buffer, held_.offset, held_.layout.strides);
+    copy.dst = view(buffers_[stage_.tensor], dot(held_.begin, strides), strides);
+    add(std::move(copy), out);
+  }
+
+  const Nest& nest_;
+  const Stage& stage_;
+  const int index_;
+  Kernel& kernel_;
+  const std::vector<int>& buffers_;        // of tensors
+  const int64_t most_;
+  const npu::Config& config_;
+  Product product_;
+  int tile_begin_ = 0;
+  Tile tiles_[2], held_;                   // of a, of b; of the results
+  Ranges held_ranges_;
+  int64_t statements_ = 0;
+  absl::Status failure_;
+};
+
+}  // namespace
+
+absl::StatusOr<Kernel> lower_npu(const Nest& nest, const LowerOptions& options) {
+  const Program& program = *nest.program;
+  Kernel kernel;
+  kernel.name = program.name;
+  kernel.error_growth = nest.error_growth;
+  std::vector<int> buffers(program.tensors.size(), -1);
+  const std::vector<int> args = arguments(program);
+  for (size_t slot = 0; slot < args.size(); ++slot) {
+    const Tensor& tensor = program.tensors[args[slot]];
+    Buffer buffer;
+    buffer.name = tensor.name;
+    buffer.type = tensor.type;
+    buffer.elements = elements(tensor);
+    buffer.slot = static_cast<int>(slot);
+    buffer.written = tensor.role == Role::kOutput;
+    buffers[args[slot]] = static_cast<int>(kernel.buffers.size());
+    kernel.buffers.push_back(std::move(buffer));
+  }
+  kernel.arguments = static_cast<int>(args.size());
+  // What is computed and is no argument lies in DRAM too.
+  for (size_t t = 0; t < program.tensors.size(); ++t) {
+    if (buffers[t] >= 0) continue;
+    Buffer buffer;
+    buffer.name = program.tensors[t].name;
+    buffer.type = program.tensors[t].type;
+    buffer.elements = elements(program.tensors[t]);
+    buffer.scope = Scope::kWorkspace;
+    buffer.offset = kernel.workspace_bytes;
+    kernel.workspace_bytes += aligned_bytes(buffer.elements * size_of(buffer.type));
+    buffers[t] = static_cast<int>(kernel.buffers.size());
+    kernel.buffers.push_back(std::move(buffer));
+  }
+  if (kernel.workspace_bytes > options.max_workspace_bytes) {
+    return infeasible("the workspace is too large");
+  }
+  int64_t spm = 0, acc = 0;
+  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
+    if (nest.stages[s].copy_of >= 0) continue;
+    // One stage after the other: each has the memories for itself.
+    int64_t own_spm = 0, own_acc = 0;
+    RETURN_IF_ERROR(
+        ProductLowering(nest, s, kernel, buffers, options).run(&own_spm, &own_acc));
+    RETURN_IF_ERROR(nest.stop.status("lowering"));
+    spm = std::max(spm, own_spm);
+    acc = std::max(acc, own_acc);
+  }
+  kernel.managed_bytes = {spm, acc};
+  return kernel;
+}
+
+namespace {
+
+int64_t count(const std::vector<Stmt>& list) {
+  int64_t sum = static_cast<int64_t>(list.size());
+  for (const Stmt& s : list) sum += count(s.body) + count(s.otherwise);
+  return sum;
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> count_statements_npu(const Nest& nest, const LowerOptions& options) {
+  ASSIGN_OR_RETURN(const Kernel kernel, lower_npu(nest, options));
+  return count(kernel.body);
+}
+
+}  // namespace lw
