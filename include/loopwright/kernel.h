@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,10 @@ class Executable {
   ~Executable();
   absl::Status prepack(void* const* arguments);
   absl::Status run(void* const* arguments);
-  bool emulated() const { return emulated_ != nullptr; }  // its wall time means nothing
+  bool emulated() const { return emulated_ != nullptr; }
+  // Of a call where wall time means nothing: the analytic model's where it is emulated, the exact
+  // one where the machine is simulated. Absent: measure it.
+  std::optional<double> own_us() const { return own_us_; }
 
  private:
   struct Emulated;
@@ -41,6 +45,7 @@ class Executable {
   std::unique_ptr<Emulated> emulated_;     // null: runner_ runs it here
   std::unique_ptr<ParallelPool> pool_;
   std::unique_ptr<Runner> runner_;
+  std::optional<double> own_us_;
 };
 
 // Memory for all arguments of a program, 64-byte aligned. Copies are the same memory.

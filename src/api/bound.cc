@@ -4,6 +4,7 @@
 #include "src/expr/expr.h"
 #include "src/measure/environment.h"
 #include "src/measure/machine/limits.h"
+#include "src/measure/npu/simulated.h"
 
 namespace lw {
 namespace {
@@ -30,6 +31,7 @@ std::shared_ptr<const Program> computed_by(const Task& task, std::string_view tr
 absl::StatusOr<Limits> limits_of(const Judged& judged, double budget_s) {
   const Task& task = *judged.task;
   const absl::StatusOr<RunsOn> device = find_device(task);
+  if (device.ok() && *device == RunsOn::kSimulator) return simulated_limits(*task.target());
   if (device.ok() && *device == RunsOn::kEmulator) {
     return nominal_limits(*judged.program, judged.work, *task.target(), task.threads());
   }

@@ -1,3 +1,4 @@
+#include "cost_model/cost_model.h"
 #include "loopwright/kernel.h"
 #include "loopwright/program.h"
 #include "src/api/task.h"
@@ -8,6 +9,7 @@
 #include "src/expr/reference/interpret.h"
 #include "src/measure/cpu/emulator.h"
 #include "src/measure/machine/processors.h"
+#include "src/measure/npu/simulated.h"
 #include "src/measure/run/guarded.h"
 #include "src/measure/run/runner.h"
 
@@ -48,7 +50,11 @@ absl::StatusOr<std::unique_ptr<Executable>> Executable::create(const Task& task,
     ASSIGN_OR_RETURN(Emulator emulator, find_emulator(*task.target()));
     executable->emulated_ = std::make_unique<Emulated>(Emulated{
         std::move(emulator), task.program(), std::move(artifact), task.threads()});
+    executable->own_us_ = draft_us(*choice.nest);
     return executable;
+  }
+  if (device == RunsOn::kSimulator) {
+    ASSIGN_OR_RETURN(executable->own_us_, simulated_us(artifact));
   }
   if (task.threads() > 1) {
     executable->pool_ = std::make_unique<ParallelPool>(

@@ -13,6 +13,8 @@
 #include "src/base/message.h"
 #include "src/base/parallel_pool.h"
 #include "src/expr/language/text.h"
+#include "src/measure/cpu/emulator.h"
+#include "src/measure/local.h"
 #include "src/measure/memory.h"
 #include "src/measure/workers/workbench.h"
 #include "tuner_db/key_terms.h"
@@ -63,7 +65,13 @@ absl::StatusOr<Task::Parts> make_parts(Program program, const std::string& words
   parts.key.workload = parts.workload.id;
   parts.key.target = target_id(*parts.target);
   parts.key.backend = parts.backend->version();
-  parts.key.threads = threads > 0 ? threads : static_cast<int>(allowed_cpus().size());
+  const bool has_threads = parts.target->part.family()->has_threads;
+  if (threads > 1 && !has_threads) {
+    return absl::InvalidArgumentError(concat("target '", parts.target->name,
+                                             "' has one thread, not ", threads));
+  }
+  parts.key.threads = threads > 0 ? threads
+                      : has_threads ? static_cast<int>(allowed_cpus().size()) : 1;
   parts.start = make_nest(parts.program, parts.target, parts.key.threads);
   return parts;
 }
@@ -182,6 +190,10 @@ absl::Status check_runs_here(const Task& task) {
 }
 
 absl::StatusOr<RunsOn> find_device(const Task& task) {
+  if (is_simulated(*task.target())) {
+    RETURN_IF_ERROR(check_memory(task));
+    return RunsOn::kSimulator;
+  }
   ASSIGN_OR_RETURN(const Target host, find_target("host"));
   if (missing_feature(*task.target(), host) != task.target()->architecture) {
     RETURN_IF_ERROR(check_runs_here(task));
@@ -204,7 +216,12 @@ absl::Status check_measurable(const Program& program, double present) {
 }
 
 TimeKind time_kind(RunsOn device) {
-  return device == RunsOn::kEmulator ? TimeKind::kEstimated : TimeKind::kMeasured;
+  switch (device) {
+    case RunsOn::kHost: return TimeKind::kMeasured;
+    case RunsOn::kEmulator: return TimeKind::kEstimated;
+    case RunsOn::kSimulator: return TimeKind::kEstimated;
+  }
+  CHECK(false);
 }
 
 absl::Status put_task(Store& store, const Task& task) {

@@ -37,9 +37,10 @@ absl::StatusOr<Program> reload_program(const WorkloadRow& row);
 absl::Status check_measurable(const Program& program, double present);
 
 // Where the task's kernels can run: in this process, or, being for another architecture, under an
-// emulator (measure/cpu/emulator.h), where they are verified but their times are estimates. Errors as
-// check_runs_here's; kNotFound also says what the emulator lacks.
-enum class RunsOn { kHost, kEmulator };
+// emulator (measure/cpu/emulator.h), where they are verified but their times are estimates, or on a
+// machine that is simulated here (measure/npu), whose times are exact. Errors as check_runs_here's;
+// kNotFound also says what the emulator lacks.
+enum class RunsOn { kHost, kEmulator, kSimulator };
 absl::StatusOr<RunsOn> find_device(const Task& task);
 // Of the times that are had there.
 TimeKind time_kind(RunsOn device);

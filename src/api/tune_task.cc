@@ -105,8 +105,10 @@ absl::StatusOr<std::unique_ptr<Measurer>> make_measurer(const Task& task, LocalO
   if (!parse_cache(task.key().cache, &options.cache)) {
     return absl::InvalidArgumentError(concat("cache is warm or cold, not ", task.key().cache));
   }
-  options.reference = reference_kernel(task.start(), options.stop);
   ASSIGN_OR_RETURN(const RunsOn device, find_device(task));
+  if (device != RunsOn::kSimulator) {
+    options.reference = reference_kernel(task.start(), options.stop);
+  }
   return device == RunsOn::kEmulator
              ? make_emulated_measurer(*task.program(), *task.target(), options)
              : make_local_measurer(*task.program(), *task.target(), options);

@@ -34,11 +34,15 @@ constexpr struct {
   DeviceDriver (*driver)();
 } kDrivers[] = {{kNpuArchitecture, npu_driver}};
 
+auto find_row(const Target& target) {
+  return std::find_if(std::begin(kDrivers), std::end(kDrivers), [&](const auto& row) {
+    return row.architecture == target.architecture;
+  });
+}
+
 DeviceDriver find_driver(const Target& target) {
-  for (const auto& row : kDrivers) {
-    if (row.architecture == target.architecture) return row.driver();
-  }
-  return host_driver();
+  const auto row = find_row(target);
+  return row == std::end(kDrivers) ? host_driver() : row->driver();
 }
 
 constexpr std::chrono::milliseconds kLookEvery(50);  // at what may stop a comparison
@@ -301,5 +305,7 @@ absl::StatusOr<std::unique_ptr<Measurer>> start_measurer(std::unique_ptr<Workben
                                  bench->driver.shut_in));
   return std::make_unique<LocalMeasurer>(std::move(bench), std::move(zygote));
 }
+
+bool is_simulated(const Target& target) { return find_row(target) != std::end(kDrivers); }
 
 }  // namespace lw

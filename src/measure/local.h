@@ -27,4 +27,7 @@ absl::StatusOr<std::unique_ptr<Measurer>> make_local_measurer(const Program& pro
                                                               const Target& target,
                                                               const LocalOptions& options);
 
+// Whether the target's machine is one that is simulated here.
+bool is_simulated(const Target& target);
+
 }  // namespace lw

@@ -101,10 +101,9 @@ absl::StatusOr<Estimate> time_kernel(const Task& task, const Choice& choice,
                                      const ArgumentMemory& memory) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Executable> kernel, Executable::create(task, choice));
   RETURN_IF_ERROR(kernel->prepack(memory.pointers()));
-  if (kernel->emulated()) {                // once; the emulator's own time would say nothing
+  if (const std::optional<double> us = kernel->own_us()) {
     RETURN_IF_ERROR(kernel->run(memory.pointers()));
-    const double us = draft_us(*choice.nest);
-    return Estimate{us, us, us};
+    return Estimate{*us, *us, *us};
   }
   absl::Status status = absl::OkStatus();
   Timed timed;
