@@ -25,8 +25,8 @@ struct FieldRule {
 };
 
 // pipelined: weights are shifted in beside the rows of the fold before (ONNXim, Gemmini, TPU).
-// serial: folds never overlap (SCALE-Sim v2). direct: no wavefront: a row a cycle, weights at once
-// (VTA's GEMM core).
+// serial: folds never overlap (SCALE-Sim v2). direct: no wavefront: a row a cycle, weights at once,
+// in turns with VE (VTA's core).
 enum class ArrayMode { kPipelined, kSerial, kDirect };
 enum class Dtype : uint8_t { kI8, kBf16, kI32, kF32 };
 constexpr int64_t size_of(Dtype dtype) {   // bytes

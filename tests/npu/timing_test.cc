@@ -156,6 +156,20 @@ TEST(Tokens, OverflowAt256) {
 }
 
 // The order of instructions matters: a full queue holds up what is behind it.
+// VTA's core is array and vector engine in one; others have two.
+TEST(Vector, TakesTurnsWithADirectArray) {
+  const std::string relu = "ve.un fn=relu n0=32 n1=100 sstr0=32 dstr=32 src0=0x1000 dst=0x1000 "
+                           "dtype=i32\n";
+  Config c = plain();
+  const auto cycles = [&](const std::string& text) { return run(c, text).cycles; };
+  const int64_t apart = std::max(cycles(kLdw + times(mm(100), 2)), cycles(relu));
+  EXPECT_EQ(cycles(kLdw + relu + times(mm(100), 2)), apart);
+  c.mx.mode = ArrayMode::kDirect;
+  const int64_t array = cycles(kLdw + times(mm(100), 2)), vector = cycles(relu);
+  EXPECT_EQ(cycles(kLdw + relu + times(mm(100), 2)), array + vector);
+  EXPECT_EQ(cycles(kLdw + times(mm(100), 2) + relu), array + vector);
+}
+
 TEST(Dispatch, IsHeldUpByAFullQueue) {
   Config c = plain();
   const std::string un = "ve.un n0=32 n1=92 sstr0=32 dstr=32\n";   // 100 cycles

@@ -48,6 +48,7 @@ class Simulation {
  public:
   Simulation(const Config& config, const Program& program, const TimingOptions& options)
       : config_(config), program_(program), options_(options), dram_(config), array_(config),
+        in_turns_(config.mx.mode == ArrayMode::kDirect),
         dispatch_(from_cycles(config.queues.dispatch)),
         heads_{Head(config.queues.depth), Head(config.queues.depth), Head(config.queues.depth),
                Head(config.queues.depth)},
@@ -147,9 +148,9 @@ class Simulation {
     }
     const Ticks ready = std::max({slot.dispatched, head.token, head.last_start});
     if (e == kMx) {
-      head.engine_ready = array_.start(one, 0);
+      head.engine_ready = std::max(array_.start(one, 0), in_turns_ ? heads_[kVe].last_done : 0);
     } else if (e == kVe) {
-      head.engine_ready = head.last_done;
+      head.engine_ready = std::max(head.last_done, in_turns_ ? heads_[kMx].last_done : 0);
     } else {
       head.engine_ready = (e == kLd ? ld_ : st_).ready();
     }
@@ -173,6 +174,10 @@ class Simulation {
       arrive(e);
     } else {
       head.start = kNever;
+    }
+    if (in_turns_ && (e == kMx || e == kVe)) {
+      Head& other = heads_[kMx + kVe - e];
+      other.changed = other.count > 0;
     }
     if (e == kMx) {
       result_.macs += macs(one);
@@ -286,6 +291,7 @@ class Simulation {
   Dram dram_;
   Array array_;
   Semaphores semaphores_;
+  const bool in_turns_;                    // MX and VE
   const Ticks dispatch_;
   std::array<Head, kEngines> heads_;
   Dma ld_, st_;

@@ -9,7 +9,8 @@
 //           transfer; requests in order, at most `window` unanswered; LD's and ST's reach DRAM in the
 //           order of their times, LD's first of equals. Done, in order: the last byte has arrived.
 //   MX      array.h; one instruction begins after the other
-//   VE      one instruction at a time (bounds.h has its cycles)
+//   VE      one instruction at a time (bounds.h has its cycles); where folds are `direct`, it and
+//           MX take turns, MX first where both could begin: VTA has one core for the two
 // A program has ended when it has been dispatched up to its `halt` and every engine is idle.
 #pragma once
 
