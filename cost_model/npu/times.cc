@@ -76,7 +76,7 @@ std::vector<int64_t> box_of(const std::vector<std::vector<int64_t>>& steps,
 }
 
 // Instructions with the same weights in a row: those of the innermost loops that move no weights.
-double reuse_of_weights(const Stage& s, const Product& product, int begin, int end) {
+double reuse_of_weights(const Stage& s, const NpuProduct& product, int begin, int end) {
   double reuse = 1;
   for (int l = end; l-- > begin;) {
     if (trips(s, l) == 1) continue;
@@ -92,7 +92,7 @@ StageTimes times_of(const Nest& nest, int stage) {
   StageTimes t;
   const Stage& s = nest.stages[stage];
   const Config& config = npu_config(*nest.target);
-  const std::optional<Product> product = product_of(nest, stage);
+  const std::optional<NpuProduct> product = product_of(nest, stage);
   if (!product || s.variant < 0) return t;
   const int tile = tile_begin(s);
   const Program& program = *nest.program;

@@ -50,7 +50,7 @@ int64_t box_extent(const std::vector<int64_t>& steps, const std::vector<int64_t>
   return last + 1;
 }
 
-std::optional<Product> product_of(const Nest& nest, int stage) {
+std::optional<NpuProduct> product_of(const Nest& nest, int stage) {
   const Stage& s = nest.stages[stage];
   const Tensor& tensor = nest.program->tensors[s.tensor];
   if (s.copy_of >= 0 || tensor.reduce != Reduce::kSum || !s.axis_value.empty()) return std::nullopt;
@@ -64,7 +64,7 @@ std::optional<Product> product_of(const Nest& nest, int stage) {
       !has_type(npu_config(*nest.target), factors->a->type, tensor.type)) {
     return std::nullopt;
   }
-  Product product;
+  NpuProduct product;
   product.a = factors->a.get();
   product.b = factors->b.get();
   if (!find_steps(nest, stage, *product.a, product.a_steps, product.a_begin) ||
@@ -102,7 +102,7 @@ std::optional<Product> product_of(const Nest& nest, int stage) {
 namespace {
 
 // Dimensions that sums or columns of one instruction run along are as long as it reads.
-BoxLayout layout_of(const std::vector<std::vector<int64_t>>& steps, const Product& product,
+BoxLayout layout_of(const std::vector<std::vector<int64_t>>& steps, const NpuProduct& product,
                     const std::vector<int64_t>& extents, const npu::Config& config, int64_t align,
                     int64_t element_bytes) {
   BoxLayout layout;
@@ -130,14 +130,14 @@ BoxLayout layout_of(const std::vector<std::vector<int64_t>>& steps, const Produc
 }  // namespace
 
 BoxLayout operand_layout(const npu::Config& config, const Nest& nest, int stage,
-                         const Product& product, bool b, const std::vector<int64_t>& extents) {
+                         const NpuProduct& product, bool b, const std::vector<int64_t>& extents) {
   const int64_t size = size_of((b ? product.b : product.a)->type);
   const int64_t align = std::max<int64_t>(1, config.spm.align / size);
   return layout_of(b ? product.b_steps : product.a_steps, product, extents, config, align, size);
 }
 
 BoxLayout result_layout(const npu::Config& config, const Nest& nest, int stage,
-                        const Product& product, const std::vector<int64_t>& extents) {
+                        const NpuProduct& product, const std::vector<int64_t>& extents) {
   return layout_of(product.dst_steps, product, extents, config, config.acc.align, 4);
 }
 

@@ -14,7 +14,7 @@ namespace lw {
 // is read along it: both operands and the result (batch), the first and the result (rows), the
 // second and the result (columns), both operands (sums).
 enum class AxisRole : uint8_t { kBatch, kRow, kColumn, kSum };
-struct Product {
+struct NpuProduct {
   const ExprNode *a = nullptr, *b = nullptr;   // the reads; b's are the weights
   std::vector<AxisRole> roles;             // of each axis of the stage
   // By how much each axis moves each dimension of a, of b, and of the result.
@@ -23,7 +23,7 @@ struct Product {
 };
 // Where the target's array computes the stage: types that it has, and reads at sums of multiples of
 // the axes. Of the two operands b is the one along whose columns the result is contiguous.
-std::optional<Product> product_of(const Nest& nest, int stage);
+std::optional<NpuProduct> product_of(const Nest& nest, int stage);
 
 // How a box of a tensor lies in a managed memory: row-major, the last dimension padded.
 struct BoxLayout {
@@ -35,9 +35,9 @@ struct BoxLayout {
 // Of what the product reads of operand `b` (or a), or gives, in a box of these extents of the
 // stage's axes.
 BoxLayout operand_layout(const npu::Config& config, const Nest& nest, int stage,
-                         const Product& product, bool b, const std::vector<int64_t>& extents);
+                         const NpuProduct& product, bool b, const std::vector<int64_t>& extents);
 BoxLayout result_layout(const npu::Config& config, const Nest& nest, int stage,
-                        const Product& product, const std::vector<int64_t>& extents);
+                        const NpuProduct& product, const std::vector<int64_t>& extents);
 
 // Extent of the box that a dimension's steps give.
 int64_t box_extent(const std::vector<int64_t>& steps, const std::vector<int64_t>& extents);

@@ -35,9 +35,6 @@ const std::vector<Family>& families() {
         "schedules/steps/register_tile.cc", "schedules/steps/stage.cc",
         // Lowering to vectors, whose tails are masked where the machine has masks.
         "src/lower/tiles/rows.cc",
-        // The analytic model and the features: ports, registers, pages.
-        "cost_model/cpu/access.cc", "cost_model/cpu/arrays.cc", "cost_model/cpu/features.cc",
-        "cost_model/cpu/tile_cost.cc", "cost_model/cpu/traffic.cc",
         // LLVM's backend.
         "src/build/llvm_calls.cc", "src/build/llvm_dot.cc", "src/build/llvm_math.cc",
         "src/build/llvm_memory.cc", "src/build/llvm_module.cc", "src/build/llvm_ops.cc",

@@ -13,7 +13,7 @@ namespace lw::rules {
 namespace {
 
 // The name of the loop over the longest axis of the role, the last of equals; "": there is none.
-std::string longest(const Stage& s, const Product& product, AxisRole role) {
+std::string longest(const Stage& s, const NpuProduct& product, AxisRole role) {
   std::string name;
   int64_t extent = 0;
   for (size_t a = 0; a < s.axes.size(); ++a) {
@@ -28,7 +28,7 @@ bool takes(const Draft& d, int stage) { return product_of(d.nest, stage).has_val
 
 void tile(Draft& d, int stage) {
   const Stage& s = d.nest.stages[stage];
-  const Product product = *product_of(d.nest, stage);
+  const NpuProduct product = *product_of(d.nest, stage);
   const std::string name = s.name, i = longest(s, product, AxisRole::kRow),
                     j = longest(s, product, AxisRole::kColumn),
                     k = longest(s, product, AxisRole::kSum);

@@ -33,7 +33,7 @@ constexpr const char* kRoleNames[] = {"rows", "columns", "sums"};
 constexpr int64_t kMostRows = 2048;        // of an instruction
 
 struct Axes {
-  Product product;
+  NpuProduct product;
   int stage;
   std::array<int, kNamed> axis;            // of the stage
   std::array<int64_t, kNamed> extent;
@@ -42,7 +42,7 @@ struct Axes {
 absl::StatusOr<Axes> named_axes(const Nest& nest, const Step& step) {
   ASSIGN_OR_RETURN(const int stage, target_stage(nest, step));
   const Stage& s = nest.stages[stage];
-  const std::optional<Product> product = product_of(nest, stage);
+  const std::optional<NpuProduct> product = product_of(nest, stage);
   if (!product) return infeasible(concat(s.name, " is no product that the array computes"));
   Axes axes = {*product, stage, {}, {}};
   for (int n = 0; n < kNamed; ++n) {

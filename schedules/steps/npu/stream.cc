@@ -50,7 +50,7 @@ class Streams {
     ASSIGN_OR_RETURN(const int stage, target_stage(nest, step));
     const Stage& s = nest.stages[stage];
     if (s.variant < 0) return infeasible(concat(s.name, " has no tile of instructions"));
-    std::optional<Product> product = product_of(nest, stage);
+    std::optional<NpuProduct> product = product_of(nest, stage);
     if (!product) return infeasible(concat(s.name, " is no product that the array computes"));
     Streams streams = {nest, stage, *std::move(product), {}};
     for (int n = 0; n < kNamed; ++n) {
@@ -131,10 +131,10 @@ class Streams {
   }
 
   int stage() const { return stage_; }
-  const Product& product() const { return product_; }
+  const NpuProduct& product() const { return product_; }
 
  private:
-  Streams(const Nest& nest, int stage, Product product, std::array<int, kNamed> positions)
+  Streams(const Nest& nest, int stage, NpuProduct product, std::array<int, kNamed> positions)
       : nest_(nest), stage_(stage), product_(std::move(product)), positions_(positions) {}
 
   // Loops outside the place where the operand is copied: up to the innermost, of those over tiles,
@@ -153,7 +153,7 @@ class Streams {
 
   const Nest& nest_;
   int stage_;
-  Product product_;
+  NpuProduct product_;
   std::array<int, kNamed> positions_;      // ascending
 };
 

@@ -4,6 +4,7 @@
 #include "schedules/targets/family.h"
 #include "src/cli/commands.h"
 #include "src/measure/cpu/emulator.h"
+#include "src/measure/local.h"
 
 namespace lw {
 namespace {
@@ -65,12 +66,14 @@ absl::StatusOr<int> run_targets(const std::string& name, const Output& output) {
     entry["runs_here"] = missing.empty();
     const bool emulated = missing == target.architecture && find_emulator(target).ok();
     entry["emulated_here"] = emulated;
+    entry["simulated_here"] = is_simulated(target);
     document.push_back(entry);
     std::vector<std::string>& row = table.rows.emplace_back();
     row = {shown, target.architecture};
     for (const std::string& column : columns) row.push_back(figure_of(summaries[i], column));
     row.insert(row.end(), {concat(target.cores), memories_of(summaries[i]),
-                           missing.empty() ? "yes" : emulated ? "emulated" : "no: " + missing});
+                           missing.empty() ? "yes" : emulated ? "emulated"
+                           : is_simulated(target) ? "simulated" : "no: " + missing});
   }
   emit(output, document, table);
   return kDone;

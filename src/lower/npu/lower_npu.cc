@@ -38,7 +38,7 @@ class ProductLowering {
         most_(options.max_statements), config_(npu_config(*nest.target)) {}
 
   absl::Status run(int64_t* spm, int64_t* acc) {
-    std::optional<Product> product = product_of(nest_, index_);
+    std::optional<NpuProduct> product = product_of(nest_, index_);
     if (!product || stage_.variant < 0) {
       return infeasible(concat(stage_.name, " has no tile of the NPU's instructions"));
     }
@@ -340,7 +340,7 @@ class ProductLowering {
   const std::vector<int>& buffers_;        // of tensors
   const int64_t most_;
   const npu::Config& config_;
-  Product product_;
+  NpuProduct product_;
   int tile_begin_ = 0;
   Tile tiles_[2], held_;                   // of a, of b; of the results
   Ranges held_ranges_;

@@ -1,0 +1,134 @@
+// The walk over a kernel's statements, and what each kind of block becomes: copies.cc, products.cc.
+// Internal to src/build/npu.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schedules/targets/npu/machine.h"
+#include "src/base/message.h"
+#include "src/build/npu/operations.h"
+
+namespace lw::npu_build {
+
+absl::StatusOr<npu::Dtype> dtype_of(Type type);
+absl::Status no_instruction(const std::string& why);
+
+// An extent of a box and how far apart its positions lie: in dst, in the sources.
+struct Dim {
+  int64_t extent, dst, src0, src1;
+};
+
+class Unroller {
+ public:
+  Unroller(const Kernel& kernel, const npu::Config& config, int64_t most);
+
+  absl::StatusOr<std::vector<Operation>> run();
+
+ private:
+  // The walk.
+  static void find_touched(const std::vector<Stmt>& list, std::vector<bool>& read,
+                           std::vector<bool>& written);
+  absl::Status list(const std::vector<Stmt>& list);
+  absl::Status statement(const Stmt& s);
+  absl::Status integer(const Stmt& s);
+  int64_t value(const Affine& a) const;
+
+  // Memories.
+  const Buffer& buffer(const View& view) const {
+    return kernel_.buffers[static_cast<size_t>(view.buffer)];
+  }
+  bool in_dram(const View& view) const { return buffer(view).scope != Scope::kManaged; }
+  bool in_acc(const View& view) const { return !in_dram(view) && buffer(view).memory == kNpuAcc; }
+  // Bytes of an element in the units of its memory's addresses: words of ACC.
+  int64_t unit(const View& view) const {
+    return in_acc(view) ? 1 : size_of(buffer(view).type);
+  }
+  int64_t address(const View& view) const {
+    const Buffer& b = buffer(view);
+    const int64_t at = value(view.index) * unit(view);
+    if (b.scope == Scope::kArgument) return layout_.arguments[static_cast<size_t>(b.slot)] + at;
+    if (b.scope == Scope::kWorkspace) return layout_.workspace + b.offset + at;
+    return (in_acc(view) ? b.offset / 4 : b.offset) + at;
+  }
+
+  // The bytes (words) from the view's first position to its last, of the extents that are not 1.
+  void touch(Operation& operation, const View& view, int64_t begin, int64_t length, bool write) {
+    if (write) ++versions_[static_cast<size_t>(view.buffer)];
+    if (in_dram(view) && !shared_[static_cast<size_t>(view.buffer)]) return;
+    const int place = in_dram(view) ? kDram : buffer(view).memory;
+    operation.touches.push_back({place, write, begin, begin + length});
+  }
+
+  // All positions of the box, in `view`, whose strides are `of` the dimensions.
+  void touch_all(Operation& operation, const View& view, const std::vector<Dim>& dims,
+                 int64_t Dim::*of, bool write) {
+    int64_t length = unit(view);
+    for (const Dim& dim : dims) length += (dim.extent - 1) * dim.*of * unit(view);
+    touch(operation, view, address(view), length, write);
+  }
+
+  absl::Status emit(Operation operation) {
+    if (operations_.size() >= most_) {
+      return absl::InvalidArgumentError(
+          concat("the program has more than ", most_, " instructions of the NPU"));
+    }
+    operations_.push_back(std::move(operation));
+    return absl::OkStatus();
+  }
+
+  // Blocks.
+  std::vector<Dim> dims_of(const Block& block) const;
+  absl::Status block(const Block& block);
+  absl::Status copy(const Block& block);
+  struct Strip {
+    const View &dram, &local;
+    npu::Dtype dtype;
+    bool loads;
+    int64_t run;                           // elements
+  };
+  static constexpr int64_t kMostRun = 65535, kMostRows = 4095;
+  static constexpr int64_t kMostPart = 32768;  // bytes of a longer run: aligned everywhere
+  absl::Status strips(const Strip& strip, const std::vector<Dim>& dims, const npu::Copy& copy,
+                      int64_t dram, int64_t local);
+  absl::Status transfer(const Strip& strip, const std::vector<Dim>& dims, npu::Copy copy,
+                        int64_t dram, int64_t local);
+  static void merge(std::vector<Dim>& dims);
+  absl::Status fill(const Block& block);
+  // The roles of the dimensions: of rows at most two, of columns and of the sum at most one.
+  struct Roles {
+    Dim m = {1, 0, 0, 0}, m2 = {1, 0, 0, 0}, n = {1, 0, 0, 0}, k = {1, 0, 0, 0};
+  };
+  absl::StatusOr<Roles> roles_of(const Block& block) const;
+  absl::Status product(const Block& block);
+  absl::Status check_fields(const Block& block, const Roles& roles) const;
+  void touch_product(Operation& operation, const Block& block);
+  absl::Status stationary(const Block& block, const Roles& roles, npu::Dtype dtype);
+  absl::Status streamed(const Block& block, const Roles& roles, npu::Dtype dtype);
+  struct Loaded {
+    npu::MxLdw weights;
+    npu::Dtype dtype = npu::Dtype::kI8;
+    int buffer = -1;
+    int64_t version = 0;                   // of the buffer
+    bool operator==(const Loaded& other) const {
+      const npu::MxLdw &a = weights, &b = other.weights;
+      return a.w == b.w && a.wstr == b.wstr && a.k == b.k && a.n == b.n && a.trans == b.trans &&
+             dtype == other.dtype && buffer == other.buffer && version == other.version;
+    }
+  };
+
+
+  const Kernel& kernel_;
+  const npu::Config& config_;
+  const size_t most_;
+  const NpuLayout layout_;
+  std::vector<int64_t> variables_;
+  std::vector<int64_t> versions_;          // of buffers: writes so far
+  std::vector<bool> shared_;               // buffers that are both written and read
+  Loaded loaded_;
+  std::vector<Operation> operations_;
+};
+
+}  // namespace lw::npu_build
