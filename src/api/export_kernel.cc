@@ -15,6 +15,7 @@
 #include "src/base/message.h"
 #include "src/build/build.h"
 #include "src/expr/expr.h"
+#include "src/measure/local.h"
 
 namespace lw {
 
@@ -101,6 +102,11 @@ Json metadata(const Task& task, const Choice& choice, const Artifact& artifact) 
 
 absl::StatusOr<std::vector<std::string>> export_kernel(const Task& task, const Choice& choice,
                                                        const std::string& folder) {
+  if (is_simulated(*task.target())) {
+    return absl::UnimplementedError(concat("kernels for '", task.target()->name,
+                                           "' are no objects that C links; `loopwright show --stage "
+                                           "npu` prints the program"));
+  }
   ASSIGN_OR_RETURN(const Artifact artifact, build(task, choice));
   std::error_code error;
   std::filesystem::create_directories(folder, error);

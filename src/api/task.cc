@@ -174,6 +174,10 @@ absl::StatusOr<Program> reload_program(const WorkloadRow& row) {
 
 absl::Status check_runs_here(const Task& task) {
   RETURN_IF_ERROR(check_memory(task));
+  if (is_simulated(*task.target())) {
+    return absl::NotFoundError(concat("no device for target '", task.target()->name,
+                                      "': it is simulated here, and no process runs on it"));
+  }
   ASSIGN_OR_RETURN(const Target host, find_target("host"));
   const std::string missing = missing_feature(*task.target(), host);
   if (!missing.empty()) {

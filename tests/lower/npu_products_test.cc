@@ -29,12 +29,18 @@ Nest start_nest(const std::string& target, const std::string& lines) {
                    std::make_shared<const Target>(*find_target(target)), 1);
 }
 
-std::string product_text(int64_t m, int64_t n, int64_t k, bool across) {
-  const auto text = [](int64_t value) { return std::to_string(value); };
-  return "  in A: i8[" + text(m) + ", " + text(k) + "]\n  in B: i8[" +
-         (across ? text(n) + ", " + text(k) : text(k) + ", " + text(n)) + "] const\n  out C[i: " +
-         text(m) + ", j: " + text(n) + "] = sum[k: " + text(k) + "](A[i, k] * " +
-         (across ? "B[j, k]" : "B[k, j]") + ")\n";
+struct Shape {
+  int64_t m, n, k;
+  bool across;                             // B is [n, k]
+  bool bf16;                               // of bf16 into f32; else of i8 into i32
+};
+
+std::string product_text(const Shape& s) {
+  const std::string type = s.bf16 ? "bf16" : "i8", m = std::to_string(s.m),
+                    n = std::to_string(s.n), k = std::to_string(s.k);
+  return "  in A: " + type + "[" + m + ", " + k + "]\n  in B: " + type + "[" +
+         (s.across ? n + ", " + k : k + ", " + n) + "] const\n  out C[i: " + m + ", j: " + n +
+         "] = sum[k: " + k + "](A[i, k] * " + (s.across ? "B[j, k]" : "B[k, j]") + ")\n";
 }
 
 // Runs the artifact on the simulated machine, its arguments in `data`.
@@ -54,26 +60,48 @@ npu::FunctionReport run(const Artifact& artifact, std::vector<Bytes>& data) {
   return *report;
 }
 
-Bytes random_bytes(int64_t count, Rng& rng) {
-  Bytes bytes(static_cast<size_t>(count));
-  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(rng.next());
+// Of bf16 small whole numbers, whose sums are exact in whatever order.
+Bytes random_operand(int64_t count, bool bf16, Rng& rng) {
+  Bytes bytes(static_cast<size_t>(bf16 ? 2 * count : count));
+  for (int64_t e = 0; e < count; ++e) {
+    if (bf16) {
+      const float value = static_cast<float>(static_cast<int64_t>(rng.below(17)) - 8);
+      std::memcpy(&bytes[static_cast<size_t>(2 * e)], reinterpret_cast<const char*>(&value) + 2, 2);
+    } else {
+      bytes[static_cast<size_t>(e)] = static_cast<uint8_t>(rng.next());
+    }
+  }
   return bytes;
 }
 
-std::vector<int32_t> expected(const Bytes& a, const Bytes& b, int64_t m, int64_t n, int64_t k,
-                              bool across) {
-  std::vector<int32_t> c(static_cast<size_t>(m * n));
-  for (int64_t i = 0; i < m; ++i) {
-    for (int64_t j = 0; j < n; ++j) {
+int32_t element(const Bytes& bytes, int64_t at, bool bf16) {
+  if (!bf16) return static_cast<int8_t>(bytes[static_cast<size_t>(at)]);
+  float value = 0;
+  std::memcpy(reinterpret_cast<char*>(&value) + 2, &bytes[static_cast<size_t>(2 * at)], 2);
+  return static_cast<int32_t>(value);
+}
+
+// As the kernel stores it.
+Bytes expected(const Bytes& a, const Bytes& b, const Shape& s) {
+  Bytes c;
+  for (int64_t i = 0; i < s.m; ++i) {
+    for (int64_t j = 0; j < s.n; ++j) {
       int32_t sum = 0;
-      for (int64_t x = 0; x < k; ++x) {
-        sum += static_cast<int8_t>(a[static_cast<size_t>(i * k + x)]) *
-               static_cast<int8_t>(b[static_cast<size_t>(across ? j * k + x : x * n + j)]);
+      for (int64_t x = 0; x < s.k; ++x) {
+        sum += element(a, i * s.k + x, s.bf16) *
+               element(b, s.across ? j * s.k + x : x * s.n + j, s.bf16);
       }
-      c[static_cast<size_t>(i * n + j)] = sum;
+      const float number = static_cast<float>(sum);
+      const uint8_t* bytes = s.bf16 ? reinterpret_cast<const uint8_t*>(&number)
+                                    : reinterpret_cast<const uint8_t*>(&sum);
+      c.insert(c.end(), bytes, bytes + 4);
     }
   }
   return c;
+}
+
+bool has_bf16(const Target& target) {
+  return dot_product(target, Type::kBF16, Type::kBF16, Type::kF32) != nullptr;
 }
 
 const char* const kTargets[] = {"npu_edge16", "npu_mid32", "npu_big128"};
@@ -85,16 +113,16 @@ TEST(NpuProducts, EveryDrawComputesTheProduct) {
   for (int64_t d = 0; d < draws; ++d) {
     const std::string target = kTargets[rng.below(3)];
     const auto extent = [&] { return 1 + static_cast<int64_t>(rng.below(rng.below(4) ? 70 : 300)); };
-    const int64_t m = extent(), n = 1 + extent(), k = extent();
-    const bool across = rng.below(2) == 1;
-    const Nest start = start_nest(target, product_text(m, n, k, across));
+    Shape shape{extent(), 1 + extent(), extent(), rng.below(2) == 1, false};
+    shape.bf16 = rng.below(3) == 0 && has_bf16(*find_target(target));
+    const std::string text = product_text(shape);
+    const Nest start = start_nest(target, text);
     const std::vector<Sketch> space = make_space(start);
-    ASSERT_FALSE(space[0].last_resort) << target << " " << m << " " << n << " " << k;
+    ASSERT_FALSE(space[0].last_resort) << target << "\n" << text;
     ++drawn;
     const absl::StatusOr<Sample> sample = lw::sample(start, space[rng.below(space.size())], rng);
-    if (!sample.ok()) { std::cerr << sample.status().message() << "\n"; continue; }
-    SCOPED_TRACE(target + " " + std::to_string(m) + " x " + std::to_string(n) + " x " +
-                 std::to_string(k) + (across ? " across\n" : "\n") + to_text(sample->trace));
+    if (!sample.ok()) continue;
+    SCOPED_TRACE(target + "\n" + text + to_text(sample->trace));
     ASSERT_TRUE(verify(sample->nest).ok()) << verify(sample->nest);
     const absl::StatusOr<Kernel> kernel = lower(sample->nest);
     ASSERT_TRUE(kernel.ok()) << kernel.status();
@@ -104,13 +132,13 @@ TEST(NpuProducts, EveryDrawComputesTheProduct) {
     ASSERT_TRUE(backend.ok());
     const absl::StatusOr<Artifact> artifact = (*backend)->build(*kernel, *start.target);
     ASSERT_TRUE(artifact.ok()) << artifact.status() << "\n" << print(*kernel);
-    std::vector<Bytes> data = {random_bytes(m * k, rng), random_bytes(k * n, rng),
-                               random_bytes(4 * m * n, rng)};
+    std::vector<Bytes> data = {random_operand(shape.m * shape.k, shape.bf16, rng),
+                               random_operand(shape.k * shape.n, shape.bf16, rng),
+                               random_operand(4 * shape.m * shape.n, false, rng)};
     const npu::FunctionReport report = run(*artifact, data);
     ASSERT_EQ(report.status, npu::FunctionStatus::kOk)
         << (report.errors.empty() ? "" : report.errors[0]) << "\n" << print(*kernel);
-    const std::vector<int32_t> right = expected(data[0], data[1], m, n, k, across);
-    ASSERT_EQ(std::memcmp(data[2].data(), right.data(), data[2].size()), 0) << print(*kernel);
+    ASSERT_EQ(data[2], expected(data[0], data[1], shape)) << print(*kernel);
   }
   EXPECT_GE(feasible * 100, drawn * 95);
 }

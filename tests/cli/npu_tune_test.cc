@@ -1,0 +1,48 @@
+// A simulated machine from the command line: tuned, run, shown, and what is refused there.
+#include "tests/support/cli_fixture.h"
+
+namespace lw {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kProduct[] =
+    "op mm(M = 64, N = 96, K = 80) {\n  in A: i8[M, K]\n  in B: i8[K, N] const\n"
+    "  out C[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n}\n";
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Times are computed, so whoever asks again gets the same answer.
+TEST_F(CliTest, ANpuIsTunedTheSameEveryTime) {
+  write("mm.te", kProduct);
+  const auto tuned = [&](const std::string& database) {
+    const CliRun run =
+        cli("tune mm.te --target npu_mid32 --trials 12 --seed 3 --json --db " + database);
+    EXPECT_EQ(run.code, 0) << run.err;
+    return run.json()["best"];
+  };
+  const json first = tuned("a.db"), second = tuned("b.db");
+  EXPECT_EQ(first["time_us"], second["time_us"]);
+  EXPECT_EQ(first["trace"], second["trace"]);
+  EXPECT_EQ(first["verified"], true);
+  EXPECT_GT(first["bound_fraction"], 0);
+  EXPECT_LE(first["bound_fraction"], 1);
+  const CliRun program = cli("show mm.te --target npu_mid32 --stage npu --db a.db");
+  EXPECT_TRUE(contains(program.out, "mx.mm")) << program.out << program.err;
+  EXPECT_TRUE(contains(program.out, "signal=")) << program.out;
+}
+
+TEST_F(CliTest, WhatANpuDoesNotDoIsRefusedByName) {
+  write("mm.te", kProduct);
+  EXPECT_TRUE(contains(cli("export mm.te --target npu_mid32 -o out").err, "show --stage npu"));
+  EXPECT_TRUE(contains(cli("bench mm.te --target npu_mid32").err, "simulated"));
+  EXPECT_TRUE(contains(cli("tune mm.te --target npu_mid32 --threads 2").err, "one thread"));
+  const CliRun maps = cli("tune matmul M=64 N=64 K=64 --target npu_mid32 --trials 2 --db f.db");
+  EXPECT_NE(maps.code, 0);
+  EXPECT_TRUE(contains(maps.err, "C")) << maps.err;
+}
+
+}  // namespace
+}  // namespace lw
