@@ -40,7 +40,10 @@ class ProductLowering {
   absl::Status run(int64_t* spm, int64_t* acc) {
     std::optional<NpuProduct> product = product_of(nest_, index_);
     if (!product || stage_.variant < 0) {
-      return infeasible(concat(stage_.name, " has no tile of the NPU's instructions"));
+      return infeasible(concat(stage_.name, product ? " has no tile of the NPU's instructions"
+                                                    : " is no sum of products that the NPU computes: "
+                                                      "of i8 into i32, or of bf16 into f32, read at "
+                                                      "sums of multiples of the axes"));
     }
     product_ = *std::move(product);
     tile_begin_ = tile_begin(stage_);
