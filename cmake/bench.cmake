@@ -16,11 +16,11 @@ target_link_libraries(lw_bench PRIVATE lw_peers lw_measure CLI11::CLI11 nlohmann
 add_executable(lw_throughput bench/throughput.cc)
 target_link_libraries(lw_throughput PRIVATE lw_cost_model)
 
-# Instructions and requests a second of the simulated NPU.
-add_executable(lw_npu_speed bench/npu/speed.cc)
-target_link_libraries(lw_npu_speed PRIVATE lw_npu)
-add_executable(lw_npu_function_speed bench/npu/function.cc)
-target_link_libraries(lw_npu_function_speed PRIVATE lw_npu)
+# The simulated NPU: instructions and requests a second, values, whole networks.
+foreach(what speed function_speed networks)
+  add_executable(lw_npu_${what} bench/npu/${what}.cc)
+  target_link_libraries(lw_npu_${what} PRIVATE lw_npu)
+endforeach()
 
 # The service's numbers: daemons and agents in processes of their own, and this to load them.
 file(GLOB lw_service_bench_sources CONFIGURE_DEPENDS bench/service/*.cc)
