@@ -45,6 +45,40 @@ TEST_F(RacesTest, ATokenOrdersWhatIsBeforeAndBehind) {
             FunctionStatus::kOk);
 }
 
+// What is shadowed is what is touched: these bytes lie 2 GiB apart, none of them aligned.
+TEST_F(RacesTest, AreFoundFarApart) {
+  const std::string text = "ld dram=0x1 n0=3 n1=2 dstr1=0x80000001 lstr1=32 signal=0\n"
+                           "st dram=0x80000004 loc=64 n0=1\n"
+                           "st dram=0x80000005 loc=64 n0=1\n";
+  const Program program = *parse_program(text, "test", &config);
+  std::vector<uint8_t> low(16), high(16);
+  Memory memory = *make_memory(config, {{0, low}, {0x80000000, high}});
+  const absl::StatusOr<FunctionReport> report = execute(config, program, &memory);
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_EQ(report->races.size(), 1u);
+  EXPECT_EQ(report->races[0].second, 1u);
+  EXPECT_EQ(report->races[0].begin, 0x80000004);
+  EXPECT_EQ(report->races[0].end, 0x80000005);
+}
+
+TEST(Shadow, IsWhatAListOfAllGranulesWouldBe) {
+  constexpr int64_t kGranules = 40000;
+  Rng rng(17);
+  Shadow shadow(kGranules);
+  std::vector<uint32_t> list(kGranules);
+  for (uint32_t i = 1; i <= 3000; ++i) {
+    const int64_t most = rng.below(4) == 0 ? kGranules : 300;
+    const int64_t begin = rng.below(kGranules);
+    const int64_t end = std::min(kGranules, begin + 1 + rng.below(most));
+    ASSERT_EQ(shadow.latest(begin, end),
+              *std::max_element(list.begin() + begin, list.begin() + end));
+    ASSERT_EQ(shadow.at(begin), list[begin]);
+    if (rng.below(2) == 0) continue;
+    shadow.fill(begin, end, i);
+    std::fill(list.begin() + begin, list.begin() + end, i);
+  }
+}
+
 // Nothing overlaps in this run: the order is luck.
 TEST_F(RacesTest, AnOrderByLuckIsARace) {
   std::string text = "ld dram=0 loc=0 n0=64\n";

@@ -3,8 +3,10 @@
 // 3 (the program does not end: deadlock, overflow), 4 (--check found a race), 5 (a file cannot be
 // read or written).
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <iostream>
+#include <memory>
 
 #include "CLI/CLI.hpp"
 #include "src/base/check.h"
@@ -61,8 +63,12 @@ absl::StatusOr<int> check(const Config& config, const Program& program, const Ti
     }
   }
   if (end > kMost) return absl::InvalidArgumentError("--check: DRAM of more than 1 GiB is used");
-  std::vector<uint8_t> dram(end);
-  ASSIGN_OR_RETURN(Memory memory, make_memory(config, {{0, dram}}));
+  // Zeros that the system makes when they are touched: a program may use a little of a lot.
+  const std::unique_ptr<uint8_t, decltype(&std::free)> dram(
+      static_cast<uint8_t*>(std::calloc(end + 1, 1)), std::free);
+  if (dram == nullptr) return absl::InvalidArgumentError("--check: no memory for the DRAM it uses");
+  ASSIGN_OR_RETURN(Memory memory,
+                   make_memory(config, {{0, {dram.get(), static_cast<size_t>(end)}}}));
   ASSIGN_OR_RETURN(const FunctionReport report, execute(config, program, timing, spans, &memory));
   for (const std::string& error : report.errors) std::cerr << "npu_sim: " << error << "\n";
   if (report.races_found > static_cast<int64_t>(report.races.size())) {

@@ -8,16 +8,6 @@
 #include "src/npu/isa/text.h"
 
 namespace lw::npu {
-namespace {
-
-// The latest of `last[begin, end)`, in a form that compilers make vectors of.
-uint32_t latest(const uint32_t* begin, const uint32_t* end) {
-  uint32_t most = 0;
-  for (; begin < end; ++begin) most = std::max(most, *begin);
-  return most;
-}
-
-}  // namespace
 
 RaceDetector::RaceDetector(const Program& program) : program_(program) {
   std::array<std::vector<std::pair<int64_t, int64_t>>, kPlaces> hulls;
@@ -68,30 +58,28 @@ void RaceDetector::look(uint32_t index, const Access& access, const Clock& done,
   // Against the writes of others, and their reads if this writes.
   for (int kind = access.write ? 0 : 1; kind < 2; ++kind) {
     for (int chain = 0; chain < kChains; ++chain) {
-      const std::vector<uint32_t>& last = area.last[kind][chain];
-      if (last.empty() || chain == own) continue;
+      const Shadow* const last = area.last[kind][chain].get();
+      if (last == nullptr || chain == own) continue;
       if (kind == 0 && engine_of(static_cast<Chain>(chain)) == engine) continue;
       bool found = false;
       access.each_run([&](int64_t begin, int64_t end) {
         if (found) return;
-        const uint32_t* const at = last.data() + granule(begin);
-        const uint32_t* const stop = last.data() + granule(end);
-        const uint32_t most = latest(at, stop);
+        const uint32_t most = last->latest(granule(begin), granule(end));
         if (most <= done[chain]) return;
         found = true;
-        const uint32_t* const first = std::find(at, stop, most);
-        const uint32_t* const after =
-            std::find_if(first, stop, [most](uint32_t one) { return one != most; });
+        int64_t first = granule(begin);
+        while (last->at(first) != most) ++first;
+        int64_t after = first + 1;
+        while (after < granule(end) && last->at(after) == most) ++after;
         races->push_back({most - 1, index, kind == 1, access.write, access.place,
-                          area.begin + (first - last.data()) * area.granule,
-                          area.begin + (after - last.data()) * area.granule});
+                          area.begin + first * area.granule, area.begin + after * area.granule});
       });
     }
   }
-  std::vector<uint32_t>& mine = area.last[access.write ? 1 : 0][own];
-  if (mine.empty()) mine.resize((area.end - area.begin) / area.granule);
+  std::unique_ptr<Shadow>& mine = area.last[access.write ? 1 : 0][own];
+  if (mine == nullptr) mine = std::make_unique<Shadow>((area.end - area.begin) / area.granule);
   access.each_run([&](int64_t begin, int64_t end) {
-    std::fill(mine.begin() + granule(begin), mine.begin() + granule(end), index + 1);
+    mine->fill(granule(begin), granule(end), index + 1);
   });
 }
 

@@ -8,17 +8,21 @@
 // Exact: what the program touches of a memory falls into areas that no access straddles, and an
 // area into granules of the greatest common divisor of all addresses (from its begin), lengths and
 // strides there, so that no access has a part of a granule; interleaved tiles that share no byte
-// never meet. Of each granule and chain the last read and the last write are kept: the ones before
-// them were done earlier. Cost: a comparison a granule for each chain, for each access; memory 4
-// bytes a granule for each chain that reads the area and each that writes it.
+// never meet. Of each granule and chain the last read and the last write are kept (shadow.h): the
+// ones before them were done earlier. Cost: a comparison a granule for each chain, for each access,
+// or one for all of a page that one access covered; memory 4 bytes a granule of what is touched,
+// for each chain that reads the area and each that writes it, and next to none where accesses
+// cover pages, or nothing.
 #pragma once
 
 #include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "src/npu/function/access.h"
 #include "src/npu/function/order.h"
+#include "src/npu/function/shadow.h"
 
 namespace lw::npu {
 
@@ -41,8 +45,8 @@ class RaceDetector {
   struct Area {
     int64_t begin, end, granule = 0;
     // By reads, writes and chain, of each granule: 1 + the instruction that touched it last, 0
-    // none.
-    std::array<std::array<std::vector<uint32_t>, kChains>, 2> last;
+    // none. Not there: the chain never did.
+    std::array<std::array<std::unique_ptr<Shadow>, kChains>, 2> last;
   };
 
   Area& area_of(const Access& access);
