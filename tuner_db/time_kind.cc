@@ -8,6 +8,7 @@ namespace {
 // Part of the stored format.
 constexpr Named<TimeKind> kKinds[] = {{TimeKind::kMeasured, "measured"},
                                       {TimeKind::kEmulated, "emulated"},
+                                      {TimeKind::kSimulated, "simulated"},
                                       {TimeKind::kEstimated, "estimated"}};
 
 }  // namespace

@@ -9,14 +9,26 @@
 namespace lw {
 
 // In this order: the lower the number, the nearer to the truth. The numbers are stored and sent,
-// and leave room (20 is kept for a simulator that counts cycles).
+// and leave room.
 enum class TimeKind : uint8_t {
   kMeasured = 0,                           // on a machine that runs the target's code
   kEmulated = 10,                          // by the clock of an emulator of the target
+  kSimulated = 20,                         // cycles that a simulator of the target counted
   kEstimated = 30,                         // computed by a model; no clock was read
 };
 
-std::string_view time_kind_name(TimeKind kind);  // "measured", "emulated", "estimated": stored
+// Whether a machine was timed that is the target: itself, or a simulator that it is only there as.
+// Two such times of one kind compare, whatever a model says.
+constexpr bool is_timed(TimeKind kind) {
+  return kind == TimeKind::kMeasured || kind == TimeKind::kSimulated;
+}
+// Whether no clock was read, so that times repeat to the digit.
+constexpr bool is_computed(TimeKind kind) {
+  return kind == TimeKind::kSimulated || kind == TimeKind::kEstimated;
+}
+
+// "measured", "emulated", "simulated", "estimated": stored.
+std::string_view time_kind_name(TimeKind kind);
 bool parse_time_kind(std::string_view name, TimeKind* kind);
 bool parse_time_kind(int64_t number, TimeKind* kind);
 inline int64_t field_number(TimeKind kind) { return static_cast<int64_t>(kind); }

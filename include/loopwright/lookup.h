@@ -60,7 +60,7 @@ struct LookupAnswer {
   std::shared_ptr<const Kernel> kernel;
 
   // Of the record: its time (0: there is no record), where that comes from ("measured", "emulated",
-  // "estimated", ""), and the words of its workload.
+  // "simulated", "estimated", ""), and the words of its workload.
   double time_us() const;
   std::string_view time_kind() const;
   std::string source_words() const;

@@ -77,7 +77,8 @@ const char* loopwright_answer_trace(const loopwright_answer* answer);
 /* "cache", "snapshot", "server"; "" for the default. */
 const char* loopwright_answer_origin(const loopwright_answer* answer);
 double loopwright_answer_time_us(const loopwright_answer* answer); /* of the record; 0: none */
-/* Where that time comes from: "measured", "emulated", "estimated"; "": there is none. */
+/* Where that time comes from: "measured", "emulated", "simulated", "estimated"; "": there is
+   none. */
 const char* loopwright_answer_time_kind(const loopwright_answer* answer);
 double loopwright_answer_distance(const loopwright_answer* answer);
 double loopwright_answer_predicted_loss(const loopwright_answer* answer); /* -1: unknown */

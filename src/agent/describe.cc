@@ -122,8 +122,8 @@ absl::StatusOr<v1::Device> describe_device(const DeviceSpec& spec, const std::st
   const fs::path path =
       fs::path(state) / concat("device-", spec.name, "-", fingerprint.substr(0, 16), "-",
                                kDescriptionVersion, ".json");
-  const bool is_computed = spec.kind->time_kind == TimeKind::kEstimated;
-  const bool remembers = !state.empty() && !is_computed;
+  const bool is_exact = is_computed(spec.kind->time_kind);
+  const bool remembers = !state.empty() && !is_exact;
   v1::Device device;
   if (remembers && !refresh && recall(path, fingerprint, &device)) {
     set_memory(spec, &device);
@@ -132,7 +132,7 @@ absl::StatusOr<v1::Device> describe_device(const DeviceSpec& spec, const std::st
   device.Clear();
   device.set_name(concat("devices/", spec.name));
   device.set_kind(spec.kind->name);
-  device.set_exact(is_computed);
+  device.set_exact(is_exact);
   device.set_time_kind(to_proto(spec.kind->time_kind));
   device.set_fingerprint(fingerprint);
   RETURN_IF_ERROR(spec.kind->describe(spec, &device));

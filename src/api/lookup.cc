@@ -95,8 +95,8 @@ class Settling {
     absl::StatusOr<Nest> nest = replay(start_, *trace);
     if (nest.ok()) {
       const double draft = draft_us(*nest);
-      const bool measured = candidate.record->time_kind == TimeKind::kMeasured &&
-                            is_of_this(*candidate.record);
+      const bool measured =
+          is_timed(candidate.record->time_kind) && is_of_this(*candidate.record);
       proposals_.push_back({index, {*trace, *std::move(nest)}, draft, false, measured});
     }
     const bool below = candidate.rung > Rung::kLoose;
@@ -153,10 +153,10 @@ class Settling {
     for (const Match& candidate : candidates_) {
       const ScheduleRecord& record = *candidate.record;
       const double us = time_here(record);
-      const bool compares = record.time_kind == TimeKind::kMeasured &&
+      const bool compares = is_timed(record.time_kind) && record.time_kind == like.time_kind &&
                             record.key.target == like.key.target &&
                             record.key.threads == like.key.threads && us > 0;
-      if (!compares || like.time_kind != TimeKind::kMeasured) continue;
+      if (!compares) continue;
       if (is_of_this(record) && !of_this) best = 0, of_this = true;
       if (is_of_this(record) == of_this && (best == 0 || us < best)) best = us;
     }

@@ -28,6 +28,10 @@ std::string micros(double us, TimeKind kind) {
   return absl::StrFormat("%s (%s)", micros(us), time_kind_name(kind));
 }
 
+std::string_view how_verified(TimeKind kind) {
+  return kind == TimeKind::kSimulated ? "verified" : "verified under emulation";
+}
+
 std::string percent(double fraction) { return absl::StrFormat("%.1f %%", 100 * fraction); }
 
 std::string byte_size(double bytes) {

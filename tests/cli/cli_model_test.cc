@@ -52,6 +52,33 @@ TEST_F(CliTest, EstimatesAreNoMeasurements) {
   EXPECT_EQ(cli(std::string("best --json ") + kTiny).json()["record"]["time_kind"], "measured");
 }
 
+TEST_F(CliTest, SimulatedTimesSaySoWhereverTheyAreShown) {
+  ASSERT_EQ(cli(std::string("tune -q --trials 6 --seconds 20 ") + kTiny).code, 0);
+  sql(path("loopwright.db"), "UPDATE measurements SET time_kind = 20;"
+                             "UPDATE candidates SET time_kind = 20");
+  const json best = cli(std::string("best --json ") + kTiny).json();
+  EXPECT_EQ(best["record"]["time_kind"], "simulated");
+  EXPECT_EQ(best["record"]["estimated"], false);
+  for (const std::string& command :
+       {std::string("best ") + kTiny, std::string("db ls"),
+        "db show " + best["record"]["canonical_sha256"].get<std::string>()}) {
+    EXPECT_TRUE(contains(cli(command).out, "(simulated)")) << command;
+  }
+  EXPECT_FALSE(contains(cli(std::string("best ") + kTiny).out, "emulation"));
+  EXPECT_EQ(cli("db ls --json").json()[0]["time_kind"], "simulated");
+  ASSERT_EQ(cli("report --no-machine -o report.html").code, 0);
+  EXPECT_TRUE(contains(slurp(path("report.html")), "<small>simulated</small>"));
+  ASSERT_EQ(cli(std::string("export --unverified -o out ") + kTiny).code, 0);
+  bool is_exported = false;
+  for (const auto& file : std::filesystem::directory_iterator(path("out"))) {
+    is_exported |= contains(slurp(file.path()), "\"time_kind\": \"simulated\"");
+  }
+  EXPECT_TRUE(is_exported);
+  const std::string lines = cli("db export").out;
+  EXPECT_TRUE(contains(lines, "TIME_KIND_SIMULATED"));
+  ASSERT_EQ(cli("model train -o m.model").code, 2) << "no machine gave them";
+}
+
 // What a model file is of no use for costs its advantage, not the run.
 TEST_F(CliTest, AModelOfNoUseIsRefusedWithTheReasonAndTheDraftUsed) {
   std::ofstream(path("other.model")) << "loopwright model 2\n12ab\nx86_64\n\n0\n";

@@ -350,6 +350,7 @@ TEST_P(QueueTest, ATimeOfAnotherKindIsNeverTheStudysBest) {
   bring(100, TimeKind::kMeasured);
   bring(1, TimeKind::kEstimated);
   bring(2, TimeKind::kEmulated);
+  bring(3, TimeKind::kSimulated);
   EXPECT_EQ(number("SELECT count(*) FROM measurements WHERE time_kind = 30"),
             number("SELECT count(*) FROM measurements WHERE time_kind = 0") * 2);
   EXPECT_EQ(number("SELECT sum(trials) FROM studies"), number("SELECT count(*) FROM measurements"));

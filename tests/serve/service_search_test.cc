@@ -300,7 +300,7 @@ TEST_P(SearchServiceTest, TheEndOfAStudySaysWhatItsTimesAre) {
   Daemon daemon(url_, quick());            // without a device
   const std::string name = create(daemon, study_request({32}, 8));
   ASSERT_TRUE(daemon.database->write(5, [&](WriteTransaction& tx) {
-    return tx.query("UPDATE study_workloads SET time_kind = 10").run();
+    return tx.query("UPDATE study_workloads SET time_kind = 20").run();
   }).ok());
   cancel(daemon, name);
   std::vector<v1::StudyEvent> events;
@@ -310,7 +310,7 @@ TEST_P(SearchServiceTest, TheEndOfAStudySaysWhatItsTimesAre) {
   }).ok());
   ASSERT_FALSE(events.empty());
   EXPECT_EQ(events.back().kind(), v1::StudyEvent::KIND_ENDED);
-  EXPECT_EQ(events.back().time_kind(), v1::TIME_KIND_EMULATED);
+  EXPECT_EQ(events.back().time_kind(), v1::TIME_KIND_SIMULATED);
 }
 
 // An agent that wants no more listens all the same, however long its leases are.

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "schedules/targets/cpu/cpu_target.h"
 #include "schedules/targets/identity.h"
+#include "schedules/targets/npu/npu_target.h"
 #include "tests/support/store_fixture.h"
 #include "tuner_db/ladder/index.h"
 #include "tuner_db/ladder/snapshot.h"
@@ -111,6 +112,32 @@ TEST_P(Ladder, TheOtherWayRoundTheRecordIsNearestTarget) {
   EXPECT_GT(found[0].distance, std::log(2) - 1e-9);  // twice the vector, another cpu
 }
 
+// Simulated times of a machine that is only simulated lead as others' measured ones do.
+TEST_P(Ladder, AnNpuIsAnsweredByOneWhoseProgramsRunOnIt) {
+  const WorkloadRow w = matmul(512, 512, 512);
+  const Target mid32 = *find_target("npu_mid32");
+  npu::Config config = npu_config(mid32);
+  config.name = "small", config.spm.bytes /= 2;
+  const Target small = npu_target(config);
+  const auto put_simulated = [&](const WorkloadRow& workload, const Target& target, double us) {
+    put(*store_, workload, target, us, "llvm 19.1.7 r1", 2, TimeKind::kSimulated);
+  };
+  put(*store_, w, make_target(), 1);
+  put_simulated(w, small, 20);
+  std::vector<Match> found = climb_all(ask(w, mid32));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].rung, Rung::kNearestTarget);
+  EXPECT_EQ(found[0].record->time_kind, TimeKind::kSimulated);
+  EXPECT_TRUE(climb_all(ask(w, *find_target("npu_edge16"))).empty());
+  put_simulated(matmul(512, 512, 256), mid32, 10);
+  found = climb_all(ask(w, mid32));
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].rung, Rung::kNearestShape);
+  found = climb_all(ask(matmul(512, 512, 256), small));
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].record->time_us, 20) << "what was made for more memory does not fit";
+}
+
 TEST_P(Ladder, ARungAnswersByTimesOfOneKind) {
   const auto put_kind = [&](int64_t k, double us, TimeKind kind) {
     const Key key = make_key(matmul(64, 64, k), make_target());
@@ -134,6 +161,8 @@ TEST_P(Ladder, ARungAnswersByTimesOfOneKind) {
   }
   EXPECT_EQ(ask_times(), (Times{{TimeKind::kEstimated, 65}, {TimeKind::kEstimated, 66},
                                 {TimeKind::kEstimated, 67}, {TimeKind::kEstimated, 68}}));
+  put_kind(71, 71, TimeKind::kSimulated);
+  EXPECT_EQ(ask_times(), (Times{{TimeKind::kSimulated, 71}}));
   put_kind(70, 170, TimeKind::kEmulated);
   EXPECT_EQ(ask_times(), (Times{{TimeKind::kEmulated, 170}}));
   put_kind(80, 280, TimeKind::kMeasured);

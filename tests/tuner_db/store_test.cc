@@ -207,6 +207,8 @@ TEST_P(StoreTest, TimesOfDifferentKindsNeverCompete) {
   put({of_kind(make_measurement(1, {1, 1, 1, 1, 1, 1, 1}), TimeKind::kEstimated),
        of_kind(make_measurement(2, {2, 2, 2}), TimeKind::kEstimated)});
   EXPECT_EQ(best(), std::tuple(TimeKind::kEstimated, make_trace(1), 1));
+  put({of_kind(make_measurement(6, {20}), TimeKind::kSimulated)});
+  EXPECT_EQ(best(), std::tuple(TimeKind::kSimulated, make_trace(6), 20));
   put({of_kind(make_measurement(3, {50, 50}), TimeKind::kEmulated)});
   EXPECT_EQ(best(), std::tuple(TimeKind::kEmulated, make_trace(3), 50));
   Measurement unverified = make_measurement(4, {300, 300});
@@ -227,14 +229,15 @@ TEST_P(StoreTest, TimesOfDifferentKindsNeverCompete) {
   const std::unique_ptr<Store> copy = make_memory_store();
   int64_t imported = 0;
   ASSERT_TRUE(import_records(*copy, *export_records(*store_), &imported).ok());
-  EXPECT_EQ(imported, 7);
+  EXPECT_EQ(imported, 8);
   const std::vector<Measurement> again = *copy->measurements(key);
   for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(content(again[i]), content(all[i]));
   EXPECT_EQ(all[0].time_kind, TimeKind::kEstimated);
-  EXPECT_EQ(all[2].time_kind, TimeKind::kEmulated);
+  EXPECT_EQ(all[2].time_kind, TimeKind::kSimulated);
+  EXPECT_EQ(all[3].time_kind, TimeKind::kEmulated);
   EXPECT_TRUE(store_->check()->empty());
   // A trace that is kept is kept whole; of the others those that were measured come first.
-  EXPECT_EQ(*store_->prune(3, 0), 2);
+  EXPECT_EQ(*store_->prune(3, 0), 3);
   EXPECT_EQ(best(), std::tuple(TimeKind::kMeasured, make_trace(1), 400));
   EXPECT_EQ(store_->measurements(key)->size(), 5u);
   // Wrong under an emulator is wrong.

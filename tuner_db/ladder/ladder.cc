@@ -140,7 +140,7 @@ class Climb {
 
   // Other shapes whose times nobody measured give way to this shape, measured on another target.
   absl::Status prefer_measured() {
-    if (found_.empty() || found_.front().record->time_kind == TimeKind::kMeasured ||
+    if (found_.empty() || is_timed(found_.front().record->time_kind) ||
         options_.lowest < Rung::kNearestTarget) {
       return absl::OkStatus();
     }
@@ -149,7 +149,7 @@ class Climb {
     std::erase_if(of_this, [this](const Near& near) { return !is_of_this(near); });
     std::vector<Match> shapes = std::exchange(found_, {});
     RETURN_IF_ERROR(take(Rung::kNearestTarget, of_this, options_.count));
-    if (found_.empty() || found_.front().record->time_kind != TimeKind::kMeasured) {
+    if (found_.empty() || !is_timed(found_.front().record->time_kind)) {
       found_ = std::move(shapes);
     }
     return absl::OkStatus();

@@ -48,8 +48,8 @@ std::string text_of(const Task& task, const LookupAnswer& answer) {
                      (record == nullptr ? task.workload().source_words : record->source_words) +
                      "\n";
   if (record != nullptr && record->time_kind != TimeKind::kMeasured) {
-    text += absl::StrFormat("  time      %s; verified under emulation\n",
-                            micros(record->time_us, record->time_kind));
+    text += absl::StrFormat("  time      %s; %s\n", micros(record->time_us, record->time_kind),
+                            how_verified(record->time_kind));
   } else if (record != nullptr) {
     text += absl::StrFormat("  time      %s  [%s, %s], %s GFLOP/s, %d samples\n",
                             micros(record->time_us), micros(record->ci_low_us),

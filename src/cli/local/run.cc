@@ -164,7 +164,8 @@ absl::StatusOr<int> run_run(const RunOptions& options) {
        {{"time_us", "outcome"}, {{number(us, 5), outcome}}, {}},
        concat(micros(us),
               sampled ? concat("  [", micros(time_us.low), ", ", micros(time_us.high), "]") : "",
-              kind == TimeKind::kEstimated ? ", estimated (the run was emulated)" : "",
+              kind == TimeKind::kMeasured ? "" : concat(", ", time_kind_name(kind)),
+              kind == TimeKind::kEstimated ? " (the run was emulated)" : "",
               outcome == "exact" ? "" : "  (" + outcome + ")", "\n"));
   return kDone;
 }

@@ -100,8 +100,8 @@ std::string summary(const Task& task, RunsOn device, const TuneResult& result, c
     out += "  best      none is valid\n";
   } else {
     if (best.time_kind != TimeKind::kMeasured) {
-      out += absl::StrFormat("  best      %s, %s; verified under emulation\n",
-                             micros(best.time_us), time_kind_name(best.time_kind));
+      out += absl::StrFormat("  best      %s, %s; %s\n", micros(best.time_us),
+                             time_kind_name(best.time_kind), how_verified(best.time_kind));
     } else {
       out += absl::StrFormat("  best      %s  [%s, %s]  verified\n", micros(best.time_us),
                              micros(best.ci_low_us), micros(best.ci_high_us));

@@ -205,7 +205,7 @@ std::string roofline_chart(const Report& report) {
   std::vector<int> counts;
   std::vector<const ReportTask*> drawn;
   for (const ReportTask& task : report.tasks) {
-    if (task.best_us <= 0 || task.flops <= 0 || task.time_kind == TimeKind::kEstimated) continue;
+    if (task.best_us <= 0 || task.flops <= 0 || task.time_kind != TimeKind::kMeasured) continue;
     drawn.push_back(&task);
     x.high = std::max(x.high, 2 * task.flops / task.bytes);
     x.low = std::min(x.low, 0.5 * task.flops / task.bytes);
