@@ -131,7 +131,8 @@ Answer MeasureClient::take_samples(const std::vector<int>& slots, int rounds,
   bool plausible = true;
   for (int slot : slots) {
     Samples samples = get_samples(&reader);
-    samples.us.resize(static_cast<size_t>(rounds));  // those that are missing are 0
+    plausible = plausible && samples.us.size() == static_cast<size_t>(rounds);
+    samples.us.resize(static_cast<size_t>(rounds));
     for (double us : samples.us) {
       plausible = plausible && us > 0 && us >= least_us_ && samples.inner >= 1;
       sum_s += us * 1e-6 * static_cast<double>(samples.inner);
