@@ -223,7 +223,7 @@ TimeKind time_kind(RunsOn device) {
   switch (device) {
     case RunsOn::kHost: return TimeKind::kMeasured;
     case RunsOn::kEmulator: return TimeKind::kEstimated;
-    case RunsOn::kSimulator: return TimeKind::kEstimated;
+    case RunsOn::kSimulator: return TimeKind::kSimulated;
   }
   CHECK(false);
 }

@@ -26,6 +26,7 @@ TEST_F(CliTest, ANpuIsTunedTheSameEveryTime) {
   const json first = tuned("a.db"), second = tuned("b.db");
   EXPECT_EQ(first["time_us"], second["time_us"]);
   EXPECT_EQ(first["trace"], second["trace"]);
+  EXPECT_EQ(first["time_kind"], "simulated");
   EXPECT_EQ(first["verified"], true);
   EXPECT_GT(first["bound_fraction"], 0);
   EXPECT_LE(first["bound_fraction"], 1);

@@ -168,7 +168,7 @@ class NpuDevice : public Device {
 DeviceDriver npu_driver() {
   DeviceDriver driver;
   driver.clock = Clock::kExact;
-  driver.time_kind = TimeKind::kEstimated;
+  driver.time_kind = TimeKind::kSimulated;
   driver.stands_in = kNpuArchitecture;
   driver.open = [](Workbench& bench) -> absl::StatusOr<std::unique_ptr<Device>> {
     return std::make_unique<NpuDevice>(bench);
