@@ -54,7 +54,10 @@ void RaceDetector::look(uint32_t index, const Access& access, const Clock& done,
   Area& area = area_of(access);
   const int own = static_cast<int>(chain_of(program_[index]));
   const Engine engine = program_[index].op().engine;
-  const auto granule = [&area](int64_t at) { return (at - area.begin) / area.granule; };
+  Access granules = access;                // the same, in granules of the area
+  granules.base = (access.base - area.begin) / area.granule;
+  granules.length /= area.granule;
+  for (int64_t& stride : granules.stride) stride /= area.granule;
   // Against the writes of others, and their reads if this writes.
   for (int kind = access.write ? 0 : 1; kind < 2; ++kind) {
     for (int chain = 0; chain < kChains; ++chain) {
@@ -62,15 +65,15 @@ void RaceDetector::look(uint32_t index, const Access& access, const Clock& done,
       if (last == nullptr || chain == own) continue;
       if (kind == 0 && engine_of(static_cast<Chain>(chain)) == engine) continue;
       bool found = false;
-      access.each_run([&](int64_t begin, int64_t end) {
+      granules.each_run([&](int64_t begin, int64_t end) {
         if (found) return;
-        const uint32_t most = last->latest(granule(begin), granule(end));
+        const uint32_t most = last->latest(begin, end);
         if (most <= done[chain]) return;
         found = true;
-        int64_t first = granule(begin);
+        int64_t first = begin;
         while (last->at(first) != most) ++first;
         int64_t after = first + 1;
-        while (after < granule(end) && last->at(after) == most) ++after;
+        while (after < end && last->at(after) == most) ++after;
         races->push_back({most - 1, index, kind == 1, access.write, access.place,
                           area.begin + first * area.granule, area.begin + after * area.granule});
       });
@@ -78,9 +81,7 @@ void RaceDetector::look(uint32_t index, const Access& access, const Clock& done,
   }
   std::unique_ptr<Shadow>& mine = area.last[access.write ? 1 : 0][own];
   if (mine == nullptr) mine = std::make_unique<Shadow>((area.end - area.begin) / area.granule);
-  access.each_run([&](int64_t begin, int64_t end) {
-    mine->fill(granule(begin), granule(end), index + 1);
-  });
+  granules.each_run([&](int64_t begin, int64_t end) { mine->fill(begin, end, index + 1); });
 }
 
 std::string describe(const Program& program, const Race& race) {
