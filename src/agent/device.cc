@@ -85,6 +85,34 @@ absl::StatusOr<std::unique_ptr<Measurer>> emulated_measurer(const DeviceSpec& sp
   return make_measurer(task, std::move(options));
 }
 
+// ---- a simulated machine ------------------------------------------------------------------------
+
+absl::Status describe_simulated(const DeviceSpec& spec, loopwright::v1::Device* device) {
+  ASSIGN_OR_RETURN(const Target target, find_target(spec.target));
+  RETURN_IF_ERROR(describe_target(target, device));
+  device->set_facts("{\"simulated\":true}");
+  return absl::OkStatus();
+}
+
+// Another machine of the same name is another device.
+std::string simulated_identity(const DeviceSpec& spec) {
+  const absl::StatusOr<Target> target = find_target(spec.target);
+  return concat("simulated ", target.ok() ? to_text(*target) : spec.target);
+}
+
+absl::StatusOr<std::unique_ptr<Measurer>> simulated_measurer(const DeviceSpec& spec,
+                                                             const Task& task, uint64_t seed) {
+  ASSIGN_OR_RETURN(const Target target, find_target(spec.target));
+  if (task.target()->architecture != target.architecture) {
+    return absl::FailedPreconditionError(
+        concat("this device simulates ", target.architecture, ", not ",
+               task.target()->architecture));
+  }
+  LocalOptions options;
+  options.seed = seed;
+  return make_measurer(task, std::move(options));
+}
+
 // ---- no machine ---------------------------------------------------------------------------------
 
 absl::Status describe_null(const DeviceSpec& spec, loopwright::v1::Device* device) {
@@ -151,7 +179,7 @@ absl::Status parse_option(std::string_view text, std::string_view option, Device
     const absl::StatusOr<Target> target = find_target(value);
     if (!target.ok()) return bad(text, std::string(target.status().message()));
     if (!null && target->architecture != find_target(spec->kind->target)->architecture) {
-      return bad(text, concat("it does not emulate ", value));
+      return bad(text, concat("it is no machine like ", value));
     }
     spec->target = value;
   } else if (key == "isolation" && !null) {
@@ -207,6 +235,16 @@ const std::vector<DeviceKind>& device_kinds() {
        .shuts_in = false,
        .memory = memory_here,
        .make_measurer = emulated_measurer},
+      {.name = "npu",
+       .takes_processors = false,
+       .in_process = false,
+       .time_kind = TimeKind::kSimulated,
+       .target = "npu_mid32",
+       .describe = describe_simulated,
+       .identity = simulated_identity,
+       .shuts_in = true,
+       .memory = memory_here,
+       .make_measurer = simulated_measurer},
       {.name = "null",
        .takes_processors = false,
        .in_process = true,

@@ -6,6 +6,8 @@
 //   cpu:2@4-5,name=left     these two
 //   cpu:2,isolation=filter  refuses to measure unless candidates are shut in at least so well
 //   qemu-aarch64:arm        AArch64 kernels, verified under qemu; their times are estimates
+//   npu:board3,target=npu_edge16
+//                           a simulated NPU; its times are exact
 //   null:board7,target=x86_avx2,delay_ms=5,memory_mib=2048
 //                           measures nothing: a time computed from the kernel, the same everywhere;
 //                           refuses what it would take more memory to measure
@@ -38,7 +40,7 @@ struct DeviceSpec {
   std::string name;       // the last part of "devices/ID"; empty: not yet known
   int threads = 0;        // processors that it takes; 0: those of `cpus`
   std::vector<int> cpus;  // empty: not yet known, or it takes none
-  std::string target;     // qemu-aarch64: which one is emulated; null: whose time it computes
+  std::string target;     // which one is emulated, simulated, or (null) whose time is computed
   int delay_ms = 0;       // null: that a candidate takes
   int memory_mib = 0;     // null: that it claims to have; 0: it does not say
   std::optional<IsolationLevel> isolation;  // the least that is required; else the agent's

@@ -342,7 +342,7 @@ TEST(Agent, RefusesOptionsThatDoNotAddUp) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << device;
     return std::string(status.message());
   };
-  EXPECT_THAT(refusal("gpu"), HasSubstr("cpu, qemu-aarch64, null"));
+  EXPECT_THAT(refusal("gpu"), HasSubstr("cpu, qemu-aarch64, npu, null"));
   EXPECT_THAT(refusal("cpu:0"), HasSubstr("number of processors"));
   EXPECT_THAT(refusal("cpu:3999"), HasSubstr("are left"));
   EXPECT_THAT(refusal("cpu@x"), HasSubstr("cpu@0-3+8"));
@@ -354,7 +354,9 @@ TEST(Agent, RefusesOptionsThatDoNotAddUp) {
   EXPECT_THAT(refusal("cpu,isolation=total"), HasSubstr("none, process, limits"));
   EXPECT_THAT(refusal("null,isolation=none"), HasSubstr("unknown option"));
   EXPECT_THAT(refusal("qemu-aarch64,isolation=filter"), HasSubstr("isolation=none"));
-  EXPECT_THAT(refusal("qemu-aarch64,target=x86_avx2"), HasSubstr("does not emulate"));
+  EXPECT_THAT(refusal("qemu-aarch64,target=x86_avx2"), HasSubstr("no machine like"));
+  EXPECT_THAT(refusal("npu,target=x86_avx2"), HasSubstr("no machine like"));
+  EXPECT_THAT(refusal("npu,target=npu_mid33"), HasSubstr("npu_mid33"));
   EXPECT_THAT(refusal("null", "nowhere"), HasSubstr("HOST:PORT"));
   EXPECT_THAT(refusal("null", "10.0.0.1:70"), HasSubstr("--tls-ca"));
 }

@@ -25,6 +25,8 @@ Devices (--device, several may be given):
                          AArch64 kernels, run and verified under qemu; their times are the cost
                          model's estimates. Needs qemu-aarch64 on PATH and lw_runner_aarch64.
                          They have all rights of this user: isolation=none says that it is meant
+  npu[:NAME][,target=npu_mid32]
+                         a simulated NPU: programs are run and checked, times are exact
   null:NAME[,target=x86_avx2][,delay_ms=5]
                          measures nothing: times computed from the kernels, for trying servers out
 
