@@ -42,7 +42,7 @@ TEST_F(CliTest, WhatANpuDoesNotDoIsRefusedByName) {
   EXPECT_TRUE(contains(cli("tune mm.te --target npu_mid32 --threads 2").err, "one thread"));
   const CliRun floats = cli("tune matmul M=64 N=64 K=64 --target npu_mid32 --trials 2 --db f.db");
   EXPECT_NE(floats.code, 0);
-  EXPECT_TRUE(contains(floats.err, "of i8 into i32, or of bf16 into f32")) << maps.err;
+  EXPECT_TRUE(contains(floats.err, "of i8 into i32, or of bf16 into f32")) << floats.err;
 }
 
 }  // namespace
