@@ -108,7 +108,7 @@ const char* const kTargets[] = {"npu_edge16", "npu_mid32", "npu_big128"};
 
 TEST(NpuProducts, EveryDrawComputesTheProduct) {
   Rng rng(static_cast<uint64_t>(setting("LW_SEED", 1)));
-  const int64_t draws = setting("LW_PAIRS", 300);
+  const int64_t draws = setting("LW_PRODUCTS", 250);
   int64_t feasible = 0, drawn = 0;
   for (int64_t d = 0; d < draws; ++d) {
     const std::string target = kTargets[rng.below(3)];
