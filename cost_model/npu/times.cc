@@ -35,7 +35,8 @@ struct Transfer {
 class Dram {
  public:
   explicit Dram(const Config& config)
-      : peak_(lw::npu::peak_bytes_per_cycle(config)), paged_(config.dram.kind == lw::npu::DramKind::kPaged) {
+      : peak_(lw::npu::peak_bytes_per_cycle(config)),
+        paged_(config.dram.kind == lw::npu::DramKind::kPaged) {
     const double clock = config.clock_mhz / config.dram.clock_mhz;
     activate_ = config.dram.faw / 4 * clock /
                 static_cast<double>(config.dram.channels * config.dram.pseudo);
@@ -48,8 +49,10 @@ class Dram {
     bool contiguous = true;
     for (size_t d = extents.size(); d-- > 0;) {
       const double extent = static_cast<double>(std::min(extents[d], tensor.shape[d]));
-      if (contiguous) run *= extent;
-      else runs *= extent;
+      if (contiguous)
+        run *= extent;
+      else
+        runs *= extent;
       contiguous = contiguous && extents[d] >= tensor.shape[d];
       if (contiguous) stride *= static_cast<double>(tensor.shape[d]);
     }
@@ -103,15 +106,16 @@ StageTimes times_of(const Nest& nest, int stage) {
   double rows = 1, columns = 1, sums = 1;
   for (size_t a = 0; a < block.size(); ++a) {
     double& extent = product->roles[a] == AxisRole::kColumn ? columns
-                     : product->roles[a] == AxisRole::kSum  ? sums : rows;
+                     : product->roles[a] == AxisRole::kSum  ? sums
+                                                            : rows;
     extent *= static_cast<double>(block[a]);
   }
   t.rows = rows, t.columns = columns, t.sums = sums;
   t.folds = product_of_loops(s, 0, tile, whole);
   const double streamed = product_of_loops(s, 0, tile, iterations);  // folds, of full size
   t.output_stationary = s.variant == kNpuOutputStationary;
-  const double rate = program.tensors[product->a->index].type == Type::kBF16
-                          ? config.mx.bf16_rate : 1;
+  const double rate =
+      program.tensors[product->a->index].type == Type::kBF16 ? config.mx.bf16_rate : 1;
   const double r = static_cast<double>(config.mx.rows), c = static_cast<double>(config.mx.columns);
   if (t.output_stationary) {
     t.array = std::max(streamed * sums / rate, t.folds * r);
@@ -134,15 +138,16 @@ StageTimes times_of(const Nest& nest, int stage) {
                                        box_of(b ? product->b_steps : product->a_steps, extents));
     const double times = product_of_loops(s, 0, depth, iterations);
     const double setups = product_of_loops(s, 0, depth, whole);
-    const double cycles = transfer.cycles * times + static_cast<double>(config.dma.setup) * setups / 2;
+    const double cycles =
+        transfer.cycles * times + static_cast<double>(config.dma.setup) * setups / 2;
     (b ? t.load_b : t.load_a) = cycles;
     (b ? t.bytes_b : t.bytes_a) = transfer.bytes * times;
     (b ? t.run_b : t.run_a) = transfer.run;
     (b ? t.slots_b : t.slots_a) = copy.slots;
     t.instructions += setups;
     t.fill += transfer.cycles + static_cast<double>(config.dma.setup);
-    spm += static_cast<double>(
-        operand_layout(config, nest, stage, *product, b, extents).bytes * copy.slots);
+    spm += static_cast<double>(operand_layout(config, nest, stage, *product, b, extents).bytes *
+                               copy.slots);
   }
   const int held = s.held.empty() ? 0 : find_loop(s, s.held) + 1;
   const std::vector<int64_t> kept = inner_extents(s, held);
@@ -153,15 +158,16 @@ StageTimes times_of(const Nest& nest, int stage) {
   t.bytes_stored = out.bytes * product_of_loops(s, 0, held, iterations);
   t.run_stored = out.run;
   t.slots_held = s.slots;
-  t.acc_share = static_cast<double>(
-                    result_layout(config, nest, stage, *product, kept).bytes * s.slots) /
-                static_cast<double>(config.acc.bytes);
+  t.acc_share =
+      static_cast<double>(result_layout(config, nest, stage, *product, kept).bytes * s.slots) /
+      static_cast<double>(config.acc.bytes);
   t.spm_share = spm / static_cast<double>(config.spm.bytes);
   t.instructions += t.folds + t.weight_loads + stores;
   for (size_t a = 0; a < kept.size(); ++a) {
     const double extent = static_cast<double>(inner_extents(s, std::min(tile, held))[a]);
     (product->roles[a] == AxisRole::kColumn ? t.tile_columns
-     : product->roles[a] == AxisRole::kSum  ? t.tile_sums : t.tile_rows) += extent;
+     : product->roles[a] == AxisRole::kSum  ? t.tile_sums
+                                            : t.tile_rows) += extent;
   }
 
   // What one slot lets wait for the other is not beside it.

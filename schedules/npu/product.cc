@@ -10,8 +10,8 @@
 namespace lw {
 namespace {
 
-// How the axes move each dimension of a read; false where an index is no sum of multiples of them, or
-// runs backwards.
+// How the axes move each dimension of a read; false where an index is no sum of multiples of them,
+// or runs backwards.
 bool find_steps(const Nest& nest, int stage, const ExprNode& read,
                 std::vector<std::vector<int64_t>>& steps, std::vector<int64_t>& begin) {
   const size_t axes = nest.stages[stage].axes.size();
@@ -91,7 +91,7 @@ std::optional<NpuProduct> product_of(const Nest& nest, int stage) {
     const bool by_a = moves(product.a_steps, a), by_b = moves(product.b_steps, a);
     if (!by_a && !by_b && s.axes[a].extent > 1) return std::nullopt;
     if (a >= rank && by_a != by_b) return std::nullopt;  // the sum of one operand alone
-    product.roles.push_back(a >= rank  ? AxisRole::kSum
+    product.roles.push_back(a >= rank      ? AxisRole::kSum
                             : by_a == by_b ? AxisRole::kBatch
                             : by_a         ? AxisRole::kRow
                                            : AxisRole::kColumn);
@@ -119,8 +119,8 @@ BoxLayout layout_of(const std::vector<std::vector<int64_t>>& steps, const NpuPro
   int64_t stride = 1;
   for (size_t d = layout.extents.size(); d-- > 0;) {
     layout.strides[d] = stride;
-    stride *= d + 1 == layout.extents.size() ? padded_to(layout.extents[d], align)
-                                             : layout.extents[d];
+    stride *=
+        d + 1 == layout.extents.size() ? padded_to(layout.extents[d], align) : layout.extents[d];
   }
   layout.elements = padded_to(stride, std::lcm(align, config.ve.lanes));
   layout.bytes = layout.elements * element_bytes;

@@ -15,11 +15,11 @@ namespace lw {
 // second and the result (columns), both operands (sums).
 enum class AxisRole : uint8_t { kBatch, kRow, kColumn, kSum };
 struct NpuProduct {
-  const ExprNode *a = nullptr, *b = nullptr;   // the reads; b's are the weights
-  std::vector<AxisRole> roles;             // of each axis of the stage
+  const ExprNode *a = nullptr, *b = nullptr;  // the reads; b's are the weights
+  std::vector<AxisRole> roles;                // of each axis of the stage
   // By how much each axis moves each dimension of a, of b, and of the result.
   std::vector<std::vector<int64_t>> a_steps, b_steps, dst_steps;
-  std::vector<int64_t> a_begin, b_begin;   // where all axes are 0
+  std::vector<int64_t> a_begin, b_begin;  // where all axes are 0
 };
 // Where the target's array computes the stage: types that it has, and reads at sums of multiples of
 // the axes. Of the two operands b is the one along whose columns the result is contiguous.
@@ -27,10 +27,10 @@ std::optional<NpuProduct> product_of(const Nest& nest, int stage);
 
 // How a box of a tensor lies in a managed memory: row-major, the last dimension padded.
 struct BoxLayout {
-  std::vector<int64_t> extents;            // of the box, padded to what instructions read
-  std::vector<int64_t> strides;            // elements
-  int64_t elements = 0;                    // of a slot
-  int64_t bytes = 0;                       // of a slot
+  std::vector<int64_t> extents;  // of the box, padded to what instructions read
+  std::vector<int64_t> strides;  // elements
+  int64_t elements = 0;          // of a slot
+  int64_t bytes = 0;             // of a slot
 };
 // Of what the product reads of operand `b` (or a), or gives, in a box of these extents of the
 // stage's axes.

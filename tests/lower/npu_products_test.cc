@@ -31,13 +31,13 @@ Nest start_nest(const std::string& target, const std::string& lines) {
 
 struct Shape {
   int64_t m, n, k;
-  bool across;                             // B is [n, k]
-  bool bf16;                               // of bf16 into f32; else of i8 into i32
+  bool across;  // B is [n, k]
+  bool bf16;    // of bf16 into f32; else of i8 into i32
 };
 
 std::string product_text(const Shape& s) {
-  const std::string type = s.bf16 ? "bf16" : "i8", m = std::to_string(s.m),
-                    n = std::to_string(s.n), k = std::to_string(s.k);
+  const std::string type = s.bf16 ? "bf16" : "i8", m = std::to_string(s.m), n = std::to_string(s.n),
+                    k = std::to_string(s.k);
   return "  in A: " + type + "[" + m + ", " + k + "]\n  in B: " + type + "[" +
          (s.across ? n + ", " + k : k + ", " + n) + "] const\n  out C[i: " + m + ", j: " + n +
          "] = sum[k: " + k + "](A[i, k] * " + (s.across ? "B[j, k]" : "B[k, j]") + ")\n";
@@ -112,7 +112,9 @@ TEST(NpuProducts, EveryDrawComputesTheProduct) {
   int64_t feasible = 0, drawn = 0;
   for (int64_t d = 0; d < draws; ++d) {
     const std::string target = kTargets[rng.below(3)];
-    const auto extent = [&] { return 1 + static_cast<int64_t>(rng.below(rng.below(4) ? 70 : 300)); };
+    const auto extent = [&] {
+      return 1 + static_cast<int64_t>(rng.below(rng.below(4) ? 70 : 300));
+    };
     Shape shape{extent(), 1 + extent(), extent(), rng.below(2) == 1, false};
     shape.bf16 = rng.below(3) == 0 && has_bf16(*find_target(target));
     const std::string text = product_text(shape);
@@ -137,7 +139,8 @@ TEST(NpuProducts, EveryDrawComputesTheProduct) {
                                random_operand(4 * shape.m * shape.n, false, rng)};
     const npu::FunctionReport report = run(*artifact, data);
     ASSERT_EQ(report.status, npu::FunctionStatus::kOk)
-        << (report.errors.empty() ? "" : report.errors[0]) << "\n" << print(*kernel);
+        << (report.errors.empty() ? "" : report.errors[0]) << "\n"
+        << print(*kernel);
     ASSERT_EQ(data[2], expected(data[0], data[1], shape)) << print(*kernel);
   }
   EXPECT_GE(feasible * 100, drawn * 95);

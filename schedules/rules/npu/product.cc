@@ -7,6 +7,7 @@
 // Of several axes of a role the longest is cut; the others run outside, but for sums, which run
 // inside a tile.
 #include "schedules/npu/product.h"
+
 #include "schedules/space/rule.h"
 
 namespace lw::rules {

@@ -9,10 +9,11 @@
 // A product on an NPU: the loops named, of a row, a column and a sum, are cut into tiles whose
 // operands and results lie in the machine's memories, and these into what one instruction computes,
 // as many columns and sums as the array has. The numbers are instructions of a tile along each, and
-// rows of an instruction. Of loops that are not named those of sums run inside a tile, others outside.
+// rows of an instruction. Of loops that are not named those of sums run inside a tile, others
+// outside.
 //
-// The domain holds the tiles of which the memories have room for one: rows of an instruction from the
-// array's, below which it waits for weights, in powers of two.
+// The domain holds the tiles of which the memories have room for one: rows of an instruction from
+// the array's, below which it waits for weights, in powers of two.
 #include <algorithm>
 #include <array>
 
@@ -30,12 +31,12 @@ namespace {
 constexpr int kRow = 0, kColumn = 1, kSum = 2, kNamed = 3;
 constexpr AxisRole kRoles[] = {AxisRole::kRow, AxisRole::kColumn, AxisRole::kSum};
 constexpr const char* kRoleNames[] = {"rows", "columns", "sums"};
-constexpr int64_t kMostRows = 2048;        // of an instruction
+constexpr int64_t kMostRows = 2048;  // of an instruction
 
 struct Axes {
   NpuProduct product;
   int stage;
-  std::array<int, kNamed> axis;            // of the stage
+  std::array<int, kNamed> axis;  // of the stage
   std::array<int64_t, kNamed> extent;
 };
 
@@ -106,7 +107,8 @@ absl::Status apply_block_tile(Nest& nest, const Step& step) {
       RETURN_IF_ERROR(split_loop(nest, axes.stage, position, {&size, 1}, Tail::kCompose));
     }
   }
-  // Sums that are not named inside the loops over tiles, then what a tile has, then the instruction.
+  // Sums that are not named inside the loops over tiles, then what a tile has, then the
+  // instruction.
   std::stable_partition(s.loops.begin(), s.loops.end(), [&](const Loop& loop) {
     const int axis = loop.parts[0].axis;
     return !s.axes[axis].reduction || axis == axes.axis[kSum];
@@ -140,7 +142,7 @@ std::vector<Decision> block_tile_domain(const Nest& nest, const Step& step) {
       counts[n] = ladder((axes->extent[n] + block[n] - 1) / block[n]);
     }
     for (const int64_t i : counts[kRow]) {
-      if (i > 4 && m < most) break;        // a taller instruction does the same
+      if (i > 4 && m < most) break;  // a taller instruction does the same
       for (const int64_t j : counts[kColumn]) {
         for (const int64_t k : counts[kSum]) {
           const std::array<int64_t, kNamed> tile = {i * block[kRow], j * block[kColumn],

@@ -1,15 +1,15 @@
 // stream(C, i.0.0, j.0.0, k.0.0; 0, 2, 2, 2, 0)
 //   before  i.0.0: 2        after  i.0.0: 2
-//             j.0.0: 8               j.0.0: 8                  C held at j.0.0, x2
-//               k.0.0: 2               k.0.0: 2                A.tile at k.0.0, B.tile there: both x2
+//             j.0.0: 8               j.0.0: 8               C held at j.0.0, x2
+//               k.0.0: 2               k.0.0: 2              A.tile and B.tile at k.0.0, x2
 //                 ...                    ...
 // A product on an NPU whose tiles block_tile has cut: the loops over tiles take the order of
 // permutation number `order` of the names as listed (as in reorder); both operands are copied into
-// SPM where the innermost loop that moves them begins, and results stand in ACC while no loop outside
-// adds to them. The numbers: the order, the slots of a, b and the results, the instruction.
+// SPM where the innermost loop that moves them begins, and results stand in ACC while no loop
+// outside adds to them. The numbers: the order, the slots of a, b and the results, the instruction.
 //
-// The domain holds what the memories have room for: copies and results of several slots overlap with
-// what the array computes.
+// The domain holds what the memories have room for: copies and results of several slots overlap
+// with what the array computes.
 #include <algorithm>
 #include <array>
 
@@ -28,7 +28,7 @@ namespace {
 constexpr int kNamed = 3, kNumbers = 5;
 constexpr int64_t kOrders = 6, kMostSlots = 3;
 
-using Order = std::array<int, kNamed>;     // which of the names stands at each position
+using Order = std::array<int, kNamed>;  // which of the names stands at each position
 
 Order order_of(int64_t index) {
   Order order = {0, 1, 2};
@@ -39,9 +39,9 @@ Order order_of(int64_t index) {
 // What the step makes of the stage's loops.
 struct Plan {
   std::vector<Loop> loops;
-  int depth[2];                            // of the copies of a, b: loops outside
-  int held;                                // loops outside the results
-  int64_t bytes[2], held_bytes;            // of a slot
+  int depth[2];                  // of the copies of a, b: loops outside
+  int held;                      // loops outside the results
+  int64_t bytes[2], held_bytes;  // of a slot
 };
 
 class Streams {
@@ -76,19 +76,20 @@ class Streams {
     }
     Stage ordered = s;
     ordered.loops = plan.loops;
-    const int tiles = positions_[2] + 1;   // loops over tiles: all up to the last of those named
+    const int tiles = positions_[2] + 1;  // loops over tiles: all up to the last of those named
     const npu::Config& config = npu_config(*nest_.target);
     for (const bool b : {false, true}) {
       plan.depth[b] = innermost(ordered, tiles, b ? product_.b_steps : product_.a_steps);
-      plan.bytes[b] = operand_layout(config, nest_, stage_, product_, b,
-                                     inner_extents(ordered, plan.depth[b])).bytes;
+      plan.bytes[b] =
+          operand_layout(config, nest_, stage_, product_, b, inner_extents(ordered, plan.depth[b]))
+              .bytes;
     }
     plan.held = tiles;
     for (int l = tiles; l-- > 0;) {
       if (is_reduction(ordered, ordered.loops[l]) && trips(ordered, l) > 1) plan.held = l;
     }
-    plan.held_bytes = result_layout(config, nest_, stage_, product_,
-                                    inner_extents(ordered, plan.held)).bytes;
+    plan.held_bytes =
+        result_layout(config, nest_, stage_, product_, inner_extents(ordered, plan.held)).bytes;
     return plan;
   }
 
@@ -115,7 +116,8 @@ class Streams {
     return orders;
   }
 
-  // An output-stationary product takes as many rows as the array has, and weights along the columns.
+  // An output-stationary product takes as many rows as the array has, and weights along the
+  // columns.
   bool has_output_stationary() const {
     const Stage& s = nest_.stages[stage_];
     const npu::Config& config = npu_config(*nest_.target);
@@ -123,7 +125,8 @@ class Streams {
     const std::vector<int64_t> block = inner_extents(s, tile_begin(s));
     for (size_t a = 0; a < block.size(); ++a) {
       if (product_.roles[a] == AxisRole::kRow && block[a] > config.mx.rows) return false;
-      if (product_.roles[a] == AxisRole::kColumn && block[a] > 1 && product_.b_steps.back()[a] != 1) {
+      if (product_.roles[a] == AxisRole::kColumn && block[a] > 1 &&
+          product_.b_steps.back()[a] != 1) {
         return false;
       }
     }
@@ -154,7 +157,7 @@ class Streams {
   const Nest& nest_;
   int stage_;
   NpuProduct product_;
-  std::array<int, kNamed> positions_;      // ascending
+  std::array<int, kNamed> positions_;  // ascending
 };
 
 Stage make_tile(const Nest& nest, int tensor, int64_t slots) {

@@ -9,8 +9,8 @@
 namespace lw {
 
 const Backend& npu_backend();
-// Runs it on the simulated machine, with its checks: a race, a deadlock or an access out of bounds is
-// a kernel that refuses its context.
+// Runs it on the simulated machine, with its checks: a race, a deadlock or an access out of bounds
+// is a kernel that refuses its context.
 absl::StatusOr<std::unique_ptr<Loaded>> load_npu(const Artifact& artifact);
 
 }  // namespace lw

@@ -33,8 +33,9 @@ absl::Status Unroller::copy(const Block& block) {
   const Type from = buffer(block.srcs[0]).type, to = buffer(block.dst).type;
   ASSIGN_OR_RETURN(const Dtype dtype, dtype_of(from));
   const bool widens = from != to;
-  const bool can_widen = loads && in_acc(local) && ((from == Type::kI8 && to == Type::kI32) ||
-                                                    (from == Type::kBF16 && to == Type::kF32));
+  const bool can_widen =
+      loads && in_acc(local) &&
+      ((from == Type::kI8 && to == Type::kI32) || (from == Type::kBF16 && to == Type::kF32));
   if (widens && !can_widen) {
     return no_instruction(concat("a copy of ", type_name(from), " as ", type_name(to)));
   }
@@ -56,8 +57,8 @@ absl::Status Unroller::copy(const Block& block) {
 }
 
 // Of `dims` the last two are the instruction's; what does not fit into one is cut.
-absl::Status Unroller::strips(const Strip& strip, const std::vector<Dim>& dims, const npu::Copy& copy,
-                    int64_t dram, int64_t local) {
+absl::Status Unroller::strips(const Strip& strip, const std::vector<Dim>& dims,
+                              const npu::Copy& copy, int64_t dram, int64_t local) {
   const int64_t size = size_of(buffer(strip.dram).type), unit = this->unit(strip.local);
   if (dims.size() > 2) {
     const std::vector<Dim> inner(dims.begin() + 1, dims.end());
@@ -87,7 +88,7 @@ absl::Status Unroller::strips(const Strip& strip, const std::vector<Dim>& dims, 
 }
 
 absl::Status Unroller::transfer(const Strip& strip, const std::vector<Dim>& dims, npu::Copy copy,
-                      int64_t dram, int64_t local) {
+                                int64_t dram, int64_t local) {
   const int64_t size = size_of(buffer(strip.dram).type), unit = this->unit(strip.local);
   copy.dram = static_cast<uint64_t>(dram);
   copy.loc = static_cast<uint32_t>(local);
@@ -106,8 +107,10 @@ absl::Status Unroller::transfer(const Strip& strip, const std::vector<Dim>& dims
     local_end += (dim.extent - 1) * local_stride;
   }
   Operation operation;
-  if (strip.loads) operation.instruction.body = npu::Ld{copy};
-  else operation.instruction.body = npu::St{copy};
+  if (strip.loads)
+    operation.instruction.body = npu::Ld{copy};
+  else
+    operation.instruction.body = npu::St{copy};
   operation.instruction.dtype = strip.dtype;
   operation.fills = strip.loads && copy.space == Space::kSpm;
   touch(operation, strip.dram, dram, dram_end, !strip.loads);
@@ -141,8 +144,8 @@ absl::Status Unroller::fill(const Block& block) {
   int64_t row = dims.back().extent, rows = dims.size() == 2 ? dims[0].extent : 1;
   int64_t stride = dims.size() == 2 ? dims[0].dst : 0;
   if (row % lanes != 0) {
-    return no_instruction(concat("rows of ", row, " elements, no multiple of ve.lanes (", lanes,
-                                 ")"));
+    return no_instruction(
+        concat("rows of ", row, " elements, no multiple of ve.lanes (", lanes, ")"));
   }
   if (rows == 1) rows = row / lanes, row = stride = lanes;
   if (row > kMostRows) return no_instruction(concat("rows of ", row, " elements"));

@@ -21,7 +21,8 @@ class Hazards {
     Latest latest = kNothing;
     for (const Touch& touch : operation.touches) {
       for (const Use& use : uses_[touch.place]) {
-        if (!(touch.write || use.write) || use.end <= touch.begin || touch.end <= use.begin) continue;
+        if (!(touch.write || use.write) || use.end <= touch.begin || touch.end <= use.begin)
+          continue;
         int64_t& last = latest[static_cast<int>(use.engine)];
         last = std::max(last, use.number);
       }

@@ -1,5 +1,5 @@
-// A kernel's blocks, unrolled: instructions without tokens, in the kernel's order, each with what it
-// touches. Internal to src/build/npu.
+// A kernel's blocks, unrolled: instructions without tokens, in the kernel's order, each with what
+// it touches. Internal to src/build/npu.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Touch {
 struct Operation {
   npu::Instruction instruction;
   absl::InlinedVector<Touch, 3> touches;
-  bool fills = false;                      // SPM: may stand earlier
+  bool fills = false;  // SPM: may stand earlier
 
   npu::Engine engine() const { return instruction.op().engine; }
 };

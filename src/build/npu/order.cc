@@ -13,7 +13,7 @@ std::vector<Operation> fill_early(std::vector<Operation> operations) {
   std::vector<std::vector<int64_t>> behind(static_cast<size_t>(count) + 1);
   std::array<int64_t, npu::kEngines> last;
   last.fill(-1);
-  std::vector<int64_t> home(static_cast<size_t>(count));   // the number that it stands at or behind
+  std::vector<int64_t> home(static_cast<size_t>(count));  // the number that it stands at or behind
   for (int64_t i = 0; i < count; ++i) {
     const Operation& operation = operations[static_cast<size_t>(i)];
     int64_t& own = last[static_cast<int>(operation.engine())];

@@ -38,8 +38,9 @@ absl::Status Unroller::product(const Block& block) {
   if (buffer(b).type != buffer(a).type) return no_instruction("a product of two types");
   ASSIGN_OR_RETURN(const Roles roles, roles_of(block));
   if ((roles.k.extent > 1 && roles.k.src0 != 1) || (roles.n.extent > 1 && roles.n.dst != 1)) {
-    return no_instruction("a product whose rows are not contiguous along the sum, or whose results "
-                          "are not along the columns");
+    return no_instruction(
+        "a product whose rows are not contiguous along the sum, or whose results "
+        "are not along the columns");
   }
   RETURN_IF_ERROR(check_fields(block, roles));
   return block.variant == kNpuOutputStationary ? streamed(block, roles, dtype)
@@ -65,8 +66,8 @@ absl::Status Unroller::check_fields(const Block& block, const Roles& roles) cons
                 {"bytes from column to column of weights", roles.n.src1 * size, (1 << 20) - 1}};
   for (const auto& field : fields) {
     if (field.value < 0 || field.value > field.most) {
-      return no_instruction(concat("a product of ", field.value, " ", field.what, ", at most ",
-                                   field.most));
+      return no_instruction(
+          concat("a product of ", field.value, " ", field.what, ", at most ", field.most));
     }
   }
   return absl::OkStatus();
@@ -85,7 +86,8 @@ absl::Status Unroller::stationary(const Block& block, const Roles& roles, Dtype 
   const int64_t size = size_of(buffer(a).type);
   const bool across = roles.n.src1 != 1 && roles.n.extent > 1;
   if (across && roles.k.src1 != 1 && roles.k.extent > 1) {
-    return no_instruction("weights that are contiguous neither along the columns nor along the sum");
+    return no_instruction(
+        "weights that are contiguous neither along the columns nor along the sum");
   }
   npu::MxLdw weights;
   weights.w = static_cast<uint32_t>(address(b));
@@ -120,7 +122,8 @@ absl::Status Unroller::stationary(const Block& block, const Roles& roles, Dtype 
   operation.instruction.body = mm;
   operation.instruction.dtype = dtype;
   touch_product(operation, block);
-  // Weights may still be on their way when those of the product before are done; not when its own is.
+  // Weights may still be on their way when those of the product before are done; not when its own
+  // is.
   if (loads) touch_all(operation, b, dims_of(block), &Dim::src1, false);
   return emit(std::move(operation));
 }

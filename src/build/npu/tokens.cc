@@ -40,7 +40,7 @@ class Tokens {
       previous_[static_cast<size_t>(i)] = last_[engine];
       last_[engine] = i;
       Latest needed = hazards_.before(at(i));
-      needed[engine] = -1;                 // an engine is done in order
+      needed[engine] = -1;  // an engine is done in order
       // The latest first: who waited for it may know of the others.
       for (;;) {
         const auto latest = std::max_element(needed.begin(), needed.end());
@@ -99,7 +99,8 @@ class Tokens {
   }
 
   absl::Status full(int64_t number, const char* what) {
-    return absl::InvalidArgumentError(concat("instruction ", number, " (", at(number).instruction.op().name,
+    return absl::InvalidArgumentError(concat("instruction ", number, " (",
+                                             at(number).instruction.op().name,
                                              ") has more than two ", what));
   }
 
@@ -111,7 +112,7 @@ class Tokens {
   // What was certain to be done when an operation began; what is when an engine's next one does.
   std::vector<Latest> clocks_;
   std::array<Latest, kEngines> known_;
-  std::vector<int64_t> previous_;          // of the same engine
+  std::vector<int64_t> previous_;  // of the same engine
   std::array<int64_t, kEngines> last_;
 };
 

@@ -22,8 +22,11 @@ NpuLayout npu_layout(const Kernel& kernel) {
 namespace npu_build {
 
 Unroller::Unroller(const Kernel& kernel, const npu::Config& config, int64_t most)
-    : kernel_(kernel), config_(config), most_(static_cast<size_t>(most)),
-      layout_(npu_layout(kernel)), variables_(static_cast<size_t>(kernel.variables)),
+    : kernel_(kernel),
+      config_(config),
+      most_(static_cast<size_t>(most)),
+      layout_(npu_layout(kernel)),
+      variables_(static_cast<size_t>(kernel.variables)),
       versions_(kernel.buffers.size()) {
   // Of DRAM only what is both written and read can be touched too early.
   shared_.resize(kernel.buffers.size());
@@ -38,7 +41,7 @@ absl::StatusOr<std::vector<Operation>> Unroller::run() {
 }
 
 void Unroller::find_touched(const std::vector<Stmt>& list, std::vector<bool>& read,
-                         std::vector<bool>& written) {
+                            std::vector<bool>& written) {
   for (const Stmt& s : list) {
     find_touched(s.body, read, written);
     find_touched(s.otherwise, read, written);
@@ -102,8 +105,8 @@ std::vector<Dim> Unroller::dims_of(const Block& block) const {
   for (size_t d = 0; d < block.extents.size(); ++d) {
     if (block.extents[d] == 1) continue;
     const auto stride = [&](const View& view) { return view.buffer < 0 ? 0 : view.strides[d]; };
-    dims.push_back({block.extents[d], stride(block.dst), stride(block.srcs[0]),
-                    stride(block.srcs[1])});
+    dims.push_back(
+        {block.extents[d], stride(block.dst), stride(block.srcs[0]), stride(block.srcs[1])});
   }
   return dims;
 }

@@ -43,9 +43,7 @@ class Unroller {
   bool in_dram(const View& view) const { return buffer(view).scope != Scope::kManaged; }
   bool in_acc(const View& view) const { return !in_dram(view) && buffer(view).memory == kNpuAcc; }
   // Bytes of an element in the units of its memory's addresses: words of ACC.
-  int64_t unit(const View& view) const {
-    return in_acc(view) ? 1 : size_of(buffer(view).type);
-  }
+  int64_t unit(const View& view) const { return in_acc(view) ? 1 : size_of(buffer(view).type); }
   int64_t address(const View& view) const {
     const Buffer& b = buffer(view);
     const int64_t at = value(view.index) * unit(view);
@@ -79,15 +77,17 @@ class Unroller {
     return absl::OkStatus();
   }
 
-  // Blocks.
+  // Blocks: LD and ST, zeros by VE, products by MX.
   std::vector<Dim> dims_of(const Block& block) const;
   absl::Status block(const Block& block);
+
+  // A copy of which further dimensions are loops of instructions.
   absl::Status copy(const Block& block);
   struct Strip {
     const View &dram, &local;
     npu::Dtype dtype;
     bool loads;
-    int64_t run;                           // elements
+    int64_t run;  // elements
   };
   static constexpr int64_t kMostRun = 65535, kMostRows = 4095;
   static constexpr int64_t kMostPart = 32768;  // bytes of a longer run: aligned everywhere
@@ -96,7 +96,9 @@ class Unroller {
   absl::Status transfer(const Strip& strip, const std::vector<Dim>& dims, npu::Copy copy,
                         int64_t dram, int64_t local);
   static void merge(std::vector<Dim>& dims);
+
   absl::Status fill(const Block& block);
+
   // The roles of the dimensions: of rows at most two, of columns and of the sum at most one.
   struct Roles {
     Dim m = {1, 0, 0, 0}, m2 = {1, 0, 0, 0}, n = {1, 0, 0, 0}, k = {1, 0, 0, 0};
@@ -107,11 +109,13 @@ class Unroller {
   void touch_product(Operation& operation, const Block& block);
   absl::Status stationary(const Block& block, const Roles& roles, npu::Dtype dtype);
   absl::Status streamed(const Block& block, const Roles& roles, npu::Dtype dtype);
+
+  // The weights in the array.
   struct Loaded {
     npu::MxLdw weights;
     npu::Dtype dtype = npu::Dtype::kI8;
     int buffer = -1;
-    int64_t version = 0;                   // of the buffer
+    int64_t version = 0;  // of the buffer
     bool operator==(const Loaded& other) const {
       const npu::MxLdw &a = weights, &b = other.weights;
       return a.w == b.w && a.wstr == b.wstr && a.k == b.k && a.n == b.n && a.trans == b.trans &&
@@ -119,14 +123,13 @@ class Unroller {
     }
   };
 
-
   const Kernel& kernel_;
   const npu::Config& config_;
   const size_t most_;
   const NpuLayout layout_;
   std::vector<int64_t> variables_;
-  std::vector<int64_t> versions_;          // of buffers: writes so far
-  std::vector<bool> shared_;               // buffers that are both written and read
+  std::vector<int64_t> versions_;  // of buffers: writes so far
+  std::vector<bool> shared_;       // buffers that are both written and read
   Loaded loaded_;
   std::vector<Operation> operations_;
 };

@@ -25,25 +25,31 @@ struct Tile {
   int buffer;
   BoxLayout layout;
   int64_t slots;
-  int depth;                               // loops outside
-  std::vector<Affine> begin;               // of its box, in the tensor, of the iteration at hand
-  Affine offset;                           // of its slot
+  int depth;                  // loops outside
+  std::vector<Affine> begin;  // of its box, in the tensor, of the iteration at hand
+  Affine offset;              // of its slot
 };
 
 class ProductLowering {
  public:
   ProductLowering(const Nest& nest, int stage, Kernel& kernel, const std::vector<int>& buffers,
                   const LowerOptions& options)
-      : nest_(nest), stage_(nest.stages[stage]), index_(stage), kernel_(kernel), buffers_(buffers),
-        most_(options.max_statements), config_(npu_config(*nest.target)) {}
+      : nest_(nest),
+        stage_(nest.stages[stage]),
+        index_(stage),
+        kernel_(kernel),
+        buffers_(buffers),
+        most_(options.max_statements),
+        config_(npu_config(*nest.target)) {}
 
   absl::Status run(int64_t* spm, int64_t* acc) {
     std::optional<NpuProduct> product = product_of(nest_, index_);
     if (!product || stage_.variant < 0) {
-      return infeasible(concat(stage_.name, product ? " has no tile of the NPU's instructions"
-                                                    : " is no sum of products that the NPU computes: "
-                                                      "of i8 into i32, or of bf16 into f32, read at "
-                                                      "sums of multiples of the axes"));
+      return infeasible(concat(stage_.name, product
+                                                ? " has no tile of the NPU's instructions"
+                                                : " is no sum of products that the NPU computes: "
+                                                  "of i8 into i32, or of bf16 into f32, read at "
+                                                  "sums of multiples of the axes"));
     }
     product_ = *std::move(product);
     tile_begin_ = tile_begin(stage_);
@@ -66,14 +72,15 @@ class ProductLowering {
     buffer.scope = Scope::kManaged;
     buffer.memory = memory;
     buffer.offset = *end;
-    *end = aligned_bytes(*end + buffer.elements * size_of(type));
+    *end += buffer.elements * size_of(type);  // layouts end where the next may begin
     kernel_.buffers.push_back(std::move(buffer));
     return static_cast<int>(kernel_.buffers.size()) - 1;
   }
 
   absl::Status add_tile(int tensor, bool b, int64_t* end) {
-    const auto served = std::find_if(stage_.copies.begin(), stage_.copies.end(),
-                                     [&](const Stage::Copy& copy) { return copy.tensor == tensor; });
+    const auto served =
+        std::find_if(stage_.copies.begin(), stage_.copies.end(),
+                     [&](const Stage::Copy& copy) { return copy.tensor == tensor; });
     if (served == stage_.copies.end()) {
       return infeasible(concat(nest_.program->tensors[tensor].name, " is not copied into SPM"));
     }
@@ -81,18 +88,18 @@ class ProductLowering {
     Tile& tile = tiles_[b];
     tile.depth = copy.place == Place::kAt ? find_loop(stage_, copy.loop) + 1 : 0;
     tile.slots = copy.slots;
-    tile.layout = operand_layout(config_, nest_, index_, product_, b,
-                                 inner_extents(stage_, tile.depth));
-    tile.buffer = add_buffer(copy.name, nest_.program->tensors[tensor].type, tile.layout, tile.slots,
-                             kNpuSpm, end);
+    tile.layout =
+        operand_layout(config_, nest_, index_, product_, b, inner_extents(stage_, tile.depth));
+    tile.buffer = add_buffer(copy.name, nest_.program->tensors[tensor].type, tile.layout,
+                             tile.slots, kNpuSpm, end);
     return absl::OkStatus();
   }
 
   void add_results(int64_t* end) {
     held_.depth = stage_.held.empty() ? 0 : find_loop(stage_, stage_.held) + 1;
     held_.slots = stage_.slots;
-    held_.layout = result_layout(config_, nest_, index_, product_,
-                                 inner_extents(stage_, held_.depth));
+    held_.layout =
+        result_layout(config_, nest_, index_, product_, inner_extents(stage_, held_.depth));
     held_.buffer = add_buffer(stage_.name + ".sums", nest_.program->tensors[stage_.tensor].type,
                               held_.layout, held_.slots, kNpuAcc, end);
   }
@@ -128,7 +135,8 @@ class ProductLowering {
   }
 
   // Where a dimension's box begins that these steps give.
-  static Affine box_begin(const std::vector<int64_t>& steps, const Ranges& ranges, int64_t constant) {
+  static Affine box_begin(const std::vector<int64_t>& steps, const Ranges& ranges,
+                          int64_t constant) {
     Affine begin = affine(constant);
     for (size_t a = 0; a < steps.size(); ++a) begin = begin + ranges[a].begin * steps[a];
     return begin;
@@ -182,8 +190,8 @@ class ProductLowering {
     add(std::move(copy), out);
   }
 
-  // Zeros where an instruction reads beyond the end of a sum: whole rows of what lies contiguous, as
-  // the vector engine writes them.
+  // Zeros where an instruction reads beyond the end of a sum: whole rows of what lies contiguous,
+  // as the vector engine writes them.
   void pad(const Tile& tile, const std::vector<std::vector<int64_t>>& steps,
            const absl::InlinedVector<int64_t, 4>& extents, std::vector<Stmt>& out) {
     for (size_t d = 0; d < steps.size(); ++d) {
@@ -340,12 +348,12 @@ class ProductLowering {
   const Stage& stage_;
   const int index_;
   Kernel& kernel_;
-  const std::vector<int>& buffers_;        // of tensors
+  const std::vector<int>& buffers_;  // of tensors
   const int64_t most_;
   const npu::Config& config_;
   NpuProduct product_;
   int tile_begin_ = 0;
-  Tile tiles_[2], held_;                   // of a, of b; of the results
+  Tile tiles_[2], held_;  // of a, of b; of the results
   Ranges held_ranges_;
   int64_t statements_ = 0;
   absl::Status failure_;
@@ -393,8 +401,7 @@ absl::StatusOr<Kernel> lower_npu(const Nest& nest, const LowerOptions& options) 
     if (nest.stages[s].copy_of >= 0) continue;
     // One stage after the other: each has the memories for itself.
     int64_t own_spm = 0, own_acc = 0;
-    RETURN_IF_ERROR(
-        ProductLowering(nest, s, kernel, buffers, options).run(&own_spm, &own_acc));
+    RETURN_IF_ERROR(ProductLowering(nest, s, kernel, buffers, options).run(&own_spm, &own_acc));
     RETURN_IF_ERROR(nest.stop.status("lowering"));
     spm = std::max(spm, own_spm);
     acc = std::max(acc, own_acc);

@@ -1,7 +1,7 @@
-// From a nest to a kernel of blocks for an NPU (schedules/npu/product.h says of which stages): tiles
-// of operands copied into SPM, products into ACC, results copied out. Every partial tile is an
-// instance of the loops of its own, as on other machines; slots follow the numbers of iterations. What
-// waits for what is not said here: the encoder finds it (src/build/npu/encode.h).
+// From a nest to a kernel of blocks for an NPU (schedules/npu/product.h says of which stages):
+// tiles of operands copied into SPM, products into ACC, results copied out. Every partial tile is
+// an instance of the loops of its own, as on other machines; slots follow the numbers of
+// iterations. What waits for what is not said here: the encoder finds it (src/build/npu/encode.h).
 //
 // Where a sum's last instruction is longer than the sum (NPUs multiply whole vectors), the rest of
 // the weights' tile is filled with zeros; of floats that of the other operand too, since what lies
