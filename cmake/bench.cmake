@@ -22,6 +22,9 @@ foreach(what speed function_speed networks)
   target_link_libraries(lw_npu_${what} PRIVATE lw_npu)
 endforeach()
 
+add_executable(lw_npu_tuned bench/npu/tuned.cc)
+target_link_libraries(lw_npu_tuned PRIVATE lw_api)
+
 # The service's numbers: daemons and agents in processes of their own, and this to load them.
 file(GLOB lw_service_bench_sources CONFIGURE_DEPENDS bench/service/*.cc)
 add_executable(lw_service_bench ${lw_service_bench_sources})

@@ -1,0 +1,169 @@
+// Tuned products on the simulated NPU beside what one has without a search: ResNet-50's convolutions
+// as products of their windows, and BERT-base's products, i8 into i32. For each layer, in cycles:
+//   default   the largest tile of which the memories have two slots, sums innermost, weights
+//             stationary: what one would write
+//   random    the best of 100 draws from the space
+//   untuned   the first of the analytic model, nothing measured
+//   tuned     the best of a search
+//   bound     multipliers and compulsory bytes, whichever takes longer
+// Deterministic: times are computed. Exits 1 if a tuned layer is behind a default or a draw.
+//   lw_npu_tuned [TARGET...] [--trials=N]
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "loopwright/bounds.h"
+#include "loopwright/program.h"
+#include "loopwright/tuning.h"
+#include "schedules/steps.h"
+#include "schedules/targets/target.h"
+#include "src/api/tune_task.h"
+#include "src/base/check.h"
+#include "src/base/rng.h"
+#include "src/expr/language/text.h"
+#include "src/lower/lower.h"
+#include "src/measure/npu/simulated.h"
+
+namespace lw {
+namespace {
+
+constexpr int kDraws = 100;
+
+struct Layer {
+  const char* name;
+  int m, n, k;
+};
+constexpr Layer kLayers[] = {
+    {"conv1", 12544, 64, 147},      {"c2 1x1", 3136, 64, 64},    {"c2 3x3", 3136, 64, 576},
+    {"c2 out", 3136, 256, 64},      {"c2 in", 3136, 64, 256},    {"c3 in", 3136, 128, 256},
+    {"c3 3x3", 784, 128, 1152},     {"c3 out", 784, 512, 128},   {"c3 1x1", 784, 128, 512},
+    {"c4 in", 784, 256, 512},       {"c4 3x3", 196, 256, 2304},  {"c4 out", 196, 1024, 256},
+    {"c4 1x1", 196, 256, 1024},     {"c5 in", 196, 512, 1024},   {"c5 3x3", 49, 512, 4608},
+    {"c5 out", 49, 2048, 512},      {"c5 1x1", 49, 512, 2048},   {"bert qkv", 128, 768, 768},
+    {"bert ffn", 128, 3072, 768},   {"bert ffn2", 128, 768, 3072}, {"bert scores", 128, 128, 64},
+    {"bert values", 128, 64, 128},
+};
+
+std::string text_of(const Layer& layer) {
+  char text[256];
+  std::snprintf(text, sizeof text,
+                "op product(M = %d, N = %d, K = %d) {\n  in A: i8[M, K]\n  in B: i8[K, N] const\n"
+                "  out C[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n}\n", layer.m, layer.n, layer.k);
+  return text;
+}
+
+// Microseconds of the nest's program; 0 where it has none.
+double us_of(const Task& task, const Nest& nest) {
+  const absl::StatusOr<Kernel> kernel = lower(nest);
+  if (!kernel.ok()) return 0;
+  const absl::StatusOr<Artifact> artifact = task.backend().build(*kernel, *task.target());
+  if (!artifact.ok()) return 0;
+  const absl::StatusOr<double> us = simulated_us(*artifact);
+  return us.ok() ? *us : 0;
+}
+
+// The default: of the tiles that fit twice the one with the most products, the squarest of equals.
+double default_us(const Task& task) {
+  const Sketch sketch = make_space(task.start()).front();
+  Step tile = sketch.steps[0], order = sketch.steps[1], stream = sketch.steps[2];
+  double most = 0;
+  Nest best;
+  for (const Decision& numbers : tile.kind->domain(task.start(), tile)) {
+    Nest nest = task.start();
+    tile.numbers = numbers;
+    order.numbers = {0};
+    stream.numbers = {0, 2, 2, 2, 0};
+    const double products = static_cast<double>(numbers[0] * numbers[3]) *
+                            static_cast<double>(numbers[1] * numbers[2]);
+    if (products <= most || !apply(nest, tile).ok() || !apply(nest, order).ok() ||
+        !apply(nest, stream).ok()) {
+      continue;
+    }
+    most = products;
+    best = std::move(nest);
+  }
+  return most > 0 ? us_of(task, best) : 0;
+}
+
+double random_us(const Task& task) {
+  const std::vector<Sketch> space = make_space(task.start());
+  Rng rng(1);
+  double best = 0;
+  for (int i = 0; i < kDraws; ++i) {
+    const absl::StatusOr<Sample> drawn = sample(task.start(), space[rng.below(space.size())], rng);
+    const double us = drawn.ok() ? us_of(task, drawn->nest) : 0;
+    if (us > 0 && (best == 0 || us < best)) best = us;
+  }
+  return best;
+}
+
+struct Means {
+  double sum = 0;
+  int count = 0;
+  void add(double value) { sum += std::log(value), ++count; }
+  double mean() const { return count == 0 ? 0 : std::exp(sum / count); }
+};
+
+absl::StatusOr<bool> run(const std::string& name, int trials) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Target> target, load_target(name));
+  std::printf("%s, %d trials\n%-12s %5s %5s %5s %10s %10s %10s %10s %10s %6s %6s %6s\n",
+              name.c_str(), trials, "layer", "M", "N", "K", "default", "random", "untuned", "tuned",
+              "bound", "gain", "of it", "s");
+  Means gain, untuned, efficiency;
+  bool behind = false;
+  double seconds = 0;
+  for (const Layer& layer : kLayers) {
+    ASSIGN_OR_RETURN(Program program, parse_program(text_of(layer), layer.name));
+    ASSIGN_OR_RETURN(const Task task, make_task(std::move(program), layer.name, target, 1));
+    ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, open_measurements(""));
+    SearchOptions options;
+    options.trials = trials;
+    options.seconds = 60;
+    ASSIGN_OR_RETURN(const TuneResult result, tune_task(task, *store, options));
+    ASSIGN_OR_RETURN(const Bound bound, measure_bound(task));
+    const double ghz = target->ghz, tuned = result.best.measurement.time_us;
+    const double plain = default_us(task), random = random_us(task);
+    const double other = plain == 0 ? random : std::min(plain, random);
+    behind = behind || tuned > other;
+    gain.add(other / tuned);
+    untuned.add(tuned / result.zero_us);
+    efficiency.add(bound.bound_us / tuned);
+    seconds = std::max(seconds, result.wall_s);
+    const auto cycles = [&](double us) { return us * ghz * 1e3; };
+    std::printf("%-12s %5d %5d %5d %10.0f %10.0f %10.0f %10.0f %10.0f %6.2f %6.2f %6.1f\n",
+                layer.name, layer.m, layer.n, layer.k, cycles(plain), cycles(random),
+                cycles(result.zero_us), cycles(tuned), cycles(bound.bound_us), other / tuned,
+                bound.bound_us / tuned, result.wall_s);
+    std::fflush(stdout);
+  }
+  std::printf("geometric means: gain %.3f, tuned / untuned %.3f, of the bound %.3f; longest %.1f s\n\n",
+              gain.mean(), untuned.mean(), efficiency.mean(), seconds);
+  return !behind;
+}
+
+}  // namespace
+}  // namespace lw
+
+int main(int argc, char** argv) {
+  std::vector<std::string> targets;
+  int trials = 200;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word.rfind("--trials=", 0) == 0) trials = std::atoi(word.c_str() + 9);
+    else targets.push_back(word);
+  }
+  if (targets.empty()) targets = {"npu_edge16", "npu_mid32", "npu_big128"};
+  bool ahead = true;
+  for (const std::string& target : targets) {
+    const absl::StatusOr<bool> result = lw::run(target, trials);
+    if (!result.ok()) {
+      std::fprintf(stderr, "%s: %s\n", target.c_str(), std::string(result.status().message()).c_str());
+      return 2;
+    }
+    ahead = ahead && *result;
+  }
+  return ahead ? 0 : 1;
+}
