@@ -42,6 +42,8 @@ struct StepKind {
   // Decisions that `step` may take here (usually all feasible), in an order in which neighbours are
   // similar. Empty: the step has no decision, its numbers are fixed. May be null.
   std::vector<Decision> (*domain)(const Nest& nest, const Step& step);
+  // Of the targets that it applies to, whose part it may read; null: of all.
+  const char* family = "cpu";
 };
 
 // All kinds, sorted by name (generated table).

@@ -7,6 +7,8 @@
 #include <charconv>
 
 #include "schedules/steps.h"
+#include "schedules/targets/family.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 
@@ -182,6 +184,12 @@ std::string unknown_step(std::string_view text) {
 absl::Status apply(Nest& nest, const Step& step) {
   CHECK(step.kind != nullptr);
   RETURN_IF_ERROR(nest.stop.status("scheduling"));
+  const TargetFamily* family = nest.target->part.family();
+  if (step.kind->family != nullptr &&
+      (family == nullptr || family->name != std::string_view(step.kind->family))) {
+    return infeasible(concat(step.kind->name, " is of machines of the family ", step.kind->family,
+                             ", not ", family == nullptr ? "unknown" : family->name));
+  }
   RETURN_IF_ERROR(step.kind->apply(nest, step));
 #ifndef NDEBUG
   const absl::Status structure = verify(nest);

@@ -148,7 +148,7 @@ std::vector<Decision> reorder_domain(const Nest& nest, const Step& step) {
 }  // namespace
 
 const StepKind& reorder() {
-  static constexpr StepKind kind = {"reorder", 1, apply_reorder, reorder_domain};
+  static constexpr StepKind kind = {"reorder", 1, apply_reorder, reorder_domain, nullptr};
   return kind;
 }
 

@@ -46,15 +46,5 @@ TEST_F(CliTest, TargetsAreReadFromFiles) {
   EXPECT_TRUE(contains(cli("targets gone.json").err, "gone.json"));
 }
 
-TEST_F(CliTest, WhatNeedsSchedulesForAnNpuSaysThatThereAreNone) {
-  for (const char* command : {"tune", "show --stage nest", "run", "export -o out"}) {
-    const CliRun refused = cli(std::string(command) + " --target npu_mid32 " + kTiny);
-    EXPECT_NE(refused.code, 0) << command;
-    EXPECT_TRUE(contains(refused.err, "no schedules are made yet for targets of the family 'npu'"))
-        << command << refused.err;
-  }
-  EXPECT_TRUE(contains(cli("doctor --target npu_mid32").err, "lacks npu"));
-}
-
 }  // namespace
 }  // namespace lw

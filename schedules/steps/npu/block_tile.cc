@@ -159,7 +159,8 @@ std::vector<Decision> block_tile_domain(const Nest& nest, const Step& step) {
 }  // namespace
 
 const StepKind& block_tile() {
-  static constexpr StepKind kind = {"block_tile", 1, apply_block_tile, block_tile_domain};
+  static constexpr StepKind kind = {"block_tile", 1, apply_block_tile, block_tile_domain,
+                                    "npu"};
   return kind;
 }
 

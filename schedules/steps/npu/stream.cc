@@ -245,7 +245,7 @@ std::vector<Decision> stream_domain(const Nest& nest, const Step& step) {
 }  // namespace
 
 const StepKind& stream() {
-  static constexpr StepKind kind = {"stream", 1, apply_stream, stream_domain};
+  static constexpr StepKind kind = {"stream", 1, apply_stream, stream_domain, "npu"};
   return kind;
 }
 
