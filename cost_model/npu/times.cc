@@ -45,7 +45,7 @@ class Dram {
   }
 
   Transfer box(const Tensor& tensor, const std::vector<int64_t>& extents) const {
-    double run = size_of(tensor.type), runs = 1, stride = size_of(tensor.type);
+    double run = size_of(tensor.type), runs = 1;
     bool contiguous = true;
     for (size_t d = extents.size(); d-- > 0;) {
       const double extent = static_cast<double>(std::min(extents[d], tensor.shape[d]));
@@ -54,7 +54,6 @@ class Dram {
       else
         runs *= extent;
       contiguous = contiguous && extents[d] >= tensor.shape[d];
-      if (contiguous) stride *= static_cast<double>(tensor.shape[d]);
     }
     Transfer transfer;
     transfer.bytes = run * runs;
