@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/lower/arguments.h"
 #include "src/lower/emitter.h"
 #include "src/lower/hoist.h"
 
@@ -17,22 +18,15 @@ using lowering::Storage;
 void add_arguments(Emitter& e) {
   const Program& program = *e.nest.program;
   e.home.resize(program.tensors.size());
-  const std::vector<int> args = arguments(program);
-  for (size_t slot = 0; slot < args.size(); ++slot) {
-    const Tensor& tensor = program.tensors[args[slot]];
-    Buffer buffer;
-    buffer.name = tensor.name;
-    buffer.type = tensor.type;
-    buffer.elements = elements(tensor);
-    buffer.slot = static_cast<int>(slot);
-    buffer.written = tensor.role == Role::kOutput;
-    Storage& storage = e.home[args[slot]];
-    storage.buffer = static_cast<int>(e.kernel.buffers.size());
+  const std::vector<int> buffers = lowering::add_arguments(program, e.kernel);
+  for (size_t t = 0; t < buffers.size(); ++t) {
+    if (buffers[t] < 0) continue;
+    const Tensor& tensor = program.tensors[t];
+    Storage& storage = e.home[t];
+    storage.buffer = buffers[t];
     storage.origin.assign(tensor.shape.size(), affine(0));
     storage.shape = tensor.shape;
-    e.kernel.buffers.push_back(std::move(buffer));
   }
-  e.kernel.arguments = static_cast<int>(args.size());
 }
 
 // Buffers follow each other.

@@ -9,6 +9,7 @@
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/expr/expr.h"
+#include "src/lower/arguments.h"
 
 namespace lw {
 namespace {
@@ -366,20 +367,7 @@ absl::StatusOr<Kernel> lower_npu(const Nest& nest, const LowerOptions& options) 
   Kernel kernel;
   kernel.name = program.name;
   kernel.error_growth = nest.error_growth;
-  std::vector<int> buffers(program.tensors.size(), -1);
-  const std::vector<int> args = arguments(program);
-  for (size_t slot = 0; slot < args.size(); ++slot) {
-    const Tensor& tensor = program.tensors[args[slot]];
-    Buffer buffer;
-    buffer.name = tensor.name;
-    buffer.type = tensor.type;
-    buffer.elements = elements(tensor);
-    buffer.slot = static_cast<int>(slot);
-    buffer.written = tensor.role == Role::kOutput;
-    buffers[args[slot]] = static_cast<int>(kernel.buffers.size());
-    kernel.buffers.push_back(std::move(buffer));
-  }
-  kernel.arguments = static_cast<int>(args.size());
+  std::vector<int> buffers = lowering::add_arguments(program, kernel);
   // What is computed and is no argument lies in DRAM too.
   for (size_t t = 0; t < program.tensors.size(); ++t) {
     if (buffers[t] >= 0) continue;
