@@ -145,8 +145,7 @@ StageTimes times_of(const Nest& nest, int stage) {
     (b ? t.slots_b : t.slots_a) = copy.slots;
     t.instructions += setups;
     t.fill += transfer.cycles + static_cast<double>(config.dma.setup);
-    spm += static_cast<double>(operand_layout(config, nest, stage, *product, b, extents).bytes *
-                               copy.slots);
+    spm += static_cast<double>(operand_layout(config, *product, b, extents).bytes * copy.slots);
   }
   const int held = s.held.empty() ? 0 : find_loop(s, s.held) + 1;
   const std::vector<int64_t> kept = inner_extents(s, held);
@@ -157,9 +156,8 @@ StageTimes times_of(const Nest& nest, int stage) {
   t.bytes_stored = out.bytes * product_of_loops(s, 0, held, iterations);
   t.run_stored = out.run;
   t.slots_held = s.slots;
-  t.acc_share =
-      static_cast<double>(result_layout(config, nest, stage, *product, kept).bytes * s.slots) /
-      static_cast<double>(config.acc.bytes);
+  t.acc_share = static_cast<double>(result_layout(config, *product, kept).bytes * s.slots) /
+                static_cast<double>(config.acc.bytes);
   t.spm_share = spm / static_cast<double>(config.spm.bytes);
   t.instructions += t.folds + t.weight_loads + stores;
   for (size_t a = 0; a < kept.size(); ++a) {

@@ -129,15 +129,15 @@ BoxLayout layout_of(const std::vector<std::vector<int64_t>>& steps, const NpuPro
 
 }  // namespace
 
-BoxLayout operand_layout(const npu::Config& config, const Nest& nest, int stage,
-                         const NpuProduct& product, bool b, const std::vector<int64_t>& extents) {
+BoxLayout operand_layout(const npu::Config& config, const NpuProduct& product, bool b,
+                         const std::vector<int64_t>& extents) {
   const int64_t size = size_of((b ? product.b : product.a)->type);
   const int64_t align = std::max<int64_t>(1, config.spm.align / size);
   return layout_of(b ? product.b_steps : product.a_steps, product, extents, config, align, size);
 }
 
-BoxLayout result_layout(const npu::Config& config, const Nest& nest, int stage,
-                        const NpuProduct& product, const std::vector<int64_t>& extents) {
+BoxLayout result_layout(const npu::Config& config, const NpuProduct& product,
+                        const std::vector<int64_t>& extents) {
   return layout_of(product.dst_steps, product, extents, config, config.acc.align, 4);
 }
 

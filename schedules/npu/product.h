@@ -34,10 +34,10 @@ struct BoxLayout {
 };
 // Of what the product reads of operand `b` (or a), or gives, in a box of these extents of the
 // stage's axes.
-BoxLayout operand_layout(const npu::Config& config, const Nest& nest, int stage,
-                         const NpuProduct& product, bool b, const std::vector<int64_t>& extents);
-BoxLayout result_layout(const npu::Config& config, const Nest& nest, int stage,
-                        const NpuProduct& product, const std::vector<int64_t>& extents);
+BoxLayout operand_layout(const npu::Config& config, const NpuProduct& product, bool b,
+                         const std::vector<int64_t>& extents);
+BoxLayout result_layout(const npu::Config& config, const NpuProduct& product,
+                        const std::vector<int64_t>& extents);
 
 // Extent of the box that a dimension's steps give.
 int64_t box_extent(const std::vector<int64_t>& steps, const std::vector<int64_t>& extents);

@@ -79,10 +79,10 @@ bool fits(const npu::Config& config, const Nest& nest, const Axes& axes,
   }
   for (int n = 0; n < kNamed; ++n) extents[axes.axis[n]] = std::min(tile[n], axes.extent[n]);
   const auto operand = [&](bool b) {
-    return operand_layout(config, nest, axes.stage, axes.product, b, extents).bytes;
+    return operand_layout(config, axes.product, b, extents).bytes;
   };
   return operand(false) + operand(true) <= config.spm.bytes &&
-         result_layout(config, nest, axes.stage, axes.product, extents).bytes <= config.acc.bytes;
+         result_layout(config, axes.product, extents).bytes <= config.acc.bytes;
 }
 
 absl::Status apply_block_tile(Nest& nest, const Step& step) {
@@ -159,8 +159,7 @@ std::vector<Decision> block_tile_domain(const Nest& nest, const Step& step) {
 }  // namespace
 
 const StepKind& block_tile() {
-  static constexpr StepKind kind = {"block_tile", 1, apply_block_tile, block_tile_domain,
-                                    "npu"};
+  static constexpr StepKind kind = {"block_tile", 1, apply_block_tile, block_tile_domain, "npu"};
   return kind;
 }
 

@@ -89,8 +89,7 @@ class ProductLowering {
     Tile& tile = tiles_[b];
     tile.depth = copy.place == Place::kAt ? find_loop(stage_, copy.loop) + 1 : 0;
     tile.slots = copy.slots;
-    tile.layout =
-        operand_layout(config_, nest_, index_, product_, b, inner_extents(stage_, tile.depth));
+    tile.layout = operand_layout(config_, product_, b, inner_extents(stage_, tile.depth));
     tile.buffer = add_buffer(copy.name, nest_.program->tensors[tensor].type, tile.layout,
                              tile.slots, kNpuSpm, end);
     return absl::OkStatus();
@@ -99,8 +98,7 @@ class ProductLowering {
   void add_results(int64_t* end) {
     held_.depth = stage_.held.empty() ? 0 : find_loop(stage_, stage_.held) + 1;
     held_.slots = stage_.slots;
-    held_.layout =
-        result_layout(config_, nest_, index_, product_, inner_extents(stage_, held_.depth));
+    held_.layout = result_layout(config_, product_, inner_extents(stage_, held_.depth));
     held_.buffer = add_buffer(stage_.name + ".sums", nest_.program->tensors[stage_.tensor].type,
                               held_.layout, held_.slots, kNpuAcc, end);
   }
