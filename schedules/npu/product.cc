@@ -29,6 +29,19 @@ bool find_steps(const Nest& nest, int stage, const ExprNode& read,
   return true;
 }
 
+// The read that the factor is, perhaps padded with zeros; null: another expression.
+const ExprNode* read_of(const ExprNode& factor, bool* padded) {
+  *padded = factor.op == ExprOp::kPad;
+  if (*padded) {
+    const ExprNode& value = *factor.args[1];
+    const bool zero = value.op == ExprOp::kConst &&
+                      (is_float(value.type) ? value.number == 0 : value.integer == 0);
+    if (!zero) return nullptr;
+  }
+  const ExprNode& read = *padded ? *factor.args[0] : factor;
+  return read.op == ExprOp::kRead ? &read : nullptr;
+}
+
 bool has_type(const npu::Config& config, Type operand, Type acc) {
   const auto has = [&](npu::Dtype dtype) {
     for (const npu::Dtype one : config.mx.dtypes) {
@@ -38,6 +51,76 @@ bool has_type(const npu::Config& config, Type operand, Type acc) {
   };
   if (operand == Type::kI8) return acc == Type::kI32 && has(npu::Dtype::kI8);
   return operand == Type::kBF16 && acc == Type::kF32 && has(npu::Dtype::kBf16);
+}
+
+// Of the axes of a role the longest but `other`, the last of equals; of those that move `dim`, if
+// there are some.
+int longest(const Stage& s, const NpuProduct& product, AxisRole role,
+            const std::vector<int64_t>& dim, int other = -1) {
+  int axis = -1;
+  for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
+    if (product.roles[a] != role || a == other) continue;
+    const bool moves = dim[a] != 0, best_moves = axis >= 0 && dim[axis] != 0;
+    if (axis >= 0 && (moves != best_moves ? best_moves : s.axes[a].extent < s.axes[axis].extent)) {
+      continue;
+    }
+    axis = a;
+  }
+  return axis;
+}
+
+// Whether what an instruction reads and gives begins at aligned addresses, row by row: the last
+// dimension of each is moved by what runs along its rows, from element to element, and by nothing
+// else that runs inside a tile.
+bool has_rows(const Stage& s, const NpuProduct& p) {
+  const auto only = [&](const std::vector<std::vector<int64_t>>& steps, int along) {
+    if (steps.empty()) return false;
+    for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
+      const bool inside = p.roles[a] == AxisRole::kSum || a == p.row || a == p.outer_row ||
+                          a == p.column;
+      if (!inside || s.axes[a].extent == 1) continue;
+      if (steps.back()[a] != (a == along ? 1 : 0)) return false;
+    }
+    return true;
+  };
+  return only(p.a_steps, p.sum) && only(p.dst_steps, p.column) &&
+         (only(p.b_steps, p.column) || only(p.b_steps, p.sum));
+}
+
+// Whether rows of what is read are all in the tensor: no copy begins in the middle of one.
+bool has_whole_rows(const Stage& s, const std::vector<std::vector<int64_t>>& steps,
+                    const std::vector<int64_t>& begin, int64_t row) {
+  int64_t end = begin.back() + 1;
+  for (size_t a = 0; a < s.axes.size(); ++a) end += steps.back()[a] * (s.axes[a].extent - 1);
+  return begin.back() >= 0 && end <= row;
+}
+
+void exchange(NpuProduct& product) {
+  std::swap(product.a, product.b);
+  std::swap(product.a_steps, product.b_steps);
+  std::swap(product.a_begin, product.b_begin);
+  std::swap(product.a_padded, product.b_padded);
+}
+
+// The roles of the axes, of which the first `rank` are the result's; false where instructions
+// compute no such product.
+bool find_roles(const Stage& s, size_t rank, NpuProduct& product) {
+  product.roles.clear();
+  for (size_t a = 0; a < s.axes.size(); ++a) {
+    const bool by_a = moves(product.a_steps, a), by_b = moves(product.b_steps, a);
+    if (!by_a && !by_b && s.axes[a].extent > 1) return false;
+    if (a >= rank && by_a != by_b) return false;  // the sum of one operand alone
+    product.roles.push_back(a >= rank      ? AxisRole::kSum
+                            : by_a == by_b ? AxisRole::kBatch
+                            : by_a         ? AxisRole::kRow
+                                           : AxisRole::kColumn);
+  }
+  const std::vector<int64_t> any(s.axes.size());
+  product.row = longest(s, product, AxisRole::kRow, any);
+  product.outer_row = longest(s, product, AxisRole::kRow, any, product.row);
+  product.column = longest(s, product, AxisRole::kColumn, product.dst_steps.back());
+  product.sum = longest(s, product, AxisRole::kSum, product.a_steps.back());
+  return has_rows(s, product);
 }
 
 }  // namespace
@@ -57,64 +140,56 @@ std::optional<NpuProduct> product_of(const Nest& nest, int stage) {
   if (s.factored_axis >= 0) return std::nullopt;
   const Expr body = effective_body(nest, stage);
   const std::optional<DotFactors> factors = dot_factors(*nest.target, body, tensor.type);
-  if (!factors || factors->a->op != ExprOp::kRead || factors->b->op != ExprOp::kRead) {
-    return std::nullopt;
-  }
-  if (body->op != ExprOp::kMul || factors->a->type != factors->b->type ||
+  if (!factors || body->op != ExprOp::kMul || factors->a->type != factors->b->type ||
       !has_type(npu_config(*nest.target), factors->a->type, tensor.type)) {
     return std::nullopt;
   }
   NpuProduct product;
-  product.a = factors->a.get();
-  product.b = factors->b.get();
+  product.a = read_of(*factors->a, &product.a_padded);
+  product.b = read_of(*factors->b, &product.b_padded);
+  if (product.a == nullptr || product.b == nullptr) return std::nullopt;
   if (!find_steps(nest, stage, *product.a, product.a_steps, product.a_begin) ||
       !find_steps(nest, stage, *product.b, product.b_steps, product.b_begin)) {
     return std::nullopt;
   }
   const size_t rank = tensor.shape.size(), axes = s.axes.size();
+  if (rank == 0 || product.a_steps.empty() || product.b_steps.empty()) return std::nullopt;
+  const auto row_of = [&](const ExprNode& read) {
+    return nest.program->tensors[read.index].shape.back();
+  };
+  if (!has_whole_rows(s, product.a_steps, product.a_begin, row_of(*product.a)) ||
+      !has_whole_rows(s, product.b_steps, product.b_begin, row_of(*product.b))) {
+    return std::nullopt;
+  }
   for (size_t d = 0; d < rank; ++d) {
     product.dst_steps.emplace_back(axes);
     product.dst_steps.back()[d] = 1;
   }
-  // The last axis of the result along which one operand stands still: its columns.
+  // The last axis of the result along which one operand stands still: its columns. Where rows do not
+  // lie so, perhaps they do the other way about.
   for (size_t d = rank; d-- > 0;) {
     const bool by_a = moves(product.a_steps, d), by_b = moves(product.b_steps, d);
     if (s.axes[d].extent == 1 || by_a == by_b) continue;
-    if (by_a) {
-      std::swap(product.a, product.b);
-      std::swap(product.a_steps, product.b_steps);
-      std::swap(product.a_begin, product.b_begin);
-    }
+    if (by_a) exchange(product);
     break;
   }
-  for (size_t a = 0; a < axes; ++a) {
-    const bool by_a = moves(product.a_steps, a), by_b = moves(product.b_steps, a);
-    if (!by_a && !by_b && s.axes[a].extent > 1) return std::nullopt;
-    if (a >= rank && by_a != by_b) return std::nullopt;  // the sum of one operand alone
-    product.roles.push_back(a >= rank      ? AxisRole::kSum
-                            : by_a == by_b ? AxisRole::kBatch
-                            : by_a         ? AxisRole::kRow
-                                           : AxisRole::kColumn);
-  }
-  return product;
+  if (find_roles(s, rank, product)) return product;
+  exchange(product);
+  if (find_roles(s, rank, product)) return product;
+  return std::nullopt;
 }
 
 namespace {
 
-// Dimensions that sums or columns of one instruction run along are as long as it reads.
+// Dimensions that instructions run along are as long as they read.
 BoxLayout layout_of(const std::vector<std::vector<int64_t>>& steps, const NpuProduct& product,
                     const std::vector<int64_t>& extents, const npu::Config& config, int64_t align,
                     int64_t element_bytes) {
   BoxLayout layout;
-  for (const std::vector<int64_t>& dim : steps) {
-    int64_t extent = box_extent(dim, extents);
-    for (size_t a = 0; a < dim.size(); ++a) {
-      if (dim[a] == 0) continue;
-      if (product.roles[a] == AxisRole::kSum) extent = padded_to(extent, config.align.k);
-      if (product.roles[a] == AxisRole::kColumn) extent = padded_to(extent, config.align.n);
-    }
-    layout.extents.push_back(extent);
-  }
+  std::vector<int64_t> read = extents;
+  if (product.sum >= 0) read[product.sum] = padded_to(read[product.sum], config.align.k);
+  if (product.column >= 0) read[product.column] = padded_to(read[product.column], config.align.n);
+  for (const std::vector<int64_t>& dim : steps) layout.extents.push_back(box_extent(dim, read));
   layout.strides.resize(layout.extents.size());
   int64_t stride = 1;
   for (size_t d = layout.extents.size(); d-- > 0;) {

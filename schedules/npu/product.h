@@ -17,12 +17,18 @@ enum class AxisRole : uint8_t { kBatch, kRow, kColumn, kSum };
 struct NpuProduct {
   const ExprNode *a = nullptr, *b = nullptr;  // the reads; b's are the weights
   std::vector<AxisRole> roles;                // of each axis of the stage
+  // What an instruction runs along, -1 where there is none: the longest axis of each role, the last
+  // of equals, of rows the second longest too; of sums one along which a is contiguous, and of
+  // columns one along which the result is.
+  int row = -1, outer_row = -1, column = -1, sum = -1;
   // By how much each axis moves each dimension of a, of b, and of the result.
   std::vector<std::vector<int64_t>> a_steps, b_steps, dst_steps;
   std::vector<int64_t> a_begin, b_begin;  // where all axes are 0
+  bool a_padded = false, b_padded = false;  // what is outside of the tensor is 0
 };
 // Where the target's array computes the stage: types that it has, and reads at sums of multiples of
-// the axes. Of the two operands b is the one along whose columns the result is contiguous.
+// the axes, perhaps padded with zeros but for the last dimension, whose rows lie as its instructions
+// read them. Of the two operands b is the one along whose columns the result is contiguous.
 std::optional<NpuProduct> product_of(const Nest& nest, int stage);
 
 // How a box of a tensor lies in a managed memory: row-major, the last dimension padded.

@@ -167,6 +167,12 @@ class Frame {
   }
 
   void run_block(const Block& block) {
+    if (!block.clips.empty()) {
+      if (block.pads) run_block(padding(block));
+      const auto rest = clipped(block, [this](const Affine& affine) { return value(affine); });
+      if (rest.has_value()) run_block(*rest);
+      return;
+    }
     absl::InlinedVector<Placed, 3> views;
     for (const View* view : views_of(block)) views.push_back(placed(block, *view));
     interpret_block(block, views[0], views.data() + 1);

@@ -80,6 +80,43 @@ Reach reach_of(const Block& block, const View& view) {
   return {static_cast<int64_t>(lo), static_cast<int64_t>(hi)};
 }
 
+Block padding(const Block& block) {
+  Block fill;
+  fill.op = BlockOp::kFill;
+  fill.extents = block.extents;
+  fill.dst = block.dst;
+  fill.integer = block.integer;
+  return fill;
+}
+
+Unclipped unclipped_source(const Block& block) {
+  Block whole = block;
+  Affine index = block.srcs[0].index;
+  for (const Clip& clip : block.clips) {
+    whole.extents[clip.dim] = clip.size;
+    index = index - clip.first * block.srcs[0].strides[clip.dim];
+  }
+  return {std::move(index), reach_of(whole, block.srcs[0])};
+}
+
+namespace {
+
+const char* clip_defect(const Block& block) {
+  if (block.clips.empty()) return block.pads ? "pads what no clip leaves out" : nullptr;
+  if (block.op != BlockOp::kCopy) return "only copies are clipped";
+  int before = -1;
+  for (const Clip& clip : block.clips) {
+    if (clip.dim <= before || clip.dim >= static_cast<int>(block.extents.size())) {
+      return "clips are of ascending extents";
+    }
+    before = clip.dim;
+    if (clip.size < 1 || clip.size > int64_t{1} << 50) return "a clip of no such size";
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 const char* block_defect(const Kernel& kernel, const Block& block) {
   const auto positive = [](int64_t extent) { return extent >= 1; };
   if (block.extents.empty() ||
@@ -99,6 +136,7 @@ const char* block_defect(const Kernel& kernel, const Block& block) {
   if (defect != nullptr) return defect;
   if (block.accumulate && block.op != BlockOp::kProduct) return "only products accumulate";
   if (block.variant < 0) return "no such variant";
+  if (const char* bad = clip_defect(block)) return bad;
   if (!apart(block)) return "positions write the same element";
   for (int i = 0; i < row.sources; ++i) {
     if (block.srcs[i].buffer == block.dst.buffer && !reads_elsewhere(block, block.srcs[i])) {

@@ -4,6 +4,8 @@
 // of that family.
 #pragma once
 
+#include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "absl/container/inlined_vector.h"
@@ -24,9 +26,40 @@ inline const BlockRow& row_of(BlockOp op) { return kBlockRows[static_cast<int>(o
 // dst and then the sources.
 absl::InlinedVector<const View*, 3> views_of(const Block& block);
 
+// The block of the positions that its clips leave, without clips; empty: they leave none.
+// `value` gives what an Affine is.
+template <class Value>
+std::optional<Block> clipped(const Block& block, const Value& value) {
+  Block rest = block;
+  rest.clips.clear();
+  rest.pads = false;
+  for (const Clip& clip : block.clips) {
+    const int64_t first = value(clip.first);
+    int64_t& extent = rest.extents[clip.dim];
+    const int64_t begin = std::max<int64_t>(0, -first);
+    extent = std::min(extent, clip.size - first) - begin;
+    if (extent <= 0) return std::nullopt;
+    for (View* view : {&rest.dst, &rest.srcs[0]}) {
+      view->index = view->index + affine(begin * view->strides[clip.dim]);
+    }
+  }
+  return rest;
+}
+
+// All of dst with what the block pads.
+Block padding(const Block& block);
+
 // From a view's index to the first and to the last element that the positions of a box have there.
 struct Reach { int64_t lo, hi; };          // lo <= 0 <= hi, each at most 2^60 away
 Reach reach_of(const Block& block, const View& view);
+
+// Where srcs[0] begins and how far it reaches for all of its clips' sizes, which holds for
+// whatever part of that the box has.
+struct Unclipped {
+  Affine index;
+  Reach reach;
+};
+Unclipped unclipped_source(const Block& block);
 
 // What is wrong with a block wherever it stands; null when nothing.
 const char* block_defect(const Kernel& kernel, const Block& block);

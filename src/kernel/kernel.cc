@@ -87,7 +87,12 @@ uint64_t hash_block(uint64_t hash, const Block& block) {
     hash = hash_affine(hash_combine(hash, view->buffer), view->index);
     for (int64_t stride : view->strides) hash = hash_combine(hash, stride);
   }
-  return row_of(block.op).sources == 0 ? hash_combine(hash, block.integer) : hash;
+  for (const Clip& clip : block.clips) {
+    hash = hash_affine(hash_combine(hash, pack(clip.dim, block.pads)), clip.first);
+    hash = hash_combine(hash, clip.size);
+  }
+  const bool has_integer = row_of(block.op).sources == 0 || block.pads;
+  return has_integer ? hash_combine(hash, block.integer) : hash;
 }
 
 uint64_t hash_stmt(uint64_t hash, const Stmt& s) {

@@ -126,7 +126,8 @@ struct View {
 
 enum class BlockOp : uint8_t {
   kFill,                                   // dst = `integer`; a float's is converted
-  kCopy,                                   // dst = srcs[0], converted to dst's type
+  kCopy,                                   // dst = srcs[0], converted to dst's type; where `clips`
+                                           // leave a position out it is `integer` (`pads`) or stays
   kProduct,                                // dst = (accumulate ? dst : 0) + the sum of srcs[0] *
                                            // srcs[1] along the extents that dst has not (stride 0),
                                            // ascending; in dst's type, which the sources are
@@ -135,13 +136,23 @@ enum class BlockOp : uint8_t {
 };
 inline constexpr int kBlockOps = static_cast<int>(BlockOp::kProduct) + 1;
 
+// Of a box's extent `dim` the positions p with 0 <= first + p < size have a source.
+struct Clip {
+  int dim = 0;
+  Affine first;
+  int64_t size = 0;
+  bool operator==(const Clip&) const = default;
+};
+
 // One instruction for all positions of a box; dst's elements differ but for those of a sum.
 struct Block {
   BlockOp op = BlockOp::kCopy;
   absl::InlinedVector<int64_t, 4> extents;  // of the box, each at least 1; the last runs fastest
   View dst, srcs[2];
   bool accumulate = false;                 // kProduct
-  int64_t integer = 0;                     // kFill
+  int64_t integer = 0;                     // kFill, kCopy that pads
+  std::vector<Clip> clips;             // kCopy; by ascending dim, each once
+  bool pads = false;
   int variant = 0;                         // which of the target's instructions for it
 };
 

@@ -294,6 +294,15 @@ class Parser {
     }
     expect("over");
     integers(&block.extents);
+    while (accept("clip")) {
+      Clip& clip = block.clips.emplace_back();
+      clip.dim = small_integer();
+      clip.first = affine_sum();
+      expect("of");
+      clip.size = integer();
+    }
+    block.pads = accept("pad");
+    if (block.pads) block.integer = integer();
     if (accept("variant")) block.variant = small_integer();
     return block;
   }

@@ -24,8 +24,9 @@
 // every field that has meaning. Buffers of equal names get a suffix; registers are declared in
 // runs; the bytes of managed memories, where there are any, and an error_growth other than 1 end
 // the first line, as "managed=262144,65536 growth=3.5". A managed buffer has its memory and its
-// offset ("managed 0 4096"), a block its views with their strides, its extents and a variant other
-// than 0. kernel/parse.cc reads it back.
+// offset ("managed 0 4096"), a block its views with their strides, its extents, its clips
+// ("clip 1 3*v0 - 1 of 56") with what they pad ("pad 0"), and a variant other than 0.
+// kernel/parse.cc reads it back.
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -260,6 +261,10 @@ class Printer {
     if (row.sources == 0) append(&text_, " ", block.integer);
     for (int i = 0; i < row.sources; ++i) view(i == 0 ? " " : ", ", block.srcs[i]);
     integers(" over ", block.extents, ", ");
+    for (const Clip& clip : block.clips) {
+      append(&text_, " clip ", clip.dim, " ", affine_text(clip.first), " of ", clip.size);
+    }
+    if (block.pads) append(&text_, " pad ", block.integer);
     if (block.variant != 0) append(&text_, " variant ", block.variant);
   }
 

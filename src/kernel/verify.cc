@@ -417,10 +417,19 @@ class Verifier {
     require(!in_parallel_, "a block must not stand in a parallel loop");
     if (const char* defect = block_defect(kernel_, block)) return fail(defect);
     if (checked_ == Checked::kAll) writable(kernel_.buffers[block.dst.buffer]);
+    for (const Clip& clip : block.clips) {
+      if (!known(clip.first)) return;
+    }
     for (const View* view : views_of(block)) {
       if (!known(view->index)) return;
-      if (checked_ == Checked::kAll) bounds(view->index, reach_of(block, *view),
-                                            kernel_.buffers[view->buffer]);
+      if (checked_ != Checked::kAll) continue;
+      const Buffer& b = kernel_.buffers[view->buffer];
+      if (view != &block.dst && !block.clips.empty()) {
+        const Unclipped whole = unclipped_source(block);
+        bounds(whole.index, whole.reach, b);
+      } else {
+        bounds(view->index, reach_of(block, *view), b);
+      }
     }
   }
 

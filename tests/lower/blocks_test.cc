@@ -303,6 +303,7 @@ class RandomBlock {
     block_.integer = rng_.below(2) == 0 ? rng_.below(100) - 50 : static_cast<int64_t>(rng_.next());
     const Type types[] = {a, b};
     for (int i = 0; i < row_of(op).sources; ++i) block_.srcs[i] = add_view(types[i], strides());
+    if (op == BlockOp::kCopy && rng_.below(2) == 0) add_clips();
     block_.dst = add_view(dst, distinct_strides());
     kernel_.buffers.back().written = true;
     Stmt s;
@@ -364,6 +365,28 @@ class RandomBlock {
     return view;
   }
 
+  // Clips that leave out some positions at either end, or all of them.
+  void add_clips() {
+    for (size_t d = 0; d < block_.extents.size(); ++d) {
+      if (rng_.below(3) == 0) continue;
+      block_.clips.push_back(
+          {static_cast<int>(d), affine(rng_.below(9) - 4), 1 + rng_.below(6)});
+    }
+    block_.pads = !block_.clips.empty() && rng_.below(2) == 0;
+    Buffer& source = kernel_.buffers[block_.srcs[0].buffer];
+    const Unclipped whole = unclipped_source(block_);
+    const int64_t lowest = whole.index.constant + whole.reach.lo;
+    block_.srcs[0].index = block_.srcs[0].index + affine(rng_.below(3) - lowest);
+    source.elements = unclipped_source(block_).index.constant + whole.reach.hi + 1 + rng_.below(3);
+  }
+
+  bool has_source(const std::vector<int64_t>& at) const {
+    return std::all_of(block_.clips.begin(), block_.clips.end(), [&](const Clip& clip) {
+      const int64_t position = clip.first.constant + at[clip.dim];
+      return position >= 0 && position < clip.size;
+    });
+  }
+
   template <class Use>
   void for_each_position(const Use& use) const {
     std::vector<int64_t> at(block_.extents.size(), 0);
@@ -407,6 +430,10 @@ class RandomBlock {
     switch (block_.op) {
       case BlockOp::kFill: return put(out, at, as_float(block_.integer), block_.integer);
       case BlockOp::kCopy: {
+        if (!has_source(at)) {
+          if (block_.pads) put(out, at, as_float(block_.integer), block_.integer);
+          return;
+        }
         if (is_float(type_of(srcs[0]))) {
           const double value = number(arguments[0], srcs[0], at);
           return put(out, at, value, float_to_int(type, value));

@@ -2,8 +2,8 @@
 // that the space holds is right, without races, on every configuration, whatever the extents.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +13,7 @@
 #include "src/base/rng.h"
 #include "src/build/build.h"
 #include "src/build/npu/encode.h"
+#include "src/expr/reference/interpret.h"
 #include "src/lower/lower.h"
 #include "src/npu/function/function.h"
 #include "src/npu/module.h"
@@ -74,6 +75,12 @@ Bytes random_operand(int64_t count, bool bf16, Rng& rng) {
   return bytes;
 }
 
+std::vector<std::byte> as_bytes(const Bytes& bytes) {
+  std::vector<std::byte> same(bytes.size());
+  std::memcpy(same.data(), bytes.data(), bytes.size());
+  return same;
+}
+
 int32_t element(const Bytes& bytes, int64_t at, bool bf16) {
   if (!bf16) return static_cast<int8_t>(bytes[static_cast<size_t>(at)]);
   float value = 0;
@@ -106,10 +113,37 @@ bool has_bf16(const Target& target) {
 
 const char* const kTargets[] = {"npu_edge16", "npu_mid32", "npu_big128"};
 
+// One draw of the space: feasible or not, and if so what it gives for the inputs in `data`, which has
+// room for the result behind them.
+bool draw(const std::string& target, const std::string& text, Rng& rng, std::vector<Bytes>& data) {
+  SCOPED_TRACE(target + "\n" + text);
+  const Nest start = start_nest(target, text);
+  const std::vector<Sketch> space = make_space(start);
+  EXPECT_FALSE(space[0].last_resort);
+  const absl::StatusOr<Sample> sample = lw::sample(start, space[rng.below(space.size())], rng);
+  if (!sample.ok()) return false;
+  SCOPED_TRACE(to_text(sample->trace));
+  EXPECT_TRUE(verify(sample->nest).ok()) << verify(sample->nest);
+  const absl::StatusOr<Kernel> kernel = lower(sample->nest);
+  EXPECT_TRUE(kernel.ok()) << kernel.status();
+  if (!kernel.ok()) return true;
+  EXPECT_TRUE(verify(*kernel).ok()) << verify(*kernel) << print(*kernel);
+  const absl::StatusOr<const Backend*> backend = find_backend("npu");
+  EXPECT_TRUE(backend.ok());
+  const absl::StatusOr<Artifact> artifact = (*backend)->build(*kernel, *start.target);
+  EXPECT_TRUE(artifact.ok()) << artifact.status() << "\n" << print(*kernel);
+  if (!artifact.ok()) return true;
+  const npu::FunctionReport report = run(*artifact, data);
+  EXPECT_EQ(report.status, npu::FunctionStatus::kOk)
+      << (report.errors.empty() ? "" : report.errors[0]) << "\n"
+      << print(*kernel);
+  return true;
+}
+
 TEST(NpuProducts, EveryDrawComputesTheProduct) {
   Rng rng(static_cast<uint64_t>(setting("LW_SEED", 1)));
   const int64_t draws = setting("LW_PRODUCTS", 250);
-  int64_t feasible = 0, drawn = 0;
+  int64_t feasible = 0;
   for (int64_t d = 0; d < draws; ++d) {
     const std::string target = kTargets[rng.below(3)];
     const auto extent = [&] {
@@ -117,33 +151,78 @@ TEST(NpuProducts, EveryDrawComputesTheProduct) {
     };
     Shape shape{extent(), 1 + extent(), extent(), rng.below(2) == 1, false};
     shape.bf16 = rng.below(3) == 0 && has_bf16(*find_target(target));
-    const std::string text = product_text(shape);
-    const Nest start = start_nest(target, text);
-    const std::vector<Sketch> space = make_space(start);
-    ASSERT_FALSE(space[0].last_resort) << target << "\n" << text;
-    ++drawn;
-    const absl::StatusOr<Sample> sample = lw::sample(start, space[rng.below(space.size())], rng);
-    if (!sample.ok()) continue;
-    SCOPED_TRACE(target + "\n" + text + to_text(sample->trace));
-    ASSERT_TRUE(verify(sample->nest).ok()) << verify(sample->nest);
-    const absl::StatusOr<Kernel> kernel = lower(sample->nest);
-    ASSERT_TRUE(kernel.ok()) << kernel.status();
-    ASSERT_TRUE(verify(*kernel).ok()) << verify(*kernel) << print(*kernel);
-    ++feasible;
-    const absl::StatusOr<const Backend*> backend = find_backend("npu");
-    ASSERT_TRUE(backend.ok());
-    const absl::StatusOr<Artifact> artifact = (*backend)->build(*kernel, *start.target);
-    ASSERT_TRUE(artifact.ok()) << artifact.status() << "\n" << print(*kernel);
     std::vector<Bytes> data = {random_operand(shape.m * shape.k, shape.bf16, rng),
                                random_operand(shape.k * shape.n, shape.bf16, rng),
                                random_operand(4 * shape.m * shape.n, false, rng)};
-    const npu::FunctionReport report = run(*artifact, data);
-    ASSERT_EQ(report.status, npu::FunctionStatus::kOk)
-        << (report.errors.empty() ? "" : report.errors[0]) << "\n"
-        << print(*kernel);
-    ASSERT_EQ(data[2], expected(data[0], data[1], shape)) << print(*kernel);
+    const std::string text = product_text(shape);
+    if (!draw(target, text, rng, data)) continue;
+    ++feasible;
+    ASSERT_EQ(data[2], expected(data[0], data[1], shape)) << target << "\n" << text;
+    ASSERT_FALSE(HasFailure());
   }
-  EXPECT_GE(feasible * 100, drawn * 95);
+  EXPECT_GE(feasible * 100, draws * 95);
+}
+
+// A padded convolution: channels last, or first, with weights as rows of the array's operand then.
+std::string convolution_text(Rng& rng, bool bf16) {
+  const auto up_to = [&](int64_t most) { return 1 + static_cast<int64_t>(rng.below(most)); };
+  const bool channels_last = rng.below(3) > 0;
+  const int64_t r = up_to(4), s = channels_last ? up_to(4) : 1,
+                stride = channels_last ? up_to(3) : 1, dilation = up_to(2);
+  const int64_t top = static_cast<int64_t>(rng.below(r + 1)),
+                left = channels_last ? rng.below(s + 1) : 0;
+  const int64_t oy = up_to(14), ox = up_to(14), ci = up_to(rng.below(2) ? 8 : 70), co = up_to(90);
+  // So much that some windows are partly, or all, in the padding behind.
+  const int64_t h = std::max<int64_t>(1, (oy - 1) * stride + (r - 1) * dilation + 1 - top -
+                                             static_cast<int64_t>(rng.below(r + 1)));
+  const int64_t w = std::max<int64_t>(1, (ox - 1) * stride + (s - 1) * dilation + 1 - left -
+                                             static_cast<int64_t>(channels_last ? rng.below(s + 1)
+                                                                                : 0));
+  const auto text = [](int64_t number) { return std::to_string(number); };
+  const std::string n = text(up_to(2)), type = bf16 ? "bf16" : "i8",
+                    y = "y * " + text(stride) + " + r * " + text(dilation) + " - " + text(top),
+                    x = "x * " + text(stride) + " + s * " + text(dilation) + " - " + text(left);
+  const auto order = [&](const std::string& a, const std::string& b, const std::string& c) {
+    return channels_last ? a + ", " + b + ", " + c : c + ", " + a + ", " + b;
+  };
+  const std::string weights =
+      channels_last ? text(r) + ", " + text(s) + ", " + text(ci) + ", " + text(co)
+                    : text(co) + ", " + text(r) + ", " + text(s) + ", " + text(ci);
+  return "  in X: " + type + "[" + n + ", " + order(text(h), text(w), text(ci)) + "]\n  in F: " +
+         type + "[" + weights + "] const\n  out Y[n: " + n + ", " +
+         order("y: " + text(oy), "x: " + text(ox), "co: " + text(co)) + "] = sum[r: " + text(r) +
+         ", s: " + text(s) + ", ci: " + text(ci) + "](pad(X[n, " + order(y, x, "ci") +
+         "], 0) * F[" + (channels_last ? "r, s, ci, co" : "co, r, s, ci") + "])\n";
+}
+
+TEST(NpuProducts, EveryDrawComputesTheConvolution) {
+  Rng rng(static_cast<uint64_t>(setting("LW_SEED", 1)));
+  const int64_t draws = setting("LW_PRODUCTS", 250);
+  int64_t feasible = 0;
+  for (int64_t d = 0; d < draws; ++d) {
+    const std::string target = kTargets[rng.below(3)];
+    const bool bf16 = rng.below(3) == 0 && has_bf16(*find_target(target));
+    const std::string text = convolution_text(rng, bf16);
+    const Program program = parsed(text);
+    std::vector<Bytes> data;
+    std::vector<Data> inputs;
+    for (const Tensor& tensor : program.tensors) {
+      const int64_t count = elements(tensor);
+      if (tensor.role == Role::kInput) {
+        data.push_back(random_operand(count, bf16, rng));
+        inputs.push_back({as_bytes(data.back())});
+      } else {
+        data.push_back(random_operand(4 * count, false, rng));
+      }
+    }
+    if (!draw(target, text, rng, data)) continue;
+    ++feasible;
+    const absl::StatusOr<std::vector<Data>> want = interpret(program, inputs);
+    ASSERT_TRUE(want.ok()) << want.status();
+    ASSERT_EQ(as_bytes(data.back()), (*want)[0].bytes) << target << "\n" << text;
+    ASSERT_FALSE(HasFailure()) << text;
+  }
+  EXPECT_GE(feasible * 100, draws * 95);
 }
 
 }  // namespace

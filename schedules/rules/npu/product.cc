@@ -4,8 +4,13 @@
 //   reorder(C, i.0.1, j.0.1, k.0.1; open)  which weights stay in the array
 //   stream(C, i.0.0, j.0.0, k.0.0; open)   which operand is fetched again; slots; the instruction
 //
-// Of several axes of a role the longest is cut; the others run outside, but for sums, which run
-// inside a tile.
+// Of several axes of a role the longest is cut, and of rows the two longest:
+//
+//   block_tile(C, y, x, co, ci; open)
+//   reorder(C, x.0.1, co.0.1, ci.0.1; open)
+//   stream(C, y.0, x.0.0, co.0.0, ci.0.0; open)
+//
+// The others run outside, but for sums, which run inside a tile.
 #include "schedules/npu/product.h"
 
 #include "schedules/space/rule.h"
@@ -13,29 +18,25 @@
 namespace lw::rules {
 namespace {
 
-// The name of the loop over the longest axis of the role, the last of equals; "": there is none.
-std::string longest(const Stage& s, const NpuProduct& product, AxisRole role) {
-  std::string name;
-  int64_t extent = 0;
-  for (size_t a = 0; a < s.axes.size(); ++a) {
-    if (product.roles[a] != role || s.axes[a].extent < extent) continue;
-    extent = s.axes[a].extent;
-    name = loop_of(s, static_cast<int>(a));
-  }
-  return name;
-}
-
 bool takes(const Draft& d, int stage) { return product_of(d.nest, stage).has_value(); }
 
 void tile(Draft& d, int stage) {
   const Stage& s = d.nest.stages[stage];
   const NpuProduct product = *product_of(d.nest, stage);
-  const std::string name = s.name, i = longest(s, product, AxisRole::kRow),
-                    j = longest(s, product, AxisRole::kColumn),
-                    k = longest(s, product, AxisRole::kSum);
-  open(d, "block_tile", {name, i, j, k}, {1, 1, 1, 1});
+  const auto loop = [&](int axis) { return axis < 0 ? std::string() : loop_of(s, axis); };
+  const int row = product.row, outer = product.outer_row;
+  const std::string name = s.name, i = loop(row), j = loop(product.column), k = loop(product.sum);
+  std::vector<std::string> cut = {name, i, j, k};
+  std::vector<std::string> tiles = {name, i + ".0.0", j + ".0.0", k + ".0.0"};
+  Decision numbers = {1, 1, 1, 1};
+  if (outer >= 0 && s.axes[outer].extent > 1) {
+    cut.insert(cut.begin() + 1, loop(outer));
+    tiles.insert(tiles.begin() + (outer < row ? 1 : 2), loop(outer) + ".0");
+    numbers.push_back(1);
+  }
+  open(d, "block_tile", cut, numbers);
   open(d, "reorder", {name, i + ".0.1", j + ".0.1", k + ".0.1"}, {0});
-  open(d, "stream", {name, i + ".0.0", j + ".0.0", k + ".0.0"}, {0, 1, 1, 1, 0});
+  open(d, "stream", tiles, {0, 1, 1, 1, 0});
 }
 
 }  // namespace

@@ -12,6 +12,9 @@
 // rows of an instruction. Of loops that are not named those of sums run inside a tile, others
 // outside.
 //
+// block_tile(C, y, x, co, ci; 7, 1, 2, 4, 28) has a second loop of rows, as a picture has: all of
+// its points in a tile, the first number, are rows of each instruction, 28 of x for each of 7 of y.
+//
 // The domain holds the tiles of which the memories have room for one: rows of an instruction from
 // the array's, below which it waits for weights, in powers of two.
 #include <algorithm>
@@ -32,32 +35,54 @@ constexpr int kRow = 0, kColumn = 1, kSum = 2, kNamed = 3;
 constexpr AxisRole kRoles[] = {AxisRole::kRow, AxisRole::kColumn, AxisRole::kSum};
 constexpr const char* kRoleNames[] = {"rows", "columns", "sums"};
 constexpr int64_t kMostRows = 2048;  // of an instruction
+constexpr int64_t kMostOuter = 255;  // blocks of rows, of an instruction
 
 struct Axes {
   NpuProduct product;
   int stage;
+  int outer;                     // of the stage: that of the second loop of rows; -1: none
+  int64_t outer_extent;
   std::array<int, kNamed> axis;  // of the stage
   std::array<int64_t, kNamed> extent;
+  std::array<std::string, kNamed> name;
 };
+
+// Whether the step names a second loop of rows, before the others.
+bool has_outer(const Step& step) { return step.names.size() == kNamed + 2; }
+
+absl::StatusOr<int> named_axis(const Nest& nest, const Axes& axes, const std::string& name,
+                               int role) {
+  const Stage& s = nest.stages[axes.stage];
+  ASSIGN_OR_RETURN(const int position, loop_position(s, name));
+  const Loop& loop = s.loops[position];
+  if (loop.parts.size() != 1 || loop.parts[0].tile != 1 || loop.kind != LoopKind::kSerial) {
+    return infeasible(concat(name, " does not run over single points of one axis"));
+  }
+  const int axis = loop.parts[0].axis;
+  if (axes.product.roles[axis] != kRoles[role] && s.axes[axis].extent > 1) {
+    return infeasible(concat(name, " does not run over ", kRoleNames[role], " of the product"));
+  }
+  return axis;
+}
 
 absl::StatusOr<Axes> named_axes(const Nest& nest, const Step& step) {
   ASSIGN_OR_RETURN(const int stage, target_stage(nest, step));
   const Stage& s = nest.stages[stage];
   const std::optional<NpuProduct> product = product_of(nest, stage);
   if (!product) return infeasible(concat(s.name, " is no product that the array computes"));
-  Axes axes = {*product, stage, {}, {}};
+  Axes axes = {*product, stage, -1, 1, {}, {}, {}};
+  if (has_outer(step)) {
+    ASSIGN_OR_RETURN(axes.outer, named_axis(nest, axes, step.names[1], kRow));
+    axes.outer_extent = s.axes[axes.outer].extent;
+  }
   for (int n = 0; n < kNamed; ++n) {
-    const std::string& name = step.names[n + 1];
-    ASSIGN_OR_RETURN(const int position, loop_position(s, name));
-    const Loop& loop = s.loops[position];
-    if (loop.parts.size() != 1 || loop.parts[0].tile != 1 || loop.kind != LoopKind::kSerial) {
-      return infeasible(concat(name, " does not run over single points of one axis"));
-    }
-    axes.axis[n] = loop.parts[0].axis;
+    axes.name[n] = step.names[n + 1 + has_outer(step)];
+    ASSIGN_OR_RETURN(axes.axis[n], named_axis(nest, axes, axes.name[n], n));
     axes.extent[n] = s.axes[axes.axis[n]].extent;
-    if (product->roles[axes.axis[n]] != kRoles[n] && axes.extent[n] > 1) {
-      return infeasible(concat(name, " does not run over ", kRoleNames[n], " of the product"));
-    }
+  }
+  // How tiles are padded follows from that.
+  if (axes.axis[kColumn] != product->column || axes.axis[kSum] != product->sum) {
+    return infeasible("instructions run along other loops of columns and of sums");
   }
   return axes;
 }
@@ -69,15 +94,16 @@ std::array<int64_t, kNamed> in_instruction(const npu::Config& config, const Axes
           std::min(config.mx.rows, axes.extent[kSum])};
 }
 
-// Whether the memories have room for one tile of these extents: of the named axes; of others all of
-// a sum, which runs inside, and one of each outside.
-bool fits(const npu::Config& config, const Nest& nest, const Axes& axes,
+// Whether the memories have room for one tile of these extents: of the named axes, `outer` of the
+// second of rows; of others all of a sum, which runs inside, and one of each outside.
+bool fits(const npu::Config& config, const Nest& nest, const Axes& axes, int64_t outer,
           const std::array<int64_t, kNamed>& tile) {
   std::vector<int64_t> extents;
   for (const NestAxis& axis : nest.stages[axes.stage].axes) {
     extents.push_back(axis.reduction ? axis.extent : 1);
   }
   for (int n = 0; n < kNamed; ++n) extents[axes.axis[n]] = std::min(tile[n], axes.extent[n]);
+  if (axes.outer >= 0) extents[axes.outer] = std::min(outer, axes.outer_extent);
   const auto operand = [&](bool b) {
     return operand_layout(config, axes.product, b, extents).bytes;
   };
@@ -86,26 +112,34 @@ bool fits(const npu::Config& config, const Nest& nest, const Axes& axes,
 }
 
 absl::Status apply_block_tile(Nest& nest, const Step& step) {
-  RETURN_IF_ERROR(expect(step, {kNamed + 1, kNamed + 1, kNamed + 1, kNamed + 1}));
+  const int extra = has_outer(step);
+  RETURN_IF_ERROR(expect(step, {kNamed + 1 + extra, kNamed + 1 + extra, kNamed + 1 + extra,
+                                kNamed + 1 + extra}));
   ASSIGN_OR_RETURN(const Axes axes, named_axes(nest, step));
   const npu::Config& config = npu_config(*nest.target);
-  const std::array<int64_t, kNamed> block = in_instruction(config, axes, step.numbers[kNamed]);
-  std::array<int64_t, kNamed> tile;
-  for (int n = 0; n <= kNamed; ++n) {
-    if (step.numbers[n] < 1) return infeasible(concat("a tile of ", step.numbers[n]));
-    if (n < kNamed) tile[n] = block[n] * std::min(step.numbers[n], axes.extent[n]);
+  for (const int64_t number : step.numbers) {
+    if (number < 1) return infeasible(concat("a tile of ", number));
   }
-  if (!fits(config, nest, axes, tile)) {
-    return infeasible(concat("the memories have no room for a tile of ", tile[kRow], " x ",
+  const int64_t outer = extra ? step.numbers[0] : 1, *numbers = step.numbers.data() + extra;
+  if (outer > kMostOuter) return infeasible(concat(outer, " blocks of rows"));
+  const std::array<int64_t, kNamed> block = in_instruction(config, axes, numbers[kNamed]);
+  std::array<int64_t, kNamed> tile;
+  for (int n = 0; n < kNamed; ++n) tile[n] = block[n] * std::min(numbers[n], axes.extent[n]);
+  if (!fits(config, nest, axes, outer, tile)) {
+    return infeasible(concat("the memories have no room for a tile of ", outer * tile[kRow], " x ",
                              tile[kColumn], " x ", tile[kSum]));
   }
   Stage& s = nest.stages[axes.stage];
   for (int n = 0; n < kNamed; ++n) {
     // Into instructions, and those into tiles, the last of which may have fewer.
-    for (const auto& [suffix, size] : {std::pair("", block[n]), std::pair(".0", step.numbers[n])}) {
-      ASSIGN_OR_RETURN(const int position, loop_position(s, concat(step.names[n + 1], suffix)));
+    for (const auto& [suffix, size] : {std::pair("", block[n]), std::pair(".0", numbers[n])}) {
+      ASSIGN_OR_RETURN(const int position, loop_position(s, concat(axes.name[n], suffix)));
       RETURN_IF_ERROR(split_loop(nest, axes.stage, position, {&size, 1}, Tail::kCompose));
     }
+  }
+  if (extra) {
+    ASSIGN_OR_RETURN(const int position, loop_position(s, step.names[1]));
+    RETURN_IF_ERROR(split_loop(nest, axes.stage, position, {&outer, 1}, Tail::kCompose));
   }
   // Sums that are not named inside the loops over tiles, then what a tile has, then the
   // instruction.
@@ -113,20 +147,43 @@ absl::Status apply_block_tile(Nest& nest, const Step& step) {
     const int axis = loop.parts[0].axis;
     return !s.axes[axis].reduction || axis == axes.axis[kSum];
   });
-  for (const char* level : {".0.1", ".1"}) {
-    for (int n = 0; n < kNamed; ++n) {
-      const int position = find_loop(s, concat(step.names[n + 1], level));
-      std::rotate(s.loops.begin() + position, s.loops.begin() + position + 1, s.loops.end());
-      if (level[1] == '1') s.loops.back().kind = LoopKind::kUnroll;
-    }
-  }
+  const auto move_last = [&](const std::string& name) {
+    const int position = find_loop(s, name);
+    std::rotate(s.loops.begin() + position, s.loops.begin() + position + 1, s.loops.end());
+    return &s.loops.back();
+  };
+  for (const std::string& name : axes.name) move_last(name + ".0.1");
+  if (extra) move_last(step.names[1] + ".1")->kind = LoopKind::kUnroll;
+  for (const std::string& name : axes.name) move_last(name + ".1")->kind = LoopKind::kUnroll;
   s.variant = kNpuWeightStationary;
   s.memory = kNpuAcc;
   return check_legal(nest, axes.stage);
 }
 
+// Tiles of instructions of m rows each, which are all rows if `whole`.
+void add_tiles(const Nest& nest, const Axes& axes, int64_t outer, int64_t m, bool whole,
+               std::vector<Decision>* domain) {
+  const npu::Config& config = npu_config(*nest.target);
+  const std::array<int64_t, kNamed> block = in_instruction(config, axes, m);
+  std::array<std::vector<int64_t>, kNamed> counts;
+  for (int n = 0; n < kNamed; ++n) counts[n] = ladder((axes.extent[n] + block[n] - 1) / block[n]);
+  for (const int64_t i : counts[kRow]) {
+    if (i > (outer > 1 ? 1 : 4) && !whole) break;  // a taller instruction does the same
+    for (const int64_t j : counts[kColumn]) {
+      for (const int64_t k : counts[kSum]) {
+        const std::array<int64_t, kNamed> tile = {i * block[kRow], j * block[kColumn],
+                                                  k * block[kSum]};
+        if (!fits(config, nest, axes, outer, tile)) break;
+        Decision numbers = {i, j, k, m};
+        if (axes.outer >= 0) numbers.insert(numbers.begin(), outer);
+        domain->push_back(std::move(numbers));
+      }
+    }
+  }
+}
+
 std::vector<Decision> block_tile_domain(const Nest& nest, const Step& step) {
-  if (step.names.size() != kNamed + 1) return {};
+  if (step.names.size() != kNamed + 1 && !has_outer(step)) return {};
   const absl::StatusOr<Axes> axes = named_axes(nest, step);
   if (!axes.ok()) return {};
   const npu::Config& config = npu_config(*nest.target);
@@ -135,23 +192,11 @@ std::vector<Decision> block_tile_domain(const Nest& nest, const Step& step) {
   for (int64_t m = std::min(config.mx.rows, most); m < most; m *= 2) rows.push_back(m);
   rows.push_back(most);
   std::vector<Decision> domain;
-  for (const int64_t m : rows) {
-    const std::array<int64_t, kNamed> block = in_instruction(config, *axes, m);
-    std::array<std::vector<int64_t>, kNamed> counts;
-    for (int n = 0; n < kNamed; ++n) {
-      counts[n] = ladder((axes->extent[n] + block[n] - 1) / block[n]);
-    }
-    for (const int64_t i : counts[kRow]) {
-      if (i > 4 && m < most) break;  // a taller instruction does the same
-      for (const int64_t j : counts[kColumn]) {
-        for (const int64_t k : counts[kSum]) {
-          const std::array<int64_t, kNamed> tile = {i * block[kRow], j * block[kColumn],
-                                                    k * block[kSum]};
-          if (!fits(config, nest, *axes, tile)) break;
-          domain.push_back({i, j, k, m});
-        }
-      }
-    }
+  std::vector<int64_t> outers = {1};
+  if (axes->outer >= 0) outers = ladder(axes->outer_extent);
+  for (const int64_t outer : outers) {
+    if (outer > kMostOuter) break;
+    for (const int64_t m : rows) add_tiles(nest, *axes, outer, m, m == most, &domain);
   }
   return domain;
 }

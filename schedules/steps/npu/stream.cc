@@ -3,7 +3,7 @@
 //             j.0.0: 8               j.0.0: 8               C held at j.0.0, x2
 //               k.0.0: 2               k.0.0: 2              A.tile and B.tile at k.0.0, x2
 //                 ...                    ...
-// A product on an NPU whose tiles block_tile has cut: the loops over tiles take the order of
+// A product on an NPU whose tiles block_tile has cut: the loops over tiles, three or four, take the order of
 // permutation number `order` of the names as listed (as in reorder); both operands are copied into
 // SPM where the innermost loop that moves them begins, and results stand in ACC while no loop
 // outside adds to them. The numbers: the order, the slots of a, b and the results, the instruction.
@@ -11,7 +11,7 @@
 // The domain holds what the memories have room for: copies and results of several slots overlap
 // with what the array computes.
 #include <algorithm>
-#include <array>
+#include <numeric>
 
 #include "schedules/domains.h"
 #include "schedules/legality.h"
@@ -25,13 +25,16 @@
 namespace lw {
 namespace {
 
-constexpr int kNamed = 3, kNumbers = 5;
-constexpr int64_t kOrders = 6, kMostSlots = 3;
+constexpr int kLeastNamed = 3, kMostNamed = 4, kNumbers = 5;
+constexpr int64_t kMostSlots = 3;
 
-using Order = std::array<int, kNamed>;  // which of the names stands at each position
+using Order = std::vector<int>;  // which of the names stands at each position
 
-Order order_of(int64_t index) {
-  Order order = {0, 1, 2};
+int64_t orders_of(size_t names) { return names == kLeastNamed ? 6 : 24; }
+
+Order order_of(int64_t index, size_t names) {
+  Order order(names);
+  std::iota(order.begin(), order.end(), 0);
   for (int64_t i = 0; i < index; ++i) std::next_permutation(order.begin(), order.end());
   return order;
 }
@@ -52,16 +55,16 @@ class Streams {
     if (s.variant < 0) return infeasible(concat(s.name, " has no tile of instructions"));
     std::optional<NpuProduct> product = product_of(nest, stage);
     if (!product) return infeasible(concat(s.name, " is no product that the array computes"));
-    Streams streams = {nest, stage, *std::move(product), {}};
-    for (int n = 0; n < kNamed; ++n) {
-      ASSIGN_OR_RETURN(streams.positions_[n], loop_position(s, step.names[n + 1]));
-    }
-    std::sort(streams.positions_.begin(), streams.positions_.end());
-    if (streams.positions_[2] >= tile_begin(s)) return infeasible("loops of an instruction stay");
-    for (int n = 0; n < kNamed; ++n) {
-      if (s.loops[streams.positions_[n]].name != step.names[n + 1]) {
+    Streams streams = {nest, stage, *std::move(product)};
+    for (size_t n = 1; n < step.names.size(); ++n) {
+      ASSIGN_OR_RETURN(const int position, loop_position(s, step.names[n]));
+      if (!streams.positions_.empty() && position <= streams.positions_.back()) {
         return infeasible("the loops are not listed as they stand");
       }
+      streams.positions_.push_back(position);
+    }
+    if (streams.positions_.back() >= tile_begin(s)) {
+      return infeasible("loops of an instruction stay");
     }
     return streams;
   }
@@ -70,13 +73,13 @@ class Streams {
     Plan plan;
     const Stage& s = nest_.stages[stage_];
     plan.loops = s.loops;
-    const Order names = order_of(order);
-    for (int n = 0; n < kNamed; ++n) {
+    const Order names = order_of(order, positions_.size());
+    for (size_t n = 0; n < names.size(); ++n) {
       plan.loops[positions_[n]] = s.loops[positions_[names[n]]];
     }
     Stage ordered = s;
     ordered.loops = plan.loops;
-    const int tiles = positions_[2] + 1;  // loops over tiles: all up to the last of those named
+    const int tiles = positions_.back() + 1;  // loops over tiles: all up to the last of those named
     const npu::Config& config = npu_config(*nest_.target);
     for (const bool b : {false, true}) {
       plan.depth[b] = innermost(ordered, tiles, b ? product_.b_steps : product_.a_steps);
@@ -102,9 +105,9 @@ class Streams {
     const Stage& s = nest_.stages[stage_];
     std::vector<int64_t> orders;
     std::vector<std::vector<int>> known;
-    for (int64_t order = 0; order < kOrders; ++order) {
+    for (int64_t order = 0; order < orders_of(positions_.size()); ++order) {
       std::vector<int> running;
-      for (const int n : order_of(order)) {
+      for (const int n : order_of(order, positions_.size())) {
         if (trips(s, positions_[n]) > 1) running.push_back(n);
       }
       if (std::find(known.begin(), known.end(), running) != known.end()) continue;
@@ -121,22 +124,25 @@ class Streams {
     const npu::Config& config = npu_config(*nest_.target);
     if (!config.mx.output_stationary) return false;
     const std::vector<int64_t> block = inner_extents(s, tile_begin(s));
+    int rows = 0;  // axes of them that an instruction has
     for (size_t a = 0; a < block.size(); ++a) {
+      if (product_.roles[a] == AxisRole::kRow && block[a] > 1) ++rows;
       if (product_.roles[a] == AxisRole::kRow && block[a] > config.mx.rows) return false;
       if (product_.roles[a] == AxisRole::kColumn && block[a] > 1 &&
           product_.b_steps.back()[a] != 1) {
         return false;
       }
     }
-    return true;
+    return rows <= 1;
   }
 
+  size_t names() const { return positions_.size(); }
   int stage() const { return stage_; }
   const NpuProduct& product() const { return product_; }
 
  private:
-  Streams(const Nest& nest, int stage, NpuProduct product, std::array<int, kNamed> positions)
-      : nest_(nest), stage_(stage), product_(std::move(product)), positions_(positions) {}
+  Streams(const Nest& nest, int stage, NpuProduct product)
+      : nest_(nest), stage_(stage), product_(std::move(product)) {}
 
   // Loops outside the place where the operand is copied: up to the innermost, of those over tiles,
   // that moves it.
@@ -155,7 +161,7 @@ class Streams {
   const Nest& nest_;
   int stage_;
   NpuProduct product_;
-  std::array<int, kNamed> positions_;  // ascending
+  std::vector<int> positions_;  // of the loops named, ascending
 };
 
 Stage make_tile(const Nest& nest, int tensor, int64_t slots) {
@@ -176,11 +182,13 @@ Stage make_tile(const Nest& nest, int tensor, int64_t slots) {
 }
 
 absl::Status apply_stream(Nest& nest, const Step& step) {
-  RETURN_IF_ERROR(expect(step, {kNamed + 1, kNamed + 1, kNumbers, kNumbers}));
+  RETURN_IF_ERROR(expect(step, {kLeastNamed + 1, kMostNamed + 1, kNumbers, kNumbers}));
   ASSIGN_OR_RETURN(const Streams streams, Streams::of(nest, step));
   const Decision& numbers = step.numbers;
   const int variant = static_cast<int>(numbers[4]);
-  if (numbers[0] < 0 || numbers[0] >= kOrders) return infeasible(concat("no order ", numbers[0]));
+  if (numbers[0] < 0 || numbers[0] >= orders_of(streams.names())) {
+    return infeasible(concat("no order ", numbers[0]));
+  }
   for (const int n : {1, 2, 3}) {
     if (numbers[n] < 1 || numbers[n] > kMostSlots) return infeasible(concat(numbers[n], " slots"));
   }
@@ -219,7 +227,7 @@ absl::Status apply_stream(Nest& nest, const Step& step) {
 }
 
 std::vector<Decision> stream_domain(const Nest& nest, const Step& step) {
-  if (step.names.size() != kNamed + 1) return {};
+  if (step.names.size() <= kLeastNamed || step.names.size() > kMostNamed + 1) return {};
   const absl::StatusOr<Streams> streams = Streams::of(nest, step);
   if (!streams.ok()) return {};
   const int64_t variants = streams->has_output_stationary() ? 2 : 1;

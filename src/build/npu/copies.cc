@@ -1,5 +1,6 @@
 #include "src/base/check.h"
 #include "src/build/npu/unroller.h"
+#include "src/kernel/blocks.h"
 
 namespace lw::npu_build {
 
@@ -22,9 +23,30 @@ absl::Status no_instruction(const std::string& why) {
   return absl::InvalidArgumentError(concat("the NPU has no instruction for this block: ", why));
 }
 
+// The positions that have a source; what is padded around them is LD's.
+absl::Status Unroller::copy(const Block& block) {
+  if (block.clips.empty()) return copy(block, dims_of(block));
+  const auto value = [this](const Affine& affine) { return this->value(affine); };
+  const std::optional<Block> rest = clipped(block, value);
+  if (!rest) return block.pads ? no_instruction("a box of nothing but padding") : absl::OkStatus();
+  if (!block.pads) return copy(*rest, dims_of(*rest));
+  if (block.integer != 0) return no_instruction("padding is of zeros");
+  std::vector<Dim> dims;
+  size_t next = 0;
+  for (size_t d = 0; d < block.extents.size(); ++d) {
+    Dim dim = {rest->extents[d], rest->dst.strides[d], rest->srcs[0].strides[d], 0};
+    if (next < block.clips.size() && block.clips[next].dim == static_cast<int>(d)) {
+      dim.before = std::max<int64_t>(0, -value(block.clips[next++].first));
+      dim.after = block.extents[d] - dim.before - dim.extent;
+    }
+    if (dim.extent > 1 || dim.is_padded()) dims.push_back(dim);
+  }
+  return copy(*rest, std::move(dims));
+}
+
 // LD and ST: runs of contiguous bytes along two loops; further dimensions are instructions of their
 // own.
-absl::Status Unroller::copy(const Block& block) {
+absl::Status Unroller::copy(const Block& block, std::vector<Dim> dims) {
   const bool loads = in_dram(block.srcs[0]);
   const View &dram = loads ? block.srcs[0] : block.dst, &local = loads ? block.dst : block.srcs[0];
   if (!in_dram(dram) || in_dram(local)) {
@@ -39,13 +61,12 @@ absl::Status Unroller::copy(const Block& block) {
   if (widens && !can_widen) {
     return no_instruction(concat("a copy of ", type_name(from), " as ", type_name(to)));
   }
-  std::vector<Dim> dims = dims_of(block);
   if (!loads) {
     for (Dim& dim : dims) std::swap(dim.dst, dim.src0);  // dst: the local one, here and below
   }
   merge(dims);
   int64_t run = 1;
-  if (!dims.empty() && dims.back().dst == 1 && dims.back().src0 == 1) {
+  if (!dims.empty() && dims.back().dst == 1 && dims.back().src0 == 1 && !dims.back().is_padded()) {
     run = dims.back().extent;
     dims.pop_back();
   }
@@ -60,6 +81,15 @@ absl::Status Unroller::copy(const Block& block) {
 absl::Status Unroller::strips(const Strip& strip, const std::vector<Dim>& dims,
                               const npu::Copy& copy, int64_t dram, int64_t local) {
   const int64_t size = size_of(buffer(strip.dram).type), unit = this->unit(strip.local);
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const bool fits = d + 2 >= dims.size() && strip.run * size <= kMostRun &&
+                      dims[d].extent <= kMostRows &&
+                      std::max(dims[d].before, dims[d].after) <= kMostPadding;
+    if (dims[d].is_padded() && !fits) {
+      return no_instruction(concat("a copy with ", dims[d].before, " and ", dims[d].after,
+                                   " rows of padding"));
+    }
+  }
   if (dims.size() > 2) {
     const std::vector<Dim> inner(dims.begin() + 1, dims.end());
     for (int64_t i = 0; i < dims[0].extent; ++i) {
@@ -90,6 +120,7 @@ absl::Status Unroller::strips(const Strip& strip, const std::vector<Dim>& dims,
 absl::Status Unroller::transfer(const Strip& strip, const std::vector<Dim>& dims, npu::Copy copy,
                                 int64_t dram, int64_t local) {
   const int64_t size = size_of(buffer(strip.dram).type), unit = this->unit(strip.local);
+  for (const Dim& dim : dims) local -= dim.before * dim.dst * unit;
   copy.dram = static_cast<uint64_t>(dram);
   copy.loc = static_cast<uint32_t>(local);
   copy.n0 = static_cast<uint16_t>(strip.run * size);
@@ -103,8 +134,10 @@ absl::Status Unroller::transfer(const Strip& strip, const std::vector<Dim>& dims
     (d == 0 ? copy.n1 : copy.n2) = static_cast<uint16_t>(dim.extent);
     (d == 0 ? copy.dstr1 : copy.dstr2) = static_cast<uint32_t>(dram_stride);
     (d == 0 ? copy.lstr1 : copy.lstr2) = static_cast<uint32_t>(local_stride);
+    (d == 0 ? copy.left : copy.top) = static_cast<uint8_t>(dim.before);
+    (d == 0 ? copy.right : copy.bottom) = static_cast<uint8_t>(dim.after);
     dram_end += (dim.extent - 1) * dram_stride;
-    local_end += (dim.extent - 1) * local_stride;
+    local_end += (dim.before + dim.extent - 1 + dim.after) * local_stride;
   }
   Operation operation;
   if (strip.loads)
@@ -122,6 +155,7 @@ absl::Status Unroller::transfer(const Strip& strip, const std::vector<Dim>& dims
 void Unroller::merge(std::vector<Dim>& dims) {
   for (size_t d = dims.size(); d-- > 1;) {
     Dim &outer = dims[d - 1], &inner = dims[d];
+    if (outer.is_padded() || inner.is_padded()) continue;
     if (outer.dst != inner.extent * inner.dst || outer.src0 != inner.extent * inner.src0) continue;
     outer = {outer.extent * inner.extent, inner.dst, inner.src0, 0};
     dims.erase(dims.begin() + static_cast<int64_t>(d));

@@ -16,9 +16,13 @@ namespace lw::npu_build {
 absl::StatusOr<npu::Dtype> dtype_of(Type type);
 absl::Status no_instruction(const std::string& why);
 
-// An extent of a box and how far apart its positions lie: in dst, in the sources.
+// An extent of a box and how far apart its positions lie: in dst, in the sources. Of a copy, how
+// many positions before and behind have padding.
 struct Dim {
   int64_t extent, dst, src0, src1;
+  int64_t before = 0, after = 0;
+
+  bool is_padded() const { return before + after > 0; }
 };
 
 class Unroller {
@@ -83,6 +87,7 @@ class Unroller {
 
   // A copy of which further dimensions are loops of instructions.
   absl::Status copy(const Block& block);
+  absl::Status copy(const Block& block, std::vector<Dim> dims);
   struct Strip {
     const View &dram, &local;
     npu::Dtype dtype;
@@ -91,6 +96,7 @@ class Unroller {
   };
   static constexpr int64_t kMostRun = 65535, kMostRows = 4095;
   static constexpr int64_t kMostPart = 32768;  // bytes of a longer run: aligned everywhere
+  static constexpr int64_t kMostPadding = 15;
   absl::Status strips(const Strip& strip, const std::vector<Dim>& dims, const npu::Copy& copy,
                       int64_t dram, int64_t local);
   absl::Status transfer(const Strip& strip, const std::vector<Dim>& dims, npu::Copy copy,

@@ -14,10 +14,12 @@
 namespace lw {
 namespace {
 
-// Where each axis of the stage begins, and how many points it has from there.
+// Where each axis of the stage begins, and how many points it has from there; the least and the
+// most that `begin` becomes.
 struct Range {
   Affine begin;
   int64_t count;
+  int64_t least = 0, most = 0;
 };
 using Ranges = std::vector<Range>;
 
@@ -50,7 +52,8 @@ class ProductLowering {
                                                 ? " has no tile of the NPU's instructions"
                                                 : " is no sum of products that the NPU computes: "
                                                   "of i8 into i32, or of bf16 into f32, read at "
-                                                  "sums of multiples of the axes"));
+                                                  "sums of multiples of the axes in whole rows "
+                                                  "along the sum"));
     }
     product_ = *std::move(product);
     tile_begin_ = tile_begin(stage_);
@@ -182,27 +185,70 @@ class ProductLowering {
       copy.extents.push_back(box_extent(steps[d], counts(ranges)));
     }
     const bool is_float_tile = is_float(kernel_.buffers[tile.buffer].type);
-    if (b || is_float_tile) pad(tile, steps, copy.extents, out);
+    if (b ? product_.b_padded : product_.a_padded) add_clips(b, ranges, tile.begin, copy);
+    if (!copy.clips.empty() && !copy.pads) {
+      clear(tile, out);
+    } else if (b || is_float_tile) {
+      pad(tile, steps, ranges, copy.extents, out);
+    }
     const std::vector<int64_t> strides = row_major(tensor);
     copy.srcs[0] = view(buffers_[tensor], dot(tile.begin, strides), strides);
     copy.dst = view(tile.buffer, tile.offset, tile.layout.strides);
     add(std::move(copy), out);
   }
 
+  // Clips of the dimensions of which the box may leave the tensor, for the copy to pad what its
+  // instruction can: at most kMostPadding rows at either end of the two dimensions outside the runs,
+  // where some of the box is always there.
+  void add_clips(bool b, const Ranges& ranges, const std::vector<Affine>& begin, Block& copy) {
+    constexpr int64_t kMostPadding = 15;
+    const auto& steps = b ? product_.b_steps : product_.a_steps;
+    const std::vector<int64_t>& constants = b ? product_.b_begin : product_.a_begin;
+    const std::vector<int64_t>& shape =
+        nest_.program->tensors[(b ? product_.b : product_.a)->index].shape;
+    int outer = 0;  // dimensions outside the runs, from the innermost
+    copy.pads = true;
+    for (size_t d = shape.size(); d-- > 0;) {
+      int64_t least = constants[d], most = constants[d];
+      for (size_t a = 0; a < ranges.size(); ++a) {
+        least += steps[d][a] * ranges[a].least;
+        most += steps[d][a] * ranges[a].most;
+      }
+      const int64_t extent = copy.extents[d], end = most + extent;
+      const bool inside = least >= 0 && end <= shape[d];
+      if (d + 1 < shape.size() && (extent > 1 || !inside)) ++outer;
+      if (inside) continue;
+      copy.clips.insert(copy.clips.begin(), {static_cast<int>(d), begin[d], shape[d]});
+      const bool always_some = least + extent > 0 && most < shape[d];
+      copy.pads = copy.pads && outer <= 2 && always_some &&
+                  std::max(-least, end - shape[d]) <= kMostPadding;
+    }
+    copy.pads = copy.pads && !copy.clips.empty();
+  }
+
+  // Zeros all over the tile's slot.
+  void clear(const Tile& tile, std::vector<Stmt>& out) {
+    Block zeros;
+    zeros.op = BlockOp::kFill;
+    zeros.extents = {tile.layout.elements};
+    zeros.dst = view(tile.buffer, tile.offset, {1});
+    add(std::move(zeros), out);
+  }
+
   // Zeros where an instruction reads beyond the end of a sum: whole rows of what lies contiguous,
   // as the vector engine writes them.
-  void pad(const Tile& tile, const std::vector<std::vector<int64_t>>& steps,
+  void pad(const Tile& tile, const std::vector<std::vector<int64_t>>& steps, const Ranges& ranges,
            const absl::InlinedVector<int64_t, 4>& extents, std::vector<Stmt>& out) {
+    const int sum = product_.sum;
+    if (sum < 0 || ranges[sum].count % config_.align.k == 0) return;
     for (size_t d = 0; d < steps.size(); ++d) {
-      bool sums = false;
-      for (size_t a = 0; a < steps[d].size(); ++a) {
-        sums = sums || (steps[d][a] != 0 && product_.roles[a] == AxisRole::kSum);
-      }
-      if (!sums || extents[d] % config_.align.k == 0) continue;
+      if (steps[d][sum] == 0) continue;
       // The rows of the rest, and the last one before: the copy then comes after the zeros, and who
-      // waits for it need not wait for them too. All of the tile where rows run along sums.
+      // waits for it need not wait for them too. All of the tile where rows run along sums, or what
+      // is read lies otherwise.
       const int64_t unit = std::lcm(config_.ve.lanes, config_.spm.align);
-      const bool rows = d == 0 && steps.size() > 1;
+      const bool alone = std::accumulate(steps[d].begin(), steps[d].end(), int64_t{0}) == 1;
+      const bool rows = d == 0 && steps.size() > 1 && alone;
       const int64_t row = tile.layout.strides[d];
       const int64_t begin = rows ? (extents[d] - 1) * row / unit * unit : 0;
       const int64_t end = rows ? padded_to(padded_to(extents[d], config_.align.k) * row, unit)
@@ -238,21 +284,24 @@ class ProductLowering {
     const Range range = ranges[part.axis];
     const int64_t whole = range.count / part.tile, rest = range.count % part.tile;
     const Affine turns = turn * trips(stage_, position);
-    const auto run = [&](const Affine& number, int64_t count, std::vector<Stmt>& body) {
+    // Iterations `first` to `last`.
+    const auto run = [&](const Affine& number, int64_t first, int64_t last, int64_t count,
+                         std::vector<Stmt>& body) {
       Ranges inner = ranges;
-      inner[part.axis] = {range.begin + number * part.tile, count};
+      inner[part.axis] = {range.begin + number * part.tile, count, range.least + first * part.tile,
+                          range.most + last * part.tile};
       emit(position + 1, inner, turns + number, body);
     };
-    if (whole == 1) run(affine(0), part.tile, out);
+    if (whole == 1) run(affine(0), 0, 0, part.tile, out);
     if (whole > 1) {
       Stmt loop;
       loop.kind = Stmt::Kind::kFor;
       loop.var = kernel_.variables++;
       loop.count = whole;
-      run(variable(loop.var), part.tile, loop.body);
+      run(variable(loop.var), 0, whole - 1, part.tile, loop.body);
       add(std::move(loop), out);
     }
-    if (rest > 0) run(affine(whole), rest, out);
+    if (rest > 0) run(affine(whole), whole, whole, rest, out);
   }
 
   void hold(const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
@@ -264,7 +313,7 @@ class ProductLowering {
     held_ranges_ = ranges;
   }
 
-  // One instruction: every axis of the tile is a dimension.
+  // One instruction: every axis of the tile is a dimension, in the order of its loops.
   void multiply(const Ranges& ranges, std::vector<Stmt>& out) {
     Block block;
     block.op = BlockOp::kProduct;
@@ -284,10 +333,9 @@ class ProductLowering {
                                   tiles[v]->layout.strides[d];
       }
     }
-    for (size_t a = 0; a < ranges.size(); ++a) {
+    for (size_t l = static_cast<size_t>(tile_begin_); l < stage_.loops.size(); ++l) {
+      const size_t a = static_cast<size_t>(stage_.loops[l].parts[0].axis);
       int64_t extent = ranges[a].count;
-      const bool in_tile = is_in_tile(static_cast<int>(a));
-      if (!in_tile) continue;
       if (product_.roles[a] == AxisRole::kSum) extent = padded_to(extent, config_.align.k);
       if (product_.roles[a] == AxisRole::kColumn) extent = padded_to(extent, config_.align.n);
       block.extents.push_back(extent);
@@ -305,13 +353,6 @@ class ProductLowering {
     accumulate(std::move(block), ranges, out);
   }
 
-  bool is_in_tile(int axis) const {
-    for (size_t l = static_cast<size_t>(tile_begin_); l < stage_.loops.size(); ++l) {
-      if (stage_.loops[l].parts[0].axis == axis) return true;
-    }
-    return false;
-  }
-
   // The first product of a sum begins it, others add: by how far the sums' axes have come.
   void accumulate(Block block, const Ranges& ranges, std::vector<Stmt>& out) {
     Affine come = affine(0);
@@ -320,7 +361,7 @@ class ProductLowering {
       come = come + ranges[a].begin - held_ranges_[a].begin;
     }
     block.accumulate = !come.is_constant() || come.constant > 0;
-    if (come.is_constant()) return add(std::move(block), out);
+    if (come.is_constant() || come.constant > 0) return add(std::move(block), out);
     Stmt choice;
     choice.kind = Stmt::Kind::kIf;
     choice.conditions = {come - affine(1)};
