@@ -148,7 +148,7 @@ absl::Status Unroller::transfer(const Strip& strip, const std::vector<Dim>& dims
   operation.fills = strip.loads && copy.space == Space::kSpm;
   touch(operation, strip.dram, dram, dram_end, !strip.loads);
   touch(operation, strip.local, local, local_end, strip.loads);
-  return emit(std::move(operation));
+  return emit(operation);
 }
 
 // Neighbours of which one's positions follow the other's on both sides become one dimension.
@@ -196,7 +196,7 @@ absl::Status Unroller::fill(const Block& block) {
     operation.instruction.dtype = dtype;
     operation.fills = !in_acc(block.dst);
     touch(operation, block.dst, zeros.dst, ((zeros.n1 - 1) * stride + row) * unit, true);
-    RETURN_IF_ERROR(emit(std::move(operation)));
+    RETURN_IF_ERROR(emit(operation));
   }
   return absl::OkStatus();
 }

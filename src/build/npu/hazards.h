@@ -1,9 +1,15 @@
-// Which operations an operation has to come after: those that touch the same part of a memory, one
-// of the two writing. Internal to src/build/npu.
+// Which operations an operation has to come after: those of other engines that touch the same part of
+// a memory, one of the two writing; an engine is done with its own in order. Internal to
+// src/build/npu.
+//
+// Of each memory, engine and kind the parts that were touched are known, each with the operation that
+// did so last. What a write covers need not be known any longer: whoever comes after that comes after
+// this. An engine's reads of parts that overlap count as one.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <vector>
 
 #include "src/build/npu/operations.h"
@@ -11,53 +17,120 @@
 namespace lw::npu_build {
 
 // By engine the last operation, by its number, that one has to wait for; -1: none.
-using Latest = std::array<int64_t, npu::kEngines>;
+using Latest = std::array<int32_t, npu::kEngines>;
 inline constexpr Latest kNothing = {-1, -1, -1, -1};
+
+// Parts of a memory, by where they begin. Numbers only grow.
+class Parts {
+ public:
+  // The last that touched one of [begin, end), if it is behind `known`; else -1.
+  int32_t latest(int64_t begin, int64_t end, int32_t known) const {
+    int32_t last = -1;
+    if (newest_ <= known) return last;
+    for (const Part& part : parts_) {
+      if (part.begin >= end) break;
+      if (part.number > known && part.end > begin) last = std::max(last, part.number);
+    }
+    return last;
+  }
+
+  // Parts may overlap.
+  void add_write(int64_t begin, int64_t end, int32_t number) {
+    newest_ = number;
+    const auto at = first_from(begin);
+    if (at != parts_.end() && at->begin == begin && at->end == end) {
+      at->number = number;
+      return;
+    }
+    const size_t place = static_cast<size_t>(at - parts_.begin());
+    drop_inside(begin, end);
+    parts_.insert(parts_.begin() + static_cast<int64_t>(place), {begin, end, number});
+  }
+
+  // Parts stay apart.
+  void add_read(int64_t begin, int64_t end, int32_t number) {
+    newest_ = number;
+    const auto first = std::partition_point(parts_.begin(), parts_.end(),
+                                            [&](const Part& part) { return part.end <= begin; });
+    auto last = first;
+    while (last != parts_.end() && last->begin < end) {
+      begin = std::min(begin, last->begin);
+      end = std::max(end, last->end);
+      ++last;
+    }
+    if (first == last) {
+      parts_.insert(first, {begin, end, number});
+    } else {
+      *first = {begin, end, number};
+      parts_.erase(first + 1, last);
+    }
+  }
+
+  void drop_inside(int64_t begin, int64_t end) {
+    if (parts_.empty()) return;
+    const auto first = first_from(begin);
+    auto kept = first, last = first;
+    for (; last != parts_.end() && last->begin < end; ++last) {
+      if (last->end > end) *kept++ = *last;
+    }
+    parts_.erase(kept, last);
+  }
+
+ private:
+  struct Part {
+    int64_t begin, end;
+    int32_t number;
+  };
+
+  std::vector<Part>::iterator first_from(int64_t begin) {
+    return std::partition_point(parts_.begin(), parts_.end(),
+                                [&](const Part& part) { return part.begin < begin; });
+  }
+
+  std::vector<Part> parts_;
+  int32_t newest_ = -1;
+};
 
 class Hazards {
  public:
-  // What operation `number` has to come after, of those that were noted.
-  Latest before(const Operation& operation) const {
+  // What one of `engine` that touches this has to come after, of those that were noted and are not
+  // `known`.
+  Latest before(std::span<const Touch> touches, int engine, const Latest& known = kNothing) const {
     Latest latest = kNothing;
-    for (const Touch& touch : operation.touches) {
-      for (const Use& use : uses_[touch.place]) {
-        if (!(touch.write || use.write) || use.end <= touch.begin || touch.end <= use.begin)
-          continue;
-        int64_t& last = latest[static_cast<int>(use.engine)];
-        last = std::max(last, use.number);
+    for (const Touch& touch : touches) {
+      for (int other = 0; other < npu::kEngines; ++other) {
+        if (other == engine) continue;
+        const Use& use = uses_[touch.place][other];
+        int32_t& last = latest[other];
+        last = std::max(last, use.writes.latest(touch.begin, touch.end, known[other]));
+        if (!touch.write) continue;
+        last = std::max(last, use.reads.latest(touch.begin, touch.end, known[other]));
       }
     }
     return latest;
   }
 
-  void note(const Operation& operation, int64_t number) {
-    for (const Touch& touch : operation.touches) add(touch, operation.engine(), number);
+  void note(std::span<const Touch> touches, int engine, int32_t number) {
+    for (const Touch& touch : touches) {
+      Use& own = uses_[touch.place][engine];
+      if (!touch.write) {
+        own.reads.add_read(touch.begin, touch.end, number);
+        continue;
+      }
+      for (Use& use : uses_[touch.place]) {
+        use.reads.drop_inside(touch.begin, touch.end);
+        if (&use != &own) use.writes.drop_inside(touch.begin, touch.end);
+      }
+      own.writes.add_write(touch.begin, touch.end, number);
+    }
   }
 
  private:
   struct Use {
-    int64_t begin, end, number;
-    npu::Engine engine;
-    bool write;
+    Parts reads, writes;
   };
 
-  // What a write covers need not be known any longer: whoever comes after that comes after this.
-  // An engine's reads of parts that overlap count as one: it is done with them in order.
-  void add(const Touch& touch, npu::Engine engine, int64_t number) {
-    std::vector<Use>& uses = uses_[touch.place];
-    Use one = {touch.begin, touch.end, number, engine, touch.write};
-    std::erase_if(uses, [&](const Use& use) {
-      if (touch.write) return touch.begin <= use.begin && use.end <= touch.end;
-      if (use.write || use.engine != engine) return false;
-      if (use.end <= one.begin || one.end <= use.begin) return false;
-      one.begin = std::min(one.begin, use.begin);
-      one.end = std::max(one.end, use.end);
-      return true;
-    });
-    uses.push_back(one);
-  }
-
-  std::array<std::vector<Use>, kPlaces> uses_;
+  std::array<std::array<Use, npu::kEngines>, kPlaces> uses_;
 };
 
 }  // namespace lw::npu_build

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -21,22 +22,48 @@ struct Touch {
   int64_t begin = 0, end = 0;
 };
 
+// One, while it is made.
 struct Operation {
   npu::Instruction instruction;
   absl::InlinedVector<Touch, 3> touches;
   bool fills = false;  // SPM: may stand earlier
-
-  npu::Engine engine() const { return instruction.op().engine; }
 };
 
-absl::StatusOr<std::vector<Operation>> unroll(const Kernel& kernel, const npu::Config& config,
-                                              int64_t most);
+// All of a kernel's, by number. There may be millions: nothing is allocated for one alone.
+class Operations {
+ public:
+  void add(const Operation& operation) {
+    instructions_.push_back(operation.instruction);
+    fills_.push_back(operation.fills);
+    touches_.insert(touches_.end(), operation.touches.begin(), operation.touches.end());
+    ends_.push_back(static_cast<uint32_t>(touches_.size()));
+  }
+  int32_t count() const { return static_cast<int32_t>(instructions_.size()); }
+  const npu::Instruction& instruction(int32_t i) const { return instructions_[index(i)]; }
+  int engine(int32_t i) const { return static_cast<int>(instruction(i).op().engine); }
+  bool fills(int32_t i) const { return fills_[index(i)]; }
+  std::span<const Touch> touches(int32_t i) const {
+    const uint32_t begin = i == 0 ? 0 : ends_[index(i - 1)];
+    return {touches_.data() + begin, ends_[index(i)] - begin};
+  }
 
-// The same operations with what fills SPM as early as it can be.
-std::vector<Operation> fill_early(std::vector<Operation> operations);
+ private:
+  static size_t index(int32_t i) { return static_cast<size_t>(i); }
 
-// The program of them, with tokens.
-absl::StatusOr<npu::Program> add_tokens(std::vector<Operation> operations,
+  npu::Program instructions_;
+  std::vector<bool> fills_;
+  std::vector<Touch> touches_;  // of one after the other
+  std::vector<uint32_t> ends_;  // of each one's
+};
+
+absl::StatusOr<Operations> unroll(const Kernel& kernel, const npu::Config& config, int64_t most);
+
+// The numbers of all in an order in which what fills SPM comes as early as it can.
+std::vector<int32_t> fill_early(const Operations& operations);
+
+// The program of them in that order, with tokens.
+absl::StatusOr<npu::Program> add_tokens(const Operations& operations,
+                                        const std::vector<int32_t>& order,
                                         const npu::Config& config);
 
 }  // namespace lw::npu_build

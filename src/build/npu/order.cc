@@ -6,41 +6,42 @@ namespace lw::npu_build {
 
 // Two passes: where each may stand at the earliest, and the operations in that order. Engines keep
 // theirs: what one does never overtakes what it did before.
-std::vector<Operation> fill_early(std::vector<Operation> operations) {
-  const int64_t count = static_cast<int64_t>(operations.size());
+std::vector<int32_t> fill_early(const Operations& operations) {
+  const int32_t count = operations.count();
+  const auto index = [](int32_t i) { return static_cast<size_t>(i); };
   Hazards hazards;
-  // Of what moves: the number after which it comes. `behind[n]`: those after n, as they were.
-  std::vector<std::vector<int64_t>> behind(static_cast<size_t>(count) + 1);
-  std::array<int64_t, npu::kEngines> last;
-  last.fill(-1);
-  std::vector<int64_t> home(static_cast<size_t>(count));  // the number that it stands at or behind
-  for (int64_t i = 0; i < count; ++i) {
-    const Operation& operation = operations[static_cast<size_t>(i)];
-    int64_t& own = last[static_cast<int>(operation.engine())];
-    if (operation.fills) {
-      int64_t after = own;
-      for (const int64_t number : hazards.before(operation)) {
-        if (number >= 0) after = std::max(after, home[static_cast<size_t>(number)]);
+  // The number that each stands at or, if it moves, behind; -1: before all.
+  std::vector<int32_t> home(index(count));
+  // Those that move behind n, a chain from first[n + 1], as they were.
+  std::vector<int32_t> first(index(count) + 1, -1), last(first), next(index(count), -1);
+  std::array<int32_t, npu::kEngines> own;
+  own.fill(-1);
+  for (int32_t i = 0; i < count; ++i) {
+    const int engine = operations.engine(i);
+    const std::span<const Touch> touches = operations.touches(i);
+    home[index(i)] = i;
+    if (operations.fills(i)) {
+      int32_t after = own[engine];
+      for (const int32_t number : hazards.before(touches, engine)) {
+        if (number >= 0) after = std::max(after, home[index(number)]);
       }
-      home[static_cast<size_t>(i)] = after;
-      behind[static_cast<size_t>(after + 1)].push_back(i);
-    } else {
-      home[static_cast<size_t>(i)] = i;
+      home[index(i)] = after;
+      int32_t& tail = last[index(after + 1)];
+      (tail < 0 ? first[index(after + 1)] : next[index(tail)]) = i;
+      tail = i;
     }
-    own = home[static_cast<size_t>(i)];
-    hazards.note(operation, i);
+    own[engine] = home[index(i)];
+    hazards.note(touches, engine, i);
   }
-  std::vector<Operation> ordered;
-  ordered.reserve(operations.size());
-  for (int64_t i = -1; i < count; ++i) {
-    if (i >= 0 && !operations[static_cast<size_t>(i)].fills) {
-      ordered.push_back(std::move(operations[static_cast<size_t>(i)]));
-    }
-    for (const int64_t moved : behind[static_cast<size_t>(i + 1)]) {
-      ordered.push_back(std::move(operations[static_cast<size_t>(moved)]));
+  std::vector<int32_t> order;
+  order.reserve(index(count));
+  for (int32_t i = -1; i < count; ++i) {
+    if (i >= 0 && !operations.fills(i)) order.push_back(i);
+    for (int32_t moved = first[index(i + 1)]; moved >= 0; moved = next[index(moved)]) {
+      order.push_back(moved);
     }
   }
-  return ordered;
+  return order;
 }
 
 }  // namespace lw::npu_build

@@ -25,22 +25,26 @@ bool put(std::array<uint8_t, 2>& tokens, uint8_t id) {
 
 class Tokens {
  public:
-  Tokens(std::vector<Operation>& operations, const npu::Config& config)
-      : operations_(operations), semaphores_(config.queues.semaphores) {
+  Tokens(const Operations& operations, const std::vector<int32_t>& order, const npu::Config& config,
+         npu::Program& program)
+      : operations_(operations),
+        order_(order),
+        program_(program),
+        semaphores_(config.queues.semaphores),
+        clocks_(program.size()),
+        previous_(program.size(), -1) {
     for (auto& row : ids_) row.fill(kNoToken);
-    clocks_.resize(operations.size());
-    previous_.resize(operations.size(), -1);
     last_.fill(-1);
     known_.fill(kNothing);
   }
 
   absl::Status run() {
-    for (int64_t i = 0; i < static_cast<int64_t>(operations_.size()); ++i) {
-      const int engine = static_cast<int>(at(i).engine());
+    for (int32_t i = 0; i < static_cast<int32_t>(program_.size()); ++i) {
+      const int engine = engine_of(i);
       previous_[static_cast<size_t>(i)] = last_[engine];
       last_[engine] = i;
-      Latest needed = hazards_.before(at(i));
-      needed[engine] = -1;  // an engine is done in order
+      const std::span<const Touch> touches = operations_.touches(order_[static_cast<size_t>(i)]);
+      Latest needed = hazards_.before(touches, engine, known_[engine]);
       // The latest first: who waited for it may know of the others.
       for (;;) {
         const auto latest = std::max_element(needed.begin(), needed.end());
@@ -50,27 +54,28 @@ class Tokens {
         *latest = -1;
       }
       clocks_[static_cast<size_t>(i)] = known_[engine];
-      hazards_.note(at(i), i);
+      hazards_.note(touches, engine, i);
     }
     return absl::OkStatus();
   }
 
  private:
-  Operation& at(int64_t i) { return operations_[static_cast<size_t>(i)]; }
+  npu::Instruction& at(int32_t i) { return program_[static_cast<size_t>(i)]; }
+  int engine_of(int32_t i) { return static_cast<int>(at(i).op().engine); }
 
   // Operation `i` of `engine` waits until `number` of `producer` is done: for its own token, or,
   // where it gives two already, for that of a later one which is certain to be done after it.
-  absl::Status wait(int64_t i, int engine, int64_t number, int producer) {
-    for (int64_t giver = number; giver < i; ++giver) {
-      const int of = static_cast<int>(at(giver).engine());
+  absl::Status wait(int32_t i, int engine, int32_t number, int producer) {
+    for (int32_t giver = number; giver < i; ++giver) {
+      const int of = engine_of(giver);
       const bool after = giver == number || (of == producer && !loads_weights(giver)) ||
                          clocks_[static_cast<size_t>(giver)][producer] >= number;
       if (!after || of == engine || loads_weights(giver)) continue;
       ASSIGN_OR_RETURN(const uint8_t id, semaphore(of, engine));
-      if (!put(at(giver).instruction.signal, id)) continue;
+      if (!put(at(giver).signal, id)) continue;
       // A token may be taken earlier in the engine's order, if its giver is dispatched before.
-      int64_t taker = i;
-      while (taker > giver && !put(at(taker).instruction.wait, id)) {
+      int32_t taker = i;
+      while (taker > giver && !put(at(taker).wait, id)) {
         taker = previous_[static_cast<size_t>(taker)];
       }
       if (taker <= giver) return full(i, "waits");
@@ -84,9 +89,7 @@ class Tokens {
   }
 
   // Weights may be there before the products are done that came before them.
-  bool loads_weights(int64_t i) {
-    return std::holds_alternative<npu::MxLdw>(at(i).instruction.body);
-  }
+  bool loads_weights(int32_t i) { return std::holds_alternative<npu::MxLdw>(at(i).body); }
 
   absl::StatusOr<uint8_t> semaphore(int producer, int engine) {
     uint8_t& id = ids_[producer][engine];
@@ -98,13 +101,14 @@ class Tokens {
     return id;
   }
 
-  absl::Status full(int64_t number, const char* what) {
-    return absl::InvalidArgumentError(concat("instruction ", number, " (",
-                                             at(number).instruction.op().name,
-                                             ") has more than two ", what));
+  absl::Status full(int32_t number, const char* what) {
+    return absl::InvalidArgumentError(
+        concat("instruction ", number, " (", at(number).op().name, ") has more than two ", what));
   }
 
-  std::vector<Operation>& operations_;
+  const Operations& operations_;
+  const std::vector<int32_t>& order_;
+  npu::Program& program_;
   Hazards hazards_;
   const int64_t semaphores_;
   int used_ = 0;
@@ -112,18 +116,19 @@ class Tokens {
   // What was certain to be done when an operation began; what is when an engine's next one does.
   std::vector<Latest> clocks_;
   std::array<Latest, kEngines> known_;
-  std::vector<int64_t> previous_;  // of the same engine
-  std::array<int64_t, kEngines> last_;
+  std::vector<int32_t> previous_;  // of the same engine
+  std::array<int32_t, kEngines> last_;
 };
 
 }  // namespace
 
-absl::StatusOr<npu::Program> add_tokens(std::vector<Operation> operations,
+absl::StatusOr<npu::Program> add_tokens(const Operations& operations,
+                                        const std::vector<int32_t>& order,
                                         const npu::Config& config) {
-  RETURN_IF_ERROR(Tokens(operations, config).run());
   npu::Program program;
-  program.reserve(operations.size() + 1);
-  for (Operation& operation : operations) program.push_back(std::move(operation.instruction));
+  program.reserve(order.size() + 1);
+  for (const int32_t i : order) program.push_back(operations.instruction(i));
+  RETURN_IF_ERROR(Tokens(operations, order, config, program).run());
   program.push_back({npu::Halt()});
   RETURN_IF_ERROR(npu::check_program(config, program));
   return program;
@@ -134,8 +139,8 @@ absl::StatusOr<npu::Program> add_tokens(std::vector<Operation> operations,
 absl::StatusOr<npu::Program> encode_npu(const Kernel& kernel, const npu::Config& config,
                                         int64_t most) {
   using namespace npu_build;
-  ASSIGN_OR_RETURN(std::vector<Operation> operations, unroll(kernel, config, most));
-  return add_tokens(fill_early(std::move(operations)), config);
+  ASSIGN_OR_RETURN(const Operations operations, unroll(kernel, config, most));
+  return add_tokens(operations, fill_early(operations), config);
 }
 
 }  // namespace lw

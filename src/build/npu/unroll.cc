@@ -24,7 +24,7 @@ namespace npu_build {
 Unroller::Unroller(const Kernel& kernel, const npu::Config& config, int64_t most)
     : kernel_(kernel),
       config_(config),
-      most_(static_cast<size_t>(most)),
+      most_(most),
       layout_(npu_layout(kernel)),
       variables_(static_cast<size_t>(kernel.variables)),
       versions_(kernel.buffers.size()) {
@@ -35,7 +35,7 @@ Unroller::Unroller(const Kernel& kernel, const npu::Config& config, int64_t most
   for (size_t b = 0; b < shared_.size(); ++b) shared_[b] = read[b] && written[b];
 }
 
-absl::StatusOr<std::vector<Operation>> Unroller::run() {
+absl::StatusOr<Operations> Unroller::run() {
   RETURN_IF_ERROR(list(kernel_.body));
   return std::move(operations_);
 }
@@ -120,8 +120,7 @@ absl::Status Unroller::block(const Block& block) {
   return no_instruction("an operation of a later version");
 }
 
-absl::StatusOr<std::vector<Operation>> unroll(const Kernel& kernel, const npu::Config& config,
-                                              int64_t most) {
+absl::StatusOr<Operations> unroll(const Kernel& kernel, const npu::Config& config, int64_t most) {
   return Unroller(kernel, config, most).run();
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "schedules/targets/npu/machine.h"
 #include "src/base/message.h"
 #include "src/build/npu/operations.h"
@@ -29,7 +30,7 @@ class Unroller {
  public:
   Unroller(const Kernel& kernel, const npu::Config& config, int64_t most);
 
-  absl::StatusOr<std::vector<Operation>> run();
+  absl::StatusOr<Operations> run();
 
  private:
   // The walk.
@@ -64,20 +65,20 @@ class Unroller {
     operation.touches.push_back({place, write, begin, begin + length});
   }
 
-  // All positions of the box, in `view`, whose strides are `of` the dimensions.
-  void touch_all(Operation& operation, const View& view, const std::vector<Dim>& dims,
-                 int64_t Dim::*of, bool write) {
+  // From the first byte (word) to the last of all positions of the box, in `view`, whose strides are
+  // `of` the dimensions.
+  int64_t length_of(const View& view, const std::vector<Dim>& dims, int64_t Dim::*of) const {
     int64_t length = unit(view);
     for (const Dim& dim : dims) length += (dim.extent - 1) * dim.*of * unit(view);
-    touch(operation, view, address(view), length, write);
+    return length;
   }
 
-  absl::Status emit(Operation operation) {
-    if (operations_.size() >= most_) {
+  absl::Status emit(const Operation& operation) {
+    if (operations_.count() >= most_) {
       return absl::InvalidArgumentError(
           concat("the program has more than ", most_, " instructions of the NPU"));
     }
-    operations_.push_back(std::move(operation));
+    operations_.add(operation);
     return absl::OkStatus();
   }
 
@@ -109,12 +110,22 @@ class Unroller {
   struct Roles {
     Dim m = {1, 0, 0, 0}, m2 = {1, 0, 0, 0}, n = {1, 0, 0, 0}, k = {1, 0, 0, 0};
   };
+  // What a product is wherever it lies: a block in a loop is many instructions.
+  struct Product {
+    npu::Dtype dtype = npu::Dtype::kI8;
+    npu::MxLdw weights;             // of a stationary one, without address
+    npu::MxMm stationary;           // without addresses
+    npu::MxMmos streamed;
+    int64_t dst = 0, a = 0, b = 0;  // from the first byte (word) to the last
+  };
   absl::StatusOr<Roles> roles_of(const Block& block) const;
   absl::Status product(const Block& block);
+  absl::StatusOr<Product> prepare(const Block& block) const;
   absl::Status check_fields(const Block& block, const Roles& roles) const;
-  void touch_product(Operation& operation, const Block& block);
-  absl::Status stationary(const Block& block, const Roles& roles, npu::Dtype dtype);
-  absl::Status streamed(const Block& block, const Roles& roles, npu::Dtype dtype);
+  absl::Status prepare_stationary(const Roles& roles, int64_t size, Product& product) const;
+  absl::Status prepare_streamed(const Roles& roles, int64_t size, Product& product) const;
+  absl::Status stationary(const Block& block, const Product& product);
+  absl::Status streamed(const Block& block, const Product& product);
 
   // The weights in the array.
   struct Loaded {
@@ -131,13 +142,14 @@ class Unroller {
 
   const Kernel& kernel_;
   const npu::Config& config_;
-  const size_t most_;
+  const int64_t most_;
   const NpuLayout layout_;
   std::vector<int64_t> variables_;
   std::vector<int64_t> versions_;  // of buffers: writes so far
   std::vector<bool> shared_;       // buffers that are both written and read
   Loaded loaded_;
-  std::vector<Operation> operations_;
+  absl::flat_hash_map<const Block*, Product> products_;
+  Operations operations_;
 };
 
 }  // namespace lw::npu_build
