@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "src/base/check.h"
 #include "src/base/message.h"
@@ -13,14 +14,11 @@ using npu::kEngines;
 using npu::kNoToken;
 
 // Each semaphore once.
-bool put(std::array<uint8_t, 2>& tokens, uint8_t id) {
-  if (tokens[0] == id || tokens[1] == id) return false;
-  for (uint8_t& token : tokens) {
-    if (token != kNoToken) continue;
-    token = id;
-    return true;
-  }
-  return false;
+bool has_place(const std::array<uint8_t, 2>& tokens, uint8_t id) {
+  return tokens[0] != id && tokens[1] != id && (tokens[0] == kNoToken || tokens[1] == kNoToken);
+}
+void put(std::array<uint8_t, 2>& tokens, uint8_t id) {
+  tokens[tokens[0] == kNoToken ? 0 : 1] = id;
 }
 
 class Tokens {
@@ -33,7 +31,10 @@ class Tokens {
         semaphores_(config.queues.semaphores),
         clocks_(program.size()),
         previous_(program.size(), -1) {
-    for (auto& row : ids_) row.fill(kNoToken);
+    for (auto* ids : {&ids_, &chain_ids_}) {
+      for (auto& row : *ids) row.fill(kNoToken);
+    }
+    for (auto& row : last_chained_) row.fill({-1, -1});
     last_.fill(-1);
     known_.fill(kNothing);
   }
@@ -46,6 +47,7 @@ class Tokens {
       const std::span<const Touch> touches = operations_.touches(order_[static_cast<size_t>(i)]);
       Latest needed = hazards_.before(touches, engine, known_[engine]);
       // The latest first: who waited for it may know of the others.
+      givers_.clear();
       for (;;) {
         const auto latest = std::max_element(needed.begin(), needed.end());
         if (*latest < 0) break;
@@ -71,28 +73,61 @@ class Tokens {
       const bool after = giver == number || (of == producer && !loads_weights(giver)) ||
                          clocks_[static_cast<size_t>(giver)][producer] >= number;
       if (!after || of == engine || loads_weights(giver)) continue;
-      ASSIGN_OR_RETURN(const uint8_t id, semaphore(of, engine));
-      if (!put(at(giver).signal, id)) continue;
+      ASSIGN_OR_RETURN(const uint8_t id, semaphore(of, engine, ids_));
+      if (!has_place(at(giver).signal, id)) continue;
       // A token may be taken earlier in the engine's order, if its giver is dispatched before.
       int32_t taker = i;
-      while (taker > giver && !put(at(taker).wait, id)) {
+      while (taker > giver && !has_place(at(taker).wait, id)) {
         taker = previous_[static_cast<size_t>(taker)];
       }
-      if (taker <= giver) return full(i, "waits");
-      Latest& known = known_[engine];
-      const Latest& told = clocks_[static_cast<size_t>(giver)];
-      for (int e = 0; e < kEngines; ++e) known[e] = std::max(known[e], told[e]);
-      known[of] = std::max(known[of], giver);
+      if (taker <= giver) return chain(i, engine, number, producer);
+      put(at(giver).signal, id);
+      put(at(taker).wait, id);
+      learn(known_[engine], giver);
+      givers_.push_back(giver);
       return absl::OkStatus();
     }
     return full(number, "signals");
   }
 
+  // What operation `i` cannot wait for itself, one waits for that it waits for. Such tokens have
+  // semaphores of their own, each given and taken behind the ones before.
+  absl::Status chain(int32_t i, int engine, int32_t number, int producer) {
+    for (const int32_t link : givers_) {
+      const int of = engine_of(link);
+      if (of == producer || loads_weights(link)) continue;
+      ASSIGN_OR_RETURN(const uint8_t id, semaphore(producer, of, chain_ids_));
+      auto& [last_giver, last_link] = last_chained_[producer][of];
+      if (link <= last_link || !has_place(at(link).wait, id)) continue;
+      for (int32_t giver = std::max(number, last_giver + 1); giver < link; ++giver) {
+        if (engine_of(giver) != producer || loads_weights(giver)) continue;
+        if (!has_place(at(giver).signal, id)) continue;
+        put(at(giver).signal, id);
+        put(at(link).wait, id);
+        last_giver = giver, last_link = link;
+        learn(clocks_[static_cast<size_t>(link)], giver);
+        learn(known_[engine], giver);
+        return absl::OkStatus();
+      }
+    }
+    return full(i, "waits");
+  }
+
+  // Who knows that the giver is done knows what that knew.
+  void learn(Latest& known, int32_t giver) {
+    const Latest& told = clocks_[static_cast<size_t>(giver)];
+    for (int e = 0; e < kEngines; ++e) known[e] = std::max(known[e], told[e]);
+    int32_t& done = known[engine_of(giver)];
+    done = std::max(done, giver);
+  }
+
   // Weights may be there before the products are done that came before them.
   bool loads_weights(int32_t i) { return std::holds_alternative<npu::MxLdw>(at(i).body); }
 
-  absl::StatusOr<uint8_t> semaphore(int producer, int engine) {
-    uint8_t& id = ids_[producer][engine];
+  using Ids = std::array<std::array<uint8_t, kEngines>, kEngines>;  // by who signals, who waits
+
+  absl::StatusOr<uint8_t> semaphore(int producer, int engine, Ids& ids) {
+    uint8_t& id = ids[producer][engine];
     if (id == kNoToken) id = static_cast<uint8_t>(used_++);
     if (id >= semaphores_) {
       return absl::InvalidArgumentError(concat("the program takes ", used_, " semaphores of the ",
@@ -112,7 +147,10 @@ class Tokens {
   Hazards hazards_;
   const int64_t semaphores_;
   int used_ = 0;
-  std::array<std::array<uint8_t, kEngines>, kEngines> ids_;  // by who signals, who waits
+  Ids ids_, chain_ids_;
+  // The last of chain's tokens: who gave it, who takes it.
+  std::array<std::array<std::pair<int32_t, int32_t>, kEngines>, kEngines> last_chained_;
+  std::vector<int32_t> givers_;  // for whom the operation at hand waits itself
   // What was certain to be done when an operation began; what is when an engine's next one does.
   std::vector<Latest> clocks_;
   std::array<Latest, kEngines> known_;
