@@ -165,8 +165,8 @@ std::optional<NpuProduct> product_of(const Nest& nest, int stage) {
     product.dst_steps.emplace_back(axes);
     product.dst_steps.back()[d] = 1;
   }
-  // The last axis of the result along which one operand stands still: its columns. Where rows do not
-  // lie so, perhaps they do the other way about.
+  // The last axis of the result along which one operand stands still: its columns. Where rows do
+  // not lie so, perhaps they do the other way about.
   for (size_t d = rank; d-- > 0;) {
     const bool by_a = moves(product.a_steps, d), by_b = moves(product.b_steps, d);
     if (s.axes[d].extent == 1 || by_a == by_b) continue;

@@ -113,8 +113,8 @@ bool has_bf16(const Target& target) {
 
 const char* const kTargets[] = {"npu_edge16", "npu_mid32", "npu_big128"};
 
-// One draw of the space: feasible or not, and if so what it gives for the inputs in `data`, which has
-// room for the result behind them.
+// One draw of the space: whether it is feasible, and if so what it gives for the inputs in `data`,
+// which has room for the result behind them.
 bool draw(const std::string& target, const std::string& text, Rng& rng, std::vector<Bytes>& data) {
   SCOPED_TRACE(target + "\n" + text);
   const Nest start = start_nest(target, text);

@@ -4,9 +4,10 @@
 //               k.0.0: 2               k.0.0: 2              A.tile and B.tile at k.0.0, x2
 //                 ...                    ...
 // A product on an NPU whose tiles block_tile has cut: the loops over tiles, three or four, take the
-// order of permutation number `order` of the names as listed (as in reorder); both operands are copied into
-// SPM where the innermost loop that moves them begins, and results stand in ACC while no loop
-// outside adds to them. The numbers: the order, the slots of a, b and the results, the instruction.
+// order of permutation number `order` of the names as listed (as in reorder); both operands are
+// copied into SPM where the innermost loop that moves them begins, and results stand in ACC while no
+// loop outside adds to them. The numbers: the order, the slots of a, b and the results, the
+// instruction.
 //
 // The domain holds what the memories have room for: copies and results of several slots overlap
 // with what the array computes.

@@ -197,7 +197,7 @@ class ProductLowering {
     add(std::move(copy), out);
   }
 
-  // Clips of the dimensions of which the box may leave the tensor, for the copy to pad what its
+  // Clips of the dimensions of which the box may leave the tensor. The copy pads what its
   // instruction can: at most kMostPadding rows at either end of the two dimensions outside the runs,
   // where some of the box is always there.
   void add_clips(bool b, const Ranges& ranges, const std::vector<Affine>& begin, Block& copy) {
