@@ -46,6 +46,7 @@ enum {
 typedef struct loopwright_npu loopwright_npu;
 typedef struct loopwright_npu_program loopwright_npu_program;
 typedef struct loopwright_npu_report loopwright_npu_report;
+typedef struct loopwright_npu_module loopwright_npu_module;
 
 /* The shipped configurations' names, a line each. */
 const char* loopwright_npu_configurations(void);
@@ -88,6 +89,28 @@ int32_t loopwright_npu_execute(const loopwright_npu* npu, const loopwright_npu_p
                                const loopwright_npu_buffer* dram, size_t count, int32_t races,
                                loopwright_npu_report** report, char* error, size_t error_size);
 void loopwright_npu_report_free(loopwright_npu_report* report);
+
+/* A module: a program together with its machine and with where its arguments lie in DRAM, as
+ * `loopwright export` writes it (NAME.npu, and in NAME.c as an array). What does not suit its machine
+ * is refused. */
+int32_t loopwright_npu_module_open(const void* bytes, size_t size, loopwright_npu_module** module,
+                                   char* error, size_t error_size);
+void loopwright_npu_module_close(loopwright_npu_module* module);
+/* Its parts, for the functions above; they live as long as it does and are not to be closed. */
+const loopwright_npu* loopwright_npu_module_machine(const loopwright_npu_module* module);
+const loopwright_npu_program* loopwright_npu_module_program(const loopwright_npu_module* module);
+/* Its arguments, from 0: as many, of so many bytes, and whether the program writes them. Of one that
+ * it does not have, 0. */
+size_t loopwright_npu_module_arguments(const loopwright_npu_module* module);
+uint64_t loopwright_npu_module_argument_bytes(const loopwright_npu_module* module, size_t argument);
+int32_t loopwright_npu_module_argument_written(const loopwright_npu_module* module,
+                                               size_t argument);
+
+/* loopwright_npu_execute() on the arguments: a pointer for each, in order, `count` of them, to memory
+ * that does not overlap. Its workspace is its own and begins with zeros. `report` may be null. */
+int32_t loopwright_npu_module_run(const loopwright_npu_module* module, void* const* arguments,
+                                  size_t count, int32_t races, loopwright_npu_report** report,
+                                  char* error, size_t error_size);
 
 int64_t loopwright_npu_report_cycles(const loopwright_npu_report* report);
 double loopwright_npu_report_ns(const loopwright_npu_report* report); /* by the machine's clock */

@@ -98,6 +98,8 @@ class Parts {
 
 }  // namespace
 
+bool is_module(std::string_view bytes) { return bytes.starts_with(kMagic.substr(0, 6)); }
+
 absl::StatusOr<std::string> make_module(const Module& module) {
   const std::string config = print_config(module.config);
   RETURN_IF_ERROR(parse_part(config).status());
@@ -123,7 +125,7 @@ absl::StatusOr<std::string> make_module(const Module& module) {
 absl::StatusOr<Module> read_module(std::string_view bytes) {
   Parts parts(bytes);
   const std::string_view magic = parts.text("its name", kMagic.size());
-  if (magic.substr(0, 6) != kMagic.substr(0, 6)) {
+  if (!is_module(magic)) {
     return absl::InvalidArgumentError("no module of a program for the NPU");
   }
   if (magic != kMagic) {

@@ -39,6 +39,7 @@ struct Module {
   Program program;
 };
 
+bool is_module(std::string_view bytes);    // begins like one
 // kInvalidArgument: ranges that overlap or lie beyond `dram_bytes`, what parse_config() or encode()
 // refuses.
 absl::StatusOr<std::string> make_module(const Module& module);

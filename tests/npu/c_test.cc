@@ -7,6 +7,7 @@
 #include "loopwright/npu.h"
 #include "src/npu/isa/encode.h"
 #include "src/npu/isa/text.h"
+#include "src/npu/module.h"
 #include "src/npu/timing/report.h"
 #include "tests/npu/configs.h"
 
@@ -150,6 +151,83 @@ TEST_F(CInterface, TellsWhatIsWrongWithARun) {
   EXPECT_EQ(execute({{UINT64_MAX - 1, bytes_, 128, 1}}), LOOPWRIGHT_NPU_BAD_REQUEST);
   EXPECT_THAT(error_, HasSubstr("ends beyond 2^40"));
   EXPECT_EQ(report_, nullptr);
+}
+
+// The copy as a module: argument 0 is what it writes, and it has a workspace that it leaves alone.
+std::string copy_module() {
+  Module module;
+  module.config = config_of("mid32");
+  module.dram_bytes = uint64_t{1} << 40;
+  module.workspace = {256, 16};
+  module.arguments = {{{64, 64}, true}, {{0, 64}, false}};
+  module.program = *parse_program(kCopy, "");
+  return *make_module(module);
+}
+
+int32_t open_module(const std::string& bytes, loopwright_npu_module** module, char (&error)[400]) {
+  return loopwright_npu_module_open(bytes.data(), bytes.size(), module, error, sizeof error);
+}
+
+TEST_F(CInterface, RunsAModuleOnItsArguments) {
+  loopwright_npu_module* module = nullptr;
+  ASSERT_EQ(open_module(copy_module(), &module, error_), LOOPWRIGHT_NPU_OK) << error_;
+  EXPECT_STREQ(loopwright_npu_configuration(loopwright_npu_module_machine(module)),
+               loopwright_npu_configuration(npu_));
+  EXPECT_EQ(loopwright_npu_program_text(loopwright_npu_module_program(module)),
+            print_program(*parse_program(kCopy, "")));
+  ASSERT_EQ(loopwright_npu_module_arguments(module), 2u);
+  EXPECT_EQ(loopwright_npu_module_argument_bytes(module, 1), 64u);
+  EXPECT_EQ(loopwright_npu_module_argument_bytes(module, 2), 0u);
+  EXPECT_EQ(loopwright_npu_module_argument_written(module, 0), 1);
+  EXPECT_EQ(loopwright_npu_module_argument_written(module, 1), 0);
+
+  void* const arguments[] = {bytes_ + 64, bytes_};
+  ASSERT_EQ(loopwright_npu_module_run(module, arguments, 2, 1, &report_, error_, sizeof error_),
+            LOOPWRIGHT_NPU_OK) << error_;
+  EXPECT_EQ(std::memcmp(bytes_, bytes_ + 64, 64), 0);
+  EXPECT_GT(loopwright_npu_report_cycles(report_), 0);
+  bytes_[64] = 9;
+  EXPECT_EQ(loopwright_npu_module_run(module, arguments, 2, 0, nullptr, nullptr, 0),
+            LOOPWRIGHT_NPU_OK);
+  EXPECT_EQ(bytes_[64], 1);
+  loopwright_npu_module_close(module);
+}
+
+TEST_F(CInterface, TellsWhatIsWrongWithAModule) {
+  loopwright_npu_module* module = nullptr;
+  const std::string whole = copy_module();
+  EXPECT_EQ(open_module(whole.substr(0, whole.size() - 1), &module, error_),
+            LOOPWRIGHT_NPU_BAD_REQUEST);
+  EXPECT_EQ(module, nullptr);
+  EXPECT_STREQ(error_, "NPU module: cut short in its program");
+  EXPECT_EQ(open_module("module", &module, error_), LOOPWRIGHT_NPU_BAD_REQUEST);
+  EXPECT_EQ(loopwright_npu_module_open(nullptr, 0, &module, error_, sizeof error_),
+            LOOPWRIGHT_NPU_BAD_REQUEST);
+  EXPECT_STREQ(error_, "bytes is null");
+
+  ASSERT_EQ(open_module(whole, &module, error_), LOOPWRIGHT_NPU_OK) << error_;
+  void* arguments[] = {bytes_ + 64, nullptr};
+  const auto run = [&](size_t count) {
+    return loopwright_npu_module_run(module, arguments, count, 1, nullptr, error_, sizeof error_);
+  };
+  EXPECT_EQ(run(1), LOOPWRIGHT_NPU_BAD_REQUEST);
+  EXPECT_STREQ(error_, "the module has 2 arguments, not 1");
+  EXPECT_EQ(run(2), LOOPWRIGHT_NPU_BAD_REQUEST);
+  EXPECT_STREQ(error_, "argument 1 is null");
+  loopwright_npu_module_close(module);
+
+  Module racing = *read_module(whole);
+  racing.program = *parse_program("ld n0=64\nst dram=64 n0=64\n", "");
+  ASSERT_EQ(open_module(*make_module(racing), &module, error_), LOOPWRIGHT_NPU_OK) << error_;
+  arguments[1] = bytes_;
+  EXPECT_EQ(run(2), LOOPWRIGHT_NPU_RACE);
+  EXPECT_THAT(error_, HasSubstr("race: instruction 1"));
+  loopwright_npu_module_close(module);
+
+  racing.program = *parse_program("mx.ldw k=32 n=32 wstr=32\n", "");
+  racing.config = config_of("edge16");
+  EXPECT_EQ(open_module(*make_module(racing), &module, error_), LOOPWRIGHT_NPU_BAD_REQUEST);
+  EXPECT_THAT(error_, HasSubstr("k = 32: 1 to 16"));
 }
 
 TEST_F(CInterface, TakesNoNullAndCutsItsMessages) {

@@ -6,6 +6,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "src/npu/isa/text.h"
+#include "src/npu/module.h"
+#include "tests/npu/configs.h"
 #include "tests/support/files.h"
 
 namespace lw::npu {
@@ -64,6 +67,23 @@ TEST_F(NpuSim, AssemblesAndDisassembles) {
   EXPECT_EQ(run("assemble ok.s -o ok.npu").code, 0);
   EXPECT_EQ(run("disassemble ok.npu").out, slurp(folder_ + "/ok.s"));
   EXPECT_EQ(run("run ok.npu --json").out, run("run ok.s --json").out);
+}
+
+// The machine is the module's own, unless another is named.
+TEST_F(NpuSim, TakesModules) {
+  Module module;
+  module.config = config_of("edge16");
+  module.program = *parse_program("ld n0=64 signal=0\nst dram=0x40 n0=64 wait=0\nhalt\n", "");
+  put("copy.npu", *make_module(module));
+  put("copy.s", print_program(module.program));
+  EXPECT_EQ(run("disassemble copy.npu").out, slurp(folder_ + "/copy.s"));
+  EXPECT_EQ(run("run copy.npu --json").out, run("run copy.s --config edge16 --json").out);
+  EXPECT_EQ(run("run copy.npu --config mid32 --json").out, run("run copy.s --json").out);
+  EXPECT_NE(run("run copy.npu").out, run("run copy.s").out);
+  put("cut.npu", make_module(module)->substr(0, 100));
+  const Ran cut = run("run cut.npu");
+  EXPECT_EQ(cut.code, 1);
+  EXPECT_THAT(cut.err, HasSubstr("cut.npu: NPU module: cut short in its "));
 }
 
 TEST_F(NpuSim, HasItsConfigurationsWithIt) {

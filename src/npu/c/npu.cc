@@ -1,58 +1,17 @@
-// Handles around the values of the other rooms; texts are made when they are first asked for.
-#include "loopwright/npu.h"
+// The handles' functions, but for those of modules (module.cc).
+#include "src/npu/c/handles.h"
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
-#include <mutex>
 
 #include "src/base/message.h"
-#include "src/npu/function/function.h"
 #include "src/npu/isa/check.h"
 #include "src/npu/isa/encode.h"
 #include "src/npu/isa/text.h"
 #include "src/npu/timing/report.h"
 
+namespace lw::npu {
 namespace {
-
-class Text {
- public:
-  template <class Make>
-  const std::string& get(Make&& make) const {
-    std::call_once(once_, [&] { text_ = make(); });
-    return text_;
-  }
-
- private:
-  mutable std::once_flag once_;
-  mutable std::string text_;
-};
-
-}  // namespace
-
-struct loopwright_npu {
-  std::shared_ptr<const lw::npu::Config> config;
-  Text json;
-};
-
-struct loopwright_npu_program {
-  std::shared_ptr<const lw::npu::Program> program;
-  Text text, image;
-};
-
-struct loopwright_npu_report {
-  std::shared_ptr<const lw::npu::Config> config;
-  std::shared_ptr<const lw::npu::Program> program;
-  std::vector<lw::npu::Span> spans;
-  lw::npu::Timing timing;
-  lw::npu::FunctionReport function;
-  std::string errors;
-  Text json, text, timeline;
-};
-
-namespace {
-
-using namespace lw::npu;  // NOLINT: all that follows is of it
 
 int32_t code_of(const absl::Status& status) {
   switch (status.code()) {
@@ -74,26 +33,6 @@ int32_t code_of(FunctionStatus status) {
   }
   return LOOPWRIGHT_NPU_BUG;
 }
-
-// Where messages go.
-struct Reply {
-  char* error;
-  size_t size;
-
-  int32_t say(int32_t code, std::string_view text) const {
-    if (error == nullptr || size == 0) return code;
-    const size_t length = std::min(text.size(), size - 1);
-    std::memcpy(error, text.data(), length);
-    error[length] = 0;
-    return code;
-  }
-  int32_t say(const absl::Status& status) const {
-    return say(code_of(status), std::string(status.message()));
-  }
-  int32_t lacks(const char* what) const {
-    return say(LOOPWRIGHT_NPU_BAD_REQUEST, lw::concat(what, " is null"));
-  }
-};
 
 absl::StatusOr<Config> read_config(const std::string& words) {
   const size_t first = words.find_first_not_of(" \t\r\n");
@@ -125,7 +64,7 @@ int32_t finish(std::unique_ptr<loopwright_npu_report> report, int32_t code, std:
                loopwright_npu_report** to, const Reply& reply) {
   report->errors = std::move(errors);
   if (code != LOOPWRIGHT_NPU_OK) reply.say(code, report->errors);
-  *to = report.release();
+  if (to != nullptr) *to = report.release();
   return code;
 }
 
@@ -139,6 +78,44 @@ std::string lines(const std::vector<std::string>& errors) {
 }
 
 }  // namespace
+
+int32_t Reply::say(int32_t code, std::string_view text) const {
+  if (error == nullptr || size == 0) return code;
+  const size_t length = std::min(text.size(), size - 1);
+  std::memcpy(error, text.data(), length);
+  error[length] = 0;
+  return code;
+}
+
+int32_t Reply::say(const absl::Status& status) const {
+  return say(code_of(status), std::string(status.message()));
+}
+
+int32_t Reply::lacks(const char* what) const {
+  return say(LOOPWRIGHT_NPU_BAD_REQUEST, concat(what, " is null"));
+}
+
+int32_t execute_on(const loopwright_npu& npu, const loopwright_npu_program& program,
+                   std::vector<Buffer> dram, bool races, loopwright_npu_report** report,
+                   const Reply& reply) {
+  absl::StatusOr<Memory> memory = make_memory(*npu.config, std::move(dram));
+  if (!memory.ok()) return reply.say(memory.status());
+  absl::StatusOr<std::unique_ptr<loopwright_npu_report>> made = timed(npu, program);
+  if (!made.ok()) return reply.say(made.status());
+  loopwright_npu_report& one = **made;
+  FunctionOptions options;
+  options.races = races;
+  absl::StatusOr<FunctionReport> function =
+      execute(*one.config, *one.program, one.timing, one.spans, &*memory, options);
+  if (!function.ok()) return reply.say(function.status());
+  one.function = *std::move(function);
+  return finish(*std::move(made), code_of(one.function.status), lines(one.function.errors), report,
+                reply);
+}
+
+}  // namespace lw::npu
+
+using namespace lw::npu;  // NOLINT: all that follows is of it
 
 const char* loopwright_npu_configurations(void) {
   static const std::string names = lines(config_names());
@@ -230,19 +207,7 @@ int32_t loopwright_npu_execute(const loopwright_npu* npu, const loopwright_npu_p
     buffers.push_back({dram[i].address, {static_cast<uint8_t*>(dram[i].bytes), dram[i].size},
                        dram[i].writable != 0});
   }
-  absl::StatusOr<Memory> memory = make_memory(*npu->config, std::move(buffers));
-  if (!memory.ok()) return reply.say(memory.status());
-  absl::StatusOr<std::unique_ptr<loopwright_npu_report>> made = timed(*npu, *program);
-  if (!made.ok()) return reply.say(made.status());
-  loopwright_npu_report& one = **made;
-  FunctionOptions options;
-  options.races = races != 0;
-  absl::StatusOr<FunctionReport> function =
-      execute(*one.config, *one.program, one.timing, one.spans, &*memory, options);
-  if (!function.ok()) return reply.say(function.status());
-  one.function = *std::move(function);
-  return finish(*std::move(made), code_of(one.function.status), lines(one.function.errors), report,
-                reply);
+  return execute_on(*npu, *program, std::move(buffers), races != 0, report, reply);
 }
 
 void loopwright_npu_report_free(loopwright_npu_report* report) { delete report; }

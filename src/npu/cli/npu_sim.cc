@@ -17,6 +17,7 @@
 #include "src/npu/isa/check.h"
 #include "src/npu/isa/encode.h"
 #include "src/npu/isa/text.h"
+#include "src/npu/module.h"
 #include "src/npu/timing/report.h"
 
 namespace lw::npu {
@@ -33,15 +34,39 @@ absl::StatusOr<Config> find_machine(const Words& words, const char* usual = "mid
   return find_config(words.config.empty() ? usual : words.config);
 }
 
-// A program as text or as an image, whichever the file is.
-absl::StatusOr<Program> read_program(const std::string& path, const Config* config) {
+template <class Value>
+absl::StatusOr<Value> in_file(const std::string& path, absl::StatusOr<Value> value) {
+  if (value.ok()) return value;
+  return absl::InvalidArgumentError(concat(path, ": ", std::string(value.status().message())));
+}
+
+// A program and the machine that it is for: a module's own, unless another is named.
+struct Given {
+  Config config;
+  Program program;
+};
+
+// As text, as an image or as a module, whichever the file is. Text that is `checked` is what the
+// machine takes.
+absl::StatusOr<Given> read_program(const Words& words, bool checked = true) {
+  const std::string& path = words.program;
   ASSIGN_OR_RETURN(const std::string bytes, read_file(path));
-  if (!is_image(bytes)) return parse_program(bytes, path, config);
-  absl::StatusOr<Program> program = read_image(bytes);
-  if (!program.ok()) {
-    return absl::InvalidArgumentError(concat(path, ": ", std::string(program.status().message())));
+  Given given;
+  if (is_module(bytes)) {
+    ASSIGN_OR_RETURN(Module module, in_file(path, read_module(bytes)));
+    given.config = std::move(module.config);
+    given.program = std::move(module.program);
+    if (!words.config.empty()) {
+      ASSIGN_OR_RETURN(given.config, find_machine(words));
+    }
+    return given;
   }
-  return program;
+  ASSIGN_OR_RETURN(given.config, find_machine(words));
+  ASSIGN_OR_RETURN(given.program,
+                   is_image(bytes)
+                       ? in_file(path, read_image(bytes))
+                       : parse_program(bytes, path, checked ? &given.config : nullptr));
+  return given;
 }
 
 absl::Status write(const std::string& path, const std::string& bytes) {
@@ -78,8 +103,8 @@ absl::StatusOr<int> check(const Config& config, const Program& program, const Ti
 }
 
 absl::StatusOr<int> run(const Words& words) {
-  ASSIGN_OR_RETURN(const Config config, find_machine(words));
-  ASSIGN_OR_RETURN(const Program program, read_program(words.program, &config));
+  ASSIGN_OR_RETURN(const Given given, read_program(words));
+  const auto& [config, program] = given;
   std::vector<Span> spans;
   TimingOptions options;
   if (!words.timeline.empty() || words.check) options.timeline = &spans;
@@ -94,16 +119,15 @@ absl::StatusOr<int> run(const Words& words) {
 }
 
 absl::StatusOr<int> assemble(const Words& words) {
-  ASSIGN_OR_RETURN(const Config config, find_machine(words));
-  ASSIGN_OR_RETURN(const Program program, read_program(words.program, &config));
-  ASSIGN_OR_RETURN(const std::string image, make_image(program));
+  ASSIGN_OR_RETURN(const Given given, read_program(words));
+  ASSIGN_OR_RETURN(const std::string image, make_image(given.program));
   RETURN_IF_ERROR(write(words.output, image));
   return kFine;
 }
 
 absl::StatusOr<int> disassemble(const Words& words) {
-  ASSIGN_OR_RETURN(const Program program, read_program(words.program, nullptr));
-  RETURN_IF_ERROR(write(words.output, print_program(program)));
+  ASSIGN_OR_RETURN(const Given given, read_program(words, /*checked=*/false));
+  RETURN_IF_ERROR(write(words.output, print_program(given.program)));
   return kFine;
 }
 
@@ -177,9 +201,9 @@ int main(int argc, char** argv) {
     return sub;
   };
   CLI::App* sub = command("run", "time a program", run);
-  sub->add_option("PROGRAM", words.program, "text or image")->required();
-  sub->add_option("--config", words.config, "a name of `npu_sim configs`, or a file")
-      ->default_str("mid32");
+  sub->add_option("PROGRAM", words.program, "text, image or module")->required();
+  sub->add_option("--config", words.config,
+                  "a name of `npu_sim configs`, or a file; by default mid32 or the module's own");
   sub->add_flag("--json", words.json, "print JSON");
   sub->add_flag("--check", words.check, "look for races: accesses that no token orders");
   sub->add_option("--timeline", words.timeline, "write Chrome's trace events there");
@@ -188,7 +212,7 @@ int main(int argc, char** argv) {
   sub->add_option("-o,--output", words.output, "where to; standard output otherwise");
   sub->add_option("--config", words.config, "whose limits are checked")->default_str("mid32");
   sub = command("disassemble", "image to text", disassemble);
-  sub->add_option("PROGRAM", words.program, "image or text")->required();
+  sub->add_option("PROGRAM", words.program, "image, module or text")->required();
   sub->add_option("-o,--output", words.output, "where to; standard output otherwise");
   sub = command("compare", "this simulator beside figures that you bring (docs/npu.md)", compare);
   sub->add_option("REFERENCE", words.reference, "tpu: times of products; nvdla: its sheet's cycles")
