@@ -1,7 +1,6 @@
 # The library behind the commands, the service's parts, and the `loopwright` binary.
 
-embed_texts(lw_context_header src/build "context.h" context_header_text)
-library(lw_api FOLDERS src/api SOURCES ${lw_context_header} USES lw_measure lw_search lw_tuner_db)
+library(lw_api FOLDERS src/api USES lw_measure lw_search lw_tuner_db)
 embed_texts(lw_withheld bench/workloads "ansor.json" withheld_suite_texts)
 library(lw_learn FOLDERS src/learn SOURCES ${lw_withheld} USES lw_api ${ZSTD_LIBRARY})
 library(lw_ablation_runs SOURCES bench/ablation.cc USES lw_api)

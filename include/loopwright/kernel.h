@@ -76,7 +76,8 @@ bool is_verified(const Choice& choice);
 absl::StatusOr<Choice> checked(const Task& task, const LookupAnswer& answer,
                                std::vector<std::string>* notes);
 
-// Writes NAME.o, NAME.h and NAME.json into `folder` (made if needed) and returns their paths.
+// Writes NAME.json and what C needs to call the kernel, NAME.o and NAME.h (for a simulated NPU NAME.npu,
+// NAME.c, NAME.h and NAME.s), into `folder` (made if needed) and returns their paths.
 // kUnavailable: what the file system says.
 absl::StatusOr<std::vector<std::string>> export_kernel(const Task& task, const Choice& choice,
                                                        const std::string& folder);

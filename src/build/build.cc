@@ -31,6 +31,12 @@ absl::StatusOr<const Code*> find_code(std::string_view name) {
 
 }  // namespace
 
+absl::StatusOr<std::vector<ExportedFile>> Backend::exported(const Artifact& artifact,
+                                                            const std::string&) const {
+  return absl::UnimplementedError("kernels for '" + artifact.architecture +
+                                  "' are nothing that C can call");
+}
+
 absl::StatusOr<const Backend*> find_backend(std::string_view architecture) {
   absl::StatusOr<const Code*> found = find_code(architecture);
   if (!found.ok()) return found.status();

@@ -23,6 +23,11 @@ struct Artifact {
   int64_t workspace_bytes = 0, private_bytes = 0, packed_bytes = 0;
 };
 
+// Of those that belong to one kernel, alike but for their endings.
+struct ExportedFile {
+  std::string ending, bytes;               // ".h"
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -31,6 +36,10 @@ class Backend {
   // "llvm" | "asm": the text of that stage for `show`; kUnimplemented where there is none.
   virtual absl::StatusOr<std::string> text(const Kernel& kernel, const Target& target,
                                            std::string_view stage) const = 0;
+  // What a C program needs to call an artifact of its own. `about`: the beginning of a comment, which
+  // says what it computes and what its buffers are. kUnimplemented: nothing but we can call it.
+  virtual absl::StatusOr<std::vector<ExportedFile>> exported(const Artifact& artifact,
+                                                             const std::string& about) const;
   // Enters results' keys: "llvm 19.1.7 r3"; changes whenever generated code may change.
   virtual std::string version() const = 0;
 };

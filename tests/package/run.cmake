@@ -3,6 +3,7 @@ cmake_minimum_required(VERSION 3.25)       # a script of its own: policies are a
 
 set(prefix ${BINARY_DIR}/package_test/prefix)
 set(work ${BINARY_DIR}/package_test/build)
+set(winner ${SOURCE_DIR}/tests/package/npu/winner.te)
 file(REMOVE_RECURSE ${BINARY_DIR}/package_test)
 file(MAKE_DIRECTORY ${BINARY_DIR}/package_test)
 foreach(command
@@ -11,9 +12,12 @@ foreach(command
     "${CMAKE_COMMAND};--build;${work}"
     "${work}/consumer"
     "${work}/consumer_in_c"
-    "${CMAKE_COMMAND};-G;Ninja;-S;${SOURCE_DIR}/tests/package/npu;-B;${work}/npu;-DCMAKE_PREFIX_PATH=${prefix}"
+    "${prefix}/bin/loopwright;tune;-q;${winner};--target;npu_mid32;--trials;4"
+    "${prefix}/bin/loopwright;export;--frozen;${winner};--target;npu_mid32;-o;${work}/exported"
+    "${CMAKE_COMMAND};-G;Ninja;-S;${SOURCE_DIR}/tests/package/npu;-B;${work}/npu;-DCMAKE_PREFIX_PATH=${prefix};-DEXPORTED=${work}/exported"
     "${CMAKE_COMMAND};--build;${work}/npu"
-    "${work}/npu/npu_consumer")
+    "${work}/npu/npu_consumer"
+    "${work}/npu/npu_winner;${work}/exported/winner.npu")
   execute_process(COMMAND ${command} WORKING_DIRECTORY ${BINARY_DIR}/package_test RESULT_VARIABLE failed OUTPUT_VARIABLE out ERROR_VARIABLE out)
   if(failed)
     message(FATAL_ERROR "${command}\n${out}")

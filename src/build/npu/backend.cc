@@ -3,6 +3,7 @@
 #include "schedules/targets/npu/npu_target.h"
 #include "src/base/check.h"
 #include "src/build/npu/encode.h"
+#include "src/build/npu/export.h"
 #include "src/npu/function/function.h"
 #include "src/npu/isa/check.h"
 #include "src/npu/isa/text.h"
@@ -51,6 +52,11 @@ class NpuBackend : public Backend {
     }
     ASSIGN_OR_RETURN(const npu::Module module, make_npu_module(kernel, target));
     return npu::print_program(module.program);
+  }
+
+  absl::StatusOr<std::vector<ExportedFile>> exported(const Artifact& artifact,
+                                                     const std::string& about) const override {
+    return export_npu(artifact, about);
   }
 
   std::string version() const override { return "npu r1"; }
