@@ -29,6 +29,11 @@ struct TargetSummary {
   std::vector<Memory> memories;            // nearest first
 };
 
+// "spm.bytes", "262144".
+struct FieldSetting {
+  std::string field, value;
+};
+
 struct TargetFamily {
   const char* name;                        // "cpu"
   std::span<const char* const> architectures;  // its values of the field "family"
@@ -68,6 +73,11 @@ struct TargetFamily {
     // with `source`.
     bool (*describes)(absl::FunctionRef<bool(const char* field)> has_field);
     absl::StatusOr<Target> (*parse)(std::string_view text, std::string_view source);
+    // The machine with other values of some of its fields, by their names in its text.
+    // kInvalidArgument: it has no such field, or what is wrong with the values.
+    absl::StatusOr<Target> (*with)(const Target& target, std::span<const FieldSetting> settings);
+    // What of silicon it takes: figures that grow with it, to compare machines by.
+    std::vector<std::pair<const char*, double>> (*area)(const Target& target);
   };
   const Configurations* configurations;
 };

@@ -15,8 +15,8 @@
 // block_tile(C, y, x, co, ci; 7, 1, 2, 4, 28) has a second loop of rows, as a picture has: all of
 // its points in a tile, the first number, are rows of each instruction, 28 of x for each of 7 of y.
 //
-// The domain holds the tiles of which the memories have room for one: rows of an instruction from
-// the array's, below which it waits for weights, in powers of two.
+// The domain holds the tiles of which the memories have room for one, of aligned instructions: rows
+// of an instruction from the array's, below which it waits for weights, in powers of two.
 #include <algorithm>
 #include <array>
 
@@ -27,6 +27,7 @@
 #include "schedules/targets/npu/npu_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
 
 namespace lw {
 namespace {
@@ -111,6 +112,19 @@ bool fits(const npu::Config& config, const Nest& nest, const Axes& axes, int64_t
          result_layout(config, axes.product, extents).bytes <= config.acc.bytes;
 }
 
+// Whether each instruction of a tile begins where the memories let one begin: rows of what it reads
+// and gives are cut at multiples of its sums and columns.
+bool is_aligned(const npu::Config& config, const Axes& axes,
+                const std::array<int64_t, kNamed>& block,
+                const std::array<int64_t, kNamed>& tile) {
+  const auto cut = [&](int n, int64_t element, int64_t align) {
+    return tile[n] > block[n] && block[n] * element % align != 0;
+  };
+  const int64_t size = size_of(axes.product.a->type);
+  return !cut(kSum, size, config.spm.align) && !cut(kColumn, size, config.spm.align) &&
+         !cut(kColumn, 1, config.acc.align);
+}
+
 absl::Status apply_block_tile(Nest& nest, const Step& step) {
   const int extra = has_outer(step);
   RETURN_IF_ERROR(expect(step, {kNamed + 1 + extra, kNamed + 1 + extra, kNamed + 1 + extra,
@@ -125,6 +139,10 @@ absl::Status apply_block_tile(Nest& nest, const Step& step) {
   const std::array<int64_t, kNamed> block = in_instruction(config, axes, numbers[kNamed]);
   std::array<int64_t, kNamed> tile;
   for (int n = 0; n < kNamed; ++n) tile[n] = block[n] * std::min(numbers[n], axes.extent[n]);
+  if (!is_aligned(config, axes, block, tile)) {
+    return infeasible(concat("instructions of ", block[kColumn], " columns and ", block[kSum],
+                             " sums do not begin at multiples of spm.align and acc.align"));
+  }
   if (!fits(config, nest, axes, outer, tile)) {
     return infeasible(concat("the memories have no room for a tile of ", outer * tile[kRow], " x ",
                              tile[kColumn], " x ", tile[kSum]));
@@ -173,7 +191,7 @@ void add_tiles(const Nest& nest, const Axes& axes, int64_t outer, int64_t m, boo
       for (const int64_t k : counts[kSum]) {
         const std::array<int64_t, kNamed> tile = {i * block[kRow], j * block[kColumn],
                                                   k * block[kSum]};
-        if (!fits(config, nest, axes, outer, tile)) break;
+        if (!is_aligned(config, axes, block, tile) || !fits(config, nest, axes, outer, tile)) break;
         Decision numbers = {i, j, k, m};
         if (axes.outer >= 0) numbers.insert(numbers.begin(), outer);
         domain->push_back(std::move(numbers));

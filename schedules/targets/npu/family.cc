@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "schedules/targets/npu/npu_target.h"
+#include "src/base/hash.h"
 
 namespace lw {
 namespace {
@@ -172,8 +174,70 @@ absl::StatusOr<Target> parse(std::string_view text, std::string_view source) {
   return npu_target(*std::move(config));
 }
 
-constexpr TargetFamily::Configurations kConfigurations = {
-    .builtin = builtin, .find = find, .describes = describes, .parse = parse};
+// Whether the text is a value of the field.
+bool parse_value(const std::string& text, std::string* value) {
+  *value = text;
+  return true;
+}
+bool parse_value(const std::string& text, bool* value) {
+  *value = text == "true";
+  return *value || text == "false";
+}
+bool parse_value(const std::string& text, double* value) { return absl::SimpleAtod(text, value); }
+bool parse_value(const std::string& text, std::vector<npu::Dtype>* value) {
+  return parse_dtypes(text, value);
+}
+template <class T>
+bool parse_value(const std::string& text, T* value) {
+  if constexpr (std::is_enum_v<T>) {
+    return npu::parse_name(text, value);
+  } else {
+    return absl::SimpleAtoi(text, value);
+  }
+}
+
+absl::StatusOr<Target> with(const Target& target, std::span<const FieldSetting> settings) {
+  Config config = npu_config(target);
+  std::string name = config.name;
+  for (const FieldSetting& setting : settings) {
+    bool known = false, taken = false;
+    npu::visit_values(config, [&](const std::string& path, const npu::FieldRule&, auto& value) {
+      if (path != setting.field || path == "name") return;
+      known = true;
+      taken = parse_value(setting.value, &value);
+    });
+    if (!known) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(target.name, " has no field ", setting.field,
+                       " to vary; `loopwright targets ", target.name, " --json` shows all"));
+    }
+    if (!taken) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(setting.field, " cannot be '", setting.value, "'"));
+    }
+    absl::StrAppend(&name, "_", setting.field, "=", setting.value);
+  }
+  constexpr size_t kMostName = 60;
+  if (name.size() > kMostName) {
+    name = absl::StrCat(name.substr(0, kMostName - 17), "_", absl::Hex(hash64(name)));
+  }
+  config.name = name;
+  if (const absl::Status status = npu::check_config(config); !status.ok()) return status;
+  return npu_target(std::move(config));
+}
+
+std::vector<std::pair<const char*, double>> area(const Target& target) {
+  const Config& c = npu_config(target);
+  return {{"MACs", static_cast<double>(c.mx.rows * c.mx.columns)},
+          {"SRAM bytes", static_cast<double>(c.spm.bytes + c.acc.bytes)}};
+}
+
+constexpr TargetFamily::Configurations kConfigurations = {.builtin = builtin,
+                                                          .find = find,
+                                                          .describes = describes,
+                                                          .parse = parse,
+                                                          .with = with,
+                                                          .area = area};
 
 constexpr const char* kArchitectures[] = {"npu"};
 

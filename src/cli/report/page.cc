@@ -283,13 +283,15 @@ std::string escape_html(const std::string& text) {
       text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"'", "&#39;"}, {"\"", "&quot;"}});
 }
 
+std::string html_page(const std::string& body) { return kHead + body + kTail; }
+
 std::string report_page(const Report& report) {
   const std::string legend = key(report);
   const std::string curve_legend =
       legend + (report.tasks.size() > 1
                     ? "<span><i style='background:var(--mean)'></i>geometric mean</span></div>"
                     : "</div>");
-  std::string out = kHead;
+  std::string out;
   absl::StrAppendFormat(&out, "<h1>Loopwright</h1><p class='sub'>%s · %s</p>\n",
                         escape_html(report.database), report.generated);
   out += tiles(report);
@@ -304,7 +306,7 @@ std::string report_page(const Report& report) {
   out += bests_table(report);
   out += "<div class='grid2'>\n" + failures(report);
   if (report.machine) out += machine_card(*report.machine);
-  return out + "</div>\n" + kTail;
+  return html_page(out + "</div>\n");
 }
 
 }  // namespace lw

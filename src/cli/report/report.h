@@ -57,6 +57,9 @@ std::string report_page(const Report& report);
 std::string curve_chart(const std::vector<ReportTask>& tasks, bool against_trials);
 std::string roofline_chart(const Report& report);
 
+// A page of such a body: its style, and what points out a task that is under the pointer.
+std::string html_page(const std::string& body);
+
 // Text with &, <, > and quotes as HTML needs them.
 std::string escape_html(const std::string& text);
 
