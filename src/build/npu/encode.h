@@ -31,7 +31,8 @@ struct NpuLayout {
 NpuLayout npu_layout(const Kernel& kernel);
 
 // kInvalidArgument: a statement that this machine has no instruction for, or numbers that none of
-// its fields or memories hold; more instructions than `most`. REQUIRES: verify(kernel) is OK.
+// its fields or memories hold; more instructions than `most`. What it gives check_program accepts.
+// REQUIRES: verify(kernel) is OK.
 absl::StatusOr<npu::Program> encode_npu(const Kernel& kernel, const npu::Config& config,
                                         int64_t most = 2'000'000);
 

@@ -69,20 +69,26 @@ class Checker {
     int64_t base, bytes, inner = 1, stride = 0, outer = 1, outer_stride = 0;
     const char *base_name, *stride_name = "", *outer_name = "";
   };
-  void spm(const Block& b) { block(b, spm_align_, config_.spm.bytes, "spm.bytes"); }
-  void acc(const Block& b) { block(b, acc_align_, acc_words_, "words of acc.bytes"); }
-  void block(const Block& b, const Divisor& align, int64_t capacity, const char* name) {
+  // Inlined, since most of a block are numbers that are known where it is asked for.
+  [[gnu::always_inline]] void spm(const Block& b) {
+    block(b, spm_align_, config_.spm.bytes, "spm.bytes");
+  }
+  [[gnu::always_inline]] void acc(const Block& b) {
+    block(b, acc_align_, acc_words_, "words of acc.bytes");
+  }
+  [[gnu::always_inline]] void block(const Block& b, const Divisor& align, int64_t capacity,
+                                    const char* name) {
     multiple(b.base_name, b.base, align);
     if (b.inner > 1) multiple(b.stride_name, b.stride, align);
     if (b.outer > 1) multiple(b.outer_name, b.outer_stride, align);
     fits(b, capacity, name);
   }
-  void fits(const Block& b, int64_t capacity, const char* name) {
+  [[gnu::always_inline]] void fits(const Block& b, int64_t capacity, const char* name) {
     const int64_t end =
         b.base + (b.inner - 1) * b.stride + (b.outer - 1) * b.outer_stride + b.bytes;
     if (end > capacity) refuse_end(b.base_name, b.base, end, capacity, name);
   }
-  void fold(int64_t k, int64_t k_most, int64_t n) {
+  [[gnu::always_inline]] void fold(int64_t k, int64_t k_most, int64_t n) {
     range("k", k, 1, k_most);
     multiple("k", k, k_align_);
     range("n", n, 1, config_.mx.columns);

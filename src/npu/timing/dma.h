@@ -17,21 +17,22 @@ class Dma {
 
   // When it can take one more descriptor; kNever: not before one that is at work is done.
   Ticks ready() const {
-    return begun_ - done_ < static_cast<int64_t>(taken_.size()) ? slot(begun_).retired : kNever;
+    return at_work_ < taken_.size() ? taken_[next_].retired : kNever;
   }
   // REQUIRES: start >= ready().
   void take(uint32_t instruction, const Copy& copy, int64_t chunk_bytes, Ticks start) {
-    Descriptor& one = slot(begun_++);
+    Descriptor& one = taken_[next_];
+    if (++next_ == taken_.size()) next_ = 0;
     one = {instruction, start, one.retired,
            Chunks(copy.dram, copy.n0, copy.n1, copy.n2, copy.dstr1, copy.dstr2, chunk_bytes)};
-    if (begun_ - done_ == 1) plan();
+    if (++at_work_ == 1) plan();
   }
 
   // The time of its next request; kNever: it has none to make.
   Ticks request() const { return request_; }
   // Makes it. True: it was its descriptor's last; see `finished`. REQUIRES: request() < kNever.
   bool step(Dram* dram) {
-    Descriptor& one = slot(done_);
+    Descriptor& one = taken_[first_];
     const Chunks::Chunk chunk = one.chunks.next();
     const Dram::Access access = dram->access(chunk.address, chunk.bytes, request_);
     answered_[oldest_] = access.done;
@@ -50,11 +51,12 @@ class Dma {
     finished = {one.instruction, one.start, retired_};
     one.retired = retired_;
     arrived_ = 0;
-    ++done_;
+    if (++first_ == taken_.size()) first_ = 0;
+    --at_work_;
     plan();
     return true;
   }
-  bool idle() const { return begun_ == done_; }
+  bool idle() const { return at_work_ == 0; }
 
   struct Finished {
     uint32_t instruction;
@@ -71,18 +73,16 @@ class Dma {
     Ticks retired = 0;                     // when the one that had this place before left
     Chunks chunks;
   };
-  Descriptor& slot(int64_t number) { return taken_[number % taken_.size()]; }
-  const Descriptor& slot(int64_t number) const { return taken_[number % taken_.size()]; }
   void plan() {
     request_ = idle() ? kNever
-                      : std::max({slot(done_).start + setup_, last_request_, answered_[oldest_]});
+                      : std::max({taken_[first_].start + setup_, last_request_, answered_[oldest_]});
   }
 
   const Ticks setup_;
-  std::vector<Descriptor> taken_;
+  std::vector<Descriptor> taken_;          // a ring
   std::vector<Ticks> answered_;            // a ring: when the latest `window` requests were
   size_t oldest_ = 0;
-  int64_t begun_ = 0, done_ = 0;           // descriptors
+  size_t first_ = 0, next_ = 0, at_work_ = 0;  // of `taken_`
   Ticks request_ = kNever, last_request_ = 0, arrived_ = 0, retired_ = 0;
 };
 

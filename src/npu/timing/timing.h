@@ -63,9 +63,10 @@ struct Timing {
 
 struct TimingOptions {
   std::vector<Span>* timeline = nullptr;   // appended to
+  bool checked = false;                    // check_program has accepted the program
 };
 
-// kInvalidArgument: what check_program refuses. REQUIRES: check_config(config) is OK. Pure;
+// kInvalidArgument: what check_program refuses, unless it is `checked`. REQUIRES: check_config(config) is OK. Pure;
 // thread-safe; memory is asked for before the first event.
 absl::StatusOr<Timing> simulate(const Config& config, const Program& program,
                                 const TimingOptions& options = {});
