@@ -181,15 +181,25 @@ std::optional<NpuProduct> product_of(const Nest& nest, int stage) {
 
 namespace {
 
-// Dimensions that instructions run along are as long as they read.
+// Of a dimension, what instructions read: along the sum and the columns whole ones.
+int64_t read_extent(const std::vector<int64_t>& dim, const NpuProduct& product,
+                    const std::vector<int64_t>& extents, const npu::Config& config) {
+  int64_t extent = box_extent(dim, extents);
+  const auto add = [&](int axis, int64_t align) {
+    if (axis >= 0) extent += dim[axis] * (padded_to(extents[axis], align) - extents[axis]);
+  };
+  add(product.sum, config.align.k);
+  add(product.column, config.align.n);
+  return extent;
+}
+
 BoxLayout layout_of(const std::vector<std::vector<int64_t>>& steps, const NpuProduct& product,
                     const std::vector<int64_t>& extents, const npu::Config& config, int64_t align,
                     int64_t element_bytes) {
   BoxLayout layout;
-  std::vector<int64_t> read = extents;
-  if (product.sum >= 0) read[product.sum] = padded_to(read[product.sum], config.align.k);
-  if (product.column >= 0) read[product.column] = padded_to(read[product.column], config.align.n);
-  for (const std::vector<int64_t>& dim : steps) layout.extents.push_back(box_extent(dim, read));
+  for (const std::vector<int64_t>& dim : steps) {
+    layout.extents.push_back(read_extent(dim, product, extents, config));
+  }
   layout.strides.resize(layout.extents.size());
   int64_t stride = 1;
   for (size_t d = layout.extents.size(); d-- > 0;) {
@@ -200,6 +210,17 @@ BoxLayout layout_of(const std::vector<std::vector<int64_t>>& steps, const NpuPro
   layout.elements = padded_to(stride, std::lcm(align, config.ve.lanes));
   layout.bytes = layout.elements * element_bytes;
   return layout;
+}
+
+int64_t bytes_of(const std::vector<std::vector<int64_t>>& steps, const NpuProduct& product,
+                 const std::vector<int64_t>& extents, const npu::Config& config, int64_t align,
+                 int64_t element_bytes) {
+  int64_t elements = 1;
+  for (const std::vector<int64_t>& dim : steps) {
+    const int64_t extent = read_extent(dim, product, extents, config);
+    elements *= &dim == &steps.back() ? padded_to(extent, align) : extent;
+  }
+  return padded_to(elements, std::lcm(align, config.ve.lanes)) * element_bytes;
 }
 
 }  // namespace
@@ -214,6 +235,18 @@ BoxLayout operand_layout(const npu::Config& config, const NpuProduct& product, b
 BoxLayout result_layout(const npu::Config& config, const NpuProduct& product,
                         const std::vector<int64_t>& extents) {
   return layout_of(product.dst_steps, product, extents, config, config.acc.align, 4);
+}
+
+int64_t operand_bytes(const npu::Config& config, const NpuProduct& product, bool b,
+                      const std::vector<int64_t>& extents) {
+  const int64_t size = size_of((b ? product.b : product.a)->type);
+  const int64_t align = std::max<int64_t>(1, config.spm.align / size);
+  return bytes_of(b ? product.b_steps : product.a_steps, product, extents, config, align, size);
+}
+
+int64_t result_bytes(const npu::Config& config, const NpuProduct& product,
+                     const std::vector<int64_t>& extents) {
+  return bytes_of(product.dst_steps, product, extents, config, config.acc.align, 4);
 }
 
 }  // namespace lw

@@ -45,6 +45,12 @@ BoxLayout operand_layout(const npu::Config& config, const NpuProduct& product, b
 BoxLayout result_layout(const npu::Config& config, const NpuProduct& product,
                         const std::vector<int64_t>& extents);
 
+// Their bytes alone: domains ask for those of thousands.
+int64_t operand_bytes(const npu::Config& config, const NpuProduct& product, bool b,
+                      const std::vector<int64_t>& extents);
+int64_t result_bytes(const npu::Config& config, const NpuProduct& product,
+                     const std::vector<int64_t>& extents);
+
 // Extent of the box that a dimension's steps give.
 int64_t box_extent(const std::vector<int64_t>& steps, const std::vector<int64_t>& extents);
 

@@ -46,6 +46,7 @@ struct Axes {
   std::array<int, kNamed> axis;  // of the stage
   std::array<int64_t, kNamed> extent;
   std::array<std::string, kNamed> name;
+  std::vector<int64_t> tile;     // extents of all axes in one, but for those that are named
 };
 
 // Whether the step names a second loop of rows, before the others.
@@ -71,7 +72,8 @@ absl::StatusOr<Axes> named_axes(const Nest& nest, const Step& step) {
   const Stage& s = nest.stages[stage];
   const std::optional<NpuProduct> product = product_of(nest, stage);
   if (!product) return infeasible(concat(s.name, " is no product that the array computes"));
-  Axes axes = {*product, stage, -1, 1, {}, {}, {}};
+  Axes axes = {*product, stage, -1, 1, {}, {}, {}, {}};
+  for (const NestAxis& axis : s.axes) axes.tile.push_back(axis.reduction ? axis.extent : 1);
   if (has_outer(step)) {
     ASSIGN_OR_RETURN(axes.outer, named_axis(nest, axes, step.names[1], kRow));
     axes.outer_extent = s.axes[axes.outer].extent;
@@ -97,19 +99,14 @@ std::array<int64_t, kNamed> in_instruction(const npu::Config& config, const Axes
 
 // Whether the memories have room for one tile of these extents: of the named axes, `outer` of the
 // second of rows; of others all of a sum, which runs inside, and one of each outside.
-bool fits(const npu::Config& config, const Nest& nest, const Axes& axes, int64_t outer,
+bool fits(const npu::Config& config, Axes& axes, int64_t outer,
           const std::array<int64_t, kNamed>& tile) {
-  std::vector<int64_t> extents;
-  for (const NestAxis& axis : nest.stages[axes.stage].axes) {
-    extents.push_back(axis.reduction ? axis.extent : 1);
-  }
+  std::vector<int64_t>& extents = axes.tile;
   for (int n = 0; n < kNamed; ++n) extents[axes.axis[n]] = std::min(tile[n], axes.extent[n]);
   if (axes.outer >= 0) extents[axes.outer] = std::min(outer, axes.outer_extent);
-  const auto operand = [&](bool b) {
-    return operand_layout(config, axes.product, b, extents).bytes;
-  };
+  const auto operand = [&](bool b) { return operand_bytes(config, axes.product, b, extents); };
   return operand(false) + operand(true) <= config.spm.bytes &&
-         result_layout(config, axes.product, extents).bytes <= config.acc.bytes;
+         result_bytes(config, axes.product, extents) <= config.acc.bytes;
 }
 
 // Whether each instruction of a tile begins where the memories let one begin: rows of what it reads
@@ -129,7 +126,7 @@ absl::Status apply_block_tile(Nest& nest, const Step& step) {
   const int extra = has_outer(step);
   RETURN_IF_ERROR(expect(step, {kNamed + 1 + extra, kNamed + 1 + extra, kNamed + 1 + extra,
                                 kNamed + 1 + extra}));
-  ASSIGN_OR_RETURN(const Axes axes, named_axes(nest, step));
+  ASSIGN_OR_RETURN(Axes axes, named_axes(nest, step));
   const npu::Config& config = npu_config(*nest.target);
   for (const int64_t number : step.numbers) {
     if (number < 1) return infeasible(concat("a tile of ", number));
@@ -143,7 +140,7 @@ absl::Status apply_block_tile(Nest& nest, const Step& step) {
     return infeasible(concat("instructions of ", block[kColumn], " columns and ", block[kSum],
                              " sums do not begin at multiples of spm.align and acc.align"));
   }
-  if (!fits(config, nest, axes, outer, tile)) {
+  if (!fits(config, axes, outer, tile)) {
     return infeasible(concat("the memories have no room for a tile of ", outer * tile[kRow], " x ",
                              tile[kColumn], " x ", tile[kSum]));
   }
@@ -179,9 +176,8 @@ absl::Status apply_block_tile(Nest& nest, const Step& step) {
 }
 
 // Tiles of instructions of m rows each, which are all rows if `whole`.
-void add_tiles(const Nest& nest, const Axes& axes, int64_t outer, int64_t m, bool whole,
+void add_tiles(const npu::Config& config, Axes& axes, int64_t outer, int64_t m, bool whole,
                std::vector<Decision>* domain) {
-  const npu::Config& config = npu_config(*nest.target);
   const std::array<int64_t, kNamed> block = in_instruction(config, axes, m);
   std::array<std::vector<int64_t>, kNamed> counts;
   for (int n = 0; n < kNamed; ++n) counts[n] = ladder((axes.extent[n] + block[n] - 1) / block[n]);
@@ -191,7 +187,7 @@ void add_tiles(const Nest& nest, const Axes& axes, int64_t outer, int64_t m, boo
       for (const int64_t k : counts[kSum]) {
         const std::array<int64_t, kNamed> tile = {i * block[kRow], j * block[kColumn],
                                                   k * block[kSum]};
-        if (!is_aligned(config, axes, block, tile) || !fits(config, nest, axes, outer, tile)) break;
+        if (!is_aligned(config, axes, block, tile) || !fits(config, axes, outer, tile)) break;
         Decision numbers = {i, j, k, m};
         if (axes.outer >= 0) numbers.insert(numbers.begin(), outer);
         domain->push_back(std::move(numbers));
@@ -202,7 +198,7 @@ void add_tiles(const Nest& nest, const Axes& axes, int64_t outer, int64_t m, boo
 
 std::vector<Decision> block_tile_domain(const Nest& nest, const Step& step) {
   if (step.names.size() != kNamed + 1 && !has_outer(step)) return {};
-  const absl::StatusOr<Axes> axes = named_axes(nest, step);
+  absl::StatusOr<Axes> axes = named_axes(nest, step);
   if (!axes.ok()) return {};
   const npu::Config& config = npu_config(*nest.target);
   const int64_t most = std::min(kMostRows, axes->extent[kRow]);
@@ -214,7 +210,7 @@ std::vector<Decision> block_tile_domain(const Nest& nest, const Step& step) {
   if (axes->outer >= 0) outers = ladder(axes->outer_extent);
   for (const int64_t outer : outers) {
     if (outer > kMostOuter) break;
-    for (const int64_t m : rows) add_tiles(nest, *axes, outer, m, m == most, &domain);
+    for (const int64_t m : rows) add_tiles(config, *axes, outer, m, m == most, &domain);
   }
   return domain;
 }

@@ -85,13 +85,13 @@ class Streams {
     for (const bool b : {false, true}) {
       plan.depth[b] = innermost(ordered, tiles, b ? product_.b_steps : product_.a_steps);
       plan.bytes[b] =
-          operand_layout(config, product_, b, inner_extents(ordered, plan.depth[b])).bytes;
+          operand_bytes(config, product_, b, inner_extents(ordered, plan.depth[b]));
     }
     plan.held = tiles;
     for (int l = tiles; l-- > 0;) {
       if (is_reduction(ordered, ordered.loops[l]) && trips(ordered, l) > 1) plan.held = l;
     }
-    plan.held_bytes = result_layout(config, product_, inner_extents(ordered, plan.held)).bytes;
+    plan.held_bytes = result_bytes(config, product_, inner_extents(ordered, plan.held));
     return plan;
   }
 

@@ -1,10 +1,10 @@
-// Which operations an operation has to come after: those of other engines that touch the same part of
-// a memory, one of the two writing; an engine is done with its own in order. Internal to
+// Which operations an operation has to come after: those of other engines that touch the same part
+// of a memory, one of the two writing; an engine is done with its own in order. Internal to
 // src/build/npu.
 //
-// Of each memory, engine and kind the parts that were touched are known, each with the operation that
-// did so last. What a write covers need not be known any longer: whoever comes after that comes after
-// this. An engine's reads of parts that overlap count as one.
+// Of each memory and engine the parts that it reads and those that it writes are known, each with
+// the operation that did so last. What a write covers need not be known any longer: whoever comes
+// after that comes after this. An engine's reads of parts that overlap count as one.
 #pragma once
 
 #include <algorithm>
@@ -37,19 +37,29 @@ class Parts {
   // Parts may overlap.
   void add_write(int64_t begin, int64_t end, int32_t number) {
     newest_ = number;
-    const auto at = first_from(begin);
-    if (at != parts_.end() && at->begin == begin && at->end == end) {
-      at->number = number;
+    const auto same = [&](const Part& part) { return part.begin == begin && part.end == end; };
+    if (Part* const part = look_near(same)) {
+      part->number = number;
       return;
     }
+    const auto at = first_from(begin);
     const size_t place = static_cast<size_t>(at - parts_.begin());
-    drop_inside(begin, end);
-    parts_.insert(parts_.begin() + static_cast<int64_t>(place), {begin, end, number});
+    if (at == parts_.end() || !same(*at)) {
+      drop_inside(begin, end);
+      parts_.insert(parts_.begin() + static_cast<int64_t>(place), {begin, end, number});
+    }
+    parts_[place].number = number;
+    note_near(place);
   }
 
   // Parts stay apart.
   void add_read(int64_t begin, int64_t end, int32_t number) {
     newest_ = number;
+    const auto holds = [&](const Part& part) { return part.begin <= begin && end <= part.end; };
+    if (Part* const part = look_near(holds)) {
+      part->number = number;
+      return;
+    }
     const auto first = std::partition_point(parts_.begin(), parts_.end(),
                                             [&](const Part& part) { return part.end <= begin; });
     auto last = first;
@@ -58,6 +68,7 @@ class Parts {
       end = std::max(end, last->end);
       ++last;
     }
+    note_near(static_cast<size_t>(first - parts_.begin()));
     if (first == last) {
       parts_.insert(first, {begin, end, number});
     } else {
@@ -82,12 +93,28 @@ class Parts {
     int32_t number;
   };
 
+  // Blocks come in rows: what is looked for mostly is where one of the latest two was, or follows.
+  template <class Is>
+  Part* look_near(const Is& is) {
+    for (size_t& near : near_) {
+      for (const size_t at : {near, near + 1}) {
+        if (at < parts_.size() && is(parts_[at])) return &parts_[near = at];
+      }
+    }
+    return nullptr;
+  }
+  void note_near(size_t at) {
+    near_[1] = near_[0];
+    near_[0] = at;
+  }
+
   std::vector<Part>::iterator first_from(int64_t begin) {
     return std::partition_point(parts_.begin(), parts_.end(),
                                 [&](const Part& part) { return part.begin < begin; });
   }
 
   std::vector<Part> parts_;
+  std::array<size_t, 2> near_ = {};
   int32_t newest_ = -1;
 };
 

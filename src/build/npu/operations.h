@@ -32,10 +32,17 @@ struct Operation {
 // All of a kernel's, by number. There may be millions: nothing is allocated for one alone.
 class Operations {
  public:
+  void reserve(int64_t count) {
+    const size_t size = static_cast<size_t>(count);
+    instructions_.reserve(size);
+    fills_.reserve(size);
+    touches_.reserve(2 * size);
+    ends_.reserve(size);
+  }
   void add(const Operation& operation) {
     instructions_.push_back(operation.instruction);
     fills_.push_back(operation.fills);
-    touches_.insert(touches_.end(), operation.touches.begin(), operation.touches.end());
+    for (const Touch& touch : operation.touches) touches_.push_back(touch);
     ends_.push_back(static_cast<uint32_t>(touches_.size()));
   }
   int32_t count() const { return static_cast<int32_t>(instructions_.size()); }

@@ -33,6 +33,18 @@ Unroller::Unroller(const Kernel& kernel, const npu::Config& config, int64_t most
   std::vector<bool> read(shared_.size()), written(shared_.size());
   find_touched(kernel.body, read, written);
   for (size_t b = 0; b < shared_.size(); ++b) shared_[b] = read[b] && written[b];
+  operations_.reserve(blocks(kernel.body));  // as many instructions or up to twice
+}
+
+int64_t Unroller::blocks(const std::vector<Stmt>& list) const {
+  int64_t count = 0;
+  for (const Stmt& s : list) {
+    const int64_t inside = std::max(blocks(s.body), blocks(s.otherwise));
+    const int64_t times = s.kind == Stmt::Kind::kFor ? std::min(s.count, most_) : 1;
+    count += s.kind == Stmt::Kind::kBlock ? 1 : times * inside;
+    count = std::min(count, most_);
+  }
+  return count;
 }
 
 absl::StatusOr<Operations> Unroller::run() {

@@ -36,6 +36,8 @@ class Unroller {
   // The walk.
   static void find_touched(const std::vector<Stmt>& list, std::vector<bool>& read,
                            std::vector<bool>& written);
+  // How often blocks are met, at most; `most_` for more.
+  int64_t blocks(const std::vector<Stmt>& list) const;
   absl::Status list(const std::vector<Stmt>& list);
   absl::Status statement(const Stmt& s);
   absl::Status integer(const Stmt& s);
@@ -65,8 +67,8 @@ class Unroller {
     operation.touches.push_back({place, write, begin, begin + length});
   }
 
-  // From the first byte (word) to the last of all positions of the box, in `view`, whose strides are
-  // `of` the dimensions.
+  // From the first byte (word) to the last of all positions of the box, in `view`, whose strides
+  // are `of` the dimensions.
   int64_t length_of(const View& view, const std::vector<Dim>& dims, int64_t Dim::*of) const {
     int64_t length = unit(view);
     for (const Dim& dim : dims) length += (dim.extent - 1) * dim.*of * unit(view);
