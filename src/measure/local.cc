@@ -3,6 +3,8 @@
 //   submit -> [to build] -> builder threads, each with a builder process
 //          -> [built]    -> the measuring thread, with the measurer process -> [done] -> poll
 //
+// Where a clock is exact, builders compute times too, on all processors side by side, and the measurer
+// runs only what is to be believed: of others no artifact leaves its builder.
 // Where processors suffice, builders and the measurer have their own and run side by side: a 512^3
 // GEMM is built in about 15 ms and measured in about as much, so 30 candidates a second pass. Where
 // the kernel uses every processor, the line alternates: builders rest while the measurer works off
@@ -13,6 +15,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <limits>
 #include <mutex>
 #include <thread>
 
@@ -161,7 +164,9 @@ class LocalMeasurer : public Measurer {
       ++building_;
       lock.unlock();
       Outcome failure;
-      const bool ok = build(builder, &job.built, &failure);
+      const bool ok = bench_->driver.clock == Clock::kExact
+                          ? compute(builder, job.group != nullptr, &job.built, &failure)
+                          : build(builder, &job.built, &failure);
       lock.lock();
       --building_;
       if (!ok && failure.verdict == Verdict::kWorkerLost && job.tries < kMeasurerTries) {
@@ -191,22 +196,42 @@ class LocalMeasurer : public Measurer {
   }
 
   bool build(WorkerLink& builder, Built* built, Outcome* failure) {
+    Answer answer = ask(builder, kBuild, Writer(), built, failure);
+    built->artifact = std::move(answer.payload);
+    return answer.ok;
+  }
+
+  // `all`: it is run however long it takes.
+  bool compute(WorkerLink& builder, bool all, Built* built, Outcome* failure) {
+    const double below_us = all ? std::numeric_limits<double>::infinity()
+                                : MeasureClient::run_below_us(built->candidate);
+    const Answer answer = ask(builder, kCompute, Writer().put(below_us), built, failure);
+    Reader reader(answer.payload);
+    built->us = reader.get<double>();
+    built->times = reader.get_string();
+    built->artifact = reader.get_string();
+    return answer.ok;
+  }
+
+  // The kernel's text and what follows it.
+  Answer ask(WorkerLink& builder, MessageType type, const Writer& rest, Built* built,
+             Outcome* failure) {
     const double begin = now();
     Answer answer;
     if (built->candidate.kernel->arguments != static_cast<int>(bench_->arguments.size())) {
       answer = {false, Verdict::kBuildError, "the kernel is of another program", ""};
     } else {
       builder.renew();
-      answer = builder.ask(kBuild, Writer().put_string(print(*built->candidate.kernel)).bytes(),
-                           bench_->options.build_timeout_s, "building");
+      answer = builder.ask(
+          type, Writer().put_string(print(*built->candidate.kernel)).bytes() + rest.bytes(),
+          bench_->options.build_timeout_s, "building");
     }
     built->build_s = now() - begin;
-    built->artifact = std::move(answer.payload);
     failure->ticket = built->candidate.ticket;
     failure->build_s = built->build_s;
     failure->verdict = answer.verdict;
     failure->detail = answer.detail;
-    return answer.ok;
+    return answer;
   }
 
   // REQUIRES: the lock is held.
@@ -229,8 +254,7 @@ class LocalMeasurer : public Measurer {
       if (stop_) return;
       measuring_ = true;
       while (!built_.empty() && !stop_) {
-        Job job = std::move(built_.front());
-        built_.pop_front();
+        Job job = take_built();
         lock.unlock();
         std::vector<Outcome> outcomes = job.group ? std::vector<Outcome>() : measure(client, job);
         if (job.group) measure_group(client, *job.group);
@@ -240,6 +264,20 @@ class LocalMeasurer : public Measurer {
         changed_.notify_all();
       }
     }
+  }
+
+  // In their order; where times are known, first what is not to be run and then the fastest: who is
+  // behind it need not be run. REQUIRES: the lock is held, and there is one.
+  Job take_built() {
+    const auto cost = [](const Job& job) {
+      return std::pair(job.built.us > 0 && !job.built.artifact.empty(), job.built.us);
+    };
+    const auto next = std::min_element(
+        built_.begin(), built_.end(),
+        [&](const Job& a, const Job& b) { return cost(a) < cost(b); });
+    Job job = std::move(*next);
+    built_.erase(next);
+    return job;
   }
 
   static std::vector<Outcome> measure(MeasureClient& client, const Job& job) {

@@ -17,8 +17,8 @@ struct Target;
 //
 // With fewer threads than processors, the last `threads` processors measure and the others build,
 // and the calling thread is confined to the others while the Measurer lives. Otherwise building and
-// measuring alternate in small batches, and the caller should not compute while it waits; unless the
-// device's clock is exact (workers/device.h).
+// measuring alternate in small batches, and the caller should not compute while it waits. Where the
+// device's clock is exact (workers/device.h) every processor does both, and the caller what it likes.
 //
 // REQUIRES: target's architecture has a backend, its features exist here or in what is simulated; the
 // calling thread lives as long as the Measurer (the worker processes end with it).

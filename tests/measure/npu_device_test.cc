@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "src/measure/environment.h"
+#include "src/measure/measure_client.h"
 #include "src/npu/timing/timing.h"
 #include "tests/measure/measurer_fixture.h"
 #include "tests/measure/npu_modules.h"
@@ -108,6 +109,40 @@ TEST_F(NpuDeviceTest, WhatIsBehindIsTimedAndNotRun) {
   EXPECT_FALSE(race.verified);
   EXPECT_GT(race.time_us, 0);
   EXPECT_EQ(one("deadlock", /*verify=*/false).verdict, Verdict::kWrongResult);
+}
+
+// Whatever was the best when it was asked for.
+TEST_F(NpuDeviceTest, WhatIsBehindTheBestIsNotRun) {
+  Candidate slow = candidate(1, npu_kernel("slow")), good = candidate(2, npu_kernel("good"));
+  slow.verify = good.verify = false;
+  slow.incumbent_us = good.incumbent_us = 1e6;
+  measurer_->submit({good});
+  EXPECT_TRUE(collect(*measurer_, 1)[2].verified);
+  measurer_->submit({slow});
+  const Outcome behind = collect(*measurer_, 1)[1];
+  EXPECT_EQ(behind.verdict, Verdict::kOk) << behind.detail;
+  EXPECT_FALSE(behind.verified);
+  slow.verify = true;
+  measurer_->submit({slow});
+  EXPECT_TRUE(collect(*measurer_, 1)[1].verified);
+}
+
+// Which ones, follows from the kernel.
+TEST_F(NpuDeviceTest, OneInAHundredOfWhatIsBehindIsRun) {
+  std::vector<Candidate> run;
+  for (int i = 0; i < 2000; ++i) {
+    std::string text = npu_kernel("good");
+    text.replace(text.find("packed=0"), 8, "packed=" + std::to_string(i));
+    Candidate behind = candidate(i, text);
+    behind.verify = false;
+    behind.incumbent_us = 1e-4;
+    if (MeasureClient::run_below_us(behind) > 1) run.push_back(behind);
+  }
+  ASSERT_GT(run.size(), 5u);
+  EXPECT_LT(run.size(), 60u);
+  measurer_->submit({run[0]});
+  const Outcome outcome = collect(*measurer_, 1)[run[0].ticket];
+  EXPECT_TRUE(outcome.verified) << outcome.detail;
 }
 
 TEST_F(NpuDeviceTest, NeedsNoQuietHost) { EXPECT_FALSE(measurer_->wants_quiet()); }

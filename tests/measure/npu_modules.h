@@ -53,6 +53,7 @@ inline const std::map<std::string, std::string>& npu_programs() {
       {"good", kNpuGood},
       {"hog", kNpuGood},
       {"corrupt", kNpuGood},
+      {"slow", repeated("ld n0=16 loc=0x8000", 64) + kNpuGood},
       {"other", kNpuGood},
       {"twice", npu_replaced("w=0x410", "w=0x400")},                // the same weights
       {"short", npu_replaced("n0=2560", "n0=2432")},                // the last row is not stored

@@ -7,41 +7,15 @@
 #include "src/npu/function/function.h"
 #include "src/npu/isa/check.h"
 #include "src/npu/isa/text.h"
-#include "src/npu/module.h"
 
 namespace lw {
 namespace {
-
-absl::StatusOr<npu::Module> make_npu_module(const Kernel& kernel, const Target& target) {
-  RETURN_IF_ERROR(verify(kernel, Checked::kMeaning));
-  npu::Module module;
-  module.config = npu_config(target);
-  ASSIGN_OR_RETURN(module.program, encode_npu(kernel, module.config));
-  const NpuLayout layout = npu_layout(kernel);
-  module.dram_bytes = static_cast<uint64_t>(layout.bytes);
-  module.workspace = {static_cast<uint64_t>(layout.workspace),
-                      static_cast<uint64_t>(kernel.workspace_bytes)};
-  module.arguments.resize(layout.arguments.size());
-  for (const Buffer& buffer : kernel.buffers) {
-    if (buffer.scope != Scope::kArgument) continue;
-    const size_t slot = static_cast<size_t>(buffer.slot);
-    module.arguments[slot].range = {static_cast<uint64_t>(layout.arguments[slot]),
-                                    static_cast<uint64_t>(buffer.elements * size_of(buffer.type))};
-    module.arguments[slot].written = buffer.written;
-  }
-  return module;
-}
 
 class NpuBackend : public Backend {
  public:
   absl::StatusOr<Artifact> build(const Kernel& kernel, const Target& target) const override {
     ASSIGN_OR_RETURN(const npu::Module module, make_npu_module(kernel, target));
-    Artifact artifact;
-    artifact.architecture = "npu";
-    ASSIGN_OR_RETURN(artifact.bytes, npu::make_module(module));
-    artifact.entry = kernel.name;
-    artifact.workspace_bytes = kernel.workspace_bytes;
-    return artifact;
+    return make_npu_artifact(kernel, module);
   }
 
   // "npu": assembler, as npu_sim reads it.
@@ -94,6 +68,35 @@ class Simulated : public Loaded {
 const Backend& npu_backend() {
   static const NpuBackend backend;
   return backend;
+}
+
+absl::StatusOr<npu::Module> make_npu_module(const Kernel& kernel, const Target& target) {
+  RETURN_IF_ERROR(verify(kernel, Checked::kMeaning));
+  npu::Module module;
+  module.config = npu_config(target);
+  ASSIGN_OR_RETURN(module.program, encode_npu(kernel, module.config));
+  const NpuLayout layout = npu_layout(kernel);
+  module.dram_bytes = static_cast<uint64_t>(layout.bytes);
+  module.workspace = {static_cast<uint64_t>(layout.workspace),
+                      static_cast<uint64_t>(kernel.workspace_bytes)};
+  module.arguments.resize(layout.arguments.size());
+  for (const Buffer& buffer : kernel.buffers) {
+    if (buffer.scope != Scope::kArgument) continue;
+    const size_t slot = static_cast<size_t>(buffer.slot);
+    module.arguments[slot].range = {static_cast<uint64_t>(layout.arguments[slot]),
+                                    static_cast<uint64_t>(buffer.elements * size_of(buffer.type))};
+    module.arguments[slot].written = buffer.written;
+  }
+  return module;
+}
+
+absl::StatusOr<Artifact> make_npu_artifact(const Kernel& kernel, const npu::Module& module) {
+  Artifact artifact;
+  artifact.architecture = "npu";
+  ASSIGN_OR_RETURN(artifact.bytes, npu::make_module(module));
+  artifact.entry = kernel.name;
+  artifact.workspace_bytes = kernel.workspace_bytes;
+  return artifact;
 }
 
 absl::StatusOr<std::unique_ptr<Loaded>> load_npu(const Artifact& artifact) {

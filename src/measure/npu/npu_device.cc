@@ -10,6 +10,7 @@
 
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/build/npu/backend.h"
 #include "src/measure/workers/workbench.h"
 #include "src/npu/function/function.h"
 #include "src/npu/module.h"
@@ -58,41 +59,88 @@ std::vector<std::pair<std::string, double>> counters(const npu::Timing& t) {
   return all;
 }
 
+absl::StatusOr<npu::Module> read(const Artifact& artifact) {
+  if (artifact.architecture != kNpuArchitecture) {
+    return absl::InvalidArgumentError(
+        concat("an artifact for '", artifact.architecture, "', not for ", kNpuArchitecture));
+  }
+  return npu::read_module(artifact.bytes);
+}
+
+// The module's arguments are the program's.
+absl::Status check_arguments(const Workbench& bench, const npu::Module& module) {
+  if (module.arguments.size() != bench.arguments.size()) {
+    return absl::InvalidArgumentError(concat("NPU module: ", module.arguments.size(),
+                                             " arguments, of a program that has ",
+                                             bench.arguments.size()));
+  }
+  for (size_t i = 0; i < module.arguments.size(); ++i) {
+    const npu::ModuleArgument& given = module.arguments[i];
+    const Argument& a = bench.arguments[i];
+    if (given.range.bytes != static_cast<uint64_t>(a.bytes)) {
+      return absl::InvalidArgumentError(concat("NPU module: ", given.range.bytes, " bytes for ",
+                                               a.name, ", which has ", a.bytes));
+    }
+    if (given.written != a.output) {
+      return absl::InvalidArgumentError(
+          concat("NPU module: it says that ", a.name, given.written ? " is" : " is not",
+                 " written"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What the workbench has no room for, too.
+absl::Status check_module(const Workbench& bench, const npu::Module& module) {
+  RETURN_IF_ERROR(check_arguments(bench, module));
+  const uint64_t limit = static_cast<uint64_t>(bench.options.memory_limit_bytes);
+  if (module.workspace.bytes <= limit) return absl::OkStatus();
+  return absl::ResourceExhaustedError(concat("the kernel needs ", module.workspace.bytes,
+                                             " bytes of workspace, the limit is ", limit));
+}
+
+// Of our own backend the module is had without its bytes, which are made if it is to be run.
+absl::StatusOr<Computed> compute(const Workbench& bench, const Kernel& kernel, double below_us) {
+  const bool own = bench.backend == &npu_backend();
+  Computed computed;
+  npu::Module module;
+  if (own) {
+    ASSIGN_OR_RETURN(module, make_npu_module(kernel, *bench.target));
+  } else {
+    ASSIGN_OR_RETURN(computed.artifact, bench.backend->build(kernel, *bench.target));
+    ASSIGN_OR_RETURN(module, read(computed.artifact));
+  }
+  RETURN_IF_ERROR(check_module(bench, module));
+  ASSIGN_OR_RETURN(const npu::Timing timing,
+                   npu::simulate(module.config, module.program, {.checked = own}));
+  RETURN_IF_ERROR(ended(timing));
+  computed.samples.us = {timing.ns / 1000};
+  computed.samples.counters = counters(timing);
+  if (computed.samples.us[0] >= below_us) {
+    computed.artifact = Artifact();
+  } else if (own) {
+    ASSIGN_OR_RETURN(computed.artifact, make_npu_artifact(kernel, module));
+  }
+  return computed;
+}
+
 class NpuDevice : public Device {
  public:
   explicit NpuDevice(Workbench& bench) : bench_(bench) {}
 
   absl::Status load(int slot, const Artifact& artifact) override {
     slots_.erase(slot);
-    if (artifact.architecture != kNpuArchitecture) {
-      return absl::InvalidArgumentError(
-          concat("an artifact for '", artifact.architecture, "', not for ", kNpuArchitecture));
-    }
     Slot loaded;
-    ASSIGN_OR_RETURN(loaded.module, npu::read_module(artifact.bytes));
-    RETURN_IF_ERROR(check_arguments(loaded.module));
-    const uint64_t limit = static_cast<uint64_t>(bench_.options.memory_limit_bytes);
-    if (loaded.module.workspace.bytes > limit) {
-      return absl::ResourceExhaustedError(concat("the kernel needs ", loaded.module.workspace.bytes,
-                                                 " bytes of workspace, the limit is ", limit));
-    }
+    ASSIGN_OR_RETURN(loaded.module, read(artifact));
+    RETURN_IF_ERROR(check_module(bench_, loaded.module));
     slots_.emplace(slot, std::move(loaded));
     return absl::OkStatus();
   }
 
   void unload_all() override { slots_.clear(); }
 
-  absl::StatusOr<Samples> time(int slot, const TimingPlan&) override {
-    ASSIGN_OR_RETURN(const Slot* const loaded, simulated(slot));
-    RETURN_IF_ERROR(ended(*loaded->timing));
-    Samples samples;
-    samples.us = {loaded->timing->ns / 1000};
-    samples.counters = counters(*loaded->timing);
-    return samples;
-  }
-
   absl::Status run(int slot, int set) override {
-    ASSIGN_OR_RETURN(const Slot* const loaded, simulated(slot));
+    ASSIGN_OR_RETURN(Slot* const loaded, simulated(slot));
     const npu::Module& module = loaded->module;
     std::vector<uint8_t> workspace(module.workspace.bytes, kPoison);
     std::vector<npu::Buffer> dram;
@@ -104,10 +152,13 @@ class NpuDevice : public Device {
       dram.push_back({module.arguments[i].range.address,
                       {reinterpret_cast<uint8_t*>(data), static_cast<size_t>(a.bytes)}, a.output});
     }
+    npu::FunctionOptions options;
+    options.races = !loaded->raceless;     // whichever there are show on any inputs
     ASSIGN_OR_RETURN(npu::Memory memory, npu::make_memory(module.config, std::move(dram)));
     ASSIGN_OR_RETURN(const npu::FunctionReport report,
                      npu::execute(module.config, module.program, *loaded->timing, loaded->timeline,
-                                  &memory));
+                                  &memory, options));
+    loaded->raceless = loaded->raceless || report.status == npu::FunctionStatus::kOk;
     if (report.status == npu::FunctionStatus::kOk) return absl::OkStatus();
     const std::string first = report.errors.empty() ? "" : report.errors[0];
     return absl::DataLossError(
@@ -119,34 +170,12 @@ class NpuDevice : public Device {
     npu::Module module;
     std::optional<npu::Timing> timing;     // once it is asked for
     std::vector<npu::Span> timeline;
+    bool raceless = false;                 // that is certain
   };
-
-  // The module's arguments are the program's.
-  absl::Status check_arguments(const npu::Module& module) const {
-    if (module.arguments.size() != bench_.arguments.size()) {
-      return absl::InvalidArgumentError(concat("NPU module: ", module.arguments.size(),
-                                               " arguments, of a program that has ",
-                                               bench_.arguments.size()));
-    }
-    for (size_t i = 0; i < module.arguments.size(); ++i) {
-      const npu::ModuleArgument& given = module.arguments[i];
-      const Argument& a = bench_.arguments[i];
-      if (given.range.bytes != static_cast<uint64_t>(a.bytes)) {
-        return absl::InvalidArgumentError(concat("NPU module: ", given.range.bytes, " bytes for ",
-                                                 a.name, ", which has ", a.bytes));
-      }
-      if (given.written != a.output) {
-        return absl::InvalidArgumentError(
-            concat("NPU module: it says that ", a.name, given.written ? " is" : " is not",
-                   " written"));
-      }
-    }
-    return absl::OkStatus();
-  }
 
   // With its timing and timeline, which are the same whenever they are asked for. A program that the
   // machine does not take is refused here.
-  absl::StatusOr<const Slot*> simulated(int slot) {
+  absl::StatusOr<Slot*> simulated(int slot) {
     const std::map<int, Slot>::iterator it = slots_.find(slot);
     if (it == slots_.end()) return absl::NotFoundError("nothing loaded");
     Slot& loaded = it->second;
@@ -170,6 +199,7 @@ DeviceDriver npu_driver() {
   driver.clock = Clock::kExact;
   driver.time_kind = TimeKind::kSimulated;
   driver.stands_in = kNpuArchitecture;
+  driver.compute = compute;
   driver.open = [](Workbench& bench) -> absl::StatusOr<std::unique_ptr<Device>> {
     return std::make_unique<NpuDevice>(bench);
   };

@@ -21,13 +21,15 @@
 
 namespace lw {
 
+struct Kernel;
 struct Workbench;
 
 // What a device knows of time.
 enum class Clock {
   kSampled,  // reads a clock, which the machine and its neighbours disturb: several samples, raced
              // against an incumbent, finalists in turns, and nothing believed unweighed
-  kExact,    // computes it, the same whenever and wherever: one sample is all that can be known
+  kExact,    // computes it, the same whenever and wherever: one sample is all that can be known, and
+             // who builds a kernel can know it
   kNone,     // nothing: the cost model's estimate stands for it
 };
 
@@ -45,6 +47,12 @@ void put_samples(const Samples& samples, Writer* writer);
 // What is broken makes `reader` not ok.
 Samples get_samples(Reader* reader);
 
+// What an exact clock says of a kernel.
+struct Computed {
+  Samples samples;
+  Artifact artifact;                       // if it is to be run
+};
+
 // Slots hold what is loaded. Statuses: kDataLoss is a wrong result, kResourceExhausted exceeds the
 // device, anything else is the build's fault (WorkerLink); a message says why. Thread-compatible.
 class Device {
@@ -57,9 +65,9 @@ class Device {
   // earlier runs; and whether it has left alone what it must not change.
   virtual absl::Status run(int slot, int set) = 0;
 
-  // On the uniform inputs. REQUIRES: it has a clock.
+  // REQUIRES (all that follow): the clock is sampled.
+  // On the uniform inputs.
   virtual absl::StatusOr<Samples> time(int slot, const TimingPlan& plan);
-  // REQUIRES (both): the clock is sampled.
   // Round by round, one sample of each slot. Result i for slots[i]; all have the same usage.
   virtual absl::StatusOr<std::vector<Samples>> interleave(const std::vector<int>& slots, int rounds,
                                                           const TimingPlan& plan);
@@ -74,6 +82,10 @@ struct DeviceDriver {
   bool shut_in = true;                     // its processes can be, as far as this machine allows
   // In the device's process, before that is confined. `bench` outlives the Device.
   std::function<absl::StatusOr<std::unique_ptr<Device>>(Workbench& bench)> open;
+  // Of an exact clock: builds the kernel and computes its time, in a builder's process; it is to be
+  // run if that is less than `below_us`. Statuses as Device's.
+  std::function<absl::StatusOr<Computed>(const Workbench& bench, const Kernel& kernel,
+                                         double below_us)> compute = nullptr;
 };
 
 }  // namespace lw

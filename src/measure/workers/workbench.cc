@@ -63,7 +63,8 @@ void assign_processors(Workbench& bench) {
   std::vector<int> cpus = bench.options.cpus.empty() ? allowed_cpus() : bench.options.cpus;
   const bool threaded = bench.driver.clock == Clock::kSampled;
   const size_t threads = threaded ? static_cast<size_t>(bench.options.threads) : 1;
-  if (threads < cpus.size()) {
+  // Who builds for an exact clock also measures, beside anybody.
+  if (bench.driver.clock != Clock::kExact && threads < cpus.size()) {
     bench.measuring = measuring_processors(cpus, static_cast<int>(threads));
     bench.building.assign(cpus.begin(), cpus.end() - static_cast<int64_t>(threads));
   } else {

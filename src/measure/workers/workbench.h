@@ -99,6 +99,7 @@ enum MessageType : uint32_t {
   kRefused = 1,
   kDone,
   kBuild,       // {kernel text} -> {artifact}
+  kCompute,     // {kernel text, double below_us} -> {double us, put_samples()'s, artifact}: exact
   kLoad,        // {int32 slot, artifact} -> {}; replaces what was there
   kUnloadAll,   // {} -> {}
   kTime,        // {int32 slot, TimingPlan} -> {put_samples()'s}
