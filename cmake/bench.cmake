@@ -16,14 +16,17 @@ target_link_libraries(lw_bench PRIVATE lw_peers lw_measure CLI11::CLI11 nlohmann
 add_executable(lw_throughput bench/throughput.cc)
 target_link_libraries(lw_throughput PRIVATE lw_cost_model)
 
-# The simulated NPU: instructions and requests a second, values, whole networks.
+# The simulated NPU: instructions and requests a second, values, whole networks; a tuner's way to
+# cycles, and what it finds.
 foreach(what speed function_speed networks)
   add_executable(lw_npu_${what} bench/npu/${what}.cc)
   target_link_libraries(lw_npu_${what} PRIVATE lw_npu)
 endforeach()
 
-add_executable(lw_npu_tuned bench/npu/tuned.cc)
-target_link_libraries(lw_npu_tuned PRIVATE lw_api)
+foreach(what stages tuned)
+  add_executable(lw_npu_${what} bench/npu/${what}.cc)
+  target_link_libraries(lw_npu_${what} PRIVATE lw_api)
+endforeach()
 
 # The service's numbers: daemons and agents in processes of their own, and this to load them.
 file(GLOB lw_service_bench_sources CONFIGURE_DEPENDS bench/service/*.cc)

@@ -6,6 +6,7 @@
 //   untuned   the first of the analytic model, nothing measured
 //   tuned     the best of a search
 //   bound     multipliers and compulsory bytes, whichever takes longer
+//   ms        of a trial: all of the search's time by its trials
 // Deterministic: times are computed. Exits 1 if a tuned layer is behind a default or a draw.
 //   lw_npu_tuned [TARGET...] [--trials=N]
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/npu/layers.h"
 #include "loopwright/bounds.h"
 #include "loopwright/program.h"
 #include "loopwright/tuning.h"
@@ -31,29 +33,6 @@ namespace lw {
 namespace {
 
 constexpr int kDraws = 100;
-
-struct Layer {
-  const char* name;
-  int m, n, k;
-};
-constexpr Layer kLayers[] = {
-    {"conv1", 12544, 64, 147},      {"c2 1x1", 3136, 64, 64},    {"c2 3x3", 3136, 64, 576},
-    {"c2 out", 3136, 256, 64},      {"c2 in", 3136, 64, 256},    {"c3 in", 3136, 128, 256},
-    {"c3 3x3", 784, 128, 1152},     {"c3 out", 784, 512, 128},   {"c3 1x1", 784, 128, 512},
-    {"c4 in", 784, 256, 512},       {"c4 3x3", 196, 256, 2304},  {"c4 out", 196, 1024, 256},
-    {"c4 1x1", 196, 256, 1024},     {"c5 in", 196, 512, 1024},   {"c5 3x3", 49, 512, 4608},
-    {"c5 out", 49, 2048, 512},      {"c5 1x1", 49, 512, 2048},   {"bert qkv", 128, 768, 768},
-    {"bert ffn", 128, 3072, 768},   {"bert ffn2", 128, 768, 3072}, {"bert scores", 128, 128, 64},
-    {"bert values", 128, 64, 128},
-};
-
-std::string text_of(const Layer& layer) {
-  char text[256];
-  std::snprintf(text, sizeof text,
-                "op product(M = %d, N = %d, K = %d) {\n  in A: i8[M, K]\n  in B: i8[K, N] const\n"
-                "  out C[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n}\n", layer.m, layer.n, layer.k);
-  return text;
-}
 
 // Microseconds of the nest's program; 0 where it has none.
 double us_of(const Task& task, const Nest& nest) {
@@ -111,11 +90,13 @@ absl::StatusOr<bool> run(const std::string& name, int trials) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const Target> target, load_target(name));
   std::printf("%s, %d trials\n%-12s %5s %5s %5s %10s %10s %10s %10s %10s %6s %6s %6s\n",
               name.c_str(), trials, "layer", "M", "N", "K", "default", "random", "untuned", "tuned",
-              "bound", "gain", "of it", "s");
+              "bound", "gain", "of it", "ms");
   Means gain, untuned, efficiency;
   bool behind = false;
   double seconds = 0;
-  for (const Layer& layer : kLayers) {
+  std::vector<Layer> layers(std::begin(kResNet), std::end(kResNet));
+  layers.insert(layers.end(), std::begin(kBert), std::end(kBert));
+  for (const Layer& layer : layers) {
     ASSIGN_OR_RETURN(Program program, parse_program(text_of(layer), layer.name));
     ASSIGN_OR_RETURN(const Task task, make_task(std::move(program), layer.name, target, 1));
     ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, open_measurements(""));
@@ -136,7 +117,7 @@ absl::StatusOr<bool> run(const std::string& name, int trials) {
     std::printf("%-12s %5d %5d %5d %10.0f %10.0f %10.0f %10.0f %10.0f %6.2f %6.2f %6.1f\n",
                 layer.name, layer.m, layer.n, layer.k, cycles(plain), cycles(random),
                 cycles(result.zero_us), cycles(tuned), cycles(bound.bound_us), other / tuned,
-                bound.bound_us / tuned, result.wall_s);
+                bound.bound_us / tuned, 1e3 * result.wall_s / std::max(1, result.trials));
     std::fflush(stdout);
   }
   std::printf("geometric means: gain %.3f, tuned / untuned %.3f, of the bound %.3f; longest %.1f s\n\n",
