@@ -178,6 +178,109 @@ void product(const Block& block, const Placed& dst, const Placed* srcs) {
   product_rounding(block, dst, srcs, [&](double value) { return round_to(dst.type, value); });
 }
 
+// compute(row, at): the row's values, in dst's type, from those of its sources.
+template <class Values, class Compute>
+void rows_of(const Block& block, const Placed& dst, const Compute& compute) {
+  Values values(block.extents.back());
+  for_each_row(block, [&](const Position& at) {
+    compute(&values, at);
+    store(Row(dst, at), values);
+  });
+}
+
+void compute_floats(const Block& block, const Placed& dst, const Placed* srcs) {
+  const auto rounded = [&](double value) { return round_to(dst.type, value); };
+  const double number = rounded(block.number);
+  Numbers other(block.extents.back());
+  rows_of<Numbers>(block, dst, [&](Numbers* values, const Position& at) {
+    load(Row(srcs[0], at), values);
+    if (block.op == BlockOp::kBinary) load(Row(srcs[1], at), &other);
+    for (size_t i = 0; i < values->size(); ++i) {
+      double& x = (*values)[i];
+      x = rounded(block.op == BlockOp::kUnary    ? apply_float(block.expr_op, x)
+                  : block.op == BlockOp::kBinary ? apply_float(block.expr_op, x, other[i])
+                                                 : apply_float(block.expr_op, number, x));
+    }
+  });
+}
+
+void compute_integers(const Block& block, const Placed& dst, const Placed* srcs) {
+  const Type type = dst.type;
+  const int64_t number = float_to_int(type, block.number);
+  Integers other(block.extents.back());
+  rows_of<Integers>(block, dst, [&](Integers* values, const Position& at) {
+    load(Row(srcs[0], at), values);
+    if (block.op == BlockOp::kBinary) load(Row(srcs[1], at), &other);
+    for (size_t i = 0; i < values->size(); ++i) {
+      int64_t& x = (*values)[i];
+      x = block.op == BlockOp::kUnary    ? apply_int(block.expr_op, type, x)
+          : block.op == BlockOp::kBinary ? apply_int(block.expr_op, type, x, other[i])
+                                         : apply_int(block.expr_op, type, number, x);
+    }
+  });
+}
+
+ExprOp combining(Reduce reduce) {
+  switch (reduce) {
+    case Reduce::kMax: return ExprOp::kMax;
+    case Reduce::kMin: return ExprOp::kMin;
+    case Reduce::kProd: return ExprOp::kMul;
+    default: return ExprOp::kAdd;
+  }
+}
+
+// combine(a, b) in dst's type.
+template <class Values, class Combine>
+void reduce(const Block& block, const Placed& dst, const Placed& src,
+            typename Values::value_type identity, const Combine& combine) {
+  const View& view = *dst.view;
+  const size_t count = block.extents.back(), kept = view.strides.back() == 0 ? 1 : count;
+  Values results(kept), values(count);
+  for_each_row(block, [&](const Position& at) {
+    bool begun = block.accumulate;
+    for (size_t d = 0; d < at.size(); ++d) begun = begun || (view.strides[d] == 0 && at[d] > 0);
+    const Row row(dst, at);
+    if (begun) load(row, &results);
+    else std::fill(results.begin(), results.end(), identity);
+    load(Row(src, at), &values);
+    for (size_t i = 0; i < count; ++i) {
+      auto& result = results[kept == 1 ? 0 : i];
+      result = combine(result, values[i]);
+    }
+    store(row, results);
+  });
+}
+
+void reduce(const Block& block, const Placed& dst, const Placed& src) {
+  const ExprOp op = combining(block.reduce);
+  const Type type = dst.type;
+  if (is_float(type)) {
+    return reduce<Numbers>(block, dst, src, identity_float(block.reduce), [&](double a, double b) {
+      return round_to(type, apply_float(op, a, b));
+    });
+  }
+  reduce<Integers>(block, dst, src, identity_int(block.reduce, type),
+                   [&](int64_t a, int64_t b) { return apply_int(op, type, a, b); });
+}
+
+void requantise(const Block& block, const Placed& dst, const Placed* srcs) {
+  Integers biases(block.extents.back());
+  Numbers scales(block.extents.back());
+  rows_of<Integers>(block, dst, [&](Integers* values, const Position& at) {
+    load(Row(srcs[0], at), values);
+    load(Row(srcs[1], at), &scales);
+    load(Row(srcs[2], at), &biases);
+    for (size_t i = 0; i < values->size(); ++i) {
+      int64_t& value = (*values)[i];
+      const int64_t sum = wrap(Type::kI32, value + biases[i]);
+      const double scaled = round_to(
+          Type::kF32, static_cast<double>(static_cast<float>(sum)) * scales[i]);
+      value = float_to_int(Type::kI32, round_half_even(scaled)) + block.zero;
+      value = std::clamp<int64_t>(std::clamp<int64_t>(value, -128, 127), block.lo, block.hi);
+    }
+  });
+}
+
 }  // namespace
 
 void interpret_block(const Block& block, const Placed& dst, const Placed* srcs) {
@@ -187,6 +290,13 @@ void interpret_block(const Block& block, const Placed& dst, const Placed* srcs) 
       return is_float(srcs[0].type) ? copy<Numbers>(block, dst, srcs[0])
                                     : copy<Integers>(block, dst, srcs[0]);
     case BlockOp::kProduct: return product(block, dst, srcs);
+    case BlockOp::kUnary:
+    case BlockOp::kBinary:
+    case BlockOp::kScalar:
+      return is_float(dst.type) ? compute_floats(block, dst, srcs)
+                                : compute_integers(block, dst, srcs);
+    case BlockOp::kReduce: return reduce(block, dst, srcs[0]);
+    case BlockOp::kRequantise: return requantise(block, dst, srcs);
   }
 }
 

@@ -3,15 +3,47 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/expr/scalar.h"
+
 namespace lw {
 namespace {
 
-const char* product(Type dst, const Type* srcs) {
+const char* product(const Block&, const Type* types) {
+  const Type dst = types[0];
   if (is_narrow(dst)) return "16-bit floats only move and convert";
   const auto fits = [&](Type type) {
     return type != Type::kBool && is_float(type) == is_float(dst);
   };
-  return fits(dst) && fits(srcs[0]) && fits(srcs[1]) ? nullptr : "no product of such types";
+  return fits(dst) && fits(types[1]) && fits(types[2]) ? nullptr : "no product of such types";
+}
+
+// Numbers of one type.
+const char* alike(const Block& block, const Type* types) {
+  if (is_narrow(types[0])) return "16-bit floats only move and convert";
+  for (int i = 0; i <= row_of(block.op).sources; ++i) {
+    if (types[i] != types[0] || types[0] == Type::kBool) return "takes numbers of one type";
+  }
+  return nullptr;
+}
+
+const char* computed(const Block& block, const Type* types) {
+  if (const char* defect = alike(block, types)) return defect;
+  const bool unary = block.op == BlockOp::kUnary;
+  const bool operands = unary ? is_unary(block.expr_op) : is_binary(block.expr_op);
+  const bool takes = operands && !is_comparison(block.expr_op) &&
+                     accepts(domain_of(block.expr_op), types[0]);
+  return takes ? nullptr : "no such operation on such a type";
+}
+
+const char* reduced(const Block& block, const Type* types) {
+  return block.reduce == Reduce::kNone ? "reduces by nothing" : alike(block, types);
+}
+
+const char* requantised(const Block& block, const Type* types) {
+  const bool fits = types[0] == Type::kI8 && types[1] == Type::kI32 && types[2] == Type::kF32 &&
+                    types[3] == Type::kI32;
+  if (!fits) return "requantises i32 with scales of f32 and biases of i32 to i8";
+  return block.lo <= block.hi ? nullptr : "its least value is above its most";
 }
 
 // Whether no two positions have one element, but for those along the extents of a sum: an extent's
@@ -20,7 +52,7 @@ bool apart(const Block& block) {
   absl::InlinedVector<std::pair<int64_t, int64_t>, 4> steps;  // size of the stride, extent
   for (size_t d = 0; d < block.extents.size(); ++d) {
     const int64_t stride = block.dst.strides[d];
-    const bool sum = stride == 0 && block.op == BlockOp::kProduct;
+    const bool sum = stride == 0 && row_of(block.op).reduces;
     if (block.extents[d] > 1 && !sum) {
       steps.push_back({stride < 0 ? -(stride + 1) : stride - 1, block.extents[d]});
     }
@@ -54,7 +86,12 @@ bool has_blocks(const std::vector<Stmt>& list) {
 constexpr BlockRow kBlockRows[kBlockOps] = {
     {BlockOp::kFill, "fill", 0, nullptr},
     {BlockOp::kCopy, "copy", 1, nullptr},
-    {BlockOp::kProduct, "product", 2, product},
+    {BlockOp::kProduct, "product", 2, product, true},
+    {BlockOp::kUnary, "unary", 1, computed},
+    {BlockOp::kBinary, "binary", 2, computed},
+    {BlockOp::kScalar, "scalar", 1, computed},
+    {BlockOp::kReduce, "reduce", 1, reduced, true},
+    {BlockOp::kRequantise, "requantise", 3, requantised},
 };
 static_assert([] {
   for (int i = 0; i < kBlockOps; ++i) {
@@ -63,8 +100,8 @@ static_assert([] {
   return true;
 }());
 
-absl::InlinedVector<const View*, 3> views_of(const Block& block) {
-  absl::InlinedVector<const View*, 3> views = {&block.dst};
+absl::InlinedVector<const View*, 4> views_of(const Block& block) {
+  absl::InlinedVector<const View*, 4> views = {&block.dst};
   for (int i = 0; i < row_of(block.op).sources; ++i) views.push_back(&block.srcs[i]);
   return views;
 }
@@ -123,7 +160,7 @@ const char* block_defect(const Kernel& kernel, const Block& block) {
       !std::all_of(block.extents.begin(), block.extents.end(), positive)) {
     return "a block needs extents, each at least 1";
   }
-  absl::InlinedVector<Type, 3> types;
+  absl::InlinedVector<Type, 4> types;
   for (const View* view : views_of(block)) {
     if (view->buffer < 0 || view->buffer >= static_cast<int>(kernel.buffers.size())) {
       return "no such buffer";
@@ -132,9 +169,9 @@ const char* block_defect(const Kernel& kernel, const Block& block) {
     types.push_back(kernel.buffers[view->buffer].type);
   }
   const BlockRow& row = row_of(block.op);
-  const char* defect = row.defect == nullptr ? nullptr : row.defect(types[0], types.data() + 1);
+  const char* defect = row.defect == nullptr ? nullptr : row.defect(block, types.data());
   if (defect != nullptr) return defect;
-  if (block.accumulate && block.op != BlockOp::kProduct) return "only products accumulate";
+  if (block.accumulate && !row.reduces) return "only products and reductions accumulate";
   if (block.variant < 0) return "no such variant";
   if (const char* bad = clip_defect(block)) return bad;
   if (!apart(block)) return "positions write the same element";

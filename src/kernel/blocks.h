@@ -17,14 +17,21 @@ struct BlockRow {
   BlockOp op;
   std::string_view word;
   int sources;                             // how many of `srcs` it reads; 0: it writes `integer`
-  const char* (*defect)(Type dst, const Type* srcs);  // of types, if any; null: none possible
+  // Of its types, dst's first, and of what it computes, if any; null: none possible.
+  const char* (*defect)(const Block& block, const Type* types);
+  bool reduces = false;                    // along extents that dst has not
 };
 
 extern const BlockRow kBlockRows[kBlockOps];  // by BlockOp
 inline const BlockRow& row_of(BlockOp op) { return kBlockRows[static_cast<int>(op)]; }
 
+// Whether it is a function of elements, which `expr_op` says.
+constexpr bool computes(BlockOp op) {
+  return op == BlockOp::kUnary || op == BlockOp::kBinary || op == BlockOp::kScalar;
+}
+
 // dst and then the sources.
-absl::InlinedVector<const View*, 3> views_of(const Block& block);
+absl::InlinedVector<const View*, 4> views_of(const Block& block);
 
 // The block of the positions that its clips leave, without clips; empty: they leave none.
 // `value` gives what an Affine is.

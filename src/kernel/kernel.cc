@@ -91,8 +91,20 @@ uint64_t hash_block(uint64_t hash, const Block& block) {
     hash = hash_affine(hash_combine(hash, pack(clip.dim, block.pads)), clip.first);
     hash = hash_combine(hash, clip.size);
   }
-  const bool has_integer = row_of(block.op).sources == 0 || block.pads;
-  return has_integer ? hash_combine(hash, block.integer) : hash;
+  switch (block.op) {
+    case BlockOp::kFill: return hash_combine(hash, block.integer);
+    case BlockOp::kCopy: return block.pads ? hash_combine(hash, block.integer) : hash;
+    case BlockOp::kProduct: return hash;
+    case BlockOp::kUnary: case BlockOp::kBinary:
+      return hash_combine(hash, static_cast<uint64_t>(block.expr_op));
+    case BlockOp::kScalar:
+      return hash_combine(hash_combine(hash, static_cast<uint64_t>(block.expr_op)),
+                          std::bit_cast<uint64_t>(block.number));
+    case BlockOp::kReduce: return hash_combine(hash, static_cast<uint64_t>(block.reduce));
+    case BlockOp::kRequantise:
+      return hash_combine(hash_combine(hash, block.zero), pack(block.lo, block.hi));
+  }
+  return hash;
 }
 
 uint64_t hash_stmt(uint64_t hash, const Stmt& s) {

@@ -133,8 +133,17 @@ enum class BlockOp : uint8_t {
                                            // ascending; in dst's type, which the sources are
                                            // converted to: integers, wrapping, or f32 or f64,
                                            // rounded after each product and each sum
+  kUnary,                                  // dst = `expr_op` of srcs[0]
+  kBinary,                                 // dst = srcs[0] `expr_op` srcs[1]; no comparison
+  kScalar,                                 // dst = `number` `expr_op` srcs[0]; no comparison
+  kReduce,                                 // dst, or what `reduce` begins with, combined by it with
+                                           // srcs[0] along the extents that dst has not (stride 0),
+                                           // in any order; these four in one type, no 16-bit float
+  kRequantise,                             // i8 dst = f32(srcs[0] + srcs[2]), i32 that wraps, times
+                                           // srcs[1], f32, rounded half to even (NaN: 0), saturated
+                                           // to i32; `zero` added, saturated; then into [lo, hi]
 };
-inline constexpr int kBlockOps = static_cast<int>(BlockOp::kProduct) + 1;
+inline constexpr int kBlockOps = static_cast<int>(BlockOp::kRequantise) + 1;
 
 // Of a box's extent `dim` the positions p with 0 <= first + p < size have a source.
 struct Clip {
@@ -144,14 +153,19 @@ struct Clip {
   bool operator==(const Clip&) const = default;
 };
 
-// One instruction for all positions of a box; dst's elements differ but for those of a sum.
+// One instruction for all positions of a box; dst's elements differ but for those of a sum or
+// another reduction.
 struct Block {
   BlockOp op = BlockOp::kCopy;
   absl::InlinedVector<int64_t, 4> extents;  // of the box, each at least 1; the last runs fastest
-  View dst, srcs[2];
-  bool accumulate = false;                 // kProduct
+  View dst, srcs[3];
+  bool accumulate = false;                 // kProduct, kReduce: onto dst
+  ExprOp expr_op = ExprOp::kAdd;           // kUnary, kBinary, kScalar
+  Reduce reduce = Reduce::kNone;           // kReduce
+  int8_t zero = 0, lo = -128, hi = 127;    // kRequantise
   int64_t integer = 0;                     // kFill, kCopy that pads
-  std::vector<Clip> clips;             // kCopy; by ascending dim, each once
+  double number = 0;                       // kScalar; of dst's type, integers too
+  std::vector<Clip> clips;                 // kCopy; by ascending dim, each once
   bool pads = false;
   int variant = 0;                         // which of the target's instructions for it
 };

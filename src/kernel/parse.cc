@@ -110,6 +110,12 @@ class Parser {
     return static_cast<int>(value);
   }
 
+  int8_t byte() {
+    const int64_t value = integer();
+    if (value < -128 || value > 127) fail("expected -128 .. 127");
+    return static_cast<int8_t>(value);
+  }
+
   template <class List>
   void integers(List* list) {
     do list->push_back(integer());
@@ -284,6 +290,8 @@ class Parser {
     Block block;
     block.op = row.op;
     expect(row.word);
+    if (block.op == BlockOp::kReduce) block.reduce = reduction();
+    if (computes(block.op)) block.expr_op = operation(word());
     block.dst = view();
     block.accumulate = accept("+");
     expect("=");
@@ -291,6 +299,18 @@ class Parser {
     for (int i = 0; i < row.sources; ++i) {
       if (i > 0) expect(",");
       block.srcs[i] = view();
+    }
+    if (block.op == BlockOp::kScalar) {
+      expect("number");
+      block.number = number();
+    }
+    if (block.op == BlockOp::kRequantise) {
+      expect("zero");
+      block.zero = byte();
+      expect("in");
+      block.lo = byte();
+      expect(",");
+      block.hi = byte();
     }
     expect("over");
     integers(&block.extents);
@@ -329,13 +349,27 @@ class Parser {
       s->op = row.op;
       if (row.word == name && row.gives) return true;
     }
+    s->expr_op = operation(name);
+    s->op = is_unary(s->expr_op) ? Op::kUnary : Op::kBinary;
+    return error_.empty();
+  }
+
+  ExprOp operation(std::string_view name) {
     for (int i = static_cast<int>(ExprOp::kAdd); i < kExprOps; ++i) {
-      s->expr_op = static_cast<ExprOp>(i);
-      s->op = is_unary(s->expr_op) ? Op::kUnary : Op::kBinary;
-      if (op_name(s->expr_op) == name) return true;
+      if (op_name(static_cast<ExprOp>(i)) == name) return static_cast<ExprOp>(i);
     }
     fail("unknown operation '" + std::string(name) + "'");
-    return false;
+    return ExprOp::kAdd;
+  }
+
+  Reduce reduction() {
+    const std::string_view name = word();
+    Reduce reduce = Reduce::kNone;
+    for (int i = 0; i < 5; ++i) {
+      if (kReduceWords[i] == name) reduce = static_cast<Reduce>(i);
+    }
+    if (reduce == Reduce::kNone) fail("unknown reduction");
+    return reduce;
   }
 
   void field(Stmt* s, Field field) {
@@ -371,14 +405,7 @@ class Parser {
         expect("locality");
         s->integer = integer();
         break;
-      case Field::kReduce: {
-        const std::string_view reduce = word();
-        for (int i = 0; i < 5; ++i) {
-          if (kReduceWords[i] == reduce) s->reduce = static_cast<Reduce>(i);
-        }
-        if (s->reduce == Reduce::kNone) fail("unknown reduction");
-        break;
-      }
+      case Field::kReduce: s->reduce = reduction(); break;
       case Field::kMany: many(s); break;
       case Field::kBlock: {
         many(s);

@@ -256,10 +256,19 @@ class Printer {
   void block(const Block& block) {
     const BlockRow& row = row_of(block.op);
     text_ += row.word;
+    if (block.op == BlockOp::kReduce) {
+      append(&text_, " ", kReduceWords[static_cast<int>(block.reduce)]);
+    } else if (computes(block.op)) {
+      append(&text_, " ", op_name(block.expr_op));
+    }
     view(" ", block.dst);
     text_ += block.accumulate ? " +=" : " =";
     if (row.sources == 0) append(&text_, " ", block.integer);
     for (int i = 0; i < row.sources; ++i) view(i == 0 ? " " : ", ", block.srcs[i]);
+    if (block.op == BlockOp::kScalar) append(&text_, " number ", number_text(block.number));
+    if (block.op == BlockOp::kRequantise) {
+      append(&text_, " zero ", int{block.zero}, " in ", int{block.lo}, ", ", int{block.hi});
+    }
     integers(" over ", block.extents, ", ");
     for (const Clip& clip : block.clips) {
       append(&text_, " clip ", clip.dim, " ", affine_text(clip.first), " of ", clip.size);

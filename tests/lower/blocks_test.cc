@@ -1,8 +1,6 @@
-// Blocks and managed memories: their text and back, what the verifier refuses, hashes, and the
-// interpreter against plain loops.
+// Blocks and managed memories: their text and back, what the verifier refuses, hashes, and what the
+// interpreter makes of managed memories.
 #include "src/kernel/blocks.h"
-
-#include <functional>
 
 #include "src/expr/scalar.h"
 #include "tests/support/build_helpers.h"
@@ -31,6 +29,28 @@ body {
     product acc[0] (32, 0, 1) += A.spm[0] (64, 1, 0), B.spm[0] (0, 1, 64) over 16, 64, 32 variant 1
     copy C[512*v0 + 511] (-32, -1) = acc[0] (32, 1) over 16, 32
   }
+}
+)";
+
+// What a vector engine does.
+const char* const kVectors =
+    R"(kernel vectors arguments=1 variables=0 workspace=0 private=0 packed=0 managed=256,1024
+buffer Y i8 16 argument 0 written
+buffer scales f32 16 managed 0 0
+buffer biases i32 16 managed 0 64
+buffer bytes i8 16 managed 0 128
+buffer a f32 16 managed 1 0
+buffer b f32 16 managed 1 64
+buffer sums i32 64 managed 1 128
+buffer totals i32 4 managed 1 384
+body {
+  unary exp b[0] (1) = a[0] (1) over 16
+  binary sub a[0] (1) = b[0] (1), scales[0] (0) over 16
+  scalar div b[0] (1) = a[0] (1) number 1.5 over 16
+  scalar max b[0] (1) = a[0] (1) number -inf over 16
+  reduce max a[0] (0) += b[0] (1) over 16
+  reduce sum totals[0] (1, 0) = sums[0] (16, 1) over 4, 16
+  requantise bytes[0] (1) = sums[0] (1), scales[0] (1), biases[0] (1) zero -3 in -128, 90 over 16
 }
 )";
 
@@ -68,6 +88,29 @@ TEST(BlockText, PrintsWhatItParses) {
   EXPECT_TRUE(product.accumulate);
   EXPECT_EQ(product.variant, 1);
   EXPECT_EQ(product.srcs[1].strides[2], 64);
+}
+
+TEST(BlockText, PrintsWhatVectorsDo) {
+  const Kernel kernel = kernel_of(kVectors);
+  EXPECT_EQ(print(kernel), kVectors);
+  const auto message = [](std::string_view from, std::string_view to) {
+    std::string text = kVectors;
+    const size_t place = text.find(from);
+    EXPECT_NE(place, std::string::npos) << from;
+    return std::string(status_of(text.replace(place, from.size(), to)).message());
+  };
+  const auto expect = [&](std::string_view from, std::string_view to, std::string_view part) {
+    EXPECT_NE(message(from, to).find(part), std::string::npos) << to << ": " << message(from, to);
+  };
+  expect("unary exp", "unary expo", "line 11: unknown operation 'expo'");
+  expect("reduce max", "reduce add", "line 15: unknown reduction");
+  expect("zero -3", "zero -129", "expected -128 .. 127");
+  expect(" number 1.5", "", "expected 'number'");
+  expect("unary exp", "unary sub", "no such operation");
+  expect("binary sub", "binary lt", "no such operation");
+  expect("reduce max", "reduce none", "unknown reduction");
+  expect("in -128, 90", "in 91, 90", "its least value is above its most");
+  expect("buffer b f32", "buffer b i32", "takes numbers of one type");
 }
 
 TEST(BlockText, ErrorsNameTheLine) {
@@ -136,7 +179,7 @@ TEST(BlockVerifier, RefusesWhatIsWrong) {
       {"copy A.spm[0]", "copy A.spm[0] (64, 1) = A.spm[v0] (0, 0) over 1, 1\n copy A.spm[0]",
        "read what it writes"},
       // Its operation.
-      {"= -3 over", "+= -3 over", "only products accumulate"},
+      {"= -3 over", "+= -3 over", "only products and reductions accumulate"},
       {"C i32 2048", "C i32 2047", "of 2047"},
       {"buffer acc i32 512", "buffer acc f32 512", "no product of such types"},
       {"buffer acc i32 512", "buffer acc bool 512", "no product of such types"},
@@ -288,219 +331,6 @@ TEST(BlockInterpreter, SharesMemoriesWithParallelLoops) {
       "copy Y[0] (1) = tile[0] (1) over 16\n}\n");
   const std::string out = run_on(machines()[0], kernel, {std::string(64, '\0')})[0];
   for (int i = 0; i < 16; ++i) EXPECT_EQ(load_integer(Type::kI32, data_of(out), i), 14);
-}
-
-// Blocks of random boxes and views, each against a loop over its positions.
-class RandomBlock {
- public:
-  RandomBlock(BlockOp op, Type dst, Type a, Type b, uint64_t seed) : rng_(seed) {
-    kernel_.name = "random";
-    block_.op = op;
-    for (int64_t d = 0, rank = 1 + rng_.below(4); d < rank; ++d) {
-      block_.extents.push_back(1 + rng_.below(6));
-    }
-    block_.accumulate = op == BlockOp::kProduct && rng_.below(2) == 0;
-    block_.integer = rng_.below(2) == 0 ? rng_.below(100) - 50 : static_cast<int64_t>(rng_.next());
-    const Type types[] = {a, b};
-    for (int i = 0; i < row_of(op).sources; ++i) block_.srcs[i] = add_view(types[i], strides());
-    if (op == BlockOp::kCopy && rng_.below(2) == 0) add_clips();
-    block_.dst = add_view(dst, distinct_strides());
-    kernel_.buffers.back().written = true;
-    Stmt s;
-    s.kind = Stmt::Kind::kBlock;
-    s.block = std::make_shared<const Block>(block_);
-    kernel_.body.push_back(s);
-  }
-
-  const Kernel& kernel() const { return kernel_; }
-
-  // The last argument after the block.
-  std::string expected(const std::vector<std::string>& arguments) const {
-    std::string out = arguments.back();
-    if (!block_.accumulate && block_.op == BlockOp::kProduct) {
-      for_each_position([&](const std::vector<int64_t>& at) { put(&out, at, 0, 0); });
-    }
-    for_each_position([&](const std::vector<int64_t>& at) { one(arguments, at, &out); });
-    return out;
-  }
-
- private:
-  using Strides = absl::InlinedVector<int64_t, 4>;
-
-  Strides strides() {
-    Strides strides;
-    for (size_t d = 0; d < block_.extents.size(); ++d) strides.push_back(rng_.below(9) - 3);
-    return strides;
-  }
-
-  // Of elements that differ, in any order and direction; those of a sum have none.
-  Strides distinct_strides() {
-    Strides strides(block_.extents.size(), 0);
-    std::vector<size_t> order;
-    for (size_t d = 0; d < strides.size(); ++d) {
-      order.insert(order.begin() + rng_.below(order.size() + 1), d);
-    }
-    int64_t next = 1;
-    for (size_t d : order) {
-      if (block_.op == BlockOp::kProduct && rng_.below(3) == 0) continue;
-      next += rng_.below(2);
-      strides[d] = rng_.below(4) == 0 ? -next : next;
-      next *= block_.extents[d];
-    }
-    return strides;
-  }
-
-  View add_view(Type type, const Strides& strides) {
-    View view;
-    view.buffer = kernel_.arguments;
-    view.strides = strides;
-    const Reach reach = reach_of(block_, view);
-    view.index = affine(rng_.below(3) - reach.lo);
-    Buffer buffer;
-    buffer.name = "X" + text(view.buffer);
-    buffer.type = type;
-    buffer.elements = view.index.constant + reach.hi + 1 + rng_.below(3);
-    buffer.slot = kernel_.arguments++;
-    kernel_.buffers.push_back(buffer);
-    return view;
-  }
-
-  // Clips that leave out some positions at either end, or all of them.
-  void add_clips() {
-    for (size_t d = 0; d < block_.extents.size(); ++d) {
-      if (rng_.below(3) == 0) continue;
-      block_.clips.push_back(
-          {static_cast<int>(d), affine(rng_.below(9) - 4), 1 + rng_.below(6)});
-    }
-    block_.pads = !block_.clips.empty() && rng_.below(2) == 0;
-    Buffer& source = kernel_.buffers[block_.srcs[0].buffer];
-    const Unclipped whole = unclipped_source(block_);
-    const int64_t lowest = whole.index.constant + whole.reach.lo;
-    block_.srcs[0].index = block_.srcs[0].index + affine(rng_.below(3) - lowest);
-    source.elements = unclipped_source(block_).index.constant + whole.reach.hi + 1 + rng_.below(3);
-  }
-
-  bool has_source(const std::vector<int64_t>& at) const {
-    return std::all_of(block_.clips.begin(), block_.clips.end(), [&](const Clip& clip) {
-      const int64_t position = clip.first.constant + at[clip.dim];
-      return position >= 0 && position < clip.size;
-    });
-  }
-
-  template <class Use>
-  void for_each_position(const Use& use) const {
-    std::vector<int64_t> at(block_.extents.size(), 0);
-    const std::function<void(size_t)> from = [&](size_t d) {
-      if (d == at.size()) return use(at);
-      for (at[d] = 0; at[d] < block_.extents[d]; ++at[d]) from(d + 1);
-    };
-    from(0);
-  }
-
-  static int64_t element(const View& view, const std::vector<int64_t>& at) {
-    int64_t index = view.index.constant;
-    for (size_t d = 0; d < at.size(); ++d) index += at[d] * view.strides[d];
-    return index;
-  }
-  Type type_of(const View& view) const { return kernel_.buffers[view.buffer].type; }
-
-  double number(const std::string& bytes, const View& view, const std::vector<int64_t>& at) const {
-    return load_element(type_of(view), data_of(bytes), element(view, at));
-  }
-  int64_t integer(const std::string& bytes, const View& view,
-                  const std::vector<int64_t>& at) const {
-    return load_integer(type_of(view), data_of(bytes), element(view, at));
-  }
-
-  void put(std::string* out, const std::vector<int64_t>& at, double number,
-           int64_t integer) const {
-    std::byte* data = reinterpret_cast<std::byte*>(out->data());
-    const Type type = type_of(block_.dst);
-    if (is_float(type)) store_element(type, data, element(block_.dst, at), number);
-    else store_integer(type, data, element(block_.dst, at), wrap(type, integer));
-  }
-
-  void one(const std::vector<std::string>& arguments, const std::vector<int64_t>& at,
-           std::string* out) const {
-    const View *srcs = block_.srcs, &dst = block_.dst;
-    const Type type = type_of(dst);
-    const auto as_float = [&](int64_t value) -> double {
-      return type == Type::kF32 ? static_cast<float>(value) : static_cast<double>(value);
-    };
-    switch (block_.op) {
-      case BlockOp::kFill: return put(out, at, as_float(block_.integer), block_.integer);
-      case BlockOp::kCopy: {
-        if (!has_source(at)) {
-          if (block_.pads) put(out, at, as_float(block_.integer), block_.integer);
-          return;
-        }
-        if (is_float(type_of(srcs[0]))) {
-          const double value = number(arguments[0], srcs[0], at);
-          return put(out, at, value, float_to_int(type, value));
-        }
-        const int64_t value = integer(arguments[0], srcs[0], at);
-        return put(out, at, as_float(value), value);
-      }
-      case BlockOp::kProduct: {
-        if (!is_float(type)) {
-          const int64_t product = mul_wrapping(integer(arguments[0], srcs[0], at),
-                                               integer(arguments[1], srcs[1], at));
-          return put(out, at, 0, add_wrapping(integer(*out, dst, at), product));
-        }
-        const double a = round_to(type, number(arguments[0], srcs[0], at));
-        const double b = round_to(type, number(arguments[1], srcs[1], at));
-        return put(out, at, number(*out, dst, at) + round_to(type, a * b), 0);
-      }
-    }
-  }
-
-  Rng rng_;
-  Block block_;
-  Kernel kernel_;
-};
-
-// How many of `tries` the verifier takes: all or none, by their types.
-int try_blocks(BlockOp op, Type dst, Type a, Type b, int tries) {
-  int taken = 0;
-  for (int i = 0; i < tries; ++i) {
-    const RandomBlock random(op, dst, a, b, 1000 * i + 97 * static_cast<int>(a) +
-                                                31 * static_cast<int>(b) + static_cast<int>(dst));
-    const Kernel& kernel = random.kernel();
-    expect_text_says_all(kernel, print(kernel));
-    if (!verify(kernel).ok()) continue;
-    ++taken;
-    const std::vector<std::string> arguments = random_arguments(kernel, i);
-    const std::vector<std::string> out = run_on(machines()[0], kernel, arguments);
-    EXPECT_TRUE(same_elements(dst, out.back(), random.expected(arguments), 0)) << print(kernel);
-  }
-  EXPECT_TRUE(taken == 0 || taken == tries) << taken << " of " << tries;
-  return taken;
-}
-
-TEST(BlockInterpreter, FillsEveryType) {
-  for (Type type : kAllTypes) EXPECT_EQ(try_blocks(BlockOp::kFill, type, type, type, 10), 10);
-}
-
-TEST(BlockInterpreter, CopiesEveryTypeToEveryOther) {
-  for (Type to : kAllTypes) {
-    for (Type from : kAllTypes) EXPECT_EQ(try_blocks(BlockOp::kCopy, to, from, from, 5), 5);
-  }
-}
-
-TEST(BlockInterpreter, MultipliesIntegersToIntegersAndFloatsToWideFloats) {
-  for (Type dst : kAllTypes) {
-    for (Type a : kAllTypes) {
-      for (Type b : {a, Type::kI8, Type::kBF16}) {
-        const bool floats = is_float(dst) && is_float(a) && is_float(b) && !is_narrow(dst);
-        const auto whole = [](Type type) { return !is_float(type) && type != Type::kBool; };
-        const bool fits = floats || (whole(dst) && whole(a) && whole(b));
-        EXPECT_EQ(try_blocks(BlockOp::kProduct, dst, a, b, 4), fits ? 4 : 0);
-      }
-    }
-  }
-  EXPECT_EQ(try_blocks(BlockOp::kProduct, Type::kI32, Type::kI8, Type::kI8, 100), 100);
-  EXPECT_EQ(try_blocks(BlockOp::kProduct, Type::kF32, Type::kBF16, Type::kBF16, 100), 100);
-  EXPECT_EQ(try_blocks(BlockOp::kProduct, Type::kF32, Type::kF32, Type::kF32, 100), 100);
 }
 
 }  // namespace
