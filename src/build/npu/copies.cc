@@ -48,10 +48,9 @@ absl::Status Unroller::copy(const Block& block) {
 // own.
 absl::Status Unroller::copy(const Block& block, std::vector<Dim> dims) {
   const bool loads = in_dram(block.srcs[0]);
+  if (!loads && !in_dram(block.dst)) return move(block);
   const View &dram = loads ? block.srcs[0] : block.dst, &local = loads ? block.dst : block.srcs[0];
-  if (!in_dram(dram) || in_dram(local)) {
-    return no_instruction("a copy is from DRAM into another memory, or back");
-  }
+  if (in_dram(local)) return no_instruction("a copy from DRAM to DRAM");
   const Type from = buffer(block.srcs[0]).type, to = buffer(block.dst).type;
   ASSIGN_OR_RETURN(const Dtype dtype, dtype_of(from));
   const bool widens = from != to;
@@ -145,60 +144,24 @@ absl::Status Unroller::transfer(const Strip& strip, const std::vector<Dim>& dims
   else
     operation.instruction.body = npu::St{copy};
   operation.instruction.dtype = strip.dtype;
-  operation.fills = strip.loads && copy.space == Space::kSpm;
+  operation.fills = strip.loads;
   touch(operation, strip.dram, dram, dram_end, !strip.loads);
   touch(operation, strip.local, local, local_end, strip.loads);
   return emit(operation);
 }
 
-// Neighbours of which one's positions follow the other's on both sides become one dimension.
+// Neighbours of which one's positions follow the other's in all views become one dimension.
 void Unroller::merge(std::vector<Dim>& dims) {
   for (size_t d = dims.size(); d-- > 1;) {
     Dim &outer = dims[d - 1], &inner = dims[d];
     if (outer.is_padded() || inner.is_padded()) continue;
-    if (outer.dst != inner.extent * inner.dst || outer.src0 != inner.extent * inner.src0) continue;
-    outer = {outer.extent * inner.extent, inner.dst, inner.src0, 0};
+    if (outer.dst != inner.extent * inner.dst || outer.src0 != inner.extent * inner.src0 ||
+        outer.src1 != inner.extent * inner.src1) {
+      continue;
+    }
+    outer = {outer.extent * inner.extent, inner.dst, inner.src0, inner.src1};
     dims.erase(dims.begin() + static_cast<int64_t>(d));
   }
-}
-
-// Zeros, which x > x is of every x.
-absl::Status Unroller::fill(const Block& block) {
-  if (block.integer != 0 || in_dram(block.dst)) {
-    return no_instruction("only zeros are filled in, and not into DRAM");
-  }
-  ASSIGN_OR_RETURN(const Dtype dtype, dtype_of(buffer(block.dst).type));
-  std::vector<Dim> dims = dims_of(block);
-  for (Dim& dim : dims) dim.src0 = dim.dst;
-  merge(dims);
-  if (dims.empty() || dims.back().dst != 1 || dims.size() > 2) {
-    return no_instruction("zeros are filled into rows");
-  }
-  const int64_t lanes = config_.ve.lanes;
-  int64_t row = dims.back().extent, rows = dims.size() == 2 ? dims[0].extent : 1;
-  int64_t stride = dims.size() == 2 ? dims[0].dst : 0;
-  if (row % lanes != 0) {
-    return no_instruction(
-        concat("rows of ", row, " elements, no multiple of ve.lanes (", lanes, ")"));
-  }
-  if (rows == 1) rows = row / lanes, row = stride = lanes;
-  if (row > kMostRows) return no_instruction(concat("rows of ", row, " elements"));
-  const int64_t unit = this->unit(block.dst), begin = address(block.dst);
-  for (int64_t i = 0; i < rows; i += kMostRows) {
-    npu::VeBin zeros;
-    zeros.fn = npu::BinaryFn::kCmp;
-    zeros.src0 = zeros.src1 = zeros.dst = static_cast<uint32_t>(begin + i * stride * unit);
-    zeros.sstr0 = zeros.sstr1 = zeros.dstr = static_cast<uint32_t>(stride * unit);
-    zeros.n0 = static_cast<uint16_t>(row);
-    zeros.n1 = static_cast<uint16_t>(std::min(kMostRows, rows - i));
-    Operation operation;
-    operation.instruction.body = zeros;
-    operation.instruction.dtype = dtype;
-    operation.fills = !in_acc(block.dst);
-    touch(operation, block.dst, zeros.dst, ((zeros.n1 - 1) * stride + row) * unit, true);
-    RETURN_IF_ERROR(emit(operation));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace lw::npu_build

@@ -2,8 +2,8 @@
 // do it, in an order that keeps the engines busy, with the tokens that this order needs and no
 // others.
 //
-// Order: as the kernel has it, but that what fills SPM (LD, and zeros for padding) stands right
-// after the last instruction that needs what lies there, so that with two slots the next tile is on
+// Order: as the kernel has it, but that what fills SPM and ACC (LD, and zeros for padding) stands
+// right after the last instruction that needs what lies there, so that with two slots the next tile is on
 // its way while one computes, also from one turn of an outer loop to the next.
 //
 // Tokens: an instruction waits for another engine's where they touch the same bytes, one of them

@@ -25,8 +25,8 @@ struct Touch {
 // One, while it is made.
 struct Operation {
   npu::Instruction instruction;
-  absl::InlinedVector<Touch, 3> touches;
-  bool fills = false;  // SPM: may stand earlier
+  absl::InlinedVector<Touch, 4> touches;
+  bool fills = false;  // a managed memory, of DRAM or zeros: may stand earlier
 };
 
 // All of a kernel's, by number. There may be millions: nothing is allocated for one alone.
@@ -65,7 +65,7 @@ class Operations {
 
 absl::StatusOr<Operations> unroll(const Kernel& kernel, const npu::Config& config, int64_t most);
 
-// The numbers of all in an order in which what fills SPM comes as early as it can.
+// The numbers of all in an order in which what fills SPM and ACC comes as early as it can.
 std::vector<int32_t> fill_early(const Operations& operations);
 
 // The program of them in that order, with tokens.

@@ -128,6 +128,11 @@ absl::Status Unroller::block(const Block& block) {
     case BlockOp::kCopy: return copy(block);
     case BlockOp::kFill: return fill(block);
     case BlockOp::kProduct: return product(block);
+    case BlockOp::kUnary:
+    case BlockOp::kBinary:
+    case BlockOp::kScalar: return compute(block);
+    case BlockOp::kReduce: return reduce(block);
+    case BlockOp::kRequantise: return requantise(block);
   }
   return no_instruction("an operation of a later version");
 }

@@ -1,8 +1,10 @@
-// The walk over a kernel's statements, and what each kind of block becomes: copies.cc, products.cc.
+// The walk over a kernel's statements, and what each kind of block becomes: copies.cc, products.cc,
+// vector.cc.
 // Internal to src/build/npu.
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,7 +86,7 @@ class Unroller {
     return absl::OkStatus();
   }
 
-  // Blocks: LD and ST, zeros by VE, products by MX.
+  // Blocks: LD and ST, products by MX, the rest by VE.
   std::vector<Dim> dims_of(const Block& block) const;
   absl::Status block(const Block& block);
 
@@ -106,7 +108,29 @@ class Unroller {
                         int64_t dram, int64_t local);
   static void merge(std::vector<Dim>& dims);
 
+  // Rows of the vector engine's: of dst (0) and the sources, in the units of their memories.
+  struct Rows {
+    int64_t row, rows;                     // elements of a row; how many
+    int64_t at[3] = {}, stride[3] = {}, unit[3] = {};
+    int64_t along[3] = {};                 // from element to element of a row: 0 or 1
+  };
+  using UseRows = std::function<absl::Status(const Rows& rows)>;
+  absl::StatusOr<npu::Dtype> vector_type(const View& view) const;
+  // `whole`: a row means something as a whole.
+  absl::Status rows(const Block& block, std::vector<Dim> dims, const UseRows& use,
+                    bool whole = false);
+  void touch_rows(Operation& operation, const Block& block, const Rows& rows, int v, bool write);
+  absl::Status emit_unary(const Block& block, const Rows& rows, npu::Dtype dtype, npu::UnaryFn fn);
+  absl::Status emit_binary(const Block& block, const Rows& rows, npu::Dtype dtype,
+                           npu::BinaryFn fn, int first, int second, uint32_t number);
+  absl::Status emit_zeros(const Block& block, const Rows& rows, npu::Dtype dtype);
   absl::Status fill(const Block& block);
+  absl::Status compute(const Block& block);
+  absl::Status reduce(const Block& block);
+  absl::Status requantise(const Block& block);
+  absl::Status requantised(const Block& block, std::vector<Dim> dims, int64_t first,
+                           int64_t columns);
+  absl::Status move(const Block& block);
 
   // The roles of the dimensions: of rows at most two, of columns and of the sum at most one.
   struct Roles {
