@@ -14,7 +14,7 @@ namespace lw::cost::npu {
 struct StageTimes {
   double instructions = 0;                 // dispatched
   double folds = 0, weight_loads = 0;      // MX.MM or MX.MMOS; MX.LDW
-  double array = 0;                        // cycles of MX
+  double array = 0;                        // cycles of MX, or of VE where it computes
   double load_a = 0, load_b = 0, store = 0;  // cycles of DRAM
   double bytes_a = 0, bytes_b = 0, bytes_stored = 0;
   double run_a = 0, run_b = 0, run_stored = 0;  // contiguous bytes
@@ -30,6 +30,7 @@ struct StageTimes {
   double cycles = 0;
 };
 std::vector<StageTimes> stage_times(const Nest& nest);
+StageTimes vector_times(const Nest& nest, int stage);  // of one that the vector engine computes
 
 const std::vector<Feature>& table();
 std::vector<float> features(const Nest& nest);

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "cost_model/npu/model.h"
+#include "cost_model/npu/parts.h"
 #include "schedules/npu/product.h"
 #include "schedules/targets/npu/machine.h"
 #include "schedules/targets/npu/npu_target.h"
@@ -11,64 +12,6 @@ namespace lw::cost::npu {
 namespace {
 
 using lw::npu::Config;
-
-// A loop's iterations with the share that partial tiles have of full ones.
-double iterations(const Stage& s, int loop) {
-  const LoopPart part = s.loops[loop].parts[0];
-  return static_cast<double>(range_of(s, loop)) / static_cast<double>(part.tile);
-}
-double whole(const Stage& s, int loop) { return static_cast<double>(trips(s, loop)); }
-
-template <class Count>
-double product_of_loops(const Stage& s, int begin, int end, const Count& count) {
-  double result = 1;
-  for (int l = begin; l < end; ++l) result *= count(s, l);
-  return result;
-}
-
-// A box in DRAM: runs of contiguous bytes, and the cycles that they take: data at the peak, and an
-// activated row for each run that begins on another.
-struct Transfer {
-  double bytes = 0, run = 0, cycles = 0;
-};
-
-class Dram {
- public:
-  explicit Dram(const Config& config)
-      : peak_(lw::npu::peak_bytes_per_cycle(config)),
-        paged_(config.dram.kind == lw::npu::DramKind::kPaged) {
-    const double clock = config.clock_mhz / config.dram.clock_mhz;
-    activate_ = config.dram.faw / 4 * clock /
-                static_cast<double>(config.dram.channels * config.dram.pseudo);
-    page_ = static_cast<double>(config.dram.page);
-    beat_ = static_cast<double>(config.dram.beat);
-  }
-
-  Transfer box(const Tensor& tensor, const std::vector<int64_t>& extents) const {
-    double run = size_of(tensor.type), runs = 1;
-    bool contiguous = true;
-    for (size_t d = extents.size(); d-- > 0;) {
-      const double extent = static_cast<double>(std::min(extents[d], tensor.shape[d]));
-      if (contiguous)
-        run *= extent;
-      else
-        runs *= extent;
-      contiguous = contiguous && extents[d] >= tensor.shape[d];
-    }
-    Transfer transfer;
-    transfer.bytes = run * runs;
-    transfer.run = run;
-    if (!std::isfinite(peak_)) return transfer;
-    const double beats = paged_ ? std::ceil(run / beat_) * beat_ : run;
-    const double rows = paged_ ? std::max(runs, transfer.bytes / page_) : 0;
-    transfer.cycles = std::max(beats * runs / peak_, rows * activate_);
-    return transfer;
-  }
-
- private:
-  double peak_, activate_ = 0, page_ = 1, beat_ = 1;
-  bool paged_;
-};
 
 std::vector<int64_t> box_of(const std::vector<std::vector<int64_t>>& steps,
                             const std::vector<int64_t>& extents) {
@@ -95,7 +38,8 @@ StageTimes times_of(const Nest& nest, int stage) {
   const Stage& s = nest.stages[stage];
   const Config& config = npu_config(*nest.target);
   const std::optional<NpuProduct> product = product_of(nest, stage);
-  if (!product || s.variant < 0) return t;
+  if (s.variant < 0) return t;
+  if (!product) return vector_times(nest, stage);
   const int tile = tile_begin(s);
   const Program& program = *nest.program;
   const Dram dram(config);

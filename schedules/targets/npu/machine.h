@@ -10,4 +10,7 @@ inline constexpr int kNpuSpm = 0, kNpuAcc = 1;
 // do while the reduction streams.
 inline constexpr int kNpuWeightStationary = 0, kNpuOutputStationary = 1;
 
+// As the variant of a stage: its box is computed by the vector engine's instructions.
+inline constexpr int kNpuVector = 2;
+
 }  // namespace lw

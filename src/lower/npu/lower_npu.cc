@@ -10,6 +10,7 @@
 #include "src/base/message.h"
 #include "src/expr/expr.h"
 #include "src/lower/arguments.h"
+#include "src/lower/npu/vector_lowering.h"
 
 namespace lw {
 namespace {
@@ -399,6 +400,15 @@ class ProductLowering {
   absl::Status failure_;
 };
 
+// By the array, or else by the vector engine.
+absl::Status lower_stage(const Nest& nest, int stage, const std::vector<int>& buffers,
+                         const LowerOptions& options, Kernel& kernel, int64_t* spm, int64_t* acc) {
+  if (product_of(nest, stage)) {
+    return ProductLowering(nest, stage, kernel, buffers, options).run(spm, acc);
+  }
+  return lowering::lower_vector(nest, stage, buffers, options, kernel, spm, acc);
+}
+
 }  // namespace
 
 absl::StatusOr<Kernel> lower_npu(const Nest& nest, const LowerOptions& options) {
@@ -420,18 +430,18 @@ absl::StatusOr<Kernel> lower_npu(const Nest& nest, const LowerOptions& options) 
     buffers[t] = static_cast<int>(kernel.buffers.size());
     kernel.buffers.push_back(std::move(buffer));
   }
-  if (kernel.workspace_bytes > options.max_workspace_bytes) {
-    return infeasible("the workspace is too large");
-  }
   int64_t spm = 0, acc = 0;
   for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
     if (nest.stages[s].copy_of >= 0) continue;
     // One stage after the other: each has the memories for itself.
     int64_t own_spm = 0, own_acc = 0;
-    RETURN_IF_ERROR(ProductLowering(nest, s, kernel, buffers, options).run(&own_spm, &own_acc));
+    RETURN_IF_ERROR(lower_stage(nest, s, buffers, options, kernel, &own_spm, &own_acc));
     RETURN_IF_ERROR(nest.stop.status("lowering"));
     spm = std::max(spm, own_spm);
     acc = std::max(acc, own_acc);
+  }
+  if (kernel.workspace_bytes > options.max_workspace_bytes) {
+    return infeasible("the workspace is too large");
   }
   kernel.managed_bytes = {spm, acc};
   return kernel;

@@ -1,0 +1,76 @@
+// What the times of several kinds of stages are made of. Internal to cost_model/npu.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "loopwright/program.h"
+#include "schedules/nest.h"
+#include "src/npu/config.h"
+
+namespace lw::cost::npu {
+
+// A loop's iterations with the share that partial tiles have of full ones.
+inline double iterations(const Stage& s, int loop) {
+  const LoopPart part = s.loops[loop].parts[0];
+  return static_cast<double>(range_of(s, loop)) / static_cast<double>(part.tile);
+}
+inline double whole(const Stage& s, int loop) { return static_cast<double>(trips(s, loop)); }
+
+template <class Count>
+double product_of_loops(const Stage& s, int begin, int end, const Count& count) {
+  double result = 1;
+  for (int l = begin; l < end; ++l) result *= count(s, l);
+  return result;
+}
+
+// A box in DRAM: runs of contiguous bytes, and the cycles that they take: data at the peak, and an
+// activated row for each run that begins on another.
+struct Transfer {
+  double bytes = 0, run = 0, cycles = 0;
+};
+
+class Dram {
+ public:
+  explicit Dram(const lw::npu::Config& config)
+      : peak_(lw::npu::peak_bytes_per_cycle(config)),
+        paged_(config.dram.kind == lw::npu::DramKind::kPaged) {
+    const double clock = config.clock_mhz / config.dram.clock_mhz;
+    activate_ = config.dram.faw / 4 * clock /
+                static_cast<double>(config.dram.channels * config.dram.pseudo);
+    page_ = static_cast<double>(config.dram.page);
+    beat_ = static_cast<double>(config.dram.beat);
+  }
+
+  Transfer box(const Tensor& tensor, const std::vector<int64_t>& extents) const {
+    double run = size_of(tensor.type), runs = 1;
+    bool contiguous = true;
+    for (size_t d = extents.size(); d-- > 0;) {
+      const double extent = static_cast<double>(std::min(extents[d], tensor.shape[d]));
+      if (contiguous)
+        run *= extent;
+      else
+        runs *= extent;
+      contiguous = contiguous && extents[d] >= tensor.shape[d];
+    }
+    return runs_of(run, runs);
+  }
+
+  Transfer runs_of(double run, double runs) const {
+    Transfer transfer;
+    transfer.bytes = run * runs;
+    transfer.run = run;
+    if (!std::isfinite(peak_)) return transfer;
+    const double beats = paged_ ? std::ceil(run / beat_) * beat_ : run;
+    const double rows = paged_ ? std::max(runs, transfer.bytes / page_) : 0;
+    transfer.cycles = std::max(beats * runs / peak_, rows * activate_);
+    return transfer;
+  }
+
+ private:
+  double peak_, activate_ = 0, page_ = 1, beat_ = 1;
+  bool paged_;
+};
+
+}  // namespace lw::cost::npu

@@ -1,0 +1,140 @@
+// Stages of the vector engine: operations of whole boxes at its rate, and the copies of operands and
+// results. What the array's columns are to products, rows of vectors are here.
+#include <algorithm>
+#include <cmath>
+
+#include "cost_model/npu/model.h"
+#include "cost_model/npu/parts.h"
+#include "schedules/npu/vector.h"
+#include "schedules/targets/npu/npu_target.h"
+#include "src/expr/expr.h"
+
+namespace lw::cost::npu {
+namespace {
+
+using lw::npu::Config;
+using lw::npu::RateConfig;
+
+double cycles_of(const RateConfig& cpi, const VectorOp& op) {
+  switch (op.kind) {
+    case VectorOp::Kind::kRequantise: return cpi.req;
+    case VectorOp::Kind::kZero:
+    case VectorOp::Kind::kCopy: return cpi.add;
+    default: break;
+  }
+  switch (op.expr_op) {
+    case ExprOp::kMul: return cpi.mul;
+    case ExprOp::kMax:
+    case ExprOp::kMin: return cpi.max;
+    case ExprOp::kExp:
+    case ExprOp::kTanh: return cpi.exp;
+    case ExprOp::kRsqrt: return cpi.rsqrt;
+    case ExprOp::kDiv: return cpi.rsqrt + (op.number == 1 ? 0 : cpi.mul);
+    default: return cpi.add;
+  }
+}
+
+// Runs of bytes that a tile of these extents is in DRAM.
+Transfer transfer_of(const Dram& dram, int size, const std::vector<int64_t>& extents,
+                     const std::vector<int64_t>& strides) {
+  int64_t run = 1;
+  double runs = 1;
+  for (size_t d = extents.size(); d-- > 0;) {
+    if (extents[d] == 1) continue;
+    if (runs == 1 && strides[d] == run) run *= extents[d];
+    else runs *= static_cast<double>(extents[d]);
+  }
+  return dram.runs_of(static_cast<double>(run * size), runs);
+}
+
+}  // namespace
+
+StageTimes vector_times(const Nest& nest, int stage) {
+  StageTimes t;
+  const Stage& s = nest.stages[stage];
+  const absl::StatusOr<VectorCode> code = vector_code(nest, stage);
+  if (!code.ok()) return t;
+  const Config& config = npu_config(*nest.target);
+  const Program& program = *nest.program;
+  const Dram dram(config);
+  const int tile = tile_begin(s);
+  const std::vector<int64_t> box = inner_extents(s, tile);
+  const double boxes = product_of_loops(s, 0, tile, iterations);
+  const double started = product_of_loops(s, 0, tile, whole);
+  const auto elements = [&](int value) {
+    const BoxLayout layout =
+        tile_layout(config, code->values[static_cast<size_t>(value)].tile, box);
+    return static_cast<double>(layout.elements);
+  };
+  const auto compute = [&](double count, double cycles) {
+    t.instructions += started;
+    t.array += started * static_cast<double>(config.ve.startup) +
+               boxes * count / static_cast<double>(config.ve.lanes) * cycles;
+  };
+  for (const VectorOp& op : code->ops) {
+    compute(elements(op.dst), cycles_of(config.ve.cpi, op));
+  }
+  if (code->reduce != Reduce::kNone) {
+    const double cycles = code->reduce == Reduce::kSum ? config.ve.cpi.add : config.ve.cpi.max;
+    compute(elements(code->body), cycles);
+    if (code->rows != code->body) compute(elements(code->rows), cycles);
+  }
+  if (code->stored != code->result) compute(elements(code->stored), config.ve.cpi.req);
+
+  double first = 0;
+  for (const VectorValue& value : code->values) {
+    if (value.kind != VectorValue::Kind::kOperand) continue;
+    int depth = 0;
+    for (int l = 0; l < tile; ++l) {
+      const size_t axis = static_cast<size_t>(s.loops[l].parts[0].axis);
+      if (trips(s, l) > 1 && value.source_steps[axis] != 0) depth = l + 1;
+    }
+    std::vector<int64_t> extents;
+    for (const auto& dim : value.tile.steps) extents.push_back(box_extent(dim, box));
+    const Transfer transfer = transfer_of(
+        dram, size_of(program.tensors[static_cast<size_t>(value.tensor)].type), extents,
+        value.source_strides);
+    const double setups = product_of_loops(s, 0, depth, whole);
+    const double times = product_of_loops(s, 0, depth, iterations);
+    t.load_a += transfer.cycles * times + static_cast<double>(config.dma.setup) * setups / 2;
+    t.bytes_a += transfer.bytes * times;
+    t.run_a = std::max(t.run_a, transfer.run);
+    t.instructions += setups;
+    first += transfer.cycles + static_cast<double>(config.dma.setup);
+  }
+  const int held = s.held.empty() ? 0 : find_loop(s, s.held) + 1;
+  const Tensor& tensor = program.tensors[static_cast<size_t>(s.tensor)];
+  const std::vector<int64_t> kept(box.begin(),
+                                  box.begin() + static_cast<int64_t>(tensor.shape.size()));
+  const Transfer out = dram.box(tensor, kept);
+  const double stores = product_of_loops(s, 0, held, whole);
+  t.store = out.cycles * product_of_loops(s, 0, held, iterations) +
+            static_cast<double>(config.dma.setup) * stores / 2;
+  t.bytes_stored = out.bytes * product_of_loops(s, 0, held, iterations);
+  t.run_stored = out.run;
+  t.instructions += stores;
+  t.slots_a = t.slots_b = t.slots_held = s.slots;
+  const VectorBytes bytes = vector_bytes(config, *code, box, s.slots);
+  t.spm_share = static_cast<double>(bytes.spm) / static_cast<double>(config.spm.bytes);
+  t.acc_share = static_cast<double>(bytes.acc) / static_cast<double>(config.acc.bytes);
+  t.rows = t.tile_rows = 1;
+  for (size_t a = 0; a < box.size(); ++a) {
+    const double extent = static_cast<double>(box[a]);
+    if (static_cast<int>(a) == code->vector_axis) t.columns = t.tile_columns = extent;
+    else t.rows = t.tile_rows = t.rows * extent;
+  }
+
+  const double latency = static_cast<double>(config.dma.latency + config.dma.setup);
+  const double dispatch = t.instructions * static_cast<double>(config.queues.dispatch);
+  t.fill = first + latency;
+  t.drain = out.cycles + latency;
+  const double dma = t.load_a + t.store;
+  t.overlapped = s.slots > 1 ? 1 : 0;
+  // In one slot a box is fetched, computed and stored before the next is.
+  t.cycles = s.slots > 1 ? std::max({t.array, dma, dispatch})
+                         : std::max(t.array + dma + 2 * started * latency, dispatch);
+  t.cycles += t.fill + t.drain;
+  return t;
+}
+
+}  // namespace lw::cost::npu

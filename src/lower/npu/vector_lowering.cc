@@ -1,0 +1,515 @@
+#include "src/lower/npu/vector_lowering.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "schedules/npu/vector.h"
+#include "schedules/targets/npu/machine.h"
+#include "schedules/targets/npu/npu_target.h"
+#include "src/base/check.h"
+#include "src/base/message.h"
+#include "src/expr/expr.h"
+
+namespace lw::lowering {
+namespace {
+
+using Kind = VectorValue::Kind;
+
+// Where each axis of the stage begins, and how many points it has from there.
+struct Range {
+  Affine begin;
+  int64_t count;
+};
+using Ranges = std::vector<Range>;
+
+// A value in its memory.
+struct Placed {
+  int buffer = -1;
+  BoxLayout layout;
+  int64_t slots = 1;
+  int depth = 0;                           // loops outside of where it is filled, of operands
+  Affine offset;                           // of the slot of the iteration at hand
+};
+
+BlockOp block_op(VectorOp::Kind kind) {
+  switch (kind) {
+    case VectorOp::Kind::kZero: return BlockOp::kFill;
+    case VectorOp::Kind::kCopy: return BlockOp::kCopy;
+    case VectorOp::Kind::kUnary: return BlockOp::kUnary;
+    case VectorOp::Kind::kBinary: return BlockOp::kBinary;
+    case VectorOp::Kind::kScalar: return BlockOp::kScalar;
+    case VectorOp::Kind::kRequantise: return BlockOp::kRequantise;
+  }
+  return BlockOp::kCopy;
+}
+
+class VectorLowering {
+ public:
+  VectorLowering(const Nest& nest, int stage, const std::vector<int>& buffers,
+                 const LowerOptions& options, Kernel& kernel, int64_t* spm, int64_t* acc)
+      : nest_(nest),
+        index_(stage),
+        stage_(nest.stages[stage]),
+        buffers_(buffers),
+        most_(options.max_statements),
+        kernel_(kernel),
+        ends_{spm, acc},
+        config_(npu_config(*nest.target)) {}
+
+  absl::Status run() {
+    ASSIGN_OR_RETURN(code_, vector_code(nest_, index_));
+    if (stage_.variant != kNpuVector) {
+      return infeasible(concat(stage_.name, " has no boxes of the NPU's vector engine"));
+    }
+    tile_begin_ = tile_begin(stage_);
+    held_ = stage_.held.empty() ? 0 : find_loop(stage_, stage_.held) + 1;
+    extents_ = inner_extents(stage_, tile_begin_);
+    place_values();
+    for (int v = 0; v < count(); ++v) {
+      if (value(v).kind == Kind::kRow) make_row(v);
+    }
+    if (code_.by_rows) make_identity();
+    Ranges whole;
+    for (const NestAxis& axis : stage_.axes) whole.push_back({affine(0), axis.extent});
+    emit(0, whole, affine(0), kernel_.body);
+    return failure_;
+  }
+
+ private:
+  int count() const { return static_cast<int>(code_.values.size()); }
+  const VectorValue& value(int v) const { return code_.values[static_cast<size_t>(v)]; }
+  Placed& placed(int v) { return placed_[static_cast<size_t>(v)]; }
+
+  // ---------------------------------------------------------------------------- memories
+
+  int add_managed(const std::string& name, Type type, int memory, int64_t elements,
+                  int64_t offset) {
+    Buffer buffer;
+    buffer.name = concat(stage_.name, ".", name);
+    buffer.type = type;
+    buffer.elements = elements;
+    buffer.scope = Scope::kManaged;
+    buffer.memory = memory;
+    buffer.offset = offset;
+    return add_buffer(std::move(buffer));
+  }
+  int add_buffer(Buffer buffer) {
+    kernel_.buffers.push_back(std::move(buffer));
+    return static_cast<int>(kernel_.buffers.size()) - 1;
+  }
+  // Where `bytes` of a memory begin that nobody else has.
+  int64_t take(int memory, int64_t bytes) { return std::exchange(end(memory), end(memory) + bytes); }
+  int64_t& end(int memory) { return *ends_[memory]; }
+  int add_scratch(Type type, int64_t elements) {
+    Buffer buffer;
+    buffer.name = stage_.name + ".scratch";
+    buffer.type = type;
+    buffer.elements = elements;
+    buffer.scope = Scope::kWorkspace;
+    buffer.offset = kernel_.workspace_bytes;
+    kernel_.workspace_bytes += aligned_bytes(elements * size_of(type));
+    return add_buffer(std::move(buffer));
+  }
+
+  std::string name_of(int v) const {
+    if (value(v).tensor < 0) return concat("v", v);
+    return concat("v", v, ".", nest_.program->tensors[value(v).tensor].name);
+  }
+
+  void place_values() {
+    placed_.resize(code_.values.size());
+    for (int v = 0; v < count(); ++v) {
+      Placed& p = placed(v);
+      const VectorTile& tile = value(v).tile;
+      p.layout = tile_layout(config_, tile, extents_);
+      if (value(v).kind == Kind::kComputed) continue;
+      if (value(v).kind == Kind::kOperand) p.slots = stage_.slots;
+      p.depth = innermost(value(v).source_steps);
+      p.buffer = add_managed(name_of(v), tile.type, tile.memory, p.layout.elements * p.slots,
+                             take(tile.memory, p.layout.bytes * p.slots));
+    }
+    for (const std::vector<int>& place : code_.places) {
+      const bool kept = place[0] == code_.result || place[0] == code_.stored;
+      const int64_t slots = kept ? stage_.slots : 1;
+      int64_t most = 0;
+      for (const int v : place) most = std::max(most, placed(v).layout.bytes);
+      const int64_t offset = take(value(place[0]).tile.memory, most * slots);
+      for (const int v : place) {
+        const VectorTile& tile = value(v).tile;
+        placed(v).slots = slots;
+        placed(v).buffer = add_managed(name_of(v), tile.type, tile.memory,
+                                       placed(v).layout.elements * slots, offset);
+      }
+    }
+  }
+
+  // Loops outside of where what moves by these steps is copied: up to the innermost that moves it.
+  int innermost(const std::vector<int64_t>& steps) const {
+    for (int l = steps.empty() ? 0 : tile_begin_; l-- > 0;) {
+      if (trips(stage_, l) > 1 && steps[static_cast<size_t>(stage_.loops[l].parts[0].axis)] != 0) {
+        return l + 1;
+      }
+    }
+    return 0;
+  }
+
+  // ---------------------------------------------------------------------------- statements
+
+  void add(Stmt statement, std::vector<Stmt>& out) {
+    if (++statements_ > most_ && failure_.ok()) {
+      failure_ = infeasible(concat("more than ", most_, " statements"));
+    }
+    out.push_back(std::move(statement));
+  }
+  void add(Block block, std::vector<Stmt>& out) {
+    Stmt statement;
+    statement.kind = Stmt::Kind::kBlock;
+    statement.block = std::make_shared<const Block>(std::move(block));
+    add(std::move(statement), out);
+  }
+
+  Affine slot_offset(const Placed& p, const Affine& turn, std::vector<Stmt>& out) {
+    if (p.slots == 1) return affine(0);
+    if (turn.is_constant()) return affine(turn.constant % p.slots * p.layout.elements);
+    Stmt slot;
+    slot.kind = Stmt::Kind::kInt;
+    slot.int_op = Stmt::IntOp::kMod;
+    slot.var = kernel_.variables++;
+    slot.a = turn;
+    slot.divisor = p.slots;
+    const Affine number = variable(slot.var);
+    add(std::move(slot), out);
+    return number * p.layout.elements;
+  }
+
+  template <class Strides>
+  static View view(int buffer, Affine index, const Strides& strides) {
+    View view;
+    view.buffer = buffer;
+    view.index = std::move(index);
+    view.strides.assign(strides.begin(), strides.end());
+    return view;
+  }
+
+  static Block block_of(BlockOp op, View dst, std::vector<View> srcs,
+                        const std::vector<int64_t>& extents) {
+    Block block;
+    block.op = op;
+    block.dst = std::move(dst);
+    for (size_t i = 0; i < srcs.size(); ++i) block.srcs[i] = std::move(srcs[i]);
+    block.extents.assign(extents.begin(), extents.end());
+    return block;
+  }
+
+  static std::vector<int64_t> counts(const Ranges& ranges) {
+    std::vector<int64_t> counts;
+    for (const Range& range : ranges) counts.push_back(range.count);
+    return counts;
+  }
+
+  // By how much the axis moves in the value's tile.
+  int64_t step_in(int v, int axis) const {
+    int64_t step = 0;
+    const Placed& p = placed_[static_cast<size_t>(v)];
+    for (size_t d = 0; d < p.layout.strides.size(); ++d) {
+      step += value(v).tile.steps[d][static_cast<size_t>(axis)] * p.layout.strides[d];
+    }
+    return step;
+  }
+
+  // An operation on values: over the axes along which any of them varies, and along rows, which are
+  // padded; what does not vary along these is a column, alone a vector each.
+  Block operation(BlockOp op, int dst, const std::vector<int>& srcs, const Ranges& ranges) {
+    std::vector<int> values = srcs;
+    values.insert(values.begin(), dst);
+    const auto any_varies = [&](int axis) {
+      return std::any_of(values.begin(), values.end(),
+                         [&](int v) { return varies(value(v).tile, axis); });
+    };
+    const int along = code_.vector_axis;
+    const bool vectors = along >= 0 && any_varies(along);
+    std::vector<int64_t> extents;
+    std::vector<int> axes;
+    for (const int a : code_.order) {
+      if (a == along || !any_varies(a)) continue;
+      axes.push_back(a);
+      extents.push_back(ranges[static_cast<size_t>(a)].count);
+    }
+    const int64_t row = vectors ? ranges[static_cast<size_t>(along)].count : 1;
+    extents.push_back(padded_to(row, vector_padding(config_)));
+    const auto view_of = [&](int v) {
+      std::vector<int64_t> strides;
+      for (const int a : axes) strides.push_back(step_in(v, a));
+      const bool in_row = !vectors || value(v).kind == Kind::kRow || varies(value(v).tile, along);
+      strides.push_back(in_row);
+      return view(placed(v).buffer, placed(v).offset, strides);
+    };
+    std::vector<View> views;
+    for (const int v : srcs) views.push_back(view_of(v));
+    return block_of(op, view_of(dst), std::move(views), extents);
+  }
+
+  // ---------------------------------------------------------------------------- what is made once
+
+  // The same number in each element of `elements` of type and memory, made of zeros.
+  int make_numbers(Type type, int memory, int64_t elements, double number) {
+    const int64_t bytes = elements * size_of(type);
+    const int zeros = add_managed("zeros", type, memory, elements, take(memory, bytes));
+    std::vector<int64_t> unit = {1};
+    add(block_of(BlockOp::kFill, view(zeros, affine(0), unit), {}, {elements}), kernel_.body);
+    const int made = add_managed("numbers", type, memory, elements, take(memory, bytes));
+    Block numbers = block_of(BlockOp::kScalar, view(made, affine(0), unit),
+                             {view(zeros, affine(0), unit)}, {elements});
+    numbers.number = number;
+    add(std::move(numbers), kernel_.body);
+    return made;
+  }
+
+  // ACC has what computes a row of words, SPM is where it is read: by way of DRAM.
+  void make_row(int v) {
+    const VectorValue& row = value(v);
+    const Type type = row.tile.type;
+    const int64_t elements = placed(v).layout.elements;
+    const std::vector<int64_t> unit = {1};
+    int made;
+    if (row.tensor < 0) {
+      made = make_numbers(type, kNpuAcc, elements, row.number);
+    } else {
+      const int64_t padding = tile_padding(config_, {type, kNpuAcc, {}});
+      const int one = add_managed("number", type, kNpuAcc, padding, take(kNpuAcc, 4 * padding));
+      add(block_of(BlockOp::kCopy, view(one, affine(0), unit),
+                   {view(buffers_[row.tensor], affine(row.source_begin), unit)}, {1}),
+          kernel_.body);
+      made = add_managed("numbers", type, kNpuAcc, elements, take(kNpuAcc, 4 * elements));
+      add(block_of(BlockOp::kCopy, view(made, affine(0), unit),
+                   {view(one, affine(0), std::vector<int64_t>{0})}, {elements}),
+          kernel_.body);
+    }
+    const int scratch = add_scratch(type, elements);
+    add(block_of(BlockOp::kCopy, view(scratch, affine(0), unit), {view(made, affine(0), unit)},
+                 {elements}),
+        kernel_.body);
+    add(block_of(BlockOp::kCopy, view(placed(v).buffer, affine(0), unit),
+                 {view(scratch, affine(0), unit)}, {elements}),
+        kernel_.body);
+  }
+
+  void make_identity() {
+    const VectorTile& tile = value(code_.rows).tile;
+    const double identity = is_float(tile.type)
+                                ? identity_float(code_.reduce)
+                                : static_cast<double>(identity_int(code_.reduce, tile.type));
+    identity_ = make_numbers(tile.type, tile.memory, tile_padding(config_, tile), identity);
+  }
+
+  // ---------------------------------------------------------------------------- loops
+
+  void emit(int position, const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
+    if (!failure_.ok()) return;
+    for (int v = 0; v < count(); ++v) {
+      if (value(v).kind == Kind::kOperand && placed(v).depth == position) {
+        load(v, ranges, turn, out);
+      }
+    }
+    if (held_ == position) hold(ranges, turn, out);
+    if (position == tile_begin_) compute(ranges, out);
+    else loop(position, ranges, turn, out);
+    if (held_ == position) store(ranges, out);
+  }
+
+  // Whole boxes, then the rest.
+  void loop(int position, const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
+    const LoopPart part = stage_.loops[position].parts[0];
+    const Range range = ranges[static_cast<size_t>(part.axis)];
+    const int64_t whole = range.count / part.tile, rest = range.count % part.tile;
+    const Affine turns = turn * trips(stage_, position);
+    const auto run = [&](const Affine& number, int64_t count, std::vector<Stmt>& body) {
+      Ranges inner = ranges;
+      inner[static_cast<size_t>(part.axis)] = {range.begin + number * part.tile, count};
+      emit(position + 1, inner, turns + number, body);
+    };
+    if (whole == 1) run(affine(0), part.tile, out);
+    if (whole > 1) {
+      Stmt loop;
+      loop.kind = Stmt::Kind::kFor;
+      loop.var = kernel_.variables++;
+      loop.count = whole;
+      run(variable(loop.var), part.tile, loop.body);
+      add(std::move(loop), out);
+    }
+    if (rest > 0) run(affine(whole), rest, out);
+  }
+
+  void load(int v, const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
+    const VectorValue& operand = value(v);
+    Placed& p = placed(v);
+    p.offset = slot_offset(p, turn, out);
+    if (code_.by_rows && v == code_.rows) fill_up(v, ranges, out);
+    std::vector<int64_t> extents;
+    for (const std::vector<int64_t>& dim : operand.tile.steps) {
+      extents.push_back(box_extent(dim, counts(ranges)));
+    }
+    Affine begin = affine(operand.source_begin);
+    for (size_t a = 0; a < ranges.size(); ++a) {
+      begin = begin + ranges[a].begin * operand.source_steps[a];
+    }
+    add(block_of(BlockOp::kCopy, view(p.buffer, p.offset, p.layout.strides),
+                 {view(buffers_[operand.tensor], begin, operand.source_strides)}, extents),
+        out);
+  }
+
+  // The last vectors of the value's rows become what changes no reduction; beginning with the one
+  // that the row's last elements are in.
+  struct Rest {
+    std::vector<int64_t> extents, strides;  // of all but rows, whose part follows
+    int64_t begin, used, padded;            // elements of a row
+  };
+  Rest rest_of(int v, const Ranges& ranges) const {
+    const VectorTile& tile = value(v).tile;
+    const BoxLayout& layout = placed_[static_cast<size_t>(v)].layout;
+    const std::vector<int64_t> box = counts(ranges);
+    Rest rest;
+    for (size_t d = 0; d + 1 < tile.steps.size(); ++d) {
+      rest.extents.push_back(box_extent(tile.steps[d], box));
+      rest.strides.push_back(layout.strides[d]);
+    }
+    const int64_t row = box_extent(tile.steps.back(), box), unit = tile_padding(config_, tile);
+    rest.begin = row / unit * unit;
+    rest.used = row - rest.begin;
+    rest.padded = padded_to(rest.used, vector_padding(config_));
+    return rest;
+  }
+  void fill_up(int v, const Ranges& ranges, std::vector<Stmt>& out) {
+    const Rest rest = rest_of(v, ranges);
+    if (rest.used == rest.padded) return;
+    std::vector<int64_t> extents = rest.extents, strides = rest.strides;
+    std::vector<int64_t> repeated(extents.size(), 0);
+    extents.push_back(rest.padded);
+    strides.push_back(1);
+    repeated.push_back(1);
+    const Affine begin = placed(v).offset + affine(rest.begin);
+    add(block_of(BlockOp::kCopy, view(placed(v).buffer, begin, strides),
+                 {view(identity_, affine(0), repeated)}, extents),
+        out);
+  }
+
+  // The same of what is computed: what rows end with is in DRAM meanwhile.
+  void fill_up_computed(int v, const Ranges& ranges, std::vector<Stmt>& out) {
+    const Rest rest = rest_of(v, ranges);
+    if (rest.used == rest.padded) return;
+    std::vector<int64_t> extents = rest.extents, strides = rest.strides;
+    extents.push_back(rest.used);
+    strides.push_back(1);
+    std::vector<int64_t> packed(extents.size(), 1);
+    for (size_t d = extents.size(); d-- > 1;) packed[d - 1] = packed[d] * extents[d];
+    const int scratch = add_scratch(value(v).tile.type, packed[0] * extents[0]);
+    const View there = view(scratch, affine(0), packed);
+    const View here = view(placed(v).buffer, placed(v).offset + affine(rest.begin), strides);
+    add(block_of(BlockOp::kCopy, there, {here}, extents), out);
+    fill_up(v, ranges, out);
+    add(block_of(BlockOp::kCopy, here, {there}, extents), out);
+  }
+
+  void hold(const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
+    held_ranges_ = ranges;
+    const auto begin = [&](int v) {
+      if (value(v).kind == Kind::kComputed) placed(v).offset = slot_offset(placed(v), turn, out);
+    };
+    begin(code_.result);
+    if (code_.stored != code_.result) begin(code_.stored);
+  }
+
+  void compute(const Ranges& ranges, std::vector<Stmt>& out) {
+    for (const VectorOp& op : code_.ops) {
+      std::vector<int> srcs;
+      for (const int v : op.srcs) {
+        if (v >= 0) srcs.push_back(v);
+      }
+      Block block = operation(block_op(op.kind), op.dst, srcs, ranges);
+      block.expr_op = op.expr_op;
+      block.number = op.number;
+      block.zero = op.zero, block.lo = op.lo, block.hi = op.hi;
+      add(std::move(block), out);
+    }
+    if (code_.reduce != Reduce::kNone) reduce(ranges, out);
+  }
+
+  void reduce(const Ranges& ranges, std::vector<Stmt>& out) {
+    if (code_.rows != code_.body) combine(code_.rows, code_.body, false, ranges, out);
+    if (code_.by_rows && value(code_.rows).kind == Kind::kComputed) {
+      fill_up_computed(code_.rows, ranges, out);
+    }
+    // The first box of a sum begins it, others add: by how far the reduction's axes have come.
+    Affine come = affine(0);
+    for (size_t a = 0; a < ranges.size(); ++a) {
+      if (stage_.axes[a].reduction) come = come + ranges[a].begin - held_ranges_[a].begin;
+    }
+    const auto first = [&](std::vector<Stmt>& list) {
+      combine(code_.result, code_.rows, false, ranges, list);
+    };
+    const auto others = [&](std::vector<Stmt>& list) {
+      if (code_.by_rows) combine(code_.partial, code_.rows, false, ranges, list);
+      combine(code_.result, code_.partial, true, ranges, list);
+    };
+    if (come.is_constant()) return come.constant > 0 ? others(out) : first(out);
+    Stmt choice;
+    choice.kind = Stmt::Kind::kIf;
+    choice.conditions = {come - affine(1)};
+    others(choice.body);
+    first(choice.otherwise);
+    add(std::move(choice), out);
+  }
+
+  void combine(int dst, int src, bool accumulate, const Ranges& ranges, std::vector<Stmt>& out) {
+    Block block = operation(BlockOp::kReduce, dst, {src}, ranges);
+    block.reduce = code_.reduce;
+    block.accumulate = accumulate;
+    add(std::move(block), out);
+  }
+
+  void store(const Ranges& ranges, std::vector<Stmt>& out) {
+    const int v = code_.stored;
+    if (v != code_.result) add(operation(BlockOp::kCopy, v, {code_.result}, ranges), out);
+    const std::vector<int64_t>& shape = nest_.program->tensors[stage_.tensor].shape;
+    std::vector<int64_t> extents, here, there;
+    Affine begin = affine(0);
+    int64_t stride = 1;
+    for (size_t d = shape.size(); d-- > 0; stride *= shape[d]) {
+      extents.insert(extents.begin(), ranges[d].count);
+      here.insert(here.begin(), step_in(v, static_cast<int>(d)));
+      there.insert(there.begin(), stride);
+      begin = begin + ranges[d].begin * stride;
+    }
+    if (extents.empty()) extents = here = there = {1};
+    add(block_of(BlockOp::kCopy, view(buffers_[stage_.tensor], begin, there),
+                 {view(placed(v).buffer, placed(v).offset, here)}, extents),
+        out);
+  }
+
+  const Nest& nest_;
+  const int index_;
+  const Stage& stage_;
+  const std::vector<int>& buffers_;        // of tensors
+  const int64_t most_;
+  Kernel& kernel_;
+  int64_t* const ends_[2];                 // of what is in use of each memory
+  const npu::Config& config_;
+  VectorCode code_;
+  std::vector<Placed> placed_;             // by value
+  std::vector<int64_t> extents_;           // of a whole box
+  int tile_begin_ = 0, held_ = 0;          // loops outside
+  int identity_ = -1;                      // a buffer
+  Ranges held_ranges_;
+  int64_t statements_ = 0;
+  absl::Status failure_;
+};
+
+}  // namespace
+
+absl::Status lower_vector(const Nest& nest, int stage, const std::vector<int>& buffers,
+                          const LowerOptions& options, Kernel& kernel, int64_t* spm, int64_t* acc) {
+  return VectorLowering(nest, stage, buffers, options, kernel, spm, acc).run();
+}
+
+}  // namespace lw::lowering
