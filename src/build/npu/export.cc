@@ -48,7 +48,7 @@ extern const unsigned char $name_module[$NAME_MODULE_BYTES];
  * another code of that header, and `error` then says why. `report`, where it is not null, has the
  * cycles; loopwright_npu_report_free() it. */
 int32_t $name(void* const* buffers, loopwright_npu_report** report, char* error,
-              size_t error_size);
+    size_t error_size);
 #ifdef __cplusplus
 }
 #endif
@@ -60,7 +60,7 @@ constexpr char kSource[] =
 #include "$name.h"
 
 int32_t $name(void* const* buffers, loopwright_npu_report** report, char* error,
-              size_t error_size) {
+    size_t error_size) {
   loopwright_npu_module* module = NULL;
   int32_t code;
   if (report != NULL) *report = NULL;
