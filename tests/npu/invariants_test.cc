@@ -49,6 +49,8 @@ TEST(Invariants, HoldForRandomPrograms) {
     std::vector<Span> spans;
     TimingOptions options;
     options.timeline = &spans;
+    std::vector<Stall> stalls;
+    options.stalls = &stalls;
     const absl::StatusOr<Timing> result = simulate(config, program, options);
     ASSERT_TRUE(result.ok()) << result.status();
     const Timing& t = *result;
@@ -87,6 +89,32 @@ TEST(Invariants, HoldForRandomPrograms) {
       EXPECT_LE(span.begin, span.end);
       EXPECT_LE(cycles_until(span.end), t.cycles);
       before = span.begin;
+    }
+
+    // What the stalls add up to; those of an engine's instructions come one after the other.
+    std::array<Stalls, kEngines> sums = {};
+    std::array<Ticks, kEngines> until = {};
+    double queue_full = 0;
+    for (const Stall& stall : stalls) {
+      const int e = static_cast<int>(stall.engine);
+      Stalls& sum = sums[e];
+      (stall.cause == Cause::kToken      ? sum.token
+       : stall.cause == Cause::kDispatch ? sum.dispatch
+       : stall.cause == Cause::kEngine   ? sum.engine
+       : stall.cause == Cause::kBus      ? sum.bus
+                                         : queue_full) += to_cycles(stall.end - stall.begin);
+      EXPECT_LT(stall.begin, stall.end);
+      EXPECT_LE(cycles_until(stall.end), t.cycles);
+      if (stall.cause == Cause::kBus || stall.cause == Cause::kQueueFull) continue;
+      EXPECT_LE(until[e], stall.begin);
+      until[e] = stall.end;
+    }
+    EXPECT_EQ(queue_full, t.queue_full);
+    for (int e = 0; e < kEngines; ++e) {
+      EXPECT_EQ(sums[e].token, t.stalls[e].token);
+      EXPECT_EQ(sums[e].dispatch, t.stalls[e].dispatch);
+      EXPECT_EQ(sums[e].engine, t.stalls[e].engine);
+      EXPECT_EQ(sums[e].bus, t.stalls[e].bus);
     }
 
     const absl::StatusOr<Timing> again = simulate(config, program);

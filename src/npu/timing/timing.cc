@@ -93,6 +93,7 @@ class Simulation {
       Slot& slot = head.slots[head.last];
       if (slot.freed > time_) {
         queue_full_ += slot.freed - time_;
+        note(e, Cause::kQueueFull, time_, slot.freed);
         time_ = slot.freed;
       }
       time_ += dispatch_;
@@ -165,7 +166,7 @@ class Simulation {
     for (const uint8_t id : one.wait) {
       if (id != kNoToken) semaphores_.take(id);
     }
-    note_waits(&head, slot.dispatched);
+    note_waits(e, slot.dispatched);
     const uint32_t index = slot.instruction;
     slot.freed = start;
     head.last_start = start;
@@ -195,7 +196,10 @@ class Simulation {
   // Requests up to `limit`, or the end of a descriptor.
   void transfer(Dma* dma, int e, Ticks limit) {
     do {
-      if (!dma->step(&dram_)) continue;
+      const Ticks asked = dma->request(), before = dma->waited;
+      const bool last = dma->step(&dram_);
+      note(e, Cause::kBus, asked, asked + dma->waited - before);
+      if (!last) continue;
       const Dma::Finished& one = dma->finished;
       done(e, one.instruction, one.start, one.done);
       heads_[e].changed = heads_[e].count > 0;
@@ -226,12 +230,22 @@ class Simulation {
     }
   }
 
-  static void note_waits(Head* head, Ticks dispatched) {
-    const Ticks engine = std::max(head->last_start, head->engine_ready);
+  void note_waits(int e, Ticks dispatched) {
+    Head& head = heads_[e];
+    const Ticks engine = std::max(head.last_start, head.engine_ready);
     const Ticks queue = std::max(engine, dispatched);
-    head->wait_engine += engine - head->last_start;
-    head->wait_dispatch += queue - engine;
-    head->wait_token += std::max(queue, head->token) - queue;
+    const Ticks start = std::max(queue, head.token);
+    head.wait_engine += engine - head.last_start;
+    head.wait_dispatch += queue - engine;
+    head.wait_token += start - queue;
+    note(e, Cause::kEngine, head.last_start, engine);
+    note(e, Cause::kDispatch, engine, queue);
+    note(e, Cause::kToken, queue, start);
+  }
+
+  void note(int e, Cause cause, Ticks begin, Ticks end) {
+    if (options_.stalls == nullptr || begin == end) return;
+    options_.stalls->push_back({static_cast<Engine>(e), cause, begin, end});
   }
 
   void finish() {

@@ -44,6 +44,18 @@ struct Span {                              // of the timeline
   Ticks begin, end;
 };
 
+// Why something did not go on. Of an engine's next instruction: as in Stalls. kQueueFull: the
+// dispatcher's, which had an instruction for the engine.
+enum class Cause { kToken, kDispatch, kEngine, kBus, kQueueFull };
+
+// Those of an engine and a cause are in the order of their times, and may overlap where it is kBus,
+// since several requests wait at once.
+struct Stall {
+  Engine engine;
+  Cause cause;
+  Ticks begin, end;
+};
+
 struct Timing {
   Ending ending = Ending::kDone;
   std::string blocked;                     // a line for each engine that waits
@@ -62,12 +74,13 @@ struct Timing {
 };
 
 struct TimingOptions {
-  std::vector<Span>* timeline = nullptr;   // appended to
+  std::vector<Span>* timeline = nullptr;   // appended to; null: nobody asks
+  std::vector<Stall>* stalls = nullptr;    // the same
   bool checked = false;                    // check_program has accepted the program
 };
 
-// kInvalidArgument: what check_program refuses, unless it is `checked`. REQUIRES: check_config(config) is OK. Pure;
-// thread-safe; memory is asked for before the first event.
+// kInvalidArgument: what check_program refuses, unless it is `checked`. REQUIRES: check_config(config)
+// is OK. Pure; thread-safe; memory is asked for before the first event.
 absl::StatusOr<Timing> simulate(const Config& config, const Program& program,
                                 const TimingOptions& options = {});
 
