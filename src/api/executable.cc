@@ -8,6 +8,7 @@
 #include "src/build/build.h"
 #include "src/expr/reference/interpret.h"
 #include "src/measure/cpu/emulator.h"
+#include "src/measure/local.h"
 #include "src/measure/machine/processors.h"
 #include "src/measure/npu/simulated.h"
 #include "src/measure/run/guarded.h"
@@ -29,6 +30,11 @@ absl::StatusOr<Artifact> build(const Task& task, const Choice& choice) {
                                       "' was found, so there is nothing to build"));
   }
   return task.backend().build(*choice.kernel, *task.target());
+}
+
+absl::StatusOr<Simulation> simulate(const Task& task, const Choice& choice) {
+  ASSIGN_OR_RETURN(const Artifact artifact, build(task, choice));
+  return simulate(*task.target(), artifact);
 }
 
 struct Executable::Emulated {

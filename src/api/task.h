@@ -13,6 +13,7 @@
 namespace lw {
 
 struct Artifact;
+struct Simulation;
 
 struct Task::Parts {
   std::shared_ptr<const Program> program;
@@ -49,6 +50,8 @@ TimeKind time_kind(RunsOn device);
 absl::Status put_task(Store& store, const Task& task);
 
 absl::StatusOr<Artifact> build(const Task& task, const Choice& choice);
+// One call, watched; errors also as build's. REQUIRES: the target is simulated here.
+absl::StatusOr<Simulation> simulate(const Task& task, const Choice& choice);
 
 // measure_bound_beside() of a stored measurement: by the rates that it carries (a finalist), if
 // credible.

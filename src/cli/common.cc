@@ -287,6 +287,23 @@ Json limits_json(const Bound& bound) {
   return all;
 }
 
+Json simulation_json(const Simulation& simulation) {
+  const std::string& unit = simulation.unit;
+  Json json = {{unit, simulation.time}, {"efficiency", simulation.efficiency()},
+               {"limited_by", simulation.limits.front().name}, {"limits", Json::array()}};
+  for (const Simulation::Limit& limit : simulation.limits) {
+    json["limits"].push_back({{"name", limit.name}, {unit, limit.time}});
+  }
+  for (const Simulation::Engine& engine : simulation.engines) {
+    Json& shares = json["engines"][engine.name];
+    shares = {{"busy", engine.busy}, {"states", Json::object()}};
+    for (size_t i = 0; i < simulation.states.size(); ++i) {
+      if (engine.shares[i] > 0) shares["states"][simulation.states[i]] = engine.shares[i];
+    }
+  }
+  return json;
+}
+
 absl::StatusOr<std::string> read_text(const std::string& path) {
   absl::StatusOr<std::string> text = read_file(path);
   if (!text.ok()) return absl::InvalidArgumentError(text.status().message());

@@ -15,6 +15,7 @@
 #include "src/cli/exit.h"
 #include "src/cli/format.h"
 #include "src/measure/machine/limits.h"
+#include "src/measure/run/simulation.h"
 
 namespace lw {
 
@@ -121,6 +122,8 @@ std::string bold(const std::string& text);
 
 Json time_json(const Measurement& measurement);  // {low, high} as ci_us
 Json limits_json(const Bound& bound);      // {name, by, us} of each limit, the largest first
+// Its time in its unit, what limits it, and the share of the time that each engine is in each state.
+Json simulation_json(const Simulation& simulation);
 
 // Reads all of a text file. kInvalidArgument.
 absl::StatusOr<std::string> read_text(const std::string& path);

@@ -32,6 +32,14 @@ std::string_view how_verified(TimeKind kind) {
   return kind == TimeKind::kSimulated ? "verified" : "verified under emulation";
 }
 
+std::string whole(double value) {
+  std::string text = absl::StrFormat("%.0f", value);
+  for (int at = static_cast<int>(text.size()) - 3; at > (value < 0 ? 1 : 0); at -= 3) {
+    text.insert(static_cast<size_t>(at), ",");
+  }
+  return text;
+}
+
 std::string percent(double fraction) { return absl::StrFormat("%.1f %%", 100 * fraction); }
 
 std::string byte_size(double bytes) {

@@ -26,6 +26,7 @@
 #include "src/measure/cpu/devices.h"
 #include "src/measure/measure_client.h"
 #include "src/measure/npu/npu_device.h"
+#include "src/measure/npu/simulation.h"
 #include "src/search/retry.h"
 
 namespace lw {
@@ -35,7 +36,8 @@ namespace {
 constexpr struct {
   std::string_view architecture;
   DeviceDriver (*driver)();
-} kDrivers[] = {{kNpuArchitecture, npu_driver}};
+  absl::StatusOr<Simulation> (*simulate)(const Artifact& artifact);
+} kDrivers[] = {{kNpuArchitecture, npu_driver, simulate_npu}};
 
 auto find_row(const Target& target) {
   return std::find_if(std::begin(kDrivers), std::end(kDrivers), [&](const auto& row) {
@@ -345,5 +347,10 @@ absl::StatusOr<std::unique_ptr<Measurer>> start_measurer(std::unique_ptr<Workben
 }
 
 bool is_simulated(const Target& target) { return find_row(target) != std::end(kDrivers); }
+
+absl::StatusOr<Simulation> simulate(const Target& target, const Artifact& artifact) {
+  CHECK(is_simulated(target));
+  return find_row(target)->simulate(artifact);
+}
 
 }  // namespace lw

@@ -5,11 +5,13 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "src/measure/run/simulation.h"
 #include "src/measure/workers/options.h"
 #include "src/search/measurer.h"
 
 namespace lw {
 
+struct Artifact;
 struct Program;
 struct Target;
 
@@ -29,5 +31,8 @@ absl::StatusOr<std::unique_ptr<Measurer>> make_local_measurer(const Program& pro
 
 // Whether the target's machine is one that is simulated here.
 bool is_simulated(const Target& target);
+// One call, watched. REQUIRES: is_simulated(target); the artifact is for it. kInvalidArgument: it is
+// none that the machine takes; kDataLoss: it does not end.
+absl::StatusOr<Simulation> simulate(const Target& target, const Artifact& artifact);
 
 }  // namespace lw

@@ -1,4 +1,5 @@
-// A simulated machine from the command line: tuned, run, shown, exported, and what is refused there.
+// A simulated machine from the command line: tuned, run, shown, benchmarked, exported, and what is
+// refused there.
 #include "tests/support/cli_fixture.h"
 
 namespace lw {
@@ -63,9 +64,32 @@ TEST_F(CliTest, ANpusWinnerIsExported) {
   EXPECT_EQ(compiled.code, 0) << compiled.err;
 }
 
+TEST_F(CliTest, ANpusWinnerIsBenchmarkedBesideTheUntuned) {
+  write("mm.te", kProduct);
+  ASSERT_EQ(cli("tune -q mm.te --target npu_mid32 --trials 12 --seed 3").code, 0);
+  const CliRun run = cli("bench --json --peers mm.te --target npu_mid32");
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_TRUE(contains(run.err, "no library runs on a machine that is simulated")) << run.err;
+  const json bench = run.json();
+  const json best = cli("best --json mm.te --target npu_mid32").json()["record"];
+  EXPECT_EQ(bench["time_kind"], "simulated");
+  EXPECT_TRUE(bench["peers"].empty());
+  EXPECT_EQ(bench["ours"]["mode"], "exact");
+  EXPECT_EQ(bench["ours"]["time_us"], best["time_us"]);
+  EXPECT_EQ(bench["ours"]["limits"].size(), 5u);
+  EXPECT_EQ(bench["ours"]["limits"][0]["name"], bench["ours"]["limited_by"]);
+  EXPECT_LE(bench["ours"]["limits"][0]["cycles"], bench["ours"]["cycles"]);
+  EXPECT_LE(bench["bound_us"], bench["ours"]["time_us"]);
+  EXPECT_GE(bench["untuned"]["over_ours"], 1);
+  EXPECT_EQ(cli("bench --json mm.te --target npu_mid32").out, run.out);
+  EXPECT_TRUE(contains(cli("bench mm.te --target npu_mid32").out, "time (simulated)"));
+  // Nothing is tuned for another machine: what stands there is the untuned answer alone.
+  const CliRun untuned = cli("bench --json --unverified mm.te --target npu_edge16");
+  EXPECT_FALSE(untuned.json().contains("untuned")) << untuned.out;
+}
+
 TEST_F(CliTest, WhatANpuDoesNotDoIsRefusedByName) {
   write("mm.te", kProduct);
-  EXPECT_TRUE(contains(cli("bench mm.te --target npu_mid32").err, "simulated"));
   EXPECT_TRUE(contains(cli("tune mm.te --target npu_mid32 --threads 2").err, "one thread"));
   const CliRun floats = cli("tune matmul M=64 N=64 K=64 --target npu_mid32 --trials 2 --db f.db");
   EXPECT_NE(floats.code, 0);

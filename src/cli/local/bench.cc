@@ -4,9 +4,11 @@
 // A library is compared only where its result agrees with the reference at sampled points.
 #include "absl/strings/str_format.h"
 #include "loopwright/kernel.h"
+#include "schedules/targets/target.h"
 #include "src/api/task.h"
 #include "src/base/parallel_pool.h"
 #include "src/cli/commands.h"
+#include "src/measure/local.h"
 #include "src/measure/machine/processors.h"
 #include "src/peers/interleave.h"
 #include "src/peers/judge.h"
@@ -102,8 +104,93 @@ void print_contest(const BenchOptions& options, const Task& task, const Choice& 
                         "median of its own samples");
 }
 
+// ---- a machine that is simulated ----------------------------------------------------------------
+
+// What a simulator says of a schedule is all that there is to know, so nothing is sampled, and no
+// library runs there: ours beside the answer that nothing tuned.
+struct Simulated {
+  std::string mode;
+  Simulation call;
+};
+
+Json simulated_json(const Simulated& row, const Bound& bound) {
+  Json json = simulation_json(row.call);
+  json["mode"] = row.mode;
+  json["time_us"] = row.call.us;
+  json["gflops"] = bound.flops.useful / row.call.us / 1e3;
+  json["bound_fraction"] = bound.bound_us / row.call.us;
+  return json;
+}
+
+void print_simulated(const BenchOptions& options, const Task& task,
+                     const std::vector<Simulated>& rows, const Bound& bound) {
+  const Simulation& ours = rows.front().call;
+  Table table{{"schedule", ours.unit, "time (simulated)", "GFLOP/s", "of its limit", "which is",
+               "of bound", "ours is"},
+              {}, {false, true, true, true, true, false, true, true}};
+  for (const Simulated& row : rows) {
+    table.rows.push_back({row.mode, whole(row.call.time), micros(row.call.us),
+                          number(bound.flops.useful / row.call.us / 1e3),
+                          percent(row.call.efficiency()), row.call.limits.front().name,
+                          percent(bound.bound_us / row.call.us),
+                          &row == &rows.front()
+                              ? "" : absl::StrFormat("%.2fx", row.call.us / ours.us)});
+  }
+  Json document = {{"workload", task.workload().source_words}, {"target", task.target()->name},
+                   {"time_kind", time_kind_name(TimeKind::kSimulated)},
+                   {"ours", simulated_json(rows.front(), bound)}, {"peers", Json::array()},
+                   {"bound_us", bound.bound_us}, {"bound_by", bound.set_by().name},
+                   {"bound_limits", limits_json(bound)}};
+  if (rows.size() > 1) {
+    document["untuned"] = simulated_json(rows[1], bound);
+    document["untuned"]["over_ours"] = rows[1].call.us / ours.us;
+  }
+  emit(options.output, document, table);
+  std::string limits;
+  for (const Simulation::Limit& limit : ours.limits) {
+    limits += concat(limits.empty() ? "" : ", ", limit.name, " ",
+                     percent(ours.time > 0 ? limit.time / ours.time : 0));
+  }
+  options.output.note(concat("ours, of the ", ours.unit, " that its instructions cannot be below: ",
+                             limits));
+  options.output.note(concat("the bound, that no schedule is below, ", micros(bound.bound_us),
+                             ", is set by ", bound.set_by().name, " (", bound.set_by().by, ")"));
+}
+
+absl::StatusOr<int> bench_simulated(const BenchOptions& options, const Task& task) {
+  if (options.peers) options.output.note("no library runs on a machine that is simulated");
+  RETURN_IF_ERROR(find_device(task).status());
+  ASSIGN_OR_RETURN(const Choice choice, choose_to_run(task, options.database, options.output));
+  ASSIGN_OR_RETURN(ArgumentMemory memory, ArgumentMemory::create(*task.program()));
+  memory.fill_inputs(*task.program(), 1);
+  ASSIGN_OR_RETURN(const std::unique_ptr<Executable> kernel, Executable::create(task, choice));
+  absl::Status ran;
+  const Judge judge(*task.program(), memory.pointers(), kPoints);
+  const Check check =
+      judge.run({"loopwright", [&] { ran = kernel->run(memory.pointers()); }, {}});
+  if (!ran.ok() || !check.ok) {
+    options.output.note("our result is wrong: " +
+                        (ran.ok() ? check.detail : std::string(ran.message())));
+    return kNotValid;
+  }
+  std::vector<Simulated> rows(1);
+  rows[0].mode = choice.outcome;
+  ASSIGN_OR_RETURN(rows[0].call, simulate(task, choice));
+  ASSIGN_OR_RETURN(const Choice untuned, choose(task, nullptr));
+  if (untuned.kernel != nullptr && untuned.outcome != choice.outcome) {
+    ASSIGN_OR_RETURN(Simulation call, simulate(task, untuned));
+    rows.push_back({"untuned", std::move(call)});
+  }
+  ASSIGN_OR_RETURN(const Bound bound, measure_bound_beside(task, choice, rows[0].call.us));
+  print_simulated(options, task, rows, bound);
+  return kDone;
+}
+
+// ---- this machine -------------------------------------------------------------------------------
+
 absl::StatusOr<int> run_bench(const BenchOptions& options) {
   ASSIGN_OR_RETURN(const Task task, options.workload.task());
+  if (is_simulated(*task.target())) return bench_simulated(options, task);
   RETURN_IF_ERROR(check_runs_here(task));
   ASSIGN_OR_RETURN(const Choice choice, choose_to_run(task, options.database, options.output));
   // Libraries start threads and count processors when loaded: after the workers that check an
