@@ -1,5 +1,7 @@
-// A simulated machine from the command line: tuned, run, shown, benchmarked, exported, and what is
-// refused there.
+// A simulated machine from the command line: tuned, run, shown, benchmarked, reported, exported, and
+// what is refused there.
+#include <cmath>
+
 #include "tests/support/cli_fixture.h"
 
 namespace lw {
@@ -35,6 +37,12 @@ TEST_F(CliTest, ANpuIsTunedTheSameEveryTime) {
   const CliRun program = cli("show mm.te --target npu_mid32 --stage npu --db a.db");
   EXPECT_TRUE(contains(program.out, "mx.mm")) << program.out << program.err;
   EXPECT_TRUE(contains(program.out, "signal=")) << program.out;
+}
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
 }
 
 // That such a program is linked and runs: tests/package/npu.
@@ -86,6 +94,26 @@ TEST_F(CliTest, ANpusWinnerIsBenchmarkedBesideTheUntuned) {
   // Nothing is tuned for another machine: what stands there is the untuned answer alone.
   const CliRun untuned = cli("bench --json --unverified mm.te --target npu_edge16");
   EXPECT_FALSE(untuned.json().contains("untuned")) << untuned.out;
+}
+
+TEST_F(CliTest, ANpusReportHasItsTimeline) {
+  write("mm.te", kProduct);
+  ASSERT_EQ(cli("tune -q mm.te --target npu_mid32 --trials 4 --seed 3").code, 0);
+  const CliRun run = cli("report --json --no-machine -o page.html");
+  ASSERT_EQ(run.code, 0) << run.err;
+  const json task = run.json()["tasks"][0];
+  EXPECT_EQ(task["simulation"]["cycles"], std::ceil(1e3 * task["best_us"].get<double>()));  // 1 GHz
+  EXPECT_GT(task["bound_us"], 0);
+  EXPECT_GT(task["simulation"]["engines"]["MX"]["busy"], 0);
+  EXPECT_LE(task["simulation"]["engines"]["MX"]["busy"], 1);
+  const std::string page = slurp(path("page.html"));
+  EXPECT_EQ(count(page, "<h2>Timeline of "), 1u);
+  for (const char* text : {">LD</text>", ">MX</text>", ">VE</text>", ">ST</text>", ">dma</text>",
+                           ">compute</text>", "npu_mid32, simulated: ", "waits for a token"}) {
+    EXPECT_GE(count(page, text), 1u) << text;
+  }
+  EXPECT_EQ(count(page, "nan"), 0u);
+  EXPECT_EQ(count(page, "<g data-task="), count(page, "</g>"));
 }
 
 TEST_F(CliTest, WhatANpuDoesNotDoIsRefusedByName) {

@@ -29,8 +29,8 @@ std::string layout_text(const npu::Module& module) {
 
 // $name and $NAME, $machine, $buffers and $bytes stand for what they say.
 constexpr char kHeader[] =
-    R"( * Link libloopwright_npu: Loopwright::npu of CMake's find_package(LoopwrightNpu). $name.npu is the
- * module below as a file, $name.s its program as text. */
+    R"( * Link libloopwright_npu: Loopwright::npu of CMake's find_package(LoopwrightNpu). $name.npu is
+ * the module below as a file, $name.s its program as text. */
 #ifndef LOOPWRIGHT_KERNEL_$NAME_H
 #define LOOPWRIGHT_KERNEL_$NAME_H
 
@@ -44,9 +44,9 @@ extern "C" {
 #endif
 /* For loopwright_npu_module_open(). */
 extern const unsigned char $name_module[$NAME_MODULE_BYTES];
-/* Opens it and runs it once on a simulated $machine, looking for races. Returns LOOPWRIGHT_NPU_OK or
- * another code of that header, and `error` then says why. `report`, where it is not null, has the
- * cycles; loopwright_npu_report_free() it. */
+/* Opens it and runs it once on a simulated $machine, looking for races. Returns LOOPWRIGHT_NPU_OK
+ * or another code of that header, and `error` then says why. `report`, where it is not null, has
+ * the cycles; loopwright_npu_report_free() it. */
 int32_t $name(void* const* buffers, loopwright_npu_report** report, char* error,
     size_t error_size);
 #ifdef __cplusplus

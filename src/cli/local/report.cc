@@ -12,6 +12,7 @@
 #include "src/cli/commands.h"
 #include "src/cli/failure_text.h"
 #include "src/expr/expr.h"
+#include "src/measure/local.h"
 #include "src/search/progress.h"
 #include "src/search/search.h"
 #include "tuner_db/best.h"
@@ -89,6 +90,23 @@ absl::Status find_task_bound(const WorkloadRow& row, const Key& key, const std::
   return absl::OkStatus();
 }
 
+// What is known of a best without measuring, where its machine is simulated here.
+absl::Status watch(const WorkloadRow& row, const Key& key, const Target& target,
+                   const Measurement& best, ReportTask* task) {
+  if (best.time_kind != TimeKind::kSimulated || !is_simulated(target)) return absl::OkStatus();
+  absl::StatusOr<Program> program = reload_program(row);
+  if (!program.ok() || !check_family(target).ok()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Task now,
+                   make_task(*std::move(program), row.source_words, target, key.threads));
+  if (!(now.key() == key)) return absl::OkStatus();  // another version of the backend's
+  ASSIGN_OR_RETURN(const Bound bound, bound_beside(now, best));
+  task->bound_us = bound.bound_us;
+  task->bound_by = bound.set_by().name;
+  ASSIGN_OR_RETURN(const Choice choice, choose_trace(now, best.trace));
+  ASSIGN_OR_RETURN(task->simulation, simulate(now, choice));
+  return absl::OkStatus();
+}
+
 // The quick doctor looks at the caches with one thread; the roofs of other counts are measured
 // here.
 absl::Status measure_roofs(const Target& host, const std::vector<ReportTask>& tasks,
@@ -144,6 +162,7 @@ absl::StatusOr<Report> gather(const ReportOptions& options, const Store& store) 
       task.trace = best->measurement.trace;
       task.last_resort = last_resort_of(row, key, target, task.trace);
       task.time_kind = best->measurement.time_kind;
+      RETURN_IF_ERROR(watch(row, key, target, best->measurement, &task));
       const std::string named = target.name == host.name ? "host" : target.name;
       if (!options.no_machine)
         RETURN_IF_ERROR(find_task_bound(row, key, named, best->measurement, &report, &task));
@@ -158,14 +177,16 @@ absl::StatusOr<Report> gather(const ReportOptions& options, const Store& store) 
 }
 
 Json task_json(const ReportTask& task) {
-  return {{"workload", task.words}, {"canonical_sha256", task.id}, {"target", task.target},
-          {"threads", task.threads}, {"trials", task.trials}, {"failed", task.failed},
-          {"best_us", task.best_us}, {"zero_us", task.zero_us}, {"bound_us", task.bound_us},
-          {"bound_by", task.bound_by}, {"roof", task.roof}, {"flops", task.flops},
-          {"estimated", task.time_kind == TimeKind::kEstimated},
-          {"time_kind", time_kind_name(task.time_kind)}, {"seconds", task.seconds},
-          {"last_resort", task.last_resort},
-          {"failures", failures_json(failure_messages(task.failures))}};
+  Json json = {{"workload", task.words}, {"canonical_sha256", task.id}, {"target", task.target},
+               {"threads", task.threads}, {"trials", task.trials}, {"failed", task.failed},
+               {"best_us", task.best_us}, {"zero_us", task.zero_us}, {"bound_us", task.bound_us},
+               {"bound_by", task.bound_by}, {"roof", task.roof}, {"flops", task.flops},
+               {"estimated", task.time_kind == TimeKind::kEstimated},
+               {"time_kind", time_kind_name(task.time_kind)}, {"seconds", task.seconds},
+               {"last_resort", task.last_resort},
+               {"failures", failures_json(failure_messages(task.failures))}};
+  if (task.simulation) json["simulation"] = simulation_json(*task.simulation);
+  return json;
 }
 
 absl::StatusOr<int> run_report(const ReportOptions& options) {

@@ -1,4 +1,4 @@
-// The report's charts.
+// The report's charts, but for timelines (timeline.cc).
 //
 // Curves: many workloads share one chart, so each is drawn as the share of its final speed that its
 // incumbent has, all thin, and their geometric mean thick. Roofline: useful FLOPs over compulsory
@@ -216,7 +216,7 @@ std::string roofline_chart(const Report& report) {
     }
   }
   if (drawn.empty())
-    return "<p class='empty'>No workload that computes has a verified result.</p>\n";
+    return "<p class='empty'>No workload that computes has a verified, measured result.</p>\n";
   std::sort(counts.begin(), counts.end());
   if (report.machine) {
     for (const PeakRoof& peak : report.peaks) y.high = std::max(y.high, 1.8 * peak.gflops);

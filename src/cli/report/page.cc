@@ -15,10 +15,12 @@ constexpr char kHead[] = R"html(<!doctype html>
 <title>Loopwright report</title><style>
 :root { --page: #f6f7f9; --card: #fff; --ink: #1b2430; --soft: #5b6776; --line: #e3e7ec;
   --one: #2563c9; --more: #c2570c; --mean: #1b2430; --good: #1a7f4b; --bad: #b3261e;
-  --bar: #dbe6f8; }
+  --bar: #dbe6f8; --bus: #7fb2f0; --token: #e8a33d; --dispatch: #9b6bc9; --engine: #b8bec7;
+  --full: #e3bfbc; }
 @media (prefers-color-scheme: dark) { :root { --page: #12161c; --card: #1a2029; --ink: #e8ecf1;
   --soft: #9aa6b4; --line: #2c3541; --one: #6ea8fe; --more: #f4a259; --mean: #fff; --good: #5fcf93;
-  --bad: #ff8a80; --bar: #24385a; } }
+  --bad: #ff8a80; --bar: #24385a; --bus: #3f6aa8; --token: #d9932e; --dispatch: #b48ae0;
+  --engine: #59636f; --full: #5e4341; } }
 * { box-sizing: border-box }
 body { margin: 0; padding: 32px 24px 64px; background: var(--page); color: var(--ink);
   font: 14px/1.5 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
@@ -39,6 +41,13 @@ svg { width: 100%; height: auto; display: block; font-family: inherit }
 svg .grid { stroke: var(--line) } svg .axis { stroke: var(--soft) }
 svg .tick { fill: var(--soft); font-size: 11px } svg .title { fill: var(--soft); font-size: 12px }
 svg .label { fill: var(--ink); font-size: 11.5px }
+.idle { fill: var(--page) } .state0 { fill: var(--one); background: var(--one) }
+.state1 { fill: var(--bus); background: var(--bus) }
+.state2 { fill: var(--token); background: var(--token) }
+.state3 { fill: var(--dispatch); background: var(--dispatch) }
+.state4 { fill: var(--engine); background: var(--engine) }
+.state5 { fill: var(--full); background: var(--full) }
+.limit { fill: var(--good); background: var(--good) } .key i[class] { height: 10px }
 .curve { stroke-width: 1.4; opacity: .55 } .mean { stroke: var(--mean); stroke-width: 2.6 }
 .roof { stroke-width: 1.3; opacity: .7; stroke-dasharray: 5 3 }
 .point { opacity: .9; stroke: var(--card); stroke-width: 1.5 }
@@ -190,6 +199,17 @@ std::string bests_table(const Report& report) {
   return out + "</tbody></table></div>\n";
 }
 
+std::string timeline_card(const ReportTask& task, int index) {
+  const Simulation& call = *task.simulation;
+  const Simulation::Limit& limit = call.limits.front();
+  return absl::StrFormat(
+      "<div class='card' data-task='%d'><h2>Timeline of %s</h2><p class='note'>%s, simulated: "
+      "%s %s, %s; its instructions need at least %s, set by %s: %s</p>%s%s</div>\n",
+      index, escape_html(task.words), escape_html(task.target), whole(call.time), call.unit,
+      micros(call.us), whole(limit.time), limit.name, percent(call.efficiency()),
+      timeline_key(call), timeline_chart(call, index));
+}
+
 // A class of failures over all tasks.
 struct ClassTotal {
   const FailureClass* example;             // of the task that has most of it
@@ -304,6 +324,9 @@ std::string report_page(const Report& report) {
          "appears. A point above its roof was measured in another minute or holds its data in a "
          "nearer cache.</p></div>\n";
   out += bests_table(report);
+  for (size_t i = 0; i < report.tasks.size(); ++i) {
+    if (report.tasks[i].simulation) out += timeline_card(report.tasks[i], static_cast<int>(i));
+  }
   out += "<div class='grid2'>\n" + failures(report);
   if (report.machine) out += machine_card(*report.machine);
   return html_page(out + "</div>\n");

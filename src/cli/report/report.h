@@ -8,6 +8,7 @@
 #include "src/base/message.h"
 #include "src/cli/format.h"
 #include "src/measure/machine/doctor.h"
+#include "src/measure/run/simulation.h"
 #include "tuner_db/failures.h"
 #include "tuner_db/time_kind.h"
 
@@ -30,6 +31,7 @@ struct ReportTask {
   std::string bound_by;                    // "compute", "memory", "instructions"
   std::string roof;                        // of the peak that its points lie below; "": not known
   TimeKind time_kind = TimeKind::kMeasured;  // of its times
+  std::optional<Simulation> simulation;    // of the best, where its machine is simulated here
   std::string trace;
   std::string last_resort;                 // last_resort_note() where the best is one; "": it is not
   std::vector<ReportPoint> curve;
@@ -56,6 +58,8 @@ std::string report_page(const Report& report);
 // The parts of the page: charts as SVG.
 std::string curve_chart(const std::vector<ReportTask>& tasks, bool against_trials);
 std::string roofline_chart(const Report& report);
+std::string timeline_chart(const Simulation& simulation, int task);  // its number in the report
+std::string timeline_key(const Simulation& simulation);
 
 // A page of such a body: its style, and what points out a task that is under the pointer.
 std::string html_page(const std::string& body);

@@ -1,0 +1,141 @@
+// What a simulated machine does during one call: a row for each engine, and under them, on the same
+// axis, what the program cannot be below. A column of a row is a few pixels wide and has each state
+// as high as its share of that time, so a drawing of a million instructions is as large as one of ten.
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "src/cli/report/report.h"
+#include "src/cli/report/svg.h"
+
+namespace lw {
+namespace {
+
+constexpr int kWidth = 1200, kLeft = 96, kRight = 112, kTop = 8, kAxis = 40;
+constexpr int kRow = 30, kRowGap = 8, kBar = 9, kBarGap = 9;  // engines; limits
+constexpr int kColumn = 3;                 // pixels
+constexpr int kColumns = (kWidth - kLeft - kRight) / kColumn;
+
+double x_of(double time, double end) { return kLeft + time / end * kColumns * kColumn; }
+
+std::string text(double x, double y, const char* look, const std::string& words) {
+  return absl::StrFormat("<text x='%.1f' y='%.1f' %s>%s</text>\n", x, y, look, escape_html(words));
+}
+
+// Shares of each column, by state.
+std::vector<std::vector<double>> columns_of(const Simulation::Engine& engine, double end) {
+  std::vector<std::vector<double>> columns(kColumns,
+                                           std::vector<double>(engine.shares.size(), 0));
+  for (const Simulation::Interval& one : engine.intervals) {
+    const double from = one.begin / end * kColumns, to = one.end / end * kColumns;
+    for (int c = static_cast<int>(from); c < kColumns && c < to; ++c) {
+      columns[c][one.state] += std::min(to, c + 1.0) - std::max<double>(from, c);
+    }
+  }
+  return columns;
+}
+
+// Of each state a path: rectangles on top of those of the states before it, those side by side that
+// are alike in one.
+std::string engine_paths(const Simulation::Engine& engine, double end, int top) {
+  const std::vector<std::vector<double>> columns = columns_of(engine, end);
+  std::vector<std::string> paths(engine.shares.size());
+  struct Run {
+    int from = 0, low = 0, high = 0;
+  };
+  std::vector<Run> runs(engine.shares.size());
+  const auto draw = [&](size_t state, int to) {
+    const Run& run = runs[state];
+    if (run.high == run.low) return;
+    absl::StrAppendFormat(&paths[state], "M%d %dh%dv%dh-%dz", kLeft + run.from * kColumn,
+                          top + kRow - run.high, (to - run.from) * kColumn, run.high - run.low,
+                          (to - run.from) * kColumn);
+  };
+  for (int c = 0; c <= kColumns; ++c) {
+    double sum = 0;
+    for (size_t state = 0; state < runs.size(); ++state) {
+      Run next{c, static_cast<int>(std::lround(kRow * std::min(1.0, sum))), 0};
+      if (c < kColumns) sum += columns[c][state];
+      next.high = static_cast<int>(std::lround(kRow * std::min(1.0, sum)));
+      if (c < kColumns && next.low == runs[state].low && next.high == runs[state].high) continue;
+      draw(state, c);
+      runs[state] = next;
+    }
+  }
+  std::string out;
+  for (size_t state = 0; state < paths.size(); ++state) {
+    if (paths[state].empty()) continue;
+    absl::StrAppendFormat(&out, "<path class='state%d' d='%s'/>\n", state, paths[state]);
+  }
+  return out;
+}
+
+std::string shares_text(const Simulation& simulation, const Simulation::Engine& engine) {
+  std::string all;
+  for (size_t state = 0; state < engine.shares.size(); ++state) {
+    if (engine.shares[state] == 0) continue;
+    all += concat(all.empty() ? "" : ", ", simulation.states[state], " ",
+                  percent(engine.shares[state]));
+  }
+  return concat(engine.name, ": ", all.empty() ? "idle" : all);
+}
+
+}  // namespace
+
+std::string timeline_chart(const Simulation& simulation, int task) {
+  const double end = simulation.time;
+  std::string out;
+  int y = kTop;
+  const int bars = kTop + static_cast<int>(simulation.engines.size()) * (kRow + kRowGap) + 6;
+  const int bottom = bars + static_cast<int>(simulation.limits.size()) * (kBar + kBarGap);
+  for (double v : ticks({0, end, false}, 10)) {
+    absl::StrAppendFormat(&out, "<line class='grid' x1='%.1f' x2='%.1f' y1='%d' y2='%d'/>\n",
+                          x_of(v, end), x_of(v, end), kTop, bottom);
+    out += text(x_of(v, end), bottom + 16, "class='tick' text-anchor='middle'",
+                whole(v));
+  }
+  for (const Simulation::Engine& engine : simulation.engines) {
+    absl::StrAppendFormat(&out,
+                          "<g data-task='%d' data-tip='%s'><rect class='idle' x='%d' y='%d' "
+                          "width='%d' height='%d'/>\n",
+                          task, escape_html(shares_text(simulation, engine)), kLeft, y,
+                          kColumns * kColumn, kRow);
+    out += engine_paths(engine, end, y) + "</g>\n";
+    out += text(kLeft - 10, y + kRow / 2 + 4, "class='label' text-anchor='end'", engine.name);
+    out += text(kLeft + kColumns * kColumn + 10, y + kRow / 2 + 4, "class='tick'",
+                percent(engine.busy) + " busy");
+    y += kRow + kRowGap;
+  }
+  y = bars;
+  for (const Simulation::Limit& limit : simulation.limits) {
+    const bool largest = &limit == &simulation.limits.front();
+    absl::StrAppendFormat(&out,
+                          "<rect class='limit' x='%d' y='%d' width='%.1f' height='%d' "
+                          "opacity='%s'/>\n",
+                          kLeft, y, x_of(limit.time, end) - kLeft, kBar, largest ? "1" : ".45");
+    out += text(kLeft - 10, y + kBar, "class='tick' text-anchor='end'", limit.name);
+    out += text(kLeft + kColumns * kColumn + 10, y + kBar, "class='tick'",
+                concat(whole(limit.time), ", ", percent(limit.time / end)));
+    y += kBar + kBarGap;
+  }
+  absl::StrAppendFormat(&out, "<line class='axis' x1='%d' x2='%d' y1='%d' y2='%d'/>\n", kLeft,
+                        kLeft + kColumns * kColumn, bottom, bottom);
+  out += text(kLeft + kColumns * kColumn / 2, bottom + kAxis - 6,
+              "class='title' text-anchor='middle'", simulation.unit);
+  return absl::StrFormat("<svg viewBox='0 0 %d %d' role='img' aria-label='Timeline'>\n%s</svg>\n",
+                         kWidth, bottom + kAxis, out);
+}
+
+std::string timeline_key(const Simulation& simulation) {
+  std::string out = "<div class='key'>";
+  for (size_t state = 0; state < simulation.states.size(); ++state) {
+    const bool seen = std::any_of(simulation.engines.begin(), simulation.engines.end(),
+                                  [&](const auto& engine) { return engine.shares[state] > 0; });
+    if (!seen) continue;
+    absl::StrAppendFormat(&out, "<span><i class='state%d'></i>%s</span>", state,
+                          escape_html(simulation.states[state]));
+  }
+  return out + "<span><i class='limit'></i>at least, by limit</span></div>\n";
+}
+
+}  // namespace lw
