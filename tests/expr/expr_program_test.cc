@@ -39,6 +39,23 @@ TEST(Types, ReductionsAccumulateInTheAccumulatorsType) {
             Type::kF64);
 }
 
+TEST(Types, WideIsTheTypeThatSumsAreEvaluatedIn) {
+  const std::string text =
+      "op f(T = f32) {\nin X: T[8]\nin b: wide(T)[8]\n"
+      "out Y[i: 8] = cast(T, cast(wide(T), X[i]) + b[i])\n}";
+  EXPECT_EQ(print(parse(text)), "op f() {\n  in X: f32[8]\n  in b: f32[8]\n"
+                                "  out Y[i: 8] = X[i] + b[i]\n}\n");
+  EXPECT_EQ(print(parse(text, {{"T", "f16"}})),
+            "op f() {\n  in X: f16[8]\n  in b: f32[8]\n"
+            "  out Y[i: 8] = cast(f16, cast(f32, X[i]) + b[i])\n}\n");
+  const char* wide[][2] = {{"bf16", "f32"}, {"f64", "f64"}, {"i8", "i32"}, {"u8", "i32"},
+                           {"i16", "i32"},  {"i32", "i32"}, {"i64", "i64"}};
+  for (const auto& [type, sums] : wide)
+    EXPECT_EQ(type_name(parse(text, {{"T", type}}).tensors[1].type), sums) << type;
+  EXPECT_EQ(print(parse("op f(wide = f16) {\nin X: wide[8]\nout Y[i: 8] = cast(wide, X[i])\n}")),
+            "op f() {\n  in X: f16[8]\n  out Y[i: 8] = X[i]\n}\n");
+}
+
 TEST(Types, PadAndNestedMaxStayInTheirOwnTypeUnderAWiderSum) {
   EXPECT_EQ(printed("in A: i8[8]\nout Y[i: 9] = sum[k: 2](pad(A[i + k - 1], 3))"),
             "  in A: i8[8]\n  out Y[i: 9] = sum[k: 2](cast(i32, pad(A[i + k - 1], 3)))\n}\n");

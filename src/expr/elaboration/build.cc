@@ -150,7 +150,7 @@ Expr NodeBuilder::build_border(const Node& pad) {
 }
 
 Expr NodeBuilder::build_cast(const Node& node) {
-  const Type type = *names_.type_named(node.name, node.position);
+  const Type type = *names_.type_named(node.type);
   const Info info = inference_.infer(*node.args[0]);
   if (info.kind == Info::kLiteral) {
     const Literal& literal = info.literal;

@@ -105,7 +105,7 @@ void Elaborator::define_input(const Statement& statement) {
     tensor.name = statement.name;
     tensor.role = Role::kInput;
     tensor.is_const = statement.is_const;
-    std::optional<Type> type = names_.type_named(statement.type, statement.type_position);
+    std::optional<Type> type = names_.type_named(statement.type);
     bool ok = type.has_value();
     for (const NodePtr& extent : statement.shape) {
       std::optional<int64_t> value = constant_integer(names_, *extent, "an extent");

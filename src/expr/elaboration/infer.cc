@@ -350,7 +350,7 @@ Info Inference::infer_clamp(const Node& node) {
 }
 
 Info Inference::infer_cast(const Node& node) {
-  std::optional<Type> type = names_.type_named(node.name, node.position);
+  std::optional<Type> type = names_.type_named(node.type);
   const Info value = infer(*node.args[0]);
   return type && value.kind != Info::kError ? typed(*type) : failed();
 }

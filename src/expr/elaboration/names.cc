@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_join.h"
 #include "src/base/message.h"
+#include "src/expr/elaboration/infer.h"
 #include "src/expr/limits.h"
 
 namespace lw {
@@ -117,19 +118,24 @@ void Names::report_unknown(const Node& node, bool tensor) const {
       hint);
 }
 
-std::optional<Type> Names::type_named(const std::string& name, int position) const {
+std::optional<Type> Names::type_named(const TypeSyntax& named) const {
+  const auto meant = [&](Type type) {
+    return named.wide ? accumulator(Reduce::kSum, type) : type;
+  };
   Type type;
-  if (parse_type(name, &type)) return type;
-  auto found = symbols_.find(name);
-  if (found != symbols_.end() && found->second.kind == Symbol::kType) return found->second.type;
+  if (parse_type(named.name, &type)) return meant(type);
+  auto found = symbols_.find(named.name);
+  if (found != symbols_.end() && found->second.kind == Symbol::kType) {
+    return meant(found->second.type);
+  }
   std::vector<std::string> names;
   for (const TypeRow& row : kTypeRows) names.emplace_back(row.name);
   const std::string all = absl::StrJoin(names, " ");
   for (const auto& [other, symbol] : symbols_) {
     if (symbol.kind == Symbol::kType) names.push_back(other);
   }
-  const std::string near = diagnostics_->full() ? "" : nearest_name(name, names);
-  diagnostics_->error(position, concat("there is no type '", name, "'"),
+  const std::string near = diagnostics_->full() ? "" : nearest_name(named.name, names);
+  diagnostics_->error(named.position, concat("there is no type '", named.name, "'"),
                       near.empty() ? all : concat("did you mean '", near, "'?"));
   return std::nullopt;
 }

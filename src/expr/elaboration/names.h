@@ -35,7 +35,7 @@ class Names {
   const Symbol* find(const std::string& name) const;  // null: there is none
   void collect();                          // every name in the op: fresh() avoids them
   std::string fresh(const std::string& base);
-  std::optional<Type> type_named(const std::string& name, int position) const;
+  std::optional<Type> type_named(const TypeSyntax& named) const;
   void report_unknown(const Node& node, bool tensor) const;
 
   // A definition begins, without axes.

@@ -85,7 +85,7 @@ TensorRef OpBuilder::declare(const std::string& name, Type type, const std::vect
   Statement statement;
   statement.kind = StatementKind::kInput;
   statement.name = name;
-  statement.type = type_name(type);
+  statement.type.name = type_name(type);
   statement.is_const = is_const;
   for (int64_t extent : shape) statement.shape.push_back(integer(extent));
   syntax_->statements.push_back(std::move(statement));
@@ -195,7 +195,7 @@ Value pad(const Value& read, Border border) {
 Value cast(Type type, const Value& a) {
   Node node;
   node.kind = NodeKind::kCast;
-  node.name = type_name(type);
+  node.type.name = type_name(type);
   node.args = {a.node()};
   return Value(make_node(std::move(node)));
 }

@@ -183,11 +183,7 @@ class Parser {
       s.position = peek().position;
       s.name = expect_name("an input's name");
       expect(":");
-      s.type_position = peek().position;
-      if (!failed_ && peek().kind != TokenKind::kName) {
-        fail(concat("expected a type but found ", describe(peek())));
-      }
-      if (!failed_) s.type = tokens_[at_++].text;
+      s.type = type("");
       expect("[");
       list("]", [&] { s.shape.push_back(expression()); });
       s.is_const = accept("const");
@@ -201,6 +197,22 @@ class Parser {
       s.value = expression();
     }
     return s;
+  }
+
+  // TYPE or wide(TYPE).
+  TypeSyntax type(std::string_view hint) {
+    TypeSyntax type;
+    if (failed_) return type;
+    type.wide = is("wide") && next_is("(");
+    if (type.wide) at_ += 2;
+    type.position = peek().position;
+    if (peek().kind == TokenKind::kName) {
+      type.name = tokens_[at_++].text;
+    } else {
+      fail(concat("expected a type but found ", describe(peek())), hint);
+    }
+    if (type.wide) expect(")");
+    return type;
   }
 
   std::vector<AxisSyntax> axis_list() {
@@ -372,11 +384,7 @@ class Parser {
     at_ += 2;
     node.kind = NodeKind::kCast;
     node.position = peek().position;
-    if (peek().kind == TokenKind::kName) {
-      node.name = tokens_[at_++].text;
-    } else {
-      fail(concat("expected a type but found ", describe(peek())), "cast(f32, x)");
-    }
+    node.type = type("cast(f32, x)");
     expect(",");
     node.args = {expression()};
     expect(")");

@@ -45,12 +45,19 @@ enum class NodeKind : uint8_t {
   kRead,                                   // name[args]
   kUnary, kBinary, kCall,                  // op; kCall is a function of one or two arguments
   kWhere, kPad, kClamp,                    // args as written
-  kCast,                                   // name: the type; args[0]
+  kCast,                                   // type, args[0]
   kReduce,                                 // reduce, axes, args[0]
 };
 
 struct Node;
 using NodePtr = std::shared_ptr<const Node>;
+
+// A type as an op names it.
+struct TypeSyntax {
+  std::string name;
+  int position = 0;
+  bool wide = false;                       // the type that its sums are evaluated in
+};
 
 struct AxisSyntax {
   std::string name;
@@ -67,6 +74,7 @@ struct Node {
   bool is_integer = false;
   ExprOp op = ExprOp::kConst;
   Reduce reduce = Reduce::kNone;
+  TypeSyntax type;
   std::vector<NodePtr> args;
   std::vector<AxisSyntax> axes;
   int depth = 1;                           // of the tree below, kept under kMaxDepth
@@ -81,8 +89,7 @@ struct Statement {
   int position = 0;
   bool is_out = false, is_const = false;
   bool broken = false;                     // a syntax error: only the name counts
-  std::string type;                        // kInput
-  int type_position = 0;
+  TypeSyntax type;                         // kInput
   std::vector<NodePtr> shape;              // kInput
   std::vector<AxisSyntax> axes;            // kCompute
   NodePtr value;                           // kLet, kCompute
