@@ -30,7 +30,7 @@ inline bool has_parameter(const OpDefinition& op, const std::string& name) {
 enum class ParameterRole { kExtent, kChannels, kPixels, kWindow, kStride, kPadding, kDilation,
                            kGroups, kType, kOther };
 inline ParameterRole role_of(const OpDefinition& op, const Parameter& p) {
-  if (p.default_text == "f32") return ParameterRole::kType;
+  if (Type type; parse_type(p.default_text, &type)) return ParameterRole::kType;
   if (p.default_text.find_first_not_of("0123456789") != std::string::npos)
     return ParameterRole::kOther;
   if (p.name == "stride") return ParameterRole::kStride;
@@ -46,6 +46,16 @@ inline int64_t pick(const std::vector<int64_t>& from, Rng& rng) {
   return from[rng.below(static_cast<int64_t>(from.size()))];
 }
 
+// The shape's type of those that take turns, or the next that the operator takes.
+inline std::string pick_type(const OpDefinition& op, const Parameter& p, int shape) {
+  static const std::vector<std::string> kTypes = {"f32", "f64", "f32", "f16",
+                                                  "i8",  "f32", "bf16", "i32"};
+  for (size_t n = shape;; ++n) {
+    const std::string& type = kTypes[n % kTypes.size()];
+    if (instantiate(op, {{p.name, type}}).ok()) return type;
+  }
+}
+
 // One draw, maybe one that the operator refuses (a window larger than what it slides over).
 inline Parameters draw_parameters(const OpDefinition& op, ShapeKind kind, int shape, Rng& rng) {
   static const std::vector<int64_t> kExtents = {1,  2,  3,  5,  7,  8,  13, 15, 16, 17,
@@ -54,8 +64,6 @@ inline Parameters draw_parameters(const OpDefinition& op, ShapeKind kind, int sh
   static const std::vector<int64_t> kPrimes = {3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 53, 67};
   static const std::vector<int64_t> kPixels = {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 17};
   static const std::vector<int64_t> kChannels = {1, 2, 3, 5, 7, 8, 13, 16, 17, 19, 31, 32, 33, 48};
-  static const std::vector<std::string> kTypes = {"f32", "f64", "f32", "f16",
-                                                  "i8",  "f32", "bf16", "i32"};
   const bool primes = kind == ShapeKind::kPrimes, point = kind == ShapeKind::kPoint;
   const auto extent = [&](const std::vector<int64_t>& usual) {
     return point ? 1 : pick(primes ? kPrimes : usual, rng);
@@ -72,7 +80,7 @@ inline Parameters draw_parameters(const OpDefinition& op, ShapeKind kind, int sh
     int64_t value = 1;
     switch (role_of(op, p)) {
       case ParameterRole::kType:
-        values[p.name] = kTypes[shape % kTypes.size()];
+        values[p.name] = pick_type(op, p, shape);
         continue;
       case ParameterRole::kOther:
         // Rows of equal elements are divided by sqrt(eps): keep that from magnifying rounding.

@@ -46,7 +46,7 @@ def windows(x, kernel, stride, pad, fill=0.0, dilation=1):
 
 
 def conv(x, f, dims, stride, pad, dilation=1, groups=1):
-    total = 0
+    x, f, total = widen(x), widen(f), 0
     ci, co = f.shape[-2], f.shape[-1] // groups
     for tap, pixels in windows(x, f.shape[:dims], stride, pad, dilation=dilation):
         parts = [pixels[..., g * ci:(g + 1) * ci] @ f[tap][:, g * co:(g + 1) * co]
@@ -56,9 +56,10 @@ def conv(x, f, dims, stride, pad, dilation=1, groups=1):
 
 
 def transposed(x, f, stride, pad):
+    x, f = widen(x), widen(f)
     n, h, w, _ = x.shape
     r = f.shape[0]
-    full = np.zeros((n, (h - 1) * stride + r, (w - 1) * stride + r, f.shape[-1]))
+    full = np.zeros((n, (h - 1) * stride + r, (w - 1) * stride + r, f.shape[-1]), x.dtype)
     for y in range(h):
         for z in range(w):
             full[:, y * stride:y * stride + r, z * stride:z * stride + r] += np.einsum(
@@ -67,11 +68,13 @@ def transposed(x, f, stride, pad):
 
 
 def capsule(x, f, stride, pad):
+    x, f = widen(x), widen(f)
     return sum(np.einsum("nyxiqc,qjco->nyxijo", pixels, f[tap])
                for tap, pixels in windows(x, f.shape[:2], stride, pad))
 
 
 def depthwise(x, f, stride, pad):
+    x, f = widen(x), widen(f)
     return sum(pixels * f[tap] for tap, pixels in windows(x, f.shape[:2], stride, pad))
 
 
@@ -107,18 +110,27 @@ def dense_i8(a, b, scale):
 
 
 def max_pool(x, p):
+    least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     taps = [pixels for _, pixels in
-            windows(x, (p["R"], p["S"]), p["stride"], p["pad"], fill=-np.inf)]
+            windows(x, (p["R"], p["S"]), p["stride"], p["pad"], fill=least)]
     return np.max(taps, axis=0)
 
 
-def avg_pool(x, p):
-    taps = [pixels for _, pixels in windows(x, (p["R"], p["S"]), p["stride"], p["pad"])]
-    return np.sum(taps, axis=0) / (p["R"] * p["S"])
+def window_sums(x, p):
+    taps = [pixels for _, pixels in windows(widen(x), (p["R"], p["S"]), p["stride"], p["pad"])]
+    return np.sum(taps, axis=0)
+
+
+def mean(total, count):
+    return total / count if total.dtype.kind == "f" else total // count
 
 
 def product(p, a, b):
     return widen(a) @ widen(b)
+
+
+def conv2d(p, x, f):
+    return conv(x, f, 2, p["stride"], p["pad"], p.get("dilation", 1), p.get("groups", 1))
 
 
 def gelu(x):
@@ -131,20 +143,20 @@ OPS = {
     "dense_u8i8": product,
     "batch_matmul": product,
     "dense": product,
-    "dense_bias": lambda p, a, b, bias: a @ b + bias,
-    "dense_relu": lambda p, a, b, bias: np.maximum(a @ b + bias, 0),
+    "dense_bias": lambda p, a, b, bias: product(p, a, b) + bias,
+    "dense_relu": lambda p, a, b, bias: np.maximum(product(p, a, b) + bias, 0),
     "dense_gelu": lambda p, a, b, bias: gelu(a @ b + bias),
     "dense_i8": lambda p, a, b, scale: dense_i8(a, b, scale),
     "conv1d": lambda p, x, f: conv(x, f, 1, p["stride"], p["pad"]),
-    "conv2d": lambda p, x, f: conv(x, f, 2, p["stride"], p["pad"]),
+    "conv2d": conv2d,
     "conv3d": lambda p, x, f: conv(x, f, 3, p["stride"], p["pad"]),
-    "conv2d_grouped": lambda p, x, f: conv(x, f, 2, p["stride"], p["pad"], groups=p["groups"]),
-    "conv2d_dilated": lambda p, x, f: conv(x, f, 2, p["stride"], p["pad"], dilation=p["dilation"]),
+    "conv2d_grouped": conv2d,
+    "conv2d_dilated": conv2d,
     "conv2d_depthwise": lambda p, x, f: depthwise(x, f, p["stride"], p["pad"]),
     "conv2d_transpose": lambda p, x, f: transposed(x, f, p["stride"], p["pad"]),
     "conv2d_capsule": lambda p, x, f: capsule(x, f, p["stride"], p["pad"]),
     "conv2d_bn_relu": lambda p, x, f, scale, shift:
-        np.maximum(conv(x, f, 2, p["stride"], p["pad"]) * scale + shift, 0),
+        np.maximum(conv2d(p, x, f) * scale + shift, 0),
     "norm": lambda p, x: np.sqrt((x ** 2).sum((1, 2))),
     "layer_norm": lambda p, x, g, b: layer_norm(x, (1,), g, b, p["eps"]),
     "layer_norm_2d": lambda p, x, g, b: layer_norm(x, (1, 2), g, b, p["eps"]),
@@ -167,19 +179,19 @@ OPS = {
     "transpose": lambda p, x: x.T,
     "transpose_heads": lambda p, x: x.transpose(0, 2, 1, 3),
     "gather_rows": lambda p, table, rows: table[rows],
-    "row_sum": lambda p, x: x.sum(1),
-    "column_sum": lambda p, x: x.sum(0),
-    "total_sum": lambda p, x: x.sum(),
-    "middle_sum": lambda p, x: x.sum(1),
-    "outer_sum": lambda p, x: x.sum((0, 2)),
+    "row_sum": lambda p, x: widen(x).sum(1),
+    "column_sum": lambda p, x: widen(x).sum(0),
+    "total_sum": lambda p, x: widen(x).sum(),
+    "middle_sum": lambda p, x: widen(x).sum(1),
+    "outer_sum": lambda p, x: widen(x).sum((0, 2)),
     "row_max": lambda p, x: x.max(1),
     "row_min": lambda p, x: x.min(1),
     "column_max": lambda p, x: x.max(0),
-    "row_prod": lambda p, x: x.prod(1),
-    "row_mean": lambda p, x: x.mean(1),
+    "row_prod": lambda p, x: widen(x).prod(1),
+    "row_mean": lambda p, x: mean(widen(x).sum(1), p["N"]),
     "max_pool2d": lambda p, x: max_pool(x, p),
-    "avg_pool2d": lambda p, x: avg_pool(x, p),
-    "global_avg_pool2d": lambda p, x: x.mean((1, 2)),
+    "avg_pool2d": lambda p, x: mean(window_sums(x, p), p["R"] * p["S"]),
+    "global_avg_pool2d": lambda p, x: mean(widen(x).sum((1, 2)), p["H"] * p["W"]),
     "global_max_pool2d": lambda p, x: x.max((1, 2)),
 }
 
