@@ -167,6 +167,7 @@ absl::Status Unroller::emit_binary(const Block& block, const Rows& rows, Dtype d
   Operation operation;
   operation.instruction.body = bin;
   operation.instruction.dtype = dtype;
+  operation.fills = first == 0 && second == 0;  // zeros, of whatever is there
   touch_rows(operation, block, rows, 0, true);
   if (first != 0) touch_rows(operation, block, rows, first, false);
   if (second > 0) touch_rows(operation, block, rows, second, false);
@@ -175,9 +176,7 @@ absl::Status Unroller::emit_binary(const Block& block, const Rows& rows, Dtype d
 
 // Zeros, which x > x is of every x.
 absl::Status Unroller::emit_zeros(const Block& block, const Rows& rows, Dtype dtype) {
-  RETURN_IF_ERROR(emit_binary(block, rows, dtype, BinaryFn::kCmp, 0, 0, 0));
-  operations_.back().fills = true;
-  return absl::OkStatus();
+  return emit_binary(block, rows, dtype, BinaryFn::kCmp, 0, 0, 0);
 }
 
 absl::Status Unroller::fill(const Block& block) {
