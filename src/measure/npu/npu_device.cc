@@ -14,50 +14,10 @@
 #include "src/measure/workers/workbench.h"
 #include "src/npu/function/function.h"
 #include "src/npu/module.h"
+#include "src/npu/timing/report.h"
 
 namespace lw {
 namespace {
-
-// That the simulation of `timing` ended; else why not, which no run can hide.
-absl::Status ended(const npu::Timing& timing) {
-  if (timing.ending == npu::Ending::kDone && timing.cycles > 0) return absl::OkStatus();
-  if (timing.ending == npu::Ending::kDone) return absl::DataLossError("the program does nothing");
-  const std::string first = timing.blocked.substr(0, timing.blocked.find('\n'));
-  return absl::DataLossError(concat(name_of(timing.ending), ": ", first));
-}
-
-std::vector<std::pair<std::string, double>> counters(const npu::Timing& t) {
-  std::vector<std::pair<std::string, double>> all;
-  const auto add = [&](const std::string& name, double value) {
-    if (value != 0) all.emplace_back(name, value);
-  };
-  add("cycles", static_cast<double>(t.cycles));
-  add("instructions", static_cast<double>(t.instructions));
-  add("macs", static_cast<double>(t.macs));
-  add("bytes_read", static_cast<double>(t.bytes_read));
-  add("bytes_written", static_cast<double>(t.bytes_written));
-  add("dram_bytes", static_cast<double>(t.dram_bytes));
-  add("chunks", static_cast<double>(t.chunks));
-  add("row_hits", static_cast<double>(t.row_hits));
-  add("activates", static_cast<double>(t.activates));
-  add("queue_full", t.queue_full);
-  for (int e = 0; e < npu::kEngines; ++e) {
-    const std::string engine(name_of(static_cast<npu::Engine>(e)));
-    const npu::Stalls& stalls = t.stalls[static_cast<size_t>(e)];
-    add("busy." + engine, t.busy[static_cast<size_t>(e)]);
-    add("stall." + engine + ".token", stalls.token);
-    add("stall." + engine + ".dispatch", stalls.dispatch);
-    add("stall." + engine + ".engine", stalls.engine);
-    add("stall." + engine + ".bus", stalls.bus);
-  }
-  add("bound.mac", t.bounds.mac);
-  add("bound.array", t.bounds.array);
-  add("bound.dma", t.bounds.dma);
-  add("bound.vector", t.bounds.vector);
-  add("bound.dispatch", t.bounds.dispatch);
-  add("efficiency", t.efficiency);
-  return all;
-}
 
 absl::StatusOr<npu::Module> read(const Artifact& artifact) {
   if (artifact.architecture != kNpuArchitecture) {
@@ -113,9 +73,9 @@ absl::StatusOr<Computed> compute(const Workbench& bench, const Kernel& kernel, d
   RETURN_IF_ERROR(check_module(bench, module));
   ASSIGN_OR_RETURN(const npu::Timing timing,
                    npu::simulate(module.config, module.program, {.checked = own}));
-  RETURN_IF_ERROR(ended(timing));
+  RETURN_IF_ERROR(npu::check_ended(timing));
   computed.samples.us = {timing.ns / 1000};
-  computed.samples.counters = counters(timing);
+  computed.samples.counters = npu::timing_counters(timing);
   if (computed.samples.us[0] >= below_us) {
     computed.artifact = Artifact();
   } else if (own) {

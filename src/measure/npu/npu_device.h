@@ -1,11 +1,7 @@
 // The simulated NPU (src/npu) as a device: its artifacts are modules (src/npu/module.h) that carry
 // the machine they are for, and its times are exact. A race, a deadlock, tokens that overflow or an
 // access beside the tensors is a wrong result that begins with its name ("race: instruction 3 ...").
-//
-// Counters are what npu::Timing (src/npu/timing/timing.h) has, in cycles where they are times:
-//   cycles instructions macs bytes_read bytes_written dram_bytes chunks row_hits activates
-//   queue_full efficiency busy.ENGINE stall.ENGINE.{token,dispatch,engine,bus}
-//   bound.{mac,array,dma,vector,dispatch}      ENGINE: LD MX VE ST
+// Counters are npu::timing_counters.
 #pragma once
 
 #include "src/measure/workers/device.h"

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
+#include "src/base/message.h"
 #include "src/npu/isa/text.h"
 
 namespace lw::npu {
@@ -48,6 +49,43 @@ std::string timing_text(const Config& config, const Timing& t) {
       t.bytes_written, t.chunks, t.row_hits, t.activates);
   for (const auto& [id, cycle] : t.stamps) text += absl::StrFormat("  stamp %d at %d\n", id, cycle);
   return text;
+}
+
+std::vector<std::pair<std::string, double>> timing_counters(const Timing& t) {
+  std::vector<std::pair<std::string, double>> all;
+  const auto add = [&](const std::string& name, double value) {
+    if (value != 0) all.emplace_back(name, value);
+  };
+  add("cycles", static_cast<double>(t.cycles));
+  add("instructions", static_cast<double>(t.instructions));
+  add("macs", static_cast<double>(t.macs));
+  add("bytes_read", static_cast<double>(t.bytes_read));
+  add("bytes_written", static_cast<double>(t.bytes_written));
+  add("dram_bytes", static_cast<double>(t.dram_bytes));
+  add("chunks", static_cast<double>(t.chunks));
+  add("row_hits", static_cast<double>(t.row_hits));
+  add("activates", static_cast<double>(t.activates));
+  add("queue_full", t.queue_full);
+  for (int e = 0; e < kEngines; ++e) {
+    const std::string engine(name_of(static_cast<Engine>(e)));
+    const Stalls& stalls = t.stalls[e];
+    add("busy." + engine, t.busy[e]);
+    add("stall." + engine + ".token", stalls.token);
+    add("stall." + engine + ".dispatch", stalls.dispatch);
+    add("stall." + engine + ".engine", stalls.engine);
+    add("stall." + engine + ".bus", stalls.bus);
+  }
+  const std::array<double, 5> bounds = bound_values(t.bounds);
+  for (size_t i = 0; i < bounds.size(); ++i) add(concat("bound.", kBoundNames[i]), bounds[i]);
+  add("efficiency", t.efficiency);
+  return all;
+}
+
+absl::Status check_ended(const Timing& timing) {
+  if (timing.ending == Ending::kDone && timing.cycles > 0) return absl::OkStatus();
+  if (timing.ending == Ending::kDone) return absl::DataLossError("the program does nothing");
+  const std::string first = timing.blocked.substr(0, timing.blocked.find('\n'));
+  return absl::DataLossError(concat(name_of(timing.ending), ": ", first));
 }
 
 std::string timing_json(const Config& config, const Timing& t) {
