@@ -133,5 +133,19 @@ TEST(Chunks, CoverEachByteOnceAndCrossNoBoundary) {
   }
 }
 
+// However slow a port or a command bus is, and however few the chunks: nothing is faster than the
+// peak, of which bounds are made.
+TEST(Dram, IsNeverFasterThanItsPeak) {
+  for (const auto& [port, command] : {std::pair{.25, 0.}, {32., 100.}, {.25, 100.}, {32., 0.}}) {
+    Config config = config_of("mid32");
+    config.dma.port_bytes = port;
+    config.dram.command = command;
+    for (const int64_t bytes : {32, 64, 512, 4096}) {
+      EXPECT_GE(read(config, bytes, bytes, bytes), bytes / peak_bytes_per_cycle(config))
+          << port << " " << command << " " << bytes;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lw::npu

@@ -103,7 +103,8 @@ Dram::Access Dram::paged(uint64_t address, int64_t beats, Ticks ready) {
   groups_[group] = first + ccd_long_.times(beats);
   const Ticks last = first + ccd_long_.times(beats - 1);
   bank.precharge = std::max(bank.act + ras_, last + rtp_);
-  return {last + ccd_long_.times(1) + cl_ + latency_, enter - ready + first - possible};
+  const Ticks data = std::max({last + ccd_long_.times(1) + cl_, way.port, way.commands});
+  return {data + latency_, enter - ready + first - possible};
 }
 
 Chunks::Chunks(uint64_t address, int64_t n0, int64_t n1, int64_t n2, int64_t stride1,

@@ -10,7 +10,7 @@
 //   act     = row open ? none : max(enter, precharge possible + tRP, 4th-last activate + tFAW)
 //   access  = max(act + tRCD, data bus, bank group, command bus)
 //   precharge possible = max(act + tRAS, last access + tRTP)
-//   done    = last access + tCCD_L + tCL + noc_lat
+//   done    = max(last access + tCCD_L + tCL, port free, command bus free) + noc_lat
 //
 // A bank group is taken for beats . tCCD_L from `access`. Buses are taken from when a chunk enters,
 // not from its access: a controller that serves row hits first (FR-FCFS) fills the gaps that one
