@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 // last, what they are together. A header that is installed stands before the first room that makes
 // its words true, and all may be read by whoever stands below it.
 const std::vector<std::string> kStory = {
-    "proto/", "src/base/", "src/base/fields/",
+    "proto/", "src/base/", "src/base/fields/", "src/exec/",
     "src/npu/", "src/npu/isa/", "src/npu/module.", "src/npu/timing/", "src/npu/function/",
     "src/npu/programs/", "src/npu/compare/", "include/loopwright/npu.h", "src/npu/c/",
     "src/npu/cli/",
