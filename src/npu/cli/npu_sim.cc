@@ -2,6 +2,7 @@
 // request, the configuration or the program is wrong), 2 (compare: further off than is aimed at),
 // 3 (the program does not end: deadlock, overflow), 4 (--check found a race), 5 (a file cannot be
 // read or written).
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -12,6 +13,7 @@
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/base/message.h"
+#include "src/npu/cli/exec.h"
 #include "src/npu/compare/compare.h"
 #include "src/npu/function/function.h"
 #include "src/npu/isa/check.h"
@@ -131,6 +133,12 @@ absl::StatusOr<int> disassemble(const Words& words) {
   return kFine;
 }
 
+absl::StatusOr<int> exec(const Words&) {
+  std::signal(SIGPIPE, SIG_IGN);           // a reader that is gone is said in words
+  RETURN_IF_ERROR(serve_exec(/*in=*/0, /*out=*/1));
+  return kFine;
+}
+
 absl::StatusOr<int> configs(const Words& words) {
   if (words.fields) {
     RETURN_IF_ERROR(write("", describe_fields()));
@@ -214,6 +222,7 @@ int main(int argc, char** argv) {
   sub = command("disassemble", "image to text", disassemble);
   sub->add_option("PROGRAM", words.program, "image, module or text")->required();
   sub->add_option("-o,--output", words.output, "where to; standard output otherwise");
+  sub = command("exec", "be a device of loopwright's: jobs in, results out (docs/exec.md)", exec);
   sub = command("compare", "this simulator beside figures that you bring (docs/npu.md)", compare);
   sub->add_option("REFERENCE", words.reference, "tpu: times of products; nvdla: its sheet's cycles")
       ->required()
