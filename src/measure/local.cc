@@ -24,6 +24,7 @@
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/measure/cpu/devices.h"
+#include "src/measure/exec/exec_device.h"
 #include "src/measure/measure_client.h"
 #include "src/measure/npu/npu_device.h"
 #include "src/measure/npu/simulation.h"
@@ -45,7 +46,8 @@ auto find_row(const Target& target) {
   });
 }
 
-DeviceDriver find_driver(const Target& target) {
+absl::StatusOr<DeviceDriver> find_driver(const Target& target, const LocalOptions& options) {
+  if (!options.exec.empty()) return exec_driver(options.exec, target);
   const auto row = find_row(target);
   return row == std::end(kDrivers) ? host_driver() : row->driver();
 }
@@ -328,8 +330,9 @@ class LocalMeasurer : public Measurer {
 absl::StatusOr<std::unique_ptr<Measurer>> make_local_measurer(const Program& program,
                                                               const Target& target,
                                                               const LocalOptions& options) {
+  ASSIGN_OR_RETURN(DeviceDriver driver, find_driver(target, options));
   ASSIGN_OR_RETURN(std::unique_ptr<Workbench> bench,
-                   make_workbench(program, target, options, find_driver(target)));
+                   make_workbench(program, target, options, std::move(driver)));
   return start_measurer(std::move(bench));
 }
 

@@ -38,7 +38,7 @@ const std::vector<std::string> kStory = {
     "include/loopwright/tuning.h", "src/search/", "src/build/context.h", "src/build/build.h", "src/build/npu/",
     "src/build/", "src/runner/",
     "src/measure/run/", "src/measure/process/", "src/measure/machine/", "src/measure/judge/",
-    "src/measure/workers/", "src/measure/cpu/", "src/measure/npu/", "src/measure/",
+    "src/measure/workers/", "src/measure/cpu/", "src/measure/npu/", "src/measure/exec/", "src/measure/",
     "src/peers/", "src/peers/match/", "src/peers/libraries/",
     "include/loopwright/task.h", "include/loopwright/kernel.h", "src/api/", "src/learn/",
     "src/net/", "src/agent/",

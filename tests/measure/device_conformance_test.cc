@@ -1,5 +1,5 @@
 // What every device promises, whatever machine it is: one suite, over this host by two backends, an
-// emulator, the simulated NPU and the measurer that measures nothing. Each failure has its verdict
+// emulator, the simulated NPU, here and as an exec device, and the measurer that measures nothing. Each failure has its verdict
 // and costs one candidate; the next one works.
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -116,6 +116,15 @@ const std::vector<DeviceUnderTest>& devices() {
       {.name = "npu",
        .acts = npu_acts(),
        .make = make_npu_measurer,
+       .time_kind = npu_driver().time_kind,
+       .repeats = true,
+       .single = true},
+      {.name = "exec",
+       .acts = npu_acts(),
+       .make = [](LocalOptions options) {
+         options.exec = LW_BINARY_DIR "/npu_sim exec";
+         return make_npu_measurer(options);
+       },
        .time_kind = npu_driver().time_kind,
        .repeats = true,
        .single = true},

@@ -54,7 +54,8 @@ struct Computed {
 };
 
 // Slots hold what is loaded. Statuses: kDataLoss is a wrong result, kResourceExhausted exceeds the
-// device, anything else is the build's fault (WorkerLink); a message says why. Thread-compatible.
+// device, kUnavailable is the device's own failure, anything else is the build's fault (WorkerLink);
+// a message says why. Thread-compatible.
 class Device {
  public:
   virtual ~Device() = default;

@@ -36,6 +36,7 @@ struct LocalOptions {
   // runs them (null: load()).
   const Backend* backend = nullptr;
   Loader load = nullptr;
+  std::string exec;  // the command of an exec device (docs/exec.md) to measure on; "": none
   Stop stop;  // asked, interleave() waits no more: its outcomes are kWorkerLost
 };
 

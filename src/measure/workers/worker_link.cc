@@ -77,6 +77,9 @@ Answer WorkerLink::refused(std::string_view payload) const {
   Answer answer{false, Verdict::kBuildError, reader.get_string(), ""};
   if (code == absl::StatusCode::kResourceExhausted) answer.verdict = Verdict::kDeviceLimit;
   if (code == absl::StatusCode::kDataLoss) answer.verdict = Verdict::kWrongResult;
+  if (code == absl::StatusCode::kUnavailable && role_ == kMeasurer) {
+    answer.verdict = Verdict::kDeviceUnhealthy;
+  }
   return answer;
 }
 
