@@ -441,7 +441,7 @@ absl::Status run_agent(const AgentOptions& options) {
   }
   std::vector<DeviceSpec> specs;
   for (const std::string& text : options.devices) {
-    ASSIGN_OR_RETURN(DeviceSpec spec, parse_device(text));
+    ASSIGN_OR_RETURN(DeviceSpec spec, parse_device(text, options.target));
     const IsolationLevel wanted = spec.isolation.value_or(options.isolation);
     if (!spec.kind->shuts_in && wanted > IsolationLevel::kNone) {
       return absl::InvalidArgumentError(

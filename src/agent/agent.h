@@ -25,6 +25,7 @@ namespace lw {
 struct AgentOptions {
   ServerAddress server;
   std::vector<std::string> devices = {"cpu"};  // as parse_device() takes them
+  std::string target;                          // of those that take one and name none; "": theirs
   std::string name;                            // the last part of "agents/ID"; empty: agent_id()
   std::string state;  // folder of descriptions; empty: nothing is remembered
   bool describe_anew = false;

@@ -16,6 +16,7 @@
 #include "src/base/message.h"
 #include "src/base/parallel_pool.h"
 #include "src/measure/cpu/emulator.h"
+#include "src/measure/exec/exec_device.h"
 #include "src/measure/local.h"
 #include "src/measure/memory.h"
 #include "src/search/null_measurer.h"
@@ -26,6 +27,8 @@ namespace {
 constexpr int kMaxDelayMs = 60'000;
 constexpr int kMaxProcessor = 4095;
 constexpr int kMaxMemoryMib = 1 << 30;
+constexpr int kMaxLimit_s = 24 * 3600;
+constexpr int kUsualLimit_s = 120;         // of an exec device's jobs
 
 double memory_here(const DeviceSpec& spec) {
   const double limit = memory_limit();
@@ -33,6 +36,12 @@ double memory_here(const DeviceSpec& spec) {
 }
 
 double memory_claimed(const DeviceSpec& spec) { return spec.memory_mib * double{1 << 20}; }
+
+// As load_target() takes it.
+absl::StatusOr<Target> find_machine(const std::string& given) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Target> target, load_target(given));
+  return *target;
+}
 
 // ---- this machine -------------------------------------------------------------------------------
 
@@ -51,13 +60,13 @@ absl::StatusOr<std::unique_ptr<Measurer>> cpu_measurer(const DeviceSpec& spec, c
 // ---- another architecture's, emulated -----------------------------------------------------------
 
 absl::StatusOr<Emulator> emulator_of(const DeviceSpec& spec) {
-  ASSIGN_OR_RETURN(const Target target, find_target(spec.target));
+  ASSIGN_OR_RETURN(const Target target, find_machine(spec.target));
   return find_emulator(target);
 }
 
 absl::Status describe_emulated(const DeviceSpec& spec, loopwright::v1::Device* device) {
   ASSIGN_OR_RETURN(const Emulator emulator, emulator_of(spec));
-  ASSIGN_OR_RETURN(const Target target, find_target(spec.target));
+  ASSIGN_OR_RETURN(const Target target, find_machine(spec.target));
   RETURN_IF_ERROR(describe_target(target, device));
   device->set_facts(
       concat("{\"emulated\":true,\"estimated\":true,\"emulator\":\"", emulator.name, "\"}"));
@@ -71,7 +80,7 @@ std::string emulated_identity(const DeviceSpec& spec) {
 
 absl::StatusOr<std::unique_ptr<Measurer>> emulated_measurer(const DeviceSpec& spec,
                                                             const Task& task, uint64_t seed) {
-  ASSIGN_OR_RETURN(const Target target, find_target(spec.target));
+  ASSIGN_OR_RETURN(const Target target, find_machine(spec.target));
   if (task.target()->architecture != target.architecture) {
     return absl::FailedPreconditionError(
         concat("this device emulates ", target.architecture, ", not ",
@@ -88,7 +97,7 @@ absl::StatusOr<std::unique_ptr<Measurer>> emulated_measurer(const DeviceSpec& sp
 // ---- a simulated machine ------------------------------------------------------------------------
 
 absl::Status describe_simulated(const DeviceSpec& spec, loopwright::v1::Device* device) {
-  ASSIGN_OR_RETURN(const Target target, find_target(spec.target));
+  ASSIGN_OR_RETURN(const Target target, find_machine(spec.target));
   RETURN_IF_ERROR(describe_target(target, device));
   device->set_facts("{\"simulated\":true}");
   return absl::OkStatus();
@@ -96,13 +105,13 @@ absl::Status describe_simulated(const DeviceSpec& spec, loopwright::v1::Device* 
 
 // Another machine of the same name is another device.
 std::string simulated_identity(const DeviceSpec& spec) {
-  const absl::StatusOr<Target> target = find_target(spec.target);
+  const absl::StatusOr<Target> target = find_machine(spec.target);
   return concat("simulated ", target.ok() ? to_text(*target) : spec.target);
 }
 
 absl::StatusOr<std::unique_ptr<Measurer>> simulated_measurer(const DeviceSpec& spec,
                                                              const Task& task, uint64_t seed) {
-  ASSIGN_OR_RETURN(const Target target, find_target(spec.target));
+  ASSIGN_OR_RETURN(const Target target, find_machine(spec.target));
   if (task.target()->architecture != target.architecture) {
     return absl::FailedPreconditionError(
         concat("this device simulates ", target.architecture, ", not ",
@@ -113,10 +122,43 @@ absl::StatusOr<std::unique_ptr<Measurer>> simulated_measurer(const DeviceSpec& s
   return make_measurer(task, std::move(options));
 }
 
+// ---- a program that is asked --------------------------------------------------------------------
+
+absl::Status describe_exec(const DeviceSpec& spec, loopwright::v1::Device* device) {
+  ASSIGN_OR_RETURN(const Target target, find_machine(spec.target));
+  ASSIGN_OR_RETURN(const std::string name, exec_device_name(spec.command, target));
+  RETURN_IF_ERROR(describe_target(target, device));
+  device->set_facts(concat("{\"simulated\":true,\"simulator\":\"exec ", name, "\"}"));
+  return absl::OkStatus();
+}
+
+// Another release of the program is another device.
+std::string exec_identity(const DeviceSpec& spec) {
+  const absl::StatusOr<Target> target = find_machine(spec.target);
+  if (!target.ok()) return concat("exec ", spec.command, " ", spec.target);
+  const absl::StatusOr<std::string> name = exec_device_name(spec.command, *target);
+  return concat("exec ", spec.command, " ", name.ok() ? *name : "", " ", to_text(*target));
+}
+
+absl::StatusOr<std::unique_ptr<Measurer>> exec_measurer(const DeviceSpec& spec, const Task& task,
+                                                        uint64_t seed) {
+  ASSIGN_OR_RETURN(const Target target, find_machine(spec.target));
+  if (task.target()->architecture != target.architecture) {
+    return absl::FailedPreconditionError(concat("this device runs programs for ",
+                                                target.architecture, ", not for ",
+                                                task.target()->architecture));
+  }
+  LocalOptions options;
+  options.seed = seed;
+  options.exec = spec.command;
+  options.run_timeout_s = spec.limit_s > 0 ? spec.limit_s : kUsualLimit_s;
+  return make_measurer(task, std::move(options));
+}
+
 // ---- no machine ---------------------------------------------------------------------------------
 
 absl::Status describe_null(const DeviceSpec& spec, loopwright::v1::Device* device) {
-  ASSIGN_OR_RETURN(const Target target, find_target(spec.target));
+  ASSIGN_OR_RETURN(const Target target, find_machine(spec.target));
   RETURN_IF_ERROR(describe_target(target, device));
   device->set_facts("{\"null\":true}");
   return absl::OkStatus();
@@ -171,18 +213,22 @@ absl::Status parse_option(std::string_view text, std::string_view option, Device
   const std::string_view key = option.substr(0, equals);
   const std::string value(equals == std::string_view::npos ? "" : option.substr(equals + 1));
   const std::string_view kind = spec->kind->name;
-  const bool null = kind == "null", cpu = kind == "cpu";
+  const bool null = kind == "null", cpu = kind == "cpu", exec = spec->kind->takes_command;
   if (key == "name") {
     if (!is_resource_id(value)) return bad(text, "a name is 1 to 63 of a-z 0-9 . _ -");
     spec->name = value;
   } else if (key == "target" && spec->kind->target != nullptr) {
-    const absl::StatusOr<Target> target = find_target(value);
+    const absl::StatusOr<Target> target = find_machine(value);
     if (!target.ok()) return bad(text, std::string(target.status().message()));
-    if (!null && target->architecture != find_target(spec->kind->target)->architecture) {
+    if (!null && target->architecture != find_machine(spec->kind->target)->architecture) {
       return bad(text, concat("it is no machine like ", value));
     }
     spec->target = value;
-  } else if (key == "isolation" && !null) {
+  } else if (key == "limit_s" && exec) {
+    if (!parse_number(value, 1, kMaxLimit_s, &spec->limit_s)) {
+      return bad(text, concat("limit_s is 1 to ", kMaxLimit_s));
+    }
+  } else if (key == "isolation" && !null && !exec) {
     const absl::StatusOr<IsolationLevel> level = parse_isolation(value);
     if (!level.ok()) return bad(text, std::string(level.status().message()));
     spec->isolation = *level;
@@ -198,6 +244,7 @@ absl::Status parse_option(std::string_view text, std::string_view option, Device
     return bad(text, concat("unknown option '", key, "'",
                             null  ? "; there are name, target, delay_ms, memory_mib"
                             : cpu ? "; there are name, isolation"
+                            : exec ? "; there are name, target, limit_s (and no commas in commands)"
                                   : "; there are name, target, isolation"));
   }
   return absl::OkStatus();
@@ -217,6 +264,7 @@ const std::vector<DeviceKind>& device_kinds() {
   static const std::vector<DeviceKind> kinds = {
       {.name = "cpu",
        .takes_processors = true,
+       .takes_command = false,
        .in_process = false,
        .time_kind = TimeKind::kMeasured,
        .target = nullptr,
@@ -227,6 +275,7 @@ const std::vector<DeviceKind>& device_kinds() {
        .make_measurer = cpu_measurer},
       {.name = "qemu-aarch64",
        .takes_processors = false,
+       .takes_command = false,
        .in_process = false,
        .time_kind = TimeKind::kEstimated,
        .target = "aarch64_neon",
@@ -237,6 +286,7 @@ const std::vector<DeviceKind>& device_kinds() {
        .make_measurer = emulated_measurer},
       {.name = "npu",
        .takes_processors = false,
+       .takes_command = false,
        .in_process = false,
        .time_kind = TimeKind::kSimulated,
        .target = "npu_mid32",
@@ -245,8 +295,20 @@ const std::vector<DeviceKind>& device_kinds() {
        .shuts_in = true,
        .memory = memory_here,
        .make_measurer = simulated_measurer},
+      {.name = "exec",
+       .takes_processors = false,
+       .takes_command = true,
+       .in_process = false,
+       .time_kind = TimeKind::kSimulated,
+       .target = "npu_mid32",
+       .describe = describe_exec,
+       .identity = exec_identity,
+       .shuts_in = true,
+       .memory = memory_here,
+       .make_measurer = exec_measurer},
       {.name = "null",
        .takes_processors = false,
+       .takes_command = false,
        .in_process = true,
        .time_kind = TimeKind::kEstimated,
        .target = "x86_avx2",
@@ -270,16 +332,18 @@ bool is_resource_id(std::string_view text) {
 std::string DeviceSpec::text() const {
   std::string out = kind->name;
   if (kind->takes_processors && threads > 0) out += concat(":", threads);
+  if (!command.empty()) out += concat(":", command);
   if (!cpus.empty()) out += concat("@", absl::StrJoin(cpus, "+"));
   if (!name.empty()) out += concat(",name=", name);
   if (!target.empty()) out += concat(",target=", target);
   if (delay_ms > 0) out += concat(",delay_ms=", delay_ms);
   if (memory_mib > 0) out += concat(",memory_mib=", memory_mib);
+  if (limit_s > 0) out += concat(",limit_s=", limit_s);
   if (isolation) out += concat(",isolation=", isolation_name(*isolation));
   return out;
 }
 
-absl::StatusOr<DeviceSpec> parse_device(std::string_view text) {
+absl::StatusOr<DeviceSpec> parse_device(std::string_view text, const std::string& target) {
   DeviceSpec spec;
   const size_t comma = std::min(text.find(','), text.size());
   std::string_view head = text.substr(0, comma);
@@ -291,6 +355,13 @@ absl::StatusOr<DeviceSpec> parse_device(std::string_view text) {
   }
   if (spec.kind == nullptr) {
     return bad(text, concat("unknown kind '", word, "'; there are ", absl::StrJoin(names, ", ")));
+  }
+  if (spec.kind->takes_command) {
+    spec.command = head.substr(std::min(word.size() + 1, head.size()));
+    if (spec.command.find_first_not_of(' ') == std::string::npos) {
+      return bad(text, "after : stands a program, as in exec:./my_simulator");
+    }
+    head = word;
   }
   if (const size_t at = head.find('@'); at != std::string_view::npos) {
     if (!spec.kind->takes_processors || !parse_processors(head.substr(at + 1), &spec.cpus)) {
@@ -309,7 +380,12 @@ absl::StatusOr<DeviceSpec> parse_device(std::string_view text) {
       return named;
     }
   }
-  if (spec.kind->target != nullptr) spec.target = spec.kind->target;
+  if (spec.kind->target != nullptr) {
+    spec.target = spec.kind->target;
+    if (!target.empty()) {
+      RETURN_IF_ERROR(parse_option(text, concat("target=", target), &spec));
+    }
+  }
   for (size_t at = comma; at < text.size();) {
     const size_t end = std::min(text.find(',', at + 1), text.size());
     RETURN_IF_ERROR(parse_option(text, text.substr(at + 1, end - at - 1), &spec));

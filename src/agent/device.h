@@ -8,6 +8,9 @@
 //   qemu-aarch64:arm        AArch64 kernels, verified under qemu; their times are estimates
 //   npu:board3,target=npu_edge16
 //                           a simulated NPU; its times are exact
+//   exec:./my_simulator --fast,name=mine,target=my_npu.json,limit_s=60
+//                           a program that is asked in frames (docs/exec.md), as a shell's command
+//                           without commas; a job may take 60 s
 //   null:board7,target=x86_avx2,delay_ms=5,memory_mib=2048
 //                           measures nothing: a time computed from the kernel, the same everywhere;
 //                           refuses what it would take more memory to measure
@@ -43,6 +46,8 @@ struct DeviceSpec {
   std::string target;     // which one is emulated, simulated, or (null) whose time is computed
   int delay_ms = 0;       // null: that a candidate takes
   int memory_mib = 0;     // null: that it claims to have; 0: it does not say
+  std::string command;    // exec: what is started
+  int limit_s = 0;        // exec: that a job may take; 0: as long as usual
   std::optional<IsolationLevel> isolation;  // the least that is required; else the agent's
   std::string text() const;
 };
@@ -50,6 +55,7 @@ struct DeviceSpec {
 struct DeviceKind {
   const char* name;       // "cpu": Device.kind
   bool takes_processors;  // exclusively, of this machine
+  bool takes_command;     // what stands after ':' is a program's, with all its words
   bool in_process;        // runs in the agent itself, else in a process of its own
   TimeKind time_kind;     // of its times
   const char* target;     // where the specification names none; null: the machine's own
@@ -67,8 +73,9 @@ struct DeviceKind {
 };
 const std::vector<DeviceKind>& device_kinds();
 
-// kInvalidArgument says what is wrong with which part.
-absl::StatusOr<DeviceSpec> parse_device(std::string_view text);
+// kInvalidArgument says what is wrong with which part. `target`: of a device that takes one and
+// names none; "": its kind's.
+absl::StatusOr<DeviceSpec> parse_device(std::string_view text, const std::string& target = "");
 
 // Gives every device a name (`agent`-INDEX where none was given) and its processors: of `allowed`,
 // first those that were asked for, the rest to those that named none. kInvalidArgument: too few, or

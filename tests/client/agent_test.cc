@@ -342,7 +342,7 @@ TEST(Agent, RefusesOptionsThatDoNotAddUp) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << device;
     return std::string(status.message());
   };
-  EXPECT_THAT(refusal("gpu"), HasSubstr("cpu, qemu-aarch64, npu, null"));
+  EXPECT_THAT(refusal("gpu"), HasSubstr("cpu, qemu-aarch64, npu, exec, null"));
   EXPECT_THAT(refusal("cpu:0"), HasSubstr("number of processors"));
   EXPECT_THAT(refusal("cpu:3999"), HasSubstr("are left"));
   EXPECT_THAT(refusal("cpu@x"), HasSubstr("cpu@0-3+8"));
@@ -357,6 +357,12 @@ TEST(Agent, RefusesOptionsThatDoNotAddUp) {
   EXPECT_THAT(refusal("qemu-aarch64,target=x86_avx2"), HasSubstr("no machine like"));
   EXPECT_THAT(refusal("npu,target=x86_avx2"), HasSubstr("no machine like"));
   EXPECT_THAT(refusal("npu,target=npu_mid33"), HasSubstr("npu_mid33"));
+  EXPECT_THAT(refusal("exec"), HasSubstr("as in exec:./my_simulator"));
+  EXPECT_THAT(refusal("exec: ,name=a"), HasSubstr("as in exec:./my_simulator"));
+  EXPECT_THAT(refusal("exec:./sim,limit_s=0"), HasSubstr("limit_s is 1 to 86400"));
+  EXPECT_THAT(refusal("exec:./sim,2"), HasSubstr("no commas in commands"));
+  EXPECT_THAT(refusal("exec:./sim,target=x86_avx2"), HasSubstr("no machine like"));
+  EXPECT_THAT(refusal("npu:a,limit_s=3"), HasSubstr("unknown option"));
   EXPECT_THAT(refusal("null", "nowhere"), HasSubstr("HOST:PORT"));
   EXPECT_THAT(refusal("null", "10.0.0.1:70"), HasSubstr("--tls-ca"));
 }
@@ -378,13 +384,17 @@ TEST(Devices, WordsAndTheirTextAreInverses) {
   for (const char* text :
        {"cpu:2@4+5,name=left", "cpu:1@0,name=a,isolation=filter", "null,name=b,target=x86_sse2",
         "qemu-aarch64,name=arm,target=aarch64_neon", "cpu:1@0,name=b,isolation=none",
-        "qemu-aarch64,name=arm,target=aarch64_neon,isolation=none", "null,name=c,target=x86_avx2,delay_ms=5"}) {
+        "qemu-aarch64,name=arm,target=aarch64_neon,isolation=none", "null,name=c,target=x86_avx2,delay_ms=5",
+        "exec:ssh -p 22 me@board './sim --x=1:2',name=b,target=npu_edge16,limit_s=60"}) {
     const absl::StatusOr<DeviceSpec> spec = parse_device(text);
     ASSERT_TRUE(spec.ok()) << spec.status();
     EXPECT_EQ(spec->text(), text);
   }
   EXPECT_EQ(parse_device("cpu,isolation=namespaces")->isolation, IsolationLevel::kNamespaces);
   EXPECT_EQ(parse_device("qemu-aarch64:arm")->target, "aarch64_neon");
+  EXPECT_EQ(parse_device("exec:./sim", "npu_edge16")->target, "npu_edge16");
+  EXPECT_EQ(parse_device("exec:./sim,target=npu_big128", "npu_edge16")->target, "npu_big128");
+  EXPECT_EQ(parse_device("cpu:1", "npu_edge16")->target, "");
 }
 
 // ---- the books ----------------------------------------------------------------------------------

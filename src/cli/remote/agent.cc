@@ -27,6 +27,9 @@ Devices (--device, several may be given):
                          They have all rights of this user: isolation=none says that it is meant
   npu[:NAME][,target=npu_mid32]
                          a simulated NPU: programs are run and checked, times are exact
+  exec:COMMAND[,name=NAME][,target=npu_mid32][,limit_s=120]
+                         a program of yours that is asked in frames (docs/exec.md), with all rights
+                         of this user; `loopwright device check exec:COMMAND` tries it out
   null:NAME[,target=x86_avx2][,delay_ms=5]
                          measures nothing: times computed from the kernels, for trying servers out
 
@@ -78,6 +81,8 @@ Action declare_agent(CliArguments app) {
                  "the next when one is away")
       .envname("LOOPWRIGHT_SERVER").capture_default_str();
   app.add_option("--device", options->devices, "what to measure on").capture_default_str();
+  app.add_option("--target", options->target,
+                 "of the devices that take one and name none: a name, or a file's path");
   app.add_option("--name", options->name, "of this agent; default: from the machine's id");
   app.add_option("--state", options->state, "folder that remembers the devices' descriptions")
       .capture_default_str();
