@@ -22,7 +22,7 @@ const std::string kSuite = std::string(LW_SOURCE_DIR) + "/bench/workloads/ansor.
 
 TEST(Library, EveryOpInstantiatesAndPrintsBack) {
   std::set<std::string> ids;
-  EXPECT_GE(builtin_ops().size(), 45u);
+  EXPECT_GE(builtin_ops().size(), 60u);
   for (const OpDefinition& op : builtin_ops()) {
     SCOPED_TRACE(op.name);
     EXPECT_FALSE(op.doc.empty());
@@ -48,14 +48,18 @@ TEST(Library, DeclaresWeightsConst) {
   };
   for (const char* op :
        {"conv1d", "conv2d", "conv3d", "conv2d_grouped", "conv2d_dilated", "conv2d_depthwise",
-        "conv2d_transpose", "conv2d_capsule", "conv2d_bn_relu"}) {
+        "conv2d_transpose", "conv2d_capsule", "conv2d_bn_relu", "conv1d_requant",
+        "conv2d_requant", "conv3d_requant", "conv2d_residual_requant", "conv2d_grouped_requant",
+        "conv2d_dilated_requant", "conv2d_depthwise_requant", "conv2d_transpose_requant",
+        "conv2d_capsule_requant"}) {
     EXPECT_EQ(consts(op), "F") << op;
   }
   for (const char* op :
-       {"dense", "dense_bias", "dense_relu", "dense_gelu", "dense_i8", "dense_u8i8"}) {
+       {"dense", "dense_bias", "dense_relu", "dense_gelu", "dense_i8", "dense_u8i8",
+        "dense_requant"}) {
     EXPECT_EQ(consts(op), "B") << op;
   }
-  EXPECT_EQ(consts("matmul") + consts("batch_matmul"), "");
+  EXPECT_EQ(consts("matmul") + consts("batch_matmul") + consts("matmul_requant"), "");
 }
 
 TEST(Library, TheExampleIsTheLibrarysOp) {
@@ -168,9 +172,12 @@ std::string random_value(const OpDefinition& op, const Parameter& parameter, Rng
   };
   if (Type type; parse_type(parameter.default_text, &type)) {
     const char* kTypes[] = {"i8", "u8", "f32", "f64", "f16", "bf16", "i32", "i64", "i16"};
-    return kTypes[rng->below(9)];
+    return kTypes[rng->below(type == Type::kI8 ? 2 : 9)];
   }
   if (name == "eps") return "1e-3";
+  if (name == "zp") return between(-9, 9);
+  if (name == "lo") return rng->below(2) == 0 ? "-128" : "0";
+  if (name == "hi") return rng->below(2) == 0 ? "127" : "255";
   if (name == "stride" || name == "dilation") return between(1, 3);
   if (name == "pad") return between(0, 2);
   if (name == "R") return between(1, 4);
@@ -221,8 +228,9 @@ TEST(Library, AgreesWithNumPy) {
       for (int input : inputs(program)) {
         in.push_back(random_input(program, input, rng.next(), false));
         const Tensor& tensor = program.tensors[static_cast<size_t>(input)];
-        for (int64_t i = 0; tensor.name == "scale" && op.name == "dense_i8" && i < elements(tensor);
-             ++i) {
+        const bool requantizes =
+            tensor.name == "scale" && !is_float(program.tensors[outputs(program)[0]].type);
+        for (int64_t i = 0; requantizes && i < elements(tensor); ++i) {
           std::byte* bytes = in.back().bytes.data();  // or all results would saturate
           store_element(tensor.type, bytes, i, load_element(tensor.type, bytes, i) / 200);
         }

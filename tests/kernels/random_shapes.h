@@ -33,6 +33,7 @@ inline ParameterRole role_of(const OpDefinition& op, const Parameter& p) {
   if (Type type; parse_type(p.default_text, &type)) return ParameterRole::kType;
   if (p.default_text.find_first_not_of("0123456789") != std::string::npos)
     return ParameterRole::kOther;
+  if (p.name == "zp" || p.name == "hi") return ParameterRole::kOther;
   if (p.name == "stride") return ParameterRole::kStride;
   if (p.name == "pad") return ParameterRole::kPadding;
   if (p.name == "dilation") return ParameterRole::kDilation;
@@ -50,6 +51,7 @@ inline int64_t pick(const std::vector<int64_t>& from, Rng& rng) {
 inline std::string pick_type(const OpDefinition& op, const Parameter& p, int shape) {
   static const std::vector<std::string> kTypes = {"f32", "f64", "f32", "f16",
                                                   "i8",  "f32", "bf16", "i32"};
+  if (p.default_text == "i8") return shape % 2 == 0 ? "i8" : "u8";  // of bytes
   for (size_t n = shape;; ++n) {
     const std::string& type = kTypes[n % kTypes.size()];
     if (instantiate(op, {{p.name, type}}).ok()) return type;
@@ -85,6 +87,9 @@ inline Parameters draw_parameters(const OpDefinition& op, ShapeKind kind, int sh
       case ParameterRole::kOther:
         // Rows of equal elements are divided by sqrt(eps): keep that from magnifying rounding.
         if (p.name == "eps") values[p.name] = "1e-3";
+        if (p.name == "zp") values[p.name] = std::to_string(pick({-5, 0, 3}, rng));
+        if (p.name == "lo") values[p.name] = std::to_string(pick({-128, 0}, rng));
+        if (p.name == "hi") values[p.name] = std::to_string(pick({100, 127, 255}, rng));
         continue;
       case ParameterRole::kExtent:
         value = extent(kExtents);

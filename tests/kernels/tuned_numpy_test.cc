@@ -25,7 +25,7 @@ constexpr int kShapes = 12;                // of an operator
 constexpr double kMostFlops = 2e5;
 constexpr int64_t kMostElements = 20000;
 constexpr int kThreads = 2;
-constexpr int kAttempts = 80;
+constexpr int kAttempts = 200;
 // LLVM's time grows with the unrolled code: what tails multiply beyond this is another test's
 // matter.
 constexpr LowerOptions kSmallKernels = {.max_statements = 500};

@@ -109,6 +109,20 @@ def dense_i8(a, b, scale):
     return np.clip(np.rint(total * scale), 0, 255).astype(np.uint8)
 
 
+def requantize(p, total, bias, scale):
+    """i32 sums as bytes, by f32 arithmetic."""
+    i32 = (total + widen(bias)).astype(np.int32)
+    scaled = i32.astype(np.float32) * scale.astype(np.float32)
+    f32 = np.rint(scaled) + np.float32(p["zp"])
+    low, high = (0, 255) if p["T"] == "u8" else (-128, 127)
+    return np.clip(np.minimum(np.maximum(f32, p["lo"]), p["hi"]), low, high).astype(TYPES[p["T"]])
+
+
+def requantized(total):
+    """The operator whose sums are those of `total`, which takes all but bias and scale."""
+    return lambda p, *inputs: requantize(p, total(p, *inputs[:-2]), *inputs[-2:])
+
+
 def max_pool(x, p):
     least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     taps = [pixels for _, pixels in
@@ -131,6 +145,14 @@ def product(p, a, b):
 
 def conv2d(p, x, f):
     return conv(x, f, 2, p["stride"], p["pad"], p.get("dilation", 1), p.get("groups", 1))
+
+
+def conv2d_residual(p, x, f, residual, factor):
+    return conv2d(p, x, f) + widen(residual) * widen(factor)
+
+
+def add_scaled(p, a, b, factor_a, factor_b):
+    return widen(a) * widen(factor_a) + widen(b) * widen(factor_b)
 
 
 def gelu(x):
@@ -157,6 +179,23 @@ OPS = {
     "conv2d_capsule": lambda p, x, f: capsule(x, f, p["stride"], p["pad"]),
     "conv2d_bn_relu": lambda p, x, f, scale, shift:
         np.maximum(conv2d(p, x, f) * scale + shift, 0),
+    "matmul_requant": requantized(product),
+    "dense_requant": requantized(product),
+    "batch_matmul_requant": requantized(product),
+    "conv1d_requant": requantized(lambda p, x, f: conv(x, f, 1, p["stride"], p["pad"])),
+    "conv2d_requant": requantized(conv2d),
+    "conv2d_residual_requant": requantized(conv2d_residual),
+    "conv2d_grouped_requant": requantized(conv2d),
+    "conv2d_dilated_requant": requantized(conv2d),
+    "conv2d_depthwise_requant":
+        requantized(lambda p, x, f: depthwise(x, f, p["stride"], p["pad"])),
+    "conv2d_transpose_requant":
+        requantized(lambda p, x, f: transposed(x, f, p["stride"], p["pad"])),
+    "conv2d_capsule_requant": requantized(lambda p, x, f: capsule(x, f, p["stride"], p["pad"])),
+    "conv3d_requant": requantized(lambda p, x, f: conv(x, f, 3, p["stride"], p["pad"])),
+    "add_requant": requantized(add_scaled),
+    "avg_pool2d_requant": requantized(lambda p, x: window_sums(x, p)),
+    "global_avg_pool2d_requant": requantized(lambda p, x: widen(x).sum((1, 2))),
     "norm": lambda p, x: np.sqrt((x ** 2).sum((1, 2))),
     "layer_norm": lambda p, x, g, b: layer_norm(x, (1,), g, b, p["eps"]),
     "layer_norm_2d": lambda p, x, g, b: layer_norm(x, (1, 2), g, b, p["eps"]),
