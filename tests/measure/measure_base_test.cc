@@ -346,6 +346,32 @@ TEST(Check, WholeOutputIsExactOnIntegersOnly) {
   EXPECT_GT(whole_scales(s.p, s.points, s.values.data())[0].error, 0);
 }
 
+// Equal elements that lie beside a tie differ from the other kernel's in whole rows.
+TEST(Check, WhoWinsItsAppealsMayAppealAgain) {
+  Case c(kMatmul, /*integers=*/true);
+  const std::vector<WholeScale> scale = whole_scales(c.p, c.points, c.values.data());
+  std::vector<std::vector<std::byte>> expected = {c.out[0].bytes};
+  for (size_t i = 0; i < 1000; ++i) expected[0][4 * i] ^= std::byte{1};
+  const std::vector<std::byte> right = c.out[0].bytes;
+  int appeals = 0;
+  const Appeal appeal = [&](const Point& point) -> PointValue {
+    ++appeals;
+    return {load_element(Type::kF32, right.data(), point.index), 0};
+  };
+  const auto whole = [&] {
+    return check_whole(c.p, Case::pointers(c.out), expected, scale, 1, appeal).ok;
+  };
+  EXPECT_TRUE(whole());
+  EXPECT_EQ(appeals, 1000);
+  c.out[0].bytes[0] ^= std::byte{1};       // as the other kernel has it
+  c.out[0].bytes[4 * 12345] ^= std::byte{1};
+  EXPECT_FALSE(whole());
+  for (size_t i = 0; i < 1000; ++i) c.out[0].bytes[4 * i] ^= std::byte{2};
+  appeals = 0;
+  EXPECT_FALSE(whole());
+  EXPECT_EQ(appeals, 64);
+}
+
 TEST(Check, AKernelMaySayThatItsErrorsAreLarger) {
   Case c(kMatmul);
   const std::vector<WholeScale> scale = whole_scales(c.p, c.points, c.values.data());
