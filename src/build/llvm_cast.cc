@@ -3,6 +3,7 @@
 // by integer arithmetic elsewhere. All roundings are to nearest even; a NaN stays a NaN.
 #include "src/base/check.h"
 #include "src/build/llvm_emit.h"
+#include "src/expr/scalar.h"
 
 namespace lw {
 namespace {
@@ -44,6 +45,7 @@ llvm::Value* Ops::cast(Type to, Type from, llvm::Value* a) {
   if (is_float(from)) {
     llvm::Value* zero = llvm::Constant::getNullValue(a->getType());
     if (to == Type::kBool) return b_.CreateFCmpUNE(a, zero);
+    if (to == Type::kI8 && a->getType()->isVectorTy()) return float_to_i8(a);
     return b_.CreateIntrinsic(
         is_signed(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat,
         {type, a->getType()}, {a});
@@ -52,6 +54,21 @@ llvm::Value* Ops::cast(Type to, Type from, llvm::Value* a) {
     return is_signed(from) ? b_.CreateSIToFP(a, type) : b_.CreateUIToFP(a, type);
   if (to == Type::kBool) return b_.CreateIsNotNull(a);
   return is_signed(from) ? b_.CreateSExtOrTrunc(a, type) : b_.CreateZExtOrTrunc(a, type);
+}
+
+// What LLVM's saturating conversion gives, which takes vectors apart where the machine has none.
+// (u8 and i16 go that way still: another code for them is another kRevision.)
+llvm::Value* Ops::float_to_i8(llvm::Value* a) {
+  const IntegerRange range = integer_range(Type::kI8);
+  const auto constant = [&](int64_t x) {
+    return llvm::ConstantFP::get(a->getType(), static_cast<double>(x));
+  };
+  llvm::Value* lo = constant(range.lo);
+  llvm::Value* hi = constant(range.hi);
+  a = b_.CreateSelect(b_.CreateFCmpORD(a, a), a, constant(0));
+  a = b_.CreateSelect(b_.CreateFCmpOGT(a, lo), a, lo);
+  a = b_.CreateSelect(b_.CreateFCmpOLT(a, hi), a, hi);
+  return b_.CreateTrunc(b_.CreateFPToSI(a, like(a, b_.getInt32Ty())), like(a, b_.getInt8Ty()));
 }
 
 // The nearest f32 toward zero with its last bit set where that is inexact: rounding it once more,

@@ -61,6 +61,7 @@ class Ops {
   llvm::Value* from_narrow(Type from, llvm::Value* a);  // to f32
   llvm::Value* to_narrow(Type to, llvm::Value* a);      // from f32
   llvm::Value* round_to_odd(llvm::Value* a);            // f64 -> f32
+  llvm::Value* float_to_i8(llvm::Value* a);             // a vector
 
   llvm::IRBuilder<>& b_;
   const Target& target_;
