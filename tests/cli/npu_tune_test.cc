@@ -122,6 +122,7 @@ TEST_F(CliTest, WhatANpuDoesNotDoIsRefusedByName) {
   const CliRun floats = cli("tune matmul M=64 N=64 K=64 --target npu_mid32 --trials 2 --db f.db");
   EXPECT_NE(floats.code, 0);
   EXPECT_TRUE(contains(floats.err, "of i8 into i32, or of bf16 into f32")) << floats.err;
+  EXPECT_TRUE(contains(floats.err, "; matmul has T=bf16 and T=i8")) << floats.err;
 }
 
 }  // namespace

@@ -88,6 +88,29 @@ absl::StatusOr<OpDefinition> find_workload_op(const std::string& word) {
 
 }  // namespace
 
+std::vector<std::string> typed_forms(const Program& program, const std::vector<Type>& types) {
+  std::vector<std::string> forms;
+  const OpDefinition* op = find_op(builtin_ops(), program.name);
+  if (!op) return forms;
+  const auto inputs_of = [](const Program& of) {
+    std::vector<std::string> names;
+    for (int input : inputs(of)) names.push_back(of.tensors[static_cast<size_t>(input)].name);
+    return names;
+  };
+  for (const Parameter& parameter : op->parameters) {
+    Type type;
+    if (!parse_type(parameter.default_text, &type)) continue;
+    for (const Type one : types) {
+      const std::string name(type_name(one));
+      const absl::StatusOr<Program> typed = instantiate(*op, {{parameter.name, name}});
+      if (typed.ok() && inputs_of(*typed) == inputs_of(program)) {
+        forms.push_back(concat(parameter.name, "=", name));
+      }
+    }
+  }
+  return forms;
+}
+
 absl::StatusOr<Program> parse_program(std::string_view text, std::string_view name) {
   ASSIGN_OR_RETURN(const Module module, parse_module(text, name));
   if (module.ops.size() != 1) {

@@ -63,6 +63,10 @@ absl::StatusOr<std::vector<int>> definition_order(const Program& program);
 // The operator library, compiled in from src/expr/ops/*.te.
 const std::vector<OpDefinition>& builtin_ops();
 
+// How to ask the library for the program with operands of one of these types: "T=bf16" for each that
+// its op takes. Empty where the program is no op of the library's, by its name and its inputs'.
+std::vector<std::string> typed_forms(const Program& program, const std::vector<Type>& types);
+
 // A suite: the format of workloads/ansor.json (name, op, params, flop, dtype), mapped to library
 // ops.
 struct SuiteCase {
