@@ -32,8 +32,8 @@ class MeasureClient {
  public:
   MeasureClient(Zygote* zygote, const Workbench* bench);
 
-  // Of an exact clock: a candidate that takes less may be to be run and its results looked at.
-  // Infinity: it is in any case; of those that need not be, one in a hundred.
+  // Of an exact clock: what takes longer than this is not run, and its results are not looked at.
+  // Infinity: it is run in any case, as is one in a hundred of those that need not be.
   static double run_below_us(const Candidate& candidate);
 
   // Before anything is measured: fills the inputs, evaluates the points, and runs the reference

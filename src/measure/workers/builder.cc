@@ -27,7 +27,8 @@ absl::StatusOr<std::string> answer(const Workbench& bench, const Message& reques
   Writer samples, all;
   put_samples(computed.samples, &samples);
   const bool runs = !computed.artifact.architecture.empty();
-  all.put(computed.samples.us.at(0)).put_string(samples.bytes()).put_string(runs ? artifact_bytes(computed.artifact) : "");
+  all.put(computed.samples.us.at(0)).put_string(samples.bytes());
+  all.put_string(runs ? artifact_bytes(computed.artifact) : "");
   return all.bytes();
 }
 
