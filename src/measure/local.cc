@@ -3,12 +3,14 @@
 //   submit -> [to build] -> builder threads, each with a builder process
 //          -> [built]    -> the measuring thread, with the measurer process -> [done] -> poll
 //
-// Where a clock is exact, builders compute times too, on all processors side by side, and the measurer
-// runs only what is to be believed: of others no artifact leaves its builder.
 // Where processors suffice, builders and the measurer have their own and run side by side: a 512^3
 // GEMM is built in about 15 ms and measured in about as much, so 30 candidates a second pass. Where
 // the kernel uses every processor, the line alternates: builders rest while the measurer works off
 // what is built, which it takes in small batches.
+//
+// Where a clock is exact, builders compute times too, on all processors side by side, and the
+// measurer runs only what is to be believed: of others no artifact leaves its builder. Outcomes come
+// as they were asked for (batch_order.h).
 #include "src/measure/local.h"
 
 #include <algorithm>
@@ -23,6 +25,7 @@
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
+#include "src/measure/batch_order.h"
 #include "src/measure/cpu/devices.h"
 #include "src/measure/exec/exec_device.h"
 #include "src/measure/measure_client.h"
@@ -95,6 +98,7 @@ class LocalMeasurer : public Measurer {
 
   void submit(std::vector<Candidate> batch) override {
     std::lock_guard<std::mutex> lock(mutex_);
+    if (is_exact()) order_.ask(batch);
     for (Candidate& candidate : batch) {
       Job job;
       job.built.candidate = std::move(candidate);
@@ -106,7 +110,8 @@ class LocalMeasurer : public Measurer {
   std::vector<Outcome> poll(double timeout_s) override {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait_for(lock, std::chrono::duration<double>(std::min(timeout_s, 1e6)),
-                      [&] { return !done_.empty(); });
+                      [&] { return !done_.empty() || order_.ready(); });
+    if (is_exact()) return order_.ready() ? of_our_kind(order_.take()) : std::vector<Outcome>();
     return of_our_kind(std::exchange(done_, {}));
   }
 
@@ -116,6 +121,11 @@ class LocalMeasurer : public Measurer {
   void cancel() override {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto ordinary = [](const Job& job) { return job.group == nullptr; };
+    for (const std::deque<Job>* const line : {&to_build_, &built_}) {
+      for (const Job& job : *line) {
+        if (ordinary(job)) order_.drop(job.built.candidate.ticket);
+      }
+    }
     to_build_.erase(std::remove_if(to_build_.begin(), to_build_.end(), ordinary), to_build_.end());
     built_.erase(std::remove_if(built_.begin(), built_.end(), ordinary), built_.end());
     changed_.notify_all();
@@ -168,7 +178,7 @@ class LocalMeasurer : public Measurer {
       ++building_;
       lock.unlock();
       Outcome failure;
-      const bool ok = bench_->driver.clock == Clock::kExact
+      const bool ok = is_exact()
                           ? compute(builder, job.group != nullptr, &job.built, &failure)
                           : build(builder, &job.built, &failure);
       lock.lock();
@@ -181,7 +191,7 @@ class LocalMeasurer : public Measurer {
       } else if (ok) {
         built_.push_back(std::move(job));
       } else {
-        done_.push_back(std::move(failure));
+        finish(std::move(failure));
       }
       changed_.notify_all();
     }
@@ -264,10 +274,18 @@ class LocalMeasurer : public Measurer {
         if (job.group) measure_group(client, *job.group);
         lock.lock();
         if (job.group) job.group->done = true;
-        for (Outcome& outcome : outcomes) done_.push_back(std::move(outcome));
+        for (Outcome& outcome : outcomes) finish(std::move(outcome));
         changed_.notify_all();
       }
     }
+  }
+
+  bool is_exact() const { return bench_->driver.clock == Clock::kExact; }
+
+  // REQUIRES: the lock is held.
+  void finish(Outcome outcome) {
+    if (is_exact()) order_.finish(std::move(outcome));
+    else done_.push_back(std::move(outcome));
   }
 
   // In their order; where times are known, first what is not to be run and then the fastest: who is
@@ -323,6 +341,7 @@ class LocalMeasurer : public Measurer {
   int building_ = 0;
   std::deque<Job> to_build_, built_;
   std::vector<Outcome> done_;
+  BatchOrder order_;  // of an exact clock, instead
 };
 
 }  // namespace

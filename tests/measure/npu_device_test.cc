@@ -111,6 +111,23 @@ TEST_F(NpuDeviceTest, WhatIsBehindIsTimedAndNotRun) {
   EXPECT_EQ(one("deadlock", /*verify=*/false).verdict, Verdict::kWrongResult);
 }
 
+// Whoever was done first.
+TEST_F(NpuDeviceTest, OutcomesComeBatchByBatch) {
+  std::vector<std::vector<Candidate>> batches(2);
+  for (int i = 0; i < 12; ++i) {
+    batches[i / 6].push_back(candidate(i, npu_kernel(i % 3 == 0 ? "slow" : "good")));
+    batches[i / 6].back().verify = i % 6 == 0;
+    batches[i / 6].back().incumbent_us = 1e-4;
+  }
+  for (const std::vector<Candidate>& batch : batches) measurer_->submit(batch);
+  for (int first : {0, 6}) {
+    std::vector<Outcome> outcomes;
+    while (outcomes.empty()) outcomes = measurer_->poll(60);
+    ASSERT_EQ(outcomes.size(), 6u);
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(outcomes[static_cast<size_t>(i)].ticket, first + i);
+  }
+}
+
 // Whatever was the best when it was asked for.
 TEST_F(NpuDeviceTest, WhatIsBehindTheBestIsNotRun) {
   Candidate slow = candidate(1, npu_kernel("slow")), good = candidate(2, npu_kernel("good"));
