@@ -29,8 +29,8 @@ std::string layout_text(const npu::Module& module) {
 
 // $name and $NAME, $machine, $buffers and $bytes stand for what they say.
 constexpr char kHeader[] =
-    R"( * Link libloopwright_npu: Loopwright::npu of CMake's find_package(LoopwrightNpu). $name.npu is
- * the module below as a file, $name.s its program as text. */
+    R"( * Link libloopwright_npu: Loopwright::npu of CMake's find_package(LoopwrightNpu). $name.npu
+ * is the module below as a file, $name.s its program as text. */
 #ifndef LOOPWRIGHT_KERNEL_$NAME_H
 #define LOOPWRIGHT_KERNEL_$NAME_H
 

@@ -1,6 +1,6 @@
 // What a simulated machine does during one call: a row for each engine, and under them, on the same
 // axis, what the program cannot be below. A column of a row is a few pixels wide and has each state
-// as high as its share of that time, so a drawing of a million instructions is as large as one of ten.
+// as high as its share of that time, so a million instructions are drawn in no more than ten are.
 #include <algorithm>
 #include <cmath>
 

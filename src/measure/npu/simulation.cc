@@ -14,7 +14,7 @@ namespace {
 enum State { kBusy, kBus, kToken, kDispatch, kEngine, kQueueFull, kStates };
 constexpr std::array<const char*, kStates> kNames = {
     "busy", "busy, waits for a bus", "waits for a token", "waits for dispatch",
-    "is not ready for the next", "a queue is full"};
+    "not ready for the next", "a queue is full"};
 // Where several hold at once, the first: an engine may be at work while its next instruction waits.
 constexpr State kFirst[] = {kBus, kBusy, kToken, kDispatch, kEngine, kQueueFull};
 
