@@ -1,7 +1,8 @@
-// A simulated machine from the command line: tuned, run, shown, benchmarked, reported, exported, and
-// what is refused there.
+// A simulated machine from the command line: tuned, run, shown, benchmarked, reported, exported,
+// locked, and what is refused there.
 #include <cmath>
 
+#include "src/base/message.h"
 #include "tests/support/cli_fixture.h"
 
 namespace lw {
@@ -70,6 +71,21 @@ TEST_F(CliTest, ANpusWinnerIsExported) {
   const CliRun compiled = program({"gcc", "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
                                    "-I", LW_SOURCE_DIR "/include", "-c", "-o", "mm.o", "out/mm.c"});
   EXPECT_EQ(compiled.code, 0) << compiled.err;
+}
+
+TEST_F(CliTest, ANpusWinnerIsLocked) {
+  write("mm.te", kProduct);
+  write("requests", "mm.te\n");
+  ASSERT_EQ(cli("tune -q mm.te --target npu_mid32 --trials 4 --seed 3").code, 0);
+  ASSERT_EQ(cli("export -q mm.te --target npu_mid32 -o out").code, 0);
+  ASSERT_EQ(cli("lock -q --frozen --target npu_mid32 --threads 1 requests -o a.lock").code, 0);
+  ASSERT_EQ(cli("fetch -q --lock a.lock -o bundle").code, 0);
+  const CliRun run =
+      cli("export -q --locked bundle --lock a.lock mm.te --target npu_mid32 -o taken");
+  ASSERT_EQ(run.code, 0) << run.err;
+  for (const char* file : {"mm.npu", "mm.c", "mm.s"}) {
+    EXPECT_EQ(slurp(path(concat("taken/", file))), slurp(path(concat("out/", file)))) << file;
+  }
 }
 
 TEST_F(CliTest, ANpusWinnerIsBenchmarkedBesideTheUntuned) {
