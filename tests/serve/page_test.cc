@@ -110,6 +110,21 @@ TEST_F(PageTest, ShowsStudiesCurvesDevicesAndSchedules) {
   EXPECT_THAT(page, Not(HasSubstr("undefined")));
 }
 
+TEST_F(PageTest, ASimulatedScheduleSaysWhatItsEnginesDo) {
+  serve(/*hostile=*/false);
+  data_->run("UPDATE candidates SET time_kind = 20 WHERE key = 1");
+  data_->run("UPDATE measurements SET environment = ? WHERE candidate <= 3",
+             std::string(R"({"counters":{"cycles":2000,"busy.MX":1500,"stall.MX.token":500,)"
+                         R"("bound.array":1400,"busy.<b>":"<b>"}})"));
+  const std::string page = dom();
+  ASSERT_FALSE(page.empty()) << slurp(scratch_.directory + "/err");
+  EXPECT_EQ(count(page, "<summary>engines, of 2,000 cycles</summary>"), 1u);
+  EXPECT_THAT(page, HasSubstr("<span>MX</span><div class=\"meter \"><i style=\"width: 75%;\">"));
+  EXPECT_THAT(page, HasSubstr("<small>waits: token 25.0 %</small>"));
+  EXPECT_THAT(page, HasSubstr("<span>70.0 %</span></div><small>at least</small>"));
+  EXPECT_EQ(count(page, "&lt;b&gt;"), 0u) << "what is no figure";
+}
+
 TEST_F(PageTest, AStudySaysWhatFailedOfIt) {
   serve(/*hostile=*/false);
   const std::string name = "conv3d_bad", target = data_->target("x86_avx512");

@@ -498,6 +498,25 @@ async function failures() {
 
 // ---- schedules
 
+// What a simulated machine's engines do, of the cycles that it takes: how long each is busy and, by
+// cause, waits, and what no order of its instructions is below.
+function engines(counters) {
+  const cycles = counters && counters.cycles;
+  if (!(cycles > 0)) return [];
+  const under = prefix => Object.entries(counters).filter(([name]) => name.startsWith(prefix))
+      .map(([name, value]) => [name.slice(prefix.length), value / cycles]);
+  const percent = share => (100 * share).toFixed(1) + ' %';
+  const bar = ([name, share], kind, note) => [el('span', {}, name),
+      meter(share, percent(share), kind), el('small', {}, note)];
+  // Waits for buses are added up over requests that wait at once: no share of the time.
+  const waits = name => under(`stall.${name}.`).filter(([cause]) => cause !== 'bus')
+      .map(([cause, share]) => `${cause} ${percent(share)}`).join(', ');
+  return [el('details', {}, el('summary', {}, `engines, of ${count(cycles)} cycles`),
+      el('div', {class: 'engines'},
+         ...under('busy.').flatMap(one => bar(one, '', waits(one[0]) && 'waits: ' + waits(one[0]))),
+         ...under('bound.').flatMap(one => bar(one, 'done', 'at least'))))];
+}
+
 let schedulesAfter = 0;
 async function schedules() {
   const search = $('search').value;
@@ -508,7 +527,8 @@ async function schedules() {
       const cell = named(s.words || s.name,
           `${s.name} · ${s.workload.slice(0, 12)} · ${s.backend}, ${s.cache}`);
       if (s.trace) cell.append(
-          el('details', {}, el('summary', {}, 'schedule'), el('code', {}, s.trace)));
+          el('details', {}, el('summary', {}, 'schedule'), el('code', {}, s.trace)),
+          ...engines(s.counters));
       return cell;
     }],
     [kindly(s.best_us, s.time_kind), 'n'], [s.gflops > 0 ? s.gflops.toPrecision(4) : '-', 'n'],

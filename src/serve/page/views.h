@@ -51,7 +51,7 @@ absl::StatusOr<Json> view_queue(const ViewContext& context);
 absl::StatusOr<Json> view_timeline(const ViewContext& context);
 // Keys with their best. search (part of a workload's name or words, in any case), after (a key's
 // id), limit. `next`: where to go on; a page may be short of its limit, as no more than 20,000 keys
-// are looked at for one.
+// are looked at for one. `counters`: of a simulated best, what the simulator counted.
 absl::StatusOr<Json> view_schedules(const ViewContext& context, const Parameters& parameters);
 // Verdicts of the newest 10,000 measurements of the last 24 hours, by hour.
 absl::StatusOr<Json> view_failures(const ViewContext& context);

@@ -23,6 +23,24 @@ std::string like_pattern(const std::string& text) {
   return pattern + "%";
 }
 
+// What the simulator of its machine counted when the best was last timed. An agent said so: what is
+// no figure is left out.
+absl::Status add_counters(Transaction& tx, int64_t candidate, Json* schedule) {
+  constexpr size_t kMost = 64;
+  Query row = tx.query(
+      "SELECT environment FROM measurements WHERE candidate = ? AND verdict = 'ok' "
+      "ORDER BY id DESC LIMIT 1", candidate);
+  if (!row.next()) return row.status();
+  const Json environment = Json::parse(row.text(0), nullptr, false);
+  if (!environment.is_object() || !environment.contains("counters")) return row.status();
+  Json counters = Json::object();
+  for (const auto& [name, value] : environment["counters"].items()) {
+    if (value.is_number() && counters.size() < kMost) counters[name] = value;
+  }
+  (*schedule)["counters"] = std::move(counters);
+  return row.status();
+}
+
 // The best by the same rule as `best` (tuner_db/best.h), its trace, and how many traces were tried.
 absl::Status add_best(Transaction& tx, Json* schedule) {
   const int64_t key = (*schedule)["id"].get<int64_t>();
@@ -52,6 +70,9 @@ absl::Status add_best(Transaction& tx, Json* schedule) {
   (*schedule)["best_us"] = us;
   (*schedule)["time_kind"] = time_kind_name(pools[best].time_kind);
   (*schedule)["gflops"] = us > 0 ? (*schedule)["flops"].get<double>() / us / 1e3 : 0.0;
+  if (pools[best].time_kind == TimeKind::kSimulated) {
+    RETURN_IF_ERROR(add_counters(tx, ids[best], schedule));
+  }
   Query trace = tx.query("SELECT trace FROM candidates WHERE id = ?", ids[best]);
   if (trace.next()) (*schedule)["trace"] = trace.text(0).substr(0, 4000);
   return trace.status();
