@@ -25,10 +25,10 @@ constexpr int kShapes = 12;                // of an operator
 constexpr double kMostFlops = 2e5;
 constexpr int64_t kMostElements = 20000;
 constexpr int kThreads = 2;
-constexpr int kAttempts = 200;
+constexpr int kAttempts = 80;
 // LLVM's time grows with the unrolled code: what tails multiply beyond this is another test's
 // matter.
-constexpr LowerOptions kSmallKernels = {.max_statements = 500};
+constexpr LowerOptions kSmallKernels = {.max_statements = 800};
 
 // Files for check_tuned.py: data in raw, described in a manifest.
 class Batch {
