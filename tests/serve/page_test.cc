@@ -120,7 +120,7 @@ TEST_F(PageTest, ASimulatedScheduleSaysWhatItsEnginesDo) {
   ASSERT_FALSE(page.empty()) << slurp(scratch_.directory + "/err");
   EXPECT_EQ(count(page, "<summary>engines, of 2,000 cycles</summary>"), 1u);
   EXPECT_THAT(page, HasSubstr("<span>MX</span><div class=\"meter \"><i style=\"width: 75%;\">"));
-  EXPECT_THAT(page, HasSubstr("<small>waits: token 25.0 %</small>"));
+  EXPECT_THAT(page, HasSubstr("<small>its next waits: token 25.0 %</small>"));
   EXPECT_THAT(page, HasSubstr("<span>70.0 %</span></div><small>at least</small>"));
   EXPECT_EQ(count(page, "&lt;b&gt;"), 0u) << "what is no figure";
 }

@@ -498,8 +498,8 @@ async function failures() {
 
 // ---- schedules
 
-// What a simulated machine's engines do, of the cycles that it takes: how long each is busy and, by
-// cause, waits, and what no order of its instructions is below.
+// What a simulated machine's engines do, of the cycles that it takes: how long each is busy and how
+// long its next instruction waits, by cause, also meanwhile; and what no order of them is below.
 function engines(counters) {
   const cycles = counters && counters.cycles;
   if (!(cycles > 0)) return [];
@@ -513,7 +513,8 @@ function engines(counters) {
       .map(([cause, share]) => `${cause} ${percent(share)}`).join(', ');
   return [el('details', {}, el('summary', {}, `engines, of ${count(cycles)} cycles`),
       el('div', {class: 'engines'},
-         ...under('busy.').flatMap(one => bar(one, '', waits(one[0]) && 'waits: ' + waits(one[0]))),
+         ...under('busy.').flatMap(one => bar(one, '',
+             waits(one[0]) && 'its next waits: ' + waits(one[0]))),
          ...under('bound.').flatMap(one => bar(one, 'done', 'at least'))))];
 }
 
