@@ -23,7 +23,7 @@ TEST_F(CliTest, ANpuIsTunedTheSameEveryTime) {
   write("mm.te", kProduct);
   const auto tuned = [&](const std::string& database) {
     const CliRun run =
-        cli("tune mm.te --target npu_mid32 --trials 12 --seed 3 --json --db " + database);
+        cli("tune mm.te --target npu_mid32 --trials 40 --seed 3 --json --db " + database);
     EXPECT_EQ(run.code, 0) << run.err;
     return run.json();
   };
