@@ -39,7 +39,8 @@ StageTimes times_of(const Nest& nest, int stage) {
   const Config& config = npu_config(*nest.target);
   const std::optional<NpuProduct> product = product_of(nest, stage);
   if (s.variant < 0) return t;
-  if (!product) return vector_times(nest, stage);
+  if (s.variant == kNpuVector) return vector_times(nest, stage);
+  if (!product) return t;
   const int tile = tile_begin(s);
   const Program& program = *nest.program;
   const Dram dram(config);

@@ -18,7 +18,11 @@
 namespace lw::rules {
 namespace {
 
-bool takes(const Draft& d, int stage) { return product_of(d.nest, stage).has_value(); }
+// Rows by columns: what has no axis of one of these, as depthwise convolutions, is no array's work.
+bool takes(const Draft& d, int stage) {
+  const std::optional<NpuProduct> product = product_of(d.nest, stage);
+  return product && product->row >= 0 && product->column >= 0 && product->sum >= 0;
+}
 
 void tile(Draft& d, int stage) {
   const Stage& s = d.nest.stages[stage];

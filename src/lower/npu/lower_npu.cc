@@ -414,10 +414,10 @@ class ProductLowering {
   absl::Status failure_;
 };
 
-// By the array, or else by the vector engine.
+// By the array where it can, unless the stage has boxes of the vector engine.
 absl::Status lower_stage(const Nest& nest, int stage, const std::vector<int>& buffers,
                          const LowerOptions& options, Kernel& kernel, int64_t* spm, int64_t* acc) {
-  if (product_of(nest, stage)) {
+  if (nest.stages[stage].variant != kNpuVector && product_of(nest, stage)) {
     return ProductLowering(nest, stage, kernel, buffers, options).run(spm, acc);
   }
   return lowering::lower_vector(nest, stage, buffers, options, kernel, spm, acc);
