@@ -16,6 +16,7 @@ struct StageTimes {
   double folds = 0, weight_loads = 0;      // MX.MM or MX.MMOS; MX.LDW
   double array = 0;                        // cycles of MX, or of VE where it computes
   double load_a = 0, load_b = 0, store = 0;  // cycles of DRAM
+  double vectors = 0;                      // cycles of VE beside the array
   double bytes_a = 0, bytes_b = 0, bytes_stored = 0;
   double run_a = 0, run_b = 0, run_stored = 0;  // contiguous bytes
   double fill = 0;                         // before the array has its first tile

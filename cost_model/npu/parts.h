@@ -7,6 +7,7 @@
 
 #include "loopwright/program.h"
 #include "schedules/nest.h"
+#include "schedules/npu/vector.h"
 #include "src/npu/config.h"
 
 namespace lw::cost::npu {
@@ -72,5 +73,15 @@ class Dram {
   double peak_, activate_ = 0, page_ = 1, beat_ = 1;
   bool paged_;
 };
+
+// What the vector engine does for a box: operations, and the cycles of their vectors. And what one
+// of its operands is in DRAM.
+struct VectorWork {
+  double operations = 0, cycles = 0;
+};
+VectorWork work_of(const lw::npu::Config& config, const VectorCode& code,
+                   const std::vector<int64_t>& box);
+Transfer operand_of(const Dram& dram, const Program& program, const VectorValue& value,
+                    const std::vector<int64_t>& box);
 
 }  // namespace lw::cost::npu

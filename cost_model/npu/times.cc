@@ -94,7 +94,8 @@ StageTimes times_of(const Nest& nest, int stage) {
   }
   const int held = s.held.empty() ? 0 : find_loop(s, s.held) + 1;
   const std::vector<int64_t> kept = inner_extents(s, held);
-  const Transfer out = dram.box(program.tensors[s.tensor], box_of(product->dst_steps, kept));
+  const int stored = s.epilogue.empty() ? s.tensor : nest.stages[s.epilogue.back()].tensor;
+  const Transfer out = dram.box(program.tensors[stored], box_of(product->dst_steps, kept));
   const double stores = product_of_loops(s, 0, held, whole);
   t.store = out.cycles * product_of_loops(s, 0, held, iterations) +
             static_cast<double>(config.dma.setup) * stores / 2;
@@ -105,6 +106,21 @@ StageTimes times_of(const Nest& nest, int stage) {
                 static_cast<double>(config.acc.bytes);
   t.spm_share = spm / static_cast<double>(config.spm.bytes);
   t.instructions += t.folds + t.weight_loads + stores;
+  // What finishes the results.
+  const absl::StatusOr<std::optional<VectorCode>> finish = epilogue_code(nest, stage);
+  if (finish.ok() && finish->has_value()) {
+    const double boxes = product_of_loops(s, 0, held, iterations);
+    const VectorWork work = work_of(config, **finish, kept);
+    t.instructions += stores * work.operations;
+    t.vectors = stores * work.operations * static_cast<double>(config.ve.startup) +
+                boxes * work.cycles;
+    for (const VectorValue& value : (*finish)->values) {
+      if (value.kind != VectorValue::Kind::kOperand) continue;
+      const Transfer transfer = operand_of(dram, program, value, kept);
+      t.store += transfer.cycles * boxes + static_cast<double>(config.dma.setup) * stores / 2;
+      t.instructions += stores;
+    }
+  }
   for (size_t a = 0; a < kept.size(); ++a) {
     const double extent = static_cast<double>(inner_extents(s, std::min(tile, held))[a]);
     (product->roles[a] == AxisRole::kColumn ? t.tile_columns
@@ -121,10 +137,11 @@ StageTimes times_of(const Nest& nest, int stage) {
   const double beside = (a_beside ? t.load_a : 0) + (b_beside ? t.load_b : 0);
   const double alone = t.load_a + t.load_b - beside;
   t.overlapped = beside / std::max(1.0, t.load_a + t.load_b);
-  const double held_alone = t.slots_held > 1 ? 0 : t.store + stores * (wave + latency);
+  const double held_alone =
+      t.slots_held > 1 ? 0 : t.store + t.vectors + stores * (wave + latency);
   const double dma = beside + alone + t.store;
   const double dispatch = t.instructions * static_cast<double>(config.queues.dispatch);
-  t.cycles = std::max({t.array + alone + held_alone, dma, dispatch}) + t.fill + t.drain;
+  t.cycles = std::max({t.array + alone + held_alone, dma, dispatch, t.vectors}) + t.fill + t.drain;
   return t;
 }
 
@@ -133,7 +150,10 @@ StageTimes times_of(const Nest& nest, int stage) {
 std::vector<StageTimes> stage_times(const Nest& nest) {
   std::vector<StageTimes> times;
   for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
-    if (nest.stages[s].copy_of < 0) times.push_back(times_of(nest, s));
+    const Stage& stage = nest.stages[s];
+    const bool runs = stage.copy_of < 0 && stage.place != Place::kEpilogue &&
+                      stage.place != Place::kInlined;
+    if (runs) times.push_back(times_of(nest, s));
   }
   return times;
 }

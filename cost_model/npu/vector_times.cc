@@ -34,20 +34,47 @@ double cycles_of(const RateConfig& cpi, const VectorOp& op) {
   }
 }
 
-// Runs of bytes that a tile of these extents is in DRAM.
-Transfer transfer_of(const Dram& dram, int size, const std::vector<int64_t>& extents,
-                     const std::vector<int64_t>& strides) {
-  int64_t run = 1;
-  double runs = 1;
-  for (size_t d = extents.size(); d-- > 0;) {
-    if (extents[d] == 1) continue;
-    if (runs == 1 && strides[d] == run) run *= extents[d];
-    else runs *= static_cast<double>(extents[d]);
+}  // namespace
+
+VectorWork work_of(const Config& config, const VectorCode& code, const std::vector<int64_t>& box) {
+  VectorWork work;
+  const auto compute = [&](int value, double cycles) {
+    const VectorTile& tile = code.values[static_cast<size_t>(value)].tile;
+    work.operations += 1;
+    work.cycles += static_cast<double>(tile_layout(config, tile, box).elements) /
+                   static_cast<double>(config.ve.lanes) * cycles;
+  };
+  for (const VectorOp& op : code.ops) compute(op.dst, cycles_of(config.ve.cpi, op));
+  if (code.reduce != Reduce::kNone) {
+    const double cycles = code.reduce == Reduce::kSum ? config.ve.cpi.add : config.ve.cpi.max;
+    compute(code.body, cycles);
+    if (code.rows != code.body) compute(code.rows, cycles);
+    if (code.by_rows) {                    // a row's vector becomes an element, which adds up
+      const BoxLayout columns =
+          tile_layout(config, code.values[static_cast<size_t>(code.partial)].tile, box);
+      work.cycles += static_cast<double>(columns.elements) /
+                     static_cast<double>(columns.extents.back()) *
+                     std::log2(static_cast<double>(config.ve.lanes));
+      compute(code.partial, cycles);
+    }
   }
-  return dram.runs_of(static_cast<double>(run * size), runs);
+  if (code.stored != code.result) compute(code.stored, config.ve.cpi.req);
+  return work;
 }
 
-}  // namespace
+Transfer operand_of(const Dram& dram, const Program& program, const VectorValue& value,
+                    const std::vector<int64_t>& box) {
+  int64_t run = 1;
+  double runs = 1;
+  for (size_t d = value.tile.steps.size(); d-- > 0;) {
+    const int64_t extent = box_extent(value.tile.steps[d], box);
+    if (extent == 1) continue;
+    if (runs == 1 && value.source_strides[d] == run) run *= extent;
+    else runs *= static_cast<double>(extent);
+  }
+  const int size = size_of(program.tensors[static_cast<size_t>(value.tensor)].type);
+  return dram.runs_of(static_cast<double>(run * size), runs);
+}
 
 StageTimes vector_times(const Nest& nest, int stage) {
   StageTimes t;
@@ -61,25 +88,9 @@ StageTimes vector_times(const Nest& nest, int stage) {
   const std::vector<int64_t> box = inner_extents(s, tile);
   const double boxes = product_of_loops(s, 0, tile, iterations);
   const double started = product_of_loops(s, 0, tile, whole);
-  const auto elements = [&](int value) {
-    const BoxLayout layout =
-        tile_layout(config, code->values[static_cast<size_t>(value)].tile, box);
-    return static_cast<double>(layout.elements);
-  };
-  const auto compute = [&](double count, double cycles) {
-    t.instructions += started;
-    t.array += started * static_cast<double>(config.ve.startup) +
-               boxes * count / static_cast<double>(config.ve.lanes) * cycles;
-  };
-  for (const VectorOp& op : code->ops) {
-    compute(elements(op.dst), cycles_of(config.ve.cpi, op));
-  }
-  if (code->reduce != Reduce::kNone) {
-    const double cycles = code->reduce == Reduce::kSum ? config.ve.cpi.add : config.ve.cpi.max;
-    compute(elements(code->body), cycles);
-    if (code->rows != code->body) compute(elements(code->rows), cycles);
-  }
-  if (code->stored != code->result) compute(elements(code->stored), config.ve.cpi.req);
+  const VectorWork work = work_of(config, *code, box);
+  t.instructions = started * work.operations;
+  t.array = t.instructions * static_cast<double>(config.ve.startup) + boxes * work.cycles;
 
   double first = 0;
   for (const VectorValue& value : code->values) {
@@ -89,11 +100,7 @@ StageTimes vector_times(const Nest& nest, int stage) {
       const size_t axis = static_cast<size_t>(s.loops[l].parts[0].axis);
       if (trips(s, l) > 1 && value.source_steps[axis] != 0) depth = l + 1;
     }
-    std::vector<int64_t> extents;
-    for (const auto& dim : value.tile.steps) extents.push_back(box_extent(dim, box));
-    const Transfer transfer = transfer_of(
-        dram, size_of(program.tensors[static_cast<size_t>(value.tensor)].type), extents,
-        value.source_strides);
+    const Transfer transfer = operand_of(dram, program, value, box);
     const double setups = product_of_loops(s, 0, depth, whole);
     const double times = product_of_loops(s, 0, depth, iterations);
     t.load_a += transfer.cycles * times + static_cast<double>(config.dma.setup) * setups / 2;
@@ -114,7 +121,7 @@ StageTimes vector_times(const Nest& nest, int stage) {
   t.run_stored = out.run;
   t.instructions += stores;
   t.slots_a = t.slots_b = t.slots_held = s.slots;
-  const VectorBytes bytes = vector_bytes(config, *code, box, s.slots);
+  const VectorBytes bytes = vector_room(config, *code, box).with(s.slots);
   t.spm_share = static_cast<double>(bytes.spm) / static_cast<double>(config.spm.bytes);
   t.acc_share = static_cast<double>(bytes.acc) / static_cast<double>(config.acc.bytes);
   t.rows = t.tile_rows = 1;

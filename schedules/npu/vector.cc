@@ -1,8 +1,11 @@
 #include "schedules/npu/vector.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "schedules/targets/npu/machine.h"
+#include "src/base/check.h"
+#include "src/base/message.h"
 
 namespace lw {
 
@@ -35,38 +38,66 @@ BoxLayout tile_layout(const npu::Config& config, const VectorTile& tile,
   return layout;
 }
 
-VectorBytes vector_bytes(const npu::Config& config, const VectorCode& code,
-                         const std::vector<int64_t>& extents, int64_t slots) {
-  VectorBytes bytes;
-  const auto size = [&](int value) {
-    return tile_layout(config, code.values[static_cast<size_t>(value)].tile, extents).bytes;
+namespace {
+
+// tile_layout()'s bytes: domains ask for those of thousands of boxes.
+int64_t tile_bytes(const npu::Config& config, const VectorTile& tile,
+                   const std::vector<int64_t>& extents) {
+  int64_t elements = 1;
+  for (size_t d = 0; d < tile.steps.size(); ++d) {
+    const int64_t extent = box_extent(tile.steps[d], extents);
+    const bool row = d + 1 == tile.steps.size();
+    elements *= row ? padded_to(extent, tile_padding(config, tile)) : extent;
+  }
+  return elements * size_of(tile.type);
+}
+
+}  // namespace
+
+VectorRoom vector_room(const npu::Config& config, const VectorCode& code,
+                       const std::vector<int64_t>& extents) {
+  VectorRoom room;
+  const auto add = [](int memory, int64_t bytes, VectorBytes& to) {
+    (memory == kNpuAcc ? to.acc : to.spm) += bytes;
   };
-  const auto add = [&](int value, int64_t count) {
-    const bool acc = code.values[static_cast<size_t>(value)].tile.memory == kNpuAcc;
-    (acc ? bytes.acc : bytes.spm) += count;
-  };
-  int64_t longest = 0;                     // row of numbers, which is made in ACC, of zeros
-  for (int v = 0; v < static_cast<int>(code.values.size()); ++v) {
-    const VectorValue& value = code.values[static_cast<size_t>(v)];
-    if (value.kind == VectorValue::Kind::kOperand) add(v, size(v) * slots);
-    if (value.kind != VectorValue::Kind::kRow) continue;
-    add(v, size(v));
+  int64_t made_rows = 0;                   // rows of numbers, made in ACC, of zeros
+  for (const VectorValue& value : code.values) {
+    const bool row = value.kind == VectorValue::Kind::kRow;
+    if (value.kind == VectorValue::Kind::kHeld) {  // two vectors: see Finish (vector_lowering.h)
+      room.once.acc += 2 * 4 * tile_padding(config, {Type::kF32, kNpuAcc, {}});
+    }
+    if (!row && value.kind != VectorValue::Kind::kOperand) continue;
+    add(value.tile.memory, tile_bytes(config, value.tile, extents), row ? room.once : room.slot);
+    if (!row) continue;
     VectorTile made = value.tile;
     made.memory = kNpuAcc;
-    longest = std::max(longest, tile_layout(config, made, extents).bytes);
+    made_rows += 2 * tile_bytes(config, made, extents) +
+               4 * tile_padding(config, {Type::kF32, kNpuAcc, {}});
   }
-  if (longest > 0) bytes.acc += 2 * longest + 4 * tile_padding(config, {Type::kF32, kNpuAcc, {}});
+  room.once.acc += made_rows;
   if (code.by_rows) {                      // what rows are filled up with, made of zeros too
     const VectorTile& tile = code.values[static_cast<size_t>(code.rows)].tile;
-    add(code.rows, 2 * tile_padding(config, tile) * size_of(tile.type));
+    add(tile.memory, 2 * tile_padding(config, tile) * size_of(tile.type), room.once);
   }
   for (const std::vector<int>& place : code.places) {
     int64_t most = 0;
-    for (const int value : place) most = std::max(most, size(value));
+    for (const int v : place) {
+      most = std::max(most, tile_bytes(config, code.values[static_cast<size_t>(v)].tile, extents));
+    }
     const bool kept = place[0] == code.result || place[0] == code.stored;
-    add(place[0], most * (kept ? slots : 1));
+    add(code.values[static_cast<size_t>(place[0])].tile.memory, most, kept ? room.slot : room.once);
   }
-  return bytes;
+  return room;
+}
+
+absl::StatusOr<std::optional<VectorCode>> epilogue_code(const Nest& nest, int product) {
+  const std::vector<int>& epilogue = nest.stages[product].epilogue;
+  if (epilogue.empty()) return std::nullopt;
+  if (epilogue.size() > 1) {
+    return infeasible(concat(nest.stages[product].name, " is finished by more than one map"));
+  }
+  ASSIGN_OR_RETURN(VectorCode code, vector_code(nest, epilogue[0]));
+  return code;
 }
 
 bool fits(const npu::Config& config, const VectorBytes& bytes) {

@@ -10,7 +10,7 @@
 // columns.
 #pragma once
 
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -33,6 +33,7 @@ struct VectorValue {
   enum class Kind : uint8_t {
     kOperand,                              // a read: a copy from DRAM
     kRow,                                  // the same all along: `number`, or a read's
+    kHeld,                                 // a product's results, where its array left them
     kComputed,
   } kind = Kind::kComputed;
   VectorTile tile;
@@ -89,13 +90,21 @@ int64_t tile_padding(const npu::Config& config, const VectorTile& tile);
 BoxLayout tile_layout(const npu::Config& config, const VectorTile& tile,
                       const std::vector<int64_t>& extents);
 
-// Bytes of the managed memories that boxes of these extents take, with so many slots of operands
+// Bytes of the managed memories that boxes of these extents take: once, and for each slot of operands
 // and of results.
 struct VectorBytes {
   int64_t spm = 0, acc = 0;
 };
-VectorBytes vector_bytes(const npu::Config& config, const VectorCode& code,
-                         const std::vector<int64_t>& extents, int64_t slots);
+struct VectorRoom {
+  VectorBytes once, slot;
+  VectorBytes with(int64_t slots) const {
+    return {once.spm + slots * slot.spm, once.acc + slots * slot.acc};
+  }
+};
+VectorRoom vector_room(const npu::Config& config, const VectorCode& code,
+                       const std::vector<int64_t>& extents);
+// What finishes the product's results where they are held: the map that is its epilogue; null: none.
+absl::StatusOr<std::optional<VectorCode>> epilogue_code(const Nest& nest, int product);
 bool fits(const npu::Config& config, const VectorBytes& bytes);
 
 }  // namespace lw

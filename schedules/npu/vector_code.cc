@@ -1,14 +1,11 @@
 // From a stage's body to the vector engine's operations.
-#include <algorithm>
 #include <optional>
 #include <unordered_map>
 
-#include "schedules/access.h"
 #include "schedules/npu/requantisation.h"
 #include "schedules/npu/vector.h"
-#include "schedules/npu/vector_reads.h"
+#include "schedules/npu/vector_values.h"
 #include "schedules/targets/npu/machine.h"
-#include "schedules/targets/npu/npu_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/expr/expr.h"
@@ -17,42 +14,25 @@ namespace lw {
 namespace {
 
 using Op = VectorOp::Kind;
-using Axes = uint64_t;                     // a set of them
+using Axes = VectorValues::Axes;
 
-int place_of_type(Type type) {
-  return type == Type::kI32 || type == Type::kF32 ? kNpuAcc : kNpuSpm;
-}
-
-class Compiler {
+class Compiler : private VectorValues {
  public:
-  Compiler(const Nest& nest, int stage)
-      : nest_(nest),
-        index_(stage),
-        stage_(nest.stages[stage]),
-        tensor_(nest.program->tensors[stage_.tensor]),
-        config_(npu_config(*nest.target)) {}
+  Compiler(const Nest& nest, int stage) : VectorValues(nest, stage) {}
 
   absl::StatusOr<VectorCode> run() {
     RETURN_IF_ERROR(check());
     const Expr body = effective_body(nest_, index_);
     RETURN_IF_ERROR(find_reads(body));
-    for (size_t a = 0; a < tensor_.shape.size(); ++a) spatial_ |= has(static_cast<int>(a));
-    for (size_t a = 0; a < stage_.axes.size(); ++a) all_ |= has(static_cast<int>(a));
-    code_.reduce = tensor_.reduce;
-    moved_ = body->op == ExprOp::kRead && code_.reduce == Reduce::kNone;
+    moved_ = body->op == ExprOp::kRead && code_.reduce == Reduce::kNone && held_ < 0;
     choose_axes();
+    if (held_ >= 0) RETURN_IF_ERROR(check_held());
     RETURN_IF_ERROR(code_.reduce == Reduce::kNone ? compile_map(body) : compile_reduction(body));
     find_places(code_);
     return std::move(code_);
   }
 
  private:
-  Axes has(int axis) const {
-    return stage_.axes[static_cast<size_t>(axis)].extent > 1 ? Axes{1} << axis : 0;
-  }
-  absl::Status refuse(const std::string& why) const {
-    return infeasible(concat(stage_.name, " is nothing that the NPU computes: ", why));
-  }
   absl::Status check() const {
     if (stage_.copy_of >= 0 || stage_.axes.size() > 60) return refuse("it has too many axes");
     if (!stage_.axis_value.empty() || stage_.factored_axis >= 0) {
@@ -65,144 +45,6 @@ class Compiler {
                  : refuse(concat("it has i8, i32, bf16 and f32, not ", type_name(type)));
   }
 
-  // ---------------------------------------------------------------------------- reads
-
-  absl::Status find_reads(const Expr& body) {
-    absl::Status status;
-    visit(body, [&](const ExprNode& node) {
-      if (!status.ok()) return;
-      if (node.op == ExprOp::kPad) {
-        status = refuse(concat("its vector engine reads no padded ", name(*node.args[0])));
-      }
-      if (node.op != ExprOp::kRead) return;
-      absl::StatusOr<VectorRead> read = vector_read(nest_, index_, node);
-      if (read.ok()) reads_.emplace(&node, *std::move(read));
-      else status = refuse(std::string(read.status().message()));
-    });
-    return status;
-  }
-  std::string name(const ExprNode& read) const {
-    return nest_.program->tensors[static_cast<size_t>(read.index)].name;
-  }
-
-  // The vectors' axis: the result's last if operands are contiguous along it, or, of a reduction,
-  // the one along which they are. None where one that varies along it is not: all are columns then.
-  void choose_axes() {
-    int last = -1;
-    for (int a = static_cast<int>(tensor_.shape.size()); a-- > 0 && last < 0;) {
-      if (has(a)) last = a;
-    }
-    const auto any_steps = [&](int axis, auto&& is) {
-      return axis >= 0 && std::any_of(reads_.begin(), reads_.end(), [&](const auto& entry) {
-               return is(entry.second.by_axis[static_cast<size_t>(axis)]);
-             });
-    };
-    const auto contiguous = [&](int axis) {
-      return any_steps(axis, [](int64_t step) { return step == 1; });
-    };
-    code_.vector_axis = last;
-    if (code_.reduce != Reduce::kNone && !contiguous(last)) {
-      for (int a = static_cast<int>(stage_.axes.size()); a-- > static_cast<int>(tensor_.shape.size());) {
-        if (!has(a) || !contiguous(a)) continue;
-        code_.vector_axis = a;
-        code_.by_rows = true;
-        break;
-      }
-    }
-    if (!moved_ && any_steps(code_.vector_axis, [](int64_t step) { return step > 1; })) {
-      code_.vector_axis = -1;
-      code_.by_rows = false;
-    }
-    for (int a = 0; a < static_cast<int>(stage_.axes.size()); ++a) {
-      if (has(a) && a != code_.vector_axis) code_.order.push_back(a);
-    }
-    if (code_.vector_axis >= 0) code_.order.push_back(code_.vector_axis);
-  }
-
-  // ---------------------------------------------------------------------------- values
-
-  Axes axes_of(int value) const {
-    Axes axes = 0;
-    for (int a = 0; a < static_cast<int>(stage_.axes.size()); ++a) {
-      if (varies(code_.values[static_cast<size_t>(value)].tile, a)) axes |= Axes{1} << a;
-    }
-    return axes;
-  }
-  Type type_of(int value) const { return code_.values[static_cast<size_t>(value)].tile.type; }
-  int add(VectorValue value) {
-    code_.values.push_back(std::move(value));
-    return static_cast<int>(code_.values.size()) - 1;
-  }
-
-  // A dimension for each axis; the last one is the vectors', which may not vary.
-  VectorTile tile_of(Type type, int memory, Axes axes) const {
-    VectorTile tile = {type, memory, {}, true};
-    for (const int a : code_.order) {
-      if (!(axes >> a & 1) && a != code_.vector_axis) continue;
-      tile.steps.emplace_back(stage_.axes.size());
-      tile.steps.back()[static_cast<size_t>(a)] = axes >> a & 1;
-    }
-    if (code_.vector_axis < 0) tile.steps.emplace_back(stage_.axes.size());
-    return tile;
-  }
-  int computed(Type type, Axes axes) {
-    VectorValue value;
-    value.tile = tile_of(type, place_of_type(type), axes);
-    return add(std::move(value));
-  }
-  int emit(VectorOp op, Type type, Axes axes) {
-    op.dst = computed(type, axes);
-    code_.ops.push_back(op);
-    return op.dst;
-  }
-  // The value along all of these axes.
-  int spread(int value, Axes axes) {
-    if (axes_of(value) == axes) return value;
-    VectorOp op;
-    op.kind = Op::kCopy;
-    op.srcs[0] = value;
-    return emit(op, type_of(value), axes);
-  }
-
-  // A tile of what is read, in `memory` as `type`.
-  int operand(const ExprNode& node, Type type, int memory) {
-    for (const auto& [known, value] : operands_) {
-      const VectorTile& tile = code_.values[static_cast<size_t>(value)].tile;
-      if (known == &node && tile.type == type && tile.memory == memory) return value;
-    }
-    const VectorRead& read = reads_.at(&node);
-    VectorValue value;
-    value.kind = VectorValue::Kind::kOperand;
-    value.tensor = node.index;
-    value.source_begin = read.begin;
-    value.source_steps = read.by_axis;
-    value.tile = {type, memory, {}, !moved_};
-    const int v = code_.vector_axis;
-    const int64_t along = v < 0 ? 0 : read.by_axis[static_cast<size_t>(v)];
-    std::vector<bool> done(stage_.axes.size());
-    for (const int a : code_.order) {
-      const bool moves = read.by_axis[static_cast<size_t>(a)] != 0;
-      if (!moves || done[static_cast<size_t>(a)] || (a == v && along == 1)) continue;
-      const int dim = window_of(read, a, v);
-      value.tile.steps.emplace_back(stage_.axes.size());
-      if (dim < 0) {
-        value.tile.steps.back()[static_cast<size_t>(a)] = 1;
-        value.source_strides.push_back(read.by_axis[static_cast<size_t>(a)]);
-        continue;
-      }
-      value.tile.steps.back() = read.steps[static_cast<size_t>(dim)];
-      value.source_strides.push_back(read.sizes[static_cast<size_t>(dim)]);
-      for (size_t other = 0; other < done.size(); ++other) {
-        if (read.steps[static_cast<size_t>(dim)][other] != 0) done[other] = true;
-      }
-    }
-    value.tile.steps.emplace_back(stage_.axes.size());
-    if (along == 1) value.tile.steps.back()[static_cast<size_t>(v)] = 1;
-    value.source_strides.push_back(1);
-    operands_.emplace_back(&node, add(std::move(value)));
-    return operands_.back().second;
-  }
-
   // ---------------------------------------------------------------------------- stages
 
   absl::Status compile_map(const Expr& body) {
@@ -212,8 +54,8 @@ class Compiler {
         return finish(code_.body);
       }
       moved_ = false;                      // it is broadcast
-      code_.values.clear();
-      operands_.clear();
+      begin();
+      choose_axes();
     }
     if (tensor_.type == Type::kI8) {
       if (const std::optional<Requantisation> found = requantisation(body)) {
@@ -326,14 +168,6 @@ class Compiler {
   bool is_row(const ExprNode& read) const {
     return code_.vector_axis >= 0 && axes_of(read) == Axes{1} << code_.vector_axis;
   }
-  Axes axes_of(const ExprNode& read) const {
-    Axes axes = 0;
-    const VectorRead& found = reads_.at(&read);
-    for (size_t a = 0; a < found.by_axis.size(); ++a) {
-      if (found.by_axis[a] != 0) axes |= Axes{1} << a;
-    }
-    return axes;
-  }
 
   // ---------------------------------------------------------------------------- expressions
 
@@ -349,8 +183,9 @@ class Compiler {
     const Type type = e->type == Type::kBF16 ? Type::kF32 : e->type;
     switch (e->op) {
       case ExprOp::kRead:
+        if (e->index == held_) return held(type);
         if (type != Type::kI8 && type != Type::kI32 && type != Type::kF32) break;
-        return operand(*e, type, place_of_type(type));
+        return operand(*e, type, memory_of(type));
       case ExprOp::kConst: return constant(type, value_of_const(*e));
       case ExprOp::kCast: return cast(e);
       default: break;
@@ -478,16 +313,6 @@ class Compiler {
     }
   }
 
-  const Nest& nest_;
-  const int index_;
-  const Stage& stage_;
-  const Tensor& tensor_;
-  const npu::Config& config_;
-  VectorCode code_;
-  Axes spatial_ = 0, all_ = 0;
-  bool moved_ = false;                     // only copied
-  std::unordered_map<const ExprNode*, VectorRead> reads_;
-  std::vector<std::pair<const ExprNode*, int>> operands_;
   std::unordered_map<const ExprNode*, int> known_;
 };
 

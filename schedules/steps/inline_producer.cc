@@ -39,7 +39,7 @@ absl::Status apply_inline(Nest& nest, const Step& step) {
 }  // namespace
 
 const StepKind& inline_producer() {
-  static constexpr StepKind kind = {"inline_producer", 1, apply_inline, nullptr};
+  static constexpr StepKind kind = {"inline_producer", 1, apply_inline, nullptr, nullptr};
   return kind;
 }
 

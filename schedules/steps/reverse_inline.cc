@@ -2,7 +2,8 @@
 //   before  C[i, j] = sum[k](..)          after  C[..]
 //           D[i, j] = max(C[i, j] + b[j], 0)     D[..] epilogue of C
 // A pure map that reads C only at its own point is applied to C's register tile before it is
-// stored, after the epilogues that C has. Whatever else it reads must be complete by then.
+// stored, after the epilogues that C has. Whatever else it reads must be complete by then. On an NPU
+// C's results are finished by the vector engine where they are held, and never stored.
 #include <algorithm>
 
 #include "schedules/legality.h"
@@ -93,7 +94,7 @@ absl::Status apply_reverse_inline(Nest& nest, const Step& step) {
 }  // namespace
 
 const StepKind& reverse_inline() {
-  static constexpr StepKind kind = {"reverse_inline", 1, apply_reverse_inline, nullptr};
+  static constexpr StepKind kind = {"reverse_inline", 1, apply_reverse_inline, nullptr, nullptr};
   return kind;
 }
 

@@ -98,6 +98,25 @@ const char* const kStages[] = {
     " out Y[i: M, j: N] = cast(i8, clamp(round(cast(f32, S[i, j] + b[j]) * s[j]), 0, 127))",
 };
 
+// A product whose results are finished where they are held.
+const char* const kFinished[] = {
+    "in A: i8[M, K]\n in B: i8[K, N]\n in b: i32[N]\n in s: f32[N]\n"
+    " S[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n"
+    " out Y[i: M, j: N] = cast(i8, clamp(round(cast(f32, S[i, j] + b[j]) * s[j]) - 9, -9, 127))",
+    "in A: i8[M, K]\n in B: i8[K, N]\n in R: i8[M, N]\n in b: i32[N]\n"
+    " S[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n out Y[i: M, j: N] ="
+    " cast(i8, round(cast(f32, S[i, j] + cast(i32, R[i, j]) * 20 + b[j]) * 0.01))",
+    "in A: bf16[M, K]\n in B: bf16[K, N]\n in b: f32[N]\n in c: f32[M]\n"
+    " S[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n"
+    " out Y[i: M, j: N] = cast(bf16, max(S[i, j] * c[i] + b[j], 0))",
+    "in A: i8[M, K]\n in B: i8[K, N]\n S[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n"
+    " out Y[i: M, j: N] = S[i, j] * 3 - 1",
+    "in A: i8[M, K]\n in B: i8[K, N]\n in b: i32[N]\n in s: f32[N]\n"
+    " S[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n T[i: M, j: N] = S[i, j] + b[j]\n"
+    " U[i: M, j: N] = max(T[i, j], 0)\n"
+    " out Y[i: M, j: N] = cast(i8, round(cast(f32, U[i, j]) * s[j]))",
+};
+
 std::string replaced(std::string text, const std::string& from, int64_t to) {
   for (size_t at = 0; (at = text.find(from, at)) != text.npos;) {
     const bool word = at + 1 < text.size() && (std::isalnum(text[at + 1]) || text[at + 1] == '_');
@@ -157,7 +176,8 @@ class NpuVector : public testing::Test {
       FAIL() << (refusals.empty() ? "" : refusals[0].why) << " " << lower(start).status();
     }
     ++drawn_;
-    const absl::StatusOr<Sample> sample = lw::sample(start, space[0], rng_);
+    const absl::StatusOr<Sample> sample =
+        lw::sample(start, space[rng_.below(space.size())], rng_);
     if (!sample.ok()) return;
     ++feasible_;
     SCOPED_TRACE(to_text(sample->trace));
@@ -216,6 +236,7 @@ class NpuVector : public testing::Test {
 TEST_F(NpuVector, Maps) { check_all(kMaps, setting("LW_DRAWS", 8)); }
 TEST_F(NpuVector, Reductions) { check_all(kReductions, setting("LW_DRAWS", 8)); }
 TEST_F(NpuVector, RequantisesBitForBit) { check_all(kRequantised, setting("LW_DRAWS", 12)); }
+TEST_F(NpuVector, FinishesProducts) { check_all(kFinished, setting("LW_DRAWS", 16)); }
 TEST_F(NpuVector, Stages) { check_all(kStages, setting("LW_DRAWS", 8)); }
 
 }  // namespace

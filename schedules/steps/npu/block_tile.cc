@@ -23,6 +23,7 @@
 #include "schedules/domains.h"
 #include "schedules/legality.h"
 #include "schedules/npu/product.h"
+#include "schedules/npu/vector.h"
 #include "schedules/targets/npu/machine.h"
 #include "schedules/targets/npu/npu_target.h"
 #include "src/base/check.h"
@@ -40,6 +41,7 @@ constexpr int64_t kMostOuter = 255;  // blocks of rows, of an instruction
 
 struct Axes {
   NpuProduct product;
+  std::optional<VectorCode> epilogue;
   int stage;
   int outer;                     // of the stage: that of the second loop of rows; -1: none
   int64_t outer_extent;
@@ -72,7 +74,8 @@ absl::StatusOr<Axes> named_axes(const Nest& nest, const Step& step) {
   const Stage& s = nest.stages[stage];
   const std::optional<NpuProduct> product = product_of(nest, stage);
   if (!product) return infeasible(concat(s.name, " is no product that the array computes"));
-  Axes axes = {*product, stage, -1, 1, {}, {}, {}, {}};
+  ASSIGN_OR_RETURN(std::optional<VectorCode> epilogue, epilogue_code(nest, stage));
+  Axes axes = {*product, std::move(epilogue), stage, -1, 1, {}, {}, {}, {}};
   for (const NestAxis& axis : s.axes) axes.tile.push_back(axis.reduction ? axis.extent : 1);
   if (has_outer(step)) {
     ASSIGN_OR_RETURN(axes.outer, named_axis(nest, axes, step.names[1], kRow));
@@ -105,8 +108,11 @@ bool fits(const npu::Config& config, Axes& axes, int64_t outer,
   for (int n = 0; n < kNamed; ++n) extents[axes.axis[n]] = std::min(tile[n], axes.extent[n]);
   if (axes.outer >= 0) extents[axes.outer] = std::min(outer, axes.outer_extent);
   const auto operand = [&](bool b) { return operand_bytes(config, axes.product, b, extents); };
-  return operand(false) + operand(true) <= config.spm.bytes &&
-         result_bytes(config, axes.product, extents) <= config.acc.bytes;
+  VectorBytes bytes;
+  if (axes.epilogue) bytes = vector_room(config, *axes.epilogue, extents).with(1);
+  bytes.spm += operand(false) + operand(true);
+  bytes.acc += result_bytes(config, axes.product, extents);
+  return lw::fits(config, bytes);
 }
 
 // Whether each instruction of a tile begins where the memories let one begin: rows of what it reads

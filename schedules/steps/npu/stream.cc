@@ -17,6 +17,7 @@
 #include "schedules/domains.h"
 #include "schedules/legality.h"
 #include "schedules/npu/product.h"
+#include "schedules/npu/vector.h"
 #include "schedules/targets/npu/machine.h"
 #include "schedules/targets/npu/npu_target.h"
 #include "src/base/check.h"
@@ -46,6 +47,7 @@ struct Plan {
   int depth[2];                  // of the copies of a, b: loops outside
   int held;                      // loops outside the results
   int64_t bytes[2], held_bytes;  // of a slot
+  std::vector<int64_t> kept;     // extents of the results that are held
 };
 
 class Streams {
@@ -56,7 +58,8 @@ class Streams {
     if (s.variant < 0) return infeasible(concat(s.name, " has no tile of instructions"));
     std::optional<NpuProduct> product = product_of(nest, stage);
     if (!product) return infeasible(concat(s.name, " is no product that the array computes"));
-    Streams streams = {nest, stage, *std::move(product)};
+    ASSIGN_OR_RETURN(std::optional<VectorCode> epilogue, epilogue_code(nest, stage));
+    Streams streams = {nest, stage, *std::move(product), std::move(epilogue)};
     for (size_t n = 1; n < step.names.size(); ++n) {
       ASSIGN_OR_RETURN(const int position, loop_position(s, step.names[n]));
       if (!streams.positions_.empty() && position <= streams.positions_.back()) {
@@ -91,14 +94,18 @@ class Streams {
     for (int l = tiles; l-- > 0;) {
       if (is_reduction(ordered, ordered.loops[l]) && trips(ordered, l) > 1) plan.held = l;
     }
-    plan.held_bytes = result_bytes(config, product_, inner_extents(ordered, plan.held));
+    plan.kept = inner_extents(ordered, plan.held);
+    plan.held_bytes = result_bytes(config, product_, plan.kept);
     return plan;
   }
 
   bool fits(const Plan& plan, const Decision& numbers) const {
     const npu::Config& config = npu_config(*nest_.target);
-    return plan.bytes[0] * numbers[1] + plan.bytes[1] * numbers[2] <= config.spm.bytes &&
-           plan.held_bytes * numbers[3] <= config.acc.bytes;
+    VectorBytes bytes;
+    if (epilogue_) bytes = vector_room(config, *epilogue_, plan.kept).with(numbers[3]);
+    bytes.spm += plan.bytes[0] * numbers[1] + plan.bytes[1] * numbers[2];
+    bytes.acc += plan.held_bytes * numbers[3];
+    return lw::fits(config, bytes);
   }
 
   // Orders that differ from an earlier one only by loops of one iteration are left out.
@@ -142,8 +149,11 @@ class Streams {
   const NpuProduct& product() const { return product_; }
 
  private:
-  Streams(const Nest& nest, int stage, NpuProduct product)
-      : nest_(nest), stage_(stage), product_(std::move(product)) {}
+  Streams(const Nest& nest, int stage, NpuProduct product, std::optional<VectorCode> epilogue)
+      : nest_(nest),
+        stage_(stage),
+        product_(std::move(product)),
+        epilogue_(std::move(epilogue)) {}
 
   // Loops outside the place where the operand is copied: up to the innermost, of those over tiles,
   // that moves it.
@@ -162,6 +172,7 @@ class Streams {
   const Nest& nest_;
   int stage_;
   NpuProduct product_;
+  std::optional<VectorCode> epilogue_;
   std::vector<int> positions_;  // of the loops named, ascending
 };
 

@@ -47,16 +47,19 @@ absl::StatusOr<Boxes> boxes_of(const Nest& nest, const Step& step) {
   return Boxes{stage, std::move(code)};
 }
 
-// Of the axes, those along which rows are reduced by one instruction no longer than that can be.
+// Rows are reduced by one instruction.
+bool too_long(const npu::Config& config, const VectorCode& code, int64_t row) {
+  return code.by_rows && padded_to(row, vector_padding(config)) > kMostRow;
+}
+
 absl::Status check_box(const Nest& nest, const Boxes& boxes, const std::vector<int64_t>& extents,
                        int64_t slots) {
   const npu::Config& config = npu_config(*nest.target);
-  if (boxes.code.by_rows &&
-      padded_to(extents[static_cast<size_t>(boxes.code.vector_axis)], vector_padding(config)) >
-          kMostRow) {
+  const int along = boxes.code.vector_axis;
+  if (along >= 0 && too_long(config, boxes.code, extents[static_cast<size_t>(along)])) {
     return infeasible(concat("rows of more than ", kMostRow, " elements"));
   }
-  const VectorBytes bytes = vector_bytes(config, boxes.code, extents, slots);
+  const VectorBytes bytes = vector_room(config, boxes.code, extents).with(slots);
   if (fits(config, bytes)) return absl::OkStatus();
   return infeasible(concat("the memories have no room for ", bytes.spm, " and ", bytes.acc,
                            " bytes of a box"));
@@ -105,8 +108,9 @@ std::vector<int64_t> extents_along(const npu::Config& config, const VectorCode& 
   const int64_t padding = vector_padding(config);
   std::vector<int64_t> extents;
   for (int64_t e = axis == code.vector_axis ? padding : 1; e < extent; e *= 2) extents.push_back(e);
-  if (axis != code.vector_axis || !code.by_rows || padded_to(extent, padding) <= kMostRow) {
-    extents.push_back(extent);
+  extents.push_back(extent);
+  if (axis == code.vector_axis) {
+    std::erase_if(extents, [&](int64_t row) { return too_long(config, code, row); });
   }
   return extents;
 }
@@ -123,15 +127,13 @@ std::vector<Decision> vector_tile_domain(const Nest& nest, const Step& step) {
   // either.
   const std::function<bool(size_t, double)> choose = [&](size_t left, double count) {
     if (left == 0) {
-      bool any = false;
-      for (int64_t slots = 1; slots <= kMostSlots; ++slots) {
-        if (!check_box(nest, *boxes, extents, slots).ok()) break;
-        any = true;
-        if (count > kMostBoxes) continue;
+      const VectorRoom room = vector_room(config, boxes->code, extents);
+      for (int64_t slots = 1; slots <= kMostSlots && count <= kMostBoxes; ++slots) {
+        if (!fits(config, room.with(slots))) break;
         domain.push_back(decision);
         domain.back().push_back(slots);
       }
-      return any;
+      return fits(config, room.with(1));
     }
     const size_t l = left - 1, axis = static_cast<size_t>(s.loops[l].parts[0].axis);
     const int64_t extent = s.axes[axis].extent;

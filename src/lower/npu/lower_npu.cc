@@ -17,14 +17,8 @@
 namespace lw {
 namespace {
 
-// Where each axis of the stage begins, and how many points it has from there; the least and the
-// most that `begin` becomes.
-struct Range {
-  Affine begin;
-  int64_t count;
-  int64_t least = 0, most = 0;
-};
-using Ranges = std::vector<Range>;
+using Range = lowering::BoxRange;
+using Ranges = lowering::BoxRanges;
 
 // A tile in a managed memory, and where in the nest it is filled.
 struct Tile {
@@ -57,6 +51,7 @@ class ProductLowering {
         index_(stage),
         kernel_(kernel),
         buffers_(buffers),
+        options_(options),
         most_(options.max_statements),
         config_(npu_config(*nest.target)) {}
 
@@ -75,6 +70,14 @@ class ProductLowering {
     RETURN_IF_ERROR(add_tile(product_.a->index, false, spm));
     RETURN_IF_ERROR(add_tile(product_.b->index, true, spm));
     add_results(acc);
+    if (!stage_.epilogue.empty()) {
+      std::vector<int64_t> kept = inner_extents(stage_, held_.depth);
+      kept.resize(product_.dst_steps.size());
+      ASSIGN_OR_RETURN(finish_,
+                       lowering::make_finish(nest_, stage_.epilogue[0], kept, held_.slots,
+                                             held_.buffer, held_.layout, buffers_, options_,
+                                             kernel_, spm, acc));
+    }
     Ranges whole;
     for (const NestAxis& axis : stage_.axes) whole.push_back({affine(0), axis.extent});
     emit(0, whole, affine(0), kernel_.body);
@@ -290,7 +293,7 @@ class ProductLowering {
     } else {
       loop(position, ranges, turn, out);
     }
-    if (held_.depth == position) store(ranges, out);
+    if (held_.depth == position) store(ranges, turn, out);
   }
 
   // Whole tiles, then the rest.
@@ -387,7 +390,12 @@ class ProductLowering {
     add(std::move(choice), out);
   }
 
-  void store(const Ranges& ranges, std::vector<Stmt>& out) {
+  void store(const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
+    if (finish_) {
+      failure_.Update(finish_(Ranges(ranges.begin(), ranges.begin() + rank()), turn, held_.offset,
+                              out));
+      return;
+    }
     Block copy;
     copy.op = BlockOp::kCopy;
     for (const std::vector<int64_t>& dim : product_.dst_steps) {
@@ -399,13 +407,17 @@ class ProductLowering {
     add(std::move(copy), out);
   }
 
+  int64_t rank() const { return static_cast<int64_t>(product_.dst_steps.size()); }
+
   const Nest& nest_;
   const Stage& stage_;
   const int index_;
   Kernel& kernel_;
   const std::vector<int>& buffers_;  // of tensors
+  const LowerOptions& options_;
   const int64_t most_;
   const npu::Config& config_;
+  lowering::Finish finish_;                // of its epilogue, if it has one
   NpuProduct product_;
   int tile_begin_ = 0;
   Tile tiles_[2], held_;  // of a, of b; of the results
@@ -413,6 +425,15 @@ class ProductLowering {
   int64_t statements_ = 0;
   absl::Status failure_;
 };
+
+// Whether the tensor's elements are never in DRAM: computed where they are read, or finished where
+// they are held.
+bool is_nowhere(const Nest& nest, int tensor) {
+  const int number = stage_of_tensor(nest, tensor);
+  if (number < 0) return false;
+  const Stage& stage = nest.stages[number];
+  return stage.place == Place::kInlined || !stage.epilogue.empty();
+}
 
 // By the array where it can, unless the stage has boxes of the vector engine.
 absl::Status lower_stage(const Nest& nest, int stage, const std::vector<int>& buffers,
@@ -433,7 +454,7 @@ absl::StatusOr<Kernel> lower_npu(const Nest& nest, const LowerOptions& options) 
   std::vector<int> buffers = lowering::add_arguments(program, kernel);
   // What is computed and is no argument lies in DRAM too.
   for (size_t t = 0; t < program.tensors.size(); ++t) {
-    if (buffers[t] >= 0) continue;
+    if (buffers[t] >= 0 || is_nowhere(nest, static_cast<int>(t))) continue;
     Buffer buffer;
     buffer.name = program.tensors[t].name;
     buffer.type = program.tensors[t].type;
@@ -446,7 +467,10 @@ absl::StatusOr<Kernel> lower_npu(const Nest& nest, const LowerOptions& options) 
   }
   int64_t spm = 0, acc = 0;
   for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
-    if (nest.stages[s].copy_of >= 0) continue;
+    const Stage& stage = nest.stages[s];
+    if (stage.copy_of >= 0 || stage.place == Place::kEpilogue || stage.place == Place::kInlined) {
+      continue;
+    }
     // One stage after the other: each has the memories for itself.
     int64_t own_spm = 0, own_acc = 0;
     RETURN_IF_ERROR(lower_stage(nest, s, buffers, options, kernel, &own_spm, &own_acc));

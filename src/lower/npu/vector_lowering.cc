@@ -10,18 +10,12 @@
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/expr/expr.h"
+#include "src/lower/npu/block_writer.h"
 
 namespace lw::lowering {
 namespace {
 
 using Kind = VectorValue::Kind;
-
-// Where each axis of the stage begins, and how many points it has from there.
-struct Range {
-  Affine begin;
-  int64_t count;
-};
-using Ranges = std::vector<Range>;
 
 // A value in its memory.
 struct Placed {
@@ -44,17 +38,15 @@ BlockOp block_op(VectorOp::Kind kind) {
   return BlockOp::kCopy;
 }
 
-class VectorLowering {
+class VectorLowering : private BlockWriter {
  public:
   VectorLowering(const Nest& nest, int stage, const std::vector<int>& buffers,
                  const LowerOptions& options, Kernel& kernel, int64_t* spm, int64_t* acc)
-      : nest_(nest),
+      : BlockWriter(nest.stages[stage].name, options.max_statements, kernel, spm, acc),
+        nest_(nest),
         index_(stage),
         stage_(nest.stages[stage]),
         buffers_(buffers),
-        most_(options.max_statements),
-        kernel_(kernel),
-        ends_{spm, acc},
         config_(npu_config(*nest.target)) {}
 
   absl::Status run() {
@@ -64,15 +56,44 @@ class VectorLowering {
     }
     tile_begin_ = tile_begin(stage_);
     held_ = stage_.held.empty() ? 0 : find_loop(stage_, stage_.held) + 1;
-    extents_ = inner_extents(stage_, tile_begin_);
-    place_values();
-    for (int v = 0; v < count(); ++v) {
-      if (value(v).kind == Kind::kRow) make_row(v);
-    }
-    if (code_.by_rows) make_identity();
-    Ranges whole;
+    place_values(inner_extents(stage_, tile_begin_), stage_.slots);
+    make_once();
+    BoxRanges whole;
     for (const NestAxis& axis : stage_.axes) whole.push_back({affine(0), axis.extent});
     emit(0, whole, affine(0), kernel_.body);
+    return failure_;
+  }
+
+  absl::Status prepare_finish(const std::vector<int64_t>& extents, int64_t slots, int buffer,
+                              const BoxLayout& layout) {
+    ASSIGN_OR_RETURN(code_, vector_code(nest_, index_));
+    place_values(extents, slots);
+    for (int v = 0; v < count(); ++v) {
+      if (value(v).kind != Kind::kHeld) continue;
+      placed(v).buffer = buffer;
+      placed(v).layout = layout;
+    }
+    make_once();
+    waiting_elements_ = tile_padding(config_, {Type::kF32, kNpuAcc, {}});
+    for (int& buffer : waiting_) {
+      buffer = add_managed("waiting", Type::kF32, kNpuAcc, waiting_elements_,
+                           take(kNpuAcc, 4 * waiting_elements_));
+    }
+    return failure_;
+  }
+  absl::Status finish(const BoxRanges& ranges, const Affine& turn, const Affine& offset,
+                      std::vector<Stmt>& out) {
+    for (int v = 0; v < count(); ++v) {
+      if (value(v).kind == Kind::kOperand) load(v, ranges, turn, out);
+      if (value(v).kind == Kind::kHeld) placed(v).offset = offset;
+    }
+    hold(ranges, turn, out);
+    const std::vector<int64_t> unit = {1};
+    add(block_of(BlockOp::kCopy, view(waiting_[1], affine(0), unit),
+                 {view(waiting_[0], affine(0), unit)}, {waiting_elements_}),
+        out);
+    compute(ranges, out);
+    store(ranges, out);
     return failure_;
   }
 
@@ -83,63 +104,35 @@ class VectorLowering {
 
   // ---------------------------------------------------------------------------- memories
 
-  int add_managed(const std::string& name, Type type, int memory, int64_t elements,
-                  int64_t offset) {
-    Buffer buffer;
-    buffer.name = concat(stage_.name, ".", name);
-    buffer.type = type;
-    buffer.elements = elements;
-    buffer.scope = Scope::kManaged;
-    buffer.memory = memory;
-    buffer.offset = offset;
-    return add_buffer(std::move(buffer));
-  }
-  int add_buffer(Buffer buffer) {
-    kernel_.buffers.push_back(std::move(buffer));
-    return static_cast<int>(kernel_.buffers.size()) - 1;
-  }
-  // Where `bytes` of a memory begin that nobody else has.
-  int64_t take(int memory, int64_t bytes) { return std::exchange(end(memory), end(memory) + bytes); }
-  int64_t& end(int memory) { return *ends_[memory]; }
-  int add_scratch(Type type, int64_t elements) {
-    Buffer buffer;
-    buffer.name = stage_.name + ".scratch";
-    buffer.type = type;
-    buffer.elements = elements;
-    buffer.scope = Scope::kWorkspace;
-    buffer.offset = kernel_.workspace_bytes;
-    kernel_.workspace_bytes += aligned_bytes(elements * size_of(type));
-    return add_buffer(std::move(buffer));
-  }
-
   std::string name_of(int v) const {
     if (value(v).tensor < 0) return concat("v", v);
     return concat("v", v, ".", nest_.program->tensors[value(v).tensor].name);
   }
 
-  void place_values() {
+  void place_values(const std::vector<int64_t>& extents, int64_t slots) {
     placed_.resize(code_.values.size());
     for (int v = 0; v < count(); ++v) {
       Placed& p = placed(v);
       const VectorTile& tile = value(v).tile;
-      p.layout = tile_layout(config_, tile, extents_);
+      if (value(v).kind == Kind::kHeld) continue;
+      p.layout = tile_layout(config_, tile, extents);
       if (value(v).kind == Kind::kComputed) continue;
-      if (value(v).kind == Kind::kOperand) p.slots = stage_.slots;
+      if (value(v).kind == Kind::kOperand) p.slots = slots;
       p.depth = innermost(value(v).source_steps);
       p.buffer = add_managed(name_of(v), tile.type, tile.memory, p.layout.elements * p.slots,
                              take(tile.memory, p.layout.bytes * p.slots));
     }
     for (const std::vector<int>& place : code_.places) {
       const bool kept = place[0] == code_.result || place[0] == code_.stored;
-      const int64_t slots = kept ? stage_.slots : 1;
+      const int64_t own = kept ? slots : 1;
       int64_t most = 0;
       for (const int v : place) most = std::max(most, placed(v).layout.bytes);
-      const int64_t offset = take(value(place[0]).tile.memory, most * slots);
+      const int64_t offset = take(value(place[0]).tile.memory, most * own);
       for (const int v : place) {
         const VectorTile& tile = value(v).tile;
-        placed(v).slots = slots;
+        placed(v).slots = own;
         placed(v).buffer = add_managed(name_of(v), tile.type, tile.memory,
-                                       placed(v).layout.elements * slots, offset);
+                                       placed(v).layout.elements * own, offset);
       }
     }
   }
@@ -156,19 +149,6 @@ class VectorLowering {
 
   // ---------------------------------------------------------------------------- statements
 
-  void add(Stmt statement, std::vector<Stmt>& out) {
-    if (++statements_ > most_ && failure_.ok()) {
-      failure_ = infeasible(concat("more than ", most_, " statements"));
-    }
-    out.push_back(std::move(statement));
-  }
-  void add(Block block, std::vector<Stmt>& out) {
-    Stmt statement;
-    statement.kind = Stmt::Kind::kBlock;
-    statement.block = std::make_shared<const Block>(std::move(block));
-    add(std::move(statement), out);
-  }
-
   Affine slot_offset(const Placed& p, const Affine& turn, std::vector<Stmt>& out) {
     if (p.slots == 1) return affine(0);
     if (turn.is_constant()) return affine(turn.constant % p.slots * p.layout.elements);
@@ -183,28 +163,9 @@ class VectorLowering {
     return number * p.layout.elements;
   }
 
-  template <class Strides>
-  static View view(int buffer, Affine index, const Strides& strides) {
-    View view;
-    view.buffer = buffer;
-    view.index = std::move(index);
-    view.strides.assign(strides.begin(), strides.end());
-    return view;
-  }
-
-  static Block block_of(BlockOp op, View dst, std::vector<View> srcs,
-                        const std::vector<int64_t>& extents) {
-    Block block;
-    block.op = op;
-    block.dst = std::move(dst);
-    for (size_t i = 0; i < srcs.size(); ++i) block.srcs[i] = std::move(srcs[i]);
-    block.extents.assign(extents.begin(), extents.end());
-    return block;
-  }
-
-  static std::vector<int64_t> counts(const Ranges& ranges) {
+  static std::vector<int64_t> counts(const BoxRanges& ranges) {
     std::vector<int64_t> counts;
-    for (const Range& range : ranges) counts.push_back(range.count);
+    for (const BoxRange& range : ranges) counts.push_back(range.count);
     return counts;
   }
 
@@ -220,7 +181,7 @@ class VectorLowering {
 
   // An operation on values: over the axes along which any of them varies, and along rows, which are
   // padded; what does not vary along these is a column, alone a vector each.
-  Block operation(BlockOp op, int dst, const std::vector<int>& srcs, const Ranges& ranges) {
+  Block operation(BlockOp op, int dst, const std::vector<int>& srcs, const BoxRanges& ranges) {
     std::vector<int> values = srcs;
     values.insert(values.begin(), dst);
     const auto any_varies = [&](int axis) {
@@ -251,6 +212,13 @@ class VectorLowering {
   }
 
   // ---------------------------------------------------------------------------- what is made once
+
+  void make_once() {
+    for (int v = 0; v < count(); ++v) {
+      if (value(v).kind == Kind::kRow) make_row(v);
+    }
+    if (code_.by_rows) make_identity();
+  }
 
   // The same number in each element of `elements` of type and memory, made of zeros.
   int make_numbers(Type type, int memory, int64_t elements, double number) {
@@ -305,7 +273,7 @@ class VectorLowering {
 
   // ---------------------------------------------------------------------------- loops
 
-  void emit(int position, const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
+  void emit(int position, const BoxRanges& ranges, const Affine& turn, std::vector<Stmt>& out) {
     if (!failure_.ok()) return;
     for (int v = 0; v < count(); ++v) {
       if (value(v).kind == Kind::kOperand && placed(v).depth == position) {
@@ -319,13 +287,13 @@ class VectorLowering {
   }
 
   // Whole boxes, then the rest.
-  void loop(int position, const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
+  void loop(int position, const BoxRanges& ranges, const Affine& turn, std::vector<Stmt>& out) {
     const LoopPart part = stage_.loops[position].parts[0];
-    const Range range = ranges[static_cast<size_t>(part.axis)];
+    const BoxRange range = ranges[static_cast<size_t>(part.axis)];
     const int64_t whole = range.count / part.tile, rest = range.count % part.tile;
     const Affine turns = turn * trips(stage_, position);
     const auto run = [&](const Affine& number, int64_t count, std::vector<Stmt>& body) {
-      Ranges inner = ranges;
+      BoxRanges inner = ranges;
       inner[static_cast<size_t>(part.axis)] = {range.begin + number * part.tile, count};
       emit(position + 1, inner, turns + number, body);
     };
@@ -341,7 +309,7 @@ class VectorLowering {
     if (rest > 0) run(affine(whole), rest, out);
   }
 
-  void load(int v, const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
+  void load(int v, const BoxRanges& ranges, const Affine& turn, std::vector<Stmt>& out) {
     const VectorValue& operand = value(v);
     Placed& p = placed(v);
     p.offset = slot_offset(p, turn, out);
@@ -365,7 +333,7 @@ class VectorLowering {
     std::vector<int64_t> extents, strides;  // of all but rows, whose part follows
     int64_t begin, used, padded;            // elements of a row
   };
-  Rest rest_of(int v, const Ranges& ranges) const {
+  Rest rest_of(int v, const BoxRanges& ranges) const {
     const VectorTile& tile = value(v).tile;
     const BoxLayout& layout = placed_[static_cast<size_t>(v)].layout;
     const std::vector<int64_t> box = counts(ranges);
@@ -380,7 +348,7 @@ class VectorLowering {
     rest.padded = padded_to(rest.used, vector_padding(config_));
     return rest;
   }
-  void fill_up(int v, const Ranges& ranges, std::vector<Stmt>& out) {
+  void fill_up(int v, const BoxRanges& ranges, std::vector<Stmt>& out) {
     const Rest rest = rest_of(v, ranges);
     if (rest.used == rest.padded) return;
     std::vector<int64_t> extents = rest.extents, strides = rest.strides;
@@ -395,7 +363,7 @@ class VectorLowering {
   }
 
   // The same of what is computed: what rows end with is in DRAM meanwhile.
-  void fill_up_computed(int v, const Ranges& ranges, std::vector<Stmt>& out) {
+  void fill_up_computed(int v, const BoxRanges& ranges, std::vector<Stmt>& out) {
     const Rest rest = rest_of(v, ranges);
     if (rest.used == rest.padded) return;
     std::vector<int64_t> extents = rest.extents, strides = rest.strides;
@@ -411,7 +379,7 @@ class VectorLowering {
     add(block_of(BlockOp::kCopy, here, {there}, extents), out);
   }
 
-  void hold(const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
+  void hold(const BoxRanges& ranges, const Affine& turn, std::vector<Stmt>& out) {
     held_ranges_ = ranges;
     const auto begin = [&](int v) {
       if (value(v).kind == Kind::kComputed) placed(v).offset = slot_offset(placed(v), turn, out);
@@ -420,7 +388,7 @@ class VectorLowering {
     if (code_.stored != code_.result) begin(code_.stored);
   }
 
-  void compute(const Ranges& ranges, std::vector<Stmt>& out) {
+  void compute(const BoxRanges& ranges, std::vector<Stmt>& out) {
     for (const VectorOp& op : code_.ops) {
       std::vector<int> srcs;
       for (const int v : op.srcs) {
@@ -435,7 +403,7 @@ class VectorLowering {
     if (code_.reduce != Reduce::kNone) reduce(ranges, out);
   }
 
-  void reduce(const Ranges& ranges, std::vector<Stmt>& out) {
+  void reduce(const BoxRanges& ranges, std::vector<Stmt>& out) {
     if (code_.rows != code_.body) combine(code_.rows, code_.body, false, ranges, out);
     if (code_.by_rows && value(code_.rows).kind == Kind::kComputed) {
       fill_up_computed(code_.rows, ranges, out);
@@ -461,14 +429,14 @@ class VectorLowering {
     add(std::move(choice), out);
   }
 
-  void combine(int dst, int src, bool accumulate, const Ranges& ranges, std::vector<Stmt>& out) {
+  void combine(int dst, int src, bool accumulate, const BoxRanges& ranges, std::vector<Stmt>& out) {
     Block block = operation(BlockOp::kReduce, dst, {src}, ranges);
     block.reduce = code_.reduce;
     block.accumulate = accumulate;
     add(std::move(block), out);
   }
 
-  void store(const Ranges& ranges, std::vector<Stmt>& out) {
+  void store(const BoxRanges& ranges, std::vector<Stmt>& out) {
     const int v = code_.stored;
     if (v != code_.result) add(operation(BlockOp::kCopy, v, {code_.result}, ranges), out);
     const std::vector<int64_t>& shape = nest_.program->tensors[stage_.tensor].shape;
@@ -491,18 +459,14 @@ class VectorLowering {
   const int index_;
   const Stage& stage_;
   const std::vector<int>& buffers_;        // of tensors
-  const int64_t most_;
-  Kernel& kernel_;
-  int64_t* const ends_[2];                 // of what is in use of each memory
   const npu::Config& config_;
   VectorCode code_;
   std::vector<Placed> placed_;             // by value
-  std::vector<int64_t> extents_;           // of a whole box
   int tile_begin_ = 0, held_ = 0;          // loops outside
   int identity_ = -1;                      // a buffer
-  Ranges held_ranges_;
-  int64_t statements_ = 0;
-  absl::Status failure_;
+  int waiting_[2] = {-1, -1};              // buffers, of so many elements
+  int64_t waiting_elements_ = 0;
+  BoxRanges held_ranges_;
 };
 
 }  // namespace
@@ -510,6 +474,20 @@ class VectorLowering {
 absl::Status lower_vector(const Nest& nest, int stage, const std::vector<int>& buffers,
                           const LowerOptions& options, Kernel& kernel, int64_t* spm, int64_t* acc) {
   return VectorLowering(nest, stage, buffers, options, kernel, spm, acc).run();
+}
+
+absl::StatusOr<Finish> make_finish(const Nest& nest, int epilogue,
+                                   const std::vector<int64_t>& extents, int64_t slots, int buffer,
+                                   const BoxLayout& layout, const std::vector<int>& buffers,
+                                   const LowerOptions& options, Kernel& kernel, int64_t* spm,
+                                   int64_t* acc) {
+  const auto lowering =
+      std::make_shared<VectorLowering>(nest, epilogue, buffers, options, kernel, spm, acc);
+  RETURN_IF_ERROR(lowering->prepare_finish(extents, slots, buffer, layout));
+  return [lowering](const BoxRanges& ranges, const Affine& turn, const Affine& offset,
+                    std::vector<Stmt>& out) {
+    return lowering->finish(ranges, turn, offset, out);
+  };
 }
 
 }  // namespace lw::lowering

@@ -1,0 +1,198 @@
+#include "schedules/npu/vector_values.h"
+
+#include <algorithm>
+
+#include "loopwright/program.h"
+#include "schedules/targets/npu/machine.h"
+#include "schedules/targets/npu/npu_target.h"
+#include "src/base/message.h"
+
+namespace lw {
+
+int memory_of(Type type) {
+  return type == Type::kI32 || type == Type::kF32 ? kNpuAcc : kNpuSpm;
+}
+
+VectorValues::VectorValues(const Nest& nest, int stage)
+    : nest_(nest),
+      index_(stage),
+      stage_(nest.stages[stage]),
+      tensor_(nest.program->tensors[stage_.tensor]),
+      config_(npu_config(*nest.target)) {
+  for (size_t a = 0; a < tensor_.shape.size(); ++a) spatial_ |= has(static_cast<int>(a));
+  for (size_t a = 0; a < stage_.axes.size(); ++a) all_ |= has(static_cast<int>(a));
+  if (stage_.place == Place::kEpilogue) held_ = nest.stages[stage_.host].tensor;
+  begin();
+}
+
+void VectorValues::begin() {
+  code_ = VectorCode();
+  code_.reduce = tensor_.reduce;
+  operands_.clear();
+}
+
+absl::Status VectorValues::refuse(const std::string& why) const {
+  return infeasible(concat(stage_.name, " is nothing that the NPU computes: ", why));
+}
+
+absl::Status VectorValues::find_reads(const Expr& body) {
+  absl::Status status;
+  visit(body, [&](const ExprNode& node) {
+    if (!status.ok()) return;
+    if (node.op == ExprOp::kPad) {
+      status = refuse(concat("its vector engine reads no padded ", name(*node.args[0])));
+    }
+    if (node.op != ExprOp::kRead) return;
+    absl::StatusOr<VectorRead> read = vector_read(nest_, index_, node);
+    if (read.ok()) reads_.emplace(&node, *std::move(read));
+    else status = refuse(std::string(read.status().message()));
+  });
+  return status;
+}
+
+std::string VectorValues::name(const ExprNode& read) const {
+  return nest_.program->tensors[static_cast<size_t>(read.index)].name;
+}
+
+void VectorValues::choose_axes() {
+  int last = -1;
+  for (int a = static_cast<int>(tensor_.shape.size()); a-- > 0 && last < 0;) {
+    if (has(a)) last = a;
+  }
+  const auto any_steps = [&](int axis, auto&& is) {
+    return axis >= 0 && std::any_of(reads_.begin(), reads_.end(), [&](const auto& entry) {
+             return is(entry.second.by_axis[static_cast<size_t>(axis)]);
+           });
+  };
+  const auto contiguous = [&](int axis) {
+    return any_steps(axis, [](int64_t step) { return step == 1; });
+  };
+  code_.vector_axis = last;
+  if (code_.reduce != Reduce::kNone && !contiguous(last)) {
+    const int rank = static_cast<int>(tensor_.shape.size());
+    for (int a = static_cast<int>(stage_.axes.size()); a-- > rank;) {
+      if (!has(a) || !contiguous(a)) continue;
+      code_.vector_axis = a;
+      code_.by_rows = true;
+      break;
+    }
+  }
+  if (!moved_ && any_steps(code_.vector_axis, [](int64_t step) { return step > 1; })) {
+    code_.vector_axis = -1;
+    code_.by_rows = false;
+  }
+  for (int a = 0; a < static_cast<int>(stage_.axes.size()); ++a) {
+    if (has(a) && a != code_.vector_axis) code_.order.push_back(a);
+  }
+  if (code_.vector_axis >= 0) code_.order.push_back(code_.vector_axis);
+}
+
+VectorValues::Axes VectorValues::axes_of(int value) const {
+  Axes axes = 0;
+  for (int a = 0; a < static_cast<int>(stage_.axes.size()); ++a) {
+    if (varies(code_.values[static_cast<size_t>(value)].tile, a)) axes |= Axes{1} << a;
+  }
+  return axes;
+}
+
+int VectorValues::add(VectorValue value) {
+  code_.values.push_back(std::move(value));
+  return static_cast<int>(code_.values.size()) - 1;
+}
+
+VectorTile VectorValues::tile_of(Type type, int memory, Axes axes) const {
+  VectorTile tile = {type, memory, {}, true};
+  for (const int a : code_.order) {
+    if (!(axes >> a & 1) && a != code_.vector_axis) continue;
+    tile.steps.emplace_back(stage_.axes.size());
+    tile.steps.back()[static_cast<size_t>(a)] = axes >> a & 1;
+  }
+  if (code_.vector_axis < 0) tile.steps.emplace_back(stage_.axes.size());
+  return tile;
+}
+
+int VectorValues::computed(Type type, Axes axes) {
+  VectorValue value;
+  value.tile = tile_of(type, memory_of(type), axes);
+  return add(std::move(value));
+}
+
+int VectorValues::emit(VectorOp op, Type type, Axes axes) {
+  op.dst = computed(type, axes);
+  code_.ops.push_back(op);
+  return op.dst;
+}
+
+int VectorValues::spread(int value, Axes axes) {
+  if (axes_of(value) == axes) return value;
+  VectorOp op;
+  op.kind = VectorOp::Kind::kCopy;
+  op.srcs[0] = value;
+  return emit(op, type_of(value), axes);
+}
+
+int VectorValues::operand(const ExprNode& node, Type type, int memory) {
+  for (const auto& [known, value] : operands_) {
+    const VectorTile& tile = code_.values[static_cast<size_t>(value)].tile;
+    if (known == &node && tile.type == type && tile.memory == memory) return value;
+  }
+  const VectorRead& read = reads_.at(&node);
+  VectorValue value;
+  value.kind = VectorValue::Kind::kOperand;
+  value.tensor = node.index;
+  value.source_begin = read.begin;
+  value.source_steps = read.by_axis;
+  value.tile = {type, memory, {}, !moved_};
+  const int v = code_.vector_axis;
+  const int64_t along = v < 0 ? 0 : read.by_axis[static_cast<size_t>(v)];
+  std::vector<bool> done(stage_.axes.size());
+  for (const int a : code_.order) {
+    const bool moves = read.by_axis[static_cast<size_t>(a)] != 0;
+    if (!moves || done[static_cast<size_t>(a)] || (a == v && along == 1)) continue;
+    const int dim = window_of(read, a, v);
+    value.tile.steps.emplace_back(stage_.axes.size());
+    if (dim < 0) {
+      value.tile.steps.back()[static_cast<size_t>(a)] = 1;
+      value.source_strides.push_back(read.by_axis[static_cast<size_t>(a)]);
+      continue;
+    }
+    value.tile.steps.back() = read.steps[static_cast<size_t>(dim)];
+    value.source_strides.push_back(read.sizes[static_cast<size_t>(dim)]);
+    for (size_t other = 0; other < done.size(); ++other) {
+      if (read.steps[static_cast<size_t>(dim)][other] != 0) done[other] = true;
+    }
+  }
+  value.tile.steps.emplace_back(stage_.axes.size());
+  if (along == 1) value.tile.steps.back()[static_cast<size_t>(v)] = 1;
+  value.source_strides.push_back(1);
+  operands_.emplace_back(&node, add(std::move(value)));
+  return operands_.back().second;
+}
+
+absl::Status VectorValues::check_held() const {
+  const bool rows = code_.vector_axis + 1 == static_cast<int>(tensor_.shape.size()) &&
+                    config_.acc.align % vector_padding(config_) == 0;
+  return rows ? absl::OkStatus() : refuse("results are held otherwise than vectors want them");
+}
+
+int VectorValues::held(Type type) {
+  VectorValue value;
+  value.kind = VectorValue::Kind::kHeld;
+  value.tile = {type, kNpuAcc, {}, true};
+  for (int d = 0; d < static_cast<int>(tensor_.shape.size()); ++d) {
+    value.tile.steps.emplace_back(stage_.axes.size());
+    value.tile.steps.back()[static_cast<size_t>(d)] = has(d) != 0;
+  }
+  return add(std::move(value));
+}
+
+VectorValues::Axes VectorValues::axes_of(const ExprNode& read) const {
+  Axes axes = 0;
+  const VectorRead& found = reads_.at(&read);
+  for (size_t a = 0; a < found.by_axis.size(); ++a) {
+    if (found.by_axis[a] != 0) axes |= Axes{1} << a;
+  }
+  return axes;
+}
+
+}  // namespace lw
