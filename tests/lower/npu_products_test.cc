@@ -163,7 +163,8 @@ TEST(NpuProducts, EveryDrawComputesTheProduct) {
   EXPECT_GE(feasible * 100, draws * 95);
 }
 
-// A padded convolution: channels last, or first, with weights as rows of the array's operand then.
+// A padded convolution: channels last, or first, with weights as rows of the array's operand then;
+// of bytes perhaps requantised.
 std::string convolution_text(Rng& rng, bool bf16) {
   const auto up_to = [&](int64_t most) { return 1 + static_cast<int64_t>(rng.below(most)); };
   const bool channels_last = rng.below(3) > 0;
@@ -188,11 +189,35 @@ std::string convolution_text(Rng& rng, bool bf16) {
   const std::string weights =
       channels_last ? text(r) + ", " + text(s) + ", " + text(ci) + ", " + text(co)
                     : text(co) + ", " + text(r) + ", " + text(s) + ", " + text(ci);
-  return "  in X: " + type + "[" + n + ", " + order(text(h), text(w), text(ci)) + "]\n  in F: " +
-         type + "[" + weights + "] const\n  out Y[n: " + n + ", " +
-         order("y: " + text(oy), "x: " + text(ox), "co: " + text(co)) + "] = sum[r: " + text(r) +
-         ", s: " + text(s) + ", ci: " + text(ci) + "](pad(X[n, " + order(y, x, "ci") +
-         "], 0) * F[" + (channels_last ? "r, s, ci, co" : "co, r, s, ci") + "])\n";
+  const bool requantised = !bf16 && channels_last && rng.below(2) > 0;
+  const std::string axes = "[n: " + n + ", " +
+                           order("y: " + text(oy), "x: " + text(ox), "co: " + text(co)) + "]",
+                    inputs = "  in X: " + type + "[" + n + ", " +
+                             order(text(h), text(w), text(ci)) + "]\n  in F: " + type + "[" +
+                             weights + "] const\n",
+                    sums = axes + " = sum[r: " + text(r) + ", s: " + text(s) + ", ci: " +
+                           text(ci) + "](pad(X[n, " + order(y, x, "ci") + "], 0) * F[" +
+                           (channels_last ? "r, s, ci, co" : "co, r, s, ci") + "])\n";
+  if (!requantised) return inputs + "  out Y" + sums;
+  return inputs + "  in b: i32[" + text(co) + "]\n  in m: f32[" + text(co) + "]\n  S" + sums +
+         "  out Y" + axes +
+         " = cast(i8, clamp(round(cast(f32, S[n, y, x, co] + b[co]) * m[co]) + " +
+         text(static_cast<int64_t>(rng.below(9)) - 4) + ", -100, 120))\n";
+}
+
+Bytes random_tensor(const Tensor& tensor, bool bf16, Rng& rng) {
+  const int64_t count = elements(tensor);
+  if (tensor.role != Role::kInput) return random_operand(size_of(tensor.type) * count, false, rng);
+  if (tensor.type != Type::kF32) {
+    return random_operand(tensor.type == Type::kI32 ? 4 * count : count, bf16, rng);
+  }
+  Bytes bytes(static_cast<size_t>(4 * count));
+  for (int64_t e = 0; e < count; ++e) {
+    // So small that some results are not at an end of their range, whatever the bias.
+    const float scale = static_cast<float>(rng.uniform()) * (rng.below(2) ? 1e-7f : 1e-3f);
+    std::memcpy(&bytes[static_cast<size_t>(4 * e)], &scale, 4);
+  }
+  return bytes;
 }
 
 TEST(NpuProducts, EveryDrawComputesTheConvolution) {
@@ -207,13 +232,9 @@ TEST(NpuProducts, EveryDrawComputesTheConvolution) {
     std::vector<Bytes> data;
     std::vector<Data> inputs;
     for (const Tensor& tensor : program.tensors) {
-      const int64_t count = elements(tensor);
-      if (tensor.role == Role::kInput) {
-        data.push_back(random_operand(count, bf16, rng));
-        inputs.push_back({as_bytes(data.back())});
-      } else {
-        data.push_back(random_operand(4 * count, false, rng));
-      }
+      if (tensor.role == Role::kTemp) continue;
+      data.push_back(random_tensor(tensor, bf16, rng));
+      if (tensor.role == Role::kInput) inputs.push_back({as_bytes(data.back())});
     }
     if (!draw(target, text, rng, data)) continue;
     ++feasible;
