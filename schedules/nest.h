@@ -53,7 +53,9 @@
 // results in managed memory `memory`, which are there while the loops inside `held` run (all of them
 // if that is empty), and are then copied to where the tensor is. A copy with `memory` >= 0 lies in
 // that managed memory, row-major over its box, padded as instructions want it; with several `slots`
-// it, or what is held, uses them in turn, so that one is filled while another is read.
+// it, or what is held, uses them in turn, so that one is filled while another is read. An epilogue
+// is applied to what is held, which is then stored nowhere; where the variant is the vector
+// engine's (schedules/npu/vector.h), the tile is a box, whose body is evaluated at once.
 #pragma once
 
 #include <cstdint>

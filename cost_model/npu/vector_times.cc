@@ -1,5 +1,5 @@
-// Stages of the vector engine: operations of whole boxes at its rate, and the copies of operands and
-// results. What the array's columns are to products, rows of vectors are here.
+// Stages of the vector engine: operations of whole boxes at its rate, and the copies of operands
+// and results. What the array's columns are to products, rows of vectors are here.
 #include <algorithm>
 #include <cmath>
 

@@ -16,8 +16,8 @@ struct Requantisation {
   int8_t zero = 0, lo = -128, hi = 127;
 };
 
-// cast(i8, clamp(round(cast(f32, sums) * scale) + zero, lo, hi)), any of scale, zero and bounds left
-// out, bounds as max and min in any order; or cast(i8, clamp(sums, lo, hi)) with bounds of i8.
+// cast(i8, clamp(round(cast(f32, sums) * scale) + zero, lo, hi)), any of scale, zero and bounds
+// left out, bounds as max and min in any order; or cast(i8, clamp(sums, lo, hi)) with bounds of i8.
 std::optional<Requantisation> requantisation(const Expr& e);
 
 }  // namespace lw

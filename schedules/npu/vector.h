@@ -4,8 +4,8 @@
 // Thread-safe, deterministic.
 //
 // One axis is the vectors': along it all that varies lies contiguously, in rows padded to vectors;
-// what does not vary along it is a column, an element a row. Maps have the result's last axis there,
-// and so do reductions whose operands are contiguous along it: they add up row by row. Others have
+// what does not vary along it is a column, an element a row. Maps have the result's last axis
+// there, and so do reductions whose operands are contiguous along it: they add up row by row. Others have
 // the reduction's axis there, and reduce rows. Where operands are contiguous along neither, all are
 // columns.
 #pragma once
@@ -19,8 +19,8 @@
 
 namespace lw {
 
-// How a value lies over a box: row-major, the last dimension padded. steps[d][a]: by how much axis a
-// of the stage moves dimension d.
+// How a value lies over a box: row-major, the last dimension padded. steps[d][a]: by how much axis
+// a of the stage moves dimension d.
 struct VectorTile {
   Type type = Type::kF32;
   int memory = -1;
@@ -63,8 +63,8 @@ struct VectorCode {
   std::vector<VectorValue> values;
   std::vector<VectorOp> ops;               // of the body: its value is `body`
   int body = -1;
-  // Of a reduction: the body's value reduced along all but rows (`rows`), along rows too (`partial`),
-  // and over all boxes (`result`); each is the one before where there is nothing to do.
+  // Of a reduction: the body's value reduced along all but rows (`rows`), along rows too
+  // (`partial`), and over all boxes (`result`); each is the one before where there is nothing to do.
   Reduce reduce = Reduce::kNone;
   bool by_rows = false;                    // along the vectors' axis
   int rows = -1, partial = -1, result = -1;
@@ -90,8 +90,8 @@ int64_t tile_padding(const npu::Config& config, const VectorTile& tile);
 BoxLayout tile_layout(const npu::Config& config, const VectorTile& tile,
                       const std::vector<int64_t>& extents);
 
-// Bytes of the managed memories that boxes of these extents take: once, and for each slot of operands
-// and of results.
+// Bytes of the managed memories that boxes of these extents take: once, and for each slot of
+// operands and of results.
 struct VectorBytes {
   int64_t spm = 0, acc = 0;
 };
@@ -103,7 +103,7 @@ struct VectorRoom {
 };
 VectorRoom vector_room(const npu::Config& config, const VectorCode& code,
                        const std::vector<int64_t>& extents);
-// What finishes the product's results where they are held: the map that is its epilogue; null: none.
+// What finishes the product's results where they are held, its epilogue; null: nothing does.
 absl::StatusOr<std::optional<VectorCode>> epilogue_code(const Nest& nest, int product);
 bool fits(const npu::Config& config, const VectorBytes& bytes);
 

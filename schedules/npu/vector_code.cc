@@ -275,7 +275,8 @@ class Compiler : private VectorValues {
     }
     const bool divides = e->op == ExprOp::kDiv && is_float(type);
     if (!extremum && !arithmetic && !divides) {
-      return refuse(concat("its vector engine has no ", op_name(e->op), " of ", type_name(e->type)));
+      return refuse(
+          concat("its vector engine has no ", op_name(e->op), " of ", type_name(e->type)));
     }
     if (is_const(y)) {
       ASSIGN_OR_RETURN(const int value, value_of(x));

@@ -1,5 +1,5 @@
-// How a stage's axes move what it reads, for the copies of the vector engine's operands. Internal to
-// schedules/npu.
+// How a stage's axes move what it reads, for the copies of the vector engine's operands. Internal
+// to schedules/npu.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// The values of a stage's code while it is written: which axis is the vectors', how each value lies,
-// which copies of operands there are. Internal to schedules/npu.
+// The values of a stage's code while it is written: which axis is the vectors', how each value
+// lies, which copies of operands there are. Internal to schedules/npu.
 #pragma once
 
 #include <string>

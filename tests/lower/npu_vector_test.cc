@@ -80,7 +80,8 @@ const char* const kReductions[] = {
 const char* const kRequantised[] = {
     "in S: i32[M, N]\n in b: i32[N]\n in s: f32[N]\n out Y[i: M, j: N] ="
     " cast(i8, clamp(round(cast(f32, S[i, j] + b[j]) * s[j]) + 3, -100, 90))",
-    "in S: i32[M, N]\n in s: f32[N]\n out Y[i: M, j: N] = cast(i8, round(cast(f32, S[i, j]) * s[j]))",
+    "in S: i32[M, N]\n in s: f32[N]\n"
+    " out Y[i: M, j: N] = cast(i8, round(cast(f32, S[i, j]) * s[j]))",
     "in S: i32[M, N]\n in b: i32[N]\n out Y[i: M, j: N] ="
     " cast(i8, max(round(0.0123 * cast(f32, b[j] + S[i, j])) - 5, -5))",
     "in S: i32[M]\n in s: f32[1]\n out Y[i: M] = cast(i8, round(cast(f32, S[i]) * s[0]) + 1)",

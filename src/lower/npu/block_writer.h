@@ -16,8 +16,8 @@ namespace lw::lowering {
 
 class BlockWriter {
  protected:
-  // `owner` names what the buffers belong to; at most so many statements. `spm`, `acc`: bytes of the
-  // memories that are in use.
+  // `owner` names what the buffers belong to; at most so many statements. `spm`, `acc`: bytes of
+  // the memories that are in use.
   BlockWriter(std::string owner, int64_t most, Kernel& kernel, int64_t* spm, int64_t* acc)
       : kernel_(kernel), owner_(std::move(owner)), most_(most), ends_{spm, acc} {}
 

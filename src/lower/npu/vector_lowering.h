@@ -27,8 +27,8 @@ using BoxRanges = std::vector<BoxRange>;
 absl::Status lower_vector(const Nest& nest, int stage, const std::vector<int>& buffers,
                           const LowerOptions& options, Kernel& kernel, int64_t* spm, int64_t* acc);
 
-// How a product's held results become those of its epilogue, a map, in DRAM: statements for a box of
-// these ranges, the `turn`-th, whose results begin at `offset`.
+// How a product's held results become those of its epilogue, a map, in DRAM: statements for a box
+// of these ranges, the `turn`-th, whose results begin at `offset`.
 using Finish = std::function<absl::Status(const BoxRanges& ranges, const Affine& turn,
                                           const Affine& offset, std::vector<Stmt>& out)>;
 // An instruction waits for two other engines at most, and the first of a box may have to for three,
