@@ -14,6 +14,12 @@ constexpr char kProduct[] =
     "op mm(M = 64, N = 96, K = 80) {\n  in A: i8[M, K]\n  in B: i8[K, N] const\n"
     "  out C[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n}\n";
 
+constexpr char kLayer[] =
+    "op layer(M = 64, N = 96, K = 80) {\n  in A: i8[M, K]\n  in B: i8[K, N] const\n"
+    "  in b: i32[N]\n  in s: f32[N]\n"
+    "  S[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n  T[i: M, j: N] = S[i, j] + b[j]\n"
+    "  out Y[i: M, j: N] = cast(i8, clamp(round(cast(f32, T[i, j]) * s[j]) - 3, -128, 127))\n}\n";
+
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -132,6 +138,20 @@ TEST_F(CliTest, ANpusReportHasItsTimeline) {
   EXPECT_EQ(count(page, "<g data-task="), count(page, "</g>"));
 }
 
+// Stages of both engines; the sums never leave the machine.
+TEST_F(CliTest, AnNpuRequantisesWhatItMultiplied) {
+  write("layer.te", kLayer);
+  const CliRun run = cli("tune layer.te --target npu_mid32 --trials 24 --json --db l.db");
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.json()["best"]["verified"], true);
+  const CliRun program = cli("show layer.te --target npu_mid32 --stage npu --db l.db");
+  EXPECT_TRUE(contains(program.out, "mx.mm")) << program.out << program.err;
+  EXPECT_TRUE(contains(program.out, "ve.req")) << program.out;
+  const CliRun rows = cli("tune softmax M=64 N=100 --target npu_mid32 --trials 8 --json --db s.db");
+  EXPECT_EQ(rows.code, 0) << rows.err;
+  EXPECT_EQ(rows.json()["best"]["verified"], true);
+}
+
 TEST_F(CliTest, WhatANpuDoesNotDoIsRefusedByName) {
   write("mm.te", kProduct);
   EXPECT_TRUE(contains(cli("tune mm.te --target npu_mid32 --threads 2").err, "one thread"));
@@ -139,6 +159,10 @@ TEST_F(CliTest, WhatANpuDoesNotDoIsRefusedByName) {
   EXPECT_NE(floats.code, 0);
   EXPECT_TRUE(contains(floats.err, "of i8 into i32, or of bf16 into f32")) << floats.err;
   EXPECT_TRUE(contains(floats.err, "; matmul has T=bf16 and T=i8")) << floats.err;
+  write("log.te", "op l(N = 64) {\n  in X: f32[N]\n  out Y[i: N] = log(X[i])\n}\n");
+  const CliRun log = cli("tune log.te --target npu_mid32 --trials 2 --db g.db");
+  EXPECT_NE(log.code, 0);
+  EXPECT_TRUE(contains(log.err, "its vector engine has no log")) << log.err;
 }
 
 }  // namespace
