@@ -49,6 +49,8 @@ npu::FunctionReport run(const Artifact& artifact, std::vector<Bytes>& data) {
   const absl::StatusOr<npu::Module> module = npu::read_module(artifact.bytes);
   EXPECT_TRUE(module.ok()) << module.status();
   std::vector<npu::Buffer> dram;
+  Bytes workspace(module->workspace.bytes, 0xA5);
+  if (!workspace.empty()) dram.push_back({module->workspace.address, workspace, true});
   for (size_t a = 0; a < data.size(); ++a) {
     EXPECT_EQ(module->arguments[a].range.bytes, data[a].size());
     dram.push_back({module->arguments[a].range.address, data[a], module->arguments[a].written});
