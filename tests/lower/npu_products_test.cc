@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -210,14 +211,15 @@ std::string convolution_text(Rng& rng, bool bf16) {
 Bytes random_tensor(const Tensor& tensor, bool bf16, Rng& rng) {
   const int64_t count = elements(tensor);
   if (tensor.role != Role::kInput) return random_operand(size_of(tensor.type) * count, false, rng);
-  if (tensor.type != Type::kF32) {
-    return random_operand(tensor.type == Type::kI32 ? 4 * count : count, bf16, rng);
-  }
-  Bytes bytes(static_cast<size_t>(4 * count));
+  if (size_of(tensor.type) < 4) return random_operand(count, bf16, rng);
+  // Biases, and scales of which products with sums are exact: the reference computes in f64.
+  Bytes bytes;
   for (int64_t e = 0; e < count; ++e) {
-    // So small that some results are not at an end of their range, whatever the bias.
-    const float scale = static_cast<float>(rng.uniform()) * (rng.below(2) ? 1e-7f : 1e-3f);
-    std::memcpy(&bytes[static_cast<size_t>(4 * e)], &scale, 4);
+    const int32_t bias = static_cast<int32_t>(rng.below(60001)) - 30000;
+    const float scale = std::ldexp(1.0f, -static_cast<int>(4 + rng.below(12)));
+    const auto* begin = tensor.type == Type::kF32 ? reinterpret_cast<const uint8_t*>(&scale)
+                                                  : reinterpret_cast<const uint8_t*>(&bias);
+    bytes.insert(bytes.end(), begin, begin + 4);
   }
   return bytes;
 }
