@@ -208,10 +208,10 @@ std::string convolution_text(Rng& rng, bool bf16) {
          text(static_cast<int64_t>(rng.below(9)) - 4) + ", -100, 120))\n";
 }
 
-Bytes random_tensor(const Tensor& tensor, bool bf16, Rng& rng) {
+Bytes random_tensor(const Tensor& tensor, Rng& rng) {
   const int64_t count = elements(tensor);
   if (tensor.role != Role::kInput) return random_operand(size_of(tensor.type) * count, false, rng);
-  if (size_of(tensor.type) < 4) return random_operand(count, bf16, rng);
+  if (size_of(tensor.type) < 4) return random_operand(count, tensor.type == Type::kBF16, rng);
   // Biases, and scales of which products with sums are exact: the reference computes in f64.
   Bytes bytes;
   for (int64_t e = 0; e < count; ++e) {
@@ -224,20 +224,31 @@ Bytes random_tensor(const Tensor& tensor, bool bf16, Rng& rng) {
   return bytes;
 }
 
-TEST(NpuProducts, EveryDrawComputesTheConvolution) {
+// A product of a product, requantised between: each by an instruction of its own choice.
+std::string chain_text(Rng& rng) {
+  const auto extent = [&] { return std::to_string(2 + rng.below(90)); };
+  const std::string i = extent(), k = extent(), j = extent(), l = extent();
+  return "  in A: i8[" + i + ", " + k + "]\n  in B: i8[" + k + ", " + j + "] const\n  in C: i8[" + j +
+         ", " + l + "] const\n  in b: i32[" + j + "]\n  in m: f32[" + j + "]\n  S[i: " + i +
+         ", j: " + j + "] = sum[k: " + k + "](A[i, k] * B[k, j])\n  T[i: " + i + ", j: " + j +
+         "] = cast(i8, clamp(round(cast(f32, S[i, j] + b[j]) * m[j]), -128, 127))\n  out U[i: " +
+         i + ", l: " + l + "] = sum[j: " + j + "](T[i, j] * C[j, l])\n";
+}
+
+void expect_reference(const char* kind, int64_t draws, std::string (*text_of)(Rng&, bool)) {
   Rng rng(static_cast<uint64_t>(setting("LW_SEED", 1)));
-  const int64_t draws = setting("LW_PRODUCTS", 250);
   int64_t feasible = 0;
   for (int64_t d = 0; d < draws; ++d) {
+    SCOPED_TRACE(kind);
     const std::string target = kTargets[rng.below(3)];
     const bool bf16 = rng.below(3) == 0 && has_bf16(*find_target(target));
-    const std::string text = convolution_text(rng, bf16);
+    const std::string text = text_of(rng, bf16);
     const Program program = parsed(text);
     std::vector<Bytes> data;
     std::vector<Data> inputs;
     for (const Tensor& tensor : program.tensors) {
       if (tensor.role == Role::kTemp) continue;
-      data.push_back(random_tensor(tensor, bf16, rng));
+      data.push_back(random_tensor(tensor, rng));
       if (tensor.role == Role::kInput) inputs.push_back({as_bytes(data.back())});
     }
     if (!draw(target, text, rng, data)) continue;
@@ -245,9 +256,18 @@ TEST(NpuProducts, EveryDrawComputesTheConvolution) {
     const absl::StatusOr<std::vector<Data>> want = interpret(program, inputs);
     ASSERT_TRUE(want.ok()) << want.status();
     ASSERT_EQ(as_bytes(data.back()), (*want)[0].bytes) << target << "\n" << text;
-    ASSERT_FALSE(HasFailure()) << text;
+    ASSERT_FALSE(testing::Test::HasFailure()) << text;
   }
   EXPECT_GE(feasible * 100, draws * 95);
+}
+
+TEST(NpuProducts, EveryDrawComputesTheConvolution) {
+  expect_reference("convolution", setting("LW_PRODUCTS", 250), convolution_text);
+}
+
+TEST(NpuProducts, EveryDrawComputesTheChain) {
+  expect_reference("chain", setting("LW_PRODUCTS", 250) / 4,
+                   [](Rng& rng, bool) { return chain_text(rng); });
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 // of a memory, one of the two writing; an engine is done with its own in order. Internal to
 // src/build/npu.
 //
-// Of each memory and engine the parts that it reads and those that it writes are known, each with
+// Of each memory and lane the parts that it reads and those that it writes are known, each with
 // the operation that did so last. What a write covers need not be known any longer: whoever comes
-// after that comes after this. An engine's reads of parts that overlap count as one.
+// after that comes after this. A lane's reads of parts that overlap count as one.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +16,20 @@
 
 namespace lw::npu_build {
 
-// By engine the last operation, by its number, that one has to wait for; -1: none.
-using Latest = std::array<int32_t, npu::kEngines>;
-inline constexpr Latest kNothing = {-1, -1, -1, -1};
+// Who is done in order: each engine, but that output-stationary products of the array may overtake
+// others and are a lane of their own, the last.
+inline constexpr int kLanes = npu::kEngines + 1;
+inline int lane_of(const npu::Instruction& instruction) {
+  const bool overtakes = std::holds_alternative<npu::MxMmos>(instruction.body);
+  return overtakes ? kLanes - 1 : static_cast<int>(instruction.op().engine);
+}
+inline int engine_of(int lane) {
+  return lane == kLanes - 1 ? static_cast<int>(npu::Engine::kMx) : lane;
+}
+
+// By lane the last operation, by its number, that one has to wait for; -1: none.
+using Latest = std::array<int32_t, kLanes>;
+inline constexpr Latest kNothing = {-1, -1, -1, -1, -1};
 
 // Parts of a memory, by where they begin. Numbers only grow.
 class Parts {
@@ -120,13 +131,13 @@ class Parts {
 
 class Hazards {
  public:
-  // What one of `engine` that touches this has to come after, of those that were noted and are not
+  // What one of `lane` that touches this has to come after, of those that were noted and are not
   // `known`.
-  Latest before(std::span<const Touch> touches, int engine, const Latest& known = kNothing) const {
+  Latest before(std::span<const Touch> touches, int lane, const Latest& known = kNothing) const {
     Latest latest = kNothing;
     for (const Touch& touch : touches) {
-      for (int other = 0; other < npu::kEngines; ++other) {
-        if (other == engine) continue;
+      for (int other = 0; other < kLanes; ++other) {
+        if (engine_of(other) == engine_of(lane)) continue;
         const Use& use = uses_[touch.place][other];
         int32_t& last = latest[other];
         last = std::max(last, use.writes.latest(touch.begin, touch.end, known[other]));
@@ -137,9 +148,9 @@ class Hazards {
     return latest;
   }
 
-  void note(std::span<const Touch> touches, int engine, int32_t number) {
+  void note(std::span<const Touch> touches, int lane, int32_t number) {
     for (const Touch& touch : touches) {
-      Use& own = uses_[touch.place][engine];
+      Use& own = uses_[touch.place][lane];
       if (!touch.write) {
         own.reads.add_read(touch.begin, touch.end, number);
         continue;
@@ -157,7 +168,7 @@ class Hazards {
     Parts reads, writes;
   };
 
-  std::array<std::array<Use, npu::kEngines>, kPlaces> uses_;
+  std::array<std::array<Use, kLanes>, kPlaces> uses_;
 };
 
 }  // namespace lw::npu_build

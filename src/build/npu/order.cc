@@ -17,12 +17,12 @@ std::vector<int32_t> fill_early(const Operations& operations) {
   std::array<int32_t, npu::kEngines> own;
   own.fill(-1);
   for (int32_t i = 0; i < count; ++i) {
-    const int engine = operations.engine(i);
+    const int engine = operations.engine(i), lane = lane_of(operations.instruction(i));
     const std::span<const Touch> touches = operations.touches(i);
     home[index(i)] = i;
     if (operations.fills(i)) {
       int32_t after = own[engine];
-      for (const int32_t number : hazards.before(touches, engine)) {
+      for (const int32_t number : hazards.before(touches, lane)) {
         if (number >= 0) after = std::max(after, home[index(number)]);
       }
       home[index(i)] = after;
@@ -31,7 +31,7 @@ std::vector<int32_t> fill_early(const Operations& operations) {
       tail = i;
     }
     own[engine] = home[index(i)];
-    hazards.note(touches, engine, i);
+    hazards.note(touches, lane, i);
   }
   std::vector<int32_t> order;
   order.reserve(index(count));

@@ -41,11 +41,11 @@ class Tokens {
 
   absl::Status run() {
     for (int32_t i = 0; i < static_cast<int32_t>(program_.size()); ++i) {
-      const int engine = engine_of(i);
+      const int lane = lane_of(at(i)), engine = engine_of(lane);
       previous_[static_cast<size_t>(i)] = last_[engine];
       last_[engine] = i;
       const std::span<const Touch> touches = operations_.touches(order_[static_cast<size_t>(i)]);
-      Latest needed = hazards_.before(touches, engine, known_[engine]);
+      Latest needed = hazards_.before(touches, lane, known_[engine]);
       // The latest first: who waited for it may know of the others.
       givers_.clear();
       for (;;) {
@@ -56,23 +56,22 @@ class Tokens {
         *latest = -1;
       }
       clocks_[static_cast<size_t>(i)] = known_[engine];
-      hazards_.note(touches, engine, i);
+      hazards_.note(touches, lane, i);
     }
     return absl::OkStatus();
   }
 
  private:
   npu::Instruction& at(int32_t i) { return program_[static_cast<size_t>(i)]; }
-  int engine_of(int32_t i) { return static_cast<int>(at(i).op().engine); }
 
-  // Operation `i` of `engine` waits until `number` of `producer` is done: for its own token, or,
+  // Operation `i` of `engine` waits until `number` of the lane `producer` is done: for its own token, or,
   // where it gives two already, for that of a later one which is certain to be done after it.
   absl::Status wait(int32_t i, int engine, int32_t number, int producer) {
     for (int32_t giver = number; giver < i; ++giver) {
-      const int of = engine_of(giver);
+      const int of = lane_of(at(giver));
       const bool after = giver == number || (of == producer && !loads_weights(giver)) ||
                          clocks_[static_cast<size_t>(giver)][producer] >= number;
-      if (!after || of == engine || loads_weights(giver)) continue;
+      if (!after || engine_of(of) == engine || loads_weights(giver)) continue;
       ASSIGN_OR_RETURN(const uint8_t id, semaphore(of, engine, ids_));
       if (!has_place(at(giver).signal, id)) continue;
       // A token may be taken earlier in the engine's order, if its giver is dispatched before.
@@ -94,13 +93,13 @@ class Tokens {
   // semaphores of their own, each given and taken behind the ones before.
   absl::Status chain(int32_t i, int engine, int32_t number, int producer) {
     for (const int32_t link : givers_) {
-      const int of = engine_of(link);
-      if (of == producer || loads_weights(link)) continue;
+      const int of = engine_of(lane_of(at(link)));
+      if (of == engine_of(producer) || loads_weights(link)) continue;
       ASSIGN_OR_RETURN(const uint8_t id, semaphore(producer, of, chain_ids_));
       auto& [last_giver, last_link] = last_chained_[producer][of];
       if (link <= last_link || !has_place(at(link).wait, id)) continue;
       for (int32_t giver = std::max(number, last_giver + 1); giver < link; ++giver) {
-        if (engine_of(giver) != producer || loads_weights(giver)) continue;
+        if (lane_of(at(giver)) != producer || loads_weights(giver)) continue;
         if (!has_place(at(giver).signal, id)) continue;
         put(at(giver).signal, id);
         put(at(link).wait, id);
@@ -116,15 +115,15 @@ class Tokens {
   // Who knows that the giver is done knows what that knew.
   void learn(Latest& known, int32_t giver) {
     const Latest& told = clocks_[static_cast<size_t>(giver)];
-    for (int e = 0; e < kEngines; ++e) known[e] = std::max(known[e], told[e]);
-    int32_t& done = known[engine_of(giver)];
+    for (int l = 0; l < kLanes; ++l) known[l] = std::max(known[l], told[l]);
+    int32_t& done = known[lane_of(at(giver))];
     done = std::max(done, giver);
   }
 
   // Weights may be there before the products are done that came before them.
   bool loads_weights(int32_t i) { return std::holds_alternative<npu::MxLdw>(at(i).body); }
 
-  using Ids = std::array<std::array<uint8_t, kEngines>, kEngines>;  // by who signals, who waits
+  using Ids = std::array<std::array<uint8_t, kEngines>, kLanes>;  // by who signals, who waits
 
   absl::StatusOr<uint8_t> semaphore(int producer, int engine, Ids& ids) {
     uint8_t& id = ids[producer][engine];
@@ -149,7 +148,7 @@ class Tokens {
   int used_ = 0;
   Ids ids_, chain_ids_;
   // The last of chain's tokens: who gave it, who takes it.
-  std::array<std::array<std::pair<int32_t, int32_t>, kEngines>, kEngines> last_chained_;
+  std::array<std::array<std::pair<int32_t, int32_t>, kEngines>, kLanes> last_chained_;
   std::vector<int32_t> givers_;  // for whom the operation at hand waits itself
   // What was certain to be done when an operation began; what is when an engine's next one does.
   std::vector<Latest> clocks_;
