@@ -248,7 +248,9 @@ class Printer {
   }
 
   void view(std::string_view before, const View& view) {
-    append(&text_, before, names_[view.buffer], "[", affine_text(view.index), "]");
+    // Of kernels that the verifier refuses, too, whoever looks for why sees the text.
+    const bool known = view.buffer >= 0 && view.buffer < static_cast<int>(names_.size());
+    append(&text_, before, known ? names_[view.buffer] : "?", "[", affine_text(view.index), "]");
     integers(" (", view.strides, ", ");
     text_ += ")";
   }

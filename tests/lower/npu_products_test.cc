@@ -130,7 +130,8 @@ bool draw(const std::string& target, const std::string& text, Rng& rng, std::vec
   const absl::StatusOr<Kernel> kernel = lower(sample->nest);
   EXPECT_TRUE(kernel.ok()) << kernel.status();
   if (!kernel.ok()) return true;
-  EXPECT_TRUE(verify(*kernel).ok()) << verify(*kernel) << print(*kernel);
+  EXPECT_TRUE(verify(*kernel).ok()) << verify(*kernel);
+  if (!verify(*kernel).ok()) return true;
   const absl::StatusOr<const Backend*> backend = find_backend("npu");
   EXPECT_TRUE(backend.ok());
   const absl::StatusOr<Artifact> artifact = (*backend)->build(*kernel, *start.target);
