@@ -164,9 +164,9 @@ class Compiler : private VectorValues {
     ASSIGN_OR_RETURN(op.srcs[2], row_of_columns(bias, 0, Type::kI32));
     return emit(op, Type::kI8, spatial_);
   }
-  // Whether it varies along the vectors' axis alone.
+  // Whether it varies along the vectors' axis alone; what is held lies where no row is read.
   bool is_row(const ExprNode& read) const {
-    return code_.vector_axis >= 0 && axes_of(read) == Axes{1} << code_.vector_axis;
+    return read.index != held_ && code_.vector_axis >= 0 && axes_of(read) == Axes{1} << code_.vector_axis;
   }
 
   // ---------------------------------------------------------------------------- expressions
