@@ -63,9 +63,6 @@ VectorRoom vector_room(const npu::Config& config, const VectorCode& code,
   int64_t made_rows = 0;                   // rows of numbers, made in ACC, of zeros
   for (const VectorValue& value : code.values) {
     const bool row = value.kind == VectorValue::Kind::kRow;
-    if (value.kind == VectorValue::Kind::kHeld) {  // two vectors: see Finish (vector_lowering.h)
-      room.once.acc += 2 * 4 * tile_padding(config, {Type::kF32, kNpuAcc, {}});
-    }
     if (!row && value.kind != VectorValue::Kind::kOperand) continue;
     add(value.tile.memory, tile_bytes(config, value.tile, extents), row ? room.once : room.slot);
     if (!row) continue;

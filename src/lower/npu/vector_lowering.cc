@@ -74,11 +74,6 @@ class VectorLowering : private BlockWriter {
       placed(v).layout = layout;
     }
     make_once();
-    waiting_elements_ = tile_padding(config_, {Type::kF32, kNpuAcc, {}});
-    for (int& buffer : waiting_) {
-      buffer = add_managed("waiting", Type::kF32, kNpuAcc, waiting_elements_,
-                           take(kNpuAcc, 4 * waiting_elements_));
-    }
     return failure_;
   }
   absl::Status finish(const BoxRanges& ranges, const Affine& turn, const Affine& offset,
@@ -88,10 +83,6 @@ class VectorLowering : private BlockWriter {
       if (value(v).kind == Kind::kHeld) placed(v).offset = offset;
     }
     hold(ranges, turn, out);
-    const std::vector<int64_t> unit = {1};
-    add(block_of(BlockOp::kCopy, view(waiting_[1], affine(0), unit),
-                 {view(waiting_[0], affine(0), unit)}, {waiting_elements_}),
-        out);
     compute(ranges, out);
     store(ranges, out);
     return failure_;
@@ -464,8 +455,6 @@ class VectorLowering : private BlockWriter {
   std::vector<Placed> placed_;             // by value
   int tile_begin_ = 0, held_ = 0;          // loops outside
   int identity_ = -1;                      // a buffer
-  int waiting_[2] = {-1, -1};              // buffers, of so many elements
-  int64_t waiting_elements_ = 0;
   BoxRanges held_ranges_;
 };
 

@@ -31,9 +31,6 @@ absl::Status lower_vector(const Nest& nest, int stage, const std::vector<int>& b
 // of these ranges, the `turn`-th, whose results begin at `offset`.
 using Finish = std::function<absl::Status(const BoxRanges& ranges, const Affine& turn,
                                           const Affine& offset, std::vector<Stmt>& out)>;
-// An instruction waits for two other engines at most, and the first of a box may have to for three,
-// for operands, sums and the place of its results: so one vector is copied before it, for nothing but
-// to wait.
 // `extents`: of what is held at once, in so many slots of a buffer, so laid out. As above; what it
 // returns refers to its arguments.
 absl::StatusOr<Finish> make_finish(const Nest& nest, int epilogue,
