@@ -1,11 +1,15 @@
 #include "schedules/npu/product.h"
 
+#include <algorithm>
 #include <numeric>
 
+#include "absl/strings/str_join.h"
 #include "schedules/access.h"
 #include "schedules/dot.h"
 #include "schedules/targets/npu/npu_target.h"
+#include "src/base/message.h"
 #include "src/expr/expr.h"
+#include "src/expr/language/text.h"
 
 namespace lw {
 namespace {
@@ -177,6 +181,29 @@ std::optional<NpuProduct> product_of(const Nest& nest, int stage) {
   exchange(product);
   if (find_roles(s, rank, product)) return product;
   return std::nullopt;
+}
+
+namespace {
+
+// Of a sum of types that the NPU has not, how to ask the library for one of those that it has.
+std::string typed_form(const Program& program, int tensor) {
+  if (program.tensors[tensor].reduce != Reduce::kSum) return "";
+  const std::vector<Type> types = {Type::kBF16, Type::kI8};
+  for (const int input : inputs(program)) {
+    const Type type = program.tensors[input].type;
+    if (std::find(types.begin(), types.end(), type) != types.end()) return "";
+  }
+  const std::vector<std::string> forms = typed_forms(program, types);
+  return forms.empty() ? "" : concat("; ", program.name, " has ", absl::StrJoin(forms, " and "));
+}
+
+}  // namespace
+
+std::string no_product(const Nest& nest, int stage) {
+  return concat(nest.stages[stage].name,
+                " is no sum of products that the NPU computes: of i8 into i32, or of bf16 into f32, "
+                "read at sums of multiples of the axes in whole rows along the sum",
+                typed_form(*nest.program, nest.stages[stage].tensor));
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "schedules/nest.h"
@@ -30,6 +31,9 @@ struct NpuProduct {
 // the axes, perhaps padded with zeros but for the last dimension, whose rows lie as its instructions
 // read them. Of the two operands b is the one along whose columns the result is contiguous.
 std::optional<NpuProduct> product_of(const Nest& nest, int stage);
+
+// Of a sum that is none, in words, with the typed forms that the library has of it.
+std::string no_product(const Nest& nest, int stage);
 
 // How a box of a tensor lies in a managed memory: row-major, the last dimension padded.
 struct BoxLayout {

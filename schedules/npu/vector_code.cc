@@ -116,9 +116,7 @@ class Compiler : private VectorValues {
       reused += varied && unmoved;
     }
     if (sum && reads > 1 && reused == reads) {
-      return infeasible(concat(stage_.name, " is no sum of products that the NPU computes: of i8 "
-                                            "into i32, or of bf16 into f32, read at sums of "
-                                            "multiples of the axes"));
+      return infeasible(no_product(nest_, index_));
     }
     return absl::OkStatus();
   }

@@ -28,7 +28,8 @@ TEST_F(CliTest, MachinesAreComparedAtTheirTunedBest) {
   write("mm.te", kProduct);
   const CliRun run =
       cli("explore mm.te --target npu_mid32 --over spm.bytes=16K,64K "
-          "--over mx.R+mx.C+align.k+align.n=16,32 --trials 6 --seed 2 --json -o page.html");
+          "--over mx.R+mx.C+align.k+align.n+spm.align+acc.align=16,32 --trials 6 --seed 2 --json "
+          "-o page.html");
   ASSERT_EQ(run.code, 0) << run.err;
   const json machines = run.json()["machines"];
   ASSERT_EQ(machines.size(), 4u);
@@ -49,7 +50,8 @@ TEST_F(CliTest, MachinesAreComparedAtTheirTunedBest) {
   // Each is a machine of its own, whose schedules are kept.
   const CliRun again =
       cli("explore mm.te --target npu_mid32 --over spm.bytes=16K,64K "
-          "--over mx.R+mx.C+align.k+align.n=16,32 --trials 6 --seed 2 --json -o page.html");
+          "--over mx.R+mx.C+align.k+align.n+spm.align+acc.align=16,32 --trials 6 --seed 2 --json "
+          "-o page.html");
   for (size_t i = 0; i < machines.size(); ++i) {
     EXPECT_EQ(again.json()["machines"][i]["time_us"], machines[i]["time_us"]);
   }

@@ -115,13 +115,12 @@ bool fits(const npu::Config& config, Axes& axes, int64_t outer,
   return lw::fits(config, bytes);
 }
 
-// Whether each instruction of a tile begins where the memories let one begin: rows of what it reads
-// and gives are cut at multiples of its sums and columns.
+// Whether each instruction begins where the memories let one begin: rows of what it reads and gives
+// are cut at multiples of its sums and columns, in tiles and where several of these are held.
 bool is_aligned(const npu::Config& config, const Axes& axes,
-                const std::array<int64_t, kNamed>& block,
-                const std::array<int64_t, kNamed>& tile) {
+                const std::array<int64_t, kNamed>& block) {
   const auto cut = [&](int n, int64_t element, int64_t align) {
-    return tile[n] > block[n] && block[n] * element % align != 0;
+    return axes.extent[n] > block[n] && block[n] * element % align != 0;
   };
   const int64_t size = size_of(axes.product.a->type);
   return !cut(kSum, size, config.spm.align) && !cut(kColumn, size, config.spm.align) &&
@@ -142,7 +141,7 @@ absl::Status apply_block_tile(Nest& nest, const Step& step) {
   const std::array<int64_t, kNamed> block = in_instruction(config, axes, numbers[kNamed]);
   std::array<int64_t, kNamed> tile;
   for (int n = 0; n < kNamed; ++n) tile[n] = block[n] * std::min(numbers[n], axes.extent[n]);
-  if (!is_aligned(config, axes, block, tile)) {
+  if (!is_aligned(config, axes, block)) {
     return infeasible(concat("instructions of ", block[kColumn], " columns and ", block[kSum],
                              " sums do not begin at multiples of spm.align and acc.align"));
   }
@@ -185,6 +184,7 @@ absl::Status apply_block_tile(Nest& nest, const Step& step) {
 void add_tiles(const npu::Config& config, Axes& axes, int64_t outer, int64_t m, bool whole,
                std::vector<Decision>* domain) {
   const std::array<int64_t, kNamed> block = in_instruction(config, axes, m);
+  if (!is_aligned(config, axes, block)) return;
   std::array<std::vector<int64_t>, kNamed> counts;
   for (int n = 0; n < kNamed; ++n) counts[n] = ladder((axes.extent[n] + block[n] - 1) / block[n]);
   for (const int64_t i : counts[kRow]) {
@@ -193,7 +193,7 @@ void add_tiles(const npu::Config& config, Axes& axes, int64_t outer, int64_t m, 
       for (const int64_t k : counts[kSum]) {
         const std::array<int64_t, kNamed> tile = {i * block[kRow], j * block[kColumn],
                                                   k * block[kSum]};
-        if (!is_aligned(config, axes, block, tile) || !fits(config, axes, outer, tile)) break;
+        if (!fits(config, axes, outer, tile)) break;
         Decision numbers = {i, j, k, m};
         if (axes.outer >= 0) numbers.insert(numbers.begin(), outer);
         domain->push_back(std::move(numbers));

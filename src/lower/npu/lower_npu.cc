@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <numeric>
 
-#include "absl/strings/str_join.h"
 #include "schedules/npu/product.h"
 #include "schedules/targets/npu/machine.h"
 #include "schedules/targets/npu/npu_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/expr/expr.h"
-#include "src/expr/language/text.h"
 #include "src/lower/arguments.h"
 #include "src/lower/npu/vector_lowering.h"
 
@@ -30,18 +28,6 @@ struct Tile {
   Affine offset;              // of its slot
 };
 
-// Of a sum of types that the NPU has not, how to ask the library for one of those that it has.
-std::string typed_form(const Program& program, int tensor) {
-  if (program.tensors[tensor].reduce != Reduce::kSum) return "";
-  const std::vector<Type> types = {Type::kBF16, Type::kI8};
-  for (const int input : inputs(program)) {
-    const Type type = program.tensors[input].type;
-    if (std::find(types.begin(), types.end(), type) != types.end()) return "";
-  }
-  const std::vector<std::string> forms = typed_forms(program, types);
-  return forms.empty() ? "" : concat("; ", program.name, " has ", absl::StrJoin(forms, " and "));
-}
-
 class ProductLowering {
  public:
   ProductLowering(const Nest& nest, int stage, Kernel& kernel, const std::vector<int>& buffers,
@@ -58,12 +44,11 @@ class ProductLowering {
   absl::Status run(int64_t* spm, int64_t* acc) {
     std::optional<NpuProduct> product = product_of(nest_, index_);
     if (!product || stage_.variant < 0) {
-      return infeasible(
-          product ? concat(stage_.name, " has no tile of the NPU's instructions")
-                  : concat(stage_.name, " is no sum of products that the NPU computes: of i8 into "
-                                        "i32, or of bf16 into f32, read at sums of multiples of "
-                                        "the axes in whole rows along the sum",
-                           typed_form(*nest_.program, stage_.tensor)));
+      if (!product) return infeasible(no_product(nest_, index_));
+      return infeasible(concat(stage_.name,
+                               " has no tile of the NPU's instructions: where there can be none, the "
+                               "memories have no room for the least, or mx.R sums and mx.C columns "
+                               "are no multiples of spm.align and acc.align"));
     }
     product_ = *std::move(product);
     tile_begin_ = tile_begin(stage_);
