@@ -43,8 +43,8 @@ class ProductLowering {
 
   absl::Status run(int64_t* spm, int64_t* acc) {
     std::optional<NpuProduct> product = product_of(nest_, index_);
-    if (!product || stage_.variant < 0) {
-      if (!product) return infeasible(no_product(nest_, index_));
+    if (!product) return infeasible(no_product(nest_, index_));
+    if (stage_.variant < 0) {
       return infeasible(concat(stage_.name,
                                " has no tile of the NPU's instructions: where there can be none, the "
                                "memories have no room for the least, or mx.R sums and mx.C columns "
