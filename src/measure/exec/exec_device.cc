@@ -153,6 +153,7 @@ absl::StatusOr<DeviceDriver> exec_driver(const std::string& command, const Targe
   ASSIGN_OR_RETURN(driver.stands_in, exec_device_name(command, target));
   driver.stands_in = concat("exec ", driver.stands_in);
   driver.shut_in = false;                  // it starts a program of the user's
+  driver.compute = nullptr;                // whose times they are
   const auto open_model = driver.open;
   driver.open = [command, open_model](Workbench& bench)
       -> absl::StatusOr<std::unique_ptr<Device>> {

@@ -28,8 +28,7 @@ struct Workbench;
 enum class Clock {
   kSampled,  // reads a clock, which the machine and its neighbours disturb: several samples, raced
              // against an incumbent, finalists in turns, and nothing believed unweighed
-  kExact,    // computes it, the same whenever and wherever: one sample is all that can be known, and
-             // who builds a kernel can know it
+  kExact,    // computes it, the same whenever and wherever: one sample is all that can be known
   kNone,     // nothing: the cost model's estimate stands for it
 };
 
@@ -66,7 +65,8 @@ class Device {
   // earlier runs; and whether it has left alone what it must not change.
   virtual absl::Status run(int slot, int set) = 0;
 
-  // REQUIRES (all that follow): the clock is sampled.
+  // REQUIRES (all that follow): the clock is sampled; of `time` alone, or it is exact and the driver
+  // does not compute.
   // On the uniform inputs.
   virtual absl::StatusOr<Samples> time(int slot, const TimingPlan& plan);
   // Round by round, one sample of each slot. Result i for slots[i]; all have the same usage.
@@ -84,7 +84,7 @@ struct DeviceDriver {
   // In the device's process, before that is confined. `bench` outlives the Device.
   std::function<absl::StatusOr<std::unique_ptr<Device>>(Workbench& bench)> open;
   // Of an exact clock: builds the kernel and computes its time, in a builder's process; it is to be
-  // run if that is less than `below_us`. Statuses as Device's.
+  // run if that is less than `below_us`. Statuses as Device's. Null: the device says, one sample.
   std::function<absl::StatusOr<Computed>(const Workbench& bench, const Kernel& kernel,
                                          double below_us)> compute = nullptr;
 };
