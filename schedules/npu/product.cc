@@ -140,6 +140,8 @@ int64_t box_extent(const std::vector<int64_t>& steps, const std::vector<int64_t>
 std::optional<NpuProduct> product_of(const Nest& nest, int stage) {
   const Stage& s = nest.stages[stage];
   const Tensor& tensor = nest.program->tensors[s.tensor];
+  // Traces of other machines may name steps of this one's.
+  if (nest.target->part.family() != &kNpuFamily) return std::nullopt;
   if (s.copy_of >= 0 || tensor.reduce != Reduce::kSum || !s.axis_value.empty()) return std::nullopt;
   if (s.factored_axis >= 0) return std::nullopt;
   const Expr body = effective_body(nest, stage);

@@ -6,6 +6,7 @@
 #include "schedules/npu/vector.h"
 #include "schedules/npu/vector_values.h"
 #include "schedules/targets/npu/machine.h"
+#include "schedules/targets/npu/npu_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/expr/expr.h"
@@ -318,6 +319,10 @@ class Compiler : private VectorValues {
 }  // namespace
 
 absl::StatusOr<VectorCode> vector_code(const Nest& nest, int stage) {
+  // Traces of other machines may name steps of this one's.
+  if (nest.target->part.family() != &kNpuFamily) {
+    return infeasible(concat(nest.target->name, " is no NPU"));
+  }
   return Compiler(nest, stage).run();
 }
 
