@@ -14,17 +14,24 @@
 
 namespace lw::lowering {
 
+// Where each axis of a stage begins, and how many points it has from there; the least and the most
+// that `begin` becomes.
+struct BoxRange {
+  Affine begin;
+  int64_t count;
+  int64_t least = 0, most = 0;
+};
+using BoxRanges = std::vector<BoxRange>;
+
 class BlockWriter {
  protected:
-  // `owner` names what the buffers belong to; at most so many statements. `spm`, `acc`: bytes of
-  // the memories that are in use.
-  BlockWriter(std::string owner, int64_t most, Kernel& kernel, int64_t* spm, int64_t* acc)
-      : kernel_(kernel), owner_(std::move(owner)), most_(most), ends_{spm, acc} {}
+  // At most so many statements. `spm`, `acc`: bytes of the memories that are in use.
+  BlockWriter(int64_t most, Kernel& kernel, int64_t* spm, int64_t* acc)
+      : kernel_(kernel), most_(most), ends_{spm, acc} {}
 
-  int add_managed(const std::string& name, Type type, int memory, int64_t elements,
-                  int64_t offset) {
+  int add_managed(std::string name, Type type, int memory, int64_t elements, int64_t offset) {
     Buffer buffer;
-    buffer.name = concat(owner_, ".", name);
+    buffer.name = std::move(name);
     buffer.type = type;
     buffer.elements = elements;
     buffer.scope = Scope::kManaged;
@@ -40,9 +47,9 @@ class BlockWriter {
   int64_t take(int memory, int64_t bytes) {
     return std::exchange(*ends_[memory], *ends_[memory] + bytes);
   }
-  int add_scratch(Type type, int64_t elements) {
+  int add_scratch(std::string name, Type type, int64_t elements) {
     Buffer buffer;
-    buffer.name = owner_ + ".scratch";
+    buffer.name = std::move(name);
     buffer.type = type;
     buffer.elements = elements;
     buffer.scope = Scope::kWorkspace;
@@ -62,6 +69,58 @@ class BlockWriter {
     statement.kind = Stmt::Kind::kBlock;
     statement.block = std::make_shared<const Block>(std::move(block));
     add(std::move(statement), out);
+  }
+
+  // Where the slot of this iteration begins, of slots of so many elements: `turn` counts them.
+  Affine slot_offset(int64_t slots, int64_t elements, const Affine& turn,
+                     std::vector<Stmt>& out) {
+    if (slots == 1) return affine(0);
+    if (turn.is_constant()) return affine(turn.constant % slots * elements);
+    Stmt slot;
+    slot.kind = Stmt::Kind::kInt;
+    slot.int_op = Stmt::IntOp::kMod;
+    slot.var = kernel_.variables++;
+    slot.a = turn;
+    slot.divisor = slots;
+    const Affine number = variable(slot.var);
+    add(std::move(slot), out);
+    return number * elements;
+  }
+
+  // The iterations of the stage's loop at `position`, whole tiles and then the rest:
+  // emit(ranges, turn, statements) for each kind of them.
+  template <class Emit>
+  void loop(const Stage& stage, int position, const BoxRanges& ranges, const Affine& turn,
+            std::vector<Stmt>& out, const Emit& emit) {
+    const LoopPart part = stage.loops[position].parts[0];
+    const size_t axis = static_cast<size_t>(part.axis);
+    const BoxRange range = ranges[axis];
+    const int64_t whole = range.count / part.tile, rest = range.count % part.tile;
+    const Affine turns = turn * trips(stage, position);
+    // Iterations `first` to `last`.
+    const auto run = [&](const Affine& number, int64_t first, int64_t last, int64_t count,
+                         std::vector<Stmt>& body) {
+      BoxRanges inner = ranges;
+      inner[axis] = {range.begin + number * part.tile, count, range.least + first * part.tile,
+                     range.most + last * part.tile};
+      emit(inner, turns + number, body);
+    };
+    if (whole == 1) run(affine(0), 0, 0, part.tile, out);
+    if (whole > 1) {
+      Stmt loop;
+      loop.kind = Stmt::Kind::kFor;
+      loop.var = kernel_.variables++;
+      loop.count = whole;
+      run(variable(loop.var), 0, whole - 1, part.tile, loop.body);
+      add(std::move(loop), out);
+    }
+    if (rest > 0) run(affine(whole), whole, whole, rest, out);
+  }
+
+  static std::vector<int64_t> counts(const BoxRanges& ranges) {
+    std::vector<int64_t> counts;
+    for (const BoxRange& range : ranges) counts.push_back(range.count);
+    return counts;
   }
 
   template <class Strides>
@@ -87,7 +146,6 @@ class BlockWriter {
   absl::Status failure_;                   // the first
 
  private:
-  const std::string owner_;
   const int64_t most_;
   int64_t* const ends_[2];
   int64_t statements_ = 0;

@@ -28,20 +28,21 @@ struct Tile {
   Affine offset;              // of its slot
 };
 
-class ProductLowering {
+class ProductLowering : private lowering::BlockWriter {
  public:
   ProductLowering(const Nest& nest, int stage, Kernel& kernel, const std::vector<int>& buffers,
-                  const LowerOptions& options)
-      : nest_(nest),
+                  const LowerOptions& options, int64_t* spm, int64_t* acc)
+      : BlockWriter(options.max_statements, kernel, spm, acc),
+        nest_(nest),
         stage_(nest.stages[stage]),
         index_(stage),
-        kernel_(kernel),
         buffers_(buffers),
         options_(options),
-        most_(options.max_statements),
+        spm_(spm),
+        acc_(acc),
         config_(npu_config(*nest.target)) {}
 
-  absl::Status run(int64_t* spm, int64_t* acc) {
+  absl::Status run() {
     std::optional<NpuProduct> product = product_of(nest_, index_);
     if (!product) return infeasible(no_product(nest_, index_));
     if (stage_.variant < 0) {
@@ -52,16 +53,16 @@ class ProductLowering {
     }
     product_ = *std::move(product);
     tile_begin_ = tile_begin(stage_);
-    RETURN_IF_ERROR(add_tile(product_.a->index, false, spm));
-    RETURN_IF_ERROR(add_tile(product_.b->index, true, spm));
-    add_results(acc);
+    RETURN_IF_ERROR(add_tile(product_.a->index, false));
+    RETURN_IF_ERROR(add_tile(product_.b->index, true));
+    add_results();
     if (!stage_.epilogue.empty()) {
       std::vector<int64_t> kept = inner_extents(stage_, held_.depth);
       kept.resize(product_.dst_steps.size());
       ASSIGN_OR_RETURN(finish_,
                        lowering::make_finish(nest_, stage_.epilogue[0], kept, held_.slots,
                                              held_.buffer, held_.layout, buffers_, options_,
-                                             kernel_, spm, acc));
+                                             kernel_, spm_, acc_));
     }
     Ranges whole;
     for (const NestAxis& axis : stage_.axes) whole.push_back({affine(0), axis.extent});
@@ -70,21 +71,13 @@ class ProductLowering {
   }
 
  private:
-  int add_buffer(std::string name, Type type, const BoxLayout& layout, int64_t slots, int memory,
-                 int64_t* end) {
-    Buffer buffer;
-    buffer.name = std::move(name);
-    buffer.type = type;
-    buffer.elements = layout.elements * slots;
-    buffer.scope = Scope::kManaged;
-    buffer.memory = memory;
-    buffer.offset = *end;
-    *end += buffer.elements * size_of(type);  // layouts end where the next may begin
-    kernel_.buffers.push_back(std::move(buffer));
-    return static_cast<int>(kernel_.buffers.size()) - 1;
+  int add_box(std::string name, Type type, const BoxLayout& layout, int64_t slots, int memory) {
+    const int64_t elements = layout.elements * slots;  // they end where the next may begin
+    return add_managed(std::move(name), type, memory, elements,
+                       take(memory, elements * size_of(type)));
   }
 
-  absl::Status add_tile(int tensor, bool b, int64_t* end) {
+  absl::Status add_tile(int tensor, bool b) {
     const auto served =
         std::find_if(stage_.copies.begin(), stage_.copies.end(),
                      [&](const Stage::Copy& copy) { return copy.tensor == tensor; });
@@ -96,48 +89,20 @@ class ProductLowering {
     tile.depth = copy.place == Place::kAt ? find_loop(stage_, copy.loop) + 1 : 0;
     tile.slots = copy.slots;
     tile.layout = operand_layout(config_, product_, b, inner_extents(stage_, tile.depth));
-    tile.buffer = add_buffer(copy.name, nest_.program->tensors[tensor].type, tile.layout,
-                             tile.slots, kNpuSpm, end);
+    tile.buffer = add_box(copy.name, nest_.program->tensors[tensor].type, tile.layout, tile.slots,
+                          kNpuSpm);
     return absl::OkStatus();
   }
 
-  void add_results(int64_t* end) {
+  void add_results() {
     held_.depth = stage_.held.empty() ? 0 : find_loop(stage_, stage_.held) + 1;
     held_.slots = stage_.slots;
     held_.layout = result_layout(config_, product_, inner_extents(stage_, held_.depth));
-    held_.buffer = add_buffer(stage_.name + ".sums", nest_.program->tensors[stage_.tensor].type,
-                              held_.layout, held_.slots, kNpuAcc, end);
+    held_.buffer = add_box(stage_.name + ".sums", nest_.program->tensors[stage_.tensor].type,
+                           held_.layout, held_.slots, kNpuAcc);
   }
 
   // ---------------------------------------------------------------------------- statements
-
-  void add(Stmt statement, std::vector<Stmt>& out) {
-    if (++statements_ > most_ && failure_.ok()) {
-      failure_ = infeasible(concat("more than ", most_, " statements"));
-    }
-    out.push_back(std::move(statement));
-  }
-  void add(Block block, std::vector<Stmt>& out) {
-    Stmt statement;
-    statement.kind = Stmt::Kind::kBlock;
-    statement.block = std::make_shared<const Block>(std::move(block));
-    add(std::move(statement), out);
-  }
-
-  // Where the slot of this iteration begins: `turn` counts them.
-  Affine slot_offset(const Tile& tile, const Affine& turn, std::vector<Stmt>& out) {
-    if (tile.slots == 1) return affine(0);
-    if (turn.is_constant()) return affine(turn.constant % tile.slots * tile.layout.elements);
-    Stmt slot;
-    slot.kind = Stmt::Kind::kInt;
-    slot.int_op = Stmt::IntOp::kMod;
-    slot.var = kernel_.variables++;
-    slot.a = turn;
-    slot.divisor = tile.slots;
-    const Affine number = variable(slot.var);
-    add(std::move(slot), out);
-    return number * tile.layout.elements;
-  }
 
   // Where a dimension's box begins that these steps give.
   static Affine box_begin(const std::vector<int64_t>& steps, const Ranges& ranges,
@@ -145,11 +110,6 @@ class ProductLowering {
     Affine begin = affine(constant);
     for (size_t a = 0; a < steps.size(); ++a) begin = begin + ranges[a].begin * steps[a];
     return begin;
-  }
-  static std::vector<int64_t> counts(const Ranges& ranges) {
-    std::vector<int64_t> counts;
-    for (const Range& range : ranges) counts.push_back(range.count);
-    return counts;
   }
 
   std::vector<int64_t> row_major(int tensor) const {
@@ -159,14 +119,6 @@ class ProductLowering {
     return strides;
   }
 
-  // Of `tile`, or of its tensor, at the box that begins there.
-  static View view(int buffer, Affine index, const std::vector<int64_t>& strides) {
-    View view;
-    view.buffer = buffer;
-    view.index = std::move(index);
-    view.strides.assign(strides.begin(), strides.end());
-    return view;
-  }
   static Affine dot(const std::vector<Affine>& position, const std::vector<int64_t>& strides) {
     Affine index = affine(0);
     for (size_t d = 0; d < strides.size(); ++d) index = index + position[d] * strides[d];
@@ -179,7 +131,7 @@ class ProductLowering {
     const auto& steps = b ? product_.b_steps : product_.a_steps;
     const std::vector<int64_t>& constants = b ? product_.b_begin : product_.a_begin;
     const int tensor = (b ? product_.b : product_.a)->index;
-    tile.offset = slot_offset(tile, turn, out);
+    tile.offset = slot_offset(tile.slots, tile.layout.elements, turn, out);
     tile.begin.clear();
     Block copy;
     copy.op = BlockOp::kCopy;
@@ -234,7 +186,7 @@ class ProductLowering {
     Block zeros;
     zeros.op = BlockOp::kFill;
     zeros.extents = {tile.layout.elements};
-    zeros.dst = view(tile.buffer, tile.offset, {1});
+    zeros.dst = view(tile.buffer, tile.offset, std::vector<int64_t>{1});
     add(std::move(zeros), out);
   }
 
@@ -259,7 +211,7 @@ class ProductLowering {
       Block zeros;
       zeros.op = BlockOp::kFill;
       zeros.extents = {std::min(end, tile.layout.elements) - begin};
-      zeros.dst = view(tile.buffer, tile.offset + affine(begin), {1});
+      zeros.dst = view(tile.buffer, tile.offset + affine(begin), std::vector<int64_t>{1});
       add(std::move(zeros), out);
       return;
     }
@@ -276,39 +228,16 @@ class ProductLowering {
     if (position == tile_begin_) {
       multiply(ranges, out);
     } else {
-      loop(position, ranges, turn, out);
+      loop(stage_, position, ranges, turn, out,
+           [&](const Ranges& inner, const Affine& turns, std::vector<Stmt>& body) {
+             emit(position + 1, inner, turns, body);
+           });
     }
     if (held_.depth == position) store(ranges, turn, out);
   }
 
-  // Whole tiles, then the rest.
-  void loop(int position, const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
-    const LoopPart part = stage_.loops[position].parts[0];
-    const Range range = ranges[part.axis];
-    const int64_t whole = range.count / part.tile, rest = range.count % part.tile;
-    const Affine turns = turn * trips(stage_, position);
-    // Iterations `first` to `last`.
-    const auto run = [&](const Affine& number, int64_t first, int64_t last, int64_t count,
-                         std::vector<Stmt>& body) {
-      Ranges inner = ranges;
-      inner[part.axis] = {range.begin + number * part.tile, count, range.least + first * part.tile,
-                          range.most + last * part.tile};
-      emit(position + 1, inner, turns + number, body);
-    };
-    if (whole == 1) run(affine(0), 0, 0, part.tile, out);
-    if (whole > 1) {
-      Stmt loop;
-      loop.kind = Stmt::Kind::kFor;
-      loop.var = kernel_.variables++;
-      loop.count = whole;
-      run(variable(loop.var), 0, whole - 1, part.tile, loop.body);
-      add(std::move(loop), out);
-    }
-    if (rest > 0) run(affine(whole), whole, whole, rest, out);
-  }
-
   void hold(const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
-    held_.offset = slot_offset(held_, turn, out);
+    held_.offset = slot_offset(held_.slots, held_.layout.elements, turn, out);
     held_.begin.clear();
     for (const std::vector<int64_t>& steps : product_.dst_steps) {
       held_.begin.push_back(box_begin(steps, ranges, 0));
@@ -397,18 +326,15 @@ class ProductLowering {
   const Nest& nest_;
   const Stage& stage_;
   const int index_;
-  Kernel& kernel_;
   const std::vector<int>& buffers_;  // of tensors
   const LowerOptions& options_;
-  const int64_t most_;
+  int64_t *const spm_, *const acc_;  // bytes in use
   const npu::Config& config_;
   lowering::Finish finish_;                // of its epilogue, if it has one
   NpuProduct product_;
   int tile_begin_ = 0;
   Tile tiles_[2], held_;  // of a, of b; of the results
   Ranges held_ranges_;
-  int64_t statements_ = 0;
-  absl::Status failure_;
 };
 
 // Whether the tensor's elements are never in DRAM: computed where they are read, or finished where
@@ -424,7 +350,7 @@ bool is_nowhere(const Nest& nest, int tensor) {
 absl::Status lower_stage(const Nest& nest, int stage, const std::vector<int>& buffers,
                          const LowerOptions& options, Kernel& kernel, int64_t* spm, int64_t* acc) {
   if (nest.stages[stage].variant != kNpuVector && product_of(nest, stage)) {
-    return ProductLowering(nest, stage, kernel, buffers, options).run(spm, acc);
+    return ProductLowering(nest, stage, kernel, buffers, options, spm, acc).run();
   }
   return lowering::lower_vector(nest, stage, buffers, options, kernel, spm, acc);
 }

@@ -10,7 +10,6 @@
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/expr/expr.h"
-#include "src/lower/npu/block_writer.h"
 
 namespace lw::lowering {
 namespace {
@@ -42,7 +41,7 @@ class VectorLowering : private BlockWriter {
  public:
   VectorLowering(const Nest& nest, int stage, const std::vector<int>& buffers,
                  const LowerOptions& options, Kernel& kernel, int64_t* spm, int64_t* acc)
-      : BlockWriter(nest.stages[stage].name, options.max_statements, kernel, spm, acc),
+      : BlockWriter(options.max_statements, kernel, spm, acc),
         nest_(nest),
         index_(stage),
         stage_(nest.stages[stage]),
@@ -95,6 +94,7 @@ class VectorLowering : private BlockWriter {
 
   // ---------------------------------------------------------------------------- memories
 
+  std::string named(const std::string& name) const { return concat(stage_.name, ".", name); }
   std::string name_of(int v) const {
     if (value(v).tensor < 0) return concat("v", v);
     return concat("v", v, ".", nest_.program->tensors[value(v).tensor].name);
@@ -110,7 +110,7 @@ class VectorLowering : private BlockWriter {
       if (value(v).kind == Kind::kComputed) continue;
       if (value(v).kind == Kind::kOperand) p.slots = slots;
       p.depth = innermost(value(v).source_steps);
-      p.buffer = add_managed(name_of(v), tile.type, tile.memory, p.layout.elements * p.slots,
+      p.buffer = add_managed(named(name_of(v)), tile.type, tile.memory, p.layout.elements * p.slots,
                              take(tile.memory, p.layout.bytes * p.slots));
     }
     for (const std::vector<int>& place : code_.places) {
@@ -122,7 +122,7 @@ class VectorLowering : private BlockWriter {
       for (const int v : place) {
         const VectorTile& tile = value(v).tile;
         placed(v).slots = own;
-        placed(v).buffer = add_managed(name_of(v), tile.type, tile.memory,
+        placed(v).buffer = add_managed(named(name_of(v)), tile.type, tile.memory,
                                        placed(v).layout.elements * own, offset);
       }
     }
@@ -139,26 +139,6 @@ class VectorLowering : private BlockWriter {
   }
 
   // ---------------------------------------------------------------------------- statements
-
-  Affine slot_offset(const Placed& p, const Affine& turn, std::vector<Stmt>& out) {
-    if (p.slots == 1) return affine(0);
-    if (turn.is_constant()) return affine(turn.constant % p.slots * p.layout.elements);
-    Stmt slot;
-    slot.kind = Stmt::Kind::kInt;
-    slot.int_op = Stmt::IntOp::kMod;
-    slot.var = kernel_.variables++;
-    slot.a = turn;
-    slot.divisor = p.slots;
-    const Affine number = variable(slot.var);
-    add(std::move(slot), out);
-    return number * p.layout.elements;
-  }
-
-  static std::vector<int64_t> counts(const BoxRanges& ranges) {
-    std::vector<int64_t> counts;
-    for (const BoxRange& range : ranges) counts.push_back(range.count);
-    return counts;
-  }
 
   // By how much the axis moves in the value's tile.
   int64_t step_in(int v, int axis) const {
@@ -214,10 +194,10 @@ class VectorLowering : private BlockWriter {
   // The same number in each element of `elements` of type and memory, made of zeros.
   int make_numbers(Type type, int memory, int64_t elements, double number) {
     const int64_t bytes = elements * size_of(type);
-    const int zeros = add_managed("zeros", type, memory, elements, take(memory, bytes));
+    const int zeros = add_managed(named("zeros"), type, memory, elements, take(memory, bytes));
     std::vector<int64_t> unit = {1};
     add(block_of(BlockOp::kFill, view(zeros, affine(0), unit), {}, {elements}), kernel_.body);
-    const int made = add_managed("numbers", type, memory, elements, take(memory, bytes));
+    const int made = add_managed(named("numbers"), type, memory, elements, take(memory, bytes));
     Block numbers = block_of(BlockOp::kScalar, view(made, affine(0), unit),
                              {view(zeros, affine(0), unit)}, {elements});
     numbers.number = number;
@@ -236,16 +216,17 @@ class VectorLowering : private BlockWriter {
       made = make_numbers(type, kNpuAcc, elements, row.number);
     } else {
       const int64_t padding = tile_padding(config_, {type, kNpuAcc, {}});
-      const int one = add_managed("number", type, kNpuAcc, padding, take(kNpuAcc, 4 * padding));
+      const int one =
+          add_managed(named("number"), type, kNpuAcc, padding, take(kNpuAcc, 4 * padding));
       add(block_of(BlockOp::kCopy, view(one, affine(0), unit),
                    {view(buffers_[row.tensor], affine(row.source_begin), unit)}, {1}),
           kernel_.body);
-      made = add_managed("numbers", type, kNpuAcc, elements, take(kNpuAcc, 4 * elements));
+      made = add_managed(named("numbers"), type, kNpuAcc, elements, take(kNpuAcc, 4 * elements));
       add(block_of(BlockOp::kCopy, view(made, affine(0), unit),
                    {view(one, affine(0), std::vector<int64_t>{0})}, {elements}),
           kernel_.body);
     }
-    const int scratch = add_scratch(type, elements);
+    const int scratch = add_scratch(named("scratch"), type, elements);
     add(block_of(BlockOp::kCopy, view(scratch, affine(0), unit), {view(made, affine(0), unit)},
                  {elements}),
         kernel_.body);
@@ -272,38 +253,21 @@ class VectorLowering : private BlockWriter {
       }
     }
     if (held_ == position) hold(ranges, turn, out);
-    if (position == tile_begin_) compute(ranges, out);
-    else loop(position, ranges, turn, out);
-    if (held_ == position) store(ranges, out);
-  }
-
-  // Whole boxes, then the rest.
-  void loop(int position, const BoxRanges& ranges, const Affine& turn, std::vector<Stmt>& out) {
-    const LoopPart part = stage_.loops[position].parts[0];
-    const BoxRange range = ranges[static_cast<size_t>(part.axis)];
-    const int64_t whole = range.count / part.tile, rest = range.count % part.tile;
-    const Affine turns = turn * trips(stage_, position);
-    const auto run = [&](const Affine& number, int64_t count, std::vector<Stmt>& body) {
-      BoxRanges inner = ranges;
-      inner[static_cast<size_t>(part.axis)] = {range.begin + number * part.tile, count};
-      emit(position + 1, inner, turns + number, body);
-    };
-    if (whole == 1) run(affine(0), part.tile, out);
-    if (whole > 1) {
-      Stmt loop;
-      loop.kind = Stmt::Kind::kFor;
-      loop.var = kernel_.variables++;
-      loop.count = whole;
-      run(variable(loop.var), part.tile, loop.body);
-      add(std::move(loop), out);
+    if (position == tile_begin_) {
+      compute(ranges, out);
+    } else {
+      loop(stage_, position, ranges, turn, out,
+           [&](const BoxRanges& inner, const Affine& turns, std::vector<Stmt>& body) {
+             emit(position + 1, inner, turns, body);
+           });
     }
-    if (rest > 0) run(affine(whole), rest, out);
+    if (held_ == position) store(ranges, out);
   }
 
   void load(int v, const BoxRanges& ranges, const Affine& turn, std::vector<Stmt>& out) {
     const VectorValue& operand = value(v);
     Placed& p = placed(v);
-    p.offset = slot_offset(p, turn, out);
+    p.offset = slot_offset(p.slots, p.layout.elements, turn, out);
     if (code_.by_rows && v == code_.rows) fill_up(v, ranges, out);
     std::vector<int64_t> extents;
     for (const std::vector<int64_t>& dim : operand.tile.steps) {
@@ -362,7 +326,7 @@ class VectorLowering : private BlockWriter {
     strides.push_back(1);
     std::vector<int64_t> packed(extents.size(), 1);
     for (size_t d = extents.size(); d-- > 1;) packed[d - 1] = packed[d] * extents[d];
-    const int scratch = add_scratch(value(v).tile.type, packed[0] * extents[0]);
+    const int scratch = add_scratch(named("scratch"), value(v).tile.type, packed[0] * extents[0]);
     const View there = view(scratch, affine(0), packed);
     const View here = view(placed(v).buffer, placed(v).offset + affine(rest.begin), strides);
     add(block_of(BlockOp::kCopy, there, {here}, extents), out);
@@ -373,7 +337,9 @@ class VectorLowering : private BlockWriter {
   void hold(const BoxRanges& ranges, const Affine& turn, std::vector<Stmt>& out) {
     held_ranges_ = ranges;
     const auto begin = [&](int v) {
-      if (value(v).kind == Kind::kComputed) placed(v).offset = slot_offset(placed(v), turn, out);
+      Placed& p = placed(v);
+      if (value(v).kind != Kind::kComputed) return;
+      p.offset = slot_offset(p.slots, p.layout.elements, turn, out);
     };
     begin(code_.result);
     if (code_.stored != code_.result) begin(code_.stored);

@@ -9,17 +9,9 @@
 #include "schedules/npu/product.h"
 #include "src/kernel/kernel.h"
 #include "src/lower/lower.h"
+#include "src/lower/npu/block_writer.h"
 
 namespace lw::lowering {
-
-// Where each axis of a stage begins, and how many points it has from there; the least and the most
-// that `begin` becomes.
-struct BoxRange {
-  Affine begin;
-  int64_t count;
-  int64_t least = 0, most = 0;
-};
-using BoxRanges = std::vector<BoxRange>;
 
 // Adds the stage's statements and buffers to the kernel. `buffers`: of tensors. `spm`, `acc`: bytes
 // in use, to which it adds its own. kFailedPrecondition ("infeasible: ..."): what the engine does
