@@ -241,6 +241,11 @@ BoxLayout layout_of(const std::vector<std::vector<int64_t>>& steps, const NpuPro
   return layout;
 }
 
+// Elements of so many bytes that rows in SPM are multiples of.
+int64_t spm_align(const npu::Config& config, int64_t size) {
+  return std::max<int64_t>(1, config.spm.align / size);
+}
+
 int64_t bytes_of(const std::vector<std::vector<int64_t>>& steps, const NpuProduct& product,
                  const std::vector<int64_t>& extents, const npu::Config& config, int64_t align,
                  int64_t element_bytes) {
@@ -257,8 +262,8 @@ int64_t bytes_of(const std::vector<std::vector<int64_t>>& steps, const NpuProduc
 BoxLayout operand_layout(const npu::Config& config, const NpuProduct& product, bool b,
                          const std::vector<int64_t>& extents) {
   const int64_t size = size_of((b ? product.b : product.a)->type);
-  const int64_t align = std::max<int64_t>(1, config.spm.align / size);
-  return layout_of(b ? product.b_steps : product.a_steps, product, extents, config, align, size);
+  return layout_of(b ? product.b_steps : product.a_steps, product, extents, config,
+                   spm_align(config, size), size);
 }
 
 BoxLayout result_layout(const npu::Config& config, const NpuProduct& product,
@@ -269,8 +274,8 @@ BoxLayout result_layout(const npu::Config& config, const NpuProduct& product,
 int64_t operand_bytes(const npu::Config& config, const NpuProduct& product, bool b,
                       const std::vector<int64_t>& extents) {
   const int64_t size = size_of((b ? product.b : product.a)->type);
-  const int64_t align = std::max<int64_t>(1, config.spm.align / size);
-  return bytes_of(b ? product.b_steps : product.a_steps, product, extents, config, align, size);
+  return bytes_of(b ? product.b_steps : product.a_steps, product, extents, config,
+                  spm_align(config, size), size);
 }
 
 int64_t result_bytes(const npu::Config& config, const NpuProduct& product,

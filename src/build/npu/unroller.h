@@ -121,6 +121,9 @@ class Unroller {
                     bool whole = false);
   void touch_rows(Operation& operation, const Block& block, const Rows& rows, int v, bool write);
   absl::Status emit_unary(const Block& block, const Rows& rows, npu::Dtype dtype, npu::UnaryFn fn);
+  // VE.UN or VE.RED: dst of srcs[0].
+  template <class Body>
+  absl::Status emit_of_one(const Block& block, const Rows& rows, npu::Dtype dtype, Body body);
   absl::Status emit_binary(const Block& block, const Rows& rows, npu::Dtype dtype,
                            npu::BinaryFn fn, int first, int second, uint32_t number);
   absl::Status emit_zeros(const Block& block, const Rows& rows, npu::Dtype dtype);

@@ -136,11 +136,17 @@ void Unroller::touch_rows(Operation& operation, const Block& block, const Rows& 
 absl::Status Unroller::emit_unary(const Block& block, const Rows& rows, Dtype dtype, UnaryFn fn) {
   npu::VeUn un;
   un.fn = fn;
-  un.dst = static_cast<uint32_t>(rows.at[0]), un.src0 = static_cast<uint32_t>(rows.at[1]);
-  un.dstr = static_cast<uint32_t>(rows.stride[0]), un.sstr0 = static_cast<uint32_t>(rows.stride[1]);
-  un.n0 = static_cast<uint16_t>(rows.row), un.n1 = static_cast<uint16_t>(rows.rows);
+  return emit_of_one(block, rows, dtype, un);
+}
+
+template <class Body>
+absl::Status Unroller::emit_of_one(const Block& block, const Rows& rows, Dtype dtype, Body body) {
+  body.dst = static_cast<uint32_t>(rows.at[0]), body.src0 = static_cast<uint32_t>(rows.at[1]);
+  body.dstr = static_cast<uint32_t>(rows.stride[0]);
+  body.sstr0 = static_cast<uint32_t>(rows.stride[1]);
+  body.n0 = static_cast<uint16_t>(rows.row), body.n1 = static_cast<uint16_t>(rows.rows);
   Operation operation;
-  operation.instruction.body = un;
+  operation.instruction.body = body;
   operation.instruction.dtype = dtype;
   touch_rows(operation, block, rows, 0, true);
   touch_rows(operation, block, rows, 1, false);
@@ -248,16 +254,7 @@ absl::Status Unroller::reduce(const Block& block) {
     return rows(block, std::move(dims), [&](const Rows& rows) {
       npu::VeRed red;
       red.fn = block.reduce == Reduce::kSum ? npu::ReduceFn::kSum : npu::ReduceFn::kMax;
-      red.dst = static_cast<uint32_t>(rows.at[0]), red.src0 = static_cast<uint32_t>(rows.at[1]);
-      red.dstr = static_cast<uint32_t>(rows.stride[0]);
-      red.sstr0 = static_cast<uint32_t>(rows.stride[1]);
-      red.n0 = static_cast<uint16_t>(rows.row), red.n1 = static_cast<uint16_t>(rows.rows);
-      Operation operation;
-      operation.instruction.body = red;
-      operation.instruction.dtype = dtype;
-      touch_rows(operation, block, rows, 0, true);
-      touch_rows(operation, block, rows, 1, false);
-      return emit(std::move(operation));
+      return emit_of_one(block, rows, dtype, red);
     }, true);
   }
   bool begun = block.accumulate;
