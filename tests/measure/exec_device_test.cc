@@ -60,8 +60,10 @@ void answer_job(const std::string& how, int64_t id, bool outputs) {
   } else if (how == "below") {
     say_raw(start + ",\"cycles\":847}");   // of 848 that DRAM takes
   } else if (how == "twice") {
-    say(good);
-    say(good);
+    // In one write: who has read the first finds the second there.
+    const std::string head = exec::print(good);
+    const std::string frame = exec::encode_frame_header({head.size(), 0}) + head;
+    std::cout << frame + frame << std::flush;
   } else if (how == "stale") {
     say({id - 1, good.what});
   } else if (how == "greets") {
