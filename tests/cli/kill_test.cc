@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/rng.h"
 #include "tests/support/cli_fixture.h"
+#include "tests/support/program.h"
 
 namespace lw {
 namespace {
@@ -42,8 +43,9 @@ TEST_F(CliTest, KilledTuneLosesNothingAcknowledged) {
   const std::chrono::duration<double> few_trials = std::chrono::steady_clock::now() - begin;
   const double longest_life = std::max(1.0, 2 * few_trials.count());
   int kills = 0;
-  for (int i = 0; kills < kKills; ++i) {
-    ASSERT_LT(i, 2 * kKills) << "most searches end before they are killed";
+  const int wanted = rounds_of(kKills);
+  for (int i = 0; kills < wanted; ++i) {
+    ASSERT_LT(i, 2 * wanted) << "most searches end before they are killed";
     const pid_t child = start(command(tune_words(m, kTrials)));
     std::this_thread::sleep_for(std::chrono::duration<double>(0.02 + rng.uniform() * longest_life));
     kill(child, SIGKILL);

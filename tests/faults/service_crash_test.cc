@@ -16,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/faults/service_life.h"
+#include "tests/support/program.h"
 #include "tuner_db/sql/crash_point.h"
 
 namespace lw {
@@ -128,9 +129,10 @@ TEST(ServiceCrash, LosesNothingAtAnyPoint) {
     return;
   }
   Rng rng(20261121);
-  for (int i = 0; i < kSample && !HasFailure(); ++i) {
+  const int parts = rounds_of(kSample);
+  for (int i = 0; i < parts && !HasFailure(); ++i) {
     // One from each of equal parts, so that no stretch of the script is left out.
-    dies_at(1 + points * i / kSample + rng.below(std::max<int64_t>(1, points / kSample)));
+    dies_at(1 + points * i / parts + rng.below(std::max<int64_t>(1, points / parts)));
   }
 }
 
@@ -138,7 +140,7 @@ TEST(ServiceCrash, TwiceInARow) {
   Rng rng(7);
   const int64_t points = count_points();
   // A third death in the beginning of a study would rightly be blamed on it.
-  for (int i = 0; i < 9 && !HasFailure(); ++i) {
+  for (int i = 0; i < rounds_of(9) && !HasFailure(); ++i) {
     SCOPED_TRACE(i);
     Scratch scratch;
     for (int death = 0; death < 2; ++death) {

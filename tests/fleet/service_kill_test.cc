@@ -144,7 +144,7 @@ void ServiceKill::kill_for(int rounds) {
 }
 
 TEST_F(ServiceKill, NothingIsLostWhoeverIsKilledWhenever) {
-  kill_for(rounds_or(kShortForm));
+  kill_for(rounds_or(rounds_of(kShortForm)));
 }
 
 // What is over is forgotten while all of that goes on, at once: nothing else is.

@@ -68,7 +68,7 @@ class ServiceNetwork : public FolderTest {
 };
 
 TEST_F(ServiceNetwork, NothingIsLostWhateverTheNetworkDoes) {
-  const int rounds = rounds_or(kShortForm);
+  const int rounds = rounds_or(rounds_of(kShortForm));
   ASSERT_TRUE(processes_.start_daemon("daemon", daemon_words(loopback(port_), database_)))
       << read_text(processes_.log("daemon"));
   std::vector<std::string> names;

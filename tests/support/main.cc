@@ -92,6 +92,10 @@ int64_t setting(const char* name, int64_t otherwise) {
   return value == nullptr ? otherwise : std::atoll(value);
 }
 
+int rounds_of(int usual) {
+  return static_cast<int>(std::max<int64_t>(1, usual * setting("LW_ROUNDS", 100) / 100));
+}
+
 bool eventually(const std::function<bool()>& holds, double patience_s) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_s);
   while (!holds()) {

@@ -16,6 +16,10 @@ std::optional<std::string> test_option(std::string_view name);
 // The number in an environment variable, LW_SEED or one that makes a test longer or shorter.
 int64_t setting(const char* name, int64_t otherwise);
 
+// Of what is repeated that often, for instance kills, the share that LW_ROUNDS names in percent: all
+// if it is not set, and at least one.
+int rounds_of(int usual);
+
 // Whether it came to hold: asked again and again for what must happen, with patience for sanitizers
 // on a busy machine; never a bar on the time that it takes.
 bool eventually(const std::function<bool()>& holds, double patience_s = 180);

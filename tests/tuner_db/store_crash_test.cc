@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "schedules/targets/target.h"
 #include "tests/support/faulty_vfs.h"
+#include "tests/support/program.h"
 #include "tests/support/store_fixture.h"
 
 namespace lw {
@@ -31,7 +32,7 @@ TEST(Kill, LosesNothingAcknowledged) {
   Rng rng(11);
   uint64_t next = 1;
   uint64_t total = 0;
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < rounds_of(60); ++round) {
     Pipe acknowledged;
     const pid_t writer = child([&] {
       const auto store = *open_sqlite_store(scratch.file);
@@ -61,7 +62,7 @@ TEST(Kill, LosesNothingAcknowledged) {
       ASSERT_THAT(*store->check(), IsEmpty());
     }
   }
-  EXPECT_GT(total, 60u);
+  EXPECT_GT(total, static_cast<uint64_t>(rounds_of(60)));
 }
 
 // ---- a failing disk
@@ -175,7 +176,7 @@ TEST(PowerLoss, LosesNothingAcknowledged) {
   }
   EXPECT_GT(checkpointed, 1);
   Rng rng(23);
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < rounds_of(150); ++round) {
     const size_t first = acknowledged[0];
     const size_t count =
         first + static_cast<size_t>(rng.below(static_cast<int64_t>(operations.size() - first)));
@@ -205,7 +206,7 @@ TEST(Rot, NeverCrashes) {
   const std::string sound = slurp(scratch.file);
   Rng rng(5);
   int refused = 0, reported = 0, harmless = 0;
-  for (int round = 0; round < 250; ++round) {
+  for (int round = 0; round < rounds_of(250); ++round) {
     std::string bytes = sound;
     for (int64_t flips = 1 + rng.below(8); flips > 0; --flips) {
       // Half of the flips where pages keep their headers and cell pointers.
@@ -235,8 +236,8 @@ TEST(Rot, NeverCrashes) {
     std::filesystem::remove(file);
   }
   std::printf("refused %d, reported %d, harmless %d\n", refused, reported, harmless);
-  EXPECT_GT(refused, 10);
-  EXPECT_GT(reported, 30);
+  EXPECT_GT(refused, rounds_of(10));
+  EXPECT_GT(reported, rounds_of(30));
 }
 
 // ---- speed
