@@ -30,7 +30,9 @@ absl::Status Unroller::copy(const Block& block) {
   const std::optional<Block> rest = clipped(block, value);
   if (!rest) return block.pads ? no_instruction("a box of nothing but padding") : absl::OkStatus();
   if (!block.pads) return copy(*rest, dims_of(*rest));
-  if (block.integer != 0) return no_instruction("padding is of zeros");
+  if (block.integer < -128 || block.integer > 127) {
+    return no_instruction(concat("padding of ", block.integer, " is no i8"));
+  }
   std::vector<Dim> dims;
   size_t next = 0;
   for (size_t d = 0; d < block.extents.size(); ++d) {
@@ -72,6 +74,9 @@ absl::Status Unroller::copy(const Block& block, std::vector<Dim> dims) {
   npu::Copy copy;
   copy.space = in_acc(local) ? Space::kAcc : Space::kSpm;
   copy.convert = widens ? npu::Convert::kWiden : npu::Convert::kNone;
+  const bool padded =
+      std::any_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.is_padded(); });
+  if (padded) copy.value = static_cast<int8_t>(block.integer);
   Strip strip = {dram, local, dtype, loads, run};
   return strips(strip, dims, copy, address(dram), address(local));
 }

@@ -117,6 +117,18 @@ class BlockWriter {
     if (rest > 0) run(affine(whole), whole, whole, rest, out);
   }
 
+  // A dimension of a copy from DRAM of which the box may leave the tensor: the position in it of
+  // the copy's first, from `least` to `most`, and how many the tensor has.
+  struct Border {
+    int dim;
+    Affine first;
+    int64_t least, most, size;
+  };
+  // Leaves out of the copy what lies beyond its borders, which are in the order of its dimensions.
+  // The copy pads with `number` what its instruction can: an i8, at most 15 rows at either end of
+  // the two dimensions outside the runs, where some of the box is always there.
+  void clip(const std::vector<Border>& borders, double number, Block& copy) const;
+
   static std::vector<int64_t> counts(const BoxRanges& ranges) {
     std::vector<int64_t> counts;
     for (const BoxRange& range : ranges) counts.push_back(range.count);

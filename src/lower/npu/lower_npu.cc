@@ -112,6 +112,16 @@ class ProductLowering : private lowering::BlockWriter {
     return begin;
   }
 
+  static std::pair<int64_t, int64_t> least_and_most(const std::vector<int64_t>& steps,
+                                                    const Ranges& ranges, int64_t constant) {
+    std::pair<int64_t, int64_t> bounds = {constant, constant};
+    for (size_t a = 0; a < steps.size(); ++a) {
+      bounds.first += steps[a] * ranges[a].least;
+      bounds.second += steps[a] * ranges[a].most;
+    }
+    return bounds;
+  }
+
   std::vector<int64_t> row_major(int tensor) const {
     const std::vector<int64_t>& shape = nest_.program->tensors[tensor].shape;
     std::vector<int64_t> strides(shape.size(), 1);
@@ -139,46 +149,32 @@ class ProductLowering : private lowering::BlockWriter {
       tile.begin.push_back(box_begin(steps[d], ranges, constants[d]));
       copy.extents.push_back(box_extent(steps[d], counts(ranges)));
     }
+    const std::vector<int64_t> strides = row_major(tensor);
+    copy.srcs[0] = view(buffers_[tensor], dot(tile.begin, strides), strides);
+    copy.dst = view(tile.buffer, tile.offset, tile.layout.strides);
     const bool is_float_tile = is_float(kernel_.buffers[tile.buffer].type);
-    if (b ? product_.b_padded : product_.a_padded) add_clips(b, ranges, tile.begin, copy);
+    if (b ? product_.b_padded : product_.a_padded) clip(borders_of(b, ranges, tile.begin), 0, copy);
     if (!copy.clips.empty() && !copy.pads) {
       clear(tile, out);
     } else if (b || is_float_tile) {
       pad(tile, steps, ranges, copy.extents, out);
     }
-    const std::vector<int64_t> strides = row_major(tensor);
-    copy.srcs[0] = view(buffers_[tensor], dot(tile.begin, strides), strides);
-    copy.dst = view(tile.buffer, tile.offset, tile.layout.strides);
     add(std::move(copy), out);
   }
 
-  // Clips of the dimensions of which the box may leave the tensor. The copy pads what its
-  // instruction can: at most kMostPadding rows at either end of the two dimensions outside the runs,
-  // where some of the box is always there.
-  void add_clips(bool b, const Ranges& ranges, const std::vector<Affine>& begin, Block& copy) {
-    constexpr int64_t kMostPadding = 15;
+  // Where the operand's box begins in each dimension.
+  std::vector<Border> borders_of(bool b, const Ranges& ranges,
+                                 const std::vector<Affine>& begin) const {
     const auto& steps = b ? product_.b_steps : product_.a_steps;
     const std::vector<int64_t>& constants = b ? product_.b_begin : product_.a_begin;
     const std::vector<int64_t>& shape =
         nest_.program->tensors[(b ? product_.b : product_.a)->index].shape;
-    int outer = 0;  // dimensions outside the runs, from the innermost
-    copy.pads = true;
-    for (size_t d = shape.size(); d-- > 0;) {
-      int64_t least = constants[d], most = constants[d];
-      for (size_t a = 0; a < ranges.size(); ++a) {
-        least += steps[d][a] * ranges[a].least;
-        most += steps[d][a] * ranges[a].most;
-      }
-      const int64_t extent = copy.extents[d], end = most + extent;
-      const bool inside = least >= 0 && end <= shape[d];
-      if (d + 1 < shape.size() && (extent > 1 || !inside)) ++outer;
-      if (inside) continue;
-      copy.clips.insert(copy.clips.begin(), {static_cast<int>(d), begin[d], shape[d]});
-      const bool always_some = least + extent > 0 && most < shape[d];
-      copy.pads = copy.pads && outer <= 2 && always_some &&
-                  std::max(-least, end - shape[d]) <= kMostPadding;
+    std::vector<Border> borders;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const auto [least, most] = least_and_most(steps[d], ranges, constants[d]);
+      borders.push_back({static_cast<int>(d), begin[d], least, most, shape[d]});
     }
-    copy.pads = copy.pads && !copy.clips.empty();
+    return borders;
   }
 
   // Zeros all over the tile's slot.
