@@ -32,6 +32,12 @@ struct NpuProduct {
 // read them. Of the two operands b is the one along whose columns the result is contiguous.
 std::optional<NpuProduct> product_of(const Nest& nest, int stage);
 
+// Whether it is rows by columns: without one of these, as depthwise convolutions and products of a
+// matrix and a vector, each operand is used but once, and vectors do it as fast as it is fetched.
+inline bool is_for_array(const NpuProduct& product) {
+  return product.row >= 0 && product.column >= 0 && product.sum >= 0;
+}
+
 // Of a sum that is none, in words, with the typed forms that the library has of it.
 std::string no_product(const Nest& nest, int stage);
 

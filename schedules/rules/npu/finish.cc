@@ -13,9 +13,11 @@ namespace {
 bool finishes(const Nest& nest, int map, int product) {
   const int tensor = nest.stages[product].tensor;
   const std::vector<int> users = readers(nest, tensor);
-  return is_map(nest, map) && users.size() == 1 && users[0] == map &&
-         nest.program->tensors[tensor].role != Role::kOutput &&
-         product_of(nest, product).has_value();
+  const bool reads = is_map(nest, map) && users.size() == 1 && users[0] == map &&
+                     nest.program->tensors[tensor].role != Role::kOutput;
+  if (!reads) return false;
+  const std::optional<NpuProduct> found = product_of(nest, product);
+  return found && is_for_array(*found);
 }
 
 void branch(Draft draft, std::vector<Draft>& drafts) {

@@ -18,10 +18,9 @@
 namespace lw::rules {
 namespace {
 
-// Rows by columns: what has no axis of one of these, as depthwise convolutions, is no array's work.
 bool takes(const Draft& d, int stage) {
   const std::optional<NpuProduct> product = product_of(d.nest, stage);
-  return product && product->row >= 0 && product->column >= 0 && product->sum >= 0;
+  return product && is_for_array(*product);
 }
 
 void tile(Draft& d, int stage) {
