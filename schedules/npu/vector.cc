@@ -6,6 +6,7 @@
 #include "schedules/targets/npu/machine.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
 
 namespace lw {
 
@@ -18,6 +19,11 @@ int64_t tile_padding(const npu::Config& config, const VectorTile& tile) {
   const int64_t align = tile.memory == kNpuAcc ? config.acc.align
                                                : std::max<int64_t>(1, config.spm.align / size);
   return tile.computes ? std::lcm(vector_padding(config), align) : align;
+}
+
+double identity_of(Reduce reduce, Type type) {
+  return is_float(type) ? identity_float(reduce)
+                        : static_cast<double>(identity_int(reduce, type));
 }
 
 BoxLayout tile_layout(const npu::Config& config, const VectorTile& tile,
@@ -65,7 +71,13 @@ VectorRoom vector_room(const npu::Config& config, const VectorCode& code,
     const bool row = value.kind == VectorValue::Kind::kRow;
     if (!row && value.kind != VectorValue::Kind::kOperand) continue;
     add(value.tile.memory, tile_bytes(config, value.tile, extents), row ? room.once : room.slot);
-    if (!row) continue;
+    if (!row) {
+      // What its borders are filled with, made of zeros.
+      const bool numbers = !value.borders.empty() && value.number != 0;
+      const int64_t padding = tile_padding(config, value.tile) * size_of(value.tile.type);
+      if (numbers) add(value.tile.memory, 2 * padding, room.once);
+      continue;
+    }
     VectorTile made = value.tile;
     made.memory = kNpuAcc;
     made_rows += 2 * tile_bytes(config, made, extents) +

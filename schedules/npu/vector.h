@@ -29,6 +29,14 @@ struct VectorTile {
   bool operator==(const VectorTile&) const = default;
 };
 
+// A dimension of a read's tile of which not all positions are in the tensor: position p is the
+// tensor's begin + what the axes move + p, of `size`.
+struct VectorBorder {
+  int dim;
+  int64_t begin, size;
+  std::vector<int64_t> steps;
+};
+
 struct VectorValue {
   enum class Kind : uint8_t {
     kOperand,                              // a read: a copy from DRAM
@@ -43,7 +51,8 @@ struct VectorValue {
   std::vector<int64_t> source_strides;
   int64_t source_begin = 0;
   std::vector<int64_t> source_steps;
-  double number = 0;                       // kRow without a tensor
+  std::vector<VectorBorder> borders;       // by dimension; beyond them is `number`
+  double number = 0;                       // of borders; of a kRow without a tensor
   int place = -1;                          // kComputed: number of VectorCode::places
 };
 
@@ -76,6 +85,9 @@ struct VectorCode {
 
 // Gives the computed values of complete code places.
 void find_places(VectorCode& code);
+
+// What a reduction begins with; rows that are reduced are filled up with it.
+double identity_of(Reduce reduce, Type type);
 
 // kFailedPrecondition says what the engine does not compute, and what to write instead.
 absl::StatusOr<VectorCode> vector_code(const Nest& nest, int stage);

@@ -39,11 +39,9 @@ class Compiler : private VectorValues {
     if (!stage_.axis_value.empty() || stage_.factored_axis >= 0) {
       return refuse("its axes are not those of its tensor");
     }
-    const Type type = tensor_.type;
-    const bool known = type == Type::kI8 || type == Type::kI32 || type == Type::kBF16 ||
-                       type == Type::kF32;
-    return known ? absl::OkStatus()
-                 : refuse(concat("it has i8, i32, bf16 and f32, not ", type_name(type)));
+    return has_type(tensor_.type)
+               ? absl::OkStatus()
+               : refuse(concat("it has i8, i32, bf16 and f32, not ", type_name(tensor_.type)));
   }
 
   // ---------------------------------------------------------------------------- stages
@@ -90,6 +88,12 @@ class Compiler : private VectorValues {
     ASSIGN_OR_RETURN(int value, value_of(body));
     const Axes reduced = all_ & ~spatial_;
     value = spread(value, axes_of(value) | spatial_ | reduced);
+    const VectorValue& read = code_.values[static_cast<size_t>(value)];
+    const bool filled = code_.by_rows && !read.borders.empty();
+    // Rows are filled up with another number than is in the borders.
+    if (filled && read.number != identity_of(code_.reduce, read.tile.type)) {
+      value = copied(value, axes_of(value));
+    }
     code_.body = code_.rows = value;
     const Type type = type_of(value);
     const Axes rows = code_.by_rows ? Axes{1} << code_.vector_axis : 0;
@@ -100,10 +104,6 @@ class Compiler : private VectorValues {
   }
 
   absl::Status check_reduction() const {
-    const bool sum = code_.reduce == Reduce::kSum, max = code_.reduce == Reduce::kMax;
-    if (code_.by_rows && !sum && !max) {
-      return refuse("of rows it reduces sums and maxima alone");
-    }
     // Each operand serves several results: what an array is for.
     int reused = 0, reads = 0;
     for (const auto& [node, read] : reads_) {
@@ -116,7 +116,7 @@ class Compiler : private VectorValues {
       reads += varied;
       reused += varied && unmoved;
     }
-    if (sum && reads > 1 && reused == reads) {
+    if (code_.reduce == Reduce::kSum && reads > 1 && reused == reads) {
       return infeasible(no_product(nest_, index_));
     }
     return absl::OkStatus();
@@ -182,10 +182,11 @@ class Compiler : private VectorValues {
     const Type type = e->type == Type::kBF16 ? Type::kF32 : e->type;
     switch (e->op) {
       case ExprOp::kRead:
-        if (e->index == held_) return held(type);
+      case ExprOp::kPad:
+        if (e->op == ExprOp::kRead && e->index == held_) return held(type);
         if (type != Type::kI8 && type != Type::kI32 && type != Type::kF32) break;
         return operand(*e, type, memory_of(type));
-      case ExprOp::kConst: return constant(type, value_of_const(*e));
+      case ExprOp::kConst: return constant(type, number_of(*e));
       case ExprOp::kCast: return cast(e);
       default: break;
     }
@@ -197,9 +198,6 @@ class Compiler : private VectorValues {
     return refuse(concat("its vector engine has no ", op_name(e->op)));
   }
 
-  static double value_of_const(const ExprNode& e) {
-    return is_float(e.type) ? e.number : static_cast<double>(e.integer);
-  }
   static bool is_const(const Expr& e) { return e->op == ExprOp::kConst; }
 
   absl::StatusOr<int> constant(Type type, double number) {
@@ -212,7 +210,8 @@ class Compiler : private VectorValues {
   absl::StatusOr<int> cast(const Expr& e) {
     const Expr& from = e->args[0];
     if (e->type == from->type) return value_of(from);
-    if (e->type == Type::kI32 && from->type == Type::kI8 && from->op == ExprOp::kRead) {
+    const bool is_read = from->op == ExprOp::kRead || from->op == ExprOp::kPad;
+    if (e->type == Type::kI32 && from->type == Type::kI8 && is_read) {
       return operand(*from, Type::kI32, kNpuAcc);
     }
     if (e->type == Type::kF32 && from->type == Type::kBF16) return value_of(from);
@@ -268,7 +267,7 @@ class Compiler : private VectorValues {
     if (type == Type::kI8 && !extremum) {
       return refuse(concat("its ", op_name(e->op), " of i8 saturates: cast to i32 what is read"));
     }
-    if (e->op == ExprOp::kPow && is_const(y) && value_of_const(*y) == 2) {
+    if (e->op == ExprOp::kPow && is_const(y) && number_of(*y) == 2) {
       ASSIGN_OR_RETURN(const int value, value_of(x));
       return combined(ExprOp::kMul, value, value);
     }
@@ -279,13 +278,13 @@ class Compiler : private VectorValues {
     }
     if (is_const(y)) {
       ASSIGN_OR_RETURN(const int value, value_of(x));
-      const double number = value_of_const(*y);
+      const double number = number_of(*y);
       if (e->op == ExprOp::kSub) return scalar(ExprOp::kAdd, -number, value);
       if (!divides) return scalar(e->op, number, value);
       return scalar(ExprOp::kMul, static_cast<float>(1 / number), value);
     }
     ASSIGN_OR_RETURN(int b, value_of(y));
-    if (is_const(x)) return scalar(e->op, value_of_const(*x), b);
+    if (is_const(x)) return scalar(e->op, number_of(*x), b);
     ASSIGN_OR_RETURN(const int a, value_of(x));
     if (!divides) return combined(e->op, a, b);
     return combined(ExprOp::kMul, a, scalar(ExprOp::kDiv, 1, b));

@@ -22,6 +22,8 @@ absl::StatusOr<VectorRead> vector_read(const Nest& nest, int stage, const ExprNo
           concat("it reads ", tensor.name, " at what is no sum of multiples of axes"));
     }
     found.begin += form.constant * found.sizes[d];
+    found.first.push_back(form.constant);
+    int64_t last = form.constant;
     found.steps.emplace_back(axes.size());
     for (size_t a = 0; a < axes.size(); ++a) {
       const int64_t step = axes[a].extent > 1 ? step_of(form, static_cast<int>(a)) : 0;
@@ -30,6 +32,17 @@ absl::StatusOr<VectorRead> vector_read(const Nest& nest, int stage, const ExprNo
       }
       found.steps.back()[a] = step;
       found.by_axis[a] += step * found.sizes[d];
+      last += step * (axes[a].extent - 1);
+    }
+    found.leaves.push_back(form.constant < 0 || last >= tensor.shape[d]);
+  }
+  for (size_t d = 0; d < found.steps.size(); ++d) {
+    for (size_t a = 0; a < axes.size() && found.leaves[d]; ++a) {
+      const int64_t step = found.steps[d][a];
+      if (step != 0 && found.by_axis[a] != step * found.sizes[d]) {
+        return absl::FailedPreconditionError(
+            concat("it reads padded ", tensor.name, " along several dimensions at once"));
+      }
     }
   }
   return found;
@@ -46,7 +59,7 @@ int window_of(const VectorRead& read, int axis, int vector_axis) {
       const bool alone = read.by_axis[a] == step * read.sizes[d];
       if (static_cast<int>(a) == vector_axis || !alone) return -1;
     }
-    return movers > 1 ? static_cast<int>(d) : -1;
+    return movers > 1 || read.leaves[d] ? static_cast<int>(d) : -1;
   }
   return -1;
 }

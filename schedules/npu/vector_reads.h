@@ -14,6 +14,8 @@ namespace lw {
 struct VectorRead {
   std::vector<std::vector<int64_t>> steps;  // of each dimension, by axis
   std::vector<int64_t> sizes;              // elements to the next position of each dimension
+  std::vector<int64_t> first;              // position in each dimension where all axes are 0
+  std::vector<bool> leaves;                // dimensions of which some position is outside
   int64_t begin = 0;                       // element where all axes are 0
   std::vector<int64_t> by_axis;            // elements that each axis moves
 };
@@ -21,7 +23,8 @@ struct VectorRead {
 absl::StatusOr<VectorRead> vector_read(const Nest& nest, int stage, const ExprNode& read);
 
 // The dimension that the axis moves together with others, none of which moves another, nor is
-// `vector_axis`: it is loaded once for all of them. -1: there is none.
+// `vector_axis`: it is loaded once for all of them, and so is one that leaves the tensor. -1: there
+// is none.
 int window_of(const VectorRead& read, int axis, int vector_axis);
 
 }  // namespace lw

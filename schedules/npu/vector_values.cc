@@ -13,6 +13,14 @@ int memory_of(Type type) {
   return type == Type::kI32 || type == Type::kF32 ? kNpuAcc : kNpuSpm;
 }
 
+bool has_type(Type type) {
+  return type == Type::kI8 || type == Type::kI32 || type == Type::kBF16 || type == Type::kF32;
+}
+
+double number_of(const ExprNode& constant) {
+  return is_float(constant.type) ? constant.number : static_cast<double>(constant.integer);
+}
+
 VectorValues::VectorValues(const Nest& nest, int stage)
     : nest_(nest),
       index_(stage),
@@ -39,10 +47,15 @@ absl::Status VectorValues::find_reads(const Expr& body) {
   absl::Status status;
   visit(body, [&](const ExprNode& node) {
     if (!status.ok()) return;
-    if (node.op == ExprOp::kPad) {
-      status = refuse(concat("its vector engine reads no padded ", name(*node.args[0])));
+    if (node.op == ExprOp::kPad && node.args[1]->op != ExprOp::kConst) {
+      status = refuse(concat("what it pads ", name(*node.args[0]), " with is no constant"));
     }
     if (node.op != ExprOp::kRead) return;
+    if (!has_type(node.type)) {
+      status = refuse(concat("it has i8, i32, bf16 and f32, and ", name(node), " is ",
+                             type_name(node.type)));
+      return;
+    }
     absl::StatusOr<VectorRead> read = vector_read(nest_, index_, node);
     if (read.ok()) reads_.emplace(&node, *std::move(read));
     else status = refuse(std::string(read.status().message()));
@@ -68,7 +81,8 @@ void VectorValues::choose_axes() {
     return any_steps(axis, [](int64_t step) { return step == 1; });
   };
   code_.vector_axis = last;
-  if (code_.reduce != Reduce::kNone && !contiguous(last)) {
+  const bool row_wise = code_.reduce == Reduce::kSum || code_.reduce == Reduce::kMax;
+  if (row_wise && !contiguous(last)) {
     const int rank = static_cast<int>(tensor_.shape.size());
     for (int a = static_cast<int>(stage_.axes.size()); a-- > rank;) {
       if (!has(a) || !contiguous(a)) continue;
@@ -77,7 +91,16 @@ void VectorValues::choose_axes() {
       break;
     }
   }
-  if (!moved_ && any_steps(code_.vector_axis, [](int64_t step) { return step > 1; })) {
+  // No copy begins inside a vector.
+  const auto leaves = [&](const VectorRead& read) {
+    for (size_t d = 0; d < read.steps.size() && code_.vector_axis >= 0; ++d) {
+      if (read.leaves[d] && read.steps[d][static_cast<size_t>(code_.vector_axis)] != 0) return true;
+    }
+    return false;
+  };
+  const bool left = std::any_of(reads_.begin(), reads_.end(),
+                                [&](const auto& entry) { return leaves(entry.second); });
+  if (left || (!moved_ && any_steps(code_.vector_axis, [](int64_t step) { return step > 1; }))) {
     code_.vector_axis = -1;
     code_.by_rows = false;
   }
@@ -124,7 +147,10 @@ int VectorValues::emit(VectorOp op, Type type, Axes axes) {
 }
 
 int VectorValues::spread(int value, Axes axes) {
-  if (axes_of(value) == axes) return value;
+  return axes_of(value) == axes ? value : copied(value, axes);
+}
+
+int VectorValues::copied(int value, Axes axes) {
   VectorOp op;
   op.kind = VectorOp::Kind::kCopy;
   op.srcs[0] = value;
@@ -136,13 +162,27 @@ int VectorValues::operand(const ExprNode& node, Type type, int memory) {
     const VectorTile& tile = code_.values[static_cast<size_t>(value)].tile;
     if (known == &node && tile.type == type && tile.memory == memory) return value;
   }
-  const VectorRead& read = reads_.at(&node);
+  const bool padded = node.op == ExprOp::kPad;
+  const ExprNode& from = padded ? *node.args[0] : node;
+  const VectorRead& read = reads_.at(&from);
+  const std::vector<int64_t>& shape =
+      nest_.program->tensors[static_cast<size_t>(from.index)].shape;
   VectorValue value;
   value.kind = VectorValue::Kind::kOperand;
-  value.tensor = node.index;
+  value.tensor = from.index;
   value.source_begin = read.begin;
   value.source_steps = read.by_axis;
   value.tile = {type, memory, {}, !moved_};
+  if (padded) value.number = number_of(*node.args[1]);
+  // Along a dimension of the tensor, with all that moves it.
+  const auto add_whole = [&](size_t d) {
+    if (read.leaves[d]) {
+      value.borders.push_back({static_cast<int>(value.tile.steps.size()), read.first[d], shape[d],
+                               read.steps[d]});
+    }
+    value.tile.steps.push_back(read.steps[d]);
+    value.source_strides.push_back(read.sizes[d]);
+  };
   const int v = code_.vector_axis;
   const int64_t along = v < 0 ? 0 : read.by_axis[static_cast<size_t>(v)];
   std::vector<bool> done(stage_.axes.size());
@@ -150,17 +190,21 @@ int VectorValues::operand(const ExprNode& node, Type type, int memory) {
     const bool moves = read.by_axis[static_cast<size_t>(a)] != 0;
     if (!moves || done[static_cast<size_t>(a)] || (a == v && along == 1)) continue;
     const int dim = window_of(read, a, v);
-    value.tile.steps.emplace_back(stage_.axes.size());
     if (dim < 0) {
+      value.tile.steps.emplace_back(stage_.axes.size());
       value.tile.steps.back()[static_cast<size_t>(a)] = 1;
       value.source_strides.push_back(read.by_axis[static_cast<size_t>(a)]);
       continue;
     }
-    value.tile.steps.back() = read.steps[static_cast<size_t>(dim)];
-    value.source_strides.push_back(read.sizes[static_cast<size_t>(dim)]);
+    add_whole(static_cast<size_t>(dim));
     for (size_t other = 0; other < done.size(); ++other) {
       if (read.steps[static_cast<size_t>(dim)][other] != 0) done[other] = true;
     }
+  }
+  for (size_t d = 0; d < read.steps.size(); ++d) {
+    const bool stands = std::all_of(read.steps[d].begin(), read.steps[d].end(),
+                                    [](int64_t step) { return step == 0; });
+    if (stands && read.leaves[d]) add_whole(d);
   }
   value.tile.steps.emplace_back(stage_.axes.size());
   if (along == 1) value.tile.steps.back()[static_cast<size_t>(v)] = 1;

@@ -41,9 +41,10 @@ class VectorValues {
   VectorTile tile_of(Type type, int memory, Axes axes) const;
   int computed(Type type, Axes axes);
   int emit(VectorOp op, Type type, Axes axes);
-  // The value along all of these axes.
+  // The value along all of these axes; and a value of its own.
   int spread(int value, Axes axes);
-  // A tile of what is read, in `memory` as `type`.
+  int copied(int value, Axes axes);
+  // A tile of what is read, perhaps padded, in `memory` as `type`.
   int operand(const ExprNode& node, Type type, int memory);
   // The product's results, which lie as the array wants them (result_layout()).
   absl::Status check_held() const;
@@ -63,6 +64,10 @@ class VectorValues {
  private:
   std::vector<std::pair<const ExprNode*, int>> operands_;
 };
+
+bool has_type(Type type);
+
+double number_of(const ExprNode& constant);
 
 // Where values of the type are computed with.
 int memory_of(Type type);

@@ -63,6 +63,14 @@ const char* const kReductions[] = {
     "in A: f32[M, N]\n in b: f32[M]\n out Y[i: M] = max[j: N](abs(A[i, j] - b[i]))",
     "in A: f32[K, M, N]\n out Y[k: K] = sum[i: M, j: N](A[k, i, j] * A[k, i, j])",
     "in A: f32[M, N]\n out Y[u: 1] = sum[i: M, j: N](A[i, j])",
+    "in A: f32[K, M]\n out Y[k: K] = min[i: M](A[k, i])",
+    "in A: f32[M, 7]\n out Y[i: M] = prod[j: 7](A[i, j])",
+    // A matrix and a vector.
+    "in A: bf16[M]\n in B: bf16[M, N]\n out Y[j: N] = sum[k: M](A[k] * B[k, j])",
+    "in A: i8[M, N]\n in x: i8[N]\n"
+    " out Y[i: M] = sum[k: N](cast(i32, A[i, k]) * cast(i32, x[k]))",
+    "in A: i8[K, M]\n in B: i8[K, M, N]\n out Y[b: K, j: N] = sum[k: M](A[b, k] * B[b, k, j])",
+    "in A: bf16[1, M]\n in B: bf16[M, N]\n out Y[j: N] = sum[k: M](A[0, k] * B[k, j])",
     "in A: i8[M, N]\n out Y[i: M] = sum[j: N](A[i, j])",
     "in A: i8[M, N]\n out Y[i: M] = max[j: N](A[i, j])",
     "in A: i32[M, N]\n out Y[i: M] = max[j: N](A[i, j])",
@@ -116,6 +124,39 @@ const char* const kFinished[] = {
     " S[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n T[i: M, j: N] = S[i, j] + b[j]\n"
     " U[i: M, j: N] = max(T[i, j], 0)\n"
     " out Y[i: M, j: N] = cast(i8, round(cast(f32, U[i, j]) * s[j]))",
+};
+
+// Windows of which some reach into the padding, or are all there; in brackets what window() says: I
+// the picture's extents, O the result's axes, R the window's, P where it is read, W the weights'
+// extents and w where they are read, C of the channels.
+const char* const kWindows[] = {
+    "in X: f32[I]\n out Y[O] = max[R](pad(X[P], -inf))",
+    "in X: bf16[I]\n out Y[O] = max[R](pad(X[P], -inf))",
+    "in X: i8[I]\n out Y[O] = max[R](pad(X[P], -128))",
+    "in X: i32[I]\n out Y[O] = min[R](pad(X[P], 100000))",
+    "in X: f32[I]\n out Y[O] = min[R](pad(X[P], 0.3))",
+    "in X: f32[I]\n out Y[O] = sum[R](pad(X[P], 0)) * 0.25",
+    "in X: bf16[I]\n in F: bf16[W]\n out Y[O] = sum[R](pad(X[P], 0) * F[w])",
+    "in X: f32[I]\n in F: f32[W]\n out Y[O] = sum[R](pad(X[P], 3) * F[w])",
+    "in X: i8[I]\n in F: i8[W]\n in b: i32[C]\n in m: f32[C]\n"
+    " S[O] = sum[R](cast(i32, pad(X[P], 0)) * cast(i32, F[w]))\n"
+    " out Y[O] = cast(i8, clamp(round(cast(f32, S[n, y, x, c] + b[c]) * m[c]) - 1, -100, 120))",
+    "in X: i8[I]\n out Y[O] = sum[R](cast(i32, pad(X[P], -5)))",
+};
+// The same of rows that are padded themselves, and maps.
+const char* const kPadded[] = {
+    "in X: f32[M, N]\n out Y[i: M] = sum[j: N](pad(X[i - 2, j], 0.5))",
+    "in X: f32[M, N]\n out Y[i: M] = max[j: N](pad(X[i - 1, j], -inf))",
+    "in X: i8[M, N]\n out Y[i: M] = sum[j: N](pad(X[i + 1, j], 0))",
+    "in X: i32[K]\n out Y[i: K] = pad(X[i - 3], 7) + 1",
+    "in X: i8[K, M]\n out Y[k: K, i: M] = pad(X[k - 3, i + 2], 1)",
+    "in X: f32[K, C]\n out Y[i: K, c: C] = pad(X[i * 2 - 1, c], 0)",
+    "in X: bf16[K, C]\n in Z: f32[K, C]\n"
+    " out Y[i: K, c: C] = max(cast(f32, pad(X[i - 1, c], 2)) * Z[i, c],"
+    " cast(f32, pad(X[i + 1, c], -300)))",
+    ("in X: f32[K, 9, 11]\n"
+     " out Y[k: K, y: 9, x: 11] = max[r: 3, s: 3](pad(X[k, y + r - 1, x + s - 1], -inf))"),
+    "in X: f32[1, K]\n out Y[u: 1, i: K] = max[r: 2](pad(X[u + 3, i + r], 4))",
 };
 
 std::string replaced(std::string text, const std::string& from, int64_t to) {
@@ -220,6 +261,54 @@ class NpuVector : public testing::Test {
     expect_reference(program, in, memory.back());
   }
 
+  // Any of strides, dilations and paddings, of many channels or few; channels last, or first.
+  std::string window(std::string text) {
+    const auto up_to = [&](int64_t most) { return 1 + static_cast<int64_t>(rng_.below(most)); };
+    const auto number = [](int64_t value) { return std::to_string(value); };
+    const bool scaled = text.find("b[c]") != text.npos;  // along vectors alone
+    const bool first = rng_.below(5) == 0 && !scaled;
+    const std::string c = number(up_to(rng_.below(2) ? 8 : 90)), n = number(up_to(2));
+    std::string extents[2], out[2], taps[2], at[2];
+    const char* const axes[2][2] = {{"y", "r"}, {"x", "s"}};
+    for (int d = 0; d < 2; ++d) {
+      const int64_t points = up_to(12), window = up_to(4), stride = up_to(3), dilation = up_to(2);
+      const int64_t before = static_cast<int64_t>(rng_.below(window + 1));
+      const int64_t all = (points - 1) * stride + (window - 1) * dilation + 1;
+      const int64_t behind = static_cast<int64_t>(rng_.below(window + 1));
+      extents[d] = number(std::max<int64_t>(1, all - before - behind));
+      out[d] = std::string(axes[d][0]) + ": " + number(points);
+      taps[d] = number(window);
+      at[d] = std::string(axes[d][0]) + " * " + number(stride) + " + " + axes[d][1] + " * " +
+              number(dilation) + " - " + number(before);
+    }
+    const auto order = [&](const std::string& a, const std::string& b, const std::string& of_c) {
+      return first ? of_c + ", " + a + ", " + b : a + ", " + b + ", " + of_c;
+    };
+    const std::pair<std::string, std::string> words[] = {
+        {"[I]", "[" + n + ", " + order(extents[0], extents[1], c) + "]"},
+        {"[O]", "[n: " + n + ", " + order(out[0], out[1], "c: " + c) + "]"},
+        {"[R]", "[r: " + taps[0] + ", s: " + taps[1] + "]"},
+        {"[P]", "[n, " + order(at[0], at[1], "c") + "]"},
+        {"[W]", "[" + order(taps[0], taps[1], c) + "]"},
+        {"[w]", "[" + order("r", "s", "c") + "]"},
+        {"[n, y, x, c]", "[n, " + order("y", "x", "c") + "]"},
+        {"[C]", "[" + c + "]"}};
+    for (const auto& [from, to] : words) {
+      for (size_t i = 0; (i = text.find(from, i)) != text.npos; i += to.size()) {
+        text.replace(i, from.size(), to);
+      }
+    }
+    return text;
+  }
+
+  void check_windows(int64_t draws) {
+    for (int64_t d = 0; d < draws; ++d) {
+      const char* const text = kWindows[static_cast<size_t>(d) % std::size(kWindows)];
+      check(kTargets[rng_.below(3)], window(text));
+    }
+    EXPECT_GE(feasible_ * 100, drawn_ * 95);
+  }
+
   // `draws` of random targets and extents, the programs in turn.
   template <size_t count>
   void check_all(const char* const (&programs)[count], int64_t draws) {
@@ -236,6 +325,8 @@ class NpuVector : public testing::Test {
 
 TEST_F(NpuVector, Maps) { check_all(kMaps, setting("LW_DRAWS", 8)); }
 TEST_F(NpuVector, Reductions) { check_all(kReductions, setting("LW_DRAWS", 8)); }
+TEST_F(NpuVector, PadsWindows) { check_windows(setting("LW_DRAWS", 8) * 12); }
+TEST_F(NpuVector, PadsRows) { check_all(kPadded, setting("LW_DRAWS", 8)); }
 TEST_F(NpuVector, RequantisesBitForBit) { check_all(kRequantised, setting("LW_DRAWS", 12)); }
 TEST_F(NpuVector, FinishesProducts) { check_all(kFinished, setting("LW_DRAWS", 16)); }
 TEST_F(NpuVector, Stages) { check_all(kStages, setting("LW_DRAWS", 8)); }

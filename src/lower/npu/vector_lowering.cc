@@ -22,6 +22,7 @@ struct Placed {
   BoxLayout layout;
   int64_t slots = 1;
   int depth = 0;                           // loops outside of where it is filled, of operands
+  int numbers = -1;                        // a buffer: a vector of what its borders are
   Affine offset;                           // of the slot of the iteration at hand
 };
 
@@ -189,6 +190,12 @@ class VectorLowering : private BlockWriter {
       if (value(v).kind == Kind::kRow) make_row(v);
     }
     if (code_.by_rows) make_identity();
+    for (int v = 0; v < count(); ++v) {
+      if (value(v).borders.empty() || value(v).number == 0) continue;
+      const VectorTile& tile = value(v).tile;
+      placed(v).numbers =
+          make_numbers(tile.type, tile.memory, tile_padding(config_, tile), value(v).number);
+    }
   }
 
   // The same number in each element of `elements` of type and memory, made of zeros.
@@ -237,10 +244,8 @@ class VectorLowering : private BlockWriter {
 
   void make_identity() {
     const VectorTile& tile = value(code_.rows).tile;
-    const double identity = is_float(tile.type)
-                                ? identity_float(code_.reduce)
-                                : static_cast<double>(identity_int(code_.reduce, tile.type));
-    identity_ = make_numbers(tile.type, tile.memory, tile_padding(config_, tile), identity);
+    identity_ = make_numbers(tile.type, tile.memory, tile_padding(config_, tile),
+                             identity_of(code_.reduce, tile.type));
   }
 
   // ---------------------------------------------------------------------------- loops
@@ -277,9 +282,51 @@ class VectorLowering : private BlockWriter {
     for (size_t a = 0; a < ranges.size(); ++a) {
       begin = begin + ranges[a].begin * operand.source_steps[a];
     }
-    add(block_of(BlockOp::kCopy, view(p.buffer, p.offset, p.layout.strides),
-                 {view(buffers_[operand.tensor], begin, operand.source_strides)}, extents),
-        out);
+    Block copy = block_of(BlockOp::kCopy, view(p.buffer, p.offset, p.layout.strides),
+                          {view(buffers_[operand.tensor], begin, operand.source_strides)}, extents);
+    if (!operand.borders.empty()) {
+      clip(borders_of(operand, ranges), operand.number, copy);
+      if (!copy.clips.empty() && !copy.pads) fill_borders(v, copy, out);
+    }
+    add(std::move(copy), out);
+  }
+
+  static std::vector<Border> borders_of(const VectorValue& operand, const BoxRanges& ranges) {
+    std::vector<Border> borders;
+    for (const VectorBorder& border : operand.borders) {
+      Border at = {border.dim, affine(border.begin), border.begin, border.begin, border.size};
+      for (size_t a = 0; a < ranges.size(); ++a) {
+        at.first = at.first + ranges[a].begin * border.steps[a];
+        at.least += border.steps[a] * ranges[a].least;
+        at.most += border.steps[a] * ranges[a].most;
+      }
+      borders.push_back(std::move(at));
+    }
+    return borders;
+  }
+
+  // The number all over the operand's slot, where the copy does not fill all of its box.
+  void fill_borders(int v, const Block& copy, std::vector<Stmt>& out) {
+    const Placed& p = placed(v);
+    const int64_t unit = tile_padding(config_, value(v).tile);
+    Stmt choice;
+    choice.kind = Stmt::Kind::kIf;
+    for (const Clip& clip : copy.clips) {
+      const int64_t room = clip.size - copy.extents[static_cast<size_t>(clip.dim)];
+      choice.conditions.push_back(clip.first);
+      choice.conditions.push_back(affine(room) - clip.first);
+    }
+    if (p.numbers < 0) {
+      const std::vector<int64_t> all = {1};
+      add(block_of(BlockOp::kFill, view(p.buffer, p.offset, all), {}, {p.layout.elements}),
+          choice.otherwise);
+    } else {
+      const std::vector<int64_t> vectors = {unit, 1}, repeated = {0, 1};
+      add(block_of(BlockOp::kCopy, view(p.buffer, p.offset, vectors),
+                   {view(p.numbers, affine(0), repeated)}, {p.layout.elements / unit, unit}),
+          choice.otherwise);
+    }
+    add(std::move(choice), out);
   }
 
   // The last vectors of the value's rows become what changes no reduction; beginning with the one
