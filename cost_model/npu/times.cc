@@ -110,13 +110,14 @@ StageTimes times_of(const Nest& nest, int stage) {
   const absl::StatusOr<std::optional<VectorCode>> finish = epilogue_code(nest, stage);
   if (finish.ok() && finish->has_value()) {
     const double boxes = product_of_loops(s, 0, held, iterations);
-    const VectorWork work = work_of(config, **finish, kept);
+    const std::vector<int64_t> box = result_box(*product, kept);
+    const VectorWork work = work_of(config, **finish, box);
     t.instructions += stores * work.operations;
     t.vectors = stores * work.operations * static_cast<double>(config.ve.startup) +
                 boxes * work.cycles;
     for (const VectorValue& value : (*finish)->values) {
       if (value.kind != VectorValue::Kind::kOperand) continue;
-      const Transfer transfer = operand_of(dram, program, value, kept);
+      const Transfer transfer = operand_of(dram, program, value, box);
       t.store += transfer.cycles * boxes + static_cast<double>(config.dma.setup) * stores / 2;
       t.instructions += stores;
     }

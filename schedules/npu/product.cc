@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "schedules/access.h"
 #include "schedules/dot.h"
+#include "schedules/npu/index_steps.h"
 #include "schedules/targets/npu/npu_target.h"
 #include "src/base/message.h"
 #include "src/expr/expr.h"
@@ -14,23 +15,24 @@
 namespace lw {
 namespace {
 
-// How the axes move each dimension of a read; false where an index is no sum of multiples of them,
-// or runs backwards.
+// How the axes move an index; false where it is no sum of multiples of them, or runs backwards.
+bool find_steps(const Nest& nest, int stage, const Expr& index,
+                std::vector<std::vector<int64_t>>& steps, std::vector<int64_t>& begin) {
+  const std::optional<IndexSteps> found = index_steps(nest, stage, index);
+  if (!found) return false;
+  for (const int64_t step : found->steps) {
+    if (step < 0) return false;
+  }
+  steps.push_back(found->steps);
+  begin.push_back(found->begin);
+  return true;
+}
+
 bool find_steps(const Nest& nest, int stage, const ExprNode& read,
                 std::vector<std::vector<int64_t>>& steps, std::vector<int64_t>& begin) {
-  const size_t axes = nest.stages[stage].axes.size();
-  for (const Expr& index : read.args) {
-    const IndexForm form = index_form(nest, stage, index);
-    if (!form.affine || form.gather) return false;
-    std::vector<int64_t> moved(axes);
-    for (size_t a = 0; a < axes; ++a) {
-      moved[a] = step_of(form, static_cast<int>(a));
-      if (moved[a] < 0) return false;
-    }
-    steps.push_back(std::move(moved));
-    begin.push_back(form.constant);
-  }
-  return true;
+  return std::all_of(read.args.begin(), read.args.end(), [&](const Expr& index) {
+    return find_steps(nest, stage, index, steps, begin);
+  });
 }
 
 // The read that the factor is, perhaps padded with zeros; null: another expression.
@@ -106,15 +108,15 @@ void exchange(NpuProduct& product) {
   std::swap(product.a_padded, product.b_padded);
 }
 
-// The roles of the axes, of which the first `rank` are the result's; false where instructions
-// compute no such product.
-bool find_roles(const Stage& s, size_t rank, NpuProduct& product) {
+// The roles of the axes; false where instructions compute no such product.
+bool find_roles(const Stage& s, NpuProduct& product) {
   product.roles.clear();
   for (size_t a = 0; a < s.axes.size(); ++a) {
     const bool by_a = moves(product.a_steps, a), by_b = moves(product.b_steps, a);
     if (!by_a && !by_b && s.axes[a].extent > 1) return false;
-    if (a >= rank && by_a != by_b) return false;  // the sum of one operand alone
-    product.roles.push_back(a >= rank      ? AxisRole::kSum
+    const bool sum = s.axes[a].reduction;
+    if (sum && by_a != by_b) return false;  // of one operand alone
+    product.roles.push_back(sum            ? AxisRole::kSum
                             : by_a == by_b ? AxisRole::kBatch
                             : by_a         ? AxisRole::kRow
                                            : AxisRole::kColumn);
@@ -137,13 +139,27 @@ int64_t box_extent(const std::vector<int64_t>& steps, const std::vector<int64_t>
   return last + 1;
 }
 
+std::vector<int64_t> result_box(const NpuProduct& product, const std::vector<int64_t>& extents) {
+  std::vector<int64_t> box;
+  for (const std::vector<int64_t>& dim : product.dst_steps) box.push_back(box_extent(dim, extents));
+  return box;
+}
+
+bool is_dense(const NpuProduct& product, const std::vector<int64_t>& extents) {
+  for (const std::vector<int64_t>& dim : product.dst_steps) {
+    int64_t points = 1;
+    for (size_t a = 0; a < dim.size(); ++a) points *= dim[a] != 0 ? extents[a] : 1;
+    if (points != box_extent(dim, extents)) return false;
+  }
+  return true;
+}
+
 std::optional<NpuProduct> product_of(const Nest& nest, int stage) {
   const Stage& s = nest.stages[stage];
   const Tensor& tensor = nest.program->tensors[s.tensor];
   // Traces of other machines may name steps of this one's.
   if (nest.target->part.family() != &kNpuFamily) return std::nullopt;
-  if (s.copy_of >= 0 || tensor.reduce != Reduce::kSum || !s.axis_value.empty()) return std::nullopt;
-  if (s.factored_axis >= 0) return std::nullopt;
+  if (s.copy_of >= 0 || tensor.reduce != Reduce::kSum || s.factored_axis >= 0) return std::nullopt;
   const Expr body = effective_body(nest, stage);
   const std::optional<DotFactors> factors = dot_factors(*nest.target, body, tensor.type);
   if (!factors || body->op != ExprOp::kMul || factors->a->type != factors->b->type ||
@@ -158,7 +174,7 @@ std::optional<NpuProduct> product_of(const Nest& nest, int stage) {
       !find_steps(nest, stage, *product.b, product.b_steps, product.b_begin)) {
     return std::nullopt;
   }
-  const size_t rank = tensor.shape.size(), axes = s.axes.size();
+  const size_t rank = tensor.shape.size();
   if (rank == 0 || product.a_steps.empty() || product.b_steps.empty()) return std::nullopt;
   const auto row_of = [&](const ExprNode& read) {
     return nest.program->tensors[read.index].shape.back();
@@ -167,21 +183,22 @@ std::optional<NpuProduct> product_of(const Nest& nest, int stage) {
       !has_whole_rows(s, product.b_steps, product.b_begin, row_of(*product.b))) {
     return std::nullopt;
   }
+  std::vector<int64_t> zeros;
   for (size_t d = 0; d < rank; ++d) {
-    product.dst_steps.emplace_back(axes);
-    product.dst_steps.back()[d] = 1;
+    const Expr index = make_axis(static_cast<int>(d));
+    if (!find_steps(nest, stage, index, product.dst_steps, zeros)) return std::nullopt;
   }
   // The last axis of the result along which one operand stands still: its columns. Where rows do
   // not lie so, perhaps they do the other way about.
-  for (size_t d = rank; d-- > 0;) {
-    const bool by_a = moves(product.a_steps, d), by_b = moves(product.b_steps, d);
-    if (s.axes[d].extent == 1 || by_a == by_b) continue;
+  for (size_t a = s.axes.size(); a-- > 0;) {
+    const bool by_a = moves(product.a_steps, a), by_b = moves(product.b_steps, a);
+    if (s.axes[a].reduction || s.axes[a].extent == 1 || by_a == by_b) continue;
     if (by_a) exchange(product);
     break;
   }
-  if (find_roles(s, rank, product)) return product;
+  if (find_roles(s, product)) return product;
   exchange(product);
-  if (find_roles(s, rank, product)) return product;
+  if (find_roles(s, product)) return product;
   return std::nullopt;
 }
 

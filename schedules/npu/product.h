@@ -64,6 +64,11 @@ int64_t result_bytes(const npu::Config& config, const NpuProduct& product,
 // Extent of the box that a dimension's steps give.
 int64_t box_extent(const std::vector<int64_t>& steps, const std::vector<int64_t>& extents);
 
+// Of a box of the stage's axes, that of the result's dimensions; and whether all in that is in the
+// box, as it is where no dimension runs along several axes of which an outer one is cut.
+std::vector<int64_t> result_box(const NpuProduct& product, const std::vector<int64_t>& extents);
+bool is_dense(const NpuProduct& product, const std::vector<int64_t>& extents);
+
 // The value of `extent` elements along sums or columns of one instruction.
 int64_t padded_to(int64_t extent, int64_t align);
 

@@ -77,7 +77,7 @@ absl::Status apply_phase(Nest& nest, const Step& step) {
 }  // namespace
 
 const StepKind& phase() {
-  static constexpr StepKind kind = {"phase", 1, apply_phase, nullptr};
+  static constexpr StepKind kind = {"phase", 1, apply_phase, nullptr, nullptr};
   return kind;
 }
 

@@ -266,6 +266,35 @@ TEST(NpuProducts, EveryDrawComputesTheConvolution) {
   expect_reference("convolution", setting("LW_PRODUCTS", 250), convolution_text);
 }
 
+// A padded convolution in groups, perhaps requantised.
+std::string grouped_text(Rng& rng, bool bf16) {
+  const auto up_to = [&](int64_t most) { return 1 + static_cast<int64_t>(rng.below(most)); };
+  const auto text = [](int64_t number) { return std::to_string(number); };
+  const int64_t groups = 1 + up_to(4), gi = up_to(rng.below(2) ? 6 : 50), go = 1 + up_to(60);
+  const int64_t r = up_to(3), stride = up_to(2), oy = up_to(9), ox = up_to(9);
+  const int64_t top = static_cast<int64_t>(rng.below(r + 1));
+  const int64_t left = static_cast<int64_t>(rng.below(2));
+  const int64_t h = std::max<int64_t>(1, (oy - 1) * stride + r - top);
+  const int64_t w = std::max<int64_t>(1, (ox - 1) * stride + r - 2 * left);
+  const std::string type = bf16 ? "bf16" : "i8", n = text(up_to(2)), co = text(groups * go);
+  const std::string axes =
+      "[n: " + n + ", y: " + text(oy) + ", x: " + text(ox) + ", co: " + co + "]";
+  const std::string inputs = "  in X: " + type + "[" + n + ", " + text(h) + ", " + text(w) + ", " +
+                             text(groups * gi) + "]\n  in F: " + type + "[" + text(r) + ", " +
+                             text(r) + ", " + text(gi) + ", " + co + "] const\n";
+  const std::string sums = axes + " = sum[r: " + text(r) + ", s: " + text(r) + ", ci: " + text(gi) +
+                           "](pad(X[n, y * " + text(stride) + " + r - " + text(top) + ", x * " +
+                           text(stride) + " + s - " + text(left) + ", co / " + text(go) + " * " +
+                           text(gi) + " + ci], 0) * F[r, s, ci, co])\n";
+  if (bf16 || rng.below(2) == 0) return inputs + "  out Y" + sums;
+  return inputs + "  in b: i32[" + co + "]\n  in m: f32[" + co + "]\n  S" + sums + "  out Y" +
+         axes + " = cast(i8, clamp(round(cast(f32, S[n, y, x, co] + b[co]) * m[co]), -128, 127))\n";
+}
+
+TEST(NpuProducts, EveryDrawComputesTheGroups) {
+  expect_reference("groups", setting("LW_PRODUCTS", 250) / 2, grouped_text);
+}
+
 TEST(NpuProducts, EveryDrawComputesTheChain) {
   expect_reference("chain", setting("LW_PRODUCTS", 250) / 4,
                    [](Rng& rng, bool) { return chain_text(rng); });

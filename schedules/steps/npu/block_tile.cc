@@ -109,7 +109,9 @@ bool fits(const npu::Config& config, Axes& axes, int64_t outer,
   if (axes.outer >= 0) extents[axes.outer] = std::min(outer, axes.outer_extent);
   const auto operand = [&](bool b) { return operand_bytes(config, axes.product, b, extents); };
   VectorBytes bytes;
-  if (axes.epilogue) bytes = vector_room(config, *axes.epilogue, extents).with(1);
+  if (axes.epilogue) {
+    bytes = vector_room(config, *axes.epilogue, result_box(axes.product, extents)).with(1);
+  }
   bytes.spm += operand(false) + operand(true);
   bytes.acc += result_bytes(config, axes.product, extents);
   return lw::fits(config, bytes);

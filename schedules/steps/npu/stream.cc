@@ -102,7 +102,9 @@ class Streams {
   bool fits(const Plan& plan, const Decision& numbers) const {
     const npu::Config& config = npu_config(*nest_.target);
     VectorBytes bytes;
-    if (epilogue_) bytes = vector_room(config, *epilogue_, plan.kept).with(numbers[3]);
+    if (epilogue_) {
+      bytes = vector_room(config, *epilogue_, result_box(product_, plan.kept)).with(numbers[3]);
+    }
     bytes.spm += plan.bytes[0] * numbers[1] + plan.bytes[1] * numbers[2];
     bytes.acc += plan.held_bytes * numbers[3];
     return lw::fits(config, bytes);
@@ -209,6 +211,9 @@ absl::Status apply_stream(Nest& nest, const Step& step) {
     return infeasible(concat("no instruction ", variant, " for the tile"));
   }
   const Plan plan = streams.plan(numbers[0]);
+  if (!is_dense(streams.product(), plan.kept)) {
+    return infeasible("a loop over results that do not touch runs inside those that are held");
+  }
   if (!streams.fits(plan, numbers)) {
     return infeasible(concat("the memories have no room for ", plan.bytes[0], " x ", numbers[1],
                              " + ", plan.bytes[1], " x ", numbers[2], " bytes of operands and ",
@@ -246,6 +251,7 @@ std::vector<Decision> stream_domain(const Nest& nest, const Step& step) {
   std::vector<Decision> domain;
   for (const int64_t order : streams->orders()) {
     const Plan plan = streams->plan(order);
+    if (!is_dense(streams->product(), plan.kept)) continue;
     for (int64_t a = 1; a <= kMostSlots; ++a) {
       for (int64_t b = 1; b <= kMostSlots; ++b) {
         for (int64_t held = 1; held < kMostSlots; ++held) {

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "schedules/npu/product.h"
+#include "schedules/npu/vector.h"
 #include "schedules/targets/npu/machine.h"
 #include "schedules/targets/npu/npu_target.h"
 #include "src/base/check.h"
@@ -57,8 +58,8 @@ class ProductLowering : private lowering::BlockWriter {
     RETURN_IF_ERROR(add_tile(product_.b->index, true));
     add_results();
     if (!stage_.epilogue.empty()) {
-      std::vector<int64_t> kept = inner_extents(stage_, held_.depth);
-      kept.resize(product_.dst_steps.size());
+      const std::vector<int64_t> kept =
+          result_box(product_, inner_extents(stage_, held_.depth));
       ASSIGN_OR_RETURN(finish_,
                        lowering::make_finish(nest_, stage_.epilogue[0], kept, held_.slots,
                                              held_.buffer, held_.layout, buffers_, options_,
@@ -302,8 +303,13 @@ class ProductLowering : private lowering::BlockWriter {
 
   void store(const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
     if (finish_) {
-      failure_.Update(finish_(Ranges(ranges.begin(), ranges.begin() + rank()), turn, held_.offset,
-                              out));
+      Ranges box;
+      for (const std::vector<int64_t>& dim : product_.dst_steps) {
+        const auto [least, most] = least_and_most(dim, ranges, 0);
+        box.push_back(
+            {box_begin(dim, ranges, 0), box_extent(dim, counts(ranges)), least, most});
+      }
+      failure_.Update(finish_(box, turn, held_.offset, out));
       return;
     }
     Block copy;
@@ -316,8 +322,6 @@ class ProductLowering : private lowering::BlockWriter {
     copy.dst = view(buffers_[stage_.tensor], dot(held_.begin, strides), strides);
     add(std::move(copy), out);
   }
-
-  int64_t rank() const { return static_cast<int64_t>(product_.dst_steps.size()); }
 
   const Nest& nest_;
   const Stage& stage_;
@@ -340,6 +344,10 @@ bool is_nowhere(const Nest& nest, int tensor) {
   if (number < 0) return false;
   const Stage& stage = nest.stages[number];
   return stage.place == Place::kInlined || !stage.epilogue.empty();
+}
+
+bool runs(const Stage& stage) {
+  return stage.copy_of < 0 && stage.place != Place::kEpilogue && stage.place != Place::kInlined;
 }
 
 // By the array where it can, unless the stage has boxes of the vector engine.
@@ -374,10 +382,7 @@ absl::StatusOr<Kernel> lower_npu(const Nest& nest, const LowerOptions& options) 
   }
   int64_t spm = 0, acc = 0;
   for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
-    const Stage& stage = nest.stages[s];
-    if (stage.copy_of >= 0 || stage.place == Place::kEpilogue || stage.place == Place::kInlined) {
-      continue;
-    }
+    if (!runs(nest.stages[s])) continue;
     // One stage after the other: each has the memories for itself.
     int64_t own_spm = 0, own_acc = 0;
     RETURN_IF_ERROR(lower_stage(nest, s, buffers, options, kernel, &own_spm, &own_acc));
