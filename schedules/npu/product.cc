@@ -219,9 +219,13 @@ std::string typed_form(const Program& program, int tensor) {
 }  // namespace
 
 std::string no_product(const Nest& nest, int stage) {
+  bool chosen = false;
+  visit(effective_body(nest, stage),
+        [&](const ExprNode& e) { chosen = chosen || e.op == ExprOp::kSelect; });
   return concat(nest.stages[stage].name,
                 " is no sum of products that the NPU computes: of i8 into i32, or of bf16 into f32, "
                 "read at sums of multiples of the axes in whole rows along the sum",
+                chosen ? ", and not chosen by a where" : "",
                 typed_form(*nest.program, nest.stages[stage].tensor));
 }
 

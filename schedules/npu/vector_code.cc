@@ -308,6 +308,9 @@ class Compiler : private VectorValues {
       case ExprOp::kTanh:
         return refuse("its table of tanh is less exact than results may be: write 2 * "
                       "sigmoid(2 * x) - 1 where that will do");
+      case ExprOp::kErf:
+        return refuse("its vector engine has no erf: of GELU write x * sigmoid(1.702 * x) where "
+                      "that will do");
       default: return refuse(concat("its vector engine has no ", op_name(e->op)));
     }
   }

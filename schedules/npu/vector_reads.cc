@@ -3,6 +3,7 @@
 #include "loopwright/program.h"
 #include "schedules/access.h"
 #include "src/base/message.h"
+#include "src/expr/language/text.h"
 
 namespace lw {
 
@@ -18,8 +19,13 @@ absl::StatusOr<VectorRead> vector_read(const Nest& nest, int stage, const ExprNo
   for (size_t d = 0; d < read.args.size(); ++d) {
     const IndexForm form = index_form(nest, stage, read.args[d]);
     if (!form.affine || form.gather) {
+      const Tensor& own = nest.program->tensors[static_cast<size_t>(nest.stages[stage].tensor)];
+      bool divides = false;
+      visit(read.args[d], [&](const ExprNode& e) { divides = divides || e.op == ExprOp::kDiv; });
       return absl::FailedPreconditionError(
-          concat("it reads ", tensor.name, " at what is no sum of multiples of axes"));
+          concat("it reads ", tensor.name, " at ", print(*nest.program, own, read.args[d]),
+                 ", which is no sum of multiples of axes",
+                 divides ? ": write an operator for each remainder" : ""));
     }
     found.begin += form.constant * found.sizes[d];
     found.first.push_back(form.constant);

@@ -350,6 +350,17 @@ bool runs(const Stage& stage) {
   return stage.copy_of < 0 && stage.place != Place::kEpilogue && stage.place != Place::kInlined;
 }
 
+// Of what no engine computes, before of others that they only have no tile.
+absl::Status check_stages(const Nest& nest) {
+  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
+    if (!runs(nest.stages[s]) || nest.stages[s].variant >= 0) continue;
+    const std::optional<NpuProduct> product = product_of(nest, s);
+    if (product && is_for_array(*product)) continue;
+    RETURN_IF_ERROR(vector_code(nest, s).status());
+  }
+  return absl::OkStatus();
+}
+
 // By the array where it can, unless the stage has boxes of the vector engine.
 absl::Status lower_stage(const Nest& nest, int stage, const std::vector<int>& buffers,
                          const LowerOptions& options, Kernel& kernel, int64_t* spm, int64_t* acc) {
@@ -380,6 +391,7 @@ absl::StatusOr<Kernel> lower_npu(const Nest& nest, const LowerOptions& options) 
     buffers[t] = static_cast<int>(kernel.buffers.size());
     kernel.buffers.push_back(std::move(buffer));
   }
+  RETURN_IF_ERROR(check_stages(nest));
   int64_t spm = 0, acc = 0;
   for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
     if (!runs(nest.stages[s])) continue;
