@@ -10,39 +10,20 @@
 // Deterministic: times are computed. Exits 1 if a tuned layer is behind a default or a draw.
 //   lw_npu_tuned [TARGET...] [--trials=N]
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
-#include "bench/npu/layers.h"
+#include "bench/npu/timed.h"
 #include "loopwright/bounds.h"
-#include "loopwright/program.h"
-#include "loopwright/tuning.h"
 #include "schedules/steps.h"
-#include "schedules/targets/target.h"
-#include "src/api/tune_task.h"
-#include "src/base/check.h"
 #include "src/base/rng.h"
-#include "src/expr/language/text.h"
-#include "src/lower/lower.h"
-#include "src/measure/npu/simulated.h"
 
 namespace lw {
 namespace {
 
 constexpr int kDraws = 100;
-
-// Microseconds of the nest's program; 0 where it has none.
-double us_of(const Task& task, const Nest& nest) {
-  const absl::StatusOr<Kernel> kernel = lower(nest);
-  if (!kernel.ok()) return 0;
-  const absl::StatusOr<Artifact> artifact = task.backend().build(*kernel, *task.target());
-  if (!artifact.ok()) return 0;
-  const absl::StatusOr<double> us = simulated_us(*artifact);
-  return us.ok() ? *us : 0;
-}
 
 // The default: of the tiles that fit twice the one with the most products, the squarest of equals.
 double default_us(const Task& task) {
@@ -79,13 +60,6 @@ double random_us(const Task& task) {
   return best;
 }
 
-struct Means {
-  double sum = 0;
-  int count = 0;
-  void add(double value) { sum += std::log(value), ++count; }
-  double mean() const { return count == 0 ? 0 : std::exp(sum / count); }
-};
-
 absl::StatusOr<bool> run(const std::string& name, int trials) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const Target> target, load_target(name));
   std::printf("%s, %d trials\n%-12s %5s %5s %5s %10s %10s %10s %10s %10s %6s %6s %6s\n",
@@ -97,15 +71,10 @@ absl::StatusOr<bool> run(const std::string& name, int trials) {
   std::vector<Layer> layers(std::begin(kResNet), std::end(kResNet));
   layers.insert(layers.end(), std::begin(kBert), std::end(kBert));
   for (const Layer& layer : layers) {
-    ASSIGN_OR_RETURN(Program program, parse_program(text_of(layer), layer.name));
-    ASSIGN_OR_RETURN(const Task task, make_task(std::move(program), layer.name, target, 1));
-    ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, open_measurements(""));
-    SearchOptions options;
-    options.trials = trials;
-    options.seconds = 60;
-    ASSIGN_OR_RETURN(const TuneResult result, tune_task(task, *store, options));
+    ASSIGN_OR_RETURN(const Task task, make_layer(text_of(layer), layer.name, target));
+    ASSIGN_OR_RETURN(const TuneResult result, search(task, trials));
     ASSIGN_OR_RETURN(const Bound bound, measure_bound(task));
-    const double ghz = target->ghz, tuned = result.best.measurement.time_us;
+    const double tuned = result.best.measurement.time_us;
     const double plain = default_us(task), random = random_us(task);
     const double other = plain == 0 ? random : std::min(plain, random);
     behind = behind || tuned > other;
@@ -113,7 +82,7 @@ absl::StatusOr<bool> run(const std::string& name, int trials) {
     untuned.add(tuned / result.zero_us);
     efficiency.add(bound.bound_us / tuned);
     seconds = std::max(seconds, result.wall_s);
-    const auto cycles = [&](double us) { return us * ghz * 1e3; };
+    const auto cycles = [&](double us) { return cycles_of(task, us); };
     std::printf("%-12s %5d %5d %5d %10.0f %10.0f %10.0f %10.0f %10.0f %6.2f %6.2f %6.1f\n",
                 layer.name, layer.m, layer.n, layer.k, cycles(plain), cycles(random),
                 cycles(result.zero_us), cycles(tuned), cycles(bound.bound_us), other / tuned,
