@@ -23,7 +23,7 @@ foreach(what speed function_speed networks)
   target_link_libraries(lw_npu_${what} PRIVATE lw_npu)
 endforeach()
 
-foreach(what stages tuned swept)
+foreach(what stages tuned swept tilings)
   add_executable(lw_npu_${what} bench/npu/${what}.cc)
   target_link_libraries(lw_npu_${what} PRIVATE lw_api)
 endforeach()
