@@ -33,6 +33,16 @@ double reuse_of_weights(const Stage& s, const NpuProduct& product, int begin, in
   return reuse;
 }
 
+// Whether the loops from `depth` on go through the first dimension of what these steps move before
+// all else: then a part of a box is all that the array needs, or gives, for a while.
+bool goes_by_parts(const Stage& s, int depth, const std::vector<std::vector<int64_t>>& steps) {
+  for (int l = depth; l < static_cast<int>(s.loops.size()); ++l) {
+    if (s.loops[l].kind == LoopKind::kUnroll) return false;
+    if (trips(s, l) > 1) return steps[0][static_cast<size_t>(s.loops[l].parts[0].axis)] != 0;
+  }
+  return false;
+}
+
 StageTimes times_of(const Nest& nest, int stage) {
   StageTimes t;
   const Stage& s = nest.stages[stage];
@@ -72,6 +82,18 @@ StageTimes times_of(const Nest& nest, int stage) {
   for (const NestAxis& axis : s.axes) t.macs *= static_cast<double>(axis.extent);
 
   // Copies.
+  struct Load {
+    double cycles = 0, first = 0, times = 1;  // of all; until the first can be begun with
+    double alone = 0;                         // share that nothing is computed beside: all where
+                                              // what reads its only slot is waited for
+  } loads[2];
+  // A queue that is full holds up what comes behind for other engines.
+  const auto queued = [&](const Transfer& transfer) {
+    return std::max(0.0, 1 - static_cast<double>(config.queues.depth) / transfer.parts);
+  };
+  const auto first_part = [&](const Transfer& transfer) {
+    return std::max(1 / transfer.parts, queued(transfer));
+  };
   double spm = 0;
   for (const Stage::Copy& served : s.copies) {
     const Stage& copy = nest.stages[served.stage];
@@ -89,7 +111,9 @@ StageTimes times_of(const Nest& nest, int stage) {
     (b ? t.run_b : t.run_a) = transfer.run;
     (b ? t.slots_b : t.slots_a) = copy.slots;
     t.instructions += setups;
-    t.fill += transfer.cycles + static_cast<double>(config.dma.setup);
+    const bool parts = goes_by_parts(s, depth, b ? product->b_steps : product->a_steps);
+    loads[b] = {cycles, transfer.cycles * (parts ? first_part(transfer) : 1), setups,
+                copy.slots == 1 && setups > 1 ? 1 : queued(transfer)};
     spm += static_cast<double>(operand_layout(config, *product, b, extents).bytes * copy.slots);
   }
   const int held = s.held.empty() ? 0 : find_loop(s, s.held) + 1;
@@ -97,6 +121,8 @@ StageTimes times_of(const Nest& nest, int stage) {
   const int stored = s.epilogue.empty() ? s.tensor : nest.stages[s.epilogue.back()].tensor;
   const Transfer out = dram.box(program.tensors[stored], box_of(product->dst_steps, kept));
   const double stores = product_of_loops(s, 0, held, whole);
+  const double last_store =
+      out.cycles * (goes_by_parts(s, held, product->dst_steps) ? first_part(out) : 1);
   t.store = out.cycles * product_of_loops(s, 0, held, iterations) +
             static_cast<double>(config.dma.setup) * stores / 2;
   t.bytes_stored = out.bytes * product_of_loops(s, 0, held, iterations);
@@ -129,20 +155,26 @@ StageTimes times_of(const Nest& nest, int stage) {
                                             : t.tile_rows) += extent;
   }
 
-  // What one slot lets wait for the other is not beside it.
+  // What one slot lets wait for the other is not beside it, nor what comes behind a load that
+  // waits: LD does one after the other, a's before b's.
   const double latency = static_cast<double>(config.dma.latency + config.dma.setup);
   const double wave = r + c + static_cast<double>(config.mx.latency);
+  const double behind = loads[0].alone == 1 ? std::min(1.0, loads[0].times / loads[1].times) : 0;
+  loads[1].alone = std::max(loads[1].alone, behind);
+  double alone = 0;
+  for (const Load& load : loads) {
+    alone += load.alone * (load.cycles - load.first + (load.times - 1) * (latency + wave + r));
+    t.fill += load.first;
+  }
   t.fill += latency + 2 * r;
-  t.drain = wave + out.cycles + latency;
-  const bool a_beside = t.slots_a > 1, b_beside = t.slots_b > 1;
-  const double beside = (a_beside ? t.load_a : 0) + (b_beside ? t.load_b : 0);
-  const double alone = t.load_a + t.load_b - beside;
-  t.overlapped = beside / std::max(1.0, t.load_a + t.load_b);
+  t.drain = wave + last_store + latency;
+  t.overlapped = 1 - std::min(1.0, alone / std::max(1.0, t.load_a + t.load_b));
   const double held_alone =
-      t.slots_held > 1 ? 0 : t.store + t.vectors + stores * (wave + latency);
-  const double dma = beside + alone + t.store;
+      t.slots_held > 1 ? t.store * queued(out)
+                       : (stores - 1) * (last_store + wave + latency) + t.vectors;
+  const double dma = t.load_a + t.load_b + t.store + 2 * latency;
   const double dispatch = t.instructions * static_cast<double>(config.queues.dispatch);
-  t.cycles = std::max({t.array + alone + held_alone, dma, dispatch, t.vectors}) + t.fill + t.drain;
+  t.cycles = std::max({t.fill + t.array + alone + held_alone + t.drain, dma, dispatch, t.vectors});
   return t;
 }
 

@@ -64,16 +64,20 @@ VectorWork work_of(const Config& config, const VectorCode& code, const std::vect
 
 Transfer operand_of(const Dram& dram, const Program& program, const VectorValue& value,
                     const std::vector<int64_t>& box) {
-  int64_t run = 1;
+  int64_t run = 1, stride = 0;
   double runs = 1;
   for (size_t d = value.tile.steps.size(); d-- > 0;) {
     const int64_t extent = box_extent(value.tile.steps[d], box);
     if (extent == 1) continue;
-    if (runs == 1 && value.source_strides[d] == run) run *= extent;
-    else runs *= static_cast<double>(extent);
+    if (runs == 1 && value.source_strides[d] == run) {
+      run *= extent;
+      continue;
+    }
+    if (runs == 1) stride = std::abs(value.source_strides[d]);
+    runs *= static_cast<double>(extent);
   }
-  const int size = size_of(program.tensors[static_cast<size_t>(value.tensor)].type);
-  return dram.runs_of(static_cast<double>(run * size), runs);
+  const int64_t size = size_of(program.tensors[static_cast<size_t>(value.tensor)].type);
+  return dram.runs_of(run * size, runs, stride * size);
 }
 
 StageTimes vector_times(const Nest& nest, int stage) {
