@@ -2,7 +2,7 @@
 
 library(lw_api FOLDERS src/api USES lw_measure lw_search lw_tuner_db)
 embed_texts(lw_withheld bench/workloads "ansor.json" withheld_suite_texts)
-library(lw_learn FOLDERS src/learn SOURCES ${lw_withheld} USES lw_api ${ZSTD_LIBRARY})
+library(lw_learn FOLDERS src/learn src/learn/npu SOURCES ${lw_withheld} USES lw_api ${ZSTD_LIBRARY})
 library(lw_ablation_runs SOURCES bench/ablation.cc USES lw_api)
 # Addresses, certificates, TLS and channels: of the service and of all who call it.
 library(lw_net FOLDERS src/net USES lw_tuner_db gRPC::grpc++ OpenSSL::SSL ALONE)

@@ -189,7 +189,7 @@ absl::StatusOr<Task> task_of(const TaskSpec& spec, const Target& target) {
   return make_task(std::move(program), absl::StrJoin(spec.words, " "), target, spec.threads);
 }
 
-LabelledExamples examples_of(const Dataset& dataset) {
+LabelledExamples examples_of(const Dataset& dataset, LabelledBy by) {
   LabelledExamples result;
   for (size_t t = 0; t < dataset.tasks.size(); ++t) {
     const MeasuredTask& measured = dataset.tasks[t];
@@ -199,8 +199,9 @@ LabelledExamples examples_of(const Dataset& dataset) {
       result.skipped += static_cast<int64_t>(measured.programs.size());
       continue;
     }
-    auto kind = std::find(result.kinds.begin(), result.kinds.end(), measured.spec.kind);
-    if (kind == result.kinds.end()) kind = result.kinds.insert(kind, measured.spec.kind);
+    const std::string& label = by == LabelledBy::kClass ? measured.spec.kind : measured.spec.target;
+    auto kind = std::find(result.kinds.begin(), result.kinds.end(), label);
+    if (kind == result.kinds.end()) kind = result.kinds.insert(kind, label);
     for (const MeasuredProgram& program : measured.programs) {
       const absl::StatusOr<Trace> trace = parse_trace(program.trace);
       const absl::StatusOr<Nest> nest = trace.ok() ? replay(task->start(), *trace) : trace.status();

@@ -67,11 +67,13 @@ absl::StatusOr<Task> task_of(const TaskSpec& spec, const Target& target);
 // One example a program. Those whose task or trace is no longer to be had are left out.
 struct LabelledExamples {
   std::vector<Example> examples;           // group: position of the task
-  std::vector<int> kind;                   // of each example: position in `kinds`
+  std::vector<int> kind;                   // of each example: position in `kinds`, which are
+                                           // classes of operators, or targets
   std::vector<bool> uniform;               // of each example: drawn uniformly from the space
   std::vector<std::string> kinds;
   int64_t skipped = 0;
 };
-LabelledExamples examples_of(const Dataset& dataset);
+enum class LabelledBy : uint8_t { kClass, kTarget };
+LabelledExamples examples_of(const Dataset& dataset, LabelledBy by = LabelledBy::kClass);
 
 }  // namespace lw

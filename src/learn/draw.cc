@@ -6,12 +6,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schedules/targets/family.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
-#include "src/base/rng.h"
 #include "src/expr/language/suite.h"
 #include "src/expr/reference/interpret.h"
 #include "src/expr/work/work.h"
+#include "src/learn/classes.h"
 
 namespace lw {
 
@@ -23,37 +24,6 @@ constexpr double kLeastFlops = 1e5, kMostFlops = 6e8;
 constexpr int64_t kMostBytes = int64_t{48} << 20;  // of all tensors together
 constexpr double kNear = 0.1;
 constexpr int kMostDraws = 1000;
-
-// One draw of parameters.
-class Draw {
- public:
-  explicit Draw(Rng rng) : rng_(rng) {}
-
-  // Log-uniform; every other draw is a multiple of 8 where one fits, as widths of layers are.
-  int64_t size(int64_t low, int64_t high) {
-    const double ratio = static_cast<double>(high + 1) / static_cast<double>(low);
-    int64_t value = static_cast<int64_t>(static_cast<double>(low) * std::pow(ratio, uniform()));
-    if (rng_.below(2) == 0 && (value + 4) / 8 * 8 >= low) value = (value + 4) / 8 * 8;
-    return std::clamp(value, low, high);
-  }
-  int64_t one_of(std::vector<int64_t> values) {
-    return values[rng_.below(static_cast<int64_t>(values.size()))];
-  }
-  template <class Value>
-  Value choose(const std::vector<Value>& values) {
-    return values[rng_.below(static_cast<int64_t>(values.size()))];
-  }
-  double uniform() { return rng_.uniform(); }
-
- private:
-  Rng rng_;
-};
-
-using Words = std::vector<std::string>;
-
-void add(Words& words, const char* name, int64_t value) {
-  words.push_back(concat(name, "=", value));
-}
 
 Words gemm(Draw& draw) {
   const std::string op = draw.choose<std::string>(
@@ -235,12 +205,6 @@ Words elementwise(Draw& draw) {
   return words;
 }
 
-struct OperatorClass {
-  const char* kind;
-  int share;
-  Words (*draw)(Draw& draw);
-};
-
 // Those with the widest spaces most.
 constexpr OperatorClass kClasses[] = {
     {"gemm", 18, gemm},           {"typed_gemm", 4, typed_gemm}, {"conv1d", 9, conv1d},
@@ -249,11 +213,11 @@ constexpr OperatorClass kClasses[] = {
     {"softmax", 6, softmax},      {"attention", 3, attention},   {"norm", 5, norm},
     {"reduction", 4, reduction},  {"pool", 3, pool},             {"elementwise", 3, elementwise}};
 
-const OperatorClass& choose_class(Rng& rng) {
+const OperatorClass& choose_class(std::span<const OperatorClass> classes, Rng& rng) {
   int total = 0;
-  for (const OperatorClass& c : kClasses) total += c.share;
+  for (const OperatorClass& c : classes) total += c.share;
   int64_t at = rng.below(total);
-  for (const OperatorClass& c : kClasses) {
+  for (const OperatorClass& c : classes) {
     at -= c.share;
     if (at < 0) return c;
   }
@@ -328,15 +292,10 @@ bool is_withheld(const Program& program) {
                      [&](const Program& other) { return resembles(program, other); });
 }
 
-TaskSpec draw_task(uint64_t seed, int index, int threads, const std::vector<std::string>& lesser) {
-  Rng rng = Rng(seed).split(static_cast<uint64_t>(index));
-  const OperatorClass& chosen = choose_class(rng);
-  TaskSpec spec;
-  spec.kind = chosen.kind;
-  const double machine = rng.uniform();
-  if (machine < 0.16 && threads > 1) spec.threads = threads;
-  if (machine >= 0.84 && !lesser.empty())
-    spec.target = lesser[rng.below(static_cast<int64_t>(lesser.size()))];
+namespace {
+
+// The words of the first draw of the class that is of fitting size and not withheld.
+void draw_words(const OperatorClass& chosen, Rng& rng, TaskSpec& spec) {
   const bool plain_weights = rng.below(2) == 0;
   for (int attempt = 0; attempt < kMostDraws; ++attempt) {
     Draw draw(rng.split(1 + static_cast<uint64_t>(attempt)));
@@ -346,9 +305,42 @@ TaskSpec draw_task(uint64_t seed, int index, int threads, const std::vector<std:
     const bool weights = std::any_of(program->tensors.begin(), program->tensors.end(),
                                      [](const Tensor& tensor) { return tensor.is_const; });
     if (weights && plain_weights) spec.const_names.emplace();
-    return spec;
+    return;
   }
   CHECK(false);
+}
+
+}  // namespace
+
+TaskSpec draw_task(uint64_t seed, int index, int threads, const std::vector<std::string>& lesser) {
+  Rng rng = Rng(seed).split(static_cast<uint64_t>(index));
+  const OperatorClass& chosen = choose_class(kClasses, rng);
+  TaskSpec spec;
+  spec.kind = chosen.kind;
+  const double machine = rng.uniform();
+  if (machine < 0.16 && threads > 1) spec.threads = threads;
+  if (machine >= 0.84 && !lesser.empty())
+    spec.target = lesser[rng.below(static_cast<int64_t>(lesser.size()))];
+  draw_words(chosen, rng, spec);
+  return spec;
+}
+
+absl::StatusOr<TaskSpec> draw_task_on(uint64_t seed, int index, const std::string& name,
+                                      const Target& target) {
+  const std::string_view family = target.part.family()->name;
+  const std::pair<std::string_view, std::span<const OperatorClass>> known[] = {
+      {"cpu", kClasses}, {"npu", npu_classes()}};
+  const auto of = std::find_if(std::begin(known), std::end(known),
+                               [&](const auto& one) { return one.first == family; });
+  if (of == std::end(known))
+    return absl::InvalidArgumentError(concat("no operators to draw for ", name));
+  Rng rng = Rng(seed).split(static_cast<uint64_t>(index));
+  const OperatorClass& chosen = choose_class(of->second, rng);
+  TaskSpec spec;
+  spec.kind = chosen.kind;
+  spec.target = name;
+  draw_words(chosen, rng, spec);
+  return spec;
 }
 
 }  // namespace lw

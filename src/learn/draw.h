@@ -14,6 +14,11 @@ namespace lw {
 // with one or `threads` threads, or on one of the `lesser` targets.
 TaskSpec draw_task(uint64_t seed, int index, int threads, const std::vector<std::string>& lesser);
 
+// Task `index` of the seed's sequence for targets of this one's family, on this one, which is called
+// `name`. kInvalidArgument: no operators of the family are known.
+absl::StatusOr<TaskSpec> draw_task_on(uint64_t seed, int index, const std::string& name,
+                                      const Target& target);
+
 // Whether both run over the same number of loops, and each extent of one is within 10 % of the
 // other's (in order of size; extents of 1 and what the axes are called do not count): the
 // definition of most work decides.

@@ -168,7 +168,9 @@ absl::StatusOr<std::vector<MeasuredProgram>> measure_programs(
   if (programs.empty()) return std::vector<MeasuredProgram>();
   RETURN_IF_ERROR(time_some(programs, {0}, 0, measurer, timed));
   const double first_us = timed[0].samples.empty() ? 0 : estimate(timed[0].samples).median;
-  for (int round = 0; round < kRounds; ++round) {
+  // Computed times are what they are.
+  const bool exact = measurer.time_kind() == TimeKind::kSimulated;
+  for (int round = 0; round < (exact ? 1 : kRounds); ++round) {
     RETURN_IF_ERROR(time_some(programs, asked, kRaced * first_us, measurer, timed));
     if (round == 0) asked.insert(asked.begin(), 0);
     std::erase_if(asked, [&](size_t i) { return timed[i].samples.size() < kFewSamples; });
@@ -182,7 +184,7 @@ absl::StatusOr<std::vector<MeasuredProgram>> measure_programs(
     if (!timed[i].failed) {
       const Estimate e = estimate(timed[i].samples);
       program.time_us = e.median, program.low_us = e.low, program.high_us = e.high;
-      widen(program, timed[i].samples.size());
+      if (!exact) widen(program, timed[i].samples.size());
     }
     measured.push_back(std::move(program));
   }

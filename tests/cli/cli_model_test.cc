@@ -79,6 +79,24 @@ TEST_F(CliTest, SimulatedTimesSaySoWhereverTheyAreShown) {
   ASSERT_EQ(cli("model train -o m.model").code, 2) << "no machine gave them";
 }
 
+// NPUs' times are computed: a data set of several targets takes seconds, and says how well a model
+// ranks on one that it has not seen.
+TEST_F(CliTest, ModelLearnsOfNpusAndIsEvaluatedOnUnseenOnes) {
+  ASSERT_EQ(cli("model gather -q --targets npu_mid32,npu_edge16 --tasks 6 --uniform 4 --searched 2 "
+                "-o npu.lwd").code, 0);
+  const json eval = cli("model eval --data npu.lwd --held-out target --json").json();
+  EXPECT_EQ(eval["held_out_by"], "target");
+  EXPECT_TRUE(eval["classes"].contains("npu_mid32"));
+  EXPECT_TRUE(eval["classes"].contains("npu_edge16"));
+  EXPECT_EQ(cli("model eval --data npu.lwd --json").json()["held_out_by"], "class");
+  ASSERT_EQ(cli("model train --data npu.lwd --family npu -o npu.model").code, 0);
+  const CliRun run = cli("tune -q --target npu_mid32 --model npu.model --trials 4 matmul M=64 N=64 "
+                         "K=64 T=bf16");
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_FALSE(contains(run.err, "model")) << run.err;
+  EXPECT_NE(cli("model gather --targets npu_none --tasks 1").code, 0);
+}
+
 // What a model file is of no use for costs its advantage, not the run.
 TEST_F(CliTest, AModelOfNoUseIsRefusedWithTheReasonAndTheDraftUsed) {
   std::ofstream(path("other.model")) << "loopwright model 2\n12ab\nx86_64\n\n0\n";

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
 #include "src/api/task.h"
+#include "src/api/tune_task.h"
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/expr/language/text.h"
@@ -15,6 +16,7 @@
 #include "src/learn/draw.h"
 #include "src/learn/gather.h"
 #include "src/learn/hold_out.h"
+#include "src/measure/local.h"
 #include "src/search/null_measurer.h"
 
 namespace lw {
@@ -173,6 +175,36 @@ TEST(Gather, KeepsObjectsThatAreBuiltAhead) {
   std::filesystem::remove_all(folder);
 }
 
+// Computed times have no interval.
+TEST(Gather, TakesExactTimesAsTheyAre) {
+  TaskSpec spec = small_spec();
+  spec.words = {"matmul", "M=40", "N=72", "K=33", "T=bf16"};
+  const absl::StatusOr<Task> task = task_of(spec, *find_target("npu_mid32"));
+  ASSERT_TRUE(task.ok()) << task.status();
+  const auto measurer = make_measurer(*task, {});
+  ASSERT_TRUE(measurer.ok()) << measurer.status();
+  const auto programs = measure_programs(draw_programs(*task, {8, 4}, 1), **measurer);
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  EXPECT_GT(programs->size(), 4u);
+  for (const MeasuredProgram& program : *programs) {
+    EXPECT_GT(program.time_us, 0);
+    EXPECT_EQ(program.low_us, program.time_us);
+    EXPECT_EQ(program.high_us, program.time_us);
+  }
+}
+
+// The same measurements, held out by what they are of or by where.
+TEST(Dataset, IsLabelledByClassesOrTargets) {
+  Dataset dataset = small_dataset();
+  dataset.targets["other"] = dataset.targets["x86_avx512"];
+  dataset.tasks[1].spec.target = "other";
+  EXPECT_EQ(examples_of(dataset).kinds, std::vector<std::string>{"gemm"});
+  const LabelledExamples by_target = examples_of(dataset, LabelledBy::kTarget);
+  EXPECT_EQ(by_target.kinds, (std::vector<std::string>{"x86_avx512", "other"}));
+  EXPECT_EQ(by_target.kind.front(), 0);
+  EXPECT_EQ(by_target.kind.back(), 1);
+}
+
 TEST(Draw, IsReproducibleAndCoversAllClasses) {
   std::set<std::string> kinds;
   int parallel = 0, lesser = 0, plain = 0;
@@ -186,6 +218,27 @@ TEST(Draw, IsReproducibleAndCoversAllClasses) {
   EXPECT_GT(parallel, 5);
   EXPECT_GT(lesser, 5);
   EXPECT_GT(plain, 20);
+}
+
+// On NPUs what they compute, of each class something that has a program.
+TEST(Draw, DrawsForATargetWhatItsFamilyComputes) {
+  const Target target = *find_target("npu_mid32");
+  std::set<std::string> kinds, empty;
+  for (int i = 0; i < 40; ++i) {
+    const absl::StatusOr<TaskSpec> spec = draw_task_on(1, i, target.name, target);
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_EQ(spec->target, "npu_mid32");
+    EXPECT_EQ(spec->threads, 1);
+    EXPECT_EQ(draw_task_on(1, i, target.name, target)->words, spec->words);
+    if (!kinds.insert(spec->kind).second) continue;
+    const absl::StatusOr<Task> task = task_of(*spec, target);
+    ASSERT_TRUE(task.ok()) << task.status();
+    if (draw_programs(*task, {2, 0}, 1).empty()) empty.insert(absl::StrJoin(spec->words, " "));
+  }
+  EXPECT_EQ(kinds.size(), 7u);
+  EXPECT_EQ(empty, std::set<std::string>());
+  const Target cpu = *find_target("x86_avx2");
+  EXPECT_NE(draw_task_on(1, 0, cpu.name, cpu)->kind, "");
 }
 
 Program program_of(const std::vector<std::string>& words) { return *load_workload(words); }

@@ -13,7 +13,7 @@ namespace {
 struct ModelOptions {
   DatabaseFlags database;
   Output output;
-  std::string file = "loopwright.model", architecture = "x86_64", data;
+  std::string file = "loopwright.model", architecture = "x86_64", data, held = "class";
   int folds = 5;
   uint64_t seed = 1;
   GatherOptions gather;
@@ -73,7 +73,8 @@ std::vector<float> scores_by(const Model& model, const std::vector<Example>& exa
 // A data set's, with a line about what it has lost.
 absl::StatusOr<LabelledExamples> labelled(const ModelOptions& options) {
   ASSIGN_OR_RETURN(const Dataset dataset, environment(load_dataset(options.data)));
-  LabelledExamples examples = examples_of(dataset);
+  LabelledExamples examples = examples_of(
+      dataset, options.held == "target" ? LabelledBy::kTarget : LabelledBy::kClass);
   if (examples.skipped > 0)
     options.output.note(concat(examples.skipped, " programs are no longer to be had: left out"));
   if (examples.examples.empty())
@@ -96,7 +97,7 @@ absl::StatusOr<int> train(const ModelOptions& options) {
   RETURN_IF_ERROR(model->fit(examples, options.seed));
   RETURN_IF_ERROR(environment(save_model(*model, options.file, options.architecture)));
   const RankingMetrics fit = evaluate(scores_by(*model, examples), examples);
-  Json json = {{"file", options.file}, {"features", feature_table().size()}};
+  Json json = {{"file", options.file}, {"features", examples.front().features.size()}};
   json.update(metrics_json(fit));
   emit(options.output, json,
        {{"file", "examples", "groups"},
@@ -108,7 +109,7 @@ absl::StatusOr<int> train(const ModelOptions& options) {
   return kDone;
 }
 
-// Classes of operators are held out in turns.
+// Classes of operators, or targets, are held out in turns.
 absl::StatusOr<int> eval_dataset(const ModelOptions& options) {
   ASSIGN_OR_RETURN(const LabelledExamples examples, labelled(options));
   ASSIGN_OR_RETURN(const std::vector<float> scores,
@@ -129,7 +130,7 @@ absl::StatusOr<int> eval_dataset(const ModelOptions& options) {
   add_metrics(table, "all", "draft", d);
   add_random(table, "all", m);
   Json json = metrics_json(m);
-  json["held_out_by"] = "class";
+  json["held_out_by"] = options.held;
   json["draft"] = metrics_json(d);
   json["classes"] = std::move(classes);
   emit(options.output, json, table);
@@ -177,10 +178,12 @@ Action declare(CliArguments app) {
   training.add_option("-o,--output", options->file, "file to save to").capture_default_str();
   training.add_option("--family", options->architecture, "of the targets that were measured")
       .capture_default_str();
-  add("eval", "how well it ranks what it has not seen: classes of operators of a data set, or the "
-      "workloads of a database", eval)
-      .add_option("--folds", options->folds, "parts that the workloads are dealt into")
+  CliArguments held = add("eval", "how well it ranks what it has not seen: classes of operators of "
+                          "a data set, or the workloads of a database", eval);
+  held.add_option("--folds", options->folds, "parts that the workloads are dealt into")
       .between(2, 100).capture_default_str();
+  held.add_option("--held-out", options->held, "of a data set")
+      .one_of({"class", "target"}).capture_default_str();
   CliArguments sub = commands.add(app, "gather", "measure random tasks to learn from", run_gather);
   add_output(sub, &options->output);
   add_gather(sub, &options->gather);

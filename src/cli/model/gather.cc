@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "loopwright/task.h"
 #include "src/api/tune_task.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
@@ -65,8 +66,18 @@ class Gathering {
   }
 
   absl::Status one(int index) {
-    TaskSpec spec = draw_task(options_.seed, index, options_.threads, options_.lesser);
-    ASSIGN_OR_RETURN(const Target target, find_target(spec.target));
+    TaskSpec spec;
+    Target target;
+    if (options_.targets.empty()) {
+      spec = draw_task(options_.seed, index, options_.threads, options_.lesser);
+      ASSIGN_OR_RETURN(target, find_target(spec.target));
+    } else {
+      const size_t turn = static_cast<size_t>(index) % options_.targets.size();
+      ASSIGN_OR_RETURN(const std::shared_ptr<const Target> loaded,
+                       load_target(options_.targets[turn]));
+      target = *loaded;
+      ASSIGN_OR_RETURN(spec, draw_task_on(options_.seed, index, target.name, target));
+    }
     ASSIGN_OR_RETURN(const Task task, task_of(spec, target));
     if (options_.build_only) return build(index, task);
     spec.target = known_as(spec.target, target);
@@ -97,6 +108,11 @@ class Gathering {
   absl::Status measure(int index, const Task& task, const TaskSpec& spec) {
     const double begin = now();
     ASSIGN_OR_RETURN(const std::vector<DrawnProgram> programs, draw(index, task));
+    if (programs.empty()) {                // a type, say, that the target lacks
+      output_.note(absl::StrFormat("%d  %s  %s: nothing to measure", index,
+                                   absl::StrJoin(spec.words, " "), spec.target));
+      return absl::OkStatus();
+    }
     const std::unique_ptr<Backend> backend = objects_.backend(index, task);
     LocalOptions local;
     local.backend = backend.get();
@@ -151,6 +167,9 @@ void add_gather(CliArguments app, GatherOptions* options) {
       .positive()
       .capture_default_str();
   app.add_option("--lesser", options->lesser, "built-in targets that some of the tasks are for")
+      .delimiter(',');
+  app.add_option("--targets", options->targets,
+                 "in turns: all tasks are for these, of what their family computes; names or files")
       .delimiter(',');
   app.add_option("-o,--output", options->file, "the data set, added to").capture_default_str();
   app.add_option("--objects", options->objects,

@@ -15,6 +15,7 @@ struct GatherOptions {
   std::string model = "shipped";           // of the guided ones
   int threads = 2;                         // of the tasks that have more than one
   std::vector<std::string> lesser;         // targets that some tasks are for
+  std::vector<std::string> targets;        // for which all tasks are, in turns; empty: this machine
   std::string file = "data.lwd", objects;
   bool build_only = false;
 };
