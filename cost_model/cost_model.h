@@ -79,8 +79,8 @@ absl::Status save_model(const Model& model, const std::string& path,
                         std::string_view architecture);
 absl::StatusOr<std::unique_ptr<Model>> load_model(const std::string& path,
                                                   std::string_view architecture);
-// The model that comes with the program (cost_model/forest/shipped.model); errors as load_model's.
-// Nothing uses it unasked.
+// The model that comes with the program for targets of the architecture (shipped.model in
+// cost_model/forest/ for x86_64, in cost_model/npu/); errors as load_model's. Nothing uses it unasked.
 absl::StatusOr<std::unique_ptr<Model>> shipped_model(std::string_view architecture);
 
 // Quality of predictions `score` for measured `examples` (formulae: shared reference, section 6.1;

@@ -11,31 +11,31 @@
 #include "src/base/hash.h"
 #include "src/base/message.h"
 
-// The file itself, between two symbols.
-asm(R"(
-  .section .rodata
-  .balign 8
-  .globl lw_shipped_model_begin
-  .hidden lw_shipped_model_begin
-  .globl lw_shipped_model_end
-  .hidden lw_shipped_model_end
-lw_shipped_model_begin:
-  .incbin ")" LW_SHIPPED_MODEL R"("
-lw_shipped_model_end:
-  .byte 0
-  .text
-)");
-extern "C" {
-extern const char lw_shipped_model_begin[] __attribute__((visibility("hidden")));
-extern const char lw_shipped_model_end[] __attribute__((visibility("hidden")));
-}
+// The files themselves, each between two symbols.
+#define LW_EMBED(name, file)                                              \
+  asm(".section .rodata\n"                                                \
+      ".balign 8\n"                                                       \
+      ".globl lw_" #name "_begin\n"                                       \
+      ".hidden lw_" #name "_begin\n"                                      \
+      ".globl lw_" #name "_end\n"                                         \
+      ".hidden lw_" #name "_end\n"                                        \
+      "lw_" #name "_begin:\n"                                             \
+      ".incbin \"" file "\"\n"                                            \
+      "lw_" #name "_end:\n"                                               \
+      ".byte 0\n"                                                         \
+      ".text\n");                                                         \
+  extern "C" {                                                            \
+  extern const char lw_##name##_begin[] __attribute__((visibility("hidden"))); \
+  extern const char lw_##name##_end[] __attribute__((visibility("hidden")));   \
+  }
+LW_EMBED(shipped_model, LW_SHIPPED_MODEL)
+LW_EMBED(shipped_npu_model, LW_SHIPPED_NPU_MODEL)
 
 namespace lw {
 namespace {
 
 constexpr std::string_view kMagic = "loopwright model 2";
 constexpr size_t kMostForests = 1000;
-constexpr std::string_view kShippedArchitecture = "x86_64";
 
 std::string hex(uint64_t value) {
   std::ostringstream out;
@@ -93,6 +93,25 @@ absl::StatusOr<Forests> parse_model(std::string_view rest, std::string_view name
   return forests;
 }
 
+struct Shipped {
+  std::string_view architecture;
+  absl::StatusOr<Forests> forests;
+};
+
+// Read once.
+const std::vector<Shipped>& shipped() {
+  static const std::vector<Shipped>* all = [] {
+    const auto read = [](std::string_view architecture, const char* begin, const char* end) {
+      return Shipped{architecture, parse_model({begin, static_cast<size_t>(end - begin)},
+                                               "the shipped model", architecture)};
+    };
+    return new std::vector<Shipped>{
+        read("x86_64", lw_shipped_model_begin, lw_shipped_model_end),
+        read("npu", lw_shipped_npu_model_begin, lw_shipped_npu_model_end)};
+  }();
+  return *all;
+}
+
 }  // namespace
 
 absl::Status write_model_file(const Forests& forests, const std::string& path,
@@ -113,13 +132,12 @@ absl::StatusOr<Forests> read_model_file(const std::string& path, std::string_vie
 }
 
 absl::StatusOr<Forests> shipped_forests(std::string_view architecture) {
-  static const absl::StatusOr<Forests>* forests = new absl::StatusOr<Forests>(parse_model(
-      std::string_view(lw_shipped_model_begin, lw_shipped_model_end - lw_shipped_model_begin),
-      "the shipped model", kShippedArchitecture));
-  if (!forests->ok() || architecture == kShippedArchitecture) return *forests;
+  for (const Shipped& one : shipped()) {
+    if (one.architecture == architecture) return one.forests;
+  }
   return absl::FailedPreconditionError(
-      concat("the shipped model was trained for ", kShippedArchitecture, " targets, not for ",
-             architecture));
+      concat("the shipped model was trained for ", shipped().front().architecture,
+             " targets, not for ", architecture));
 }
 
 }  // namespace lw

@@ -287,6 +287,51 @@ TEST(ShippedModel, RanksItsDataBetterThanTheDraft) {
   EXPECT_EQ(shipped_model("aarch64").status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+// As many tasks of each target.
+TEST(ShippedNpuModel, RanksItsDataBetterThanTheDraft) {
+  absl::StatusOr<Dataset> data = load_dataset(LW_SOURCE_DIR "/cost_model/npu/data.lwd");
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_GE(data->tasks.size(), 400u);
+  for (const MeasuredTask& task : data->tasks) {
+    EXPECT_FALSE(is_withheld(program_of(task.spec.words))) << absl::StrJoin(task.spec.words, " ");
+  }
+  data->tasks.resize(9 * data->targets.size());
+  const LabelledExamples examples = examples_of(*data);
+  EXPECT_EQ(examples.skipped, 0);
+  std::vector<std::vector<float>> rows;
+  for (const Example& example : examples.examples) rows.push_back(example.features);
+  const absl::StatusOr<std::unique_ptr<Model>> shipped = shipped_model("npu");
+  ASSERT_TRUE(shipped.ok()) << shipped.status();
+  const RankingMetrics model = evaluate_uniform(examples, (*shipped)->score(rows)),
+                       draft = evaluate_uniform(examples, make_draft_model()->score(rows));
+  EXPECT_GT(model.pairwise, draft.pairwise);
+  EXPECT_GT(model.peak_at_1, draft.peak_at_1);
+  EXPECT_GT(model.peak_at_1, .9);
+}
+
+// Of a machine that the model has not learned from, it picks what is near the best.
+TEST(ShippedNpuModel, PicksGoodSchedulesOfAnUnseenMachine) {
+  absl::StatusOr<Dataset> data = load_dataset(LW_SOURCE_DIR "/cost_model/npu/data.lwd");
+  ASSERT_TRUE(data.ok()) << data.status();
+  std::erase_if(data->tasks, [](const MeasuredTask& task) {
+    return task.spec.target != "npu_mid32" && task.spec.target != "npu_edge16" &&
+           task.spec.target != "npu_big128" && task.spec.target != "npu_mid64";
+  });
+  const LabelledExamples examples = examples_of(*data, LabelledBy::kTarget);
+  const auto unseen = std::find(examples.kinds.begin(), examples.kinds.end(), "npu_mid64");
+  ASSERT_NE(unseen, examples.kinds.end());
+  const int kind = static_cast<int>(unseen - examples.kinds.begin());
+  std::vector<Example> learned;
+  std::vector<std::vector<float>> rows;
+  for (size_t i = 0; i < examples.examples.size(); ++i) {
+    if (examples.kind[i] != kind) learned.push_back(examples.examples[i]);
+    rows.push_back(examples.examples[i].features);
+  }
+  const std::unique_ptr<Model> model = make_xgboost_model(offline_training());
+  ASSERT_TRUE(model->fit(learned, 1).ok());
+  EXPECT_GE(evaluate_uniform(examples, model->score(rows), kind).peak_at_1, .85);
+}
+
 TEST(HoldOut, AClassIsScoredByWhatHasNotSeenIt) {
   Dataset two = small_dataset();
   two.tasks[1].spec.kind = "other";
