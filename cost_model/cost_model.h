@@ -80,8 +80,12 @@ absl::Status save_model(const Model& model, const std::string& path,
 absl::StatusOr<std::unique_ptr<Model>> load_model(const std::string& path,
                                                   std::string_view architecture);
 // The model that comes with the program for targets of the architecture (shipped.model in
-// cost_model/forest/ for x86_64, in cost_model/npu/); errors as load_model's. Nothing uses it unasked.
+// cost_model/forest/ for x86_64, in cost_model/npu/); errors as load_model's.
 absl::StatusOr<std::unique_ptr<Model>> shipped_model(std::string_view architecture);
+// What ranks schedules of the nest where nobody names another model, and before anything is measured:
+// the shipped model where it is nearer to the best than the draft, which is for the target's family
+// to say (cost::Family); else the draft. `learning`: in a search, which learns.
+std::unique_ptr<Model> first_model(const Nest& start, bool learning);
 
 // Quality of predictions `score` for measured `examples` (formulae: shared reference, section 6.1;
 // Ansor, TenSet). Averages over groups, weighted by their size. Pairs of which one's time lies

@@ -12,6 +12,7 @@ struct Family {
   std::vector<float> (*features)(const Nest& nest);
   double (*draft_us)(const Nest& nest);
   uint64_t (*kind)(uint64_t hash, const std::vector<float>& features);
+  bool begins_shipped = false;             // first_model() is the shipped one
 };
 
 // All of them, by name (generated table).

@@ -6,8 +6,10 @@
 #include <algorithm>
 
 #include "cost_model/cost_model.h"
+#include "cost_model/family.h"
 #include "cost_model/forest/model_file.h"
 #include "cost_model/forest/train.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 
@@ -123,6 +125,15 @@ absl::StatusOr<std::unique_ptr<Model>> load_model(const std::string& path,
 absl::StatusOr<std::unique_ptr<Model>> shipped_model(std::string_view architecture) {
   ASSIGN_OR_RETURN(Forests base, shipped_forests(architecture));
   return std::make_unique<XgboostModel>(Training(), std::move(base));
+}
+
+std::unique_ptr<Model> first_model(const Nest& start, bool learning) {
+  const std::string& architecture = start.target->architecture;
+  if (cost::find_family(cost::family_of(architecture)).begins_shipped) {
+    absl::StatusOr<std::unique_ptr<Model>> shipped = shipped_model(architecture);
+    if (shipped.ok()) return *std::move(shipped);
+  }
+  return learning ? make_xgboost_model() : make_draft_model();
 }
 
 }  // namespace lw

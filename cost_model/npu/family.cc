@@ -5,7 +5,8 @@
 namespace lw::cost {
 
 const Family& npu_family() {
-  static constexpr Family family = {"npu", npu::table, npu::features, npu::draft_us, npu::kind};
+  static constexpr Family family = {"npu", npu::table, npu::features, npu::draft_us, npu::kind,
+                                    /*begins_shipped=*/true};
   return family;
 }
 

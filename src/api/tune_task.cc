@@ -80,7 +80,8 @@ absl::StatusOr<SuiteItem> suite_item(SuiteMember& member, const SearchOptions& o
   SuiteItem item;
   item.start = task.start();
   item.key = task.key();
-  item.model = member.model == nullptr ? make_xgboost_model() : std::move(member.model);
+  item.model = member.model == nullptr ? first_model(task.start(), /*learning=*/true)
+                                       : std::move(member.model);
   item.state.weight = member.weight;
   item.state.group = task.workload().structure;
   item.state.bound_us = bound.bound_us;
@@ -130,7 +131,7 @@ absl::StatusOr<TuneResult> tune_task(const Task& task, Store& store, const Searc
   const double begin = now();
   if (!hooks.now) hooks.now = [begin] { return lw::now() - begin; };
   if (!hooks.progress) hooks.progress = [](const TuneProgress&) {};
-  if (model == nullptr) model = make_xgboost_model();
+  if (model == nullptr) model = first_model(task.start(), /*learning=*/true);
   return tune(task.start(), task.key(), store, *measurer, search, std::move(model), hooks);
 }
 

@@ -18,6 +18,7 @@
 #include "src/learn/hold_out.h"
 #include "src/measure/local.h"
 #include "src/search/null_measurer.h"
+#include "src/search/search.h"
 
 namespace lw {
 namespace {
@@ -330,6 +331,20 @@ TEST(ShippedNpuModel, PicksGoodSchedulesOfAnUnseenMachine) {
   const std::unique_ptr<Model> model = make_xgboost_model(offline_training());
   ASSERT_TRUE(model->fit(learned, 1).ok());
   EXPECT_GE(evaluate_uniform(examples, model->score(rows), kind).peak_at_1, .85);
+}
+
+// Untuned answers are the shipped model's on NPUs, the analytic model's on CPUs.
+TEST(FirstModel, IsTheShippedOneWhereItsFamilySaysSo) {
+  const auto first = [](const Task& task, std::unique_ptr<Model> model) {
+    return Search(task.start(), SearchOptions(), std::move(model)).zero_trial()->text;
+  };
+  const std::vector<std::string> words = {"matmul", "M=784", "N=256", "K=512", "T=bf16"};
+  const absl::StatusOr<Task> npu = make_task(words, {.target = "npu_big128"}),
+                             cpu = make_task(small_spec().words, {.target = "x86_avx2", .threads = 1});
+  ASSERT_TRUE(npu.ok() && cpu.ok());
+  EXPECT_EQ(choose(*npu, nullptr)->trace, first(*npu, *shipped_model("npu")));
+  EXPECT_NE(choose(*npu, nullptr)->trace, first(*npu, make_draft_model()));
+  EXPECT_EQ(choose(*cpu, nullptr)->trace, first(*cpu, make_draft_model()));
 }
 
 TEST(HoldOut, AClassIsScoredByWhatHasNotSeenIt) {

@@ -122,7 +122,7 @@ absl::Status tune_on(const ExploreOptions& options, const std::vector<Workload>&
     ASSIGN_OR_RETURN(Task task, make_task(workload.program, workload.words, target, 1));
     RETURN_IF_ERROR(environment(put_task(store, task)));
     // What a machine's time is made of are microseconds: those of long workloads weigh most.
-    members.push_back({.task = std::move(task), .weight = 1, .model = make_xgboost_model()});
+    members.push_back({.task = std::move(task), .weight = 1});
   }
   TuneHooks hooks;
   hooks.now = process_seconds;

@@ -28,6 +28,7 @@ struct TuneOptions {
   Output output;
   SearchOptions search;
   std::string suite, model = "draft", keep_failing;
+  bool names_model = false;
 };
 
 constexpr int kLastResortSeconds = 5;      // after Ctrl-C, should anything not heed it
@@ -236,6 +237,7 @@ absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, Run
 // What ranks the task's candidates before any is measured. A model of no use costs its advantage,
 // not the run.
 std::unique_ptr<Model> model_of(const TuneOptions& options, const Task& task) {
+  if (!options.names_model) return first_model(task.start(), /*learning=*/true);
   if (options.model == "draft") return make_xgboost_model();
   if (options.model == "none") return make_draft_model();
   absl::StatusOr<std::unique_ptr<Model>> model =
@@ -414,8 +416,10 @@ Action declare(CliArguments app) {
   app.add_option("--model", options->model,
                  "what ranks candidates: `draft`: the analytic model, and what the run learns; "
                  "`none`: the analytic model alone; `shipped`: the model that comes with the "
-                 "program, or a FILE that `model train` saved, and what the run learns on top")
-      .capture_default_str();
+                 "program, or a FILE that `model train` saved, and what the run learns on top; for "
+                 "NPUs `shipped` is the default")
+      .capture_default_str()
+      .each([options](std::string) { options->names_model = true; });
   app.add_option("--keep-failing", options->keep_failing,
                  "a folder for one case of each class of failures: the program, its schedule, the "
                  "inputs' seed and the verdict, which `run --case` repeats");
