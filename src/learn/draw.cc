@@ -4,7 +4,6 @@
 #include "src/learn/draw.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "schedules/targets/family.h"
 #include "src/base/check.h"

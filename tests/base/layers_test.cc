@@ -41,6 +41,7 @@ const std::vector<std::string> kStory = {
     "src/measure/workers/", "src/measure/cpu/", "src/measure/npu/", "src/measure/exec/", "src/measure/",
     "src/peers/", "src/peers/match/", "src/peers/libraries/",
     "include/loopwright/task.h", "include/loopwright/kernel.h", "src/api/", "src/learn/",
+    "src/learn/npu/",
     "src/net/", "src/agent/",
     "src/serve/messages/", "src/serve/rows/", "src/serve/access/", "src/serve/queue/",
     "src/serve/studies/", "src/serve/core/", "src/serve/service/", "src/serve/page/",
