@@ -323,4 +323,26 @@ absl::Status merge_loops(Nest& nest, int stage, int position) {
   return absl::OkStatus();
 }
 
+void fuse_axes(Stage& stage, int a, int b) {
+  const int64_t inner = stage.axes[b].extent;
+  const int count = static_cast<int>(stage.axes.size());
+  const auto renumbered = [&](int axis) { return axis - (axis > b); };
+  std::vector<Expr> values;
+  for (int axis = 0; axis < count; ++axis) values.push_back(make_axis(renumbered(axis)));
+  const Expr fused = make_axis(renumbered(a)), extent = make_int(Type::kI64, inner);
+  values[a] = make_binary(ExprOp::kDiv, fused, extent);
+  values[b] = make_binary(ExprOp::kMod, fused, extent);
+  if (stage.axis_value.empty()) {
+    stage.axis_value = values;
+  } else {
+    for (Expr& value : stage.axis_value) value = substitute(value, values);
+  }
+  stage.axes[a].name = concat(stage.axes[a].name, "*", stage.axes[b].name);
+  stage.axes[a].extent *= inner;
+  stage.axes.erase(stage.axes.begin() + b);
+  for (Loop& loop : stage.loops) {
+    for (LoopPart& part : loop.parts) part.axis = renumbered(part.axis);
+  }
+}
+
 }  // namespace lw

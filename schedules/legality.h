@@ -56,4 +56,8 @@ absl::Status split_loop(Nest& nest, int stage, int position, absl::Span<const in
 // Replaces the adjacent loops at `position` and after it by one with the parts of both.
 absl::Status merge_loops(Nest& nest, int stage, int position);
 
+// Replaces axes a (outer) and b by one at a's position. REQUIRES: no loop runs over b, and the only
+// one over a is to run over both.
+void fuse_axes(Stage& stage, int a, int b);
+
 }  // namespace lw

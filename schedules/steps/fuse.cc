@@ -6,7 +6,6 @@
 #include "schedules/legality.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
-#include "src/expr/expr.h"
 
 namespace lw {
 namespace {
@@ -24,29 +23,6 @@ bool only_loop_of_axis(const Stage& stage, int position) {
     for (const LoopPart& part : loop.parts) count += part.axis == axis;
   }
   return count == 1;
-}
-
-// Replaces axes a (outer) and b by one at a's position.
-void fuse_axes(Stage& stage, int a, int b) {
-  const int64_t inner = stage.axes[b].extent;
-  const int count = static_cast<int>(stage.axes.size());
-  const auto renumbered = [&](int axis) { return axis - (axis > b); };
-  std::vector<Expr> values;
-  for (int axis = 0; axis < count; ++axis) values.push_back(make_axis(renumbered(axis)));
-  const Expr fused = make_axis(renumbered(a)), extent = make_int(Type::kI64, inner);
-  values[a] = make_binary(ExprOp::kDiv, fused, extent);
-  values[b] = make_binary(ExprOp::kMod, fused, extent);
-  if (stage.axis_value.empty()) {
-    stage.axis_value = values;
-  } else {
-    for (Expr& value : stage.axis_value) value = substitute(value, values);
-  }
-  stage.axes[a].name = concat(stage.axes[a].name, "*", stage.axes[b].name);
-  stage.axes[a].extent *= inner;
-  stage.axes.erase(stage.axes.begin() + b);
-  for (Loop& loop : stage.loops) {
-    for (LoopPart& part : loop.parts) part.axis = renumbered(part.axis);
-  }
 }
 
 absl::Status apply_fuse(Nest& nest, const Step& step) {
