@@ -138,10 +138,10 @@ class Streams {
     for (size_t a = 0; a < block.size(); ++a) {
       if (product_.roles[a] == AxisRole::kRow && block[a] > 1) ++rows;
       if (product_.roles[a] == AxisRole::kRow && block[a] > config.mx.rows) return false;
-      if (product_.roles[a] == AxisRole::kColumn && block[a] > 1 &&
-          product_.b_steps.back()[a] != 1) {
-        return false;
-      }
+      // One column too: it is padded.
+      const bool columns = product_.roles[a] == AxisRole::kColumn &&
+                           (block[a] > 1 || static_cast<int>(a) == product_.column);
+      if (columns && product_.b_steps.back()[a] != 1) return false;
     }
     return rows <= 1;
   }
