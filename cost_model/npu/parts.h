@@ -53,18 +53,22 @@ class Dram {
   }
 
   Transfer box(const Tensor& tensor, const std::vector<int64_t>& extents) const {
-    int64_t run = size_of(tensor.type), stride = 0, size = run;
+    return box(tensor.type, tensor.shape, extents);
+  }
+  Transfer box(Type type, const std::vector<int64_t>& shape,
+               const std::vector<int64_t>& extents) const {
+    int64_t run = size_of(type), stride = 0, size = run;
     double runs = 1;
     bool contiguous = true;
     for (size_t d = extents.size(); d-- > 0;) {
-      const int64_t extent = std::min(extents[d], tensor.shape[d]);
+      const int64_t extent = std::min(extents[d], shape[d]);
       if (contiguous)
         run *= extent;
       else
         runs *= static_cast<double>(extent);
       if (!contiguous && stride == 0 && extent > 1) stride = size;
-      contiguous = contiguous && extents[d] >= tensor.shape[d];
-      size *= tensor.shape[d];
+      contiguous = contiguous && extents[d] >= shape[d];
+      size *= shape[d];
     }
     return runs_of(run, runs, stride);
   }

@@ -3,7 +3,7 @@
 
 #include "cost_model/npu/model.h"
 #include "cost_model/npu/parts.h"
-#include "schedules/npu/product.h"
+#include "schedules/npu/windows.h"
 #include "schedules/targets/npu/machine.h"
 #include "schedules/targets/npu/npu_target.h"
 #include "src/expr/expr.h"
@@ -18,6 +18,24 @@ std::vector<int64_t> box_of(const std::vector<std::vector<int64_t>>& steps,
   std::vector<int64_t> box;
   for (const std::vector<int64_t>& dim : steps) box.push_back(box_extent(dim, extents));
   return box;
+}
+
+// What the array does before the products of a box: windows, and the instructions that pack them,
+// along one dimension each.
+struct Packing {
+  double cycles = 0, instructions = 0;
+};
+Packing packing_of(const Config& config, const NpuProduct& product,
+                   const std::vector<int64_t>& extents) {
+  Packing packing;
+  if (!product.packs) return packing;
+  const std::vector<int64_t> rows = box_of(product.a_steps, extents);
+  packing.instructions = 1;
+  for (size_t d = 0; d + 2 < rows.size(); ++d) packing.instructions *= static_cast<double>(rows[d]);
+  double bytes = static_cast<double>(size_of(product.a->type));
+  for (const int64_t extent : rows) bytes *= static_cast<double>(extent);
+  packing.cycles = bytes / static_cast<double>(config.mx.col_bpc);
+  return packing;
 }
 
 // Instructions with the same weights in a row: those of the innermost loops that move no weights.
@@ -81,7 +99,7 @@ StageTimes times_of(const Nest& nest, int stage) {
   t.macs = 1;
   for (const NestAxis& axis : s.axes) t.macs *= static_cast<double>(axis.extent);
 
-  // Copies.
+  // Copies, and what the array packs of one.
   struct Load {
     double cycles = 0, first = 0, times = 1;  // of all; until the first can be begun with
     double alone = 0;                         // share that nothing is computed beside: all where
@@ -94,14 +112,15 @@ StageTimes times_of(const Nest& nest, int stage) {
   const auto first_part = [&](const Transfer& transfer) {
     return std::max(1 / transfer.parts, queued(transfer));
   };
-  double spm = 0;
+  double spm = 0, packing = 0;
   for (const Stage::Copy& served : s.copies) {
     const Stage& copy = nest.stages[served.stage];
     const bool b = served.tensor == product->b->index;
     const int depth = copy.place == Place::kAt ? find_loop(s, copy.loop) + 1 : 0;
     const std::vector<int64_t> extents = inner_extents(s, depth);
-    const Transfer transfer = dram.box(program.tensors[served.tensor],
-                                       box_of(b ? product->b_steps : product->a_steps, extents));
+    const SourceBox source = source_box(nest, *product, b, extents);
+    const Transfer transfer =
+        dram.box(program.tensors[served.tensor].type, source.shape, source.extents);
     const double times = product_of_loops(s, 0, depth, iterations);
     const double setups = product_of_loops(s, 0, depth, whole);
     const double cycles =
@@ -111,10 +130,16 @@ StageTimes times_of(const Nest& nest, int stage) {
     (b ? t.run_b : t.run_a) = transfer.run;
     (b ? t.slots_b : t.slots_a) = copy.slots;
     t.instructions += setups;
-    const bool parts = goes_by_parts(s, depth, b ? product->b_steps : product->a_steps);
+    const bool packs = !b && product->packs;
+    const bool parts = !packs && goes_by_parts(s, depth, b ? product->b_steps : product->a_steps);
     loads[b] = {cycles, transfer.cycles * (parts ? first_part(transfer) : 1), setups,
                 copy.slots == 1 && setups > 1 ? 1 : queued(transfer)};
-    spm += static_cast<double>(operand_layout(config, *product, b, extents).bytes * copy.slots);
+    spm += static_cast<double>(operand_bytes(config, *product, b, extents) * copy.slots);
+    if (b) continue;
+    const Packing packed = packing_of(config, *product, extents);
+    packing = packed.cycles;
+    t.array += packed.cycles * times;
+    t.instructions += packed.instructions * setups;
   }
   const int held = s.held.empty() ? 0 : find_loop(s, s.held) + 1;
   const std::vector<int64_t> kept = inner_extents(s, held);
@@ -166,7 +191,7 @@ StageTimes times_of(const Nest& nest, int stage) {
     alone += load.alone * (load.cycles - load.first + (load.times - 1) * (latency + wave + r));
     t.fill += load.first;
   }
-  t.fill += latency + 2 * r;
+  t.fill += latency + packing + 2 * r;
   t.drain = wave + last_store + latency;
   t.overlapped = 1 - std::min(1.0, alone / std::max(1.0, t.load_a + t.load_b));
   const double held_alone =

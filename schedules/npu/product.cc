@@ -7,6 +7,7 @@
 #include "schedules/access.h"
 #include "schedules/dot.h"
 #include "schedules/npu/index_steps.h"
+#include "schedules/npu/windows.h"
 #include "schedules/targets/npu/npu_target.h"
 #include "src/base/message.h"
 #include "src/expr/expr.h"
@@ -33,6 +34,23 @@ bool find_steps(const Nest& nest, int stage, const ExprNode& read,
   return std::all_of(read.args.begin(), read.args.end(), [&](const Expr& index) {
     return find_steps(nest, stage, index, steps, begin);
   });
+}
+
+// The same by the tensor's own axes, of which the stage may have made others.
+bool find_steps_of_tensor(const ExprNode& read, size_t axes,
+                          std::vector<std::vector<int64_t>>& steps, std::vector<int64_t>& begin) {
+  for (const Expr& index : read.args) {
+    const IndexForm form = index_form(index);
+    if (!form.affine || form.gather) return false;
+    std::vector<int64_t> moved(axes);
+    for (size_t a = 0; a < axes; ++a) {
+      moved[a] = step_of(form, static_cast<int>(a));
+      if (moved[a] < 0) return false;
+    }
+    steps.push_back(std::move(moved));
+    begin.push_back(form.constant);
+  }
+  return true;
 }
 
 // The read that the factor is, perhaps padded with zeros; null: another expression.
@@ -94,11 +112,10 @@ bool has_rows(const Stage& s, const NpuProduct& p) {
 }
 
 // Whether rows of what is read are all in the tensor: no copy begins in the middle of one.
-bool has_whole_rows(const Stage& s, const std::vector<std::vector<int64_t>>& steps,
+bool has_whole_rows(const std::vector<int64_t>& extents,
+                    const std::vector<std::vector<int64_t>>& steps,
                     const std::vector<int64_t>& begin, int64_t row) {
-  int64_t end = begin.back() + 1;
-  for (size_t a = 0; a < s.axes.size(); ++a) end += steps.back()[a] * (s.axes[a].extent - 1);
-  return begin.back() >= 0 && end <= row;
+  return begin.back() >= 0 && begin.back() + box_extent(steps.back(), extents) <= row;
 }
 
 void exchange(NpuProduct& product) {
@@ -170,17 +187,28 @@ std::optional<NpuProduct> product_of(const Nest& nest, int stage) {
   product.a = read_of(*factors->a, &product.a_padded);
   product.b = read_of(*factors->b, &product.b_padded);
   if (product.a == nullptr || product.b == nullptr) return std::nullopt;
-  if (!find_steps(nest, stage, *product.a, product.a_steps, product.a_begin) ||
-      !find_steps(nest, stage, *product.b, product.b_steps, product.b_begin)) {
-    return std::nullopt;
+  std::vector<int64_t> extents;
+  for (const NestAxis& axis : s.axes) extents.push_back(axis.extent);
+  const bool windows = !find_steps(nest, stage, *product.a, product.a_steps, product.a_begin) ||
+                       !find_steps(nest, stage, *product.b, product.b_steps, product.b_begin);
+  if (windows) {
+    // Perhaps one of the stage's axes is several of a window.
+    if (s.axis_value.empty()) return std::nullopt;
+    extents = axis_extents(tensor);
+    product.a_steps.clear(), product.a_begin.clear();
+    product.b_steps.clear(), product.b_begin.clear();
+    if (!find_steps_of_tensor(*product.a, extents.size(), product.a_steps, product.a_begin) ||
+        !find_steps_of_tensor(*product.b, extents.size(), product.b_steps, product.b_begin)) {
+      return std::nullopt;
+    }
   }
   const size_t rank = tensor.shape.size();
   if (rank == 0 || product.a_steps.empty() || product.b_steps.empty()) return std::nullopt;
   const auto row_of = [&](const ExprNode& read) {
     return nest.program->tensors[read.index].shape.back();
   };
-  if (!has_whole_rows(s, product.a_steps, product.a_begin, row_of(*product.a)) ||
-      !has_whole_rows(s, product.b_steps, product.b_begin, row_of(*product.b))) {
+  if (!has_whole_rows(extents, product.a_steps, product.a_begin, row_of(*product.a)) ||
+      !has_whole_rows(extents, product.b_steps, product.b_begin, row_of(*product.b))) {
     return std::nullopt;
   }
   std::vector<int64_t> zeros;
@@ -196,9 +224,13 @@ std::optional<NpuProduct> product_of(const Nest& nest, int stage) {
     if (by_a) exchange(product);
     break;
   }
-  if (find_roles(s, product)) return product;
-  exchange(product);
-  if (find_roles(s, product)) return product;
+  for (const bool exchanged : {false, true}) {
+    if (exchanged) exchange(product);
+    NpuProduct one = product;
+    one.b_shape = nest.program->tensors[one.b->index].shape;
+    if (windows && !take_windows(nest, stage, one)) continue;
+    if (find_roles(s, one)) return one;
+  }
   return std::nullopt;
 }
 
@@ -282,8 +314,18 @@ int64_t bytes_of(const std::vector<std::vector<int64_t>>& steps, const NpuProduc
 
 BoxLayout operand_layout(const npu::Config& config, const NpuProduct& product, bool b,
                          const std::vector<int64_t>& extents) {
+  if (!b && !product.window.empty() && !product.packs) {
+    return picture_layout(config, product, extents);
+  }
   const int64_t size = size_of((b ? product.b : product.a)->type);
   return layout_of(b ? product.b_steps : product.a_steps, product, extents, config,
+                   spm_align(config, size), size);
+}
+
+BoxLayout picture_layout(const npu::Config& config, const NpuProduct& product,
+                         const std::vector<int64_t>& extents) {
+  const int64_t size = size_of(product.a->type);
+  return layout_of(product.picture_steps, product, with_window(product, extents), config,
                    spm_align(config, size), size);
 }
 
@@ -295,8 +337,15 @@ BoxLayout result_layout(const npu::Config& config, const NpuProduct& product,
 int64_t operand_bytes(const npu::Config& config, const NpuProduct& product, bool b,
                       const std::vector<int64_t>& extents) {
   const int64_t size = size_of((b ? product.b : product.a)->type);
-  return bytes_of(b ? product.b_steps : product.a_steps, product, extents, config,
-                  spm_align(config, size), size);
+  const int64_t align = spm_align(config, size);
+  const auto bytes = [&](const std::vector<std::vector<int64_t>>& steps,
+                         const std::vector<int64_t>& box) {
+    return bytes_of(steps, product, box, config, align, size);
+  };
+  if (b) return bytes(product.b_steps, extents);
+  if (product.window.empty()) return bytes(product.a_steps, extents);
+  return bytes(product.picture_steps, with_window(product, extents)) +
+         (product.packs ? bytes(product.a_steps, extents) : 0);
 }
 
 int64_t result_bytes(const npu::Config& config, const NpuProduct& product,

@@ -1,5 +1,10 @@
 // What a stage is to an NPU: which of its reductions its array computes, and how what they read and
 // give lies in its memories. Thread-safe, deterministic.
+//
+// Windows. A convolution's sum runs over the positions of a window and their channels, an
+// instruction along one axis: few channels would use few rows of the array. Where pack_windows
+// (steps/npu) has made one axis of several, windows are rows of the first operand, as the picture
+// lies or packed by MX.COL: see windows.h.
 #pragma once
 
 #include <optional>
@@ -26,6 +31,19 @@ struct NpuProduct {
   std::vector<std::vector<int64_t>> a_steps, b_steps, dst_steps;
   std::vector<int64_t> a_begin, b_begin;  // where all axes are 0
   bool a_padded = false, b_padded = false;  // what is outside of the tensor is 0
+  std::vector<int64_t> b_shape;           // of what b_steps are steps: the tensor's, windows one
+
+  // Windows as rows; else empty: the axes of a window that the sum's axis runs through, outermost
+  // first. The last dimension of a_steps is that axis. What is copied of the tensor is its picture,
+  // moved by the stage's axes and then by the window's.
+  struct WindowAxis {
+    int64_t extent;
+    int64_t unit;  // steps along the sum's axis
+  };
+  std::vector<WindowAxis> window;
+  std::vector<std::vector<int64_t>> picture_steps;
+  bool packs = false;          // into rows beside the picture; else rows are those of the picture
+  std::vector<int64_t> pitch;  // of a's dimensions but the last: the picture's steps in one
 };
 // Where the target's array computes the stage: types that it has, and reads at sums of multiples of
 // the axes, perhaps padded with zeros but for the last dimension, whose rows lie as its instructions
@@ -54,8 +72,11 @@ BoxLayout operand_layout(const npu::Config& config, const NpuProduct& product, b
                          const std::vector<int64_t>& extents);
 BoxLayout result_layout(const npu::Config& config, const NpuProduct& product,
                         const std::vector<int64_t>& extents);
+// Of the picture that a's windows are cut of.
+BoxLayout picture_layout(const npu::Config& config, const NpuProduct& product,
+                         const std::vector<int64_t>& extents);
 
-// Their bytes alone: domains ask for those of thousands.
+// Their bytes alone, of a's windows with those of the picture: domains ask for those of thousands.
 int64_t operand_bytes(const npu::Config& config, const NpuProduct& product, bool b,
                       const std::vector<int64_t>& extents);
 int64_t result_bytes(const npu::Config& config, const NpuProduct& product,

@@ -11,30 +11,30 @@ namespace {
 struct Use {
   int64_t begin, end;
   int32_t number;
-  int engine;
+  int lane;
   bool write;
 };
 
 class PlainHazards {
  public:
-  Latest before(std::span<const Touch> touches, int engine) const {
+  Latest before(std::span<const Touch> touches, int lane) const {
     Latest latest = kNothing;
     for (const Touch& touch : touches) {
       for (const Use& use : uses_[touch.place]) {
-        if (use.engine == engine || !(touch.write || use.write)) continue;
+        if (!waits(lane, use.lane) || !(touch.write || use.write)) continue;
         if (use.end <= touch.begin || touch.end <= use.begin) continue;
-        latest[use.engine] = std::max(latest[use.engine], use.number);
+        latest[use.lane] = std::max(latest[use.lane], use.number);
       }
     }
     return latest;
   }
 
-  void note(std::span<const Touch> touches, int engine, int32_t number) {
+  void note(std::span<const Touch> touches, int lane, int32_t number) {
     for (const Touch& touch : touches) {
-      Use one = {touch.begin, touch.end, number, engine, touch.write};
+      Use one = {touch.begin, touch.end, number, lane, touch.write};
       std::erase_if(uses_[touch.place], [&](const Use& use) {
         if (touch.write) return touch.begin <= use.begin && use.end <= touch.end;
-        if (use.write || use.engine != engine) return false;
+        if (use.write || use.lane != lane) return false;
         if (use.end <= one.begin || one.end <= use.begin) return false;
         one.begin = std::min(one.begin, use.begin);
         one.end = std::max(one.end, use.end);
@@ -68,17 +68,17 @@ TEST(Hazards, AreThoseOfAPlainList) {
     PlainHazards plain;
     for (int32_t number = 0; number < 300; ++number) {
       const std::vector<Touch> touches = random_touches(rng, size);
-      const int engine = static_cast<int>(rng.below(npu::kEngines));
-      const Latest wanted = plain.before(touches, engine);
-      ASSERT_EQ(hazards.before(touches, engine), wanted) << "seed " << seed << " at " << number;
+      const int lane = static_cast<int>(rng.below(kLanes));
+      const Latest wanted = plain.before(touches, lane);
+      ASSERT_EQ(hazards.before(touches, lane), wanted) << "seed " << seed << " at " << number;
       // What is known already is left out.
       const Latest known = {number / 2, number - 3, 0, -1};
-      const Latest unknown = hazards.before(touches, engine, known);
+      const Latest unknown = hazards.before(touches, lane, known);
       for (size_t e = 0; e < known.size(); ++e) {
         EXPECT_EQ(unknown[e], wanted[e] > known[e] ? wanted[e] : -1);
       }
-      hazards.note(touches, engine, number);
-      plain.note(touches, engine, number);
+      hazards.note(touches, lane, number);
+      plain.note(touches, lane, number);
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -118,13 +119,15 @@ const char* const kTargets[] = {"npu_edge16", "npu_mid32", "npu_big128"};
 
 // One draw of the space: whether it is feasible, and if so what it gives for the inputs in `data`,
 // which has room for the result behind them.
-bool draw(const std::string& target, const std::string& text, Rng& rng, std::vector<Bytes>& data) {
+bool draw(const std::string& target, const std::string& text, Rng& rng, std::vector<Bytes>& data,
+          Trace* trace = nullptr) {
   SCOPED_TRACE(target + "\n" + text);
   const Nest start = start_nest(target, text);
   const std::vector<Sketch> space = make_space(start);
   EXPECT_FALSE(space[0].last_resort);
   const absl::StatusOr<Sample> sample = lw::sample(start, space[rng.below(space.size())], rng);
   if (!sample.ok()) return false;
+  if (trace != nullptr) *trace = sample->trace;
   SCOPED_TRACE(to_text(sample->trace));
   EXPECT_TRUE(verify(sample->nest).ok()) << verify(sample->nest);
   const absl::StatusOr<Kernel> kernel = lower(sample->nest);
@@ -165,6 +168,36 @@ TEST(NpuProducts, EveryDrawComputesTheProduct) {
     ASSERT_FALSE(HasFailure());
   }
   EXPECT_GE(feasible * 100, draws * 95);
+}
+
+// A padded convolution of few channels and wide windows, of one dimension or of two: packed, whole
+// or by rows, but where the channels of a position fill rows of memory.
+std::string windows_text(Rng& rng, bool bf16) {
+  const auto up_to = [&](int64_t most) { return 1 + static_cast<int64_t>(rng.below(most)); };
+  const auto text = [](int64_t number) { return std::to_string(number); };
+  const bool plane = rng.below(4) > 0, across = rng.below(4) == 0;
+  const int64_t r = plane ? up_to(7) : 1, s = 1 + up_to(8), stride = up_to(3),
+                dilation = rng.below(3) ? 1 : 2;
+  const int64_t ci = rng.below(3) ? up_to(20) : 16 << rng.below(4), co = up_to(90);
+  const int64_t oy = plane ? up_to(8) : 1, ox = up_to(24);
+  const int64_t top = static_cast<int64_t>(rng.below(r)), left = static_cast<int64_t>(rng.below(s));
+  const int64_t h = std::max<int64_t>(1, (oy - 1) * stride + (r - 1) * dilation + 1 - top),
+                w = std::max<int64_t>(1, (ox - 1) * stride + (s - 1) * dilation + 1 - left -
+                                             static_cast<int64_t>(rng.below(s)));
+  const std::string type = bf16 ? "bf16" : "i8", n = text(up_to(2)),
+                    y = plane ? "y * " + text(stride) + " + r * " + text(dilation) + " - " +
+                                    text(top) + ", "
+                              : "",
+                    x = "x * " + text(stride) + " + s * " + text(dilation) + " - " + text(left),
+                    rows = plane ? text(r) + ", " : "", row = plane ? "r, " : "",
+                    window = rows + text(s) + ", " + text(ci);
+  return "  in X: " + type + "[" + n + ", " + (plane ? text(h) + ", " : "") + text(w) + ", " +
+         text(ci) + "]\n  in F: " + type + "[" +
+         (across ? text(co) + ", " + window : window + ", " + text(co)) + "] const\n  out Y[n: " +
+         n + ", " + (plane ? "y: " + text(oy) + ", " : "") + "x: " + text(ox) + ", co: " +
+         text(co) + "] = sum[" + (plane ? "r: " + rows : "") + "s: " + text(s) + ", ci: " +
+         text(ci) + "](pad(X[n, " + y + x + ", ci], 0) * F[" + (across ? "co, " : "") + row +
+         "s, ci" + (across ? "" : ", co") + "])\n";
 }
 
 // A padded convolution: channels last, or first, with weights as rows of the array's operand then;
@@ -236,7 +269,9 @@ std::string chain_text(Rng& rng) {
          i + ", l: " + l + "] = sum[j: " + j + "](T[i, j] * C[j, l])\n";
 }
 
-void expect_reference(const char* kind, int64_t draws, std::string (*text_of)(Rng&, bool)) {
+// What `packed` counts, if it is not null: by how many loops windows were packed.
+void expect_reference(const char* kind, int64_t draws, std::string (*text_of)(Rng&, bool),
+                      std::array<int64_t, 3>* packed = nullptr) {
   Rng rng(static_cast<uint64_t>(setting("LW_SEED", 1)));
   int64_t feasible = 0;
   for (int64_t d = 0; d < draws; ++d) {
@@ -252,8 +287,14 @@ void expect_reference(const char* kind, int64_t draws, std::string (*text_of)(Rn
       data.push_back(random_tensor(tensor, rng));
       if (tensor.role == Role::kInput) inputs.push_back({as_bytes(data.back())});
     }
-    if (!draw(target, text, rng, data)) continue;
+    Trace trace;
+    if (!draw(target, text, rng, data, &trace)) continue;
     ++feasible;
+    for (const Step& step : trace) {
+      if (packed != nullptr && std::string_view(step.kind->name) == "pack_windows") {
+        ++(*packed)[static_cast<size_t>(step.numbers[0])];
+      }
+    }
     const absl::StatusOr<std::vector<Data>> want = interpret(program, inputs);
     ASSERT_TRUE(want.ok()) << want.status();
     ASSERT_EQ(as_bytes(data.back()), (*want)[0].bytes) << target << "\n" << text;
@@ -293,6 +334,13 @@ std::string grouped_text(Rng& rng, bool bf16) {
 
 TEST(NpuProducts, EveryDrawComputesTheGroups) {
   expect_reference("groups", setting("LW_PRODUCTS", 250) / 2, grouped_text);
+}
+
+TEST(NpuProducts, EveryDrawPacksWindows) {
+  const int64_t draws = setting("LW_PRODUCTS", 250) / 2;
+  std::array<int64_t, 3> packed = {};
+  expect_reference("windows", draws, windows_text, &packed);
+  for (const int64_t count : packed) EXPECT_GE(count * 100, draws * 10);
 }
 
 TEST(NpuProducts, EveryDrawComputesTheChain) {

@@ -129,6 +129,11 @@ bool is_aligned(const npu::Config& config, const Axes& axes,
          !cut(kColumn, 1, config.acc.align);
 }
 
+// Windows that are rows of an operand are whole in a tile.
+bool has_whole_windows(const Axes& axes, int64_t sums) {
+  return axes.product.window.empty() || sums >= axes.extent[kSum];
+}
+
 absl::Status apply_block_tile(Nest& nest, const Step& step) {
   const int extra = has_outer(step);
   RETURN_IF_ERROR(expect(step, {kNamed + 1 + extra, kNamed + 1 + extra, kNamed + 1 + extra,
@@ -146,6 +151,10 @@ absl::Status apply_block_tile(Nest& nest, const Step& step) {
   if (!is_aligned(config, axes, block)) {
     return infeasible(concat("instructions of ", block[kColumn], " columns and ", block[kSum],
                              " sums do not begin at multiples of spm.align and acc.align"));
+  }
+  if (!has_whole_windows(axes, tile[kSum])) {
+    return infeasible(concat("a tile has whole windows, of ", axes.extent[kSum], " sums, not ",
+                             tile[kSum]));
   }
   if (!fits(config, axes, outer, tile)) {
     return infeasible(concat("the memories have no room for a tile of ", outer * tile[kRow], " x ",
@@ -195,6 +204,7 @@ void add_tiles(const npu::Config& config, Axes& axes, int64_t outer, int64_t m, 
       for (const int64_t k : counts[kSum]) {
         const std::array<int64_t, kNamed> tile = {i * block[kRow], j * block[kColumn],
                                                   k * block[kSum]};
+        if (!has_whole_windows(axes, tile[kSum])) continue;
         if (!fits(config, axes, outer, tile)) break;
         Decision numbers = {i, j, k, m};
         if (axes.outer >= 0) numbers.insert(numbers.begin(), outer);

@@ -25,6 +25,7 @@ absl::Status no_instruction(const std::string& why) {
 
 // The positions that have a source; what is padded around them is LD's.
 absl::Status Unroller::copy(const Block& block) {
+  if (block.variant == kNpuPacker) return pack(block);
   if (block.clips.empty()) return copy(block, dims_of(block));
   const auto value = [this](const Affine& affine) { return this->value(affine); };
   const std::optional<Block> rest = clipped(block, value);

@@ -10,9 +10,10 @@
 // writing, unless that is certain already: from what the engine has waited for, and from what those
 // had waited for that it waited for (a clock of the engines, as in function/order.h). One semaphore
 // for each pair of engines: what is waited for comes in the order in which it is signalled.
-// Output-stationary products, which may overtake others of their engine, signal semaphores of their
-// own. What an instruction would wait for as the third, one that it waits for does: a second
-// semaphore for each pair.
+// Output-stationary products and the packing of windows, which may overtake others of their engine,
+// signal semaphores of their own; packing also waits for older products of what it overwrites. What
+// an instruction would wait for as the third, one that it waits for does: a second semaphore for
+// each pair.
 // Pure; thread-safe.
 #pragma once
 

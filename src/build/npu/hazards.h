@@ -1,6 +1,6 @@
 // Which operations an operation has to come after: those of other engines that touch the same part
-// of a memory, one of the two writing; an engine is done with its own in order. Internal to
-// src/build/npu.
+// of a memory, one of the two writing; an engine is done with its own in order, but for packing.
+// Internal to src/build/npu.
 //
 // Of each memory and lane the parts that it reads and those that it writes are known, each with
 // the operation that did so last. What a write covers need not be known any longer: whoever comes
@@ -16,20 +16,26 @@
 
 namespace lw::npu_build {
 
-// Who is done in order: each engine, but that output-stationary products of the array may overtake
-// others and are a lane of their own, the last.
-inline constexpr int kLanes = npu::kEngines + 1;
+// Who is done in order: each engine, but that output-stationary products of the array and its
+// packer may overtake others and are lanes of their own, the last.
+inline constexpr int kStreams = npu::kEngines, kPacks = kStreams + 1, kLanes = kPacks + 1;
 inline int lane_of(const npu::Instruction& instruction) {
-  const bool overtakes = std::holds_alternative<npu::MxMmos>(instruction.body);
-  return overtakes ? kLanes - 1 : static_cast<int>(instruction.op().engine);
+  if (std::holds_alternative<npu::MxMmos>(instruction.body)) return kStreams;
+  if (std::holds_alternative<npu::MxCol>(instruction.body)) return kPacks;
+  return static_cast<int>(instruction.op().engine);
 }
 inline int engine_of(int lane) {
-  return lane == kLanes - 1 ? static_cast<int>(npu::Engine::kMx) : lane;
+  return lane >= kStreams ? static_cast<int>(npu::Engine::kMx) : lane;
+}
+// Whether one of `lane` has to wait for what it comes after of `other`: of another engine; and
+// packing may be done while products that were begun before still run.
+inline bool waits(int lane, int other) {
+  return engine_of(lane) != engine_of(other) || (lane == kPacks && other != kPacks);
 }
 
 // By lane the last operation, by its number, that one has to wait for; -1: none.
 using Latest = std::array<int32_t, kLanes>;
-inline constexpr Latest kNothing = {-1, -1, -1, -1, -1};
+inline constexpr Latest kNothing = {-1, -1, -1, -1, -1, -1};
 
 // Parts of a memory, by where they begin. Numbers only grow.
 class Parts {
@@ -137,7 +143,7 @@ class Hazards {
     Latest latest = kNothing;
     for (const Touch& touch : touches) {
       for (int other = 0; other < kLanes; ++other) {
-        if (engine_of(other) == engine_of(lane)) continue;
+        if (!waits(lane, other)) continue;
         const Use& use = uses_[touch.place][other];
         int32_t& last = latest[other];
         last = std::max(last, use.writes.latest(touch.begin, touch.end, known[other]));

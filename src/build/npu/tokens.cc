@@ -44,6 +44,9 @@ class Tokens {
       const int lane = lane_of(at(i)), engine = engine_of(lane);
       previous_[static_cast<size_t>(i)] = last_[engine];
       last_[engine] = i;
+      // What the array begins finds all that was packed before it, weights apart.
+      if (engine == engine_of(kPacks) && !loads_weights(i)) known_[engine][kPacks] = last_packed_;
+      if (lane == kPacks) last_packed_ = i;
       const std::span<const Touch> touches = operations_.touches(order_[static_cast<size_t>(i)]);
       Latest needed = hazards_.before(touches, lane, known_[engine]);
       // The latest first: who waited for it may know of the others.
@@ -71,7 +74,7 @@ class Tokens {
       const int of = lane_of(at(giver));
       const bool after = giver == number || (of == producer && !loads_weights(giver)) ||
                          clocks_[static_cast<size_t>(giver)][producer] >= number;
-      if (!after || engine_of(of) == engine || loads_weights(giver)) continue;
+      if (!after || !waits(lane_of(at(i)), of) || loads_weights(giver)) continue;
       ASSIGN_OR_RETURN(const uint8_t id, semaphore(of, engine, ids_));
       if (!has_place(at(giver).signal, id)) continue;
       // A token may be taken earlier in the engine's order, if its giver is dispatched before.
@@ -149,6 +152,7 @@ class Tokens {
   Ids ids_, chain_ids_;
   // The last of chain's tokens: who gave it, who takes it.
   std::array<std::array<std::pair<int32_t, int32_t>, kEngines>, kLanes> last_chained_;
+  int32_t last_packed_ = -1;
   std::vector<int32_t> givers_;  // for whom the operation at hand waits itself
   // What was certain to be done when an operation began; what is when an engine's next one does.
   std::vector<Latest> clocks_;

@@ -1,5 +1,5 @@
-// The walk over a kernel's statements, and what each kind of block becomes: copies.cc, products.cc,
-// vector.cc.
+// The walk over a kernel's statements, and what each kind of block becomes: copies.cc, packing.cc,
+// products.cc, vector.cc.
 // Internal to src/build/npu.
 #pragma once
 
@@ -107,6 +107,10 @@ class Unroller {
   absl::Status transfer(const Strip& strip, const std::vector<Dim>& dims, npu::Copy copy,
                         int64_t dram, int64_t local);
   static void merge(std::vector<Dim>& dims);
+
+  // Windows that the array's packer puts together.
+  absl::Status pack(const Block& block);
+  absl::StatusOr<npu::MxCol> window_of(const Block& block) const;
 
   // Rows of the vector engine's: of dst (0) and the sources, in the units of their memories.
   struct Rows {

@@ -129,6 +129,17 @@ class BlockWriter {
   // the two dimensions outside the runs, where some of the box is always there.
   void clip(const std::vector<Border>& borders, double number, Block& copy) const;
 
+  // The least and the most that a position becomes: of steps by axis, from `constant` on.
+  static std::pair<int64_t, int64_t> bounds(const std::vector<int64_t>& steps,
+                                            const BoxRanges& ranges, int64_t constant) {
+    std::pair<int64_t, int64_t> bounds = {constant, constant};
+    for (size_t a = 0; a < steps.size(); ++a) {
+      bounds.first += steps[a] * ranges[a].least;
+      bounds.second += steps[a] * ranges[a].most;
+    }
+    return bounds;
+  }
+
   static std::vector<int64_t> counts(const BoxRanges& ranges) {
     std::vector<int64_t> counts;
     for (const BoxRange& range : ranges) counts.push_back(range.count);

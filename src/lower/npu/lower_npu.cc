@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "schedules/npu/product.h"
 #include "schedules/npu/vector.h"
+#include "schedules/npu/windows.h"
 #include "schedules/targets/npu/machine.h"
 #include "schedules/targets/npu/npu_target.h"
 #include "src/base/check.h"
@@ -56,6 +56,7 @@ class ProductLowering : private lowering::BlockWriter {
     tile_begin_ = tile_begin(stage_);
     RETURN_IF_ERROR(add_tile(product_.a->index, false));
     RETURN_IF_ERROR(add_tile(product_.b->index, true));
+    if (product_.packs) add_packed();
     add_results();
     if (!stage_.epilogue.empty()) {
       const std::vector<int64_t> kept =
@@ -86,13 +87,37 @@ class ProductLowering : private lowering::BlockWriter {
       return infeasible(concat(nest_.program->tensors[tensor].name, " is not copied into SPM"));
     }
     const Stage& copy = nest_.stages[served->stage];
-    Tile& tile = tiles_[b];
+    Tile& tile = copied(b);
     tile.depth = copy.place == Place::kAt ? find_loop(stage_, copy.loop) + 1 : 0;
     tile.slots = copy.slots;
-    tile.layout = operand_layout(config_, product_, b, inner_extents(stage_, tile.depth));
+    const std::vector<int64_t> extents = inner_extents(stage_, tile.depth);
+    tile.layout = &tile == &picture_ ? picture_layout(config_, product_, extents)
+                                     : operand_layout(config_, product_, b, extents);
     tile.buffer = add_box(copy.name, nest_.program->tensors[tensor].type, tile.layout, tile.slots,
                           kNpuSpm);
     return absl::OkStatus();
+  }
+
+  // Where the operand is copied to.
+  Tile& copied(bool b) { return !b && product_.packs ? picture_ : tiles_[b]; }
+
+  // Windows beside the picture, in as many slots. What lies behind a window's end is multiplied by
+  // zeros, and of floats so has to be a number: zeros, which packing leaves as they are.
+  void add_packed() {
+    Tile& rows = tiles_[0];
+    rows.depth = picture_.depth;
+    rows.slots = picture_.slots;
+    const std::vector<int64_t> extents = inner_extents(stage_, rows.depth);
+    rows.layout = operand_layout(config_, product_, false, extents);
+    const Type type = product_.a->type;
+    rows.buffer = add_box(kernel_.buffers[picture_.buffer].name + ".windows", type, rows.layout,
+                          rows.slots, kNpuSpm);
+    if (!is_float(type) || stage_.axes[product_.sum].extent % config_.align.k == 0) return;
+    Block zeros;
+    zeros.op = BlockOp::kFill;
+    zeros.extents = {rows.layout.elements * rows.slots};
+    zeros.dst = view(rows.buffer, affine(0), std::vector<int64_t>{1});
+    add(std::move(zeros), kernel_.body);
   }
 
   void add_results() {
@@ -113,18 +138,7 @@ class ProductLowering : private lowering::BlockWriter {
     return begin;
   }
 
-  static std::pair<int64_t, int64_t> least_and_most(const std::vector<int64_t>& steps,
-                                                    const Ranges& ranges, int64_t constant) {
-    std::pair<int64_t, int64_t> bounds = {constant, constant};
-    for (size_t a = 0; a < steps.size(); ++a) {
-      bounds.first += steps[a] * ranges[a].least;
-      bounds.second += steps[a] * ranges[a].most;
-    }
-    return bounds;
-  }
-
-  std::vector<int64_t> row_major(int tensor) const {
-    const std::vector<int64_t>& shape = nest_.program->tensors[tensor].shape;
+  static std::vector<int64_t> row_major(const std::vector<int64_t>& shape) {
     std::vector<int64_t> strides(shape.size(), 1);
     for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
     return strides;
@@ -137,11 +151,21 @@ class ProductLowering : private lowering::BlockWriter {
   }
 
   // The operand's box of these ranges comes into the tile's next slot.
-  void fill(bool b, const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
-    Tile& tile = tiles_[b];
-    const auto& steps = b ? product_.b_steps : product_.a_steps;
+  void fill(bool b, Ranges ranges, const Affine& turn, std::vector<Stmt>& out) {
+    Tile& tile = copied(b);
+    const bool picture = !b && !product_.window.empty();
+    const auto& steps = b         ? product_.b_steps
+                        : picture ? product_.picture_steps
+                                  : product_.a_steps;
+    if (picture) {
+      for (const NpuProduct::WindowAxis& axis : product_.window) {
+        ranges.push_back({affine(0), axis.extent});
+      }
+    }
     const std::vector<int64_t>& constants = b ? product_.b_begin : product_.a_begin;
     const int tensor = (b ? product_.b : product_.a)->index;
+    const std::vector<int64_t>& shape =
+        b ? product_.b_shape : nest_.program->tensors[tensor].shape;
     tile.offset = slot_offset(tile.slots, tile.layout.elements, turn, out);
     tile.begin.clear();
     Block copy;
@@ -150,32 +174,71 @@ class ProductLowering : private lowering::BlockWriter {
       tile.begin.push_back(box_begin(steps[d], ranges, constants[d]));
       copy.extents.push_back(box_extent(steps[d], counts(ranges)));
     }
-    const std::vector<int64_t> strides = row_major(tensor);
+    const std::vector<int64_t> strides = row_major(shape);
     copy.srcs[0] = view(buffers_[tensor], dot(tile.begin, strides), strides);
     copy.dst = view(tile.buffer, tile.offset, tile.layout.strides);
     const bool is_float_tile = is_float(kernel_.buffers[tile.buffer].type);
-    if (b ? product_.b_padded : product_.a_padded) clip(borders_of(b, ranges, tile.begin), 0, copy);
+    if (b ? product_.b_padded : product_.a_padded) {
+      clip(borders_of(steps, constants, ranges, shape, tile.begin), 0, copy);
+    }
     if (!copy.clips.empty() && !copy.pads) {
       clear(tile, out);
-    } else if (b || is_float_tile) {
+    } else if (b || (is_float_tile && !picture)) {
       pad(tile, steps, ranges, copy.extents, out);
     }
     add(std::move(copy), out);
   }
 
-  // Where the operand's box begins in each dimension.
-  std::vector<Border> borders_of(bool b, const Ranges& ranges,
-                                 const std::vector<Affine>& begin) const {
-    const auto& steps = b ? product_.b_steps : product_.a_steps;
-    const std::vector<int64_t>& constants = b ? product_.b_begin : product_.a_begin;
-    const std::vector<int64_t>& shape =
-        nest_.program->tensors[(b ? product_.b : product_.a)->index].shape;
+  // Where the box begins in each dimension of what is copied.
+  static std::vector<Border> borders_of(const std::vector<std::vector<int64_t>>& steps,
+                                        const std::vector<int64_t>& constants,
+                                        const Ranges& ranges, const std::vector<int64_t>& shape,
+                                        const std::vector<Affine>& begin) {
     std::vector<Border> borders;
     for (size_t d = 0; d < shape.size(); ++d) {
-      const auto [least, most] = least_and_most(steps[d], ranges, constants[d]);
+      const auto [least, most] = bounds(steps[d], ranges, constants[d]);
       borders.push_back({static_cast<int>(d), begin[d], least, most, shape[d]});
     }
     return borders;
+  }
+
+  // The windows of the picture that was copied come into their next slot.
+  void pack(const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
+    Tile& rows = tiles_[0];
+    rows.offset = slot_offset(rows.slots, rows.layout.elements, turn, out);
+    rows.begin.clear();
+    Block copy;
+    copy.op = BlockOp::kCopy;
+    copy.variant = kNpuPacker;
+    std::vector<int64_t> from, to;
+    const auto add_extent = [&](int64_t extent, int64_t of_picture, int64_t of_rows) {
+      copy.extents.push_back(extent);
+      from.push_back(of_picture);
+      to.push_back(of_rows);
+    };
+    const size_t last = product_.a_steps.size() - 1;
+    for (size_t d = 0; d <= last; ++d) {
+      const std::vector<int64_t>& dim = product_.a_steps[d];
+      rows.begin.push_back(box_begin(dim, ranges, product_.a_begin[d]));
+      if (d == last) break;
+      add_extent(box_extent(dim, counts(ranges)),
+                 product_.pitch[d] * picture_.layout.strides[d], rows.layout.strides[d]);
+    }
+    for (const int level : levels_of(product_)) {
+      if (level < 0) {
+        add_extent(1, 0, 0);
+        continue;
+      }
+      const size_t axis = ranges.size() + static_cast<size_t>(level);
+      int64_t stride = 0;
+      for (size_t d = 0; d <= last; ++d) {
+        stride += product_.picture_steps[d][axis] * picture_.layout.strides[d];
+      }
+      add_extent(product_.window[level].extent, stride, product_.window[level].unit);
+    }
+    copy.srcs[0] = view(picture_.buffer, picture_.offset, from);
+    copy.dst = view(rows.buffer, rows.offset, to);
+    add(std::move(copy), out);
   }
 
   // Zeros all over the tile's slot.
@@ -219,7 +282,9 @@ class ProductLowering : private lowering::BlockWriter {
   void emit(int position, const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
     if (!failure_.ok()) return;
     for (const bool b : {false, true}) {
-      if (tiles_[b].depth == position) fill(b, ranges, turn, out);
+      if (tiles_[b].depth != position) continue;
+      fill(b, ranges, turn, out);
+      if (!b && product_.packs) pack(ranges, turn, out);
     }
     if (held_.depth == position) hold(ranges, turn, out);
     if (position == tile_begin_) {
@@ -305,7 +370,7 @@ class ProductLowering : private lowering::BlockWriter {
     if (finish_) {
       Ranges box;
       for (const std::vector<int64_t>& dim : product_.dst_steps) {
-        const auto [least, most] = least_and_most(dim, ranges, 0);
+        const auto [least, most] = bounds(dim, ranges, 0);
         box.push_back(
             {box_begin(dim, ranges, 0), box_extent(dim, counts(ranges)), least, most});
       }
@@ -317,7 +382,7 @@ class ProductLowering : private lowering::BlockWriter {
     for (const std::vector<int64_t>& dim : product_.dst_steps) {
       copy.extents.push_back(box_extent(dim, counts(ranges)));
     }
-    const std::vector<int64_t> strides = row_major(stage_.tensor);
+    const std::vector<int64_t> strides = row_major(nest_.program->tensors[stage_.tensor].shape);
     copy.srcs[0] = view(held_.buffer, held_.offset, held_.layout.strides);
     copy.dst = view(buffers_[stage_.tensor], dot(held_.begin, strides), strides);
     add(std::move(copy), out);
@@ -334,6 +399,7 @@ class ProductLowering : private lowering::BlockWriter {
   NpuProduct product_;
   int tile_begin_ = 0;
   Tile tiles_[2], held_;  // of a, of b; of the results
+  Tile picture_;          // of which a's tile is packed, where it is
   Ranges held_ranges_;
 };
 

@@ -294,13 +294,10 @@ class VectorLowering : private BlockWriter {
   static std::vector<Border> borders_of(const VectorValue& operand, const BoxRanges& ranges) {
     std::vector<Border> borders;
     for (const VectorBorder& border : operand.borders) {
-      Border at = {border.dim, affine(border.begin), border.begin, border.begin, border.size};
-      for (size_t a = 0; a < ranges.size(); ++a) {
-        at.first = at.first + ranges[a].begin * border.steps[a];
-        at.least += border.steps[a] * ranges[a].least;
-        at.most += border.steps[a] * ranges[a].most;
-      }
-      borders.push_back(std::move(at));
+      const auto [least, most] = bounds(border.steps, ranges, border.begin);
+      Affine first = affine(border.begin);
+      for (size_t a = 0; a < ranges.size(); ++a) first = first + ranges[a].begin * border.steps[a];
+      borders.push_back({border.dim, std::move(first), least, most, border.size});
     }
     return borders;
   }
