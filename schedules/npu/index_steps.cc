@@ -19,7 +19,13 @@ class Reader {
     IndexSteps sum;
     sum.steps.resize(stage_.axes.size());
     bool known = true;
+    const bool own = !of_tensor || stage_.axis_value.empty();
     const auto add = [&](const Expr& atom, int64_t factor) {
+      if (own && atom->op == ExprOp::kAxis) {
+        int64_t& step = sum.steps[static_cast<size_t>(atom->index)];
+        step = add_wrapping(step, factor);
+        return;
+      }
       const std::optional<IndexSteps> part = known ? part_of(atom, of_tensor) : std::nullopt;
       known = part.has_value();
       if (!known) return;
@@ -33,14 +39,10 @@ class Reader {
   }
 
  private:
+  // Of what is no axis of the stage.
   std::optional<IndexSteps> part_of(const Expr& e, bool of_tensor) {
     if (e->op == ExprOp::kAxis) {
-      const size_t axis = static_cast<size_t>(e->index);
-      if (of_tensor && !stage_.axis_value.empty()) return read(stage_.axis_value[axis], false);
-      IndexSteps steps;
-      steps.steps.resize(stage_.axes.size());
-      steps.steps[axis] = 1;
-      return steps;
+      return read(stage_.axis_value[static_cast<size_t>(e->index)], false);
     }
     const bool divides = e->op == ExprOp::kDiv;
     if (!divides && e->op != ExprOp::kMod) return std::nullopt;
