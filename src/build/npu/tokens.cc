@@ -29,6 +29,7 @@ class Tokens {
         order_(order),
         program_(program),
         semaphores_(config.queues.semaphores),
+        syncs_(program.size()),
         clocks_(program.size()),
         previous_(program.size(), -1) {
     for (auto* ids : {&ids_, &chain_ids_}) {
@@ -64,11 +65,14 @@ class Tokens {
     return absl::OkStatus();
   }
 
+  // By operation, which engines (bit e: Engine e) are to be idle before it is dispatched.
+  const std::vector<uint8_t>& syncs() const { return syncs_; }
+
  private:
   npu::Instruction& at(int32_t i) { return program_[static_cast<size_t>(i)]; }
 
-  // Operation `i` of `engine` waits until `number` of the lane `producer` is done: for its own token, or,
-  // where it gives two already, for that of a later one which is certain to be done after it.
+  // Operation `i` of `engine` waits until `number` of the lane `producer` is done: for its own token,
+  // or, where it gives two already, for that of a later one which is certain to be done after it.
   absl::Status wait(int32_t i, int engine, int32_t number, int producer) {
     for (int32_t giver = number; giver < i; ++giver) {
       const int of = lane_of(at(giver));
@@ -82,19 +86,24 @@ class Tokens {
       while (taker > giver && !has_place(at(taker).wait, id)) {
         taker = previous_[static_cast<size_t>(taker)];
       }
-      if (taker <= giver) return chain(i, engine, number, producer);
+      if (taker <= giver) {
+        ASSIGN_OR_RETURN(const bool chained, chain(i, engine, number, producer));
+        if (!chained) sync(i, producer);
+        return absl::OkStatus();
+      }
       put(at(giver).signal, id);
       put(at(taker).wait, id);
       learn(known_[engine], giver);
       givers_.push_back(giver);
       return absl::OkStatus();
     }
-    return full(number, "signals");
+    sync(i, producer);
+    return absl::OkStatus();
   }
 
   // What operation `i` cannot wait for itself, one waits for that it waits for. Such tokens have
-  // semaphores of their own, each given and taken behind the ones before.
-  absl::Status chain(int32_t i, int engine, int32_t number, int producer) {
+  // semaphores of their own, each given and taken behind the ones before. False: there is none.
+  absl::StatusOr<bool> chain(int32_t i, int engine, int32_t number, int producer) {
     for (const int32_t link : givers_) {
       const int of = engine_of(lane_of(at(link)));
       if (of == engine_of(producer) || loads_weights(link)) continue;
@@ -109,10 +118,22 @@ class Tokens {
         last_giver = giver, last_link = link;
         learn(clocks_[static_cast<size_t>(link)], giver);
         learn(known_[engine], giver);
-        return absl::OkStatus();
+        return true;
       }
     }
-    return full(i, "waits");
+    return false;
+  }
+
+  // Where tokens have no place, all waits until the producer's engine is idle.
+  void sync(int32_t i, int producer) {
+    const int idle = engine_of(producer);
+    syncs_[static_cast<size_t>(i)] |= static_cast<uint8_t>(1 << idle);
+    for (Latest& known : known_) {
+      learn(known, last_[idle]);
+      for (int lane = 0; lane < kLanes; ++lane) {
+        if (engine_of(lane) == idle) known[lane] = std::max(known[lane], last_[idle]);
+      }
+    }
   }
 
   // Who knows that the giver is done knows what that knew.
@@ -138,11 +159,6 @@ class Tokens {
     return id;
   }
 
-  absl::Status full(int32_t number, const char* what) {
-    return absl::InvalidArgumentError(
-        concat("instruction ", number, " (", at(number).op().name, ") has more than two ", what));
-  }
-
   const Operations& operations_;
   const std::vector<int32_t>& order_;
   npu::Program& program_;
@@ -153,6 +169,7 @@ class Tokens {
   // The last of chain's tokens: who gave it, who takes it.
   std::array<std::array<std::pair<int32_t, int32_t>, kEngines>, kLanes> last_chained_;
   int32_t last_packed_ = -1;
+  std::vector<uint8_t> syncs_;
   std::vector<int32_t> givers_;  // for whom the operation at hand waits itself
   // What was certain to be done when an operation began; what is when an engine's next one does.
   std::vector<Latest> clocks_;
@@ -166,10 +183,17 @@ class Tokens {
 absl::StatusOr<npu::Program> add_tokens(const Operations& operations,
                                         const std::vector<int32_t>& order,
                                         const npu::Config& config) {
+  npu::Program tokened;
+  tokened.reserve(order.size());
+  for (const int32_t i : order) tokened.push_back(operations.instruction(i));
+  Tokens tokens(operations, order, config, tokened);
+  RETURN_IF_ERROR(tokens.run());
   npu::Program program;
   program.reserve(order.size() + 1);
-  for (const int32_t i : order) program.push_back(operations.instruction(i));
-  RETURN_IF_ERROR(Tokens(operations, order, config, program).run());
+  for (size_t i = 0; i < tokened.size(); ++i) {
+    if (tokens.syncs()[i] != 0) program.push_back({npu::Sync{tokens.syncs()[i]}});
+    program.push_back(std::move(tokened[i]));
+  }
   program.push_back({npu::Halt()});
   RETURN_IF_ERROR(npu::check_program(config, program));
   return program;
