@@ -94,13 +94,16 @@ bool is_dead(const WorkloadState& state, const AllocateOptions& options) {
 
 bool has_stopped(const WorkloadState& state, const AllocateOptions& options) {
   if (options.flat_windows <= 0) return false;
+  const bool exact = state.time_kind == TimeKind::kSimulated;
+  const int flat = exact ? options.exact_flat_windows : options.flat_windows;
+  const double least = exact ? options.exact_least_gain : options.least_gain;
   const int window = window_trials(options);
-  if (state.trials < (options.flat_windows + 1) * window) return false;
+  if (state.trials < (flat + 1) * window) return false;
   if (state.trials < state.resumed + window) return false;
-  for (int i = 0; i < options.flat_windows; ++i) {
+  for (int i = 0; i < flat; ++i) {
     const double now = best_after(state, state.trials - i * window);
     const double then = best_after(state, state.trials - (i + 1) * window);
-    if (then <= 0 || 1 - now / then >= options.least_gain) return false;
+    if (then <= 0 || 1 - now / then >= least) return false;
   }
   return true;
 }

@@ -4,9 +4,9 @@
 // measuring takes every processor, proposing and learning wait instead, or they would be measured
 // too. Results are stored before they are counted, so that whatever was shown survives a crash.
 // What fails through nobody's fault (a lost worker, a throttled clock) is tried again and is no
-// trial. When three windows in a row gained less than 1 % each (allocate.h), no trial is expected
-// to be worth its time and the finalists come. A run that resumes was asked for more: it tries a
-// window before what is stored may end it.
+// trial. When several windows in a row gained next to nothing (has_stopped() in allocate.h), no
+// trial is expected to be worth its time and the finalists come. A run that resumes was asked for
+// more: it tries a window before what is stored may end it.
 #include "src/base/check.h"
 #include "src/search/allocate.h"
 #include "src/search/local_loop.h"

@@ -162,6 +162,27 @@ TEST(Allocate, ThreeFlatWindowsStopAWorkload) {
   EXPECT_FALSE(has_stopped(state, options));
 }
 
+// They have no noise: small gains count, and there is time for more trials.
+TEST(Allocate, SimulatedTimesStopLater) {
+  AllocateOptions options;
+  const int window = options.window * options.batch;
+  WorkloadState state;
+  state.time_kind = TimeKind::kSimulated;
+  const auto simulated = [](double us) {
+    Measurement m = row(us, 0.01);
+    m.time_kind = TimeKind::kSimulated;
+    return m;
+  };
+  for (int i = 0; i < window; ++i) record(state, simulated(100));
+  for (int i = 0; i < 10 * window; ++i) {
+    EXPECT_FALSE(has_stopped(state, options)) << i;
+    record(state, simulated(i < window ? 99.8 : 99.79));
+  }
+  EXPECT_FALSE(has_stopped(state, options)) << "the first of ten windows gained 0.2 %";
+  for (int i = 0; i < window; ++i) record(state, simulated(99.79));
+  EXPECT_TRUE(has_stopped(state, options));
+}
+
 TEST(Allocate, WhatIsAskedForAgainGetsAWindowHoweverFlatItWas) {
   AllocateOptions options;
   const int window = options.window * options.batch;
