@@ -120,9 +120,9 @@ absl::Status StudySearch::build(Workload& workload, const std::vector<JobRow>& o
   options.seconds = kNoLimit;
   options.time_kind = workload.row.time_kind;
   options.stop = stop_;
-  workload.run = std::make_unique<SearchRun>(
-      workload.task->start(), options,
-      first_model(workload.task->start(), /*learning=*/true));
+  const Nest& start = workload.task->start();
+  workload.run =
+      std::make_unique<SearchRun>(start, options, first_model(start, /*learning=*/true));
   workload.floor = 0;
   workload.read.clear(), workload.marks.clear(), workload.held.clear();
   ASSIGN_OR_RETURN(const std::vector<Measurement> all, read_new(workload));
