@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "schedules/steps.h"
+#include "schedules/targets/family.h"
+#include "schedules/targets/target.h"
 #include "src/base/message.h"
 #include "src/base/rng.h"
 #include "src/expr/expr.h"
@@ -356,9 +358,19 @@ class TraceWriter {
   }
   bool chance(int percent) { return rng_.below(100) < percent; }
 
+  // Of the family of the nest's target.
+  static std::vector<const StepKind*> kinds_for(const Nest& nest) {
+    const std::string_view family = nest.target->part.family()->name;
+    std::vector<const StepKind*> kinds;
+    for (const StepKind* kind : lw_step_table()) {
+      if (kind->family == nullptr || kind->family == family) kinds.push_back(kind);
+    }
+    return kinds;
+  }
+
   Step draw(const Nest& nest) {
     Step step;
-    step.kind = !favoured_.empty() && chance(50) ? find_step(any(favoured_)) : any(lw_step_table());
+    step.kind = !favoured_.empty() && chance(50) ? find_step(any(favoured_)) : any(kinds_for(nest));
     const std::string_view kind = step.kind->name;
     const Stage& stage = any(nest.stages);
     step.names.push_back(stage.name);
