@@ -20,6 +20,7 @@
 #include "schedules/legality.h"
 #include "src/expr/language/text.h"
 #include "src/lower/lower.h"
+#include "tests/kernels/random_trace.h"
 #include "tests/support/build_helpers.h"
 #include "tests/support/close_results.h"
 #include "tests/support/program.h"
@@ -233,11 +234,8 @@ TEST(RandomTest, EveryTraceComputesTheReference) {
   EXPECT_GT(accepted, attempted * 30 / 100);
   EXPECT_GT(lowered, tried * 30 / 100);
   if (pairs < 4000) return;
-  for (const StepKind* kind : lw_step_table()) {
-    const bool is_other = kind->family != nullptr && std::string_view(kind->family) != "cpu";
-    if (is_other) continue;                // tests/lower draws those of NPUs
+  for (const StepKind* kind : kinds_of("cpu"))  // tests/lower draws those of NPUs
     EXPECT_GE(histogram.counts[concat("step ", kind->name)], 50) << kind->name;
-  }
   for (const auto& [name, count] : histogram.counts) EXPECT_GE(count, 50) << name;
   for (const char* name : {"compose", "mask", "shift"})
     EXPECT_GE(histogram.counts[concat("tail ", name)], 50) << name;
