@@ -13,7 +13,7 @@
 // Output-stationary products and the packing of windows, which may overtake others of their engine,
 // signal semaphores of their own; packing also waits for older products of what it overwrites. What
 // an instruction would wait for as the third, one that it waits for does: a second semaphore for
-// each pair.
+// each pair. Where tokens have no place at all, `sync` waits for the whole engine.
 // Pure; thread-safe.
 #pragma once
 
