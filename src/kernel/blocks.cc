@@ -66,10 +66,14 @@ bool apart(const Block& block) {
   return true;
 }
 
-// Whether a source in dst's buffer has other elements of it than dst.
-bool reads_elsewhere(const Block& block, const View& source) {
+// Whether a source in dst's buffer has other elements of it than dst, or each position the one that
+// it writes.
+bool reads_apart(const Block& block, const View& source) {
   const Affine distance = source.index - block.dst.index;
   if (!distance.is_constant()) return false;
+  const bool pointwise = block.op == BlockOp::kUnary || block.op == BlockOp::kBinary ||
+                         block.op == BlockOp::kScalar;
+  if (pointwise && distance.constant == 0 && source.strides == block.dst.strides) return true;
   const Reach to = reach_of(block, block.dst), from = reach_of(block, source);
   return distance.constant + __int128{from.lo} > to.hi ||
          distance.constant + __int128{from.hi} < to.lo;
@@ -176,7 +180,7 @@ const char* block_defect(const Kernel& kernel, const Block& block) {
   if (const char* bad = clip_defect(block)) return bad;
   if (!apart(block)) return "positions write the same element";
   for (int i = 0; i < row.sources; ++i) {
-    if (block.srcs[i].buffer == block.dst.buffer && !reads_elsewhere(block, block.srcs[i])) {
+    if (block.srcs[i].buffer == block.dst.buffer && !reads_apart(block, block.srcs[i])) {
       return "may read what it writes";
     }
   }

@@ -233,6 +233,22 @@ TEST(BlockVerifier, FollowsConditions) {
   EXPECT_FALSE(under("-v0 + 4"));
 }
 
+TEST(BlockVerifier, LetsElementsChangeInPlace) {
+  const auto verified = [](const std::string& line) {
+    std::string text = kVectors;
+    const size_t body = text.find("body {\n");
+    return verify(*parse_kernel(text.substr(0, body) + "body {\n  " + line + "\n}\n")).ok();
+  };
+  EXPECT_TRUE(verified("unary exp a[0] (1) = a[0] (1) over 16"));
+  EXPECT_TRUE(verified("scalar mul a[0] (1) = a[0] (1) number 2 over 16"));
+  EXPECT_TRUE(verified("binary sub a[0] (1) = b[0] (1), a[0] (1) over 16"));
+  EXPECT_FALSE(verified("unary exp a[0] (1) = a[1] (1) over 15"));
+  EXPECT_FALSE(verified("unary exp a[0] (1) = a[0] (0) over 16"));
+  EXPECT_FALSE(verified("unary exp a[0] (1) = a[15] (-1) over 16"));
+  EXPECT_FALSE(verified("copy a[0] (1) = a[0] (1) over 16"));
+  EXPECT_FALSE(verified("reduce sum a[0] (0) = a[0] (1) over 16"));
+}
+
 TEST(BlockHash, CoversEveryField) {
   const uint64_t hashed = hash(kernel_of(kText));
   const Change changes[] = {
