@@ -33,7 +33,9 @@
 //   kRoot      on its own, in program order.
 //   kAt        inside `host`'s loop named `loop`, before that loop's other contents: computes just the
 //              region that one iteration reads, into a buffer of that size.
-//   kInlined   nowhere: its body is evaluated where it is read.
+//   kInlined   nowhere: its body is evaluated where it is read. A reduction may be so in the boxes
+//              of an NPU's vector engine, which hold whole what it reduces: of the one stage, its
+//              `host`, that reads it and over whose axes it is.
 //   kEpilogue  on the register tile of `host`, when a point of host is finished.
 //   kPrepack   (copies of const tensors, and what `winograd` makes of const weights) once, before
 //              the timed calls. Nothing stands at its loops.
@@ -130,7 +132,7 @@ struct Stage {
   std::vector<Loop> loops;                 // outermost first
 
   Place place = Place::kRoot;
-  int host = -1;                           // kAt, kEpilogue: index of a stage
+  int host = -1;                           // kAt, kEpilogue, reductions kInlined: index of a stage
   std::string loop;                        // kAt: name of a loop of host
 
   int copy_of = -1;                        // copies only: the tensor
@@ -265,8 +267,8 @@ int points_read(const Nest& nest, int stage, int tensor);
 // Tensors that the stage's effective body reads, each once (the served ones of copies included).
 std::vector<int> body_reads(const Nest& nest, int stage);
 
-// Stages that read `tensor` directly, after inlining; epilogue stages count as themselves, and where
-// a copy serves a stage's reads the copy counts instead.
+// Stages that read `tensor` directly, after inlining; epilogue stages count as themselves, for an
+// inlined reduction its host does, and where a copy serves a stage's reads the copy counts instead.
 std::vector<int> readers(const Nest& nest, int tensor);
 // The same of every tensor.
 std::vector<std::vector<int>> all_readers(const Nest& nest);

@@ -20,8 +20,11 @@ namespace {
 
 constexpr int64_t kMaxIndex = 1024;        // nodes of an index of a read
 
-bool contains(const std::vector<int>& list, int tensor) {
-  return std::find(list.begin(), list.end(), tensor) != list.end();
+// Whether others have its body in their own.
+bool is_gone(const Stage& stage) { return stage.place == Place::kInlined && stage.host < 0; }
+
+bool contains(const std::vector<int>& list, int number) {
+  return std::find(list.begin(), list.end(), number) != list.end();
 }
 
 bool compares_indices(const ExprNode& e) {
@@ -197,7 +200,7 @@ absl::Status inline_into_readers(Nest& nest, int stage) {
   const int number = nest.stages[stage].tensor;
   const Tensor& tensor = nest.program->tensors[number];
   for (Stage& reader : nest.stages) {
-    if (reader.place == Place::kInlined || reader.copy_of >= 0) continue;
+    if (is_gone(reader) || reader.copy_of >= 0) continue;
     if (!contains(reader.body->reads, number)) continue;
     const int64_t before = count_nodes(reader.body->value);
     Expr value = Inliner(tensor, number, nest.stages[stage].body->value).run(reader.body->value);
@@ -243,9 +246,19 @@ void for_each_direct_read(const Stage& stage, absl::FunctionRef<void(int)> visit
     const auto serves = [&](const Stage::Copy& copy) { return copy.tensor == tensor; };
     if (std::none_of(stage.copies.begin(), stage.copies.end(), serves)) visit(tensor);
   };
-  if (stage.place == Place::kInlined) return;
+  if (is_gone(stage)) return;
   if (stage.copy_of >= 0) return direct(stage.copy_of);
   for (int tensor : stage.body->reads) direct(tensor);
+}
+
+// Who reads what the stage does.
+int reader_of(const Nest& nest, int stage) {
+  const Stage& s = nest.stages[stage];
+  return s.place == Place::kInlined ? s.host : stage;
+}
+
+void add_once(int stage, std::vector<int>& list) {
+  if (!contains(list, stage)) list.push_back(stage);
 }
 
 }  // namespace
@@ -254,7 +267,7 @@ std::vector<int> readers(const Nest& nest, int tensor) {
   std::vector<int> result;
   for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
     for_each_direct_read(nest.stages[s], [&](int read) {
-      if (read == tensor) result.push_back(s);
+      if (read == tensor) add_once(reader_of(nest, s), result);
     });
   }
   return result;
@@ -263,7 +276,8 @@ std::vector<int> readers(const Nest& nest, int tensor) {
 std::vector<std::vector<int>> all_readers(const Nest& nest) {
   std::vector<std::vector<int>> result(nest.program->tensors.size());
   for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
-    for_each_direct_read(nest.stages[s], [&](int read) { result[read].push_back(s); });
+    for_each_direct_read(nest.stages[s],
+                         [&](int read) { add_once(reader_of(nest, s), result[read]); });
   }
   return result;
 }

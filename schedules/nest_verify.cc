@@ -68,7 +68,9 @@ absl::Status verify_loops(const Nest& nest, const Stage& stage) {
 absl::Status verify_place(const Nest& nest, int index) {
   const Stage& stage = nest.stages[index];
   const int count = static_cast<int>(nest.stages.size());
-  const bool hosted = stage.place == Place::kAt || stage.place == Place::kEpilogue;
+  const bool reduces = nest.program->tensors[stage.tensor].reduce != Reduce::kNone;
+  const bool inlined = stage.place == Place::kInlined && reduces && stage.host >= 0;
+  const bool hosted = stage.place == Place::kAt || stage.place == Place::kEpilogue || inlined;
   if (hosted != (stage.host >= 0) || stage.host >= count)
     return broken(stage, "host does not fit the place");
   if ((stage.place == Place::kAt) != !stage.loop.empty())
@@ -91,6 +93,7 @@ absl::Status verify_place(const Nest& nest, int index) {
       return broken(stage, "host does not list it");
     return absl::OkStatus();
   }
+  if (inlined) return absl::OkStatus();
   const int position = find_loop(host, stage.loop);
   if (position < 0 || position >= tile_begin(host))
     return broken(stage, "stands at no loop outside the tile");

@@ -20,6 +20,7 @@ double cycles_of(const RateConfig& cpi, const VectorOp& op) {
     case VectorOp::Kind::kRequantise: return cpi.req;
     case VectorOp::Kind::kZero:
     case VectorOp::Kind::kCopy: return cpi.add;
+    case VectorOp::Kind::kReduce: return op.reduce == Reduce::kSum ? cpi.add : cpi.max;
     default: break;
   }
   switch (op.expr_op) {
@@ -44,17 +45,28 @@ VectorWork work_of(const Config& config, const VectorCode& code, const std::vect
     work.cycles += static_cast<double>(tile_layout(config, tile, box).elements) /
                    static_cast<double>(config.ve.lanes) * cycles;
   };
-  for (const VectorOp& op : code.ops) compute(op.dst, cycles_of(config.ve.cpi, op));
+  // A row's vectors become one, and that an element.
+  const auto add_up_rows = [&](int columns) {
+    const BoxLayout layout =
+        tile_layout(config, code.values[static_cast<size_t>(columns)].tile, box);
+    work.cycles += static_cast<double>(layout.elements) /
+                   static_cast<double>(layout.extents.back()) *
+                   std::log2(static_cast<double>(config.ve.lanes));
+  };
+  for (const VectorOp& op : code.ops) {
+    if (op.kind == VectorOp::Kind::kReduce) {
+      compute(op.srcs[0], cycles_of(config.ve.cpi, op));
+      if (reduces_rows(code, op)) add_up_rows(op.dst);
+    } else {
+      compute(op.dst, cycles_of(config.ve.cpi, op));
+    }
+  }
   if (code.reduce != Reduce::kNone) {
     const double cycles = code.reduce == Reduce::kSum ? config.ve.cpi.add : config.ve.cpi.max;
     compute(code.body, cycles);
     if (code.rows != code.body) compute(code.rows, cycles);
-    if (code.by_rows) {                    // a row's vector becomes an element, which adds up
-      const BoxLayout columns =
-          tile_layout(config, code.values[static_cast<size_t>(code.partial)].tile, box);
-      work.cycles += static_cast<double>(columns.elements) /
-                     static_cast<double>(columns.extents.back()) *
-                     std::log2(static_cast<double>(config.ve.lanes));
+    if (code.by_rows) {
+      add_up_rows(code.partial);
       compute(code.partial, cycles);
     }
   }

@@ -21,6 +21,13 @@ int64_t tile_padding(const npu::Config& config, const VectorTile& tile) {
   return tile.computes ? std::lcm(vector_padding(config), align) : align;
 }
 
+bool reduces_rows(const VectorCode& code, const VectorOp& op) {
+  const auto along_rows = [&](int value) {
+    return varies(code.values[static_cast<size_t>(value)].tile, code.vector_axis);
+  };
+  return code.vector_axis >= 0 && along_rows(op.srcs[0]) && !along_rows(op.dst);
+}
+
 double identity_of(Reduce reduce, Type type) {
   return is_float(type) ? identity_float(reduce)
                         : static_cast<double>(identity_int(reduce, type));
@@ -87,6 +94,10 @@ VectorRoom vector_room(const npu::Config& config, const VectorCode& code,
   if (code.by_rows) {                      // what rows are filled up with, made of zeros too
     const VectorTile& tile = code.values[static_cast<size_t>(code.rows)].tile;
     add(tile.memory, 2 * tile_padding(config, tile) * size_of(tile.type), room.once);
+  }
+  if (!code.ragged.empty()) {              // ones, made of zeros, a mask; and identities
+    const int64_t vector = 4 * tile_padding(config, {Type::kI32, kNpuAcc, {}});
+    room.once.acc += (3 + static_cast<int64_t>(code.ragged.size())) * vector;
   }
   for (const std::vector<int>& place : code.places) {
     int64_t most = 0;

@@ -58,10 +58,11 @@ struct VectorValue {
 
 // What of BlockOp (src/kernel/kernel.h) has that name, on values; kZero fills in zeros.
 struct VectorOp {
-  enum class Kind : uint8_t { kZero, kCopy, kUnary, kBinary, kScalar, kRequantise };
+  enum class Kind : uint8_t { kZero, kCopy, kUnary, kBinary, kScalar, kRequantise, kReduce };
   Kind kind = Kind::kBinary;
   ExprOp expr_op = ExprOp::kAdd;
   double number = 0;                       // kScalar
+  Reduce reduce = Reduce::kNone;           // kReduce: along all that its result does not vary along
   int8_t zero = 0, lo = -128, hi = 127;
   int dst = -1, srcs[3] = {-1, -1, -1};
 };
@@ -72,16 +73,29 @@ struct VectorCode {
   std::vector<VectorValue> values;
   std::vector<VectorOp> ops;               // of the body: its value is `body`
   int body = -1;
+  // Axes that boxes do not cut: the body has what reductions that are inlined make of them.
+  std::vector<int> whole;
   // Of a reduction: the body's value reduced along all but rows (`rows`), along rows too
   // (`partial`), and over all boxes (`result`); each is the one before where there is nothing to do.
   Reduce reduce = Reduce::kNone;
   bool by_rows = false;                    // along the vectors' axis
   int rows = -1, partial = -1, result = -1;
   int stored = -1;                         // the result in the tensor's type
+  // The inlined reductions of rows that end within a vector, each kind once: words beyond are
+  // filled up with its identity.
+  struct Ragged {
+    Reduce reduce;
+    Type type;
+    bool operator==(const Ragged&) const = default;
+  };
+  std::vector<Ragged> ragged;
   // Computed values of which one is dead before the next is written share a place; as large as its
   // largest.
   std::vector<std::vector<int>> places;    // of values
 };
+
+// Whether a kReduce makes elements of rows.
+bool reduces_rows(const VectorCode& code, const VectorOp& op);
 
 // Gives the computed values of complete code places.
 void find_places(VectorCode& code);

@@ -1,6 +1,8 @@
 // From a stage's body to the vector engine's operations.
+#include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "schedules/npu/requantisation.h"
 #include "schedules/npu/vector.h"
@@ -10,6 +12,7 @@
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/expr/expr.h"
+#include "src/expr/intern.h"
 
 namespace lw {
 namespace {
@@ -23,9 +26,10 @@ class Compiler : private VectorValues {
 
   absl::StatusOr<VectorCode> run() {
     RETURN_IF_ERROR(check());
-    const Expr body = effective_body(nest_, index_);
+    const Expr body = find_inlined(effective_body(nest_, index_));
     RETURN_IF_ERROR(find_reads(body));
-    moved_ = body->op == ExprOp::kRead && code_.reduce == Reduce::kNone && held_ < 0;
+    moved_ = body->op == ExprOp::kRead && code_.reduce == Reduce::kNone && held_ < 0 &&
+             inlined(*body) < 0;
     choose_axes();
     if (held_ >= 0) RETURN_IF_ERROR(check_held());
     RETURN_IF_ERROR(code_.reduce == Reduce::kNone ? compile_map(body) : compile_reduction(body));
@@ -42,6 +46,17 @@ class Compiler : private VectorValues {
     return has_type(tensor_.type)
                ? absl::OkStatus()
                : refuse(concat("it has i8, i32, bf16 and f32, not ", type_name(tensor_.type)));
+  }
+
+  // What they have in common, and the body has, becomes one node.
+  Expr find_inlined(Expr body) {
+    Interner nodes;
+    for (int s = 0; s < static_cast<int>(nest_.stages.size()); ++s) {
+      const Stage& stage = nest_.stages[s];
+      if (stage.place != Place::kInlined || stage.host != index_) continue;
+      inlined_.emplace_back(s, nodes.share(substitute(effective_body(nest_, s), stage.axis_value)));
+    }
+    return inlined_.empty() ? body : nodes.share(body);
   }
 
   // ---------------------------------------------------------------------------- stages
@@ -124,6 +139,9 @@ class Compiler : private VectorValues {
 
   // A row of scales or biases, in SPM: the same for all rows of a box.
   absl::StatusOr<int> row_of_columns(const ExprNode* read, double number, Type type) {
+    if (read != nullptr && inlined(*read) >= 0) {
+      return refuse(concat("scales such as ", name(*read), " are in DRAM"));
+    }
     if (read != nullptr && is_row(*read)) return operand(*read, type, kNpuSpm);
     if (read != nullptr && axes_of(*read) != 0) {
       return refuse(concat("scales such as ", name(*read), " are of the last axis alone"));
@@ -165,7 +183,8 @@ class Compiler : private VectorValues {
   }
   // Whether it varies along the vectors' axis alone; what is held lies where no row is read.
   bool is_row(const ExprNode& read) const {
-    return read.index != held_ && code_.vector_axis >= 0 && axes_of(read) == Axes{1} << code_.vector_axis;
+    return read.index != held_ && inlined(read) < 0 && code_.vector_axis >= 0 &&
+           axes_of(read) == Axes{1} << code_.vector_axis;
   }
 
   // ---------------------------------------------------------------------------- expressions
@@ -184,6 +203,10 @@ class Compiler : private VectorValues {
       case ExprOp::kRead:
       case ExprOp::kPad:
         if (e->op == ExprOp::kRead && e->index == held_) return held(type);
+        if (e->op == ExprOp::kRead && inlined(*e) >= 0) return reduction(inlined(*e));
+        if (e->op == ExprOp::kPad && inlined(*e->args[0]) >= 0) {
+          return refuse(concat("it pads ", name(*e->args[0]), ", which is not in DRAM"));
+        }
         if (type != Type::kI8 && type != Type::kI32 && type != Type::kF32) break;
         return operand(*e, type, memory_of(type));
       case ExprOp::kConst: return constant(type, number_of(*e));
@@ -210,7 +233,8 @@ class Compiler : private VectorValues {
   absl::StatusOr<int> cast(const Expr& e) {
     const Expr& from = e->args[0];
     if (e->type == from->type) return value_of(from);
-    const bool is_read = from->op == ExprOp::kRead || from->op == ExprOp::kPad;
+    const bool is_read = from->op == ExprOp::kPad ||
+                         (from->op == ExprOp::kRead && inlined(*from) < 0);
     if (e->type == Type::kI32 && from->type == Type::kI8 && is_read) {
       return operand(*from, Type::kI32, kNpuAcc);
     }
@@ -222,6 +246,55 @@ class Compiler : private VectorValues {
                                  "lo, hi)), sums i32"));
     }
     return refuse(concat(what, e->type == Type::kI32 ? " but where it is read" : ""));
+  }
+
+  // Of what is inlined, the result, at the points of the box.
+  absl::StatusOr<int> reduction(int stage) {
+    if (const auto known = reduced_.find(stage); known != reduced_.end()) return known->second;
+    const Stage& s = nest_.stages[stage];
+    const Tensor& tensor = nest_.program->tensors[static_cast<size_t>(s.tensor)];
+    Axes kept = 0, reduced = 0;
+    for (size_t a = 0; a < s.axis_value.size(); ++a) {
+      if (s.axis_value[a]->op != ExprOp::kAxis) continue;
+      (a < tensor.shape.size() ? kept : reduced) |= has(s.axis_value[a]->index);
+    }
+    const Axes rows = code_.vector_axis < 0 ? 0 : Axes{1} << code_.vector_axis;
+    const auto body = std::find_if(inlined_.begin(), inlined_.end(),
+                                   [&](const auto& entry) { return entry.first == stage; });
+    ASSIGN_OR_RETURN(int value, value_of(body->second));
+    value = spread(value, kept | reduced);
+    const auto reduce = [&](Axes axes) {
+      VectorOp op;
+      op.kind = Op::kReduce;
+      op.reduce = tensor.reduce;
+      op.srcs[0] = value;
+      value = emit(op, type_of(value), axes);
+    };
+    if (memory_of(type_of(value)) != kNpuAcc) {
+      return refuse(concat("boxes of ", tensor.name, " are reduced in ACC, as i32 or f32"));
+    }
+    if ((reduced & ~rows) != 0) reduce(kept | (reduced & rows));
+    if ((reduced & rows) != 0) {
+      RETURN_IF_ERROR(check_rows(tensor, type_of(value)));
+      reduce(kept);
+    }
+    for (int a = 0; a < static_cast<int>(stage_.axes.size()); ++a) {
+      const bool known = std::find(code_.whole.begin(), code_.whole.end(), a) != code_.whole.end();
+      if (reduced >> a & 1 && !known) code_.whole.push_back(a);
+    }
+    return reduced_[stage] = value;
+  }
+  absl::Status check_rows(const Tensor& tensor, Type type) {
+    if (tensor.reduce != Reduce::kSum && tensor.reduce != Reduce::kMax) {
+      return refuse(concat("of ", tensor.name, " it adds up rows and finds their maxima alone"));
+    }
+    const VectorCode::Ragged ragged = {tensor.reduce, type};
+    const int64_t row = stage_.axes[static_cast<size_t>(code_.vector_axis)].extent;
+    const bool whole = row % vector_padding(config_) == 0;
+    const bool known =
+        std::find(code_.ragged.begin(), code_.ragged.end(), ragged) != code_.ragged.end();
+    if (!whole && !known) code_.ragged.push_back(ragged);
+    return absl::OkStatus();
   }
 
   VectorOp two(ExprOp op, int a, int b) const {
@@ -316,6 +389,7 @@ class Compiler : private VectorValues {
   }
 
   std::unordered_map<const ExprNode*, int> known_;
+  std::unordered_map<int, int> reduced_;   // by stage
 };
 
 }  // namespace

@@ -43,14 +43,21 @@ absl::Status VectorValues::refuse(const std::string& why) const {
   return infeasible(concat(stage_.name, " is nothing that the NPU computes: ", why));
 }
 
+int VectorValues::inlined(const ExprNode& read) const {
+  for (const auto& [stage, body] : inlined_) {
+    if (nest_.stages[stage].tensor == read.index) return stage;
+  }
+  return -1;
+}
+
 absl::Status VectorValues::find_reads(const Expr& body) {
   absl::Status status;
-  visit(body, [&](const ExprNode& node) {
+  const auto find = [&](const ExprNode& node) {
     if (!status.ok()) return;
     if (node.op == ExprOp::kPad && node.args[1]->op != ExprOp::kConst) {
       status = refuse(concat("what it pads ", name(*node.args[0]), " with is no constant"));
     }
-    if (node.op != ExprOp::kRead) return;
+    if (node.op != ExprOp::kRead || inlined(node) >= 0) return;
     if (!has_type(node.type)) {
       status = refuse(concat("it has i8, i32, bf16 and f32, and ", name(node), " is ",
                              type_name(node.type)));
@@ -59,7 +66,9 @@ absl::Status VectorValues::find_reads(const Expr& body) {
     absl::StatusOr<VectorRead> read = vector_read(nest_, index_, node);
     if (read.ok()) reads_.emplace(&node, *std::move(read));
     else status = refuse(std::string(read.status().message()));
-  });
+  };
+  visit(body, find);
+  for (const auto& [stage, reduced] : inlined_) visit(reduced, find);
   return status;
 }
 

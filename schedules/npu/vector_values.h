@@ -28,7 +28,10 @@ class VectorValues {
   absl::Status refuse(const std::string& why) const;
   std::string name(const ExprNode& read) const;
 
+  // Of the body, and of the reductions that are inlined in it.
   absl::Status find_reads(const Expr& body);
+  // The stage whose reduction is read there, inlined; -1: the tensor is in DRAM.
+  int inlined(const ExprNode& read) const;
   // The vectors' axis: the result's last if operands are contiguous along it, or, of a reduction,
   // the one along which they are. None where one that varies along it is not: all are columns then.
   void choose_axes();
@@ -60,6 +63,7 @@ class VectorValues {
   bool moved_ = false;                     // only copied
   int held_ = -1;                          // the tensor whose results it finishes
   std::unordered_map<const ExprNode*, VectorRead> reads_;
+  std::vector<std::pair<int, Expr>> inlined_;  // stages, and what they reduce, over the stage's axes
 
  private:
   std::vector<std::pair<const ExprNode*, int>> operands_;

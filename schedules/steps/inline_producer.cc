@@ -24,8 +24,7 @@ absl::Status apply_inline(Nest& nest, const Step& step) {
     return infeasible(concat(s.name, " hosts other stages"));
   }
   for (const Stage& other : nest.stages) {
-    const bool mentions =
-        (other.place == Place::kAt && other.host == stage) || other.copy_of == s.tensor;
+    const bool mentions = other.host == stage || other.copy_of == s.tensor;
     if (mentions) return infeasible(concat(other.name, " depends on the place of ", s.name));
   }
   RETURN_IF_ERROR(inline_into_readers(nest, stage));

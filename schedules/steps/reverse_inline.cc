@@ -79,7 +79,7 @@ absl::Status apply_reverse_inline(Nest& nest, const Step& step) {
   if (!c.epilogue.empty() || !c.copies.empty())
     return infeasible(concat(c.name, " hosts other stages"));
   for (const Stage& other : nest.stages) {
-    if (other.place == Place::kAt && other.host == consumer)
+    if (other.host == consumer)
       return infeasible(concat(c.name, " hosts ", other.name));
   }
   RETURN_IF_ERROR(check_reads(nest, consumer, host));

@@ -107,6 +107,40 @@ const char* const kStages[] = {
     " out Y[i: M, j: N] = cast(i8, clamp(round(cast(f32, S[i, j] + b[j]) * s[j]), 0, 127))",
 };
 
+// Reductions that the stage which needs them has in its boxes, or not: along rows and across them,
+// along several axes, one within another, of what a reader's axis is called otherwise; at the ends
+// of rows infinities and no numbers come of what no row has.
+const char* const kRows[] = {
+    "in X: bf16[M, N]\n top[i: M] = max[j: N](X[i, j])\n"
+    " E[i: M, j: N] = exp(cast(f32, X[i, j]) - cast(f32, top[i]))\n"
+    " total[i: M] = sum[j: N](E[i, j])\n"
+    " out Y[i: M, j: N] = cast(bf16, E[i, j] / total[i])",
+    "in X: f32[M, N]\n top[j: N] = max[i: M](X[i, j])\n out Y[i: M, j: N] = X[i, j] - top[j]",
+    "in X: f32[K, M, C]\n s[k: K] = sum[i: M, c: C](X[k, i, c])\n"
+    " out Y[k: K, i: M, c: C] = X[k, i, c] * s[k]",
+    "in X: f32[K, M, C]\n s[k: K, c: C] = min[i: M](X[k, i, c])\n"
+    " out Y[k: K, i: M, c: C] = X[k, i, c] - s[k, c]",
+    "in X: f32[M, N]\n top[i: M] = max[j: N](X[i, j])\n"
+    " out Y[i: M] = sum[j: N](exp(X[i, j] - top[i]))",
+    "in X: f32[M, N]\n s[i: M] = sum[j: N](X[i, j])\n c[j: N] = max[i: M](X[i, j])\n"
+    " out Y[i: M, j: N] = X[i, j] * s[i] + c[j]",
+    "in X: f32[M, M]\n in Z: f32[M, M]\n s[i: M] = sum[k: M](X[k, i])\n"
+    " out Y[i: M, j: M] = Z[i, j] * s[i]",
+    "in A: f32[M, N]\n in B: f32[M, N]\n s[i: M] = sum[j: N](A[i, j] * B[i, j])\n"
+    " top[i: M] = max[j: N](abs(B[i, j]))\n out Y[i: M, j: N] = A[i, j] * s[i] - top[i]",
+    "in X: i32[M, N]\n top[i: M] = max[j: N](X[i, j])\n s[i: M] = sum[j: N](X[i, j])\n"
+    " out Y[i: M, j: N] = max(X[i, j] - top[i], s[i])",
+    "in X: i8[M, N]\n s[i: M] = sum[j: N](cast(i32, X[i, j]))\n"
+    " out Y[i: M, j: N] = cast(i32, X[i, j]) - s[i]",
+    "in X: f32[M, N]\n q[i: M, j: N] = 1 / abs(X[i, j])\n"
+    " s[i: M] = sum[j: N](q[i, j] * 2 - q[i, j])\n top[i: M] = max[j: N](q[i, j] * 3 - q[i, j])\n"
+    " out Y[i: M, j: N] = q[i, j] / s[i] + top[i]",
+    "in X: f32[1, N]\n s[u: 1] = sum[j: N](X[u, j])\n out Y[u: 1, j: N] = X[u, j] * s[u]",
+    "in X: f32[M, N]\n in g: f32[M]\n s[i: M] = sum[j: N](X[i, j] * g[i])\n"
+    " r[i: M] = s[i] * 0.5\n d[i: M] = max[j: N](X[i, j] - r[i])\n"
+    " out Y[i: M, j: N] = X[i, j] * d[i] + r[i]",
+};
+
 // A product whose results are finished where they are held.
 const char* const kFinished[] = {
     "in A: i8[M, K]\n in B: i8[K, N]\n in b: i32[N]\n in s: f32[N]\n"
@@ -329,6 +363,7 @@ TEST_F(NpuVector, PadsWindows) { check_windows(setting("LW_DRAWS", 8) * 12); }
 TEST_F(NpuVector, PadsRows) { check_all(kPadded, setting("LW_DRAWS", 8)); }
 TEST_F(NpuVector, RequantisesBitForBit) { check_all(kRequantised, setting("LW_DRAWS", 12)); }
 TEST_F(NpuVector, FinishesProducts) { check_all(kFinished, setting("LW_DRAWS", 16)); }
+TEST_F(NpuVector, InlinesReductions) { check_all(kRows, setting("LW_DRAWS", 8)); }
 TEST_F(NpuVector, Stages) { check_all(kStages, setting("LW_DRAWS", 8)); }
 
 }  // namespace

@@ -47,9 +47,14 @@ absl::StatusOr<Boxes> boxes_of(const Nest& nest, const Step& step) {
   return Boxes{stage, std::move(code)};
 }
 
+bool is_whole(const VectorCode& code, int axis) {
+  return std::find(code.whole.begin(), code.whole.end(), axis) != code.whole.end();
+}
+
 // Rows are reduced by one instruction.
 bool too_long(const npu::Config& config, const VectorCode& code, int64_t row) {
-  return code.by_rows && padded_to(row, vector_padding(config)) > kMostRow;
+  const bool reduced = code.by_rows || is_whole(code, code.vector_axis);
+  return reduced && padded_to(row, vector_padding(config)) > kMostRow;
 }
 
 absl::Status check_box(const Nest& nest, const Boxes& boxes, const std::vector<int64_t>& extents,
@@ -58,6 +63,12 @@ absl::Status check_box(const Nest& nest, const Boxes& boxes, const std::vector<i
   const int along = boxes.code.vector_axis;
   if (along >= 0 && too_long(config, boxes.code, extents[static_cast<size_t>(along)])) {
     return infeasible(concat("rows of more than ", kMostRow, " elements"));
+  }
+  for (const int axis : boxes.code.whole) {
+    const NestAxis& whole = nest.stages[boxes.stage].axes[static_cast<size_t>(axis)];
+    if (extents[static_cast<size_t>(axis)] != whole.extent) {
+      return infeasible(concat("boxes cut ", whole.name, ", along which they reduce"));
+    }
   }
   const VectorBytes bytes = vector_room(config, boxes.code, extents).with(slots);
   if (fits(config, bytes)) return absl::OkStatus();
@@ -106,8 +117,9 @@ absl::Status apply_vector_tile(Nest& nest, const Step& step) {
 std::vector<int64_t> extents_along(const npu::Config& config, const VectorCode& code, int axis,
                                    int64_t extent) {
   const int64_t padding = vector_padding(config);
+  const int64_t least = is_whole(code, axis) ? extent : axis == code.vector_axis ? padding : 1;
   std::vector<int64_t> extents;
-  for (int64_t e = axis == code.vector_axis ? padding : 1; e < extent; e *= 2) extents.push_back(e);
+  for (int64_t e = least; e < extent; e *= 2) extents.push_back(e);
   extents.push_back(extent);
   if (axis == code.vector_axis) {
     std::erase_if(extents, [&](int64_t row) { return too_long(config, code, row); });

@@ -58,6 +58,12 @@ class BlockWriter {
     return add_buffer(std::move(buffer));
   }
 
+  // A buffer with the same number in each of its elements, made of zeros. It is `owner`'s.
+  int make_numbers(const std::string& owner, Type type, int memory, int64_t elements,
+                   double number);
+  // `ones` ones and then zeros, of i32 in ACC.
+  int make_mask(const std::string& owner, int64_t elements, int64_t ones);
+
   void add(Stmt statement, std::vector<Stmt>& out) {
     if (++statements_ > most_ && failure_.ok()) {
       failure_ = infeasible(concat("more than ", most_, " statements"));

@@ -4,27 +4,15 @@
 #include <limits>
 #include <utility>
 
-#include "schedules/npu/vector.h"
 #include "schedules/targets/npu/machine.h"
-#include "schedules/targets/npu/npu_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
-#include "src/expr/expr.h"
+#include "src/lower/npu/vector_memory.h"
 
 namespace lw::lowering {
 namespace {
 
 using Kind = VectorValue::Kind;
-
-// A value in its memory.
-struct Placed {
-  int buffer = -1;
-  BoxLayout layout;
-  int64_t slots = 1;
-  int depth = 0;                           // loops outside of where it is filled, of operands
-  int numbers = -1;                        // a buffer: a vector of what its borders are
-  Affine offset;                           // of the slot of the iteration at hand
-};
 
 BlockOp block_op(VectorOp::Kind kind) {
   switch (kind) {
@@ -34,20 +22,16 @@ BlockOp block_op(VectorOp::Kind kind) {
     case VectorOp::Kind::kBinary: return BlockOp::kBinary;
     case VectorOp::Kind::kScalar: return BlockOp::kScalar;
     case VectorOp::Kind::kRequantise: return BlockOp::kRequantise;
+    case VectorOp::Kind::kReduce: return BlockOp::kReduce;
   }
   return BlockOp::kCopy;
 }
 
-class VectorLowering : private BlockWriter {
+class VectorLowering : private VectorMemory {
  public:
   VectorLowering(const Nest& nest, int stage, const std::vector<int>& buffers,
                  const LowerOptions& options, Kernel& kernel, int64_t* spm, int64_t* acc)
-      : BlockWriter(options.max_statements, kernel, spm, acc),
-        nest_(nest),
-        index_(stage),
-        stage_(nest.stages[stage]),
-        buffers_(buffers),
-        config_(npu_config(*nest.target)) {}
+      : VectorMemory(nest, stage, buffers, options, kernel, spm, acc), index_(stage) {}
 
   absl::Status run() {
     ASSIGN_OR_RETURN(code_, vector_code(nest_, index_));
@@ -89,67 +73,7 @@ class VectorLowering : private BlockWriter {
   }
 
  private:
-  int count() const { return static_cast<int>(code_.values.size()); }
-  const VectorValue& value(int v) const { return code_.values[static_cast<size_t>(v)]; }
-  Placed& placed(int v) { return placed_[static_cast<size_t>(v)]; }
-
-  // ---------------------------------------------------------------------------- memories
-
-  std::string named(const std::string& name) const { return concat(stage_.name, ".", name); }
-  std::string name_of(int v) const {
-    if (value(v).tensor < 0) return concat("v", v);
-    return concat("v", v, ".", nest_.program->tensors[value(v).tensor].name);
-  }
-
-  void place_values(const std::vector<int64_t>& extents, int64_t slots) {
-    placed_.resize(code_.values.size());
-    for (int v = 0; v < count(); ++v) {
-      Placed& p = placed(v);
-      const VectorTile& tile = value(v).tile;
-      if (value(v).kind == Kind::kHeld) continue;
-      p.layout = tile_layout(config_, tile, extents);
-      if (value(v).kind == Kind::kComputed) continue;
-      if (value(v).kind == Kind::kOperand) p.slots = slots;
-      p.depth = innermost(value(v).source_steps);
-      p.buffer = add_managed(named(name_of(v)), tile.type, tile.memory, p.layout.elements * p.slots,
-                             take(tile.memory, p.layout.bytes * p.slots));
-    }
-    for (const std::vector<int>& place : code_.places) {
-      const bool kept = place[0] == code_.result || place[0] == code_.stored;
-      const int64_t own = kept ? slots : 1;
-      int64_t most = 0;
-      for (const int v : place) most = std::max(most, placed(v).layout.bytes);
-      const int64_t offset = take(value(place[0]).tile.memory, most * own);
-      for (const int v : place) {
-        const VectorTile& tile = value(v).tile;
-        placed(v).slots = own;
-        placed(v).buffer = add_managed(named(name_of(v)), tile.type, tile.memory,
-                                       placed(v).layout.elements * own, offset);
-      }
-    }
-  }
-
-  // Loops outside of where what moves by these steps is copied: up to the innermost that moves it.
-  int innermost(const std::vector<int64_t>& steps) const {
-    for (int l = steps.empty() ? 0 : tile_begin_; l-- > 0;) {
-      if (trips(stage_, l) > 1 && steps[static_cast<size_t>(stage_.loops[l].parts[0].axis)] != 0) {
-        return l + 1;
-      }
-    }
-    return 0;
-  }
-
   // ---------------------------------------------------------------------------- statements
-
-  // By how much the axis moves in the value's tile.
-  int64_t step_in(int v, int axis) const {
-    int64_t step = 0;
-    const Placed& p = placed_[static_cast<size_t>(v)];
-    for (size_t d = 0; d < p.layout.strides.size(); ++d) {
-      step += value(v).tile.steps[d][static_cast<size_t>(axis)] * p.layout.strides[d];
-    }
-    return step;
-  }
 
   // An operation on values: over the axes along which any of them varies, and along rows, which are
   // padded; what does not vary along these is a column, alone a vector each.
@@ -181,71 +105,6 @@ class VectorLowering : private BlockWriter {
     std::vector<View> views;
     for (const int v : srcs) views.push_back(view_of(v));
     return block_of(op, view_of(dst), std::move(views), extents);
-  }
-
-  // ---------------------------------------------------------------------------- what is made once
-
-  void make_once() {
-    for (int v = 0; v < count(); ++v) {
-      if (value(v).kind == Kind::kRow) make_row(v);
-    }
-    if (code_.by_rows) make_identity();
-    for (int v = 0; v < count(); ++v) {
-      if (value(v).borders.empty() || value(v).number == 0) continue;
-      const VectorTile& tile = value(v).tile;
-      placed(v).numbers =
-          make_numbers(tile.type, tile.memory, tile_padding(config_, tile), value(v).number);
-    }
-  }
-
-  // The same number in each element of `elements` of type and memory, made of zeros.
-  int make_numbers(Type type, int memory, int64_t elements, double number) {
-    const int64_t bytes = elements * size_of(type);
-    const int zeros = add_managed(named("zeros"), type, memory, elements, take(memory, bytes));
-    std::vector<int64_t> unit = {1};
-    add(block_of(BlockOp::kFill, view(zeros, affine(0), unit), {}, {elements}), kernel_.body);
-    const int made = add_managed(named("numbers"), type, memory, elements, take(memory, bytes));
-    Block numbers = block_of(BlockOp::kScalar, view(made, affine(0), unit),
-                             {view(zeros, affine(0), unit)}, {elements});
-    numbers.number = number;
-    add(std::move(numbers), kernel_.body);
-    return made;
-  }
-
-  // ACC has what computes a row of words, SPM is where it is read: by way of DRAM.
-  void make_row(int v) {
-    const VectorValue& row = value(v);
-    const Type type = row.tile.type;
-    const int64_t elements = placed(v).layout.elements;
-    const std::vector<int64_t> unit = {1};
-    int made;
-    if (row.tensor < 0) {
-      made = make_numbers(type, kNpuAcc, elements, row.number);
-    } else {
-      const int64_t padding = tile_padding(config_, {type, kNpuAcc, {}});
-      const int one =
-          add_managed(named("number"), type, kNpuAcc, padding, take(kNpuAcc, 4 * padding));
-      add(block_of(BlockOp::kCopy, view(one, affine(0), unit),
-                   {view(buffers_[row.tensor], affine(row.source_begin), unit)}, {1}),
-          kernel_.body);
-      made = add_managed(named("numbers"), type, kNpuAcc, elements, take(kNpuAcc, 4 * elements));
-      add(block_of(BlockOp::kCopy, view(made, affine(0), unit),
-                   {view(one, affine(0), std::vector<int64_t>{0})}, {elements}),
-          kernel_.body);
-    }
-    const int scratch = add_scratch(named("scratch"), type, elements);
-    add(block_of(BlockOp::kCopy, view(scratch, affine(0), unit), {view(made, affine(0), unit)},
-                 {elements}),
-        kernel_.body);
-    add(block_of(BlockOp::kCopy, view(placed(v).buffer, affine(0), unit),
-                 {view(scratch, affine(0), unit)}, {elements}),
-        kernel_.body);
-  }
-
-  void make_identity() {
-    const VectorTile& tile = value(code_.rows).tile;
-    identity_ = make_numbers(tile.type, tile.memory, tile_padding(config_, tile),
-                             identity_of(code_.reduce, tile.type));
   }
 
   // ---------------------------------------------------------------------------- loops
@@ -332,9 +191,9 @@ class VectorLowering : private BlockWriter {
     std::vector<int64_t> extents, strides;  // of all but rows, whose part follows
     int64_t begin, used, padded;            // elements of a row
   };
-  Rest rest_of(int v, const BoxRanges& ranges) const {
+  Rest rest_of(int v, const BoxRanges& ranges) {
     const VectorTile& tile = value(v).tile;
-    const BoxLayout& layout = placed_[static_cast<size_t>(v)].layout;
+    const BoxLayout& layout = placed(v).layout;
     const std::vector<int64_t> box = counts(ranges);
     Rest rest;
     for (size_t d = 0; d + 1 < tile.steps.size(); ++d) {
@@ -359,6 +218,30 @@ class VectorLowering : private BlockWriter {
     add(block_of(BlockOp::kCopy, view(placed(v).buffer, begin, strides),
                  {view(identity_, affine(0), repeated)}, extents),
         out);
+  }
+
+  // The same before an inlined reduction, whatever the words are: as integers they are multiplied
+  // with ones and zeros, and the identity's bits are added.
+  void fill_ragged(int v, Reduce reduce, const BoxRanges& ranges, std::vector<Stmt>& out) {
+    const auto kind = std::find(code_.ragged.begin(), code_.ragged.end(),
+                                VectorCode::Ragged{reduce, value(v).tile.type});
+    if (kind == code_.ragged.end()) return;
+    const Rest rest = rest_of(v, ranges);
+    std::vector<int64_t> extents = rest.extents, strides = rest.strides;
+    std::vector<int64_t> repeated(extents.size(), 0);
+    extents.push_back(rest.padded);
+    strides.push_back(1);
+    repeated.push_back(1);
+    const View words = view(words_of(v), placed(v).offset + affine(rest.begin), strides);
+    const auto change = [&](ExprOp op, int by) {
+      Block block = block_of(BlockOp::kBinary, words, {words, view(by, affine(0), repeated)},
+                             extents);
+      block.expr_op = op;
+      add(std::move(block), out);
+    };
+    change(ExprOp::kMul, ones_);
+    const int added = rest_bits_[static_cast<size_t>(kind - code_.ragged.begin())];
+    if (added >= 0) change(ExprOp::kAdd, added);
   }
 
   // The same of what is computed: what rows end with is in DRAM meanwhile.
@@ -395,8 +278,12 @@ class VectorLowering : private BlockWriter {
       for (const int v : op.srcs) {
         if (v >= 0) srcs.push_back(v);
       }
+      if (op.kind == VectorOp::Kind::kReduce && reduces_rows(code_, op)) {
+        fill_ragged(op.srcs[0], op.reduce, ranges, out);
+      }
       Block block = operation(block_op(op.kind), op.dst, srcs, ranges);
       block.expr_op = op.expr_op;
+      block.reduce = op.reduce;
       block.number = op.number;
       block.zero = op.zero, block.lo = op.lo, block.hi = op.hi;
       add(std::move(block), out);
@@ -456,15 +343,8 @@ class VectorLowering : private BlockWriter {
         out);
   }
 
-  const Nest& nest_;
   const int index_;
-  const Stage& stage_;
-  const std::vector<int>& buffers_;        // of tensors
-  const npu::Config& config_;
-  VectorCode code_;
-  std::vector<Placed> placed_;             // by value
-  int tile_begin_ = 0, held_ = 0;          // loops outside
-  int identity_ = -1;                      // a buffer
+  int held_ = 0;                           // loops outside of what is held
   BoxRanges held_ranges_;
 };
 
