@@ -14,7 +14,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (const auto greeting = decode_greeting(bytes)) CHECK(encode_greeting(*greeting) == bytes);
   if (const auto job = decode_job(bytes)) {
     CHECK(encode_job(*job) == bytes);
-    for (const Job::Segment& s : job->segments) CHECK(s.offset + s.bytes <= job->image_bytes);
+    for (const Job::Code& c : job->codes) {
+      for (const Job::Segment& s : c.segments) CHECK(s.offset + s.bytes <= c.image_bytes);
+    }
     for (const Job::Argument& a : job->arguments) CHECK(a.offset + a.bytes <= a.pages);
   }
   if (const auto result = decode_result(bytes)) CHECK(encode_result(*result) == bytes);

@@ -3,6 +3,7 @@
 #include "src/runner/protocol.h"
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 namespace lw::runner {
@@ -11,7 +12,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr uint64_t kMaxImage = uint64_t{1} << 30, kMaxMemory = uint64_t{1} << 40;
-constexpr uint64_t kMaxSegments = 64, kMaxArguments = 1024, kMaxSamples = 10000;
+constexpr uint64_t kMaxSegments = 64, kMaxArguments = 1024, kMaxSamples = 10000, kMaxCodes = 64;
+constexpr double kMaxSeconds = 24 * 3600;
 constexpr uint64_t kImageAlign = 64 << 10;
 
 class Writer {
@@ -89,6 +91,43 @@ Job::Segment read_segment(Reader& reader) {
   return s;
 }
 
+Job::Code read_code(Reader& reader) {
+  Job::Code code;
+  code.base = reader.get<uint64_t>();
+  code.image_bytes = reader.get<uint64_t>();
+  code.run = reader.get<uint64_t>();
+  code.prepack = reader.get<uint64_t>();
+  code.workspace_bytes = reader.get<uint64_t>();
+  code.packed_bytes = reader.get<uint64_t>();
+  const auto entry = [&](uint64_t address) {
+    return address >= code.base && address - code.base < code.image_bytes;
+  };
+  reader.require(code.base % kImageAlign == 0 && code.base <= UINT64_MAX / 2);
+  reader.require(code.image_bytes <= kMaxImage && code.image_bytes % kImageAlign == 0);
+  reader.require(entry(code.run) && (code.prepack == 0 || entry(code.prepack)));
+  reader.require(code.workspace_bytes <= kMaxMemory && code.packed_bytes <= kMaxMemory);
+  for (uint64_t n = reader.count(kMaxSegments); n > 0; --n) {
+    code.segments.push_back(read_segment(reader));
+    reader.require(
+        inside(code.segments.back().offset, code.segments.back().bytes, code.image_bytes));
+  }
+  return code;
+}
+
+TimingPlan read_plan(Reader& reader) {
+  TimingPlan plan;
+  plan.incumbent_us = reader.get<double>();
+  plan.max_samples = reader.get<int32_t>();
+  plan.budget_s = reader.get<double>();
+  plan.min_sample_s = reader.get<double>();
+  plan.cold = reader.flag();
+  reader.require(std::isfinite(plan.incumbent_us) && plan.incumbent_us >= 0);
+  reader.require(plan.max_samples >= 1 && plan.max_samples <= static_cast<int>(kMaxSamples));
+  reader.require(plan.budget_s >= 0 && plan.budget_s <= kMaxSeconds);
+  reader.require(plan.min_sample_s >= 0 && plan.min_sample_s <= kMaxSeconds);
+  return plan;
+}
+
 Job::Argument read_argument(Reader& reader) {
   Job::Argument a;
   a.pages = reader.get<uint64_t>();
@@ -134,6 +173,9 @@ std::string encode_greeting(const Greeting& greeting) {
       .put(greeting.page_bytes)
       .put(greeting.processors)
       .text(greeting.machine)
+      .text(greeting.system)
+      .text(greeting.cpu)
+      .text(greeting.emulator)
       .take();
 }
 
@@ -143,19 +185,27 @@ std::optional<Greeting> decode_greeting(std::string_view payload) {
   greeting.page_bytes = reader.get<uint32_t>();
   greeting.processors = reader.get<uint32_t>();
   greeting.machine = reader.text();
+  greeting.system = reader.text();
+  greeting.cpu = reader.text();
+  greeting.emulator = reader.text();
   if (!reader.done()) return std::nullopt;
   return greeting;
 }
 
 std::string encode_job(const Job& job) {
   Writer writer;
-  writer.put(job.base).put(job.image_bytes).put(job.run).put(job.prepack);
-  writer.put(job.workspace_bytes).put(job.packed_bytes);
-  writer.put(job.workers).put(job.samples).put(job.inner);
-  writer.put<uint64_t>(job.segments.size());
-  for (const Job::Segment& s : job.segments) {
-    writer.put(s.offset).put(s.bytes);
-    writer.put<uint8_t>(s.writable).put<uint8_t>(s.executable).text(s.content);
+  writer.put(job.workers).put<uint8_t>(job.timed).put(job.rounds);
+  writer.put(job.plan.incumbent_us).put<int32_t>(job.plan.max_samples).put(job.plan.budget_s);
+  writer.put(job.plan.min_sample_s).put<uint8_t>(job.plan.cold);
+  writer.put<uint64_t>(job.codes.size());
+  for (const Job::Code& c : job.codes) {
+    writer.put(c.base).put(c.image_bytes).put(c.run).put(c.prepack);
+    writer.put(c.workspace_bytes).put(c.packed_bytes);
+    writer.put<uint64_t>(c.segments.size());
+    for (const Job::Segment& s : c.segments) {
+      writer.put(s.offset).put(s.bytes);
+      writer.put<uint8_t>(s.writable).put<uint8_t>(s.executable).text(s.content);
+    }
   }
   writer.put<uint64_t>(job.arguments.size());
   for (const Job::Argument& a : job.arguments) {
@@ -167,41 +217,29 @@ std::string encode_job(const Job& job) {
 std::optional<Job> decode_job(std::string_view payload) {
   Reader reader(payload);
   Job job;
-  job.base = reader.get<uint64_t>();
-  job.image_bytes = reader.get<uint64_t>();
-  job.run = reader.get<uint64_t>();
-  job.prepack = reader.get<uint64_t>();
-  job.workspace_bytes = reader.get<uint64_t>();
-  job.packed_bytes = reader.get<uint64_t>();
   job.workers = reader.get<uint32_t>();
-  job.samples = reader.get<uint32_t>();
-  job.inner = reader.get<uint32_t>();
-  const auto entry = [&](uint64_t address) {
-    return address >= job.base && address - job.base < job.image_bytes;
-  };
-  reader.require(job.base % kImageAlign == 0 && job.base <= UINT64_MAX / 2);
-  reader.require(job.image_bytes <= kMaxImage && job.image_bytes % kImageAlign == 0);
-  reader.require(entry(job.run) && (job.prepack == 0 || entry(job.prepack)));
-  reader.require(job.workspace_bytes <= kMaxMemory && job.packed_bytes <= kMaxMemory);
-  reader.require(job.workers >= 1 && job.workers <= 4096 && job.inner >= 1);
-  reader.require(job.samples <= kMaxSamples);
-  for (uint64_t n = reader.count(kMaxSegments); n > 0; --n) {
-    job.segments.push_back(read_segment(reader));
-    reader.require(
-        inside(job.segments.back().offset, job.segments.back().bytes, job.image_bytes));
-  }
+  job.timed = reader.flag();
+  job.rounds = reader.get<uint32_t>();
+  job.plan = read_plan(reader);
+  for (uint64_t n = reader.count(kMaxCodes); n > 0; --n) job.codes.push_back(read_code(reader));
   for (uint64_t n = reader.count(kMaxArguments); n > 0; --n) {
     job.arguments.push_back(read_argument(reader));
   }
+  reader.require(job.workers >= 1 && job.workers <= 4096 && job.rounds <= kMaxSamples);
+  reader.require(job.timed || job.rounds == 0);
+  reader.require(job.rounds > 0 ? !job.codes.empty() : job.codes.size() == 1);
   if (!reader.done()) return std::nullopt;
   return job;
 }
 
 std::string encode_result(const Result& result) {
   Writer writer;
-  writer.put(result.code).put<uint8_t>(result.intact);
-  writer.put<uint64_t>(result.samples_us.size());
-  for (double us : result.samples_us) writer.put(us);
+  writer.put(result.code).put<uint8_t>(result.intact).put(result.inside_s);
+  writer.put<uint64_t>(result.times.size());
+  for (const Result::Times& times : result.times) {
+    writer.put(times.inner).put<uint8_t>(times.raced_out).put<uint64_t>(times.samples_us.size());
+    for (double us : times.samples_us) writer.put(us);
+  }
   writer.put<uint64_t>(result.outputs.size());
   for (std::string_view output : result.outputs) writer.text(output);
   return writer.take();
@@ -212,8 +250,15 @@ std::optional<Result> decode_result(std::string_view payload) {
   Result result;
   result.code = reader.get<int32_t>();
   result.intact = reader.flag();
-  for (uint64_t n = reader.count(kMaxSamples); n > 0; --n) {
-    result.samples_us.push_back(reader.get<double>());
+  result.inside_s = reader.get<double>();
+  for (uint64_t n = reader.count(kMaxCodes); n > 0; --n) {
+    Result::Times times;
+    times.inner = reader.get<int64_t>();
+    times.raced_out = reader.flag();
+    for (uint64_t m = reader.count(kMaxSamples); m > 0; --m) {
+      times.samples_us.push_back(reader.get<double>());
+    }
+    result.times.push_back(std::move(times));
   }
   for (uint64_t n = reader.count(kMaxArguments); n > 0; --n) {
     result.outputs.push_back(reader.text());

@@ -98,18 +98,19 @@ TEST(DecoderFuzz, NumPyHeaders) {
 
 TEST(DecoderFuzz, RunnerFrames) {
   runner::Job job;
-  job.base = uint64_t{1} << 36;
-  job.image_bytes = 128 << 10;
-  job.run = job.base + 64;
-  job.segments = {{0, 64 << 10, false, true, "code"}, {64 << 10, 64 << 10, false, false, "data"}};
+  runner::Job::Code& code = job.codes.emplace_back();
+  code.base = uint64_t{1} << 36;
+  code.image_bytes = 128 << 10;
+  code.run = code.base + 64;
+  code.segments = {{0, 64 << 10, false, true, "code"}, {64 << 10, 64 << 10, false, false, "data"}};
   job.arguments = {{8, 2, 4, false, "12345678"}, {4096, 0, 96, true, ""}};
   runner::Result result;
-  result.samples_us = {1, 2.5};
+  result.times = {{{1, 2.5}, 3, true}, {}};
   result.outputs = {"abcd", ""};
   runner::Crash crash;
   crash.regions = {{0, 1, 2, 3, 4}, {-1, 5, 6, 7, 8}};
   const std::vector<std::string> seeds = {
-      runner::encode_header({}), runner::encode_greeting({4096, 2, "aarch64"}),
+      runner::encode_header({}), runner::encode_greeting({4096, 2, "aarch64", "6.1", "", "qemu"}),
       runner::encode_job(job), runner::encode_result(result), runner::encode_crash(crash)};
   ASSERT_TRUE(runner::decode_job(seeds[2]));
   expect_no_harm(feed_runner, seeds);

@@ -47,7 +47,8 @@ class Emulated : public ::testing::Test {
       ADD_FAILURE() << image.status();
       return {};
     }
-    runner::Job job = make_job(artifact, *image, 1);
+    runner::Job job;
+    job.codes = {make_code(artifact, *image, 1)};
     std::vector<std::string> pages(arguments.size());
     for (const Buffer& b : kernel.buffers) {
       if (b.scope != Scope::kArgument) continue;
@@ -359,12 +360,13 @@ TEST_F(Emulated, TheRunnerGreetsAndRefusesGarbage) {
   EXPECT_EQ(runner::decode_greeting(hello->payload)->machine, "aarch64");
 
   runner::Job job;
-  job.base = kImageBase;
-  job.image_bytes = 64 << 10;
-  job.run = kImageBase;
+  runner::Job::Code& code = job.codes.emplace_back();
+  code.base = kImageBase;
+  code.image_bytes = 64 << 10;
+  code.run = kImageBase;
   const std::string good = runner::encode_job(job);
   ASSERT_TRUE(runner::decode_job(good));
-  job.run = kImageBase + (64 << 10);       // behind the image
+  code.run = kImageBase + (64 << 10);      // behind the image
   for (const std::string& bad : {std::string(), std::string(300, '\xff'),
                                  good.substr(0, good.size() - 1), runner::encode_job(job)}) {
     const absl::StatusOr<RunnerAnswer> answer =

@@ -189,29 +189,30 @@ absl::StatusOr<RunnerAnswer> ask_runner(const Emulator& emulator, runner::Frame 
   return result;
 }
 
-runner::Job make_job(const Artifact& artifact, const FlatImage& image, int workers) {
-  runner::Job job;
-  job.base = image.base;
-  job.image_bytes = image.bytes;
-  job.run = image.run;
-  job.prepack = artifact.packed_bytes > 0 ? image.prepack : 0;
-  job.workspace_bytes = static_cast<uint64_t>(workspace_needed(artifact, workers));
-  job.packed_bytes = static_cast<uint64_t>(aligned_bytes(artifact.packed_bytes));
-  job.workers = static_cast<uint32_t>(workers);
+runner::Job::Code make_code(const Artifact& artifact, const FlatImage& image, int workers) {
+  runner::Job::Code code;
+  code.base = image.base;
+  code.image_bytes = image.bytes;
+  code.run = image.run;
+  code.prepack = artifact.packed_bytes > 0 ? image.prepack : 0;
+  code.workspace_bytes = static_cast<uint64_t>(workspace_needed(artifact, workers));
+  code.packed_bytes = static_cast<uint64_t>(aligned_bytes(artifact.packed_bytes));
   for (const FlatImage::Segment& s : image.segments) {
-    job.segments.push_back({s.offset, s.bytes, s.writable, s.executable, s.content});
+    code.segments.push_back({s.offset, s.bytes, s.writable, s.executable, s.content});
   }
-  return job;
+  return code;
 }
 
 absl::Status run_emulated(const Emulator& emulator, const Program& program,
                           const Artifact& artifact, int workers, void* const* arguments,
                           double timeout_s) {
   ASSIGN_OR_RETURN(const FlatImage image, link_flat(artifact, kImageBase));
-  runner::Job job = make_job(artifact, image, workers);
+  runner::Job job;
+  job.workers = static_cast<uint32_t>(workers);
+  job.codes = {make_code(artifact, image, workers)};
   const std::vector<int> all = lw::arguments(program);
   std::vector<std::string> contents(all.size());
-  int64_t memory = static_cast<int64_t>(job.workspace_bytes + job.packed_bytes);
+  int64_t memory = static_cast<int64_t>(job.codes[0].workspace_bytes + job.codes[0].packed_bytes);
   for (size_t i = 0; i < all.size(); ++i) {
     const Tensor& tensor = program.tensors[all[i]];
     const uint64_t size = static_cast<uint64_t>(bytes(tensor));

@@ -38,9 +38,9 @@ absl::StatusOr<RunnerAnswer> ask_runner(const Emulator& emulator, runner::Frame 
                                         std::string_view payload, double timeout_s,
                                         int64_t memory_limit_bytes);
 
-// The job of an artifact: the code linked, `workers` for its context; without arguments. The views
-// point into `image`, which the caller keeps.
-runner::Job make_job(const Artifact& artifact, const FlatImage& image, int workers);
+// The code of an artifact, linked, for a context of so many workers. The views point into `image`,
+// which the caller keeps.
+runner::Job::Code make_code(const Artifact& artifact, const FlatImage& image, int workers);
 
 // Where images are linked to: nothing of an emulated process or of a board lies there.
 constexpr uint64_t kImageBase = uint64_t{1} << 36;

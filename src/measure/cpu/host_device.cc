@@ -13,23 +13,13 @@
 #include "src/measure/cpu/devices.h"
 #include "src/measure/machine/hygiene.h"
 #include "src/measure/process/sandbox.h"
+#include "src/measure/run/caches.h"
 #include "src/measure/run/runner.h"
 #include "src/measure/run/timing.h"
 #include "src/measure/workers/workbench.h"
 
 namespace lw {
 namespace {
-
-// Writes back and drops [data, data + bytes) from every cache of this processor.
-void flush_caches(const std::byte* data, int64_t bytes) {
-#if defined(__x86_64__)
-  for (int64_t i = 0; i < bytes; i += 64) __builtin_ia32_clflush(data + i);
-  __builtin_ia32_mfence();
-#elif defined(__aarch64__)
-  for (int64_t i = 0; i < bytes; i += 64) asm volatile("dc civac, %0" : : "r"(data + i) : "memory");
-  asm volatile("dsb sy" : : : "memory");
-#endif
-}
 
 // How this processor rounds and traps: the control bits, not the flags of what has happened.
 uint32_t floating_point_mode() {
@@ -120,33 +110,26 @@ class HostDevice : public Device {
     return samples;
   }
 
-  // Round by round, one sample of each: drifts of clock and load hit all alike.
   absl::StatusOr<std::vector<Samples>> interleave(const std::vector<int>& slots, int rounds,
                                                   const TimingPlan& plan) override {
-    std::vector<Samples> all(slots.size());
     std::vector<Timed> calls;
     std::vector<Runner*> runners;
-    for (size_t i = 0; i < slots.size(); ++i) {
-      ASSIGN_OR_RETURN(Runner * runner, ready(slots[i], kUniform));
+    for (const int slot : slots) {
+      ASSIGN_OR_RETURN(Runner * runner, ready(slot, kUniform));
       runners.push_back(runner);
       calls.push_back(timed(runner, kUniform));
-      const double warm_us = take_sample(calls.back(), 1, plan.cold);
-      const double again_us = take_sample(calls.back(), 1, plan.cold);
-      if (warm_us < 0 || again_us < 0) return absl::FailedPreconditionError("refused its context");
-      all[i].inner = inner_repeats(again_us * 1e-6, plan);
     }
     const TimedUsage before = usage_so_far();
-    for (int r = 0; r < rounds; ++r) {
-      for (size_t k = 0; k < slots.size(); ++k) {
-        // Every other round backwards: nobody always runs behind the same neighbour.
-        const size_t i = r % 2 == 0 ? k : slots.size() - 1 - k;
-        describe(*runners[i], kUniform);
-        if (!plan.cold) calls[i].call();  // the neighbour's data leave the caches untimed
-        all[i].us.push_back(take_sample(calls[i], all[i].inner, plan.cold));
-      }
-    }
+    std::vector<Timing> timings =
+        time_in_turns(calls, rounds, plan, [&](size_t i) { describe(*runners[i], kUniform); });
     const TimedUsage usage = usage_so_far() - before;
-    for (Samples& samples : all) samples.usage = usage;
+    std::vector<Samples> all(slots.size());
+    for (size_t i = 0; i < slots.size(); ++i) {
+      if (!timings[i].ok) return absl::FailedPreconditionError("refused its context");
+      all[i].us = std::move(timings[i].samples_us);
+      all[i].inner = timings[i].inner;
+      all[i].usage = usage;
+    }
     return all;
   }
 

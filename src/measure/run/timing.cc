@@ -1,5 +1,6 @@
 // How long does this call take? Problem: a kernel runs for 200 ns to 2 s, the clock has its own
 // step, the machine its noise, and most candidates are not worth knowing exactly.
+// (What lw_runner too is made of: on the standard library alone.)
 //
 // A sample is the mean over so many calls that the clock's step is below 1 % of it. Samples are
 // taken in stages (1, 3, max_samples), after a millisecond of calls that do not count; between
@@ -12,7 +13,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "src/base/check.h"
 #include "src/base/clock.h"
 
 namespace lw {
@@ -49,27 +49,6 @@ double timer_resolution() {
     return smallest;
   }();
   return resolution;
-}
-
-Estimate estimate(std::vector<double> samples) {
-  CHECK(!samples.empty());
-  std::sort(samples.begin(), samples.end());
-  const int n = static_cast<int>(samples.size());
-  Estimate e;
-  e.median = n % 2 ? samples[n / 2] : 0.5 * (samples[n / 2 - 1] + samples[n / 2]);
-  // The largest r with P(Binomial(n, 1/2) < r) <= 2.5 %: the r-th sample from either end bounds the
-  // median with 95 %. None exists below 6 samples; then the range is all that can be said.
-  double tail = std::pow(0.5, n), term = tail;
-  int r = 0;
-  while (r < n / 2 && tail <= 0.025) {
-    ++r;
-    term *= static_cast<double>(n - r + 1) / r;
-    tail += term;
-  }
-  const int k = std::max(r - 1, 0);
-  e.low = samples[k];
-  e.high = samples[n - 1 - k];
-  return e;
 }
 
 double take_sample(const Timed& timed, int64_t inner, bool cold) {
@@ -138,6 +117,28 @@ Timing time_call(const Timed& timed, const TimingPlan& plan) {
   }
   sample_to(plan.max_samples);
   return t;
+}
+
+std::vector<Timing> time_in_turns(const std::vector<Timed>& calls, int rounds,
+                                  const TimingPlan& plan, const std::function<void(size_t)>& turn) {
+  std::vector<Timing> all(calls.size());
+  for (size_t i = 0; i < calls.size(); ++i) {
+    turn(i);
+    const double warm_us = take_sample(calls[i], 1, plan.cold);
+    const double again_us = take_sample(calls[i], 1, plan.cold);
+    if (warm_us < 0 || again_us < 0) return all[i].ok = false, all;
+    all[i].inner = inner_repeats(again_us * 1e-6, plan);
+  }
+  for (int r = 0; r < rounds; ++r) {
+    for (size_t k = 0; k < calls.size(); ++k) {
+      // Every other round backwards: nobody always runs behind the same neighbour.
+      const size_t i = r % 2 == 0 ? k : calls.size() - 1 - k;
+      turn(i);
+      if (!plan.cold) calls[i].call();  // the neighbour's data leave the caches untimed
+      all[i].samples_us.push_back(take_sample(calls[i], all[i].inner, plan.cold));
+    }
+  }
+  return all;
 }
 
 }  // namespace lw

@@ -2,6 +2,7 @@
 // everything but `timer_resolution` is deterministic for the same samples.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -44,6 +45,11 @@ struct Timed {
 // millisecond are discarded; then 1 -> 3 -> max_samples samples, stopping when the candidate is
 // certainly behind or the budget is spent.
 Timing time_call(const Timed& timed, const TimingPlan& plan);
+
+// Round by round, one sample of each: drifts of clock and load hit all alike. `turn(i)` comes before
+// each of call i's. Result i for calls[i]; the first that is not ok ends it.
+std::vector<Timing> time_in_turns(const std::vector<Timed>& calls, int rounds,
+                                  const TimingPlan& plan, const std::function<void(size_t)>& turn);
 
 // One sample in microseconds a call; negative: the call failed.
 double take_sample(const Timed& timed, int64_t inner, bool cold);

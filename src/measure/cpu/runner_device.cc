@@ -1,8 +1,8 @@
-// Another architecture's processor, emulated: each run is a job for a runner process of its own, and
-// the outputs it returns are copied to where the parent looks for them.
+// A processor that lw_runner runs kernels on, under an emulator or far away: each run is a job, and
+// the outputs that it returns are copied to where the parent looks for them.
 //
-// A runner that crashes has said where. This process then writes down what a crash of its own would
-// have left on the control page, and dies: the parent judges both alike.
+// A kernel that crashed there has said where. This process then writes down what a crash of its own
+// would have left on the control page, and dies: the parent judges both alike.
 #include <signal.h>
 #include <unistd.h>
 
@@ -20,15 +20,17 @@
 namespace lw {
 namespace {
 
+constexpr uint64_t kImageRoom = uint64_t{1} << 30;  // for each slot's
+
 struct Slot {
   Artifact artifact;
   FlatImage image;
 };
 
-class EmulatedDevice : public Device {
+class RunnerDevice : public Device {
  public:
-  EmulatedDevice(Workbench& bench, const Emulator& emulator)
-      : bench_(bench), emulator_(emulator), page_(bench.control_page(0)) {}
+  RunnerDevice(Workbench& bench, RunnerLine line)
+      : bench_(bench), line_(std::move(line)), page_(bench.control_page(0)) {}
 
   absl::Status load(int slot, const Artifact& a) override {
     slots_.erase(slot);
@@ -40,7 +42,8 @@ class EmulatedDevice : public Device {
           absl::StrCat("the kernel needs ", needed, " bytes of workspace, the limit is ",
                        bench_.options.memory_limit_bytes));
     }
-    ASSIGN_OR_RETURN(loaded.image, link_flat(a, kImageBase));
+    const uint64_t base = kImageBase + static_cast<uint64_t>(slot) * kImageRoom;
+    ASSIGN_OR_RETURN(loaded.image, link_flat(a, base));
     slots_[slot] = std::move(loaded);
     return absl::OkStatus();
   }
@@ -48,10 +51,36 @@ class EmulatedDevice : public Device {
   void unload_all() override { slots_.clear(); }
 
   absl::Status run(int slot, int set) override {
-    const std::map<int, Slot>::const_iterator it = slots_.find(slot);
-    if (it == slots_.end()) return absl::NotFoundError("nothing loaded");
-    runner::Job job = make_job(it->second.artifact, it->second.image, bench_.options.threads);
-    int64_t memory = bench_.options.memory_limit_bytes;
+    ASSIGN_OR_RETURN(const runner::Job job, job_of({slot}, set));
+    return ask(job).status();
+  }
+
+  absl::StatusOr<Samples> time(int slot, const TimingPlan& plan) override {
+    ASSIGN_OR_RETURN(runner::Job job, job_of({slot}, kUniform));
+    job.timed = true;
+    job.plan = plan;
+    ASSIGN_OR_RETURN(std::vector<Samples> samples, ask(job));
+    return std::move(samples[0]);
+  }
+
+  absl::StatusOr<std::vector<Samples>> interleave(const std::vector<int>& slots, int rounds,
+                                                  const TimingPlan& plan) override {
+    ASSIGN_OR_RETURN(runner::Job job, job_of(slots, kUniform));
+    job.timed = true;
+    job.plan = plan;
+    job.rounds = static_cast<uint32_t>(rounds);
+    return ask(job);
+  }
+
+ private:
+  absl::StatusOr<runner::Job> job_of(const std::vector<int>& slots, int set) const {
+    runner::Job job;
+    job.workers = static_cast<uint32_t>(bench_.options.threads);
+    for (const int slot : slots) {
+      const std::map<int, Slot>::const_iterator it = slots_.find(slot);
+      if (it == slots_.end()) return absl::NotFoundError("nothing loaded");
+      job.codes.push_back(make_code(it->second.artifact, it->second.image, bench_.options.threads));
+    }
     for (size_t i = 0; i < bench_.arguments.size(); ++i) {
       const Argument& a = bench_.arguments[i];
       const SharedMemory& from = a.memory[a.output ? 0 : set];
@@ -63,39 +92,54 @@ class EmulatedDevice : public Device {
       if (!a.output) {
         argument.content = {reinterpret_cast<const char*>(from.data()), argument.pages};
       }
-      memory += 3 * from.bytes();  // the frame, the tensor, the answer
       job.arguments.push_back(argument);
     }
-    // The parent waits only so long, and kills this process, with which the emulator dies.
-    const absl::StatusOr<RunnerAnswer> answer = ask_runner(
-        emulator_, runner::Frame::kJob, runner::encode_job(job), /*timeout_s=*/-1, memory);
+    return job;
+  }
+
+  // What was sampled of each code; the outputs are where the parent looks for them then. The parent
+  // waits only so long, and kills this process, with which the line ends.
+  absl::StatusOr<std::vector<Samples>> ask(const runner::Job& job) {
+    const absl::StatusOr<RunnerAnswer> answer = line_.ask(job);
+    if (absl::IsUnavailable(answer.status())) return answer.status();
     if (!answer.ok()) lost(answer.status());
     if (answer->type == runner::Frame::kCrash) crash(answer->payload);
     if (answer->type == runner::Frame::kRefusal) {
       return absl::ResourceExhaustedError(answer->payload);
     }
-    return take_outputs(answer->payload);
-  }
-
- private:
-  absl::Status take_outputs(const std::string& payload) {
-    const std::optional<runner::Result> result = runner::decode_result(payload);
-    // A wild kernel may have written what the runner then sent.
-    if (!result) return absl::DataLossError("the runner's answer makes no sense");
+    const std::optional<runner::Result> result = runner::decode_result(answer->payload);
+    if (!result) return nonsense("the runner's answer makes no sense");
     if (result->code != 0) return absl::FailedPreconditionError("the kernel refused its context");
     if (!result->intact) return absl::DataLossError("wrote outside its workspace");
+    RETURN_IF_ERROR(take_outputs(*result));
+    const size_t timed = job.timed ? job.codes.size() : 0;
+    if (result->times.size() != timed) return nonsense("the runner's times are not the job's");
+    std::vector<Samples> all;
+    for (const runner::Result::Times& times : result->times) {
+      Samples& samples = all.emplace_back();
+      samples.us = times.samples_us;
+      samples.inner = times.inner;
+      samples.raced_out = times.raced_out;
+      samples.inside_s = result->inside_s;
+    }
+    return all;
+  }
+
+  absl::Status take_outputs(const runner::Result& result) {
     size_t next = 0;
     for (Argument& a : bench_.arguments) {
       if (!a.output) continue;
-      if (next >= result->outputs.size() ||
-          static_cast<int64_t>(result->outputs[next].size()) != a.memory[0].bytes()) {
-        return absl::DataLossError("the runner's outputs are not the program's");
+      if (next >= result.outputs.size() ||
+          static_cast<int64_t>(result.outputs[next].size()) != a.memory[0].bytes()) {
+        return nonsense("the runner's outputs are not the program's");
       }
-      std::memcpy(a.memory[0].data(), result->outputs[next].data(), result->outputs[next].size());
+      std::memcpy(a.memory[0].data(), result.outputs[next].data(), result.outputs[next].size());
       ++next;
     }
     return absl::OkStatus();
   }
+
+  absl::Status nonsense(const char* what) const { return absl::Status(line_.nonsense, what); }
 
   // The runner is gone and has not said why: a crash of the kernel if it died by itself, else
   // nobody's fault.
@@ -138,12 +182,16 @@ class EmulatedDevice : public Device {
   }
 
   Workbench& bench_;
-  const Emulator& emulator_;
+  const RunnerLine line_;
   ControlPage* page_;
   std::map<int, Slot> slots_;
 };
 
 }  // namespace
+
+std::unique_ptr<Device> make_runner_device(Workbench& bench, RunnerLine line) {
+  return std::make_unique<RunnerDevice>(bench, std::move(line));
+}
 
 DeviceDriver emulated_driver(Emulator emulator) {
   DeviceDriver driver;
@@ -152,7 +200,15 @@ DeviceDriver emulated_driver(Emulator emulator) {
   driver.stands_in = emulator.name;
   driver.shut_in = false;                  // it starts the emulator
   driver.open = [emulator](Workbench& bench) -> absl::StatusOr<std::unique_ptr<Device>> {
-    return std::make_unique<EmulatedDevice>(bench, emulator);
+    RunnerLine line;
+    line.ask = [emulator, &bench](const runner::Job& job) {
+      int64_t memory = bench.options.memory_limit_bytes;
+      // The frame, the tensor, the answer.
+      for (const runner::Job::Argument& a : job.arguments) memory += 3 * static_cast<int64_t>(a.pages);
+      return ask_runner(emulator, runner::Frame::kJob, runner::encode_job(job), /*timeout_s=*/-1,
+                        memory);
+    };
+    return make_runner_device(bench, std::move(line));
   };
   return driver;
 }
