@@ -20,6 +20,7 @@
 #include "src/measure/local.h"
 #include "src/measure/memory.h"
 #include "src/search/null_measurer.h"
+#include "tuner_db/records/messages.h"
 
 namespace lw {
 namespace {
@@ -126,18 +127,22 @@ absl::StatusOr<std::unique_ptr<Measurer>> simulated_measurer(const DeviceSpec& s
 
 absl::Status describe_exec(const DeviceSpec& spec, loopwright::v1::Device* device) {
   ASSIGN_OR_RETURN(const Target target, find_machine(spec.target));
-  ASSIGN_OR_RETURN(const std::string name, exec_device_name(spec.command, target));
+  ASSIGN_OR_RETURN(const ExecFacts facts,
+                   exec_device_facts(spec.command, spec.clock, target));
   RETURN_IF_ERROR(describe_target(target, device));
-  device->set_facts(concat("{\"simulated\":true,\"simulator\":\"exec ", name, "\"}"));
+  device->set_facts(facts.json);
+  device->set_time_kind(to_proto(facts.time_kind));
+  device->set_exact(is_computed(facts.time_kind));
   return absl::OkStatus();
 }
 
-// Another release of the program is another device.
+// Another release of the program is another device, as is another processor.
 std::string exec_identity(const DeviceSpec& spec) {
   const absl::StatusOr<Target> target = find_machine(spec.target);
   if (!target.ok()) return concat("exec ", spec.command, " ", spec.target);
-  const absl::StatusOr<std::string> name = exec_device_name(spec.command, *target);
-  return concat("exec ", spec.command, " ", name.ok() ? *name : "", " ", to_text(*target));
+  const absl::StatusOr<ExecFacts> facts =
+      exec_device_facts(spec.command, spec.clock, *target);
+  return concat("exec ", spec.command, " ", facts.ok() ? facts->name : "", " ", to_text(*target));
 }
 
 absl::StatusOr<std::unique_ptr<Measurer>> exec_measurer(const DeviceSpec& spec, const Task& task,
@@ -151,6 +156,7 @@ absl::StatusOr<std::unique_ptr<Measurer>> exec_measurer(const DeviceSpec& spec, 
   LocalOptions options;
   options.seed = seed;
   options.exec = spec.command;
+  options.exec_clock = spec.clock;
   options.run_timeout_s = spec.limit_s > 0 ? spec.limit_s : kUsualLimit_s;
   return make_measurer(task, std::move(options));
 }
@@ -220,7 +226,7 @@ absl::Status parse_option(std::string_view text, std::string_view option, Device
   } else if (key == "target" && spec->kind->target != nullptr) {
     const absl::StatusOr<Target> target = find_machine(value);
     if (!target.ok()) return bad(text, std::string(target.status().message()));
-    if (!null && target->architecture != find_machine(spec->kind->target)->architecture) {
+    if (!null && !exec && target->architecture != find_machine(spec->kind->target)->architecture) {
       return bad(text, concat("it is no machine like ", value));
     }
     spec->target = value;
@@ -228,6 +234,9 @@ absl::Status parse_option(std::string_view text, std::string_view option, Device
     if (!parse_number(value, 1, kMaxLimit_s, &spec->limit_s)) {
       return bad(text, concat("limit_s is 1 to ", kMaxLimit_s));
     }
+  } else if (key == "clock" && exec) {
+    if (value != "none") return bad(text, "clock is none, or left out");
+    spec->clock = false;
   } else if (key == "isolation" && !null && !exec) {
     const absl::StatusOr<IsolationLevel> level = parse_isolation(value);
     if (!level.ok()) return bad(text, std::string(level.status().message()));
@@ -244,7 +253,7 @@ absl::Status parse_option(std::string_view text, std::string_view option, Device
     return bad(text, concat("unknown option '", key, "'",
                             null  ? "; there are name, target, delay_ms, memory_mib"
                             : cpu ? "; there are name, isolation"
-                            : exec ? "; there are name, target, limit_s (and no commas in commands)"
+                            : exec ? "; there are name, target, limit_s, clock (and no commas in commands)"
                                   : "; there are name, target, isolation"));
   }
   return absl::OkStatus();
@@ -339,6 +348,7 @@ std::string DeviceSpec::text() const {
   if (delay_ms > 0) out += concat(",delay_ms=", delay_ms);
   if (memory_mib > 0) out += concat(",memory_mib=", memory_mib);
   if (limit_s > 0) out += concat(",limit_s=", limit_s);
+  if (!clock) out += ",clock=none";
   if (isolation) out += concat(",isolation=", isolation_name(*isolation));
   return out;
 }

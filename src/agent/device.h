@@ -11,6 +11,9 @@
 //   exec:./my_simulator --fast,name=mine,target=my_npu.json,limit_s=60
 //                           a program that is asked in frames (docs/exec.md), as a shell's command
 //                           without commas; a job may take 60 s
+//   exec:ssh board lw_runner,target=aarch64_neon
+//                           lw_runner on a processor far away, timed by its own clock; with
+//                           clock=none, or under an emulator, times are estimates
 //   null:board7,target=x86_avx2,delay_ms=5,memory_mib=2048
 //                           measures nothing: a time computed from the kernel, the same everywhere;
 //                           refuses what it would take more memory to measure
@@ -48,6 +51,7 @@ struct DeviceSpec {
   int memory_mib = 0;     // null: that it claims to have; 0: it does not say
   std::string command;    // exec: what is started
   int limit_s = 0;        // exec: that a job may take; 0: as long as usual
+  bool clock = true;      // exec: false: it has none to be believed, whatever it says of itself
   std::optional<IsolationLevel> isolation;  // the least that is required; else the agent's
   std::string text() const;
 };
@@ -57,7 +61,7 @@ struct DeviceKind {
   bool takes_processors;  // exclusively, of this machine
   bool takes_command;     // what stands after ':' is a program's, with all its words
   bool in_process;        // runs in the agent itself, else in a process of its own
-  TimeKind time_kind;     // of its times
+  TimeKind time_kind;     // of its times, where describe() does not say another
   const char* target;     // where the specification names none; null: the machine's own
   // What the machine is. May measure for some seconds; on the device's own processors.
   absl::Status (*describe)(const DeviceSpec& spec, loopwright::v1::Device* device);

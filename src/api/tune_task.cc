@@ -106,11 +106,15 @@ absl::StatusOr<std::unique_ptr<Measurer>> make_measurer(const Task& task, LocalO
   if (!parse_cache(task.key().cache, &options.cache)) {
     return absl::InvalidArgumentError(concat("cache is warm or cold, not ", task.key().cache));
   }
-  ASSIGN_OR_RETURN(const RunsOn device, find_device(task));
-  if (device != RunsOn::kSimulator) {
+  bool emulated = false;                   // here
+  if (options.exec.empty()) {
+    ASSIGN_OR_RETURN(const RunsOn device, find_device(task));
+    emulated = device == RunsOn::kEmulator;
+  }
+  if (!is_simulated(*task.target())) {
     options.reference = reference_kernel(task.start(), options.stop);
   }
-  return device == RunsOn::kEmulator
+  return emulated
              ? make_emulated_measurer(*task.program(), *task.target(), options)
              : make_local_measurer(*task.program(), *task.target(), options);
 }

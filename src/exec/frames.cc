@@ -13,8 +13,6 @@
 namespace lw::exec {
 namespace {
 
-constexpr std::string_view kMagic = "LWEX";
-
 void put(uint64_t value, int bytes, std::string* out) {
   for (int i = 0; i < bytes; ++i) out->push_back(static_cast<char>(value >> (8 * i)));
 }

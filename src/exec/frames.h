@@ -19,6 +19,7 @@
 
 namespace lw::exec {
 
+inline constexpr std::string_view kMagic = "LWEX";
 inline constexpr size_t kFrameHeaderBytes = 16;
 inline constexpr uint64_t kMostHeadBytes = uint64_t{4} << 20;
 inline constexpr uint64_t kMostBodyBytes = uint64_t{1} << 36;

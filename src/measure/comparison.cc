@@ -14,11 +14,12 @@ namespace lw {
 // times has counted its own bounds.
 std::optional<Limits> MeasureClient::limits_now() const {
   if (clock() == Clock::kExact) return std::nullopt;
+  const bool nominal = clock() == Clock::kNone || bench_->driver.elsewhere;
   const std::vector<int> mine = allowed_cpus();
   pin_to(bench_->measuring);
   const Work work = count_work(*bench_->program);
   const absl::StatusOr<Limits> limits =
-      clock() == Clock::kNone
+      nominal
           ? nominal_limits(*bench_->program, work, *bench_->target, bench_->options.threads)
           : measure_limits(*bench_->program, work, *bench_->target, bench_->options.threads);
   pin_to(mine);
@@ -38,7 +39,8 @@ std::vector<Outcome> MeasureClient::interleave(const std::vector<Built>& built, 
     outcome.build_s = one.build_s;
   }
   usage_ = TimedUsage();
-  hygiene_.begin(measurer_.pid());  // finalists are compared with each other, however slow it is
+  const bool here = !bench_->driver.elsewhere;
+  if (here) hygiene_.begin(measurer_.pid());  // finalists are compared with each other, however slow it is
   measurer_.ask(kUnloadAll, "", kLoadTimeout, "unloading");
   for (bool over = false; !over;) {
     std::vector<int> slots;
@@ -47,7 +49,7 @@ std::vector<Outcome> MeasureClient::interleave(const std::vector<Built>& built, 
     }
     over = slots.empty() || compare(built, slots, rounds, &outcomes);
   }
-  hygiene_.end(measurer_.pid());
+  if (here) hygiene_.end(measurer_.pid());
   const std::optional<Limits> limits = limits_now();
   for (Outcome& outcome : outcomes) outcome.environment = to_json(environment(outcome, limits));
   measurer_.ask(kUnloadAll, "", kLoadTimeout, "unloading");

@@ -61,6 +61,9 @@ std::string to_json(const Environment& e) {
     text = absl::StrFormat("{\"simulated\":true,\"simulator\":\"%s\",\"isolation\":%s", e.simulator,
                            e.isolation);
     if (!e.counters.empty()) absl::StrAppend(&text, ",\"counters\":", counters_json(e.counters));
+  } else if (!e.board.empty()) {
+    text = absl::StrFormat("{\"board\":\"%s\",\"cache\":\"%s\",\"threads\":%d", e.board,
+                           cache_name(e.cache), e.threads);
   } else {
     text = absl::StrFormat(
         "{\"cache\":\"%s\",\"cpus\":[%s],\"parted\":%s,\"threads\":%d,\"timer_ns\":%.0f,%s,"

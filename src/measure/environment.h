@@ -15,7 +15,7 @@ namespace lw {
 
 struct Environment {
   int threads = 1;
-  std::string emulator, simulator;         // both "": it ran on this machine, of which:
+  std::string emulator, simulator, board;  // all "": it ran on this machine, of which:
   Cache cache = Cache::kWarm;
   std::vector<int> cpus;                   // that measured
   bool parted = false;                     // others built meanwhile

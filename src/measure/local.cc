@@ -50,7 +50,7 @@ auto find_row(const Target& target) {
 }
 
 absl::StatusOr<DeviceDriver> find_driver(const Target& target, const LocalOptions& options) {
-  if (!options.exec.empty()) return exec_driver(options.exec, target);
+  if (!options.exec.empty()) return exec_driver(options, target);
   const auto row = find_row(target);
   return row == std::end(kDrivers) ? host_driver() : row->driver();
 }

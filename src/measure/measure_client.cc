@@ -25,6 +25,7 @@
 #include "src/measure/judge/plausible.h"
 #include "src/measure/process/sandbox.h"
 #include "src/measure/workers/judgement.h"
+#include "src/search/retry.h"
 
 namespace lw {
 namespace {
@@ -85,7 +86,9 @@ void MeasureClient::prepare(const std::function<std::string()>& reference) {
     });
   });
   const std::string artifact = reference();
-  if (!artifact.empty()) run_reference(artifact);
+  for (int tries = 0; !artifact.empty() && tries < kMeasurerTries; ++tries) {
+    if (!is_retried(run_reference(artifact))) break;
+  }
   points.join();
   if (expected_.empty() && count_flops(*bench_->program).counted <= kInterpretedOperations) {
     interpret_whole();
@@ -125,7 +128,7 @@ void MeasureClient::interpret_whole() {
   });
 }
 
-void MeasureClient::run_reference(const std::string& artifact) {
+Verdict MeasureClient::run_reference(const std::string& artifact) {
   Outcome outcome;
   Built built;
   built.artifact = artifact;
@@ -134,7 +137,9 @@ void MeasureClient::run_reference(const std::string& artifact) {
     const Answer answer =
         measurer_.ask(kRunOnce, Writer().put<int32_t>(0).put<int32_t>(kIntegers).bytes(),
                       std::max(bench_->options.oracle_budget_s,
-                               clock() == Clock::kNone ? bench_->options.run_timeout_s : 0),
+                               clock() == Clock::kNone || bench_->driver.elsewhere
+                                   ? bench_->options.run_timeout_s
+                                   : 0),
                       "running the reference kernel");
     if (answer.ok) {
       const std::vector<const std::byte*> data = output_data(*bench_, kIntegers);
@@ -142,16 +147,18 @@ void MeasureClient::run_reference(const std::string& artifact) {
       for (size_t o = 0; o < out.size(); ++o) {
         expected_.emplace_back(data[o], data[o] + bytes(bench_->program->tensors[out[o]]));
       }
-      return;
+      return Verdict::kOk;
     }
     fail(answer, &outcome);
   }
   oracle_problem_ = absl::StrCat("no reference kernel: ", outcome.detail);
+  return outcome.verdict;
 }
 
 double MeasureClient::call_limit_s(double incumbent_us) const {
   const double limit = bench_->options.run_timeout_s;
-  return incumbent_us <= 0 ? limit : std::min(limit, 0.5 + 20e-6 * incumbent_us);
+  // (The way there and back may be longer than any call.)
+  return incumbent_us <= 0 || bench_->driver.elsewhere ? limit : std::min(limit, 0.5 + 20e-6 * incumbent_us);
 }
 
 bool MeasureClient::load(const Built& built, int slot, Outcome* outcome) {
@@ -269,6 +276,7 @@ bool MeasureClient::run_and_check(int slot, int set, Outcome* outcome) {
 // reports less than it takes is found out where the difference is more than some 300 us; an honest
 // one is believed after its first call.
 bool MeasureClient::weighed_from_outside(int slot, Outcome* outcome) {
+  if (bench_->driver.elsewhere) return true;  // whose processor time nobody here can see
   double least_us = 0;
   for (int i = 0; i < kCallsOutside; ++i) {
     poison_outputs(*bench_);
@@ -299,7 +307,8 @@ void MeasureClient::settle(Outcome* outcome) {
 
 // By a clock that others disturb and a kernel may forge.
 void MeasureClient::sample(const Built& built, bool verify, Outcome* outcome) {
-  if (!hygiene_.begin(measurer_.pid())) {
+  const bool here = !bench_->driver.elsewhere;
+  if (here && !hygiene_.begin(measurer_.pid())) {
     outcome->verdict = Verdict::kThrottled;
     outcome->detail = absl::StrFormat("the reference kernel takes %.1f us instead of %.1f us",
                                       hygiene_.reference_us(), hygiene_.baseline_us());
@@ -311,7 +320,7 @@ void MeasureClient::sample(const Built& built, bool verify, Outcome* outcome) {
   }
   if (outcome->verdict != Verdict::kThrottled) settle(outcome);
   if (outcome->verdict == Verdict::kDeviceUnhealthy) measurer_.stop();  // it may be the kernel's now
-  hygiene_.end(measurer_.pid());
+  if (here) hygiene_.end(measurer_.pid());
 }
 
 double MeasureClient::run_below_us(const Candidate& candidate) {
@@ -372,6 +381,7 @@ Environment MeasureClient::environment(const Outcome& outcome,
   facts.threads = bench_->options.threads;
   if (clock() == Clock::kNone) facts.emulator = bench_->driver.stands_in;
   if (clock() == Clock::kExact) facts.simulator = bench_->driver.stands_in;
+  if (clock() == Clock::kSampled) facts.board = bench_->driver.stands_in;
   facts.cache = bench_->options.cache;
   facts.cpus = bench_->measuring;
   facts.parted = bench_->parted();

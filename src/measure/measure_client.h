@@ -51,7 +51,7 @@ class MeasureClient {
 
   void in_preparers(const std::function<void(WorkerLink&, int index, int count)>& work);
   void interpret_whole();
-  void run_reference(const std::string& artifact);
+  Verdict run_reference(const std::string& artifact);
   bool load(const Built& built, int slot, Outcome* outcome);
   Clock clock() const { return bench_->driver.clock; }
   // `verify`: also where it is behind its incumbent.

@@ -361,7 +361,8 @@ TEST(Agent, RefusesOptionsThatDoNotAddUp) {
   EXPECT_THAT(refusal("exec: ,name=a"), HasSubstr("as in exec:./my_simulator"));
   EXPECT_THAT(refusal("exec:./sim,limit_s=0"), HasSubstr("limit_s is 1 to 86400"));
   EXPECT_THAT(refusal("exec:./sim,2"), HasSubstr("no commas in commands"));
-  EXPECT_THAT(refusal("exec:./sim,target=x86_avx2"), HasSubstr("no machine like"));
+  EXPECT_THAT(refusal("exec:./sim,target=npu_mid33"), HasSubstr("npu_mid33"));
+  EXPECT_THAT(refusal("exec:./sim,clock=fast"), HasSubstr("clock is none, or left out"));
   EXPECT_THAT(refusal("npu:a,limit_s=3"), HasSubstr("unknown option"));
   EXPECT_THAT(refusal("null", "nowhere"), HasSubstr("HOST:PORT"));
   EXPECT_THAT(refusal("null", "10.0.0.1:70"), HasSubstr("--tls-ca"));
@@ -385,7 +386,8 @@ TEST(Devices, WordsAndTheirTextAreInverses) {
        {"cpu:2@4+5,name=left", "cpu:1@0,name=a,isolation=filter", "null,name=b,target=x86_sse2",
         "qemu-aarch64,name=arm,target=aarch64_neon", "cpu:1@0,name=b,isolation=none",
         "qemu-aarch64,name=arm,target=aarch64_neon,isolation=none", "null,name=c,target=x86_avx2,delay_ms=5",
-        "exec:ssh -p 22 me@board './sim --x=1:2',name=b,target=npu_edge16,limit_s=60"}) {
+        "exec:ssh -p 22 me@board './sim --x=1:2',name=b,target=npu_edge16,limit_s=60",
+        "exec:ssh board lw_runner,name=b,target=aarch64_neon,clock=none"}) {
     const absl::StatusOr<DeviceSpec> spec = parse_device(text);
     ASSERT_TRUE(spec.ok()) << spec.status();
     EXPECT_EQ(spec->text(), text);

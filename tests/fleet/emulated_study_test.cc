@@ -1,5 +1,8 @@
 // A study for another architecture, from the command line to a verified kernel: daemon, agent with
-// an emulated device, submit, and what the commands say about times that nobody measured.
+// an emulated device, submit, and what the commands say about times that nobody measured. And one on
+// a processor that is reached by a command.
+#include <sys/utsname.h>
+
 #include "gmock/gmock.h"
 #include "schedules/targets/target.h"
 #include "src/measure/cpu/emulator.h"
@@ -47,6 +50,30 @@ TEST_F(EmulatedStudyTest, EndsWithAVerifiedKernelAndSaysThatTimesAreEstimated) {
       cli("best matmul M=64 N=48 K=40 --target aarch64_neon --threads 1 --db service.db").out,
       HasSubstr("(estimated)"));
   EXPECT_THAT(cli("db ls --db service.db").out, HasSubstr("(estimated)"));
+}
+
+// A board that holds lw_runner alone, by the command that reaches it: this machine, as it were.
+TEST_F(EmulatedStudyTest, ABoardBehindACommandIsMeasured) {
+  utsname name;
+  ASSERT_EQ(uname(&name), 0);
+  const std::string address = serve();
+  ASSERT_FALSE(address.empty()) << log_of("serve");
+  launch("desk", concat("agent --server ", address, " --name desk --target host --device exec:",
+                        LW_BINARY_DIR "/lw_runner_", name.machine, ",name=board --isolation none",
+                        " --state ", path("state")));
+  ASSERT_TRUE(until_logged("desk", "connected")) << log_of("desk");
+  const CliRun run = cli(concat("submit matmul M=32 N=32 K=32 --trials 6 --threads 1 --watch",
+                                " --server ", address));
+  ASSERT_EQ(run.code, 0) << run.out << run.err << log_of("desk");
+  EXPECT_THAT(run.out, ::testing::Not(HasSubstr("(estimated)")));
+  EXPECT_EQ(stop("desk"), 0) << log_of("desk");
+  EXPECT_EQ(stop("serve"), 0) << log_of("serve");
+  const CliRun best = cli("best matmul M=32 N=32 K=32 --threads 1 --db service.db --json");
+  ASSERT_EQ(best.code, 0) << best.out << best.err;
+  const nlohmann::json record = best.json()["record"];
+  EXPECT_EQ(record["time_kind"], "measured");
+  EXPECT_EQ(record["verified"], true);
+  EXPECT_THAT(record["environment"]["board"].get<std::string>(), HasSubstr(name.machine));
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 // What every device promises, whatever machine it is: one suite, over this host by two backends, an
-// emulator, the simulated NPU, here and as an exec device, and the measurer that measures nothing. Each failure has its verdict
-// and costs one candidate; the next one works.
+// emulator, the simulated NPU, here and as an exec device, a processor as an exec device, and the
+// measurer that measures nothing. Each failure has its verdict and costs one candidate; the next one
+// works.
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <thread>
@@ -128,6 +130,14 @@ const std::vector<DeviceUnderTest>& devices() {
        .time_kind = npu_driver().time_kind,
        .repeats = true,
        .single = true},
+      {.name = "board",
+       .acts = cpu_acts(false),
+       .make = [](LocalOptions options) {
+         utsname name;
+         CHECK(uname(&name) == 0);
+         options.exec = std::string(LW_BINARY_DIR "/lw_runner_") + name.machine;
+         return make_local_measurer(program(), target("llvm"), options);
+       }},
       {.name = "null",
        .acts = {{Act::kGood, {kGood}}},
        .make = [](LocalOptions options) -> absl::StatusOr<std::unique_ptr<Measurer>> {

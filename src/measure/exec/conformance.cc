@@ -6,10 +6,13 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/exec/frames.h"
+#include "src/measure/exec/checks.h"
 #include "src/measure/exec/session.h"
+#include "src/measure/npu/npu_device.h"
 #include "src/measure/npu/program_facts.h"
 #include "src/measure/npu/sample_job.h"
 #include "src/measure/npu/simulated.h"
@@ -18,9 +21,7 @@
 namespace lw {
 namespace {
 
-constexpr double kQuiet = 0.2;             // seconds in which nothing unasked may come
-
-class Checker {
+class Checker : private DeviceChecks {
  public:
   Checker(const std::string& command, const Target& target, double limit_s)
       : command_(command), target_(target), limit_s_(limit_s), session_(command, target) {}
@@ -30,7 +31,6 @@ class Checker {
     ASSIGN_OR_RETURN(other_, npu_sample_job(target_, 2));
     ASSIGN_OR_RETURN(facts_, npu_program_facts(one_.artifact));
     check("greets", "a greeting is answered, in this version", &Checker::greets);
-    alive_ = checks_.back().end == CheckEnd::kPassed;
     check("times", "a time that a machine of the target can reach", &Checker::times);
     check("repeats", "where it says exact: the same time again", &Checker::repeats);
     check("computes", "where it says outputs: those of the target, bit for bit",
@@ -46,27 +46,13 @@ class Checker {
     check("huge-frame", "a body of 2^60 bytes: an error, or its end", &Checker::huge_frame);
     check("stateless", "killed within a job, the next process does it", &Checker::stateless);
     check("ends", "by itself, with status 0, when its input does", &Checker::ends);
-    return std::move(checks_);
+    return take();
   }
 
  private:
-  // OK: it passed, having seen `seen_`. kCancelled: it does not apply, and why.
-  using Body = absl::Status (Checker::*)();
-
-  void check(const char* name, const char* asks, Body body) {
-    DeviceCheck one{name, asks, CheckEnd::kSkipped, "it does not greet"};
-    if (alive_) {
-      seen_.clear();
-      const absl::Status status = (this->*body)();
-      one.end = status.ok()                    ? CheckEnd::kPassed
-                : absl::IsCancelled(status)    ? CheckEnd::kSkipped
-                                               : CheckEnd::kFailed;
-      one.detail = status.ok() ? seen_ : std::string(status.message());
-    }
-    checks_.push_back(std::move(one));
+  void check(const char* name, const char* asks, absl::Status (Checker::*body)()) {
+    add(name, asks, [&] { return (this->*body)(); });
   }
-
-  static absl::Status wrong(std::string what) { return absl::UnknownError(std::move(what)); }
 
   exec::Job job_of(const NpuSampleJob& sample) const {
     exec::Job job;
@@ -155,7 +141,7 @@ class Checker {
   absl::StatusOr<exec::Frame> raw(const std::string& head, std::string_view body, size_t piece) {
     const std::string header = exec::encode_frame_header({head.size(), body.size()});
     RETURN_IF_ERROR(session_.program()->send({header, head, body}, limit_s_, piece));
-    return session_.program()->receive(exec::kMostBodyBytes, limit_s_);
+    return receive_frame(*session_.program(), exec::kMostBodyBytes, limit_s_);
   }
 
   absl::Status pieces() {
@@ -201,11 +187,11 @@ class Checker {
   // That it answers with an error, or ends, and does not wait for more.
   absl::Status refused_or_ended(const std::vector<std::string_view>& parts) {
     session_.stop();
-    absl::StatusOr<std::unique_ptr<ExecProgram>> program = ExecProgram::start(command_);
+    absl::StatusOr<std::unique_ptr<ExecProgram>> program = ExecProgram::start(command_, exec::kMagic);
     RETURN_IF_ERROR(program.status());
     absl::Status status = (*program)->send(parts, limit_s_);
     if (status.ok()) {
-      const absl::StatusOr<exec::Frame> frame = (*program)->receive(exec::kMostBodyBytes, limit_s_);
+      const absl::StatusOr<exec::Frame> frame = receive_frame(**program, exec::kMostBodyBytes, limit_s_);
       if (frame.ok()) {
         ASSIGN_OR_RETURN(const exec::Answer answer, exec::parse_answer(frame->head));
         const exec::Error* const error = std::get_if<exec::Error>(&answer.what);
@@ -276,16 +262,13 @@ class Checker {
   NpuSampleJob one_, other_;
   NpuProgramFacts facts_;
   exec::Greeting greeting_;
-  bool alive_ = true;
-  std::string seen_;
-  std::vector<DeviceCheck> checks_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::vector<DeviceCheck>> check_exec_device(const std::string& command,
                                                            const Target& target, double limit_s) {
-  RETURN_IF_ERROR(check_runs_exec(target));
+  if (target.architecture != kNpuArchitecture) return check_board(command, target, limit_s);
   return Checker(command, target, limit_s).run();
 }
 

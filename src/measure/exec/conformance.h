@@ -21,7 +21,7 @@ struct DeviceCheck {
 
 // All of them, in order, each with a process of its own where what one leaves could reach the next;
 // the rest are skipped where it does not even greet. `limit_s`: how long an answer may take.
-// kInvalidArgument: the target is none whose programs such devices run.
+// kInvalidArgument: nothing can be built for the target.
 absl::StatusOr<std::vector<DeviceCheck>> check_exec_device(const std::string& command,
                                                            const Target& target, double limit_s);
 

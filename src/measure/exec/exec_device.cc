@@ -10,6 +10,7 @@
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/expr/language/text.h"
+#include "src/measure/exec/board_device.h"
 #include "src/measure/exec/session.h"
 #include "src/measure/npu/npu_device.h"
 #include "src/measure/npu/program_facts.h"
@@ -136,21 +137,30 @@ class ExecDevice : public Device {
   std::map<int, Slot> slots_;
 };
 
-absl::StatusOr<exec::Greeting> greeting_of(const std::string& command, const Target& target) {
-  RETURN_IF_ERROR(check_runs_exec(target));
-  return ExecSession(command, target).greet(kFirstGreeting);
+bool is_board(const Target& target) { return target.architecture != kNpuArchitecture; }
+
+// "NAME RELEASE".
+absl::StatusOr<std::string> name_of(const std::string& command, const Target& target) {
+  ASSIGN_OR_RETURN(const exec::Greeting greeting,
+                   ExecSession(command, target).greet(kFirstGreeting));
+  return greeting.release.empty() ? greeting.name : concat(greeting.name, " ", greeting.release);
 }
 
 }  // namespace
 
-absl::StatusOr<std::string> exec_device_name(const std::string& command, const Target& target) {
-  ASSIGN_OR_RETURN(const exec::Greeting greeting, greeting_of(command, target));
-  return greeting.release.empty() ? greeting.name : concat(greeting.name, " ", greeting.release);
+absl::StatusOr<ExecFacts> exec_device_facts(const std::string& command, bool clock,
+                                            const Target& target) {
+  if (is_board(target)) return board_facts(command, clock, target);
+  ASSIGN_OR_RETURN(const std::string name, name_of(command, target));
+  return ExecFacts{name, npu_driver().time_kind,
+                   concat("{\"simulated\":true,\"simulator\":\"exec ", name, "\"}")};
 }
 
-absl::StatusOr<DeviceDriver> exec_driver(const std::string& command, const Target& target) {
+absl::StatusOr<DeviceDriver> exec_driver(const LocalOptions& options, const Target& target) {
+  if (is_board(target)) return board_driver(options, target);
   DeviceDriver driver = npu_driver();
-  ASSIGN_OR_RETURN(driver.stands_in, exec_device_name(command, target));
+  const std::string command = options.exec;
+  ASSIGN_OR_RETURN(driver.stands_in, name_of(command, target));
   driver.stands_in = concat("exec ", driver.stands_in);
   driver.shut_in = false;                  // it starts a program of the user's
   driver.compute = nullptr;                // whose times they are

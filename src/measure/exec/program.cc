@@ -19,6 +19,7 @@
 #include <cmath>
 #include <thread>
 
+#include "absl/strings/escaping.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/message.h"
@@ -75,8 +76,9 @@ absl::Status no_process(const char* what) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ExecProgram>> ExecProgram::start(const std::string& command) {
-  std::unique_ptr<ExecProgram> program(new ExecProgram());
+absl::StatusOr<std::unique_ptr<ExecProgram>> ExecProgram::start(const std::string& command,
+                                                                std::string_view magic) {
+  std::unique_ptr<ExecProgram> program(new ExecProgram(magic));
   // One for each direction, so that either may end alone; sockets, whose writers get no signal.
   int in[2], out[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) != 0) return no_process("socketpair");
@@ -123,7 +125,7 @@ absl::Status ExecProgram::send(const std::vector<std::string_view>& parts, doubl
       const Ready ready = wait_for(in_, out_, deadline);
       if (ready.says) {
         // Its end, garbage, or an answer to what it cannot know.
-        const absl::Status received = receive(exec::kMostBodyBytes, limit_s).status();
+        const absl::Status received = receive_header(limit_s).status();
         return received.ok() ? absl::UnavailableError("it answers a request that it has not read")
                              : received;
       }
@@ -152,31 +154,26 @@ absl::Status ExecProgram::receive_all(char* data, size_t size, double deadline) 
   return absl::OkStatus();
 }
 
-absl::StatusOr<exec::Frame> ExecProgram::receive(uint64_t most_body_bytes, double limit_s) {
+absl::StatusOr<std::string> ExecProgram::receive_header(double limit_s) {
   const double deadline = deadline_in(limit_s);
-  std::string bytes(exec::kFrameHeaderBytes, '\0');
+  std::string bytes(kHeaderBytes, '\0');
   // A few bytes of garbage may be all that ever comes: the first four say what it is.
-  constexpr size_t kFirst = 4;
-  RETURN_IF_ERROR(receive_all(bytes.data(), kFirst, deadline));
-  const bool is_frame = bytes.substr(0, kFirst) == exec::encode_frame_header({}).substr(0, kFirst);
-  if (is_frame) {
-    RETURN_IF_ERROR(receive_all(bytes.data() + kFirst, bytes.size() - kFirst, deadline));
-  } else {
-    const ssize_t more = recv(out_, bytes.data() + kFirst, bytes.size() - kFirst, MSG_DONTWAIT);
-    bytes.resize(kFirst + static_cast<size_t>(std::max<ssize_t>(more, 0)));
+  const size_t first = magic_.size();
+  RETURN_IF_ERROR(receive_all(bytes.data(), first, deadline));
+  if (bytes.starts_with(magic_)) {
+    RETURN_IF_ERROR(receive_all(bytes.data() + first, bytes.size() - first, deadline));
+    return bytes;
   }
-  const absl::StatusOr<exec::FrameHeader> header =
-      exec::decode_frame_header(bytes, most_body_bytes);
-  if (!header.ok()) {
-    return absl::UnavailableError(
-        concat("its answer is no frame: ", std::string(header.status().message())));
-  }
-  exec::Frame frame;
-  frame.head.resize(header->head_bytes);
-  RETURN_IF_ERROR(receive_all(frame.head.data(), frame.head.size(), deadline));
-  frame.body.resize(header->body_bytes);
-  RETURN_IF_ERROR(receive_all(frame.body.data(), frame.body.size(), deadline));
-  return frame;
+  const ssize_t more = recv(out_, bytes.data() + first, bytes.size() - first, MSG_DONTWAIT);
+  bytes.resize(first + static_cast<size_t>(std::max<ssize_t>(more, 0)));
+  return absl::UnavailableError(
+      concat("its answer is no frame: no frame begins with '", absl::CEscape(bytes), "'"));
+}
+
+absl::StatusOr<std::string> ExecProgram::receive(size_t bytes, double limit_s) {
+  std::string text(bytes, '\0');
+  RETURN_IF_ERROR(receive_all(text.data(), text.size(), deadline_in(limit_s)));
+  return text;
 }
 
 bool ExecProgram::has_input(double limit_s) {

@@ -4,9 +4,9 @@
 
 #include "schedules/targets/target.h"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/message.h"
 #include "src/exec/frames.h"
-#include "src/measure/npu/npu_device.h"
 
 namespace lw {
 namespace {
@@ -33,10 +33,21 @@ uint64_t written_bytes(const exec::Job& job) {
 
 }  // namespace
 
-absl::Status check_runs_exec(const Target& target) {
-  if (target.architecture == kNpuArchitecture) return absl::OkStatus();
-  return absl::InvalidArgumentError(concat("exec devices run programs for npu, not for ",
-                                           target.architecture, ", which ", target.name, " is"));
+absl::StatusOr<exec::Frame> receive_frame(ExecProgram& program, uint64_t most_body_bytes,
+                                          double limit_s) {
+  const double deadline = now() + limit_s;
+  const auto left = [&] { return limit_s < 0 ? -1 : std::max(0.0, deadline - now()); };
+  ASSIGN_OR_RETURN(const std::string bytes, program.receive_header(left()));
+  const absl::StatusOr<exec::FrameHeader> header =
+      exec::decode_frame_header(bytes, most_body_bytes);
+  if (!header.ok()) {
+    return absl::UnavailableError(
+        concat("its answer is no frame: ", std::string(header.status().message())));
+  }
+  exec::Frame frame;
+  ASSIGN_OR_RETURN(frame.head, program.receive(header->head_bytes, left()));
+  ASSIGN_OR_RETURN(frame.body, program.receive(header->body_bytes, left()));
+  return frame;
 }
 
 ExecSession::ExecSession(std::string command, const Target& target)
@@ -59,7 +70,7 @@ absl::StatusOr<ExecSession::Received> ExecSession::exchange(exec::Request reques
                                                             double limit_s) {
   if (program_->has_input()) {
     // What it says unasked, or its end.
-    const absl::Status received = program_->receive(exec::kMostBodyBytes, /*limit_s=*/1).status();
+    const absl::Status received = receive_frame(*program_, exec::kMostBodyBytes, /*limit_s=*/1).status();
     return received.ok() ? absl::UnavailableError("it answers twice, or what nobody asked")
                          : received;
   }
@@ -71,7 +82,7 @@ absl::StatusOr<ExecSession::Received> ExecSession::exchange(exec::Request reques
   std::vector<std::string_view> parts = {header, head};
   parts.insert(parts.end(), body.begin(), body.end());
   RETURN_IF_ERROR(program_->send(parts, limit_s));
-  ASSIGN_OR_RETURN(exec::Frame frame, program_->receive(most_body_bytes, limit_s));
+  ASSIGN_OR_RETURN(exec::Frame frame, receive_frame(*program_, most_body_bytes, limit_s));
   absl::StatusOr<exec::Answer> answer = exec::parse_answer(frame.head);
   if (!answer.ok()) {
     return absl::UnavailableError(
@@ -86,7 +97,7 @@ absl::StatusOr<ExecSession::Received> ExecSession::exchange(exec::Request reques
 
 absl::StatusOr<exec::Greeting> ExecSession::greet(double limit_s) {
   if (program_ != nullptr) return greeting_;
-  absl::StatusOr<std::unique_ptr<ExecProgram>> started = ExecProgram::start(command_);
+  absl::StatusOr<std::unique_ptr<ExecProgram>> started = ExecProgram::start(command_, exec::kMagic);
   if (!started.ok()) return fail(started.status());
   program_ = *std::move(started);
   absl::StatusOr<Received> received = exchange({.what = hello()}, {}, kMostHelloBytes, limit_s);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/exec/frames.h"
 #include "src/exec/heads.h"
 #include "src/measure/exec/program.h"
 
@@ -51,7 +52,9 @@ class ExecSession {
   int64_t last_id_ = 0;
 };
 
-// kInvalidArgument: exec devices run no programs for this target.
-absl::Status check_runs_exec(const Target& target);
+// The program's next frame. kUnavailable: what comes is none, is larger than may be, or it has ended;
+// kDeadlineExceeded: no whole one comes in time.
+absl::StatusOr<exec::Frame> receive_frame(ExecProgram& program, uint64_t most_body_bytes,
+                                          double limit_s);
 
 }  // namespace lw

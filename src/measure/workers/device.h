@@ -80,6 +80,8 @@ struct DeviceDriver {
   Clock clock = Clock::kSampled;
   TimeKind time_kind = TimeKind::kMeasured;  // of its times
   std::string stands_in;                   // for a machine that this one is not: "qemu-aarch64", "npu"
+  // Kernels run on another machine, which nothing here disturbs and nobody here can look at.
+  bool elsewhere = false;
   bool shut_in = true;                     // its processes can be, as far as this machine allows
   // In the device's process, before that is confined. `bench` outlives the Device.
   std::function<absl::StatusOr<std::unique_ptr<Device>>(Workbench& bench)> open;

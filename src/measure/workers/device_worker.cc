@@ -62,7 +62,7 @@ void device_main(Workbench& bench, int socket, const Isolation& isolation) {
   ControlPage* page = bench.control_page(0);
   *page = ControlPage();
   report_crashes_to(page);
-  if (bench.driver.clock != Clock::kExact) pin_to({bench.measuring[0]});
+  if (bench.driver.clock != Clock::kExact && !bench.driver.elsewhere) pin_to({bench.measuring[0]});
   const absl::StatusOr<std::unique_ptr<Device>> device = bench.driver.open(bench);
   CHECK(device.ok());
   if (bench.driver.shut_in) {

@@ -37,6 +37,7 @@ struct LocalOptions {
   const Backend* backend = nullptr;
   Loader load = nullptr;
   std::string exec;  // the command of an exec device (docs/exec.md) to measure on; "": none
+  bool exec_clock = true;  // false: whatever that says of itself, its clock is none
   Stop stop;  // asked, interleave() waits no more: its outcomes are kWorkerLost
 };
 

@@ -63,8 +63,9 @@ void assign_processors(Workbench& bench) {
   std::vector<int> cpus = bench.options.cpus.empty() ? allowed_cpus() : bench.options.cpus;
   const bool threaded = bench.driver.clock == Clock::kSampled;
   const size_t threads = threaded ? static_cast<size_t>(bench.options.threads) : 1;
-  // Who builds for an exact clock also measures, beside anybody.
-  if (bench.driver.clock != Clock::kExact && threads < cpus.size()) {
+  // Who builds for an exact clock also measures, beside anybody; elsewhere it is not these.
+  const bool here = bench.driver.clock != Clock::kExact && !bench.driver.elsewhere;
+  if (here && threads < cpus.size()) {
     bench.measuring = measuring_processors(cpus, static_cast<int>(threads));
     bench.building.assign(cpus.begin(), cpus.end() - static_cast<int64_t>(threads));
   } else {

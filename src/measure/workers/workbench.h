@@ -50,7 +50,9 @@ struct Workbench {
 
   bool parted() const { return measuring != building; }
   // A computation of others beside a measurement would show in its times.
-  bool wants_quiet() const { return !parted() && driver.clock != Clock::kExact; }
+  bool wants_quiet() const {
+    return !parted() && driver.clock != Clock::kExact && !driver.elsewhere;
+  }
   ControlPage* control_page(int i) const {
     return reinterpret_cast<ControlPage*>(control.data()) + i;
   }
