@@ -51,9 +51,12 @@ absl::Status LocalLoop::step(Measurer& measurer, double elapsed_s, int most) {
   if (options_.stop.asked()) return absl::OkStatus();
   if (!batch.ok()) return failure_ = batch.status();
   if (!batch->empty()) RETURN_IF_ERROR(issue(measurer, *std::move(batch)));
-  if (run_.phase() == SearchPhase::kDraining) return drain(measurer);
-  if (flying_.empty()) return absl::OkStatus();
-  return take(measurer, measurer.poll(kPollSeconds));
+  // Results that are taken in order are waited for, as elsewhere, unless the time is over.
+  const bool waits = run_.takes_in_order() && elapsed_s < options_.seconds;
+  if (run_.phase() == SearchPhase::kDraining && !waits) return drain(measurer);
+  const bool all = most <= 0;
+  if (flying_.empty()) return acknowledge({}, all);
+  return take(measurer, measurer.poll(kPollSeconds), all);
 }
 
 std::vector<Candidate> LocalLoop::candidates(const Batch& batch) {
@@ -94,7 +97,7 @@ Measurement LocalLoop::measurement(const Proposal& proposal, const Outcome& outc
 }
 
 // What failed through nobody's fault is tried again, raced against the incumbent of now.
-absl::Status LocalLoop::take(Measurer& measurer, const std::vector<Outcome>& outcomes) {
+absl::Status LocalLoop::take(Measurer& measurer, const std::vector<Outcome>& outcomes, bool all) {
   std::vector<Measurement> done;
   std::vector<std::string> lost;
   std::vector<Candidate> again;
@@ -122,7 +125,7 @@ absl::Status LocalLoop::take(Measurer& measurer, const std::vector<Outcome>& out
   learning([&] {
     for (const std::string& trace : lost) run_.lost(trace);
   });
-  return acknowledge(std::move(done));
+  return acknowledge(std::move(done), all);
 }
 
 absl::Status LocalLoop::take_finalists(Measurer& measurer, const Batch& batch) {
@@ -135,11 +138,11 @@ absl::Status LocalLoop::take_finalists(Measurer& measurer, const Batch& batch) {
     if (is_retried(outcomes[i].verdict)) continue;
     done.push_back(measurement(batch.proposals[i], outcomes[i]));
   }
-  RETURN_IF_ERROR(acknowledge(std::move(done)));
+  RETURN_IF_ERROR(acknowledge(std::move(done), /*all=*/true));
   for (size_t i = 0; i < outcomes.size(); ++i) {
     if (is_retried(outcomes[i].verdict)) run_.lost(batch.proposals[i].text);
   }
-  return absl::OkStatus();
+  return acknowledge({}, /*all=*/true);
 }
 
 template <class Work>
@@ -149,16 +152,19 @@ void LocalLoop::learning(Work work) {
   result_.learn_s += hooks_.now() - began;
 }
 
-// Stores, then counts and learns.
-absl::Status LocalLoop::acknowledge(std::vector<Measurement> done) {
-  if (done.empty()) return absl::OkStatus();
-  const double began = hooks_.now();
-  RETURN_IF_ERROR(store_.append(key_, done));
-  result_.store_s += hooks_.now() - began;
-  taken_ += static_cast<int>(done.size());
-  if (observer_) std::for_each(done.begin(), done.end(), observer_);
-  learning([&] { run_.take(done); });
-  if (hooks_.progress) {
+// Stores, then counts and learns. Nothing new may still be the turn of what is stored.
+absl::Status LocalLoop::acknowledge(std::vector<Measurement> done, bool all) {
+  if (done.empty() && !run_.takes_in_order()) return absl::OkStatus();
+  if (!done.empty()) {
+    const double began = hooks_.now();
+    RETURN_IF_ERROR(store_.append(key_, done));
+    result_.store_s += hooks_.now() - began;
+    taken_ += static_cast<int>(done.size());
+  }
+  std::vector<Measurement> taken;
+  learning([&] { taken = run_.take(done, all); });
+  if (observer_) std::for_each(taken.begin(), taken.end(), observer_);
+  if (hooks_.progress && !taken.empty()) {
     const double seconds = std::max(elapsed(), 1e-9);
     const SearchProgress& now = run_.progress();
     hooks_.progress({now.trials, now.failed, now.best_us, elapsed(), taken_ / seconds});
@@ -167,18 +173,18 @@ absl::Status LocalLoop::acknowledge(std::vector<Measurement> done) {
 }
 
 absl::Status LocalLoop::drain(Measurer& measurer) {
-  if (flying_.empty()) return absl::OkStatus();
+  if (flying_.empty()) return acknowledge({}, /*all=*/true);
   measurer.cancel();
   while (!flying_.empty()) {
     const std::vector<Outcome> outcomes = measurer.poll(kDrainSeconds);
     if (outcomes.empty()) break;
-    RETURN_IF_ERROR(take(measurer, outcomes));
+    RETURN_IF_ERROR(take(measurer, outcomes, /*all=*/true));
   }
   learning([&] {
     for (const auto& [ticket, flying] : flying_) run_.lost(flying.proposal.text);
   });
   flying_.clear();
-  return absl::OkStatus();
+  return acknowledge({}, /*all=*/true);
 }
 
 absl::StatusOr<TuneResult> LocalLoop::result() {

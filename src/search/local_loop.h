@@ -21,7 +21,8 @@ class LocalLoop {
   LocalLoop(const Nest& start, const Key& key, Store& store, const SearchOptions& options,
             std::unique_ptr<Model> model, const TuneHooks& hooks);
 
-  // Called with each measurement that is stored, in order, those of resume() first. Set before.
+  // Called with each measurement that the search has taken, which is stored then, in order, those of
+  // resume() first. Set before.
   void on_stored(std::function<void(const Measurement&)> observer) {
     observer_ = std::move(observer);
   }
@@ -53,9 +54,9 @@ class LocalLoop {
     int tries = 1;
   };
   absl::Status issue(Measurer& measurer, Batch batch);
-  absl::Status take(Measurer& measurer, const std::vector<Outcome>& outcomes);
+  absl::Status take(Measurer& measurer, const std::vector<Outcome>& outcomes, bool all);
   absl::Status take_finalists(Measurer& measurer, const Batch& batch);
-  absl::Status acknowledge(std::vector<Measurement> done);
+  absl::Status acknowledge(std::vector<Measurement> done, bool all);
   Measurement measurement(const Proposal& proposal, const Outcome& outcome) const;
   std::vector<Candidate> candidates(const Batch& batch);
   template <class Work>

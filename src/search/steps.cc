@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "src/base/check.h"
@@ -54,7 +55,10 @@ Measurement make_measurement(const std::string& trace, uint64_t kernel_hash, con
 }
 
 SearchRun::SearchRun(const Nest& start, const SearchOptions& options, std::unique_ptr<Model> model)
-    : options_(options), search_(start, options, std::move(model)), cap_(options.trials) {
+    : options_(options),
+      in_order_(options.time_kind == TimeKind::kSimulated),
+      search_(start, options, std::move(model)),
+      cap_(options.trials) {
   progress_.time_kind = options.time_kind;
 }
 
@@ -83,7 +87,7 @@ int SearchRun::adopt(const std::vector<IssuedProposal>& issued) {
     const bool measured_twice = proposal.origin == Origin::kFinalist;
     const absl::StatusOr<uint64_t> kernel_hash = search_.adopt(proposal.trace, measured_twice);
     if (!kernel_hash.ok() || issued_.contains(proposal.trace)) continue;
-    issued_[proposal.trace] = {*kernel_hash, proposal.origin};
+    issued_[proposal.trace] = {*kernel_hash, proposal.origin, 0, ++places_, std::nullopt};
     ++adopted;
   }
   if (adopted > 0 && phase_ == SearchPhase::kDone) phase_ = SearchPhase::kDraining;
@@ -106,9 +110,15 @@ void SearchRun::learn() {
   search_.observe(std::exchange(unlearned_, {}));
 }
 
-void SearchRun::take(const std::vector<Measurement>& results) {
+void SearchRun::take_one(Measurement m) {
+  count(m);
+  unlearned_.push_back(std::move(m));
+}
+
+std::vector<Measurement> SearchRun::take(const std::vector<Measurement>& results, bool all) {
   for (Measurement m : results) {
-    const bool was_issued = issued_.erase(m.trace) > 0;
+    const IssuedRow issued = issued_.find(m.trace);
+    const bool was_issued = issued != issued_.end();
     if (m.time_kind != options_.time_kind) {
       if (!was_issued) continue;
       // Spent, but its time is another quantity: as a candidate that failed, it is not tried again.
@@ -116,10 +126,53 @@ void SearchRun::take(const std::vector<Measurement>& results) {
       m.verified = false;
       m.time_kind = options_.time_kind;
     }
-    count(m);
-    unlearned_.push_back(std::move(m));
+    if (was_issued && in_order_) {
+      issued->second.result = std::move(m);
+      continue;
+    }
+    if (was_issued) issued_.erase(issued);
+    take_one(std::move(m));
+  }
+  std::vector<Measurement> taken;
+  while (has_turn(all)) {
+    std::vector<IssuedRow> batch = first_batch();
+    const auto has_come = [](IssuedRow row) { return row->second.result.has_value(); };
+    if (!std::all_of(batch.begin(), batch.end(), has_come)) break;
+    for (const IssuedRow row : batch) {
+      Measurement m = *std::move(row->second.result);
+      issued_.erase(row);
+      if (!is_retried(m.verdict)) taken.push_back(m);
+      take_one(std::move(m));
+    }
   }
   settle();
+  return in_order_ ? taken : results;
+}
+
+// The oldest that is out, as it was issued.
+std::vector<SearchRun::IssuedRow> SearchRun::first_batch() {
+  std::vector<IssuedRow> rows;
+  for (IssuedRow row = issued_.begin(); row != issued_.end(); ++row) rows.push_back(row);
+  std::sort(rows.begin(), rows.end(),
+            [](IssuedRow a, IssuedRow b) { return a->second.place < b->second.place; });
+  rows.erase(std::find_if(rows.begin(), rows.end(), [&](IssuedRow row) {
+               return row->second.batch != rows.front()->second.batch;
+             }), rows.end());
+  return rows;
+}
+
+int SearchRun::batches_out() const {
+  std::set<int64_t> batches;
+  for (const auto& [trace, issued] : issued_) batches.insert(issued.batch);
+  return static_cast<int>(batches.size());
+}
+
+// Whether the oldest batch may be taken: where more will be issued, not before they are as many as
+// may be out.
+bool SearchRun::has_turn(bool all) const {
+  if (!in_order_ || issued_.empty()) return false;
+  return all || phase_ != SearchPhase::kTrials || exhausted_ || trials_to_issue() <= 0 ||
+         batches_out() >= options_.depth;
 }
 
 void SearchRun::lost(const std::string& trace) {
@@ -131,6 +184,10 @@ void SearchRun::lost(const std::string& trace) {
     released.trace = trace;
     released.kernel_hash = it->second.kernel_hash;
     released.verdict = Verdict::kWorkerLost;
+    if (in_order_) {
+      if (!it->second.result) it->second.result = std::move(released);
+      return;
+    }
     unlearned_.push_back(std::move(released));
   }
   issued_.erase(it);
@@ -226,12 +283,14 @@ absl::StatusOr<Batch> SearchRun::issue_zero() {
 }
 
 void SearchRun::prepare() {
-  if (!search_.rounds_are_long()) fill();
+  // What is to be taken first is not known yet.
+  const bool waits = in_order_ && (phase_ != SearchPhase::kTrials || batches_out() >= options_.depth);
+  if (!waits && !search_.rounds_are_long()) fill();
 }
 
 void SearchRun::fill() {
   if (!ready_.empty() || phase_ > SearchPhase::kTrials || finishing_) return;
-  const int left = cap_ - progress_.trials - trials_in_flight();
+  const int left = trials_to_issue();
   if (left <= 0) return;
   ready_ = search_.propose(std::min(options_.batch, left), std::min({left, expected_, in_time_}));
   exhausted_ = ready_.empty() && !options_.stop.asked();
@@ -239,9 +298,11 @@ void SearchRun::fill() {
 
 Batch SearchRun::issue_trials(int most) {
   Batch batch;
-  if (most <= 0 || trials_in_flight() > (options_.depth - 1) * options_.batch) return batch;
+  const bool full = in_order_ ? batches_out() >= options_.depth
+                              : trials_in_flight() > (options_.depth - 1) * options_.batch;
+  if (most <= 0 || full) return batch;
   fill();
-  const int left = std::min(most, cap_ - progress_.trials - trials_in_flight());
+  const int left = std::min(most, trials_to_issue());
   const size_t count = std::min(ready_.size(), static_cast<size_t>(std::max(0, left)));
   batch.incumbent_us = progress_.best_us;
   std::move(ready_.begin(), ready_.begin() + count, std::back_inserter(batch.proposals));
@@ -277,7 +338,10 @@ Batch SearchRun::issue_finalists(double elapsed_s) {
 }
 
 void SearchRun::issue(const Batch& batch) {
-  for (const Proposal& p : batch.proposals) issued_[p.text] = {p.kernel_hash, p.origin};
+  ++batches_;
+  for (const Proposal& p : batch.proposals) {
+    issued_[p.text] = {p.kernel_hash, p.origin, batches_, ++places_, std::nullopt};
+  }
 }
 
 }  // namespace lw

@@ -3,7 +3,10 @@
 // It has no measurer, no store and no clock: results are handed in once they are stored, seconds
 // are an argument. So the local loop (tune.cc) and a daemon whose agents are elsewhere drive the
 // same code. Phases follow each other: zero trial -> trials -> draining -> finalists -> done.
-// Deterministic: the same seed and the same calls in the same order give the same batches.
+// Deterministic: the same seed and the same calls in the same order give the same batches. Simulated
+// results, whose times are the same wherever and whenever they are taken, are moreover taken batch by
+// batch, as they were issued: the next batch is thought of when just so many are out, so that the
+// search ends the same however many devices there are and in what order they answer.
 //
 //   SearchRun run(start, options, std::move(model));
 //   run.resume(stored);                     // what the store holds of the key
@@ -18,6 +21,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -91,7 +95,10 @@ class SearchRun {
 
   // Results that ARE stored: counted and learned from. Those of proposals never issued are welcome.
   // With depth 1 learning waits until nothing is in flight, so that it disturbs no measurement.
-  void take(const std::vector<Measurement>& results);
+  // Returns what has been taken: these, or, where they are taken in order, whatever it is the turn
+  // of; a driver calls it after each batch that it issues too. `all`: of what has come, everything
+  // is, since nothing is issued meanwhile.
+  std::vector<Measurement> take(const std::vector<Measurement>& results, bool all = false);
   // An issued proposal that will not come back, through nobody's fault: it may be proposed again
   // (the zero-trial answer is not, in this run; finalists once more when none of them came back).
   void lost(const std::string& trace);
@@ -102,14 +109,17 @@ class SearchRun {
   // How many more trials to expect of a shared budget, where that is fewer than the cap allows: the
   // last ones refine the best.
   void set_expected(int trials) { expected_ = trials; }
-  void set_depth(int depth) { options_.depth = depth; }
+  // Nothing happens where results are taken in order, which is options.depth's.
+  void set_depth(int depth) { options_.depth = in_order_ ? options_.depth : depth; }
   // No trials are issued any more; next come the zero-trial answer, if it is missing, and the
   // finalists. done() at once when there is nothing of these.
   void finish();
 
+  bool takes_in_order() const { return in_order_; }
   bool done() const { return phase_ == SearchPhase::kDone; }
   SearchPhase phase() const { return phase_; }
   const SearchProgress& progress() const { return progress_; }  // stored ones included
+  // Issued and not yet taken.
   int in_flight() const { return static_cast<int>(issued_.size()); }
   int trials_in_flight() const;
   const std::vector<CurvePoint>& curve() const { return curve_; }
@@ -119,11 +129,19 @@ class SearchRun {
   struct Issued {
     uint64_t kernel_hash = 0;
     Origin origin = Origin::kDraft;
+    int64_t batch = 0, place = 0;          // 0: adopted
+    std::optional<Measurement> result;     // that waits for its turn
   };
+  using IssuedRow = std::map<std::string, Issued>::iterator;
   bool complete() const;
   int trials_in_time(double elapsed_s) const;
   void advance(double elapsed_s);
   void count(const Measurement& m);
+  void take_one(Measurement m);
+  std::vector<IssuedRow> first_batch();
+  int batches_out() const;
+  bool has_turn(bool all) const;
+  int trials_to_issue() const { return cap_ - progress_.trials - trials_in_flight(); }
   void learn();
   void settle();
   bool has_issued(Origin origin) const;
@@ -136,11 +154,13 @@ class SearchRun {
   void issue(const Batch& batch);
 
   SearchOptions options_;
+  const bool in_order_;
   Search search_;
   int cap_;
   int expected_ = std::numeric_limits<int>::max(), in_time_ = std::numeric_limits<int>::max();
   SearchPhase phase_ = SearchPhase::kZeroTrial;
   std::map<std::string, Issued> issued_;   // by trace
+  int64_t batches_ = 0, places_ = 0;       // issued so far
   std::vector<Proposal> ready_;            // proposed, not yet issued
   std::vector<Measurement> unlearned_;     // counted, not yet shown to the search
   SearchProgress progress_;

@@ -8,6 +8,8 @@
 #include "src/base/check.h"
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
+#include "src/base/rng.h"
+#include "src/search/allocate.h"
 #include "src/search/null_measurer.h"
 
 namespace lw {
@@ -216,6 +218,57 @@ TEST(Steps, SameCallsGiveTheSameBatches) {
   }
   EXPECT_EQ(traces[0], traces[1]);
   EXPECT_GT(traces[0].size(), 20u);
+}
+
+// Whatever the order in which devices answer, one by one or together, and however early the driver thinks
+// of the next batch: of simulated times the search proposes the same, and ends at the same trial.
+TEST(Steps, SimulatedResultsAreTakenInOrder) {
+  SearchOptions options = options_of(96);
+  options.time_kind = TimeKind::kSimulated;
+  AllocateOptions allocation;
+  allocation.batch = options.batch;
+  allocation.window = 1, allocation.exact_flat_windows = 3;
+  const auto proposed = [&](uint64_t seed) {
+    Rng rng(seed);
+    const auto chance = [&](int64_t of) { return seed > 0 && rng.below(of) == 0; };
+    const auto run = run_of(options);
+    run->set_depth(7);                     // as if there were so many devices
+    run->resume({});
+    WorkloadState state;
+    state.time_kind = options.time_kind;
+    std::vector<std::string> texts;
+    std::vector<Measurement> out;
+    const auto take = [&](const std::vector<Measurement>& results) {
+      for (const Measurement& m : run->take(results)) record(state, m);
+    };
+    for (int i = 0; i < 2000 && !run->done(); ++i) {
+      if (has_stopped(state, allocation)) run->finish();
+      if (chance(3)) run->prepare();
+      const Batch batch = must(run->next(0));
+      for (const Proposal& proposal : batch.proposals) {
+        texts.push_back(proposal.text);
+        Measurement m = measured(proposal);
+        m.time_kind = options.time_kind;
+        m.verified = batch.verify || !chance(2);
+        out.push_back(m);
+      }
+      take({});
+      if (chance(2)) continue;             // nobody answers
+      std::vector<Measurement> some;
+      while (!out.empty() && !(chance(4) && !some.empty())) {
+        const int64_t k = seed > 0 ? rng.below(static_cast<int64_t>(out.size())) : 0;
+        some.push_back(out[static_cast<size_t>(k)]);
+        out.erase(out.begin() + k);
+      }
+      take(some);
+    }
+    EXPECT_TRUE(run->done());
+    EXPECT_TRUE(out.empty());
+    return texts;
+  };
+  const std::vector<std::string> in_order = proposed(0);
+  EXPECT_GT(in_order.size(), 40u);
+  for (uint64_t seed = 1; seed <= 6; ++seed) EXPECT_EQ(proposed(seed), in_order) << seed;
 }
 
 TEST(Steps, WhatIsLostMayComeAgain) {

@@ -203,8 +203,10 @@ absl::Status StudySearch::queue_jobs(int slots) {
   const AllocateOptions options = allocation();
   const auto set_pace = [&](size_t i) {
     SearchRun& run = *workloads_[i]->run;
-    if (is_over() || !is_open(states_[i], options)) run.finish();
     run.set_depth(std::max(1, slots));
+    if (!is_over() && is_open(states_[i], options)) return;
+    run.finish();
+    show(*workloads_[i], {});              // nobody waits for his turn any more
   };
   const auto close_if_done = [this](Workload& w) -> absl::Status {
     if (w.run == nullptr || !w.run->done() || !w.out.empty()) return absl::OkStatus();
@@ -231,8 +233,8 @@ absl::Status StudySearch::queue_jobs(int slots) {
       let_go();
       RETURN_IF_ERROR(begin(w, {}));
       if (w.run == nullptr) continue;      // it has closed
-      set_pace(chosen);
     }
+    set_pace(chosen);                      // by what has been taken since the last batch
     const int64_t left = count_left();
     w.run->set_trials(static_cast<int>(
         std::min<int64_t>(1 << 30, w.run->progress().trials + w.run->trials_in_flight() + left)));
@@ -241,10 +243,17 @@ absl::Status StudySearch::queue_jobs(int slots) {
     if (queued) {
       ++out;
       current_ = chosen;
+      show(w, {});
       continue;
     }
     w.idle = true;
     RETURN_IF_ERROR(close_if_done(w));
+  }
+  // Nor where nothing more can be issued.
+  for (const auto& w : workloads_) {
+    if (w->run == nullptr || !w->run->takes_in_order() || count_left() > 0) continue;
+    w->run->set_trials(w->run->progress().trials + w->run->trials_in_flight());
+    show(*w, {});
   }
   // While devices are busy, the next batch can be thought of.
   if (current_ >= 0 && slots > 1 && workloads_[current_]->run != nullptr) {

@@ -88,7 +88,8 @@ void StudySearch::let_go() {
   for (const auto& workload : workloads_) {
     if (workload->run == nullptr) continue;
     ++kept;
-    const bool may_go = workload->out.empty() && workload->run->phase() == SearchPhase::kTrials &&
+    const bool may_go = workload->out.empty() && workload->run->in_flight() == 0 &&
+                        workload->run->phase() == SearchPhase::kTrials &&
                         workload.get() != workloads_[std::max(current_, 0)].get();
     if (may_go) idle.push_back(workload.get());
   }
@@ -197,9 +198,10 @@ absl::StatusOr<std::vector<Measurement>> StudySearch::read_new(Workload& workloa
 }
 
 void StudySearch::show(Workload& workload, const std::vector<Measurement>& fresh) {
-  if (fresh.empty()) return;
-  for (const Measurement& m : fresh) record(states_[workload.row.position], m);
-  workload.run->take(fresh);
+  if (fresh.empty() && !workload.run->takes_in_order()) return;
+  for (const Measurement& m : workload.run->take(fresh)) {
+    record(states_[workload.row.position], m);
+  }
   workload.idle = false;
 }
 
@@ -254,6 +256,7 @@ void StudySearch::catch_up(Workload& workload, int64_t job) {
   for (const std::string& trace : traces) {
     if (!is_out(trace)) workload.run->lost(trace);  // nothing, if it was measured
   }
+  show(workload, {});
   workload.idle = false;
 }
 
