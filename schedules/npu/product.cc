@@ -12,6 +12,7 @@
 #include "src/base/message.h"
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
+#include "src/expr/round_operands.h"
 
 namespace lw {
 namespace {
@@ -66,15 +67,23 @@ const ExprNode* read_of(const ExprNode& factor, bool* padded) {
   return read.op == ExprOp::kRead ? &read : nullptr;
 }
 
+// What the array multiplies into 32 bits.
+std::vector<Type> operand_types(const npu::Config& config) {
+  std::vector<Type> types;
+  for (const npu::Dtype dtype : config.mx.dtypes) {
+    types.push_back(dtype == npu::Dtype::kI8 ? Type::kI8 : Type::kBF16);
+  }
+  return types;
+}
+
+Type sum_type(Type operand) { return operand == Type::kI8 ? Type::kI32 : Type::kF32; }
+
+bool has(const std::vector<Type>& types, Type type) {
+  return std::find(types.begin(), types.end(), type) != types.end();
+}
+
 bool has_type(const npu::Config& config, Type operand, Type acc) {
-  const auto has = [&](npu::Dtype dtype) {
-    for (const npu::Dtype one : config.mx.dtypes) {
-      if (one == dtype) return true;
-    }
-    return false;
-  };
-  if (operand == Type::kI8) return acc == Type::kI32 && has(npu::Dtype::kI8);
-  return operand == Type::kBF16 && acc == Type::kF32 && has(npu::Dtype::kBf16);
+  return has(operand_types(config), operand) && acc == sum_type(operand);
 }
 
 // Of the axes of a role the longest but `other`, the last of equals; of those that move `dim`, if
@@ -236,29 +245,43 @@ std::optional<NpuProduct> product_of(const Nest& nest, int stage) {
 
 namespace {
 
-// Of a sum of types that the NPU has not, how to ask the library for one of those that it has.
-std::string typed_form(const Program& program, int tensor) {
+// Of a sum of types that the NPU has not, how to ask the library for one of those that it has, and
+// that its operands may be rounded to one.
+std::string typed_form(const Program& program, int tensor, std::vector<Type> types) {
   if (program.tensors[tensor].reduce != Reduce::kSum) return "";
-  const std::vector<Type> types = {Type::kBF16, Type::kI8};
   for (const int input : inputs(program)) {
-    const Type type = program.tensors[input].type;
-    if (std::find(types.begin(), types.end(), type) != types.end()) return "";
+    if (has(types, program.tensors[input].type)) return "";
   }
+  std::sort(types.begin(), types.end(), [](Type a, Type b) { return is_float(a) > is_float(b); });
   const std::vector<std::string> forms = typed_forms(program, types);
-  return forms.empty() ? "" : concat("; ", program.name, " has ", absl::StrJoin(forms, " and "));
+  const bool rounds = has(types, Type::kBF16) && has_operands_to_round(program.tensors[tensor]);
+  return concat(forms.empty() ? "" : concat("; ", program.name, " has ",
+                                            absl::StrJoin(forms, " and ")),
+                rounds ? "; --allow bf16 rounds its operands" : "");
+}
+
+// "i8 into i32, or of bf16 into f32".
+std::string products_of(const std::vector<Type>& types) {
+  return absl::StrJoin(types, ", or of ", [](std::string* out, Type type) {
+    *out += concat(type_name(type), " into ", type_name(sum_type(type)));
+  });
 }
 
 }  // namespace
 
 std::string no_product(const Nest& nest, int stage) {
-  bool chosen = false;
-  visit(effective_body(nest, stage),
-        [&](const ExprNode& e) { chosen = chosen || e.op == ExprOp::kSelect; });
-  return concat(nest.stages[stage].name,
-                " is no sum of products that the NPU computes: of i8 into i32, or of bf16 into f32, "
-                "read at sums of multiples of the axes in whole rows along the sum",
+  bool chosen = false, narrow = false;
+  visit(effective_body(nest, stage), [&](const ExprNode& e) {
+    chosen = chosen || e.op == ExprOp::kSelect;
+    narrow = narrow || (e.op == ExprOp::kRead && e.type == Type::kBF16);
+  });
+  const std::vector<Type> types = operand_types(npu_config(*nest.target));
+  return concat(nest.stages[stage].name, " is no sum of products that the NPU computes: of ",
+                products_of(types),
+                ", read at sums of multiples of the axes in whole rows along the sum",
                 chosen ? ", and not chosen by a where" : "",
-                typed_form(*nest.program, nest.stages[stage].tensor));
+                narrow && !has(types, Type::kBF16) ? "; mx.dtypes has no bf16" : "",
+                typed_form(*nest.program, nest.stages[stage].tensor, types));
 }
 
 namespace {

@@ -77,13 +77,22 @@ absl::Status environment(absl::Status status) {
 }
 
 TaskOptions WorkloadOptions::task_options() const {
-  return {target, threads, const_names ? &*const_names : nullptr, !allow.empty()};
+  return {target, threads, const_names ? &*const_names : nullptr, allows(kWinograd)};
+}
+
+bool WorkloadOptions::allows(std::string_view what) const {
+  return std::find(allow.begin(), allow.end(), what) != allow.end();
+}
+
+std::vector<std::string> WorkloadOptions::all_words(std::vector<std::string> of) const {
+  if (allows(kBf16) && !of.empty()) of.push_back(concat("allow=", kBf16));
+  return of;
 }
 
 absl::StatusOr<Task> WorkloadOptions::task() const { return task(words); }
 
 absl::StatusOr<Task> WorkloadOptions::task(const std::vector<std::string>& other_words) const {
-  return make_task(other_words, task_options());
+  return make_task(all_words(other_words), task_options());
 }
 
 void add_workload(CliArguments app, WorkloadOptions* options, bool required) {
@@ -101,8 +110,9 @@ void add_workload(CliArguments app, WorkloadOptions* options, bool required) {
         if (text != "none") *options->const_names = absl::StrSplit(text, ',', absl::SkipEmpty());
       });
   app.add_option("--allow", options->allow,
-                 "winograd: for windows of 3; less exact, so its results are stored apart")
-      .one_of({"winograd"});
+                 "winograd: for windows of 3; bf16: f32 products of rounded operands; less exact, so "
+                 "results are stored apart")
+      .one_of({kWinograd, kBf16});
 }
 
 absl::StatusOr<std::unique_ptr<Model>> model_named(const std::string& name,

@@ -38,6 +38,9 @@ absl::StatusOr<Value> environment(absl::StatusOr<Value> value) {
 
 // ---- options ------------------------------------------------------------------------------------
 
+// What --allow takes.
+inline constexpr char kWinograd[] = "winograd", kBf16[] = "bf16";
+
 struct WorkloadOptions {
   std::vector<std::string> words;
   std::string target = "host";
@@ -49,6 +52,9 @@ struct WorkloadOptions {
   absl::StatusOr<Task> task() const;
   absl::StatusOr<Task> task(const std::vector<std::string>& other_words) const;
   TaskOptions task_options() const;
+  bool allows(std::string_view what) const;
+  // A workload's words, with what is allowed of its program.
+  std::vector<std::string> all_words(std::vector<std::string> of) const;
 };
 // `required`: a WORKLOAD must be given.
 void add_workload(CliArguments app, WorkloadOptions* options, bool required = true);

@@ -152,13 +152,46 @@ TEST_F(CliTest, AnNpuRequantisesWhatItMultiplied) {
   EXPECT_EQ(rows.json()["best"]["verified"], true);
 }
 
+// Of f32, the product of what its operands are rounded to.
+TEST_F(CliTest, RoundedOperandsAreForWhoeverAllowsThemAlone) {
+  const std::string product = " matmul M=64 N=64 K=64 --target npu_mid32 ";
+  const CliRun run = cli("tune --json --trials 8" + product + "--allow bf16");
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.json()["best"]["verified"], true);
+  const CliRun best = cli("best --frozen --json" + product + "--allow bf16");
+  ASSERT_EQ(best.code, 0) << best.err;
+  EXPECT_EQ(best.json()["record"]["workload"], "matmul M=64 N=64 K=64 allow=bf16");
+  EXPECT_NE(cli("best --frozen" + product).code, 0);
+  EXPECT_EQ(cli("best --frozen matmul M=64 N=64 K=64 T=bf16 --target npu_mid32").code, 2);
+  const CliRun shown = cli("show --stage expr" + product + "--allow bf16");
+  EXPECT_TRUE(contains(shown.out, "in A: f32[64, 64]\n  in B: f32[64, 64]\n"
+                                  "  A_bf16[a0: 64, a1: 64] = cast(bf16, A[a0, a1])\n"))
+      << shown.out << shown.err;
+  ASSERT_EQ(cli("export --frozen" + product + "--allow bf16 -o out").code, 0);
+  const std::string header = slurp(path("out/matmul.h"));
+  EXPECT_TRUE(contains(header, "[0] in  A: f32[64, 64]\n")) << header;
+  EXPECT_TRUE(contains(header, "[2] out C: f32[64, 64]\n")) << header;
+  // Its words alone give it again.
+  write("requests", "matmul M=64 N=64 K=64 allow=bf16\n");
+  EXPECT_EQ(cli("lock requests --target npu_mid32 -o lw.lock --frozen").code, 0);
+}
+
 TEST_F(CliTest, WhatANpuDoesNotDoIsRefusedByName) {
   write("mm.te", kProduct);
   EXPECT_TRUE(contains(cli("tune mm.te --target npu_mid32 --threads 2").err, "one thread"));
   const CliRun floats = cli("tune matmul M=64 N=64 K=64 --target npu_mid32 --trials 2 --db f.db");
   EXPECT_NE(floats.code, 0);
   EXPECT_TRUE(contains(floats.err, "of i8 into i32, or of bf16 into f32")) << floats.err;
-  EXPECT_TRUE(contains(floats.err, "; matmul has T=bf16 and T=i8")) << floats.err;
+  EXPECT_TRUE(contains(floats.err, "; matmul has T=bf16 and T=i8; --allow bf16 rounds its operands"))
+      << floats.err;
+  json machine = json::parse(cli("targets npu_mid32 --json").out);
+  machine["mx.dtypes"] = "i8";
+  write("i8.json", machine.dump());
+  const CliRun bytes = cli("tune matmul M=64 N=64 K=64 --allow bf16 --target i8.json --db f.db");
+  EXPECT_NE(bytes.code, 0);
+  EXPECT_TRUE(contains(bytes.err, "computes: of i8 into i32, ")) << bytes.err;
+  EXPECT_TRUE(contains(bytes.err, "; mx.dtypes has no bf16")) << bytes.err;
+  EXPECT_FALSE(contains(bytes.err, "--allow")) << bytes.err;
   write("log.te", "op l(N = 64) {\n  in X: f32[N]\n  out Y[i: N] = log(X[i])\n}\n");
   const CliRun log = cli("tune log.te --target npu_mid32 --trials 2 --db g.db");
   EXPECT_NE(log.code, 0);

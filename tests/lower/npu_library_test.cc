@@ -1,5 +1,5 @@
 // What of the library NPUs compute: every operator, in each type that it takes of those that they
-// have, as requested without further parameters. Those that they refuse are listed here, with what
+// have, and of f32 the products of rounded operands, as requested without further parameters. Those that they refuse are listed here, with what
 // the refusal says, so that none is lost or won unknowingly.
 #include <gtest/gtest.h>
 
@@ -12,6 +12,7 @@
 #include "schedules/targets/target.h"
 #include "src/base/rng.h"
 #include "src/expr/language/text.h"
+#include "src/expr/round_operands.h"
 #include "src/lower/lower.h"
 #include "tests/support/program.h"
 
@@ -33,12 +34,14 @@ const std::map<std::string, std::string> kRefused = {
     {"avg_pool2d T=i8", kNoCast},
     {"bias_add T=i8", kSaturates},
     {"causal_attention T=bf16", "P_sum is no sum of products"},
+    {"causal_attention allow=bf16", "P_sum is no sum of products"},
     {"conv2d_bn_relu T=i8", kNoCast},
     {"conv2d_transpose T=bf16", kQuotient},
     {"conv2d_transpose T=i8", kQuotient},
     {"conv2d_transpose_requant T=i8", kQuotient},
     {"dense_bias T=i8", kNoCast},
     {"dense_gelu T=bf16", kErf},
+    {"dense_gelu allow=bf16", kErf},
     {"dense_i8", kUnsigned},
     {"dense_relu T=i8", kNoCast},
     {"dense_u8i8", kUnsigned},
@@ -52,7 +55,8 @@ const std::map<std::string, std::string> kRefused = {
     {"tanh T=bf16", "its table of tanh is less exact than results may be"},
 };
 
-// The operator as it is declared where it takes no type of a tensor, else in each type.
+// The operator as it is declared where it takes no type of a tensor, else in each type, and with
+// operands to be rounded.
 std::map<std::string, Program> forms_of(const OpDefinition& op) {
   std::map<std::string, Program> forms;
   for (const Parameter& parameter : op.parameters) {
@@ -62,6 +66,10 @@ std::map<std::string, Program> forms_of(const OpDefinition& op) {
       if (op.name.ends_with("_requant") && name != "i8") continue;  // of bytes
       absl::StatusOr<Program> program = instantiate(op, {{parameter.name, name}});
       if (program.ok()) forms.emplace(op.name + " " + parameter.name + "=" + name, *program);
+    }
+    const Program floats = *instantiate(op, {}), rounded = *round_operands(floats);
+    if (rounded.tensors.size() > floats.tensors.size()) {
+      forms.emplace(op.name + " allow=bf16", rounded);
     }
     return forms;
   }

@@ -59,8 +59,9 @@ struct NamedOptions {
 // The workloads asked for that there are; `refused`: a suite's others.
 absl::StatusOr<v1::StudySpec> spec_of(const SubmitOptions& options,
                                       std::vector<RefusedCase>* refused) {
-  if (!options.workload.allow.empty())
-    return absl::InvalidArgumentError("--allow is no part of a study: what it finds is everyone's");
+  if (options.workload.allows(kWinograd))
+    return absl::InvalidArgumentError(
+        "--allow winograd is no part of a study: what it finds is everyone's");
   v1::StudySpec spec;
   SuiteCases suite;
   if (!options.suite.empty()) {
@@ -73,7 +74,8 @@ absl::StatusOr<v1::StudySpec> spec_of(const SubmitOptions& options,
       options.workload.const_names ? &*options.workload.const_names : nullptr;
   absl::Status first;
   for (const SuiteCase& one : suite.cases) {
-    const absl::StatusOr<Program> program = load_workload(one.words, const_names);
+    const std::vector<std::string> asked = options.workload.all_words(one.words);
+    const absl::StatusOr<Program> program = load_workload(asked, const_names);
     if (!program.ok()) {
       if (options.suite.empty()) return program.status();
       first.Update(program.status());
@@ -82,7 +84,7 @@ absl::StatusOr<v1::StudySpec> spec_of(const SubmitOptions& options,
     }
     v1::StudyWorkload& workload = *spec.add_workloads();
     std::string words;
-    for (const std::string& word : one.words) words += concat(words.empty() ? "" : " ", word);
+    for (const std::string& word : asked) words += concat(words.empty() ? "" : " ", word);
     workload.set_name(one.name.empty() ? words : one.name);
     workload.set_program(print(*program));
     workload.set_source_words(words);

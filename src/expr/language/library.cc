@@ -8,6 +8,7 @@
 #include "src/base/message.h"
 #include "src/expr/expr.h"
 #include "src/expr/language/text.h"
+#include "src/expr/round_operands.h"
 
 namespace lw {
 
@@ -30,6 +31,8 @@ const std::vector<OpDefinition>& builtin_ops() {
 }
 
 namespace {
+
+constexpr char kAllow[] = "allow";        // a word that every op takes
 
 const OpDefinition* find_op(const std::vector<OpDefinition>& ops, std::string_view name) {
   for (const OpDefinition& op : ops) {
@@ -140,7 +143,17 @@ absl::StatusOr<Program> load_workload(const std::vector<std::string>& words,
                                                " is given twice"));
     }
   }
-  return instantiate(op, overrides, const_names);
+  const bool is_parameter = std::any_of(op.parameters.begin(), op.parameters.end(),
+                                        [](const Parameter& p) { return p.name == kAllow; });
+  const auto allowed = is_parameter ? overrides.end() : overrides.find(kAllow);
+  if (allowed == overrides.end()) return instantiate(op, overrides, const_names);
+  if (allowed->second != type_name(Type::kBF16)) {
+    return absl::InvalidArgumentError(
+        concat(kAllow, "=", allowed->second, ": bf16 is what a workload may allow"));
+  }
+  overrides.erase(allowed);
+  ASSIGN_OR_RETURN(const Program program, instantiate(op, overrides, const_names));
+  return round_operands(program);
 }
 
 }  // namespace lw
