@@ -13,7 +13,7 @@
 #include "src/base/message.h"
 #include "src/cli/arguments.h"
 #include "src/cli/exit.h"
-#include "src/cli/format.h"
+#include "src/figures/format.h"
 #include "src/measure/machine/limits.h"
 #include "src/measure/run/simulation.h"
 

@@ -1,4 +1,4 @@
-// The report's charts, but for timelines (timeline.cc).
+// The report's charts, but for timelines (src/figures/timeline.h).
 //
 // Curves: many workloads share one chart, so each is drawn as the share of its final speed that its
 // incumbent has, all thin, and their geometric mean thick. Roofline: useful FLOPs over compulsory
@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_format.h"
 #include "src/cli/report/report.h"
-#include "src/cli/report/svg.h"
+#include "src/figures/svg.h"
 
 namespace lw {
 namespace {

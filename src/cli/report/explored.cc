@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "src/cli/report/report.h"
-#include "src/cli/report/svg.h"
+#include "src/figures/svg.h"
 
 namespace lw {
 namespace {

@@ -6,6 +6,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "src/cli/report/report.h"
+#include "src/figures/svg.h"
+#include "src/figures/timeline.h"
 
 namespace lw {
 namespace {
@@ -201,13 +203,16 @@ std::string bests_table(const Report& report) {
 
 std::string timeline_card(const ReportTask& task, int index) {
   const Simulation& call = *task.simulation;
-  const Simulation::Limit& limit = call.limits.front();
-  return absl::StrFormat(
+  std::string out = absl::StrFormat(
       "<div class='card' data-task='%d'><h2>Timeline of %s</h2><p class='note'>%s, simulated: "
-      "%s %s, %s; its instructions need at least %s, set by %s: %s</p>%s%s</div>\n",
-      index, escape_html(task.words), escape_html(task.target), whole(call.time), call.unit,
-      micros(call.us), whole(limit.time), limit.name, percent(call.efficiency()),
-      timeline_key(call), timeline_chart(call, index));
+      "%s</p><div class='key'>",
+      index, escape_html(task.words), escape_html(task.target), timeline_note(call));
+  for (const TimelineColor& color : timeline_colors(call)) {
+    absl::StrAppendFormat(&out, "<span><i class='%s'></i>%s</span>", color.look,
+                          escape_html(color.meaning));
+  }
+  return concat(out, "</div>\n", timeline_chart(call, concat("data-task='", index, "'")),
+                "</div>\n");
 }
 
 // A class of failures over all tasks.
@@ -297,11 +302,6 @@ std::string key(const Report& report) {
 }
 
 }  // namespace
-
-std::string escape_html(const std::string& text) {
-  return absl::StrReplaceAll(
-      text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"'", "&#39;"}, {"\"", "&quot;"}});
-}
 
 std::string html_page(const std::string& body) { return kHead + body + kTail; }
 

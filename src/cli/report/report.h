@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/base/message.h"
-#include "src/cli/format.h"
+#include "src/figures/format.h"
 #include "src/measure/machine/doctor.h"
 #include "src/measure/run/simulation.h"
 #include "tuner_db/failures.h"
@@ -55,16 +55,11 @@ struct Report {
 // One page without external resources.
 std::string report_page(const Report& report);
 
-// The parts of the page: charts as SVG.
+// The parts of the page: charts as SVG; timelines are src/figures/timeline.h's.
 std::string curve_chart(const std::vector<ReportTask>& tasks, bool against_trials);
 std::string roofline_chart(const Report& report);
-std::string timeline_chart(const Simulation& simulation, int task);  // its number in the report
-std::string timeline_key(const Simulation& simulation);
 
 // A page of such a body: its style, and what points out a task that is under the pointer.
 std::string html_page(const std::string& body);
-
-// Text with &, <, > and quotes as HTML needs them.
-std::string escape_html(const std::string& text);
 
 }  // namespace lw

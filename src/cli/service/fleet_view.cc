@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "schedules/targets/target.h"
 #include "src/base/message.h"
-#include "src/cli/format.h"
+#include "src/figures/format.h"
 #include "src/cli/service/service.h"
 #include "src/net/times.h"
 #include "tuner_db/records/messages.h"

@@ -1,4 +1,4 @@
-#include "src/cli/format.h"
+#include "src/figures/format.h"
 
 #include <algorithm>
 #include <cmath>

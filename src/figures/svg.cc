@@ -1,10 +1,10 @@
-#include "src/cli/report/svg.h"
+#include "src/figures/svg.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_format.h"
-#include "src/cli/report/report.h"
+#include "absl/strings/str_replace.h"
 
 namespace lw {
 namespace {
@@ -23,6 +23,11 @@ std::string tick_text(double value) {
 }
 
 }  // namespace
+
+std::string escape_html(const std::string& text) {
+  return absl::StrReplaceAll(
+      text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"'", "&#39;"}, {"\"", "&quot;"}});
+}
 
 std::vector<double> ticks(const Scale& scale, int about) {
   std::vector<double> all;

@@ -35,6 +35,9 @@ class Chart {
   std::string body_;
 };
 
+// Text with &, <, > and quotes as HTML needs them.
+std::string escape_html(const std::string& text);
+
 // Powers of ten (with 2 and 5 where few) or round steps inside the scale.
 std::vector<double> ticks(const Scale& scale, int about);
 

@@ -1,12 +1,12 @@
-// What a simulated machine does during one call: a row for each engine, and under them, on the same
-// axis, what the program cannot be below. A column of a row is a few pixels wide and has each state
-// as high as its share of that time, so a million instructions are drawn in no more than ten are.
+#include "src/figures/timeline.h"
+
 #include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_format.h"
-#include "src/cli/report/report.h"
-#include "src/cli/report/svg.h"
+#include "src/base/message.h"
+#include "src/figures/format.h"
+#include "src/figures/svg.h"
 
 namespace lw {
 namespace {
@@ -82,7 +82,25 @@ std::string shares_text(const Simulation& simulation, const Simulation::Engine& 
 
 }  // namespace
 
-std::string timeline_chart(const Simulation& simulation, int task) {
+std::string timeline_note(const Simulation& simulation) {
+  const Simulation::Limit& limit = simulation.limits.front();
+  return concat(whole(simulation.time), " ", simulation.unit, ", ", micros(simulation.us),
+                "; its instructions need at least ", whole(limit.time), ", set by ", limit.name, ": ",
+                percent(simulation.efficiency()));
+}
+
+std::vector<TimelineColor> timeline_colors(const Simulation& simulation) {
+  std::vector<TimelineColor> colors;
+  for (size_t state = 0; state < simulation.states.size(); ++state) {
+    const bool seen = std::any_of(simulation.engines.begin(), simulation.engines.end(),
+                                  [&](const auto& engine) { return engine.shares[state] > 0; });
+    if (seen) colors.push_back({concat("state", state), simulation.states[state]});
+  }
+  colors.push_back({"limit", "at least, by limit"});
+  return colors;
+}
+
+std::string timeline_chart(const Simulation& simulation, const std::string& attributes) {
   const double end = simulation.time;
   std::string out;
   int y = kTop;
@@ -96,9 +114,9 @@ std::string timeline_chart(const Simulation& simulation, int task) {
   }
   for (const Simulation::Engine& engine : simulation.engines) {
     absl::StrAppendFormat(&out,
-                          "<g data-task='%d' data-tip='%s'><rect class='idle' x='%d' y='%d' "
-                          "width='%d' height='%d'/>\n",
-                          task, escape_html(shares_text(simulation, engine)), kLeft, y,
+                          "<g %s data-tip='%s'><rect class='idle' x='%d' y='%d' width='%d' "
+                          "height='%d'/>\n",
+                          attributes, escape_html(shares_text(simulation, engine)), kLeft, y,
                           kColumns * kColumn, kRow);
     out += engine_paths(engine, end, y) + "</g>\n";
     out += text(kLeft - 10, y + kRow / 2 + 4, "class='label' text-anchor='end'", engine.name);
@@ -122,20 +140,9 @@ std::string timeline_chart(const Simulation& simulation, int task) {
                         kLeft + kColumns * kColumn, bottom, bottom);
   out += text(kLeft + kColumns * kColumn / 2, bottom + kAxis - 6,
               "class='title' text-anchor='middle'", simulation.unit);
-  return absl::StrFormat("<svg viewBox='0 0 %d %d' role='img' aria-label='Timeline'>\n%s</svg>\n",
+  return absl::StrFormat("<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' role='img' "
+                         "aria-label='Timeline'>\n%s</svg>\n",
                          kWidth, bottom + kAxis, out);
-}
-
-std::string timeline_key(const Simulation& simulation) {
-  std::string out = "<div class='key'>";
-  for (size_t state = 0; state < simulation.states.size(); ++state) {
-    const bool seen = std::any_of(simulation.engines.begin(), simulation.engines.end(),
-                                  [&](const auto& engine) { return engine.shares[state] > 0; });
-    if (!seen) continue;
-    absl::StrAppendFormat(&out, "<span><i class='state%d'></i>%s</span>", state,
-                          escape_html(simulation.states[state]));
-  }
-  return out + "<span><i class='limit'></i>at least, by limit</span></div>\n";
 }
 
 }  // namespace lw
