@@ -110,19 +110,27 @@ TEST_F(PageTest, ShowsStudiesCurvesDevicesAndSchedules) {
   EXPECT_THAT(page, Not(HasSubstr("undefined")));
 }
 
-TEST_F(PageTest, ASimulatedScheduleSaysWhatItsEnginesDo) {
+TEST_F(PageTest, ASimulatedBestSaysWhatItsEnginesDo) {
   serve(/*hostile=*/false);
+  data_->simulated("STUDY9");
   data_->run("UPDATE candidates SET time_kind = 20 WHERE key = 1");
   data_->run("UPDATE measurements SET environment = ? WHERE candidate <= 3",
              std::string(R"({"counters":{"cycles":2000,"busy.MX":1500,"stall.MX.token":500,)"
                          R"("bound.array":1400,"busy.<b>":"<b>"}})"));
-  const std::string page = dom();
+  const std::string page = dom("#study=STUDY9");
   ASSERT_FALSE(page.empty()) << slurp(scratch_.directory + "/err");
   EXPECT_EQ(count(page, "<summary>engines, of 2,000 cycles</summary>"), 1u);
   EXPECT_THAT(page, HasSubstr("<span>MX</span><div class=\"meter \"><i style=\"width: 75%;\">"));
   EXPECT_THAT(page, HasSubstr("<small>its next waits: token 25.0 %</small>"));
   EXPECT_THAT(page, HasSubstr("<span>70.0 %</span></div><small>at least</small>"));
   EXPECT_EQ(count(page, "&lt;b&gt;"), 0u) << "what is no figure";
+  // And when, of the study's best.
+  EXPECT_EQ(count(page, "<summary>timeline of matmul T=i8</summary>"), 1u);
+  EXPECT_EQ(count(page, "aria-label=\"Timeline\""), 1u);
+  EXPECT_EQ(count(page, "<rect class=\"idle\""), 5u);
+  EXPECT_THAT(page, HasSubstr("<title>MX: busy "));
+  EXPECT_THAT(page, HasSubstr("<span class=\"swatch state0\"></span>busy</span>"));
+  EXPECT_THAT(page, HasSubstr("its instructions need at least "));
 }
 
 TEST_F(PageTest, AStudySaysWhatFailedOfIt) {

@@ -8,7 +8,9 @@
 #include "loopwright/v1/agent.pb.h"
 #include "loopwright/v1/study.pb.h"
 #include "schedules/targets/target.h"
+#include "src/api/task.h"
 #include "src/base/rng.h"
+#include "src/measure/run/simulation.h"
 #include "tests/support/store_fixture.h"
 #include "tuner_db/sql/database.h"
 
@@ -117,6 +119,35 @@ class ServiceData {
       const std::string text = event.SerializeAsString();
       run("INSERT INTO events VALUES (?,?,?)", id, sequence, Blob{text});
     }
+  }
+
+  // A study of a product on a simulated NPU that has measured its untuned schedule, which is given
+  // back with its task.
+  struct Simulated {
+    Task task;
+    Choice untuned;
+  };
+  Simulated simulated(const std::string& id) {
+    TaskOptions options;
+    options.target = "npu_mid32";
+    const std::vector<std::string> words = {"matmul", "M=64", "N=96", "K=80", "T=i8"};
+    Simulated made = {*make_task(words, options), {}};
+    made.untuned = *choose(made.task, nullptr);
+    const Key& key = made.task.key();
+    study(id, "ci", "succeeded", key.target, kNow_ms - 1000, kNow_ms, 1, 1,
+          {{"matmul T=i8", 9, 8, true, ""}});
+    run("UPDATE study_workloads SET workload = ?, backend = ?, time_kind = 20 WHERE study = ?",
+        key.workload, key.backend, id);
+    CHECK(put_task(*make_store(database_), made.task).ok());
+    measured(made, made.untuned.trace, simulate(made.task, made.untuned)->us);
+    return made;
+  }
+  void measured(const Simulated& of, const std::string& trace, double us) {
+    Measurement one = of_kind(make_measurement(0, {us}), TimeKind::kSimulated);
+    one.trace = trace;
+    one.kernel_hash = sha256(trace)[0];
+    std::vector<Measurement> list = {one};
+    CHECK(make_store(database_)->append(of.task.key(), list).ok());
   }
 
   void job(const std::string& study, const std::string& target_id, const std::string& state,

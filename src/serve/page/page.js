@@ -235,9 +235,52 @@ async function study() {
         pill(w.done ? 'done' : view.ended_ms ? 'ended' : 'running',
              w.done ? 'good' : view.ended_ms ? 'idle' : 'run')],
   ], 'No workload.');
+  calls(view);
   for (const row of $('workload-rows').children) {
     row.onmouseenter = () => pick(row.dataset.key);
     row.onmouseleave = () => pick(null);
+  }
+}
+// What a simulated machine does during a call of each workload's best: drawn by the server (an engine
+// a row, no name of a user's in it) when it is opened, and again when there is a better one. The
+// first is open.
+function calls(view) {
+  const simulated = view.workloads.filter(w => w.time_kind === 'simulated' && w.best_us > 0);
+  const body = $('study-calls'), known = new Map([...body.children].map(d => [d.dataset.key, d]));
+  const list = simulated.map((w, i) => {
+    const key = `${view.id} ${w.position}`;
+    if (known.has(key)) return known.get(key);
+    const made = el('details', {'data-key': key, ...(i === 0 ? {open: ''} : {})},
+        el('summary', {}, 'timeline of ' + w.name), el('div'));
+    made.addEventListener('toggle', () => drawCall(made));
+    return made;
+  });
+  if (list.length !== body.children.length || list.some((d, i) => d !== body.children[i])) {
+    body.replaceChildren(...list);
+  }
+  simulated.forEach((w, i) => {
+    Object.assign(list[i], {study: view.id, position: w.position, best: w.best_us});
+    drawCall(list[i]);
+  });
+}
+async function drawCall(details) {
+  const {best, study, position} = details;
+  if (!details.open || details.shown === best) return;
+  details.shown = best;
+  const body = details.lastElementChild;
+  try {
+    const call = await get(`studies/${encodeURIComponent(study)}/call`, {workload: position});
+    const svg = document.adoptNode(
+        new DOMParser().parseFromString(call.svg, 'image/svg+xml').documentElement);
+    for (const row of svg.querySelectorAll('[data-tip]')) {
+      row.append(shape('title', {}, row.dataset.tip));
+    }
+    body.replaceChildren(el('p', {class: 'note'}, 'simulated: ' + call.note),
+        el('div', {class: 'key'}, ...call.colors.map(c =>
+            el('span', {}, el('span', {class: 'swatch ' + c.look}), c.meaning))), svg);
+  } catch (error) {
+    if (error instanceof TypeError) details.shown = 0;  // lost on the way: asked for again
+    body.replaceChildren(el('p', {class: 'note'}, 'No timeline: ' + error.message));
   }
 }
 // What failed of each workload, by class, with an example and what to do.

@@ -8,10 +8,12 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
+#include "src/serve/studies/door.h"
 #include "tuner_db/sql/database.h"
 
 namespace lw {
@@ -55,6 +57,20 @@ absl::StatusOr<Json> view_timeline(const ViewContext& context);
 absl::StatusOr<Json> view_schedules(const ViewContext& context, const Parameters& parameters);
 // Verdicts of the newest 10,000 measurements of the last 24 hours, by hour.
 absl::StatusOr<Json> view_failures(const ViewContext& context);
+
+// What the machine does during one call of the best of a study's workload, where it is simulated:
+// `note`, `colors`, `svg` (src/figures/timeline.h). workload: its position, 0 by default. kNotFound
+// says why there is none. Pictures are made one at a time, and the latest are remembered.
+// Thread-safe.
+class CallViews {
+ public:
+  absl::StatusOr<Json> view(const ViewContext& context, const std::string& study,
+                            const Parameters& parameters);
+
+ private:
+  Remembered<Json> known_{4 << 20};
+  std::mutex mutex_;
+};
 
 // ---- for views_*.cc
 

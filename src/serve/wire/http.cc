@@ -175,6 +175,7 @@ class HttpServer::Implementation {
     int64_t until_ms = 0;                  // by the monotonic clock
     std::string text;
   };
+  CallViews calls_;
   std::mutex kept_mutex_;
   std::map<std::string, Kept> kept_;
 };
@@ -348,6 +349,7 @@ absl::StatusOr<Json> HttpServer::Implementation::document(const std::vector<std:
     if (path.size() == 2) return view_study(context, path[1]);
     if (path.size() == 3 && path[2] == "curve") return view_curve(context, path[1], parameters);
     if (path.size() == 3 && path[2] == "failures") return view_study_failures(context, path[1]);
+    if (path.size() == 3 && path[2] == "call") return calls_.view(context, path[1], parameters);
   }
   return absl::NotFoundError("there is no such document");
 }
