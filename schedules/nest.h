@@ -126,7 +126,8 @@ struct Stage {
   std::shared_ptr<const StageBody> body;   // null for copies
   // Axes of the loops. Usually the tensor's axes then its reduction axes; `fuse` of whole axes
   // replaces two by one, `phase` one by two. axis_value[a] is the value of the tensor's axis a (spatial, then reduction)
-  // over the stage's axes; empty: the identity.
+  // over the stage's axes; empty: the identity. Points whose values the tensor's axes have not, as
+  // steps/npu/phase_taps.cc makes some, are not computed.
   std::vector<NestAxis> axes;
   std::vector<Expr> axis_value;
   std::vector<Loop> loops;                 // outermost first

@@ -61,6 +61,20 @@ bool goes_by_parts(const Stage& s, int depth, const std::vector<std::vector<int6
   return false;
 }
 
+// The share of the points of the result, or of the sum, that there are: phases have fewer than the
+// loops over the largest.
+double share_there(const Stage& s, const NpuProduct& product, bool sum) {
+  double share = 1;
+  for (const NpuProduct::Limit& limit : product.limits) {
+    if (limit.sum != sum) continue;
+    share *= static_cast<double>(limit.size);
+    for (size_t a = 0; a < s.axes.size(); ++a) {
+      if (limit.steps[a] != 0) share /= static_cast<double>(s.axes[a].extent);
+    }
+  }
+  return share;
+}
+
 StageTimes times_of(const Nest& nest, int stage) {
   StageTimes t;
   const Stage& s = nest.stages[stage];
@@ -83,8 +97,10 @@ StageTimes times_of(const Nest& nest, int stage) {
     extent *= static_cast<double>(block[a]);
   }
   t.rows = rows, t.columns = columns, t.sums = sums;
-  t.folds = product_of_loops(s, 0, tile, whole);
-  const double streamed = product_of_loops(s, 0, tile, iterations);  // folds, of full size
+  const double points = share_there(s, *product, false), taps = share_there(s, *product, true);
+  t.folds = product_of_loops(s, 0, tile, whole) * taps;
+  // Folds, of full size.
+  const double streamed = product_of_loops(s, 0, tile, iterations) * points * taps;
   t.output_stationary = s.variant == kNpuOutputStationary;
   const double rate =
       program.tensors[product->a->index].type == Type::kBF16 ? config.mx.bf16_rate : 1;
@@ -96,7 +112,7 @@ StageTimes times_of(const Nest& nest, int stage) {
     t.array = std::max({streamed * rows / rate, t.folds * static_cast<double>(config.mx.m_min),
                         t.weight_loads * r});
   }
-  t.macs = 1;
+  t.macs = points * taps;
   for (const NestAxis& axis : s.axes) t.macs *= static_cast<double>(axis.extent);
 
   // Copies, and what the array packs of one.
@@ -121,7 +137,8 @@ StageTimes times_of(const Nest& nest, int stage) {
     const SourceBox source = source_box(nest, *product, b, extents);
     const Transfer transfer =
         dram.box(program.tensors[served.tensor].type, source.shape, source.extents);
-    const double times = product_of_loops(s, 0, depth, iterations);
+    const double there = depth == 0 ? 1 : b ? taps : points;
+    const double times = product_of_loops(s, 0, depth, iterations) * there;
     const double setups = product_of_loops(s, 0, depth, whole);
     const double cycles =
         transfer.cycles * times + static_cast<double>(config.dma.setup) * setups / 2;
@@ -144,13 +161,14 @@ StageTimes times_of(const Nest& nest, int stage) {
   const int held = s.held.empty() ? 0 : find_loop(s, s.held) + 1;
   const std::vector<int64_t> kept = inner_extents(s, held);
   const int stored = s.epilogue.empty() ? s.tensor : nest.stages[s.epilogue.back()].tensor;
-  const Transfer out = dram.box(program.tensors[stored], box_of(product->dst_steps, kept));
+  const Transfer out = dram.box(program.tensors[stored].type, product->dst_shape,
+                                box_of(product->dst_steps, kept));
   const double stores = product_of_loops(s, 0, held, whole);
   const double last_store =
       out.cycles * (goes_by_parts(s, held, product->dst_steps) ? first_part(out) : 1);
-  t.store = out.cycles * product_of_loops(s, 0, held, iterations) +
-            static_cast<double>(config.dma.setup) * stores / 2;
-  t.bytes_stored = out.bytes * product_of_loops(s, 0, held, iterations);
+  const double boxes = product_of_loops(s, 0, held, iterations) * points;
+  t.store = out.cycles * boxes + static_cast<double>(config.dma.setup) * stores / 2;
+  t.bytes_stored = out.bytes * boxes;
   t.run_stored = out.run;
   t.slots_held = s.slots;
   t.acc_share = static_cast<double>(result_layout(config, *product, kept).bytes * s.slots) /
@@ -160,7 +178,6 @@ StageTimes times_of(const Nest& nest, int stage) {
   // What finishes the results.
   const absl::StatusOr<std::optional<VectorCode>> finish = epilogue_code(nest, stage);
   if (finish.ok() && finish->has_value()) {
-    const double boxes = product_of_loops(s, 0, held, iterations);
     const std::vector<int64_t> box = result_box(*product, kept);
     const VectorWork work = work_of(config, **finish, box);
     t.instructions += stores * work.operations;

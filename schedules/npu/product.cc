@@ -7,6 +7,7 @@
 #include "schedules/access.h"
 #include "schedules/dot.h"
 #include "schedules/npu/index_steps.h"
+#include "schedules/npu/phases.h"
 #include "schedules/npu/windows.h"
 #include "schedules/targets/npu/npu_target.h"
 #include "src/base/message.h"
@@ -17,14 +18,11 @@
 namespace lw {
 namespace {
 
-// How the axes move an index; false where it is no sum of multiples of them, or runs backwards.
+// How the axes move an index; false where it is no sum of multiples of them.
 bool find_steps(const Nest& nest, int stage, const Expr& index,
                 std::vector<std::vector<int64_t>>& steps, std::vector<int64_t>& begin) {
   const std::optional<IndexSteps> found = index_steps(nest, stage, index);
   if (!found) return false;
-  for (const int64_t step : found->steps) {
-    if (step < 0) return false;
-  }
   steps.push_back(found->steps);
   begin.push_back(found->begin);
   return true;
@@ -127,6 +125,19 @@ bool has_whole_rows(const std::vector<int64_t>& extents,
   return begin.back() >= 0 && begin.back() + box_extent(steps.back(), extents) <= row;
 }
 
+bool runs_backwards(const std::vector<int64_t>& dim) {
+  return std::any_of(dim.begin(), dim.end(), [](int64_t step) { return step < 0; });
+}
+
+// Whether only b is read backwards, all of which there is, and that not within rows.
+bool runs_forward(const NpuProduct& p) {
+  const auto backwards = [](const auto& steps) {
+    return std::any_of(steps.begin(), steps.end(), runs_backwards);
+  };
+  return !backwards(p.a_steps) && !backwards(p.dst_steps) && !runs_backwards(p.b_steps.back()) &&
+         !(p.b_padded && backwards(p.b_steps));
+}
+
 void exchange(NpuProduct& product) {
   std::swap(product.a, product.b);
   std::swap(product.a_steps, product.b_steps);
@@ -157,25 +168,36 @@ bool find_roles(const Stage& s, NpuProduct& product) {
 
 }  // namespace
 
+std::vector<int64_t> row_major(const std::vector<int64_t>& shape) {
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
+
 int64_t padded_to(int64_t extent, int64_t align) { return (extent + align - 1) / align * align; }
 
 int64_t box_extent(const std::vector<int64_t>& steps, const std::vector<int64_t>& extents) {
   int64_t last = 0;
-  for (size_t a = 0; a < steps.size(); ++a) last += steps[a] * (extents[a] - 1);
+  for (size_t a = 0; a < steps.size(); ++a) last += std::abs(steps[a]) * (extents[a] - 1);
   return last + 1;
 }
 
 std::vector<int64_t> result_box(const NpuProduct& product, const std::vector<int64_t>& extents) {
-  std::vector<int64_t> box;
-  for (const std::vector<int64_t>& dim : product.dst_steps) box.push_back(box_extent(dim, extents));
+  std::vector<int64_t> box(static_cast<size_t>(product.dst_dims.back()) + 1, 1);
+  for (size_t d = 0; d < product.dst_steps.size(); ++d) {
+    box[static_cast<size_t>(product.dst_dims[d])] *= box_extent(product.dst_steps[d], extents);
+  }
   return box;
 }
 
 bool is_dense(const NpuProduct& product, const std::vector<int64_t>& extents) {
-  for (const std::vector<int64_t>& dim : product.dst_steps) {
+  for (size_t d = 0; d < product.dst_steps.size(); ++d) {
+    const std::vector<int64_t>& dim = product.dst_steps[d];
     int64_t points = 1;
     for (size_t a = 0; a < dim.size(); ++a) points *= dim[a] != 0 ? extents[a] : 1;
     if (points != box_extent(dim, extents)) return false;
+    const bool remainders = d > 0 && product.dst_dims[d] == product.dst_dims[d - 1];
+    if (remainders && points > 1) return false;
   }
   return true;
 }
@@ -186,7 +208,7 @@ std::optional<NpuProduct> product_of(const Nest& nest, int stage) {
   // Traces of other machines may name steps of this one's.
   if (nest.target->part.family() != &kNpuFamily) return std::nullopt;
   if (s.copy_of >= 0 || tensor.reduce != Reduce::kSum || s.factored_axis >= 0) return std::nullopt;
-  const Expr body = effective_body(nest, stage);
+  const Expr body = chosen_body(nest, stage);
   const std::optional<DotFactors> factors = dot_factors(*nest.target, body, tensor.type);
   if (!factors || body->op != ExprOp::kMul || factors->a->type != factors->b->type ||
       !has_type(npu_config(*nest.target), factors->a->type, tensor.type)) {
@@ -220,11 +242,14 @@ std::optional<NpuProduct> product_of(const Nest& nest, int stage) {
       !has_whole_rows(extents, product.b_steps, product.b_begin, row_of(*product.b))) {
     return std::nullopt;
   }
-  std::vector<int64_t> zeros;
   for (size_t d = 0; d < rank; ++d) {
     const Expr index = make_axis(static_cast<int>(d));
-    if (!find_steps(nest, stage, index, product.dst_steps, zeros)) return std::nullopt;
+    if (!find_steps(nest, stage, index, product.dst_steps, product.dst_begin)) return std::nullopt;
+    product.dst_dims.push_back(static_cast<int>(d));
   }
+  product.dst_shape = tensor.shape;
+  product.dst_strides = row_major(tensor.shape);
+  product.limits = limits_of(nest, stage);
   // The last axis of the result along which one operand stands still: its columns. Where rows do
   // not lie so, perhaps they do the other way about.
   for (size_t a = s.axes.size(); a-- > 0;) {
@@ -237,8 +262,11 @@ std::optional<NpuProduct> product_of(const Nest& nest, int stage) {
     if (exchanged) exchange(product);
     NpuProduct one = product;
     one.b_shape = nest.program->tensors[one.b->index].shape;
-    if (windows && !take_windows(nest, stage, one)) continue;
-    if (find_roles(s, one)) return one;
+    if (!runs_forward(one) || (windows && !take_windows(nest, stage, one))) continue;
+    if (!find_roles(s, one)) continue;
+    one.b_strides = row_major(one.b_shape);
+    separate_phases(s, one);
+    return one;
   }
   return std::nullopt;
 }

@@ -29,9 +29,13 @@ struct NpuProduct {
   int row = -1, outer_row = -1, column = -1, sum = -1;
   // By how much each axis moves each dimension of a, of b, and of the result.
   std::vector<std::vector<int64_t>> a_steps, b_steps, dst_steps;
-  std::vector<int64_t> a_begin, b_begin;  // where all axes are 0
+  std::vector<int64_t> a_begin, b_begin, dst_begin;  // where all axes are 0
   bool a_padded = false, b_padded = false;  // what is outside of the tensor is 0
-  std::vector<int64_t> b_shape;           // of what b_steps are steps: the tensor's, windows one
+  // Of what b_steps and dst_steps are steps: the tensor's shape, windows one dimension, of phases
+  // two, quotients and remainders (phases.h); elements of DRAM from a position to the next. Which
+  // of the tensor's dimensions each of the result's is of.
+  std::vector<int64_t> b_shape, b_strides, dst_shape, dst_strides;
+  std::vector<int> dst_dims;
 
   // Windows as rows; else empty: the axes of a window that the sum's axis runs through, outermost
   // first. The last dimension of a_steps is that axis. What is copied of the tensor is its picture,
@@ -44,10 +48,19 @@ struct NpuProduct {
   std::vector<std::vector<int64_t>> picture_steps;
   bool packs = false;          // into rows beside the picture; else rows are those of the picture
   std::vector<int64_t> pitch;  // of a's dimensions but the last: the picture's steps in one
+
+  // Points that are left out: an axis of the tensor, moved by the stage's, is outside of `size`.
+  struct Limit {
+    std::vector<int64_t> steps;
+    int64_t begin, size;
+    bool sum;
+  };
+  std::vector<Limit> limits;
 };
 // Where the target's array computes the stage: types that it has, and reads at sums of multiples of
 // the axes, perhaps padded with zeros but for the last dimension, whose rows lie as its instructions
-// read them. Of the two operands b is the one along whose columns the result is contiguous.
+// read them. Of the two operands b is the one along whose columns the result is contiguous; what is
+// read backwards along a sum is b.
 std::optional<NpuProduct> product_of(const Nest& nest, int stage);
 
 // Whether it is rows by columns: without one of these, as depthwise convolutions and products of a
@@ -85,10 +98,14 @@ int64_t result_bytes(const npu::Config& config, const NpuProduct& product,
 // Extent of the box that a dimension's steps give.
 int64_t box_extent(const std::vector<int64_t>& steps, const std::vector<int64_t>& extents);
 
-// Of a box of the stage's axes, that of the result's dimensions; and whether all in that is in the
-// box, as it is where no dimension runs along several axes of which an outer one is cut.
+// Of a box of the stage's axes, that of the tensor's dimensions; and whether all in that is in the
+// box, as it is where no dimension runs along several axes of which an outer one is cut, and of one
+// phase.
 std::vector<int64_t> result_box(const NpuProduct& product, const std::vector<int64_t>& extents);
 bool is_dense(const NpuProduct& product, const std::vector<int64_t>& extents);
+
+// Elements from a position of each dimension to the next.
+std::vector<int64_t> row_major(const std::vector<int64_t>& shape);
 
 // The value of `extent` elements along sums or columns of one instruction.
 int64_t padded_to(int64_t extent, int64_t align);

@@ -24,8 +24,6 @@ constexpr const char* kNoCast = "it casts no i32 to i8 but as cast(i8, clamp(rou
 constexpr const char* kSaturates = "of i8 saturates: cast to i32 what is read";
 constexpr const char* kErf = "its vector engine has no erf: of GELU write x * sigmoid(1.702 * x)";
 constexpr const char* kUnsigned = "it has i8, i32, bf16 and f32, and A is u8";
-constexpr const char* kQuotient =
-    "it reads X at (y + 1 - r) / 2, which is no sum of multiples of axes: write an operator for ";
 constexpr const char* kData =
     "it reads table at cast(i64, rows[i]), which is no sum of multiples of axes";
 
@@ -36,9 +34,6 @@ const std::map<std::string, std::string> kRefused = {
     {"causal_attention T=bf16", "P_sum is no sum of products"},
     {"causal_attention allow=bf16", "P_sum is no sum of products"},
     {"conv2d_bn_relu T=i8", kNoCast},
-    {"conv2d_transpose T=bf16", kQuotient},
-    {"conv2d_transpose T=i8", kQuotient},
-    {"conv2d_transpose_requant T=i8", kQuotient},
     {"dense_bias T=i8", kNoCast},
     {"dense_gelu T=bf16", kErf},
     {"dense_gelu allow=bf16", kErf},

@@ -341,6 +341,58 @@ TEST(NpuProducts, EveryDrawComputesTheGroups) {
   expect_reference("groups", setting("LW_PRODUCTS", 250) / 2, grouped_text);
 }
 
+// A transposed convolution, perhaps requantised: its phases have different numbers of points and of
+// taps, or no tap at all.
+std::string transposed_text(Rng& rng, bool bf16) {
+  const auto up_to = [&](int64_t most) { return 1 + static_cast<int64_t>(rng.below(most)); };
+  const auto text = [](int64_t number) { return std::to_string(number); };
+  const int64_t r = up_to(5), s = up_to(5), stride = up_to(3);
+  const int64_t ci = up_to(rng.below(2) ? 8 : 70), co = up_to(rng.below(2) ? 8 : 90);
+  const std::string type = bf16 ? "bf16" : "i8", n = text(up_to(2)), h = text(up_to(7)),
+                    w = text(up_to(9)), oy = text(up_to(16)), ox = text(up_to(20)),
+                    by = text(stride), y = "(y + " + text(rng.below(r)) + " - r)",
+                    x = "(x + " + text(rng.below(s)) + " - s)";
+  const std::string axes = "[n: " + n + ", y: " + oy + ", x: " + ox + ", co: " + text(co) + "]",
+                    inputs = "  in X: " + type + "[" + n + ", " + h + ", " + w + ", " + text(ci) +
+                             "]\n  in F: " + type + "[" + text(r) + ", " + text(s) + ", " +
+                             text(ci) + ", " + text(co) + "] const\n";
+  const std::string sums = axes + " = sum[r: " + text(r) + ", s: " + text(s) + ", ci: " + text(ci) +
+                           "](where(" + y + " % " + by + " == 0 && " + x + " % " + by +
+                           " == 0, pad(X[n, " + y + " / " + by + ", " + x + " / " + by +
+                           ", ci], 0) * F[r, s, ci, co], 0))\n";
+  if (bf16 || rng.below(3) == 0) return inputs + "  out Y" + sums;
+  const bool residual = rng.below(3) == 0;
+  return inputs + "  in b: i32[" + text(co) + "]\n  in m: f32[" + text(co) + "]\n" +
+         (residual ? "  in Z: i8[" + n + ", " + oy + ", " + ox + ", " + text(co) + "]\n" : "") +
+         "  S" + sums + "  out Y" + axes + " = cast(i8, clamp(round(cast(f32, S[n, y, x, co] + " +
+         (residual ? "cast(i32, Z[n, y, x, co])" : "b[co]") + ") * m[co]), -128, 127))\n";
+}
+
+TEST(NpuProducts, EveryDrawComputesTheTransposedConvolution) {
+  expect_reference("transposed", setting("LW_PRODUCTS", 250) / 6, transposed_text);
+}
+
+// Where a phase ends is known of whole ones alone.
+TEST(NpuProducts, PhasesRunOutsideTheirPoints) {
+  const Nest start = start_nest(
+      "npu_mid32",
+      "  in X: i8[9, 64]\n  in F: i8[3, 64, 32] const\n  out Y[y: 17, co: 32] = sum[r: 3, ci: "
+      "64](where((y + 1 - r) % 2 == 0, pad(X[(y + 1 - r) / 2, ci], 0) * F[r, ci, co], 0))\n");
+  for (const bool inside : {false, true}) {
+    const absl::StatusOr<Trace> trace = parse_trace(
+        std::string("phase_taps(Y, y, r; 2)\n") + (inside ? "reorder(Y, y.q, y.p; 0)\n" : "") +
+        "block_tile(Y, y.q, co, ci; 1, 1, 1, 4)\n"
+        "stream(Y, y.q.0.0, co.0.0, ci.0.0; 0, 1, 1, 1, 0)\n");
+    ASSERT_TRUE(trace.ok()) << trace.status();
+    const absl::StatusOr<Nest> nest = replay(start, *trace);
+    ASSERT_TRUE(nest.ok()) << nest.status();
+    const absl::Status status = lower(*nest).status();
+    EXPECT_EQ(status.message(), inside ? "infeasible: loop y.q.0.0 of Y does not run over phases "
+                                         "outside all else"
+                                       : "");
+  }
+}
+
 TEST(NpuProducts, EveryDrawPacksWindows) {
   const int64_t draws = setting("LW_PRODUCTS", 250) / 2;
   std::array<int64_t, 3> packed = {};

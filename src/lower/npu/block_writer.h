@@ -14,12 +14,13 @@
 
 namespace lw::lowering {
 
-// Where each axis of a stage begins, and how many points it has from there; the least and the most
-// that `begin` becomes.
+// Where each axis of a stage begins, and how many points it has from there, so many apart; the
+// least and the most that `begin` becomes.
 struct BoxRange {
   Affine begin;
   int64_t count;
   int64_t least = 0, most = 0;
+  int64_t apart = 1;                       // of a finish's: those of a phase
 };
 using BoxRanges = std::vector<BoxRange>;
 

@@ -11,6 +11,7 @@
 #include "src/base/message.h"
 #include "src/expr/expr.h"
 #include "src/lower/npu/block_writer.h"
+#include "src/lower/npu/phases.h"
 #include "src/lower/npu/vector_lowering.h"
 
 namespace lw::lowering {
@@ -58,16 +59,17 @@ class ProductLowering : private BlockWriter {
     RETURN_IF_ERROR(add_tile(product_.b->index, true));
     if (product_.packs) add_packed();
     add_results();
+    ASSIGN_OR_RETURN(phases_, find_phases(stage_, product_.limits, held_.depth));
     if (!stage_.epilogue.empty()) {
       const std::vector<int64_t> kept =
           result_box(product_, inner_extents(stage_, held_.depth));
-      ASSIGN_OR_RETURN(finish_,
-                       make_finish(nest_, stage_.epilogue[0], kept, held_.slots, held_.buffer,
-                                   held_.layout, buffers_, options_, kernel_, spm_, acc_));
+      ASSIGN_OR_RETURN(finish_, make_finish(nest_, stage_.epilogue[0], kept, held_.slots,
+                                            held_.buffer, held_of_tensor(), buffers_, options_,
+                                            kernel_, spm_, acc_));
     }
     Ranges whole;
     for (const NestAxis& axis : stage_.axes) whole.push_back({affine(0), axis.extent});
-    emit(0, whole, affine(0), kernel_.body);
+    if (has_points(phases_, product_.limits, whole)) emit(0, whole, affine(0), kernel_.body);
     return failure_;
   }
 
@@ -127,20 +129,28 @@ class ProductLowering : private BlockWriter {
                            held_.layout, held_.slots, kNpuAcc);
   }
 
+  // By the tensor's dimensions: of remainders one is held at a time.
+  BoxLayout held_of_tensor() const {
+    BoxLayout layout = held_.layout;
+    for (size_t d = product_.dst_dims.size(); d-- > 1;) {
+      if (product_.dst_dims[d] != product_.dst_dims[d - 1]) continue;
+      layout.extents.erase(layout.extents.begin() + static_cast<int64_t>(d));
+      layout.strides.erase(layout.strides.begin() + static_cast<int64_t>(d));
+    }
+    return layout;
+  }
+
   // ---------------------------------------------------------------------------- statements
 
   // Where a dimension's box begins that these steps give.
   static Affine box_begin(const std::vector<int64_t>& steps, const Ranges& ranges,
                           int64_t constant) {
     Affine begin = affine(constant);
-    for (size_t a = 0; a < steps.size(); ++a) begin = begin + ranges[a].begin * steps[a];
+    for (size_t a = 0; a < steps.size(); ++a) {
+      const int64_t first = steps[a] < 0 ? ranges[a].count - 1 : 0;
+      begin = begin + (ranges[a].begin + affine(first)) * steps[a];
+    }
     return begin;
-  }
-
-  static std::vector<int64_t> row_major(const std::vector<int64_t>& shape) {
-    std::vector<int64_t> strides(shape.size(), 1);
-    for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
-    return strides;
   }
 
   static Affine dot(const std::vector<Affine>& position, const std::vector<int64_t>& strides) {
@@ -173,7 +183,7 @@ class ProductLowering : private BlockWriter {
       tile.begin.push_back(box_begin(steps[d], ranges, constants[d]));
       copy.extents.push_back(box_extent(steps[d], counts(ranges)));
     }
-    const std::vector<int64_t> strides = row_major(shape);
+    const std::vector<int64_t> strides = b ? product_.b_strides : row_major(shape);
     copy.srcs[0] = view(buffers_[tensor], dot(tile.begin, strides), strides);
     copy.dst = view(tile.buffer, tile.offset, tile.layout.strides);
     const bool is_float_tile = is_float(kernel_.buffers[tile.buffer].type);
@@ -280,14 +290,19 @@ class ProductLowering : private BlockWriter {
 
   void emit(int position, const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
     if (!failure_.ok()) return;
+    const bool empty = has_no_taps(ranges);
     for (const bool b : {false, true}) {
-      if (tiles_[b].depth != position) continue;
+      if (tiles_[b].depth != position || empty) continue;
       fill(b, ranges, turn, out);
       if (!b && product_.packs) pack(ranges, turn, out);
     }
     if (held_.depth == position) hold(ranges, turn, out);
-    if (position == tile_begin_) {
+    if (held_.depth == position && empty) {
+      clear(held_, out);
+    } else if (position == tile_begin_) {
       multiply(ranges, out);
+    } else if (phases_.is_phase[static_cast<size_t>(position)]) {
+      emit_phases(position, ranges, turn, out);
     } else {
       loop(stage_, position, ranges, turn, out,
            [&](const Ranges& inner, const Affine& turns, std::vector<Stmt>& body) {
@@ -297,11 +312,31 @@ class ProductLowering : private BlockWriter {
     if (held_.depth == position) store(ranges, turn, out);
   }
 
+  // Each phase by itself, of which it is known what points and taps it has.
+  void emit_phases(int position, const Ranges& ranges, const Affine& turn,
+                   std::vector<Stmt>& out) {
+    const size_t axis = static_cast<size_t>(stage_.loops[position].parts[0].axis);
+    const int64_t count = stage_.axes[axis].extent;
+    for (int64_t phase = 0; phase < count; ++phase) {
+      Ranges inner = ranges;
+      inner[axis] = {affine(phase), 1, phase, phase};
+      if (!has_points(phases_, product_.limits, inner)) continue;
+      emit(position + 1, inner, turn * count + affine(phase), out);
+    }
+  }
+
+  bool has_no_taps(const Ranges& ranges) const {
+    for (size_t a = 0; a < ranges.size(); ++a) {
+      if (stage_.axes[a].reduction && ranges[a].count == 0) return true;
+    }
+    return false;
+  }
+
   void hold(const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
     held_.offset = slot_offset(held_.slots, held_.layout.elements, turn, out);
     held_.begin.clear();
-    for (const std::vector<int64_t>& steps : product_.dst_steps) {
-      held_.begin.push_back(box_begin(steps, ranges, 0));
+    for (size_t d = 0; d < product_.dst_steps.size(); ++d) {
+      held_.begin.push_back(box_begin(product_.dst_steps[d], ranges, product_.dst_begin[d]));
     }
     held_ranges_ = ranges;
   }
@@ -316,12 +351,14 @@ class ProductLowering : private BlockWriter {
     std::vector<Affine> index(3, affine(0));
     const std::vector<std::vector<int64_t>>* steps[3] = {&product_.dst_steps, &product_.a_steps,
                                                          &product_.b_steps};
+    const std::vector<int64_t>* begins[3] = {&product_.dst_begin, &product_.a_begin,
+                                             &product_.b_begin};
     const Tile* tiles[3] = {&held_, &tiles_[0], &tiles_[1]};
     for (int v = 0; v < 3; ++v) {
       index[v] = tiles[v]->offset;
       for (size_t d = 0; d < steps[v]->size(); ++d) {
         const std::vector<int64_t>& dim = (*steps[v])[d];
-        const int64_t constant = v == 0 ? 0 : (v == 1 ? product_.a_begin : product_.b_begin)[d];
+        const int64_t constant = (*begins[v])[d];
         index[v] = index[v] + (box_begin(dim, ranges, constant) - tiles[v]->begin[d]) *
                                   tiles[v]->layout.strides[d];
       }
@@ -367,13 +404,7 @@ class ProductLowering : private BlockWriter {
 
   void store(const Ranges& ranges, const Affine& turn, std::vector<Stmt>& out) {
     if (finish_) {
-      Ranges box;
-      for (const std::vector<int64_t>& dim : product_.dst_steps) {
-        const auto [least, most] = bounds(dim, ranges, 0);
-        box.push_back(
-            {box_begin(dim, ranges, 0), box_extent(dim, counts(ranges)), least, most});
-      }
-      failure_.Update(finish_(box, turn, held_.offset, out));
+      failure_.Update(finish_(box_of_tensor(ranges), turn, held_.offset, out));
       return;
     }
     Block copy;
@@ -381,10 +412,27 @@ class ProductLowering : private BlockWriter {
     for (const std::vector<int64_t>& dim : product_.dst_steps) {
       copy.extents.push_back(box_extent(dim, counts(ranges)));
     }
-    const std::vector<int64_t> strides = row_major(nest_.program->tensors[stage_.tensor].shape);
+    const std::vector<int64_t>& strides = product_.dst_strides;
     copy.srcs[0] = view(held_.buffer, held_.offset, held_.layout.strides);
     copy.dst = view(buffers_[stage_.tensor], dot(held_.begin, strides), strides);
     add(std::move(copy), out);
+  }
+
+  // What is held, by the tensor's dimensions.
+  Ranges box_of_tensor(const Ranges& ranges) const {
+    const std::vector<int64_t> whole = row_major(nest_.program->tensors[stage_.tensor].shape);
+    Ranges box(whole.size(), Range{affine(0), 1});
+    for (size_t d = 0; d < product_.dst_steps.size(); ++d) {
+      const size_t t = static_cast<size_t>(product_.dst_dims[d]);
+      const int64_t unit = product_.dst_strides[d] / whole[t];
+      const auto [least, most] = bounds(product_.dst_steps[d], ranges, product_.dst_begin[d]);
+      box[t].begin = box[t].begin + held_.begin[d] * unit;
+      box[t].count *= box_extent(product_.dst_steps[d], counts(ranges));
+      box[t].least += least * unit;
+      box[t].most += most * unit;
+      box[t].apart = std::max(box[t].apart, unit);
+    }
+    return box;
   }
 
   const Nest& nest_;
@@ -396,6 +444,7 @@ class ProductLowering : private BlockWriter {
   const npu::Config& config_;
   Finish finish_;                // of its epilogue, if it has one
   NpuProduct product_;
+  Phases phases_;
   int tile_begin_ = 0;
   Tile tiles_[2], held_;  // of a, of b; of the results
   Tile picture_;          // of which a's tile is packed, where it is

@@ -1,5 +1,5 @@
-// Stages that an NPU's array computes (schedules/npu/product.h), as blocks: tiles of operands copied
-// into SPM, products into ACC, results copied out. Internal to src/lower/npu.
+// Stages that an NPU's array computes (schedules/npu/product.h), as blocks: tiles of operands
+// copied into SPM, products into ACC, results copied out. Internal to src/lower/npu.
 #pragma once
 
 #include <vector>

@@ -7,6 +7,7 @@
 #include "schedules/targets/npu/machine.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/lower/npu/phases.h"
 #include "src/lower/npu/vector_memory.h"
 
 namespace lw::lowering {
@@ -141,8 +142,10 @@ class VectorLowering : private VectorMemory {
     for (size_t a = 0; a < ranges.size(); ++a) {
       begin = begin + ranges[a].begin * operand.source_steps[a];
     }
+    const absl::StatusOr<std::vector<int64_t>> strides = source_strides(operand, ranges);
+    if (!strides.ok()) return failure_.Update(strides.status());
     Block copy = block_of(BlockOp::kCopy, view(p.buffer, p.offset, p.layout.strides),
-                          {view(buffers_[operand.tensor], begin, operand.source_strides)}, extents);
+                          {view(buffers_[operand.tensor], begin, *strides)}, extents);
     if (!operand.borders.empty()) {
       clip(borders_of(operand, ranges), operand.number, copy);
       if (!copy.clips.empty() && !copy.pads) fill_borders(v, copy, out);
@@ -334,7 +337,7 @@ class VectorLowering : private VectorMemory {
     for (size_t d = shape.size(); d-- > 0; stride *= shape[d]) {
       extents.insert(extents.begin(), ranges[d].count);
       here.insert(here.begin(), step_in(v, static_cast<int>(d)));
-      there.insert(there.begin(), stride);
+      there.insert(there.begin(), stride * ranges[d].apart);
       begin = begin + ranges[d].begin * stride;
     }
     if (extents.empty()) extents = here = there = {1};
