@@ -3,9 +3,11 @@
 #include <optional>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "schedules/npu/requantisation.h"
 #include "schedules/npu/vector.h"
+#include "schedules/npu/vector_functions.h"
 #include "schedules/npu/vector_values.h"
 #include "schedules/targets/npu/machine.h"
 #include "schedules/targets/npu/npu_target.h"
@@ -368,6 +370,11 @@ class Compiler : private VectorValues {
     if (type == Type::kI8) {
       return refuse(concat("its ", op_name(e->op), " of i8 saturates: cast to i32 what is read"));
     }
+    if (e->op == ExprOp::kTanh || e->op == ExprOp::kErf) {
+      const Expr argument = make_cast(Type::kF32, e->args[0]);
+      composed_.push_back(e->op == ExprOp::kTanh ? tanh_of(argument) : erf_of(argument));
+      return value_of(composed_.back());
+    }
     switch (e->op) {
       case ExprOp::kNeg: return scalar(ExprOp::kMul, -1, x);
       case ExprOp::kAbs: return function(ExprOp::kAbs, x);
@@ -378,18 +385,13 @@ class Compiler : private VectorValues {
         const int power = function(ExprOp::kExp, scalar(ExprOp::kMul, -1, x));
         return scalar(ExprOp::kDiv, 1, scalar(ExprOp::kAdd, 1, power));
       }
-      case ExprOp::kTanh:
-        return refuse("its table of tanh is less exact than results may be: write 2 * "
-                      "sigmoid(2 * x) - 1 where that will do");
-      case ExprOp::kErf:
-        return refuse("its vector engine has no erf: of GELU write x * sigmoid(1.702 * x) where "
-                      "that will do");
       default: return refuse(concat("its vector engine has no ", op_name(e->op)));
     }
   }
 
   std::unordered_map<const ExprNode*, int> known_;
   std::unordered_map<int, int> reduced_;   // by stage
+  std::vector<Expr> composed_;             // what `known_` has of functions made of others
 };
 
 }  // namespace

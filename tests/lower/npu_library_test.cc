@@ -22,7 +22,6 @@ namespace {
 // "conv2d T=bf16", and part of why it is refused.
 constexpr const char* kNoCast = "it casts no i32 to i8 but as cast(i8, clamp(round(cast(f32, ";
 constexpr const char* kSaturates = "of i8 saturates: cast to i32 what is read";
-constexpr const char* kErf = "its vector engine has no erf: of GELU write x * sigmoid(1.702 * x)";
 constexpr const char* kUnsigned = "it has i8, i32, bf16 and f32, and A is u8";
 constexpr const char* kData =
     "it reads table at cast(i64, rows[i]), which is no sum of multiples of axes";
@@ -35,19 +34,15 @@ const std::map<std::string, std::string> kRefused = {
     {"causal_attention allow=bf16", "P_sum is no sum of products"},
     {"conv2d_bn_relu T=i8", kNoCast},
     {"dense_bias T=i8", kNoCast},
-    {"dense_gelu T=bf16", kErf},
-    {"dense_gelu allow=bf16", kErf},
     {"dense_i8", kUnsigned},
     {"dense_relu T=i8", kNoCast},
     {"dense_u8i8", kUnsigned},
     {"gather_rows T=bf16", kData},
     {"gather_rows T=i8", kData},
-    {"gelu T=bf16", kErf},
     {"global_avg_pool2d T=i8", kNoCast},
     {"matmul_u8i8", kUnsigned},
     {"mul T=i8", kSaturates},
     {"row_mean T=i8", kNoCast},
-    {"tanh T=bf16", "its table of tanh is less exact than results may be"},
 };
 
 // The operator as it is declared where it takes no type of a tensor, else in each type, and with

@@ -35,6 +35,8 @@ const char* const kMaps[] = {
     "in A: f32[K, M, N]\n in b: f32[K, N]\n out Y[k: K, i: M, j: N] = A[k, i, j] * b[k, j] + 1.5",
     "in A: f32[M]\n out Y[i: M] = exp(A[i]) * sigmoid(A[i])",
     "in A: f32[M, N]\n out Y[i: M, j: N] = sqrt(abs(A[i, j])) + rsqrt(1 + A[i, j] * A[i, j])",
+    "in A: f32[M, N]\n out Y[i: M, j: N] = tanh(A[i, j] * 9 * (A[i, j] * A[i, j]))",
+    "in A: f32[M, N]\n out Y[i: M, j: N] = erf(A[i, j] * 4 * (A[i, j] * A[i, j]))",
     "in A: f32[M]\n out Y[i: M, j: N] = 2 - A[i]",
     "in A: f32[M, N]\n out Y[i: M, j: N] = 3 / (1.5 + abs(A[i, j])) - -A[i, j]",
     "out Y[i: M, j: N] = cast(f32, 2.5)",
@@ -42,6 +44,8 @@ const char* const kMaps[] = {
     // Of 16-bit floats.
     "in A: bf16[M, N]\n in B: bf16[M, N]\n out Y[i: M, j: N] = cast(bf16, A[i, j] * B[i, j] + 1)",
     "in A: bf16[M, N]\n out Y[i: M, j: N] = cast(f32, A[i, j])",
+    ("in A: bf16[M, N]\n"
+     " out Y[i: M, j: N] = A[i, j] * 0.5 * (1 + erf(A[i, j] * sqrt(0.5))) + tanh(A[i, j])"),
     "in A: f32[M]\n out Y[i: M] = cast(bf16, A[i])",
     // Of integers.
     "in A: i32[M, N]\n in B: i32[N]\n out Y[i: M, j: N] = max(A[i, j] + B[j] * 3, -7)",
@@ -207,13 +211,22 @@ class NpuVector : public testing::Test {
  protected:
   Rng rng_{static_cast<uint64_t>(setting("LW_SEED", 1))};
   int64_t drawn_ = 0, feasible_ = 0;
+  bool magnitudes_ = false;                // f32 of all of them, not natural
 
   int64_t extent() { return 2 + static_cast<int64_t>(rng_.below(rng_.below(4) ? 70 : 400)); }
 
   // Sums of all sizes, so that some saturate, some do not; the rest natural numbers.
   Data input(const Program& program, int tensor, uint64_t seed) {
     Data data = random_input(program, tensor, seed, false);
-    if (program.tensors[static_cast<size_t>(tensor)].type != Type::kI32) return data;
+    const Type type = program.tensors[static_cast<size_t>(tensor)].type;
+    for (size_t i = 0; magnitudes_ && type == Type::kF32 && i + 4 <= data.bytes.size(); i += 4) {
+      const int exponent = static_cast<int>(rng_.below(2) ? rng_.below(12) : rng_.below(252));
+      const float mantissa = 1 + std::ldexp(static_cast<float>(rng_.below(1 << 23)), -23);
+      const float value = std::ldexp(rng_.below(2) ? mantissa : -mantissa,
+                                     exponent < 12 ? exponent - 8 : exponent - 125);
+      std::memcpy(&data.bytes[i], &value, 4);
+    }
+    if (type != Type::kI32) return data;
     for (size_t i = 0; i + 4 <= data.bytes.size(); i += 4) {
       const int32_t value = static_cast<int32_t>(static_cast<uint32_t>(rng_.next())) >>
                             (8 + rng_.below(20));
@@ -358,6 +371,14 @@ class NpuVector : public testing::Test {
 };
 
 TEST_F(NpuVector, Maps) { check_all(kMaps, setting("LW_DRAWS", 8)); }
+TEST_F(NpuVector, ComposesFunctionsOfAllMagnitudes) {
+  magnitudes_ = true;
+  for (const char* const function : {"tanh", "erf"}) {
+    check("npu_big128", std::string("  in A: f32[40000]\n  out Y[i: 40000] = ") + function +
+                            "(A[i])\n");
+  }
+  EXPECT_EQ(feasible_, 2);
+}
 TEST_F(NpuVector, Reductions) { check_all(kReductions, setting("LW_DRAWS", 8)); }
 TEST_F(NpuVector, PadsWindows) { check_windows(setting("LW_DRAWS", 8) * 12); }
 TEST_F(NpuVector, PadsRows) { check_all(kPadded, setting("LW_DRAWS", 8)); }
