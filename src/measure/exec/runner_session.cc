@@ -108,6 +108,11 @@ absl::StatusOr<RunnerAnswer> RunnerSession::ask(const runner::Job& job, double l
   uint64_t most = kMostBesides;
   for (const runner::Job::Argument& a : job.arguments) most += a.output ? a.pages : 0;
   const std::string payload = runner::encode_job(job);
+  if (payload.size() > runner::kMaxPayload) {
+    return RunnerAnswer{runner::Frame::kRefusal,
+                        concat("a job of ", payload.size(), " bytes, inputs included; there may be ",
+                               runner::kMaxPayload)};
+  }
   ASSIGN_OR_RETURN(RunnerAnswer answer, ask(runner::Frame::kJob, {payload}, most, limit_s));
   if (answer.type == runner::Frame::kRefusal) return answer;
   if (answer.type == runner::Frame::kCrash && runner::decode_crash(answer.payload)) return answer;
