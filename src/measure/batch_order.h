@@ -1,5 +1,6 @@
-// Outcomes batch by batch, each as it was asked for: who learns from them then learns the same
-// however many processors there are and whatever else they do. Thread-compatible.
+// Outcomes batch by batch, each as it was asked for: they are stored so, and who learns from what is
+// stored learns the same however many processors there are and whatever else they do.
+// Thread-compatible.
 #pragma once
 
 #include <algorithm>
