@@ -54,6 +54,16 @@ TEST(Environment, OfASimulator) {
   EXPECT_EQ(parse_environment(text).counters, sorted);
 }
 
+// Nothing of this machine, whose load is not the board's.
+TEST(Environment, OfABoard) {
+  Environment e;
+  e.board = "aarch64 0x41 0xd08";
+  e.cache = Cache::kCold;
+  e.threads = 4;
+  e.hygiene = "\"load\":1";
+  EXPECT_EQ(to_json(e), "{\"board\":\"aarch64 0x41 0xd08\",\"cache\":\"cold\",\"threads\":4}");
+}
+
 TEST(Environment, SaysAgainWhatItIsAskedFor) {
   const Environment back = parse_environment(to_json(full()));
   EXPECT_EQ(back.error, "{\"absolute\":0,\"element\":\"D[3, 4]\",\"of_admissible\":0.5}");
