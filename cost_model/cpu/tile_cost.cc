@@ -37,7 +37,7 @@ class Tiler {
  public:
   Tiler(const Nest& nest, const Analysis& analysis, StageCost& cost)
       : nest_(nest),
-        target_(cpu(*nest.target)),
+        target_(lw::cpu(*nest.target)),
         machine_(costs(*nest.target)),
         stage_(nest.stages[cost.stage]),
         analysis_(analysis),

@@ -55,7 +55,7 @@ class Traffic {
   }
 
   double capacity(int boundary) const {
-    return boundary == kTlb ? cpu(target_).tlb_entries
+    return boundary == kTlb ? lw::cpu(target_).tlb_entries
                             : static_cast<double>(target_.caches[boundary].bytes) / kLineBytes;
   }
 
@@ -176,7 +176,7 @@ class Traffic {
     if (!stage.non_temporal || cost.vector_axis < 0) return false;
     const int64_t size = size_of(nest_.program->tensors[stage.tensor].type);
     const auto whole = [&](double points) {
-      return static_cast<int64_t>(points) * size % cpu(target_).vector_bytes == 0;
+      return static_cast<int64_t>(points) * size % lw::cpu(target_).vector_bytes == 0;
     };
     return whole(cost.box_at(cost.tile)[cost.vector_axis]) &&
            whole(static_cast<double>(stage.axes[cost.vector_axis].extent));
@@ -266,7 +266,7 @@ void combine(const Nest& nest, Analysis& analysis) {
     cost.cycles = largest + machine.overlap * (sum - largest);
     cost.wall_cycles = std::max(cost.cycles, slowest);
     const double overhead =
-        (threads > 1 ? 1 : machine.serial_region) * cpu(target).parallel_overhead_us;
+        (threads > 1 ? 1 : machine.serial_region) * lw::cpu(target).parallel_overhead_us;
     if (cost.tasks > 1) cost.wall_cycles += cost.regions * overhead * target.ghz * 1000;
     if (!cost.timed) continue;
     total += cost.wall_cycles;

@@ -8,7 +8,6 @@
 namespace lw {
 namespace {
 
-bool is_const(const Expr& e) { return e->op == ExprOp::kConst; }
 double value_of(const Expr& e) {
   return is_float(e->type) ? e->number : static_cast<double>(e->integer);
 }

@@ -223,8 +223,6 @@ class Compiler : private VectorValues {
     return refuse(concat("its vector engine has no ", op_name(e->op)));
   }
 
-  static bool is_const(const Expr& e) { return e->op == ExprOp::kConst; }
-
   absl::StatusOr<int> constant(Type type, double number) {
     VectorOp zero;
     zero.kind = Op::kZero;

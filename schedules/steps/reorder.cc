@@ -16,7 +16,7 @@ namespace lw {
 namespace {
 
 constexpr int kMaxLoops = 20;  // 20! fits in an i64
-constexpr size_t kMaxDomain = 1024;
+constexpr size_t kMostOrders = 1024;
 
 int64_t factorial(int n) { return n <= 1 ? 1 : n * factorial(n - 1); }
 
@@ -141,7 +141,7 @@ std::vector<Decision> reorder_domain(const Nest& nest, const Step& step) {
   Enumeration all{nest, step, s, *std::move(listed), simple, {}};
   Order chosen;
   all.choose(chosen, 0, 0);
-  thin(all.domain, kMaxDomain);
+  thin(all.domain, kMostOrders);
   return std::move(all.domain);
 }
 

@@ -12,7 +12,7 @@
 namespace lw {
 namespace {
 
-constexpr size_t kMaxDomain = 512;
+constexpr size_t kMostSplits = 512;
 
 absl::Status apply_split(Nest& nest, const Step& step) {
   RETURN_IF_ERROR(expect(step, {2, 2, 2, 8}));
@@ -59,7 +59,7 @@ std::vector<Decision> split_domain(const Nest& nest, const Step& step) {
   const int64_t range = region_range(nest, *stage, position, region_extents(nest, *stage));
   extend(nest, *stage, position, range, count, (range + tile - 1) / tile, number_or(step, count, -1),
          prefix, domain);
-  thin(domain, kMaxDomain);
+  thin(domain, kMostSplits);
   return domain;
 }
 

@@ -24,7 +24,6 @@ namespace {
 
 namespace v1 = loopwright::v1;
 
-constexpr double kRestOfMessage = 10;  // patience for a message that has begun
 constexpr int kLockTries = 20;         // a host that was killed may still be about to let go
 constexpr std::chrono::milliseconds kLockPause(100);
 

@@ -33,6 +33,7 @@ enum class HostMessage : uint32_t {
 
 // The host's descriptor of the socket, as the agent hands it over.
 constexpr int kHostSocket = 3;
+constexpr double kRestOfMessage = 10;      // seconds of patience for a message that has begun
 
 // The hidden command: serves until the socket closes; the process's exit code. `device` is
 // DeviceSpec::text(), `parent` the agent's process. REQUIRES: a process of its own, one thread.

@@ -32,8 +32,7 @@ namespace {
 
 namespace v1 = loopwright::v1;
 
-constexpr double kPollSeconds = 0.05;
-constexpr double kRestOfMessage = 10;
+constexpr double kRunnerPollSeconds = 0.05;
 constexpr double kDescribePatience = 120;
 constexpr double kGrace = 5;           // beyond a job's timeout, which the host itself keeps
 constexpr double kStopPatience = 1.5;  // for a host that was told to stop
@@ -304,7 +303,7 @@ class HostRunner : public DeviceRunner {
       if (now() > progress->deadline) ending = Ending::kOverdue;
       if (stop_until > 0 && now() > stop_until) ending = Ending::kStopped;
       if (ending != Ending::kDied) break;
-      const absl::StatusOr<Message> message = host_->receive(kPollSeconds);
+      const absl::StatusOr<Message> message = host_->receive(kRunnerPollSeconds);
       if (message.ok()) {
         if (take(*message, hooks, progress, death)) return Ending::kFinished;
       } else if (message.status().code() != absl::StatusCode::kDeadlineExceeded) {

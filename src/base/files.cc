@@ -49,6 +49,13 @@ absl::Status write_beside(const std::string& beside, int flags, bool durable,
 
 }  // namespace
 
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
 absl::StatusOr<std::string> read_file(const std::string& path) {
   constexpr size_t kPiece = 1 << 16;
   const auto cannot_read = [&](int error) {

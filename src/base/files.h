@@ -10,6 +10,8 @@ namespace lw {
 
 // kNotFound: "cannot read PATH: why".
 absl::StatusOr<std::string> read_file(const std::string& path);
+// "": there is none.
+std::string first_line(const std::string& path);
 // In place of what is there. kUnavailable: "cannot write PATH: why".
 absl::Status write_file(const std::string& path, std::string_view bytes);
 // The same, durably, and whole or not at all, whatever ends the process or fills the disk: beside

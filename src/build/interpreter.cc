@@ -37,9 +37,9 @@ Managed managed_memories(const Kernel& kernel) {
 }
 
 // One worker's view of a running kernel; a parallel For gives each iteration its own.
-class Frame {
+class Activation {
  public:
-  Frame(const Kernel& kernel, const lw_context* context, void* const* arguments,
+  Activation(const Kernel& kernel, const lw_context* context, void* const* arguments,
         Managed& managed, int64_t worker)
       : kernel_(kernel), context_(context), arguments_(arguments), managed_(managed),
         variables_(kernel.variables), registers_(kernel.registers.size()) {
@@ -87,13 +87,13 @@ class Frame {
   using Lanes = std::vector<Lane>;
 
   struct Closure {
-    Frame* outer;
+    Activation* outer;
     const Stmt* loop;
   };
 
   static void run_iteration(void* closure, int64_t index, int64_t worker) {
     const Closure& c = *static_cast<Closure*>(closure);
-    Frame frame(c.outer->kernel_, c.outer->context_, c.outer->arguments_, c.outer->managed_,
+    Activation frame(c.outer->kernel_, c.outer->context_, c.outer->arguments_, c.outer->managed_,
                 worker);
     frame.variables_ = c.outer->variables_;
     frame.variables_[c.loop->var] = index;
@@ -260,7 +260,7 @@ class Frame {
 
   // A lane of dst in the making.
   struct At {
-    const Frame& frame;
+    const Activation& frame;
     const Stmt& s;
     Type type, from;                       // dst's, the first source's
     const Lanes* srcs[3];
@@ -273,7 +273,7 @@ class Frame {
   struct OpRun {
     Op op;
     Lane (*lane)(const At& at);            // null: there is no dst
-    void (Frame::*run)(const Stmt& s) = nullptr;
+    void (Activation::*run)(const Stmt& s) = nullptr;
   };
 
   void run_op(const Stmt& s) {
@@ -294,14 +294,14 @@ class Frame {
         {Op::kHorizontal, [](const At& at) {
           return horizontal(at.s.reduce, at.type, *at.srcs[0]);
         }},
-        {Op::kTranspose, nullptr, &Frame::transpose},
+        {Op::kTranspose, nullptr, &Activation::transpose},
         {Op::kInterleave, [](const At& at) {
           const size_t parts = at.s.many.size();
           return at.frame.registers_[at.s.many[at.l % parts]][at.l / parts];
         }},
         {Op::kDot, [](const At& at) { return at.frame.dot(at.s, at.type, at.l, at(2)); }},
         {Op::kLoad, [](const At& at) { return at.frame.load(at.s, at.ramp(), at.l); }},
-        {Op::kStore, nullptr, &Frame::store},
+        {Op::kStore, nullptr, &Activation::store},
         {Op::kPrefetch, nullptr},
         {Op::kFence, nullptr},
         {Op::kSlide, [](const At& at) {
@@ -344,7 +344,7 @@ class InterpretedKernel : public Loaded {
   int run_list(const std::vector<Stmt>& list, const lw_context* context,
                void* const* buffers) const {
     Managed managed = managed_memories(kernel_);
-    Frame(kernel_, context, buffers, managed, 0).run(list);
+    Activation(kernel_, context, buffers, managed, 0).run(list);
     return 0;
   }
 

@@ -68,9 +68,9 @@ class FlatMemory : public JITLinkMemoryManager {
 };
 
 // What JITLink asks while it links; everything happens before link() returns.
-class Linking : public llvm::jitlink::JITLinkContext {
+class FlatLinking : public llvm::jitlink::JITLinkContext {
  public:
-  Linking(const Artifact& artifact, FlatImage* image, FlatMemory* memory, std::string* error)
+  FlatLinking(const Artifact& artifact, FlatImage* image, FlatMemory* memory, std::string* error)
       : JITLinkContext(nullptr), artifact_(artifact), image_(image), memory_(memory),
         error_(error) {}
 
@@ -124,7 +124,7 @@ absl::StatusOr<FlatImage> link_flat(const Artifact& artifact, uint64_t base) {
   FlatMemory memory(&image);
   std::string error;
   llvm::jitlink::link(std::move(*graph),
-                      std::make_unique<Linking>(artifact, &image, &memory, &error));
+                      std::make_unique<FlatLinking>(artifact, &image, &memory, &error));
   if (!error.empty()) return absl::InternalError("linking " + artifact.entry + ": " + error);
   if (image.run == 0 || (artifact.packed_bytes > 0 && image.prepack == 0)) {
     return absl::InvalidArgumentError("the object has no symbol " + artifact.entry);

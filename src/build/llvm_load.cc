@@ -45,9 +45,9 @@ class LoadedObject : public Loaded {
 };
 
 // What JITLink asks while it links; everything happens before link() returns.
-class Linking : public llvm::jitlink::JITLinkContext {
+class LoadLinking : public llvm::jitlink::JITLinkContext {
  public:
-  Linking(const Artifact& artifact, LoadedObject* object, std::string* error)
+  LoadLinking(const Artifact& artifact, LoadedObject* object, std::string* error)
       : JITLinkContext(nullptr), artifact_(artifact), object_(object), error_(error) {}
 
   JITLinkMemoryManager& getMemoryManager() override { return memory(); }
@@ -103,7 +103,7 @@ absl::StatusOr<std::unique_ptr<Loaded>> load_object(const Artifact& artifact) {
   std::unique_ptr<LoadedObject> object = std::make_unique<LoadedObject>();
   std::string error;
   llvm::jitlink::link(std::move(*graph),
-                      std::make_unique<Linking>(artifact, object.get(), &error));
+                      std::make_unique<LoadLinking>(artifact, object.get(), &error));
   if (!error.empty()) return absl::InternalError("loading " + artifact.entry + ": " + error);
   if (object->entry == nullptr || (artifact.packed_bytes > 0 && object->prepack_entry == nullptr)) {
     return absl::InvalidArgumentError("the object has no symbol " + artifact.entry);

@@ -11,7 +11,7 @@
 namespace lw {
 namespace {
 
-constexpr std::string_view kMagic = "loopwright withdrawn 1\n";
+constexpr std::string_view kListMagic = "loopwright withdrawn 1\n";
 constexpr int64_t kNanos = 1'000'000'000;
 
 }  // namespace
@@ -22,14 +22,16 @@ std::string encode_said(const WithdrawnSaid& said) {
   body.text(said.list.bytes());
   ByteWriter head;
   head.u64(checksum(body.bytes()));
-  return std::string(kMagic) + head.bytes() + body.bytes();
+  return std::string(kListMagic) + head.bytes() + body.bytes();
 }
 
 std::optional<WithdrawnSaid> decode_said(std::string_view bytes) {
-  if (bytes.substr(0, kMagic.size()) != kMagic) return std::nullopt;
-  ByteReader in(bytes.substr(kMagic.size()));
+  if (bytes.substr(0, kListMagic.size()) != kListMagic) return std::nullopt;
+  ByteReader in(bytes.substr(kListMagic.size()));
   const uint64_t sum = in.u64();
-  if (!in.ok() || checksum(bytes.substr(kMagic.size() + sizeof sum)) != sum) return std::nullopt;
+  if (!in.ok() || checksum(bytes.substr(kListMagic.size() + sizeof sum)) != sum) {
+    return std::nullopt;
+  }
   WithdrawnSaid said;
   said.etag = std::string(in.text());
   std::optional<WithdrawnList> list = WithdrawnList::of_bytes(std::string(in.text()));

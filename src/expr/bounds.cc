@@ -16,8 +16,6 @@ namespace {
 
 using Wide = __int128;
 
-bool is_const(const Expr& e) { return e->op == ExprOp::kConst; }
-
 void add_term(const Expr& atom, int64_t factor, Linear* form) {
   for (size_t i = 0; i < form->terms.size(); ++i) {
     if (!same(form->terms[i].atom, atom)) continue;

@@ -19,7 +19,6 @@ Expr node(ExprOp op, Type type, std::vector<Expr> args, int index = -1) {
   return std::make_shared<const ExprNode>(std::move(result));
 }
 
-bool is_const(const Expr& e) { return e->op == ExprOp::kConst; }
 bool is_value(const Expr& e, double value) {
   if (!is_const(e)) return false;
   return is_float(e->type) ? e->number == value : static_cast<double>(e->integer) == value;

@@ -75,6 +75,8 @@ Expr make_cast(Type type, Expr value);
 Expr make_binary(ExprOp op, Expr a, Expr b);
 Expr make_unary(ExprOp op, Expr a);
 
+inline bool is_const(const Expr& e) { return e->op == ExprOp::kConst; }
+
 // `expr` with other arguments, folded as the constructors do.
 Expr with_args(const Expr& expr, std::vector<Expr> args);
 

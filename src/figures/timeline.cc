@@ -11,12 +11,12 @@
 namespace lw {
 namespace {
 
-constexpr int kWidth = 1200, kLeft = 96, kRight = 112, kTop = 8, kAxis = 40;
+constexpr int kBarsWidth = 1200, kBarsLeft = 96, kBarsRight = 112, kBarsTop = 8, kAxis = 40;
 constexpr int kRow = 30, kRowGap = 8, kBar = 9, kBarGap = 9;  // engines; limits
 constexpr int kColumn = 3;                 // pixels
-constexpr int kColumns = (kWidth - kLeft - kRight) / kColumn;
+constexpr int kColumns = (kBarsWidth - kBarsLeft - kBarsRight) / kColumn;
 
-double x_of(double time, double end) { return kLeft + time / end * kColumns * kColumn; }
+double x_of(double time, double end) { return kBarsLeft + time / end * kColumns * kColumn; }
 
 std::string text(double x, double y, const char* look, const std::string& words) {
   return absl::StrFormat("<text x='%.1f' y='%.1f' %s>%s</text>\n", x, y, look, escape_html(words));
@@ -47,7 +47,7 @@ std::string engine_paths(const Simulation::Engine& engine, double end, int top) 
   const auto draw = [&](size_t state, int to) {
     const Run& run = runs[state];
     if (run.high == run.low) return;
-    absl::StrAppendFormat(&paths[state], "M%d %dh%dv%dh-%dz", kLeft + run.from * kColumn,
+    absl::StrAppendFormat(&paths[state], "M%d %dh%dv%dh-%dz", kBarsLeft + run.from * kColumn,
                           top + kRow - run.high, (to - run.from) * kColumn, run.high - run.low,
                           (to - run.from) * kColumn);
   };
@@ -103,12 +103,12 @@ std::vector<TimelineColor> timeline_colors(const Simulation& simulation) {
 std::string timeline_chart(const Simulation& simulation, const std::string& attributes) {
   const double end = simulation.time;
   std::string out;
-  int y = kTop;
-  const int bars = kTop + static_cast<int>(simulation.engines.size()) * (kRow + kRowGap) + 6;
+  int y = kBarsTop;
+  const int bars = kBarsTop + static_cast<int>(simulation.engines.size()) * (kRow + kRowGap) + 6;
   const int bottom = bars + static_cast<int>(simulation.limits.size()) * (kBar + kBarGap);
   for (double v : ticks({0, end, false}, 10)) {
     absl::StrAppendFormat(&out, "<line class='grid' x1='%.1f' x2='%.1f' y1='%d' y2='%d'/>\n",
-                          x_of(v, end), x_of(v, end), kTop, bottom);
+                          x_of(v, end), x_of(v, end), kBarsTop, bottom);
     out += text(x_of(v, end), bottom + 16, "class='tick' text-anchor='middle'",
                 whole(v));
   }
@@ -116,11 +116,11 @@ std::string timeline_chart(const Simulation& simulation, const std::string& attr
     absl::StrAppendFormat(&out,
                           "<g %s data-tip='%s'><rect class='idle' x='%d' y='%d' width='%d' "
                           "height='%d'/>\n",
-                          attributes, escape_html(shares_text(simulation, engine)), kLeft, y,
+                          attributes, escape_html(shares_text(simulation, engine)), kBarsLeft, y,
                           kColumns * kColumn, kRow);
     out += engine_paths(engine, end, y) + "</g>\n";
-    out += text(kLeft - 10, y + kRow / 2 + 4, "class='label' text-anchor='end'", engine.name);
-    out += text(kLeft + kColumns * kColumn + 10, y + kRow / 2 + 4, "class='tick'",
+    out += text(kBarsLeft - 10, y + kRow / 2 + 4, "class='label' text-anchor='end'", engine.name);
+    out += text(kBarsLeft + kColumns * kColumn + 10, y + kRow / 2 + 4, "class='tick'",
                 percent(engine.busy) + " busy");
     y += kRow + kRowGap;
   }
@@ -130,19 +130,20 @@ std::string timeline_chart(const Simulation& simulation, const std::string& attr
     absl::StrAppendFormat(&out,
                           "<rect class='limit' x='%d' y='%d' width='%.1f' height='%d' "
                           "opacity='%s'/>\n",
-                          kLeft, y, x_of(limit.time, end) - kLeft, kBar, largest ? "1" : ".45");
-    out += text(kLeft - 10, y + kBar, "class='tick' text-anchor='end'", limit.name);
-    out += text(kLeft + kColumns * kColumn + 10, y + kBar, "class='tick'",
+                          kBarsLeft, y, x_of(limit.time, end) - kBarsLeft, kBar,
+                          largest ? "1" : ".45");
+    out += text(kBarsLeft - 10, y + kBar, "class='tick' text-anchor='end'", limit.name);
+    out += text(kBarsLeft + kColumns * kColumn + 10, y + kBar, "class='tick'",
                 concat(whole(limit.time), ", ", percent(limit.time / end)));
     y += kBar + kBarGap;
   }
-  absl::StrAppendFormat(&out, "<line class='axis' x1='%d' x2='%d' y1='%d' y2='%d'/>\n", kLeft,
-                        kLeft + kColumns * kColumn, bottom, bottom);
-  out += text(kLeft + kColumns * kColumn / 2, bottom + kAxis - 6,
+  absl::StrAppendFormat(&out, "<line class='axis' x1='%d' x2='%d' y1='%d' y2='%d'/>\n", kBarsLeft,
+                        kBarsLeft + kColumns * kColumn, bottom, bottom);
+  out += text(kBarsLeft + kColumns * kColumn / 2, bottom + kAxis - 6,
               "class='title' text-anchor='middle'", simulation.unit);
   return absl::StrFormat("<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' role='img' "
                          "aria-label='Timeline'>\n%s</svg>\n",
-                         kWidth, bottom + kAxis, out);
+                         kBarsWidth, bottom + kAxis, out);
 }
 
 }  // namespace lw

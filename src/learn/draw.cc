@@ -20,7 +20,7 @@ const std::vector<std::pair<const char*, const char*>>& withheld_suite_texts();
 namespace {
 
 constexpr double kLeastFlops = 1e5, kMostFlops = 6e8;
-constexpr int64_t kMostBytes = int64_t{48} << 20;  // of all tensors together
+constexpr int64_t kMostTaskBytes = int64_t{48} << 20;  // of all tensors together
 constexpr double kNear = 0.1;
 constexpr int kMostDraws = 1000;
 
@@ -227,7 +227,7 @@ bool of_fitting_size(const Program& program) {
   int64_t all = 0;
   for (const Tensor& tensor : program.tensors) all += bytes(tensor);
   const double flops = std::max(count_flops(program).counted, compulsory_bytes(program));
-  return flops >= kLeastFlops && flops <= kMostFlops && all <= kMostBytes;
+  return flops >= kLeastFlops && flops <= kMostFlops && all <= kMostTaskBytes;
 }
 
 std::vector<int64_t> loops_of_most_work(const Program& program) {

@@ -24,23 +24,12 @@
 
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/net/openssl.h"
 
 namespace lw {
 namespace {
 
 constexpr size_t kMaxFile = 1 << 20;
-
-template <auto Free>
-struct Deleter {
-  template <class T>
-  void operator()(T* pointer) const { Free(pointer); }
-};
-using Certificate = std::unique_ptr<X509, Deleter<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
-using Bio = std::unique_ptr<BIO, Deleter<BIO_free_all>>;
-using Store = std::unique_ptr<X509_STORE, Deleter<X509_STORE_free>>;
-using StoreContext = std::unique_ptr<X509_STORE_CTX, Deleter<X509_STORE_CTX_free>>;
-using Names = std::unique_ptr<GENERAL_NAMES, Deleter<GENERAL_NAMES_free>>;
 
 absl::Status file_error(const std::string& path, int error) {
   const std::string message = concat(path, ": ", std::strerror(error));
@@ -91,10 +80,10 @@ int no_password(char*, int, int, void* asked) {
   return -1;
 }
 
-absl::StatusOr<Key> parse_key(const std::string& pem, const std::string& path) {
+absl::StatusOr<PrivateKey> parse_key(const std::string& pem, const std::string& path) {
   const Bio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
   bool asked = false;
-  Key key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, &asked));
+  PrivateKey key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, &asked));
   ERR_clear_error();
   if (asked)
     return absl::InvalidArgumentError(
@@ -119,7 +108,7 @@ std::string name_text(const X509_NAME* name) {
 }
 
 std::string first_uri(X509* certificate) {
-  const Names names(static_cast<GENERAL_NAMES*>(
+  const AlternativeNames names(static_cast<GENERAL_NAMES*>(
       X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
   for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
     const GENERAL_NAME* name = sk_GENERAL_NAME_value(names.get(), i);
@@ -172,7 +161,7 @@ absl::Status explain(X509_STORE_CTX* context, const TlsFiles& files, TlsSide sid
 absl::StatusOr<int64_t> verify(const std::vector<Certificate>& chain,
                                const std::vector<Certificate>& authorities, const TlsFiles& files,
                                TlsSide side, int64_t now_s) {
-  const Store store(X509_STORE_new());
+  const CertificateStore store(X509_STORE_new());
   const StoreContext context(X509_STORE_CTX_new());
   STACK_OF(X509)* others = sk_X509_new_null();
   CHECK(store != nullptr && context != nullptr && others != nullptr);
@@ -235,7 +224,7 @@ absl::StatusOr<TlsMaterial> load_tls_material(const TlsFiles& files, TlsSide sid
     return absl::InvalidArgumentError(
         concat(files.certificate, ": holds no complete certificate in PEM"));
   }
-  ASSIGN_OR_RETURN(const Key key, parse_key(material.key, files.key));
+  ASSIGN_OR_RETURN(const PrivateKey key, parse_key(material.key, files.key));
   const bool fits = X509_check_private_key(chain[0].get(), key.get()) == 1;
   ERR_clear_error();
   if (!fits) {

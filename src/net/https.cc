@@ -10,20 +10,10 @@
 #include <memory>
 
 #include "src/base/check.h"
+#include "src/net/openssl.h"
 
 namespace lw {
 namespace {
-
-template <auto Free>
-struct Freer {
-  template <class T>
-  void operator()(T* value) const { Free(value); }
-};
-using Bio = std::unique_ptr<BIO, Freer<BIO_free_all>>;
-using Certificate = std::unique_ptr<X509, Freer<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
-using Store = std::unique_ptr<X509_STORE, Freer<X509_STORE_free>>;
-using Names = std::unique_ptr<GENERAL_NAMES, Freer<GENERAL_NAMES_free>>;
 
 Bio reading(const std::string& pem) {
   return Bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
@@ -37,14 +27,15 @@ Certificate next_certificate(const Bio& pem) {
 bool give(SSL* connection, const TlsMaterial& material) {
   const Bio chain = reading(material.certificate);
   const Certificate leaf = next_certificate(chain);
-  const Key key(PEM_read_bio_PrivateKey(reading(material.key).get(), nullptr, nullptr, nullptr));
+  const PrivateKey key(
+      PEM_read_bio_PrivateKey(reading(material.key).get(), nullptr, nullptr, nullptr));
   if (leaf == nullptr || key == nullptr) return false;
   bool ok = SSL_use_certificate(connection, leaf.get()) == 1 &&
             SSL_use_PrivateKey(connection, key.get()) == 1;
   while (const Certificate next = next_certificate(chain)) {
     ok = ok && SSL_add1_chain_cert(connection, next.get()) == 1;
   }
-  const Store authorities(X509_STORE_new());
+  const CertificateStore authorities(X509_STORE_new());
   const Bio ca = reading(material.ca);
   while (const Certificate next = next_certificate(ca)) {
     ok = ok && X509_STORE_add_cert(authorities.get(), next.get()) == 1 &&
@@ -73,7 +64,7 @@ std::vector<std::string> peer_uris(const SSL* connection) {
   std::vector<std::string> uris;
   const Certificate peer(connection == nullptr ? nullptr : SSL_get1_peer_certificate(connection));
   if (peer == nullptr) return uris;
-  const Names names(static_cast<GENERAL_NAMES*>(
+  const AlternativeNames names(static_cast<GENERAL_NAMES*>(
       X509_get_ext_d2i(peer.get(), NID_subject_alt_name, nullptr, nullptr)));
   for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
     const GENERAL_NAME* name = sk_GENERAL_NAME_value(names.get(), i);

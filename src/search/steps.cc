@@ -18,7 +18,7 @@
 namespace lw {
 namespace {
 
-constexpr double kFinalShare = 0.06;       // of the seconds, kept for the finalists
+constexpr double kShareOfFinalists = 0.06;       // of the seconds, kept for the finalists
 constexpr int kFinalists = 5;
 constexpr int kLeastRounds = 3, kMostRounds = 15;
 constexpr double kRoundSeconds = 0.01;     // of a finalist at least: samples are lengthened to that
@@ -222,7 +222,7 @@ void SearchRun::finish() {
 // Trials that the time still allows, at the pace so far.
 int SearchRun::trials_in_time(double elapsed_s) const {
   if (progress_.trials < options_.batch || elapsed_s <= 0) return std::numeric_limits<int>::max();
-  const double left_s = options_.seconds * (1 - kFinalShare) - elapsed_s;
+  const double left_s = options_.seconds * (1 - kShareOfFinalists) - elapsed_s;
   const double trials = std::max(0.0, left_s) * progress_.trials / elapsed_s;
   return trials < cap_ ? static_cast<int>(trials) : cap_;
 }
@@ -237,7 +237,7 @@ void SearchRun::advance(double elapsed_s) {
     }
   }
   if (phase_ == SearchPhase::kTrials) {
-    const bool time_left = elapsed_s < options_.seconds * (1 - kFinalShare);
+    const bool time_left = elapsed_s < options_.seconds * (1 - kShareOfFinalists);
     if (!time_left || progress_.trials >= cap_ || finishing_ || (exhausted_ && issued_.empty()))
       phase_ = SearchPhase::kDraining;
   }
@@ -313,7 +313,7 @@ Batch SearchRun::issue_trials(int most) {
 
 // As many as the time allows.
 int SearchRun::final_rounds(size_t finalists, double elapsed_s) const {
-  const double left = std::max(options_.seconds - elapsed_s, options_.seconds * kFinalShare);
+  const double left = std::max(options_.seconds - elapsed_s, options_.seconds * kShareOfFinalists);
   const double round =
       static_cast<double>(finalists) * std::max(progress_.best_us * 1e-6, kRoundSeconds);
   return static_cast<int>(std::clamp(left / round, static_cast<double>(kLeastRounds),

@@ -50,7 +50,7 @@ const std::vector<Family>& families() {
   return all;
 }
 
-std::vector<std::string> sources() {
+std::vector<std::string> names_of_sources() {
   std::vector<std::string> files;
   for (const char* folder : {"include", "src", "schedules", "cost_model", "tuner_db", "bench"}) {
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(LW_SOURCE_DIR) / folder)) {
@@ -82,7 +82,7 @@ TEST(Families, OnlyTheirOwnCodeReadsTheirPartOfATarget) {
   for (const Family& family : families()) {
     std::set<std::string> awaited = family.before_folders;
     int own = 0;
-    for (const std::string& file : sources()) {
+    for (const std::string& file : names_of_sources()) {
       const std::vector<std::string> found = reads(family, file);
       if (file.find("/" + family.name + "/") != std::string::npos) {
         own += !found.empty();

@@ -35,7 +35,8 @@ int64_t walk(Border border, int64_t n, int64_t steps) {
   return at;
 }
 
-absl::StatusOr<Program> parse(const std::string& statements, const std::string& parameters = "") {
+absl::StatusOr<Program> parsed_op(const std::string& statements,
+                                  const std::string& parameters = "") {
   const absl::StatusOr<Module> module =
       parse_module(concat("op f(", parameters, ") {\n", statements, "\n}\n"), "t.te");
   if (!module.ok()) return module.status();
@@ -78,7 +79,7 @@ TEST(Border, ReadsWhatAWalkerFinds) {
         for (int64_t right : {0, 1, 2, 4, 13}) {
           const int64_t m = left + n + right;
           const absl::StatusOr<Program> program =
-              parse(concat("in X: f32[", n, "]\nout Y[i: ", m, "] = pad(X[i - ", left, "], ",
+              parsed_op(concat("in X: f32[", n, "]\nout Y[i: ", m, "] = pad(X[i - ", left, "], ",
                            w.word, ")"));
           ASSERT_TRUE(program.ok()) << program.status().message();
           std::vector<double> want;
@@ -93,25 +94,25 @@ TEST(Border, ReadsWhatAWalkerFinds) {
 
 TEST(Border, LeavesAloneWhatStaysInside) {
   for (const Walk& w : kWalks) {
-    const absl::StatusOr<Program> padded = parse(
+    const absl::StatusOr<Program> padded = parsed_op(
         concat("in X: f32[8, 9]\nout Y[i: 8, j: 9] = pad(X[i, where_j], ", w.word, ")"),
         "where_j = 3");
     const absl::StatusOr<Program> plain =
-        parse("in X: f32[8, 9]\nout Y[i: 8, j: 9] = X[i, 3]");
+        parsed_op("in X: f32[8, 9]\nout Y[i: 8, j: 9] = X[i, 3]");
     ASSERT_TRUE(padded.ok()) << padded.status().message();
     EXPECT_EQ(workload_id(*padded), workload_id(*plain)) << w.word;
   }
   // A condition around the read counts.
   const absl::StatusOr<Program> guarded =
-      parse("in X: f32[8]\nout Y[i: 8] = where(i > 0, pad(X[i - 1], edge), 0)");
+      parsed_op("in X: f32[8]\nout Y[i: 8] = where(i > 0, pad(X[i - 1], edge), 0)");
   const absl::StatusOr<Program> plain =
-      parse("in X: f32[8]\nout Y[i: 8] = where(i > 0, X[i - 1], 0)");
+      parsed_op("in X: f32[8]\nout Y[i: 8] = where(i > 0, X[i - 1], 0)");
   EXPECT_EQ(workload_id(*guarded), workload_id(*plain));
 }
 
 TEST(Border, ADeclaredNameGoesFirst) {
   const absl::StatusOr<Program> value =
-      parse("in X: f32[4]\nout Y[i: 6] = pad(X[i - 1], edge)", "edge = 7");
+      parsed_op("in X: f32[4]\nout Y[i: 6] = pad(X[i - 1], edge)", "edge = 7");
   ASSERT_TRUE(value.ok()) << value.status().message();
   EXPECT_EQ(evaluate(*value), (std::vector<double>{7, 0, 1, 2, 3, 7}));
 }
@@ -119,7 +120,7 @@ TEST(Border, ADeclaredNameGoesFirst) {
 TEST(Border, AnIndexTakesMinMaxClampAndAbs) {
   const auto value = [](const std::string& index) {
     const absl::StatusOr<Program> program =
-        parse(concat("in X: f32[4]\nout Y[i: 6] = X[", index, "]"));
+        parsed_op(concat("in X: f32[4]\nout Y[i: 6] = X[", index, "]"));
     EXPECT_TRUE(program.ok()) << program.status().message();
     return program.ok() ? evaluate(*program) : std::vector<double>();
   };
@@ -131,9 +132,9 @@ TEST(Border, AnIndexTakesMinMaxClampAndAbs) {
 
 // What the bounds cannot show is refused, as without them.
 TEST(Border, AnIndexThatMayStillLeaveIsRefused) {
-  EXPECT_FALSE(parse("in X: f32[4]\nout Y[i: 6] = X[min(i, 4)]").ok());
-  EXPECT_FALSE(parse("in X: f32[4]\nout Y[i: 6] = X[max(i - 1, 0)]").ok());
-  EXPECT_FALSE(parse("in X: f32[4]\nout Y[i: 8] = X[abs(i - 3)]").ok());
+  EXPECT_FALSE(parsed_op("in X: f32[4]\nout Y[i: 6] = X[min(i, 4)]").ok());
+  EXPECT_FALSE(parsed_op("in X: f32[4]\nout Y[i: 6] = X[max(i - 1, 0)]").ok());
+  EXPECT_FALSE(parsed_op("in X: f32[4]\nout Y[i: 8] = X[abs(i - 3)]").ok());
 }
 
 TEST(Border, TheBuilderMakesTheSame) {
@@ -144,7 +145,7 @@ TEST(Border, TheBuilderMakesTheSame) {
     const absl::StatusOr<Program> built = b.build();
     ASSERT_TRUE(built.ok()) << built.status().message();
     const absl::StatusOr<Program> parsed =
-        parse(concat("in X: f32[5]\nout Y[i: 9] = pad(X[i - 2], ", w.word, ")"));
+        parsed_op(concat("in X: f32[5]\nout Y[i: 9] = pad(X[i - 2], ", w.word, ")"));
     EXPECT_EQ(workload_id(*built), workload_id(*parsed)) << w.word;
   }
 }

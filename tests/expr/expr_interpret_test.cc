@@ -14,7 +14,7 @@
 namespace lw {
 namespace {
 
-Program parse(const std::string& statements) {
+Program program_of(const std::string& statements) {
   absl::StatusOr<Module> module = parse_module("op f() {\n" + statements + "\n}\n", "t.te");
   EXPECT_TRUE(module.ok()) << module.status().message();
   return module.ok() ? *instantiate(module->ops[0], {}) : Program();
@@ -41,7 +41,8 @@ std::vector<double> values_of(const Tensor& tensor, const Data& data) {
 std::vector<double> run(const std::string& type, const std::string& expression,
                         const std::vector<double>& x) {
   const std::string n = std::to_string(x.size());
-  Program program = parse("in X: " + type + "[" + n + "]\nout Y[i: " + n + "] = " + expression);
+  Program program =
+      program_of("in X: " + type + "[" + n + "]\nout Y[i: " + n + "] = " + expression);
   if (program.tensors.empty()) return {};
   absl::StatusOr<std::vector<Data>> out = interpret(program, {data_of(program.tensors[0].type, x)});
   EXPECT_TRUE(out.ok()) << out.status().message();
@@ -122,7 +123,7 @@ TEST(Interpret, WhereAndPadEvaluateTheChosenSideOnly) {
 }
 
 TEST(Interpret, AGatherOutOfRangeIsAnErrorThatNamesIt) {
-  Program program = parse("in T: f32[5]\nin R: i32[2]\nout Y[i: 2] = T[R[i] + 1]");
+  Program program = program_of("in T: f32[5]\nin R: i32[2]\nout Y[i: 2] = T[R[i] + 1]");
   absl::StatusOr<std::vector<Data>> out =
       interpret(program, {data_of(Type::kF32, {1, 2, 3, 4, 5}), data_of(Type::kI32, {3, 4})});
   EXPECT_EQ(out.status().code(), absl::StatusCode::kOutOfRange);
@@ -190,7 +191,7 @@ TEST(Interpret, SubnormalsOfF16AreThereInEveryMode) {
 #endif
 
 TEST(Interpret, EffortIsBounded) {
-  Program program = parse("in X: f32[8]\nout Y[i: 8] = sum[k: 1000000, l: 1000000](X[i])");
+  Program program = program_of("in X: f32[8]\nout Y[i: 8] = sum[k: 1000000, l: 1000000](X[i])");
   EXPECT_EQ(interpret(program, {data_of(Type::kF32, V(8))}, 1e9).status().code(),
             absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(interpret(program, {}).status().code(), absl::StatusCode::kInvalidArgument);
@@ -251,7 +252,7 @@ TEST(PointOracle, AnErrorIsThatOfTheSumOfAbsoluteTerms) {
 }
 
 TEST(Inputs, ComeFromTheRangeTheirUseImplies) {
-  Program program = parse("in T: f32[7, 3]\nin R: i32[50]\nin L: f32[50]\nin B: u8[50]\n"
+  Program program = program_of("in T: f32[7, 3]\nin R: i32[50]\nin L: f32[50]\nin B: u8[50]\n"
                           "out Y[i: 50] = T[R[i] - 2, 0] + log(L[i]) + cast(f32, B[i])");
   EXPECT_EQ(input_range(program, 0).lo, -1);
   EXPECT_EQ(input_range(program, 1).lo, 2);
@@ -295,12 +296,12 @@ TEST(Inputs, KeepNaturalMagnitudesAtAnyDepth) {
        {layers + "out Z[i: 4, j: 300] = H8[i, j]", squarings + "out Z[i: 64] = Y20[i]",
         std::string("in X: f32[8, 400]\nout Z[i: 8] = prod[j: 400](X[i, j])"),
         std::string("in X: f32[8, 400]\nout Z[i: 8, j: 8] = sum[k: 400](X[i, k] * X[j, k])")}) {
-    const double size = typical(parse(text));
+    const double size = typical(program_of(text));
     EXPECT_GT(size, 0.1) << text;
     EXPECT_LT(size, 10) << text;
   }
   // Both branches of a gated layer are at work: neither all 0 nor all open.
-  const double gated = typical(parse(
+  const double gated = typical(program_of(
       "in X: f32[4, 768]\nin W: f32[768, 32] const\nin V: f32[768, 32] const\n"
       "A[i: 4, j: 32] = sum[k: 768](X[i, k] * W[k, j])\n"
       "B[i: 4, j: 32] = sum[k: 768](X[i, k] * V[k, j])\n"
@@ -310,7 +311,7 @@ TEST(Inputs, KeepNaturalMagnitudesAtAnyDepth) {
 }
 
 TEST(Inputs, HaveEdges) {
-  const Program program = parse(
+  const Program program = program_of(
       "in X: f32[200, 3]\nin B: bool[200]\nin I: i8[200]\nin R: i32[200]\nin T: f32[7]\n"
       "out Y[i: 200] = sum[k: 3](X[i, k]) + where(B[i], T[R[i]], 0) + cast(f32, I[i])");
   std::vector<Data> in;

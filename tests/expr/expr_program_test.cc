@@ -8,7 +8,7 @@
 namespace lw {
 namespace {
 
-Program parse(std::string_view text, const std::map<std::string, std::string>& overrides = {}) {
+Program op_of(std::string_view text, const std::map<std::string, std::string>& overrides = {}) {
   absl::StatusOr<Module> module = parse_module(text, "t.te");
   EXPECT_TRUE(module.ok()) << module.status().message();
   if (!module.ok()) return {};
@@ -18,8 +18,8 @@ Program parse(std::string_view text, const std::map<std::string, std::string>& o
 }
 
 std::string printed(std::string_view statements) {
-  const std::string text = print(parse("op f() {\n" + std::string(statements) + "\n}\n"));
-  EXPECT_EQ(print(parse(text)), text);  // what is printed reads back as it was
+  const std::string text = print(op_of("op f() {\n" + std::string(statements) + "\n}\n"));
+  EXPECT_EQ(print(op_of(text)), text);  // what is printed reads back as it was
   return text.substr(text.find('\n') + 1);
 }
 
@@ -27,15 +27,15 @@ TEST(Types, ReductionsAccumulateInTheAccumulatorsType) {
   EXPECT_EQ(printed("in A: f16[4, 8]\nin B: f16[8]\nout Y[i: 4] = sum[k: 8](A[i, k] * B[k])"),
             "  in A: f16[4, 8]\n  in B: f16[8]\n"
             "  out Y[i: 4] = sum[k: 8](cast(f32, A[i, k]) * cast(f32, B[k]))\n}\n");
-  EXPECT_EQ(parse("op f() {\nin A: bf16[8]\nout Y[] = max[k: 8](A[k])\n}").tensors[1].type,
+  EXPECT_EQ(op_of("op f() {\nin A: bf16[8]\nout Y[] = max[k: 8](A[k])\n}").tensors[1].type,
             Type::kBF16);
-  EXPECT_EQ(parse("op f() {\nin A: i8[8]\nout Y[] = prod[k: 8](A[k])\n}").tensors[1].type,
+  EXPECT_EQ(op_of("op f() {\nin A: i8[8]\nout Y[] = prod[k: 8](A[k])\n}").tensors[1].type,
             Type::kI32);
-  EXPECT_EQ(parse("op f() {\nin A: u8[8]\nout Y[] = min[k: 8](A[k])\n}").tensors[1].type,
+  EXPECT_EQ(op_of("op f() {\nin A: u8[8]\nout Y[] = min[k: 8](A[k])\n}").tensors[1].type,
             Type::kU8);
-  EXPECT_EQ(parse("op f() {\nin A: i64[8]\nout Y[] = sum[k: 8](A[k])\n}").tensors[1].type,
+  EXPECT_EQ(op_of("op f() {\nin A: i64[8]\nout Y[] = sum[k: 8](A[k])\n}").tensors[1].type,
             Type::kI64);
-  EXPECT_EQ(parse("op f() {\nin A: f64[8]\nout Y[] = sum[k: 8](A[k])\n}").tensors[1].type,
+  EXPECT_EQ(op_of("op f() {\nin A: f64[8]\nout Y[] = sum[k: 8](A[k])\n}").tensors[1].type,
             Type::kF64);
 }
 
@@ -43,16 +43,16 @@ TEST(Types, WideIsTheTypeThatSumsAreEvaluatedIn) {
   const std::string text =
       "op f(T = f32) {\nin X: T[8]\nin b: wide(T)[8]\n"
       "out Y[i: 8] = cast(T, cast(wide(T), X[i]) + b[i])\n}";
-  EXPECT_EQ(print(parse(text)), "op f() {\n  in X: f32[8]\n  in b: f32[8]\n"
+  EXPECT_EQ(print(op_of(text)), "op f() {\n  in X: f32[8]\n  in b: f32[8]\n"
                                 "  out Y[i: 8] = X[i] + b[i]\n}\n");
-  EXPECT_EQ(print(parse(text, {{"T", "f16"}})),
+  EXPECT_EQ(print(op_of(text, {{"T", "f16"}})),
             "op f() {\n  in X: f16[8]\n  in b: f32[8]\n"
             "  out Y[i: 8] = cast(f16, cast(f32, X[i]) + b[i])\n}\n");
   const char* wide[][2] = {{"bf16", "f32"}, {"f64", "f64"}, {"i8", "i32"}, {"u8", "i32"},
                            {"i16", "i32"},  {"i32", "i32"}, {"i64", "i64"}};
   for (const auto& [type, sums] : wide)
-    EXPECT_EQ(type_name(parse(text, {{"T", type}}).tensors[1].type), sums) << type;
-  EXPECT_EQ(print(parse("op f(wide = f16) {\nin X: wide[8]\nout Y[i: 8] = cast(wide, X[i])\n}")),
+    EXPECT_EQ(type_name(op_of(text, {{"T", type}}).tensors[1].type), sums) << type;
+  EXPECT_EQ(print(op_of("op f(wide = f16) {\nin X: wide[8]\nout Y[i: 8] = cast(wide, X[i])\n}")),
             "op f() {\n  in X: f16[8]\n  out Y[i: 8] = X[i]\n}\n");
 }
 
@@ -87,7 +87,7 @@ TEST(Types, AnAxisAsAValueIsAnI32) {
 
 TEST(Types, WhereIsFoldedWhenItsConditionIsLiteral) {
   EXPECT_EQ(
-      print(parse(
+      print(op_of(
           "op f(relu = true) {\nin X: f32[4]\nout Y[i: 4] = where(relu, max(X[i], 0), X[i])\n}",
           {{"relu", "false"}})),
       "op f() {\n  in X: f32[4]\n  out Y[i: 4] = X[i]\n}\n");
@@ -132,7 +132,7 @@ TEST(Split, NamesAvoidTheOpsOwn) {
 }
 
 TEST(Program, InputsComeFirstAndUnreadTensorsGo) {
-  Program program = parse("op f() {\nin X: f32[4]\nT[i: 4] = X[i]\nU[i: 4] = T[i]\nin Z: f32[4]\n"
+  Program program = op_of("op f() {\nin X: f32[4]\nT[i: 4] = X[i]\nU[i: 4] = T[i]\nin Z: f32[4]\n"
                           "out Y[i: 4] = T[i] + Z[i]\n}");
   ASSERT_EQ(program.tensors.size(), 4u);
   EXPECT_EQ(program.tensors[1].name, "Z");
@@ -186,11 +186,11 @@ TEST(Bounds, AffineIntervalsAreExact) {
 }
 
 TEST(Identity, IgnoresNamesCommentsFormattingAndOrderOfCommutativeOperands) {
-  const std::string id = workload_id(parse(
+  const std::string id = workload_id(op_of(
       "op f(M = 4, K = 8) {\n in A: f32[M, K]\n in B: f32[K]\n"
       " C[i: M] = sum[k: K](A[i, k] * B[k])\n out D[i: M] = max(C[i] + 1, 0)\n}"));
   EXPECT_EQ(id.size(), 64u);
-  EXPECT_EQ(id, workload_id(parse(
+  EXPECT_EQ(id, workload_id(op_of(
       "# other\nop g(S = 8) {\n let Q = S / 2  # half\n in x: f32[Q, S]\n in y: f32[S]\n"
       " out r[a: Q] = max(0, 2 - 1 + sum[b: S](y[b] * x[0 + a * 1, b + 0]))\n}")));
 }
@@ -198,7 +198,7 @@ TEST(Identity, IgnoresNamesCommentsFormattingAndOrderOfCommutativeOperands) {
 TEST(Identity, IndicesAreCompared) {
   auto id = [](const char* index) {
     return workload_id(
-        parse(std::string("op f() {\n in A: f32[99]\n out D[i: 4, j: 4] = A[") + index + "]\n}"));
+        op_of(std::string("op f() {\n in A: f32[99]\n out D[i: 4, j: 4] = A[") + index + "]\n}"));
   };
   EXPECT_EQ(id("i * 2 + j + 3 - 1"), id("2 + j + i + i"));
   EXPECT_NE(id("i * 2 + j"), id("i + j * 2"));
@@ -206,7 +206,7 @@ TEST(Identity, IndicesAreCompared) {
 }
 
 TEST(Identity, ExtentsTypesConstAndRolesCount) {
-  auto id = [](const char* text) { return workload_id(parse(text)); };
+  auto id = [](const char* text) { return workload_id(op_of(text)); };
   const std::string base = id("op f() {\nin A: f32[4]\nout D[i: 4] = A[i] - 1\n}");
   EXPECT_NE(base, id("op f() {\nin A: f32[5]\nout D[i: 4] = A[i] - 1\n}"));
   EXPECT_NE(base, id("op f() {\nin A: f64[4]\nout D[i: 4] = A[i] - 1\n}"));
@@ -219,7 +219,7 @@ TEST(Identity, ExtentsTypesConstAndRolesCount) {
 
 TEST(Identity, IsTheSameEverywhere) {  // a change of this value is a change of the language
   EXPECT_EQ(canonical_text(
-                parse("op f() {\nin A: bf16[2, 3]\nin B: i32[2] const\n"
+                op_of("op f() {\nin A: bf16[2, 3]\nin B: i32[2] const\n"
                       "out Y[i: 2] = sum[k: 3](A[i, k] * 0.5)\nout Z[i: 2] = B[1 - i] / 2\n}")),
             "loopwright expression 1\nt0 in bf16[2,3]\nt1 in i32[2] const\n"
             "t2 out f32[2] = sum[3] (mul (cast f32 (read t0 a0 r0)) f32:0.5)\n"
@@ -229,7 +229,7 @@ TEST(Identity, IsTheSameEverywhere) {  // a change of this value is a change of 
 }
 
 TEST(Verify, RefusesWhatTheFrontEndWould) {
-  Program good = parse("op f() {\nin A: f32[4]\nout D[i: 4] = A[i]\n}");
+  Program good = op_of("op f() {\nin A: f32[4]\nout D[i: 4] = A[i]\n}");
   EXPECT_TRUE(verify(good).ok());
   auto refused = [&](auto change) {
     Program program = good;
@@ -297,7 +297,7 @@ TEST(Builder, SplitsSharesAndPadsAsTheLanguageDoes) {
   });
   absl::StatusOr<Program> built = b.build();
   ASSERT_TRUE(built.ok()) << built.status().message();
-  EXPECT_EQ(print(*built), print(parse(
+  EXPECT_EQ(print(*built), print(op_of(
       "op f() {\nin X: f16[4, 8]\nout Y[i: 4] = where(i % 2 == 0,\n"
       "sum[k: 8](cast(f32, pad(X[i, k - 1], 0.5))) / 8,\n"
       "-max[k: 8](cast(f32, pad(X[i, k - 1], 0.5)) * cast(f32, pad(X[i, k - 1], 0.5))))\n}")));

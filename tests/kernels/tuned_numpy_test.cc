@@ -22,13 +22,13 @@ namespace lw {
 namespace {
 
 constexpr int kShapes = 12;                // of an operator
-constexpr double kMostFlops = 2e5;
-constexpr int64_t kMostElements = 20000;
-constexpr int kThreads = 2;
-constexpr int kAttempts = 80;
+constexpr double kTunedFlops = 2e5;
+constexpr int64_t kTunedElements = 20000;
+constexpr int kTunedThreads = 2;
+constexpr int kTunedAttempts = 80;
 // LLVM's time grows with the unrolled code: what tails multiply beyond this is another test's
 // matter.
-constexpr LowerOptions kSmallKernels = {.max_statements = 800};
+constexpr LowerOptions kSmallTuned = {.max_statements = 800};
 
 // Files for check_tuned.py: data in raw, described in a manifest.
 class Batch {
@@ -70,7 +70,7 @@ std::vector<const Machine*> machines_for(int shape) {
 
 TEST(Tuned, KernelsAgreeWithNumPy) {
   Batch batch;
-  ParallelPool pool(kThreads);
+  ParallelPool pool(kTunedThreads);
   nlohmann::json manifest = nlohmann::json::array();
   const int shapes = static_cast<int>(setting("LW_TUNED", kShapes));
   int start = 0;                           // where there are few shapes, neighbours' kinds differ
@@ -78,7 +78,7 @@ TEST(Tuned, KernelsAgreeWithNumPy) {
     int wanted = 0, accepted = 0;
     for (int shape = start; shape < start + shapes; ++shape) {
       Rng rng = Rng(2024).split(hash64(op.name)).split(shape);
-      const RandomShape drawn_shape = random_shape(op, shape, kMostFlops, kMostElements, rng);
+      const RandomShape drawn_shape = random_shape(op, shape, kTunedFlops, kTunedElements, rng);
       const std::vector<std::string>& words = drawn_shape.words;
       const auto program = std::make_shared<const Program>(drawn_shape.program);
       const std::vector<Data> in = fitting_inputs(*program, rng);
@@ -88,12 +88,12 @@ TEST(Tuned, KernelsAgreeWithNumPy) {
         entry["inputs"].push_back(batch.save(program->tensors[inputs(*program)[n]], in[n]));
       }
       for (const Machine* machine : machines_for(shape)) {
-        for (int threads = 1; threads <= kThreads; ++threads) {
+        for (int threads = 1; threads <= kTunedThreads; ++threads) {
           const auto target = std::make_shared<const Target>(machine->target);
           const Nest start = make_nest(program, target, threads);
           ++wanted;
           const std::optional<Scheduled> drawn =
-              draw_kernel(start, make_space(start), rng, kAttempts, kSmallKernels);
+              draw_kernel(start, make_space(start), rng, kTunedAttempts, kSmallTuned);
           if (!drawn) continue;
           ++accepted;
           const std::unique_ptr<Loaded> code = load_on(*machine, drawn->kernel);

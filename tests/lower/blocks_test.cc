@@ -301,7 +301,7 @@ TEST(Blocks, AreRefusedByMachineCode) {
 
 // ------------------------------------------------------------------------------ the interpreter
 
-const std::byte* data_of(const std::string& bytes) {
+const std::byte* bytes_of(const std::string& bytes) {
   return reinterpret_cast<const std::byte*>(bytes.data());
 }
 
@@ -313,11 +313,11 @@ TEST(BlockInterpreter, MultipliesTiles) {
     for (int j = 0; j < 32; ++j) {
       int64_t sum = -3;
       for (int k = 0; k < 64; ++k) {
-        sum += load_integer(Type::kI8, data_of(in[0]), 64 * i + k) *
-               load_integer(Type::kI8, data_of(in[1]), 32 * k + j);
+        sum += load_integer(Type::kI8, bytes_of(in[0]), 64 * i + k) *
+               load_integer(Type::kI8, bytes_of(in[1]), 32 * k + j);
       }
       const int at = 512 * (i / 16) + 511 - 32 * (i % 16) - j;
-      ASSERT_EQ(load_integer(Type::kI32, data_of(out[2]), at), sum) << i << ", " << j;
+      ASSERT_EQ(load_integer(Type::kI32, bytes_of(out[2]), at), sum) << i << ", " << j;
     }
   }
 }
@@ -333,7 +333,7 @@ TEST(BlockInterpreter, ShowsWhatWasNeverWritten) {
   for (int run = 0; run < 2; ++run) {      // what a run wrote is gone in the next
     const std::string out = run_loaded(*code, kernel, {std::string(128, '\0')})[0];
     EXPECT_EQ(out.substr(0, 64), std::string(64, '\x7f'));
-    EXPECT_EQ(load_integer(Type::kI32, data_of(out), 31), 7);
+    EXPECT_EQ(load_integer(Type::kI32, bytes_of(out), 31), 7);
   }
 }
 
@@ -346,7 +346,7 @@ TEST(BlockInterpreter, SharesMemoriesWithParallelLoops) {
       "r0 = load tile[v0] stride 1\nr0 = add r0, r0\nstore tile[v0] = r0 stride 1\n}\n"
       "copy Y[0] (1) = tile[0] (1) over 16\n}\n");
   const std::string out = run_on(machines()[0], kernel, {std::string(64, '\0')})[0];
-  for (int i = 0; i < 16; ++i) EXPECT_EQ(load_integer(Type::kI32, data_of(out), i), 14);
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(load_integer(Type::kI32, bytes_of(out), i), 14);
 }
 
 }  // namespace

@@ -6,9 +6,9 @@
 namespace lw {
 namespace {
 
-constexpr int kSchedules = 2;
+constexpr int kCopySchedules = 2;
 
-std::shared_ptr<const Program> program_of(const std::string& text) {
+std::shared_ptr<const Program> copying_program(const std::string& text) {
   const absl::StatusOr<Module> module = parse_module(text, "test");
   CHECK(module.ok());
   absl::StatusOr<Program> program = instantiate(module->ops[0], {});
@@ -32,7 +32,7 @@ Data bits_of(const Tensor& tensor, Rng& rng) {
 
 void expect_same_bits(const std::string& text, size_t from, const std::vector<size_t>& order,
                       Rng& rng) {
-  const auto program = program_of(text);
+  const auto program = copying_program(text);
   std::vector<Data> in;
   for (int tensor : inputs(*program)) in.push_back(bits_of(program->tensors[tensor], rng));
   if (in.size() > 1) {                     // the places of a gather
@@ -43,7 +43,7 @@ void expect_same_bits(const std::string& text, size_t from, const std::vector<si
   for (const Machine& machine : machines()) {
     const Nest start = make_nest(program, std::make_shared<const Target>(machine.target), 1);
     const std::vector<Sketch> space = make_space(start);
-    for (int n = 0; n < kSchedules; ++n) {
+    for (int n = 0; n < kCopySchedules; ++n) {
       const std::optional<Scheduled> scheduled = draw_kernel(start, space, rng, 20);
       ASSERT_TRUE(scheduled) << machine.name << "\n" << text;
       const std::unique_ptr<Loaded> code = load_on(machine, scheduled->kernel);
@@ -79,7 +79,7 @@ TEST(Copies, KeepEveryBit) {
 
 // A vector holds a power of two of groups, of three too: what is left over is cut into halves.
 TEST(Copies, GroupsOfThreeHaveATail) {
-  const auto program = program_of(
+  const auto program = copying_program(
       "op p() {\n  in A: f32[1, 4, 10]\n  in X: f32[3]\n"
       "  out Y[a: 21, b: 4] = sum[k: 3](A[0, b, k] * X[k])\n}\n");
   Rng rng(1);

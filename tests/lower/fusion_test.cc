@@ -18,7 +18,7 @@ std::shared_ptr<const Program> built_in(const std::vector<std::string>& words) {
   return std::make_shared<const Program>(*program);
 }
 
-std::shared_ptr<const Program> written(const std::string& text) {
+std::shared_ptr<const Program> fused_program(const std::string& text) {
   const absl::StatusOr<Module> module = parse_module(text, "fusion");
   EXPECT_TRUE(module.ok()) << module.status();
   const absl::StatusOr<Program> program = instantiate(module->ops[0], {});
@@ -26,7 +26,7 @@ std::shared_ptr<const Program> written(const std::string& text) {
   return std::make_shared<const Program>(*program);
 }
 
-Nest start_of(std::shared_ptr<const Program> program, int threads = 1) {
+Nest fused_start(std::shared_ptr<const Program> program, int threads = 1) {
   static const auto target = std::make_shared<const Target>(*find_target("x86_avx512"));
   return make_nest(std::move(program), target, threads);
 }
@@ -41,7 +41,7 @@ const Sketch* find_sketch(const std::vector<Sketch>& space, const std::string& n
 constexpr const char* kBlocks = "blocks of rows";
 
 TEST(FusionTest, ClassesAreReadOffTheDefinitions) {
-  const Nest nest = start_of(built_in({"attention"}));
+  const Nest nest = fused_start(built_in({"attention"}));
   const std::map<std::string, FusionClass> expected = {
       {"P_sum", FusionClass::kComplexOut}, {"P", FusionClass::kInjective},
       {"top", FusionClass::kReduction},    {"E", FusionClass::kInjective},
@@ -51,14 +51,14 @@ TEST(FusionTest, ClassesAreReadOffTheDefinitions) {
     EXPECT_EQ(rules::fusion_class(nest, s), expected.at(nest.stages[s].name))
         << nest.stages[s].name;
   }
-  const Nest gathered = start_of(written(
+  const Nest gathered = fused_start(fused_program(
       "op p() {\n  in X: f32[40, 8]\n  in rows: i32[30]\n  T[i: 40, j: 8] = exp(X[i, j])\n"
       "  out Y[i: 30, j: 8] = T[rows[i], j]\n}\n"));
   EXPECT_EQ(rules::fusion_class(gathered, find_stage(gathered, "T")), FusionClass::kOpaque);
 }
 
 TEST(FusionTest, AProducerAtALoopComputesAllThatIsReadThere) {
-  const Nest start = start_of(written(
+  const Nest start = fused_start(fused_program(
       "op p() {\n  in X: f32[12]\n  T[i: 12] = exp(X[i])\n  out Y[i: 10] = T[i] + T[i + 2]\n}\n"));
   const absl::StatusOr<Nest> nest = replay(start, *parse_trace("compute_at(T, Y; 1)"));
   ASSERT_TRUE(nest.ok()) << nest.status();
@@ -72,7 +72,7 @@ TEST(FusionTest, WindowsShareBlocksOfRows) {
   const std::string head =
       "op p() {\n  in X: f32[96, 160]\n  in g: f32[5]\n"
       "  T[y: 96, x: 160] = sum[s: 5](pad(X[y, x + s - 2], 0) * g[s])\n";
-  const Nest start = start_of(written(
+  const Nest start = fused_start(fused_program(
       head + "  out Y[y: 96, x: 160] = sum[r: 5](pad(T[y + r - 2, x], 0) * g[r])\n}\n"));
   const std::vector<Sketch> space = make_space(start);
   const Sketch* blocks = find_sketch(space, kBlocks);
@@ -94,7 +94,8 @@ TEST(FusionTest, WindowsShareBlocksOfRows) {
   for (const char* reader :
        {"  out Y[y: 96, x: 160] = sum[r: 96](pad(T[y + r - 2, x], 0) * X[r, x])\n}\n",
         "  out Y[y: 96, x: 160] = sum[r: 5](T[95 - y, x] * g[r])\n}\n"}) {
-    EXPECT_EQ(find_sketch(make_space(start_of(written(head + reader))), kBlocks), nullptr) << reader;
+    const std::vector<Sketch> space = make_space(fused_start(fused_program(head + reader)));
+    EXPECT_EQ(find_sketch(space, kBlocks), nullptr) << reader;
   }
 }
 
@@ -105,14 +106,15 @@ TEST(FusionTest, EpiloguesLeaveNoIntermediateBehind) {
   const std::map<std::string, std::shared_ptr<const Program>> programs = {
       {"requantization", built_in({"dense_i8", "M=48", "N=80", "K=40"})},
       {"residual, scale, clamp",
-       written(head + "  T[i: 48, j: 80] = C[i, j] * s[j] + R[i, j]\n"
+       fused_program(head + "  T[i: 48, j: 80] = C[i, j] * s[j] + R[i, j]\n"
                       "  out Y[i: 48, j: 80] = clamp(T[i, j], 0, 6)\n}\n")},
       {"a chain of maps",
-       written(head + "  T[i: 48, j: 80] = C[i, j] + s[j]\n  U[i: 48, j: 80] = tanh(T[i, j])\n"
+       fused_program(head +
+                     "  T[i: 48, j: 80] = C[i, j] + s[j]\n  U[i: 48, j: 80] = tanh(T[i, j])\n"
                       "  W[i: 48, j: 80] = U[i, j] * U[i, j] + R[i, j]\n"
                       "  out Y[i: 48, j: 80] = max(W[i, j] - T[i, j], 0)\n}\n")},
       {"convolution, scale, shift, relu, residual",
-       written("op p() {\n  in X: f32[1, 9, 16, 24]\n  in F: f32[3, 3, 24, 32]\n"
+       fused_program("op p() {\n  in X: f32[1, 9, 16, 24]\n  in F: f32[3, 3, 24, 32]\n"
                "  in R: f32[1, 9, 16, 32]\n  in s: f32[32]\n"
                "  C[n: 1, y: 9, x: 16, c: 32] = sum[r: 3, q: 3, k: 24]("
                "pad(X[n, y + r - 1, x + q - 1, k], 0) * F[r, q, k, c])\n"
@@ -121,7 +123,7 @@ TEST(FusionTest, EpiloguesLeaveNoIntermediateBehind) {
   };
   Rng rng(3);
   for (const auto& [name, program] : programs) {
-    const Nest start = start_of(program);
+    const Nest start = fused_start(program);
     int lowered = 0;
     for (const Sketch& sketch : make_space(start)) {
       if (sketch.name.starts_with("split")) continue;  // partial results are stored by design
@@ -172,7 +174,7 @@ TEST(FusionTest, BetweenTwoProductsThereIsABlockOfRows) {
       {"transpose_batch_matmul_softmax", "H=3", "S=128", "D=32"}};
   Rng rng(4);
   for (const std::vector<std::string>& words : chains) {
-    const Nest start = start_of(built_in(words));
+    const Nest start = fused_start(built_in(words));
     const std::vector<Sketch> space = make_space(start);
     const Sketch* blocks = find_sketch(space, kBlocks);
     ASSERT_NE(blocks, nullptr) << words[0];
@@ -199,18 +201,18 @@ TEST(FusionTest, BetweenTwoProductsThereIsABlockOfRows) {
 // first's rows (a convolution); not where nothing lies before a product.
 TEST(FusionTest, BlocksOfRowsAreFoundByClass) {
   const auto blocks_of = [](std::shared_ptr<const Program> program) {
-    return find_sketch(make_space(start_of(std::move(program))), kBlocks) != nullptr;
+    return find_sketch(make_space(fused_start(std::move(program))), kBlocks) != nullptr;
   };
-  EXPECT_TRUE(blocks_of(written(
+  EXPECT_TRUE(blocks_of(fused_program(
       "op p() {\n  in A: f32[64, 32]\n  in B: f32[32, 48]\n  in C: f32[48, 16]\n"
       "  S[i: 64, k: 48] = sum[l: 32](A[i, l] * B[l, k])\n  T[i: 64, k: 48] = max(S[i, k], 0)\n"
       "  out Y[i: 64, j: 16] = sum[k: 48](T[i, k] * C[k, j])\n}\n")));
-  EXPECT_TRUE(blocks_of(written(
+  EXPECT_TRUE(blocks_of(fused_program(
       "op p() {\n  in X: f32[64, 32]\n  in B: f32[32, 48]\n"
       "  S[i: 64] = sum[k: 32](X[i, k] * X[i, k])\n"
       "  T[i: 64, k: 32] = X[i, k] * rsqrt(S[i] / 32 + 1e-5)\n"
       "  out Y[i: 64, j: 48] = sum[k: 32](T[i, k] * B[k, j])\n}\n")));
-  EXPECT_TRUE(blocks_of(written(
+  EXPECT_TRUE(blocks_of(fused_program(
       "op p() {\n  in A: f32[64, 32]\n  in B: f32[32, 48]\n  in F: f32[3, 48, 16]\n"
       "  S[i: 64, k: 48] = sum[l: 32](A[i, l] * B[l, k])\n"
       "  out Y[i: 62, j: 16] = sum[r: 3, k: 48](S[i + r, k] * F[r, k, j])\n}\n")));
@@ -220,7 +222,7 @@ TEST(FusionTest, BlocksOfRowsAreFoundByClass) {
 }
 
 TEST(FusionTest, ScalarsHaveNoRowsToShare) {
-  const Nest start = start_of(written(
+  const Nest start = fused_start(fused_program(
       "op p() {\n  in X: f32[40, 8]\n  T[i: 40] = sum[j: 8](X[i, j])\n"
       "  s[] = max[i: 40](T[i])\n  out y[] = sqrt(s[])\n}\n"));
   for (const Sketch& sketch : make_space(start)) {
@@ -230,7 +232,7 @@ TEST(FusionTest, ScalarsHaveNoRowsToShare) {
 }
 
 TEST(FusionTest, ThreadsShareHeadsOrBlocks) {
-  const Nest start = start_of(built_in({"attention", "H=4", "S=64", "T=64", "D=32"}), 2);
+  const Nest start = fused_start(built_in({"attention", "H=4", "S=64", "T=64", "D=32"}), 2);
   const std::vector<Sketch> space = make_space(start);
   const Sketch* blocks = find_sketch(space, kBlocks);
   ASSERT_NE(blocks, nullptr);

@@ -12,7 +12,7 @@
 namespace lw {
 namespace {
 
-const char* const kText =
+const char* const kKernelText =
     R"(kernel dense arguments=3 variables=6 workspace=4096 private=128 packed=1024
 buffer A f32 1024 argument 0
 buffer B i8 1024 argument 1
@@ -97,23 +97,23 @@ TEST(Affine, TermsStaySortedWithoutZeros) {
 }
 
 TEST(KernelText, PrintsWhatItParses) {
-  const Kernel kernel = parse(kText);
-  EXPECT_EQ(print(kernel), kText);
+  const Kernel kernel = parse(kKernelText);
+  EXPECT_EQ(print(kernel), kKernelText);
   EXPECT_TRUE(verify(kernel).ok()) << verify(kernel);
   EXPECT_EQ(hash(parse(print(kernel))), hash(kernel));
 }
 
 TEST(KernelText, GrowthOfErrorsIsSaidWhereThereIsSome) {
-  const std::string text = with(kText, " packed=1024\n", " packed=1024 growth=3.25\n");
+  const std::string text = with(kKernelText, " packed=1024\n", " packed=1024 growth=3.25\n");
   const Kernel kernel = parse(text);
   EXPECT_EQ(kernel.error_growth, 3.25);
   EXPECT_EQ(print(kernel), text);
-  EXPECT_EQ(hash(kernel), hash(parse(kText)));  // it says nothing of what is computed
+  EXPECT_EQ(hash(kernel), hash(parse(kKernelText)));  // it says nothing of what is computed
   EXPECT_FALSE(parse_kernel(with(text, "growth=3.25", "growth=")).ok());
 }
 
 TEST(KernelText, EqualNamesAreToldApart) {
-  Kernel kernel = parse(kText);
+  Kernel kernel = parse(kKernelText);
   kernel.buffers[3].name = kernel.buffers[4].name = "A";
   kernel.buffers[5].name = "";
   const Kernel again = parse(print(kernel));
@@ -123,13 +123,13 @@ TEST(KernelText, EqualNamesAreToldApart) {
 
 TEST(KernelText, NumbersSurvive) {
   for (double number : {0.1, -0.0, 1e-300, 1.7976931348623157e308, 3.0, -1.0 / 3}) {
-    Kernel kernel = parse(kText);
+    Kernel kernel = parse(kKernelText);
     kernel.body[0].body[0].number = number;
     const Kernel again = parse(print(kernel));
     EXPECT_EQ(std::signbit(again.body[0].body[0].number), std::signbit(number));
     EXPECT_EQ(again.body[0].body[0].number, number);
   }
-  Kernel kernel = parse(kText);
+  Kernel kernel = parse(kKernelText);
   kernel.body[0].body[0].number = NAN;
   kernel.body[0].body[8].integer = INT64_MIN;
   const Kernel again = parse(print(kernel));
@@ -161,15 +161,15 @@ TEST(KernelText, SaysAllThatIsLowered) {
 
 TEST(KernelText, ErrorsNameTheLine) {
   const absl::Status status =
-      parse_kernel(with(kText, "r0 = fma r0, r1, r2", "r0 = frob r0, r1, r2")).status();
+      parse_kernel(with(kKernelText, "r0 = fma r0, r1, r2", "r0 = frob r0, r1, r2")).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(status.ToString().find("line 30: unknown operation 'frob'"), std::string::npos)
       << status;
-  EXPECT_FALSE(parse_kernel(with(kText, "r11, r12 -> r13", "r11 -> r12, r13")).ok());
+  EXPECT_FALSE(parse_kernel(with(kKernelText, "r11, r12 -> r13", "r11 -> r12, r13")).ok());
 }
 
 TEST(KernelText, NoPrefixOrMutationCrashesTheParser) {
-  const std::string text = kText;
+  const std::string text = kKernelText;
   for (size_t size = 0; size + 3 < text.size(); ++size) {
     EXPECT_FALSE(parse_kernel(text.substr(0, size)).ok());
   }
@@ -221,7 +221,7 @@ TEST(KernelVerifier, RefusesWhatIsWrong) {
       {"r8 = const -7", "store mine[0] = r0 stride 0", "same element"},
   };
   for (const Mistake& mistake : mistakes) {
-    const absl::Status status = verify(parse(with(kText, mistake.from, mistake.to)));
+    const absl::Status status = verify(parse(with(kKernelText, mistake.from, mistake.to)));
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << mistake.to;
     EXPECT_NE(status.ToString().find(mistake.message), std::string::npos)
         << mistake.to << ": " << status;
@@ -347,7 +347,7 @@ TEST(KernelVerifier, NamesOfQuotientsAreTakenAnew) {
 }
 
 TEST(KernelHash, NamesDoNotCountAndEverythingElseDoes) {
-  const Kernel kernel = parse(kText);
+  const Kernel kernel = parse(kKernelText);
   Kernel renamed = kernel;
   renamed.name = "other";
   renamed.buffers[0].name = "weights";
@@ -365,12 +365,12 @@ TEST(KernelHash, NamesDoNotCountAndEverythingElseDoes) {
       {"-> r13, r14", "-> r14, r13", ""},      {"r3 = exp r3", "r3 = log r3", ""},
   };
   for (const Mistake& change : changes) {
-    EXPECT_NE(hash(parse(with(kText, change.from, change.to))), hash(kernel)) << change.to;
+    EXPECT_NE(hash(parse(with(kKernelText, change.from, change.to))), hash(kernel)) << change.to;
   }
 }
 
 TEST(KernelHash, TakesMicroseconds) {
-  const Kernel kernel = parse(kText);
+  const Kernel kernel = parse(kKernelText);
   uint64_t sum = 0;
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 10000; ++i) sum += hash(kernel);

@@ -115,7 +115,7 @@ bool has_bf16(const Target& target) {
   return dot_product(target, Type::kBF16, Type::kBF16, Type::kF32) != nullptr;
 }
 
-const char* const kTargets[] = {"npu_edge16", "npu_mid32", "npu_big128"};
+const char* const kProductTargets[] = {"npu_edge16", "npu_mid32", "npu_big128"};
 
 // What the schedule gives for the inputs in `data`, which has room for the result behind them.
 npu::Program compute(const Nest& nest, std::vector<Bytes>& data) {
@@ -157,7 +157,7 @@ TEST(NpuProducts, EveryDrawComputesTheProduct) {
   const int64_t draws = setting("LW_PRODUCTS", 250);
   int64_t feasible = 0;
   for (int64_t d = 0; d < draws; ++d) {
-    const std::string target = kTargets[rng.below(3)];
+    const std::string target = kProductTargets[rng.below(3)];
     const auto extent = [&] {
       return 1 + static_cast<int64_t>(rng.below(rng.below(4) ? 70 : 300));
     };
@@ -281,7 +281,7 @@ void expect_reference(const char* kind, int64_t draws, std::string (*text_of)(Rn
   int64_t feasible = 0;
   for (int64_t d = 0; d < draws; ++d) {
     SCOPED_TRACE(kind);
-    const std::string target = kTargets[rng.below(3)];
+    const std::string target = kProductTargets[rng.below(3)];
     const bool bf16 = rng.below(3) == 0 && has_bf16(*find_target(target));
     const std::string text = text_of(rng, bf16);
     const Program program = parsed(text);

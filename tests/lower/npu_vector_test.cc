@@ -24,7 +24,7 @@
 namespace lw {
 namespace {
 
-const char* const kTargets[] = {"npu_edge16", "npu_mid32", "npu_big128"};
+const char* const kVectorTargets[] = {"npu_edge16", "npu_mid32", "npu_big128"};
 
 // Programs of extents M, N, K (odd or even, small or not) and C, a few channels or many.
 const char* const kMaps[] = {
@@ -351,7 +351,7 @@ class NpuVector : public testing::Test {
   void check_windows(int64_t draws) {
     for (int64_t d = 0; d < draws; ++d) {
       const char* const text = kWindows[static_cast<size_t>(d) % std::size(kWindows)];
-      check(kTargets[rng_.below(3)], window(text));
+      check(kVectorTargets[rng_.below(3)], window(text));
     }
     EXPECT_GE(feasible_ * 100, drawn_ * 95);
   }
@@ -364,7 +364,7 @@ class NpuVector : public testing::Test {
       text = replaced(text, "K", 1 + static_cast<int64_t>(rng_.below(40)));
       for (const char* const name : {"M", "N"}) text = replaced(text, name, extent());
       text = replaced(text, "C", 2 + static_cast<int64_t>(rng_.below(rng_.below(2) ? 20 : 200)));
-      check(kTargets[rng_.below(3)], text);
+      check(kVectorTargets[rng_.below(3)], text);
     }
     EXPECT_GE(feasible_ * 100, drawn_ * 95);
   }

@@ -39,7 +39,7 @@ std::string short_hash(std::string_view bytes) { return sha256(bytes).substr(0, 
 
 std::string backend_version() { return (*find_backend("x86_64"))->version(); }
 
-absl::StatusOr<Program> program_of(const std::string& title) {
+absl::StatusOr<Program> titled_program(const std::string& title) {
   std::vector<std::string> words;
   for (size_t at = 0; at < title.size();) {
     const size_t end = std::min(title.find(' ', at), title.size());
@@ -50,7 +50,7 @@ absl::StatusOr<Program> program_of(const std::string& title) {
   return load_workload(words);
 }
 
-absl::StatusOr<Kernel> kernel_of(const Nest& start, const std::string& steps) {
+absl::StatusOr<Kernel> replayed(const Nest& start, const std::string& steps) {
   ASSIGN_OR_RETURN(const Trace trace, parse_trace(steps));
   ASSIGN_OR_RETURN(const Nest nest, replay(start, trace));
   return lower(nest);
@@ -108,9 +108,9 @@ std::string shown(const std::string& hash_before, const std::string& after) {
   return difference(before, after);
 }
 
-absl::StatusOr<Kernel> kernel_of(const TextCase& c) {
-  ASSIGN_OR_RETURN(const Nest start, start_of(program_of(c.title), c.sections[0].header));
-  return kernel_of(start, c.sections[0].text);
+absl::StatusOr<Kernel> replayed(const TextCase& c) {
+  ASSIGN_OR_RETURN(const Nest start, start_of(titled_program(c.title), c.sections[0].header));
+  return replayed(start, c.sections[0].text);
 }
 
 absl::StatusOr<std::string> object_of(const Kernel& kernel, const std::string& target_name) {
@@ -135,7 +135,7 @@ TEST(Replay, KernelsAreThoseRecorded) {
   for (const std::filesystem::path& path : text_files(kCorpus, ".replay")) {
     std::string rewritten = concat(backend_version(), "\n");
     for (TextCase c : read_cases(path)) {
-      const absl::StatusOr<Kernel> kernel = kernel_of(c);
+      const absl::StatusOr<Kernel> kernel = replayed(c);
       ++kernels;
       if (!kernel.ok()) {                  // dropped where the expectations are rewritten
         ++different;
@@ -185,7 +185,7 @@ TEST(Replay, ObjectCodeIsThatRecorded) {
     for (const TextCase& c : read_cases(path)) {
       const std::string& outcome = c.sections[1].header;
       if (outcome.find(" object ") == std::string::npos) continue;
-      const absl::StatusOr<Kernel> kernel = kernel_of(c);
+      const absl::StatusOr<Kernel> kernel = replayed(c);
       // What differs as a kernel is the other test's.
       if (!kernel.ok() || short_hash(print(*kernel)) != word_after(outcome, "kernel", "")) continue;
       ++objects;
@@ -255,7 +255,7 @@ std::string draw_corpus(const std::string& corpus, int draws) {
       const bool winograd = title.starts_with("conv") && draw % 4 == 3;
       const std::string header = concat("threads ", std::to_string(1 + 3 * (draw % 2)), " on ",
                                         target, winograd ? " winograd" : "");
-      const absl::StatusOr<Nest> start = start_of(program_of(title), header);
+      const absl::StatusOr<Nest> start = start_of(titled_program(title), header);
       if (!start.ok()) ADD_FAILURE() << title << ": " << start.status();
       if (!start.ok()) break;
       const std::vector<Sketch> space = make_space(*start);
@@ -304,7 +304,7 @@ TEST(Replay, KernelsToRead) {
   expect_cases(LW_SOURCE_DIR "/tests/goldens", [](TextCase c) {
     const absl::StatusOr<Nest> start = start_of(c, c.sections[0].header);
     const absl::StatusOr<Kernel> kernel =
-        start.ok() ? kernel_of(*start, c.sections[0].text) : start.status();
+        start.ok() ? replayed(*start, c.sections[0].text) : start.status();
     EXPECT_TRUE(kernel.ok() && verify(*kernel).ok()) << c.title << ": " << kernel.status();
     c.sections[1] = {"kernel", kernel.ok() ? print(*kernel) : ""};
     return c;

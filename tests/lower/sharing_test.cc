@@ -10,7 +10,7 @@
 namespace lw {
 namespace {
 
-std::shared_ptr<const Program> written(const std::string& text) {
+std::shared_ptr<const Program> shared_program(const std::string& text) {
   const absl::StatusOr<Module> module = parse_module(text, "sharing");
   EXPECT_TRUE(module.ok()) << module.status();
   if (!module.ok()) return nullptr;
@@ -19,7 +19,7 @@ std::shared_ptr<const Program> written(const std::string& text) {
   return std::make_shared<const Program>(*program);
 }
 
-Nest start_of(std::shared_ptr<const Program> program) {
+Nest shared_start(std::shared_ptr<const Program> program) {
   static const auto target = std::make_shared<const Target>(*find_target("x86_avx512"));
   return make_nest(std::move(program), target, 1);
 }
@@ -33,7 +33,7 @@ int64_t count_nodes(const Expr& expr) {
 // ---- shapes of programs -------------------------------------------------------------------------
 
 // A family of programs of any depth, over integers: they wrap, so that all results are exact.
-struct Shape {
+struct Form {
   const char* name;
   std::string (*text)(int depth);
 };
@@ -90,7 +90,7 @@ std::string diamond(int depth) {
   return op_of(text);
 }
 
-constexpr Shape kShapes[] = {{"doubling", doubling}, {"residual", residual},
+constexpr Form kShapes[] = {{"doubling", doubling}, {"residual", residual},
                              {"newton", newton},     {"fibonacci", fibonacci},
                              {"ladder", ladder},     {"diamond", diamond}};
 
@@ -137,13 +137,13 @@ void expect_reference(const Program& program, const Kernel& kernel, const std::s
 // ---- linear in the depth ------------------------------------------------------------------------
 
 TEST(SharingTest, BodiesAndKernelsAreLinearInTheDepth) {
-  for (const Shape& shape : kShapes) {
+  for (const Form& shape : kShapes) {
     int64_t nodes[3], made[3];
     const int depths[3] = {20, 110, 200};
     for (int n = 0; n < 3; ++n) {
-      const std::shared_ptr<const Program> program = written(shape.text(depths[n]));
+      const std::shared_ptr<const Program> program = shared_program(shape.text(depths[n]));
       ASSERT_NE(program, nullptr);
-      const Nest start = start_of(program);
+      const Nest start = shared_start(program);
       const absl::StatusOr<Nest> nest = inlined(start);
       ASSERT_TRUE(nest.ok()) << shape.name << " " << depths[n] << ": " << nest.status();
       const int out = static_cast<int>(nest->stages.size()) - 1;
@@ -164,9 +164,9 @@ TEST(SharingTest, BodiesAndKernelsAreLinearInTheDepth) {
 TEST(SharingTest, EverySpaceHasSchedulesThatAgreeWithTheReference) {
   Rng rng(7);
   for (const auto& [name, text] : kShapes) {
-    const std::shared_ptr<const Program> program = written(text(200));
+    const std::shared_ptr<const Program> program = shared_program(text(200));
     ASSERT_NE(program, nullptr);
-    const Nest start = start_of(program);
+    const Nest start = shared_start(program);
     const std::vector<Sketch> space = make_space(start);
     ASSERT_NE(space[0].name, "unscheduled") << name;
     const std::optional<Scheduled> drawn = draw_kernel(start, space, rng, 20);
@@ -202,10 +202,10 @@ TEST(SharingTest, EqualNodesBecomeOne) {
 // ---- one register, not one per occurrence -------------------------------------------------------
 
 TEST(SharingTest, ASharedValueIsComputedOnce) {
-  const std::shared_ptr<const Program> program = written(
+  const std::shared_ptr<const Program> program = shared_program(
       "op p() {\n  in A: f32[64]\n  T[i: 64] = tanh(A[i])\n"
       "  out D[i: 64] = (T[i] + 1) * T[i] + exp(T[i])\n}\n");
-  const absl::StatusOr<Nest> nest = inlined(start_of(program));
+  const absl::StatusOr<Nest> nest = inlined(shared_start(program));
   ASSERT_TRUE(nest.ok()) << nest.status();
   const std::optional<Scheduled> scheduled = schedule_kernel(*nest, {});
   ASSERT_TRUE(scheduled.has_value());
@@ -220,15 +220,15 @@ TEST(SharingTest, ConditionsAndIndicesAreSharedToo) {
     conditions += concat("  c", n + 1, "[i: 64] = c", n, "[i] && c", n - 1, "[i] || A[i] > ", n, "\n");
     indices += concat("  x", n, "[i: 64] = x", n - 1, "[i] + x", n - 1, "[i]\n");
   }
-  const std::shared_ptr<const Program> chosen = written(
+  const std::shared_ptr<const Program> chosen = shared_program(
       concat("op p() {\n  in A: i32[64]\n  c0[i: 64] = A[i] > 0\n  c1[i: 64] = A[i] < 9\n", conditions,
              "  out D[i: 64] = where(c61[i], A[i], 7)\n}\n"));
-  const std::shared_ptr<const Program> compared = written(
+  const std::shared_ptr<const Program> compared = shared_program(
       concat("op p() {\n  in A: i64[64]\n  x0[i: 64] = A[i]\n", indices,
              "  out D[i: 64] = where(x60[i] > x59[i], A[i], x60[i])\n}\n"));
   for (const auto& program : {chosen, compared}) {
     ASSERT_NE(program, nullptr);
-    const absl::StatusOr<Nest> nest = inlined(start_of(program));
+    const absl::StatusOr<Nest> nest = inlined(shared_start(program));
     ASSERT_TRUE(nest.ok()) << nest.status();
     const std::optional<Scheduled> scheduled = schedule_kernel(*nest, {});
     ASSERT_TRUE(scheduled.has_value());
@@ -240,8 +240,8 @@ TEST(SharingTest, ConditionsAndIndicesAreSharedToo) {
 // ---- where inlining recomputes ------------------------------------------------------------------
 
 TEST(SharingTest, AWindowOfAWindowReadsEachPointOnce) {
-  const std::shared_ptr<const Program> program = written(smoothing(3));
-  const absl::StatusOr<Nest> nest = inlined(start_of(program));
+  const std::shared_ptr<const Program> program = shared_program(smoothing(3));
+  const absl::StatusOr<Nest> nest = inlined(shared_start(program));
   ASSERT_TRUE(nest.ok()) << nest.status();
   const int out = static_cast<int>(nest->stages.size()) - 1;
   EXPECT_EQ(points_read(*nest, out, find_tensor(*program, "A")), 2 * 3 + 1);
@@ -251,7 +251,7 @@ TEST(SharingTest, AWindowOfAWindowReadsEachPointOnce) {
 }
 
 TEST(SharingTest, DeepWindowsAreRefusedWithTheReason) {
-  const absl::StatusOr<Nest> nest = inlined(start_of(written(smoothing(200))));
+  const absl::StatusOr<Nest> nest = inlined(shared_start(shared_program(smoothing(200))));
   ASSERT_FALSE(nest.ok());
   EXPECT_EQ(nest.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(nest.status().message().find("more than 4096 operations"), std::string::npos)
@@ -263,15 +263,15 @@ TEST(SharingTest, DeepWindowsAreRefusedWithTheReason) {
     const std::string name = n == 30 ? "out x30" : concat("x", n);
     text += concat("  ", name, "[i: 64] = ", from, "[", from, "[i]]\n");
   }
-  EXPECT_FALSE(inlined(start_of(written(text + "}\n"))).ok());
+  EXPECT_FALSE(inlined(shared_start(shared_program(text + "}\n"))).ok());
 }
 
 // What would be computed again and again stays a stage, and the space says how it is fused.
 TEST(SharingTest, TheSpaceKeepsWhatIsDearToRecompute) {
   for (const int depth : {10, 60}) {
-    const std::shared_ptr<const Program> program = written(smoothing(depth));
+    const std::shared_ptr<const Program> program = shared_program(smoothing(depth));
     ASSERT_NE(program, nullptr);
-    const Nest start = start_of(program);
+    const Nest start = shared_start(program);
     const std::vector<Sketch> space = make_space(start);
     ASSERT_NE(space[0].name, "unscheduled");
     Rng rng(5);
@@ -295,7 +295,7 @@ TEST(SharingTest, ManyProductsHaveSchedulesToo) {
     text += concat(n == 56 ? "  out m" : "  m", n, "[i: 64, j: 64] = sum[k: 64](", from, "[i, k] * ",
                    from, "[k, j])\n");
   }
-  const Nest start = start_of(written(text + "}\n"));
+  const Nest start = shared_start(shared_program(text + "}\n"));
   Rng rng(5);
   EXPECT_TRUE(draw_kernel(start, make_space(start), rng, 40).has_value());
 }
@@ -341,9 +341,10 @@ TEST(SharingTest, ADefinitionMayBeReadHundredsOfTimes) {
     if (terms.size() % 2 == 1) next.push_back(terms.back());
     terms = std::move(next);
   }
-  const std::shared_ptr<const Program> program = written(text + "  out D[i: 8] = " + terms[0] + "\n}\n");
+  const std::shared_ptr<const Program> program =
+      shared_program(text + "  out D[i: 8] = " + terms[0] + "\n}\n");
   ASSERT_NE(program, nullptr);
-  const Nest start = start_of(program);
+  const Nest start = shared_start(program);
   const std::vector<Sketch> space = make_space(start);
   Rng rng(5);
   const std::optional<Scheduled> drawn = draw_kernel(start, space, rng, 20);

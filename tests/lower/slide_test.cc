@@ -47,7 +47,7 @@ TEST(SlideTest, DifferentLanesAreDifferentKernels) {
             hash(kernel_of(slide_text(Type::kF32, 16, 4))));
 }
 
-std::shared_ptr<const Program> program_of(const std::string& text) {
+std::shared_ptr<const Program> slid_program(const std::string& text) {
   const absl::StatusOr<Module> module = parse_module(text, "slide");
   EXPECT_TRUE(module.ok()) << module.status() << text;
   const absl::StatusOr<Program> program = instantiate(module->ops[0], {});
@@ -55,17 +55,17 @@ std::shared_ptr<const Program> program_of(const std::string& text) {
   return std::make_shared<const Program>(*program);
 }
 
-Nest start_of(const std::shared_ptr<const Program>& program, const Target& target) {
+Nest slid_start(const std::shared_ptr<const Program>& program, const Target& target) {
   return make_nest(program, std::make_shared<const Target>(target), 1);
 }
 
 // 64 results of 5 taps: four vectors lie at multiples of the lanes, and of their neighbours on
 // either side two lanes are asked for.
 TEST(SlideTest, EveryVectorOfAFilterIsLoadedOnce) {
-  const auto program = program_of(
+  const auto program = slid_program(
       "op p() {\n in X: f32[8, 256]\n in g: f32[5]\n"
       " out Y[y: 8, x: 192] = sum[s: 5](X[y, x + s + 14] * g[s])\n}\n");
-  const Nest start = start_of(program, *find_target("x86_avx512"));
+  const Nest start = slid_start(program, *find_target("x86_avx512"));
   const std::string tile = "register_tile(Y, s, x; 5, 64, 0, 0)\n";
   const auto kernel_of_trace = [&](const std::string& text) {
     const absl::StatusOr<Trace> trace = parse_trace(text);
@@ -113,12 +113,12 @@ TEST(SlideTest, FiltersComputeTheReference) {
   for (int n = 0; n < 120; ++n) {
     Rng rng = Rng(17).split(n);
     const std::string text = random_filter(rng);
-    const auto program = program_of(text);
+    const auto program = slid_program(text);
     const std::vector<Data> in = random_inputs(*program, rng, /*integers=*/true);
     const absl::StatusOr<std::vector<Data>> want = interpret(*program, in, 1e8);
     ASSERT_TRUE(want.ok()) << want.status() << text;
     const Machine& machine = machines()[n % machines().size()];
-    const Nest start = start_of(program, machine.target);
+    const Nest start = slid_start(program, machine.target);
     for (const Sketch& sketch : make_space(start)) {
       // Of the draws with vectors that overlap: those in which they are slid.
       std::optional<Scheduled> scheduled;

@@ -17,7 +17,7 @@ std::shared_ptr<const Program> convolution(const std::vector<std::string>& words
   return std::make_shared<const Program>(*program);
 }
 
-Nest start_of(std::shared_ptr<const Program> program, bool allowed = true, int threads = 1) {
+Nest winograd_start(std::shared_ptr<const Program> program, bool allowed = true, int threads = 1) {
   Nest start = make_nest(std::move(program), std::make_shared<const Target>(machines().back().target),
                          threads);
   start.winograd = allowed;
@@ -47,15 +47,16 @@ Nest cut(const Nest& start, int64_t m) {
 
 TEST(WinogradTest, OnlyWhoAsksGetsIt) {
   const auto program = convolution({"conv2d", "H=14", "W=14", "CI=32", "CO=32"});
-  EXPECT_TRUE(sketches(start_of(program, false), 0).empty());
-  EXPECT_EQ(sketches(start_of(program), 2).size(), 2u);  // whole, and at blocks of tiles
-  EXPECT_EQ(sketches(start_of(program), 4).size(), 2u);
-  EXPECT_EQ(sketches(start_of(program), -1).size(), make_space(start_of(program, false)).size());
+  EXPECT_TRUE(sketches(winograd_start(program, false), 0).empty());
+  EXPECT_EQ(sketches(winograd_start(program), 2).size(), 2u);  // whole, and at blocks of tiles
+  EXPECT_EQ(sketches(winograd_start(program), 4).size(), 2u);
+  EXPECT_EQ(sketches(winograd_start(program), -1).size(),
+            make_space(winograd_start(program, false)).size());
   // Where no window moves with an axis there is nothing to ask.
   for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
            {"conv2d", "H=14", "W=14", "stride=2"}, {"conv2d", "H=14", "W=14", "R=1", "S=1", "pad=0"},
            {"conv2d_dilated", "H=14", "W=14"}, {"matmul", "M=32", "N=32", "K=32"}}) {
-    EXPECT_TRUE(sketches(start_of(convolution(words)), 0).empty()) << words[0];
+    EXPECT_TRUE(sketches(winograd_start(convolution(words)), 0).empty()) << words[0];
   }
 }
 
@@ -70,7 +71,7 @@ TEST(WinogradTest, TheRewrittenProgramIsTheSame) {
     const absl::StatusOr<std::vector<Data>> want = interpret(*program, in);
     ASSERT_TRUE(want.ok()) << want.status();
     for (const int64_t m : {2, 4}) {
-      const Nest nest = cut(start_of(program), m);
+      const Nest nest = cut(winograd_start(program), m);
       const absl::StatusOr<std::vector<Data>> got = interpret(*nest.program, in);
       ASSERT_TRUE(got.ok()) << got.status();
       const Tensor& result = program->tensors.back();
@@ -87,7 +88,7 @@ TEST(WinogradTest, MultipliesLess) {
   const auto program = convolution({"conv2d", "H=12", "W=12", "CI=16", "CO=32"});
   const double direct = 12 * 12 * 9;
   for (const auto& [m, ratio] : {std::pair{2, 16. / 36}, {4, 36. / 144}}) {
-    const Nest nest = cut(start_of(program), m);
+    const Nest nest = cut(winograd_start(program), m);
     const int products = find_tensor(*nest.program, "Y.p.p");
     ASSERT_GE(products, 0);
     const Tensor& tensor = nest.program->tensors[products];
@@ -112,7 +113,7 @@ TEST(WinogradTest, TransformsAreUnrolledConstants) {
   for (const auto& [m, additions, products] : {std::tuple{2, 4, 0}, {4, 12, 7}}) {
     const std::string trace = concat("winograd(Y, x; ", m, ")\nregister_tile(Y.d, x.e, ci; ",
                                      m + 2, ", 16, 0, 0)\n");
-    const absl::StatusOr<Nest> nest = replay(start_of(program), *parse_trace(trace));
+    const absl::StatusOr<Nest> nest = replay(winograd_start(program), *parse_trace(trace));
     ASSERT_TRUE(nest.ok()) << nest.status();
     absl::StatusOr<Kernel> kernel = lower(*nest);
     ASSERT_TRUE(kernel.ok()) << kernel.status();
@@ -132,7 +133,7 @@ TEST(WinogradTest, ConstWeightsAreTransformedBefore) {
     const absl::StatusOr<Program> program =
         load_workload({"conv2d", "H=8", "W=8", "CI=16", "CO=16"}, &names);
     ASSERT_TRUE(program.ok()) << program.status();
-    const Nest start = start_of(std::make_shared<const Program>(*program));
+    const Nest start = winograd_start(std::make_shared<const Program>(*program));
     Rng rng(3);
     const std::optional<Scheduled> drawn = draw_kernel(start, sketches(start, 0), rng, 30);
     ASSERT_TRUE(drawn.has_value());
@@ -176,7 +177,7 @@ TEST(WinogradTest, OtherLayoutsAndThreadsAgree) {
   const absl::StatusOr<std::vector<Data>> want = interpret(*program, in);
   ASSERT_TRUE(want.ok()) << want.status();
   for (const int threads : {1, 2}) {
-    const Nest start = start_of(program, true, threads);
+    const Nest start = winograd_start(program, true, threads);
     ASSERT_EQ(sketches(start, 0).size(), 4u);
     for (const Sketch& sketch : sketches(start, 0)) {
       const std::optional<Scheduled> drawn = draw_kernel(start, {sketch}, rng, 30);
@@ -203,7 +204,7 @@ TEST(WinogradTest, IsAsExactAsItSays) {
     const std::vector<Data> in = random_inputs(*program, rng, /*integers=*/false);
     const absl::StatusOr<std::vector<Data>> want = interpret(*program, in);
     ASSERT_TRUE(want.ok()) << want.status();
-    const Nest start = start_of(program);
+    const Nest start = winograd_start(program);
     const std::vector<Sketch> kinds[] = {sketches(start, -1), sketches(start, 2),
                                          sketches(start, 4)};
     for (int kind = 0; kind < 3; ++kind) {

@@ -22,7 +22,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // What a kernel does.
-enum class Act {
+enum class Deed {
   kGood,
   kWrong,                                  // computes something else
   kPartial,                                // leaves a part of its output unwritten
@@ -40,7 +40,7 @@ struct Expected {
 
 struct DeviceUnderTest {
   std::string name;
-  std::map<Act, Expected> acts;            // all of them, or the good one alone
+  std::map<Deed, Expected> acts;            // all of them, or the good one alone
   absl::StatusOr<std::unique_ptr<Measurer>> (*make)(LocalOptions options);
   TimeKind time_kind = TimeKind::kMeasured;
   bool repeats = false;                    // a kernel's time is the same, whenever it is asked for
@@ -56,38 +56,38 @@ const std::string kEndless =
 
 // Of the kernels of measurer_fixture.h. Accesses that are wrong whatever the data: the interpreter's
 // backend refuses to build them, LLVM's trusts the lowering.
-std::map<Act, Expected> cpu_acts(bool refuses) {
+std::map<Deed, Expected> cpu_acts(bool refuses) {
   const auto wild = [refuses](Verdict verdict, const std::string& statements,
                               const std::string& detail) {
     return refuses ? Expected{first(statements), Verdict::kBuildError, ""}
                    : Expected{first(statements), verdict, detail};
   };
-  return {{Act::kGood, {kGood}},
-          {Act::kWrong, {replaced("for v1 < 16", "for v1 < 15"), Verdict::kWrongResult, "D["}},
-          {Act::kPartial,
+  return {{Deed::kGood, {kGood}},
+          {Deed::kWrong, {replaced("for v1 < 16", "for v1 < 15"), Verdict::kWrongResult, "D["}},
+          {Deed::kPartial,
            {replaced("    store D[24*v0 + 16] = r0 stride 1 mask r3\n",
                      "    if v0 - 1 >= 0 {\n"
                      "    store D[24*v0 + 16] = r0 stride 1 mask r3\n    }\n"),
             Verdict::kWrongResult, "not written"}},
-          {Act::kBeside, wild(Verdict::kWrongResult, kWriteBeside, "wrote beside output D")},
-          {Act::kInput, wild(Verdict::kCrash, kWriteInput, " of input B")},
-          {Act::kHang, {first(kEndless), Verdict::kTimeout, "took longer than"}},
-          {Act::kHog,
+          {Deed::kBeside, wild(Verdict::kWrongResult, kWriteBeside, "wrote beside output D")},
+          {Deed::kInput, wild(Verdict::kCrash, kWriteInput, " of input B")},
+          {Deed::kHang, {first(kEndless), Verdict::kTimeout, "took longer than"}},
+          {Deed::kHog,
            {replaced("workspace=64", "workspace=70368744177664"), Verdict::kDeviceLimit,
             "bytes of workspace, the limit is"}}};
 }
 
-std::map<Act, Expected> npu_acts() {
+std::map<Deed, Expected> npu_acts() {
   const auto act = [](const char* name, Verdict verdict, const char* detail) {
     return Expected{npu_kernel(name), verdict, detail};
   };
-  return {{Act::kGood, act("good", Verdict::kOk, "")},
-          {Act::kWrong, act("twice", Verdict::kWrongResult, "D[")},
-          {Act::kPartial, act("short", Verdict::kWrongResult, "D[19, ")},
-          {Act::kBeside, act("beside", Verdict::kWrongResult, "bounds: instruction 6 (st ")},
-          {Act::kInput, act("input", Verdict::kWrongResult, "in no buffer that may be written")},
-          {Act::kHang, act("endless", Verdict::kTimeout, "took longer than")},
-          {Act::kHog, act("hog", Verdict::kDeviceLimit, "bytes of workspace, the limit is")}};
+  return {{Deed::kGood, act("good", Verdict::kOk, "")},
+          {Deed::kWrong, act("twice", Verdict::kWrongResult, "D[")},
+          {Deed::kPartial, act("short", Verdict::kWrongResult, "D[19, ")},
+          {Deed::kBeside, act("beside", Verdict::kWrongResult, "bounds: instruction 6 (st ")},
+          {Deed::kInput, act("input", Verdict::kWrongResult, "in no buffer that may be written")},
+          {Deed::kHang, act("endless", Verdict::kTimeout, "took longer than")},
+          {Deed::kHog, act("hog", Verdict::kDeviceLimit, "bytes of workspace, the limit is")}};
 }
 
 const std::vector<DeviceUnderTest>& devices() {
@@ -139,7 +139,7 @@ const std::vector<DeviceUnderTest>& devices() {
          return make_local_measurer(program(), target("llvm"), options);
        }},
       {.name = "null",
-       .acts = {{Act::kGood, {kGood}}},
+       .acts = {{Deed::kGood, {kGood}}},
        .make = [](LocalOptions options) -> absl::StatusOr<std::unique_ptr<Measurer>> {
          return make_null_measurer({.seed = options.seed, .time_kind = TimeKind::kEstimated});
        },
@@ -154,8 +154,8 @@ class DeviceTest : public ::testing::TestWithParam<size_t> {
     if (!device().lacks().empty()) GTEST_SKIP() << "[SKIP] " << device().lacks();
   }
   const DeviceUnderTest& device() const { return devices()[GetParam()]; }
-  bool can(Act act) const { return device().acts.contains(act); }
-  std::string text(Act act) const { return device().acts.at(act).kernel; }
+  bool can(Deed act) const { return device().acts.contains(act); }
+  std::string text(Deed act) const { return device().acts.at(act).kernel; }
   std::unique_ptr<Measurer> make(const LocalOptions& options = quick()) const {
     absl::StatusOr<std::unique_ptr<Measurer>> measurer = device().make(options);
     CHECK(measurer.ok());
@@ -165,7 +165,7 @@ class DeviceTest : public ::testing::TestWithParam<size_t> {
     measurer.submit({candidate});
     return collect(measurer, 1)[candidate.ticket];
   }
-  Outcome one(Measurer& measurer, Act act) const { return one(measurer, candidate(7, text(act))); }
+  Outcome one(Measurer& measurer, Deed act) const { return one(measurer, candidate(7, text(act))); }
   void expect_good(const Outcome& outcome) const {
     EXPECT_EQ(outcome.verdict, Verdict::kOk) << outcome.detail;
     EXPECT_TRUE(outcome.verified);
@@ -181,18 +181,18 @@ class DeviceTest : public ::testing::TestWithParam<size_t> {
     EXPECT_EQ(outcome.ci_low_us, outcome.time_us);
     EXPECT_EQ(outcome.ci_high_us, outcome.time_us);
   }
-  void expect_as(Act act, const Outcome& outcome) const {
-    if (act == Act::kGood) return expect_good(outcome);
+  void expect_as(Deed act, const Outcome& outcome) const {
+    if (act == Deed::kGood) return expect_good(outcome);
     const Expected& expected = device().acts.at(act);
     EXPECT_EQ(outcome.verdict, expected.verdict) << outcome.detail;
     EXPECT_THAT(outcome.detail, HasSubstr(expected.detail));
     EXPECT_FALSE(outcome.verified);
   }
   // Then the good one, on the same device.
-  void expect_noticed(Act act) const {
+  void expect_noticed(Deed act) const {
     const std::unique_ptr<Measurer> measurer = make();
     expect_as(act, one(*measurer, act));
-    expect_good(one(*measurer, Act::kGood));
+    expect_good(one(*measurer, Deed::kGood));
   }
 };
 
@@ -204,18 +204,18 @@ class RepeatingTest : public DeviceTest {};
 TEST_P(DeviceTest, ARightResultIsTimedAndVerified) {
   const std::unique_ptr<Measurer> measurer = make();
   EXPECT_EQ(measurer->time_kind(), device().time_kind);
-  expect_good(one(*measurer, Act::kGood));
+  expect_good(one(*measurer, Deed::kGood));
 }
 
-TEST_P(RunningTest, AWrongResultIsNoticed) { expect_noticed(Act::kWrong); }
-TEST_P(RunningTest, AnUnwrittenPartIsNoticed) { expect_noticed(Act::kPartial); }
-TEST_P(RunningTest, AWriteBesideTheOutputIsNoticed) { expect_noticed(Act::kBeside); }
-TEST_P(RunningTest, AWriteIntoAnInputIsNoticed) { expect_noticed(Act::kInput); }
-TEST_P(RunningTest, WhatDoesNotEndIsATimeout) { expect_noticed(Act::kHang); }
-TEST_P(RunningTest, AMemoryHogExceedsTheDevice) { expect_noticed(Act::kHog); }
+TEST_P(RunningTest, AWrongResultIsNoticed) { expect_noticed(Deed::kWrong); }
+TEST_P(RunningTest, AnUnwrittenPartIsNoticed) { expect_noticed(Deed::kPartial); }
+TEST_P(RunningTest, AWriteBesideTheOutputIsNoticed) { expect_noticed(Deed::kBeside); }
+TEST_P(RunningTest, AWriteIntoAnInputIsNoticed) { expect_noticed(Deed::kInput); }
+TEST_P(RunningTest, WhatDoesNotEndIsATimeout) { expect_noticed(Deed::kHang); }
+TEST_P(RunningTest, AMemoryHogExceedsTheDevice) { expect_noticed(Deed::kHog); }
 
 TEST_P(RunningTest, AKernelOfAnotherProgramIsABuildError) {
-  Candidate other = candidate(1, text(Act::kGood));
+  Candidate other = candidate(1, text(Deed::kGood));
   Kernel k = *other.kernel;
   k.arguments = 4;
   other.kernel = std::make_shared<const Kernel>(k);
@@ -224,10 +224,10 @@ TEST_P(RunningTest, AKernelOfAnotherProgramIsABuildError) {
 
 TEST_P(DeviceTest, EachOfManyComesBackOnceThoughSomeAreWild) {
   std::vector<Candidate> batch;
-  std::vector<Act> acts;
+  std::vector<Deed> acts;
   for (int i = 0; i < 24; ++i) {
-    const Act act = i % 6 == 2 ? Act::kInput : i % 6 == 4 ? Act::kWrong : Act::kGood;
-    acts.push_back(can(act) ? act : Act::kGood);
+    const Deed act = i % 6 == 2 ? Deed::kInput : i % 6 == 4 ? Deed::kWrong : Deed::kGood;
+    acts.push_back(can(act) ? act : Deed::kGood);
     batch.push_back(candidate(i, text(acts.back())));
   }
   const std::unique_ptr<Measurer> measurer = make();
@@ -239,7 +239,7 @@ TEST_P(DeviceTest, EachOfManyComesBackOnceThoughSomeAreWild) {
 }
 
 TEST_P(DeviceTest, WhatIsFarBehindIsNotVerified) {
-  Candidate behind = candidate(3, text(Act::kGood));
+  Candidate behind = candidate(3, text(Deed::kGood));
   behind.incumbent_us = 1e-4;
   behind.verify = false;
   const Outcome outcome = one(*make(), behind);
@@ -249,12 +249,12 @@ TEST_P(DeviceTest, WhatIsFarBehindIsNotVerified) {
 }
 
 TEST_P(DeviceTest, FinalistsComeInOrderAndSurviveAWildOne) {
-  const Act wild = can(Act::kInput) ? Act::kInput : Act::kGood;
-  Candidate behind = candidate(9, text(Act::kGood));
+  const Deed wild = can(Deed::kInput) ? Deed::kInput : Deed::kGood;
+  Candidate behind = candidate(9, text(Deed::kGood));
   behind.incumbent_us = 1e-4;              // of a comparison everybody is verified
   behind.verify = false;
   const std::vector<Outcome> outcomes = make()->interleave(
-      {candidate(5, text(Act::kGood)), candidate(6, text(wild)), behind}, 4);
+      {candidate(5, text(Deed::kGood)), candidate(6, text(wild)), behind}, 4);
   ASSERT_EQ(outcomes.size(), 3u);
   for (const size_t i : {0, 2}) {
     expect_good(outcomes[i]);
@@ -269,10 +269,10 @@ TEST_P(DeviceTest, FinalistsComeInOrderAndSurviveAWildOne) {
 TEST_P(DeviceTest, CancelDropsWhatHasNotStarted) {
   const std::unique_ptr<Measurer> measurer = make();
   std::vector<Candidate> batch;
-  for (int i = 0; i < 200; ++i) batch.push_back(candidate(i, text(Act::kGood)));
+  for (int i = 0; i < 200; ++i) batch.push_back(candidate(i, text(Deed::kGood)));
   measurer->submit(batch);
   measurer->cancel();
-  const Act last = can(Act::kWrong) ? Act::kWrong : Act::kGood;
+  const Deed last = can(Deed::kWrong) ? Deed::kWrong : Deed::kGood;
   measurer->submit({candidate(1000, text(last))});
   // What had started before finishes.
   std::map<int64_t, Outcome> outcomes;
@@ -294,7 +294,7 @@ TEST_P(RunningTest, AStoppedComparisonIsNobodysFault) {
     options.stop.request();
   });
   const std::vector<Outcome> outcomes =
-      measurer->interleave({candidate(4, text(Act::kHang)), candidate(5, text(Act::kGood))}, 4);
+      measurer->interleave({candidate(4, text(Deed::kHang)), candidate(5, text(Deed::kGood))}, 4);
   stopper.join();
   ASSERT_EQ(outcomes.size(), 2u);
   for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.verdict, Verdict::kWorkerLost);
@@ -305,10 +305,10 @@ TEST_P(RepeatingTest, ATimeIsTheSameBitForBit) {
   std::vector<Outcome> outcomes;
   for (int round = 0; round < 2; ++round) {
     const std::unique_ptr<Measurer> measurer = make();
-    outcomes.push_back(one(*measurer, Act::kGood));
+    outcomes.push_back(one(*measurer, Deed::kGood));
     if (!device().single) continue;
-    outcomes.push_back(one(*measurer, Act::kGood));
-    outcomes.push_back(measurer->interleave({candidate(7, text(Act::kGood))}, 5)[0]);
+    outcomes.push_back(one(*measurer, Deed::kGood));
+    outcomes.push_back(measurer->interleave({candidate(7, text(Deed::kGood))}, 5)[0]);
   }
   for (const Outcome& outcome : outcomes) {
     EXPECT_EQ(outcome.samples_us, outcomes[0].samples_us);
@@ -319,7 +319,7 @@ TEST_P(RepeatingTest, ATimeIsTheSameBitForBit) {
 TEST_P(RunningTest, KilledWorkersAreReplacedAndTheCandidateRetried) {
   const std::unique_ptr<Measurer> measurer = make();
   for (int round = 0; round < 3; ++round) {
-    expect_good(one(*measurer, candidate(round, text(Act::kGood))));
+    expect_good(one(*measurer, candidate(round, text(Deed::kGood))));
     const std::vector<pid_t> zygotes = children_of(getpid());
     ASSERT_EQ(zygotes.size(), 1u);
     const std::vector<pid_t> workers = children_of(zygotes[0]);
@@ -329,7 +329,7 @@ TEST_P(RunningTest, KilledWorkersAreReplacedAndTheCandidateRetried) {
 }
 
 TEST_P(DeviceTest, NoProcessOutlivesTheMeasurer) {
-  expect_good(one(*make(), Act::kGood));
+  expect_good(one(*make(), Deed::kGood));
   EXPECT_THAT(children_of(getpid()), ::testing::IsEmpty());
 }
 

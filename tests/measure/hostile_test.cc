@@ -39,7 +39,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kMatmul[] = R"(
+constexpr char kHostileMatmul[] = R"(
 op mm(M = 20, N = 24, K = 16) {
   in A: f32[M, K]
   in B: f32[K, N] const
@@ -189,7 +189,7 @@ class HostileTest : public ::testing::Test {
     options.memory_limit_bytes = int64_t{256} << 20;
     options.backend = &backend_;
     options.load = load_hostile;
-    absl::StatusOr<Module> module = parse_module(kMatmul, "test.te");
+    absl::StatusOr<Module> module = parse_module(kHostileMatmul, "test.te");
     CHECK(module.ok());
     absl::StatusOr<std::unique_ptr<Measurer>> m = make_local_measurer(
         instantiate(module->ops[0], {}).value(), find_target("host").value(), options);
@@ -391,7 +391,7 @@ TEST(IsolationTest, MoreThanThereIsIsRefusedClearly) {
   EXPECT_FALSE(parse_isolation("castle").ok());
   LocalOptions options;
   options.isolation = here.level();
-  absl::StatusOr<Module> module = parse_module(kMatmul, "test.te");
+  absl::StatusOr<Module> module = parse_module(kHostileMatmul, "test.te");
   const Program program = instantiate(module->ops[0], {}).value();
   const Target target = find_target("host").value();
   EXPECT_TRUE(make_local_measurer(program, target, options).ok());

@@ -196,7 +196,7 @@ TEST(Guarded, DamageBesideATensorIsSeen) {
 
 // ---- oracles ----
 
-Program program(const char* text) {
+Program base_program(const char* text) {
   absl::StatusOr<Module> module = parse_module(text, "test.te");
   CHECK(module.ok());
   absl::StatusOr<Program> p = instantiate(module->ops[0], {});
@@ -204,12 +204,12 @@ Program program(const char* text) {
   return *p;
 }
 
-constexpr char kMatmul[] =
+constexpr char kBaseMatmul[] =
     "op mm(M = 300, N = 200, K = 32) {\n  in A: f32[M, K]\n  in B: f32[K, N]\n"
     "  out D[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n}\n";
 
 TEST(Points, CornersAndEveryResidueOfEveryDimension) {
-  const Program p = program(kMatmul);
+  const Program p = base_program(kBaseMatmul);
   const std::vector<Point> points = choose_points(p, 4096, 1);
   EXPECT_GE(points.size(), 4096u);
   EXPECT_LT(points.size(), 5000u);
@@ -229,12 +229,12 @@ TEST(Points, CornersAndEveryResidueOfEveryDimension) {
 }
 
 TEST(Points, SmallOutputsAreTakenWhole) {
-  const Program p = program("op f(N = 50) {\n  in A: f32[N]\n  out D[i: N] = A[i] + 1\n}\n");
+  const Program p = base_program("op f(N = 50) {\n  in A: f32[N]\n  out D[i: N] = A[i] + 1\n}\n");
   EXPECT_EQ(choose_points(p, 4096, 1).size(), 50u);
 }
 
 struct Case {
-  explicit Case(const char* text, bool integers = false) : p(program(text)) {
+  explicit Case(const char* text, bool integers = false) : p(base_program(text)) {
     for (int t : inputs(p)) in.push_back(random_input(p, t, 7, integers));
     out = interpret(p, in).value();
     points = choose_points(p, 4096, 1);
@@ -255,7 +255,7 @@ struct Case {
 };
 
 TEST(Check, InterpreterPassesItsOwnPointsAndADroppedTermDoesNot) {
-  Case c(kMatmul);
+  Case c(kBaseMatmul);
   EXPECT_TRUE(c.check().ok) << c.check().detail;
   EXPECT_LE(c.check().worst, 1);
   EXPECT_EQ(c.check().compared, static_cast<int64_t>(c.points.size()));
@@ -290,7 +290,7 @@ TEST(Check, IntegersMustBeEqual) {
 }
 
 TEST(Check, WholeOutputIsExactOnIntegersOnly) {
-  Case c(kMatmul, /*integers=*/true);
+  Case c(kBaseMatmul, /*integers=*/true);
   const std::vector<WholeScale> scale = whole_scales(c.p, c.points, c.values.data());
   EXPECT_EQ(scale[0].error, 0);
   const std::vector<std::vector<std::byte>> expected = {c.out[0].bytes};
@@ -307,7 +307,7 @@ TEST(Check, WholeOutputIsExactOnIntegersOnly) {
 
 // Equal elements that lie beside a tie differ from the other kernel's in whole rows.
 TEST(Check, WhoWinsItsAppealsMayAppealAgain) {
-  Case c(kMatmul, /*integers=*/true);
+  Case c(kBaseMatmul, /*integers=*/true);
   const std::vector<WholeScale> scale = whole_scales(c.p, c.points, c.values.data());
   std::vector<std::vector<std::byte>> expected = {c.out[0].bytes};
   for (size_t i = 0; i < 1000; ++i) expected[0][4 * i] ^= std::byte{1};
@@ -332,7 +332,7 @@ TEST(Check, WhoWinsItsAppealsMayAppealAgain) {
 }
 
 TEST(Check, AKernelMaySayThatItsErrorsAreLarger) {
-  Case c(kMatmul);
+  Case c(kBaseMatmul);
   const std::vector<WholeScale> scale = whole_scales(c.p, c.points, c.values.data());
   const std::vector<std::vector<std::byte>> expected = {c.out[0].bytes};
   const auto point = [&](double growth) {

@@ -61,7 +61,7 @@ TEST(Configs, AreFoundByNameOrPath) {
 }
 
 // mid32 with one value changed (null: without it).
-std::string refusal(const std::string& pointer, const Json& value) {
+std::string config_refusal(const std::string& pointer, const Json& value) {
   Json json = Json::parse(print_config(config_of("mid32")));
   const Json::json_pointer at(pointer);
   if (value.is_null()) {
@@ -74,7 +74,7 @@ std::string refusal(const std::string& pointer, const Json& value) {
 }
 
 TEST(Configs, SayWhichFieldIsWrongWhatItSaysAndWhatIsAllowed) {
-  EXPECT_EQ(refusal("/mx/m_min", 5), "accepted");
+  EXPECT_EQ(config_refusal("/mx/m_min", 5), "accepted");
   const struct {
     const char* pointer;
     Json value;
@@ -112,8 +112,8 @@ TEST(Configs, SayWhichFieldIsWrongWhatItSaysAndWhatIsAllowed) {
       {"/name", "", "name: a text of 1 to 64 characters, not \"\""},
   };
   for (const auto& row : rows) {
-    EXPECT_THAT(refusal(row.pointer, row.value), HasSubstr(row.message)) << row.pointer;
-    EXPECT_THAT(refusal(row.pointer, row.value), testing::StartsWith("my.json: "));
+    EXPECT_THAT(config_refusal(row.pointer, row.value), HasSubstr(row.message)) << row.pointer;
+    EXPECT_THAT(config_refusal(row.pointer, row.value), testing::StartsWith("my.json: "));
   }
 }
 

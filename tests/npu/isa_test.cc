@@ -131,30 +131,30 @@ TEST(Text, TakesCommentsSpacesAndHexadecimal) {
   EXPECT_EQ(print_program(*program), "ld dram=0x10 n0=64 padval=-3 wait=1,2\nhalt\n");
 }
 
-std::string refusal(const std::string& text, const Config* config = nullptr) {
+std::string text_error(const std::string& text, const Config* config = nullptr) {
   const absl::StatusOr<Program> program = parse_program(text, "p.s", config);
   return program.ok() ? "accepted" : std::string(program.status().message());
 }
 
 TEST(Text, SaysWhereWhatAndWhatToDo) {
-  EXPECT_EQ(refusal("halt\n  mx.mn k=3"),
+  EXPECT_EQ(text_error("halt\n  mx.mn k=3"),
             "p.s:2:3: no instruction 'mx.mn'; did you mean 'mx.mm'?");
-  EXPECT_EQ(refusal("ld dramm=3"), "p.s:1:4: ld has no field 'dramm'; did you mean 'dram'?");
-  EXPECT_EQ(refusal("halt xyz=3"), "p.s:1:6: halt has no field 'xyz'; it has none");
-  EXPECT_EQ(refusal("ld n1=5000"),
+  EXPECT_EQ(text_error("ld dramm=3"), "p.s:1:4: ld has no field 'dramm'; did you mean 'dram'?");
+  EXPECT_EQ(text_error("halt xyz=3"), "p.s:1:6: halt has no field 'xyz'; it has none");
+  EXPECT_EQ(text_error("ld n1=5000"),
             "p.s:1:7: n1: write a whole number from 0 to 4095");
-  EXPECT_EQ(refusal("ld n1=-1"), "p.s:1:7: n1: write a whole number from 0 to 4095");
-  EXPECT_EQ(refusal("ld padval=200"),
+  EXPECT_EQ(text_error("ld n1=-1"), "p.s:1:7: n1: write a whole number from 0 to 4095");
+  EXPECT_EQ(text_error("ld padval=200"),
             "p.s:1:11: padval: write a whole number from -128 to 127");
-  EXPECT_EQ(refusal("ld n1"), "p.s:1:4: 'n1' has no value; write FIELD=VALUE");
-  EXPECT_EQ(refusal("ld space=dram"), "p.s:1:10: space: write one of spm, acc");
-  EXPECT_EQ(refusal("ld n1=1 n1=2"), "p.s:1:9: 'n1' stands here twice; leave one");
-  EXPECT_EQ(refusal("ld wait=1,2,3"),
+  EXPECT_EQ(text_error("ld n1"), "p.s:1:4: 'n1' has no value; write FIELD=VALUE");
+  EXPECT_EQ(text_error("ld space=dram"), "p.s:1:10: space: write one of spm, acc");
+  EXPECT_EQ(text_error("ld n1=1 n1=2"), "p.s:1:9: 'n1' stands here twice; leave one");
+  EXPECT_EQ(text_error("ld wait=1,2,3"),
             "p.s:1:13: two semaphores at most; use another instruction");
-  EXPECT_EQ(refusal("ld wait=64"), "p.s:1:9: semaphore: write a whole number from 0 to 63");
-  EXPECT_EQ(refusal("ld dtype=i16"), "p.s:1:10: write one of i8, bf16, i32, f32");
+  EXPECT_EQ(text_error("ld wait=64"), "p.s:1:9: semaphore: write a whole number from 0 to 63");
+  EXPECT_EQ(text_error("ld dtype=i16"), "p.s:1:10: write one of i8, bf16, i32, f32");
   // All at once.
-  EXPECT_EQ(refusal("lda\nhalt\nldb"),
+  EXPECT_EQ(text_error("lda\nhalt\nldb"),
             "p.s:1:1: no instruction 'lda'; did you mean 'ld'?\n"
             "p.s:3:1: no instruction 'ldb'; did you mean 'ld'?");
 }
@@ -163,7 +163,7 @@ TEST(Text, SaysWhereWhatAndWhatToDo) {
 TEST(Checks, NameTheFieldTheValueAndWhatIsAllowed) {
   const Config config = config_of("mid32");
   const std::string ld = "ld n0=64 n1=2 dstr1=64 lstr1=64", mm = "mx.mm m=8 astr1=32 accstr=32";
-  EXPECT_EQ(refusal(ld + "\n" + mm + " k=32 n=32", &config), "accepted");
+  EXPECT_EQ(text_error(ld + "\n" + mm + " k=32 n=32", &config), "accepted");
   const std::pair<std::string, std::string> rows[] = {
       {ld + " loc=0x8", "loc = 8: a multiple of spm.align (32)"},
       {ld + " loc=0x7ffc0", "loc = 524224: ends at 524352, beyond the 524288 spm.bytes"},
@@ -185,22 +185,24 @@ TEST(Checks, NameTheFieldTheValueAndWhatIsAllowed) {
       {"ve.req rows=1 n=32 lo=3 hi=2", "lo = 3: at most hi (2)"},
       {"sync mask=0", "mask = 0: 1 to 15"},
   };
-  for (const auto& [text, why] : rows) EXPECT_THAT(refusal(text, &config), HasSubstr(why)) << text;
+  for (const auto& [text, why] : rows) {
+    EXPECT_THAT(text_error(text, &config), HasSubstr(why)) << text;
+  }
 }
 
 TEST(Checks, KeepTheTwoEndsOfASemaphore) {
   const Config config = config_of("mid32");
   const std::string mm = "mx.mm m=8 astr1=32 accstr=32 k=32 n=32";
-  EXPECT_THAT(refusal("ld n0=32 signal=3\nst n0=32 signal=3", &config),
+  EXPECT_THAT(text_error("ld n0=32 signal=3\nst n0=32 signal=3", &config),
               HasSubstr("instruction 1 (st): signal = 3: that end of the semaphore belongs to LD, "
                         "not ST"));
-  EXPECT_THAT(refusal(mm + " wait=3\nst n0=32 wait=3", &config),
+  EXPECT_THAT(text_error(mm + " wait=3\nst n0=32 wait=3", &config),
               HasSubstr("belongs to MX, not ST"));
-  EXPECT_THAT(refusal(mm + " wait=3,3", &config), HasSubstr("twice the same semaphore"));
-  EXPECT_THAT(refusal("halt wait=3", &config), HasSubstr("the dispatcher takes no tokens"));
+  EXPECT_THAT(text_error(mm + " wait=3,3", &config), HasSubstr("twice the same semaphore"));
+  EXPECT_THAT(text_error("halt wait=3", &config), HasSubstr("the dispatcher takes no tokens"));
   Config few = config;
   few.queues.semaphores = 8;
-  EXPECT_THAT(refusal(mm + " wait=8", &few), HasSubstr("wait = 8: 0 to 7"));
+  EXPECT_THAT(text_error(mm + " wait=8", &few), HasSubstr("wait = 8: 0 to 7"));
 }
 
 // An accepted instruction with one of its addresses moved to the end of what it can say, which lies

@@ -29,12 +29,12 @@ Module module_of(const std::string& config = "edge16") {
   return module;
 }
 
-std::string refusal(const Module& module) {
+std::string reading(const Module& module) {
   const absl::StatusOr<std::string> bytes = make_module(module);
   return bytes.ok() ? "accepted" : std::string(bytes.status().message());
 }
 
-std::string refusal(const std::string& bytes) {
+std::string reading(const std::string& bytes) {
   const absl::StatusOr<Module> module = read_module(bytes);
   return module.ok() ? "accepted" : std::string(module.status().message());
 }
@@ -79,70 +79,70 @@ TEST(ModuleBytes, LieWhereTheyAreDocumented) {
 
 TEST(ModuleLayout, IsRefusedByTheNameOfWhatIsWrong) {
   const Module good = module_of();
-  EXPECT_EQ(refusal(good), "accepted");
+  EXPECT_EQ(reading(good), "accepted");
   Module bad = good;
   bad.workspace = {6100, 4};
-  EXPECT_EQ(refusal(bad), "NPU module: argument 2 at [6000, 8192) overlaps the workspace at "
+  EXPECT_EQ(reading(bad), "NPU module: argument 2 at [6000, 8192) overlaps the workspace at "
                           "[6100, 6104)");
   bad = good;
   bad.arguments[1].range = {191, 2};
-  EXPECT_EQ(refusal(bad), "NPU module: argument 0 at [64, 192) overlaps argument 1 at [191, 193)");
+  EXPECT_EQ(reading(bad), "NPU module: argument 0 at [64, 192) overlaps argument 1 at [191, 193)");
   bad = good;
   bad.arguments[2].range.bytes = 2193;
-  EXPECT_EQ(refusal(bad), "NPU module: argument 2, 2193 bytes at 6000, lies beyond the 8192 bytes "
+  EXPECT_EQ(reading(bad), "NPU module: argument 2, 2193 bytes at 6000, lies beyond the 8192 bytes "
                           "of DRAM");
   bad.arguments[2].range.bytes = ~uint64_t{0};
-  EXPECT_THAT(refusal(bad), HasSubstr("argument 2, 18446744073709551615 bytes at 6000, lies"));
+  EXPECT_THAT(reading(bad), HasSubstr("argument 2, 18446744073709551615 bytes at 6000, lies"));
   bad = good;
   bad.dram_bytes = (uint64_t{1} << 40) + 1;
-  EXPECT_EQ(refusal(bad), "NPU module: 1099511627777 bytes of DRAM are more than 2^40");
+  EXPECT_EQ(reading(bad), "NPU module: 1099511627777 bytes of DRAM are more than 2^40");
   bad = good;
   bad.arguments[0].range.bytes = 0;        // is nowhere
   bad.workspace = {5000, 0};
-  EXPECT_EQ(refusal(bad), "accepted");
+  EXPECT_EQ(reading(bad), "accepted");
   bad = good;
   bad.config.mx.rows = 0;
-  EXPECT_THAT(refusal(bad), HasSubstr("NPU module: configuration: mx.R"));
+  EXPECT_THAT(reading(bad), HasSubstr("NPU module: configuration: mx.R"));
   bad = good;
   VeReq wide;
   wide.rows = 5000;
   bad.program = {{wide}};
-  EXPECT_THAT(refusal(bad), HasSubstr("NPU module: program: instruction 0 (ve.req): rows = 5000"));
+  EXPECT_THAT(reading(bad), HasSubstr("NPU module: program: instruction 0 (ve.req): rows = 5000"));
 }
 
 TEST(ModuleBytes, AreRefusedByTheNameOfThePart) {
   const std::string good = *make_module(module_of());
   const size_t config = good.find('{'), image = good.find("LWNPU", 8);
-  EXPECT_EQ(refusal(std::string("LWNPU\0\1\0", 8)), "no module of a program for the NPU");
-  EXPECT_EQ(refusal(std::string()), "no module of a program for the NPU");
+  EXPECT_EQ(reading(std::string("LWNPU\0\1\0", 8)), "no module of a program for the NPU");
+  EXPECT_EQ(reading(std::string()), "no module of a program for the NPU");
   std::string bytes = good;
   bytes[6] = 2;
-  EXPECT_EQ(refusal(bytes), "NPU module: version 2; this program reads version 1");
+  EXPECT_EQ(reading(bytes), "NPU module: version 2; this program reads version 1");
   bytes = good;
   bytes[40 + 16] = 3;
-  EXPECT_EQ(refusal(bytes), "NPU module: argument 0: written is 0 or 1, not 3");
+  EXPECT_EQ(reading(bytes), "NPU module: argument 0: written is 0 or 1, not 3");
   bytes = good;
   bytes[39] = 1;
-  EXPECT_THAT(refusal(bytes), HasSubstr("NPU module: it cannot have 72057594037927939 arguments"));
+  EXPECT_THAT(reading(bytes), HasSubstr("NPU module: it cannot have 72057594037927939 arguments"));
   bytes = good;
   bytes[config] = '[';
-  EXPECT_THAT(refusal(bytes), HasSubstr("NPU module: configuration: not JSON"));
+  EXPECT_THAT(reading(bytes), HasSubstr("NPU module: configuration: not JSON"));
   bytes = good;
   bytes[bytes.find('\n', config)] = ' ';
-  EXPECT_EQ(refusal(bytes), "NPU module: configuration: not as print_config() writes it");
+  EXPECT_EQ(reading(bytes), "NPU module: configuration: not as print_config() writes it");
   bytes = good;
   bytes[image + 16] = 62;
-  EXPECT_THAT(refusal(bytes), HasSubstr("NPU module: program: word 0: no instruction has op 62"));
-  EXPECT_EQ(refusal(good + "x"), "NPU module: 1 bytes behind its end");
+  EXPECT_THAT(reading(bytes), HasSubstr("NPU module: program: word 0: no instruction has op 62"));
+  EXPECT_EQ(reading(good + "x"), "NPU module: 1 bytes behind its end");
   const std::pair<size_t, const char*> cuts[] = {
       {12, "dram_bytes"}, {30, "workspace"}, {41 + 40, "arguments"}, {config + 9, "configuration"},
       {image - 1, "program"}, {good.size() - 1, "program"}};
   for (const auto& [length, part] : cuts) {
-    EXPECT_EQ(refusal(good.substr(0, length)), std::string("NPU module: cut short in its ") + part)
+    EXPECT_EQ(reading(good.substr(0, length)), std::string("NPU module: cut short in its ") + part)
         << length;
   }
   for (size_t length = 0; length < good.size(); ++length) {
-    EXPECT_NE(refusal(good.substr(0, length)), "accepted") << length;
+    EXPECT_NE(reading(good.substr(0, length)), "accepted") << length;
   }
 }
 

@@ -278,7 +278,7 @@ TEST_F(OperationTest, ReqScalesEachColumn) {
 }
 
 // Of int64, and saturated or wrapped afterwards; of double, and rounded.
-int64_t whole(BinaryFn fn, int64_t a, int64_t b) {
+int64_t whole_result(BinaryFn fn, int64_t a, int64_t b) {
   switch (fn) {
     case BinaryFn::kAdd: return a + b;
     case BinaryFn::kSub: return a - b;
@@ -351,10 +351,10 @@ TEST_F(OperationTest, BinaryFunctionsOfEveryTypeAndBroadcast) {
               if (!in_acc) expected = from_bf16(to_bf16(expected));
               ASSERT_EQ(at(z), expected) << fn << " " << broadcast;
             } else if (in_acc) {
-              const int64_t expected = whole(bin.fn, acc(x), imm ? 3 : acc(y));
+              const int64_t expected = whole_result(bin.fn, acc(x), imm ? 3 : acc(y));
               ASSERT_EQ(acc(z), static_cast<int32_t>(static_cast<uint32_t>(expected)));
             } else {
-              const int64_t expected = whole(bin.fn, spm(x), imm ? 3 : spm(y));
+              const int64_t expected = whole_result(bin.fn, spm(x), imm ? 3 : spm(y));
               ASSERT_EQ(spm(z), std::clamp<int64_t>(expected, -128, 127)) << fn << " " << broadcast;
             }
           }

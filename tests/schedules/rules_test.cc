@@ -72,7 +72,7 @@ TextSection tiles_of(const Rule& rule, Draft draft) {
   return {"tiles", added(draft, before)};
 }
 
-TextCase run_case(const TextCase& c) {
+TextCase run_rule(const TextCase& c) {
   TextCase now = c;
   const std::string& header = c.sections[0].header;
   const bool tiles = header.starts_with("tile ");
@@ -99,7 +99,7 @@ TextCase run_case(const TextCase& c) {
 }
 
 TEST(RulesTest, EveryCaseOfTheTextFiles) {
-  expect_cases(LW_SOURCE_DIR "/tests/rules", run_case);
+  expect_cases(LW_SOURCE_DIR "/tests/rules", run_rule);
 }
 
 TEST(RulesTest, EveryRuleHasItsFileWhereItAppliesAndWhereItDoesNot) {

@@ -16,7 +16,7 @@
 namespace lw {
 namespace {
 
-TextCase run_case(const TextCase& c) {
+TextCase run_trace(const TextCase& c) {
   TextCase now = c;
   TextSection& outcome = now.sections.back();
   const auto comes_to = [&](const char* kind, const std::string& text) {
@@ -37,7 +37,7 @@ TextCase run_case(const TextCase& c) {
 }
 
 TEST(StepsTest, EveryCaseOfTheTextFiles) {
-  expect_cases(LW_SOURCE_DIR "/tests/steps", run_case);
+  expect_cases(LW_SOURCE_DIR "/tests/steps", run_trace);
 }
 
 TEST(StepsTest, EveryStepHasItsFileWithARefusal) {

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Nest start_of(const std::vector<std::string>& words, int threads = 2) {
+Nest start_with(const std::vector<std::string>& words, int threads = 2) {
   const absl::StatusOr<Program> program = load_workload(words);
   const absl::StatusOr<Target> target = find_target("x86_avx512");
   EXPECT_TRUE(program.ok() && target.ok()) << program.status();
@@ -55,7 +55,7 @@ Sketch matmul_sketch() {
       "?non_temporal(D; 0)");
 }
 
-Nest matmul_start() { return start_of({"dense_relu", "M=127", "N=200", "K=300"}); }
+Nest matmul_start() { return start_with({"dense_relu", "M=127", "N=200", "K=300"}); }
 
 std::string error_of(std::string_view text) {
   return std::string(parse_trace(text).status().message());
@@ -274,7 +274,7 @@ TEST(TraceTest, NeighboursDifferInOneDrawnDecisionOrItsRepairs) {
 
 TEST(TraceTest, AdaptsTheTraceOfAnotherWorkload) {
   const Sketch sketch = matmul_sketch();
-  const Nest large = matmul_start(), small = start_of({"dense_relu", "M=5", "N=33", "K=7"});
+  const Nest large = matmul_start(), small = start_with({"dense_relu", "M=5", "N=33", "K=7"});
   Rng rng(6);
   for (int round = 0; round < 50; ++round) {
     const absl::StatusOr<Sample> foreign = sample(large, sketch, rng);

@@ -10,7 +10,7 @@
 namespace lw {
 namespace {
 
-Nest nest_of(const std::vector<std::string>& words, const char* target = "x86_avx512") {
+Nest nest_on(const std::vector<std::string>& words, const char* target = "x86_avx512") {
   absl::StatusOr<Program> program = load_workload(words);
   EXPECT_TRUE(program.ok()) << program.status();
   return make_nest(std::make_shared<const Program>(*std::move(program)),
@@ -23,7 +23,7 @@ std::optional<Window> window(const Nest& nest, const std::vector<int64_t>& point
 }
 
 TEST(Window, OfDepthwiseConvolutionsAreLoadedOnce) {
-  const Nest nest = nest_of({"conv2d_depthwise"});  // n, y, x, c, r, s
+  const Nest nest = nest_on({"conv2d_depthwise"});  // n, y, x, c, r, s
   EXPECT_FALSE(window(nest, {1, 1, 7, 1, 1, 1}, 3));
   EXPECT_FALSE(window(nest, {1, 7, 1, 1, 1, 3}, 3));  // the other axis'
   const std::optional<Window> row = window(nest, {1, 1, 7, 2, 1, 3}, 3);
@@ -37,17 +37,17 @@ TEST(Window, OfDepthwiseConvolutionsAreLoadedOnce) {
 }
 
 TEST(Window, StridesLeaveFewerInCommon) {
-  const Nest nest = nest_of({"conv2d_depthwise", "stride=2"});
+  const Nest nest = nest_on({"conv2d_depthwise", "stride=2"});
   const std::optional<Window> row = window(nest, {1, 1, 4, 1, 1, 3}, 3);
   ASSERT_TRUE(row);
   EXPECT_EQ(row->loads, 9 + 3);
-  const Nest far = nest_of({"conv2d_depthwise", "stride=4"});
+  const Nest far = nest_on({"conv2d_depthwise", "stride=4"});
   EXPECT_EQ(window(far, {1, 1, 4, 1, 1, 3}, 3)->loads, 12 + 3);  // nothing is
 }
 
 TEST(Window, ProductsHaveNone) {
-  EXPECT_FALSE(window(nest_of({"matmul"}), {6, 2, 4}, 1));
-  const Nest nest = nest_of({"conv2d"});   // n, y, x, co, r, s, ci
+  EXPECT_FALSE(window(nest_on({"matmul"}), {6, 2, 4}, 1));
+  const Nest nest = nest_on({"conv2d"});   // n, y, x, co, r, s, ci
   EXPECT_FALSE(window(nest, {1, 1, 6, 4, 1, 1, 4}, 3));
 }
 

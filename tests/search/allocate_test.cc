@@ -272,7 +272,7 @@ std::vector<SuiteItem> study(Store& store, int* made) {
   return items;
 }
 
-SuiteOptions options_of(int trials, double* clock) {
+SuiteOptions suite_options(int trials, double* clock) {
   SuiteOptions options;
   options.search.trials = trials;
   options.search.seconds = 1000;
@@ -292,7 +292,7 @@ struct Study {
   // `stop_after`: acknowledged batches.
   absl::Status run(int trials, int stop_after = -1, int64_t memory_bytes = 100) {
     std::vector<SuiteItem> items = study(*store, &made);
-    SuiteOptions options = options_of(trials, &clock);
+    SuiteOptions options = suite_options(trials, &clock);
     options.search.stop = Stop::on_request();
     keys.clear();
     for (SuiteItem& item : items) {
@@ -378,7 +378,7 @@ double sum_of_equal_parts(int trials) {
     auto measurer = make_null_measurer({});
     TuneHooks hooks;
     hooks.now = [] { return 0.0; };
-    const SearchOptions options = options_of(trials, &clock).search;
+    const SearchOptions options = suite_options(trials, &clock).search;
     const absl::StatusOr<TuneResult> result =
         tune(item.start, item.key, *equal.store, *measurer, options, std::move(item.model), hooks);
     CHECK(result.ok() && result->trials == trials);
@@ -415,7 +415,7 @@ TEST(Suite, GoesOnPastWhatEndsOneWorkload) {
     return absl::UnavailableError("no worker starts");
   };
   items[2] = item_of(*parse_program(kTooLarge, "large.te"), *store, &made);
-  const auto results = tune_suite(std::move(items), *store, options_of(30, &clock));
+  const auto results = tune_suite(std::move(items), *store, suite_options(30, &clock));
   ASSERT_TRUE(results.ok()) << results.status();
   ASSERT_EQ(results->size(), 4u);
   EXPECT_EQ((*results)[0].failure, absl::UnavailableError("no worker starts"));
@@ -431,7 +431,7 @@ TEST(Suite, StopsWhenTheSecondsAreOver) {
   auto store = make_memory_store();
   double clock = 0;
   int made = 0;
-  SuiteOptions options = options_of(100000, &clock);
+  SuiteOptions options = suite_options(100000, &clock);
   options.search.seconds = 0.5;
   options.now = [&] { return clock += 0.01; };
   const auto results = tune_suite(study(*store, &made), *store, options);

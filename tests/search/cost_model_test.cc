@@ -318,7 +318,7 @@ TEST(Xgboost, WithoutTheDraftItsPredictionsDoNotCount) {
   EXPECT_FALSE(save_model(*blind, testing::TempDir() + "/blind.model", "x86_64").ok());
 }
 
-std::string temporary(const std::string& name) {
+std::string temporary_model(const std::string& name) {
   return testing::TempDir() + "/" + std::to_string(getpid()) + name;
 }
 
@@ -326,7 +326,7 @@ TEST(Xgboost, SavedModelScoresEquallyAndStaysTheBaseOfMore) {
   const std::vector<Example> train = hidden_rule(200, 1, 7), more = hidden_rule(100, 3, 8);
   auto model = make_xgboost_model();
   ASSERT_TRUE(model->fit(train, 1).ok());
-  const std::string path = temporary("model");
+  const std::string path = temporary_model("model");
   ASSERT_TRUE(save_model(*model, path, "x86_64").ok());
   absl::StatusOr<std::unique_ptr<Model>> loaded = load_model(path, "x86_64");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
@@ -360,7 +360,7 @@ TEST(Metrics, PairsWithinEachOthersIntervalsDoNotCount) {
 }
 
 TEST(Xgboost, DamageAnywhereInAFileIsFound) {
-  const std::string path = temporary("flipped");
+  const std::string path = temporary_model("flipped");
   auto model = make_xgboost_model();
   ASSERT_TRUE(model->fit(hidden_rule(50, 1, 1), 1).ok());
   ASSERT_TRUE(save_model(*model, path, "x86_64").ok());
@@ -376,7 +376,7 @@ TEST(Xgboost, DamageAnywhereInAFileIsFound) {
 }
 
 TEST(Xgboost, ModelsOfOtherFeaturesAndDamagedFilesAreRefused) {
-  const std::string path = temporary("bad");
+  const std::string path = temporary_model("bad");
   EXPECT_EQ(load_model(path, "x86_64").status().code(), absl::StatusCode::kNotFound);
   std::ofstream(path) << "something else\n";
   EXPECT_EQ(load_model(path, "x86_64").status().code(), absl::StatusCode::kInvalidArgument);

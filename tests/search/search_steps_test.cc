@@ -24,7 +24,7 @@ Nest start_nest() {
                    std::make_shared<const Target>(*find_target("x86_avx512")), 1);
 }
 
-SearchOptions options_of(int trials, int batch = 8, int depth = 2) {
+SearchOptions batch_options(int trials, int batch = 8, int depth = 2) {
   SearchOptions options;
   options.trials = trials;
   options.batch = batch;
@@ -90,7 +90,7 @@ int count_trials(const std::vector<Measurement>& stored) {
 }
 
 TEST(Steps, ZeroTrialThenTrialsThenFinalists) {
-  const auto run = run_of(options_of(20));
+  const auto run = run_of(batch_options(20));
   run->resume({});
   const Batch zero = must(run->next(0));
   ASSERT_EQ(zero.proposals.size(), 1u);
@@ -117,7 +117,7 @@ TEST(Steps, ZeroTrialThenTrialsThenFinalists) {
 
 TEST(Steps, DepthBoundsTheBatchesInFlight) {
   for (int depth = 1; depth <= 4; ++depth) {
-    const auto run = run_of(options_of(100, 6, depth));
+    const auto run = run_of(batch_options(100, 6, depth));
     run->resume({});
     run->take(measured(must(run->next(0))));
     std::vector<Batch> out;
@@ -133,7 +133,7 @@ TEST(Steps, DepthBoundsTheBatchesInFlight) {
 }
 
 TEST(Steps, CapsAreExact) {
-  const auto run = run_of(options_of(100, 8, 3));
+  const auto run = run_of(batch_options(100, 8, 3));
   run->set_trials(11);
   run->resume({});
   run->take(measured(must(run->next(0))));
@@ -145,7 +145,7 @@ TEST(Steps, CapsAreExact) {
 
 // A search that was stopped has not run out of candidates, however few it proposed while it was.
 TEST(Steps, AStoppedSearchIsNotDone) {
-  SearchOptions options = options_of(100, 8, 1);
+  SearchOptions options = batch_options(100, 8, 1);
   options.stop = Stop::on_request();
   const auto run = run_of(options);
   run->resume({});
@@ -164,11 +164,11 @@ TEST(Steps, AStoppedSearchIsNotDone) {
 // The key's times of another kind are no progress, no incumbent and nothing to learn from.
 TEST(Steps, TimesOfOtherKindsTellTheSearchNothing) {
   std::vector<Measurement> foreign;
-  const auto first = run_of(options_of(20));
+  const auto first = run_of(batch_options(20));
   first->resume({});
   finish(*first, &foreign);
   for (Measurement& m : foreign) m.time_us /= 100, m.time_kind = TimeKind::kEstimated;
-  const auto run = run_of(options_of(20)), fresh = run_of(options_of(20));
+  const auto run = run_of(batch_options(20)), fresh = run_of(batch_options(20));
   run->resume(foreign);
   run->take(foreign);                      // what others bring, too
   fresh->resume({});
@@ -191,7 +191,7 @@ TEST(Steps, TimesOfOtherKindsTellTheSearchNothing) {
 
 // A device that gives another kind than it said: its trials are spent, so that a study ends.
 TEST(Steps, AProposalThatComesBackInAnotherKindIsSpent) {
-  const auto run = run_of(options_of(20));
+  const auto run = run_of(batch_options(20));
   run->resume({});
   for (int i = 0; i < 200 && !run->done(); ++i) {
     std::vector<Measurement> results = measured(must(run->next(0)));
@@ -206,7 +206,7 @@ TEST(Steps, AProposalThatComesBackInAnotherKindIsSpent) {
 TEST(Steps, SameCallsGiveTheSameBatches) {
   std::vector<std::string> traces[2];
   for (auto& list : traces) {
-    const auto run = run_of(options_of(30, 5, 3));
+    const auto run = run_of(batch_options(30, 5, 3));
     run->resume({});
     std::vector<Batch> out;
     for (int i = 0; i < 12; ++i) {
@@ -272,7 +272,7 @@ TEST(Steps, SimulatedResultsAreTakenInOrder) {
 }
 
 TEST(Steps, WhatIsLostMayComeAgain) {
-  const auto run = run_of(options_of(12, 4, 1));
+  const auto run = run_of(batch_options(12, 4, 1));
   run->resume({});
   run->lost(must(run->next(0)).proposals[0].text);  // no zero-trial answer in this run, then
   std::vector<Measurement> stored;
@@ -305,7 +305,7 @@ TEST(Steps, GoesOnAfterACrashAtAnyStep) {
   for (int steps = 0; steps < 9; ++steps) {
     std::vector<Measurement> stored;
     std::vector<Batch> out;
-    const auto first = run_of(options_of(18, 5, 2));
+    const auto first = run_of(batch_options(18, 5, 2));
     first->resume({});
     for (int i = 0; i < steps && !first->done(); ++i) {
       Batch batch = must(first->next(0));
@@ -319,7 +319,7 @@ TEST(Steps, GoesOnAfterACrashAtAnyStep) {
     if (steps >= 3 && !out.empty()) {      // stored, but the driver died before it took them
       stored.push_back(measured(out.back().proposals.back()));
     }
-    const auto second = run_of(options_of(18, 5, 2));
+    const auto second = run_of(batch_options(18, 5, 2));
     second->resume(stored);
     std::vector<IssuedProposal> issued;
     for (const Batch& batch : out) {
@@ -353,7 +353,7 @@ TEST(Steps, GoesOnAfterACrashAtAnyStep) {
     EXPECT_EQ(count_trials(stored), 18) << steps;
     expect_nothing_twice(stored);
 
-    const auto third = run_of(options_of(18, 5, 2));
+    const auto third = run_of(batch_options(18, 5, 2));
     third->resume(stored);
     EXPECT_TRUE(third->done()) << "complete: nothing is measured again";
   }
@@ -361,7 +361,7 @@ TEST(Steps, GoesOnAfterACrashAtAnyStep) {
 
 // Of 1000 trials 56 are within the time: the best is refined before that is over.
 TEST(Steps, TheLastTrialsInTimeRefineTheBest) {
-  SearchOptions options = options_of(1000, 8, 1);
+  SearchOptions options = batch_options(1000, 8, 1);
   options.seconds = 10;
   const auto run = run_of(options);
   run->resume({});
@@ -376,7 +376,7 @@ TEST(Steps, TheLastTrialsInTimeRefineTheBest) {
 }
 
 TEST(Steps, TheSecondsEndTheTrialsAndNothingValidEndsTheRun) {
-  SearchOptions options = options_of(1000, 8, 1);
+  SearchOptions options = batch_options(1000, 8, 1);
   options.seconds = 10;
   const auto run = run_of(options);
   run->resume({});

@@ -52,7 +52,7 @@ struct Task {
 
 Task small_matmul() { return Task({"matmul", "M=64", "N=96", "K=48"}); }
 
-SearchOptions options_of(int trials, uint64_t seed = 1) {
+SearchOptions options_for(int trials, uint64_t seed = 1) {
   SearchOptions options;
   options.trials = trials;
   options.seed = seed;
@@ -87,9 +87,9 @@ TEST(Tune, SameSeedGivesTheSameTracesInTheSameOrder) {
   const Task task = small_matmul();
   auto a = make_memory_store(), b = make_memory_store(), c = make_memory_store();
   for (auto* store : {&a, &b, &c}) task.put(**store);
-  ASSERT_TRUE(tune_null(task, *a, options_of(40, 3)).ok());
-  ASSERT_TRUE(tune_null(task, *b, options_of(40, 3)).ok());
-  ASSERT_TRUE(tune_null(task, *c, options_of(40, 4)).ok());
+  ASSERT_TRUE(tune_null(task, *a, options_for(40, 3)).ok());
+  ASSERT_TRUE(tune_null(task, *b, options_for(40, 3)).ok());
+  ASSERT_TRUE(tune_null(task, *c, options_for(40, 4)).ok());
   EXPECT_EQ(traces_of(task, *a), traces_of(task, *b));
   EXPECT_NE(traces_of(task, *a), traces_of(task, *c));
 }
@@ -129,7 +129,7 @@ TEST(Tune, LeavesAMeasurerThatWantsQuietAlone) {
   task.put(*store);
   QuietMeasurer measurer;
   const absl::StatusOr<TuneResult> result = tune(task.start, task.key, *store, measurer,
-                                                 options_of(40), make_xgboost_model(), hooks_of());
+                                                 options_for(40), make_xgboost_model(), hooks_of());
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->trials, 40);
 }
@@ -138,7 +138,7 @@ TEST(Tune, RunsExactlyTheTrialsAskedForAndNothingTwice) {
   const Task task = small_matmul();
   auto store = make_memory_store();
   task.put(*store);
-  const absl::StatusOr<TuneResult> result = tune_null(task, *store, options_of(37));
+  const absl::StatusOr<TuneResult> result = tune_null(task, *store, options_for(37));
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->trials, 37);
   EXPECT_FALSE(result->interrupted);
@@ -165,16 +165,16 @@ TEST(Tune, AFinishedTuneReturnsAtOnceAndMoreTrialsGoOn) {
   const Task task = small_matmul();
   auto store = make_memory_store();
   task.put(*store);
-  const absl::StatusOr<TuneResult> first = tune_null(task, *store, options_of(20));
+  const absl::StatusOr<TuneResult> first = tune_null(task, *store, options_for(20));
   ASSERT_TRUE(first.ok());
   const size_t rows = rows_of(task, *store).size();
-  const absl::StatusOr<TuneResult> again = tune_null(task, *store, options_of(20));
+  const absl::StatusOr<TuneResult> again = tune_null(task, *store, options_for(20));
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(rows_of(task, *store).size(), rows);
   EXPECT_EQ(again->trials, 20);
   EXPECT_EQ(again->zero_us, first->zero_us);
   EXPECT_EQ(again->best.measurement.trace, first->best.measurement.trace);
-  const absl::StatusOr<TuneResult> more = tune_null(task, *store, options_of(30));
+  const absl::StatusOr<TuneResult> more = tune_null(task, *store, options_for(30));
   ASSERT_TRUE(more.ok());
   EXPECT_EQ(more->trials, 30);
 }
@@ -184,7 +184,7 @@ TEST(Tune, ZeroTrialsMeasureTheDraftsAnswerOnce) {
   auto store = make_memory_store();
   task.put(*store);
   for (int i = 0; i < 2; ++i) {
-    const absl::StatusOr<TuneResult> result = tune_null(task, *store, options_of(0));
+    const absl::StatusOr<TuneResult> result = tune_null(task, *store, options_for(0));
     ASSERT_TRUE(result.ok());
     EXPECT_EQ(result->trials, 0);
     EXPECT_GT(result->zero_us, 0);
@@ -198,7 +198,7 @@ TEST(Tune, ResumesAfterAnInterruptionAtAnyBatch) {
   for (int after = 0; after < 6; ++after) {
     auto store = make_memory_store();
     task.put(*store);
-    SearchOptions options = options_of(32);
+    SearchOptions options = options_for(32);
     options.batch = 8;
     options.stop = Stop::on_request();
     TuneHooks hooks = hooks_of();
@@ -232,7 +232,7 @@ TEST(Tune, FailuresCountAndTransientOnesAreTriedAgain) {
   task.put(*store);
   NullOptions null;
   null.failures = {{Verdict::kCrash, 0.2}, {Verdict::kWorkerLost, 0.2}};
-  const absl::StatusOr<TuneResult> result = tune_null(task, *store, options_of(40), null);
+  const absl::StatusOr<TuneResult> result = tune_null(task, *store, options_for(40), null);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->trials, 40);
   EXPECT_GT(result->failed, 0);
@@ -266,7 +266,7 @@ TEST(Tune, ADeadDeviceEndsTheRunWithAnError) {
     std::vector<int64_t> tickets_;
   } dead;
   const absl::StatusOr<TuneResult> result =
-      tune(task.start, task.key, *store, dead, options_of(40), make_xgboost_model(), hooks_of());
+      tune(task.start, task.key, *store, dead, options_for(40), make_xgboost_model(), hooks_of());
   EXPECT_EQ(result.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_NE(result.status().message().find("on fire"), std::string::npos);
 }
@@ -278,7 +278,7 @@ TEST(Tune, StopsWhenTheSecondsAreOver) {
   double clock = 0;
   TuneHooks hooks = hooks_of();
   hooks.now = [&] { return clock += 0.01; };
-  SearchOptions options = options_of(100000);
+  SearchOptions options = options_for(100000);
   options.seconds = 3;
   const absl::StatusOr<TuneResult> result = tune_null(task, *store, options, {}, hooks);
   ASSERT_TRUE(result.ok());
@@ -302,7 +302,7 @@ TEST(Tune, SaysThatTheSecondsWereOverBeforeAnyAnswer) {
   double clock = 0;
   TuneHooks hooks = hooks_of();
   hooks.now = [&] { return clock += 0.01; };
-  SearchOptions options = options_of(40);
+  SearchOptions options = options_for(40);
   options.seconds = 0.3;
   const absl::StatusOr<TuneResult> result =
       tune(task.start, task.key, *store, slow, options, make_xgboost_model(), hooks);
@@ -316,9 +316,9 @@ TEST(Tune, ANearShapesBestIsTriedEarly) {
   const Task known({"matmul", "M=64", "N=96", "K=64"}), task = small_matmul();
   auto store = make_memory_store();
   known.put(*store);
-  ASSERT_TRUE(tune_null(known, *store, options_of(30)).ok());
+  ASSERT_TRUE(tune_null(known, *store, options_for(30)).ok());
   task.put(*store);
-  ASSERT_TRUE(tune_null(task, *store, options_of(16)).ok());
+  ASSERT_TRUE(tune_null(task, *store, options_for(16)).ok());
   int warm = 0;
   for (const Measurement& m : rows_of(task, *store)) warm += m.source == "warm";
   EXPECT_GE(warm + (rows_of(task, *store)[0].trace == rows_of(known, *store)[0].trace), 1);
@@ -338,7 +338,7 @@ TEST(Search, BeatsRandomSamplingOnAverage) {
   const Task task({"matmul", "M=120", "N=200", "K=77"});
   double searched = 0, random = 0;
   for (uint64_t seed = 1; seed <= 3; ++seed) {
-    SearchOptions options = options_of(40, seed);
+    SearchOptions options = options_for(40, seed);
     searched += std::log(tuned_us(task, options));
     options.random_only = true;
     random += std::log(tuned_us(task, options));
@@ -350,7 +350,7 @@ TEST(Search, StopsWhenNothingMoreIsToBeExpected) {
   const Task task = small_matmul();
   auto store = make_memory_store();
   task.put(*store);
-  const absl::StatusOr<TuneResult> result = tune_null(task, *store, options_of(700));
+  const absl::StatusOr<TuneResult> result = tune_null(task, *store, options_for(700));
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_LT(result->trials, 500);
   EXPECT_GE(result->trials, 192);          // four windows at least
@@ -361,10 +361,10 @@ TEST(Search, AFlatHistoryIsTriedForAWindowWhenMoreIsAskedFor) {
   const Task task = small_matmul();
   auto store = make_memory_store();
   task.put(*store);
-  const absl::StatusOr<TuneResult> first = tune_null(task, *store, options_of(700));
+  const absl::StatusOr<TuneResult> first = tune_null(task, *store, options_for(700));
   ASSERT_TRUE(first.ok()) << first.status();
   ASSERT_LT(first->trials, 500);           // stopped as flat
-  const absl::StatusOr<TuneResult> more = tune_null(task, *store, options_of(900));
+  const absl::StatusOr<TuneResult> more = tune_null(task, *store, options_for(900));
   ASSERT_TRUE(more.ok()) << more.status();
   EXPECT_GE(more->trials, first->trials + 48);
   EXPECT_LT(more->trials, 900);            // flat again
@@ -374,7 +374,7 @@ TEST(Search, AFlatHistoryIsTriedForAWindowWhenMoreIsAskedFor) {
 TEST(Search, EveryComponentCanBeTurnedOff) {
   const Task task = small_matmul();
   for (int off = 0; off < 6; ++off) {
-    SearchOptions options = options_of(12);
+    SearchOptions options = options_for(12);
     bool* switches[] = {&options.use_draft,   &options.use_model, &options.use_evolution,
                         &options.use_descent, &options.use_warm,  &options.use_racing};
     *switches[off] = false;
@@ -385,7 +385,7 @@ TEST(Search, EveryComponentCanBeTurnedOff) {
 TEST(Search, AFailedCandidateLowersTheScoreOfItsNeighbours) {
   const Task task({"matmul", "M=256", "N=256", "K=256"});
   // Whatever has more than four rows crashes: soon nothing of the kind is proposed.
-  SearchOptions options = options_of(1000);
+  SearchOptions options = options_for(1000);
   Search search(task.start, options, make_xgboost_model());
   const auto rows = [](const Proposal& p) {
     for (size_t i = 0; i < feature_table().size(); ++i) {

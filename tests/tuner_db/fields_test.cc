@@ -73,7 +73,7 @@ TYPED_TEST(Described_, HasTheNumbersAndNamesOfItsMessage) {
 }
 
 // Any contents of a message, every second field absent.
-void fill(pb::Message* message, Rng& rng) {
+void fill_message(pb::Message* message, Rng& rng) {
   const pb::Reflection& reflection = *message->GetReflection();
   const pb::Descriptor& type = *message->GetDescriptor();
   for (int i = 0; i < type.field_count(); ++i) {
@@ -116,7 +116,7 @@ void fill(pb::Message* message, Rng& rng) {
               1 + rng.below(field->enum_type()->value_count() - 1))));
           break;
         case pb::FieldDescriptor::CPPTYPE_MESSAGE:
-          fill(many ? reflection.AddMessage(message, field)
+          fill_message(many ? reflection.AddMessage(message, field)
                     : reflection.MutableMessage(message, field), rng);
           break;
         default: FAIL() << field->name() << " is of a type that nothing here has";
@@ -129,7 +129,7 @@ TYPED_TEST(Described_, GoesIntoItsMessageAndBack) {
   Rng rng(19);
   for (int round = 0; round < 200; ++round) {
     typename TypeParam::Proto message;
-    fill(&message, rng);
+    fill_message(&message, rng);
     if constexpr (std::is_same_v<typename TypeParam::Value, ScheduleRecord>) {
       message.mutable_key();               // a record has one, empty or not
     }

@@ -36,12 +36,12 @@ std::set<std::string> targets(Database& db) {
   return ids;
 }
 
-struct Kind {
+struct GroupKind {
   const char* name;
   std::function<std::shared_ptr<Database>(const std::string& file)> open;
 };
 
-const Kind kKinds[] = {
+const GroupKind kGroupKinds[] = {
     {"sqlite", [](const std::string& file) { return *open_database(file); }},
     {"postgres", [](const std::string&) -> std::shared_ptr<Database> {
        PostgresCluster* cluster = PostgresCluster::get();
@@ -49,7 +49,7 @@ const Kind kKinds[] = {
      }},
 };
 
-class GroupCommitTest : public ::testing::TestWithParam<Kind> {
+class GroupCommitTest : public ::testing::TestWithParam<GroupKind> {
  protected:
   void SetUp() override {
     if (database_ == nullptr) GTEST_SKIP() << "PostgreSQL is not installed";
@@ -57,7 +57,7 @@ class GroupCommitTest : public ::testing::TestWithParam<Kind> {
   Scratch scratch_;
   std::shared_ptr<Database> database_ = GetParam().open(scratch_.file);
 };
-INSTANTIATE_TEST_SUITE_P(All, GroupCommitTest, ::testing::ValuesIn(kKinds),
+INSTANTIATE_TEST_SUITE_P(All, GroupCommitTest, ::testing::ValuesIn(kGroupKinds),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // Holds the writer's thread in an operation, so that what is submitted meanwhile makes one group.

@@ -135,7 +135,7 @@ constexpr Rule kCounted[] = {
      "k.backend = w.backend AND m.verdict = 'ok' AND m.verified <> 0 AND m.time_us <= w.best_us)"},
 };
 
-void report(Lines* lines, const std::string& what, const std::string& problem) {
+void tell(Lines* lines, const std::string& what, const std::string& problem) {
   if (!problem.empty()) lines->push_back(absl::StrCat(what, ": ", problem));
 }
 
@@ -148,7 +148,7 @@ std::string name_in(const Query& row) {
 absl::Status check_rules(Transaction& tx, absl::Span<const Rule> rules, Lines* lines) {
   for (const Rule& rule : rules) {
     RETURN_IF_ERROR(tx.each(rule.sql, [&](const Query& row) {
-      report(lines, absl::StrCat(rule.what, " ", name_in(row)), rule.problem);
+      tell(lines, absl::StrCat(rule.what, " ", name_in(row)), rule.problem);
       return absl::OkStatus();
     }));
   }
@@ -177,9 +177,9 @@ absl::Status check_studies(Transaction& tx, Lines* lines) {
         const std::string name = absl::StrCat("study ", row.text(0));
         v1::StudySpec spec;
         if (!spec.ParseFromString(row.text(1))) {
-          report(lines, name, "its spec cannot be read");
+          tell(lines, name, "its spec cannot be read");
         } else if (spec.workloads_size() != row.integer(2)) {
-          report(lines, name,
+          tell(lines, name,
                  concat("its spec has ", spec.workloads_size(), " workloads, its rows ",
                         row.integer(2)));
         }
@@ -200,10 +200,10 @@ absl::Status check_jobs(Transaction& tx, Lines* lines) {
         const bool is_forgotten = row.bytes(1).empty() && row.integer(4) > 0;
         v1::Job job;
         if (!job.ParseFromString(row.text(1))) {
-          report(lines, name, "its payload cannot be read");
+          tell(lines, name, "its payload cannot be read");
         } else if ((!is_forgotten && job.candidates_size() != row.integer(2)) ||
                    count_of(row.bytes(3)) != row.integer(2)) {
-          report(lines, name, "its candidates are not as many as its row says, or their sources");
+          tell(lines, name, "its candidates are not as many as its row says, or their sources");
         }
         return absl::OkStatus();
       });
@@ -215,23 +215,23 @@ absl::Status check_fleet(Transaction& tx, Lines* lines) {
         const std::string name = absl::StrCat("device ", row.text(0));
         v1::Device device;
         if (!device.ParseFromString(row.text(1)))
-          report(lines, name, "its description cannot be read");
+          tell(lines, name, "its description cannot be read");
         const std::string evidence = row.text(2);
         if (!evidence.empty() && !nlohmann::json::accept(evidence)) {
-          report(lines, name, "its evidence is not JSON");
+          tell(lines, name, "its evidence is not JSON");
         }
         return absl::OkStatus();
       }));
   RETURN_IF_ERROR(tx.each("SELECT id, labels FROM agents ORDER BY id", [&](const Query& row) {
     if (!nlohmann::json::accept(row.text(1))) {
-      report(lines, absl::StrCat("agent ", row.text(0)), "its labels are not JSON");
+      tell(lines, absl::StrCat("agent ", row.text(0)), "its labels are not JSON");
     }
     return absl::OkStatus();
   }));
   return tx.each("SELECT id, result FROM orphans ORDER BY id", [&](const Query& row) {
     v1::JobResult result;
     if (!result.ParseFromString(row.text(1))) {
-      report(lines, absl::StrCat("orphan ", row.integer(0)), "its result cannot be read");
+      tell(lines, absl::StrCat("orphan ", row.integer(0)), "its result cannot be read");
     }
     return absl::OkStatus();
   });
@@ -259,10 +259,10 @@ absl::Status check_requests(Transaction& tx, Lines* lines) {
     const auto [place, is_new] = known.emplace(method, nullptr);
     if (is_new) place->second = answer_of(method);
     if (place->second == nullptr) {
-      report(lines, name, concat("there is no method '", method, "'"));
+      tell(lines, name, concat("there is no method '", method, "'"));
     } else {
       const std::unique_ptr<google::protobuf::Message> answer(place->second->New());
-      if (!answer->ParseFromString(row.text(2))) report(lines, name, "its answer cannot be read");
+      if (!answer->ParseFromString(row.text(2))) tell(lines, name, "its answer cannot be read");
     }
     return absl::OkStatus();
   });
@@ -285,18 +285,18 @@ absl::Status check_events(Transaction& tx, Lines* lines) {
         const std::string name = absl::StrCat("study ", row.text(0), ", event ", row.integer(1));
         v1::StudyEvent event;
         if (!event.ParseFromString(row.text(2))) {
-          report(lines, name, "it cannot be read");
+          tell(lines, name, "it cannot be read");
           return absl::OkStatus();
         }
         if (event.sequence() != row.integer(1)) {
-          report(lines, name, concat("it says that it is number ", event.sequence()));
+          tell(lines, name, concat("it says that it is number ", event.sequence()));
         }
         const Named key(row.text(0), event.workload());
         if (event.workload().empty() || event.best_us() <= 0 || unknown.contains(key)) {
           return absl::OkStatus();
         }
         const auto [place, is_new] = best.emplace(key, event.best_us());
-        if (event.best_us() > place->second) report(lines, name, "the best has become worse");
+        if (event.best_us() > place->second) tell(lines, name, "the best has become worse");
         place->second = event.best_us();
         return absl::OkStatus();
       }));
@@ -304,7 +304,7 @@ absl::Status check_events(Transaction& tx, Lines* lines) {
     const auto row = rows.find(key);
     if (row == rows.end()) continue;
     if (row->second == 0 || row->second > us) {
-      report(lines, absl::StrCat("study ", key.first, ", workload ", key.second),
+      tell(lines, absl::StrCat("study ", key.first, ", workload ", key.second),
              "its best is above what its events have announced");
     }
   }
@@ -318,13 +318,13 @@ absl::Status check_withdrawn(Transaction& tx, Lines* lines) {
   for (const Withdrawal& row : rows) digests.insert(record_digest(row.key, row.trace));
   for (const Withdrawal& row : rows) {
     const std::string name = absl::StrCat("withdrawn record of ", row.key.workload);
-    report(lines, name, defect(row.key));
-    report(lines, name, trace_defect(row.trace));
+    tell(lines, name, defect(row.key));
+    tell(lines, name, trace_defect(row.trace));
   }
   Query query = tx.query("SELECT digest FROM withdrawn");
   while (query.next()) {
     if (digests.contains(query.text(0))) continue;
-    report(lines, absl::StrCat("withdrawn record ", query.text(0)),
+    tell(lines, absl::StrCat("withdrawn record ", query.text(0)),
            "its digest is not that of its key and trace");
   }
   return query.status();

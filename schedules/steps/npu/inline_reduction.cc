@@ -27,9 +27,9 @@ std::vector<Expr> bodies_in(const Nest& nest, int host) {
   return bodies;
 }
 
-class Axes {
+class HostAxes {
  public:
-  Axes(const Nest& nest, int stage, int host)
+  HostAxes(const Nest& nest, int stage, int host)
       : stage_(nest.stages[stage]),
         host_(nest.stages[host]),
         tensor_(nest.program->tensors[static_cast<size_t>(stage_.tensor)]),
@@ -134,7 +134,7 @@ absl::Status apply_inline_reduction(Nest& nest, const Step& step) {
   if (readers(nest, s.tensor) != std::vector<int>{host}) {
     return infeasible(concat(h.name, " is not all that reads ", s.name));
   }
-  ASSIGN_OR_RETURN(const std::vector<int> axes, Axes(nest, stage, host).find());
+  ASSIGN_OR_RETURN(const std::vector<int> axes, HostAxes(nest, stage, host).find());
   s.axes = h.axes;
   s.loops = h.loops;
   s.axis_value.clear();

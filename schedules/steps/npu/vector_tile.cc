@@ -22,7 +22,7 @@
 namespace lw {
 namespace {
 
-constexpr int64_t kMostSlots = 3;
+constexpr int64_t kMostBoxSlots = 3;
 constexpr int64_t kMostRow = 4095;         // elements that one instruction reduces
 constexpr int64_t kMostBoxes = int64_t{1} << 16;
 constexpr size_t kMostDecisions = 512;
@@ -88,7 +88,7 @@ absl::Status apply_vector_tile(Nest& nest, const Step& step) {
     extents[axis] = std::min(step.numbers[l], s.axes[axis].extent);
   }
   const int64_t slots = step.numbers.back();
-  if (slots < 1 || slots > kMostSlots) return infeasible(concat(slots, " slots"));
+  if (slots < 1 || slots > kMostBoxSlots) return infeasible(concat(slots, " slots"));
   RETURN_IF_ERROR(check_box(nest, boxes, extents, slots));
   for (size_t l = 1; l < step.names.size(); ++l) {
     ASSIGN_OR_RETURN(const int position, loop_position(s, step.names[l]));
@@ -140,7 +140,7 @@ std::vector<Decision> vector_tile_domain(const Nest& nest, const Step& step) {
   const std::function<bool(size_t, double)> choose = [&](size_t left, double count) {
     if (left == 0) {
       const VectorRoom room = vector_room(config, boxes->code, extents);
-      for (int64_t slots = 1; slots <= kMostSlots && count <= kMostBoxes; ++slots) {
+      for (int64_t slots = 1; slots <= kMostBoxSlots && count <= kMostBoxes; ++slots) {
         if (!fits(config, room.with(slots))) break;
         domain.push_back(decision);
         domain.back().push_back(slots);

@@ -7,7 +7,7 @@ namespace {
 
 // What fields hold.
 constexpr int64_t kMostLevel = 15, kMostPixel = 255, kMostStep = 15, kMostWindows = 65535,
-                  kMostStride = (1 << 20) - 1;
+                  kMostApart = (1 << 20) - 1;
 constexpr size_t kLevels = 3;  // of a window: rows, positions of a row, channels of a position
 
 absl::Status check_field(std::string_view what, int64_t value, int64_t most) {
@@ -44,8 +44,8 @@ absl::StatusOr<npu::MxCol> Unroller::window_of(const Block& block) const {
   RETURN_IF_ERROR(check_field("rows of a window", block.extents[rows], kMostLevel));
   RETURN_IF_ERROR(check_field("positions of a row", block.extents[positions], kMostLevel));
   RETURN_IF_ERROR(check_field("channels", block.extents[channels], kMostPixel));
-  RETURN_IF_ERROR(check_field("bytes from row to row", row_stride, kMostStride));
-  RETURN_IF_ERROR(check_field("bytes from position to position", stride, kMostStride));
+  RETURN_IF_ERROR(check_field("bytes from row to row", row_stride, kMostApart));
+  RETURN_IF_ERROR(check_field("bytes from position to position", stride, kMostApart));
   npu::MxCol col;
   col.kh = static_cast<uint8_t>(block.extents[rows]);
   col.kw = static_cast<uint8_t>(block.extents[positions]);
@@ -73,10 +73,10 @@ absl::Status Unroller::pack(const Block& block) {
     const bool alone = col.kw == 1;  // nothing else says how far apart positions lie
     const int64_t stride = alone ? dim.src0 : col.astr1;
     const int64_t step = stride > 0 ? dim.src0 / stride : 0;
-    if (step >= 1 && step * stride == dim.src0 && step <= kMostStep && stride <= kMostStride &&
+    if (step >= 1 && step * stride == dim.src0 && step <= kMostStep && stride <= kMostApart &&
         dim.extent <= kMostWindows) {
       dims.pop_back();
-      RETURN_IF_ERROR(check_field("bytes from window to window", dim.dst, kMostStride));
+      RETURN_IF_ERROR(check_field("bytes from window to window", dim.dst, kMostApart));
       col.astr1 = static_cast<uint32_t>(stride);
       col.step = static_cast<uint8_t>(step);
       col.m = static_cast<uint16_t>(dim.extent);

@@ -230,7 +230,7 @@ absl::StatusOr<int> run_bench(const BenchOptions& options) {
   return kDone;
 }
 
-Action declare(CliArguments app) {
+Action declare_bench(CliArguments app) {
   auto options = std::make_shared<BenchOptions>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);
@@ -246,7 +246,7 @@ Action declare(CliArguments app) {
 
 const CommandGroup& bench_commands() {
   static const CommandGroup group = {30, {
-      {"bench", "re-measure the stored best, beside libraries with --peers", declare},
+      {"bench", "re-measure the stored best, beside libraries with --peers", declare_bench},
   }};
   return group;
 }

@@ -101,7 +101,7 @@ absl::StatusOr<int> run_best(const BestOptions& options) {
   return kDone;
 }
 
-Action declare(CliArguments app) {
+Action declare_best(CliArguments app) {
   auto options = std::make_shared<BestOptions>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);
@@ -115,7 +115,8 @@ Action declare(CliArguments app) {
 }  // namespace
 
 const CommandGroup& best_commands() {
-  static const CommandGroup group = {20, {{"best", "look the best stored schedule up", declare}}};
+  static const CommandGroup group = {
+      20, {{"best", "look the best stored schedule up", declare_best}}};
   return group;
 }
 

@@ -357,7 +357,7 @@ void declare_upkeep(const Add& add, DbOptions* options) {
   clock.add_flag("--force", options->clock.force, "though a daemon may be at work");
 }
 
-Action declare(CliArguments app) {
+Action declare_db(CliArguments app) {
   Subcommands<DbOptions> commands(app, nullptr);
   DbOptions* options = commands.options.get();
   const auto add = [&](const char* name, const char* help, Run run) {
@@ -376,7 +376,7 @@ Action declare(CliArguments app) {
 const CommandGroup& db_commands() {
   static const CommandGroup group = {90, {
       {"db", "the schedule database: ls, show, stats, export, import, prune, check, snapshot, "
-             "backup, restore, withdraw, restore-record, withdrawn", declare},
+             "backup, restore, withdraw, restore-record, withdrawn", declare_db},
   }};
   return group;
 }

@@ -50,7 +50,7 @@ absl::StatusOr<int> run_check(const DeviceOptions& options) {
   return kNotValid;
 }
 
-Action declare(CliArguments app) {
+Action declare_device(CliArguments app) {
   Subcommands<DeviceOptions> commands(app, nullptr);
   DeviceOptions* const options = commands.options.get();
   CliArguments check = commands.add(
@@ -69,7 +69,7 @@ Action declare(CliArguments app) {
 
 const CommandGroup& device_commands() {
   static const CommandGroup group = {195, {
-      {"device", "check a device of yours", declare},
+      {"device", "check a device of yours", declare_device},
   }};
   return group;
 }

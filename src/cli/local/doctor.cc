@@ -44,7 +44,7 @@ absl::StatusOr<int> run_doctor(const DoctorOptions& options) {
   return kDone;
 }
 
-Action declare(CliArguments app) {
+Action declare_doctor(CliArguments app) {
   auto options = std::make_shared<DoctorOptions>();
   app.add_option("--target", options->target, "whose instructions to measure with")
       .capture_default_str();
@@ -57,7 +57,7 @@ Action declare(CliArguments app) {
 
 const CommandGroup& doctor_commands() {
   static const CommandGroup group = {190, {
-      {"doctor", "what this machine can do, and how noisy it is", declare},
+      {"doctor", "what this machine can do, and how noisy it is", declare_doctor},
   }};
   return group;
 }

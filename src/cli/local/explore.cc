@@ -247,7 +247,7 @@ absl::StatusOr<int> run_explore(ExploreOptions& options) {
   return interrupted() ? kInterrupted : all ? kDone : kNotValid;
 }
 
-Action declare(CliArguments app) {
+Action declare_explore(CliArguments app) {
   auto options = std::make_shared<ExploreOptions>();
   options->search.trials = 50;
   options->search.seconds = 10;
@@ -280,7 +280,7 @@ Action declare(CliArguments app) {
 
 const CommandGroup& explore_commands() {
   static const CommandGroup group = {115, {
-      {"explore", "compare machines, each at its tuned best, with what they cost", declare},
+      {"explore", "compare machines, each at its tuned best, with what they cost", declare_explore},
   }};
   return group;
 }

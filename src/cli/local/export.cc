@@ -59,7 +59,7 @@ absl::StatusOr<int> run_export(const ExportOptions& options) {
   return print(options, files, choice.outcome);
 }
 
-Action declare(CliArguments app) {
+Action declare_export(CliArguments app) {
   auto options = std::make_shared<ExportOptions>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);
@@ -78,7 +78,7 @@ Action declare(CliArguments app) {
 
 const CommandGroup& export_commands() {
   static const CommandGroup group = {70, {
-      {"export", "write an object file, its C header and its metadata", declare},
+      {"export", "write an object file, its C header and its metadata", declare_export},
   }};
   return group;
 }

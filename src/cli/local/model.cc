@@ -163,7 +163,7 @@ absl::StatusOr<int> run_gather(const ModelOptions& options) {
   return gather(options.gather, options.output);
 }
 
-Action declare(CliArguments app) {
+Action declare_model(CliArguments app) {
   Subcommands<ModelOptions> commands(app, nullptr);
   ModelOptions* options = commands.options.get();
   const auto add = [&](const char* name, const char* help, auto run) {
@@ -193,7 +193,8 @@ Action declare(CliArguments app) {
 }  // namespace
 
 const CommandGroup& model_commands() {
-  static const CommandGroup group = {100, {{"model", "the cost model: train, eval", declare}}};
+  static const CommandGroup group = {
+      100, {{"model", "the cost model: train, eval", declare_model}}};
   return group;
 }
 

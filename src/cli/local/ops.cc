@@ -47,7 +47,7 @@ absl::StatusOr<int> run_ops(const std::string& name, const Output& output) {
   return kDone;
 }
 
-Action declare(CliArguments app) {
+Action declare_ops(CliArguments app) {
   auto name = std::make_shared<std::string>();
   auto output = std::make_shared<Output>();
   app.add_option("op", *name, "only this one, with its expression");
@@ -58,7 +58,7 @@ Action declare(CliArguments app) {
 }  // namespace
 
 const CommandGroup& ops_commands() {
-  static const CommandGroup group = {120, {{"ops", "the built-in operators", declare}}};
+  static const CommandGroup group = {120, {{"ops", "the built-in operators", declare_ops}}};
   return group;
 }
 

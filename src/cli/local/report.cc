@@ -208,7 +208,7 @@ absl::StatusOr<int> run_report(const ReportOptions& options) {
   return kDone;
 }
 
-Action declare(CliArguments app) {
+Action declare_report(CliArguments app) {
   auto options = std::make_shared<ReportOptions>();
   add_database(app, &options->database);
   add_output(app, &options->output);
@@ -223,7 +223,7 @@ Action declare(CliArguments app) {
 
 const CommandGroup& report_commands() {
   static const CommandGroup group = {110, {
-      {"report", "one HTML page of everything measured", declare},
+      {"report", "one HTML page of everything measured", declare_report},
   }};
   return group;
 }

@@ -170,7 +170,7 @@ absl::StatusOr<int> run_run(const RunOptions& options) {
   return kDone;
 }
 
-Action declare(CliArguments app) {
+Action declare_run(CliArguments app) {
   auto options = std::make_shared<RunOptions>();
   add_workload(app, &options->workload, /*required=*/false);
   add_database(app, &options->database);
@@ -192,7 +192,8 @@ Action declare(CliArguments app) {
 }  // namespace
 
 const CommandGroup& run_commands() {
-  static const CommandGroup group = {40, {{"run", "run the best kernel on NumPy files", declare}}};
+  static const CommandGroup group = {
+      40, {{"run", "run the best kernel on NumPy files", declare_run}}};
   return group;
 }
 

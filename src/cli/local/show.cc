@@ -42,7 +42,7 @@ absl::StatusOr<int> run_show(const ShowOptions& options) {
   return kDone;
 }
 
-Action declare(CliArguments app) {
+Action declare_show(CliArguments app) {
   auto options = std::make_shared<ShowOptions>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);
@@ -58,7 +58,7 @@ Action declare(CliArguments app) {
 
 const CommandGroup& show_commands() {
   static const CommandGroup group = {50, {
-      {"show", "print a stage of the best, or of a trace", declare},
+      {"show", "print a stage of the best, or of a trace", declare_show},
   }};
   return group;
 }

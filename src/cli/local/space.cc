@@ -104,7 +104,7 @@ absl::StatusOr<int> run_space(const SpaceOptions& options) {
   return kDone;
 }
 
-Action declare(CliArguments app) {
+Action declare_space(CliArguments app) {
   auto options = std::make_shared<SpaceOptions>();
   add_workload(app, &options->workload);
   add_output(app, &options->output);
@@ -121,7 +121,7 @@ Action declare(CliArguments app) {
 
 const CommandGroup& space_commands() {
   static const CommandGroup group = {60, {
-      {"space", "how many schedules there are, with samples", declare},
+      {"space", "how many schedules there are, with samples", declare_space},
   }};
   return group;
 }

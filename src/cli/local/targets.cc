@@ -79,7 +79,7 @@ absl::StatusOr<int> run_targets(const std::string& name, const Output& output) {
   return kDone;
 }
 
-Action declare(CliArguments app) {
+Action declare_targets(CliArguments app) {
   auto name = std::make_shared<std::string>();
   auto output = std::make_shared<Output>();
   app.add_option("target", *name, "only this one, whole; or that of a file");
@@ -90,7 +90,7 @@ Action declare(CliArguments app) {
 }  // namespace
 
 const CommandGroup& targets_commands() {
-  static const CommandGroup group = {130, {{"targets", "the targets", declare}}};
+  static const CommandGroup group = {130, {{"targets", "the targets", declare_targets}}};
   return group;
 }
 

@@ -394,7 +394,7 @@ absl::StatusOr<int> run_tune(TuneOptions& options) {
   return tuned.exit;
 }
 
-Action declare(CliArguments app) {
+Action declare_tune(CliArguments app) {
   auto options = std::make_shared<TuneOptions>();
   add_workload(app, &options->workload, /*required=*/false);
   add_database(app, &options->database);
@@ -431,7 +431,7 @@ Action declare(CliArguments app) {
 
 const CommandGroup& tune_commands() {
   static const CommandGroup group = {10, {
-      {"tune", "search for the fastest kernel, measure, verify, store", declare},
+      {"tune", "search for the fastest kernel, measure, verify, store", declare_tune},
   }};
   return group;
 }

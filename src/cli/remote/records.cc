@@ -318,7 +318,7 @@ absl::StatusOr<int> restore(const RecordOptions& options) {
   return kDone;
 }
 
-Action declare(CliArguments app) {
+Action declare_records(CliArguments app) {
   Subcommands<RecordOptions> commands(app, nullptr);
   RecordOptions* options = commands.options.get();
   const auto add = [&](const char* name, const char* help, auto run) {
@@ -375,7 +375,7 @@ Action declare(CliArguments app) {
 const CommandGroup& records_commands() {
   static const CommandGroup group = {170, {
       {"records", "records of a daemon: put, export, import, withdraw, restore, withdrawn, "
-                  "annul, reinstate", declare},
+                  "annul, reinstate", declare_records},
   }};
   return group;
 }

@@ -39,7 +39,7 @@ absl::StatusOr<int> run_serve(ServeOptions& options) {
   return kDone;
 }
 
-Action declare(CliArguments app) {
+Action declare_serve(CliArguments app) {
   auto options = std::make_shared<ServeOptions>();
   DaemonOptions& daemon = options->daemon;
   app.add_option("--listen", daemon.listen, "gRPC: HOST:PORT, [V6]:PORT or unix:PATH")
@@ -87,7 +87,7 @@ Action declare(CliArguments app) {
 }  // namespace
 
 const CommandGroup& serve_commands() {
-  static const CommandGroup group = {140, {{"serve", "the tuning daemon", declare}}};
+  static const CommandGroup group = {140, {{"serve", "the tuning daemon", declare_serve}}};
   return group;
 }
 

@@ -155,7 +155,7 @@ absl::StatusOr<int> run_top(const TopOptions& options) {
   return watch(options, channel, std::move(first));
 }
 
-Action declare(CliArguments app) {
+Action declare_top(CliArguments app) {
   auto options = std::make_shared<TopOptions>();
   add_service(app, &options->service);
   app.add_option("--every", options->every_s, "seconds between pictures")
@@ -169,7 +169,7 @@ Action declare(CliArguments app) {
 
 const CommandGroup& top_commands() {
   static const CommandGroup group = {210, {
-      {"top", "a service's devices, queue and studies, live", declare},
+      {"top", "a service's devices, queue and studies, live", declare_top},
   }};
   return group;
 }

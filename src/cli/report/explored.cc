@@ -10,7 +10,7 @@
 namespace lw {
 namespace {
 
-constexpr int kWidth = 500, kHeight = 290;
+constexpr int kPlotWidth = 500, kPlotHeight = 290;
 
 bool is_better(const ExploredMachine& a, const ExploredMachine& b) {
   bool better = a.time_us < b.time_us;
@@ -46,7 +46,7 @@ std::string area_chart(const std::vector<ExploredMachine>& machines,
     times.push_back(machine.time_us);
   }
   if (times.empty()) return "<p class='empty'>No machine has a best of every workload.</p>\n";
-  Chart chart(kWidth, kHeight, scale_of(areas), scale_of(times));
+  Chart chart(kPlotWidth, kPlotHeight, scale_of(areas), scale_of(times));
   chart.axes(machines[0].area[figure].first, "us");
   // What this figure alone buys: each faster than all that have no more of it.
   std::vector<std::pair<double, double>> steps;

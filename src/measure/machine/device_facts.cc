@@ -6,18 +6,12 @@
 #include <fstream>
 
 #include "nlohmann/json.hpp"
+#include "src/base/files.h"
 #include "src/base/hash.h"
 #include "src/measure/machine/hygiene.h"
 
 namespace lw {
 namespace {
-
-std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 // The value of the first line "name : value".
 std::string field(const std::string& path, const std::string& name) {

@@ -1,5 +1,6 @@
 // The doctor: measures what the other commands judge by, and says in words what makes this machine
 // a bad place to measure on.
+#include "src/base/files.h"
 #include "src/measure/machine/doctor.h"
 
 #include <algorithm>
@@ -19,13 +20,6 @@
 
 namespace lw {
 namespace {
-
-std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 std::string cpu_model() {
   std::ifstream file("/proc/cpuinfo");

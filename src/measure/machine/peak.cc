@@ -19,15 +19,15 @@
 namespace lw {
 namespace {
 
-constexpr int kTrips = 64;    // of the inner loop
-constexpr int kRepeats = 50;  // of the outer one
+constexpr int kPeakTrips = 64;    // of the inner loop
+constexpr int kPeakRepeats = 50;  // of the outer one
 
 struct Form {
   int rows = 1, columns = 1;
   bool loads_rows = false, loads_columns = false;
 };
 
-Type computed_type(Type type) {
+Type peak_type(Type type) {
   if (type == Type::kF64 || type == Type::kI32 || type == Type::kF32) return type;
   return is_float(type) ? Type::kF32 : Type::kI32;
 }
@@ -36,15 +36,15 @@ Type computed_type(Type type) {
 Probe peak_probe(Type type, int lanes, const Form& form) {
   const int chains = form.rows * form.columns, row = chains + form.columns;
   const std::string type_text(type_name(type));
-  const int64_t elements = int64_t{kTrips} * (form.rows + form.columns * lanes);
+  const int64_t elements = int64_t{kPeakTrips} * (form.rows + form.columns * lanes);
   std::string text = absl::StrFormat(
       "kernel peak arguments=2 variables=2 workspace=0 private=0 packed=0\n"
       "buffer in %s %d argument 0\nbuffer out %s %d argument 1 written\nregisters %sx%d %d\nbody "
       "{\n",
       type_text, elements, type_text, chains * lanes, type_text, lanes, row + 1);
   for (int r = 0; r <= row; ++r) absl::StrAppendFormat(&text, "r%d = load in[0] stride 1\n", r);
-  absl::StrAppendFormat(&text, "for v0 < %d {\nfor v1 < %d {\n", kRepeats, kTrips);
-  const int column_begin = kTrips * form.rows;
+  absl::StrAppendFormat(&text, "for v0 < %d {\nfor v1 < %d {\n", kPeakRepeats, kPeakTrips);
+  const int column_begin = kPeakTrips * form.rows;
   for (int c = 0; form.loads_columns && c < form.columns; ++c) {
     absl::StrAppendFormat(&text, "r%d = load in[%d*v1 + %d] stride 1\n", chains + c,
                           form.columns * lanes, column_begin + c * lanes);
@@ -83,7 +83,7 @@ Probe dot_probe(const Atom& atom, int chains) {
   for (int i = 0; i < chains; ++i) absl::StrAppendFormat(&text, "r%d = const 0\n", i);
   absl::StrAppendFormat(&text, "r%d = load a[0] stride 1\nr%d = load b[0] stride 1\n", chains,
                         chains + 1);
-  absl::StrAppendFormat(&text, "for v0 < %d {\nfor v1 < %d {\n", kRepeats, kTrips);
+  absl::StrAppendFormat(&text, "for v0 < %d {\nfor v1 < %d {\n", kPeakRepeats, kPeakTrips);
   for (int i = 0; i < chains; ++i) {
     absl::StrAppendFormat(&text, "r%d = dot r%d, r%d, r%d\n", i, chains, chains + 1, i);
   }
@@ -103,7 +103,7 @@ Probe dot_probe(const Atom& atom, int chains) {
 absl::StatusOr<double> measure_dot_gflops(const Target& target, const Atom& atom, int threads,
                                           double budget_s) {
   const int chains = cpu(target).vector_registers >= 32 ? 24 : 12;
-  const double work = 2.0 * chains * atom.lanes * atom.group * kTrips * kRepeats;
+  const double work = 2.0 * chains * atom.lanes * atom.group * kPeakTrips * kPeakRepeats;
   ASSIGN_OR_RETURN(const double rate,
                    best_rate(dot_probe(atom, chains), target, threads, work, budget_s));
   return rate * 1e-9;
@@ -111,7 +111,7 @@ absl::StatusOr<double> measure_dot_gflops(const Target& target, const Atom& atom
 
 absl::StatusOr<double> measure_peak_gflops(const Target& target, Type type, int threads,
                                            double budget_s) {
-  const Type computed = computed_type(type);
+  const Type computed = peak_type(type);
   const int width = lanes(target, computed);
   const bool many = cpu(target).vector_registers >= 32;
   std::vector<Form> forms = many ? std::vector<Form>{{6, 4, true, true}, {8, 3, true, true}}
@@ -123,7 +123,7 @@ absl::StatusOr<double> measure_peak_gflops(const Target& target, Type type, int 
   }
   double best = 0;
   for (const Form& form : forms) {
-    const double work = 2.0 * form.rows * form.columns * width * kTrips * kRepeats;
+    const double work = 2.0 * form.rows * form.columns * width * kPeakTrips * kPeakRepeats;
     ASSIGN_OR_RETURN(const double rate,
                      best_rate(peak_probe(computed, width, form), target, threads, work,
                                budget_s / static_cast<double>(forms.size())));

@@ -15,7 +15,7 @@
 namespace lw {
 namespace {
 
-absl::StatusOr<std::string> answer(const Workbench& bench, const Message& request) {
+absl::StatusOr<std::string> built_answer(const Workbench& bench, const Message& request) {
   Reader reader(request.payload);
   ASSIGN_OR_RETURN(const Kernel kernel, parse_kernel(reader.get_string()));
   if (request.type == kBuild) {
@@ -51,7 +51,7 @@ void builder_main(const Workbench& bench, int page, int socket, const Isolation&
   confinement.cpu_seconds = kWorkerCpuSeconds;
   confinement.keep_stderr = true;
   if (!confine(isolation, confinement)) _exit(kNotIsolated);
-  serve_requests(socket, [&](const Message& request) { return answer(bench, request); });
+  serve_requests(socket, [&](const Message& request) { return built_answer(bench, request); });
 }
 
 }  // namespace lw

@@ -47,7 +47,7 @@ absl::StatusOr<std::string> interpret_whole(const Workbench& bench, int set) {
   return writer.bytes();
 }
 
-absl::StatusOr<std::string> answer(const Workbench& bench, const Message& request) {
+absl::StatusOr<std::string> prepared_answer(const Workbench& bench, const Message& request) {
   Reader reader(request.payload);
   const int set = reader.get<int32_t>();
   if (request.type == kFill) {
@@ -69,7 +69,7 @@ void preparer_main(const Workbench& bench, int socket, const Isolation& isolatio
   confinement.memory_bytes = bench.options.memory_limit_bytes;
   confinement.keep_stderr = true;
   if (!confine(isolation, confinement)) _exit(kNotIsolated);
-  serve_requests(socket, [&](const Message& request) { return answer(bench, request); });
+  serve_requests(socket, [&](const Message& request) { return prepared_answer(bench, request); });
 }
 
 }  // namespace lw

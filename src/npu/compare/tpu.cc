@@ -12,7 +12,7 @@ namespace lw::npu {
 namespace {
 
 constexpr int64_t kLeastExtent = 128;      // below, neither products nor folds explain a time
-constexpr int64_t kMostExtent = 65535;     // rows of an MM
+constexpr int64_t kMostStreamed = 65535;     // rows of an MM
 constexpr int64_t kMostFolds = 1 << 22;
 
 // What a TPU v4 and the pipelined array give for extents of these.
@@ -98,12 +98,12 @@ absl::StatusOr<TpuComparison> compare_tpu(const Config& config, const Table& tab
   }
   ASSIGN_OR_RETURN(time_column, find_column(table, time));
   TpuComparison c;
-  c.least = kMostExtent;
+  c.least = kMostStreamed;
   std::vector<double> cycles, times;
   for (const Table::Row& row : table.rows) {
     int64_t extents[3];
     for (int i = 0; i < 3; ++i) {
-      ASSIGN_OR_RETURN(extents[i], read_whole(table, row, columns[i], 1, kMostExtent));
+      ASSIGN_OR_RETURN(extents[i], read_whole(table, row, columns[i], 1, kMostStreamed));
     }
     ASSIGN_OR_RETURN(const double measured, read_number(table, row, time_column, 0));
     const auto [least, most] = std::minmax({extents[0], extents[1], extents[2]});

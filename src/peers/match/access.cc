@@ -111,4 +111,18 @@ Product product_of_reads(const Expr& expr) {
   return {left, right, condition};
 }
 
+std::vector<int64_t> row_major(const std::vector<int64_t>& shape) {
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (int d = static_cast<int>(shape.size()) - 2; d >= 0; --d)
+    strides[d] = strides[d + 1] * shape[d + 1];
+  return strides;
+}
+
+int argument_of(const Program& program, int tensor) {
+  const std::vector<int> all = arguments(program);
+  for (size_t n = 0; n < all.size(); ++n)
+    if (all[n] == tensor) return static_cast<int>(n);
+  return -1;
+}
+
 }  // namespace lw

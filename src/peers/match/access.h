@@ -24,6 +24,12 @@ std::optional<LinearRead> linear_read(const Program& program, const ExprNode& re
 // The axis that each index of the read is, -1 where an index is anything but a bare axis.
 std::vector<int> bare_axes(const ExprNode& read);
 
+// Strides of a tensor whose last dimension is contiguous.
+std::vector<int64_t> row_major(const std::vector<int64_t>& shape);
+
+// Number of the tensor among the program's arguments; -1: it is none.
+int argument_of(const Program& program, int tensor);
+
 // The value of `expr` in f64 when every read of tensor t is `value(t)`; NaN for what is not a
 // function of reads and constants alone (axes, pads) or not a float.
 double evaluate(const Expr& expr, const std::function<double(int tensor)>& value);

@@ -15,13 +15,6 @@
 namespace lw {
 namespace {
 
-int argument_of(const Program& program, int tensor) {
-  const std::vector<int> all = arguments(program);
-  for (size_t n = 0; n < all.size(); ++n)
-    if (all[n] == tensor) return static_cast<int>(n);
-  return -1;
-}
-
 // Reads of an input whose address is linear in the axes, without an offset; strides per axis.
 std::optional<std::vector<int64_t>> input_strides(const Program& program, const Expr& read,
                                                   int axes) {

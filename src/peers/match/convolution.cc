@@ -55,13 +55,6 @@ struct Shape {
   }
 };
 
-std::vector<int64_t> row_major(const std::vector<int64_t>& shape) {
-  std::vector<int64_t> strides(shape.size(), 1);
-  for (int d = static_cast<int>(shape.size()) - 2; d >= 0; --d)
-    strides[d] = strides[d + 1] * shape[d + 1];
-  return strides;
-}
-
 int64_t w_stride(const Shape& s, int axis) {
   const std::vector<int64_t> strides = row_major(s.program.tensors[s.w->index].shape);
   for (size_t d = 0; d < s.w_axes.size(); ++d)
@@ -187,11 +180,6 @@ bool add_transposed_window(const Shape& s, const Expr& index, int64_t in, int64_
   c->x.strides.push_back(x_stride);
   w_y_strides->push_back({w_stride(s, tap), y_stride(s, position)});
   return true;
-}
-
-int argument_of(const Program& program, int tensor) {
-  const std::vector<int> all = arguments(program);
-  return static_cast<int>(std::find(all.begin(), all.end(), tensor) - all.begin());
 }
 
 // Roles of the axes of X's dimensions.

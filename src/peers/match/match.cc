@@ -30,13 +30,6 @@ int argument_of(const Program& program, int tensor) {
   return static_cast<int>(std::find(all.begin(), all.end(), tensor) - all.begin());
 }
 
-std::vector<int64_t> row_major(const std::vector<int64_t>& shape) {
-  std::vector<int64_t> strides(shape.size(), 1);
-  for (int d = static_cast<int>(shape.size()) - 2; d >= 0; --d)
-    strides[d] = strides[d + 1] * shape[d + 1];
-  return strides;
-}
-
 PeerView view(const Program& program, int tensor, std::vector<int64_t> strides) {
   PeerType type = PeerType::kF32;
   switch (program.tensors[tensor].type) {

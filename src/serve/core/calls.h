@@ -16,6 +16,8 @@
 
 namespace lw {
 
+constexpr size_t kLongestReason = 1000;    // of a withdrawal or an annulment
+
 // Who it is done for: what request ids, quotas and the audit log go by.
 inline std::string actor(const Caller& caller) { return identity_text(caller.identity); }
 

@@ -23,6 +23,8 @@ using Json = nlohmann::ordered_json;
 // A request's parameters, decoded: "?state=running&limit=20".
 using Parameters = std::map<std::string, std::string>;
 
+constexpr double kViewPatience_s = 2;      // for the database
+
 struct ViewContext {
   Database& database;
   int64_t now_ms = 0;

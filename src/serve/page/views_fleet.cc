@@ -15,7 +15,6 @@
 namespace lw {
 namespace {
 
-constexpr double kPatience_s = 2;
 constexpr int64_t kHour_ms = 3'600'000;
 constexpr int64_t kTimeline_ms = 30 * 60'000;
 constexpr int64_t kTimelineRows = 5000, kTimelineJobs = 500;
@@ -87,7 +86,7 @@ std::string target_name(Transaction& tx, const std::string& id) {
 
 absl::StatusOr<Json> view_overview(const ViewContext& context) {
   Json view = {{"now_ms", context.now_ms}};
-  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
+  RETURN_IF_ERROR(context.database.read(kViewPatience_s, [&](Transaction& tx) -> absl::Status {
     RETURN_IF_ERROR(count_by(tx, "SELECT state, count(*) FROM studies WHERE state <> "
                                  "'deleted' GROUP BY state", &view["studies"]));
     Json& jobs = view["jobs"];
@@ -138,7 +137,7 @@ absl::StatusOr<Json> view_devices(const ViewContext& context, const Parameters& 
   ASSIGN_OR_RETURN(const int64_t limit, integer_parameter(parameters, "limit", 100, 1, 200));
   ASSIGN_OR_RETURN(const std::string after, text_parameter(parameters, "after"));
   Json page = {{"devices", Json::array()}, {"next", nullptr}};
-  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
+  RETURN_IF_ERROR(context.database.read(kViewPatience_s, [&](Transaction& tx) -> absl::Status {
     Query row = tx.query(
         "SELECT id, agent, description, target, admission, reason, health, failures, jobs_done, "
         "jobs_failed, seen_ms, left_ms, confirmed, contradicted FROM devices WHERE id > ? "
@@ -175,7 +174,7 @@ absl::StatusOr<Json> view_agents(const ViewContext& context, const Parameters& p
   ASSIGN_OR_RETURN(const int64_t limit, integer_parameter(parameters, "limit", 100, 1, 200));
   ASSIGN_OR_RETURN(const std::string after, text_parameter(parameters, "after"));
   Json page = {{"agents", Json::array()}, {"next", nullptr}};
-  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
+  RETURN_IF_ERROR(context.database.read(kViewPatience_s, [&](Transaction& tx) -> absl::Status {
     Query row = tx.query(
         "SELECT id, version, labels, peer, seen_ms, left_ms FROM agents WHERE id > ? ORDER BY id "
         "LIMIT ?", after, limit + 1);
@@ -205,7 +204,7 @@ absl::StatusOr<Json> view_queue(const ViewContext& context) {
   };
   std::map<std::pair<std::string, std::string>, Line> lines;
   Json queue = Json::array();
-  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
+  RETURN_IF_ERROR(context.database.read(kViewPatience_s, [&](Transaction& tx) -> absl::Status {
     for (const bool leased : {false, true}) {
       Query row = tx.query(concat("SELECT target, client, count(*), min(id) FROM jobs WHERE "
                                   "state = '", leased ? "leased" : "queued",
@@ -233,7 +232,7 @@ absl::StatusOr<Json> view_queue(const ViewContext& context) {
 absl::StatusOr<Json> view_timeline(const ViewContext& context) {
   Json jobs = Json::array();
   const int64_t since = context.now_ms - kTimeline_ms;
-  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
+  RETURN_IF_ERROR(context.database.read(kViewPatience_s, [&](Transaction& tx) -> absl::Status {
     ASSIGN_OR_RETURN(const int64_t newest, one_integer(tx.query("SELECT max(id) FROM jobs")));
     Query row = tx.query(
         "SELECT id, study, position, state, attempt, device, CASE WHEN leased_ms > 0 THEN "
@@ -272,7 +271,7 @@ absl::StatusOr<Json> view_failures(const ViewContext& context) {
   const int64_t last_hour = context.now_ms / kHour_ms, first_hour = last_hour - kFailureHours + 1;
   std::map<std::string, std::vector<int64_t>> by_verdict;
   int64_t read = 0, oldest = context.now_ms;
-  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
+  RETURN_IF_ERROR(context.database.read(kViewPatience_s, [&](Transaction& tx) -> absl::Status {
     ASSIGN_OR_RETURN(const int64_t newest,
                      one_integer(tx.query("SELECT max(id) FROM measurements")));
     Query row = tx.query(

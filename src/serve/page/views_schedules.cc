@@ -10,7 +10,6 @@
 namespace lw {
 namespace {
 
-constexpr double kPatience_s = 2;
 constexpr int64_t kKeysAtOnce = 20'000;
 
 // A LIKE pattern that finds `text` anywhere, in lower case; '!' escapes.
@@ -88,7 +87,7 @@ absl::StatusOr<Json> view_schedules(const ViewContext& context, const Parameters
   const std::string pattern = like_pattern(search);
   Json schedules = Json::array();
   Json next = nullptr;
-  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
+  RETURN_IF_ERROR(context.database.read(kViewPatience_s, [&](Transaction& tx) -> absl::Status {
     int64_t newest = 0;
     {
       Query query = tx.query("SELECT max(id) FROM keys");

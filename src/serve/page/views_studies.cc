@@ -16,7 +16,6 @@
 namespace lw {
 namespace {
 
-constexpr double kPatience_s = 2;
 constexpr int kEventsAtOnce = 2000;
 constexpr size_t kWorkloadsShown = 1000;
 constexpr int kFailingShown = 20;
@@ -132,7 +131,7 @@ absl::StatusOr<Json> view_studies(const ViewContext& context, const Parameters& 
   std::vector<Value> values = {std::string_view(before)};
   if (!state.empty()) values.push_back(std::string_view(state));
   Json page = {{"studies", Json::array()}, {"next", nullptr}};
-  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
+  RETURN_IF_ERROR(context.database.read(kViewPatience_s, [&](Transaction& tx) -> absl::Status {
     ASSIGN_OR_RETURN(const StudyPage found, page_of_studies(tx, where, values,
                                                             static_cast<int>(limit)));
     if (found.count == 0) return absl::OkStatus();
@@ -153,7 +152,7 @@ absl::StatusOr<Json> view_studies(const ViewContext& context, const Parameters& 
 
 absl::StatusOr<Json> view_study(const ViewContext& context, const std::string& id) {
   Json study;
-  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
+  RETURN_IF_ERROR(context.database.read(kViewPatience_s, [&](Transaction& tx) -> absl::Status {
     const std::string sql = concat(kStudyColumns, "WHERE id = ? AND state <> ?");
     Query query = tx.query(sql, id, kDeleted);
     if (!query.next()) {
@@ -168,7 +167,7 @@ absl::StatusOr<Json> view_study(const ViewContext& context, const std::string& i
 
 absl::StatusOr<Json> view_study_failures(const ViewContext& context, const std::string& id) {
   Json workloads = Json::array();
-  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
+  RETURN_IF_ERROR(context.database.read(kViewPatience_s, [&](Transaction& tx) -> absl::Status {
     Query query = tx.query("SELECT position, name FROM study_workloads WHERE "
                            "study = ? AND failed > 0 ORDER BY position LIMIT ?",
                            id, kFailingShown);
@@ -190,7 +189,7 @@ absl::StatusOr<Json> view_curve(const ViewContext& context, const std::string& i
   Json points = Json::array();
   int64_t last = after, count = 0;
   bool ended = false;
-  RETURN_IF_ERROR(context.database.read(kPatience_s, [&](Transaction& tx) -> absl::Status {
+  RETURN_IF_ERROR(context.database.read(kViewPatience_s, [&](Transaction& tx) -> absl::Status {
     Query query = tx.query(
         "SELECT sequence, event FROM events WHERE study = ? AND sequence > ? ORDER BY sequence "
         "LIMIT ?", id, after, kEventsAtOnce);

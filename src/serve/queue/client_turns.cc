@@ -5,7 +5,8 @@
 namespace lw {
 namespace {
 
-constexpr int64_t kForgetMs = 600'000;     // a job takes no longer (its timeout); looked for as often
+// A job takes no longer (its timeout); looked for as often.
+constexpr int64_t kForgetClientMs = 600'000;
 
 }  // namespace
 
@@ -24,9 +25,9 @@ void ClientTurns::give(const std::string& name, const std::string& client,
   Queue& queue = queues_[name];
   queue.now = begin(name, client);
   queue.clients[client] = {queue.now + seconds * cost, now_ms};
-  if (now_ms < forgot_ms_ + kForgetMs) return;
+  if (now_ms < forgot_ms_ + kForgetClientMs) return;
   forgot_ms_ = now_ms;
-  const auto is_old = [now_ms](int64_t ms) { return ms + kForgetMs < now_ms; };
+  const auto is_old = [now_ms](int64_t ms) { return ms + kForgetClientMs < now_ms; };
   for (auto& [other, one] : queues_) {
     std::erase_if(one.clients, [&](const auto& turn) { return is_old(turn.second.seen_ms); });
   }

@@ -13,7 +13,7 @@ namespace {
 constexpr double kMostWeight = 10;         // of a second of who is slow
 constexpr double kStay_s = 0.5;            // about what a device needs for another workload
 constexpr double kDear = 2;                // times what another's candidate takes
-constexpr int64_t kForgetMs = 600'000;     // who was away for as long as a job may take
+constexpr int64_t kForgetStudyMs = 600'000;  // who was away for as long as a job may take
 
 }  // namespace
 
@@ -51,7 +51,7 @@ std::vector<size_t> StudyTurns::order(const std::string& name,
   if (!contenders.empty()) queue.now_s = std::max(queue.now_s, behind_s);
   for (auto& [study, turn] : queue.turns) turn.is_away |= !present.contains(study);
   std::erase_if(queue.turns,
-                [&](const auto& turn) { return turn.second.seen_ms + kForgetMs < now_ms; });
+                [&](const auto& turn) { return turn.second.seen_ms + kForgetStudyMs < now_ms; });
   std::vector<size_t> order(contenders.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {

@@ -13,7 +13,7 @@ namespace {
 
 namespace v1 = loopwright::v1;
 
-constexpr int kMostDevices = 256, kMostResults = 256, kMostHeld = 64, kMostWanted = 16;
+constexpr int kMostResults = 256, kMostHeld = 64, kMostWanted = 16;
 constexpr int kMostLabels = 64, kMostWords = 1000;
 constexpr size_t kLongestText = 200, kLongestFacts = 64 << 10, kLongestDescription = 160 << 10;
 constexpr size_t kLongestWord = 100;

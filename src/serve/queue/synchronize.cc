@@ -21,7 +21,6 @@ namespace {
 
 namespace v1 = loopwright::v1;
 
-constexpr int kMostDevices = 256;          // of an agent in all
 constexpr size_t kSessionsKept = 8;        // of agents that do not count them
 constexpr size_t kJobBytes = size_t{8} << 20;  // of an answer, and one job more: agents take 32 MiB
 constexpr int64_t kUnsupportedRetryMs = 60'000;

@@ -21,6 +21,8 @@ struct SyncCall {
                                            // ignored
 };
 
+constexpr int kMostDevices = 256;          // of an agent, in a request and in all
+
 // What does not depend on the database: names, sizes. INVALID_ARGUMENT naming the field.
 absl::Status check_request(const loopwright::v1::SynchronizeRequest& request);
 

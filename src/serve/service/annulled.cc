@@ -13,7 +13,6 @@ namespace v1 = loopwright::v1;
 
 namespace {
 
-constexpr size_t kLongestReason = 1000;
 constexpr int kAtOnce = 200;               // measurements a transaction: others wait for it
 constexpr int kKeysShown = 500;
 

@@ -23,7 +23,7 @@ constexpr size_t kPutAtOnce = 200;         // a commit of them lasts some 15 ms
 constexpr int kExportKeys = 50;            // a message
 constexpr size_t kExportBytes = 1 << 20;
 constexpr size_t kLongestLabel = 4096;     // a workload's name and words
-constexpr size_t kLongestSource = 64, kLongestEnvironment = 64 << 10, kLongestReason = 1000;
+constexpr size_t kLongestSource = 64, kLongestEnvironment = 64 << 10;
 constexpr int64_t kLatest_ms = 4'102'444'800'000;  // 2100: clocks may be wrong, not that much
 
 // What older files may hold, and nobody gives any more.

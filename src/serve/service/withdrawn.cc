@@ -17,7 +17,7 @@ namespace v1 = loopwright::v1;
 
 namespace {
 
-constexpr size_t kLongestReason = 1000, kLongestEvidence = 64 << 10;
+constexpr size_t kLongestEvidence = 64 << 10;
 constexpr int kMostKeys = 1000;            // of a call that asks for some
 constexpr int64_t kPollAgainMs = 1000;
 
