@@ -85,8 +85,8 @@ std::string shares_text(const Simulation& simulation, const Simulation::Engine& 
 std::string timeline_note(const Simulation& simulation) {
   const Simulation::Limit& limit = simulation.limits.front();
   return concat(whole(simulation.time), " ", simulation.unit, ", ", micros(simulation.us),
-                "; its instructions need at least ", whole(limit.time), ", set by ", limit.name, ": ",
-                percent(simulation.efficiency()));
+                "; its instructions need at least ", whole(limit.time), ", set by ", limit.name,
+                ": ", percent(simulation.efficiency()));
 }
 
 std::vector<TimelineColor> timeline_colors(const Simulation& simulation) {
