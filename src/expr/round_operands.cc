@@ -36,9 +36,9 @@ bool serves_several(const Tensor& tensor, const Expr& factor) {
   return false;
 }
 
-class Rounding {
+class OperandRounding {
  public:
-  explicit Rounding(const Program& program) : before_(program) {
+  explicit OperandRounding(const Program& program) : before_(program) {
     after_.name = program.name;
   }
 
@@ -124,7 +124,7 @@ absl::StatusOr<Program> round_operands(const Program& program) {
   if (std::none_of(program.tensors.begin(), program.tensors.end(), has_operands_to_round)) {
     return program;
   }
-  Program rounded = Rounding(program).run();
+  Program rounded = OperandRounding(program).run();
   RETURN_IF_ERROR(verify(rounded));
   return rounded;
 }

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kLeastNames = 3, kMostNames = 4;  // a stage's and its loops'
 
-absl::StatusOr<int> whole_axis(const Stage& s, const std::string& name) {
+absl::StatusOr<int> whole_sum(const Stage& s, const std::string& name) {
   ASSIGN_OR_RETURN(const int position, loop_position(s, name));
   const Loop& loop = s.loops[position];
   const bool whole = loop.kind == LoopKind::kSerial && loop.parts.size() == 1 &&
@@ -48,7 +48,7 @@ absl::Status apply_pack_windows(Nest& nest, const Step& step) {
   }
   std::vector<int> axes;
   for (int n = 1; n <= last; ++n) {
-    ASSIGN_OR_RETURN(const int axis, whole_axis(s, step.names[n]));
+    ASSIGN_OR_RETURN(const int axis, whole_sum(s, step.names[n]));
     if (std::find(axes.begin(), axes.end(), axis) != axes.end()) {
       return infeasible(concat(step.names[n], " is named twice"));
     }

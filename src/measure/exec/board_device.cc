@@ -10,9 +10,6 @@
 namespace lw {
 namespace {
 
-constexpr double kFirstGreeting = 60;      // seconds: a line may have much to establish
-constexpr double kGreeting = 9;            // within the time that loading may take
-
 // The device that greets its line before it is to run anything.
 class BoardDevice : public Device {
  public:

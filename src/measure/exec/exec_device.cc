@@ -19,9 +19,7 @@
 namespace lw {
 namespace {
 
-constexpr double kFirstGreeting = 60;      // seconds: a program may have much to start
 constexpr double kRounding = 1e-9;         // of a time that is said in ns
-constexpr double kGreeting = 9;            // within the time that loading may take
 
 class ExecDevice : public Device {
  public:

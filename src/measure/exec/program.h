@@ -14,6 +14,10 @@
 
 namespace lw {
 
+// Seconds that a greeting may take: the first, which may have much to start or to establish; others,
+// within the time that loading may take.
+constexpr double kFirstGreeting = 60, kGreeting = 9;
+
 // Not thread-safe. Dies, with whatever it has started, with this object, and by itself with the
 // thread that started it. Seconds below 0: without a limit.
 class ExecProgram {

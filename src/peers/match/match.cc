@@ -25,11 +25,6 @@
 namespace lw {
 namespace {
 
-int argument_of(const Program& program, int tensor) {
-  const std::vector<int> all = arguments(program);
-  return static_cast<int>(std::find(all.begin(), all.end(), tensor) - all.begin());
-}
-
 PeerView view(const Program& program, int tensor, std::vector<int64_t> strides) {
   PeerType type = PeerType::kF32;
   switch (program.tensors[tensor].type) {
