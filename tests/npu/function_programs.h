@@ -36,9 +36,10 @@ struct Placed {
 struct Case {
   Config config;
   Program program;
-  std::vector<Placed> tensors;             // a, b, result, then others
+  std::vector<Placed> tensors;             // a, b, result, then others, of products
+  size_t output = 2;                       // which is the result
 
-  std::vector<uint8_t>& result() { return tensors[2].bytes; }
+  std::vector<uint8_t>& result() { return tensors[output].bytes; }
 };
 
 // The same machine, as far as a program can tell, with other times.
