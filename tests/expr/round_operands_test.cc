@@ -90,6 +90,16 @@ TEST(RoundOperands, OtherWordsAreRefused) {
   EXPECT_FALSE(load_workload({"matmul", "allow=bf16", "allow=bf16"}).ok());
 }
 
+// Of natural size, as long as the sum may be.
+TEST(RoundOperands, InputsAreThoseOfTheProgram) {
+  const Program program = *load_workload({"dense_bias M=5 N=6 K=700"});
+  const Program rounded = *round_operands(program);
+  for (const int input : inputs(program)) {
+    EXPECT_EQ(random_input(program, input, 3, false).bytes,
+              random_input(rounded, input, 3, false).bytes);
+  }
+}
+
 std::vector<float> results(const Program& program, const std::vector<Data>& in) {
   const std::vector<Data> out = *interpret(program, in);
   std::vector<float> values(out[0].bytes.size() / sizeof(float));

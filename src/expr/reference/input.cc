@@ -92,7 +92,8 @@ double terms_of(const Tensor& tensor) {
   return terms;
 }
 
-// The inputs that `e` is the product of, each once for every time that it is a factor.
+// The inputs that `e` is the product of, each once for every time that it is a factor, be it as
+// what a definition casts it to.
 void add_factors(const Program& program, const Expr& e, std::vector<int>* factors, bool* others) {
   switch (e->op) {
     case ExprOp::kMul:
@@ -102,10 +103,12 @@ void add_factors(const Program& program, const Expr& e, std::vector<int>* factor
     case ExprOp::kPad:
     case ExprOp::kNeg: return add_factors(program, e->args[0], factors, others);
     case ExprOp::kSelect: return add_factors(program, e->args[1], factors, others);
-    case ExprOp::kRead:
-      if (program.tensors[static_cast<size_t>(e->index)].role == Role::kInput)
-        return factors->push_back(e->index);
-      break;
+    case ExprOp::kRead: {
+      const Tensor& read = program.tensors[static_cast<size_t>(e->index)];
+      if (read.role == Role::kInput) return factors->push_back(e->index);
+      if (read.reduce != Reduce::kNone || read.body->op != ExprOp::kCast) break;
+      return add_factors(program, read.body, factors, others);
+    }
     default: break;
   }
   if (e->op != ExprOp::kConst) *others = true;
