@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "cost_model/npu/model.h"
 #include "cost_model/npu/parts.h"
@@ -61,16 +62,33 @@ bool goes_by_parts(const Stage& s, int depth, const std::vector<std::vector<int6
   return false;
 }
 
-// The share of the points of the result, or of the sum, that there are: phases have fewer than the
-// loops over the largest.
-double share_there(const Stage& s, const NpuProduct& product, bool sum) {
+// The share of the tiles of `block` points of the result, or of the sum, that there are: phases
+// have fewer than the loops over the largest.
+double share_there(const Stage& s, const NpuProduct& product, bool sum,
+                   const std::vector<int64_t>& block) {
   double share = 1;
   for (const NpuProduct::Limit& limit : product.limits) {
     if (limit.sum != sum) continue;
-    share *= static_cast<double>(limit.size);
-    for (size_t a = 0; a < s.axes.size(); ++a) {
-      if (limit.steps[a] != 0) share /= static_cast<double>(s.axes[a].extent);
+    // The axis of the largest steps runs over the points of a phase, the others over phases.
+    size_t cut = 0;
+    for (size_t a = 1; a < s.axes.size(); ++a) {
+      if (std::abs(limit.steps[a]) > std::abs(limit.steps[cut])) cut = a;
     }
+    std::vector<int64_t> begins = {limit.begin};
+    for (size_t a = 0; a < s.axes.size(); ++a) {
+      if (limit.steps[a] == 0 || a == cut) continue;
+      const std::vector<int64_t> from = std::exchange(begins, {});
+      for (const int64_t begin : from) {
+        for (int64_t p = 0; p < s.axes[a].extent; ++p) begins.push_back(begin + p * limit.steps[a]);
+      }
+    }
+    const auto tiles = [&](int64_t points) { return (points + block[cut] - 1) / block[cut]; };
+    int64_t there = 0;
+    for (const int64_t begin : begins) {
+      there += tiles(inside({0, s.axes[cut].extent}, begin, limit.steps[cut], limit.size).count);
+    }
+    share *= static_cast<double>(there) / static_cast<double>(begins.size()) /
+             static_cast<double>(tiles(s.axes[cut].extent));
   }
   return share;
 }
@@ -97,8 +115,10 @@ StageTimes times_of(const Nest& nest, int stage) {
     extent *= static_cast<double>(block[a]);
   }
   t.rows = rows, t.columns = columns, t.sums = sums;
-  const double points = share_there(s, *product, false), taps = share_there(s, *product, true);
-  t.folds = product_of_loops(s, 0, tile, whole) * taps;
+  const std::vector<int64_t> one(block.size(), 1);
+  const double points = share_there(s, *product, false, one),
+               taps = share_there(s, *product, true, one);
+  t.folds = product_of_loops(s, 0, tile, whole) * share_there(s, *product, false, block) * taps;
   // Folds, of full size.
   const double streamed = product_of_loops(s, 0, tile, iterations) * points * taps;
   t.output_stationary = s.variant == kNpuOutputStationary;
@@ -139,7 +159,8 @@ StageTimes times_of(const Nest& nest, int stage) {
         dram.box(program.tensors[served.tensor].type, source.shape, source.extents);
     const double there = depth == 0 ? 1 : b ? taps : points;
     const double times = product_of_loops(s, 0, depth, iterations) * there;
-    const double setups = product_of_loops(s, 0, depth, whole);
+    const double setups =
+        product_of_loops(s, 0, depth, whole) * share_there(s, *product, false, extents);
     const double cycles =
         transfer.cycles * times + static_cast<double>(config.dma.setup) * setups / 2;
     (b ? t.load_b : t.load_a) = cycles;
@@ -163,7 +184,8 @@ StageTimes times_of(const Nest& nest, int stage) {
   const int stored = s.epilogue.empty() ? s.tensor : nest.stages[s.epilogue.back()].tensor;
   const Transfer out = dram.box(program.tensors[stored].type, product->dst_shape,
                                 box_of(product->dst_steps, kept));
-  const double stores = product_of_loops(s, 0, held, whole);
+  const double stores =
+      product_of_loops(s, 0, held, whole) * share_there(s, *product, false, kept);
   const double last_store =
       out.cycles * (goes_by_parts(s, held, product->dst_steps) ? first_part(out) : 1);
   const double boxes = product_of_loops(s, 0, held, iterations) * points;

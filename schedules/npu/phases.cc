@@ -166,4 +166,13 @@ std::vector<NpuProduct::Limit> limits_of(const Nest& nest, int stage) {
   return limits;
 }
 
+Positions inside(const Positions& positions, int64_t begin, int64_t step, int64_t size) {
+  const int64_t end = size - 1 - begin;
+  const int64_t least = step > 0 ? -floor_div(begin, step) : -floor_div(end, -step),
+                most = step > 0 ? floor_div(end, step) : floor_div(begin, -step);
+  const int64_t first = std::max(positions.first, least);
+  const int64_t last = std::min(positions.first + positions.count - 1, most);
+  return {first, std::max<int64_t>(0, last - first + 1)};
+}
+
 }  // namespace lw

@@ -72,6 +72,12 @@ inline bool is_for_array(const NpuProduct& product) {
 // Of a sum that is none, in words, with the typed forms that the library has of it.
 std::string no_product(const Nest& nest, int stage);
 
+// Of positions p of an axis those at which 0 <= begin + step * p < size.
+struct Positions {
+  int64_t first, count;
+};
+Positions inside(const Positions& positions, int64_t begin, int64_t step, int64_t size);
+
 // How a box of a tensor lies in a managed memory: row-major, the last dimension padded.
 struct BoxLayout {
   std::vector<int64_t> extents;  // of the box, padded to what instructions read

@@ -37,8 +37,8 @@ Expr tanh_of(const Expr& argument) {
   return most(least(seventh, ninth), least(most(seventh, ninth), direct));
 }
 
-// The same with 1 - P(t) exp(-x^2), t = 1 / (1 + .3275911 |x|): Abramowitz and Stegun, 7.1.26, whose
-// error is 1.5e-7. Of |x|; the sign is that of 2 / sqrt(pi) x, beyond which erf(x) never is.
+// The same with 1 - P(t) exp(-x^2), t = 1 / (1 + .3275911 |x|): Abramowitz and Stegun, 7.1.26,
+// whose error is 1.5e-7. Of |x|; the sign is that of 2 / sqrt(pi) x, beyond which erf(x) never is.
 Expr erf_of(const Expr& argument) {
   constexpr double kSlope = 1.12837916709551257390;  // at 0
   const Expr x = least(make_unary(ExprOp::kAbs, argument), number(8)), y = mul(x, x);

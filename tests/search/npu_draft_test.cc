@@ -1,4 +1,6 @@
 // What the analytic model says of products on NPUs beside the simulator.
+#include <cmath>
+
 #include "gtest/gtest.h"
 #include "cost_model/cost_model.h"
 #include "loopwright/program.h"
@@ -50,6 +52,37 @@ TEST(NpuDraft, WhatWaitsForItsSlotHoldsUpWhatComesBehind) {
   const Nest both = with(task, tile, {0, 2, 2, 1, 0}), of_a = with(task, tile, {0, 1, 2, 1, 0});
   EXPECT_GT(simulated(task, of_a), 1.3 * simulated(task, both));
   EXPECT_GT(draft_us(of_a), 1.3 * draft_us(both));
+}
+
+// Phases of a transposed convolution have fewer points and taps than the loops over the largest.
+TEST(NpuDraft, KnowsTheSizesOfPhases) {
+  for (const char* const target : {"npu_edge16", "npu_mid32", "npu_big128"}) {
+    const std::string text =
+        "op transposed() {\n  in X: i8[1, 17, 17, 128]\n  in F: i8[3, 3, 128, 128] const\n"
+        "  out Y[n: 1, y: 33, x: 33, co: 128] = sum[r: 3, s: 3, ci: 128]("
+        "where((y + 1 - r) % 2 == 0 && (x + 1 - s) % 2 == 0, "
+        "pad(X[n, (y + 1 - r) / 2, (x + 1 - s) / 2, ci], 0) * F[r, s, ci, co], 0))\n}\n";
+    const Task task =
+        *make_task(*parse_program(text, "transposed"), "transposed", *load_target(target), 1);
+    const Sketch sketch = make_space(task.start()).front();
+    Rng rng(5);
+    std::vector<Example> examples;
+    std::vector<float> scores;
+    double ratio = 1;
+    for (int i = 0; i < 24; ++i) {
+      const absl::StatusOr<Sample> drawn = sample(task.start(), sketch, rng);
+      ASSERT_TRUE(drawn.ok()) << drawn.status();
+      Example example;
+      example.time_us = simulated(task, drawn->nest);
+      examples.push_back(example);
+      const double draft = draft_us(drawn->nest);
+      scores.push_back(static_cast<float>(-draft));
+      ratio *= std::pow(draft / example.time_us, 1. / 24);
+    }
+    EXPECT_GT(evaluate(scores, examples).pairwise, .75) << target;
+    EXPECT_GT(ratio, .8) << target;
+    EXPECT_LT(ratio, 1.2) << target;
+  }
 }
 
 // Of two draws it mostly knows the faster one.

@@ -4,7 +4,6 @@
 
 #include "src/base/check.h"
 #include "src/base/message.h"
-#include "src/expr/scalar.h"
 
 namespace lw::lowering {
 namespace {
@@ -22,16 +21,6 @@ bool runs_over_points(const Stage& stage, int position) {
   const Loop& loop = stage.loops[position];
   return loop.parts.size() == 1 && loop.parts[0].tile == 1 &&
          trips(stage, position) == stage.axes[loop.parts[0].axis].extent;
-}
-
-// Of the range those at which begin + step * point is in [0, size).
-void cut(int64_t begin, int64_t step, int64_t size, BoxRange& range) {
-  const int64_t first = range.begin.constant, last = first + range.count - 1;
-  const int64_t zero = -floor_div(begin, step);            // the first of step > 0 that is >= 0
-  const int64_t least = step > 0 ? zero : -floor_div(size - 1 - begin, -step),
-                most = step > 0 ? floor_div(size - 1 - begin, step) : floor_div(begin, -step);
-  const int64_t from = std::max(first, least);
-  range = {affine(from), std::max<int64_t>(0, std::min(last, most) - from + 1), from, from};
 }
 
 }  // namespace
@@ -76,7 +65,9 @@ bool has_points(const Phases& phases, const std::vector<NpuProduct::Limit>& limi
     }
     BoxRange& range = ranges[phases.cut[l]];
     if (!known || !range.begin.is_constant()) continue;
-    cut(begin, limit.steps[phases.cut[l]], limit.size, range);
+    const Positions left = inside({range.begin.constant, range.count}, begin,
+                                  limit.steps[phases.cut[l]], limit.size);
+    range = {affine(left.first), left.count, left.first, left.first};
     if (range.count == 0 && !limit.sum) return false;
   }
   return true;
