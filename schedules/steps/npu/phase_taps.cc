@@ -22,6 +22,8 @@
 namespace lw {
 namespace {
 
+constexpr int64_t kMostPhases = 64;        // each is code of its own
+
 // The tensor's axis that is the one of a whole serial loop.
 absl::StatusOr<int> whole_axis(const Stage& s, const std::string& name) {
   ASSIGN_OR_RETURN(const int position, loop_position(s, name));
@@ -60,6 +62,7 @@ absl::Status apply_phase_taps(Nest& nest, const Step& step) {
   ASSIGN_OR_RETURN(const int axis, whole_axis(s, name));
   ASSIGN_OR_RETURN(const int taps, whole_axis(s, taps_name));
   const int64_t n = step.numbers[0];
+  if (n > kMostPhases) return infeasible(concat(n, " phases, at most ", kMostPhases));
   const std::vector<TapAxes> known = tap_axes(nest, stage);
   const auto found = std::find_if(known.begin(), known.end(), [&](const TapAxes& one) {
     return one.axis == axis && one.sum == taps && one.n == n;
