@@ -8,8 +8,8 @@
 // (y + 1 - r) / 2 is then read at y.q + r.q - 1: a convolution of stride 1. Phases differ in how
 // many points and taps they have: y = -1 and r = 3, which there are not, are left out.
 //
-// With the number 1 there is one phase, whose taps run backwards: X[y + 1 - r], read backwards, then
-// is not, and what it is multiplied by is.
+// With the number 1 there is one phase, whose taps run backwards: X[y + 1 - r], read backwards,
+// then is not, and what it is multiplied by is.
 #include <algorithm>
 
 #include "schedules/legality.h"
