@@ -111,7 +111,7 @@ Product product_of_reads(const Expr& expr) {
   return {left, right, condition};
 }
 
-std::vector<int64_t> row_major(const std::vector<int64_t>& shape) {
+std::vector<int64_t> dense_strides(const std::vector<int64_t>& shape) {
   std::vector<int64_t> strides(shape.size(), 1);
   for (int d = static_cast<int>(shape.size()) - 2; d >= 0; --d)
     strides[d] = strides[d + 1] * shape[d + 1];

@@ -25,7 +25,7 @@ std::optional<LinearRead> linear_read(const Program& program, const ExprNode& re
 std::vector<int> bare_axes(const ExprNode& read);
 
 // Strides of a tensor whose last dimension is contiguous.
-std::vector<int64_t> row_major(const std::vector<int64_t>& shape);
+std::vector<int64_t> dense_strides(const std::vector<int64_t>& shape);
 
 // Number of the tensor among the program's arguments; -1: it is none.
 int argument_of(const Program& program, int tensor);

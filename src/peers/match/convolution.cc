@@ -56,14 +56,14 @@ struct Shape {
 };
 
 int64_t w_stride(const Shape& s, int axis) {
-  const std::vector<int64_t> strides = row_major(s.program.tensors[s.w->index].shape);
+  const std::vector<int64_t> strides = dense_strides(s.program.tensors[s.w->index].shape);
   for (size_t d = 0; d < s.w_axes.size(); ++d)
     if (s.w_axes[d] == axis) return strides[d];
   return 0;
 }
 
 int64_t y_stride(const Shape& s, int axis) {
-  const std::vector<int64_t> strides = row_major(s.program.tensors[s.flow.output].shape);
+  const std::vector<int64_t> strides = dense_strides(s.program.tensors[s.flow.output].shape);
   for (size_t d = 0; d < strides.size(); ++d)
     if (s.flow.labels[s.flow.output][d] == axis) return strides[d];
   return 0;
@@ -193,7 +193,7 @@ bool assign_roles(const Shape& s, std::vector<Expr> conditions, Roles* roles, Pe
                   std::vector<std::pair<int64_t, int64_t>>* w_y_strides) {
   const bool transposed = !conditions.empty();
   const std::vector<int64_t>& shape = s.program.tensors[s.x->index].shape;
-  const std::vector<int64_t> strides = row_major(shape);
+  const std::vector<int64_t> strides = dense_strides(shape);
   for (size_t d = 0; d < shape.size(); ++d) {
     const IndexForm form = index_form(s.x->args[d]);
     const int bare = s.x->args[d]->op == ExprOp::kAxis ? s.x->args[d]->index : -1;

@@ -52,7 +52,7 @@ bool is_narrow_product(const Program& program) {
 // Strides of `tensor` per label of the flow's source; 0 where it does not vary.
 std::vector<int64_t> strides_by_label(const Program& program, const Flow& flow, int tensor) {
   std::vector<int64_t> result(program.tensors[flow.source].shape.size(), 0);
-  const std::vector<int64_t> strides = row_major(program.tensors[tensor].shape);
+  const std::vector<int64_t> strides = dense_strides(program.tensors[tensor].shape);
   for (size_t d = 0; d < strides.size(); ++d)
     if (flow.labels[tensor][d] >= 0) result[flow.labels[tensor][d]] = strides[d];
   return result;
@@ -210,7 +210,7 @@ PeerCase match_rows(const Program& program, const Flow& flow) {
   const int rank = static_cast<int>(shape.size());
   for (size_t i = 0; i < flow.reduced.size(); ++i)  // trailing dimensions, the result laid out as x
     if (flow.reduced[i] != rank - static_cast<int>(flow.reduced.size() - i)) return {};
-  const std::vector<int64_t> plain = row_major(shape);
+  const std::vector<int64_t> plain = dense_strides(shape);
   const std::vector<int64_t> out = strides_by_label(program, flow, flow.output);
   for (int d = 0; d < rank; ++d)
     if (shape[d] > 1 && out[d] != plain[d]) return {};
@@ -236,7 +236,7 @@ PeerCase match_reduction(const Program& program, const Flow& flow) {
   reduction.dims = program.tensors[flow.source].shape;
   reduction.reduced.assign(reduction.dims.size(), false);
   for (int label : flow.reduced) reduction.reduced[label] = true;
-  reduction.x = view(program, flow.source, row_major(reduction.dims));
+  reduction.x = view(program, flow.source, dense_strides(reduction.dims));
   reduction.y = view(program, flow.output, strides_by_label(program, flow, flow.output));
   simplify(&reduction.dims, &reduction.reduced, &reduction.x, &reduction.y);
   return reduction;
@@ -247,7 +247,7 @@ PeerCase match_unary(const Program& program, const Flow& flow) {
   if (!known) return {};
   PeerTranspose copy;
   copy.dims = program.tensors[flow.source].shape;
-  copy.x = view(program, flow.source, row_major(copy.dims));
+  copy.x = view(program, flow.source, dense_strides(copy.dims));
   copy.y = view(program, flow.output, strides_by_label(program, flow, flow.output));
   std::vector<bool> reduced(copy.dims.size(), false);
   simplify(&copy.dims, &reduced, &copy.x, &copy.y);
