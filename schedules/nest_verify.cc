@@ -81,7 +81,7 @@ absl::Status verify_place(const Nest& nest, int index) {
   }
   if (!hosted) return absl::OkStatus();
   const Stage& host = nest.stages[stage.host];
-  if (host.place == Place::kInlined || host.place == Place::kEpilogue)
+  if (host.place == Place::kInlined || (host.place == Place::kEpilogue && !inlined))
     return broken(stage, "host runs no loops");
   if (host.place == Place::kPrepack) return broken(stage, "host is prepacked");
   int steps = 0;

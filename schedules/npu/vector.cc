@@ -51,6 +51,17 @@ BoxLayout tile_layout(const npu::Config& config, const VectorTile& tile,
   return layout;
 }
 
+bool is_whole(const VectorCode& code, int axis) {
+  return std::any_of(code.whole.begin(), code.whole.end(),
+                     [&](const auto& whole) { return whole.first == axis; });
+}
+
+bool holds_whole(const VectorCode& code, const std::vector<int64_t>& extents) {
+  return std::all_of(code.whole.begin(), code.whole.end(), [&](const auto& whole) {
+    return extents[static_cast<size_t>(whole.first)] == whole.second;
+  });
+}
+
 namespace {
 
 // tile_layout()'s bytes: domains ask for those of thousands of boxes.

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -73,8 +74,9 @@ struct VectorCode {
   std::vector<VectorValue> values;
   std::vector<VectorOp> ops;               // of the body: its value is `body`
   int body = -1;
-  // Axes that boxes do not cut: the body has what reductions that are inlined make of them.
-  std::vector<int> whole;
+  // Axes that boxes do not cut, and their extents: the body has what reductions that are inlined
+  // make of them.
+  std::vector<std::pair<int, int64_t>> whole;
   // Of a reduction: the body's value reduced along all but rows (`rows`), along rows too
   // (`partial`), and over all boxes (`result`); each is the one before where there is nothing to do.
   Reduce reduce = Reduce::kNone;
@@ -115,6 +117,10 @@ int64_t vector_padding(const npu::Config& config);
 int64_t tile_padding(const npu::Config& config, const VectorTile& tile);
 BoxLayout tile_layout(const npu::Config& config, const VectorTile& tile,
                       const std::vector<int64_t>& extents);
+
+bool is_whole(const VectorCode& code, int axis);
+// Whether boxes of these extents cut no axis that is whole.
+bool holds_whole(const VectorCode& code, const std::vector<int64_t>& extents);
 
 // Bytes of the managed memories that boxes of these extents take: once, and for each slot of
 // operands and of results.

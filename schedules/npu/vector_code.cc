@@ -204,7 +204,10 @@ class Compiler : private VectorValues {
     switch (e->op) {
       case ExprOp::kRead:
       case ExprOp::kPad:
-        if (e->op == ExprOp::kRead && e->index == held_) return held(type);
+        if (e->op == ExprOp::kRead && e->index == held_) {
+          if (reads_own_point(*e)) return held(type);
+          return refuse(concat("it reads ", name(*e), " at other points than its own"));
+        }
         if (e->op == ExprOp::kRead && inlined(*e) >= 0) return reduction(inlined(*e));
         if (e->op == ExprOp::kPad && inlined(*e->args[0]) >= 0) {
           return refuse(concat("it pads ", name(*e->args[0]), ", which is not in DRAM"));
@@ -279,8 +282,8 @@ class Compiler : private VectorValues {
       reduce(kept);
     }
     for (int a = 0; a < static_cast<int>(stage_.axes.size()); ++a) {
-      const bool known = std::find(code_.whole.begin(), code_.whole.end(), a) != code_.whole.end();
-      if (reduced >> a & 1 && !known) code_.whole.push_back(a);
+      if (!(reduced >> a & 1) || is_whole(code_, a)) continue;
+      code_.whole.emplace_back(a, stage_.axes[static_cast<size_t>(a)].extent);
     }
     return reduced_[stage] = value;
   }

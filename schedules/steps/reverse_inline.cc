@@ -14,14 +14,6 @@
 namespace lw {
 namespace {
 
-bool is_identity(const ExprNode& read) {
-  for (size_t d = 0; d < read.args.size(); ++d) {
-    const ExprNode& index = *read.args[d];
-    if (index.op != ExprOp::kAxis || index.index != static_cast<int>(d)) return false;
-  }
-  return true;
-}
-
 // Whether `tensor` is computed before the register tile of `host` begins.
 bool complete_before(const Nest& nest, int tensor, int host) {
   int source = stage_of_tensor(nest, tensor);
@@ -34,6 +26,22 @@ bool complete_before(const Nest& nest, int tensor, int host) {
          depth_within(nest, host, s.host) > find_loop(nest.stages[s.host], s.loop);
 }
 
+// What the stage reads, and the reductions that are inlined in it, but these.
+std::vector<int> needed(const Nest& nest, int stage) {
+  std::vector<int> tensors = body_reads(nest, stage);
+  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
+    if (nest.stages[s].host != stage || nest.stages[s].place != Place::kInlined) continue;
+    const std::vector<int> more = body_reads(nest, s);
+    tensors.insert(tensors.end(), more.begin(), more.end());
+  }
+  std::erase_if(tensors, [&](int tensor) {
+    const int source = stage_of_tensor(nest, tensor);
+    return source >= 0 && nest.stages[source].host == stage &&
+           nest.stages[source].place == Place::kInlined;
+  });
+  return tensors;
+}
+
 absl::Status check_reads(const Nest& nest, int consumer, int host) {
   const Stage& h = nest.stages[host];
   std::vector<int> tile = {h.tensor};  // what the register tile holds
@@ -43,7 +51,7 @@ absl::Status check_reads(const Nest& nest, int consumer, int host) {
   visit(effective_body(nest, consumer), [&](const ExprNode& e) {
     if (e.op != ExprOp::kRead || std::find(tile.begin(), tile.end(), e.index) == tile.end()) return;
     any = true;
-    identity = identity && is_identity(e);
+    identity = identity && reads_own_point(e);
   });
   if (!any) return infeasible(concat(nest.stages[consumer].name, " does not read ", h.name));
   if (nest.program->tensors[h.tensor].shape != shape) {
@@ -52,7 +60,7 @@ absl::Status check_reads(const Nest& nest, int consumer, int host) {
   if (!identity && nest.checks(Legality::kEpilogueIdentity)) {
     return infeasible(concat(nest.stages[consumer].name, " reads ", h.name, " at other points"));
   }
-  for (int tensor : body_reads(nest, consumer)) {
+  for (int tensor : needed(nest, consumer)) {
     if (std::find(tile.begin(), tile.end(), tensor) != tile.end()) continue;
     if (!complete_before(nest, tensor, host)) {
       return infeasible(
@@ -79,7 +87,7 @@ absl::Status apply_reverse_inline(Nest& nest, const Step& step) {
   if (!c.epilogue.empty() || !c.copies.empty())
     return infeasible(concat(c.name, " hosts other stages"));
   for (const Stage& other : nest.stages) {
-    if (other.host == consumer)
+    if (other.place == Place::kAt && other.host == consumer)
       return infeasible(concat(c.name, " hosts ", other.name));
   }
   RETURN_IF_ERROR(check_reads(nest, consumer, host));

@@ -133,6 +133,14 @@ Expr make_unary(ExprOp op, Expr a) {
   return node(op, type, {std::move(a)});
 }
 
+bool reads_own_point(const ExprNode& read) {
+  for (size_t d = 0; d < read.args.size(); ++d) {
+    const ExprNode& index = *read.args[d];
+    if (index.op != ExprOp::kAxis || index.index != static_cast<int>(d)) return false;
+  }
+  return true;
+}
+
 Expr with_args(const Expr& e, std::vector<Expr> args) {
   switch (e->op) {
     case ExprOp::kRead: return make_read(e->index, e->type, std::move(args));

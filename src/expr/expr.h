@@ -76,6 +76,8 @@ Expr make_binary(ExprOp op, Expr a, Expr b);
 Expr make_unary(ExprOp op, Expr a);
 
 inline bool is_const(const Expr& e) { return e->op == ExprOp::kConst; }
+// Whether each index of the read is the axis of that number.
+bool reads_own_point(const ExprNode& read);
 
 // `expr` with other arguments, folded as the constructors do.
 Expr with_args(const Expr& expr, std::vector<Expr> args);

@@ -139,6 +139,8 @@ const char* const kRows[] = {
     "in X: f32[M, N]\n q[i: M, j: N] = 1 / abs(X[i, j])\n"
     " s[i: M] = sum[j: N](q[i, j] * 2 - q[i, j])\n top[i: M] = max[j: N](q[i, j] * 3 - q[i, j])\n"
     " out Y[i: M, j: N] = q[i, j] / s[i] + top[i]",
+    "in X: f32[1, M, N]\n top[u: 1, i: M] = max[j: N](X[u, i, j])\n"
+    " out Y[u: 1, i: M, j: N] = X[u, i, j] - top[u, i]",
     "in X: f32[1, N]\n s[u: 1] = sum[j: N](X[u, j])\n out Y[u: 1, j: N] = X[u, j] * s[u]",
     "in X: f32[M, N]\n in g: f32[M]\n s[i: M] = sum[j: N](X[i, j] * g[i])\n"
     " r[i: M] = s[i] * 0.5\n d[i: M] = max[j: N](X[i, j] - r[i])\n"
@@ -162,6 +164,19 @@ const char* const kFinished[] = {
     " S[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n T[i: M, j: N] = S[i, j] + b[j]\n"
     " U[i: M, j: N] = max(T[i, j], 0)\n"
     " out Y[i: M, j: N] = cast(i8, round(cast(f32, U[i, j]) * s[j]))",
+    // With what their rows have in common.
+    "in A: bf16[M, K]\n in B: bf16[K, N]\n S[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n"
+    " top[i: M] = max[j: N](S[i, j])\n E[i: M, j: N] = exp(S[i, j] - top[i])\n"
+    " total[i: M] = sum[j: N](E[i, j])\n out Y[i: M, j: N] = cast(bf16, E[i, j] / total[i])",
+    "in A: bf16[M, K]\n in B: bf16[K, N]\n in R: bf16[M, N]\n in g: f32[N]\n"
+    " S[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n T[i: M, j: N] = S[i, j] + cast(f32, R[i, j])\n"
+    " mean[i: M] = sum[j: N](T[i, j]) / N\n"
+    " var[i: M] = sum[j: N]((T[i, j] - mean[i]) * (T[i, j] - mean[i])) / N\n"
+    " out Y[i: M, j: N] = (T[i, j] - mean[i]) * rsqrt(var[i] + 1e-5) * g[j]",
+    "in A: i8[M, K]\n in B: i8[K, N]\n S[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n"
+    " top[i: M] = max[j: N](S[i, j])\n out Y[i: M, j: N] = S[i, j] - top[i]",
+    "in A: i8[M, K]\n in B: i8[K, N]\n S[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n"
+    " top[j: N] = max[i: M](S[i, j])\n out Y[i: M, j: N] = S[i, j] - top[j]",
 };
 
 // Windows of which some reach into the padding, or are all there; in brackets what window() says: I

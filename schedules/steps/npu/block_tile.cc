@@ -100,7 +100,8 @@ std::array<int64_t, kNamed> in_instruction(const npu::Config& config, const Axes
           std::min(config.mx.rows, axes.extent[kSum])};
 }
 
-// Whether the memories have room for one tile of these extents: of the named axes, `outer` of the
+// Whether a tile of these extents has whole what finishes it reduces, and the memories have room
+// for one: of the named axes, `outer` of the
 // second of rows; of others all of a sum, which runs inside, and one of each outside.
 bool fits(const npu::Config& config, Axes& axes, int64_t outer,
           const std::array<int64_t, kNamed>& tile) {
@@ -110,7 +111,9 @@ bool fits(const npu::Config& config, Axes& axes, int64_t outer,
   const auto operand = [&](bool b) { return operand_bytes(config, axes.product, b, extents); };
   VectorBytes bytes;
   if (axes.epilogue) {
-    bytes = vector_room(config, *axes.epilogue, result_box(axes.product, extents)).with(1);
+    const std::vector<int64_t> box = result_box(axes.product, extents);
+    if (!holds_whole(*axes.epilogue, box)) return false;
+    bytes = vector_room(config, *axes.epilogue, box).with(1);
   }
   bytes.spm += operand(false) + operand(true);
   bytes.acc += result_bytes(config, axes.product, extents);
@@ -157,6 +160,9 @@ absl::Status apply_block_tile(Nest& nest, const Step& step) {
                              tile[kSum]));
   }
   if (!fits(config, axes, outer, tile)) {
+    if (axes.epilogue && !holds_whole(*axes.epilogue, result_box(axes.product, axes.tile))) {
+      return infeasible("a tile cuts an axis along which what finishes it reduces");
+    }
     return infeasible(concat("the memories have no room for a tile of ", outer * tile[kRow], " x ",
                              tile[kColumn], " x ", tile[kSum]));
   }

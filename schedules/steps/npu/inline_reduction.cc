@@ -44,9 +44,8 @@ class HostAxes {
       }
     }
     for (size_t a = tensor_.shape.size(); a < found_.size(); ++a) {
-      if (stage_.axes[a].extent == 1) continue;
       found_[a] = alike(static_cast<int>(a));
-      if (found_[a] >= 0) continue;
+      if (found_[a] >= 0 || stage_.axes[a].extent == 1) continue;
       return infeasible(concat(host_.name, " has no axis that ", stage_.name, "'s ",
                                stage_.axes[a].name, " could run along"));
     }
@@ -56,9 +55,13 @@ class HostAxes {
  private:
   absl::Status find_kept(const ExprNode& read) {
     for (size_t d = 0; d < tensor_.shape.size(); ++d) {
-      if (tensor_.shape[d] == 1) continue;
       const ExprNode& index = *read.args[d];
       const bool first = found_[d] < 0;
+      if (tensor_.shape[d] == 1) {         // of one point, whatever it is called
+        const bool axis = index.op == ExprOp::kAxis && first && !is_taken(index.index);
+        if (axis) found_[d] = index.index;
+        continue;
+      }
       const bool fits = index.op == ExprOp::kAxis && (first || found_[d] == index.index) &&
                         host_.axes[static_cast<size_t>(index.index)].extent == tensor_.shape[d] &&
                         (!first || !is_taken(index.index));

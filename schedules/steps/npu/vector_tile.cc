@@ -47,10 +47,6 @@ absl::StatusOr<Boxes> boxes_of(const Nest& nest, const Step& step) {
   return Boxes{stage, std::move(code)};
 }
 
-bool is_whole(const VectorCode& code, int axis) {
-  return std::find(code.whole.begin(), code.whole.end(), axis) != code.whole.end();
-}
-
 // Rows are reduced by one instruction.
 bool too_long(const npu::Config& config, const VectorCode& code, int64_t row) {
   const bool reduced = code.by_rows || is_whole(code, code.vector_axis);
@@ -64,11 +60,8 @@ absl::Status check_box(const Nest& nest, const Boxes& boxes, const std::vector<i
   if (along >= 0 && too_long(config, boxes.code, extents[static_cast<size_t>(along)])) {
     return infeasible(concat("rows of more than ", kMostRow, " elements"));
   }
-  for (const int axis : boxes.code.whole) {
-    const NestAxis& whole = nest.stages[boxes.stage].axes[static_cast<size_t>(axis)];
-    if (extents[static_cast<size_t>(axis)] != whole.extent) {
-      return infeasible(concat("boxes cut ", whole.name, ", along which they reduce"));
-    }
+  if (!holds_whole(boxes.code, extents)) {
+    return infeasible("boxes cut an axis along which they reduce");
   }
   const VectorBytes bytes = vector_room(config, boxes.code, extents).with(slots);
   if (fits(config, bytes)) return absl::OkStatus();

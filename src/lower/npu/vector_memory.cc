@@ -145,9 +145,9 @@ int VectorMemory::make_rest(int64_t elements, int32_t bits) {
 int VectorMemory::words_of(int v) {
   Placed& p = placed(v);
   if (p.words < 0) {
-    p.words = add_managed(named(concat(name_of(v), ".words")), Type::kI32, value(v).tile.memory,
-                          p.layout.elements * p.slots,
-                          kernel_.buffers[static_cast<size_t>(p.buffer)].offset);
+    const Buffer& buffer = kernel_.buffers[static_cast<size_t>(p.buffer)];
+    p.words = add_managed(named(concat(name_of(v), ".words")), Type::kI32, buffer.memory,
+                          buffer.elements, buffer.offset);
   }
   return p.words;
 }

@@ -61,8 +61,8 @@ void branch(Draft draft, std::vector<Draft>& drafts) {
 
 }  // namespace
 
-const Rule& reductions() {
-  static constexpr Rule rule = {"reductions", Phase::kMerge, branch, nullptr, nullptr, "npu"};
+const Rule& boxes() {
+  static constexpr Rule rule = {"boxes", Phase::kMerge, branch, nullptr, nullptr, "npu"};
   return rule;
 }
 
