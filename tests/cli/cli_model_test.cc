@@ -8,12 +8,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr char kTiny[] = "matmul M=24 N=40 K=16 --threads 1";
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST_F(CliTest, ModelLearnsAndIsEvaluatedOnUnseenWorkloads) {
   EXPECT_EQ(cli("model eval").code, 2);
   for (const char* shape : {"M=24 N=40 K=16", "M=64 N=32 K=48", "M=16 N=96 K=64"}) {

@@ -7,12 +7,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr char kTiny[] = "matmul M=24 N=40 K=16 --threads 1";
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST_F(CliTest, TargetsOfAnotherFamilyAreListedAndShown) {
   const std::string list = cli("targets").out;
   EXPECT_TRUE(contains(list, "array")) << list;

@@ -14,12 +14,6 @@ namespace {
 using testing::TempDir;
 using nlohmann::json;
 
-constexpr char kTiny[] = "matmul M=24 N=40 K=16 --threads 1";
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 // A float array as a .npy file, by the library's own writer.
 void save(const std::string& path, const std::vector<int64_t>& shape,
           const std::vector<float>& values) {

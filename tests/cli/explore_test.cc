@@ -6,13 +6,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr char kProduct[] =
+constexpr char kExplored[] =
     "op mm(M = 64, N = 96, K = 80) {\n  in A: i8[M, K]\n  in B: i8[K, N] const\n"
     "  out C[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n}\n";
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 bool dominates(const json& a, const json& b) {
   const double time_a = a["time_us"], time_b = b["time_us"];
@@ -25,7 +21,7 @@ bool dominates(const json& a, const json& b) {
 }
 
 TEST_F(CliTest, MachinesAreComparedAtTheirTunedBest) {
-  write("mm.te", kProduct);
+  write("mm.te", kExplored);
   const CliRun run =
       cli("explore mm.te --target npu_mid32 --over spm.bytes=16K,64K "
           "--over mx.R+mx.C+align.k+align.n+spm.align+acc.align=16,32 --trials 6 --seed 2 --json "
@@ -58,7 +54,7 @@ TEST_F(CliTest, MachinesAreComparedAtTheirTunedBest) {
 }
 
 TEST_F(CliTest, AMachineThatCannotBeLeavesTheOthers) {
-  write("mm.te", kProduct);
+  write("mm.te", kExplored);
   const CliRun run =
       cli("explore mm.te --over mx.R+mx.C=16,32 --trials 2 --json -o page.html");
   EXPECT_EQ(run.code, 3) << run.err;
@@ -70,7 +66,7 @@ TEST_F(CliTest, AMachineThatCannotBeLeavesTheOthers) {
 }
 
 TEST_F(CliTest, WhatCannotBeExploredIsRefused) {
-  write("mm.te", kProduct);
+  write("mm.te", kExplored);
   const struct {
     const char* words;
     const char* says;

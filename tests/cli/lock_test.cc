@@ -10,12 +10,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr char kTiny[] = "matmul M=24 N=40 K=16";
+constexpr char kLocked[] = "matmul M=24 N=40 K=16";
 constexpr char kOther[] = "matmul M=24 N=40 K=32";
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 class LockTest : public CliTest {
  protected:
@@ -26,8 +22,8 @@ class LockTest : public CliTest {
 };
 
 TEST_F(LockTest, ALockedBuildReadsTheBundleAndNothingElse) {
-  tune(kTiny);
-  write("requests.txt", std::string(kTiny) + "  # the only one\n\n");
+  tune(kLocked);
+  write("requests.txt", std::string(kLocked) + "  # the only one\n\n");
   ASSERT_EQ(cli("lock requests.txt --threads 1 --frozen -o a.lock").code, 0);
   ASSERT_EQ(cli("lock requests.txt --threads 1 -o b.lock").code, 0);
   EXPECT_EQ(slurp(path("a.lock")), slurp(path("b.lock")));
@@ -36,11 +32,11 @@ TEST_F(LockTest, ALockedBuildReadsTheBundleAndNothingElse) {
   EXPECT_EQ(run.json()["kernels"], 1);
 
   // A better schedule changes no lock and no bundle.
-  tune(kTiny, "--seed 9 --trials 8");
+  tune(kLocked, "--seed 9 --trials 8");
   run = cli("fetch --lock a.lock -o again");
   ASSERT_EQ(run.code, 0) << run.err;
   std::filesystem::remove(path("loopwright.db"));
-  run = cli(std::string("export --locked bundle -o out --threads 1 --json ") + kTiny);
+  run = cli(std::string("export --locked bundle -o out --threads 1 --json ") + kLocked);
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(run.json()["outcome"], "exact");
   ASSERT_EQ(run.json()["files"].size(), 2u);
@@ -55,17 +51,17 @@ TEST_F(LockTest, ALockedBuildReadsTheBundleAndNothingElse) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(path("bundle"))) {
     if (entry.path().extension() == ".o") std::ofstream(entry.path(), std::ios::app) << "x";
   }
-  EXPECT_EQ(cli(std::string("export --locked bundle -o out2 --threads 1 ") + kTiny).code, 5);
+  EXPECT_EQ(cli(std::string("export --locked bundle -o out2 --threads 1 ") + kLocked).code, 5);
 }
 
 // Who can write the bundle replaces an object and its digest together: the lock file under version
 // control is what counts.
 TEST_F(LockTest, ABundleThatVouchesForItselfIsRefusedByTheLockFile) {
-  tune(kTiny);
-  write("requests.txt", kTiny);
+  tune(kLocked);
+  write("requests.txt", kLocked);
   ASSERT_EQ(cli("lock requests.txt --threads 1 -o a.lock").code, 0);
   ASSERT_EQ(cli("fetch --lock a.lock -o bundle").code, 0);
-  const std::string words = std::string("export --threads 1 --locked bundle ") + kTiny;
+  const std::string words = std::string("export --threads 1 --locked bundle ") + kLocked;
   ASSERT_EQ(cli(words + " -o out --lock a.lock").code, 0);
   for (const auto& entry : std::filesystem::recursive_directory_iterator(path("bundle"))) {
     if (entry.path().extension() != ".o") continue;
@@ -82,13 +78,13 @@ TEST_F(LockTest, ABundleThatVouchesForItselfIsRefusedByTheLockFile) {
   const CliRun alone = cli(words + " -o out3");
   EXPECT_EQ(alone.code, 0) << alone.err;
   EXPECT_TRUE(contains(alone.err, "--lock FILE")) << alone.err;
-  EXPECT_EQ(cli(std::string("export --threads 1 --lock a.lock -o out4 ") + kTiny).code, 1);
+  EXPECT_EQ(cli(std::string("export --threads 1 --lock a.lock -o out4 ") + kLocked).code, 1);
 }
 
 // By whoever can say so: the database, a file of it, a newer snapshot; by record and by kernel.
 TEST_F(LockTest, WhatWasWithdrawnIsNeitherLockedNorFetchedNorTaken) {
-  tune(kTiny);
-  write("requests.txt", kTiny);
+  tune(kLocked);
+  write("requests.txt", kLocked);
   ASSERT_EQ(cli("lock requests.txt --threads 1 -o a.lock").code, 0);
   ASSERT_EQ(cli("fetch --lock a.lock -o bundle").code, 0);
   ASSERT_EQ(cli("db snapshot -o old.lws").code, 0);
@@ -110,7 +106,7 @@ TEST_F(LockTest, WhatWasWithdrawnIsNeitherLockedNorFetchedNorTaken) {
   write("withdrawn.json", cli("db withdrawn --json").out);
   ASSERT_EQ(cli("db snapshot -o new.lws").code, 0);
 
-  const std::string take = std::string("export --threads 1 --locked bundle -o out ") + kTiny;
+  const std::string take = std::string("export --threads 1 --locked bundle -o out ") + kLocked;
   CliRun taken = cli(take);
   EXPECT_EQ(taken.code, 0) << taken.err;   // nobody was asked
   EXPECT_TRUE(contains(taken.err, "nobody was asked")) << taken.err;
@@ -192,8 +188,8 @@ TEST(Words, NameFilesFromAFolder) {
 }
 
 TEST_F(LockTest, AFrozenMissPrintsARequestThatTuneTakes) {
-  tune(kTiny);
-  write("requests.txt", std::string(kTiny) + "\n" + kOther + "\n");
+  tune(kLocked);
+  write("requests.txt", std::string(kLocked) + "\n" + kOther + "\n");
   const CliRun miss = cli("lock requests.txt --threads 1 --frozen -o a.lock");
   ASSERT_EQ(miss.code, 2) << miss.err;
   EXPECT_FALSE(std::filesystem::exists(path("a.lock")));
@@ -212,27 +208,27 @@ TEST_F(LockTest, AFrozenMissPrintsARequestThatTuneTakes) {
 }
 
 TEST_F(LockTest, ASnapshotServesWithoutTheDatabase) {
-  tune(kTiny);
+  tune(kLocked);
   CliRun run = cli("db snapshot -o a.lws --json");
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(run.json()["records"], 1);
   std::filesystem::remove(path("loopwright.db"));
-  run = cli(std::string("best --json --threads 1 --snapshot a.lws ") + kTiny);
+  run = cli(std::string("best --json --threads 1 --snapshot a.lws ") + kLocked);
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(run.json()["outcome"], "exact");
   run = cli(std::string("best --json --threads 1 --snapshot a.lws ") + kOther);
   EXPECT_EQ(run.json()["outcome"], "nearest-shape");
   EXPECT_GT(run.json()["distance"], 0.5);
   EXPECT_GE(run.json()["predicted_loss"], 0);
-  write("requests.txt", kTiny);
+  write("requests.txt", kLocked);
   EXPECT_EQ(cli("lock requests.txt --threads 1 --snapshot a.lws -o a.lock").code, 0);
   EXPECT_EQ(cli("fetch --lock a.lock --snapshot a.lws -o bundle").code, 0);
   write("bad.lws", slurp(path("a.lws")).substr(0, 300));
-  EXPECT_EQ(cli(std::string("best --snapshot bad.lws ") + kTiny).code, 5);
+  EXPECT_EQ(cli(std::string("best --snapshot bad.lws ") + kLocked).code, 5);
 }
 
 TEST_F(LockTest, RunBenchAndExportTakeTheRungThatBestNames) {
-  tune(kTiny);
+  tune(kLocked);
   const CliRun best = cli(std::string("best --threads 1 --json ") + kOther);
   EXPECT_EQ(best.json()["outcome"], "nearest-shape");
   CliRun run = cli(std::string("export --threads 1 --json -o out ") + kOther);
@@ -253,7 +249,7 @@ TEST(LockFile, RefusesWhatIsNone) {
     EXPECT_FALSE(parse_lock(text).ok()) << text;
   }
   LockEntry entry;
-  entry.words = kTiny;
+  entry.words = kLocked;
   entry.key = {std::string(64, 'a'), std::string(64, 'b'), "llvm 19.1.7 r1", 1, "warm", "time"};
   entry.record = std::string(64, 'c');
   entry.files = {{"k.o", std::string(64, 'd')}};

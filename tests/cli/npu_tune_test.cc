@@ -20,10 +20,6 @@ constexpr char kLayer[] =
     "  S[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n  T[i: M, j: N] = S[i, j] + b[j]\n"
     "  out Y[i: M, j: N] = cast(i8, clamp(round(cast(f32, T[i, j]) * s[j]) - 3, -128, 127))\n}\n";
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 // Times are computed, so whoever asks again gets the same answer.
 TEST_F(CliTest, ANpuIsTunedTheSameEveryTime) {
   write("mm.te", kProduct);

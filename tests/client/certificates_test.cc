@@ -16,10 +16,10 @@
 namespace lw {
 namespace {
 
-using testing::certificates;
-using testing::files_in;
-using testing::read_text;
-using testing::write_text;
+using tls::certificates;
+using tls::files_in;
+using tls::read_text;
+using tls::write_text;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -109,8 +109,8 @@ TEST(Security, AnAddressOthersReachNeedsTlsOrTheExplicitWish) {
 class Files : public ::testing::Test {
  protected:
   // Made once; each test gets a copy.
-  static const testing::TempFolder& master() {
-    static const testing::TempFolder folder;
+  static const tls::TempFolder& master() {
+    static const tls::TempFolder folder;
     static const bool made = [] {
       for (const char* words : {"ca ours", "ca others", "issue ours server main --host localhost",
                                 "issue ours agent board"}) {
@@ -121,8 +121,8 @@ class Files : public ::testing::Test {
     EXPECT_TRUE(made);
     return folder;
   }
-  static void make_in(const testing::TempFolder& folder, const std::string& words) {
-    const auto result = testing::shell(concat("cd ", folder.path.string(), " && ", LW_SOURCE_DIR,
+  static void make_in(const tls::TempFolder& folder, const std::string& words) {
+    const auto result = tls::shell(concat("cd ", folder.path.string(), " && ", LW_SOURCE_DIR,
                                               "/deploy/certificates ", words));
     ASSERT_EQ(result.exit, 0) << result.output;
   }
@@ -142,7 +142,7 @@ class Files : public ::testing::Test {
     EXPECT_THAT(message(status), HasSubstr(words));
   }
 
-  testing::TempFolder folder_;
+  tls::TempFolder folder_;
   std::filesystem::path ours_ = folder_.path / "ours";
   TlsFiles server_ = files_in(ours_ / "server-main");
   TlsFiles agent_ = files_in(ours_ / "agent-board");
@@ -189,7 +189,7 @@ TEST_F(Files, EveryMistakeIsNamed) {
   files = server_;
   files.key = ours_ / "big.pem";
   expect(files, StatusCode::kInvalidArgument, "above 1 MiB");
-  ASSERT_EQ(testing::shell(concat("openssl ec -aes128 -passout pass:secret -in ", server_.key,
+  ASSERT_EQ(tls::shell(concat("openssl ec -aes128 -passout pass:secret -in ", server_.key,
                                   " -out ", (ours_ / "locked.pem").string()))
                 .exit,
             0);
@@ -237,7 +237,7 @@ TEST_F(Files, TheScriptKeepsKeysPrivateAndNeverOverwrites) {
       {"issue " + ours + " client x --daze 3", "unknown option --daze"},
       {"issue " + ours, "deploy/certificates issue DIR ROLE NAME"}};
   for (const auto& [words, expected] : refused) {
-    const testing::ShellResult result = certificates(words);
+    const tls::ShellResult result = certificates(words);
     EXPECT_NE(result.exit, 0) << words;
     EXPECT_THAT(result.output, HasSubstr(expected)) << words;
   }
@@ -247,7 +247,7 @@ TEST_F(Files, TheScriptKeepsKeysPrivateAndNeverOverwrites) {
 TEST_F(Files, RenewingKeepsNameAndHostsAndChangesTheKey) {
   const std::string key = read_text(server_.key);
   const auto names = [&] {
-    return testing::shell("openssl x509 -noout -ext subjectAltName -in " + server_.certificate)
+    return tls::shell("openssl x509 -noout -ext subjectAltName -in " + server_.certificate)
         .output;
   };
   const std::string before = names();

@@ -10,10 +10,10 @@
 namespace lw {
 namespace {
 
-using testing::read_text;
-using testing::shell;
-using testing::ShellResult;
-using testing::write_text;
+using tls::read_text;
+using tls::shell;
+using tls::ShellResult;
+using tls::write_text;
 using ::testing::HasSubstr;
 
 const std::string kSource = LW_SOURCE_DIR;
@@ -59,7 +59,7 @@ TEST(Deploy, TheCheckerSeesMistakes) {
       {"kubernetes/daemon.yaml", "\"readyz?reads\"", "readyz", "readinessProbe"},
       {"systemd/loopwright-agent@.service", "agent --server", "agents --server",
        "no command 'agents'"}};
-  testing::TempFolder folder;
+  tls::TempFolder folder;
   std::filesystem::copy(kSource + "/deploy", folder.path / "deploy",
                         std::filesystem::copy_options::recursive);
   for (const char* file : {"packages.txt", "setup"}) {

@@ -12,7 +12,7 @@
 namespace lw {
 namespace {
 
-using testing::write_text;
+using tls::write_text;
 
 TEST(Memory, OfAMeasurementIsEachInputInEverySetAndEachOutputThrice) {
   const absl::StatusOr<Program> program = load_workload({"matmul", "M=64", "N=96", "K=48"});

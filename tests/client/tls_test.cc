@@ -24,10 +24,10 @@
 namespace lw {
 namespace {
 
-using testing::certificates;
-using testing::files_in;
-using testing::read_text;
-using testing::write_text;
+using tls::certificates;
+using tls::files_in;
+using tls::read_text;
+using tls::write_text;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -38,7 +38,7 @@ constexpr int kPollMs = 50;
 
 // One authority, its certificates, and a stranger's authority.
 struct Authority {
-  testing::TempFolder folder;
+  tls::TempFolder folder;
   std::filesystem::path ours = folder.path / "ours";
   std::filesystem::path strangers = folder.path / "strangers";
 
@@ -54,7 +54,7 @@ struct Authority {
   }
   static void make(const std::string& verb, const std::filesystem::path& where,
                    const std::string& rest) {
-    const testing::ShellResult result = certificates(concat(verb, " ", where.string(), " ", rest));
+    const tls::ShellResult result = certificates(concat(verb, " ", where.string(), " ", rest));
     EXPECT_EQ(result.exit, 0) << result.output;
   }
 };
@@ -233,7 +233,7 @@ TEST(Tls, WithoutTheRightCertificateNobodyGetsIn) {
 }
 
 TEST(Tls, AnExpiredClientIsRefusedByTheServer) {
-  testing::TempFolder folder;
+  tls::TempFolder folder;
   const std::string made = concat(
       "cd ", folder.path.string(), " && openssl req -new -key ",
       (authority().ours / "client-ci/key.pem").string(),
@@ -241,7 +241,7 @@ TEST(Tls, AnExpiredClientIsRefusedByTheServer) {
       " -CAkey ", (authority().ours / "ca.key").string(),
       " -set_serial 7 -out cert.pem -extfile <(echo extendedKeyUsage=clientAuth; echo "
       "subjectAltName=URI:spiffe://loopwright/client/ci)");
-  const testing::ShellResult result = testing::shell(concat("bash -c '", made, "'"));
+  const tls::ShellResult result = tls::shell(concat("bash -c '", made, "'"));
   ASSERT_EQ(result.exit, 0) << result.output;
   const TlsFiles files{authority().ours / "ca.pem", folder.path / "cert.pem",
                        authority().ours / "client-ci" / "key.pem"};
@@ -273,15 +273,15 @@ TEST(Tls, OldProtocolsAreRefused) {
                                     (authority().ours / "client-ci/cert.pem").string(), " -key ",
                                     (authority().ours / "client-ci/key.pem").string(),
                                     " -alpn h2 -cipher DEFAULT@SECLEVEL=0 ");
-  const testing::ShellResult old = testing::shell(client + "-tls1_1");
+  const tls::ShellResult old = tls::shell(client + "-tls1_1");
   EXPECT_THAT(old.output, Not(HasSubstr("CONNECTION ESTABLISHED"))) << old.output;
-  const testing::ShellResult current = testing::shell(client + "-tls1_2");
+  const tls::ShellResult current = tls::shell(client + "-tls1_2");
   EXPECT_THAT(current.output, HasSubstr("CONNECTION ESTABLISHED")) << current.output;
 }
 
 // The server's folder, writable, with a copy of server-main.
 struct Served {
-  testing::TempFolder folder;
+  tls::TempFolder folder;
   TlsFiles files = files_in(folder.path);
   Served() { copy(authority().ours / "server-main"); }
   void copy(const std::filesystem::path& from) {
@@ -294,7 +294,7 @@ struct Served {
 
 // The serial number of the certificate that the server shows now.
 std::string shown_serial(const TestServer& server) {
-  return testing::shell(concat("openssl s_client -alpn h2 -connect ", server.address(), " -cert ",
+  return tls::shell(concat("openssl s_client -alpn h2 -connect ", server.address(), " -cert ",
                                (authority().ours / "client-ci/cert.pem").string(), " -key ",
                                (authority().ours / "client-ci/key.pem").string(),
                                " 2> /dev/null | openssl x509 -noout -serial")).output;
@@ -336,7 +336,7 @@ TEST(Reload, KeyAndCertificateReplacedOneAfterTheOtherUnderLoad) {
   const TestServer server(security);
   const std::string before = shown_serial(server);
   // A renewal with a new key in a copy of the authority's folder.
-  testing::TempFolder renewed;
+  tls::TempFolder renewed;
   std::filesystem::copy(authority().ours, renewed.path, std::filesystem::copy_options::recursive);
   Authority::make("renew", renewed.path, "server main");
 
@@ -390,7 +390,7 @@ TEST(Reload, AnotherAuthorityTakesOverInStepsOfABundle) {
 }
 
 TEST(Reload, AClientTakesItsNewCertificate) {
-  testing::TempFolder copy;
+  tls::TempFolder copy;
   std::filesystem::copy(authority().ours, copy.path, std::filesystem::copy_options::recursive);
   const ServerSecurity security = secured(files_in(authority().ours / "server-main"));
   auto server = std::make_unique<TestServer>(security);

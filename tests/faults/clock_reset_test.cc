@@ -17,7 +17,6 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using ::testing::Key;
 
 constexpr int64_t kDayMs = 86'400'000;
 constexpr int64_t kNearMs = 600'000;       // however long a test takes
@@ -140,7 +139,7 @@ TEST_P(ClockReset, SetsBackWhatHoldsMomentsToCome) {
   for (const char* what : {"jobs.lease_until", "jobs.created_ms", "studies.created_ms",
                            "studies.updated_ms", "agents.seen_ms", "devices.seen_ms",
                            "requests.created_ms", "agents.rest_until"}) {
-    EXPECT_THAT(seen.ahead, Contains(Key(std::string(what))));
+    EXPECT_THAT(seen.ahead, Contains(::testing::Key(std::string(what))));
   }
   const ClockState before = *reset_clock(*database_);
   EXPECT_EQ(before.ahead, seen.ahead);

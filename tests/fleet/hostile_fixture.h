@@ -49,7 +49,7 @@ class ServiceHostile : public FolderTest {
   }
 
   void pki(const std::string& verb, const std::string& rest) {
-    const auto result = testing::certificates(absl::StrCat(verb, " ", folder_, "/pki ", rest));
+    const auto result = tls::certificates(absl::StrCat(verb, " ", folder_, "/pki ", rest));
     ASSERT_EQ(result.exit, 0) << result.output;
   }
   static void append(Words& words, const Words& more) {

@@ -10,7 +10,7 @@
 namespace lw {
 namespace {
 
-using testing::certificates;
+using tls::certificates;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -221,7 +221,7 @@ TEST_F(ServiceEdges, RefusedHandshakesAreSaidWithTheirPeer) {
     for (std::string piece; pieces >> piece;) {
       all += " " + (piece == "pki" || piece == "others" ? path(piece) : piece);
     }
-    const testing::ShellResult made = certificates(all);
+    const tls::ShellResult made = certificates(all);
     ASSERT_EQ(made.exit, 0) << made.output;
   }
   const auto files = [&](const std::string& folder) {

@@ -16,11 +16,11 @@
 namespace lw {
 namespace {
 
-constexpr int kShortForm = 10;             // kills
-constexpr int kAgents = 3, kDaemons = 2;
-constexpr int kDelay_ms = 15;              // of a candidate
+constexpr int kFleetShortForm = 10;             // kills
+constexpr int kFleetAgents = 3, kDaemons = 2;
+constexpr int kFleetDelay_ms = 15;              // of a candidate
 constexpr int kWorkloads = 4;              // of a study, at most
-constexpr int kLookEvery = 10;             // kills
+constexpr int kFleetLookEvery = 10;             // kills
 
 class ServiceFleet : public FolderTest {
  protected:
@@ -32,7 +32,7 @@ class ServiceFleet : public FolderTest {
       ASSERT_TRUE(processes_.start_daemon(name, daemon_words(loopback(ports_[i]), url_)))
           << read_text(processes_.log(name));
     } else if (name[0] == 'a') {
-      processes_.start(name, agent_words(loopback(ways_[i % kDaemons].port()), name, kDelay_ms,
+      processes_.start(name, agent_words(loopback(ways_[i % kDaemons].port()), name, kFleetDelay_ms,
                                          folder_ + "/state"));
     } else {
       processes_.start(name, client_words(loopback(ways_[1].port()), folder_ + "/journal",
@@ -76,11 +76,11 @@ TEST_F(ServiceFleet, FinishesWhoeverIsKilled) {
   if (cluster == nullptr) GTEST_SKIP() << "PostgreSQL is not installed";
   url_ = cluster->fresh();
   witness_ = std::make_unique<Witness>(url_);
-  const int rounds = rounds_or(kShortForm);
+  const int rounds = rounds_or(kFleetShortForm);
   Rng rng(seed());
   std::vector<std::string> names;
   for (int i = 0; i < kDaemons; ++i) names.push_back(daemon(i));
-  for (int i = 0; i < kAgents; ++i) names.push_back(nth_agent(i));
+  for (int i = 0; i < kFleetAgents; ++i) names.push_back(nth_agent(i));
   names.push_back("client");
   for (const std::string& name : names) ASSERT_NO_FATAL_FAILURE(start(name));
   const size_t mortals = names.size() - 1;
@@ -98,8 +98,8 @@ TEST_F(ServiceFleet, FinishesWhoeverIsKilled) {
       back[name] = round + 1 + static_cast<int>(rng.below(5));
     }
     ASSERT_NO_FATAL_FAILURE(start_again(&back, round));
-    if (round % kLookEvery == 0) {
-      ASSERT_NO_FATAL_FAILURE(expect_sound(*witness_, processes_, kAgents));
+    if (round % kFleetLookEvery == 0) {
+      ASSERT_NO_FATAL_FAILURE(expect_sound(*witness_, processes_, kFleetAgents));
     }
   }
   // One daemon and one agent finish it all, if these are all that is left.
@@ -109,7 +109,7 @@ TEST_F(ServiceFleet, FinishesWhoeverIsKilled) {
     if (!processes_.runs(name)) continue;
     EXPECT_EQ(processes_.end(name, SIGTERM), 0) << name;
   }
-  ASSERT_NO_FATAL_FAILURE(expect_sound(*witness_, processes_, kAgents, /*finished=*/true));
+  ASSERT_NO_FATAL_FAILURE(expect_sound(*witness_, processes_, kFleetAgents, /*finished=*/true));
   ASSERT_NO_FATAL_FAILURE(check_database(processes_, url_));
   const Witness::Counts& counts = witness_->counts();
   std::printf("%d kills, %zu studies taken over: %s\n", kills, count_adoptions(),

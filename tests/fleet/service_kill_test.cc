@@ -17,10 +17,10 @@
 namespace lw {
 namespace {
 
-constexpr int kShortForm = 40;             // kills
-constexpr int kAgents = 3;
-constexpr int kDelay_ms = 25;              // of a candidate
-constexpr int kLookEvery = 20;             // kills
+constexpr int kKillShortForm = 40;             // kills
+constexpr int kKillAgents = 3;
+constexpr int kKillDelay_ms = 25;              // of a candidate
+constexpr int kKillLookEvery = 20;             // kills
 
 class ServiceKill : public FolderTest {
  protected:
@@ -33,7 +33,7 @@ class ServiceKill : public FolderTest {
     } else if (name == "client") {
       processes_.start(name, client_words(address_, folder_ + "/journal", 2));
     } else {
-      processes_.start(name, agent_words(address_, name, kDelay_ms, folder_ + "/state"));
+      processes_.start(name, agent_words(address_, name, kKillDelay_ms, folder_ + "/state"));
     }
   }
 
@@ -67,7 +67,7 @@ class ServiceKill : public FolderTest {
 void ServiceKill::kill_for(int rounds) {
   Rng rng(seed());
   std::vector<std::string> names = {"daemon", "client"};
-  for (int i = 0; i < kAgents; ++i) names.push_back(nth_agent(i));
+  for (int i = 0; i < kKillAgents; ++i) names.push_back(nth_agent(i));
   const auto begin = std::chrono::steady_clock::now();
   ASSERT_NO_FATAL_FAILURE(start("daemon"));
   // Lives are long enough to get something done, however slow this build and this machine are.
@@ -87,7 +87,7 @@ void ServiceKill::kill_for(int rounds) {
     const int64_t dice = rng.below(10);
     const std::string name = dice < 2   ? "daemon"
                              : dice < 4 ? "client"
-                                        : nth_agent(static_cast<int>(dice) % kAgents);
+                                        : nth_agent(static_cast<int>(dice) % kKillAgents);
     if (processes_.runs(name)) {
       ASSERT_FALSE(processes_.has_ended(name)) << name << " ended by itself\n"
                                                << read_text(processes_.log(name));
@@ -97,11 +97,11 @@ void ServiceKill::kill_for(int rounds) {
     } else {
       back[name] = round;
     }
-    if (round % kLookEvery == 0) {
+    if (round % kKillLookEvery == 0) {
       if (!processes_.runs("daemon") && rng.below(2) == 0) {
         ASSERT_NO_FATAL_FAILURE(check_database(processes_, database()));
       }
-      ASSERT_NO_FATAL_FAILURE(expect_sound(witness_, processes_, kAgents));
+      ASSERT_NO_FATAL_FAILURE(expect_sound(witness_, processes_, kKillAgents));
       back["daemon"] = round;
     }
     for (auto at = back.begin(); at != back.end();) {
@@ -111,7 +111,7 @@ void ServiceKill::kill_for(int rounds) {
       }
       at = back.erase(at);
     }
-    if (round % kLookEvery == 0) {
+    if (round % kKillLookEvery == 0) {
       std::multiset<std::string> now = export_all();
       ASSERT_TRUE(std::includes(now.begin(), now.end(), exported.begin(), exported.end()))
           << "a record is lost";
@@ -128,11 +128,11 @@ void ServiceKill::kill_for(int rounds) {
   }
   // The killing is over: everything ends within a bound.
   ASSERT_EQ(finish_client(processes_), 0) << "studies are stuck";
-  for (int i = 0; i < kAgents; ++i) EXPECT_EQ(processes_.end(nth_agent(i), SIGTERM), 0);
+  for (int i = 0; i < kKillAgents; ++i) EXPECT_EQ(processes_.end(nth_agent(i), SIGTERM), 0);
   std::multiset<std::string> now = export_all();
   EXPECT_TRUE(std::includes(now.begin(), now.end(), exported.begin(), exported.end()));
   EXPECT_EQ(processes_.end("daemon", SIGTERM), 0);
-  ASSERT_NO_FATAL_FAILURE(expect_sound(witness_, processes_, kAgents, /*finished=*/true));
+  ASSERT_NO_FATAL_FAILURE(expect_sound(witness_, processes_, kKillAgents, /*finished=*/true));
   ASSERT_NO_FATAL_FAILURE(check_database(processes_, database()));
   const Witness::Counts& counts = witness_.counts();
   int all = 0;
@@ -144,7 +144,7 @@ void ServiceKill::kill_for(int rounds) {
 }
 
 TEST_F(ServiceKill, NothingIsLostWhoeverIsKilledWhenever) {
-  kill_for(rounds_or(rounds_of(kShortForm)));
+  kill_for(rounds_or(rounds_of(kKillShortForm)));
 }
 
 // What is over is forgotten while all of that goes on, at once: nothing else is.
@@ -154,13 +154,13 @@ TEST_F(ServiceKill, NothingIsForgottenButWhatIsOver) {
                                "payload_days": 1e-5}})";
   more_ = {"--config", config};
   witness_.expect_forgetting();
-  ASSERT_NO_FATAL_FAILURE(kill_for(kLookEvery));
+  ASSERT_NO_FATAL_FAILURE(kill_for(kKillLookEvery));
   // And the rest of it, by `db prune`: first what studies leave behind, then all that ended.
   for (const char* what : {"--event-days", "--study-days"}) {
     processes_.start("prune", {LW_BINARY_DIR "/loopwright", "db", "prune", what, "1e-9", "--db",
                                database()});
     ASSERT_EQ(processes_.wait("prune", 60), 0) << read_text(processes_.log("prune"));
-    ASSERT_NO_FATAL_FAILURE(expect_sound(witness_, processes_, kAgents, /*finished=*/true));
+    ASSERT_NO_FATAL_FAILURE(expect_sound(witness_, processes_, kKillAgents, /*finished=*/true));
     ASSERT_NO_FATAL_FAILURE(check_database(processes_, database()));
   }
   EXPECT_EQ(witness_.counts().studies, 0u);

@@ -20,10 +20,10 @@
 namespace lw {
 namespace {
 
-constexpr int kShortForm = 100;            // faults
-constexpr int kAgents = 3;
-constexpr int kDelay_ms = 10;              // of a candidate
-constexpr int kLookEvery = 20;             // faults
+constexpr int kNetShortForm = 100;            // faults
+constexpr int kNetAgents = 3;
+constexpr int kNetDelay_ms = 10;              // of a candidate
+constexpr int kNetLookEvery = 20;             // faults
 constexpr int kAnyAttempts = 1'000'000;
 constexpr double kFaultWithin_s = 30;      // the next; only ends a test that has failed
 constexpr int64_t kStuck_ms = 30'000;      // a doubled connection once stopped its agent for longer
@@ -31,7 +31,7 @@ constexpr int64_t kStuck_ms = 30'000;      // a doubled connection once stopped 
 class ServiceNetwork : public FolderTest {
  protected:
   ServiceNetwork() {
-    for (int i = 0; i <= kAgents; ++i) {
+    for (int i = 0; i <= kNetAgents; ++i) {
       ways_.emplace_back(port_, hash_combine(seed(), i));
     }
   }
@@ -68,19 +68,19 @@ class ServiceNetwork : public FolderTest {
 };
 
 TEST_F(ServiceNetwork, NothingIsLostWhateverTheNetworkDoes) {
-  const int rounds = rounds_or(rounds_of(kShortForm));
+  const int rounds = rounds_or(rounds_of(kNetShortForm));
   ASSERT_TRUE(processes_.start_daemon("daemon", daemon_words(loopback(port_), database_)))
       << read_text(processes_.log("daemon"));
   std::vector<std::string> names;
   for (const TcpProxy& way : ways_) {
-    names.push_back(names.size() < kAgents ? nth_agent(static_cast<int>(names.size())) : "client");
+    names.push_back(names.size() < kNetAgents ? nth_agent(static_cast<int>(names.size())) : "client");
     const std::string address = loopback(way.port());
     processes_.start(names.back(),
                      names.back() == "client"
                          ? client_words(address, folder_ + "/journal", 2)
-                         : agent_words(address, names.back(), kDelay_ms, folder_ + "/state"));
+                         : agent_words(address, names.back(), kNetDelay_ms, folder_ + "/state"));
   }
-  for (int round = kLookEvery; round <= rounds; round += kLookEvery) {
+  for (int round = kNetLookEvery; round <= rounds; round += kNetLookEvery) {
     for (int before = -1; faults() < round;) {
       ASSERT_LT(before, faults()) << "nobody connects";
       before = faults();
@@ -90,7 +90,7 @@ TEST_F(ServiceNetwork, NothingIsLostWhateverTheNetworkDoes) {
       ASSERT_FALSE(processes_.has_ended(name)) << name << " ended by itself\n"
                                                << read_text(processes_.log(name));
     }
-    ASSERT_NO_FATAL_FAILURE(expect_sound(witness_, processes_, kAgents));
+    ASSERT_NO_FATAL_FAILURE(expect_sound(witness_, processes_, kNetAgents));
     const absl::StatusOr<bool> stuck = is_stuck();
     ASSERT_TRUE(stuck.ok()) << stuck.status();
     ASSERT_FALSE(*stuck) << "jobs wait, and no agent works";
@@ -101,9 +101,9 @@ TEST_F(ServiceNetwork, NothingIsLostWhateverTheNetworkDoes) {
   // The network is well again: everything ends within a bound.
   for (TcpProxy& way : ways_) way.be_kind();
   ASSERT_EQ(finish_client(processes_), 0) << "studies are stuck";
-  for (int i = 0; i < kAgents; ++i) EXPECT_EQ(processes_.end(nth_agent(i), SIGTERM), 0);
+  for (int i = 0; i < kNetAgents; ++i) EXPECT_EQ(processes_.end(nth_agent(i), SIGTERM), 0);
   EXPECT_EQ(processes_.end("daemon", SIGTERM), 0);
-  ASSERT_NO_FATAL_FAILURE(expect_sound(witness_, processes_, kAgents, /*finished=*/true));
+  ASSERT_NO_FATAL_FAILURE(expect_sound(witness_, processes_, kNetAgents, /*finished=*/true));
   ASSERT_NO_FATAL_FAILURE(check_database(processes_, database_));
   const Witness::Counts& counts = witness_.counts();
   for (int f = 0; f < TcpProxy::kFaults; ++f) {

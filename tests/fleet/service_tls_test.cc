@@ -8,7 +8,7 @@
 namespace lw {
 namespace {
 
-using testing::certificates;
+using tls::certificates;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -26,7 +26,7 @@ class ServiceTlsTest : public DaemonTest {
     ASSERT_FALSE(address_.empty()) << log_of("serve");
   }
   void make(const std::string& verb, const std::string& rest) {
-    const testing::ShellResult result = certificates(concat(verb, " ", path("pki"), " ", rest));
+    const tls::ShellResult result = certificates(concat(verb, " ", path("pki"), " ", rest));
     ASSERT_EQ(result.exit, 0) << result.output;
   }
   std::string files(const std::string& who) const {
@@ -82,7 +82,7 @@ TEST_F(ServiceTlsTest, CertificatesAreReplacedWhileItRuns) {
   const std::string before = slurp(path("pki/client-ci/cert.pem"));
   std::filesystem::create_directories(path("old"));
   std::filesystem::copy(path("pki"), path("old"), std::filesystem::copy_options::recursive);
-  testing::ShellResult fresh = certificates(concat("ca ", path("new")));
+  tls::ShellResult fresh = certificates(concat("ca ", path("new")));
   ASSERT_EQ(fresh.exit, 0) << fresh.output;
   for (const char* who :
        {"server main --host localhost --host 127.0.0.1", "client ci", "agent left"}) {
@@ -162,7 +162,7 @@ TEST_F(ServiceTlsTest, ARenewalByRootIsTakenUpByAServiceOfAnotherUser) {
 
 TEST_F(ServiceTlsTest, WhoIsDeniedIsDeniedWhileItRuns) {
   EXPECT_EQ(stop("serve"), 0);
-  testing::write_text(path("serve.json"), "{}");
+  tls::write_text(path("serve.json"), "{}");
   address_ = serve(concat("--config serve.json ", files("server-main")));
   launch_agent("left", "agent-left");
   ASSERT_TRUE(until_logged("left", "connected")) << log_of("left");
@@ -173,7 +173,7 @@ TEST_F(ServiceTlsTest, WhoIsDeniedIsDeniedWhileItRuns) {
   launch("watch", concat("watch ", made.json()["study"].get<std::string>(), " --server ", address_,
                          " ", files("client-ci")));
   ASSERT_TRUE(until_logged("watch", "created")) << log_of("watch");
-  testing::write_text(path("serve.json"), R"({"denied": ["agent/left", "client/ci"]})");
+  tls::write_text(path("serve.json"), R"({"denied": ["agent/left", "client/ci"]})");
   EXPECT_TRUE(until_logged("serve", "config_reloaded")) << log_of("serve");
   EXPECT_TRUE(until_logged("left", "is denied by the server")) << log_of("left");
   EXPECT_EQ(ended("watch"), 5) << log_of("watch");
@@ -182,17 +182,17 @@ TEST_F(ServiceTlsTest, WhoIsDeniedIsDeniedWhileItRuns) {
   EXPECT_THAT(refused.err, HasSubstr("client/ci is denied by the server's configuration"));
   EXPECT_EQ(ask("studies", "reader-board").code, 0);
   // A file that is wrong changes nothing.
-  testing::write_text(path("serve.json"), R"({"denied": ["board-7"]})");
+  tls::write_text(path("serve.json"), R"({"denied": ["board-7"]})");
   EXPECT_TRUE(until_logged("serve", "config_not_reloaded")) << log_of("serve");
   EXPECT_EQ(ask("studies", "client-ci").code, 5);
-  testing::write_text(path("serve.json"), "{}");
+  tls::write_text(path("serve.json"), "{}");
   EXPECT_TRUE(eventually([&] { return ask("studies", "client-ci").code == 0; }));
 }
 
 // The page off the loopback: TLS, the roles that may look, certificates as gRPC's.
 TEST_F(ServiceTlsTest, ThePageAsksForARole) {
   EXPECT_EQ(stop("serve"), 0);
-  testing::write_text(path("serve.json"), "{}");
+  tls::write_text(path("serve.json"), "{}");
   launch("serve", concat("serve --db service.db --listen 127.0.0.1:0 --http 0.0.0.0:0 --config "
                          "serve.json ", files("server-main")));
   ASSERT_TRUE(until_logged("serve", "\"serving\"")) << log_of("serve");
@@ -218,7 +218,7 @@ TEST_F(ServiceTlsTest, ThePageAsksForARole) {
   EXPECT_FALSE(bare.Get("/"));
   // Renewed under it, and revoked.
   const auto serial = [&] {
-    return testing::shell(concat("openssl s_client -connect localhost:", port,
+    return tls::shell(concat("openssl s_client -connect localhost:", port,
                                  " 2>/dev/null | openssl x509 -noout -serial")).output;
   };
   const std::string before = serial();
@@ -226,7 +226,7 @@ TEST_F(ServiceTlsTest, ThePageAsksForARole) {
   make("renew", "server main");
   EXPECT_TRUE(eventually([&] { return serial() != before; })) << log_of("serve");
   EXPECT_THAT(get("reader-board"), StartsWith("200 "));
-  testing::write_text(path("serve.json"), R"({"denied": ["reader/board"]})");
+  tls::write_text(path("serve.json"), R"({"denied": ["reader/board"]})");
   EXPECT_TRUE(eventually([&] { return get("reader-board").starts_with("403"); }));
 }
 

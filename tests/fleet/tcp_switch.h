@@ -60,7 +60,7 @@ class TcpSwitch {
     char bytes[16384];
     const ssize_t count = recv(from, bytes, sizeof bytes, 0);
     for (ssize_t at = 0; at < count;) {
-      const ssize_t sent = send(to, bytes + at, static_cast<size_t>(count - at), MSG_NOSIGNAL);
+      const ssize_t sent = ::send(to, bytes + at, static_cast<size_t>(count - at), MSG_NOSIGNAL);
       if (sent <= 0) return false;
       at += sent;
     }

@@ -72,7 +72,7 @@ void answer_job(const std::string& how, const runner::Job& job) {
 
 // PROGRAM fake-runner HOW [FLAG]: misbehaves so; with a FLAG the first process to be given a job alone,
 // which leaves a file of that name; the others are the true one's.
-int fake_main(int argc, char** argv) {
+int fake_runner_main(int argc, char** argv) {
   const std::string how = argc > 2 ? argv[2] : "";
   if (argc > 3 && std::filesystem::exists(argv[3])) {
     const std::string program = runner_here();
@@ -95,37 +95,37 @@ int fake_main(int argc, char** argv) {
   }
   return 0;
 }
-const EntryPoint fake("fake-runner", fake_main);
+const EntryPoint fake_board("fake-runner", fake_runner_main);
 
-std::string fake_command(const std::string& how) { return own_program() + " fake-runner " + how; }
+std::string fake_runner(const std::string& how) { return own_program() + " fake-runner " + how; }
 
 // ---- measuring on it ----------------------------------------------------------------------------
 
-absl::StatusOr<std::unique_ptr<Measurer>> make(const std::string& command,
-                                               LocalOptions options = quick(),
-                                               const Target& on = target("llvm")) {
+absl::StatusOr<std::unique_ptr<Measurer>> board(const std::string& command,
+                                                LocalOptions options = quick(),
+                                                const Target& on = target("llvm")) {
   options.exec = command;
   return make_local_measurer(program(), on, options);
 }
 
-Outcome one(Measurer& measurer, const std::string& text = kGood) {
+Outcome once(Measurer& measurer, const std::string& text = kGood) {
   measurer.submit({candidate(7, text)});
   return collect(measurer, 1)[7];
 }
 
-Outcome measured(const std::string& command) {
-  absl::StatusOr<std::unique_ptr<Measurer>> measurer = make(command);
+Outcome once_measured(const std::string& command) {
+  absl::StatusOr<std::unique_ptr<Measurer>> measurer = board(command);
   EXPECT_TRUE(measurer.ok()) << measurer.status();
-  return measurer.ok() ? one(**measurer) : Outcome();
+  return measurer.ok() ? once(**measurer) : Outcome();
 }
 
 TEST(BoardDevice, TimesByItsOwnClock) {
   for (const Cache cache : {Cache::kWarm, Cache::kCold}) {
     LocalOptions options = quick();
     options.cache = cache;
-    const std::unique_ptr<Measurer> measurer = *make(runner_here(), options);
+    const std::unique_ptr<Measurer> measurer = *board(runner_here(), options);
     EXPECT_EQ(measurer->time_kind(), TimeKind::kMeasured);
-    const Outcome outcome = one(*measurer);
+    const Outcome outcome = once(*measurer);
     EXPECT_EQ(outcome.verdict, Verdict::kOk) << outcome.detail;
     EXPECT_TRUE(outcome.verified);
     EXPECT_GT(outcome.samples_us.size(), 1u);
@@ -142,9 +142,9 @@ TEST(BoardDevice, TimesByItsOwnClock) {
 TEST(BoardDevice, HasThreadsOfItsOwn) {
   LocalOptions options = quick();
   options.threads = static_cast<int>(allowed_cpus().size());
-  EXPECT_EQ(one(**make(runner_here(), options)).verdict, Verdict::kOk);
+  EXPECT_EQ(once(**board(runner_here(), options)).verdict, Verdict::kOk);
   ++options.threads;
-  const absl::Status refused = make(runner_here(), options).status();
+  const absl::Status refused = board(runner_here(), options).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(refused.message(), HasSubstr(concat(" threads, on ", options.threads - 1)));
 }
@@ -153,9 +153,9 @@ TEST(BoardDevice, HasThreadsOfItsOwn) {
 TEST(BoardDevice, WithoutAClockItsTimesAreEstimates) {
   LocalOptions options = quick();
   options.exec_clock = false;
-  const std::unique_ptr<Measurer> measurer = *make(runner_here(), options);
+  const std::unique_ptr<Measurer> measurer = *board(runner_here(), options);
   EXPECT_EQ(measurer->time_kind(), TimeKind::kEstimated);
-  const Outcome outcome = one(*measurer);
+  const Outcome outcome = once(*measurer);
   EXPECT_TRUE(outcome.verified) << outcome.detail;
   EXPECT_EQ(outcome.samples_us, std::vector<double>{7.5});
   const absl::StatusOr<ExecFacts> facts = exec_device_facts(runner_here(), false, target("llvm"));
@@ -174,9 +174,9 @@ TEST(BoardDevice, IsFoundOutWhereAnEmulatorRunsIt) {
   EXPECT_EQ(facts->json, "{\"emulated\":true,\"estimated\":true,\"emulator\":\"qemu-aarch64\"}");
   LocalOptions options = quick();
   options.run_timeout_s = 20;
-  const std::unique_ptr<Measurer> measurer = *make(command, options, arm);
+  const std::unique_ptr<Measurer> measurer = *board(command, options, arm);
   EXPECT_EQ(measurer->time_kind(), TimeKind::kEstimated);
-  const Outcome outcome = one(*measurer);
+  const Outcome outcome = once(*measurer);
   EXPECT_EQ(outcome.verdict, Verdict::kOk) << outcome.detail;
   EXPECT_TRUE(outcome.verified);
   EXPECT_EQ(outcome.samples_us, std::vector<double>{7.5});  // never the emulator's clock
@@ -195,7 +195,7 @@ TEST(BoardDevice, WhatItDoesWrongHasItsNameAndIsItsOwnFault) {
       {"version", "its frames are of another version"}};
   for (const auto& [how, why] : rows) {
     SCOPED_TRACE(how);
-    const Outcome outcome = measured(fake_command(how));
+    const Outcome outcome = once_measured(fake_runner(how));
     EXPECT_EQ(outcome.verdict, Verdict::kDeviceUnhealthy);
     EXPECT_THAT(outcome.detail, HasSubstr(why));
     EXPECT_FALSE(outcome.verified);
@@ -214,11 +214,11 @@ TEST(BoardDevice, NothingIsLostOfWhatGoesWrongOnce) {
     LocalOptions options = quick();
     options.reference = nullptr;           // the candidate is the first that runs
     const std::unique_ptr<Measurer> measurer =
-        *make(concat(fake_command(how), " ", flag, " '", cpu, "'"), options);
-    Outcome outcome = one(*measurer);
+        *board(concat(fake_runner(how), " ", flag, " '", cpu, "'"), options);
+    Outcome outcome = once(*measurer);
     if (std::string(how) == "hangs") {     // who cannot be told from a kernel that does
       EXPECT_EQ(outcome.verdict, Verdict::kTimeout);
-      outcome = one(*measurer);
+      outcome = once(*measurer);
     }
     EXPECT_EQ(outcome.verdict, Verdict::kOk) << outcome.detail;
     EXPECT_TRUE(outcome.verified);
@@ -228,9 +228,9 @@ TEST(BoardDevice, NothingIsLostOfWhatGoesWrongOnce) {
 
 TEST(BoardDevice, IsRefusedAtOnceWhereItDoesNotGreet) {
   const auto refusal = [](const std::string& command) {
-    return std::string(make(command).status().message());
+    return std::string(board(command).status().message());
   };
-  EXPECT_THAT(refusal(fake_command("other")), HasSubstr("it runs on z80, not on "));
+  EXPECT_THAT(refusal(fake_runner("other")), HasSubstr("it runs on z80, not on "));
   EXPECT_THAT(refusal("/no/such/program"), HasSubstr("it has ended (exit status 127): "));
   EXPECT_THAT(refusal("echo hello"), HasSubstr("no frame begins with 'hello"));
   EXPECT_THAT(refusal("true"), HasSubstr("exec device 'true': it has ended (exit status 0)"));
@@ -239,7 +239,7 @@ TEST(BoardDevice, IsRefusedAtOnceWhereItDoesNotGreet) {
 
 // ---- `device check` -----------------------------------------------------------------------------
 
-std::map<std::string, DeviceCheck> checks_of(const std::string& command) {
+std::map<std::string, DeviceCheck> board_checks(const std::string& command) {
   const auto checks = check_exec_device(command, target("llvm"), /*limit_s=*/20);
   EXPECT_TRUE(checks.ok()) << checks.status();
   std::map<std::string, DeviceCheck> by_name;
@@ -250,7 +250,7 @@ std::map<std::string, DeviceCheck> checks_of(const std::string& command) {
 }
 
 TEST(BoardChecks, PassOnTheRunner) {
-  const std::map<std::string, DeviceCheck> checks = checks_of(runner_here());
+  const std::map<std::string, DeviceCheck> checks = board_checks(runner_here());
   EXPECT_EQ(checks.size(), 10u);
   for (const auto& [name, check] : checks) {
     EXPECT_EQ(check.end, CheckEnd::kPassed) << name << ": " << check.detail;
@@ -258,12 +258,12 @@ TEST(BoardChecks, PassOnTheRunner) {
 }
 
 TEST(BoardChecks, FindWhatIsWrong) {
-  std::map<std::string, DeviceCheck> checks = checks_of(fake_command("twice"));
+  std::map<std::string, DeviceCheck> checks = board_checks(fake_runner("twice"));
   EXPECT_EQ(checks.at("greets").end, CheckEnd::kPassed);
   EXPECT_EQ(checks.at("computes").end, CheckEnd::kFailed);
   EXPECT_EQ(checks.at("crashes").end, CheckEnd::kFailed);
   EXPECT_EQ(checks.at("broken-program").end, CheckEnd::kFailed);
-  checks = checks_of(fake_command("other"));
+  checks = board_checks(fake_runner("other"));
   EXPECT_EQ(checks.at("greets").end, CheckEnd::kFailed);
   EXPECT_EQ(checks.at("times").end, CheckEnd::kSkipped);
 }

@@ -9,7 +9,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::string name(int64_t id) { return job_name(id); }
 
 // ---- which job ----------------------------------------------------------------------------------
 
@@ -17,8 +16,8 @@ TEST_P(QueueTest, TheOldestComesFirst) {
   const std::string study = make_study("ci");
   const int64_t first = queue(study), second = queue(study);
   Asker a;
-  EXPECT_EQ(take_one(a).name(), name(first));
-  EXPECT_EQ(take_one(a).name(), name(second));
+  EXPECT_EQ(take_one(a).name(), job_name(first));
+  EXPECT_EQ(take_one(a).name(), job_name(second));
   EXPECT_THAT(take(a), IsEmpty());
 }
 
@@ -37,8 +36,8 @@ TEST_P(QueueTest, HigherPrioritiesComeFirstWithinAClient) {
   const std::string low = make_study("ci", -10), high = make_study("ci", 10);
   const int64_t later = queue(low), sooner = queue(high);
   Asker a;
-  EXPECT_EQ(take_one(a).name(), name(sooner));
-  EXPECT_EQ(take_one(a).name(), name(later));
+  EXPECT_EQ(take_one(a).name(), job_name(sooner));
+  EXPECT_EQ(take_one(a).name(), job_name(later));
 }
 
 TEST_P(QueueTest, PrioritiesOutweighRunningJobsByTheirPower) {
@@ -75,7 +74,7 @@ TEST_P(QueueTest, InvocationFairnessWithOneJobAtATime) {
     claimed.push_back(take_one(a).name());
     send(a, result_of(a.held[0]));
   }
-  EXPECT_EQ(claimed[1], name(waiting));
+  EXPECT_EQ(claimed[1], job_name(waiting));
 }
 
 TEST_P(QueueTest, AClientsWeightIsItsShare) {
@@ -93,9 +92,9 @@ TEST_P(QueueTest, ADeviceStaysWithTheWorkloadThatItHasPrepared) {
   const std::string study = make_study("ci", 0, 2);
   const int64_t first = queue(study, 1, 0), other = queue(study, 1, 1), same = queue(study, 1, 0);
   Asker a;
-  EXPECT_EQ(take_one(a).name(), name(first));
-  EXPECT_EQ(take_one(a).name(), name(same));
-  EXPECT_EQ(take_one(a).name(), name(other));
+  EXPECT_EQ(take_one(a).name(), job_name(first));
+  EXPECT_EQ(take_one(a).name(), job_name(same));
+  EXPECT_EQ(take_one(a).name(), job_name(other));
 }
 
 TEST_P(QueueTest, PrioritiesBreakThatStay) {
@@ -105,17 +104,17 @@ TEST_P(QueueTest, PrioritiesBreakThatStay) {
   take_one(a);
   queue(study);
   const int64_t id = queue(urgent);
-  EXPECT_EQ(take_one(a).name(), name(id));
+  EXPECT_EQ(take_one(a).name(), job_name(id));
 }
 
 TEST_P(QueueTest, AJobWaitsForItsTimeAndHidesNoOther) {
   const std::string study = make_study("ci");
   const int64_t later = queue(study, 1, 0, now_ + 1000), ready = queue(study);
   Asker a;
-  EXPECT_EQ(take_one(a).name(), name(ready));
+  EXPECT_EQ(take_one(a).name(), job_name(ready));
   EXPECT_THAT(take(a), IsEmpty());
   now_ += 1000;
-  EXPECT_EQ(take_one(a).name(), name(later));
+  EXPECT_EQ(take_one(a).name(), job_name(later));
 }
 
 TEST_P(QueueTest, JobsOfAnotherTargetAreNotTaken) {
@@ -130,10 +129,10 @@ TEST_P(QueueTest, JobsOfAnotherCodeGeneratorHideNone) {
   backend_ = "llvm 2";
   const int64_t new_code = queue(other);
   Asker a, b{.agent = "b", .devices = {"e"}, .backend = "llvm 2"};
-  EXPECT_EQ(take_one(b).name(), name(new_code));  // whatever the priority of what it cannot take
+  EXPECT_EQ(take_one(b).name(), job_name(new_code));  // whatever the priority of others
   EXPECT_THAT(take(b), IsEmpty());
   const v1::Job taken = take_one(a);
-  EXPECT_EQ(taken.name(), name(old_code));
+  EXPECT_EQ(taken.name(), job_name(old_code));
   EXPECT_EQ(taken.backend(), "llvm");
   EXPECT_THAT(take(a), IsEmpty());
 }
@@ -147,7 +146,7 @@ TEST_P(QueueTest, JobsOfAnOlderDaemonGetTheirStudysCodeGenerator) {
     return adopt_old_jobs(tx, 10, &changes_).status();
   });
   EXPECT_THAT(changes_.queued, ElementsAre(queue_of(job(id).target, "llvm")));
-  EXPECT_EQ(take_one(a).name(), name(id));
+  EXPECT_EQ(take_one(a).name(), job_name(id));
 }
 
 TEST_P(QueueTest, AsManyAsAreWantedAtOnce) {

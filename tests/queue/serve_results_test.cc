@@ -12,8 +12,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::string name(int64_t id) { return job_name(id); }
-
 // ---- sessions -----------------------------------------------------------------------------------
 
 TEST_P(QueueTest, ANewSessionLosesWhatTheEarlierHeld) {
@@ -370,7 +368,7 @@ TEST_P(QueueTest, ResultsForCancelledStudiesChangeNothing) {
   ASSERT_TRUE(response.ok());
   EXPECT_EQ(response->jobs_size(), 0);
   ASSERT_EQ(response->cancels_size(), 1);
-  EXPECT_EQ(response->cancels(0).job(), name(id));
+  EXPECT_EQ(response->cancels(0).job(), job_name(id));
   EXPECT_EQ(send(a, result_of(claimed)).kind(), v1::RECEIPT_KIND_LEASE_LOST);
   EXPECT_EQ(job(id).state, v1::JOB_STATE_CANCELLED);
   EXPECT_EQ(number("SELECT count(*) FROM measurements"), 0);

@@ -223,7 +223,7 @@ TEST(Steps, SameCallsGiveTheSameBatches) {
 // Whatever the order in which devices answer, one by one or together, and however early the driver thinks
 // of the next batch: of simulated times the search proposes the same, and ends at the same trial.
 TEST(Steps, SimulatedResultsAreTakenInOrder) {
-  SearchOptions options = options_of(96);
+  SearchOptions options = batch_options(96);
   options.time_kind = TimeKind::kSimulated;
   AllocateOptions allocation;
   allocation.batch = options.batch;

@@ -212,12 +212,12 @@ TEST_F(SlowPeers, RequestsMayComeInAnyPieces) {
 }
 
 TEST_F(SlowPeers, HandshakesThatNeverEndHoldNobodyUp) {
-  const testing::TempFolder folder;
+  const tls::TempFolder folder;
   const std::string pki = (folder.path / "pki").string();
-  ASSERT_EQ(testing::certificates("ca " + pki).exit, 0);
-  ASSERT_EQ(testing::certificates("issue " + pki + " server d1 --host localhost").exit, 0);
-  ASSERT_EQ(testing::certificates("issue " + pki + " reader anna").exit, 0);
-  const auto material = load_tls_material(testing::files_in(pki + "/server-d1"),
+  ASSERT_EQ(tls::certificates("ca " + pki).exit, 0);
+  ASSERT_EQ(tls::certificates("issue " + pki + " server d1 --host localhost").exit, 0);
+  ASSERT_EQ(tls::certificates("issue " + pki + " reader anna").exit, 0);
+  const auto material = load_tls_material(tls::files_in(pki + "/server-d1"),
                                           TlsSide::kServer, std::time(nullptr));
   ASSERT_TRUE(material.ok()) << material.status();
   HttpOptions options;
@@ -228,7 +228,7 @@ TEST_F(SlowPeers, HandshakesThatNeverEndHoldNobodyUp) {
   for (int i = 0; i < 30; ++i) silent.push_back(connect_to(server_->port()));
   // The head of a record of a ClientHello of 512 bytes that come one by one.
   const Dribble dribble(server_->port(), 30, std::string("\x16\x03\x01\x02\x00\x01", 6));
-  const TlsFiles anna = testing::files_in(pki + "/reader-anna");
+  const TlsFiles anna = tls::files_in(pki + "/reader-anna");
   for (int i = 0; i < 3; ++i) {
     httplib::SSLClient client("localhost", server_->port(), anna.certificate, anna.key);
     client.set_ca_cert_path(anna.ca.c_str());

@@ -202,11 +202,11 @@ TEST(ServeConfig, EveryErrorNamesFileAndField) {
 }
 
 TEST(ServeConfig, AFileThatIsNotThereIsNotFound) {
-  testing::TempFolder folder;
+  tls::TempFolder folder;
   EXPECT_EQ(load_serve_config(folder.path / "none.json").status().code(),
             absl::StatusCode::kNotFound);
   EXPECT_FALSE(load_serve_config(folder.path).ok());
-  testing::write_text(folder.path / "limits.json", "{\"default_weight\": 2}");
+  tls::write_text(folder.path / "limits.json", "{\"default_weight\": 2}");
   EXPECT_EQ(load_serve_config(folder.path / "limits.json")->default_weight, 2);
 }
 

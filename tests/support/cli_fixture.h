@@ -33,6 +33,12 @@ struct CliRun {
   }
 };
 
+inline constexpr char kTiny[] = "matmul M=24 N=40 K=16 --threads 1";
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 class CliTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -108,7 +108,8 @@ class TcpProxy {
     while (size > 0) {
       pollfd writable = {fd, POLLOUT, 0};
       if (poll(&writable, 1, 2000) <= 0) return false;
-      const ssize_t sent = send(fd, bytes, static_cast<size_t>(size), MSG_NOSIGNAL | MSG_DONTWAIT);
+      const ssize_t sent =
+          ::send(fd, bytes, static_cast<size_t>(size), MSG_NOSIGNAL | MSG_DONTWAIT);
       if (sent <= 0) return false;
       bytes += sent, size -= sent;
     }

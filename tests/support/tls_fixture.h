@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "src/net/certificates.h"
 
-namespace lw::testing {
+namespace lw::tls {
 
 namespace fs = std::filesystem;
 
@@ -61,4 +61,4 @@ inline void write_text(const fs::path& path, const std::string& text) {
   std::ofstream(path, std::ios::trunc) << text;
 }
 
-}  // namespace lw::testing
+}  // namespace lw::tls
