@@ -73,7 +73,8 @@ TEST_F(ServiceNetwork, NothingIsLostWhateverTheNetworkDoes) {
       << read_text(processes_.log("daemon"));
   std::vector<std::string> names;
   for (const TcpProxy& way : ways_) {
-    names.push_back(names.size() < kNetAgents ? nth_agent(static_cast<int>(names.size())) : "client");
+    const bool agent = names.size() < kNetAgents;
+    names.push_back(agent ? nth_agent(static_cast<int>(names.size())) : "client");
     const std::string address = loopback(way.port());
     processes_.start(names.back(),
                      names.back() == "client"
