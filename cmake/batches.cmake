@@ -3,8 +3,9 @@
 # folder's, each once. -DLOOPWRIGHT_BATCHES=OFF compiles each alone: faster when one has changed.
 option(LOOPWRIGHT_BATCHES "compile several files as one" ON)
 
-# batch(TARGET): its files in batches of eight, by folder. Alone stay what is generated, and rules,
-# each of which has functions of the same names.
+# batch(TARGET): its files in batches of eight, by folder. Alone stay what is generated, rules, each
+# of which has functions of the same names, and src/base, of which who links the simulated NPU alone
+# takes single objects, without OpenSSL.
 function(batch target)
   if(NOT LOOPWRIGHT_BATCHES)
     return()
@@ -15,7 +16,7 @@ function(batch target)
     cmake_path(IS_PREFIX CMAKE_BINARY_DIR "${path}" generated)
     cmake_path(GET path PARENT_PATH folder)
     cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${CMAKE_SOURCE_DIR})
-    if(generated OR folder MATCHES "^schedules/rules" OR NOT source MATCHES "\\.cc$")
+    if(generated OR folder MATCHES "^(schedules/rules|src/base)" OR NOT source MATCHES "\\.cc$")
       continue()
     endif()
     string(MAKE_C_IDENTIFIER "${folder}" group)
