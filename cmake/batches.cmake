@@ -1,5 +1,5 @@
 # Files of a folder are compiled eight at a time, as one: most of a file's time goes into headers and
-# into what these expand to, so a build takes a fourth of it. Names local to a file are therefore its
+# into what these expand to, which a batch does once. Names local to a file are therefore its
 # folder's, each once. -DLOOPWRIGHT_BATCHES=OFF compiles each alone: faster when one has changed.
 option(LOOPWRIGHT_BATCHES "compile several files as one" ON)
 
