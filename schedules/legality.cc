@@ -122,6 +122,10 @@ absl::StatusOr<int> target_stage(const Nest& nest, const Step& step) {
   return stage;
 }
 
+bool is_plain(const Loop& loop) {
+  return loop.parts.size() == 1 && loop.parts[0].tile == 1 && loop.kind == LoopKind::kSerial;
+}
+
 absl::StatusOr<int> loop_position(const Stage& stage, std::string_view name) {
   const int position = find_loop(stage, name);
   if (position < 0) return infeasible(concat(stage.name, " has no loop ", name));

@@ -24,6 +24,8 @@ absl::Status expect(const Step& step, const Arity& arity);
 
 // The stage named first, which must run loops (not inlined, not fused onto another).
 absl::StatusOr<int> target_stage(const Nest& nest, const Step& step);
+// Whether the loop runs over single points of one axis, one after the other.
+bool is_plain(const Loop& loop);
 absl::StatusOr<int> loop_position(const Stage& stage, std::string_view name);
 
 // Decodes a tail policy.

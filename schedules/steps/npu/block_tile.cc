@@ -59,7 +59,7 @@ absl::StatusOr<int> named_axis(const Nest& nest, const Axes& axes, const std::st
   const Stage& s = nest.stages[axes.stage];
   ASSIGN_OR_RETURN(const int position, loop_position(s, name));
   const Loop& loop = s.loops[position];
-  if (loop.parts.size() != 1 || loop.parts[0].tile != 1 || loop.kind != LoopKind::kSerial) {
+  if (!is_plain(loop)) {
     return infeasible(concat(name, " does not run over single points of one axis"));
   }
   const int axis = loop.parts[0].axis;

@@ -110,13 +110,11 @@ class HostAxes {
 
 bool is_as_written(const Nest& nest, int stage) {
   const Stage& s = nest.stages[stage];
-  const bool single = std::all_of(s.loops.begin(), s.loops.end(), [](const Loop& loop) {
-    return loop.parts.size() == 1 && loop.parts[0].tile == 1 && loop.kind == LoopKind::kSerial;
-  });
+  const bool plain = std::all_of(s.loops.begin(), s.loops.end(), is_plain);
   const bool hosts = std::any_of(nest.stages.begin(), nest.stages.end(), [&](const Stage& other) {
     return other.place != Place::kInlined && other.host == stage;
   });
-  return single && !hosts && s.place == Place::kRoot && s.copy_of < 0 && s.axis_value.empty() &&
+  return plain && !hosts && s.place == Place::kRoot && s.copy_of < 0 && s.axis_value.empty() &&
          s.factored_axis < 0 && s.variant < 0 && s.copies.empty() && s.epilogue.empty();
 }
 

@@ -25,9 +25,7 @@ constexpr int kLeastNames = 3, kMostNames = 4;  // a stage's and its loops'
 absl::StatusOr<int> whole_sum(const Stage& s, const std::string& name) {
   ASSIGN_OR_RETURN(const int position, loop_position(s, name));
   const Loop& loop = s.loops[position];
-  const bool whole = loop.kind == LoopKind::kSerial && loop.parts.size() == 1 &&
-                     loop.parts[0].tile == 1 &&
-                     trips(s, position) == s.axes[loop.parts[0].axis].extent;
+  const bool whole = is_plain(loop) && trips(s, position) == s.axes[loop.parts[0].axis].extent;
   if (!whole || !is_reduction(s, loop)) {
     return infeasible(concat(name, " does not run over all of a sum"));
   }

@@ -28,9 +28,7 @@ constexpr int64_t kMostPhases = 64;        // each is code of its own
 absl::StatusOr<int> whole_axis(const Stage& s, const std::string& name) {
   ASSIGN_OR_RETURN(const int position, loop_position(s, name));
   const Loop& loop = s.loops[position];
-  const bool whole = loop.kind == LoopKind::kSerial && loop.parts.size() == 1 &&
-                     loop.parts[0].tile == 1 &&
-                     trips(s, position) == s.axes[loop.parts[0].axis].extent;
+  const bool whole = is_plain(loop) && trips(s, position) == s.axes[loop.parts[0].axis].extent;
   if (!whole) return infeasible(concat(name, " is not a serial loop over a whole axis"));
   if (s.axis_value.empty()) return loop.parts[0].axis;
   for (size_t t = 0; t < s.axis_value.size(); ++t) {

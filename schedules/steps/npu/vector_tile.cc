@@ -40,7 +40,7 @@ absl::StatusOr<Boxes> boxes_of(const Nest& nest, const Step& step) {
   for (size_t l = 0; l < s.loops.size(); ++l) {
     const Loop& loop = s.loops[l];
     if (loop.name != step.names[l + 1]) return infeasible("the loops are not listed as they stand");
-    if (loop.parts.size() != 1 || loop.parts[0].tile != 1 || loop.kind != LoopKind::kSerial) {
+    if (!is_plain(loop)) {
       return infeasible(concat(loop.name, " does not run over single points of one axis"));
     }
   }
