@@ -191,7 +191,8 @@ class VectorLowering : private VectorMemory {
   // The last vectors of the value's rows become what changes no reduction; beginning with the one
   // that the row's last elements are in.
   struct Rest {
-    std::vector<int64_t> extents, strides;  // of all but rows, whose part follows
+    std::vector<int64_t> extents, strides;  // to the end of vectors
+    std::vector<int64_t> repeated;          // strides of a row that is the same for all of them
     int64_t begin, used, padded;            // elements of a row
   };
   Rest rest_of(int v, const BoxRanges& ranges) {
@@ -207,19 +208,18 @@ class VectorLowering : private VectorMemory {
     rest.begin = row / unit * unit;
     rest.used = row - rest.begin;
     rest.padded = padded_to(rest.used, vector_padding(config_));
+    rest.repeated.assign(rest.extents.size(), 0);
+    rest.extents.push_back(rest.padded);
+    rest.strides.push_back(1);
+    rest.repeated.push_back(1);
     return rest;
   }
   void fill_up(int v, const BoxRanges& ranges, std::vector<Stmt>& out) {
     const Rest rest = rest_of(v, ranges);
     if (rest.used == rest.padded) return;
-    std::vector<int64_t> extents = rest.extents, strides = rest.strides;
-    std::vector<int64_t> repeated(extents.size(), 0);
-    extents.push_back(rest.padded);
-    strides.push_back(1);
-    repeated.push_back(1);
     const Affine begin = placed(v).offset + affine(rest.begin);
-    add(block_of(BlockOp::kCopy, view(placed(v).buffer, begin, strides),
-                 {view(identity_, affine(0), repeated)}, extents),
+    add(block_of(BlockOp::kCopy, view(placed(v).buffer, begin, rest.strides),
+                 {view(identity_, affine(0), rest.repeated)}, rest.extents),
         out);
   }
 
@@ -230,15 +230,10 @@ class VectorLowering : private VectorMemory {
                                 VectorCode::Ragged{reduce, value(v).tile.type});
     if (kind == code_.ragged.end()) return;
     const Rest rest = rest_of(v, ranges);
-    std::vector<int64_t> extents = rest.extents, strides = rest.strides;
-    std::vector<int64_t> repeated(extents.size(), 0);
-    extents.push_back(rest.padded);
-    strides.push_back(1);
-    repeated.push_back(1);
-    const View words = view(words_of(v), placed(v).offset + affine(rest.begin), strides);
+    const View words = view(words_of(v), placed(v).offset + affine(rest.begin), rest.strides);
     const auto change = [&](ExprOp op, int by) {
-      Block block = block_of(BlockOp::kBinary, words, {words, view(by, affine(0), repeated)},
-                             extents);
+      Block block = block_of(BlockOp::kBinary, words, {words, view(by, affine(0), rest.repeated)},
+                             rest.extents);
       block.expr_op = op;
       add(std::move(block), out);
     };
@@ -251,14 +246,13 @@ class VectorLowering : private VectorMemory {
   void fill_up_computed(int v, const BoxRanges& ranges, std::vector<Stmt>& out) {
     const Rest rest = rest_of(v, ranges);
     if (rest.used == rest.padded) return;
-    std::vector<int64_t> extents = rest.extents, strides = rest.strides;
-    extents.push_back(rest.used);
-    strides.push_back(1);
+    std::vector<int64_t> extents = rest.extents;
+    extents.back() = rest.used;
     std::vector<int64_t> packed(extents.size(), 1);
     for (size_t d = extents.size(); d-- > 1;) packed[d - 1] = packed[d] * extents[d];
     const int scratch = add_scratch(named("scratch"), value(v).tile.type, packed[0] * extents[0]);
     const View there = view(scratch, affine(0), packed);
-    const View here = view(placed(v).buffer, placed(v).offset + affine(rest.begin), strides);
+    const View here = view(placed(v).buffer, placed(v).offset + affine(rest.begin), rest.strides);
     add(block_of(BlockOp::kCopy, there, {here}, extents), out);
     fill_up(v, ranges, out);
     add(block_of(BlockOp::kCopy, here, {there}, extents), out);
