@@ -11,6 +11,8 @@
 // of its median's 95 % interval lies below the incumbent's median. Hence an incumbent's median
 // never rises along the way, which is what lets a store leave out all candidates above the first
 // incumbent's median.
+// Exact times are often equal. Pools are handed in by their traces, in order of bytes, so that of
+// equals the same wins in every store, whatever came first.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +51,8 @@ bool disqualifies(const Measurement& measurement);
 // REQUIRES: all of one trace.
 Pool pool(absl::Span<const Measurement* const> measurements);
 
-// Index of the best eligible pool, -1 when there is none. Ties: the earlier in `pools`.
+// Index of the best eligible pool, -1 when there is none. Ties: the earlier in `pools`, which are in
+// the order of their traces.
 int64_t best_of(absl::Span<const Pool> pools);
 
 // Indices of the `count` eligible pools beside `best` and of its kind, by their medians. Ties: the
@@ -76,9 +79,9 @@ absl::StatusOr<std::vector<Measurement>> trusted_measurements(const Store& store
 // that kind: it is pooled, OK, verified, and of a kind nearer to the truth or of the same and faster.
 bool leads(const Measurement& measurement, double best_us, TimeKind best_kind);
 
-// Ids of what prune() deletes of one key, whose measurements are given by trace. Traces are ranked:
-// the best first, the others by their kind and median, verified or not; one that ever crashed or
-// was wrong has no rank. OK measurements go unless their trace ranks among the first `keep`;
+// Ids of what prune() deletes of one key, whose measurements are given by trace, in their order. Traces
+// are ranked: the best first, the others by their kind and median, verified or not; one that ever
+// crashed or was wrong has no rank. OK measurements go unless their trace ranks among the first `keep`;
 // failures go when older than `unix_ms`, unless their trace keeps its OK ones (of which they may be
 // the reason for distrust). What is annulled stays.
 std::set<int64_t> to_prune(absl::Span<const std::vector<const Measurement*>> traces, int keep,

@@ -66,7 +66,7 @@ TEST(Best, OneSampleOfASlowKernelBeatsAFarSlowerIncumbent) {
   EXPECT_EQ(best_of({pool_of(20000, 10), pool_of(18600, 1)}), 0);
 }
 
-TEST(Best, EquallySampledGoByMedianThenByArrival) {
+TEST(Best, EquallySampledGoByMedianThenByOrder) {
   EXPECT_EQ(best_of({Pool{3, 100, 110, true}, Pool{3, 90, 120, true}}), 1);
   EXPECT_EQ(best_of({Pool{3, 90, 110, true}, Pool{3, 90, 120, true}}), 0);
 }
@@ -174,6 +174,21 @@ TEST_P(StoreTest, BestIsNotTheLowestSingleSample) {
                                     make_measurement(2, {80}), make_measurement(3, {90, 105, 92})};
   ASSERT_TRUE(store_->append(key, batch).ok());
   EXPECT_EQ(store_->best(key)->measurement.trace, make_trace(1));
+}
+
+TEST_P(StoreTest, OfEquallyFastTracesTheirOrderDecides) {
+  const Key key = put_key(*store_);
+  for (int trace : {5, 3, 7, 4}) {         // as they arrive
+    std::vector<Measurement> one = {make_measurement(trace, {80, 80})};
+    ASSERT_TRUE(store_->append(key, one).ok());
+  }
+  const BestRow row = *store_->top(key, 3);
+  EXPECT_EQ(row.measurement.trace, make_trace(3));
+  ASSERT_EQ(row.others.size(), 2u);
+  EXPECT_EQ(row.others[0].trace, make_trace(4));
+  EXPECT_EQ(row.others[1].trace, make_trace(5));
+  EXPECT_EQ(*store_->prune(1, 0), 3);
+  EXPECT_EQ(store_->best(key)->measurement.trace, make_trace(3));
 }
 
 TEST_P(StoreTest, BestIsVerifiedAndWasNeverWrong) {

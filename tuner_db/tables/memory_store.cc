@@ -21,8 +21,8 @@
 namespace lw {
 namespace {
 
-// The measurements of one key. Traces are kept in order of first arrival, as best_of's ties want
-// it.
+// The measurements of one key. Traces are kept in order of first arrival; `index` has them in their
+// own, as best_of's ties want them.
 struct Results {
   std::vector<Measurement> rows;
   std::vector<std::string> traces;
@@ -305,9 +305,9 @@ class MemoryStore : public Store {
     int64_t deleted = 0;
     for (auto it = results_.begin(); it != results_.end();) {
       std::vector<std::vector<const Measurement*>> traces;
-      for (size_t t = 0; t < it->second.traces.size(); ++t) {
-        if (is_out(it->first, it->second, t)) continue;
-        traces.push_back(it->second.of_trace(t));
+      for (const auto& [trace, place] : it->second.index) {
+        if (is_out(it->first, it->second, place)) continue;
+        traces.push_back(it->second.of_trace(place));
       }
       const std::set<int64_t> dropped = to_prune(traces, keep, unix_ms);
       std::vector<Measurement> kept;
@@ -359,15 +359,19 @@ class MemoryStore : public Store {
   absl::StatusOr<BestRow> best_of_key(const Key& key, int count) const {
     const auto found = results_.find(key);
     if (found == results_.end()) return no_result(key);
-    std::vector<Pool> pools = found->second.pools;
-    for (size_t t = 0; t < pools.size(); ++t) {
-      if (is_out(key, found->second, t)) pools[t].eligible = false;
+    const Results& results = found->second;
+    std::vector<size_t> places;
+    std::vector<Pool> pools;
+    for (const auto& [trace, place] : results.index) {
+      places.push_back(place);
+      pools.push_back(results.pools[place]);
+      if (is_out(key, results, place)) pools.back().eligible = false;
     }
     const int64_t best = best_of(pools);
     if (best < 0) return no_result(key);
-    BestRow row{key, represent(found->second.of_trace(static_cast<size_t>(best))), {}};
+    BestRow row{key, represent(results.of_trace(places[static_cast<size_t>(best)])), {}};
     for (int64_t next : next_best(pools, best, count - 1)) {
-      row.others.push_back({found->second.traces[next], pools[next].median_us});
+      row.others.push_back({results.traces[places[static_cast<size_t>(next)]], pools[next].median_us});
     }
     return row;
   }

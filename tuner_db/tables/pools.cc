@@ -222,7 +222,7 @@ absl::StatusOr<bool> best_of_key(Transaction& tx, int64_t key, int count, BestRo
   {
     Query query = tx.query(concat("SELECT id, samples, median_us, high_us FROM candidates "
                                   "WHERE key = ? AND time_kind = ? AND median_us <= ? AND ",
-                                  eligible, " ORDER BY id"), key, kind, limit);
+                                  eligible, " ORDER BY trace"), key, kind, limit);
     while (query.next()) {
       ids.push_back(query.integer(0));
       pools.push_back({query.integer(1), query.real(2), query.real(3), true});
@@ -241,7 +241,7 @@ absl::StatusOr<bool> best_of_key(Transaction& tx, int64_t key, int count, BestRo
   if (count <= 1) return true;
   Query query = tx.query(concat("SELECT trace, median_us FROM candidates WHERE key = ? AND "
                                 "time_kind = ? AND id <> ? AND ", eligible,
-                                " ORDER BY median_us, id LIMIT ?"),
+                                " ORDER BY median_us, trace LIMIT ?"),
                          key, kind, ids[chosen], count - 1);
   while (query.next()) row->others.push_back({query.text(0), query.real(1)});
   RETURN_IF_ERROR(query.status());

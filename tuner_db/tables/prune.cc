@@ -23,7 +23,7 @@ absl::Status prune_measurements(WriteTransaction& tx, int keep, int64_t unix_ms,
   for (int64_t key : keys) {
     std::vector<std::vector<Measurement>> rows;
     Query candidates =
-        tx.query("SELECT id, kernel_hash FROM candidates WHERE key = ? ORDER BY id", key);
+        tx.query("SELECT id, kernel_hash FROM candidates WHERE key = ? ORDER BY trace", key);
     while (candidates.next()) {
       ASSIGN_OR_RETURN(const bool out,
                        is_withdrawn(tx, candidates.integer(0),

@@ -48,7 +48,7 @@ absl::Status add_best(Transaction& tx, Json* schedule) {
   int64_t tried = 0;
   Query row = tx.query(
       "SELECT id, samples, median_us, high_us, eligible, time_kind FROM candidates WHERE key = ? "
-      "ORDER BY id", key);
+      "ORDER BY trace", key);
   for (; row.next(); ++tried) {
     if (row.integer(4) == 0) continue;
     Pool pool{.samples = row.integer(1), .median_us = row.real(2), .high_us = row.real(3),

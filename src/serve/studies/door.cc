@@ -71,13 +71,17 @@ std::vector<size_t> leaders_of(const std::vector<Measurement>& measurements) {
     of_trace[place->second].push_back(&measurements[i]);
     if (may_lead(measurements[i])) first[place->second] = i;
   }
+  std::vector<size_t> places;              // of the traces, in their order
   std::vector<Pool> pools;
-  for (const auto& one : of_trace) pools.push_back(pool(one));
+  for (const auto& [trace, place] : index) {
+    places.push_back(first[place]);
+    pools.push_back(pool(of_trace[place]));
+  }
   const int64_t best = best_of(pools);
   if (best < 0) return {};
-  std::vector<size_t> leaders = {first[static_cast<size_t>(best)]};
+  std::vector<size_t> leaders = {places[static_cast<size_t>(best)]};
   for (int64_t next : next_best(pools, best, kRecordTraces - 1)) {
-    leaders.push_back(first[static_cast<size_t>(next)]);
+    leaders.push_back(places[static_cast<size_t>(next)]);
   }
   return leaders;
 }
