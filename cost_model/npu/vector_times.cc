@@ -26,7 +26,8 @@ double cycles_of(const RateConfig& cpi, const VectorOp& op) {
   switch (op.expr_op) {
     case ExprOp::kMul: return cpi.mul;
     case ExprOp::kMax:
-    case ExprOp::kMin: return cpi.max;
+    case ExprOp::kMin:
+    case ExprOp::kGt: return cpi.max;
     case ExprOp::kExp:
     case ExprOp::kTanh: return cpi.exp;
     case ExprOp::kRsqrt: return cpi.rsqrt;
@@ -88,7 +89,9 @@ Transfer operand_of(const Dram& dram, const Program& program, const VectorValue&
     if (runs == 1) stride = std::abs(value.source_strides[d]);
     runs *= static_cast<double>(extent);
   }
-  const int64_t size = size_of(program.tensors[static_cast<size_t>(value.tensor)].type);
+  const Type type = value.tensor < 0 ? value.tile.type
+                                     : program.tensors[static_cast<size_t>(value.tensor)].type;
+  const int64_t size = size_of(type);
   return dram.runs_of(run * size, runs, stride * size);
 }
 

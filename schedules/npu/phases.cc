@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "schedules/access.h"
+#include "schedules/npu/chosen.h"
 #include "schedules/npu/index_steps.h"
 #include "schedules/npu/windows.h"
 #include "schedules/window.h"
@@ -126,10 +127,12 @@ std::vector<TapAxes> tap_axes(const Nest& nest, int stage) {
 
 Expr chosen_body(const Nest& nest, int stage) {
   Expr body = effective_body(nest, stage);
+  const Stage& s = nest.stages[stage];
   while (body->op == ExprOp::kSelect && is_zero(*body->args[2])) {
     bool always = true;
     for_each_condition(body->args[0], [&](const Expr& condition) {
-      always = always && always_holds(nest, stage, *condition);
+      const bool read = s.axis_value.empty() && is_read_where(*nest.program, s.tensor, condition);
+      always = always && (read || always_holds(nest, stage, *condition));
     });
     if (!always) break;
     body = body->args[1];

@@ -19,7 +19,8 @@ struct TapAxes {
 };
 std::vector<TapAxes> tap_axes(const Nest& nest, int stage);
 
-// The stage's effective body without what chooses it at all of the stage's points.
+// The stage's effective body without what chooses it at all of the stage's points, or at all that
+// are read.
 Expr chosen_body(const Nest& nest, int stage);
 
 // Makes dimensions of b and of the result two, quotients and remainders, where an axis outside of

@@ -51,6 +51,11 @@ BoxLayout tile_layout(const npu::Config& config, const VectorTile& tile,
   return layout;
 }
 
+int64_t numbers_at_once(const npu::Config& config, const VectorCode& code) {
+  constexpr int64_t kMost = 512;
+  return padded_to(std::min(code.numbers, kMost), tile_padding(config, {Type::kI32, kNpuAcc, {}}));
+}
+
 bool is_whole(const VectorCode& code, int axis) {
   return std::any_of(code.whole.begin(), code.whole.end(),
                      [&](const auto& whole) { return whole.first == axis; });
@@ -110,6 +115,7 @@ VectorRoom vector_room(const npu::Config& config, const VectorCode& code,
     const int64_t vector = 4 * tile_padding(config, {Type::kI32, kNpuAcc, {}});
     room.once.acc += (3 + static_cast<int64_t>(code.ragged.size())) * vector;
   }
+  if (code.numbers > 0) room.once.acc += 4 * numbers_at_once(config, code);
   for (const std::vector<int>& place : code.places) {
     int64_t most = 0;
     for (const int v : place) {

@@ -47,7 +47,8 @@ struct VectorValue {
   } kind = Kind::kComputed;
   VectorTile tile;
   // Reads: by how many elements of the tensor a step along each dimension of the tile moves; which
-  // element is read where all axes are 0, and by how many each axis moves that.
+  // element is read where all axes are 0, and by how many each axis moves that. An operand without
+  // a tensor is of the numbers 0, 1, 2, ..., i32, which lie in DRAM too.
   int tensor = -1;
   std::vector<int64_t> source_strides;
   int64_t source_begin = 0;
@@ -65,6 +66,7 @@ struct VectorOp {
   double number = 0;                       // kScalar
   Reduce reduce = Reduce::kNone;           // kReduce: along all that its result does not vary along
   int8_t zero = 0, lo = -128, hi = 127;
+  bool words = false;                      // on the 32 bits of each as i32, whatever their types
   int dst = -1, srcs[3] = {-1, -1, -1};
 };
 
@@ -91,6 +93,7 @@ struct VectorCode {
     bool operator==(const Ragged&) const = default;
   };
   std::vector<Ragged> ragged;
+  int64_t numbers = 0;                     // of which operands without a tensor are
   // Computed values of which one is dead before the next is written share a place; as large as its
   // largest.
   std::vector<std::vector<int>> places;    // of values
@@ -107,6 +110,9 @@ double identity_of(Reduce reduce, Type type);
 
 // kFailedPrecondition says what the engine does not compute, and what to write instead.
 absl::StatusOr<VectorCode> vector_code(const Nest& nest, int stage);
+
+// How many of the code's numbers are made at once, in ACC.
+int64_t numbers_at_once(const npu::Config& config, const VectorCode& code);
 
 inline bool varies(const VectorTile& tile, int axis) {
   return moves(tile.steps, static_cast<size_t>(axis));

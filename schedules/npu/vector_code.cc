@@ -8,7 +8,7 @@
 #include "schedules/npu/requantisation.h"
 #include "schedules/npu/vector.h"
 #include "schedules/npu/vector_functions.h"
-#include "schedules/npu/vector_values.h"
+#include "schedules/npu/vector_masks.h"
 #include "schedules/targets/npu/machine.h"
 #include "schedules/targets/npu/npu_target.h"
 #include "src/base/check.h"
@@ -22,9 +22,9 @@ namespace {
 using Op = VectorOp::Kind;
 using Axes = VectorValues::Axes;
 
-class Compiler : private VectorValues {
+class Compiler : private VectorMasks {
  public:
-  Compiler(const Nest& nest, int stage) : VectorValues(nest, stage) {}
+  Compiler(const Nest& nest, int stage) : VectorMasks(nest, stage) {}
 
   absl::StatusOr<VectorCode> run() {
     RETURN_IF_ERROR(check());
@@ -200,6 +200,7 @@ class Compiler : private VectorValues {
   }
 
   absl::StatusOr<int> compute(const Expr& e) {
+    if (e->type == Type::kBool) return mask(e);
     const Type type = e->type == Type::kBF16 ? Type::kF32 : e->type;
     switch (e->op) {
       case ExprOp::kRead:
@@ -216,6 +217,7 @@ class Compiler : private VectorValues {
         return operand(*e, type, memory_of(type));
       case ExprOp::kConst: return constant(type, number_of(*e));
       case ExprOp::kCast: return cast(e);
+      case ExprOp::kSelect: return select(e, type);
       default: break;
     }
     if (type != Type::kI8 && type != Type::kI32 && type != Type::kF32) {
@@ -224,13 +226,6 @@ class Compiler : private VectorValues {
     if (is_binary(e->op)) return binary(e, type);
     if (is_unary(e->op)) return unary(e, type);
     return refuse(concat("its vector engine has no ", op_name(e->op)));
-  }
-
-  absl::StatusOr<int> constant(Type type, double number) {
-    VectorOp zero;
-    zero.kind = Op::kZero;
-    const int value = emit(zero, type, 0);
-    return number == 0 ? value : scalar(ExprOp::kAdd, number, value);
   }
 
   absl::StatusOr<int> cast(const Expr& e) {
@@ -249,6 +244,23 @@ class Compiler : private VectorValues {
                                  "lo, hi)), sums i32"));
     }
     return refuse(concat(what, e->type == Type::kI32 ? " but where it is read" : ""));
+  }
+
+  absl::StatusOr<int> select(const Expr& e, Type type) {
+    if (type != Type::kI32 && type != Type::kF32) {
+      return refuse(concat("its where of ", type_name(e->type), ": cast to i32 what it chooses"));
+    }
+    ASSIGN_OR_RETURN(const int condition, value_of(e->args[0]));
+    Choice sides[2];
+    for (int i = 0; i < 2; ++i) {
+      const Expr& side = e->args[static_cast<size_t>(1 + i)];
+      if (is_const(side)) {
+        sides[i].number = number_of(*side);
+      } else {
+        ASSIGN_OR_RETURN(sides[i].value, value_of(side));
+      }
+    }
+    return choose(condition, sides[0], sides[1], type);
   }
 
   // Of what is inlined, the result, at the points of the box.
@@ -298,41 +310,6 @@ class Compiler : private VectorValues {
         std::find(code_.ragged.begin(), code_.ragged.end(), ragged) != code_.ragged.end();
     if (!whole && !known) code_.ragged.push_back(ragged);
     return absl::OkStatus();
-  }
-
-  VectorOp two(ExprOp op, int a, int b) const {
-    VectorOp result;
-    result.expr_op = op;
-    result.srcs[0] = a;
-    result.srcs[1] = b;
-    return result;
-  }
-  int scalar(ExprOp op, double number, int value) {
-    VectorOp result;
-    result.kind = Op::kScalar;
-    result.expr_op = op;
-    result.number = number;
-    result.srcs[0] = value;
-    return emit(result, type_of(value), axes_of(value));
-  }
-  int function(ExprOp op, int value) {
-    VectorOp result;
-    result.kind = Op::kUnary;
-    result.expr_op = op;
-    result.srcs[0] = value;
-    return emit(result, type_of(value), axes_of(value));
-  }
-
-  // A column cannot be the first operand of rows.
-  absl::StatusOr<int> combined(ExprOp op, int a, int b) {
-    const Axes axes = axes_of(a) | axes_of(b);
-    const auto column = [&](int value) {
-      return code_.vector_axis >= 0 && (axes >> code_.vector_axis & 1) &&
-             !(axes_of(value) >> code_.vector_axis & 1);
-    };
-    if (!column(a)) return emit(two(op, a, b), type_of(a), axes);
-    if (op != ExprOp::kSub) return emit(two(op, b, a), type_of(a), axes);
-    return scalar(ExprOp::kMul, -1, emit(two(op, b, a), type_of(a), axes));
   }
 
   absl::StatusOr<int> binary(const Expr& e, Type type) {

@@ -37,6 +37,7 @@ void VectorValues::begin() {
   code_ = VectorCode();
   code_.reduce = tensor_.reduce;
   operands_.clear();
+  indices_.clear();
 }
 
 absl::Status VectorValues::refuse(const std::string& why) const {
@@ -164,6 +165,65 @@ int VectorValues::copied(int value, Axes axes) {
   op.kind = VectorOp::Kind::kCopy;
   op.srcs[0] = value;
   return emit(op, type_of(value), axes);
+}
+
+int VectorValues::scalar(ExprOp op, double number, int value) {
+  VectorOp result;
+  result.kind = VectorOp::Kind::kScalar;
+  result.expr_op = op;
+  result.number = number;
+  result.srcs[0] = value;
+  return emit(result, type_of(value), axes_of(value));
+}
+
+int VectorValues::function(ExprOp op, int value) {
+  VectorOp result;
+  result.kind = VectorOp::Kind::kUnary;
+  result.expr_op = op;
+  result.srcs[0] = value;
+  return emit(result, type_of(value), axes_of(value));
+}
+
+// A column cannot be the first operand of rows.
+int VectorValues::combined(ExprOp op, int a, int b) {
+  const Axes axes = axes_of(a) | axes_of(b);
+  const int v = code_.vector_axis;
+  const bool column = v >= 0 && (axes >> v & 1) && !(axes_of(a) >> v & 1);
+  VectorOp result;
+  result.expr_op = op;
+  result.srcs[0] = column ? b : a;
+  result.srcs[1] = column ? a : b;
+  const int value = emit(result, type_of(a), axes);
+  return column && op == ExprOp::kSub ? scalar(ExprOp::kMul, -1, value) : value;
+}
+
+int VectorValues::constant(Type type, double number) {
+  VectorOp zero;
+  zero.kind = VectorOp::Kind::kZero;
+  const int value = emit(zero, type, 0);
+  return number == 0 ? value : scalar(ExprOp::kAdd, number, value);
+}
+
+int VectorValues::indices(int axis) {
+  for (const auto& [known, value] : indices_) {
+    if (known == axis) return value;
+  }
+  VectorValue value;
+  value.kind = VectorValue::Kind::kOperand;
+  value.source_steps.resize(stage_.axes.size());
+  value.source_steps[static_cast<size_t>(axis)] = 1;
+  value.tile = {Type::kI32, kNpuAcc, {}, true};
+  if (axis != code_.vector_axis) {
+    value.tile.steps.push_back(value.source_steps);
+    value.tile.steps.emplace_back(stage_.axes.size());
+    value.source_strides = {1, 1};
+  } else {
+    value.tile.steps.push_back(value.source_steps);
+    value.source_strides = {1};
+  }
+  code_.numbers = std::max(code_.numbers, stage_.axes[static_cast<size_t>(axis)].extent);
+  indices_.emplace_back(axis, add(std::move(value)));
+  return indices_.back().second;
 }
 
 int VectorValues::operand(const ExprNode& node, Type type, int memory) {

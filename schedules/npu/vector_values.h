@@ -47,6 +47,13 @@ class VectorValues {
   // The value along all of these axes; and a value of its own.
   int spread(int value, Axes axes);
   int copied(int value, Axes axes);
+  // Operations on values of one type, which give another of it.
+  int scalar(ExprOp op, double number, int value);
+  int function(ExprOp op, int value);
+  int combined(ExprOp op, int a, int b);
+  int constant(Type type, double number);
+  // The points' positions along the axis, i32.
+  int indices(int axis);
   // A tile of what is read, perhaps padded, in `memory` as `type`.
   int operand(const ExprNode& node, Type type, int memory);
   // The product's results, which lie as the array wants them (result_layout()).
@@ -67,6 +74,7 @@ class VectorValues {
 
  private:
   std::vector<std::pair<const ExprNode*, int>> operands_;
+  std::vector<std::pair<int, int>> indices_;  // by axis
 };
 
 bool has_type(Type type);

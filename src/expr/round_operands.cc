@@ -19,6 +19,14 @@ const ExprNode* read_of(const Expr& factor) {
   return node.op == ExprOp::kRead ? &node : nullptr;
 }
 
+bool is_zero(const Expr& e) { return e->op == ExprOp::kConst && e->number == 0; }
+
+// What is summed up where anything is.
+const Expr& chosen(const Expr& body) {
+  const bool chooses = body->op == ExprOp::kSelect && is_zero(body->args[2]);
+  return chooses ? chosen(body->args[1]) : body;
+}
+
 // Whether another point along the axis means another element. At a quotient of the axis, as in
 // grouped convolutions, those of a group share theirs.
 bool is_moved_by(const Expr& expr, int axis, Visited& visited) {
@@ -46,9 +54,7 @@ class OperandRounding {
     for (const Tensor& tensor : before_.tensors) {
       Tensor copy = tensor;
       if (has_operands_to_round(tensor)) {
-        // One after the other: each may add a tensor.
-        const Expr a = factor(tensor.body->args[0]);
-        copy.body = make_binary(ExprOp::kMul, a, factor(tensor.body->args[1]));
+        copy.body = product(tensor.body);
       } else if (tensor.body != nullptr) {
         copy.body = renumber_reads(tensor.body, position_);
       }
@@ -59,6 +65,15 @@ class OperandRounding {
   }
 
  private:
+  Expr product(const Expr& body) {
+    if (body->op == ExprOp::kSelect) {
+      return make_select(renumber_reads(body->args[0], position_), product(body->args[1]),
+                         body->args[2]);
+    }
+    const Expr a = factor(body->args[0]);  // one after the other: each may add a tensor
+    return make_binary(ExprOp::kMul, a, factor(body->args[1]));
+  }
+
   // The factor as one of what its tensor is rounded to.
   Expr factor(const Expr& factor) {
     const ExprNode& read = *read_of(factor);
@@ -113,7 +128,7 @@ class OperandRounding {
 
 bool has_operands_to_round(const Tensor& tensor) {
   if (tensor.reduce != Reduce::kSum || tensor.type != Type::kF32) return false;
-  const Expr& body = tensor.body;
+  const Expr& body = chosen(tensor.body);
   return body->op == ExprOp::kMul && body->type == Type::kF32 &&
          std::all_of(body->args.begin(), body->args.end(), [&](const Expr& factor) {
            return read_of(factor) != nullptr && serves_several(tensor, factor);

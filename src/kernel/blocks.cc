@@ -30,7 +30,9 @@ const char* computed(const Block& block, const Type* types) {
   if (const char* defect = alike(block, types)) return defect;
   const bool unary = block.op == BlockOp::kUnary;
   const bool operands = unary ? is_unary(block.expr_op) : is_binary(block.expr_op);
-  const bool takes = operands && !is_comparison(block.expr_op) &&
+  const bool compares = is_comparison(block.expr_op);
+  const bool can_compare = block.op == BlockOp::kBinary && !is_float(types[0]);
+  const bool takes = operands && (!compares || can_compare) &&
                      accepts(domain_of(block.expr_op), types[0]);
   return takes ? nullptr : "no such operation on such a type";
 }

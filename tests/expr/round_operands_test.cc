@@ -46,6 +46,18 @@ TEST(RoundOperands, PaddingStays) {
             "}\n");
 }
 
+TEST(RoundOperands, WhatIsChosenStaysChosen) {
+  EXPECT_EQ(rounded("in A: f32[4, 5]\n in B: f32[5, 6]\n out C[i: 4, j: 6] = "
+                    "sum[k: 5](where(k <= j, where(i < k, A[i, k] * B[k, j], 0), 0))"),
+            "  in A: f32[4, 5]\n"
+            "  in B: f32[5, 6]\n"
+            "  A_bf16[a0: 4, a1: 5] = cast(bf16, A[a0, a1])\n"
+            "  B_bf16[a0: 5, a1: 6] = cast(bf16, B[a0, a1])\n"
+            "  out C[i: 4, j: 6] = sum[k: 5](where(k <= j, where(i < k, "
+            "cast(f32, A_bf16[i, k]) * cast(f32, B_bf16[k, j]), 0), 0))\n"
+            "}\n");
+}
+
 // P's operand is rounded once for both products, and where it is computed; names are nobody else's.
 TEST(RoundOperands, WhatSeveralReadIsRoundedOnce) {
   EXPECT_EQ(rounded("in A: f32[4, 4]\n in A_bf16: f32[4, 4]\n"

@@ -302,7 +302,11 @@ TEST(BlockInterpreter, ComputesFunctionsOfOneType) {
       EXPECT_EQ(try_blocks(BlockOp::kUnary, type, other, other, 4, ExprOp::kExp),
                 is_float(type) ? taken : 0);
       EXPECT_EQ(try_blocks(BlockOp::kUnary, type, other, other, 4, ExprOp::kAdd), 0);
-      EXPECT_EQ(try_blocks(BlockOp::kBinary, type, other, other, 4, ExprOp::kLt), 0);
+      for (ExprOp op : {ExprOp::kLt, ExprOp::kGt, ExprOp::kEq}) {
+        EXPECT_EQ(try_blocks(BlockOp::kBinary, type, other, other, 4, op),
+                  is_float(type) ? 0 : taken);
+        EXPECT_EQ(try_blocks(BlockOp::kScalar, type, other, other, 4, op), 0);
+      }
       for (Reduce reduce : {Reduce::kSum, Reduce::kMax}) {
         EXPECT_EQ(try_blocks(BlockOp::kReduce, type, other, other, 4, ExprOp::kAdd, reduce), taken);
       }

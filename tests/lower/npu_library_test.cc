@@ -30,8 +30,6 @@ const std::map<std::string, std::string> kRefused = {
     {"add T=i8", kSaturates},
     {"avg_pool2d T=i8", kNoCast},
     {"bias_add T=i8", kSaturates},
-    {"causal_attention T=bf16", "P_sum is no sum of products"},
-    {"causal_attention allow=bf16", "P_sum is no sum of products"},
     {"conv2d_bn_relu T=i8", kNoCast},
     {"dense_bias T=i8", kNoCast},
     {"dense_i8", kUnsigned},

@@ -57,6 +57,28 @@ const char* const kMaps[] = {
     "in A: bf16[M, N]\n out Y[j: N, i: M] = A[i, j]",
     "in A: i8[N]\n out Y[i: M, j: N] = A[j]",
 };
+// What is chosen by indices: along vectors and across them, of several axes, of numbers or not; what
+// is not chosen may be infinite or no number.
+const char* const kChosen[] = {
+    "in A: f32[M, N]\n out Y[i: M, j: N] = where(j <= i, A[i, j], -inf)",
+    "in A: f32[M, N]\n out Y[i: M, j: N] = where(j < 5, 2.5, A[i, j])",
+    "in A: f32[M, N]\n out Y[i: M, j: N] = where(i >= 3, A[i, j] / (A[i, j] - A[i, j]), 0)",
+    "in A: f32[M, N]\n in b: f32[M]\n in c: f32[N]\n"
+    " out Y[i: M, j: N] = where(i == j, A[i, j] / 0.5, 0) + where(i != j, b[i], c[j])",
+    "in A: f32[M, N]\n in B: f32[M, N]\n"
+    " out Y[i: M, j: N] = where(2 * i - j > 4, A[i, j], B[i, j] / (B[i, j] - B[i, j]))",
+    "in A: f32[K, M, N]\n out Y[k: K, i: M, j: N] ="
+    " where(k + j < i && j > 2 || i == k, A[k, i, j], 1 / (A[k, i, j] - A[k, i, j]))",
+    "in A: f32[K, M, N]\n out Y[k: K, i: M, j: N] = where(!(k > i + 1), A[k, i, j], 3)",
+    "in A: f32[M]\n out Y[i: M] = where(i > 9, A[i], where(i > 3, 1, -1))",
+    "in A: i32[M, N]\n in b: i32[N]\n out Y[i: M, j: N] = where(3 * j >= i, A[i, j], b[j] - 7)",
+    "in A: i8[M, N]\n out Y[i: M, j: N] = where(i < j, cast(i32, A[i, j]), 100000)",
+    "in A: bf16[M, N]\n out Y[j: N, i: M] = cast(bf16, where(i + j < 20, A[i, j], 1.5))",
+    "in A: f32[M, N]\n out Y[i: M] = sum[j: N](where(j <= i, A[i, j], 0))",
+    "in A: f32[M, N]\n out Y[i: M] = max[j: N](where(j <= i, A[i, j], -inf))",
+    "in A: f32[M, N]\n out Y[j: N] = sum[i: M](where(j <= 2 * i, A[i, j], 0))",
+    "in A: f32[K, M]\n out Y[k: K, i: M] = where(k > K, A[k, i], 4) - where(0 > 1, A[k, i], 1)",
+};
 const char* const kReductions[] = {
     "in A: f32[M, N]\n out Y[i: M] = sum[j: N](A[i, j])",
     "in A: f32[M, N]\n out Y[i: M] = max[j: N](A[i, j])",
@@ -177,6 +199,13 @@ const char* const kFinished[] = {
     " top[i: M] = max[j: N](S[i, j])\n out Y[i: M, j: N] = S[i, j] - top[i]",
     "in A: i8[M, K]\n in B: i8[K, N]\n S[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])\n"
     " top[j: N] = max[i: M](S[i, j])\n out Y[i: M, j: N] = S[i, j] - top[j]",
+    // Of sums that nobody reads but where they are chosen; or that somebody does.
+    "in A: bf16[M, K]\n in B: bf16[N, K]\n"
+    " P[i: M, j: N] = where(j <= i, sum[k: K](A[i, k] * B[j, k]) * 0.3, -inf)\n"
+    " top[i: M] = max[j: N](P[i, j])\n E[i: M, j: N] = exp(P[i, j] - top[i])\n"
+    " total[i: M] = sum[j: N](E[i, j])\n out Y[i: M, j: N] = cast(bf16, E[i, j] / total[i])",
+    "in A: i8[M, K]\n in B: i8[K, N]\n S[i: M, j: N] = where(i < j, sum[k: K](A[i, k] * B[k, j]), -1)\n"
+    " out Y[i: M, j: N] = S[i, j] * 3 + 1",
 };
 
 // Windows of which some reach into the padding, or are all there; in brackets what window() says: I
@@ -394,6 +423,7 @@ TEST_F(NpuVector, ComposesFunctionsOfAllMagnitudes) {
   }
   EXPECT_EQ(feasible_, 2);
 }
+TEST_F(NpuVector, Chooses) { check_all(kChosen, setting("LW_DRAWS", 8)); }
 TEST_F(NpuVector, Reductions) { check_all(kReductions, setting("LW_DRAWS", 8)); }
 TEST_F(NpuVector, PadsWindows) { check_windows(setting("LW_DRAWS", 8) * 12); }
 TEST_F(NpuVector, PadsRows) { check_all(kPadded, setting("LW_DRAWS", 8)); }

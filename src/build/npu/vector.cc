@@ -38,6 +38,7 @@ absl::StatusOr<BinaryFn> binary_of(ExprOp op) {
     case ExprOp::kMul: return BinaryFn::kMul;
     case ExprOp::kMax: return BinaryFn::kMax;
     case ExprOp::kMin: return BinaryFn::kMin;
+    case ExprOp::kGt: return BinaryFn::kCmp;
     default: return no_instruction(concat("the vector engine has no ", op_name(op), " of two"));
   }
 }

@@ -142,10 +142,11 @@ class VectorLowering : private VectorMemory {
     for (size_t a = 0; a < ranges.size(); ++a) {
       begin = begin + ranges[a].begin * operand.source_steps[a];
     }
+    const int source = operand.tensor < 0 ? numbers_ : buffers_[operand.tensor];
     const absl::StatusOr<std::vector<int64_t>> strides = source_strides(operand, ranges);
     if (!strides.ok()) return failure_.Update(strides.status());
     Block copy = block_of(BlockOp::kCopy, view(p.buffer, p.offset, p.layout.strides),
-                          {view(buffers_[operand.tensor], begin, *strides)}, extents);
+                          {view(source, begin, *strides)}, extents);
     if (!operand.borders.empty()) {
       clip(borders_of(operand, ranges), operand.number, copy);
       if (!copy.clips.empty() && !copy.pads) fill_borders(v, copy, out);
@@ -283,6 +284,10 @@ class VectorLowering : private VectorMemory {
       block.reduce = op.reduce;
       block.number = op.number;
       block.zero = op.zero, block.lo = op.lo, block.hi = op.hi;
+      if (op.words) {
+        block.dst.buffer = words_of(op.dst);
+        for (size_t i = 0; i < srcs.size(); ++i) block.srcs[i].buffer = words_of(srcs[i]);
+      }
       add(std::move(block), out);
     }
     if (code_.reduce != Reduce::kNone) reduce(ranges, out);

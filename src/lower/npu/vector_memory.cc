@@ -68,6 +68,7 @@ void VectorMemory::make_once() {
   }
   if (code_.by_rows) make_identity();
   if (!code_.ragged.empty()) make_ragged();
+  if (code_.numbers > 0) make_indices();
   for (int v = 0; v < count(); ++v) {
     if (value(v).borders.empty() || value(v).number == 0) continue;
     const VectorTile& tile = value(v).tile;
@@ -142,10 +143,46 @@ int VectorMemory::make_rest(int64_t elements, int32_t bits) {
   return rest;
 }
 
+// Twice as many each time, and then so many at once: what is there, and how many that is added.
+void VectorMemory::make_indices() {
+  const int64_t all = code_.numbers, most = numbers_at_once(config_, code_);
+  const std::vector<int64_t> unit = {1};
+  const int made = add_managed(named("numbers"), Type::kI32, kNpuAcc, most,
+                               take(kNpuAcc, 4 * most));
+  numbers_ = add_scratch(named("indices"), Type::kI32, all);
+  const auto here = view(made, affine(0), unit);
+  const auto store = [&](int64_t begin, int64_t count) {
+    add(block_of(BlockOp::kCopy, view(numbers_, affine(begin), unit), {here}, {count}),
+        kernel_.body);
+  };
+  const auto load = [&](int64_t count) {
+    add(block_of(BlockOp::kCopy, here, {view(numbers_, affine(0), unit)}, {count}), kernel_.body);
+  };
+  const auto raise = [&](int64_t by) {
+    Block block = block_of(BlockOp::kScalar, here, {here}, {most});
+    block.number = static_cast<double>(by);
+    add(std::move(block), kernel_.body);
+  };
+  add(block_of(BlockOp::kFill, here, {}, {most}), kernel_.body);
+  store(0, 1);
+  const int64_t first = std::min(all, most);
+  for (int64_t there = 1; there < first; there *= 2) {
+    load(there);
+    raise(there);
+    store(there, std::min(there, first - there));
+  }
+  if (first < all) load(first);
+  for (int64_t there = first; there < all; there += first) {
+    raise(first);
+    store(there, std::min(first, all - there));
+  }
+}
+
 int VectorMemory::words_of(int v) {
   Placed& p = placed(v);
+  if (p.words < 0 && value(v).tile.type == Type::kI32) p.words = p.buffer;
   if (p.words < 0) {
-    const Buffer& buffer = kernel_.buffers[static_cast<size_t>(p.buffer)];
+    const Buffer buffer = kernel_.buffers[static_cast<size_t>(p.buffer)];
     p.words = add_managed(named(concat(name_of(v), ".words")), Type::kI32, buffer.memory,
                           buffer.elements, buffer.offset);
   }

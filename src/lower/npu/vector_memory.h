@@ -58,6 +58,7 @@ class VectorMemory : protected BlockWriter {
   int identity_ = -1;
   int ones_ = -1;
   std::vector<int> rest_bits_;
+  int numbers_ = -1;                       // 0, 1, 2, ..., i32 in DRAM
 
  private:
   std::string name_of(int v) const;
@@ -65,6 +66,7 @@ class VectorMemory : protected BlockWriter {
   void make_row(int v);
   void make_identity();
   void make_ragged();
+  void make_indices();
   int make_rest(int64_t elements, int32_t bits);
 
   std::vector<Placed> placed_;             // by value

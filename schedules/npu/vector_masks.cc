@@ -1,0 +1,126 @@
+#include "schedules/npu/vector_masks.h"
+
+#include <bit>
+#include <cstdlib>
+#include <limits>
+
+#include "schedules/access.h"
+#include "src/base/check.h"
+#include "src/base/message.h"
+#include "src/expr/language/text.h"
+
+namespace lw {
+
+absl::StatusOr<int> VectorMasks::mask(const Expr& condition) {
+  const ExprNode& e = *condition;
+  switch (e.op) {
+    case ExprOp::kConst: return constant(Type::kI32, e.integer != 0);
+    case ExprOp::kNot: {
+      ASSIGN_OR_RETURN(const int of, mask(e.args[0]));
+      return negated(of);
+    }
+    case ExprOp::kAnd:
+    case ExprOp::kOr: {
+      ASSIGN_OR_RETURN(const int a, mask(e.args[0]));
+      ASSIGN_OR_RETURN(const int b, mask(e.args[1]));
+      return combined(e.op == ExprOp::kAnd ? ExprOp::kMul : ExprOp::kMax, a, b);
+    }
+    default: return comparison(condition);
+  }
+}
+
+absl::StatusOr<int> VectorMasks::comparison(const Expr& condition) {
+  const ExprNode& e = *condition;
+  const auto refused = [&] {
+    return refuse(concat("where ", print(*nest_.program, tensor_, condition),
+                         " compares other than sums of multiples of axes"));
+  };
+  if (e.args.size() != 2 || is_float(e.args[0]->type)) return refused();
+  std::vector<int64_t> steps(stage_.axes.size());
+  int64_t constant = 0;
+  __int128 most = 0;
+  for (int side = 0; side < 2; ++side) {
+    const IndexForm form = index_form(e.args[static_cast<size_t>(side)]);
+    if (!form.affine || form.gather) return refused();
+    const int64_t sign = side == 0 ? 1 : -1;
+    constant += sign * form.constant;
+    most += std::abs(form.constant);
+    for (size_t a = 0; a < steps.size(); ++a) {
+      const int64_t step = step_of(form, static_cast<int>(a));
+      if (stage_.axes[a].extent > 1) steps[a] += sign * step;
+      most += __int128{std::abs(step)} * stage_.axes[a].extent;
+    }
+  }
+  if (most >= std::numeric_limits<int32_t>::max()) {
+    return refuse("it compares indices of more than 32 bits");
+  }
+  std::vector<int64_t> opposite = steps;
+  for (int64_t& step : opposite) step = -step;
+  switch (e.op) {
+    case ExprOp::kGt: return is_positive(steps, constant);
+    case ExprOp::kGe: return is_positive(steps, constant + 1);
+    case ExprOp::kLt: return is_positive(opposite, -constant);
+    case ExprOp::kLe: return is_positive(opposite, 1 - constant);
+    case ExprOp::kEq:
+    case ExprOp::kNe: {
+      const int equal = combined(ExprOp::kMul, is_positive(steps, constant + 1),
+                                 is_positive(opposite, 1 - constant));
+      return e.op == ExprOp::kEq ? equal : negated(equal);
+    }
+    default: return refused();
+  }
+}
+
+// A row of what moves along vectors, greater than a column of the rest.
+int VectorMasks::is_positive(const std::vector<int64_t>& steps, int64_t constant) {
+  int row = -1, column = -1;
+  for (size_t a = 0; a < steps.size(); ++a) {
+    if (steps[a] == 0) continue;
+    const int axis = static_cast<int>(a);
+    const bool along = axis == code_.vector_axis;
+    const int64_t step = along ? steps[a] : -steps[a];
+    int term = indices(axis);
+    if (step != 1) term = scalar(ExprOp::kMul, static_cast<double>(step), term);
+    if (along) row = term;
+    else column = column < 0 ? term : combined(ExprOp::kAdd, column, term);
+  }
+  if (column < 0) column = this->constant(Type::kI32, static_cast<double>(-constant));
+  else if (constant != 0) column = scalar(ExprOp::kAdd, static_cast<double>(-constant), column);
+  if (row < 0) row = this->constant(Type::kI32, 0);
+  return combined(ExprOp::kGt, row, column);
+}
+
+int VectorMasks::choose(int mask, const Choice& yes, const Choice& no, Type type) {
+  const auto bits = [&](double number) {
+    return type == Type::kF32 ? std::bit_cast<int32_t>(static_cast<float>(number))
+                              : static_cast<int32_t>(number);
+  };
+  int chosen = -1;
+  if (yes.value >= 0) chosen = words(ExprOp::kMul, yes.value, mask, type);
+  else if (bits(yes.number) != 0) chosen = scaled_words(bits(yes.number), mask, type);
+  int other = -1;
+  if (no.value >= 0) {
+    other = words(ExprOp::kMul, no.value, negated(mask), type);
+  } else if (bits(no.number) != 0) {       // (mask - 1) * -bits, which wraps around
+    const auto opposite = static_cast<int32_t>(-static_cast<uint32_t>(bits(no.number)));
+    other = scaled_words(opposite, scalar(ExprOp::kAdd, -1, mask), type);
+  }
+  if (chosen < 0) return other < 0 ? constant(type, 0) : other;
+  return other < 0 ? chosen : words(ExprOp::kAdd, chosen, other, type);
+}
+
+int VectorMasks::words(ExprOp op, int a, int b, Type type) {
+  const int value = combined(op, a, b);
+  code_.ops.back().words = true;
+  code_.values[static_cast<size_t>(value)].tile.type = type;
+  return value;
+}
+
+int VectorMasks::scaled_words(int32_t number, int value, Type type) {
+  const int scaled = scalar(ExprOp::kMul, number, value);
+  code_.ops.back().words = true;
+  code_.values[static_cast<size_t>(scaled)].tile.type = type;
+  return scaled;
+}
+
+}  // namespace lw
