@@ -246,6 +246,29 @@ class Compiler : private VectorMasks {
     return refuse(concat(what, e->type == Type::kI32 ? " but where it is read" : ""));
   }
 
+  absl::StatusOr<int> mask(const Expr& e) {
+    if (e->op == ExprOp::kConst) return constant(Type::kI32, e->integer != 0);
+    if (is_comparison(e->op)) {
+      if (const std::optional<int> of_indices = index_mask(e)) return *of_indices;
+    }
+    std::vector<int> values;
+    for (const Expr& arg : e->args) {
+      ASSIGN_OR_RETURN(const int value, value_of(arg));
+      if (memory_of(type_of(value)) != kNpuAcc) {
+        return refuse("it compares i32 and f32: cast to i32 what is read");
+      }
+      values.push_back(value);
+    }
+    switch (e->op) {
+      case ExprOp::kNot: return negated(values[0]);
+      case ExprOp::kAnd: return combined(ExprOp::kMul, values[0], values[1]);
+      case ExprOp::kOr: return combined(ExprOp::kMax, values[0], values[1]);
+      default: break;
+    }
+    if (is_comparison(e->op)) return data_mask(*e, values[0], values[1]);
+    return refuse(concat("it chooses by no ", op_name(e->op)));
+  }
+
   absl::StatusOr<int> select(const Expr& e, Type type) {
     if (type != Type::kI32 && type != Type::kF32) {
       return refuse(concat("its where of ", type_name(e->type), ": cast to i32 what it chooses"));

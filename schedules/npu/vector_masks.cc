@@ -7,41 +7,18 @@
 #include "schedules/access.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
-#include "src/expr/language/text.h"
 
 namespace lw {
 
-absl::StatusOr<int> VectorMasks::mask(const Expr& condition) {
+std::optional<int> VectorMasks::index_mask(const Expr& condition) {
   const ExprNode& e = *condition;
-  switch (e.op) {
-    case ExprOp::kConst: return constant(Type::kI32, e.integer != 0);
-    case ExprOp::kNot: {
-      ASSIGN_OR_RETURN(const int of, mask(e.args[0]));
-      return negated(of);
-    }
-    case ExprOp::kAnd:
-    case ExprOp::kOr: {
-      ASSIGN_OR_RETURN(const int a, mask(e.args[0]));
-      ASSIGN_OR_RETURN(const int b, mask(e.args[1]));
-      return combined(e.op == ExprOp::kAnd ? ExprOp::kMul : ExprOp::kMax, a, b);
-    }
-    default: return comparison(condition);
-  }
-}
-
-absl::StatusOr<int> VectorMasks::comparison(const Expr& condition) {
-  const ExprNode& e = *condition;
-  const auto refused = [&] {
-    return refuse(concat("where ", print(*nest_.program, tensor_, condition),
-                         " compares other than sums of multiples of axes"));
-  };
-  if (e.args.size() != 2 || is_float(e.args[0]->type)) return refused();
+  if (is_float(e.args[0]->type)) return std::nullopt;
   std::vector<int64_t> steps(stage_.axes.size());
   int64_t constant = 0;
   __int128 most = 0;
   for (int side = 0; side < 2; ++side) {
     const IndexForm form = index_form(e.args[static_cast<size_t>(side)]);
-    if (!form.affine || form.gather) return refused();
+    if (!form.affine || form.gather) return std::nullopt;
     const int64_t sign = side == 0 ? 1 : -1;
     constant += sign * form.constant;
     most += std::abs(form.constant);
@@ -51,9 +28,7 @@ absl::StatusOr<int> VectorMasks::comparison(const Expr& condition) {
       most += __int128{std::abs(step)} * stage_.axes[a].extent;
     }
   }
-  if (most >= std::numeric_limits<int32_t>::max()) {
-    return refuse("it compares indices of more than 32 bits");
-  }
+  if (most >= std::numeric_limits<int32_t>::max()) return std::nullopt;
   std::vector<int64_t> opposite = steps;
   for (int64_t& step : opposite) step = -step;
   switch (e.op) {
@@ -67,8 +42,39 @@ absl::StatusOr<int> VectorMasks::comparison(const Expr& condition) {
                                  is_positive(opposite, 1 - constant));
       return e.op == ExprOp::kEq ? equal : negated(equal);
     }
-    default: return refused();
+    default: return std::nullopt;
   }
+}
+
+absl::StatusOr<int> VectorMasks::data_mask(const ExprNode& condition, int a, int b) {
+  switch (condition.op) {
+    case ExprOp::kGt: return is_greater(a, b);
+    case ExprOp::kLt: return is_greater(b, a);
+    default: break;
+  }
+  if (is_float(type_of(a))) {              // what is no number is neither greater nor not
+    return refuse(concat("its vector engine compares floats by > and <, not by ",
+                         op_name(condition.op)));
+  }
+  switch (condition.op) {
+    case ExprOp::kGe: return negated(is_greater(b, a));
+    case ExprOp::kLe: return negated(is_greater(a, b));
+    default: break;
+  }
+  const int unequal = combined(ExprOp::kMax, is_greater(a, b), is_greater(b, a));
+  return condition.op == ExprOp::kNe ? unequal : negated(unequal);
+}
+
+// The engine's first operand is no column of what are rows; of floats it gives 1.0.
+int VectorMasks::is_greater(int a, int b) {
+  const Axes rows = code_.vector_axis < 0 ? 0 : Axes{1} << code_.vector_axis;
+  a = spread(a, axes_of(a) | (axes_of(b) & rows));
+  const int greater = combined(ExprOp::kGt, a, b);
+  if (!is_float(type_of(greater))) return greater;
+  const int mask = scalar(ExprOp::kMin, 1, greater);
+  code_.ops.back().words = true;
+  code_.values[static_cast<size_t>(mask)].tile.type = Type::kI32;
+  return mask;
 }
 
 // A row of what moves along vectors, greater than a column of the rest.

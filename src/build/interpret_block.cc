@@ -190,6 +190,10 @@ void rows_of(const Block& block, const Placed& dst, const Compute& compute) {
 
 void compute_floats(const Block& block, const Placed& dst, const Placed* srcs) {
   const auto rounded = [&](double value) { return round_to(dst.type, value); };
+  const bool compares = is_comparison(block.expr_op);
+  const auto binary = [&](double a, double b) {
+    return compares ? compare(block.expr_op, a, b) : apply_float(block.expr_op, a, b);
+  };
   const double number = rounded(block.number);
   Numbers other(block.extents.back());
   rows_of<Numbers>(block, dst, [&](Numbers* values, const Position& at) {
@@ -198,7 +202,7 @@ void compute_floats(const Block& block, const Placed& dst, const Placed* srcs) {
     for (size_t i = 0; i < values->size(); ++i) {
       double& x = (*values)[i];
       x = rounded(block.op == BlockOp::kUnary    ? apply_float(block.expr_op, x)
-                  : block.op == BlockOp::kBinary ? apply_float(block.expr_op, x, other[i])
+                  : block.op == BlockOp::kBinary ? binary(x, other[i])
                                                  : apply_float(block.expr_op, number, x));
     }
   });

@@ -30,9 +30,8 @@ const char* computed(const Block& block, const Type* types) {
   if (const char* defect = alike(block, types)) return defect;
   const bool unary = block.op == BlockOp::kUnary;
   const bool operands = unary ? is_unary(block.expr_op) : is_binary(block.expr_op);
-  const bool compares = is_comparison(block.expr_op);
-  const bool can_compare = block.op == BlockOp::kBinary && !is_float(types[0]);
-  const bool takes = operands && (!compares || can_compare) &&
+  const bool takes = operands &&
+                     (block.op == BlockOp::kBinary || !is_comparison(block.expr_op)) &&
                      accepts(domain_of(block.expr_op), types[0]);
   return takes ? nullptr : "no such operation on such a type";
 }

@@ -134,8 +134,8 @@ enum class BlockOp : uint8_t {
                                            // converted to: integers, wrapping, or f32 or f64,
                                            // rounded after each product and each sum
   kUnary,                                  // dst = `expr_op` of srcs[0]
-  kBinary,                                 // dst = srcs[0] `expr_op` srcs[1]; comparisons, of
-                                           // integers alone, give 1 or 0
+  kBinary,                                 // dst = srcs[0] `expr_op` srcs[1]; comparisons give
+                                           // 1 or 0
   kScalar,                                 // dst = `number` `expr_op` srcs[0]; no comparison
   kReduce,                                 // dst, or what `reduce` begins with, combined by it with
                                            // srcs[0] along the extents that dst has not (stride 0),

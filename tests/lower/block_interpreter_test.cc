@@ -231,7 +231,8 @@ class RandomBlock {
   }
 
   void put_binary(std::string* out, const std::vector<int64_t>& at, double a, double b) const {
-    put(out, at, apply_float(block_.expr_op, a, b), 0);
+    const bool compares = is_comparison(block_.expr_op);
+    put(out, at, compares ? compare(block_.expr_op, a, b) : apply_float(block_.expr_op, a, b), 0);
   }
   void put_binary(std::string* out, const std::vector<int64_t>& at, int64_t a, int64_t b) const {
     put(out, at, 0, apply_int(block_.expr_op, type_of(block_.dst), a, b));
@@ -303,8 +304,7 @@ TEST(BlockInterpreter, ComputesFunctionsOfOneType) {
                 is_float(type) ? taken : 0);
       EXPECT_EQ(try_blocks(BlockOp::kUnary, type, other, other, 4, ExprOp::kAdd), 0);
       for (ExprOp op : {ExprOp::kLt, ExprOp::kGt, ExprOp::kEq}) {
-        EXPECT_EQ(try_blocks(BlockOp::kBinary, type, other, other, 4, op),
-                  is_float(type) ? 0 : taken);
+        EXPECT_EQ(try_blocks(BlockOp::kBinary, type, other, other, 4, op), taken);
         EXPECT_EQ(try_blocks(BlockOp::kScalar, type, other, other, 4, op), 0);
       }
       for (Reduce reduce : {Reduce::kSum, Reduce::kMax}) {

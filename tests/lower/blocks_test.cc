@@ -107,7 +107,7 @@ TEST(BlockText, PrintsWhatVectorsDo) {
   expect("zero -3", "zero -129", "expected -128 .. 127");
   expect(" number 1.5", "", "expected 'number'");
   expect("unary exp", "unary sub", "no such operation");
-  expect("binary sub", "binary lt", "no such operation");
+  expect("scalar div", "scalar lt", "no such operation");
   expect("reduce max", "reduce none", "unknown reduction");
   expect("in -128, 90", "in 91, 90", "its least value is above its most");
   expect("buffer b f32", "buffer b i32", "takes numbers of one type");

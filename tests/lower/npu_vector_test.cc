@@ -57,8 +57,8 @@ const char* const kMaps[] = {
     "in A: bf16[M, N]\n out Y[j: N, i: M] = A[i, j]",
     "in A: i8[N]\n out Y[i: M, j: N] = A[j]",
 };
-// What is chosen by indices: along vectors and across them, of several axes, of numbers or not; what
-// is not chosen may be infinite or no number.
+// What is chosen by indices and by data: along vectors and across them, of several axes, of numbers
+// or not; what is not chosen may be infinite or no number.
 const char* const kChosen[] = {
     "in A: f32[M, N]\n out Y[i: M, j: N] = where(j <= i, A[i, j], -inf)",
     "in A: f32[M, N]\n out Y[i: M, j: N] = where(j < 5, 2.5, A[i, j])",
@@ -77,6 +77,16 @@ const char* const kChosen[] = {
     "in A: f32[M, N]\n out Y[i: M] = sum[j: N](where(j <= i, A[i, j], 0))",
     "in A: f32[M, N]\n out Y[i: M] = max[j: N](where(j <= i, A[i, j], -inf))",
     "in A: f32[M, N]\n out Y[j: N] = sum[i: M](where(j <= 2 * i, A[i, j], 0))",
+    // By data.
+    "in A: f32[M, N]\n out Y[i: M, j: N] = where(A[i, j] > 0, A[i, j], 0.125 * A[i, j])",
+    "in A: f32[M, N]\n in b: f32[M]\n in c: f32[N]\n out Y[i: M, j: N] ="
+    " where(b[i] < A[i, j] && 1.5 > A[i, j] || c[j] > b[i], A[i, j], c[j] / 0)",
+    "in A: i32[M, N]\n in b: i32[M]\n out Y[i: M, j: N] ="
+    " where(b[i] <= A[i, j], A[i, j], -1) + where(A[i, j] >= 70, 2, b[i])"
+    " + where(b[i] != A[i, j], 10 - b[i], 20)",
+    "in A: bf16[M, N]\n in B: i8[M, N]\n out Y[i: M, j: N] ="
+    " cast(bf16, where(cast(i32, B[i, j]) == 3 && j > 2, A[i, j],"
+    " where(!(cast(i32, B[i, j]) > 0), 1, 2)))",
     "in A: f32[K, M]\n out Y[k: K, i: M] = where(k > K, A[k, i], 4) - where(0 > 1, A[k, i], 1)",
 };
 const char* const kReductions[] = {
@@ -204,7 +214,8 @@ const char* const kFinished[] = {
     " P[i: M, j: N] = where(j <= i, sum[k: K](A[i, k] * B[j, k]) * 0.3, -inf)\n"
     " top[i: M] = max[j: N](P[i, j])\n E[i: M, j: N] = exp(P[i, j] - top[i])\n"
     " total[i: M] = sum[j: N](E[i, j])\n out Y[i: M, j: N] = cast(bf16, E[i, j] / total[i])",
-    "in A: i8[M, K]\n in B: i8[K, N]\n S[i: M, j: N] = where(i < j, sum[k: K](A[i, k] * B[k, j]), -1)\n"
+    "in A: i8[M, K]\n in B: i8[K, N]\n"
+    " S[i: M, j: N] = where(i < j, sum[k: K](A[i, k] * B[k, j]), -1)\n"
     " out Y[i: M, j: N] = S[i, j] * 3 + 1",
 };
 
