@@ -1,7 +1,6 @@
 #include "schedules/npu/vector_masks.h"
 
 #include <bit>
-#include <cstdlib>
 #include <limits>
 
 #include "schedules/access.h"
@@ -19,13 +18,15 @@ std::optional<int> VectorMasks::index_mask(const Expr& condition) {
   for (int side = 0; side < 2; ++side) {
     const IndexForm form = index_form(e.args[static_cast<size_t>(side)]);
     if (!form.affine || form.gather) return std::nullopt;
-    const int64_t sign = side == 0 ? 1 : -1;
-    constant += sign * form.constant;
-    most += std::abs(form.constant);
+    const auto add = [&](int64_t factor, int64_t extent, int64_t& to) {
+      const __int128 value = __int128{factor} * extent;
+      most += value < 0 ? -value : value;
+      if (most < std::numeric_limits<int32_t>::max()) to += side == 0 ? factor : -factor;
+    };
+    add(form.constant, 1, constant);
     for (size_t a = 0; a < steps.size(); ++a) {
-      const int64_t step = step_of(form, static_cast<int>(a));
-      if (stage_.axes[a].extent > 1) steps[a] += sign * step;
-      most += __int128{std::abs(step)} * stage_.axes[a].extent;
+      const int64_t extent = stage_.axes[a].extent;
+      if (extent > 1) add(step_of(form, static_cast<int>(a)), extent, steps[a]);
     }
   }
   if (most >= std::numeric_limits<int32_t>::max()) return std::nullopt;
