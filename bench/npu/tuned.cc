@@ -6,6 +6,8 @@
 //   untuned   the first of the analytic model, nothing measured
 //   tuned     the best of a search
 //   bound     multipliers and compulsory bytes, whichever takes longer
+//   busy      of the time the share that the busiest engine needs for what the program makes it do
+//             and move: how well engines overlap
 //   ms        of a trial: all of the search's time by its trials
 // Deterministic: times are computed. Exits 1 if a tuned layer is behind a default or a draw.
 //   lw_npu_tuned [TARGET...] [--trials=N]
@@ -17,6 +19,7 @@
 
 #include "bench/npu/timed.h"
 #include "loopwright/bounds.h"
+#include "nlohmann/json.hpp"
 #include "schedules/steps.h"
 #include "src/base/rng.h"
 
@@ -60,12 +63,16 @@ double random_us(const Task& task) {
   return best;
 }
 
+double busy_share(const Measurement& m) {
+  return nlohmann::json::parse(m.environment)["counters"]["efficiency"].get<double>();
+}
+
 absl::StatusOr<bool> run(const std::string& name, int trials) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const Target> target, load_target(name));
-  std::printf("%s, %d trials\n%-12s %5s %5s %5s %10s %10s %10s %10s %10s %6s %6s %6s\n",
+  std::printf("%s, %d trials\n%-12s %5s %5s %5s %10s %10s %10s %10s %10s %6s %6s %6s %6s\n",
               name.c_str(), trials, "layer", "M", "N", "K", "default", "random", "untuned", "tuned",
-              "bound", "gain", "of it", "ms");
-  Means gain, most, untuned, efficiency;
+              "bound", "gain", "of it", "busy", "ms");
+  Means gain, most, untuned, efficiency, busy;
   bool behind = false;
   double seconds = 0;
   std::vector<Layer> layers(std::begin(kResNet), std::end(kResNet));
@@ -82,17 +89,19 @@ absl::StatusOr<bool> run(const std::string& name, int trials) {
     most.add(other / bound.bound_us);
     untuned.add(tuned / result.zero_us);
     efficiency.add(bound.bound_us / tuned);
+    const double share = busy_share(result.best.measurement);
+    busy.add(share);
     seconds = std::max(seconds, result.wall_s);
     const auto cycles = [&](double us) { return cycles_of(task, us); };
-    std::printf("%-12s %5d %5d %5d %10.0f %10.0f %10.0f %10.0f %10.0f %6.2f %6.2f %6.1f\n",
+    std::printf("%-12s %5d %5d %5d %10.0f %10.0f %10.0f %10.0f %10.0f %6.2f %6.2f %6.2f %6.1f\n",
                 layer.name, layer.m, layer.n, layer.k, cycles(plain), cycles(random),
                 cycles(result.zero_us), cycles(tuned), cycles(bound.bound_us), other / tuned,
-                bound.bound_us / tuned, 1e3 * result.wall_s / std::max(1, result.trials));
+                bound.bound_us / tuned, share, 1e3 * result.wall_s / std::max(1, result.trials));
     std::fflush(stdout);
   }
   std::printf("geometric means: gain %.3f (of what is at the bound %.3f), tuned / untuned %.3f, of "
-              "the bound %.3f; longest %.1f s\n\n",
-              gain.mean(), most.mean(), untuned.mean(), efficiency.mean(), seconds);
+              "the bound %.3f, busy %.3f; longest %.1f s\n\n",
+              gain.mean(), most.mean(), untuned.mean(), efficiency.mean(), busy.mean(), seconds);
   return !behind;
 }
 
