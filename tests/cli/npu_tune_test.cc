@@ -37,6 +37,12 @@ TEST_F(CliTest, ANpuIsTunedTheSameEveryTime) {
   EXPECT_EQ(first["verified"], true);
   EXPECT_GT(first["bound_fraction"], 0);
   EXPECT_LE(first["bound_fraction"], 1);
+  const json counters = first["counters"];
+  EXPECT_EQ(counters["cycles"].get<double>(), std::ceil(first["time_us"].get<double>() * 1000));
+  EXPECT_GT(counters["bound.mac"], 0);
+  const CliRun text = cli("tune mm.te --target npu_mid32 --trials 4 --seed 3 --db c.db");
+  EXPECT_TRUE(contains(text.out, "  cycles    ")) << text.out;
+  EXPECT_TRUE(contains(text.out, " % of them at least\n")) << text.out;
   const CliRun program = cli("show mm.te --target npu_mid32 --stage npu --db a.db");
   EXPECT_TRUE(contains(program.out, "mx.mm")) << program.out << program.err;
   EXPECT_TRUE(contains(program.out, "signal=")) << program.out;

@@ -73,6 +73,31 @@ double peak_fraction(const Bound& bound, const Measurement& best) {
   return bound.flops.useful / best.time_us / 1e3 / bound.peak_gflops;
 }
 
+// What a simulator counted, by name; empty: nothing did.
+Json counters_of(const Measurement& m) {
+  const Json environment = Json::parse(m.environment, nullptr, /*allow_exceptions=*/false);
+  return environment.is_object() ? environment.value("counters", Json::object()) : Json::object();
+}
+
+// The cycles, and which share of them each limit of what the program does would take alone.
+std::string cycles_line(const Measurement& best) {
+  constexpr std::string_view kBound = "bound.";
+  const Json counters = counters_of(best);
+  const double cycles = counters.value("cycles", 0.0);
+  if (cycles <= 0) return "";
+  std::vector<std::pair<double, std::string>> limits;
+  for (const auto& [name, value] : counters.items()) {
+    if (name.starts_with(kBound)) limits.emplace_back(-value.get<double>(), name);
+  }
+  std::sort(limits.begin(), limits.end());
+  std::string out = absl::StrFormat("  cycles    %.0f", cycles);
+  for (const auto& [less, name] : limits) {
+    out += absl::StrFormat("%s%s %s", &less == &limits[0].first ? "; " : ", ",
+                           name.substr(kBound.size()), percent(-less / cycles));
+  }
+  return out + (limits.empty() ? "\n" : " of them at least\n");
+}
+
 Json best_json(const Measurement& best, const Bound& bound) {
   const double us = best.time_us;
   return {{"time_us", us},
@@ -88,6 +113,7 @@ Json best_json(const Measurement& best, const Bound& bound) {
           {"bandwidth_gbytes_per_s", bound.bandwidth_gbytes},
           {"trace", best.trace},
           {"verified", best.verified},
+          {"counters", counters_of(best)},
           {"error", error_json(best)}};
 }
 
@@ -119,6 +145,7 @@ std::string summary(const Task& task, RunsOn device, const TuneResult& result, c
     out += absl::StrFormat("  bound     %s, set by %s (%s): %s of it\n", micros(bound->bound_us),
                            bound->set_by().name, bound->set_by().by,
                            percent(bound->bound_us / best.time_us));
+    out += cycles_line(best);
     if (result.zero_us > 0) {
       out += absl::StrFormat("  untuned   %s, %s of the best\n", micros(result.zero_us),
                              percent(best.time_us / result.zero_us));
