@@ -128,11 +128,12 @@ std::vector<TapAxes> tap_axes(const Nest& nest, int stage) {
 Expr chosen_body(const Nest& nest, int stage) {
   Expr body = effective_body(nest, stage);
   const Stage& s = nest.stages[stage];
+  const bool own_axes = s.axis_value.empty();
   while (body->op == ExprOp::kSelect && is_zero(*body->args[2])) {
     bool always = true;
     for_each_condition(body->args[0], [&](const Expr& condition) {
-      const bool read = s.axis_value.empty() && is_read_where(*nest.program, s.tensor, condition);
-      always = always && (read || always_holds(nest, stage, *condition));
+      always = always && (always_holds(nest, stage, *condition) ||
+                          (own_axes && is_read_where(*nest.program, s.tensor, condition)));
     });
     if (!always) break;
     body = body->args[1];

@@ -72,10 +72,7 @@ int VectorMasks::is_greater(int a, int b) {
   a = spread(a, axes_of(a) | (axes_of(b) & rows));
   const int greater = combined(ExprOp::kGt, a, b);
   if (!is_float(type_of(greater))) return greater;
-  const int mask = scalar(ExprOp::kMin, 1, greater);
-  code_.ops.back().words = true;
-  code_.values[static_cast<size_t>(mask)].tile.type = Type::kI32;
-  return mask;
+  return as_words(scalar(ExprOp::kMin, 1, greater), Type::kI32);
 }
 
 // A row of what moves along vectors, greater than a column of the rest.
@@ -116,18 +113,18 @@ int VectorMasks::choose(int mask, const Choice& yes, const Choice& no, Type type
   return other < 0 ? chosen : words(ExprOp::kAdd, chosen, other, type);
 }
 
-int VectorMasks::words(ExprOp op, int a, int b, Type type) {
-  const int value = combined(op, a, b);
+int VectorMasks::as_words(int value, Type type) {
   code_.ops.back().words = true;
   code_.values[static_cast<size_t>(value)].tile.type = type;
   return value;
 }
 
+int VectorMasks::words(ExprOp op, int a, int b, Type type) {
+  return as_words(combined(op, a, b), type);
+}
+
 int VectorMasks::scaled_words(int32_t number, int value, Type type) {
-  const int scaled = scalar(ExprOp::kMul, number, value);
-  code_.ops.back().words = true;
-  code_.values[static_cast<size_t>(scaled)].tile.type = type;
-  return scaled;
+  return as_words(scalar(ExprOp::kMul, number, value), type);
 }
 
 }  // namespace lw

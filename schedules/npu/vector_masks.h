@@ -32,6 +32,8 @@ class VectorMasks : protected VectorValues {
   // The axes' multiples and the constant are more than 0.
   int is_positive(const std::vector<int64_t>& steps, int64_t constant);
   int is_greater(int a, int b);
+  // What the last operation gave, which is of words.
+  int as_words(int value, Type type);
   int words(ExprOp op, int a, int b, Type type);
   int scaled_words(int32_t number, int value, Type type);
 };

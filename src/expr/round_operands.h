@@ -20,9 +20,9 @@
 namespace lw {
 
 // Whether the tensor is a sum of products of two elements of f32, perhaps padded, or of zeros where
-// a condition does not hold, each of which serves several results: what arrays of multipliers are for. Others, such as depthwise
-// convolutions and products of a matrix and a vector, are no faster in a narrower type than the
-// operands come.
+// a condition does not hold, each of which serves several results: what arrays of multipliers are
+// for. Others, such as depthwise convolutions and products of a matrix and a vector, are no faster in
+// a narrower type than the operands come.
 bool has_operands_to_round(const Tensor& tensor);
 
 // The program with the operands of all such tensors rounded; without one, as it is. Errors as
