@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "schedules/legality.h"
-#include "schedules/targets/cpu/cpu_target.h"
+#include "schedules/targets/family.h"
 
 namespace lw {
 
@@ -36,7 +36,7 @@ std::vector<int64_t> tails(const Nest& nest, int stage, int position, int64_t ra
   }
   if (range % tile == 0) return {0};
   std::vector<int64_t> legal = {0};
-  if (cpu(*nest.target).masks) legal.push_back(1);
+  if (register_file(*nest.target).masks) legal.push_back(1);
   if (shifts) legal.push_back(2);
   return legal;
 }

@@ -9,7 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "schedules/nest.h"
-#include "schedules/targets/cpu/cpu_target.h"
+#include "schedules/targets/family.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/expr/bounds.h"
@@ -294,7 +294,7 @@ int stage_lanes(const Nest& nest, int stage) {
   }
   // Of groups of three no whole number fills a vector; tails are cut into halves (lower/tile.cc).
   return static_cast<int>(
-      std::bit_floor(static_cast<unsigned>(std::max(1, cpu(*nest.target).vector_bytes / bytes))));
+      std::bit_floor(static_cast<unsigned>(std::max(1, register_file(*nest.target).vector_bytes / bytes))));
 }
 
 }  // namespace lw

@@ -17,6 +17,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "schedules/nest.h"
+#include "schedules/targets/family.h"
 
 namespace lw {
 
@@ -43,7 +44,7 @@ struct StepKind {
   // similar. Empty: the step has no decision, its numbers are fixed. May be null.
   std::vector<Decision> (*domain)(const Nest& nest, const Step& step);
   // Of the targets that it applies to, whose part it may read; null: of all.
-  const char* family = "cpu";
+  const char* family = kRegisterMachines;
 };
 
 // All kinds, sorted by name (generated table).

@@ -185,10 +185,11 @@ absl::Status apply(Nest& nest, const Step& step) {
   CHECK(step.kind != nullptr);
   RETURN_IF_ERROR(nest.stop.status("scheduling"));
   const TargetFamily* family = nest.target->part.family();
-  if (step.kind->family != nullptr &&
-      (family == nullptr || family->name != std::string_view(step.kind->family))) {
-    return infeasible(concat(step.kind->name, " is of machines of the family ", step.kind->family,
-                             ", not ", family == nullptr ? "unknown" : family->name));
+  if (!serves(family, step.kind->family)) {
+    const bool registers = step.kind->family == std::string_view(kRegisterMachines);
+    const std::string machines =
+        registers ? "that compute in registers" : concat("of the family ", step.kind->family);
+    return infeasible(concat(step.kind->name, " is of machines ", machines, ", not ", family == nullptr ? "unknown" : family->name));
   }
   RETURN_IF_ERROR(step.kind->apply(nest, step));
 #ifndef NDEBUG

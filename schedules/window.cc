@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "schedules/targets/cpu/cpu_target.h"
+#include "schedules/targets/family.h"
 
 namespace lw {
 namespace {
@@ -102,7 +102,8 @@ std::optional<Window> window_of(const Nest& nest, int stage, absl::Span<const Re
                                 absl::Span<const int64_t> points, int vector_axis) {
   const Stage& s = nest.stages[stage];
   Window window;
-  window.registers = cpu(*nest.target).fma ? 1 : 2;
+  const RegisterFile file = register_file(*nest.target);
+  window.registers = file.fma ? 1 : 2;
   for (size_t r = 0; r < reads.size(); ++r) {
     const int64_t places = places_of(reads[r], points, vector_axis);
     window.loads += static_cast<double>(places);
@@ -114,7 +115,7 @@ std::optional<Window> window_of(const Nest& nest, int stage, absl::Span<const Re
   for (size_t a = 0; a < points.size(); ++a)
     if (!s.axes[a].reduction) accumulators *= points[a];
   window.registers += accumulators;
-  if (window.registers > cpu(*nest.target).vector_registers) return std::nullopt;
+  if (window.registers > file.vectors) return std::nullopt;
   return window;
 }
 

@@ -32,7 +32,7 @@ std::vector<const Rule*> rules_of(const Nest& nest) {
   const TargetFamily* family = nest.target->part.family();
   std::vector<const Rule*> own;
   for (const Rule* rule : ordered) {
-    if (family != nullptr && std::string_view(family->name) == rule->family) own.push_back(rule);
+    if (serves(family, rule->family)) own.push_back(rule);
   }
   return own;
 }

@@ -62,7 +62,8 @@ std::vector<Decision> dot_domain(const Nest& nest, const Step& step) {
 }  // namespace
 
 const StepKind& dot() {
-  static constexpr StepKind kind = {"dot", 1, apply_dot, dot_domain};
+  static constexpr StepKind kind = {"dot", 1, apply_dot, dot_domain,
+                                    "cpu"};
   return kind;
 }
 

@@ -42,7 +42,8 @@ std::vector<Decision> non_temporal_domain(const Nest& nest, const Step& step) {
 }  // namespace
 
 const StepKind& non_temporal() {
-  static constexpr StepKind kind = {"non_temporal", 1, apply_non_temporal, non_temporal_domain};
+  static constexpr StepKind kind = {"non_temporal", 1, apply_non_temporal, non_temporal_domain,
+                                    "cpu"};
   return kind;
 }
 

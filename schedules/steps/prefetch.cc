@@ -54,7 +54,8 @@ std::vector<Decision> prefetch_domain(const Nest& nest, const Step& step) {
 }  // namespace
 
 const StepKind& prefetch() {
-  static constexpr StepKind kind = {"prefetch", 1, apply_prefetch, prefetch_domain};
+  static constexpr StepKind kind = {"prefetch", 1, apply_prefetch, prefetch_domain,
+                                    "cpu"};
   return kind;
 }
 

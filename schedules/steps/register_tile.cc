@@ -25,7 +25,7 @@
 #include "schedules/domains.h"
 #include "schedules/dot.h"
 #include "schedules/legality.h"
-#include "schedules/targets/cpu/cpu_target.h"
+#include "schedules/targets/family.h"
 #include "schedules/window.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
@@ -84,7 +84,7 @@ class Tiles {
  public:
   Tiles(const Nest& nest, int stage, const std::vector<Dimension>& dimensions)
       : nest_(nest),
-        target_(cpu(*nest.target)),
+        file_(register_file(*nest.target)),
         stage_(nest.stages[stage]),
         index_(stage),
         dimensions_(dimensions),
@@ -101,7 +101,7 @@ class Tiles {
     const bool transposes = !reduces_ && reads_across(stage);
     const int64_t stages = static_cast<int64_t>(nest.stages.size());
     most_vectors_ = std::min(kMaxTileVectors, kMaxProgramVectors / stages) / (windows() ? 4 : 2);
-    most_rows_ = reduces_ ? target_.vector_registers : transposes ? 2 * lanes_ : 8;
+    most_rows_ = reduces_ ? file_.vectors : transposes ? 2 * lanes_ : 8;
   }
 
   std::vector<Tile> all() {
@@ -146,10 +146,10 @@ class Tiles {
 
   void choose_columns(int64_t rows, int64_t steps, Decision& sizes) {
     const int64_t extent = dimensions_.back().extent;
-    const int64_t most = reduces_ ? target_.vector_registers : 4;
+    const int64_t most = reduces_ ? file_.vectors : 4;
     for (int64_t vectors = 1; vectors <= most; ++vectors) {
       const int64_t size = std::min(vectors * lanes_, extent);
-      if (registers(rows, vectors) > target_.vector_registers) break;
+      if (registers(rows, vectors) > file_.vectors) break;
       // A window's taps are unrolled for each edge that it hangs over: its programs grow faster.
       if (steps == 1 || rows * vectors * steps <= most_vectors_) {
         sizes[dimensions_.size() - 1] = size;
@@ -160,7 +160,7 @@ class Tiles {
   }
 
   int64_t registers(int64_t rows, int64_t vectors) const {
-    const int64_t temporaries = target_.fma ? 1 : 2;
+    const int64_t temporaries = file_.fma ? 1 : 2;
     if (!reduces_) return std::min<int64_t>(rows * vectors, 16);  // spills nothing: used at once
     return rows * vectors + (rows == 1 ? 1 : std::min(vectors, rows)) + temporaries;
   }
@@ -178,7 +178,7 @@ class Tiles {
     const double loads = windows()      ? window_loads(vectors, sizes)
                          : lanes_reduce ? partial_loads(rows, vectors, sizes)
                                         : static_cast<double>(rows + vectors);
-    const double ports = std::max(accumulators / per_cycle_, loads / target_.loads_per_cycle);
+    const double ports = std::max(accumulators / per_cycle_, loads / file_.loads_per_cycle);
     const double hidden = std::min(1.0, accumulators / (per_cycle_ * latency_));
     const double reuse = accumulators / (accumulators + kLoadCost * loads);
     return accumulators / per_cycle_ / ports * hidden * reuse * std::sqrt(edges);
@@ -230,7 +230,7 @@ class Tiles {
   }
 
   const Nest& nest_;
-  const CpuTarget& target_;
+  const RegisterFile file_;
   const Stage& stage_;
   const int index_;
   const std::vector<Dimension>& dimensions_;

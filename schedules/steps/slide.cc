@@ -32,7 +32,8 @@ std::vector<Decision> slide_domain(const Nest& nest, const Step& step) {
 }  // namespace
 
 const StepKind& slide() {
-  static constexpr StepKind kind = {"slide", 1, apply_slide, slide_domain};
+  static constexpr StepKind kind = {"slide", 1, apply_slide, slide_domain,
+                                    "cpu"};
   return kind;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/base/check.h"
+
 namespace lw {
 namespace {
 
@@ -77,6 +79,22 @@ std::vector<std::pair<const char*, std::string>> known_as(const Target& target) 
   const TargetFamily* family = target.part.family();
   if (family == nullptr) return {};
   return family->known_as(target);
+}
+
+bool serves(const TargetFamily* family, const char* named) {
+  if (named == nullptr) return true;
+  if (family == nullptr) return false;
+  if (std::string_view(named) == kRegisterMachines) return family->registers != nullptr;
+  return std::string_view(family->name) == named;
+}
+
+RegisterFile register_file(const Target& target) {
+  CHECK(target.part.family() != nullptr && target.part.family()->registers != nullptr);
+  return target.part.family()->registers(target);
+}
+
+int lanes(const Target& target, Type type) {
+  return std::max(1, register_file(target).vector_bytes / size_of(type));
 }
 
 double log_ratio(double a, double b) {

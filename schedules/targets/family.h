@@ -34,6 +34,15 @@ struct FieldSetting {
   std::string field, value;
 };
 
+// What tiles of machines that compute in registers have: of one processor, or one work-item.
+struct RegisterFile {
+  int vector_bytes = 16;
+  int vectors = 16;
+  bool fma = false;
+  bool masks = false;                      // lane-masked loads and stores are cheap
+  double loads_per_cycle = 2;              // of vectors
+};
+
 struct TargetFamily {
   const char* name;                        // "cpu"
   std::span<const char* const> architectures;  // its values of the field "family"
@@ -61,6 +70,8 @@ struct TargetFamily {
   TargetSummary (*summary)(const Target& target);
   // What other programs call the machine: {"triple", "x86_64-unknown-linux-gnu"}.
   std::vector<std::pair<const char*, std::string>> (*known_as)(const Target& target);
+  // Null: its machines compute in no registers.
+  RegisterFile (*registers)(const Target& target);
   // The machine that this process runs on. Null: it is never one of the family.
   absl::StatusOr<Target> (*host)();
 
@@ -117,6 +128,17 @@ absl::Status check_family(const Target& target);
 double target_distance(const Target& a, const Target& b);
 TargetSummary target_summary(const Target& target);
 std::vector<std::pair<const char*, std::string>> known_as(const Target& target);
+
+// What stands for the families whose machines compute in registers, where one is named.
+inline constexpr const char* kRegisterMachines = "registers";
+// Whether what is for machines of the family so named, or of all (null), is for one of this family
+// (null: unknown).
+bool serves(const TargetFamily* family, const char* named);
+
+// REQUIRES: the target's family has registers.
+RegisterFile register_file(const Target& target);
+// Lanes of a vector of `type` (at least 1). REQUIRES: as above.
+int lanes(const Target& target, Type type);
 
 // What a figure that is `a` here and `b` there adds to a distance.
 double log_ratio(double a, double b);

@@ -14,10 +14,10 @@
 namespace lw {
 
 // Step kinds that apply to targets of the family.
-inline std::vector<const StepKind*> kinds_of(std::string_view family) {
+inline std::vector<const StepKind*> kinds_of(const TargetFamily* family) {
   std::vector<const StepKind*> kinds;
   for (const StepKind* kind : lw_step_table()) {
-    if (kind->family == nullptr || kind->family == family) kinds.push_back(kind);
+    if (serves(family, kind->family)) kinds.push_back(kind);
   }
   return kinds;
 }
@@ -58,7 +58,7 @@ class TraceWriter {
     Step step;
     step.kind = !favoured_.empty() && chance(50)
                     ? find_step(any(favoured_))
-                    : any(kinds_of(nest.target->part.family()->name));
+                    : any(kinds_of(nest.target->part.family()));
     const std::string_view kind = step.kind->name;
     const Stage& stage = any(nest.stages);
     step.names.push_back(stage.name);

@@ -50,7 +50,4 @@ inline const CpuTarget& cpu(const Target& target) {
 }
 void set_cpu(Target* target, CpuTarget part);
 
-// Lanes of a vector of `type` (at least 1). REQUIRES: target is a CPU.
-int lanes(const Target& target, Type type);
-
 }  // namespace lw

@@ -70,6 +70,15 @@ std::vector<std::pair<const char*, std::string>> other_names(const Target& targe
   return {{"triple", cpu(target).triple}};
 }
 
+RegisterFile registers(const Target& target) {
+  const CpuTarget& t = cpu(target);
+  return {.vector_bytes = t.vector_bytes,
+          .vectors = t.vector_registers,
+          .fma = t.fma,
+          .masks = t.masks,
+          .loads_per_cycle = t.loads_per_cycle};
+}
+
 constexpr const char* kArchitectures[] = {"aarch64", "x86_64"};
 
 }  // namespace
@@ -87,6 +96,7 @@ constinit const TargetFamily kCpuFamily = {
     .distance = distance,
     .summary = summary,
     .known_as = other_names,
+    .registers = registers,
     .host = host_target,
     .configurations = nullptr,
 };
@@ -95,10 +105,6 @@ const TargetFamily& cpu_family() { return kCpuFamily; }
 
 void set_cpu(Target* target, CpuTarget part) {
   target->part = TargetPart(kCpuFamily, std::make_shared<const CpuTarget>(std::move(part)));
-}
-
-int lanes(const Target& target, Type type) {
-  return std::max(1, cpu(target).vector_bytes / size_of(type));
 }
 
 }  // namespace lw

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "schedules/targets/cpu/cpu_target.h"
+#include "schedules/targets/family.h"
 #include "schedules/window.h"
 
 namespace lw::lowering {
@@ -152,7 +152,7 @@ std::vector<Chunk> vectors_of(const Frame& f, int64_t extent, bool uniform) {
   for (; at + f.lanes <= extent; at += f.lanes) chunks.push_back({at, f.lanes, f.lanes});
   int64_t rest = extent - at;
   if (rest == 0) return chunks;
-  if (uniform || (cpu(*f.e.nest.target).masks && (rest & (rest - 1)) != 0)) {
+  if (uniform || (register_file(*f.e.nest.target).masks && (rest & (rest - 1)) != 0)) {
     chunks.push_back({at, f.lanes, static_cast<int>(rest)});
     return chunks;
   }

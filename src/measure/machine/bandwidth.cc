@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "schedules/targets/cpu/cpu_target.h"
+#include "schedules/targets/family.h"
 #include "src/base/check.h"
 #include "src/measure/machine/doctor.h"
 #include "src/measure/machine/probe.h"

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "schedules/costs.h"
 #include "schedules/targets/cpu/cpu_target.h"
+#include "schedules/targets/family.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/measure/machine/probe.h"

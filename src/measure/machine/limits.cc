@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "schedules/dot.h"
 #include "schedules/targets/cpu/cpu_target.h"
+#include "schedules/targets/family.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/measure/machine/doctor.h"
