@@ -123,6 +123,7 @@ class Activation {
       case Stmt::IntOp::kMin: variables_[s.var] = std::min(value(s.a), value(s.b)); break;
       case Stmt::IntOp::kMax: variables_[s.var] = std::max(value(s.a), value(s.b)); break;
       case Stmt::IntOp::kRegister: variables_[s.var] = registers_[s.srcs[0]][0].integer; break;
+      case Stmt::IntOp::kItem: variables_[s.var] = 0; break;
     }
   }
 
@@ -308,6 +309,7 @@ class Activation {
           const size_t from = at.l + static_cast<size_t>(at.s.integer), lanes = at.srcs[0]->size();
           return from < lanes ? (*at.srcs[0])[from] : (*at.srcs[1])[from - lanes];
         }},
+        {Op::kBarrier, nullptr},
     };
     static_assert(in_order(kRuns));
     const OpRun& row = kRuns[static_cast<int>(s.op)];

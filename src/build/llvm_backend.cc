@@ -111,6 +111,10 @@ class LlvmBackend : public Backend {
           "kernel " + kernel.name + ": blocks are of machines with managed memories, " +
           target.architecture + " has none; build it for the target that it was lowered for");
     }
+    if (has_groups(kernel)) {
+      return absl::InvalidArgumentError("kernel " + kernel.name + ": groups of several items are "
+                                        "of GPUs, " + target.architecture + " has none");
+    }
     llvm::LLVMContext context;
     context.setDiscardValueNames(stage != "llvm");
     std::string error;

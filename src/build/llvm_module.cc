@@ -394,6 +394,7 @@ void Emitter::integer(const Stmt& s) {
     case Stmt::IntOp::kRegister:
       value = ops.cast(Type::kI64, kernel.registers[s.srcs[0]].type, get(s.srcs[0]));
       break;
+    case Stmt::IntOp::kItem: value = b.getInt64(0); break;  // of groups of one
   }
   define(s.var, value);
 }

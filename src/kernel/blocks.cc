@@ -192,4 +192,13 @@ bool is_managed(const Kernel& kernel) {
   return !kernel.managed_bytes.empty() || has_blocks(kernel.body) || has_blocks(kernel.prepack);
 }
 
+bool has_groups(const Kernel& kernel) {
+  const auto in = [](const std::vector<Stmt>& list, const auto& self) -> bool {
+    return std::any_of(list.begin(), list.end(), [&](const Stmt& s) {
+      return s.items != 1 || self(s.body, self) || self(s.otherwise, self);
+    });
+  };
+  return in(kernel.body, in) || in(kernel.prepack, in);
+}
+
 }  // namespace lw

@@ -73,5 +73,7 @@ const char* block_defect(const Kernel& kernel, const Block& block);
 
 // Whether the kernel is for a machine with managed memories: it has such memories, or blocks.
 bool is_managed(const Kernel& kernel);
+// Whether an iteration of some parallel For is a group of several items.
+bool has_groups(const Kernel& kernel);
 
 }  // namespace lw

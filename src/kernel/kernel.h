@@ -15,6 +15,11 @@
 //                      bf16 except directly after a Load and before a Store (kCast converts).
 //   a parallel For     runs its iterations in any order on any worker; consecutive statements are
 //                      separated by a barrier. Parallel Fors do not nest.
+//   a group            is an iteration of a parallel For of several `items`, which all run its body
+//                      side by side, each with variables, registers and private buffers of its own.
+//                      Managed buffers are the group's. kItem is an item's number; what one item
+//                      writes another sees after a kBarrier, at which all of them arrive: it stands
+//                      under no condition, and in no loop, that items may see differently.
 //   a block            is one instruction of a machine whose instructions work on boxes of elements
 //                      (an NPU): a copy between memories, a product, ... on strided views. In
 //                      program order, each as if it were done before the next begins; what may run
@@ -113,8 +118,9 @@ enum class Op : uint8_t {
                                            // value of a long block is held in a register for later
   kSlide,                                  // dst lane l = lane l + `integer` of a and then b, which
                                            // follows it: 0 < `integer` < lanes
+  kBarrier,                                // of a group's items; they see what others wrote before it
 };
-inline constexpr int kOps = static_cast<int>(Op::kSlide) + 1;  // the last; rows: kernel/ops.cc
+inline constexpr int kOps = static_cast<int>(Op::kBarrier) + 1;  // the last; rows: kernel/ops.cc
 
 // Elements buffer[index + sum of position[d] * strides[d]] over the positions of a block's box.
 struct View {
@@ -178,6 +184,7 @@ struct Stmt {
   int var = -1;                            // also the variable that kInt defines
   int64_t count = 0;
   bool parallel = false;
+  int64_t items = 1;                       // parallel: of each iteration, which is a group of them
   // kIf: every condition >= 0. kInt: var = int_op(a, b)
   std::vector<Affine> conditions;
   enum class IntOp : uint8_t {
@@ -185,6 +192,8 @@ struct Stmt {
     kDiv, kMod,                            // floor(a / divisor), a - divisor * that; divisor > 0
     kMin, kMax,                            // of a and b
     kRegister,                             // scalar integer register `srcs[0]`, sign-extended
+    kItem,                                 // the number of the item that runs it, below the group's
+                                           // `items`; in a parallel For
   } int_op = IntOp::kAffine;
   Affine a, b;
   int64_t divisor = 1;

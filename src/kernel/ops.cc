@@ -150,6 +150,7 @@ constexpr OpRow kOpRows[kOps] = {
                         !alike(o.dst(), o.src(0)) && !alike(o.dst(), o.src(1)),
                     "no lanes in between");
     }},
+    {Op::kBarrier, "barrier", false, 0, {}, nullptr},
 };
 static_assert(in_order(kOpRows));
 

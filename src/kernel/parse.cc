@@ -219,6 +219,7 @@ class Parser {
       expect("<");
       s.count = integer();
       s.parallel = accept("parallel");
+      if (s.parallel && accept("items")) s.items = integer();
       s.body = block();
     } else if (accept("if")) {
       s.kind = Stmt::Kind::kIf;
@@ -246,13 +247,14 @@ class Parser {
     s->kind = Stmt::Kind::kInt;
     s->var = var();
     expect("=");
-    for (int i = 1; i < 6; ++i) {
+    for (int i = 1; i < kIntOps; ++i) {
       if (accept(kIntWords[i])) s->int_op = static_cast<Stmt::IntOp>(i);
     }
     if (s->int_op == Stmt::IntOp::kRegister) {
       s->srcs[0] = reg();
       return;
     }
+    if (s->int_op == Stmt::IntOp::kItem) return;
     s->a = affine_sum();
     if (s->int_op == Stmt::IntOp::kAffine) return;
     expect(",");

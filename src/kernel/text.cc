@@ -137,7 +137,9 @@ class Printer {
   void stmt(const Stmt& s, int depth) {
     switch (s.kind) {
       case Stmt::Kind::kFor:
-        append(&text_, "for v", s.var, " < ", s.count, s.parallel ? " parallel {\n" : " {\n");
+        append(&text_, "for v", s.var, " < ", s.count, s.parallel ? " parallel" : "");
+        if (s.items != 1) append(&text_, " items ", s.items);
+        text_ += " {\n";
         list(s.body, depth + 1);
         break;
       case Stmt::Kind::kIf:
@@ -185,6 +187,9 @@ class Printer {
         return;
       case Stmt::IntOp::kRegister:
         append(&text_, "register r", s.srcs[0], "\n");
+        return;
+      case Stmt::IntOp::kItem:
+        text_ += "item\n";
         return;
     }
   }

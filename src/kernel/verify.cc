@@ -229,8 +229,10 @@ class Verifier {
     }
     forget_masks(s.body);
     path_ += s.parallel ? ".parallel" : ".for";
+    require(s.items >= 1 && (s.parallel || s.items == 1), "only parallel loops have items");
     if (s.parallel) {
       require(!in_parallel_, "parallel loops must not nest");
+      items_ = s.items;
       const std::vector<bool> defined = defined_;
       defined_.assign(defined_.size(), false);
       in_parallel_ = true;
@@ -316,11 +318,13 @@ class Verifier {
                 "needs a scalar integer register");
         enter(s.var, {INT64_MIN / 4, INT64_MAX / 4});
         return;
+      case Stmt::IntOp::kItem:
+        if (require(in_parallel_, "no parallel loop has this item")) enter(s.var, {0, items_ - 1});
+        return;
     }
   }
 
   const Register& reg(int i) const { return kernel_.registers[i]; }
-
   bool exists(int i) {
     return require(i >= 0 && i < static_cast<int>(kernel_.registers.size()), "no such register");
   }
@@ -481,6 +485,7 @@ class Verifier {
   const Checked checked_;
   std::string error_, path_;
   bool in_prepack_ = false, in_parallel_ = false;
+  int64_t items_ = 1;                      // of the loop around
   std::vector<std::optional<Range>> ranges_;  // by variable; empty: not in scope
   std::vector<Affine> facts_;                 // each >= 0 here
   std::vector<Quotient> quotients_;           // whose variables are in scope

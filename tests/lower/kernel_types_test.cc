@@ -105,8 +105,8 @@ TEST(KernelTypes, WhatIsAcceptedBuilds) {
                                       s.buffer, static_cast<int>(s.reduce)}).second;
       if (fresh && static_cast<int>(seen.size()) <= kKept) kernel.body.push_back(s);
     }
-    // A fence has no registers, and every type has constants.
-    const bool always = op == Op::kFence || op == Op::kImmediate;
+    // Fences and barriers have no registers, and every type has constants.
+    const bool always = op == Op::kFence || op == Op::kBarrier || op == Op::kImmediate;
     const std::string name = std::string(op_name(expr_op)) + " of kind " + text(static_cast<int>(op));
     EXPECT_EQ(refused > 0, !always) << name;
     EXPECT_FALSE(seen.empty()) << name;

@@ -98,7 +98,7 @@ absl::Status Unroller::integer(const Stmt& s) {
     case Stmt::IntOp::kMod: variable = floor_mod(value(s.a), s.divisor); break;
     case Stmt::IntOp::kMin: variable = std::min(value(s.a), value(s.b)); break;
     case Stmt::IntOp::kMax: variable = std::max(value(s.a), value(s.b)); break;
-    case Stmt::IntOp::kRegister:
+    case Stmt::IntOp::kRegister: case Stmt::IntOp::kItem:
       return absl::InvalidArgumentError("the NPU computes no addresses from data");
   }
   return absl::OkStatus();
