@@ -27,15 +27,10 @@ struct Family {
 const std::vector<Family>& families() {
   static const std::vector<Family> all = {
       {"cpu",
-       {"cpu", "Cpu", "lanes(target"},
-       std::regex(R"(\bcpu\([a-z*]|\bCpuTarget\b|\bset_cpu\b|\bkCpuFamily\b|\blanes\(target)"
+       {"cpu", "Cpu"},
+       std::regex(R"(\bcpu\([a-z*]|\bCpuTarget\b|\bset_cpu\b|\bkCpuFamily\b)"
                   R"(|#include "schedules/targets/cpu/)"),
-       {// Steps and their domains: sizes and tails of tiles, by registers, their width and masks.
-        "schedules/domains.cc", "schedules/nest_body.cc", "schedules/window.cc",
-        "schedules/steps/register_tile.cc", "schedules/steps/stage.cc",
-        // Lowering to vectors, whose tails are masked where the machine has masks.
-        "src/lower/tiles/rows.cc",
-        // LLVM's backend.
+       {// LLVM's backend.
         "src/build/llvm_calls.cc", "src/build/llvm_dot.cc", "src/build/llvm_math.cc",
         "src/build/llvm_memory.cc", "src/build/llvm_module.cc", "src/build/llvm_ops.cc",
         "src/build/llvm_pipeline.cc",
@@ -46,6 +41,11 @@ const std::vector<Family>& families() {
        {"npu", "Npu"},
        std::regex(R"(\bnpu_config\(|\bnpu_target\(|\bkNpuFamily\b)"
                   R"(|#include "schedules/targets/npu/)"),
+       {}},
+      {"simt",
+       {"simt", "Simt"},
+       std::regex(R"(\bsimt\([a-z*]|\bSimtTarget\b|\bset_simt\b|\bkSimtFamily\b)"
+                  R"(|#include "schedules/targets/simt/)"),
        {}}};
   return all;
 }

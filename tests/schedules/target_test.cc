@@ -87,7 +87,7 @@ TEST(Targets, UnknownNamesAnswerWithTheKnownOnes) {
   const absl::Status status = find_target("x86_avx1024").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(status.ToString(),
-              testing::HasSubstr("host, aarch64_neon, x86_avx2, x86_avx2_vnni, x86_avx512, "
+              testing::HasSubstr("host, aarch64_neon, opencl_cpu, opencl_gpu, x86_avx2, x86_avx2_vnni, x86_avx512, "
                                  "x86_avx512_bf16, x86_avx512_vnni, x86_sse2"));
 }
 
@@ -249,7 +249,7 @@ TEST(Families, UnknownOnesAreKept) {
   EXPECT_TRUE(known_as(*read).empty());
   EXPECT_EQ(missing_feature(*read, *find_target("x86_avx2")), "toy");
   EXPECT_THAT(parse_target(text).status().ToString(),
-              testing::HasSubstr("family 'toy' is none of aarch64, npu, x86_64"));
+              testing::HasSubstr("family 'toy' is none of aarch64, npu, opencl, x86_64"));
 }
 
 // Another architecture is no other family: its text and its figures are read.
@@ -270,7 +270,7 @@ TEST(Families, EveryArchitectureIsOfOneAlone) {
       EXPECT_TRUE(seen.insert(architecture).second) << architecture;
     }
   }
-  EXPECT_EQ(known_architectures(), "aarch64, npu, x86_64");
+  EXPECT_EQ(known_architectures(), "aarch64, npu, opencl, x86_64");
   for (const Target& target : builtin_targets()) EXPECT_NE(target.part.family(), nullptr);
 }
 

@@ -1,0 +1,71 @@
+// What a target says of a machine of many threads beside what every machine has, as OpenCL's devices
+// are: the part of the family `simt` (family.cc), read by the code of that family alone
+// (tests/base/families_test.cc). A kernel's launch is a grid of groups; a group's items run on one
+// compute unit, meet at barriers and share local memory. Values; thread-safe.
+#pragma once
+
+#include <string>
+
+#include "schedules/targets/target.h"
+#include "src/base/check.h"
+
+namespace lw {
+
+// The memory that a group's items share (Stage::memory, Buffer::memory).
+inline constexpr int kLocalMemory = 0;
+
+struct SimtTarget {
+  std::string device;                      // as its driver calls it: which one, of several, it is
+  int units = 1;                           // compute units
+  int simd = 1;                            // items that a unit runs in step: neighbours in a group
+  int sub_group = 1;                       // items that exchange registers; 1: none do
+  int64_t group_items = 256;               // most items of a group
+  int64_t unit_items = 1024;               // most items of groups that a unit holds at once
+  int64_t local_bytes = 32768;             // of a group
+  bool local_real = true;                  // false: memory like any other, behind the caches
+  int vector_bytes = 16;                   // of an item's widest arithmetic that is one instruction,
+                                           // or load that is one access
+  int64_t register_bytes = 512;            // that an item may have
+  int64_t access_bytes = 64;               // of memory, moved together
+  int64_t buffer_bytes = int64_t{1} << 30; // most of one buffer
+  bool half = false;                       // arithmetic of f16
+  bool fp64 = false;
+  double loads_per_cycle = 1;              // of vectors, by an item
+  double group_us = 0.1;                   // to begin a group
+  double barrier_us = 0.05;                // for a group to meet
+  double launch_us = 5;                    // to begin a kernel
+
+  // As of Target::fields, below whose common fields these stand in texts.
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit({101, "device"}, self.device);
+    visit({102, "units"}, self.units);
+    visit({103, "simd"}, self.simd);
+    visit({104, "sub_group"}, self.sub_group);
+    visit({105, "group_items"}, self.group_items);
+    visit({106, "unit_items"}, self.unit_items);
+    visit({107, "local_bytes"}, self.local_bytes);
+    visit({108, "local_real"}, self.local_real);
+    visit({109, "vector_bytes"}, self.vector_bytes);
+    visit({110, "register_bytes"}, self.register_bytes);
+    visit({111, "access_bytes"}, self.access_bytes);
+    visit({112, "buffer_bytes"}, self.buffer_bytes);
+    visit({113, "half"}, self.half);
+    visit({114, "fp64"}, self.fp64);
+    visit({115, "loads_per_cycle"}, self.loads_per_cycle);
+    visit({116, "group_us"}, self.group_us);
+    visit({117, "barrier_us"}, self.barrier_us);
+    visit({118, "launch_us"}, self.launch_us);
+  }
+};
+
+extern const TargetFamily kSimtFamily;
+
+// REQUIRES: target is of the family. The reference is good until the target is changed.
+inline const SimtTarget& simt(const Target& target) {
+  CHECK(target.part.family() == &kSimtFamily);
+  return *static_cast<const SimtTarget*>(target.part.value());
+}
+void set_simt(Target* target, SimtTarget part);
+
+}  // namespace lw

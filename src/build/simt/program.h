@@ -1,0 +1,47 @@
+// What an artifact for OpenCL holds: the source of a program and how its kernels are launched. As
+// text it is JSON, which build pipelines read too (docs/opencl.md). Values; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace lw {
+
+inline constexpr std::string_view kOpenClArchitecture = "opencl";
+
+struct OpenClProgram {
+  // A kernel's parameter: a buffer, from its first byte.
+  struct Parameter {
+    enum class Kind : uint8_t { kArgument, kWorkspace, kPacked } kind = Kind::kArgument;
+    int slot = 0;                          // kArgument: its position among the program's
+    bool operator==(const Parameter&) const = default;
+  };
+  // One after the other, on a queue in order: each sees what those before it wrote.
+  struct Launch {
+    std::string kernel;                    // its name in the source
+    int64_t groups = 1, items = 1;         // in one dimension: groups * items items in all
+    std::vector<Parameter> parameters;
+  };
+  struct Argument {
+    int64_t bytes = 0;
+    bool written = false;
+  };
+
+  std::string source;                      // OpenCL C
+  std::string options;                     // of clBuildProgram
+  std::vector<Argument> arguments;         // inputs, then outputs
+  std::vector<Launch> prepack;             // once, before the first call; they fill `packed`
+  std::vector<Launch> launches;            // a call
+  int64_t workspace_bytes = 0, packed_bytes = 0;
+  int64_t local_bytes = 0;                 // of a group, the most that a launch needs
+};
+
+std::string to_text(const OpenClProgram& program);
+// kInvalidArgument says which field is missing, of another type or out of range.
+absl::StatusOr<OpenClProgram> parse_opencl_program(std::string_view text);
+
+}  // namespace lw
