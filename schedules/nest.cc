@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "schedules/targets/target.h"
+#include "schedules/targets/family.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/expr/expr.h"
@@ -14,7 +14,9 @@ Nest make_nest(std::shared_ptr<const Program> program, std::shared_ptr<const Tar
   Nest nest;
   nest.program = std::move(program);
   nest.target = std::move(target);
-  nest.threads = threads;
+  const TargetFamily* family = nest.target->part.family();
+  const bool has_units = family != nullptr && family->units != nullptr;
+  nest.threads = has_units ? family->units(*nest.target) : threads;
   const std::vector<Tensor>& tensors = nest.program->tensors;
   for (int t = 0; t < static_cast<int>(tensors.size()); ++t) {
     if (tensors[t].role != Role::kInput) nest.stages.push_back(make_stage(*nest.program, t));

@@ -205,7 +205,8 @@ struct Nest {
   bool checks(Legality check) const { return !(unchecked >> static_cast<int>(check) & 1); }
 };
 
-// The unscheduled nest: every stage at the root, one serial loop per axis, in order.
+// The unscheduled nest: every stage at the root, one serial loop per axis, in order. Machines whose
+// kernels always run on all of their units (TargetFamily::units) have these as threads.
 Nest make_nest(std::shared_ptr<const Program> program, std::shared_ptr<const Target> target,
                int threads);
 

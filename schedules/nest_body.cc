@@ -294,7 +294,7 @@ int stage_lanes(const Nest& nest, int stage) {
   }
   // Of groups of three no whole number fills a vector; tails are cut into halves (lower/tile.cc).
   return static_cast<int>(
-      std::bit_floor(static_cast<unsigned>(std::max(1, register_file(*nest.target).vector_bytes / bytes))));
+      std::bit_floor(static_cast<unsigned>(lanes_of(*nest.target, bytes))));
 }
 
 }  // namespace lw

@@ -29,7 +29,7 @@ void branch(Draft draft, std::vector<Draft>& drafts) {
 }  // namespace
 
 const Rule& dot_products() {
-  static constexpr Rule rule = {"dot_products", Phase::kLanes, branch};
+  static constexpr Rule rule = {"dot_products", Phase::kLanes, branch, nullptr, nullptr, "cpu"};
   return rule;
 }
 

@@ -213,7 +213,7 @@ void tile(Draft& d, int stage) {
 }  // namespace
 
 const Rule& winograd() {
-  static constexpr Rule rule = {"winograd", Phase::kRewrite, branch, takes, tile};
+  static constexpr Rule rule = {"winograd", Phase::kRewrite, branch, takes, tile, "cpu"};
   return rule;
 }
 

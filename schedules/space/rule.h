@@ -35,7 +35,7 @@ struct Rule {
   // none.
   bool (*takes)(const Draft& draft, int stage) = nullptr;
   void (*tile)(Draft& draft, int stage) = nullptr;
-  const char* family = "cpu";              // of the targets for which it has its turn
+  const char* family = kRegisterMachines;  // of the targets for which it has its turn
 };
 
 // All rules, sorted by name (generated table).

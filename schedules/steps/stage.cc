@@ -58,7 +58,7 @@ Stage make_copy(const Nest& nest, int tensor, const Layout& layout) {
   if (rank == 0) return copy;
   const int64_t group = std::max<int64_t>(1, layout.group);
   const int size = layout.wide ? size_of(Type::kF32) : size_of(source.type);
-  const int64_t lanes = std::max<int64_t>(1, register_file(*nest.target).vector_bytes / (size * group));
+  const int64_t lanes = lanes_of(*nest.target, static_cast<int>(size * group));
   const Tail tail = Tail::kCompose;  // full blocks run without masks, transposes included
   int innermost = layout.block > 0 ? layout.block_dim : rank - 1;
   if (innermost == layout.group_dim) innermost = rank > 1 ? rank - 2 : -1;

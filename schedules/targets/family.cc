@@ -93,9 +93,12 @@ RegisterFile register_file(const Target& target) {
   return target.part.family()->registers(target);
 }
 
-int lanes(const Target& target, Type type) {
-  return std::max(1, register_file(target).vector_bytes / size_of(type));
+int lanes_of(const Target& target, int element_bytes) {
+  const RegisterFile file = register_file(target);
+  return std::clamp(file.vector_bytes / element_bytes, 1, file.most_lanes);
 }
+
+int lanes(const Target& target, Type type) { return lanes_of(target, size_of(type)); }
 
 double log_ratio(double a, double b) {
   return a > 0 && b > 0 ? std::abs(std::log(a / b)) : a == b ? 0 : 1;

@@ -40,6 +40,7 @@ struct RegisterFile {
   int vectors = 16;
   bool fma = false;
   bool masks = false;                      // lane-masked loads and stores are cheap
+  int most_lanes = 4096;                   // of a vector, however narrow they are
   double loads_per_cycle = 2;              // of vectors
 };
 
@@ -70,6 +71,9 @@ struct TargetFamily {
   TargetSummary (*summary)(const Target& target);
   // What other programs call the machine: {"triple", "x86_64-unknown-linux-gnu"}.
   std::vector<std::pair<const char*, std::string>> (*known_as)(const Target& target);
+  // Of machines on all of whose units a kernel always runs: how many there are for its parallel
+  // loops (at least 2). Null: as many threads as a task has.
+  int (*units)(const Target& target);
   // Null: its machines compute in no registers.
   RegisterFile (*registers)(const Target& target);
   // The machine that this process runs on. Null: it is never one of the family.
@@ -137,7 +141,8 @@ bool serves(const TargetFamily* family, const char* named);
 
 // REQUIRES: the target's family has registers.
 RegisterFile register_file(const Target& target);
-// Lanes of a vector of `type` (at least 1). REQUIRES: as above.
+// Lanes of a vector of elements of so many bytes, of `type` (at least 1). REQUIRES: as above.
+int lanes_of(const Target& target, int element_bytes);
 int lanes(const Target& target, Type type);
 
 // What a figure that is `a` here and `b` there adds to a distance.

@@ -96,6 +96,7 @@ constinit const TargetFamily kCpuFamily = {
     .distance = distance,
     .summary = summary,
     .known_as = other_names,
+    .units = nullptr,
     .registers = registers,
     .host = host_target,
     .configurations = nullptr,

@@ -272,6 +272,7 @@ constinit const TargetFamily kNpuFamily = {
     .distance = distance,
     .summary = summary,
     .known_as = other_names,
+    .units = nullptr,
     .registers = nullptr,
     .host = nullptr,
     .configurations = &kConfigurations,

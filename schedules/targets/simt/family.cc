@@ -83,12 +83,15 @@ std::vector<std::pair<const char*, std::string>> other_names(const Target& targe
   return {{"device", simt(target).device}};
 }
 
+int units(const Target& target) { return std::max(2, simt(target).units); }
+
 RegisterFile registers(const Target& target) {
   const SimtTarget& t = simt(target);
   return {.vector_bytes = t.vector_bytes,
           .vectors = static_cast<int>(t.register_bytes / t.vector_bytes),
           .fma = true,
           .masks = false,
+          .most_lanes = 16,
           .loads_per_cycle = t.loads_per_cycle};
 }
 
@@ -109,6 +112,7 @@ constinit const TargetFamily kSimtFamily = {
     .distance = distance,
     .summary = summary,
     .known_as = other_names,
+    .units = units,
     .registers = registers,
     .host = nullptr,
     .configurations = nullptr,
