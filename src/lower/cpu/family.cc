@@ -1,11 +1,21 @@
 #include "src/lower/family.h"
 
-#include "src/lower/cpu/lower_cpu.h"
+#include "src/base/check.h"
+#include "src/lower/tiles/pipeline.h"
 
 namespace lw::lowering {
+namespace {
+
+absl::StatusOr<Kernel> lower_cpu(const Nest& nest, const LowerOptions& options) {
+  ASSIGN_OR_RETURN(Kernel kernel, lower_tiles(nest, options));
+  RETURN_IF_ERROR(lay_out_workspace(kernel, options));
+  return kernel;
+}
+
+}  // namespace
 
 const Family& cpu_family() {
-  static constexpr Family family = {"cpu", lower_cpu, count_statements_cpu};
+  static constexpr Family family = {"cpu", lower_cpu, count_statements_of_tiles};
   return family;
 }
 

@@ -1,6 +1,6 @@
 // The pipeline from a nest to a kernel: buffers for arguments, stages at the root in program order,
 // everything else where those stages' loops hold it, then the layout of the workspace.
-#include "src/lower/cpu/lower_cpu.h"
+#include "src/lower/tiles/pipeline.h"
 
 #include <algorithm>
 
@@ -27,21 +27,6 @@ void add_arguments(Emitter& e) {
     storage.origin.assign(tensor.shape.size(), affine(0));
     storage.shape = tensor.shape;
   }
-}
-
-// Buffers follow each other.
-absl::Status lay_out_workspace(Kernel& kernel, const LowerOptions& options) {
-  for (Buffer& buffer : kernel.buffers) {
-    if (buffer.scope == Scope::kArgument) continue;
-    int64_t& end = buffer.scope == Scope::kWorkspace ? kernel.workspace_bytes
-                   : buffer.scope == Scope::kPrivate ? kernel.private_bytes
-                                                     : kernel.packed_bytes;
-    buffer.offset = end;
-    end += aligned_bytes(buffer.elements * size_of(buffer.type));
-  }
-  const int64_t total = kernel.workspace_bytes + kernel.private_bytes + kernel.packed_bytes;
-  if (total > options.max_workspace_bytes) return infeasible("the workspace is too large");
-  return absl::OkStatus();
 }
 
 // A program of many stages, or of large bodies, is larger before anything is unrolled.
@@ -89,17 +74,18 @@ Nest without_stop(Nest nest) {
 
 }  // namespace
 
-absl::StatusOr<Kernel> lower_cpu(const Nest& nest, const LowerOptions& limits) {
+namespace lowering {
+
+absl::StatusOr<Kernel> lower_tiles(const Nest& nest, const LowerOptions& limits) {
   const LowerOptions options = for_size_of(nest, limits);
   const Nest kept = without_stop(nest);
   Emitter e(kept, options, nest.stop);
   RETURN_IF_ERROR(emit(e));
-  lowering::hoist(e.kernel);
-  RETURN_IF_ERROR(lay_out_workspace(e.kernel, options));
+  hoist(e.kernel);
   return std::move(e.kernel);
 }
 
-absl::StatusOr<int64_t> count_statements_cpu(const Nest& nest, const LowerOptions& limits) {
+absl::StatusOr<int64_t> count_statements_of_tiles(const Nest& nest, const LowerOptions& limits) {
   const LowerOptions options = for_size_of(nest, limits);
   const Nest kept = without_stop(nest);
   Emitter e(kept, options, nest.stop);
@@ -108,4 +94,24 @@ absl::StatusOr<int64_t> count_statements_cpu(const Nest& nest, const LowerOption
   return e.statements;
 }
 
+absl::Status lay_out_workspace(Kernel& kernel, const LowerOptions& options) {
+  for (Buffer& buffer : kernel.buffers) {
+    if (buffer.scope == Scope::kArgument) continue;
+    if (buffer.scope == Scope::kManaged) {
+      const size_t memories = std::max(kernel.managed_bytes.size(), size_t(buffer.memory) + 1);
+      kernel.managed_bytes.resize(memories);
+    }
+    int64_t& end = buffer.scope == Scope::kWorkspace ? kernel.workspace_bytes
+                   : buffer.scope == Scope::kPrivate ? kernel.private_bytes
+                   : buffer.scope == Scope::kManaged ? kernel.managed_bytes[buffer.memory]
+                                                     : kernel.packed_bytes;
+    buffer.offset = end;
+    end += aligned_bytes(buffer.elements * size_of(buffer.type));
+  }
+  const int64_t total = kernel.workspace_bytes + kernel.private_bytes + kernel.packed_bytes;
+  if (total > options.max_workspace_bytes) return infeasible("the workspace is too large");
+  return absl::OkStatus();
+}
+
+}  // namespace lowering
 }  // namespace lw
