@@ -3,6 +3,7 @@
 #include "src/build/interpreter.h"
 #include "src/build/llvm_backend.h"
 #include "src/build/npu/backend.h"
+#include "src/build/simt/backend.h"
 
 namespace lw {
 namespace {
@@ -17,6 +18,7 @@ constexpr Code kCodes[] = {
     {"aarch64", llvm_backend, load_object},
     {"interpreter", interpreter_backend, load_interpreted},
     {"npu", npu_backend, load_npu},
+    {"opencl", opencl_backend, load_opencl},
     {"x86_64", llvm_backend, load_object},
 };
 

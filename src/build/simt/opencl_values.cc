@@ -1,0 +1,448 @@
+// What vectors and single values need differently: a comparison of vectors gives 0 or -1 in integers
+// of their size, of single values 0 or 1.
+#include "src/build/simt/opencl_values.h"
+
+#include <algorithm>
+
+#include "src/base/message.h"
+#include "src/build/simt/opencl_text.h"
+#include "src/expr/scalar.h"
+
+namespace lw {
+
+const std::string& Prelude::use(const std::string& name, const std::string& text) {
+  const auto found = std::find(names_.begin(), names_.end(), name);
+  if (found != names_.end()) return *found;
+  text_ += text + "\n";
+  names_.push_back(name);
+  return names_.back();
+}
+
+namespace {
+
+// What one operation computes from.
+struct Operation {
+  Type type;                               // of the operands
+  int lanes;
+  Prelude* prelude;
+
+  bool vector() const { return lanes > 1; }
+  std::string type_text() const { return cl_type(type, lanes); }
+  std::string splat(const std::string& constant) const {
+    return vector() ? concat("(", type_text(), ")(", constant, ")") : constant;
+  }
+  // Integer arithmetic whose overflow has a meaning, in unsigned words.
+  std::string wrapping(const std::string& a, const char* op, const std::string& b) const {
+    const std::string word = cl_unsigned(type, lanes);
+    if (type == Type::kU8) return vector() ? concat(a, op, b) : concat("(uchar)(", a, op, b, ")");
+    if (vector()) {
+      return concat("as_", type_text(), "(as_", word, "(", a, ")", op, "as_", word, "(", b, "))");
+    }
+    // Narrower ones are computed as int.
+    if (size_of(type) < 4) return concat("(", type_text(), ")(", a, op, b, ")");
+    return concat("(", type_text(), ")((", word, ")", a, op, "(", word, ")", b, ")");
+  }
+  // A condition as a bool register has it.
+  std::string condition(const std::string& text) const {
+    if (!vector()) return concat("(char)(", text, ")");
+    return size_of(type) == 1 ? concat("as_char", lanes, "(", text, ")")
+                              : concat("convert_char", lanes, "(", text, ")");
+  }
+  std::string compared(const char* op, const std::string& a, const std::string& b) const {
+    return condition(concat(a, op, b));
+  }
+};
+
+// `mask`: a bool register of as many lanes.
+std::string chosen(const Operation& o, const std::string& mask, const std::string& then,
+                   const std::string& otherwise) {
+  if (!o.vector()) return concat(mask, " ? ", then, " : ", otherwise);
+  const std::string word = cl_signed(o.type, o.lanes);
+  const std::string wide = size_of(o.type) == 1 ? mask : concat("convert_", word, "(", mask, ")");
+  return concat("select(", otherwise, ", ", then, ", ", wide, ")");
+}
+
+std::string divided(const Operation& o, const std::string& a, const std::string& b, bool quotient) {
+  const std::string t = o.type_text();
+  const std::string name = concat(quotient ? "lw_div_" : "lw_mod_", t);
+  const std::string zero = o.splat(cl_constant(o.type, 0, 0)), one = o.splat(cl_constant(o.type, 0, 1));
+  const std::string minus = o.splat(cl_constant(o.type, 0, -1));
+  const auto pick = [&](const std::string& condition, const std::string& then,
+                        const std::string& otherwise) {
+    return o.vector() ? concat("select(", otherwise, ", ", then, ", ", condition, ")")
+                      : concat("(", condition, ") ? ", then, " : ", otherwise);
+  };
+  std::string text = concat("static inline ", t, " ", name, "(", t, " a, ", t, " b) {\n");
+  const auto line = [&](const auto&... parts) { text += concat("  ", parts..., ";\n"); };
+  if (!is_signed(o.type)) {
+    line(t, " d = ", pick(concat("b == ", zero), one, "b"));
+    line(t, " q = ", quotient ? "a / d" : "a % d");
+    line("return ", pick(concat("b == ", zero), zero, "q"));
+  } else {
+    line(t, " d = ", pick(concat("(b == ", zero, ") | (b == ", minus, ")"), one, "b"));
+    line(t, " q = a / d");
+    line(t, " r = a - q * d");
+    const std::string up = concat("(r != ", zero, ") & ((r ^ d) < ", zero, ")");
+    if (quotient) {
+      line("q = q + ", o.vector() ? "" : "(", pick(up, minus, zero), o.vector() ? "" : ")");
+      line("q = ", pick(concat("b == ", minus), o.wrapping(zero, " - ", "a"), "q"));
+      line("return ", pick(concat("b == ", zero), zero, "q"));
+    } else {
+      line("r = r + ", o.vector() ? "" : "(", pick(up, "d", zero), o.vector() ? "" : ")");
+      line("return ", pick(concat("b == ", zero), zero, "r"));
+    }
+  }
+  return concat(o.prelude->use(name, text + "}\n"), "(", a, ", ", b, ")");
+}
+
+std::string binary(const Operation& o, ExprOp op, const std::string& a, const std::string& b) {
+  const bool floating = is_float(o.type);
+  const auto arithmetic = [&](const char* word) {
+    return floating ? concat(a, word, b) : o.wrapping(a, word, b);
+  };
+  switch (op) {
+    case ExprOp::kAdd: return arithmetic(" + ");
+    case ExprOp::kSub: return arithmetic(" - ");
+    case ExprOp::kMul: return arithmetic(" * ");
+    case ExprOp::kDiv: return floating ? concat(a, " / ", b) : divided(o, a, b, true);
+    case ExprOp::kMod: return divided(o, a, b, false);
+    case ExprOp::kMin: case ExprOp::kMax: {
+      const char* order = op == ExprOp::kMin ? " < " : " > ";
+      if (!floating) return concat(op == ExprOp::kMin ? "min(" : "max(", a, ", ", b, ")");
+      if (o.vector()) return concat("select(", b, ", ", a, ", ", a, order, b, ")");
+      return concat(a, order, b, " ? ", a, " : ", b);
+    }
+    case ExprOp::kPow: return concat("pow(", a, ", ", b, ")");
+    case ExprOp::kAnd: return concat(a, " & ", b);
+    case ExprOp::kOr: return concat(a, " | ", b);
+    case ExprOp::kEq: return o.compared(" == ", a, b);
+    case ExprOp::kNe: return o.compared(" != ", a, b);
+    case ExprOp::kLt: return o.compared(" < ", a, b);
+    case ExprOp::kLe: return o.compared(" <= ", a, b);
+    case ExprOp::kGt: return o.compared(" > ", a, b);
+    case ExprOp::kGe: return o.compared(" >= ", a, b);
+    default: return "";
+  }
+}
+
+std::string unary(const Operation& o, ExprOp op, const std::string& a) {
+  const bool floating = is_float(o.type);
+  switch (op) {
+    case ExprOp::kNeg: return floating ? concat("-", a) : o.wrapping(o.splat(cl_constant(o.type, 0, 0)), " - ", a);
+    case ExprOp::kNot: return o.vector() ? concat("~", a) : concat("(char)!", a);
+    case ExprOp::kAbs:
+      if (floating) return concat("fabs(", a, ")");
+      if (!is_signed(o.type)) return a;
+      return o.vector() ? concat("as_", o.type_text(), "(abs(", a, "))")
+                        : concat("(", o.type_text(), ")abs(", a, ")");
+    case ExprOp::kExp: return concat("exp(", a, ")");
+    case ExprOp::kLog: return concat("log(", a, ")");
+    case ExprOp::kSqrt: return concat("sqrt(", a, ")");
+    case ExprOp::kRsqrt: return concat("rsqrt(", a, ")");
+    case ExprOp::kTanh: return concat("tanh(", a, ")");
+    case ExprOp::kErf: return concat("erf(", a, ")");
+    case ExprOp::kSigmoid: {
+      const std::string one = o.splat(cl_constant(o.type, 1, 1));
+      return concat(one, " / (", one, " + exp(-", a, "))");
+    }
+    case ExprOp::kFloor: return floating ? concat("floor(", a, ")") : a;
+    case ExprOp::kCeil: return floating ? concat("ceil(", a, ")") : a;
+    case ExprOp::kRound: return floating ? concat("rint(", a, ")") : a;
+    default: return "";
+  }
+}
+
+// ---- conversions --------------------------------------------------------------------------------
+
+// 16-bit floats to f32 and back: by integers, so that no extension is needed.
+std::string widened(Type from, int lanes, const std::string& a, Prelude* prelude) {
+  const Operation o{Type::kF32, lanes, prelude};
+  const std::string f = o.type_text(), u = cl_unsigned(Type::kF32, lanes);
+  const std::string s = cl_type(from, lanes);
+  const std::string to_u = lanes > 1 ? concat("convert_", u, "(a)") : "(uint)a";
+  if (from == Type::kBF16) {
+    const std::string name = concat("lw_from_bf16x", lanes);
+    return concat(prelude->use(name, concat("static inline ", f, " ", name, "(", s, " a) { return as_", f,
+                                            "(", to_u, " << 16); }\n")),
+                  "(", a, ")");
+  }
+  const std::string name = concat("lw_from_f16x", lanes);
+  // Exponent and fraction in place and scaled by 2^112, which makes subnormal numbers right too.
+  const std::string text = concat(
+      "static inline ", f, " ", name, "(", s, " a) {\n  ", u, " w = ", to_u, ";\n  ", u,
+      " size = (w & 0x7fffu) << 13;\n  ", u, " bits = as_", u, "(as_", f,
+      "(size) * 0x1p112f);\n  ", u, " special = ",
+      lanes > 1 ? concat("as_", u, "(size >= 0x0f800000u)") : "-(uint)(size >= 0x0f800000u)",
+      ";\n  bits = (bits & ~special) | ((size | 0x7f800000u) & special);\n  return as_", f,
+      "(bits | (w & 0x8000u) << 16);\n}\n");
+  return concat(prelude->use(name, text), "(", a, ")");
+}
+
+std::string narrowed(Type to, int lanes, const std::string& a, Prelude* prelude) {
+  const Operation o{Type::kF32, lanes, prelude};
+  const std::string f = o.type_text(), u = cl_unsigned(Type::kF32, lanes);
+  const std::string s = cl_type(to, lanes);
+  const std::string cut = lanes > 1 ? concat("convert_", s, "(") : concat("(", s, ")(");
+  const auto all_if = [&](const std::string& condition) {
+    return lanes > 1 ? concat("as_", u, "(", condition, ")") : concat("-(uint)(", condition, ")");
+  };
+  const std::string name = concat(to == Type::kBF16 ? "lw_to_bf16x" : "lw_to_f16x", lanes);
+  std::string text = concat("static inline ", s, " ", name, "(", f, " a) {\n  ", u, " w = as_", u,
+                            "(a);\n  ", u, " size = w & 0x7fffffffu;\n");
+  const auto line = [&](const auto&... parts) { text += concat("  ", parts..., ";\n"); };
+  if (to == Type::kBF16) {
+    line(u, " nan = ", all_if("size > 0x7f800000u"));
+    line(u, " near = (w + 0x7fffu + (w >> 16 & 1u)) >> 16");
+    line("return ", cut, "(near & ~nan) | ((w >> 16 | 0x40u) & nan))");
+  } else {
+    // Normal numbers round by their bits; smaller ones by an addition that aligns them.
+    line(u, " nan = ", all_if("size > 0x7f800000u"));
+    line(u, " large = ", all_if("size >= 0x477ff000u"));
+    line(u, " small = ", all_if("size < 0x38800000u"));
+    line(u, " near = (size - 0x38000000u + 0xfffu + (size >> 13 & 1u)) >> 13");
+    line(u, " low = as_", u, "(as_", f, "(size) + 0.5f) - 0x3f000000u");
+    line(u, " bits = (near & ~small) | (low & small)");
+    line("bits = (bits & ~large) | (0x7c00u & large)");
+    line("bits = (bits & ~nan) | (0x7e00u & nan)");
+    line("return ", cut, "bits | (w >> 16 & 0x8000u))");
+  }
+  return concat(prelude->use(name, text + "}\n"), "(", a, ")");
+}
+
+std::string cast(Type to, Type from, int lanes, const std::string& a, Prelude* prelude) {
+  if (to == from) return a;
+  if (is_narrow(from)) {
+    return cast(to, Type::kF32, lanes, widened(from, lanes, a, prelude), prelude);
+  }
+  if (is_narrow(to)) {
+    return narrowed(to, lanes, cast(Type::kF32, from, lanes, a, prelude), prelude);
+  }
+  const Operation o{from, lanes, prelude};
+  const std::string type = cl_type(to, lanes);
+  if (to == Type::kBool) return o.compared(" != ", a, o.splat(cl_constant(from, 0, 0)));
+  if (from == Type::kBool) {
+    if (lanes == 1) return concat("(", type, ")", a);
+    return size_of(to) == 1 ? concat("as_", type, "(-", a, ")")
+                            : concat("convert_", type, "(-", a, ")");
+  }
+  if (is_float(from) && !is_float(to)) return concat("convert_", type, "_sat(", a, ")");
+  if (lanes == 1) return concat("(", type, ")", a);
+  if (!is_float(from) && !is_float(to) && size_of(from) == size_of(to)) {
+    return concat("as_", type, "(", a, ")");
+  }
+  return concat("convert_", type, "(", a, ")");
+}
+
+// ---- lanes --------------------------------------------------------------------------------------
+
+std::string literal(Type type, int lanes, const std::vector<std::string>& values) {
+  std::string text = concat("(", cl_type(type, lanes), ")(");
+  for (size_t i = 0; i < values.size(); ++i) text += concat(i == 0 ? "" : ", ", values[i]);
+  return text + ")";
+}
+
+std::string horizontal(Reduce reduce, Type type, int lanes, const std::string& a,
+                       Prelude* prelude) {
+  if (lanes == 1) return a;
+  const auto combine = [&](int n, const std::string& x, const std::string& y) {
+    const Operation o{type, n, prelude};
+    switch (reduce) {
+      case Reduce::kSum: return binary(o, type == Type::kBool ? ExprOp::kOr : ExprOp::kAdd, x, y);
+      case Reduce::kProd:
+        return binary(o, type == Type::kBool ? ExprOp::kAnd : ExprOp::kMul, x, y);
+      case Reduce::kMax: return binary(o, ExprOp::kMax, x, y);
+      default: return binary(o, ExprOp::kMin, x, y);
+    }
+  };
+  constexpr const char* kWords[] = {"none", "sum", "prod", "max", "min"};
+  const std::string name =
+      concat("lw_", kWords[static_cast<int>(reduce)], "_", type_name(type), "x", lanes);
+  std::string text = concat("static inline ", cl_type(type), " ", name, "(", cl_type(type, lanes),
+                            " a", lanes, ") {\n");
+  int n = lanes;
+  for (; n > 2; n /= 2) {
+    const std::string wide = concat("a", n);
+    text += concat("  ", cl_type(type, n / 2), " a", n / 2, " = ",
+                   combine(n / 2, wide + ".lo", wide + ".hi"), ";\n");
+  }
+  // Single booleans are 0 or 1.
+  const std::string sign = type == Type::kBool ? "-" : "";
+  text += concat("  return ", combine(1, sign + "a2.s0", sign + "a2.s1"), ";\n}\n");
+  return concat(prelude->use(name, text), "(", a, ")");
+}
+
+}  // namespace
+
+std::string cl_iota(Type type, int lanes, const std::string& base, int64_t stride) {
+  const std::string word = cl_type(type);
+  if (lanes == 1) return concat("(", word, ")(", base, ")");
+  std::vector<std::string> steps;
+  for (int l = 0; l < lanes; ++l) steps.push_back(cl_constant(type, 0, wrap(type, l * stride)));
+  const Operation o{type, lanes, nullptr};
+  return o.wrapping(concat("(", cl_type(type, lanes), ")((", word, ")(", base, "))"), " + ",
+                    literal(type, lanes, steps));
+}
+
+std::string cl_lane_mask(int lanes, const std::string& base, int64_t stride) {
+  if (lanes == 1) return concat("(char)((", base, ") >= 0)");
+  std::vector<std::string> steps;
+  for (int l = 0; l < lanes; ++l) steps.push_back(concat(-l * stride));
+  return concat("convert_char", lanes, "((int", lanes, ")((int)(", base, ")) >= ",
+                literal(Type::kI32, lanes, steps), ")");
+}
+
+std::string cl_value(const Kernel& kernel, const Stmt& s, const std::vector<std::string>& names,
+                     Prelude* prelude) {
+  const Register& dst = kernel.registers[s.dst];
+  const auto reg = [&](int i) { return names[s.srcs[i]]; };
+  const auto type_of = [&](int i) { return kernel.registers[s.srcs[i]].type; };
+  const Operation o{s.srcs[0] >= 0 ? type_of(0) : dst.type, dst.lanes, prelude};
+  switch (s.op) {
+    case Op::kImmediate: {
+      const Operation own{dst.type, dst.lanes, prelude};
+      // In a vector true is -1.
+      const int64_t integer =
+          dst.type == Type::kBool && dst.lanes > 1 ? -(s.integer != 0) : s.integer;
+      if (dst.type == Type::kBool) {
+        return own.splat(dst.lanes > 1 ? concat("(char)", integer) : concat("(char)", integer));
+      }
+      return own.splat(cl_constant(dst.type, s.number, integer));
+    }
+    case Op::kMove: return reg(0);
+    case Op::kBroadcast: {
+      if (kernel.registers[s.srcs[0]].lanes == dst.lanes) return reg(0);
+      if (kernel.registers[s.srcs[0]].lanes != 1) return "";
+      const std::string sign = dst.type == Type::kBool ? "-" : "";
+      return concat("(", cl_type(dst.type, dst.lanes), ")(", sign.empty() ? "" : "(char)", sign,
+                    reg(0), ")");
+    }
+    case Op::kUnary: return unary(o, s.expr_op, reg(0));
+    case Op::kBinary: return binary(o, s.expr_op, reg(0), reg(1));
+    case Op::kFma: {
+      const Operation own{dst.type, dst.lanes, prelude};
+      if (is_float(dst.type)) return concat("fma(", reg(0), ", ", reg(1), ", ", reg(2), ")");
+      return own.wrapping(concat("(", own.wrapping(reg(0), " * ", reg(1)), ")"), " + ", reg(2));
+    }
+    case Op::kSelect:
+      return chosen({dst.type, dst.lanes, prelude}, reg(0), reg(1), reg(2));
+    case Op::kCast: return cast(dst.type, type_of(0), dst.lanes, reg(0), prelude);
+    case Op::kHorizontal:
+      return horizontal(s.reduce, dst.type, kernel.registers[s.srcs[0]].lanes, reg(0), prelude);
+    case Op::kInterleave: {
+      std::vector<std::string> lanes;
+      const int n = static_cast<int>(s.many.size()), each = dst.lanes / n;
+      for (int l = 0; l < each; ++l) {
+        for (int i = 0; i < n; ++i) lanes.push_back(names[s.many[i]] + cl_lane(l, each));
+      }
+      return literal(dst.type, dst.lanes, lanes);
+    }
+    case Op::kSlide: {
+      std::vector<std::string> lanes;
+      for (int l = 0; l < dst.lanes; ++l) {
+        const int from = l + static_cast<int>(s.integer);
+        lanes.push_back(from < dst.lanes ? reg(0) + cl_lane(from, dst.lanes)
+                                         : reg(1) + cl_lane(from - dst.lanes, dst.lanes));
+      }
+      return literal(dst.type, dst.lanes, lanes);
+    }
+    default: return "";
+  }
+}
+
+// ---- memory -------------------------------------------------------------------------------------
+
+namespace {
+
+std::string space_word(const std::string& space) {
+  return space == "__global " ? "g" : space == "__local " ? "l" : "p";
+}
+
+// Booleans as vectors have them, and back.
+std::string from_memory(Type type, int lanes, const std::string& value) {
+  if (type != Type::kBool) return value;
+  return lanes == 1 ? concat("(char)(", value, " != 0)") : concat("(", value, " != (char)0)");
+}
+std::string to_memory(Type type, int lanes, const std::string& value) {
+  return type == Type::kBool && lanes > 1 ? concat("-", value) : value;
+}
+
+std::string place(const std::string& step, int lane) {
+  return lane == 0 ? "p[0]" : concat("p[", lane == 1 ? "" : concat(lane, " * "), step, "]");
+}
+
+}  // namespace
+
+std::string cl_load(Type type, int lanes, int64_t stride, const ClAccess& a, Prelude* prelude) {
+  const std::string t = cl_type(type), tn = cl_type(type, lanes);
+  if (lanes == 1) {
+    const std::string at = a.indices.empty() ? a.at : concat("(", a.at, ")[", a.indices, "]");
+    const std::string value = a.indices.empty() ? concat("*(", a.at, ")") : at;
+    const std::string loaded = from_memory(type, 1, value);
+    return a.mask.empty() ? loaded
+                          : concat(a.mask, " ? ", loaded, " : ", cl_constant(type, 0, 0));
+  }
+  const std::string n = concat(lanes), w = space_word(a.space);
+  const std::string pointer = concat(a.space, "const ", t, "* p");
+  const bool gathers = !a.indices.empty();
+  if (a.mask.empty() && !gathers && stride == 1) {
+    return from_memory(type, lanes, concat("vload", n, "(0, ", a.at, ")"));
+  }
+  if (a.mask.empty() && !gathers && stride == 0) {
+    return from_memory(type, lanes, concat("(", tn, ")(*(", a.at, "))"));
+  }
+  const std::string offset = gathers ? concat("long", n, " i") : "long i";
+  const std::string name = concat("lw_", gathers ? "gather" : "load", a.mask.empty() ? "" : "_if", "_",
+                                  w, "_", tn, gathers || stride == 1 ? "" : "_apart");
+  const auto element = [&](int l) {
+    if (gathers) return concat("p[i", cl_lane(l, lanes), "]");
+    return stride == 1 ? concat("p[", l, "]") : place("i", l);
+  };
+  std::string text = concat("static inline ", tn, " ", name, "(", pointer,
+                            gathers || stride != 1 ? ", " + offset : "",
+                            a.mask.empty() ? "" : concat(", char", n, " m"), ") {\n");
+  if (a.mask.empty()) {
+    std::vector<std::string> values;
+    for (int l = 0; l < lanes; ++l) values.push_back(element(l));
+    text += concat("  return ", literal(type, lanes, values), ";\n}\n");
+  } else {
+    if (!gathers && stride == 1) text += concat("  if (all(m)) return vload", n, "(0, p);\n");
+    text += concat("  ", tn, " r = 0;\n");
+    for (int l = 0; l < lanes; ++l) {
+      const std::string lane = cl_lane(l, lanes);
+      text += concat("  if (m", lane, ") r", lane, " = ", element(l), ";\n");
+    }
+    text += "  return r;\n}\n";
+  }
+  const std::string more = gathers ? concat(", ", a.indices) : stride != 1 ? concat(", ", stride) : "";
+  return from_memory(type, lanes,
+                     concat(prelude->use(name, text), "(", a.at, more,
+                            a.mask.empty() ? "" : ", " + a.mask, ")"));
+}
+
+std::string cl_store(Type type, int lanes, int64_t stride, const ClAccess& a, Prelude* prelude) {
+  const std::string value = to_memory(type, lanes, a.value);
+  if (lanes == 1) {
+    const std::string store = concat("*(", a.at, ") = ", value, ";");
+    return a.mask.empty() ? store : concat("if (", a.mask, ") ", store);
+  }
+  const std::string t = cl_type(type), tn = cl_type(type, lanes), n = concat(lanes);
+  if (a.mask.empty() && stride == 1) return concat("vstore", n, "(", value, ", 0, ", a.at, ");");
+  const std::string name = concat("lw_store", a.mask.empty() ? "" : "_if", "_",
+                                  space_word(a.space), "_", tn, stride == 1 ? "" : "_apart");
+  std::string text =
+      concat("static inline void ", name, "(", tn, " r, ", a.space, t, "* p", stride == 1 ? "" : ", long i",
+             a.mask.empty() ? "" : concat(", char", n, " m"), ") {\n");
+  if (!a.mask.empty() && stride == 1) {
+    text += concat("  if (all(m)) { vstore", n, "(r, 0, p); return; }\n");
+  }
+  for (int l = 0; l < lanes; ++l) {
+    const std::string lane = cl_lane(l, lanes);
+    const std::string element = stride == 1 ? concat("p[", l, "]") : place("i", l);
+    text += concat("  ", a.mask.empty() ? "" : concat("if (m", lane, ") "), element, " = r", lane,
+                   ";\n");
+  }
+  return concat(prelude->use(name, text + "}\n"), "(", value, ", ", a.at,
+                stride == 1 ? "" : concat(", ", stride), a.mask.empty() ? "" : ", " + a.mask, ");");
+}
+
+}  // namespace lw
