@@ -25,6 +25,13 @@ absl::Status check_serial(const Nest& nest, int stage, int position) {
   return absl::OkStatus();
 }
 
+// A grid is of the outermost loops of a stage at the root: a launch begins with it.
+absl::Status check_outermost(const Nest& nest, int stage, int position) {
+  if (nest.target->part.family()->units == nullptr) return absl::OkStatus();
+  if (position == 0 && nest.stages[stage].place != Place::kAt) return absl::OkStatus();
+  return infeasible("a grid is of the outermost loops");
+}
+
 absl::Status join_next(Nest& nest, int stage, int position) {
   RETURN_IF_ERROR(check_serial(nest, stage, position + 1));
   return merge_loops(nest, stage, position);
@@ -64,6 +71,7 @@ absl::Status apply_parallel(Nest& nest, const Step& step) {
   ASSIGN_OR_RETURN(const int stage, target_stage(nest, step));
   ASSIGN_OR_RETURN(const Run run, run_of(nest.stages[stage], step));
   RETURN_IF_ERROR(check_serial(nest, stage, run.position));
+  RETURN_IF_ERROR(check_outermost(nest, stage, run.position));
   for (int64_t n = 1; n < run.count; ++n) RETURN_IF_ERROR(join_next(nest, stage, run.position));
   nest.stages[stage].loops[run.position].kind = LoopKind::kParallel;
   return check_legal(nest, stage);
@@ -73,6 +81,7 @@ absl::Status apply_parallel(Nest& nest, const Step& step) {
 void add_runs(const Nest& nest, int stage, int position, size_t most, bool named,
               std::vector<Decision>& domain) {
   if (!check_serial(nest, stage, position).ok()) return;
+  if (!check_outermost(nest, stage, position).ok()) return;
   Nest joined = nest;
   for (size_t n = 1; n <= most; ++n) {
     if (n > 1 && !join_next(joined, stage, position).ok()) return;
