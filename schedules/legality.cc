@@ -160,6 +160,10 @@ absl::Status check_loops(const Nest& nest, int stage) {
         return infeasible(concat("parallel loop ", loop.name, " would run a reduction"));
       }
     }
+    if (loop.kind == LoopKind::kItem && is_reduction(s, loop) &&
+        nest.checks(Legality::kParallelReduction)) {
+      return infeasible(concat("loop ", loop.name, " would share a reduction among items"));
+    }
     if (loop.kind == LoopKind::kVector && l + 1 < count &&
         nest.checks(Legality::kVectorInnermost)) {
       return infeasible(concat("vector loop ", loop.name, " is not the last"));

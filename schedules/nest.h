@@ -50,6 +50,11 @@
 // operands of dot products. The last group may be partly unused. A `wide` copy of 16-bit floats
 // holds f32: they are converted once, not at every use.
 //
+// Groups (machines of many threads). An iteration of a parallel loop is computed by a group of items,
+// as many as the first loop of kItem inside of it has iterations; every such loop's iterations are
+// dealt to them in turn. All that stands at other loops, or in no loop, each of them does for itself,
+// but for a copy with `memory` >= 0: that lies where all see it, over the box that all of them read.
+//
 // Machines of managed memories (schedules/npu). The tile of a stage with `variant` >= 0 is one of
 // the target's instructions for boxes, not registers; its reduction loops outside the tile add to
 // results in managed memory `memory`, which are there while the loops inside `held` run (all of them
@@ -79,7 +84,7 @@ struct Program;
 struct Target;
 struct Tensor;
 
-enum class LoopKind : uint8_t { kSerial, kUnroll, kVector, kParallel };
+enum class LoopKind : uint8_t { kSerial, kUnroll, kVector, kParallel, kItem };
 enum class Tail : uint8_t { kCompose, kMask, kShift };  // values are part of the trace format
 
 struct LoopPart {

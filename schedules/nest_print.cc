@@ -11,7 +11,7 @@
 namespace lw {
 namespace {
 
-constexpr std::string_view kKindWords[] = {"", "unroll ", "vector ", "parallel "};
+constexpr std::string_view kKindWords[] = {"", "unroll ", "vector ", "parallel ", "item "};
 constexpr std::string_view kTailWords[] = {"compose", "mask", "shift"};
 constexpr std::string_view kReduceWords[] = {"", "sum", "prod", "max", "min"};
 

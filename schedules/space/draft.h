@@ -27,6 +27,7 @@ struct Draft {
   Maps maps = Maps::kInlineCheap;          // what has become of them
   bool flat = true;                        // elementwise maps run over all their axes as one
   bool vector_reduction = false;           // lanes run along reductions that take it
+  bool groups = false;                     // of several items, where machines have groups
   bool transformed = false;                // convolutions are cut into products (rules/winograd.cc)
   bool chosen = false;                     // no choice is left: only its stages are to be tiled
   std::string name = {}, suffix = {};      // of the sketch, in the order in which it is read

@@ -67,6 +67,16 @@ Affine Emitter::clamp(const Affine& a, int64_t extent) {
   return emit_int(Stmt::IntOp::kMin, above, affine(extent - 1), 1);
 }
 
+Affine Emitter::item() {
+  if (items == 1) return affine(0);
+  Stmt stmt;
+  stmt.kind = Stmt::Kind::kInt;
+  stmt.int_op = Stmt::IntOp::kItem;
+  const int var = stmt.var = new_var({0, items - 1});
+  emit(std::move(stmt));
+  return variable(var);
+}
+
 int Emitter::stage_buffer(int stage, Type type, int64_t elements) {
   auto [it, fresh] = stage_buffers_.try_emplace(stage, -1);
   if (fresh) {
@@ -74,9 +84,11 @@ int Emitter::stage_buffer(int stage, Type type, int64_t elements) {
     Buffer buffer;
     buffer.name = nest.stages[stage].name;
     buffer.type = type;
-    buffer.scope = nest.stages[stage].place == Place::kPrepack ? Scope::kPacked
-                   : in_parallel                               ? Scope::kPrivate
-                                                               : Scope::kWorkspace;
+    buffer.scope = nest.stages[stage].memory >= 0              ? Scope::kManaged
+                   : nest.stages[stage].place == Place::kPrepack ? Scope::kPacked
+                   : in_parallel                                 ? Scope::kPrivate
+                                                                 : Scope::kWorkspace;
+    buffer.memory = nest.stages[stage].memory;
     kernel.buffers.push_back(buffer);
   }
   Buffer& buffer = kernel.buffers[it->second];

@@ -66,6 +66,7 @@ struct Emitter {
   };
   std::vector<Quotient> quotients;         // variables in scope that hold divisions
   bool in_parallel = false;
+  int64_t items = 1;                       // of the group around
   int64_t statements = 0;
   bool counting = false;                   // statements only: nothing is kept of them
   absl::Status failure;                    // the first limit that was broken
@@ -82,6 +83,7 @@ struct Emitter {
   // var = op(a, b or divisor), its range derived.
   Affine emit_int(Stmt::IntOp op, const Affine& a, const Affine& b, int64_t divisor);
   Affine clamp(const Affine& a, int64_t extent);  // into [0, extent)
+  Affine item();                           // the running item's number
   // A buffer of at least `elements`; one per (stage), grown when asked again.
   int stage_buffer(int stage, Type type, int64_t elements);
 
@@ -110,9 +112,10 @@ Range range_of_expr(Emitter& e, const Expr& expr, const std::vector<Range>& axes
 void emit_stage(Emitter& e, int stage, std::vector<AxisState> axes);
 
 // The stages attached at `host`'s loop, each over the region that one iteration needs (region.cc).
-// `axes` are the host's, inside that loop.
+// `axes` are the host's, inside that loop; `group`: those of all items together, for copies that
+// they share.
 void emit_attached(Emitter& e, int host, const std::string& loop,
-                   const std::vector<AxisState>& axes);
+                   const std::vector<AxisState>& axes, const std::vector<AxisState>& group);
 
 // Adds storage for what `stage` stores (its own tensor unless nothing but its epilogue reads it,
 // and its epilogue's tensors); region.cc.

@@ -380,8 +380,19 @@ static int served_by(const Nest& nest, int copy) {
   return nest.stages[copy].host;
 }
 
+// Whether the items of the group fill it together.
+static bool is_shared(const Emitter& e, const Stage& stage) {
+  return stage.copy_of >= 0 && stage.memory >= 0 && e.items > 1;
+}
+
+static void emit_barrier(Emitter& e) {
+  Stmt stmt;
+  stmt.op = Op::kBarrier;
+  e.emit(std::move(stmt));
+}
+
 void emit_attached(Emitter& e, int host, const std::string& loop,
-                   const std::vector<AxisState>& axes) {
+                   const std::vector<AxisState>& axes, const std::vector<AxisState>& group) {
   const Nest& nest = e.nest;
   std::vector<int> attached;
   for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
@@ -389,9 +400,14 @@ void emit_attached(Emitter& e, int host, const std::string& loop,
     if (stage.place == Place::kAt && stage.host == host && stage.loop == loop)
       attached.push_back(s);
   }
-  Needs needs(e, host, axes);
+  const auto shared = [&](int s) { return is_shared(e, nest.stages[s]); };
+  // What was there has been read, and what is there now can be.
+  const bool meets = std::any_of(attached.begin(), attached.end(), shared);
+  if (meets) emit_barrier(e);
+  Needs own(e, host, axes), together(e, host, group);
   for (int s : attached) {
     const Stage& stage = nest.stages[s];
+    Needs& needs = shared(s) ? together : own;
     const bool copy = stage.copy_of >= 0;
     const std::vector<Range> region =
         copy ? needs.required(stage.copy_of, served_by(nest, s)) : needs.own_region(s);
@@ -405,6 +421,7 @@ void emit_attached(Emitter& e, int host, const std::string& loop,
     }
     emit_stage(e, s, std::move(box));
   }
+  if (meets) emit_barrier(e);
 }
 
 }  // namespace lw::lowering

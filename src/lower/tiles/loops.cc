@@ -64,12 +64,21 @@ void tracked(Frame& f, bool track, const Visit& visit, const Body& body) {
   f.never_last = never_last;
 }
 
-// for (var = 0; var < count; ++var) body(var); one iteration needs no loop.
+// As many as the stage's first loop that is shared among items has iterations.
+int64_t group_items(const Stage& stage) {
+  for (size_t l = 0; l < stage.loops.size(); ++l) {
+    if (stage.loops[l].kind == LoopKind::kItem) return trips(stage, static_cast<int>(l));
+  }
+  return 1;
+}
+
+// for (var = 0; var < count; ++var) body(var); one iteration needs no loop, but for a group.
 void counted(Frame& f, int64_t count, bool parallel,
              const std::function<void(const Affine&)>& body) {
   Emitter& e = f.e;
   if (count == 0) return;
-  if (count == 1) return body(affine(0));
+  const int64_t items = parallel ? group_items(f.stage) : 1;
+  if (count == 1 && items == 1) return body(affine(0));
   Stmt loop;
   loop.kind = Stmt::Kind::kFor;
   loop.count = count;
@@ -78,7 +87,10 @@ void counted(Frame& f, int64_t count, bool parallel,
   const bool was_parallel = e.in_parallel;
   f.vars.push_back(loop.var);
   e.in_parallel = was_parallel || parallel;
-  e.emit_into(loop.body, [&] { body(variable(loop.var)); });
+  loop.items = items;
+  if (parallel) e.items = items;
+  e.emit_into(loop.body, [&] { body(count == 1 ? affine(0) : variable(loop.var)); });
+  if (parallel) e.items = 1;
   e.in_parallel = was_parallel;
   f.vars.pop_back();
   e.emit(std::move(loop));
@@ -126,7 +138,43 @@ void dispatch_parts(Frame& f, const Loop& loop, size_t part, const std::vector<A
            [&] { dispatch_parts(f, loop, part + 1, v, body); });
 }
 
-// Parallel and fused loops: one counter for all parts, the last running fastest.
+// Whether the group meets inside of the stage's loops, to fetch what its items share.
+bool meets_inside(const Frame& f) {
+  const std::vector<Stage>& stages = f.e.nest.stages;
+  return std::any_of(stages.begin(), stages.end(), [&](const Stage& s) {
+    return s.place == Place::kAt && s.host == f.s && s.memory >= 0;
+  });
+}
+
+// The iterations are dealt to the group's items. Where the last round has too few, those without one
+// rest; or, if all must come where the group meets, do again what another does, and keep nothing.
+void deal(Frame& f, int64_t count, const std::function<void(const Affine&)>& body) {
+  Emitter& e = f.e;
+  if (count == 0) return;
+  const int64_t items = e.items, rounds = (count + items - 1) / items;
+  const Affine item = e.item();
+  counted(f, rounds, false, [&](const Affine& round) {
+    const Affine mine = item + round * items;
+    const Affine has_one = affine(count - 1) - mine;
+    if (known_at_least_zero(e, has_one)) return body(mine);
+    if (meets_inside(f)) {
+      const Affine at = e.emit_int(Stmt::IntOp::kMin, mine, affine(count - 1), 1);
+      f.working.push_back(has_one);
+      body(at);
+      f.working.pop_back();
+      return;
+    }
+    Stmt branch;
+    branch.kind = Stmt::Kind::kIf;
+    branch.conditions.push_back(has_one);
+    e.emit_into(branch.body, [&] {
+      body(e.emit_int(Stmt::IntOp::kMin, mine, affine(count - 1), 1));
+    });
+    e.emit(std::move(branch));
+  });
+}
+
+// Parallel, shared and fused loops: one counter for all parts, the last running fastest.
 void fused_loop(Frame& f, const Loop& loop, const Body& body) {
   std::vector<int64_t> counts;
   int64_t total = 1;
@@ -134,7 +182,8 @@ void fused_loop(Frame& f, const Loop& loop, const Body& body) {
     counts.push_back(trips_of(f, part).all);
     total *= counts.back();
   }
-  counted(f, total, loop.kind == LoopKind::kParallel, [&](const Affine& counter) {
+  const size_t shared = f.shared.size();
+  const auto iteration = [&](const Affine& counter) {
     std::vector<Affine> v(counts.size());
     Affine rest = counter;
     for (size_t p = counts.size(); p-- > 1;) {
@@ -143,7 +192,14 @@ void fused_loop(Frame& f, const Loop& loop, const Body& body) {
     }
     v[0] = rest;
     dispatch_parts(f, loop, 0, v, body);
-  });
+  };
+  if (loop.kind != LoopKind::kItem) {
+    counted(f, total, loop.kind == LoopKind::kParallel, iteration);
+    return;
+  }
+  for (const LoopPart& part : loop.parts) f.shared.emplace_back(part.axis, f.axes[part.axis]);
+  deal(f, total, iteration);
+  f.shared.resize(shared);
 }
 
 // Whether the register tile holds several points of the axis.
@@ -157,7 +213,9 @@ bool unrolled(const Frame& f, int axis) {
 }
 
 void one_loop(Frame& f, const Loop& loop, bool track, const Body& body) {
-  if (loop.parts.size() > 1 || loop.kind == LoopKind::kParallel) return fused_loop(f, loop, body);
+  if (loop.parts.size() > 1 || loop.kind == LoopKind::kParallel || loop.kind == LoopKind::kItem) {
+    return fused_loop(f, loop, body);
+  }
   const LoopPart part = loop.parts[0];
   const Trips t = trips_of(f, part);
   if (t.full == 0) return instance(f, part, {affine(0), affine(0), t.rest}, body);
@@ -252,13 +310,30 @@ void decide(Frame& f, int l, size_t g, const Body& body) {
   e.quotients.resize(quotients);
 }
 
+// What stands at the loop.
+void attached(Frame& f, const Loop& loop) {
+  std::vector<AxisState> group = f.axes;
+  for (auto it = f.shared.rbegin(); it != f.shared.rend(); ++it) group[it->first] = it->second;
+  emit_attached(f.e, f.s, loop.name, f.axes, group);
+}
+
+// What keeps results, of items that have some.
+void kept(Frame& f, const Body& body) {
+  if (f.working.empty()) return body();
+  Stmt branch;
+  branch.kind = Stmt::Kind::kIf;
+  branch.conditions.assign(f.working.begin(), f.working.end());
+  f.e.emit_into(branch.body, body);
+  f.e.emit(std::move(branch));
+}
+
 // The reductions of the run, from loop `l` to the tile.
 void run_loops(Frame& f, int l, const Accumulators& accumulators) {
   decide(f, l, 0, [&] {
     if (l == f.tile) return update_accumulators(f, accumulators);
     const Loop& loop = f.stage.loops[l];
     const Body body = [&] {
-      emit_attached(f.e, f.s, loop.name, f.axes);
+      attached(f, loop);
       run_loops(f, l + 1, accumulators);
     };
     const bool plain = loop.parts.size() == 1 && loop.kind == LoopKind::kSerial;
@@ -281,14 +356,14 @@ void outer_loops(Frame& f, int l) {
   if (!f.e.failure.ok()) return;
   const bool reduction = f.stage.copy_of < 0 && f.e.tensor(f.stage.tensor).reduce != Reduce::kNone;
   if (l == f.run) {
-    if (!reduction) return emit_map_tile(f);
+    if (!reduction) return kept(f, [&] { emit_map_tile(f); });
     const Accumulators accumulators = start_accumulators(f);
     run_loops(f, l, accumulators);
-    return finish_accumulators(f, accumulators);
+    return kept(f, [&] { finish_accumulators(f, accumulators); });
   }
   const Loop& loop = f.stage.loops[l];
   one_loop(f, loop, reduction && is_reduction(f.stage, loop), [&] {
-    emit_attached(f.e, f.s, loop.name, f.axes);
+    attached(f, loop);
     outer_loops(f, l + 1);
   });
 }

@@ -25,6 +25,9 @@ struct Frame {
   int lanes = 1;                           // of a vector of the stage's widest type
   std::vector<Guard> guards = {};
   std::vector<bool> decided = {};          // by a branch around: guards
+  // Axes along which items differ, as all of them together see them.
+  std::vector<std::pair<int, AxisState>> shared = {};
+  std::vector<Affine> working = {};        // >= 0: the item has a point of its own
 };
 
 // Accumulators by the spatial position of a point within the tile (and its chunk).

@@ -1,0 +1,84 @@
+// items(C; 1, 2)
+//   before  parallel i.0.0*j.0.0: 64      after  parallel i.0.0*j.0.0: 64
+//             i.0.1: 4 of 8                        item i.0.1*j.0.1: 16 of 8 x 48
+//               j.0.1: 4 of 48                       k.0: 512
+//                 k.0: 512
+// A run of loops inside of the grid, from a position on and so many, becomes one whose iterations the
+// items of a group share; there are as many items. Of 0 loops: none do, or, of a stage that an item
+// computes for itself, there is nothing to share.
+#include "schedules/legality.h"
+#include "schedules/targets/simt/simt_target.h"
+#include "src/base/check.h"
+#include "src/base/message.h"
+
+namespace lw {
+namespace {
+
+absl::Status check_shareable(const Nest& nest, int stage, int position) {
+  const Stage& s = nest.stages[stage];
+  if (position < 0 || position >= tile_begin(s)) return infeasible(concat(s.name, " has no such loop"));
+  const Loop& loop = s.loops[position];
+  if (loop.kind != LoopKind::kSerial) return infeasible(concat(loop.name, " is not serial"));
+  if (is_reduction(s, loop)) return infeasible(concat(loop.name, " runs a reduction"));
+  return absl::OkStatus();
+}
+
+absl::Status share_loops(Nest& nest, int stage, int position, int64_t count) {
+  const int64_t most = simt(*nest.target).group_items;
+  for (int64_t n = 0; n < count; ++n) {
+    RETURN_IF_ERROR(check_shareable(nest, stage, position + (n > 0)));
+    if (n > 0) RETURN_IF_ERROR(merge_loops(nest, stage, position));
+  }
+  Stage& s = nest.stages[stage];
+  const int64_t items = trips(s, position);
+  if (items > most) return infeasible(concat("a group of ", items, " items, of ", most));
+  s.loops[position].kind = LoopKind::kItem;
+  return check_legal(nest, stage);
+}
+
+// Only inside of a grid, and once.
+absl::Status check_grid(const Stage& stage) {
+  if (stage.place != Place::kRoot || !has_parallel(stage)) {
+    return infeasible(concat(stage.name, " has no grid"));
+  }
+  for (const Loop& loop : stage.loops) {
+    if (loop.kind == LoopKind::kItem) return infeasible("its items share a loop already");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status apply_items(Nest& nest, const Step& step) {
+  RETURN_IF_ERROR(expect(step, {1, 1, 2, 2}));
+  if (step.numbers[1] == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const int stage, target_stage(nest, step));
+  RETURN_IF_ERROR(check_grid(nest.stages[stage]));
+  const int64_t loops = static_cast<int64_t>(nest.stages[stage].loops.size());
+  const int64_t first = step.numbers[0], count = step.numbers[1];
+  if (first < 1 || count < 0 || first > loops || count > loops - first) {
+    return infeasible(concat("no loops ", first, " to ", first + count, " inside of the grid"));
+  }
+  return share_loops(nest, stage, static_cast<int>(first), count);
+}
+
+std::vector<Decision> items_domain(const Nest& nest, const Step& step) {
+  std::vector<Decision> domain = {{0, 0}};
+  const absl::StatusOr<int> stage = target_stage(nest, step);
+  if (!stage.ok() || !check_grid(nest.stages[*stage]).ok()) return domain;
+  for (int position = 1; position < tile_begin(nest.stages[*stage]); ++position) {
+    for (int64_t count = 1;; ++count) {
+      Nest joined = nest;
+      if (!share_loops(joined, *stage, position, count).ok()) break;
+      if (trips(joined.stages[*stage], position) > 1) domain.push_back({position, count});
+    }
+  }
+  return domain;
+}
+
+}  // namespace
+
+const StepKind& items() {
+  static constexpr StepKind kind = {"items", 1, apply_items, items_domain, "simt"};
+  return kind;
+}
+
+}  // namespace lw

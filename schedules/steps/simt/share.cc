@@ -1,0 +1,68 @@
+// share(A.copy; 1): the copy lies in memory that the items of a group share. They fetch it together,
+// each a part, and meet before it is read and before it is overwritten. 0: it stays each item's own.
+#include "schedules/access.h"
+#include "schedules/legality.h"
+#include "schedules/targets/simt/simt_target.h"
+#include "src/base/check.h"
+#include "src/base/message.h"
+
+namespace lw {
+namespace {
+
+// Of a copy that stands inside of a grid whose groups have several items, which does not move with
+// a loop inside of those that the items share.
+absl::Status check_shared_copy(const Nest& nest, int copy) {
+  const Stage& c = nest.stages[copy];
+  if (c.copy_of < 0 || c.place != Place::kAt) return infeasible(concat(c.name, " is no such copy"));
+  const Stage& host = nest.stages[c.host];
+  const int at = find_loop(host, c.loop);
+  int items = -1;
+  for (int l = 0; l < static_cast<int>(host.loops.size()); ++l) {
+    if (host.loops[l].kind == LoopKind::kItem) items = l;
+  }
+  if (host.place != Place::kRoot || items < 0) {
+    return infeasible(concat("no group reads ", c.name));
+  }
+  for (int l = items + 1; l <= at; ++l) {
+    for (const LoopPart& part : host.loops[l].parts) {
+      for (const LoopPart& shared : host.loops[items].parts) {
+        if (part.axis != shared.axis) continue;
+        return infeasible(concat("items move along ", host.loops[l].name, " one by one"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status apply_share(Nest& nest, const Step& step) {
+  RETURN_IF_ERROR(expect(step, {1, 1, 1, 1}));
+  if (step.numbers[0] == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const int copy, target_stage(nest, step));
+  RETURN_IF_ERROR(check_shared_copy(nest, copy));
+  const int outer = tile_begin(nest.stages[copy]);
+  if (outer == 0) return infeasible("a single tile is nothing to share");
+  for (int n = 1; n < outer; ++n) RETURN_IF_ERROR(merge_loops(nest, copy, 0));
+  Stage& c = nest.stages[copy];
+  c.loops[0].kind = LoopKind::kItem;
+  c.memory = kLocalMemory;
+  return check_legal(nest, copy);
+}
+
+std::vector<Decision> share_domain(const Nest& nest, const Step& step) {
+  std::vector<Decision> domain = {{0}};
+  const absl::StatusOr<int> copy = target_stage(nest, step);
+  Nest shared = nest;
+  Step one = step;
+  one.numbers = {1};
+  if (copy.ok() && apply_share(shared, one).ok()) domain.push_back({1});
+  return domain;
+}
+
+}  // namespace
+
+const StepKind& share() {
+  static constexpr StepKind kind = {"share", 1, apply_share, share_domain, "simt"};
+  return kind;
+}
+
+}  // namespace lw
