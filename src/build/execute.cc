@@ -1,0 +1,473 @@
+// Values of one operation come from src/expr/scalar.h, so that kernels and the reference cannot
+// disagree; what remains here is order, lanes and memory. Floats of every type travel as doubles
+// rounded to their type after each operation (for f32 that equals f32 arithmetic), integers as
+// wrapped int64.
+#include "src/build/execute.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <numeric>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "src/base/check.h"
+#include "src/base/rng.h"
+#include "src/build/interpret_block.h"
+#include "src/expr/element.h"
+#include "src/expr/scalar.h"
+#include "src/kernel/blocks.h"
+#include "src/kernel/ops.h"
+
+namespace lw {
+namespace {
+
+union Lane {
+  double number;
+  int64_t integer;
+};
+
+using Managed = std::vector<std::vector<std::byte>>;  // by number
+
+Managed managed_memories(const Kernel& kernel) {
+  Managed memories;
+  for (int64_t bytes : kernel.managed_bytes) memories.emplace_back(bytes, kUnwritten);
+  return memories;
+}
+
+// What is the same for all of a run.
+struct Run {
+  const Kernel& kernel;
+  const lw_context* context;
+  void* const* arguments;
+  const Execution& execution;
+};
+
+// Numbers below `count` in the order of the run. `stream`: one's draws are independent of another's.
+class Sequence {
+ public:
+  Sequence(const ItemOrder& order, int64_t count, uint64_t stream)
+      : order_(order), rng_(Rng(order.seed).split(stream)), numbers_(count) {
+    std::iota(numbers_.begin(), numbers_.end(), int64_t{0});
+    if (order.kind == ItemOrder::Kind::kDescending) std::reverse(numbers_.begin(), numbers_.end());
+  }
+  const std::vector<int64_t>& next() {
+    if (order_.kind != ItemOrder::Kind::kShuffled) return numbers_;
+    for (size_t i = numbers_.size(); i > 1; --i) {
+      std::swap(numbers_[i - 1], numbers_[rng_.below(static_cast<int64_t>(i))]);
+    }
+    return numbers_;
+  }
+
+ private:
+  const ItemOrder& order_;
+  Rng rng_;
+  std::vector<int64_t> numbers_;
+};
+
+// Adds the statements in which a barrier stands, and says whether there are any.
+bool find_barriers(const std::vector<Stmt>& list, absl::flat_hash_set<const Stmt*>* with) {
+  bool any = false;
+  for (const Stmt& s : list) {
+    const bool own = s.kind == Stmt::Kind::kOp && s.op == Op::kBarrier;
+    const bool body = find_barriers(s.body, with), otherwise = find_barriers(s.otherwise, with);
+    if (!own && !body && !otherwise) continue;
+    with->insert(&s);
+    any = true;
+  }
+  return any;
+}
+
+// One worker's or one item's view of a running kernel.
+class Activation {
+ public:
+  // `own`: where its private memory begins.
+  Activation(const Run& run, Managed& managed, std::byte* own)
+      : run_(run), kernel_(run.kernel), watch_(run.execution.watch),
+        variables_(kernel_.variables), registers_(kernel_.registers.size()) {
+    std::byte* workspace = static_cast<std::byte*>(run.context->workspace);
+    for (const Buffer& b : kernel_.buffers) {
+      std::byte* base = nullptr;
+      switch (b.scope) {
+        case Scope::kArgument: base = static_cast<std::byte*>(run.arguments[b.slot]); break;
+        case Scope::kWorkspace: base = workspace + b.offset; break;
+        case Scope::kPrivate: base = own + b.offset; break;
+        case Scope::kPacked: base = static_cast<std::byte*>(run.context->packed) + b.offset; break;
+        case Scope::kManaged: base = managed[b.memory].data() + b.offset; break;
+      }
+      bases_.push_back(base);
+    }
+  }
+
+  static std::byte* private_of(const Run& run, int64_t worker) {
+    return static_cast<std::byte*>(run.context->workspace) +
+           aligned_bytes(run.kernel.workspace_bytes) +
+           worker * aligned_bytes(run.kernel.private_bytes);
+  }
+
+  void run(const std::vector<Stmt>& list) {
+    for (const Stmt& s : list) run(s);
+  }
+
+ private:
+  using Lanes = std::vector<Lane>;
+
+  void run(const Stmt& s) {
+    if (watch_ != nullptr && watch_->stopped()) return;
+    switch (s.kind) {
+      case Stmt::Kind::kFor:
+        if (s.parallel) return run_parallel(s);
+        for (int64_t i = 0; i < s.count; ++i) {
+          variables_[s.var] = i;
+          run(s.body);
+        }
+        return;
+      case Stmt::Kind::kIf: return run(holds(s) ? s.body : s.otherwise);
+      case Stmt::Kind::kInt: return run_int(s);
+      case Stmt::Kind::kOp: return run_op(s);
+      case Stmt::Kind::kBlock: return run_block(*s.block);
+    }
+  }
+
+  bool holds(const Stmt& s) const {
+    return std::all_of(s.conditions.begin(), s.conditions.end(),
+                       [&](const Affine& a) { return value(a) >= 0; });
+  }
+
+  // ---------------------------------------------------------------------------- groups
+
+  struct Closure {
+    Activation* outer;
+    const Stmt* loop;
+    absl::flat_hash_set<const Stmt*> with_barriers;
+  };
+
+  // A group in the making: its items, alike but for their numbers.
+  struct Group {
+    const Closure& loop;
+    std::deque<Activation> items;
+    Sequence order;
+  };
+
+  static void run_iteration(void* closure, int64_t index, int64_t worker) {
+    const Closure& c = *static_cast<Closure*>(closure);
+    const Run& run = c.outer->run_;
+    Managed managed = managed_memories(run.kernel);
+    if (run.execution.watch == nullptr && c.loop->items == 1) {
+      Activation frame(run, managed, private_of(run, worker));
+      frame.begin(c, index, 0);
+      return frame.run(c.loop->body);
+    }
+    // One item's private memory as far from the next as a worker's.
+    const int64_t own = aligned_bytes(run.kernel.private_bytes);
+    std::vector<std::byte> privates(own * c.loop->items, kUnwritten);
+    Group group = {c, {}, Sequence(run.execution.order, c.loop->items, index + 1)};
+    for (int64_t item = 0; item < c.loop->items; ++item) {
+      group.items.emplace_back(run, managed, privates.data() + item * own).begin(c, index, item);
+    }
+    if (run.execution.watch != nullptr) run.execution.watch->begin_group(index);
+    run_together(group, c.loop->body);
+  }
+
+  void begin(const Closure& closure, int64_t index, int64_t item) {
+    variables_ = closure.outer->variables_;
+    variables_[closure.loop->var] = index;
+    item_ = item;
+  }
+
+  // All items run the list: one after another what has no barrier, and the rest in lockstep.
+  static void run_together(Group& group, const std::vector<Stmt>& list) {
+    for (auto s = list.begin(); s != list.end();) {
+      if (group.loop.with_barriers.contains(&*s)) {
+        run_together(group, *s++);
+        continue;
+      }
+      const auto begin = s;
+      while (s != list.end() && !group.loop.with_barriers.contains(&*s)) ++s;
+      for (int64_t item : group.order.next()) {
+        Activation& frame = group.items[item];
+        if (frame.watch_ != nullptr) frame.watch_->begin_item(item);
+        for (auto next = begin; next != s; ++next) frame.run(*next);
+      }
+    }
+  }
+
+  static void run_together(Group& group, const Stmt& s) {
+    ExecutionWatch* watch = group.items[0].watch_;
+    if (watch != nullptr && watch->stopped()) return;
+    if (s.kind == Stmt::Kind::kOp) {
+      if (watch != nullptr) watch->barrier();
+      return;
+    }
+    if (s.kind == Stmt::Kind::kFor) {
+      for (int64_t i = 0; i < s.count; ++i) {
+        for (Activation& frame : group.items) frame.variables_[s.var] = i;
+        run_together(group, s.body);
+      }
+      return;
+    }
+    const bool holds = group.items[0].holds(s);
+    for (size_t item = 1; item < group.items.size(); ++item) {
+      if (group.items[item].holds(s) == holds) continue;
+      CHECK(watch != nullptr);             // the verifier accepts no such branch
+      return watch->diverged(s, 0, static_cast<int64_t>(item));
+    }
+    run_together(group, holds ? s.body : s.otherwise);
+  }
+
+  void run_parallel(const Stmt& s) {
+    Closure closure = {this, &s, {}};
+    if (s.items > 1 || watch_ != nullptr) find_barriers(s.body, &closure.with_barriers);
+    if (watch_ == nullptr && run_.context->parallel_for != nullptr) {
+      run_.context->parallel_for(run_.context->pool, s.count, run_iteration, &closure);
+      return;
+    }
+    if (watch_ != nullptr) watch_->begin_loop(s);
+    Sequence order(run_.execution.order, s.count, 0);
+    for (int64_t i : order.next()) {
+      if (watch_ != nullptr && watch_->stopped()) return;
+      run_iteration(&closure, i, 0);
+    }
+    if (watch_ != nullptr) watch_->end_loop();
+  }
+
+  int64_t value(const Affine& a) const {
+    int64_t sum = a.constant;
+    for (const Affine::Term& term : a.terms) sum += term.coefficient * variables_[term.var];
+    return sum;
+  }
+
+  void run_int(const Stmt& s) {
+    switch (s.int_op) {
+      case Stmt::IntOp::kAffine: variables_[s.var] = value(s.a); break;
+      case Stmt::IntOp::kDiv: variables_[s.var] = floor_div(value(s.a), s.divisor); break;
+      case Stmt::IntOp::kMod: variables_[s.var] = floor_mod(value(s.a), s.divisor); break;
+      case Stmt::IntOp::kMin: variables_[s.var] = std::min(value(s.a), value(s.b)); break;
+      case Stmt::IntOp::kMax: variables_[s.var] = std::max(value(s.a), value(s.b)); break;
+      case Stmt::IntOp::kRegister: variables_[s.var] = registers_[s.srcs[0]][0].integer; break;
+      case Stmt::IntOp::kItem: variables_[s.var] = item_; break;
+    }
+  }
+
+  // ---------------------------------------------------------------------------- memory
+
+  // Whether the statement may touch the element of its buffer.
+  bool allowed(const Stmt& s, int64_t index, bool write) const {
+    if (watch_ != nullptr) return watch_->access({s, s.buffer, index, write});
+    CHECK(index >= 0 && index < kernel_.buffers[s.buffer].elements);
+    return true;
+  }
+
+  Lane read(const Stmt& s, int64_t index) const {
+    const Type type = kernel_.buffers[s.buffer].type;
+    Lane lane = {.integer = 0};
+    if (!allowed(s, index, false)) return lane;
+    if (is_float(type)) lane.number = load_element(type, bases_[s.buffer], index);
+    else lane.integer = load_integer(type, bases_[s.buffer], index);
+    return lane;
+  }
+
+  void write(const Stmt& s, int64_t index, Lane lane) {
+    const Type type = kernel_.buffers[s.buffer].type;
+    if (!allowed(s, index, true)) return;
+    if (is_float(type)) store_element(type, bases_[s.buffer], index, lane.number);
+    else store_integer(type, bases_[s.buffer], index, lane.integer);
+  }
+
+  Lane load(const Stmt& s, int64_t index, size_t l) const {
+    if (s.mask >= 0 && registers_[s.mask][l].integer == 0) return {.integer = 0};  // and 0.0's bits
+    return read(s, index + (s.indices >= 0 ? registers_[s.indices][l].integer : 0));
+  }
+
+  void store(const Stmt& s) {
+    const int64_t index = value(s.index);
+    const Lanes& src = registers_[s.srcs[0]];
+    for (size_t l = 0; l < src.size(); ++l) {
+      if (s.mask >= 0 && registers_[s.mask][l].integer == 0) continue;
+      write(s, index + static_cast<int64_t>(l) * s.stride, src[l]);
+    }
+  }
+
+  Placed placed(const Block& block, const View& view) const {
+    const Buffer& b = kernel_.buffers[view.buffer];
+    const int64_t index = value(view.index);
+    const Reach reach = reach_of(block, view);
+    CHECK(index + reach.lo >= 0 && index + reach.hi < b.elements);
+    return {&view, b.type, bases_[view.buffer], index};
+  }
+
+  void run_block(const Block& block) {
+    if (!block.clips.empty()) {
+      if (block.pads) run_block(padding(block));
+      const auto rest = clipped(block, [this](const Affine& affine) { return value(affine); });
+      if (rest.has_value()) run_block(*rest);
+      return;
+    }
+    absl::InlinedVector<Placed, 3> views;
+    for (const View* view : views_of(block)) views.push_back(placed(block, *view));
+    interpret_block(block, views[0], views.data() + 1);
+  }
+
+  // ---------------------------------------------------------------------------- lanes
+
+  Type type_of(int reg) const { return kernel_.registers[reg].type; }
+
+  static Lane unary(const Stmt& s, Type type, Lane a) {
+    if (is_float(type)) return {.number = round_to(type, apply_float(s.expr_op, a.number))};
+    return {.integer = apply_int(s.expr_op, type, a.integer)};
+  }
+
+  static Lane binary(ExprOp op, Type type, Lane a, Lane b) {
+    if (!is_float(type)) return {.integer = apply_int(op, type, a.integer, b.integer)};
+    if (is_comparison(op)) return {.integer = compare(op, a.number, b.number)};
+    return {.number = round_to(type, apply_float(op, a.number, b.number))};
+  }
+
+  static Lane fma(Type type, Lane a, Lane b, Lane c) {
+    switch (type) {
+      case Type::kF64: return {.number = std::fma(a.number, b.number, c.number)};
+      case Type::kF32:
+        return {.number = std::fma(static_cast<float>(a.number), static_cast<float>(b.number),
+                                   static_cast<float>(c.number))};
+      default:
+        return {.integer = wrap(type, add_wrapping(mul_wrapping(a.integer, b.integer), c.integer))};
+    }
+  }
+
+  static Lane cast(Type to, Type from, Lane a) {
+    if (is_float(to)) {
+      // Straight from the integer: i64 to f32 through f64 would round twice.
+      if (to == Type::kF32 && !is_float(from)) return {.number = static_cast<float>(a.integer)};
+      const double exact = is_float(from) ? a.number : static_cast<double>(a.integer);
+      return {.number = round_to(to, exact)};
+    }
+    return {.integer = is_float(from) ? float_to_int(to, a.number) : wrap(to, a.integer)};
+  }
+
+  Lane dot(const Stmt& s, Type type, size_t lane, Lane sum) const {
+    const Lanes &a = registers_[s.srcs[0]], &b = registers_[s.srcs[1]];
+    const size_t group = a.size() / kernel_.registers[s.dst].lanes;
+    for (size_t i = lane * group; i < (lane + 1) * group; ++i) {
+      sum = fma(type, cast(type, type_of(s.srcs[0]), a[i]), cast(type, type_of(s.srcs[1]), b[i]),
+                sum);
+    }
+    return sum;
+  }
+
+  // In the order of the LLVM backend: halves, or one after the other.
+  static Lane horizontal(Reduce reduce, Type type, Lanes lanes) {
+    const auto combine = [&](Lane a, Lane b) {
+      switch (reduce) {
+        case Reduce::kSum:
+          return binary(type == Type::kBool ? ExprOp::kOr : ExprOp::kAdd, type, a, b);
+        case Reduce::kProd:
+          return binary(type == Type::kBool ? ExprOp::kAnd : ExprOp::kMul, type, a, b);
+        case Reduce::kMax: return binary(ExprOp::kMax, type, a, b);
+        default: return binary(ExprOp::kMin, type, a, b);
+      }
+    };
+    size_t count = lanes.size();
+    if ((count & (count - 1)) != 0) {
+      for (size_t i = 1; i < count; ++i) lanes[0] = combine(lanes[0], lanes[i]);
+      return lanes[0];
+    }
+    for (count /= 2; count >= 1; count /= 2) {
+      for (size_t i = 0; i < count; ++i) lanes[i] = combine(lanes[i], lanes[count + i]);
+    }
+    return lanes[0];
+  }
+
+  void transpose(const Stmt& s) {
+    const size_t half = s.many.size() / 2;
+    std::vector<Lanes> rows;
+    for (size_t i = 0; i < half; ++i) rows.push_back(registers_[s.many[i]]);
+    for (size_t i = 0; i < half; ++i) {
+      Lanes& column = registers_[s.many[half + i]];
+      column.resize(half);
+      for (size_t j = 0; j < half; ++j) column[j] = rows[j][i];
+    }
+  }
+
+  // A lane of dst in the making.
+  struct At {
+    const Activation& frame;
+    const Stmt& s;
+    Type type, from;                       // dst's, the first source's
+    const Lanes* srcs[3];
+    int64_t index;
+    size_t l;
+    Lane operator()(int i) const { return (*srcs[i])[l]; }
+    int64_t ramp() const { return index + static_cast<int64_t>(l) * s.stride; }
+  };
+
+  struct OpRun {
+    Op op;
+    Lane (*lane)(const At& at);            // null: there is no dst
+    void (Activation::*run)(const Stmt& s) = nullptr;
+  };
+
+  void run_op(const Stmt& s) {
+    static constexpr OpRun kRuns[kOps] = {
+        {Op::kImmediate, [](const At& at) -> Lane {
+          if (is_float(at.type)) return {.number = round_to(at.type, at.s.number)};
+          return {.integer = wrap(at.type, at.s.integer)};
+        }},
+        {Op::kMove, [](const At& at) { return at(0); }},
+        {Op::kBroadcast, [](const At& at) { return (*at.srcs[0])[at.l % at.srcs[0]->size()]; }},
+        {Op::kUnary, [](const At& at) { return unary(at.s, at.type, at(0)); }},
+        {Op::kBinary, [](const At& at) { return binary(at.s.expr_op, at.from, at(0), at(1)); }},
+        {Op::kFma, [](const At& at) { return fma(at.type, at(0), at(1), at(2)); }},
+        {Op::kSelect, [](const At& at) { return at(at(0).integer ? 1 : 2); }},
+        {Op::kCast, [](const At& at) { return cast(at.type, at.from, at(0)); }},
+        {Op::kIota, [](const At& at) { return Lane{.integer = wrap(at.type, at.ramp())}; }},
+        {Op::kLaneMask, [](const At& at) { return Lane{.integer = at.ramp() >= 0}; }},
+        {Op::kHorizontal, [](const At& at) {
+          return horizontal(at.s.reduce, at.type, *at.srcs[0]);
+        }},
+        {Op::kTranspose, nullptr, &Activation::transpose},
+        {Op::kInterleave, [](const At& at) {
+          const size_t parts = at.s.many.size();
+          return at.frame.registers_[at.s.many[at.l % parts]][at.l / parts];
+        }},
+        {Op::kDot, [](const At& at) { return at.frame.dot(at.s, at.type, at.l, at(2)); }},
+        {Op::kLoad, [](const At& at) { return at.frame.load(at.s, at.ramp(), at.l); }},
+        {Op::kStore, nullptr, &Activation::store},
+        {Op::kPrefetch, nullptr},
+        {Op::kFence, nullptr},
+        {Op::kSlide, [](const At& at) {
+          const size_t from = at.l + static_cast<size_t>(at.s.integer), lanes = at.srcs[0]->size();
+          return from < lanes ? (*at.srcs[0])[from] : (*at.srcs[1])[from - lanes];
+        }},
+        {Op::kBarrier, nullptr},
+    };
+    static_assert(in_order(kRuns));
+    const OpRun& row = kRuns[static_cast<int>(s.op)];
+    if (row.run != nullptr) (this->*row.run)(s);
+    if (row.lane == nullptr) return;
+    const Type type = type_of(s.dst);
+    At at = {*this, s, type, s.srcs[0] >= 0 ? type_of(s.srcs[0]) : type, {}, value(s.index), 0};
+    for (int i = 0; i < 3; ++i) at.srcs[i] = s.srcs[i] >= 0 ? &registers_[s.srcs[i]] : nullptr;
+    Lanes result(kernel_.registers[s.dst].lanes);
+    for (; at.l < result.size(); ++at.l) result[at.l] = row.lane(at);
+    registers_[s.dst] = std::move(result);
+  }
+
+  const Run& run_;
+  const Kernel& kernel_;
+  ExecutionWatch* const watch_;
+  int64_t item_ = 0;
+  std::vector<std::byte*> bases_;
+  std::vector<int64_t> variables_;
+  std::vector<Lanes> registers_;
+};
+
+}  // namespace
+
+void execute(const Kernel& kernel, const std::vector<Stmt>& list, const lw_context* context,
+             void* const* arguments, const Execution& execution) {
+  const Run run = {kernel, context, arguments, execution};
+  Managed managed = managed_memories(kernel);
+  Activation(run, managed, Activation::private_of(run, 0)).run(list);
+}
+
+}  // namespace lw

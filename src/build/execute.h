@@ -1,0 +1,57 @@
+// Runs kernels statement by statement, without generating code: the interpreter's work, which an
+// emulation (src/build/simt/emulate.h) watches. Internal to src/build.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "src/build/context.h"
+#include "src/kernel/kernel.h"
+
+namespace lw {
+
+// What managed and items' private memories begin with: a number that every type has far from what
+// kernels compute, so that reading what was never written shows.
+inline constexpr std::byte kUnwritten{0x7f};
+
+// Which of a group's items comes first between two barriers, and which group of a loop where these
+// run one after another. Kernels compute the same in every order.
+struct ItemOrder {
+  enum class Kind : uint8_t { kAscending, kDescending, kShuffled } kind = Kind::kAscending;
+  uint64_t seed = 0;                       // kShuffled: anew for each loop and after each barrier
+};
+
+// What an execution asks and tells.
+class ExecutionWatch {
+ public:
+  struct Access {
+    const Stmt& stmt;
+    int buffer;
+    int64_t element;
+    bool write;
+  };
+  virtual ~ExecutionWatch() = default;
+  // Whether it may be done; if not, a load gives zero. Nothing else says whether it is in bounds.
+  virtual bool access(const Access& access) = 0;
+  virtual void begin_loop(const Stmt& loop) = 0;   // a parallel one
+  virtual void end_loop() = 0;
+  virtual void begin_group(int64_t group) = 0;
+  virtual void begin_item(int64_t item) = 0;       // what follows is this item's, of the group
+  virtual void barrier() = 0;                      // all items have arrived
+  virtual void diverged(const Stmt& branch, int64_t one, int64_t other) = 0;  // around a barrier
+  virtual bool stopped() const = 0;                // nothing more is to be run
+};
+
+struct Execution {
+  ItemOrder order;
+  ExecutionWatch* watch = nullptr;                  // then loops run on the caller's thread
+};
+
+// Runs a list of the kernel's statements, its body or its prepack. REQUIRES: verify accepts the
+// kernel; where there is a watch, it may have accesses out of bounds and barriers where items
+// diverge.
+void execute(const Kernel& kernel, const std::vector<Stmt>& list, const lw_context* context,
+             void* const* arguments, const Execution& execution = {});
+
+}  // namespace lw
