@@ -17,6 +17,7 @@
 #include "src/base/check.h"
 #include "src/expr/scalar.h"
 #include "src/kernel/blocks.h"
+#include "src/kernel/groups.h"
 #include "src/kernel/ops.h"
 #include "src/kernel/quotient.h"
 
@@ -68,6 +69,7 @@ class Verifier {
     buffers();
     walk(kernel_.prepack, "prepack", true);
     walk(kernel_.body, "body", false);
+    if (error_.empty()) error_ = group_defect(kernel_);
     if (error_.empty()) return absl::OkStatus();
     return absl::InternalError("kernel " + kernel_.name + ": " + error_);
   }
@@ -229,9 +231,7 @@ class Verifier {
     }
     forget_masks(s.body);
     path_ += s.parallel ? ".parallel" : ".for";
-    require(s.items >= 1 && (s.parallel || s.items == 1), "only parallel loops have items");
     if (s.parallel) {
-      require(!in_parallel_, "parallel loops must not nest");
       items_ = s.items;
       const std::vector<bool> defined = defined_;
       defined_.assign(defined_.size(), false);

@@ -1,0 +1,250 @@
+#include "src/build/simt/emulate.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "src/base/message.h"
+#include "src/kernel/blocks.h"
+#include "src/kernel/ops.h"
+
+namespace lw {
+namespace {
+
+// An access, as what it touched remembers it. Phases count up from 1 through the whole run: a new
+// one begins with each group, with each barrier and where a loop ends.
+struct Touch {
+  uint32_t phase = 0;                      // 0: none
+  int32_t group = -1, item = -1;           // -1: outside of parallel loops
+  uint32_t stmt = 0;                       // its number
+};
+
+// Of an element: who wrote it last, and of those who read it since a loop began, enough that any
+// write which meets some read meets one of these.
+struct Cell {
+  Touch write, read, beside, before;       // beside: another item's; before: another group's
+};
+
+// Memory that buffers share, in units as small as the smallest element.
+struct Region {
+  int64_t unit = 8;
+  std::vector<Cell> cells;
+};
+
+class RaceDetector : public ExecutionWatch {
+ public:
+  explicit RaceDetector(const Kernel& kernel) : kernel_(kernel), regions_(kernel.buffers.size()) {
+    for (const Buffer& b : kernel.buffers) {
+      Region& region = regions_[region_of(b)];
+      region.unit = std::min<int64_t>(region.unit, size_of(b.type));
+    }
+  }
+
+  void begin(const std::vector<Stmt>& list, const char* name, bool prepack) {
+    prepack_ = prepack;
+    number(list, name);
+  }
+
+  const absl::Status& status() const { return status_; }
+
+  bool stopped() const override { return !status_.ok(); }
+
+  bool access(const Access& access) override {
+    if (stopped()) return false;
+    const Buffer& b = kernel_.buffers[access.buffer];
+    now_.stmt = numbers_.at(&access.stmt);
+    if (access.element < 0 || access.element >= b.elements) {
+      fail(concat(who(now_), " reaches element ", access.element, " of ", b.name, ", which has ",
+                  b.elements));
+      return false;
+    }
+    const bool read_only = b.scope == Scope::kArgument ? !b.written || prepack_
+                           : b.scope == Scope::kPacked && !prepack_;
+    if (read_only) return true;
+    Region& region = regions_[region_of(b)];
+    const int64_t size = size_of(b.type);
+    const int64_t begin = (b.scope == Scope::kArgument ? 0 : b.offset) + access.element * size;
+    const int64_t cell = begin / region.unit, end = (begin + size) / region.unit;
+    if (b.scope == Scope::kPrivate) {
+      return own(b, access, cell, end);
+    }
+    if (static_cast<int64_t>(region.cells.size()) < end) region.cells.resize(end);
+    for (int64_t i = cell; i < end; ++i) {
+      if (!touch(region.cells[i], b, access)) return false;
+    }
+    return true;
+  }
+
+  void begin_loop(const Stmt&) override { loop_began_ = ++now_.phase; }
+  void end_loop() override {
+    now_ = {now_.phase + 1};
+    loop_began_ = group_began_ = now_.phase;  // managed and private memories were others' meanwhile
+  }
+  void begin_group(int64_t group) override {
+    now_.group = static_cast<int32_t>(group);
+    group_began_ = ++now_.phase;
+  }
+  void begin_item(int64_t item) override { now_.item = static_cast<int32_t>(item); }
+  void barrier() override { ++now_.phase; }
+  void diverged(const Stmt& branch, int64_t one, int64_t other) override {
+    now_.stmt = numbers_.at(&branch);
+    fail(concat("items ", one, " and ", other, " of group ", now_.group, " part at ",
+                paths_[now_.stmt], ", around a barrier"));
+  }
+
+ private:
+  // Its number; each argument and each managed memory is one, and each other scope.
+  int region_of(const Buffer& b) {
+    const int number = b.scope == Scope::kArgument ? b.slot
+                       : b.scope == Scope::kManaged ? b.memory : 0;
+    const auto found = region_numbers_.try_emplace(std::pair(static_cast<int>(b.scope), number),
+                                                   static_cast<int>(region_numbers_.size()));
+    return found.first->second;
+  }
+
+  void number(const std::vector<Stmt>& list, const std::string& path) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      const Stmt& s = list[i];
+      std::string own = concat(path, "[", i, "]");
+      const bool branch = s.kind == Stmt::Kind::kIf;
+      if (s.kind == Stmt::Kind::kFor) own += s.parallel ? ".parallel" : ".for";
+      numbers_[&s] = static_cast<uint32_t>(paths_.size());
+      paths_.push_back(own);
+      stmts_.push_back(&s);
+      number(s.body, branch ? own + ".then" : own);
+      number(s.otherwise, own + ".else");
+    }
+  }
+
+  // A statement as the kernel's text has it.
+  std::string text_of(const Stmt& s) const {
+    Kernel alone = kernel_;
+    alone.prepack.clear();
+    alone.body = {s};
+    const std::string text = print(alone), start = "body {\n  ";
+    const size_t begin = text.find(start) + start.size();
+    return text.substr(begin, text.find('\n', begin) - begin);
+  }
+
+  std::string who(const Touch& t) const {
+    const std::string at = concat(paths_[t.stmt], " '", text_of(*stmts_[t.stmt]), "'");
+    if (t.item < 0) return at;
+    return concat("item ", t.item, " of group ", t.group, " at ", at);
+  }
+
+  void fail(const std::string& what) {
+    if (status_.ok()) status_ = absl::InternalError("kernel " + kernel_.name + ": " + what);
+  }
+
+  // Whether nothing orders the two.
+  bool meets(const Touch& before) const {
+    if (before.phase < loop_began_ || before.item < 0 || now_.item < 0) return false;
+    if (before.group != now_.group) return true;
+    return before.phase == now_.phase && before.item != now_.item;
+  }
+
+  bool race(const Buffer& b, const Access& access, const Touch& before, bool wrote) {
+    const bool groups = before.group != now_.group;
+    fail(concat("race for ", b.name, "[", access.element, "]: ", who(now_),
+                access.write ? " writes" : " reads", " what ", who(before),
+                wrote ? " writes" : " reads", groups ? "; groups come in any order"
+                                                     : "; no barrier is between"));
+    return false;
+  }
+
+  bool unwritten(const Buffer& b, const Access& access) {
+    fail(concat(who(now_), " reads ", b.name, "[", access.element, "], which was never written"));
+    return false;
+  }
+
+  bool touch(Cell& cell, const Buffer& b, const Access& access) {
+    const bool managed = b.scope == Scope::kManaged;
+    // What earlier groups did to a group's memory they did to another.
+    if (managed && cell.write.phase < group_began_) cell.write = {};
+    if (managed && cell.read.phase < group_began_) cell.read = cell.beside = cell.before = {};
+    if (!access.write && b.scope != Scope::kArgument && cell.write.phase == 0) {
+      return unwritten(b, access);
+    }
+    if (meets(cell.write)) return race(b, access, cell.write, true);
+    if (access.write) {
+      for (const Touch& read : {cell.read, cell.beside, cell.before}) {
+        if (meets(read)) return race(b, access, read, false);
+      }
+      cell.write = now_;
+      return true;
+    }
+    if (meets(cell.read)) {
+      (cell.read.group != now_.group ? cell.before : cell.beside) = cell.read;
+    }
+    cell.read = now_;
+    return true;
+  }
+
+  // Of private memory nobody else knows, only whether it was written.
+  bool own(const Buffer& b, const Access& access, int64_t begin, int64_t end) {
+    const size_t item = static_cast<size_t>(now_.item + 1);
+    if (written_.size() <= item) written_.resize(item + 1);
+    std::vector<uint32_t>& written = written_[item];
+    if (static_cast<int64_t>(written.size()) < end) written.resize(end);
+    for (int64_t i = begin; i < end; ++i) {
+      if (access.write) written[i] = now_.phase;
+      else if (written[i] < group_began_ || written[i] == 0) return unwritten(b, access);
+    }
+    return true;
+  }
+
+  const Kernel& kernel_;
+  bool prepack_ = false;
+  absl::Status status_;
+  std::vector<Region> regions_;
+  absl::flat_hash_map<std::pair<int, int>, int> region_numbers_;
+  std::vector<std::vector<uint32_t>> written_;  // by item + 1, in units: in which phase
+  Touch now_ = {1};
+  uint32_t loop_began_ = 1, group_began_ = 1;
+  absl::flat_hash_map<const Stmt*, uint32_t> numbers_;
+  std::vector<const Stmt*> stmts_;              // by number
+  std::vector<std::string> paths_;
+};
+
+// Bytes that begin at a multiple of 64.
+class AlignedMemory {
+ public:
+  explicit AlignedMemory(int64_t bytes) : bytes_(bytes + kWorkspaceAlignment, kUnwritten) {}
+  void* data() {
+    const auto address = reinterpret_cast<uintptr_t>(bytes_.data());
+    return bytes_.data() + (-address & (kWorkspaceAlignment - 1));
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+bool has_blocks_in(const std::vector<Stmt>& list) {
+  return std::any_of(list.begin(), list.end(), [](const Stmt& s) {
+    return s.kind == Stmt::Kind::kBlock || has_blocks_in(s.body) || has_blocks_in(s.otherwise);
+  });
+}
+
+}  // namespace
+
+absl::Status emulate(const Kernel& kernel, void* const* arguments, const EmulateOptions& options) {
+  if (has_blocks_in(kernel.prepack) || has_blocks_in(kernel.body)) {
+    return absl::InvalidArgumentError("kernel " + kernel.name + ": blocks have no items");
+  }
+  AlignedMemory workspace(aligned_bytes(kernel.workspace_bytes) +
+                          aligned_bytes(kernel.private_bytes));
+  AlignedMemory packed(kernel.packed_bytes);
+  const lw_context context = {nullptr, nullptr, 1, workspace.data(), packed.data()};
+  for (const bool prepack : {true, false}) {
+    const std::vector<Stmt>& list = prepack ? kernel.prepack : kernel.body;
+    RaceDetector detector(kernel);
+    detector.begin(list, prepack ? "prepack" : "body", prepack);
+    execute(kernel, list, &context, arguments, {options.order, &detector});
+    if (!detector.status().ok()) return detector.status();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace lw

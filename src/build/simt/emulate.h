@@ -1,0 +1,26 @@
+// Runs a kernel as a machine of many threads may, and says what it does that depends on who comes
+// first. Slow and exact: each element's accesses are remembered. Thread-safe.
+#pragma once
+
+#include "absl/status/status.h"
+#include "src/build/execute.h"
+
+namespace lw {
+
+struct EmulateOptions {
+  ItemOrder order;                         // what is reported, but for what comes first, does not
+                                           // depend on it; results of kernels with races may
+};
+
+// Runs prepack, if any, and body on arguments as build/context.h says, with memories of its own.
+// kInternal says what went wrong first, and where; the arguments then hold anything:
+//   a race: two items of a group touch the same bytes, at least one writes, and no barrier is
+//     between; or two groups of one loop do, whose order nothing says
+//   an access out of bounds; a read of managed, private or workspace bytes that were never written
+//   items that part around a barrier
+// kInvalidArgument: blocks, which have no items. REQUIRES: what verify asks but for bounds and for
+// where barriers stand.
+absl::Status emulate(const Kernel& kernel, void* const* arguments,
+                     const EmulateOptions& options = {});
+
+}  // namespace lw

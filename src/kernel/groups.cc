@@ -1,0 +1,106 @@
+#include "src/kernel/groups.h"
+
+#include <algorithm>
+
+#include "src/base/message.h"
+#include "src/kernel/blocks.h"
+
+namespace lw {
+namespace {
+
+bool any_block(const std::vector<Stmt>& list) {
+  return std::any_of(list.begin(), list.end(), [](const Stmt& s) {
+    return s.kind == Stmt::Kind::kBlock || any_block(s.body) || any_block(s.otherwise);
+  });
+}
+
+class GroupWalk {
+ public:
+  explicit GroupWalk(const Kernel& kernel)
+      : kernel_(kernel), values_(kernel),
+        has_blocks_(any_block(kernel.body) || any_block(kernel.prepack)) {}
+
+  // The first defect in the list; "" when there is none.
+  std::string list(const std::vector<Stmt>& list, const std::string& path) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      std::string found = stmt(list[i], concat(path, "[", i, "]"));
+      if (!found.empty()) return found;
+    }
+    return "";
+  }
+
+ private:
+  std::string stmt(const Stmt& s, const std::string& path) {
+    switch (s.kind) {
+      case Stmt::Kind::kFor: return loop(s, path + (s.parallel ? ".parallel" : ".for"));
+      case Stmt::Kind::kInt: values_.define(s); return "";
+      case Stmt::Kind::kOp: return op(s, path);
+      case Stmt::Kind::kBlock: return "";
+      case Stmt::Kind::kIf: break;
+    }
+    const bool apart = std::exchange(apart_, apart_ || values_.differ(s.conditions));
+    std::string found = list(s.body, path + ".then");
+    if (found.empty()) found = list(s.otherwise, path + ".else");
+    apart_ = apart;
+    return found;
+  }
+
+  std::string loop(const Stmt& s, const std::string& path) {
+    if (s.items < 1 || (!s.parallel && s.items != 1)) {
+      return path + ": only parallel loops have items";
+    }
+    values_.define(s);
+    if (!s.parallel) return list(s.body, path);
+    if (in_group_) return path + ": parallel loops must not nest";
+    in_group_ = true;
+    std::string found = list(s.body, path);
+    in_group_ = false;
+    return found;
+  }
+
+  std::string op(const Stmt& s, const std::string& path) {
+    if (s.op == Op::kBarrier) {
+      if (!in_group_) return path + " barrier: a barrier must stand in a parallel loop";
+      if (apart_) return path + " barrier: items may part at a condition around the barrier";
+    }
+    if (s.buffer < 0 || has_blocks_) return "";
+    const Buffer& b = kernel_.buffers[s.buffer];
+    if (b.scope != Scope::kManaged) return "";
+    if (!in_group_) return path + ": " + b.name + " is a group's, and no group is here";
+    if (b.memory != 0) return path + ": " + b.name + ": a group has memory 0 alone";
+    return "";
+  }
+
+  const Kernel& kernel_;
+  ItemValues values_;
+  const bool has_blocks_;                  // then managed memories are an NPU's
+  bool in_group_ = false, apart_ = false;
+};
+
+}  // namespace
+
+void ItemValues::define(const Stmt& s) {
+  bool differs = false;
+  if (s.kind == Stmt::Kind::kInt) {
+    differs = s.int_op == Stmt::IntOp::kItem || s.int_op == Stmt::IntOp::kRegister ||
+              differ(s.a) || differ(s.b);
+  }
+  differ_[s.var] = differs;
+}
+
+bool ItemValues::differ(const Affine& a) const {
+  return std::any_of(a.terms.begin(), a.terms.end(),
+                     [&](const Affine::Term& t) { return differ_[t.var]; });
+}
+
+bool ItemValues::differ(const std::vector<Affine>& conditions) const {
+  return std::any_of(conditions.begin(), conditions.end(),
+                     [&](const Affine& a) { return differ(a); });
+}
+
+std::string group_defect(const Kernel& kernel) {
+  std::string found = GroupWalk(kernel).list(kernel.prepack, "prepack");
+  return found.empty() ? GroupWalk(kernel).list(kernel.body, "body") : found;
+}
+
+}  // namespace lw
