@@ -1,0 +1,317 @@
+#include "src/measure/simt/opencl_devices.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "src/base/check.h"
+#include "src/base/clock.h"
+#include "src/base/message.h"
+#include "src/measure/process/ipc.h"
+#include "src/measure/process/sandbox.h"
+
+namespace lw {
+namespace {
+
+constexpr uint32_t kFound = 1, kAll = 2, kNone = 3;  // messages of the process that asks
+constexpr cl::Uint kMostDevices = 64;      // of a platform, and of platforms
+
+// What a driver says, whose strings may have no end and whose sizes may be anything.
+class Questions {
+ public:
+  Questions(const cl::Api& api, cl::DeviceId device) : api_(api), device_(device) {}
+
+  std::string text(cl::Uint what) const {
+    char bytes[8192] = "";
+    size_t size = 0;
+    if (api_.GetDeviceInfo(device_, what, sizeof bytes - 1, bytes, &size) != cl::kSuccess) return "";
+    std::string text(bytes, strnlen(bytes, sizeof bytes - 1));
+    for (char& c : text) {
+      if (!absl::ascii_isprint(static_cast<unsigned char>(c))) c = '?';
+    }
+    return std::string(absl::StripAsciiWhitespace(text));
+  }
+  template <class T>
+  uint64_t number(cl::Uint what) const {
+    T value = 0;
+    if (api_.GetDeviceInfo(device_, what, sizeof value, &value, nullptr) != cl::kSuccess) return 0;
+    return value;
+  }
+
+ private:
+  const cl::Api& api_;
+  const cl::DeviceId device_;
+};
+
+std::string find_nonsense(const OpenClDevice& d) {
+  const auto beyond = [](uint64_t value, uint64_t least, uint64_t most) {
+    return value < least || value > most;
+  };
+  if (d.name.empty()) return "it has no name";
+  if (beyond(d.units, 1, 1'000'000)) return concat("it says it has ", d.units, " compute units");
+  if (beyond(d.group_items, 1, 65536)) return concat("groups of up to ", d.group_items, " items");
+  if (beyond(d.buffer_bytes, 1 << 20, uint64_t{1} << 50)) {
+    return concat("buffers of up to ", d.buffer_bytes, " bytes");
+  }
+  if (beyond(d.local_bytes, 0, 1'000'000'000)) {
+    return concat("local memory of ", d.local_bytes, " bytes");
+  }
+  return "";
+}
+
+OpenClDevice describe_opencl(const cl::Api& api, cl::DeviceId id, const std::string& platform) {
+  const Questions ask(api, id);
+  OpenClDevice d;
+  d.platform = platform;
+  d.name = ask.text(cl::kDeviceName);
+  d.vendor = ask.text(cl::kDeviceVendor);
+  d.version = ask.text(cl::kDeviceVersion);
+  d.driver = ask.text(cl::kDriverVersion);
+  d.extensions = ask.text(cl::kDeviceExtensions);
+  d.type = ask.number<cl::Bits>(cl::kDeviceType);
+  d.units = ask.number<cl::Uint>(cl::kMaxComputeUnits);
+  d.group_items = ask.number<size_t>(cl::kMaxWorkGroupSize);
+  d.mhz = ask.number<cl::Uint>(cl::kMaxClockFrequency);
+  d.address_bits = ask.number<cl::Uint>(cl::kAddressBits);
+  d.buffer_bytes = ask.number<cl::Bits>(cl::kMaxMemAllocSize);
+  d.memory_bytes = ask.number<cl::Bits>(cl::kGlobalMemSize);
+  d.line_bytes = ask.number<cl::Uint>(cl::kGlobalMemCachelineSize);
+  d.cache_bytes = ask.number<cl::Bits>(cl::kGlobalMemCacheSize);
+  d.local_bytes = ask.number<cl::Bits>(cl::kLocalMemSize);
+  d.local_real = ask.number<cl::Uint>(cl::kLocalMemType) == cl::kLocalMemory;
+  d.float_lanes = ask.number<cl::Uint>(cl::kNativeVectorWidthFloat);
+  const std::string words = concat(" ", d.extensions, " ");
+  d.fp64 = words.find(" cl_khr_fp64 ") != std::string::npos;
+  d.half = words.find(" cl_khr_fp16 ") != std::string::npos;
+  d.nonsense = find_nonsense(d);
+  if (d.nonsense.empty() && ask.number<cl::Uint>(cl::kCompilerAvailable) == 0) {
+    d.nonsense = "its driver has no compiler";
+  }
+  if (d.nonsense.empty() && ask.number<cl::Uint>(cl::kDeviceAvailable) == 0) {
+    d.nonsense = "its driver says that it is not available";
+  }
+  return d;
+}
+
+// All devices, in the loader's order, to `visit`.
+absl::Status visit_devices(
+    const cl::Api& api, const std::function<void(cl::DeviceId, const std::string&)>& visit) {
+  cl::Platform platforms[kMostDevices];
+  cl::Uint count = 0;
+  const cl::Int error = api.GetPlatformIDs(kMostDevices, platforms, &count);
+  if (error != cl::kSuccess && error != cl::kPlatformNotFoundKhr) {
+    return absl::NotFoundError(concat("OpenCL lists no platforms: ", cl::error_name(error)));
+  }
+  count = error == cl::kSuccess ? std::min(count, kMostDevices) : 0;
+  if (count == 0) {
+    return absl::NotFoundError(
+        "OpenCL's loader knows no platform: install a driver (/etc/OpenCL/vendors/*.icd names those "
+        "there are; on Debian pocl-opencl-icd, for processors)");
+  }
+  bool found = false;
+  for (cl::Uint p = 0; p < count; ++p) {
+    char name[256] = "";
+    api.GetPlatformInfo(platforms[p], cl::kPlatformName, sizeof name - 1, name, nullptr);
+    cl::DeviceId devices[kMostDevices];
+    cl::Uint own = 0;
+    if (api.GetDeviceIDs(platforms[p], cl::kDeviceTypeAll, kMostDevices, devices, &own) !=
+        cl::kSuccess) {
+      continue;                            // an empty platform
+    }
+    for (cl::Uint d = 0; d < std::min(own, kMostDevices); ++d) visit(devices[d], name);
+    found = found || own > 0;
+  }
+  if (found) return absl::OkStatus();
+  return absl::NotFoundError("OpenCL's drivers know no device of this machine");
+}
+
+std::string to_bytes(const OpenClDevice& d) {
+  Writer w;
+  for (const std::string* text : {&d.name, &d.platform, &d.vendor, &d.version, &d.driver,
+                                  &d.extensions, &d.nonsense}) {
+    w.put_string(*text);
+  }
+  for (uint64_t number : {d.type, d.units, d.group_items, d.mhz, d.address_bits, d.buffer_bytes,
+                          d.memory_bytes, d.line_bytes, d.cache_bytes, d.local_bytes,
+                          d.float_lanes}) {
+    w.put(number);
+  }
+  return w.put(d.local_real).put(d.fp64).put(d.half).bytes();
+}
+
+OpenClDevice from_bytes(std::string_view bytes) {
+  Reader r(bytes);
+  OpenClDevice d;
+  for (std::string* text : {&d.name, &d.platform, &d.vendor, &d.version, &d.driver, &d.extensions,
+                            &d.nonsense}) {
+    *text = r.get_string();
+  }
+  for (uint64_t* number : {&d.type, &d.units, &d.group_items, &d.mhz, &d.address_bits,
+                           &d.buffer_bytes, &d.memory_bytes, &d.line_bytes, &d.cache_bytes,
+                           &d.local_bytes, &d.float_lanes}) {
+    *number = r.get<uint64_t>();
+  }
+  d.local_real = r.get<bool>();
+  d.fp64 = r.get<bool>();
+  d.half = r.get<bool>();
+  return d;
+}
+
+// The process that asks.
+[[noreturn]] void ask_drivers(int socket) {
+  setpgid(0, 0);
+  // Drivers chatter, and their end is told by who waits.
+  const int null = open("/dev/null", O_RDWR);
+  for (int fd : {0, 1, 2}) dup2(null, fd);
+  close_descriptors_but({socket});
+  for (int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM, SIGINT}) signal(s, SIG_DFL);
+  limit_resources(0);                      // no core dumps
+  const absl::StatusOr<const cl::Api*> api = cl::load_api();
+  absl::Status status = api.status();
+  if (api.ok()) {
+    status = visit_devices(**api, [&](cl::DeviceId id, const std::string& platform) {
+      (void)send_message(socket, kFound, to_bytes(describe_opencl(**api, id, platform)));
+    });
+  }
+  (void)send_message(socket, status.ok() ? kAll : kNone, std::string(status.message()));
+  _exit(0);
+}
+
+// "NAME #2" for the second of a name, so that each can be told.
+void number_alike(std::vector<OpenClDevice>* devices) {
+  for (size_t i = 0; i < devices->size(); ++i) {
+    OpenClDevice& d = (*devices)[i];
+    d.index = static_cast<int>(i);
+    const std::string name = d.name;
+    int same = 1;
+    for (size_t k = 0; k < i; ++k) {
+      const std::string& other = (*devices)[k].name;
+      same += other == name || absl::StartsWith(other, concat(name, " #"));
+    }
+    if (same > 1) d.name = concat(name, " #", same);
+  }
+}
+
+absl::StatusOr<std::vector<OpenClDevice>> ask_in_process(double limit_s) {
+  std::pair<int, int> ends;
+  ASSIGN_OR_RETURN(ends, socket_pair());
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    die_with_parent(parent);
+    ask_drivers(ends.second);
+  }
+  close(ends.second);
+  std::vector<OpenClDevice> devices;
+  absl::Status failure = absl::OkStatus();
+  const double deadline = now() + limit_s;
+  while (pid > 0) {
+    const absl::StatusOr<Message> message =
+        receive_message(ends.first, std::max(deadline - now(), 0.0), 1 << 20);
+    if (!message.ok()) failure = message.status();
+    else if (message->type == kNone) failure = absl::NotFoundError(message->payload);
+    else if (message->type == kFound) devices.push_back(from_bytes(message->payload));
+    if (!failure.ok() || message->type == kAll) break;
+  }
+  close(ends.first);
+  int status = 0;
+  if (pid > 0) {
+    if (!absl::IsUnavailable(failure)) kill(-pid, SIGKILL), kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    kill(-pid, SIGKILL);                   // what it may have started
+  } else {
+    failure = absl::ResourceExhaustedError("cannot fork");
+  }
+  number_alike(&devices);
+  if (failure.ok() || !devices.empty()) return devices;
+  if (absl::IsDeadlineExceeded(failure)) {
+    return absl::UnavailableError(
+        concat("an OpenCL driver does not say within ", static_cast<int>(limit_s),
+               " s which devices there are; OCL_ICD_VENDORS=FOLDER leaves some drivers out"));
+  }
+  if (absl::IsUnavailable(failure)) {
+    return absl::UnavailableError(concat("an OpenCL driver ends its process when asked for devices (",
+                                         describe_death(status, nullptr),
+                                         "); OCL_ICD_VENDORS=FOLDER leaves some drivers out"));
+  }
+  return failure;
+}
+
+std::string list_of(const std::vector<OpenClDevice>& devices) {
+  return absl::StrJoin(devices, ", ", [](std::string* out, const OpenClDevice& d) {
+    *out += concat("opencl:", d.index, " (", d.name, ")");
+  });
+}
+
+absl::StatusOr<OpenClDevice> usable(const OpenClDevice& device) {
+  if (device.nonsense.empty()) return device;
+  return absl::UnavailableError(
+      concat("opencl:", device.index, " (", device.name, ") cannot be used: ", device.nonsense));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<OpenClDevice>> list_opencl_devices(double limit_s) {
+  static std::mutex mutex;
+  static std::map<std::string, std::vector<OpenClDevice>> known;
+  const char* library = std::getenv("LOOPWRIGHT_OPENCL");
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::vector<OpenClDevice>& found = known[library != nullptr ? library : ""];
+  if (found.empty()) {
+    ASSIGN_OR_RETURN(found, ask_in_process(limit_s));
+  }
+  return found;
+}
+
+absl::StatusOr<OpenClDevice> find_opencl_device(std::string_view which) {
+  ASSIGN_OR_RETURN(const std::vector<OpenClDevice> devices, list_opencl_devices());
+  std::vector<OpenClDevice> fit;
+  const bool number = !which.empty() && std::all_of(which.begin(), which.end(), [](char c) {
+    return absl::ascii_isdigit(static_cast<unsigned char>(c));
+  });
+  for (const OpenClDevice& d : devices) {
+    const bool fits = which.empty() ? fit.empty() && d.nonsense.empty()
+                      : number      ? concat(d.index) == which
+                                    : absl::StrContains(absl::AsciiStrToLower(d.name),
+                                                        absl::AsciiStrToLower(std::string(which)));
+    if (d.name == which) return usable(d);
+    if (fits) fit.push_back(d);
+  }
+  if (fit.size() == 1) return usable(fit[0]);
+  if (fit.empty()) {
+    return absl::NotFoundError(
+        concat("no OpenCL device '", which, "'; there are ", list_of(devices)));
+  }
+  return absl::InvalidArgumentError(
+      concat("several OpenCL devices are named like '", which, "': ", list_of(fit)));
+}
+
+absl::StatusOr<OpenClDevice> named_opencl_device(std::string_view name) {
+  if (name.empty()) return find_opencl_device("");
+  ASSIGN_OR_RETURN(const std::vector<OpenClDevice> devices, list_opencl_devices());
+  for (const OpenClDevice& d : devices) {
+    if (d.name == name) return usable(d);
+  }
+  return absl::NotFoundError(
+      concat("no OpenCL device '", name, "'; there are ", list_of(devices)));
+}
+
+absl::StatusOr<cl::DeviceId> open_opencl_device(const cl::Api& api, const OpenClDevice& device) {
+  cl::DeviceId found = nullptr;
+  int index = 0;
+  RETURN_IF_ERROR(visit_devices(api, [&](cl::DeviceId id, const std::string&) {
+    if (index++ == device.index) found = id;
+  }));
+  if (found != nullptr) return found;
+  return absl::UnavailableError(concat("OpenCL device '", device.name, "' is not there any more"));
+}
+
+}  // namespace lw
