@@ -1,0 +1,98 @@
+#include "src/measure/simt/opencl_target.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "absl/strings/ascii.h"
+#include "schedules/targets/family.h"
+#include "schedules/targets/simt/simt_target.h"
+#include "src/base/check.h"
+#include "src/base/message.h"
+#include "src/measure/simt/opencl_devices.h"
+
+namespace lw {
+namespace {
+
+// Offsets in kernels are of 32 bits.
+constexpr uint64_t kMostBuffer = uint64_t{1} << 31;
+
+// "pthread-skylake-avx512-AMD EPYC" -> "opencl:pthread-skylake-avx512-amd-epyc".
+std::string slug_of(const std::string& device) {
+  std::string slug(kOpenClPrefix);
+  for (char c : device) {
+    const unsigned char u = static_cast<unsigned char>(c);
+    const bool word = absl::ascii_isalnum(u);
+    if (word) slug += absl::ascii_tolower(u);
+    else if (slug.back() != '-' && slug.back() != ':') slug += '-';
+  }
+  while (slug.back() == '-') slug.pop_back();
+  return slug;
+}
+
+// The device is this machine's processors, whose caches and instructions are known.
+void as_processors(const OpenClDevice& d, Target* target, SimtTarget* part) {
+  const absl::StatusOr<Target> host = find_target("host");
+  if (!host.ok()) return;
+  target->ghz = host->ghz;
+  target->caches = host->caches;
+  target->atoms.clear();
+  for (const Atom& atom : host->atoms) {
+    // What OpenCL C says in its own words: multiply-adds of one type.
+    if (atom.group == 1 && atom.a == atom.b && atom.a == atom.acc) target->atoms.push_back(atom);
+  }
+  const RegisterFile registers = host->part.family()->registers(*host);
+  part->vector_bytes = registers.vector_bytes;
+  part->register_bytes = int64_t{registers.vectors} * registers.vector_bytes;
+  part->loads_per_cycle = registers.loads_per_cycle;
+  part->access_bytes = d.line_bytes > 0 ? static_cast<int64_t>(d.line_bytes) : part->access_bytes;
+}
+
+void as_accelerator(const OpenClDevice& d, Target* target, SimtTarget* part) {
+  constexpr uint64_t kSlowestMhz = 100, kFastestMhz = 10'000;
+  if (d.mhz >= kSlowestMhz && d.mhz <= kFastestMhz) target->ghz = static_cast<double>(d.mhz) / 1e3;
+  if (d.cache_bytes > 0) {
+    for (CacheLevel& level : target->caches) {
+      if (level.name == "L2") level.bytes = static_cast<int64_t>(d.cache_bytes);
+    }
+  }
+  if (d.line_bytes > 0) part->access_bytes = static_cast<int64_t>(d.line_bytes);
+  if (d.float_lanes > 1 && d.float_lanes <= 16 && std::has_single_bit(d.float_lanes)) {
+    part->vector_bytes = static_cast<int>(4 * d.float_lanes);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Target> opencl_target(std::string_view which) {
+  ASSIGN_OR_RETURN(const OpenClDevice d, find_opencl_device(which));
+  ASSIGN_OR_RETURN(Target target, find_target(d.is_processor() ? "opencl_cpu" : "opencl_gpu"));
+  SimtTarget part = simt(target);
+  target.name = slug_of(d.name);
+  part.device = d.name;
+  part.units = static_cast<int>(d.units);
+  part.group_items = static_cast<int64_t>(d.group_items);
+  part.unit_items = std::max(part.group_items, d.is_processor() ? 0 : part.unit_items);
+  part.local_bytes = static_cast<int64_t>(d.local_bytes);
+  part.local_real = d.local_real && !d.is_processor();
+  part.buffer_bytes = static_cast<int64_t>(std::min(d.buffer_bytes, kMostBuffer));
+  part.fp64 = d.fp64;
+  part.half = d.half;
+  if (d.is_processor()) as_processors(d, &target, &part);
+  else as_accelerator(d, &target, &part);
+  if (!d.fp64) {
+    std::erase_if(target.atoms, [](const Atom& atom) { return atom.acc == Type::kF64; });
+  }
+  target.features.clear();
+  if (d.half) target.features.push_back("fp16");
+  if (d.fp64) target.features.push_back("fp64");
+  part.register_bytes = std::max<int64_t>(part.register_bytes, 4 * part.vector_bytes);
+  set_simt(&target, std::move(part));
+  // As it is read again: what no target may say is said here, and by whom.
+  absl::StatusOr<Target> checked = parse_target(to_text(target), concat("opencl:", d.index));
+  if (checked.ok()) return checked;
+  return absl::UnavailableError(
+      concat("the OpenCL driver's description makes no target: ",
+             std::string(checked.status().message())));
+}
+
+}  // namespace lw
