@@ -39,6 +39,9 @@ struct Timing {
 struct Timed {
   std::function<bool()> call;
   std::function<void()> before;
+  // In place of `call`, of who has a clock of its own or queues calls: so many of them, and the
+  // microseconds that one took; negative: it failed.
+  std::function<double(int64_t inner)> sample = nullptr;
 };
 
 // Racing: one call (kept as the only sample if it lasts 10 budgets) and what else fits into a
