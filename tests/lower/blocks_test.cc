@@ -337,17 +337,5 @@ TEST(BlockInterpreter, ShowsWhatWasNeverWritten) {
   }
 }
 
-// Parallel loops of a kernel that also has managed memories work on the same ones.
-TEST(BlockInterpreter, SharesMemoriesWithParallelLoops) {
-  const Kernel kernel = kernel_of(
-      "kernel shared arguments=1 variables=1 workspace=0 private=0 packed=0 managed=64\n"
-      "buffer Y i32 16 argument 0 written\nbuffer tile i32 16 managed 0 0\n"
-      "registers i32x1 1\nbody {\nfill tile[0] (1) = 7 over 16\nfor v0 < 16 parallel {\n"
-      "r0 = load tile[v0] stride 1\nr0 = add r0, r0\nstore tile[v0] = r0 stride 1\n}\n"
-      "copy Y[0] (1) = tile[0] (1) over 16\n}\n");
-  const std::string out = run_on(machines()[0], kernel, {std::string(64, '\0')})[0];
-  for (int i = 0; i < 16; ++i) EXPECT_EQ(load_integer(Type::kI32, bytes_of(out), i), 14);
-}
-
 }  // namespace
 }  // namespace lw

@@ -61,9 +61,11 @@ void tile(Draft& d, int stage) {
   const Stage s = d.nest.stages[stage];
   const std::string name = s.name, i = loop_of(s, axes.rows), j = loop_of(s, axes.vector),
                     k = loop_of(s, axes.reduction);
-  open(d, "register_tile", {name, k, i, j});
+  // Items whose tiles are alike run the same code, and may meet: what is beyond the end is masked.
+  open(d, "register_tile", {name, k, i, j}, {1, 1, 1, 0, 1, 1});
   if (d.failed) return;
-  for (const std::string& loop : {i, j, k}) open(d, "split", {name, loop + ".0"}, {1, 0});
+  for (const std::string& loop : {i, j}) open(d, "split", {name, loop + ".0"}, {1, 1});
+  open(d, "split", {name, k + ".0"}, {1, 0});
   std::vector<std::string> order{name};
   const auto add = [&](const std::vector<int>& others) {
     for (int a : others) {

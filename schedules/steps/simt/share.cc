@@ -23,6 +23,14 @@ absl::Status check_shared_copy(const Nest& nest, int copy) {
   if (host.place != Place::kRoot || items < 0) {
     return infeasible(concat("no group reads ", c.name));
   }
+  // Items whose tiles differ in size run code of their own, in which the others meet nobody.
+  for (int p = 0; p < static_cast<int>(host.loops[items].parts.size()); ++p) {
+    const LoopPart& part = host.loops[items].parts[p];
+    const bool even = host.axes[part.axis].extent % part.tile == 0;
+    if (!even && host.loops[items].tail == Tail::kCompose) {
+      return infeasible(concat("items of ", host.loops[items].name, " differ at its end"));
+    }
+  }
   for (int l = items + 1; l <= at; ++l) {
     for (const LoopPart& part : host.loops[l].parts) {
       for (const LoopPart& shared : host.loops[items].parts) {

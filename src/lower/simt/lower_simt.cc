@@ -5,6 +5,7 @@
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/kernel/groups.h"
 #include "src/lower/tiles/pipeline.h"
 
 namespace lw::lowering {
@@ -12,10 +13,29 @@ namespace {
 
 int64_t bytes_of(const Buffer& buffer) { return aligned_bytes(buffer.elements * size_of(buffer.type)); }
 
+void mark_buffers(const std::vector<Stmt>& list, std::vector<bool>& used) {
+  for (const Stmt& s : list) {
+    if (s.buffer >= 0) used[s.buffer] = true;
+    mark_buffers(s.body, used);
+    mark_buffers(s.otherwise, used);
+  }
+}
+
+// Buffers that items with company use: of those each has its own.
+std::vector<bool> used_in_company(const Kernel& kernel) {
+  std::vector<bool> used(kernel.buffers.size(), false);
+  for (const Stmt& s : kernel.body) {
+    if (s.items > 1) mark_buffers(s.body, used);
+  }
+  return used;
+}
+
 void move_to_local(Kernel& kernel, const SimtTarget& target) {
+  const std::vector<bool> in_company = used_in_company(kernel);
   int64_t held = 0;
-  for (Buffer& buffer : kernel.buffers) {
-    if (buffer.scope != Scope::kPrivate) continue;
+  for (size_t b = 0; b < kernel.buffers.size(); ++b) {
+    Buffer& buffer = kernel.buffers[b];
+    if (buffer.scope != Scope::kPrivate || in_company[b]) continue;
     held += bytes_of(buffer);
     if (held <= target.register_bytes) continue;
     buffer.scope = Scope::kManaged;
@@ -29,6 +49,8 @@ absl::StatusOr<Kernel> lower_simt(const Nest& nest, const LowerOptions& options)
   const SimtTarget& target = simt(*nest.target);
   ASSIGN_OR_RETURN(Kernel kernel, lower_tiles(nest, options));
   move_to_local(kernel, target);
+  // Where an edge has fewer items with a tile of their own, code that is theirs alone meets nobody.
+  if (const std::string defect = group_defect(kernel); !defect.empty()) return infeasible(defect);
   RETURN_IF_ERROR(lay_out_workspace(kernel, options));
   const int64_t local = kernel.managed_bytes.empty() ? 0 : kernel.managed_bytes[kLocalMemory];
   if (local > target.local_bytes) {
