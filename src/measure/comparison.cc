@@ -14,7 +14,9 @@ namespace lw {
 // times has counted its own bounds.
 std::optional<Limits> MeasureClient::limits_now() const {
   if (clock() == Clock::kExact) return std::nullopt;
-  const bool nominal = clock() == Clock::kNone || bench_->driver.elsewhere;
+  // Of what this processor's own instructions do not run, no rate can be measured here.
+  const bool nominal =
+      clock() == Clock::kNone || bench_->driver.elsewhere || !bench_->driver.weighed;
   const std::vector<int> mine = allowed_cpus();
   pin_to(bench_->measuring);
   const Work work = count_work(*bench_->program);

@@ -25,12 +25,15 @@
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
+#include "src/build/simt/program.h"
 #include "src/measure/batch_order.h"
 #include "src/measure/cpu/devices.h"
 #include "src/measure/exec/exec_device.h"
 #include "src/measure/measure_client.h"
 #include "src/measure/npu/npu_device.h"
 #include "src/measure/npu/simulation.h"
+#include "src/measure/simt/opencl_device.h"
+#include "src/measure/simt/opencl_target.h"
 #include "src/search/retry.h"
 
 namespace lw {
@@ -39,9 +42,13 @@ namespace {
 // The devices of targets that are not this machine's processors, by architecture.
 constexpr struct {
   std::string_view architecture;
-  DeviceDriver (*driver)();
-  absl::StatusOr<Simulation> (*simulate)(const Artifact& artifact);
-} kDrivers[] = {{kNpuArchitecture, npu_driver, simulate_npu}};
+  absl::StatusOr<DeviceDriver> (*driver)(const Target& target);
+  absl::StatusOr<Simulation> (*simulate)(const Artifact& artifact);  // null: it is a real one
+} kDrivers[] = {
+    {kNpuArchitecture,
+     [](const Target&) -> absl::StatusOr<DeviceDriver> { return npu_driver(); }, simulate_npu},
+    {kOpenClArchitecture, opencl_driver, nullptr},
+};
 
 auto find_row(const Target& target) {
   return std::find_if(std::begin(kDrivers), std::end(kDrivers), [&](const auto& row) {
@@ -52,7 +59,8 @@ auto find_row(const Target& target) {
 absl::StatusOr<DeviceDriver> find_driver(const Target& target, const LocalOptions& options) {
   if (!options.exec.empty()) return exec_driver(options, target);
   const auto row = find_row(target);
-  return row == std::end(kDrivers) ? host_driver() : row->driver();
+  if (row == std::end(kDrivers)) return host_driver();
+  return row->driver(target);
 }
 
 constexpr std::chrono::milliseconds kLookEvery(50);  // at what may stop a comparison
@@ -368,7 +376,21 @@ absl::StatusOr<std::unique_ptr<Measurer>> start_measurer(std::unique_ptr<Workben
   return std::make_unique<LocalMeasurer>(std::move(bench), std::move(zygote));
 }
 
-bool is_simulated(const Target& target) { return find_row(target) != std::end(kDrivers); }
+bool is_simulated(const Target& target) {
+  const auto row = find_row(target);
+  return row != std::end(kDrivers) && row->simulate != nullptr;
+}
+
+absl::StatusOr<Target> named_machine(std::string_view name) {
+  if (!name.starts_with(kOpenClPrefix)) return find_target(name);
+  return opencl_target(name.substr(kOpenClPrefix.size()));
+}
+
+absl::Status check_driven(const Target& target) {
+  const auto row = find_row(target);
+  if (row == std::end(kDrivers)) return absl::UnimplementedError("no device of that kind");
+  return row->driver(target).status();
+}
 
 absl::StatusOr<Simulation> simulate(const Target& target, const Artifact& artifact) {
   CHECK(is_simulated(target));

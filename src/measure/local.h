@@ -1,5 +1,5 @@
 // The local Measurer: builder and device processes on this machine. The device is the machine itself
-// or, by the target's architecture, one that is simulated here.
+// or, by the target's architecture, one that is simulated here or that a driver has.
 #pragma once
 
 #include <memory>
@@ -31,6 +31,11 @@ absl::StatusOr<std::unique_ptr<Measurer>> make_local_measurer(const Program& pro
 
 // Whether the target's machine is one that is simulated here.
 bool is_simulated(const Target& target);
+// Whether a driver of this machine has the target's: kUnimplemented where its architecture's kernels
+// run on no driver's devices, else what there is not.
+absl::Status check_driven(const Target& target);
+// As find_target, and machines that drivers of this one have: "opencl:0", "opencl:NAME".
+absl::StatusOr<Target> named_machine(std::string_view name);
 // One call, watched. REQUIRES: is_simulated(target); the artifact is for it. kInvalidArgument: it is
 // none that the machine takes; kDataLoss: it does not end.
 absl::StatusOr<Simulation> simulate(const Target& target, const Artifact& artifact);

@@ -1,6 +1,6 @@
 // What every device promises, whatever machine it is: one suite, over this host by two backends, an
-// emulator, the simulated NPU, here and as an exec device, a processor as an exec device, and the
-// measurer that measures nothing. Each failure has its verdict and costs one candidate; the next one
+// emulator, the simulated NPU, here and as an exec device, a processor as an exec device, OpenCL's
+// first, and the measurer that measures nothing. Each failure has its verdict and costs one candidate; the next one
 // works.
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -11,9 +11,11 @@
 
 #include "src/measure/cpu/emulator.h"
 #include "src/measure/emulated.h"
+#include "src/measure/simt/opencl_devices.h"
 #include "src/search/null_measurer.h"
 #include "tests/measure/measurer_fixture.h"
 #include "tests/measure/npu_modules.h"
+#include "tests/measure/opencl_programs.h"
 #include "tests/support/program.h"
 
 namespace lw {
@@ -90,6 +92,19 @@ std::map<Deed, Expected> npu_acts() {
           {Deed::kHog, act("hog", Verdict::kDeviceLimit, "bytes of workspace, the limit is")}};
 }
 
+std::map<Deed, Expected> opencl_acts() {
+  const auto act = [](const char* name, Verdict verdict, const char* detail) {
+    return Expected{opencl_kernel(name), verdict, detail};
+  };
+  return {{Deed::kGood, act("good", Verdict::kOk, "")},
+          {Deed::kWrong, act("wrong", Verdict::kWrongResult, "D[")},
+          {Deed::kPartial, act("partial", Verdict::kWrongResult, "not written")},
+          {Deed::kBeside, act("beside", Verdict::kWrongResult, "wrote beside output D")},
+          {Deed::kInput, act("input", Verdict::kWrongResult, "wrote into input B")},
+          {Deed::kHang, act("endless", Verdict::kTimeout, "took longer than")},
+          {Deed::kHog, act("hog", Verdict::kDeviceLimit, "bytes of workspace, the limit is")}};
+}
+
 const std::vector<DeviceUnderTest>& devices() {
   static const std::vector<DeviceUnderTest> all = {
       {.name = "host",
@@ -138,6 +153,10 @@ const std::vector<DeviceUnderTest>& devices() {
          options.exec = std::string(LW_BINARY_DIR "/lw_runner_") + name.machine;
          return make_local_measurer(program(), target("llvm"), options);
        }},
+      {.name = "opencl",
+       .acts = opencl_acts(),
+       .make = make_opencl_measurer,
+       .lacks = [] { return std::string(named_opencl_device("").status().message()); }},
       {.name = "null",
        .acts = {{Deed::kGood, {kGood}}},
        .make = [](LocalOptions options) -> absl::StatusOr<std::unique_ptr<Measurer>> {

@@ -83,6 +83,9 @@ struct DeviceDriver {
   // Kernels run on another machine, which nothing here disturbs and nobody here can look at.
   bool elsewhere = false;
   bool shut_in = true;                     // its processes can be, as far as this machine allows
+  // Of a sampled clock here: a kernel of one thread computes on all processors that may be used.
+  bool all_processors = false;
+  bool weighed = true;                     // no call takes less time than it costs of processors
   // In the device's process, before that is confined. `bench` outlives the Device.
   std::function<absl::StatusOr<std::unique_ptr<Device>>(Workbench& bench)> open;
   // Of an exact clock: builds the kernel and computes its time, in a builder's process; it is to be

@@ -62,7 +62,8 @@ absl::Status share_points(Workbench& bench) {
 void assign_processors(Workbench& bench) {
   std::vector<int> cpus = bench.options.cpus.empty() ? allowed_cpus() : bench.options.cpus;
   const bool threaded = bench.driver.clock == Clock::kSampled;
-  const size_t threads = threaded ? static_cast<size_t>(bench.options.threads) : 1;
+  const size_t threads = bench.driver.all_processors ? cpus.size()
+                         : threaded ? static_cast<size_t>(bench.options.threads) : 1;
   // Who builds for an exact clock also measures, beside anybody; elsewhere it is not these.
   const bool here = bench.driver.clock != Clock::kExact && !bench.driver.elsewhere;
   if (here && threads < cpus.size()) {
