@@ -30,7 +30,8 @@ struct WorkloadRow;
 
 // A machine, as data: by its name ("host" is this one; unknown names answer with the known ones),
 // as its JSON, which `loopwright targets NAME --json` shows, or by the path of a file with it, that
-// has a '/' or ends in ".json". An NPU's may also be a configuration as `npu_sim` takes it.
+// has a '/' or ends in ".json". "opencl:0" and "opencl:PART-OF-A-NAME" are devices that drivers have
+// here. An NPU's may also be a configuration as `npu_sim` takes it.
 struct Target;
 absl::StatusOr<std::shared_ptr<const Target>> load_target(std::string_view given);
 

@@ -32,7 +32,7 @@ absl::StatusOr<Limits> limits_of(const Judged& judged, double budget_s) {
   const Task& task = *judged.task;
   const absl::StatusOr<RunsOn> device = find_device(task);
   if (device.ok() && *device == RunsOn::kSimulator) return simulated_limits(*task.target());
-  if (device.ok() && *device == RunsOn::kEmulator) {
+  if (device.ok() && (*device == RunsOn::kEmulator || *device == RunsOn::kDriver)) {
     return nominal_limits(*judged.program, judged.work, *task.target(), task.threads());
   }
   return measure_limits(*judged.program, judged.work, *task.target(), task.threads(), budget_s);

@@ -59,6 +59,10 @@ absl::StatusOr<std::unique_ptr<Executable>> Executable::create(const Task& task,
     executable->own_us_ = draft_us(*choice.nest);
     return executable;
   }
+  if (device == RunsOn::kDriver) {
+    return absl::UnimplementedError(concat("kernels for ", task.target()->name, " are tuned and "
+                                           "measured, and not called from here"));
+  }
   if (device == RunsOn::kSimulator) {
     ASSIGN_OR_RETURN(executable->own_us_, simulated_us(artifact));
   }

@@ -92,7 +92,7 @@ namespace {
 absl::StatusOr<Target> named_target(std::string_view given) {
   if (given.starts_with("{")) return parse_target(given);
   const bool is_path = given.find('/') != std::string_view::npos || given.ends_with(".json");
-  if (!is_path) return find_target(given);
+  if (!is_path) return named_machine(given);
   ASSIGN_OR_RETURN(const std::string text, read_file(std::string(given)));
   return parse_target(text, given);
 }
@@ -198,6 +198,12 @@ absl::StatusOr<RunsOn> find_device(const Task& task) {
     RETURN_IF_ERROR(check_memory(task));
     return RunsOn::kSimulator;
   }
+  if (const absl::Status driven = check_driven(*task.target());
+      !absl::IsUnimplemented(driven)) {
+    RETURN_IF_ERROR(driven);
+    RETURN_IF_ERROR(check_memory(task));
+    return RunsOn::kDriver;
+  }
   ASSIGN_OR_RETURN(const Target host, find_target("host"));
   if (missing_feature(*task.target(), host) != task.target()->architecture) {
     RETURN_IF_ERROR(check_runs_here(task));
@@ -221,7 +227,8 @@ absl::Status check_measurable(const Program& program, double present) {
 
 TimeKind time_kind(RunsOn device) {
   switch (device) {
-    case RunsOn::kHost: return TimeKind::kMeasured;
+    case RunsOn::kHost:
+    case RunsOn::kDriver: return TimeKind::kMeasured;
     case RunsOn::kEmulator: return TimeKind::kEstimated;
     case RunsOn::kSimulator: return TimeKind::kSimulated;
   }

@@ -39,9 +39,10 @@ absl::Status check_measurable(const Program& program, double present);
 
 // Where the task's kernels can run: in this process, or, being for another architecture, under an
 // emulator (measure/cpu/emulator.h), where they are verified but their times are estimates, or on a
-// machine that is simulated here (measure/npu), whose times are exact. Errors as check_runs_here's;
+// machine that is simulated here (measure/npu), whose times are exact, or on a device that a driver of
+// this machine has (measure/simt). Errors as check_runs_here's;
 // kNotFound also says what the emulator lacks.
-enum class RunsOn { kHost, kEmulator, kSimulator };
+enum class RunsOn { kHost, kEmulator, kSimulator, kDriver };
 absl::StatusOr<RunsOn> find_device(const Task& task);
 // Of the times that are had there.
 TimeKind time_kind(RunsOn device);
