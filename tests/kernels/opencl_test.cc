@@ -1,0 +1,190 @@
+// Kernels as OpenCL C, compiled and run by the driver that is here (PoCL's, on processors): the
+// library at sizes that are drawn, and random programs, on schedules of the space, are what the
+// reference says. LW_SHAPES: programs of each operator; LW_PROGRAMS: random ones; LW_DRAWS:
+// schedules of each; LW_SEED.
+#include <cstdio>
+
+#include "src/build/simt/backend.h"
+#include "src/build/simt/emulate.h"
+#include "src/kernel/blocks.h"
+#include "src/measure/simt/opencl_session.h"
+#include "src/measure/simt/opencl_target.h"
+#include "tests/kernels/random_shapes.h"
+#include "tests/support/close_results.h"
+#include "tests/support/program.h"
+#include "tests/support/random_program.h"
+#include "tests/support/scheduled_kernels.h"
+
+namespace lw {
+namespace {
+
+// A driver in this process. The tests are skipped where there is none.
+struct OnDevice {
+  std::shared_ptr<const Target> target;
+  std::unique_ptr<OpenClSession> session;
+  std::string lacks;
+};
+
+OnDevice& device() {
+  static OnDevice* const opened = [] {
+    auto* d = new OnDevice;
+    const absl::StatusOr<OpenClDevice> found = find_opencl_device("0");
+    absl::StatusOr<Target> target = opencl_target("0");
+    if (!found.ok() || !target.ok()) {
+      d->lacks = found.ok() ? target.status().ToString() : found.status().ToString();
+      return d;
+    }
+    absl::StatusOr<std::unique_ptr<OpenClSession>> session = OpenClSession::open(*found);
+    if (!session.ok()) {
+      d->lacks = session.status().ToString();
+      return d;
+    }
+    d->target = std::make_shared<const Target>(*std::move(target));
+    d->session = *std::move(session);
+    return d;
+  }();
+  return *opened;
+}
+
+// The outputs of a call, of which all that is to be written began as poison.
+absl::StatusOr<std::vector<Data>> run_there(const Kernel& kernel, const Program& program,
+                                            const std::vector<Data>& in) {
+  OpenClSession& session = *device().session;
+  ASSIGN_OR_RETURN(const Artifact artifact, opencl_backend().build(kernel, *device().target));
+  ASSIGN_OR_RETURN(const OpenClProgram code, parse_opencl_program(artifact.bytes));
+  ASSIGN_OR_RETURN(const std::unique_ptr<OpenClKernels> kernels,
+                   OpenClKernels::build(&session, code));
+  OpenClKernels::Buffers buffers;
+  std::vector<cl::Memory> all;
+  const auto add = [&](int64_t bytes, const void* data) -> absl::StatusOr<cl::Memory> {
+    ASSIGN_OR_RETURN(const cl::Memory memory, session.allocate(bytes, "a buffer"));
+    all.push_back(memory);
+    RETURN_IF_ERROR(session.poison(memory, bytes));
+    if (data != nullptr) RETURN_IF_ERROR(session.write(memory, data, bytes));
+    return memory;
+  };
+  for (size_t a = 0; a < code.arguments.size(); ++a) {
+    const bool is_input = a < in.size();
+    ASSIGN_OR_RETURN(const cl::Memory memory, add(code.arguments[a].bytes,
+                                                  is_input ? in[a].bytes.data() : nullptr));
+    buffers.arguments.push_back(memory);
+  }
+  if (code.workspace_bytes > 0) {
+    ASSIGN_OR_RETURN(buffers.workspace, add(code.workspace_bytes, nullptr));
+  }
+  if (code.packed_bytes > 0) {
+    ASSIGN_OR_RETURN(buffers.packed, add(code.packed_bytes, nullptr));
+  }
+  RETURN_IF_ERROR(kernels->bind(buffers));
+  RETURN_IF_ERROR(kernels->enqueue_prepack());
+  RETURN_IF_ERROR(kernels->enqueue());
+  RETURN_IF_ERROR(session.finish());
+  std::vector<Data> results;
+  const std::vector<int> out = outputs(program);
+  for (size_t i = 0; i < out.size(); ++i) {
+    Data data{std::vector<std::byte>(static_cast<size_t>(bytes(program.tensors[out[i]])))};
+    const size_t a = in.size() + i;
+    RETURN_IF_ERROR(session.read(buffers.arguments[a], data.bytes.data(), code.arguments[a].bytes));
+    ASSIGN_OR_RETURN(const bool intact,
+                     session.intact(buffers.arguments[a], code.arguments[a].bytes));
+    if (!intact) return absl::DataLossError("wrote beside an output");
+    results.push_back(std::move(data));
+  }
+  for (const cl::Memory memory : all) session.release(memory);
+  return results;
+}
+
+// That the emulator is slow for.
+constexpr double kFewFlops = 2e5;
+
+// Whichever order items run in.
+void expect_no_race(const Kernel& kernel, const Program& program, const std::vector<Data>& in) {
+  std::vector<Data> memory = in;
+  for (int t : outputs(program)) {
+    memory.push_back({std::vector<std::byte>(static_cast<size_t>(bytes(program.tensors[t])))});
+  }
+  std::vector<void*> arguments;
+  for (Data& data : memory) arguments.push_back(data.bytes.data());
+  for (const ItemOrder::Kind kind : {ItemOrder::Kind::kAscending, ItemOrder::Kind::kShuffled}) {
+    EmulateOptions options;
+    options.order.kind = kind;
+    const absl::Status status = emulate(kernel, arguments.data(), options);
+    EXPECT_TRUE(status.ok()) << status << print(kernel);
+  }
+}
+
+struct DeviceTally {
+  int programs = 0, kernels = 0, groups = 0;  // kernels whose groups have several items
+};
+
+void expect_right(const Program& program, const std::vector<Data>& in, int64_t draws, Rng& rng,
+                  DeviceTally* tally) {
+  const Nest start = make_nest(std::make_shared<const Program>(program), device().target, 1);
+  const std::vector<Sketch> space = make_space(start);
+  const absl::StatusOr<std::vector<Data>> want = interpret(program, in, 2e6);
+  if (!want.ok()) return;                  // too much for the reference
+  ++tally->programs;
+  const std::vector<int> out = outputs(program);
+  for (int64_t n = 0; n < draws; ++n) {
+    const std::optional<Scheduled> scheduled = draw_kernel(start, space, rng, 20);
+    if (!scheduled) continue;
+    ++tally->kernels;
+    const absl::StatusOr<std::vector<Data>> got = run_there(scheduled->kernel, program, in);
+    ASSERT_TRUE(got.ok()) << got.status() << "\n"
+                          << scheduled->schedule
+                          << opencl_backend().text(scheduled->kernel, *device().target, "opencl")
+                                 .value_or("");
+    if (has_groups(scheduled->kernel)) {
+      ++tally->groups;
+      if (count_flops(program).counted < kFewFlops) expect_no_race(scheduled->kernel, program, in);
+    }
+    for (size_t i = 0; i < out.size(); ++i) {
+      ASSERT_EQ(compare(program.tensors[out[i]], (*got)[i].bytes.data(),
+                        (*want)[i].bytes.data(), tolerance(program)),
+                "")
+          << scheduled->schedule
+          << opencl_backend().text(scheduled->kernel, *device().target, "opencl").value_or("");
+    }
+  }
+}
+
+TEST(OpenCl, EveryOperatorIsRight) {
+  if (device().session == nullptr) GTEST_SKIP() << device().lacks;
+  const int64_t shapes = setting("LW_SHAPES", 1), draws = setting("LW_DRAWS", 2);
+  DeviceTally tally;
+  const std::vector<OpDefinition> ops = builtin_ops();
+  for (size_t o = 0; o < ops.size(); ++o) {
+    Rng rng = Rng(static_cast<uint64_t>(setting("LW_SEED", 22))).split(o);
+    for (int64_t shape = 0; shape < shapes; ++shape) {
+      const int kind = static_cast<int>(shape) + static_cast<int>(o) % kShapeKinds;
+      const RandomShape drawn = random_shape(ops[o], kind, 1e6, 1 << 16, rng);
+      SCOPED_TRACE(concat(ops[o].name, " ", kind));
+      expect_right(drawn.program, fitting_inputs(drawn.program, rng), draws, rng, &tally);
+      if (HasFatalFailure()) return;
+    }
+  }
+  std::printf("%d programs, %d kernels, %d of groups\n", tally.programs, tally.kernels,
+              tally.groups);
+  EXPECT_GT(tally.kernels, static_cast<int>(ops.size()) / 2);
+}
+
+TEST(OpenCl, RandomProgramsAreRight) {
+  if (device().session == nullptr) GTEST_SKIP() << device().lacks;
+  const int64_t programs = setting("LW_PROGRAMS", 60), draws = setting("LW_DRAWS", 1);
+  DeviceTally tally;
+  for (int64_t n = 0; n < programs; ++n) {
+    Rng rng = Rng(static_cast<uint64_t>(setting("LW_SEED", 22))).split(1000 + static_cast<uint64_t>(n));
+    const std::string text = ProgramWriter(rng).write();
+    SCOPED_TRACE(text);
+    const absl::StatusOr<Program> program = parse_program(text, "p");
+    if (!program.ok()) continue;
+    expect_right(*program, random_inputs(*program, rng, /*integers=*/true), draws, rng, &tally);
+    if (HasFatalFailure()) return;
+  }
+  std::printf("%d programs, %d kernels, %d of groups\n", tally.programs, tally.kernels,
+              tally.groups);
+  EXPECT_GT(tally.kernels, programs / 3);
+}
+
+}  // namespace
+}  // namespace lw
