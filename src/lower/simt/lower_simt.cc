@@ -43,12 +43,27 @@ void move_to_local(Kernel& kernel, const SimtTarget& target) {
   }
 }
 
+// Items in company have their private memory many times, on processors even on one thread's stack.
+constexpr int64_t kPrivateRegisters = 4;   // times what an item has in registers
+
+absl::Status check_private(const Kernel& kernel, const SimtTarget& target) {
+  const std::vector<bool> in_company = used_in_company(kernel);
+  int64_t bytes = 0;
+  for (size_t b = 0; b < kernel.buffers.size(); ++b) {
+    const Buffer& buffer = kernel.buffers[b];
+    if (buffer.scope == Scope::kPrivate && in_company[b]) bytes += bytes_of(buffer);
+  }
+  if (bytes <= kPrivateRegisters * target.register_bytes) return absl::OkStatus();
+  return infeasible(concat("each item of a group needs ", bytes, " bytes of private memory"));
+}
+
 }  // namespace
 
 absl::StatusOr<Kernel> lower_simt(const Nest& nest, const LowerOptions& options) {
   const SimtTarget& target = simt(*nest.target);
   ASSIGN_OR_RETURN(Kernel kernel, lower_tiles(nest, options));
   move_to_local(kernel, target);
+  RETURN_IF_ERROR(check_private(kernel, target));
   // Where an edge has fewer items with a tile of their own, code that is theirs alone meets nobody.
   if (const std::string defect = group_defect(kernel); !defect.empty()) return infeasible(defect);
   RETURN_IF_ERROR(lay_out_workspace(kernel, options));
