@@ -1,5 +1,6 @@
 // An exported kernel: what a C program needs to call it, which its backend says, and the facts that a
 // build system or a compiler needs, as JSON.
+#include <algorithm>
 #include <filesystem>
 
 #include "absl/strings/str_format.h"
@@ -80,7 +81,15 @@ absl::StatusOr<std::vector<std::string>> export_kernel(const Task& task, const C
                                                        const std::string& folder) {
   ASSIGN_OR_RETURN(const Artifact artifact, build(task, choice));
   ASSIGN_OR_RETURN(std::vector<ExportedFile> files, task.backend().exported(artifact, about(task)));
-  files.push_back({".json", metadata(task, choice, artifact).dump(2) + "\n"});
+  Json facts = metadata(task, choice, artifact);
+  // What the backend says as JSON is a part of that file, under the backend's name.
+  const auto own = std::find_if(files.begin(), files.end(),
+                                [](const ExportedFile& file) { return file.ending == ".json"; });
+  if (own != files.end()) {
+    facts[artifact.architecture] = Json::parse(own->bytes);
+    files.erase(own);
+  }
+  files.push_back({".json", facts.dump(2) + "\n"});
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return absl::UnavailableError(concat("cannot make ", folder, ": ", error.message()));

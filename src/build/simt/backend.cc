@@ -2,6 +2,7 @@
 
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/build/simt/export.h"
 #include "src/build/simt/opencl_kernel.h"
 
 namespace lw {
@@ -32,6 +33,11 @@ class OpenClBackend : public Backend {
     RETURN_IF_ERROR(verify(kernel, Checked::kMeaning));
     ASSIGN_OR_RETURN(const OpenClProgram program, opencl_program(kernel, target));
     return program.source;
+  }
+
+  absl::StatusOr<std::vector<ExportedFile>> exported(const Artifact& artifact,
+                                                     const std::string& about) const override {
+    return export_opencl(artifact, about);
   }
 
   std::string version() const override { return concat("opencl r", kRevision); }
