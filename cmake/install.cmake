@@ -69,3 +69,9 @@ if(NOT LOOPWRIGHT_SANITIZE)
     COMMAND ${CMAKE_COMMAND} -DBINARY_DIR=${CMAKE_BINARY_DIR} -DSOURCE_DIR=${CMAKE_SOURCE_DIR}
             -P ${CMAKE_SOURCE_DIR}/tests/package/run.cmake)
 endif()
+
+# An exported kernel in a program of C on an OpenCL device.
+add_test(NAME opencl_example_test
+  COMMAND ${CMAKE_COMMAND} -DLOOPWRIGHT=$<TARGET_FILE:loopwright> -DSOURCE_DIR=${CMAKE_SOURCE_DIR}
+          -DWORK=${CMAKE_BINARY_DIR}/opencl_example -P ${CMAKE_SOURCE_DIR}/tests/package/opencl.cmake)
+set_tests_properties(opencl_example_test PROPERTIES SKIP_REGULAR_EXPRESSION "SKIPPED: ")
