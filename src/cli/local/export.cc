@@ -78,7 +78,7 @@ Action declare_export(CliArguments app) {
 
 const CommandGroup& export_commands() {
   static const CommandGroup group = {70, {
-      {"export", "write an object file, its C header and its metadata", declare_export},
+      {"export", "write what a C program needs to call it, and its metadata", declare_export},
   }};
   return group;
 }
