@@ -1,5 +1,5 @@
-/* Runs the exported softmax on the first OpenCL device and compares it with plain C. Prints "ok" and
- * returns 0; 1 where something is wrong, 77 where there is no device. */
+/* Runs the exported softmax on the first OpenCL device and compares it with plain C. Prints "ok"
+ * and returns 0; 1 where something is wrong, 77 where there is no device. */
 #include "softmax.h"
 
 #include <math.h>

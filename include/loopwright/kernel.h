@@ -1,4 +1,4 @@
-// A chosen schedule as machine code: run in this process, or exported as an object file.
+// A chosen schedule as machine code: run in this process, or exported as files for a C program.
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<Executable> kernel, Executable::create(task, choice));
 //   ASSIGN_OR_RETURN(ArgumentMemory arguments, ArgumentMemory::create(*task.program()));

@@ -1,5 +1,5 @@
-// An exported kernel: what a C program needs to call it, which its backend says, and the facts that a
-// build system or a compiler needs, as JSON.
+// An exported kernel: what a C program needs to call it, which its backend says, and the facts that
+// a build system or a compiler needs, as JSON.
 #include <algorithm>
 #include <filesystem>
 

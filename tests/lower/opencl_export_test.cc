@@ -162,6 +162,125 @@ int main(int argc, char** argv) {
 }
 )";
 
+// A library of OpenCL that computes nothing: the FAIL-th call that may fail does, with FAILURE, and
+// what was made and not released is counted.
+constexpr const char* kFailingCl = R"(#include <stdio.h>
+#include <stdlib.h>
+#include "twice.h"
+enum { FAILURE = -4321 };
+static int calls, fail_at, objects, launched, waited;
+static cl_int next_call(void) { return ++calls == fail_at ? FAILURE : CL_SUCCESS; }
+static void* object(cl_int error, cl_int* out) {
+  if (out != NULL) *out = error;
+  if (error != CL_SUCCESS) return NULL;
+  ++objects;
+  return &objects;
+}
+cl_int clGetDeviceInfo(cl_device_id d, cl_device_info i, size_t n, void* value, size_t* size) {
+  (void)d; (void)i; (void)n; (void)size;
+  *(cl_ulong*)value = 1 << 20;
+  return next_call();
+}
+cl_program clCreateProgramWithSource(cl_context c, cl_uint n, const char** s, const size_t* l,
+                                     cl_int* error) {
+  (void)c; (void)n; (void)s; (void)l;
+  return (cl_program)object(next_call(), error);
+}
+cl_int clBuildProgram(cl_program p, cl_uint n, const cl_device_id* d, const char* o,
+                      void(CL_CALLBACK* f)(cl_program, void*), void* u) {
+  (void)p; (void)n; (void)d; (void)o; (void)f; (void)u;
+  return next_call();
+}
+cl_int clGetProgramBuildInfo(cl_program p, cl_device_id d, cl_program_build_info i, size_t n,
+                             void* value, size_t* size) {
+  (void)p; (void)d; (void)i; (void)n; (void)value; (void)size;
+  return FAILURE - 1;
+}
+cl_kernel clCreateKernel(cl_program p, const char* name, cl_int* error) {
+  (void)p; (void)name;
+  return (cl_kernel)object(next_call(), error);
+}
+cl_int clGetKernelWorkGroupInfo(cl_kernel k, cl_device_id d, cl_kernel_work_group_info i, size_t n,
+                                void* value, size_t* size) {
+  (void)k; (void)d; (void)i; (void)n; (void)size;
+  *(size_t*)value = 4096;
+  return next_call();
+}
+cl_mem clCreateBuffer(cl_context c, cl_mem_flags f, size_t n, void* host, cl_int* error) {
+  (void)c; (void)f; (void)n; (void)host;
+  return (cl_mem)object(next_call(), error);
+}
+cl_int clSetKernelArg(cl_kernel k, cl_uint i, size_t n, const void* value) {
+  (void)k; (void)i; (void)n; (void)value;
+  return next_call();
+}
+cl_int clEnqueueMarkerWithWaitList(cl_command_queue q, cl_uint n, const cl_event* list,
+                                   cl_event* event) {
+  const cl_int error = next_call();
+  (void)q; (void)n; (void)list;
+  *event = (cl_event)object(error, NULL);
+  return error;
+}
+cl_int clEnqueueNDRangeKernel(cl_command_queue q, cl_kernel k, cl_uint n, const size_t* o,
+                              const size_t* all, const size_t* items, cl_uint events,
+                              const cl_event* list, cl_event* event) {
+  const cl_int error = next_call();
+  (void)q; (void)k; (void)n; (void)o; (void)all; (void)items;
+  if ((events == 0) != (list == NULL)) exit(9);
+  if (error == CL_SUCCESS) *event = (cl_event)object(error, NULL);
+  launched += error == CL_SUCCESS;
+  waited += error == CL_SUCCESS ? (int)events : 0;
+  return error;
+}
+cl_int clGetEventInfo(cl_event e, cl_event_info i, size_t n, void* value, size_t* size) {
+  (void)e; (void)i; (void)n; (void)size;
+  *(cl_int*)value = CL_RUNNING;
+  return next_call();
+}
+cl_int clRetainEvent(cl_event e) {
+  cl_int error = next_call();
+  (void)e;
+  objects += error == CL_SUCCESS;
+  return error;
+}
+cl_int clReleaseEvent(cl_event e) { return (void)e, --objects, CL_SUCCESS; }
+cl_int clReleaseMemObject(cl_mem m) { return (void)m, --objects, CL_SUCCESS; }
+cl_int clReleaseKernel(cl_kernel k) { return (void)k, --objects, CL_SUCCESS; }
+cl_int clReleaseProgram(cl_program p) { return (void)p, --objects, CL_SUCCESS; }
+
+static cl_int all_of_it(void) {
+  twice_kernel* kernel = NULL;
+  cl_mem buffers[TWICE_BUFFERS] = {NULL, NULL, NULL};
+  cl_event outside = NULL, done = NULL;
+  char log[64];
+  cl_int error = twice_create(NULL, NULL, &kernel, log, sizeof log);
+  if ((error == CL_SUCCESS) != (kernel != NULL) || (error == CL_SUCCESS) != (log[0] == 0)) exit(8);
+  if (kernel == NULL) return error;
+  error = twice_prepack(kernel, NULL, buffers, 1, &outside);
+  if (error == CL_SUCCESS) error = twice_enqueue(kernel, NULL, buffers, 1, &outside, &done);
+  if ((error == CL_SUCCESS) != (done != NULL)) exit(7);
+  if (done != NULL) clReleaseEvent(done);
+  if (error == CL_SUCCESS) error = twice_enqueue(kernel, NULL, buffers, 0, NULL, NULL);
+  twice_release(kernel);
+  return error;
+}
+int main(void) {
+  int most;
+  if (all_of_it() != CL_SUCCESS || objects != 0) return 1;
+  /* Every launch but the first waits for the one before, two for what is outside too. */
+  if (launched != 5 || waited != 6) return 2;
+  most = calls;
+  for (fail_at = 1; fail_at <= most; ++fail_at) {
+    calls = 0;
+    if (all_of_it() != FAILURE || objects != 0) {
+      printf("call %d of %d: %d objects\n", fail_at, most, objects);
+      return 3;
+    }
+  }
+  return most < 20 ? 4 : 0;
+}
+)";
+
 // A folder with the exported files, in which commands run.
 class ExportedFolder {
  public:
@@ -174,8 +293,16 @@ class ExportedFolder {
   void put(const std::string& name, const std::string& text) {
     std::ofstream(path_ + "/" + name, std::ios::binary) << text;
   }
+  // False: nothing can be compiled, for there is no <CL/cl.h>.
+  bool put_launcher(std::map<std::string, std::string>& files) {
+    put("twice.c", files[".c"]);
+    put("twice.h", files[".h"]);
+    put("probe.c", "#include <CL/cl.h>\n");
+    return run("cc -DCL_TARGET_OPENCL_VERSION=120 -c probe.c") == 0;
+  }
   int run(const std::string& command) {
-    const int status = std::system(("cd '" + path_ + "' && { " + command + "; } > log 2>&1").c_str());
+    const std::string line = "cd '" + path_ + "' && { " + command + "; } > log 2>&1";
+    const int status = std::system(line.c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
   std::string log() const { return slurp(path_ + "/log"); }
@@ -184,6 +311,7 @@ class ExportedFolder {
   std::string path_;
 };
 
+constexpr const char* kNoHeader = "no <CL/cl.h> is here (opencl-c-headers)";
 constexpr const char* kStrict = "cc -std=c99 -Wall -Wextra -Werror -pedantic ";
 
 TEST(OpenClExport, SaysWhatIsLaunched) {
@@ -193,7 +321,8 @@ TEST(OpenClExport, SaysWhatIsLaunched) {
   EXPECT_THAT(files[".cl"], HasSubstr("twice_prepack_1, "));
   EXPECT_THAT(files[".cl"], HasSubstr(": [0], packed\n"));
   EXPECT_THAT(files[".h"], HasSubstr("#define TWICE_BUFFERS 3\n"));
-  EXPECT_THAT(files[".h"], HasSubstr("#define TWICE_BUFFER_2_BYTES ((size_t)4096)  /* written */\n"));
+  EXPECT_THAT(files[".h"],
+              HasSubstr("#define TWICE_BUFFER_2_BYTES ((size_t)4096)  /* written */\n"));
   EXPECT_THAT(files[".h"], HasSubstr("#define TWICE_PACKED_BYTES ((size_t)4096)\n"));
   for (const char* ending : {".h", ".c"}) EXPECT_THAT(files[ending], Not(HasSubstr("$")));
   // The JSON is the program's, but for the source.
@@ -212,25 +341,33 @@ TEST(OpenClExport, RunsFromC) {
   auto files = exported_twice();
   ASSERT_EQ(files.size(), 4u);
   ExportedFolder folder;
-  folder.put("probe.c", "#include <CL/cl.h>\n");
-  if (folder.run("cc -DCL_TARGET_OPENCL_VERSION=120 -c probe.c") != 0) {
-    GTEST_SKIP() << "no <CL/cl.h> is here (opencl-c-headers)";
-  }
-  folder.put("twice.c", files[".c"]);
-  folder.put("twice.h", files[".h"]);
+  if (!folder.put_launcher(files)) GTEST_SKIP() << kNoHeader;
   folder.put("main.c", kTwiceMain);
   folder.put("header.cc", "#include \"twice.h\"\nint main() { twice_release(nullptr); }\n");
   folder.put("broken.c", absl::StrReplaceAll(files[".c"], {{"\"__kernel", "\"__colonel"}}));
   EXPECT_EQ(folder.run(std::string(kStrict) + "-c twice.c"), 0) << folder.log();
   EXPECT_EQ(folder.run("c++ -std=c++11 -Wall -Wextra -Werror -pedantic -c header.cc"), 0)
       << folder.log();
-  ASSERT_EQ(folder.run(std::string(kStrict) + "main.c twice.c -o right -lOpenCL"), 0) << folder.log();
+  ASSERT_EQ(folder.run(std::string(kStrict) + "main.c twice.c -o right -lOpenCL"), 0)
+      << folder.log();
   ASSERT_EQ(folder.run(std::string(kStrict) + "main.c broken.c -o broken -lOpenCL"), 0)
       << folder.log();
   const int right = folder.run("./right");
   if (right == 77) GTEST_SKIP() << "no OpenCL device is here";
   EXPECT_EQ(right, 0) << folder.log();
   EXPECT_EQ(folder.run("./broken x"), 0) << folder.log();
+}
+
+// Whatever call fails, its error is returned, and nothing is left.
+TEST(OpenClExport, ReturnsErrorsAndKeepsNothing) {
+  auto files = exported_twice();
+  ASSERT_EQ(files.size(), 4u);
+  ExportedFolder folder;
+  if (!folder.put_launcher(files)) GTEST_SKIP() << kNoHeader;
+  folder.put("failing.c", kFailingCl);
+  ASSERT_EQ(folder.run(std::string(kStrict) + "-fsanitize=address failing.c twice.c -o failing"), 0)
+      << folder.log();
+  EXPECT_EQ(folder.run("ASAN_OPTIONS=detect_leaks=0 ./failing"), 0) << folder.log();
 }
 
 TEST(OpenClExport, RefusesWhatIsNoProgram) {

@@ -2,8 +2,9 @@
 
 namespace lw {
 
-const char* const kLauncherHeader = R"( * Needs <CL/cl.h> and a library of OpenCL 1.2 or later. All functions return CL_SUCCESS or the
- * error of the call of OpenCL that failed. A $name_kernel is used by one thread at a time, since
+const char* const kLauncherHeader =
+    R"( * Needs <CL/cl.h> and a library of OpenCL 1.2 or later. All functions return CL_SUCCESS or
+ * the error of the call of OpenCL that failed. A $name_kernel is used by one thread at a time, since
  * its kernels' arguments are set in each call; different ones by any threads at once. */
 #ifndef LOOPWRIGHT_KERNEL_$NAME_H
 #define LOOPWRIGHT_KERNEL_$NAME_H
@@ -31,8 +32,8 @@ typedef struct $name_kernel $name_kernel;
 /* Builds the program for a device of the context, and makes the workspace and what is packed. In
  * `log`, unless it is null, is then why it failed, in at most `log_bytes` with the 0 at its end. On
  * failure *kernel is null and nothing is left behind. */
-cl_int $name_create(cl_context context, cl_device_id device, $name_kernel** kernel, char* log,
-    size_t log_bytes);
+cl_int $name_create(cl_context context, cl_device_id device, $name_kernel** kernel,
+    char* log, size_t log_bytes);
 
 /* Lays out anew what is const of the inputs, where $NAME_PACKED_BYTES is not 0 (else it does
  * nothing): before the first call, and again when those have changed. `buffers` are as below; none
@@ -41,10 +42,10 @@ cl_int $name_prepack($name_kernel* kernel, cl_command_queue queue, const cl_mem*
     cl_uint events, const cl_event* wait_list);
 
 /* Enqueues a call, in a queue of that device, in order or out of order, behind the `events` events
- * of `wait_list` (null if there are none) and behind all earlier calls with this kernel, in whatever
- * queue. `buffers`: $NAME_BUFFERS of them, inputs, then outputs, each of as many bytes as above;
- * outputs share no bytes with others. `done`, unless it is null, is the event of its end, for
- * clReleaseEvent(). CL_INVALID_OPERATION: $name_prepack() is yet to be called. */
+ * of `wait_list` (null if there are none) and behind all earlier calls with this kernel, in
+ * whatever queue. `buffers`: $NAME_BUFFERS of them, inputs, then outputs, each of as many bytes as
+ * above; outputs share no bytes with others. `done`, unless it is null, is the event of its end,
+ * for clReleaseEvent(). CL_INVALID_OPERATION: $name_prepack() is yet to be called. */
 cl_int $name_enqueue($name_kernel* kernel, cl_command_queue queue, const cl_mem* buffers,
     cl_uint events, const cl_event* wait_list, cl_event* done);
 
@@ -97,9 +98,11 @@ static cl_int make_kernel($name_kernel* kernel, int i, cl_device_id device, char
   }
   error = clGetKernelWorkGroupInfo(kernel->kernels[i], device, CL_KERNEL_WORK_GROUP_SIZE,
                                    sizeof most, &most, NULL);
-  if (error == CL_SUCCESS && most < launches[i].items) {
+  if (error != CL_SUCCESS) {
+    say(log, log_bytes, "clGetKernelWorkGroupInfo failed");
+  } else if (most < launches[i].items) {
     say(log, log_bytes, "the device has no groups of as many items");
-    return CL_INVALID_WORK_GROUP_SIZE;
+    error = CL_INVALID_WORK_GROUP_SIZE;
   }
   return error;
 }
@@ -152,13 +155,16 @@ static cl_int make_all($name_kernel* kernel, cl_context context, cl_device_id de
   return error;
 }
 
-cl_int $name_create(cl_context context, cl_device_id device, $name_kernel** kernel, char* log,
-    size_t log_bytes) {
+cl_int $name_create(cl_context context, cl_device_id device, $name_kernel** kernel,
+    char* log, size_t log_bytes) {
   cl_int error;
   $name_kernel* made = ($name_kernel*)calloc(1, sizeof *made);
   say(log, log_bytes, "");
   *kernel = NULL;
-  if (made == NULL) return CL_OUT_OF_HOST_MEMORY;
+  if (made == NULL) {
+    say(log, log_bytes, "no memory is left");
+    return CL_OUT_OF_HOST_MEMORY;
+  }
   error = make_all(made, context, device, log, log_bytes);
   if (error != CL_SUCCESS) {
     $name_release(made);
