@@ -76,8 +76,9 @@ bool is_verified(const Choice& choice);
 absl::StatusOr<Choice> checked(const Task& task, const LookupAnswer& answer,
                                std::vector<std::string>* notes);
 
-// Writes NAME.json and what C needs to call the kernel, NAME.o and NAME.h (for a simulated NPU NAME.npu,
-// NAME.c, NAME.h and NAME.s), into `folder` (made if needed) and returns their paths.
+// Writes NAME.json and what C needs to call the kernel, NAME.o and NAME.h (for a simulated NPU
+// NAME.npu, NAME.c, NAME.h and NAME.s; for OpenCL NAME.cl, NAME.c and NAME.h), into `folder` (made
+// if needed) and returns their paths.
 // kUnavailable: what the file system says.
 absl::StatusOr<std::vector<std::string>> export_kernel(const Task& task, const Choice& choice,
                                                        const std::string& folder);
