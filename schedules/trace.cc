@@ -189,7 +189,8 @@ absl::Status apply(Nest& nest, const Step& step) {
     const bool registers = step.kind->family == std::string_view(kRegisterMachines);
     const std::string machines =
         registers ? "that compute in registers" : concat("of the family ", step.kind->family);
-    return infeasible(concat(step.kind->name, " is of machines ", machines, ", not ", family == nullptr ? "unknown" : family->name));
+    return infeasible(concat(step.kind->name, " is of machines ", machines, ", not ",
+                             family == nullptr ? "unknown" : family->name));
   }
   RETURN_IF_ERROR(step.kind->apply(nest, step));
 #ifndef NDEBUG

@@ -19,8 +19,8 @@ double product_of_trips(const Stage& stage, int begin, int end) {
   return product;
 }
 
-// What groups cost beyond the work of their items, which the analysis of processors counts: to begin
-// them, and for all of their items to meet, before and after each copy that they share.
+// What groups cost beyond the work of their items, which the analysis of processors counts: to
+// begin them, and for all of their items to meet, before and after each copy that they share.
 double groups_us(const Nest& nest) {
   const SimtTarget& target = lw::simt(*nest.target);
   double us = 0;

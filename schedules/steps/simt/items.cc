@@ -3,9 +3,8 @@
 //             i.0.1: 4 of 8                        item i.0.1*j.0.1: 16 of 8 x 48
 //               j.0.1: 4 of 48                       k.0: 512
 //                 k.0: 512
-// A run of loops inside of the grid, from a position on and so many, becomes one whose iterations the
-// items of a group share; there are as many items. Of 0 loops: none do, or, of a stage that an item
-// computes for itself, there is nothing to share.
+// A run of loops inside of the grid, from a position on and so many, becomes one whose iterations
+// the items of a group share; there are as many items. 0 loops: the item is alone in its group.
 #include "schedules/legality.h"
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
@@ -16,7 +15,9 @@ namespace {
 
 absl::Status check_shareable(const Nest& nest, int stage, int position) {
   const Stage& s = nest.stages[stage];
-  if (position < 0 || position >= tile_begin(s)) return infeasible(concat(s.name, " has no such loop"));
+  if (position < 0 || position >= tile_begin(s)) {
+    return infeasible(concat(s.name, " has no such loop"));
+  }
   const Loop& loop = s.loops[position];
   if (loop.kind != LoopKind::kSerial) return infeasible(concat(loop.name, " is not serial"));
   if (is_reduction(s, loop)) return infeasible(concat(loop.name, " runs a reduction"));

@@ -1,5 +1,6 @@
-// share(A.copy; 1): the copy lies in memory that the items of a group share. They fetch it together,
-// each a part, and meet before it is read and before it is overwritten. 0: it stays each item's own.
+// share(A.copy; 1): the copy lies in memory that the items of a group share. They fetch it
+// together, each a part, and meet before it is read and before it is overwritten. 0: it stays each
+// item's own.
 #include "schedules/access.h"
 #include "schedules/legality.h"
 #include "schedules/targets/simt/simt_target.h"

@@ -224,7 +224,9 @@ class Function {
                packed ? "packed" : "workspace", " + ", buffer.offset, ");");
           break;
         }
-        case Scope::kPrivate: line(type, " ", buffers_[b], "[", buffer.elements, "]", aligned); break;
+        case Scope::kPrivate:
+          line(type, " ", buffers_[b], "[", buffer.elements, "]", aligned);
+          break;
         case Scope::kManaged:
           line("__local ", type, " ", buffers_[b], "[", buffer.elements, "]", aligned);
           break;

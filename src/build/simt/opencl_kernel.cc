@@ -15,7 +15,9 @@ class Launches {
  public:
   Launches(const Kernel& kernel, const Target& target) : names_{kernel, target, {}, {}} {
     std::set<std::string> taken;
-    for (const Buffer& buffer : kernel.buffers) names_.buffers.push_back(cl_name(buffer.name, &taken));
+    for (const Buffer& buffer : kernel.buffers) {
+      names_.buffers.push_back(cl_name(buffer.name, &taken));
+    }
     for (int v = 0; v < kernel.variables; ++v) names_.variables.push_back(concat("v", v));
     name_ = cl_name(kernel.name, &taken);
   }
@@ -28,7 +30,8 @@ class Launches {
       OpenClProgram::Launch& launch = launches->emplace_back();
       const std::string name = concat(name_, prepack ? "_prepack_" : "_", ++count_);
       ASSIGN_OR_RETURN(const std::string text,
-                       opencl_function(names_, name, integers, together, prepack, &prelude_, &launch));
+                       opencl_function(names_, name, integers, together, prepack, &prelude_,
+                                       &launch));
       functions_ += "\n" + text;
       together.clear();
       return absl::OkStatus();
@@ -67,8 +70,8 @@ class Launches {
 absl::Status check_limits(const Kernel& kernel, const SimtTarget& target) {
   const auto most = [&](std::string_view what, int64_t bytes) -> absl::Status {
     if (bytes <= target.buffer_bytes) return absl::OkStatus();
-    return absl::InvalidArgumentError(concat(what, " has ", bytes, " bytes, a buffer of the device ",
-                                             target.buffer_bytes, " at most"));
+    return absl::InvalidArgumentError(concat(what, " has ", bytes, " bytes, a buffer of the ",
+                                             "device ", target.buffer_bytes, " at most"));
   };
   for (const Buffer& buffer : kernel.buffers) {
     if (buffer.scope != Scope::kArgument) continue;
@@ -77,7 +80,7 @@ absl::Status check_limits(const Kernel& kernel, const SimtTarget& target) {
   RETURN_IF_ERROR(most("the workspace", kernel.workspace_bytes));
   RETURN_IF_ERROR(most("what is packed", kernel.packed_bytes));
   for (const Register& r : kernel.registers) {
-    const bool vector = r.lanes == 1 || r.lanes == 2 || r.lanes == 4 || r.lanes == 8 || r.lanes == 16;
+    const bool vector = r.lanes >= 1 && r.lanes <= 16 && (r.lanes & (r.lanes - 1)) == 0;
     if (!vector) return absl::InvalidArgumentError(concat("no vector has ", r.lanes, " lanes"));
     if (r.type == Type::kF64 && !target.fp64) {
       return absl::InvalidArgumentError("the device computes in no f64");

@@ -53,7 +53,9 @@ std::string cl_type(Type type, int lanes) {
   }
 }
 
-std::string cl_signed(Type type, int lanes) { return with_lanes(kSignedWords[word_of(type)], lanes); }
+std::string cl_signed(Type type, int lanes) {
+  return with_lanes(kSignedWords[word_of(type)], lanes);
+}
 std::string cl_unsigned(Type type, int lanes) {
   return with_lanes(kUnsignedWords[word_of(type)], lanes);
 }
@@ -98,14 +100,14 @@ std::string cl_name(std::string_view name, std::set<std::string>* taken) {
                        [](unsigned char c) { return std::isdigit(c); });
   };
   bool meant = word.starts_with("__") || word.starts_with("lw_") || word.starts_with("cl_") ||
-               word.starts_with("as_") || word.starts_with("get_") || word.starts_with("convert_") ||
-               word.starts_with("vload") || word.starts_with("vstore") || word.starts_with("CLK_");
+               word.starts_with("as_") || word.starts_with("get_") ||
+               word.starts_with("convert_") || word.starts_with("vload") || word.starts_with("vstore") || word.starts_with("CLK_");
   for (const std::string_view stem : {"r", "v", "char", "uchar", "short", "ushort", "int", "uint",
                                       "long", "ulong", "float", "double", "half"}) {
     meant = meant || is_numbered(stem);
   }
-  meant = meant || std::find(std::begin(kReserved), std::end(kReserved), word) != std::end(kReserved);
-  if (meant) word = "t_" + word;
+  const auto reserved = std::find(std::begin(kReserved), std::end(kReserved), word);
+  if (meant || reserved != std::end(kReserved)) word = "t_" + word;
   std::string unique = word;
   for (int n = 2; !taken->insert(unique).second; ++n) unique = concat(word, "_", n);
   return unique;

@@ -1,5 +1,5 @@
-// What vectors and single values need differently: a comparison of vectors gives 0 or -1 in integers
-// of their size, of single values 0 or 1.
+// What vectors and single values need differently: a comparison of vectors gives 0 or -1 in
+// integers of their size, of single values 0 or 1.
 #include "src/build/simt/opencl_values.h"
 
 #include <algorithm>
@@ -65,7 +65,8 @@ std::string chosen(const Operation& o, const std::string& mask, const std::strin
 std::string divided(const Operation& o, const std::string& a, const std::string& b, bool quotient) {
   const std::string t = o.type_text();
   const std::string name = concat(quotient ? "lw_div_" : "lw_mod_", t);
-  const std::string zero = o.splat(cl_constant(o.type, 0, 0)), one = o.splat(cl_constant(o.type, 0, 1));
+  const std::string zero = o.splat(cl_constant(o.type, 0, 0));
+  const std::string one = o.splat(cl_constant(o.type, 0, 1));
   const std::string minus = o.splat(cl_constant(o.type, 0, -1));
   const auto pick = [&](const std::string& condition, const std::string& then,
                         const std::string& otherwise) {
@@ -128,7 +129,9 @@ std::string binary(const Operation& o, ExprOp op, const std::string& a, const st
 std::string unary(const Operation& o, ExprOp op, const std::string& a) {
   const bool floating = is_float(o.type);
   switch (op) {
-    case ExprOp::kNeg: return floating ? concat("-", a) : o.wrapping(o.splat(cl_constant(o.type, 0, 0)), " - ", a);
+    case ExprOp::kNeg:
+      if (floating) return concat("-", a);
+      return o.wrapping(o.splat(cl_constant(o.type, 0, 0)), " - ", a);
     case ExprOp::kNot: return o.vector() ? concat("~", a) : concat("(char)!", a);
     case ExprOp::kAbs:
       if (floating) return concat("fabs(", a, ")");
@@ -162,9 +165,9 @@ std::string widened(Type from, int lanes, const std::string& a, Prelude* prelude
   const std::string to_u = lanes > 1 ? concat("convert_", u, "(a)") : "(uint)a";
   if (from == Type::kBF16) {
     const std::string name = concat("lw_from_bf16x", lanes);
-    return concat(prelude->use(name, concat("static inline ", f, " ", name, "(", s, " a) { return as_", f,
-                                            "(", to_u, " << 16); }\n")),
-                  "(", a, ")");
+    const std::string text = concat("static inline ", f, " ", name, "(", s, " a) { return as_", f,
+                                    "(", to_u, " << 16); }\n");
+    return concat(prelude->use(name, text), "(", a, ")");
   }
   const std::string name = concat("lw_from_f16x", lanes);
   // Exponent and fraction in place and scaled by 2^112, which makes subnormal numbers right too.
@@ -391,8 +394,8 @@ std::string cl_load(Type type, int lanes, int64_t stride, const ClAccess& a, Pre
     return from_memory(type, lanes, concat("(", tn, ")(*(", a.at, "))"));
   }
   const std::string offset = gathers ? concat("long", n, " i") : "long i";
-  const std::string name = concat("lw_", gathers ? "gather" : "load", a.mask.empty() ? "" : "_if", "_",
-                                  w, "_", tn, gathers || stride == 1 ? "" : "_apart");
+  const std::string name = concat("lw_", gathers ? "gather" : "load",
+                                  a.mask.empty() ? "" : "_if", "_", w, "_", tn, gathers || stride == 1 ? "" : "_apart");
   const auto element = [&](int l) {
     if (gathers) return concat("p[i", cl_lane(l, lanes), "]");
     return stride == 1 ? concat("p[", l, "]") : place("i", l);
@@ -413,7 +416,9 @@ std::string cl_load(Type type, int lanes, int64_t stride, const ClAccess& a, Pre
     }
     text += "  return r;\n}\n";
   }
-  const std::string more = gathers ? concat(", ", a.indices) : stride != 1 ? concat(", ", stride) : "";
+  const std::string more = gathers       ? concat(", ", a.indices)
+                           : stride != 1 ? concat(", ", stride)
+                                         : "";
   return from_memory(type, lanes,
                      concat(prelude->use(name, text), "(", a.at, more,
                             a.mask.empty() ? "" : ", " + a.mask, ")"));
@@ -430,8 +435,8 @@ std::string cl_store(Type type, int lanes, int64_t stride, const ClAccess& a, Pr
   const std::string name = concat("lw_store", a.mask.empty() ? "" : "_if", "_",
                                   space_word(a.space), "_", tn, stride == 1 ? "" : "_apart");
   std::string text =
-      concat("static inline void ", name, "(", tn, " r, ", a.space, t, "* p", stride == 1 ? "" : ", long i",
-             a.mask.empty() ? "" : concat(", char", n, " m"), ") {\n");
+      concat("static inline void ", name, "(", tn, " r, ", a.space, t, "* p",
+             stride == 1 ? "" : ", long i", a.mask.empty() ? "" : concat(", char", n, " m"), ") {\n");
   if (!a.mask.empty() && stride == 1) {
     text += concat("  if (all(m)) { vstore", n, "(r, 0, p); return; }\n");
   }

@@ -11,7 +11,9 @@
 namespace lw::lowering {
 namespace {
 
-int64_t bytes_of(const Buffer& buffer) { return aligned_bytes(buffer.elements * size_of(buffer.type)); }
+int64_t bytes_of(const Buffer& buffer) {
+  return aligned_bytes(buffer.elements * size_of(buffer.type));
+}
 
 void mark_buffers(const std::vector<Stmt>& list, std::vector<bool>& used) {
   for (const Stmt& s : list) {

@@ -146,8 +146,9 @@ bool meets_inside(const Frame& f) {
   });
 }
 
-// The iterations are dealt to the group's items. Where the last round has too few, those without one
-// rest; or, if all must come where the group meets, do again what another does, and keep nothing.
+// The iterations are dealt to the group's items. Where the last round has too few, those without
+// one rest; or, if all must come where the group meets, do again what another does, and keep
+// nothing.
 void deal(Frame& f, int64_t count, const std::function<void(const Affine&)>& body) {
   Emitter& e = f.e;
   if (count == 0) return;
