@@ -2,7 +2,7 @@
 #include "src/base/parallel_pool.h"
 #include "src/kernel/groups.h"
 #include "tests/support/build_helpers.h"
-#include "tests/support/group_kernels.h"
+#include "tests/lower/group_kernels.h"
 #include "tests/support/kernel_text.h"
 
 namespace lw {

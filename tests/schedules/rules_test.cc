@@ -91,6 +91,7 @@ TextCase run_rule(const TextCase& c) {
   }
   EXPECT_FALSE(draft.failed) << c.title << ": " << draft.why;
   draft.dot_products = options.find(" dot ") != std::string::npos;
+  draft.groups = options.find(" groups ") != std::string::npos;
   draft.vector_reduction = options.find(" reduction ") != std::string::npos;
   draft.transformed = tiles && start->winograd;
   now.sections.back() = tiles ? tiles_of(*rule, std::move(draft))
